@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// Errors: one hierarchy. Every text names the function, the argument, its value and what was expected.
+#pragma once
+
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+
+namespace tessera {
+
+/// Base of everything that Tessera throws.
+class Error : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// An argument has the right kind but a wrong value.
+class ValueError : public Error {
+ public:
+  using Error::Error;
+};
+
+/// An index or a position lies outside its range.
+class IndexError : public ValueError {
+ public:
+  using ValueError::ValueError;
+};
+
+/// A dimension cannot be split evenly by its mesh axes.
+class IndivisibleError : public ValueError {
+ public:
+  using ValueError::ValueError;
+};
+
+/// A mesh axis name appears more than once.
+class DuplicateAxisError : public ValueError {
+ public:
+  using ValueError::ValueError;
+};
+
+/// Values or programs that must share a device list do not.
+class DeviceMismatchError : public ValueError {
+ public:
+  using ValueError::ValueError;
+};
+
+/// A named axis is used where nothing binds it.
+class UnboundAxisError : public ValueError {
+ public:
+  using ValueError::ValueError;
+};
+
+/// Outside data (a file, a text) does not have its format. `line` and `column` count from 1; 0 where not known.
+class FormatError : public ValueError {
+ public:
+  FormatError(const std::string& message, std::string file, std::int64_t line = 0, std::int64_t column = 0)
+      : ValueError(message), file_(std::move(file)), line_(line), column_(column) {}
+  const std::string& file() const { return file_; }
+  std::int64_t line() const { return line_; }
+  std::int64_t column() const { return column_; }
+
+ private:
+  std::string file_;
+  std::int64_t line_;
+  std::int64_t column_;
+};
+
+/// A value has the wrong kind (dtype, sharding kind, tree kind).
+class TypeError : public Error {
+ public:
+  using Error::Error;
+};
+
+/// A concrete value was asked of a traced array.
+class ConcretizationError : public TypeError {
+ public:
+  using TypeError::TypeError;
+};
+
+/// The object is not in a state that allows the call.
+class StateError : public Error {
+ public:
+  using Error::Error;
+};
+
+/// The array was deleted or donated.
+class DeletedArrayError : public StateError {
+ public:
+  using StateError::StateError;
+};
+
+/// This process does not hold the data that was asked for.
+class NotAddressableError : public StateError {
+ public:
+  using StateError::StateError;
+};
+
+/// A program would communicate more than its `CommBudget` allows.
+class CommBudgetError : public StateError {
+ public:
+  using StateError::StateError;
+};
+
+/// Memory, or another bounded resource, ran out. Everything that existed before stays usable.
+class ResourceExhaustedError : public Error {
+ public:
+  using Error::Error;
+};
+
+/// A combination that is legal but not supported; the text says what to use instead.
+class UnimplementedError : public Error {
+ public:
+  using Error::Error;
+};
+
+}  // namespace tessera

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// Arrays in host memory: the currency of callbacks, files and host transfers.
+#pragma once
+
+#include <cstddef>
+#include <initializer_list>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tessera/dtype.h"
+#include "tessera/error.h"
+#include "tessera/shape.h"
+
+namespace tessera {
+
+/// A view of somebody else's memory. Strides are in bytes and may be any value, negative and zero included.
+struct HostArrayView {
+  DType dtype = DType::F32;
+  Shape shape;
+  Dims strides;
+  const void* data = nullptr;
+};
+
+/// Owning, contiguous (row-major) host array with shared storage: copying the handle copies no data.
+/// Storage is 64-byte aligned.
+class HostArray {
+ public:
+  HostArray() = default;
+  /// Uninitialised elements. Throws `ValueError` for a bad shape, `ResourceExhaustedError` when memory is out.
+  HostArray(DType dtype, Shape shape);
+  /// Copies a strided view.
+  explicit HostArray(const HostArrayView& view);
+  /// Adopts storage that something else owns.
+  HostArray(DType dtype, Shape shape, std::shared_ptr<void> storage);
+
+  /// From elements in row-major order. Throws `ValueError` unless `values.size()` is the size of `shape`.
+  template <class T>
+  static HostArray from(std::span<const T> values, Shape shape) {
+    HostArray a(dtype_of<T>(), std::move(shape));
+    a.check_count(static_cast<std::int64_t>(values.size()));
+    T* out = static_cast<T*>(a.data());
+    for (std::size_t i = 0; i < values.size(); ++i) out[i] = values[i];
+    return a;
+  }
+  template <class T>
+  static HostArray from(const std::vector<T>& values, Shape shape) {
+    HostArray a(dtype_of<T>(), std::move(shape));
+    a.check_count(static_cast<std::int64_t>(values.size()));
+    T* out = static_cast<T*>(a.data());
+    for (std::size_t i = 0; i < values.size(); ++i) out[i] = values[i];  // vector<bool> has no span
+    return a;
+  }
+  template <class T>
+  static HostArray from(const std::vector<T>& values) {
+    return from(values, Shape{static_cast<std::int64_t>(values.size())});
+  }
+  template <class T>
+  static HostArray from(std::initializer_list<T> values) {
+    return from(std::vector<T>(values));
+  }
+  /// Rank 0.
+  template <class T>
+  static HostArray scalar(T value) {
+    HostArray a(dtype_of<T>(), Shape{});
+    *static_cast<T*>(a.data()) = value;
+    return a;
+  }
+
+  bool defined() const { return storage_ != nullptr; }
+  DType dtype() const { return dtype_; }
+  const Shape& shape() const { return shape_; }
+  std::int64_t ndim() const { return rank(shape_); }
+  std::int64_t size() const { return size_; }
+  std::int64_t nbytes() const { return size_ * dtype_size(dtype_); }
+  const void* data() const { return storage_.get(); }
+  void* data() { return storage_.get(); }
+  const std::shared_ptr<void>& storage() const { return storage_; }
+  HostArrayView view() const;
+
+  /// Typed elements. Throws `TypeError` when T is not the dtype.
+  template <class T>
+  std::span<const T> span() const {
+    check_dtype(dtype_of<T>());
+    return {static_cast<const T*>(data()), static_cast<std::size_t>(size_)};
+  }
+  template <class T>
+  std::span<T> span() {
+    check_dtype(dtype_of<T>());
+    return {static_cast<T*>(data()), static_cast<std::size_t>(size_)};
+  }
+  template <class T>
+  std::vector<T> to_vector() const {
+    auto s = span<T>();
+    return std::vector<T>(s.begin(), s.end());
+  }
+
+  /// Copy of a contiguous block, one slice a dimension. Throws `IndexError` when it is out of range.
+  HostArray slice(const Index& index) const;
+  /// The same elements under another shape, sharing storage. Throws `ValueError` when sizes differ.
+  HostArray reshape(Shape shape) const;
+  /// Element-wise conversion as NumPy's astype.
+  HostArray astype(DType dtype) const;
+
+ private:
+  void check_count(std::int64_t n) const;
+  void check_dtype(DType t) const;
+
+  DType dtype_ = DType::F32;
+  Shape shape_;
+  std::int64_t size_ = 0;
+  std::shared_ptr<void> storage_;
+};
+
+/// Same dtype, shape and bytes.
+bool identical(const HostArray& a, const HostArray& b);
+/// NumPy's nested-list text of the elements, as `numpy.array2string(a, separator=", ")` gives it (summarised above 1,000 elements).
+std::string to_string(const HostArray& a);
+
+}  // namespace tessera

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/thread_pool.h"
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <cstdlib>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace tessera::base {
+
+namespace {
+
+thread_local bool inside = false;
+
+// One loop in flight: workers and the caller take chunks until none is left.
+struct Loop {
+  std::int64_t n;
+  std::int64_t chunk;
+  const std::function<void(std::int64_t, std::int64_t)>* body;
+  std::atomic<std::int64_t> next{0};
+  std::atomic<std::int64_t> left;
+  std::mutex mutex;
+  std::condition_variable done;
+  std::exception_ptr error;
+
+  void work() {
+    bool before = std::exchange(inside, true);
+    for (;;) {
+      std::int64_t begin = next.fetch_add(chunk);
+      if (begin >= n) break;
+      std::int64_t end = std::min(n, begin + chunk);
+      try {
+        (*body)(begin, end);
+      } catch (...) {
+        std::lock_guard lock(mutex);
+        if (!error) error = std::current_exception();
+      }
+      if (left.fetch_sub(end - begin) == end - begin) {
+        std::lock_guard lock(mutex);
+        done.notify_all();
+      }
+    }
+    inside = before;
+  }
+};
+
+class Pool {
+ public:
+  static Pool& get() {
+    static Pool* pool = new Pool;  // never destroyed: detached work may outlive main
+    return *pool;
+  }
+  int threads() const { return static_cast<int>(workers_.size()) + 1; }
+
+  void run(const std::shared_ptr<Loop>& loop, int helpers) {
+    {
+      std::lock_guard lock(mutex_);
+      for (int i = 0; i < helpers; ++i) queue_.push_back(loop);
+    }
+    if (helpers == 1) {
+      wake_.notify_one();
+    } else {
+      wake_.notify_all();
+    }
+  }
+
+ private:
+  Pool() {
+    int n = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+    if (const char* text = std::getenv("TESSERA_THREADS")) n = std::clamp(std::atoi(text), 1, 1024);
+    for (int i = 1; i < n; ++i) {
+      workers_.emplace_back([this] { serve(); });
+      workers_.back().detach();
+    }
+  }
+  void serve() {
+    for (;;) {
+      std::shared_ptr<Loop> loop;
+      {
+        std::unique_lock lock(mutex_);
+        wake_.wait(lock, [&] { return !queue_.empty(); });
+        loop = std::move(queue_.back());
+        queue_.pop_back();
+      }
+      loop->work();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::vector<std::shared_ptr<Loop>> queue_;
+  std::vector<std::thread> workers_;
+};
+
+}  // namespace
+
+int num_threads() { return Pool::get().threads(); }
+bool in_parallel_region() { return inside; }
+
+void parallel_for(std::int64_t n, std::int64_t grain, const std::function<void(std::int64_t, std::int64_t)>& body) {
+  if (n <= 0) return;
+  grain = std::max<std::int64_t>(grain, 1);
+  int threads = inside ? 1 : num_threads();
+  if (threads == 1 || n <= grain) {
+    body(0, n);
+    return;
+  }
+  auto loop = std::make_shared<Loop>();
+  loop->n = n;
+  // A few chunks a thread even out unequal speeds; never below the grain.
+  loop->chunk = std::max(grain, (n + threads * 4 - 1) / (threads * 4));
+  loop->body = &body;
+  loop->left = n;
+  auto chunks = (n + loop->chunk - 1) / loop->chunk;
+  Pool::get().run(loop, static_cast<int>(std::min<std::int64_t>(threads, chunks)) - 1);
+  loop->work();
+  std::unique_lock lock(loop->mutex);
+  loop->done.wait(lock, [&] { return loop->left.load() == 0; });
+  if (loop->error) std::rethrow_exception(loop->error);
+}
+
+}  // namespace tessera::base
