@@ -1,0 +1,57 @@
+# Tests: tests/unit/<room>_test*.cc make the binary <room>_test, tests/<folder>/<name>_test*.cc the binary
+# <folder>_<name>_test. New files need no edit here. A binary is labelled `long` when its name ends in _long_test, else
+# `quick`. Every binary leaves its counts in test-results/, which tools/test_summary.py adds up.
+
+find_package(GTest REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(rapidcheck CONFIG QUIET)
+
+file(GLOB support_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/support/*.cc)
+add_library(tessera_test_support STATIC ${support_sources})
+target_include_directories(tessera_test_support PUBLIC ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/src
+                           ${PROJECT_SOURCE_DIR}/tests)
+set_source_files_properties(${PROJECT_SOURCE_DIR}/tests/support/paths.cc PROPERTIES
+                            COMPILE_DEFINITIONS TESSERA_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+target_link_libraries(tessera_test_support PUBLIC tessera GTest::gtest PRIVATE tessera_warnings)
+
+# GoogleTest has its main in a library of its own, so support may come before it.
+function(tessera_test binary)
+  add_executable(${binary} ${ARGN})
+  target_link_libraries(${binary} PRIVATE tessera_warnings tessera_test_support GTest::gtest_main
+                        nlohmann_json::nlohmann_json)
+  if(TARGET rapidcheck)
+    target_link_libraries(${binary} PRIVATE rapidcheck rapidcheck_gtest)
+  endif()
+  set_target_properties(${binary} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+  add_test(NAME ${binary} COMMAND ${binary} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+  if(binary MATCHES "_long_test$")
+    set(label long)
+    set(timeout 3600)
+  else()
+    set(label quick)
+    set(timeout 900)
+  endif()
+  set(environment "GTEST_OUTPUT=json:${PROJECT_BINARY_DIR}/test-results/${binary}.json")
+  if(TESSERA_SANITIZE STREQUAL "thread")
+    list(APPEND environment "TSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/support/tsan.supp halt_on_error=1")
+  endif()
+  set_tests_properties(${binary} PROPERTIES LABELS ${label} TIMEOUT ${timeout} ENVIRONMENT "${environment}")
+endfunction()
+
+foreach(folder unit ir props engines oracle)
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/${folder}/*_test*.cc)
+  set(binaries "")
+  foreach(source IN LISTS sources)
+    get_filename_component(name ${source} NAME)
+    string(REGEX REPLACE "^(.*_test).*\\.cc$" "\\1" binary ${name})
+    if(NOT folder STREQUAL "unit")
+      set(binary ${folder}_${binary})
+    endif()
+    list(APPEND binaries ${binary})
+    list(APPEND sources_of_${binary} ${source})
+  endforeach()
+  list(REMOVE_DUPLICATES binaries)
+  foreach(binary IN LISTS binaries)
+    tessera_test(${binary} ${sources_of_${binary}})
+  endforeach()
+endforeach()
