@@ -1,0 +1,62 @@
+# Everything starts here: `make demo` and `make test` are all that a fresh Debian machine needs.
+#
+#   make demo            install what is missing, build, run the main job (a small network trained over 8 devices)
+#   make test            the same, and run every test; writes build/spec-report.txt
+#   make build           the library, the command line, the examples and the tests, in build/
+#   make test-long       the long random suites, and both sanitizers over everything
+#   make sanitize-quick  both sanitizers over the tests labelled quick
+#   make format          rewrite the C++ files in the house format
+#   make check-format, make lint, make rooms, make check-install    what CI checks beside the tests
+#   make install         install into PREFIX (/usr/local)
+
+SHELL := /bin/bash
+JOBS ?= $(shell nproc)
+PREFIX ?= /usr/local
+# Caches answer for every checkout of the project, wherever it lies.
+export CCACHE_BASEDIR ?= $(CURDIR)
+export CCACHE_NOHASHDIR ?= 1
+
+.DEFAULT_GOAL := build
+.PHONY: setup build test test-long demo sanitize-quick format check-format lint rooms check-install install clean
+
+setup:
+	@tools/setup.sh
+
+build: setup
+	@cmake --preset release
+	@cmake --build --preset release -j $(JOBS)
+
+demo: build
+	build/examples/digits
+
+test: build
+	@tools/run_tests.sh release
+
+test-long: build
+	@tools/run_tests.sh release -L long
+	@for preset in asan-ubsan tsan; do tools/run_tests.sh $$preset || exit 1; done
+
+sanitize-quick: setup
+	@for preset in asan-ubsan tsan; do tools/run_tests.sh $$preset -L quick || exit 1; done
+
+format: setup
+	@git ls-files -z '*.h' '*.cc' | xargs -0 clang-format -i
+
+check-format: setup
+	@tools/check_format.sh
+
+lint: setup
+	@cmake --preset release >/dev/null
+	@tools/lint.sh
+
+rooms: setup
+	@python3 tools/check_rooms.py
+
+check-install: build
+	@tools/check_install.sh
+
+install: build
+	@cmake --install build --prefix $(PREFIX)
+
+clean:
+	rm -rf build

@@ -1,0 +1,31 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Builds one preset, runs its tests (further arguments go to ctest, for example `-L quick`) and closes with the counts of
+# test cases: `N passed, N failed`. The release preset running everything also writes build/spec-report.txt.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+
+preset=$1
+shift
+build=build
+[ "$preset" = release ] || build=build/$preset
+jobs=${JOBS:-$(nproc)}
+
+cmake --preset "$preset" && cmake --build --preset "$preset" -j "$jobs" || exit 1
+rm -rf "$build/test-results"
+
+report=()
+if [ "$preset" = release ] && [ $# -eq 0 ]; then
+  rm -rf "$build/spec-report.d"
+  report=(env TESSERA_SPEC_REPORT_DIR="$PWD/$build/spec-report.d")
+  # A long suite is part of `make test-long` only.
+  set -- -LE long
+fi
+"${report[@]}" ctest --preset "$preset" -j "$jobs" --no-tests=error "$@"
+status=$?
+
+if [ ${#report[@]} -gt 0 ]; then
+  python3 tools/spec_report.py "$build/spec-report.d" "$build/spec-report.txt" || status=1
+fi
+python3 tools/test_summary.py "$build" "$@" || status=1
+exit $status

@@ -1,0 +1,30 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Installs what the build needs and Debian has, through apt-get; does nothing where everything is there.
+set -euo pipefail
+
+packages=(g++ cmake ninja-build ccache mold pkg-config
+          libgtest-dev librapidcheck-dev libdnnl-dev libhwy-dev libopenblas-dev liblapacke-dev libeigen3-dev
+          nlohmann-json3-dev zlib1g-dev libcli11-dev python3 clang-format clang-tidy)
+
+if ! command -v dpkg-query >/dev/null; then
+  echo "tools/setup.sh: not a Debian system; install the equivalents of: ${packages[*]}"
+  exit 0
+fi
+
+missing=()
+for package in "${packages[@]}"; do
+  status=$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null || true)
+  [ "$status" = installed ] || missing+=("$package")
+done
+[ ${#missing[@]} -gt 0 ] || exit 0
+
+as_root=()
+if [ "$(id -u)" -ne 0 ]; then
+  command -v sudo >/dev/null || { echo "tools/setup.sh: as root, run: apt-get install ${missing[*]}" >&2; exit 1; }
+  as_root=(sudo)
+fi
+echo "tools/setup.sh: installing ${missing[*]}"
+install=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${missing[@]}")
+# Package lists may be missing or old on a fresh machine: fetch them only where the first try fails.
+"${install[@]}" </dev/null || { "${as_root[@]}" apt-get update </dev/null && "${install[@]}" </dev/null; }
