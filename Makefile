@@ -17,10 +17,13 @@ export CCACHE_BASEDIR ?= $(CURDIR)
 export CCACHE_NOHASHDIR ?= 1
 
 .DEFAULT_GOAL := build
-.PHONY: setup build test test-long demo sanitize-quick format check-format lint rooms check-install install clean
+.PHONY: setup setup-checks build test test-long demo sanitize-quick format check-format lint rooms check-install install clean
 
 setup:
 	@tools/setup.sh
+
+setup-checks: setup
+	@tools/setup.sh --checks
 
 build: setup
 	@cmake --preset release
@@ -39,13 +42,13 @@ test-long: build
 sanitize-quick: setup
 	@for preset in asan-ubsan tsan; do tools/run_tests.sh $$preset -L quick || exit 1; done
 
-format: setup
-	@git ls-files -z '*.h' '*.cc' | xargs -0 clang-format -i
+format: setup-checks
+	@git ls-files -z '*.h' '*.cc' | xargs -0 clang-format-14 -i
 
-check-format: setup
+check-format: setup-checks
 	@tools/check_format.sh
 
-lint: setup
+lint: setup-checks
 	@cmake --preset release >/dev/null
 	@tools/lint.sh
 

@@ -1,11 +1,16 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Installs what the build needs and Debian has, through apt-get; does nothing where everything is there.
+#
+#   tools/setup.sh           what building and testing needs
+#   tools/setup.sh --checks  what the format and lint checks need
 set -euo pipefail
 
 packages=(g++ cmake ninja-build ccache mold pkg-config
           libgtest-dev librapidcheck-dev libdnnl-dev libhwy-dev libopenblas-dev liblapacke-dev libeigen3-dev
-          nlohmann-json3-dev zlib1g-dev libcli11-dev python3 clang-format clang-tidy)
+          nlohmann-json3-dev zlib1g-dev libcli11-dev python3)
+# Pinned: another clang-format writes other lines, and clang-tidy before 16 cannot read C++20 as g++ 12 does.
+[ "${1:-}" != --checks ] || packages=(ninja-build cmake g++ python3 clang-format-14 clang-tidy-19)
 
 if ! command -v dpkg-query >/dev/null; then
   echo "tools/setup.sh: not a Debian system; install the equivalents of: ${packages[*]}"

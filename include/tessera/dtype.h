@@ -47,13 +47,9 @@ constexpr bool is_float(DType t) { return t >= DType::F16 && t <= DType::F64; }
 constexpr bool is_complex(DType t) { return t >= DType::C64; }
 constexpr bool is_inexact(DType t) { return t >= DType::F16; }
 /// The float type of the real and imaginary part; `t` itself when it is not complex.
-constexpr DType real_dtype(DType t) {
-  return t == DType::C64 ? DType::F32 : t == DType::C128 ? DType::F64 : t;
-}
+constexpr DType real_dtype(DType t) { return t == DType::C64 ? DType::F32 : t == DType::C128 ? DType::F64 : t; }
 /// The complex type whose parts hold `t`: c128 for f64 (and c128), else c64.
-constexpr DType complex_dtype(DType t) {
-  return t == DType::F64 || t == DType::C128 ? DType::C128 : DType::C64;
-}
+constexpr DType complex_dtype(DType t) { return t == DType::F64 || t == DType::C128 ? DType::C128 : DType::C64; }
 
 /// A dtype together with JAX's weak-type mark (scalars written in the program promote weakly).
 struct PromotedType {
@@ -85,7 +81,8 @@ constexpr std::uint16_t float_to_bf16(float v) {
 struct float16_t {
   std::uint16_t bits = 0;
   float16_t() = default;
-  float16_t(float v) : bits(detail::float_to_half(v)) {}  // NOLINT(google-explicit-constructor): a number like any other
+  float16_t(float v)
+      : bits(detail::float_to_half(v)) {}  // NOLINT(google-explicit-constructor): a number like any other
   operator float() const { return detail::half_to_float(bits); }  // NOLINT(google-explicit-constructor)
 };
 
@@ -93,7 +90,7 @@ struct float16_t {
 struct bfloat16_t {
   std::uint16_t bits = 0;
   constexpr bfloat16_t() = default;
-  constexpr bfloat16_t(float v) : bits(detail::float_to_bf16(v)) {}  // NOLINT(google-explicit-constructor)
+  constexpr bfloat16_t(float v) : bits(detail::float_to_bf16(v)) {}         // NOLINT(google-explicit-constructor)
   constexpr operator float() const { return detail::bf16_to_float(bits); }  // NOLINT(google-explicit-constructor)
 };
 

@@ -115,7 +115,8 @@ class HostArray {
 
 /// Same dtype, shape and bytes.
 bool identical(const HostArray& a, const HostArray& b);
-/// NumPy's nested-list text of the elements, as `numpy.array2string(a, separator=", ")` gives it (summarised above 1,000 elements).
+/// NumPy's nested-list text of the elements, as `numpy.array2string(a, separator=", ")` gives it (summarised above
+/// 1,000 elements).
 std::string to_string(const HostArray& a);
 
 }  // namespace tessera

@@ -17,7 +17,8 @@ using Shape = std::vector<std::int64_t>;
 using Dims = std::vector<std::int64_t>;
 
 inline std::int64_t rank(const Shape& s) { return static_cast<std::int64_t>(s.size()); }
-/// Number of elements. Throws `ValueError` naming `global_shape[i]` for a negative extent or when the product overflows.
+/// Number of elements. Throws `ValueError` naming `global_shape[i]` for a negative extent or when the product
+/// overflows.
 std::int64_t size_of(const Shape& s);
 /// Python's text: "(8, 2)", "(8,)", "()".
 std::string to_string(const Shape& s);

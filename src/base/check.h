@@ -9,8 +9,8 @@ namespace tessera::base {
 [[noreturn]] void check_failed(const char* file, int line, const char* condition, const std::string& detail);
 }  // namespace tessera::base
 
-#define TESSERA_CHECK(condition, detail)                                              \
-  do {                                                                                \
-    if (!(condition)) [[unlikely]]                                                    \
-      ::tessera::base::check_failed(__FILE__, __LINE__, #condition, (detail));        \
+#define TESSERA_CHECK(condition, detail)                                       \
+  do {                                                                         \
+    if (!(condition)) [[unlikely]]                                             \
+      ::tessera::base::check_failed(__FILE__, __LINE__, #condition, (detail)); \
   } while (false)

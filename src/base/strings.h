@@ -24,7 +24,8 @@ void append(std::string& out, double v);  // shortest text that reads back as th
 
 template <class T>
 void append_any(std::string& out, const T& v) {
-  if constexpr (std::is_same_v<T, bool> || std::is_same_v<T, char> || std::is_convertible_v<const T&, std::string_view>) {
+  if constexpr (std::is_same_v<T, bool> || std::is_same_v<T, char> ||
+                std::is_convertible_v<const T&, std::string_view>) {
     append(out, v);
   } else if constexpr (std::is_floating_point_v<T>) {
     append(out, static_cast<double>(v));

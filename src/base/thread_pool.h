@@ -7,7 +7,8 @@
 
 namespace tessera::base {
 
-/// Threads that `parallel_for` uses, the caller included. `TESSERA_THREADS` in the environment overrides the core count.
+/// Threads that `parallel_for` uses, the caller included. `TESSERA_THREADS` in the environment overrides the core
+/// count.
 int num_threads();
 
 /// Calls `body(begin, end)` over disjoint ranges that cover [0, n), on the calling thread and the pool's workers, and
