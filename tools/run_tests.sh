@@ -13,6 +13,7 @@ jobs=${JOBS:-$(nproc)}
 
 cmake --preset "$preset" && cmake --build --preset "$preset" -j "$jobs" || exit 1
 rm -rf "$build/test-results"
+mkdir "$build/test-results"
 
 report=()
 if [ "$preset" = release ] && [ $# -eq 0 ]; then
@@ -21,11 +22,12 @@ if [ "$preset" = release ] && [ $# -eq 0 ]; then
   # A long suite is part of `make test-long` only.
   set -- -LE long
 fi
-"${report[@]}" ctest --preset "$preset" -j "$jobs" --no-tests=error "$@"
+"${report[@]}" ctest --preset "$preset" -j "$jobs" --no-tests=error \
+  --output-junit "$PWD/$build/test-results/ctest.xml" "$@"
 status=$?
 
 if [ ${#report[@]} -gt 0 ]; then
   python3 tools/spec_report.py "$build/spec-report.d" "$build/spec-report.txt" || status=1
 fi
-python3 tools/test_summary.py "$build" "$@" || status=1
+python3 tools/test_summary.py "$build" || status=1
 exit $status
