@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The recorder of shown requirements, run through child processes of this binary: what is written depends on how a
-// whole test run ends.
+// The project's own support: the recorder of shown requirements, run through child processes of this binary because
+// what is written depends on how a whole test run ends, and the README.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -34,7 +34,12 @@ TEST_F(SupportChild, Fails) {
   FAIL() << "on purpose";
 }
 
-// Runs the named child with `variables` set; returns all that it left in its report folder.
+std::string text_of(const fs::path& path) {
+  std::ifstream in(path);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+// Runs the named child; returns all that it left in its report folder.
 std::string run_child(const std::string& filter, bool with_folder) {
   const fs::path self = fs::read_symlink("/proc/self/exe");
   const fs::path folder = fs::path(::testing::TempDir()) / ("spec_report_" + filter);
@@ -46,10 +51,7 @@ std::string run_child(const std::string& filter, bool with_folder) {
   EXPECT_EQ(status == 0, filter == "Passes");
   std::string text;
   if (fs::exists(folder)) {
-    for (const auto& entry : fs::directory_iterator(folder)) {
-      std::ifstream in(entry.path());
-      text.append(std::istreambuf_iterator<char>(in), {});
-    }
+    for (const auto& entry : fs::directory_iterator(folder)) text += text_of(entry.path());
   }
   fs::remove_all(folder);
   return text;
@@ -69,6 +71,12 @@ TEST(SpecReport, WritesNothingWithoutAFolder) { EXPECT_EQ(run_child("Passes", fa
 TEST(Paths, LeadIntoTheSourceTree) {
   EXPECT_TRUE(fs::exists(tessera::test::data_path("support/spec_report.h")));
   EXPECT_TRUE(fs::exists(tessera::test::source_path("CMakeLists.txt")));
+}
+
+TEST(Readme, ShowsTheFirstProgramAsItIs) {
+  const std::string program = text_of(tessera::test::source_path("examples/first.cc"));
+  ASSERT_FALSE(program.empty());
+  EXPECT_NE(text_of(tessera::test::source_path("README.md")).find("```cpp\n" + program + "```"), std::string::npos);
 }
 
 }  // namespace
