@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <numeric>
+#include <random>
+#include <vector>
+
+#include "engines/cpu/kernels/copy.h"
+
+namespace tessera::kernels {
+namespace {
+
+using Dims = std::vector<std::int64_t>;
+
+// Index by index, the definition.
+void naive(unsigned char* dst, const Dims& ds, const unsigned char* src, const Dims& ss, const Dims& shape,
+           std::int64_t item, std::size_t dim = 0) {
+  if (dim == shape.size()) {
+    std::memcpy(dst, src, static_cast<std::size_t>(item));
+    return;
+  }
+  for (std::int64_t i = 0; i < shape[dim]; ++i) {
+    naive(dst + i * ds[dim], ds, src + i * ss[dim], ss, shape, item, dim + 1);
+  }
+}
+
+std::vector<unsigned char> noise(std::size_t n) {
+  std::mt19937 rng(7);
+  std::vector<unsigned char> v(n);
+  for (auto& b : v) b = static_cast<unsigned char>(rng());
+  return v;
+}
+
+// Packed strides for the order of dims `order` (slowest first), some of them walked backwards.
+Dims packed(const Dims& shape, const std::vector<std::size_t>& order, std::int64_t item) {
+  Dims strides(shape.size());
+  std::int64_t step = item;
+  for (std::size_t i = order.size(); i-- > 0;) {
+    strides[order[i]] = step;
+    step *= shape[order[i]];
+  }
+  return strides;
+}
+
+void compare(const Dims& shape, const Dims& ds, const Dims& ss, std::int64_t item, const char* what) {
+  // Offsets of the first elements, so that negative strides stay inside the buffers.
+  auto extent = [&](const Dims& strides) {
+    std::int64_t low = 0, high = item;
+    for (std::size_t i = 0; i < shape.size(); ++i) {
+      if (shape[i] == 0) return std::pair<std::int64_t, std::int64_t>{0, item};
+      (strides[i] < 0 ? low : high) += strides[i] * (shape[i] - 1);
+    }
+    return std::pair{-low, high - low};
+  };
+  auto [d0, dn] = extent(ds);
+  auto [s0, sn] = extent(ss);
+  auto src = noise(static_cast<std::size_t>(sn));
+  std::vector<unsigned char> want(static_cast<std::size_t>(dn), 1), got = want;
+  naive(want.data() + d0, ds, src.data() + s0, ss, shape, item);
+  copy_strided(got.data() + d0, ds, src.data() + s0, ss, shape, item);
+  ASSERT_EQ(want, got) << what << " item " << item << " rank " << shape.size();
+}
+
+TEST(Copy, RandomStridesOfAllItemSizes) {
+  std::mt19937 rng(3);
+  auto below = [&](int n) { return static_cast<std::int64_t>(rng() % static_cast<unsigned>(n)); };
+  for (int round = 0; round < 400; ++round) {
+    std::int64_t item = std::vector<std::int64_t>{1, 2, 4, 8, 16, 3}[static_cast<std::size_t>(below(6))];
+    std::size_t rank = static_cast<std::size_t>(below(5));
+    Dims shape(rank);
+    for (auto& s : shape) s = 1 + below(round % 7 == 0 ? 40 : 9);
+    if (rank && below(30) == 0) shape[0] = 0;
+    std::vector<std::size_t> order(rank), other(rank);
+    std::iota(order.begin(), order.end(), 0);
+    other = order;
+    std::shuffle(order.begin(), order.end(), rng);
+    std::shuffle(other.begin(), other.end(), rng);
+    Dims ds = packed(shape, order, item), ss = packed(shape, other, item);
+    for (std::size_t i = 0; i < rank; ++i) {
+      if (below(6) == 0) ds[i] = -ds[i];
+      if (below(5) == 0) ss[i] = -ss[i];
+      if (below(5) == 0) ss[i] = 0;
+      if (below(8) == 0) ss[i] *= 3;
+    }
+    compare(shape, ds, ss, item, "random");
+  }
+}
+
+TEST(Copy, LargeEnoughToBeSplit) {
+  compare({700, 513}, {513 * 4, 4}, {4, 700 * 4}, 4, "transpose");
+  compare({640, 512}, {512 * 4, 4}, {4, 640 * 4}, 4, "transpose of whole blocks");
+  compare({300, 257}, {257 * 8, 8}, {8, 300 * 8}, 8, "transpose");
+  compare({8, 1 << 18}, {1 << 18, 1}, {1 << 18, 1}, 1, "contiguous");
+  compare({1 << 20}, {4}, {8}, 4, "every other");
+  compare({1 << 18}, {4}, {-4}, 4, "reversed");
+  compare({100, 1000, 3}, {3000 * 2, 6, 2}, {2, 600, 200}, 2, "three dims");
+  compare({1 << 19}, {4}, {0}, 4, "one value");
+  compare({3, (1 << 20) + 5}, {(1 << 20) + 64, 1}, {(1 << 20) + 5, 1}, 1, "few long runs");
+  compare({4, (1 << 22) + 5}, {(1 << 22) + 64, 1}, {(1 << 22) + 5, 1}, 1, "long runs past the caches");
+}
+
+TEST(Copy, ScalarAndEmpty) {
+  std::int32_t a = 5, b = 0;
+  copy_strided(&b, {}, &a, {}, {}, 4);
+  EXPECT_EQ(b, 5);
+  Dims zero{0, 3}, strides{12, 4};
+  copy_strided(&b, strides, nullptr, strides, zero, 4);
+  copy_bytes(nullptr, nullptr, 0);
+  fill(nullptr, &a, 4, 0);
+  EXPECT_EQ(b, 5);
+}
+
+TEST(Copy, BytesOfAllSizesAndOffsets) {
+  for (std::int64_t n : {1, 63, 64, 65, 4097, 200000, 9000001}) {
+    auto src = noise(static_cast<std::size_t>(n) + 8);
+    for (std::int64_t offset : {0, 3}) {
+      std::vector<unsigned char> dst(static_cast<std::size_t>(n) + 16, 9);
+      copy_bytes(dst.data() + offset, src.data() + 5, n);
+      EXPECT_EQ(0, std::memcmp(dst.data() + offset, src.data() + 5, static_cast<std::size_t>(n))) << n;
+      EXPECT_EQ(dst[static_cast<std::size_t>(n + offset)], 9) << "one past the end";
+    }
+  }
+}
+
+TEST(Fill, EveryItemSize) {
+  for (std::int64_t item : {1, 2, 3, 4, 8, 16}) {
+    for (std::int64_t n : {1, 7, 1000, 300001}) {
+      auto value = noise(static_cast<std::size_t>(item));
+      std::vector<unsigned char> out(static_cast<std::size_t>(item * n + 1), 77);
+      fill(out.data(), value.data(), item, n);
+      for (std::int64_t i = 0; i < n; ++i) {
+        ASSERT_EQ(0, std::memcmp(out.data() + i * item, value.data(), static_cast<std::size_t>(item))) << item << " " << i;
+      }
+      EXPECT_EQ(out.back(), 77);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tessera::kernels
