@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// Element-wise kernels: one function per (op, dtype) over contiguous elements, for the best instruction set present.
+#pragma once
+
+#include <cstdint>
+
+#include "tessera/dtype.h"
+
+namespace tessera::kernels {
+
+/// Semantics follow XLA's CPU: integer x / 0 is -1 and x % 0 is x, shifts by the width or more give 0 (or the sign),
+/// max and min propagate NaN, float to integer saturates with NaN giving 0, anything to bool is `!= 0`.
+enum class EwOp : std::uint8_t {
+  // One operand.
+  Neg, Abs, Sign, Floor, Ceil, RoundAfz, RoundEven, Exp, Exp2, Expm1, Log, Log1p, Log2, Sqrt, Rsqrt, Cbrt, Sin, Cos,
+  Tan, Asin, Acos, Atan, Sinh, Cosh, Tanh, Asinh, Acosh, Atanh, Logistic, Erf, Erfc, ErfInv, Lgamma, Digamma, Square,
+  Reciprocal, IsFinite, Not, PopulationCount, Clz, Convert, Real, Imag, Conj,
+  // Two operands.
+  Add, Sub, Mul, Div, Rem, Pow, Max, Min, Atan2, Nextafter, And, Or, Xor, Shl, ShrLogical, ShrArith, Eq, Ne, Lt, Le, Gt,
+  Ge, Complex,
+  // Three operands: a ? b : c with `a` bool; clamp(low = a, x = b, high = c); a * b + c, fused where the machine can.
+  Select, Clamp, MulAdd,
+};
+inline constexpr int kNumEwOps = static_cast<int>(EwOp::MulAdd) + 1;
+
+/// Operands that `op` reads: 1, 2 or 3.
+constexpr int ew_arity(EwOp op) { return op < EwOp::Add ? 1 : op < EwOp::Select ? 2 : 3; }
+
+/// `n` elements of each operand, contiguous, to `n` elements of `out`. Operands that the op does not read may be null.
+/// `out` may be one of the operands when their elements have the same size; otherwise nothing overlaps.
+using EwFn = void (*)(const void* a, const void* b, const void* c, void* out, std::int64_t n);
+
+/// The kernel of `op` for data operands of `in_dtype` (for Select, the values chosen from) and results of `out_dtype`;
+/// null when that combination does not exist. Comparisons and IsFinite give Bool, Abs, Real and Imag of complex the
+/// real dtype, Complex takes the real dtype, Convert takes any pair, everything else gives `in_dtype`.
+/// Bool elements are bytes 0 or 1.
+EwFn ew_find(EwOp op, DType in_dtype, DType out_dtype);
+
+}  // namespace tessera::kernels
