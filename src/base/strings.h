@@ -22,6 +22,11 @@ void append(std::string& out, std::int64_t v);
 void append(std::string& out, std::uint64_t v);
 void append(std::string& out, double v);  // shortest text that reads back as the same double
 
+/// "(8, 2)", "(8,)", "()": Python's tuple text of integers.
+std::string tuple_text(std::span<const std::int64_t> values);
+/// "[4, 2]".
+std::string list_text(std::span<const std::int64_t> values);
+
 template <class T>
 void append_any(std::string& out, const T& v) {
   if constexpr (std::is_same_v<T, bool> || std::is_same_v<T, char> ||
@@ -35,6 +40,8 @@ void append_any(std::string& out, const T& v) {
     } else {
       append(out, static_cast<std::uint64_t>(v));
     }
+  } else if constexpr (std::is_convertible_v<const T&, std::span<const std::int64_t>>) {
+    out += tuple_text(v);  // shapes
   } else {
     out += to_string(v);  // found by argument-dependent look-up
   }
@@ -60,11 +67,6 @@ std::string join(const Range& range, std::string_view separator = ", ") {
   }
   return out;
 }
-
-/// "(8, 2)", "(8,)", "()": Python's tuple text of integers.
-std::string tuple_text(std::span<const std::int64_t> values);
-/// "[4, 2]".
-std::string list_text(std::span<const std::int64_t> values);
 
 }  // namespace base
 

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where in the user's source an operation was asked for.
+#pragma once
+
+#include <cstdint>
+#include <source_location>
+#include <string>
+
+namespace tessera {
+
+/// A line of user code, and the label of the innermost `NamedScope` around it.
+struct Loc {
+  const char* file = nullptr;
+  std::uint32_t line = 0;
+  const std::string* scope = nullptr;  ///< interned, lives for the program; null outside any scope
+
+  /// The caller's line when used as a default argument.
+  static Loc current(std::source_location here = std::source_location::current());
+};
+/// "model.cc:42" or "model.cc:42 (attention)"; "unknown" for an empty location.
+std::string to_string(const Loc& loc);
+
+/// Labels the operations made while it lives: `NamedScope scope("attention");`. Nested labels join with '/'.
+class NamedScope {
+ public:
+  explicit NamedScope(const std::string& label);
+  ~NamedScope();
+  NamedScope(const NamedScope&) = delete;
+  NamedScope& operator=(const NamedScope&) = delete;
+
+ private:
+  const std::string* before_;
+};
+
+}  // namespace tessera

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ir/builder.h"
+
+#include "base/check.h"
+#include "base/strings.h"
+#include "ir/op_def.h"
+#include "tessera/error.h"
+
+namespace tessera::ir {
+
+ValueId Builder::fresh(Type type) {
+  graph_.types.push_back(std::move(type));
+  return static_cast<ValueId>(graph_.types.size()) - 1;
+}
+
+Value Builder::input(Type type) {
+  ValueId v = fresh(std::move(type));
+  graph_.inputs.push_back(v);
+  return {this, v};
+}
+
+Values Builder::add(const OpDef& op, ValueSpan in, Attrs attrs) {
+  Types types;
+  types.reserve(in.size());
+  for (const auto& v : in) {
+    TESSERA_CHECK(v.builder == this, str("operand of ", op.name(), " comes from another graph"));
+    types.push_back(v.type());
+  }
+  Types out = op.infer(types, attrs);
+  return add_typed(op, in, std::move(attrs), std::move(out));
+}
+
+Values Builder::add_typed(const OpDef& op, ValueSpan in, Attrs attrs, Types out) {
+  Eqn e{&op, std::move(attrs), {}, {}, loc_};
+  e.in.reserve(in.size());
+  for (const auto& v : in) e.in.push_back(v.id);
+  Values results;
+  results.reserve(out.size());
+  for (auto& t : out) {
+    e.out.push_back(fresh(std::move(t)));
+    results.push_back({this, e.out.back()});
+  }
+  graph_.eqns.push_back(std::move(e));
+  return results;
+}
+
+Values Builder::inline_graph(const Graph& g, ValueSpan args) {
+  TESSERA_CHECK(args.size() == g.inputs.size(), str(args.size(), " arguments for ", g.inputs.size(), " inputs"));
+  std::vector<ValueId> number(g.num_values(), -1);
+  for (std::size_t i = 0; i < args.size(); ++i) number[static_cast<std::size_t>(g.inputs[i])] = args[i].id;
+  for (const auto& source : g.eqns) {
+    Eqn e = source;
+    for (auto& v : e.in) v = number[static_cast<std::size_t>(v)];
+    for (auto& v : e.out) v = number[static_cast<std::size_t>(v)] = fresh(g.type(v));
+    if (e.loc.file == nullptr) e.loc = loc_;
+    graph_.eqns.push_back(std::move(e));
+  }
+  Values out;
+  for (auto v : g.outputs) out.push_back({this, number[static_cast<std::size_t>(v)]});
+  return out;
+}
+
+void Builder::set_layout(Value v, Layout l) {
+  auto n = static_cast<std::size_t>(v.id);
+  if (graph_.layouts.size() <= n) graph_.layouts.resize(n + 1);
+  graph_.layouts[n] = std::move(l);
+}
+
+Graph Builder::finish(ValueSpan outputs) {
+  for (const auto& v : outputs) {
+    TESSERA_CHECK(v.builder == this, "an output comes from another graph");
+    graph_.outputs.push_back(v.id);
+  }
+  return std::move(graph_);
+}
+
+GraphPtr Builder::finish_shared(ValueSpan outputs) {
+  return std::make_shared<const Graph>(eliminate_dead(finish(outputs)));
+}
+
+}  // namespace tessera::ir

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ir/graph.h"
+
+#include <map>
+
+#include "base/hash.h"
+#include "base/strings.h"
+#include "ir/op_def.h"
+#include "tessera/error.h"
+
+namespace tessera::ir {
+
+std::int64_t Type::size() const {
+  std::int64_t n = 1;
+  for (auto d : shape) n *= d;
+  return n;
+}
+std::int64_t View::size() const {
+  std::int64_t n = 1;
+  for (auto d : shape) n *= d;
+  return n;
+}
+
+std::string to_string(const Type& t) {
+  return str(dtype_short(t.dtype), "[", base::join(t.shape, ","), "]", t.weak ? "~" : "");
+}
+
+Types Graph::input_types() const {
+  Types out;
+  for (auto v : inputs) out.push_back(type(v));
+  return out;
+}
+Types Graph::output_types() const {
+  Types out;
+  for (auto v : outputs) out.push_back(type(v));
+  return out;
+}
+
+bool equal(const Graph& a, const Graph& b) {
+  if (a.types != b.types || a.inputs != b.inputs || a.outputs != b.outputs || a.eqns.size() != b.eqns.size() ||
+      a.layouts != b.layouts || (a.mesh == nullptr) != (b.mesh == nullptr) || (a.mesh && !(*a.mesh == *b.mesh))) {
+    return false;
+  }
+  for (std::size_t i = 0; i < a.eqns.size(); ++i) {
+    const auto& x = a.eqns[i];
+    const auto& y = b.eqns[i];
+    if (x.op != y.op || x.in != y.in || x.out != y.out || !equal(x.attrs, y.attrs)) return false;
+  }
+  return true;
+}
+
+std::size_t hash_of(const Graph& g) {
+  std::size_t h = base::hash_range(19, g.inputs);
+  for (const auto& t : g.types) h = base::hash_mix(base::hash_range(h, t.shape), static_cast<std::size_t>(t.dtype));
+  for (const auto& e : g.eqns) {
+    h = base::hash_mix(h, std::hash<const void*>{}(e.op));
+    h = base::hash_range(base::hash_range(h, e.in), e.out);
+    h = base::hash_mix(h, hash_of(e.attrs));
+  }
+  return base::hash_range(h, g.outputs);
+}
+
+namespace {
+// a, b, …, z, aa, ab, … in order of definition, whatever the numbers are.
+class Namer {
+ public:
+  const std::string& operator()(ValueId v) {
+    auto [it, fresh] = names_.try_emplace(v);
+    if (fresh) {
+      for (auto n = static_cast<std::int64_t>(names_.size()); n > 0; n = (n - 1) / 26) {
+        it->second.insert(it->second.begin(), static_cast<char>('a' + (n - 1) % 26));
+      }
+    }
+    return it->second;
+  }
+
+ private:
+  std::map<ValueId, std::string> names_;
+};
+
+std::string declare(const Graph& g, ValueId v, Namer& name) {
+  std::string out = str(name(v), ":", g.type(v));
+  if (g.mesh && !g.layouts.empty()) out += str("@", to_string(g.layout(v), *g.mesh));
+  return out;
+}
+
+std::string eqn_text(const Graph& g, const Eqn& e, Namer& name) {
+  std::string out;
+  for (std::size_t i = 0; i < e.out.size(); ++i) out += (i > 0 ? ", " : "") + declare(g, e.out[i], name);
+  if (!e.out.empty()) out += " = ";
+  out += e.op->name();
+  if (e.attrs) out += str("[", e.attrs->text(), "]");
+  for (auto v : e.in) out += " " + name(v);
+  return out;
+}
+}  // namespace
+
+std::string to_string(const Graph& g, const std::string& name, int indent) {
+  Namer names;
+  std::string pad(static_cast<std::size_t>(indent), ' ');
+  std::string out = name + "(";
+  for (std::size_t i = 0; i < g.inputs.size(); ++i) out += (i > 0 ? ", " : "") + declare(g, g.inputs[i], names);
+  out += ") {\n";
+  for (const auto& e : g.eqns) out += pad + "  " + eqn_text(g, e, names) + "\n";
+  out += pad + "  return";
+  for (auto v : g.outputs) out += " " + names(v);
+  return out + " }";
+}
+
+namespace {
+[[noreturn]] void broken(const Graph& g, std::size_t at, const std::string& what) {
+  Namer names;
+  for (auto v : g.inputs) names(v);
+  std::string around;
+  for (std::size_t i = 0; i < g.eqns.size() && i < at + 10; ++i) {
+    std::string line = eqn_text(g, g.eqns[i], names);
+    if (i + 10 >= at) around += str(i == at ? "\n> " : "\n  ", line);
+  }
+  throw StateError(str("verify: ", what, " at equation ", at, around));
+}
+}  // namespace
+
+void verify(const Graph& g) {
+  std::vector<bool> defined(g.num_values());
+  auto define = [&](ValueId v, std::size_t at) {
+    if (v < 0 || static_cast<std::size_t>(v) >= g.num_values()) broken(g, at, str("value ", v, " has no type"));
+    if (defined[static_cast<std::size_t>(v)]) broken(g, at, str("value ", v, " is defined twice"));
+    defined[static_cast<std::size_t>(v)] = true;
+  };
+  auto used = [&](ValueId v, std::size_t at) {
+    if (v < 0 || static_cast<std::size_t>(v) >= g.num_values() || !defined[static_cast<std::size_t>(v)]) {
+      broken(g, at, str("value ", v, " is used before it is defined"));
+    }
+  };
+  if (g.mesh && g.layouts.size() != g.num_values()) broken(g, 0, "the count of layouts differs from that of values");
+  for (auto v : g.inputs) define(v, 0);
+  for (std::size_t i = 0; i < g.eqns.size(); ++i) {
+    const auto& e = g.eqns[i];
+    Types in;
+    for (auto v : e.in) {
+      used(v, i);
+      in.push_back(g.type(v));
+    }
+    for (auto v : e.out) define(v, i);
+    Types want = e.op->infer(in, e.attrs);
+    if (want.size() != e.out.size()) broken(g, i, str(e.op->name(), " gives ", want.size(), " results"));
+    for (std::size_t k = 0; k < want.size(); ++k) {
+      const Type& got = g.type(e.out[k]);
+      if (got.dtype != want[k].dtype || got.shape != want[k].shape) {
+        broken(g, i, str("result ", k, " is ", got, ", expected ", want[k]));
+      }
+    }
+  }
+  for (auto v : g.outputs) used(v, g.eqns.size());
+}
+
+std::vector<std::int32_t> last_uses(const Graph& g) {
+  std::vector<std::int32_t> last(g.num_values(), -1);
+  for (std::size_t i = 0; i < g.eqns.size(); ++i) {
+    for (auto v : g.eqns[i].in) last[static_cast<std::size_t>(v)] = static_cast<std::int32_t>(i);
+  }
+  for (auto v : g.outputs) last[static_cast<std::size_t>(v)] = static_cast<std::int32_t>(g.eqns.size());
+  return last;
+}
+
+Graph eliminate_dead(const Graph& g) {
+  std::vector<bool> needed(g.num_values());
+  for (auto v : g.outputs) needed[static_cast<std::size_t>(v)] = true;
+  std::vector<bool> keep(g.eqns.size());
+  for (std::size_t i = g.eqns.size(); i-- > 0;) {
+    const auto& e = g.eqns[i];
+    bool want = e.op->traits().effect;
+    for (auto v : e.out) want = want || needed[static_cast<std::size_t>(v)];
+    keep[i] = want;
+    if (!want) continue;
+    for (auto v : e.in) needed[static_cast<std::size_t>(v)] = true;
+  }
+  // Values are renumbered in order of definition, so that equal programs get equal graphs.
+  Graph out;
+  out.mesh = g.mesh;
+  std::vector<ValueId> number(g.num_values(), -1);
+  auto move = [&](ValueId v) {
+    number[static_cast<std::size_t>(v)] = static_cast<ValueId>(out.types.size());
+    out.types.push_back(g.type(v));
+    if (!g.layouts.empty()) out.layouts.push_back(g.layout(v));
+    return number[static_cast<std::size_t>(v)];
+  };
+  for (auto v : g.inputs) out.inputs.push_back(move(v));
+  for (std::size_t i = 0; i < g.eqns.size(); ++i) {
+    if (!keep[i]) continue;
+    Eqn e = g.eqns[i];
+    for (auto& v : e.in) v = number[static_cast<std::size_t>(v)];
+    for (auto& v : e.out) v = move(v);
+    out.eqns.push_back(std::move(e));
+  }
+  for (auto v : g.outputs) out.outputs.push_back(number[static_cast<std::size_t>(v)]);
+  return out;
+}
+
+}  // namespace tessera::ir

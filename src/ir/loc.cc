@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tessera/loc.h"
+
+#include <cstring>
+#include <mutex>
+#include <set>
+
+#include "base/strings.h"
+
+namespace tessera {
+
+namespace {
+thread_local const std::string* current_scope = nullptr;
+
+const std::string* intern(const std::string& text) {
+  static auto* mutex = new std::mutex;
+  static auto* table = new std::set<std::string>;  // labels live for the program: locations point at them
+  std::lock_guard lock(*mutex);
+  return &*table->insert(text).first;
+}
+}  // namespace
+
+Loc Loc::current(std::source_location here) { return {here.file_name(), here.line(), current_scope}; }
+
+std::string to_string(const Loc& loc) {
+  if (loc.file == nullptr) return "unknown";
+  const char* name = std::strrchr(loc.file, '/');
+  std::string out = str(name ? name + 1 : loc.file, ":", loc.line);
+  if (loc.scope) out += str(" (", *loc.scope, ")");
+  return out;
+}
+
+NamedScope::NamedScope(const std::string& label) : before_(current_scope) {
+  current_scope = intern(before_ ? *before_ + "/" + label : label);
+}
+NamedScope::~NamedScope() { current_scope = before_; }
+
+}  // namespace tessera

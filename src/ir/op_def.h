@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+// What every op must answer. An op is one `Op<P>` object built from an `OpSpec<P>`; a rule that is left out is a
+// compile error, because `Must` has no default constructor, and a deliberate "no" is `Never{"reason"}`.
+#pragma once
+
+#include <concepts>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/attrs.h"
+#include "ir/builder.h"
+#include "ir/factors.h"
+#include "ir/graph.h"
+#include "ir/type.h"
+
+namespace tessera::ir {
+
+/// In how far an op is linear; tells what may pass partial sums through.
+enum class Linearity : std::uint8_t {
+  None,
+  Joint,  ///< linear in all its (inexact or integer) data operands together: add, reduce_sum, reshape, concatenate
+  Multi,  ///< linear in each data operand alone: mul, dot_general
+};
+
+/// Element-wise ops: result element i depends on operand elements i (or on rank-0 operands) alone.
+struct Traits {
+  bool elementwise = false;
+  Linearity linearity = Linearity::None;
+  bool effect = false;       ///< never removed, merged or reordered with other effects
+  bool collective = false;   ///< communicates along mesh axes
+  int linear_operands = -1;  ///< how many leading operands the linearity covers; -1 means all
+};
+
+/// Contiguous row-major memory of one operand or result of a kernel.
+struct View {
+  DType dtype = DType::F32;
+  Shape shape;
+  void* data = nullptr;
+  std::int64_t size() const;
+  template <class T>
+  T* as() const {
+    return static_cast<T*>(data);
+  }
+};
+using ViewSpan = std::span<const View>;
+
+/// What an op's `remap` learns about the piece that it will compute.
+struct RemapArgs {
+  TypeSpan global_in, global_out;
+  TypeSpan local_in, local_out;
+  /// First global element of each piece, per operand (result) and dimension.
+  std::span<const Dims> in_offsets, out_offsets;
+};
+
+/// Operands of a batched call: dimension 0 of every batched operand is the batch.
+struct BatchArgs {
+  ValueSpan in;
+  const std::vector<bool>& batched;  ///< at least one is set
+  std::int64_t size;
+};
+/// Results of a batching rule; those marked have the batch as dimension 0.
+struct Batched {
+  Values out;
+  std::vector<bool> batched;
+};
+
+struct JvpArgs {
+  ValueSpan in;        ///< primal operands
+  ValueSpan tangents;  ///< empty Value = zero; at least one is set
+  ValueSpan out;       ///< primal results, already computed
+};
+
+struct TransposeArgs {
+  ValueSpan in;                     ///< operands that are not linear here; empty where linear
+  TypeSpan types;                   ///< types of all operands
+  const std::vector<bool>& linear;  ///< operands whose cotangent is wanted
+  ValueSpan ct;                     ///< cotangents of the results; empty Value = zero
+};
+
+/// An instance of an op for the property tests.
+template <class P>
+struct Sample {
+  Types in;
+  P attrs{};
+};
+struct AnySample {
+  Types in;
+  Attrs attrs;
+};
+
+struct Never {
+  const char* why;
+};
+struct Linear {};   ///< jvp: apply the op to the tangents (zeros where a tangent is missing)
+struct Default {};  ///< batch: from factors and a loop-free rewrite (element-wise ops only); remap: attributes stay
+inline constexpr Linear linear{};
+inline constexpr Default by_default{};
+
+template <class Fn>
+struct Must {
+  Must(Never n) : why(n.why) {}        // NOLINT(google-explicit-constructor)
+  Must(Linear) : is_linear(true) {}    // NOLINT(google-explicit-constructor)
+  Must(Default) : is_default(true) {}  // NOLINT(google-explicit-constructor)
+  template <std::convertible_to<std::function<Fn>> F>
+  Must(F f) : call(std::move(f)) {}  // NOLINT(google-explicit-constructor)
+  std::function<Fn> call;
+  const char* why = nullptr;
+  bool is_linear = false;
+  bool is_default = false;
+};
+
+template <class P>
+struct OpSpec {
+  const char* name;
+  Traits traits = {};
+  Must<Types(TypeSpan in, const P&)> infer;
+  Must<FactorRule(TypeSpan in, TypeSpan out, const P&)> factors;
+  Must<P(const RemapArgs&, const P&)> remap;
+  Must<Batched(Builder&, const BatchArgs&, const P&)> batch;
+  Must<Values(Builder&, const JvpArgs&, const P&)> jvp;
+  Must<Values(Builder&, const TransposeArgs&, const P&)> transpose;
+  Must<void(ViewSpan in, ViewSpan out, const P&)> reference;
+  Must<std::vector<Sample<P>>()> samples;
+};
+
+class OpDef {
+ public:
+  OpDef(const char* name, Traits traits) : name_(name), traits_(traits) {}
+  virtual ~OpDef() = default;
+  OpDef(const OpDef&) = delete;
+  OpDef& operator=(const OpDef&) = delete;
+
+  std::string_view name() const { return name_; }
+  const Traits& traits() const { return traits_; }
+
+  virtual Types infer(TypeSpan in, const Attrs& a) const = 0;
+  virtual FactorRule factors(TypeSpan in, TypeSpan out, const Attrs& a) const = 0;
+  /// True when `remap` may change attributes; otherwise pieces use the global ones.
+  virtual bool remaps() const = 0;
+  virtual Attrs remap(const RemapArgs& r, const Attrs& a) const = 0;
+  virtual Batched batch(Builder& b, const BatchArgs& args, const Attrs& a) const = 0;
+  virtual Values jvp(Builder& b, const JvpArgs& args, const Attrs& a) const = 0;
+  virtual Values transpose(Builder& b, const TransposeArgs& args, const Attrs& a) const = 0;
+  virtual bool has_reference() const = 0;
+  virtual void reference(ViewSpan in, ViewSpan out, const Attrs& a) const = 0;
+  virtual std::vector<AnySample> samples() const = 0;
+  /// Reason given for not having the rule, or null: "infer", "jvp", "transpose", "batch", "reference", "factors".
+  virtual const char* never(std::string_view rule) const = 0;
+
+ private:
+  const char* name_;
+  Traits traits_;
+};
+
+namespace detail {
+[[noreturn]] void no_rule(const OpDef& op, const char* rule, const char* why);
+Values linear_jvp(Builder& b, const OpDef& op, const JvpArgs& args, const Attrs& a);
+Batched elementwise_batch(Builder& b, const OpDef& op, const BatchArgs& args, const Attrs& a);
+}  // namespace detail
+
+template <class P>
+class Op final : public OpDef {
+ public:
+  explicit Op(OpSpec<P> spec) : OpDef(spec.name, spec.traits), spec_(std::move(spec)) {}
+
+  Types infer(TypeSpan in, const Attrs& a) const override { return spec_.infer.call(in, get<P>(a)); }
+  FactorRule factors(TypeSpan in, TypeSpan out, const Attrs& a) const override {
+    if (spec_.factors.is_default) return FactorRule::pointwise(in, out);
+    return spec_.factors.call ? spec_.factors.call(in, out, get<P>(a)) : FactorRule::whole(in, out);
+  }
+  bool remaps() const override { return static_cast<bool>(spec_.remap.call); }
+  Attrs remap(const RemapArgs& r, const Attrs& a) const override {
+    return spec_.remap.call ? make_attrs(spec_.remap.call(r, get<P>(a))) : a;
+  }
+  Batched batch(Builder& b, const BatchArgs& args, const Attrs& a) const override {
+    if (spec_.batch.is_default) return detail::elementwise_batch(b, *this, args, a);
+    if (!spec_.batch.call) detail::no_rule(*this, "batch", spec_.batch.why);
+    return spec_.batch.call(b, args, get<P>(a));
+  }
+  Values jvp(Builder& b, const JvpArgs& args, const Attrs& a) const override {
+    if (spec_.jvp.is_linear) return detail::linear_jvp(b, *this, args, a);
+    if (!spec_.jvp.call) detail::no_rule(*this, "jvp", spec_.jvp.why);
+    return spec_.jvp.call(b, args, get<P>(a));
+  }
+  Values transpose(Builder& b, const TransposeArgs& args, const Attrs& a) const override {
+    if (!spec_.transpose.call) detail::no_rule(*this, "transpose", spec_.transpose.why);
+    return spec_.transpose.call(b, args, get<P>(a));
+  }
+  bool has_reference() const override { return static_cast<bool>(spec_.reference.call); }
+  void reference(ViewSpan in, ViewSpan out, const Attrs& a) const override {
+    if (!spec_.reference.call) detail::no_rule(*this, "reference", spec_.reference.why);
+    spec_.reference.call(in, out, get<P>(a));
+  }
+  std::vector<AnySample> samples() const override {
+    std::vector<AnySample> out;
+    if (!spec_.samples.call) return out;
+    for (auto& s : spec_.samples.call()) out.push_back({s.in, make_attrs(s.attrs)});
+    return out;
+  }
+  const char* never(std::string_view rule) const override {
+    if (rule == "batch") return spec_.batch.why;
+    if (rule == "jvp") return spec_.jvp.why;
+    if (rule == "transpose") return spec_.transpose.why;
+    if (rule == "reference") return spec_.reference.why;
+    if (rule == "factors") return spec_.factors.why;
+    return nullptr;
+  }
+
+ private:
+  OpSpec<P> spec_;
+};
+
+}  // namespace tessera::ir
