@@ -42,6 +42,8 @@ struct ShardingConstraint {
                  field("devices", &ShardingConstraint::devices), field("uneven", &ShardingConstraint::uneven)};
 };
 
+using ir::GraphPtr;
+
 struct Axes {
   Dims axes;
   static constexpr auto fields = std::tuple{field("axes", &Axes::axes)};
@@ -57,6 +59,47 @@ struct DotGeneral {
                                             field("rhs_batch", &DotGeneral::rhs_batch),
                                             field("preferred", &DotGeneral::preferred),
                                             field("precision", &DotGeneral::precision)};
+};
+
+// --- control flow: operands and results are flat lists; sub-graphs are closed (what they capture is an operand) -----
+
+/// Operands: which (i32, or bool for two branches; clamped), then the branches' inputs. Every branch has the same
+/// types.
+struct Cond {
+  std::vector<GraphPtr> branches;
+  static constexpr auto fields = std::tuple{field("branches", &Cond::branches)};
+};
+
+/// Operands: constants of the condition, constants of the body, carry. `cond`: (its constants, carry) -> bool;
+/// `body`: (its constants, carry) -> carry.
+struct While {
+  GraphPtr cond;
+  GraphPtr body;
+  std::int64_t cond_consts = 0;
+  std::int64_t body_consts = 0;
+  static constexpr auto fields =
+      std::tuple{field("cond", &While::cond), field("body", &While::body), field("cond_consts", &While::cond_consts),
+                 field("body_consts", &While::body_consts)};
+};
+
+/// Operands: constants, carry, stacked inputs (dimension 0 has `length`). `body`: (constants, carry, one slice of each
+/// stacked input) -> (carry, one slice of each stacked output). Results: carry, stacked outputs.
+struct Scan {
+  GraphPtr body;
+  std::int64_t length = 0;
+  bool reverse = false;
+  std::int64_t num_consts = 0;
+  std::int64_t num_carry = 0;
+  static constexpr auto fields =
+      std::tuple{field("body", &Scan::body), field("length", &Scan::length), field("reverse", &Scan::reverse),
+                 field("num_consts", &Scan::num_consts), field("num_carry", &Scan::num_carry)};
+};
+
+/// A sub-graph kept as one equation (remat, custom rules): operands are its inputs.
+struct Call {
+  GraphPtr body;
+  std::string name;
+  static constexpr auto fields = std::tuple{field("body", &Call::body), field("name", &Call::name)};
 };
 
 }  // namespace tessera::ops

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory of pieces of arrays, and the pool it comes from.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace tessera::runtime {
+
+class MemoryPool;
+
+/// One piece's memory, 64-byte aligned. Immutable once the computation that fills it has ended; shared between all
+/// devices that hold equal values.
+class Buffer {
+ public:
+  /// Memory that something else owns (host data given away, a constant).
+  Buffer(std::shared_ptr<void> storage, std::int64_t nbytes);
+  Buffer(std::shared_ptr<MemoryPool> pool, void* data, std::int64_t nbytes, std::int64_t capacity);
+  ~Buffer();
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+
+  void* data() const { return data_; }
+  std::int64_t nbytes() const { return nbytes_; }
+
+ private:
+  std::shared_ptr<void> storage_;
+  std::shared_ptr<MemoryPool> pool_;
+  void* data_ = nullptr;
+  std::int64_t nbytes_ = 0;
+  std::int64_t capacity_ = 0;
+};
+using BufferPtr = std::shared_ptr<Buffer>;
+
+/// Caches freed blocks for reuse; bounded; thread-safe.
+class MemoryPool : public std::enable_shared_from_this<MemoryPool> {
+ public:
+  /// `limit` bytes in use at most; 0 = no bound of our own.
+  static std::shared_ptr<MemoryPool> create(std::int64_t limit = 0);
+  virtual ~MemoryPool() = default;
+  /// Uninitialised. Throws `ResourceExhaustedError` with the bytes asked for, in use, and the limit; frees cached
+  /// blocks and tries again before it does.
+  virtual BufferPtr allocate(std::int64_t nbytes) = 0;
+  struct Stats {
+    std::int64_t bytes_in_use = 0;
+    std::int64_t peak_bytes = 0;
+    std::int64_t cached_bytes = 0;
+    std::int64_t live_buffers = 0;
+  };
+  virtual Stats stats() const = 0;
+
+ protected:
+  friend class Buffer;
+  virtual void release(void* data, std::int64_t capacity) noexcept = 0;
+};
+
+}  // namespace tessera::runtime

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an engine is: it compiles partitioned graphs for a device list and runs them.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ir/graph.h"
+#include "runtime/event.h"
+#include "runtime/pieces.h"
+#include "sharding/placement.h"
+#include "tessera/device.h"
+
+namespace tessera::runtime {
+
+class Executable {
+ public:
+  virtual ~Executable() = default;
+  /// Runs on the calling thread (and the kernels' pool) and returns when done. `args[i]` are the pieces of input i
+  /// under its layout in the graph; a piece whose only owner is the vector may be overwritten (donation): pass it moved
+  /// in. Throws what a step throws; nothing of the arguments is changed then.
+  virtual std::vector<Pieces> run(std::vector<Pieces> args) = 0;
+  /// True when a run is so short that it should not leave the calling thread.
+  virtual bool small() const = 0;
+  /// One line a step, for tests and traces.
+  virtual std::string text() const = 0;
+};
+
+class Engine {
+ public:
+  virtual ~Engine() = default;
+  /// `graph` is partitioned over graph->mesh, whose row-major positions are `devices`.
+  virtual std::shared_ptr<Executable> compile(ir::GraphPtr graph,
+                                              std::shared_ptr<const sharding::DeviceList> devices) = 0;
+  virtual std::shared_ptr<MemoryPool> memory() = 0;
+};
+
+/// What the runtime keeps for a client: made on first use, in the client's extension slot.
+struct ClientRuntime {
+  std::shared_ptr<Engine> engine;
+  std::shared_ptr<MemoryPool> memory;
+  std::shared_ptr<TaskQueue> queue;
+  std::shared_ptr<Collectives> collectives;  ///< null for a single process
+};
+/// Defined in src/engines.cc, the one file that names engines.
+ClientRuntime& runtime_of(const Client& client);
+
+}  // namespace tessera::runtime

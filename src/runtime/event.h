@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Completion of asynchronous work.
+#pragma once
+
+#include <exception>
+#include <functional>
+#include <memory>
+
+namespace tessera::runtime {
+
+/// Becomes ready once, with or without an error. Thread-safe.
+class Event {
+ public:
+  virtual ~Event() = default;
+  virtual bool ready() const = 0;
+  /// Blocks until ready; rethrows the error, every time.
+  virtual void wait() const = 0;
+  /// Null while not ready or without an error.
+  virtual std::exception_ptr error() const = 0;
+};
+using EventPtr = std::shared_ptr<Event>;
+
+/// Runs tasks one after another in the order of submission: inline on the caller's thread when the queue is empty, no
+/// task is running and the task says that it is small; else on a thread of its own (started on first need). A task's
+/// exception becomes its event's error. Destroying the queue waits for what was submitted.
+class TaskQueue {
+ public:
+  static std::shared_ptr<TaskQueue> create();
+  virtual ~TaskQueue() = default;
+  virtual EventPtr submit(std::function<void()> task, bool small) = 0;
+  /// Waits until everything submitted so far has ended; errors stay with their events.
+  virtual void drain() = 0;
+};
+
+}  // namespace tessera::runtime
