@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The functions that cases name: JAX's own, forms that need other arguments, and small programs."""
+import operator
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+import programs
+
+SPACES = {"lax": lax, "jnp": jnp, "nn": jax.nn, "random": jax.random, "linalg": jnp.linalg, "fft": jnp.fft,
+          "special": jax.scipy.special, "slinalg": jax.scipy.linalg}
+DTYPE_PARAMS = {"dtype", "new_dtype", "preferred_element_type", "index_dtype"}
+
+
+def decode(params):
+    """JSON parameters as JAX takes them: tuples for lists, dtypes for their names."""
+    def plain(v):
+        return tuple(plain(x) for x in v) if isinstance(v, list) else v
+    return {k: np.inf if k == "ord" and v == "inf" else jnp.dtype(v) if k in DTYPE_PARAMS and v is not None else plain(v) for k, v in params.items()}
+
+
+def make_index(items, arrays):
+    def one(item):
+        if item == "newaxis":
+            return None
+        if item == "...":
+            return Ellipsis
+        if isinstance(item, dict):
+            return slice(*item["slice"]) if "slice" in item else arrays[item["array"]]
+        return item
+    return tuple(one(i) for i in items)
+
+
+def index_get(x, *arrays, index, mode=None, fill_value=None):
+    if mode is None:
+        return x[make_index(index, arrays)]
+    return x.at[make_index(index, arrays)].get(mode=mode, fill_value=fill_value)
+
+
+def index_update(method):
+    def f(x, *rest, index, mode=None):
+        *arrays, y = rest
+        return getattr(x.at[make_index(index, arrays)], method)(y, mode=mode)
+    return f
+
+
+def gather(x, indices, dimension_numbers, slice_sizes, mode=None, fill_value=None):
+    return lax.gather(x, indices, lax.GatherDimensionNumbers(**decode(dimension_numbers)), slice_sizes, mode=mode,
+                      fill_value=fill_value)
+
+
+def scatter(name):
+    def f(x, indices, updates, dimension_numbers, mode=None):
+        return getattr(lax, name)(x, indices, updates, lax.ScatterDimensionNumbers(**decode(dimension_numbers)), mode=mode)
+    return f
+
+
+REDUCERS = {"add": lax.add, "mul": lax.mul, "max": lax.max, "min": lax.min}
+
+
+def reduce_window(x, init, computation, **params):
+    # The gradient is known for JAX's own reducers with a constant start only.
+    return lax.reduce_window(x, np.asarray(init), REDUCERS[computation], **params)
+
+
+def binary_operator(op):
+    return getattr(operator, op)
+
+
+SPECIAL = {
+    "index.get": index_get,
+    **{f"index.{m}": index_update(m) for m in ("set", "add", "subtract", "multiply", "min", "max")},
+    "lax.gather": gather,
+    **{f"lax.{n}": scatter(n) for n in ("scatter", "scatter_add", "scatter_sub", "scatter_mul", "scatter_min", "scatter_max")},
+    "lax.reduce_window": reduce_window,
+    "lax.concatenate": lambda *xs, dimension: lax.concatenate(xs, dimension),
+    "lax.sort": lambda *xs, **p: lax.sort(xs if len(xs) > 1 else xs[0], **p),
+    "lax.round": lambda x, rounding_method: lax.round(x, lax.RoundingMethod[rounding_method]),
+    "lax.dynamic_slice": lambda x, *i, slice_sizes: lax.dynamic_slice(x, i, slice_sizes),
+    "lax.dynamic_update_slice": lambda x, u, *i: lax.dynamic_update_slice(x, u, i),
+    "lax.pad": lambda x, v, padding_config: lax.pad(x, v, padding_config),
+    "lax.fft": lambda x, fft_type, fft_lengths: lax.fft(x, lax.FftType[fft_type], fft_lengths),
+    "jnp.concatenate": lambda *xs, **p: jnp.concatenate(xs, **p),
+    "jnp.stack": lambda *xs, **p: jnp.stack(xs, **p),
+    "jnp.vstack": lambda *xs: jnp.vstack(xs),
+    "jnp.hstack": lambda *xs: jnp.hstack(xs),
+    "jnp.einsum": lambda *xs, subscripts, **p: jnp.einsum(subscripts, *xs, **p),
+    "jnp.where": lambda c, x, y: jnp.where(c, x, y),
+    "random.key": lambda seed: jax.random.key(seed),
+    **{f"operator.{o}": binary_operator(o) for o in (
+        "add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and_", "or_", "xor", "lshift", "rshift", "eq", "ne",
+        "lt", "le", "gt", "ge", "matmul", "neg", "invert")},
+}
+
+
+def lookup(name):
+    if name in SPECIAL:
+        return SPECIAL[name]
+    space, _, rest = name.partition(".")
+    if space == "program":
+        return getattr(programs, rest)
+    return operator.attrgetter(rest)(SPACES[space])
