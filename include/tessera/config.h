@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// Settings of the whole program.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+
+namespace tessera {
+
+/// A switch that threads may read while another one flips it.
+class Setting {
+ public:
+  Setting(bool value) : value_(value) {}  // NOLINT(google-explicit-constructor): written `.deterministic = true`
+  Setting(const Setting& other) : value_(other.get()) {}
+  Setting& operator=(const Setting& other) { return *this = other.get(); }
+  Setting& operator=(bool value) {
+    value_.store(value, std::memory_order_relaxed);
+    return *this;
+  }
+  bool get() const { return value_.load(std::memory_order_relaxed); }
+  operator bool() const { return get(); }  // NOLINT(google-explicit-constructor): reads as a bool
+
+ private:
+  std::atomic<bool> value_;
+};
+
+struct Config {
+  /// Opening a `MeshScope` throws.
+  Setting disallow_mesh_scope = false;
+  /// Lowered text uses Shardy attributes; off: GSPMD sharding strings.
+  Setting use_shardy = true;
+  /// Validate buffers even where a compiled program made them.
+  Setting enable_checks = false;
+  /// Reductions give the same bits for any number of threads and processes.
+  Setting deterministic = false;
+  /// Throw when an operation makes a NaN.
+  Setting debug_nans = false;
+};
+
+/// The one configuration; changing it affects programs traced afterwards.
+Config& config();
+/// One number for all settings that a traced program depends on: part of the key of program caches.
+std::size_t config_key();
+
+/// Sets a switch until the scope ends.
+class ConfigScope {
+ public:
+  ConfigScope(Setting Config::*setting, bool value) : setting_(&(config().*setting)), old_(setting_->get()) {
+    *setting_ = value;
+  }
+  ~ConfigScope() { *setting_ = old_; }
+  ConfigScope(const ConfigScope&) = delete;
+  ConfigScope& operator=(const ConfigScope&) = delete;
+
+ private:
+  Setting* setting_;
+  bool old_;
+};
+
+}  // namespace tessera

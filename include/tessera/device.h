@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+// Devices and the clients that own them. A client and its devices live until the program ends, so handles to them are
+// plain pointers: cheap to copy, compare and hash, and never dangling.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tessera {
+
+class Client;
+class Cluster;
+namespace mesh {
+struct DeviceState;
+struct ClientState;
+}  // namespace mesh
+
+/// One place where shards live. Equality is identity: two clients never share a device.
+class Device {
+ public:
+  /// The null device: only `==`, `hash` and the test for null may be asked of it.
+  Device() = default;
+  explicit operator bool() const { return state_ != nullptr; }
+
+  std::int64_t id() const;
+  /// The process that owns the device.
+  int process_index() const;
+  std::string_view platform() const;
+  Client client() const;
+  /// True when the client's own process owns the device.
+  bool is_local() const;
+  /// Physical coordinates (x, y, z); empty when the platform has none.
+  std::span<const std::int64_t> coords() const;
+  std::int64_t core_on_chip() const;
+  /// The slice (fast-network island) of the device, where the platform reports one.
+  std::optional<std::int64_t> slice_index() const;
+
+  bool operator==(const Device&) const = default;
+  std::size_t hash() const { return std::hash<const void*>{}(state_); }
+
+ private:
+  friend struct mesh::ClientState;
+  friend struct mesh::DeviceState;
+  const mesh::DeviceState* state_ = nullptr;
+};
+/// "CpuDevice(id=3)"; "Device(null)" for the null device.
+std::string to_string(const Device& d);
+
+/// How to make a client of virtual CPU devices.
+struct CpuOptions {
+  /// Devices of this process (every process of a cluster has as many).
+  std::int64_t devices = 1;
+  int process_index = 0;
+  int process_count = 1;
+  /// Bytes that the client's buffers may take; 0 means no limit.
+  std::int64_t memory_limit = 0;
+  /// The simulated cluster to join. When empty and `process_count > 1`: the newest cluster of the same size that still
+  /// lacks `process_index`, or a new one.
+  std::shared_ptr<Cluster> cluster = {};
+};
+
+/// A lazily filled place where other rooms hang their own state (engine, transport) on a client or a cluster.
+class Extensions {
+ public:
+  /// What `key` (the address of some static) holds; `make` is called once, under a lock, when it holds nothing yet.
+  std::shared_ptr<void> get(const void* key, const std::function<std::shared_ptr<void>()>& make);
+
+  Extensions();
+  ~Extensions();
+  Extensions(const Extensions&) = delete;
+  Extensions& operator=(const Extensions&) = delete;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// Processes simulated inside one program: their clients share this object and nothing else.
+class Cluster {
+ public:
+  Cluster(int process_count, std::int64_t devices_per_process);
+  int process_count() const { return process_count_; }
+  std::int64_t devices_per_process() const { return devices_per_process_; }
+  Extensions& extensions() { return extensions_; }
+
+ private:
+  int process_count_;
+  std::int64_t devices_per_process_;
+  Extensions extensions_;
+};
+
+/// Handle to the owner of a set of devices, as one process sees it: in a cluster each process has its own client with
+/// its own `Device` objects for the devices of all processes.
+class Client {
+ public:
+  /// The null client.
+  Client() = default;
+  explicit operator bool() const { return state_ != nullptr; }
+
+  /// Throws `ValueError` unless devices >= 1 and 0 <= process_index < process_count, when `cluster` has another size,
+  /// or when that process has already joined it.
+  static Client cpu(const CpuOptions& options = {});
+  /// The innermost `ClientScope` of this thread, else the default client: the one of `set_default`, else CPU devices,
+  /// as many as the environment's TESSERA_CPU_DEVICES says (1 when unset; `ValueError` when it is no positive number).
+  static Client current();
+  /// Replaces the default client of the whole program.
+  static void set_default(const Client& client);
+
+  /// Devices of all processes, in id order.
+  std::span<const Device> devices() const;
+  std::span<const Device> local_devices() const;
+  int process_index() const;
+  int process_count() const;
+  std::string_view platform() const;
+  std::int64_t memory_limit() const;
+  /// Throws `ValueError` with the known ids when there is no such device.
+  Device device(std::int64_t id) const;
+
+  Extensions& extensions() const;
+  /// Null outside a cluster.
+  std::shared_ptr<Cluster> cluster() const;
+
+  bool operator==(const Client&) const = default;
+  std::size_t hash() const { return std::hash<const void*>{}(state_); }
+
+ private:
+  friend struct mesh::ClientState;
+  mesh::ClientState* state_ = nullptr;
+};
+/// "CpuClient(process 0 of 2, 8 devices)".
+std::string to_string(const Client& c);
+
+/// Makes a client current on this thread until the scope ends. Scopes of one thread end in reverse order.
+class ClientScope {
+ public:
+  explicit ClientScope(const Client& client);
+  ~ClientScope();
+  ClientScope(const ClientScope&) = delete;
+  ClientScope& operator=(const ClientScope&) = delete;
+};
+
+/// Of the current client.
+std::span<const Device> devices();
+std::span<const Device> local_devices();
+int process_index();
+int process_count();
+
+}  // namespace tessera
+
+template <>
+struct std::hash<tessera::Device> {
+  std::size_t operator()(const tessera::Device& d) const noexcept { return d.hash(); }
+};
+template <>
+struct std::hash<tessera::Client> {
+  std::size_t operator()(const tessera::Client& c) const noexcept { return c.hash(); }
+};

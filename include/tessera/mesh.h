@@ -1,0 +1,376 @@
+// SPDX-License-Identifier: Apache-2.0
+// Meshes: named grids of devices (`Mesh`), the same without devices (`AbstractMesh`), and the scope of the current
+// mesh.
+//
+//   auto mesh = make_mesh({4, 2}, {"x", "y"});
+//   MeshScope scope(mesh);          // current_mesh() == mesh on this thread until the scope ends
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "tessera/cache_stats.h"
+#include "tessera/device.h"
+#include "tessera/nd_array.h"
+#include "tessera/shape.h"
+
+namespace tessera {
+
+class Mesh;
+class AbstractMesh;
+namespace mesh {
+struct DeviceList;
+struct MeshState;
+struct AbstractMeshState;
+}  // namespace mesh
+
+/// An N-dimensional grid of devices. Nested lists give the dimensions; ragged ones throw `ValueError`.
+class DeviceArray : public NdArray<Device> {
+ public:
+  DeviceArray() = default;
+  DeviceArray(NdArray<Device> a) : NdArray(std::move(a)) {}  // NOLINT(google-explicit-constructor)
+  DeviceArray(std::vector<Device> devices, Shape shape) : NdArray(std::move(devices), std::move(shape)) {}
+  // NOLINTBEGIN(google-explicit-constructor): lists of devices are device arrays
+  DeviceArray(const std::vector<Device>& devices);
+  DeviceArray(std::span<const Device> devices);
+  DeviceArray(const std::vector<std::vector<Device>>& rows);
+  DeviceArray(std::initializer_list<Device> devices);
+  DeviceArray(std::initializer_list<std::initializer_list<Device>> rows);
+  DeviceArray(std::initializer_list<std::initializer_list<std::initializer_list<Device>>> blocks);
+  // NOLINTEND(google-explicit-constructor)
+};
+
+/// A mesh axis: its name, or its number counted from 0.
+class AxisRef {
+ public:
+  // NOLINTBEGIN(google-explicit-constructor): names and numbers are axis references
+  AxisRef(const char* name) : name_(name) {}
+  AxisRef(std::string name) : name_(std::move(name)) {}
+  AxisRef(std::string_view name) : name_(name) {}
+  AxisRef(int number) : number_(number) {}
+  AxisRef(std::int64_t number) : number_(number) {}
+  // NOLINTEND(google-explicit-constructor)
+  AxisRef(std::nullptr_t) = delete;
+  AxisRef(bool) = delete;
+  AxisRef(double) = delete;
+
+  bool is_name() const { return number_ == kName; }
+  const std::string& name() const { return name_; }
+  std::int64_t number() const { return number_; }
+  bool operator==(const AxisRef&) const = default;
+
+ private:
+  static constexpr std::int64_t kName = INT64_MIN;
+  std::int64_t number_ = kName;
+  std::string name_;
+};
+/// "'x'" or "0".
+std::string to_string(const AxisRef& a);
+
+/// The names of a mesh's axes, from anything that lists strings. One string is one name; `std::nullopt` stands for a
+/// missing name, which every constructor of a mesh refuses.
+class AxisNames {
+ public:
+  class Name {
+   public:
+    // NOLINTBEGIN(google-explicit-constructor)
+    Name(const char* v) : value_(v == nullptr ? std::nullopt : std::optional<std::string>(v)) {}
+    Name(std::string v) : value_(std::move(v)) {}
+    Name(std::string_view v) : value_(v) {}
+    Name(std::nullopt_t) {}
+    // NOLINTEND(google-explicit-constructor)
+    const std::optional<std::string>& value() const { return value_; }
+
+   private:
+    std::optional<std::string> value_;
+  };
+  AxisNames() = default;
+  // NOLINTBEGIN(google-explicit-constructor)
+  AxisNames(std::initializer_list<Name> names) {
+    for (const auto& n : names) values_.push_back(n.value());
+  }
+  AxisNames(const char* name) : AxisNames({Name(name)}) {}
+  AxisNames(const std::string& name) : AxisNames({Name(name)}) {}
+  AxisNames(const std::vector<std::string>& names) : values_(names.begin(), names.end()) {}
+  AxisNames(std::span<const std::string> names) : values_(names.begin(), names.end()) {}
+  AxisNames(std::vector<std::optional<std::string>> names) : values_(std::move(names)) {}
+  AxisNames(std::nullopt_t) : given_(false) {}
+  AxisNames(const std::optional<std::vector<std::string>>& names) : given_(names.has_value()) {
+    if (names) values_.assign(names->begin(), names->end());
+  }
+  template <std::size_t N>
+  AxisNames(const std::array<std::string, N>& names) : values_(names.begin(), names.end()) {}
+  // NOLINTEND(google-explicit-constructor)
+  const std::vector<std::optional<std::string>>& values() const { return values_; }
+  /// False for `std::nullopt`: the axes of the mesh are then numbers.
+  bool given() const { return given_; }
+
+ private:
+  std::vector<std::optional<std::string>> values_;
+  bool given_ = true;
+};
+
+struct AxisSize {
+  std::string name;
+  std::int64_t size = 0;
+  bool operator==(const AxisSize&) const = default;
+};
+
+/// Devices in mesh order with a membership test; shares the mesh's own list.
+class DeviceSet {
+ public:
+  DeviceSet() = default;
+  /// All devices of `list`, or those at `positions`.
+  explicit DeviceSet(std::shared_ptr<const mesh::DeviceList> list, bool local_only = false);
+  std::span<const Device> devices() const;
+  std::size_t size() const { return devices().size(); }
+  bool empty() const { return devices().empty(); }
+  auto begin() const { return devices().begin(); }
+  auto end() const { return devices().end(); }
+  const Device& operator[](std::size_t i) const { return devices()[i]; }
+  bool contains(const Device& d) const;
+  /// Same devices in the same order.
+  bool operator==(const DeviceSet& other) const;
+
+ private:
+  std::shared_ptr<const mesh::DeviceList> list_;
+  bool local_only_ = false;
+};
+
+/// An N-dimensional grid of devices with one name an axis (or none at all: axes are then numbers). A handle to shared
+/// immutable state: equal meshes are the same object, so copies and comparisons are cheap, whatever the size.
+class Mesh {
+ public:
+  /// The empty mesh: no axes, size 0.
+  Mesh();
+  /// Throws `ValueError` when the rank of `devices` is not the number of names, a name is missing, or a device is null
+  /// or listed twice; `DuplicateAxisError` for a repeated name.
+  Mesh(const DeviceArray& devices, const AxisNames& axis_names);
+  /// From ids: numbers of the current client's devices in id order, a permutation of 0..size-1, filling `mesh_shape` in
+  /// row-major order. Without names the axes are numbers. Throws `ValueError` naming `device_ids`, `mesh_shape` or
+  /// `axis_names`.
+  Mesh(std::span<const std::int64_t> device_ids, const Shape& mesh_shape, const AxisNames& axis_names = std::nullopt);
+  Mesh(std::span<const int> device_ids, const Shape& mesh_shape, const AxisNames& axis_names = std::nullopt);
+  Mesh(std::initializer_list<std::int64_t> device_ids, const Shape& mesh_shape,
+       const AxisNames& axis_names = std::nullopt);
+
+  /// Ordered names; empty when the mesh has none.
+  std::span<const std::string> axis_names() const;
+  bool has_names() const;
+  std::int64_t ndim() const;
+  /// Name (the number's text when unnamed) to size, in axis order.
+  const OrderedMap<std::string, std::int64_t>& shape() const;
+  std::span<const AxisSize> shape_tuple() const;
+  const Shape& mesh_shape() const;
+  /// Throws `ValueError` with the axis and the known ones when there is no such axis.
+  std::int64_t axis_size(const AxisRef& axis) const;
+  /// Position of an axis, or nothing.
+  std::optional<int> axis_index(const AxisRef& axis) const;
+  std::int64_t size() const;
+  bool empty() const { return size() == 0; }
+
+  const DeviceArray& devices() const;
+  /// Ids in mesh shape. Throws `StateError` for the empty mesh.
+  const NdArray<std::int64_t>& device_ids() const;
+  const NdArray<std::int64_t>& logical_mesh() const { return device_ids(); }
+  const std::vector<std::int64_t>& flat_ids() const;
+  std::span<const Device> devices_flat() const;
+  DeviceSet device_set() const;
+  DeviceSet local_device_set() const;
+  std::span<const Device> local_devices() const;
+  const std::shared_ptr<const mesh::DeviceList>& device_list() const;
+  bool is_multi_process() const;
+  bool is_device_mesh() const { return true; }
+
+  /// The sub-block of this process's (or the given process's) devices, with the same names. Throws `ValueError` when
+  /// they form no contiguous block or there are none.
+  Mesh local_mesh() const;
+  Mesh local_mesh(int process_index) const;
+  const AbstractMesh& abstract_mesh() const;
+
+  /// A callable that runs `f` with this mesh current.
+  template <class F>
+  auto wrap(F f) const;
+
+  bool operator==(const Mesh& other) const { return state_ == other.state_; }
+  std::size_t hash() const;
+  /// Address of the shared state: equal exactly for equal meshes.
+  const void* identity() const { return state_.get(); }
+
+ private:
+  friend struct mesh::MeshState;
+  explicit Mesh(std::shared_ptr<const mesh::MeshState> state);
+  std::shared_ptr<const mesh::MeshState> state_;
+};
+/// "Mesh('x': 4, 'y': 2)", "Mesh()".
+std::string to_string(const Mesh& m);
+/// "Mesh(device_ids=[[0, 1], [2, 3]], axis_names=('x', 'y'))".
+std::string repr(const Mesh& m);
+
+/// All devices of the current client (or `devices`) in row-major order. Throws `ValueError` when their number is not
+/// the product of `sizes`.
+Mesh make_mesh(const Shape& sizes, const AxisNames& axis_names);
+Mesh make_mesh(const Shape& sizes, const AxisNames& axis_names, std::span<const Device> devices);
+
+/// Text that `deserialize_mesh` reads back as the very same mesh.
+std::string serialize(const Mesh& m);
+/// Throws `FormatError` for text of another form and `ValueError` with the id and the known ids for an unknown device.
+Mesh deserialize_mesh(std::string_view text, const Client& client = Client::current());
+
+/// Axis names and sizes without devices.
+class AbstractMesh {
+ public:
+  /// No axes: size 0.
+  AbstractMesh();
+  /// Throws `ValueError` for a size below 1 and `DuplicateAxisError` for a repeated name.
+  AbstractMesh(std::initializer_list<AxisSize> axes);
+  explicit AbstractMesh(std::span<const AxisSize> axes);
+  AbstractMesh(const Shape& sizes, const AxisNames& axis_names);
+  /// Axes that are numbers only.
+  static AbstractMesh unnamed(const Shape& sizes);
+
+  std::span<const std::string> axis_names() const;
+  bool has_names() const;
+  std::int64_t ndim() const;
+  const Shape& axis_sizes() const;
+  const Shape& mesh_shape() const { return axis_sizes(); }
+  const OrderedMap<std::string, std::int64_t>& shape() const;
+  std::span<const AxisSize> shape_tuple() const;
+  std::int64_t axis_size(const AxisRef& axis) const;
+  std::optional<int> axis_index(const AxisRef& axis) const;
+  std::int64_t size() const;
+  bool empty() const { return size() == 0; }
+  bool is_device_mesh() const { return false; }
+  const AbstractMesh& abstract_mesh() const { return *this; }
+
+  bool operator==(const AbstractMesh& other) const;
+  std::size_t hash() const;
+
+ private:
+  friend struct mesh::AbstractMeshState;
+  std::shared_ptr<const mesh::AbstractMeshState> state_;
+};
+/// "AbstractMesh((('x', 4), ('y', 2)))".
+std::string to_string(const AbstractMesh& m);
+
+/// Either kind of mesh. What needs devices throws `ValueError` for an abstract one.
+class AnyMesh {
+ public:
+  AnyMesh(Mesh m) : mesh_(std::move(m)) {}          // NOLINT(google-explicit-constructor): a mesh is an AnyMesh
+  AnyMesh(AbstractMesh m) : mesh_(std::move(m)) {}  // NOLINT(google-explicit-constructor)
+
+  bool is_concrete() const { return std::holds_alternative<Mesh>(mesh_); }
+  /// The device mesh. Throws `ValueError` naming `member` when the mesh is abstract.
+  const Mesh& concrete(std::string_view member = "mesh") const;
+  const AbstractMesh& abstract_mesh() const;
+
+  std::span<const std::string> axis_names() const { return abstract_mesh().axis_names(); }
+  bool has_names() const { return abstract_mesh().has_names(); }
+  std::int64_t ndim() const { return abstract_mesh().ndim(); }
+  const Shape& mesh_shape() const { return abstract_mesh().mesh_shape(); }
+  const OrderedMap<std::string, std::int64_t>& shape() const { return abstract_mesh().shape(); }
+  std::span<const AxisSize> shape_tuple() const { return abstract_mesh().shape_tuple(); }
+  std::int64_t axis_size(const AxisRef& axis) const { return abstract_mesh().axis_size(axis); }
+  std::optional<int> axis_index(const AxisRef& axis) const { return abstract_mesh().axis_index(axis); }
+  std::int64_t size() const;
+  bool empty() const { return size() == 0; }
+  bool is_device_mesh() const { return is_concrete(); }
+
+  const DeviceArray& devices() const { return concrete("devices").devices(); }
+  const NdArray<std::int64_t>& device_ids() const { return concrete("device_ids").device_ids(); }
+  bool is_multi_process() const { return concrete("is_multi_process").is_multi_process(); }
+  std::span<const Device> local_devices() const { return concrete("local_devices").local_devices(); }
+  Mesh local_mesh() const { return concrete("local_mesh").local_mesh(); }
+  /// Null for an abstract mesh.
+  std::shared_ptr<const mesh::DeviceList> device_list() const;
+
+  bool operator==(const AnyMesh&) const = default;
+  std::size_t hash() const;
+
+ private:
+  std::variant<Mesh, AbstractMesh> mesh_;
+};
+std::string to_string(const AnyMesh& m);
+
+/// One level of a thread's stack of scopes.
+struct ResourceEnv {
+  Mesh physical_mesh;
+  /// Axes of other kinds than the mesh's own, which a mesh must not shadow.
+  std::vector<std::string> other_axes;
+
+  /// The same environment over another mesh. Throws `ValueError` listing the axes that clash with `other_axes`.
+  ResourceEnv with_mesh(const Mesh& m) const;
+  /// Sorted names.
+  std::vector<std::string> physical_resource_axes() const;
+  std::vector<std::string> resource_axes() const;
+  const OrderedMap<std::string, std::int64_t>& shape() const { return physical_mesh.shape(); }
+  OrderedMap<std::string, std::int64_t> local_shape() const { return physical_mesh.local_mesh().shape(); }
+};
+/// "ResourceEnv(mesh=Mesh('x': 4, 'y': 2))".
+std::string to_string(const ResourceEnv& env);
+/// "`a`, `m`, `z`": sorted and back-quoted.
+std::string show_axes(std::vector<std::string> axes);
+
+/// Makes a mesh current on this thread until the scope ends. Scopes of a thread must end in the reverse order of their
+/// beginning; ending another one terminates the program.
+class MeshScope {
+ public:
+  /// Throws `StateError` when `config().disallow_mesh_scope` is set.
+  explicit MeshScope(const Mesh& m);
+  /// Throws `StateError` for an abstract mesh.
+  explicit MeshScope(const AnyMesh& m);
+  explicit MeshScope(const AbstractMesh&) = delete;
+  ~MeshScope();
+  MeshScope(const MeshScope&) = delete;
+  MeshScope& operator=(const MeshScope&) = delete;
+
+  const Mesh& mesh() const { return mesh_; }
+
+ private:
+  Mesh mesh_;
+  std::size_t depth_ = 0;
+};
+
+/// The innermost mesh of this thread; the empty mesh outside all scopes.
+const Mesh& current_mesh();
+const ResourceEnv& current_env();
+/// Levels of this thread's stack; 1 outside all scopes.
+std::size_t mesh_scope_depth();
+/// The non-empty meshes of the stack, outermost first: part of the key of program caches.
+std::vector<Mesh> mesh_scope_stack();
+
+/// Runs `f(mesh)` with the mesh current and returns its result.
+template <class F>
+decltype(auto) with_mesh(const Mesh& m, F&& f) {
+  MeshScope scope(m);
+  return std::forward<F>(f)(scope.mesh());
+}
+
+template <class F>
+auto Mesh::wrap(F f) const {
+  return [self = *this, f = std::move(f)](auto&&... args) mutable -> decltype(auto) {
+    MeshScope scope(self);
+    return std::invoke(f, std::forward<decltype(args)>(args)...);
+  };
+}
+
+}  // namespace tessera
+
+template <>
+struct std::hash<tessera::Mesh> {
+  std::size_t operator()(const tessera::Mesh& m) const noexcept { return m.hash(); }
+};
+template <>
+struct std::hash<tessera::AbstractMesh> {
+  std::size_t operator()(const tessera::AbstractMesh& m) const noexcept { return m.hash(); }
+};

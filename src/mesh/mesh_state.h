@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// What stands behind Mesh and AbstractMesh handles.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "mesh/device_list.h"
+#include "tessera/mesh.h"
+
+namespace tessera::mesh {
+
+/// The names as strings. Throws `ValueError` for a missing one and `DuplicateAxisError` for a repeated one.
+std::vector<std::string> checked_names(const AxisNames& names, std::string_view function);
+
+struct AbstractMeshState {
+  std::vector<std::string> names;  // empty when unnamed
+  Shape sizes;
+  std::vector<AxisSize> pairs;
+  OrderedMap<std::string, std::int64_t> shape;
+  std::int64_t size = 0;
+  std::size_t hash = 0;
+  bool named = true;
+
+  /// Without checks: an axis of a mesh may have size 0.
+  static AbstractMesh make(std::vector<std::string> names, Shape sizes, bool named);
+};
+
+struct MeshState {
+  std::shared_ptr<const DeviceList> list;
+  AbstractMesh abstract;
+  std::size_t hash = 0;
+  // Filled on first use: most meshes of a large program are never asked for these.
+  mutable std::once_flag devices_once, ids_once;
+  mutable DeviceArray devices;
+  mutable NdArray<std::int64_t> ids;
+
+  /// The one mesh with these devices and axes, already checked.
+  static Mesh intern(std::shared_ptr<const DeviceList> list, const AbstractMesh& abstract);
+};
+
+/// `m.local_mesh(process)` without the cache.
+Mesh compute_local_mesh(const Mesh& m, int process);
+
+}  // namespace tessera::mesh
