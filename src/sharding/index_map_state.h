@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "mesh/device_list.h"
+#include "sharding/pieces.h"
+
+namespace tessera::sharding {
+
+struct IndexMapState {
+  std::shared_ptr<const mesh::DeviceList> list;
+  std::shared_ptr<const Pieces> pieces;
+  bool local_only = false;
+
+  std::size_t size() const { return local_only ? list->local_positions.size() : list->size(); }
+  /// Position in the device list of the i-th entry. Throws `IndexError`.
+  std::int64_t position(std::size_t i) const;
+  std::int32_t replica(std::int64_t position) const;
+
+ private:
+  mutable std::once_flag once_;
+  mutable std::vector<std::int32_t> replicas_;
+};
+
+}  // namespace tessera::sharding

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sharding/placement.h"
+
+#include "base/hash.h"
+#include "base/lru_cache.h"
+#include "base/strings.h"
+#include "mesh/local_mesh_cache.h"
+#include "sharding/index_map_state.h"
+#include "sharding/named_state.h"
+#include "sharding/shard_places.h"
+#include "tessera/cache_stats.h"
+#include "tessera/error.h"
+
+namespace tessera {
+
+namespace sharding {
+
+namespace {
+
+struct Key {
+  ShardingPtr sharding;
+  Shape shape;
+  bool local_only = false;
+  bool operator==(const Key& o) const {
+    return local_only == o.local_only && shape == o.shape && *sharding == *o.sharding;
+  }
+};
+struct KeyHash {
+  std::size_t operator()(const Key& k) const {
+    return base::hash_range(base::hash_mix(k.sharding->hash(), k.local_only ? 1 : 0), k.shape);
+  }
+};
+template <class Value>
+using Cache = base::LruCache<Key, Value, KeyHash>;
+
+// Weights are device positions (plus a constant an entry), so the bound is on memory, whatever the size of the meshes.
+constexpr std::int64_t kCapacity = std::int64_t{1} << 23;
+constexpr std::int64_t kEntryWeight = 256;
+
+template <class Value>
+Cache<Value>& cache(CacheId id) {
+  static auto* caches = new std::vector<std::unique_ptr<Cache<Value>>>([] {
+    std::vector<std::unique_ptr<Cache<Value>>> v;
+    for (int i = 0; i < kNumCaches; ++i) v.push_back(std::make_unique<Cache<Value>>(kCapacity));
+    return v;
+  }());
+  return *(*caches)[static_cast<std::size_t>(id)];
+}
+using IndexState = std::shared_ptr<const IndexMapState>;
+using PlacementPtr = std::shared_ptr<const Placement>;
+
+const ShardingPtr& need(const ShardingPtr& s) {
+  if (s == nullptr) throw ValueError("placement: sharding is null; expected a sharding");
+  return s;
+}
+
+IndexState make_index_state(const Sharding& s, const Shape& shape, bool local_only) {
+  auto state = std::make_shared<IndexMapState>();
+  state->list = Access::device_list(s);
+  state->pieces = make_pieces(s, shape);
+  state->local_only = local_only;
+  return state;
+}
+
+// Distinct pieces that a shape and its pieces' shape ask for; a dimension without elements has one.
+std::int64_t expected_pieces(const Shape& global, const Shape& shard) {
+  std::int64_t n = 1;
+  for (std::size_t d = 0; d < global.size(); ++d) n *= shard[d] == 0 ? 1 : global[d] / shard[d];
+  return n;
+}
+
+void check_piece_count(std::int64_t got, std::int64_t expected, const Shape& shape) {
+  if (got != expected) {
+    throw StateError(
+        str("compute_shard_places: found ", got, " distinct pieces of global_shape ", shape, "; expected ", expected));
+  }
+}
+
+std::int64_t count_distinct(const Pieces& p) {
+  if (!p.grid) return static_cast<std::int64_t>(p.listed.size());
+  std::int64_t n = 1;
+  for (std::size_t d = 0; d < p.parts.size(); ++d) n *= p.distinct_parts(d);
+  return n;
+}
+
+}  // namespace
+
+std::shared_ptr<const DeviceList> device_list(const Sharding& s) { return Access::device_list(s); }
+
+std::shared_ptr<const Placement> placement(const ShardingPtr& s, const Shape& global_shape) {
+  return cache<PlacementPtr>(CacheId::Placement).get({need(s), global_shape}, [&] {
+    auto p = std::make_shared<Placement>();
+    p->devices = Access::device_list(*s);
+    p->pieces = make_pieces(*s, global_shape);
+    const Pieces& pieces = *p->pieces;
+    p->global_shape = global_shape;
+    p->shard_shape = pieces.shard;
+    p->num_tiles = pieces.num_tiles();
+    p->tile_index = TileTable<Index, &Pieces::tile_index>(p->pieces);
+    p->tile_shape = TileTable<Shape, &Pieces::tile_shape>(p->pieces);
+    p->parts.assign(pieces.parts.begin(), pieces.parts.end());
+    p->replica_id = pieces.count_replicas();
+    std::size_t n = p->devices->size();
+    p->tile_of.resize(n);
+    p->first_position.assign(static_cast<std::size_t>(p->num_tiles), -1);
+    for (std::size_t i = 0; i < n; ++i) {
+      auto t = pieces.tile(static_cast<std::int64_t>(i));
+      p->tile_of[i] = static_cast<std::int32_t>(t);
+      auto& first = p->first_position[static_cast<std::size_t>(t)];
+      if (first < 0) first = static_cast<std::int32_t>(i);
+    }
+    return std::pair(PlacementPtr(std::move(p)), static_cast<std::int64_t>(n) + kEntryWeight);
+  });
+}
+
+}  // namespace sharding
+
+using sharding::Caller;
+using sharding::IndexState;
+using sharding::kEntryWeight;
+using sharding::Key;
+
+namespace {
+
+// The sharding behind the functions over (shape, mesh, spec), after their own checks in their own words.
+NamedSharding named(const Shape& shape, const Mesh& mesh, const PartitionSpec& spec, std::string_view function) {
+  if (mesh.empty()) throw ValueError(str(function, ": global_mesh is empty; expected at least one device"));
+  Caller caller{function, "mesh_axes"};
+  auto state = sharding::resolve_spec(mesh, spec, {}, caller);
+  sharding::named_shard_shape(*state, shape, caller);
+  return NamedSharding(mesh, spec);
+}
+
+IndexState cached_state(CacheId id, const ShardingPtr& s, const Shape& shape, bool local_only = false) {
+  return sharding::cache<IndexState>(id).get(Key{s, shape, local_only}, [&] {
+    auto state = sharding::make_index_state(*s, shape, local_only);
+    std::int64_t weight = state->pieces->by_digits ? 0 : state->pieces->num_devices;
+    return std::pair(IndexState(std::move(state)), weight + kEntryWeight);
+  });
+}
+
+}  // namespace
+
+IndexMap Sharding::devices_indices_map(const Shape& global_shape) const {
+  return IndexMap(cached_state(CacheId::IndicesMap, share(), global_shape));
+}
+IndexMap Sharding::addressable_devices_indices_map(const Shape& global_shape) const {
+  return IndexMap(cached_state(CacheId::IndicesMap, share(), global_shape, true));
+}
+
+IndexMap get_shard_indices(const Shape& global_shape, const Mesh& global_mesh, const PartitionSpec& mesh_axes) {
+  return IndexMap(cached_state(CacheId::ShardIndices, named(global_shape, global_mesh, mesh_axes, "get_shard_indices"),
+                               global_shape));
+}
+
+PlaceMap get_shard_indices_replica_ids(const Shape& global_shape, const Mesh& global_mesh,
+                                       const PartitionSpec& mesh_axes) {
+  ShardingPtr s = named(global_shape, global_mesh, mesh_axes, "get_shard_indices_replica_ids");
+  return PlaceMap(sharding::cache<IndexState>(CacheId::ShardPlaces).get(Key{s, global_shape}, [&] {
+    auto state = sharding::make_index_state(*s, global_shape, false);
+    sharding::check_piece_count(sharding::count_distinct(*state->pieces),
+                                sharding::expected_pieces(global_shape, state->pieces->shard), global_shape);
+    return std::pair(IndexState(std::move(state)), kEntryWeight);
+  }));
+}
+
+Shape get_shard_shape(const Shape& global_shape, const Mesh& global_mesh, const PartitionSpec& mesh_axes) {
+  ShardingPtr s = named(global_shape, global_mesh, mesh_axes, "get_shard_shape");
+  return sharding::cache<Shape>(CacheId::ShardShape).get(Key{s, global_shape}, [&] {
+    return std::pair(s->shard_shape(global_shape), kEntryWeight);
+  });
+}
+
+namespace detail {
+PlaceMap compute_shard_places(const Shape& global_shape, const Mesh& global_mesh, const PartitionSpec& mesh_axes,
+                              const std::function<Index(std::int64_t)>& index_of) {
+  NamedSharding s = named(global_shape, global_mesh, mesh_axes, "compute_shard_places");
+  auto state = std::make_shared<sharding::IndexMapState>();
+  state->list = sharding::device_list(s);
+  if (index_of) {
+    std::vector<Index> indices;
+    for (std::int64_t i = 0; i < global_mesh.size(); ++i) indices.push_back(index_of(i));
+    state->pieces = sharding::make_listed_pieces(std::move(indices), global_shape);
+  } else {
+    state->pieces = sharding::make_pieces(s, global_shape);
+  }
+  sharding::check_piece_count(sharding::count_distinct(*state->pieces),
+                              sharding::expected_pieces(global_shape, s.shard_shape(global_shape)), global_shape);
+  return PlaceMap(std::move(state));
+}
+}  // namespace detail
+
+CacheStats cache_stats(CacheId id) {
+  base::LruStats s;
+  switch (id) {
+    case CacheId::LocalMesh:
+      s = mesh::local_mesh_cache_stats();
+      break;
+    case CacheId::ShardShape:
+      s = sharding::cache<Shape>(id).stats();
+      break;
+    case CacheId::Placement:
+      s = sharding::cache<sharding::PlacementPtr>(id).stats();
+      break;
+    default:
+      s = sharding::cache<IndexState>(id).stats();
+      break;
+  }
+  return {s.hits, s.misses, s.entries};
+}
+
+CacheStats cache_stats() {
+  CacheStats sum;
+  for (auto id : {CacheId::ShardIndices, CacheId::ShardPlaces, CacheId::ShardShape}) {
+    auto s = cache_stats(id);
+    sum = {sum.hits + s.hits, sum.misses + s.misses, sum.entries + s.entries};
+  }
+  return sum;
+}
+
+void clear_caches() {
+  mesh::clear_local_mesh_cache();
+  sharding::cache<Shape>(CacheId::ShardShape).clear();
+  sharding::cache<sharding::PlacementPtr>(CacheId::Placement).clear();
+  for (auto id : {CacheId::ShardIndices, CacheId::ShardPlaces, CacheId::IndicesMap})
+    sharding::cache<IndexState>(id).clear();
+}
+
+}  // namespace tessera
