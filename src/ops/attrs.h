@@ -49,6 +49,20 @@ struct Axes {
   static constexpr auto fields = std::tuple{field("axes", &Axes::axes)};
 };
 
+/// Result dimension `dims[i]` is operand dimension i.
+struct BroadcastInDim {
+  Shape shape;
+  Dims dims;
+  static constexpr auto fields =
+      std::tuple{field("shape", &BroadcastInDim::shape), field("dims", &BroadcastInDim::dims)};
+};
+
+/// Result dimension i is operand dimension `permutation[i]`.
+struct Transpose {
+  Dims permutation;
+  static constexpr auto fields = std::tuple{field("permutation", &Transpose::permutation)};
+};
+
 struct DotGeneral {
   Dims lhs_contracting, rhs_contracting, lhs_batch, rhs_batch;
   std::optional<DType> preferred;

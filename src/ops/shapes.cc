@@ -4,6 +4,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "ops/attrs.h"
 #include "ops/define.h"
 
 namespace tessera::ops {
@@ -93,12 +94,6 @@ TESSERA_DEFINE_OP(
             },
     });
 
-struct BroadcastInDim {
-  Shape shape;
-  Dims dims;
-  static constexpr auto fields =
-      std::tuple{field("shape", &BroadcastInDim::shape), field("dims", &BroadcastInDim::dims)};
-};
 TESSERA_DEFINE_OP(broadcast_in_dim, BroadcastInDim,
                   {
                       .name = "broadcast_in_dim",
@@ -286,10 +281,6 @@ TESSERA_DEFINE_OP(reshape, Reshape,
                           },
                   });
 
-struct Transpose {
-  Dims permutation;
-  static constexpr auto fields = std::tuple{field("permutation", &Transpose::permutation)};
-};
 TESSERA_DEFINE_OP(transpose, Transpose,
                   {
                       .name = "transpose",

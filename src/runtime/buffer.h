@@ -23,6 +23,9 @@ class Buffer {
 
   void* data() const { return data_; }
   std::int64_t nbytes() const { return nbytes_; }
+  /// True when the memory belongs to this buffer alone: no view into another one, nobody else's data. Whoever holds the
+  /// only handle to such a buffer may overwrite it.
+  bool exclusive() const { return pool_ != nullptr; }
 
  private:
   std::shared_ptr<void> storage_;
@@ -36,8 +39,9 @@ using BufferPtr = std::shared_ptr<Buffer>;
 /// Caches freed blocks for reuse; bounded; thread-safe.
 class MemoryPool : public std::enable_shared_from_this<MemoryPool> {
  public:
-  /// `limit` bytes in use at most; 0 = no bound of our own.
-  static std::shared_ptr<MemoryPool> create(std::int64_t limit = 0);
+  /// `limit` bytes in use at most; 0 = no bound of our own. `cache_bound` bytes of freed blocks are kept at most; -1 =
+  /// a quarter of the machine's memory.
+  static std::shared_ptr<MemoryPool> create(std::int64_t limit = 0, std::int64_t cache_bound = -1);
   virtual ~MemoryPool() = default;
   /// Uninitialised. Throws `ResourceExhaustedError` with the bytes asked for, in use, and the limit; frees cached
   /// blocks and tries again before it does.
@@ -52,7 +56,7 @@ class MemoryPool : public std::enable_shared_from_this<MemoryPool> {
 
  protected:
   friend class Buffer;
-  virtual void release(void* data, std::int64_t capacity) noexcept = 0;
+  virtual void release(void* data, std::int64_t nbytes, std::int64_t capacity) noexcept = 0;
 };
 
 }  // namespace tessera::runtime

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/buffer.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstdlib>
+#include <mutex>
+
+#include "base/strings.h"
+#include "tessera/error.h"
+
+namespace tessera::runtime {
+
+Buffer::Buffer(std::shared_ptr<void> storage, std::int64_t nbytes)
+    : storage_(std::move(storage)), data_(storage_.get()), nbytes_(nbytes) {}
+
+Buffer::Buffer(std::shared_ptr<MemoryPool> pool, void* data, std::int64_t nbytes, std::int64_t capacity)
+    : pool_(std::move(pool)), data_(data), nbytes_(nbytes), capacity_(capacity) {}
+
+Buffer::~Buffer() {
+  if (pool_) pool_->release(data_, nbytes_, capacity_);
+}
+
+namespace {
+
+constexpr std::int64_t kAlignment = 64;
+constexpr std::int64_t kHugePage = std::int64_t{2} << 20;
+
+// Four classes an octave: at most a quarter of a block is waste, and a freed block fits requests of nearly its size.
+struct SizeClass {
+  std::size_t number;
+  std::int64_t capacity;
+};
+SizeClass size_class(std::int64_t nbytes) {
+  auto units = static_cast<std::uint64_t>((std::max<std::int64_t>(nbytes, 1) + kAlignment - 1) / kAlignment);
+  if (units <= 4) return {static_cast<std::size_t>(units), static_cast<std::int64_t>(units) * kAlignment};
+  int octave = std::bit_width(units - 1) - 1;  // 2^octave < units <= 2^(octave + 1)
+  std::uint64_t quarter = (std::uint64_t{1} << octave) / 4;
+  std::uint64_t step = (units - (std::uint64_t{1} << octave) + quarter - 1) / quarter;  // 1..4
+  return {static_cast<std::size_t>(octave) * 4 + step, static_cast<std::int64_t>((4 + step) * quarter) * kAlignment};
+}
+
+std::int64_t default_cache_bound() {
+  auto physical = static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
+  return std::max<std::int64_t>(physical / 4, std::int64_t{64} << 20);
+}
+
+class Pool final : public MemoryPool {
+ public:
+  Pool(std::int64_t limit, std::int64_t cache_bound)
+      : limit_(limit), cache_bound_(cache_bound < 0 ? default_cache_bound() : cache_bound) {}
+  ~Pool() override { trim(); }
+
+  BufferPtr allocate(std::int64_t nbytes) override {
+    SizeClass c = size_class(nbytes);
+    void* block = nullptr;
+    {
+      std::lock_guard lock(mutex_);
+      if (limit_ > 0 && stats_.bytes_in_use + nbytes > limit_) exhausted(nbytes, stats_.bytes_in_use);
+      auto& free = free_[c.number];
+      if (!free.empty()) {
+        block = free.back();
+        free.pop_back();
+        stats_.cached_bytes -= c.capacity;
+      }
+      account(nbytes, 1);
+    }
+    try {
+      if (block == nullptr) block = system_block(c.capacity, nbytes);
+      return std::make_shared<Buffer>(shared_from_this(), block, nbytes, c.capacity);
+    } catch (...) {
+      std::free(block);
+      std::lock_guard lock(mutex_);
+      account(-nbytes, -1);
+      throw;
+    }
+  }
+
+  Stats stats() const override {
+    std::lock_guard lock(mutex_);
+    return stats_;
+  }
+
+ private:
+  void account(std::int64_t nbytes, int buffers) {
+    stats_.bytes_in_use += nbytes;
+    stats_.live_buffers += buffers;
+    stats_.peak_bytes = std::max(stats_.peak_bytes, stats_.bytes_in_use);
+  }
+
+  [[noreturn]] void exhausted(std::int64_t nbytes, std::int64_t in_use) const {
+    throw ResourceExhaustedError(str("allocate: ", nbytes, " bytes asked for, ", in_use, " bytes in use; the limit is ",
+                                     limit_ > 0 ? str(limit_, " bytes") : std::string("the machine's memory")));
+  }
+
+  void* system_block(std::int64_t capacity, std::int64_t nbytes) {
+    // Sizes near the end of the address space would be rounded to nonsense.
+    bool possible = nbytes >= 0 && capacity >= nbytes && capacity < std::int64_t{1} << 46;
+    auto alignment = static_cast<std::size_t>(capacity >= kHugePage ? kHugePage : kAlignment);
+    auto size = static_cast<std::size_t>(capacity);
+    void* block = possible ? aligned(alignment, size) : nullptr;
+    if (block == nullptr && possible) {
+      trim();
+      block = aligned(alignment, size);
+    }
+    if (block == nullptr) exhausted(nbytes, stats().bytes_in_use - nbytes);
+    if (capacity >= kHugePage) madvise(block, size, MADV_HUGEPAGE);
+    return block;
+  }
+  static void* aligned(std::size_t alignment, std::size_t size) {
+    void* block = nullptr;
+    return posix_memalign(&block, alignment, size) == 0 ? block : nullptr;
+  }
+
+  void trim() {
+    std::lock_guard lock(mutex_);
+    for (auto& blocks : free_) {
+      for (void* b : blocks) std::free(b);
+      blocks.clear();
+    }
+    stats_.cached_bytes = 0;
+  }
+
+  void release(void* data, std::int64_t nbytes, std::int64_t capacity) noexcept override {
+    {
+      std::lock_guard lock(mutex_);
+      account(-nbytes, -1);
+      if (stats_.cached_bytes + capacity <= cache_bound_ && keep(size_class(capacity).number, data)) {
+        stats_.cached_bytes += capacity;
+        return;
+      }
+    }
+    std::free(data);
+  }
+  bool keep(std::size_t number, void* data) noexcept {
+    try {
+      free_[number].push_back(data);
+      return true;
+    } catch (const std::bad_alloc&) {
+      return false;
+    }
+  }
+
+  const std::int64_t limit_;
+  const std::int64_t cache_bound_;
+  mutable std::mutex mutex_;
+  Stats stats_;
+  std::array<std::vector<void*>, 256> free_;
+};
+
+}  // namespace
+
+std::shared_ptr<MemoryPool> MemoryPool::create(std::int64_t limit, std::int64_t cache_bound) {
+  return std::make_shared<Pool>(limit, cache_bound);
+}
+
+}  // namespace tessera::runtime

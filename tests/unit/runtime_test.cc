@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory, tasks, pieces and the transport of simulated clusters.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstring>
+#include <thread>
+
+#include "runtime/buffer.h"
+#include "runtime/event.h"
+#include "runtime/local_cluster.h"
+#include "runtime/pieces.h"
+#include "tessera/error.h"
+
+namespace tessera::runtime {
+namespace {
+
+TEST(MemoryPool, BlocksAreAlignedAndReused) {
+  auto pool = MemoryPool::create();
+  void* first = nullptr;
+  {
+    auto b = pool->allocate(1000);
+    first = b->data();
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(first) % 64, 0U);
+    EXPECT_EQ(b->nbytes(), 1000);
+    EXPECT_TRUE(b->exclusive());
+    EXPECT_EQ(pool->stats().bytes_in_use, 1000);
+    EXPECT_EQ(pool->stats().live_buffers, 1);
+  }
+  EXPECT_EQ(pool->stats().bytes_in_use, 0);
+  EXPECT_GE(pool->stats().cached_bytes, 1000);
+  EXPECT_EQ(pool->stats().peak_bytes, 1000);
+  EXPECT_EQ(pool->allocate(990)->data(), first);
+  for (std::int64_t n : {0, 1, 63, 64, 65, 255, 256, 257, 4095, 4096, 4097, 100000, 5 << 20}) {
+    auto b = pool->allocate(n);
+    std::memset(b->data(), 7, static_cast<std::size_t>(n));
+    EXPECT_EQ(b->nbytes(), n);
+  }
+}
+
+TEST(MemoryPool, LimitIsAnErrorThatHarmsNothing) {
+  auto pool = MemoryPool::create(1 << 20);
+  auto kept = pool->allocate(600 << 10);
+  try {
+    pool->allocate(600 << 10);
+    FAIL() << "the limit did not hold";
+  } catch (const ResourceExhaustedError& e) {
+    std::string text = e.what();
+    EXPECT_NE(text.find("614400 bytes asked for"), std::string::npos) << text;
+    EXPECT_NE(text.find("the limit is 1048576"), std::string::npos) << text;
+  }
+  EXPECT_EQ(pool->stats().bytes_in_use, 600 << 10);
+  EXPECT_NO_THROW(pool->allocate(400 << 10));
+  kept.reset();
+  EXPECT_NO_THROW(pool->allocate(1 << 20));
+  EXPECT_THROW(MemoryPool::create()->allocate(std::int64_t{1} << 60), ResourceExhaustedError);
+}
+
+TEST(MemoryPool, CacheIsBounded) {
+  auto pool = MemoryPool::create(0, 1 << 20);
+  std::vector<BufferPtr> buffers;
+  for (int i = 0; i < 16; ++i) buffers.push_back(pool->allocate(256 << 10));
+  buffers.clear();
+  EXPECT_LE(pool->stats().cached_bytes, 1 << 20);
+  EXPECT_GT(pool->stats().cached_bytes, 0);
+}
+
+TEST(MemoryPool, ManyThreads) {
+  auto pool = MemoryPool::create();
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 500; ++i) {
+        auto b = pool->allocate(64 + 64 * ((i + t) % 7));
+        *static_cast<int*>(b->data()) = t;
+        EXPECT_EQ(*static_cast<int*>(b->data()), t);
+      }
+    });
+  }
+  for (auto& t : threads) t.join();
+  EXPECT_EQ(pool->stats().bytes_in_use, 0);
+  EXPECT_EQ(pool->stats().live_buffers, 0);
+}
+
+TEST(TaskQueue, SmallTasksRunOnTheCaller) {
+  auto queue = TaskQueue::create();
+  std::thread::id small_on;
+  std::thread::id large_on;
+  auto a = queue->submit([&] { small_on = std::this_thread::get_id(); }, true);
+  EXPECT_TRUE(a->ready());
+  auto b = queue->submit([&] { large_on = std::this_thread::get_id(); }, false);
+  b->wait();
+  EXPECT_EQ(small_on, std::this_thread::get_id());
+  EXPECT_NE(large_on, std::this_thread::get_id());
+}
+
+TEST(TaskQueue, OrderHoldsAndErrorsStayWithTheirEvents) {
+  std::vector<int> order;
+  EventPtr bad;
+  EventPtr nested;
+  auto queue = TaskQueue::create();
+  for (int i = 0; i < 50; ++i) queue->submit([&order, i] { order.push_back(i); }, i % 2 == 0);
+  bad = queue->submit([] { throw ValueError("no"); }, false);
+  nested = queue->submit([&] { queue->submit([&order] { order.push_back(50); }, false)->wait(); }, false);
+  queue->drain();
+  ASSERT_EQ(order.size(), 51U);
+  for (int i = 0; i < 51; ++i) EXPECT_EQ(order[static_cast<std::size_t>(i)], i);
+  EXPECT_THROW(bad->wait(), ValueError);
+  EXPECT_THROW(bad->wait(), ValueError);
+  EXPECT_NE(bad->error(), nullptr);
+  EXPECT_EQ(nested->error(), nullptr);
+  auto inline_bad = queue->submit([] { throw TypeError("no"); }, true);
+  EXPECT_THROW(inline_bad->wait(), TypeError);
+}
+
+TEST(TaskQueue, DestructionWaits) {
+  std::atomic<int> done = 0;
+  {
+    auto queue = TaskQueue::create();
+    for (int i = 0; i < 20; ++i) queue->submit([&] { ++done; }, false);
+  }
+  EXPECT_EQ(done, 20);
+}
+
+TEST(Pieces, NumbersAreMixedRadix) {
+  ir::MeshAxes mesh{{4, 2}, {"x", "y"}};
+  ir::Layout tiles{{{0}, {1}}};
+  auto m = piece_map(tiles, mesh);
+  EXPECT_EQ(m.count, 8);
+  EXPECT_EQ(m.of_position, (std::vector<std::int32_t>{0, 1, 2, 3, 4, 5, 6, 7}));
+  ir::Layout swapped{{{1}, {0}}};
+  m = piece_map(swapped, mesh);  // tile row y, tile column x: number y * 4 + x
+  EXPECT_EQ(m.of_position, (std::vector<std::int32_t>{0, 4, 1, 5, 2, 6, 3, 7}));
+  EXPECT_EQ(m.first_position, (std::vector<std::int32_t>{0, 2, 4, 6, 1, 3, 5, 7}));
+  ir::Layout one{{{1}}};
+  one.partial = 1;
+  m = piece_map(one, mesh);  // partial axis first, then the tile
+  EXPECT_EQ(m.of_position, (std::vector<std::int32_t>{0, 1, 2, 3, 4, 5, 6, 7}));
+  ir::Layout both{{{}}, 2, ir::Reduction::Sum, 1};
+  m = piece_map(both, mesh);
+  EXPECT_EQ(m.of_position, (std::vector<std::int32_t>{0, 1, 2, 3, 4, 5, 6, 7}));
+  m = piece_map(ir::Layout{{{}, {1}}}, mesh);
+  EXPECT_EQ(m.of_position, (std::vector<std::int32_t>{0, 1, 0, 1, 0, 1, 0, 1}));
+  EXPECT_EQ(m.first_position, (std::vector<std::int32_t>{0, 1}));
+}
+
+TEST(Pieces, TilesHaveTrueExtents) {
+  ir::MeshAxes mesh{{4, 2}, {"x", "y"}};
+  ir::Layout layout{{{0, 1}, {}}};
+  // 10 rows in 8 parts of 2: the last three are empty.
+  auto tile = tile_at({10, 3}, layout, mesh, 4);
+  EXPECT_EQ(tile.offset, (Dims{8, 0}));
+  EXPECT_EQ(tile.shape, (Shape{2, 3}));
+  tile = tile_at({10, 3}, layout, mesh, 7);
+  EXPECT_EQ(tile.offset, (Dims{10, 0}));
+  EXPECT_EQ(tile.shape, (Shape{0, 3}));
+}
+
+TEST(LocalCluster, MessagesKeepTheirOrderPerTag) {
+  auto cluster = LocalCluster::create(2);
+  auto work = [&](int self) {
+    auto c = cluster->join(self);
+    int peer = 1 - self;
+    std::int32_t a = 10 + self;
+    std::int32_t b = 20 + self;
+    std::int32_t got[2] = {};
+    std::vector<Collectives::Message> sends{{peer, &a, 4}, {peer, &b, 4}};
+    std::vector<Collectives::Receipt> receipts{{peer, &got[0], 4}, {peer, &got[1], 4}};
+    c->exchange(7, sends, receipts);
+    EXPECT_EQ(got[0], 10 + peer);
+    EXPECT_EQ(got[1], 20 + peer);
+    c->exchange(8, {}, {});
+  };
+  std::thread other(work, 1);
+  work(0);
+  other.join();
+}
+
+TEST(LocalCluster, FailureAndEndWakeTheWaiting) {
+  auto cluster = LocalCluster::create(3);
+  auto c0 = cluster->join(0);
+  auto c1 = cluster->join(1);
+  auto c2 = cluster->join(2);
+  int got = 0;
+  std::vector<Collectives::Receipt> from1{{1, &got, 4}};
+  std::vector<Collectives::Receipt> from2{{2, &got, 4}};
+  std::thread failing([&] { c1->poison(5, "the kernel broke"); });
+  try {
+    c0->exchange(5, {}, from1);
+    FAIL() << "a failed peer must not be waited for";
+  } catch (const StateError& e) {
+    EXPECT_NE(std::string(e.what()).find("process 1 failed in this step: the kernel broke"), std::string::npos);
+  }
+  failing.join();
+  // Other steps of the same process go on.
+  int sent = 3;
+  std::vector<Collectives::Message> to0{{0, &sent, 4}};
+  c1->exchange(6, to0, {});
+  c0->exchange(6, {}, from1);
+  EXPECT_EQ(got, 3);
+  std::thread ending([&] { c2.reset(); });
+  EXPECT_THROW(c0->exchange(7, {}, from2), StateError);
+  ending.join();
+  // A wrong size means different programs.
+  c1->exchange(9, to0, {});
+  std::int64_t wide = 0;
+  std::vector<Collectives::Receipt> wrong{{1, &wide, 8}};
+  EXPECT_THROW(c0->exchange(9, {}, wrong), StateError);
+}
+
+}  // namespace
+}  // namespace tessera::runtime
