@@ -159,4 +159,20 @@ const P& get(const Attrs& a) {
   }
 }
 
+/// The graphs among the fields of an attribute struct.
+template <class P>
+std::vector<GraphPtr> graph_fields(const P& p) {
+  std::vector<GraphPtr> out;
+  auto take = [&](const auto& v) {
+    using T = std::decay_t<decltype(v)>;
+    if constexpr (std::is_same_v<T, GraphPtr>) {
+      if (v) out.push_back(v);
+    } else if constexpr (std::is_same_v<T, std::vector<GraphPtr>>) {
+      out.insert(out.end(), v.begin(), v.end());
+    }
+  };
+  std::apply([&](auto... f) { (take(p.*(f.member)), ...); }, P::fields);
+  return out;
+}
+
 }  // namespace tessera::ir

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ir/graph.h"
 
+#include <algorithm>
 #include <map>
 
 #include "base/hash.h"
@@ -163,13 +164,22 @@ std::vector<std::int32_t> last_uses(const Graph& g) {
   return last;
 }
 
+bool has_effect(const Eqn& e) {
+  if (e.op->traits().effect) return true;
+  auto inner = e.op->graphs(e.attrs);
+  return std::any_of(inner.begin(), inner.end(), [](const GraphPtr& g) { return has_effect(*g); });
+}
+bool has_effect(const Graph& g) {
+  return std::any_of(g.eqns.begin(), g.eqns.end(), [](const Eqn& e) { return has_effect(e); });
+}
+
 Graph eliminate_dead(const Graph& g) {
   std::vector<bool> needed(g.num_values());
   for (auto v : g.outputs) needed[static_cast<std::size_t>(v)] = true;
   std::vector<bool> keep(g.eqns.size());
   for (std::size_t i = g.eqns.size(); i-- > 0;) {
     const auto& e = g.eqns[i];
-    bool want = e.op->traits().effect;
+    bool want = has_effect(e);
     for (auto v : e.out) want = want || needed[static_cast<std::size_t>(v)];
     keep[i] = want;
     if (!want) continue;

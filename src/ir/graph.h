@@ -60,6 +60,10 @@ void verify(const Graph& g);
 /// For each value the position of the last equation that reads it; `eqns.size()` for outputs, -1 when unused.
 std::vector<std::int32_t> last_uses(const Graph& g);
 
+/// Whether the equation, or one of a graph inside it, has an effect.
+bool has_effect(const Eqn& e);
+bool has_effect(const Graph& g);
+
 /// A copy without equations whose results nobody needs (effects are kept).
 Graph eliminate_dead(const Graph& g);
 

@@ -73,6 +73,17 @@ struct JvpArgs {
   ValueSpan out;       ///< primal results, already computed
 };
 
+/// Results together with their tangents (empty = zero).
+struct Duals {
+  Values out;
+  Values tangents;
+};
+struct DualArgs {
+  ValueSpan in;        ///< primal operands
+  ValueSpan tangents;  ///< empty Value = zero; at least one is set
+  bool split;          ///< the results must not be computed from tangents: they are wanted before those are known
+};
+
 struct TransposeArgs {
   ValueSpan in;                     ///< operands that are not linear here; empty where linear
   TypeSpan types;                   ///< types of all operands
@@ -122,6 +133,8 @@ struct OpSpec {
   Must<Batched(Builder&, const BatchArgs&, const P&)> batch;
   Must<Values(Builder&, const JvpArgs&, const P&)> jvp;
   Must<Values(Builder&, const TransposeArgs&, const P&)> transpose;
+  /// Ops that hold graphs only: results and tangents together, in place of computing the results and then `jvp`.
+  std::function<Duals(Builder&, const DualArgs&, const P&)> dual = nullptr;
   Must<void(ViewSpan in, ViewSpan out, const P&)> reference;
   Must<std::vector<Sample<P>>()> samples;
 };
@@ -144,6 +157,10 @@ class OpDef {
   virtual Batched batch(Builder& b, const BatchArgs& args, const Attrs& a) const = 0;
   virtual Values jvp(Builder& b, const JvpArgs& args, const Attrs& a) const = 0;
   virtual Values transpose(Builder& b, const TransposeArgs& args, const Attrs& a) const = 0;
+  virtual bool has_dual() const = 0;
+  virtual Duals dual(Builder& b, const DualArgs& args, const Attrs& a) const = 0;
+  /// Graphs among the attributes.
+  virtual std::vector<GraphPtr> graphs(const Attrs& a) const = 0;
   virtual bool has_reference() const = 0;
   virtual void reference(ViewSpan in, ViewSpan out, const Attrs& a) const = 0;
   virtual std::vector<AnySample> samples() const = 0;
@@ -189,6 +206,12 @@ class Op final : public OpDef {
     if (!spec_.transpose.call) detail::no_rule(*this, "transpose", spec_.transpose.why);
     return spec_.transpose.call(b, args, get<P>(a));
   }
+  bool has_dual() const override { return static_cast<bool>(spec_.dual); }
+  Duals dual(Builder& b, const DualArgs& args, const Attrs& a) const override {
+    if (!spec_.dual) detail::no_rule(*this, "dual", "the op holds no graph");
+    return spec_.dual(b, args, get<P>(a));
+  }
+  std::vector<GraphPtr> graphs(const Attrs& a) const override { return graph_fields(get<P>(a)); }
   bool has_reference() const override { return static_cast<bool>(spec_.reference.call); }
   void reference(ViewSpan in, ViewSpan out, const Attrs& a) const override {
     if (!spec_.reference.call) detail::no_rule(*this, "reference", spec_.reference.why);

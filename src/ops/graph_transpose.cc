@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+// Transposition and batching of graphs.
+#include <algorithm>
+
+#include "base/check.h"
+#include "ops/define.h"
+#include "ops/graph_rules.h"
+
+namespace tessera::ops {
+
+namespace {
+
+bool set(const Flags& flags, std::size_t i) { return i < flags.size() && flags[i]; }
+
+// One backward walk. Values that do not depend on the linear inputs are evaluated first; cotangents are then summed
+// from the last equation to the first.
+class Transposer {
+ public:
+  Transposer(Builder& b, const Graph& g, ValueSpan in)
+      : b_(b), g_(g), known_(g.num_values()), linear_(g.num_values()), ct_(g.num_values()) {
+    for (std::size_t i = 0; i < in.size(); ++i) {
+      known_[at(g.inputs[i])] = in[i];
+      linear_[at(g.inputs[i])] = !in[i];
+    }
+  }
+
+  void forward() {
+    for (const auto& e : g_.eqns) {
+      bool depends = std::any_of(e.in.begin(), e.in.end(), [&](auto v) { return linear_[at(v)]; });
+      eqn_linear_.push_back(depends);
+      if (depends) {
+        for (auto v : e.out) linear_[at(v)] = true;
+        continue;
+      }
+      Values in;
+      Types types;
+      for (auto v : e.in) in.push_back(known_[at(v)]);
+      for (auto v : e.out) types.push_back(g_.type(v));
+      b_.set_loc(e.loc.file ? e.loc : before_);
+      Values out = b_.add_typed(*e.op, in, e.attrs, std::move(types));
+      for (std::size_t i = 0; i < out.size(); ++i) known_[at(e.out[i])] = out[i];
+    }
+  }
+
+  void accumulate(ir::ValueId v, Value ct) {
+    if (!ct || !linear_[at(v)]) return;
+    ct = broadcast_to(ct, g_.type(v).shape);
+    ct_[at(v)] = add_any(ct_[at(v)], ct);
+  }
+
+  void backward() {
+    for (std::size_t i = g_.eqns.size(); i-- > 0;) {
+      if (eqn_linear_[i]) step(g_.eqns[i]);
+    }
+    b_.set_loc(before_);
+  }
+
+  Value cotangent(ir::ValueId v) const { return ct_[at(v)]; }
+
+ private:
+  void step(const ir::Eqn& e) {
+    Values ct;
+    bool any = false;
+    for (auto v : e.out) {
+      ct.push_back(ct_[at(v)]);
+      any = any || ct.back();
+    }
+    if (!any) return;
+    Values in;
+    Types types;
+    Flags linear;
+    for (auto v : e.in) {
+      in.push_back(known_[at(v)]);
+      types.push_back(g_.type(v));
+      linear.push_back(linear_[at(v)]);
+    }
+    b_.set_loc(e.loc.file ? e.loc : before_);
+    Values back = transpose_of(b_, *e.op, ir::TransposeArgs{in, types, linear, ct}, e.attrs);
+    for (std::size_t i = 0; i < e.in.size(); ++i) {
+      if (linear[i]) accumulate(e.in[i], back[i]);
+    }
+  }
+
+  Builder& b_;
+  const Graph& g_;
+  Values known_;
+  std::vector<bool> linear_;
+  Values ct_;
+  std::vector<bool> eqn_linear_;
+  Loc before_ = b_.loc();
+};
+
+}  // namespace
+
+Values transpose_inline(Builder& b, const Graph& g, ValueSpan in, ValueSpan ct) {
+  TESSERA_CHECK(in.size() == g.inputs.size() && ct.size() == g.outputs.size(),
+                str(in.size(), " inputs and ", ct.size(), " cotangents for a graph of ", g.inputs.size(),
+                    " inputs and ", g.outputs.size(), " outputs"));
+  Transposer walk(b, g, in);
+  walk.forward();
+  for (std::size_t i = 0; i < ct.size(); ++i) walk.accumulate(g.outputs[i], ct[i]);
+  walk.backward();
+  Values out(in.size());
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    if (!in[i]) out[i] = walk.cotangent(g.inputs[i]);
+  }
+  return out;
+}
+
+Transposed transpose_graph(const Graph& g, const Flags& linear_in, const Flags& has_ct, const Flags& force) {
+  Builder b;
+  Values in;
+  for (std::size_t i = 0; i < g.inputs.size(); ++i) {
+    in.push_back(linear_in[i] ? Value{} : b.input(g.type(g.inputs[i])));
+  }
+  Values ct;
+  for (std::size_t i = 0; i < g.outputs.size(); ++i) {
+    const Type& t = g.type(g.outputs[i]);
+    ct.push_back(has_ct[i] ? b.input(Type{t.dtype, t.shape}) : Value{});
+  }
+  Values back = transpose_inline(b, g, in, ct);
+  Transposed out;
+  Values outputs;
+  for (std::size_t i = 0; i < back.size(); ++i) {
+    if (linear_in[i] && !back[i] && set(force, i)) back[i] = zeros(b, g.type(g.inputs[i]));
+    out.nonzero.push_back(static_cast<bool>(back[i]));
+    if (back[i]) outputs.push_back(back[i]);
+  }
+  out.graph = b.finish_shared(outputs);
+  return out;
+}
+
+Type stacked(const Type& t, std::int64_t size) {
+  Type out = t;
+  out.shape.insert(out.shape.begin(), size);
+  return out;
+}
+
+Value repeat_in_front(Value x, std::int64_t size) {
+  Dims dims;
+  for (std::int64_t d = 0; d < x.rank(); ++d) dims.push_back(d + 1);
+  return broadcast_in_dim(x, stacked(x.type(), size).shape, dims);
+}
+
+ir::Batched batch_inline(Builder& b, const Graph& g, ValueSpan in, const Flags& batched, std::int64_t size) {
+  TESSERA_CHECK(in.size() == g.inputs.size() && batched.size() == in.size(),
+                str(in.size(), " values and ", batched.size(), " flags for ", g.inputs.size(), " inputs"));
+  Values value(g.num_values());
+  std::vector<bool> is_batched(g.num_values());
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    value[at(g.inputs[i])] = in[i];
+    is_batched[at(g.inputs[i])] = batched[i];
+  }
+  Loc before = b.loc();
+  Values x;
+  Flags flags;
+  for (const auto& e : g.eqns) {
+    x.clear();
+    flags.clear();
+    bool any = false;
+    for (auto v : e.in) {
+      x.push_back(value[at(v)]);
+      flags.push_back(is_batched[at(v)]);
+      any = any || flags.back();
+    }
+    b.set_loc(e.loc.file ? e.loc : before);
+    ir::Batched r;
+    if (any) {
+      r = e.op->batch(b, ir::BatchArgs{x, flags, size}, e.attrs);
+    } else {
+      Types types;
+      for (auto v : e.out) types.push_back(g.type(v));
+      r.out = b.add_typed(*e.op, x, e.attrs, std::move(types));
+      r.batched.resize(r.out.size());
+    }
+    for (std::size_t i = 0; i < e.out.size(); ++i) {
+      value[at(e.out[i])] = r.out[i];
+      is_batched[at(e.out[i])] = r.batched[i];
+    }
+  }
+  b.set_loc(before);
+  ir::Batched out;
+  for (auto v : g.outputs) {
+    out.out.push_back(value[at(v)]);
+    out.batched.push_back(is_batched[at(v)]);
+  }
+  return out;
+}
+
+BatchedGraph batch_graph(const Graph& g, const Flags& batched_in, std::int64_t size, const Flags& force_out) {
+  Builder b;
+  Values in;
+  for (std::size_t i = 0; i < g.inputs.size(); ++i) {
+    const Type& t = g.type(g.inputs[i]);
+    in.push_back(b.input(batched_in[i] ? stacked(t, size) : t));
+  }
+  ir::Batched r = batch_inline(b, g, in, batched_in, size);
+  for (std::size_t i = 0; i < r.out.size(); ++i) {
+    if (r.batched[i] || !set(force_out, i)) continue;
+    r.out[i] = repeat_in_front(r.out[i], size);
+    r.batched[i] = true;
+  }
+  return {b.finish_shared(r.out), r.batched};
+}
+
+}  // namespace tessera::ops
