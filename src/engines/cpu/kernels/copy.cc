@@ -280,6 +280,10 @@ void copy_bytes(void* dst, const void* src, std::int64_t bytes) {
   });
 }
 
+void copy_streaming(void* dst, const void* src, std::int64_t bytes) {
+  stream_copy(static_cast<Byte*>(dst), static_cast<const Byte*>(src), bytes);
+}
+
 void copy_strided(void* dst, std::span<const std::int64_t> dst_strides_bytes, const void* src,
                   std::span<const std::int64_t> src_strides_bytes, std::span<const std::int64_t> shape,
                   std::int64_t itemsize) {

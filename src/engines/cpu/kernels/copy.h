@@ -10,6 +10,9 @@ namespace tessera::kernels {
 /// Copies `bytes` bytes between buffers that do not overlap. Large copies bypass the caches on the store side.
 void copy_bytes(void* dst, const void* src, std::int64_t bytes);
 
+/// Copies on the calling thread, with stores that go around the caches: for results larger than them.
+void copy_streaming(void* dst, const void* src, std::int64_t bytes);
+
 /// `dst[i] = src[i]` for every index `i` of `shape`, elements of `itemsize` bytes, strides in bytes. Strides may be
 /// negative, and zero in `src` (a broadcast). Elements of `dst` must not overlap each other or `src`. `dst` and `src`
 /// point at the element of index (0, ..., 0).

@@ -12,26 +12,10 @@
 #include "engines/cpu/kernels/ew_loops-inl.h"
 #include "engines/cpu/kernels/ew_mvec.h"
 #include "engines/cpu/kernels/special.h"
+#include "engines/cpu/kernels/vec-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tessera::kernels::HWY_NAMESPACE {
-
-#if HWY_TARGET == HWY_AVX3
-constexpr int kVecBytes = 64;
-#elif HWY_TARGET == HWY_AVX2
-constexpr int kVecBytes = 32;
-#else
-constexpr int kVecBytes = 16;
-#endif
-
-template <class T>
-struct VecOf {
-  typedef T type __attribute__((vector_size(kVecBytes)));
-};
-template <class T>
-using Vec = typename VecOf<T>::type;
-template <class T>
-constexpr int kLanes = kVecBytes / static_cast<int>(sizeof(T));
 
 // A partial last vector is padded with ones: no function here is slow or invalid there.
 template <class T, class F>

@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engines/cpu/kernels/reduce_kernels.h"
+
+#include <algorithm>
+#include <complex>
+#include <cstdint>
+
+#include "engines/cpu/kernels/ew_find.h"
+#include "engines/cpu/kernels/simd.h"
+
+#define HWY_TARGET_INCLUDE "engines/cpu/kernels/reduce_kernels.cc"
+#include "hwy/foreach_target.h"
+// After foreach_target, which compiles this file once per instruction set.
+#include "engines/cpu/kernels/ew_loops-inl.h"
+#include "engines/cpu/kernels/vec-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace tessera::kernels::HWY_NAMESPACE {
+
+// Sums up to this many elements with a few dozen accumulators; longer ranges are halved. Fixed, for reproducibility.
+constexpr std::int64_t kLeaf = 4096;
+
+struct SumOf {
+  template <class V>
+  static V op(V a, V b) {
+    return a + b;
+  }
+  template <class T>
+  static constexpr T identity = T(0);
+};
+struct ProdOf {
+  template <class V>
+  static V op(V a, V b) {
+    return a * b;
+  }
+  template <class T>
+  static constexpr T identity = T(1);
+};
+struct MaxOf {
+  template <class V>
+  static V op(V a, V b) {
+    V m = a > b ? a : b;  // b when either is NaN
+    return a != a ? a : m;
+  }
+  template <class T>
+  static constexpr T identity = std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity()
+                                                                     : std::numeric_limits<T>::lowest();
+};
+struct MinOf {
+  template <class V>
+  static V op(V a, V b) {
+    V m = a < b ? a : b;
+    return a != a ? a : m;
+  }
+  template <class T>
+  static constexpr T identity = std::numeric_limits<T>::has_infinity ? std::numeric_limits<T>::infinity()
+                                                                     : std::numeric_limits<T>::max();
+};
+struct AndOf {
+  template <class V>
+  static V op(V a, V b) {
+    return a & b;
+  }
+  template <class T>
+  static constexpr T identity = static_cast<T>(~T(0));
+};
+struct OrOf {
+  template <class V>
+  static V op(V a, V b) {
+    return a | b;
+  }
+  template <class T>
+  static constexpr T identity = T(0);
+};
+
+template <class T, class Op>
+T leaf(const T* x, std::int64_t n) {
+  constexpr std::int64_t w = kLanes<T>;
+  T total = Op::template identity<T>;
+  std::int64_t i = 0;
+  if (n >= 2 * w) {
+    Vec<T> acc[4];
+    for (auto& a : acc) a = Vec<T>{} + Op::template identity<T>;
+    Vec<T> v[4];
+    for (; i + 4 * w <= n; i += 4 * w) {
+      __builtin_memcpy(v, x + i, sizeof v);
+      acc[0] = Op::op(acc[0], v[0]);
+      acc[1] = Op::op(acc[1], v[1]);
+      acc[2] = Op::op(acc[2], v[2]);
+      acc[3] = Op::op(acc[3], v[3]);
+    }
+    for (; i + w <= n; i += w) {
+      __builtin_memcpy(v, x + i, sizeof v[0]);
+      acc[0] = Op::op(acc[0], v[0]);
+    }
+    Vec<T> all = Op::op(Op::op(acc[0], acc[1]), Op::op(acc[2], acc[3]));
+    T lanes[w];
+    __builtin_memcpy(lanes, &all, sizeof lanes);
+    for (std::int64_t half = w / 2; half > 0; half /= 2) {
+      for (std::int64_t j = 0; j < half; ++j) lanes[j] = static_cast<T>(Op::op(lanes[j], lanes[j + half]));
+    }
+    total = lanes[0];
+  }
+  for (; i < n; ++i) total = static_cast<T>(Op::op(total, x[i]));
+  return total;
+}
+
+template <class T, class Op>
+T pairwise(const T* x, std::int64_t n) {
+  if (n <= kLeaf) return leaf<T, Op>(x, n);
+  std::int64_t half = (n / 2 + kLeaf - 1) / kLeaf * kLeaf;
+  return static_cast<T>(Op::op(pairwise<T, Op>(x, half), pairwise<T, Op>(x + half, n - half)));
+}
+
+template <class T, class Op>
+void rows(const void* in, void* out, std::int64_t rows, std::int64_t cols) {
+  const T* x = static_cast<const T*>(in);
+  for (std::int64_t r = 0; r < rows; ++r) static_cast<T*>(out)[r] = pairwise<T, Op>(x + r * cols, cols);
+}
+
+template <class T, class Op>
+void columns(void* acc, const void* in, std::int64_t rows, std::int64_t cols, std::int64_t stride) {
+  T* a = static_cast<T*>(acc);
+  const T* x = static_cast<const T*>(in);
+  std::int64_t r = 0;
+  for (; r + 4 <= rows; r += 4, x += 4 * stride) {
+    const T *x1 = x + stride, *x2 = x1 + stride, *x3 = x2 + stride;
+#pragma GCC ivdep
+    for (std::int64_t j = 0; j < cols; ++j) {
+      a[j] = static_cast<T>(Op::op(a[j], static_cast<T>(Op::op(static_cast<T>(Op::op(x[j], x1[j])),
+                                                              static_cast<T>(Op::op(x2[j], x3[j]))))));
+    }
+  }
+  for (; r < rows; ++r, x += stride) {
+#pragma GCC ivdep
+    for (std::int64_t j = 0; j < cols; ++j) a[j] = static_cast<T>(Op::op(a[j], x[j]));
+  }
+}
+
+template <class T, class Op>
+ReduceFns fns() {
+  return {rows<T, Op>, columns<T, Op>};
+}
+
+// Sums and products wrap, so they are those of the unsigned type.
+template <class T>
+ReduceFns integer(ReduceOp op) {
+  using U = std::make_unsigned_t<T>;
+  switch (op) {
+    case ReduceOp::Sum: return fns<U, SumOf>();
+    case ReduceOp::Prod: return fns<U, ProdOf>();
+    case ReduceOp::Max: return fns<T, MaxOf>();
+    case ReduceOp::Min: return fns<T, MinOf>();
+    case ReduceOp::And: return fns<U, AndOf>();
+    default: return fns<U, OrOf>();
+  }
+}
+template <class T>
+ReduceFns floating(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::Sum: return fns<T, SumOf>();
+    case ReduceOp::Prod: return fns<T, ProdOf>();
+    case ReduceOp::Max: return fns<T, MaxOf>();
+    case ReduceOp::Min: return fns<T, MinOf>();
+    default: return {};
+  }
+}
+
+ReduceFns find_reduce_here(ReduceOp op, DType t) {
+  switch (t) {
+    case DType::Bool:
+      return op == ReduceOp::Sum || op == ReduceOp::Max || op == ReduceOp::Or ? fns<std::uint8_t, OrOf>()
+                                                                              : fns<std::uint8_t, AndOf>();
+    case DType::I8: return integer<std::int8_t>(op);
+    case DType::I16: return integer<std::int16_t>(op);
+    case DType::I32: return integer<std::int32_t>(op);
+    case DType::I64: return integer<std::int64_t>(op);
+    case DType::U8: return integer<std::uint8_t>(op);
+    case DType::U16: return integer<std::uint16_t>(op);
+    case DType::U32: return integer<std::uint32_t>(op);
+    case DType::U64: return integer<std::uint64_t>(op);
+    case DType::F32: return floating<float>(op);
+    case DType::F64: return floating<double>(op);
+    default: return {};
+  }
+}
+
+}  // namespace tessera::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tessera::kernels {
+namespace {
+HWY_EXPORT(find_reduce_here);
+
+constexpr std::int64_t kBlock = 1024;
+
+// Halves: blocks widened to f32. `Op` and `H` are template arguments because kernels carry no state.
+template <ReduceOp Op, DType H>
+void half_rows(const void* in, void* out, std::int64_t rows, std::int64_t cols) {
+  ReduceFns fns = HWY_DYNAMIC_DISPATCH(find_reduce_here)(Op, DType::F32);
+  const auto* x = static_cast<const std::uint16_t*>(in);
+  alignas(64) float wide[kBlock];
+  float partial[64];
+  for (std::int64_t r = 0; r < rows; ++r, x += cols) {
+    float total = 0;
+    reduce_identity(Op, DType::F32, &total);
+    std::int64_t have = 0;
+    for (std::int64_t at = 0; at < cols; at += kBlock) {
+      std::int64_t n = std::min(kBlock, cols - at);
+      half_to_f32(H, x + at, wide, n);
+      fns.row(wide, partial + have, 1, n);
+      if (++have == 64 || at + n == cols) {  // two levels of adding
+        fns.col(&total, partial, have, 1, 1);
+        have = 0;
+      }
+    }
+    static_cast<float*>(out)[r] = total;
+  }
+}
+template <ReduceOp Op, DType H>
+void half_columns(void* acc, const void* in, std::int64_t rows, std::int64_t cols, std::int64_t stride) {
+  ReduceFns fns = HWY_DYNAMIC_DISPATCH(find_reduce_here)(Op, DType::F32);
+  const auto* x = static_cast<const std::uint16_t*>(in);
+  alignas(64) float wide[4 * kBlock];
+  for (std::int64_t at = 0; at < cols; at += kBlock) {
+    std::int64_t n = std::min(kBlock, cols - at);
+    for (std::int64_t r = 0; r < rows; r += 4) {
+      std::int64_t m = std::min<std::int64_t>(4, rows - r);
+      for (std::int64_t i = 0; i < m; ++i) half_to_f32(H, x + (r + i) * stride + at, wide + i * n, n);
+      fns.col(static_cast<float*>(acc) + at, wide, m, n, n);
+    }
+  }
+}
+template <DType H>
+ReduceFns half(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::Sum: return {half_rows<ReduceOp::Sum, H>, half_columns<ReduceOp::Sum, H>};
+    case ReduceOp::Prod: return {half_rows<ReduceOp::Prod, H>, half_columns<ReduceOp::Prod, H>};
+    case ReduceOp::Max: return {half_rows<ReduceOp::Max, H>, half_columns<ReduceOp::Max, H>};
+    case ReduceOp::Min: return {half_rows<ReduceOp::Min, H>, half_columns<ReduceOp::Min, H>};
+    default: return {};
+  }
+}
+
+template <class C, bool Product>
+C combine(const C& a, const C& b) {
+  if constexpr (!Product) return a + b;
+  return {a.real() * b.real() - a.imag() * b.imag(), a.real() * b.imag() + a.imag() * b.real()};
+}
+template <class C, bool Product>
+C complex_pairwise(const C* x, std::int64_t n) {
+  if (n > 32) {
+    return combine<C, Product>(complex_pairwise<C, Product>(x, n / 2), complex_pairwise<C, Product>(x + n / 2, n - n / 2));
+  }
+  C total{Product ? 1 : 0};
+  for (std::int64_t i = 0; i < n; ++i) total = combine<C, Product>(total, x[i]);
+  return total;
+}
+template <class C, bool Product>
+void complex_rows(const void* in, void* out, std::int64_t rows, std::int64_t cols) {
+  for (std::int64_t r = 0; r < rows; ++r) {
+    static_cast<C*>(out)[r] = complex_pairwise<C, Product>(static_cast<const C*>(in) + r * cols, cols);
+  }
+}
+template <class C, bool Product>
+void complex_columns(void* acc, const void* in, std::int64_t rows, std::int64_t cols, std::int64_t stride) {
+  C* a = static_cast<C*>(acc);
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const C* x = static_cast<const C*>(in) + r * stride;
+    for (std::int64_t j = 0; j < cols; ++j) a[j] = combine<C, Product>(a[j], x[j]);
+  }
+}
+template <class C>
+ReduceFns complex(ReduceOp op) {
+  if (op == ReduceOp::Sum) return {complex_rows<C, false>, complex_columns<C, false>};
+  if (op == ReduceOp::Prod) return {complex_rows<C, true>, complex_columns<C, true>};
+  return {};
+}
+
+}  // namespace
+
+ReduceFns find_reduce(ReduceOp op, DType t) {
+  switch (t) {
+    case DType::F16: return half<DType::F16>(op);
+    case DType::BF16: return half<DType::BF16>(op);
+    case DType::C64: return complex<complex64_t>(op);
+    case DType::C128: return complex<complex128_t>(op);
+    default: return HWY_DYNAMIC_DISPATCH(find_reduce_here)(op, t);
+  }
+}
+
+}  // namespace tessera::kernels
+#endif

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engines/cpu/kernels/fused.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+#include <vector>
+
+#include "tessera/error.h"
+
+namespace tessera::kernels {
+namespace {
+
+using Floats = std::vector<float>;
+
+Floats noise(std::int64_t n, unsigned seed) {
+  std::mt19937 rng(seed);
+  Floats v(static_cast<std::size_t>(n));
+  for (auto& x : v) x = static_cast<float>(rng() % 4001) / 1000.0f - 2.0f;
+  return v;
+}
+
+const std::pair<std::int64_t, std::int64_t> kSpaces[] = {{1, 1},   {1, 5},     {7, 3},      {100, 17},  {3, 1024}, {5, 1000},
+                                                         {2000, 8}, {1, 70001}, {300, 1025}, {4, 4096}, {3, 9000}, {20, 5001},
+                                                         {1, 300000}, {0, 5}, {513, 1}};
+
+
+// out = (x + row) * column - scalar, with every kind of access.
+TEST(Fused, EveryAccess) {
+  for (auto [outer, inner] : kSpaces) {
+    FusedProgram p;
+    auto x = p.input(DType::F32, Access::Contiguous);
+    auto row = p.input(DType::F32, Access::RowBroadcast);
+    auto column = p.input(DType::F32, Access::ColBroadcast);
+    auto s = p.input(DType::F32, Access::Scalar);
+    float half = 0.5f;
+    auto h = p.constant(DType::F32, &half);
+    auto twice = p.op(EwOp::Add, DType::F32, s, h);  // computed once
+    auto t = p.op(EwOp::Mul, DType::F32, p.op(EwOp::Add, DType::F32, x, row), p.op(EwOp::Neg, DType::F32, column));
+    auto u = p.op(EwOp::Sub, DType::F32, t, twice);
+    p.output(u);
+    p.output(p.op(EwOp::Lt, DType::Bool, t, twice));
+    p.output(column);
+    p.output(row);
+    p.output(s);
+    p.row_output(p.op(EwOp::Neg, DType::F32, column));
+    FusedKernel kernel(p);
+    auto vx = noise(outer * inner, 1), vr = noise(inner, 2), vc = noise(outer, 3);
+    float vs = 1.25f;
+    auto n = static_cast<std::size_t>(outer * inner);
+    Floats got(n), columns(n), rows(n), scalars(n), per_row(static_cast<std::size_t>(outer));
+    std::vector<std::uint8_t> less(n);
+    const void* in[] = {vx.data(), vr.data(), vc.data(), &vs};
+    void* out[] = {got.data(), less.data(), columns.data(), rows.data(), scalars.data(), per_row.data()};
+    kernel.run(in, out, outer, inner);
+    for (std::int64_t r = 0; r < outer; ++r) {
+      ASSERT_EQ(per_row[static_cast<std::size_t>(r)], -vc[static_cast<std::size_t>(r)]);
+      for (std::int64_t c = 0; c < inner; ++c) {
+        auto i = static_cast<std::size_t>(r * inner + c);
+        float m = (vx[i] + vr[static_cast<std::size_t>(c)]) * -vc[static_cast<std::size_t>(r)];
+        ASSERT_EQ(got[i], m - 1.75f) << outer << " x " << inner << " at " << r << ", " << c;
+        ASSERT_EQ(less[i], m < 1.75f);
+        ASSERT_EQ(columns[i], vc[static_cast<std::size_t>(r)]);
+        ASSERT_EQ(rows[i], vr[static_cast<std::size_t>(c)]);
+        ASSERT_EQ(scalars[i], vs);
+      }
+    }
+  }
+}
+
+TEST(Fused, Softmax) {
+  for (auto [outer, inner] : kSpaces) {
+    FusedProgram p;
+    auto x = p.input(DType::F32, Access::Contiguous);
+    auto top = p.reduce(ReduceOp::Max, x);
+    auto e = p.op(EwOp::Exp, DType::F32, p.op(EwOp::Sub, DType::F32, x, top));
+    auto sum = p.reduce(ReduceOp::Sum, e);
+    p.output(p.op(EwOp::Div, DType::F32, e, sum));
+    p.row_output(p.op(EwOp::Add, DType::F32, p.op(EwOp::Log, DType::F32, sum), top));
+    auto v = noise(outer * inner, 4);
+    Floats got(v.size()), lse(static_cast<std::size_t>(outer)), in_place = v;
+    const void* in[] = {v.data()};
+    void* out[] = {got.data(), lse.data()};
+    run(p, in, out, outer, inner);
+    for (std::int64_t r = 0; r < outer; ++r) {
+      double high = -INFINITY, total = 0;
+      auto at = [&](std::int64_t c) { return static_cast<double>(v[static_cast<std::size_t>(r * inner + c)]); };
+      for (std::int64_t c = 0; c < inner; ++c) high = std::max(high, at(c));
+      for (std::int64_t c = 0; c < inner; ++c) total += std::exp(at(c) - high);
+      ASSERT_NEAR(lse[static_cast<std::size_t>(r)], std::log(total) + high, 2e-6 * (1 + std::log(total)));
+      for (std::int64_t c = 0; c < inner; ++c) {
+        double want = std::exp(at(c) - high) / total;
+        ASSERT_NEAR(got[static_cast<std::size_t>(r * inner + c)], want, 1e-6 * want) << outer << " x " << inner;
+      }
+    }
+    const void* same_in[] = {in_place.data()};
+    void* same_out[] = {in_place.data(), lse.data()};
+    run(p, same_in, same_out, outer, inner);
+    ASSERT_EQ(in_place, got) << "in place, " << outer << " x " << inner;
+  }
+}
+
+TEST(Fused, LayerNormWithTwoReductionsInSequence) {
+  for (auto [outer, inner] : kSpaces) {
+    FusedProgram p;
+    auto x = p.input(DType::F32, Access::Contiguous);
+    float inverse = 1.0f / static_cast<float>(inner), epsilon = 1e-5f;
+    auto inv = p.constant(DType::F32, &inverse);
+    auto eps = p.constant(DType::F32, &epsilon);
+    auto mean = p.op(EwOp::Mul, DType::F32, p.reduce(ReduceOp::Sum, x), inv);
+    auto d = p.op(EwOp::Sub, DType::F32, x, mean);
+    auto var = p.op(EwOp::Mul, DType::F32, p.reduce(ReduceOp::Sum, p.op(EwOp::Square, DType::F32, d)), inv);
+    auto scale = p.op(EwOp::Rsqrt, DType::F32, p.op(EwOp::Add, DType::F32, var, eps));
+    p.output(p.op(EwOp::Mul, DType::F32, d, scale));
+    auto v = noise(outer * inner, 5);
+    Floats got(v.size());
+    const void* in[] = {v.data()};
+    void* out[] = {got.data()};
+    run(p, in, out, outer, inner);
+    for (std::int64_t r = 0; r < outer; ++r) {
+      double m = 0, q = 0;
+      auto at = [&](std::int64_t c) { return static_cast<double>(v[static_cast<std::size_t>(r * inner + c)]); };
+      for (std::int64_t c = 0; c < inner; ++c) m += at(c) / static_cast<double>(inner);
+      for (std::int64_t c = 0; c < inner; ++c) q += (at(c) - m) * (at(c) - m) / static_cast<double>(inner);
+      for (std::int64_t c = 0; c < inner; ++c) {
+        ASSERT_NEAR(got[static_cast<std::size_t>(r * inner + c)], (at(c) - m) / std::sqrt(q + 1e-5), 2e-5) << outer << " x " << inner;
+      }
+    }
+  }
+}
+
+TEST(Fused, ReductionOfExpressionOnly) {
+  for (auto [outer, inner] : kSpaces) {
+    FusedProgram p;
+    auto x = p.input(DType::BF16, Access::Contiguous);
+    auto y = p.input(DType::F32, Access::RowBroadcast);
+    auto wide = p.op(EwOp::Convert, DType::F32, x);
+    p.row_output(p.reduce(ReduceOp::Sum, p.op(EwOp::Mul, DType::F32, wide, y)));
+    p.row_output(p.reduce(ReduceOp::Max, x));
+    auto vx = noise(outer * inner, 6), vy = noise(inner, 7);
+    std::vector<bfloat16_t> h(vx.begin(), vx.end()), top(static_cast<std::size_t>(outer));
+    Floats got(static_cast<std::size_t>(outer));
+    const void* in[] = {h.data(), vy.data()};
+    void* out[] = {got.data(), top.data()};
+    run(p, in, out, outer, inner);
+    for (std::int64_t r = 0; r < outer; ++r) {
+      double want = 0;
+      float high = -INFINITY;
+      for (std::int64_t c = 0; c < inner; ++c) {
+        float e = h[static_cast<std::size_t>(r * inner + c)];
+        want += static_cast<double>(e) * vy[static_cast<std::size_t>(c)];
+        high = std::max(high, e);
+      }
+      ASSERT_NEAR(got[static_cast<std::size_t>(r)], want, 1e-6 * static_cast<double>(inner) + 1e-5);
+      ASSERT_EQ(float(top[static_cast<std::size_t>(r)]), high);
+    }
+  }
+}
+
+TEST(Fused, MixedTypesAndManyLiveValues) {
+  // Integers, doubles and bools in one program; more values alive at once than a few buffers hold.
+  std::int64_t n = 5003;
+  FusedProgram p;
+  auto i = p.input(DType::I32, Access::Contiguous);
+  auto d = p.op(EwOp::Convert, DType::F64, i);
+  std::vector<FusedProgram::Value> powers = {d};
+  for (int k = 1; k < 12; ++k) powers.push_back(p.op(EwOp::Mul, DType::F64, powers.back(), d));
+  auto sum = powers[0];
+  for (std::size_t k = powers.size() - 1; k > 0; --k) sum = p.op(EwOp::Add, DType::F64, sum, powers[k]);
+  std::int32_t limit = 3;
+  auto small = p.op(EwOp::Lt, DType::Bool, i, p.constant(DType::I32, &limit));
+  p.output(p.op(EwOp::Select, DType::F64, small, sum, d));
+  p.output(i);
+  std::vector<std::int32_t> v(static_cast<std::size_t>(n)), same(v.size());
+  for (std::size_t k = 0; k < v.size(); ++k) v[k] = static_cast<std::int32_t>(k % 7) - 2;
+  std::vector<double> got(v.size());
+  const void* in[] = {v.data()};
+  void* out[] = {got.data(), same.data()};
+  run(p, in, out, 1, n);
+  EXPECT_EQ(same, v);
+  for (std::size_t k = 0; k < v.size(); ++k) {
+    double x = v[k], want = 0;
+    for (int e = 12; e > 0; --e) want += std::pow(x, e);
+    ASSERT_EQ(got[k], v[k] < 3 ? want : x);
+  }
+}
+
+TEST(Fused, LargeResultsGoAroundTheCaches) {
+  std::int64_t n = (5 << 20) + 3;
+  FusedProgram p;
+  auto x = p.input(DType::F32, Access::Contiguous);
+  p.output(p.op(EwOp::Add, DType::F32, x, x));
+  Floats v = noise(n, 8), got(v.size());
+  const void* in[] = {v.data()};
+  void* out[] = {got.data()};
+  run(p, in, out, 1, n);
+  for (std::size_t k = 0; k < v.size(); ++k) ASSERT_EQ(got[k], 2 * v[k]);
+}
+
+TEST(Fused, EmptyRowsGiveIdentities) {
+  FusedProgram p;
+  auto x = p.input(DType::F32, Access::Contiguous);
+  p.row_output(p.reduce(ReduceOp::Max, x));
+  Floats got(3);
+  const void* in[] = {nullptr};
+  void* out[] = {got.data()};
+  run(p, in, out, 3, 0);
+  EXPECT_EQ(got[2], -INFINITY);
+}
+
+TEST(Fused, RefusesWhatHasNoKernel) {
+  FusedProgram p;
+  auto x = p.input(DType::F32, Access::Contiguous);
+  auto i = p.input(DType::I32, Access::Contiguous);
+  EXPECT_THROW(p.op(EwOp::Add, DType::F32, x, i), TypeError);
+  EXPECT_THROW(p.op(EwOp::Exp, DType::I32, i), TypeError);
+  EXPECT_THROW(p.reduce(ReduceOp::And, x), TypeError);
+  EXPECT_THROW(p.row_output(x), TypeError);
+}
+
+}  // namespace
+}  // namespace tessera::kernels
