@@ -82,7 +82,7 @@ TEST(Reduce, Integers) {
 }
 
 TEST(Reduce, Floats) {
-  check<float>(ReduceOp::Sum, 0.0, [](double a, double b) { return a + b; }, 1e-6);
+  check<float>(ReduceOp::Sum, 0.0, [](double a, double b) { return a + b; }, 4e-6);
   check<double>(ReduceOp::Sum, 0.0, [](double a, double b) { return a + b; }, 1e-14);
   check<float>(ReduceOp::Max, -INFINITY, [](double a, double b) { return std::max(a, b); });
   check<double>(ReduceOp::Min, double(INFINITY), [](double a, double b) { return std::min(a, b); });
