@@ -12,7 +12,7 @@ target_include_directories(tessera_test_support PUBLIC ${PROJECT_SOURCE_DIR} ${P
                            ${PROJECT_SOURCE_DIR}/tests)
 set_source_files_properties(${PROJECT_SOURCE_DIR}/tests/support/paths.cc PROPERTIES
                             COMPILE_DEFINITIONS TESSERA_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
-target_link_libraries(tessera_test_support PUBLIC tessera GTest::gtest PRIVATE tessera_warnings)
+target_link_libraries(tessera_test_support PUBLIC tessera GTest::gtest PRIVATE tessera_warnings nlohmann_json::nlohmann_json)
 
 # GoogleTest has its main in a library of its own, so support may come before it.
 function(tessera_test binary)
