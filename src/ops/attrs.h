@@ -63,6 +63,32 @@ struct Transpose {
   static constexpr auto fields = std::tuple{field("permutation", &Transpose::permutation)};
 };
 
+// --- element-wise ----------------------------------------------------------------------------------------------------
+
+struct Round {
+  enum class Method : std::uint8_t { AwayFromZero, ToNearestEven };
+  Method method = Method::AwayFromZero;
+  static constexpr auto fields = std::tuple{field("method", &Round::method)};
+};
+const char* to_string(Round::Method method);
+
+struct IntegerPow {
+  std::int64_t y = 1;
+  static constexpr auto fields = std::tuple{field("y", &IntegerPow::y)};
+};
+
+struct ReducePrecision {
+  std::int64_t exponent_bits = 8;
+  std::int64_t mantissa_bits = 23;
+  static constexpr auto fields = std::tuple{field("exponent_bits", &ReducePrecision::exponent_bits),
+                                            field("mantissa_bits", &ReducePrecision::mantissa_bits)};
+};
+
+struct BitcastConvertType {
+  DType dtype = DType::F32;
+  static constexpr auto fields = std::tuple{field("dtype", &BitcastConvertType::dtype)};
+};
+
 struct DotGeneral {
   Dims lhs_contracting, rhs_contracting, lhs_batch, rhs_batch;
   std::optional<DType> preferred;

@@ -26,6 +26,20 @@ void check_axes(std::string_view op, std::string_view attr, const Dims& axes, st
   }
 }
 
+void check_kind(std::string_view op, TypeSpan in, std::size_t operand, bool legal, std::string_view kinds) {
+  if (legal) return;
+  throw TypeError(
+      str("[", op, "] operand ", operand, " has dtype ", dtype_name(in[operand].dtype), "; expected ", kinds));
+}
+void check_same_dtype(std::string_view op, TypeSpan in, std::size_t from) {
+  for (std::size_t i = from; i < in.size(); ++i) {
+    if (in[i].dtype != in[from].dtype) {
+      throw TypeError(str("[", op, "] operand ", i, " has dtype ", dtype_name(in[i].dtype), "; expected ",
+                          dtype_name(in[from].dtype), " as operand ", from));
+    }
+  }
+}
+
 Value with_batch(const BatchArgs& args, std::size_t i) {
   Value x = args.in[i];
   if (args.batched[i]) return x;
@@ -136,6 +150,16 @@ void store_complex(const View& v, std::int64_t i, complexd x) {
   }
 }
 void store_bool(const View& v, std::int64_t i, bool x) { v.as<std::uint8_t>()[i] = x ? 1 : 0; }
+std::uint64_t load_bits(const View& v, std::int64_t i) {
+  std::uint64_t x = 0;
+  auto n = dtype_size(v.dtype);
+  std::memcpy(&x, static_cast<const char*>(v.data) + i * n, at(n));
+  return x;
+}
+void store_bits(const View& v, std::int64_t i, std::uint64_t x) {
+  auto n = dtype_size(v.dtype);
+  std::memcpy(static_cast<char*>(v.data) + i * n, &x, at(n));
+}
 void copy_element(const View& to, std::int64_t i, const View& from, std::int64_t j) {
   auto n = dtype_size(to.dtype);
   std::memcpy(static_cast<char*>(to.data) + i * n, static_cast<const char*>(from.data) + j * n, at(n));

@@ -52,6 +52,11 @@ void check_count(std::string_view op, TypeSpan in, std::size_t expected);
 /// Distinct axes, each in [0, rank).
 void check_axes(std::string_view op, std::string_view attr, const Dims& axes, std::int64_t rank);
 
+/// `TypeError` unless `legal`: "operand i has dtype …; expected <kinds>".
+void check_kind(std::string_view op, TypeSpan in, std::size_t operand, bool legal, std::string_view kinds);
+/// `TypeError` unless operands from `from` on have one dtype.
+void check_same_dtype(std::string_view op, TypeSpan in, std::size_t from = 0);
+
 /// A batching rule's operand i, with the batch in front even where it was not batched.
 Value with_batch(const BatchArgs& args, std::size_t i);
 /// Each axis further by one: what most attributes become when a batch dimension is put in front.
@@ -71,6 +76,9 @@ void store_int(const View& v, std::int64_t i, std::int64_t x);
 void store_uint(const View& v, std::int64_t i, std::uint64_t x);
 void store_complex(const View& v, std::int64_t i, complexd x);
 void store_bool(const View& v, std::int64_t i, bool x);
+/// The bytes of one element of up to 64 bits, as an unsigned number.
+std::uint64_t load_bits(const View& v, std::int64_t i);
+void store_bits(const View& v, std::int64_t i, std::uint64_t x);
 /// Copies one element between views of the same dtype.
 void copy_element(const View& to, std::int64_t i, const View& from, std::int64_t j);
 
