@@ -117,7 +117,7 @@ bool use_fraction(double a, double x) { return x > 1 && x > a; }
 double igamma(double a, double x) {
   if (!(x >= 0 && a >= 0) || (a == 0 && x == 0)) return kNan;
   if (x == 0) return 0;
-  if (a == 0 || std::isinf(x)) return std::isinf(a) ? kNan : 1;
+  if (a == 0 || std::isinf(x)) return 1;
   if (std::isinf(a)) return 0;
   if (use_fraction(a, x)) return 1 - gamma_prefix(a, x) * gamma_fraction(a, x).value;
   return gamma_prefix(a, x) / a * gamma_series(a, x).value;
@@ -126,7 +126,7 @@ double igamma(double a, double x) {
 double igammac(double a, double x) {
   if (!(x >= 0 && a >= 0) || (a == 0 && x == 0)) return kNan;
   if (x == 0) return 1;
-  if (a == 0 || std::isinf(x)) return std::isinf(a) ? kNan : 0;
+  if (a == 0 || std::isinf(x)) return 0;
   if (std::isinf(a)) return 1;
   if (use_fraction(a, x)) return gamma_prefix(a, x) * gamma_fraction(a, x).value;
   return 1 - gamma_prefix(a, x) / a * gamma_series(a, x).value;

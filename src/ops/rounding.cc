@@ -20,25 +20,18 @@ complexd sign_of(complexd x) {
 // XLA: x rem 0 is x, and the overflowing quotient leaves 0.
 i64 remainder_of(i64 x, i64 y) { return y == 0 ? x : y == -1 ? 0 : x % y; }
 u64 remainder_of(u64 x, u64 y) { return y == 0 ? x : x % y; }
-
-// For complex x: the part of t/|x| at a right angle to x.
-Value sign_jvp(Value x, Value y, Value t) {
-  if (!is_complex(x.dtype())) return {};
-  Value along = real(t * conj(y));
-  return (t - y * complex(along, zeros_like(along))) / convert(abs(x), x.dtype());
-}
 }  // namespace
 
 const char* to_string(Round::Method m) {
   return m == Round::Method::AwayFromZero ? "away_from_zero" : "to_nearest_even";
 }
 
+// The derivative is 0 for complex numbers too, as in JAX, though there it is not.
 TESSERA_ROW(sign, unary_spec({.name = "sign",
                               .fns = {.f = [](double x) { return sign_of(x); },
                                       .i = [](i64 x, int) { return static_cast<i64>(x > 0) - (x < 0); },
                                       .u = [](u64 x, int) { return static_cast<u64>(x > 0); },
-                                      .c = [](complexd x) { return sign_of(x); }},
-                              .jvp = sign_jvp}));
+                                      .c = [](complexd x) { return sign_of(x); }}}));
 TESSERA_ROW(floor, unary_spec({.name = "floor", .fns = {.f = [](double x) { return std::floor(x); }}}));
 TESSERA_ROW(ceil, unary_spec({.name = "ceil", .fns = {.f = [](double x) { return std::ceil(x); }}}));
 TESSERA_ROW(rem, binary_spec({.name = "rem",
