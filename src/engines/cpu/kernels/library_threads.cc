@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engines/cpu/kernels/library_threads.h"
+
+#include <cblas.h>
+#include <dlfcn.h>
+
+namespace tessera::kernels {
+
+namespace {
+
+// Looked up at run time: whichever OpenMP runtime oneDNN was linked with is the one to ask.
+struct OpenMp {
+  int (*get)() = nullptr;
+  void (*set)(int) = nullptr;
+  OpenMp() {
+    openblas_set_num_threads(1);
+    get = reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "omp_get_max_threads"));
+    set = reinterpret_cast<void (*)(int)>(dlsym(RTLD_DEFAULT, "omp_set_num_threads"));
+    if (!get || !set) get = nullptr;
+  }
+};
+
+const OpenMp& open_mp() {
+  static const OpenMp functions;
+  return functions;
+}
+
+}  // namespace
+
+SingleThreadedLibraries::SingleThreadedLibraries() {
+  const OpenMp& omp = open_mp();
+  if (!omp.get) return;
+  before_ = omp.get();
+  if (before_ != 1) omp.set(1);
+}
+
+SingleThreadedLibraries::~SingleThreadedLibraries() {
+  if (before_ != 1) open_mp().set(before_);
+}
+
+}  // namespace tessera::kernels

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engines/cpu/kernels/gather.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+#include <random>
+#include <vector>
+
+#include "engines/cpu/kernels/threefry.h"
+#include "tessera/error.h"
+
+namespace tessera::kernels {
+namespace {
+
+template <class I>
+void check_gather(std::int64_t rows, std::int64_t row_size, std::int64_t n) {
+  std::vector<float> table(static_cast<std::size_t>(rows * row_size));
+  std::iota(table.begin(), table.end(), 0.0f);
+  std::mt19937 rng(3);
+  std::vector<I> index(static_cast<std::size_t>(n));
+  for (auto& i : index) i = static_cast<I>(static_cast<std::int64_t>(rng() % static_cast<unsigned>(rows + 6)) - 3);
+  std::vector<float> filler(static_cast<std::size_t>(row_size), -5.0f);
+  for (OutOfRange mode : {OutOfRange::Clamp, OutOfRange::Skip}) {
+    std::vector<float> got(static_cast<std::size_t>(n * row_size), 9.0f);
+    gather_rows(table.data(), rows, row_size * 4, dtype_of<I>(), index.data(), n, mode, filler.data(), got.data());
+    for (std::int64_t i = 0; i < n; ++i) {
+      bool low = index[static_cast<std::size_t>(i)] < I(0);
+      auto wide = static_cast<std::uint64_t>(index[static_cast<std::size_t>(i)]);
+      bool outside = low || wide >= static_cast<std::uint64_t>(rows);
+      std::int64_t row = !outside ? static_cast<std::int64_t>(wide) : low ? 0 : rows - 1;
+      for (std::int64_t j = 0; j < row_size; ++j) {
+        float want = outside && mode == OutOfRange::Skip ? -5.0f : static_cast<float>(row * row_size + j);
+        ASSERT_EQ(got[static_cast<std::size_t>(i * row_size + j)], want);
+      }
+    }
+  }
+}
+
+TEST(Gather, RowsOfAllIndexTypes) {
+  check_gather<std::int32_t>(100, 7, 555);
+  check_gather<std::int64_t>(100, 1, 5000);
+  check_gather<std::uint32_t>(10, 33, 100);
+  check_gather<std::uint64_t>(10, 33, 100);
+  check_gather<std::int32_t>(3000, 300, 9000);
+  check_gather<std::int32_t>(5, 3, 0);
+}
+
+TEST(Gather, EmptyTableAndBadIndexType) {
+  std::int32_t i = 0;
+  float out = 3;
+  gather_rows(nullptr, 0, 4, DType::I32, &i, 1, OutOfRange::Clamp, nullptr, &out);
+  EXPECT_EQ(out, 0.0f);
+  EXPECT_THROW(gather_rows(nullptr, 0, 4, DType::F32, &i, 1, OutOfRange::Clamp, nullptr, &out), TypeError);
+}
+
+template <class T>
+void check_scatter(ScatterOp op, std::int64_t rows, std::int64_t row_size, std::int64_t n) {
+  std::mt19937 rng(4);
+  std::vector<T> table(static_cast<std::size_t>(rows * row_size)), update(static_cast<std::size_t>(n * row_size));
+  for (auto& v : table) v = static_cast<T>(static_cast<float>(rng() % 1000) / 7.0f);
+  for (auto& v : update) v = static_cast<T>(static_cast<float>(rng() % 1000) / 7.0f);
+  std::vector<std::int32_t> index(static_cast<std::size_t>(n));
+  for (auto& i : index) i = static_cast<std::int32_t>(rng() % static_cast<unsigned>(rows + 4)) - 2;
+  for (OutOfRange mode : {OutOfRange::Skip, OutOfRange::Clamp}) {
+    auto want = table, got = table;
+    for (std::int64_t i = 0; i < n; ++i) {
+      std::int64_t r = index[static_cast<std::size_t>(i)];
+      if (mode == OutOfRange::Clamp) r = std::clamp<std::int64_t>(r, 0, rows - 1);
+      if (r < 0 || r >= rows) continue;
+      for (std::int64_t j = 0; j < row_size; ++j) {
+        T& t = want[static_cast<std::size_t>(r * row_size + j)];
+        T u = update[static_cast<std::size_t>(i * row_size + j)];
+        t = op == ScatterOp::Set ? u : op == ScatterOp::Add ? static_cast<T>(t + u) : op == ScatterOp::Max ? std::max(t, u) : std::min(t, u);
+      }
+    }
+    scatter_rows(op, dtype_of<T>(), got.data(), rows, row_size, DType::I32, index.data(), n, mode, update.data());
+    ASSERT_EQ(got, want) << "same order of additions, so bit for bit";
+  }
+}
+
+TEST(Scatter, InOrderWhateverTheSplit) {
+  check_scatter<float>(ScatterOp::Add, 50, 3, 1000);
+  check_scatter<float>(ScatterOp::Add, 500, 256, 2000);
+  check_scatter<float>(ScatterOp::Add, 2, 5000, 100);
+  check_scatter<float>(ScatterOp::Set, 40, 300, 900);
+  check_scatter<double>(ScatterOp::Max, 40, 3, 900);
+  check_scatter<std::int32_t>(ScatterOp::Min, 40, 3, 900);
+  check_scatter<std::int32_t>(ScatterOp::Add, 1, 1, 10);
+  EXPECT_THROW(scatter_rows(ScatterOp::Max, DType::C64, nullptr, 1, 1, DType::I32, nullptr, 0, OutOfRange::Skip, nullptr), UnimplementedError);
+}
+
+// Recorded from JAX 0.10.2: jax.random.bits of the key (0x12345678, 0x9abcdef0), elements 0, 1, 7 and 999.
+TEST(Threefry, BitsEqualJax) {
+  std::vector<std::uint8_t> b8(1000);
+  std::vector<std::uint16_t> b16(1000);
+  std::vector<std::uint32_t> b32(1000);
+  std::vector<std::uint64_t> b64(1000);
+  threefry_bits(0x12345678, 0x9abcdef0, 0, 1000, 8, b8.data());
+  threefry_bits(0x12345678, 0x9abcdef0, 0, 1000, 16, b16.data());
+  threefry_bits(0x12345678, 0x9abcdef0, 0, 1000, 32, b32.data());
+  threefry_bits(0x12345678, 0x9abcdef0, 0, 1000, 64, b64.data());
+  auto pick = [](const auto& v) { return std::vector<std::uint64_t>{v[0], v[1], v[7], v[999]}; };
+  EXPECT_EQ(pick(b8), (std::vector<std::uint64_t>{0xba, 0x9e, 0x80, 0xfd}));
+  EXPECT_EQ(pick(b16), (std::vector<std::uint64_t>{0x70ba, 0xc99e, 0x1e80, 0x47fd}));
+  EXPECT_EQ(pick(b32), (std::vector<std::uint64_t>{0x4d9370ba, 0x2510c99e, 0x295a1e80, 0xa8bf47fd}));
+  EXPECT_EQ(pick(b64), (std::vector<std::uint64_t>{0xed280379a0bb73c3, 0x7c4d1fd5595dd64b, 0x3ab29d8e13e8830e, 0x2c5fc72884e080d5}));
+  EXPECT_THROW(threefry_bits(0, 0, 0, 1, 24, b8.data()), ValueError);
+}
+
+TEST(Threefry, CounterCrossesTheLowWord) {
+  std::uint64_t got[4];
+  threefry_bits(0x12345678, 0x9abcdef0, 0xfffffffe, 4, 64, got);
+  EXPECT_EQ(got[0], 0x835c16fefc3cd7dfu);
+  EXPECT_EQ(got[1], 0x90ba5556a9112a39u);
+  EXPECT_EQ(got[2], 0x19101b6562326731u);
+  EXPECT_EQ(got[3], 0x678e319a0a5b3058u);
+  auto block = threefry2x32(0x12345678, 0x9abcdef0, 1, 1);
+  EXPECT_EQ(block[0], 0x678e319au);
+  EXPECT_EQ(block[1], 0x0a5b3058u);
+}
+
+TEST(Threefry, PartsMakeTheWhole) {
+  std::vector<std::uint32_t> whole(100001), part(50000);
+  threefry_bits(1, 2, 0, 100001, 32, whole.data());
+  threefry_bits(1, 2, 12345, 50000, 32, part.data());
+  EXPECT_TRUE(std::equal(part.begin(), part.end(), whole.begin() + 12345));
+}
+
+}  // namespace
+}  // namespace tessera::kernels
