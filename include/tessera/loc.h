@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <source_location>
 #include <string>
 
 namespace tessera {
@@ -15,7 +14,7 @@ struct Loc {
   const std::string* scope = nullptr;  ///< interned, lives for the program; null outside any scope
 
   /// The caller's line when used as a default argument.
-  static Loc current(std::source_location here = std::source_location::current());
+  static Loc current(const char* file = __builtin_FILE(), std::uint32_t line = __builtin_LINE());
 };
 /// "model.cc:42" or "model.cc:42 (attention)"; "unknown" for an empty location.
 std::string to_string(const Loc& loc);

@@ -20,7 +20,7 @@ const std::string* intern(const std::string& text) {
 }
 }  // namespace
 
-Loc Loc::current(std::source_location here) { return {here.file_name(), here.line(), current_scope}; }
+Loc Loc::current(const char* file, std::uint32_t line) { return {file, line, current_scope}; }
 
 std::string to_string(const Loc& loc) {
   if (loc.file == nullptr) return "unknown";

@@ -164,6 +164,8 @@ class OpDef {
   virtual bool has_reference() const = 0;
   virtual void reference(ViewSpan in, ViewSpan out, const Attrs& a) const = 0;
   virtual std::vector<AnySample> samples() const = 0;
+  /// Sub-graphs among the attributes (control flow, calls), in the order of their fields.
+  virtual std::vector<GraphPtr> subgraphs(const Attrs& a) const = 0;
   /// Reason given for not having the rule, or null: "infer", "jvp", "transpose", "batch", "reference", "factors".
   virtual const char* never(std::string_view rule) const = 0;
 
@@ -173,6 +175,14 @@ class OpDef {
 };
 
 namespace detail {
+template <class T>
+void collect(const T&, std::vector<GraphPtr>&) {}
+inline void collect(const GraphPtr& g, std::vector<GraphPtr>& out) {
+  if (g) out.push_back(g);
+}
+inline void collect(const std::vector<GraphPtr>& g, std::vector<GraphPtr>& out) {
+  out.insert(out.end(), g.begin(), g.end());
+}
 [[noreturn]] void no_rule(const OpDef& op, const char* rule, const char* why);
 Values linear_jvp(Builder& b, const OpDef& op, const JvpArgs& args, const Attrs& a);
 Batched elementwise_batch(Builder& b, const OpDef& op, const BatchArgs& args, const Attrs& a);
@@ -221,6 +231,11 @@ class Op final : public OpDef {
     std::vector<AnySample> out;
     if (!spec_.samples.call) return out;
     for (auto& s : spec_.samples.call()) out.push_back({s.in, make_attrs(s.attrs)});
+    return out;
+  }
+  std::vector<GraphPtr> subgraphs(const Attrs& a) const override {
+    std::vector<GraphPtr> out;
+    std::apply([&](auto... f) { (detail::collect(get<P>(a).*(f.member), out), ...); }, P::fields);
     return out;
   }
   const char* never(std::string_view rule) const override {

@@ -44,12 +44,32 @@ struct ShardingConstraint {
 
 using ir::GraphPtr;
 
+struct Convert {
+  DType dtype;
+  bool weak = false;
+  static constexpr auto fields = std::tuple{field("dtype", &Convert::dtype), field("weak", &Convert::weak)};
+};
+
 struct Axes {
   Dims axes;
   static constexpr auto fields = std::tuple{field("axes", &Axes::axes)};
 };
 
 /// Result dimension `dims[i]` is operand dimension i.
+struct Iota {
+  DType dtype;
+  Shape shape;
+  std::int64_t dimension = 0;
+  std::int64_t start = 0;  ///< first number; pieces of a split iota begin further on
+  static constexpr auto fields = std::tuple{field("dtype", &Iota::dtype), field("shape", &Iota::shape),
+                                            field("dimension", &Iota::dimension), field("start", &Iota::start)};
+};
+
+struct Reshape {
+  Shape shape;
+  static constexpr auto fields = std::tuple{field("shape", &Reshape::shape)};
+};
+
 struct BroadcastInDim {
   Shape shape;
   Dims dims;

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "ops/attrs.h"
 #include "ops/elementwise.h"
 
 namespace tessera::ops {
@@ -75,11 +76,6 @@ TESSERA_DEFINE_OP(select_n, NoAttrs,
                           },
                   });
 
-struct Convert {
-  DType dtype;
-  static constexpr auto fields = std::tuple{field("dtype", &Convert::dtype)};
-};
-
 namespace {
 // XLA on the CPU: floats saturate to the integer's range and NaN becomes 0.
 template <class I>
@@ -137,7 +133,7 @@ TESSERA_DEFINE_OP(
         .infer =
             [](TypeSpan in, const Convert& p) {
               check_count("convert_element_type", in, 1);
-              return Types{Type{p.dtype, in[0].shape}};
+              return Types{Type{p.dtype, in[0].shape, p.weak}};
             },
         .factors = by_default,
         .remap = by_default,

@@ -37,14 +37,6 @@ TESSERA_DEFINE_OP(constant, Constant,
                           },
                   });
 
-struct Iota {
-  DType dtype;
-  Shape shape;
-  std::int64_t dimension = 0;
-  std::int64_t start = 0;  ///< first number; pieces of a split iota begin further on
-  static constexpr auto fields = std::tuple{field("dtype", &Iota::dtype), field("shape", &Iota::shape),
-                                            field("dimension", &Iota::dimension), field("start", &Iota::start)};
-};
 TESSERA_DEFINE_OP(
     iota, Iota,
     {
@@ -184,11 +176,6 @@ TESSERA_DEFINE_OP(broadcast_in_dim, BroadcastInDim,
                                 {{Type{DType::F32, {4, 6}}}, {{6, 2, 4}, {2, 0}}}};
                           },
                   });
-
-struct Reshape {
-  Shape shape;
-  static constexpr auto fields = std::tuple{field("shape", &Reshape::shape)};
-};
 
 namespace {
 // Cuts both shapes into runs of equal products; inside a run the factors are the finer of the two subdivisions where

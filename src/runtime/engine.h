@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ir/graph.h"
+#include "runtime/collectives.h"
 #include "runtime/event.h"
 #include "runtime/pieces.h"
 #include "sharding/placement.h"

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+// Derivatives. All of them take and return trees of arrays, nest in any way, and flow through arrays that the function
+// captures from an outer traced function.
+#pragma once
+
+#include <functional>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "tessera/tree.h"
+
+namespace tessera {
+
+namespace detail {
+
+using LeafFn = std::function<std::vector<Array>(const std::vector<Array>&)>;
+
+/// f(leaves) and the cotangents of the leaves marked in `active`, for cotangent 1 of output 0 (the first `num_values`
+/// outputs are differentiated: one, of rank 0). Returns outputs, then gradients.
+std::vector<Array> value_and_grad(const LeafFn& f, const std::vector<Array>& leaves, const std::vector<bool>& active,
+                                  const char* name);
+/// f(leaves), then the tangents of its outputs.
+std::vector<Array> jvp(const LeafFn& f, const std::vector<Array>& leaves, const std::vector<Array>& tangents);
+
+/// A function's value at a point, and its linear map there.
+class Linear {
+ public:
+  std::vector<Array> outputs;
+  /// Tangents of inputs -> tangents of outputs.
+  std::vector<Array> push(const std::vector<Array>& tangents) const;
+  /// Cotangents of outputs -> cotangents of inputs.
+  std::vector<Array> pull(const std::vector<Array>& cotangents) const;
+
+  struct Impl;
+  std::shared_ptr<const Impl> impl;
+};
+Linear linearize(const LeafFn& f, const std::vector<Array>& leaves);
+
+/// Pushes (forward) or pulls the rows of the identity in one batch; f has one output.
+Array jacobian(const LeafFn& f, const Array& x, bool forward);
+
+template <class T>
+T with_leaves(const T& like, const std::vector<Array>& leaves, std::size_t& next) {
+  T out = like;
+  Tree<T>::visit(out, [&](Array& a) { a = leaves[next++]; });
+  return out;
+}
+
+/// Calls f on arguments rebuilt from leaves, and flattens the result into `*result`.
+template <class F, class... Args>
+auto on_leaves(const F& f, const std::tuple<Args...>& like, const std::vector<Array>& leaves) {
+  std::size_t next = 0;
+  std::tuple<Args...> args =
+      std::apply([&](const auto&... a) { return std::tuple<Args...>{with_leaves(a, leaves, next)...}; }, like);
+  return std::apply(f, std::move(args));
+}
+
+template <class T>
+using Leafy = std::conditional_t<Number<T>, Array, T>;
+template <class T>
+Leafy<T> leafy(const T& v) {
+  if constexpr (Number<T>) {
+    return Array(v);
+  } else {
+    return v;
+  }
+}
+
+template <std::size_t... N, class Tuple>
+std::vector<bool> active_leaves(const Tuple& args) {
+  std::vector<bool> out;
+  std::size_t arg = 0;
+  std::apply(
+      [&](const auto&... a) { ((out.insert(out.end(), tree_leaves(a).size(), ((arg == N) || ...)), ++arg), ...); },
+      args);
+  return out;
+}
+
+template <std::size_t... N, class F, class... Args>
+auto value_and_grad_of(const F& f, const Args&... given) {
+  std::tuple<Leafy<Args>...> args{leafy(given)...};
+  std::vector<Array> leaves = tree_leaves(args);
+  using R = std::decay_t<decltype(std::apply(f, args))>;
+  std::shared_ptr<R> like;
+  LeafFn flat = [&](const std::vector<Array>& in) {
+    like = std::make_shared<R>(on_leaves(f, args, in));
+    return tree_leaves(*like);
+  };
+  std::vector<Array> all = value_and_grad(flat, leaves, active_leaves<N...>(args), "grad");
+  std::size_t next = 0;
+  R value = with_leaves(*like, all, next);
+  auto grads = [&] {
+    if constexpr (sizeof...(N) == 1) {
+      return with_leaves(std::get<(N, ...)>(args), all, next);
+    } else {
+      return std::tuple{with_leaves(std::get<N>(args), all, next)...};
+    }
+  };
+  return std::pair{std::move(value), grads()};
+}
+
+}  // namespace detail
+
+/// `value_and_grad(f)(args…)` is (f(args…), gradient of f in argument 0); `value_and_grad<0, 2>(f)` gives a tuple of
+/// gradients. f returns a real scalar, or (scalar, auxiliary tree) for the `_aux` form. Complex leaves follow JAX: the
+/// conjugate of the steepest ascent. Throws `TypeError` when the result is not a real scalar, or a differentiated leaf
+/// has no float dtype.
+template <std::size_t... N, class F>
+auto value_and_grad(F f) {
+  return [f = std::move(f)](const auto&... args) {
+    if constexpr (sizeof...(N) == 0) {
+      return detail::value_and_grad_of<0>(f, args...);
+    } else {
+      return detail::value_and_grad_of<N...>(f, args...);
+    }
+  };
+}
+/// The gradient alone.
+template <std::size_t... N, class F>
+auto grad(F f) {
+  return [g = value_and_grad<N...>(std::move(f))](const auto&... args) { return g(args...).second; };
+}
+/// f returns (scalar, auxiliary tree); gives ((scalar, aux), gradient).
+template <std::size_t... N, class F>
+auto value_and_grad_aux(F f) {
+  return value_and_grad<N...>(std::move(f));
+}
+/// (gradient, aux).
+template <std::size_t... N, class F>
+auto grad_aux(F f) {
+  return [g = value_and_grad<N...>(std::move(f))](const auto&... args) {
+    auto [value, gradient] = g(args...);
+    return std::pair{std::move(gradient), std::move(value.second)};
+  };
+}
+
+/// (f(primals…), its directional derivative along tangents…). Tangents have the primals' structure, shapes and dtypes.
+template <class F, class... Args>
+auto jvp(const F& f, const std::tuple<Args...>& primals, const std::tuple<Args...>& tangents) {
+  using R = std::decay_t<decltype(std::apply(f, primals))>;
+  std::shared_ptr<R> like;
+  detail::LeafFn flat = [&](const std::vector<Array>& in) {
+    like = std::make_shared<R>(detail::on_leaves(f, primals, in));
+    return tree_leaves(*like);
+  };
+  std::vector<Array> all = detail::jvp(flat, tree_leaves(primals), tree_leaves(tangents));
+  std::size_t next = 0;
+  R value = detail::with_leaves(*like, all, next);
+  R tangent = detail::with_leaves(*like, all, next);
+  return std::pair{std::move(value), std::move(tangent)};
+}
+
+/// (f(primals…), a function from cotangents of the result to the tuple of cotangents of the primals).
+template <class F, class... Args>
+auto vjp(const F& f, const Args&... primals) {
+  std::tuple<Args...> args{primals...};
+  using R = std::decay_t<decltype(std::apply(f, args))>;
+  std::shared_ptr<R> like;
+  detail::LeafFn flat = [&](const std::vector<Array>& in) {
+    like = std::make_shared<R>(detail::on_leaves(f, args, in));
+    return tree_leaves(*like);
+  };
+  detail::Linear linear = detail::linearize(flat, tree_leaves(args));
+  R value = tree_unflatten(*like, linear.outputs);
+  auto pull = [linear, args](const R& cotangents) {
+    std::vector<Array> out = linear.pull(tree_leaves(cotangents));
+    std::size_t next = 0;
+    return std::apply([&](const auto&... a) { return std::tuple<Args...>{detail::with_leaves(a, out, next)...}; },
+                      args);
+  };
+  return std::pair{std::move(value), std::move(pull)};
+}
+
+/// (f(primals…), a function from tangents of the primals to the tangent of the result).
+template <class F, class... Args>
+auto linearize(const F& f, const Args&... primals) {
+  std::tuple<Args...> args{primals...};
+  using R = std::decay_t<decltype(std::apply(f, args))>;
+  std::shared_ptr<R> like;
+  detail::LeafFn flat = [&](const std::vector<Array>& in) {
+    like = std::make_shared<R>(detail::on_leaves(f, args, in));
+    return tree_leaves(*like);
+  };
+  detail::Linear linear = detail::linearize(flat, tree_leaves(args));
+  R value = tree_unflatten(*like, linear.outputs);
+  auto push = [linear, like](const Args&... tangents) {
+    return tree_unflatten(*like, linear.push(tree_leaves(std::tuple<Args...>{tangents...})));
+  };
+  return std::pair{std::move(value), std::move(push)};
+}
+
+/// Jacobian of an array-to-array function in its argument 0: shape is that of the result followed by that of the
+/// argument.
+template <class F>
+auto jacfwd(F f) {
+  return [f = std::move(f)](const Array& x, const auto&... rest) {
+    detail::LeafFn flat = [&](const std::vector<Array>& in) { return std::vector<Array>{f(in[0], rest...)}; };
+    return detail::jacobian(flat, x, true);
+  };
+}
+template <class F>
+auto jacrev(F f) {
+  return [f = std::move(f)](const Array& x, const auto&... rest) {
+    detail::LeafFn flat = [&](const std::vector<Array>& in) { return std::vector<Array>{f(in[0], rest...)}; };
+    return detail::jacobian(flat, x, false);
+  };
+}
+template <class F>
+auto jacobian(F f) {
+  return jacrev(std::move(f));
+}
+/// Second derivatives of a scalar function of one array.
+template <class F>
+auto hessian(F f) {
+  return jacfwd(jacrev(std::move(f)));
+}
+
+}  // namespace tessera

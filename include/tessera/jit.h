@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: Apache-2.0
+// Compiled functions.
+//
+//   auto step = jit([](Array w, Array x) { return matmul(x, w); });
+//   Array y = step(w, x);          // traced, partitioned and compiled once; runs where w and x lie
+//
+// Arguments and results are trees of arrays. Arguments of other types (numbers where the function takes numbers,
+// strings, enums, any type with == and std::hash) are static: each value is a program of its own.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <unordered_map>
+#include <vector>
+
+#include "tessera/comm_plan.h"
+#include "tessera/compile_stats.h"
+#include "tessera/sharding.h"
+#include "tessera/tree.h"
+
+namespace tessera {
+
+struct JitOptions {
+  std::string name = "jit";
+  /// Empty; one for every leaf of the arguments; or a single one for all. Null entries leave the argument as it lies.
+  std::vector<ShardingPtr> in_shardings = {};
+  /// Likewise for the results.
+  std::vector<ShardingPtr> out_shardings = {};
+  /// Arguments (by position) whose memory the results may take; they are deleted by the call.
+  std::vector<int> donate_argnums = {};
+};
+
+namespace detail {
+
+/// A static argument: what it is compared by.
+struct StaticArg {
+  std::shared_ptr<const void> value;
+  std::function<bool(const void*, const void*)> equal;
+  std::size_t hash = 0;
+  const void* type = nullptr;
+};
+
+struct TraceRequest {
+  const std::vector<Array>* leaves = nullptr;
+  std::string structure;
+  std::vector<StaticArg> statics;
+  std::vector<std::size_t> leaves_per_arg;
+  /// Runs the user's function on stand-ins; returns the leaves of the result and keeps its structure in `result`.
+  std::function<std::vector<Array>(const std::vector<Array>&, std::shared_ptr<void>* result)> run;
+};
+
+class JitEntry;
+/// One kind of call (structure, types, static values, mesh scope) of a jitted function.
+class JitCore {
+ public:
+  explicit JitCore(JitOptions options);
+  ~JitCore();
+  JitCore(const JitCore&) = delete;
+  JitCore& operator=(const JitCore&) = delete;
+
+  std::shared_ptr<JitEntry> entry(const TraceRequest& request);
+  static std::vector<Array> call(const std::shared_ptr<JitEntry>& entry, const std::vector<Array>& leaves);
+  static const std::shared_ptr<void>& result(const std::shared_ptr<JitEntry>& entry);
+  static std::string graph_text(const std::shared_ptr<JitEntry>& entry);
+  static std::shared_ptr<const void> lower(const std::shared_ptr<JitEntry>& entry, const std::vector<Array>& leaves);
+  static std::string lowered_text(const std::shared_ptr<const void>& lowered);
+  static CommPlan comm_plan(const std::shared_ptr<const void>& lowered);
+  static void compile(const std::shared_ptr<JitEntry>& entry, const std::vector<Array>& leaves);
+  CompileStats stats() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+template <class T>
+const void* type_tag() {
+  static const char tag = 0;
+  return &tag;
+}
+
+/// How one argument enters: as a tree of arrays, or static.
+template <class T>
+inline constexpr bool is_dynamic = is_tree_v<T>;
+
+template <class T>
+StaticArg make_static(const T& v) {
+  static_assert(std::equality_comparable<T>, "an argument that is no tree of arrays is static and needs operator==");
+  StaticArg s;
+  s.value = std::make_shared<T>(v);
+  s.equal = [](const void* a, const void* b) { return *static_cast<const T*>(a) == *static_cast<const T*>(b); };
+  if constexpr (requires { std::hash<T>{}(v); }) s.hash = std::hash<T>{}(v);
+  s.type = type_tag<T>();
+  return s;
+}
+
+}  // namespace detail
+
+/// A function traced and not yet partitioned; `Traced -> lower() -> Lowered -> compile() -> Compiled`, each checked by
+/// what the stage before left.
+class Compiled {
+ public:
+  Compiled(std::shared_ptr<detail::JitEntry> entry, std::shared_ptr<const void> lowered)
+      : entry_(std::move(entry)), lowered_(std::move(lowered)) {}
+  /// Leaves in, leaves out.
+  std::vector<Array> operator()(const std::vector<Array>& leaves) const {
+    return detail::JitCore::call(entry_, leaves);
+  }
+  CommPlan comm_plan() const { return detail::JitCore::comm_plan(lowered_); }
+  std::string text() const { return detail::JitCore::lowered_text(lowered_); }
+
+ private:
+  std::shared_ptr<detail::JitEntry> entry_;
+  std::shared_ptr<const void> lowered_;
+};
+
+class Lowered {
+ public:
+  Lowered(std::shared_ptr<detail::JitEntry> entry, std::vector<Array> leaves)
+      : entry_(std::move(entry)), leaves_(std::move(leaves)), lowered_(detail::JitCore::lower(entry_, leaves_)) {}
+  /// The partitioned program.
+  std::string text() const { return detail::JitCore::lowered_text(lowered_); }
+  CommPlan comm_plan() const { return detail::JitCore::comm_plan(lowered_); }
+  Compiled compile() const {
+    detail::JitCore::compile(entry_, leaves_);
+    return {entry_, lowered_};
+  }
+
+ private:
+  std::shared_ptr<detail::JitEntry> entry_;
+  std::vector<Array> leaves_;
+  std::shared_ptr<const void> lowered_;
+};
+
+class TracedFunction {
+ public:
+  TracedFunction(std::shared_ptr<detail::JitEntry> entry, std::vector<Array> leaves)
+      : entry_(std::move(entry)), leaves_(std::move(leaves)) {}
+  /// The graph before partitioning.
+  std::string text() const { return detail::JitCore::graph_text(entry_); }
+  Lowered lower() const { return {entry_, leaves_}; }
+
+ private:
+  std::shared_ptr<detail::JitEntry> entry_;
+  std::vector<Array> leaves_;
+};
+
+/// What `jit` returns. Copies share the cache; calls from several threads are safe.
+template <class F>
+class Jitted {
+ public:
+  Jitted(F f, JitOptions options) : shared_(std::make_shared<Shared>(std::move(f), std::move(options))) {}
+
+  /// Runs the program for these arguments. Throws what tracing throws (errors of the function and of its operations),
+  /// and what `in_shardings` and placement demand; what fails while it runs is thrown where a result is waited for.
+  template <class... Args>
+  auto operator()(const Args&... args) const {
+    auto [entry, leaves] = prepare(args...);
+    using R = Result<Args...>;
+    std::vector<Array> out = detail::JitCore::call(entry, leaves);
+    return tree_unflatten(*static_cast<const R*>(detail::JitCore::result(entry).get()), out);
+  }
+  template <class... Args>
+  TracedFunction trace(const Args&... args) const {
+    auto [entry, leaves] = prepare(args...);
+    return {entry, leaves};
+  }
+  template <class... Args>
+  Lowered lower(const Args&... args) const {
+    return trace(args...).lower();
+  }
+  /// Every collective of the program that these arguments would run.
+  template <class... Args>
+  CommPlan comm_plan(const Args&... args) const {
+    return lower(args...).comm_plan();
+  }
+  CompileStats stats() const { return shared_->core.stats(); }
+
+ private:
+  struct Shared {
+    Shared(F function, JitOptions options) : f(std::move(function)), core(std::move(options)) {}
+    F f;
+    detail::JitCore core;
+  };
+
+  // Numbers are traced as weakly typed arrays where the function takes arrays there, else they are static.
+  template <class T>
+  using Lifted = std::conditional_t<Number<T>, Array, T>;
+  template <class... Args>
+  static constexpr bool lift_numbers = std::is_invocable_v<F&, Lifted<Args>...>;
+  template <class... Args>
+  using Raw = typename std::conditional_t<lift_numbers<Args...>, std::invoke_result<F&, Lifted<Args>...>,
+                                          std::invoke_result<F&, Args...>>::type;
+  template <class... Args>
+  using Result = std::conditional_t<std::is_void_v<Raw<Args...>>, std::monostate, std::decay_t<Raw<Args...>>>;
+
+  template <class Bound, class T>
+  static void split(const T& arg, std::vector<Array>& leaves, detail::TraceRequest& request, TreeDef& def) {
+    std::size_t before = leaves.size();
+    if constexpr (std::is_same_v<Bound, Array> && Number<T>) {
+      leaves.emplace_back(arg);
+      def.push("*");
+    } else if constexpr (detail::is_dynamic<T>) {
+      Tree<T>::visit(arg, [&](const Array& a) { leaves.push_back(a); });
+      Tree<T>::describe(arg, def);
+    } else {
+      request.statics.push_back(detail::make_static(arg));
+      def.push("static");
+    }
+    request.leaves_per_arg.push_back(leaves.size() - before);
+  }
+
+  template <class... Args>
+  auto prepare(const Args&... args) const {
+    if constexpr (lift_numbers<Args...>) {
+      return prepare_bound<Lifted<Args>...>(args...);
+    } else {
+      return prepare_bound<Args...>(args...);
+    }
+  }
+
+  template <class... Bound, class... Args>
+  std::pair<std::shared_ptr<detail::JitEntry>, std::vector<Array>> prepare_bound(const Args&... args) const {
+    std::vector<Array> leaves;
+    detail::TraceRequest request;
+    TreeDef def;
+    (split<Bound>(args, leaves, request, def), ...);
+    request.structure = def.text();
+    request.leaves = &leaves;
+    request.run = [&](const std::vector<Array>& stand_ins, std::shared_ptr<void>* result) {
+      std::size_t next = 0;
+      auto fill = [&]<class B, class T>(std::type_identity<B>, const T& arg) -> B {
+        if constexpr (std::is_same_v<B, Array> && Number<T>) {
+          return stand_ins[next++];
+        } else if constexpr (detail::is_dynamic<T>) {
+          T out = arg;
+          Tree<T>::visit(out, [&](Array& a) { a = stand_ins[next++]; });
+          return out;
+        } else {
+          return arg;
+        }
+      };
+      std::tuple<Bound...> bound{fill(std::type_identity<Bound>{}, args)...};
+      using R = Result<Args...>;
+      static_assert(is_tree_v<R>, "a jitted function returns a tree of arrays");
+      auto r = std::make_shared<R>();
+      if constexpr (std::is_void_v<Raw<Args...>>) {
+        std::apply(shared_->f, std::move(bound));
+      } else {
+        *r = std::apply(shared_->f, std::move(bound));
+      }
+      std::vector<Array> out = tree_leaves(*r);
+      Tree<R>::visit(*r, [](Array& a) { a = Array(); });
+      *result = r;
+      return out;
+    };
+    auto entry = shared_->core.entry(request);
+    return {entry, std::move(leaves)};
+  }
+
+  std::shared_ptr<Shared> shared_;
+};
+
+template <class F>
+Jitted<std::decay_t<F>> jit(F&& f, JitOptions options = {}) {
+  return {std::forward<F>(f), std::move(options)};
+}
+/// The older name of `jit` over sharded arrays.
+template <class F>
+auto pjit(F&& f, JitOptions options = {}) {
+  return jit(std::forward<F>(f), std::move(options));
+}
+
+/// Shapes and dtypes of a function's results, as arrays without data, from arguments that need none either.
+struct ShapeDtype {
+  Shape shape;
+  DType dtype = float32;
+  bool weak = false;
+  bool operator==(const ShapeDtype&) const = default;
+};
+std::string to_string(const ShapeDtype& s);
+namespace detail {
+std::vector<ShapeDtype> eval_shapes(const std::function<std::vector<Array>(const std::vector<Array>&)>& f,
+                                    const std::vector<ShapeDtype>& in);
+}
+/// Result types of `f` on arguments of these types, in order of leaves; nothing runs.
+template <class F, class... Args>
+std::vector<ShapeDtype> eval_shape(F&& f, const Args&... args) {
+  std::vector<ShapeDtype> in;
+  (Tree<Args>::visit(args, [&](const Array& a) { in.push_back({a.shape(), a.dtype(), a.weak_type()}); }), ...);
+  return detail::eval_shapes(
+      [&](const std::vector<Array>& leaves) {
+        std::size_t next = 0;
+        auto fill = [&](const auto& arg) {
+          auto out = arg;
+          Tree<std::decay_t<decltype(arg)>>::visit(out, [&](Array& a) { a = leaves[next++]; });
+          return out;
+        };
+        std::tuple<Args...> bound{fill(args)...};
+        return tree_leaves(std::apply(f, std::move(bound)));
+      },
+      in);
+}
+
+}  // namespace tessera

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// What public operations take: an Array or a number, together with the caller's line.
+#pragma once
+
+#include <cstdint>
+
+#include "tessera/array.h"
+#include "tessera/loc.h"
+
+namespace tessera {
+
+/// Converts from an Array or a number at the place of the call, and so remembers that place:
+///   Array tanh(const Operand& x);     tanh(a); tanh(0.5);
+class Operand {
+ public:
+  // NOLINTBEGIN(google-explicit-constructor): the conversion is the point
+  Operand(const Array& a, const char* file = __builtin_FILE(), std::uint32_t line = __builtin_LINE())
+      : array_(a), loc_(Loc::current(file, line)) {}
+  template <Number T>
+  Operand(T v, const char* file = __builtin_FILE(), std::uint32_t line = __builtin_LINE())
+      : array_(Array(v)), loc_(Loc::current(file, line)) {}
+  Operand(const HostArray& v, const char* file = __builtin_FILE(), std::uint32_t line = __builtin_LINE())
+      : array_(Array(v)), loc_(Loc::current(file, line)) {}
+  // NOLINTEND(google-explicit-constructor)
+
+  const Array& array() const { return array_; }
+  const Loc& loc() const { return loc_; }
+
+ private:
+  Array array_;
+  Loc loc_;
+};
+
+}  // namespace tessera

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tessera/jit.h"
+
+#include <atomic>
+
+#include "api/program.h"
+#include "api/trace.h"
+#include "base/hash.h"
+#include "base/strings.h"
+#include "ops/attrs.h"
+#include "tessera/config.h"
+#include "tessera/error.h"
+#include "tessera/mesh.h"
+#include "tessera/ops.h"
+
+namespace tessera {
+
+namespace api {
+std::int64_t count_lowerings();
+std::int64_t count_compiles();
+}  // namespace api
+
+namespace {
+std::atomic<std::int64_t> total_traces{0};
+
+// One sharding for all leaves, one a leaf, or none.
+std::vector<ShardingPtr> spread(const std::vector<ShardingPtr>& given, std::size_t count, const std::string& name,
+                                const char* what, const char* unit) {
+  if (given.empty() || given.size() == count) return given;
+  if (given.size() == 1) return std::vector<ShardingPtr>(count, given[0]);
+  throw ValueError(
+      str(name, ": ", what, " has ", given.size(), " entries; expected 1 or ", count, ", one for each ", unit));
+}
+}  // namespace
+
+CompileStats compile_stats() { return {total_traces, api::count_lowerings(), api::count_compiles()}; }
+
+namespace detail {
+
+class JitEntry {
+ public:
+  // What the key compares.
+  std::string structure;
+  ir::Types types;
+  std::vector<StaticArg> statics;
+  std::vector<Mesh> scope;
+  std::vector<AbstractMesh> meshes;  // of the arguments: a body may ask for axis names
+  std::size_t config = 0;
+
+  api::Traced traced;
+  std::shared_ptr<void> result;
+  std::unique_ptr<api::Program> program;
+  std::vector<ShardingPtr> in_shardings, out_shardings;
+  std::once_flag once;
+};
+
+struct JitCore::Impl {
+  JitOptions options;
+  mutable std::mutex mutex;
+  std::unordered_multimap<std::size_t, std::shared_ptr<JitEntry>> entries;
+  std::atomic<std::int64_t> traces{0};
+};
+
+JitCore::JitCore(JitOptions options) : impl_(std::make_unique<Impl>()) { impl_->options = std::move(options); }
+JitCore::~JitCore() = default;
+
+CompileStats JitCore::stats() const {
+  CompileStats s;
+  std::lock_guard lock(impl_->mutex);
+  s.traces = impl_->traces;
+  for (const auto& [hash, e] : impl_->entries) {
+    if (!e->program) continue;
+    s.lowerings += e->program->stats().lowerings;
+    s.compiles += e->program->stats().compiles;
+  }
+  return s;
+}
+
+std::shared_ptr<JitEntry> JitCore::entry(const TraceRequest& request) {
+  const auto& leaves = *request.leaves;
+  auto fresh = std::make_shared<JitEntry>();
+  fresh->structure = request.structure;
+  fresh->statics = request.statics;
+  fresh->config = config_key();
+  fresh->scope = mesh_scope_stack();
+  for (const auto& a : leaves) {
+    fresh->types.push_back(api::type_of(a, impl_->options.name.c_str()));
+    array::check_live(a, impl_->options.name.c_str());
+    if (a.impl()->trace != 0 || !a.impl()->sharding) continue;
+    if (const auto* named = dynamic_cast<const NamedSharding*>(a.impl()->sharding.get())) {
+      const auto& mesh = named->mesh().abstract_mesh();
+      if (fresh->meshes.empty() || !(fresh->meshes.back() == mesh)) fresh->meshes.push_back(mesh);
+    }
+  }
+  std::size_t hash = std::hash<std::string>{}(fresh->structure);
+  for (const auto& t : fresh->types) hash = base::hash_range(hash + static_cast<std::size_t>(t.dtype), t.shape);
+  for (const auto& s : fresh->statics) hash = base::hash_mix(hash, s.hash);
+
+  auto same = [&](const JitEntry& e) {
+    if (e.structure != fresh->structure || e.types != fresh->types || e.config != fresh->config ||
+        e.scope != fresh->scope || !(e.meshes == fresh->meshes) || e.statics.size() != fresh->statics.size()) {
+      return false;
+    }
+    for (std::size_t i = 0; i < e.statics.size(); ++i) {
+      const auto& a = e.statics[i];
+      const auto& b = fresh->statics[i];
+      if (a.type != b.type || a.hash != b.hash || !a.equal(a.value.get(), b.value.get())) return false;
+    }
+    return true;
+  };
+  std::shared_ptr<JitEntry> found;
+  {
+    std::lock_guard lock(impl_->mutex);
+    auto [begin, end] = impl_->entries.equal_range(hash);
+    for (auto it = begin; it != end && !found; ++it) {
+      if (same(*it->second)) found = it->second;
+    }
+    if (!found) {
+      found = fresh;
+      impl_->entries.emplace(hash, fresh);
+    }
+  }
+  // Traced outside the lock (a body may call other jitted functions, or this one); racing callers wait for the first.
+  try {
+    std::call_once(found->once, [&] {
+      found->traced = api::trace(
+          [&](const std::vector<Array>& stand_ins) {
+            ++impl_->traces;
+            ++total_traces;
+            return request.run(stand_ins, &found->result);
+          },
+          found->types);
+      const auto& o = impl_->options;
+      found->in_shardings = spread(o.in_shardings, leaves.size(), o.name, "in_shardings", "argument");
+      found->out_shardings =
+          spread(o.out_shardings, found->traced.graph->outputs.size(), o.name, "out_shardings", "result");
+      for (std::size_t i = 0; i < found->out_shardings.size(); ++i) {
+        const auto* named = dynamic_cast<const NamedSharding*>(found->out_shardings[i].get());
+        const auto& type = found->traced.graph->type(found->traced.graph->outputs[i]);
+        if (named && static_cast<std::int64_t>(named->spec().size()) > type.rank()) {
+          throw ValueError(str(o.name, ": out_shardings[", i, "] has ", named->spec().size(),
+                               " entries but the result ", type, " has rank ", type.rank()));
+        }
+      }
+      api::ProgramOptions p;
+      p.name = o.name;
+      p.in_shardings = found->in_shardings;
+      p.out_shardings = found->out_shardings;
+      std::size_t leaf = 0;
+      for (std::size_t arg = 0; arg < request.leaves_per_arg.size(); ++arg) {
+        bool donated = std::find(o.donate_argnums.begin(), o.donate_argnums.end(), static_cast<int>(arg)) !=
+                       o.donate_argnums.end();
+        for (std::size_t i = 0; i < request.leaves_per_arg[arg]; ++i, ++leaf) {
+          p.donate.push_back(donated);
+          p.arg_names.push_back(request.leaves_per_arg[arg] == 1 ? str("argument ", arg)
+                                                                 : str("leaf ", i, " of argument ", arg));
+        }
+      }
+      found->program = std::make_unique<api::Program>(found->traced.graph, std::move(p));
+    });
+  } catch (...) {
+    std::lock_guard lock(impl_->mutex);
+    auto [begin, end] = impl_->entries.equal_range(hash);
+    for (auto it = begin; it != end; ++it) {
+      if (it->second == found) {
+        impl_->entries.erase(it);
+        break;
+      }
+    }
+    throw;
+  }
+  return found;
+}
+
+namespace {
+std::vector<Array> with_captures(const JitEntry& e, const std::vector<Array>& leaves) {
+  std::vector<Array> all = leaves;
+  all.insert(all.end(), e.traced.captures.begin(), e.traced.captures.end());
+  return all;
+}
+}  // namespace
+
+std::vector<Array> JitCore::call(const std::shared_ptr<JitEntry>& entry, const std::vector<Array>& leaves) {
+  std::vector<Array> all = with_captures(*entry, leaves);
+  if (api::Trace::current() == nullptr) return entry->program->call(all);
+  for (std::size_t i = 0; i < entry->in_shardings.size(); ++i) {
+    if (entry->in_shardings[i]) all[i] = with_sharding_constraint(all[i], entry->in_shardings[i]);
+  }
+  std::vector<Array> out = api::bind_graph(entry->traced.graph, all, Loc::current());
+  for (std::size_t i = 0; i < entry->out_shardings.size(); ++i) {
+    if (entry->out_shardings[i]) out[i] = with_sharding_constraint(out[i], entry->out_shardings[i]);
+  }
+  return out;
+}
+
+const std::shared_ptr<void>& JitCore::result(const std::shared_ptr<JitEntry>& entry) { return entry->result; }
+std::string JitCore::graph_text(const std::shared_ptr<JitEntry>& entry) { return to_string(*entry->traced.graph); }
+std::shared_ptr<const void> JitCore::lower(const std::shared_ptr<JitEntry>& entry, const std::vector<Array>& leaves) {
+  return entry->program->lower(with_captures(*entry, leaves));
+}
+std::string JitCore::lowered_text(const std::shared_ptr<const void>& lowered) {
+  return to_string(*static_cast<const api::LoweredProgram*>(lowered.get())->graph);
+}
+CommPlan JitCore::comm_plan(const std::shared_ptr<const void>& lowered) {
+  return static_cast<const api::LoweredProgram*>(lowered.get())->plan;
+}
+void JitCore::compile(const std::shared_ptr<JitEntry>& entry, const std::vector<Array>& leaves) {
+  entry->program->compile(with_captures(*entry, leaves));
+}
+
+std::vector<ShapeDtype> eval_shapes(const std::function<std::vector<Array>(const std::vector<Array>&)>& f,
+                                    const std::vector<ShapeDtype>& in) {
+  ir::Types types;
+  for (const auto& s : in) types.push_back({s.dtype, s.shape, s.weak});
+  std::vector<ShapeDtype> out;
+  for (const auto& t : api::trace(f, types).graph->output_types()) out.push_back({t.shape, t.dtype, t.weak});
+  return out;
+}
+
+}  // namespace detail
+
+std::string to_string(const ShapeDtype& s) { return to_string(ir::Type{s.dtype, s.shape, s.weak}); }
+
+}  // namespace tessera

@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "api/program.h"
+
+#include <algorithm>
+#include <atomic>
+#include <unordered_map>
+
+#include "api/program_plan.h"
+#include "api/trace.h"
+#include "base/strings.h"
+#include "tessera/config.h"
+#include "tessera/error.h"
+
+namespace tessera::api {
+
+namespace {
+std::atomic<std::int64_t> total_lowerings{0};
+std::atomic<std::int64_t> total_compiles{0};
+
+void collect_constraints(const ir::Graph& g, std::vector<ops::ShardingConstraint>& out) {
+  for (const auto& e : g.eqns) {
+    if (e.op == &ops::def::sharding_constraint) out.push_back(ir::get<ops::ShardingConstraint>(e.attrs));
+    for (const auto& sub : e.op->subgraphs(e.attrs)) collect_constraints(*sub, out);
+  }
+}
+
+// What decides, without looking further, that a call is like an earlier one.
+struct CallKey {
+  struct Arg {
+    const Sharding* sharding;
+    unsigned flags;
+    bool operator==(const Arg&) const = default;
+  };
+  std::vector<Arg> args;
+  const void* scope = nullptr;
+  const void* client = nullptr;
+  std::size_t config = 0;
+  bool operator==(const CallKey&) const = default;
+};
+
+CallKey key_of(const std::vector<Array>& args) {
+  CallKey key;
+  key.args.reserve(args.size());
+  for (const auto& a : args) {
+    const auto& impl = *a.impl();
+    key.args.push_back({impl.sharding.get(), (impl.committed ? 1U : 0U) | (impl.replicas_equal ? 2U : 0U)});
+  }
+  const Mesh& scope = current_mesh();
+  key.scope = scope.empty() ? nullptr : scope.identity();
+  bool any_placed = std::any_of(key.args.begin(), key.args.end(), [](const auto& a) { return a.sharding != nullptr; });
+  if (!any_placed) key.client = &Client::current().extensions();
+  key.config = config_key();
+  return key;
+}
+}  // namespace
+
+std::int64_t count_lowerings() { return total_lowerings; }
+std::int64_t count_compiles() { return total_compiles; }
+
+struct Program::LoweredEntry {
+  std::string key;
+  std::shared_ptr<const LoweredProgram> program;
+};
+struct Program::CompiledEntry {
+  std::shared_ptr<const LoweredProgram> lowered;
+  std::shared_ptr<const mesh::DeviceList> devices;
+  std::string known;  // outputs are said in terms of the meshes that were named
+  bool committed;
+  std::vector<ShardingPtr> in;
+  std::shared_ptr<const CompiledProgram> program;
+};
+struct Program::CallEntry {
+  CallKey key;
+  std::vector<ShardingPtr> keep;  // the addresses in `key` stay taken
+  std::shared_ptr<const CompiledProgram> program;
+};
+
+Program::Program(ir::GraphPtr graph, ProgramOptions options) : graph_(std::move(graph)), options_(std::move(options)) {
+  collect_constraints(*graph_, constraints_);
+}
+
+std::shared_ptr<const LoweredProgram> Program::lowered_for(Plan& plan) {
+  for (const auto& e : lowered_) {
+    if (e->key == plan.key) return e->program;
+  }
+  spmd::Problem problem{graph_,
+                        plan.mesh,
+                        plan.inputs,
+                        plan.outputs,
+                        [&](const ops::ShardingConstraint& c) { return plan.resolve(c); },
+                        plan.options};
+  auto layouts = spmd::propagate(problem);
+  auto program = std::make_shared<LoweredProgram>();
+  program->graph = spmd::partition(problem, layouts);
+  program->plan = spmd::comm_plan(*program->graph);
+  ++stats_.lowerings;
+  ++total_lowerings;
+  lowered_.push_back(std::make_shared<LoweredEntry>(LoweredEntry{plan.key, program}));
+  return program;
+}
+
+std::shared_ptr<const LoweredProgram> Program::lower(const std::vector<Array>& args) {
+  Plan plan = analyse(args);
+  std::lock_guard lock(mutex_);
+  return lowered_for(plan);
+}
+
+std::shared_ptr<const CompiledProgram> Program::compile(const std::vector<Array>& args) { return compiled_for(args); }
+
+std::shared_ptr<const CompiledProgram> Program::compiled_for(const std::vector<Array>& args) {
+  CallKey key = key_of(args);
+  std::lock_guard lock(mutex_);
+  std::shared_ptr<const CompiledProgram> found;
+  for (const auto& e : calls_) {
+    if (e->key == key) {
+      found = e->program;
+      break;
+    }
+  }
+  if (!found) {
+    Plan plan = analyse(args);
+    auto lowered = lowered_for(plan);
+    std::string known;
+    for (const auto& k : plan.known)
+      known += str(k.mesh.abstract_mesh(), k.mesh.is_concrete() ? "" : "?", k.uneven ? "u;" : ";");
+    std::vector<ShardingPtr> in;
+    const auto& g = *lowered->graph;
+    for (std::size_t i = 0; i < args.size(); ++i) {
+      const auto& impl = *args[i].impl();
+      if (plan.wanted_in[i]) {
+        in.push_back(plan.wanted_in[i]);
+      } else if (plan.inputs[i] && impl.placement && impl.placement->devices == plan.devices) {
+        in.push_back(nullptr);  // lies right
+      } else {
+        in.push_back(express(plan, g.layout(g.inputs[i]), impl.type.shape));
+      }
+    }
+    for (const auto& e : compiled_) {
+      if (e->lowered != lowered || e->devices != plan.devices || e->known != known || e->committed != plan.committed)
+        continue;
+      bool same = true;
+      for (std::size_t i = 0; i < in.size() && same; ++i) {
+        same = (in[i] == nullptr) == (e->in[i] == nullptr) && (!in[i] || *in[i] == *e->in[i]);
+      }
+      if (same) found = e->program;
+    }
+    if (!found) {
+      auto program = std::make_shared<CompiledProgram>();
+      program->lowered = lowered;
+      program->mesh = plan.mesh;
+      program->committed = plan.committed;
+      auto& runtime = runtime::runtime_of(plan.devices->client);
+      program->queue = runtime.queue;
+      program->executable = runtime.engine->compile(lowered->graph, plan.devices);
+      ++stats_.compiles;
+      ++total_compiles;
+      for (std::size_t i = 0; i < args.size(); ++i) {
+        const auto& layout = g.layout(g.inputs[i]);
+        program->in.push_back({in[i], in[i] == nullptr, layout, layout.vary != 0});
+      }
+      for (auto v : g.outputs) {
+        const auto& layout = g.layout(v);
+        CompiledProgram::Out out;
+        out.type = g.type(v);
+        out.layout = layout;
+        out.by_position = layout.vary != 0;
+        out.sharding = express(plan, layout, out.type.shape);
+        auto n = program->out.size();
+        if (n < options_.out_shardings.size() && options_.out_shardings[n]) out.sharding = options_.out_shardings[n];
+        out.placement = sharding::placement(out.sharding, out.type.shape);
+        program->out.push_back(std::move(out));
+      }
+      found = program;
+      compiled_.push_back(
+          std::make_shared<CompiledEntry>(CompiledEntry{lowered, plan.devices, known, plan.committed, in, program}));
+    }
+    CallEntry entry{key, {}, found};
+    for (const auto& a : args) entry.keep.push_back(a.impl()->sharding);
+    if (calls_.size() >= 64) calls_.erase(calls_.begin());
+    calls_.push_back(std::make_shared<CallEntry>(std::move(entry)));
+  }
+  if (std::int64_t budget = CommBudget::current(); budget >= 0) {
+    const auto& plan = found->lowered->plan;
+    if (plan.bytes_per_device() > budget) {
+      throw CommBudgetError(str(options_.name, ": the program moves ", plan.bytes_per_device(),
+                                " bytes per device; the CommBudget allows ", budget, "\n", plan));
+    }
+  }
+  return found;
+}
+
+std::vector<Array> Program::call(const std::vector<Array>& args) {
+  auto program = compiled_for(args);
+
+  struct Run {
+    std::shared_ptr<const CompiledProgram> program;
+    std::vector<array::StoragePtr> in;
+    std::vector<bool> donated;
+    std::vector<array::StoragePtr> out;
+  };
+  auto run = std::make_shared<Run>();
+  run->program = program;
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    const auto& spec = program->in[i];
+    if (spec.as_is) {
+      run->in.push_back(array::storage_of(args[i], options_.name.c_str()));
+    } else {
+      Array moved = args[i].impl()->literal ? array::place(*args[i].impl()->literal, spec.sharding, true)
+                                            : array::reshard(args[i], spec.sharding, true);
+      run->in.push_back(array::storage_of(moved, options_.name.c_str()));
+    }
+  }
+  run->donated.assign(args.size(), false);
+  for (std::size_t i = 0; i < args.size() && i < options_.donate.size(); ++i) {
+    if (!options_.donate[i]) continue;
+    run->donated[i] = true;
+    Array a = args[i];
+    if (!a.impl()->literal) a.delete_();
+  }
+  for (std::size_t i = 0; i < program->out.size(); ++i) run->out.push_back(std::make_shared<array::Storage>());
+
+  auto task = [run] {
+    std::vector<runtime::Pieces> pieces;
+    pieces.reserve(run->in.size());
+    for (std::size_t i = 0; i < run->in.size(); ++i) {
+      auto& storage = run->in[i];
+      storage->wait();
+      const auto& spec = run->program->in[i];
+      if (spec.by_position) {
+        runtime::PieceMap map = runtime::piece_map(spec.layout, *run->program->mesh);
+        runtime::Pieces p;
+        for (auto position : map.first_position) p.push_back(storage->pieces[static_cast<std::size_t>(position)]);
+        pieces.push_back(std::move(p));
+      } else if (run->donated[i] && storage.use_count() == 1) {
+        pieces.push_back(std::move(storage->pieces));
+      } else {
+        pieces.push_back(storage->pieces);
+      }
+      storage.reset();
+    }
+    auto results = run->program->executable->run(std::move(pieces));
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      const auto& out = run->program->out[i];
+      if (!out.by_position) {
+        run->out[i]->pieces = std::move(results[i]);
+        continue;
+      }
+      runtime::PieceMap map = runtime::piece_map(out.layout, *run->program->mesh);
+      for (auto k : map.of_position) run->out[i]->pieces.push_back(results[i][static_cast<std::size_t>(k)]);
+    }
+  };
+  bool small = program->executable->small();
+  auto outs = run->out;
+  auto event = program->queue->submit(std::move(task), small);
+  run.reset();
+  std::vector<Array> results;
+  results.reserve(outs.size());
+  for (std::size_t i = 0; i < outs.size(); ++i) {
+    const auto& spec = program->out[i];
+    outs[i]->ready = event;
+    auto impl = std::make_shared<array::ArrayImpl>();
+    impl->type = spec.type;
+    impl->sharding = spec.sharding;
+    impl->placement = spec.placement;
+    impl->committed = program->committed;
+    impl->replicas_equal = !spec.by_position;
+    impl->storage = std::move(outs[i]);
+    array::enlist(impl);
+    results.emplace_back(std::move(impl));
+  }
+  return results;
+}
+
+// --- one operation or one graph at once -----------------------------------------------------------
+
+namespace {
+struct OpKey {
+  const ir::OpDef* op;
+  ir::Attrs attrs;
+  ir::Types in;
+  bool operator==(const OpKey& o) const { return op == o.op && in == o.in && ir::equal(attrs, o.attrs); }
+};
+struct OpKeyHash {
+  std::size_t operator()(const OpKey& k) const {
+    std::size_t h = base::hash_mix(std::hash<const void*>{}(k.op), ir::hash_of(k.attrs));
+    for (const auto& t : k.in)
+      h = base::hash_range(h + static_cast<std::size_t>(t.dtype) * 2 + (t.weak ? 1 : 0), t.shape);
+    return h;
+  }
+};
+constexpr std::size_t kMaxPrograms = 4096;
+}  // namespace
+
+std::vector<Array> run_op(const ir::OpDef& op, const std::vector<Array>& in, ir::Attrs attrs, const Loc& loc) {
+  static auto* mutex = new std::mutex;
+  static auto* cache = new std::unordered_map<OpKey, std::shared_ptr<Program>, OpKeyHash>;
+  std::string name(op.name());
+  OpKey key{&op, attrs, {}};
+  for (const auto& a : in) {
+    key.in.push_back(type_of(a, name.c_str()));
+    array::check_live(a, name.c_str());
+  }
+  std::shared_ptr<Program> program;
+  {
+    std::lock_guard lock(*mutex);
+    auto it = cache->find(key);
+    if (it != cache->end()) program = it->second;
+  }
+  if (!program) {
+    ir::Builder b;
+    b.set_loc(loc);
+    ir::Values values;
+    for (const auto& t : key.in) values.push_back(b.input(t));
+    ir::Values out = b.add(op, values, attrs);
+    ProgramOptions options;
+    options.name = name;
+    program = std::make_shared<Program>(b.finish_shared(out), std::move(options));
+    std::lock_guard lock(*mutex);
+    if (cache->size() >= kMaxPrograms) cache->clear();
+    cache->emplace(std::move(key), program);
+  }
+  return program->call(in);
+}
+
+std::vector<Array> run_graph(const ir::GraphPtr& graph, const std::vector<Array>& args) {
+  static auto* mutex = new std::mutex;
+  static auto* cache = new std::unordered_map<std::size_t, std::vector<std::shared_ptr<Program>>>;
+  std::size_t hash = ir::hash_of(*graph);
+  std::shared_ptr<Program> program;
+  {
+    std::lock_guard lock(*mutex);
+    for (const auto& p : (*cache)[hash]) {
+      if (ir::equal(*p->graph(), *graph)) program = p;
+    }
+    if (!program) {
+      if (cache->size() >= kMaxPrograms) cache->clear();
+      program = std::make_shared<Program>(graph, ProgramOptions{});
+      (*cache)[hash].push_back(program);
+    }
+  }
+  for (const auto& a : args) array::check_live(a, "call");
+  return program->call(args);
+}
+
+}  // namespace tessera::api

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// A traced graph on its way to devices: lowering (shardings -> partitioned graph, device-free) and compiling (for a
+// device list) happen on the first call with new shardings, and are kept.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "array/array_impl.h"
+#include "ir/graph.h"
+#include "ops/attrs.h"
+#include "runtime/engine.h"
+#include "tessera/array.h"
+#include "tessera/comm_plan.h"
+#include "tessera/compile_stats.h"
+
+namespace tessera::api {
+
+struct ProgramOptions {
+  std::string name = "program";
+  std::vector<ShardingPtr> in_shardings;   ///< empty, or one an input; null: as the argument lies
+  std::vector<ShardingPtr> out_shardings;  ///< empty, or one an output; null: free
+  std::vector<bool> donate;                ///< empty, or one an input
+  std::vector<std::string> arg_names;      ///< for messages
+};
+
+/// The device-free half.
+struct LoweredProgram {
+  ir::GraphPtr graph;  ///< partitioned
+  CommPlan plan;
+};
+
+/// The half for one device list.
+struct CompiledProgram {
+  std::shared_ptr<const LoweredProgram> lowered;
+  std::shared_ptr<runtime::Executable> executable;
+  std::shared_ptr<runtime::TaskQueue> queue;
+  struct In {
+    ShardingPtr sharding;  ///< what the program expects
+    bool as_is = true;     ///< the argument lies so already
+    ir::Layout layout;
+    bool by_position = false;
+  };
+  struct Out {
+    ir::Type type;
+    ShardingPtr sharding;
+    std::shared_ptr<const sharding::Placement> placement;
+    bool by_position = false;  ///< replicas may differ
+    ir::Layout layout;
+  };
+  std::vector<In> in;
+  std::vector<Out> out;
+  bool committed = false;
+  ir::MeshAxesPtr mesh;
+};
+
+class Program {
+ public:
+  Program(ir::GraphPtr graph, ProgramOptions options);
+
+  /// Runs; results may not be ready yet. Throws `DeviceMismatchError`, `ValueError` for arguments that lie otherwise
+  /// than `in_shardings` say, `CommBudgetError`, `DeletedArrayError`.
+  std::vector<Array> call(const std::vector<Array>& args);
+  std::shared_ptr<const CompiledProgram> compile(const std::vector<Array>& args);
+  std::shared_ptr<const LoweredProgram> lower(const std::vector<Array>& args);
+  const ir::GraphPtr& graph() const { return graph_; }
+  const CompileStats& stats() const { return stats_; }
+
+ public:
+  struct Plan;
+
+ private:
+  Plan analyse(const std::vector<Array>& args) const;
+  std::shared_ptr<const LoweredProgram> lowered_for(Plan& plan);
+  std::shared_ptr<const CompiledProgram> compiled_for(const std::vector<Array>& args);
+
+  ir::GraphPtr graph_;
+  ProgramOptions options_;
+  std::vector<ops::ShardingConstraint> constraints_;
+
+  std::mutex mutex_;
+  CompileStats stats_;
+  struct LoweredEntry;
+  struct CompiledEntry;
+  struct CallEntry;
+  std::vector<std::shared_ptr<LoweredEntry>> lowered_;
+  std::vector<std::shared_ptr<CompiledEntry>> compiled_;
+  std::vector<std::shared_ptr<CallEntry>> calls_;
+};
+
+/// One operation at once, through a program kept for its attributes and operand types.
+std::vector<Array> run_op(const ir::OpDef& op, const std::vector<Array>& in, ir::Attrs attrs, const Loc& loc);
+/// A graph at once, through a program kept for equal graphs.
+std::vector<Array> run_graph(const ir::GraphPtr& graph, const std::vector<Array>& args);
+
+}  // namespace tessera::api

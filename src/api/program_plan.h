@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a call's arguments fix the program's mesh and layouts.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "api/program.h"
+#include "sharding/mesh_tiling.h"
+#include "spmd/spmd.h"
+#include "tessera/mesh.h"
+
+namespace tessera::api {
+
+/// A mesh that users named, in terms of the program's (refined) axes.
+struct KnownMesh {
+  AnyMesh mesh;
+  bool uneven = false;
+  std::vector<ir::AxisList> axes;  ///< per mesh axis, major first; empty for size 1
+};
+
+/// Everything that lowering and compiling depend on.
+struct Program::Plan {
+  std::shared_ptr<const mesh::DeviceList> devices;
+  bool committed = false;
+  ir::MeshAxesPtr mesh;
+  std::vector<KnownMesh> known;
+  std::vector<std::optional<ir::Layout>> inputs;
+  std::vector<std::optional<ir::Layout>> outputs;
+  std::vector<ShardingPtr> wanted_in;  ///< fixed sharding of an input that must move there; null otherwise
+  std::vector<std::optional<spmd::Constraint>> constraints;  ///< by number of the constraint
+  spmd::Options options;
+  std::string key;  ///< text of all but the devices
+
+  spmd::Constraint resolve(const ops::ShardingConstraint& c) const;
+};
+
+/// A layout said as a sharding of the plan's devices: by the first known mesh that can, else as tiles.
+ShardingPtr express(const Program::Plan& plan, const ir::Layout& layout, const Shape& shape);
+
+}  // namespace tessera::api

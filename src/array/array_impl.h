@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// What stands behind an Array.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "ir/builder.h"
+#include "ir/type.h"
+#include "runtime/event.h"
+#include "runtime/pieces.h"
+#include "sharding/placement.h"
+#include "tessera/array.h"
+
+namespace tessera::array {
+
+/// Data of an array, filled by the computation that makes it. After `ready` the pieces do not change.
+struct Storage {
+  runtime::Pieces pieces;   ///< by tile number when `replicas_equal`, else by device position
+  runtime::EventPtr ready;  ///< null: ready from the start
+  void wait() const {
+    if (ready) ready->wait();
+  }
+};
+using StoragePtr = std::shared_ptr<Storage>;
+
+struct ArrayImpl {
+  ir::Type type;
+
+  // A concrete array.
+  ShardingPtr sharding;
+  std::shared_ptr<const sharding::Placement> placement;
+  bool committed = false;
+  bool replicas_equal = true;        ///< devices with the same tile share one buffer
+  std::optional<HostArray> literal;  ///< a number written in the program: no device yet
+  StoragePtr storage;                ///< guarded by `mutex`; null once deleted
+
+  // A value of a program that is being traced.
+  std::uint64_t trace = 0;  ///< 0: not traced
+  ir::ValueId value = -1;
+
+  // Made on first use, under `mutex`.
+  mutable std::mutex mutex;
+  mutable std::optional<HostArray> host;
+  mutable std::vector<Shard> shards;
+  mutable std::vector<Shard> all_shards;
+  mutable bool has_shards = false;
+  mutable bool has_all_shards = false;
+
+  ArrayImpl();
+  ~ArrayImpl();
+  ArrayImpl(const ArrayImpl&) = delete;
+  ArrayImpl& operator=(const ArrayImpl&) = delete;
+};
+using ImplPtr = std::shared_ptr<ArrayImpl>;
+
+/// Throws `StateError` naming `function` and `argument` for an uninitialised array.
+const ImplPtr& checked(const Array& a, const char* function, const char* argument = "array");
+/// The data. Throws `DeletedArrayError`, and `ConcretizationError` for a traced array.
+StoragePtr storage_of(const Array& a, const char* function);
+/// Puts a literal on the default device (others stay); what runs and transfers work on.
+Array materialize(const Array& a);
+
+/// Throws `DeletedArrayError` naming `function`; literals and traced values are always alive.
+void check_live(const Array& a, const char* function);
+/// Makes an array known to `live_arrays`.
+void enlist(const ImplPtr& impl);
+/// A concrete array whose pieces are (or will be, with `storage->ready`) there.
+Array make(ir::Type type, ShardingPtr sharding, StoragePtr storage, bool committed, bool replicas_equal = true);
+/// A value of the trace with this number.
+Array make_traced(ir::Type type, std::uint64_t trace, ir::ValueId value);
+
+/// Places a host value: each process keeps its part; equal pieces are one buffer. `adopt`: use the memory where one
+/// piece is the whole (the caller gives it away).
+Array place(const HostArray& value, const ShardingPtr& sharding, bool committed, bool adopt = false, bool weak = false);
+/// A concrete array under another sharding of the same or other devices.
+Array reshard(const Array& a, const ShardingPtr& sharding, bool committed);
+/// The device that uncommitted values lie on.
+ShardingPtr default_sharding();
+
+void count_transfer(std::int64_t bytes);
+
+}  // namespace tessera::array

@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+// Putting values on devices and moving them between shardings.
+#include <cstring>
+#include <map>
+
+#include "array/array_impl.h"
+#include "base/strings.h"
+#include "base/thread_pool.h"
+#include "core/strided_copy.h"
+#include "runtime/engine.h"
+#include "tessera/array.h"
+#include "tessera/mesh.h"
+
+namespace tessera {
+
+namespace array {
+
+ShardingPtr default_sharding() {
+  Client client = Client::current();
+  struct Default {
+    ShardingPtr sharding;
+  };
+  static const char key = 0;
+  auto held = client.extensions().get(&key, [&]() -> std::shared_ptr<void> {
+    auto d = std::make_shared<Default>();
+    d->sharding = SingleDeviceSharding(client.local_devices()[0]).share();
+    return d;
+  });
+  return std::static_pointer_cast<Default>(held)->sharding;
+}
+
+namespace {
+
+runtime::BufferPtr allocate(const sharding::Placement& place, std::int64_t nbytes) {
+  return runtime::runtime_of(place.devices->client).memory->allocate(nbytes);
+}
+
+bool any_local(const sharding::Placement& place, const std::vector<bool>& local_tile, std::size_t tile) {
+  return place.devices->all_local() || local_tile[tile];
+}
+std::vector<bool> local_tiles(const sharding::Placement& place) {
+  std::vector<bool> out(static_cast<std::size_t>(place.num_tiles));
+  for (auto p : place.devices->local_positions) {
+    out[static_cast<std::size_t>(place.tile_of[static_cast<std::size_t>(p)])] = true;
+  }
+  return out;
+}
+
+// First element of a tile.
+Dims offset_of(const Index& index) {
+  Dims out;
+  for (const auto& s : index) out.push_back(s.start.value_or(0));
+  return out;
+}
+
+}  // namespace
+
+Array place(const HostArray& value, const ShardingPtr& sharding, bool committed, bool adopt, bool weak) {
+  auto placed = sharding::placement(sharding, value.shape());
+  const auto& place = *placed;
+  auto storage = std::make_shared<Storage>();
+  auto tiles = static_cast<std::size_t>(place.num_tiles);
+  storage->pieces.resize(tiles);
+  auto local = local_tiles(place);
+  auto item = dtype_size(value.dtype());
+  Dims strides = core::contiguous_strides(value.shape(), item);
+  for (std::size_t t = 0; t < tiles; ++t) {
+    if (!any_local(place, local, t)) continue;
+    if (tiles == 1 && adopt) {
+      storage->pieces[t] = std::make_shared<runtime::Buffer>(value.storage(), value.nbytes());
+    } else {
+      storage->pieces[t] = allocate(place, size_of(place.tile_shape[t]) * item);
+    }
+  }
+  if (!adopt || tiles > 1) {
+    base::parallel_for(static_cast<std::int64_t>(tiles),
+                       std::max<std::int64_t>(
+                           1, (1 << 16) * static_cast<std::int64_t>(tiles) / std::max<std::int64_t>(1, value.nbytes())),
+                       [&](std::int64_t begin, std::int64_t end) {
+                         for (auto i = begin; i < end; ++i) {
+                           auto t = static_cast<std::size_t>(i);
+                           if (!storage->pieces[t]) continue;
+                           Shape shape = place.tile_shape[t];
+                           Dims offset = offset_of(place.tile_index[t]);
+                           std::int64_t from = 0;
+                           for (std::size_t d = 0; d < shape.size(); ++d) from += offset[d] * strides[d];
+                           core::copy_strided(storage->pieces[t]->data(), core::contiguous_strides(shape, item),
+                                              static_cast<const char*>(value.data()) + from, strides, shape, item);
+                         }
+                       });
+    count_transfer(value.nbytes());
+  }
+  return make(ir::Type{value.dtype(), value.shape(), weak}, sharding, std::move(storage), committed);
+}
+
+namespace {
+
+struct Source {
+  const sharding::Placement& place;
+  const Storage& storage;
+  bool by_tile;
+  // The local buffer of a tile, or null.
+  runtime::BufferPtr piece(std::size_t tile) const {
+    if (by_tile) return storage.pieces[tile];
+    for (auto p : place.devices->local_positions) {
+      if (place.tile_of[static_cast<std::size_t>(p)] == static_cast<std::int32_t>(tile)) {
+        return storage.pieces[static_cast<std::size_t>(p)];
+      }
+    }
+    return nullptr;
+  }
+};
+
+// Fills one destination tile from the source tiles that overlap it; shares the buffer where one covers it exactly.
+runtime::BufferPtr assemble(const Source& from, const sharding::Placement& to, std::size_t tile, std::int64_t item) {
+  Shape shape = to.tile_shape[tile];
+  Dims offset = offset_of(to.tile_index[tile]);
+  auto tiles = static_cast<std::size_t>(from.place.num_tiles);
+  runtime::BufferPtr out;
+  Dims out_strides = core::contiguous_strides(shape, item);
+  std::int64_t filled = 0;
+  std::int64_t wanted = size_of(shape);
+  for (std::size_t s = 0; s < tiles && (filled < wanted || !out); ++s) {
+    Shape source_shape = from.place.tile_shape[s];
+    Dims source_offset = offset_of(from.place.tile_index[s]);
+    if (source_shape == shape && source_offset == offset) {
+      if (auto piece = from.piece(s)) return piece;
+    }
+    Shape common(shape.size());
+    std::int64_t to_bytes = 0;
+    std::int64_t from_bytes = 0;
+    Dims source_strides = core::contiguous_strides(source_shape, item);
+    std::int64_t n = 1;
+    for (std::size_t d = 0; d < shape.size(); ++d) {
+      std::int64_t begin = std::max(offset[d], source_offset[d]);
+      std::int64_t end = std::min(offset[d] + shape[d], source_offset[d] + source_shape[d]);
+      common[d] = std::max<std::int64_t>(0, end - begin);
+      n *= common[d];
+      to_bytes += (begin - offset[d]) * out_strides[d];
+      from_bytes += (begin - source_offset[d]) * source_strides[d];
+    }
+    if (!out) out = allocate(to, wanted * item);
+    if (n == 0) continue;
+    auto piece = from.piece(s);
+    if (!piece) {
+      throw NotAddressableError(
+          str("device_put: a piece of the array of shape ", to.global_shape,
+              " that the new sharding needs here lies in another process; reshard inside a jitted function"));
+    }
+    core::copy_strided(static_cast<char*>(out->data()) + to_bytes, out_strides,
+                       static_cast<const char*>(piece->data()) + from_bytes, source_strides, common, item);
+    count_transfer(n * item);
+    filled += n;
+  }
+  return out;
+}
+
+}  // namespace
+
+Array reshard(const Array& a, const ShardingPtr& sharding, bool committed) {
+  auto storage = storage_of(a, "device_put");
+  const auto& impl = *a.impl();
+  auto placed = sharding::placement(sharding, impl.type.shape);
+  storage->wait();
+  if (placed->devices == impl.placement->devices && impl.replicas_equal &&
+      sharding->is_equivalent_to(*impl.sharding, impl.type.rank())) {
+    return make(impl.type, sharding, storage, committed, true);
+  }
+  auto out = std::make_shared<Storage>();
+  out->pieces.resize(static_cast<std::size_t>(placed->num_tiles));
+  auto local = local_tiles(*placed);
+  Source from{*impl.placement, *storage, impl.replicas_equal};
+  for (std::size_t t = 0; t < out->pieces.size(); ++t) {
+    if (any_local(*placed, local, t)) out->pieces[t] = assemble(from, *placed, t, dtype_size(impl.type.dtype));
+  }
+  return make(impl.type, sharding, std::move(out), committed, true);
+}
+
+}  // namespace array
+
+Array device_put(const HostArray& value) { return array::place(value, array::default_sharding(), false); }
+Array device_put(const Array& value) { return array::materialize(value); }
+Array device_put(const HostArray& value, const Device& device) {
+  return device_put(value, SingleDeviceSharding(device).share());
+}
+Array device_put(const HostArray& value, const ShardingPtr& sharding) {
+  if (!sharding) throw ValueError("device_put: sharding is null; expected a Sharding");
+  return array::place(value, sharding, true);
+}
+
+Array make_array_from_callback(const Shape& shape, const ShardingPtr& sharding,
+                               const std::function<HostArray(const Index&)>& data, std::optional<DType> dtype) {
+  if (!sharding) throw ValueError("make_array_from_callback: sharding is null; expected a Sharding");
+  auto placed = sharding::placement(sharding, shape);
+  const auto& place = *placed;
+  const auto& positions = place.devices->local_positions;
+  bool once = sharding->is_fully_replicated();
+  auto storage = std::make_shared<array::Storage>();
+  storage->pieces.resize(static_cast<std::size_t>(place.num_tiles));
+  std::optional<DType> seen = dtype;
+  for (auto p : positions) {
+    auto position = static_cast<std::size_t>(p);
+    auto tile = static_cast<std::size_t>(place.tile_of[position]);
+    const Device& device = place.devices->devices[position];
+    HostArray value = data(place.tile_index[tile]);
+    if (value.shape() != place.tile_shape[tile]) {
+      throw ValueError(str("make_array_from_callback: data returned shape ", value.shape(), " for device ", device,
+                           "; expected ", place.tile_shape[tile]));
+    }
+    if (!seen) seen = value.dtype();
+    if (value.dtype() != *seen) {
+      throw ValueError(str("make_array_from_callback: data returned dtype ", dtype_name(value.dtype()), " for device ",
+                           device, "; expected ", dtype_name(*seen),
+                           dtype ? " (the dtype argument)" : " as for the devices before"));
+    }
+    if (!storage->pieces[tile]) {
+      auto buffer = array::allocate(place, value.nbytes());
+      if (value.nbytes() > 0) std::memcpy(buffer->data(), value.data(), static_cast<std::size_t>(value.nbytes()));
+      array::count_transfer(value.nbytes());
+      storage->pieces[tile] = std::move(buffer);
+    }
+    if (once) break;
+  }
+  if (!seen) {
+    throw ValueError(str("make_array_from_callback: this process has no device of ", sharding->text(), "; give dtype"));
+  }
+  return array::make(ir::Type{*seen, shape}, sharding, std::move(storage), true);
+}
+
+namespace {
+std::string ids(const std::vector<std::int64_t>& list) { return str("{", join(list), "}"); }
+}  // namespace
+
+Array make_array_from_single_device_arrays(const Shape& shape, const ShardingPtr& sharding,
+                                           std::span<const Array> arrays, std::optional<DType> dtype) {
+  const char* name = "make_array_from_single_device_arrays";
+  if (!sharding) throw ValueError(str(name, ": sharding is null; expected a Sharding"));
+  auto placed = sharding::placement(sharding, shape);
+  const auto& place = *placed;
+  const auto& local = place.devices->local_positions;
+  std::map<std::int32_t, std::size_t> by_position;
+  std::vector<std::int64_t> given;
+  for (std::size_t i = 0; i < arrays.size(); ++i) {
+    array::check_live(arrays[i], name);
+    const auto& impl = *arrays[i].impl();
+    if (!impl.placement || impl.placement->devices->size() != 1) {
+      throw ValueError(str(name, ": arrays[", i, "] has ", impl.placement ? impl.placement->devices->size() : 0,
+                           " shards; expected one shard each"));
+    }
+    given.push_back(impl.placement->devices->devices[0].id());
+  }
+  std::vector<std::int64_t> extra;
+  for (std::size_t i = 0; i < arrays.size(); ++i) {
+    const Device& device = arrays[i].impl()->placement->devices->devices[0];
+    auto position = place.devices->position(device);
+    if (position < 0) {
+      extra.push_back(device.id());
+    } else if (!by_position.emplace(position, i).second) {
+      throw ValueError(
+          str(name, ": device ", device.id(), " appears twice among the arrays' devices ", base::list_text(given)));
+    }
+  }
+  std::vector<std::int64_t> missing;
+  for (auto p : local) {
+    if (!by_position.contains(p)) missing.push_back(place.devices->devices[static_cast<std::size_t>(p)].id());
+  }
+  if (extra.empty() && arrays.size() != local.size()) {
+    throw ValueError(str(name, ": arrays has ", arrays.size(), " elements; expected ", local.size(),
+                         ", one for each local device (missing ", ids(missing), ")"));
+  }
+  if (!extra.empty() || !missing.empty()) {
+    throw DeviceMismatchError(
+        str(name, ": the arrays' devices do not match the sharding: missing ", ids(missing), ", extra ", ids(extra)));
+  }
+  std::optional<DType> type = dtype;
+  for (std::size_t i = 0; i < arrays.size(); ++i) {
+    if (!type) type = arrays[i].dtype();
+    if (arrays[i].dtype() != *type) {
+      std::string all;
+      for (const auto& a : arrays) all += str(all.empty() ? "" : ", ", dtype_name(a.dtype()));
+      throw ValueError(str(name, ": arrays have dtypes ", all, "; expected ", dtype_name(*type), " for each"));
+    }
+  }
+  if (!type) throw ValueError(str(name, ": arrays is empty (this process has no device of the sharding); give dtype"));
+  auto storage = std::make_shared<array::Storage>();
+  // Equal replicas are promised, not proved: each device keeps its own buffer unless they are the same one.
+  bool own = static_cast<std::size_t>(place.num_tiles) != place.devices->size();
+  storage->pieces.resize(own ? place.devices->size() : static_cast<std::size_t>(place.num_tiles));
+  for (auto& [position, i] : by_position) {
+    auto p = static_cast<std::size_t>(position);
+    auto tile = static_cast<std::size_t>(place.tile_of[p]);
+    if (arrays[i].shape() != place.tile_shape[tile]) {
+      throw ValueError(str(name, ": arrays[", i, "] has shape ", arrays[i].shape(), "; expected ",
+                           place.tile_shape[tile], ", the shard shape of ", shape));
+    }
+    auto piece = array::storage_of(arrays[i], name);
+    piece->wait();
+    storage->pieces[own ? p : tile] = piece->pieces[0];
+  }
+  return array::make(ir::Type{*type, shape}, sharding, std::move(storage), true, !own);
+}
+
+}  // namespace tessera
