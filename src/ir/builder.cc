@@ -9,6 +9,7 @@
 namespace tessera::ir {
 
 ValueId Builder::fresh(Type type) {
+  types_.push_back(type);
   graph_.types.push_back(std::move(type));
   return static_cast<ValueId>(graph_.types.size()) - 1;
 }

@@ -2,6 +2,7 @@
 // Builds a graph equation by equation. Rules and transformations write graphs only through it.
 #pragma once
 
+#include <deque>
 #include <initializer_list>
 #include <map>
 #include <span>
@@ -51,7 +52,8 @@ class Builder {
   /// Copies the equations of `g` with its inputs bound to `args`; returns its outputs. Keeps source lines.
   Values inline_graph(const Graph& g, ValueSpan args);
 
-  const Type& type(ValueId v) const { return graph_.types[static_cast<std::size_t>(v)]; }
+  /// The reference stays good while the builder lives, whatever is added.
+  const Type& type(ValueId v) const { return types_[static_cast<std::size_t>(v)]; }
   const Graph& graph() const { return graph_; }
   Value value(ValueId id) { return {this, id}; }
 
@@ -73,6 +75,7 @@ class Builder {
   ValueId fresh(Type type);
 
   Graph graph_;
+  std::deque<Type> types_;  // those of graph_, where they do not move
   Loc loc_;
 };
 
