@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// From ops to kernels. Every op can run by its reference; the ones listed here run fast. Each family of kernels has an
+// adapter file that adds its ops by name.
+#pragma once
+
+#include <functional>
+#include <string_view>
+#include <unordered_map>
+
+#include "ir/op_def.h"
+
+namespace tessera::cpu {
+
+/// A kernel made ready for one set of local types.
+struct Kernel {
+  using Fn = std::function<void(const void* const* in, void* const* out)>;
+  Fn run;                 ///< empty: no such kernel
+  bool in_place = false;  ///< result 0 may be the memory of any operand with as many bytes
+  bool shares = false;    ///< result 0 has the bytes of operand 0, so that it can be the same buffer; `run` is not used
+  bool fast = true;       ///< false for references
+  double cost = 0;        ///< nanoseconds that a run takes on one thread, roughly; 0: as much as moving its bytes
+};
+
+/// What a kernel is asked for: types are those of the pieces, attributes already remapped to them.
+struct Request {
+  const ir::OpDef& op;
+  const ir::Attrs& attrs;
+  ir::TypeSpan in;
+  ir::TypeSpan out;
+};
+using MakeKernel = std::function<Kernel(const Request&)>;
+
+class KernelTable {
+ public:
+  /// Gives the op's kernel when there is a fast one for these types, else its reference.
+  Kernel find(const Request& r) const;
+  void add(std::string_view op, MakeKernel make) { makers_.emplace(op, std::move(make)); }
+  static const KernelTable& get();
+
+ private:
+  std::unordered_map<std::string_view, MakeKernel> makers_;
+};
+
+// The families.
+void add_elementwise_kernels(KernelTable& table);
+void add_shape_kernels(KernelTable& table);
+void add_reduce_kernels(KernelTable& table);
+
+}  // namespace tessera::cpu

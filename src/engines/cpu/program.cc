@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engines/cpu/program.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/check.h"
+#include "base/strings.h"
+#include "base/thread_pool.h"
+#include "ir/op_def.h"
+#include "ops/define.h"
+#include "tessera/config.h"
+#include "tessera/error.h"
+
+namespace tessera::cpu {
+
+void spread(std::int64_t n, double cost, const std::function<void(std::int64_t)>& body) {
+  constexpr double kWorthIt = 20000;  // waking a worker and waiting for it takes some microseconds
+  auto serial = [&] {
+    for (std::int64_t k = 0; k < n; ++k) body(k);
+  };
+  if (n <= 1 || static_cast<double>(n) * cost < kWorthIt || base::in_parallel_region()) return serial();
+  int threads = base::num_threads();
+  if (n % threads != 0 && n < std::int64_t{4} * threads) return serial();
+  auto grain = std::max<std::int64_t>(1, static_cast<std::int64_t>(kWorthIt / 4 / std::max(cost, 1.0)));
+  base::parallel_for(n, grain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t k = begin; k < end; ++k) body(k);
+  });
+}
+
+std::shared_ptr<const Program> Program::compile(const ir::GraphPtr& graph, Context& context) {
+  auto program = std::make_shared<Program>();
+  program->graph_ = graph;
+  program->debug_nans_ = config().debug_nans;
+  const ir::Graph& g = *graph;
+  TESSERA_CHECK(g.mesh && g.layouts.size() == g.num_values(), "the graph is not partitioned");
+  for (auto v : g.inputs) {
+    program->input_tables_.push_back(context.table(g.layout(v)));
+    bool same = even(g.type(v).shape, g.layout(v), context.mesh());
+    program->input_bytes_.push_back(same ? local_type(g.type(v), g.layout(v), context.mesh(), 0).nbytes() : -1);
+  }
+  for (const auto& e : g.eqns) {
+    StepPtr step = make_reshard_step(g, e, context);
+    if (!step) step = make_compute_step(g, e, context);
+    step->loc = e.loc;
+    program->cost_ += step->cost();
+    program->steps_.push_back(std::move(step));
+  }
+  program->free_early();
+  return program;
+}
+
+void Program::free_early() {
+  constexpr int kKeep = -2;
+  std::vector<int> last(graph_->num_values(), -1);
+  for (std::size_t s = 0; s < steps_.size(); ++s) {
+    for (auto v : steps_[s]->reads) last[at(v)] = static_cast<int>(s);
+    for (auto v : steps_[s]->writes) last[at(v)] = static_cast<int>(s);
+  }
+  for (auto v : graph_->outputs) last[at(v)] = kKeep;
+  for (auto v : graph_->inputs) {
+    if (last[at(v)] == -1) unused_inputs_.push_back(v);
+  }
+  for (std::size_t s = 0; s < steps_.size(); ++s) {
+    Step& step = *steps_[s];
+    std::vector<bool> dies;
+    for (auto v : step.reads) {
+      dies.push_back(last[at(v)] == static_cast<int>(s));
+      if (dies.back()) step.frees.push_back(v);
+    }
+    for (auto v : step.writes) {
+      if (last[at(v)] == static_cast<int>(s)) step.frees.push_back(v);
+    }
+    step.set_dying(dies);
+  }
+}
+
+void Program::check_args(const std::vector<Pieces>& args) const {
+  TESSERA_CHECK(args.size() == graph_->inputs.size(),
+                str(args.size(), " arguments, ", graph_->inputs.size(), " inputs"));
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    const LayoutTable& table = *input_tables_[i];
+    TESSERA_CHECK(static_cast<std::int64_t>(args[i].size()) == table.map.count,
+                  str("argument ", i, " has ", args[i].size(), " pieces, its layout ", table.map.count));
+    for (std::size_t k = 0; k < args[i].size(); ++k) {
+      if (table.first_local[k] < 0) continue;
+      TESSERA_CHECK(args[i][k] != nullptr, str("argument ", i, " lacks piece ", k));
+      TESSERA_CHECK(
+          input_bytes_[i] < 0 || args[i][k]->nbytes() == input_bytes_[i],
+          str("piece ", k, " of argument ", i, " has ", args[i][k]->nbytes(), " bytes, expected ", input_bytes_[i]));
+    }
+  }
+}
+
+std::vector<Pieces> Program::run(std::vector<Pieces> args, Run& run) const {
+  check_args(args);
+  Frame frame{run, std::vector<Pieces>(graph_->num_values())};
+  for (std::size_t i = 0; i < args.size(); ++i) frame.slots[at(graph_->inputs[i])] = std::move(args[i]);
+  for (auto v : unused_inputs_) frame.slots[at(v)] = Pieces();
+  for (const auto& step : steps_) {
+    step->run(frame);
+    if (debug_nans_) check_nans(*step, frame);
+    for (auto v : step->frees) frame.slots[at(v)] = Pieces();
+  }
+  std::vector<Pieces> results;
+  results.reserve(graph_->outputs.size());
+  for (auto v : graph_->outputs) results.push_back(frame.slots[at(v)]);
+  return results;
+}
+
+void Program::check_nans(const Step& step, const Frame& frame) const {
+  for (auto v : step.writes) {
+    DType t = graph_->type(v).dtype;
+    if (!is_inexact(t)) continue;
+    for (const auto& b : frame.slots[at(v)]) {
+      if (!b) continue;
+      std::int64_t n = b->nbytes() / dtype_size(t);
+      ir::View view{t, {n}, b->data()};
+      for (std::int64_t i = 0; i < n; ++i) {
+        auto x = ops::load_complex(view, i);
+        if (std::isnan(x.real()) || std::isnan(x.imag())) {
+          throw ValueError(str("debug_nans: ", step.label(), " at ", step.loc, " made a NaN (", graph_->type(v), ")"));
+        }
+      }
+    }
+  }
+}
+
+std::string Program::text() const {
+  auto value = [&](ir::ValueId v) {
+    return str("%", v, ":", graph_->type(v), "@", ir::to_string(graph_->layout(v), *graph_->mesh));
+  };
+  std::string out;
+  for (const auto& step : steps_) {
+    for (std::size_t i = 0; i < step->writes.size(); ++i) out += str(i > 0 ? ", " : "", value(step->writes[i]));
+    out += str(step->writes.empty() ? "" : " = ", step->label());
+    for (auto v : step->reads) out += str(" %", v);
+    for (std::size_t i = 0; i < step->frees.size(); ++i) out += str(i > 0 ? " %" : "; frees %", step->frees[i]);
+    out += '\n';
+  }
+  return out;
+}
+
+}  // namespace tessera::cpu

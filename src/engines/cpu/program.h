@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// A compiled program: steps over all pieces that this process holds.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engines/cpu/context.h"
+#include "ir/graph.h"
+#include "runtime/collectives.h"
+
+namespace tessera::cpu {
+
+/// One call of a program, its nested programs included.
+struct Run {
+  runtime::MemoryPool& memory;
+  runtime::Collectives* collectives = nullptr;
+  std::int64_t tag = 0;
+};
+
+struct Frame {
+  Run& run;
+  std::vector<Pieces> slots;  ///< by value
+};
+
+class Step {
+ public:
+  virtual ~Step() = default;
+  virtual void run(Frame& frame) const = 0;
+  /// What it does, without values: "add (8 pieces)".
+  virtual std::string label() const = 0;
+  /// Nanoseconds on one thread, roughly.
+  virtual double cost() const { return 0; }
+  /// Operand values that nobody reads later; told once, after all steps are made.
+  virtual void set_dying(const std::vector<bool>& dies) { static_cast<void>(dies); }
+
+  std::vector<ir::ValueId> reads;
+  std::vector<ir::ValueId> writes;
+  std::vector<ir::ValueId> frees;  ///< values to drop after this step
+  Loc loc;
+};
+using StepPtr = std::unique_ptr<Step>;
+
+class Program {
+ public:
+  /// Throws what building a step throws (an op without kernel and reference).
+  static std::shared_ptr<const Program> compile(const ir::GraphPtr& graph, Context& context);
+
+  std::vector<Pieces> run(std::vector<Pieces> args, Run& run) const;
+  std::string text() const;
+  double cost() const { return cost_; }
+  const ir::Graph& graph() const { return *graph_; }
+
+ private:
+  void free_early();
+  void check_args(const std::vector<Pieces>& args) const;
+  void check_nans(const Step& step, const Frame& frame) const;
+
+  ir::GraphPtr graph_;
+  std::vector<StepPtr> steps_;
+  std::vector<ir::ValueId> unused_inputs_;
+  std::vector<std::shared_ptr<const LayoutTable>> input_tables_;
+  std::vector<std::int64_t> input_bytes_;  // of a piece; -1 where pieces differ
+  double cost_ = 0;
+  bool debug_nans_ = false;
+};
+
+/// Makes the step of one equation of a graph; null when the op needs no step of this kind.
+StepPtr make_reshard_step(const ir::Graph& g, const ir::Eqn& e, Context& context);
+StepPtr make_compute_step(const ir::Graph& g, const ir::Eqn& e, Context& context);
+
+/// Calls `body(k)` for k in [0, n): on this thread alone when there is little to do or when items are few and large
+/// (kernels split those themselves), else spread over the pool. `cost` is that of one item in nanoseconds.
+void spread(std::int64_t n, double cost, const std::function<void(std::int64_t)>& body);
+
+}  // namespace tessera::cpu

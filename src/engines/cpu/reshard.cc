@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+// The step that puts a value under another layout. One rule for every collective: a piece of the result is assembled
+// from the boxes that tiles of the source share with it, and axes over which the source is partial are reduced.
+#include <optional>
+
+#include "base/check.h"
+#include "base/strings.h"
+#include "engines/cpu/combine.h"
+#include "engines/cpu/kernels/copy.h"
+#include "engines/cpu/program.h"
+#include "engines/cpu/reshard_plan.h"
+#include "ir/op_def.h"
+#include "ops/attrs.h"
+#include "ops/ops.h"
+#include "tessera/config.h"
+
+namespace tessera::cpu {
+
+namespace {
+
+Dims byte_strides(const Shape& shape, std::int64_t itemsize) {
+  Dims strides(shape.size());
+  std::int64_t n = itemsize;
+  for (std::size_t d = shape.size(); d-- > 0;) {
+    strides[d] = n;
+    n *= shape[d];
+  }
+  return strides;
+}
+std::int64_t product(const Shape& shape) {
+  std::int64_t n = 1;
+  for (auto d : shape) n *= d;
+  return n;
+}
+char* element(void* data, const Dims& index, const Dims& strides) {
+  auto* p = static_cast<char*>(data);
+  for (std::size_t d = 0; d < index.size(); ++d) p += index[d] * strides[d];
+  return p;
+}
+// True when the box is one run of the tile's memory: only the outermost dimension that has more than one element is
+// cut.
+bool contiguous(const Shape& box, const Shape& tile) {
+  std::size_t d = 0;
+  while (d < box.size() && box[d] == 1) ++d;
+  for (++d; d < box.size(); ++d) {
+    if (box[d] != tile[d]) return false;
+  }
+  return true;
+}
+
+class ReshardStep final : public Step {
+ public:
+  ReshardStep(const ir::Graph& g, const ir::Eqn& e, Context& context)
+      : plan_(g.type(e.in[0]), context.table(g.layout(e.in[0])), context.table(g.layout(e.out[0])), context,
+              config().deterministic),
+        itemsize_(dtype_size(g.type(e.in[0]).dtype)),
+        self_(context.owners().self),
+        distributed_(context.distributed()),
+        name_(ops::to_string(ir::get<ops::Reshard>(e.attrs).kind)) {
+    DType dtype = g.type(e.in[0]).dtype;
+    if (plan_.reduces()) combiner_.emplace(plan_.source().layout.reduction, dtype);
+    if (plan_.makes_partial()) identity_.emplace(plan_.target().layout.reduction, dtype);
+    reads = e.in;
+    writes = e.out;
+    const auto& firsts = plan_.target().first_local;
+    for (std::size_t k = 0; k < firsts.size(); ++k) {
+      if (firsts[k] >= 0) targets_.push_back(static_cast<std::int32_t>(k));
+    }
+    auto largest = product(ir::tile_shape(g.type(e.out[0]).shape, g.layout(e.out[0]), context.mesh()));
+    cost_ = 50 + 0.15 * static_cast<double>(largest * itemsize_) * static_cast<double>(1 + plan_.combined().size());
+  }
+
+  void run(Frame& frame) const override {
+    const Pieces& from = frame.slots[at(reads[0])];
+    Pieces to(plan_.target().first_local.size());
+    Mail mail;
+    if (distributed_) mail = exchange(frame, from);
+    const Pieces nothing;
+    std::vector<std::int32_t> open;
+    for (auto k : targets_) {
+      to[at(k)] = shared(k, from);
+      if (to[at(k)]) continue;
+      to[at(k)] = frame.run.memory.allocate(product(plan_.target_shape(k)) * itemsize_);
+      open.push_back(k);
+    }
+    spread(static_cast<std::int64_t>(open.size()), cost_, [&](std::int64_t i) {
+      std::int32_t k = open[at(i)];
+      assemble(frame.run, k, from, mail.empty() ? nothing : mail[at(k)], to[at(k)]->data());
+    });
+    frame.slots[at(writes[0])] = std::move(to);
+  }
+
+  std::string label() const override {
+    return str("reshard.", name_, " (", plan_.source().map.count, " -> ", plan_.target().map.count, " pieces)");
+  }
+  double cost() const override { return cost_ * static_cast<double>(targets_.size()); }
+
+ private:
+  // By target piece: blocks that other processes sent, in the order in which its boxes and terms ask for them.
+  using Mail = std::vector<Pieces>;
+
+  BufferPtr shared(std::int32_t k, const Pieces& from) const {
+    if (plan_.reduces() || plan_.is_identity(k)) return nullptr;
+    std::int32_t source = plan_.equal_source(k);
+    return source < 0 ? nullptr : from[at(source)];
+  }
+
+  // The box of these pieces, reduced, as contiguous memory: `to` (when not null), or a piece itself, or `scratch`.
+  const void* block(Run& run, const Pieces& from, std::span<const std::int32_t> pieces, const Box& box, void* to,
+                    BufferPtr& scratch) const {
+    std::int64_t n = product(box.extent);
+    Dims strides = byte_strides(box.source_shape, itemsize_);
+    bool direct = contiguous(box.extent, box.source_shape);
+    std::vector<const void*> blocks;
+    Pieces copies;
+    for (auto piece : pieces) {
+      const BufferPtr& b = from[at(piece)];
+      TESSERA_CHECK(b != nullptr, str("reshard: piece ", piece, " is not here"));
+      const char* start = element(b->data(), box.in_source, strides);
+      if (!direct) {
+        copies.push_back(run.memory.allocate(n * itemsize_));
+        kernels::copy_strided(copies.back()->data(), byte_strides(box.extent, itemsize_), start, strides, box.extent,
+                              itemsize_);
+        start = static_cast<const char*>(copies.back()->data());
+      }
+      blocks.push_back(start);
+    }
+    if (blocks.size() == 1) {
+      if (!direct) scratch = copies[0];
+      return blocks[0];
+    }
+    if (to == nullptr) {
+      scratch = run.memory.allocate(n * itemsize_);
+      to = scratch->data();
+    }
+    combiner_->combine(blocks, to, n);
+    return to;
+  }
+
+  void assemble(Run& run, std::int32_t k, const Pieces& from, const Pieces& mail, void* to) const {
+    Shape shape = plan_.target_shape(k);
+    if (plan_.is_identity(k)) return identity_->fill_identity(to, product(shape));
+    Dims strides = byte_strides(shape, itemsize_);
+    std::size_t next = 0;
+    std::vector<std::int32_t> pieces(plan_.combined().size());
+    plan_.for_each_box(k, [&](const Box& box) {
+      void* start = element(to, box.in_target, strides);
+      void* whole = contiguous(box.extent, shape) ? start : nullptr;
+      BufferPtr scratch;
+      const void* result = nullptr;
+      if (distributed_) {
+        result = combined_terms(run, box, from, mail, next, whole, scratch);
+      } else if (!plan_.reduces()) {
+        const BufferPtr& source = from[at(box.piece)];
+        TESSERA_CHECK(source != nullptr, str("reshard: piece ", box.piece, " is not here"));
+        Dims source_strides = byte_strides(box.source_shape, itemsize_);
+        return kernels::copy_strided(start, strides, element(source->data(), box.in_source, source_strides),
+                                     source_strides, box.extent, itemsize_);
+      } else {
+        for (std::size_t i = 0; i < pieces.size(); ++i) {
+          pieces[i] = static_cast<std::int32_t>(box.piece) + plan_.combined()[i];
+        }
+        result = block(run, from, pieces, box, whole, scratch);
+      }
+      if (result != start) {
+        kernels::copy_strided(start, strides, result, byte_strides(box.extent, itemsize_), box.extent, itemsize_);
+      }
+    });
+  }
+
+  // Own and received parts of a box, combined.
+  const void* combined_terms(Run& run, const Box& box, const Pieces& from, const Pieces& mail, std::size_t& next,
+                             void* to, BufferPtr& scratch) const {
+    auto terms = plan_.terms(box, self_);
+    std::vector<const void*> blocks;
+    Pieces keep;
+    for (const auto& term : terms) {
+      if (term.provider == self_) {
+        blocks.push_back(block(run, from, term.pieces, box, nullptr, keep.emplace_back()));
+      } else {
+        blocks.push_back(mail[next++]->data());
+      }
+    }
+    if (blocks.size() == 1) {
+      scratch = keep.empty() ? nullptr : keep[0];
+      return blocks[0];
+    }
+    std::int64_t n = product(box.extent);
+    if (to == nullptr) {
+      scratch = run.memory.allocate(n * itemsize_);
+      to = scratch->data();
+    }
+    combiner_->combine(blocks, to, n);
+    return to;
+  }
+
+  // Sends what other processes need of this one's pieces and receives what its own results need of theirs. Sender and
+  // receiver walk target pieces, boxes and terms in the same order.
+  Mail exchange(Frame& frame, const Pieces& from) const {
+    std::vector<runtime::Collectives::Message> sends;
+    std::vector<runtime::Collectives::Receipt> receipts;
+    Pieces packed;
+    Mail mail(plan_.target().holders.size());
+    for (std::size_t k = 0; k < plan_.target().holders.size(); ++k) {
+      if (plan_.is_identity(static_cast<std::int32_t>(k))) continue;
+      plan_.for_each_box(static_cast<std::int32_t>(k), [&](const Box& box) {
+        std::int64_t bytes = product(box.extent) * itemsize_;
+        for (auto reader : plan_.target().holders[k]) {
+          for (const auto& term : plan_.terms(box, reader)) {
+            if (reader == self_ && term.provider != self_) {
+              mail[k].push_back(frame.run.memory.allocate(bytes));
+              receipts.push_back({term.provider, mail[k].back()->data(), bytes});
+            } else if (reader != self_ && term.provider == self_) {
+              const void* data = block(frame.run, from, term.pieces, box, nullptr, packed.emplace_back());
+              sends.push_back({reader, data, bytes});
+            }
+          }
+        }
+      });
+    }
+    if (sends.empty() && receipts.empty()) return mail;
+    TESSERA_CHECK(frame.run.collectives != nullptr, "a program that spans processes needs a transport");
+    frame.run.collectives->exchange(frame.run.tag, sends, receipts);
+    return mail;
+  }
+
+  ReshardPlan plan_;
+  std::optional<Combiner> combiner_;
+  std::optional<Combiner> identity_;
+  std::int64_t itemsize_;
+  std::int32_t self_;
+  bool distributed_;
+  std::string name_;
+  std::vector<std::int32_t> targets_;  // pieces of the result that this process holds
+  double cost_ = 0;
+};
+
+}  // namespace
+
+StepPtr make_reshard_step(const ir::Graph& g, const ir::Eqn& e, Context& context) {
+  if (e.op != &ops::def::reshard) return nullptr;
+  return std::make_unique<ReshardStep>(g, e, context);
+}
+
+}  // namespace tessera::cpu

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which source pieces make a piece of a resharded value. All is arithmetic on piece numbers: tables of pairs would have
+// millions of entries on thousands of devices. Every process computes the same answers, so nobody asks anybody.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "engines/cpu/context.h"
+
+namespace tessera::cpu {
+
+/// What one source tile shares with a target tile.
+struct Box {
+  Shape extent;
+  Dims in_source;          ///< first element, counted in the source tile
+  Dims in_target;          ///< first element, counted in the target tile
+  Shape source_shape;      ///< of the source tile
+  std::int64_t piece = 0;  ///< source piece; with a reduction the first of them
+};
+
+/// Source pieces that one process reduces (or just has) for a box of a target piece that another one needs.
+struct Term {
+  std::int32_t provider = 0;
+  std::vector<std::int32_t> pieces;
+};
+
+class ReshardPlan {
+ public:
+  ReshardPlan(const ir::Type& type, std::shared_ptr<const LayoutTable> source,
+              std::shared_ptr<const LayoutTable> target, const Context& context, bool deterministic);
+
+  const LayoutTable& source() const { return *source_; }
+  const LayoutTable& target() const { return *target_; }
+  /// Offsets from a box's piece to all pieces that are reduced; {0} without reduction.
+  const std::vector<std::int32_t>& combined() const { return combined_; }
+  bool reduces() const { return combined_.size() > 1; }
+  /// True when the target is partial where the source is not: one position of an axis then keeps the value and the
+  /// others hold the identity of the reduction.
+  bool makes_partial() const { return identity_axes_ != 0; }
+  bool is_identity(std::int32_t target) const;
+
+  Shape target_shape(std::int32_t target) const;
+  Shape source_shape(std::int32_t source) const;
+  /// The one source piece with the same elements as the target piece, or -1. Not for reductions.
+  std::int32_t equal_source(std::int32_t target) const;
+  void for_each_box(std::int32_t target, const std::function<void(const Box&)>& body) const;
+  /// Who supplies what for a box when process `reader` needs it; in the order in which the parts are combined.
+  std::vector<Term> terms(const Box& box, std::int32_t reader) const;
+
+ private:
+  struct Span {  // along one dimension
+    std::int64_t begin, end;
+    std::int64_t first_tile, last_tile;
+  };
+  std::vector<Span> spans(std::int32_t target) const;
+  std::int64_t base_piece(std::int32_t target) const;
+  std::int32_t owner(std::int32_t source_piece) const;
+
+  Shape global_;
+  std::shared_ptr<const LayoutTable> source_;
+  std::shared_ptr<const LayoutTable> target_;
+  ir::MeshAxes mesh_;
+  std::vector<std::int32_t> process_of_;
+  std::vector<std::int64_t> strides_;
+  bool deterministic_;
+  ir::AxisMask kept_ = 0;  // axes along which a target piece reads its own coordinate's source piece
+  ir::AxisMask identity_axes_ = 0;
+  std::vector<std::int32_t> combined_;
+  std::vector<std::int64_t> source_parts_;
+  std::vector<std::int64_t> target_parts_;
+};
+
+}  // namespace tessera::cpu

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every op through the engine on one device against its reference.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "engines/engine_support.h"
+#include "ops/ops.h"
+
+namespace tessera::testing {
+namespace {
+
+BufferPtr random_buffer(runtime::MemoryPool& pool, const ir::Type& t, std::mt19937& random) {
+  auto b = pool.allocate(t.nbytes());
+  ir::View v{t.dtype, t.shape, b->data()};
+  std::uniform_real_distribution<double> real(0.1, 0.9);
+  for (std::int64_t i = 0; i < t.size(); ++i) {
+    if (is_inexact(t.dtype)) {
+      if (is_complex(t.dtype)) {
+        ops::store_complex(v, i, {real(random), real(random)});
+      } else {
+        ops::store_float(v, i, real(random));
+      }
+    } else {
+      set_element(v, i, static_cast<std::int64_t>(random() % 3));
+    }
+  }
+  return b;
+}
+
+double tolerance(DType t) {
+  switch (real_dtype(t)) {
+    case DType::F16:
+      return 4e-3;
+    case DType::BF16:
+      return 3e-2;
+    case DType::F32:
+      return 1e-5;
+    default:
+      return 1e-12;
+  }
+}
+
+void expect_close(const std::string& what, const ir::Type& t, const void* got, const void* want) {
+  ir::View g{t.dtype, t.shape, const_cast<void*>(got)};
+  ir::View w{t.dtype, t.shape, const_cast<void*>(want)};
+  for (std::int64_t i = 0; i < t.size(); ++i) {
+    auto x = element_of(g, i);
+    auto y = element_of(w, i);
+    if (std::isnan(y.real()) && std::isnan(x.real())) continue;
+    if (x == y) continue;
+    ASSERT_LE(std::abs(x - y), tolerance(t.dtype) * (1 + std::abs(y)))
+        << what << ", element " << i << ": " << x << ", reference " << y;
+  }
+}
+
+void check(const ir::OpDef& op, const ir::AnySample& sample) {
+  std::string what(op.name());
+  ir::Builder b;
+  ir::Values in;
+  for (const auto& t : sample.in) in.push_back(b.input(t));
+  ir::Values out = b.add(op, in, sample.attrs);
+  auto graph = on_one_device(b.finish(out));
+  Client client = client_of(1);
+  auto exe = compile(client, graph);
+  std::mt19937 random(7);
+  auto& pool = *runtime::runtime_of(client).memory;
+  std::vector<Pieces> args;
+  for (const auto& t : sample.in) args.push_back({random_buffer(pool, t, random)});
+  std::vector<ir::View> views;
+  for (std::size_t i = 0; i < args.size(); ++i)
+    views.push_back({sample.in[i].dtype, sample.in[i].shape, args[i][0]->data()});
+  std::vector<ir::View> want;
+  Pieces want_memory;
+  for (const auto& t : graph->output_types()) {
+    want_memory.push_back(pool.allocate(t.nbytes()));
+    want.push_back({t.dtype, t.shape, want_memory.back()->data()});
+  }
+  op.reference(views, want, sample.attrs);
+  auto got = exe->run(args);
+  auto types = graph->output_types();
+  ASSERT_EQ(got.size(), types.size());
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    ASSERT_EQ(got[i][0]->nbytes(), types[i].nbytes()) << what;
+    expect_close(what, types[i], got[i][0]->data(), want[i].data);
+  }
+}
+
+TEST(Conformance, EveryOpGivesWhatItsReferenceGives) {
+  int samples = 0;
+  for (const auto* op : ops::all()) {
+    if (!op->has_reference() || op->traits().collective) continue;
+    for (const auto& sample : op->samples()) {
+      SCOPED_TRACE(std::string(op->name()) + (sample.attrs ? "[" + sample.attrs->text() + "]" : ""));
+      check(*op, sample);
+      ++samples;
+    }
+  }
+  EXPECT_GT(samples, 50);
+}
+
+// The samples' attributes on larger operands of the dtypes that have kernels.
+TEST(Conformance, ElementwiseOpsOfEveryDtypeAndLargeSizes) {
+  for (const auto* op : ops::all()) {
+    if (!op->traits().elementwise || !op->has_reference()) continue;
+    for (const auto& sample : op->samples()) {
+      for (DType t : {DType::F32, DType::F64, DType::BF16, DType::F16, DType::I32, DType::I8, DType::U16, DType::I64,
+                      DType::C64, DType::Bool}) {
+        ir::AnySample s = sample;
+        bool changed = false;
+        for (auto& type : s.in) {
+          if (type.dtype == sample.in.back().dtype) {
+            type.dtype = t;
+            changed = true;
+          }
+          if (!type.shape.empty()) type.shape = {3, 1237};
+        }
+        if (!changed) continue;
+        try {
+          op->infer(s.in, s.attrs);
+        } catch (const Error&) {
+          continue;  // not a legal dtype of this op
+        }
+        SCOPED_TRACE(std::string(op->name()) + " " + std::string(dtype_name(t)));
+        check(*op, s);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tessera::testing
