@@ -7,10 +7,12 @@
 //   s.devices_indices_map({8, 2}).at(mesh.devices()(2, 1));   // (slice(4, 6, None), slice(1, 2, None))
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <iterator>
 #include <memory>
 #include <optional>
+#include <ranges>
 #include <span>
 #include <string>
 #include <string_view>
@@ -393,6 +395,23 @@ PlaceMap get_shard_indices_replica_ids(const Shape& global_shape, const Mesh& gl
                                        const PartitionSpec& mesh_axes);
 /// Shape of one device's piece.
 Shape get_shard_shape(const Shape& global_shape, const Mesh& global_mesh, const PartitionSpec& mesh_axes);
+
+/// Any other list of extents is the same key.
+template <class T>
+concept ExtentList = !std::same_as<T, Shape> && std::ranges::input_range<const T&> &&
+                     std::integral<std::ranges::range_value_t<const T&>>;
+template <ExtentList T>
+IndexMap get_shard_indices(const T& global_shape, const Mesh& global_mesh, const PartitionSpec& mesh_axes) {
+  return get_shard_indices(Shape(std::begin(global_shape), std::end(global_shape)), global_mesh, mesh_axes);
+}
+template <ExtentList T>
+PlaceMap get_shard_indices_replica_ids(const T& global_shape, const Mesh& global_mesh, const PartitionSpec& mesh_axes) {
+  return get_shard_indices_replica_ids(Shape(std::begin(global_shape), std::end(global_shape)), global_mesh, mesh_axes);
+}
+template <ExtentList T>
+Shape get_shard_shape(const T& global_shape, const Mesh& global_mesh, const PartitionSpec& mesh_axes) {
+  return get_shard_shape(Shape(std::begin(global_shape), std::end(global_shape)), global_mesh, mesh_axes);
+}
 
 }  // namespace tessera
 

@@ -125,6 +125,11 @@ class FloatFormat {
       return pad(width > s.size() ? width - s.size() : 0) + s;
     }
     Parts p = parts(v);
+    // With an exponent all elements show as many digits; further ones of the exact value, not zeros, fill them up.
+    if (exponent_ && p.fraction.size() < right_) {
+      p = split(chars(v, std::chars_format::scientific, static_cast<int>(right_)));
+      if (plus_ && p.whole[0] != '-') p.whole.insert(0, "+");
+    }
     std::string out = pad(left_ - p.whole.size()) + p.whole + "." + p.fraction;
     if (!exponent_) return out + pad(right_ - p.fraction.size());
     out += std::string(right_ - p.fraction.size(), '0');

@@ -122,9 +122,10 @@ std::string NamedSharding::text() const {
   return out + ")";
 }
 ShardingPtr NamedSharding::share() const { return std::make_shared<NamedSharding>(*this); }
-std::span<const Device> NamedSharding::devices() const { return state_->mesh.concrete("devices").devices_flat(); }
+std::span<const Device> NamedSharding::devices() const { return device_list()->devices; }
 std::shared_ptr<const mesh::DeviceList> NamedSharding::device_list() const {
-  return state_->mesh.concrete("device list").device_list();
+  sharding::need_devices(*this, "devices");
+  return state_->mesh.concrete().device_list();
 }
 
 std::optional<MeshTiling> NamedSharding::mesh_tiling(std::int64_t ndim) const {

@@ -142,9 +142,11 @@ IndexState cached_state(CacheId id, const ShardingPtr& s, const Shape& shape, bo
 }  // namespace
 
 IndexMap Sharding::devices_indices_map(const Shape& global_shape) const {
+  sharding::need_devices(*this, "devices_indices_map");
   return IndexMap(cached_state(CacheId::IndicesMap, share(), global_shape));
 }
 IndexMap Sharding::addressable_devices_indices_map(const Shape& global_shape) const {
+  sharding::need_devices(*this, "addressable_devices_indices_map");
   return IndexMap(cached_state(CacheId::IndicesMap, share(), global_shape, true));
 }
 

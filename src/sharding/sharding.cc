@@ -17,10 +17,22 @@ using mesh::DeviceList;
 using sharding::Access;
 using sharding::MeshTiling;
 
-DeviceSet Sharding::device_set() const { return DeviceSet(device_list()); }
+void sharding::need_devices(const Sharding& s, std::string_view member) {
+  if (s.is_concrete()) return;
+  throw ValueError(str(member, ": ", s.text(), " is over an AbstractMesh; a sharding over a concrete Mesh is needed"));
+}
+
+DeviceSet Sharding::device_set() const {
+  sharding::need_devices(*this, "device_set");
+  return DeviceSet(device_list());
+}
 std::int64_t Sharding::num_devices() const { return static_cast<std::int64_t>(devices().size()); }
-DeviceSet Sharding::addressable_devices() const { return DeviceSet(device_list(), true); }
+DeviceSet Sharding::addressable_devices() const {
+  sharding::need_devices(*this, "addressable_devices");
+  return DeviceSet(device_list(), true);
+}
 bool Sharding::is_fully_addressable() const {
+  sharding::need_devices(*this, "is_fully_addressable");
   auto list = device_list();
   return list->all_local() && list->size() > 0;
 }
