@@ -175,4 +175,11 @@ std::vector<GraphPtr> graph_fields(const P& p) {
   return out;
 }
 
+/// The typed struct inside when the attributes are of this kind, else null.
+template <class P>
+const P* get_if(const Attrs& a) {
+  const auto* typed = dynamic_cast<const AttrsOf<P>*>(a.get());
+  return typed ? &typed->value : nullptr;
+}
+
 }  // namespace tessera::ir

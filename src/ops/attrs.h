@@ -22,7 +22,10 @@ struct Reshard {
   };
   Kind kind;
   Dims axes;           ///< axis numbers of the program's mesh over which data moves
-  std::string reason;  ///< "operand 1 of dot_general at model.cc:42 needs dimension 0 whole"
+  std::string reason;  ///< "operand 1 of dot_general needs [-, y]"
+  /// Op of the equation that is the cause, which is also the equation whose line the reshard has. Not a field: two
+  /// reshards that do the same are the same.
+  std::string cause = {};
   static constexpr auto fields =
       std::tuple{field("kind", &Reshard::kind), field("axes", &Reshard::axes), field("reason", &Reshard::reason)};
 };

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ways to split one equation: which axes each of its factors may get.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "spmd/factoring.h"
+
+namespace tessera::spmd {
+
+/// Axes that a tensor of the equation has, or is wanted with.
+struct Hint {
+  std::size_t tensor;
+  const DimAxes* dims;
+  std::int64_t weight;  ///< bytes of the tensor
+};
+
+/// Assignments that are worth comparing, without repetition: hints are merged in several orders, the first one that
+/// names a factor wins. The first assignment prefers the results' hints, then those of larger operands.
+std::vector<FactorAxes> candidates(const Factoring& factoring, const std::vector<Hint>& hints);
+
+}  // namespace tessera::spmd

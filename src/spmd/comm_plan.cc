@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tessera/comm_plan.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/strings.h"
+#include "ir/op_def.h"
+#include "spmd/control.h"
+#include "spmd/reshard.h"
+#include "spmd/spmd.h"
+#include "tessera/error.h"
+
+namespace tessera {
+
+namespace {
+thread_local std::int64_t budget_in_force = -1;
+}  // namespace
+
+std::int64_t CommPlan::bytes_per_device() const {
+  std::int64_t sum = 0;
+  for (const auto& s : steps_) sum += s.bytes_per_device * std::max<std::int64_t>(s.times, s.times < 0 ? 1 : 0);
+  return sum;
+}
+
+std::int64_t CommPlan::count(const std::string& op) const {
+  return std::count_if(steps_.begin(), steps_.end(), [&](const CommStep& s) { return s.op == op; });
+}
+
+std::string to_string(const CommPlan& plan) {
+  if (plan.empty()) return "no communication\n";
+  using Row = std::array<std::string, 7>;
+  std::vector<Row> rows{{"collective", "axes", "value", "bytes/device", "times", "where", "why"}};
+  for (const auto& s : plan.steps()) {
+    rows.push_back({s.op, join(s.axes, ","), s.value, str(s.bytes_per_device), s.times < 0 ? "?" : str(s.times),
+                    s.loc.file ? str(s.equation, " at ", s.loc) : s.equation, s.reason});
+  }
+  std::array<std::size_t, 7> width{};
+  for (const auto& r : rows) {
+    for (std::size_t c = 0; c < r.size(); ++c) width[c] = std::max(width[c], r[c].size());
+  }
+  std::string out;
+  for (const auto& r : rows) {
+    std::string line;
+    for (std::size_t c = 0; c < r.size(); ++c) {
+      bool number = c == 3 || c == 4;
+      std::string pad(width[c] - r[c].size(), ' ');
+      line += number ? pad + r[c] : r[c] + pad;
+      line += "  ";
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    out += line + "\n";
+  }
+  return out + str("total: ", plan.bytes_per_device(), " bytes per device in ", plan.steps().size(), " steps\n");
+}
+
+CommBudget::CommBudget(std::int64_t bytes_per_device) : before_(budget_in_force) {
+  if (bytes_per_device < 0) {
+    throw ValueError(str("CommBudget: bytes_per_device is ", bytes_per_device, "; expected 0 or more"));
+  }
+  budget_in_force = before_ < 0 ? bytes_per_device : std::min(before_, bytes_per_device);
+}
+CommBudget::~CommBudget() { budget_in_force = before_; }
+std::int64_t CommBudget::current() { return budget_in_force; }
+
+namespace spmd {
+
+namespace {
+
+void collect(const ir::Graph& g, std::int64_t times, std::vector<CommStep>& out) {
+  for (const auto& e : g.eqns) {
+    if (auto control = control_of(e)) {
+      bool known = times >= 0 && control->times >= 0;
+      for (const auto& body : control->bodies) collect(*body.graph, known ? times * control->times : -1, out);
+      continue;
+    }
+    if (e.op != &ops::def::reshard) continue;
+    const auto& p = ir::get<ops::Reshard>(e.attrs);
+    const ir::Type& type = g.type(e.in[0]);
+    std::int64_t bytes = received(type, g.layout(e.in[0]), g.layout(e.out[0]), *g.mesh);
+    if (p.kind == ops::Reshard::Kind::Slice || bytes == 0) continue;
+    CommStep s;
+    s.op = ops::to_string(p.kind);
+    for (auto a : p.axes) s.axes.push_back(g.mesh->names[static_cast<std::size_t>(a)]);
+    s.bytes_per_device = bytes;
+    s.times = times;
+    s.value = to_string(type);
+    s.equation = p.cause;
+    s.loc = e.loc;
+    s.reason = p.reason;
+    out.push_back(std::move(s));
+  }
+}
+
+}  // namespace
+
+CommPlan comm_plan(const ir::Graph& partitioned) {
+  std::vector<CommStep> steps;
+  if (partitioned.mesh) collect(partitioned, 1, steps);
+  return CommPlan(std::move(steps));
+}
+
+}  // namespace spmd
+}  // namespace tessera

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// Factor rules applied: from axes of dimensions to axes of factors and back.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "ir/factors.h"
+#include "ir/graph.h"
+#include "ir/layout.h"
+
+namespace tessera::spmd {
+
+using ir::AxisList;
+using ir::AxisMask;
+using DimAxes = std::vector<AxisList>;     ///< by dimension of a value
+using FactorAxes = std::vector<AxisList>;  ///< by factor of a rule
+
+inline AxisMask bit(std::uint8_t axis) { return AxisMask{1} << axis; }
+AxisMask mask_of(const AxisList& axes);
+AxisMask mask_of(const DimAxes& dims);
+bool is_prefix(const AxisList& shorter, const AxisList& longer);
+/// Number of leading axes that both lists share.
+std::size_t common_prefix(const AxisList& a, const AxisList& b);
+
+/// One equation's rule together with how far each factor may be split. Tensors are numbered: operands first, then
+/// results.
+class Factoring {
+ public:
+  Factoring(ir::FactorRule rule, ir::TypeSpan in, ir::TypeSpan out, const ir::MeshAxes& mesh, bool uneven);
+
+  const ir::FactorRule& rule() const { return rule_; }
+  std::size_t num_factors() const { return rule_.factors.size(); }
+  std::size_t num_operands() const { return rule_.operands.size(); }
+  std::size_t num_tensors() const { return rule_.operands.size() + rule_.results.size(); }
+  const ir::FactorRule::Tensor& tensor(std::size_t t) const {
+    return t < rule_.operands.size() ? rule_.operands[t] : rule_.results[t - rule_.operands.size()];
+  }
+
+  /// Factor f may be cut in `count` parts.
+  bool splittable(int f, std::int64_t count) const;
+  /// Factor f is cut down to single elements, so that the factor after it in a dimension may be split too.
+  bool used_up(int f, const AxisList& axes) const;
+
+  /// What axes of the dimensions of tensor t mean for factors: the leading axes of each dimension that its factors can
+  /// take. `out` has one list a factor; those of factors outside the tensor stay as they are.
+  void project(std::size_t t, const DimAxes& dims, FactorAxes& out) const;
+  /// The axes of one dimension's factors, in `out`; true when they are all of `axes`.
+  bool project_dim(const std::vector<int>& factors, const AxisList& axes, FactorAxes& out) const;
+  /// Axes of the dimensions of tensor t when factors are split so.
+  DimAxes dims_of(std::size_t t, const FactorAxes& axes) const;
+  /// Drops axes until the assignment is one that every tensor can have: an axis on one factor, splittable factors,
+  /// minor factors of a dimension split only where the major ones are used up, one kind of reduction.
+  void repair(FactorAxes& axes) const;
+
+ private:
+  ir::FactorRule rule_;
+  const ir::MeshAxes& mesh_;
+  std::vector<std::int64_t> unit_;  ///< by factor: what the number of parts must divide
+  std::vector<bool> uneven_;        ///< by factor: parts need not be equal
+};
+
+/// Types of an equation's operands and results.
+ir::Types types_of(const ir::Graph& g, std::span<const ir::ValueId> values);
+
+}  // namespace tessera::spmd

@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: Apache-2.0
+// Partitioning: every equation gets one split of its factors; operands that do not have it are resharded.
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "base/strings.h"
+#include "ir/op_def.h"
+#include "spmd/assign.h"
+#include "spmd/control.h"
+#include "spmd/factoring.h"
+#include "spmd/spmd.h"
+#include "spmd/values.h"
+
+namespace tessera::spmd {
+
+namespace {
+
+struct Use {
+  const ir::Eqn* eqn;
+  std::size_t operand;
+};
+
+// One way to compute an equation.
+struct Split {
+  std::vector<ir::Layout> operands;
+  std::vector<ir::Layout> results;
+  const ir::Eqn* origin = nullptr;  ///< of what the results leave partial
+  double cost = 0;
+};
+
+class Partitioner {
+ public:
+  Partitioner(const Problem& problem, const std::vector<ir::Layout>& wanted)
+      : problem_(problem), g_(*problem.graph), mesh_(*problem.mesh), wanted_(wanted), values_(g_, mesh_, builder_) {}
+
+  ir::GraphPtr run() {
+    builder_.set_mesh(problem_.mesh);
+    index_uses();
+    for (auto v : g_.inputs) values_.add(v, {wanted(v), builder_.input(g_.type(v))});
+    for (const auto& e : g_.eqns) {
+      if (e.op == &ops::def::sharding_constraint) {
+        constrain(e);
+      } else if (auto control = control_of(e)) {
+        add_control(e, *control);
+      } else {
+        add_equation(e);
+      }
+    }
+    ir::Values outputs;
+    for (std::size_t i = 0; i < g_.outputs.size(); ++i) {
+      ir::ValueId v = g_.outputs[i];
+      const ir::Layout& goal = problem_.outputs[i] ? *problem_.outputs[i] : wanted(v);
+      outputs.push_back(values_.provide(v, goal, {nullptr, "output", i}).value);
+    }
+    return builder_.finish_shared(outputs);
+  }
+
+ private:
+  const ir::Layout& wanted(ir::ValueId v) const { return wanted_[static_cast<std::size_t>(v)]; }
+
+  void index_uses() {
+    uses_.resize(g_.num_values());
+    returned_.resize(g_.num_values());
+    for (const auto& e : g_.eqns) {
+      for (std::size_t i = 0; i < e.in.size(); ++i) uses_[static_cast<std::size_t>(e.in[i])].push_back({&e, i});
+    }
+    for (auto v : g_.outputs) returned_[static_cast<std::size_t>(v)] = true;
+  }
+
+  void constrain(const ir::Eqn& e) {
+    Version now = values_.provide(e.in[0], wanted(e.out[0]), {&e, "operand", 0});
+    values_.add(e.out[0], now);
+  }
+
+  // --- one equation -------------------------------------------------------------------------------------------
+
+  void add_equation(const ir::Eqn& e) {
+    ir::Types in = types_of(g_, e.in);
+    ir::Types out = types_of(g_, e.out);
+    Factoring f(e.op->factors(in, out, e.attrs), in, out, mesh_, problem_.options.uneven);
+    emit(e, choose(e, f), out);
+  }
+
+  Split choose(const ir::Eqn& e, const Factoring& f) {
+    std::vector<Hint> hints;
+    for (std::size_t i = 0; i < e.in.size(); ++i) {
+      const ir::Layout& want = wanted(e.in[i]);
+      const ir::Layout& have = values_.of(e.in[i]).front().layout;
+      auto weight = g_.type(e.in[i]).nbytes();
+      hints.push_back({i, &have.dims, weight});
+      if (want.dims != have.dims) hints.push_back({i, &want.dims, weight});
+    }
+    for (std::size_t i = 0; i < e.out.size(); ++i) {
+      hints.push_back({e.in.size() + i, &wanted(e.out[i]).dims, g_.type(e.out[i]).nbytes()});
+    }
+    std::vector<FactorAxes> ways = candidates(f, hints);
+    Split best = weigh(e, f, ways[0]);
+    for (std::size_t k = 1; k < ways.size(); ++k) {
+      Split s = weigh(e, f, ways[k]);
+      if (s.cost < best.cost) best = std::move(s);
+    }
+    return best;
+  }
+
+  Split weigh(const ir::Eqn& e, const Factoring& f, const FactorAxes& axes) const {
+    Split s;
+    AxisMask passed = 0;
+    std::vector<bool> passes = passing(e, f, axes, passed);
+    AxisMask vary = 0;
+    for (std::size_t i = 0; i < e.in.size(); ++i) {
+      ir::Layout need;
+      need.dims = f.dims_of(i, axes);
+      if (passes[i]) {
+        need.partial = passed;
+        s.origin = values_.partial(e.in[i])->origin;
+      }
+      s.cost += static_cast<double>(values_.cost(e.in[i], need));
+      vary |= values_.vary(e.in[i]);
+      s.operands.push_back(std::move(need));
+    }
+    ir::Layout common;
+    common.partial = passed;
+    double work = 0.1;
+    for (std::size_t n = 0; n < axes.size(); ++n) {
+      const auto& factor = f.rule().factors[n];
+      work *= static_cast<double>(factor.size) / static_cast<double>(ir::parts(axes[n], mesh_));
+      if (factor.kind != ir::Factor::Kind::Reduce || axes[n].empty()) continue;
+      common.partial |= mask_of(axes[n]);
+      common.reduction = factor.reduction;
+      s.origin = &e;
+    }
+    for (std::size_t i = 0; i < e.out.size(); ++i) {
+      ir::Layout made = common;
+      made.dims = f.dims_of(e.in.size() + i, axes);
+      made.vary = vary & ~(made.tiled() | made.partial);
+      const ir::Type& type = g_.type(e.out[i]);
+      ir::Layout goal;
+      goal.dims = wanted(e.out[i]).dims;
+      s.cost += static_cast<double>(cost(type, made, goal, mesh_)) +
+                0.125 * static_cast<double>(local_bytes(type, made, mesh_));
+      s.results.push_back(std::move(made));
+    }
+    // Bytes moved come first; beyond them, what each position computes.
+    s.cost += work;
+    return s;
+  }
+
+  void emit(const ir::Eqn& e, const Split& s, ir::Types out) {
+    ir::Values in;
+    for (std::size_t i = 0; i < e.in.size(); ++i) {
+      in.push_back(values_.provide(e.in[i], s.operands[i], {&e, "operand", i}).value);
+    }
+    builder_.set_loc(e.loc);
+    ir::Values results = builder_.add_typed(*e.op, in, e.attrs, std::move(out));
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      values_.add(e.out[i], {s.results[i], results[i], s.results[i].partial ? s.origin : nullptr});
+    }
+  }
+
+  // --- late completion ------------------------------------------------------------------------------------------
+
+  static std::size_t linear_operands(const ir::Eqn& e) {
+    int n = e.op->traits().linear_operands;
+    return n < 0 ? e.in.size() : static_cast<std::size_t>(n);
+  }
+
+  // The op takes sums apart, whatever the layouts are: op(sum of x) = sum of op(x) in operand i.
+  bool linear_in(const ir::Eqn& e, std::size_t i) const {
+    const ir::Traits& t = e.op->traits();
+    if (t.linearity == ir::Linearity::None || t.effect || t.collective || i >= linear_operands(e)) return false;
+    DType from = g_.type(e.in[i]).dtype;
+    // Division of integers rounds.
+    if (t.linearity == ir::Linearity::Multi && t.linear_operands == 1 && !is_inexact(from)) return false;
+    return std::all_of(e.out.begin(), e.out.end(), [&](ir::ValueId v) {
+      DType to = g_.type(v).dtype;
+      return to == from || (is_inexact(from) && is_inexact(to) && dtype_size(to) >= dtype_size(from));
+    });
+  }
+
+  // Which operands stay partial, over `axes`, when the equation is split so; none unless it pays.
+  std::vector<bool> passing(const ir::Eqn& e, const Factoring& f, const FactorAxes& split, AxisMask& over) const {
+    std::vector<bool> none(e.in.size());
+    std::vector<bool> marks(e.in.size());
+    std::size_t count = 0;
+    AxisMask sums = 0;
+    AxisMask vary = 0;
+    for (std::size_t i = 0; i < e.in.size(); ++i) {
+      const Version* p = values_.partial(e.in[i]);
+      if (!p || p->layout.reduction != ir::Reduction::Sum || !linear_in(e, i)) {
+        vary |= values_.vary(e.in[i]);
+        continue;
+      }
+      if (count > 0 && p->layout.partial != sums) return none;
+      sums = p->layout.partial;
+      marks[i] = true;
+      ++count;
+    }
+    if (count == 0 || (sums & (mask_of(split) | vary))) return none;
+    bool joint = e.op->traits().linearity == ir::Linearity::Joint;
+    if (count != (joint ? linear_operands(e) : 1)) return none;
+    for (std::size_t n = 0; n < split.size(); ++n) {
+      const auto& factor = f.rule().factors[n];
+      if (factor.kind == ir::Factor::Kind::Reduce && factor.reduction != ir::Reduction::Sum) return none;
+    }
+    if (!pays(e, f, split, marks)) return none;
+    over = sums;
+    return marks;
+  }
+
+  bool pays(const ir::Eqn& e, const Factoring& f, const FactorAxes& split, const std::vector<bool>& marks) const {
+    std::int64_t before = 0;
+    for (std::size_t i = 0; i < marks.size(); ++i) {
+      if (!marks[i]) continue;
+      const Version& p = *values_.partial(e.in[i]);
+      ir::Layout need = p.layout;
+      need.dims = f.dims_of(i, split);
+      if (cost(g_.type(e.in[i]), p.layout, need, mesh_) != 0) return false;
+      before += local_bytes(g_.type(e.in[i]), need, mesh_);
+      // Whoever else reads the value must not need it complete.
+      if (returned_[static_cast<std::size_t>(e.in[i])]) return false;
+      for (const auto& use : uses_[static_cast<std::size_t>(e.in[i])]) {
+        if (use.eqn != &e && !could_pass(use, p.layout.partial)) return false;
+      }
+    }
+    for (std::size_t i = 0; i < e.out.size(); ++i) {
+      ir::Layout made;
+      made.dims = f.dims_of(e.in.size() + i, split);
+      before -= local_bytes(g_.type(e.out[i]), made, mesh_);
+    }
+    return before >= 0;
+  }
+
+  bool could_pass(const Use& use, AxisMask sums) const {
+    const ir::Eqn& e = *use.eqn;
+    if (control_of(e) || !linear_in(e, use.operand)) return false;
+    bool joint = e.op->traits().linearity == ir::Linearity::Joint;
+    for (std::size_t i = 0; i < linear_operands(e); ++i) {
+      if (i == use.operand) continue;
+      const Version* p = values_.of(e.in[i]).empty() ? nullptr : values_.partial(e.in[i]);
+      if (joint ? !p || p->layout.partial != sums : p != nullptr) return false;
+    }
+    return true;
+  }
+
+  // --- sub-graphs -------------------------------------------------------------------------------------------------
+
+  void add_control(const ir::Eqn& e, const Control& control);
+
+  const Problem& problem_;
+  const ir::Graph& g_;
+  const ir::MeshAxes& mesh_;
+  const std::vector<ir::Layout>& wanted_;
+  ir::Builder builder_;
+  VersionTable values_;
+  std::vector<std::vector<Use>> uses_;  ///< by value
+  std::vector<bool> returned_;          ///< by value
+};
+
+// The layouts at the border of a sub-graph are those of the values outside; a loop variable has one layout throughout.
+void Partitioner::add_control(const ir::Eqn& e, const Control& control) {
+  std::vector<ir::Layout> in;
+  for (auto v : e.in) in.push_back(wanted(v));
+  std::vector<ir::Layout> out;
+  for (auto v : e.out) out.push_back(wanted(v));
+  for (auto i : control.scalars) in[i].dims.assign(in[i].dims.size(), {});
+  for (auto [operand, result] : control.carried) in[operand].dims = out[result].dims;
+  for (const auto& body : control.bodies) {
+    for (const auto& t : body.inputs) {
+      if (t.stacked) in[t.outer].dims[0].clear();
+    }
+    for (const auto& t : body.outputs) {
+      if (t.stacked) out[t.outer].dims[0].clear();
+    }
+  }
+  ir::Values operands;
+  AxisMask vary = 0;
+  for (std::size_t i = 0; i < e.in.size(); ++i) {
+    in[i].vary = 0;
+    const Version& v = values_.provide(e.in[i], in[i], {&e, "operand", i});
+    vary |= v.layout.vary;
+    operands.push_back(v.value);
+    in[i] = v.layout;
+  }
+  // Whatever varies may reach every result and loop variable.
+  for (auto& l : out) l.vary = vary & ~l.tiled();
+  for (auto [operand, result] : control.carried) {
+    in[operand].vary = out[result].vary;
+    operands[operand] = values_.provide(e.in[operand], in[operand], {&e, "operand", operand}).value;
+  }
+  std::vector<ir::GraphPtr> graphs;
+  for (const auto& body : control.bodies) {
+    Problem inner{body.graph, problem_.mesh, {}, {}, problem_.resolve, problem_.options};
+    auto inside = [](ir::Layout l, bool stacked) {
+      if (stacked) l.dims.erase(l.dims.begin());
+      return l;
+    };
+    for (const auto& t : body.inputs) inner.inputs.emplace_back(inside(in[t.outer], t.stacked));
+    for (const auto& t : body.outputs) inner.outputs.emplace_back(inside(out[t.outer], t.stacked));
+    // The condition of a loop: its output is no result, and every position must know it.
+    if (body.outputs.empty()) {
+      for (auto v : body.graph->outputs) inner.outputs.emplace_back(ir::Layout::replicated(body.graph->type(v).rank()));
+    }
+    graphs.push_back(partition(inner, propagate(inner)));
+  }
+  builder_.set_loc(e.loc);
+  ir::Values results = builder_.add_typed(*e.op, operands, with_bodies(e, graphs), types_of(g_, e.out));
+  for (std::size_t i = 0; i < results.size(); ++i) values_.add(e.out[i], {out[i], results[i]});
+}
+
+}  // namespace
+
+ir::GraphPtr partition(const Problem& problem, const std::vector<ir::Layout>& layouts) {
+  TESSERA_CHECK(layouts.size() == problem.graph->num_values(),
+                str(layouts.size(), " layouts for ", problem.graph->num_values(), " values"));
+  return Partitioner(problem, layouts).run();
+}
+
+}  // namespace tessera::spmd

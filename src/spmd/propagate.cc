@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sharding propagation; docs/propagation.md describes the rules with examples.
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "base/strings.h"
+#include "ir/op_def.h"
+#include "spmd/control.h"
+#include "spmd/factoring.h"
+#include "spmd/spmd.h"
+
+namespace tessera::spmd {
+
+namespace {
+
+using Slot = std::int32_t;  ///< a value of the graph or of one of its sub-graphs, each instance on its own
+
+struct State {
+  DimAxes dims;
+  std::vector<bool> closed;  ///< by dimension: may not grow
+  AxisMask used = 0;
+};
+
+// An equation, an output or a tie between a value inside a sub-graph and one outside: whatever relates axes of values.
+struct Node {
+  Factoring factoring;
+  std::vector<Slot> tensors;         ///< operands, then results
+  std::vector<std::int64_t> weight;  ///< bytes of each tensor: whose axes win
+  std::vector<std::size_t> order;    ///< tensors by falling weight
+  int round = 0;
+  bool dirty = true;
+};
+
+class Propagator {
+ public:
+  explicit Propagator(const Problem& problem) : problem_(problem) {}
+
+  std::vector<ir::Layout> run() {
+    const ir::Graph& g = *problem_.graph;
+    std::vector<Slot> slots = enter(g);
+    for (std::size_t i = 0; i < g.inputs.size(); ++i) {
+      if (problem_.inputs[i]) fix(slots[static_cast<std::size_t>(g.inputs[i])], problem_.inputs[i]->dims, {});
+    }
+    add_equations(g, slots);
+    add_outputs(g, slots);
+    connect();
+    for (int round = 0; round < 2; ++round) {
+      while (sweep(round, true) | sweep(round, false)) {
+      }
+    }
+    return results(g, slots);
+  }
+
+ private:
+  std::vector<Slot> enter(const ir::Graph& g) {
+    std::vector<Slot> slots;
+    slots.reserve(g.num_values());
+    for (const auto& type : g.types) slots.push_back(fresh(type));
+    return slots;
+  }
+  Slot fresh(const ir::Type& type) {
+    auto rank = static_cast<std::size_t>(type.rank());
+    states_.push_back({DimAxes(rank), std::vector<bool>(rank), 0});
+    return static_cast<Slot>(states_.size()) - 1;
+  }
+  State& state(Slot s) { return states_[static_cast<std::size_t>(s)]; }
+
+  void fix(Slot slot, const DimAxes& dims, const std::vector<bool>& open) {
+    State& s = state(slot);
+    s.dims = dims;
+    s.used = mask_of(dims);
+    for (std::size_t d = 0; d < dims.size(); ++d) s.closed[d] = open.empty() || !open[d];
+  }
+
+  void add_node(ir::FactorRule rule, const ir::Types& in, const ir::Types& out, std::vector<Slot> tensors, int round) {
+    Node n{Factoring(std::move(rule), in, out, *problem_.mesh, problem_.options.uneven),
+           std::move(tensors),
+           {},
+           {},
+           round};
+    for (const auto& t : in) n.weight.push_back(t.nbytes());
+    for (const auto& t : out) n.weight.push_back(t.nbytes());
+    for (std::size_t t = 0; t < n.tensors.size(); ++t) n.order.push_back(t);
+    std::stable_sort(n.order.begin(), n.order.end(),
+                     [&](std::size_t a, std::size_t b) { return n.weight[a] > n.weight[b]; });
+    nodes_.push_back(std::move(n));
+  }
+
+  // The same value under another number; `drop` says that the outer one has a further dimension 0, which stays whole.
+  void tie(const ir::Type& outer, Slot outer_slot, const ir::Type& inner, Slot inner_slot, bool drop) {
+    ir::FactorRule rule;
+    rule.operands.emplace_back();
+    rule.results.emplace_back();
+    if (drop) rule.operands[0].emplace_back();
+    for (auto extent : inner.shape) {
+      int f = rule.add(extent);
+      rule.operands[0].push_back({f});
+      rule.results[0].push_back({f});
+    }
+    add_node(std::move(rule), {outer}, {inner}, {outer_slot, inner_slot}, 0);
+  }
+
+  void add_equations(const ir::Graph& g, const std::vector<Slot>& slots) {
+    for (const auto& e : g.eqns) {
+      if (add_control(g, e, slots)) continue;
+      ir::Types in = types_of(g, e.in);
+      ir::Types out = types_of(g, e.out);
+      std::vector<Slot> tensors;
+      for (auto v : e.in) tensors.push_back(slots[static_cast<std::size_t>(v)]);
+      for (auto v : e.out) tensors.push_back(slots[static_cast<std::size_t>(v)]);
+      if (const auto* p = ir::get_if<ops::ShardingConstraint>(e.attrs)) {
+        TESSERA_CHECK(problem_.resolve != nullptr, "a sharding constraint without a resolver");
+        Constraint c = problem_.resolve(*p);
+        fix(tensors[1], c.layout.dims, c.open);
+      }
+      ir::FactorRule rule = e.op->factors(in, out, e.attrs);
+      int round = e.op->traits().elementwise || keeps_elements(rule, in, out) ? 0 : 1;
+      add_node(std::move(rule), in, out, std::move(tensors), round);
+    }
+  }
+
+  static bool keeps_elements(const ir::FactorRule& rule, const ir::Types& in, const ir::Types& out) {
+    auto pass = [](const ir::Factor& f) { return f.kind == ir::Factor::Kind::Pass; };
+    return in.size() == 1 && out.size() == 1 && in[0].size() == out[0].size() &&
+           std::all_of(rule.factors.begin(), rule.factors.end(), pass);
+  }
+
+  bool add_control(const ir::Graph& g, const ir::Eqn& e, const std::vector<Slot>& slots) {
+    auto control = control_of(e);
+    if (!control) return false;
+    for (const auto& body : control->bodies) {
+      std::vector<Slot> inner = enter(*body.graph);
+      auto at = [](const std::vector<Slot>& s, ir::ValueId v) { return s[static_cast<std::size_t>(v)]; };
+      for (const auto& t : body.inputs) {
+        ir::ValueId outer = e.in[t.outer];
+        ir::ValueId in = body.graph->inputs[t.inner];
+        tie(g.type(outer), at(slots, outer), body.graph->type(in), at(inner, in), t.stacked);
+      }
+      add_equations(*body.graph, inner);
+      for (const auto& t : body.outputs) {
+        ir::ValueId outer = e.out[t.outer];
+        ir::ValueId out = body.graph->outputs[t.inner];
+        tie(g.type(outer), at(slots, outer), body.graph->type(out), at(inner, out), t.stacked);
+      }
+    }
+    for (auto [operand, result] : control->carried) {
+      ir::ValueId a = e.in[operand];
+      ir::ValueId b = e.out[result];
+      tie(g.type(a), slots[static_cast<std::size_t>(a)], g.type(b), slots[static_cast<std::size_t>(b)], false);
+    }
+    return true;
+  }
+
+  // An output is a value of its own, so that a layout asked of it reaches what it is computed from without binding it.
+  void add_outputs(const ir::Graph& g, const std::vector<Slot>& slots) {
+    for (std::size_t i = 0; i < g.outputs.size(); ++i) {
+      if (!problem_.outputs[i]) continue;
+      const ir::Type& type = g.type(g.outputs[i]);
+      Slot out = fresh(type);
+      fix(out, problem_.outputs[i]->dims, {});
+      tie(type, slots[static_cast<std::size_t>(g.outputs[i])], type, out, false);
+    }
+  }
+
+  void connect() {
+    readers_.resize(states_.size());
+    for (std::size_t n = 0; n < nodes_.size(); ++n) {
+      for (auto s : nodes_[n].tensors) readers_[static_cast<std::size_t>(s)].push_back(n);
+    }
+  }
+
+  // One pass over the nodes in program order or against it; true when an axis was added anywhere.
+  bool sweep(int round, bool forward) {
+    bool changed = false;
+    for (std::size_t k = 0; k < nodes_.size(); ++k) {
+      Node& n = nodes_[forward ? k : nodes_.size() - 1 - k];
+      if (!n.dirty || n.round > round) continue;
+      n.dirty = false;
+      changed = visit(n) || changed;
+    }
+    return changed;
+  }
+
+  bool visit(Node& n) {
+    struct Choice {
+      int factor;
+      AxisList axes;
+    };
+    // Tensors in order of weight offer their axes; a later one may lengthen what an earlier one said.
+    std::vector<Choice> choices;
+    FactorAxes offer(n.factoring.num_factors());
+    for (std::size_t t : n.order) {
+      const auto& dims = n.factoring.tensor(t);
+      const State& s = state(n.tensors[t]);
+      if (s.used == 0) continue;
+      for (std::size_t d = 0; d < dims.size(); ++d) {
+        if (s.dims[d].empty()) continue;
+        n.factoring.project_dim(dims[d], s.dims[d], offer);
+        for (int f : dims[d]) {
+          const AxisList& axes = offer[static_cast<std::size_t>(f)];
+          if (axes.empty()) continue;
+          auto it = std::find_if(choices.begin(), choices.end(), [&](const Choice& c) { return c.factor == f; });
+          if (it == choices.end()) {
+            choices.push_back({f, axes});
+          } else if (is_prefix(it->axes, axes)) {
+            it->axes = axes;
+          }
+        }
+      }
+    }
+    bool changed = false;
+    for (const auto& c : choices) {
+      for (std::size_t t = 0; t < n.tensors.size(); ++t) changed = extend(n, t, c.factor, c.axes) || changed;
+    }
+    return changed;
+  }
+
+  // Gives tensor t the axes of a factor as far as its other dimensions leave them free.
+  bool extend(Node& n, std::size_t t, int factor, const AxisList& axes) {
+    State& s = state(n.tensors[t]);
+    const auto& dims = n.factoring.tensor(t);
+    bool changed = false;
+    for (std::size_t d = 0; d < dims.size(); ++d) {
+      if (s.closed[d] || std::find(dims[d].begin(), dims[d].end(), factor) == dims[d].end()) continue;
+      FactorAxes now(n.factoring.num_factors());
+      if (!n.factoring.project_dim(dims[d], s.dims[d], now)) continue;
+      const AxisList& mine = now[static_cast<std::size_t>(factor)];
+      if (mine.size() >= axes.size() || !is_prefix(mine, axes)) continue;
+      bool possible = true;
+      bool before = true;
+      for (int f : dims[d]) {
+        if (f == factor) {
+          before = false;
+        } else if (before ? !n.factoring.used_up(f, now[static_cast<std::size_t>(f)])
+                          : !now[static_cast<std::size_t>(f)].empty()) {
+          possible = false;
+        }
+      }
+      for (std::size_t i = mine.size(); possible && i < axes.size() && !(s.used & bit(axes[i])); ++i) {
+        s.dims[d].push_back(axes[i]);
+        s.used |= bit(axes[i]);
+        changed = true;
+      }
+    }
+    if (changed) {
+      for (auto r : readers_[static_cast<std::size_t>(n.tensors[t])]) nodes_[r].dirty = true;
+    }
+    return changed;
+  }
+
+  std::vector<ir::Layout> results(const ir::Graph& g, const std::vector<Slot>& slots) {
+    std::vector<ir::Layout> out(g.num_values());
+    for (std::size_t v = 0; v < out.size(); ++v) out[v].dims = state(slots[v]).dims;
+    for (std::size_t i = 0; i < g.inputs.size(); ++i) {
+      if (problem_.inputs[i]) out[static_cast<std::size_t>(g.inputs[i])] = *problem_.inputs[i];
+    }
+    return out;
+  }
+
+  const Problem& problem_;
+  std::vector<State> states_;
+  std::vector<Node> nodes_;
+  std::vector<std::vector<std::size_t>> readers_;  ///< by slot: nodes that mention it
+};
+
+}  // namespace
+
+std::vector<ir::Layout> propagate(const Problem& problem) {
+  TESSERA_CHECK(problem.inputs.size() == problem.graph->inputs.size(),
+                str(problem.inputs.size(), " layouts for ", problem.graph->inputs.size(), " inputs"));
+  TESSERA_CHECK(problem.outputs.size() == problem.graph->outputs.size(),
+                str(problem.outputs.size(), " layouts for ", problem.graph->outputs.size(), " outputs"));
+  return Propagator(problem).run();
+}
+
+}  // namespace tessera::spmd

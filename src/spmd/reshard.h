@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// From one layout of a value to another: which collectives, and what they cost.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "ir/layout.h"
+#include "ir/type.h"
+#include "ops/attrs.h"
+#include "spmd/factoring.h"
+
+namespace tessera::spmd {
+
+struct Step {
+  ops::Reshard::Kind kind;
+  ir::Layout layout;  ///< after the step
+};
+
+/// Steps, each of one kind, that together move the fewest bytes. `goal.partial` is what remains partial, a part of
+/// `from.partial`. What a value varies over beyond its tiles follows it; `goal.vary` can only add to that. Empty when
+/// the layouts agree.
+std::vector<Step> plan(const ir::Type& type, const ir::Layout& from, const ir::Layout& goal, const ir::MeshAxes& mesh);
+
+/// Bytes that the device which receives most receives when a value goes from one layout to another in one step.
+std::int64_t received(const ir::Type& type, const ir::Layout& from, const ir::Layout& to, const ir::MeshAxes& mesh);
+/// Sum over the steps of a plan.
+std::int64_t cost(const ir::Type& type, const ir::Layout& from, const ir::Layout& goal, const ir::MeshAxes& mesh);
+
+/// Axes over which a step moves data.
+Dims moving_axes(const ir::Layout& from, const ir::Layout& to);
+
+/// Bytes of the largest piece.
+std::int64_t local_bytes(const ir::Type& type, const ir::Layout& layout, const ir::MeshAxes& mesh);
+
+}  // namespace tessera::spmd

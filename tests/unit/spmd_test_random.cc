@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// The correctness test of the partitioner: random programs under random shardings, position by position.
+#include <gtest/gtest.h>
+
+#include "base/strings.h"
+#include "spmd/spmd.h"
+#include "support/random_graphs.h"
+#include "support/spec_report.h"
+#include "support/spmd_simulator.h"
+
+namespace tessera {
+namespace {
+
+void check_program(std::uint64_t seed, const ir::MeshAxes& mesh, const test::RandomOptions& options) {
+  test::RandomProgram p = test::random_program(seed, mesh, options);
+  ir::GraphPtr partitioned;
+  std::string difference;
+  try {
+    ir::verify(*p.problem.graph);
+    partitioned = spmd::partition(p.problem, spmd::propagate(p.problem));
+    ir::verify(*partitioned);
+    auto got = test::run_partitioned(*partitioned, p.args);
+    for (std::size_t i = 0; i < got.size() && difference.empty(); ++i) {
+      std::string d = test::difference(got[i], p.expected[i], p.tolerance);
+      if (!d.empty()) difference = str("output ", i, " ", d);
+    }
+  } catch (const Error& error) {
+    difference = error.what();
+  }
+  ASSERT_EQ(difference, "") << "seed " << seed << ", " << mesh.sizes.size() << " axes\n"
+                            << ir::to_string(*p.problem.graph) << "\n"
+                            << (partitioned ? ir::to_string(*partitioned) : "not partitioned");
+  for (std::size_t i = 0; i < p.problem.inputs.size(); ++i) {
+    if (!p.problem.inputs[i]) continue;
+    ASSERT_EQ(partitioned->layout(partitioned->inputs[i]), *p.problem.inputs[i]) << "seed " << seed;
+  }
+  for (std::size_t i = 0; i < p.problem.outputs.size(); ++i) {
+    if (!p.problem.outputs[i]) continue;
+    ASSERT_EQ(partitioned->layout(partitioned->outputs[i]), *p.problem.outputs[i]) << "seed " << seed;
+  }
+}
+
+void check_many(std::uint64_t first, int count, const test::RandomOptions& options) {
+  for (const auto& mesh : test::test_meshes()) {
+    for (int i = 0; i < count && !testing::Test::HasFatalFailure(); ++i) {
+      check_program(first + static_cast<std::uint64_t>(i), mesh, options);
+    }
+  }
+}
+
+TEST(RandomPrograms, UsualOps) { check_many(1, 150, {.equations = 8, .samples = false}); }
+TEST(RandomPrograms, EveryOp) { check_many(1000, 150, {.equations = 8}); }
+TEST(RandomPrograms, Uneven) { check_many(2000, 150, {.equations = 6, .uneven = true}); }
+TEST(RandomPrograms, Long) { check_many(3000, 30, {.equations = 40}); }
+
+}  // namespace
+}  // namespace tessera
