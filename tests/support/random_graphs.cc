@@ -76,7 +76,7 @@ class Generator {
     return s;
   }
 
-  Value input(const ir::Type& type) {
+  Value input(ir::Type type) {
     Value v = builder_.input(type);
     args_.push_back(random_array(rng_, type));
     known_.resize(builder_.graph().num_values());
@@ -149,7 +149,7 @@ class Generator {
     return builder_.add(*op, in, s.attrs);
   }
 
-  Value operand(const ir::Type& type, bool rounded_too) {
+  Value operand(ir::Type type, bool rounded_too) {
     std::vector<Value> fitting;
     for (auto v : pool_) {
       if (v.dtype() == type.dtype && v.shape() == type.shape && (rounded_too || !known(v).rounded))
@@ -340,6 +340,10 @@ class Generator {
 };
 
 }  // namespace
+
+RandomProgram random_program(std::uint64_t seed, const ir::MeshAxes& mesh, const RandomOptions& options) {
+  return Generator(seed, mesh, options).run();
+}
 
 HostArray random_array(Rng& rng, const ir::Type& type) {
   HostArray a(type.dtype, type.shape);
