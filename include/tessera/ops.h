@@ -57,6 +57,86 @@ Array copy(const Operand& x);
 Array where(const Operand& condition, const Operand& x, const Operand& y);
 Array astype(const Operand& x, DType dtype);
 
+// --- more element-wise functions; those of one float operand convert integers to float32 first -------------
+Array exp2(const Operand& x);
+Array expm1(const Operand& x);
+Array log1p(const Operand& x);
+Array log2(const Operand& x);
+Array log10(const Operand& x);
+Array cbrt(const Operand& x);
+Array square(const Operand& x);
+Array reciprocal(const Operand& x);
+Array tan(const Operand& x);
+Array arcsin(const Operand& x);
+Array arccos(const Operand& x);
+Array arctan(const Operand& x);
+Array sinh(const Operand& x);
+Array cosh(const Operand& x);
+Array arcsinh(const Operand& x);
+Array arccosh(const Operand& x);
+Array arctanh(const Operand& x);
+/// 1 / (1 + exp(-x)).
+Array logistic(const Operand& x);
+Array erf(const Operand& x);
+Array erfc(const Operand& x);
+Array erf_inv(const Operand& x);
+Array lgamma(const Operand& x);
+Array digamma(const Operand& x);
+Array bessel_i0e(const Operand& x);
+Array bessel_i1e(const Operand& x);
+Array polygamma(const Operand& n, const Operand& x);
+Array zeta(const Operand& x, const Operand& q);
+Array igamma(const Operand& a, const Operand& x);
+Array igammac(const Operand& a, const Operand& x);
+Array betainc(const Operand& a, const Operand& b, const Operand& x);
+/// Magnitude; real for complex operands.
+Array abs(const Operand& x);
+Array sign(const Operand& x);
+Array floor(const Operand& x);
+Array ceil(const Operand& x);
+/// To `decimals` places, halves to even.
+Array round(const Operand& x, std::int64_t decimals = 0);
+Array rint(const Operand& x);
+Array trunc(const Operand& x);
+Array isfinite(const Operand& x);
+Array isnan(const Operand& x);
+Array isinf(const Operand& x);
+Array real(const Operand& x);
+Array imag(const Operand& x);
+Array conj(const Operand& x);
+/// From real and imaginary parts of equal float dtype.
+Array complex(const Operand& re, const Operand& im);
+/// x to a whole power known now; integers stay integers.
+Array integer_pow(const Operand& x, std::int64_t y);
+Array arctan2(const Operand& y, const Operand& x);
+Array nextafter(const Operand& x, const Operand& y);
+/// Remainder with the divisor's sign, as Python's %.
+Array remainder(const Operand& x, const Operand& y);
+/// Remainder with the dividend's sign, as C's %.
+Array fmod(const Operand& x, const Operand& y);
+Array floor_divide(const Operand& x, const Operand& y);
+Array operator%(const Operand& x, const Operand& y);
+Array logical_xor(const Operand& x, const Operand& y);
+Array bitwise_and(const Operand& x, const Operand& y);
+Array bitwise_or(const Operand& x, const Operand& y);
+Array bitwise_xor(const Operand& x, const Operand& y);
+Array bitwise_not(const Operand& x);
+Array operator^(const Operand& x, const Operand& y);
+Array left_shift(const Operand& x, const Operand& y);
+/// Arithmetic for signed operands, logical for unsigned ones.
+Array right_shift(const Operand& x, const Operand& y);
+Array operator<<(const Operand& x, const Operand& y);
+Array operator>>(const Operand& x, const Operand& y);
+Array population_count(const Operand& x);
+/// Count of leading zero bits.
+Array clz(const Operand& x);
+Array clamp(const Operand& low, const Operand& x, const Operand& high);
+/// Same bits under another dtype; a wider or narrower one takes or adds a last dimension.
+Array bitcast_convert_type(const Operand& x, DType dtype);
+Array reduce_precision(const Operand& x, std::int64_t exponent_bits, std::int64_t mantissa_bits);
+/// The value; its derivative is zero.
+Array stop_gradient(const Operand& x);
+
 // --- making ----------------------------------------------------------------------------------------
 Array zeros(const Shape& shape, DType dtype = float32, const Loc& loc = Loc::current());
 Array ones(const Shape& shape, DType dtype = float32, const Loc& loc = Loc::current());

@@ -50,6 +50,8 @@ Value cos(Value x);
 Value tanh(Value x);
 Value not_(Value x);
 Value copy(Value x);
+/// x with a zero derivative.
+Value stop_gradient(Value x);
 Value sign(Value x);
 Value floor(Value x);
 Value ceil(Value x);
