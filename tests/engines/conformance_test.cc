@@ -7,7 +7,7 @@
 #include "engines/engine_support.h"
 #include "ops/ops.h"
 
-namespace tessera::testing {
+namespace tessera::test {
 namespace {
 
 BufferPtr random_buffer(runtime::MemoryPool& pool, const ir::Type& t, std::mt19937& random) {
@@ -41,7 +41,7 @@ double tolerance(DType t) {
   }
 }
 
-void expect_close(const std::string& what, const ir::Type& t, const void* got, const void* want) {
+void expect_near(const std::string& what, const ir::Type& t, const void* got, const void* want) {
   ir::View g{t.dtype, t.shape, const_cast<void*>(got)};
   ir::View w{t.dtype, t.shape, const_cast<void*>(want)};
   for (std::int64_t i = 0; i < t.size(); ++i) {
@@ -82,7 +82,7 @@ void check(const ir::OpDef& op, const ir::AnySample& sample) {
   ASSERT_EQ(got.size(), types.size());
   for (std::size_t i = 0; i < got.size(); ++i) {
     ASSERT_EQ(got[i][0]->nbytes(), types[i].nbytes()) << what;
-    expect_close(what, types[i], got[i][0]->data(), want[i].data);
+    expect_near(what, types[i], got[i][0]->data(), want[i].data);
   }
 }
 
@@ -129,4 +129,4 @@ TEST(Conformance, ElementwiseOpsOfEveryDtypeAndLargeSizes) {
 }
 
 }  // namespace
-}  // namespace tessera::testing
+}  // namespace tessera::test

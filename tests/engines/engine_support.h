@@ -16,7 +16,7 @@
 #include "runtime/engine.h"
 #include "tessera/device.h"
 
-namespace tessera::testing {
+namespace tessera::test {
 
 using runtime::BufferPtr;
 using runtime::Pieces;
@@ -114,4 +114,4 @@ inline void for_tile(const runtime::Tile& tile, const std::function<void(std::in
   });
 }
 
-}  // namespace tessera::testing
+}  // namespace tessera::test

@@ -9,7 +9,7 @@
 #include "ops/attrs.h"
 #include "ops/ops.h"
 
-namespace tessera::testing {
+namespace tessera::test {
 namespace {
 
 using ir::Layout;
@@ -295,4 +295,4 @@ TEST(ReshardProcesses, FailureOfOneProcessReachesTheOthers) {
 }
 
 }  // namespace
-}  // namespace tessera::testing
+}  // namespace tessera::test

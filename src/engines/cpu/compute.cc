@@ -110,16 +110,24 @@ class ComputeStep final : public Step {
       BufferPtr& result = frame.slots[at(writes[j])][at(work_.out[at(k) * writes.size() + j])];
       // A result that several computations give (equal by its layout) is kept from the first one.
       bool extra = result != nullptr;
-      BufferPtr b = j == 0 && v.kernel.in_place && !extra ? reuse(frame, k, v.out_bytes[0]) : nullptr;
+      BufferPtr b = extra ? nullptr : wanted(frame, k, j, v.out_bytes[j]);
+      if (!b && !extra && v.kernel.in_place != 0) b = reuse(frame, k, v.kernel.in_place, v.out_bytes[j]);
       if (!b) b = frame.run.memory.allocate(v.out_bytes[j]);
       pointers[operands + j] = b->data();
       (extra ? scratch.emplace_back() : result) = std::move(b);
     }
   }
 
-  BufferPtr reuse(Frame& frame, std::int64_t k, std::int64_t nbytes) const {
-    for (std::size_t i = 0; i < reads.size(); ++i) {
-      if (!reusable_[i]) continue;
+  // The memory in which the piece is wanted, if any.
+  BufferPtr wanted(const Frame& frame, std::int64_t k, std::size_t j, std::int64_t nbytes) const {
+    if (frame.into.empty() || frame.into[at(writes[j])].empty()) return nullptr;
+    const BufferPtr& b = frame.into[at(writes[j])][at(work_.out[at(k) * writes.size() + j])];
+    return b && b->nbytes() == nbytes ? b : nullptr;
+  }
+
+  BufferPtr reuse(Frame& frame, std::int64_t k, std::uint64_t operands, std::int64_t nbytes) const {
+    for (std::size_t i = 0; i < reads.size() && i < 64; ++i) {
+      if (!reusable_[i] || !(operands >> i & 1)) continue;
       BufferPtr& b = frame.slots[at(reads[i])][at(work_.in[at(k) * reads.size() + i])];
       if (b && b->nbytes() == nbytes && sole_owner(b)) return std::move(b);
     }
@@ -127,10 +135,12 @@ class ComputeStep final : public Step {
   }
 
   void share(Frame& frame) const {
-    const Pieces& from = frame.slots[at(reads[0])];
-    Pieces& to = frame.slots[at(writes[0])];
-    for (std::int64_t k = 0; k < work_.count; ++k) {
-      to[at(work_.out[at(k)])] = from[at(work_.in[at(k) * reads.size()])];
+    for (std::size_t j = 0; j < writes.size(); ++j) {
+      const Pieces& from = frame.slots[at(reads[j])];
+      Pieces& to = frame.slots[at(writes[j])];
+      for (std::int64_t k = 0; k < work_.count; ++k) {
+        to[at(work_.out[at(k) * writes.size() + j])] = from[at(work_.in[at(k) * reads.size() + j])];
+      }
     }
   }
 
@@ -254,7 +264,7 @@ std::vector<Variant> make_variants(const ir::Graph& g, const Unit& unit, const C
 // Constants are worked out now; large ones that a kernel can make (iota) would only hold memory.
 StepPtr constant_step(const ComputeStep& step, std::size_t values, Context& context) {
   Run run{*context.memory()};
-  Frame frame{run, std::vector<Pieces>(values)};
+  Frame frame{run, std::vector<Pieces>(values), {}};
   step.run(frame);
   std::vector<Pieces> results;
   for (auto v : step.writes) results.push_back(frame.slots[at(v)]);

@@ -4,9 +4,11 @@
 
 #include <array>
 #include <cstddef>
+#include <functional>
 #include <optional>
 
 #include "engines/cpu/kernels/elementwise.h"
+#include "engines/cpu/kernels/fused.h"
 #include "ir/op_def.h"
 
 namespace tessera::cpu {
@@ -17,6 +19,13 @@ struct EwCall {
   std::array<std::size_t, 3> order{0, 1, 2};  ///< operand of the op that is the kernel's operand i
 };
 /// The kernel of an element-wise equation, or nothing where there is none for these types.
-std::optional<EwCall> ew_call(const ir::OpDef& op, ir::TypeSpan in, ir::TypeSpan out);
+std::optional<EwCall> ew_call(const ir::OpDef& op, const ir::Attrs& attrs, ir::TypeSpan in, ir::TypeSpan out);
+
+/// True for equations that `write_ew` can write: those with a kernel, and integer powers.
+bool writes_ew(const ir::OpDef& op, const ir::Attrs& attrs, ir::TypeSpan in, ir::TypeSpan out);
+/// Appends the equation to a fused program; `operand(i)` gives its operands there.
+kernels::FusedProgram::Value write_ew(kernels::FusedProgram& program, const ir::OpDef& op, const ir::Attrs& attrs,
+                                      ir::TypeSpan in, ir::TypeSpan out,
+                                      const std::function<kernels::FusedProgram::Value(std::size_t)>& operand);
 
 }  // namespace tessera::cpu

@@ -51,6 +51,7 @@ const KernelTable& KernelTable::get() {
     add_elementwise_kernels(t);
     add_shape_kernels(t);
     add_reduce_kernels(t);
+    add_dot_kernels(t);
     return t;
   }();
   return table;

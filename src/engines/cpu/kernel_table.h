@@ -3,6 +3,7 @@
 // adapter file that adds its ops by name.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string_view>
 #include <unordered_map>
@@ -14,11 +15,11 @@ namespace tessera::cpu {
 /// A kernel made ready for one set of local types.
 struct Kernel {
   using Fn = std::function<void(const void* const* in, void* const* out)>;
-  Fn run;                 ///< empty: no such kernel
-  bool in_place = false;  ///< result 0 may be the memory of any operand with as many bytes
-  bool shares = false;    ///< result 0 has the bytes of operand 0, so that it can be the same buffer; `run` is not used
-  bool fast = true;       ///< false for references
-  double cost = 0;        ///< nanoseconds that a run takes on one thread, roughly; 0: as much as moving its bytes
+  Fn run;                      ///< empty: no such kernel
+  std::uint64_t in_place = 0;  ///< bit i: a result may be the memory of operand i when it has as many bytes
+  bool shares = false;  ///< result j has the bytes of operand j, so that it can be the same buffer; `run` is not used
+  bool fast = true;     ///< false for references
+  double cost = 0;      ///< nanoseconds that a run takes on one thread, roughly; 0: as much as moving its bytes
 };
 
 /// What a kernel is asked for: types are those of the pieces, attributes already remapped to them.
@@ -45,5 +46,6 @@ class KernelTable {
 void add_elementwise_kernels(KernelTable& table);
 void add_shape_kernels(KernelTable& table);
 void add_reduce_kernels(KernelTable& table);
+void add_dot_kernels(KernelTable& table);
 
 }  // namespace tessera::cpu

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Element-wise ops by themselves. Rank-0 operands are repeated into a block that stays in the cache.
+#include <algorithm>
 #include <array>
-#include <cstring>
+#include <memory>
 #include <optional>
 
 #include "base/thread_pool.h"
 #include "engines/cpu/ew_ops.h"
 #include "engines/cpu/kernel_table.h"
 #include "engines/cpu/kernels/copy.h"
+#include "ops/attrs.h"
 
 namespace tessera::cpu {
 
@@ -20,6 +22,7 @@ const std::unordered_map<std::string_view, EwOp>& ew_ops() {
       {"abs", EwOp::Abs},
       {"sign", EwOp::Sign},
       {"floor", EwOp::Floor},
+      {"round", EwOp::RoundEven},
       {"ceil", EwOp::Ceil},
       {"exp", EwOp::Exp},
       {"exp2", EwOp::Exp2},
@@ -54,7 +57,7 @@ const std::unordered_map<std::string_view, EwOp>& ew_ops() {
       {"not", EwOp::Not},
       {"population_count", EwOp::PopulationCount},
       {"clz", EwOp::Clz},
-      {"convert", EwOp::Convert},
+      {"convert_element_type", EwOp::Convert},
       {"real", EwOp::Real},
       {"imag", EwOp::Imag},
       {"conj", EwOp::Conj},
@@ -88,13 +91,16 @@ const std::unordered_map<std::string_view, EwOp>& ew_ops() {
 }
 }  // namespace
 
-std::optional<EwCall> ew_call(const ir::OpDef& op, ir::TypeSpan in, ir::TypeSpan out) {
+std::optional<EwCall> ew_call(const ir::OpDef& op, const ir::Attrs& attrs, ir::TypeSpan in, ir::TypeSpan out) {
   auto row = ew_ops().find(op.name());
   if (row == ew_ops().end() || !op.traits().elementwise || out.size() != 1 || in.empty() || in.size() > 3)
     return std::nullopt;
   if (static_cast<int>(in.size()) != kernels::ew_arity(row->second)) return std::nullopt;
   EwCall call;
   call.op = row->second;
+  if (const auto* round = attrs ? ir::get_if<ops::Round>(attrs) : nullptr) {
+    call.op = round->method == ops::Round::Method::AwayFromZero ? EwOp::RoundAfz : EwOp::RoundEven;
+  }
   if (call.op == EwOp::Select) {
     if (!is_bool(in[0].dtype)) return std::nullopt;
     call.order = {0, 2, 1};  // select_n takes the false case first
@@ -106,6 +112,37 @@ std::optional<EwCall> ew_call(const ir::OpDef& op, ir::TypeSpan in, ir::TypeSpan
   return call;
 }
 
+bool writes_ew(const ir::OpDef& op, const ir::Attrs& attrs, ir::TypeSpan in, ir::TypeSpan out) {
+  if (!op.traits().elementwise || out.size() != 1) return false;
+  if (const auto* power = attrs ? ir::get_if<ops::IntegerPow>(attrs) : nullptr) {
+    DType t = in[0].dtype;
+    bool invertible = kernels::ew_find(EwOp::Reciprocal, t, t) != nullptr;
+    return power->y != 0 && kernels::ew_find(EwOp::Mul, t, t) != nullptr && (power->y > 0 || invertible);
+  }
+  return ew_call(op, attrs, in, out).has_value();
+}
+
+kernels::FusedProgram::Value write_ew(kernels::FusedProgram& program, const ir::OpDef& op, const ir::Attrs& attrs,
+                                      ir::TypeSpan in, ir::TypeSpan out,
+                                      const std::function<kernels::FusedProgram::Value(std::size_t)>& operand) {
+  using Value = kernels::FusedProgram::Value;
+  DType t = out[0].dtype;
+  if (const auto* power = attrs ? ir::get_if<ops::IntegerPow>(attrs) : nullptr) {
+    Value square = operand(0);
+    Value result = -1;
+    for (auto y = power->y < 0 ? 0 - static_cast<std::uint64_t>(power->y) : static_cast<std::uint64_t>(power->y);;) {
+      if (y & 1) result = result < 0 ? square : program.op(EwOp::Mul, t, result, square);
+      if ((y >>= 1) == 0) break;
+      square = program.op(EwOp::Mul, t, square, square);
+    }
+    return power->y < 0 ? program.op(EwOp::Reciprocal, t, result) : result;
+  }
+  EwCall call = *ew_call(op, attrs, in, out);
+  std::array<Value, 3> args{-1, -1, -1};
+  for (std::size_t i = 0; i < in.size(); ++i) args[i] = operand(call.order[i]);
+  return program.op(call.op, t, args[0], args[1], args[2]);
+}
+
 namespace {
 
 struct Operand {
@@ -114,7 +151,7 @@ struct Operand {
 };
 
 Kernel make(const Request& r) {
-  auto call = ew_call(r.op, r.in, r.out);
+  auto call = ew_call(r.op, r.attrs, r.in, r.out);
   if (!call) return {};
   std::array<Operand, 3> operands{};
   bool mixed = false;
@@ -127,7 +164,7 @@ Kernel make(const Request& r) {
   std::int64_t out_size = dtype_size(r.out[0].dtype);
   Kernel k;
   // Memory may be shared with an operand of as many bytes; repeated operands are smaller unless there is one element.
-  k.in_place = true;
+  k.in_place = 7;
   auto arity = r.in.size();
   constexpr std::int64_t kSerial = 16384;
   if (!mixed && n <= kSerial) {
@@ -165,6 +202,20 @@ Kernel make(const Request& r) {
   return k;
 }
 
+Kernel make_power(const Request& r) {
+  Kernel k;
+  if (!writes_ew(r.op, r.attrs, r.in, r.out)) return k;
+  kernels::FusedProgram program;
+  auto x = program.input(r.in[0].dtype, kernels::Access::Contiguous);
+  program.output(write_ew(program, r.op, r.attrs, r.in, r.out, [&](std::size_t) { return x; }));
+  auto fused = std::make_shared<kernels::FusedKernel>(std::move(program));
+  k.in_place = 1;
+  k.run = [fused, n = r.out[0].size()](const void* const* in, void* const* out) {
+    fused->run({in, 1}, {out, 1}, 1, n);
+  };
+  return k;
+}
+
 Kernel make_copy(const Request&) {
   Kernel k;
   k.shares = true;
@@ -176,6 +227,7 @@ Kernel make_copy(const Request&) {
 void add_elementwise_kernels(KernelTable& table) {
   for (const auto& [name, op] : ew_ops()) table.add(name, make);
   table.add("copy", make_copy);
+  table.add("integer_pow", make_power);
 }
 
 }  // namespace tessera::cpu

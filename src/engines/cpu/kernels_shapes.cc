@@ -70,7 +70,8 @@ Kernel make_transpose(const Request& r) {
 }  // namespace
 
 void add_shape_kernels(KernelTable& table) {
-  for (const char* name : {"reshape", "sharding_constraint"}) table.add(name, [](const Request&) { return share(); });
+  for (const char* name : {"reshape", "sharding_constraint", "optimization_barrier"})
+    table.add(name, [](const Request&) { return share(); });
   table.add("broadcast_in_dim", make_broadcast);
   table.add("transpose", make_transpose);
 }

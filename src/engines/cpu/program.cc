@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/strings.h"
 #include "base/thread_pool.h"
+#include "engines/cpu/fuse.h"
 #include "ir/op_def.h"
 #include "ops/define.h"
 #include "tessera/config.h"
@@ -39,8 +40,10 @@ std::shared_ptr<const Program> Program::compile(const ir::GraphPtr& graph, Conte
     bool same = even(g.type(v).shape, g.layout(v), context.mesh());
     program->input_bytes_.push_back(same ? local_type(g.type(v), g.layout(v), context.mesh(), 0).nbytes() : -1);
   }
-  for (const auto& e : g.eqns) {
-    StepPtr step = make_reshard_step(g, e, context);
+  for (const auto& group : fusion_groups(g, !program->debug_nans_)) {
+    const ir::Eqn& e = g.eqns[group.eqns.back()];
+    StepPtr step = group.eqns.size() > 1 ? make_fused_step(g, group, context) : make_reshard_step(g, e, context);
+    if (!step) step = make_control_step(g, e, context);
     if (!step) step = make_compute_step(g, e, context);
     step->loc = e.loc;
     program->cost_ += step->cost();
@@ -92,9 +95,13 @@ void Program::check_args(const std::vector<Pieces>& args) const {
   }
 }
 
-std::vector<Pieces> Program::run(std::vector<Pieces> args, Run& run) const {
+std::vector<Pieces> Program::run(std::vector<Pieces> args, Run& run, const std::vector<Pieces>& into) const {
   check_args(args);
-  Frame frame{run, std::vector<Pieces>(graph_->num_values())};
+  Frame frame{run, std::vector<Pieces>(graph_->num_values()), {}};
+  if (!into.empty()) {
+    frame.into.resize(graph_->num_values());
+    for (std::size_t j = 0; j < into.size(); ++j) frame.into[at(graph_->outputs[j])] = into[j];
+  }
   for (std::size_t i = 0; i < args.size(); ++i) frame.slots[at(graph_->inputs[i])] = std::move(args[i]);
   for (auto v : unused_inputs_) frame.slots[at(v)] = Pieces();
   for (const auto& step : steps_) {

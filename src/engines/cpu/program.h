@@ -24,6 +24,8 @@ struct Run {
 struct Frame {
   Run& run;
   std::vector<Pieces> slots;  ///< by value
+  /// By value, where not empty: memory in which its pieces are wanted. Steps that cannot do so may ignore it.
+  std::vector<Pieces> into;
 };
 
 class Step {
@@ -49,7 +51,8 @@ class Program {
   /// Throws what building a step throws (an op without kernel and reference).
   static std::shared_ptr<const Program> compile(const ir::GraphPtr& graph, Context& context);
 
-  std::vector<Pieces> run(std::vector<Pieces> args, Run& run) const;
+  /// `into`: for each output pieces whose memory the result is wanted in, or an empty list.
+  std::vector<Pieces> run(std::vector<Pieces> args, Run& run, const std::vector<Pieces>& into = {}) const;
   std::string text() const;
   double cost() const { return cost_; }
   const ir::Graph& graph() const { return *graph_; }
@@ -70,6 +73,7 @@ class Program {
 
 /// Makes the step of one equation of a graph; null when the op needs no step of this kind.
 StepPtr make_reshard_step(const ir::Graph& g, const ir::Eqn& e, Context& context);
+StepPtr make_control_step(const ir::Graph& g, const ir::Eqn& e, Context& context);
 StepPtr make_compute_step(const ir::Graph& g, const ir::Eqn& e, Context& context);
 
 /// Calls `body(k)` for k in [0, n): on this thread alone when there is little to do or when items are few and large

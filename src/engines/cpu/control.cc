@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+// Steps that run nested programs: branches, loops and calls. Nested programs have the layouts of their operands, so
+// pieces pass in and out as they are.
+#include <cstring>
+
+#include "base/check.h"
+#include "base/strings.h"
+#include "engines/cpu/kernels/copy.h"
+#include "engines/cpu/program.h"
+#include "ops/attrs.h"
+#include "ops/define.h"
+#include "tessera/error.h"
+
+namespace tessera::cpu {
+
+namespace {
+
+using ProgramPtr = std::shared_ptr<const Program>;
+
+// What all of them share: operands by value number, given away when nobody reads them later.
+class NestedStep : public Step {
+ public:
+  NestedStep(const ir::Eqn& e) : name_(e.op->name()) {
+    reads = e.in;
+    writes = e.out;
+    dies_.resize(reads.size());
+  }
+  void set_dying(const std::vector<bool>& dies) override {
+    dies_ = dies;
+    // A value that is several operands stays until the last of them has it.
+    for (std::size_t i = 0; i < reads.size(); ++i) {
+      for (std::size_t j = i + 1; j < reads.size(); ++j) {
+        if (reads[i] == reads[j]) dies_[i] = false;
+      }
+    }
+  }
+
+ protected:
+  Pieces take(Frame& frame, std::size_t operand) const {
+    auto& pieces = frame.slots[at(reads[operand])];
+    return dies_[operand] ? std::move(pieces) : pieces;
+  }
+  std::vector<Pieces> take(Frame& frame, std::size_t first, std::size_t count) const {
+    std::vector<Pieces> out;
+    for (std::size_t i = 0; i < count; ++i) out.push_back(take(frame, first + i));
+    return out;
+  }
+  void give(Frame& frame, std::vector<Pieces> results) const {
+    for (std::size_t j = 0; j < writes.size(); ++j) frame.slots[at(writes[j])] = std::move(results[j]);
+  }
+  std::string nested(const std::string& what, const Program& p) const {
+    std::string out = str("\n  ", what, ":\n");
+    std::string text = p.text();
+    for (std::size_t begin = 0; begin < text.size();) {
+      std::size_t end = text.find('\n', begin);
+      out += "    " + text.substr(begin, end - begin) + "\n";
+      begin = end + 1;
+    }
+    return out;
+  }
+
+  std::string name_;
+  std::vector<bool> dies_;
+};
+
+// A number that decides which way a program goes: the same everywhere.
+std::int64_t decision(const Pieces& pieces, DType dtype, std::string_view op) {
+  for (const auto& b : pieces) {
+    if (!b) continue;
+    ir::View v{dtype, {}, b->data()};
+    return is_bool(dtype) ? (ops::load_bool(v, 0) ? 1 : 0) : ops::load_int(v, 0);
+  }
+  throw StateError(str(op, ": no device of this process holds the predicate"));
+}
+void check_same_everywhere(const ir::Graph& g, ir::ValueId predicate, const ir::Eqn& e) {
+  const ir::Layout& l = g.layout(predicate);
+  if (ir::axes_size(l.distinct(), *g.mesh) == 1) return;
+  throw UnimplementedError(str(e.op->name(), " at ", e.loc, ": the predicate differs between devices (",
+                               ir::to_string(l, *g.mesh), "); select between the results with `where` instead"));
+}
+
+class CallStep final : public NestedStep {
+ public:
+  CallStep(const ir::Eqn& e, Context& context)
+      : NestedStep(e), body_(Program::compile(ir::get<ops::Call>(e.attrs).body, context)) {}
+  void run(Frame& frame) const override { give(frame, body_->run(take(frame, 0, reads.size()), frame.run)); }
+  std::string label() const override { return name_ + nested("body", *body_); }
+  double cost() const override { return body_->cost(); }
+
+ private:
+  ProgramPtr body_;
+};
+
+class CondStep final : public NestedStep {
+ public:
+  CondStep(const ir::Graph& g, const ir::Eqn& e, Context& context) : NestedStep(e), dtype_(g.type(e.in[0]).dtype) {
+    check_same_everywhere(g, e.in[0], e);
+    for (const auto& branch : ir::get<ops::Cond>(e.attrs).branches) {
+      branches_.push_back(Program::compile(branch, context));
+    }
+  }
+  void run(Frame& frame) const override {
+    auto last = static_cast<std::int64_t>(branches_.size()) - 1;
+    auto which = std::clamp<std::int64_t>(decision(frame.slots[at(reads[0])], dtype_, name_), 0, last);
+    give(frame, branches_[at(which)]->run(take(frame, 1, reads.size() - 1), frame.run));
+  }
+  std::string label() const override {
+    std::string out = name_;
+    for (const auto& b : branches_) out += nested("branch", *b);
+    return out;
+  }
+  double cost() const override {
+    double most = 0;
+    for (const auto& b : branches_) most = std::max(most, b->cost());
+    return most;
+  }
+
+ private:
+  DType dtype_;
+  std::vector<ProgramPtr> branches_;
+};
+
+class WhileStep final : public NestedStep {
+ public:
+  WhileStep(const ir::Eqn& e, Context& context) : NestedStep(e) {
+    const auto& p = ir::get<ops::While>(e.attrs);
+    cond_consts_ = at(p.cond_consts);
+    body_consts_ = at(p.body_consts);
+    check_same_everywhere(*p.cond, p.cond->outputs[0], e);
+    cond_ = Program::compile(p.cond, context);
+    body_ = Program::compile(p.body, context);
+  }
+  void run(Frame& frame) const override {
+    auto cond_consts = take(frame, 0, cond_consts_);
+    auto body_consts = take(frame, cond_consts_, body_consts_);
+    std::size_t first = cond_consts_ + body_consts_;
+    auto carry = take(frame, first, reads.size() - first);
+    for (;;) {
+      auto args = cond_consts;
+      args.insert(args.end(), carry.begin(), carry.end());
+      auto go_on = cond_->run(std::move(args), frame.run);
+      if (decision(go_on[0], DType::Bool, name_) == 0) break;
+      args = body_consts;
+      for (auto& c : carry) args.push_back(std::move(c));
+      carry = body_->run(std::move(args), frame.run);
+    }
+    give(frame, std::move(carry));
+  }
+  std::string label() const override { return name_ + nested("cond", *cond_) + nested("body", *body_); }
+  // How often it runs is not known: too often to hold up the caller.
+  double cost() const override { return 1e6 + body_->cost(); }
+
+ private:
+  std::size_t cond_consts_;
+  std::size_t body_consts_;
+  ProgramPtr cond_;
+  ProgramPtr body_;
+};
+
+// Slices of stacked operands are views; slices of stacked results are computed where they belong.
+class ScanStep final : public NestedStep {
+ public:
+  ScanStep(const ir::Graph& g, const ir::Eqn& e, Context& context) : NestedStep(e) {
+    const auto& p = ir::get<ops::Scan>(e.attrs);
+    length_ = p.length;
+    reverse_ = p.reverse;
+    consts_ = at(p.num_consts);
+    carry_ = at(p.num_carry);
+    body_ = Program::compile(p.body, context);
+    for (std::size_t i = consts_ + carry_; i < e.in.size(); ++i) check_whole(g, e, e.in[i]);
+    for (std::size_t j = carry_; j < e.out.size(); ++j) {
+      check_whole(g, e, e.out[j]);
+      const auto& table = context.table(g.layout(e.out[j]));
+      Stack stack;
+      for (auto p : table->first_local) {
+        const auto& type = g.type(e.out[j]);
+        stack.bytes.push_back(p < 0 ? -1 : local_type(type, g.layout(e.out[j]), context.mesh(), p).nbytes());
+      }
+      stacks_.push_back(std::move(stack));
+    }
+  }
+
+  void run(Frame& frame) const override {
+    auto consts = take(frame, 0, consts_);
+    auto carry = take(frame, consts_, carry_);
+    std::size_t first = consts_ + carry_;
+    auto stacked_in = take(frame, first, reads.size() - first);
+    std::vector<Pieces> stacked_out;
+    for (const auto& stack : stacks_) {
+      auto& pieces = stacked_out.emplace_back(stack.bytes.size());
+      for (std::size_t k = 0; k < pieces.size(); ++k) {
+        if (stack.bytes[k] >= 0) pieces[k] = frame.run.memory.allocate(stack.bytes[k]);
+      }
+    }
+    for (std::int64_t n = 0; n < length_; ++n) {
+      std::int64_t i = reverse_ ? length_ - 1 - n : n;
+      auto args = consts;
+      for (auto& c : carry) args.push_back(std::move(c));
+      for (const auto& s : stacked_in) args.push_back(slice(s, i));
+      std::vector<Pieces> into(carry_);
+      for (const auto& s : stacked_out) into.push_back(slice(s, i));
+      auto results = body_->run(std::move(args), frame.run, into);
+      for (std::size_t j = carry_; j < results.size(); ++j) keep(results[j], into[j]);
+      results.resize(carry_);
+      carry = std::move(results);
+    }
+    for (auto& s : stacked_out) carry.push_back(std::move(s));
+    give(frame, std::move(carry));
+  }
+  std::string label() const override { return str(name_, " (", length_, " times)", nested("body", *body_)); }
+  double cost() const override { return body_->cost() * static_cast<double>(length_); }
+
+ private:
+  struct Stack {
+    std::vector<std::int64_t> bytes;  // by piece; -1 where this process does not hold it
+  };
+
+  static void check_whole(const ir::Graph& g, const ir::Eqn& e, ir::ValueId v) {
+    TESSERA_CHECK(g.layout(v).dims[0].empty(),
+                  str(e.op->name(), " at ", e.loc, ": dimension 0 of a stacked value is split"));
+  }
+  Pieces slice(const Pieces& stacked, std::int64_t i) const {
+    Pieces out(stacked.size());
+    for (std::size_t k = 0; k < stacked.size(); ++k) {
+      if (!stacked[k]) continue;
+      std::int64_t bytes = stacked[k]->nbytes() / length_;
+      std::shared_ptr<void> start(stacked[k], static_cast<char*>(stacked[k]->data()) + i * bytes);
+      out[k] = std::make_shared<runtime::Buffer>(std::move(start), bytes);
+    }
+    return out;
+  }
+  // Results that are somewhere else (a constant, an operand, the carry) are copied to their place.
+  static void keep(const Pieces& result, const Pieces& place) {
+    for (std::size_t k = 0; k < place.size(); ++k) {
+      if (!place[k] || place[k]->data() == result[k]->data()) continue;
+      kernels::copy_bytes(place[k]->data(), result[k]->data(), place[k]->nbytes());
+    }
+  }
+
+  std::int64_t length_ = 0;
+  bool reverse_ = false;
+  std::size_t consts_ = 0;
+  std::size_t carry_ = 0;
+  ProgramPtr body_;
+  std::vector<Stack> stacks_;
+};
+
+}  // namespace
+
+StepPtr make_control_step(const ir::Graph& g, const ir::Eqn& e, Context& context) {
+  if (!e.attrs) return nullptr;
+  if (ir::get_if<ops::Call>(e.attrs) != nullptr) return std::make_unique<CallStep>(e, context);
+  if (ir::get_if<ops::Cond>(e.attrs) != nullptr) return std::make_unique<CondStep>(g, e, context);
+  if (ir::get_if<ops::While>(e.attrs) != nullptr) return std::make_unique<WhileStep>(e, context);
+  if (ir::get_if<ops::Scan>(e.attrs) != nullptr) return std::make_unique<ScanStep>(g, e, context);
+  return nullptr;
+}
+
+}  // namespace tessera::cpu

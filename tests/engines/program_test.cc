@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whole programs: fusion, memory, errors, against the interpreter.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <thread>
+
+#include "engines/engine_support.h"
+#include "ops/interpret.h"
+#include "ops/ops.h"
+#include "support/graphs.h"
+#include "tessera/config.h"
+
+namespace tessera::test {
+namespace {
+
+using ir::Layout;
+using ir::MeshAxes;
+using ir::Value;
+using ir::Values;
+
+constexpr std::int64_t kBatch = 12;
+
+// Dimension 0 is split over `x` where it is the batch; everything else is whole.
+Layout batch_layout(const ir::Type& t, bool split) {
+  Layout l = Layout::replicated(t.rank());
+  if (split && t.rank() > 0 && t.shape[0] == kBatch) l.dims[0] = {0};
+  return l;
+}
+
+struct Outcome {
+  std::string text;
+  std::vector<HostArray> results;
+};
+
+// Runs on `devices` devices with the batch split over them; joins the results.
+Outcome run(const ir::GraphPtr& g, const std::vector<HostArray>& in, std::int64_t devices) {
+  Client client = client_of(devices);
+  MeshAxes mesh{{devices}, {"x"}};
+  auto layout = [&](const ir::Type& t) { return batch_layout(t, devices > 1); };
+  auto part = partitioned(*g, mesh, [&](ir::ValueId v) { return layout(g->type(v)); });
+  auto exe = compile(client, part);
+  std::vector<Pieces> args;
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    const ir::Type& t = g->type(g->inputs[i]);
+    HostArray source = in[i];
+    args.push_back(
+        make_pieces(client, t, layout(t), mesh, [&](std::int64_t, const runtime::Tile& tile, const ir::View& v) {
+          std::int64_t row = t.rank() == 0 ? 0 : t.nbytes() / std::max<std::int64_t>(1, t.shape[0]);
+          std::int64_t first = t.rank() == 0 ? 0 : tile.offset[0] * row;
+          std::memcpy(v.data, static_cast<const char*>(source.data()) + first, at(v.size() * dtype_size(t.dtype)));
+        }));
+  }
+  auto got = exe->run(std::move(args));
+  Outcome out{exe->text(), {}};
+  for (std::size_t j = 0; j < got.size(); ++j) {
+    HostArray joined(g->type(g->outputs[j]).dtype, g->type(g->outputs[j]).shape);
+    auto* to = static_cast<char*>(joined.data());
+    for (const auto& b : got[j]) {
+      std::memcpy(to, b->data(), at(b->nbytes()));
+      to += b->nbytes();
+    }
+    out.results.push_back(joined);
+  }
+  return out;
+}
+
+void check(const ir::Types& in, const std::function<Values(ir::Builder&, const Values&)>& body, std::size_t steps) {
+  auto g = make_graph(in, body);
+  std::vector<HostArray> args;
+  for (std::size_t i = 0; i < in.size(); ++i) args.push_back(host(in[i], static_cast<unsigned>(i + 1)));
+  auto want = ops::interpret(*g, args);
+  for (std::int64_t devices : {1, 4, 5}) {
+    SCOPED_TRACE(devices);
+    auto got = run(g, args, devices);
+    for (std::size_t j = 0; j < want.size(); ++j) expect_close(got.results[j], want[j], 1e-5);
+    std::size_t computed = 0;
+    for (std::size_t p = got.text.find(" = "); p != std::string::npos; p = got.text.find(" = ", p + 1)) ++computed;
+    for (std::size_t p = got.text.find("(known)"); p != std::string::npos; p = got.text.find("(known)", p + 1))
+      --computed;
+    EXPECT_LE(computed, steps) << got.text;
+  }
+}
+
+Value row_sum(Value x) { return ops::reduce_sum(x, {x.rank() - 1}); }
+Value back(Value x, Value full) { return ops::broadcast_back(x, full.type(), {full.rank() - 1}); }
+
+TEST(Fusion, ChainIsOneStep) {
+  check(
+      {{DType::F32, {kBatch, 33}}, {DType::F32, {kBatch, 33}}},
+      [](ir::Builder&, const Values& in) {
+        Value z = ops::exp(in[0] * in[1] + 1.0) - in[1];
+        return Values{ops::tanh(z), z * z};
+      },
+      1);
+}
+
+TEST(Fusion, SoftmaxIsOneStep) {
+  check(
+      {{DType::F32, {kBatch, 7, 33}}},
+      [](ir::Builder&, const Values& in) {
+        Value x = in[0];
+        Value e = ops::exp(x - back(ops::reduce_max(x, {2}), x));
+        return Values{e / back(row_sum(e), x)};
+      },
+      1);
+}
+
+TEST(Fusion, LayerNormWithKeptDimensionsIsOneStep) {
+  check(
+      {{DType::F32, {kBatch, 5, 64}}, {DType::F32, {64}}, {DType::F32, {64}}},
+      [](ir::Builder&, const Values& in) {
+        Value x = in[0];
+        Value mean = ops::reshape(row_sum(x) * (1.0 / 64), {kBatch, 5, 1});
+        Value centred = x - ops::broadcast_in_dim(mean, x.shape(), {0, 1, 2});
+        Value variance = row_sum(centred * centred) * (1.0 / 64);
+        Value scale = ops::rsqrt(variance + 1e-5);
+        Value gamma = ops::broadcast_in_dim(in[1], x.shape(), {2});
+        Value beta = ops::broadcast_in_dim(in[2], x.shape(), {2});
+        return Values{centred * back(scale, x) * gamma + beta, mean};
+      },
+      1);
+}
+
+TEST(Fusion, OutsidersReadWhatTheyNeed) {
+  check(
+      {{DType::F32, {kBatch, 16}}, {DType::F32, {16, 16}}},
+      [](ir::Builder&, const Values& in) {
+        Value a = ops::exp(in[0]);
+        Value p = ops::dot_general(a, in[1], {{1}, {0}, {}, {}});
+        Value b = ops::sin(a) + p;  // a is there before the product, b after it
+        Value t = ops::reduce_sum(b * a, {1});
+        return Values{b, t, ops::where(ops::gt(b, a), b, ops::neg(a))};
+      },
+      3);
+}
+
+TEST(Fusion, MixedDtypesAndColumns) {
+  check(
+      {{DType::F32, {kBatch, 10}}, {DType::I32, {kBatch, 10}}, {DType::F32, {kBatch}}, {DType::F32, {}}},
+      [](ir::Builder&, const Values& in) {
+        Value wide = ops::broadcast_in_dim(in[2], {kBatch, 10}, {0});
+        Value x = ops::convert(in[1], DType::F32) * wide + in[0] * in[3];
+        Value mask = ops::lt(x, ops::broadcast_to(in[3], {kBatch, 10}));
+        return Values{ops::where(mask, x, wide), ops::convert(x, DType::F64), row_sum(x) * in[2] + in[3]};
+      },
+      1);
+}
+
+TEST(Fusion, ReductionOfEverythingAndScalars) {
+  check(
+      {{DType::F32, {3, 4}}, {DType::F32, {}}},
+      [](ir::Builder&, const Values& in) {
+        Value s = ops::reduce_sum(in[0] * in[0], {0, 1});
+        Value r = ops::sqrt(s + in[1]) * 2.0;
+        return Values{r, in[0] * (1.0 / r)};
+      },
+      2);
+}
+
+TEST(Program, DonatedOperandsGiveTheirMemory) {
+  auto g = make_graph({{DType::F32, {1000}}, {DType::F32, {1000}}},
+                      [](ir::Builder&, const Values& in) { return Values{in[0] + in[1]}; });
+  Client client = client_of(1);
+  auto exe = compile(client, on_one_device(*g));
+  auto& pool = *runtime::runtime_of(client).memory;
+  auto a = pool.allocate(4000);
+  auto b = pool.allocate(4000);
+  std::memset(a->data(), 0, 4000);
+  std::memset(b->data(), 0, 4000);
+  void* memory = a->data();
+  std::vector<Pieces> args{{std::move(a)}, {b}};
+  auto out = exe->run(std::move(args));
+  EXPECT_EQ(out[0][0]->data(), memory);
+  // Who else holds the buffer keeps what is in it.
+  out = exe->run({{b}, {b}});
+  EXPECT_NE(out[0][0]->data(), b->data());
+}
+
+TEST(Program, MemoryIsFreedEarlyAndBounded) {
+  constexpr std::int64_t kBytes = 4 << 16;
+  auto g = make_graph({{DType::F32, {1 << 16}}}, [](ir::Builder&, const Values& in) {
+    Value x = in[0];
+    // Reversals by reshape and transpose do not fuse: each step makes a buffer.
+    for (int i = 0; i < 10; ++i) x = ops::reshape(ops::transpose(ops::reshape(x, {256, 256}), {1, 0}), {1 << 16});
+    return Values{x};
+  });
+  Client client = Client::cpu({.devices = 1, .memory_limit = 4 * kBytes});
+  auto exe = compile(client, on_one_device(*g));
+  auto& pool = *runtime::runtime_of(client).memory;
+  auto in = pool.allocate(kBytes);
+  std::memset(in->data(), 0, static_cast<std::size_t>(kBytes));
+  EXPECT_NO_THROW(exe->run({{in}}));
+  EXPECT_LE(pool.stats().peak_bytes, 3 * kBytes);
+  auto more = pool.allocate(2 * kBytes);
+  EXPECT_THROW(exe->run({{in}}), ResourceExhaustedError);
+  EXPECT_EQ(pool.stats().bytes_in_use, 3 * kBytes);
+  more.reset();
+  EXPECT_NO_THROW(exe->run({{in}}));
+}
+
+TEST(Program, DebugNansNamesTheEquation) {
+  auto g =
+      make_graph({{DType::F32, {4}}}, [](ir::Builder&, const Values& in) { return Values{ops::log(in[0]) + 1.0}; });
+  HostArray negative = HostArray::from<float>({1, 2, -1, 4});
+  EXPECT_NO_THROW(run(g, {negative}, 1));
+  ConfigScope scope(&Config::debug_nans, true);
+  try {
+    run(g, {negative}, 1);
+    FAIL() << "a NaN went by";
+  } catch (const ValueError& e) {
+    EXPECT_NE(std::string(e.what()).find("log"), std::string::npos) << e.what();
+  }
+  EXPECT_NO_THROW(run(g, {HostArray::from<float>({1, 2, 3, 4})}, 1));
+}
+
+TEST(Program, ManyThreadsRunOneExecutable) {
+  auto g = make_graph({{DType::F32, {64}}}, [](ir::Builder&, const Values& in) {
+    return Values{ops::exp(in[0]) * 2.0, ops::reduce_sum(in[0], {0})};
+  });
+  Client client = client_of(1);
+  auto exe = compile(client, on_one_device(*g));
+  auto& pool = *runtime::runtime_of(client).memory;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 50; ++i) {
+        auto in = pool.allocate(256);
+        for (int k = 0; k < 64; ++k) static_cast<float*>(in->data())[k] = static_cast<float>(t);
+        auto out = exe->run({{std::move(in)}});
+        EXPECT_EQ(*static_cast<float*>(out[1][0]->data()), 64.0F * static_cast<float>(t));
+      }
+    });
+  }
+  for (auto& t : threads) t.join();
+}
+
+TEST(Program, TinyProgramsCostLittle) {
+  auto g = make_graph({{DType::F32, {8}}}, [](ir::Builder&, const Values& in) { return Values{in[0] + 1.0}; });
+  Client client = client_of(1);
+  auto exe = compile(client, on_one_device(*g));
+  EXPECT_TRUE(exe->small());
+  auto in = runtime::runtime_of(client).memory->allocate(32);
+  std::memset(in->data(), 0, 32);
+  for (int i = 0; i < 100; ++i) exe->run({{in}});
+  auto start = std::chrono::steady_clock::now();
+  constexpr int kRuns = 2000;
+  for (int i = 0; i < kRuns; ++i) exe->run({{in}});
+  double us = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count() / kRuns;
+  std::printf("x + 1 on eight elements: %.2f us a run\n", us);
+}
+
+}  // namespace
+}  // namespace tessera::test
