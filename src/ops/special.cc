@@ -76,12 +76,11 @@ TESSERA_ROW(igamma_grad_a,
                                      Value) { return no_derivative("igamma_grad_a", "operand 0"); },
                          .jvp_y = [](Value a, Value x, Value,
                                      Value t) { return t * (gamma_density(a, x) * (log(x) - digamma(a))); }}));
-TESSERA_ROW(
-    random_gamma_grad,
-    binary_spec({.name = "random_gamma_grad",
-                 .fns = {.f = core::random_gamma_grad},
-                 .jvp_x = [](Value, Value, Value, Value) { return no_derivative("random_gamma_grad", "operand 0"); },
-                 .jvp_y = [](Value, Value, Value, Value) { return no_derivative("random_gamma_grad", "operand 1"); }}));
+TESSERA_ROW(random_gamma_grad, [] {
+  auto spec = binary_spec({.name = "random_gamma_grad", .fns = {.f = core::random_gamma_grad}});
+  spec.jvp = Never{"the second derivative of a sample by its parameter is not known"};
+  return spec;
+}());
 
 TESSERA_DEFINE_OP(regularized_incomplete_beta, NoAttrs,
                   {
