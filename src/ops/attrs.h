@@ -112,6 +112,38 @@ struct BitcastConvertType {
   static constexpr auto fields = std::tuple{field("dtype", &BitcastConvertType::dtype)};
 };
 
+// --- moving elements ----------------------------------------------------------------------------------------------
+
+/// Elements before, behind and between those of each dimension; negative low and high cut elements off.
+struct Pad {
+  Dims low, high, interior;
+  static constexpr auto fields =
+      std::tuple{field("low", &Pad::low), field("high", &Pad::high), field("interior", &Pad::interior)};
+};
+
+struct StaticSlice {
+  Dims starts, limits, strides;
+  static constexpr auto fields =
+      std::tuple{field("starts", &StaticSlice::starts), field("limits", &StaticSlice::limits),
+                 field("strides", &StaticSlice::strides)};
+};
+
+struct Rev {
+  Dims dimensions;
+  static constexpr auto fields = std::tuple{field("dimensions", &Rev::dimensions)};
+};
+
+struct Concatenate {
+  std::int64_t dimension = 0;
+  static constexpr auto fields = std::tuple{field("dimension", &Concatenate::dimension)};
+};
+
+/// Operands: array, one start a dimension.
+struct DynamicSlice {
+  Dims sizes;
+  static constexpr auto fields = std::tuple{field("sizes", &DynamicSlice::sizes)};
+};
+
 struct DotGeneral {
   Dims lhs_contracting, rhs_contracting, lhs_batch, rhs_batch;
   std::optional<DType> preferred;

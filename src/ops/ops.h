@@ -142,6 +142,21 @@ Value broadcast_in_dim(Value x, const Shape& shape, const Dims& dims);
 Value broadcast_to(Value x, const Shape& shape);
 Value reshape(Value x, const Shape& shape);
 Value transpose(Value x, const Dims& permutation);
+/// With dimensions of extent 1 at these places of the result; without these dimensions, which have extent 1.
+Value expand_dims(Value x, const Dims& dims);
+Value squeeze(Value x, const Dims& dims);
+Value rev(Value x, const Dims& dimensions);
+/// `value` (rank 0) before, behind and (`interior`, empty for none) between the elements of each dimension; negative
+/// amounts cut off.
+Value pad(Value x, Value value, const Dims& low, const Dims& high, const Dims& interior = {});
+/// Empty `strides`: all 1. `x` itself when everything is taken.
+Value slice(Value x, const Dims& starts, const Dims& limits, const Dims& strides = {});
+Value slice_in_dim(Value x, std::int64_t start, std::int64_t limit, std::int64_t dimension, std::int64_t stride = 1);
+/// Starts are rank-0 integers of one dtype, one a dimension, and are clamped so that the slice lies inside.
+Value dynamic_slice(Value x, ValueSpan starts, const Dims& sizes);
+Value dynamic_update_slice(Value x, Value update, ValueSpan starts);
+Value concatenate(ValueSpan parts, std::int64_t dimension);
+Values split(Value x, const Dims& sizes, std::int64_t dimension);
 /// Moves one dimension to another place.
 Value move_dim(Value x, std::int64_t from, std::int64_t to);
 

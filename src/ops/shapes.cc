@@ -4,6 +4,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "core/strided_copy.h"
 #include "ops/attrs.h"
 #include "ops/define.h"
 
@@ -156,15 +157,15 @@ TESSERA_DEFINE_OP(broadcast_in_dim, BroadcastInDim,
                           },
                       .reference =
                           [](ViewSpan in, ViewSpan out, const BroadcastInDim& p) {
-                            Dims strides = row_strides(in[0].shape);
-                            std::int64_t k = 0;
-                            for_each_position(out[0].shape, [&](const Dims& position) {
-                              std::int64_t j = 0;
-                              for (std::size_t i = 0; i < p.dims.size(); ++i) {
-                                if (in[0].shape[i] != 1) j += position[at(p.dims[i])] * strides[i];
-                              }
-                              copy_element(out[0], k++, in[0], j);
-                            });
+                            auto item = dtype_size(out[0].dtype);
+                            Dims strides = core::contiguous_strides(in[0].shape, item);
+                            Dims from(p.shape.size(), 0);
+                            for (std::size_t i = 0; i < p.dims.size(); ++i) {
+                              if (in[0].shape[i] != 1) from[at(p.dims[i])] = strides[i];
+                            }
+                            if (out[0].size() == 0) return;
+                            Dims to = core::contiguous_strides(p.shape, item);
+                            core::copy_strided(out[0].data, to, in[0].data, from, p.shape, item);
                           },
                       .samples =
                           [] {
@@ -304,14 +305,13 @@ TESSERA_DEFINE_OP(transpose, Transpose,
                           },
                       .reference =
                           [](ViewSpan in, ViewSpan out, const Transpose& p) {
-                            Dims strides = row_strides(in[0].shape);
-                            std::int64_t k = 0;
-                            for_each_position(out[0].shape, [&](const Dims& position) {
-                              std::int64_t j = 0;
-                              for (std::size_t d = 0; d < position.size(); ++d)
-                                j += position[d] * strides[at(p.permutation[d])];
-                              copy_element(out[0], k++, in[0], j);
-                            });
+                            auto item = dtype_size(out[0].dtype);
+                            Dims strides = core::contiguous_strides(in[0].shape, item);
+                            Dims from;
+                            for (auto d : p.permutation) from.push_back(strides[at(d)]);
+                            if (out[0].size() == 0) return;
+                            Dims to = core::contiguous_strides(out[0].shape, item);
+                            core::copy_strided(out[0].data, to, in[0].data, from, out[0].shape, item);
                           },
                       .samples =
                           [] {
@@ -355,6 +355,20 @@ Value broadcast_in_dim(Value x, const Shape& shape, const Dims& dims) {
 Value broadcast_to(Value x, const Shape& shape) { return x.shape() == shape ? x : broadcast_in_dim(x, shape, {}); }
 Value reshape(Value x, const Shape& shape) {
   return x.shape() == shape ? x : x.builder->add1(def::reshape, {x}, attrs(Reshape{shape}));
+}
+Value expand_dims(Value x, const Dims& dims) {
+  Dims places = dims;
+  std::sort(places.begin(), places.end());
+  Shape shape = x.shape();
+  for (auto d : places) shape.insert(shape.begin() + d, 1);
+  return reshape(x, shape);
+}
+Value squeeze(Value x, const Dims& dims) {
+  Shape shape;
+  for (std::int64_t d = 0; d < x.rank(); ++d) {
+    if (std::find(dims.begin(), dims.end(), d) == dims.end()) shape.push_back(x.shape()[at(d)]);
+  }
+  return reshape(x, shape);
 }
 Value transpose(Value x, const Dims& permutation) {
   bool same = true;
