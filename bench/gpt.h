@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// The GPT-like training step of the workloads: data x tensor parallel on an (N/2, 2) mesh. Shapes, seeds and formulas are
+// those of the peer, so that the losses of chained steps can be compared.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tessera/tessera.h"
+
+namespace gpt {
+
+namespace ts = tessera;
+
+constexpr std::int64_t kWidth = 256, kHeads = 4, kLayers = 4, kVocabulary = 512, kLength = 128;
+
+/// 32-bit hash of element i (row-major): i + seed * 0x9E3779B9 through MurmurHash3's finalizer.
+inline std::uint32_t mix(std::uint64_t i, std::uint64_t seed) {
+  auto h = static_cast<std::uint32_t>(i + seed * 0x9E3779B9ULL);
+  h ^= h >> 16;
+  h *= 0x85EBCA6BU;
+  h ^= h >> 13;
+  h *= 0xC2B2AE35U;
+  return h ^ (h >> 16);
+}
+/// Element i is mix(i) / 2^32 - 0.5, rounded to float, times `scale`.
+inline ts::HostArray fill(const ts::Shape& shape, std::uint64_t seed, float scale = 1.0F) {
+  ts::HostArray a(ts::float32, shape);
+  auto out = a.span<float>();
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    out[i] = static_cast<float>(mix(i, seed) / 4294967296.0 - 0.5) * scale;
+  }
+  return a;
+}
+inline ts::HostArray fill_int(const ts::Shape& shape, std::uint32_t below, std::uint64_t seed) {
+  ts::HostArray a(ts::int32, shape);
+  auto out = a.span<std::int32_t>();
+  for (std::size_t i = 0; i < out.size(); ++i) out[i] = static_cast<std::int32_t>((mix(i, seed) >> 8) % below);
+  return a;
+}
+
+struct Block {
+  ts::Array qkv, proj, up, down;
+};
+struct Params {
+  ts::Array embed, pos;
+  std::vector<Block> blocks;
+};
+struct State {
+  Params p, m, v;
+  ts::Array t;
+};
+
+inline ts::Array norm(const ts::Array& x) {
+  ts::Array mu = ts::mean(x, {.axis = ts::Dims{-1}, .keepdims = true});
+  ts::Array c = x - mu;
+  return c * ts::rsqrt(ts::mean(c * c, {.axis = ts::Dims{-1}, .keepdims = true}) + 1e-5);
+}
+
+/// tanh form.
+inline ts::Array gelu(const ts::Array& x) {
+  return 0.5 * x * (1.0 + ts::tanh(0.7978845608028654 * (x + 0.044715 * ts::integer_pow(x, 3))));
+}
+
+inline ts::Array block(const ts::Array& input, const Block& b) {
+  ts::Array x = input;
+  std::int64_t n = x.shape(0);
+  auto qkv = ts::split(ts::matmul(norm(x), b.qkv), 3, -1);
+  auto heads = [&](const ts::Array& t) {
+    return ts::transpose(ts::reshape(t, {n, kLength, kHeads, kWidth / kHeads}), {0, 2, 1, 3});
+  };
+  ts::Array q = heads(qkv[0]);
+  ts::Array k = heads(qkv[1]);
+  ts::Array v = heads(qkv[2]);
+  ts::Array mask = ts::tri(kLength, {}, 0, ts::bool_);
+  ts::Array scores = ts::matmul(q, ts::transpose(k, {0, 1, 3, 2})) / std::sqrt(static_cast<double>(kWidth / kHeads));
+  ts::Array w = ts::where(mask, scores, -1e9);
+  ts::Array o = ts::reshape(ts::transpose(ts::matmul(ts::softmax(w, -1), v), {0, 2, 1, 3}), {n, kLength, kWidth});
+  x = x + ts::matmul(o, b.proj);
+  return x + ts::matmul(gelu(ts::matmul(norm(x), b.up)), b.down);
+}
+
+inline ts::Array loss(const Params& p, const ts::Array& tokens) {
+  ts::Array x = ts::take(p.embed, tokens, 0) + p.pos;
+  for (const auto& b : p.blocks) x = block(x, b);
+  ts::Array logp = ts::log_softmax(ts::matmul(norm(x), ts::transpose(p.embed)), -1);
+  ts::Array target = ts::roll(tokens, -1, 1);
+  return -ts::mean(ts::take_along_axis(logp, ts::expand_dims(target, {-1}), -1));
+}
+
+/// One step of Adam.
+inline std::pair<State, ts::Array> step(const State& s, const ts::Array& tokens) {
+  auto [value, g] = ts::value_and_grad([](const Params& p, const ts::Array& t) { return loss(p, t); })(s.p, tokens);
+  State next;
+  next.t = s.t + 1;
+  next.m = ts::tree_map([](const ts::Array& a, const ts::Array& b) { return 0.9 * a + 0.1 * b; }, s.m, g);
+  next.v = ts::tree_map([](const ts::Array& a, const ts::Array& b) { return 0.999 * a + 0.001 * b * b; }, s.v, g);
+  next.p = ts::tree_map(
+      [&](const ts::Array& w, const ts::Array& a, const ts::Array& b) {
+        return w - 1e-3 * (a / (1 - ts::power(0.9, next.t))) / (ts::sqrt(b / (1 - ts::power(0.999, next.t))) + 1e-8);
+      },
+      s.p, next.m, next.v);
+  return {next, value};
+}
+
+/// Parameters, zero moments and tokens, placed on a mesh with axes x and y.
+inline std::pair<State, ts::Array> state(const ts::Mesh& mesh) {
+  std::int64_t devices = mesh.size();
+  std::int64_t batch = std::max<std::int64_t>(16, devices / 2);
+  auto build = [&](bool zero) {
+    auto put = [&](const ts::Shape& shape, std::uint64_t seed, const ts::P& spec) {
+      return ts::device_put(fill(shape, seed, zero ? 0.0F : 0.07F), ts::NamedSharding(mesh, spec));
+    };
+    Params p;
+    p.embed = put({kVocabulary, kWidth}, 1, ts::P());
+    p.pos = put({kLength, kWidth}, 2, ts::P());
+    for (std::int64_t l = 0; l < kLayers; ++l) {
+      auto seed = static_cast<std::uint64_t>(3 + 4 * l);
+      p.blocks.push_back({put({kWidth, 3 * kWidth}, seed, ts::P(ts::none, "y")), put({kWidth, kWidth}, seed + 1, ts::P("y", ts::none)),
+                          put({kWidth, 4 * kWidth}, seed + 2, ts::P(ts::none, "y")),
+                          put({4 * kWidth, kWidth}, seed + 3, ts::P("y", ts::none))});
+    }
+    return p;
+  };
+  ts::Array tokens = ts::device_put(fill_int({batch, kLength}, kVocabulary, 9), ts::NamedSharding(mesh, ts::P("x")));
+  return {State{build(false), build(true), build(true), ts::Array(ts::HostArray::scalar(0.0F))}, tokens};
+}
+
+}  // namespace gpt

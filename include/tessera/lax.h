@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// The primitive operations that move, pick and join elements, under the names and with the arguments of jax.lax.
+// Axes count from the end where negative; start and limit numbers do not.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tessera/array.h"
+#include "tessera/operand.h"
+
+namespace tessera::lax {
+
+// --- shapes ----------------------------------------------------------------------------------------------------------
+Array expand_dims(const Operand& x, const Dims& dimensions);
+/// Removes dimensions of extent 1. Throws `ValueError` for another extent.
+Array squeeze(const Operand& x, const Dims& dimensions);
+Array rev(const Operand& x, const Dims& dimensions);
+struct PadDim {
+  std::int64_t low = 0, high = 0, interior = 0;
+};
+/// Elements before, behind and between; negative low and high cut.
+Array pad(const Operand& x, const Operand& value, const std::vector<PadDim>& config);
+Array slice(const Operand& x, const Dims& start_indices, const Dims& limit_indices, const Dims& strides = {});
+Array slice_in_dim(const Operand& x, std::int64_t start, std::int64_t limit, std::int64_t stride = 1, std::int64_t axis = 0);
+Array index_in_dim(const Operand& x, std::int64_t index, std::int64_t axis = 0, bool keepdims = true);
+Array concatenate(const std::vector<Array>& parts, std::int64_t dimension, const Loc& loc = Loc::current());
+std::vector<Array> split(const Operand& x, const Dims& sizes, std::int64_t axis = 0);
+/// Starts are integer scalars, clamped so that the slice lies inside.
+Array dynamic_slice(const Operand& x, const std::vector<Array>& starts, const Dims& sizes);
+Array dynamic_slice_in_dim(const Operand& x, const Operand& start, std::int64_t size, std::int64_t axis = 0);
+Array dynamic_index_in_dim(const Operand& x, const Operand& index, std::int64_t axis = 0, bool keepdims = true);
+Array dynamic_update_slice(const Operand& x, const Operand& update, const std::vector<Array>& starts);
+Array dynamic_update_slice_in_dim(const Operand& x, const Operand& update, const Operand& start, std::int64_t axis);
+Array dynamic_update_index_in_dim(const Operand& x, const Operand& update, const Operand& index, std::int64_t axis);
+
+// --- picking and writing at computed places -----------------------------------------------------------------------------
+enum class IndexMode { PromiseInBounds, Clip, FillOrDrop };
+struct GatherDimensionNumbers {
+  Dims offset_dims, collapsed_slice_dims, start_index_map;
+  Dims operand_batching_dims = {}, start_indices_batching_dims = {};
+};
+struct GatherOptions {
+  IndexMode mode = IndexMode::FillOrDrop;
+  std::optional<double> fill_value = std::nullopt;
+  bool unique_indices = false;
+};
+Array gather(const Operand& x, const Operand& start_indices, const GatherDimensionNumbers& numbers, const Dims& slice_sizes,
+             const GatherOptions& options = {});
+struct ScatterDimensionNumbers {
+  Dims update_window_dims, inserted_window_dims, scatter_dims_to_operand_dims;
+  Dims operand_batching_dims = {}, scatter_indices_batching_dims = {};
+};
+struct ScatterOptions {
+  IndexMode mode = IndexMode::FillOrDrop;
+  bool unique_indices = false;
+};
+/// The last of several updates of one element stays.
+Array scatter(const Operand& x, const Operand& indices, const Operand& updates, const ScatterDimensionNumbers& numbers,
+              const ScatterOptions& options = {});
+Array scatter_add(const Operand& x, const Operand& indices, const Operand& updates, const ScatterDimensionNumbers& numbers,
+                  const ScatterOptions& options = {});
+Array scatter_mul(const Operand& x, const Operand& indices, const Operand& updates, const ScatterDimensionNumbers& numbers,
+                  const ScatterOptions& options = {});
+Array scatter_min(const Operand& x, const Operand& indices, const Operand& updates, const ScatterDimensionNumbers& numbers,
+                  const ScatterOptions& options = {});
+Array scatter_max(const Operand& x, const Operand& indices, const Operand& updates, const ScatterDimensionNumbers& numbers,
+                  const ScatterOptions& options = {});
+
+}  // namespace tessera::lax
