@@ -57,7 +57,8 @@ class Generator {
   RandomProgram run() {
     int inputs = 1 + static_cast<int>(pick(rng_, 3));
     for (int i = 0; i < inputs; ++i) input({DType::F32, random_shape()});
-    int wanted = 1 + static_cast<int>(pick(rng_, options_.equations));
+    if (options_.samples) input({DType::F32, one_of(rng_, std::vector<Shape>{{4, 6}, {2, 4, 6}, {6, 4}})});
+    int wanted = options_.equations / 2 + static_cast<int>(pick(rng_, options_.equations));
     for (int tries = 0; made_ < wanted && tries < 20 * wanted; ++tries) step();
     return finish();
   }
@@ -144,6 +145,12 @@ class Generator {
     auto samples = op->samples();
     if (samples.empty() || !op->has_reference() || op->traits().effect || op->traits().collective) return {};
     const auto& s = one_of(rng_, samples);
+    // Mostly samples that use what is there.
+    bool linked = std::any_of(s.in.begin(), s.in.end(), [&](const ir::Type& t) {
+      return std::any_of(pool_.begin(), pool_.end(),
+                         [&](Value v) { return v.dtype() == t.dtype && v.shape() == t.shape; });
+    });
+    if (!linked && chance(rng_, 80)) return {};
     ir::Values in;
     for (const auto& t : s.in) in.push_back(operand(t, continuous(*op)));
     return builder_.add(*op, in, s.attrs);
@@ -174,9 +181,16 @@ class Generator {
     if (!eqns.empty()) evaluate_one(eqns.size() - 1);
   }
 
+  // Mostly something recent, so that equations hang together.
+  Value recent() {
+    auto n = static_cast<std::int64_t>(pool_.size());
+    return pool_[static_cast<std::size_t>(chance(rng_, 70) ? n - 1 - pick(rng_, std::min<std::int64_t>(n, 3))
+                                                           : pick(rng_, n))];
+  }
+
   ir::Values usual() {
-    Value x = one_of(rng_, pool_);
-    if (!is_float(x.dtype()) || x.dtype() != DType::F32) return {};
+    Value x = recent();
+    if (x.dtype() != DType::F32) return {};
     switch (pick(rng_, 9)) {
       case 0:
         return {chance(rng_, 50) ? ops::tanh(x) : ops::neg(x)};
@@ -299,9 +313,12 @@ class Generator {
   }
 
   RandomProgram finish() {
+    // The last value, and most of what nobody has read.
     ir::Values outputs{pool_.back()};
-    for (int i = 0; i < 2; ++i) {
-      if (chance(rng_, 50)) outputs.push_back(one_of(rng_, pool_));
+    std::vector<std::int32_t> last = ir::last_uses(builder_.graph());
+    for (const auto& v : pool_) {
+      if (v == outputs[0] || outputs.size() > 5) continue;
+      if (chance(rng_, last[static_cast<std::size_t>(v.id)] < 0 ? 80 : 10)) outputs.push_back(v);
     }
     RandomProgram p;
     for (const auto& v : outputs) p.expected.push_back(known(v).value);
