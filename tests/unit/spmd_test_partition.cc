@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+// Partitioned graphs as texts: which collectives stand where.
+#include <gtest/gtest.h>
+
+#include "ops/attrs.h"
+#include "ops/ops.h"
+#include "support/spec_report.h"
+#include "support/spmd_sketch.h"
+
+namespace tessera {
+namespace {
+
+using ir::Builder;
+using ir::Value;
+using test::partitioned;
+using test::problem;
+using test::sketch;
+
+const ir::MeshAxes kMesh = test::mesh_of("data:4, model:2");
+
+Value matmul(Value a, Value b) { return ops::dot_general(a, b, {{1}, {0}, {}, {}}); }
+ir::Type f32(Shape shape) { return {DType::F32, std::move(shape)}; }
+
+TEST(Partition, SplitContractionLeavesAPartialSum) {
+  Builder b;
+  Value x = b.input(f32({64, 32}));
+  Value w = b.input(f32({32, 16}));
+  EXPECT_EQ(sketch(*partitioned(problem(b, {matmul(x, w)}, kMesh, {"-, model", "model, -"}))),
+            "(a@[-, model], b@[model, -])\n"
+            "c@[-, -] partial(model: sum) = dot_general a b\n"
+            "d@[-, -] = all_reduce(model) c\n"
+            "-> d\n");
+}
+
+TEST(Partition, MegatronLayerHasOneAllReduce) {
+  Builder b;
+  Value x = b.input(f32({64, 32}));
+  Value up = b.input(f32({32, 128}));
+  Value down = b.input(f32({128, 32}));
+  Value y = x + matmul(ops::tanh(matmul(x, up)), down);
+  EXPECT_EQ(sketch(*partitioned(problem(b, {y}, kMesh, {"data, -", "-, model", "model, -"}))),
+            "(a@[data, -], b@[-, model], c@[model, -])\n"
+            "d@[data, model] = dot_general a b\n"
+            "e@[data, model] = tanh d\n"
+            "f@[data, -] partial(model: sum) = dot_general e c\n"
+            "g@[data, -] = all_reduce(model) f\n"
+            "h@[data, -] = add a g\n"
+            "-> h\n");
+}
+
+Value gradient_step(Builder& b) {
+  Value x = b.input(f32({64, 32}));
+  Value dy = b.input(f32({64, 16}));
+  Value w = b.input(f32({32, 16}));
+  Value g = ops::dot_general(x, dy, {{0}, {0}, {}, {}});
+  return w - g * 0.1;
+}
+
+TEST(Partition, DataParallelGradientIsReducedOnceAndLate) {
+  TESSERA_SPEC("A53");
+  Builder b;
+  Value w = gradient_step(b);
+  EXPECT_EQ(sketch(*partitioned(problem(b, {w}, kMesh, {"data, -", "data, -", "-, -"}))),
+            "(a@[data, -], b@[data, -], c@[-, -])\n"
+            "d@[-, -] partial(data: sum) = dot_general a b\n"
+            "e@[] = constant\n"
+            "f@[-, -] partial(data: sum) = mul d e\n"
+            "g@[-, -] = all_reduce(data) f\n"
+            "h@[-, -] = sub c g\n"
+            "-> h\n");
+}
+
+TEST(Partition, GradientOfSplitWeightsIsScattered) {
+  Builder b;
+  Value w = gradient_step(b);
+  EXPECT_EQ(sketch(*partitioned(problem(b, {w}, kMesh, {"data, -", "data, -", "data, -"}))),
+            "(a@[data, -], b@[data, -], c@[data, -])\n"
+            "d@[-, -] partial(data: sum) = dot_general a b\n"
+            "e@[] = constant\n"
+            "f@[data, -] = reduce_scatter(data) d\n"
+            "g@[data, -] = mul f e\n"
+            "h@[data, -] = sub c g\n"
+            "-> h\n");
+}
+
+TEST(Partition, SplitWeightsAreGatheredOverTheirOwnAxisAlone) {
+  Builder b;
+  Value x = b.input(f32({64, 32}));
+  Value w = b.input(f32({32, 128}));
+  EXPECT_EQ(sketch(*partitioned(problem(b, {matmul(x, w)}, kMesh, {"data, -", "data, model"}))),
+            "(a@[data, -], b@[data, model])\n"
+            "c@[-, model] = all_gather(data) b\n"
+            "d@[data, model] = dot_general a c\n"
+            "-> d\n");
+}
+
+TEST(Partition, TwoPartialSumsBecomeOneAllReduce) {
+  Builder b;
+  Value x = b.input(f32({64, 32}));
+  Value y = b.input(f32({64, 16}));
+  Value z = b.input(f32({64, 16}));
+  auto dot = [](Value p, Value q) { return ops::dot_general(p, q, {{0}, {0}, {}, {}}); };
+  Value g = dot(x, y);
+  Value h = dot(x, z);
+  EXPECT_EQ(sketch(*partitioned(problem(b, {g + h}, kMesh, {"data, -", "data, -", "data, -"}))),
+            "(a@[data, -], b@[data, -], c@[data, -])\n"
+            "d@[-, -] partial(data: sum) = dot_general a b\n"
+            "e@[-, -] partial(data: sum) = dot_general a c\n"
+            "f@[-, -] partial(data: sum) = add d e\n"
+            "g@[-, -] = all_reduce(data) f\n"
+            "-> g\n");
+}
+
+TEST(Partition, APartialSumWithAReaderThatNeedsItIsCompletedForAll) {
+  Builder b;
+  Value x = b.input(f32({64, 32}));
+  Value s = ops::reduce_sum(x, {0});
+  EXPECT_EQ(sketch(*partitioned(problem(b, {ops::neg(s), ops::tanh(s)}, kMesh, {"data, -"}))),
+            "(a@[data, -])\n"
+            "b@[-] partial(data: sum) = reduce_sum a\n"
+            "c@[-] = all_reduce(data) b\n"
+            "d@[-] = neg c\n"
+            "e@[-] = tanh c\n"
+            "-> d e\n");
+}
+
+TEST(Partition, ASumPassesWhatMakesItSmaller) {
+  Builder b;
+  Value x = b.input(f32({64, 32}));
+  Value s = ops::reduce_sum(ops::reshape(ops::neg(ops::reduce_sum(x, {0})), {4, 8}), {1});
+  Value grown = ops::broadcast_in_dim(s, {4, 8}, {0});
+  EXPECT_EQ(sketch(*partitioned(problem(b, {grown}, kMesh, {"data, -"}))),
+            "(a@[data, -])\n"
+            "b@[-] partial(data: sum) = reduce_sum a\n"
+            "c@[-] partial(data: sum) = neg b\n"
+            "d@[-, -] partial(data: sum) = reshape c\n"
+            "e@[-] partial(data: sum) = reduce_sum d\n"
+            "f@[-] = all_reduce(data) e\n"
+            "g@[-, -] = broadcast_in_dim f\n"
+            "-> g\n");
+}
+
+TEST(Partition, OtherReductionsCompleteWithTheirOwn) {
+  Builder b;
+  Value x = b.input(f32({64, 32}));
+  EXPECT_EQ(sketch(*partitioned(problem(b, {ops::neg(ops::reduce_max(x, {0}))}, kMesh, {"data, -"}))),
+            "(a@[data, -])\n"
+            "b@[-] partial(data: max) = reduce_max a\n"
+            "c@[-] = all_reduce(data) b\n"
+            "d@[-] = neg c\n"
+            "-> d\n");
+}
+
+TEST(Partition, DivisionPassesASumOnlyAboveTheLine) {
+  Builder b;
+  Value x = b.input(f32({64, 32}));
+  Value s = ops::reduce_sum(x, {0});
+  Value t = ops::reduce_sum(x * 2.0, {0});
+  auto text = sketch(
+      *partitioned(problem(b, {ops::div(s, ops::scalar(b, 2, DType::F32)), ops::div(ops::scalar(b, 2, DType::F32), t)},
+                           kMesh, {"data, -"})));
+  EXPECT_NE(text.find("[-] partial(data: sum) = div b"), std::string::npos) << text;
+  EXPECT_EQ(text.find("partial(data: sum) = div c"), std::string::npos) << text;
+}
+
+TEST(Partition, WholeDimensionsAreGatheredAndNoOthers) {
+  Builder b;
+  Value x = b.input(f32({8, 6}));
+  Value y = ops::reshape(x, {48});
+  EXPECT_EQ(sketch(*partitioned(problem(b, {y}, kMesh, {"data, model"}))),
+            "(a@[data, model])\n"
+            "b@[data, -] = all_gather(model) a\n"
+            "c@[data] = reshape b\n"
+            "-> c\n");
+}
+
+TEST(Partition, AConflictMovesTheSmallerOperandDirectly) {
+  Builder b;
+  Value x = b.input(f32({64, 32}));
+  Value y = b.input(f32({64, 32}));
+  EXPECT_EQ(sketch(*partitioned(problem(b, {x + y}, kMesh, {"data, -", "-, data"}))),
+            "(a@[data, -], b@[-, data])\n"
+            "c@[data, -] = all_to_all(data) b\n"
+            "d@[data, -] = add a c\n"
+            "-> d\n");
+}
+
+TEST(Partition, ReshardsOfOneValueAreShared) {
+  Builder b;
+  Value x = b.input(f32({64, 32}));
+  Value y = b.input(f32({64, 32}));
+  Value z = b.input(f32({64, 32}));
+  auto text = sketch(*partitioned(problem(b, {x + z, y * z}, kMesh, {"data, -", "data, -", "-, data"})));
+  EXPECT_EQ(text,
+            "(a@[data, -], b@[data, -], c@[-, data])\n"
+            "d@[data, -] = all_to_all(data) c\n"
+            "e@[data, -] = add a d\n"
+            "f@[data, -] = mul b d\n"
+            "-> e f\n");
+}
+
+TEST(Partition, OutputsGetTheLayoutAskedFor) {
+  Builder b;
+  Value x = b.input(f32({8, 8}));
+  EXPECT_EQ(sketch(*partitioned(problem(b, {ops::tanh(x), x, x}, kMesh, {"data, model"}, {"-, -", "data, -", "?"}))),
+            "(a@[data, model])\n"
+            "b@[data, model] = tanh a\n"
+            "c@[-, -] = all_gather(data,model) b\n"
+            "d@[data, -] = all_gather(model) a\n"
+            "-> c d a\n");
+}
+
+TEST(Partition, UnequalReplicasAreComputedApart) {
+  Builder b;
+  Value x = b.input(f32({8, 4}));
+  Value y = b.input(f32({8, 4}));
+  Value s = ops::reduce_sum(x * y, {0});
+  auto p = problem(b, {s}, kMesh, {"data, -", "-, -"});
+  p.inputs[1]->vary = 2;  // model
+  EXPECT_EQ(sketch(*partitioned(p)),
+            "(a@[data, -], b@[-, -] vary(model))\n"
+            "c@[data, -] vary(model) = slice b\n"
+            "d@[data, -] vary(model) = mul a c\n"
+            "e@[-] partial(data: sum) vary(model) = reduce_sum d\n"
+            "f@[-] vary(model) = all_reduce(data) e\n"
+            "-> f\n");
+}
+
+TEST(Partition, ConstraintsMoveData) {
+  Builder b;
+  Value x = b.input(f32({8, 8}));
+  Value y = ops::tanh(test::constrain(x, "-, data", kMesh));
+  EXPECT_EQ(sketch(*partitioned(problem(b, {y}, kMesh, {"data, -"}))),
+            "(a@[data, -])\n"
+            "b@[-, data] = all_to_all(data) a\n"
+            "c@[-, data] = tanh b\n"
+            "-> c\n");
+}
+
+TEST(Partition, UnevenPieces) {
+  Builder b;
+  Value x = b.input(f32({5, 3}));
+  Value y = b.input(f32({3, 7}));
+  EXPECT_EQ(sketch(*partitioned(problem(b, {matmul(x, y)}, kMesh, {"data, model", "-, -"}, {}, {.uneven = true}))),
+            "(a@[data, model], b@[-, -])\n"
+            "c@[model, -] = slice b\n"
+            "d@[data, -] partial(model: sum) = dot_general a c\n"
+            "e@[data, -] = all_reduce(model) d\n"
+            "-> e\n");
+}
+
+TEST(Partition, ReshapeAndTransposeKeepPieces) {
+  ir::MeshAxes mesh = test::mesh_of("p:2, q:4");
+  Builder b;
+  Value x = b.input(f32({8, 8}));
+  Value y = ops::transpose(ops::reshape(ops::tanh(x), {2, 4, 8}), {2, 0, 1});
+  EXPECT_EQ(sketch(*partitioned(problem(b, {y}, mesh, {"p.q, -"}))),
+            "(a@[p.q, -])\n"
+            "b@[p.q, -] = tanh a\n"
+            "c@[p, q, -] = reshape b\n"
+            "d@[-, p, q] = transpose c\n"
+            "-> d\n");
+}
+
+}  // namespace
+}  // namespace tessera
