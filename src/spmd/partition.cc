@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Partitioning: every equation gets one split of its factors; operands that do not have it are resharded.
 #include <algorithm>
+#include <map>
+#include <optional>
 #include <utility>
 
 #include "base/check.h"
@@ -29,6 +31,12 @@ struct Split {
   double cost = 0;
 };
 
+// Layouts of an equation with sub-graphs.
+struct Border {
+  std::vector<ir::Layout> in;
+  std::vector<ir::Layout> out;
+};
+
 class Partitioner {
  public:
   Partitioner(const Problem& problem, const std::vector<ir::Layout>& wanted)
@@ -51,7 +59,7 @@ class Partitioner {
     for (std::size_t i = 0; i < g_.outputs.size(); ++i) {
       ir::ValueId v = g_.outputs[i];
       const ir::Layout& goal = problem_.outputs[i] ? *problem_.outputs[i] : wanted(v);
-      outputs.push_back(values_.provide(v, goal, {nullptr, "output", i}).value);
+      outputs.push_back(provide(v, goal, {nullptr, "output", i}));
     }
     return builder_.finish_shared(outputs);
   }
@@ -80,6 +88,48 @@ class Partitioner {
     ir::Types out = types_of(g_, e.out);
     Factoring f(e.op->factors(in, out, e.attrs), in, out, mesh_, problem_.options.uneven);
     emit(e, choose(e, f), out);
+    note_fresh(e, f);
+  }
+
+  // --- fresh values: made of nothing but scalars, so making one again costs less than moving it ---------------------
+
+  void note_fresh(const ir::Eqn& e, const Factoring& f) {
+    const ir::Traits& t = e.op->traits();
+    const auto& factors = f.rule().factors;
+    bool pass = std::all_of(factors.begin(), factors.end(),
+                            [](const ir::Factor& x) { return x.kind == ir::Factor::Kind::Pass; });
+    bool scalars = std::all_of(e.in.begin(), e.in.end(),
+                               [&](ir::ValueId v) { return g_.type(v).rank() == 0 || fresh_.contains(v); });
+    if (pass && scalars && !t.effect && !t.collective && e.out.size() == 1 && g_.type(e.out[0]).rank() > 0) {
+      fresh_.emplace(e.out[0], std::pair(&e, f));
+    }
+  }
+
+  // The split under which a fresh value comes out as asked for.
+  std::optional<FactorAxes> remake(ir::ValueId v, const ir::Layout& goal) const {
+    auto it = fresh_.find(v);
+    if (it == fresh_.end() || goal.partial != 0) return std::nullopt;
+    const auto& [e, f] = it->second;
+    FactorAxes axes(f.num_factors());
+    f.project(e->in.size(), goal.dims, axes);
+    f.repair(axes);
+    if (f.dims_of(e->in.size(), axes) != goal.dims) return std::nullopt;
+    return axes;
+  }
+
+  std::int64_t cost_of(ir::ValueId v, const ir::Layout& goal) const {
+    std::int64_t bytes = values_.cost(v, goal);
+    return bytes == 0 || remake(v, goal) ? 0 : bytes;
+  }
+
+  ir::Value provide(ir::ValueId v, const ir::Layout& goal, const Asker& asker) {
+    if (values_.cost(v, goal) == 0) return values_.provide(v, goal, asker).value;
+    auto axes = remake(v, goal);
+    if (!axes) return values_.provide(v, goal, asker).value;
+    const auto& [e, f] = fresh_.at(v);
+    Split s = weigh(*e, f, *axes);
+    emit(*e, s, {g_.type(v)});
+    return values_.provide(v, goal, asker).value;
   }
 
   Split choose(const ir::Eqn& e, const Factoring& f) {
@@ -115,7 +165,7 @@ class Partitioner {
         need.partial = passed;
         s.origin = values_.partial(e.in[i])->origin;
       }
-      s.cost += static_cast<double>(values_.cost(e.in[i], need));
+      s.cost += static_cast<double>(cost_of(e.in[i], need));
       vary |= values_.vary(e.in[i]);
       s.operands.push_back(std::move(need));
     }
@@ -149,7 +199,7 @@ class Partitioner {
   void emit(const ir::Eqn& e, const Split& s, ir::Types out) {
     ir::Values in;
     for (std::size_t i = 0; i < e.in.size(); ++i) {
-      in.push_back(values_.provide(e.in[i], s.operands[i], {&e, "operand", i}).value);
+      in.push_back(provide(e.in[i], s.operands[i], {&e, "operand", i}));
     }
     builder_.set_loc(e.loc);
     ir::Values results = builder_.add_typed(*e.op, in, e.attrs, std::move(out));
@@ -245,6 +295,9 @@ class Partitioner {
 
   // --- sub-graphs -------------------------------------------------------------------------------------------------
 
+  Border border(const ir::Eqn& e, const Control& control) const;
+  std::vector<ir::GraphPtr> bodies(const Control& control, const Border& border) const;
+  static bool hoist(const Control& control, const std::vector<ir::GraphPtr>& graphs, Border& border);
   void add_control(const ir::Eqn& e, const Control& control);
 
   const Problem& problem_;
@@ -255,57 +308,97 @@ class Partitioner {
   VersionTable values_;
   std::vector<std::vector<Use>> uses_;  ///< by value
   std::vector<bool> returned_;          ///< by value
+  std::map<ir::ValueId, std::pair<const ir::Eqn*, Factoring>> fresh_;
 };
+
+Border Partitioner::border(const ir::Eqn& e, const Control& control) const {
+  Border out;
+  for (auto v : e.in) out.in.push_back(ir::Layout{wanted(v).dims});
+  for (auto v : e.out) out.out.push_back(ir::Layout{wanted(v).dims});
+  for (auto i : control.scalars) out.in[i].dims.assign(out.in[i].dims.size(), {});
+  for (auto [operand, result] : control.carried) out.in[operand].dims = out.out[result].dims;
+  for (const auto& body : control.bodies) {
+    for (const auto& t : body.inputs) {
+      if (t.stacked) out.in[t.outer].dims[0].clear();
+    }
+    for (const auto& t : body.outputs) {
+      if (t.stacked) out.out[t.outer].dims[0].clear();
+    }
+  }
+  // Whatever varies may reach every result and loop variable.
+  AxisMask vary = 0;
+  for (std::size_t i = 0; i < e.in.size(); ++i) {
+    out.in[i].vary = values_.vary(e.in[i]) & ~out.in[i].tiled();
+    vary |= out.in[i].vary;
+  }
+  for (auto& l : out.out) l.vary = vary & ~l.tiled();
+  for (auto [operand, result] : control.carried) out.in[operand].vary = out.out[result].vary;
+  return out;
+}
+
+std::vector<ir::GraphPtr> Partitioner::bodies(const Control& control, const Border& border) const {
+  auto inside = [](ir::Layout l, bool stacked) {
+    if (stacked) l.dims.erase(l.dims.begin());
+    return l;
+  };
+  std::vector<ir::GraphPtr> out;
+  for (const auto& body : control.bodies) {
+    Problem inner{body.graph, problem_.mesh, {}, {}, problem_.resolve, problem_.options};
+    for (const auto& t : body.inputs) inner.inputs.emplace_back(inside(border.in[t.outer], t.stacked));
+    for (const auto& t : body.outputs) inner.outputs.emplace_back(inside(border.out[t.outer], t.stacked));
+    // Outputs that are no results (a loop's condition) are for every position to know.
+    for (std::size_t i = body.outputs.size(); i < body.graph->outputs.size(); ++i) {
+      inner.outputs.emplace_back(ir::Layout::replicated(body.graph->type(body.graph->outputs[i]).rank()));
+    }
+    out.push_back(partition(inner, propagate(inner)));
+  }
+  return out;
+}
+
+// The one layout that a partitioned body makes of an input before any other use.
+std::optional<ir::Layout> only_reshard(const ir::Graph& body, std::size_t input) {
+  ir::ValueId v = body.inputs[input];
+  if (std::find(body.outputs.begin(), body.outputs.end(), v) != body.outputs.end()) return std::nullopt;
+  std::optional<ir::Layout> found;
+  for (const auto& e : body.eqns) {
+    if (std::find(e.in.begin(), e.in.end(), v) == e.in.end()) continue;
+    if (e.op != &ops::def::reshard || (found && !(*found == body.layout(e.out[0])))) return std::nullopt;
+    found = body.layout(e.out[0]);
+  }
+  return found;
+}
+
+// What a loop reshards in every round although it does not change is resharded before the loop.
+bool Partitioner::hoist(const Control& control, const std::vector<ir::GraphPtr>& graphs, Border& border) {
+  if (control.times == 1) return false;
+  bool changed = false;
+  for (std::size_t b = 0; b < graphs.size(); ++b) {
+    for (const auto& t : control.bodies[b].inputs) {
+      bool carried = std::any_of(control.carried.begin(), control.carried.end(),
+                                 [&](const auto& c) { return c.first == t.outer; });
+      if (t.stacked || carried) continue;
+      auto layout = only_reshard(*graphs[b], t.inner);
+      if (!layout) continue;
+      border.in[t.outer] = *layout;
+      changed = true;
+    }
+  }
+  return changed;
+}
 
 // The layouts at the border of a sub-graph are those of the values outside; a loop variable has one layout throughout.
 void Partitioner::add_control(const ir::Eqn& e, const Control& control) {
-  std::vector<ir::Layout> in;
-  for (auto v : e.in) in.push_back(wanted(v));
-  std::vector<ir::Layout> out;
-  for (auto v : e.out) out.push_back(wanted(v));
-  for (auto i : control.scalars) in[i].dims.assign(in[i].dims.size(), {});
-  for (auto [operand, result] : control.carried) in[operand].dims = out[result].dims;
-  for (const auto& body : control.bodies) {
-    for (const auto& t : body.inputs) {
-      if (t.stacked) in[t.outer].dims[0].clear();
-    }
-    for (const auto& t : body.outputs) {
-      if (t.stacked) out[t.outer].dims[0].clear();
-    }
-  }
+  Border at = border(e, control);
+  std::vector<ir::GraphPtr> graphs = bodies(control, at);
+  // Another border may change what a body wants, so this need not settle; twice is enough to gain.
+  for (int round = 0; round < 2 && hoist(control, graphs, at); ++round) graphs = bodies(control, at);
   ir::Values operands;
-  AxisMask vary = 0;
   for (std::size_t i = 0; i < e.in.size(); ++i) {
-    in[i].vary = 0;
-    const Version& v = values_.provide(e.in[i], in[i], {&e, "operand", i});
-    vary |= v.layout.vary;
-    operands.push_back(v.value);
-    in[i] = v.layout;
-  }
-  // Whatever varies may reach every result and loop variable.
-  for (auto& l : out) l.vary = vary & ~l.tiled();
-  for (auto [operand, result] : control.carried) {
-    in[operand].vary = out[result].vary;
-    operands[operand] = values_.provide(e.in[operand], in[operand], {&e, "operand", operand}).value;
-  }
-  std::vector<ir::GraphPtr> graphs;
-  for (const auto& body : control.bodies) {
-    Problem inner{body.graph, problem_.mesh, {}, {}, problem_.resolve, problem_.options};
-    auto inside = [](ir::Layout l, bool stacked) {
-      if (stacked) l.dims.erase(l.dims.begin());
-      return l;
-    };
-    for (const auto& t : body.inputs) inner.inputs.emplace_back(inside(in[t.outer], t.stacked));
-    for (const auto& t : body.outputs) inner.outputs.emplace_back(inside(out[t.outer], t.stacked));
-    // The condition of a loop: its output is no result, and every position must know it.
-    if (body.outputs.empty()) {
-      for (auto v : body.graph->outputs) inner.outputs.emplace_back(ir::Layout::replicated(body.graph->type(v).rank()));
-    }
-    graphs.push_back(partition(inner, propagate(inner)));
+    operands.push_back(provide(e.in[i], at.in[i], {&e, "operand", i}));
   }
   builder_.set_loc(e.loc);
   ir::Values results = builder_.add_typed(*e.op, operands, with_bodies(e, graphs), types_of(g_, e.out));
-  for (std::size_t i = 0; i < results.size(); ++i) values_.add(e.out[i], {out[i], results[i]});
+  for (std::size_t i = 0; i < results.size(); ++i) values_.add(e.out[i], {at.out[i], results[i]});
 }
 
 }  // namespace

@@ -199,6 +199,17 @@ TEST(Partition, ReshardsOfOneValueAreShared) {
             "-> e f\n");
 }
 
+TEST(Partition, FreshValuesAreMadeAgainNotMoved) {
+  Builder b;
+  Value x = b.input(f32({8, 8}));
+  Value y = b.input(f32({8, 8}));
+  Value mask = ops::ge(ops::iota(b, DType::I32, {8, 8}, 0), ops::iota(b, DType::I32, {8, 8}, 1));
+  Value zero = ops::scalar(b, 0, DType::F32);
+  auto p = problem(b, {ops::where(mask, x, zero), ops::where(mask, y, zero)}, kMesh, {"data, -", "-, data"});
+  auto g = partitioned(p);
+  EXPECT_TRUE(spmd::comm_plan(*g).empty()) << sketch(*g);
+}
+
 TEST(Partition, OutputsGetTheLayoutAskedFor) {
   Builder b;
   Value x = b.input(f32({8, 8}));
