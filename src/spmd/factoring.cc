@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "spmd/factoring.h"
 
+#include <algorithm>
 #include <numeric>
 #include <optional>
 
@@ -32,11 +33,12 @@ ir::Types types_of(const ir::Graph& g, std::span<const ir::ValueId> values) {
   return out;
 }
 
-Factoring::Factoring(ir::FactorRule rule, ir::TypeSpan in, ir::TypeSpan out, const ir::MeshAxes& mesh, bool uneven)
+Factoring::Factoring(ir::FactorRule rule, ir::TypeSpan in, ir::TypeSpan out, const ir::MeshAxes& mesh,
+                     const Options& options)
     : rule_(std::move(rule)), mesh_(mesh) {
   for (const auto& f : rule_.factors) {
     unit_.push_back(f.size);
-    uneven_.push_back(uneven);
+    uneven_.push_back(options.uneven);
   }
   auto limit = [&](const ir::FactorRule::Tensor& dims, const ir::Type& type) {
     for (std::size_t d = 0; d < dims.size(); ++d) {
@@ -49,6 +51,13 @@ Factoring::Factoring(ir::FactorRule rule, ir::TypeSpan in, ir::TypeSpan out, con
       }
     }
   };
+  // Sums of floats depend on their order: in a fixed order they are not taken in pieces (decision D13).
+  bool rounds = options.deterministic &&
+                std::any_of(out.begin(), out.end(), [](const ir::Type& t) { return is_inexact(t.dtype); });
+  for (auto& f : rule_.factors) {
+    bool sum = f.reduction == ir::Reduction::Sum || f.reduction == ir::Reduction::Prod;
+    if (rounds && sum && f.kind == ir::Factor::Kind::Reduce) f.kind = ir::Factor::Kind::Whole;
+  }
   // A result without a factor that an operand has would differ between pieces.
   std::vector<std::size_t> results(rule_.factors.size());
   for (const auto& r : rule_.results) {

@@ -8,6 +8,7 @@
 #include "ir/factors.h"
 #include "ir/graph.h"
 #include "ir/layout.h"
+#include "spmd/spmd.h"
 
 namespace tessera::spmd {
 
@@ -27,7 +28,7 @@ std::size_t common_prefix(const AxisList& a, const AxisList& b);
 /// results.
 class Factoring {
  public:
-  Factoring(ir::FactorRule rule, ir::TypeSpan in, ir::TypeSpan out, const ir::MeshAxes& mesh, bool uneven);
+  Factoring(ir::FactorRule rule, ir::TypeSpan in, ir::TypeSpan out, const ir::MeshAxes& mesh, const Options& options);
 
   const ir::FactorRule& rule() const { return rule_; }
   std::size_t num_factors() const { return rule_.factors.size(); }

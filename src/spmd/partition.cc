@@ -86,7 +86,7 @@ class Partitioner {
   void add_equation(const ir::Eqn& e) {
     ir::Types in = types_of(g_, e.in);
     ir::Types out = types_of(g_, e.out);
-    Factoring f(e.op->factors(in, out, e.attrs), in, out, mesh_, problem_.options.uneven);
+    Factoring f(e.op->factors(in, out, e.attrs), in, out, mesh_, problem_.options);
     emit(e, choose(e, f), out);
     note_fresh(e, f);
   }

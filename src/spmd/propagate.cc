@@ -74,11 +74,7 @@ class Propagator {
   }
 
   void add_node(ir::FactorRule rule, const ir::Types& in, const ir::Types& out, std::vector<Slot> tensors, int round) {
-    Node n{Factoring(std::move(rule), in, out, *problem_.mesh, problem_.options.uneven),
-           std::move(tensors),
-           {},
-           {},
-           round};
+    Node n{Factoring(std::move(rule), in, out, *problem_.mesh, problem_.options), std::move(tensors), {}, {}, round};
     for (const auto& t : in) n.weight.push_back(t.nbytes());
     for (const auto& t : out) n.weight.push_back(t.nbytes());
     for (std::size_t t = 0; t < n.tensors.size(); ++t) n.order.push_back(t);

@@ -260,6 +260,20 @@ TEST(Partition, UnevenPieces) {
             "-> e\n");
 }
 
+TEST(Partition, DeterministicSumsAreNotTakenInPieces) {
+  Builder b;
+  Value x = b.input(f32({8, 8}));
+  auto p = problem(b, {ops::reduce_sum(x, {0}), ops::reduce_max(x, {0})}, kMesh, {"data, model"}, {},
+                   {.deterministic = true});
+  EXPECT_EQ(sketch(*partitioned(p)),
+            "(a@[data, model])\n"
+            "b@[-, model] = all_gather(data) a\n"
+            "c@[model] = reduce_sum b\n"
+            "d@[model] partial(data: max) = reduce_max a\n"
+            "e@[model] = all_reduce(data) d\n"
+            "-> c e\n");
+}
+
 TEST(Partition, ReshapeAndTransposeKeepPieces) {
   ir::MeshAxes mesh = test::mesh_of("p:2, q:4");
   Builder b;
