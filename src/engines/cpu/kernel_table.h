@@ -47,5 +47,6 @@ void add_elementwise_kernels(KernelTable& table);
 void add_shape_kernels(KernelTable& table);
 void add_reduce_kernels(KernelTable& table);
 void add_dot_kernels(KernelTable& table);
+void add_indexing_kernels(KernelTable& table);
 
 }  // namespace tessera::cpu

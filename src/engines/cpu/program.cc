@@ -8,6 +8,7 @@
 #include "base/strings.h"
 #include "base/thread_pool.h"
 #include "engines/cpu/fuse.h"
+#include "engines/cpu/trace.h"
 #include "ir/op_def.h"
 #include "ops/define.h"
 #include "tessera/config.h"
@@ -105,7 +106,11 @@ std::vector<Pieces> Program::run(std::vector<Pieces> args, Run& run, const std::
   for (std::size_t i = 0; i < args.size(); ++i) frame.slots[at(graph_->inputs[i])] = std::move(args[i]);
   for (auto v : unused_inputs_) frame.slots[at(v)] = Pieces();
   for (const auto& step : steps_) {
-    step->run(frame);
+    if (tracing()) {
+      run_traced(*step, frame);
+    } else {
+      step->run(frame);
+    }
     if (debug_nans_) check_nans(*step, frame);
     for (auto v : step->frees) frame.slots[at(v)] = Pieces();
   }
@@ -113,6 +118,18 @@ std::vector<Pieces> Program::run(std::vector<Pieces> args, Run& run, const std::
   results.reserve(graph_->outputs.size());
   for (auto v : graph_->outputs) results.push_back(frame.slots[at(v)]);
   return results;
+}
+
+void Program::run_traced(const Step& step, Frame& frame) const {
+  auto begin = TraceClock::now();
+  step.run(frame);
+  std::int64_t bytes = 0;
+  for (auto v : step.writes) {
+    for (const auto& b : frame.slots[at(v)]) bytes += b ? b->nbytes() : 0;
+  }
+  int process = frame.run.collectives != nullptr ? frame.run.collectives->process_index() : 0;
+  std::string label = step.label();
+  trace_step(label.substr(0, label.find('\n')), to_string(step.loc), process, begin, bytes);
 }
 
 void Program::check_nans(const Step& step, const Frame& frame) const {

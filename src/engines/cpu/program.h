@@ -60,6 +60,7 @@ class Program {
  private:
   void free_early();
   void check_args(const std::vector<Pieces>& args) const;
+  void run_traced(const Step& step, Frame& frame) const;
   void check_nans(const Step& step, const Frame& frame) const;
 
   ir::GraphPtr graph_;
