@@ -47,6 +47,7 @@ void add_elementwise_kernels(KernelTable& table);
 void add_shape_kernels(KernelTable& table);
 void add_reduce_kernels(KernelTable& table);
 void add_dot_kernels(KernelTable& table);
+void add_slice_kernels(KernelTable& table);
 void add_indexing_kernels(KernelTable& table);
 
 }  // namespace tessera::cpu

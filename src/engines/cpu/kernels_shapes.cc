@@ -2,6 +2,7 @@
 // Ops that move elements without changing them.
 #include <algorithm>
 
+#include "core/strided_copy.h"
 #include "engines/cpu/kernel_table.h"
 #include "engines/cpu/kernels/copy.h"
 #include "ops/attrs.h"
@@ -11,16 +12,6 @@ namespace tessera::cpu {
 namespace {
 
 std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
-
-Dims byte_strides(const Shape& shape, std::int64_t itemsize) {
-  Dims strides(shape.size());
-  std::int64_t n = itemsize;
-  for (std::size_t d = shape.size(); d-- > 0;) {
-    strides[d] = n;
-    n *= shape[d];
-  }
-  return strides;
-}
 
 Kernel share() {
   Kernel k;
@@ -32,7 +23,7 @@ Kernel share() {
 Kernel strided(const Request& r, Dims from) {
   std::int64_t itemsize = dtype_size(r.out[0].dtype);
   const Shape& shape = r.out[0].shape;
-  Dims to = byte_strides(shape, itemsize);
+  Dims to = core::contiguous_strides(shape, itemsize);
   bool same = r.in[0].size() == r.out[0].size();
   for (std::size_t d = 0; d < shape.size(); ++d) same = same && (shape[d] == 1 || from[d] == to[d]);
   if (same) return share();
@@ -51,7 +42,7 @@ Kernel strided(const Request& r, Dims from) {
 
 Kernel make_broadcast(const Request& r) {
   const auto& p = ir::get<ops::BroadcastInDim>(r.attrs);
-  Dims own = byte_strides(r.in[0].shape, dtype_size(r.in[0].dtype));
+  Dims own = core::contiguous_strides(r.in[0].shape, dtype_size(r.in[0].dtype));
   Dims from(r.out[0].shape.size());
   for (std::size_t i = 0; i < p.dims.size(); ++i) {
     if (r.in[0].shape[i] != 1) from[at(p.dims[i])] = own[i];
@@ -61,7 +52,7 @@ Kernel make_broadcast(const Request& r) {
 
 Kernel make_transpose(const Request& r) {
   const auto& p = ir::get<ops::Transpose>(r.attrs);
-  Dims own = byte_strides(r.in[0].shape, dtype_size(r.in[0].dtype));
+  Dims own = core::contiguous_strides(r.in[0].shape, dtype_size(r.in[0].dtype));
   Dims from;
   for (auto d : p.permutation) from.push_back(own[at(d)]);
   return strided(r, from);

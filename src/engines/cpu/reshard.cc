@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/strings.h"
+#include "core/strided_copy.h"
 #include "engines/cpu/combine.h"
 #include "engines/cpu/kernels/copy.h"
 #include "engines/cpu/program.h"
@@ -18,15 +19,6 @@ namespace tessera::cpu {
 
 namespace {
 
-Dims byte_strides(const Shape& shape, std::int64_t itemsize) {
-  Dims strides(shape.size());
-  std::int64_t n = itemsize;
-  for (std::size_t d = shape.size(); d-- > 0;) {
-    strides[d] = n;
-    n *= shape[d];
-  }
-  return strides;
-}
 std::int64_t product(const Shape& shape) {
   std::int64_t n = 1;
   for (auto d : shape) n *= d;
@@ -109,7 +101,7 @@ class ReshardStep final : public Step {
   const void* block(Run& run, const Pieces& from, std::span<const std::int32_t> pieces, const Box& box, void* to,
                     BufferPtr& scratch) const {
     std::int64_t n = product(box.extent);
-    Dims strides = byte_strides(box.source_shape, itemsize_);
+    Dims strides = core::contiguous_strides(box.source_shape, itemsize_);
     bool direct = contiguous(box.extent, box.source_shape);
     std::vector<const void*> blocks;
     Pieces copies;
@@ -119,8 +111,8 @@ class ReshardStep final : public Step {
       const char* start = element(b->data(), box.in_source, strides);
       if (!direct) {
         copies.push_back(run.memory.allocate(n * itemsize_));
-        kernels::copy_strided(copies.back()->data(), byte_strides(box.extent, itemsize_), start, strides, box.extent,
-                              itemsize_);
+        kernels::copy_strided(copies.back()->data(), core::contiguous_strides(box.extent, itemsize_), start, strides,
+                              box.extent, itemsize_);
         start = static_cast<const char*>(copies.back()->data());
       }
       blocks.push_back(start);
@@ -140,7 +132,7 @@ class ReshardStep final : public Step {
   void assemble(Run& run, std::int32_t k, const Pieces& from, const Pieces& mail, void* to) const {
     Shape shape = plan_.target_shape(k);
     if (plan_.is_identity(k)) return identity_->fill_identity(to, product(shape));
-    Dims strides = byte_strides(shape, itemsize_);
+    Dims strides = core::contiguous_strides(shape, itemsize_);
     std::size_t next = 0;
     std::vector<std::int32_t> pieces(plan_.combined().size());
     plan_.for_each_box(k, [&](const Box& box) {
@@ -153,7 +145,7 @@ class ReshardStep final : public Step {
       } else if (!plan_.reduces()) {
         const BufferPtr& source = from[at(box.piece)];
         TESSERA_CHECK(source != nullptr, str("reshard: piece ", box.piece, " is not here"));
-        Dims source_strides = byte_strides(box.source_shape, itemsize_);
+        Dims source_strides = core::contiguous_strides(box.source_shape, itemsize_);
         return kernels::copy_strided(start, strides, element(source->data(), box.in_source, source_strides),
                                      source_strides, box.extent, itemsize_);
       } else {
@@ -163,7 +155,8 @@ class ReshardStep final : public Step {
         result = block(run, from, pieces, box, whole, scratch);
       }
       if (result != start) {
-        kernels::copy_strided(start, strides, result, byte_strides(box.extent, itemsize_), box.extent, itemsize_);
+        kernels::copy_strided(start, strides, result, core::contiguous_strides(box.extent, itemsize_), box.extent,
+                              itemsize_);
       }
     });
   }
