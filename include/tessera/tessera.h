@@ -10,6 +10,7 @@
 #include "tessera/error.h"
 #include "tessera/grad.h"
 #include "tessera/host_array.h"
+#include "tessera/io.h"
 #include "tessera/jit.h"
 #include "tessera/lax.h"
 #include "tessera/mesh.h"
@@ -20,3 +21,4 @@
 #include "tessera/shape.h"
 #include "tessera/sharding.h"
 #include "tessera/tree.h"
+#include "tessera/visualize.h"

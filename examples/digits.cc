@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+// Trains a classifier of handwritten digits on a 4x2 mesh of virtual devices, data x model parallel; compares its losses with
+// the same training on one device; saves the weights and reads them back on another mesh.
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <iostream>
+#include <numeric>
+#include <random>
+#include <string>
+#include <unistd.h>
+#include <vector>
+
+#include "tessera/tessera.h"
+
+namespace ts = tessera;
+using ts::Array;
+using ts::P;
+
+namespace {
+
+constexpr std::int64_t kBatch = 96, kEpochs = 30, kHeldOut = 360;
+
+struct Dense {
+  Array w, b;
+};
+struct Model {
+  Dense conv1, conv2, hidden, out;
+};
+struct State {
+  Model p, velocity;
+};
+
+// 3x3 convolution that keeps the size, written as one product with the nine shifted images.
+Array conv3x3(const Array& x, const Dense& d) {
+  std::int64_t n = x.shape(0);
+  std::int64_t h = x.shape(1);
+  std::int64_t w = x.shape(2);
+  std::int64_t c = x.shape(3);
+  Array padded = ts::lax::pad(x, 0.0, {{}, {1, 1}, {1, 1}, {}});
+  std::vector<Array> shifted;
+  for (std::int64_t i = 0; i < 3; ++i) {
+    for (std::int64_t j = 0; j < 3; ++j) shifted.push_back(ts::lax::slice(padded, {0, i, j, 0}, {n, i + h, j + w, c}));
+  }
+  return ts::matmul(ts::concatenate(shifted, 3), d.w) + d.b;
+}
+
+// 2x2 maximum.
+Array pool(const Array& x) {
+  std::int64_t n = x.shape(0);
+  return ts::max(ts::reshape(x, {n, x.shape(1) / 2, 2, x.shape(2) / 2, 2, x.shape(3)}), {.axis = ts::Dims{2, 4}});
+}
+
+Array relu(const Array& x) { return ts::maximum(x, 0.0); }
+
+Array logits(const Model& m, const Array& images) {
+  ts::NamedScope scope("classifier");
+  Array x = relu(conv3x3(images, m.conv1));
+  x = pool(relu(conv3x3(x, m.conv2)));
+  x = ts::reshape(x, {x.shape(0), -1});
+  x = relu(ts::matmul(x, m.hidden.w) + m.hidden.b);
+  return ts::matmul(x, m.out.w) + m.out.b;
+}
+
+Array loss(const Model& m, const Array& images, const Array& labels) {
+  Array picked = ts::take_along_axis(ts::log_softmax(logits(m, images)), ts::expand_dims(labels, {-1}), -1);
+  return -ts::mean(picked);
+}
+
+// Stochastic gradient descent with momentum.
+std::pair<State, Array> train_step(const State& s, const Array& images, const Array& labels) {
+  auto [value, g] = ts::value_and_grad(loss)(s.p, images, labels);
+  State next;
+  next.velocity = ts::tree_map([](const Array& v, const Array& d) { return 0.9 * v + d; }, s.velocity, g);
+  next.p = ts::tree_map([](const Array& w, const Array& v) { return w - 0.05 * v; }, s.p, next.velocity);
+  return {next, value};
+}
+
+// Weights split over "model" by columns, then by rows: one sum for each pair of layers.
+ts::ShardingPtr placed(const ts::Mesh& mesh, const P& spec) { return ts::NamedSharding(mesh, spec); }
+
+Model initial(const ts::Mesh& mesh) {
+  std::mt19937 random(1);
+  auto weights = [&](std::int64_t in, std::int64_t out, const P& spec) {
+    std::normal_distribution<float> normal(0.0F, std::sqrt(2.0F / static_cast<float>(in)));
+    std::vector<float> v(static_cast<std::size_t>(in * out));
+    for (auto& x : v) x = normal(random);
+    return ts::device_put(ts::HostArray::from(v, {in, out}), placed(mesh, spec));
+  };
+  auto bias = [&](std::int64_t n, const P& spec) {
+    return ts::device_put(ts::HostArray::from(std::vector<float>(static_cast<std::size_t>(n)), {n}), placed(mesh, spec));
+  };
+  return {{weights(9, 16, P()), bias(16, P())},
+          {weights(9 * 16, 32, P(ts::none, "model")), bias(32, P("model"))},
+          {weights(4 * 4 * 32, 128, P(ts::none, "model")), bias(128, P("model"))},
+          {weights(128, 10, P("model", ts::none)), bias(10, P())}};
+}
+
+struct Data {
+  std::vector<float> images;  // 8x8 each, in [0, 1]
+  std::vector<std::int32_t> labels;
+  std::vector<std::int64_t> order;  // a fixed permutation: the last fifth is held out
+  std::int64_t count() const { return static_cast<std::int64_t>(labels.size()); }
+
+  std::pair<Array, Array> batch(const std::vector<std::int64_t>& rows, const ts::Mesh& mesh) const {
+    std::vector<float> x;
+    std::vector<std::int32_t> y;
+    for (auto r : rows) {
+      x.insert(x.end(), images.begin() + r * 64, images.begin() + (r + 1) * 64);
+      y.push_back(labels[static_cast<std::size_t>(r)]);
+    }
+    auto n = static_cast<std::int64_t>(rows.size());
+    return {ts::device_put(ts::HostArray::from(x, {n, 8, 8, 1}), placed(mesh, P("data"))),
+            ts::device_put(ts::HostArray::from(y, {n}), placed(mesh, P("data")))};
+  }
+};
+
+Data load(const std::string& path) {
+  auto file = ts::load_npz(path);
+  Data d;
+  for (const char* name : {"images", "labels"}) {
+    if (!file.contains(name)) throw ts::ValueError("digits: \"" + path + "\" has no array \"" + name + "\"");
+  }
+  d.images = file["images"].astype(ts::float32).to_vector<float>();
+  for (auto& v : d.images) v /= 16.0F;
+  d.labels = file["labels"].astype(ts::int32).to_vector<std::int32_t>();
+  d.order.resize(d.labels.size());
+  std::iota(d.order.begin(), d.order.end(), 0);
+  std::shuffle(d.order.begin(), d.order.end(), std::mt19937(7));
+  return d;
+}
+
+void progress(std::int64_t done, std::int64_t total, float value, double seconds) {
+  if (!isatty(1) && done != total) return;  // one line in a log, a moving bar on a terminal
+  constexpr std::int64_t width = 30;
+  std::string bar;
+  for (std::int64_t i = 0; i < width; ++i) bar += i * total < done * width ? "█" : "░";
+  std::printf("\r%s %3lld/%lld epochs  loss %.4f  %.1f s", bar.c_str(), static_cast<long long>(done), static_cast<long long>(total),
+              value, seconds);
+  if (done == total) std::printf("\n");
+  std::fflush(stdout);
+}
+
+struct Outcome {
+  Model model;
+  std::vector<float> losses;
+};
+
+Outcome train(const Data& data, const ts::Mesh& mesh, bool show) {
+  State s{initial(mesh), {}};
+  s.velocity = ts::tree_map([](const Array& a) { return ts::zeros_like(a); }, s.p);
+  auto step = ts::jit(train_step, {.name = "train_step", .donate_argnums = {0}});
+  std::vector<std::int64_t> rows(data.order.begin(), data.order.end() - kHeldOut);
+  std::mt19937 random(11);
+  Outcome out;
+  auto start = std::chrono::steady_clock::now();
+  for (std::int64_t epoch = 0; epoch < kEpochs; ++epoch) {
+    std::shuffle(rows.begin(), rows.end(), random);
+    std::vector<Array> losses;
+    for (std::size_t at = 0; at + kBatch <= rows.size(); at += kBatch) {
+      auto [images, labels] = data.batch({rows.begin() + static_cast<std::ptrdiff_t>(at), rows.begin() + static_cast<std::ptrdiff_t>(at + kBatch)}, mesh);
+      if (show && epoch == 0 && at == 0) {
+        std::cout << "communication of one training step, by user line:\n" << ts::to_string(step.comm_plan(s, images, labels)) << "\n";
+      }
+      auto [next, value] = step(s, images, labels);
+      s = next;
+      losses.push_back(value);
+    }
+    for (const auto& l : losses) out.losses.push_back(l.item<float>());
+    if (show) {
+      progress(epoch + 1, kEpochs, out.losses.back(), std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    }
+  }
+  out.model = s.p;
+  return out;
+}
+
+std::vector<std::int32_t> predict(const Data& data, const Model& m, const ts::Mesh& mesh) {
+  std::vector<std::int64_t> rows(data.order.end() - kHeldOut, data.order.end());
+  auto [images, labels] = data.batch(rows, mesh);
+  std::vector<float> score = ts::jit(logits)(m, images).to_vector<float>();
+  std::vector<std::int32_t> out;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    auto row = score.begin() + static_cast<std::ptrdiff_t>(i * 10);
+    out.push_back(static_cast<std::int32_t>(std::max_element(row, row + 10) - row));
+  }
+  return out;
+}
+
+int run(const std::string& path, const std::string& weights) {
+  Data data = load(path);
+  ts::Client client = ts::Client::cpu({.devices = 8});
+  ts::ClientScope scope(client);
+  auto mesh = ts::make_mesh({4, 2}, {"data", "model"});
+  std::cout << data.count() << " images, " << kHeldOut << " held out; mesh:\n" << ts::visualize_mesh(mesh);
+  Model fresh = initial(mesh);
+  std::cout << "hidden.w " << ts::to_string(fresh.hidden.w.shape()) << ":\n"
+            << ts::visualize_array_sharding(fresh.hidden.w.sharding(), fresh.hidden.w.shape()) << "out.w "
+            << ts::to_string(fresh.out.w.shape()) << ":\n"
+            << ts::visualize_array_sharding(fresh.out.w.sharding(), fresh.out.w.shape());
+
+  Outcome many = train(data, mesh, true);
+  auto answers = predict(data, many.model, mesh);
+  std::int64_t right = 0;
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    auto row = static_cast<std::size_t>(data.order[data.order.size() - kHeldOut + i]);
+    right += answers[i] == data.labels[row] ? 1 : 0;
+  }
+  std::printf("accuracy: %.1f %%\n", 100.0 * static_cast<double>(right) / static_cast<double>(kHeldOut));
+
+  // The same training on one device.
+  auto single = ts::Mesh(ts::DeviceArray({client.devices()[0]}, {1, 1}), {"data", "model"});
+  Outcome one = train(data, single, false);
+  float worst = 0;
+  for (std::size_t i = 0; i < one.losses.size(); ++i) {
+    worst = std::max(worst, std::abs(many.losses[i] - one.losses[i]) / std::abs(one.losses[i]));
+  }
+  std::printf("losses of 8 devices against 1 device: %zu steps, largest relative difference %.2e\n", one.losses.size(), worst);
+
+  // The weights go to a file and come back on a mesh of two devices.
+  ts::save_npz(weights, ts::named_leaves(many.model));
+  auto pair = ts::make_mesh({2, 1}, {"data", "model"}, std::vector<ts::Device>{client.devices()[0], client.devices()[1]});
+  Model again = ts::with_named_leaves(initial(pair), ts::load_npz(weights));
+  bool equal = predict(data, again, pair) == answers;
+  std::printf("weights saved to %s and reloaded on a 2x1 mesh: predictions %s\n", weights.c_str(), equal ? "equal" : "DIFFER");
+  bool good = right * 100 >= kHeldOut * 97 && worst <= 1e-4F && equal;
+  if (!good) std::cerr << "digits: expected accuracy >= 97 %, losses within 1e-4 and equal predictions\n";
+  return good ? 0 : 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc > 1 ? argv[1] : "examples/data/digits.npz", argc > 2 ? argv[2] : "demo_weights.npz");
+  } catch (const std::exception& e) {
+    std::cerr << e.what() << "\n";
+    return 1;
+  }
+}
