@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The GPT-like training step of the workloads: data x tensor parallel on an (N/2, 2) mesh. Shapes, seeds and formulas are
-// those of the peer, so that the losses of chained steps can be compared.
+// The GPT-like training step of the workloads: data x tensor parallel on an (N/2, 2) mesh. Shapes, seeds and formulas
+// are those of the peer, so that the losses of chained steps can be compared.
 #pragma once
 
 #include <cmath>
@@ -119,7 +119,8 @@ inline std::pair<State, ts::Array> state(const ts::Mesh& mesh) {
     p.pos = put({kLength, kWidth}, 2, ts::P());
     for (std::int64_t l = 0; l < kLayers; ++l) {
       auto seed = static_cast<std::uint64_t>(3 + 4 * l);
-      p.blocks.push_back({put({kWidth, 3 * kWidth}, seed, ts::P(ts::none, "y")), put({kWidth, kWidth}, seed + 1, ts::P("y", ts::none)),
+      p.blocks.push_back({put({kWidth, 3 * kWidth}, seed, ts::P(ts::none, "y")),
+                          put({kWidth, kWidth}, seed + 1, ts::P("y", ts::none)),
                           put({kWidth, 4 * kWidth}, seed + 2, ts::P(ts::none, "y")),
                           put({4 * kWidth, kWidth}, seed + 3, ts::P("y", ts::none))});
     }

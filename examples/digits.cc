@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Trains a classifier of handwritten digits on a 4x2 mesh of virtual devices, data x model parallel; compares its losses with
-// the same training on one device; saves the weights and reads them back on another mesh.
+// Trains a classifier of handwritten digits on a 4x2 mesh of virtual devices, data x model parallel; compares its
+// losses with the same training on one device; saves the weights and reads them back on another mesh.
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -9,7 +11,6 @@
 #include <numeric>
 #include <random>
 #include <string>
-#include <unistd.h>
 #include <vector>
 
 #include "tessera/tessera.h"
@@ -20,7 +21,7 @@ using ts::P;
 
 namespace {
 
-constexpr std::int64_t kBatch = 96, kEpochs = 30, kHeldOut = 360;
+constexpr std::int64_t kBatch = 96, kEpochs = 20, kHeldOut = 360;
 
 struct Dense {
   Array w, b;
@@ -63,9 +64,10 @@ Array logits(const Model& m, const Array& images) {
   return ts::matmul(x, m.out.w) + m.out.b;
 }
 
+// Cross entropy with a tenth of the weight spread over all classes: it never asks for infinite logits.
 Array loss(const Model& m, const Array& images, const Array& labels) {
-  Array picked = ts::take_along_axis(ts::log_softmax(logits(m, images)), ts::expand_dims(labels, {-1}), -1);
-  return -ts::mean(picked);
+  Array target = 0.9 * ts::one_hot(labels, 10) + 0.01;
+  return -ts::mean(ts::sum(target * ts::log_softmax(logits(m, images)), -1));
 }
 
 // Stochastic gradient descent with momentum.
@@ -89,7 +91,8 @@ Model initial(const ts::Mesh& mesh) {
     return ts::device_put(ts::HostArray::from(v, {in, out}), placed(mesh, spec));
   };
   auto bias = [&](std::int64_t n, const P& spec) {
-    return ts::device_put(ts::HostArray::from(std::vector<float>(static_cast<std::size_t>(n)), {n}), placed(mesh, spec));
+    return ts::device_put(ts::HostArray::from(std::vector<float>(static_cast<std::size_t>(n)), {n}),
+                          placed(mesh, spec));
   };
   return {{weights(9, 16, P()), bias(16, P())},
           {weights(9 * 16, 32, P(ts::none, "model")), bias(32, P("model"))},
@@ -136,8 +139,8 @@ void progress(std::int64_t done, std::int64_t total, float value, double seconds
   constexpr std::int64_t width = 30;
   std::string bar;
   for (std::int64_t i = 0; i < width; ++i) bar += i * total < done * width ? "█" : "░";
-  std::printf("\r%s %3lld/%lld epochs  loss %.4f  %.1f s", bar.c_str(), static_cast<long long>(done), static_cast<long long>(total),
-              value, seconds);
+  std::printf("\r%s %3lld/%lld epochs  loss %.4f  %.1f s", bar.c_str(), static_cast<long long>(done),
+              static_cast<long long>(total), value, seconds);
   if (done == total) std::printf("\n");
   std::fflush(stdout);
 }
@@ -159,9 +162,12 @@ Outcome train(const Data& data, const ts::Mesh& mesh, bool show) {
     std::shuffle(rows.begin(), rows.end(), random);
     std::vector<Array> losses;
     for (std::size_t at = 0; at + kBatch <= rows.size(); at += kBatch) {
-      auto [images, labels] = data.batch({rows.begin() + static_cast<std::ptrdiff_t>(at), rows.begin() + static_cast<std::ptrdiff_t>(at + kBatch)}, mesh);
+      auto [images, labels] = data.batch(
+          {rows.begin() + static_cast<std::ptrdiff_t>(at), rows.begin() + static_cast<std::ptrdiff_t>(at + kBatch)},
+          mesh);
       if (show && epoch == 0 && at == 0) {
-        std::cout << "communication of one training step, by user line:\n" << ts::to_string(step.comm_plan(s, images, labels)) << "\n";
+        std::cout << "communication of one training step, by user line:\n"
+                  << ts::to_string(step.comm_plan(s, images, labels)) << "\n";
       }
       auto [next, value] = step(s, images, labels);
       s = next;
@@ -169,7 +175,8 @@ Outcome train(const Data& data, const ts::Mesh& mesh, bool show) {
     }
     for (const auto& l : losses) out.losses.push_back(l.item<float>());
     if (show) {
-      progress(epoch + 1, kEpochs, out.losses.back(), std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+      progress(epoch + 1, kEpochs, out.losses.back(),
+               std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
     }
   }
   out.model = s.p;
@@ -216,14 +223,17 @@ int run(const std::string& path, const std::string& weights) {
   for (std::size_t i = 0; i < one.losses.size(); ++i) {
     worst = std::max(worst, std::abs(many.losses[i] - one.losses[i]) / std::abs(one.losses[i]));
   }
-  std::printf("losses of 8 devices against 1 device: %zu steps, largest relative difference %.2e\n", one.losses.size(), worst);
+  std::printf("losses of 8 devices against 1 device: %zu steps, largest relative difference %.2e\n", one.losses.size(),
+              worst);
 
   // The weights go to a file and come back on a mesh of two devices.
   ts::save_npz(weights, ts::named_leaves(many.model));
-  auto pair = ts::make_mesh({2, 1}, {"data", "model"}, std::vector<ts::Device>{client.devices()[0], client.devices()[1]});
+  auto pair =
+      ts::make_mesh({2, 1}, {"data", "model"}, std::vector<ts::Device>{client.devices()[0], client.devices()[1]});
   Model again = ts::with_named_leaves(initial(pair), ts::load_npz(weights));
   bool equal = predict(data, again, pair) == answers;
-  std::printf("weights saved to %s and reloaded on a 2x1 mesh: predictions %s\n", weights.c_str(), equal ? "equal" : "DIFFER");
+  std::printf("weights saved to %s and reloaded on a 2x1 mesh: predictions %s\n", weights.c_str(),
+              equal ? "equal" : "DIFFER");
   bool good = right * 100 >= kHeldOut * 97 && worst <= 1e-4F && equal;
   if (!good) std::cerr << "digits: expected accuracy >= 97 %, losses within 1e-4 and equal predictions\n";
   return good ? 0 : 1;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files: NumPy's .npy and .npz, and safetensors. Readers take any bytes: what does not have its format throws `FormatError`
-// with the file's name, and files that ask for more memory than they have bytes are refused.
+// Files: NumPy's .npy and .npz, and safetensors. Readers take any bytes: what does not have its format throws
+// `FormatError` with the file's name, and files that ask for more memory than they have bytes are refused.
 #pragma once
 
 #include <map>
@@ -13,8 +13,8 @@
 
 namespace tessera {
 
-/// Throws `ValueError` naming the path when the file cannot be opened, `FormatError` when it is no .npy, `TypeError` for a dtype
-/// that Tessera lacks.
+/// Throws `ValueError` naming the path when the file cannot be opened, `FormatError` when it is no .npy, `TypeError`
+/// for a dtype that Tessera lacks.
 HostArray load_npy(const std::string& path);
 /// bfloat16 has no NumPy dtype and is written as float32.
 void save_npy(const std::string& path, const HostArray& value);
@@ -43,8 +43,8 @@ HostArrays named_leaves(const T& tree) {
   for (std::size_t i = 0; i < names.size(); ++i) out[names[i]] = leaves[i].host();
   return out;
 }
-/// `like` with leaves from the file, each placed as the leaf of `like` is. Throws `ValueError` naming a leaf that is missing or
-/// has another shape.
+/// `like` with leaves from the file, each placed as the leaf of `like` is. Throws `ValueError` naming a leaf that is
+/// missing or has another shape.
 template <class T>
 T with_named_leaves(const T& like, const HostArrays& values) {
   std::vector<std::string> names = tree_paths(like);
@@ -53,8 +53,8 @@ T with_named_leaves(const T& like, const HostArrays& values) {
     auto it = values.find(names[i]);
     if (it == values.end()) throw ValueError("with_named_leaves: no array named \"" + names[i] + "\"");
     if (it->second.shape() != leaves[i].shape()) {
-      throw ValueError("with_named_leaves: \"" + names[i] + "\" has shape " + to_string(it->second.shape()) + "; expected " +
-                       to_string(leaves[i].shape()));
+      throw ValueError("with_named_leaves: \"" + names[i] + "\" has shape " + to_string(it->second.shape()) +
+                       "; expected " + to_string(leaves[i].shape()));
     }
     leaves[i] = device_put(it->second.astype(leaves[i].dtype()), leaves[i].sharding());
   }

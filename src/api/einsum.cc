@@ -38,7 +38,9 @@ struct Ellipsis {
     auto dots = term.find("...");
     if (dots == std::string::npos) return term;
     auto named = static_cast<std::int64_t>(term.size()) - 3;
-    if (rank < named) throw ValueError(str("einsum: subscripts \"", subscripts, "\": \"", term, "\" names more dimensions than the operand's ", rank));
+    if (rank < named)
+      throw ValueError(str("einsum: subscripts \"", subscripts, "\": \"", term,
+                           "\" names more dimensions than the operand's ", rank));
     auto n = static_cast<std::size_t>(rank - named);
     return term.substr(0, dots) + labels.substr(labels.size() - n) + term.substr(dots + 3);
   }
@@ -54,7 +56,8 @@ void take_diagonals(Term& t, const Loc& loc) {
       Shape shape = t.value.shape();
       Array same = iota(int32, shape, a, loc) == Operand(iota(int32, shape, b, loc), loc.file, loc.line);
       Array zero = zeros({}, t.value.dtype(), loc);
-      t.value = sum(Operand(where(same, t.value, zero), loc.file, loc.line), {.axis = Dims{b}, .dtype = t.value.dtype()});
+      t.value =
+          sum(Operand(where(same, t.value, zero), loc.file, loc.line), {.axis = Dims{b}, .dtype = t.value.dtype()});
       t.labels.erase(j, 1);
     }
   }
@@ -120,20 +123,23 @@ Term contract(const Term& a, const Term& b, const std::string& needed, const Dot
 
 }  // namespace
 
-Array einsum(const std::string& subscripts, const std::vector<Array>& operands, const DotOptions& options, const Loc& loc) {
+Array einsum(const std::string& subscripts, const std::vector<Array>& operands, const DotOptions& options,
+             const Loc& loc) {
   std::string text;
   for (char c : subscripts) {
     if (c != ' ') text += c;
   }
   for (char c : text) {
     if (!std::isalpha(static_cast<unsigned char>(c)) && c != ',' && c != '.' && c != '-' && c != '>') {
-      throw ValueError(str("einsum: subscripts = \"", subscripts, "\" has the character '", c, "'; expected letters, commas, \"...\" and \"->\""));
+      throw ValueError(str("einsum: subscripts = \"", subscripts, "\" has the character '", c,
+                           "'; expected letters, commas, \"...\" and \"->\""));
     }
   }
   auto arrow = text.find("->");
   std::vector<std::string> terms = split_terms(text.substr(0, arrow));
   if (terms.size() != operands.size()) {
-    throw ValueError(str("einsum: subscripts = \"", subscripts, "\" names ", terms.size(), " operands; got ", operands.size()));
+    throw ValueError(
+        str("einsum: subscripts = \"", subscripts, "\" names ", terms.size(), " operands; got ", operands.size()));
   }
   Ellipsis dots;
   std::string spare;
@@ -154,14 +160,16 @@ Array einsum(const std::string& subscripts, const std::vector<Array>& operands, 
   for (std::size_t i = 0; i < terms.size(); ++i) {
     Term t{dots.expand(terms[i], in[i].ndim(), subscripts), in[i]};
     if (t.labels.size() != in[i].shape().size()) {
-      throw ValueError(str("einsum: \"", terms[i], "\" names ", t.labels.size(), " dimensions of operand ", i, " with shape ", in[i].shape()));
+      throw ValueError(str("einsum: \"", terms[i], "\" names ", t.labels.size(), " dimensions of operand ", i,
+                           " with shape ", in[i].shape()));
     }
     for (std::size_t k = 0; k < t.labels.size(); ++k) {
       auto n = in[i].shape()[k];
       auto [it, fresh] = extent.try_emplace(t.labels[k], n);
       if (it->second == 1) it->second = n;
       if (n != 1 && n != it->second) {
-        throw ValueError(str("einsum: label '", std::string(1, t.labels[k]), "' is ", n, " in operand ", i, " with shape ", in[i].shape(), "; expected ", it->second));
+        throw ValueError(str("einsum: label '", std::string(1, t.labels[k]), "' is ", n, " in operand ", i,
+                             " with shape ", in[i].shape(), "; expected ", it->second));
       }
     }
     values.push_back(std::move(t));
@@ -182,7 +190,8 @@ Array einsum(const std::string& subscripts, const std::vector<Array>& operands, 
     }
   }
   for (char c : result) {
-    if (!extent.contains(c)) throw ValueError(str("einsum: result label '", std::string(1, c), "' is in no operand of \"", subscripts, "\""));
+    if (!extent.contains(c))
+      throw ValueError(str("einsum: result label '", std::string(1, c), "' is in no operand of \"", subscripts, "\""));
   }
   if (std::set<char>(result.begin(), result.end()).size() != result.size()) {
     throw ValueError(str("einsum: a label appears twice in the result of \"", subscripts, "\""));

@@ -13,8 +13,9 @@ ops::IndexMode mode_of(IndexMode m) { return static_cast<ops::IndexMode>(m); }
 static_assert(static_cast<int>(IndexMode::FillOrDrop) == static_cast<int>(ops::IndexMode::FillOrDrop));
 
 ops::Scatter scatter_attrs(const ScatterDimensionNumbers& n, const ScatterOptions& o) {
-  return {n.update_window_dims, n.inserted_window_dims, n.scatter_dims_to_operand_dims, n.operand_batching_dims,
-          n.scatter_indices_batching_dims, mode_of(o.mode), o.unique_indices};
+  return {n.update_window_dims,    n.inserted_window_dims,          n.scatter_dims_to_operand_dims,
+          n.operand_batching_dims, n.scatter_indices_batching_dims, mode_of(o.mode),
+          o.unique_indices};
 }
 
 using ScatterFn = ir::Value (*)(ir::Value, ir::Value, ir::Value, const ops::Scatter&);
@@ -27,8 +28,9 @@ Array scatter_with(const char* name, ScatterFn f, const Operand& x, const Operan
 
 Array gather(const Operand& x, const Operand& start_indices, const GatherDimensionNumbers& n, const Dims& slice_sizes,
              const GatherOptions& o) {
-  ops::Gather g{n.offset_dims, n.collapsed_slice_dims, n.start_index_map, n.operand_batching_dims,
-                n.start_indices_batching_dims, slice_sizes, mode_of(o.mode), o.fill_value, o.unique_indices};
+  ops::Gather g{
+      n.offset_dims, n.collapsed_slice_dims, n.start_index_map, n.operand_batching_dims, n.start_indices_batching_dims,
+      slice_sizes,   mode_of(o.mode),        o.fill_value,      o.unique_indices};
   return compose1("gather", x.loc(), {x.array(), start_indices.array()},
                   [&](ir::Builder&, const ir::Values& v) { return ops::gather(v[0], v[1], g); });
 }

@@ -21,13 +21,15 @@ std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 Array expand_dims(const Operand& x, const Dims& dimensions) {
   Dims axes = wrap_axes("expand_dims", dimensions, x.array().ndim() + rank(dimensions));
-  return compose1("expand_dims", x.loc(), {x.array()}, [&](Builder&, const Values& v) { return ops::expand_dims(v[0], axes); });
+  return compose1("expand_dims", x.loc(), {x.array()},
+                  [&](Builder&, const Values& v) { return ops::expand_dims(v[0], axes); });
 }
 Array squeeze(const Operand& x, const Dims& dimensions) {
   const Shape shape = x.array().shape();
   Dims axes = wrap_axes("squeeze", dimensions, rank(shape));
   for (auto a : axes) {
-    if (shape[at(a)] != 1) throw ValueError(str("squeeze: dimension ", a, " of shape ", shape, " is ", shape[at(a)], "; expected 1"));
+    if (shape[at(a)] != 1)
+      throw ValueError(str("squeeze: dimension ", a, " of shape ", shape, " is ", shape[at(a)], "; expected 1"));
   }
   return compose1("squeeze", x.loc(), {x.array()}, [&](Builder&, const Values& v) { return ops::squeeze(v[0], axes); });
 }
@@ -54,14 +56,17 @@ Array slice_in_dim(const Operand& x, std::int64_t start, std::int64_t limit, std
   std::int64_t d = api::axis_of("slice_in_dim", axis, x.array().ndim());
   std::int64_t n = x.array().shape(d);
   auto bound = [&](std::int64_t i) { return i < 0 ? i + n : i; };
-  return compose1("slice_in_dim", x.loc(), {x.array()},
-                  [&](Builder&, const Values& v) { return ops::slice_in_dim(v[0], bound(start), bound(limit), d, stride); });
+  return compose1("slice_in_dim", x.loc(), {x.array()}, [&](Builder&, const Values& v) {
+    return ops::slice_in_dim(v[0], bound(start), bound(limit), d, stride);
+  });
 }
 Array index_in_dim(const Operand& x, std::int64_t index, std::int64_t axis, bool keepdims) {
   std::int64_t d = api::axis_of("index_in_dim", axis, x.array().ndim());
   std::int64_t n = x.array().shape(d);
   std::int64_t i = index < 0 ? index + n : index;
-  if (i < 0 || i >= n) throw IndexError(str("index_in_dim: index = ", index, " for dimension ", d, " of shape ", x.array().shape(), "; expected -", n, "..", n - 1));
+  if (i < 0 || i >= n)
+    throw IndexError(str("index_in_dim: index = ", index, " for dimension ", d, " of shape ", x.array().shape(),
+                         "; expected -", n, "..", n - 1));
   return compose1("index_in_dim", x.loc(), {x.array()}, [&](Builder&, const Values& v) {
     Value y = ops::slice_in_dim(v[0], i, i + 1, d);
     return keepdims ? y : ops::squeeze(y, {d});
@@ -76,31 +81,37 @@ std::vector<Array> split(const Operand& x, const Dims& sizes, std::int64_t axis)
   std::int64_t d = api::axis_of("split", axis, x.array().ndim());
   std::int64_t total = std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
   if (total != x.array().shape(d)) {
-    throw ValueError(str("split: sizes ", sizes, " add up to ", total, "; expected ", x.array().shape(d), ", dimension ", d, " of ", x.array().shape()));
+    throw ValueError(str("split: sizes ", sizes, " add up to ", total, "; expected ", x.array().shape(d),
+                         ", dimension ", d, " of ", x.array().shape()));
   }
   return compose("split", x.loc(), {x.array()}, [&](Builder&, const Values& v) { return ops::split(v[0], sizes, d); });
 }
 
 namespace {
 // Start numbers as i32 scalars unless they have an integer dtype of their own.
-std::vector<Array> with_starts(const char* name, const std::vector<Array>& first, const std::vector<Array>& starts, const Loc& loc) {
+std::vector<Array> with_starts(const char* name, const std::vector<Array>& first, const std::vector<Array>& starts,
+                               const Loc& loc) {
   std::vector<Array> in = first;
   for (const auto& s : starts) {
-    if (!is_integer(s.dtype())) throw TypeError(str(name, ": a start index has dtype ", dtype_name(s.dtype()), "; expected an integer"));
+    if (!is_integer(s.dtype()))
+      throw TypeError(str(name, ": a start index has dtype ", dtype_name(s.dtype()), "; expected an integer"));
     in.push_back(s.weak_type() ? api::cast(s, int32, false, loc) : s);
   }
   return in;
 }
 std::vector<Array> start_at(const Operand& x, const Operand& start, std::int64_t axis) {
-  std::vector<Array> starts(at(x.array().ndim()), api::cast(Array(0), start.array().weak_type() ? int32 : start.array().dtype(), false, x.loc()));
+  std::vector<Array> starts(
+      at(x.array().ndim()),
+      api::cast(Array(0), start.array().weak_type() ? int32 : start.array().dtype(), false, x.loc()));
   starts[at(axis)] = start.array();
   return starts;
 }
 }  // namespace
 
 Array dynamic_slice(const Operand& x, const std::vector<Array>& starts, const Dims& sizes) {
-  return compose1("dynamic_slice", x.loc(), with_starts("dynamic_slice", {x.array()}, starts, x.loc()),
-                  [&](Builder&, const Values& v) { return ops::dynamic_slice(v[0], ir::ValueSpan(v).subspan(1), sizes); });
+  return compose1(
+      "dynamic_slice", x.loc(), with_starts("dynamic_slice", {x.array()}, starts, x.loc()),
+      [&](Builder&, const Values& v) { return ops::dynamic_slice(v[0], ir::ValueSpan(v).subspan(1), sizes); });
 }
 Array dynamic_slice_in_dim(const Operand& x, const Operand& start, std::int64_t size, std::int64_t axis) {
   std::int64_t d = api::axis_of("dynamic_slice_in_dim", axis, x.array().ndim());
@@ -113,15 +124,19 @@ Array dynamic_slice_in_dim(const Operand& x, const Operand& start, std::int64_t 
 }
 Array dynamic_index_in_dim(const Operand& x, const Operand& index, std::int64_t axis, bool keepdims) {
   Array y = dynamic_slice_in_dim(x, index, 1, axis);
-  return keepdims ? y : squeeze(Operand(y, x.loc().file, x.loc().line), {api::axis_of("dynamic_index_in_dim", axis, y.ndim())});
+  return keepdims
+             ? y
+             : squeeze(Operand(y, x.loc().file, x.loc().line), {api::axis_of("dynamic_index_in_dim", axis, y.ndim())});
 }
 Array dynamic_update_slice(const Operand& x, const Operand& update, const std::vector<Array>& starts) {
   Array u = api::cast(update.array(), x.array().dtype(), false, x.loc());
-  return compose1("dynamic_update_slice", x.loc(), with_starts("dynamic_update_slice", {x.array(), u}, starts, x.loc()),
-                  [&](Builder&, const Values& v) { return ops::dynamic_update_slice(v[0], v[1], ir::ValueSpan(v).subspan(2)); });
+  return compose1(
+      "dynamic_update_slice", x.loc(), with_starts("dynamic_update_slice", {x.array(), u}, starts, x.loc()),
+      [&](Builder&, const Values& v) { return ops::dynamic_update_slice(v[0], v[1], ir::ValueSpan(v).subspan(2)); });
 }
 Array dynamic_update_slice_in_dim(const Operand& x, const Operand& update, const Operand& start, std::int64_t axis) {
-  return dynamic_update_slice(x, update, start_at(x, start, api::axis_of("dynamic_update_slice_in_dim", axis, x.array().ndim())));
+  return dynamic_update_slice(x, update,
+                              start_at(x, start, api::axis_of("dynamic_update_slice_in_dim", axis, x.array().ndim())));
 }
 Array dynamic_update_index_in_dim(const Operand& x, const Operand& update, const Operand& index, std::int64_t axis) {
   std::int64_t d = api::axis_of("dynamic_update_index_in_dim", axis, x.array().ndim());

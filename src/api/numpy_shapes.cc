@@ -93,7 +93,8 @@ std::vector<Array> split(const Operand& x, std::int64_t sections, std::int64_t a
   std::int64_t d = api::axis_of("split", axis, x.array().ndim());
   std::int64_t n = x.array().shape(d);
   if (sections <= 0 || n % sections != 0) {
-    throw ValueError(str("split: ", sections, " sections of dimension ", d, " of shape ", x.array().shape(), "; expected a divisor of ", n));
+    throw ValueError(str("split: ", sections, " sections of dimension ", d, " of shape ", x.array().shape(),
+                         "; expected a divisor of ", n));
   }
   return lax::split(x, Dims(at(sections), n / sections), d);
 }
@@ -153,7 +154,8 @@ Array triangle(const Operand& x, std::int64_t k, bool upper, const char* name) {
 }  // namespace
 
 Array tri(std::int64_t n, std::optional<std::int64_t> m, std::int64_t k, DType dtype, const Loc& loc) {
-  return compose1("tri", loc, {}, [&](Builder& b, const Values&) { return ops::convert(lower(b, n, m.value_or(n), k), dtype); });
+  return compose1("tri", loc, {},
+                  [&](Builder& b, const Values&) { return ops::convert(lower(b, n, m.value_or(n), k), dtype); });
 }
 Array tril(const Operand& x, std::int64_t k) { return triangle(x, k, false, "tril"); }
 Array triu(const Operand& x, std::int64_t k) { return triangle(x, k, true, "triu"); }

@@ -36,7 +36,8 @@ Array var(const Operand& x, const VarOptions& o) {
 Array std_(const Operand& x, const VarOptions& o) { return sqrt(on(var(x, o), x.loc())); }
 
 namespace {
-// The largest element as a constant of differentiation, and 0 where it is infinite: x - shift is then finite where it can be.
+// The largest element as a constant of differentiation, and 0 where it is infinite: x - shift is then finite where it
+// can be.
 Array safe_max(const Operand& x, const Dims& axes) {
   Array m = max(x, {.axis = axes, .keepdims = true});
   const Loc& loc = x.loc();

@@ -15,7 +15,8 @@ using ir::Values;
 
 namespace {
 void check_indices(const char* name, const Array& i) {
-  if (!is_integer(i.dtype())) throw TypeError(str(name, ": indices have dtype ", dtype_name(i.dtype()), "; expected an integer"));
+  if (!is_integer(i.dtype()))
+    throw TypeError(str(name, ": indices have dtype ", dtype_name(i.dtype()), "; expected an integer"));
 }
 // Negative indices count from the end.
 Value from_end(Builder& b, Value i, std::int64_t n) {
@@ -38,7 +39,8 @@ Array take(const Operand& x, const Operand& indices, std::optional<std::int64_t>
   check_indices("take", indices.array());
   std::int64_t d = api::axis_of("take", *axis, rank(shape));
   std::int64_t n = shape[static_cast<std::size_t>(d)];
-  Array index = indices.array().weak_type() ? api::cast(indices.array(), indices.array().dtype(), false, x.loc()) : indices.array();
+  Array index = indices.array().weak_type() ? api::cast(indices.array(), indices.array().dtype(), false, x.loc())
+                                            : indices.array();
   return compose1("take", x.loc(), {x.array(), index}, [&](Builder& b, const Values& v) {
     Value i = mode == TakeMode::Wrap ? around(b, v[1], n) : from_end(b, v[1], n);
     ops::Gather g;
@@ -59,7 +61,8 @@ Array take_along_axis(const Operand& x, const Operand& indices, std::int64_t axi
   const Shape shape = x.array().shape();
   check_indices("take_along_axis", indices.array());
   if (indices.array().ndim() != rank(shape)) {
-    throw ValueError(str("take_along_axis: indices have shape ", indices.array().shape(), " and x ", shape, "; expected equal ranks"));
+    throw ValueError(str("take_along_axis: indices have shape ", indices.array().shape(), " and x ", shape,
+                         "; expected equal ranks"));
   }
   std::int64_t d = api::axis_of("take_along_axis", axis, rank(shape));
   Shape wide = shape;

@@ -52,8 +52,8 @@ class HeaderParser {
   }
 
   [[noreturn]] void fail(const std::string& what) const {
-    throw FormatError(str("load_npy: \"", name_, "\" is no .npy file: ", what, " at byte ", at_, " of the header"), name_, 1,
-                      static_cast<std::int64_t>(at_) + 1);
+    throw FormatError(str("load_npy: \"", name_, "\" is no .npy file: ", what, " at byte ", at_, " of the header"),
+                      name_, 1, static_cast<std::int64_t>(at_) + 1);
   }
 
  private:
@@ -115,14 +115,16 @@ struct Stored {
 
 Stored stored_dtype(const std::string& descr, const std::string& name) {
   static const std::pair<const char*, DType> known[] = {
-      {"b1", bool_},   {"i1", int8},   {"i2", int16},   {"i4", int32},   {"i8", int64},     {"u1", uint8},     {"u2", uint16},
-      {"u4", uint32},  {"u8", uint64}, {"f2", float16}, {"f4", float32}, {"f8", float64},   {"c8", complex64}, {"c16", complex128}};
+      {"b1", bool_},   {"i1", int8},    {"i2", int16},     {"i4", int32},      {"i8", int64},
+      {"u1", uint8},   {"u2", uint16},  {"u4", uint32},    {"u8", uint64},     {"f2", float16},
+      {"f4", float32}, {"f8", float64}, {"c8", complex64}, {"c16", complex128}};
   for (const auto& [code, dtype] : known) {
     if (descr.size() > 1 && descr.compare(1, std::string::npos, code) == 0 && std::strchr("<>|=", descr[0])) {
       return {dtype, descr[0] == '>' && dtype_size(dtype) > 1};
     }
   }
-  throw TypeError(str("load_npy: \"", name, "\" has elements of NumPy's type '", descr, "'; expected bool, integers, floats or complex numbers"));
+  throw TypeError(str("load_npy: \"", name, "\" has elements of NumPy's type '", descr,
+                      "'; expected bool, integers, floats or complex numbers"));
 }
 
 void swap_bytes(char* data, std::int64_t count, std::int64_t width) {
@@ -132,7 +134,9 @@ void swap_bytes(char* data, std::int64_t count, std::int64_t width) {
 }  // namespace
 
 HostArray parse_npy(const std::string& bytes, const std::string& name) {
-  auto bad = [&](const std::string& what) { throw FormatError(str("load_npy: \"", name, "\" is no .npy file: ", what), name); };
+  auto bad = [&](const std::string& what) {
+    throw FormatError(str("load_npy: \"", name, "\" is no .npy file: ", what), name);
+  };
   if (bytes.size() < 10 || std::memcmp(bytes.data(), kMagic, 6) != 0) bad("it does not begin with NumPy's mark");
   int version = static_cast<unsigned char>(bytes[6]);
   if (version < 1 || version > 3) bad(str("version ", version, "; expected 1, 2 or 3"));
@@ -155,7 +159,8 @@ HostArray parse_npy(const std::string& bytes, const std::string& name) {
   auto item = dtype_size(stored.dtype);
   auto data_bytes = bytes.size() - start - length;
   if (static_cast<std::size_t>(count) > data_bytes / static_cast<std::size_t>(item)) {
-    bad(str("shape ", h.shape, " needs ", count, " elements of ", item, " bytes but ", data_bytes, " bytes of data follow"));
+    bad(str("shape ", h.shape, " needs ", count, " elements of ", item, " bytes but ", data_bytes,
+            " bytes of data follow"));
   }
   HostArray out(stored.dtype, h.shape);
   const char* from = bytes.data() + start + length;
@@ -183,9 +188,10 @@ HostArray parse_npy(const std::string& bytes, const std::string& name) {
 namespace io {
 std::string npy_bytes(const HostArray& given) {
   HostArray value = given.dtype() == bfloat16 ? given.astype(float32) : given;
-  static constexpr const char* codes[] = {"|b1", "|i1", "<i2", "<i4", "<i8", "|u1", "<u2", "<u4", "<u8", "<f2", "", "<f4", "<f8", "<c8", "<c16"};
-  std::string header = str("{'descr': '", codes[static_cast<int>(value.dtype())], "', 'fortran_order': False, 'shape': ",
-                           base::tuple_text(value.shape()), ", }");
+  static constexpr const char* codes[] = {"|b1", "|i1", "<i2", "<i4", "<i8", "|u1", "<u2", "<u4",
+                                          "<u8", "<f2", "",    "<f4", "<f8", "<c8", "<c16"};
+  std::string header = str("{'descr': '", codes[static_cast<int>(value.dtype())],
+                           "', 'fortran_order': False, 'shape': ", base::tuple_text(value.shape()), ", }");
   // Data begins at a multiple of 64 bytes.
   std::size_t total = (10 + header.size() + 1 + 63) / 64 * 64;
   header.append(total - 10 - header.size() - 1, ' ');
@@ -202,6 +208,8 @@ std::string npy_bytes(const HostArray& given) {
 }  // namespace io
 
 HostArray load_npy(const std::string& path) { return parse_npy(io::read_file("load_npy", path), path); }
-void save_npy(const std::string& path, const HostArray& value) { io::write_file("save_npy", path, io::npy_bytes(value)); }
+void save_npy(const std::string& path, const HostArray& value) {
+  io::write_file("save_npy", path, io::npy_bytes(value));
+}
 
 }  // namespace tessera

@@ -3,7 +3,6 @@
 #include <zip.h>
 
 #include <cstdio>
-
 #include <memory>
 
 #include "base/strings.h"
@@ -40,6 +39,8 @@ std::string error_text(zip_error_t* e) {
 }  // namespace
 
 HostArrays parse_npz(const std::string& bytes, const std::string& name) {
+  if (bytes.size() < 22)
+    bad(name, str("it has ", bytes.size(), " bytes; expected at least 22"));  // libzip takes nothing for new
   zip_error_t error;
   zip_error_init(&error);
   std::unique_ptr<zip_source_t, Closer> source(zip_source_buffer_create(bytes.data(), bytes.size(), 0, &error));
@@ -52,16 +53,19 @@ HostArrays parse_npz(const std::string& bytes, const std::string& name) {
   for (zip_int64_t i = 0; i < count; ++i) {
     zip_stat_t stat;
     zip_stat_init(&stat);
-    if (zip_stat_index(archive.get(), static_cast<zip_uint64_t>(i), 0, &stat) != 0 || !(stat.valid & ZIP_STAT_NAME) || !(stat.valid & ZIP_STAT_SIZE)) {
+    if (zip_stat_index(archive.get(), static_cast<zip_uint64_t>(i), 0, &stat) != 0 || !(stat.valid & ZIP_STAT_NAME) ||
+        !(stat.valid & ZIP_STAT_SIZE)) {
       bad(name, str("member ", static_cast<std::int64_t>(i), " has no name or size"));
     }
     std::string member = stat.name;
-    if (stat.size / kMaxRatio > bytes.size()) bad(name, str("member \"", member, "\" claims ", static_cast<std::uint64_t>(stat.size), " bytes"));
+    if (stat.size / kMaxRatio > bytes.size())
+      bad(name, str("member \"", member, "\" claims ", static_cast<std::uint64_t>(stat.size), " bytes"));
     std::unique_ptr<zip_file_t, Closer> file(zip_fopen_index(archive.get(), static_cast<zip_uint64_t>(i), 0));
     if (!file) bad(name, str("member \"", member, "\": ", zip_strerror(archive.get())));
     std::string data(stat.size, '\0');
     zip_int64_t got = zip_fread(file.get(), data.data(), data.size());
-    if (got < 0 || static_cast<std::uint64_t>(got) != stat.size) bad(name, str("member \"", member, "\" cannot be read: ", zip_file_strerror(file.get())));
+    if (got < 0 || static_cast<std::uint64_t>(got) != stat.size)
+      bad(name, str("member \"", member, "\" cannot be read: ", zip_file_strerror(file.get())));
     HostArray value = parse_npy(data, str(name, ":", member));
     if (member.ends_with(".npy")) member.resize(member.size() - 4);
     out[member] = std::move(value);
@@ -85,7 +89,8 @@ void save_npz(const std::string& path, const HostArrays& values) {
   for (const auto& [name, value] : values) {
     members.push_back(io::npy_bytes(value));
     zip_source_t* source = zip_source_buffer(archive.get(), members.back().data(), members.back().size(), 0);
-    zip_int64_t index = source ? zip_file_add(archive.get(), (name + ".npy").c_str(), source, ZIP_FL_OVERWRITE | ZIP_FL_ENC_UTF_8) : -1;
+    zip_int64_t index =
+        source ? zip_file_add(archive.get(), (name + ".npy").c_str(), source, ZIP_FL_OVERWRITE | ZIP_FL_ENC_UTF_8) : -1;
     if (index < 0) {
       if (source) zip_source_free(source);
       throw ValueError(str("save_npz: cannot add \"", name, "\" to \"", path, "\": ", zip_strerror(archive.get())));

@@ -12,8 +12,9 @@ namespace tessera {
 namespace {
 
 constexpr std::pair<const char*, DType> kTypes[] = {
-    {"BOOL", bool_},  {"I8", int8},     {"I16", int16},     {"I32", int32},   {"I64", int64},   {"U8", uint8},      {"U16", uint16}, {"U32", uint32},
-    {"U64", uint64},  {"F16", float16}, {"BF16", bfloat16}, {"F32", float32}, {"F64", float64}, {"C64", complex64}, {"C128", complex128}};
+    {"BOOL", bool_},    {"I8", int8},     {"I16", int16},   {"I32", int32},     {"I64", int64},
+    {"U8", uint8},      {"U16", uint16},  {"U32", uint32},  {"U64", uint64},    {"F16", float16},
+    {"BF16", bfloat16}, {"F32", float32}, {"F64", float64}, {"C64", complex64}, {"C128", complex128}};
 
 [[noreturn]] void bad(const std::string& name, const std::string& what) {
   throw FormatError(str("load_safetensors: \"", name, "\" is no safetensors file: ", what), name);
@@ -25,8 +26,10 @@ HostArrays parse_safetensors(const std::string& bytes, const std::string& name) 
   if (bytes.size() < 8) bad(name, "it is shorter than 8 bytes");
   std::uint64_t length = 0;
   std::memcpy(&length, bytes.data(), 8);
-  if (length > bytes.size() - 8) bad(name, str("the header claims ", length, " bytes but ", bytes.size() - 8, " follow"));
-  auto json = nlohmann::json::parse(bytes.begin() + 8, bytes.begin() + 8 + static_cast<std::ptrdiff_t>(length), nullptr, false);
+  if (length > bytes.size() - 8)
+    bad(name, str("the header claims ", length, " bytes but ", bytes.size() - 8, " follow"));
+  auto json =
+      nlohmann::json::parse(bytes.begin() + 8, bytes.begin() + 8 + static_cast<std::ptrdiff_t>(length), nullptr, false);
   if (!json.is_object()) bad(name, "the header is no JSON object");
   std::size_t base = 8 + length;
   std::size_t available = bytes.size() - base;
@@ -40,17 +43,21 @@ HostArrays parse_safetensors(const std::string& bytes, const std::string& name) 
     const auto& type = get("dtype");
     const auto& shape = get("shape");
     const auto& offsets = get("data_offsets");
-    if (!type.is_string() || !shape.is_array() || !offsets.is_array() || offsets.size() != 2 || !offsets[0].is_number_unsigned() || !offsets[1].is_number_unsigned()) {
+    if (!type.is_string() || !shape.is_array() || !offsets.is_array() || offsets.size() != 2 ||
+        !offsets[0].is_number_unsigned() || !offsets[1].is_number_unsigned()) {
       bad(name, str("tensor \"", key, "\" has a field of the wrong kind"));
     }
     std::optional<DType> dtype;
     for (const auto& [text, t] : kTypes) {
       if (type.get<std::string>() == text) dtype = t;
     }
-    if (!dtype) throw TypeError(str("load_safetensors: \"", name, "\": tensor \"", key, "\" has dtype ", type.get<std::string>(), ", which Tessera lacks"));
+    if (!dtype)
+      throw TypeError(str("load_safetensors: \"", name, "\": tensor \"", key, "\" has dtype ", type.get<std::string>(),
+                          ", which Tessera lacks"));
     Shape dims;
     for (const auto& d : shape) {
-      if (!d.is_number_unsigned() || d.get<std::uint64_t>() > INT64_MAX) bad(name, str("tensor \"", key, "\" has an extent that is no count"));
+      if (!d.is_number_unsigned() || d.get<std::uint64_t>() > INT64_MAX)
+        bad(name, str("tensor \"", key, "\" has an extent that is no count"));
       dims.push_back(d.get<std::int64_t>());
     }
     std::int64_t count = 0;
@@ -61,9 +68,11 @@ HostArrays parse_safetensors(const std::string& bytes, const std::string& name) 
     }
     auto begin = offsets[0].get<std::uint64_t>();
     auto end = offsets[1].get<std::uint64_t>();
-    if (begin > end || end > available || (end - begin) / static_cast<std::uint64_t>(dtype_size(*dtype)) != static_cast<std::uint64_t>(count) ||
+    if (begin > end || end > available ||
+        (end - begin) / static_cast<std::uint64_t>(dtype_size(*dtype)) != static_cast<std::uint64_t>(count) ||
         (end - begin) % static_cast<std::uint64_t>(dtype_size(*dtype)) != 0) {
-      bad(name, str("tensor \"", key, "\" of shape ", dims, " has data_offsets ", begin, ", ", end, " of ", available, " bytes"));
+      bad(name, str("tensor \"", key, "\" of shape ", dims, " has data_offsets ", begin, ", ", end, " of ", available,
+                    " bytes"));
     }
     HostArray value(*dtype, dims);
     if (count > 0) std::memcpy(value.data(), bytes.data() + base + begin, end - begin);
@@ -72,7 +81,9 @@ HostArrays parse_safetensors(const std::string& bytes, const std::string& name) 
   return out;
 }
 
-HostArrays load_safetensors(const std::string& path) { return parse_safetensors(io::read_file("load_safetensors", path), path); }
+HostArrays load_safetensors(const std::string& path) {
+  return parse_safetensors(io::read_file("load_safetensors", path), path);
+}
 
 void save_safetensors(const std::string& path, const HostArrays& values) {
   nlohmann::json json = nlohmann::json::object();
@@ -92,7 +103,8 @@ void save_safetensors(const std::string& path, const HostArrays& values) {
   std::string bytes(reinterpret_cast<const char*>(&length), 8);
   bytes += header;
   for (const auto& [key, value] : values) {
-    if (value.nbytes() > 0) bytes.append(static_cast<const char*>(value.data()), static_cast<std::size_t>(value.nbytes()));
+    if (value.nbytes() > 0)
+      bytes.append(static_cast<const char*>(value.data()), static_cast<std::size_t>(value.nbytes()));
   }
   io::write_file("save_safetensors", path, bytes);
 }

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // The training step of the workloads: five chained losses against the peer's.
+#include "../../bench/gpt.h"
+
 #include <gtest/gtest.h>
 
 #include <chrono>
 #include <iostream>
 
-#include "../../bench/gpt.h"
-
 namespace tessera {
 namespace {
 
 TEST(Gpt, ChainedLossesAreThePeers) {
-  const std::vector<float> peer{6.296738624572754F, 6.009302139282227F, 5.7358808517456055F, 5.5628838539123535F, 5.382325649261475F};
+  const std::vector<float> peer{6.296738624572754F, 6.009302139282227F, 5.7358808517456055F, 5.5628838539123535F,
+                                5.382325649261475F};
   Client client = Client::cpu({.devices = 8});
   ClientScope scope(client);
   auto mesh = make_mesh({4, 2}, {"x", "y"});
@@ -27,7 +28,8 @@ TEST(Gpt, ChainedLossesAreThePeers) {
     start = now;
   }
   std::cout << step.comm_plan(state, tokens).steps().size() << " collectives\n";
-  if (std::getenv("TESSERA_SHOW_PLAN")) std::cout << to_string(step.comm_plan(state, tokens)) << "\n" << step.lower(state, tokens).text() << "\n";
+  if (std::getenv("TESSERA_SHOW_PLAN"))
+    std::cout << to_string(step.comm_plan(state, tokens)) << "\n" << step.lower(state, tokens).text() << "\n";
 }
 
 }  // namespace

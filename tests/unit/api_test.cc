@@ -34,7 +34,8 @@ TEST(Eager, OpByOpKeepsSharding) {
   ClientScope scope(eight());
   auto mesh = make_mesh({4, 2}, {"x", "y"});
   NamedSharding s(mesh, P("x", "y"));
-  Array a = device_put(HostArray::from(std::vector<std::int32_t>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}, {8, 2}), s);
+  Array a = device_put(
+      HostArray::from(std::vector<std::int32_t>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}, {8, 2}), s);
   Array b = a + 1;
   EXPECT_TRUE(*b.sharding() == s) << b.sharding()->text();
   EXPECT_EQ(b.addressable_data(3).to_vector<std::int32_t>(), (std::vector<std::int32_t>{6, 8}));
@@ -109,7 +110,8 @@ TEST(Grad, JacobiansAndHessianOfAQuadratic) {
 TEST(Grad, DataParallelGradient) {
   ClientScope scope(eight());
   auto mesh = make_mesh({4, 2}, {"x", "y"});
-  Array b = device_put(HostArray::from(Vec{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}, {8, 2}), NamedSharding(mesh, P("x")));
+  Array b = device_put(HostArray::from(Vec{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}, {8, 2}),
+                       NamedSharding(mesh, P("x")));
   Array w = device_put(HostArray::from(Vec{0, 1, 2, 3}, {2, 2}), NamedSharding(mesh, P()));
   auto loss = [](Array v, Array u) {
     Array y = matmul(u, v);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "tessera/io.h"
+
 #include <gtest/gtest.h>
 
 #include <cstdio>
 #include <fstream>
 #include <random>
 #include <sstream>
-
-#include "tessera/io.h"
 
 namespace tessera {
 namespace {
@@ -59,7 +59,7 @@ TEST(Io, FortranOrderAndBigEndian) {
 
 TEST(Io, BadFilesAreNamed) {
   EXPECT_THROW(load_npz(temporary("missing.npz")), ValueError);
-  for (const std::string bytes : {std::string(), std::string("PK"), std::string(100, 'x')}) {
+  for (const std::string& bytes : {std::string(), std::string("PK"), std::string(100, 'x')}) {
     EXPECT_THROW(parse_npz(bytes), FormatError);
     EXPECT_THROW(parse_npy(bytes), FormatError);
     EXPECT_THROW(parse_safetensors(bytes), FormatError);
@@ -110,7 +110,8 @@ TEST(Io, TreesByName) {
   struct Layer {
     Array w, b;
   };
-  std::map<std::string, std::vector<Layer>> model{{"dense", {{Array(HostArray::from<float>({1, 2})), Array(HostArray::from<float>({3}))}}}};
+  std::map<std::string, std::vector<Layer>> model{
+      {"dense", {{Array(HostArray::from<float>({1, 2})), Array(HostArray::from<float>({3}))}}}};
   HostArrays named = named_leaves(model);
   EXPECT_TRUE(named.contains("dense[0].0"));
   named["dense[0].1"] = HostArray::from<float>({9});

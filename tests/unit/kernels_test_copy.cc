@@ -130,7 +130,8 @@ TEST(Fill, EveryItemSize) {
       std::vector<unsigned char> out(static_cast<std::size_t>(item * n + 1), 77);
       fill(out.data(), value.data(), item, n);
       for (std::int64_t i = 0; i < n; ++i) {
-        ASSERT_EQ(0, std::memcmp(out.data() + i * item, value.data(), static_cast<std::size_t>(item))) << item << " " << i;
+        ASSERT_EQ(0, std::memcmp(out.data() + i * item, value.data(), static_cast<std::size_t>(item)))
+            << item << " " << i;
       }
       EXPECT_EQ(out.back(), 77);
     }

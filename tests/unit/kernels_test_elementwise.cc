@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engines/cpu/kernels/elementwise.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "engines/cpu/kernels/elementwise.h"
+
 namespace tessera::kernels {
 namespace {
 
@@ -24,10 +24,51 @@ template <class T>
 std::vector<T> interesting() {
   using L = std::numeric_limits<T>;
   if constexpr (std::is_floating_point_v<T>) {
-    std::vector<T> v = {0, T(-0.0), 1, -1, T(0.5), T(-0.5), T(1.5), T(2.5), T(-2.5), T(0.49999997), 2, 3, 10, -10, 30, -30,
-                        88, -88, 89, -104, 710, -746, T(1e-3), T(-1e-3), T(1e-10), T(1e-30), T(1e10), T(1e30), L::min(),
-                        L::denorm_min(), -L::denorm_min(), L::max(), L::lowest(), L::infinity(), -L::infinity(),
-                        L::quiet_NaN(), T(0.999), T(-0.999), T(5), T(9), T(-7.3), T(8388609.5), T(127.5), T(255.9), T(-0.9)};
+    std::vector<T> v = {0,
+                        T(-0.0),
+                        1,
+                        -1,
+                        T(0.5),
+                        T(-0.5),
+                        T(1.5),
+                        T(2.5),
+                        T(-2.5),
+                        T(0.49999997),
+                        2,
+                        3,
+                        10,
+                        -10,
+                        30,
+                        -30,
+                        88,
+                        -88,
+                        89,
+                        -104,
+                        710,
+                        -746,
+                        T(1e-3),
+                        T(-1e-3),
+                        T(1e-10),
+                        T(1e-30),
+                        T(1e10),
+                        T(1e30),
+                        L::min(),
+                        L::denorm_min(),
+                        -L::denorm_min(),
+                        L::max(),
+                        L::lowest(),
+                        L::infinity(),
+                        -L::infinity(),
+                        L::quiet_NaN(),
+                        T(0.999),
+                        T(-0.999),
+                        T(5),
+                        T(9),
+                        T(-7.3),
+                        T(8388609.5),
+                        T(127.5),
+                        T(255.9),
+                        T(-0.9)};
     return v;
   } else {
     return {0, 1, T(-1), 2, T(-2), 3, 7, T(100), L::max(), L::min(), T(L::max() - 1), T(L::min() + 1), 8, 15, 31, 63};
@@ -45,7 +86,8 @@ std::vector<T> random_values(std::size_t n, unsigned seed) {
       v.push_back(bits & 1 ? std::bit_cast<float>(static_cast<std::uint32_t>(bits >> 32))
                            : static_cast<float>((static_cast<double>(bits >> 11) / 9007199254740992.0 - 0.5) * 40));
     } else if constexpr (std::is_same_v<T, double>) {
-      v.push_back(bits & 1 ? std::bit_cast<double>(rng()) : (static_cast<double>(bits >> 11) / 9007199254740992.0 - 0.5) * 40);
+      v.push_back(bits & 1 ? std::bit_cast<double>(rng())
+                           : (static_cast<double>(bits >> 11) / 9007199254740992.0 - 0.5) * 40);
     } else {
       v.push_back(static_cast<T>(bits >> (bits & 7)));
     }
@@ -95,7 +137,9 @@ std::vector<Unary> unaries() {
   auto logistic = [](D x) { return 1 / (1 + std::exp(-x)); };
   return {{EwOp::Neg, "neg", [](D x) { return -x; }, 0},
           {EwOp::Abs, "abs", [](D x) { return std::fabs(x); }, 0},
-          {EwOp::Sign, "sign", [](D x) { return x > 0 ? 1 : x < 0 ? -1 : x; }, 0},
+          {EwOp::Sign, "sign", [](D x) { return x > 0   ? 1
+                                                : x < 0 ? -1
+                                                        : x; }, 0},
           {EwOp::Floor, "floor", [](D x) { return std::floor(x); }, 0},
           {EwOp::Ceil, "ceil", [](D x) { return std::ceil(x); }, 0},
           {EwOp::RoundAfz, "round_afz", [](D x) { return std::round(x); }, 0},
@@ -166,7 +210,8 @@ TEST(Elementwise, ErfInvFloat64InvertsErf) {
   for (int i = -999; i < 1000; i += 3) y.push_back(i / 1000.0);
   y.insert(y.end(), {1e-300, -1e-20, 0.0, 1, -1, 1.5, std::nan("")});
   x.resize(y.size());
-  ew_find(EwOp::ErfInv, DType::F64, DType::F64)(y.data(), nullptr, nullptr, x.data(), static_cast<std::int64_t>(y.size()));
+  ew_find(EwOp::ErfInv, DType::F64, DType::F64)(y.data(), nullptr, nullptr, x.data(),
+                                                static_cast<std::int64_t>(y.size()));
   for (std::size_t i = 0; i < y.size(); ++i) {
     if (std::isnan(y[i]) || std::fabs(y[i]) > 1) {
       EXPECT_TRUE(std::isnan(x[i])) << y[i];
@@ -180,11 +225,13 @@ TEST(Elementwise, ErfInvFloat64InvertsErf) {
 TEST(Elementwise, Digamma) {
   // Values of the digamma function to 16 digits.
   std::vector<double> x = {1, 0.5, 2, 10, -0.5, -2.5, 1e5, 0.001, 1.4616321449683623, -3, 0, INFINITY};
-  std::vector<double> want = {-0.5772156649015329, -1.9635100260214235, 0.42278433509846713, 2.251752589066721,
-                              0.03648997397857652, 1.1031566406452432, 11.512920464961896, -1000.5755719318103,
-                              0, std::nan(""), std::nan(""), INFINITY};
+  std::vector<double> want = {-0.5772156649015329, -1.9635100260214235, 0.42278433509846713,
+                              2.251752589066721,   0.03648997397857652, 1.1031566406452432,
+                              11.512920464961896,  -1000.5755719318103, 0,
+                              std::nan(""),        std::nan(""),        INFINITY};
   std::vector<double> got(x.size());
-  ew_find(EwOp::Digamma, DType::F64, DType::F64)(x.data(), nullptr, nullptr, got.data(), static_cast<std::int64_t>(x.size()));
+  ew_find(EwOp::Digamma, DType::F64, DType::F64)(x.data(), nullptr, nullptr, got.data(),
+                                                 static_cast<std::int64_t>(x.size()));
   for (std::size_t i = 0; i < x.size(); ++i) {
     if (std::isnan(want[i])) {
       EXPECT_TRUE(std::isnan(got[i])) << x[i];
@@ -213,8 +260,12 @@ void check_binary_float() {
       {EwOp::Rem, "rem", [](D a, D b) { return std::fmod(a, b); }, 0},
       {EwOp::Pow, "pow", [](D a, D b) { return std::pow(a, b); }, 4},
       {EwOp::Atan2, "atan2", [](D a, D b) { return std::atan2(a, b); }, 4},
-      {EwOp::Max, "max", [](D a, D b) { return std::isnan(a) ? a : std::isnan(b) ? b : std::max(a, b); }, 0},
-      {EwOp::Min, "min", [](D a, D b) { return std::isnan(a) ? a : std::isnan(b) ? b : std::min(a, b); }, 0},
+      {EwOp::Max, "max", [](D a, D b) { return std::isnan(a)   ? a
+                                               : std::isnan(b) ? b
+                                                               : std::max(a, b); }, 0},
+      {EwOp::Min, "min", [](D a, D b) { return std::isnan(a)   ? a
+                                               : std::isnan(b) ? b
+                                                               : std::min(a, b); }, 0},
       {EwOp::Nextafter, "nextafter", [](D a, D b) { return std::nextafter(static_cast<T>(a), static_cast<T>(b)); }, 0}};
   auto special = interesting<T>();
   auto x = random_values<T>(5003, 4), y = random_values<T>(5003, 5);
@@ -252,7 +303,8 @@ void check_integers() {
   std::vector<std::pair<EwOp, std::function<T(T, T)>>> rows = {
       {EwOp::Add, [](T a, T b) { return static_cast<T>(static_cast<Wide>(a) + b); }},
       {EwOp::Sub, [](T a, T b) { return static_cast<T>(static_cast<Wide>(a) - b); }},
-      {EwOp::Mul, [](T a, T b) { return static_cast<T>(static_cast<unsigned __int128>(a) * static_cast<unsigned __int128>(b)); }},
+      {EwOp::Mul,
+       [](T a, T b) { return static_cast<T>(static_cast<unsigned __int128>(a) * static_cast<unsigned __int128>(b)); }},
       {EwOp::Div, [](T a, T b) { return b == 0 ? T(-1) : static_cast<T>(static_cast<Wide>(a) / b); }},
       {EwOp::Rem, [](T a, T b) { return b == 0 ? a : static_cast<T>(static_cast<Wide>(a) % b); }},
       {EwOp::Max, [](T a, T b) { return std::max(a, b); }},
@@ -270,14 +322,18 @@ void check_integers() {
     std::vector<T> got(x.size());
     ew_find(op, kType<T>, kType<T>)(x.data(), y.data(), nullptr, got.data(), static_cast<std::int64_t>(x.size()));
     for (std::size_t i = 0; i < x.size(); ++i) {
-      ASSERT_EQ(got[i], want(x[i], y[i])) << "op " << static_cast<int>(op) << " bits " << bits << ": " << +x[i] << ", " << +y[i];
+      ASSERT_EQ(got[i], want(x[i], y[i]))
+          << "op " << static_cast<int>(op) << " bits " << bits << ": " << +x[i] << ", " << +y[i];
     }
   }
   std::vector<std::pair<EwOp, std::function<T(T)>>> unary = {
       {EwOp::Neg, [](T a) { return static_cast<T>(-static_cast<Wide>(a)); }},
       {EwOp::Abs, [](T a) { return static_cast<T>(a < 0 ? -static_cast<Wide>(a) : a); }},
-      {EwOp::Sign, [](T a) { return static_cast<T>(a > 0 ? 1 : a < 0 ? -1 : 0); }},
-      {EwOp::Square, [](T a) { return static_cast<T>(static_cast<unsigned __int128>(a) * static_cast<unsigned __int128>(a)); }},
+      {EwOp::Sign, [](T a) { return static_cast<T>(a > 0   ? 1
+                                                   : a < 0 ? -1
+                                                           : 0); }},
+      {EwOp::Square,
+       [](T a) { return static_cast<T>(static_cast<unsigned __int128>(a) * static_cast<unsigned __int128>(a)); }},
       {EwOp::Not, [](T a) { return static_cast<T>(~a); }},
       {EwOp::PopulationCount, [](T a) { return static_cast<T>(std::popcount(static_cast<U>(a))); }},
       {EwOp::Clz, [](T a) { return static_cast<T>(std::countl_zero(static_cast<U>(a))); }}};
@@ -387,11 +443,13 @@ template <class To, class From>
 void check_convert() {
   auto x = random_values<From>(1003, 11);
   std::vector<std::conditional_t<std::is_same_v<To, bool>, std::uint8_t, To>> got(x.size());
-  ew_find(EwOp::Convert, kType<From>, kType<To>)(x.data(), nullptr, nullptr, got.data(), static_cast<std::int64_t>(x.size()));
+  ew_find(EwOp::Convert, kType<From>, kType<To>)(x.data(), nullptr, nullptr, got.data(),
+                                                 static_cast<std::int64_t>(x.size()));
   for (std::size_t i = 0; i < x.size(); ++i) {
     auto want = static_cast<typename decltype(got)::value_type>(cast_exact<To>(x[i]));
     bool same = want == got[i] || (want != want && got[i] != got[i]);
-    ASSERT_TRUE(same) << dtype_name(kType<From>) << " -> " << dtype_name(kType<To>) << ": " << +x[i] << " gave " << +got[i];
+    ASSERT_TRUE(same) << dtype_name(kType<From>) << " -> " << dtype_name(kType<To>) << ": " << +x[i] << " gave "
+                      << +got[i];
   }
 }
 template <class From>
@@ -440,7 +498,8 @@ TEST(Elementwise, HalfTypesRoundTripAndRoundOnce) {
     }
     auto x = random_values<float>(5003, 3);
     std::vector<std::uint16_t> got(x.size());
-    ew_find(EwOp::Convert, DType::F32, half)(x.data(), nullptr, nullptr, got.data(), static_cast<std::int64_t>(x.size()));
+    ew_find(EwOp::Convert, DType::F32, half)(x.data(), nullptr, nullptr, got.data(),
+                                             static_cast<std::int64_t>(x.size()));
     for (std::size_t i = 0; i < x.size(); ++i) {
       if (std::isnan(x[i])) continue;
       ASSERT_EQ(got[i], half == DType::F16 ? detail::float_to_half(x[i]) : detail::float_to_bf16(x[i])) << x[i];
@@ -458,11 +517,14 @@ TEST(Elementwise, HalfTypesRoundTripAndRoundOnce) {
 
 TEST(Elementwise, HalfArithmetic) {
   std::vector<bfloat16_t> a(700), b(700), c(700);
-  for (std::size_t i = 0; i < a.size(); ++i) a[i] = static_cast<float>(i) * 0.17f - 40, b[i] = 3.0f - static_cast<float>(i) * 0.01f;
+  for (std::size_t i = 0; i < a.size(); ++i)
+    a[i] = static_cast<float>(i) * 0.17f - 40, b[i] = 3.0f - static_cast<float>(i) * 0.01f;
   ew_find(EwOp::Mul, DType::BF16, DType::BF16)(a.data(), b.data(), nullptr, c.data(), 700);
   for (std::size_t i = 0; i < a.size(); ++i) ASSERT_EQ(c[i].bits, bfloat16_t(float(a[i]) * float(b[i])).bits);
   ew_find(EwOp::Exp, DType::BF16, DType::BF16)(a.data(), nullptr, nullptr, a.data(), 700);  // in place
-  for (std::size_t i = 0; i < a.size(); ++i) ASSERT_NEAR(float(a[i]), std::exp(float(bfloat16_t(static_cast<float>(i) * 0.17f - 40))), 0.005f * float(a[i]) + 1e-37f);
+  for (std::size_t i = 0; i < a.size(); ++i)
+    ASSERT_NEAR(float(a[i]), std::exp(float(bfloat16_t(static_cast<float>(i) * 0.17f - 40))),
+                0.005f * float(a[i]) + 1e-37f);
   float16_t one = 1.0f, two = 2.0f, next;
   ew_find(EwOp::Nextafter, DType::F16, DType::F16)(&one, &two, nullptr, &next, 1);
   EXPECT_EQ(float(next), 1 + std::ldexp(1.0f, -10));
@@ -473,7 +535,8 @@ TEST(Elementwise, ComplexValues) {
   std::vector<C> x = {{1, 2}, {-3, 0.5f}, {0, 1}, {0.1f, -0.2f}}, y = {{2, -1}, {1, 1}, {0.5f, 0}, {3, 2}}, r(4);
   auto run = [&](EwOp op) { ew_find(op, DType::C64, DType::C64)(x.data(), y.data(), nullptr, r.data(), 4); };
   auto near = [&](auto want, const char* what) {
-    for (std::size_t i = 0; i < 4; ++i) EXPECT_LT(std::abs(r[i] - want(x[i], y[i])), 2e-6f * (1 + std::abs(r[i]))) << what << i;
+    for (std::size_t i = 0; i < 4; ++i)
+      EXPECT_LT(std::abs(r[i] - want(x[i], y[i])), 2e-6f * (1 + std::abs(r[i]))) << what << i;
   };
   run(EwOp::Mul), near([](C a, C b) { return a * b; }, "mul");
   run(EwOp::Div), near([](C a, C b) { return a / b; }, "div");

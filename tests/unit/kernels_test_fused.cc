@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engines/cpu/kernels/fused.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <random>
 #include <vector>
 
+#include "engines/cpu/kernels/fused.h"
 #include "tessera/error.h"
 
 namespace tessera::kernels {
@@ -21,10 +20,9 @@ Floats noise(std::int64_t n, unsigned seed) {
   return v;
 }
 
-const std::pair<std::int64_t, std::int64_t> kSpaces[] = {{1, 1},   {1, 5},     {7, 3},      {100, 17},  {3, 1024}, {5, 1000},
-                                                         {2000, 8}, {1, 70001}, {300, 1025}, {4, 4096}, {3, 9000}, {20, 5001},
-                                                         {1, 300000}, {0, 5}, {513, 1}};
-
+const std::pair<std::int64_t, std::int64_t> kSpaces[] = {{1, 1},    {1, 5},     {7, 3},      {100, 17},   {3, 1024},
+                                                         {5, 1000}, {2000, 8},  {1, 70001},  {300, 1025}, {4, 4096},
+                                                         {3, 9000}, {20, 5001}, {1, 300000}, {0, 5},      {513, 1}};
 
 // out = (x + row) * column - scalar, with every kind of access.
 TEST(Fused, EveryAccess) {
@@ -124,7 +122,8 @@ TEST(Fused, LayerNormWithTwoReductionsInSequence) {
       for (std::int64_t c = 0; c < inner; ++c) m += at(c) / static_cast<double>(inner);
       for (std::int64_t c = 0; c < inner; ++c) q += (at(c) - m) * (at(c) - m) / static_cast<double>(inner);
       for (std::int64_t c = 0; c < inner; ++c) {
-        ASSERT_NEAR(got[static_cast<std::size_t>(r * inner + c)], (at(c) - m) / std::sqrt(q + 1e-5), 2e-5) << outer << " x " << inner;
+        ASSERT_NEAR(got[static_cast<std::size_t>(r * inner + c)], (at(c) - m) / std::sqrt(q + 1e-5), 2e-5)
+            << outer << " x " << inner;
       }
     }
   }

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engines/cpu/kernels/gather.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,6 +6,7 @@
 #include <random>
 #include <vector>
 
+#include "engines/cpu/kernels/gather.h"
 #include "engines/cpu/kernels/threefry.h"
 #include "tessera/error.h"
 
@@ -72,7 +71,10 @@ void check_scatter(ScatterOp op, std::int64_t rows, std::int64_t row_size, std::
       for (std::int64_t j = 0; j < row_size; ++j) {
         T& t = want[static_cast<std::size_t>(r * row_size + j)];
         T u = update[static_cast<std::size_t>(i * row_size + j)];
-        t = op == ScatterOp::Set ? u : op == ScatterOp::Add ? static_cast<T>(t + u) : op == ScatterOp::Max ? std::max(t, u) : std::min(t, u);
+        t = op == ScatterOp::Set   ? u
+            : op == ScatterOp::Add ? static_cast<T>(t + u)
+            : op == ScatterOp::Max ? std::max(t, u)
+                                   : std::min(t, u);
       }
     }
     scatter_rows(op, dtype_of<T>(), got.data(), rows, row_size, DType::I32, index.data(), n, mode, update.data());
@@ -88,7 +90,9 @@ TEST(Scatter, InOrderWhateverTheSplit) {
   check_scatter<double>(ScatterOp::Max, 40, 3, 900);
   check_scatter<std::int32_t>(ScatterOp::Min, 40, 3, 900);
   check_scatter<std::int32_t>(ScatterOp::Add, 1, 1, 10);
-  EXPECT_THROW(scatter_rows(ScatterOp::Max, DType::C64, nullptr, 1, 1, DType::I32, nullptr, 0, OutOfRange::Skip, nullptr), UnimplementedError);
+  EXPECT_THROW(
+      scatter_rows(ScatterOp::Max, DType::C64, nullptr, 1, 1, DType::I32, nullptr, 0, OutOfRange::Skip, nullptr),
+      UnimplementedError);
 }
 
 // Recorded from JAX 0.10.2: jax.random.bits of the key (0x12345678, 0x9abcdef0), elements 0, 1, 7 and 999.
@@ -105,7 +109,8 @@ TEST(Threefry, BitsEqualJax) {
   EXPECT_EQ(pick(b8), (std::vector<std::uint64_t>{0xba, 0x9e, 0x80, 0xfd}));
   EXPECT_EQ(pick(b16), (std::vector<std::uint64_t>{0x70ba, 0xc99e, 0x1e80, 0x47fd}));
   EXPECT_EQ(pick(b32), (std::vector<std::uint64_t>{0x4d9370ba, 0x2510c99e, 0x295a1e80, 0xa8bf47fd}));
-  EXPECT_EQ(pick(b64), (std::vector<std::uint64_t>{0xed280379a0bb73c3, 0x7c4d1fd5595dd64b, 0x3ab29d8e13e8830e, 0x2c5fc72884e080d5}));
+  EXPECT_EQ(pick(b64), (std::vector<std::uint64_t>{0xed280379a0bb73c3, 0x7c4d1fd5595dd64b, 0x3ab29d8e13e8830e,
+                                                   0x2c5fc72884e080d5}));
   EXPECT_THROW(threefry_bits(0, 0, 0, 1, 24, b8.data()), ValueError);
 }
 

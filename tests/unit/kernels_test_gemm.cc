@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engines/cpu/kernels/gemm.h"
-
 #include <gtest/gtest.h>
 
 #include <complex>
@@ -8,6 +6,8 @@
 #include <thread>
 #include <type_traits>
 #include <vector>
+
+#include "engines/cpu/kernels/gemm.h"
 
 namespace tessera::kernels {
 namespace {
@@ -49,7 +49,8 @@ void check(Size z, bool ta, bool tb, double tolerance, bool share_b = false) {
   std::int64_t sa = lda * (ta ? z.k : z.m) + 5, sb = share_b ? 0 : ldb * (tb ? z.n : z.k), sc = ldc * z.m;
   auto a = values<In>(sa * z.batch, 1), b = values<In>((share_b ? ldb * (tb ? z.n : z.k) : sb * z.batch), 2);
   std::vector<Out> c(static_cast<std::size_t>(sc * z.batch), Out(7));
-  gemm(dtype_of<In>(), dtype_of<Out>(), ta, tb, z.batch, z.m, z.n, z.k, a.data(), lda, sa, b.data(), ldb, sb, c.data(), ldc, sc);
+  gemm(dtype_of<In>(), dtype_of<Out>(), ta, tb, z.batch, z.m, z.n, z.k, a.data(), lda, sa, b.data(), ldb, sb, c.data(),
+       ldc, sc);
   for (std::int64_t i = 0; i < z.batch; ++i) {
     for (std::int64_t r = 0; r < z.m; ++r) {
       for (std::int64_t j = 0; j < z.n; ++j) {
@@ -65,7 +66,8 @@ void check(Size z, bool ta, bool tb, double tolerance, bool share_b = false) {
           ASSERT_EQ(got, static_cast<Out>(want)) << r << ", " << j;
         } else {
           ASSERT_LE(std::abs(widen(got) - want), tolerance * (1 + std::abs(want)))
-              << dtype_name(dtype_of<In>()) << " " << z.m << "x" << z.n << "x" << z.k << (ta ? " T" : " N") << (tb ? "T " : "N ") << r << ", " << j;
+              << dtype_name(dtype_of<In>()) << " " << z.m << "x" << z.n << "x" << z.k << (ta ? " T" : " N")
+              << (tb ? "T " : "N ") << r << ", " << j;
         }
       }
       // The gap between rows belongs to somebody else.
@@ -74,8 +76,8 @@ void check(Size z, bool ta, bool tb, double tolerance, bool share_b = false) {
   }
 }
 
-const Size kSizes[] = {{1, 1, 1, 1}, {1, 5, 7, 3}, {3, 33, 17, 65}, {1, 1, 70, 40}, {1, 70, 1, 40}, {5, 64, 64, 64},
-                       {1, 200, 131, 90}, {9, 2, 3, 300}, {2, 260, 40, 150}};
+const Size kSizes[] = {{1, 1, 1, 1},    {1, 5, 7, 3},      {3, 33, 17, 65}, {1, 1, 70, 40},   {1, 70, 1, 40},
+                       {5, 64, 64, 64}, {1, 200, 131, 90}, {9, 2, 3, 300},  {2, 260, 40, 150}};
 
 template <class In, class Out>
 void check_all(double tolerance) {

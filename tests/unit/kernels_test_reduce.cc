@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engines/cpu/kernels/reduce.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -10,6 +8,7 @@
 #include <random>
 #include <vector>
 
+#include "engines/cpu/kernels/reduce.h"
 #include "tessera/error.h"
 
 namespace tessera::kernels {
@@ -18,9 +17,9 @@ namespace {
 struct Case {
   std::int64_t outer, red, inner;
 };
-const Case kCases[] = {{1, 1, 1},     {3, 7, 1},      {5, 64, 1},   {2, 1000, 1},  {1, 140001, 1}, {2, 33, 5},
-                       {1, 5000, 3},  {3, 2000, 17},  {4, 6, 100},  {1, 600, 2100}, {2, 3, 1},     {100, 31, 4},
-                       {1, 70000, 8}, {17, 129, 1},   {1, 2, 2049}, {3, 1, 4}};
+const Case kCases[] = {{1, 1, 1},     {3, 7, 1},     {5, 64, 1},   {2, 1000, 1},   {1, 140001, 1}, {2, 33, 5},
+                       {1, 5000, 3},  {3, 2000, 17}, {4, 6, 100},  {1, 600, 2100}, {2, 3, 1},      {100, 31, 4},
+                       {1, 70000, 8}, {17, 129, 1},  {1, 2, 2049}, {3, 1, 4}};
 
 template <class T>
 std::vector<T> values(std::int64_t n, unsigned seed) {
@@ -45,12 +44,15 @@ void check(ReduceOp op, Acc start, F f, double tolerance = 0) {
     for (std::int64_t o = 0; o < c.outer; ++o) {
       for (std::int64_t i = 0; i < c.inner; ++i) {
         Acc want = start;
-        for (std::int64_t r = 0; r < c.red; ++r) want = f(want, static_cast<Acc>(x[static_cast<std::size_t>((o * c.red + r) * c.inner + i)]));
+        for (std::int64_t r = 0; r < c.red; ++r)
+          want = f(want, static_cast<Acc>(x[static_cast<std::size_t>((o * c.red + r) * c.inner + i)]));
         T g = got[static_cast<std::size_t>(o * c.inner + i)];
         if (tolerance == 0) {
-          ASSERT_EQ(g, static_cast<T>(want)) << c.outer << " " << c.red << " " << c.inner << " op " << static_cast<int>(op);
+          ASSERT_EQ(g, static_cast<T>(want))
+              << c.outer << " " << c.red << " " << c.inner << " op " << static_cast<int>(op);
         } else {
-          ASSERT_NEAR(static_cast<double>(g), static_cast<double>(want), tolerance * (1 + std::sqrt(static_cast<double>(c.red))))
+          ASSERT_NEAR(static_cast<double>(g), static_cast<double>(want),
+                      tolerance * (1 + std::sqrt(static_cast<double>(c.red))))
               << c.outer << " " << c.red << " " << c.inner;
         }
       }
@@ -61,7 +63,9 @@ void check(ReduceOp op, Acc start, F f, double tolerance = 0) {
 template <class T>
 void check_integer() {
   using U = std::make_unsigned_t<T>;
-  auto wrap = [](auto f) { return [f](T a, T b) { return static_cast<T>(f(std::uint64_t(U(a)), std::uint64_t(U(b)))); }; };
+  auto wrap = [](auto f) {
+    return [f](T a, T b) { return static_cast<T>(f(std::uint64_t(U(a)), std::uint64_t(U(b)))); };
+  };
   check<T>(ReduceOp::Sum, T(0), wrap([](auto a, auto b) { return a + b; }));
   check<T>(ReduceOp::Prod, T(1), wrap([](auto a, auto b) { return a * b; }));
   check<T>(ReduceOp::Max, std::numeric_limits<T>::lowest(), [](T a, T b) { return std::max(a, b); });
@@ -82,15 +86,19 @@ TEST(Reduce, Integers) {
 }
 
 TEST(Reduce, Floats) {
-  check<float>(ReduceOp::Sum, 0.0, [](double a, double b) { return a + b; }, 4e-6);
-  check<double>(ReduceOp::Sum, 0.0, [](double a, double b) { return a + b; }, 1e-14);
+  check<float>(
+      ReduceOp::Sum, 0.0, [](double a, double b) { return a + b; }, 4e-6);
+  check<double>(
+      ReduceOp::Sum, 0.0, [](double a, double b) { return a + b; }, 1e-14);
   check<float>(ReduceOp::Max, -INFINITY, [](double a, double b) { return std::max(a, b); });
   check<double>(ReduceOp::Min, double(INFINITY), [](double a, double b) { return std::min(a, b); });
   check<bfloat16_t>(ReduceOp::Max, -INFINITY, [](double a, double b) { return std::max(a, b); });
   for (auto [o, r, i] : {Case{3, 1000, 1}, Case{2, 900, 30}}) {
-    std::vector<bfloat16_t> x(static_cast<std::size_t>(o * r * i), bfloat16_t(1.0f)), got(static_cast<std::size_t>(o * i));
+    std::vector<bfloat16_t> x(static_cast<std::size_t>(o * r * i), bfloat16_t(1.0f)),
+        got(static_cast<std::size_t>(o * i));
     reduce(ReduceOp::Sum, DType::BF16, x.data(), got.data(), o, r, i);
-    for (auto g : got) EXPECT_EQ(float(g), float(bfloat16_t(static_cast<float>(r)))) << "stuck at 256 when added in bf16";
+    for (auto g : got)
+      EXPECT_EQ(float(g), float(bfloat16_t(static_cast<float>(r)))) << "stuck at 256 when added in bf16";
   }
   std::vector<float> two(40, 2.0f);
   float p[2];
