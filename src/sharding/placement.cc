@@ -122,13 +122,21 @@ using sharding::Key;
 
 namespace {
 
-// The sharding behind the functions over (shape, mesh, spec), after their own checks in their own words.
-NamedSharding named(const Shape& shape, const Mesh& mesh, const PartitionSpec& spec, std::string_view function) {
+// The sharding behind the functions over (shape, mesh, spec). Errors speak in the words of the function.
+NamedSharding named(const Mesh& mesh, const PartitionSpec& spec, std::string_view function) {
   if (mesh.empty()) throw ValueError(str(function, ": global_mesh is empty; expected at least one device"));
+  try {
+    return NamedSharding(mesh, spec);
+  } catch (const ValueError&) {
+    sharding::resolve_spec(mesh, spec, {}, {function, "mesh_axes"});
+    throw;
+  }
+}
+
+// Only an answer that is not cached yet needs its shape checked.
+Shape checked_shard_shape(const NamedSharding& s, const Shape& shape, std::string_view function) {
   Caller caller{function, "mesh_axes"};
-  auto state = sharding::resolve_spec(mesh, spec, {}, caller);
-  sharding::named_shard_shape(*state, shape, caller);
-  return NamedSharding(mesh, spec);
+  return sharding::named_shard_shape(*sharding::resolve_spec(s.mesh(), s.spec(), {}, caller), shape, caller);
 }
 
 IndexState cached_state(CacheId id, const ShardingPtr& s, const Shape& shape, bool local_only = false) {
@@ -151,32 +159,37 @@ IndexMap Sharding::addressable_devices_indices_map(const Shape& global_shape) co
 }
 
 IndexMap get_shard_indices(const Shape& global_shape, const Mesh& global_mesh, const PartitionSpec& mesh_axes) {
-  return IndexMap(cached_state(CacheId::ShardIndices, named(global_shape, global_mesh, mesh_axes, "get_shard_indices"),
-                               global_shape));
+  NamedSharding s = named(global_mesh, mesh_axes, "get_shard_indices");
+  return IndexMap(sharding::cache<IndexState>(CacheId::ShardIndices).get(Key{s, global_shape}, [&] {
+    checked_shard_shape(s, global_shape, "get_shard_indices");
+    return std::pair(sharding::make_index_state(s, global_shape, false), kEntryWeight);
+  }));
 }
 
 PlaceMap get_shard_indices_replica_ids(const Shape& global_shape, const Mesh& global_mesh,
                                        const PartitionSpec& mesh_axes) {
-  ShardingPtr s = named(global_shape, global_mesh, mesh_axes, "get_shard_indices_replica_ids");
+  NamedSharding s = named(global_mesh, mesh_axes, "get_shard_indices_replica_ids");
   return PlaceMap(sharding::cache<IndexState>(CacheId::ShardPlaces).get(Key{s, global_shape}, [&] {
-    auto state = sharding::make_index_state(*s, global_shape, false);
+    Shape shard = checked_shard_shape(s, global_shape, "get_shard_indices_replica_ids");
+    auto state = sharding::make_index_state(s, global_shape, false);
     sharding::check_piece_count(sharding::count_distinct(*state->pieces),
-                                sharding::expected_pieces(global_shape, state->pieces->shard), global_shape);
+                                sharding::expected_pieces(global_shape, shard), global_shape);
     return std::pair(IndexState(std::move(state)), kEntryWeight);
   }));
 }
 
 Shape get_shard_shape(const Shape& global_shape, const Mesh& global_mesh, const PartitionSpec& mesh_axes) {
-  ShardingPtr s = named(global_shape, global_mesh, mesh_axes, "get_shard_shape");
+  NamedSharding s = named(global_mesh, mesh_axes, "get_shard_shape");
   return sharding::cache<Shape>(CacheId::ShardShape).get(Key{s, global_shape}, [&] {
-    return std::pair(s->shard_shape(global_shape), kEntryWeight);
+    return std::pair(checked_shard_shape(s, global_shape, "get_shard_shape"), kEntryWeight);
   });
 }
 
 namespace detail {
 PlaceMap compute_shard_places(const Shape& global_shape, const Mesh& global_mesh, const PartitionSpec& mesh_axes,
                               const std::function<Index(std::int64_t)>& index_of) {
-  NamedSharding s = named(global_shape, global_mesh, mesh_axes, "compute_shard_places");
+  NamedSharding s = named(global_mesh, mesh_axes, "compute_shard_places");
+  Shape shard = checked_shard_shape(s, global_shape, "compute_shard_places");
   auto state = std::make_shared<sharding::IndexMapState>();
   state->list = sharding::device_list(s);
   if (index_of) {
@@ -186,8 +199,8 @@ PlaceMap compute_shard_places(const Shape& global_shape, const Mesh& global_mesh
   } else {
     state->pieces = sharding::make_pieces(s, global_shape);
   }
-  sharding::check_piece_count(sharding::count_distinct(*state->pieces),
-                              sharding::expected_pieces(global_shape, s.shard_shape(global_shape)), global_shape);
+  sharding::check_piece_count(sharding::count_distinct(*state->pieces), sharding::expected_pieces(global_shape, shard),
+                              global_shape);
   return PlaceMap(std::move(state));
 }
 }  // namespace detail
