@@ -14,6 +14,7 @@
 #include "mesh/device_list.h"
 #include "ops/define.h"
 #include "runtime/engine.h"
+#include "spmd/control.h"
 #include "tessera/device.h"
 
 namespace tessera::test {
@@ -78,7 +79,15 @@ inline ir::GraphPtr partitioned(ir::Graph g, ir::MeshAxes mesh, const std::funct
   for (std::size_t v = 0; v < g.num_values(); ++v) g.layouts.push_back(layout(static_cast<ir::ValueId>(v)));
   return std::make_shared<const ir::Graph>(std::move(g));
 }
+/// Everything whole, sub-graphs included.
 inline ir::GraphPtr on_one_device(ir::Graph g) {
+  for (auto& e : g.eqns) {
+    auto control = spmd::control_of(e);
+    if (!control) continue;
+    std::vector<ir::GraphPtr> bodies;
+    for (const auto& body : control->bodies) bodies.push_back(on_one_device(*body.graph));
+    e.attrs = spmd::with_bodies(e, bodies);
+  }
   auto types = g.types;
   return partitioned(std::move(g), {{1}, {"d"}},
                      [&](ir::ValueId v) { return ir::Layout::replicated(types[at(v)].rank()); });

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "engines/engine_support.h"
+#include "ops/control.h"
 #include "ops/interpret.h"
 #include "ops/ops.h"
 #include "support/graphs.h"
@@ -158,6 +159,43 @@ TEST(Fusion, ReductionOfEverythingAndScalars) {
       2);
 }
 
+TEST(Products, TranspositionsBesideThemCostNoStep) {
+  std::int64_t heads = 3;
+  std::int64_t length = 5;
+  std::int64_t width = 4;
+  // Attention without softmax, as traced: [n, length, heads * width] in and out.
+  check(
+      {{DType::F32, {kBatch, length, heads * width}}, {DType::F32, {kBatch, length, heads * width}}},
+      [&](ir::Builder&, const Values& in) {
+        auto split = [&](Value x) {
+          return ops::transpose(ops::reshape(x, {kBatch, length, heads, width}), {0, 2, 1, 3});
+        };
+        Value q = split(in[0]);
+        Value k = ops::transpose(split(in[1]), {0, 1, 3, 2});
+        Value scores = ops::dot_general(q, k, {{3}, {2}, {0, 1}, {0, 1}});
+        Value o = ops::dot_general(scores, split(in[1]), {{3}, {2}, {0, 1}, {0, 1}});
+        return Values{ops::reshape(ops::transpose(o, {0, 2, 1, 3}), in[0].shape())};
+      },
+      6);  // reshapes share; two products
+}
+
+TEST(Products, ResultsInEveryOrder) {
+  for (Dims order :
+       std::vector<Dims>{{0, 1, 2, 3}, {0, 2, 1, 3}, {3, 0, 1, 2}, {0, 3, 2, 1}, {2, 3, 0, 1}, {1, 3, 0, 2}}) {
+    SCOPED_TRACE(base::tuple_text(order));
+    auto g = make_graph({{DType::F32, {2, 5, 3, 4}}, {DType::F32, {2, 4, 6}}}, [&](ir::Builder&, const Values& in) {
+      return Values{ops::transpose(ops::dot_general(in[0], in[1], {{3}, {1}, {0}, {0}}), order)};
+    });
+    std::vector<HostArray> args{host(g->type(g->inputs[0]), 1), host(g->type(g->inputs[1]), 2)};
+    auto want = ops::interpret(*g, args);
+    auto got = run(g, args, 1);
+    expect_close(got.results[0], want[0], 1e-5);
+    EXPECT_NE(got.text.find(order == Dims{0, 1, 2, 3} ? "dot_general (" : "dot_general_transposed ("),
+              std::string::npos)
+        << got.text;
+  }
+}
+
 TEST(Program, DonatedOperandsGiveTheirMemory) {
   auto g = make_graph({{DType::F32, {1000}}, {DType::F32, {1000}}},
                       [](ir::Builder&, const Values& in) { return Values{in[0] + in[1]}; });
@@ -212,6 +250,36 @@ TEST(Program, DebugNansNamesTheEquation) {
     EXPECT_NE(std::string(e.what()).find("log"), std::string::npos) << e.what();
   }
   EXPECT_NO_THROW(run(g, {HostArray::from<float>({1, 2, 3, 4})}, 1));
+}
+
+TEST(Program, ScanComputesInPlaceAndKeepsItsOperands) {
+  // Running sums: the carry is an output of every step too.
+  auto body = make_graph({{DType::F32, {256}}, {DType::F32, {256}}}, [](ir::Builder&, const Values& in) {
+    Value next = in[0] + in[1];
+    return Values{next, next, in[1]};
+  });
+  auto g = make_graph({{DType::F32, {256}}, {DType::F32, {6, 256}}}, [&](ir::Builder& b, const Values& in) {
+    return ops::scan(b, {.body = body, .length = 6, .carry = {in[0]}, .xs = {in[1]}});
+  });
+  std::vector<HostArray> in{host({DType::F32, {256}}, 1), host({DType::F32, {6, 256}}, 2)};
+  auto want = ops::interpret(*g, in);
+  Client client = client_of(1);
+  auto exe = compile(client, on_one_device(*g));
+  auto& pool = *runtime::runtime_of(client).memory;
+  std::vector<Pieces> args;
+  for (const auto& a : in) {
+    args.push_back({pool.allocate(a.nbytes())});
+    std::memcpy(args.back()[0]->data(), a.data(), at(a.nbytes()));
+  }
+  auto kept = args;
+  auto got = exe->run(args);
+  for (std::size_t j = 0; j < want.size(); ++j) {
+    HostArray result(want[j].dtype(), want[j].shape());
+    std::memcpy(result.data(), got[j][0]->data(), at(result.nbytes()));
+    expect_close(result, want[j], 1e-6);
+  }
+  EXPECT_EQ(std::memcmp(kept[0][0]->data(), in[0].data(), at(in[0].nbytes())), 0);
+  EXPECT_EQ(std::memcmp(kept[1][0]->data(), in[1].data(), at(in[1].nbytes())), 0);
 }
 
 TEST(Program, ManyThreadsRunOneExecutable) {

@@ -4,8 +4,12 @@
 #include <algorithm>
 #include <memory>
 #include <numeric>
+#include <optional>
+#include <tuple>
 #include <vector>
 
+#include "core/strided_copy.h"
+#include "engines/cpu/fold.h"
 #include "engines/cpu/kernel_table.h"
 #include "engines/cpu/kernels/copy.h"
 #include "engines/cpu/kernels/gemm.h"
@@ -23,39 +27,37 @@ struct Run {
   std::int64_t stride = 1;
 };
 
+// True when the dimensions step evenly through memory; `run` is then the one dimension that they form.
+bool merge(const Shape& shape, const Dims& strides, const Dims& dims, Run& run) {
+  run = {};
+  for (std::size_t i = dims.size(); i-- > 0;) {
+    auto d = at(dims[i]);
+    if (shape[d] == 1) continue;
+    if (run.size == 1) {
+      run = {shape[d], strides[d]};
+    } else if (strides[d] == run.size * run.stride) {
+      run.size *= shape[d];
+    } else {
+      return false;
+    }
+  }
+  return true;
+}
+
 struct Side {
   Shape shape;
   Dims strides;
   Dims batch, free, contract;
 
   Side(const Shape& s, Dims batch_dims, Dims contract_dims)
-      : shape(s), strides(s.size()), batch(std::move(batch_dims)), contract(std::move(contract_dims)) {
-    std::int64_t n = 1;
-    for (std::size_t d = s.size(); d-- > 0;) {
-      strides[d] = n;
-      n *= s[d];
-    }
+      : shape(s),
+        strides(core::contiguous_strides(s, 1)),
+        batch(std::move(batch_dims)),
+        contract(std::move(contract_dims)) {
     for (std::int64_t d = 0; d < static_cast<std::int64_t>(s.size()); ++d) {
       auto is = [&](const Dims& v) { return std::find(v.begin(), v.end(), d) != v.end(); };
       if (!is(batch) && !is(contract)) free.push_back(d);
     }
-  }
-
-  // True when the dimensions step evenly; `run` is then the one dimension that they form.
-  bool merge(const Dims& dims, Run& run) const {
-    run = {};
-    for (std::size_t i = dims.size(); i-- > 0;) {
-      auto d = at(dims[i]);
-      if (shape[d] == 1) continue;
-      if (run.size == 1) {
-        run = {shape[d], strides[d]};
-      } else if (strides[d] == run.size * run.stride) {
-        run.size *= shape[d];
-      } else {
-        return false;
-      }
-    }
-    return true;
   }
 };
 
@@ -81,7 +83,7 @@ Matrix matrix(const Side& s, bool rows_free) {
   const Dims& col_dims = rows_free ? s.contract : s.free;
   Run rows;
   Run cols;
-  bool regular = s.merge(row_dims, rows) && s.merge(col_dims, cols);
+  bool regular = merge(s.shape, s.strides, row_dims, rows) && merge(s.shape, s.strides, col_dims, cols);
   if (regular && (cols.stride == 1 || cols.size == 1) && (rows.size == 1 || rows.stride >= cols.size)) {
     m.ld = rows.size == 1 ? std::max<std::int64_t>(cols.size, 1) : rows.stride;
   } else if (regular && (rows.stride == 1 || rows.size == 1) && (cols.size == 1 || cols.stride >= rows.size)) {
@@ -125,17 +127,26 @@ struct Reorder {
   }
 };
 
+// Where the product goes: strides of rows and of batch dimensions; columns are contiguous.
+struct Target {
+  std::int64_t ld = 1;
+  Dims batch_strides;
+};
+
 struct Plan {
   DType in, out;
+  bool swapped = false;  // the transposed product, of the operands in the other order
   std::int64_t m = 1, n = 1, k = 1;
   Matrix a, b;
   std::vector<Reorder> reorder_a, reorder_b;  // none or one
-  Dims batch;                                 // extents of the batch dimensions
+  Target c;
+  Dims batch;  // extents of the batch dimensions
 
-  // The innermost batch dimensions that step evenly in both operands go to one call.
+  // The innermost batch dimensions that step evenly in operands and result go to one call.
   std::int64_t inner = 1;
   std::int64_t stride_a = 0;
   std::int64_t stride_b = 0;
+  std::int64_t stride_c = 0;
   std::size_t outer_dims = 0;
 
   void split_batch() {
@@ -146,7 +157,9 @@ struct Plan {
         if (inner == 1) {
           stride_a = a.batch_strides[d];
           stride_b = b.batch_strides[d];
-        } else if (a.batch_strides[d] != stride_a * inner || b.batch_strides[d] != stride_b * inner) {
+          stride_c = c.batch_strides[d];
+        } else if (a.batch_strides[d] != stride_a * inner || b.batch_strides[d] != stride_b * inner ||
+                   c.batch_strides[d] != stride_c * inner) {
           break;
         }
         inner *= batch[d];
@@ -156,26 +169,28 @@ struct Plan {
   }
 
   void run(const void* lhs, const void* rhs, void* result) const {
+    if (swapped) std::swap(lhs, rhs);
     std::unique_ptr<char[]> copy_a;
     std::unique_ptr<char[]> copy_b;
     lhs = ordered(reorder_a, lhs, copy_a);
     rhs = ordered(reorder_b, rhs, copy_b);
     std::int64_t in_size = dtype_size(in);
-    std::int64_t out_size = dtype_size(out);
     std::int64_t calls = 1;
     for (std::size_t d = 0; d < outer_dims; ++d) calls *= batch[d];
-    for (std::int64_t c = 0; c < calls; ++c) {
+    for (std::int64_t i = 0; i < calls; ++i) {
       std::int64_t at_a = 0;
       std::int64_t at_b = 0;
-      std::int64_t rest = c;
+      std::int64_t at_c = 0;
+      std::int64_t rest = i;
       for (std::size_t d = outer_dims; d-- > 0;) {
         at_a += rest % batch[d] * a.batch_strides[d];
         at_b += rest % batch[d] * b.batch_strides[d];
+        at_c += rest % batch[d] * c.batch_strides[d];
         rest /= batch[d];
       }
       kernels::gemm(in, out, a.transposed, b.transposed, inner, m, n, k, static_cast<const char*>(lhs) + at_a * in_size,
                     a.ld, stride_a, static_cast<const char*>(rhs) + at_b * in_size, b.ld, stride_b,
-                    static_cast<char*>(result) + c * inner * m * n * out_size, std::max<std::int64_t>(n, 1), m * n);
+                    static_cast<char*>(result) + at_c * dtype_size(out), c.ld, stride_c);
     }
   }
 
@@ -209,32 +224,107 @@ double flops_per_nanosecond(DType t) {
   return is_integer(t) || is_bool(t) ? 1 : 10;
 }
 
-Kernel make(const Request& r) {
-  ops::DotGeneral p = ir::get<ops::DotGeneral>(r.attrs);
+// The result's dimensions in the op's own order (batch, free of lhs, free of rhs), with the strides that they have in
+// memory.
+struct Result {
+  Shape shape;
+  Dims strides;
+  Dims batch, rows, cols;
+
+  Result(const Side& lhs, const Side& rhs, const Dims& permutation) {
+    for (const auto& [side, dims, to] : {std::tuple{&lhs, &lhs.batch, &batch}, std::tuple{&lhs, &lhs.free, &rows},
+                                         std::tuple{&rhs, &rhs.free, &cols}}) {
+      for (auto d : *dims) {
+        to->push_back(static_cast<std::int64_t>(shape.size()));
+        shape.push_back(side->shape[at(d)]);
+      }
+    }
+    Shape stored;
+    for (auto d : permutation) stored.push_back(shape[at(d)]);
+    Dims stored_strides = core::contiguous_strides(stored, 1);
+    strides.resize(shape.size());
+    for (std::size_t i = 0; i < permutation.size(); ++i) strides[at(permutation[i])] = stored_strides[i];
+  }
+
+  std::optional<Target> target(const Dims& row_dims, const Dims& col_dims) const {
+    Run r;
+    Run c;
+    if (!merge(shape, strides, row_dims, r) || !merge(shape, strides, col_dims, c)) return std::nullopt;
+    if ((c.stride != 1 && c.size != 1) || (r.size != 1 && r.stride < c.size)) return std::nullopt;
+    Target t{r.size == 1 ? std::max<std::int64_t>(c.size, 1) : r.stride, {}};
+    for (auto d : batch) t.batch_strides.push_back(strides[at(d)]);
+    return t;
+  }
+};
+
+Plan make_plan(const Side& lhs, const Side& rhs, DType in, DType out, const Target& target) {
+  Plan plan;
+  plan.in = in;
+  plan.out = out;
+  plan.m = extent(lhs, lhs.free);
+  plan.n = extent(rhs, rhs.free);
+  plan.k = extent(lhs, lhs.contract);
+  plan.a = matrix(lhs, true);
+  plan.b = matrix(rhs, false);
+  if (plan.a.copied) plan.reorder_a.emplace_back(lhs, plan.a, in);
+  if (plan.b.copied) plan.reorder_b.emplace_back(rhs, plan.b, in);
+  plan.c = target;
+  for (auto d : lhs.batch) plan.batch.push_back(lhs.shape[at(d)]);
+  plan.split_batch();
+  return plan;
+}
+
+Kernel make_product(const Request& r, ops::DotGeneral p, const Dims& permutation) {
   sort_pairs(p.lhs_contracting, p.rhs_contracting);
   Side lhs(r.in[0].shape, p.lhs_batch, p.lhs_contracting);
   Side rhs(r.in[1].shape, p.rhs_batch, p.rhs_contracting);
-  auto plan = std::make_shared<Plan>();
-  plan->in = r.in[0].dtype;
-  plan->out = r.out[0].dtype;
-  plan->m = extent(lhs, lhs.free);
-  plan->n = extent(rhs, rhs.free);
-  plan->k = extent(lhs, lhs.contract);
-  plan->a = matrix(lhs, true);
-  plan->b = matrix(rhs, false);
-  if (plan->a.copied) plan->reorder_a.emplace_back(lhs, plan->a, plan->in);
-  if (plan->b.copied) plan->reorder_b.emplace_back(rhs, plan->b, plan->in);
-  for (auto d : lhs.batch) plan->batch.push_back(lhs.shape[at(d)]);
-  plan->split_batch();
+  Result result(lhs, rhs, permutation);
+  DType in = r.in[0].dtype;
+  DType out = r.out[0].dtype;
   Kernel k;
-  double work = 2.0 * static_cast<double>(r.out[0].size()) * static_cast<double>(plan->k);
-  k.cost = 200 + work / flops_per_nanosecond(plan->in);
-  k.run = [plan](const void* const* in, void* const* out) { plan->run(in[0], in[1], out[0]); };
+  double work = 2.0 * static_cast<double>(r.out[0].size()) * static_cast<double>(extent(lhs, lhs.contract));
+  k.cost = 200 + work / flops_per_nanosecond(in);
+  if (auto target = result.target(result.rows, result.cols)) {
+    auto plan = std::make_shared<const Plan>(make_plan(lhs, rhs, in, out, *target));
+    k.run = [plan](const void* const* from, void* const* to) { plan->run(from[0], from[1], to[0]); };
+  } else if (auto turned = result.target(result.cols, result.rows)) {
+    auto plan = std::make_shared<Plan>(make_plan(rhs, lhs, in, out, *turned));
+    plan->swapped = true;
+    k.run = [plan](const void* const* from, void* const* to) { plan->run(from[0], from[1], to[0]); };
+  } else {
+    Dims own = core::contiguous_strides(result.shape, 1);
+    Result plain = result;
+    plain.strides = own;
+    auto plan = std::make_shared<const Plan>(make_plan(lhs, rhs, in, out, *plain.target(plain.rows, plain.cols)));
+    std::int64_t size = dtype_size(out);
+    for (auto& s : own) s *= size;
+    Dims strides = result.strides;
+    for (auto& s : strides) s *= size;
+    k.run = [=, shape = result.shape, bytes = r.out[0].nbytes()](const void* const* from, void* const* to) {
+      std::unique_ptr<char[]> product(new char[at(bytes)]);
+      plan->run(from[0], from[1], product.get());
+      kernels::copy_strided(to[0], strides, product.get(), own, shape, size);
+    };
+  }
   return k;
+}
+
+Dims identity(std::size_t rank) {
+  Dims out(rank);
+  std::iota(out.begin(), out.end(), 0);
+  return out;
 }
 
 }  // namespace
 
-void add_dot_kernels(KernelTable& table) { table.add("dot_general", make); }
+void add_dot_kernels(KernelTable& table) {
+  table.add("dot_general", [](const Request& r) {
+    return make_product(r, ir::get<ops::DotGeneral>(r.attrs), identity(r.out[0].shape.size()));
+  });
+  table.add(transposed_product().name(), [](const Request& r) {
+    const auto& p = ir::get<TransposedProduct>(r.attrs);
+    return make_product(r, p.product(), p.permutation);
+  });
+}
 
 }  // namespace tessera::cpu

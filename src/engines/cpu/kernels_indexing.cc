@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Picking and writing whole rows of a table, and counting up. Windows of other forms run by the reference.
+// Windows picked and written at computed places, and counting up.
 #include <algorithm>
 #include <memory>
 #include <vector>
@@ -9,43 +9,109 @@
 #include "engines/cpu/kernels/elementwise.h"
 #include "engines/cpu/kernels/gather.h"
 #include "ops/attrs.h"
-#include "ops/indexing.h"
+#include "ops/indexing_common.h"
 
 namespace tessera::cpu {
 
 namespace {
 
 using kernels::OutOfRange;
+using ops::at;
 
-std::int64_t product(const Shape& shape, std::size_t from, std::size_t to) {
-  std::int64_t n = 1;
-  for (std::size_t d = from; d < to; ++d) n *= shape[d];
-  return n;
-}
-
-// Windows that are rows: one index picks along dimension 0, everything behind it is taken whole.
-struct Rows {
-  std::int64_t count = 0;  // rows of the table
-  std::int64_t size = 0;   // elements of a row
-  std::int64_t indices = 0;
-};
-std::optional<Rows> rows(const ir::Type& table, const ir::Type& indices, const ir::Type& window, const Dims& offset,
-                         const Dims& collapsed, const Dims& map, bool batching) {
-  auto lead = static_cast<std::int64_t>(indices.shape.size()) - 1;
-  if (batching || lead < 0 || map != Dims{0} || collapsed != Dims{0} || indices.shape.back() != 1) return std::nullopt;
-  for (std::size_t i = 0; i < offset.size(); ++i) {
-    if (offset[i] != lead + static_cast<std::int64_t>(i)) return std::nullopt;
-    if (window.shape[static_cast<std::size_t>(offset[i])] != table.shape[i + 1]) return std::nullopt;
+// Windows as rows: the last dimensions that windows take whole, in both arrays, are a row's elements; a window of more
+// is several rows. Row numbers are worked out first, then whole rows move.
+class RowFinder {
+ public:
+  RowFinder(ops::Numbering numbering, const ops::WindowMap& map, ops::IndexMode mode, const ir::Type& table,
+            const ir::Type& indices, const Shape& window)
+      : numbering_(numbering), map_(map), mode_(mode), table_(table.shape), indices_(indices), window_(window) {
+    std::size_t offsets = map_.operand_of_offset.size();
+    std::size_t rank = table_.size();
+    while (rank > 0 && offsets > 0 && !window_.empty()) {
+      auto d = rank - 1;
+      bool last = map_.operand_of_offset[offsets - 1] == static_cast<std::int64_t>(d) &&
+                  numbering_.window[offsets - 1] == static_cast<std::int64_t>(window_.size()) - 1;
+      if (!last || map_.sizes[d] != table_[d] || window_.back() != table_[d] || starts_at(d)) break;
+      size *= table_[d];
+      window_.pop_back();
+      --offsets;
+      --rank;
+    }
+    offsets_ = offsets;
+    strides_ = ops::row_strides(Shape(table_.begin(), table_.begin() + static_cast<std::ptrdiff_t>(rank)));
+    index_strides_ = ops::row_strides(indices_.shape);
+    for (auto n : window_) rows *= n;
+    for (std::size_t d = 0; d < rank; ++d) table_rows *= table_[d];
   }
-  DType t = indices.dtype;
-  if (t != DType::I32 && t != DType::I64 && t != DType::U32 && t != DType::U64) return std::nullopt;
-  return Rows{table.shape[0], product(table.shape, 1, table.shape.size()),
-              product(indices.shape, 0, indices.shape.size())};
-}
 
-OutOfRange mode_of(ops::IndexMode mode) {
-  return mode == ops::IndexMode::FillOrDrop ? OutOfRange::Skip : OutOfRange::Clamp;
-}
+  std::int64_t size = 1;        ///< elements of a row
+  std::int64_t rows = 1;        ///< that move
+  std::int64_t table_rows = 1;  ///< that there are
+
+  /// The table's row for each row of the windows; -1 where the window is dropped.
+  std::vector<std::int64_t> find(const void* indices) const {
+    std::vector<std::int64_t> out(at(rows));
+    ir::View view{indices_.dtype, indices_.shape, const_cast<void*>(indices)};
+    Dims position(window_.size());
+    for (auto& row : out) {
+      row = row_at(view, position);
+      for (std::size_t d = position.size(); d-- > 0;) {
+        if (++position[d] < window_[d]) break;
+        position[d] = 0;
+      }
+    }
+    return out;
+  }
+
+ private:
+  bool starts_at(std::size_t d) const {
+    auto has = [&](const Dims& v) { return std::find(v.begin(), v.end(), static_cast<std::int64_t>(d)) != v.end(); };
+    // A start that can only be 0 moves nothing, but one out of range drops the window.
+    return has(numbering_.map) || has(numbering_.operand_batching);
+  }
+
+  std::int64_t row_at(const ir::View& indices, const Dims& position) const {
+    std::int64_t first = 0;
+    for (std::size_t i = 0; i < map_.batch_of_window.size(); ++i) {
+      first += position[at(map_.batch_of_window[i])] * index_strides_[i];
+    }
+    std::int64_t row = 0;
+    for (std::size_t c = 0; c < numbering_.map.size(); ++c) {
+      auto d = at(numbering_.map[c]);
+      std::int64_t last = table_[d] - map_.sizes[d];
+      std::int64_t index = load(indices, first + static_cast<std::int64_t>(c));
+      if (mode_ == ops::IndexMode::FillOrDrop) {
+        if (index < 0 || index > last) return -1;
+      } else {
+        index = std::clamp<std::int64_t>(index, 0, std::max<std::int64_t>(last, 0));
+      }
+      row += index * strides_[d];
+    }
+    for (std::size_t i = 0; i < numbering_.operand_batching.size(); ++i) {
+      auto dim = map_.batch_of_window[at(numbering_.indices_batching[i])];
+      row += position[at(dim)] * strides_[at(numbering_.operand_batching[i])];
+    }
+    for (std::size_t i = 0; i < offsets_; ++i) {
+      row += position[at(numbering_.window[i])] * strides_[at(map_.operand_of_offset[i])];
+    }
+    return row;
+  }
+  static std::int64_t load(const ir::View& v, std::int64_t i) {
+    if (v.dtype == DType::I32) return v.as<std::int32_t>()[i];
+    if (!is_unsigned_int(v.dtype)) return ops::load_int(v, i);
+    return static_cast<std::int64_t>(std::min<std::uint64_t>(ops::load_uint(v, i), std::uint64_t{1} << 62));
+  }
+
+  ops::Numbering numbering_;
+  ops::WindowMap map_;
+  ops::IndexMode mode_;
+  Shape table_;
+  ir::Type indices_;
+  Shape window_;  // without the dimensions of a row
+  std::size_t offsets_ = 0;
+  Dims strides_;  // of the table's leading dimensions, in rows
+  Dims index_strides_;
+};
 
 // The value that the op gives for an index out of range, as one row: asked of its reference.
 std::vector<char> fill_row(const Request& r, const ops::Gather& p, std::int64_t size) {
@@ -65,15 +131,16 @@ std::vector<char> fill_row(const Request& r, const ops::Gather& p, std::int64_t 
 Kernel make_gather(const Request& r) {
   const auto& p = ir::get<ops::Gather>(r.attrs);
   Kernel k;
-  auto where = rows(r.in[0], r.in[1], r.out[0], p.offset_dims, p.collapsed_slice_dims, p.start_index_map,
-                    !p.operand_batching_dims.empty());
-  if (!where || where->count == 0) return k;
-  std::int64_t row_bytes = where->size * dtype_size(r.out[0].dtype);
+  if (r.in[0].size() == 0 || r.out[0].size() == 0) return k;
+  ops::WindowMap map(p, r.in[0].shape, r.in[1].shape, r.out[0].shape);
+  auto finder = std::make_shared<RowFinder>(ops::numbering(p), map, p.mode, r.in[0], r.in[1], r.out[0].shape);
   auto fill = std::make_shared<std::vector<char>>();
-  if (p.mode == ops::IndexMode::FillOrDrop) *fill = fill_row(r, p, where->size);
-  k.run = [=, n = *where, t = r.in[1].dtype, mode = mode_of(p.mode)](const void* const* in, void* const* out) {
-    kernels::gather_rows(in[0], n.count, row_bytes, t, in[1], n.indices, mode, fill->empty() ? nullptr : fill->data(),
-                         out[0]);
+  if (p.mode == ops::IndexMode::FillOrDrop) *fill = fill_row(r, p, finder->size);
+  std::int64_t row_bytes = finder->size * dtype_size(r.out[0].dtype);
+  k.run = [finder, fill, row_bytes, keep = r.attrs](const void* const* in, void* const* out) {
+    auto rows = finder->find(in[1]);
+    kernels::gather_rows(in[0], finder->table_rows, row_bytes, DType::I64, rows.data(), finder->rows, OutOfRange::Skip,
+                         fill->empty() ? nullptr : fill->data(), out[0]);
   };
   return k;
 }
@@ -82,15 +149,18 @@ MakeKernel scatter_maker(kernels::ScatterOp op) {
   return [op](const Request& r) {
     const auto& p = ir::get<ops::Scatter>(r.attrs);
     Kernel k;
-    auto where = rows(r.in[0], r.in[1], r.in[2], p.update_window_dims, p.inserted_window_dims,
-                      p.scatter_dims_to_operand_dims, !p.operand_batching_dims.empty());
     bool has = !is_complex(r.in[0].dtype) && !is_bool(r.in[0].dtype);
-    if (!where || where->count == 0 || !has) return k;
+    if (!has || r.in[0].size() == 0 || r.in[2].size() == 0) return k;
+    ops::WindowMap map(p, r.in[0].shape, r.in[1].shape, r.in[2].shape);
+    auto finder =
+        std::make_shared<RowFinder>(ops::numbering(p, "scatter"), map, p.mode, r.in[0], r.in[1], r.in[2].shape);
     k.in_place = 1;
-    k.run = [=, n = *where, t = r.in[0].dtype, index = r.in[1].dtype, bytes = r.in[0].nbytes(), mode = mode_of(p.mode)](
-                const void* const* in, void* const* out) {
+    k.run = [op, finder, t = r.in[0].dtype, bytes = r.in[0].nbytes(), keep = r.attrs](const void* const* in,
+                                                                                      void* const* out) {
       if (out[0] != in[0]) kernels::copy_bytes(out[0], in[0], bytes);
-      kernels::scatter_rows(op, t, out[0], n.count, n.size, index, in[1], n.indices, mode, in[2]);
+      auto rows = finder->find(in[1]);
+      kernels::scatter_rows(op, t, out[0], finder->table_rows, finder->size, DType::I64, rows.data(), finder->rows,
+                            OutOfRange::Skip, in[2]);
     };
     return k;
   };
@@ -128,10 +198,10 @@ Kernel make_iota(const Request& r) {
 void add_indexing_kernels(KernelTable& table) {
   table.add("gather", make_gather);
   table.add("scatter", scatter_maker(kernels::ScatterOp::Set));
-  table.add("scatter_add", scatter_maker(kernels::ScatterOp::Add));
-  table.add("scatter_mul", scatter_maker(kernels::ScatterOp::Mul));
-  table.add("scatter_max", scatter_maker(kernels::ScatterOp::Max));
-  table.add("scatter_min", scatter_maker(kernels::ScatterOp::Min));
+  table.add("scatter-add", scatter_maker(kernels::ScatterOp::Add));
+  table.add("scatter-mul", scatter_maker(kernels::ScatterOp::Mul));
+  table.add("scatter-max", scatter_maker(kernels::ScatterOp::Max));
+  table.add("scatter-min", scatter_maker(kernels::ScatterOp::Min));
   table.add("iota", make_iota);
 }
 

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/strings.h"
 #include "base/thread_pool.h"
+#include "engines/cpu/fold.h"
 #include "engines/cpu/fuse.h"
 #include "engines/cpu/trace.h"
 #include "ir/op_def.h"
@@ -31,11 +32,11 @@ void spread(std::int64_t n, double cost, const std::function<void(std::int64_t)>
 }
 
 std::shared_ptr<const Program> Program::compile(const ir::GraphPtr& graph, Context& context) {
+  TESSERA_CHECK(graph->mesh && graph->layouts.size() == graph->num_values(), "the graph is not partitioned");
   auto program = std::make_shared<Program>();
-  program->graph_ = graph;
   program->debug_nans_ = config().debug_nans;
-  const ir::Graph& g = *graph;
-  TESSERA_CHECK(g.mesh && g.layouts.size() == g.num_values(), "the graph is not partitioned");
+  program->graph_ = program->debug_nans_ ? graph : fold_transposes(graph);
+  const ir::Graph& g = *program->graph_;
   for (auto v : g.inputs) {
     program->input_tables_.push_back(context.table(g.layout(v)));
     bool same = even(g.type(v).shape, g.layout(v), context.mesh());
