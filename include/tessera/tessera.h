@@ -5,6 +5,7 @@
 #include "tessera/array.h"
 #include "tessera/comm_plan.h"
 #include "tessera/config.h"
+#include "tessera/control.h"
 #include "tessera/device.h"
 #include "tessera/dtype.h"
 #include "tessera/error.h"

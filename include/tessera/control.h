@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// Control flow inside programs, as jax.lax: the functions are traced once, may capture arrays, and are differentiated
+// and batched with the rest. Operands, carries and results are trees of arrays.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "tessera/grad.h"
+#include "tessera/operand.h"
+#include "tessera/ops.h"
+#include "tessera/tree.h"
+
+namespace tessera {
+
+namespace detail {
+
+std::vector<Array> cond_leaves(const Array& which, const std::vector<LeafFn>& branches,
+                               const std::vector<Array>& operands, const Loc& loc);
+std::vector<Array> while_leaves(const LeafFn& cond, const LeafFn& body, const std::vector<Array>& init, const Loc& loc);
+/// `body`: (carry, slice of each x) -> (carry, y). Returns the final carry, then the stacked ys.
+std::vector<Array> scan_leaves(const LeafFn& body, const std::vector<Array>& init, const std::vector<Array>& xs,
+                               std::int64_t length, bool reverse, const Loc& loc);
+std::vector<Array> associative_scan_leaves(const LeafFn& combine, const std::vector<Array>& elems, std::int64_t axis,
+                                           bool reverse, const Loc& loc);
+
+template <class F, class... Args>
+LeafFn flat_function(const F& f, const std::tuple<Args...>& like, std::shared_ptr<void>* result) {
+  return [&f, like, result](const std::vector<Array>& in) {
+    auto r = on_leaves(f, like, in);
+    auto kept = std::make_shared<decltype(r)>(std::move(r));
+    *result = kept;
+    return tree_leaves(*kept);
+  };
+}
+
+}  // namespace detail
+
+/// on_true(operands…) where `pred` (a scalar) holds, else on_false(operands…): one of them runs. Both give the same
+/// tree of types. Throws `TypeError` where they differ.
+template <class T, class F, class... Args>
+auto cond(const Operand& pred, const T& on_true, const F& on_false, const Args&... operands) {
+  std::tuple<Args...> like{operands...};
+  using R = std::decay_t<decltype(std::apply(on_true, like))>;
+  std::shared_ptr<void> result;
+  std::vector<Array> out = detail::cond_leaves(
+      pred.array(), {detail::flat_function(on_false, like, &result), detail::flat_function(on_true, like, &result)},
+      tree_leaves(like), pred.loc());
+  return tree_unflatten(*static_cast<R*>(result.get()), out);
+}
+
+/// branches[index](operands…), the index clamped into range.
+template <class R, class... Args>
+R switch_(const Operand& index, const std::vector<std::function<R(Args...)>>& branches,
+          const std::type_identity_t<std::decay_t<Args>>&... operands) {
+  std::tuple<std::decay_t<Args>...> like{operands...};
+  std::shared_ptr<void> result;
+  std::vector<detail::LeafFn> flat;
+  for (const auto& b : branches) flat.push_back(detail::flat_function(b, like, &result));
+  std::vector<Array> out = detail::cond_leaves(index.array(), flat, tree_leaves(like), index.loc());
+  return tree_unflatten(*static_cast<R*>(result.get()), out);
+}
+
+/// carry = body(carry) while cond(carry). Differentiable forward only. Throws `TypeError` when the carry changes its
+/// types.
+template <class C, class B, class T>
+T while_loop(const C& condition, const B& body, const T& init, const Loc& loc = Loc::current()) {
+  std::tuple<T> like{init};
+  std::shared_ptr<void> ignored;
+  return tree_unflatten(init,
+                        detail::while_leaves(detail::flat_function(condition, like, &ignored),
+                                             detail::flat_function(body, like, &ignored), tree_leaves(init), loc));
+}
+
+/// (carry, y) = f(carry, x) for every x along dimension 0 of the leaves of `xs`; returns the last carry and the stacked
+/// ys.
+template <class F, class C, class X>
+auto scan(const F& f, const C& init, const X& xs, bool reverse = false, std::int64_t length = -1,
+          const Loc& loc = Loc::current()) {
+  std::tuple<C, X> like{init, xs};
+  using R = std::decay_t<decltype(f(init, xs))>;
+  static_assert(std::is_same_v<typename R::first_type, C>, "f returns a pair of the carry and y");
+  std::shared_ptr<void> result;
+  std::vector<Array> out = detail::scan_leaves(detail::flat_function(f, like, &result), tree_leaves(init),
+                                               tree_leaves(xs), length, reverse, loc);
+  return tree_unflatten(*static_cast<R*>(result.get()), out);
+}
+
+/// carry = body(i, carry) for i in [lower, upper) known now: reverse mode works.
+template <class B, class T>
+T fori_loop(std::int64_t lower, std::int64_t upper, const B& body, const T& init, const Loc& loc = Loc::current()) {
+  auto step = [&](std::pair<Array, T> carry, std::monostate) {
+    return std::pair{std::pair{carry.first + 1, body(carry.first, carry.second)}, std::monostate{}};
+  };
+  std::pair<Array, T> start{Array(HostArray::scalar(static_cast<std::int32_t>(lower))), init};
+  return scan(step, start, std::monostate{}, false, upper > lower ? upper - lower : 0, loc).first.second;
+}
+/// The same with bounds computed by the program: forward mode only.
+template <class B, class T>
+T fori_loop(const Array& lower, const Array& upper, const B& body, const T& init, const Loc& loc = Loc::current()) {
+  auto go = [](const std::tuple<Array, Array, T>& c) { return std::get<0>(c) < std::get<1>(c); };
+  auto step = [&](const std::tuple<Array, Array, T>& c) {
+    return std::tuple<Array, Array, T>{std::get<0>(c) + 1, std::get<1>(c), body(std::get<0>(c), std::get<2>(c))};
+  };
+  return std::get<2>(while_loop(go, step, std::tuple<Array, Array, T>{lower, upper, init}, loc));
+}
+
+/// f on every element of dimension 0, one after another.
+template <class F, class X>
+auto map(const F& f, const X& xs, const Loc& loc = Loc::current()) {
+  auto step = [&](std::monostate, const X& x) { return std::pair{std::monostate{}, f(x)}; };
+  return scan(step, std::monostate{}, xs, false, -1, loc).second;
+}
+
+/// All prefixes combined by an associative function of two trees, along `axis`, in logarithmic depth.
+template <class F, class T>
+T associative_scan(const F& combine, const T& elems, bool reverse = false, std::int64_t axis = 0,
+                   const Loc& loc = Loc::current()) {
+  std::tuple<T, T> like{elems, elems};
+  std::shared_ptr<void> ignored;
+  return tree_unflatten(elems, detail::associative_scan_leaves(detail::flat_function(combine, like, &ignored),
+                                                               tree_leaves(elems), axis, reverse, loc));
+}
+
+}  // namespace tessera

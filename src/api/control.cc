@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/control.h"
+
+#include "api/compose.h"
+#include "api/promote.h"
+#include "tessera/control.h"
+#include "tessera/lax.h"
+#include "tessera/ops.h"
+
+namespace tessera::detail {
+
+namespace {
+
+using api::Traced;
+using ir::GraphPtr;
+using ir::Values;
+
+ir::Types types_of(const std::vector<Array>& leaves, const char* name) {
+  ir::Types out;
+  for (const auto& a : leaves) out.push_back(api::type_of(a, name));
+  return out;
+}
+
+// The graph with its captures moved in front: (captures, inputs).
+GraphPtr captures_first(const Traced& t) {
+  std::vector<std::size_t> order;
+  for (std::size_t i = t.num_inputs; i < t.graph->inputs.size(); ++i) order.push_back(i);
+  for (std::size_t i = 0; i < t.num_inputs; ++i) order.push_back(i);
+  return ops::with_inputs(*t.graph, order);
+}
+
+void append(std::vector<Array>& to, const std::vector<Array>& from) { to.insert(to.end(), from.begin(), from.end()); }
+
+std::vector<Array> bind_all(const ir::OpDef& op, const std::vector<Array>& in, ir::Attrs attrs, const Loc& loc) {
+  return api::bind(op, in, std::move(attrs), loc);
+}
+
+// A carry that starts as a number written in the program takes the dtype that the body gives it.
+bool settle(const char* name, std::vector<Array>& carry, const ir::Types& after, const Loc& loc) {
+  bool changed = false;
+  for (std::size_t i = 0; i < carry.size(); ++i) {
+    ir::Type before = api::type_of(carry[i], name);
+    if (before.dtype == after[i].dtype && before.shape == after[i].shape && before.weak == after[i].weak) continue;
+    if (before.shape == after[i].shape && (before.dtype == after[i].dtype || before.weak)) {
+      if (before.dtype == after[i].dtype && !before.weak) continue;  // a strong carry takes weak results
+      carry[i] = api::cast(carry[i], after[i].dtype, false, loc);
+      changed = true;
+      continue;
+    }
+    throw TypeError(str(name, ": leaf ", i, " of the carry is ", before, " and the body returns ", after[i],
+                        "; expected equal types"));
+  }
+  return changed;
+}
+
+// Outputs as strong types: what a loop hands on has the carry's types exactly.
+GraphPtr with_output_types(const GraphPtr& g, const ir::Types& want) {
+  ir::Builder b;
+  Values in;
+  for (const auto& t : g->input_types()) in.push_back(b.input(t));
+  Values out = b.inline_graph(*g, in);
+  for (std::size_t i = 0; i < want.size(); ++i) {
+    if (out[i].type().weak != want[i].weak && out[i].dtype() == want[i].dtype) {
+      out[i] = b.add1(ops::def::convert, {out[i]}, api::attrs(ops::Convert{want[i].dtype, want[i].weak}));
+    }
+  }
+  return b.finish_shared(out);
+}
+
+}  // namespace
+
+std::vector<Array> cond_leaves(const Array& which, const std::vector<LeafFn>& branches,
+                               const std::vector<Array>& operands, const Loc& loc) {
+  if (branches.empty()) throw ValueError("switch_: branches is empty; expected at least one");
+  Array index = which;
+  ir::Type type = api::type_of(index, "cond");
+  if (!type.shape.empty()) throw ValueError(str("cond: the predicate has shape ", type.shape, "; expected a scalar"));
+  if (!is_bool(type.dtype) && !is_integer(type.dtype)) index = index != Operand(0, loc.file, loc.line);
+  index = api::cast(index, is_bool(index.dtype()) && branches.size() == 2 ? bool_ : int32, false, loc);
+  ir::Types types = types_of(operands, "cond");
+  std::vector<Traced> traced;
+  std::vector<Array> in{index};
+  append(in, operands);
+  for (const auto& f : branches) {
+    traced.push_back(api::trace(f, types));
+    append(in, traced.back().captures);
+  }
+  // Every branch gets all operands and everybody's captures.
+  ops::Cond attrs;
+  ir::Types result = traced[0].graph->output_types();
+  std::size_t first = operands.size();
+  for (std::size_t k = 0; k < traced.size(); ++k) {
+    const auto& t = traced[k];
+    ir::Types out = t.graph->output_types();
+    if (out.size() != result.size())
+      throw TypeError(str("cond: branch ", k, " returns ", out.size(), " arrays; branch 0 returns ", result.size()));
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      if (out[i].dtype != result[i].dtype || out[i].shape != result[i].shape) {
+        throw TypeError(str("cond: result ", i, " of branch ", k, " is ", out[i], "; branch 0 gives ", result[i]));
+      }
+      result[i].weak = result[i].weak && out[i].weak;
+    }
+  }
+  for (const auto& t : traced) {
+    ir::Builder b;
+    Values all;
+    for (std::size_t i = 1; i < in.size(); ++i) all.push_back(b.input(api::type_of(in[i], "cond")));
+    Values args(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(operands.size()));
+    for (std::size_t i = 0; i < t.captures.size(); ++i) args.push_back(all[first + i]);
+    first += t.captures.size();
+    attrs.branches.push_back(with_output_types(b.finish_shared(b.inline_graph(*t.graph, args)), result));
+  }
+  return bind_all(ops::def::cond, in, api::attrs(std::move(attrs)), loc);
+}
+
+std::vector<Array> while_leaves(const LeafFn& cond, const LeafFn& body, const std::vector<Array>& init,
+                                const Loc& loc) {
+  std::vector<Array> carry = init;
+  Traced b;
+  for (int round = 0; round < 2; ++round) {  // the second with the dtypes that the first found
+    b = api::trace(body, types_of(carry, "while_loop"));
+    ir::Types after = b.graph->output_types();
+    if (after.size() != carry.size()) {
+      throw TypeError(
+          str("while_loop: the body returns ", after.size(), " arrays; expected the carry's ", carry.size()));
+    }
+    if (!settle("while_loop", carry, after, loc)) break;
+  }
+  ir::Types types = types_of(carry, "while_loop");
+  Traced c = api::trace(cond, types);
+  if (c.graph->outputs.size() != 1 || c.graph->output_types()[0].dtype != bool_ ||
+      !c.graph->output_types()[0].shape.empty()) {
+    throw TypeError(
+        str("while_loop: the condition returns ",
+            c.graph->outputs.size() == 1 ? to_string(c.graph->output_types()[0]) : std::string("several arrays"),
+            "; expected one bool scalar"));
+  }
+  ops::While attrs;
+  attrs.cond = captures_first(c);
+  attrs.body = with_output_types(captures_first(b), types);
+  attrs.cond_consts = static_cast<std::int64_t>(c.captures.size());
+  attrs.body_consts = static_cast<std::int64_t>(b.captures.size());
+  std::vector<Array> in = c.captures;
+  append(in, b.captures);
+  append(in, carry);
+  return bind_all(ops::def::while_, in, api::attrs(std::move(attrs)), loc);
+}
+
+std::vector<Array> scan_leaves(const LeafFn& body, const std::vector<Array>& init, const std::vector<Array>& xs,
+                               std::int64_t length, bool reverse, const Loc& loc) {
+  std::int64_t n = length;
+  for (std::size_t i = 0; i < xs.size(); ++i) {
+    const Shape& s = xs[i].shape();
+    if (s.empty()) throw ValueError(str("scan: leaf ", i, " of xs has rank 0; expected a dimension to scan over"));
+    if (n < 0) n = s[0];
+    if (s[0] != n) throw ValueError(str("scan: leaf ", i, " of xs has shape ", s, "; expected length ", n));
+  }
+  if (n < 0) throw ValueError("scan: xs has no leaves; give length");
+  std::vector<Array> carry = init;
+  Traced t;
+  for (int round = 0; round < 2; ++round) {
+    ir::Types types = types_of(carry, "scan");
+    for (const auto& x : xs) {
+      ir::Type slice = api::type_of(x, "scan");
+      slice.shape.erase(slice.shape.begin());
+      types.push_back(slice);
+    }
+    t = api::trace(body, types);
+    ir::Types after = t.graph->output_types();
+    if (after.size() < carry.size())
+      throw TypeError(
+          str("scan: the function returns ", after.size(), " arrays; expected the carry's ", carry.size(), " first"));
+    if (!settle("scan", carry, after, loc)) break;
+  }
+  ops::Scan attrs;
+  attrs.body = with_output_types(captures_first(t), types_of(carry, "scan"));
+  attrs.length = n;
+  attrs.reverse = reverse;
+  attrs.num_consts = static_cast<std::int64_t>(t.captures.size());
+  attrs.num_carry = static_cast<std::int64_t>(carry.size());
+  std::vector<Array> in = t.captures;
+  append(in, carry);
+  append(in, xs);
+  return bind_all(ops::def::scan, in, api::attrs(std::move(attrs)), loc);
+}
+
+namespace {
+
+// Elements from, from + step, … of one dimension.
+Array strided(const Array& x, std::int64_t from, std::int64_t to, std::int64_t step, std::int64_t axis,
+              const Loc& loc) {
+  return lax::slice_in_dim(Operand(x, loc.file, loc.line), std::min(from, x.shape(axis)), to, step, axis);
+}
+
+// The recursion of Blelloch's scan: combine neighbours, scan those, and fill the even places in.
+std::vector<Array> prefix(const LeafFn& combine, const std::vector<Array>& elems, std::int64_t axis, const Loc& loc) {
+  std::int64_t n = elems[0].shape(axis);
+  if (n < 2) return elems;
+  std::vector<Array> args;
+  for (const auto& e : elems) args.push_back(strided(e, 0, n - 1, 2, axis, loc));
+  for (const auto& e : elems) args.push_back(strided(e, 1, n, 2, axis, loc));
+  std::vector<Array> odd = prefix(combine, combine(args), axis, loc);
+  std::int64_t m = odd[0].shape(axis);
+  args.clear();
+  std::int64_t used = n % 2 == 0 ? m - 1 : m;
+  for (const auto& o : odd) args.push_back(strided(o, 0, used, 1, axis, loc));
+  for (const auto& e : elems) args.push_back(strided(e, 2, n, 2, axis, loc));
+  std::vector<Array> even = used > 0 ? combine(args) : std::vector<Array>();
+  std::vector<Array> out;
+  for (std::size_t i = 0; i < elems.size(); ++i) {
+    Array first = strided(elems[i], 0, 1, 1, axis, loc);
+    Array evens = used > 0 ? lax::concatenate({first, even[i]}, axis, loc) : first;
+    // Interleave: each side is spread by zeros in between, and one of the two is zero everywhere.
+    std::int64_t e = evens.shape(axis);
+    auto spread = [&](const Array& v, std::int64_t low, std::int64_t count) {
+      std::vector<lax::PadDim> config(static_cast<std::size_t>(v.ndim()));
+      config[static_cast<std::size_t>(axis)] = {low, n - low - (2 * count - 1), 1};
+      return lax::pad(Operand(v, loc.file, loc.line), Operand(0, loc.file, loc.line), config);
+    };
+    Array a = spread(evens, 0, e);
+    Array b = spread(odd[i], 1, m);
+    out.push_back(is_bool(a.dtype()) ? logical_or(a, b) : add(a, b));
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<Array> associative_scan_leaves(const LeafFn& combine, const std::vector<Array>& elems, std::int64_t axis,
+                                           bool reverse, const Loc& loc) {
+  if (elems.empty()) return {};
+  std::vector<Array> in = elems;
+  std::int64_t d = api::axis_of("associative_scan", axis, in[0].ndim());
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    if (in[i].ndim() <= d || in[i].shape(d) != in[0].shape(d)) {
+      throw ValueError(str("associative_scan: leaf ", i, " has shape ", in[i].shape(), "; expected ", in[0].shape(d),
+                           " along axis ", d));
+    }
+    if (reverse) in[i] = lax::rev(Operand(in[i], loc.file, loc.line), {d});
+  }
+  std::vector<Array> out = prefix(combine, in, d, loc);
+  if (reverse) {
+    for (auto& a : out) a = lax::rev(Operand(a, loc.file, loc.line), {d});
+  }
+  return out;
+}
+
+}  // namespace tessera::detail
