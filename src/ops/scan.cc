@@ -242,18 +242,15 @@ Duals split(Builder& b, const ir::DualArgs& a, const Scan& p) {
 // Runs the other way: cotangents of the carry are carried, those of the constants summed on the way.
 Values transpose_rule(Builder& b, const TransposeArgs& t, const Scan& p) {
   Sizes n(p);
-  for (std::size_t i = n.consts; i < n.consts + n.carry; ++i) {
-    if (!t.linear[i]) {
-      throw UnimplementedError(str("[scan] transpose: carry ", i - n.consts,
-                                   " is not linear; expected the linear loop "
-                                   "that linearize makes"));
-    }
-  }
+  // A carry that linearization starts at zero is no linear operand, but linear inside the loop all the same: its cotangent
+  // is carried like the others and dropped at the end.
+  Flags linear_body = t.linear;
+  for (std::size_t i = 0; i < n.carry; ++i) linear_body[n.consts + i] = true;
   Flags has_ct(n.carry, true);
   for (std::size_t i = n.carry; i < t.ct.size(); ++i) has_ct.push_back(static_cast<bool>(t.ct[i]));
   Flags force(n.in());
   for (std::size_t i = 0; i < n.carry; ++i) force[n.consts + i] = true;
-  Transposed back = transpose_graph(*p.body, t.linear, has_ct, force);
+  Transposed back = transpose_graph(*p.body, linear_body, has_ct, force);
 
   // Its inputs: fixed constants, fixed stacked inputs, cotangents of carry and outputs; its outputs: cotangents of
   // constants, carry and stacked inputs.
@@ -300,7 +297,9 @@ Values transpose_rule(Builder& b, const TransposeArgs& t, const Scan& p) {
   Values r = scan(b, s);
   Values ct(n.in());
   for (std::size_t i = 0, k = 0; i < ct.size(); ++i) {
-    if (back.nonzero[i]) ct[i] = r[k++];
+    if (!back.nonzero[i]) continue;
+    if (t.linear[i]) ct[i] = r[k];
+    ++k;
   }
   return ct;
 }
