@@ -355,20 +355,22 @@ std::vector<ir::GraphPtr> Partitioner::bodies(const Control& control, const Bord
   return out;
 }
 
-// The one layout that a partitioned body makes of an input before any other use.
-std::optional<ir::Layout> only_reshard(const ir::Graph& body, std::size_t input) {
+// The reshard that a partitioned body does with an input before any other use; null where there is another use.
+const ir::Eqn* only_reshard(const ir::Graph& body, std::size_t input) {
   ir::ValueId v = body.inputs[input];
-  if (std::find(body.outputs.begin(), body.outputs.end(), v) != body.outputs.end()) return std::nullopt;
-  std::optional<ir::Layout> found;
+  if (std::find(body.outputs.begin(), body.outputs.end(), v) != body.outputs.end()) return nullptr;
+  const ir::Eqn* found = nullptr;
   for (const auto& e : body.eqns) {
     if (std::find(e.in.begin(), e.in.end(), v) == e.in.end()) continue;
-    if (e.op != &ops::def::reshard || (found && !(*found == body.layout(e.out[0])))) return std::nullopt;
-    found = body.layout(e.out[0]);
+    if (e.op != &ops::def::reshard) return nullptr;
+    if (found && !(body.layout(found->out[0]) == body.layout(e.out[0]))) return nullptr;
+    found = &e;
   }
   return found;
 }
 
-// What a loop reshards in every round although it does not change is resharded before the loop.
+// What a loop reshards in every round although it does not change is resharded before the loop. Of stacked inputs only
+// splitting is: all slices at once would take more memory than one at a time.
 bool Partitioner::hoist(const Control& control, const std::vector<ir::GraphPtr>& graphs, Border& border) {
   if (control.times == 1) return false;
   bool changed = false;
@@ -376,10 +378,10 @@ bool Partitioner::hoist(const Control& control, const std::vector<ir::GraphPtr>&
     for (const auto& t : control.bodies[b].inputs) {
       bool carried = std::any_of(control.carried.begin(), control.carried.end(),
                                  [&](const auto& c) { return c.first == t.outer; });
-      if (t.stacked || carried) continue;
-      auto layout = only_reshard(*graphs[b], t.inner);
-      if (!layout) continue;
-      border.in[t.outer] = *layout;
+      const ir::Eqn* e = carried ? nullptr : only_reshard(*graphs[b], t.inner);
+      if (!e || (t.stacked && ir::get<ops::Reshard>(e->attrs).kind != ops::Reshard::Kind::Slice)) continue;
+      border.in[t.outer] = graphs[b]->layout(e->out[0]);
+      if (t.stacked) border.in[t.outer].dims.insert(border.in[t.outer].dims.begin(), AxisList{});
       changed = true;
     }
   }
