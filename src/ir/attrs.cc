@@ -38,6 +38,7 @@ std::string field_text(const std::vector<GraphPtr>& v) {
   for (std::size_t i = 0; i < v.size(); ++i) out += (i > 0 ? ", " : "") + field_text(v[i]);
   return out + "]";
 }
+std::string field_text(const Types& v) { return str("(", base::join(v), ")"); }
 std::string field_text(const Opaque& v) { return str("<", v.label, ">"); }
 
 std::size_t field_hash(std::int64_t v) { return base::hash_mix(3, static_cast<std::size_t>(v)); }
@@ -59,6 +60,11 @@ std::size_t field_hash(const GraphPtr& v) { return v ? hash_of(*v) : 0; }
 std::size_t field_hash(const std::vector<GraphPtr>& v) {
   std::size_t h = 13;
   for (const auto& g : v) h = base::hash_mix(h, field_hash(g));
+  return h;
+}
+std::size_t field_hash(const Types& v) {
+  std::size_t h = 23;
+  for (const auto& t : v) h = base::hash_mix(base::hash_range(h, t.shape), static_cast<std::size_t>(t.dtype));
   return h;
 }
 std::size_t field_hash(const Opaque& v) { return std::hash<const void*>{}(v.object.get()); }

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "base/hash.h"
+#include "ir/type.h"
 #include "tessera/dtype.h"
 #include "tessera/host_array.h"
 #include "tessera/shape.h"
@@ -73,6 +74,7 @@ std::string field_text(const HostArray& v);
 std::string field_text(const GraphPtr& v);
 std::string field_text(const std::vector<GraphPtr>& v);
 std::string field_text(const Opaque& v);
+std::string field_text(const Types& v);
 template <class T>
 requires std::is_enum_v<T> std::string field_text(T v) { return to_string(v); }
 template <class T>
@@ -90,6 +92,7 @@ std::size_t field_hash(const HostArray& v);
 std::size_t field_hash(const GraphPtr& v);
 std::size_t field_hash(const std::vector<GraphPtr>& v);
 std::size_t field_hash(const Opaque& v);
+std::size_t field_hash(const Types& v);
 inline std::size_t field_hash(int v) { return field_hash(static_cast<std::int64_t>(v)); }
 inline std::size_t field_hash(bool v) { return field_hash(static_cast<std::int64_t>(v)); }
 template <class T>
@@ -157,29 +160,6 @@ const P& get(const Attrs& a) {
   } else {
     return static_cast<const AttrsOf<P>&>(*a).value;
   }
-}
-
-/// The graphs among the fields of an attribute struct.
-template <class P>
-std::vector<GraphPtr> graph_fields(const P& p) {
-  std::vector<GraphPtr> out;
-  auto take = [&](const auto& v) {
-    using T = std::decay_t<decltype(v)>;
-    if constexpr (std::is_same_v<T, GraphPtr>) {
-      if (v) out.push_back(v);
-    } else if constexpr (std::is_same_v<T, std::vector<GraphPtr>>) {
-      out.insert(out.end(), v.begin(), v.end());
-    }
-  };
-  std::apply([&](auto... f) { (take(p.*(f.member)), ...); }, P::fields);
-  return out;
-}
-
-/// The typed struct inside when the attributes are of this kind, else null.
-template <class P>
-const P* get_if(const Attrs& a) {
-  const auto* typed = dynamic_cast<const AttrsOf<P>*>(a.get());
-  return typed ? &typed->value : nullptr;
 }
 
 }  // namespace tessera::ir

@@ -166,7 +166,7 @@ std::vector<std::int32_t> last_uses(const Graph& g) {
 
 bool has_effect(const Eqn& e) {
   if (e.op->traits().effect) return true;
-  auto inner = e.op->graphs(e.attrs);
+  auto inner = e.op->subgraphs(e.attrs);
   return std::any_of(inner.begin(), inner.end(), [](const GraphPtr& g) { return has_effect(*g); });
 }
 bool has_effect(const Graph& g) {

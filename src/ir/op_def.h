@@ -159,8 +159,6 @@ class OpDef {
   virtual Values transpose(Builder& b, const TransposeArgs& args, const Attrs& a) const = 0;
   virtual bool has_dual() const = 0;
   virtual Duals dual(Builder& b, const DualArgs& args, const Attrs& a) const = 0;
-  /// Graphs among the attributes.
-  virtual std::vector<GraphPtr> graphs(const Attrs& a) const = 0;
   virtual bool has_reference() const = 0;
   virtual void reference(ViewSpan in, ViewSpan out, const Attrs& a) const = 0;
   virtual std::vector<AnySample> samples() const = 0;
@@ -221,7 +219,6 @@ class Op final : public OpDef {
     if (!spec_.dual) detail::no_rule(*this, "dual", "the op holds no graph");
     return spec_.dual(b, args, get<P>(a));
   }
-  std::vector<GraphPtr> graphs(const Attrs& a) const override { return graph_fields(get<P>(a)); }
   bool has_reference() const override { return static_cast<bool>(spec_.reference.call); }
   void reference(ViewSpan in, ViewSpan out, const Attrs& a) const override {
     if (!spec_.reference.call) detail::no_rule(*this, "reference", spec_.reference.why);

@@ -194,7 +194,9 @@ struct Scan {
 struct Call {
   GraphPtr body;
   std::string name;
-  static constexpr auto fields = std::tuple{field("body", &Call::body), field("name", &Call::name)};
+  ir::Opaque rule = {};  ///< derivative of a custom rule (ops/calls.h)
+  static constexpr auto fields =
+      std::tuple{field("body", &Call::body), field("name", &Call::name), field("rule", &Call::rule)};
 };
 
 }  // namespace tessera::ops

@@ -35,6 +35,12 @@ GraphPtr with_outputs(const Graph& g, const std::vector<std::size_t>& order) {
   return std::make_shared<const Graph>(eliminate_dead(out));
 }
 
+Flags present(ValueSpan values) {
+  Flags out;
+  for (const auto& v : values) out.push_back(static_cast<bool>(v));
+  return out;
+}
+
 Values selected(ValueSpan values, const Flags& flags) {
   Values out;
   for (std::size_t i = 0; i < values.size(); ++i) {
@@ -122,12 +128,6 @@ Batched batch(Builder& b, const BatchArgs& a, const Cond& p) {
   std::vector<GraphPtr> branches;
   for (const auto& g : p.branches) branches.push_back(batch_graph(*g, flags, a.size, any).graph);
   return {cond(a.in[0], branches, piece(a.in, 1, a.in.size())), any};
-}
-
-Flags present(ValueSpan values) {
-  Flags out;
-  for (const auto& v : values) out.push_back(static_cast<bool>(v));
-  return out;
 }
 
 // Spreads tangents over all outputs: those not active get an empty value.

@@ -37,6 +37,8 @@ void check_inputs(const char* op, const std::string& which, const Graph& g, cons
 GraphPtr with_inputs(const Graph& g, const std::vector<std::size_t>& order);
 GraphPtr with_outputs(const Graph& g, const std::vector<std::size_t>& order);
 
+/// Which values are there.
+Flags present(ValueSpan values);
 /// Those of `values` whose flag is set.
 Values selected(ValueSpan values, const Flags& flags);
 /// Sets each flag of `into` that is set in `from`; true when one was not set before.
