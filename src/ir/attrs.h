@@ -162,4 +162,11 @@ const P& get(const Attrs& a) {
   }
 }
 
+/// The typed struct inside when the attributes are of this kind, else null.
+template <class P>
+const P* get_if(const Attrs& a) {
+  const auto* typed = dynamic_cast<const AttrsOf<P>*>(a.get());
+  return typed ? &typed->value : nullptr;
+}
+
 }  // namespace tessera::ir
