@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Steps that run nested programs: branches, loops and calls. Nested programs have the layouts of their operands, so
 // pieces pass in and out as they are.
-#include <cstring>
+#include <algorithm>
 
 #include "base/check.h"
 #include "base/strings.h"
@@ -63,21 +63,87 @@ class NestedStep : public Step {
   std::vector<bool> dies_;
 };
 
-// A number that decides which way a program goes: the same everywhere.
-std::int64_t decision(const Pieces& pieces, DType dtype, std::string_view op) {
-  for (const auto& b : pieces) {
-    if (!b) continue;
-    ir::View v{dtype, {}, b->data()};
-    return is_bool(dtype) ? (ops::load_bool(v, 0) ? 1 : 0) : ops::load_int(v, 0);
+// A number that decides which way a program goes.
+std::int64_t decision(const BufferPtr& b, DType dtype) {
+  ir::View v{dtype, {}, b->data()};
+  return is_bool(dtype) ? (ops::load_bool(v, 0) ? 1 : 0) : ops::load_int(v, 0);
+}
+
+bool communicates_over(const ir::Graph& g, ir::AxisMask axes);
+bool communicates_over(const ir::Eqn& e, ir::AxisMask axes) {
+  if (!e.attrs) return false;
+  if (const auto* p = ir::get_if<ops::Reshard>(e.attrs)) {
+    return std::any_of(p->axes.begin(), p->axes.end(), [&](std::int64_t a) { return axes >> a & 1; });
   }
-  throw StateError(str(op, ": no device of this process holds the predicate"));
+  if (const auto* p = ir::get_if<ops::Call>(e.attrs)) return communicates_over(*p->body, axes);
+  if (const auto* p = ir::get_if<ops::Scan>(e.attrs)) return communicates_over(*p->body, axes);
+  if (const auto* p = ir::get_if<ops::While>(e.attrs)) {
+    return communicates_over(*p->cond, axes) || communicates_over(*p->body, axes);
+  }
+  if (const auto* p = ir::get_if<ops::Cond>(e.attrs)) {
+    return std::any_of(p->branches.begin(), p->branches.end(),
+                       [&](const ir::GraphPtr& b) { return communicates_over(*b, axes); });
+  }
+  return false;
 }
-void check_same_everywhere(const ir::Graph& g, ir::ValueId predicate, const ir::Eqn& e) {
-  const ir::Layout& l = g.layout(predicate);
-  if (ir::axes_size(l.distinct(), *g.mesh) == 1) return;
-  throw UnimplementedError(str(e.op->name(), " at ", e.loc, ": the predicate differs between devices (",
-                               ir::to_string(l, *g.mesh), "); select between the results with `where` instead"));
+bool communicates_over(const ir::Graph& g, ir::AxisMask axes) {
+  return std::any_of(g.eqns.begin(), g.eqns.end(), [&](const ir::Eqn& e) { return communicates_over(e, axes); });
 }
+
+// A predicate may differ between devices. All pieces then go each way that one of them takes, and every device keeps
+// what its own predicate chose.
+class Predicate {
+ public:
+  Predicate(const ir::Graph& g, ir::ValueId v, const ir::Eqn& e, Context& context, std::vector<ir::GraphPtr> bodies,
+            std::size_t ways)
+      : ways_(static_cast<std::int64_t>(ways)),
+        dtype_(g.type(v).dtype),
+        table_(context.table(g.layout(v))),
+        name_(str(e.op->name(), " at ", e.loc)) {
+    axes_ = ir::axes_size(g.layout(v).distinct(), *g.mesh) == 1 ? 0 : g.layout(v).distinct();
+    for (const auto& b : bodies) {
+      collective_ = collective_ || communicates_over(*b, axes_);
+      for (const auto& nested : b->eqns) effect_ = effect_ || nested.op->traits().effect;
+    }
+  }
+  /// The way that each piece takes; -1 where no device of this process holds it. Throws when they differ and may not.
+  std::vector<std::int64_t> read(const Pieces& pieces) const {
+    std::vector<std::int64_t> out;
+    bool differs = false;
+    bool held = false;
+    for (const auto& b : pieces) {
+      out.push_back(b ? std::clamp<std::int64_t>(decision(b, dtype_), 0, ways_ - 1) : -1);
+      if (!b) continue;
+      auto other = std::find_if(out.begin(), out.end(), [](std::int64_t w) { return w >= 0; });
+      differs = differs || *other != out.back();
+      held = true;
+    }
+    TESSERA_CHECK(held, str(name_, ": no device of this process holds the predicate"));
+    if (differs && collective_) {
+      throw ValueError(str(name_, ": the predicate differs along a mesh axis over which the body communicates"));
+    }
+    if (differs && effect_) {
+      throw UnimplementedError(str(name_,
+                                   ": a callback inside, and the predicate differs between devices; move the "
+                                   "callback out"));
+    }
+    return out;
+  }
+
+  /// Piece of the predicate at the device that holds piece `k` of a result.
+  std::int32_t of_piece(const LayoutTable& result, std::size_t k) const {
+    return table_->map.of_position[at(result.first_local[k])];
+  }
+
+ private:
+  std::int64_t ways_;
+  DType dtype_;
+  std::shared_ptr<const LayoutTable> table_;
+  std::string name_;
+  ir::AxisMask axes_;
+  bool collective_ = false;
+  bool effect_ = false;
+};
 
 class CallStep final : public NestedStep {
  public:
@@ -93,16 +159,37 @@ class CallStep final : public NestedStep {
 
 class CondStep final : public NestedStep {
  public:
-  CondStep(const ir::Graph& g, const ir::Eqn& e, Context& context) : NestedStep(e), dtype_(g.type(e.in[0]).dtype) {
-    check_same_everywhere(g, e.in[0], e);
+  CondStep(const ir::Graph& g, const ir::Eqn& e, Context& context)
+      : NestedStep(e),
+        predicate_(g, e.in[0], e, context, ir::get<ops::Cond>(e.attrs).branches,
+                   ir::get<ops::Cond>(e.attrs).branches.size()) {
     for (const auto& branch : ir::get<ops::Cond>(e.attrs).branches) {
       branches_.push_back(Program::compile(branch, context));
     }
+    for (auto v : e.out) results_.push_back(context.table(g.layout(v)));
   }
   void run(Frame& frame) const override {
-    auto last = static_cast<std::int64_t>(branches_.size()) - 1;
-    auto which = std::clamp<std::int64_t>(decision(frame.slots[at(reads[0])], dtype_, name_), 0, last);
-    give(frame, branches_[at(which)]->run(take(frame, 1, reads.size() - 1), frame.run));
+    auto which = predicate_.read(frame.slots[at(reads[0])]);
+    auto one = *std::max_element(which.begin(), which.end());
+    if (std::all_of(which.begin(), which.end(), [&](std::int64_t w) { return w < 0 || w == one; })) {
+      return give(frame, branches_[at(one)]->run(take(frame, 1, reads.size() - 1), frame.run));
+    }
+    std::vector<std::vector<Pieces>> of_branch(branches_.size());
+    for (auto w : which) {
+      if (w < 0 || !of_branch[at(w)].empty()) continue;
+      std::vector<Pieces> args;
+      for (std::size_t i = 1; i < reads.size(); ++i) args.push_back(frame.slots[at(reads[i])]);
+      of_branch[at(w)] = branches_[at(w)]->run(std::move(args), frame.run);
+    }
+    std::vector<Pieces> chosen;
+    for (std::size_t j = 0; j < writes.size(); ++j) {
+      auto& pieces = chosen.emplace_back(results_[j]->first_local.size());
+      for (std::size_t k = 0; k < pieces.size(); ++k) {
+        if (results_[j]->first_local[k] < 0) continue;
+        pieces[k] = of_branch[at(which[at(predicate_.of_piece(*results_[j], k))])][j][k];
+      }
+    }
+    give(frame, std::move(chosen));
   }
   std::string label() const override {
     std::string out = name_;
@@ -116,19 +203,21 @@ class CondStep final : public NestedStep {
   }
 
  private:
-  DType dtype_;
+  Predicate predicate_;
   std::vector<ProgramPtr> branches_;
+  std::vector<std::shared_ptr<const LayoutTable>> results_;
 };
 
 class WhileStep final : public NestedStep {
  public:
-  WhileStep(const ir::Eqn& e, Context& context) : NestedStep(e) {
-    const auto& p = ir::get<ops::While>(e.attrs);
+  WhileStep(const ir::Eqn& e, Context& context)
+      : NestedStep(e), predicate_(*graph(e).cond, graph(e).cond->outputs[0], e, context, {graph(e).body}, 2) {
+    const auto& p = graph(e);
     cond_consts_ = at(p.cond_consts);
     body_consts_ = at(p.body_consts);
-    check_same_everywhere(*p.cond, p.cond->outputs[0], e);
     cond_ = Program::compile(p.cond, context);
     body_ = Program::compile(p.body, context);
+    for (auto v : p.body->outputs) carries_.push_back(context.table(p.body->layout(v)));
   }
   void run(Frame& frame) const override {
     auto cond_consts = take(frame, 0, cond_consts_);
@@ -138,11 +227,18 @@ class WhileStep final : public NestedStep {
     for (;;) {
       auto args = cond_consts;
       args.insert(args.end(), carry.begin(), carry.end());
-      auto go_on = cond_->run(std::move(args), frame.run);
-      if (decision(go_on[0], DType::Bool, name_) == 0) break;
+      auto go_on = predicate_.read(cond_->run(std::move(args), frame.run)[0]);
+      bool some = std::find(go_on.begin(), go_on.end(), 1) != go_on.end();
+      bool all = std::find(go_on.begin(), go_on.end(), 0) == go_on.end();
+      if (!some) break;
       args = body_consts;
-      for (auto& c : carry) args.push_back(std::move(c));
-      carry = body_->run(std::move(args), frame.run);
+      if (all) {
+        for (auto& c : carry) args.push_back(std::move(c));
+        carry = body_->run(std::move(args), frame.run);
+      } else {
+        args.insert(args.end(), carry.begin(), carry.end());
+        advance(carry, body_->run(std::move(args), frame.run), go_on);
+      }
     }
     give(frame, std::move(carry));
   }
@@ -151,10 +247,25 @@ class WhileStep final : public NestedStep {
   double cost() const override { return 1e6 + body_->cost(); }
 
  private:
+  static const ops::While& graph(const ir::Eqn& e) { return ir::get<ops::While>(e.attrs); }
+
+  // Devices that have ended keep their carry.
+  void advance(std::vector<Pieces>& carry, const std::vector<Pieces>& next,
+               const std::vector<std::int64_t>& go_on) const {
+    for (std::size_t j = 0; j < carry.size(); ++j) {
+      for (std::size_t k = 0; k < carry[j].size(); ++k) {
+        if (carries_[j]->first_local[k] < 0) continue;
+        if (go_on[at(predicate_.of_piece(*carries_[j], k))] == 1) carry[j][k] = next[j][k];
+      }
+    }
+  }
+
+  Predicate predicate_;
   std::size_t cond_consts_;
   std::size_t body_consts_;
   ProgramPtr cond_;
   ProgramPtr body_;
+  std::vector<std::shared_ptr<const LayoutTable>> carries_;
 };
 
 // Slices of stacked operands are views; slices of stacked results are computed where they belong.

@@ -122,7 +122,7 @@ std::vector<Pieces> Program::run(std::vector<Pieces> args, Run& run, const std::
 }
 
 void Program::run_traced(const Step& step, Frame& frame) const {
-  auto begin = TraceClock::now();
+  TraceStart begin = TraceStart::now();
   step.run(frame);
   std::int64_t bytes = 0;
   for (auto v : step.writes) {

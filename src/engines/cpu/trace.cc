@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engines/cpu/trace.h"
 
+#include <time.h>
+
 #include <cstdlib>
 #include <fstream>
 #include <mutex>
@@ -18,6 +20,7 @@ struct Event {
   std::size_t thread;
   double begin_us;
   double duration_us;
+  double thread_us;
   std::int64_t bytes;
 };
 
@@ -43,22 +46,27 @@ class Tracer {
       const Event& e = events_[i];
       file << (i > 0 ? ",\n" : "\n") << "{\"ph\": \"X\", \"name\": " << quoted(e.name) << ", \"pid\": " << e.process
            << ", \"tid\": " << e.thread % 100000 << ", \"ts\": " << e.begin_us << ", \"dur\": " << e.duration_us
-           << ", \"args\": {\"bytes\": " << e.bytes << ", \"at\": " << quoted(e.where) << "}}";
+           << ", \"tdur\": " << e.thread_us << ", \"args\": {\"bytes\": " << e.bytes << ", \"at\": " << quoted(e.where)
+           << "}}";
     }
     file << "\n]}\n";
   }
   bool on() const { return !path_.empty(); }
-  void add(Event e, TraceClock::time_point begin) {
-    auto us = [](TraceClock::duration d) { return std::chrono::duration<double, std::micro>(d).count(); };
-    e.begin_us = us(begin - start_);
-    e.duration_us = us(TraceClock::now() - begin);
+  void add(Event e, const TraceStart& begin) {
+    TraceStart now = TraceStart::now();
+    auto us = [](std::chrono::steady_clock::duration d) {
+      return std::chrono::duration<double, std::micro>(d).count();
+    };
+    e.begin_us = us(begin.wall - start_);
+    e.duration_us = us(now.wall - begin.wall);
+    e.thread_us = static_cast<double>(now.thread_ns - begin.thread_ns) / 1000;
     std::lock_guard lock(mutex_);
     events_.push_back(std::move(e));
   }
 
  private:
   std::string path_;
-  TraceClock::time_point start_ = TraceClock::now();
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   std::mutex mutex_;
   std::vector<Event> events_;
 };
@@ -70,15 +78,21 @@ Tracer& tracer() {
 
 }  // namespace
 
+TraceStart TraceStart::now() {
+  timespec t{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return {std::chrono::steady_clock::now(), std::int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec};
+}
+
 bool tracing() {
   static const bool on = tracer().on();
   return on;
 }
 
-void trace_step(const std::string& name, const std::string& where, int process, TraceClock::time_point begin,
+void trace_step(const std::string& name, const std::string& where, int process, const TraceStart& begin,
                 std::int64_t bytes) {
   auto thread = std::hash<std::thread::id>{}(std::this_thread::get_id());
-  tracer().add({name, where, process, thread, 0, 0, bytes}, begin);
+  tracer().add({name, where, process, thread, 0, 0, 0, bytes}, begin);
 }
 
 }  // namespace tessera::cpu

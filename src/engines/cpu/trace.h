@@ -9,11 +9,16 @@
 
 namespace tessera::cpu {
 
-using TraceClock = std::chrono::steady_clock;
-
 bool tracing();
+
+/// When a step began, on the wall and in time of this thread.
+struct TraceStart {
+  std::chrono::steady_clock::time_point wall;
+  std::int64_t thread_ns;
+  static TraceStart now();
+};
 /// One finished step of process `process` on the calling thread; `bytes` are those of its results.
-void trace_step(const std::string& name, const std::string& where, int process, TraceClock::time_point begin,
+void trace_step(const std::string& name, const std::string& where, int process, const TraceStart& begin,
                 std::int64_t bytes);
 
 }  // namespace tessera::cpu

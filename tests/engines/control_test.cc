@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// Control flow whose predicates differ between devices, and loops over processes.
+#include "ops/control.h"
+
+#include <gtest/gtest.h>
+
+#include "engines/engine_support.h"
+#include "ops/ops.h"
+#include "support/graphs.h"
+
+namespace tessera::test {
+namespace {
+
+using ir::Layout;
+using ir::MeshAxes;
+using ir::Value;
+using ir::Values;
+
+const MeshAxes& mesh() {
+  static const MeshAxes m{{4}, {"x"}};
+  return m;
+}
+
+// Every value, in sub-graphs too, differs along the axes of `vary`.
+ir::GraphPtr manual(ir::Graph g, ir::AxisMask vary) {
+  for (auto& e : g.eqns) {
+    auto control = spmd::control_of(e);
+    if (!control) continue;
+    std::vector<ir::GraphPtr> bodies;
+    for (const auto& body : control->bodies) bodies.push_back(manual(*body.graph, vary));
+    e.attrs = spmd::with_bodies(e, bodies);
+  }
+  auto types = g.types;
+  return partitioned(std::move(g), mesh(), [&](ir::ValueId v) {
+    Layout l = Layout::replicated(types[at(v)].rank());
+    l.vary = vary;
+    return l;
+  });
+}
+
+Pieces numbers(const Client& client, DType t, const std::vector<double>& by_position) {
+  Layout l;
+  l.vary = 1;
+  return make_pieces(client, {t, {}}, l, mesh(), [&](std::int64_t p, const runtime::Tile&, const ir::View& v) {
+    set_element(v, 0, static_cast<std::int64_t>(by_position[at(p)]));
+  });
+}
+std::vector<double> values(DType t, const Pieces& pieces) {
+  std::vector<double> out;
+  for (const auto& b : pieces) out.push_back(get_element(t, b->data(), 0));
+  return out;
+}
+
+TEST(Control, BranchesByDevice) {
+  ir::Type f{DType::F32, {}};
+  std::vector<ir::GraphPtr> branches;
+  branches.push_back(make_graph({f}, [](ir::Builder&, const Values& in) { return Values{in[0] + 10.0}; }));
+  branches.push_back(make_graph({f}, [](ir::Builder&, const Values& in) { return Values{in[0] * 2.0}; }));
+  branches.push_back(make_graph({f}, [](ir::Builder&, const Values& in) { return Values{ops::neg(in[0])}; }));
+  auto g = make_graph({{DType::I32, {}}, f},
+                      [&](ir::Builder&, const Values& in) { return ops::cond(in[0], branches, Values{in[1]}); });
+  Client client = client_of(4);
+  auto exe = compile(client, manual(*g, 1));
+  auto x = numbers(client, DType::F32, {1, 2, 3, 4});
+  auto got = exe->run({numbers(client, DType::I32, {0, 1, 2, 9}), x});
+  EXPECT_EQ(values(DType::F32, got[0]), (std::vector<double>{11, 4, -3, -4}));
+  got = exe->run({numbers(client, DType::I32, {1, 1, 1, 1}), x});
+  EXPECT_EQ(values(DType::F32, got[0]), (std::vector<double>{2, 4, 6, 8}));
+}
+
+ir::GraphPtr halving(bool with_sum) {
+  ir::Type f{DType::F32, {}};
+  auto cond = make_graph(
+      {f}, [](ir::Builder& b, const Values& in) { return Values{ops::gt(in[0], ops::scalar(b, 1, DType::F32))}; });
+  auto body = make_graph({f}, [&](ir::Builder& b, const Values& in) {
+    Value next = in[0] * 0.5;
+    if (!with_sum) return Values{next};
+    ops::Reshard sum{ops::Reshard::Kind::AllReduce, {0}, "test"};
+    return Values{b.add1(ops::def::reshard, {next}, ir::make_attrs(sum))};
+  });
+  return make_graph({f}, [&](ir::Builder& b, const Values& in) {
+    return ops::while_loop(b, {.cond = cond, .body = body, .carry = {in[0]}});
+  });
+}
+
+TEST(Control, LoopsEndDeviceByDevice) {
+  Client client = client_of(4);
+  auto exe = compile(client, manual(*halving(false), 1));
+  auto got = exe->run({numbers(client, DType::F32, {16, 3, 1, 100})});
+  EXPECT_EQ(values(DType::F32, got[0]), (std::vector<double>{1, 0.75, 1, 0.78125}));
+}
+
+TEST(Control, CollectiveUnderADifferingPredicateIsAnError) {
+  Client client = client_of(4);
+  auto exe = compile(client, manual(*halving(true), 1));
+  EXPECT_NO_THROW(exe->run({numbers(client, DType::F32, {8, 8, 8, 8})}));
+  try {
+    exe->run({numbers(client, DType::F32, {8, 1, 8, 8})});
+    FAIL() << "devices must not leave a collective one by one";
+  } catch (const ValueError& e) {
+    EXPECT_NE(std::string(e.what()).find("while"), std::string::npos) << e.what();
+    EXPECT_NE(std::string(e.what()).find("communicates"), std::string::npos) << e.what();
+  }
+}
+
+}  // namespace
+}  // namespace tessera::test
