@@ -96,7 +96,7 @@ class Checker:
                 self.breach(file, number, "white space at the end of the line")
         if path.suffix in CODE:
             self.check_code(file, lines)
-        elif path.suffix in {".py", ".sh"} and not any(LICENCE in line for line in lines[:2]):
+        elif text and path.suffix in {".py", ".sh"} and not any(LICENCE in line for line in lines[:2]):
             self.breach(file, 1, f"no '# {LICENCE}' in the first two lines")
         if path.suffix in CODE | {".py", ".sh"}:
             count = len(lines) - 1
