@@ -1,12 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
-// What Tessera's types promote to, as in JAX.
-#include <tessera/dtype.h>
+// A line fitted to points that lie on eight devices.
+#include <tessera/tessera.h>
 
 #include <iostream>
 
 namespace ts = tessera;
+using ts::P;
+
+struct Params {
+  ts::Array w, b;
+};
+
+ts::Array loss_fn(Params p, ts::Array x, ts::Array y) {
+  ts::Array error = p.w * x + p.b - y;
+  return ts::mean(error * error);
+}
 
 int main() {
-  std::cout << "bf16 with f16: " << ts::dtype_name(ts::promote_types(ts::DType::BF16, ts::DType::F16)) << '\n';
-  return 0;
+  ts::ClientScope eight(ts::Client::cpu({.devices = 8}));
+  auto mesh = ts::make_mesh({4, 2}, {"data", "model"});
+  ts::Array x = ts::device_put(ts::arange(64) / 64.0, ts::NamedSharding(mesh, P("data")));
+  ts::Array y = 3.0 * x - 1.0;  // lies where x lies
+
+  auto step = ts::jit([](Params p, ts::Array x, ts::Array y) {
+    auto [loss, g] = ts::value_and_grad(loss_fn)(p, x, y);
+    return std::pair(Params{p.w - 0.5 * g.w, p.b - 0.5 * g.b}, loss);
+  });
+  Params p{ts::zeros({}), ts::zeros({})};
+  ts::Array loss;
+  for (int i = 0; i < 200; ++i) std::tie(p, loss) = step(p, x, y);
+
+  std::cout << "w " << p.w << ", b " << p.b << ", loss " << loss << '\n' << to_string(step.comm_plan(p, x, y)) << '\n';
+  return loss.item<float>() < 1e-4F ? 0 : 1;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The training step of the workloads: five chained losses against the peer's.
-#include "../../bench/gpt.h"
+#include "bench/gpt.h"
 
 #include <gtest/gtest.h>
 
