@@ -116,7 +116,7 @@ class Generator {
     for (auto v : e.out) out_types.push_back(g.type(v));
     bool inexact = std::any_of(out_types.begin(), out_types.end(), [](const auto& t) { return is_inexact(t.dtype); });
     bool fit = !rounded || (inexact && continuous(*e.op));
-    bool sums = inexact && (!e.op->graphs(e.attrs).empty() || sums_up(e.op->factors(types, out_types, e.attrs)));
+    bool sums = inexact && (!e.op->subgraphs(e.attrs).empty() || sums_up(e.op->factors(types, out_types, e.attrs)));
     for (std::size_t i = 0; i < out.size(); ++i) {
       fit = fit && moderate(out[i]);
       known_[static_cast<std::size_t>(e.out[i])] = {out[i], rounded || sums};
