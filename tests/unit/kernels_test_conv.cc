@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engines/cpu/kernels/conv.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -8,6 +6,8 @@
 #include <random>
 #include <string>
 #include <vector>
+
+#include "engines/cpu/kernels/conv.h"
 
 namespace tessera::kernels {
 namespace {
@@ -32,7 +32,8 @@ std::vector<T> values(std::int64_t n, unsigned seed) {
 void complete(ConvSpec& s, std::int64_t features) {
   std::size_t rank = s.lhs.spatial.size();
   s.out_shape.assign(rank + 2, 0);
-  s.out_shape[static_cast<std::size_t>(s.out.batch)] = s.lhs_shape[static_cast<std::size_t>(s.lhs.batch)] / s.batch_groups;
+  s.out_shape[static_cast<std::size_t>(s.out.batch)] =
+      s.lhs_shape[static_cast<std::size_t>(s.lhs.batch)] / s.batch_groups;
   s.out_shape[static_cast<std::size_t>(s.out.feature)] = features;
   for (std::size_t d = 0; d < rank; ++d) {
     std::int64_t in = s.lhs_shape[static_cast<std::size_t>(s.lhs.spatial[d])];
@@ -76,7 +77,8 @@ void check(ConvSpec s, double tolerance) {
   Walk o(s.out_shape);
   if (got.empty()) return;
   do {
-    std::int64_t f = o.index[static_cast<std::size_t>(s.out.feature)], b = o.index[static_cast<std::size_t>(s.out.batch)];
+    std::int64_t f = o.index[static_cast<std::size_t>(s.out.feature)],
+                 b = o.index[static_cast<std::size_t>(s.out.batch)];
     std::int64_t group = f / (features / std::max(s.feature_groups, s.batch_groups));
     Sum want{};
     Walk k(kernel);
@@ -84,13 +86,16 @@ void check(ConvSpec s, double tolerance) {
       Dims l(rank + 2), r(rank + 2);
       bool inside = true;
       for (std::size_t d = 0; d < rank; ++d) {
-        std::int64_t at = o.index[static_cast<std::size_t>(s.out.spatial[d])] * s.strides[d] - s.pad_low[d] + k.index[d] * s.rhs_dilation[d];
-        inside &= at >= 0 && at % s.lhs_dilation[d] == 0 && at / s.lhs_dilation[d] < s.lhs_shape[static_cast<std::size_t>(s.lhs.spatial[d])];
+        std::int64_t at = o.index[static_cast<std::size_t>(s.out.spatial[d])] * s.strides[d] - s.pad_low[d] +
+                          k.index[d] * s.rhs_dilation[d];
+        inside &= at >= 0 && at % s.lhs_dilation[d] == 0 &&
+                  at / s.lhs_dilation[d] < s.lhs_shape[static_cast<std::size_t>(s.lhs.spatial[d])];
         l[static_cast<std::size_t>(s.lhs.spatial[d])] = at / s.lhs_dilation[d];
         r[static_cast<std::size_t>(s.rhs.spatial[d])] = k.index[d];
       }
       if (!inside) continue;
-      l[static_cast<std::size_t>(s.lhs.batch)] = s.batch_groups > 1 ? group * s.out_shape[static_cast<std::size_t>(s.out.batch)] + b : b;
+      l[static_cast<std::size_t>(s.lhs.batch)] =
+          s.batch_groups > 1 ? group * s.out_shape[static_cast<std::size_t>(s.out.batch)] + b : b;
       r[static_cast<std::size_t>(s.rhs.batch)] = f;
       for (std::int64_t c = 0; c < per_group; ++c) {
         l[static_cast<std::size_t>(s.lhs.feature)] = s.feature_groups > 1 ? group * per_group + c : c;

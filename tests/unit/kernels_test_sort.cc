@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engines/cpu/kernels/sort.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,6 +10,7 @@
 #include <random>
 #include <vector>
 
+#include "engines/cpu/kernels/sort.h"
 #include "tessera/error.h"
 
 namespace tessera::kernels {
@@ -69,7 +68,8 @@ void check(DType type, std::int64_t rows, std::int64_t n, bool many_equal) {
     for (std::int64_t i = 0; i < n; ++i) {
       auto at = static_cast<std::size_t>(r * n + i);
       ASSERT_EQ(p[at], want[static_cast<std::size_t>(i)]) << dtype_name(type) << " n " << n << " at " << i;
-      ASSERT_EQ(0, std::memcmp(&sorted[at], &row[want[static_cast<std::size_t>(i)]], sizeof(T))) << dtype_name(type) << " bits at " << i;
+      ASSERT_EQ(0, std::memcmp(&sorted[at], &row[want[static_cast<std::size_t>(i)]], sizeof(T)))
+          << dtype_name(type) << " bits at " << i;
     }
   }
   sort_rows(type, x.data(), x.data(), rows, n);  // in place
@@ -133,7 +133,10 @@ TEST(TopK, LargestFirstFirstOfEquals) {
       const float* row = x.data() + r * 257;
       std::vector<std::int32_t> want(257);
       std::iota(want.begin(), want.end(), 0);
-      std::stable_sort(want.begin(), want.end(), [&](auto i, auto j) { return before(row[j], row[i]); });
+      std::stable_sort(want.begin(), want.end(), [&](auto i, auto j) {
+        bool zeros = row[i] == 0 && row[j] == 0;
+        return zeros ? std::signbit(row[j]) && !std::signbit(row[i]) : before(row[j], row[i]);
+      });
       for (std::int64_t i = 0; i < k; ++i) {
         ASSERT_EQ(p[static_cast<std::size_t>(r * k + i)], want[static_cast<std::size_t>(i)]);
         ASSERT_EQ(0, std::memcmp(&v[static_cast<std::size_t>(r * k + i)], &row[want[static_cast<std::size_t>(i)]], 4));

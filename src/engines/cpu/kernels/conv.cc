@@ -54,9 +54,9 @@ bool is_identity(const Dims& order) {
 }
 
 struct Geometry {
-  Dims in, kernel, out;  // spatial extents
-  std::int64_t features;  // of one patch position
-  std::int64_t row_bytes;  // of those
+  Dims in, kernel, out;      // spatial extents
+  std::int64_t features;     // of one patch position
+  std::int64_t row_bytes;    // of those
   std::int64_t pixel_bytes;  // of all features of a pixel
 };
 
@@ -105,7 +105,8 @@ void conv_patches(const ConvSpec& s, const Geometry& geometry, std::int64_t batc
   std::int64_t out_batch = batch / s.batch_groups;
   std::int64_t block = std::clamp<std::int64_t>(kPatchBytes / std::max<std::int64_t>(depth * size, 1), 16, 4096);
   // Enough blocks for all threads, even of one small image.
-  block = std::clamp<std::int64_t>((out_batch * positions + 2 * base::num_threads() - 1) / (2 * base::num_threads()), 1, block);
+  block = std::clamp<std::int64_t>((out_batch * positions + 2 * base::num_threads() - 1) / (2 * base::num_threads()), 1,
+                                   block);
   std::int64_t rows = out_batch * positions, blocks = (rows + block - 1) / block;
   base::parallel_for(groups * blocks, 1, [&](std::int64_t begin, std::int64_t end) {
     Bytes patches(static_cast<std::size_t>(block * depth * size));
@@ -153,8 +154,8 @@ void conv_general(const ConvSpec& s, const void* lhs, const void* rhs, void* out
   bool direct = is_identity(out_order);
   if (!direct) own_out.resize(static_cast<std::size_t>(product(s.out_shape) * size));
   std::byte* o = direct ? static_cast<std::byte*>(out) : own_out.data();
-  conv_patches(s, g, s.lhs_shape[static_cast<std::size_t>(s.lhs.batch)], s.rhs_shape[static_cast<std::size_t>(s.rhs.batch)],
-               l, r, o);
+  conv_patches(s, g, s.lhs_shape[static_cast<std::size_t>(s.lhs.batch)],
+               s.rhs_shape[static_cast<std::size_t>(s.rhs.batch)], l, r, o);
   if (direct) return;
   Dims packed = pick(s.out_shape, out_order);
   copy_strided(out, pick(row_major(s.out_shape, size), out_order), o, row_major(packed, size), packed, size);

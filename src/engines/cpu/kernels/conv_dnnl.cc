@@ -58,7 +58,7 @@ struct Piece {
 
 struct Primitive {
   dnnl::convolution_forward primitive;
-  memory::desc src, weights, dst;              // as the primitive wants them
+  memory::desc src, weights, dst;                 // as the primitive wants them
   memory::desc user_src, user_weights, user_dst;  // as the caller has them
   memory::desc scratch;
 };
@@ -107,8 +107,14 @@ std::shared_ptr<const Primitive> cached(const ConvSpec& s, const Array& lhs, con
   static std::shared_mutex mutex;
   static std::map<Dims, std::shared_ptr<const Primitive>> cache;
   constexpr std::size_t kMost = 1024;
-  Dims key = {static_cast<std::int64_t>(s.dtype), s.feature_groups, s.allow_winograd, piece.batch, piece.rows,
-              piece.in_rows, piece.pad_low, piece.pad_high};
+  Dims key = {static_cast<std::int64_t>(s.dtype),
+              s.feature_groups,
+              s.allow_winograd,
+              piece.batch,
+              piece.rows,
+              piece.in_rows,
+              piece.pad_low,
+              piece.pad_high};
   for (const Dims* d : {&lhs.shape, &lhs.strides, &rhs.shape, &rhs.strides, &out.shape, &out.strides, &s.strides,
                         &s.pad_low, &s.pad_high, &s.rhs_dilation}) {
     key.insert(key.end(), d->begin(), d->end());
@@ -165,7 +171,8 @@ Piece piece_of(const ConvSpec& s, std::int64_t in_rows, std::int64_t kernel, std
 
 bool conv_dnnl(const ConvSpec& spec, const void* lhs, const void* rhs, void* out) {
   if (!supported(spec)) return false;
-  Array l = in_order(spec.lhs_shape, spec.lhs), w = in_order(spec.rhs_shape, spec.rhs), o = in_order(spec.out_shape, spec.out);
+  Array l = in_order(spec.lhs_shape, spec.lhs), w = in_order(spec.rhs_shape, spec.rhs),
+        o = in_order(spec.out_shape, spec.out);
   std::int64_t size = dtype_size(spec.dtype), batch = o.shape[0], rows = o.shape[2];
   std::int64_t threads = base::in_parallel_region() ? 1 : base::num_threads();
   double work = 2e-9;
@@ -207,35 +214,37 @@ bool conv_dnnl(const ConvSpec& spec, const void* lhs, const void* rhs, void* out
           auto address = reinterpret_cast<std::uintptr_t>(buffer.data());
           own = buffer.data() + (-address & 63);
         }
-        tasks.push_back({p, own, (b * l.strides[0] + first * l.strides[2]) * size, (b * o.strides[0] + r * o.strides[2]) * size});
+        tasks.push_back(
+            {p, own, (b * l.strides[0] + first * l.strides[2]) * size, (b * o.strides[0] + r * o.strides[2]) * size});
       }
     }
-    base::parallel_for(static_cast<std::int64_t>(tasks.size()), threads > 1 ? 1 : static_cast<std::int64_t>(tasks.size()),
-                       [&](std::int64_t begin, std::int64_t end) {
-      SingleThreadedLibraries alone;
-      thread_local std::vector<std::byte> src_memory, dst_memory, pad_memory;
-      dnnl::stream stream(cpu());
-      for (std::int64_t i = begin; i < end; ++i) {
-        const Task& t = tasks[static_cast<std::size_t>(i)];
-        const Primitive& p = *t.p;
-        const void* src = static_cast<const std::byte*>(lhs) + t.src;
-        void* result = static_cast<std::byte*>(out) + t.dst;
-        void* dst = result;
-        if (p.src != p.user_src) {
-          std::byte* own = scratch(src_memory, p.src.get_size());
-          reorder(p.user_src, src, p.src, own);
-          src = own;
-        }
-        if (p.dst != p.user_dst) dst = scratch(dst_memory, p.dst.get_size());
-        p.primitive.execute(stream, {{DNNL_ARG_SRC, memory(p.src, cpu(), const_cast<void*>(src))},
-                                     {DNNL_ARG_WEIGHTS, memory(p.weights, cpu(), const_cast<void*>(t.weights))},
-                                     {DNNL_ARG_DST, memory(p.dst, cpu(), dst)},
-                                     {DNNL_ARG_SCRATCHPAD,
-                                      memory(p.scratch, cpu(), scratch(pad_memory, p.scratch.get_size()))}});
-        stream.wait();
-        if (dst != result) reorder(p.dst, dst, p.user_dst, result);
-      }
-    });
+    base::parallel_for(
+        static_cast<std::int64_t>(tasks.size()), threads > 1 ? 1 : static_cast<std::int64_t>(tasks.size()),
+        [&](std::int64_t begin, std::int64_t end) {
+          SingleThreadedLibraries alone;
+          thread_local std::vector<std::byte> src_memory, dst_memory, pad_memory;
+          dnnl::stream stream(cpu());
+          for (std::int64_t i = begin; i < end; ++i) {
+            const Task& t = tasks[static_cast<std::size_t>(i)];
+            const Primitive& p = *t.p;
+            const void* src = static_cast<const std::byte*>(lhs) + t.src;
+            void* result = static_cast<std::byte*>(out) + t.dst;
+            void* dst = result;
+            if (p.src != p.user_src) {
+              std::byte* own = scratch(src_memory, p.src.get_size());
+              reorder(p.user_src, src, p.src, own);
+              src = own;
+            }
+            if (p.dst != p.user_dst) dst = scratch(dst_memory, p.dst.get_size());
+            p.primitive.execute(
+                stream, {{DNNL_ARG_SRC, memory(p.src, cpu(), const_cast<void*>(src))},
+                         {DNNL_ARG_WEIGHTS, memory(p.weights, cpu(), const_cast<void*>(t.weights))},
+                         {DNNL_ARG_DST, memory(p.dst, cpu(), dst)},
+                         {DNNL_ARG_SCRATCHPAD, memory(p.scratch, cpu(), scratch(pad_memory, p.scratch.get_size()))}});
+            stream.wait();
+            if (dst != result) reorder(p.dst, dst, p.user_dst, result);
+          }
+        });
   } catch (const dnnl::error& e) {
     if (e.status == dnnl_unimplemented) return false;
     throw StateError(str("conv: oneDNN failed: ", e.what()));

@@ -191,8 +191,7 @@ void transpose(Plan& p, std::size_t row_at) {
       std::int64_t rows = std::min(kTile, row.size - (u++ % row_tiles) * kTile);
       for (std::int64_t t = 0; t < col_tiles; ++t) {
         std::int64_t c = t * kTile;
-        transpose_tile<T>(dst + c * col.dst, row.dst, src + c * col.src, col.src, rows,
-                          std::min(kTile, col.size - c));
+        transpose_tile<T>(dst + c * col.dst, row.dst, src + c * col.src, col.src, rows, std::min(kTile, col.size - c));
       }
     });
   });
@@ -234,9 +233,8 @@ void copy_typed(Plan& p) {
 
 // Any item size: byte runs through memcpy.
 void copy_items(Plan& p) {
-  for_units(p, p.dims, p.item, [&](Byte* dst, const Byte* src) {
-    std::memcpy(dst, src, static_cast<std::size_t>(p.item));
-  });
+  for_units(p, p.dims, p.item,
+            [&](Byte* dst, const Byte* src) { std::memcpy(dst, src, static_cast<std::size_t>(p.item)); });
 }
 
 void copy_runs(Plan& p) {
@@ -296,12 +294,18 @@ void copy_strided(void* dst, std::span<const std::int64_t> dst_strides_bytes, co
   const Dim& last = p.dims.back();
   if (last.dst == itemsize && last.src == itemsize) return copy_runs(p);
   switch (itemsize) {
-    case 1: return copy_typed<std::uint8_t>(p);
-    case 2: return copy_typed<std::uint16_t>(p);
-    case 4: return copy_typed<std::uint32_t>(p);
-    case 8: return copy_typed<std::uint64_t>(p);
-    case 16: return copy_typed<Item<16>>(p);
-    default: return copy_items(p);
+    case 1:
+      return copy_typed<std::uint8_t>(p);
+    case 2:
+      return copy_typed<std::uint16_t>(p);
+    case 4:
+      return copy_typed<std::uint32_t>(p);
+    case 8:
+      return copy_typed<std::uint64_t>(p);
+    case 16:
+      return copy_typed<Item<16>>(p);
+    default:
+      return copy_items(p);
   }
 }
 

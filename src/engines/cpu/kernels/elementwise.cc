@@ -122,11 +122,16 @@ constexpr std::array<EwFn, sizeof...(I)> convert_table(std::index_sequence<I...>
 EwFn find_any_convert(DType in, DType out) {
   if (in == out) {
     switch (dtype_size(in)) {
-      case 1: return same<1>;
-      case 2: return same<2>;
-      case 4: return same<4>;
-      case 8: return same<8>;
-      default: return same<16>;
+      case 1:
+        return same<1>;
+      case 2:
+        return same<2>;
+      case 4:
+        return same<4>;
+      case 8:
+        return same<8>;
+      default:
+        return same<16>;
     }
   }
   if (EwFn direct = find_convert(in, out)) return direct;
@@ -148,13 +153,17 @@ EwFn ew_find(EwOp op, DType in_dtype, DType out_dtype) {
   if (out_dtype == DType::Bool) return find_compare(op, in_dtype);
   if (in_dtype != out_dtype) return nullptr;
   switch (in_dtype) {
-    case DType::F32: return find_f32(op);
-    case DType::F64: return find_f64(op);
+    case DType::F32:
+      return find_f32(op);
+    case DType::F64:
+      return find_f64(op);
     case DType::I8:
     case DType::U8:
     case DType::I16:
-    case DType::U16: return find_small_int(op, in_dtype);
-    default: return find_wide_int(op, in_dtype);
+    case DType::U16:
+      return find_small_int(op, in_dtype);
+    default:
+      return find_wide_int(op, in_dtype);
   }
 }
 

@@ -21,13 +21,20 @@ struct IsFinite {
 template <class T>
 EwFn find_comparison(EwOp op) {
   switch (op) {
-    case EwOp::Eq: return map2<T, Bool8, Eq>;
-    case EwOp::Ne: return map2<T, Bool8, Ne>;
-    case EwOp::Lt: return map2<T, Bool8, Lt>;
-    case EwOp::Le: return map2<T, Bool8, Le>;
-    case EwOp::Gt: return map2<T, Bool8, Gt>;
-    case EwOp::Ge: return map2<T, Bool8, Ge>;
-    default: break;
+    case EwOp::Eq:
+      return map2<T, Bool8, Eq>;
+    case EwOp::Ne:
+      return map2<T, Bool8, Ne>;
+    case EwOp::Lt:
+      return map2<T, Bool8, Lt>;
+    case EwOp::Le:
+      return map2<T, Bool8, Le>;
+    case EwOp::Gt:
+      return map2<T, Bool8, Gt>;
+    case EwOp::Ge:
+      return map2<T, Bool8, Ge>;
+    default:
+      break;
   }
   if constexpr (std::is_floating_point_v<T>) {
     if (op == EwOp::IsFinite) return map1<T, Bool8, IsFinite>;
@@ -37,18 +44,29 @@ EwFn find_comparison(EwOp op) {
 
 EwFn find_compare_here(EwOp op, DType t) {
   switch (t) {
-    case DType::I8: return find_comparison<std::int8_t>(op);
-    case DType::I16: return find_comparison<std::int16_t>(op);
-    case DType::I32: return find_comparison<std::int32_t>(op);
-    case DType::I64: return find_comparison<std::int64_t>(op);
+    case DType::I8:
+      return find_comparison<std::int8_t>(op);
+    case DType::I16:
+      return find_comparison<std::int16_t>(op);
+    case DType::I32:
+      return find_comparison<std::int32_t>(op);
+    case DType::I64:
+      return find_comparison<std::int64_t>(op);
     case DType::Bool:
-    case DType::U8: return find_comparison<std::uint8_t>(op);
-    case DType::U16: return find_comparison<std::uint16_t>(op);
-    case DType::U32: return find_comparison<std::uint32_t>(op);
-    case DType::U64: return find_comparison<std::uint64_t>(op);
-    case DType::F32: return find_comparison<float>(op);
-    case DType::F64: return find_comparison<double>(op);
-    default: return nullptr;
+    case DType::U8:
+      return find_comparison<std::uint8_t>(op);
+    case DType::U16:
+      return find_comparison<std::uint16_t>(op);
+    case DType::U32:
+      return find_comparison<std::uint32_t>(op);
+    case DType::U64:
+      return find_comparison<std::uint64_t>(op);
+    case DType::F32:
+      return find_comparison<float>(op);
+    case DType::F64:
+      return find_comparison<double>(op);
+    default:
+      return nullptr;
   }
 }
 
@@ -68,14 +86,20 @@ EwFn find_bool_here(EwOp op) {
   switch (op) {
     case EwOp::And:
     case EwOp::Min:
-    case EwOp::Mul: return map2<Bool8, Bool8, LogicAnd>;
+    case EwOp::Mul:
+      return map2<Bool8, Bool8, LogicAnd>;
     case EwOp::Or:
     case EwOp::Max:
-    case EwOp::Add: return map2<Bool8, Bool8, LogicOr>;
-    case EwOp::Xor: return map2<Bool8, Bool8, LogicXor>;
-    case EwOp::Not: return map1<Bool8, Bool8, LogicNot>;
-    case EwOp::Clamp: return map3<Bool8, Clamp>;
-    default: return nullptr;
+    case EwOp::Add:
+      return map2<Bool8, Bool8, LogicOr>;
+    case EwOp::Xor:
+      return map2<Bool8, Bool8, LogicXor>;
+    case EwOp::Not:
+      return map1<Bool8, Bool8, LogicNot>;
+    case EwOp::Clamp:
+      return map3<Bool8, Clamp>;
+    default:
+      return nullptr;
   }
 }
 
@@ -96,11 +120,16 @@ struct Pair {
 };
 EwFn find_select_here(std::int64_t itemsize) {
   switch (itemsize) {
-    case 1: return select<std::uint8_t>;
-    case 2: return select<std::uint16_t>;
-    case 4: return select<std::uint32_t>;
-    case 8: return select<std::uint64_t>;
-    default: return select<Pair>;
+    case 1:
+      return select<std::uint8_t>;
+    case 2:
+      return select<std::uint16_t>;
+    case 4:
+      return select<std::uint32_t>;
+    case 8:
+      return select<std::uint64_t>;
+    default:
+      return select<Pair>;
   }
 }
 

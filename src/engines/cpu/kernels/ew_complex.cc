@@ -59,42 +59,72 @@ C log1p(const C& a) {
 template <class C>
 EwFn same_type(EwOp op) {
   switch (op) {
-    case EwOp::Neg: return map1<C, C, [](const C& a) { return -a; }>;
-    case EwOp::Conj: return map1<C, C, [](const C& a) { return std::conj(a); }>;
-    case EwOp::Sign: return map1<C, C, sign<C>>;
-    case EwOp::Exp: return map1<C, C, [](const C& a) { return std::exp(a); }>;
+    case EwOp::Neg:
+      return map1<C, C, [](const C& a) { return -a; }>;
+    case EwOp::Conj:
+      return map1<C, C, [](const C& a) { return std::conj(a); }>;
+    case EwOp::Sign:
+      return map1<C, C, sign<C>>;
+    case EwOp::Exp:
+      return map1<C, C, [](const C& a) { return std::exp(a); }>;
     case EwOp::Exp2:
       return map1<C, C, [](const C& a) { return std::exp(a * std::log(typename C::value_type{2})); }>;
-    case EwOp::Expm1: return map1<C, C, expm1<C>>;
-    case EwOp::Log: return map1<C, C, [](const C& a) { return std::log(a); }>;
-    case EwOp::Log1p: return map1<C, C, log1p<C>>;
+    case EwOp::Expm1:
+      return map1<C, C, expm1<C>>;
+    case EwOp::Log:
+      return map1<C, C, [](const C& a) { return std::log(a); }>;
+    case EwOp::Log1p:
+      return map1<C, C, log1p<C>>;
     case EwOp::Log2:
       return map1<C, C, [](const C& a) { return std::log(a) / std::log(typename C::value_type{2}); }>;
-    case EwOp::Sqrt: return map1<C, C, [](const C& a) { return std::sqrt(a); }>;
-    case EwOp::Rsqrt: return map1<C, C, [](const C& a) { return C{1} / std::sqrt(a); }>;
+    case EwOp::Sqrt:
+      return map1<C, C, [](const C& a) { return std::sqrt(a); }>;
+    case EwOp::Rsqrt:
+      return map1<C, C, [](const C& a) { return C{1} / std::sqrt(a); }>;
     case EwOp::Cbrt:
       return map1<C, C, [](const C& a) { return pow(a, C{typename C::value_type{1} / 3}); }>;
-    case EwOp::Sin: return map1<C, C, [](const C& a) { return std::sin(a); }>;
-    case EwOp::Cos: return map1<C, C, [](const C& a) { return std::cos(a); }>;
-    case EwOp::Tan: return map1<C, C, [](const C& a) { return std::tan(a); }>;
-    case EwOp::Asin: return map1<C, C, [](const C& a) { return std::asin(a); }>;
-    case EwOp::Acos: return map1<C, C, [](const C& a) { return std::acos(a); }>;
-    case EwOp::Atan: return map1<C, C, [](const C& a) { return std::atan(a); }>;
-    case EwOp::Sinh: return map1<C, C, [](const C& a) { return std::sinh(a); }>;
-    case EwOp::Cosh: return map1<C, C, [](const C& a) { return std::cosh(a); }>;
-    case EwOp::Tanh: return map1<C, C, [](const C& a) { return std::tanh(a); }>;
-    case EwOp::Asinh: return map1<C, C, [](const C& a) { return std::asinh(a); }>;
-    case EwOp::Acosh: return map1<C, C, [](const C& a) { return std::acosh(a); }>;
-    case EwOp::Atanh: return map1<C, C, [](const C& a) { return std::atanh(a); }>;
-    case EwOp::Logistic: return map1<C, C, [](const C& a) { return C{1} / (C{1} + std::exp(-a)); }>;
-    case EwOp::Square: return map1<C, C, [](const C& a) { return mul(a, a); }>;
-    case EwOp::Reciprocal: return map1<C, C, [](const C& a) { return C{1} / a; }>;
-    case EwOp::Add: return map2<C, C, [](const C& a, const C& b) { return a + b; }>;
-    case EwOp::Sub: return map2<C, C, [](const C& a, const C& b) { return a - b; }>;
-    case EwOp::Mul: return map2<C, C, mul<C>>;
-    case EwOp::Div: return map2<C, C, [](const C& a, const C& b) { return a / b; }>;
-    case EwOp::Pow: return map2<C, C, pow<C>>;
-    default: return nullptr;
+    case EwOp::Sin:
+      return map1<C, C, [](const C& a) { return std::sin(a); }>;
+    case EwOp::Cos:
+      return map1<C, C, [](const C& a) { return std::cos(a); }>;
+    case EwOp::Tan:
+      return map1<C, C, [](const C& a) { return std::tan(a); }>;
+    case EwOp::Asin:
+      return map1<C, C, [](const C& a) { return std::asin(a); }>;
+    case EwOp::Acos:
+      return map1<C, C, [](const C& a) { return std::acos(a); }>;
+    case EwOp::Atan:
+      return map1<C, C, [](const C& a) { return std::atan(a); }>;
+    case EwOp::Sinh:
+      return map1<C, C, [](const C& a) { return std::sinh(a); }>;
+    case EwOp::Cosh:
+      return map1<C, C, [](const C& a) { return std::cosh(a); }>;
+    case EwOp::Tanh:
+      return map1<C, C, [](const C& a) { return std::tanh(a); }>;
+    case EwOp::Asinh:
+      return map1<C, C, [](const C& a) { return std::asinh(a); }>;
+    case EwOp::Acosh:
+      return map1<C, C, [](const C& a) { return std::acosh(a); }>;
+    case EwOp::Atanh:
+      return map1<C, C, [](const C& a) { return std::atanh(a); }>;
+    case EwOp::Logistic:
+      return map1<C, C, [](const C& a) { return C{1} / (C{1} + std::exp(-a)); }>;
+    case EwOp::Square:
+      return map1<C, C, [](const C& a) { return mul(a, a); }>;
+    case EwOp::Reciprocal:
+      return map1<C, C, [](const C& a) { return C{1} / a; }>;
+    case EwOp::Add:
+      return map2<C, C, [](const C& a, const C& b) { return a + b; }>;
+    case EwOp::Sub:
+      return map2<C, C, [](const C& a, const C& b) { return a - b; }>;
+    case EwOp::Mul:
+      return map2<C, C, mul<C>>;
+    case EwOp::Div:
+      return map2<C, C, [](const C& a, const C& b) { return a / b; }>;
+    case EwOp::Pow:
+      return map2<C, C, pow<C>>;
+    default:
+      return nullptr;
   }
 }
 
@@ -102,10 +132,14 @@ template <class C>
 EwFn to_real(EwOp op) {
   using T = typename C::value_type;
   switch (op) {
-    case EwOp::Real: return map1<C, T, [](const C& a) { return a.real(); }>;
-    case EwOp::Imag: return map1<C, T, [](const C& a) { return a.imag(); }>;
-    case EwOp::Abs: return map1<C, T, [](const C& a) { return std::abs(a); }>;
-    default: return nullptr;
+    case EwOp::Real:
+      return map1<C, T, [](const C& a) { return a.real(); }>;
+    case EwOp::Imag:
+      return map1<C, T, [](const C& a) { return a.imag(); }>;
+    case EwOp::Abs:
+      return map1<C, T, [](const C& a) { return std::abs(a); }>;
+    default:
+      return nullptr;
   }
 }
 
@@ -113,11 +147,14 @@ template <class C>
 EwFn to_bool(EwOp op) {
   using B = std::uint8_t;
   switch (op) {
-    case EwOp::Eq: return map2<C, B, [](const C& a, const C& b) { return static_cast<B>(a == b); }>;
-    case EwOp::Ne: return map2<C, B, [](const C& a, const C& b) { return static_cast<B>(a != b); }>;
+    case EwOp::Eq:
+      return map2<C, B, [](const C& a, const C& b) { return static_cast<B>(a == b); }>;
+    case EwOp::Ne:
+      return map2<C, B, [](const C& a, const C& b) { return static_cast<B>(a != b); }>;
     case EwOp::IsFinite:
       return map1<C, B, [](const C& a) { return static_cast<B>(std::isfinite(a.real()) && std::isfinite(a.imag())); }>;
-    default: return nullptr;
+    default:
+      return nullptr;
   }
 }
 

@@ -34,35 +34,58 @@ struct Cast {
 template <class From>
 EwFn convert_from(DType out) {
   switch (out) {
-    case DType::Bool: return map1<From, Bool8, Cast<bool>>;
-    case DType::I8: return map1<From, std::int8_t, Cast<std::int8_t>>;
-    case DType::I16: return map1<From, std::int16_t, Cast<std::int16_t>>;
-    case DType::I32: return map1<From, std::int32_t, Cast<std::int32_t>>;
-    case DType::I64: return map1<From, std::int64_t, Cast<std::int64_t>>;
-    case DType::U8: return map1<From, std::uint8_t, Cast<std::uint8_t>>;
-    case DType::U16: return map1<From, std::uint16_t, Cast<std::uint16_t>>;
-    case DType::U32: return map1<From, std::uint32_t, Cast<std::uint32_t>>;
-    case DType::U64: return map1<From, std::uint64_t, Cast<std::uint64_t>>;
-    case DType::F32: return map1<From, float, Cast<float>>;
-    case DType::F64: return map1<From, double, Cast<double>>;
-    default: return nullptr;
+    case DType::Bool:
+      return map1<From, Bool8, Cast<bool>>;
+    case DType::I8:
+      return map1<From, std::int8_t, Cast<std::int8_t>>;
+    case DType::I16:
+      return map1<From, std::int16_t, Cast<std::int16_t>>;
+    case DType::I32:
+      return map1<From, std::int32_t, Cast<std::int32_t>>;
+    case DType::I64:
+      return map1<From, std::int64_t, Cast<std::int64_t>>;
+    case DType::U8:
+      return map1<From, std::uint8_t, Cast<std::uint8_t>>;
+    case DType::U16:
+      return map1<From, std::uint16_t, Cast<std::uint16_t>>;
+    case DType::U32:
+      return map1<From, std::uint32_t, Cast<std::uint32_t>>;
+    case DType::U64:
+      return map1<From, std::uint64_t, Cast<std::uint64_t>>;
+    case DType::F32:
+      return map1<From, float, Cast<float>>;
+    case DType::F64:
+      return map1<From, double, Cast<double>>;
+    default:
+      return nullptr;
   }
 }
 
 EwFn find_convert_here(DType in, DType out) {
   switch (in) {
-    case DType::I8: return convert_from<std::int8_t>(out);
-    case DType::I16: return convert_from<std::int16_t>(out);
-    case DType::I32: return convert_from<std::int32_t>(out);
-    case DType::I64: return convert_from<std::int64_t>(out);
+    case DType::I8:
+      return convert_from<std::int8_t>(out);
+    case DType::I16:
+      return convert_from<std::int16_t>(out);
+    case DType::I32:
+      return convert_from<std::int32_t>(out);
+    case DType::I64:
+      return convert_from<std::int64_t>(out);
     case DType::Bool:
-    case DType::U8: return convert_from<std::uint8_t>(out);
-    case DType::U16: return convert_from<std::uint16_t>(out);
-    case DType::U32: return convert_from<std::uint32_t>(out);
-    case DType::U64: return convert_from<std::uint64_t>(out);
-    case DType::F32: return convert_from<float>(out);
-    case DType::F64: return convert_from<double>(out);
-    default: return nullptr;
+    case DType::U8:
+      return convert_from<std::uint8_t>(out);
+    case DType::U16:
+      return convert_from<std::uint16_t>(out);
+    case DType::U32:
+      return convert_from<std::uint32_t>(out);
+    case DType::U64:
+      return convert_from<std::uint64_t>(out);
+    case DType::F32:
+      return convert_from<float>(out);
+    case DType::F64:
+      return convert_from<double>(out);
+    default:
+      return nullptr;
   }
 }
 

@@ -6,8 +6,8 @@
 
 namespace tessera::kernels {
 
-EwFn find_f32(EwOp op);           // f32 -> f32
-EwFn find_f64(EwOp op);           // f64 -> f64
+EwFn find_f32(EwOp op);                 // f32 -> f32
+EwFn find_f64(EwOp op);                 // f64 -> f64
 EwFn find_small_int(EwOp op, DType t);  // 8 and 16 bits, same dtype out
 EwFn find_wide_int(EwOp op, DType t);   // 32 and 64 bits
 EwFn find_compare(EwOp op, DType t);    // real dtypes and bool -> Bool; IsFinite too

@@ -68,24 +68,24 @@ void vmap2(const void* a, const void* b, const void*, void* out, std::int64_t n)
 #define TESSERA_MVEC_F32(v, name) _ZGVbN4##v##_##name##f
 #define TESSERA_MVEC_F64(v, name) _ZGVbN2##v##_##name
 #endif
-#define TESSERA_MATH1(name)                                                         \
+#define TESSERA_MATH1(name)                                                             \
   HWY_INLINE Vec<float> v_##name(Vec<float> x) { return TESSERA_MVEC_F32(v, name)(x); } \
   HWY_INLINE Vec<double> v_##name(Vec<double> x) { return TESSERA_MVEC_F64(v, name)(x); }
-#define TESSERA_MATH2(name)                                                                                  \
+#define TESSERA_MATH2(name)                                                                               \
   HWY_INLINE Vec<float> v_##name(Vec<float> x, Vec<float> y) { return TESSERA_MVEC_F32(vv, name)(x, y); } \
   HWY_INLINE Vec<double> v_##name(Vec<double> x, Vec<double> y) { return TESSERA_MVEC_F64(vv, name)(x, y); }
 #else
-#define TESSERA_MATH1(name)                                                    \
-  template <class V>                                                           \
-  HWY_INLINE V v_##name(V x) {                                                 \
-    for (std::size_t i = 0; i < sizeof x / sizeof x[0]; ++i) x[i] = std::name(x[i]); \
-    return x;                                                                  \
-  }
-#define TESSERA_MATH2(name)                                                          \
+#define TESSERA_MATH1(name)                                                          \
   template <class V>                                                                 \
-  HWY_INLINE V v_##name(V x, V y) {                                                  \
-    for (std::size_t i = 0; i < sizeof x / sizeof x[0]; ++i) x[i] = std::name(x[i], y[i]); \
+  HWY_INLINE V v_##name(V x) {                                                       \
+    for (std::size_t i = 0; i < sizeof x / sizeof x[0]; ++i) x[i] = std::name(x[i]); \
     return x;                                                                        \
+  }
+#define TESSERA_MATH2(name)                                                                \
+  template <class V>                                                                       \
+  HWY_INLINE V v_##name(V x, V y) {                                                        \
+    for (std::size_t i = 0; i < sizeof x / sizeof x[0]; ++i) x[i] = std::name(x[i], y[i]); \
+    return x;                                                                              \
   }
 #endif
 TESSERA_MVEC_LIST(TESSERA_MATH1, TESSERA_MATH2)
@@ -104,8 +104,8 @@ TESSERA_WRAP1(Atan, v_atan) TESSERA_WRAP1(Sinh, v_sinh) TESSERA_WRAP1(Cosh, v_co
 TESSERA_WRAP1(Asinh, v_asinh) TESSERA_WRAP1(Acosh, v_acosh) TESSERA_WRAP1(Atanh, v_atanh) TESSERA_WRAP1(Erf, v_erf)
 TESSERA_WRAP1(Erfc, v_erfc)
 #undef TESSERA_WRAP1
-// clang-format on
-struct Pow {
+    // clang-format on
+    struct Pow {
   template <class V>
   static V op(V x, V y) {
     return v_pow(x, y);
@@ -143,8 +143,8 @@ HWY_INLINE Vec<double> v_sqrt(Vec<double> x) {
 struct ErfInv {
   static Vec<float> op(Vec<float> x) {
     Vec<float> w = -v_log1p(-x * x);
-    Vec<float> p = horner(w - 2.5f, {2.81022636e-08f, 3.43273939e-07f, -3.5233877e-06f, -4.39150654e-06f, 0.00021858087f,
-                                     -0.00125372503f, -0.00417768164f, 0.246640727f, 1.50140941f});
+    Vec<float> p = horner(w - 2.5f, {2.81022636e-08f, 3.43273939e-07f, -3.5233877e-06f, -4.39150654e-06f,
+                                     0.00021858087f, -0.00125372503f, -0.00417768164f, 0.246640727f, 1.50140941f});
     Vec<float> q = horner(v_sqrt(w) - 3.0f, {-0.000200214257f, 0.000100950558f, 0.00134934322f, -0.00367342844f,
                                              0.00573950773f, -0.0076224613f, 0.00943887047f, 1.00167406f, 2.83297682f});
     Vec<float> r = (w < 5.0f ? p : q) * x;
@@ -154,21 +154,21 @@ struct ErfInv {
   static Vec<double> op(Vec<double> x) {
     Vec<double> w = -v_log1p(-x * x);
     Vec<double> s = v_sqrt(w);
-    Vec<double> a = horner(w - 3.125, {-3.6444120640178196996e-21, -1.685059138182016589e-19, 1.2858480715256400167e-18,
-                                       1.115787767802518096e-17, -1.333171662854620906e-16, 2.0972767875968561637e-17,
-                                       6.6376381343583238325e-15, -4.0545662729752068639e-14, -8.1519341976054721522e-14,
-                                       2.6335093153082322977e-12, -1.2975133253453532498e-11, -5.4154120542946279317e-11,
-                                       1.051212273321532285e-09, -4.1126339803469836976e-09, -2.9070369957882005086e-08,
-                                       4.2347877827932403518e-07, -1.3654692000834678645e-06, -1.3882523362786468719e-05,
-                                       0.0001867342080340571352, -0.00074070253416626697512, -0.0060336708714301490533,
-                                       0.24015818242558961693, 1.6536545626831027356});
-    Vec<double> b = horner(s - 3.25, {2.2137376921775787049e-09, 9.0756561938885390979e-08, -2.7517406297064545428e-07,
-                                      1.8239629214389227755e-08, 1.5027403968909827627e-06, -4.013867526981545969e-06,
-                                      2.9234449089955446044e-06, 1.2475304481671778723e-05, -4.7318229009055733981e-05,
-                                      6.8284851459573175448e-05, 2.4031110387097893999e-05, -0.0003550375203628474796,
-                                      0.00095328937973738049703, -0.0016882755560235047313, 0.0024914420961078508066,
-                                      -0.0037512085075692412107, 0.005370914553590063617, 1.0052589676941592334,
-                                      3.0838856104922207635});
+    Vec<double> a = horner(
+        w - 3.125,
+        {-3.6444120640178196996e-21, -1.685059138182016589e-19,  1.2858480715256400167e-18,  1.115787767802518096e-17,
+         -1.333171662854620906e-16,  2.0972767875968561637e-17,  6.6376381343583238325e-15,  -4.0545662729752068639e-14,
+         -8.1519341976054721522e-14, 2.6335093153082322977e-12,  -1.2975133253453532498e-11, -5.4154120542946279317e-11,
+         1.051212273321532285e-09,   -4.1126339803469836976e-09, -2.9070369957882005086e-08, 4.2347877827932403518e-07,
+         -1.3654692000834678645e-06, -1.3882523362786468719e-05, 0.0001867342080340571352,   -0.00074070253416626697512,
+         -0.0060336708714301490533,  0.24015818242558961693,     1.6536545626831027356});
+    Vec<double> b = horner(
+        s - 3.25,
+        {2.2137376921775787049e-09, 9.0756561938885390979e-08, -2.7517406297064545428e-07, 1.8239629214389227755e-08,
+         1.5027403968909827627e-06, -4.013867526981545969e-06, 2.9234449089955446044e-06, 1.2475304481671778723e-05,
+         -4.7318229009055733981e-05, 6.8284851459573175448e-05, 2.4031110387097893999e-05, -0.0003550375203628474796,
+         0.00095328937973738049703, -0.0016882755560235047313, 0.0024914420961078508066, -0.0037512085075692412107,
+         0.005370914553590063617, 1.0052589676941592334, 3.0838856104922207635});
     Vec<double> c = horner(s - 5.0, {-2.7109920616438573243e-11, -2.5556418169965252055e-10, 1.5076572693500548083e-09,
                                      -3.7894654401267369937e-09, 7.6157012080783393804e-09, -1.4960026627149240478e-08,
                                      2.9147953450901080826e-08, -6.7711997758452339498e-08, 2.2900482228026654717e-07,
@@ -219,11 +219,14 @@ template <class T>
 EwFn find_float(EwOp op) {
   switch (op) {
 #define TESSERA_ROW(name, loop) \
-  case EwOp::name: return loop<T, name>;
+  case EwOp::name:              \
+    return loop<T, name>;
 #define TESSERA_MAP1(name) \
-  case EwOp::name: return map1<T, T, name>;
+  case EwOp::name:         \
+    return map1<T, T, name>;
 #define TESSERA_MAP2(name) \
-  case EwOp::name: return map2<T, T, name>;
+  case EwOp::name:         \
+    return map2<T, T, name>;
     // clang-format off
     TESSERA_ROW(Exp, vmap1) TESSERA_ROW(Exp2, vmap1) TESSERA_ROW(Expm1, vmap1) TESSERA_ROW(Log, vmap1)
     TESSERA_ROW(Log1p, vmap1) TESSERA_ROW(Log2, vmap1) TESSERA_ROW(Cbrt, vmap1) TESSERA_ROW(Sin, vmap1)
@@ -241,7 +244,7 @@ EwFn find_float(EwOp op) {
 #undef TESSERA_ROW
 #undef TESSERA_MAP1
 #undef TESSERA_MAP2
-    default: return nullptr;
+                                                        default : return nullptr;
   }
 }
 

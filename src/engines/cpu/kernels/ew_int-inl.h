@@ -146,7 +146,8 @@ EwFn find_int(EwOp op) {
     case EwOp::Clamp: return map3<T, Clamp>;
     case EwOp::MulAdd: return map3<T, MulAdd>;
     // clang-format on
-    default: return nullptr;
+    default:
+      return nullptr;
   }
 }
 

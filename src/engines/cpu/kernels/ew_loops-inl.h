@@ -53,16 +53,16 @@ template <class T>
 using Wrap = std::conditional_t<(sizeof(T) < 4), std::uint32_t,
                                 std::make_unsigned_t<std::conditional_t<std::is_floating_point_v<T>, int, T>>>;
 
-#define TESSERA_EW_ARITH(name, symbol)                                                                 \
-  struct name {                                                                                        \
-    template <class T>                                                                                 \
-    static T op(T a, T b) {                                                                            \
-      if constexpr (std::is_floating_point_v<T>) {                                                     \
-        return a symbol b;                                                                             \
-      } else {                                                                                         \
-        return static_cast<T>(static_cast<Wrap<T>>(a) symbol static_cast<Wrap<T>>(b));                 \
-      }                                                                                                \
-    }                                                                                                  \
+#define TESSERA_EW_ARITH(name, symbol)                                                 \
+  struct name {                                                                        \
+    template <class T>                                                                 \
+    static T op(T a, T b) {                                                            \
+      if constexpr (std::is_floating_point_v<T>) {                                     \
+        return a symbol b;                                                             \
+      } else {                                                                         \
+        return static_cast<T>(static_cast<Wrap<T>>(a) symbol static_cast<Wrap<T>>(b)); \
+      }                                                                                \
+    }                                                                                  \
   };
 TESSERA_EW_ARITH(Add, +)
 TESSERA_EW_ARITH(Sub, -)

@@ -11,11 +11,16 @@ HWY_BEFORE_NAMESPACE();
 namespace tessera::kernels::HWY_NAMESPACE {
 EwFn find_small_int_here(EwOp op, DType t) {
   switch (t) {
-    case DType::I8: return find_int<std::int8_t>(op);
-    case DType::U8: return find_int<std::uint8_t>(op);
-    case DType::I16: return find_int<std::int16_t>(op);
-    case DType::U16: return find_int<std::uint16_t>(op);
-    default: return nullptr;
+    case DType::I8:
+      return find_int<std::int8_t>(op);
+    case DType::U8:
+      return find_int<std::uint8_t>(op);
+    case DType::I16:
+      return find_int<std::int16_t>(op);
+    case DType::U16:
+      return find_int<std::uint16_t>(op);
+    default:
+      return nullptr;
   }
 }
 }  // namespace tessera::kernels::HWY_NAMESPACE

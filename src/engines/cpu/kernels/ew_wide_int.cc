@@ -11,11 +11,16 @@ HWY_BEFORE_NAMESPACE();
 namespace tessera::kernels::HWY_NAMESPACE {
 EwFn find_wide_int_here(EwOp op, DType t) {
   switch (t) {
-    case DType::I32: return find_int<std::int32_t>(op);
-    case DType::U32: return find_int<std::uint32_t>(op);
-    case DType::I64: return find_int<std::int64_t>(op);
-    case DType::U64: return find_int<std::uint64_t>(op);
-    default: return nullptr;
+    case DType::I32:
+      return find_int<std::int32_t>(op);
+    case DType::U32:
+      return find_int<std::uint32_t>(op);
+    case DType::I64:
+      return find_int<std::int64_t>(op);
+    case DType::U64:
+      return find_int<std::uint64_t>(op);
+    default:
+      return nullptr;
   }
 }
 }  // namespace tessera::kernels::HWY_NAMESPACE

@@ -13,8 +13,8 @@ namespace tessera::kernels {
 
 namespace {
 
-constexpr std::int64_t kWholeRow = 4096;           // longest row, in elements, that is a tile of its own
-constexpr std::int64_t kStreamBytes = 16 << 20;    // results above this size leave the caches anyway
+constexpr std::int64_t kWholeRow = 4096;         // longest row, in elements, that is a tile of its own
+constexpr std::int64_t kStreamBytes = 16 << 20;  // results above this size leave the caches anyway
 constexpr double kGrainNanoseconds = 15000;
 
 template <class T>
@@ -30,11 +30,16 @@ struct Sixteen {
 
 void expand(void* out, const void* in, std::int64_t rows, std::int64_t cols, std::int64_t size) {
   switch (size) {
-    case 1: return expand_typed<std::uint8_t>(out, in, rows, cols);
-    case 2: return expand_typed<std::uint16_t>(out, in, rows, cols);
-    case 4: return expand_typed<std::uint32_t>(out, in, rows, cols);
-    case 8: return expand_typed<std::uint64_t>(out, in, rows, cols);
-    default: return expand_typed<Sixteen>(out, in, rows, cols);
+    case 1:
+      return expand_typed<std::uint8_t>(out, in, rows, cols);
+    case 2:
+      return expand_typed<std::uint16_t>(out, in, rows, cols);
+    case 4:
+      return expand_typed<std::uint32_t>(out, in, rows, cols);
+    case 8:
+      return expand_typed<std::uint64_t>(out, in, rows, cols);
+    default:
+      return expand_typed<Sixteen>(out, in, rows, cols);
   }
 }
 
@@ -47,8 +52,13 @@ class Run {
  public:
   Run(const Variant& variant, std::span<const void* const> inputs, std::span<void* const> outputs, std::int64_t inner,
       std::int64_t tile_rows, std::int64_t tile_columns)
-      : v_(variant), inputs_(inputs), outputs_(outputs), inner_(inner), tile_rows_(tile_rows),
-        tile_columns_(tile_columns), capacity_((tile_rows * tile_columns + 63) / 64 * 64) {
+      : v_(variant),
+        inputs_(inputs),
+        outputs_(outputs),
+        inner_(inner),
+        tile_rows_(tile_rows),
+        tile_columns_(tile_columns),
+        capacity_((tile_rows * tile_columns + 63) / 64 * 64) {
     offsets_.reserve(v_.buffer_sizes.size());
     for (std::int64_t size : v_.buffer_sizes) {
       offsets_.push_back(scratch_bytes_);
@@ -98,9 +108,15 @@ class Run {
       const std::byte* a = at(s.in[0], scratch, t);
       std::int64_t n = s.per_row ? t.rows : t.rows * t.columns;
       switch (s.kind) {
-        case Step::Kind::Op: s.fn(a, at(s.in[1], scratch, t), at(s.in[2], scratch, t), out, n); break;
-        case Step::Kind::Reduce: s.reduce(a, out, t.rows, t.columns); break;
-        case Step::Kind::Expand: expand(out, a, t.rows, t.columns, s.out.size); break;
+        case Step::Kind::Op:
+          s.fn(a, at(s.in[1], scratch, t), at(s.in[2], scratch, t), out, n);
+          break;
+        case Step::Kind::Reduce:
+          s.reduce(a, out, t.rows, t.columns);
+          break;
+        case Step::Kind::Expand:
+          expand(out, a, t.rows, t.columns, s.out.size);
+          break;
         case Step::Kind::Copy:
           if (stream && !s.per_row) {
             copy_streaming(out, a, n * s.out.size);
@@ -118,17 +134,25 @@ class Run {
     // Inputs are never written: the cast only lets reads and writes share this function.
     auto input = [&] { return static_cast<std::byte*>(const_cast<void*>(inputs_[i])); };
     switch (o.place) {
-      case Place::None: return nullptr;
-      case Place::Input: return input() + (t.row * inner_ + t.column) * o.size;
-      case Place::InputRow: return input() + t.row * o.size;
+      case Place::None:
+        return nullptr;
+      case Place::Input:
+        return input() + (t.row * inner_ + t.column) * o.size;
+      case Place::InputRow:
+        return input() + t.row * o.size;
       case Place::Period:
         if (tile_rows_ == 1) return input() + t.column * o.size;
         return scratch + offsets_[static_cast<std::size_t>(o.buffer)];
-      case Place::Output: return static_cast<std::byte*>(outputs_[i]) + (t.row * inner_ + t.column) * o.size;
-      case Place::OutputRow: return static_cast<std::byte*>(outputs_[i]) + t.row * o.size;
-      case Place::Buffer: return scratch + offsets_[static_cast<std::size_t>(o.buffer)];
-      case Place::Kept: return kept + kept_offsets[i] + t.row * o.size;
-      case Place::Partial: return partial + partial_offsets[i] + (t.row * pieces + t.column / tile_columns_) * o.size;
+      case Place::Output:
+        return static_cast<std::byte*>(outputs_[i]) + (t.row * inner_ + t.column) * o.size;
+      case Place::OutputRow:
+        return static_cast<std::byte*>(outputs_[i]) + t.row * o.size;
+      case Place::Buffer:
+        return scratch + offsets_[static_cast<std::size_t>(o.buffer)];
+      case Place::Kept:
+        return kept + kept_offsets[i] + t.row * o.size;
+      case Place::Partial:
+        return partial + partial_offsets[i] + (t.row * pieces + t.column / tile_columns_) * o.size;
     }
     return nullptr;
   }
@@ -142,7 +166,8 @@ class Run {
 };
 
 std::int64_t grain(double cost, std::int64_t elements) {
-  return std::max<std::int64_t>(1, static_cast<std::int64_t>(kGrainNanoseconds / (cost * static_cast<double>(elements) + 1)));
+  return std::max<std::int64_t>(
+      1, static_cast<std::int64_t>(kGrainNanoseconds / (cost * static_cast<double>(elements) + 1)));
 }
 
 // Tiles of whole rows, or of pieces of a row where nothing is reduced.
@@ -179,7 +204,8 @@ void run_pieces(const Variant& v, Run& run, std::int64_t outer, std::int64_t inn
   auto row_steps = [&](const Stage& s, std::int64_t begin, std::int64_t end) {
     if (s.row_steps.empty()) return;
     std::byte* scratch = run.prepare();
-    for (std::int64_t r = begin; r < end; r += columns) run.steps(s.row_steps, scratch, {r, 0, std::min(columns, end - r), 0});
+    for (std::int64_t r = begin; r < end; r += columns)
+      run.steps(s.row_steps, scratch, {r, 0, std::min(columns, end - r), 0});
   };
   auto tiles = [&](const Stage& s, std::int64_t begin, std::int64_t end) {
     std::byte* scratch = run.prepare();
@@ -234,7 +260,8 @@ void FusedKernel::run(std::span<const void* const> inputs, std::span<void* const
   for (std::size_t o = 0; o < outputs.size(); ++o) {
     if (p.output_per_row[o]) continue;
     bytes += outer * inner * dtype_size(p.output_dtypes[o]);
-    for (std::size_t i = 0; i < inputs.size(); ++i) staged |= inputs[i] == outputs[o] && p.accesses[i] == Access::Contiguous;
+    for (std::size_t i = 0; i < inputs.size(); ++i)
+      staged |= inputs[i] == outputs[o] && p.accesses[i] == Access::Contiguous;
   }
   bool stream = bytes >= kStreamBytes;
   staged |= stream;
@@ -250,7 +277,8 @@ void FusedKernel::run(std::span<const void* const> inputs, std::span<void* const
     return run_pieces(v, run, outer, inner, p.block, p.cost);
   }
   std::int64_t columns = p.reduces ? inner : std::min(inner, p.block);
-  std::int64_t rows = columns == inner ? std::clamp<std::int64_t>(p.block / std::max<std::int64_t>(inner, 1), 1, outer) : 1;
+  std::int64_t rows =
+      columns == inner ? std::clamp<std::int64_t>(p.block / std::max<std::int64_t>(inner, 1), 1, outer) : 1;
   const Variant& v = staged ? p.staged : p.direct;
   Run run(v, inputs, outputs, inner, rows, columns);
   run.stream = stream;

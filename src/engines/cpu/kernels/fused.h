@@ -41,8 +41,8 @@ class FusedProgram {
   Value constant(DType dtype, const void* bytes);
   /// A value for every element, of as many operands as `op` takes. Throws `TypeError` when there is no such kernel.
   Value op(EwOp op, DType out, Value a, Value b = -1, Value c = -1);
-  /// One value a row: `op` over the elements of the row, in the operand's dtype. Throws `TypeError` for a dtype that has
-  /// no such reduction.
+  /// One value a row: `op` over the elements of the row, in the operand's dtype. Throws `TypeError` for a dtype that
+  /// has no such reduction.
   Value reduce(ReduceOp op, Value a);
   /// The next result of `run`, outer * inner elements; values that are the same for all elements of a row, or for all
   /// rows, are repeated.

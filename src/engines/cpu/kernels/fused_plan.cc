@@ -54,7 +54,8 @@ Value FusedProgram::op(EwOp op, DType out, Value a, Value b, Value c) {
 Value FusedProgram::reduce(ReduceOp op, Value a) {
   const Node& operand = nodes_.at(static_cast<std::size_t>(a));
   if (!find_reduce(op, operand.dtype).row) {
-    throw TypeError(str("FusedProgram::reduce: no reduction ", static_cast<int>(op), " of ", dtype_name(operand.dtype)));
+    throw TypeError(
+        str("FusedProgram::reduce: no reduction ", static_cast<int>(op), " of ", dtype_name(operand.dtype)));
   }
   DType wanted = operand.dtype;
   Value r = add({.kind = Kind::Reduce,
@@ -132,7 +133,12 @@ class VariantBuilder {
 
   VariantBuilder(const std::vector<Node>& nodes, const std::vector<FusedProgram::Output>& outputs, bool pieces,
                  bool staged)
-      : nodes_(nodes), outputs_(outputs), pieces_(pieces), staged_(staged), at_(nodes.size()), kept_(nodes.size(), -1) {}
+      : nodes_(nodes),
+        outputs_(outputs),
+        pieces_(pieces),
+        staged_(staged),
+        at_(nodes.size()),
+        kept_(nodes.size(), -1) {}
 
   Variant build() {
     std::vector<bool> needed(nodes_.size());
@@ -291,7 +297,8 @@ class VariantBuilder {
     for (std::size_t o = 0; o < outputs_.size(); ++o) {
       auto [v, per_row] = outputs_[o];
       if (per_row ? !rows : !full) continue;
-      Operand to{per_row ? Place::OutputRow : Place::Output, static_cast<std::int32_t>(o), -1, dtype_size(node(v).dtype)};
+      Operand to{per_row ? Place::OutputRow : Place::Output, static_cast<std::int32_t>(o), -1,
+                 dtype_size(node(v).dtype)};
       Operand from = read(v, false);
       if (from.place == Place::Output && from.index == to.index) continue;
       auto kind = !per_row && node(v).extent == Extent::Row ? Step::Kind::Expand : Step::Kind::Copy;
@@ -307,7 +314,8 @@ class VariantBuilder {
     expanded_.clear();
     for (std::size_t v = 0; v < nodes_.size(); ++v) {
       const Node& n = nodes_[v];
-      if (all_needed[v] && n.extent == Extent::Row && n.phase == p && n.kind == Kind::Op) compute(static_cast<Value>(v));
+      if (all_needed[v] && n.extent == Extent::Row && n.phase == p && n.kind == Kind::Op)
+        compute(static_cast<Value>(v));
     }
     if (last) store(true, false);
     steps_ = &s.steps;

@@ -33,13 +33,19 @@ std::int64_t resolve(I index, std::int64_t rows, OutOfRange mode) {
 template <class F>
 auto with_index_type(const char* function, DType index_dtype, const void* indices, const F& f) {
   switch (index_dtype) {
-    case DType::I32: return f(static_cast<const std::int32_t*>(indices));
-    case DType::I64: return f(static_cast<const std::int64_t*>(indices));
-    case DType::U32: return f(static_cast<const std::uint32_t*>(indices));
-    case DType::U64: return f(static_cast<const std::uint64_t*>(indices));
-    default: break;
+    case DType::I32:
+      return f(static_cast<const std::int32_t*>(indices));
+    case DType::I64:
+      return f(static_cast<const std::int64_t*>(indices));
+    case DType::U32:
+      return f(static_cast<const std::uint32_t*>(indices));
+    case DType::U64:
+      return f(static_cast<const std::uint64_t*>(indices));
+    default:
+      break;
   }
-  throw TypeError(str(function, ": index_dtype = ", dtype_name(index_dtype), "; expected int32, int64, uint32 or uint64"));
+  throw TypeError(
+      str(function, ": index_dtype = ", dtype_name(index_dtype), "; expected int32, int64, uint32 or uint64"));
 }
 
 }  // namespace

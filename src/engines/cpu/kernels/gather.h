@@ -21,9 +21,9 @@ void gather_rows(const void* table, std::int64_t table_rows, std::int64_t row_by
 
 enum class ScatterOp : std::uint8_t { Set, Add, Mul, Max, Min };
 
-/// table[indices[i]] = op(table[indices[i]], updates[i]) for `n` rows of `row_size` elements of `dtype`, in the order of
-/// i for equal indices whatever the number of threads. Throws `TypeError` for an index dtype as above, `UnimplementedError`
-/// where the dtype lacks the operation.
+/// table[indices[i]] = op(table[indices[i]], updates[i]) for `n` rows of `row_size` elements of `dtype`, in the order
+/// of i for equal indices whatever the number of threads. Throws `TypeError` for an index dtype as above,
+/// `UnimplementedError` where the dtype lacks the operation.
 void scatter_rows(ScatterOp op, DType dtype, void* table, std::int64_t table_rows, std::int64_t row_size,
                   DType index_dtype, const void* indices, std::int64_t n, OutOfRange mode, const void* updates);
 

@@ -135,12 +135,13 @@ void multiply_converted(DType in, DType out, DType sum, Problem p) {
   multiply(sum, q);
   if (direct) return;
   EwFn convert = ew_find(EwOp::Convert, sum, out);
-  base::parallel_for(p.batch * s.m, std::max<std::int64_t>(1, (32 << 10) / s.n), [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t r = begin; r < end; ++r) {
-      convert(sums.data() + r * s.n * size, nullptr, nullptr,
-              p.c + (r / s.m * p.stride_c + r % s.m * s.ldc) * out_size, s.n);
-    }
-  });
+  base::parallel_for(p.batch * s.m, std::max<std::int64_t>(1, (32 << 10) / s.n),
+                     [&](std::int64_t begin, std::int64_t end) {
+                       for (std::int64_t r = begin; r < end; ++r) {
+                         convert(sums.data() + r * s.n * size, nullptr, nullptr,
+                                 p.c + (r / s.m * p.stride_c + r % s.m * s.ldc) * out_size, s.n);
+                       }
+                     });
 }
 
 }  // namespace
@@ -159,8 +160,16 @@ void gemm(DType in, DType out, bool trans_a, bool trans_b, std::int64_t batch, s
   lda = std::max(lda, trans_a ? m : k);
   ldb = std::max(ldb, trans_b ? k : n);
   ldc = std::max(ldc, n);
-  Problem p{{trans_a, trans_b, m, n, k, lda, ldb, ldc}, batch, static_cast<const std::byte*>(a),
-            static_cast<const std::byte*>(b), static_cast<std::byte*>(c), stride_a, stride_b, stride_c, in_size, out_size};
+  Problem p{{trans_a, trans_b, m, n, k, lda, ldb, ldc},
+            batch,
+            static_cast<const std::byte*>(a),
+            static_cast<const std::byte*>(b),
+            static_cast<std::byte*>(c),
+            stride_a,
+            stride_b,
+            stride_c,
+            in_size,
+            out_size};
   DType sum = sum_dtype(out);
   if (in == DType::BF16 && (out == DType::BF16 || out == DType::F32) && has_fast_bf16()) {
     return run(p, [out](const GemmShape& s, const void* x, const void* y, void* z) { gemm_bf16(s, out, x, y, z); });

@@ -8,8 +8,8 @@
 
 namespace tessera::kernels {
 
-/// c[i] = op(a[i]) op(b[i]) for i < batch, row-major: op(a) is m x k, op(b) k x n, c m x n. Without `trans_a`, row r of a
-/// starts at element r * lda; with it, a is stored k x m and its row r starts there. Batch item i starts `stride_*`
+/// c[i] = op(a[i]) op(b[i]) for i < batch, row-major: op(a) is m x k, op(b) k x n, c m x n. Without `trans_a`, row r of
+/// a starts at element r * lda; with it, a is stored k x m and its row r starts there. Batch item i starts `stride_*`
 /// elements after item i - 1 (0 shares one matrix). Any dtypes: inputs of dtype `in`, sums in `out`, but f16 and bf16
 /// results are summed in f32, and Bool is or of ands. Integer sums wrap. k = 0 gives zeros.
 void gemm(DType in, DType out, bool trans_a, bool trans_b, std::int64_t batch, std::int64_t m, std::int64_t n,

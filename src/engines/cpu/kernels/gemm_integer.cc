@@ -32,7 +32,8 @@ void integer_product(const GemmShape& s, const void* a, const void* b, void* c) 
         T w0 = w[p], w1 = w[p + 1], w2 = w[p + 2], w3 = w[p + 3];
 #pragma GCC ivdep
         for (std::int64_t j = 0; j < cols; ++j) {
-          r[j] = static_cast<T>(r[j] + Mul::op(w0, y0[j]) + Mul::op(w1, y1[j]) + Mul::op(w2, y2[j]) + Mul::op(w3, y3[j]));
+          r[j] =
+              static_cast<T>(r[j] + Mul::op(w0, y0[j]) + Mul::op(w1, y1[j]) + Mul::op(w2, y2[j]) + Mul::op(w3, y3[j]));
         }
       }
       for (; p < s.k; ++p) {
@@ -46,10 +47,14 @@ void integer_product(const GemmShape& s, const void* a, const void* b, void* c) 
 
 void integer_here(std::int64_t size, const GemmShape& s, const void* a, const void* b, void* c) {
   switch (size) {
-    case 1: return integer_product<std::uint8_t>(s, a, b, c);
-    case 2: return integer_product<std::uint16_t>(s, a, b, c);
-    case 4: return integer_product<std::uint32_t>(s, a, b, c);
-    default: return integer_product<std::uint64_t>(s, a, b, c);
+    case 1:
+      return integer_product<std::uint8_t>(s, a, b, c);
+    case 2:
+      return integer_product<std::uint16_t>(s, a, b, c);
+    case 4:
+      return integer_product<std::uint32_t>(s, a, b, c);
+    default:
+      return integer_product<std::uint64_t>(s, a, b, c);
   }
 }
 

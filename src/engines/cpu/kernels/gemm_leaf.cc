@@ -73,7 +73,8 @@ std::shared_ptr<const Matmul> cached_matmul(const GemmShape& s, DType out) {
   static std::shared_mutex mutex;
   static std::map<Key, std::shared_ptr<const Matmul>> cache;
   constexpr std::size_t kMost = 4096;
-  Key key = {s.m, s.n, s.k, s.lda, s.ldb, s.ldc, (s.trans_a ? 1 : 0) + (s.trans_b ? 2 : 0), static_cast<std::int64_t>(out)};
+  Key key = {
+      s.m, s.n, s.k, s.lda, s.ldb, s.ldc, (s.trans_a ? 1 : 0) + (s.trans_b ? 2 : 0), static_cast<std::int64_t>(out)};
   {
     std::shared_lock lock(mutex);
     auto it = cache.find(key);
@@ -101,12 +102,12 @@ void gemm_f32(const GemmShape& s, const void* a, const void* b, void* c) {
   const auto* y = static_cast<const float*>(b);
   auto* z = static_cast<float*>(c);
   if (prefers_blas(s)) {
-    cblas_sgemm(CblasRowMajor, cblas_trans(s.trans_a), cblas_trans(s.trans_b), narrow(s.m), narrow(s.n), narrow(s.k), 1, x,
-                narrow(s.lda), y, narrow(s.ldb), 0, z, narrow(s.ldc));
+    cblas_sgemm(CblasRowMajor, cblas_trans(s.trans_a), cblas_trans(s.trans_b), narrow(s.m), narrow(s.n), narrow(s.k), 1,
+                x, narrow(s.lda), y, narrow(s.ldb), 0, z, narrow(s.ldc));
     return;
   }
-  dnnl_status_t status = dnnl_sgemm(s.trans_a ? 'T' : 'N', s.trans_b ? 'T' : 'N', s.m, s.n, s.k, 1, x, s.lda, y, s.ldb, 0,
-                                    z, s.ldc);
+  dnnl_status_t status =
+      dnnl_sgemm(s.trans_a ? 'T' : 'N', s.trans_b ? 'T' : 'N', s.m, s.n, s.k, 1, x, s.lda, y, s.ldb, 0, z, s.ldc);
   if (status == dnnl_out_of_memory) throw ResourceExhaustedError("gemm: oneDNN ran out of memory");
   if (status != dnnl_success) {
     throw StateError(str("gemm: oneDNN returned status ", static_cast<int>(status), " for m = ", s.m, ", n = ", s.n,
@@ -124,11 +125,11 @@ void gemm_bf16(const GemmShape& s, DType out, const void* a, const void* b, void
     auto address = reinterpret_cast<std::uintptr_t>(scratch.data());
     dnnl::stream stream(cpu());
     // oneDNN takes every memory as writable; operands are only read.
-    matmul->primitive.execute(stream, {{DNNL_ARG_SRC, memory(matmul->a, cpu(), const_cast<void*>(a))},
-                                       {DNNL_ARG_WEIGHTS, memory(matmul->b, cpu(), const_cast<void*>(b))},
-                                       {DNNL_ARG_DST, memory(matmul->c, cpu(), c)},
-                                       {DNNL_ARG_SCRATCHPAD,
-                                        memory(matmul->scratch, cpu(), scratch.data() + (-address & 63))}});
+    matmul->primitive.execute(
+        stream, {{DNNL_ARG_SRC, memory(matmul->a, cpu(), const_cast<void*>(a))},
+                 {DNNL_ARG_WEIGHTS, memory(matmul->b, cpu(), const_cast<void*>(b))},
+                 {DNNL_ARG_DST, memory(matmul->c, cpu(), c)},
+                 {DNNL_ARG_SCRATCHPAD, memory(matmul->scratch, cpu(), scratch.data() + (-address & 63))}});
     stream.wait();
   } catch (const dnnl::error& e) {
     throw StateError(str("gemm: oneDNN failed for bf16 m = ", s.m, ", n = ", s.n, ", k = ", s.k, ": ", e.what()));
@@ -138,10 +139,11 @@ void gemm_bf16(const GemmShape& s, DType out, const void* a, const void* b, void
 void gemm_blas(DType t, const GemmShape& s, const void* a, const void* b, void* c) {
   SingleThreadedLibraries single;
   auto ta = cblas_trans(s.trans_a), tb = cblas_trans(s.trans_b);
-  blasint m = narrow(s.m), n = narrow(s.n), k = narrow(s.k), lda = narrow(s.lda), ldb = narrow(s.ldb), ldc = narrow(s.ldc);
+  blasint m = narrow(s.m), n = narrow(s.n), k = narrow(s.k), lda = narrow(s.lda), ldb = narrow(s.ldb),
+          ldc = narrow(s.ldc);
   if (t == DType::F64) {
-    cblas_dgemm(CblasRowMajor, ta, tb, m, n, k, 1, static_cast<const double*>(a), lda, static_cast<const double*>(b), ldb,
-                0, static_cast<double*>(c), ldc);
+    cblas_dgemm(CblasRowMajor, ta, tb, m, n, k, 1, static_cast<const double*>(a), lda, static_cast<const double*>(b),
+                ldb, 0, static_cast<double*>(c), ldc);
   } else if (t == DType::C64) {
     const std::complex<float> one(1), zero(0);
     cblas_cgemm(CblasRowMajor, ta, tb, m, n, k, &one, a, lda, b, ldb, &zero, c, ldc);

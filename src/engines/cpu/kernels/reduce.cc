@@ -125,7 +125,8 @@ void reduce_narrow(const Job& job, const std::byte* in, std::byte* out, std::int
 template <class T>
 void extreme_identity(ReduceOp op, void* out) {
   using L = std::numeric_limits<T>;
-  T v = op == ReduceOp::Max ? (L::has_infinity ? -L::infinity() : L::lowest()) : (L::has_infinity ? L::infinity() : L::max());
+  T v = op == ReduceOp::Max ? (L::has_infinity ? -L::infinity() : L::lowest())
+                            : (L::has_infinity ? L::infinity() : L::max());
   std::memcpy(out, &v, sizeof v);
 }
 
@@ -139,26 +140,41 @@ void reduce_identity(ReduceOp op, DType dtype, void* out) {
   }
   switch (op) {
     case ReduceOp::Sum:
-    case ReduceOp::Or: std::memset(out, 0, size); return;
-    case ReduceOp::And: std::memset(out, 0xff, size); return;
+    case ReduceOp::Or:
+      std::memset(out, 0, size);
+      return;
+    case ReduceOp::And:
+      std::memset(out, 0xff, size);
+      return;
     case ReduceOp::Prod: {
       std::uint8_t one = 1;
       ew_find(EwOp::Convert, DType::U8, dtype)(&one, nullptr, nullptr, out, 1);
       return;
     }
-    default: break;
+    default:
+      break;
   }
   switch (dtype) {
-    case DType::I8: return extreme_identity<std::int8_t>(op, out);
-    case DType::I16: return extreme_identity<std::int16_t>(op, out);
-    case DType::I32: return extreme_identity<std::int32_t>(op, out);
-    case DType::I64: return extreme_identity<std::int64_t>(op, out);
-    case DType::U8: return extreme_identity<std::uint8_t>(op, out);
-    case DType::U16: return extreme_identity<std::uint16_t>(op, out);
-    case DType::U32: return extreme_identity<std::uint32_t>(op, out);
-    case DType::U64: return extreme_identity<std::uint64_t>(op, out);
-    case DType::F64: return extreme_identity<double>(op, out);
-    default: break;
+    case DType::I8:
+      return extreme_identity<std::int8_t>(op, out);
+    case DType::I16:
+      return extreme_identity<std::int16_t>(op, out);
+    case DType::I32:
+      return extreme_identity<std::int32_t>(op, out);
+    case DType::I64:
+      return extreme_identity<std::int64_t>(op, out);
+    case DType::U8:
+      return extreme_identity<std::uint8_t>(op, out);
+    case DType::U16:
+      return extreme_identity<std::uint16_t>(op, out);
+    case DType::U32:
+      return extreme_identity<std::uint32_t>(op, out);
+    case DType::U64:
+      return extreme_identity<std::uint64_t>(op, out);
+    case DType::F64:
+      return extreme_identity<double>(op, out);
+    default:
+      break;
   }
   float infinity;
   extreme_identity<float>(op, &infinity);

@@ -12,8 +12,8 @@ enum class ReduceOp : std::uint8_t { Sum, Prod, Max, Min, And, Or };
 
 /// out[o, i] = op over r of in[o, r, i]; the identity of `op` when `red` is 0. Contiguous, row-major.
 /// Every dtype with Sum, Prod; real dtypes with Max, Min (NaN wins); integers and Bool with And, Or (bitwise). On Bool,
-/// Sum and Max are or, Prod and Min are and. Floats add pairwise over blocks whose size does not depend on the number of
-/// threads, so results are reproducible; f16 and bf16 accumulate in f32. Throws `UnimplementedError` otherwise.
+/// Sum and Max are or, Prod and Min are and. Floats add pairwise over blocks whose size does not depend on the number
+/// of threads, so results are reproducible; f16 and bf16 accumulate in f32. Throws `UnimplementedError` otherwise.
 void reduce(ReduceOp op, DType dtype, const void* in, void* out, std::int64_t outer, std::int64_t red,
             std::int64_t inner);
 

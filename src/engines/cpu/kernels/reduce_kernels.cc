@@ -127,8 +127,8 @@ void columns(void* acc, const void* in, std::int64_t rows, std::int64_t cols, st
     const T *x1 = x + stride, *x2 = x1 + stride, *x3 = x2 + stride;
 #pragma GCC ivdep
     for (std::int64_t j = 0; j < cols; ++j) {
-      a[j] = static_cast<T>(Op::op(a[j], static_cast<T>(Op::op(static_cast<T>(Op::op(x[j], x1[j])),
-                                                              static_cast<T>(Op::op(x2[j], x3[j]))))));
+      a[j] = static_cast<T>(Op::op(
+          a[j], static_cast<T>(Op::op(static_cast<T>(Op::op(x[j], x1[j])), static_cast<T>(Op::op(x2[j], x3[j]))))));
     }
   }
   for (; r < rows; ++r, x += stride) {
@@ -147,22 +147,33 @@ template <class T>
 ReduceFns integer(ReduceOp op) {
   using U = std::make_unsigned_t<T>;
   switch (op) {
-    case ReduceOp::Sum: return fns<U, SumOf>();
-    case ReduceOp::Prod: return fns<U, ProdOf>();
-    case ReduceOp::Max: return fns<T, MaxOf>();
-    case ReduceOp::Min: return fns<T, MinOf>();
-    case ReduceOp::And: return fns<U, AndOf>();
-    default: return fns<U, OrOf>();
+    case ReduceOp::Sum:
+      return fns<U, SumOf>();
+    case ReduceOp::Prod:
+      return fns<U, ProdOf>();
+    case ReduceOp::Max:
+      return fns<T, MaxOf>();
+    case ReduceOp::Min:
+      return fns<T, MinOf>();
+    case ReduceOp::And:
+      return fns<U, AndOf>();
+    default:
+      return fns<U, OrOf>();
   }
 }
 template <class T>
 ReduceFns floating(ReduceOp op) {
   switch (op) {
-    case ReduceOp::Sum: return fns<T, SumOf>();
-    case ReduceOp::Prod: return fns<T, ProdOf>();
-    case ReduceOp::Max: return fns<T, MaxOf>();
-    case ReduceOp::Min: return fns<T, MinOf>();
-    default: return {};
+    case ReduceOp::Sum:
+      return fns<T, SumOf>();
+    case ReduceOp::Prod:
+      return fns<T, ProdOf>();
+    case ReduceOp::Max:
+      return fns<T, MaxOf>();
+    case ReduceOp::Min:
+      return fns<T, MinOf>();
+    default:
+      return {};
   }
 }
 
@@ -171,17 +182,28 @@ ReduceFns find_reduce_here(ReduceOp op, DType t) {
     case DType::Bool:
       return op == ReduceOp::Sum || op == ReduceOp::Max || op == ReduceOp::Or ? fns<std::uint8_t, OrOf>()
                                                                               : fns<std::uint8_t, AndOf>();
-    case DType::I8: return integer<std::int8_t>(op);
-    case DType::I16: return integer<std::int16_t>(op);
-    case DType::I32: return integer<std::int32_t>(op);
-    case DType::I64: return integer<std::int64_t>(op);
-    case DType::U8: return integer<std::uint8_t>(op);
-    case DType::U16: return integer<std::uint16_t>(op);
-    case DType::U32: return integer<std::uint32_t>(op);
-    case DType::U64: return integer<std::uint64_t>(op);
-    case DType::F32: return floating<float>(op);
-    case DType::F64: return floating<double>(op);
-    default: return {};
+    case DType::I8:
+      return integer<std::int8_t>(op);
+    case DType::I16:
+      return integer<std::int16_t>(op);
+    case DType::I32:
+      return integer<std::int32_t>(op);
+    case DType::I64:
+      return integer<std::int64_t>(op);
+    case DType::U8:
+      return integer<std::uint8_t>(op);
+    case DType::U16:
+      return integer<std::uint16_t>(op);
+    case DType::U32:
+      return integer<std::uint32_t>(op);
+    case DType::U64:
+      return integer<std::uint64_t>(op);
+    case DType::F32:
+      return floating<float>(op);
+    case DType::F64:
+      return floating<double>(op);
+    default:
+      return {};
   }
 }
 
@@ -235,11 +257,16 @@ void half_columns(void* acc, const void* in, std::int64_t rows, std::int64_t col
 template <DType H>
 ReduceFns half(ReduceOp op) {
   switch (op) {
-    case ReduceOp::Sum: return {half_rows<ReduceOp::Sum, H>, half_columns<ReduceOp::Sum, H>};
-    case ReduceOp::Prod: return {half_rows<ReduceOp::Prod, H>, half_columns<ReduceOp::Prod, H>};
-    case ReduceOp::Max: return {half_rows<ReduceOp::Max, H>, half_columns<ReduceOp::Max, H>};
-    case ReduceOp::Min: return {half_rows<ReduceOp::Min, H>, half_columns<ReduceOp::Min, H>};
-    default: return {};
+    case ReduceOp::Sum:
+      return {half_rows<ReduceOp::Sum, H>, half_columns<ReduceOp::Sum, H>};
+    case ReduceOp::Prod:
+      return {half_rows<ReduceOp::Prod, H>, half_columns<ReduceOp::Prod, H>};
+    case ReduceOp::Max:
+      return {half_rows<ReduceOp::Max, H>, half_columns<ReduceOp::Max, H>};
+    case ReduceOp::Min:
+      return {half_rows<ReduceOp::Min, H>, half_columns<ReduceOp::Min, H>};
+    default:
+      return {};
   }
 }
 
@@ -251,7 +278,8 @@ C combine(const C& a, const C& b) {
 template <class C, bool Product>
 C complex_pairwise(const C* x, std::int64_t n) {
   if (n > 32) {
-    return combine<C, Product>(complex_pairwise<C, Product>(x, n / 2), complex_pairwise<C, Product>(x + n / 2, n - n / 2));
+    return combine<C, Product>(complex_pairwise<C, Product>(x, n / 2),
+                               complex_pairwise<C, Product>(x + n / 2, n - n / 2));
   }
   C total{Product ? 1 : 0};
   for (std::int64_t i = 0; i < n; ++i) total = combine<C, Product>(total, x[i]);
@@ -282,11 +310,16 @@ ReduceFns complex(ReduceOp op) {
 
 ReduceFns find_reduce(ReduceOp op, DType t) {
   switch (t) {
-    case DType::F16: return half<DType::F16>(op);
-    case DType::BF16: return half<DType::BF16>(op);
-    case DType::C64: return complex<complex64_t>(op);
-    case DType::C128: return complex<complex128_t>(op);
-    default: return HWY_DYNAMIC_DISPATCH(find_reduce_here)(op, t);
+    case DType::F16:
+      return half<DType::F16>(op);
+    case DType::BF16:
+      return half<DType::BF16>(op);
+    case DType::C64:
+      return complex<complex64_t>(op);
+    case DType::C128:
+      return complex<complex128_t>(op);
+    default:
+      return HWY_DYNAMIC_DISPATCH(find_reduce_here)(op, t);
   }
 }
 

@@ -59,12 +59,14 @@ void arg_columns(bool largest, const T* in, I* out, std::int64_t red, std::int64
 template <class T, class I>
 void arg_typed(bool largest, const void* in, void* out, std::int64_t outer, std::int64_t red, std::int64_t inner) {
   RowReduceFn extreme = find_reduce(largest ? ReduceOp::Max : ReduceOp::Min, dtype_of<T>()).row;
-  base::parallel_for(outer, std::max<std::int64_t>(1, kGrain / (red * inner)), [&](std::int64_t begin, std::int64_t end) {
-    const T* x = static_cast<const T*>(in) + begin * red * inner;
-    I* r = static_cast<I*>(out) + begin * inner;
-    if (inner == 1) return arg_rows(extreme, x, r, end - begin, red);
-    for (std::int64_t o = begin; o < end; ++o, x += red * inner, r += inner) arg_columns(largest, x, r, red, inner);
-  });
+  base::parallel_for(outer, std::max<std::int64_t>(1, kGrain / (red * inner)),
+                     [&](std::int64_t begin, std::int64_t end) {
+                       const T* x = static_cast<const T*>(in) + begin * red * inner;
+                       I* r = static_cast<I*>(out) + begin * inner;
+                       if (inner == 1) return arg_rows(extreme, x, r, end - begin, red);
+                       for (std::int64_t o = begin; o < end; ++o, x += red * inner, r += inner)
+                         arg_columns(largest, x, r, red, inner);
+                     });
 }
 
 template <class T>
@@ -99,26 +101,28 @@ T step(T a, T b) {
 
 template <class T, ScanOp Op>
 void scan_typed(bool reverse, const void* in, void* out, std::int64_t outer, std::int64_t red, std::int64_t inner) {
-  base::parallel_for(outer, std::max<std::int64_t>(1, kGrain / (red * inner)), [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t o = begin; o < end; ++o) {
-      const T* x = static_cast<const T*>(in) + o * red * inner;
-      T* r = static_cast<T*>(out) + o * red * inner;
-      std::int64_t by = reverse ? -inner : inner;
-      std::int64_t at = reverse ? (red - 1) * inner : 0;
-      if (inner == 1) {
-        T total = r[at] = x[at];
-        for (std::int64_t i = 1; i < red; ++i) {
-          at += by;
-          r[at] = total = step<T, Op>(total, x[at]);
-        }
-        continue;
-      }
-      std::copy(x + at, x + at + inner, r + at);
-      for (std::int64_t i = 1; i < red; ++i, at += by) {
-        for (std::int64_t j = 0; j < inner; ++j) r[at + by + j] = step<T, Op>(r[at + j], x[at + by + j]);
-      }
-    }
-  });
+  base::parallel_for(outer, std::max<std::int64_t>(1, kGrain / (red * inner)),
+                     [&](std::int64_t begin, std::int64_t end) {
+                       for (std::int64_t o = begin; o < end; ++o) {
+                         const T* x = static_cast<const T*>(in) + o * red * inner;
+                         T* r = static_cast<T*>(out) + o * red * inner;
+                         std::int64_t by = reverse ? -inner : inner;
+                         std::int64_t at = reverse ? (red - 1) * inner : 0;
+                         if (inner == 1) {
+                           T total = r[at] = x[at];
+                           for (std::int64_t i = 1; i < red; ++i) {
+                             at += by;
+                             r[at] = total = step<T, Op>(total, x[at]);
+                           }
+                           continue;
+                         }
+                         std::copy(x + at, x + at + inner, r + at);
+                         for (std::int64_t i = 1; i < red; ++i, at += by) {
+                           for (std::int64_t j = 0; j < inner; ++j)
+                             r[at + by + j] = step<T, Op>(r[at + j], x[at + by + j]);
+                         }
+                       }
+                     });
 }
 
 using ScanFn = void (*)(bool, const void*, void*, std::int64_t, std::int64_t, std::int64_t);
@@ -127,8 +131,10 @@ template <class T>
 ScanFn find_scan(ScanOp op) {
   using U = std::conditional_t<std::is_integral_v<T>, std::make_unsigned<T>, std::type_identity<T>>::type;
   switch (op) {
-    case ScanOp::Sum: return scan_typed<U, ScanOp::Sum>;
-    case ScanOp::Prod: return scan_typed<U, ScanOp::Prod>;
+    case ScanOp::Sum:
+      return scan_typed<U, ScanOp::Sum>;
+    case ScanOp::Prod:
+      return scan_typed<U, ScanOp::Prod>;
     case ScanOp::Max:
       if constexpr (std::is_arithmetic_v<T>) return scan_typed<T, ScanOp::Max>;
       return nullptr;
@@ -143,19 +149,32 @@ ScanFn find_scan(ScanOp op) {
 
 ScanFn find_scan(ScanOp op, DType t) {
   switch (t) {
-    case DType::I8: return find_scan<std::int8_t>(op);
-    case DType::I16: return find_scan<std::int16_t>(op);
-    case DType::I32: return find_scan<std::int32_t>(op);
-    case DType::I64: return find_scan<std::int64_t>(op);
-    case DType::U8: return find_scan<std::uint8_t>(op);
-    case DType::U16: return find_scan<std::uint16_t>(op);
-    case DType::U32: return find_scan<std::uint32_t>(op);
-    case DType::U64: return find_scan<std::uint64_t>(op);
-    case DType::F32: return find_scan<float>(op);
-    case DType::F64: return find_scan<double>(op);
-    case DType::C64: return find_scan<complex64_t>(op);
-    case DType::C128: return find_scan<complex128_t>(op);
-    default: return nullptr;
+    case DType::I8:
+      return find_scan<std::int8_t>(op);
+    case DType::I16:
+      return find_scan<std::int16_t>(op);
+    case DType::I32:
+      return find_scan<std::int32_t>(op);
+    case DType::I64:
+      return find_scan<std::int64_t>(op);
+    case DType::U8:
+      return find_scan<std::uint8_t>(op);
+    case DType::U16:
+      return find_scan<std::uint16_t>(op);
+    case DType::U32:
+      return find_scan<std::uint32_t>(op);
+    case DType::U64:
+      return find_scan<std::uint64_t>(op);
+    case DType::F32:
+      return find_scan<float>(op);
+    case DType::F64:
+      return find_scan<double>(op);
+    case DType::C64:
+      return find_scan<complex64_t>(op);
+    case DType::C128:
+      return find_scan<complex128_t>(op);
+    default:
+      return nullptr;
   }
 }
 
@@ -178,18 +197,29 @@ void arg_reduce(bool largest, DType dtype, DType index_dtype, const void* in, vo
     return arg_reduce(largest, DType::F32, index_dtype, wide.data(), out, outer, red, inner);
   }
   switch (dtype) {
-    case DType::I8: return arg_index<std::int8_t>(largest, index_dtype, in, out, outer, red, inner);
-    case DType::I16: return arg_index<std::int16_t>(largest, index_dtype, in, out, outer, red, inner);
-    case DType::I32: return arg_index<std::int32_t>(largest, index_dtype, in, out, outer, red, inner);
-    case DType::I64: return arg_index<std::int64_t>(largest, index_dtype, in, out, outer, red, inner);
+    case DType::I8:
+      return arg_index<std::int8_t>(largest, index_dtype, in, out, outer, red, inner);
+    case DType::I16:
+      return arg_index<std::int16_t>(largest, index_dtype, in, out, outer, red, inner);
+    case DType::I32:
+      return arg_index<std::int32_t>(largest, index_dtype, in, out, outer, red, inner);
+    case DType::I64:
+      return arg_index<std::int64_t>(largest, index_dtype, in, out, outer, red, inner);
     case DType::Bool:
-    case DType::U8: return arg_index<std::uint8_t>(largest, index_dtype, in, out, outer, red, inner);
-    case DType::U16: return arg_index<std::uint16_t>(largest, index_dtype, in, out, outer, red, inner);
-    case DType::U32: return arg_index<std::uint32_t>(largest, index_dtype, in, out, outer, red, inner);
-    case DType::U64: return arg_index<std::uint64_t>(largest, index_dtype, in, out, outer, red, inner);
-    case DType::F32: return arg_index<float>(largest, index_dtype, in, out, outer, red, inner);
-    case DType::F64: return arg_index<double>(largest, index_dtype, in, out, outer, red, inner);
-    default: break;
+    case DType::U8:
+      return arg_index<std::uint8_t>(largest, index_dtype, in, out, outer, red, inner);
+    case DType::U16:
+      return arg_index<std::uint16_t>(largest, index_dtype, in, out, outer, red, inner);
+    case DType::U32:
+      return arg_index<std::uint32_t>(largest, index_dtype, in, out, outer, red, inner);
+    case DType::U64:
+      return arg_index<std::uint64_t>(largest, index_dtype, in, out, outer, red, inner);
+    case DType::F32:
+      return arg_index<float>(largest, index_dtype, in, out, outer, red, inner);
+    case DType::F64:
+      return arg_index<double>(largest, index_dtype, in, out, outer, red, inner);
+    default:
+      break;
   }
   throw UnimplementedError(str("arg_reduce: dtype = ", dtype_name(dtype), "; expected a real dtype or bool"));
 }

@@ -16,8 +16,8 @@ namespace tessera::kernels {
 
 namespace {
 
-constexpr std::int64_t kSmall = 512;             // rows up to this length are sorted by comparison
-constexpr std::int64_t kParallel = 64 << 10;     // rows from this length are sorted by all threads together
+constexpr std::int64_t kSmall = 512;          // rows up to this length are sorted by comparison
+constexpr std::int64_t kParallel = 64 << 10;  // rows from this length are sorted by all threads together
 constexpr int kDigit = 8;
 constexpr std::size_t kBuckets = std::size_t{1} << kDigit;
 
@@ -72,7 +72,8 @@ bool radix_pass(const E* from, E* to, std::int64_t n, int shift, std::vector<Cou
   each([&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t t = begin; t < end; ++t) {
       Counts next = counts[static_cast<std::size_t>(t)];
-      for (std::int64_t i = t * share; i < std::min(n, (t + 1) * share); ++i) to[next[digit(key_of(from[i]), shift)]++] = from[i];
+      for (std::int64_t i = t * share; i < std::min(n, (t + 1) * share); ++i)
+        to[next[digit(key_of(from[i]), shift)]++] = from[i];
     }
   });
   return true;
@@ -110,7 +111,8 @@ void release_if_large(std::vector<E>& a, std::vector<E>& b) {
 // Runs `body(row, parallel)` for all rows: many rows side by side, or one after the other with all threads on each.
 template <class Body>
 void for_rows(std::int64_t rows, std::int64_t n, const Body& body) {
-  bool together = n >= kParallel && rows < base::num_threads() && !base::in_parallel_region() && base::num_threads() > 1;
+  bool together =
+      n >= kParallel && rows < base::num_threads() && !base::in_parallel_region() && base::num_threads() > 1;
   if (together) {
     for (std::int64_t r = 0; r < rows; ++r) body(r, true);
     return;
@@ -212,7 +214,8 @@ void top_row(const T* in, std::int64_t n, std::int64_t k, T* values, std::int32_
   using K = typename Key<T>::type;
   thread_local std::vector<Item<K>> a;
   a.resize(static_cast<std::size_t>(n));
-  for (std::int64_t i = 0; i < n; ++i) a[static_cast<std::size_t>(i)] = {Key<T>::of(in[i]), static_cast<std::uint32_t>(i)};
+  for (std::int64_t i = 0; i < n; ++i)
+    a[static_cast<std::size_t>(i)] = {total_key(in[i]), static_cast<std::uint32_t>(i)};
   auto before = [](const Item<K>& x, const Item<K>& y) { return x.key != y.key ? x.key > y.key : x.at < y.at; };
   if (k < n) std::nth_element(a.begin(), a.begin() + k, a.end(), before);
   std::sort(a.begin(), a.begin() + k, before);
@@ -228,20 +231,34 @@ template <class F>
 void with_type(DType t, const F& f) {
   switch (t) {
     case DType::Bool:
-    case DType::U8: return f(static_cast<std::uint8_t*>(nullptr));
-    case DType::I8: return f(static_cast<std::int8_t*>(nullptr));
-    case DType::I16: return f(static_cast<std::int16_t*>(nullptr));
-    case DType::I32: return f(static_cast<std::int32_t*>(nullptr));
-    case DType::I64: return f(static_cast<std::int64_t*>(nullptr));
-    case DType::U16: return f(static_cast<std::uint16_t*>(nullptr));
-    case DType::U32: return f(static_cast<std::uint32_t*>(nullptr));
-    case DType::U64: return f(static_cast<std::uint64_t*>(nullptr));
-    case DType::F16: return f(static_cast<float16_t*>(nullptr));
-    case DType::BF16: return f(static_cast<bfloat16_t*>(nullptr));
-    case DType::F32: return f(static_cast<float*>(nullptr));
-    case DType::F64: return f(static_cast<double*>(nullptr));
-    case DType::C64: return f(static_cast<complex64_t*>(nullptr));
-    case DType::C128: return f(static_cast<complex128_t*>(nullptr));
+    case DType::U8:
+      return f(static_cast<std::uint8_t*>(nullptr));
+    case DType::I8:
+      return f(static_cast<std::int8_t*>(nullptr));
+    case DType::I16:
+      return f(static_cast<std::int16_t*>(nullptr));
+    case DType::I32:
+      return f(static_cast<std::int32_t*>(nullptr));
+    case DType::I64:
+      return f(static_cast<std::int64_t*>(nullptr));
+    case DType::U16:
+      return f(static_cast<std::uint16_t*>(nullptr));
+    case DType::U32:
+      return f(static_cast<std::uint32_t*>(nullptr));
+    case DType::U64:
+      return f(static_cast<std::uint64_t*>(nullptr));
+    case DType::F16:
+      return f(static_cast<float16_t*>(nullptr));
+    case DType::BF16:
+      return f(static_cast<bfloat16_t*>(nullptr));
+    case DType::F32:
+      return f(static_cast<float*>(nullptr));
+    case DType::F64:
+      return f(static_cast<double*>(nullptr));
+    case DType::C64:
+      return f(static_cast<complex64_t*>(nullptr));
+    case DType::C128:
+      return f(static_cast<complex128_t*>(nullptr));
   }
 }
 

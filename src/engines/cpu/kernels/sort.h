@@ -19,8 +19,8 @@ void sort_rows(DType dtype, const void* in, void* out, std::int64_t rows, std::i
 void sort_permutation(DType dtype, const void* in, std::int32_t* permutation, bool refine, std::int64_t rows,
                       std::int64_t n);
 
-/// The `k` largest elements of each row, largest first, and their positions; the first of equal elements first, NaN
-/// largest of all. Real dtypes; throws `UnimplementedError` for complex ones. k <= n.
+/// The `k` largest elements of each row, largest first, and their positions; the first of equal elements first, 0
+/// before -0, NaN largest of all. Real dtypes; throws `UnimplementedError` for complex ones. k <= n.
 void top_k(DType dtype, const void* in, std::int64_t rows, std::int64_t n, std::int64_t k, void* values,
            std::int32_t* positions);
 

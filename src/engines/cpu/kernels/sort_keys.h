@@ -3,6 +3,7 @@
 #pragma once
 
 #include <bit>
+#include <cmath>
 #include <complex>
 #include <cstdint>
 #include <type_traits>
@@ -12,7 +13,7 @@
 namespace tessera::kernels {
 
 /// `Key<T>::of(v)`: unsigned, ordered as lax.sort orders `T`; equal exactly for elements that count as equal.
-/// `Key<T>::loses(v)`: whether other bits have the same key (zeros, NaNs).
+/// `kMerges`: whether elements of different bits may be equal (zeros, NaNs).
 template <class T>
 struct Key {
   static constexpr bool kMerges = false;
@@ -69,5 +70,15 @@ struct Key<complex128_t> {
     return (static_cast<type>(Key<double>::of(v.real())) << 64) | Key<double>::of(v.imag());
   }
 };
+
+/// The same but for -0, which comes before 0: top_k's order.
+template <class T>
+typename Key<T>::type total_key(T v) {
+  typename Key<T>::type key = Key<T>::of(v);
+  if constexpr (Key<T>::kMerges) {
+    if (key == Key<T>::kTop && std::signbit(static_cast<float>(v))) --key;
+  }
+  return key;
+}
 
 }  // namespace tessera::kernels

@@ -32,8 +32,9 @@ double digamma_of(double x) {
   }
   // Asymptotic series: ln x - 1/2x - sum B_2k / (2k x^2k).
   double y = 1 / (x * x);
-  double tail = y * (1.0 / 12 - y * (1.0 / 120 - y * (1.0 / 252 - y * (1.0 / 240 - y * (1.0 / 132 - y * (691.0 / 32760 -
-                y * (1.0 / 12)))))));
+  double tail =
+      y * (1.0 / 12 - y * (1.0 / 120 -
+                           y * (1.0 / 252 - y * (1.0 / 240 - y * (1.0 / 132 - y * (691.0 / 32760 - y * (1.0 / 12)))))));
   return shift + std::log(x) - 0.5 / x - (std::isinf(x) ? 0 : tail);
 }
 

@@ -70,10 +70,14 @@ void bits(std::uint32_t k0, std::uint32_t k1, std::uint32_t high, std::uint32_t 
 void bits_here(int width, std::uint32_t k0, std::uint32_t k1, std::uint32_t high, std::uint32_t low, std::int64_t n,
                void* out) {
   switch (width) {
-    case 8: return bits<std::uint8_t>(k0, k1, high, low, n, out);
-    case 16: return bits<std::uint16_t>(k0, k1, high, low, n, out);
-    case 32: return bits<std::uint32_t>(k0, k1, high, low, n, out);
-    default: return bits<std::uint64_t>(k0, k1, high, low, n, out);
+    case 8:
+      return bits<std::uint8_t>(k0, k1, high, low, n, out);
+    case 16:
+      return bits<std::uint16_t>(k0, k1, high, low, n, out);
+    case 32:
+      return bits<std::uint32_t>(k0, k1, high, low, n, out);
+    default:
+      return bits<std::uint64_t>(k0, k1, high, low, n, out);
   }
 }
 
@@ -100,7 +104,8 @@ void threefry_bits(std::uint32_t k0, std::uint32_t k1, std::uint64_t first_count
     while (begin < end) {
       std::uint64_t counter = first_counter + static_cast<std::uint64_t>(begin);
       std::uint64_t room = (std::uint64_t{1} << 32) - (counter & 0xffffffffu);
-      auto m = static_cast<std::int64_t>(std::min<std::uint64_t>({room, static_cast<std::uint64_t>(end - begin), 1u << 30}));
+      auto m =
+          static_cast<std::int64_t>(std::min<std::uint64_t>({room, static_cast<std::uint64_t>(end - begin), 1u << 30}));
       HWY_DYNAMIC_DISPATCH(bits_here)
       (bit_width, k0, k1, static_cast<std::uint32_t>(counter >> 32), static_cast<std::uint32_t>(counter), m,
        static_cast<std::uint8_t*>(out) + begin * (bit_width / 8));

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "engines/cpu/kernels/window.h"
+#include "tessera/error.h"
+
+namespace tessera::kernels {
+namespace {
+
+using Dims = std::vector<std::int64_t>;
+
+template <class T>
+std::vector<T> values(std::int64_t n) {
+  std::mt19937 rng(5);
+  std::vector<T> v(static_cast<std::size_t>(n));
+  for (auto& x : v) x = static_cast<T>(static_cast<int>(rng() % 9) - 4);
+  return v;
+}
+
+std::int64_t product(const Dims& d) {
+  std::int64_t n = 1;
+  for (auto e : d) n *= e;
+  return n;
+}
+
+bool step(const Dims& shape, Dims& index) {
+  for (std::size_t i = shape.size(); i-- > 0;) {
+    if (++index[i] < shape[i]) return true;
+    index[i] = 0;
+  }
+  return false;
+}
+
+// Flat positions of the operand that the window at `o` covers, in order.
+std::vector<std::size_t> covered(const WindowSpec& s, const Dims& o) {
+  std::vector<std::size_t> result;
+  Dims k(s.window.size(), 0);
+  do {
+    std::int64_t flat = 0;
+    bool inside = true;
+    for (std::size_t d = 0; d < k.size(); ++d) {
+      std::int64_t at = o[d] * s.strides[d] - s.pad_low[d] + k[d] * s.window_dilation[d];
+      inside &= at >= 0 && at % s.base_dilation[d] == 0 && at / s.base_dilation[d] < s.in_shape[d];
+      flat = flat * s.in_shape[d] + at / s.base_dilation[d];
+    }
+    if (inside) result.push_back(static_cast<std::size_t>(flat));
+  } while (step(s.window, k));
+  return result;
+}
+
+std::vector<WindowSpec> specs() {
+  return {{{10}, {3}, {1}, {0}, {0}, {1}, {1}},
+          {{2, 9, 8, 3}, {1, 3, 2, 1}, {1, 2, 2, 1}, {0, 1, 0, 0}, {0, 1, 1, 0}, {1, 1, 1, 1}, {1, 1, 1, 1}},
+          {{2, 3, 7, 9}, {1, 1, 2, 3}, {1, 1, 1, 2}, {0, 0, 3, 2}, {0, 0, 1, 4}, {1, 1, 2, 1}, {1, 1, 1, 2}},
+          {{5, 6}, {2, 9}, {2, 1}, {-1, 4}, {2, 0}, {1, 2}, {2, 1}},
+          {{4}, {2}, {1}, {5}, {5}, {1}, {1}},
+          {{3}, {5}, {1}, {0}, {0}, {1}, {1}},
+          {{}, {}, {}, {}, {}, {}, {}}};
+}
+
+template <class T, class F>
+void check(ReduceOp op, T init, F f) {
+  for (const WindowSpec& s : specs()) {
+    auto x = values<T>(product(s.in_shape));
+    Dims out_shape = window_out_shape(s);
+    std::vector<T> got(static_cast<std::size_t>(product(out_shape)));
+    reduce_window(op, dtype_of<T>(), s, x.data(), &init, got.data());
+    if (got.empty()) continue;
+    Dims o(out_shape.size(), 0);
+    std::size_t at = 0;
+    do {
+      T want = init;
+      for (std::size_t i : covered(s, o)) want = static_cast<T>(f(want, x[i]));
+      ASSERT_EQ(got[at], want) << "rank " << s.window.size() << " at " << at;
+      ++at;
+    } while (step(out_shape, o));
+  }
+}
+
+TEST(ReduceWindow, AgainstTheDefinition) {
+  check<float>(ReduceOp::Sum, 0.5f, [](float a, float b) { return a + b; });
+  check<float>(ReduceOp::Max, -INFINITY, [](float a, float b) { return std::max(a, b); });
+  check<double>(ReduceOp::Min, 2.0, [](double a, double b) { return std::min(a, b); });
+  check<std::int32_t>(ReduceOp::Prod, 1, [](auto a, auto b) {
+    return static_cast<std::int32_t>(static_cast<std::uint32_t>(a) * static_cast<std::uint32_t>(b));
+  });
+  check<std::uint8_t>(ReduceOp::Or, 0, [](auto a, auto b) { return a | b; });
+  check<bfloat16_t>(ReduceOp::Max, bfloat16_t(-100.0f), [](float a, float b) { return bfloat16_t(std::max(a, b)); });
+}
+
+TEST(ReduceWindow, Refuses) {
+  WindowSpec s{{2}, {1}, {1}, {0}, {0}, {1}, {1}};
+  float x[2] = {}, y[2];
+  EXPECT_THROW(reduce_window(ReduceOp::And, DType::F32, s, x, x, y), UnimplementedError);
+  EXPECT_THROW(select_and_scatter_add(true, DType::C64, s, x, x, x, y), UnimplementedError);
+}
+
+template <class T>
+void check_scatter(bool largest) {
+  for (const WindowSpec& s : specs()) {
+    auto x = values<T>(product(s.in_shape));
+    Dims out_shape = window_out_shape(s);
+    std::vector<T> source(static_cast<std::size_t>(product(out_shape)));
+    for (std::size_t i = 0; i < source.size(); ++i) source[i] = static_cast<T>(static_cast<int>(i % 5));
+    T init = static_cast<T>(2);
+    std::vector<T> got(x.size()), want(x.size(), init);
+    select_and_scatter_add(largest, dtype_of<T>(), s, x.data(), source.data(), &init, got.data());
+    Dims o(out_shape.size(), 0);
+    for (std::size_t w = 0; w < source.size(); ++w) {
+      std::ptrdiff_t chosen = -1;
+      for (std::size_t i : covered(s, o)) {
+        if (chosen < 0 ||
+            (largest ? x[i] > x[static_cast<std::size_t>(chosen)] : x[i] < x[static_cast<std::size_t>(chosen)]))
+          chosen = static_cast<std::ptrdiff_t>(i);
+      }
+      if (chosen >= 0)
+        want[static_cast<std::size_t>(chosen)] = static_cast<T>(want[static_cast<std::size_t>(chosen)] + source[w]);
+      step(out_shape, o);
+    }
+    ASSERT_EQ(got, want) << "rank " << s.window.size();
+  }
+}
+
+TEST(SelectAndScatter, AgainstTheDefinition) {
+  check_scatter<float>(true);
+  check_scatter<float>(false);
+  check_scatter<double>(true);
+  check_scatter<std::int16_t>(true);
+}
+
+// jax.grad of the sum of a max pool of [1, nan, 2, 0] with window 2 gives [0, 1, 2, 0].
+TEST(SelectAndScatter, NanAsInXla) {
+  WindowSpec s{{4}, {2}, {1}, {0}, {0}, {1}, {1}};
+  float x[] = {1, NAN, 2, 0}, source[] = {1, 1, 1}, init = 0, got[4];
+  select_and_scatter_add(true, DType::F32, s, x, source, &init, got);
+  EXPECT_EQ(std::vector<float>(got, got + 4), (std::vector<float>{0, 1, 2, 0}));
+}
+
+}  // namespace
+}  // namespace tessera::kernels
