@@ -267,11 +267,7 @@ class Partitioner {
       need.dims = f.dims_of(i, split);
       if (cost(g_.type(e.in[i]), p.layout, need, mesh_) != 0) return false;
       before += local_bytes(g_.type(e.in[i]), need, mesh_);
-      // Whoever else reads the value must not need it complete.
-      if (returned_[static_cast<std::size_t>(e.in[i])]) return false;
-      for (const auto& use : uses_[static_cast<std::size_t>(e.in[i])]) {
-        if (use.eqn != &e && !could_pass(use, p.layout.partial)) return false;
-      }
+      if (!readers_pass(e, e.in[i], p.layout.partial)) return false;
     }
     for (std::size_t i = 0; i < e.out.size(); ++i) {
       ir::Layout made;
@@ -279,6 +275,21 @@ class Partitioner {
       before -= local_bytes(g_.type(e.out[i]), made, mesh_);
     }
     return before >= 0;
+  }
+
+  // Nobody else needs the value complete, and all that its readers make of it is not larger: otherwise several sums
+  // would have to be completed in place of one.
+  bool readers_pass(const ir::Eqn& e, ir::ValueId v, AxisMask sums) const {
+    if (returned_[static_cast<std::size_t>(v)]) return false;
+    std::int64_t made = 0;
+    const ir::Eqn* last = nullptr;
+    for (const auto& use : uses_[static_cast<std::size_t>(v)]) {
+      if (use.eqn != &e && !could_pass(use, sums)) return false;
+      if (use.eqn == last) continue;  // reads it twice
+      last = use.eqn;
+      for (auto r : use.eqn->out) made += g_.type(r).nbytes();
+    }
+    return made <= g_.type(v).nbytes();
   }
 
   bool could_pass(const Use& use, AxisMask sums) const {

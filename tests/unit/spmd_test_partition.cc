@@ -124,6 +124,23 @@ TEST(Partition, APartialSumWithAReaderThatNeedsItIsCompletedForAll) {
             "-> d e\n");
 }
 
+TEST(Partition, APartialSumWithSeveralReadersIsCompletedOnce) {
+  // Adam reads a gradient twice; were both products to pass, two sums would be completed.
+  Builder b;
+  Value x = b.input(f32({64, 32}));
+  Value g = ops::reduce_sum(x, {0});
+  Value m = g * 0.1;
+  Value v = (g * 0.001) * g;
+  auto p = partitioned(problem(b, {m, v}, kMesh, {"data, -"}));
+  EXPECT_EQ(spmd::comm_plan(*p).count("all_reduce"), 1) << sketch(*p);
+  Builder c;
+  x = c.input(f32({64, 4, 8}));
+  g = ops::reduce_sum(x, {0});
+  p = partitioned(problem(c, {ops::reduce_sum(g, {0}), ops::reduce_sum(g, {1})}, kMesh, {"data, -, -"}));
+  EXPECT_EQ(spmd::comm_plan(*p).bytes_per_device(), (8 + 4) * 4 * 2 * 3 / 4)
+      << "two small ones are less than " << sketch(*p);
+}
+
 TEST(Partition, ASumPassesWhatMakesItSmaller) {
   Builder b;
   Value x = b.input(f32({64, 32}));
