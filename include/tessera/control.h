@@ -28,6 +28,8 @@ std::vector<Array> scan_leaves(const LeafFn& body, const std::vector<Array>& ini
 std::vector<Array> associative_scan_leaves(const LeafFn& combine, const std::vector<Array>& elems, std::int64_t axis,
                                            bool reverse, const Loc& loc);
 
+std::vector<Array> checkpoint_leaves(const LeafFn& f, const std::vector<Array>& args, const Loc& loc);
+
 template <class F, class... Args>
 LeafFn flat_function(const F& f, const std::tuple<Args...>& like, std::shared_ptr<void>* result) {
   return [&f, like, result](const std::vector<Array>& in) {
@@ -124,6 +126,19 @@ T associative_scan(const F& combine, const T& elems, bool reverse = false, std::
   std::shared_ptr<void> ignored;
   return tree_unflatten(elems, detail::associative_scan_leaves(detail::flat_function(combine, like, &ignored),
                                                                tree_leaves(elems), axis, reverse, loc));
+}
+
+/// f whose intermediate values are computed again, not kept, for the backward pass (jax.checkpoint).
+template <class F>
+auto checkpoint(F f) {
+  return [f = std::move(f)](const auto&... args) {
+    std::tuple<std::decay_t<decltype(args)>...> like{args...};
+    using R = std::decay_t<decltype(std::apply(f, like))>;
+    std::shared_ptr<void> result;
+    std::vector<Array> out =
+        detail::checkpoint_leaves(detail::flat_function(f, like, &result), tree_leaves(like), Loc::current());
+    return tree_unflatten(*static_cast<R*>(result.get()), out);
+  };
 }
 
 }  // namespace tessera

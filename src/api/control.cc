@@ -3,6 +3,7 @@
 
 #include "api/compose.h"
 #include "api/promote.h"
+#include "ops/calls.h"
 #include "tessera/control.h"
 #include "tessera/lax.h"
 #include "tessera/ops.h"
@@ -243,6 +244,14 @@ std::vector<Array> associative_scan_leaves(const LeafFn& combine, const std::vec
     for (auto& a : out) a = lax::rev(Operand(a, loc.file, loc.line), {d});
   }
   return out;
+}
+
+std::vector<Array> checkpoint_leaves(const LeafFn& f, const std::vector<Array>& args, const Loc& loc) {
+  Traced t = api::trace(f, types_of(args, "checkpoint"));
+  std::vector<Array> in = args;
+  append(in, t.captures);
+  return api::compose("checkpoint", loc, in,
+                      [&](ir::Builder& b, const Values& v) { return ops::checkpoint(b, t.graph, v); });
 }
 
 }  // namespace tessera::detail

@@ -75,5 +75,29 @@ TEST(Control, AssociativeScanOfEveryLength) {
   }
 }
 
+TEST(Control, CheckpointKeepsValuesAndGradients) {
+  Array w(HostArray::from<float>({0.5F, -1.0F}));
+  auto f = [&](Array x) { return sum(sin(x * w) * exp(x)); };
+  Array x(HostArray::from<float>({0.3F, 0.7F}));
+  auto [value, g] = value_and_grad(f)(x);
+  auto [value2, g2] = jit(value_and_grad(checkpoint(f)))(x);
+  EXPECT_NEAR(value.item<float>(), value2.item<float>(), 1e-6);
+  for (std::size_t i = 0; i < 2; ++i) EXPECT_NEAR(g.to_vector<float>()[i], g2.to_vector<float>()[i], 1e-6);
+}
+
+TEST(Optim, AdamAndSgdFindTheMinimum) {
+  auto loss = [](std::vector<Array> p) { return sum(square(p[0] - 3.0)) + sum(square(p[1] + 1.0)); };
+  std::vector<Array> p{Array(HostArray::from<float>({0, 1})), Array(HostArray::from<float>({2}))};
+  auto q = p;
+  auto state = optim::adam_init(p);
+  auto velocity = optim::sgd_init(q);
+  for (int i = 0; i < 200; ++i) {
+    std::tie(p, state) = optim::adam(p, grad(loss)(p), state, {.learning_rate = 0.1});
+    std::tie(q, velocity) = optim::sgd(q, grad(loss)(q), velocity, {.learning_rate = 0.05, .momentum = 0.8});
+  }
+  EXPECT_NEAR(p[0].to_vector<float>()[1], 3, 1e-2);
+  EXPECT_NEAR(q[1].to_vector<float>()[0], -1, 1e-3);
+}
+
 }  // namespace
 }  // namespace tessera

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// Against numbers that jax.random (0.10.2) gave for the same keys.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tessera/tessera.h"
+
+namespace tessera {
+namespace {
+
+using U32 = std::vector<std::uint32_t>;
+using I32 = std::vector<std::int32_t>;
+
+TEST(Random, BitsEqualJax) {
+  Array k = random::key(7);
+  EXPECT_EQ(random::split(k, 3).to_vector<std::uint32_t>(),
+            (U32{3625411723, 1954958720, 195045567, 4062205631, 966301609, 1948237315}));
+  EXPECT_EQ(random::fold_in(k, 5).to_vector<std::uint32_t>(), (U32{3583082021, 1947592014}));
+  EXPECT_EQ(random::bits(k, {2, 3}).to_vector<std::uint32_t>(),
+            (U32{2895194379, 4185947648, 1300703658, 1906787632, 3139134342, 2709822315}));
+  EXPECT_EQ(random::bits(k, {5}, uint8).to_vector<std::uint8_t>(), (std::vector<std::uint8_t>{11, 0, 170, 48, 134}));
+  EXPECT_EQ(random::uniform(k, {4}, float32, -2.0, 3.0).to_vector<float>(),
+            (std::vector<float>{0x1.5ed5c80000000p+0F, 0x1.6fc13c0000000p+1F, -0x1.f170e00000000p-2F,
+                                0x1.c222a00000000p-3F}));
+  EXPECT_EQ(random::randint(k, {6}, -3, 10).to_vector<std::int32_t>(), (I32{7, 9, 1, -2, 7, 0}));
+  EXPECT_EQ(random::randint(k, {6}, 0, 256, uint8).to_vector<std::uint8_t>(),
+            (std::vector<std::uint8_t>{31, 102, 124, 237, 222, 102}));
+  EXPECT_EQ(random::bernoulli(k, 0.3, Shape{8}).to_vector<bool>(), std::vector<bool>(8, false));
+}
+
+TEST(Random, FloatsCloseToJax) {
+  Array k = random::key(7);
+  auto near = [](const Array& a, const std::vector<float>& want, float ulps) {
+    std::vector<float> got = a.to_vector<float>();
+    ASSERT_EQ(got.size(), want.size());
+    for (std::size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(got[i], want[i], ulps * std::abs(want[i]) * 1.2e-7F);
+  };
+  near(random::normal(k, {4}), {0.4512351453304291F, 1.9534509181976318F, -0.5162394642829895F, -0.14094029366970062F},
+       4);
+  near(random::truncated_normal(k, -1.0, 0.5, {4}),
+       {0.04467101767659187F, 0.4619410037994385F, -0.4676639139652252F, -0.2657923698425293F}, 4);
+  near(random::gumbel(k, {3}), {0.9304105043411255F, 3.6608431339263916F, -0.17776018381118774F}, 8);  // two logarithms
+}
+
+TEST(Random, ShardingDoesNotMatter) {
+  Client client = Client::cpu({.devices = 8});
+  ClientScope scope(client);
+  auto mesh = make_mesh({4, 2}, {"x", "y"});
+  Array k = random::key(3);
+  std::vector<float> whole = random::normal(k, {16, 6}).to_vector<float>();
+  for (const P& spec : {P("x"), P("x", "y"), P(none, "y"), P({"x", "y"})}) {
+    auto f = jit(
+        [](Array key) {
+          return random::normal(key, {16, 6});
+        },
+        {.out_shardings = {NamedSharding(mesh, spec)}});
+    Array y = f(k);
+    EXPECT_TRUE(*y.sharding() == NamedSharding(mesh, spec));
+    EXPECT_EQ(y.to_vector<float>(), whole);
+    EXPECT_TRUE(f.comm_plan(k).empty());
+  }
+}
+
+TEST(Random, BadArguments) {
+  EXPECT_THROW(random::normal(Array(1.0F)), TypeError);
+  EXPECT_THROW(random::bits(random::key(0), {2}, int32), TypeError);
+  EXPECT_THROW(random::uniform(random::key(0), {-1}), ValueError);
+}
+
+}  // namespace
+}  // namespace tessera
