@@ -103,5 +103,53 @@ TEST(Control, CollectiveUnderADifferingPredicateIsAnError) {
   }
 }
 
+// carry <- carry / 2 + sum of x, five times; the sum crosses processes.
+ir::GraphPtr summing(bool split) {
+  ir::Type f{DType::F32, {}};
+  ir::Type line{DType::F32, {8}};
+  auto body = make_graph({line, f}, [](ir::Builder& b, const Values& in) {
+    Value sum = ops::reduce_sum(in[0], {0});
+    ops::Reshard attrs{ops::Reshard::Kind::AllReduce, {0}, "test"};
+    Value whole = b.add1(ops::def::reshard, {sum}, ir::make_attrs(attrs));
+    return Values{in[1] * 0.5 + whole};
+  });
+  auto layouts = [](ir::ValueId tiled, ir::ValueId partial) {
+    return [=](ir::ValueId v) {
+      Layout l = Layout::replicated(v == tiled ? 1 : 0);
+      if (v == tiled) l.dims[0] = {0};
+      if (v == partial) l.partial = 1;
+      return l;
+    };
+  };
+  if (split) body = partitioned(*body, mesh(), layouts(0, 2));
+  auto g = make_graph({line, f}, [&](ir::Builder& b, const Values& in) {
+    return ops::scan(b, {.body = body, .length = 5, .consts = {in[0]}, .carry = {in[1]}});
+  });
+  return split ? partitioned(*g, mesh(), layouts(0, -1)) : g;
+}
+
+TEST(Control, LoopsCommunicateOverProcesses) {
+  HostArray x = host({DType::F32, {8}}, 1);
+  HostArray start = host({DType::F32, {}}, 2);
+  float want = ops::interpret(*summing(false), std::vector<HostArray>{x, start})[0].to_vector<float>()[0];
+  on_cluster(2, 2, [&](const Client& client) {
+    auto g = summing(true);
+    auto exe = compile(client, g);
+    auto pieces = [&](std::size_t i, const HostArray& a) {
+      ir::ValueId v = g->inputs[i];
+      return make_pieces(client, g->type(v), g->layout(v), mesh(),
+                         [&](std::int64_t, const runtime::Tile& tile, const ir::View& view) {
+                           std::int64_t first = tile.offset.empty() ? 0 : tile.offset[0];
+                           std::memcpy(view.data, static_cast<const float*>(a.data()) + first, at(view.size()) * 4);
+                         });
+    };
+    for (int i = 0; i < 3; ++i) {
+      auto got = exe->run({pieces(0, x), pieces(1, start)});
+      EXPECT_NEAR(get_element(DType::F32, got[0][0]->data(), 0), want, 1e-5);
+    }
+    EXPECT_FALSE(exe->small());
+  });
+}
+
 }  // namespace
 }  // namespace tessera::test

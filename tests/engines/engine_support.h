@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <random>
+#include <thread>
 #include <vector>
 
 #include "ir/builder.h"
@@ -121,6 +122,20 @@ inline void for_tile(const runtime::Tile& tile, const std::function<void(std::in
     for (std::size_t d = 0; d < global.size(); ++d) global[d] += tile.offset[d];
     body(i++, global);
   });
+}
+
+/// Runs `body(client)` for every process of a cluster on a thread of its own.
+inline void on_cluster(int processes, std::int64_t devices_per_process,
+                       const std::function<void(const Client&)>& body) {
+  auto cluster = std::make_shared<Cluster>(processes, devices_per_process);
+  std::vector<std::thread> threads;
+  for (int p = 0; p < processes; ++p) {
+    Client client = Client::cpu(
+        {.devices = devices_per_process, .process_index = p, .process_count = processes, .cluster = cluster});
+    runtime::runtime_of(client);
+    threads.emplace_back([&body, client] { body(client); });
+  }
+  for (auto& t : threads) t.join();
 }
 
 }  // namespace tessera::test

@@ -221,19 +221,6 @@ TEST(Reshard, FourThousandPositionsAreCheap) {
 
 // --- several processes -----------------------------------------------------------------------------------------
 
-// Runs `body(client)` for every process of a cluster on a thread of its own.
-void on_cluster(int processes, std::int64_t devices_per_process, const std::function<void(const Client&)>& body) {
-  auto cluster = std::make_shared<Cluster>(processes, devices_per_process);
-  std::vector<std::thread> threads;
-  for (int p = 0; p < processes; ++p) {
-    Client client = Client::cpu(
-        {.devices = devices_per_process, .process_index = p, .process_count = processes, .cluster = cluster});
-    runtime::runtime_of(client);
-    threads.emplace_back([&body, client] { body(client); });
-  }
-  for (auto& t : threads) t.join();
-}
-
 TEST(ReshardProcesses, RandomLayoutsOverTwoAndFourProcesses) {
   for (int processes : {2, 4}) {
     on_cluster(processes, 8 / processes, [](const Client& client) {

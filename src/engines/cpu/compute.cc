@@ -9,6 +9,8 @@
 #include "engines/cpu/program.h"
 #include "engines/cpu/unit.h"
 #include "ir/op_def.h"
+#include "ops/calls.h"
+#include "ops/ops.h"
 
 namespace tessera::cpu {
 
@@ -37,8 +39,10 @@ bool sole_owner(const BufferPtr& b) {
 
 class ComputeStep final : public Step {
  public:
-  ComputeStep(std::string name, Work work, std::vector<Variant> variants, std::vector<std::int64_t> out_counts)
-      : name_(std::move(name)),
+  ComputeStep(std::string name, bool serial, Work work, std::vector<Variant> variants,
+              std::vector<std::int64_t> out_counts)
+      : serial_(serial),
+        name_(std::move(name)),
         work_(std::move(work)),
         variants_(std::move(variants)),
         out_counts_(std::move(out_counts)) {
@@ -63,11 +67,16 @@ class ComputeStep final : public Step {
     }
     Pieces scratch;
     for (std::int64_t k = 0; k < work_.count; ++k) gather(frame, k, pointers + at(k) * width, scratch);
-    spread(work_.count, cost_, [&](std::int64_t k) {
+    auto body = [&](std::int64_t k) {
       const Variant& v = variant(k);
       void** p = pointers + at(k) * width;
       if (!v.empty) v.kernel.run(p, p + operands);
-    });
+    };
+    if (serial_) {
+      for (std::int64_t k = 0; k < work_.count; ++k) body(k);
+    } else {
+      spread(work_.count, cost_, body);
+    }
   }
 
   std::string label() const override {
@@ -144,6 +153,7 @@ class ComputeStep final : public Step {
     }
   }
 
+  bool serial_;
   std::string name_;
   Work work_;
   std::vector<Variant> variants_;
@@ -236,8 +246,9 @@ std::vector<Variant> make_variants(const ir::Graph& g, const Unit& unit, const C
     for (auto v : *side) all_even = all_even && even(g.type(v).shape, g.layout(v), context.mesh());
   }
   std::vector<Variant> variants;
-  if (all_even && !unit.remaps()) {
-    variants.push_back(make_variant(unit, local_at(g, unit, context, positions[0]), unit.attrs()));
+  if (all_even && !unit.follows_offsets()) {
+    Local l = local_at(g, unit, context, positions[0]);
+    variants.push_back(make_variant(unit, l, unit.remapped(l.in, l.out, l.in_offsets, l.out_offsets)));
     return variants;
   }
   std::map<std::pair<std::vector<Shape>, std::size_t>, std::vector<std::pair<ir::Attrs, std::int32_t>>> known;
@@ -285,7 +296,8 @@ StepPtr make_unit_step(const ir::Graph& g, const Unit& unit, Context& context) {
   for (const auto& v : variants) {
     for (auto n : v.out_bytes) bytes += n;
   }
-  auto step = std::make_unique<ComputeStep>(unit.name(), std::move(work), std::move(variants), std::move(out_counts));
+  auto step = std::make_unique<ComputeStep>(unit.name(), unit.serial, std::move(work), std::move(variants),
+                                            std::move(out_counts));
   step->reads = unit.in;
   step->writes = unit.out;
   step->set_dying(std::vector<bool>(unit.in.size()));
@@ -301,10 +313,14 @@ class EqnUnit final : public Unit {
     in = e.in;
     out = e.out;
     effect = e.op->traits().effect;
+    // Functions of the host may be the user's, who expects no threads.
+    serial = effect || (e.attrs && ir::get_if<ops::Callback>(e.attrs) != nullptr);
   }
   std::string name() const override { return std::string(e_.op->name()); }
-  bool remaps() const override { return e_.op->remaps(); }
-  ir::Attrs attrs() const override { return e_.attrs; }
+  // Asking each of thousands of pieces takes time, and these two are most of all equations that have a remap.
+  bool follows_offsets() const override {
+    return e_.op->remaps() && e_.op != &ops::def::reshape && e_.op != &ops::def::broadcast_in_dim;
+  }
   ir::Attrs remapped(ir::TypeSpan local_in, ir::TypeSpan local_out, std::span<const Dims> in_offsets,
                      std::span<const Dims> out_offsets) const override {
     if (!e_.op->remaps()) return e_.attrs;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Steps that run nested programs: branches, loops and calls. Nested programs have the layouts of their operands, so
+// Steps that run nested programs: branches and loops. Nested programs have the layouts of their operands, so
 // pieces pass in and out as they are.
 #include <algorithm>
 
@@ -110,15 +110,12 @@ class Predicate {
   std::vector<std::int64_t> read(const Pieces& pieces) const {
     std::vector<std::int64_t> out;
     bool differs = false;
-    bool held = false;
     for (const auto& b : pieces) {
       out.push_back(b ? std::clamp<std::int64_t>(decision(b, dtype_), 0, ways_ - 1) : -1);
       if (!b) continue;
       auto other = std::find_if(out.begin(), out.end(), [](std::int64_t w) { return w >= 0; });
       differs = differs || *other != out.back();
-      held = true;
     }
-    TESSERA_CHECK(held, str(name_, ": no device of this process holds the predicate"));
     if (differs && collective_) {
       throw ValueError(str(name_, ": the predicate differs along a mesh axis over which the body communicates"));
     }
@@ -145,18 +142,6 @@ class Predicate {
   bool effect_ = false;
 };
 
-class CallStep final : public NestedStep {
- public:
-  CallStep(const ir::Eqn& e, Context& context)
-      : NestedStep(e), body_(Program::compile(ir::get<ops::Call>(e.attrs).body, context)) {}
-  void run(Frame& frame) const override { give(frame, body_->run(take(frame, 0, reads.size()), frame.run)); }
-  std::string label() const override { return name_ + nested("body", *body_); }
-  double cost() const override { return body_->cost(); }
-
- private:
-  ProgramPtr body_;
-};
-
 class CondStep final : public NestedStep {
  public:
   CondStep(const ir::Graph& g, const ir::Eqn& e, Context& context)
@@ -171,6 +156,11 @@ class CondStep final : public NestedStep {
   void run(Frame& frame) const override {
     auto which = predicate_.read(frame.slots[at(reads[0])]);
     auto one = *std::max_element(which.begin(), which.end());
+    if (one < 0) {  // no device of this process takes part
+      for (std::size_t j = 0; j < writes.size(); ++j)
+        frame.slots[at(writes[j])].resize(results_[j]->first_local.size());
+      return;
+    }
     if (std::all_of(which.begin(), which.end(), [&](std::int64_t w) { return w < 0 || w == one; })) {
       return give(frame, branches_[at(one)]->run(take(frame, 1, reads.size() - 1), frame.run));
     }
@@ -360,7 +350,6 @@ class ScanStep final : public NestedStep {
 
 StepPtr make_control_step(const ir::Graph& g, const ir::Eqn& e, Context& context) {
   if (!e.attrs) return nullptr;
-  if (ir::get_if<ops::Call>(e.attrs) != nullptr) return std::make_unique<CallStep>(e, context);
   if (ir::get_if<ops::Cond>(e.attrs) != nullptr) return std::make_unique<CondStep>(g, e, context);
   if (ir::get_if<ops::While>(e.attrs) != nullptr) return std::make_unique<WhileStep>(e, context);
   if (ir::get_if<ops::Scan>(e.attrs) != nullptr) return std::make_unique<ScanStep>(g, e, context);

@@ -178,8 +178,7 @@ class FusedUnit final : public Unit {
     for (auto i : group_.eqns) ops += str(ops.empty() ? "" : " ", g_.eqns[i].op->name());
     return "fused[" + ops + "]";
   }
-  bool remaps() const override { return false; }
-  ir::Attrs attrs() const override { return nullptr; }
+  bool follows_offsets() const override { return false; }
   ir::Attrs remapped(ir::TypeSpan, ir::TypeSpan, std::span<const Dims>, std::span<const Dims>) const override {
     return nullptr;
   }

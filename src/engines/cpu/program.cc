@@ -9,6 +9,7 @@
 #include "base/thread_pool.h"
 #include "engines/cpu/fold.h"
 #include "engines/cpu/fuse.h"
+#include "engines/cpu/inline.h"
 #include "engines/cpu/trace.h"
 #include "ir/op_def.h"
 #include "ops/define.h"
@@ -35,7 +36,8 @@ std::shared_ptr<const Program> Program::compile(const ir::GraphPtr& graph, Conte
   TESSERA_CHECK(graph->mesh && graph->layouts.size() == graph->num_values(), "the graph is not partitioned");
   auto program = std::make_shared<Program>();
   program->debug_nans_ = config().debug_nans;
-  program->graph_ = program->debug_nans_ ? graph : fold_transposes(graph);
+  program->graph_ = inline_calls(graph);
+  if (!program->debug_nans_) program->graph_ = fold_transposes(program->graph_);
   const ir::Graph& g = *program->graph_;
   for (auto v : g.inputs) {
     program->input_tables_.push_back(context.table(g.layout(v)));
