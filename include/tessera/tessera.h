@@ -9,6 +9,7 @@
 #include "tessera/device.h"
 #include "tessera/dtype.h"
 #include "tessera/error.h"
+#include "tessera/global_array.h"
 #include "tessera/grad.h"
 #include "tessera/host_array.h"
 #include "tessera/io.h"

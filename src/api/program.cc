@@ -7,6 +7,7 @@
 
 #include "api/program_plan.h"
 #include "api/trace.h"
+#include "array/array_stats.h"
 #include "base/strings.h"
 #include "tessera/config.h"
 #include "tessera/error.h"
@@ -167,7 +168,7 @@ std::shared_ptr<const CompiledProgram> Program::compiled_for(const std::vector<A
         out.sharding = express(plan, layout, out.type.shape);
         auto n = program->out.size();
         if (n < options_.out_shardings.size() && options_.out_shardings[n]) out.sharding = options_.out_shardings[n];
-        out.placement = sharding::placement(out.sharding, out.type.shape);
+        out.placement = array::look_up(out.sharding, out.type.shape);
         program->out.push_back(std::move(out));
       }
       found = program;
@@ -243,10 +244,12 @@ std::vector<Array> Program::call(const std::vector<Array>& args) {
       const auto& out = run->program->out[i];
       if (!out.by_position) {
         run->out[i]->pieces = std::move(results[i]);
+        array::check_result(*out.placement, out.type.dtype, run->out[i]->pieces, false);
         continue;
       }
       runtime::PieceMap map = runtime::piece_map(out.layout, *run->program->mesh);
       for (auto k : map.of_position) run->out[i]->pieces.push_back(results[i][static_cast<std::size_t>(k)]);
+      array::check_result(*out.placement, out.type.dtype, run->out[i]->pieces, true);
     }
   };
   bool small = program->executable->small();

@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "array/array_impl.h"
+#include "array/array_stats.h"
 #include "base/strings.h"
 #include "core/numpy_text.h"
 #include "core/strided_copy.h"
@@ -91,7 +92,7 @@ StoragePtr storage_of(const Array& a, const char* function) {
 
 Array make(ir::Type type, ShardingPtr sharding, StoragePtr storage, bool committed, bool replicas_equal) {
   auto impl = std::make_shared<ArrayImpl>();
-  impl->placement = sharding::placement(sharding, type.shape);
+  impl->placement = look_up(sharding, type.shape);
   impl->type = std::move(type);
   impl->sharding = std::move(sharding);
   impl->committed = committed;
@@ -216,6 +217,7 @@ std::span<const Shard> Array::addressable_shards() const {
       impl.shards.emplace_back(impl.placement->devices->devices[position], impl.placement->tile_index[tile],
                                impl.placement->replica_id[position], single_device(impl, storage, p));
     }
+    array::count_shards(static_cast<std::int64_t>(impl.shards.size()));
     impl.has_shards = true;
   }
   return impl.shards;
@@ -238,6 +240,7 @@ std::span<const Shard> Array::global_shards() const {
       impl.all_shards.emplace_back(list.devices[position], impl.placement->tile_index[tile],
                                    impl.placement->replica_id[position], std::nullopt);
     }
+    array::count_shards(static_cast<std::int64_t>(impl.all_shards.size()));
     impl.has_all_shards = true;
   }
   return impl.all_shards;
