@@ -77,9 +77,9 @@ class GlobalArray {
   static GlobalArray from_callback(const Shape& global_shape, const Mesh& global_mesh, const PartitionSpec& mesh_axes,
                                    const std::function<HostData(const Index&)>& data);
   /// Calls `data` once with the indices of all local devices, repeats kept; expects one piece an index.
-  static GlobalArray from_batched_callback(
-      const Shape& global_shape, const Mesh& global_mesh, const PartitionSpec& mesh_axes,
-      const std::function<std::vector<HostArray>(std::span<const Index>)>& data);
+  static GlobalArray from_batched_callback(const Shape& global_shape, const Mesh& global_mesh,
+                                           const PartitionSpec& mesh_axes,
+                                           const std::function<std::vector<HostArray>(std::span<const Index>)>& data);
   /// Calls `data` once with the distinct local indices, in order of first appearance; it returns one single-device
   /// array for each of their devices, in any order. Throws `DeviceMismatchError` for an array that is not on one
   /// device, on a device outside the mesh or a second one on a device, and for devices without data.

@@ -60,8 +60,8 @@ void check_buffers(const FastPath& path, std::span<const Array> buffers) {
                          " for each, the shard shape of global_shape ", path.places->global_shape));
   }
   if (!dtypes) {
-    throw ValueError(
-        str(name, ": device_buffers have dtypes ", all_dtypes, "; expected ", dtype_name(buffers[0].dtype()), " for each"));
+    throw ValueError(str(name, ": device_buffers have dtypes ", all_dtypes, "; expected ",
+                         dtype_name(buffers[0].dtype()), " for each"));
   }
 }
 
@@ -141,8 +141,8 @@ Array build_global(const Shape& shape, const NamedSharding& sharding, const Fast
                    std::span<const Array> buffers, std::optional<DType> dtype) {
   check_buffers(path, buffers);
   if (dtype && !buffers.empty() && buffers[0].dtype() != *dtype) {
-    throw ValueError(str("GlobalArray: device_buffers have dtype ", dtype_name(buffers[0].dtype()), "; dtype = ",
-                         dtype_name(*dtype)));
+    throw ValueError(str("GlobalArray: device_buffers have dtype ", dtype_name(buffers[0].dtype()),
+                         "; dtype = ", dtype_name(*dtype)));
   }
   return build_global(unchecked, shape, sharding, path, buffers, dtype);
 }
@@ -165,8 +165,8 @@ class Pieces {
     const Device& device = path_.local_devices[i];
     Shape expected = place().tile_shape[tile(i)];
     if (value.shape() != expected) {
-      throw ValueError(str(function_, ": data returned shape ", value.shape(), " for device ", device, "; expected ",
-                           expected));
+      throw ValueError(
+          str(function_, ": data returned shape ", value.shape(), " for device ", device, "; expected ", expected));
     }
     if (!dtype_) dtype_ = value.dtype();
     if (value.dtype() != *dtype_) {
@@ -180,7 +180,8 @@ class Pieces {
   }
   Array finish() {
     if (!dtype_) {
-      throw ValueError(str(function_, ": this process has no device of global_mesh, so that no piece says the dtype; "
+      throw ValueError(str(function_,
+                           ": this process has no device of global_mesh, so that no piece says the dtype; "
                            "construct a GlobalArray with dtype"));
     }
     return adopt(shape_, sharding_, path_, std::move(buffers_), *dtype_);
@@ -261,8 +262,8 @@ GlobalArray GlobalArray::from_batched_callback_with_devices(
     const Device& device = array::device_of(made[i], name, i);
     auto at = std::find(path.local_devices.begin(), path.local_devices.end(), device);
     if (at == path.local_devices.end()) {
-      throw DeviceMismatchError(str(name, ": array ", i, " is on device ", device.id(),
-                                    ", which is no local device of global_mesh"));
+      throw DeviceMismatchError(
+          str(name, ": array ", i, " is on device ", device.id(), ", which is no local device of global_mesh"));
     }
     auto& slot = ordered[static_cast<std::size_t>(at - path.local_devices.begin())];
     if (slot.defined()) throw DeviceMismatchError(str(name, ": device ", device.id(), " has two arrays; expected one"));
