@@ -144,6 +144,50 @@ struct DynamicSlice {
   static constexpr auto fields = std::tuple{field("sizes", &DynamicSlice::sizes)};
 };
 
+// --- reductions
+// -------------------------------------------------------------------------------------------------------
+
+struct ArgReduce {
+  std::int64_t axis = 0;
+  DType index_dtype = DType::I32;
+  static constexpr auto fields =
+      std::tuple{field("axis", &ArgReduce::axis), field("index_dtype", &ArgReduce::index_dtype)};
+};
+
+struct Cumulative {
+  std::int64_t axis = 0;
+  bool reverse = false;  ///< from the last element to the first
+  static constexpr auto fields = std::tuple{field("axis", &Cumulative::axis), field("reverse", &Cumulative::reverse)};
+};
+
+/// Sliding windows, one entry a dimension. `low` and `high` pad (or, negative, cut) the array after `base_dilation` put
+/// holes between its elements; `window_dilation` puts holes between the places of a window. Padding and holes hold
+/// nothing.
+struct Window {
+  Dims dimensions, strides, low, high, base_dilation, window_dilation;
+  static constexpr auto fields = std::tuple{field("window_dimensions", &Window::dimensions),
+                                            field("window_strides", &Window::strides),
+                                            field("low", &Window::low),
+                                            field("high", &Window::high),
+                                            field("base_dilation", &Window::base_dilation),
+                                            field("window_dilation", &Window::window_dilation)};
+};
+struct SelectWindow : Window {
+  bool maximum = true;  ///< selects the largest element of a window, else the least
+  static constexpr auto fields = std::tuple_cat(Window::fields, std::tuple{field("maximum", &SelectWindow::maximum)});
+};
+
+/// Operands: n arrays, n start values. `body`: (n numbers, n numbers) -> n numbers, associative.
+struct Reduce {
+  GraphPtr body;
+  Dims axes;
+  static constexpr auto fields = std::tuple{field("body", &Reduce::body), field("axes", &Reduce::axes)};
+};
+struct ReduceWindow : Window {
+  GraphPtr body;
+  static constexpr auto fields = std::tuple_cat(Window::fields, std::tuple{field("body", &ReduceWindow::body)});
+};
+
 struct DotGeneral {
   Dims lhs_contracting, rhs_contracting, lhs_batch, rhs_batch;
   std::optional<DType> preferred;

@@ -165,6 +165,26 @@ Value reduce_sum(Value x, const Dims& axes);
 Value reduce_max(Value x, const Dims& axes);
 Value reduce_min(Value x, const Dims& axes);
 Value reduce_prod(Value x, const Dims& axes);
+Value reduce_xor(Value x, const Dims& axes);
+/// The first place of the extreme element; NaN counts as the extreme one.
+Value argmax(Value x, std::int64_t axis, DType index_dtype = DType::I32);
+Value argmin(Value x, std::int64_t axis, DType index_dtype = DType::I32);
+Value cumsum(Value x, std::int64_t axis, bool reverse = false);
+Value cumprod(Value x, std::int64_t axis, bool reverse = false);
+Value cummax(Value x, std::int64_t axis, bool reverse = false);
+Value cummin(Value x, std::int64_t axis, bool reverse = false);
+Value cumlogsumexp(Value x, std::int64_t axis, bool reverse = false);
+/// Reducer `body`: (n numbers, n numbers) -> n numbers, associative.
+Values reduce(ValueSpan arrays, ValueSpan starts, const ir::GraphPtr& body, const Dims& axes);
+struct Window;  // ops/attrs.h
+Values reduce_window(ValueSpan arrays, ValueSpan starts, const ir::GraphPtr& body, const Window& w);
+Value reduce_window_sum(Value x, const Window& w);
+Value reduce_window_max(Value x, const Window& w);
+Value reduce_window_min(Value x, const Window& w);
+/// One element of `source` a window: that beside the extreme element of `operand`; 0 for windows of padding alone.
+Value select_and_gather_add(Value source, Value operand, const Window& w, bool maximum);
+/// Adds each window's element of `source` where the window's extreme element of `operand` is.
+Value select_and_scatter_add(Value source, Value operand, const Window& w, bool maximum);
 /// Inverse of a reduction's shape: puts the reduced dimensions back by repetition.
 Value broadcast_back(Value x, const Type& full, const Dims& axes);
 

@@ -30,6 +30,66 @@ const std::map<std::string, std::string>& other_names() {
   return names;
 }
 
+ops::Window window_of(const Params& p, const Shape& shape) {
+  const Dims ones(shape.size(), 1);
+  ops::Window w{p.dims("window_dimensions"),
+                p.dims("window_strides"),
+                Dims(shape.size(), 0),
+                Dims(shape.size(), 0),
+                p.maybe_dims("base_dilation").value_or(ones),
+                p.maybe_dims("window_dilation").value_or(ones)};
+  const bool same = p.is_text("padding") && p.text("padding") == "SAME";
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    if (!p.is_text("padding")) {
+      w.low[d] = p.lists("padding")[d][0];
+      w.high[d] = p.lists("padding")[d][1];
+    } else if (same) {
+      const auto extent = (shape[d] - 1) * w.base_dilation[d] + 1;
+      const auto span = (w.dimensions[d] - 1) * w.window_dilation[d] + 1;
+      const auto places = (extent + w.strides[d] - 1) / w.strides[d];
+      const auto total = std::max<std::int64_t>(0, (places - 1) * w.strides[d] + span - extent);
+      w.low[d] = total / 2;
+      w.high[d] = total - total / 2;
+    }
+  }
+  return w;
+}
+
+/// A reducer of two numbers where no op of its own serves.
+GraphPtr product_of(DType t) {
+  Builder b;
+  const Value x = b.input({t, {}});
+  const Value y = b.input({t, {}});
+  const Value out = ops::mul(x, y);
+  return b.finish_shared(std::span(&out, 1));
+}
+
+Value reduce_window(ValueSpan x, const Params& p) {
+  const std::string how = p.text("computation");
+  const ops::Window w = window_of(p, x[0].shape());
+  if (how == "add") return ops::reduce_window_sum(x[0], w);
+  if (how == "max") return ops::reduce_window_max(x[0], w);
+  if (how == "min") return ops::reduce_window_min(x[0], w);
+  const Value one = ops::scalar(*x[0].builder, 1, x[0].dtype());
+  return ops::reduce_window(x.first(1), std::span(&one, 1), product_of(x[0].dtype()), w)[0];
+}
+
+using Scan = Value (*)(Value, std::int64_t, bool);
+Op scan(Scan f) {
+  return [f](ValueSpan x, const Params& p) { return f(x[0], p.integer("axis"), p.flag("reverse")); };
+}
+
+/// Starts that count from the end are the public functions' business.
+Values from_start(ValueSpan starts, const Shape& shape) {
+  Values out;
+  for (std::size_t d = 0; d < starts.size(); ++d) {
+    const Value zero = ops::zeros_like(starts[d]);
+    const Value extent = ops::scalar(*zero.builder, static_cast<double>(shape[d]), zero.dtype());
+    out.push_back(ops::where(ops::lt(starts[d], zero), starts[d] + extent, starts[d]));
+  }
+  return out;
+}
+
 const std::map<std::string, Op>& with_params() {
   static const std::map<std::string, Op> table = {
       {"lax.convert_element_type",
@@ -44,6 +104,59 @@ const std::map<std::string, Op>& with_params() {
          Value y = p.has("dimensions") ? ops::transpose(x[0], p.dims("dimensions")) : x[0];
          return ops::reshape(y, p.dims("new_sizes"));
        }},
+      {"lax.round",
+       [](ValueSpan x, const Params& p) {
+         return ops::round(x[0], p.text("rounding_method", "AWAY_FROM_ZERO") == "TO_NEAREST_EVEN");
+       }},
+      {"lax.integer_pow", [](ValueSpan x, const Params& p) { return ops::integer_pow(x[0], p.integer("y")); }},
+      {"lax.reduce_precision",
+       [](ValueSpan x, const Params& p) {
+         return ops::reduce_precision(x[0], p.integer("exponent_bits"), p.integer("mantissa_bits"));
+       }},
+      {"lax.bitcast_convert_type",
+       [](ValueSpan x, const Params& p) { return ops::bitcast_convert_type(x[0], p.dtype("new_dtype")); }},
+      {"lax.pad",
+       [](ValueSpan x, const Params& p) {
+         Dims low, high, interior;
+         for (const Dims& d : p.lists("padding_config")) {
+           low.push_back(d[0]);
+           high.push_back(d[1]);
+           interior.push_back(d[2]);
+         }
+         return ops::pad(x[0], x[1], low, high, interior);
+       }},
+      {"lax.slice",
+       [](ValueSpan x, const Params& p) {
+         return ops::slice(x[0], p.dims("start_indices"), p.dims("limit_indices"),
+                           p.maybe_dims("strides").value_or(Dims{}));
+       }},
+      {"lax.rev", [](ValueSpan x, const Params& p) { return ops::rev(x[0], p.dims("dimensions")); }},
+      {"lax.expand_dims", [](ValueSpan x, const Params& p) { return ops::expand_dims(x[0], p.dims("dimensions")); }},
+      {"lax.squeeze",
+       [](ValueSpan x, const Params& p) {
+         Dims dims = p.dims("dimensions");
+         for (auto& d : dims) d += d < 0 ? x[0].rank() : 0;
+         return ops::squeeze(x[0], dims);
+       }},
+      {"lax.concatenate", [](ValueSpan x, const Params& p) { return ops::concatenate(x, p.integer("dimension")); }},
+      {"lax.dynamic_slice",
+       [](ValueSpan x, const Params& p) {
+         return ops::dynamic_slice(x[0], from_start(x.subspan(1), x[0].shape()), p.dims("slice_sizes"));
+       }},
+      {"lax.dynamic_update_slice",
+       [](ValueSpan x, const Params&) {
+         return ops::dynamic_update_slice(x[0], x[1], from_start(x.subspan(2), x[0].shape()));
+       }},
+      {"lax.cumsum", scan(ops::cumsum)},
+      {"lax.cumprod", scan(ops::cumprod)},
+      {"lax.cummax", scan(ops::cummax)},
+      {"lax.cummin", scan(ops::cummin)},
+      {"lax.cumlogsumexp", scan(ops::cumlogsumexp)},
+      {"lax.argmax",
+       [](ValueSpan x, const Params& p) { return ops::argmax(x[0], p.integer("axis"), p.dtype("index_dtype")); }},
+      {"lax.argmin",
+       [](ValueSpan x, const Params& p) { return ops::argmin(x[0], p.integer("axis"), p.dtype("index_dtype")); }},
+      {"lax.reduce_window", reduce_window},
       {"lax.dot_general",
        [](ValueSpan x, const Params& p) {
          const auto d = p.items("dimension_numbers");

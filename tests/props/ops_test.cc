@@ -60,7 +60,7 @@ std::vector<HostArray> operands(const OpDef& op, const Types& types, unsigned se
   std::vector<HostArray> out;
   for (std::size_t i = 0; i < types.size(); ++i) {
     out.push_back(operand(op, types[i], seed + 3 * static_cast<unsigned>(i + 1)));
-    if (seed != 3 || i > 0 || types.size() == 1 || !is_float(types[i].dtype)) continue;
+    if (seed != 3 || i > 0 || types.size() == 1 || !op.traits().elementwise || !is_float(types[i].dtype)) continue;
     View v = view_of(out[i]);  // whole numbers, for functions that want one (polygamma)
     for (std::int64_t k = 0; k < v.size(); ++k) store_float(v, k, std::ceil(load_float(v, k)));
   }
