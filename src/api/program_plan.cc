@@ -135,7 +135,8 @@ Program::Plan Program::analyse(const std::vector<Array>& args) const {
   Plan plan;
   auto arg_name = [&](std::size_t i) {
     std::string name = i < options_.arg_names.size() ? options_.arg_names[i] : str("argument ", i);
-    return str(name, " (", args[i].impl()->type, ")");
+    const auto& type = args[i].impl()->type;
+    return str(name, " (", dtype_name(type.dtype), "[", join(type.shape, ","), "])");
   };
   auto in_sharding = [&](std::size_t i) {
     return i < options_.in_shardings.size() ? options_.in_shardings[i] : nullptr;
