@@ -12,6 +12,7 @@
 #include "tessera/global_array.h"
 #include "tessera/grad.h"
 #include "tessera/host_array.h"
+#include "tessera/indexing.h"
 #include "tessera/io.h"
 #include "tessera/jit.h"
 #include "tessera/lax.h"

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// NumPy indexing.
+//
+//   index(x, {0, span(1, 5), ellipsis, newaxis, rows})     x[0, 1:5, ..., None, rows]
+//   at(x, {rows}).add(updates)                             x.at[rows].add(updates): a new array
+//
+// Numbers and ranges are known now; numbers count from the end where negative, ranges are cut to the array. Integer
+// arrays pick element by element and broadcast against each other; indices outside give NaN or the least integer on
+// reading, and are left out on writing. Bool arrays must be known now: under a trace they throw `ConcretizationError`
+// (use where).
+#pragma once
+
+#include <initializer_list>
+#include <optional>
+#include <vector>
+
+#include "tessera/array.h"
+#include "tessera/operand.h"
+
+namespace tessera {
+
+struct EllipsisType {};
+inline constexpr EllipsisType ellipsis{};
+struct NewAxisType {};
+inline constexpr NewAxisType newaxis{};
+
+/// Python's start:stop:step.
+struct Span {
+  std::optional<std::int64_t> start, stop;
+  std::int64_t step = 1;
+};
+inline Span span() { return {}; }
+inline Span span(std::optional<std::int64_t> start, std::optional<std::int64_t> stop, std::int64_t step = 1) {
+  return {start, stop, step};
+}
+
+/// One place of an index.
+class IndexItem {
+ public:
+  enum class Kind { Number, Range, Ellipsis, NewAxis, Array };
+  // NOLINTBEGIN(google-explicit-constructor): items are written as what they are
+  IndexItem(int i) : kind_(Kind::Number), number_(i) {}
+  IndexItem(std::int64_t i) : kind_(Kind::Number), number_(i) {}
+  IndexItem(const Span& s) : kind_(Kind::Range), span_(s) {}
+  IndexItem(EllipsisType) : kind_(Kind::Ellipsis) {}
+  IndexItem(NewAxisType) : kind_(Kind::NewAxis) {}
+  IndexItem(const Array& a) : kind_(Kind::Array), array_(a) {}
+  // NOLINTEND(google-explicit-constructor)
+  Kind kind() const { return kind_; }
+  std::int64_t number() const { return number_; }
+  const Span& range() const { return span_; }
+  const Array& array() const { return array_; }
+
+ private:
+  Kind kind_;
+  std::int64_t number_ = 0;
+  Span span_;
+  Array array_;
+};
+using IndexItems = std::vector<IndexItem>;
+
+/// x[items]. Throws `IndexError` for a number outside, or for more items than dimensions.
+Array index(const Operand& x, const IndexItems& items);
+
+/// Updates of what an index names; each gives a new array. Updates broadcast to the index's shape. Of several `set`s of
+/// one element the last stays; the others combine all.
+class IndexUpdate {
+ public:
+  IndexUpdate(Operand x, IndexItems items) : x_(std::move(x)), items_(std::move(items)) {}
+  Array get() const { return index(x_, items_); }
+  Array set(const Operand& v) const;
+  Array add(const Operand& v) const;
+  Array subtract(const Operand& v) const;
+  Array multiply(const Operand& v) const;
+  Array min(const Operand& v) const;
+  Array max(const Operand& v) const;
+
+ private:
+  Operand x_;
+  IndexItems items_;
+};
+inline IndexUpdate at(const Operand& x, const IndexItems& items) { return {x, items}; }
+
+}  // namespace tessera
