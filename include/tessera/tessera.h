@@ -6,6 +6,7 @@
 #include "tessera/comm_plan.h"
 #include "tessera/config.h"
 #include "tessera/control.h"
+#include "tessera/custom.h"
 #include "tessera/device.h"
 #include "tessera/dtype.h"
 #include "tessera/error.h"
