@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tessera/array.h"
@@ -23,7 +24,8 @@ struct PadDim {
 /// Elements before, behind and between; negative low and high cut.
 Array pad(const Operand& x, const Operand& value, const std::vector<PadDim>& config);
 Array slice(const Operand& x, const Dims& start_indices, const Dims& limit_indices, const Dims& strides = {});
-Array slice_in_dim(const Operand& x, std::int64_t start, std::int64_t limit, std::int64_t stride = 1, std::int64_t axis = 0);
+Array slice_in_dim(const Operand& x, std::int64_t start, std::int64_t limit, std::int64_t stride = 1,
+                   std::int64_t axis = 0);
 Array index_in_dim(const Operand& x, std::int64_t index, std::int64_t axis = 0, bool keepdims = true);
 Array concatenate(const std::vector<Array>& parts, std::int64_t dimension, const Loc& loc = Loc::current());
 std::vector<Array> split(const Operand& x, const Dims& sizes, std::int64_t axis = 0);
@@ -35,7 +37,8 @@ Array dynamic_update_slice(const Operand& x, const Operand& update, const std::v
 Array dynamic_update_slice_in_dim(const Operand& x, const Operand& update, const Operand& start, std::int64_t axis);
 Array dynamic_update_index_in_dim(const Operand& x, const Operand& update, const Operand& index, std::int64_t axis);
 
-// --- picking and writing at computed places -----------------------------------------------------------------------------
+// --- picking and writing at computed places
+// -----------------------------------------------------------------------------
 enum class IndexMode { PromiseInBounds, Clip, FillOrDrop };
 struct GatherDimensionNumbers {
   Dims offset_dims, collapsed_slice_dims, start_index_map;
@@ -46,8 +49,8 @@ struct GatherOptions {
   std::optional<double> fill_value = std::nullopt;
   bool unique_indices = false;
 };
-Array gather(const Operand& x, const Operand& start_indices, const GatherDimensionNumbers& numbers, const Dims& slice_sizes,
-             const GatherOptions& options = {});
+Array gather(const Operand& x, const Operand& start_indices, const GatherDimensionNumbers& numbers,
+             const Dims& slice_sizes, const GatherOptions& options = {});
 struct ScatterDimensionNumbers {
   Dims update_window_dims, inserted_window_dims, scatter_dims_to_operand_dims;
   Dims operand_batching_dims = {}, scatter_indices_batching_dims = {};
@@ -59,13 +62,43 @@ struct ScatterOptions {
 /// The last of several updates of one element stays.
 Array scatter(const Operand& x, const Operand& indices, const Operand& updates, const ScatterDimensionNumbers& numbers,
               const ScatterOptions& options = {});
-Array scatter_add(const Operand& x, const Operand& indices, const Operand& updates, const ScatterDimensionNumbers& numbers,
-                  const ScatterOptions& options = {});
-Array scatter_mul(const Operand& x, const Operand& indices, const Operand& updates, const ScatterDimensionNumbers& numbers,
-                  const ScatterOptions& options = {});
-Array scatter_min(const Operand& x, const Operand& indices, const Operand& updates, const ScatterDimensionNumbers& numbers,
-                  const ScatterOptions& options = {});
-Array scatter_max(const Operand& x, const Operand& indices, const Operand& updates, const ScatterDimensionNumbers& numbers,
-                  const ScatterOptions& options = {});
+Array scatter_add(const Operand& x, const Operand& indices, const Operand& updates,
+                  const ScatterDimensionNumbers& numbers, const ScatterOptions& options = {});
+Array scatter_mul(const Operand& x, const Operand& indices, const Operand& updates,
+                  const ScatterDimensionNumbers& numbers, const ScatterOptions& options = {});
+Array scatter_min(const Operand& x, const Operand& indices, const Operand& updates,
+                  const ScatterDimensionNumbers& numbers, const ScatterOptions& options = {});
+Array scatter_max(const Operand& x, const Operand& indices, const Operand& updates,
+                  const ScatterDimensionNumbers& numbers, const ScatterOptions& options = {});
+
+// --- running, windowed and arg-reductions
+// --------------------------------------------------------------------------------
+Array argmax(const Operand& x, std::int64_t axis, DType index_dtype = int32);
+Array argmin(const Operand& x, std::int64_t axis, DType index_dtype = int32);
+Array cumsum(const Operand& x, std::int64_t axis = 0, bool reverse = false);
+Array cumprod(const Operand& x, std::int64_t axis = 0, bool reverse = false);
+Array cummax(const Operand& x, std::int64_t axis = 0, bool reverse = false);
+Array cummin(const Operand& x, std::int64_t axis = 0, bool reverse = false);
+Array cumlogsumexp(const Operand& x, std::int64_t axis = 0, bool reverse = false);
+
+/// One entry a dimension; what is left out counts as 1 (strides, dilations) or 0 (padding).
+struct WindowOptions {
+  Dims strides = {};
+  std::vector<PadDim> padding = {};  ///< low and high; no interior
+  Dims base_dilation = {}, window_dilation = {};
+  bool same = false;  ///< pads so that each result extent is ceil(extent / stride); `padding` must be empty
+};
+Array reduce_window_sum(const Operand& x, const Dims& window, const WindowOptions& options = {});
+Array reduce_window_max(const Operand& x, const Dims& window, const WindowOptions& options = {});
+Array reduce_window_min(const Operand& x, const Dims& window, const WindowOptions& options = {});
+
+// --- order
+// ---------------------------------------------------------------------------------------------------------------
+/// Sorts all operands by the first `num_keys` of them along one dimension; NaN comes last. Stable unless told
+/// otherwise.
+std::vector<Array> sort(const std::vector<Array>& operands, std::int64_t dimension = -1, std::int64_t num_keys = 1,
+                        bool stable = true, const Loc& loc = Loc::current());
+/// The k largest along `axis`, and their positions (int32).
+std::pair<Array, Array> top_k(const Operand& x, std::int64_t k, std::int64_t axis = -1);
 
 }  // namespace tessera::lax

@@ -10,7 +10,8 @@
 
 namespace tessera {
 
-// --- shapes ------------------------------------------------------------------------------------------------------------
+// --- shapes
+// ------------------------------------------------------------------------------------------------------------
 Array expand_dims(const Operand& x, const Dims& axis);
 /// Removes the given dimensions, or all of extent 1.
 Array squeeze(const Operand& x, const std::optional<Dims>& axis = std::nullopt);
@@ -29,7 +30,8 @@ std::vector<Array> split(const Operand& x, std::int64_t sections, std::int64_t a
 std::vector<Array> split_at(const Operand& x, const Dims& indices, std::int64_t axis = 0);
 Array tile(const Operand& x, const Dims& reps);
 
-// --- triangles ---------------------------------------------------------------------------------------------------------
+// --- triangles
+// ---------------------------------------------------------------------------------------------------------
 /// Ones at and below diagonal k.
 Array tri(std::int64_t n, std::optional<std::int64_t> m = std::nullopt, std::int64_t k = 0, DType dtype = float32,
           const Loc& loc = Loc::current());
@@ -38,7 +40,8 @@ Array triu(const Operand& x, std::int64_t k = 0);
 Array eye(std::int64_t n, std::optional<std::int64_t> m = std::nullopt, std::int64_t k = 0, DType dtype = float32,
           const Loc& loc = Loc::current());
 
-// --- statistics ----------------------------------------------------------------------------------------------------------
+// --- statistics
+// ----------------------------------------------------------------------------------------------------------
 struct VarOptions {
   std::optional<Dims> axis = std::nullopt;
   double ddof = 0;
@@ -52,10 +55,13 @@ Array softmax(const Operand& x, std::int64_t axis = -1);
 Array log_softmax(const Operand& x, std::int64_t axis = -1);
 Array clip(const Operand& x, const std::optional<Operand>& min, const std::optional<Operand>& max);
 
-// --- picking -----------------------------------------------------------------------------------------------------------
-/// What an index outside does: `Fill` gives NaN (or the least integer), `Clip` the nearest element, `Wrap` counts around.
+// --- picking
+// -----------------------------------------------------------------------------------------------------------
+/// What an index outside does: `Fill` gives NaN (or the least integer), `Clip` the nearest element, `Wrap` counts
+/// around.
 enum class TakeMode { Fill, Clip, Wrap };
-/// Elements of `x` at `indices` along `axis` (of the flattened array when not given). Negative indices count from the end.
+/// Elements of `x` at `indices` along `axis` (of the flattened array when not given). Negative indices count from the
+/// end.
 Array take(const Operand& x, const Operand& indices, std::optional<std::int64_t> axis = std::nullopt,
            TakeMode mode = TakeMode::Fill);
 /// Element by element along one axis: indices have the rank of x.
@@ -63,8 +69,23 @@ Array take_along_axis(const Operand& x, const Operand& indices, std::int64_t axi
 /// 1 where the new last (or `axis`) dimension's number equals the element.
 Array one_hot(const Operand& x, std::int64_t num_classes, DType dtype = float32, std::int64_t axis = -1);
 
-// --- products -------------------------------------------------------------------------------------------------------------
-/// Any contraction in Einstein's notation: einsum("bij,bjk->bik", {x, y}). Ellipses, repeated and summed indices included.
+// --- order
+// -----------------------------------------------------------------------------------------------------------------
+/// Position of the largest element, the first of equals; of the flattened array without an axis. NaN wins.
+Array argmax(const Operand& x, std::optional<std::int64_t> axis = std::nullopt, bool keepdims = false);
+Array argmin(const Operand& x, std::optional<std::int64_t> axis = std::nullopt, bool keepdims = false);
+Array cumsum(const Operand& x, std::optional<std::int64_t> axis = std::nullopt);
+Array cumprod(const Operand& x, std::optional<std::int64_t> axis = std::nullopt);
+/// Ascending, NaN last, equal elements in their order; `descending` turns the order round and stays stable.
+Array sort(const Operand& x, std::int64_t axis = -1, bool descending = false);
+Array argsort(const Operand& x, std::int64_t axis = -1, bool descending = false);
+/// Where each of `v` would be put into the sorted vector: in front of equals, or behind (`right`).
+Array searchsorted(const Operand& sorted, const Operand& v, bool right = false);
+
+// --- products
+// -------------------------------------------------------------------------------------------------------------
+/// Any contraction in Einstein's notation: einsum("bij,bjk->bik", {x, y}). Ellipses, repeated and summed indices
+/// included.
 Array einsum(const std::string& subscripts, const std::vector<Array>& operands, const DotOptions& options = {},
              const Loc& loc = Loc::current());
 

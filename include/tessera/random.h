@@ -42,4 +42,13 @@ Array cauchy(const Operand& key, const Shape& shape = {}, DType dtype = float32)
 /// -1 or 1.
 Array rademacher(const Operand& key, const Shape& shape = {}, DType dtype = int32);
 
+/// Numbers of categories along `axis` of unnormalised log probabilities; `shape` may put dimensions in front.
+Array categorical(const Operand& key, const Operand& logits, std::int64_t axis = -1,
+                  const std::optional<Shape>& shape = std::nullopt);
+/// 0 … n-1 shuffled, or the rows of x along `axis` in another order.
+Array permutation(const Operand& key, std::int64_t n);
+Array permutation(const Operand& key, const Array& x, std::int64_t axis = 0);
+/// Elements of 0 … n-1, with or without putting back.
+Array choice(const Operand& key, std::int64_t n, const Shape& shape = {}, bool replace = true);
+
 }  // namespace tessera::random

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tessera/random.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
@@ -339,6 +340,61 @@ Array rademacher(const Operand& key, const Shape& shape, DType dtype) {
   Array heads = bernoulli(key, num(0.5, loc), shape);
   return api::cast(subtract(on(multiply(num(2, loc), on(api::cast(heads, int32, false, loc), loc)), loc), num(1, loc)),
                    dtype, false, loc);
+}
+
+Array categorical(const Operand& key, const Operand& logits, std::int64_t axis, const std::optional<Shape>& shape) {
+  const Loc& loc = key.loc();
+  Array l = api::inexact("categorical", logits.array(), loc);
+  std::int64_t r = l.ndim();
+  std::int64_t d = api::axis_of("categorical", axis, r);
+  Shape batch = l.shape();
+  batch.erase(batch.begin() + d);
+  Shape wanted = shape.value_or(batch);
+  if (wanted.size() < batch.size() || api::broadcast_shapes("categorical", {wanted, batch}) != wanted) {
+    throw ValueError(str("random::categorical: shape ", wanted, " does not hold the batch ", batch, " of the logits"));
+  }
+  // Categories stand where they stand in the logits, counted from the end.
+  Shape full = wanted;
+  full.insert(full.end() - (r - 1 - d), l.shape(d));
+  Array noise = gumbel(key, full, l.dtype());
+  return tessera::argmax(on(add(on(noise, loc), on(l, loc)), loc), d - r);
+}
+
+namespace {
+// Sorting by random words, as often as makes equal words unlikely.
+Array shuffle(const Operand& key, const Array& x, std::int64_t axis) {
+  const Loc& loc = key.loc();
+  Array k = key.array();
+  Array out = x;
+  auto rounds = static_cast<int>(
+      std::ceil(3 * std::log(std::max<double>(1, static_cast<double>(x.size()))) / std::log(4294967295.0)));
+  for (int i = 0; i < rounds; ++i) {
+    auto keys = split_keys(on(k, loc), 2);
+    k = keys[0];
+    out = lax::sort({bits(on(keys[1], loc), out.shape(), uint32), out}, axis, 1, true, loc)[1];
+  }
+  return out;
+}
+}  // namespace
+
+Array permutation(const Operand& key, std::int64_t n) {
+  check_key("permutation", key.array());
+  if (n < 0) throw ValueError(str("random::permutation: n = ", n, "; expected no negative count"));
+  return shuffle(key, arange(n, key.loc()), 0);
+}
+Array permutation(const Operand& key, const Array& x, std::int64_t axis) {
+  check_key("permutation", key.array());
+  std::int64_t d = api::axis_of("permutation", axis, x.ndim());
+  if (x.ndim() == 1) return shuffle(key, x, 0);
+  return take(on(x, key.loc()), on(permutation(key, x.shape(d)), key.loc()), d);
+}
+Array choice(const Operand& key, std::int64_t n, const Shape& shape, bool replace) {
+  std::int64_t draws = size_of(shape);
+  const Loc& loc = key.loc();
+  if (n <= 0 && draws > 0) throw ValueError(str("random::choice: n = ", n, "; expected a positive count"));
+  if (replace) return randint(key, shape, Operand(0, loc.file, loc.line), Operand(n, loc.file, loc.line));
+  if (draws > n) throw ValueError(str("random::choice: ", draws, " draws of ", n, " without putting back"));
+  return reshape(on(lax::slice_in_dim(on(permutation(key, n), loc), 0, draws), loc), shape);
 }
 
 }  // namespace tessera::random

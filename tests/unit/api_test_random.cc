@@ -62,6 +62,36 @@ TEST(Random, ShardingDoesNotMatter) {
   }
 }
 
+TEST(Random, OrdersEqualJax) {
+  Array k = random::key(7);
+  EXPECT_EQ(random::permutation(k, 8).to_vector<std::int32_t>(), (I32{4, 2, 3, 5, 0, 7, 6, 1}));
+  EXPECT_EQ(random::permutation(k, reshape(arange(6), {3, 2})).to_vector<std::int32_t>(), (I32{4, 5, 0, 1, 2, 3}));
+  EXPECT_EQ(random::choice(k, 10, {4}).to_vector<std::int32_t>(), (I32{9, 2, 0, 7}));
+  EXPECT_EQ(random::choice(k, 10, {4}, false).to_vector<std::int32_t>(), (I32{9, 4, 2, 3}));
+  Array p(HostArray::from(std::vector<float>{.1F, .2F, .7F, .5F, .25F, .25F}, {2, 3}));
+  EXPECT_EQ(random::categorical(k, log(p)).to_vector<std::int32_t>(), (I32{1, 1}));
+}
+
+TEST(Ordering, SortsAndSearches) {
+  Array x(HostArray::from<float>({3, 1, NAN, 2, 1}));
+  EXPECT_EQ(argsort(x).to_vector<std::int32_t>(), (I32{1, 4, 3, 0, 2}));
+  EXPECT_EQ(argsort(x, -1, true).to_vector<std::int32_t>(), (I32{2, 0, 3, 1, 4}));
+  EXPECT_EQ(sort(x).to_vector<float>()[3], 3);
+  Array sorted(HostArray::from<std::int32_t>({1, 3, 3, 5}));
+  Array v(HostArray::from<std::int32_t>({3, 0, 6, 3, 5}));
+  EXPECT_EQ(searchsorted(sorted, v).to_vector<std::int32_t>(), (I32{1, 0, 4, 1, 3}));
+  EXPECT_EQ(searchsorted(sorted, v, true).to_vector<std::int32_t>(), (I32{3, 0, 4, 3, 4}));
+  auto [values, places] = lax::top_k(Array(HostArray::from<std::int32_t>({4, 9, 1, 9})), 2);
+  EXPECT_EQ(values.to_vector<std::int32_t>(), (I32{9, 9}));
+  EXPECT_EQ(places.to_vector<std::int32_t>(), (I32{1, 3}));
+  EXPECT_EQ(argmax(Array(HostArray::from<std::int32_t>({4, 9, 1, 9}))).item<std::int32_t>(), 1);
+  EXPECT_EQ(cumsum(Array(HostArray::from<std::int32_t>({1, 2, 3}))).to_vector<std::int32_t>(), (I32{1, 3, 6}));
+  Array image(HostArray::from(std::vector<float>{1, 2, 3, 4, 5, 6, 7, 8, 9}, {3, 3}));
+  EXPECT_EQ(lax::reduce_window_max(image, {2, 2}).to_vector<float>(), (std::vector<float>{5, 6, 8, 9}));
+  EXPECT_EQ(lax::reduce_window_sum(image, {2, 2}, {.strides = {2, 2}, .same = true}).to_vector<float>(),
+            (std::vector<float>{12, 9, 15, 9}));
+}
+
 TEST(Random, BadArguments) {
   EXPECT_THROW(random::normal(Array(1.0F)), TypeError);
   EXPECT_THROW(random::bits(random::key(0), {2}, int32), TypeError);
