@@ -19,6 +19,7 @@
 #include "tessera/lax.h"
 #include "tessera/mesh.h"
 #include "tessera/nn.h"
+#include "tessera/multihost.h"
 #include "tessera/numpy.h"
 #include "tessera/operand.h"
 #include "tessera/ops.h"

@@ -289,6 +289,12 @@ Program::Plan Program::analyse(const std::vector<Array>& args) const {
       ir::Layout l = layout_of(*in[i].tiling, grids.axes(in[i].grid));
       if (auto want = in_sharding(i)) {
         want->shard_shape(impl.type.shape);  // throws for a rank or an extent that does not fit
+        if (!impl.committed && !plan.devices->all_local() && !want->is_fully_replicated()) {
+          throw ValueError(str(options_.name, ": ", arg_name(i), " is data of one process but in_shardings has ",
+                               want->text(),
+                               " over several; make it global with host_local_array_to_global_array "
+                               "or make_array_from_callback"));
+        }
         if (!impl.committed) plan.wanted_in[i] = want;
       }
       if (!plan.wanted_in[i] && !impl.replicas_equal) {

@@ -44,8 +44,9 @@ ir::Value Trace::lift(const Array& a, const char* function) {
   if (impl->trace == 0) {
     array::storage_of(a, function);  // a deleted array cannot be captured
     if (!a.is_fully_addressable() && !a.is_fully_replicated()) {
-      throw NotAddressableError(str(function, ": the program captures an array of type ", impl->type,
-                                    " that this process cannot read whole; pass it as an argument instead"));
+      throw NotAddressableError(str(function, ": the program captures an array of type ", dtype_name(impl->type.dtype),
+                                    "[", join(impl->type.shape, ","),
+                                    "] that this process cannot read whole; pass it as an argument instead"));
     }
   }
   ir::Value v = builder_.input(impl->type);
