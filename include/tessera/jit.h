@@ -11,6 +11,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <tuple>
@@ -25,12 +26,29 @@
 
 namespace tessera {
 
+/// A sharding, nothing (null), or a bare spec, which means the mesh that is current where the function is called.
+class ShardingArg {
+ public:
+  // NOLINTBEGIN(google-explicit-constructor): shardings and specs are arguments
+  ShardingArg(std::nullptr_t) {}
+  ShardingArg(ShardingPtr sharding) : sharding_(std::move(sharding)) {}
+  ShardingArg(const NamedSharding& sharding) : sharding_(sharding.share()) {}
+  ShardingArg(PartitionSpec spec) : spec_(std::move(spec)) {}
+  // NOLINTEND(google-explicit-constructor)
+  /// Throws `StateError` naming `argument` for a spec outside any mesh, `ValueError` for an axis that the mesh lacks.
+  ShardingPtr resolve(const std::string& function, const char* argument) const;
+
+ private:
+  ShardingPtr sharding_;
+  std::optional<PartitionSpec> spec_;
+};
+
 struct JitOptions {
   std::string name = "jit";
   /// Empty; one for every leaf of the arguments; or a single one for all. Null entries leave the argument as it lies.
-  std::vector<ShardingPtr> in_shardings = {};
+  std::vector<ShardingArg> in_shardings = {};
   /// Likewise for the results.
-  std::vector<ShardingPtr> out_shardings = {};
+  std::vector<ShardingArg> out_shardings = {};
   /// Arguments (by position) whose memory the results may take; they are deleted by the call.
   std::vector<int> donate_argnums = {};
 };

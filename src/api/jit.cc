@@ -24,14 +24,26 @@ namespace {
 std::atomic<std::int64_t> total_traces{0};
 
 // One sharding for all leaves, one a leaf, or none.
-std::vector<ShardingPtr> spread(const std::vector<ShardingPtr>& given, std::size_t count, const std::string& name,
+std::vector<ShardingPtr> spread(const std::vector<ShardingArg>& given, std::size_t count, const std::string& name,
                                 const char* what, const char* unit) {
-  if (given.empty() || given.size() == count) return given;
-  if (given.size() == 1) return std::vector<ShardingPtr>(count, given[0]);
+  std::vector<ShardingPtr> out;
+  for (const auto& s : given) out.push_back(s.resolve(name, what));
+  if (out.empty() || out.size() == count) return out;
+  if (out.size() == 1) return std::vector<ShardingPtr>(count, out[0]);
   throw ValueError(
       str(name, ": ", what, " has ", given.size(), " entries; expected 1 or ", count, ", one for each ", unit));
 }
 }  // namespace
+
+ShardingPtr ShardingArg::resolve(const std::string& function, const char* argument) const {
+  if (!spec_) return sharding_;
+  const Mesh& mesh = current_mesh();
+  if (mesh.empty()) {
+    throw StateError(str(function, ": ", argument, " has the spec ", *spec_,
+                         ", which needs a mesh: call inside a MeshScope or give a NamedSharding"));
+  }
+  return NamedSharding(mesh, *spec_).share();
+}
 
 CompileStats compile_stats() { return {total_traces, api::count_lowerings(), api::count_compiles()}; }
 

@@ -334,6 +334,24 @@ TEST_F(FollowTest, ScopesGivePlaces) {
   with_mesh(B(), [&](const Mesh&) { check(current_mesh()); });
 }
 
+TEST_F(FollowTest, BareSpecsMeanTheCurrentMesh) {
+  TESSERA_SPEC("M41");
+  auto twice = [](Array v) { return v * 2; };
+  auto f = jit(twice, {.in_shardings = {P("x")}, .out_shardings = {P("x", "y")}});
+  EXPECT_ERROR(StateError, f(Array(X)), "in_shardings", "MeshScope");
+  EXPECT_ERROR(StateError, jit(twice, {.out_shardings = {P("x")}})(Array(X)), "out_shardings", "MeshScope");
+  MeshScope scope(A());
+  Array y = f(Array(X));
+  EXPECT_TRUE(*y.sharding() == NamedSharding(A(), P("x", "y"))) << y.sharding()->text();
+  for (std::size_t i = 0; i < 8; ++i) {
+    auto first = static_cast<std::int32_t>(i / 2 * 8 + i % 2 * 2);
+    EXPECT_EQ(shard(y, i), (Ints{first, first + 4}));
+  }
+  Array c = jit([](Array v) { return with_sharding_constraint(v, P("x")); })(Array(X));
+  EXPECT_TRUE(*c.sharding() == NamedSharding(A(), P("x"))) << c.sharding()->text();
+  EXPECT_ERROR(ValueError, jit(twice, {.in_shardings = {P("q")}})(Array(X)), "q", "(x, y)");
+}
+
 TEST_F(FollowTest, ScopesArePartOfTheKey) {
   TESSERA_SPEC("M43", "M44");
   int runs = 0;
