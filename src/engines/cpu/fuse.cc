@@ -52,7 +52,7 @@ class Planner {
 
   std::vector<FusionGroup> plan() {
     for (std::size_t i = 0; i < g_.eqns.size(); ++i) add(i);
-    while (!open_.empty()) close(open_.front().get());
+    while (!open_.empty()) close(open_.front().get(), nullptr);
     return std::move(done_);
   }
 
@@ -70,7 +70,7 @@ class Planner {
     }
     FusionGroup* home = join(e, producers);
     for (auto* p : producers) {
-      if (p != home) close(p);
+      if (p != home) close(p, &e);
     }
     if (home == nullptr) home = start(e);
     if (home == nullptr) {
@@ -125,15 +125,53 @@ class Planner {
     return open_.back().get();
   }
 
-  void close(FusionGroup* group) {
+  // Runs what `reader` needs of the group; everything for null. What is left over stays open where that stores fewer
+  // values: it will run beside those who read it.
+  void close(FusionGroup* group, const ir::Eqn* reader) {
     auto it = std::find_if(open_.begin(), open_.end(), [&](const auto& p) { return p.get() == group; });
-    for (const auto& [v, role] : group->produced) owner_[at(v)] = nullptr;
-    if (worthwhile(*group)) {
-      done_.push_back(std::move(*group));
-    } else {
-      for (auto i : group->eqns) done_.push_back(FusionGroup{{i}, {}, {}, 0, -1, {}});
+    FusionGroup now;
+    if (reader == nullptr || !split_off(*group, *reader, now)) {
+      now = std::move(*group);
+      open_.erase(it);
     }
-    open_.erase(it);
+    for (const auto& [v, role] : now.produced) owner_[at(v)] = nullptr;
+    if (worthwhile(now)) {
+      done_.push_back(std::move(now));
+    } else {
+      for (auto i : now.eqns) done_.push_back(FusionGroup{{i}, {}, {}, 0, -1, {}});
+    }
+  }
+
+  bool split_off(FusionGroup& group, const ir::Eqn& reader, FusionGroup& now) const {
+    std::set<ir::ValueId> wanted(reader.in.begin(), reader.in.end());
+    std::vector<std::size_t> later;
+    now = group;
+    now.eqns.clear();
+    now.produced.clear();
+    for (std::size_t n = group.eqns.size(); n-- > 0;) {
+      const ir::Eqn& e = g_.eqns[group.eqns[n]];
+      if (wanted.contains(e.out[0])) {
+        wanted.insert(e.in.begin(), e.in.end());
+        now.eqns.insert(now.eqns.begin(), group.eqns[n]);
+        now.produced[e.out[0]] = group.produced.at(e.out[0]);
+      } else {
+        later.insert(later.begin(), group.eqns[n]);
+      }
+    }
+    if (later.empty()) return false;
+    // Values that are stored only because of the split, and those that it spares.
+    std::size_t extra = 0;
+    std::size_t spared = 0;
+    for (const auto& [v, role] : group.produced) {
+      bool here = now.produced.contains(v);
+      if (!here && uses_.output[at(v)]) return false;
+      if (here) extra += !uses_.outside(v, group.eqns) && uses_.outside(v, now.eqns);
+      if (!here) spared += uses_.outside(v, group.eqns);
+    }
+    if (extra > spared) return false;
+    for (const auto& [v, role] : now.produced) group.produced.erase(v);
+    group.eqns = std::move(later);
+    return true;
   }
 
   // Something must be computed, and the local extent of the space must be known from an operand or a result.
