@@ -52,6 +52,10 @@ const KernelTable& KernelTable::get() {
     add_shape_kernels(t);
     add_reduce_kernels(t);
     add_dot_kernels(t);
+    add_line_kernels(t);
+    add_random_kernels(t);
+    add_sort_kernels(t);
+    add_window_kernels(t);
     add_slice_kernels(t);
     add_indexing_kernels(t);
     return t;

@@ -47,6 +47,10 @@ void add_elementwise_kernels(KernelTable& table);
 void add_shape_kernels(KernelTable& table);
 void add_reduce_kernels(KernelTable& table);
 void add_dot_kernels(KernelTable& table);
+void add_line_kernels(KernelTable& table);
+void add_random_kernels(KernelTable& table);
+void add_sort_kernels(KernelTable& table);
+void add_window_kernels(KernelTable& table);
 void add_slice_kernels(KernelTable& table);
 void add_indexing_kernels(KernelTable& table);
 
