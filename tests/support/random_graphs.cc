@@ -275,6 +275,7 @@ class Generator {
 
   ir::Values reshaped(Value x) {
     std::int64_t left = x.type().size();
+    if (left == 0) return {ops::reshape(x, {0, 3})};
     Shape shape;
     while (left > 1 && shape.size() < 4) {
       std::vector<std::int64_t> divisors;
