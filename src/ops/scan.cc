@@ -242,8 +242,8 @@ Duals split(Builder& b, const ir::DualArgs& a, const Scan& p) {
 // Runs the other way: cotangents of the carry are carried, those of the constants summed on the way.
 Values transpose_rule(Builder& b, const TransposeArgs& t, const Scan& p) {
   Sizes n(p);
-  // A carry that linearization starts at zero is no linear operand, but linear inside the loop all the same: its cotangent
-  // is carried like the others and dropped at the end.
+  // A carry that linearization starts at zero is no linear operand, but linear inside the loop all the same: its
+  // cotangent is carried like the others and dropped at the end.
   Flags linear_body = t.linear;
   for (std::size_t i = 0; i < n.carry; ++i) linear_body[n.consts + i] = true;
   Flags has_ct(n.carry, true);
