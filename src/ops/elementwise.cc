@@ -150,7 +150,9 @@ ir::OpSpec<NoAttrs> binary_spec(BinaryRow row) {
   }
   return {
       .name = row.name,
-      .traits = {.elementwise = true, .linearity = row.linearity},
+      .traits = {.elementwise = true,
+                 .linearity = row.linearity,
+                 .linear_operands = row.transpose_x && !row.transpose_y ? 1 : -1},
       .infer =
           [row](TypeSpan in, const NoAttrs&) {
             check_count(row.name, in, 2);

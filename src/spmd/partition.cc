@@ -294,7 +294,7 @@ class Partitioner {
 
   bool could_pass(const Use& use, AxisMask sums) const {
     const ir::Eqn& e = *use.eqn;
-    if (control_of(e) || !linear_in(e, use.operand)) return false;
+    if (e.op == &ops::def::sharding_constraint || control_of(e) || !linear_in(e, use.operand)) return false;
     bool joint = e.op->traits().linearity == ir::Linearity::Joint;
     for (std::size_t i = 0; i < linear_operands(e); ++i) {
       if (i == use.operand) continue;

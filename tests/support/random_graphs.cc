@@ -197,11 +197,13 @@ class Generator {
       case 1:
       case 2: {
         Value y = operand(x.type(), true);
-        switch (pick(rng_, 4)) {
+        switch (pick(rng_, 6)) {
           case 0:
             return {x * y};
           case 1:
             return {ops::max(x, y)};
+          case 2:
+            return {ops::div(x, y)};
           default:
             return {x + y};
         }

@@ -39,9 +39,11 @@ TEST(Propagate, PlacesResultsAsJaxDoes) {
       matmul(a, t),
       matmul(t, a),
       ops::add(a, a),
+      ops::reshape(ops::slice(a, {0, 0}, {1, 2}), {2}),
+      ops::slice(a, {2, 0}, {4, 2}),
   };
   EXPECT_EQ(output_layouts(problem(b, out, kXY, {"x, y"})),
-            "[x, y] [x, y] [x, y] [x, y] [x, y] [y, x] [y] [x] [] [x, -] [y, -] [x, y]");
+            "[x, y] [x, y] [x, y] [x, y] [x, y] [y, x] [y] [x] [] [x, -] [y, -] [x, y] [y] [-, y]");
 }
 
 TEST(Propagate, ReshapeKeepsWhatMajorFactorsTake) {
