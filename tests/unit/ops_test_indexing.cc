@@ -30,7 +30,8 @@ TEST(Gather, ModesTreatIndicesOutside) {
   HostArray table = test::host(f32({6, 4}), 1);
   auto tokens = HostArray::from<std::int32_t>({0, 5, 6, -1, 2, 2}).reshape({2, 3, 1});
   std::vector<HostArray> in{table, tokens};
-  auto clipped = interpret(*lookup(IndexMode::Clip), in)[0].span<float>();
+  HostArray kept = interpret(*lookup(IndexMode::Clip), in)[0];
+  auto clipped = kept.span<float>();
   auto filled = interpret(*lookup(IndexMode::FillOrDrop), in)[0];
   for (std::size_t c = 0; c < 4; ++c) {
     EXPECT_EQ(clipped[2 * 4 + c], table.span<float>()[5 * 4 + c]);
