@@ -99,6 +99,21 @@ std::vector<Array> with_starts(const char* name, const std::vector<Array>& first
   }
   return in;
 }
+// Operands and starts; negative starts count from the end before the op clamps them.
+std::vector<Array> with_starts_from_end(const char* name, const std::vector<Array>& first,
+                                        const std::vector<Array>& starts, const Loc& loc) {
+  std::vector<Array> in = with_starts(name, first, starts, loc);
+  const std::size_t n = std::min(starts.size(), first[0].shape().size());
+  for (std::size_t k = 0; k < n; ++k) {
+    Array& s = in[first.size() + k];
+    if (is_unsigned_int(s.dtype())) continue;
+    const double extent = static_cast<double>(first[0].shape()[k]);
+    s = compose1(name, loc, {s}, [extent](Builder& b, const Values& v) {
+      return ops::where(ops::lt(v[0], ops::scalar(b, 0, v[0].dtype())), v[0] + extent, v[0]);
+    });
+  }
+  return in;
+}
 std::vector<Array> start_at(const Operand& x, const Operand& start, std::int64_t axis) {
   std::vector<Array> starts(
       at(x.array().ndim()),
@@ -110,17 +125,14 @@ std::vector<Array> start_at(const Operand& x, const Operand& start, std::int64_t
 
 Array dynamic_slice(const Operand& x, const std::vector<Array>& starts, const Dims& sizes) {
   return compose1(
-      "dynamic_slice", x.loc(), with_starts("dynamic_slice", {x.array()}, starts, x.loc()),
+      "dynamic_slice", x.loc(), with_starts_from_end("dynamic_slice", {x.array()}, starts, x.loc()),
       [&](Builder&, const Values& v) { return ops::dynamic_slice(v[0], ir::ValueSpan(v).subspan(1), sizes); });
 }
 Array dynamic_slice_in_dim(const Operand& x, const Operand& start, std::int64_t size, std::int64_t axis) {
   std::int64_t d = api::axis_of("dynamic_slice_in_dim", axis, x.array().ndim());
   Shape sizes = x.array().shape();
   sizes[at(d)] = size;
-  // A negative start counts from the end.
-  Array s = start.array();
-  s = where(Operand(s < 0), Operand(s + x.array().shape(d)), Operand(s));
-  return dynamic_slice(x, start_at(x, Operand(s), d), sizes);
+  return dynamic_slice(x, start_at(x, start, d), sizes);
 }
 Array dynamic_index_in_dim(const Operand& x, const Operand& index, std::int64_t axis, bool keepdims) {
   Array y = dynamic_slice_in_dim(x, index, 1, axis);
@@ -131,7 +143,7 @@ Array dynamic_index_in_dim(const Operand& x, const Operand& index, std::int64_t 
 Array dynamic_update_slice(const Operand& x, const Operand& update, const std::vector<Array>& starts) {
   Array u = api::cast(update.array(), x.array().dtype(), false, x.loc());
   return compose1(
-      "dynamic_update_slice", x.loc(), with_starts("dynamic_update_slice", {x.array(), u}, starts, x.loc()),
+      "dynamic_update_slice", x.loc(), with_starts_from_end("dynamic_update_slice", {x.array(), u}, starts, x.loc()),
       [&](Builder&, const Values& v) { return ops::dynamic_update_slice(v[0], v[1], ir::ValueSpan(v).subspan(2)); });
 }
 Array dynamic_update_slice_in_dim(const Operand& x, const Operand& update, const Operand& start, std::int64_t axis) {

@@ -42,7 +42,8 @@ Array take(const Operand& x, const Operand& indices, std::optional<std::int64_t>
   Array index = indices.array().weak_type() ? api::cast(indices.array(), indices.array().dtype(), false, x.loc())
                                             : indices.array();
   return compose1("take", x.loc(), {x.array(), index}, [&](Builder& b, const Values& v) {
-    Value i = mode == TakeMode::Wrap ? around(b, v[1], n) : from_end(b, v[1], n);
+    // Clipping moves negative indices to the first element, as NumPy's does.
+    Value i = mode == TakeMode::Wrap ? around(b, v[1], n) : mode == TakeMode::Fill ? from_end(b, v[1], n) : v[1];
     ops::Gather g;
     std::int64_t index_rank = i.rank();
     for (std::int64_t k = 0; k < rank(shape); ++k) {

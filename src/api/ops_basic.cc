@@ -22,8 +22,9 @@ Array divide(const Operand& x, const Operand& y) {
   const Loc& at = x.loc();
   auto t = api::common_type("divide", {x.array(), y.array()});
   if (is_inexact(t.dtype)) return elementwise(def::div, "divide", x, y);
-  Array a = api::cast(x.array(), float32, x.array().weak_type(), at);
-  Array b = api::cast(y.array(), float32, y.array().weak_type(), at);
+  const DType dtype = api::inexact_dtype(t.dtype);
+  Array a = api::cast(x.array(), dtype, x.array().weak_type(), at);
+  Array b = api::cast(y.array(), dtype, y.array().weak_type(), at);
   return elementwise(def::div, "divide", Operand(a, at.file, at.line), Operand(b, at.file, at.line));
 }
 Array negative(const Operand& x) { return elementwise(def::neg, "negative", x); }

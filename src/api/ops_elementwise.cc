@@ -172,7 +172,8 @@ Array floor_divide(const Operand& x, const Operand& y) {
     ir::Value m = ops::rem(p, q);
     ir::Value d = (p - m) / q;
     ir::Value cut = ops::and_(ops::ne(m, zero), ops::ne(ops::sign(q), ops::sign(m)));
-    return ops::round(ops::where(cut, d - 1.0, d));
+    ir::Value one = ops::constant(b, HostArray::scalar(1.0).astype(p.dtype()), p.type().weak);
+    return ops::round(ops::where(cut, d - one, d));
   });
 }
 Array operator%(const Operand& x, const Operand& y) { return remainder(x, y); }

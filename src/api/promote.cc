@@ -15,7 +15,8 @@ Array cast(const Array& a, DType dtype, bool weak, const Loc& loc) {
   if (impl.literal) {
     auto out = std::make_shared<array::ArrayImpl>();
     out->type = ir::Type{dtype, {}, weak};
-    out->literal = impl.literal->astype(dtype);
+    out->literal = (impl.exact ? *impl.exact : *impl.literal).astype(dtype);
+    if (weak) out->exact = impl.exact;
     return Array(std::move(out));
   }
   if (impl.type.dtype == dtype && impl.type.weak && !weak) {
@@ -46,9 +47,14 @@ std::vector<Array> promote(const char* name, const std::vector<Array>& in, const
   return out;
 }
 
+DType inexact_dtype(DType t) {
+  if (is_inexact(t)) return t;
+  return dtype_size(t) == 8 ? DType::F64 : DType::F32;
+}
+
 Array inexact(const char* name, const Array& a, const Loc& loc) {
   ir::Type t = type_of(a, name);
-  return is_inexact(t.dtype) ? a : cast(a, DType::F32, t.weak, loc);
+  return is_inexact(t.dtype) ? a : cast(a, inexact_dtype(t.dtype), t.weak, loc);
 }
 
 Shape broadcast_shapes(const char* name, const std::vector<Shape>& shapes) {

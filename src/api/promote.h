@@ -19,7 +19,9 @@ Array cast(const Array& a, DType dtype, bool weak, const Loc& loc);
 std::vector<Array> promote(const char* name, const std::vector<Array>& in, const Loc& loc);
 /// Common type of the operands.
 PromotedType common_type(const char* name, const std::vector<Array>& in);
-/// Integers and bool become float32 (weak where the operand is); others stay.
+/// The dtype of floating results: float64 for 64-bit integers, float32 for other integers and bool; others stay.
+DType inexact_dtype(DType t);
+/// The operand under that dtype, weak where it was.
 Array inexact(const char* name, const Array& a, const Loc& loc);
 
 /// NumPy's broadcasting of shapes. Throws `ValueError` naming the operation and both shapes.

@@ -117,6 +117,14 @@ Array make_literal(const HostArray& value, bool weak) {
   impl->literal = value;
   return Array(std::move(impl));
 }
+// Alone it has the default dtype; beside a wider one all its digits count.
+static Array weak_literal(const HostArray& exact, DType dtype) {
+  auto impl = std::make_shared<ArrayImpl>();
+  impl->type = ir::Type{dtype, {}, true};
+  impl->literal = exact.astype(dtype);
+  impl->exact = exact;
+  return Array(std::move(impl));
+}
 
 // What members that need a place see: literals go to the default device on first use of such a member.
 const ArrayImpl& concrete(const Array& a, const char* function) {
@@ -136,8 +144,8 @@ Array weak_scalar(std::int64_t v) {
   bool fits = v >= INT32_MIN && v <= INT32_MAX;
   return array::make_literal(fits ? HostArray::scalar(static_cast<std::int32_t>(v)) : HostArray::scalar(v), true);
 }
-Array weak_scalar(double v) { return array::make_literal(HostArray::scalar(static_cast<float>(v)), true); }
-Array weak_scalar(complex128_t v) { return array::make_literal(HostArray::scalar(complex64_t(v)), true); }
+Array weak_scalar(double v) { return array::weak_literal(HostArray::scalar(v), float32); }
+Array weak_scalar(complex128_t v) { return array::weak_literal(HostArray::scalar(v), complex64); }
 Array strong_scalar(const HostArray& rank0) { return array::make_literal(rank0, false); }
 
 Array::Array(const HostArray& value) : Array(device_put(value)) {}

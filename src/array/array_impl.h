@@ -51,6 +51,8 @@ struct ArrayImpl {
   mutable bool has_shards = false;
   mutable bool has_all_shards = false;
 
+  std::optional<HostArray> exact;  ///< a literal with all digits that were written: float64 arrays meet those
+
   ArrayImpl();
   ~ArrayImpl();
   ArrayImpl(const ArrayImpl&) = delete;

@@ -111,6 +111,9 @@ PromotedType promote_types(PromotedType a, PromotedType b) {
         return {wide ? DType::F64 : DType::F32, true};
       }
       if (n == kWeakComplex) return {DType::C64, true};
+      // Only 64-bit operands make 64-bit results: uint32 and int32 meet in int32.
+      if (n == static_cast<int>(DType::I64) && dtype_size(a.dtype) < 8 && dtype_size(b.dtype) < 8)
+        return {DType::I32, false};
       return {static_cast<DType>(n), false};
     }
   }

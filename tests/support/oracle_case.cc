@@ -229,6 +229,7 @@ std::vector<Dims> Params::lists(const std::string& name) const { return member(n
 bool Params::is_text(const std::string& name) const { return has(name) && member(node_, name).is_string(); }
 bool Params::is_list(const std::string& name) const { return has(name) && member(node_, name).is_array(); }
 bool Params::is_integer(const std::string& name) const { return has(name) && member(node_, name).is_number_integer(); }
+bool Params::is_bool(const std::string& name) const { return has(name) && member(node_, name).is_boolean(); }
 Params Params::at(const std::string& name) const { return Params(node(member(node_, name))); }
 std::vector<Params> Params::items(const std::string& name) const {
   std::vector<Params> out;

@@ -43,6 +43,7 @@ class Params {
   bool is_text(const std::string& name) const;
   bool is_list(const std::string& name) const;
   bool is_integer(const std::string& name) const;
+  bool is_bool(const std::string& name) const;
   /// A nested object, a list's elements, and what an element is.
   Params at(const std::string& name) const;
   std::vector<Params> items(const std::string& name) const;
