@@ -99,7 +99,7 @@ Array device_put(const Array& value, const ShardingPtr& sharding) {
   if (!sharding) throw ValueError("device_put: sharding is null; expected a Sharding");
   const auto& impl = *array::checked(value, "device_put");
   if (api::Trace::current() != nullptr) return constrain(value, sharding, Loc::current());
-  if (impl.literal) return array::place(*impl.literal, sharding, true, false, impl.type.weak);
+  if (impl.literal) return array::place(array::literal_value(impl), sharding, true, false, impl.type.weak);
   array::check_live(value, "device_put");
   auto placed = sharding::placement(sharding, impl.type.shape);
   bool cross = !impl.placement->devices->all_local();

@@ -206,7 +206,7 @@ std::vector<Array> Program::call(const std::vector<Array>& args) {
     if (spec.as_is) {
       run->in.push_back(array::storage_of(args[i], options_.name.c_str()));
     } else {
-      Array moved = args[i].impl()->literal ? array::place(*args[i].impl()->literal, spec.sharding, true)
+      Array moved = args[i].impl()->literal ? array::place(array::literal_value(*args[i].impl()), spec.sharding, true)
                                             : array::reshard(args[i], spec.sharding, true);
       run->in.push_back(array::storage_of(moved, options_.name.c_str()));
     }

@@ -15,8 +15,7 @@ Array cast(const Array& a, DType dtype, bool weak, const Loc& loc) {
   if (impl.literal) {
     auto out = std::make_shared<array::ArrayImpl>();
     out->type = ir::Type{dtype, {}, weak};
-    out->literal = (impl.exact ? *impl.exact : *impl.literal).astype(dtype);
-    if (weak) out->exact = impl.exact;
+    out->literal = weak && is_inexact(dtype) ? *impl.literal : impl.literal->astype(dtype);
     return Array(std::move(out));
   }
   if (impl.type.dtype == dtype && impl.type.weak && !weak) {

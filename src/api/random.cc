@@ -262,6 +262,15 @@ Array randint(const Operand& key, const Shape& shape, const Operand& minval, con
   auto width = static_cast<int>(dtype_size(dtype)) * 8;
   double least = is_unsigned_int(dtype) ? 0 : -std::ldexp(1.0, width - 1);
   double most = std::ldexp(1.0, is_unsigned_int(dtype) ? width : width - 1) - 1;
+  if (width < 32) {
+    // Narrow integers are drawn in 32 bits, where the remainder favours no number much.
+    auto within = [&](const Operand& o, double greatest) {
+      Array a = api::cast(o.array(), int32, false, loc);
+      return minimum(on(maximum(on(a, loc), typed(least, int32, loc)), loc), typed(greatest, int32, loc));
+    };
+    Array wide = randint(key, shape, on(within(minval, most), loc), on(within(maxval, most + 1), loc), int32);
+    return api::cast(wide, dtype, false, loc);
+  }
   DType unsigned_dtype = width == 8 ? uint8 : width == 16 ? uint16 : width == 32 ? uint32 : uint64;
   // Bounds beyond the dtype are cut; an upper one beyond it widens the span by one, so that the largest number can
   // come.

@@ -34,7 +34,7 @@ Array Trace::wrap(ir::Value v) { return array::make_traced(v.type(), id_, v.id);
 ir::Value Trace::lift(const Array& a, const char* function) {
   const auto& impl = array::checked(a, function);
   if (impl->trace == id_) return builder_.value(impl->value);
-  if (impl->literal) return ops::constant(builder_, *impl->literal, impl->type.weak);
+  if (impl->literal) return ops::constant(builder_, array::literal_value(*impl), impl->type.weak);
   auto known = captured_.find(impl.get());
   if (known != captured_.end()) return builder_.value(known->second);
   if (impl->trace != 0 && find(impl->trace) == nullptr) {

@@ -78,7 +78,7 @@ void check_live(const Array& a, const char* function) {
 Array materialize(const Array& a) {
   const auto& impl = *checked(a, "materialize");
   if (!impl.literal) return a;
-  return place(*impl.literal, default_sharding(), false, false, impl.type.weak);
+  return place(literal_value(impl), default_sharding(), false, false, impl.type.weak);
 }
 
 StoragePtr storage_of(const Array& a, const char* function) {
@@ -118,11 +118,10 @@ Array make_literal(const HostArray& value, bool weak) {
   return Array(std::move(impl));
 }
 // Alone it has the default dtype; beside a wider one all its digits count.
-static Array weak_literal(const HostArray& exact, DType dtype) {
+static Array weak_literal(const HostArray& digits, DType dtype) {
   auto impl = std::make_shared<ArrayImpl>();
   impl->type = ir::Type{dtype, {}, true};
-  impl->literal = exact.astype(dtype);
-  impl->exact = exact;
+  impl->literal = digits;
   return Array(std::move(impl));
 }
 
@@ -267,7 +266,11 @@ const Array& Array::addressable_data(std::int64_t i) const {
 const HostArray& Array::host(const Loc& loc) const {
   const auto& impl = *checked(*this, "Array::host");
   if (impl.trace != 0) array::traced(impl, "Array::host", loc);
-  if (impl.literal) return *impl.literal;
+  if (impl.literal) {
+    std::lock_guard lock(impl.mutex);
+    if (!impl.host) impl.host = array::literal_value(impl);
+    return *impl.host;
+  }
   auto storage = array::storage_of(*this, "Array::host");
   storage->wait();
   std::lock_guard lock(impl.mutex);

@@ -35,9 +35,10 @@ struct ArrayImpl {
   ShardingPtr sharding;
   std::shared_ptr<const sharding::Placement> placement;
   bool committed = false;
-  bool replicas_equal = true;        ///< devices with the same tile share one buffer
-  std::optional<HostArray> literal;  ///< a number written in the program: no device yet
-  StoragePtr storage;                ///< guarded by `mutex`; null once deleted
+  bool replicas_equal = true;  ///< devices with the same tile share one buffer
+  /// A number written in the program, with all its digits (float64 arrays meet those): no device yet.
+  std::optional<HostArray> literal;
+  StoragePtr storage;  ///< guarded by `mutex`; null once deleted
 
   // A value of a program that is being traced.
   std::uint64_t trace = 0;  ///< 0: not traced
@@ -51,14 +52,15 @@ struct ArrayImpl {
   mutable bool has_shards = false;
   mutable bool has_all_shards = false;
 
-  std::optional<HostArray> exact;  ///< a literal with all digits that were written: float64 arrays meet those
-
   ArrayImpl();
   ~ArrayImpl();
   ArrayImpl(const ArrayImpl&) = delete;
   ArrayImpl& operator=(const ArrayImpl&) = delete;
 };
 using ImplPtr = std::shared_ptr<ArrayImpl>;
+
+/// A literal under its dtype.
+inline HostArray literal_value(const ArrayImpl& a) { return a.literal->astype(a.type.dtype); }
 
 /// Throws `StateError` naming `function` and `argument` for an uninitialised array.
 const ImplPtr& checked(const Array& a, const char* function, const char* argument = "array");

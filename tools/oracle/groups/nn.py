@@ -32,8 +32,8 @@ def record(rec):
         fn = "nn." + name
         for dtype in FLOATS:
             rec.case(G, fn, [x((3, 4), dtype)], tol="special")
-        for axis in (0, -1):
-            rec.case(G, fn, [x((2, 4, 2))], {"axis": axis}, tol="special")
+        for axis in (0, -1):  # JAX's standardize subtracts nearly equal numbers
+            rec.case(G, fn, [x((2, 4, 2))], {"axis": axis}, tol="linalg" if name == "standardize" else "special")
         for dtype in ("float32", "float64"):
             rec.case(G, fn, [x((3, 4), dtype)], kind="vjp", tol="reduce")
         rec.case(G, fn, [x((3, 4), "float64")], kind="grad2", tol="reduce")
