@@ -178,6 +178,8 @@ std::optional<FusionGroup> group_for(const ir::Graph& g, const ir::Eqn& e) {
   ir::ValueId space = reduce_op(*e.op) ? e.in[0] : e.out[0];
   FusionGroup group;
   group.space = g.type(space).shape;
+  // Without elements there is no block in which values of rows would be computed.
+  if (size_of(group.space) == 0) return std::nullopt;
   group.dims = g.layout(space).dims;
   group.distinct = g.layout(e.out[0]).distinct();
   if (!fit(g, group, e)) return std::nullopt;
