@@ -276,6 +276,9 @@ Array write(const char* name, Write f, const Operand& x, const IndexItems& items
   Array positions = index(on(reshape(on(iota(int32, {n}, 0, loc), loc), shape), loc), items);
   Array u = api::cast(update.array(), x.array().dtype(), false, loc);
   u = broadcast_to(on(u, loc), positions.shape());
+  // Only arrays can name an element twice.
+  const bool unique =
+      std::none_of(items.begin(), items.end(), [](const IndexItem& i) { return i.kind() == IndexItem::Kind::Array; });
   Array flat = reshape(x, {n});
   Array y = api::compose1(name, loc, {flat, reshape(on(positions, loc), {-1}), reshape(on(u, loc), {-1})},
                           [&](ir::Builder&, const Values& v) {
@@ -283,6 +286,7 @@ Array write(const char* name, Write f, const Operand& x, const IndexItems& items
                             s.inserted_window_dims = {0};
                             s.scatter_dims_to_operand_dims = {0};
                             s.mode = ops::IndexMode::FillOrDrop;
+                            s.unique_indices = unique;
                             return f(v[0], ops::expand_dims(v[1], {1}), v[2], s);
                           });
   return reshape(on(y, loc), shape);

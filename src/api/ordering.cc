@@ -126,10 +126,7 @@ Array arg_reduce(const char* name, LaxArg f, const Operand& x, std::optional<std
 }
 // Small integers and bool are summed in 32 bits, as by `sum`.
 Array widened(const Operand& x) {
-  DType t = x.array().dtype();
-  if (is_bool(t) || t == int8 || t == int16) return api::cast(x.array(), int32, false, x.loc());
-  if (t == uint8 || t == uint16) return api::cast(x.array(), uint32, false, x.loc());
-  return x.array();
+  return is_bool(x.array().dtype()) ? api::cast(x.array(), int32, false, x.loc()) : x.array();
 }
 }  // namespace
 
