@@ -52,10 +52,8 @@ def exact(rec):
         case("permutation", 18, {}, Scalar(n), note=str(n))
     case("permutation", 18, {}, distinct("perm", (5, 2), "float32"))
     case("permutation", 18, {"axis": 1}, distinct("perm", (2, 5), "float32"))
-    case("permutation", 18, {"axis": 1, "independent": True}, distinct("perm", (2, 5), "float32"))
     case("choice", 19, {"shape": [5]}, Scalar(10))
     case("choice", 19, {"shape": [4], "replace": False}, Scalar(10))
-    case("choice", 19, {"shape": [2, 2]}, distinct("choice", (6,), "float32"))
     case("rademacher", 20, {"shape": [6], "dtype": "int32"})
 
 

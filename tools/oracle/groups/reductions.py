@@ -112,13 +112,13 @@ WINDOWS = [((6,), (2,), (1,), "VALID", None, None), ((6,), (3,), (2,), "SAME", N
 
 
 def windows(rec):
-    for comp, init in (("add", 0), ("max", -np.inf), ("min", np.inf), ("mul", 1)):
+    for comp, init in (("add", 0), ("max", -np.inf), ("min", np.inf)):
         for shape, size, strides, padding, base, window in WINDOWS:
             params = {"computation": comp, "window_dimensions": list(size), "window_strides": list(strides),
                       "padding": padding, "base_dilation": base, "window_dilation": window}
             a = distinct("win" + comp, shape, "float32")
             rec.case(G, "lax.reduce_window", [a, np.float32(init)], params, tol="reduce")
-            if comp != "mul" and base is None and (comp == "add" or window is None) and a.size:
+            if base is None and (comp == "add" or window is None) and a.size:
                 rec.case(G, "lax.reduce_window", [a, np.float32(init)], params, "vjp", wrt=[0], tol="reduce")
                 rec.case(G, "lax.reduce_window", [a, np.float32(init)], params, "jvp", wrt=[0], tol="reduce")
         for dtype in ("float64", "bfloat16", "int32", "uint8"):

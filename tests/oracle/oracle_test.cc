@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: Apache-2.0
+// Replays recorded results of JAX through the public functions, at once and under jit.
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <set>
+
+#include "api/trace.h"
+#include "ops/attrs.h"
+#include "oracle/table.h"
+#include "tessera/grad.h"
+#include "tessera/jit.h"
+#include "tessera/numpy.h"
+#include "tessera/ops.h"
+
+namespace tessera::oracle {
+
+Function op(const std::string& name) {
+  const ir::OpDef* def = ops::find(name);
+  if (def == nullptr) throw ValueError("oracle: no op named '" + name + "'");
+  return [def](const Arrays& a, const Params&) { return api::bind(*def, a, nullptr, Loc::current()); };
+}
+
+Function reduce_op(const std::string& name) {
+  const ir::OpDef* def = ops::find("reduce_" + name);
+  if (def == nullptr) throw ValueError("oracle: no op named 'reduce_" + name + "'");
+  return [def](const Arrays& a, const Params& p) {
+    return api::bind(*def, a, api::attrs(ops::Axes{p.dims("axes")}), Loc::current());
+  };
+}
+
+namespace {
+
+const Table& table() {
+  static const Table all = [] {
+    Table t;
+    add_elementwise(t);
+    add_shapes(t);
+    add_indexing(t);
+    add_reductions(t);
+    add_products(t);
+    add_numpy(t);
+    add_random(t);
+    add_nn(t);
+    add_control(t);
+    return t;
+  }();
+  return all;
+}
+
+/// Recorded functions that the library does not have yet. Empty when everything is there.
+const std::set<std::string>& not_yet() {
+  static const std::set<std::string> names = {"fft.fft",
+                                              "fft.fft2",
+                                              "fft.fftfreq",
+                                              "fft.fftn",
+                                              "fft.fftshift",
+                                              "fft.hfft",
+                                              "fft.ifft",
+                                              "fft.ifft2",
+                                              "fft.ifftn",
+                                              "fft.ifftshift",
+                                              "fft.irfft",
+                                              "fft.irfft2",
+                                              "fft.irfftn",
+                                              "fft.rfft",
+                                              "fft.rfft2",
+                                              "fft.rfftfreq",
+                                              "fft.rfftn",
+                                              "jnp.allclose",
+                                              "jnp.angle",
+                                              "jnp.arange",
+                                              "jnp.array_split",
+                                              "jnp.asarray",
+                                              "jnp.atleast_1d",
+                                              "jnp.atleast_2d",
+                                              "jnp.atleast_3d",
+                                              "jnp.average",
+                                              "jnp.bincount",
+                                              "jnp.convolve",
+                                              "jnp.copysign",
+                                              "jnp.corrcoef",
+                                              "jnp.count_nonzero",
+                                              "jnp.cov",
+                                              "jnp.cross",
+                                              "jnp.deg2rad",
+                                              "jnp.diag",
+                                              "jnp.diagonal",
+                                              "jnp.diff",
+                                              "jnp.digitize",
+                                              "jnp.dot",
+                                              "jnp.float_power",
+                                              "jnp.fmax",
+                                              "jnp.fmin",
+                                              "jnp.gcd",
+                                              "jnp.geomspace",
+                                              "jnp.gradient",
+                                              "jnp.heaviside",
+                                              "jnp.histogram",
+                                              "jnp.hstack",
+                                              "jnp.hypot",
+                                              "jnp.inner",
+                                              "jnp.interp",
+                                              "jnp.isclose",
+                                              "jnp.kron",
+                                              "jnp.linspace",
+                                              "jnp.logaddexp",
+                                              "jnp.logaddexp2",
+                                              "jnp.logspace",
+                                              "jnp.median",
+                                              "jnp.meshgrid",
+                                              "jnp.nan_to_num",
+                                              "jnp.nanmax",
+                                              "jnp.nanmean",
+                                              "jnp.nanmin",
+                                              "jnp.nansum",
+                                              "jnp.nonzero",
+                                              "jnp.outer",
+                                              "jnp.pad",
+                                              "jnp.percentile",
+                                              "jnp.polyval",
+                                              "jnp.positive",
+                                              "jnp.ptp",
+                                              "jnp.quantile",
+                                              "jnp.rad2deg",
+                                              "jnp.repeat",
+                                              "jnp.rot90",
+                                              "jnp.signbit",
+                                              "jnp.sinc",
+                                              "jnp.tensordot",
+                                              "jnp.trace",
+                                              "jnp.trapezoid",
+                                              "jnp.unique",
+                                              "jnp.vdot",
+                                              "jnp.vstack",
+                                              "lax.conv",
+                                              "lax.conv_general_dilated",
+                                              "lax.conv_transpose",
+                                              "lax.fft",
+                                              "lax.linalg.triangular_solve",
+                                              "lax.reduce_xor",
+                                              "lax.round",
+                                              "lax.scatter_sub",
+                                              "linalg.cholesky",
+                                              "linalg.det",
+                                              "linalg.eigvalsh",
+                                              "linalg.inv",
+                                              "linalg.matrix_power",
+                                              "linalg.matrix_rank",
+                                              "linalg.norm",
+                                              "linalg.pinv",
+                                              "linalg.slogdet",
+                                              "linalg.solve",
+                                              "linalg.svd",
+                                              "program.eigh_forms",
+                                              "program.eigh_power",
+                                              "program.lu_forms",
+                                              "program.qr_forms",
+                                              "program.qr_projector",
+                                              "program.scan_normal",
+                                              "program.svd_forms",
+                                              "program.svd_full_forms",
+                                              "program.vmap_cond",
+                                              "program.vmap_scan",
+                                              "program.vmap_uniform",
+                                              "program.vmap_while",
+                                              "random.beta",
+                                              "random.dirichlet",
+                                              "random.gamma",
+                                              "random.poisson",
+                                              "random.t",
+                                              "slinalg.solve_triangular",
+                                              "special.entr",
+                                              "special.factorial",
+                                              "special.log_ndtr",
+                                              "special.logit",
+                                              "special.ndtr",
+                                              "special.ndtri",
+                                              "special.xlog1py",
+                                              "special.xlogy"};
+  return names;
+}
+
+Array number(const HostArray& v) {
+  switch (v.dtype()) {
+    case DType::Bool:
+      return Array(v.span<bool>()[0]);
+    case DType::I64:
+      return Array(v.span<std::int64_t>()[0]);
+    case DType::F64:
+      return Array(v.span<double>()[0]);
+    default:
+      return weak_scalar(v.span<complex128_t>()[0]);
+  }
+}
+
+/// Weak arrays come from arithmetic on numbers.
+Array weak_array(const HostArray& v) {
+  Array zero = is_complex(v.dtype()) ? weak_scalar(complex128_t(0)) : is_float(v.dtype()) ? Array(0.0) : Array(0);
+  const HostArray wide = v.astype(complex128);
+  std::vector<Array> parts;
+  for (complex128_t x : wide.span<complex128_t>()) {
+    Array element = is_complex(v.dtype()) ? weak_scalar(x)
+                    : is_float(v.dtype()) ? Array(x.real())
+                                          : Array(static_cast<std::int64_t>(x.real()));
+    parts.push_back(element + zero);
+  }
+  return stack(parts);
+}
+
+Array argument(const CaseValue& v) {
+  if (v.scalar) return number(v.value);
+  return v.weak ? weak_array(v.value) : Array(v.value);
+}
+
+Arrays arrays(const std::vector<HostArray>& values) {
+  Arrays out;
+  for (const auto& v : values) out.emplace_back(v);
+  return out;
+}
+
+/// Results of floating dtype: those that have derivatives.
+Arrays inexact(const Arrays& all) {
+  Arrays out;
+  for (const auto& a : all) {
+    if (is_inexact(a.dtype())) out.push_back(a);
+  }
+  return out;
+}
+
+/// One case: its function of the arrays that travel as inputs; numbers of the program stay numbers.
+class Run {
+ public:
+  explicit Run(const Case& c) : case_(c), function_(table().at(c.fn)) {
+    for (const auto& v : c.args) args_.push_back(argument(v));
+    for (std::size_t i = 0; i < args_.size(); ++i) {
+      if (!c.args[i].scalar) inputs_.push_back(i);
+    }
+  }
+
+  Arrays compute(const Arrays& in) const {
+    if (case_.kind == "value") return call(inputs_, in);
+    auto f = [this](const Arrays& x) { return inexact(call(case_.wrt, x)); };
+    const Arrays cts = arrays(case_.cts), tangents = arrays(case_.tangents);
+    auto pull = [&](const Arrays& x) { return std::get<0>(vjp(f, x).second(cts)); };
+    if (case_.kind == "vjp") return pull(in);
+    if (case_.kind == "jvp") return jvp(f, std::tuple(in), std::tuple(tangents)).second;
+    return jvp(pull, std::tuple(in), std::tuple(tangents)).second;
+  }
+
+  /// What compute takes.
+  Arrays inputs() const {
+    Arrays out;
+    for (std::size_t i : case_.kind == "value" ? inputs_ : case_.wrt) out.push_back(args_[i]);
+    return out;
+  }
+
+ private:
+  Arrays call(const std::vector<std::size_t>& where, const Arrays& in) const {
+    Arrays full = args_;
+    for (std::size_t i = 0; i < where.size(); ++i) full[where[i]] = in[i];
+    return function_(full, case_.params);
+  }
+
+  const Case& case_;
+  const Function& function_;
+  Arrays args_;
+  std::vector<std::size_t> inputs_;
+};
+
+std::string compare(const Arrays& got, const Case& c) {
+  if (got.size() != c.out.size())
+    return std::to_string(got.size()) + " results, recorded " + std::to_string(c.out.size());
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    const std::string which = got.size() > 1 ? "result " + std::to_string(i) + ": " : "";
+    const std::string d = difference(got[i].host(), c.out[i].value, c.rtol, c.atol);
+    if (!d.empty()) return which + d;
+    if (c.kind == "value" && !c.out[i].key && !is_bool(got[i].dtype()) && got[i].weak_type() != c.out[i].weak) {
+      return which + (c.out[i].weak ? "recorded weakly typed" : "weakly typed, recorded strongly typed");
+    }
+  }
+  return "";
+}
+
+/// Empty when the case agrees, at once and under jit.
+std::string replay(const Case& c) {
+  try {
+    const Run run(c);
+    const std::string eager = compare(run.compute(run.inputs()), c);
+    if (!eager.empty()) return eager;
+    const auto jitted = jit([&run](const Arrays& in) { return run.compute(in); });
+    const std::string under_jit = compare(jitted(run.inputs()), c);
+    return under_jit.empty() ? "" : "under jit: " + under_jit;
+  } catch (const std::exception& e) {
+    return std::string("threw: ") + e.what();
+  }
+}
+
+class Oracle : public testing::TestWithParam<const char*> {};
+
+TEST_P(Oracle, AgreesWithRecordedResults) {
+  const std::string group = GetParam();
+  const std::vector<Case> cases = load(group);
+  ASSERT_FALSE(cases.empty());
+  std::size_t agreed = 0, skipped = 0;
+  for (const Case& c : cases) {
+    if (not_yet().contains(c.fn)) {
+      ++skipped;
+      continue;
+    }
+    if (!table().contains(c.fn)) {
+      ADD_FAILURE() << c.id << ": no such function in the table";
+      continue;
+    }
+    const std::string wrong = replay(c);
+    agreed += wrong.empty();
+    if (!wrong.empty()) ADD_FAILURE() << c.id << ": " << wrong;
+  }
+  std::printf("oracle %s: %zu/%zu\n", group.c_str(), agreed, cases.size());
+  if (skipped > 0) std::printf("oracle %s: %zu cases of functions not there yet\n", group.c_str(), skipped);
+}
+
+INSTANTIATE_TEST_SUITE_P(Groups, Oracle,
+                         testing::Values("control", "convert", "elementwise", "fft", "indexing", "linalg", "nn",
+                                         "numpy", "products", "promotion", "random", "reductions", "shapes", "sorting"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST(OracleTable, NamesNoFunctionThatIsThere) {
+  for (const auto& name : not_yet()) EXPECT_FALSE(table().contains(name)) << name << " is there: take it off the list";
+  std::printf("oracle: %zu recorded functions are not there yet\n", not_yet().size());
+}
+
+}  // namespace
+
+}  // namespace tessera::oracle
