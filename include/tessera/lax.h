@@ -101,4 +101,21 @@ std::vector<Array> sort(const std::vector<Array>& operands, std::int64_t dimensi
 /// The k largest along `axis`, and their positions (int32).
 std::pair<Array, Array> top_k(const Operand& x, std::int64_t k, std::int64_t axis = -1);
 
+// --- convolution
+// -----------------------------------------------------------------------------------------------------------
+struct ConvOptions {
+  Dims strides = {};                 ///< one a spatial dimension; 1 where left out
+  std::vector<PadDim> padding = {};  ///< low and high a spatial dimension; "SAME" and "VALID" through `pad_mode`
+  std::string pad_mode = {};         ///< "SAME", "VALID" or empty: `padding` holds
+  Dims lhs_dilation = {}, rhs_dilation = {};
+  /// Letters of the three layouts: N, C and digits (or H, W, D), O, I: {"NHWC", "HWIO", "NHWC"}.
+  std::vector<std::string> dimension_numbers = {"NCHW", "OIHW", "NCHW"};
+  std::int64_t feature_group_count = 1;
+  std::int64_t batch_group_count = 1;
+  std::optional<DType> preferred_element_type = std::nullopt;
+};
+/// https://openxla.org/stablehlo/spec#convolution; lhs holds images, rhs kernels, both of one dtype. Throws
+/// `ValueError` for layouts and sizes that do not fit.
+Array conv_general_dilated(const Operand& lhs, const Operand& rhs, const ConvOptions& options = {});
+
 }  // namespace tessera::lax

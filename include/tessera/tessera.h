@@ -17,6 +17,7 @@
 #include "tessera/io.h"
 #include "tessera/jit.h"
 #include "tessera/lax.h"
+#include "tessera/linalg.h"
 #include "tessera/mesh.h"
 #include "tessera/multihost.h"
 #include "tessera/nn.h"

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tessera/linalg.h"
+
+#include "api/compose.h"
+#include "api/promote.h"
+#include "ops/linalg.h"
+#include "tessera/lax.h"
+#include "tessera/numpy.h"
+#include "tessera/ops.h"
+
+namespace tessera {
+
+using api::compose;
+using api::compose1;
+using ir::Builder;
+using ir::Value;
+using ir::Values;
+
+namespace {
+
+Operand on(const Array& a, const Loc& loc) { return Operand(a, loc.file, loc.line); }
+
+Array matrix(const char* name, const Operand& a, bool square) {
+  Array m = api::inexact(name, a.array(), a.loc());
+  if (m.ndim() < 2 || (square && m.shape(-1) != m.shape(-2))) {
+    throw ValueError(str("linalg::", name, ": shape ", m.shape(), "; expected ",
+                         square ? "a square matrix" : "a matrix", " in the last two dimensions"));
+  }
+  return m;
+}
+
+Value adjoint(Value x) {
+  Value t = ops::move_dim(x, x.rank() - 1, x.rank() - 2);
+  return is_complex(t.dtype()) ? ops::conj(t) : t;
+}
+
+}  // namespace
+
+namespace linalg {
+
+Array cholesky(const Operand& a) {
+  return compose1("cholesky", a.loc(), {matrix("cholesky", a, true)},
+                  [](Builder&, const Values& v) { return ops::cholesky((v[0] + adjoint(v[0])) / 2.0); });
+}
+QrResult qr(const Operand& a, bool complete) {
+  auto out = compose("qr", a.loc(), {matrix("qr", a, false)},
+                     [&](Builder&, const Values& v) { return ops::qr(v[0], complete); });
+  return {out[0], out[1]};
+}
+LuResult lu(const Operand& a) {
+  auto out = compose("lu", a.loc(), {matrix("lu", a, false)}, [](Builder&, const Values& v) { return ops::lu(v[0]); });
+  return {out[0], out[1], out[2]};
+}
+EighResult eigh(const Operand& a) {
+  auto out = compose("eigh", a.loc(), {matrix("eigh", a, true)},
+                     [](Builder&, const Values& v) { return ops::eigh((v[0] + adjoint(v[0])) / 2.0); });
+  return {out[1], out[0]};
+}
+SvdResult svd(const Operand& a, bool full_matrices) {
+  auto out = compose("svd", a.loc(), {matrix("svd", a, false)},
+                     [&](Builder&, const Values& v) { return ops::svd(v[0], full_matrices, true); });
+  return {out[1], out[0], out[2]};
+}
+Array triangular_solve(const Operand& a, const Operand& b, const TriangularOptions& o) {
+  ops::TriangularSolve p{o.left_side, o.lower, o.transpose_a, o.conjugate_a, o.unit_diagonal};
+  return compose1("triangular_solve", a.loc(),
+                  {matrix("triangular_solve", a, true), matrix("triangular_solve", b, false)},
+                  [&](Builder&, const Values& v) { return ops::triangular_solve(v[0], v[1], p); });
+}
+
+Array solve(const Operand& a, const Operand& b) {
+  const Loc& loc = a.loc();
+  Array m = matrix("solve", a, true);
+  Array rhs = api::inexact("solve", b.array(), loc);
+  bool vector = rhs.ndim() == 1;
+  if (vector) rhs = expand_dims(on(rhs, loc), {-1});
+  std::vector<Array> in = api::promote("solve", {m, rhs}, loc);
+  if (in[1].shape(-2) != in[0].shape(-1)) {
+    throw ValueError(
+        str("linalg::solve: shapes ", a.array().shape(), " and ", b.array().shape(), "; expected equal row counts"));
+  }
+  Shape batch_a(in[0].shape().begin(), in[0].shape().end() - 2);
+  Shape batch_b(in[1].shape().begin(), in[1].shape().end() - 2);
+  Shape batch = api::broadcast_shapes("solve", {batch_a, batch_b});
+  auto fit = [&](const Array& v) {
+    Shape s = batch;
+    s.insert(s.end(), v.shape().end() - 2, v.shape().end());
+    return broadcast_to(on(v, loc), s);
+  };
+  LuResult f = lu(on(fit(in[0]), loc));
+  Array index = broadcast_to(on(expand_dims(on(f.permutation, loc), {-1}), loc), fit(in[1]).shape());
+  Array x = take_along_axis(on(fit(in[1]), loc), on(index, loc), -2);
+  x = triangular_solve(on(f.lu, loc), on(x, loc), {.lower = true, .unit_diagonal = true});
+  x = triangular_solve(on(f.lu, loc), on(x, loc), {});
+  return vector ? lax::squeeze(on(x, loc), {-1}) : x;
+}
+Array inv(const Operand& a) {
+  Array m = matrix("inv", a, true);
+  return solve(on(m, a.loc()),
+               on(broadcast_to(on(eye(m.shape(-1), {}, 0, m.dtype(), a.loc()), a.loc()), m.shape()), a.loc()));
+}
+
+namespace {
+// Diagonal of the factor u, and the sign of the permutation as a float.
+std::pair<Array, Array> factor_diagonal(const char* name, const Operand& a) {
+  const Loc& loc = a.loc();
+  Array m = matrix(name, a, true);
+  LuResult f = lu(on(m, loc));
+  std::int64_t n = m.shape(-1);
+  Array diagonal =
+      sum(on(where(on(eye(n, {}, 0, bool_, loc), loc), on(f.lu, loc), on(zeros({}, m.dtype(), loc), loc)), loc), -1);
+  Array swaps = sum(on(astype(on(on(f.pivots, loc) != on(arange(n, loc), loc), loc), int32), loc), -1);
+  Array sign = 1.0 - 2.0 * astype(on(swaps % Operand(2, loc.file, loc.line), loc), real_dtype(m.dtype()));
+  return {diagonal, sign};
+}
+}  // namespace
+
+Array det(const Operand& a) {
+  auto [diagonal, sign] = factor_diagonal("det", a);
+  return multiply(on(prod(on(diagonal, a.loc()), {.axis = Dims{-1}}), a.loc()), on(sign, a.loc()));
+}
+std::pair<Array, Array> slogdet(const Operand& a) {
+  const Loc& loc = a.loc();
+  auto [diagonal, sign] = factor_diagonal("slogdet", a);
+  Array size = abs(on(diagonal, loc));
+  Array unit = divide(on(diagonal, loc), on(size, loc));
+  return {multiply(on(prod(on(unit, loc), {.axis = Dims{-1}}), loc), on(sign, loc)),
+          sum(on(log(on(size, loc)), loc), -1)};
+}
+
+}  // namespace linalg
+
+namespace fft {
+
+namespace {
+// Moves the axis to the end, transforms, and moves it back.
+Array along(const char* name, const Operand& x, std::int64_t axis, ops::FftType type, std::int64_t points,
+            DType dtype) {
+  const Loc& loc = x.loc();
+  Array a = api::cast(x.array(), dtype, false, loc);
+  std::int64_t d = api::axis_of(name, axis, a.ndim());
+  std::int64_t last = a.ndim() - 1;
+  return compose1(name, loc, {a}, [&](Builder&, const Values& v) {
+    Value moved = ops::move_dim(v[0], d, last);
+    return ops::move_dim(ops::fft(moved, type, {points < 0 ? moved.shape().back() : points}), last, d);
+  });
+}
+DType complex_of(const Operand& x) { return complex_dtype(x.array().dtype()); }
+DType float_of(const Operand& x) {
+  DType t = x.array().dtype();
+  if (is_complex(t)) throw TypeError(str("fft::rfft: operand has dtype ", dtype_name(t), "; expected a real one"));
+  return t == float64 ? float64 : float32;
+}
+Array plane(const char* name, const Operand& x, ops::FftType type) {
+  Array a = api::cast(x.array(), complex_of(x), false, x.loc());
+  if (a.ndim() < 2) throw ValueError(str("fft::", name, ": shape ", a.shape(), "; expected at least rank 2"));
+  return compose1(name, x.loc(), {a}, [&](Builder&, const Values& v) {
+    return ops::fft(v[0], type, {a.shape(-2), a.shape(-1)});
+  });
+}
+}  // namespace
+
+Array fft(const Operand& x, std::int64_t axis) { return along("fft", x, axis, ops::FftType::Fft, -1, complex_of(x)); }
+Array ifft(const Operand& x, std::int64_t axis) {
+  return along("ifft", x, axis, ops::FftType::Ifft, -1, complex_of(x));
+}
+Array rfft(const Operand& x, std::int64_t axis) { return along("rfft", x, axis, ops::FftType::Rfft, -1, float_of(x)); }
+Array irfft(const Operand& x, std::int64_t n, std::int64_t axis) {
+  std::int64_t points = n >= 0 ? n : 2 * (x.array().shape(axis) - 1);
+  std::int64_t terms = points / 2 + 1;
+  Array a = x.array();
+  std::int64_t d = api::axis_of("irfft", axis, a.ndim());
+  if (a.shape(d) < terms) {
+    std::vector<lax::PadDim> config(static_cast<std::size_t>(a.ndim()));
+    config[static_cast<std::size_t>(d)].high = terms - a.shape(d);
+    a = lax::pad(on(a, x.loc()), Operand(0, x.loc().file, x.loc().line), config);
+  }
+  if (a.shape(d) > terms) a = lax::slice_in_dim(on(a, x.loc()), 0, terms, 1, d);
+  return along("irfft", on(a, x.loc()), d, ops::FftType::Irfft, points, complex_of(x));
+}
+Array fft2(const Operand& x) { return plane("fft2", x, ops::FftType::Fft); }
+Array ifft2(const Operand& x) { return plane("ifft2", x, ops::FftType::Ifft); }
+
+}  // namespace fft
+
+}  // namespace tessera
