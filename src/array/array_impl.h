@@ -60,7 +60,7 @@ struct ArrayImpl {
 using ImplPtr = std::shared_ptr<ArrayImpl>;
 
 /// A literal under its dtype.
-inline HostArray literal_value(const ArrayImpl& a) { return a.literal->astype(a.type.dtype); }
+inline HostArray literal_value(const ArrayImpl& a) { return a.literal.value().astype(a.type.dtype); }
 
 /// Throws `StateError` naming `function` and `argument` for an uninitialised array.
 const ImplPtr& checked(const Array& a, const char* function, const char* argument = "array");
