@@ -9,7 +9,6 @@
 
 namespace tessera {
 
-using api::compose;
 using api::compose1;
 using ir::Builder;
 using ir::Value;

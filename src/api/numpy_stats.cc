@@ -8,11 +8,6 @@
 
 namespace tessera {
 
-using api::compose1;
-using ir::Builder;
-using ir::Value;
-using ir::Values;
-
 namespace {
 Operand on(const Array& a, const Loc& loc) { return Operand(a, loc.file, loc.line); }
 Operand num(double v, const Loc& loc) { return Operand(v, loc.file, loc.line); }

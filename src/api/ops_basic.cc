@@ -79,12 +79,7 @@ Array where(const Operand& condition, const Operand& x, const Operand& y) {
                loc);
 }
 
-Array astype(const Operand& x, DType dtype) {
-  Array a = x.array();
-  array::checked(a, "astype");
-  if (a.impl()->literal && a.dtype() == dtype) return api::cast(a, dtype, false, x.loc());
-  return api::cast(a, dtype, false, x.loc());
-}
+Array astype(const Operand& x, DType dtype) { return api::cast(x.array(), dtype, false, x.loc()); }
 
 // --- making ------------------------------------------------------------------------------------------
 

@@ -294,7 +294,7 @@ struct OpKeyHash {
 constexpr std::size_t kMaxPrograms = 4096;
 }  // namespace
 
-std::vector<Array> run_op(const ir::OpDef& op, const std::vector<Array>& in, ir::Attrs attrs, const Loc& loc) {
+std::vector<Array> run_op(const ir::OpDef& op, const std::vector<Array>& in, const ir::Attrs& attrs, const Loc& loc) {
   static auto* mutex = new std::mutex;
   static auto* cache = new std::unordered_map<OpKey, std::shared_ptr<Program>, OpKeyHash>;
   std::string name(op.name());

@@ -92,7 +92,7 @@ class Program {
 };
 
 /// One operation at once, through a program kept for its attributes and operand types.
-std::vector<Array> run_op(const ir::OpDef& op, const std::vector<Array>& in, ir::Attrs attrs, const Loc& loc);
+std::vector<Array> run_op(const ir::OpDef& op, const std::vector<Array>& in, const ir::Attrs& attrs, const Loc& loc);
 /// A graph at once, through a program kept for equal graphs.
 std::vector<Array> run_graph(const ir::GraphPtr& graph, const std::vector<Array>& args);
 

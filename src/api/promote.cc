@@ -79,10 +79,9 @@ Shape broadcast_shapes(const char* name, const std::vector<Shape>& shapes) {
 Array widen(const Array& a, const Shape& shape, const Loc& loc) {
   const Shape& own = a.shape();
   if (own == shape || own.empty()) return a;
-  Array x = a;
   Dims dims(own.size());
   std::iota(dims.begin(), dims.end(), static_cast<std::int64_t>(shape.size() - own.size()));
-  return broadcast_in_dim(Operand(x, loc.file, loc.line), shape, dims);
+  return broadcast_in_dim(Operand(a, loc.file, loc.line), shape, dims);
 }
 
 std::int64_t axis_of(const char* name, std::int64_t axis, std::int64_t rank) {

@@ -275,7 +275,7 @@ Array randint(const Operand& key, const Shape& shape, const Operand& minval, con
   // Bounds beyond the dtype are cut; an upper one beyond it widens the span by one, so that the largest number can
   // come.
   auto bound = [&](const Operand& o) {
-    Array a = o.array();
+    const Array& a = o.array();
     if (!is_integer(a.dtype()))
       throw TypeError(str("random::randint: a bound has dtype ", dtype_name(a.dtype()), "; expected an integer"));
     DType own = a.dtype();

@@ -75,7 +75,7 @@ Traced trace(const LeafFunction& f, const ir::Types& inputs) {
 
 std::vector<Array> bind(const ir::OpDef& op, const std::vector<Array>& in, ir::Attrs attrs, const Loc& loc) {
   Trace* t = Trace::current();
-  if (t == nullptr) return run_op(op, in, std::move(attrs), loc);
+  if (t == nullptr) return run_op(op, in, attrs, loc);
   ir::Values values;
   values.reserve(in.size());
   std::string name(op.name());

@@ -118,7 +118,7 @@ Array make_literal(const HostArray& value, bool weak) {
   return Array(std::move(impl));
 }
 // Alone it has the default dtype; beside a wider one all its digits count.
-static Array weak_literal(const HostArray& digits, DType dtype) {
+Array weak_literal(const HostArray& digits, DType dtype) {
   auto impl = std::make_shared<ArrayImpl>();
   impl->type = ir::Type{dtype, {}, true};
   impl->literal = digits;
@@ -260,7 +260,7 @@ const Array& Array::addressable_data(std::int64_t i) const {
     throw IndexError(n == 0 ? str("Array::addressable_data: index = ", i, "; this process has no device of the array")
                             : str("Array::addressable_data: index = ", i, "; expected 0..", n - 1));
   }
-  return *shards[is_fully_replicated() ? 0 : static_cast<std::size_t>(i)].data();
+  return shards[is_fully_replicated() ? 0 : static_cast<std::size_t>(i)].value();
 }
 
 const HostArray& Array::host(const Loc& loc) const {
@@ -373,7 +373,7 @@ const Array& Shard::value() const {
 }
 std::string to_string(const Shard& s) {
   return str("Shard(device=", s.device(), ", index=", s.index(), ", replica_id=", s.replica_id(),
-             ", data=", s.data() ? core::numpy_text(s.data()->host()) : std::string("None"), ")");
+             ", data=", s.data().has_value() ? core::numpy_text(s.value().host()) : std::string("None"), ")");
 }
 
 std::string to_string(const Array& a) {

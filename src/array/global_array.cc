@@ -134,7 +134,7 @@ Array build_global(unchecked_t, const Shape& shape, const NamedSharding& shardin
     storage->wait();
     pieces.push_back(storage->pieces[0]);
   }
-  return adopt(shape, sharding, path, std::move(pieces), buffers.empty() ? *dtype : buffers[0].dtype());
+  return adopt(shape, sharding, path, std::move(pieces), buffers.empty() ? dtype.value() : buffers[0].dtype());
 }
 
 Array build_global(const Shape& shape, const NamedSharding& sharding, const FastPath& path,
@@ -202,7 +202,7 @@ class Pieces {
 
 const Shard& ShardList::at(std::size_t i) const {
   if (i >= size()) {
-    throw IndexError(str("ShardList::at: index = ", i, "; expected ", size() == 0 ? 0 : size() - 1, " at most"));
+    throw IndexError(str("ShardList::at: index = ", i, "; expected ", empty() ? 0 : size() - 1, " at most"));
   }
   return (*this)[i];
 }

@@ -33,7 +33,8 @@ struct Variant {
 // True when only this handle refers to the buffer, and what other threads did with it is visible here.
 bool sole_owner(const BufferPtr& b) {
   if (b.use_count() != 1) return false;
-  BufferPtr synchronize = b;  // its release and acquire order earlier owners' reads before our writes
+  // Its release and acquire order earlier owners' reads before our writes.
+  BufferPtr synchronize = b;  // NOLINT(performance-unnecessary-copy-initialization)
   return b->exclusive();
 }
 

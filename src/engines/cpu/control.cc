@@ -94,8 +94,8 @@ bool communicates_over(const ir::Graph& g, ir::AxisMask axes) {
 // what its own predicate chose.
 class Predicate {
  public:
-  Predicate(const ir::Graph& g, ir::ValueId v, const ir::Eqn& e, Context& context, std::vector<ir::GraphPtr> bodies,
-            std::size_t ways)
+  Predicate(const ir::Graph& g, ir::ValueId v, const ir::Eqn& e, Context& context,
+            const std::vector<ir::GraphPtr>& bodies, std::size_t ways)
       : ways_(static_cast<std::int64_t>(ways)),
         dtype_(g.type(v).dtype),
         table_(context.table(g.layout(v))),

@@ -12,8 +12,6 @@ namespace tessera::cpu {
 
 namespace {
 
-using ir::BatchArgs;
-using ir::JvpArgs;
 using ir::Never;
 using ir::Types;
 using ir::TypeSpan;
@@ -71,7 +69,10 @@ class Folder {
   ir::GraphPtr run() {
     bool changed = false;
     for (auto& e : g_.eqns) {
-      if (e.op == &ops::def::dot_general) changed = read_through(e, 0) | read_through(e, 1) | changed;
+      if (e.op != &ops::def::dot_general) continue;
+      for (std::size_t side : {0U, 1U}) {
+        if (read_through(e, side)) changed = true;
+      }
     }
     for (auto& e : g_.eqns) {
       if (e.op == &ops::def::transpose) changed = write_through(e) || changed;

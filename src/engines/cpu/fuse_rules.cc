@@ -90,7 +90,8 @@ bool exactly(const FusionGroup& group, const Dims& dims, std::int64_t begin, std
   std::size_t i = 0;
   for (std::int64_t d = begin; d < end; ++d) {
     if (group.space[at(d)] == 1) continue;
-    if (i == dims.size() || dims[i++] != d) return false;
+    if (i == dims.size() || dims[i] != d) return false;
+    ++i;
   }
   return i == dims.size();
 }
