@@ -123,7 +123,9 @@ void cholesky_reference(ViewSpan in, ViewSpan out, const NoAttrs&) {
         l(i, j) = i == j ? complexd(std::sqrt(sum.real())) : sum / l(j, j);
       }
     }
-    if (!good) std::fill(l.data.begin(), l.data.end(), std::numeric_limits<double>::quiet_NaN());
+    for (std::int64_t i = 0; i < a.rows && !good; ++i) {
+      for (std::int64_t j = 0; j <= i; ++j) l(i, j) = std::numeric_limits<double>::quiet_NaN();
+    }
     store_matrix(out[0], n, l);
   }
 }

@@ -148,16 +148,20 @@ void cholesky(DType dtype, bool lower, std::int64_t batch, std::int64_t n, const
   for_batch("cholesky", dtype, batch, cube(n), [&]<class T>(T*, std::int64_t i) {
     auto l = matrix<T>(a, i, n * n);
     T* to = static_cast<T*>(out) + i * n * n;
-    // The other triangle may hold anything, NaN included, which LAPACKE would refuse.
-    for (std::int64_t r = 0; r < n; ++r) {
-      for (std::int64_t c = 0; c < n; ++c) {
-        if (lower ? c > r : c < r) l[static_cast<std::size_t>(r * n + c)] = T(0);
+    auto clear_other = [&](T* m) {
+      for (std::int64_t r = 0; r < n; ++r) {
+        for (std::int64_t c = 0; c < n; ++c) {
+          if (lower ? c > r : c < r) m[r * n + c] = T(0);
+        }
       }
-    }
+    };
+    // The other triangle may hold anything, NaN included, which LAPACKE would refuse.
+    clear_other(l.data());
     if (potrf(lower ? 'L' : 'U', narrow(n), l.data()) == 0) {
       std::copy(l.begin(), l.end(), to);
     } else {
       spoil(to, n * n);
+      clear_other(to);
     }
   });
 }
