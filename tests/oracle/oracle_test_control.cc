@@ -4,6 +4,7 @@
 #include "tessera/control.h"
 #include "tessera/grad.h"
 #include "tessera/numpy.h"
+#include "tessera/random.h"
 
 namespace tessera::oracle {
 
@@ -124,6 +125,13 @@ void add_scans(Table& t) {
                   c};
     };
     return both(scan(step, one_of(a[0]), a[0]));
+  };
+  t["program.scan_normal"] = [](const Arrays& a, const Params&) {
+    auto step = [](const Array& k, std::monostate) {
+      const auto keys = random::split_keys(k);
+      return Pair{keys[0], random::normal(keys[1], {2})};
+    };
+    return both(scan(step, a[0], std::monostate{}, false, 3));
   };
   t["program.map_rows"] = one([](const Arrays& a, const Params&) {
     return map([](const Array& r) { return sum(r * r) + take(r, 0, 0); }, a[0]);

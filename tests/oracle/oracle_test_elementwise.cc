@@ -80,10 +80,6 @@ void add_binary(Table& t) {
   t["lax.le"] = one([](const Arrays& a, const Params&) { return a[0] <= a[1]; });
   t["lax.gt"] = one([](const Arrays& a, const Params&) { return a[0] > a[1]; });
   t["lax.ge"] = one([](const Arrays& a, const Params&) { return a[0] >= a[1]; });
-  for (const char* name : {"div", "rem", "shift_left", "shift_right_arithmetic", "shift_right_logical", "igamma_grad_a",
-                           "random_gamma_grad", "select_n"}) {
-    t[std::string("lax.") + name] = op(name);
-  }
   t["lax.betainc"] = ternary(betainc);
   t["lax.clamp"] = ternary(clamp);
   t["jnp.where"] = ternary(where);

@@ -107,8 +107,6 @@ void add_reductions(Table& t) {
   }
   t["jnp.var"] = one([](const Arrays& a, const Params& p) { return var(a[0], var_options(p)); });
   t["jnp.std"] = one([](const Arrays& a, const Params& p) { return std_(a[0], var_options(p)); });
-  for (const char* name : {"sum", "prod", "max", "min", "and", "or"})
-    t[std::string("lax.reduce_") + name] = reduce_op(name);
 }
 
 }  // namespace tessera::oracle

@@ -17,6 +17,7 @@ using Function = std::function<Arrays(const Arrays&, const Params&)>;
 using Table = std::map<std::string, Function>;
 
 /// Each adds the functions of one part of the library.
+void add_ops(Table& t);
 void add_elementwise(Table& t);
 void add_shapes(Table& t);
 void add_indexing(Table& t);
@@ -27,11 +28,6 @@ void add_random(Table& t);
 void add_numpy(Table& t);
 void add_nn(Table& t);
 void add_control(Table& t);
-
-/// An op that the library offers under no public name of its own.
-Function op(const std::string& name);
-/// The op reduce_`name`, whose dtype is that of its operand.
-Function reduce_op(const std::string& name);
 
 // --- adapters ---------------------------------------------------------------------------------------
 inline Function unary(Array (*f)(const Operand&)) {
