@@ -2,13 +2,13 @@
 #include "tessera/random.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 #include <numbers>
 
 #include "api/compose.h"
 #include "api/promote.h"
+#include "ops/random.h"
 #include "tessera/lax.h"
 #include "tessera/numpy.h"
 #include "tessera/ops.h"
@@ -27,8 +27,6 @@ Operand num(double v, const Loc& loc) { return Operand(v, loc.file, loc.line); }
 // A number of a given dtype.
 Operand typed(double v, DType dtype, const Loc& loc) { return on(api::cast(Array(v), dtype, false, loc), loc); }
 
-Value u32(Builder& b, std::uint32_t v) { return ops::scalar(b, v, DType::U32); }
-
 void check_key(const char* name, const Array& key) {
   ir::Type t = api::type_of(key, name);
   if (t.dtype != uint32 || t.shape != Shape{2}) {
@@ -36,63 +34,7 @@ void check_key(const char* name, const Array& key) {
   }
 }
 
-Value rotate_left(Builder& b, Value x, std::uint32_t by) {
-  return ops::or_(ops::shift_left(x, u32(b, by)), ops::shift_right_logical(x, u32(b, 32 - by)));
-}
-
-struct Words {
-  Value first, second;
-};
-
-// Twenty rounds of Threefry-2x32; key words are scalars, counters of any shape.
-Words threefry(Builder& b, Words key, Words x) {
-  static constexpr std::array<std::array<std::uint32_t, 4>, 2> rotations = {{{13, 15, 26, 6}, {17, 29, 16, 24}}};
-  const std::array<Value, 3> ks{key.first, key.second, ops::xor_(ops::xor_(key.first, key.second), u32(b, 0x1BD11BDA))};
-  x.first = ops::add(x.first, ks[0]);
-  x.second = ops::add(x.second, ks[1]);
-  for (std::uint32_t round = 0; round < 5; ++round) {
-    for (auto r : rotations[round % 2]) {
-      x.first = ops::add(x.first, x.second);
-      x.second = ops::xor_(x.first, rotate_left(b, x.second, r));
-    }
-    x.first = ops::add(x.first, ks[(round + 1) % 3]);
-    x.second = ops::add(x.second, ops::add(ks[(round + 2) % 3], u32(b, round + 1)));
-  }
-  return x;
-}
-
-Words words_of(Value key) {
-  auto word = [&](std::int64_t i) { return ops::reshape(ops::slice_in_dim(key, i, i + 1, 0), {}); };
-  return {word(0), word(1)};
-}
-
-// Upper and lower half of each element's flat index.
-Words counters(Builder& b, const Shape& shape) {
-  std::int64_t size = size_of(shape);
-  bool wide = size > (std::int64_t{1} << 32);
-  DType t = wide ? DType::U64 : DType::U32;
-  Value flat;
-  std::int64_t stride = 1;
-  for (std::int64_t d = rank(shape) - 1; d >= 0; --d) {
-    Value i = ops::iota(b, t, shape, d);
-    if (stride != 1) i = ops::mul(i, ops::scalar(b, static_cast<double>(stride), t));
-    flat = flat ? ops::add(i, flat) : i;
-    stride *= shape[static_cast<std::size_t>(d)];
-  }
-  if (!flat) flat = ops::scalar(b, 0, t);
-  if (!wide) return {u32(b, 0), flat};
-  return {ops::convert(ops::shift_right_logical(flat, ops::scalar(b, 32, t)), DType::U32),
-          ops::convert(flat, DType::U32)};
-}
-
-Value draw(Builder& b, Value key, const Shape& shape, DType dtype) {
-  Words w = threefry(b, words_of(key), counters(b, shape));
-  if (dtype == DType::U64) {
-    Value high = ops::shift_left(ops::convert(w.first, DType::U64), ops::scalar(b, 32, DType::U64));
-    return ops::or_(high, ops::convert(w.second, DType::U64));
-  }
-  return ops::convert(ops::xor_(w.first, w.second), dtype);
-}
+Value draw(Value key, const Shape& shape, DType dtype) { return ops::random_bits(key, 8 * dtype_size(dtype), shape); }
 
 struct FloatForm {
   DType bits;    // as wide as the float
@@ -127,7 +69,7 @@ Array in_range(const char* name, const Operand& key, const Shape& shape, DType d
     return v;
   };
   return compose1(name, loc, {key.array(), fit(low), fit(high)}, [&](Builder& b, const Values& v) {
-    Value raw = ops::convert(draw(b, v[0], shape, f.drawn), f.bits);
+    Value raw = ops::convert(draw(v[0], shape, f.drawn), f.bits);
     raw = ops::or_(ops::shift_right_logical(raw, ops::scalar(b, f.shift, f.bits)), ops::scalar(b, f.one, f.bits));
     Value unit = ops::bitcast_convert_type(raw, dtype) - 1.0;
     return ops::max(v[1], unit * (v[2] - v[1]) + v[1]);
@@ -185,10 +127,8 @@ Array key(std::int64_t seed, const Loc& loc) {
 Array split(const Operand& key, std::int64_t num) {
   check_key("split", key.array());
   if (num < 0) throw ValueError(str("random::split: num = ", num, "; expected no negative count"));
-  return compose1("split", key.loc(), {key.array()}, [&](Builder& b, const Values& v) {
-    Words w = threefry(b, words_of(v[0]), counters(b, {num}));
-    return ops::concatenate(Values{ops::expand_dims(w.first, {1}), ops::expand_dims(w.second, {1})}, 1);
-  });
+  return compose1("split", key.loc(), {key.array()},
+                  [&](Builder&, const Values& v) { return ops::random_split(v[0], {num}); });
 }
 std::vector<Array> split_keys(const Operand& key, std::int64_t num) {
   Array all = random::split(key, num);
@@ -203,10 +143,8 @@ Array fold_in(const Operand& key, const Operand& data) {
   if (!is_integer(t.dtype) || !t.shape.empty())
     throw TypeError(str("random::fold_in: data is ", t, "; expected an integer scalar"));
   Array word = api::cast(data.array(), uint32, false, key.loc());
-  return compose1("fold_in", key.loc(), {key.array(), word}, [](Builder& b, const Values& v) {
-    Words w = threefry(b, words_of(v[0]), {u32(b, 0), v[1]});
-    return ops::concatenate(Values{ops::reshape(w.first, {1}), ops::reshape(w.second, {1})}, 0);
-  });
+  return compose1("fold_in", key.loc(), {key.array(), word},
+                  [](Builder&, const Values& v) { return ops::random_fold_in(v[0], v[1]); });
 }
 
 Array bits(const Operand& key, const Shape& shape, DType dtype) {
@@ -215,7 +153,7 @@ Array bits(const Operand& key, const Shape& shape, DType dtype) {
   if (!is_unsigned_int(dtype))
     throw TypeError(str("random::bits: dtype is ", dtype_name(dtype), "; expected an unsigned integer"));
   return compose1("bits", key.loc(), {key.array()},
-                  [&](Builder& b, const Values& v) { return draw(b, v[0], shape, dtype); });
+                  [&](Builder&, const Values& v) { return draw(v[0], shape, dtype); });
 }
 
 Array uniform(const Operand& key, const Shape& shape, DType dtype, const Operand& minval, const Operand& maxval) {
@@ -298,8 +236,8 @@ Array randint(const Operand& key, const Shape& shape, const Operand& minval, con
   std::vector<Array> keys = split_keys(key, 2);
   return compose1("randint", loc, {keys[0], keys[1], fit(bound(minval)), fit(bound(maxval)), fit(beyond)},
                   [&](Builder& b, const Values& v) {
-                    Value high = draw(b, v[0], shape, unsigned_dtype);
-                    Value low = draw(b, v[1], shape, unsigned_dtype);
+                    Value high = draw(v[0], shape, unsigned_dtype);
+                    Value low = draw(v[1], shape, unsigned_dtype);
                     Value one = ops::scalar(b, 1, unsigned_dtype);
                     Value empty = ops::le(v[3], v[2]);
                     Value span = ops::where(empty, one, ops::convert(ops::sub(v[3], v[2]), unsigned_dtype));

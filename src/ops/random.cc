@@ -179,16 +179,6 @@ Value joined(Value hi, Value lo) {
 }
 }  // namespace
 
-Value random_seed(Value seed) {
-  Builder& b = *seed.builder;
-  if (!is_integer(seed.dtype()) || seed.rank() != 0) {
-    throw TypeError(str("[random_seed] seed is ", seed.type(), "; expected an integer of rank 0"));
-  }
-  if (dtype_size(seed.dtype()) < 8) return joined(scalar(b, 0, DType::U32), convert(seed, DType::U32));
-  Value wide = convert(seed, DType::U64);
-  return joined(convert(shift_right_logical(wide, scalar(b, 32, DType::U64)), DType::U32), convert(wide, DType::U32));
-}
-
 Value random_split(Value key, const Shape& shape) {
   Builder& b = *key.builder;
   Value counter = reshape(iota(b, DType::U32, {size_of(shape)}, 0), shape);

@@ -27,8 +27,6 @@ Value random_bits(Value keys, std::int64_t bits, const Shape& shape);
 std::array<Value, 2> threefry2x32(Value key0, Value key1, Value x0, Value x1);
 
 // --- keys u32[2] --------------------------------------------------------------------------------------------------
-/// jax.random.key(seed): its high and low halves. `seed` is an integer of rank 0; 32-bit ones have a high half of 0.
-Value random_seed(Value seed);
 /// u32[shape, 2].
 Value random_split(Value key, const Shape& shape);
 /// A key for `data` (converted to u32), of rank 0.
