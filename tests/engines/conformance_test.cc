@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <set>
 
 #include "engines/engine_support.h"
+#include "ops/conv.h"
 #include "ops/ops.h"
 
 namespace tessera::test {
@@ -97,6 +99,80 @@ TEST(Conformance, EveryOpGivesWhatItsReferenceGives) {
     }
   }
   EXPECT_GT(samples, 50);
+}
+
+// The ops that have no kernel of their own, so that none comes to be slow unseen. Each is rare, made of a user's
+// function, or a special function whose elements cost more than the way to them (those run on all threads).
+TEST(Conformance, OnlyTheseOpsRunByTheirReferences) {
+  std::set<std::string> slow;
+  for (const auto* op : ops::all()) {
+    static const std::set<std::string_view> programs{"cond",       "while",           "scan",
+                                                     "checkpoint", "custom_jvp_call", "custom_vjp_call"};
+    if (!op->has_reference() || op->traits().effect || programs.contains(op->name())) continue;
+    for (const auto& sample : op->samples()) {
+      ir::Builder b;
+      ir::Values in;
+      for (const auto& t : sample.in) in.push_back(b.input(t));
+      auto graph = on_one_device(b.finish(b.add(*op, in, sample.attrs)));
+      if (compile(client_of(1), graph)->text().find(", reference)") != std::string::npos) {
+        slow.emplace(op->name());
+      }
+    }
+  }
+  EXPECT_EQ(slow, (std::set<std::string>{"argmax",
+                                         "argmin",
+                                         "max",
+                                         "min",          // of complex numbers, or into narrow indices
+                                         "integer_pow",  // to the power 0
+                                         "select_n",     // of more than two cases
+                                         "bessel_i0e",
+                                         "bessel_i1e",
+                                         "igamma",
+                                         "igamma_grad_a",
+                                         "igammac",
+                                         "polygamma",
+                                         "random_gamma_grad",
+                                         "regularized_incomplete_beta",
+                                         "zeta",
+                                         "reduce_precision",  //
+                                         "reduce",
+                                         "reduce_window",  // with a reducer of more than one op
+                                         "reduce_xor",
+                                         "select_and_gather_add",
+                                         "constant",
+                                         "pure_callback"}));
+}
+
+// Attributes of convolutions, transforms and decompositions in the dtypes that their kernels convert or treat apart.
+TEST(Conformance, ConvolutionsAndDecompositionsOfOtherDtypes) {
+  int checked = 0;
+  for (const auto* op : {&ops::def::conv_general_dilated, &ops::def::fft, &ops::def::triangular_solve, &ops::def::qr,
+                         &ops::def::lu, &ops::def::cholesky}) {
+    for (const auto& sample : op->samples()) {
+      for (DType t : {DType::F64, DType::BF16, DType::F16, DType::I32, DType::U8, DType::C64, DType::C128}) {
+        ir::AnySample s = sample;
+        for (auto& type : s.in) type.dtype = t;
+        try {
+          op->infer(s.in, s.attrs);
+        } catch (const Error&) {
+          continue;  // not a legal dtype of this op
+        }
+        SCOPED_TRACE(std::string(op->name()) + " " + std::string(dtype_name(t)) + " " + s.attrs->text());
+        check(*op, s);
+        ++checked;
+      }
+    }
+  }
+  EXPECT_GT(checked, 30);
+}
+
+TEST(Conformance, ConvolutionsIntoAnotherDtype) {
+  for (auto [from, to] : {std::pair{DType::BF16, DType::F32}, {DType::F32, DType::BF16}, {DType::I8, DType::I32}}) {
+    ops::Conv p{{1, 1}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, {0, 1, 2, 3}, {0, 1, 2, 3}, {0, 1, 2, 3}};
+    p.preferred = to;
+    SCOPED_TRACE(std::string(dtype_name(from)) + " to " + std::string(dtype_name(to)));
+    check(ops::def::conv_general_dilated, {{{from, {2, 4, 7, 6}}, {from, {5, 4, 3, 3}}}, ir::make_attrs(p)});
+  }
 }
 
 // The samples' attributes on larger operands of the dtypes that have kernels.

@@ -9,6 +9,7 @@
 #include "base/strings.h"
 #include "ir/builder.h"
 #include "ir/op_def.h"
+#include "ops/attrs.h"
 #include "ops/define.h"
 #include "ops/ops.h"
 #include "support/spmd_simulator.h"
@@ -17,11 +18,13 @@ namespace tessera::test {
 
 namespace {
 
+using ir::Type;
 using ir::Value;
 using Rng = std::mt19937_64;
 
 std::int64_t pick(Rng& rng, std::int64_t n) { return static_cast<std::int64_t>(rng() % static_cast<std::uint64_t>(n)); }
 bool chance(Rng& rng, int percent) { return pick(rng, 100) < percent; }
+std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 template <class T>
 const T& one_of(Rng& rng, const std::vector<T>& v) {
   return v[static_cast<std::size_t>(pick(rng, static_cast<std::int64_t>(v.size())))];
@@ -47,6 +50,15 @@ bool continuous(const ir::OpDef& op) {
                                                 "reduce_precision",
                                                 "clamp"};
   return !jumps.contains(op.name());
+}
+
+// Element-wise ops whose last bit a kernel may choose, and sums in the kernel's order.
+bool approximate(const ir::OpDef& op) {
+  static const std::set<std::string_view> exact{"neg",  "add",   "sub",      "mul",   "max",
+                                                "min",  "abs",   "select_n", "copy",  "square",
+                                                "sign", "floor", "ceil",     "round", "convert_element_type",
+                                                "clamp"};
+  return (op.traits().elementwise && !exact.contains(op.name())) || op.name() == "cumsum";
 }
 
 class Generator {
@@ -117,6 +129,7 @@ class Generator {
     bool inexact = std::any_of(out_types.begin(), out_types.end(), [](const auto& t) { return is_inexact(t.dtype); });
     bool fit = !rounded || (inexact && continuous(*e.op));
     bool sums = inexact && (!e.op->subgraphs(e.attrs).empty() || sums_up(e.op->factors(types, out_types, e.attrs)));
+    sums = sums || (inexact && approximate(*e.op));
     for (std::size_t i = 0; i < out.size(); ++i) {
       fit = fit && moderate(out[i]);
       known_[static_cast<std::size_t>(e.out[i])] = {out[i], rounded || sums};
@@ -191,7 +204,12 @@ class Generator {
   ir::Values usual() {
     Value x = recent();
     if (x.dtype() != DType::F32) return {};
-    switch (pick(rng_, 9)) {
+    switch (pick(rng_, 12)) {
+      case 9:
+      case 10:
+        return moved(x);
+      case 11:
+        return along_one(x);
       case 0:
         return {chance(rng_, 50) ? ops::tanh(x) : ops::neg(x)};
       case 1:
@@ -201,7 +219,7 @@ class Generator {
           case 0:
             return {x * y};
           case 1:
-            return {ops::max(x, y)};
+            return {options_.smooth ? x - y : ops::max(x, y)};
           case 2:
             return {ops::div(x, y)};
           default:
@@ -233,7 +251,7 @@ class Generator {
       if (chance(rng_, 50)) axes.push_back(d);
     }
     if (axes.empty()) return {};
-    switch (pick(rng_, 4)) {
+    switch (options_.smooth ? 3 : pick(rng_, 4)) {
       case 0:
         return {ops::reduce_max(x, axes)};
       case 1:
@@ -300,6 +318,65 @@ class Generator {
       if (d != at) dims.push_back(d);
     }
     return {ops::broadcast_in_dim(x, shape, dims)};
+  }
+
+  // Ops that shift elements along dimensions, so that pieces need parts of their neighbours.
+  ir::Values moved(Value x) {
+    if (x.rank() == 0 || x.type().size() == 0) return {};
+    auto d = at(pick(rng_, x.rank()));
+    auto n = x.shape()[d];
+    Dims zeros(x.shape().size(), 0);
+    switch (pick(rng_, 5)) {
+      case 0: {
+        Dims starts = zeros;
+        Dims limits = x.shape();
+        Dims strides(x.shape().size(), 1);
+        starts[d] = pick(rng_, n);
+        limits[d] = starts[d] + 1 + pick(rng_, n - starts[d]);
+        if (chance(rng_, 40)) strides[d] = 1 + pick(rng_, 3);
+        return {ops::slice(x, starts, limits, strides)};
+      }
+      case 1: {
+        Dims low = zeros;
+        Dims high = zeros;
+        Dims interior = zeros;
+        low[d] = pick(rng_, 4) - 1;
+        high[d] = pick(rng_, 4) - 1;
+        if (chance(rng_, 30)) interior[d] = pick(rng_, 3);
+        if (n + low[d] + high[d] <= 0 || n > 64) return {};
+        return {ops::pad(x, ops::scalar(builder_, 0.5, DType::F32), low, high, interior)};
+      }
+      case 2: {
+        if (n > 64) return {};
+        Type other = x.type();
+        other.shape[d] = 1 + pick(rng_, 8);
+        ir::Values parts{x, operand(other, true)};
+        if (chance(rng_, 30)) parts.push_back(x);
+        return {ops::concatenate(parts, static_cast<std::int64_t>(d))};
+      }
+      case 3:
+        return {ops::rev(x, {static_cast<std::int64_t>(d)})};
+      default: {
+        ops::Window w;
+        w.dimensions = w.strides = w.base_dilation = w.window_dilation = Dims(x.shape().size(), 1);
+        w.low = w.high = zeros;
+        w.dimensions[d] = 1 + pick(rng_, 3);
+        w.low[d] = pick(rng_, 2);
+        w.high[d] = pick(rng_, 2);
+        if (chance(rng_, 40)) w.strides[d] = 2;
+        if (n + w.low[d] + w.high[d] < w.dimensions[d]) return {};
+        return {options_.smooth || chance(rng_, 50) ? ops::reduce_window_sum(x, w) : ops::reduce_window_max(x, w)};
+      }
+    }
+  }
+
+  // Ops that need one dimension whole.
+  ir::Values along_one(Value x) {
+    if (x.rank() == 0 || x.type().size() == 0) return {};
+    auto d = pick(rng_, x.rank());
+    if (options_.smooth || chance(rng_, 60)) return {ops::cumsum(x, d, chance(rng_, 40))};
+    if (known(x).rounded) return {};
+    return {ops::convert(ops::argmax(x, d), DType::F32)};
   }
 
   // A constraint on a mesh that is the program's: axis numbers need no translation.

@@ -24,6 +24,7 @@ struct RandomOptions {
   int equations = 8;  ///< about how many
   bool uneven = false;
   bool samples = true;  ///< draw from the samples of every op, not only from the usual ops
+  bool smooth = false;  ///< no maxima and minima: their derivatives jump where operands are nearly equal
 };
 
 /// The same program for the same seed. Values are finite and of moderate size, and ops that are not continuous get only

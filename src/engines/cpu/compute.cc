@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/strings.h"
 #include "engines/cpu/kernel_table.h"
+#include "engines/cpu/kernels/copy.h"
 #include "engines/cpu/program.h"
 #include "engines/cpu/unit.h"
 #include "ir/op_def.h"
@@ -30,6 +31,12 @@ struct Variant {
   bool empty = false;  // no result has elements
 };
 
+auto copying(const std::vector<std::int64_t>& bytes) {
+  return [bytes](const void* const* in, void* const* out) {
+    for (std::size_t j = 0; j < bytes.size(); ++j) kernels::copy_bytes(out[j], in[j], bytes[j]);
+  };
+}
+
 // True when only this handle refers to the buffer, and what other threads did with it is visible here.
 bool sole_owner(const BufferPtr& b) {
   if (b.use_count() != 1) return false;
@@ -50,6 +57,10 @@ class ComputeStep final : public Step {
     for (const auto& v : variants_) cost_ = std::max(cost_, v.kernel.cost);
     shares_ = !variants_.empty() &&
               std::all_of(variants_.begin(), variants_.end(), [](const Variant& v) { return v.kernel.shares; });
+    // Pieces of different shapes may differ in this: a row of one element needs no transposing.
+    for (auto& v : variants_) {
+      if (!shares_ && v.kernel.shares) v.kernel.run = copying(v.out_bytes);
+    }
   }
 
   void run(Frame& frame) const override {

@@ -2,12 +2,46 @@
 #include "engines/cpu/kernel_table.h"
 
 #include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "base/thread_pool.h"
 
 namespace tessera::cpu {
 
 namespace {
 
+// Element-wise ops may be cut anywhere: their references run over parts of the arrays on all threads.
+Kernel parallel_reference(const Request& r) {
+  Kernel k;
+  k.fast = false;
+  std::int64_t n = r.out[0].size();
+  auto flat = [&](ir::TypeSpan types) {
+    std::vector<std::pair<DType, bool>> out;
+    for (const auto& t : types) out.emplace_back(t.dtype, t.shape.empty() && !r.out[0].shape.empty());
+    return out;
+  };
+  k.run = [op = &r.op, attrs = r.attrs, in = flat(r.in), out = flat(r.out), n](const void* const* from,
+                                                                               void* const* to) {
+    constexpr std::int64_t kGrain = 512;
+    base::parallel_for(n, kGrain, [&](std::int64_t begin, std::int64_t end) {
+      auto part = [&](std::pair<DType, bool> t, void* data) {
+        if (t.second) return ir::View{t.first, {}, data};
+        return ir::View{t.first, {end - begin}, static_cast<char*>(data) + begin * dtype_size(t.first)};
+      };
+      std::vector<ir::View> a;
+      std::vector<ir::View> b;
+      for (std::size_t i = 0; i < in.size(); ++i) a.push_back(part(in[i], const_cast<void*>(from[i])));
+      for (std::size_t i = 0; i < out.size(); ++i) b.push_back(part(out[i], to[i]));
+      op->reference(a, b, attrs);
+    });
+  };
+  k.cost = 50.0 * static_cast<double>(n);
+  return k;
+}
+
 Kernel reference_kernel(const Request& r) {
+  if (r.op.traits().elementwise && !r.out.empty() && !r.out[0].shape.empty()) return parallel_reference(r);
   auto views = [](ir::TypeSpan types) {
     std::vector<ir::View> out;
     for (const auto& t : types) out.push_back({t.dtype, t.shape, nullptr});
@@ -58,6 +92,8 @@ const KernelTable& KernelTable::get() {
     add_window_kernels(t);
     add_slice_kernels(t);
     add_indexing_kernels(t);
+    add_conv_kernels(t);
+    add_linalg_kernels(t);
     return t;
   }();
   return table;

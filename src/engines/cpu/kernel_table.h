@@ -53,5 +53,7 @@ void add_sort_kernels(KernelTable& table);
 void add_window_kernels(KernelTable& table);
 void add_slice_kernels(KernelTable& table);
 void add_indexing_kernels(KernelTable& table);
+void add_conv_kernels(KernelTable& table);
+void add_linalg_kernels(KernelTable& table);
 
 }  // namespace tessera::cpu

@@ -2,6 +2,7 @@
 // Windows picked and written at computed places, and counting up.
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "engines/cpu/kernel_table.h"
@@ -145,22 +146,49 @@ Kernel make_gather(const Request& r) {
   return k;
 }
 
+// What stands for the elements of a scatter: the same bytes in a dtype that has the operation.
+struct Elements {
+  DType dtype;
+  std::int64_t each = 1;  // elements of that dtype for one of the op's
+  kernels::ScatterOp op;
+};
+std::optional<Elements> elements_of(kernels::ScatterOp op, DType t) {
+  using kernels::ScatterOp;
+  if (op == ScatterOp::Set) {
+    switch (dtype_size(t)) {
+      case 1:
+        return Elements{DType::U8, 1, op};
+      case 2:
+        return Elements{DType::U16, 1, op};
+      case 4:
+        return Elements{DType::U32, 1, op};
+      default:
+        return Elements{DType::U64, dtype_size(t) / 8, op};
+    }
+  }
+  if (is_complex(t)) return op == ScatterOp::Add ? std::optional(Elements{real_dtype(t), 2, op}) : std::nullopt;
+  if (is_bool(t)) {
+    bool either = op == ScatterOp::Add || op == ScatterOp::Max;
+    return Elements{DType::U8, 1, either ? ScatterOp::Max : ScatterOp::Min};
+  }
+  return Elements{t, 1, op};
+}
+
 MakeKernel scatter_maker(kernels::ScatterOp op) {
   return [op](const Request& r) {
     const auto& p = ir::get<ops::Scatter>(r.attrs);
     Kernel k;
-    bool has = !is_complex(r.in[0].dtype) && !is_bool(r.in[0].dtype);
-    if (!has || r.in[0].size() == 0 || r.in[2].size() == 0) return k;
+    auto elements = elements_of(op, r.in[0].dtype);
+    if (!elements || r.in[0].size() == 0 || r.in[2].size() == 0) return k;
     ops::WindowMap map(p, r.in[0].shape, r.in[1].shape, r.in[2].shape);
     auto finder =
         std::make_shared<RowFinder>(ops::numbering(p, "scatter"), map, p.mode, r.in[0], r.in[1], r.in[2].shape);
     k.in_place = 1;
-    k.run = [op, finder, t = r.in[0].dtype, bytes = r.in[0].nbytes(), keep = r.attrs](const void* const* in,
-                                                                                      void* const* out) {
+    k.run = [e = *elements, finder, bytes = r.in[0].nbytes(), keep = r.attrs](const void* const* in, void* const* out) {
       if (out[0] != in[0]) kernels::copy_bytes(out[0], in[0], bytes);
       auto rows = finder->find(in[1]);
-      kernels::scatter_rows(op, t, out[0], finder->table_rows, finder->size, DType::I64, rows.data(), finder->rows,
-                            OutOfRange::Skip, in[2]);
+      kernels::scatter_rows(e.op, e.dtype, out[0], finder->table_rows, finder->size * e.each, DType::I64, rows.data(),
+                            finder->rows, OutOfRange::Skip, in[2]);
     };
     return k;
   };

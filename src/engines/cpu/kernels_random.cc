@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random bits, run of counters by run.
+#include <array>
 #include <vector>
 
+#include "base/thread_pool.h"
 #include "engines/cpu/kernel_table.h"
 #include "engines/cpu/kernels/threefry.h"
 #include "ops/define.h"
@@ -53,8 +55,29 @@ Kernel make_bits(const Request& r) {
   return k;
 }
 
+Kernel make_hash(const Request& r) {
+  Kernel k;
+  std::array<std::int64_t, 4> step{};
+  for (std::size_t i = 0; i < step.size(); ++i) step[i] = r.in[i].shape.empty() ? 0 : 1;
+  k.cost = 100 + 20.0 * static_cast<double>(r.out[0].size());
+  k.run = [step, n = r.out[0].size()](const void* const* in, void* const* out) {
+    base::parallel_for(n, 2048, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        auto word = [&](std::size_t j) { return static_cast<const std::uint32_t*>(in[j])[i * step[j]]; };
+        auto h = kernels::threefry2x32(word(0), word(1), word(2), word(3));
+        static_cast<std::uint32_t*>(out[0])[i] = h[0];
+        static_cast<std::uint32_t*>(out[1])[i] = h[1];
+      }
+    });
+  };
+  return k;
+}
+
 }  // namespace
 
-void add_random_kernels(KernelTable& table) { table.add("random_bits", make_bits); }
+void add_random_kernels(KernelTable& table) {
+  table.add("random_bits", make_bits);
+  table.add("threefry2x32", make_hash);
+}
 
 }  // namespace tessera::cpu

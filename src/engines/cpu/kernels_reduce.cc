@@ -3,10 +3,14 @@
 // by run, from the last one.
 #include <algorithm>
 #include <cstring>
+#include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "engines/cpu/kernel_table.h"
+#include "engines/cpu/kernels/copy.h"
 #include "engines/cpu/kernels/reduce.h"
+#include "engines/cpu/reducers.h"
 #include "ops/attrs.h"
 
 namespace tessera::cpu {
@@ -52,6 +56,18 @@ bool supported(ReduceOp op, DType t) {
   }
 }
 
+void run_passes(ReduceOp op, DType t, const std::vector<Pass>& steps, const void* from, void* to) {
+  std::vector<char> before;
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const Pass& p = steps[i];
+    bool last = i + 1 == steps.size();
+    std::vector<char> after(last ? 0 : static_cast<std::size_t>(p.outer * p.inner * dtype_size(t)));
+    kernels::reduce(op, t, from, last ? to : after.data(), p.outer, p.red, p.inner);
+    before = std::move(after);
+    from = before.data();
+  }
+}
+
 MakeKernel maker(ReduceOp op) {
   return [op](const Request& r) {
     Kernel k;
@@ -62,25 +78,47 @@ MakeKernel maker(ReduceOp op) {
       k.shares = true;
       return k;
     }
-    k.run = [op, t, steps](const void* const* in, void* const* out) {
-      const void* from = in[0];
-      std::vector<char> before;
-      for (std::size_t i = 0; i < steps.size(); ++i) {
-        const Pass& p = steps[i];
-        bool last = i + 1 == steps.size();
-        std::vector<char> after(last ? 0 : static_cast<std::size_t>(p.outer * p.inner * dtype_size(t)));
-        kernels::reduce(op, t, from, last ? out[0] : after.data(), p.outer, p.red, p.inner);
-        before = std::move(after);
-        from = before.data();
-      }
-    };
+    k.run = [op, t, steps](const void* const* in, void* const* out) { run_passes(op, t, steps, in[0], out[0]); };
     return k;
   };
 }
 
+// Reducers that programs give are mostly one op; others go number by number through the reference.
+Kernel make_general(const Request& r) {
+  Kernel k;
+  const auto& p = ir::get<ops::Reduce>(r.attrs);
+  auto op = simple_reducer(*p.body);
+  DType t = r.in[0].dtype;
+  auto steps = passes(r.in[0].shape, p.axes);
+  if (!op || steps.empty() || !supported(op->reduce, t)) return k;
+  auto combine = kernels::ew_find(op->combine, t, t);
+  if (combine == nullptr) return k;
+  k.run = [op = op->reduce, t, steps, combine, n = r.out[0].size()](const void* const* in, void* const* out) {
+    run_passes(op, t, steps, in[0], out[0]);
+    std::vector<char> start(static_cast<std::size_t>(n * dtype_size(t)));
+    kernels::fill(start.data(), in[1], dtype_size(t), n);
+    combine(start.data(), out[0], nullptr, out[0], n);
+  };
+  return k;
+}
+
 }  // namespace
 
+std::optional<SimpleReducer> simple_reducer(const ir::Graph& body) {
+  using kernels::EwOp;
+  static const std::unordered_map<std::string_view, SimpleReducer> known = {
+      {"add", {ReduceOp::Sum, EwOp::Add}}, {"mul", {ReduceOp::Prod, EwOp::Mul}}, {"max", {ReduceOp::Max, EwOp::Max}},
+      {"min", {ReduceOp::Min, EwOp::Min}}, {"and", {ReduceOp::And, EwOp::And}},  {"or", {ReduceOp::Or, EwOp::Or}},
+  };
+  if (body.eqns.size() != 1 || body.inputs.size() != 2 || body.outputs != body.eqns[0].out) return std::nullopt;
+  const auto& in = body.eqns[0].in;
+  bool both = in == body.inputs || (in.size() == 2 && in[0] == body.inputs[1] && in[1] == body.inputs[0]);
+  auto it = known.find(body.eqns[0].op->name());
+  return both && it != known.end() ? std::optional(it->second) : std::nullopt;
+}
+
 void add_reduce_kernels(KernelTable& table) {
+  table.add("reduce", make_general);
   table.add("reduce_sum", maker(ReduceOp::Sum));
   table.add("reduce_prod", maker(ReduceOp::Prod));
   table.add("reduce_max", maker(ReduceOp::Max));

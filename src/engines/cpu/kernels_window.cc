@@ -5,6 +5,7 @@
 
 #include "engines/cpu/kernel_table.h"
 #include "engines/cpu/kernels/window.h"
+#include "engines/cpu/reducers.h"
 #include "ops/attrs.h"
 
 namespace tessera::cpu {
@@ -16,6 +17,10 @@ kernels::WindowSpec spec_of(const ops::Window& w, const Shape& shape) {
 }
 
 bool reduces(kernels::ReduceOp op, DType t) { return !is_bool(t) && (op == kernels::ReduceOp::Sum || !is_complex(t)); }
+
+bool windows(kernels::ReduceOp op) {
+  return op == kernels::ReduceOp::Sum || op == kernels::ReduceOp::Max || op == kernels::ReduceOp::Min;
+}
 
 MakeKernel window_maker(kernels::ReduceOp op) {
   return [op](const Request& r) {
@@ -29,6 +34,18 @@ MakeKernel window_maker(kernels::ReduceOp op) {
     };
     return k;
   };
+}
+
+Kernel make_general(const Request& r) {
+  const auto& p = ir::get<ops::ReduceWindow>(r.attrs);
+  Kernel k;
+  auto op = simple_reducer(*p.body);
+  DType t = r.in[0].dtype;
+  if (!op || !windows(op->reduce) || !reduces(op->reduce, t)) return k;
+  k.run = [op = op->reduce, t, spec = spec_of(p, r.in[0].shape)](const void* const* in, void* const* out) {
+    kernels::reduce_window(op, t, spec, in[0], in[1], out[0]);
+  };
+  return k;
 }
 
 Kernel make_scatter(const Request& r) {
@@ -46,6 +63,7 @@ Kernel make_scatter(const Request& r) {
 }  // namespace
 
 void add_window_kernels(KernelTable& table) {
+  table.add("reduce_window", make_general);
   table.add("reduce_window_sum", window_maker(kernels::ReduceOp::Sum));
   table.add("reduce_window_max", window_maker(kernels::ReduceOp::Max));
   table.add("reduce_window_min", window_maker(kernels::ReduceOp::Min));

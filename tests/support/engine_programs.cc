@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "support/engine_programs.h"
+
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "base/strings.h"
+#include "core/strided_copy.h"
+#include "mesh/device_list.h"
+#include "ops/define.h"
+#include "ops/graph_rules.h"
+#include "runtime/engine.h"
+#include "spmd/control.h"
+#include "support/spmd_simulator.h"
+
+namespace tessera::test {
+
+namespace {
+
+using runtime::Pieces;
+
+std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+std::shared_ptr<runtime::Executable> compile_on(const Client& client, ir::GraphPtr graph) {
+  auto all = client.devices();
+  auto list = mesh::intern_device_list({all.begin(), all.end()}, "test", "devices");
+  return runtime::runtime_of(client).engine->compile(std::move(graph), std::move(list));
+}
+
+ir::GraphPtr whole(ir::Graph g) {
+  for (auto& e : g.eqns) {
+    auto control = spmd::control_of(e);
+    if (!control) continue;
+    std::vector<ir::GraphPtr> bodies;
+    for (const auto& body : control->bodies) bodies.push_back(whole(*body.graph));
+    e.attrs = spmd::with_bodies(e, bodies);
+  }
+  g.mesh = std::make_shared<const ir::MeshAxes>(ir::MeshAxes{{1}, {"d"}});
+  g.layouts.clear();
+  for (const auto& t : g.types) g.layouts.push_back(ir::Layout::replicated(t.rank()));
+  return std::make_shared<const ir::Graph>(std::move(g));
+}
+
+// The pieces of an array that processes of this client hold.
+Pieces cut(const HostArray& a, const ir::Layout& layout, const ir::MeshAxes& mesh, const Client& client) {
+  auto map = runtime::piece_map(layout, mesh);
+  auto tiles = scatter(a, layout, mesh);
+  auto devices = client.devices();
+  Pieces out(at(map.count));
+  for (std::int64_t p = 0; p < mesh.num_positions(); ++p) {
+    auto& b = out[at(map.of_position[at(p)])];
+    if (b || !devices[at(p)].is_local()) continue;
+    const HostArray& tile = tiles[at(p)];
+    std::int64_t bytes = tile.size() * dtype_size(tile.dtype());
+    b = runtime::runtime_of(client).memory->allocate(bytes);
+    std::memcpy(b->data(), tile.data(), at(bytes));
+  }
+  return out;
+}
+
+HostArray join(const Pieces& pieces, const ir::Type& type, const ir::Layout& layout, const ir::MeshAxes& mesh) {
+  auto map = runtime::piece_map(layout, mesh);
+  Held held;
+  for (std::int64_t p = 0; p < mesh.num_positions(); ++p) {
+    auto tile = runtime::tile_at(type.shape, layout, mesh, p);
+    HostArray a(type.dtype, tile.shape);
+    const auto& b = pieces[at(map.of_position[at(p)])];
+    if (!b) throw StateError(str("position ", p, " has no piece"));
+    if (b->nbytes() != a.size() * dtype_size(type.dtype)) {
+      throw StateError(str("position ", p, " has ", b->nbytes(), " bytes for ", ir::Type{type.dtype, tile.shape}));
+    }
+    std::memcpy(a.data(), b->data(), at(b->nbytes()));
+    held.push_back(std::move(a));
+  }
+  return gather(held, type.shape, layout, mesh);
+}
+
+std::vector<HostArray> run(const ir::Graph& g, runtime::Executable& program, const std::vector<HostArray>& args,
+                           const Client& client) {
+  std::vector<Pieces> in;
+  for (std::size_t i = 0; i < args.size(); ++i) in.push_back(cut(args[i], g.layout(g.inputs[i]), *g.mesh, client));
+  std::vector<Pieces> out = program.run(std::move(in));
+  std::vector<HostArray> results;
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    ir::ValueId v = g.outputs[i];
+    results.push_back(join(out[i], g.type(v), g.layout(v), *g.mesh));
+  }
+  return results;
+}
+
+std::string first_difference(const std::vector<HostArray>& got, const std::vector<HostArray>& want, double tolerance,
+                             const char* what) {
+  for (std::size_t i = 0; i < want.size(); ++i) {
+    std::string d = difference(got[i], want[i], tolerance);
+    if (!d.empty()) return str("output ", i, " on the mesh and ", what, ": ", d);
+  }
+  return "";
+}
+
+}  // namespace
+
+Client client_with(std::int64_t devices) {
+  static std::mutex mutex;
+  static std::map<std::int64_t, Client> clients;
+  std::lock_guard lock(mutex);
+  auto& c = clients[devices];
+  if (!c) c = Client::cpu({.devices = devices});
+  return c;
+}
+
+std::vector<HostArray> run_on_one(const ir::GraphPtr& graph, const std::vector<HostArray>& args) {
+  auto g = whole(*graph);
+  return run(*g, *compile_on(client_with(1), g), args, client_with(1));
+}
+
+std::vector<HostArray> run_on_mesh(const spmd::Problem& problem, const std::vector<HostArray>& args,
+                                   const Client& client) {
+  auto g = spmd::partition(problem, spmd::propagate(problem));
+  ir::verify(*g);
+  return run(*g, *compile_on(client, g), args, client);
+}
+
+RandomProgram gradient_of(const RandomProgram& p) {
+  const ir::Graph& g = *p.problem.graph;
+  ops::Flags active;
+  for (auto v : g.inputs) active.push_back(is_inexact(g.type(v).dtype));
+  RandomProgram out;
+  try {
+    auto lin = ops::linearize_graph(g, active);
+    ops::Flags linear(lin.num_residuals, false);
+    linear.resize(lin.linear->inputs.size(), true);
+    ops::Flags all(lin.linear->outputs.size(), true);
+    auto back = ops::transpose_graph(*lin.linear, linear, all);
+    ir::Builder b;
+    ir::Values in;
+    for (auto v : g.inputs) in.push_back(b.input(g.type(v)));
+    ir::Values known = b.inline_graph(*lin.known, in);
+    ir::Values operands(known.end() - static_cast<std::ptrdiff_t>(lin.num_residuals), known.end());
+    for (auto v : lin.linear->outputs) operands.push_back(ops::full(b, 1, lin.linear->type(v)));
+    ir::Values cts = b.inline_graph(*back.graph, operands);
+    if (cts.empty()) return out;
+    out.problem = p.problem;
+    out.problem.outputs.assign(cts.size(), std::nullopt);
+    out.problem.graph = std::make_shared<const ir::Graph>(b.finish(cts));
+  } catch (const UnimplementedError&) {
+    return {};
+  }
+  out.args = p.args;
+  out.tolerance = 5e-4;
+  return out;
+}
+
+std::string disagreement(const RandomProgram& p) {
+  try {
+    auto got = run_on_mesh(p.problem, p.args, client_with(p.problem.mesh->num_positions()));
+    std::string d = first_difference(got, p.expected, p.tolerance, "by the references");
+    return d.empty() ? first_difference(got, run_on_one(p.problem.graph, p.args), p.tolerance, "on one device") : d;
+  } catch (const Error& e) {
+    return e.what();
+  }
+}
+
+namespace {
+
+const std::vector<Client>& cluster_with(int processes, std::int64_t devices) {
+  static std::mutex mutex;
+  static std::map<std::pair<int, std::int64_t>, std::vector<Client>> clusters;
+  std::lock_guard lock(mutex);
+  auto& clients = clusters[{processes, devices}];
+  if (clients.empty()) {
+    auto cluster = std::make_shared<Cluster>(processes, devices / processes);
+    for (int i = 0; i < processes; ++i) {
+      clients.push_back(Client::cpu(
+          {.devices = devices / processes, .process_index = i, .process_count = processes, .cluster = cluster}));
+      runtime::runtime_of(clients.back());
+    }
+  }
+  return clients;
+}
+
+std::string check_local(const RandomProgram& p, const Client& client) {
+  auto g = spmd::partition(p.problem, spmd::propagate(p.problem));
+  auto program = compile_on(client, g);
+  std::vector<Pieces> in;
+  for (std::size_t i = 0; i < p.args.size(); ++i) {
+    in.push_back(cut(p.args[i], g->layout(g->inputs[i]), *g->mesh, client));
+  }
+  std::vector<Pieces> out = program->run(std::move(in));
+  auto devices = client.devices();
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const ir::Layout& layout = g->layout(g->outputs[i]);
+    auto map = runtime::piece_map(layout, *g->mesh);
+    auto want = scatter(p.expected[i], layout, *g->mesh);
+    for (std::int64_t at_position = 0; at_position < g->mesh->num_positions(); ++at_position) {
+      if (!devices[at(at_position)].is_local()) continue;
+      const auto& piece = out[i][at(map.of_position[at(at_position)])];
+      if (!piece) return str("output ", i, ": position ", at_position, " has no piece");
+      HostArray got(want[at(at_position)].dtype(), want[at(at_position)].shape());
+      std::memcpy(got.data(), piece->data(), at(piece->nbytes()));
+      std::string d = difference(got, want[at(at_position)], p.tolerance);
+      if (!d.empty()) return str("output ", i, " at position ", at_position, ": ", d);
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string disagreement_across(const RandomProgram& p, int processes) {
+  const auto& clients = cluster_with(processes, p.problem.mesh->num_positions());
+  std::vector<std::string> why(clients.size());
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < clients.size(); ++i) {
+    threads.emplace_back([&, i] {
+      try {
+        why[i] = check_local(p, clients[i]);
+      } catch (const std::exception& e) {
+        why[i] = e.what();
+      }
+    });
+  }
+  for (auto& t : threads) t.join();
+  for (std::size_t i = 0; i < why.size(); ++i) {
+    if (!why[i].empty()) return str("process ", i, ": ", why[i]);
+  }
+  return "";
+}
+
+}  // namespace tessera::test

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Random programs under random shardings through the engine.
+#pragma once
+
+#include <string>
+
+#include "support/random_graphs.h"
+#include "tessera/device.h"
+
+namespace tessera::test {
+
+/// A client with this many devices, made once: clients never end.
+Client client_with(std::int64_t devices);
+
+/// Outputs of a graph on whole arrays by the engine on one device.
+std::vector<HostArray> run_on_one(const ir::GraphPtr& graph, const std::vector<HostArray>& args);
+/// Propagates, partitions, compiles and runs for the problem's mesh over all devices of `client`; arguments are cut as
+/// the partitioned program wants them, results joined. Positions that a layout says are equal share a piece.
+std::vector<HostArray> run_on_mesh(const spmd::Problem& problem, const std::vector<HostArray>& args,
+                                   const Client& client);
+
+/// The program (inputs -> cotangents of its float inputs) for cotangents of 1 at every float output, under the
+/// layouts of `p` for inputs and free ones for outputs; its `expected` is empty. Empty graph where an op on the way
+/// has no derivative.
+RandomProgram gradient_of(const RandomProgram& p);
+
+/// What differs between the program on a mesh and on one device, or (where it has `expected`) from the references;
+/// empty when nothing does. Errors that are thrown count.
+std::string disagreement(const RandomProgram& p);
+/// The same over `processes` simulated processes that share the mesh's devices evenly: every piece that a process gets
+/// against what the program's `expected` has there.
+std::string disagreement_across(const RandomProgram& p, int processes);
+
+}  // namespace tessera::test
