@@ -5,11 +5,12 @@
 //   at(x, {rows}).add(updates)                             x.at[rows].add(updates): a new array
 //
 // Numbers and ranges are known now; numbers count from the end where negative, ranges are cut to the array. Integer
-// arrays pick element by element and broadcast against each other; indices outside give NaN or the least integer on
-// reading, and are left out on writing. Bool arrays must be known now: under a trace they throw `ConcretizationError`
-// (use where).
+// arrays pick element by element and broadcast against each other; indices outside read the nearest element and write
+// nothing, unless a mode says otherwise. Bool arrays must be known now: under a trace they throw `ConcretizationError`
+// (use where), except alone as the index of an update by one number.
 #pragma once
 
+#include <functional>
 #include <initializer_list>
 #include <optional>
 #include <vector>
@@ -59,21 +60,38 @@ class IndexItem {
 };
 using IndexItems = std::vector<IndexItem>;
 
-/// x[items]. Throws `IndexError` for a number outside, or for more items than dimensions.
-Array index(const Operand& x, const IndexItems& items);
+/// What index arrays do outside the array.
+enum class IndexMode {
+  PromiseInBounds,  ///< the program vouches that there is none; where the promise fails, reading clips
+  Clip,             ///< the nearest element is meant
+  FillOrDrop,       ///< reading gives the fill value (NaN, the least integer), writing leaves it out
+};
+struct IndexOptions {
+  std::optional<IndexMode> mode = std::nullopt;  ///< `PromiseInBounds` for reading, `FillOrDrop` for writing
+  std::optional<double> fill_value = std::nullopt;
+  bool unique_indices = false;        ///< the program vouches that no element is named twice
+  bool wrap_negative_indices = true;  ///< negative numbers of arrays count from the end
+};
 
-/// Updates of what an index names; each gives a new array. Updates broadcast to the index's shape. Of several `set`s of
-/// one element the last stays; the others combine all.
+/// x[items]. Throws `IndexError` for a number outside, or for more items than dimensions.
+Array index(const Operand& x, const IndexItems& items, const IndexOptions& options = {});
+
+/// Updates of what an index names; each gives a new array of the same dtype. Updates broadcast to the index's shape. Of
+/// several `set`s of one element the last stays; the others combine all. `apply` reads, calls and sets: an element that
+/// is named twice is changed once.
 class IndexUpdate {
  public:
   IndexUpdate(Operand x, IndexItems items) : x_(std::move(x)), items_(std::move(items)) {}
-  Array get() const { return index(x_, items_); }
-  Array set(const Operand& v) const;
-  Array add(const Operand& v) const;
-  Array subtract(const Operand& v) const;
-  Array multiply(const Operand& v) const;
-  Array min(const Operand& v) const;
-  Array max(const Operand& v) const;
+  Array get(const IndexOptions& options = {}) const { return index(x_, items_, options); }
+  Array set(const Operand& v, const IndexOptions& options = {}) const;
+  Array add(const Operand& v, const IndexOptions& options = {}) const;
+  Array subtract(const Operand& v, const IndexOptions& options = {}) const;
+  Array multiply(const Operand& v, const IndexOptions& options = {}) const;
+  Array divide(const Operand& v, const IndexOptions& options = {}) const;
+  Array power(const Operand& v, const IndexOptions& options = {}) const;
+  Array min(const Operand& v, const IndexOptions& options = {}) const;
+  Array max(const Operand& v, const IndexOptions& options = {}) const;
+  Array apply(const std::function<Array(const Array&)>& f, const IndexOptions& options = {}) const;
 
  private:
   Operand x_;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tessera/array.h"
+#include "tessera/indexing.h"
 #include "tessera/operand.h"
 
 namespace tessera::lax {
@@ -39,7 +40,7 @@ Array dynamic_update_index_in_dim(const Operand& x, const Operand& update, const
 
 // --- picking and writing at computed places
 // -----------------------------------------------------------------------------
-enum class IndexMode { PromiseInBounds, Clip, FillOrDrop };
+using tessera::IndexMode;
 struct GatherDimensionNumbers {
   Dims offset_dims, collapsed_slice_dims, start_index_map;
   Dims operand_batching_dims = {}, start_indices_batching_dims = {};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/compose.h"
-#include "api/promote.h"
+#include "api/index_plan.h"
 #include "ops/indexing.h"
 #include "tessera/lax.h"
 
@@ -9,12 +9,9 @@ namespace tessera::lax {
 using api::compose1;
 
 namespace {
-ops::IndexMode mode_of(IndexMode m) { return static_cast<ops::IndexMode>(m); }
-static_assert(static_cast<int>(IndexMode::FillOrDrop) == static_cast<int>(ops::IndexMode::FillOrDrop));
-
 ops::Scatter scatter_attrs(const ScatterDimensionNumbers& n, const ScatterOptions& o) {
   return {n.update_window_dims,    n.inserted_window_dims,          n.scatter_dims_to_operand_dims,
-          n.operand_batching_dims, n.scatter_indices_batching_dims, mode_of(o.mode),
+          n.operand_batching_dims, n.scatter_indices_batching_dims, api::mode_of(o.mode),
           o.unique_indices};
 }
 
@@ -30,7 +27,7 @@ Array gather(const Operand& x, const Operand& start_indices, const GatherDimensi
              const GatherOptions& o) {
   ops::Gather g{
       n.offset_dims, n.collapsed_slice_dims, n.start_index_map, n.operand_batching_dims, n.start_indices_batching_dims,
-      slice_sizes,   mode_of(o.mode),        o.fill_value,      o.unique_indices};
+      slice_sizes,   api::mode_of(o.mode),   o.fill_value,      o.unique_indices};
   return compose1("gather", x.loc(), {x.array(), start_indices.array()},
                   [&](ir::Builder&, const ir::Values& v) { return ops::gather(v[0], v[1], g); });
 }

@@ -6,11 +6,13 @@
 #include <set>
 
 #include "base/strings.h"
+#include "ir/call_site.h"
 
 namespace tessera {
 
 namespace {
 thread_local const std::string* current_scope = nullptr;
+thread_local const Loc* call_site = nullptr;
 
 const std::string* intern(const std::string& text) {
   static auto* mutex = new std::mutex;
@@ -20,7 +22,14 @@ const std::string* intern(const std::string& text) {
 }
 }  // namespace
 
-Loc Loc::current(const char* file, std::uint32_t line) { return {file, line, current_scope}; }
+Loc Loc::current(const char* file, std::uint32_t line) {
+  return call_site ? *call_site : Loc{file, line, current_scope};
+}
+
+namespace ir {
+CallSite::CallSite(const Loc& loc) : loc_(loc), before_(call_site) { call_site = &loc_; }
+CallSite::~CallSite() { call_site = before_; }
+}  // namespace ir
 
 std::string to_string(const Loc& loc) {
   if (loc.file == nullptr) return "unknown";

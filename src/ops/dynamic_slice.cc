@@ -56,10 +56,20 @@ std::int64_t byte_offset(ViewSpan starts, const Shape& full, const Shape& window
   return offset;
 }
 
-// The starts of all calls as index vectors: [batch, dimensions].
-Value index_vectors(const BatchArgs& a, std::size_t from) {
+// Dimensions of which a part is taken; in the others the only start is 0, so that they may stay split.
+Dims cut_dims(const Shape& full, const Shape& window) {
+  Dims out;
+  for (std::size_t d = 0; d < full.size(); ++d) {
+    if (full[d] != window[d]) out.push_back(static_cast<std::int64_t>(d));
+  }
+  return out;
+}
+// The starts of all calls in these dimensions as index vectors: [batch, dimensions].
+Value index_vectors(Builder& b, const BatchArgs& a, std::size_t from, const Dims& dims) {
+  if (dims.empty()) return zeros(b, Type{DType::I32, {a.size, 0}});
   Values columns;
-  for (std::size_t i = from; i < a.in.size(); ++i) {
+  for (auto d : dims) {
+    std::size_t i = from + at(d);
     columns.push_back(broadcast_in_dim(a.in[i], {a.size, 1}, a.batched[i] ? Dims{0} : Dims{}));
   }
   return concatenate(columns, 1);
@@ -86,14 +96,18 @@ Batched slice_batch(Builder& b, const BatchArgs& a, const DynamicSlice& p) {
     sizes.insert(sizes.begin(), a.size);
     return {{dynamic_slice(a.in[0], with_zero(b, a.in.subspan(1)), sizes)}, {true}};
   }
-  Gather g{.offset_dims = counting(1, rank), .collapsed_slice_dims = {}, .start_index_map = counting(0, rank)};
+  Shape full = a.in[0].shape();
+  if (a.batched[0]) full.erase(full.begin());
+  Dims cut = cut_dims(full, p.sizes);
+  Value starts = index_vectors(b, a, 1, cut);
+  Gather g{.offset_dims = counting(1, rank), .collapsed_slice_dims = {}, .start_index_map = cut};
   g.slice_sizes = p.sizes;
   if (a.batched[0]) {
-    g.start_index_map = counting(1, rank);
+    g.start_index_map = shifted(cut);
     g.operand_batching_dims = g.indices_batching_dims = {0};
     g.slice_sizes.insert(g.slice_sizes.begin(), 1);
   }
-  return {{gather(a.in[0], index_vectors(a, 1), g)}, {true}};
+  return {{gather(a.in[0], starts, g)}, {true}};
 }
 
 Batched update_batch(Builder& b, const BatchArgs& a, const NoAttrs&) {
@@ -101,13 +115,16 @@ Batched update_batch(Builder& b, const BatchArgs& a, const NoAttrs&) {
   Value update = with_batch(a, 1);
   if (!any_start_batched(a, 2)) return {{dynamic_update_slice(x, update, with_zero(b, a.in.subspan(2)))}, {true}};
   auto rank = at(update.rank()) - 1;
+  Shape full(x.shape().begin() + 1, x.shape().end());
+  Shape window(update.shape().begin() + 1, update.shape().end());
+  Dims cut = cut_dims(full, window);
   Scatter s{.update_window_dims = counting(1, rank),
             .inserted_window_dims = {},
-            .scatter_dims_to_operand_dims = counting(1, rank)};
+            .scatter_dims_to_operand_dims = shifted(cut)};
   s.operand_batching_dims = s.indices_batching_dims = {0};
   s.mode = IndexMode::Clip;
   s.unique_indices = true;
-  return {{scatter(x, index_vectors(a, 2), update, s)}, {true}};
+  return {{scatter(x, index_vectors(b, a, 2, cut), update, s)}, {true}};
 }
 
 Types slice_infer(TypeSpan in, const DynamicSlice& p) {

@@ -59,18 +59,27 @@ IndexItems items(const Arrays& a, const Params& p) {
   return out;
 }
 
-Function updated(Array (IndexUpdate::*f)(const Operand&) const) {
-  return one([f](const Arrays& a, const Params& p) { return (at(a[0], items(a, p)).*f)(a.back()); });
+IndexOptions options(const Params& p) {
+  IndexOptions o;
+  if (p.has("mode")) o.mode = index_mode(p);
+  if (p.has("fill_value")) o.fill_value = p.real("fill_value");
+  return o;
+}
+
+Function updated(Array (IndexUpdate::*f)(const Operand&, const IndexOptions&) const) {
+  return one([f](const Arrays& a, const Params& p) { return (at(a[0], items(a, p)).*f)(a.back(), options(p)); });
 }
 
 }  // namespace
 
 void add_indexing(Table& t) {
-  t["index.get"] = one([](const Arrays& a, const Params& p) { return index(a[0], items(a, p)); });
+  t["index.get"] = one([](const Arrays& a, const Params& p) { return index(a[0], items(a, p), options(p)); });
   t["index.set"] = updated(&IndexUpdate::set);
   t["index.add"] = updated(&IndexUpdate::add);
   t["index.subtract"] = updated(&IndexUpdate::subtract);
   t["index.multiply"] = updated(&IndexUpdate::multiply);
+  t["index.divide"] = updated(&IndexUpdate::divide);
+  t["index.power"] = updated(&IndexUpdate::power);
   t["index.min"] = updated(&IndexUpdate::min);
   t["index.max"] = updated(&IndexUpdate::max);
   t["lax.gather"] = one(gathered);

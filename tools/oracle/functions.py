@@ -71,7 +71,7 @@ def binary_operator(op):
 
 SPECIAL = {
     "index.get": index_get,
-    **{f"index.{m}": index_update(m) for m in ("set", "add", "subtract", "multiply", "min", "max")},
+    **{f"index.{m}": index_update(m) for m in ("set", "add", "subtract", "multiply", "divide", "power", "min", "max")},
     "lax.gather": gather,
     **{f"lax.{n}": scatter(n) for n in ("scatter", "scatter_add", "scatter_sub", "scatter_mul", "scatter_min", "scatter_max")},
     "lax.reduce_window": reduce_window,

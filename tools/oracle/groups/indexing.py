@@ -23,6 +23,8 @@ def record(rec):
     basic_index(rec)
     array_index(rec)
     updates(rec)
+    modes(rec)
+    masks(rec)
 
 
 def both(rec, fn, args, params, wrt=None, note="", tol="exact"):
@@ -179,6 +181,42 @@ def updates(rec):
             rec.case(G, "index." + method, [uniform("u" + dtype, (5,), dtype, 0, 9), np.array(3, np_dtype(dtype))],
                      {"index": [sl(1, 4, None)]}, tol="reduce")
     rec.case(G, "index.set", [x((4,), "int32"), np.float32(2.75)], {"index": [1]}, tol="exact", note="cast")
+
+
+def modes(rec):
+    """Indices outside under every mode, reading and writing, at several places of the index."""
+    a, out = x((4, 5)), idx([5, -1, 1, -6])
+    for index, y_shape in (([{"array": 0}], (4, 5)), ([sl(None, None, None), {"array": 0}], (4, 4)), ([{"array": 0}, sl(1, 3, None)], (4, 2)),
+                           ([sl(3, None, -2), {"array": 0}], (2, 4)), ([{"array": 0}, 2], (4,)), ([1, "newaxis", {"array": 0}], (4, 1))):
+        for mode in ("clip", "fill", "promise_in_bounds"):
+            rec.case(G, "index.get", [a, out], {"index": index, "mode": mode}, tol="exact", note=mode)
+        rec.case(G, "index.get", [a, out], {"index": index, "mode": "fill", "fill_value": -7}, tol="exact", note="fill value")
+        rec.case(G, "index.get", [a, out], {"index": index, "mode": "fill"}, "vjp", tol="reduce", note="fill")
+        for method in ("set", "add", "multiply", "max"):
+            for mode in ("clip", "drop", None):
+                if method == "set" and mode == "clip":
+                    continue  # two updates of one element
+                rec.case(G, "index." + method, [a, out, x(y_shape, tag="y")], {"index": index, "mode": mode}, tol="reduce", note=str(mode))
+        rec.case(G, "index.add", [a, out, x(y_shape, tag="y")], {"index": index}, "vjp", tol="reduce")
+    for method in ("divide", "power"):
+        for n, index in enumerate(([1], [sl(1, 3, None), 2], [sl(None, None, -2)])):
+            y = np.abs(x(np.empty((4, 5))[eval_index(index, [])].shape, tag="y")) + np.float32(0.5)
+            both(rec, "index." + method, [np.abs(a) + np.float32(0.5), y], {"index": index}, note=str(n), tol="arith")
+        rec.case(G, "index." + method, [np.abs(a) + np.float32(0.5), idx([2, 0]), np.float32(2.5)], {"index": [{"array": 0}]}, tol="arith")
+    for dtype, y in (("int32", np.float32(2.75)), ("uint8", np.int32(200)), ("float16", np.float32(1.5)), ("int8", np.int32(-3))):
+        rec.case(G, "index.add", [uniform("cast" + dtype, (4,), dtype, 0, 9), y], {"index": [1]}, tol="exact", note="cast")
+        rec.case(G, "index.multiply", [uniform("cast" + dtype, (4,), dtype, 0, 9), idx([2]), y], {"index": [{"array": 0}]}, tol="exact", note="cast")
+    for dtype in ("int64", "uint32", "uint8", "int8"):
+        rec.case(G, "index.get", [a, idx([3, 0, 2], dtype)], {"index": [{"array": 0}]}, tol="exact")
+
+
+def masks(rec):
+    a = x((4, 5))
+    m1, m2 = np.array([True, False, True, False]), uniform("mask", (4, 5), "bool")
+    for m in (m1, m2):
+        for method in ("set", "add", "multiply", "min"):
+            rec.case(G, "index." + method, [a, m, Scalar(2.5)], {"index": [{"array": 0}]}, tol="exact", note="mask")
+        rec.case(G, "index.add", [a, m, np.float32(1.5)], {"index": [{"array": 0}]}, "vjp", [0, 2], tol="reduce", note="mask")
 
 
 def eval_index(items, arrays):
