@@ -138,7 +138,8 @@ TEST(GraphRules, DerivedEquationsKeepTheirLines) {
   b.set_loc(Loc{"model.cc", 42, nullptr});
   Value y = sin(x);
   auto g = b.finish_shared(Values{y});
-  for (const auto& e : jvp_graph(*g, {true}).graph->eqns) EXPECT_EQ(to_string(e.loc), "model.cc:42");
+  auto forward = jvp_graph(*g, {true}).graph;
+  for (const auto& e : forward->eqns) EXPECT_EQ(to_string(e.loc), "model.cc:42");
   Linearized lin = linearize_graph(*g, {true});
   Transposed back = transpose_graph(*lin.linear, {false, true}, {true});
   ASSERT_FALSE(back.graph->eqns.empty());
