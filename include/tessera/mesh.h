@@ -28,6 +28,8 @@ namespace tessera {
 
 class Mesh;
 class AbstractMesh;
+class PartitionSpec;
+class OpSharding;
 namespace mesh {
 struct DeviceList;
 struct MeshState;
@@ -197,6 +199,12 @@ class Mesh {
   Mesh local_mesh() const;
   Mesh local_mesh(int process_index) const;
   const AbstractMesh& abstract_mesh() const;
+
+  /// The sharding of a spec with one entry a dimension, in the forms that XLA uses (tessera/op_sharding.h). Built once
+  /// a mesh and spec (equal meshes, and names or numbers of the same axes, share it) and kept for the whole program:
+  /// the same object every time. Throws `ValueError` naming `partition_spec` for an axis that the mesh lacks,
+  /// `DuplicateAxisError` for one that is used twice.
+  const OpSharding& op_sharding(const PartitionSpec& spec) const;
 
   /// A callable that runs `f` with this mesh current.
   template <class F>

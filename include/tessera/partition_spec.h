@@ -32,7 +32,7 @@ class SpecEntry {
   enum class Kind : unsigned char { None, Axes, Unconstrained };
 
   /// An empty list of axes: places like `none` but is another entry.
-  SpecEntry() : kind_(Kind::Axes) {}
+  SpecEntry() : kind_(Kind::Axes), listed_(true) {}
   // NOLINTBEGIN(google-explicit-constructor): entries are written as names, numbers and lists
   SpecEntry(NoneType) : kind_(Kind::None) {}
   SpecEntry(std::nullopt_t) : kind_(Kind::None) {}
@@ -43,8 +43,9 @@ class SpecEntry {
   SpecEntry(int axis) : SpecEntry(AxisRef(axis)) {}
   SpecEntry(std::int64_t axis) : SpecEntry(AxisRef(axis)) {}
   SpecEntry(AxisRef axis) : kind_(Kind::Axes) { axes_.push_back(std::move(axis)); }
-  SpecEntry(std::vector<AxisRef> axes) : kind_(Kind::Axes), axes_(std::move(axes)) {}
-  SpecEntry(const std::vector<std::string>& names) : kind_(Kind::Axes), axes_(names.begin(), names.end()) {}
+  SpecEntry(std::vector<AxisRef> axes) : kind_(Kind::Axes), listed_(true), axes_(std::move(axes)) {}
+  SpecEntry(const std::vector<std::string>& names)
+      : kind_(Kind::Axes), listed_(true), axes_(names.begin(), names.end()) {}
   /// Several axes, slowest first. Throws `ValueError` naming an entry that is no single axis.
   SpecEntry(std::initializer_list<SpecEntry> axes);
   // NOLINTEND(google-explicit-constructor)
@@ -58,7 +59,9 @@ class SpecEntry {
   bool is_unconstrained() const { return kind_ == Kind::Unconstrained; }
   /// Axes, slowest first; empty for `none`.
   const std::vector<AxisRef>& axes() const { return axes_; }
-  bool operator==(const SpecEntry&) const = default;
+  /// Written as a list, which may not stand inside another list.
+  bool is_listed() const { return listed_; }
+  bool operator==(const SpecEntry& other) const { return kind_ == other.kind_ && axes_ == other.axes_; }
   std::size_t hash() const;
 
  private:
@@ -69,6 +72,7 @@ class SpecEntry {
 
   Kind kind_ = Kind::None;
   bool absent_ = false;  // an argument that the caller left out
+  bool listed_ = false;
   std::vector<AxisRef> axes_;
 
  public:

@@ -79,7 +79,8 @@ Mesh mesh_from_ids(std::span<const Int> ids, const Shape& mesh_shape, const Axis
   }
   auto available = devices();
   if (size > static_cast<std::int64_t>(available.size())) {
-    throw ValueError(str("Mesh: device_ids needs ", size, " devices; the current client has ", available.size()));
+    throw ValueError(str("Mesh: device_ids of a mesh of mesh_shape = ", mesh_shape, " name ", size,
+                         " devices; the current client has ", available.size()));
   }
   std::vector<bool> seen(static_cast<std::size_t>(size));
   std::vector<Device> list;

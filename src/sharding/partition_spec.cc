@@ -12,9 +12,14 @@ namespace {
 std::vector<AxisRef> flat_axes(const std::vector<SpecEntry>& parts) {
   std::vector<AxisRef> out;
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    if (parts[i].kind() != SpecEntry::Kind::Axes || parts[i].axes().size() != 1) {
-      throw ValueError(
-          str("axes: entry ", i, " = ", to_string(parts[i]), "; expected one mesh axis (no None and no nested tuple)"));
+    const SpecEntry& part = parts[i];
+    if (part.kind() != SpecEntry::Kind::Axes) {
+      throw ValueError(str("axes: partition_spec entry ", i, " of a tuple is ", to_string(part),
+                           "; expected a mesh axis (no None inside a tuple)"));
+    }
+    if (part.is_listed()) {
+      throw ValueError(str("axes: partition_spec entry ", i, " of a tuple is ", to_string(part),
+                           ", a nested tuple; expected one mesh axis"));
     }
     out.push_back(parts[i].axes()[0]);
   }
@@ -23,7 +28,8 @@ std::vector<AxisRef> flat_axes(const std::vector<SpecEntry>& parts) {
 
 }  // namespace
 
-SpecEntry::SpecEntry(std::initializer_list<SpecEntry> axes) : kind_(Kind::Axes), axes_(flat_axes(std::vector(axes))) {}
+SpecEntry::SpecEntry(std::initializer_list<SpecEntry> axes)
+    : kind_(Kind::Axes), listed_(true), axes_(flat_axes(std::vector(axes))) {}
 
 std::size_t SpecEntry::hash() const {
   std::size_t h = static_cast<std::size_t>(kind_);
