@@ -41,7 +41,7 @@ function(tessera_test binary)
   set_tests_properties(${binary} PROPERTIES LABELS ${label} TIMEOUT ${timeout} ENVIRONMENT "${environment}")
 endfunction()
 
-foreach(folder unit ir props engines oracle)
+foreach(folder unit ir props engines oracle annotation)
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/${folder}/*_test*.cc)
   set(binaries "")
   foreach(source IN LISTS sources)
@@ -58,3 +58,17 @@ foreach(folder unit ir props engines oracle)
     tessera_test(${binary} ${sources_of_${binary}})
   endforeach()
 endforeach()
+
+# The C++ blocks of the guides are tests.
+find_program(PYTHON3 python3 REQUIRED)
+file(GLOB guides CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/docs/coming-from-*.md)
+set(guide_sources "")
+foreach(guide IN LISTS guides)
+  get_filename_component(name ${guide} NAME_WE)
+  set(source ${PROJECT_BINARY_DIR}/guides/${name}.cc)
+  add_custom_command(OUTPUT ${source}
+                     COMMAND ${PYTHON3} ${PROJECT_SOURCE_DIR}/tools/doc_snippets.py ${guide} ${source}
+                     DEPENDS ${guide} ${PROJECT_SOURCE_DIR}/tools/doc_snippets.py)
+  list(APPEND guide_sources ${source})
+endforeach()
+tessera_test(guides_test ${guide_sources})

@@ -143,8 +143,12 @@ Array Array::scalar(T value) {
 /// One piece of an array.
 class Shard {
  public:
-  Shard(Device device, Index index, int replica_id, std::optional<Array> data)
-      : device_(device), index_(std::move(index)), replica_id_(replica_id), data_(std::move(data)) {}
+  Shard(Device device, Index index, int replica_id, std::optional<Array> data, Shape full_shape = {})
+      : device_(device),
+        index_(std::move(index)),
+        replica_id_(replica_id),
+        data_(std::move(data)),
+        full_shape_(std::move(full_shape)) {}
   const Device& device() const { return device_; }
   const Index& index() const { return index_; }
   int replica_id() const { return replica_id_; }
@@ -152,12 +156,17 @@ class Shard {
   const std::optional<Array>& data() const { return data_; }
   /// Throws `StateError` naming the device and its process when there is no data here.
   const Array& value() const;
+  /// The true piece: `value()`, which may be shorter than others where an extent does not divide.
+  const Array& unpadded() const { return value(); }
+  /// The piece at the size of the largest one, on the same device: zeros follow the data in each dimension.
+  Array padded() const;
 
  private:
   Device device_;
   Index index_;
   int replica_id_;
   std::optional<Array> data_;
+  Shape full_shape_;  // of the largest piece; empty: that of the data
 };
 std::string to_string(const Shard& s);
 

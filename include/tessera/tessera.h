@@ -2,6 +2,10 @@
 // Everything.
 #pragma once
 
+#include "tessera/annotate.h"
+#include "tessera/annotate_input.h"
+#include "tessera/annotate_linear.h"
+#include "tessera/annotate_paths.h"
 #include "tessera/array.h"
 #include "tessera/comm_plan.h"
 #include "tessera/config.h"
@@ -13,6 +17,7 @@
 #include "tessera/global_array.h"
 #include "tessera/grad.h"
 #include "tessera/host_array.h"
+#include "tessera/hybrid_mesh.h"
 #include "tessera/indexing.h"
 #include "tessera/io.h"
 #include "tessera/jit.h"
@@ -22,6 +27,7 @@
 #include "tessera/multihost.h"
 #include "tessera/nn.h"
 #include "tessera/numpy.h"
+#include "tessera/op_sharding.h"
 #include "tessera/operand.h"
 #include "tessera/ops.h"
 #include "tessera/partition_spec.h"

@@ -222,7 +222,8 @@ std::span<const Shard> Array::addressable_shards() const {
       auto position = static_cast<std::size_t>(p);
       auto tile = static_cast<std::size_t>(impl.placement->tile_of[position]);
       impl.shards.emplace_back(impl.placement->devices->devices[position], impl.placement->tile_index[tile],
-                               impl.placement->replica_id[position], single_device(impl, storage, p));
+                               impl.placement->replica_id[position], single_device(impl, storage, p),
+                               impl.placement->shard_shape);
     }
     array::count_shards(static_cast<std::int64_t>(impl.shards.size()));
     impl.has_shards = true;
@@ -245,7 +246,7 @@ std::span<const Shard> Array::global_shards() const {
       }
       auto tile = static_cast<std::size_t>(impl.placement->tile_of[position]);
       impl.all_shards.emplace_back(list.devices[position], impl.placement->tile_index[tile],
-                                   impl.placement->replica_id[position], std::nullopt);
+                                   impl.placement->replica_id[position], std::nullopt, impl.placement->shard_shape);
     }
     array::count_shards(static_cast<std::int64_t>(impl.all_shards.size()));
     impl.has_all_shards = true;
@@ -370,6 +371,16 @@ const Array& Shard::value() const {
                          "; its data is not in this process"));
   }
   return *data_;
+}
+Array Shard::padded() const {
+  const Array& piece = value();
+  if (full_shape_.empty() || piece.shape() == full_shape_) return piece;
+  auto item = dtype_size(piece.dtype());
+  HostArray out(piece.dtype(), full_shape_);
+  if (out.nbytes() > 0) std::memset(out.data(), 0, static_cast<std::size_t>(out.nbytes()));
+  core::copy_strided(out.data(), core::contiguous_strides(full_shape_, item), piece.host().data(),
+                     core::contiguous_strides(piece.shape(), item), piece.shape(), item);
+  return device_put(out, device_);
 }
 std::string to_string(const Shard& s) {
   return str("Shard(device=", s.device(), ", index=", s.index(), ", replica_id=", s.replica_id(),

@@ -134,6 +134,8 @@ Value convert(Value x, DType dtype);
 Value bitcast_convert_type(Value x, DType dtype);
 /// The same values; no optimisation looks through.
 Values optimization_barrier(ValueSpan values);
+/// The same values; their tangents and cotangents, those that are not zero, pass one `optimization_barrier`.
+Values backward_barrier(ValueSpan values);
 
 // --- shapes ----------------------------------------------------------------------------------------
 /// Result dimension `dims[i]` is operand dimension i (of equal extent, or 1).

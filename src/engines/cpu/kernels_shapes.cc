@@ -61,8 +61,8 @@ Kernel make_transpose(const Request& r) {
 }  // namespace
 
 void add_shape_kernels(KernelTable& table) {
-  for (const char* name :
-       {"reshape", "sharding_constraint", "optimization_barrier", "bitcast_convert_type", "stop_gradient"})
+  for (const char* name : {"reshape", "sharding_constraint", "optimization_barrier", "backward_barrier",
+                           "bitcast_convert_type", "stop_gradient"})
     table.add(name, [](const Request&) { return share(); });
   table.add("broadcast_in_dim", make_broadcast);
   table.add("transpose", make_transpose);

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sharding annotations as PyTorch/XLA has them (torch_xla.distributed.spmd), on arrays. An annotation is placement
+// where the array has data, and a sharding constraint inside a traced function.
+//
+//   Mesh mesh({0, 1, 2, 3, 4, 5, 6, 7}, {2, 4}, {"x", "y"});
+//   Array w = mark_sharding(weights, mesh, P("x", "y"));
+//   auto f = jit([&](Array x) { return matmul(mark_sharding(x, mesh, P("x", none)), w); });
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "tessera/array.h"
+#include "tessera/hybrid_mesh.h"
+#include "tessera/mesh.h"
+#include "tessera/op_sharding.h"
+#include "tessera/partition_spec.h"
+#include "tessera/tree.h"
+
+namespace tessera {
+
+// --- meshes -------------------------------------------------------------------------------------------------------
+
+/// The default mesh of the manual-region calls, for the whole program; `std::nullopt` clears it. A later call replaces
+/// it. Safe from several threads.
+void set_global_mesh(const std::optional<Mesh>& mesh);
+/// The mesh that was set last, or nothing.
+std::optional<Mesh> global_mesh();
+inline std::optional<Mesh> get_global_mesh() { return global_mesh(); }
+/// All devices of the current client in id order on one axis, which is a number without `name`.
+Mesh get_1d_mesh(const std::optional<std::string>& name = std::nullopt);
+
+// --- annotations --------------------------------------------------------------------------------------------------
+
+/// `x` under a sharding over the whole machine, one entry of the spec a dimension; extents need not divide. With data:
+/// placed so (no copy where it lies so already). Inside a traced function: one `sharding_constraint` equation, which
+/// the gradient gets too. Throws `ValueError` naming `devices` where there are none, `mesh` for one that is not all
+/// devices, `partition_spec` for a wrong number of entries or an unknown axis; `DuplicateAxisError` for a repeated one.
+Array mark_sharding(const Array& x, const Mesh& mesh, const PartitionSpec& partition_spec);
+/// The library form of the same: every constraint is differentiable.
+inline Array mark_sharding_with_gradients(const Array& x, const Mesh& mesh, const PartitionSpec& partition_spec) {
+  return mark_sharding(x, mesh, partition_spec);
+}
+/// `x` without annotation: on the default device, uncommitted; inside a traced function constraints directly below are
+/// taken off. An array that has none is returned as it is.
+Array clear_sharding(const Array& x);
+
+/// Placed under a mesh or tiles; inside a traced function: the result of a constraint.
+bool is_annotated(const Array& x);
+/// Anything else than an array has no annotation.
+template <class T>
+requires(!std::is_convertible_v<const T&, const Array&>) bool is_annotated(const T&) { return false; }
+/// After normalising; nothing for an array without annotation.
+std::optional<ShardingType> sharding_type(const Array& x);
+/// The annotation in full; nothing where there is none, and {manual} inside a manual region.
+std::optional<OpSharding> op_sharding(const Array& x);
+
+// --- SPMD mode, which is always on ----------------------------------------------------------------------------------
+
+inline void use_spmd() {}
+inline bool is_spmd() { return true; }
+/// Devices of all processes of the current client.
+std::int64_t global_device_count();
+/// Where values without a sharding go.
+Device default_device();
+
+// --- wrapping ------------------------------------------------------------------------------------------------------
+
+/// A piece as a host snapshot: `data` has the size of the largest piece, zeros after the real part.
+class HostShard {
+ public:
+  HostShard(Device device, Index index, int replica_id, HostArray data, Shape real)
+      : device_(device),
+        index_(std::move(index)),
+        replica_id_(replica_id),
+        data_(std::move(data)),
+        real_(std::move(real)) {}
+  const Device& device() const { return device_; }
+  /// The part of the array, never its padding.
+  const Index& index() const { return index_; }
+  int replica_id() const { return replica_id_; }
+  const HostArray& data() const { return data_; }
+  /// A copy of the real part.
+  HostArray unpadded() const;
+  /// Replaces the real part. Throws `ValueError` for another shape, `TypeError` for another dtype.
+  void set_unpadded(const HostArray& value);
+
+ private:
+  Device device_;
+  Index index_;
+  int replica_id_;
+  HostArray data_;
+  Shape real_;
+};
+
+/// A handle whose array can be exchanged, for code that replaces shards in place. Everything else takes arrays.
+class ShardedTensor {
+ public:
+  /// Throws `ValueError` for an array without annotation, and for a traced one.
+  explicit ShardedTensor(Array array);
+  const Array& array() const { return array_; }
+  operator const Array&() const { return array_; }  // NOLINT(google-explicit-constructor): it is an array
+  std::optional<ShardingType> sharding_type() const { return tessera::sharding_type(array_); }
+  std::string sharding_spec() const;
+  /// Snapshots of this process's pieces, by ascending device id.
+  std::vector<HostShard> local_shards() const;
+  /// Takes the real parts of as many shards, in that order, for this process's pieces. Copies of the array taken before
+  /// keep their values. Throws `ValueError` for another number, device or index.
+  void load_local_shards(const std::vector<HostShard>& shards);
+
+ private:
+  Array array_;
+};
+inline ShardedTensor wrap_as_sharded_tensor(const Array& x) { return ShardedTensor(x); }
+inline ShardedTensor wrap_as_sharded_tensor(const ShardedTensor& x) { return x; }
+inline const Array& unwrap_sharded_tensor(const ShardedTensor& x) { return x.array(); }
+template <class T>
+const T& unwrap_sharded_tensor(const T& x) {
+  return x;
+}
+/// Arrays are their own wrappers; anything else passes through.
+template <class T>
+const T& wrap_if_sharded(const T& x) {
+  return x;
+}
+
+// --- barriers --------------------------------------------------------------------------------------------------------
+
+namespace detail {
+std::vector<Array> optimization_barrier(const std::vector<Array>& leaves, const Loc& loc);
+std::vector<Array> backward_barrier(const std::vector<Array>& leaves, const Loc& loc);
+}  // namespace detail
+
+/// The tree itself; inside a traced function no fusion, reordering, common-subexpression or dead-code step crosses the
+/// one equation that holds its leaves. Cotangents pass a barrier too.
+template <class T>
+requires(is_tree_v<T>) T optimization_barrier(const T& tree, const Loc& loc = Loc::current()) {
+  return tree_unflatten(tree, detail::optimization_barrier(tree_leaves(tree), loc));
+}
+
+/// `f(params, inputs…)` whose gradients pass one joint barrier: those of the parameters in order, then those of the
+/// inputs; what has no gradient is left out. The forward computation is `f`'s own.
+template <class F>
+auto backward_optimization_barrier(F f) {
+  return [f = std::move(f)](const auto&... args) {
+    using Args = std::tuple<std::decay_t<decltype(args)>...>;
+    Args like{args...};
+    Args passed = tree_unflatten(like, detail::backward_barrier(tree_leaves(like), Loc::current()));
+    return std::apply(f, passed);
+  };
+}
+template <class F>
+auto apply_backward_optimization_barrier(F f) {
+  return backward_optimization_barrier(std::move(f));
+}
+
+// --- counters --------------------------------------------------------------------------------------------------------
+
+/// Since the program began.
+struct AnnotationStats {
+  std::int64_t op_shardings_built = 0;  ///< by `Mesh::op_sharding`
+  std::int64_t annotations = 0;         ///< placements and constraints made by `mark_sharding`
+  std::int64_t bytes_placed = 0;        ///< by `mark_sharding` on this process's devices, replicas counted each
+  std::int64_t bytes_copied = 0;        ///< that it moved for this
+  bool operator==(const AnnotationStats&) const = default;
+};
+AnnotationStats annotation_stats();
+
+}  // namespace tessera
