@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// Element types that Tessera has no dtype for: floats of 4, 6 and 8 bits live in f32, integers of 2 and 4 bits in i8
+// and u8. What computes is followed by a rounding to the values that the narrow type has.
+#pragma once
+
+#include "hlo/ast.h"
+#include "ops/ops.h"
+
+namespace tessera::hlo {
+
+/// The number that a bit pattern of a narrow float stands for.
+float decode_narrow(Elem e, std::uint32_t bits);
+/// `x` (a float, or of the storage dtype) as the nearest value of `e`, in the storage dtype of `e`; wraps integers.
+/// Types that are not narrow: `x` itself.
+ir::Value round_to(ir::Value x, Elem e);
+/// Bit patterns (u8) of values that `e` has, and back.
+ir::Value narrow_to_bits(ir::Value x, Elem e);
+ir::Value narrow_from_bits(ir::Value bits, Elem e);
+
+}  // namespace tessera::hlo

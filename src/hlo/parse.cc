@@ -1,0 +1,553 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tokens, types and attributes.
+#include "hlo/parse.h"
+
+#include <charconv>
+
+#include "base/strings.h"
+#include "hlo/parse_depth.h"
+
+namespace tessera::hlo {
+
+namespace {
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+bool is_word(char c) { return is_letter(c) || is_digit(c) || c == '.' || c == '$'; }
+bool is_suffix(char c) { return is_word(c) || c == '-'; }
+}  // namespace
+
+void Parser::fail(const std::string& what) {
+  skip_space();
+  std::string_view rest = slice(at_, end_);
+  std::string seen = at_ >= end_ ? "the end" : str("\"", rest.substr(0, rest.find_first_of(" \n\t,")).substr(0, 24), "\"");
+  source_.fail(at_, str(what, ", got ", seen));
+}
+
+void Parser::skip_space() {
+  while (at_ < end_) {
+    char c = look();
+    if (c == ' ' || c == '\n' || c == '\t' || c == '\r') {
+      ++at_;
+    } else if (c == '/' && look(1) == '/') {
+      while (at_ < end_ && look() != '\n') ++at_;
+    } else {
+      return;
+    }
+  }
+}
+
+bool Parser::at_end() {
+  skip_space();
+  return at_ >= end_;
+}
+Offset Parser::position() {
+  skip_space();
+  return at_;
+}
+Offset Parser::closing_quote() {
+  expect("\"");
+  while (at_ < end_ && look() != '"') ++at_;
+  expect("\"");
+  return at_ - 1;
+}
+bool Parser::peek(std::string_view token) {
+  skip_space();
+  if (slice(at_, end_).substr(0, token.size()) != token) return false;
+  if (!is_word(token.back())) return true;
+  auto next = static_cast<Offset>(token.size());
+  return !is_word(look(next));  // "cond" is not the start of "condition"
+}
+bool Parser::accept(std::string_view token) {
+  if (!peek(token)) return false;
+  at_ += static_cast<Offset>(token.size());
+  return true;
+}
+void Parser::expect(std::string_view token) {
+  if (!accept(token)) fail(str("expected \"", token, "\""));
+}
+
+std::string_view Parser::word() {
+  skip_space();
+  Offset begin = at_;
+  if (!is_letter(look())) return {};
+  while (at_ < end_ && is_word(look())) ++at_;
+  return slice(begin, at_);
+}
+
+std::string Parser::string() {
+  if (!peek("\"")) fail("expected a string");
+  ++at_;
+  std::string out;
+  while (true) {
+    if (at_ >= end_) fail("a string does not end");
+    char c = source_.text()[at_++];
+    if (c == '"') return out;
+    if (c != '\\') {
+      out += c;
+      continue;
+    }
+    char e = look();
+    ++at_;
+    auto hex = [](char h) { return is_digit(h) ? h - '0' : h >= 'a' && h <= 'f' ? h - 'a' + 10 : h >= 'A' && h <= 'F' ? h - 'A' + 10 : -1; };
+    if (e == 'n') {
+      out += '\n';
+    } else if (e == 't') {
+      out += '\t';
+    } else if (hex(e) >= 0 && hex(look()) >= 0) {
+      out += static_cast<char>(hex(e) * 16 + hex(look()));
+      ++at_;
+    } else {
+      out += e;
+    }
+  }
+}
+
+bool Parser::at_integer() {
+  skip_space();
+  return is_digit(look()) || (look() == '-' && is_digit(look(1)));
+}
+std::int64_t Parser::integer() {
+  if (!at_integer()) fail("expected an integer");
+  std::int64_t out = 0;
+  auto text = slice(at_, end_);
+  auto [ptr, error] = std::from_chars(text.data(), text.data() + text.size(), out);
+  if (error != std::errc()) fail("the integer does not fit 64 bits");
+  at_ += static_cast<Offset>(ptr - text.data());
+  return out;
+}
+
+std::string_view Parser::value_name() {
+  if (!peek("%")) fail("expected a value");
+  Offset begin = at_++;
+  while (at_ < end_ && is_suffix(look())) ++at_;
+  if (at_ == begin + 1) fail("expected a value's name");
+  if (look() == '#') {
+    ++at_;
+    while (at_ < end_ && is_digit(look())) ++at_;
+  }
+  return slice(begin, at_);
+}
+
+std::string Parser::symbol() {
+  expect("@");
+  if (look() == '"') return string();
+  Offset begin = at_;
+  while (at_ < end_ && is_suffix(look())) ++at_;
+  std::string out(slice(begin, at_));
+  if (out.empty()) fail("expected a symbol's name");
+  return out;
+}
+
+// Everything up to the bracket that closes `open`, which stands here. "->" does not close.
+Raw Parser::balanced(char open, char close) {
+  skip_space();
+  Offset begin = at_;
+  if (look() != open) fail(str("expected \"", open, "\""));
+  std::string closers;
+  while (at_ < end_) {
+    char c = look();
+    if (c == '"') {
+      string();
+      continue;
+    }
+    ++at_;
+    if (c == '-' && look() == '>') {
+      ++at_;
+    } else if (c == '<' || c == '(' || c == '[' || c == '{') {
+      closers += c == '<' ? '>' : c == '(' ? ')' : c == '[' ? ']' : '}';
+      if (closers.size() > static_cast<std::size_t>(kMaxDepth)) fail("nested too deeply");
+    } else if (c == '>' || c == ')' || c == ']' || c == '}') {
+      if (closers.empty() || closers.back() != c) fail(str("\"", c, "\" closes nothing"));
+      closers.pop_back();
+      if (closers.empty()) {
+        if (c != close) fail("brackets do not match");
+        return {begin + 1, at_ - 1};
+      }
+    }
+  }
+  source_.fail(begin, str("\"", open, "\" is never closed"));
+}
+
+// Aliases may name others; the depth that they share ends circles.
+Parser Parser::inside(Raw raw) const {
+  Parser inner(source_, raw);
+  inner.depth_ = depth_;
+  inner.aliases_ = aliases_;
+  return inner;
+}
+
+void Parser::skip_location() {
+  while (accept("loc")) balanced('(', ')');
+}
+
+// --- types ---------------------------------------------------------------------------------------------------------
+
+Elem Parser::element_type() {
+  Offset begin = position();
+  auto name = word();
+  if (name == "complex") {
+    expect("<");
+    auto part = word();
+    expect(">");
+    if (part == "f32") return Elem::C64;
+    if (part == "f64") return Elem::C128;
+    source_.fail(begin, str("complex<", part, "> is not an element type; expected f32 or f64"));
+  }
+  for (int e = 0; e <= static_cast<int>(Elem::C128); ++e) {
+    if (to_string(static_cast<Elem>(e)) == name) return static_cast<Elem>(e);
+  }
+  if (name == "index") source_.fail(begin, "index is not an element type that programs may have");
+  source_.fail(begin, str("unknown element type \"", name.substr(0, 40), "\""));
+}
+
+AstType Parser::tensor_type() {
+  AstType t;
+  expect("<");
+  while (true) {
+    skip_space();
+    if (look() == '?') source_.fail(at_, "dynamic dimensions are not supported: lower the function for fixed shapes");
+    if (look() == '*') source_.fail(at_, "unranked tensors are not supported");
+    if (look() == '!') source_.fail(at_, "quantized and other dialects' element types are not supported");
+    if (!is_digit(look())) break;
+    std::int64_t n = integer();
+    if (look() != 'x') fail("expected \"x\" after a dimension");
+    ++at_;
+    t.shape.push_back(n);
+    if (t.shape.size() > 64) fail("more than 64 dimensions");
+  }
+  t.elem = element_type();
+  if (accept(",")) {  // an encoding (bounded dimensions, type extensions)
+    int open = 1;
+    while (at_ < end_ && open > 0) {
+      char c = look();
+      if (c == '"') {
+        string();
+        continue;
+      }
+      if (c == '<') ++open;
+      if (c == '>') --open;
+      if (open > 0) ++at_;
+    }
+  }
+  expect(">");
+  std::int64_t n = 1;
+  for (auto d : t.shape) {
+    if (d > 0 && n > (std::int64_t{1} << 46) / d) fail("the tensor has too many elements");
+    n *= d;
+  }
+  return t;
+}
+
+AstType Parser::type() {
+  Deeper guard(*this);
+  if (accept("tensor")) return tensor_type();
+  AstType t;
+  if (accept("!stablehlo.token") || accept("!mhlo.token")) {
+    t.kind = AstType::Kind::Token;
+    return t;
+  }
+  if (accept("tuple")) {
+    t.kind = AstType::Kind::Tuple;
+    expect("<");
+    while (!accept(">")) {
+      t.parts.push_back(type());
+      if (!accept(",") && !peek(">")) fail("expected \",\" or \">\" in a tuple type");
+    }
+    return t;
+  }
+  if (peek("!")) {
+    Offset begin = at_++;
+    auto name = word();
+    auto it = aliases_->find(str("!", name));
+    if (it == aliases_->end()) source_.fail(begin, str("unknown type \"!", name.substr(0, 40), "\""));
+    return inside(it->second).type();
+  }
+  if (is_letter(look())) {
+    t.elem = element_type();
+    return t;
+  }
+  fail("expected a type");
+}
+
+std::vector<AstType> Parser::type_list() {
+  std::vector<AstType> out;
+  do {
+    out.push_back(type());
+  } while (accept(","));
+  return out;
+}
+
+std::vector<AstType> Parser::types_or_group() {
+  if (!accept("(")) return {type()};
+  std::vector<AstType> out;
+  if (accept(")")) return out;
+  out = type_list();
+  expect(")");
+  return out;
+}
+
+// --- attributes ----------------------------------------------------------------------------------------------------
+
+AstAttr Parser::number() {
+  AstAttr a;
+  a.pos = position();
+  Offset begin = at_;
+  if (look() == '-') ++at_;
+  if (look() == '0' && (look(1) == 'x' || look(1) == 'X')) {
+    at_ += 2;
+    std::uint64_t bits = 0;
+    auto text = slice(at_, end_);
+    auto [ptr, error] = std::from_chars(text.data(), text.data() + text.size(), bits, 16);
+    if (error != std::errc()) fail("the number does not fit 64 bits");
+    at_ += static_cast<Offset>(ptr - text.data());
+    a.kind = AstAttr::Kind::Int;
+    a.integer = static_cast<std::int64_t>(bits);
+    a.text = "hex";
+  } else {
+    while (is_digit(look())) ++at_;
+    bool whole = true;
+    if (look() == '.') {
+      whole = false;
+      ++at_;
+      while (is_digit(look())) ++at_;
+    }
+    if (look() == 'e' || look() == 'E') {
+      Offset sign = look(1) == '+' || look(1) == '-' ? 2 : 1;
+      if (is_digit(look(sign))) {
+        whole = false;
+        at_ += sign;
+        while (is_digit(look())) ++at_;
+      }
+    }
+    auto text = slice(begin, at_);
+    std::from_chars(text.data(), text.data() + text.size(), a.number);
+    a.kind = AstAttr::Kind::Float;
+    if (whole) {
+      a.kind = AstAttr::Kind::Int;
+      auto [ptr, error] = std::from_chars(text.data(), text.data() + text.size(), a.integer);
+      if (error != std::errc()) {
+        std::uint64_t u = 0;
+        std::from_chars(text.data(), text.data() + text.size(), u);
+        a.integer = static_cast<std::int64_t>(u);
+      }
+    }
+  }
+  if (accept(":")) a.type = type();
+  if (a.kind == AstAttr::Kind::Int && a.text.empty()) a.number = static_cast<double>(a.integer);
+  return a;
+}
+
+AstAttr Parser::dict() {
+  Deeper guard(*this);
+  AstAttr a;
+  a.kind = AstAttr::Kind::Dict;
+  a.pos = position();
+  expect("{");
+  while (!accept("}")) {
+    AstField f;
+    f.name = peek("\"") ? string() : std::string(word());
+    if (f.name.empty()) fail("expected an attribute's name");
+    if (accept("=")) f.value = attribute();
+    a.fields.push_back(std::move(f));
+    if (!accept(",") && !peek("}")) fail("expected \",\" or \"}\" between attributes");
+  }
+  return a;
+}
+
+// A dictionary, or a set of strings: {"x", "y"}.
+AstAttr Parser::braces() {
+  Offset begin = position();
+  expect("{");
+  bool set = false;
+  if (peek("\"")) {
+    string();
+    if (accept(":")) {  // a sub-axis: "x":(1)2
+      set = true;
+    } else {
+      set = peek(",") || peek("}");
+    }
+  }
+  at_ = begin;
+  if (!set) return dict();
+  AstAttr a;
+  a.pos = begin;
+  a.kind = AstAttr::Kind::Array;
+  a.raw = balanced('{', '}');
+  Parser inner(source_, a.raw);
+  while (!inner.at_end()) {
+    AstAttr s;
+    s.kind = AstAttr::Kind::String;
+    s.pos = inner.position();
+    s.text = inner.string();
+    if (inner.accept(":")) {
+      s.raw.begin = inner.position();
+      inner.balanced('(', ')');
+      inner.integer();
+      s.raw.end = inner.at_;
+    }
+    a.items.push_back(std::move(s));
+    if (!inner.accept(",") && !inner.at_end()) inner.fail("expected \",\"");
+  }
+  return a;
+}
+
+AstAttr Parser::array() {
+  Deeper guard(*this);
+  AstAttr a;
+  a.kind = AstAttr::Kind::Array;
+  a.pos = position();
+  expect("[");
+  a.raw.begin = at_;
+  while (!accept("]")) {
+    a.items.push_back(attribute());
+    if (!accept(",") && !peek("]")) fail("expected \",\" or \"]\"");
+  }
+  a.raw.end = at_ - 1;
+  return a;
+}
+
+// array<i64: 1, 2>, after the word.
+AstAttr Parser::dense_array() {
+  AstAttr a;
+  a.kind = AstAttr::Kind::Array;
+  a.pos = at_;
+  expect("<");
+  a.type = type();
+  if (accept(":")) {
+    do {
+      AstAttr item;
+      item.pos = position();
+      if (accept("true") || accept("false")) {
+        item.kind = AstAttr::Kind::Bool;
+        item.integer = source_.text()[at_ - 2] == 'u';  // "true" ends in "ue"
+      } else {
+        item = number();
+      }
+      a.items.push_back(std::move(item));
+    } while (accept(","));
+  }
+  expect(">");
+  return a;
+}
+
+// dense<…> : type, after the word; elements are looked at when they are wanted.
+AstAttr Parser::elements(AstAttr a) {
+  a.raw = balanced('<', '>');
+  if (a.kind == AstAttr::Kind::Resource) {
+    Parser inner(source_, a.raw);
+    a.text = std::string(inner.word());
+    if (!inner.at_end()) inner.fail("expected the name of a resource");
+  }
+  if (accept(":")) {
+    a.type = type();
+  } else {
+    fail("expected the type of the elements");
+  }
+  return a;
+}
+
+AstAttr Parser::hash_attribute() {
+  AstAttr a;
+  a.pos = position();
+  expect("#");
+  Offset begin = at_;
+  while (at_ < end_ && is_word(look())) ++at_;
+  a.text = std::string(slice(begin, at_));
+  a.kind = AstAttr::Kind::Dialect;
+  if (look() == '<') {
+    a.raw = balanced('<', '>');
+    return a;
+  }
+  auto it = aliases_->find(str("#", a.text));
+  if (it == aliases_->end()) source_.fail(a.pos, str("unknown attribute \"#", a.text.substr(0, 40), "\""));
+  return inside(it->second).attribute();
+}
+
+// [0] x [1] -> [2]: what dot_general and convolution print.
+AstAttr Parser::chain(AstAttr first) {
+  AstAttr out;
+  while (true) {
+    Offset before = at_;
+    if (!((accept("->") || accept("x")) && peek("["))) {
+      at_ = before;
+      break;
+    }
+    if (out.items.empty()) {
+      out.kind = AstAttr::Kind::Chain;
+      out.pos = first.pos;
+      out.items.push_back(first);
+    }
+    out.items.push_back(array());
+  }
+  return out.items.empty() ? first : out;
+}
+
+AstAttr Parser::attribute() {
+  Deeper guard(*this);
+  AstAttr a;
+  a.pos = position();
+  char c = look();
+  if (c == '"') {
+    a.kind = AstAttr::Kind::String;
+    a.text = string();
+    if (accept(":")) a.type = type();
+    return a;
+  }
+  if (c == '[') return chain(array());
+  if (c == '{') return braces();
+  if (c == '#') return hash_attribute();
+  if (c == '@') {
+    a.kind = AstAttr::Kind::Symbol;
+    a.text = symbol();
+    while (accept("::")) a.text += str("::", symbol());
+    return a;
+  }
+  if (c == '<') {
+    a.kind = AstAttr::Kind::Dialect;
+    a.raw = balanced('<', '>');
+    return a;
+  }
+  if (c == '(') {  // a function type
+    a.kind = AstAttr::Kind::Type;
+    AstAttr in, out;
+    for (auto& t : types_or_group()) in.items.emplace_back().type = std::move(t);
+    if (accept("->")) {
+      for (auto& t : types_or_group()) out.items.emplace_back().type = std::move(t);
+    }
+    a.items = {std::move(in), std::move(out)};
+    return a;
+  }
+  if (at_integer()) return number();
+  if (peek("tensor") || peek("tuple") || c == '!') {
+    a.kind = AstAttr::Kind::Type;
+    a.type = type();
+    return a;
+  }
+  if (c == '-' || !is_letter(c)) fail("expected an attribute");
+  auto w = word();
+  if (w == "true" || w == "false") {
+    a.kind = AstAttr::Kind::Bool;
+    a.integer = w == "true";
+    return a;
+  }
+  if (w == "dense" && peek("<")) {
+    a.kind = AstAttr::Kind::Dense;
+    return elements(std::move(a));
+  }
+  if (w == "dense_resource" && peek("<")) {
+    a.kind = AstAttr::Kind::Resource;
+    return elements(std::move(a));
+  }
+  if (w == "array" && peek("<")) return dense_array();
+  if (w == "unit") return a;
+  if (w == "loc") {
+    balanced('(', ')');
+    return a;
+  }
+  a.kind = AstAttr::Kind::Word;
+  a.text = std::string(w);
+  if (peek("<")) a.raw = balanced('<', '>');
+  return a;
+}
+
+}  // namespace tessera::hlo

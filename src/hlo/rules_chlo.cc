@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+// The client dialect: element-wise functions, broadcasting forms, top-k.
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "hlo/import.h"
+#include "hlo/narrow.h"
+#include "ops/sorting.h"
+
+namespace tessera::hlo {
+
+namespace {
+using Unary = Value (*)(Value);
+using Binary = Value (*)(Value, Value);
+
+template <Unary f>
+Items unary(OpCall& c) {
+  c.check_operands(1);
+  return c.one(round_to(f(c.v(0)), c.elem()));
+}
+template <Binary f>
+Items binary(OpCall& c) {
+  c.check_operands(2);
+  return c.one(round_to(f(c.v(0), c.v(1)), c.elem()));
+}
+
+// An operand over the result's shape: its dimensions are the last ones, or those that `broadcast_dimensions` names.
+Value spread_to(OpCall& c, Value v) {
+  const Shape& shape = c.out().shape;
+  if (v.shape() == shape || v.shape().empty()) return v;
+  Dims dims;
+  auto behind = static_cast<std::int64_t>(shape.size()) - v.rank();
+  for (std::int64_t d = 0; d < v.rank(); ++d) dims.push_back(d + behind);
+  if (c.find("broadcast_dimensions") != nullptr && v.rank() < static_cast<std::int64_t>(shape.size())) {
+    dims = c.dims("broadcast_dimensions");
+  }
+  return ops::broadcast_in_dim(v, shape, dims);
+}
+Items filled(OpCall& c, Value v) { return c.one(round_to(ops::broadcast_to(v, c.out().shape), c.elem())); }
+template <Binary f>
+Items broadcast_binary(OpCall& c) {
+  c.check_operands(2);
+  return filled(c, f(spread_to(c, c.v(0)), spread_to(c, c.v(1))));
+}
+
+Items broadcast_compare(OpCall& c) {
+  c.check_operands(2);
+  Value x = spread_to(c, c.v(0)), y = spread_to(c, c.v(1));
+  std::string d = c.word("comparison_direction");
+  if (d == "EQ") return filled(c, ops::eq(x, y));
+  if (d == "NE") return filled(c, ops::ne(x, y));
+  if (d == "LT") return filled(c, ops::lt(x, y));
+  if (d == "LE") return filled(c, ops::le(x, y));
+  if (d == "GT") return filled(c, ops::gt(x, y));
+  if (d == "GE") return filled(c, ops::ge(x, y));
+  c.fail("unknown comparison");
+}
+Items broadcast_select(OpCall& c) {
+  c.check_operands(3);
+  return filled(c, ops::where(spread_to(c, c.v(0)), spread_to(c, c.v(1)), spread_to(c, c.v(2))));
+}
+
+Value infinity(Value x, double sign) {
+  return ops::scalar(*x.builder, sign * std::numeric_limits<double>::infinity(), x.dtype());
+}
+Value is_inf(Value x) { return ops::eq(ops::abs(x), infinity(x, 1)); }
+Value is_pos_inf(Value x) { return ops::eq(x, infinity(x, 1)); }
+Value is_neg_inf(Value x) { return ops::eq(x, infinity(x, -1)); }
+Value next_after(Value x, Value y) { return ops::nextafter(x, y); }
+
+// The high half of a product of integers.
+Value mulhi(Value x, Value y) {
+  DType t = x.dtype();
+  std::int64_t bits = dtype_size(t) * 8;
+  bool is_signed = is_signed_int(t);
+  if (bits < 64) {
+    DType wide = is_signed ? DType::I64 : DType::U64;
+    Value product = ops::mul(ops::convert(x, wide), ops::convert(y, wide));
+    Value by = ops::scalar(*x.builder, static_cast<double>(bits), wide);
+    return ops::convert(is_signed ? ops::shift_right_arithmetic(product, by) : ops::shift_right_logical(product, by), t);
+  }
+  // 64 bits: by halves, as one does on paper; the signed form corrects the unsigned one.
+  auto u = [](Value v) { return ops::bitcast_convert_type(v, DType::U64); };
+  Value a = u(x), b = u(y);
+  Value half = ops::scalar(*x.builder, 32, DType::U64), mask = ops::scalar(*x.builder, 4294967295.0, DType::U64);
+  Value al = ops::and_(a, mask), ah = ops::shift_right_logical(a, half);
+  Value bl = ops::and_(b, mask), bh = ops::shift_right_logical(b, half);
+  Value mid = al * bh + ops::shift_right_logical(al * bl, half);
+  Value mid2 = ah * bl + ops::and_(mid, mask);
+  Value high = ah * bh + ops::shift_right_logical(mid, half) + ops::shift_right_logical(mid2, half);
+  if (!is_signed) return high;
+  Value zero = ops::scalar(*x.builder, 0, DType::U64), none = ops::scalar(*x.builder, 0, t);
+  high = ops::sub(high, ops::where(ops::lt(x, none), b, zero));
+  high = ops::sub(high, ops::where(ops::lt(y, none), a, zero));
+  return ops::bitcast_convert_type(high, t);
+}
+
+Items top_k(OpCall& c) {
+  c.check_operands(1);
+  Value x = c.v(0);
+  if (x.rank() < 1) c.fail("the operand has no dimensions");
+  Values out = ops::top_k(x, c.integer("k"), x.rank() - 1);
+  return {tensor(c.out(0).elem, out[0]), tensor(c.out(1).elem, ops::convert(out[1], storage(c.out(1).elem)))};
+}
+
+// A constant of the operand's shape.
+Items constant_like(OpCall& c) {
+  c.check_operands(1);
+  const AstAttr& a = c.need("value");
+  return c.one(ops::broadcast_to(ops::scalar(c.b(), a.number, storage(c.elem())), c.out().shape));
+}
+
+// Rows of `lhs` in groups of `group_sizes`, each group times its own matrix.
+Items ragged_dot(OpCall& c) {
+  c.check_operands(3);
+  Value x = c.v(0), w = c.v(1), sizes = c.v(2);
+  if (x.rank() != 2 || w.rank() != 3 || sizes.rank() != 1) c.fail("only [m, k] by [g, k, n] is supported");
+  std::int64_t m = x.shape()[0], k = x.shape()[1], g = w.shape()[0];
+  Value ends = ops::cumsum(sizes, 0);
+  Value starts = ops::sub(ends, sizes);
+  Shape grid{g, m, k};
+  Value row = ops::iota(c.b(), sizes.dtype(), grid, 1);
+  Value inside = ops::and_(ops::ge(row, ops::broadcast_in_dim(starts, grid, {0})),
+                           ops::lt(row, ops::broadcast_in_dim(ends, grid, {0})));
+  Value wide = ops::broadcast_in_dim(x, grid, {1, 2});
+  Value parts = ops::where(inside, wide, ops::zeros_like(wide));
+  DType out = storage(c.elem());
+  std::optional<DType> preferred;
+  if (out != x.dtype()) preferred = out;
+  return c.one(ops::dot_general(parts, w, {{0, 2}, {0, 1}, {}, {}}, preferred));
+}
+
+void add_broadcasting(RuleTable& t) {
+  t["chlo.broadcast_add"] = broadcast_binary<ops::add>;
+  t["chlo.broadcast_subtract"] = broadcast_binary<ops::sub>;
+  t["chlo.broadcast_multiply"] = broadcast_binary<ops::mul>;
+  t["chlo.broadcast_divide"] = broadcast_binary<ops::div>;
+  t["chlo.broadcast_remainder"] = broadcast_binary<ops::rem>;
+  t["chlo.broadcast_power"] = broadcast_binary<ops::pow>;
+  t["chlo.broadcast_maximum"] = broadcast_binary<ops::max>;
+  t["chlo.broadcast_minimum"] = broadcast_binary<ops::min>;
+  t["chlo.broadcast_atan2"] = broadcast_binary<ops::atan2>;
+  t["chlo.broadcast_complex"] = broadcast_binary<ops::complex>;
+  t["chlo.broadcast_and"] = broadcast_binary<ops::and_>;
+  t["chlo.broadcast_or"] = broadcast_binary<ops::or_>;
+  t["chlo.broadcast_xor"] = broadcast_binary<ops::xor_>;
+  t["chlo.broadcast_shift_left"] = broadcast_binary<ops::shift_left>;
+  t["chlo.broadcast_shift_right_arithmetic"] = broadcast_binary<ops::shift_right_arithmetic>;
+  t["chlo.broadcast_shift_right_logical"] = broadcast_binary<ops::shift_right_logical>;
+  t["chlo.broadcast_next_after"] = broadcast_binary<next_after>;
+  t["chlo.broadcast_polygamma"] = broadcast_binary<ops::polygamma>;
+  t["chlo.broadcast_zeta"] = broadcast_binary<ops::zeta>;
+  t["chlo.broadcast_compare"] = broadcast_compare;
+  t["chlo.broadcast_select"] = broadcast_select;
+}
+}  // namespace
+
+void add_chlo_rules(RuleTable& t) {
+  t["chlo.acos"] = unary<ops::acos>;
+  t["chlo.acosh"] = unary<ops::acosh>;
+  t["chlo.asin"] = unary<ops::asin>;
+  t["chlo.asinh"] = unary<ops::asinh>;
+  t["chlo.atan"] = unary<ops::atan>;
+  t["chlo.atanh"] = unary<ops::atanh>;
+  t["chlo.bessel_i1e"] = unary<ops::bessel_i1e>;
+  t["chlo.conj"] = unary<ops::conj>;
+  t["chlo.cosh"] = unary<ops::cosh>;
+  t["chlo.digamma"] = unary<ops::digamma>;
+  t["chlo.erf"] = unary<ops::erf>;
+  t["chlo.erf_inv"] = unary<ops::erf_inv>;
+  t["chlo.erfc"] = unary<ops::erfc>;
+  t["chlo.is_inf"] = unary<is_inf>;
+  t["chlo.is_neg_inf"] = unary<is_neg_inf>;
+  t["chlo.is_pos_inf"] = unary<is_pos_inf>;
+  t["chlo.lgamma"] = unary<ops::lgamma>;
+  t["chlo.sinh"] = unary<ops::sinh>;
+  t["chlo.square"] = unary<ops::square>;
+  t["chlo.tan"] = unary<ops::tan>;
+  t["chlo.next_after"] = binary<next_after>;
+  t["chlo.polygamma"] = binary<ops::polygamma>;
+  t["chlo.zeta"] = binary<ops::zeta>;
+  t["chlo.mulhi"] = binary<mulhi>;
+  t["chlo.top_k"] = top_k;
+  t["chlo.constant_like"] = constant_like;
+  t["chlo.ragged_dot"] = ragged_dot;
+  add_broadcasting(t);
+}
+
+}  // namespace tessera::hlo

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+// Custom calls that JAX makes on the CPU.
+#include <cmath>
+
+#include "base/strings.h"
+#include "hlo/import.h"
+#include "hlo/lapack.h"
+#include "hlo/parse.h"
+#include "ops/linalg.h"
+#include "ops/sorting.h"
+#include "tessera/error.h"
+
+namespace tessera::hlo {
+
+namespace {
+std::map<std::string, std::int64_t> config_of(OpCall& c) {
+  std::map<std::string, std::int64_t> out;
+  for (const char* name : {"mhlo.backend_config", "backend_config"}) {
+    const AstAttr* a = c.find(name);
+    if (a == nullptr || a->kind != AstAttr::Kind::Dict) continue;
+    for (const auto& f : a->fields) out[f.name] = f.value.integer;
+  }
+  return out;
+}
+std::int64_t flag_of(const std::map<std::string, std::int64_t>& config, const char* name, std::int64_t otherwise) {
+  auto it = config.find(name);
+  return it == config.end() ? otherwise : it->second;
+}
+
+Value zeros(OpCall& c, std::size_t i) {
+  return ops::zeros(c.b(), {storage(c.out(i).elem), c.out(i).shape, false});
+}
+Item result(OpCall& c, std::size_t i, Value v) { return tensor(c.out(i).elem, v); }
+
+Value swapped(Value x) {
+  Dims p;
+  for (std::int64_t d = 0; d < x.rank(); ++d) p.push_back(d);
+  std::swap(p[p.size() - 1], p[p.size() - 2]);
+  return ops::transpose(x, p);
+}
+// Of each matrix, the elements with row >= column (or <=).
+Value triangle_mask(OpCall& c, const Shape& shape, bool lower) {
+  auto rank = static_cast<std::int64_t>(shape.size());
+  Value row = ops::iota(c.b(), DType::I32, shape, rank - 2), column = ops::iota(c.b(), DType::I32, shape, rank - 1);
+  return lower ? ops::ge(row, column) : ops::le(row, column);
+}
+// 1 where a matrix holds a NaN.
+Value nan_info(Value x) {
+  std::int64_t r = x.rank();
+  Value bad = ops::convert(ops::ne(x, x), DType::I32);
+  return ops::reduce_max(bad, {r - 2, r - 1});
+}
+
+Items potrf(OpCall& c) {
+  bool lower = flag_of(config_of(c), "uplo", 'L') == 'L';
+  Value a = c.v(0);
+  Value factor = lower ? ops::cholesky(a) : ops::conj(swapped(ops::cholesky(ops::conj(swapped(a)))));
+  Value out = ops::where(triangle_mask(c, a.shape(), lower), factor, a);
+  return {result(c, 0, out), result(c, 1, nan_info(is_complex(factor.dtype()) ? ops::real(factor) : factor))};
+}
+Items getrf(OpCall& c) {
+  Values f = ops::lu(c.v(0));
+  Value pivots = ops::add(f[1], ops::scalar(c.b(), 1, f[1].dtype()));
+  return {result(c, 0, f[0]), result(c, 1, pivots), result(c, 2, zeros(c, 2))};
+}
+Items syevd(OpCall& c) {
+  Value a = c.v(0);
+  if (flag_of(config_of(c), "uplo", 'L') != 'L') a = ops::conj(swapped(a));
+  Values f = ops::eigh(a);
+  return {result(c, 0, f[0]), result(c, 1, f[1]), result(c, 2, zeros(c, 2))};
+}
+Items gesdd(OpCall& c) {
+  char mode = static_cast<char>(flag_of(config_of(c), "mode", 'S'));
+  Values f = ops::svd(c.v(0), mode == 'A', mode != 'N');
+  bool vectors = mode != 'N';
+  return {c.in[0], result(c, 1, f[0]), result(c, 2, vectors ? f[1] : zeros(c, 2)),
+          result(c, 3, vectors ? f[2] : zeros(c, 3)), result(c, 4, zeros(c, 4))};
+}
+Items trsm(OpCall& c) {
+  c.check_operands(2);
+  auto config = config_of(c);
+  ops::TriangularSolve p;
+  p.left = flag_of(config, "side", 'L') == 'L';
+  p.lower = flag_of(config, "uplo", 'L') == 'L';
+  p.unit_diagonal = flag_of(config, "diag", 'N') == 'U';
+  std::int64_t trans = flag_of(config, "trans_x", 'N');
+  p.transpose_a = trans != 'N';
+  p.conjugate_a = trans == 'C' && is_complex(c.v(0).dtype());
+  return c.one(ops::triangular_solve(c.v(0), c.v(1), p));
+}
+
+Items on_host(OpCall& c, const std::string& routine) {
+  ir::Types types;
+  for (const auto& t : c.op.result_types) types.push_back({storage(t.elem), t.shape, false});
+  if (c.in.empty() || types.empty()) c.fail("has no operands or no results");
+  ops::Callback p;
+  p.function = ops::host_function(lapack_function(routine, c.v(0).dtype(), config_of(c), types), routine);
+  p.results = types;
+  p.vmap_method = "sequential";
+  Values out = c.b().add(ops::def::pure_callback, values_of(c.in), ir::make_attrs(p));
+  Items items;
+  for (std::size_t i = 0; i < out.size(); ++i) items.push_back(result(c, i, out[i]));
+  return items;
+}
+
+// lapack_<letter><routine>_ffi, or lapack_<letter><routine> of older texts.
+Items lapack(OpCall& c, std::string name) {
+  name = name.substr(7);
+  if (name.ends_with("_ffi")) name = name.substr(0, name.size() - 4);
+  std::string routine = name.substr(std::min<std::size_t>(1, name.size()));
+  if (routine == "potrf") return potrf(c);
+  if (routine == "getrf") return getrf(c);
+  if (routine == "syevd" || routine == "heevd") return syevd(c);
+  if (routine == "gesdd") return gesdd(c);
+  if (routine == "trsm") return trsm(c);
+  if (routine == "ungqr") routine = "orgqr";
+  if (routine == "unmqr") routine = "ormqr";
+  if (routine == "hetrd") routine = "sytrd";
+  return on_host(c, routine);
+}
+
+// mhlo.topk and TopK: along the last dimension.
+Items top_k(OpCall& c) {
+  std::int64_t k = 0;
+  bool largest = true;
+  if (const AstAttr* a = c.find("mhlo.attributes")) {
+    if (const AstAttr* v = a->find("k")) k = v->integer;
+    if (const AstAttr* v = a->find("largest")) largest = v->integer != 0;
+  }
+  Value x = c.v(0);
+  if (x.rank() < 1) c.fail("the operand has no dimensions");
+  if (k == 0) k = c.out(0).shape.empty() ? 0 : c.out(0).shape.back();
+  if (largest) {
+    Values out = ops::top_k(x, k, x.rank() - 1);
+    return {result(c, 0, out[0]), result(c, 1, out[1])};
+  }
+  Value places = ops::iota(c.b(), DType::I32, x.shape(), x.rank() - 1);
+  Values out = ops::sort(Values{x, places}, x.rank() - 1, 1, true);
+  return {result(c, 0, ops::slice_in_dim(out[0], 0, k, x.rank() - 1)),
+          result(c, 1, ops::slice_in_dim(out[1], 0, k, x.rank() - 1))};
+}
+
+// The exact answer is an approximate one, too.
+Items approx_top_k(OpCall& c) {
+  if (c.in.size() != 4) throw UnimplementedError("ApproxTopK of several operands; use top_k");
+  auto config = config_of(c);
+  std::int64_t k = flag_of(config, "top_k", 1), dimension = flag_of(config, "reduction_dim", c.v(0).rank() - 1);
+  const AstAttr* called = c.find("called_computations");
+  std::string comparator = called && !called->items.empty() ? called->items[0].text : "";
+  bool largest = comparator.find("_lt_") == std::string::npos;
+  Values out = ops::top_k(largest ? c.v(0) : ops::neg(c.v(0)), k, dimension);
+  Value places = ops::take_along(c.v(1), out[1], dimension);
+  return {result(c, 0, largest ? out[0] : ops::neg(out[0])), result(c, 1, places)};
+}
+
+bool is_pass_through(const std::string& name) {
+  for (const char* known :
+       {"Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "annotate_device_placement", "LayoutConstraint",
+        "MoveToHost", "MoveToDevice", "PinToDevice", "xla.sdy.FuncResultSharding", "xla.sdy.PropagationBarrier"}) {
+    if (name == known) return true;
+  }
+  return false;
+}
+
+Items custom_call(OpCall& c) {
+  std::string name = c.find("call_target_name") ? c.word("call_target_name") : "";
+  if (name.empty() && !c.op.words.empty()) name = c.op.words[0].text;
+  if (name.starts_with("lapack_")) return lapack(c, name);
+  if (name == "mhlo.topk" || name == "TopK" || name == "stablehlo.topk") return top_k(c);
+  if (name == "ApproxTopK" || name == "PartialReduce") return approx_top_k(c);
+  if (is_pass_through(name)) {
+    c.check_operands(1);
+    if (c.op.result_types.empty()) return {};
+    if (!(c.in[0].type() == c.out(0))) {
+      throw UnimplementedError(str("the custom call @", name, " changes shapes; lower the function with Shardy"));
+    }
+    return c.in;
+  }
+  for (const char* unary : {"mhlo.erf", "mhlo.tan", "mhlo.asin", "mhlo.acos", "mhlo.sinh", "mhlo.cosh", "mhlo.asinh",
+                            "mhlo.acosh", "mhlo.atanh", "mhlo.erf_inv"}) {
+    if (name == unary) return rules().at(str("chlo.", name.substr(5)))(c);
+  }
+  // What only reports (printing, checks of shapes) changes no value.
+  if (c.op.result_types.empty() || name == "shape_assertion") return {};
+  if (name.find("callback") != std::string::npos) {
+    throw UnimplementedError(str("the custom call @", name, " runs a Python function; lower the program without it"));
+  }
+  throw UnimplementedError(str("the custom call @", name, " is not known here"));
+}
+}  // namespace
+
+void add_custom_call_rules(RuleTable& t) { t["stablehlo.custom_call"] = custom_call; }
+
+}  // namespace tessera::hlo

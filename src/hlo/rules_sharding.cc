@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// Shardy's operations and the marks of older texts. Values stay what they are; where they lie is advice.
+#include "base/strings.h"
+#include "hlo/import.h"
+#include "hlo/sdy.h"
+#include "tessera/error.h"
+
+namespace tessera::hlo {
+
+namespace {
+// The constraint, unless the sharding says nothing that a layout can hold.
+Value constrained(OpCall& c, Value v, const SdySharding& s) {
+  const SdyMesh* mesh = c.importer.mesh(s.mesh);
+  if (mesh == nullptr) {
+    if (s.mesh.empty()) return v;
+    c.fail(str("there is no mesh @", s.mesh));
+  }
+  if (static_cast<std::int64_t>(s.dims.size()) != v.rank()) {
+    c.fail(str("a sharding of ", s.dims.size(), " dimensions for a value of ", v.rank()));
+  }
+  if (mesh->size() != c.importer.devices()) return v;
+  ops::ShardingConstraint p = constraint_of(s, *mesh);
+  bool says_something = s.dims.empty();
+  for (std::size_t d = 0; d < p.dims.size(); ++d) {
+    std::int64_t n = 1;
+    for (auto a : p.dims[d]) {
+      if (a >= 0) n *= p.mesh_sizes[static_cast<std::size_t>(a)];
+    }
+    if (n > 1 && v.shape()[d] % n != 0) p.uneven = true;
+    says_something = says_something || p.dims[d] != Dims{-1};
+  }
+  if (!says_something || mesh->axes.empty()) return v;
+  return c.b().add1(ops::def::sharding_constraint, {v}, ir::make_attrs(p));
+}
+
+Items constraint(OpCall& c) {
+  c.check_operands(1);
+  const AstAttr* a = c.find("sharding");
+  if (a == nullptr) a = c.find("out_sharding");
+  if (a == nullptr && !c.op.words.empty()) a = &c.op.words.back();
+  if (a == nullptr) c.fail("has no sharding");
+  return c.one(constrained(c, c.v(0), parse_sharding(c.importer.source(), *a)));
+}
+
+Items same(OpCall& c) { return c.in; }
+Items nothing(OpCall&) { return {}; }
+
+Items named_computation(OpCall& c) {
+  RegionGraph r = c.importer.region(c.scope, c.region(0), "a named computation");
+  Values in = values_of(c.in);
+  for (const auto& v : values_of(r.captured)) in.push_back(v);
+  Values out = c.b().inline_graph(*r.graph, in);
+  Items items = r.out_types;
+  std::size_t next = 0;
+  for (auto& i : items) {
+    i.known = nullptr;
+    if (i.kind == AstType::Kind::Tensor) i.value = out[next++];
+  }
+  return items;
+}
+}  // namespace
+
+void add_sharding_rules(RuleTable& t) {
+  t["sdy.sharding_constraint"] = constraint;
+  t["sdy.reshard"] = constraint;
+  t["sdy.all_gather"] = constraint;
+  t["sdy.all_slice"] = constraint;
+  t["sdy.all_to_all"] = constraint;
+  t["sdy.collective_permute"] = constraint;
+  t["sdy.all_reduce"] = constraint;
+  t["sdy.reduce_scatter"] = constraint;
+  t["sdy.sharded_to_unreduced"] = constraint;
+  t["sdy.replicated_to_unreduced"] = constraint;
+  t["sdy.propagation_barrier"] = same;
+  t["sdy.data_flow_edge"] = same;
+  t["sdy.sharding_group"] = nothing;
+  t["sdy.named_computation"] = named_computation;
+}
+
+}  // namespace tessera::hlo

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// Shardy's attributes.
+#pragma once
+
+#include "hlo/ast.h"
+#include "hlo/module.h"
+#include "ops/attrs.h"
+
+namespace tessera::hlo {
+
+/// sdy.mesh @name = <["x"=4, "y"=2], device_ids=[…]>
+SdyMesh parse_mesh(const Source& source, const AstOp& op);
+/// #sdy.sharding<@mesh, [{"x", "y":(1)2}, {?}p1], replicated={"z"}, unreduced={…}>; an inline mesh gets the name "".
+SdySharding parse_sharding(const Source& source, const AstAttr& a);
+/// #sdy.sharding_per_value<[<…>, <…>]>, or a list of shardings.
+std::vector<SdySharding> parse_shardings(const Source& source, const AstAttr& a);
+
+/// A sharding said over a mesh whose axes are split so that its sub-axes are axes.
+ops::ShardingConstraint constraint_of(const SdySharding& s, const SdyMesh& mesh);
+
+}  // namespace tessera::hlo
