@@ -19,9 +19,36 @@ namespace tessera::hlo {
 /// Element types of the text. Those that Tessera has no dtype for are computed in a wider one and rounded
 /// (hlo/narrow.h).
 enum class Elem : std::uint8_t {
-  Bool, I2, I4, I8, I16, I32, I64, U2, U4, U8, U16, U32, U64,
-  F4E2M1FN, F6E2M3FN, F6E3M2FN, F8E3M4, F8E4M3, F8E4M3FN, F8E4M3FNUZ, F8E4M3B11FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0FNU,
-  F16, BF16, F32, F64, C64, C128,
+  Bool,
+  I2,
+  I4,
+  I8,
+  I16,
+  I32,
+  I64,
+  U2,
+  U4,
+  U8,
+  U16,
+  U32,
+  U64,
+  F4E2M1FN,
+  F6E2M3FN,
+  F6E3M2FN,
+  F8E3M4,
+  F8E4M3,
+  F8E4M3FN,
+  F8E4M3FNUZ,
+  F8E4M3B11FNUZ,
+  F8E5M2,
+  F8E5M2FNUZ,
+  F8E8M0FNU,
+  F16,
+  BF16,
+  F32,
+  F64,
+  C64,
+  C128,
 };
 /// "f32", "ui8", "complex<f32>", "i1".
 std::string to_string(Elem e);
@@ -59,15 +86,15 @@ struct AstAttr {
     Int,
     Float,
     String,
-    Symbol,   ///< @name
-    Word,     ///< bare word: EQ, DEFAULT
-    Array,    ///< `[…]`, `array<…>`, `{"x", "y"}`; also the parts of `[0] x [1] -> [2]` (Chain)
+    Symbol,  ///< @name
+    Word,    ///< bare word: EQ, DEFAULT
+    Array,   ///< `[…]`, `array<…>`, `{"x", "y"}`; also the parts of `[0] x [1] -> [2]` (Chain)
     Chain,
     Dict,
     Type,
-    Dense,    ///< elements in `raw`, of type `type`
-    Resource, ///< elements named `text`, of type `type`
-    Dialect,  ///< `#name<…>` or a bare `<…>`: `raw` is what stands inside
+    Dense,     ///< elements in `raw`, of type `type`
+    Resource,  ///< elements named `text`, of type `type`
+    Dialect,   ///< `#name<…>` or a bare `<…>`: `raw` is what stands inside
   };
   Kind kind = Kind::Unit;
   Offset pos = 0;

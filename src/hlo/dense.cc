@@ -169,7 +169,8 @@ HostArray from_hex(const Source& source, Raw raw, const AstType& t, std::size_t 
   }
   bool one = bytes.size() == width && count != 1;
   if (!one && bytes.size() != count * width) {
-    source.fail(raw.begin, str(bytes.size(), " bytes for a constant of type ", to_string(t), " that has ", count * width));
+    source.fail(raw.begin,
+                str(bytes.size(), " bytes for a constant of type ", to_string(t), " that has ", count * width));
   }
   HostArray out(storage(t.elem), one ? Shape{} : t.shape);
   from_bytes(out, t.elem, bytes);

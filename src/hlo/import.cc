@@ -108,9 +108,7 @@ const Item* Scope::find(std::string_view name) {
 
 // --- one operation ---------------------------------------------------------------------------------------------------
 
-void OpCall::fail(const std::string& what) const {
-  importer.source().fail(op.pos, str(op.name, ": ", what));
-}
+void OpCall::fail(const std::string& what) const { importer.source().fail(op.pos, str(op.name, ": ", what)); }
 const Item& OpCall::operand(std::size_t i) const {
   if (i >= in.size()) fail(str("expected more than ", in.size(), " operands"));
   return in[i];
@@ -199,7 +197,8 @@ bool OpCall::flag(std::string_view name, bool otherwise) const {
   return a->kind == AstAttr::Kind::Unit || a->integer != 0;
 }
 std::string OpCall::word_of(const AstAttr& a) const {
-  if (a.kind == AstAttr::Kind::Word || a.kind == AstAttr::Kind::String || a.kind == AstAttr::Kind::Symbol) return a.text;
+  if (a.kind == AstAttr::Kind::Word || a.kind == AstAttr::Kind::String || a.kind == AstAttr::Kind::Symbol)
+    return a.text;
   if (a.kind == AstAttr::Kind::Dialect) {
     Parser p(importer.source(), a.raw);
     std::string last;
@@ -226,7 +225,8 @@ HostArray OpCall::known(std::size_t i) const {
 }
 Dims OpCall::known_dims(std::size_t i) const { return known(i).astype(DType::I64).to_vector<std::int64_t>(); }
 
-// --- functions and regions ---------------------------------------------------------------------------------------------
+// --- functions and regions
+// ---------------------------------------------------------------------------------------------
 
 Importer::Importer(const Source& source, const AstModule& ast, const ImportOptions& options)
     : source_(source), ast_(ast), options_(options) {
@@ -400,8 +400,8 @@ const Importer::Function& Importer::function(const std::string& name, Offset pos
   }
   for (std::size_t i = 0; i < want.size(); ++i) {
     if (!(f.outputs[i].type() == want[i])) {
-      source_.fail(ast->second->pos, str("function @", name, " returns ", to_string(f.outputs[i].type()),
-                                         " as result ", i, "; its type says ", to_string(want[i])));
+      source_.fail(ast->second->pos, str("function @", name, " returns ", to_string(f.outputs[i].type()), " as result ",
+                                         i, "; its type says ", to_string(want[i])));
     }
   }
   f.graph = b.finish_shared(values_of(f.outputs));

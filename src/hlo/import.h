@@ -45,7 +45,7 @@ class Scope {
   void define(std::string_view name, Item item) { names_[std::string(name)] = std::move(item); }
   const Item* find(std::string_view name);
   ir::Builder& builder;
-  Items captured;                ///< of the scope outside
+  Items captured;                         ///< of the scope outside
   std::vector<Value> inputs_of_captured;  ///< here
 
  private:
@@ -123,7 +123,7 @@ class Importer {
   const Source& source() const { return source_; }
   const AstModule& ast() const { return ast_; }
   /// Another number at each call: seeds of rng.
-  std::int32_t next_seed() { return seed_++; }
+  std::uint32_t next_seed() { return seed_++; }
   /// Devices that the program is for.
   std::int64_t devices() const { return result_.num_partitions * result_.num_replicas; }
   void check_type(const ir::Type& t, Offset pos) const;
@@ -150,7 +150,7 @@ class Importer {
   ImportedModule result_;
   std::int64_t equations_ = 0;
   int depth_ = 0;
-  std::int32_t seed_ = 0;
+  std::uint32_t seed_ = 0;
 };
 
 /// Flattens tuples and drops tokens.

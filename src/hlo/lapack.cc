@@ -56,24 +56,24 @@ TESSERA_COMMON(c64, z, ungqr, unmqr, hetrd)
 #undef TESSERA_COMMON
 
 // General eigenvalues come as two lists of real numbers from real matrices, as one of complex ones from complex ones.
-#define TESSERA_REAL(T, p)                                                                                      \
-  lapack_int geev(char l, char r, lapack_int n, T* a, T* wr, T* wi, T* vl, T* vr) {                             \
-    return LAPACKE_##p##geev(kRow, l, r, n, a, n, wr, wi, vl, n, vr, n);                                        \
-  }                                                                                                             \
-  lapack_int gees(char v, lapack_int n, T* a, T* wr, T* wi, T* vs) {                                            \
-    lapack_int selected = 0;                                                                                    \
-    return LAPACKE_##p##gees(kRow, v, 'N', nullptr, n, a, n, &selected, wr, wi, vs, n);                         \
+#define TESSERA_REAL(T, p)                                                              \
+  lapack_int geev(char l, char r, lapack_int n, T* a, T* wr, T* wi, T* vl, T* vr) {     \
+    return LAPACKE_##p##geev(kRow, l, r, n, a, n, wr, wi, vl, n, vr, n);                \
+  }                                                                                     \
+  lapack_int gees(char v, lapack_int n, T* a, T* wr, T* wi, T* vs) {                    \
+    lapack_int selected = 0;                                                            \
+    return LAPACKE_##p##gees(kRow, v, 'N', nullptr, n, a, n, &selected, wr, wi, vs, n); \
   }
 TESSERA_REAL(float, s)
 TESSERA_REAL(double, d)
 #undef TESSERA_REAL
-#define TESSERA_COMPLEX(T, p)                                                                                   \
-  lapack_int geev(char l, char r, lapack_int n, T* a, T* w, T*, T* vl, T* vr) {                                 \
-    return LAPACKE_##p##geev(kRow, l, r, n, a, n, w, vl, n, vr, n);                                             \
-  }                                                                                                             \
-  lapack_int gees(char v, lapack_int n, T* a, T* w, T*, T* vs) {                                                \
-    lapack_int selected = 0;                                                                                    \
-    return LAPACKE_##p##gees(kRow, v, 'N', nullptr, n, a, n, &selected, w, vs, n);                              \
+#define TESSERA_COMPLEX(T, p)                                                      \
+  lapack_int geev(char l, char r, lapack_int n, T* a, T* w, T*, T* vl, T* vr) {    \
+    return LAPACKE_##p##geev(kRow, l, r, n, a, n, w, vl, n, vr, n);                \
+  }                                                                                \
+  lapack_int gees(char v, lapack_int n, T* a, T* w, T*, T* vs) {                   \
+    lapack_int selected = 0;                                                       \
+    return LAPACKE_##p##gees(kRow, v, 'N', nullptr, n, a, n, &selected, w, vs, n); \
   }
 TESSERA_COMPLEX(c32, c)
 TESSERA_COMPLEX(c64, z)
@@ -137,8 +137,8 @@ void run_ormqr(Job& j) {
   copy_into(j.out[0], j.in[2]);
   char trans = j.flag("transpose", 0) == 0 ? 'N' : std::is_same_v<T, Real<T>> ? 'T' : 'C';
   for (std::int64_t i = 0; i < batches(j.in[0], 2); ++i) {
-    ormqr(j.flag("left", 1) != 0 ? 'L' : 'R', trans, narrow(m), narrow(n), narrow(k),
-          piece<T>(j.in[0], i, rows * cols), narrow(cols), piece<T>(j.in[1], i, k), piece<T>(j.out[0], i, m * n));
+    ormqr(j.flag("left", 1) != 0 ? 'L' : 'R', trans, narrow(m), narrow(n), narrow(k), piece<T>(j.in[0], i, rows * cols),
+          narrow(cols), piece<T>(j.in[1], i, k), piece<T>(j.out[0], i, m * n));
   }
 }
 template <class T>
@@ -146,8 +146,9 @@ void run_gehrd(Job& j) {
   auto n = last(j.in[0], 1);
   copy_into(j.out[0], j.in[0]);
   for (std::int64_t i = 0; i < batches(j.in[0], 2); ++i) {
-    set_info(j.out[2], i, gehrd(narrow(n), narrow(j.flag("low", 1)), narrow(j.flag("high", n)),
-                                piece<T>(j.out[0], i, n * n), piece<T>(j.out[1], i, n - 1)));
+    set_info(j.out[2], i,
+             gehrd(narrow(n), narrow(j.flag("low", 1)), narrow(j.flag("high", n)), piece<T>(j.out[0], i, n * n),
+                   piece<T>(j.out[1], i, n - 1)));
   }
 }
 template <class T>
@@ -168,8 +169,9 @@ void run_gtsv(Job& j) {
   for (std::int64_t i = 0; i < batches(j.in[1], 1); ++i) {
     // JAX's lower diagonal begins with an element outside the matrix, LAPACK's does not.
     T* lower = piece<T>(j.out[0], i, n);
-    set_info(j.out[4], i, gtsv(narrow(n), narrow(k), lower + (n > 1 ? 1 : 0), piece<T>(j.out[1], i, n),
-                               piece<T>(j.out[2], i, n), piece<T>(j.out[3], i, n * k)));
+    set_info(j.out[4], i,
+             gtsv(narrow(n), narrow(k), lower + (n > 1 ? 1 : 0), piece<T>(j.out[1], i, n), piece<T>(j.out[2], i, n),
+                  piece<T>(j.out[3], i, n * k)));
   }
 }
 template <class T>
@@ -256,12 +258,14 @@ struct Routine {
   std::size_t operands;
   void (*run[4])(Job&);  // f32, f64, c64, c128
 };
-#define TESSERA_ROUTINE(name, operands) \
-  {#name, operands, {run_##name<float>, run_##name<double>, run_##name<c32>, run_##name<c64>}}
-const Routine kRoutines[] = {
-    TESSERA_ROUTINE(geqrf, 1), TESSERA_ROUTINE(orgqr, 2), TESSERA_ROUTINE(ormqr, 3), TESSERA_ROUTINE(gehrd, 1),
-    TESSERA_ROUTINE(sytrd, 1), TESSERA_ROUTINE(gtsv, 4),  TESSERA_ROUTINE(geqp3, 2), TESSERA_ROUTINE(gesvd, 1),
-    TESSERA_ROUTINE(geev, 1),  TESSERA_ROUTINE(gees, 1)};
+#define TESSERA_ROUTINE(name, operands)                                                          \
+  {                                                                                              \
+#name, operands, { run_##name<float>, run_##name<double>, run_##name<c32>, run_##name<c64> } \
+  }
+const Routine kRoutines[] = {TESSERA_ROUTINE(geqrf, 1), TESSERA_ROUTINE(orgqr, 2), TESSERA_ROUTINE(ormqr, 3),
+                             TESSERA_ROUTINE(gehrd, 1), TESSERA_ROUTINE(sytrd, 1), TESSERA_ROUTINE(gtsv, 4),
+                             TESSERA_ROUTINE(geqp3, 2), TESSERA_ROUTINE(gesvd, 1), TESSERA_ROUTINE(geev, 1),
+                             TESSERA_ROUTINE(gees, 1)};
 #undef TESSERA_ROUTINE
 }  // namespace
 

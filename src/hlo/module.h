@@ -13,8 +13,8 @@
 namespace tessera::hlo {
 
 struct ImportOptions {
-  std::string name = "module";       ///< of the file, for messages
-  std::int64_t max_memory = 0;       ///< bytes that one value may need; 0: no bound
+  std::string name = "module";  ///< of the file, for messages
+  std::int64_t max_memory = 0;  ///< bytes that one value may need; 0: no bound
   std::int64_t max_equations = 1 << 22;
 };
 
@@ -49,14 +49,14 @@ struct Port {
   Elem elem = Elem::F32;  ///< as the text says it; the graph's dtype is `storage(elem)`
   Shape shape;
   std::optional<SdySharding> sdy;
-  std::string mhlo;   ///< an `mhlo.sharding` string, or ""
+  std::string mhlo;    ///< an `mhlo.sharding` string, or ""
   bool token = false;  ///< not an input of the graph
 };
 
 struct ImportedModule {
   std::string name;
   ir::GraphPtr graph;
-  std::vector<Port> inputs;   ///< of @main, tokens included
+  std::vector<Port> inputs;  ///< of @main, tokens included
   std::vector<Port> outputs;
   std::vector<SdyMesh> meshes;
   std::int64_t num_partitions = 1;

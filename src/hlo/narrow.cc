@@ -76,7 +76,7 @@ ir::Value round_e8m0(ir::Value x) {
   ir::Value rounded = ops::and_(ops::add(bits, number(bits, 0x400000)), number(bits, 0x7f800000));
   ir::Value up = ops::bitcast_convert_type(rounded, DType::F32);
   ir::Value smallest = number(x, std::ldexp(1.0, -127));
-  ir::Value bad = ops::or_(ops::not_(ops::is_finite(up)), ops::le(x, number(x, 0.0)));
+  ir::Value bad = ops::not_(ops::and_(ops::is_finite(up), ops::gt(x, number(x, 0.0))));
   return ops::where(bad, number(x, std::nan("")), ops::max(up, smallest));
 }
 
@@ -106,6 +106,11 @@ ir::Value round_float(ir::Value x, Elem e) {
 ir::Value round_to(ir::Value x, Elem e) {
   if (is_narrow_float(e)) return round_float(x, e);
   if (!is_narrow_int(e)) return x;
+  if (is_float(x.dtype())) {  // numbers outside become the nearest inside
+    bool is_unsigned = storage(e) == DType::U8;
+    double low = is_unsigned ? 0 : -std::ldexp(1.0, bit_width(e) - 1);
+    x = ops::clamp(number(x, low), x, number(x, low + std::ldexp(1.0, bit_width(e)) - 1));
+  }
   if (x.dtype() != storage(e)) x = ops::convert(x, storage(e));
   if (storage(e) == DType::U8) return ops::and_(x, number(x, bit_width(e) == 4 ? 15 : 3));
   ir::Value by = number(x, 8 - bit_width(e));
@@ -138,7 +143,9 @@ ir::Value narrow_to_bits(ir::Value x, Elem e) {
   }
   ir::Value sign = ops::where(ops::lt(bits, number(bits, 0)), number(bits, 1 << (width - 1)), number(bits, 0));
   out = ops::or_(out, sign);
-  int nan = f.special == Special::Ieee ? inf | 1 << (f.mantissa - 1) : f.special == Special::Fn ? all : 1 << (width - 1);
+  int nan = f.special == Special::Ieee ? inf | 1 << (f.mantissa - 1)
+            : f.special == Special::Fn ? all
+                                       : 1 << (width - 1);
   if (f.special != Special::Finite) out = ops::where(ops::ne(x, x), number(bits, nan), out);
   return as_u8(out);
 }

@@ -19,7 +19,8 @@ bool is_suffix(char c) { return is_word(c) || c == '-'; }
 void Parser::fail(const std::string& what) {
   skip_space();
   std::string_view rest = slice(at_, end_);
-  std::string seen = at_ >= end_ ? "the end" : str("\"", rest.substr(0, rest.find_first_of(" \n\t,")).substr(0, 24), "\"");
+  std::string seen =
+      at_ >= end_ ? "the end" : str("\"", rest.substr(0, rest.find_first_of(" \n\t,")).substr(0, 24), "\"");
   source_.fail(at_, str(what, ", got ", seen));
 }
 
@@ -88,7 +89,9 @@ std::string Parser::string() {
     }
     char e = look();
     ++at_;
-    auto hex = [](char h) { return is_digit(h) ? h - '0' : h >= 'a' && h <= 'f' ? h - 'a' + 10 : h >= 'A' && h <= 'F' ? h - 'A' + 10 : -1; };
+    auto hex = [](char h) {
+      return is_digit(h) ? h - '0' : h >= 'a' && h <= 'f' ? h - 'a' + 10 : h >= 'A' && h <= 'F' ? h - 'A' + 10 : -1;
+    };
     if (e == 'n') {
       out += '\n';
     } else if (e == 't') {
@@ -196,7 +199,7 @@ Elem Parser::element_type() {
   for (int e = 0; e <= static_cast<int>(Elem::C128); ++e) {
     if (to_string(static_cast<Elem>(e)) == name) return static_cast<Elem>(e);
   }
-  if (name == "index") source_.fail(begin, "index is not an element type that programs may have");
+  if (name == "index") return Elem::I64;  // in attributes: layouts, and shapes
   source_.fail(begin, str("unknown element type \"", name.substr(0, 40), "\""));
 }
 
@@ -288,7 +291,7 @@ std::vector<AstType> Parser::types_or_group() {
 
 // --- attributes ----------------------------------------------------------------------------------------------------
 
-AstAttr Parser::number() {
+AstAttr Parser::number(bool typed) {
   AstAttr a;
   a.pos = position();
   Offset begin = at_;
@@ -332,7 +335,7 @@ AstAttr Parser::number() {
       }
     }
   }
-  if (accept(":")) a.type = type();
+  if (typed && accept(":")) a.type = type();
   if (a.kind == AstAttr::Kind::Int && a.text.empty()) a.number = static_cast<double>(a.integer);
   return a;
 }
@@ -421,7 +424,7 @@ AstAttr Parser::dense_array() {
         item.kind = AstAttr::Kind::Bool;
         item.integer = source_.text()[at_ - 2] == 'u';  // "true" ends in "ue"
       } else {
-        item = number();
+        item = number(true);
       }
       a.items.push_back(std::move(item));
     } while (accept(","));
@@ -517,7 +520,7 @@ AstAttr Parser::attribute() {
     a.items = {std::move(in), std::move(out)};
     return a;
   }
-  if (at_integer()) return number();
+  if (at_integer()) return number(true);
   if (peek("tensor") || peek("tuple") || c == '!') {
     a.kind = AstAttr::Kind::Type;
     a.type = type();

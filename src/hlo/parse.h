@@ -60,7 +60,7 @@ class Parser {
   AstAttr array();
   AstAttr dense_array();
   AstAttr elements(AstAttr a);
-  AstAttr number();
+  AstAttr number(bool typed);
   AstAttr chain(AstAttr first);
   AstAttr hash_attribute();
 

@@ -99,7 +99,8 @@ void Parser::generic(AstOp& op) {
   expect("->");
   op.result_types = types_or_group();
   if (op.operand_types.size() != op.operands.size()) {
-    source_.fail(op.pos, str(op.name, " has ", op.operands.size(), " operands and ", op.operand_types.size(), " types"));
+    source_.fail(op.pos,
+                 str(op.name, " has ", op.operands.size(), " operands and ", op.operand_types.size(), " types"));
   }
 }
 
@@ -176,7 +177,8 @@ bool Parser::item(AstOp& op) {
   auto w = word();
   if (!w.empty() && peek("=") && !peek("==")) {
     expect("=");
-    AstField f{std::string(w), attribute()};
+    // "dim = 0 : types": the colon is the operation's.
+    AstField f{std::string(w), at_integer() ? number(false) : attribute()};
     op.attrs.fields.push_back(std::move(f));
     return true;
   }

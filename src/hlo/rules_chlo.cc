@@ -78,7 +78,8 @@ Value mulhi(Value x, Value y) {
     DType wide = is_signed ? DType::I64 : DType::U64;
     Value product = ops::mul(ops::convert(x, wide), ops::convert(y, wide));
     Value by = ops::scalar(*x.builder, static_cast<double>(bits), wide);
-    return ops::convert(is_signed ? ops::shift_right_arithmetic(product, by) : ops::shift_right_logical(product, by), t);
+    return ops::convert(is_signed ? ops::shift_right_arithmetic(product, by) : ops::shift_right_logical(product, by),
+                        t);
   }
   // 64 bits: by halves, as one does on paper; the signed form corrects the unsigned one.
   auto u = [](Value v) { return ops::bitcast_convert_type(v, DType::U64); };

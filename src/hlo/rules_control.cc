@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls, loops, branches, tuples and tokens.
+#include "base/strings.h"
 #include "hlo/import.h"
 #include "ops/control.h"
 #include "tessera/error.h"
-#include "base/strings.h"
 
 namespace tessera::hlo {
 
@@ -85,7 +85,8 @@ Items branches(OpCall& c, Value which, const std::vector<const AstRegion*>& regi
     Values in;
     for (const auto& v : operands) in.push_back(b.input(v.type()));
     std::size_t count = p.graph->inputs.size();
-    Values own(in.begin() + static_cast<std::ptrdiff_t>(first), in.begin() + static_cast<std::ptrdiff_t>(first + count));
+    Values own(in.begin() + static_cast<std::ptrdiff_t>(first),
+               in.begin() + static_cast<std::ptrdiff_t>(first + count));
     first += count;
     graphs.push_back(b.finish_shared(b.inline_graph(*p.graph, own)));
   }

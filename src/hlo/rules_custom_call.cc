@@ -27,9 +27,7 @@ std::int64_t flag_of(const std::map<std::string, std::int64_t>& config, const ch
   return it == config.end() ? otherwise : it->second;
 }
 
-Value zeros(OpCall& c, std::size_t i) {
-  return ops::zeros(c.b(), {storage(c.out(i).elem), c.out(i).shape, false});
-}
+Value zeros(OpCall& c, std::size_t i) { return ops::zeros(c.b(), {storage(c.out(i).elem), c.out(i).shape, false}); }
 Item result(OpCall& c, std::size_t i, Value v) { return tensor(c.out(i).elem, v); }
 
 Value swapped(Value x) {

@@ -42,12 +42,8 @@ Items compare(OpCall& c) {
     std::string_view name;
     Binary f;
   };
-  static constexpr std::array<Row, 6> rows = {{{"EQ", ops::eq},
-                                               {"NE", ops::ne},
-                                               {"LT", ops::lt},
-                                               {"LE", ops::le},
-                                               {"GT", ops::gt},
-                                               {"GE", ops::ge}}};
+  static constexpr std::array<Row, 6> rows = {
+      {{"EQ", ops::eq}, {"NE", ops::ne}, {"LT", ops::lt}, {"LE", ops::le}, {"GT", ops::gt}, {"GE", ops::ge}}};
   for (const auto& r : rows) {
     if (r.name == direction) return c.one(r.f(x, y));
   }
@@ -68,7 +64,7 @@ Items convert(OpCall& c) {
   Value x = c.v(0);
   Elem to = c.elem();
   if (is_complex(x.dtype()) && !is_complex(storage(to)) && to != Elem::Bool) x = ops::real(x);
-  if (is_narrow_float(to)) return rounded(c, x);
+  if (is_narrow_float(to) || (is_narrow_int(to) && is_float(x.dtype()))) return rounded(c, x);
   Item out = tensor(to, round_to(ops::convert(x, storage(to)), to));
   if (c.in[0].known && !is_narrow_int(to) && !is_narrow_float(c.in[0].elem)) {
     out.known = std::make_shared<const HostArray>(c.in[0].known->astype(storage(to)));

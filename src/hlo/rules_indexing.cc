@@ -174,7 +174,8 @@ class ScatterLoop {
     Value inside = ops::constant(b, HostArray::scalar(true));
     for (std::size_t d = 0; d < rank; ++d) {
       Value last = ops::scalar(b, static_cast<double>(shape[d] - map_.sizes[d]), DType::I64);
-      inside = ops::and_(inside, ops::and_(ops::ge(starts[d], ops::scalar(b, 0, DType::I64)), ops::le(starts[d], last)));
+      inside =
+          ops::and_(inside, ops::and_(ops::ge(starts[d], ops::scalar(b, 0, DType::I64)), ops::le(starts[d], last)));
     }
     Values old, updates;
     for (std::size_t i = 0; i < count_; ++i) {
@@ -241,7 +242,8 @@ Items scatter(OpCall& c) {
   }
   // The plain scatter checks shapes and numbers, with the texts of its own errors.
   ops::scatter(arrays[0], indices, updates[0], p);
-  if (size_of(indices.shape()) == 0 && !indices.shape().empty() && indices.shape().back() != 0) return {c.in.begin(), c.in.begin() + static_cast<std::ptrdiff_t>(n)};
+  if (size_of(indices.shape()) == 0 && !indices.shape().empty() && indices.shape().back() != 0)
+    return {c.in.begin(), c.in.begin() + static_cast<std::ptrdiff_t>(n)};
   Values out = ScatterLoop(c, c.region(0), p, arrays, indices, updates).run();
   Items items;
   for (std::size_t i = 0; i < n; ++i) items.push_back(tensor(c.out(i).elem, out[i]));
@@ -256,7 +258,8 @@ Value scatter_elements(OpCall& c, const AstRegion& region, Value base, Value pla
   Value indices = ops::expand_dims(places, {1});
   std::string kind = scatter_kind(region);
   if (kind != "?") {
-    if (auto direct = direct_scatter(kind.empty() ? kind : reducer_for(kind, base.dtype()), base, indices, updates, p)) {
+    if (auto direct =
+            direct_scatter(kind.empty() ? kind : reducer_for(kind, base.dtype()), base, indices, updates, p)) {
       return *direct;
     }
   }

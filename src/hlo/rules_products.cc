@@ -195,7 +195,8 @@ Items einsum(OpCall& c) {
   std::string config = c.find("config") ? c.find("config")->text : c.need("einsum_config").text;
   auto comma = config.find(','), arrow = config.find("->");
   if (comma == std::string::npos || arrow == std::string::npos || arrow < comma) c.fail("bad einsum_config");
-  std::string x = config.substr(0, comma), y = config.substr(comma + 1, arrow - comma - 1), z = config.substr(arrow + 2);
+  std::string x = config.substr(0, comma), y = config.substr(comma + 1, arrow - comma - 1),
+              z = config.substr(arrow + 2);
   ops::DotGeneral p;
   std::string order;
   for (std::size_t i = 0; i < x.size(); ++i) {

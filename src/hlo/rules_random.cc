@@ -130,7 +130,8 @@ Items rng_bit_generator(OpCall& c) {
     c.fail("the state must be tensor<2xui64> or tensor<3xui64>");
   }
   bool threefry = algorithm == "THREE_FRY";
-  if (!threefry && algorithm != "PHILOX" && algorithm != "DEFAULT") c.fail(str("unknown algorithm \"", algorithm, "\""));
+  if (!threefry && algorithm != "PHILOX" && algorithm != "DEFAULT")
+    c.fail(str("unknown algorithm \"", algorithm, "\""));
   if (threefry && state.shape()[0] != 2) c.fail("THREE_FRY has two words of state");
   const AstType& out = c.out(1);
   DType to = storage(out.elem);
@@ -152,7 +153,7 @@ Items rng(OpCall& c) {
   ir::Builder& b = c.b();
   const Shape& shape = c.out().shape;
   DType t = storage(c.elem());
-  Value key = ops::random_seed(ops::scalar(b, c.importer.next_seed(), DType::I32));
+  Value key = ops::constant(b, HostArray::from<std::uint32_t>({0x7e55e7aU, c.importer.next_seed()}));
   Value low = c.v(0), high = c.v(1);
   if (is_bool(t)) return c.one(ops::ne(ops::random_bits(key, 8, shape), ops::scalar(b, 0, DType::U8)));
   if (!is_float(t)) {

@@ -124,13 +124,13 @@ Items reduce(OpCall& c) {
   Dims axes = c.dims("dimensions");
   std::string name = named_reducer(c);
   if (!name.empty()) {
-    Value x = c.v(0);
-    // An empty list of dimensions combines each element with the start value.
-    Value out = axes.empty() ? x : reduce_by(name, x, axes);
+    if (axes.empty()) return {c.in[0]};  // start values may be left out, as XLA does
+    Value out = reduce_by(name, c.v(0), axes);
     if (!is_identity(c.in[1], name)) out = combine(name, out, c.v(1));
     return results(c, {out});
   }
   std::size_t n = c.in.size() / 2;
+  if (axes.empty()) return {c.in.begin(), c.in.begin() + static_cast<std::ptrdiff_t>(n)};
   Values all = values_of(c.in);
   ir::ValueSpan span(all);
   return results(c, ops::reduce(span.subspan(0, n), span.subspan(n), reducer_graph(c, 0), axes));

@@ -19,9 +19,7 @@ struct Key {
   bool imaginary = false, real = false;  ///< part of a complex operand
   bool canonical = false;                ///< zeros are equal, and so are NaNs
   bool total = false;                    ///< by IEEE's total order
-  bool same_element(const Key& o) const {
-    return operand == o.operand && imaginary == o.imaginary && real == o.real;
-  }
+  bool same_element(const Key& o) const { return operand == o.operand && imaginary == o.imaginary && real == o.real; }
 };
 
 // What a value inside a comparator is.
@@ -29,9 +27,9 @@ struct Meaning {
   enum class Kind : std::uint8_t { Unknown, Constant, Element, Less, Equal };
   Kind kind = Kind::Unknown;
   Key key;
-  int side = 0;           // of Element: which of the two compared places
+  int side = 0;            // of Element: which of the two compared places
   bool tests_own = false;  // of Unknown: compares an element with a constant or itself
-  std::vector<Key> keys;  // of Less: lexicographic
+  std::vector<Key> keys;   // of Less: lexicographic
 };
 
 class Comparator {
@@ -77,7 +75,8 @@ class Comparator {
       m.kind = Kind::Constant;
       return m;
     }
-    if ((op.name == "stablehlo.real" || op.name == "stablehlo.imag") && in.size() == 1 && in[0]->kind == Kind::Element) {
+    if ((op.name == "stablehlo.real" || op.name == "stablehlo.imag") && in.size() == 1 &&
+        in[0]->kind == Kind::Element) {
       Meaning m = *in[0];
       (op.name == "stablehlo.real" ? m.key.real : m.key.imaginary) = true;
       return m;

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tessera/stablehlo.h"
+
+#include <algorithm>
+#include <fstream>
+#include <mutex>
+#include <numeric>
+#include <sstream>
+
+#include "api/program.h"
+#include "base/strings.h"
+#include "hlo/module.h"
+#include "hlo/sdy.h"
+#include "tessera/error.h"
+#include "tessera/mesh.h"
+#include "tessera/sharding.h"
+
+namespace tessera {
+
+struct StablehloProgram::Impl {
+  hlo::ImportedModule module;
+  std::string name;
+  std::vector<Port> inputs, outputs;
+  // Fixed when it first runs: by the client that is current then.
+  std::once_flag once;
+  std::vector<ShardingPtr> in;
+  std::unique_ptr<api::Program> program;
+
+  std::vector<Device> devices() const;
+  ShardingPtr sharding_of(const hlo::Port& port, const std::vector<Device>& devices) const;
+  void prepare();
+};
+
+std::vector<Device> StablehloProgram::Impl::devices() const {
+  Client client = Client::current();
+  auto all = client.devices();
+  auto n = module.num_partitions * module.num_replicas;
+  if (static_cast<std::int64_t>(all.size()) < n) {
+    throw DeviceMismatchError(str(name, ": the program is for ", n, " devices; the client has ", all.size()));
+  }
+  return {all.begin(), all.begin() + n};
+}
+
+// Null where the text leaves the placement open, or says something that NamedSharding cannot.
+ShardingPtr StablehloProgram::Impl::sharding_of(const hlo::Port& port, const std::vector<Device>& devices) const {
+  if (!port.sdy) return nullptr;
+  const hlo::SdyMesh* mesh = nullptr;
+  for (const auto& m : module.meshes) {
+    if (m.name == port.sdy->mesh) mesh = &m;
+  }
+  if (mesh == nullptr || mesh->size() != static_cast<std::int64_t>(devices.size()) || mesh->axes.empty()) {
+    return nullptr;
+  }
+  if (port.sdy->dims.size() != port.shape.size()) {
+    throw ValueError(
+        str(name, ": a sharding of ", port.sdy->dims.size(), " dimensions for a value of shape ", port.shape));
+  }
+  ops::ShardingConstraint c = hlo::constraint_of(*port.sdy, *mesh);
+  std::vector<Device> order;
+  for (std::size_t i = 0; i < devices.size(); ++i) {
+    std::size_t id = i;
+    if (!mesh->device_ids.empty()) {
+      if (mesh->device_ids.size() != devices.size()) return nullptr;
+      id = static_cast<std::size_t>(mesh->device_ids[i]);
+      if (id >= devices.size()) return nullptr;
+    }
+    order.push_back(devices[id]);
+  }
+  std::vector<std::string> names;
+  std::string text = c.mesh_names + ",";
+  for (std::size_t at = 0; at < text.size();) {
+    auto end = text.find(',', at);
+    names.push_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  std::vector<SpecEntry> entries;
+  bool uneven = false;
+  for (std::size_t d = 0; d < c.dims.size(); ++d) {
+    std::vector<AxisRef> axes;
+    std::int64_t parts = 1;
+    for (auto a : c.dims[d]) {
+      if (a < 0) continue;
+      axes.emplace_back(names[static_cast<std::size_t>(a)]);
+      parts *= c.mesh_sizes[static_cast<std::size_t>(a)];
+    }
+    uneven = uneven || port.shape[d] % parts != 0;
+    if (axes.empty()) {
+      entries.emplace_back(none);
+    } else {
+      entries.emplace_back(axes);
+    }
+  }
+  Mesh placed(DeviceArray(order, c.mesh_sizes), names);
+  return NamedSharding(placed, PartitionSpec(entries), {.uneven = uneven}).share();
+}
+
+void StablehloProgram::Impl::prepare() {
+  std::call_once(once, [&] {
+    auto on = devices();
+    api::ProgramOptions options;
+    options.name = name;
+    for (const auto& p : module.inputs) {
+      if (p.token) continue;
+      ShardingPtr s = sharding_of(p, on);
+      if (!s && on.size() > 1) s = GspmdSharding::replicated(on).share();
+      if (!s) s = SingleDeviceSharding(on[0]).share();
+      in.push_back(s);
+      options.arg_names.push_back(str("arg", in.size() - 1));
+    }
+    for (const auto& p : module.outputs) {
+      if (!p.token) options.out_shardings.push_back(sharding_of(p, on));
+    }
+    // Without arguments nothing but a result's sharding says which devices are meant.
+    if (in.empty() && !options.out_shardings.empty() && !options.out_shardings[0] && on.size() > 1) {
+      options.out_shardings[0] = GspmdSharding::replicated(on).share();
+    }
+    program = std::make_unique<api::Program>(module.graph, std::move(options));
+  });
+}
+
+StablehloProgram StablehloProgram::parse(const std::string& text, const std::string& name,
+                                         const StablehloOptions& options) {
+  StablehloProgram p;
+  p.impl_ = std::make_shared<Impl>();
+  hlo::ImportOptions o;
+  o.name = name;
+  o.max_memory = options.max_memory;
+  p.impl_->module = hlo::import_module(text, o);
+  p.impl_->name = name;
+  auto ports = [](const std::vector<hlo::Port>& from, std::vector<Port>& to) {
+    for (const auto& f : from) {
+      if (f.token) continue;
+      to.push_back({hlo::to_string(hlo::AstType{hlo::AstType::Kind::Tensor, f.elem, f.shape, {}}), hlo::storage(f.elem),
+                    f.shape, hlo::is_narrow_int(f.elem) || hlo::is_narrow_float(f.elem)});
+    }
+  };
+  ports(p.impl_->module.inputs, p.impl_->inputs);
+  ports(p.impl_->module.outputs, p.impl_->outputs);
+  return p;
+}
+
+StablehloProgram StablehloProgram::load(const std::string& path, const StablehloOptions& options) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw ValueError(str("StablehloProgram::load: cannot open \"", path, "\""));
+  std::ostringstream text;
+  text << file.rdbuf();
+  return parse(text.str(), path, options);
+}
+
+const std::vector<StablehloProgram::Port>& StablehloProgram::inputs() const { return impl_->inputs; }
+const std::vector<StablehloProgram::Port>& StablehloProgram::outputs() const { return impl_->outputs; }
+std::int64_t StablehloProgram::num_devices() const { return impl_->module.num_partitions * impl_->module.num_replicas; }
+std::string StablehloProgram::text() const { return to_string(*impl_->module.graph); }
+
+std::vector<Array> StablehloProgram::place(const std::vector<HostArray>& args) const {
+  const auto& want = impl_->inputs;
+  if (args.size() != want.size()) {
+    throw ValueError(str(impl_->name, ": ", args.size(), " arguments; @main takes ", want.size()));
+  }
+  impl_->prepare();
+  std::vector<Array> out;
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    if (args[i].shape() != want[i].shape) {
+      throw ValueError(str(impl_->name, ": arg", i, " has shape ", args[i].shape(), "; expected ", want[i].type));
+    }
+    if (args[i].dtype() != want[i].dtype) {
+      throw TypeError(
+          str(impl_->name, ": arg", i, " has dtype ", dtype_name(args[i].dtype()), "; expected ", want[i].type));
+    }
+    out.push_back(device_put(args[i], impl_->in[i]));
+  }
+  return out;
+}
+
+std::vector<Array> StablehloProgram::operator()(const std::vector<Array>& args) const {
+  impl_->prepare();
+  std::vector<Array> placed;
+  for (std::size_t i = 0; i < args.size() && i < impl_->in.size(); ++i) {
+    placed.push_back(device_put(args[i], impl_->in[i]));
+  }
+  return impl_->program->call(placed);
+}
+
+std::vector<HostArray> StablehloProgram::run(const std::vector<HostArray>& args) const {
+  std::vector<HostArray> out;
+  auto placed = place(args);
+  for (const auto& a : impl_->program->call(placed)) out.push_back(a.host());
+  return out;
+}
+
+CommPlan StablehloProgram::comm_plan(const std::vector<Array>& args) const {
+  impl_->prepare();
+  return impl_->program->lower(args)->plan;
+}
+
+}  // namespace tessera
