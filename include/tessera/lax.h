@@ -3,6 +3,7 @@
 // Axes count from the end where negative; start and limit numbers do not.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -118,5 +119,66 @@ struct ConvOptions {
 /// https://openxla.org/stablehlo/spec#convolution; lhs holds images, rhs kernels, both of one dtype. Throws
 /// `ValueError` for layouts and sizes that do not fit.
 Array conv_general_dilated(const Operand& lhs, const Operand& rhs, const ConvOptions& options = {});
+
+/// Layouts batch, features, spatial dimensions; padding "SAME" or "VALID".
+Array conv(const Operand& lhs, const Operand& rhs, const Dims& strides, const std::string& padding);
+Array conv_with_general_padding(const Operand& lhs, const Operand& rhs, const Dims& strides,
+                                const std::vector<PadDim>& padding, const Dims& lhs_dilation = {},
+                                const Dims& rhs_dilation = {});
+struct ConvTransposeOptions {
+  std::string pad_mode = "SAME";  ///< "SAME" or "VALID", or empty: `padding` holds, as that of a plain convolution
+  std::vector<PadDim> padding = {};
+  Dims rhs_dilation = {};
+  /// By default channels last: {"NHWC", "HWIO", "NHWC"} for images, and alike for other ranks.
+  std::vector<std::string> dimension_numbers = {};
+  bool transpose_kernel = false;  ///< flips the kernel and swaps its features: the gradient of a convolution
+};
+/// Convolution that strides over its result.
+Array conv_transpose(const Operand& lhs, const Operand& rhs, const Dims& strides,
+                     const ConvTransposeOptions& options = {});
+
+// --- element-wise primitives: operands of one dtype, no promotion
+// -------------------------------------------------------
+/// Integers are divided toward zero.
+Array div(const Operand& x, const Operand& y);
+/// Has the sign of x.
+Array rem(const Operand& x, const Operand& y);
+Array shift_left(const Operand& x, const Operand& y);
+Array shift_right_arithmetic(const Operand& x, const Operand& y);
+Array shift_right_logical(const Operand& x, const Operand& y);
+/// Halves away from zero, or to the even neighbour.
+Array round(const Operand& x, bool to_even = false);
+/// Element by element the case that `which` (bool, or int32 numbers) names.
+Array select_n(const Operand& which, const std::vector<Array>& cases);
+Array select(const Operand& pred, const Operand& on_true, const Operand& on_false);
+/// Derivatives of igamma and of gamma variates in their parameter.
+Array igamma_grad_a(const Operand& a, const Operand& x);
+Array random_gamma_grad(const Operand& a, const Operand& sample);
+
+// --- shapes, products, reductions
+// --------------------------------------------------------------------------------------
+/// New dimensions in front.
+Array broadcast(const Operand& x, const Dims& sizes);
+/// Dimensions start … stop - 1 as one.
+Array collapse(const Operand& x, std::int64_t start, std::int64_t stop);
+Array batch_matmul(const Operand& lhs, const Operand& rhs);
+Array reduce_sum(const Operand& x, const Dims& axes);
+Array reduce_prod(const Operand& x, const Dims& axes);
+Array reduce_max(const Operand& x, const Dims& axes);
+Array reduce_min(const Operand& x, const Dims& axes);
+Array reduce_and(const Operand& x, const Dims& axes);
+Array reduce_or(const Operand& x, const Dims& axes);
+Array reduce_xor(const Operand& x, const Dims& axes);
+/// (numbers so far, numbers of one element) -> numbers, associative; as many as there are operands. Arrays that it
+/// captures throw `UnimplementedError`: pass them as operands.
+using Reducer = std::function<std::vector<Array>(const std::vector<Array>&, const std::vector<Array>&)>;
+std::vector<Array> reduce(const std::vector<Array>& operands, const std::vector<Array>& init, const Reducer& reducer,
+                          const Dims& axes, const Loc& loc = Loc::current());
+std::vector<Array> reduce_window(const std::vector<Array>& operands, const std::vector<Array>& init,
+                                 const Reducer& reducer, const Dims& window, const WindowOptions& options = {},
+                                 const Loc& loc = Loc::current());
+/// Over the last dimensions.
+enum class FftType { Fft, Ifft, Rfft, Irfft };
+Array fft(const Operand& x, FftType type, const Dims& lengths);
 
 }  // namespace tessera::lax

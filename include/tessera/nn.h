@@ -36,6 +36,26 @@ Array standardize(const Operand& x, std::int64_t axis = -1, double epsilon = 1e-
 /// standardize over the last axis, then scale and bias.
 Array layer_norm(const Operand& x, const Operand& scale, const Operand& bias, double epsilon = 1e-5);
 
+Array identity(const Operand& x);
+inline Array hard_swish(const Operand& x) { return hard_silu(x); }
+/// 0 below -1, x above 1, a parabola in between; and its derivative.
+Array sparse_plus(const Operand& x);
+Array sparse_sigmoid(const Operand& x);
+/// log(1 - exp(-x)) for positive x.
+Array log1mexp(const Operand& x);
+Array logmeanexp(const Operand& x, const ReduceOptions& options = {});
+
+struct AttentionOptions {
+  std::optional<Array> bias = std::nullopt;    ///< added to scores (batch, heads, queries, keys)
+  std::optional<Array> mask = std::nullopt;    ///< bool of that shape: false takes no part
+  std::optional<double> scale = std::nullopt;  ///< 1 / sqrt(head size) unless given
+  bool is_causal = false;                      ///< query i sees keys 0 … i
+};
+/// Weighted means of `value`: query (batch, queries, heads, size), key and value (batch, keys, heads of their own,
+/// size), whose number divides the queries'. Batch may be left out. Scores and weights are float32 at least.
+Array dot_product_attention(const Operand& query, const Operand& key, const Operand& value,
+                            const AttentionOptions& options = {});
+
 }  // namespace tessera::nn
 
 namespace tessera::optim {

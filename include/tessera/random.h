@@ -51,4 +51,59 @@ Array permutation(const Operand& key, const Array& x, std::int64_t axis = 0);
 /// Elements of 0 … n-1, with or without putting back.
 Array choice(const Operand& key, std::int64_t n, const Shape& shape = {}, bool replace = true);
 
+/// Elements (slices along `axis`) of an array, with probabilities `p` where given.
+struct ChoiceOptions {
+  bool replace = true;
+  std::optional<Array> p = std::nullopt;
+  std::int64_t axis = 0;
+};
+Array choice(const Operand& key, const Array& from, const Shape& shape, const ChoiceOptions& options = {});
+
+// --- distributions with parameters: parameters broadcast to `shape`, which is theirs where not given. `ValueError`
+// where they do not broadcast, `TypeError` for a dtype that is no float. ---------------------------------------------
+using MaybeShape = std::optional<Shape>;
+/// With density x^(a-1) exp(-x) / gamma(a), and its logarithm, which is exact for small a. Differentiable in a.
+Array gamma(const Operand& key, const Operand& a, const MaybeShape& shape = std::nullopt, DType dtype = float32);
+Array loggamma(const Operand& key, const Operand& a, const MaybeShape& shape = std::nullopt, DType dtype = float32);
+Array beta(const Operand& key, const Operand& a, const Operand& b, const MaybeShape& shape = std::nullopt,
+           DType dtype = float32);
+/// alpha has one more dimension, the last: shares that sum to 1.
+Array dirichlet(const Operand& key, const Operand& alpha, const MaybeShape& shape = std::nullopt,
+                DType dtype = float32);
+Array chisquare(const Operand& key, const Operand& df, const MaybeShape& shape = std::nullopt, DType dtype = float32);
+Array f(const Operand& key, const Operand& dfnum, const Operand& dfden, const MaybeShape& shape = std::nullopt,
+        DType dtype = float32);
+Array t(const Operand& key, const Operand& df, const MaybeShape& shape = std::nullopt, DType dtype = float32);
+/// Counts of events at rate lam; `lam` must be finite.
+Array poisson(const Operand& key, const Operand& lam, const MaybeShape& shape = std::nullopt, DType dtype = int32);
+/// Successes of n trials, as floats.
+Array binomial(const Operand& key, const Operand& n, const Operand& p, const MaybeShape& shape = std::nullopt,
+               DType dtype = float32);
+/// Counts of categories (last dimension of p) in n trials, as floats.
+Array multinomial(const Operand& key, const Operand& n, const Operand& p, const MaybeShape& shape = std::nullopt,
+                  DType dtype = float32);
+/// Trials up to the first success.
+Array geometric(const Operand& key, const Operand& p, const MaybeShape& shape = std::nullopt, DType dtype = int32);
+Array pareto(const Operand& key, const Operand& b, const MaybeShape& shape = std::nullopt, DType dtype = float32);
+Array rayleigh(const Operand& key, const Operand& scale, const MaybeShape& shape = std::nullopt, DType dtype = float32);
+Array lognormal(const Operand& key, const Operand& sigma = 1.0, const MaybeShape& shape = std::nullopt,
+                DType dtype = float32);
+Array wald(const Operand& key, const Operand& mean, const MaybeShape& shape = std::nullopt, DType dtype = float32);
+Array weibull_min(const Operand& key, const Operand& scale, const Operand& concentration, const Shape& shape = {},
+                  DType dtype = float32);
+Array triangular(const Operand& key, const Operand& left, const Operand& mode, const Operand& right,
+                 const MaybeShape& shape = std::nullopt, DType dtype = float32);
+Array maxwell(const Operand& key, const Shape& shape = {}, DType dtype = float32);
+Array double_sided_maxwell(const Operand& key, const Operand& loc, const Operand& scale, const Shape& shape = {},
+                           DType dtype = float32);
+Array generalized_normal(const Operand& key, const Operand& p, const Shape& shape = {}, DType dtype = float32);
+/// Points of the unit ball of the p-norm in d dimensions (the last of the result).
+Array ball(const Operand& key, std::int64_t d, double p = 2, const Shape& shape = {}, DType dtype = float32);
+/// Orthogonal (unitary) matrices, uniformly: n x n, or n x m with orthonormal columns or rows.
+Array orthogonal(const Operand& key, std::int64_t n, const Shape& shape = {}, DType dtype = float32,
+                 std::optional<std::int64_t> m = std::nullopt);
+/// Normal vectors with this mean and covariance; `shape` is that of the batch.
+Array multivariate_normal(const Operand& key, const Operand& mean, const Operand& cov,
+                          const MaybeShape& shape = std::nullopt, std::optional<DType> dtype = std::nullopt);
+
 }  // namespace tessera::random

@@ -4,6 +4,7 @@
 
 #include "api/compose.h"
 #include "api/promote.h"
+#include "api/window.h"
 #include "ops/attrs.h"
 #include "ops/sorting.h"
 #include "tessera/lax.h"
@@ -21,21 +22,8 @@ namespace {
 Operand on(const Array& a, const Loc& loc) { return Operand(a, loc.file, loc.line); }
 }  // namespace
 
-namespace lax {
-
-namespace {
-using Cumulative = Value (*)(Value, std::int64_t, bool);
-Array cumulative(const char* name, Cumulative f, const Operand& x, std::int64_t axis, bool reverse) {
-  std::int64_t d = api::axis_of(name, axis, x.array().ndim());
-  return compose1(name, x.loc(), {x.array()}, [&](Builder&, const Values& v) { return f(v[0], d, reverse); });
-}
-using ArgReduce = Value (*)(Value, std::int64_t, DType);
-Array arg_reduce(const char* name, ArgReduce f, const Operand& x, std::int64_t axis, DType index_dtype) {
-  std::int64_t d = api::axis_of(name, axis, x.array().ndim());
-  return compose1(name, x.loc(), {x.array()}, [&](Builder&, const Values& v) { return f(v[0], d, index_dtype); });
-}
-
-ops::Window window_of(const char* name, const Shape& shape, const Dims& window, const WindowOptions& o) {
+namespace api {
+ops::Window window_of(const char* name, const Shape& shape, const Dims& window, const lax::WindowOptions& o) {
   auto r = shape.size();
   auto fit = [&](const char* what, const Dims& v, std::int64_t otherwise) {
     if (v.empty()) return Dims(r, otherwise);
@@ -68,9 +56,25 @@ ops::Window window_of(const char* name, const Shape& shape, const Dims& window, 
   }
   return w;
 }
+}  // namespace api
+
+namespace lax {
+
+namespace {
+using Cumulative = Value (*)(Value, std::int64_t, bool);
+Array cumulative(const char* name, Cumulative f, const Operand& x, std::int64_t axis, bool reverse) {
+  std::int64_t d = api::axis_of(name, axis, x.array().ndim());
+  return compose1(name, x.loc(), {x.array()}, [&](Builder&, const Values& v) { return f(v[0], d, reverse); });
+}
+using ArgReduce = Value (*)(Value, std::int64_t, DType);
+Array arg_reduce(const char* name, ArgReduce f, const Operand& x, std::int64_t axis, DType index_dtype) {
+  std::int64_t d = api::axis_of(name, axis, x.array().ndim());
+  return compose1(name, x.loc(), {x.array()}, [&](Builder&, const Values& v) { return f(v[0], d, index_dtype); });
+}
+
 using Windowed = Value (*)(Value, const ops::Window&);
 Array windowed(const char* name, Windowed f, const Operand& x, const Dims& window, const WindowOptions& o) {
-  ops::Window w = window_of(name, x.array().shape(), window, o);
+  ops::Window w = api::window_of(name, x.array().shape(), window, o);
   return compose1(name, x.loc(), {x.array()}, [&](Builder&, const Values& v) { return f(v[0], w); });
 }
 }  // namespace

@@ -23,6 +23,21 @@ void add_nn(Table& t) {
       {"mish", mish},
   };
   for (const auto& [name, f] : plain) t["nn." + name] = unary(f);
+  const std::map<std::string, Array (*)(const Operand&)> more = {{"identity", identity},
+                                                                 {"hard_swish", hard_swish},
+                                                                 {"sparse_plus", sparse_plus},
+                                                                 {"sparse_sigmoid", sparse_sigmoid},
+                                                                 {"log1mexp", log1mexp}};
+  for (const auto& [name, f] : more) t["nn." + name] = unary(f);
+  t["nn.logmeanexp"] = one([](const Arrays& a, const Params& p) {
+    return logmeanexp(a[0], {.axis = p.maybe_dims("axis"), .keepdims = p.flag("keepdims")});
+  });
+  t["nn.dot_product_attention"] = one([](const Arrays& a, const Params& p) {
+    AttentionOptions o{.scale = p.maybe_real("scale"), .is_causal = p.flag("is_causal")};
+    if (a.size() > 3) o.bias = a[3];
+    if (a.size() > 4) o.mask = a[4];
+    return dot_product_attention(a[0], a[1], a[2], o);
+  });
   t["nn.leaky_relu"] =
       one([](const Arrays& a, const Params& p) { return leaky_relu(a[0], p.real("negative_slope", 0.01)); });
   t["nn.elu"] = one([](const Arrays& a, const Params& p) { return elu(a[0], p.real("alpha", 1)); });

@@ -101,8 +101,6 @@ void add_constructors(Table& t) {
 void add_layers(Table& t) {
   t["nn.softmax"] = one([](const Arrays& a, const Params& p) { return softmax(a[0], p.integer("axis", -1)); });
   t["nn.log_softmax"] = one([](const Arrays& a, const Params& p) { return log_softmax(a[0], p.integer("axis", -1)); });
-  t["special.expit"] = unary(logistic);
-  t["special.gammaln"] = unary(lgamma);
   t["nn.one_hot"] = one([](const Arrays& a, const Params& p) {
     return one_hot(a[0], p.integer("num_classes"), p.dtype("dtype", float32), p.integer("axis", -1));
   });

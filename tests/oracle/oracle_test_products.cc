@@ -32,7 +32,27 @@ Array convolved(const Arrays& a, const Params& p) {
 
 void add_products(Table& t) {
   t["lax.conv_general_dilated"] = one(convolved);
-  t["lax.conv"] = one(convolved);
+  t["lax.conv"] = one([](const Arrays& a, const Params& p) {
+    return lax::conv(a[0], a[1], p.dims("window_strides"), p.text("padding"));
+  });
+  t["lax.conv_with_general_padding"] = one([](const Arrays& a, const Params& p) {
+    std::vector<lax::PadDim> padding;
+    for (const Dims& d : p.lists("padding")) padding.push_back({d[0], d[1], 0});
+    return lax::conv_with_general_padding(a[0], a[1], p.dims("window_strides"), padding, p.dims("lhs_dilation"),
+                                          p.dims("rhs_dilation"));
+  });
+  t["lax.conv_transpose"] = one([](const Arrays& a, const Params& p) {
+    lax::ConvTransposeOptions o{.transpose_kernel = p.flag("transpose_kernel")};
+    o.rhs_dilation = p.maybe_dims("rhs_dilation").value_or(Dims{});
+    if (p.has("dimension_numbers")) o.dimension_numbers = p.texts("dimension_numbers");
+    if (p.is_text("padding")) {
+      o.pad_mode = p.text("padding");
+    } else {
+      o.pad_mode = "";
+      for (const Dims& d : p.lists("padding")) o.padding.push_back({d[0], d[1], 0});
+    }
+    return lax::conv_transpose(a[0], a[1], p.dims("strides"), o);
+  });
   t["lax.dot_general"] = one([](const Arrays& a, const Params& p) {
     const auto d = p.items("dimension_numbers");
     return dot_general(a[0], a[1], {d[0].as_list(0), d[0].as_list(1), d[1].as_list(0), d[1].as_list(1)},

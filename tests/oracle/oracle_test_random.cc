@@ -23,6 +23,56 @@ Array split_keys(const Array& key, const Params& p) {
   return reshape(flat, shape);
 }
 
+using Parameter = Array (*)(const Operand&, const Operand&, const std::optional<Shape>&, DType);
+Function with_parameter(Parameter f, DType otherwise = float32) {
+  return one([f, otherwise](const Arrays& a, const Params& p) {
+    return f(a[0], a[1], p.maybe_dims("shape"), p.dtype("dtype", otherwise));
+  });
+}
+using Parameters = Array (*)(const Operand&, const Operand&, const Operand&, const std::optional<Shape>&, DType);
+Function with_parameters(Parameters f) {
+  return one([f](const Arrays& a, const Params& p) { return f(a[0], a[1], a[2], p.maybe_dims("shape"), dtype_of(p)); });
+}
+
+void add_distributions(Table& t) {
+  const std::map<std::string, Parameter> one_parameter = {{"gamma", random::gamma},
+                                                          {"loggamma", random::loggamma},
+                                                          {"dirichlet", random::dirichlet},
+                                                          {"chisquare", random::chisquare},
+                                                          {"t", random::t},
+                                                          {"pareto", random::pareto},
+                                                          {"rayleigh", random::rayleigh},
+                                                          {"lognormal", random::lognormal},
+                                                          {"wald", random::wald}};
+  for (const auto& [name, f] : one_parameter) t["random." + name] = with_parameter(f);
+  t["random.poisson"] = with_parameter(random::poisson, int32);
+  t["random.geometric"] = with_parameter(random::geometric, int32);
+  const std::map<std::string, Parameters> two_parameters = {
+      {"beta", random::beta}, {"f", random::f}, {"binomial", random::binomial}, {"multinomial", random::multinomial}};
+  for (const auto& [name, f] : two_parameters) t["random." + name] = with_parameters(f);
+  t["random.weibull_min"] = one(
+      [](const Arrays& a, const Params& p) { return random::weibull_min(a[0], a[1], a[2], shape_of(p), dtype_of(p)); });
+  t["random.triangular"] = one([](const Arrays& a, const Params& p) {
+    return random::triangular(a[0], a[1], a[2], a[3], p.maybe_dims("shape"), dtype_of(p));
+  });
+  t["random.maxwell"] = draw(random::maxwell);
+  t["random.double_sided_maxwell"] = one([](const Arrays& a, const Params& p) {
+    return random::double_sided_maxwell(a[0], a[1], a[2], shape_of(p), dtype_of(p));
+  });
+  t["random.generalized_normal"] = one([](const Arrays& a, const Params& p) {
+    return random::generalized_normal(a[0], a[1], shape_of(p), dtype_of(p));
+  });
+  t["random.ball"] = one([](const Arrays& a, const Params& p) {
+    return random::ball(a[0], p.integer("d"), p.real("p", 2), shape_of(p), dtype_of(p));
+  });
+  t["random.orthogonal"] = one([](const Arrays& a, const Params& p) {
+    return random::orthogonal(a[0], p.integer("n"), shape_of(p), dtype_of(p), p.maybe_integer("m"));
+  });
+  t["random.multivariate_normal"] = one([](const Arrays& a, const Params& p) {
+    return random::multivariate_normal(a[0], a[1], a[2], p.maybe_dims("shape"));
+  });
+}
+
 }  // namespace
 
 void add_random(Table& t) {
@@ -58,7 +108,13 @@ void add_random(Table& t) {
     return a[1].ndim() == 0 ? random::permutation(a[0], a[1].item<std::int64_t>())
                             : random::permutation(a[0], a[1], p.integer("axis", 0));
   });
+  add_distributions(t);
   t["random.choice"] = one([](const Arrays& a, const Params& p) {
+    if (a[1].ndim() > 0) {
+      random::ChoiceOptions o{.replace = p.flag("replace", true), .axis = p.integer("axis", 0)};
+      if (a.size() > 2) o.p = a[2];
+      return random::choice(a[0], a[1], shape_of(p), o);
+    }
     return random::choice(a[0], a[1].item<std::int64_t>(), shape_of(p), p.flag("replace", true));
   });
   t["program.split_chain"] = [](const Arrays& a, const Params&) {

@@ -28,6 +28,12 @@ void add_random(Table& t);
 void add_numpy(Table& t);
 void add_nn(Table& t);
 void add_control(Table& t);
+void add_creation(Table& t);
+void add_shaping(Table& t);
+void add_statistics(Table& t);
+void add_calculus(Table& t);
+void add_special(Table& t);
+void add_sets(Table& t);
 
 // --- adapters ---------------------------------------------------------------------------------------
 inline Function unary(Array (*f)(const Operand&)) {
@@ -38,6 +44,19 @@ inline Function binary(Array (*f)(const Operand&, const Operand&)) {
 }
 inline Function ternary(Array (*f)(const Operand&, const Operand&, const Operand&)) {
   return [f](const Arrays& a, const Params&) { return Arrays{f(a.at(0), a.at(1), a.at(2))}; };
+}
+/// Functions with two results.
+inline Function unary2(std::pair<Array, Array> (*f)(const Operand&)) {
+  return [f](const Arrays& a, const Params&) {
+    const auto [x, y] = f(a.at(0));
+    return Arrays{x, y};
+  };
+}
+inline Function binary2(std::pair<Array, Array> (*f)(const Operand&, const Operand&)) {
+  return [f](const Arrays& a, const Params&) {
+    const auto [x, y] = f(a.at(0), a.at(1));
+    return Arrays{x, y};
+  };
 }
 /// A function with one result.
 inline Function one(std::function<Array(const Arrays&, const Params&)> f) {

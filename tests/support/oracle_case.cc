@@ -200,6 +200,14 @@ std::int64_t Params::integer(const std::string& name, std::int64_t otherwise) co
 }
 double Params::real(const std::string& name) const { return to_double(member(node_, name)); }
 double Params::real(const std::string& name, double otherwise) const { return has(name) ? real(name) : otherwise; }
+std::optional<double> Params::maybe_real(const std::string& name) const {
+  return has(name) ? std::optional(real(name)) : std::nullopt;
+}
+std::vector<double> Params::reals(const std::string& name) const {
+  std::vector<double> out;
+  for (const json& j : member(node_, name)) out.push_back(to_double(j));
+  return out;
+}
 bool Params::flag(const std::string& name, bool otherwise) const {
   return has(name) ? member(node_, name).get<bool>() : otherwise;
 }

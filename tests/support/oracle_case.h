@@ -27,6 +27,8 @@ class Params {
   std::int64_t integer(const std::string& name, std::int64_t otherwise) const;
   double real(const std::string& name) const;
   double real(const std::string& name, double otherwise) const;
+  std::optional<double> maybe_real(const std::string& name) const;
+  std::vector<double> reals(const std::string& name) const;
   bool flag(const std::string& name, bool otherwise = false) const;
   std::string text(const std::string& name) const;
   std::string text(const std::string& name, const std::string& otherwise) const;
