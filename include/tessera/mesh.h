@@ -79,8 +79,8 @@ class AxisRef {
 /// "'x'" or "0".
 std::string to_string(const AxisRef& a);
 
-/// The names of a mesh's axes, from anything that lists strings. One string is one name; `std::nullopt` stands for a
-/// missing name, which every constructor of a mesh refuses.
+/// Names of axes, from anything that lists strings. One string is one name; `std::nullopt` stands for a missing name,
+/// which every constructor of a mesh refuses. Collectives also take numbers, which are dimensions of the block.
 class AxisNames {
  public:
   class Name {
@@ -90,19 +90,31 @@ class AxisNames {
     Name(std::string v) : value_(std::move(v)) {}
     Name(std::string_view v) : value_(v) {}
     Name(std::nullopt_t) {}
+    Name(int v) : number_(v) {}
+    Name(std::int64_t v) : number_(v) {}
     // NOLINTEND(google-explicit-constructor)
     const std::optional<std::string>& value() const { return value_; }
+    const std::optional<std::int64_t>& number() const { return number_; }
 
    private:
     std::optional<std::string> value_;
+    std::optional<std::int64_t> number_;
   };
   AxisNames() = default;
   // NOLINTBEGIN(google-explicit-constructor)
   AxisNames(std::initializer_list<Name> names) {
-    for (const auto& n : names) values_.push_back(n.value());
+    for (const auto& n : names) push(n);
   }
-  AxisNames(const char* name) : AxisNames({Name(name)}) {}
-  AxisNames(const std::string& name) : AxisNames({Name(name)}) {}
+  AxisNames(int number) : AxisNames({Name(number)}) { single_ = true; }
+  AxisNames(std::int64_t number) : AxisNames({Name(number)}) { single_ = true; }
+  AxisNames(const std::vector<std::int64_t>& numbers) {
+    for (auto n : numbers) push(n);
+  }
+  AxisNames(const std::vector<int>& numbers) {
+    for (auto n : numbers) push(n);
+  }
+  AxisNames(const char* name) : AxisNames({Name(name)}) { single_ = true; }
+  AxisNames(const std::string& name) : AxisNames({Name(name)}) { single_ = true; }
   AxisNames(const std::vector<std::string>& names) : values_(names.begin(), names.end()) {}
   AxisNames(std::span<const std::string> names) : values_(names.begin(), names.end()) {}
   AxisNames(std::vector<std::optional<std::string>> names) : values_(std::move(names)) {}
@@ -113,13 +125,26 @@ class AxisNames {
   template <std::size_t N>
   AxisNames(const std::array<std::string, N>& names) : values_(names.begin(), names.end()) {}
   // NOLINTEND(google-explicit-constructor)
+  /// Adds one name or number at the end.
+  void push(const Name& n) {
+    if (n.number()) numbers_.resize(values_.size() + 1);
+    if (n.number()) numbers_.back() = n.number();
+    values_.push_back(n.value());
+  }
+  /// Names; empty entries where there is none.
   const std::vector<std::optional<std::string>>& values() const { return values_; }
+  /// The number that stands at place `i` in place of a name.
+  std::optional<std::int64_t> number(std::size_t i) const { return i < numbers_.size() ? numbers_[i] : std::nullopt; }
   /// False for `std::nullopt`: the axes of the mesh are then numbers.
   bool given() const { return given_; }
+  /// True for one name (or number) that is not in a list.
+  bool is_single() const { return single_; }
 
  private:
   std::vector<std::optional<std::string>> values_;
+  std::vector<std::optional<std::int64_t>> numbers_;
   bool given_ = true;
+  bool single_ = false;
 };
 
 struct AxisSize {

@@ -12,6 +12,7 @@
 
 #include "tessera/array.h"
 #include "tessera/operand.h"
+#include "tessera/reduce_options.h"
 
 namespace tessera {
 
@@ -161,11 +162,6 @@ Array broadcast_to(const Operand& x, const Shape& shape);
 Array broadcast_in_dim(const Operand& x, const Shape& shape, const Dims& dims);
 
 // --- reductions: over all axes unless some are given; negative axes count from the end -----------------
-struct ReduceOptions {
-  std::optional<Dims> axis = std::nullopt;
-  bool keepdims = false;
-  std::optional<DType> dtype = std::nullopt;
-};
 /// Bool and small integers are summed in int32 (uint32).
 Array sum(const Operand& x, const ReduceOptions& options = {});
 Array prod(const Operand& x, const ReduceOptions& options = {});

@@ -83,7 +83,7 @@ std::vector<Array> cond_leaves(const Array& which, const std::vector<LeafFn>& br
   std::vector<Array> in{index};
   append(in, operands);
   for (const auto& f : branches) {
-    traced.push_back(api::trace(f, types));
+    traced.push_back(api::trace(f, types, api::varying_of(operands)));
     append(in, traced.back().captures);
   }
   // Every branch gets all operands and everybody's captures.
@@ -118,8 +118,11 @@ std::vector<Array> while_leaves(const LeafFn& cond, const LeafFn& body, const st
                                 const Loc& loc) {
   std::vector<Array> carry = init;
   Traced b;
+  std::vector<ops::NameSet> varying = api::varying_of(carry);
   for (int round = 0; round < 2; ++round) {  // the second with the dtypes that the first found
-    b = api::trace(body, types_of(carry, "while_loop"));
+    do {
+      b = api::trace(body, types_of(carry, "while_loop"), varying);
+    } while (api::grow_varying(b, varying, carry.size()));
     ir::Types after = b.graph->output_types();
     if (after.size() != carry.size()) {
       throw TypeError(
@@ -128,7 +131,7 @@ std::vector<Array> while_leaves(const LeafFn& cond, const LeafFn& body, const st
     if (!settle("while_loop", carry, after, loc)) break;
   }
   ir::Types types = types_of(carry, "while_loop");
-  Traced c = api::trace(cond, types);
+  Traced c = api::trace(cond, types, varying);
   if (c.graph->outputs.size() != 1 || c.graph->output_types()[0].dtype != bool_ ||
       !c.graph->output_types()[0].shape.empty()) {
     throw TypeError(
@@ -159,6 +162,8 @@ std::vector<Array> scan_leaves(const LeafFn& body, const std::vector<Array>& ini
   if (n < 0) throw ValueError("scan: xs has no leaves; give length");
   std::vector<Array> carry = init;
   Traced t;
+  std::vector<ops::NameSet> varying = api::varying_of(carry);
+  for (const auto& set : api::varying_of(xs)) varying.push_back(set);
   for (int round = 0; round < 2; ++round) {
     ir::Types types = types_of(carry, "scan");
     for (const auto& x : xs) {
@@ -166,7 +171,9 @@ std::vector<Array> scan_leaves(const LeafFn& body, const std::vector<Array>& ini
       slice.shape.erase(slice.shape.begin());
       types.push_back(slice);
     }
-    t = api::trace(body, types);
+    do {
+      t = api::trace(body, types, varying);
+    } while (api::grow_varying(t, varying, carry.size()));
     ir::Types after = t.graph->output_types();
     if (after.size() < carry.size())
       throw TypeError(
@@ -247,7 +254,7 @@ std::vector<Array> associative_scan_leaves(const LeafFn& combine, const std::vec
 }
 
 std::vector<Array> checkpoint_leaves(const LeafFn& f, const std::vector<Array>& args, const Loc& loc) {
-  Traced t = api::trace(f, types_of(args, "checkpoint"));
+  Traced t = api::trace(f, types_of(args, "checkpoint"), api::varying_of(args));
   std::vector<Array> in = args;
   append(in, t.captures);
   return api::compose("checkpoint", loc, in,

@@ -48,7 +48,8 @@ std::vector<Array> value_and_grad(const LeafFn& f, const std::vector<Array>& lea
                           "; expected a float or complex dtype"));
     }
   }
-  Traced traced = api::trace(f, types);
+  Traced traced = api::trace(f, types, api::varying_of(leaves));
+  api::cast_varying(traced, leaves);
   const ir::Graph& g = *traced.graph;
   if (g.outputs.empty() || !g.type(g.outputs[0]).shape.empty() || !is_float(g.type(g.outputs[0]).dtype)) {
     throw TypeError(str(name, ": the function returns ",
@@ -94,7 +95,8 @@ std::vector<Array> jvp(const LeafFn& f, const std::vector<Array>& leaves, const 
     throw ValueError(str("jvp: ", tangents.size(), " tangents for ", leaves.size(), " primal leaves"));
   }
   for (std::size_t i = 0; i < types.size(); ++i) check_tangent(types[i], tangents[i], i, "jvp", "tangent");
-  Traced traced = api::trace(f, types);
+  Traced traced = api::trace(f, types, api::varying_of(leaves));
+  api::cast_varying(traced, leaves);
   ir::Builder b;
   Values in;
   Values dot;
@@ -123,7 +125,8 @@ struct Linear::Impl {
 Linear linearize(const LeafFn& f, const std::vector<Array>& leaves) {
   auto impl = std::make_shared<Linear::Impl>();
   impl->in_types = types_of(leaves, "linearize");
-  Traced traced = api::trace(f, impl->in_types);
+  Traced traced = api::trace(f, impl->in_types, api::varying_of(leaves));
+  api::cast_varying(traced, leaves);
   const ir::Graph& g = *traced.graph;
   impl->out_types = g.output_types();
   impl->active.resize(g.inputs.size());
@@ -206,7 +209,8 @@ Array jacobian(const LeafFn& f, const Array& x, bool forward) {
   ir::Type type = api::type_of(x, name);
   if (!is_inexact(type.dtype))
     throw TypeError(str(name, ": argument 0 is ", type, "; expected a float or complex dtype"));
-  Traced traced = api::trace(f, {type});
+  Traced traced = api::trace(f, {type}, {api::varying_of(x)});
+  api::cast_varying(traced, {x});
   const ir::Graph& g = *traced.graph;
   ir::Type out_type = g.type(g.outputs[0]);
   if (!is_inexact(out_type.dtype))

@@ -3,6 +3,7 @@
 
 #include <atomic>
 
+#include "api/axis_env.h"
 #include "api/program.h"
 #include "api/trace.h"
 #include "base/hash.h"
@@ -58,6 +59,8 @@ class JitEntry {
   std::vector<Mesh> scope;
   std::vector<AbstractMesh> meshes;  // of the arguments: a body may ask for axis names
   std::size_t config = 0;
+  std::string axes;                   // what enclosing maps bind
+  std::vector<ops::NameSet> varying;  // of the arguments, in a checked map
 
   api::Traced traced;
   std::shared_ptr<void> result;
@@ -95,6 +98,8 @@ std::shared_ptr<JitEntry> JitCore::entry(const TraceRequest& request) {
   fresh->statics = request.statics;
   fresh->config = config_key();
   fresh->scope = mesh_scope_stack();
+  fresh->axes = api::axis_env_key();
+  fresh->varying = api::varying_of(leaves);
   for (const auto& a : leaves) {
     fresh->types.push_back(api::type_of(a, impl_->options.name.c_str()));
     array::check_live(a, impl_->options.name.c_str());
@@ -110,7 +115,8 @@ std::shared_ptr<JitEntry> JitCore::entry(const TraceRequest& request) {
 
   auto same = [&](const JitEntry& e) {
     if (e.structure != fresh->structure || e.types != fresh->types || e.config != fresh->config ||
-        e.scope != fresh->scope || !(e.meshes == fresh->meshes) || e.statics.size() != fresh->statics.size()) {
+        e.scope != fresh->scope || e.axes != fresh->axes || e.varying != fresh->varying ||
+        !(e.meshes == fresh->meshes) || e.statics.size() != fresh->statics.size()) {
       return false;
     }
     for (std::size_t i = 0; i < e.statics.size(); ++i) {
@@ -141,7 +147,7 @@ std::shared_ptr<JitEntry> JitCore::entry(const TraceRequest& request) {
             ++total_traces;
             return request.run(stand_ins, &found->result);
           },
-          found->types);
+          found->types, found->varying);
       const auto& o = impl_->options;
       found->in_shardings = spread(o.in_shardings, leaves.size(), o.name, "in_shardings", "argument");
       found->out_shardings =

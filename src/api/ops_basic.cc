@@ -172,6 +172,7 @@ Array broadcast_to(const Operand& x, const Shape& shape) {
 
 namespace {
 Array reduce(const ir::OpDef& op, const char* name, const Operand& x, const ReduceOptions& o) {
+  if (o.axis_index_groups) throw ValueError(str(name, ": axis_index_groups is an option of collectives"));
   const Shape shape = x.array().shape();
   Dims axes = api::axes_of(name, o.axis, rank(shape));
   Array y = axes.empty() ? x.array() : bind1(op, {x.array()}, attrs(ops::Axes{axes}), x.loc());

@@ -8,7 +8,10 @@
 #include "api/program_plan.h"
 #include "api/trace.h"
 #include "array/array_stats.h"
+#include "base/check.h"
 #include "base/strings.h"
+#include "ops/shard_map.h"
+#include "spmd/expand.h"
 #include "tessera/config.h"
 #include "tessera/error.h"
 
@@ -18,9 +21,19 @@ namespace {
 std::atomic<std::int64_t> total_lowerings{0};
 std::atomic<std::int64_t> total_compiles{0};
 
-void collect_constraints(const ir::Graph& g, std::vector<ops::ShardingConstraint>& out) {
+MeshUse mesh_of(const ops::ShardMap& p) {
+  MeshUse use;
+  use.op = "shard_map";
+  use.constraint.mesh_sizes = p.mesh_sizes;
+  use.constraint.mesh_names = base::join(p.mesh_names.list, ",");
+  use.constraint.devices = p.devices;
+  return use;
+}
+
+void collect_constraints(const ir::Graph& g, std::vector<MeshUse>& out) {
   for (const auto& e : g.eqns) {
-    if (e.op == &ops::def::sharding_constraint) out.push_back(ir::get<ops::ShardingConstraint>(e.attrs));
+    if (e.op == &ops::def::sharding_constraint) out.push_back({ir::get<ops::ShardingConstraint>(e.attrs)});
+    if (e.op == &ops::def::shard_map) out.push_back(mesh_of(ir::get<ops::ShardMap>(e.attrs)));
     for (const auto& sub : e.op->subgraphs(e.attrs)) collect_constraints(*sub, out);
   }
 }
@@ -84,7 +97,12 @@ std::shared_ptr<const LoweredProgram> Program::lowered_for(Plan& plan) {
   for (const auto& e : lowered_) {
     if (e->key == plan.key) return e->program;
   }
-  spmd::Problem problem{graph_,
+  spmd::ResolveMap axes_of_map = [&](const ops::ShardMap& p) {
+    const KnownMesh* k = plan.find(p.mesh_sizes, base::join(p.mesh_names.list, ","));
+    TESSERA_CHECK(k != nullptr, "the mesh of a shard_map is not known");
+    return k->axes;
+  };
+  spmd::Problem problem{spmd::expand_maps(graph_, axes_of_map),
                         plan.mesh,
                         plan.inputs,
                         plan.outputs,

@@ -57,6 +57,12 @@ struct CompiledProgram {
   ir::MeshAxesPtr mesh;
 };
 
+/// A mesh that an equation names.
+struct MeshUse {
+  ops::ShardingConstraint constraint;  ///< of a shard_map only the mesh is set
+  std::string op = "sharding_constraint";
+};
+
 class Program {
  public:
   Program(ir::GraphPtr graph, ProgramOptions options);
@@ -79,7 +85,7 @@ class Program {
 
   ir::GraphPtr graph_;
   ProgramOptions options_;
-  std::vector<ops::ShardingConstraint> constraints_;
+  std::vector<MeshUse> constraints_;
 
   std::mutex mutex_;
   CompileStats stats_;

@@ -105,11 +105,7 @@ const NamedSharding* as_named(const ShardingPtr& s) { return dynamic_cast<const 
 
 }  // namespace
 
-spmd::Constraint Program::Plan::resolve(const ops::ShardingConstraint& c) const {
-  spmd::Constraint out;
-  auto rank = static_cast<std::int64_t>(c.dims.size());
-  out.layout = ir::Layout::replicated(rank);
-  out.open.assign(c.dims.size(), true);
+const KnownMesh* Program::Plan::find(const Dims& mesh_sizes, const std::string& mesh_names) const {
   for (const auto& k : known) {
     Dims sizes;
     std::string names;
@@ -117,18 +113,27 @@ spmd::Constraint Program::Plan::resolve(const ops::ShardingConstraint& c) const 
       sizes.push_back(a.size);
       names += (names.empty() ? "" : ",") + a.name;
     }
-    if (sizes != c.mesh_sizes || names != c.mesh_names) continue;
-    for (std::size_t d = 0; d < c.dims.size(); ++d) {
-      if (c.dims[d] == Dims{-1}) continue;
-      out.open[d] = false;
-      for (auto a : c.dims[d]) {
-        const auto& fine = k.axes[static_cast<std::size_t>(a)];
-        out.layout.dims[d].insert(out.layout.dims[d].end(), fine.begin(), fine.end());
-      }
-    }
-    return out;
+    if (sizes == mesh_sizes && names == mesh_names) return &k;
   }
-  return out;  // a mesh of other devices than the program's: only on the default device (M70), where nothing is split
+  return nullptr;
+}
+
+spmd::Constraint Program::Plan::resolve(const ops::ShardingConstraint& c) const {
+  spmd::Constraint out;
+  auto rank = static_cast<std::int64_t>(c.dims.size());
+  out.layout = ir::Layout::replicated(rank);
+  out.open.assign(c.dims.size(), true);
+  const KnownMesh* k = find(c.mesh_sizes, c.mesh_names);
+  if (k == nullptr) return out;  // a mesh of other devices than the program's: only on the default device (M70)
+  for (std::size_t d = 0; d < c.dims.size(); ++d) {
+    if (c.dims[d] == Dims{-1}) continue;
+    out.open[d] = false;
+    for (auto a : c.dims[d]) {
+      const auto& fine = k->axes[static_cast<std::size_t>(a)];
+      out.layout.dims[d].insert(out.layout.dims[d].end(), fine.begin(), fine.end());
+    }
+  }
+  return out;
 }
 
 Program::Plan Program::analyse(const std::vector<Array>& args) const {
@@ -167,12 +172,11 @@ Program::Plan Program::analyse(const std::vector<Array>& args) const {
   const Mesh& scope = current_mesh();
   bool by_scope = false;
   if (!choice.list) {
-    for (const auto& c : constraints_) {
+    for (const auto& [c, op] : constraints_) {
       if (c.devices.empty()) continue;
       std::vector<Device> devices;
       for (auto id : c.devices) devices.push_back(Client::current().device(id));
-      choice.join(mesh::intern_device_list(devices, "with_sharding_constraint", "sharding"), "a sharding constraint",
-                  options_.name);
+      choice.join(mesh::intern_device_list(devices, op.c_str(), "sharding"), op, options_.name);
       placed = true;
     }
   }
@@ -231,7 +235,7 @@ Program::Plan Program::analyse(const std::vector<Array>& args) const {
     int grid = grids.add(scope.mesh_shape());
     if (grid >= 0) known.push_back({scope, false, grid});
   }
-  for (const auto& c : constraints_) {
+  for (const auto& [c, op] : constraints_) {
     std::int64_t n = 1;
     for (auto s : c.mesh_sizes) n *= s;
     if (!c.devices.empty()) {
@@ -239,15 +243,15 @@ Program::Plan Program::analyse(const std::vector<Array>& args) const {
       for (const auto& d : plan.devices->devices) ids.push_back(d.id());
       if (ids != c.devices) {
         std::string who = args.empty() ? std::string("the program") : arg_name(0);
-        throw DeviceMismatchError(str(options_.name, ": ", who, " is on devices ", base::list_text(ids),
-                                      " and sharding_constraint on devices ", base::list_text(c.devices),
+        throw DeviceMismatchError(str(options_.name, ": ", who, " is on devices ", base::list_text(ids), " and ", op,
+                                      " on devices ", base::list_text(c.devices),
                                       "; expected the same devices in the same order"));
       }
     } else if (n != total) {
-      if (!plan.committed && total == 1) continue;
-      throw ValueError(str(options_.name, ": constraint over mesh axes ", c.mesh_names, " of sizes ", c.mesh_sizes,
-                           " needs ", n, " devices but the program runs on ", total,
-                           args.empty() ? std::string() : str(" (", arg_name(0), ")")));
+      if (!plan.committed && total == 1 && op != "shard_map") continue;
+      throw ValueError(str(options_.name, ": ", op == "shard_map" ? "shard_map" : "constraint", " over mesh axes ",
+                           c.mesh_names, " of sizes ", c.mesh_sizes, " needs ", n, " devices but the program runs on ",
+                           total, args.empty() ? std::string() : str(" (", arg_name(0), ")")));
     }
     int grid = grids.add(c.mesh_sizes);
     if (grid < 0) {

@@ -33,6 +33,8 @@ struct Program::Plan {
   spmd::Options options;
   std::string key;  ///< text of all but the devices
 
+  /// The mesh of these sizes and names (joined by ','), or null.
+  const KnownMesh* find(const Dims& sizes, const std::string& names) const;
   spmd::Constraint resolve(const ops::ShardingConstraint& c) const;
 };
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/trace.h"
 
+#include <algorithm>
 #include <atomic>
 
+#include "api/axis_env.h"
 #include "api/program.h"
 #include "base/strings.h"
 #include "tessera/error.h"
@@ -28,7 +30,25 @@ Trace* Trace::find(std::uint64_t id) {
 TraceSuspension::TraceSuspension() : before_(current_trace) { current_trace = nullptr; }
 TraceSuspension::~TraceSuspension() { current_trace = before_; }
 
-Array Trace::input(const ir::Type& type) { return wrap(builder_.input(type)); }
+Array Trace::input(const ir::Type& type, ops::NameSet varying) {
+  ir::Value v = builder_.input(type);
+  varying_.resize(std::max(varying_.size(), static_cast<std::size_t>(v.id) + 1));
+  varying_[static_cast<std::size_t>(v.id)] = std::move(varying);
+  return wrap(v);
+}
+
+const ops::NameSet& Trace::varying(ir::ValueId v) {
+  const ir::Graph& g = builder_.graph();
+  varying_.resize(g.num_values());
+  for (; looked_at_ < g.eqns.size(); ++looked_at_) {
+    const ir::Eqn& e = g.eqns[looked_at_];
+    ops::NameSets in;
+    for (auto i : e.in) in.push_back(varying_[static_cast<std::size_t>(i)]);
+    ops::NameSets out = ops::varying_results(e, in);
+    for (std::size_t i = 0; i < out.size(); ++i) varying_[static_cast<std::size_t>(e.out[i])] = out[i];
+  }
+  return varying_[static_cast<std::size_t>(v)];
+}
 Array Trace::wrap(ir::Value v) { return array::make_traced(v.type(), id_, v.id); }
 
 ir::Value Trace::lift(const Array& a, const char* function) {
@@ -50,6 +70,11 @@ ir::Value Trace::lift(const Array& a, const char* function) {
     }
   }
   ir::Value v = builder_.input(impl->type);
+  if (checks_varying()) {
+    ops::NameSet set = varying_of(a);
+    varying_.resize(std::max(varying_.size(), static_cast<std::size_t>(v.id) + 1));
+    varying_[static_cast<std::size_t>(v.id)] = std::move(set);
+  }
   captured_[impl.get()] = v.id;
   captures_.push_back(a);
   return v;
@@ -57,11 +82,50 @@ ir::Value Trace::lift(const Array& a, const char* function) {
 
 ir::Type type_of(const Array& a, const char* function) { return array::checked(a, function)->type; }
 
-Traced trace(const LeafFunction& f, const ir::Types& inputs) {
+ops::NameSet varying_of(const Array& a) {
+  if (!checks_varying() || a.impl()->trace == 0) return {};
+  Trace* t = Trace::find(a.impl()->trace);
+  return t == nullptr ? ops::NameSet{} : t->varying(a.impl()->value);
+}
+std::vector<ops::NameSet> varying_of(const std::vector<Array>& leaves) {
+  std::vector<ops::NameSet> out;
+  if (!checks_varying()) return out;
+  for (const auto& a : leaves) out.push_back(varying_of(a));
+  return out;
+}
+
+bool grow_varying(const Traced& body, std::vector<ops::NameSet>& inputs, std::size_t carried) {
+  if (!checks_varying() || body.graph->outputs.size() < carried) return false;
+  std::vector<ops::NameSet> sets = inputs;
+  for (const auto& c : body.captures) sets.push_back(varying_of(c));
+  ops::NameSets all = ops::varying(*body.graph, sets);
+  bool grew = false;
+  for (std::size_t i = 0; i < carried; ++i) {
+    ops::NameSet now = ops::unite(inputs[i], all[static_cast<std::size_t>(body.graph->outputs[i])]);
+    grew = grew || now != inputs[i];
+    inputs[i] = std::move(now);
+  }
+  return grew;
+}
+
+void cast_varying(Traced& traced, const std::vector<Array>& args) {
+  if (!checks_varying()) return;
+  std::vector<ops::NameSet> sets = varying_of(args);
+  for (const auto& c : traced.captures) sets.push_back(varying_of(c));
+  std::map<std::string, std::int64_t> sizes;
+  for (const auto& b : axis_env()) {
+    if (b.mesh) sizes[b.internal] = b.size;
+  }
+  traced.graph = ops::cast_varying(*traced.graph, sets, sizes);
+}
+
+Traced trace(const LeafFunction& f, const ir::Types& inputs, const std::vector<ops::NameSet>& varying) {
   Trace t;
   std::vector<Array> args;
   args.reserve(inputs.size());
-  for (const auto& type : inputs) args.push_back(t.input(type));
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    args.push_back(t.input(inputs[i], i < varying.size() ? varying[i] : ops::NameSet{}));
+  }
   std::vector<Array> out = f(args);
   ir::Values results;
   results.reserve(out.size());

@@ -11,6 +11,7 @@
 #include "array/array_impl.h"
 #include "ir/builder.h"
 #include "ops/ops.h"
+#include "ops/varying.h"
 
 namespace tessera::api {
 
@@ -28,11 +29,13 @@ class Trace {
 
   std::uint64_t id() const { return id_; }
   ir::Builder& builder() { return builder_; }
-  /// A stand-in for a new input.
-  Array input(const ir::Type& type);
+  /// A stand-in for a new input. `varying`: the mesh axes that it varies over, where a map checks that.
+  Array input(const ir::Type& type, ops::NameSet varying = {});
   /// The value of an operand here: its own, a constant for a number, or an extra input for an array from outside.
   ir::Value lift(const Array& a, const char* function);
   Array wrap(ir::Value v);
+  /// Mesh axes that a value of this trace varies over (checked maps only).
+  const ops::NameSet& varying(ir::ValueId v);
   /// Arrays from outside, in the order of their extra inputs (which follow the explicit ones).
   const std::vector<Array>& captures() const { return captures_; }
 
@@ -42,6 +45,8 @@ class Trace {
   ir::Builder builder_;
   std::vector<Array> captures_;
   std::unordered_map<const array::ArrayImpl*, ir::ValueId> captured_;
+  std::vector<ops::NameSet> varying_;  ///< by value, as far as equations were looked at
+  std::size_t looked_at_ = 0;          ///< equations
 };
 
 /// While it lives no trace is current: what runs inside runs at once (callbacks, placement).
@@ -65,7 +70,17 @@ struct Traced {
   std::vector<Array> captures;
 };
 /// Runs `f` on stand-ins of these types. Outputs of `f` that do not depend on the trace become part of the graph too.
-Traced trace(const LeafFunction& f, const ir::Types& inputs);
+/// `varying`: of the inputs, where a map checks varying types; unknown ones are left out.
+Traced trace(const LeafFunction& f, const ir::Types& inputs, const std::vector<ops::NameSet>& varying = {});
+
+/// Mesh axes that an array of the current traces varies over; empty outside checked maps.
+ops::NameSet varying_of(const Array& a);
+std::vector<ops::NameSet> varying_of(const std::vector<Array>& leaves);
+/// Inside a checked map: makes the sets of a loop's carried inputs (the first `carried` of `inputs`) what its body
+/// gives them; true when one grew, so that the body must be traced again.
+bool grow_varying(const Traced& body, std::vector<ops::NameSet>& inputs, std::size_t carried);
+/// Inside a checked map: gives a graph, traced for a derivative at these arguments, its casts to varying.
+void cast_varying(Traced& traced, const std::vector<Array>& args);
 
 ir::Type type_of(const Array& a, const char* function);
 

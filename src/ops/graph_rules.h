@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "ops/ops.h"
@@ -63,6 +64,20 @@ struct Transposed {
 Transposed transpose_graph(const Graph& g, const Flags& linear_in, const Flags& has_ct, const Flags& force = {});
 
 // --- batching ---------------------------------------------------------------------------------------------------
+
+/// While it lives, the batch carries this name (as collectives spell it): collectives over the name become local work,
+/// also in the sub-graphs of control flow. An empty name carries none.
+class BatchName {
+ public:
+  explicit BatchName(std::string name);
+  ~BatchName();
+  BatchName(const BatchName&) = delete;
+  BatchName& operator=(const BatchName&) = delete;
+  static const std::string& current();
+
+ private:
+  std::string before_;
+};
 
 /// Outputs of `g` where dimension 0 of the marked inputs is a batch of `size` independent calls.
 ir::Batched batch_inline(Builder& b, const Graph& g, ValueSpan in, const Flags& batched, std::int64_t size);

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Transposition and batching of graphs.
 #include <algorithm>
+#include <utility>
 
 #include "base/check.h"
+#include "ops/collectives.h"
 #include "ops/define.h"
 #include "ops/graph_rules.h"
 
@@ -142,6 +144,30 @@ Value repeat_in_front(Value x, std::int64_t size) {
   return broadcast_in_dim(x, stacked(x.type(), size).shape, dims);
 }
 
+namespace {
+std::string& batch_name() {
+  thread_local std::string name;
+  return name;
+}
+
+// A collective over the batch's name acts even where nothing that it reads is batched.
+bool carries_name(const ir::Eqn& e) {
+  const std::string& name = batch_name();
+  if (name.empty()) return false;
+  if (const Collective* c = collective_of(e)) {
+    return std::find(c->names.list.begin(), c->names.list.end(), name) != c->names.list.end();
+  }
+  auto graphs = e.op->subgraphs(e.attrs);
+  return std::any_of(graphs.begin(), graphs.end(), [](const GraphPtr& g) {
+    return std::any_of(g->eqns.begin(), g->eqns.end(), [](const ir::Eqn& inner) { return carries_name(inner); });
+  });
+}
+}  // namespace
+
+BatchName::BatchName(std::string name) : before_(std::exchange(batch_name(), std::move(name))) {}
+BatchName::~BatchName() { batch_name() = std::move(before_); }
+const std::string& BatchName::current() { return batch_name(); }
+
 ir::Batched batch_inline(Builder& b, const Graph& g, ValueSpan in, const Flags& batched, std::int64_t size) {
   TESSERA_CHECK(in.size() == g.inputs.size() && batched.size() == in.size(),
                 str(in.size(), " values and ", batched.size(), " flags for ", g.inputs.size(), " inputs"));
@@ -165,7 +191,7 @@ ir::Batched batch_inline(Builder& b, const Graph& g, ValueSpan in, const Flags& 
     }
     b.set_loc(e.loc.file ? e.loc : before);
     ir::Batched r;
-    if (any) {
+    if (any || carries_name(e)) {
       r = e.op->batch(b, ir::BatchArgs{x, flags, size}, e.attrs);
     } else {
       Types types;

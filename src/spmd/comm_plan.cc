@@ -6,7 +6,7 @@
 
 #include "base/strings.h"
 #include "ir/op_def.h"
-#include "spmd/control.h"
+#include "ops/ties.h"
 #include "spmd/reshard.h"
 #include "spmd/spmd.h"
 #include "tessera/error.h"
@@ -69,7 +69,7 @@ namespace {
 
 void collect(const ir::Graph& g, std::int64_t times, std::vector<CommStep>& out) {
   for (const auto& e : g.eqns) {
-    if (auto control = control_of(e)) {
+    if (auto control = ops::control_of(e)) {
       bool known = times >= 0 && control->times >= 0;
       for (const auto& body : control->bodies) collect(*body.graph, known ? times * control->times : -1, out);
       continue;

@@ -8,9 +8,10 @@
 #include "base/check.h"
 #include "base/strings.h"
 #include "ir/op_def.h"
+#include "ops/ties.h"
 #include "spmd/assign.h"
-#include "spmd/control.h"
 #include "spmd/factoring.h"
+#include "spmd/manual.h"
 #include "spmd/spmd.h"
 #include "spmd/values.h"
 
@@ -49,9 +50,9 @@ class Partitioner {
     for (const auto& e : g_.eqns) {
       if (e.op == &ops::def::sharding_constraint) {
         constrain(e);
-      } else if (auto control = control_of(e)) {
+      } else if (auto control = ops::control_of(e)) {
         add_control(e, *control);
-      } else {
+      } else if (!e.op->traits().collective || !add_manual(e, access_)) {
         add_equation(e);
       }
     }
@@ -294,7 +295,7 @@ class Partitioner {
 
   bool could_pass(const Use& use, AxisMask sums) const {
     const ir::Eqn& e = *use.eqn;
-    if (e.op == &ops::def::sharding_constraint || control_of(e) || !linear_in(e, use.operand)) return false;
+    if (e.op == &ops::def::sharding_constraint || ops::control_of(e) || !linear_in(e, use.operand)) return false;
     bool joint = e.op->traits().linearity == ir::Linearity::Joint;
     for (std::size_t i = 0; i < linear_operands(e); ++i) {
       if (i == use.operand) continue;
@@ -306,10 +307,10 @@ class Partitioner {
 
   // --- sub-graphs -------------------------------------------------------------------------------------------------
 
-  Border border(const ir::Eqn& e, const Control& control) const;
-  std::vector<ir::GraphPtr> bodies(const Control& control, const Border& border) const;
-  static bool hoist(const Control& control, const std::vector<ir::GraphPtr>& graphs, Border& border);
-  void add_control(const ir::Eqn& e, const Control& control);
+  Border border(const ir::Eqn& e, const ops::Control& control) const;
+  std::vector<ir::GraphPtr> bodies(const ops::Control& control, const Border& border) const;
+  static bool hoist(const ops::Control& control, const std::vector<ir::GraphPtr>& graphs, Border& border);
+  void add_control(const ir::Eqn& e, const ops::Control& control);
 
   const Problem& problem_;
   const ir::Graph& g_;
@@ -320,9 +321,17 @@ class Partitioner {
   std::vector<std::vector<Use>> uses_;  ///< by value
   std::vector<bool> returned_;          ///< by value
   std::map<ir::ValueId, std::pair<const ir::Eqn*, Factoring>> fresh_;
+  PartitionAccess access_{g_,
+                          mesh_,
+                          builder_,
+                          [this](ir::ValueId v) -> const ir::Layout& { return wanted(v); },
+                          [this](const ir::Eqn& e, std::size_t i, const ir::Layout& goal) {
+                            return provide(e.in[i], goal, {&e, "operand", i});
+                          },
+                          [this](ir::ValueId v, Version version) { values_.add(v, std::move(version)); }};
 };
 
-Border Partitioner::border(const ir::Eqn& e, const Control& control) const {
+Border Partitioner::border(const ir::Eqn& e, const ops::Control& control) const {
   Border out;
   for (auto v : e.in) out.in.push_back(ir::Layout{wanted(v).dims});
   for (auto v : e.out) out.out.push_back(ir::Layout{wanted(v).dims});
@@ -336,18 +345,16 @@ Border Partitioner::border(const ir::Eqn& e, const Control& control) const {
       if (t.stacked) out.out[t.outer].dims[0].clear();
     }
   }
-  // Whatever varies may reach every result and loop variable.
-  AxisMask vary = 0;
-  for (std::size_t i = 0; i < e.in.size(); ++i) {
-    out.in[i].vary = values_.vary(e.in[i]) & ~out.in[i].tiled();
-    vary |= out.in[i].vary;
-  }
-  for (auto& l : out.out) l.vary = vary & ~l.tiled();
+  std::vector<AxisMask> vary;
+  for (auto v : e.in) vary.push_back(values_.vary(v));
+  VaryBorder masks = vary_border(e, control, vary);
+  for (std::size_t i = 0; i < e.in.size(); ++i) out.in[i].vary = masks.in[i] & ~out.in[i].tiled();
+  for (std::size_t i = 0; i < e.out.size(); ++i) out.out[i].vary = masks.out[i] & ~out.out[i].tiled();
   for (auto [operand, result] : control.carried) out.in[operand].vary = out.out[result].vary;
   return out;
 }
 
-std::vector<ir::GraphPtr> Partitioner::bodies(const Control& control, const Border& border) const {
+std::vector<ir::GraphPtr> Partitioner::bodies(const ops::Control& control, const Border& border) const {
   auto inside = [](ir::Layout l, bool stacked) {
     if (stacked) l.dims.erase(l.dims.begin());
     return l;
@@ -382,7 +389,7 @@ const ir::Eqn* only_reshard(const ir::Graph& body, std::size_t input) {
 
 // What a loop reshards in every round although it does not change is resharded before the loop. Of stacked inputs only
 // splitting is: all slices at once would take more memory than one at a time.
-bool Partitioner::hoist(const Control& control, const std::vector<ir::GraphPtr>& graphs, Border& border) {
+bool Partitioner::hoist(const ops::Control& control, const std::vector<ir::GraphPtr>& graphs, Border& border) {
   if (control.times == 1) return false;
   bool changed = false;
   for (std::size_t b = 0; b < graphs.size(); ++b) {
@@ -400,7 +407,7 @@ bool Partitioner::hoist(const Control& control, const std::vector<ir::GraphPtr>&
 }
 
 // The layouts at the border of a sub-graph are those of the values outside; a loop variable has one layout throughout.
-void Partitioner::add_control(const ir::Eqn& e, const Control& control) {
+void Partitioner::add_control(const ir::Eqn& e, const ops::Control& control) {
   Border at = border(e, control);
   std::vector<ir::GraphPtr> graphs = bodies(control, at);
   // Another border may change what a body wants, so this need not settle; twice is enough to gain.
@@ -410,7 +417,7 @@ void Partitioner::add_control(const ir::Eqn& e, const Control& control) {
     operands.push_back(provide(e.in[i], at.in[i], {&e, "operand", i}));
   }
   builder_.set_loc(e.loc);
-  ir::Values results = builder_.add_typed(*e.op, operands, with_bodies(e, graphs), types_of(g_, e.out));
+  ir::Values results = builder_.add_typed(*e.op, operands, ops::with_bodies(e, graphs), types_of(g_, e.out));
   for (std::size_t i = 0; i < results.size(); ++i) values_.add(e.out[i], {at.out[i], results[i]});
 }
 

@@ -6,7 +6,8 @@
 #include "base/check.h"
 #include "base/strings.h"
 #include "ir/op_def.h"
-#include "spmd/control.h"
+#include "ops/manual.h"
+#include "ops/ties.h"
 #include "spmd/factoring.h"
 #include "spmd/spmd.h"
 
@@ -111,9 +112,33 @@ class Propagator {
         fix(tensors[1], c.layout.dims, c.open);
       }
       ir::FactorRule rule = e.op->factors(in, out, e.attrs);
+      if (const auto* p = ir::get_if<ops::ManualSpec>(e.attrs)) border(e, *p, in, tensors);
       int round = e.op->traits().elementwise || keeps_elements(rule, in, out) ? 0 : 1;
       add_node(std::move(rule), in, out, std::move(tensors), round);
     }
+  }
+
+  // The border of a manual region. Its axes split nothing inside; outside, the value is wanted as the spec says.
+  void border(const ir::Eqn& e, const ops::ManualSpec& p, const ir::Types& in, std::vector<Slot>& tensors) {
+    DimAxes dims;
+    std::vector<bool> open;
+    AxisMask manual = 0;
+    for (auto a : p.manual) manual |= bit(static_cast<std::uint8_t>(a));
+    for (const auto& d : p.dims) {
+      dims.emplace_back(d.begin(), d.end());
+      open.push_back(d.empty());
+    }
+    if (e.op == &ops::def::manual_exit) {
+      state(tensors[0]).used |= manual;
+      fix(tensors[1], dims, open);
+      return;
+    }
+    Slot outside = fresh(in[0]);
+    fix(outside, dims, open);
+    state(outside).used |= manual;
+    add_node(ir::FactorRule::pointwise(in, in), in, in, {tensors[0], outside}, 0);
+    tensors[0] = outside;
+    state(tensors[1]).used |= manual;
   }
 
   static bool keeps_elements(const ir::FactorRule& rule, const ir::Types& in, const ir::Types& out) {
@@ -123,7 +148,7 @@ class Propagator {
   }
 
   bool add_control(const ir::Graph& g, const ir::Eqn& e, const std::vector<Slot>& slots) {
-    auto control = control_of(e);
+    auto control = ops::control_of(e);
     if (!control) return false;
     for (const auto& body : control->bodies) {
       std::vector<Slot> inner = enter(*body.graph);

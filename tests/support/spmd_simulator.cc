@@ -11,7 +11,7 @@
 #include "ir/op_def.h"
 #include "ops/attrs.h"
 #include "ops/define.h"
-#include "spmd/control.h"
+#include "ops/ties.h"
 
 namespace tessera::test {
 

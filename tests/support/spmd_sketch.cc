@@ -9,7 +9,7 @@
 #include "ir/op_def.h"
 #include "ops/attrs.h"
 #include "ops/ops.h"
-#include "spmd/control.h"
+#include "ops/ties.h"
 
 namespace tessera::test {
 
@@ -134,7 +134,7 @@ std::string sketch(const ir::Graph& g, int indent) {
     std::string operands = list(e.in, false);
     std::string results = list(e.out, true);
     out += pad + results + " = " + op + (operands.empty() ? "" : " ") + operands + "\n";
-    if (auto control = spmd::control_of(e)) {
+    if (auto control = ops::control_of(e)) {
       for (const auto& body : control->bodies) out += sketch(*body.graph, indent + 2);
     }
   }

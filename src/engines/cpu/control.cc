@@ -9,6 +9,7 @@
 #include "engines/cpu/program.h"
 #include "ops/attrs.h"
 #include "ops/define.h"
+#include "ops/manual.h"
 #include "tessera/error.h"
 
 namespace tessera::cpu {
@@ -72,9 +73,12 @@ std::int64_t decision(const BufferPtr& b, DType dtype) {
 bool communicates_over(const ir::Graph& g, ir::AxisMask axes);
 bool communicates_over(const ir::Eqn& e, ir::AxisMask axes) {
   if (!e.attrs) return false;
-  if (const auto* p = ir::get_if<ops::Reshard>(e.attrs)) {
-    return std::any_of(p->axes.begin(), p->axes.end(), [&](std::int64_t a) { return axes >> a & 1; });
-  }
+  auto moves = [&](const Dims& over) {
+    return std::any_of(over.begin(), over.end(), [&](std::int64_t a) { return axes >> a & 1; });
+  };
+  if (const auto* p = ir::get_if<ops::Reshard>(e.attrs)) return moves(p->axes);
+  if (const auto* p = ir::get_if<ops::Relabel>(e.attrs)) return moves(p->axes);
+  if (const auto* p = ir::get_if<ops::GroupExchange>(e.attrs)) return moves(p->axes);
   if (const auto* p = ir::get_if<ops::Call>(e.attrs)) return communicates_over(*p->body, axes);
   if (const auto* p = ir::get_if<ops::Scan>(e.attrs)) return communicates_over(*p->body, axes);
   if (const auto* p = ir::get_if<ops::While>(e.attrs)) {

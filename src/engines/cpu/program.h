@@ -74,6 +74,8 @@ class Program {
 
 /// Makes the step of one equation of a graph; null when the op needs no step of this kind.
 StepPtr make_reshard_step(const ir::Graph& g, const ir::Eqn& e, Context& context);
+StepPtr make_relabel_step(const ir::Graph& g, const ir::Eqn& e, Context& context);
+StepPtr make_group_step(const ir::Graph& g, const ir::Eqn& e, Context& context);
 StepPtr make_control_step(const ir::Graph& g, const ir::Eqn& e, Context& context);
 StepPtr make_compute_step(const ir::Graph& g, const ir::Eqn& e, Context& context);
 

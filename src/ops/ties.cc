@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "spmd/control.h"
+#include "ops/ties.h"
 
 #include "base/check.h"
 #include "ir/op_def.h"
 #include "ops/attrs.h"
 
-namespace tessera::spmd {
+namespace tessera::ops {
 
 namespace {
 
@@ -15,7 +15,7 @@ std::vector<Tie> straight(std::size_t count, std::size_t outer_from = 0) {
   return out;
 }
 
-Control of_cond(const ops::Cond& p) {
+Control of_cond(const Cond& p) {
   Control c;
   for (const auto& g : p.branches) {
     c.bodies.push_back({g, straight(g->inputs.size(), 1), straight(g->outputs.size())});
@@ -24,7 +24,7 @@ Control of_cond(const ops::Cond& p) {
   return c;
 }
 
-Control of_while(const ops::While& p) {
+Control of_while(const While& p) {
   auto nc = static_cast<std::size_t>(p.cond_consts);
   auto nb = static_cast<std::size_t>(p.body_consts);
   std::size_t carry = p.body->outputs.size();
@@ -41,7 +41,7 @@ Control of_while(const ops::While& p) {
   return c;
 }
 
-Control of_scan(const ops::Scan& p) {
+Control of_scan(const Scan& p) {
   auto nk = static_cast<std::size_t>(p.num_consts);
   auto nc = static_cast<std::size_t>(p.num_carry);
   Control c;
@@ -58,10 +58,10 @@ Control of_scan(const ops::Scan& p) {
 
 std::optional<Control> control_of(const ir::Eqn& e) {
   if (!e.attrs) return std::nullopt;
-  if (const auto* p = ir::get_if<ops::Cond>(e.attrs)) return of_cond(*p);
-  if (const auto* p = ir::get_if<ops::While>(e.attrs)) return of_while(*p);
-  if (const auto* p = ir::get_if<ops::Scan>(e.attrs)) return of_scan(*p);
-  if (const auto* p = ir::get_if<ops::Call>(e.attrs)) {
+  if (const auto* p = ir::get_if<Cond>(e.attrs)) return of_cond(*p);
+  if (const auto* p = ir::get_if<While>(e.attrs)) return of_while(*p);
+  if (const auto* p = ir::get_if<Scan>(e.attrs)) return of_scan(*p);
+  if (const auto* p = ir::get_if<Call>(e.attrs)) {
     Control c;
     c.bodies = {{p->body, straight(p->body->inputs.size()), straight(p->body->outputs.size())}};
     return c;
@@ -70,23 +70,23 @@ std::optional<Control> control_of(const ir::Eqn& e) {
 }
 
 ir::Attrs with_bodies(const ir::Eqn& e, const std::vector<ir::GraphPtr>& graphs) {
-  if (ir::get_if<ops::Cond>(e.attrs)) return ir::make_attrs(ops::Cond{graphs});
-  if (const auto* p = ir::get_if<ops::While>(e.attrs)) {
-    ops::While q = *p;
+  if (ir::get_if<Cond>(e.attrs)) return ir::make_attrs(Cond{graphs});
+  if (const auto* p = ir::get_if<While>(e.attrs)) {
+    While q = *p;
     q.cond = graphs[0];
     q.body = graphs[1];
     return ir::make_attrs(q);
   }
-  if (const auto* p = ir::get_if<ops::Scan>(e.attrs)) {
-    ops::Scan q = *p;
+  if (const auto* p = ir::get_if<Scan>(e.attrs)) {
+    Scan q = *p;
     q.body = graphs[0];
     return ir::make_attrs(q);
   }
-  const auto* p = ir::get_if<ops::Call>(e.attrs);
+  const auto* p = ir::get_if<Call>(e.attrs);
   TESSERA_CHECK(p != nullptr, "an op without sub-graphs");
-  ops::Call q = *p;
+  Call q = *p;
   q.body = graphs[0];
   return ir::make_attrs(q);
 }
 
-}  // namespace tessera::spmd
+}  // namespace tessera::ops

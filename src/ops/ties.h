@@ -8,7 +8,7 @@
 
 #include "ir/graph.h"
 
-namespace tessera::spmd {
+namespace tessera::ops {
 
 /// Operand (or result) `outer` of the equation is input (or output) `inner` of a sub-graph; when `stacked`, the one
 /// inside is a slice along dimension 0 of the one outside.
@@ -35,4 +35,4 @@ std::optional<Control> control_of(const ir::Eqn& e);
 /// The same attributes with other graphs, in the order of `Control::bodies`.
 ir::Attrs with_bodies(const ir::Eqn& e, const std::vector<ir::GraphPtr>& graphs);
 
-}  // namespace tessera::spmd
+}  // namespace tessera::ops

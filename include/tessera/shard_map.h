@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// Manual parallelism: a function that every device of a mesh runs on its own blocks, with collectives by axis name
+// (tessera/collectives.h).
+//
+//   auto dot = shard_map([](Array a, Array b) { return psum(sum(a * b), "x"); }, mesh, P("x"), P());
+//   Array r = dot(a, b);
+//
+// It runs at once, or as part of a jitted program, is differentiated and batched, and may be nested over axes that are
+// still automatic.
+#pragma once
+
+#include <initializer_list>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "tessera/grad.h"
+#include "tessera/mesh.h"
+#include "tessera/partition_spec.h"
+#include "tessera/tree.h"
+
+namespace tessera {
+
+/// Specs for the leaves of a tree: one for all of them, or a list with an entry for every argument (for every element
+/// of a result that is a tuple, pair, vector, array, map or struct), each of which is again one for all or a list of
+/// one a leaf.
+class SpecTree {
+ public:
+  // NOLINTBEGIN(google-explicit-constructor): specs and lists of specs are spec trees
+  SpecTree(PartitionSpec spec) : spec_(std::make_shared<PartitionSpec>(std::move(spec))) {}
+  SpecTree(std::initializer_list<SpecTree> children) : children_(children) {}
+  SpecTree(std::vector<SpecTree> children) : children_(std::move(children)) {}
+  SpecTree(const std::vector<PartitionSpec>& specs) : children_(specs.begin(), specs.end()) {}
+  // NOLINTEND(google-explicit-constructor)
+
+  /// Null for a list.
+  const PartitionSpec* spec() const { return spec_.get(); }
+  const std::vector<SpecTree>& children() const { return children_; }
+  /// One spec a leaf, for parts with these numbers of leaves. Throws `ValueError` naming `what` where counts differ.
+  std::vector<PartitionSpec> resolve(const std::vector<std::size_t>& leaves, const char* what) const;
+
+ private:
+  void flatten(std::vector<PartitionSpec>& out) const;
+
+  std::shared_ptr<PartitionSpec> spec_;
+  std::vector<SpecTree> children_;
+};
+
+struct ShardMapOptions {
+  /// Axes that the body names; empty for all. Others stay automatic: inside, values may be split over them as the
+  /// compiler sees fit.
+  std::vector<std::string> axis_names = {};
+  /// Every value knows the axes that it varies over; results must be equal along axes that their spec does not name.
+  bool check_vma = true;
+};
+
+namespace detail {
+
+/// What the leaves of one call mean: filled while the body is traced.
+struct ShardMapCall {
+  AnyMesh mesh;
+  SpecTree in_specs, out_specs;
+  ShardMapOptions options;
+  std::vector<std::size_t> leaves_per_arg;
+  std::vector<std::size_t> leaves_per_result = {};  ///< set by the body
+};
+std::vector<Array> shard_map_leaves(const LeafFn& body, const std::vector<Array>& leaves, ShardMapCall& call,
+                                    const Loc& loc);
+/// The mesh of the enclosing scope or map. Throws `StateError` where there is none.
+AnyMesh shard_map_mesh();
+
+template <class T>
+std::vector<std::size_t> parts_of(const T& tree) {
+  std::vector<std::size_t> out;
+  auto add = [&](const auto& part) { out.push_back(tree_leaves(part).size()); };
+  if constexpr (std::is_same_v<T, Array>) {
+    out.push_back(1);
+  } else if constexpr (requires { std::tuple_size<T>::value; }) {
+    std::apply([&](const auto&... part) { (add(part), ...); }, tree);
+  } else if constexpr (requires { typename T::mapped_type; }) {
+    for (const auto& [key, part] : tree) add(part);
+  } else if constexpr (requires { tree.begin(); }) {
+    for (const auto& part : tree) add(part);
+  } else if constexpr (is_tree_struct<T>()) {
+    std::apply([&](const auto&... part) { (add(part), ...); }, tie_members(tree));
+  } else {
+    add(tree);
+  }
+  return out;
+}
+
+}  // namespace detail
+
+/// `f` on the blocks of its arguments: dimension d of a block is the argument's divided by the axes of `in_specs`
+/// there; results are put together as `out_specs` says. `mesh` may be abstract: then the arguments say which devices.
+/// Throws `IndivisibleError`, `ValueError` for specs that do not fit and, in a map that checks, for a result that
+/// varies over an axis that its spec does not name; `DeviceMismatchError`.
+template <class F>
+auto shard_map(F f, AnyMesh mesh, SpecTree in_specs, SpecTree out_specs, ShardMapOptions options = {}) {
+  return [f = std::move(f), mesh = std::move(mesh), in = std::move(in_specs), out = std::move(out_specs),
+          options = std::move(options)](const auto&... given) {
+    std::tuple args{detail::leafy(given)...};
+    using R = std::decay_t<decltype(std::apply(f, args))>;
+    detail::ShardMapCall call{mesh, in, out, options, {tree_leaves(detail::leafy(given)).size()...}};
+    std::shared_ptr<R> like;
+    detail::LeafFn body = [&](const std::vector<Array>& leaves) {
+      like = std::make_shared<R>(detail::on_leaves(f, args, leaves));
+      call.leaves_per_result = detail::parts_of(*like);
+      return tree_leaves(*like);
+    };
+    std::vector<Array> results = detail::shard_map_leaves(body, tree_leaves(args), call, Loc::current());
+    return tree_unflatten(*like, results);
+  };
+}
+/// Over the mesh of the enclosing `MeshScope` or map.
+template <class F>
+auto shard_map(F f, SpecTree in_specs, SpecTree out_specs, ShardMapOptions options = {}) {
+  return [f = std::move(f), in = std::move(in_specs), out = std::move(out_specs), options = std::move(options)](
+             const auto&... given) { return shard_map(f, detail::shard_map_mesh(), in, out, options)(given...); };
+}
+
+}  // namespace tessera

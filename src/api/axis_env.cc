@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "api/axis_env.h"
+
+#include <utility>
+
+#include "base/strings.h"
+#include "tessera/error.h"
+
+namespace tessera::api {
+
+namespace {
+std::vector<AxisBinding>& stack() {
+  thread_local std::vector<AxisBinding> bindings;
+  return bindings;
+}
+thread_local const ManualMesh* innermost = nullptr;
+}  // namespace
+
+const std::vector<AxisBinding>& axis_env() { return stack(); }
+const ManualMesh* manual_mesh() { return innermost; }
+bool checks_varying() {
+  for (auto it = stack().rbegin(); it != stack().rend(); ++it) {
+    if (it->mesh) return it->checked;
+  }
+  return false;
+}
+
+MeshAxesScope::MeshAxesScope(ManualMesh mesh, const std::vector<AxisBinding>& bindings)
+    : depth_(stack().size()), before_(innermost), mesh_(std::move(mesh)) {
+  stack().insert(stack().end(), bindings.begin(), bindings.end());
+  innermost = &mesh_;
+}
+MeshAxesScope::~MeshAxesScope() {
+  stack().resize(depth_);
+  innermost = before_;
+}
+
+VmapAxisScope::VmapAxisScope(const std::string& name, std::int64_t size) : depth_(stack().size()) {
+  if (name.empty()) return;
+  internal_ = ops::vmapped_name(name, depth_);
+  stack().push_back({name, internal_, size, false, false});
+}
+VmapAxisScope::~VmapAxisScope() { stack().resize(depth_); }
+
+const AxisBinding& find_axis(const std::string& name, const char* function) {
+  for (auto it = stack().rbegin(); it != stack().rend(); ++it) {
+    if (it->name == name) return *it;
+  }
+  std::vector<std::string> bound;
+  for (const auto& b : stack()) bound.push_back(b.name);
+  throw UnboundAxisError(str(function, ": unbound axis name: ", name, "; the enclosing maps bind ",
+                             bound.empty() ? std::string("no names") : base::join(bound)));
+}
+
+std::string axis_env_key() {
+  std::string key;
+  for (const auto& b : stack()) key += str(b.internal, ":", b.size, b.checked ? "c;" : ";");
+  return key;
+}
+
+}  // namespace tessera::api

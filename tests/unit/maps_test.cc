@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// shard_map and collectives through the public functions.
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "tessera/tessera.h"
+#include "tests/support/spec_report.h"
+
+namespace tessera {
+namespace {
+
+HostArray numbers(const Shape& shape) {
+  std::int64_t n = 1;
+  for (auto d : shape) n *= d;
+  std::vector<float> v(static_cast<std::size_t>(n));
+  std::iota(v.begin(), v.end(), 0.0F);
+  return HostArray::from(v, shape);
+}
+
+class Maps : public ::testing::Test {
+ protected:
+  Client client_ = Client::cpu({.devices = 8});
+  ClientScope scope_{client_};
+  Mesh mesh_ = make_mesh({2, 4}, {"x", "y"});
+};
+
+TEST_F(Maps, SumOverOneAxis) {
+  auto f = shard_map([](Array x) { return psum(x, "x"); }, mesh_, P("x", "y"), P(none, "y"));
+  std::vector<float> want{8, 10, 12, 14, 16, 18, 20, 22};
+  EXPECT_EQ(f(Array(numbers({4, 4}))).to_vector<float>(), want);
+  EXPECT_EQ(jit(f)(Array(numbers({4, 4}))).to_vector<float>(), want);
+}
+
+TEST_F(Maps, IndexAndPermute) {
+  auto f = shard_map(
+      [](Array x) {
+        Array i = axis_index({"y", "x"});
+        Array moved = ppermute(x, "y", {{0, 1}, {1, 2}, {2, 3}, {3, 0}});
+        return std::pair(moved, expand_dims(i, {0}));
+      },
+      mesh_, P("y"), SpecTree{P("y"), P(axes("x", "y"))});
+  auto [moved, index] = f(Array(numbers({4})));
+  EXPECT_EQ(moved.to_vector<float>(), (std::vector<float>{3, 0, 1, 2}));
+  EXPECT_EQ(index.to_vector<std::int32_t>(), (std::vector<std::int32_t>{0, 2, 4, 6, 1, 3, 5, 7}));
+}
+
+TEST_F(Maps, GradientThroughSumsIsTrueInBothModes) {
+  for (bool check : {true, false}) {
+    auto f = [&](Array w, Array x) {
+      auto inner = shard_map(
+          [](Array wb, Array xb) {
+            return psum(sum(sin(wb * xb)), {"x", "y"});
+          },
+          mesh_, SpecTree{P(), P(axes("x", "y"))}, P(), {.check_vma = check});
+      return inner(w, x);
+    };
+    auto plain = [](Array w, Array x) { return sum(sin(w * x)); };
+    Array x(numbers({8}));
+    Array w(0.5F);
+    auto [gw, gx] = grad<0, 1>(f)(w, x);
+    auto [pw, px] = grad<0, 1>(plain)(w, x);
+    EXPECT_NEAR(gw.item<float>(), pw.item<float>(), 1e-4);
+    auto a = gx.to_vector<float>();
+    auto b = px.to_vector<float>();
+    for (std::size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], 1e-5);
+    EXPECT_NEAR(jit(grad(f))(w, x).item<float>(), pw.item<float>(), 1e-4);
+  }
+}
+
+}  // namespace
+}  // namespace tessera
