@@ -9,10 +9,13 @@
 // still automatic.
 #pragma once
 
+#include <concepts>
+#include <functional>
 #include <initializer_list>
 #include <memory>
 #include <string>
 #include <tuple>
+#include <typeindex>
 #include <utility>
 #include <vector>
 
@@ -56,7 +59,32 @@ struct ShardMapOptions {
   bool check_vma = true;
 };
 
+/// A mesh that stands for something else than devices (the cores of one chip): `shard_map` over it runs the body by the
+/// rule that is registered for its type, in place of partitioning.
+class MeshLike {
+ public:
+  virtual ~MeshLike() = default;
+  virtual bool is_device_mesh() const = 0;
+  virtual std::vector<std::string> axis_names() const = 0;
+  virtual Shape shape() const = 0;
+};
+/// A call over a special mesh. The body takes and returns leaves; what it needs besides it captures.
+struct SpecialMapCall {
+  const MeshLike& mesh;
+  const detail::LeafFn& body;
+  const std::vector<Array>& args;
+  const SpecTree& in_specs;
+  const SpecTree& out_specs;
+};
+/// Gives the leaves of the result.
+using ShardMapRule = std::function<std::vector<Array>(const SpecialMapCall&)>;
+/// The rule for meshes of this type; a later one replaces an earlier one.
+void register_shard_map_rule(std::type_index mesh_type, ShardMapRule rule);
+
 namespace detail {
+
+/// Throws `StateError` naming the mesh's type when it has no rule.
+std::vector<Array> special_map(const SpecialMapCall& call);
 
 /// What the leaves of one call mean: filled while the body is traced.
 struct ShardMapCall {
@@ -111,6 +139,25 @@ auto shard_map(F f, AnyMesh mesh, SpecTree in_specs, SpecTree out_specs, ShardMa
       return tree_leaves(*like);
     };
     std::vector<Array> results = detail::shard_map_leaves(body, tree_leaves(args), call, Loc::current());
+    return tree_unflatten(*like, results);
+  };
+}
+/// Over a special mesh, by the rule of its type. Throws `StateError` where there is none.
+template <class F, class M>
+requires std::derived_from<M, MeshLike>
+auto shard_map(F f, std::shared_ptr<M> mesh, SpecTree in_specs, SpecTree out_specs) {
+  return [f = std::move(f), mesh = std::move(mesh), in = std::move(in_specs),
+          out = std::move(out_specs)](const auto&... given) {
+    std::tuple args{detail::leafy(given)...};
+    using R = std::decay_t<decltype(std::apply(f, args))>;
+    std::shared_ptr<R> like;
+    detail::LeafFn body = [&](const std::vector<Array>& leaves) {
+      like = std::make_shared<R>(detail::on_leaves(f, args, leaves));
+      return tree_leaves(*like);
+    };
+    std::vector<Array> leaves = tree_leaves(args);
+    std::vector<Array> results = detail::special_map({*mesh, body, leaves, in, out});
+    if (!like) throw StateError("shard_map: the rule of the mesh's type did not run the body");
     return tree_unflatten(*like, results);
   };
 }

@@ -2,6 +2,9 @@
 #include "ops/shard_map.h"
 
 #include <algorithm>
+#include <map>
+#include <mutex>
+#include <typeinfo>
 
 #include "api/axis_env.h"
 #include "api/trace.h"
@@ -48,7 +51,39 @@ std::vector<PartitionSpec> SpecTree::resolve(const std::vector<std::size_t>& lea
   return out;
 }
 
+namespace {
+struct RuleTable {
+  std::mutex mutex;
+  std::map<std::type_index, ShardMapRule> rules;
+};
+RuleTable& rule_table() {
+  static auto* table = new RuleTable;
+  return *table;
+}
+}  // namespace
+
+void register_shard_map_rule(std::type_index mesh_type, ShardMapRule rule) {
+  RuleTable& t = rule_table();
+  std::lock_guard lock(t.mutex);
+  t.rules[mesh_type] = std::move(rule);
+}
+
 namespace detail {
+
+std::vector<Array> special_map(const SpecialMapCall& call) {
+  ShardMapRule rule;
+  {
+    RuleTable& t = rule_table();
+    std::lock_guard lock(t.mutex);
+    auto it = t.rules.find(typeid(call.mesh));
+    if (it == t.rules.end()) {
+      throw StateError(str("shard_map: no rule is registered for meshes of type ", typeid(call.mesh).name(), " (axes ",
+                           base::join(call.mesh.axis_names()), "); see register_shard_map_rule"));
+    }
+    rule = it->second;
+  }
+  return rule(call);
+}
 
 namespace {
 

@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include "base/strings.h"
 #include "ir/op_def.h"
+#include "ops/manual.h"
 #include "ops/ties.h"
 #include "spmd/reshard.h"
 #include "spmd/spmd.h"
@@ -67,11 +69,43 @@ namespace spmd {
 
 namespace {
 
+// Pieces that change owner, and collectives in groups; nothing for values that are only read in another way.
+std::optional<CommStep> moved(const ir::Graph& g, const ir::Eqn& e) {
+  CommStep s;
+  Dims axes;
+  std::int64_t piece = local_bytes(g.type(e.in[0]), g.layout(e.in[0]), *g.mesh);
+  if (const auto* p = ir::get_if<ops::Relabel>(e.attrs)) {
+    if (p->source.empty()) return std::nullopt;
+    axes = p->axes;
+    s.op = "collective_permute";
+    s.bytes_per_device = piece;
+    s.reason = "asked for by ppermute or pbroadcast";
+  } else {
+    const auto& q = ir::get<ops::GroupExchange>(e.attrs);
+    axes = q.axes;
+    s.op = ops::to_string(q.kind);
+    s.bytes_per_device = piece * (static_cast<std::int64_t>(q.groups.front().size()) - 1);
+    s.reason = "asked for by a collective in groups";
+  }
+  for (auto a : axes) s.axes.push_back(g.mesh->names[static_cast<std::size_t>(a)]);
+  s.value = to_string(g.type(e.in[0]));
+  s.equation = std::string(e.op->name());
+  s.loc = e.loc;
+  return s;
+}
+
 void collect(const ir::Graph& g, std::int64_t times, std::vector<CommStep>& out) {
   for (const auto& e : g.eqns) {
     if (auto control = ops::control_of(e)) {
       bool known = times >= 0 && control->times >= 0;
       for (const auto& body : control->bodies) collect(*body.graph, known ? times * control->times : -1, out);
+      continue;
+    }
+    if (e.op == &ops::def::relabel || e.op == &ops::def::group_exchange) {
+      if (auto s = moved(g, e)) {
+        s->times = times;
+        out.push_back(std::move(*s));
+      }
       continue;
     }
     if (e.op != &ops::def::reshard) continue;

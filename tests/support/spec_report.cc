@@ -53,10 +53,14 @@ void add_line(std::string line) {
 }  // namespace
 
 void record_requirements(std::initializer_list<const char*> ids) {
+  record_requirements(std::set<std::string>(ids.begin(), ids.end()));
+}
+
+void record_requirements(const std::set<std::string>& ids) {
   const ::testing::TestInfo* info = ::testing::UnitTest::GetInstance()->current_test_info();
   ASSERT_NE(info, nullptr) << "TESSERA_SPEC stands outside a test";
-  for (const char* id : ids) {
-    add_line(std::string("requirement ") + id + ": " + info->test_suite_name() + "." + info->name() + " passed");
+  for (const auto& id : ids) {
+    add_line("requirement " + id + ": " + info->test_suite_name() + "." + info->name() + " passed");
   }
 }
 

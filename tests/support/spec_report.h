@@ -12,12 +12,15 @@
 #pragma once
 
 #include <initializer_list>
+#include <set>
 #include <string>
 
 namespace tessera::test {
 
 /// Notes that the running test shows `ids`; called through TESSERA_SPEC.
 void record_requirements(std::initializer_list<const char*> ids);
+/// The same for ids that are read from recorded cases.
+void record_requirements(const std::set<std::string>& ids);
 
 /// Notes that the running test has compared `total` recorded cases of `file` (relative to the spec folder) and that
 /// `passed` of them agreed. Written when the test ends without a failure: `cases collectives/cases.jsonl: 522/522`.

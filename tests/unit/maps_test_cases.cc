@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "tests/support/collective_case.h"
 #include "tests/support/spec_report.h"
@@ -36,7 +37,9 @@ struct Outcome {
 // the level says so.
 Outcome run_all(const std::vector<json>& cases, const std::function<std::string(const json&)>& f) {
   Outcome o;
+  std::set<std::string> shown;
   for (const auto& c : cases) {
+    for (const auto& id : c.at("req")) shown.insert(id.get<std::string>());
     ++o.total;
     std::string wrong;
     try {
@@ -49,6 +52,7 @@ Outcome run_all(const std::vector<json>& cases, const std::function<std::string(
     o.passed += wrong.empty() ? 1 : 0;
     EXPECT_EQ(wrong, "") << c.at("id");
   }
+  record_requirements(shown);
   return o;
 }
 
