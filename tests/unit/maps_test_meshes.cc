@@ -2,6 +2,7 @@
 // Meshes of maps: abstract, concrete and special ones; maps over several processes; loops whose predicate varies.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <numeric>
 #include <thread>
 #include <typeinfo>
@@ -219,6 +220,47 @@ TEST(MapCluster, SameValuesAsInOneProcess) {
         try {
           std::vector<Ints> got = on_cluster(own);
           for (std::size_t i = 0; i < want.size(); ++i) EXPECT_EQ(got[i], want[i]) << "result " << i;
+        } catch (const std::exception& e) {
+          ADD_FAILURE() << "process " << p << ": " << e.what();
+        }
+      });
+    }
+    for (auto& t : threads) t.join();
+  }
+}
+
+// In deterministic mode the order of a sum is a tree over ranks, whoever holds them.
+std::vector<float> summed(const Client& client) {
+  Mesh m = make_mesh({8}, {"x"}, client.devices());
+  auto f = jit([&](const Array& x) {
+    Array r = shard_map([](const Array& b) { return psum(b, "x"); }, m, P("x"), P())(x);
+    return with_sharding_constraint(r, NamedSharding(m, P()));
+  });
+  HostArray host(float32, {8, 1000});
+  auto v = host.span<float>();
+  for (std::size_t i = 0; i < v.size(); ++i) v[i] = std::ldexp(static_cast<float>((i * 7919) % 1009) - 500, i % 13);
+  Array x = make_array_from_callback({8, 1000}, NamedSharding(m, P("x")).share(),
+                                     [&](const Index& i) { return host.slice(i); });
+  return f(x).addressable_shards()[0].value().to_vector<float>();
+}
+
+TEST(MapCluster, DeterministicSums) {
+  ConfigScope deterministic(&Config::deterministic, true);
+  Client one = Client::cpu({.devices = 8});
+  std::vector<float> want;
+  {
+    ClientScope scope(one);
+    want = summed(one);
+  }
+  for (int processes : {2, 4, 8}) {
+    auto clients = cluster_clients(processes, 8 / processes);
+    std::vector<std::thread> threads;
+    for (int p = 0; p < processes; ++p) {
+      threads.emplace_back([&, p] {
+        const Client& own = clients[static_cast<std::size_t>(p)];
+        ClientScope scope(own);
+        try {
+          EXPECT_EQ(summed(own), want);
         } catch (const std::exception& e) {
           ADD_FAILURE() << "process " << p << ": " << e.what();
         }

@@ -183,6 +183,21 @@ TEST_F(Patterns, LayerNormOverASplitDimension) {
   near(jit(grad(loss(f)))(x), grad(loss(dense))(x), 1e-5);
 }
 
+// Rows lie on devices: transform what is whole, exchange, transform the rest.
+TEST_F(Patterns, FourierTransformAlongASplitDimension) {
+  Array x = complex(numbers({16, 24}, 1), numbers({16, 24}, 2));
+  auto body = [](const Array& rows) {
+    Array half = all_to_all(fft(rows, 1), "x", 1, 0, {.tiled = true});
+    return all_to_all(fft(half, 0), "x", 0, 1, {.tiled = true});
+  };
+  auto f = shard_map(body, ring_, P("x"), P("x"));
+  Array want = fft2(x);
+  for (const Array& got : {f(x), jit(f)(x)}) {
+    near(real(got), real(want), 1e-4);
+    near(imag(got), imag(want), 1e-4);
+  }
+}
+
 TEST_F(Patterns, HaloExchange) {
   Array x = numbers({16, 3}, 1);
   for (auto edge : {HaloEdge::periodic, HaloEdge::constant}) {
