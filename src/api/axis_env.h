@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ops/collectives.h"
+#include "tessera/error.h"
 #include "tessera/mesh.h"
 
 namespace tessera::api {
@@ -59,6 +60,12 @@ class VmapAxisScope {
  private:
   std::size_t depth_;
   std::string internal_;
+};
+
+/// Groups that do not fit their axis: an error that no shape has a part in.
+class AxisGroupsError final : public ValueError {
+ public:
+  using ValueError::ValueError;
 };
 
 /// The binding of a name. Throws `UnboundAxisError` naming `function`.

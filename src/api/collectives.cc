@@ -16,6 +16,7 @@ namespace tessera {
 
 namespace {
 
+using api::AxisGroupsError;
 using ir::Value;
 using ir::Values;
 using ops::Collective;
@@ -55,7 +56,7 @@ Axes resolve(const AxisNames& axes, const char* function, bool numbers = false) 
 void set_groups(Axes& axes, const std::optional<AxisIndexGroups>& groups, const char* function, bool even) {
   if (!groups) return;
   if (!axes.positional.empty()) {
-    throw ValueError(str(function, ": axis_index_groups works with named axes only, and axes has numbers"));
+    throw AxisGroupsError(str(function, ": axis_index_groups works with named axes only, and axes has numbers"));
   }
   std::int64_t n = axes.named.total();
   std::vector<bool> seen(static_cast<std::size_t>(n));
@@ -71,13 +72,13 @@ void set_groups(Axes& axes, const std::optional<AxisIndexGroups>& groups, const 
     }
   }
   if (!good || count != n) {
-    throw ValueError(str(function, ": axis_index_groups must cover the indices 0 to ", n - 1,
-                         " of the axis exactly once, in groups that are not empty"));
+    throw AxisGroupsError(str(function, ": axis_index_groups must cover the indices 0 to ", n - 1,
+                              " of the axis exactly once, in groups that are not empty"));
   }
   for (const auto& g : *groups) {
     if (even && g.size() != groups->front().size()) {
-      throw ValueError(str(function, ": axis_index_groups has groups of ", groups->front().size(), " and of ", g.size(),
-                           " members; expected groups of the same size"));
+      throw AxisGroupsError(str(function, ": axis_index_groups has groups of ", groups->front().size(), " and of ",
+                                g.size(), " members; expected groups of the same size"));
     }
   }
   axes.named.groups.emplace(groups->begin(), groups->end());

@@ -2,6 +2,7 @@
 #include "ops/shard_map.h"
 
 #include <algorithm>
+#include <exception>
 #include <map>
 #include <mutex>
 #include <typeinfo>
@@ -208,6 +209,7 @@ void adopt_devices(ops::ShardMap& p, const ShardMapCall& call, const std::vector
     const auto& impl = *a.impl();
     if (!impl.sharding) continue;
     const auto* own = dynamic_cast<const NamedSharding*>(impl.sharding.get());
+    if (own == nullptr && !impl.committed) continue;  // host data
     if (own == nullptr) {
       throw TypeError(str("shard_map: the mesh ", wanted, " is abstract and the argument has a ", impl.sharding->kind(),
                           "; expected a NamedSharding on a concrete mesh"));
@@ -233,24 +235,67 @@ AnyMesh shard_map_mesh() {
   return current_mesh();
 }
 
+namespace {
+
+// What is wrong with a block's shape waits until the body was seen, on blocks rounded up: names and groups that are
+// wrong whatever the shapes are told first.
+class Blocks {
+ public:
+  Shape of(const ops::ShardMap& p, std::size_t leaf, const Shape& whole) {
+    const auto& spec = p.in_specs.list[leaf];
+    try {
+      return ops::block_shape(p, spec, whole, str("argument leaf ", leaf));
+    } catch (const IndivisibleError&) {
+      if (!wrong_) wrong_ = std::current_exception();
+    }
+    Shape out = whole;
+    for (std::size_t d = 0; d < out.size(); ++d) {
+      for (auto a : spec[d]) {
+        std::int64_t n = p.mesh_sizes[static_cast<std::size_t>(a)];
+        out[d] = (out[d] + n - 1) / n;
+      }
+    }
+    return out;
+  }
+  api::Traced trace(const LeafFn& body, const ir::Types& blocks, const std::vector<ops::NameSet>& varying) const {
+    try {
+      api::Traced t = api::trace(body, blocks, varying);
+      if (!wrong_) return t;
+    } catch (const UnboundAxisError&) {
+      throw;
+    } catch (const api::AxisGroupsError&) {
+      throw;
+    } catch (const std::exception&) {
+      if (!wrong_) throw;
+    }
+    std::rethrow_exception(wrong_);
+  }
+
+ private:
+  std::exception_ptr wrong_;
+};
+
+}  // namespace
+
 std::vector<Array> shard_map_leaves(const LeafFn& body, const std::vector<Array>& leaves, ShardMapCall& call,
                                     const Loc& loc) {
   ops::ShardMap p = map_of(call);
   adopt_devices(p, call, leaves);
   std::vector<PartitionSpec> in_specs = call.in_specs.resolve(call.leaves_per_arg, "in_specs");
   ir::Types blocks;
+  Blocks checked_blocks;
   std::vector<ops::NameSet> inputs;
   for (std::size_t i = 0; i < leaves.size(); ++i) {
     ir::Type t = api::type_of(leaves[i], "shard_map");
     p.in_specs.list.push_back(spec_dims(p, call, in_specs[i], t.rank(), "in_specs", i));
-    t.shape = ops::block_shape(p, p.in_specs.list[i], t.shape, str("argument leaf ", i));
+    t.shape = checked_blocks.of(p, i, t.shape);
     blocks.push_back(std::move(t));
     inputs.push_back(ops::unite(api::varying_of(leaves[i]), set_of(p, p.in_specs.list[i])));
   }
   api::Traced t;
   {
     api::MeshAxesScope scope(manual_of(p, call), bindings_of(p));
-    t = api::trace(body, blocks, inputs);
+    t = checked_blocks.trace(body, blocks, inputs);
   }
   p.body = t.graph;
   std::vector<Array> all = leaves;

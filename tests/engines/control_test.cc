@@ -24,11 +24,11 @@ const MeshAxes& mesh() {
 // Every value, in sub-graphs too, differs along the axes of `vary`.
 ir::GraphPtr manual(ir::Graph g, ir::AxisMask vary) {
   for (auto& e : g.eqns) {
-    auto control = spmd::control_of(e);
+    auto control = ops::control_of(e);
     if (!control) continue;
     std::vector<ir::GraphPtr> bodies;
     for (const auto& body : control->bodies) bodies.push_back(manual(*body.graph, vary));
-    e.attrs = spmd::with_bodies(e, bodies);
+    e.attrs = ops::with_bodies(e, bodies);
   }
   auto types = g.types;
   return partitioned(std::move(g), mesh(), [&](ir::ValueId v) {

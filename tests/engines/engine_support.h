@@ -14,8 +14,8 @@
 #include "ir/builder.h"
 #include "mesh/device_list.h"
 #include "ops/define.h"
+#include "ops/ties.h"
 #include "runtime/engine.h"
-#include "spmd/control.h"
 #include "tessera/device.h"
 
 namespace tessera::test {
@@ -83,11 +83,11 @@ inline ir::GraphPtr partitioned(ir::Graph g, ir::MeshAxes mesh, const std::funct
 /// Everything whole, sub-graphs included.
 inline ir::GraphPtr on_one_device(ir::Graph g) {
   for (auto& e : g.eqns) {
-    auto control = spmd::control_of(e);
+    auto control = ops::control_of(e);
     if (!control) continue;
     std::vector<ir::GraphPtr> bodies;
     for (const auto& body : control->bodies) bodies.push_back(on_one_device(*body.graph));
-    e.attrs = spmd::with_bodies(e, bodies);
+    e.attrs = ops::with_bodies(e, bodies);
   }
   auto types = g.types;
   return partitioned(std::move(g), {{1}, {"d"}},

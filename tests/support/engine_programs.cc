@@ -11,8 +11,8 @@
 #include "mesh/device_list.h"
 #include "ops/define.h"
 #include "ops/graph_rules.h"
+#include "ops/ties.h"
 #include "runtime/engine.h"
-#include "spmd/control.h"
 #include "support/spmd_simulator.h"
 
 namespace tessera::test {
@@ -31,11 +31,11 @@ std::shared_ptr<runtime::Executable> compile_on(const Client& client, ir::GraphP
 
 ir::GraphPtr whole(ir::Graph g) {
   for (auto& e : g.eqns) {
-    auto control = spmd::control_of(e);
+    auto control = ops::control_of(e);
     if (!control) continue;
     std::vector<ir::GraphPtr> bodies;
     for (const auto& body : control->bodies) bodies.push_back(whole(*body.graph));
-    e.attrs = spmd::with_bodies(e, bodies);
+    e.attrs = ops::with_bodies(e, bodies);
   }
   g.mesh = std::make_shared<const ir::MeshAxes>(ir::MeshAxes{{1}, {"d"}});
   g.layouts.clear();

@@ -70,6 +70,7 @@ const void* Combiner::tree(std::span<const void* const> blocks, std::int64_t off
 
 void Combiner::combine(std::span<const void* const> blocks, void* out, std::int64_t n) const {
   std::int64_t chunk = (blocks.size() > 64 ? 4096 : 16384) / dtype_size(wide_);
+  chunk = std::clamp<std::int64_t>(n, 1, chunk);
   std::int64_t chunks = (n + chunk - 1) / chunk;
   // A grain of about a hundred microseconds of additions.
   auto grain =

@@ -52,8 +52,12 @@ class RelabelStep final : public Step {
   }
 
   void run(Frame& frame) const override {
-    Pieces from = frame.slots[at(reads[0])];
-    if (remote_) remote_->fetch(frame.run, from);
+    Pieces with_remote;
+    if (remote_) {
+      with_remote = frame.slots[at(reads[0])];
+      remote_->fetch(frame.run, with_remote);
+    }
+    const Pieces& from = remote_ ? with_remote : frame.slots[at(reads[0])];
     Pieces to(source_of_.size());
     std::map<std::int64_t, BufferPtr> zeros;  // by size: one buffer for all who get nothing
     for (std::size_t k = 0; k < to.size(); ++k) {

@@ -58,12 +58,14 @@ class ReshardStep final : public Step {
     for (std::size_t k = 0; k < firsts.size(); ++k) {
       if (firsts[k] >= 0) targets_.push_back(static_cast<std::int32_t>(k));
     }
+    if (!distributed_) prepare();
     auto largest = product(ir::tile_shape(g.type(e.out[0]).shape, g.layout(e.out[0]), context.mesh()));
     cost_ = 50 + 0.15 * static_cast<double>(largest * itemsize_) * static_cast<double>(1 + plan_.combined().size());
   }
 
   void run(Frame& frame) const override {
     const Pieces& from = frame.slots[at(reads[0])];
+    if (!ready_.empty()) return run_ready(frame, from);
     Pieces to(plan_.target().first_local.size());
     Mail mail;
     if (distributed_) mail = exchange(frame, from);
@@ -88,6 +90,83 @@ class ReshardStep final : public Step {
   double cost() const override { return cost_ * static_cast<double>(targets_.size()); }
 
  private:
+  // A box that is one run of memory on both sides.
+  struct Part {
+    std::int32_t piece;  // with a reduction the first of the pieces
+    std::int64_t to, from, elements;
+  };
+  // A target piece whose making is known before the program runs.
+  struct Ready {
+    std::int32_t target = 0;
+    std::int32_t shared = -1;  // the source piece that it is
+    std::int64_t bytes = 0;
+    std::vector<Part> parts;
+  };
+
+  // Where all boxes are runs of memory and not too many, what each piece is made of is worked out once.
+  void prepare() {
+    constexpr std::size_t kMost = 1 << 15;
+    std::size_t count = 0;
+    bool good = true;
+    for (auto k : targets_) {
+      if (plan_.is_identity(k)) good = false;
+      Ready r;
+      r.target = k;
+      r.shared = plan_.reduces() ? -1 : plan_.equal_source(k);
+      Shape shape = plan_.target_shape(k);
+      r.bytes = product(shape) * itemsize_;
+      Dims to = core::contiguous_strides(shape, itemsize_);
+      if (good && r.shared < 0) {
+        plan_.for_each_box(k, [&](const Box& box) {
+          Dims from = core::contiguous_strides(box.source_shape, itemsize_);
+          good = good && contiguous(box.extent, shape) && contiguous(box.extent, box.source_shape) && ++count <= kMost;
+          if (!good) return;
+          Part part{static_cast<std::int32_t>(box.piece), 0, 0, product(box.extent)};
+          for (std::size_t d = 0; d < shape.size(); ++d) {
+            part.to += box.in_target[d] * to[d];
+            part.from += box.in_source[d] * from[d];
+          }
+          r.parts.push_back(part);
+        });
+      }
+      if (!good) return ready_.clear();
+      ready_.push_back(std::move(r));
+    }
+  }
+
+  void run_ready(Frame& frame, const Pieces& from) const {
+    Pieces to(plan_.target().first_local.size());
+    std::vector<std::int32_t> open;
+    for (std::size_t i = 0; i < ready_.size(); ++i) {
+      const Ready& r = ready_[i];
+      if (r.shared >= 0) {
+        to[at(r.target)] = from[at(r.shared)];
+        continue;
+      }
+      to[at(r.target)] = frame.run.memory.allocate(r.bytes);
+      open.push_back(static_cast<std::int32_t>(i));
+    }
+    spread(static_cast<std::int64_t>(open.size()), cost_, [&](std::int64_t i) {
+      const Ready& r = ready_[at(open[at(i)])];
+      auto* out = static_cast<char*>(to[at(r.target)]->data());
+      std::vector<const void*> blocks;
+      for (const Part& part : r.parts) {
+        blocks.clear();
+        for (auto offset : plan_.combined()) {
+          const BufferPtr& b = from[at(part.piece + offset)];
+          TESSERA_CHECK(b != nullptr, str("reshard: piece ", part.piece + offset, " is not here"));
+          blocks.push_back(static_cast<const char*>(b->data()) + part.from);
+        }
+        if (blocks.size() == 1) {
+          kernels::copy_bytes(out + part.to, blocks[0], part.elements * itemsize_);
+        } else {
+          combiner_->combine(blocks, out + part.to, part.elements);
+        }
+      }
+    });
+    frame.slots[at(writes[0])] = std::move(to);
+  }
+
   // By target piece: blocks that other processes sent, in the order in which its boxes and terms ask for them.
   using Mail = std::vector<Pieces>;
 
@@ -225,6 +304,7 @@ class ReshardStep final : public Step {
   bool distributed_;
   std::string name_;
   std::vector<std::int32_t> targets_;  // pieces of the result that this process holds
+  std::vector<Ready> ready_;           // by target of this process; empty where pieces are worked out in each run
   double cost_ = 0;
 };
 
