@@ -121,6 +121,24 @@ TEST_F(Matrix, AtOnceJitNestedAndLoops) {
   }
 }
 
+// <ct, jvp(t)> = <vjp(ct), t> for what is linear.
+TEST_F(Matrix, TransposesAreAdjoint) {
+  TESSERA_SPEC("C111");
+  Array x = numbers({16, 8}, 2);
+  Array t = numbers({16, 8}, 3);
+  for (const auto& e : entries()) {
+    if (!e.smooth) continue;
+    for (bool check : {true, false}) {
+      auto f = shard_map([&](const Array& b) { return expand_dims(e.f(b), {0}); }, mesh_, P("y"), P("y"),
+                         {.check_vma = check});
+      Array ct = numbers(f(x).shape(), 5);
+      double forward = sum(ct * jvp(f, std::tuple(x), std::tuple(t)).second).item<double>();
+      double backward = sum(t * std::get<0>(vjp(f, x).second(ct))).item<double>();
+      EXPECT_NEAR(forward, backward, 1e-10) << e.name << (check ? " checked" : " unchecked");
+    }
+  }
+}
+
 TEST_F(Matrix, DerivativesAgainstFiniteDifferences) {
   Array x = numbers({16, 8}, 2);
   Array v = numbers({16, 8}, 3);

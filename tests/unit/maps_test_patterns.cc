@@ -187,8 +187,8 @@ TEST_F(Patterns, LayerNormOverASplitDimension) {
 TEST_F(Patterns, FourierTransformAlongASplitDimension) {
   Array x = complex(numbers({16, 24}, 1), numbers({16, 24}, 2));
   auto body = [](const Array& rows) {
-    Array half = all_to_all(fft::fft(rows, 1), "x", 1, 0, {.tiled = true});
-    return all_to_all(fft::fft(half, 0), "x", 0, 1, {.tiled = true});
+    Array half = all_to_all(fft::fft(rows, {.axis = 1}), "x", 1, 0, {.tiled = true});
+    return all_to_all(fft::fft(half, {.axis = 0}), "x", 0, 1, {.tiled = true});
   };
   auto f = shard_map(body, ring_, P("x"), P("x"));
   Array want = fft::fft2(x);
