@@ -8,8 +8,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <type_traits>
 #include <vector>
 
@@ -57,6 +59,21 @@ requires(!std::is_convertible_v<const T&, const Array&>) bool is_annotated(const
 std::optional<ShardingType> sharding_type(const Array& x);
 /// The annotation in full; nothing where there is none, and {manual} inside a manual region.
 std::optional<OpSharding> op_sharding(const Array& x);
+
+namespace detail {
+std::string annotated_hlo(const std::function<std::vector<Array>(const std::vector<Array>&)>& f,
+                          const std::vector<Array>& leaves);
+}  // namespace detail
+/// What `f` computes of these arguments, as HLO text with every annotation: `sharding={…}` on parameters, a custom call
+/// `Sharding` for each constraint, and `SPMDFullToShardShape` … `SPMDShardToFullShape` around manual regions. Other
+/// operations stand under their names here. For reading and for tests; programs go out as StableHLO.
+template <class F, class... Args>
+std::string annotated_hlo(const F& f, const Args&... args) {
+  std::tuple<Args...> like{args...};
+  return detail::annotated_hlo(
+      [&](const std::vector<Array>& leaves) { return tree_leaves(std::apply(f, tree_unflatten(like, leaves))); },
+      tree_leaves(like));
+}
 
 // --- SPMD mode, which is always on ----------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@
 #include "tessera/annotate.h"
 #include "tessera/annotate_input.h"
 #include "tessera/annotate_linear.h"
+#include "tessera/annotate_manual.h"
 #include "tessera/annotate_paths.h"
 #include "tessera/array.h"
 #include "tessera/calculus.h"

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <mutex>
 
+#include "annotate/manual.h"
 #include "api/trace.h"
 #include "base/strings.h"
 #include "ops/attrs.h"
@@ -30,25 +31,6 @@ std::atomic<std::int64_t> placed{0};
 std::atomic<std::int64_t> copied{0};
 
 bool is_constraint(const ir::Eqn* e) { return e != nullptr && e->op == &ops::def::sharding_constraint; }
-
-// A constraint's sharding, where its devices are known.
-std::optional<OpSharding> of_constraint(const ir::Eqn& e) {
-  const auto& c = ir::get<ops::ShardingConstraint>(e.attrs);
-  if (c.devices.empty()) return std::nullopt;
-  Client client = Client::current();
-  std::vector<Device> devices;
-  for (auto id : c.devices) devices.push_back(client.device(id));
-  std::vector<SpecEntry> entries;
-  for (const Dims& axes : c.dims) {
-    if (axes.empty() || axes[0] < 0) {
-      entries.emplace_back(none);
-    } else {
-      entries.emplace_back(std::vector<AxisRef>(axes.begin(), axes.end()));
-    }
-  }
-  return OpSharding(Mesh(DeviceArray(std::move(devices), c.mesh_sizes), std::nullopt),
-                    PartitionSpec(std::move(entries)));
-}
 
 }  // namespace
 
@@ -81,6 +63,26 @@ NamedSharding checked_sharding(const char* function, const Mesh& mesh, const Par
   }
   mesh.op_sharding(spec);
   return {mesh, spec, {.uneven = true}};
+}
+
+OpSharding sharding_of_axes(const Dims& mesh_sizes, const Dims& devices, const std::vector<Dims>& dims) {
+  std::vector<SpecEntry> entries;
+  for (const Dims& axes : dims) {
+    if (axes.empty() || axes[0] < 0) {
+      entries.emplace_back(none);
+    } else {
+      entries.emplace_back(std::vector<AxisRef>(axes.begin(), axes.end()));
+    }
+  }
+  PartitionSpec spec(std::move(entries));
+  if (devices.empty()) {
+    NamedSharding s(AbstractMesh::unnamed(mesh_sizes), spec);
+    return OpSharding::parse(s.to_tiles(static_cast<std::int64_t>(dims.size())).explicit_text());
+  }
+  Client client = Client::current();
+  std::vector<Device> list;
+  for (auto id : devices) list.push_back(client.device(id));
+  return {Mesh(DeviceArray(std::move(list), mesh_sizes), std::nullopt), spec};
 }
 
 void count_annotation(std::int64_t bytes_placed, std::int64_t bytes_copied) {
@@ -143,7 +145,9 @@ Array clear_sharding(const Array& x) {
 
 bool is_annotated(const Array& x) {
   const auto& impl = *array::checked(x, "is_annotated");
-  if (impl.trace != 0) return is_constraint(annotate::defining_equation(impl));
+  if (impl.trace != 0) {
+    return is_constraint(annotate::defining_equation(impl)) || annotate::manual_region(x) != nullptr;
+  }
   if (impl.literal || !impl.sharding) return false;
   return dynamic_cast<const NamedSharding*>(impl.sharding.get()) != nullptr ||
          dynamic_cast<const GspmdSharding*>(impl.sharding.get()) != nullptr;
@@ -152,7 +156,11 @@ bool is_annotated(const Array& x) {
 std::optional<OpSharding> op_sharding(const Array& x) {
   if (!is_annotated(x)) return std::nullopt;
   const auto& impl = *x.impl();
-  if (impl.trace != 0) return of_constraint(*annotate::defining_equation(impl));
+  if (impl.trace != 0) {
+    if (annotate::manual_region(x) != nullptr) return OpSharding(ShardingType::MANUAL, {});
+    const auto& c = ir::get<ops::ShardingConstraint>(annotate::defining_equation(impl)->attrs);
+    return annotate::sharding_of_axes(c.mesh_sizes, c.devices, c.dims);
+  }
   if (const auto* named = dynamic_cast<const NamedSharding*>(impl.sharding.get())) {
     return OpSharding::of(*named, x.ndim());
   }

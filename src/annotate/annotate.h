@@ -17,6 +17,10 @@ NamedSharding checked_sharding(const char* function, const Mesh& mesh, const Par
 /// The equation of the current traces that makes a traced value; null for an input.
 const ir::Eqn* defining_equation(const array::ArrayImpl& impl);
 
+/// The sharding that axes of a mesh give: by dimension their numbers, major first ({-1}: none is fixed). Device ids are
+/// the current client's; without any, positions of the mesh.
+OpSharding sharding_of_axes(const Dims& mesh_sizes, const Dims& devices, const std::vector<Dims>& dims);
+
 /// Counters behind `annotation_stats`.
 void count_annotation(std::int64_t bytes_placed, std::int64_t bytes_copied);
 

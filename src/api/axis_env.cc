@@ -35,6 +35,39 @@ MeshAxesScope::~MeshAxesScope() {
   innermost = before_;
 }
 
+namespace {
+struct RegionAxes {
+  std::uint64_t trace;
+  Mesh mesh;
+  std::size_t depth;
+};
+std::vector<RegionAxes>& regions() {
+  thread_local std::vector<RegionAxes> list;  // oldest first; of the traces that are active on this thread
+  return list;
+}
+}  // namespace
+
+void bind_region_axes(std::uint64_t trace, const Mesh& mesh, const char* function) {
+  for (const auto& r : regions()) {
+    if (r.mesh == mesh) return;
+  }
+  for (const auto& a : mesh.shape_tuple()) {
+    for (const auto& b : stack()) {
+      if (!b.mesh || b.name != a.name) continue;
+      throw ValueError(str(function, ": the mesh axis ", a.name, " is already manual: an enclosing map binds it"));
+    }
+  }
+  regions().push_back({trace, mesh, stack().size()});
+  for (const auto& a : mesh.shape_tuple()) stack().push_back({a.name, a.name, a.size, true, false});
+}
+void unbind_region_axes(std::uint64_t trace) {
+  auto& list = regions();
+  while (!list.empty() && list.back().trace == trace) {
+    stack().resize(list.back().depth);
+    list.pop_back();
+  }
+}
+
 VmapAxisScope::VmapAxisScope(const std::string& name, std::int64_t size) : depth_(stack().size()) {
   if (name.empty()) return;
   internal_ = ops::vmapped_name(name, depth_);

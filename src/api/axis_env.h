@@ -47,6 +47,11 @@ class MeshAxesScope {
   const ManualMesh* before_;
   ManualMesh mesh_;
 };
+/// For manual regions without a map: lets collectives name the axes of a mesh until the trace with this id ends. Throws
+/// `ValueError` naming `function` where an enclosing map binds one of them.
+void bind_region_axes(std::uint64_t trace, const Mesh& mesh, const char* function);
+/// What that trace bound; called when it ends.
+void unbind_region_axes(std::uint64_t trace);
 /// Binds the one name of a vmap while it lives; an empty name binds nothing.
 class VmapAxisScope {
  public:

@@ -7,6 +7,7 @@
 #include "api/axis_env.h"
 #include "api/program.h"
 #include "base/strings.h"
+#include "ops/manual_region.h"
 #include "tessera/error.h"
 
 namespace tessera::api {
@@ -17,7 +18,10 @@ std::atomic<std::uint64_t> next_trace{1};
 }  // namespace
 
 Trace::Trace() : id_(next_trace.fetch_add(1)), outer_(current_trace) { current_trace = this; }
-Trace::~Trace() { current_trace = outer_; }
+Trace::~Trace() {
+  unbind_region_axes(id_);
+  current_trace = outer_;
+}
 
 Trace* Trace::current() { return current_trace; }
 Trace* Trace::find(std::uint64_t id) {
@@ -133,7 +137,7 @@ Traced trace(const LeafFunction& f, const ir::Types& inputs, const std::vector<o
   Traced traced;
   traced.num_inputs = inputs.size();
   traced.captures = t.captures();
-  traced.graph = t.builder().finish_shared(results);
+  traced.graph = ops::group_manual_regions(t.builder().finish_shared(results));
   return traced;
 }
 
