@@ -7,6 +7,7 @@
 #pragma once
 
 #include <array>
+#include <concepts>
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
@@ -183,6 +184,8 @@ class Mesh {
   /// Throws `ValueError` when the rank of `devices` is not the number of names, a name is missing, or a device is null
   /// or listed twice; `DuplicateAxisError` for a repeated name.
   Mesh(const DeviceArray& devices, const AxisNames& axis_names);
+  template <std::integral T>
+  Mesh(const DeviceArray& devices, const std::vector<T>& axis_names) = delete;  // numbers are no names
   /// From ids: numbers of the current client's devices in id order, a permutation of 0..size-1, filling `mesh_shape` in
   /// row-major order. Without names the axes are numbers. Throws `ValueError` naming `device_ids`, `mesh_shape` or
   /// `axis_names`.
