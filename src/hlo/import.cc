@@ -72,6 +72,7 @@ const RuleTable& rules() {
     add_custom_call_rules(*t);
     add_dynamic_rules(*t);
     add_sharding_rules(*t);
+    add_manual_rules(*t);
     add_sort_rules(*t);
     return t;
   }();
@@ -343,9 +344,8 @@ Items Importer::operations(Scope& scope, const std::vector<AstOp>& ops) {
   return out;
 }
 
-RegionGraph Importer::region(Scope& outside, const AstRegion& r, const char* what) {
-  ir::Builder b;
-  Scope scope(b, &outside);
+RegionGraph Importer::region_in(Scope& scope, const AstRegion& r, const char* what, bool member) {
+  ir::Builder& b = scope.builder;
   for (const auto& a : r.args) {
     Item item;
     item.kind = a.type.kind;
@@ -360,6 +360,7 @@ RegionGraph Importer::region(Scope& outside, const AstRegion& r, const char* wha
     }
     scope.define(a.name, item);
   }
+  if (member) scope.define(kMember, tensor(Elem::I32, b.input({DType::I32, {}, false})));
   RegionGraph out;
   out.out_types = operations(scope, r.ops);
   out.graph = b.finish_shared(values_of(out.out_types));
@@ -367,8 +368,24 @@ RegionGraph Importer::region(Scope& outside, const AstRegion& r, const char* wha
   return out;
 }
 
-const Importer::Function& Importer::function(const std::string& name, Offset pos) {
-  auto it = functions_.find(name);
+RegionGraph Importer::region(Scope& outside, const AstRegion& r, const char* what) {
+  ir::Builder b;
+  Scope scope(b, &outside);
+  return region_in(scope, r, what, false);
+}
+
+RegionGraph Importer::manual_region(Scope& outside, const AstRegion& r, std::shared_ptr<const ManualLevels> levels) {
+  ir::Builder b;
+  Scope scope(b, &outside);
+  scope.set_levels(std::move(levels));
+  return region_in(scope, r, "a manual computation", true);
+}
+
+const Importer::Function& Importer::function(const std::string& name, Offset pos,
+                                             const std::shared_ptr<const ManualLevels>& levels) {
+  // The same function means other members inside another manual computation.
+  std::string key = levels ? str(name, "@", reinterpret_cast<std::uintptr_t>(levels.get())) : name;
+  auto it = functions_.find(key);
   if (it != functions_.end()) {
     if (it->second.busy) source_.fail(pos, str("function @", name, " calls itself"));
     return it->second;
@@ -376,9 +393,10 @@ const Importer::Function& Importer::function(const std::string& name, Offset pos
   auto ast = by_name_.find(name);
   if (ast == by_name_.end()) source_.fail(pos, str("there is no function @", name));
   if (!ast->second->has_body) source_.fail(pos, str("function @", name, " has no body"));
-  functions_[name].busy = true;
+  functions_[key].busy = true;
   ir::Builder b;
   Scope scope(b, nullptr);
+  scope.set_levels(levels);
   for (const auto& a : ast->second->body.args) {
     Item item;
     item.kind = a.type.kind;
@@ -392,6 +410,8 @@ const Importer::Function& Importer::function(const std::string& name, Offset pos
     scope.define(a.name, item);
   }
   Function f;
+  f.takes_member = levels != nullptr;
+  if (f.takes_member) scope.define(kMember, tensor(Elem::I32, b.input({DType::I32, {}, false})));
   f.outputs = operations(scope, ast->second->body.ops);
   const auto& want = ast->second->result_types;
   if (f.outputs.size() != want.size()) {
@@ -405,11 +425,11 @@ const Importer::Function& Importer::function(const std::string& name, Offset pos
     }
   }
   f.graph = b.finish_shared(values_of(f.outputs));
-  return functions_[name] = std::move(f);
+  return functions_[key] = std::move(f);
 }
 
 Items Importer::call(OpCall& at, const std::string& name, const Items& args) {
-  const Function& f = function(name, at.op.pos);
+  const Function& f = function(name, at.op.pos, at.scope.levels());
   const auto& ast = *by_name_.at(name);
   if (args.size() != ast.body.args.size()) {
     at.fail(str("@", name, " takes ", ast.body.args.size(), " arguments, got ", args.size()));
@@ -421,7 +441,9 @@ Items Importer::call(OpCall& at, const std::string& name, const Items& args) {
     }
   }
   count_equations(static_cast<std::int64_t>(f.graph->eqns.size()), at.op.pos);
-  Values out = at.b().inline_graph(*f.graph, values_of(args));
+  Values in = values_of(args);
+  if (f.takes_member) in.push_back(at.scope.find(kMember)->value);
+  Values out = at.b().inline_graph(*f.graph, in);
   Items items = f.outputs;
   std::size_t next = 0;
   for (auto& i : items) {
@@ -481,7 +503,7 @@ ImportedModule Importer::run() {
     name = by_name_.begin()->first;
   }
   signature(*by_name_.at(name));
-  result_.graph = function(name, by_name_.at(name)->pos).graph;
+  result_.graph = function(name, by_name_.at(name)->pos, nullptr).graph;
   return std::move(result_);
 }
 

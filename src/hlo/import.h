@@ -3,6 +3,7 @@
 // write ops of src/ops.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -37,13 +38,31 @@ Item tensor(Elem elem, Value v);
 
 class Importer;
 
+/// Which devices the members of the enclosing manual computations are. Members are numbered with the outermost
+/// computation's devices most significant.
+struct ManualLevels {
+  std::string mesh;
+  std::int64_t count = 0;         ///< of enclosing computations
+  std::vector<std::string> axes;  ///< of the mesh, that they are manual over
+  Dims devices;                   ///< by member: the number of the first device that it stands for
+  std::vector<std::map<std::string, std::int64_t>> coordinates;  ///< by member: along each axis
+  Dims member_of;                                                ///< by device: its member, -1 for none
+};
+/// Name of the hidden value that holds the member's number, i32[].
+inline constexpr std::string_view kMember = "%member";
+
 /// The names that one region sees, and the builder that its operations go to. Regions become closed graphs: what they
 /// take from outside becomes an input, in `captured` order.
 class Scope {
  public:
-  Scope(ir::Builder& b, Scope* parent) : builder(b), parent_(parent) {}
+  Scope(ir::Builder& b, Scope* parent) : builder(b), parent_(parent) {
+    if (parent) levels_ = parent->levels_;
+  }
   void define(std::string_view name, Item item) { names_[std::string(name)] = std::move(item); }
   const Item* find(std::string_view name);
+  /// Inside manual computations, as the innermost one sees them.
+  const std::shared_ptr<const ManualLevels>& levels() const { return levels_; }
+  void set_levels(std::shared_ptr<const ManualLevels> levels) { levels_ = std::move(levels); }
   ir::Builder& builder;
   Items captured;                         ///< of the scope outside
   std::vector<Value> inputs_of_captured;  ///< here
@@ -52,6 +71,7 @@ class Scope {
   Item capture(const Item& outer);
   Scope* parent_;
   std::unordered_map<std::string, Item> names_;
+  std::shared_ptr<const ManualLevels> levels_;
 };
 
 /// One operation being imported.
@@ -115,6 +135,8 @@ class Importer {
 
   /// Imports a region. Arguments that are tokens get no input. `types` replaces those of the arguments when not empty.
   RegionGraph region(Scope& outside, const AstRegion& r, const char* what);
+  /// As `region`, for the body of a manual computation: the last argument is the member's number.
+  RegionGraph manual_region(Scope& outside, const AstRegion& r, std::shared_ptr<const ManualLevels> levels);
   /// Operations in order; gives what the terminator returns.
   Items operations(Scope& scope, const std::vector<AstOp>& ops);
   Items call(OpCall& at, const std::string& function, const Items& args);
@@ -134,11 +156,13 @@ class Importer {
     GraphPtr graph;
     Items outputs;  // element types
     bool busy = false;
+    bool takes_member = false;  // a last input: the member's number
   };
+  RegionGraph region_in(Scope& scope, const AstRegion& r, const char* what, bool member);
   void apply(Scope& scope, const AstOp& op);
   Items guarded(OpCall& call, Rule rule);
   void check_results(const OpCall& call, const Items& out) const;
-  const Function& function(const std::string& name, Offset pos);
+  const Function& function(const std::string& name, Offset pos, const std::shared_ptr<const ManualLevels>& levels);
   void meshes();
   void signature(const AstFunction& main);
 
@@ -173,6 +197,7 @@ void add_linalg_rules(RuleTable& t);
 void add_custom_call_rules(RuleTable& t);
 void add_dynamic_rules(RuleTable& t);
 void add_sharding_rules(RuleTable& t);
+void add_manual_rules(RuleTable& t);
 void add_sort_rules(RuleTable& t);
 
 }  // namespace tessera::hlo

@@ -44,11 +44,18 @@ bool is_identity(const Item& start, const std::string& name) {
 }  // namespace
 
 std::string simple_reducer(const AstRegion& r) {
-  if (r.args.size() != 2 || r.ops.size() != 2) return "";
+  if (r.args.size() != 2 || r.ops.size() < 2) return "";
+  std::string_view result = r.ops.back().operands.size() == 1 ? r.ops.back().operands[0] : std::string_view{};
+  // Partly manual programs put constraints on the numbers; they change none.
+  std::size_t last = r.ops.size() - 1;
+  while (last > 1 && r.ops[last - 1].name == "sdy.sharding_constraint" && r.ops[last - 1].results.size() == 1 &&
+         r.ops[last - 1].results[0].name == result && r.ops[last - 1].operands.size() == 1) {
+    result = r.ops[--last].operands[0];
+  }
+  if (last != 1) return "";
   const AstOp& op = r.ops[0];
-  const AstOp& ret = r.ops[1];
-  if (op.operands.size() != 2 || op.results.size() != 1 || ret.operands.size() != 1) return "";
-  if (ret.operands[0] != op.results[0].name || !op.name.starts_with("stablehlo.")) return "";
+  if (op.operands.size() != 2 || op.results.size() != 1 || !op.name.starts_with("stablehlo.")) return "";
+  if (result != op.results[0].name) return "";
   bool in_order = op.operands[0] == r.args[0].name && op.operands[1] == r.args[1].name;
   bool swapped = op.operands[0] == r.args[1].name && op.operands[1] == r.args[0].name;
   if (!in_order && !swapped) return "";

@@ -68,7 +68,7 @@ class Recorder:
         try:
             with jax.enable_x64(x64):
                 args = jax.tree.map(lambda a: a if isinstance(a, jax.Array) else jax.numpy.asarray(a), args)
-                f = jitted if jitted is not None else jax.jit(fn, keep_unused=True)
+                f = jitted if jitted is not None else fn if hasattr(fn, "lower") else jax.jit(fn, keep_unused=True)
                 text = f.lower(*args).as_text()
                 outs = jax.tree.leaves(f(*args))
                 ins = jax.tree.leaves(args)
