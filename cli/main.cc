@@ -11,6 +11,8 @@ int main(int argc, char** argv) {
   CLI::App app{"Tessera: sharded arrays on many devices"};
   app.require_subcommand(1);
   tessera::cli::add_run(app);
+  tessera::cli::add_info(app);
+  tessera::cli::add_show_sharding(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

@@ -17,4 +17,9 @@ namespace tessera::hlo {
 ops::HostFunction lapack_function(const std::string& routine, DType dtype, std::map<std::string, std::int64_t> flags,
                                   ir::Types types);
 
+/// Throws `ValueError` unless these operands and results are what the routine reads and writes: the text that names
+/// them is not trusted.
+void check_lapack(const std::string& routine, const std::map<std::string, std::int64_t>& flags, ir::TypeSpan in,
+                  ir::TypeSpan out);
+
 }  // namespace tessera::hlo

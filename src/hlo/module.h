@@ -15,7 +15,7 @@ namespace tessera::hlo {
 struct ImportOptions {
   std::string name = "module";  ///< of the file, for messages
   std::int64_t max_memory = 0;  ///< bytes that one value may need; 0: no bound
-  std::int64_t max_equations = 1 << 22;
+  std::int64_t max_equations = 1 << 20;
 };
 
 /// An axis of a mesh, or a part of one: `"x":(2)4` has size 4, and 2 pieces of the axis are more major.

@@ -91,6 +91,10 @@ Items on_host(OpCall& c, const std::string& routine) {
   ir::Types types;
   for (const auto& t : c.op.result_types) types.push_back({storage(t.elem), t.shape, false});
   if (c.in.empty() || types.empty()) c.fail("has no operands or no results");
+  ir::Types in;
+  for (const auto& v : values_of(c.in)) in.push_back(v.type());
+  for (auto& t : in) t.weak = false;
+  check_lapack(routine, config_of(c), in, types);
   ops::Callback p;
   p.function = ops::host_function(lapack_function(routine, c.v(0).dtype(), config_of(c), types), routine);
   p.results = types;

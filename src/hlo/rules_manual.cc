@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Manual computations and the collectives in them. A manual computation is read once, as a program of one device, and
-// batched over the devices of its manual axes (ops/member_collective.h).
+// batched over the devices of its manual axes (hlo/member_collective.h).
 #include <algorithm>
 #include <map>
 #include <set>
 
 #include "base/strings.h"
 #include "hlo/import.h"
+#include "hlo/member_collective.h"
 #include "hlo/parse.h"
 #include "hlo/reducers.h"
 #include "hlo/sdy.h"
 #include "hlo/table.h"
 #include "ops/graph_rules.h"
-#include "ops/member_collective.h"
 #include "tessera/error.h"
 
 namespace tessera::hlo {
@@ -201,6 +201,11 @@ std::shared_ptr<const ManualLevels> levels_inside(OpCall& c, const SdyMesh& mesh
   if (outer) {
     if (outer->mesh != mesh.name) {
       throw UnimplementedError("manual computations over different meshes inside each other; use one mesh");
+    }
+    for (const auto& axis : g.axes) {
+      if (std::find(outer->axes.begin(), outer->axes.end(), axis) != outer->axes.end()) {
+        c.fail(str("axis \"", axis, "\" is manual outside already"));
+      }
     }
     *out = *outer;
     outside = outer->coordinates;

@@ -18,7 +18,7 @@ std::int64_t SdyMesh::size() const {
 }
 
 namespace {
-constexpr std::int64_t kMaxDevices = 1 << 20;
+constexpr std::int64_t kMaxDevices = 1 << 16;
 
 SdyMesh mesh_body(Parser& p) {
   SdyMesh m;

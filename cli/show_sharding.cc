@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+// tessera show-sharding 'x=4,y=2' 'P(x, y)' '8x16' [--svg file.svg]
+#include <CLI/CLI.hpp>
+#include <cctype>
+#include <cstdio>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "commands.h"
+#include "tessera/device.h"
+#include "tessera/error.h"
+#include "tessera/mesh.h"
+#include "tessera/sharding.h"
+#include "tessera/visualize.h"
+
+namespace tessera::cli {
+
+namespace {
+struct Options {
+  std::string mesh, spec, shape, svg;
+};
+
+bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
+
+// Numbers between anything else: "8x16", "(8, 16)".
+Shape numbers(const std::string& text, const char* what) {
+  Shape out;
+  for (std::size_t i = 0; i < text.size();) {
+    if (std::isdigit(static_cast<unsigned char>(text[i])) == 0) {
+      ++i;
+      continue;
+    }
+    std::size_t used = 0;
+    out.push_back(std::stoll(text.substr(i), &used));
+    i += used;
+  }
+  if (out.empty() && text != "()") throw ValueError(std::string(what) + ": \"" + text + "\" has no numbers");
+  return out;
+}
+
+// "x=4,y=2"
+Mesh mesh_of(const std::string& text, Client& client) {
+  std::vector<std::string> names;
+  Shape sizes;
+  for (std::size_t i = 0; i < text.size();) {
+    if (!is_word(text[i])) {
+      ++i;
+      continue;
+    }
+    std::size_t end = i;
+    while (end < text.size() && is_word(text[end])) ++end;
+    std::string word = text.substr(i, end - i);
+    i = end;
+    if (std::isdigit(static_cast<unsigned char>(word[0])) != 0) {
+      sizes.push_back(std::stoll(word));
+    } else {
+      names.push_back(word);
+    }
+  }
+  if (names.size() != sizes.size() || names.empty()) {
+    throw ValueError("mesh: \"" + text + "\"; expected names and sizes, as x=4,y=2");
+  }
+  std::int64_t n = 1;
+  for (auto s : sizes) n *= s;
+  if (n < 1 || n > 65536) throw ValueError("mesh: \"" + text + "\" has no drawable number of devices");
+  client = Client::cpu({.devices = n});
+  auto devices = client.devices();
+  return Mesh(DeviceArray({devices.begin(), devices.end()}, sizes), names);
+}
+
+// "P(x, None, (y, z))", "x,-,y+z"
+PartitionSpec spec_of(const std::string& text) {
+  std::string t = text;
+  if (t.rfind("P(", 0) == 0 && t.back() == ')') t = t.substr(2, t.size() - 3);
+  std::vector<SpecEntry> entries;
+  std::vector<AxisRef> axes;
+  bool any = false;
+  int depth = 0;
+  auto close = [&] {
+    if (axes.empty()) {
+      entries.emplace_back(none);
+    } else {
+      entries.emplace_back(axes);
+    }
+    axes.clear();
+  };
+  for (std::size_t i = 0; i < t.size();) {
+    char c = t[i];
+    if (is_word(c)) {
+      std::size_t end = i;
+      while (end < t.size() && is_word(t[end])) ++end;
+      std::string word = t.substr(i, end - i);
+      if (word != "None" && word != "none") axes.emplace_back(word);
+      i = end;
+      any = true;
+      continue;
+    }
+    if (c == '(' || c == '{') ++depth;
+    if (c == ')' || c == '}') --depth;
+    if (c == '-') any = true;
+    if (c == ',' && depth == 0) close();
+    ++i;
+  }
+  if (any) close();
+  return PartitionSpec(entries);
+}
+
+// One rectangle a piece, in the colours of a wheel, with the devices that hold it.
+void write_svg(const std::string& path, const NamedSharding& sharding, const Shape& shape) {
+  if (shape.empty() || shape.size() > 2) throw ValueError("--svg draws shapes of one or two dimensions");
+  struct Piece {
+    double x, y, w, h;
+    std::string devices;
+  };
+  std::map<std::string, Piece> pieces;
+  double height = shape.size() == 2 ? static_cast<double>(shape[0]) : 1.0;
+  double width = static_cast<double>(shape.back());
+  double sx = 640.0 / std::max(width, 1.0), sy = (shape.size() == 2 ? 480.0 : 80.0) / std::max(height, 1.0);
+  for (const auto& e : sharding.devices_indices_map(shape)) {
+    auto rows = shape.size() == 2 ? e.index[0].resolve(shape[0]) : std::pair<std::int64_t, std::int64_t>{0, 1};
+    auto cols = e.index.back().resolve(shape.back());
+    auto& p = pieces[to_string(e.index)];
+    p.x = static_cast<double>(cols.first) * sx;
+    p.y = static_cast<double>(rows.first) * sy;
+    p.w = static_cast<double>(cols.second - cols.first) * sx;
+    p.h = static_cast<double>(rows.second - rows.first) * sy;
+    p.devices += (p.devices.empty() ? "" : ",") + std::to_string(e.device.id());
+  }
+  std::ofstream out(path);
+  if (!out) throw ValueError("--svg: cannot write \"" + path + "\"");
+  out << "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"660\" height=\"" << height * sy + 20 << "\">\n";
+  std::size_t n = 0;
+  for (const auto& [index, p] : pieces) {
+    std::size_t hue = n++ * 360 / pieces.size();
+    out << "<rect x=\"" << p.x + 10 << "\" y=\"" << p.y + 10 << "\" width=\"" << p.w << "\" height=\"" << p.h
+        << "\" fill=\"hsl(" << hue << ",60%,75%)\" stroke=\"black\"><title>" << index << "</title></rect>\n"
+        << "<text x=\"" << p.x + p.w / 2 + 10 << "\" y=\"" << p.y + p.h / 2 + 14
+        << "\" text-anchor=\"middle\" font-family=\"sans-serif\" font-size=\"12\">" << p.devices << "</text>\n";
+  }
+  out << "</svg>\n";
+}
+
+void show(const Options& o) {
+  Client client;
+  Mesh mesh = mesh_of(o.mesh, client);
+  Shape shape = numbers(o.shape, "shape");
+  NamedSharding sharding(mesh, spec_of(o.spec));
+  if (shape.size() == 1 || shape.size() == 2) {
+    std::printf("%s", visualize_array_sharding(sharding.share(), shape).c_str());
+  } else {
+    for (const auto& e : sharding.devices_indices_map(shape)) {
+      std::printf("%s: %s\n", to_string(e.device).c_str(), to_string(e.index).c_str());
+    }
+  }
+  std::printf("%s: each device holds %s of %s\n", sharding.text().c_str(),
+              to_string(sharding.shard_shape(shape)).c_str(), to_string(shape).c_str());
+  if (!o.svg.empty()) write_svg(o.svg, sharding, shape);
+}
+}  // namespace
+
+void add_show_sharding(CLI::App& app) {
+  auto o = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("show-sharding", "Draw which device holds which piece");
+  command->add_option("mesh", o->mesh, "Axes and sizes: x=4,y=2")->required();
+  command->add_option("spec", o->spec, "Axes of each dimension: P(x, None, (y, z))")->required();
+  command->add_option("shape", o->shape, "Extents: 8x16")->required();
+  command->add_option("--svg", o->svg, "Write the drawing as SVG, too");
+  command->callback([o] { show(*o); });
+}
+
+}  // namespace tessera::cli
