@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "api/compose.h"
-#include "api/promote.h"
+#include "api/formula.h"
 #include "api/window.h"
 #include "ops/attrs.h"
 #include "ops/sorting.h"
@@ -164,24 +164,35 @@ Array argsort(const Operand& x, std::int64_t axis, bool descending) {
   if (!descending) return order;
   return subtract(Operand(n - 1, loc.file, loc.line), on(lax::rev(on(order, loc), {d}), loc));
 }
+namespace {
+// Before in the order of sort: NaN behind everything, complex numbers by real, then imaginary part.
+Array before(const Array& x, const Array& y) {
+  if (!is_complex(x.dtype())) return is_float(x.dtype()) ? (x < y) | (isnan(y) & ~isnan(x)) : x < y;
+  Array a = real(x);
+  Array b = real(y);
+  return before(a, b) | (~before(b, a) & before(imag(x), imag(y)));
+}
+}  // namespace
+
 Array searchsorted(const Operand& sorted, const Operand& v, bool right) {
-  const Loc& loc = sorted.loc();
   if (sorted.array().ndim() != 1)
     throw ValueError(str("searchsorted: sorted has shape ", sorted.array().shape(), "; expected rank 1"));
-  std::vector<Array> in = api::promote("searchsorted", {sorted.array(), v.array()}, loc);
-  std::int64_t n = in[0].shape(0);
-  const Shape shape = in[1].shape();
-  // Ranks in the sorted union: v's elements go behind or in front of equal ones, and their own rank is taken off.
-  Array flat = reshape(on(in[1], loc), {-1});
-  std::int64_t m = flat.shape(0);
-  std::vector<Array> parts = right ? std::vector<Array>{in[0], flat} : std::vector<Array>{flat, in[0]};
-  Array all = lax::concatenate(parts, 0, loc);
-  Array order = lax::sort({all, iota(int32, {n + m}, 0, loc)}, 0, 1, true, loc)[1];
-  Array place = lax::sort({order, iota(int32, {n + m}, 0, loc)}, 0, 1, true, loc)[1];  // inverse permutation
-  Array mine = lax::slice_in_dim(on(place, loc), right ? n : 0, right ? n + m : m);
-  Array within = lax::sort({flat, iota(int32, {m}, 0, loc)}, 0, 1, true, loc)[1];
-  Array own = lax::sort({within, iota(int32, {m}, 0, loc)}, 0, 1, true, loc)[1];
-  return reshape(on(subtract(on(mine, loc), on(own, loc)), loc), shape);
+  return api::formula("searchsorted", {sorted, v}, [&](const std::vector<Array>& in) {
+    std::vector<Array> p = api::promoted("searchsorted", in);
+    const std::int64_t n = p[0].shape(0);
+    Array place = zeros(p[1].shape(), int32);
+    if (n == 0) return place;
+    // How many elements stand in front, bit by bit from the highest.
+    std::int64_t bit = 1;
+    while (2 * bit <= n) bit *= 2;
+    for (; bit > 0; bit /= 2) {
+      Array next = place + bit;
+      Array element = take(p[0], next - 1, 0, TakeMode::Clip);
+      Array in_front = right ? ~before(p[1], element) : before(element, p[1]);
+      place = where((next <= n) & in_front, next, place);
+    }
+    return place;
+  });
 }
 
 }  // namespace tessera

@@ -18,7 +18,8 @@ def decode(params):
     """JSON parameters as JAX takes them: tuples for lists, dtypes for their names."""
     def plain(v):
         return tuple(plain(x) for x in v) if isinstance(v, list) else v
-    return {k: np.inf if k == "ord" and v == "inf" else jnp.dtype(v) if k in DTYPE_PARAMS and v is not None else plain(v) for k, v in params.items()}
+    infinities = {"inf": np.inf, "-inf": -np.inf}
+    return {k: infinities[v] if k in ("ord", "p") and v in ("inf", "-inf") else jnp.dtype(v) if k in DTYPE_PARAMS and v is not None else plain(v) for k, v in params.items()}
 
 
 def make_index(items, arrays):
@@ -86,6 +87,20 @@ SPECIAL = {
     "jnp.stack": lambda *xs, **p: jnp.stack(xs, **p),
     "jnp.vstack": lambda *xs: jnp.vstack(xs),
     "jnp.hstack": lambda *xs: jnp.hstack(xs),
+    "jnp.dstack": lambda *xs: jnp.dstack(xs),
+    "jnp.column_stack": lambda *xs: jnp.column_stack(xs),
+    "jnp.indices": lambda dimensions: jnp.indices(dimensions),
+    "jnp.insert": lambda x, values, obj, axis=None: jnp.insert(x, np.array(obj) if isinstance(obj, tuple) else obj, values, axis=axis),
+    "jnp.delete": lambda x, obj, axis=None: jnp.delete(x, np.array(obj), axis=axis),
+    "jnp.fill_diagonal": lambda x, v: jnp.fill_diagonal(x, v, inplace=False),
+    "jnp.put_along_axis": lambda x, i, v, axis: jnp.put_along_axis(x, i, v, axis, inplace=False),
+    "jnp.average": lambda x, w=None, **p: jnp.average(x, weights=w, **p),
+    "jnp.bincount": lambda x, w=None, **p: jnp.bincount(x, w, **p),
+    "jnp.trapezoid": lambda y, x=None, **p: jnp.trapezoid(y, x, **p),
+    "jnp.gradient": lambda f, *h, **p: jnp.gradient(f, *h, **p),
+    "nn.dot_product_attention": lambda q, k, v, bias=None, mask=None, **p: jax.nn.dot_product_attention(q, k, v, bias, mask, **p),
+    "random.choice": lambda k, a, prob=None, **p: jax.random.choice(k, a, p=prob, **p),
+    "random.ball": lambda k, d, p=2, **kw: jax.random.ball(k, d, p, **kw),
     "jnp.einsum": lambda *xs, subscripts, **p: jnp.einsum(subscripts, *xs, **p),
     "jnp.where": lambda c, x, y: jnp.where(c, x, y),
     "random.key": lambda seed: jax.random.key(seed),

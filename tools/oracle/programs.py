@@ -236,3 +236,71 @@ def scan_normal(key):
         k, sub = jax.random.split(k)
         return k, jax.random.normal(sub, (2,))
     return lax.scan(step, key, None, length=3)
+
+
+def block(a, b, c, d):
+    return jnp.block([[a, b], [c, d]])
+
+
+def cov_weights(x, fweights, aweights, ddof):
+    return jnp.cov(x, fweights=fweights, aweights=aweights, ddof=ddof)
+
+
+def histogram_edges(x, edges, density):
+    return jnp.histogram(x, edges, density=density)
+
+
+def histogram_weights(x, weights, bins, density):
+    return jnp.histogram(x, bins, weights=weights, density=density)
+
+
+def diff_ends(x, prepend, append):
+    return jnp.diff(x, prepend=prepend, append=append)
+
+
+def select(c1, c2, x, y, otherwise):
+    return jnp.select([c1, c2], [x, y], otherwise)
+
+
+def choose(which, *choices, mode):
+    return jnp.choose(which, choices, mode=mode)
+
+
+def lexsort(*keys):
+    return jnp.lexsort(keys)
+
+
+def partition_forms(x, kth):
+    y = jnp.partition(x, kth)
+    return jnp.sort(y[:kth]), y[kth]
+
+
+def ravel_multi_index(*indices, dims, mode):
+    return jnp.ravel_multi_index(indices, dims, mode)
+
+
+def ix(*vectors):
+    return jnp.ix_(*vectors)
+
+
+def multi_dot(*arrays):
+    return jnp.linalg.multi_dot(arrays)
+
+
+def cho_solve(a, b):
+    return jax.scipy.linalg.cho_solve((jnp.linalg.cholesky(a), True), b)
+
+
+def lu_solve(a, b):
+    return jax.scipy.linalg.lu_solve(jax.scipy.linalg.lu_factor(a), b)
+
+
+def reduce_pairs(x):
+    def better(a, b):
+        wins = (b[0] > a[0]) | ((b[0] == a[0]) & (b[1] < a[1]))
+        return jnp.where(wins, b[0], a[0]), jnp.where(wins, b[1], a[1])
+    return lax.reduce((x, lax.broadcasted_iota(jnp.int32, x.shape, 1)), (jnp.float32(-1e30), jnp.int32(0)), better, (1,))
+
+
+def reduce_window_product(x):
+    return lax.reduce_window(x, np.float32(1), lambda a, b: a * b, (2, 2), (1, 1), "VALID")
