@@ -102,7 +102,7 @@ std::shared_ptr<const LoweredProgram> Program::lowered_for(Plan& plan) {
     TESSERA_CHECK(k != nullptr, "the mesh of a shard_map is not known");
     return k->axes;
   };
-  spmd::Problem problem{spmd::expand_maps(graph_, axes_of_map),
+  spmd::Problem problem{spmd::expand_maps(plan.options.deterministic ? spmd::with_fixed_leaves(graph_) : graph_, axes_of_map),
                         plan.mesh,
                         plan.inputs,
                         plan.outputs,

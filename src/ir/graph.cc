@@ -12,8 +12,13 @@
 namespace tessera::ir {
 
 std::int64_t Type::size() const {
+  // Beyond what any machine holds the count stands still, so that bytes stay countable and asking for them fails.
+  constexpr std::int64_t kMost = std::int64_t{1} << 58;
   std::int64_t n = 1;
-  for (auto d : shape) n *= d;
+  for (auto d : shape) {
+    if (d == 0) return 0;
+    n = n > kMost / d ? kMost : n * d;
+  }
   return n;
 }
 std::int64_t View::size() const {

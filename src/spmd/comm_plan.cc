@@ -9,6 +9,7 @@
 #include "ir/op_def.h"
 #include "ops/manual.h"
 #include "ops/ties.h"
+#include "spmd/halo.h"
 #include "spmd/reshard.h"
 #include "spmd/spmd.h"
 #include "tessera/error.h"
@@ -94,6 +95,24 @@ std::optional<CommStep> moved(const ir::Graph& g, const ir::Eqn& e) {
   return s;
 }
 
+void collect_halo(const ir::Graph& g, const ir::Eqn& e, std::int64_t times, std::vector<CommStep>& out) {
+  const auto& p = ir::get<ops::Halo>(e.attrs);
+  std::vector<ir::Layout> from;
+  for (auto v : e.in) from.push_back(g.layout(v));
+  const ir::Layout& to = g.layout(e.out[0]);
+  CommStep s;
+  s.bytes_per_device = halo_received(p, types_of(g, e.in), g.type(e.out[0]), from, to, *g.mesh);
+  if (s.bytes_per_device == 0) return;
+  s.op = "halo_exchange";
+  for (auto a : halo_axes(p, from, to)) s.axes.push_back(g.mesh->names[static_cast<std::size_t>(a)]);
+  s.times = times;
+  s.value = to_string(g.type(e.in[0]));
+  s.equation = p.cause;
+  s.loc = e.loc;
+  s.reason = p.reason;
+  out.push_back(std::move(s));
+}
+
 void collect(const ir::Graph& g, std::int64_t times, std::vector<CommStep>& out) {
   for (const auto& e : g.eqns) {
     if (auto control = ops::control_of(e)) {
@@ -101,6 +120,7 @@ void collect(const ir::Graph& g, std::int64_t times, std::vector<CommStep>& out)
       for (const auto& body : control->bodies) collect(*body.graph, known ? times * control->times : -1, out);
       continue;
     }
+    if (e.op == &ops::def::halo) collect_halo(g, e, times, out);
     if (e.op == &ops::def::relabel || e.op == &ops::def::group_exchange) {
       if (auto s = moved(g, e)) {
         s->times = times;

@@ -38,7 +38,10 @@ Factoring::Factoring(ir::FactorRule rule, ir::TypeSpan in, ir::TypeSpan out, con
     : rule_(std::move(rule)), mesh_(mesh) {
   for (const auto& f : rule_.factors) {
     unit_.push_back(f.size);
-    uneven_.push_back(options.uneven);
+    // Beyond what users asked for, long dimensions inside a program may be split unevenly: little is lost to the last
+    // piece, and much to every position's having the whole.
+    constexpr std::int64_t kLong = 4;
+    uneven_.push_back(options.uneven ? f.size : f.size / kLong);
   }
   auto limit = [&](const ir::FactorRule::Tensor& dims, const ir::Type& type) {
     for (std::size_t d = 0; d < dims.size(); ++d) {
@@ -46,8 +49,10 @@ Factoring::Factoring(ir::FactorRule rule, ir::TypeSpan in, ir::TypeSpan out, con
         auto n = static_cast<std::size_t>(f);
         bool alone = dims[d].size() == 1;
         // Pieces of an uneven factor begin at the same place in every dimension only where all extents agree.
-        if (!alone || type.shape[d] != rule_.factors[n].size) uneven_[n] = false;
+        bool same = rule_.factors[n].shifted || type.shape[d] == rule_.factors[n].size;
+        if (!alone || !same) uneven_[n] = 0;
         if (alone) unit_[n] = std::gcd(unit_[n], type.shape[d]);
+        if (rule_.factors[n].shifted) uneven_[n] = std::min(uneven_[n], type.shape[d]);
       }
     }
   };
@@ -82,7 +87,7 @@ Factoring::Factoring(ir::FactorRule rule, ir::TypeSpan in, ir::TypeSpan out, con
 bool Factoring::splittable(int f, std::int64_t count) const {
   auto n = static_cast<std::size_t>(f);
   if (rule_.factors[n].kind == ir::Factor::Kind::Whole) return count == 1;
-  return unit_[n] % count == 0 || (uneven_[n] && count <= rule_.factors[n].size);
+  return unit_[n] % count == 0 || count <= uneven_[n];
 }
 
 bool Factoring::used_up(int f, const AxisList& axes) const {

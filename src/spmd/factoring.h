@@ -57,8 +57,8 @@ class Factoring {
  private:
   ir::FactorRule rule_;
   const ir::MeshAxes& mesh_;
-  std::vector<std::int64_t> unit_;  ///< by factor: what the number of parts must divide
-  std::vector<bool> uneven_;        ///< by factor: parts need not be equal
+  std::vector<std::int64_t> unit_;    ///< by factor: what the number of parts must divide
+  std::vector<std::int64_t> uneven_;  ///< by factor: up to how many parts need not be equal
 };
 
 /// Types of an equation's operands and results.

@@ -12,8 +12,10 @@
 #include "spmd/assign.h"
 #include "spmd/factoring.h"
 #include "spmd/manual.h"
+#include "spmd/halo.h"
 #include "spmd/spmd.h"
 #include "spmd/values.h"
+#include "spmd/windows.h"
 
 namespace tessera::spmd {
 
@@ -59,7 +61,7 @@ class Partitioner {
     ir::Values outputs;
     for (std::size_t i = 0; i < g_.outputs.size(); ++i) {
       ir::ValueId v = g_.outputs[i];
-      const ir::Layout& goal = problem_.outputs[i] ? *problem_.outputs[i] : wanted(v);
+      const ir::Layout goal = problem_.outputs[i] ? *problem_.outputs[i] : visible(g_.type(v), wanted(v), problem_);
       outputs.push_back(provide(v, goal, {nullptr, "output", i}));
     }
     return builder_.finish_shared(outputs);
@@ -87,9 +89,59 @@ class Partitioner {
   void add_equation(const ir::Eqn& e) {
     ir::Types in = types_of(g_, e.in);
     ir::Types out = types_of(g_, e.out);
+    if (e.op == &ops::def::halo) return take_windows(e, std::move(out));
     Factoring f(e.op->factors(in, out, e.attrs), in, out, mesh_, problem_.options);
-    emit(e, choose(e, f), out);
+    Split split = choose(e, f);
+    if (!move_pieces(e, in, out, split.cost)) emit(e, split, out);
     note_fresh(e, f);
+  }
+
+  // Windows of an operand: its pieces stay where they are.
+  void take_windows(const ir::Eqn& e, ir::Types out) {
+    ir::Values operands;
+    for (std::size_t k = 0; k < e.in.size(); ++k) {
+      const ir::Layout& have = values_.of(e.in[k]).front().layout;
+      ir::Layout from{have.partial == 0 && have.vary == 0 ? have.dims : wanted(e.in[k]).dims};
+      operands.push_back(provide(e.in[k], from, {&e, "operand", k}));
+    }
+    builder_.set_loc(e.loc);
+    ir::Value moved = builder_.add_typed(ops::def::halo, operands, e.attrs, std::move(out))[0];
+    values_.add(e.out[0], {ir::Layout{wanted(e.out[0]).dims}, moved});
+  }
+
+  // --- elements that move along split dimensions
+  // -----------------------------------------------------------------------
+
+  // Writes the equation as pieces that take what they need from their neighbours, where that moves less than `limit`.
+  bool move_pieces(const ir::Eqn& e, const ir::Types& in, const ir::Types& out, double limit) {
+    auto moves = moves_of(e, in, out);
+    if (!moves) return false;
+    ir::Layout goal{wanted(e.out[0]).dims};
+    bool split = false;
+    std::vector<ir::Layout> from;
+    double cost = 0.125 * static_cast<double>(local_bytes(out[0], goal, mesh_));
+    for (std::size_t k = 0; k < e.in.size(); ++k) {
+      if (values_.vary(e.in[k]) != 0) return false;
+      const ir::Layout& have = values_.of(e.in[k]).front().layout;
+      bool fill = k >= moves->halo.starts.size();
+      from.push_back(fill ? ir::Layout{} : ir::Layout{have.partial == 0 ? have.dims : wanted(e.in[k]).dims});
+      cost += static_cast<double>(cost_of(e.in[k], from.back()));
+    }
+    for (const auto& m : moves->dims) {
+      split = split || !from[m.operand].dims[m.dimension].empty() || !goal.dims[m.dimension].empty();
+    }
+    if (!split) return false;
+    cost += static_cast<double>(halo_received(moves->halo, in, out[0], from, goal, mesh_));
+    cost += 0.1 * static_cast<double>(local_bytes(out[0], goal, mesh_)) / static_cast<double>(dtype_size(out[0].dtype));
+    if (cost >= limit) return false;
+    ir::Values operands;
+    for (std::size_t k = 0; k < e.in.size(); ++k) operands.push_back(provide(e.in[k], from[k], {&e, "operand", k}));
+    moves->halo.reason = str(e.op->name(), " along a split dimension needs elements of other pieces");
+    moves->halo.cause = std::string(e.op->name());
+    builder_.set_loc(e.loc);
+    ir::Value moved = builder_.add_typed(ops::def::halo, operands, ir::make_attrs(moves->halo), out)[0];
+    values_.add(e.out[0], {goal, moved});
+    return true;
   }
 
   // --- fresh values: made of nothing but scalars, so making one again costs less than moving it ---------------------
@@ -426,6 +478,11 @@ void Partitioner::add_control(const ir::Eqn& e, const ops::Control& control) {
 ir::GraphPtr partition(const Problem& problem, const std::vector<ir::Layout>& layouts) {
   TESSERA_CHECK(layouts.size() == problem.graph->num_values(),
                 str(layouts.size(), " layouts for ", problem.graph->num_values(), " values"));
+  if (auto split = split_windows(problem, layouts)) {
+    Problem changed = problem;
+    changed.graph = split->graph;
+    return Partitioner(changed, split->layouts).run();
+  }
   return Partitioner(problem, layouts).run();
 }
 

@@ -9,7 +9,9 @@
 #include "ops/manual.h"
 #include "ops/ties.h"
 #include "spmd/factoring.h"
+#include "spmd/halo.h"
 #include "spmd/spmd.h"
+#include "spmd/windows.h"
 
 namespace tessera::spmd {
 
@@ -114,6 +116,8 @@ class Propagator {
       ir::FactorRule rule = e.op->factors(in, out, e.attrs);
       if (const auto* p = ir::get_if<ops::ManualSpec>(e.attrs)) border(e, *p, in, tensors);
       int round = e.op->traits().elementwise || keeps_elements(rule, in, out) ? 0 : 1;
+      if (auto moves = moves_of(e, in, out)) tie_moved(*moves, in, out, tensors);
+      for (const auto& w : window_dims(e, in)) tie_dims({in[0], w.in, tensors[0]}, {out[0], w.out, tensors.back()});
       add_node(std::move(rule), in, out, std::move(tensors), round);
     }
   }
@@ -139,6 +143,27 @@ class Propagator {
     add_node(ir::FactorRule::pointwise(in, in), in, in, {tensors[0], outside}, 0);
     tensors[0] = outside;
     state(tensors[1]).used |= manual;
+  }
+
+  // Pieces of a dimension along which elements move take them from their neighbours, so that both sides may be split.
+  void tie_moved(const Moves& moves, const ir::Types& in, const ir::Types& out, const std::vector<Slot>& tensors) {
+    for (const auto& m : moves.dims) {
+      tie_dims({in[m.operand], m.dimension, tensors[m.operand]}, {out[0], m.dimension, tensors.back()});
+    }
+  }
+  struct Dimension {
+    const ir::Type& type;
+    std::size_t number;
+    Slot slot;
+  };
+  void tie_dims(const Dimension& from, const Dimension& to) {
+    ir::FactorRule rule;
+    rule.operands.emplace_back(from.type.shape.size());
+    rule.results.emplace_back(to.type.shape.size());
+    int f = rule.add(to.type.shape[to.number]);
+    rule.factors[0].shifted = true;
+    rule.operands[0][from.number] = rule.results[0][to.number] = {f};
+    add_node(std::move(rule), {from.type}, {to.type}, {from.slot, to.slot}, 1);
   }
 
   static bool keeps_elements(const ir::FactorRule& rule, const ir::Types& in, const ir::Types& out) {
@@ -274,7 +299,8 @@ class Propagator {
     std::vector<ir::Layout> out(g.num_values());
     for (std::size_t v = 0; v < out.size(); ++v) out[v].dims = state(slots[v]).dims;
     for (std::size_t i = 0; i < g.inputs.size(); ++i) {
-      if (problem_.inputs[i]) out[static_cast<std::size_t>(g.inputs[i])] = *problem_.inputs[i];
+      auto v = static_cast<std::size_t>(g.inputs[i]);
+      out[v] = problem_.inputs[i] ? *problem_.inputs[i] : visible(g.type(g.inputs[i]), out[v], problem_);
     }
     return out;
   }
@@ -286,6 +312,14 @@ class Propagator {
 };
 
 }  // namespace
+
+ir::Layout visible(const ir::Type& type, ir::Layout layout, const Problem& problem) {
+  for (std::size_t d = 0; d < layout.dims.size() && !problem.options.uneven; ++d) {
+    AxisList& axes = layout.dims[d];
+    while (type.shape[d] % ir::parts(axes, *problem.mesh) != 0) axes.pop_back();
+  }
+  return layout;
+}
 
 std::vector<ir::Layout> propagate(const Problem& problem) {
   TESSERA_CHECK(problem.inputs.size() == problem.graph->inputs.size(),

@@ -36,8 +36,18 @@ struct Problem {
   Options options;
 };
 
+/// The same program with sums and products of floats written so that their order does not depend on how they are split:
+/// a summed dimension becomes leaves of a fixed size, aligned to its first element, whose results are added in one tree
+/// (decision D13). For `Options::deterministic`, under which leaves are not split; those that a shard boundary cuts are
+/// completed by moving their data.
+ir::GraphPtr with_fixed_leaves(const ir::GraphPtr& graph);
+
 /// A layout for every value of the graph: inputs, outputs and constraints as given, others chosen. Deterministic.
 std::vector<ir::Layout> propagate(const Problem& problem);
+
+/// What a user sees of a layout that was chosen for an input or an output: without uneven splits, unless they are asked
+/// for.
+ir::Layout visible(const ir::Type& type, ir::Layout layout, const Problem& problem);
 
 /// The per-device program: every equation runs on pieces under the layouts of its operands and results, and `reshard`
 /// equations stand between. `layouts` are propagate's.

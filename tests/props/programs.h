@@ -37,6 +37,22 @@ inline void check_across_processes(std::uint64_t first, int count, const RandomO
   }
 }
 
+/// Programs and their gradients in deterministic mode, to the bit.
+inline void check_bits(std::uint64_t first, int count, const RandomOptions& options) {
+  for (const auto& mesh : test_meshes()) {
+    for (int i = 0; i < count && !testing::Test::HasFailure(); ++i) {
+      std::uint64_t seed = first + static_cast<std::uint64_t>(i);
+      RandomProgram p = random_program(seed, mesh, options);
+      std::string why = different_bits(p);
+      if (!why.empty()) report(seed, mesh, p, why);
+      RandomProgram g = options.smooth ? gradient_of(p) : RandomProgram{};
+      if (!g.problem.graph) continue;
+      why = different_bits(g);
+      if (!why.empty()) report(seed, mesh, g, why);
+    }
+  }
+}
+
 /// Gradients of programs; those of which an op has no derivative are left out, of which there must be few.
 inline void check_gradients(std::uint64_t first, int count, const RandomOptions& options) {
   int checked = 0;

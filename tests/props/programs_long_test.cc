@@ -6,6 +6,7 @@ namespace tessera {
 namespace {
 
 using test::check_across_processes;
+using test::check_bits;
 using test::check_gradients;
 using test::check_programs;
 
@@ -19,6 +20,10 @@ TEST(ManyPrograms, UnevenGradients) {
   check_gradients(7'000'000, 2000, {.equations = 10, .uneven = true, .samples = false, .smooth = true});
 }
 TEST(ManyPrograms, Processes) { check_across_processes(8'000'000, 1000, {.equations = 10, .uneven = true}); }
+TEST(ManyPrograms, Bits) { check_bits(9000000, 1000, {.equations = 8}); }
+TEST(ManyPrograms, UnevenBits) {
+  check_bits(10000000, 1000, {.equations = 8, .uneven = true, .samples = false, .smooth = true});
+}
 
 }  // namespace
 }  // namespace tessera

@@ -6,6 +6,7 @@ namespace tessera {
 namespace {
 
 using test::check_across_processes;
+using test::check_bits;
 using test::check_gradients;
 using test::check_programs;
 
@@ -19,6 +20,10 @@ TEST(MorePrograms, UnevenGradients) {
   check_gradients(60101, 150, {.equations = 6, .uneven = true, .samples = false, .smooth = true});
 }
 TEST(MorePrograms, Processes) { check_across_processes(70101, 100, {.equations = 8, .uneven = true}); }
+TEST(MorePrograms, Bits) { check_bits(80101, 150, {.equations = 8}); }
+TEST(MorePrograms, UnevenBits) {
+  check_bits(90101, 150, {.equations = 8, .uneven = true, .samples = false, .smooth = true});
+}
 
 }  // namespace
 }  // namespace tessera

@@ -7,6 +7,7 @@ namespace tessera {
 namespace {
 
 using test::check_across_processes;
+using test::check_bits;
 using test::check_gradients;
 using test::check_programs;
 
@@ -20,6 +21,10 @@ TEST(Programs, UnevenGradients) {
   check_gradients(60000, 20, {.equations = 6, .uneven = true, .samples = false, .smooth = true});
 }
 TEST(Programs, Processes) { check_across_processes(70000, 10, {.equations = 8, .uneven = true}); }
+TEST(Programs, Bits) { check_bits(80000, 10, {.equations = 8}); }
+TEST(Programs, UnevenBits) {
+  check_bits(90000, 10, {.equations = 8, .uneven = true, .samples = false, .smooth = true});
+}
 
 }  // namespace
 }  // namespace tessera

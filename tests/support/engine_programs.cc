@@ -14,6 +14,7 @@
 #include "ops/ties.h"
 #include "runtime/engine.h"
 #include "support/spmd_simulator.h"
+#include "tessera/config.h"
 
 namespace tessera::test {
 
@@ -157,6 +158,26 @@ std::string disagreement(const RandomProgram& p) {
     auto got = run_on_mesh(p.problem, p.args, client_with(p.problem.mesh->num_positions()));
     std::string d = first_difference(got, p.expected, p.tolerance, "by the references");
     return d.empty() ? first_difference(got, run_on_one(p.problem.graph, p.args), p.tolerance, "on one device") : d;
+  } catch (const Error& e) {
+    return e.what();
+  }
+}
+
+std::string different_bits(const RandomProgram& p) {
+  ConfigScope deterministic(&Config::deterministic, true);
+  RandomProgram q = p;
+  q.problem.options.deterministic = true;
+  q.problem.graph = spmd::with_fixed_leaves(p.problem.graph);
+  try {
+    auto got = run_on_mesh(q.problem, q.args, client_with(q.problem.mesh->num_positions()));
+    auto want = run_on_one(q.problem.graph, q.args);
+    for (std::size_t i = 0; i < want.size(); ++i) {
+      std::size_t bytes = at(want[i].size() * dtype_size(want[i].dtype()));
+      if (std::memcmp(got[i].data(), want[i].data(), bytes) == 0) continue;
+      return str("output ", i, " has other bits on the mesh than on one device: ", difference(got[i], want[i], 0));
+    }
+    std::string d = p.expected.empty() ? "" : first_difference(want, p.expected, p.tolerance, "by the references");
+    return d;
   } catch (const Error& e) {
     return e.what();
   }

@@ -27,8 +27,11 @@ RandomProgram gradient_of(const RandomProgram& p);
 /// What differs between the program on a mesh and on one device, or (where it has `expected`) from the references;
 /// empty when nothing does. Errors that are thrown count.
 std::string disagreement(const RandomProgram& p);
-/// The same over `processes` simulated processes that share the mesh's devices evenly: every piece that a process gets
-/// against what the program's `expected` has there.
+/// `disagreement` over `processes` simulated processes that share the mesh's devices evenly: every piece that a process
+/// gets against what the program's `expected` has there.
 std::string disagreement_across(const RandomProgram& p, int processes);
+
+/// In deterministic mode: what is not the same to the bit on a mesh and on one device.
+std::string different_bits(const RandomProgram& p);
 
 }  // namespace tessera::test

@@ -395,6 +395,12 @@ std::vector<Held> simulate(const ir::Graph& g, std::vector<Held> args) {
     std::vector<Held> out(e.out.size());
     if (e.op == &ops::def::reshard) {
       out[0] = reshard(in[0], g.type(e.in[0]), g.layout(e.in[0]), g.layout(e.out[0]), mesh);
+    } else if (e.op == &ops::def::halo) {
+      std::vector<HostArray> whole;
+      for (std::size_t i = 0; i < in.size(); ++i) {
+        whole.push_back(gather(in[i], g.type(e.in[i]).shape, g.layout(e.in[i]), mesh));
+      }
+      out[0] = scatter(call_reference(e, e.attrs, whole, {g.type(e.out[0])})[0], g.layout(e.out[0]), mesh);
     } else if (!flow.eval(e, in, out)) {
       for (std::int64_t p = 0; p < mesh.num_positions(); ++p) {
         std::vector<HostArray> mine;

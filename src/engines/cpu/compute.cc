@@ -12,6 +12,7 @@
 #include "ir/op_def.h"
 #include "ops/calls.h"
 #include "ops/ops.h"
+#include "tessera/config.h"
 
 namespace tessera::cpu {
 
@@ -343,7 +344,7 @@ class EqnUnit final : public Unit {
     return e_.op->remap({global_in, global_out, local_in, local_out, in_offsets, out_offsets}, e_.attrs);
   }
   Kernel kernel(ir::TypeSpan local_in, ir::TypeSpan local_out, const ir::Attrs& attrs) const override {
-    return KernelTable::get().find({*e_.op, attrs, local_in, local_out});
+    return KernelTable::get().find({*e_.op, attrs, local_in, local_out, config().deterministic});
   }
 
  private:

@@ -8,6 +8,7 @@
 #include "ir/op_def.h"
 #include "ops/attrs.h"
 #include "ops/ops.h"
+#include "tessera/config.h"
 
 namespace tessera::cpu {
 
@@ -170,7 +171,11 @@ std::optional<Fit> fit(const ir::Graph& g, const FusionGroup& group, const ir::E
     return row ? std::optional(Fit{Role::Row}) : std::nullopt;
   }
   DType t = e.in.empty() ? DType::Bool : g.type(e.in[0]).dtype;
-  if (reduce_op(*e.op) && !is_complex(t) && !is_bool(t)) return fit_reduction(g, group, e);
+  // Columns of a tile are added as the rest of the group leaves room for them: no order that others would find again.
+  auto reduce = reduce_op(*e.op);
+  bool sums = reduce == ReduceOp::Sum || reduce == ReduceOp::Prod;
+  if (sums && is_inexact(t) && config().deterministic) return std::nullopt;
+  if (reduce && !is_complex(t) && !is_bool(t)) return fit_reduction(g, group, e);
   return computes(g, e) ? fit_elementwise(g, group, e) : std::nullopt;
 }
 

@@ -28,6 +28,7 @@ struct Request {
   const ir::Attrs& attrs;
   ir::TypeSpan in;
   ir::TypeSpan out;
+  bool fixed_order = false;  ///< floats are summed in an order that other extents have no part in
 };
 using MakeKernel = std::function<Kernel(const Request&)>;
 

@@ -31,6 +31,7 @@ kernels::ConvSpec spec_of(const ops::Conv& p, const Request& r, DType work) {
   s.rhs_dilation = p.rhs_dilation;
   s.feature_groups = p.feature_groups;
   s.batch_groups = p.batch_groups;
+  s.fixed_order = r.fixed_order;
   return s;
 }
 

@@ -135,6 +135,7 @@ struct Target {
 
 struct Plan {
   DType in, out;
+  bool fixed_order = false;
   bool swapped = false;  // the transposed product, of the operands in the other order
   std::int64_t m = 1, n = 1, k = 1;
   Matrix a, b;
@@ -190,7 +191,7 @@ struct Plan {
       }
       kernels::gemm(in, out, a.transposed, b.transposed, inner, m, n, k, static_cast<const char*>(lhs) + at_a * in_size,
                     a.ld, stride_a, static_cast<const char*>(rhs) + at_b * in_size, b.ld, stride_b,
-                    static_cast<char*>(result) + at_c * dtype_size(out), c.ld, stride_c);
+                    static_cast<char*>(result) + at_c * dtype_size(out), c.ld, stride_c, fixed_order);
     }
   }
 
@@ -257,8 +258,11 @@ struct Result {
   }
 };
 
-Plan make_plan(const Side& lhs, const Side& rhs, DType in, DType out, const Target& target) {
+Plan make_plan(const Side& lhs, const Side& rhs, const Request& r, const Target& target) {
+  DType in = r.in[0].dtype;
+  DType out = r.out[0].dtype;
   Plan plan;
+  plan.fixed_order = r.fixed_order;
   plan.in = in;
   plan.out = out;
   plan.m = extent(lhs, lhs.free);
@@ -285,17 +289,17 @@ Kernel make_product(const Request& r, ops::DotGeneral p, const Dims& permutation
   double work = 2.0 * static_cast<double>(r.out[0].size()) * static_cast<double>(extent(lhs, lhs.contract));
   k.cost = 200 + work / flops_per_nanosecond(in);
   if (auto target = result.target(result.rows, result.cols)) {
-    auto plan = std::make_shared<const Plan>(make_plan(lhs, rhs, in, out, *target));
+    auto plan = std::make_shared<const Plan>(make_plan(lhs, rhs, r, *target));
     k.run = [plan](const void* const* from, void* const* to) { plan->run(from[0], from[1], to[0]); };
   } else if (auto turned = result.target(result.cols, result.rows)) {
-    auto plan = std::make_shared<Plan>(make_plan(rhs, lhs, in, out, *turned));
+    auto plan = std::make_shared<Plan>(make_plan(rhs, lhs, r, *turned));
     plan->swapped = true;
     k.run = [plan](const void* const* from, void* const* to) { plan->run(from[0], from[1], to[0]); };
   } else {
     Dims own = core::contiguous_strides(result.shape, 1);
     Result plain = result;
     plain.strides = own;
-    auto plan = std::make_shared<const Plan>(make_plan(lhs, rhs, in, out, *plain.target(plain.rows, plain.cols)));
+    auto plan = std::make_shared<const Plan>(make_plan(lhs, rhs, r, *plain.target(plain.rows, plain.cols)));
     std::int64_t size = dtype_size(out);
     for (auto& s : own) s *= size;
     Dims strides = result.strides;

@@ -9,6 +9,7 @@
 
 #include "engines/cpu/kernel_table.h"
 #include "engines/cpu/kernels/copy.h"
+#include "engines/cpu/kernels/fixed_order.h"
 #include "engines/cpu/kernels/reduce.h"
 #include "engines/cpu/reducers.h"
 #include "ops/attrs.h"
@@ -56,16 +57,21 @@ bool supported(ReduceOp op, DType t) {
   }
 }
 
-void run_passes(ReduceOp op, DType t, const std::vector<Pass>& steps, const void* from, void* to) {
+void run_passes(ReduceOp op, DType t, bool fixed_order, const std::vector<Pass>& steps, const void* from, void* to) {
+  auto reduce = fixed_order ? kernels::reduce_fixed : kernels::reduce;
   std::vector<char> before;
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const Pass& p = steps[i];
     bool last = i + 1 == steps.size();
     std::vector<char> after(last ? 0 : static_cast<std::size_t>(p.outer * p.inner * dtype_size(t)));
-    kernels::reduce(op, t, from, last ? to : after.data(), p.outer, p.red, p.inner);
+    reduce(op, t, from, last ? to : after.data(), p.outer, p.red, p.inner);
     before = std::move(after);
     from = before.data();
   }
+}
+
+bool orders(ReduceOp op, const Request& r) {
+  return r.fixed_order && is_inexact(r.in[0].dtype) && (op == ReduceOp::Sum || op == ReduceOp::Prod);
 }
 
 MakeKernel maker(ReduceOp op) {
@@ -78,7 +84,9 @@ MakeKernel maker(ReduceOp op) {
       k.shares = true;
       return k;
     }
-    k.run = [op, t, steps](const void* const* in, void* const* out) { run_passes(op, t, steps, in[0], out[0]); };
+    k.run = [=, fixed = orders(op, r)](const void* const* in, void* const* out) {
+      run_passes(op, t, fixed, steps, in[0], out[0]);
+    };
     return k;
   };
 }
@@ -93,8 +101,9 @@ Kernel make_general(const Request& r) {
   if (!op || steps.empty() || !supported(op->reduce, t)) return k;
   auto combine = kernels::ew_find(op->combine, t, t);
   if (combine == nullptr) return k;
-  k.run = [op = op->reduce, t, steps, combine, n = r.out[0].size()](const void* const* in, void* const* out) {
-    run_passes(op, t, steps, in[0], out[0]);
+  k.run = [=, op = op->reduce, fixed = orders(op->reduce, r), n = r.out[0].size()](const void* const* in,
+                                                                                   void* const* out) {
+    run_passes(op, t, fixed, steps, in[0], out[0]);
     std::vector<char> start(static_cast<std::size_t>(n * dtype_size(t)));
     kernels::fill(start.data(), in[1], dtype_size(t), n);
     combine(start.data(), out[0], nullptr, out[0], n);

@@ -49,6 +49,7 @@ std::shared_ptr<const Program> Program::compile(const ir::GraphPtr& graph, Conte
     StepPtr step = group.eqns.size() > 1 ? make_fused_step(g, group, context) : make_reshard_step(g, e, context);
     if (!step) step = make_relabel_step(g, e, context);
     if (!step) step = make_group_step(g, e, context);
+    if (!step) step = make_halo_step(g, e, context);
     if (!step) step = make_control_step(g, e, context);
     if (!step) step = make_compute_step(g, e, context);
     step->loc = e.loc;

@@ -76,6 +76,7 @@ class Program {
 StepPtr make_reshard_step(const ir::Graph& g, const ir::Eqn& e, Context& context);
 StepPtr make_relabel_step(const ir::Graph& g, const ir::Eqn& e, Context& context);
 StepPtr make_group_step(const ir::Graph& g, const ir::Eqn& e, Context& context);
+StepPtr make_halo_step(const ir::Graph& g, const ir::Eqn& e, Context& context);
 StepPtr make_control_step(const ir::Graph& g, const ir::Eqn& e, Context& context);
 StepPtr make_compute_step(const ir::Graph& g, const ir::Eqn& e, Context& context);
 

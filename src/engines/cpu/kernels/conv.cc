@@ -121,7 +121,7 @@ void conv_patches(const ConvSpec& s, const Geometry& geometry, std::int64_t batc
       }
       gemm(s.dtype, s.dtype, false, false, 1, n, out_features, depth, patches.data(), depth, 0,
            rhs + group * out_features * size, all_out_features, 0,
-           out + (first * all_out_features + group * out_features) * size, all_out_features, 0);
+           out + (first * all_out_features + group * out_features) * size, all_out_features, 0, s.fixed_order);
     }
   });
 }
@@ -170,7 +170,7 @@ void conv(const ConvSpec& spec, const void* lhs, const void* rhs, void* out) {
     std::memset(out, 0, static_cast<std::size_t>(n * dtype_size(spec.dtype)));
     return;
   }
-  if (conv_dnnl(spec, lhs, rhs, out)) return;
+  if (!spec.fixed_order && conv_dnnl(spec, lhs, rhs, out)) return;
   conv_general(spec, lhs, rhs, out);
 }
 

@@ -24,6 +24,8 @@ struct ConvSpec {
   std::int64_t feature_groups = 1, batch_groups = 1;
   /// Admits Winograd's algorithm, faster and less exact (errors of some 1e-5 of the largest term in f32).
   bool allow_winograd = false;
+  /// Sums in an order that depends on the kernel's extents and features alone.
+  bool fixed_order = false;
 };
 
 /// out[b, f, o] = sum over input features c and kernel positions k of

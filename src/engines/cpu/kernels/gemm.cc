@@ -10,6 +10,7 @@
 #include "base/thread_pool.h"
 #include "engines/cpu/kernels/copy.h"
 #include "engines/cpu/kernels/elementwise.h"
+#include "engines/cpu/kernels/fixed_order.h"
 #include "engines/cpu/kernels/gemm_leaf.h"
 
 namespace tessera::kernels {
@@ -26,6 +27,7 @@ struct Problem {
   std::byte* c;
   std::int64_t stride_a, stride_b, stride_c;
   std::int64_t in_size, out_size;
+  bool fixed_order = false;
 };
 
 using Leaf = std::function<void(const GemmShape&, const void*, const void*, void*)>;
@@ -104,7 +106,9 @@ DType sum_dtype(DType out) {
 }
 
 void multiply(DType t, const Problem& p) {
-  if (t == DType::F32) {
+  if (p.fixed_order && is_inexact(t)) {
+    run(p, [t](const GemmShape& s, const void* a, const void* b, void* c) { gemm_fixed(t, s, a, b, c); });
+  } else if (t == DType::F32) {
     run(p, gemm_f32);
   } else if (is_integer(t)) {
     run(p, [t](const GemmShape& s, const void* a, const void* b, void* c) { gemm_integer(t, s, a, b, c); });
@@ -148,7 +152,7 @@ void multiply_converted(DType in, DType out, DType sum, Problem p) {
 
 void gemm(DType in, DType out, bool trans_a, bool trans_b, std::int64_t batch, std::int64_t m, std::int64_t n,
           std::int64_t k, const void* a, std::int64_t lda, std::int64_t stride_a, const void* b, std::int64_t ldb,
-          std::int64_t stride_b, void* c, std::int64_t ldc, std::int64_t stride_c) {
+          std::int64_t stride_b, void* c, std::int64_t ldc, std::int64_t stride_c, bool fixed_order) {
   if (batch <= 0 || m <= 0 || n <= 0) return;
   std::int64_t in_size = dtype_size(in), out_size = dtype_size(out);
   if (k <= 0) {
@@ -169,9 +173,10 @@ void gemm(DType in, DType out, bool trans_a, bool trans_b, std::int64_t batch, s
             stride_b,
             stride_c,
             in_size,
-            out_size};
+            out_size,
+            fixed_order};
   DType sum = sum_dtype(out);
-  if (in == DType::BF16 && (out == DType::BF16 || out == DType::F32) && has_fast_bf16()) {
+  if (!fixed_order && in == DType::BF16 && (out == DType::BF16 || out == DType::F32) && has_fast_bf16()) {
     return run(p, [out](const GemmShape& s, const void* x, const void* y, void* z) { gemm_bf16(s, out, x, y, z); });
   }
   if (in == out && in == sum && !is_integer(in)) return multiply(in, p);

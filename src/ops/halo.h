@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// halo: elements moved along dimensions that may be split, as slices, padding, concatenation and windows move them. It
+// stands in partitioned graphs only, where a piece of its result takes what it needs, and no more, from the pieces of
+// its operands.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ir/attrs.h"
+#include "ops/ops.h"
+
+namespace tessera::ops {
+
+using ir::field;
+
+/// Operands: arrays of one dtype and rank, then perhaps the rank-0 value of elements that no operand covers. Position o
+/// of the result along dimension d is element s of operand k where s * spacing[d] = starts[k][d] + strides[d] * o, if
+/// there is one. No two operands cover one position; strides or spacing of a dimension are 1.
+struct Halo {
+  Shape shape;  ///< of the result, without the dimension of windows
+  std::vector<Dims> starts;
+  Dims strides;                ///< not 0; negative ones go backward
+  Dims spacing;                ///< at least 1
+  std::int64_t windows = 0;    ///< not 0: that many such results, stacked along a further dimension 0, each of which
+  std::int64_t dimension = 0;  ///< starts, along this dimension,
+  std::int64_t step = 0;       ///< so much further than the one before
+  std::string reason = {};     ///< for the communication plan, as with `Reshard`
+  std::string cause = {};
+  static constexpr auto fields = std::tuple{field("shape", &Halo::shape),     field("starts", &Halo::starts),
+                                            field("strides", &Halo::strides), field("spacing", &Halo::spacing),
+                                            field("windows", &Halo::windows), field("dimension", &Halo::dimension),
+                                            field("step", &Halo::step)};
+};
+
+/// Positions of the result, and the elements that they hold.
+struct HaloLine {
+  std::int64_t count = 0;
+  std::int64_t position = 0, position_step = 1;
+  std::int64_t element = 0, element_step = 1;
+};
+/// Those of positions [begin, end) along dimension d that hold elements [from, to) of operand k, in window w.
+HaloLine halo_line(const Halo& h, std::size_t k, std::size_t d, std::int64_t w, std::int64_t begin, std::int64_t end,
+                   std::int64_t from, std::int64_t to);
+
+}  // namespace tessera::ops

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ops along split and unsplit dimensions: values as on one device, and communication of no more than is needed.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+
+#include "engines/engine_support.h"
+#include "ops/attrs.h"
+#include "spmd/spmd.h"
+#include "tessera/tessera.h"
+
+namespace tessera::test {
+namespace {
+
+HostArray numbers(const Shape& shape) {
+  std::vector<float> v(static_cast<std::size_t>(size_of(shape)));
+  for (std::size_t i = 0; i < v.size(); ++i) v[i] = std::sin(static_cast<float>(i) * 0.7F + 0.3F);
+  return HostArray::from(v, shape);
+}
+
+using Function = std::function<Array(Array)>;
+
+struct Case {
+  Shape shape;
+  PartitionSpec spec;
+  Function f;
+  std::int64_t bytes;  ///< most that a device may receive
+  double tolerance = 0;
+};
+
+void check(const Case& c, const Mesh& mesh) {
+  Array whole(numbers(c.shape));
+  Array split = device_put(numbers(c.shape), NamedSharding(mesh, c.spec));
+  auto program = jit([&](Array x) { return c.f(x); });
+  auto plan = program.comm_plan(split);
+  EXPECT_LE(plan.bytes_per_device(), c.bytes) << to_string(plan);
+  Array y = program(split);
+  auto got = y.to_vector<float>();
+  auto want = program(whole).to_vector<float>();
+  ASSERT_EQ(got.size(), want.size());
+  for (std::size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], want[i], c.tolerance) << "element " << i;
+}
+
+class HaloTest : public ::testing::Test {
+ protected:
+  ClientScope scope{client_of(8)};
+  Mesh line = make_mesh({8}, {"x"});
+  Mesh grid = make_mesh({4, 2}, {"x", "y"});
+};
+
+constexpr std::int64_t kRow = 16 * 4;  // bytes of a row of 16 floats
+
+TEST_F(HaloTest, SlicesMoveTheirOffset) {
+  // Each piece of 64 rows becomes one of 63 that begins one further on.
+  check({{512, 16}, P("x"), [](Array x) { return lax::slice(x, {1, 0}, {505, 16}); }, 8 * kRow}, line);
+  check({{512, 16}, P("x"), [](Array x) { return lax::slice(x, {0, 3}, {512, 9}); }, 0}, line);
+  check({{512, 16}, P("x"), [](Array x) { return lax::slice(x, {0, 0}, {512, 16}, {2, 1}); }, 0}, line);
+  // Eight rows of the second device for all.
+  check({{512, 16}, P("x"), [](Array x) { return lax::slice(x, {64, 0}, {72, 16}); }, 8 * kRow}, line);
+}
+
+TEST_F(HaloTest, StencilsMoveEdges) {
+  auto difference = [](Array x) {
+    return lax::pad(lax::slice(x, {1, 0}, {512, 16}) - lax::slice(x, {0, 0}, {511, 16}), Array(0.0F),
+                    {{0, 1, 0}, {0, 0, 0}});
+  };
+  check({{512, 16}, P("x"), difference, 3 * kRow}, line);
+  check({{512, 16}, P("x"), [](Array x) { return roll(x, 1, 0); }, 4 * kRow}, line);
+}
+
+TEST_F(HaloTest, PaddingAndConcatenation) {
+  check({{512, 16}, P("x"), [](Array x) { return lax::pad(x, Array(1.0F), {{8, 0, 0}, {2, 2, 0}}); }, 9 * kRow}, line);
+  check({{512, 16}, P("x"), [](Array x) { return concatenate({x, x}, 1); }, 0}, line);
+  // Half of every piece of the result comes from elsewhere at most.
+  check({{512, 16}, P("x"), [](Array x) { return concatenate({x, x * 2.0}, 0); }, 128 * kRow}, line);
+}
+
+TEST_F(HaloTest, WindowsTakeTheEdgesOfNeighbours) {
+  ir::Builder b;
+  ops::Window w{{3, 1}, {1, 1}, {1, 0}, {1, 0}, {1, 1}, {1, 1}};
+  ir::Values y{ops::reduce_window_max(b.input({DType::F32, {512, 16}}), w)};
+  auto mesh = std::make_shared<const ir::MeshAxes>(ir::MeshAxes{{8}, {"x"}});
+  spmd::Problem problem{
+      std::make_shared<const ir::Graph>(b.finish(y)), mesh, {ir::Layout{{{0}, {}}}}, {std::nullopt}, nullptr, {}};
+  auto graph = spmd::partition(problem, spmd::propagate(problem));
+  auto plan = spmd::comm_plan(*graph);
+  ASSERT_EQ(plan.steps().size(), 1U) << to_string(plan);
+  EXPECT_EQ(plan.steps()[0].op, "halo_exchange");
+  EXPECT_EQ(plan.steps()[0].equation, "reduce_window_max");
+  EXPECT_EQ(plan.bytes_per_device(), 2 * kRow);
+}
+
+TEST_F(HaloTest, ConvolutionsTakeTheEdgesOfNeighbours) {
+  auto conv = [](Array x) {
+    Array w(numbers({3, 3, 4, 5}));
+    return lax::conv_general_dilated(
+        x, w, {.strides = {1, 1}, .pad_mode = "SAME", .dimension_numbers = {"NHWC", "HWIO", "NHWC"}});
+  };
+  std::int64_t row = 16 * 4 * 4;  // of an image
+  check({{2, 64, 16, 4}, P(none, "x"), conv, 2 * 2 * row, 1e-5}, line);
+  check({{2, 64, 16, 4}, P(none, "x", "y"), conv, 2 * 2 * row / 2 + 2 * 2 * (16 + 2) * 4 * 4, 1e-5}, grid);
+}
+
+// jax-ml/jax #15680, #23052: these gather the split dimension there.
+TEST_F(HaloTest, NothingMovesAlongUnsplitDimensions) {
+  std::vector<Function> functions{
+      [](Array x) {
+        return lax::slice(x, {0, 3}, {512, 9});
+      },
+      [](Array x) { return cumsum(x, 1); },
+      [](Array x) { return sort(x, 1); },
+      [](Array x) { return astype(argsort(x, 1), float32); },
+      [](Array x) { return real(fft::fft(x)); },
+      [](Array x) { return flip(x, Dims{1}); },
+      [](Array x) { return roll(x, 3, 1); },
+      [](Array x) { return grad([](Array v) {
+                      return sum(square(lax::slice(v, {0, 3}, {512, 9})));
+                    })(x); },
+      [](Array x) { return associative_scan([](Array a, Array b) { return a * b; }, x, false, 1); },
+      [](Array x) {
+        return scan([](Array c, Array v) { return std::pair{c + v, c * v}; }, sum(x, 1), transpose(x)).second;
+      },
+  };
+  for (std::size_t i = 0; i < functions.size(); ++i) {
+    SCOPED_TRACE(i);
+    auto plan = jit([&](Array x) {
+                  return functions[i](x);
+                }).comm_plan(device_put(numbers({512, 16}), NamedSharding(line, P("x"))));
+    // A gradient of a sum needs no more than the sum's numbers.
+    EXPECT_LE(plan.bytes_per_device(), 16) << to_string(plan);
+  }
+}
+
+}  // namespace
+}  // namespace tessera::test
