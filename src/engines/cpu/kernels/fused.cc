@@ -58,7 +58,7 @@ class Run {
         inner_(inner),
         tile_rows_(tile_rows),
         tile_columns_(tile_columns),
-        capacity_((tile_rows * tile_columns + 63) / 64 * 64) {
+        capacity_((tile_rows * std::max<std::int64_t>(tile_columns, 1) + 63) / 64 * 64) {
     offsets_.reserve(v_.buffer_sizes.size());
     for (std::int64_t size : v_.buffer_sizes) {
       offsets_.push_back(scratch_bytes_);
@@ -114,7 +114,11 @@ class Run {
           s.fn(a, at(s.in[1], scratch, t), at(s.in[2], scratch, t), out, n);
           break;
         case Step::Kind::Reduce:
-          s.reduce(a, out, t.rows, t.columns);
+          if (t.columns == 0) {
+            expand(out, s.identity.data(), 1, t.rows, s.out.size);
+          } else {
+            s.reduce(a, out, t.rows, t.columns);
+          }
           break;
         case Step::Kind::Expand:
           expand(out, a, t.rows, t.columns, s.out.size);

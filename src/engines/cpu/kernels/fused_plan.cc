@@ -267,6 +267,7 @@ class VariantBuilder {
       step.kind = Step::Kind::Reduce;
       step.reduce = find_reduce(n.reduce, node(n.operands[0]).dtype).row;
       step.in[0] = read(n.operands[0], true);
+      reduce_identity(n.reduce, n.dtype, step.identity.data());
       if (pieces_) {
         step.out = {Place::Partial, static_cast<std::int32_t>(variant_.partials.size()), -1, size};
         variant_.partials.push_back({find_reduce(n.reduce, n.dtype).row, size, keep(v).index});

@@ -39,6 +39,7 @@ struct Step {
   bool per_row = false;  // over the rows of the tile, not its elements
   EwFn fn = nullptr;
   RowReduceFn reduce = nullptr;
+  std::array<std::byte, 16> identity = {};  // what `reduce` gives for rows without elements
   std::array<Operand, 3> in;
   Operand out;
 };
