@@ -16,6 +16,7 @@
 #include "spmd/spmd.h"
 #include "spmd/values.h"
 #include "spmd/windows.h"
+#include "tessera/error.h"
 
 namespace tessera::spmd {
 
@@ -361,6 +362,8 @@ class Partitioner {
 
   Border border(const ir::Eqn& e, const ops::Control& control) const;
   std::vector<ir::GraphPtr> bodies(const ops::Control& control, const Border& border) const;
+  bool sum_after(const ops::Control& control, std::vector<ir::GraphPtr>& graphs, Border& border) const;
+  ir::Value enter_partial(ir::ValueId v, const ir::Layout& goal, const Asker& asker);
   static bool hoist(const ops::Control& control, const std::vector<ir::GraphPtr>& graphs, Border& border);
   void add_control(const ir::Eqn& e, const ops::Control& control);
 
@@ -458,19 +461,109 @@ bool Partitioner::hoist(const ops::Control& control, const std::vector<ir::Graph
   return changed;
 }
 
+// The layout in which a loop variable could stay partial: the body only adds to it, and completes what it adds. `in`
+// and `out` number the input and output of the partitioned body that are the variable.
+std::optional<ir::Layout> accumulates(const ir::Graph& body, std::size_t in, std::size_t out) {
+  ir::ValueId v = body.inputs[in];
+  auto producer = [&](ir::ValueId value) -> const ir::Eqn* {
+    for (const auto& e : body.eqns) {
+      if (std::find(e.out.begin(), e.out.end(), value) != e.out.end()) return &e;
+    }
+    return nullptr;
+  };
+  const ir::Eqn* add = producer(body.outputs[out]);
+  if (!add || add->op != &ops::def::add || (add->in[0] != v && add->in[1] != v) || add->in[0] == add->in[1]) return {};
+  if (std::count(body.outputs.begin(), body.outputs.end(), v) > 0) return {};
+  for (const auto& e : body.eqns) {
+    if (&e != add && std::find(e.in.begin(), e.in.end(), v) != e.in.end()) return {};
+  }
+  const ir::Eqn* sum = producer(add->in[0] == v ? add->in[1] : add->in[0]);
+  if (!sum || sum->op != &ops::def::reshard) return {};
+  const ir::Eqn* made = producer(sum->in[0]);
+  if (!made || made->op == &ops::def::relabel) return {};  // a collective that the user asked for stays where it is
+  const ir::Layout& from = body.layout(sum->in[0]);
+  const ir::Layout& to = body.layout(sum->out[0]);
+  bool completes = from.partial != 0 && to.partial == 0 && from.reduction == ir::Reduction::Sum;
+  bool stays = from.dims == to.dims && to.dims == body.layout(v).dims && body.layout(v).vary == 0;
+  return completes && stays ? std::optional(from) : std::nullopt;
+}
+
+// Sums that a loop takes over positions in every round only to add them up are taken once, after it.
+bool Partitioner::sum_after(const ops::Control& control, std::vector<ir::GraphPtr>& graphs, Border& border) const {
+  if (control.times == 1) return false;
+  Border other = border;
+  bool changed = false;
+  for (std::size_t b = 0; b < graphs.size(); ++b) {
+    const ops::Body& body = control.bodies[b];
+    for (auto [operand, result] : control.carried) {
+      auto is = [](std::size_t outer) { return [outer](const ops::Tie& t) { return t.outer == outer; }; };
+      auto in = std::find_if(body.inputs.begin(), body.inputs.end(), is(operand));
+      auto out = std::find_if(body.outputs.begin(), body.outputs.end(), is(result));
+      if (in == body.inputs.end() || out == body.outputs.end()) continue;
+      auto partial = accumulates(*graphs[b], in->inner, out->inner);
+      if (!partial) continue;
+      other.in[operand] = other.out[result] = *partial;
+      changed = true;
+    }
+  }
+  // A loop's condition knows its variables whole.
+  for (std::size_t b = 0; b + 1 < graphs.size() && changed; ++b) {
+    for (const auto& t : control.bodies[b].inputs) {
+      bool read = false;
+      for (const auto& e : graphs[b]->eqns) {
+        read = read || std::find(e.in.begin(), e.in.end(), graphs[b]->inputs[t.inner]) != e.in.end();
+      }
+      if (read && other.in[t.outer].partial != 0) return false;
+    }
+  }
+  if (!changed) return false;
+  auto bytes = [](const std::vector<ir::GraphPtr>& all) {
+    std::int64_t sum = 0;
+    for (const auto& g : all) sum += comm_plan(*g).bytes_per_device();
+    return sum;
+  };
+  std::vector<ir::GraphPtr> again;
+  try {
+    again = bodies(control, other);
+  } catch (const StateError&) {
+    return false;  // where variables are given partial, the body may prefer another split, which completes them
+  }
+  if (bytes(again) >= bytes(graphs)) return false;
+  border = std::move(other);
+  graphs = std::move(again);
+  return true;
+}
+
+// A complete value as a partial one: one position of the axes keeps it, the others have zeros.
+ir::Value Partitioner::enter_partial(ir::ValueId v, const ir::Layout& goal, const Asker& asker) {
+  ir::Value whole = provide(v, ir::Layout{goal.dims}, asker);
+  if (goal.partial == 0) return whole;
+  ops::Reshard p{ops::Reshard::Kind::Slice, {}, "a sum over positions is taken after the loop", "scan"};
+  const ir::Type& type = g_.type(v);
+  ir::Value out =
+      builder_.add_typed(ops::def::reshard, ir::ValueSpan(&whole, 1), ir::make_attrs(std::move(p)), {type})[0];
+  builder_.set_layout(out, goal);
+  return out;
+}
+
 // The layouts at the border of a sub-graph are those of the values outside; a loop variable has one layout throughout.
 void Partitioner::add_control(const ir::Eqn& e, const ops::Control& control) {
   Border at = border(e, control);
   std::vector<ir::GraphPtr> graphs = bodies(control, at);
   // Another border may change what a body wants, so this need not settle; twice is enough to gain.
   for (int round = 0; round < 2 && hoist(control, graphs, at); ++round) graphs = bodies(control, at);
+  sum_after(control, graphs, at);
   ir::Values operands;
   for (std::size_t i = 0; i < e.in.size(); ++i) {
-    operands.push_back(provide(e.in[i], at.in[i], {&e, "operand", i}));
+    Asker asker{&e, "operand", i};
+    operands.push_back(at.in[i].partial == 0 ? provide(e.in[i], at.in[i], asker)
+                                             : enter_partial(e.in[i], at.in[i], asker));
   }
   builder_.set_loc(e.loc);
-  ir::Values results = builder_.add_typed(*e.op, operands, ops::with_bodies(e, graphs), types_of(g_, e.out));
-  for (std::size_t i = 0; i < results.size(); ++i) values_.add(e.out[i], {at.out[i], results[i]});
+  ir::Values results = builder_.add_typed(*e.op, operands, with_bodies(e, graphs), types_of(g_, e.out));
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    values_.add(e.out[i], {at.out[i], results[i], at.out[i].partial ? &e : nullptr});
+  }
 }
 
 }  // namespace

@@ -52,13 +52,59 @@ bool continuous(const ir::OpDef& op) {
   return !jumps.contains(op.name());
 }
 
-// Element-wise ops whose last bit a kernel may choose, and sums in the kernel's order.
+// Ops whose last bit a kernel may choose, and sums in the kernel's order: all but those that pick, move and compare.
 bool approximate(const ir::OpDef& op) {
-  static const std::set<std::string_view> exact{"neg",  "add",   "sub",      "mul",   "max",
-                                                "min",  "abs",   "select_n", "copy",  "square",
-                                                "sign", "floor", "ceil",     "round", "convert_element_type",
-                                                "clamp"};
-  return (op.traits().elementwise && !exact.contains(op.name())) || op.name() == "cumsum";
+  static const std::set<std::string_view> exact{"neg",
+                                                "add",
+                                                "sub",
+                                                "mul",
+                                                "max",
+                                                "min",
+                                                "abs",
+                                                "select_n",
+                                                "copy",
+                                                "square",
+                                                "sign",
+                                                "floor",
+                                                "ceil",
+                                                "round",
+                                                "convert_element_type",
+                                                "clamp",
+                                                "real",
+                                                "imag",
+                                                "conj",
+                                                "complex",
+                                                "stop_gradient",
+                                                "optimization_barrier",
+                                                "constant",
+                                                "iota",
+                                                "broadcast_in_dim",
+                                                "reshape",
+                                                "transpose",
+                                                "pad",
+                                                "slice",
+                                                "rev",
+                                                "concatenate",
+                                                "dynamic_slice",
+                                                "dynamic_update_slice",
+                                                "reduce_max",
+                                                "reduce_min",
+                                                "cummax",
+                                                "cummin",
+                                                "reduce_window_max",
+                                                "reduce_window_min",
+                                                "gather",
+                                                "scatter",
+                                                "scatter-min",
+                                                "scatter-max",
+                                                "sort",
+                                                "top_k",
+                                                "sharding_constraint",
+                                                "bitcast_convert_type",
+                                                "reduce_precision",
+                                                "nextafter",
+                                                "rem"};
+  return !exact.contains(op.name());
 }
 
 class Generator {

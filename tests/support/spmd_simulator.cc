@@ -282,7 +282,8 @@ Source find_source(const Dims& at, Dims c, const Shape& shape, const Layout& l, 
 
 Held reshard(const Held& in, const ir::Type& type, const Layout& from, const Layout& to, const MeshAxes& mesh) {
   ir::AxisMask done = from.partial & ~to.partial;
-  TESSERA_CHECK((to.partial & ~from.partial) == 0, "a reshard cannot make a value partial");
+  ir::AxisMask made = to.partial & ~from.partial;
+  TESSERA_CHECK(made == 0 || to.reduction == ir::Reduction::Sum, "a reshard makes values partial for sums only");
   TESSERA_CHECK((from.vary & ~(to.vary | to.tiled() | to.partial)) == 0, "a reshard cannot make replicas equal");
   Held out;
   for (std::int64_t p = 0; p < mesh.num_positions(); ++p) {
@@ -292,6 +293,13 @@ Held reshard(const Held& in, const ir::Type& type, const Layout& from, const Lay
     for (const auto& s : index) extents.push_back(*s.stop - *s.start);
     HostArray mine(type.dtype, extents);
     std::int64_t k = 0;
+    bool keeps = true;  // of axes that become partial, the first position has the value and the others zeros
+    for (std::size_t a = 0; a < c.size(); ++a) keeps = keeps && (!(made >> a & 1) || c[a] == 0);
+    if (!keeps) {
+      std::memset(mine.data(), 0, static_cast<std::size_t>(mine.size() * dtype_size(mine.dtype())));
+      out.push_back(std::move(mine));
+      continue;
+    }
     ops::for_each_position(extents, [&](const Dims& local) {
       Dims at = local;
       for (std::size_t d = 0; d < at.size(); ++d) at[d] += *index[d].start;

@@ -218,5 +218,21 @@ TEST(Fused, RefusesWhatHasNoKernel) {
   EXPECT_THROW(p.row_output(x), TypeError);
 }
 
+// A piece of an uneven split may have rows without elements: their sums are 0, their products 1.
+TEST(Fused, RowsWithoutElements) {
+  FusedProgram p;
+  auto x = p.input(DType::F32, Access::Contiguous);
+  auto column = p.input(DType::F32, Access::ColBroadcast);
+  p.row_output(p.op(EwOp::Div, DType::F32, p.reduce(ReduceOp::Sum, x), column));
+  p.row_output(p.op(EwOp::Add, DType::F32, p.reduce(ReduceOp::Prod, x), column));
+  auto n = static_cast<std::size_t>(700);
+  Floats columns(n, 2), sums(n, 7), products(n, 7);
+  const void* in[] = {nullptr, columns.data()};
+  void* out[] = {sums.data(), products.data()};
+  FusedKernel(std::move(p)).run(in, out, static_cast<std::int64_t>(n), 0);
+  EXPECT_EQ(sums, Floats(n, 0));
+  EXPECT_EQ(products, Floats(n, 3));
+}
+
 }  // namespace
 }  // namespace tessera::kernels

@@ -88,6 +88,25 @@ TEST(Control, ScanGathersWhatDoesNotChangeBeforeTheLoop) {
   expect_same(p, 2);
 }
 
+// (sum, x) -> sum + x^T x, with x split along its rows: every round adds to what positions have so far.
+TEST(Control, ASumCarriedThroughALoopIsTakenAfterIt) {
+  Builder inner;
+  Value sum = inner.input(f32({8, 8}));
+  Value x = inner.input(f32({16, 8}));
+  auto body = inner.finish_shared(Values{sum + matmul(ops::transpose(x, {1, 0}), x)});
+  Builder b;
+  Value start = b.input(f32({8, 8}));
+  Value xs = b.input(f32({5, 16, 8}));
+  auto p = problem(b, b.add(ops::def::scan, {start, xs}, ir::make_attrs(ops::Scan{body, 5, false, 0, 1})), kMesh,
+                   {"-, -", "-, data, -"});
+  auto g = partitioned(p);
+  auto plan = spmd::comm_plan(*g);
+  ASSERT_EQ(plan.steps().size(), 1U) << sketch(*g);
+  EXPECT_EQ(plan.steps()[0].op, "all_reduce");
+  EXPECT_EQ(plan.steps()[0].times, 1);
+  expect_same(p, 9);
+}
+
 TEST(Control, StackedInputsChangeDimensionBeforeTheLoop) {
   Builder b;
   auto p = problem(b, scan_steps(b, step_body(), 8), kMesh, {"-, -", "data, -", "data, -, -"});
