@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/local_cluster.h"
 
+#include <chrono>
 #include <condition_variable>
+#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <map>
@@ -16,6 +18,14 @@
 namespace tessera::runtime {
 
 namespace {
+
+// Seconds that a process waits for another one before it takes it for failed. Read at every wait.
+std::int64_t longest_wait() {
+  constexpr std::int64_t kDefault = 600;
+  const char* text = std::getenv("TESSERA_EXCHANGE_SECONDS");
+  std::int64_t seconds = text ? std::atoll(text) : 0;
+  return seconds > 0 ? seconds : kDefault;
+}
 
 // Messages wait in mailboxes, so a sender never waits and two processes that send to each other cannot lock up.
 class Cluster final : public LocalCluster, public std::enable_shared_from_this<Cluster> {
@@ -68,6 +78,7 @@ class Cluster final : public LocalCluster, public std::enable_shared_from_this<C
 
   std::vector<char> take(int self, int peer, std::int64_t tag) {
     std::unique_lock lock(mutex_);
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(longest_wait());
     for (;;) {
       auto box = mail_.find({self, peer, tag});
       if (box != mail_.end()) {
@@ -83,7 +94,11 @@ class Cluster final : public LocalCluster, public std::enable_shared_from_this<C
       if (ended_[static_cast<std::size_t>(peer)]) {
         throw StateError(str("exchange: process ", self, " waits for process ", peer, ", which has ended"));
       }
-      changed_.wait(lock);
+      if (changed_.wait_until(lock, deadline) == std::cv_status::timeout) {
+        throw StateError(str("exchange: process ", self, " waited ", longest_wait(), " s for process ", peer,
+                             ", which has failed elsewhere or runs another program (TESSERA_EXCHANGE_SECONDS says how "
+                             "long a wait may be)"));
+      }
     }
   }
 

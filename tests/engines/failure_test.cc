@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <future>
 #include <thread>
 
@@ -86,6 +87,23 @@ TEST(Cluster, OneProcessThatFailsFailsTheStepForAll) {
   EXPECT_NE(errors[0].find("not today"), std::string::npos) << errors[0];
   EXPECT_NE(errors[1].find("not today"), std::string::npos) << errors[1];
   EXPECT_EQ(sums, (Floats{36, 36}));
+}
+
+// A process that never comes to the step: the wait for it ends.
+TEST(Cluster, WaitsHaveAnEnd) {
+  ASSERT_EQ(setenv("TESSERA_EXCHANGE_SECONDS", "1", 1), 0);
+  auto clients = cluster_clients(2, 2);
+  ClientScope scope(clients[0]);
+  auto mesh = make_mesh({4}, {"x"}, clients[0].devices());
+  Array x = device_put(HostArray::from<float>({1, 2, 3, 4}), NamedSharding(mesh, P("x")));
+  try {
+    jit([](Array v) { return sum(v); })(x).block_until_ready();
+    ADD_FAILURE() << "there was nobody to add with";
+  } catch (const StateError& e) {
+    EXPECT_NE(std::string(e.what()).find("process 1"), std::string::npos) << e.what();
+  }
+  unsetenv("TESSERA_EXCHANGE_SECONDS");
+  EXPECT_EQ(sum(Array(HostArray::from<float>({1, 2}))).item<float>(), 3);
 }
 
 }  // namespace
