@@ -102,12 +102,13 @@ std::shared_ptr<const LoweredProgram> Program::lowered_for(Plan& plan) {
     TESSERA_CHECK(k != nullptr, "the mesh of a shard_map is not known");
     return k->axes;
   };
-  spmd::Problem problem{spmd::expand_maps(plan.options.deterministic ? spmd::with_fixed_leaves(graph_) : graph_, axes_of_map),
-                        plan.mesh,
-                        plan.inputs,
-                        plan.outputs,
-                        [&](const ops::ShardingConstraint& c) { return plan.resolve(c); },
-                        plan.options};
+  spmd::Problem problem{
+      spmd::expand_maps(plan.options.deterministic ? spmd::with_fixed_leaves(graph_) : graph_, axes_of_map),
+      plan.mesh,
+      plan.inputs,
+      plan.outputs,
+      [&](const ops::ShardingConstraint& c) { return plan.resolve(c); },
+      plan.options};
   auto layouts = spmd::propagate(problem);
   auto program = std::make_shared<LoweredProgram>();
   program->graph = spmd::partition(problem, layouts);

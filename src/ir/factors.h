@@ -21,7 +21,6 @@ struct Factor {
   std::int64_t size = 0;
   Kind kind = Kind::Pass;
   Reduction reduction = Reduction::Sum;
-  bool shifted = false;  ///< pieces need not begin at the same place in all tensors: what is missing is moved
 };
 
 /// `operands[i][d]` lists the factors of dimension d of operand i, major first. A dimension of several factors

@@ -13,6 +13,10 @@
 
 namespace tessera::ops {
 
+namespace def {
+extern const ir::OpDef& halo;  // not in ops.def: no user's program has it, and no rule meets it
+}
+
 using ir::field;
 
 /// Operands: arrays of one dtype and rank, then perhaps the rank-0 value of elements that no operand covers. Position o

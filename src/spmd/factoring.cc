@@ -34,7 +34,7 @@ ir::Types types_of(const ir::Graph& g, std::span<const ir::ValueId> values) {
 }
 
 Factoring::Factoring(ir::FactorRule rule, ir::TypeSpan in, ir::TypeSpan out, const ir::MeshAxes& mesh,
-                     const Options& options)
+                     const Options& options, bool shifted)
     : rule_(std::move(rule)), mesh_(mesh) {
   for (const auto& f : rule_.factors) {
     unit_.push_back(f.size);
@@ -49,10 +49,10 @@ Factoring::Factoring(ir::FactorRule rule, ir::TypeSpan in, ir::TypeSpan out, con
         auto n = static_cast<std::size_t>(f);
         bool alone = dims[d].size() == 1;
         // Pieces of an uneven factor begin at the same place in every dimension only where all extents agree.
-        bool same = rule_.factors[n].shifted || type.shape[d] == rule_.factors[n].size;
+        bool same = shifted || type.shape[d] == rule_.factors[n].size;
         if (!alone || !same) uneven_[n] = 0;
         if (alone) unit_[n] = std::gcd(unit_[n], type.shape[d]);
-        if (rule_.factors[n].shifted) uneven_[n] = std::min(uneven_[n], type.shape[d]);
+        if (shifted) uneven_[n] = std::min(uneven_[n], type.shape[d]);
       }
     }
   };

@@ -11,8 +11,8 @@
 #include "ops/ties.h"
 #include "spmd/assign.h"
 #include "spmd/factoring.h"
-#include "spmd/manual.h"
 #include "spmd/halo.h"
+#include "spmd/manual.h"
 #include "spmd/spmd.h"
 #include "spmd/values.h"
 #include "spmd/windows.h"
@@ -99,15 +99,18 @@ class Partitioner {
 
   // Windows of an operand: its pieces stay where they are.
   void take_windows(const ir::Eqn& e, ir::Types out) {
+    ir::Layout goal{wanted(e.out[0]).dims};
     ir::Values operands;
     for (std::size_t k = 0; k < e.in.size(); ++k) {
       const ir::Layout& have = values_.of(e.in[k]).front().layout;
-      ir::Layout from{have.partial == 0 && have.vary == 0 ? have.dims : wanted(e.in[k]).dims};
+      ir::Layout from{have.partial == 0 ? have.dims : wanted(e.in[k]).dims};
       operands.push_back(provide(e.in[k], from, {&e, "operand", k}));
+      goal.vary |= values_.vary(e.in[k]);
     }
+    goal.vary &= ~goal.tiled();
     builder_.set_loc(e.loc);
     ir::Value moved = builder_.add_typed(ops::def::halo, operands, e.attrs, std::move(out))[0];
-    values_.add(e.out[0], {ir::Layout{wanted(e.out[0]).dims}, moved});
+    values_.add(e.out[0], {goal, moved});
   }
 
   // --- elements that move along split dimensions
@@ -122,7 +125,7 @@ class Partitioner {
     std::vector<ir::Layout> from;
     double cost = 0.125 * static_cast<double>(local_bytes(out[0], goal, mesh_));
     for (std::size_t k = 0; k < e.in.size(); ++k) {
-      if (values_.vary(e.in[k]) != 0) return false;
+      goal.vary |= values_.vary(e.in[k]);
       const ir::Layout& have = values_.of(e.in[k]).front().layout;
       bool fill = k >= moves->halo.starts.size();
       from.push_back(fill ? ir::Layout{} : ir::Layout{have.partial == 0 ? have.dims : wanted(e.in[k]).dims});
@@ -132,6 +135,7 @@ class Partitioner {
       split = split || !from[m.operand].dims[m.dimension].empty() || !goal.dims[m.dimension].empty();
     }
     if (!split) return false;
+    goal.vary &= ~goal.tiled();
     cost += static_cast<double>(halo_received(moves->halo, in, out[0], from, goal, mesh_));
     cost += 0.1 * static_cast<double>(local_bytes(out[0], goal, mesh_)) / static_cast<double>(dtype_size(out[0].dtype));
     if (cost >= limit) return false;
@@ -560,7 +564,7 @@ void Partitioner::add_control(const ir::Eqn& e, const ops::Control& control) {
                                              : enter_partial(e.in[i], at.in[i], asker));
   }
   builder_.set_loc(e.loc);
-  ir::Values results = builder_.add_typed(*e.op, operands, with_bodies(e, graphs), types_of(g_, e.out));
+  ir::Values results = builder_.add_typed(*e.op, operands, ops::with_bodies(e, graphs), types_of(g_, e.out));
   for (std::size_t i = 0; i < results.size(); ++i) {
     values_.add(e.out[i], {at.out[i], results[i], at.out[i].partial ? &e : nullptr});
   }

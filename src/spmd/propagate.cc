@@ -76,8 +76,13 @@ class Propagator {
     for (std::size_t d = 0; d < dims.size(); ++d) s.closed[d] = open.empty() || !open[d];
   }
 
-  void add_node(ir::FactorRule rule, const ir::Types& in, const ir::Types& out, std::vector<Slot> tensors, int round) {
-    Node n{Factoring(std::move(rule), in, out, *problem_.mesh, problem_.options), std::move(tensors), {}, {}, round};
+  void add_node(ir::FactorRule rule, const ir::Types& in, const ir::Types& out, std::vector<Slot> tensors, int round,
+                bool shifted = false) {
+    Node n{Factoring(std::move(rule), in, out, *problem_.mesh, problem_.options, shifted),
+           std::move(tensors),
+           {},
+           {},
+           round};
     for (const auto& t : in) n.weight.push_back(t.nbytes());
     for (const auto& t : out) n.weight.push_back(t.nbytes());
     for (std::size_t t = 0; t < n.tensors.size(); ++t) n.order.push_back(t);
@@ -161,9 +166,8 @@ class Propagator {
     rule.operands.emplace_back(from.type.shape.size());
     rule.results.emplace_back(to.type.shape.size());
     int f = rule.add(to.type.shape[to.number]);
-    rule.factors[0].shifted = true;
     rule.operands[0][from.number] = rule.results[0][to.number] = {f};
-    add_node(std::move(rule), {from.type}, {to.type}, {from.slot, to.slot}, 1);
+    add_node(std::move(rule), {from.type}, {to.type}, {from.slot, to.slot}, 1, true);
   }
 
   static bool keeps_elements(const ir::FactorRule& rule, const ir::Types& in, const ir::Types& out) {

@@ -88,10 +88,6 @@ class Rewriter {
       : problem_(problem), g_(*problem.graph), layouts_(layouts), values_(g_.num_values()) {}
 
   std::optional<LaidGraph> run() {
-    // Pieces are told apart by tiles alone.
-    for (const auto& l : problem_.inputs) {
-      if (l && (l->vary != 0 || l->partial != 0)) return std::nullopt;
-    }
     auto qualifies = [&](const ir::Eqn& e) { return split_dim(e).has_value(); };
     if (std::none_of(g_.eqns.begin(), g_.eqns.end(), qualifies)) return std::nullopt;
     for (auto v : g_.inputs) bind(v, b_.input(g_.type(v)));

@@ -11,6 +11,7 @@
 #include "ir/op_def.h"
 #include "ops/attrs.h"
 #include "ops/define.h"
+#include "ops/halo.h"
 #include "ops/ties.h"
 
 namespace tessera::test {
@@ -404,11 +405,20 @@ std::vector<Held> simulate(const ir::Graph& g, std::vector<Held> args) {
     if (e.op == &ops::def::reshard) {
       out[0] = reshard(in[0], g.type(e.in[0]), g.layout(e.in[0]), g.layout(e.out[0]), mesh);
     } else if (e.op == &ops::def::halo) {
-      std::vector<HostArray> whole;
+      std::vector<Held> whole;
       for (std::size_t i = 0; i < in.size(); ++i) {
-        whole.push_back(gather(in[i], g.type(e.in[i]).shape, g.layout(e.in[i]), mesh));
+        const ir::Type& type = g.type(e.in[i]);
+        Layout all = Layout::replicated(type.rank());
+        all.vary = g.layout(e.in[i]).vary;
+        whole.push_back(reshard(in[i], type, g.layout(e.in[i]), all, mesh));
       }
-      out[0] = scatter(call_reference(e, e.attrs, whole, {g.type(e.out[0])})[0], g.layout(e.out[0]), mesh);
+      const ir::Type& type = g.type(e.out[0]);
+      for (std::int64_t p = 0; p < mesh.num_positions(); ++p) {
+        std::vector<HostArray> mine;
+        for (const auto& h : whole) mine.push_back(h[static_cast<std::size_t>(p)]);
+        HostArray result = call_reference(e, e.attrs, mine, {type})[0];
+        out[0].push_back(result.slice(tile_index(type.shape, g.layout(e.out[0]), mesh, p)));
+      }
     } else if (!flow.eval(e, in, out)) {
       for (std::int64_t p = 0; p < mesh.num_positions(); ++p) {
         std::vector<HostArray> mine;

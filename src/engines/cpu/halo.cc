@@ -44,12 +44,7 @@ class HaloStep final : public Step {
       shapes_.push_back(g.type(e.in[k]).shape);
       sources_.push_back(context.table(g.layout(e.in[k])));
     }
-    for (auto v : {&e.in, &e.out}) {
-      for (auto value : *v) {
-        const ir::Layout& l = g.layout(value);
-        TESSERA_CHECK(l.partial == 0 && l.vary == 0, "halo: pieces that differ otherwise than by their tiles");
-      }
-    }
+    for (auto v : e.in) TESSERA_CHECK(g.layout(v).partial == 0, "halo: a partial operand");
     fills_ = e.in.size() > p_.starts.size();
     for (std::size_t t = 0; t < target_->first_local.size(); ++t) {
       if (target_->first_local[t] >= 0) targets_.push_back(static_cast<std::int32_t>(t));
@@ -102,11 +97,24 @@ class HaloStep final : public Step {
       for (std::size_t k = 0; k < sources_.size(); ++k) {
         Gift gift;
         gift.operand = k;
+        gift.piece = own_piece(k, target);
         gift.write = lead ? w * strides[0] : 0;
         gift.to.assign(strides.begin() + static_cast<std::ptrdiff_t>(lead), strides.end());
         walk_tiles(out, lead, first + w, gift, body);
       }
     }
+  }
+
+  // The first piece of an operand among those that the holders of a piece of the result see: values that vary are read
+  // as the position has them.
+  std::int32_t own_piece(std::size_t k, std::int32_t target) const {
+    const LayoutTable& source = *sources_[k];
+    std::int64_t p = target_->map.first_position[at(target)];
+    std::int64_t piece = 0;
+    for (std::size_t a = mesh_.sizes.size(); a-- > 0; p /= mesh_.sizes[a]) {
+      if (source.layout.vary >> a & 1) piece += p % mesh_.sizes[a] * source.strides.of_axis[a];
+    }
+    return static_cast<std::int32_t>(piece);
   }
 
   // The pieces of one operand that a window of the result meets.
