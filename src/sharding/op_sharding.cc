@@ -332,7 +332,7 @@ const OpSharding& Mesh::op_sharding(const PartitionSpec& spec) const {
   Cache& cache = Cache::get();
   auto hash = key_hash(*this, spec);
   if (!hash) {
-    OpSharding(*this, spec);  // throws what is wrong with the spec
+    static_cast<void>(of_spec(*this, spec));  // throws what is wrong with the spec
     throw UnimplementedError(str("op_sharding: a mesh of ", ndim(), " axes; at most 64 are supported"));
   }
   {
