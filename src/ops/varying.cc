@@ -111,6 +111,8 @@ NameSets varying_results(const ir::Eqn& e, const NameSets& in) {
     return out;
   } else if (auto control = control_of(e)) {
     return settle(e, *control, in).out;
+  } else if (e.op == &def::optimization_barrier) {
+    return in;  // each operand passes as it is
   }
   return NameSets(e.out.size(), all);
 }
@@ -200,9 +202,11 @@ class Caster {
   void add(const ir::Eqn& e) {
     NameSets in;
     for (auto v : e.in) in.push_back(set_[at(v)]);
-    NameSet want = all_of(in);
+    bool apart = e.op == &def::optimization_barrier;
+    NameSet want = apart ? NameSet{} : all_of(in);
     const Collective* c = collective_of(e);
-    if (c && e.op != &def::pvary) want = unite(want, mesh_names(*c));
+    if (c && e.op == &def::pvary) return define(e, {cast(e.in[0], mesh_names(*c))}, varying_results(e, in));
+    if (c) want = unite(want, mesh_names(*c));
     Values operands;
     for (auto v : e.in) operands.push_back(cast(v, want));
     define(e, b_.add_typed(*e.op, operands, e.attrs, result_types(e)), varying_results(e, in));
