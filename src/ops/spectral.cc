@@ -148,11 +148,10 @@ Values svd_jvp(Builder&, const JvpArgs& a, const Svd& p) {
   auto n = a.in[0].shape().back();
   // What leaves the span of the vectors: divided by the value of each column.
   auto by_value = [&](Value x) {
-    Shape shape = x.shape();
     Dims dims(at(r[0].rank()));
     std::iota(dims.begin(), dims.end(), 0);
     ++dims.back();
-    return x / as(broadcast_in_dim(r[0], shape, dims), x);
+    return x / as(broadcast_in_dim(r[0], x.shape(), dims), x);
   };
   if (m > n) {
     Value dav = matmul(da, v);

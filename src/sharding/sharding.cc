@@ -14,7 +14,6 @@
 namespace tessera {
 
 using mesh::DeviceList;
-using sharding::Access;
 using sharding::MeshTiling;
 
 void sharding::need_devices(const Sharding& s, std::string_view member) {
