@@ -37,6 +37,7 @@
 #include "tessera/operand.h"
 #include "tessera/ops.h"
 #include "tessera/partition_spec.h"
+#include "tessera/pmap.h"
 #include "tessera/products.h"
 #include "tessera/random.h"
 #include "tessera/sets.h"
@@ -48,3 +49,4 @@
 #include "tessera/statistics.h"
 #include "tessera/tree.h"
 #include "tessera/visualize.h"
+#include "tessera/vmap.h"

@@ -224,6 +224,7 @@ Array jacobian(const LeafFn& f, const Array& x, bool forward) {
   Values in;
   for (const auto& t : g.input_types()) in.push_back(b.input(t));
   Value result;
+  ops::BatchName nameless("");  // the rows of the identity, not the instances of a map around
   std::int64_t n = forward ? type.size() : out_type.size();
   // One direction as a graph of its own, batched over the rows of the identity.
   if (forward) {

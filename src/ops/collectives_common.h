@@ -13,11 +13,16 @@ inline constexpr const char* kNeedsMesh = "it has a meaning among the instances 
 FactorRule whole_dims(const Type& in, const Type& out, const Dims& dims);
 void check_divides(const char* op, const char* what, const Type& t, std::int64_t dim, std::int64_t n);
 
-// Batching, for a batch that carries none of the names: the operation on the batched block.
+// Batching. A batch that carries one of the names makes that part of the exchange local work.
+/// The operation on the batched block, whatever names the batch carries.
 Batched batch_same(Builder& b, const ir::OpDef& op, const BatchArgs& a, const ir::Attrs& attrs);
+/// psum, pmax, pmin.
+Batched batch_reduce(Builder& b, const ir::OpDef& op, const BatchArgs& a, const Collective& p);
 Batched batch_scatter(Builder& b, const BatchArgs& a, const PsumScatter& p);
 Batched batch_gather(Builder& b, const BatchArgs& a, const AllGather& p);
 Batched batch_exchange(Builder& b, const BatchArgs& a, const AllToAll& p);
+Batched batch_permute(Builder& b, const BatchArgs& a, const Ppermute& p);
+Batched batch_broadcast(Builder& b, const BatchArgs& a, const Pbroadcast& p);
 Batched batch_index(Builder& b, const BatchArgs& a, const Collective& p);
 Batched batch_ragged(Builder& b, const BatchArgs& a, const Collective& p);
 

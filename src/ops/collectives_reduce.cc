@@ -40,28 +40,28 @@ TESSERA_DEFINE_OP(psum, Collective,
                       .factors = by_default,
                       .remap = by_default,
                       .batch = [](Builder& b, const BatchArgs& a,
-                                  const Collective& p) { return batch_same(b, def::psum, a, attrs(p)); },
+                                  const Collective& p) { return batch_reduce(b, def::psum, a, p); },
                       .jvp = linear,
                       .transpose = psum_transpose,
                       .reference = Never{kNeedsMesh},
                       .samples = Never{kNeedsMesh},
                   });
 
-#define TESSERA_EXTREME(op)                                                                               \
-  TESSERA_DEFINE_OP(op, Collective,                                                                       \
-                    {                                                                                     \
-                        .name = #op,                                                                      \
-                        .traits = {.collective = true},                                                   \
-                        .infer = [](TypeSpan in, const Collective&) { return infer_same(#op, in); },      \
-                        .factors = by_default,                                                            \
-                        .remap = by_default,                                                              \
-                        .batch = [](Builder& b, const BatchArgs& a,                                       \
-                                    const Collective& p) { return batch_same(b, def::op, a, attrs(p)); }, \
-                        .jvp = Never{kNoDerivative},                                                      \
-                        .transpose = Never{kNoDerivative},                                                \
-                        .reference = Never{kNeedsMesh},                                                   \
-                        .samples = Never{kNeedsMesh},                                                     \
-                    })
+#define TESSERA_EXTREME(op)                                                                                            \
+  TESSERA_DEFINE_OP(                                                                                                   \
+      op, Collective,                                                                                                  \
+      {                                                                                                                \
+          .name = #op,                                                                                                 \
+          .traits = {.collective = true},                                                                              \
+          .infer = [](TypeSpan in, const Collective&) { return infer_same(#op, in); },                                 \
+          .factors = by_default,                                                                                       \
+          .remap = by_default,                                                                                         \
+          .batch = [](Builder& b, const BatchArgs& a, const Collective& p) { return batch_reduce(b, def::op, a, p); }, \
+          .jvp = Never{kNoDerivative},                                                                                 \
+          .transpose = Never{kNoDerivative},                                                                           \
+          .reference = Never{kNeedsMesh},                                                                              \
+          .samples = Never{kNeedsMesh},                                                                                \
+      })
 TESSERA_EXTREME(pmax);
 TESSERA_EXTREME(pmin);
 #undef TESSERA_EXTREME

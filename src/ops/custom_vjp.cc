@@ -153,9 +153,11 @@ Batched batch(Builder& b, const BatchArgs& a, const Call& p) {
 
   Flags batched = a.batched;
   std::int64_t size = a.size;
+  std::string name = BatchName::current();  // the rule runs when the batch is over
   CustomVjp rule_of_batch{
       [graph = fwd_batched.graph](Builder& to, ValueSpan args) { return to.inline_graph(*graph, args); },
       [=](Builder& to, ValueSpan kept_values, ValueSpan cts) {
+        BatchName named(name);
         Values args(kept_values.begin(), kept_values.end());
         append(args, selected(cts, present(cts)));
         return unbatched_sums(batch_inline(to, *bwd, args, flags, size), has, batched, size);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "ops/batch_axes.h"
 #include "ops/collectives.h"
 #include "ops/define.h"
 #include "ops/graph_rules.h"
@@ -150,23 +151,33 @@ std::string& batch_name() {
   return name;
 }
 
-// A collective over the batch's name acts even where nothing that it reads is batched.
-bool carries_name(const ir::Eqn& e) {
-  const std::string& name = batch_name();
-  if (name.empty()) return false;
+std::vector<std::string>& batch_axes() {
+  thread_local std::vector<std::string> axes;
+  return axes;
+}
+
+bool uses_name(const ir::Eqn& e, const std::string& name) {
   if (const Collective* c = collective_of(e)) {
     return std::find(c->names.list.begin(), c->names.list.end(), name) != c->names.list.end();
   }
   auto graphs = e.op->subgraphs(e.attrs);
-  return std::any_of(graphs.begin(), graphs.end(), [](const GraphPtr& g) {
-    return std::any_of(g->eqns.begin(), g->eqns.end(), [](const ir::Eqn& inner) { return carries_name(inner); });
-  });
+  return std::any_of(graphs.begin(), graphs.end(), [&](const GraphPtr& g) { return ops::uses_name(*g, name); });
 }
+// A collective over the batch's name acts even where nothing that it reads is batched.
+bool carries_name(const ir::Eqn& e) { return !batch_name().empty() && uses_name(e, batch_name()); }
 }  // namespace
+
+bool uses_name(const Graph& g, const std::string& name) {
+  return std::any_of(g.eqns.begin(), g.eqns.end(), [&](const ir::Eqn& e) { return uses_name(e, name); });
+}
 
 BatchName::BatchName(std::string name) : before_(std::exchange(batch_name(), std::move(name))) {}
 BatchName::~BatchName() { batch_name() = std::move(before_); }
 const std::string& BatchName::current() { return batch_name(); }
+
+BatchMeshAxes::BatchMeshAxes(std::vector<std::string> axes) : before_(std::exchange(batch_axes(), std::move(axes))) {}
+BatchMeshAxes::~BatchMeshAxes() { batch_axes() = std::move(before_); }
+const std::vector<std::string>& BatchMeshAxes::current() { return batch_axes(); }
 
 ir::Batched batch_inline(Builder& b, const Graph& g, ValueSpan in, const Flags& batched, std::int64_t size) {
   TESSERA_CHECK(in.size() == g.inputs.size() && batched.size() == in.size(),

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "ops/batch_axes.h"
 #include "ops/control.h"
 #include "ops/define.h"
 #include "ops/varying.h"
@@ -252,16 +253,43 @@ Values transpose_rule(Builder& b, const TransposeArgs& t, const ShardMap& p) {
   return out;
 }
 
-// The batch is one more dimension that no axis cuts.
+// The axes of the map that cut the batch: those that the batch asks for, where they divide it and nothing inside needs
+// the batch whole.
+Dims batch_axes(const ShardMap& p, std::int64_t size) {
+  Dims out;
+  std::int64_t n = 1;
+  for (const auto& name : BatchMeshAxes::current()) {
+    for (auto m : p.manual) {
+      if (p.mesh_names.list[at(m)] != name) continue;
+      for (const auto* specs : {&p.in_specs, &p.out_specs}) {
+        for (const auto& s : specs->list) {
+          if (!contains(spec_names(p, s), name)) continue;
+          throw ValueError(str("vmap: spmd_axis_name = ", name,
+                               " occurs in a spec of the shard_map inside; expected an ",
+                               "axis that its in_specs and out_specs leave out"));
+        }
+      }
+      out.push_back(m);
+      n *= p.mesh_sizes[at(m)];
+    }
+  }
+  const std::string& name = BatchName::current();
+  bool whole = size % n != 0 || (!name.empty() && uses_name(*p.body, name));
+  return whole ? Dims{} : out;
+}
+
+// The batch is one more dimension of the specs.
 Batched batch(Builder& b, const BatchArgs& a, const ShardMap& p) {
-  BatchedGraph body = batch_graph(*p.body, a.batched, a.size);
+  Dims axes = batch_axes(p, a.size);
+  BatchMeshAxes inside(axes.empty() ? BatchMeshAxes::current() : std::vector<std::string>{});
+  BatchedGraph body = batch_graph(*p.body, a.batched, a.size / cut(p, axes));
   ShardMap q = p;
   q.body = body.graph;
   for (std::size_t i = 0; i < a.batched.size(); ++i) {
-    if (a.batched[i]) q.in_specs.list[i].insert(q.in_specs.list[i].begin(), Dims{});
+    if (a.batched[i]) q.in_specs.list[i].insert(q.in_specs.list[i].begin(), axes);
   }
   for (std::size_t i = 0; i < body.batched_out.size(); ++i) {
-    if (body.batched_out[i]) q.out_specs.list[i].insert(q.out_specs.list[i].begin(), Dims{});
+    if (body.batched_out[i]) q.out_specs.list[i].insert(q.out_specs.list[i].begin(), axes);
   }
   return {shard_map(b, q, a.in), body.batched_out};
 }

@@ -14,18 +14,57 @@ namespace {
 
 using nlohmann::json;
 using Leaves = std::vector<Array>;
+using LeafFunction = std::function<Leaves(const Leaves&)>;
 
 AxisNames names_of(const json& c) { return c.at("mesh_axes").get<std::vector<std::string>>(); }
 
-template <class F>
-auto mapped(const json& c, F body, const json& in_specs, const json& out_specs) {
+// `body` under one map of a case: {"kind", …} of a nest, or the case itself, which is a shard_map.
+LeafFunction mapped(const json& c, LeafFunction body, const json& in_specs, const json& out_specs) {
   Shape sizes = c.at("mesh_shape").get<Shape>();
   std::int64_t n = 1;
   for (auto s : sizes) n *= s;
   auto devices = Client::current().devices();
   Mesh mesh = make_mesh(sizes, names_of(c), devices.first(static_cast<std::size_t>(n)));
-  return shard_map(body, mesh, SpecTree{spec_list(in_specs)}, spec_list(out_specs),
+  return shard_map(std::move(body), mesh, SpecTree{spec_list(in_specs)}, spec_list(out_specs),
                    {.check_vma = c.at("check_vma").get<bool>()});
+}
+
+MapAxes map_axes(const json& j) {
+  if (j.is_number()) return j.get<std::int64_t>();
+  if (j.is_null()) return none;
+  std::vector<MapAxes> out;
+  for (const auto& e : j) out.push_back(map_axes(e));
+  return out;
+}
+LeafFunction vmapped(const json& n, LeafFunction body, const json& in_axes, const json& out_axes) {
+  VmapOptions o{.in_axes = MapAxes(std::vector<MapAxes>{map_axes(in_axes)}), .out_axes = map_axes(out_axes)};
+  if (n.contains("axis_name") && n.at("axis_name").is_string()) o.axis_name = n.at("axis_name");
+  if (n.contains("axis_size")) o.axis_size = n.at("axis_size").get<std::int64_t>();
+  if (n.contains("spmd_axis_name")) o.spmd_axis_name = axis_names(n.at("spmd_axis_name"));
+  return vmap(std::move(body), o);
+}
+
+// `body` under all maps of a case. `more`: what the maps give further arguments, and results, one list for each map.
+struct More {
+  std::vector<json> in, out;
+};
+LeafFunction nested(const json& c, LeafFunction body, const More& more = {}) {
+  json nest = c.contains("nest") ? c.at("nest") : json::array({c});
+  for (std::size_t k = nest.size(); k-- > 0;) {
+    const json& n = nest.at(k);
+    bool is_vmap = n.value("kind", "shard_map") == "vmap";
+    json in = n.at(is_vmap ? "in_axes" : "in_specs");
+    json out = n.at(is_vmap ? "out_axes" : "out_specs");
+    if (!more.in.empty()) {
+      in.insert(in.end(), more.in[k].begin(), more.in[k].end());
+      out = more.out[k];
+    }
+    body = is_vmap ? vmapped(n, std::move(body), in, out) : mapped(n, std::move(body), in, out);
+  }
+  return body;
+}
+LeafFunction whole(const json& c) {
+  return nested(c, [&c](const Leaves& x) { return case_body(c, x); });
 }
 
 struct Outcome {
@@ -63,8 +102,7 @@ class Cases : public ::testing::Test {
 };
 
 std::string forward(const json& c) {
-  auto f = mapped(
-      c, [&](const Leaves& x) { return case_body(c, x); }, c.at("in_specs"), c.at("out_specs"));
+  auto f = whole(c);
   Leaves x = arrays(c.at("inputs"));
   std::string at_once = case_difference(f(x), c.at("expected"));
   if (!at_once.empty()) return "at once: " + at_once;
@@ -75,6 +113,11 @@ std::string forward(const json& c) {
 TEST_F(Cases, Values) {
   Outcome o = run_all(collective_cases("cases.jsonl"), forward);
   record_cases("collectives/cases.jsonl", o.passed, o.total);
+}
+
+TEST_F(Cases, VmappedValues) {
+  Outcome o = run_all(collective_cases("vmap_cases.jsonl"), forward);
+  record_cases("collectives/vmap_cases.jsonl", o.passed, o.total);
 }
 
 Leaves chosen(const Leaves& all, const json& diff) {
@@ -101,42 +144,50 @@ Leaves derivative(const json& c, const std::function<Leaves(const Leaves&)>& f, 
 }
 
 std::string outer_derivative(const json& c, bool compiled) {
-  auto f = mapped(
-      c, [&](const Leaves& x) { return case_body(c, x); }, c.at("in_specs"), c.at("out_specs"));
-  auto whole = [&](const Leaves& inputs, const Leaves& seeds) { return derivative(c, f, inputs, seeds); };
+  auto f = whole(c);
+  auto derived = [&](const Leaves& inputs, const Leaves& seeds) { return derivative(c, f, inputs, seeds); };
   Leaves seeds = arrays(c.at(c.at("mode") == "jvp" ? "tangents" : "cotangents"));
   Leaves x = arrays(c.at("inputs"));
-  return case_difference(compiled ? jit(whole)(x, seeds) : whole(x, seeds), c.at("expected"));
+  return case_difference(compiled ? jit(derived)(x, seeds) : derived(x, seeds), c.at("expected"));
+}
+
+// What the maps give the cotangents, and the cotangents of the inputs.
+More of_cotangents(const json& c) {
+  More more;
+  if (!c.contains("nest")) {
+    more.in.push_back(c.at("ct_specs"));
+    more.out.push_back(c.at("result_specs"));
+    return more;
+  }
+  const json& map = c.at("nest").at(0);  // one vmap
+  json in = json::array();
+  for (std::size_t k = 0; k < c.at("cotangents").size(); ++k) {
+    in.push_back(map.at("out_axes").is_array() ? map.at("out_axes").at(k) : map.at("out_axes"));
+  }
+  json out = json::array();
+  for (const auto& k : c.at("diff")) out.push_back(map.at("in_axes").at(k.get<std::size_t>()));
+  more.in.push_back(in);
+  more.out.push_back(out);
+  return more;
 }
 
 std::string inner_derivative(const json& c, bool compiled) {
-  json in_specs = c.at("in_specs");
-  for (const auto& s : c.at("ct_specs")) in_specs.push_back(s);
   std::size_t n = c.at("inputs").size();
-  auto body = [&](const Leaves& all) {
+  LeafFunction body = [&](const Leaves& all) {
     Leaves x(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(n));
     Leaves seeds(all.begin() + static_cast<std::ptrdiff_t>(n), all.end());
     return derivative(
         c, [&](const Leaves& in) { return case_body(c, in); }, x, seeds);
   };
-  auto f = mapped(c, body, in_specs, c.at("result_specs"));
+  LeafFunction f = nested(c, body, of_cotangents(c));
   Leaves x = arrays(c.at("inputs"));
   Leaves seeds = arrays(c.at(c.at("mode") == "jvp" ? "tangents" : "cotangents"));
   x.insert(x.end(), seeds.begin(), seeds.end());
   return case_difference(compiled ? jit(f)(x) : f(x), c.at("expected"));
 }
 
-bool uses_vmap(const json& c) {
-  if (!c.contains("nest")) return false;
-  return std::any_of(c.at("nest").begin(), c.at("nest").end(), [](const json& n) { return n.at("kind") == "vmap"; });
-}
-
 TEST_F(Cases, Derivatives) {
-  std::vector<json> cases;
-  for (const auto& c : collective_cases("grad_cases.jsonl")) {
-    if (!uses_vmap(c)) cases.push_back(c);
-  }
-  run_all(cases, [](const json& c) {
+  Outcome o = run_all(collective_cases("grad_cases.jsonl"), [](const json& c) {
     bool outer = c.at("placement") == "outer";
     for (bool compiled : {false, true}) {
       std::string wrong = outer ? outer_derivative(c, compiled) : inner_derivative(c, compiled);
@@ -144,6 +195,7 @@ TEST_F(Cases, Derivatives) {
     }
     return std::string();
   });
+  record_cases("collectives/grad_cases.jsonl", o.passed, o.total);
 }
 
 template <class E>
@@ -174,17 +226,13 @@ std::string wrong_error(const json& c, const std::exception& e) {
 
 std::string error_of(const json& c) {
   Leaves x = arrays(c.at("inputs"));
-  auto body = [&](const Leaves& in) { return case_body(c, in); };
   try {
-    if (!c.contains("mesh_shape")) {
-      body(x);
+    LeafFunction f = [&c](const Leaves& in) { return case_body(c, in); };
+    if (c.contains("mesh_shape") || c.contains("nest")) f = whole(c);
+    if (c.at("mode") == "jvp") {
+      jvp(f, std::tuple(x), std::tuple(x));
     } else {
-      auto f = mapped(c, body, c.at("in_specs"), c.at("out_specs"));
-      if (c.at("mode") == "jvp") {
-        jvp(f, std::tuple(x), std::tuple(x));
-      } else {
-        for (const auto& r : f(x)) r.block_until_ready();
-      }
+      for (const auto& r : f(x)) r.block_until_ready();
     }
   } catch (const std::exception& e) {
     return wrong_error(c, e);
@@ -193,11 +241,8 @@ std::string error_of(const json& c) {
 }
 
 TEST_F(Cases, Errors) {
-  std::vector<json> cases;
-  for (const auto& c : collective_cases("error_cases.jsonl")) {
-    if (!uses_vmap(c)) cases.push_back(c);
-  }
-  run_all(cases, error_of);
+  Outcome o = run_all(collective_cases("error_cases.jsonl"), error_of);
+  record_cases("collectives/error_cases.jsonl", o.passed, o.total);
 }
 
 }  // namespace
