@@ -488,7 +488,10 @@ Array pgather(const Array& src, const Array& idx, const AxisNames& names, const 
     all = one(function, loc, all, [&](Value v) { return is_inexact(v.dtype()) ? ops::no_derivative(v, function) : v; });
   }
   for (auto it = named.rbegin(); it != named.rend(); ++it) {
-    all = all_gather(all, AxisNames(*it), {}, loc);
+    ops::AllGather gather;
+    static_cast<Collective&>(gather) = resolve(AxisNames(*it), function).named;
+    gather.mapped_only = true;
+    all = one(function, loc, all, [&](Value v) { return ops::all_gather(ops::expand_dims(v, {0}), gather); });
     ++stacked;
   }
   std::size_t next_own = 0;

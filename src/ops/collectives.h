@@ -52,8 +52,10 @@ struct Collective {
 struct AllGather : Collective {
   std::int64_t dim = 0;
   bool to_invariant = false;  ///< typed equal along the names (all_gather_invariant)
+  bool mapped_only = false;   ///< a vmap of the name must map the operand (pgather)
   static constexpr auto fields = std::tuple_cat(
-      Collective::fields, std::tuple{field("dim", &AllGather::dim), field("to_invariant", &AllGather::to_invariant)});
+      Collective::fields, std::tuple{field("dim", &AllGather::dim), field("to_invariant", &AllGather::to_invariant),
+                                     field("mapped_only", &AllGather::mapped_only)});
 };
 struct PsumScatter : Collective {
   std::int64_t dim = 0;

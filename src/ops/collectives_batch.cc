@@ -31,7 +31,7 @@ struct Place {
   std::int64_t others() const { return before * after; }
 };
 // Takes the batch's name out of `p`.
-Place take_batch(const char* op, Collective& p) {
+Place take_batch(std::string_view op, Collective& p) {
   if (p.groups) {
     throw UnimplementedError(str("[", op, "] axis_index_groups over the vmapped axes (", plain_names(p),
                                  ") are not supported; map one axis for the groups and one for their members"));
@@ -108,11 +108,12 @@ Batched batch_same(Builder& b, const ir::OpDef& op, const BatchArgs& a, const ir
 Batched batch_reduce(Builder& b, const ir::OpDef& op, const BatchArgs& a, const Collective& p) {
   if (!named(p)) return batch_same(b, op, a, attrs(p));
   Collective others = p;
-  take_batch(op.name().data(), others);
+  take_batch(op.name(), others);
   Value x = a.in[0];
   if (&op == &def::psum) {
     x = local_sum(a);
   } else if (a.batched[0]) {
+    if (is_inexact(x.dtype())) x = no_derivative(x, std::string(op.name()));
     x = &op == &def::pmax ? reduce_max(x, {0}) : reduce_min(x, {0});
   }
   if (!others.names.list.empty()) x = b.add1(op, {x}, attrs(others));
@@ -131,6 +132,10 @@ Batched batch_gather(Builder& b, const BatchArgs& a, const AllGather& p) {
   AllGather q = p;
   ++q.dim;
   if (!named(p)) return shifted(b, def::all_gather, a, q);
+  if (p.mapped_only && !a.batched[0]) {
+    throw ValueError(str("pgather: src is not mapped along the vmapped axes (", plain_names(p),
+                         "); expected an array that the vmap maps"));
+  }
   Place place = take_batch("all_gather", q);
   return {{batch_into(all_gather(in_front(a), q), p.dim, place)}, {false}};
 }
