@@ -8,6 +8,7 @@
 
 #include "api/formula.h"
 #include "tessera/control.h"
+#include "tessera/custom.h"
 #include "tessera/numpy.h"
 #include "tessera/ops.h"
 
@@ -95,9 +96,10 @@ Array logaddexp(const Operand& x, const Operand& y) {
       Array turn = imag(out) + std::numbers::pi;
       return complex(real(out), remainder(turn, 2 * std::numbers::pi) - std::numbers::pi);
     }
-    Array delta = p[0] - p[1];
+    // Smaller less larger, not a magnitude: where both are equal they share the derivative.
+    Array delta = minimum(p[0], p[1]) - largest;
     Array alike = isnan(delta);  // equal infinities, or NaN
-    return where(alike, p[0] + p[1], largest + log1p(exp(-abs(where(alike, 0, delta)))));
+    return where(alike, p[0] + p[1], largest + log1p(exp(where(alike, 0, delta))));
   });
 }
 Array logaddexp2(const Operand& x, const Operand& y) {
@@ -105,10 +107,11 @@ Array logaddexp2(const Operand& x, const Operand& y) {
     no_complex("logaddexp2", v[0]);
     no_complex("logaddexp2", v[1]);
     Arrays p = promoted("logaddexp2", v, true);
-    Array delta = p[0] - p[1];
+    Array largest = maximum(p[0], p[1]);
+    Array delta = minimum(p[0], p[1]) - largest;
     Array alike = isnan(delta);
-    Array rest = log1p(exp2(-abs(where(alike, 0, delta)))) * (1 / std::numbers::ln2);
-    return where(alike, p[0] + p[1], maximum(p[0], p[1]) + rest);
+    Array rest = log1p(exp2(where(alike, 0, delta))) * (1 / std::numbers::ln2);
+    return where(alike, p[0] + p[1], largest + rest);
   });
 }
 Array heaviside(const Operand& x, const Operand& at_zero) {
@@ -164,25 +167,41 @@ Array spacing(const Operand& x) {
     return where(d == 0, copysign(number_like(a, api::float_info(a.dtype()).smallest_subnormal), a), d);
   });
 }
+namespace {
+// The bits of a float taken apart; numbers below the smallest normal one are scaled up first.
+struct FloatParts {
+  Array mantissa, exponent;
+};
+FloatParts parts_of(const Array& a) {
+  const auto info = api::float_info(a.dtype());
+  const DType bits = bits_dtype(a.dtype());
+  const std::int64_t mask = (std::int64_t{1} << info.exponent_bits) - 1;
+  const std::int64_t bias = mask >> 1;
+  auto number = [&](std::int64_t v) { return api::as(Array(v), bits); };
+  Array small = abs(a) < info.tiny;
+  Array raw = bitcast_convert_type(where(small, a * std::ldexp(1.0, info.mantissa_bits + 1), a), bits);
+  Array field = (raw >> info.mantissa_bits) & number(mask);
+  Array exponent = api::as(field, int32) - (bias - 1) - where(small, info.mantissa_bits + 1, 0);
+  Array cleared = raw & ~number(mask << info.mantissa_bits);
+  Array mantissa = bitcast_convert_type(cleared | number((bias - 1) << info.mantissa_bits), a.dtype());
+  Array as_is = isinf(a) | isnan(a) | (a == 0);
+  return {where(as_is, a, mantissa), where(as_is, 0, exponent)};
+}
+}  // namespace
+
 std::pair<Array, Array> frexp(const Operand& x) {
   Arrays out = formulas("frexp", {x}, [](const Arrays& v) {
     no_complex("frexp", v[0]);
     Array a = promoted("frexp", v, true)[0];
     a = api::as(a, a.dtype());
-    const auto info = api::float_info(a.dtype());
-    const DType bits = bits_dtype(a.dtype());
-    const std::int64_t mask = (std::int64_t{1} << info.exponent_bits) - 1;
-    const std::int64_t bias = mask >> 1;
-    // Numbers below the smallest normal one are scaled up first.
-    Array small = abs(a) < info.tiny;
-    Array scaled = where(small, a * std::ldexp(1.0, info.mantissa_bits + 1), a);
-    Array raw = bitcast_convert_type(scaled, bits);
-    Array field = (raw >> info.mantissa_bits) & api::as(Array(mask), bits);
-    Array exponent = api::as(field, int32) - (bias - 1) - where(small, info.mantissa_bits + 1, 0);
-    Array cleared = raw & ~api::as(Array(mask << info.mantissa_bits), bits);
-    Array mantissa = bitcast_convert_type(cleared | api::as(Array((bias - 1) << info.mantissa_bits), bits), a.dtype());
-    Array as_is = isinf(a) | isnan(a) | (a == 0);
-    return Arrays{where(as_is, a, mantissa), where(as_is, 0, exponent)};
+    // Bits have no derivative: the mantissa's is that of a division by the power of two.
+    auto mantissa =
+        custom_jvp([](const Array& y) { return parts_of(y).mantissa; },
+                   [](const std::tuple<Array>& y, const std::tuple<Array>& t) {
+                     FloatParts p = parts_of(std::get<0>(y));
+                     return std::pair{p.mantissa, std::get<0>(t) * exp2(-api::as(p.exponent, std::get<0>(t).dtype()))};
+                   });
+    return Arrays{mantissa(a), parts_of(stop_gradient(a)).exponent};
   });
   return {out[0], out[1]};
 }

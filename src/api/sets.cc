@@ -114,7 +114,8 @@ Array kept(const Array& sorted, const Array& keep, std::int64_t n, const SizeOpt
   Array valid = place < sorted.shape(0);
   Array y = take(sorted, place, 0, TakeMode::Clip);
   if (n == 0) return y;
-  Array otherwise = o.fill_value ? api::number_like(y, *o.fill_value) : pick(y, 0, 0);
+  Array otherwise = o.fill_value ? api::number_like(y, *o.fill_value)
+                                 : where(pick(valid, 0, 0), pick(y, 0, 0), api::number_like(y, 0));
   return where(valid, y, otherwise);
 }
 
@@ -162,14 +163,16 @@ namespace {
 // Elements of both, each once, sorted: those in both, or those in one alone.
 Array combined(const char* name, const Operand& x, const Operand& y, const SizeOptions& o, bool in_both) {
   const Loc& loc = x.loc();
-  Arrays m = formulas(name, {x, y}, [&](const Arrays& v) {
+  auto marks = [&](const Arrays& v) {
     Arrays p = api::promoted(name, v);
     Sorted s = sorted_runs(concatenate({ravel(p[0]), ravel(p[1])}, 0));
     Array a = isin(s.values, p[0]);
     Array b = isin(s.values, p[1]);
     return Arrays{s.values, s.first & (in_both ? a & b : a ^ b)};
-  });
-  return compress(Operand(m[1], loc.file, loc.line), Operand(m[0], loc.file, loc.line), 0, o);
+  };
+  Arrays m = formulas(name, {x, y}, marks);
+  const std::int64_t n = size_or_count(Operand(m[1], loc.file, loc.line), o);
+  return formula(name, loc, m, [&](const Arrays& v) { return kept(v[0], v[1], n, o); });
 }
 }  // namespace
 

@@ -293,7 +293,7 @@ Array spence(const Operand& x) {
     const double sixth = std::numbers::pi * std::numbers::pi / 6;
     y = where(below, sixth - log(z) * log(1 - z) - y, y);
     y = where(large | above, -0.5 * square(log(z)) - y, y);
-    return where(a == 0, sixth, where(a == 1, 0, where(a < 0, kNaN, y)));
+    return where(a == 0, sixth, where(a == 1, 0, where(a > 0, y, kNaN)));
   });
 }
 

@@ -2,6 +2,7 @@
 """Small programs over several functions. tests/oracle states each one again in C++."""
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 
