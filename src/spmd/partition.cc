@@ -129,6 +129,10 @@ class Partitioner {
       const ir::Layout& have = values_.of(e.in[k]).front().layout;
       bool fill = k >= moves->halo.starts.size();
       from.push_back(fill ? ir::Layout{} : ir::Layout{have.partial == 0 ? have.dims : wanted(e.in[k]).dims});
+      // Every position can make such a value by itself, which moves nothing.
+      constexpr std::int64_t kSmall = 1 << 20;
+      bool makes = !fill && fresh_.contains(e.in[k]) && in[k].nbytes() <= kSmall;
+      if (makes && values_.vary(e.in[k]) == 0) from.back() = ir::Layout::replicated(in[k].rank());
       cost += static_cast<double>(cost_of(e.in[k], from.back()));
     }
     for (const auto& m : moves->dims) {
