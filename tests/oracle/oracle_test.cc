@@ -188,9 +188,9 @@ TEST_P(Oracle, AgreesWithRecordedResults) {
 
 INSTANTIATE_TEST_SUITE_P(Groups, Oracle,
                          testing::Values("calculus", "contractions", "control", "convert", "creation", "distributions",
-                                         "elementwise", "fft", "fourier", "indexing", "layers", "linalg", "linear", "nn",
-                                         "numpy", "products", "promotion", "random", "reductions", "sets", "shapes",
-                                         "shaping", "sorting", "special", "statistics"),
+                                         "elementwise", "fft", "fourier", "indexing", "layers", "linalg", "linear",
+                                         "nn", "numpy", "products", "promotion", "random", "reductions", "sets",
+                                         "shapes", "shaping", "sorting", "special", "statistics"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST(OracleTable, NamesNoFunctionThatIsThere) {
