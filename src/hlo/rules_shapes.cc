@@ -107,7 +107,8 @@ Items concatenate(OpCall& c) {
   if (all_known && c.out().shape[0] <= 64 && is_integer(storage(c.elem()))) {
     std::vector<std::int64_t> all;
     for (const auto& i : c.in) {
-      for (auto v : i.known->astype(DType::I64).span<std::int64_t>()) all.push_back(v);
+      HostArray wide = i.known->astype(DType::I64);
+      for (auto v : wide.span<std::int64_t>()) all.push_back(v);
     }
     out.known = std::make_shared<const HostArray>(HostArray::from(all).astype(storage(c.elem())));
   }
