@@ -91,7 +91,7 @@ void identity(Reduction r, const View& out, std::int64_t i) {
                            : r == Reduction::Max  ? complexd(-inf, -inf)
                                                   : complexd(inf, inf));
     case Wide::Int: {
-      std::int64_t low = -(std::int64_t{1} << (bits - 1));
+      std::int64_t low = std::numeric_limits<std::int64_t>::min() >> (64 - bits);
       return store_int(out, i,
                        r == Reduction::Sum || r == Reduction::Or ? 0
                        : r == Reduction::Prod                    ? 1

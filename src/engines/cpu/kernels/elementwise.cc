@@ -111,7 +111,7 @@ void convert(const void* a, const void*, const void*, void* out, std::int64_t n)
 }
 template <int Size>
 void same(const void* a, const void*, const void*, void* out, std::int64_t n) {
-  if (a != out) std::memcpy(out, a, static_cast<std::size_t>(n * Size));
+  if (a != out && n > 0) std::memcpy(out, a, static_cast<std::size_t>(n * Size));
 }
 
 template <std::size_t... I>
