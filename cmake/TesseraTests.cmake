@@ -1,6 +1,7 @@
 # Tests: tests/unit/<room>_test*.cc make the binary <room>_test, tests/<folder>/<name>_test*.cc the binary
-# <folder>_<name>_test. New files need no edit here. A binary is labelled `long` when its name ends in _long_test, else
-# `quick`. Every binary leaves its counts in test-results/, which tools/test_summary.py adds up.
+# <folder>_<name>_test. New files need no edit here. A binary is labelled `long` when its name ends in _long_test, `full`
+# when it ends in _more_test (too slow under sanitizers for every change), else `quick`. Every binary leaves its counts in
+# test-results/, which tools/test_summary.py adds up.
 
 find_package(GTest REQUIRED)
 find_package(nlohmann_json REQUIRED)
@@ -27,6 +28,9 @@ function(tessera_test binary)
   if(binary MATCHES "_long_test$")
     set(label long)
     set(timeout 3600)
+  elseif(binary MATCHES "_more_test$")
+    set(label full)
+    set(timeout 900)
   else()
     set(label quick)
     set(timeout 900)
