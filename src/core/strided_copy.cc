@@ -56,7 +56,8 @@ Dims contiguous_strides(const Shape& shape, std::int64_t item_size) {
   std::int64_t s = item_size;
   for (std::size_t i = shape.size(); i-- > 0;) {
     strides[i] = s;
-    s *= shape[i];
+    // It wraps for shapes that no memory holds: allocating one throws, and nothing steps by these strides.
+    (void)__builtin_mul_overflow(s, shape[i], &s);
   }
   return strides;
 }

@@ -6,7 +6,12 @@
 namespace tessera::ops {
 
 namespace {
-std::int64_t dilated(std::int64_t n, std::int64_t by) { return n == 0 ? 0 : (n - 1) * by + 1; }
+std::int64_t dilated(std::int64_t n, std::int64_t by) {
+  std::int64_t gaps = 0;
+  if (n > 0 && __builtin_mul_overflow(n - 1, by, &gaps))
+    throw ValueError(str("a window's dilation of ", n, " by ", by, " is beyond 64 bits"));
+  return n == 0 ? 0 : gaps + 1;
+}
 }  // namespace
 
 Shape windowed_shape(std::string_view op, const Shape& in, const Window& w) {

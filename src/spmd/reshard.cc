@@ -178,11 +178,14 @@ std::int64_t total(const ir::Type& type, const ir::Layout& from, const std::vect
 
 }  // namespace
 
+constexpr std::int64_t kTooLarge = std::int64_t{1} << 50;  // bytes; leaves room for sums and products with axes
+
 std::int64_t local_bytes(const ir::Type& type, const ir::Layout& layout, const ir::MeshAxes& mesh) {
   std::int64_t n = dtype_size(type.dtype);
   for (std::size_t d = 0; d < type.shape.size(); ++d) {
     std::int64_t count = ir::parts(layout.dims[d], mesh);
-    n *= (type.shape[d] + count - 1) / count;
+    // Sizes beyond any memory only have to stay too large: the allocation refuses them.
+    if (__builtin_mul_overflow(n, (type.shape[d] + count - 1) / count, &n)) return kTooLarge;
   }
   return n;
 }
