@@ -13,7 +13,13 @@ namespace {
 
 constexpr const char* kName = "conv_general_dilated";
 
-std::int64_t dilated(std::int64_t n, std::int64_t by) { return n == 0 ? 0 : (n - 1) * by + 1; }
+std::int64_t dilated(std::int64_t n, std::int64_t by) {
+  std::int64_t gaps = 0;
+  if (n > 0 && __builtin_mul_overflow(n - 1, by, &gaps)) {
+    throw ValueError(str(kName, ": a dilation of ", n, " by ", by, " is beyond 64 bits"));
+  }
+  return n == 0 ? 0 : gaps + 1;
+}
 
 // Spatial extent i of the inputs, the kernel or the result.
 std::int64_t spatial(const Shape& shape, const Dims& spec, std::size_t i) { return shape[at(spec[i + 2])]; }
