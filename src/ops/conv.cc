@@ -6,20 +6,13 @@
 #include <utility>
 
 #include "ops/define.h"
+#include "ops/windows.h"
 
 namespace tessera::ops {
 
 namespace {
 
 constexpr const char* kName = "conv_general_dilated";
-
-std::int64_t dilated(std::int64_t n, std::int64_t by) {
-  std::int64_t gaps = 0;
-  if (n > 0 && __builtin_mul_overflow(n - 1, by, &gaps)) {
-    throw ValueError(str(kName, ": a dilation of ", n, " by ", by, " is beyond 64 bits"));
-  }
-  return n == 0 ? 0 : gaps + 1;
-}
 
 // Spatial extent i of the inputs, the kernel or the result.
 std::int64_t spatial(const Shape& shape, const Dims& spec, std::size_t i) { return shape[at(spec[i + 2])]; }
@@ -85,8 +78,8 @@ Types infer(TypeSpan in, const Conv& p) {
   shape[at(p.out_spec[0])] = batch / p.batch_groups;
   shape[at(p.out_spec[1])] = out_features;
   for (std::size_t i = 0; i < p.strides.size(); ++i) {
-    auto room = dilated(spatial(x.shape, p.lhs_spec, i), p.lhs_dilation[i]) + p.pad_low[i] + p.pad_high[i];
-    auto reach = dilated(spatial(w.shape, p.rhs_spec, i), p.rhs_dilation[i]);
+    auto room = dilated(kName, spatial(x.shape, p.lhs_spec, i), p.lhs_dilation[i]) + p.pad_low[i] + p.pad_high[i];
+    auto reach = dilated(kName, spatial(w.shape, p.rhs_spec, i), p.rhs_dilation[i]);
     shape[at(p.out_spec[i + 2])] = room < reach ? 0 : (room - reach) / p.strides[i] + 1;
   }
   return {Type{p.preferred.value_or(x.dtype), shape, x.weak && w.weak && !p.preferred}};
@@ -198,10 +191,10 @@ Value transpose_lhs(Value ct, Value w, const Type& x, const Conv& p) {
   q.feature_groups = groups;
   q.batch_groups = 1;
   for (std::size_t i = 0; i < p.strides.size(); ++i) {
-    auto reach = dilated(spatial(w.shape(), p.rhs_spec, i), p.rhs_dilation[i]);
+    auto reach = dilated(kName, spatial(w.shape(), p.rhs_spec, i), p.rhs_dilation[i]);
     q.pad_low[i] = reach - p.pad_low[i] - 1;
-    q.pad_high[i] = dilated(spatial(x.shape, p.lhs_spec, i), p.lhs_dilation[i]) + reach - 1 -
-                    dilated(spatial(ct.shape(), p.out_spec, i), p.strides[i]) - q.pad_low[i];
+    q.pad_high[i] = dilated(kName, spatial(x.shape, p.lhs_spec, i), p.lhs_dilation[i]) + reach - 1 -
+                    dilated(kName, spatial(ct.shape(), p.out_spec, i), p.strides[i]) - q.pad_low[i];
   }
   Value out = conv_general_dilated(ct, rev(w, Dims(p.rhs_spec.begin() + 2, p.rhs_spec.end())), q);
   if (p.batch_groups > 1) out = merge_front(split_front(out, p.lhs_spec[1], p.batch_groups), p.lhs_spec[0]);
@@ -220,9 +213,9 @@ Value transpose_rhs(Value ct, Value x, const Type& w, const Conv& p) {
   q.feature_groups = p.batch_groups;
   q.batch_groups = p.feature_groups;
   for (std::size_t i = 0; i < p.strides.size(); ++i) {
-    auto reach = dilated(spatial(w.shape, p.rhs_spec, i), p.rhs_dilation[i]);
-    q.pad_high[i] = dilated(spatial(ct.shape(), p.out_spec, i), p.strides[i]) -
-                    dilated(spatial(x.shape(), p.lhs_spec, i), p.lhs_dilation[i]) + reach - p.pad_low[i] - 1;
+    auto reach = dilated(kName, spatial(w.shape, p.rhs_spec, i), p.rhs_dilation[i]);
+    q.pad_high[i] = dilated(kName, spatial(ct.shape(), p.out_spec, i), p.strides[i]) -
+                    dilated(kName, spatial(x.shape(), p.lhs_spec, i), p.lhs_dilation[i]) + reach - p.pad_low[i] - 1;
   }
   return conv_general_dilated(x, ct, q);
 }

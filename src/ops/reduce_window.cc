@@ -9,8 +9,6 @@ namespace tessera::ops {
 
 namespace {
 
-std::int64_t dilated(std::int64_t n, std::int64_t by) { return n == 0 ? 0 : (n - 1) * by + 1; }
-
 // Every element counts in the windows that held it: windows over the results, spread by their strides and padded so
 // that each element meets all of its windows.
 Values sum_transpose(Builder& b, const TransposeArgs& t, const Window& w) {
@@ -18,11 +16,12 @@ Values sum_transpose(Builder& b, const TransposeArgs& t, const Window& w) {
   const Shape& in = t.types[0].shape;
   const Shape& out = t.ct[0].shape();
   for (std::size_t d = 0; d < in.size(); ++d) {
-    auto reach = dilated(w.dimensions[d], w.window_dilation[d]) - 1;
+    auto reach = dilated("reduce_window", w.dimensions[d], w.window_dilation[d]) - 1;
     v.base_dilation[d] = w.strides[d];
     v.strides[d] = w.base_dilation[d];
     v.low[d] = reach - w.low[d];
-    v.high[d] = dilated(in[d], w.base_dilation[d]) + reach - dilated(out[d], w.strides[d]) - v.low[d];
+    v.high[d] = dilated("reduce_window", in[d], w.base_dilation[d]) + reach -
+                dilated("reduce_window", out[d], w.strides[d]) - v.low[d];
   }
   if (size_of(in) == 0 || size_of(out) == 0) return {zeros(b, t.types[0])};
   return {reduce_window_sum(t.ct[0], v)};

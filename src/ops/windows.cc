@@ -5,14 +5,13 @@
 
 namespace tessera::ops {
 
-namespace {
-std::int64_t dilated(std::int64_t n, std::int64_t by) {
+std::int64_t dilated(std::string_view op, std::int64_t n, std::int64_t by) {
   std::int64_t gaps = 0;
-  if (n > 0 && __builtin_mul_overflow(n - 1, by, &gaps))
-    throw ValueError(str("a window's dilation of ", n, " by ", by, " is beyond 64 bits"));
+  if (n > 0 && __builtin_mul_overflow(n - 1, by, &gaps)) {
+    throw ValueError(str(op, ": a dilation of ", n, " by ", by, " is beyond 64 bits"));
+  }
   return n == 0 ? 0 : gaps + 1;
 }
-}  // namespace
 
 Shape windowed_shape(std::string_view op, const Shape& in, const Window& w) {
   auto check = [&](const char* name, const Dims& v, std::int64_t least) {
@@ -32,8 +31,8 @@ Shape windowed_shape(std::string_view op, const Shape& in, const Window& w) {
   check("window_dilation", w.window_dilation, 1);
   Shape out;
   for (std::size_t d = 0; d < in.size(); ++d) {
-    auto room = w.low[d] + dilated(in[d], w.base_dilation[d]) + w.high[d];
-    auto span = dilated(w.dimensions[d], w.window_dilation[d]);
+    auto room = w.low[d] + dilated(op, in[d], w.base_dilation[d]) + w.high[d];
+    auto span = dilated(op, w.dimensions[d], w.window_dilation[d]);
     out.push_back(room < span ? 0 : (room - span) / w.strides[d] + 1);
   }
   return out;

@@ -2,13 +2,17 @@
 // Sliding windows over arrays: sizes, and which elements each window holds.
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <string_view>
 
 #include "ops/attrs.h"
 #include "ops/define.h"
 
 namespace tessera::ops {
 
+/// Extent of `n` elements with `by - 1` holes between neighbours. Throws `ValueError` beyond 64 bits.
+std::int64_t dilated(std::string_view op, std::int64_t n, std::int64_t by);
 /// Shape of the windows' results. Throws `ValueError` naming the attribute that does not fit.
 Shape windowed_shape(std::string_view op, const Shape& in, const Window& w);
 /// Dimensions that windows leave as they are may be split; the others may not. `rank0` further operands are scalars.
