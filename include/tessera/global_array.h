@@ -145,9 +145,7 @@ std::string to_string(const ShapedArray& a);
 ShapedArray abstract_value(const Array& a);
 inline ShapedArray abstract_value(const GlobalArray& g) { return abstract_value(g.array()); }
 /// Dtypes are never rewritten: the object itself.
-inline const GlobalArray& canonicalize(const GlobalArray& g) {
-  return g;
-}  // NOLINT(bugprone-return-const-ref-from-parameter)
+inline const GlobalArray& canonicalize(const GlobalArray& g) { return g; }
 const GlobalArray& canonicalize(GlobalArray&& g) = delete;  // it would dangle
 
 /// Checks buffers also where a trusted caller, such as a compiled program, vouches for them. Off at first.
