@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <memory>
 #include <string>
 
@@ -18,7 +19,7 @@ namespace tessera::cli {
 
 namespace {
 struct RunOptions {
-  std::string program, inputs, outputs, trace;
+  std::string program, inputs, outputs, trace, write;
   std::int64_t devices = 0;
   std::int64_t max_memory = 0;
   int time = 0;
@@ -94,6 +95,7 @@ void report_times(const StablehloProgram& program, const std::vector<Array>& arg
 void run(const RunOptions& o) {
   if (!o.trace.empty()) ::setenv("TESSERA_TRACE", o.trace.c_str(), 1);  // before the engine looks
   StablehloProgram program = StablehloProgram::load(o.program, {.max_memory = o.max_memory});
+  if (!o.write.empty()) std::ofstream(o.write, std::ios::binary) << program.as_text();
   if (o.graph) std::printf("%s\n", program.text().c_str());
   Client client =
       Client::cpu({.devices = o.devices > 0 ? o.devices : program.num_devices(), .memory_limit = o.max_memory});
@@ -122,6 +124,7 @@ void add_run(CLI::App& app) {
   command->add_option("--max-memory", *memory, "Refuse programs that ask for more, as 512M or 4G");
   command->add_option("--time", o->time, "Run that many times more and report milliseconds");
   command->add_option("--trace", o->trace, "Write a trace for Perfetto");
+  command->add_option("--write", o->write, "Write the program as StableHLO again");
   command->add_flag("--comm-plan", o->comm_plan, "Print what is sent between devices");
   command->add_flag("--graph", o->graph, "Print the program as Tessera's graph");
   command->callback([o, memory] {

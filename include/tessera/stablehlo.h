@@ -57,6 +57,9 @@ class StablehloProgram {
   CommPlan comm_plan(const std::vector<Array>& args) const;
   /// The graph as text.
   std::string text() const;
+  /// The program as StableHLO text again: global values with Shardy's shardings. Throws `UnimplementedError` naming an
+  /// op that has no StableHLO form here.
+  std::string as_text() const;
 
  private:
   struct Impl;

@@ -9,6 +9,7 @@
 
 #include "api/program.h"
 #include "base/strings.h"
+#include "hlo/export.h"
 #include "hlo/module.h"
 #include "hlo/sdy.h"
 #include "tessera/error.h"
@@ -151,6 +152,20 @@ const std::vector<StablehloProgram::Port>& StablehloProgram::inputs() const { re
 const std::vector<StablehloProgram::Port>& StablehloProgram::outputs() const { return impl_->outputs; }
 std::int64_t StablehloProgram::num_devices() const { return impl_->module.num_partitions * impl_->module.num_replicas; }
 std::string StablehloProgram::text() const { return to_string(*impl_->module.graph); }
+
+std::string StablehloProgram::as_text() const {
+  hlo::ExportOptions o;
+  o.name = impl_->module.name.empty() ? "module" : impl_->module.name;
+  o.num_partitions = num_devices();
+  o.meshes = impl_->module.meshes;
+  for (const auto& p : impl_->module.inputs) {
+    if (!p.token) o.inputs.push_back(p.sdy);
+  }
+  for (const auto& p : impl_->module.outputs) {
+    if (!p.token) o.outputs.push_back(p.sdy);
+  }
+  return hlo::export_module(*impl_->module.graph, o);
+}
 
 std::vector<Array> StablehloProgram::place(const std::vector<HostArray>& args) const {
   const auto& want = impl_->inputs;

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// Programs that were read are written and read again: the same values, and a text that no longer changes.
+#include <gtest/gtest.h>
+
+#include "base/strings.h"
+#include "tessera/device.h"
+#include "tessera/error.h"
+#include "tessera/io.h"
+#include "tessera/stablehlo.h"
+#include "tests/support/paths.h"
+
+namespace tessera {
+namespace {
+
+struct Case {
+  std::string name, program;
+  std::vector<HostArray> args;
+};
+
+std::vector<Case> cases_of(const std::string& family) {
+  auto all = load_npz(test::source_path("tests/hlo/" + family + ".npz"));
+  std::vector<Case> out;
+  for (const auto& [key, value] : all) {
+    if (!key.ends_with("/program")) continue;
+    Case c;
+    c.name = key.substr(0, key.size() - 8);
+    c.program.assign(static_cast<const char*>(value.data()), static_cast<std::size_t>(value.size()));
+    for (int i = 0; all.contains(str(c.name, "/arg", i)); ++i) c.args.push_back(all[str(c.name, "/arg", i)]);
+    out.push_back(std::move(c));
+  }
+  return out;
+}
+
+std::vector<HostArray> run(const StablehloProgram& p, std::vector<HostArray> args) {
+  for (std::size_t i = 0; i < args.size(); ++i) args[i] = args[i].astype(p.inputs()[i].dtype);
+  return p.run(args);
+}
+
+class HloExport : public testing::TestWithParam<const char*> {};
+
+TEST_P(HloExport, WrittenProgramsComputeTheSame) {
+  int written = 0, without_form = 0;
+  for (const auto& c : cases_of(GetParam())) {
+    StablehloProgram first = StablehloProgram::parse(c.program, c.name);
+    bool narrow = false;
+    for (const auto& p : first.inputs()) narrow = narrow || p.narrow;
+    for (const auto& p : first.outputs()) narrow = narrow || p.narrow;
+    if (narrow) continue;  // written in the wider types that hold them
+    std::string text;
+    try {
+      text = first.as_text();
+    } catch (const UnimplementedError&) {
+      ++without_form;
+      continue;
+    }
+    ClientScope scope(Client::cpu({.devices = first.num_devices()}));
+    StablehloProgram second = StablehloProgram::parse(text, c.name);
+    auto want = run(first, c.args), got = run(second, c.args);
+    ASSERT_EQ(got.size(), want.size()) << c.name;
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      ASSERT_EQ(got[i].dtype(), want[i].dtype()) << c.name;
+      ASSERT_EQ(got[i].shape(), want[i].shape()) << c.name;
+      HostArray g = got[i].astype(DType::C128), w = want[i].astype(DType::C128);
+      double tolerance = want[i].dtype() == DType::BF16 || want[i].dtype() == DType::F16 ? 3e-2 : 1e-4;
+      for (std::int64_t k = 0; k < g.size(); ++k) {
+        auto x = g.span<complex128_t>()[static_cast<std::size_t>(k)],
+             y = w.span<complex128_t>()[static_cast<std::size_t>(k)];
+        if (x == y || !std::isfinite(std::abs(y))) continue;
+        ASSERT_LE(std::abs(x - y), tolerance * (1 + std::abs(y))) << c.name << " out" << i << " element " << k;
+      }
+    }
+    ++written;
+  }
+  std::printf("%s: %d programs written, %d with an op that has no form\n", GetParam(), written, without_form);
+  EXPECT_GT(written, 0);
+}
+INSTANTIATE_TEST_SUITE_P(Families, HloExport,
+                         testing::Values("control", "elementwise", "indexing", "nn", "products", "reductions", "shapes",
+                                         "sharding"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST(HloExport, AnExampleInFull) {
+  std::string text =
+      "func.func @main(%arg0: tensor<2x3xf32>) -> tensor<3xf32> {\n"
+      "  %c = stablehlo.constant dense<0.0> : tensor<f32>\n"
+      "  %0 = stablehlo.reduce(%arg0 init: %c) applies stablehlo.add across dimensions = [0] : (tensor<2x3xf32>, "
+      "tensor<f32>) -> tensor<3xf32>\n"
+      "  return %0 : tensor<3xf32>\n}\n";
+  std::string written = StablehloProgram::parse(text).as_text();
+  EXPECT_NE(written.find("func.func public @main(%arg0: tensor<2x3xf32>) -> (tensor<3xf32>)"), std::string::npos);
+  EXPECT_NE(written.find("\"stablehlo.reduce\"(%arg0, "), std::string::npos) << written;
+  // Names are given in order, so that writing what was written changes nothing.
+  std::string again = StablehloProgram::parse(written).as_text();
+  EXPECT_EQ(StablehloProgram::parse(again).as_text(), again);
+}
+
+}  // namespace
+}  // namespace tessera
