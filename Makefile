@@ -15,6 +15,8 @@ PREFIX ?= /usr/local
 # Caches answer for every checkout of the project, wherever it lies.
 export CCACHE_BASEDIR ?= $(CURDIR)
 export CCACHE_NOHASHDIR ?= 1
+# What a cache needs to answer for files that read a precompiled header.
+export CCACHE_SLOPPINESS ?= pch_defines,time_macros
 
 .DEFAULT_GOAL := build
 .PHONY: setup setup-checks build test test-long demo sanitize-quick format check-format lint rooms check-install install clean
