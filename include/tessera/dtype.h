@@ -3,6 +3,7 @@
 #pragma once
 
 #include <bit>
+#include <compare>
 #include <complex>
 #include <cstdint>
 #include <string_view>
@@ -93,6 +94,39 @@ struct bfloat16_t {
   constexpr bfloat16_t(float v) : bits(detail::float_to_bf16(v)) {}         // NOLINT(google-explicit-constructor)
   constexpr operator float() const { return detail::bf16_to_float(bits); }  // NOLINT(google-explicit-constructor)
 };
+
+/// The two 16-bit types count and compare as floats do, as short integers do as ints. Spelled out, since they convert
+/// to Arrays too and either conversion is as good as the other.
+template <class T>
+concept HalfFloat = std::is_same_v<T, float16_t> || std::is_same_v<T, bfloat16_t>;
+template <HalfFloat A, HalfFloat B>
+constexpr bool operator==(A a, B b) {
+  return static_cast<float>(a) == static_cast<float>(b);
+}
+template <HalfFloat A, HalfFloat B>
+constexpr std::partial_ordering operator<=>(A a, B b) {
+  return static_cast<float>(a) <=> static_cast<float>(b);
+}
+template <HalfFloat A, HalfFloat B>
+constexpr float operator+(A a, B b) {
+  return static_cast<float>(a) + static_cast<float>(b);
+}
+template <HalfFloat A, HalfFloat B>
+constexpr float operator-(A a, B b) {
+  return static_cast<float>(a) - static_cast<float>(b);
+}
+template <HalfFloat A, HalfFloat B>
+constexpr float operator*(A a, B b) {
+  return static_cast<float>(a) * static_cast<float>(b);
+}
+template <HalfFloat A, HalfFloat B>
+constexpr float operator/(A a, B b) {
+  return static_cast<float>(a) / static_cast<float>(b);
+}
+template <HalfFloat A>
+constexpr float operator-(A a) {
+  return -static_cast<float>(a);
+}
 
 using complex64_t = std::complex<float>;
 using complex128_t = std::complex<double>;

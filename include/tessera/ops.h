@@ -23,7 +23,8 @@ Array operator*(const Operand& x, const Operand& y);
 /// True division: integers give floats.
 Array operator/(const Operand& x, const Operand& y);
 Array operator-(const Operand& x);
-Array operator!(const Operand& x);
+/// Element by element, as `logical_not`, without the caller's line: for `Operand`, `!x` would as well be a test of x.
+Array operator!(const Array& x);
 Array operator~(const Operand& x);
 Array operator&(const Operand& x, const Operand& y);
 Array operator|(const Operand& x, const Operand& y);

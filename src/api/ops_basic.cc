@@ -58,7 +58,7 @@ Array operator-(const Operand& x, const Operand& y) { return subtract(x, y); }
 Array operator*(const Operand& x, const Operand& y) { return multiply(x, y); }
 Array operator/(const Operand& x, const Operand& y) { return divide(x, y); }
 Array operator-(const Operand& x) { return negative(x); }
-Array operator!(const Operand& x) { return logical_not(x); }
+Array operator!(const Array& x) { return logical_not(Operand(x, nullptr, 0)); }
 Array operator~(const Operand& x) { return elementwise(def::not_, "bitwise_not", x); }
 Array operator&(const Operand& x, const Operand& y) { return elementwise(def::and_, "bitwise_and", x, y); }
 Array operator|(const Operand& x, const Operand& y) { return elementwise(def::or_, "bitwise_or", x, y); }

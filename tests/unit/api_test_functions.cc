@@ -130,5 +130,24 @@ TEST(Functions, AttentionKeepsBatchSplit) {
   EXPECT_TRUE(f.comm_plan(q).empty()) << to_string(f.comm_plan(q));
 }
 
+// Both types convert to numbers and to Arrays; neither may make these lines ambiguous.
+TEST(Functions, SixteenBitNumbersCompareAndCount) {
+  bfloat16_t a = 1.5F;
+  bfloat16_t b = 2.0F;
+  float16_t c = 1.5F;
+  EXPECT_TRUE(a == a && a == c && a != b && a < b && b >= c);
+  EXPECT_FALSE(bfloat16_t(NAN) == bfloat16_t(NAN));
+  EXPECT_EQ(a + b, 3.5F);
+  EXPECT_EQ(b - c, 0.5F);
+  EXPECT_EQ(a * c, 2.25F);
+  EXPECT_EQ(-a / b, -0.75F);
+}
+
+TEST(Functions, NotIsElementByElement) {
+  Array x = floats({0, 2, 0});
+  EXPECT_EQ((!x).to_vector<bool>(), (std::vector<bool>{true, false, true}));
+  EXPECT_EQ(jit([](Array v) { return !v; })(x).to_vector<bool>(), (!x).to_vector<bool>());
+}
+
 }  // namespace
 }  // namespace tessera
