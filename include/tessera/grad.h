@@ -4,6 +4,8 @@
 #pragma once
 
 #include <functional>
+#include <memory>
+#include <optional>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -57,6 +59,32 @@ auto on_leaves(const F& f, const std::tuple<Args...>& like, const std::vector<Ar
   return std::apply(f, std::move(args));
 }
 
+/// f of these arguments as a function of their leaves, which remembers the tree of its result.
+template <class F, class... Args>
+class OnLeaves {
+ public:
+  using Result = std::decay_t<decltype(std::apply(std::declval<const F&>(), std::declval<std::tuple<Args...>>()))>;
+  OnLeaves(const F& f, const std::tuple<Args...>& args) : f_(&f), args_(&args) {}
+
+  std::vector<Array> operator()(const std::vector<Array>& in) const {
+    like_->emplace(on_leaves(*f_, *args_, in));
+    return tree_leaves(**like_);
+  }
+  /// Such a tree from these leaves, counted on in `next`. After a call.
+  Result rebuild(const std::vector<Array>& leaves, std::size_t& next) const {
+    return with_leaves(**like_, leaves, next);
+  }
+  Result rebuild(const std::vector<Array>& leaves) const {
+    std::size_t next = 0;
+    return rebuild(leaves, next);
+  }
+
+ private:
+  const F* f_;
+  const std::tuple<Args...>* args_;
+  std::shared_ptr<std::optional<Result>> like_ = std::make_shared<std::optional<Result>>();
+};
+
 template <class T>
 using Leafy = std::conditional_t<Number<T>, Array, T>;
 template <class T>
@@ -81,16 +109,10 @@ std::vector<bool> active_leaves(const Tuple& args) {
 template <std::size_t... N, class F, class... Args>
 auto value_and_grad_of(const F& f, const Args&... given) {
   std::tuple<Leafy<Args>...> args{leafy(given)...};
-  std::vector<Array> leaves = tree_leaves(args);
-  using R = std::decay_t<decltype(std::apply(f, args))>;
-  std::shared_ptr<R> like;
-  LeafFn flat = [&](const std::vector<Array>& in) {
-    like = std::make_shared<R>(on_leaves(f, args, in));
-    return tree_leaves(*like);
-  };
-  std::vector<Array> all = value_and_grad(flat, leaves, active_leaves<N...>(args), "grad");
+  OnLeaves flat(f, args);
+  std::vector<Array> all = value_and_grad(flat, tree_leaves(args), active_leaves<N...>(args), "grad");
   std::size_t next = 0;
-  R value = with_leaves(*like, all, next);
+  auto value = flat.rebuild(all, next);
   auto grads = [&] {
     if constexpr (sizeof...(N) == 1) {
       return with_leaves(std::get<(N, ...)>(args), all, next);
@@ -139,16 +161,11 @@ auto grad_aux(F f) {
 /// (f(primals…), its directional derivative along tangents…). Tangents have the primals' structure, shapes and dtypes.
 template <class F, class... Args>
 auto jvp(const F& f, const std::tuple<Args...>& primals, const std::tuple<Args...>& tangents) {
-  using R = std::decay_t<decltype(std::apply(f, primals))>;
-  std::shared_ptr<R> like;
-  detail::LeafFn flat = [&](const std::vector<Array>& in) {
-    like = std::make_shared<R>(detail::on_leaves(f, primals, in));
-    return tree_leaves(*like);
-  };
+  detail::OnLeaves flat(f, primals);
   std::vector<Array> all = detail::jvp(flat, tree_leaves(primals), tree_leaves(tangents));
   std::size_t next = 0;
-  R value = detail::with_leaves(*like, all, next);
-  R tangent = detail::with_leaves(*like, all, next);
+  auto value = flat.rebuild(all, next);
+  auto tangent = flat.rebuild(all, next);
   return std::pair{std::move(value), std::move(tangent)};
 }
 
@@ -156,15 +173,10 @@ auto jvp(const F& f, const std::tuple<Args...>& primals, const std::tuple<Args..
 template <class F, class... Args>
 auto vjp(const F& f, const Args&... primals) {
   std::tuple<Args...> args{primals...};
-  using R = std::decay_t<decltype(std::apply(f, args))>;
-  std::shared_ptr<R> like;
-  detail::LeafFn flat = [&](const std::vector<Array>& in) {
-    like = std::make_shared<R>(detail::on_leaves(f, args, in));
-    return tree_leaves(*like);
-  };
+  detail::OnLeaves flat(f, args);
   detail::Linear linear = detail::linearize(flat, tree_leaves(args));
-  R value = tree_unflatten(*like, linear.outputs);
-  auto pull = [linear, args](const R& cotangents) {
+  auto value = flat.rebuild(linear.outputs);
+  auto pull = [linear, args](const decltype(value)& cotangents) {
     std::vector<Array> out = linear.pull(tree_leaves(cotangents));
     std::size_t next = 0;
     return std::apply([&](const auto&... a) { return std::tuple<Args...>{detail::with_leaves(a, out, next)...}; },
@@ -177,18 +189,12 @@ auto vjp(const F& f, const Args&... primals) {
 template <class F, class... Args>
 auto linearize(const F& f, const Args&... primals) {
   std::tuple<Args...> args{primals...};
-  using R = std::decay_t<decltype(std::apply(f, args))>;
-  std::shared_ptr<R> like;
-  detail::LeafFn flat = [&](const std::vector<Array>& in) {
-    like = std::make_shared<R>(detail::on_leaves(f, args, in));
-    return tree_leaves(*like);
-  };
+  detail::OnLeaves flat(f, args);
   detail::Linear linear = detail::linearize(flat, tree_leaves(args));
-  R value = tree_unflatten(*like, linear.outputs);
-  auto push = [linear, like](const Args&... tangents) {
-    return tree_unflatten(*like, linear.push(tree_leaves(std::tuple<Args...>{tangents...})));
+  auto push = [linear, flat](const Args&... tangents) {
+    return flat.rebuild(linear.push(tree_leaves(std::tuple<Args...>{tangents...})));
   };
-  return std::pair{std::move(value), std::move(push)};
+  return std::pair{flat.rebuild(linear.outputs), std::move(push)};
 }
 
 /// Jacobian of an array-to-array function in its argument 0: shape is that of the result followed by that of the

@@ -44,6 +44,34 @@ struct ShardPlace {
   bool operator==(const ShardPlace&) const = default;
 };
 
+/// Walks what `entry(i)` of a map makes, in the map's order.
+template <class Map, class Entry>
+class EntryIterator {
+ public:
+  using iterator_category = std::input_iterator_tag;
+  using value_type = Entry;
+  using difference_type = std::ptrdiff_t;
+  using pointer = const Entry*;
+  using reference = const Entry;
+  EntryIterator() = default;
+  EntryIterator(const Map* map, std::size_t i) : map_(map), i_(i) {}
+  const Entry operator*() const { return map_->entry(i_); }
+  EntryIterator& operator++() {
+    ++i_;
+    return *this;
+  }
+  EntryIterator operator++(int) {
+    EntryIterator old = *this;
+    ++i_;
+    return old;
+  }
+  bool operator==(const EntryIterator&) const = default;
+
+ private:
+  const Map* map_ = nullptr;
+  std::size_t i_ = 0;
+};
+
 /// Ordered map from devices, in mesh order, to their piece of one global shape. A handle to shared constant data; the
 /// indices are computed when they are read, so a map over a million devices costs as much as one over eight.
 class IndexMap {
@@ -52,31 +80,7 @@ class IndexMap {
     Device device;
     Index index;
   };
-  class Iterator {
-   public:
-    using iterator_category = std::input_iterator_tag;
-    using value_type = Entry;
-    using difference_type = std::ptrdiff_t;
-    using pointer = const Entry*;
-    using reference = const Entry;
-    Iterator() = default;
-    Iterator(const IndexMap* map, std::size_t i) : map_(map), i_(i) {}
-    const Entry operator*() const { return map_->entry(i_); }
-    Iterator& operator++() {
-      ++i_;
-      return *this;
-    }
-    Iterator operator++(int) {
-      Iterator old = *this;
-      ++i_;
-      return old;
-    }
-    bool operator==(const Iterator&) const = default;
-
-   private:
-    const IndexMap* map_ = nullptr;
-    std::size_t i_ = 0;
-  };
+  using Iterator = EntryIterator<IndexMap, Entry>;
 
   IndexMap() = default;
   explicit IndexMap(std::shared_ptr<const sharding::IndexMapState> state) : state_(std::move(state)) {}
@@ -107,31 +111,7 @@ class PlaceMap {
     Device device;
     ShardPlace place;
   };
-  class Iterator {
-   public:
-    using iterator_category = std::input_iterator_tag;
-    using value_type = Entry;
-    using difference_type = std::ptrdiff_t;
-    using pointer = const Entry*;
-    using reference = const Entry;
-    Iterator() = default;
-    Iterator(const PlaceMap* map, std::size_t i) : map_(map), i_(i) {}
-    const Entry operator*() const { return map_->entry(i_); }
-    Iterator& operator++() {
-      ++i_;
-      return *this;
-    }
-    Iterator operator++(int) {
-      Iterator old = *this;
-      ++i_;
-      return old;
-    }
-    bool operator==(const Iterator&) const = default;
-
-   private:
-    const PlaceMap* map_ = nullptr;
-    std::size_t i_ = 0;
-  };
+  using Iterator = EntryIterator<PlaceMap, Entry>;
 
   PlaceMap() = default;
   explicit PlaceMap(std::shared_ptr<const sharding::IndexMapState> state) : state_(std::move(state)) {}
