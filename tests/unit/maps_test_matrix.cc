@@ -121,6 +121,89 @@ TEST_F(Matrix, AtOnceJitNestedAndLoops) {
   }
 }
 
+TEST_F(Matrix, UnderVmap) {
+  constexpr std::int64_t kBatch = 3;
+  Array x = numbers({16, 8, kBatch}, 6);
+  for (const auto& e : entries()) {
+    auto at = [&](const Array& all, std::int64_t i) {
+      return squeeze(lax::slice_in_dim(all, i, i + 1, 1, 2), Dims{2});
+    };
+    std::vector<Array> each;
+    for (std::int64_t i = 0; i < kBatch; ++i) each.push_back(mapped(e, false)(at(x, i)));
+    Array want = stack(each, 1);
+    for (bool check : {true, false}) {
+      std::string what = e.name + (check ? " checked" : " unchecked");
+      auto outside = vmap(mapped(e, check), {.in_axes = {2}, .out_axes = 1});
+      near(outside(x), want, 1e-12, what + " vmap around the map");
+      near(jit(outside)(x), want, 1e-12, what + " vmap around the map under jit");
+      auto inside = shard_map(
+          [&](const Array& b) {
+            auto one =
+                vmap([&](const Array& v) { return sin(expand_dims(e.f(v), {0})); }, {.in_axes = {2}, .out_axes = 1});
+            return one(b);
+          },
+          mesh_, P("y"), P("y"), {.check_vma = check});
+      near(inside(x), want, 1e-12, what + " vmap in the map");
+      if (!e.smooth) continue;
+      Array w = numbers(want.shape(), 7);
+      auto loss = [&](const Array& v) { return sum(w * outside(v)); };
+      Array got = grad(loss)(x);
+      for (std::int64_t i = 0; i < kBatch; ++i) {
+        Array wi = squeeze(lax::slice_in_dim(w, i, i + 1, 1, 1), Dims{1});
+        Array one = grad([&](const Array& v) { return sum(wi * mapped(e, check)(v)); })(at(x, i));
+        near(at(got, i), one, 1e-12, what + " gradient");
+      }
+    }
+  }
+}
+
+// A vmapped name stands for a mesh axis: the collective becomes local work with the same values and slopes.
+TEST_F(Matrix, OverAVmappedName) {
+  Array x = numbers({16, 8}, 8);
+  Array blocks = reshape(x, {4, 4, 8});
+  int refused = 0;
+  for (const auto& e : entries()) {
+    auto over = vmap([&](const Array& b) { return sin(e.f(b)); }, {.axis_name = "y"});
+    if (e.name.ends_with("_groups") || e.name == "ragged_all_to_all") {
+      EXPECT_THROW(over(blocks), UnimplementedError) << e.name;
+      ++refused;
+      continue;
+    }
+    Array want = mapped(e, false)(x);
+    near(over(blocks), want, 1e-12, e.name);
+    near(jit(over)(blocks), want, 1e-12, e.name + " under jit");
+    if (!e.smooth) continue;
+    Array w = numbers(want.shape(), 9);
+    Array got = grad([&](const Array& v) { return sum(w * over(v)); })(blocks);
+    Array slope = grad([&](const Array& v) { return sum(w * mapped(e, false)(v)); })(x);
+    near(reshape(got, {16, 8}), slope, 1e-12, e.name + " gradient");
+  }
+  EXPECT_EQ(refused, 4);  // docs/limits.md
+}
+
+TEST_F(Matrix, DerivativesThroughLoops) {
+  Array x = numbers({16, 8}, 10);
+  for (const auto& e : entries()) {
+    if (!e.smooth) continue;
+    auto term = [&](const Array& b, double scale) { return sum(sin(e.f(b * scale))); };
+    auto looped = shard_map(
+        [&](const Array& b) {
+          auto body = [&](const Array& carry, const Array& scale) {
+            return std::pair(carry + sum(sin(e.f(b * scale))), carry);
+          };
+          Array start = 0.0 * sum(sin(e.f(b)));
+          return expand_dims(scan(body, start, Array(HostArray::from(std::vector<double>{0.5, 1.5}))).first, {0});
+        },
+        mesh_, P("y"), P("y"), {.check_vma = false});
+    auto unrolled = shard_map([&](const Array& b) { return expand_dims(term(b, 0.5) + term(b, 1.5), {0}); }, mesh_,
+                              P("y"), P("y"), {.check_vma = false});
+    auto slope = [](const auto& f, const Array& at) { return grad([&](const Array& v) { return sum(f(v)); })(at); };
+    near(looped(x), unrolled(x), 1e-12, e.name);
+    near(slope(looped, x), slope(unrolled, x), 1e-12, e.name + " gradient");
+    near(jit([&](const Array& v) { return slope(looped, v); })(x), slope(unrolled, x), 1e-12, e.name + " under jit");
+  }
+}
+
 // <ct, jvp(t)> = <vjp(ct), t> for what is linear.
 TEST_F(Matrix, TransposesAreAdjoint) {
   TESSERA_SPEC("C111");

@@ -55,6 +55,7 @@ TEST(GoldenTable, HoldsForMapsShardingsAndPlacements) {
   ASSERT_EQ(test::golden_rows().size(), 28u);
   for (const auto& row : test::golden_rows()) {
     SCOPED_TRACE(row.name);
+    TESSERA_SPEC(row.name);
     Mesh m = mesh_named(e, row.mesh);
     auto places = get_shard_indices_replica_ids(row.shape, m, row.spec);
     EXPECT_EQ(text_of(places), row.places);
