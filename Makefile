@@ -5,6 +5,7 @@
 #   make build           the library, the command line, the examples and the tests, in build/
 #   make test-long       the long random suites, and both sanitizers over everything
 #   make sanitize-quick  both sanitizers over the tests labelled quick
+#   make bench           every workload beside JAX; ONLY=name,name for some, ROUNDS=5, RECORD=1 keeps the figures
 #   make format          rewrite the C++ files in the house format
 #   make check-format, make lint, make rooms, make check-install    what CI checks beside the tests
 #   make install         install into PREFIX (/usr/local)
@@ -19,7 +20,7 @@ export CCACHE_NOHASHDIR ?= 1
 export CCACHE_SLOPPINESS ?= pch_defines,time_macros
 
 .DEFAULT_GOAL := build
-.PHONY: setup setup-checks build test test-long demo sanitize-quick format check-format lint rooms check-install install clean
+.PHONY: bench setup setup-checks build test test-long demo sanitize-quick format check-format lint rooms check-install install clean
 
 setup:
 	@tools/setup.sh
@@ -36,6 +37,12 @@ demo: build
 
 test: build
 	@tools/run_tests.sh release
+
+bench: setup
+	@tools/setup.sh --bench
+	@cmake --preset release
+	@cmake --build --preset release -j $(JOBS) --target tessera_cli
+	@python3 bench/side_by_side.py $(if $(ONLY),--only $(ONLY)) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(RECORD),--record)
 
 test-long: build
 	@tools/run_tests.sh release -L long

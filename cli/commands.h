@@ -8,6 +8,7 @@ class App;
 
 namespace tessera::cli {
 
+void add_bench(CLI::App& app);
 void add_info(CLI::App& app);
 void add_run(CLI::App& app);
 void add_show_sharding(CLI::App& app);

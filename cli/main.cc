@@ -12,6 +12,7 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   tessera::cli::add_run(app);
   tessera::cli::add_info(app);
+  tessera::cli::add_bench(app);
   tessera::cli::add_show_sharding(app);
   try {
     app.parse(argc, argv);

@@ -4,6 +4,7 @@
 #
 #   tools/setup.sh           what building and testing needs
 #   tools/setup.sh --checks  what the format and lint checks need
+#   tools/setup.sh --bench   what the side-by-side benchmark needs (the peer itself comes from PyPI)
 set -euo pipefail
 
 packages=(g++ cmake ninja-build ccache mold pkg-config
@@ -11,6 +12,7 @@ packages=(g++ cmake ninja-build ccache mold pkg-config
           nlohmann-json3-dev libzip-dev zlib1g-dev libcli11-dev python3)
 # Pinned: another clang-format writes other lines, and clang-tidy before 16 cannot read C++20 as g++ 12 does.
 [ "${1:-}" != --checks ] || packages=(ninja-build cmake g++ python3 clang-format-14 clang-tidy-19)
+[ "${1:-}" != --bench ] || packages=(python3 python3-venv)
 
 if ! command -v dpkg-query >/dev/null; then
   echo "tools/setup.sh: not a Debian system; install the equivalents of: ${packages[*]}"

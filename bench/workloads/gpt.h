@@ -3,44 +3,23 @@
 // are those of the peer, so that the losses of chained steps can be compared.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "inputs.h"
 #include "tessera/tessera.h"
 
 namespace gpt {
 
 namespace ts = tessera;
+using tessera::bench::fill;
+using tessera::bench::fill_int;
 
 constexpr std::int64_t kWidth = 256, kHeads = 4, kLayers = 4, kVocabulary = 512, kLength = 128;
-
-/// 32-bit hash of element i (row-major): i + seed * 0x9E3779B9 through MurmurHash3's finalizer.
-inline std::uint32_t mix(std::uint64_t i, std::uint64_t seed) {
-  auto h = static_cast<std::uint32_t>(i + seed * 0x9E3779B9ULL);
-  h ^= h >> 16;
-  h *= 0x85EBCA6BU;
-  h ^= h >> 13;
-  h *= 0xC2B2AE35U;
-  return h ^ (h >> 16);
-}
-/// Element i is mix(i) / 2^32 - 0.5, rounded to float, times `scale`.
-inline ts::HostArray fill(const ts::Shape& shape, std::uint64_t seed, float scale = 1.0F) {
-  ts::HostArray a(ts::float32, shape);
-  auto out = a.span<float>();
-  for (std::size_t i = 0; i < out.size(); ++i) {
-    out[i] = static_cast<float>(mix(i, seed) / 4294967296.0 - 0.5) * scale;
-  }
-  return a;
-}
-inline ts::HostArray fill_int(const ts::Shape& shape, std::uint32_t below, std::uint64_t seed) {
-  ts::HostArray a(ts::int32, shape);
-  auto out = a.span<std::int32_t>();
-  for (std::size_t i = 0; i < out.size(); ++i) out[i] = static_cast<std::int32_t>((mix(i, seed) >> 8) % below);
-  return a;
-}
 
 struct Block {
   ts::Array qkv, proj, up, down;
@@ -83,17 +62,18 @@ inline ts::Array block(const ts::Array& input, const Block& b) {
   return x + ts::matmul(gelu(ts::matmul(norm(x), b.up)), b.down);
 }
 
-inline ts::Array loss(const Params& p, const ts::Array& tokens) {
+inline ts::Array loss(const Params& p, const ts::Array& tokens, bool remat) {
   ts::Array x = ts::take(p.embed, tokens, 0) + p.pos;
-  for (const auto& b : p.blocks) x = block(x, b);
+  for (const auto& b : p.blocks) x = remat ? ts::checkpoint(block)(x, b) : block(x, b);
   ts::Array logp = ts::log_softmax(ts::matmul(norm(x), ts::transpose(p.embed)), -1);
   ts::Array target = ts::roll(tokens, -1, 1);
   return -ts::mean(ts::take_along_axis(logp, ts::expand_dims(target, {-1}), -1));
 }
 
-/// One step of Adam.
-inline std::pair<State, ts::Array> step(const State& s, const ts::Array& tokens) {
-  auto [value, g] = ts::value_and_grad([](const Params& p, const ts::Array& t) { return loss(p, t); })(s.p, tokens);
+/// One step of Adam. With `remat` the activations inside a block are computed again for the backward pass.
+inline std::pair<State, ts::Array> step(const State& s, const ts::Array& tokens, bool remat = false) {
+  auto [value, g] =
+      ts::value_and_grad([&](const Params& p, const ts::Array& t) { return loss(p, t, remat); })(s.p, tokens);
   State next;
   next.t = s.t + 1;
   next.m = ts::tree_map([](const ts::Array& a, const ts::Array& b) { return 0.9 * a + 0.1 * b; }, s.m, g);
@@ -106,10 +86,10 @@ inline std::pair<State, ts::Array> step(const State& s, const ts::Array& tokens)
   return {next, value};
 }
 
+inline std::int64_t batch(std::int64_t devices) { return std::max<std::int64_t>(16, devices / 2); }
+
 /// Parameters, zero moments and tokens, placed on a mesh with axes x and y.
 inline std::pair<State, ts::Array> state(const ts::Mesh& mesh) {
-  std::int64_t devices = mesh.size();
-  std::int64_t batch = std::max<std::int64_t>(16, devices / 2);
   auto build = [&](bool zero) {
     auto put = [&](const ts::Shape& shape, std::uint64_t seed, const ts::P& spec) {
       return ts::device_put(fill(shape, seed, zero ? 0.0F : 0.07F), ts::NamedSharding(mesh, spec));
@@ -126,7 +106,8 @@ inline std::pair<State, ts::Array> state(const ts::Mesh& mesh) {
     }
     return p;
   };
-  ts::Array tokens = ts::device_put(fill_int({batch, kLength}, kVocabulary, 9), ts::NamedSharding(mesh, ts::P("x")));
+  ts::Array tokens =
+      ts::device_put(fill_int({batch(mesh.size()), kLength}, kVocabulary, 9), ts::NamedSharding(mesh, ts::P("x")));
   return {State{build(false), build(true), build(true), ts::Array(ts::HostArray::scalar(0.0F))}, tokens};
 }
 

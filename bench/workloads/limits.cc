@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the machine can do, measured beside each workload.
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <dnnl.hpp>
+#include <thread>
+#include <vector>
+
+#include "workload.h"
+
+namespace tessera::bench {
+
+namespace {
+
+// The best of a few: a limit is what the machine can reach.
+double best(const std::function<void()>& f) {
+  double least = microseconds(f);
+  for (int i = 0; i < 9; ++i) least = std::min(least, microseconds(f));
+  return least;
+}
+
+// Threads that wait for work in a loop, so that neither starting nor waking them is measured.
+double on_all_cores(const std::function<void(std::size_t, std::size_t)>& body) {
+  std::size_t threads = std::max(1U, std::thread::hardware_concurrency());
+  std::atomic<int> turn{0};
+  std::atomic<std::size_t> done{0};
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> others;
+  for (std::size_t i = 1; i < threads; ++i) {
+    others.emplace_back([&, i] {
+      for (int seen = 0;;) {
+        while (turn == seen && !stop) std::this_thread::yield();
+        if (stop) return;
+        seen = turn;
+        body(i, threads);
+        ++done;
+      }
+    });
+  }
+  double least = best([&] {
+    done = 0;
+    ++turn;
+    body(0, threads);
+    while (done != threads - 1) std::this_thread::yield();
+  });
+  stop = true;
+  for (auto& t : others) t.join();
+  return least;
+}
+
+// Reads and writes as much as the workload does: what is read beyond what is written is summed, what is written beyond
+// what is read is set.
+double memory_time(double reads, double writes) {
+  auto from = static_cast<std::size_t>(reads) / 8;
+  auto to = static_cast<std::size_t>(writes) / 8;
+  std::vector<std::uint64_t> in(from, 1);
+  std::vector<std::uint64_t> out(to, 2);
+  std::size_t both = std::min(from, to);
+  std::vector<std::uint64_t> sums(64);
+  return on_all_cores([&](std::size_t i, std::size_t n) {
+    auto part = [&](std::size_t begin, std::size_t end, std::size_t k) { return begin + (end - begin) * k / n; };
+    std::size_t b = part(0, both, i);
+    std::size_t e = part(0, both, i + 1);
+    std::memcpy(out.data() + b, in.data() + b, (e - b) * 8);
+    std::uint64_t sum = 0;
+    for (std::size_t j = part(both, from, i); j < part(both, from, i + 1); ++j) sum += in[j];
+    sums[i % sums.size()] += sum;
+    b = part(both, to, i);
+    std::memset(out.data() + b, 1, (part(both, to, i + 1) - b) * 8);
+  });
+}
+
+// Nanoseconds of a product's operation on all cores: 1024 x 1024 matrices, by the library's own threads, f32 or bf16.
+double product_rate(bool bf16) {
+  namespace d = dnnl;
+  constexpr std::int64_t n = 1024;
+  constexpr double operations = 2.0 * n * n * n;
+  std::vector<float> a(n * n, 0.5F);
+  std::vector<float> b(a);
+  std::vector<float> c(a);
+  double sgemm = best([&] { dnnl_sgemm('N', 'N', n, n, n, 1.0F, a.data(), n, b.data(), n, 0.0F, c.data(), n); });
+  if (!bf16) return sgemm / operations;
+  d::engine engine(d::engine::kind::cpu, 0);
+  d::stream stream(engine);
+  using Type = d::memory::data_type;
+  auto desc = [&](Type t) { return d::memory::desc({n, n}, t, d::memory::format_tag::ab); };
+  try {
+    d::matmul::primitive_desc p({desc(Type::bf16), desc(Type::bf16), desc(Type::bf16)}, engine);
+    d::matmul product(p);
+    d::memory x(desc(Type::bf16), engine);
+    d::memory y(desc(Type::bf16), engine);
+    d::memory z(desc(Type::bf16), engine);
+    for (auto* m : {&x, &y}) std::memset(m->get_data_handle(), 0, m->get_desc().get_size());
+    double narrow = best([&] {
+      product.execute(stream, {{DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, y}, {DNNL_ARG_DST, z}});
+      stream.wait();
+    });
+    return std::min(narrow, sgemm) / operations;
+  } catch (const d::error&) {  // a CPU without such products
+    return sgemm / operations;
+  }
+}
+
+double empty_call() {
+  std::function<void(int*)> f = [](int* count) { ++*count; };
+  constexpr int kCalls = 1000;
+  int count = 0;
+  return best([&] {
+           for (int i = 0; i < kCalls; ++i) f(&count);
+         }) /
+         kCalls;
+}
+
+}  // namespace
+
+double measure(const Limit& limit) {
+  if (limit.flops == 0 && limit.reads + limit.writes == 0) return empty_call();
+  double memory = limit.reads + limit.writes > 0 ? memory_time(limit.reads, limit.writes) : 0;
+  double products = limit.flops > 0 ? product_rate(limit.bf16) * limit.flops : 0;
+  return std::max(memory, products);
+}
+
+}  // namespace tessera::bench

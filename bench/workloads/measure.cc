@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "tessera/host_array.h"
+#include "workload.h"
+
+namespace tessera::bench {
+
+double microseconds(const std::function<void()>& f) {
+  auto t = std::chrono::steady_clock::now();
+  f();
+  return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - t).count();
+}
+
+Check check(const std::vector<Array>& results) {
+  Check c;
+  for (const Array& r : results) {
+    HostArray wide = r.host().astype(float64);
+    auto v = wide.span<double>();
+    c.count += static_cast<std::int64_t>(v.size());
+    for (double x : v) {
+      c.sum += x;
+      c.abs += std::abs(x);
+    }
+    if (&r == results.data()) c.first.assign(v.begin(), v.begin() + std::min<std::ptrdiff_t>(4, std::ssize(v)));
+  }
+  return c;
+}
+
+Result timed(const Settings& s, const std::function<std::vector<Array>()>& f, const Limit& limit, int warmup) {
+  constexpr std::size_t kMost = 2000;
+  Result r;
+  std::vector<Array> results;
+  for (int i = 0; i < warmup; ++i) results = f();
+  r.check = check(results);
+  results.clear();
+  auto start = std::chrono::steady_clock::now();
+  auto spent = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); };
+  while (r.runs.size() < kMost && (std::ssize(r.runs) < s.min_runs || spent() < s.budget)) {
+    r.runs.push_back(microseconds([&] { f(); }));
+  }
+  std::sort(r.runs.begin(), r.runs.end());
+  r.limit = measure(limit);
+  return r;
+}
+
+Result each(std::int64_t runs, const std::function<double(std::int64_t)>& f, const Limit& limit) {
+  Result r;
+  for (std::int64_t i = 0; i < runs; ++i) r.runs.push_back(f(i));
+  std::sort(r.runs.begin(), r.runs.end());
+  r.limit = measure(limit);
+  return r;
+}
+
+const std::vector<Workload>& workloads() {
+  static const std::vector<Workload> list = [] {
+    std::vector<Workload> all;
+    add_dispatch(all);
+    add_collectives(all);
+    add_compute(all);
+    add_movement(all);
+    add_training(all);
+    add_latency(all);
+    return all;
+  }();
+  return list;
+}
+
+}  // namespace tessera::bench
