@@ -94,13 +94,93 @@ TESSERA_MVEC_LIST(TESSERA_MATH1, TESSERA_MATH2)
 #undef TESSERA_MATH1
 #undef TESSERA_MATH2
 
+// Vectors through arrays, which the compiler vectorises where it would take lanes apart.
+template <class V, class F>
+HWY_INLINE V by_lanes(V x, F f) {
+  using T = std::remove_cvref_t<decltype(x[0])>;
+  T lanes[sizeof(V) / sizeof(T)];
+  __builtin_memcpy(lanes, &x, sizeof x);
+  for (auto& v : lanes) v = f(v);
+  __builtin_memcpy(&x, lanes, sizeof x);
+  return x;
+}
+
+using IntVec = VecOf<std::int32_t>::type;
+HWY_INLINE Vec<float> from_bits(IntVec bits) {
+  Vec<float> x;
+  __builtin_memcpy(&x, &bits, sizeof x);
+  return x;
+}
+
+// The vector library leaves lanes that underflow to a scalar function, and masked softmaxes are full of them. Here all
+// lanes take one road: x = n log 2 + r, a polynomial of r (Cephes' expf), and 2^n in two factors, so that results below
+// the normal range round once.
+struct ExpParts {
+  Vec<float> fraction;  // in [0.7, 1.42]
+  IntVec power;
+};
+HWY_INLINE ExpParts exp_parts(Vec<float> x) {
+  constexpr float kRound = 12582912.0F;  // 1.5 * 2^23: adding it rounds to an integer
+  Vec<float> shifted = x * 1.44269504088896341F + kRound;
+  Vec<float> n = shifted - kRound;
+  Vec<float> r = x - n * 0.693359375F + n * 2.12194440e-4F;
+  Vec<float> p = r * 1.9875691500e-4F + 1.3981999507e-3F;
+  p = p * r + 8.3334519073e-3F;
+  p = p * r + 4.1665795894e-2F;
+  p = p * r + 1.6666665459e-1F;
+  p = p * r + 5.0000001201e-1F;
+  p = p * (r * r) + r + 1.0F;
+  IntVec bits;
+  __builtin_memcpy(&bits, &shifted, sizeof bits);
+  return {p, bits - 0x4B400000};  // the bits of kRound
+}
+HWY_INLINE Vec<float> fast_exp(Vec<float> x) {
+  constexpr float kLowest = -104.0F;  // rounds to zero
+  constexpr float kHighest = 89.0F;   // infinite
+  x = x < kLowest ? Vec<float>{} + kLowest : x;
+  x = x > kHighest ? Vec<float>{} + kHighest : x;  // NaN stays
+  auto [p, power] = exp_parts(x);
+  IntVec half = power >> 1;
+  return p * from_bits((half + 127) << 23) * from_bits((power - half + 127) << 23);
+}
+// For results that are normal numbers.
+HWY_INLINE Vec<float> exp_of_normal(Vec<float> x) {
+  auto [p, power] = exp_parts(x);
+  return p * from_bits((power + 127) << 23);
+}
+
+// Cephes' tanhf: an odd polynomial near zero, 1 - 2 / (exp(2 |x|) + 1) further out.
+HWY_INLINE Vec<float> fast_tanh(Vec<float> x) {
+  Vec<float> s = x * x;
+  Vec<float> p = s * -5.70498872745e-3F + 2.06390887954e-2F;
+  p = p * s + -5.37397155531e-2F;
+  p = p * s + 1.33314422036e-1F;
+  p = p * s + -3.33332819422e-1F;
+  p = p * s * x + x;
+  Vec<float> magnitude = x < 0.0F ? -x : x;
+  constexpr float kOne = 10.0F;  // from here on the result rounds to one
+  Vec<float> far = magnitude > kOne ? Vec<float>{} + kOne : magnitude;
+  far = 1.0F - 2.0F / (exp_of_normal(far + far) + 1.0F);
+  far = x < 0.0F ? -far : far;
+  return magnitude < 0.625F ? p : far;
+}
+
+struct Exp {
+  static Vec<float> op(Vec<float> x) { return fast_exp(x); }
+  static Vec<double> op(Vec<double> x) { return v_exp(x); }
+};
+struct Tanh {
+  static Vec<float> op(Vec<float> x) { return fast_tanh(x); }
+  static Vec<double> op(Vec<double> x) { return v_tanh(x); }
+};
+
 // clang-format off
 #define TESSERA_WRAP1(name, function) \
   struct name { template <class V> static V op(V x) { return function(x); } };
-TESSERA_WRAP1(Exp, v_exp) TESSERA_WRAP1(Exp2, v_exp2) TESSERA_WRAP1(Expm1, v_expm1) TESSERA_WRAP1(Log, v_log)
+TESSERA_WRAP1(Exp2, v_exp2) TESSERA_WRAP1(Expm1, v_expm1) TESSERA_WRAP1(Log, v_log)
 TESSERA_WRAP1(Log1p, v_log1p) TESSERA_WRAP1(Log2, v_log2) TESSERA_WRAP1(Cbrt, v_cbrt) TESSERA_WRAP1(Sin, v_sin)
 TESSERA_WRAP1(Cos, v_cos) TESSERA_WRAP1(Tan, v_tan) TESSERA_WRAP1(Asin, v_asin) TESSERA_WRAP1(Acos, v_acos)
-TESSERA_WRAP1(Atan, v_atan) TESSERA_WRAP1(Sinh, v_sinh) TESSERA_WRAP1(Cosh, v_cosh) TESSERA_WRAP1(Tanh, v_tanh)
+TESSERA_WRAP1(Atan, v_atan) TESSERA_WRAP1(Sinh, v_sinh) TESSERA_WRAP1(Cosh, v_cosh)
 TESSERA_WRAP1(Asinh, v_asinh) TESSERA_WRAP1(Acosh, v_acosh) TESSERA_WRAP1(Atanh, v_atanh) TESSERA_WRAP1(Erf, v_erf)
 TESSERA_WRAP1(Erfc, v_erfc)
 #undef TESSERA_WRAP1
@@ -120,7 +200,7 @@ struct Atan2 {
 struct Logistic {
   template <class V>
   static V op(V x) {
-    V e = v_exp(x < 0 ? x : -x);  // of the negative side: small results keep their digits
+    V e = Exp::op(x < 0 ? x : -x);  // of the negative side: small results keep their digits
     return (x < 0 ? e : e * 0 + 1) / (1 + e);
   }
 };
@@ -132,13 +212,9 @@ V horner(V x, std::initializer_list<std::remove_cvref_t<decltype(V{}[0])>> coeff
   for (auto c : coefficients) p = p * x + c;
   return p;
 }
-HWY_INLINE Vec<float> v_sqrt(Vec<float> x) {
-  for (int i = 0; i < kLanes<float>; ++i) x[i] = __builtin_sqrtf(x[i]);
-  return x;
-}
-HWY_INLINE Vec<double> v_sqrt(Vec<double> x) {
-  for (int i = 0; i < kLanes<double>; ++i) x[i] = __builtin_sqrt(x[i]);
-  return x;
+template <class V>
+HWY_INLINE V v_sqrt(V x) {
+  return by_lanes(x, [](auto v) { return std::sqrt(v); });
 }
 struct ErfInv {
   static Vec<float> op(Vec<float> x) {

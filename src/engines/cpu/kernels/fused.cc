@@ -102,6 +102,16 @@ class Run {
     return scratch;
   }
 
+  // Asks for the inputs of a tile that comes later: the hardware's own prefetching stops at the ends of tiles.
+  void prefetch(const Tile& t) const {
+    constexpr std::int64_t kLine = 64;
+    for (const Operand& o : v_.streamed) {
+      const std::byte* from = at(o, nullptr, t);
+      std::int64_t bytes = t.rows * t.columns * o.size;
+      for (std::int64_t b = 0; b < bytes; b += kLine) __builtin_prefetch(from + b, 0, 2);
+    }
+  }
+
   void steps(const std::vector<Step>& list, std::byte* scratch, const Tile& t) const {
     for (const Step& s : list) {
       // The tile at the start of a row writes what is one value a row: its neighbours may run at the same time.
@@ -112,6 +122,9 @@ class Run {
       switch (s.kind) {
         case Step::Kind::Op:
           s.fn(a, at(s.in[1], scratch, t), at(s.in[2], scratch, t), out, n);
+          break;
+        case Step::Kind::RowOperand:
+          s.row_fn(a, at(s.in[1], scratch, t), out, t.rows, t.columns);
           break;
         case Step::Kind::Reduce:
           if (t.columns == 0) {
@@ -183,11 +196,15 @@ void run_tiles(const Variant& v, Run& run, std::int64_t outer, std::int64_t inne
   std::int64_t down = (outer + tile_rows - 1) / tile_rows;
   base::parallel_for(down * across, grain(cost, tile_rows * tile_columns), [&](std::int64_t begin, std::int64_t end) {
     std::byte* scratch = run.prepare();
-    for (std::int64_t u = begin; u < end; ++u) {
+    auto tile = [&](std::int64_t u) {
       Tile t{u / across * tile_rows, u % across * tile_columns, 0, 0};
       t.rows = std::min(tile_rows, outer - t.row);
       t.columns = std::min(tile_columns, inner - t.column);
-      run.steps(v.stages[0].steps, scratch, t);
+      return t;
+    };
+    for (std::int64_t u = begin; u < end; ++u) {
+      if (u + 1 < end) run.prefetch(tile(u + 1));
+      run.steps(v.stages[0].steps, scratch, tile(u));
     }
   });
 }
@@ -216,8 +233,12 @@ void run_pieces(const Variant& v, Run& run, std::int64_t outer, std::int64_t inn
   auto tiles = [&](const Stage& s, std::int64_t begin, std::int64_t end) {
     std::byte* scratch = run.prepare();
     for (std::int64_t u = begin; u < end; ++u) {
-      std::int64_t c = u % run.pieces * columns;
-      run.steps(s.steps, scratch, {u / run.pieces, c, 1, std::min(columns, inner - c)});
+      auto tile = [&](std::int64_t k) {
+        std::int64_t c = k % run.pieces * columns;
+        return Tile{k / run.pieces, c, 1, std::min(columns, inner - c)};
+      };
+      if (u + 1 < end) run.prefetch(tile(u + 1));
+      run.steps(s.steps, scratch, tile(u));
     }
   };
   auto combine = [&](const Stage& s, std::int64_t begin, std::int64_t end) {
@@ -252,7 +273,7 @@ void run_pieces(const Variant& v, Run& run, std::int64_t outer, std::int64_t inn
 
 }  // namespace
 
-FusedKernel::FusedKernel(FusedProgram program) : plan_(FusedPlanner::make(program)) {}
+FusedKernel::FusedKernel(FusedProgram program) : plan_(FusedPlanner::make(std::move(program))) {}
 FusedKernel::~FusedKernel() = default;
 FusedKernel::FusedKernel(FusedKernel&&) noexcept = default;
 FusedKernel& FusedKernel::operator=(FusedKernel&&) noexcept = default;

@@ -70,6 +70,7 @@ class FusedProgram {
     std::int32_t phase = 0;  // row reductions that have to be complete before this value can be computed
     std::array<Value, 3> operands = {-1, -1, -1};
     std::array<std::byte, 16> bytes = {};
+    EwFn joined = nullptr;  // when it does the work of an operand's op as well
   };
   struct Output {
     Value value;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <initializer_list>
 #include <optional>
 #include <utility>
 
@@ -99,8 +100,13 @@ void share_buffers(std::vector<Step>& steps, std::vector<std::int64_t>& sizes, s
       bool seen = std::find(dying.begin(), dying.end(), o.buffer) != dying.end();
       if (old >= fixed && last[old] == s && !seen) dying.push_back(o.buffer);
     }
-    // Element-wise kernels may write over an operand; the other steps may not.
+    // Element-wise kernels may write over an operand of as many elements; the other steps may not.
     bool in_place = steps[s].kind == Step::Kind::Op;
+    if (steps[s].kind == Step::Kind::RowOperand && !dying.empty() && steps[s].in[0].place == Place::Buffer &&
+        dying.front() == steps[s].in[0].buffer) {
+      free.push_back(dying.front());
+      dying.erase(dying.begin());
+    }
     if (in_place) free.insert(free.end(), dying.begin(), dying.end());
     Operand& out = steps[s].out;
     if (out.place == Place::Buffer) {
@@ -158,6 +164,11 @@ class VariantBuilder {
         if (needed[v]) compute(static_cast<Value>(v));
       }
       store();
+    }
+    for (std::size_t v = 0; v < nodes_.size(); ++v) {
+      const Node& n = nodes_[v];
+      if (!needed[v] || n.kind != Kind::Input || n.access != Access::Contiguous) continue;
+      variant_.streamed.push_back({Place::Input, n.index, -1, dtype_size(n.dtype)});
     }
     auto fixed = static_cast<std::size_t>(fixed_);
     std::vector<std::int64_t> all = std::move(variant_.buffer_sizes);
@@ -220,6 +231,7 @@ class VariantBuilder {
   }
 
   EwFn kernel(const Node& n) const {
+    if (n.joined) return n.joined;
     return ew_find(n.op, node(n.operands[n.op == EwOp::Select ? 1 : 0]).dtype, n.dtype);
   }
 
@@ -249,6 +261,17 @@ class VariantBuilder {
     return std::nullopt;
   }
 
+  // The kernel that takes one operand as it is, one value a row, in place of repeating it.
+  EwRowFn row_operand(const Node& n) const {
+    if (n.kind != Kind::Op || n.extent != Extent::Full || n.joined || ew_arity(n.op) != 2) return nullptr;
+    const Node& a = node(n.operands[0]);
+    const Node& b = node(n.operands[1]);
+    if (n.dtype != DType::F32 || a.dtype != DType::F32) return nullptr;
+    bool second = a.extent == Extent::Full && b.extent == Extent::Row;
+    bool first = a.extent == Extent::Row && b.extent == Extent::Full && (n.op == EwOp::Add || n.op == EwOp::Mul);
+    return second || first ? find_row_operand(n.op) : nullptr;
+  }
+
   Operand keep(Value v) {
     std::int32_t& k = kept_[static_cast<std::size_t>(v)];
     if (k < 0) {
@@ -275,6 +298,12 @@ class VariantBuilder {
         steps_->push_back(step);
         return;
       }
+    } else if (EwRowFn fn = row_operand(n)) {
+      bool first = node(n.operands[0]).extent == Extent::Full;
+      step.kind = Step::Kind::RowOperand;
+      step.row_fn = fn;
+      step.in[0] = read(n.operands[first ? 0 : 1], true);
+      step.in[1] = read(n.operands[first ? 1 : 0], false);
     } else {
       step.fn = kernel(n);
       step.per_row = n.extent == Extent::Row;
@@ -372,9 +401,54 @@ double cost_of(EwOp op, DType t) {
 
 }  // namespace
 
-FusedKernel::Plan* FusedPlanner::make(const FusedProgram& program) {
+// Puts an op whose result is read once, by another op, into that one.
+void FusedPlanner::join(std::vector<FusedProgram::Node>& nodes, const std::vector<FusedProgram::Output>& outputs) {
+  std::vector<int> uses(nodes.size());
+  for (const auto& o : outputs) uses[static_cast<std::size_t>(o.value)] += 2;
+  for (const auto& n : nodes) {
+    for (Value o : n.operands) {
+      if (o >= 0) ++uses[static_cast<std::size_t>(o)];
+    }
+  }
+  auto at = [&](Value v) -> FusedProgram::Node& { return nodes[static_cast<std::size_t>(v)]; };
+  auto plain = [&](const FusedProgram::Node& n) {
+    bool binary = n.kind == FusedProgram::Kind::Op && (n.op == EwOp::Add || n.op == EwOp::Sub || n.op == EwOp::Mul);
+    if (!binary || n.dtype != DType::F32 || n.extent != FusedProgram::Extent::Full || n.joined) return false;
+    // An operand that is one value a row has a kernel of its own.
+    return at(n.operands[0]).extent != FusedProgram::Extent::Row &&
+           at(n.operands[1]).extent != FusedProgram::Extent::Row;
+  };
+  // Values that are the same everywhere are read as one element: laid out over a block they would fill the cache.
+  auto scalars = [&](std::initializer_list<Value> operands) {
+    int mask = 0;
+    int bit = 1;
+    for (Value v : operands) {
+      if (at(v).extent == FusedProgram::Extent::Once) mask |= bit;
+      bit *= 2;
+    }
+    return mask;
+  };
+  for (auto& n : nodes) {
+    for (std::size_t k = 0; k < 2 && plain(n); ++k) {
+      Value v = n.operands[k];
+      const auto& inner = at(v);
+      if (!plain(inner) || uses[static_cast<std::size_t>(v)] != 1) continue;
+      std::array<Value, 3> operands = {inner.operands[0], inner.operands[1], n.operands[1 - k]};
+      n.joined = find_joined(inner.op, n.op, k == 0, scalars({operands[0], operands[1], operands[2]}));
+      if (n.joined) n.operands = operands;
+    }
+  }
+  for (auto& n : nodes) {
+    bool full = n.kind == FusedProgram::Kind::Op && n.extent == FusedProgram::Extent::Full && n.dtype == DType::F32;
+    if (!full || n.joined || ew_arity(n.op) != 2 || at(n.operands[0]).dtype != DType::F32) continue;
+    n.joined = find_scalar_operand(n.op, scalars({n.operands[0], n.operands[1]}));
+  }
+}
+
+FusedKernel::Plan* FusedPlanner::make(FusedProgram program) {
   auto plan = std::make_unique<FusedKernel::Plan>();
   using Kind = FusedProgram::Kind;
+  join(program.nodes_, program.outputs_);
   for (const auto& n : program.nodes_) {
     if (n.kind == Kind::Input) {
       plan->input_dtypes.push_back(n.dtype);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engines/cpu/kernels/elementwise.h"
+#include "engines/cpu/kernels/ew_joined.h"
 #include "engines/cpu/kernels/fused.h"
 #include "engines/cpu/kernels/reduce_kernels.h"
 
@@ -34,10 +35,11 @@ struct Operand {
 };
 
 struct Step {
-  enum class Kind : std::uint8_t { Op, Expand, Reduce, Copy };
+  enum class Kind : std::uint8_t { Op, RowOperand, Expand, Reduce, Copy };
   Kind kind = Kind::Op;
   bool per_row = false;  // over the rows of the tile, not its elements
   EwFn fn = nullptr;
+  EwRowFn row_fn = nullptr;  // the second operand has one element a row
   RowReduceFn reduce = nullptr;
   std::array<std::byte, 16> identity = {};  // what `reduce` gives for rows without elements
   std::array<Operand, 3> in;
@@ -75,6 +77,7 @@ struct Variant {
   std::vector<std::int64_t> buffer_sizes;  // bytes of an element of each scratch buffer
   std::vector<std::int64_t> kept_sizes;
   std::vector<PartialReduce> partials;
+  std::vector<Operand> streamed;  // Contiguous inputs
 };
 
 struct FusedKernel::Plan {
@@ -91,7 +94,10 @@ struct FusedKernel::Plan {
 };
 
 struct FusedPlanner {
-  static FusedKernel::Plan* make(const FusedProgram& program);
+  static FusedKernel::Plan* make(FusedProgram program);
+
+ private:
+  static void join(std::vector<FusedProgram::Node>& nodes, const std::vector<FusedProgram::Output>& outputs);
 };
 
 }  // namespace tessera::kernels
