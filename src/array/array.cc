@@ -9,6 +9,7 @@
 #include "array/array_impl.h"
 #include "array/array_stats.h"
 #include "base/strings.h"
+#include "base/thread_pool.h"
 #include "core/numpy_text.h"
 #include "core/strided_copy.h"
 
@@ -307,15 +308,21 @@ const HostArray& Array::host(const Loc& loc) const {
   }
   HostArray out(impl.type.dtype, impl.type.shape);
   Dims strides = core::contiguous_strides(impl.type.shape, item);
-  for (std::size_t t = 0; t < tiles; ++t) {
+  auto copy = [&](std::size_t t) {
     Shape shape = place.tile_shape[t];
-    if (size_of(shape) == 0) continue;
+    if (size_of(shape) == 0) return;
     Index index = place.tile_index[t];
     std::int64_t offset = 0;
     for (std::size_t d = 0; d < shape.size(); ++d) offset += index[d].start.value_or(0) * strides[d];
     core::copy_strided(static_cast<char*>(out.data()) + offset, strides, piece(t)->data(),
                        core::contiguous_strides(shape, item), shape, item);
-  }
+  };
+  // Worth a second thread, which also takes its part of the new memory's page faults.
+  constexpr std::int64_t kLarge = 1 << 20;
+  auto count = static_cast<std::int64_t>(tiles);
+  base::parallel_for(count, out.nbytes() >= kLarge ? 1 : count, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t t = begin; t < end; ++t) copy(static_cast<std::size_t>(t));
+  });
   array::count_transfer(out.nbytes());
   impl.host = std::move(out);
   return *impl.host;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tessera/host_array.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -13,19 +15,23 @@ namespace tessera {
 namespace {
 
 std::shared_ptr<void> allocate(DType dtype, const Shape& shape, std::int64_t size) {
-  constexpr std::int64_t kAlign = 64;
+  constexpr std::int64_t kLine = 64;
+  constexpr std::int64_t kHugePage = 2 << 20;
   std::int64_t bytes = 0;
-  if (__builtin_mul_overflow(size, dtype_size(dtype), &bytes) || bytes > PTRDIFF_MAX - kAlign) {
+  if (__builtin_mul_overflow(size, dtype_size(dtype), &bytes) || bytes > PTRDIFF_MAX - kHugePage) {
     throw ResourceExhaustedError(
         str("HostArray: ", dtype_name(dtype), shape, " needs more bytes than can be addressed"));
   }
   // Never zero bytes: an array without elements still has storage, which is what `defined` looks at.
-  auto rounded = static_cast<std::size_t>(std::max(kAlign, (bytes + kAlign - 1) / kAlign * kAlign));
-  void* p = std::aligned_alloc(static_cast<std::size_t>(kAlign), rounded);
+  std::int64_t align = bytes >= 2 * kHugePage ? kHugePage : kLine;
+  auto rounded = static_cast<std::size_t>(std::max(align, (bytes + align - 1) / align * align));
+  void* p = std::aligned_alloc(static_cast<std::size_t>(align), rounded);
   if (p == nullptr) {
     throw ResourceExhaustedError(
         str("HostArray: ", dtype_name(dtype), shape, " needs ", bytes, " bytes; memory is out"));
   }
+  // Large arrays would spend longer on page faults than on their elements.
+  if (align == kHugePage) madvise(p, rounded, MADV_HUGEPAGE);
   return {p, [](void* q) { std::free(q); }};
 }
 
