@@ -179,7 +179,7 @@ Array unwrap(const Operand& p, std::optional<double> discont, std::int64_t axis,
 // --- convolution --------------------------------------------------------------------------------------------------
 
 namespace {
-Array convolved(const char* name, Array a, Array b, ConvolveMode mode, bool flipped) {
+Array convolved(const char* name, const Array& a, Array b, ConvolveMode mode, bool flipped) {
   const std::int64_t m = b.shape(0);
   lax::ConvOptions o;
   o.dimension_numbers = {"NCH", "OIH", "NCH"};

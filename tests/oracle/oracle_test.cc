@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
-#include <set>
 
 #include "oracle/table.h"
 #include "tessera/grad.h"
@@ -38,13 +37,6 @@ const Table& table() {
     return t;
   }();
   return all;
-}
-
-/// Recorded functions that the library does not have yet. Empty when everything is there.
-const std::set<std::string>& not_yet() {
-  static const std::set<std::string> names = {"program.vmap_cond", "program.vmap_scan", "program.vmap_uniform",
-                                              "program.vmap_while"};
-  return names;
 }
 
 Array number(const HostArray& v) {
@@ -168,12 +160,8 @@ TEST_P(Oracle, AgreesWithRecordedResults) {
   const std::string group = GetParam();
   const std::vector<Case> cases = load(group);
   ASSERT_FALSE(cases.empty());
-  std::size_t agreed = 0, skipped = 0;
+  std::size_t agreed = 0;
   for (const Case& c : cases) {
-    if (not_yet().contains(c.fn)) {
-      ++skipped;
-      continue;
-    }
     if (!table().contains(c.fn)) {
       ADD_FAILURE() << c.id << ": no such function in the table";
       continue;
@@ -183,7 +171,6 @@ TEST_P(Oracle, AgreesWithRecordedResults) {
     if (!wrong.empty()) ADD_FAILURE() << c.id << ": " << wrong;
   }
   std::printf("oracle %s: %zu/%zu\n", group.c_str(), agreed, cases.size());
-  if (skipped > 0) std::printf("oracle %s: %zu cases of functions not there yet\n", group.c_str(), skipped);
 }
 
 INSTANTIATE_TEST_SUITE_P(Groups, Oracle,
@@ -192,11 +179,6 @@ INSTANTIATE_TEST_SUITE_P(Groups, Oracle,
                                          "nn", "numpy", "products", "promotion", "random", "reductions", "sets",
                                          "shapes", "shaping", "sorting", "special", "statistics"),
                          [](const auto& info) { return std::string(info.param); });
-
-TEST(OracleTable, NamesNoFunctionThatIsThere) {
-  for (const auto& name : not_yet()) EXPECT_FALSE(table().contains(name)) << name << " is there: take it off the list";
-  std::printf("oracle: %zu recorded functions are not there yet\n", not_yet().size());
-}
 
 }  // namespace
 

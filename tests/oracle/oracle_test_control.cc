@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The programs of tools/oracle/programs.py over control flow and transformations.
+// The programs of tools/oracle/programs.py over control flow, transformations and vectorised maps.
 #include "oracle/table.h"
 #include "tessera/control.h"
 #include "tessera/grad.h"
 #include "tessera/numpy.h"
 #include "tessera/random.h"
+#include "tessera/vmap.h"
 
 namespace tessera::oracle {
 
@@ -172,6 +173,26 @@ void add_transformations(Table& t) {
   });
 }
 
+void add_vmaps(Table& t) {
+  t["program.vmap_scan"] = [](const Arrays& a, const Params&) {
+    auto row = [](const Array& r) {
+      return scan([](const Array& c, const Array& v) { return Pair{c + v * v, c}; }, zero(r), r);
+    };
+    return both(vmap(row)(a[0]));
+  };
+  t["program.vmap_cond"] = one([](const Arrays& a, const Params&) {
+    auto choose = [](const Array& p, const Array& v) {
+      return cond(
+          p, [](const Array& x) { return sin(x); }, [](const Array& x) { return cos(x); }, v);
+    };
+    return vmap(choose)(a[0], a[1]);
+  });
+  t["program.vmap_while"] = one([](const Arrays& a, const Params&) { return vmap(collatz)(a[0]); });
+  t["program.vmap_uniform"] = one([](const Arrays& a, const Params&) {
+    return vmap([](const Array& k) { return random::uniform(k, {3}); })(random::split(a[0], 4));
+  });
+}
+
 }  // namespace
 
 void add_control(Table& t) {
@@ -180,6 +201,7 @@ void add_control(Table& t) {
   add_scans(t);
   add_associative(t);
   add_transformations(t);
+  add_vmaps(t);
 }
 
 }  // namespace tessera::oracle
