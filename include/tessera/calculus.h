@@ -24,8 +24,7 @@ Array ediff1d(const Operand& x, const std::optional<Array>& to_end = std::nullop
               const std::optional<Array>& to_begin = std::nullopt);
 /// Central differences along each of the axes (all unless given), one-sided at the ends. `spacing`: one distance for
 /// all, or one a given axis: a scalar, or the coordinates along it.
-std::vector<Array> gradient(const Operand& f, const std::vector<Array>& spacing = {},
-                            const std::optional<Dims>& axis = std::nullopt);
+std::vector<Array> gradient(const Operand& f, const std::vector<Array>& spacing = {}, const MaybeDims& axis = {});
 /// Trapezoidal rule along an axis, over coordinates x or at distances dx.
 Array trapezoid(const Operand& y, const std::optional<Array>& x = std::nullopt, double dx = 1, std::int64_t axis = -1);
 struct InterpOptions {

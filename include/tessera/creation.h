@@ -88,8 +88,7 @@ std::pair<Array, Array> triu_indices(std::int64_t n, std::int64_t k = 0, std::op
 /// `ndim` times 0 … n-1.
 std::vector<Array> diag_indices(std::int64_t n, std::int64_t ndim = 2, const Loc& loc = Loc::current());
 
-// --- windows of signal processing: float32 vectors
-// -------------------------------------------------------------------
+// --- windows of signal processing: float32 vectors -------------------------------------------------------------------
 Array bartlett(std::int64_t n, const Loc& loc = Loc::current());
 Array blackman(std::int64_t n, const Loc& loc = Loc::current());
 Array hamming(std::int64_t n, const Loc& loc = Loc::current());

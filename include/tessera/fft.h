@@ -29,8 +29,8 @@ Array hfft(const Operand& x, const Options& options = {});
 Array ihfft(const Operand& x, const Options& options = {});
 
 struct OptionsN {
-  std::optional<Shape> s = std::nullopt;    ///< points along the axes
-  std::optional<Dims> axes = std::nullopt;  ///< all, or as many at the end as `s` has
+  MaybeDims s = {};     ///< points along the axes
+  MaybeDims axes = {};  ///< all, or as many at the end as `s` has
   Norm norm = Norm::Backward;
 };
 Array fftn(const Operand& x, const OptionsN& options = {});
@@ -48,7 +48,7 @@ Array irfft2(const Operand& x, OptionsN options = {});
 Array fftfreq(std::int64_t n, double d = 1, DType dtype = float32, const Loc& loc = Loc::current());
 Array rfftfreq(std::int64_t n, double d = 1, DType dtype = float32, const Loc& loc = Loc::current());
 /// Frequency 0 to the middle of the axes (all unless given), and back.
-Array fftshift(const Operand& x, const std::optional<Dims>& axes = std::nullopt);
-Array ifftshift(const Operand& x, const std::optional<Dims>& axes = std::nullopt);
+Array fftshift(const Operand& x, const MaybeDims& axes = {});
+Array ifftshift(const Operand& x, const MaybeDims& axes = {});
 
 }  // namespace tessera::fft

@@ -43,6 +43,7 @@ class IndexItem {
   IndexItem(int i) : kind_(Kind::Number), number_(i) {}
   IndexItem(std::int64_t i) : kind_(Kind::Number), number_(i) {}
   IndexItem(const Span& s) : kind_(Kind::Range), span_(s) {}
+  IndexItem(const Slice& s) : kind_(Kind::Range), span_{s.start, s.stop, 1} {}
   IndexItem(EllipsisType) : kind_(Kind::Ellipsis) {}
   IndexItem(NewAxisType) : kind_(Kind::NewAxis) {}
   IndexItem(const Array& a) : kind_(Kind::Array), array_(a) {}

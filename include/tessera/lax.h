@@ -39,8 +39,7 @@ Array dynamic_update_slice(const Operand& x, const Operand& update, const std::v
 Array dynamic_update_slice_in_dim(const Operand& x, const Operand& update, const Operand& start, std::int64_t axis);
 Array dynamic_update_index_in_dim(const Operand& x, const Operand& update, const Operand& index, std::int64_t axis);
 
-// --- picking and writing at computed places
-// -----------------------------------------------------------------------------
+// --- picking and writing at computed places --------------------------------------------------------------------------
 using tessera::IndexMode;
 struct GatherDimensionNumbers {
   Dims offset_dims, collapsed_slice_dims, start_index_map;
@@ -61,6 +60,8 @@ struct ScatterOptions {
   IndexMode mode = IndexMode::FillOrDrop;
   bool unique_indices = false;
 };
+Array scatter_sub(const Operand& x, const Operand& indices, const Operand& updates,
+                  const ScatterDimensionNumbers& numbers, const ScatterOptions& options = {});
 /// The last of several updates of one element stays.
 Array scatter(const Operand& x, const Operand& indices, const Operand& updates, const ScatterDimensionNumbers& numbers,
               const ScatterOptions& options = {});
@@ -73,8 +74,7 @@ Array scatter_min(const Operand& x, const Operand& indices, const Operand& updat
 Array scatter_max(const Operand& x, const Operand& indices, const Operand& updates,
                   const ScatterDimensionNumbers& numbers, const ScatterOptions& options = {});
 
-// --- running, windowed and arg-reductions
-// --------------------------------------------------------------------------------
+// --- running, windowed and arg-reductions ----------------------------------------------------------------------------
 Array argmax(const Operand& x, std::int64_t axis, DType index_dtype = int32);
 Array argmin(const Operand& x, std::int64_t axis, DType index_dtype = int32);
 Array cumsum(const Operand& x, std::int64_t axis = 0, bool reverse = false);
@@ -94,17 +94,21 @@ Array reduce_window_sum(const Operand& x, const Dims& window, const WindowOption
 Array reduce_window_max(const Operand& x, const Dims& window, const WindowOptions& options = {});
 Array reduce_window_min(const Operand& x, const Dims& window, const WindowOptions& options = {});
 
-// --- order
-// ---------------------------------------------------------------------------------------------------------------
+// --- order -----------------------------------------------------------------------------------------------------------
 /// Sorts all operands by the first `num_keys` of them along one dimension; NaN comes last. Stable unless told
 /// otherwise.
 std::vector<Array> sort(const std::vector<Array>& operands, std::int64_t dimension = -1, std::int64_t num_keys = 1,
                         bool stable = true, const Loc& loc = Loc::current());
+/// Values sorted by their keys.
+std::pair<Array, Array> sort_key_val(const Operand& keys, const Operand& values, std::int64_t dimension = -1,
+                                     bool stable = true);
 /// The k largest along `axis`, and their positions (int32).
 std::pair<Array, Array> top_k(const Operand& x, std::int64_t k, std::int64_t axis = -1);
+/// The k largest or least and their positions: exact, which every recall target allows.
+std::pair<Array, Array> approx_max_k(const Operand& x, std::int64_t k, std::int64_t axis = -1);
+std::pair<Array, Array> approx_min_k(const Operand& x, std::int64_t k, std::int64_t axis = -1);
 
-// --- convolution
-// -----------------------------------------------------------------------------------------------------------
+// --- convolution -----------------------------------------------------------------------------------------------------
 struct ConvOptions {
   Dims strides = {};                 ///< one a spatial dimension; 1 where left out
   std::vector<PadDim> padding = {};  ///< low and high a spatial dimension; "SAME" and "VALID" through `pad_mode`
@@ -125,6 +129,10 @@ Array conv(const Operand& lhs, const Operand& rhs, const Dims& strides, const st
 Array conv_with_general_padding(const Operand& lhs, const Operand& rhs, const Dims& strides,
                                 const std::vector<PadDim>& padding, const Dims& lhs_dilation = {},
                                 const Dims& rhs_dilation = {});
+/// The windows that a convolution reads, as features: channel major, then the places of the window. `options` as for
+/// `conv_general_dilated`, with the extents of the window in place of a kernel; `rhs` of `dimension_numbers` gives the
+/// order of its places.
+Array conv_general_dilated_patches(const Operand& lhs, const Dims& filter_shape, const ConvOptions& options = {});
 struct ConvTransposeOptions {
   std::string pad_mode = "SAME";  ///< "SAME" or "VALID", or empty: `padding` holds, as that of a plain convolution
   std::vector<PadDim> padding = {};
@@ -137,8 +145,7 @@ struct ConvTransposeOptions {
 Array conv_transpose(const Operand& lhs, const Operand& rhs, const Dims& strides,
                      const ConvTransposeOptions& options = {});
 
-// --- element-wise primitives: operands of one dtype, no promotion
-// -------------------------------------------------------
+// --- element-wise primitives: operands of one dtype, no promotion ----------------------------------------------------
 /// Integers are divided toward zero.
 Array div(const Operand& x, const Operand& y);
 /// Has the sign of x.
@@ -151,17 +158,21 @@ Array round(const Operand& x, bool to_even = false);
 /// Element by element the case that `which` (bool, or int32 numbers) names.
 Array select_n(const Operand& which, const std::vector<Array>& cases);
 Array select(const Operand& pred, const Operand& on_true, const Operand& on_false);
+/// Upper half of the product of two integers of one dtype.
+Array mulhi(const Operand& x, const Operand& y);
 /// Derivatives of igamma and of gamma variates in their parameter.
 Array igamma_grad_a(const Operand& a, const Operand& x);
 Array random_gamma_grad(const Operand& a, const Operand& sample);
 
-// --- shapes, products, reductions
-// --------------------------------------------------------------------------------------
+// --- shapes, products, reductions ------------------------------------------------------------------------------------
 /// New dimensions in front.
 Array broadcast(const Operand& x, const Dims& sizes);
 /// Dimensions start … stop - 1 as one.
 Array collapse(const Operand& x, std::int64_t start, std::int64_t stop);
 Array batch_matmul(const Operand& lhs, const Operand& rhs);
+/// Rows of lhs [m, k] in groups of `group_sizes` [g], each by its own matrix of rhs [g, k, n]; rows behind the groups
+/// are zero.
+Array ragged_dot(const Operand& lhs, const Operand& rhs, const Operand& group_sizes);
 Array reduce_sum(const Operand& x, const Dims& axes);
 Array reduce_prod(const Operand& x, const Dims& axes);
 Array reduce_max(const Operand& x, const Dims& axes);

@@ -54,8 +54,7 @@ Array eigvalsh(const Operand& a);
 /// Descending.
 Array svdvals(const Operand& a);
 
-// --- norms
-// ------------------------------------------------------------------------------------------------------------
+// --- norms -----------------------------------------------------------------------------------------------------------
 /// What a norm measures. For vectors a power p, `infinity`, `-infinity` or 0 (how many are not zero); for matrices
 /// "fro", "nuc", 1, -1, 2, -2 and the infinities.
 class NormOrder {
@@ -75,8 +74,8 @@ class NormOrder {
 };
 inline constexpr double infinity = std::numeric_limits<double>::infinity();
 struct NormOptions {
-  NormOrder order = {};                     ///< 2 for vectors, "fro" for matrices
-  std::optional<Dims> axis = std::nullopt;  ///< one: of vectors; two: of matrices; all elements of rank 1 or 2
+  NormOrder order = {};  ///< 2 for vectors, "fro" for matrices
+  MaybeDims axis = {};   ///< one: of vectors; two: of matrices; all elements of rank 1 or 2
   bool keepdims = false;
 };
 /// Throws `ValueError` for an order that vectors or matrices lack.
@@ -88,8 +87,7 @@ Array matrix_norm(const Operand& x, const NormOptions& options = {});
 /// norm(a) norm(inv(a)); by default the largest over the smallest singular value.
 Array cond(const Operand& x, const NormOrder& order = {});
 
-// --- powers and inverses
-// -----------------------------------------------------------------------------------------------
+// --- powers and inverses ---------------------------------------------------------------------------------------------
 /// Moore-Penrose inverse: singular values below `rtol` times the largest count as zero.
 Array pinv(const Operand& a, std::optional<double> rtol = std::nullopt);
 /// Number of singular values above `tol` (by default size times epsilon times the largest), int32.
@@ -109,8 +107,7 @@ LstsqResult lstsq(const Operand& a, const Operand& b, std::optional<double> rcon
 Array tensorinv(const Operand& a, std::int64_t ind = 2);
 Array tensorsolve(const Operand& a, const Operand& b);
 
-// --- solving from factors
-// ---------------------------------------------------------------------------------------------
+// --- solving from factors --------------------------------------------------------------------------------------------
 /// x with a x = b from cholesky(a).
 Array cho_solve(const Operand& lower_factor, const Operand& b);
 /// x with a x = b from lu(a).
@@ -121,8 +118,7 @@ struct PolarResult {
 /// a = unitary positive.
 PolarResult polar(const Operand& a);
 
-// --- matrices of a form
-// -------------------------------------------------------------------------------------------------
+// --- matrices of a form ----------------------------------------------------------------------------------------------
 Array block_diag(const std::vector<Array>& blocks, const Loc& loc = Loc::current());
 /// Constant along diagonals: first column c and first row r (the conjugate of c unless given).
 Array toeplitz(const Operand& c, const std::optional<Array>& r = std::nullopt);

@@ -253,8 +253,8 @@ std::string to_string(const Mesh& m);
 /// "Mesh(device_ids=[[0, 1], [2, 3]], axis_names=('x', 'y'))".
 std::string repr(const Mesh& m);
 
-/// All devices of the current client (or `devices`) in row-major order. Throws `ValueError` when their number is not
-/// the product of `sizes`.
+/// The first devices of the current client (or of `devices`) in row-major order, as many as `sizes` asks for. Throws
+/// `ValueError` when there are fewer.
 Mesh make_mesh(const Shape& sizes, const AxisNames& axis_names);
 Mesh make_mesh(const Shape& sizes, const AxisNames& axis_names, std::span<const Device> devices);
 

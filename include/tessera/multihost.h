@@ -31,7 +31,7 @@ Array global_array_to_host_local_array(const Array& global, const Mesh& mesh, co
 /// its pieces. Throws `ValueError` where `global_shape` does not fit, or is needed because the pieces of a process form
 /// no grid.
 Array make_array_from_process_local_data(const ShardingPtr& sharding, const HostArray& local,
-                                         const std::optional<Shape>& global_shape = std::nullopt);
+                                         const MaybeDims& global_shape = {});
 
 struct AllgatherOptions {
   /// Joins along dimension 0 instead of stacking along a new one; needed for global arrays.

@@ -10,16 +10,19 @@
 
 namespace tessera {
 
-// --- shapes
-// ------------------------------------------------------------------------------------------------------------
+// --- shapes ----------------------------------------------------------------------------------------------------------
 Array expand_dims(const Operand& x, const Dims& axis);
+inline Array expand_dims(const Operand& x, std::int64_t axis) { return expand_dims(x, Dims{axis}); }
 /// Removes the given dimensions, or all of extent 1.
-Array squeeze(const Operand& x, const std::optional<Dims>& axis = std::nullopt);
+Array squeeze(const Operand& x, const MaybeDims& axis = {});
 Array swapaxes(const Operand& x, std::int64_t axis1, std::int64_t axis2);
 Array moveaxis(const Operand& x, const Dims& source, const Dims& destination);
+inline Array moveaxis(const Operand& x, std::int64_t source, std::int64_t destination) {
+  return moveaxis(x, Dims{source}, Dims{destination});
+}
 Array ravel(const Operand& x);
 /// All axes unless some are given.
-Array flip(const Operand& x, const std::optional<Dims>& axis = std::nullopt);
+Array flip(const Operand& x, const MaybeDims& axis = {});
 /// Elements that leave at one end come in at the other; without an axis the flattened array rolls.
 Array roll(const Operand& x, std::int64_t shift, std::optional<std::int64_t> axis = std::nullopt);
 Array concatenate(const std::vector<Array>& arrays, std::int64_t axis = 0, const Loc& loc = Loc::current());
@@ -29,9 +32,11 @@ std::vector<Array> split(const Operand& x, std::int64_t sections, std::int64_t a
 /// Parts that end at these indices, and the rest.
 std::vector<Array> split_at(const Operand& x, const Dims& indices, std::int64_t axis = 0);
 Array tile(const Operand& x, const Dims& reps);
+/// NumPy's broadcasting of shapes. Throws `ValueError`.
+Shape broadcast_shapes(const std::vector<Shape>& shapes);
+inline Array tile(const Operand& x, std::int64_t reps) { return tile(x, Dims{reps}); }
 
-// --- triangles
-// ---------------------------------------------------------------------------------------------------------
+// --- triangles -------------------------------------------------------------------------------------------------------
 /// Ones at and below diagonal k.
 Array tri(std::int64_t n, std::optional<std::int64_t> m = std::nullopt, std::int64_t k = 0, DType dtype = float32,
           const Loc& loc = Loc::current());
@@ -40,10 +45,9 @@ Array triu(const Operand& x, std::int64_t k = 0);
 Array eye(std::int64_t n, std::optional<std::int64_t> m = std::nullopt, std::int64_t k = 0, DType dtype = float32,
           const Loc& loc = Loc::current());
 
-// --- statistics
-// ----------------------------------------------------------------------------------------------------------
+// --- statistics ------------------------------------------------------------------------------------------------------
 struct VarOptions {
-  std::optional<Dims> axis = std::nullopt;
+  MaybeDims axis = {};
   double ddof = 0;
   bool keepdims = false;
 };
@@ -55,8 +59,7 @@ Array softmax(const Operand& x, std::int64_t axis = -1);
 Array log_softmax(const Operand& x, std::int64_t axis = -1);
 Array clip(const Operand& x, const std::optional<Operand>& min, const std::optional<Operand>& max);
 
-// --- picking
-// -----------------------------------------------------------------------------------------------------------
+// --- picking ---------------------------------------------------------------------------------------------------------
 /// What an index outside does: `Fill` gives NaN (or the least integer), `Clip` the nearest element, `Wrap` counts
 /// around.
 enum class TakeMode { Fill, Clip, Wrap };
@@ -69,8 +72,7 @@ Array take_along_axis(const Operand& x, const Operand& indices, std::int64_t axi
 /// 1 where the new last (or `axis`) dimension's number equals the element.
 Array one_hot(const Operand& x, std::int64_t num_classes, DType dtype = float32, std::int64_t axis = -1);
 
-// --- order
-// -----------------------------------------------------------------------------------------------------------------
+// --- order -----------------------------------------------------------------------------------------------------------
 /// Position of the largest element, the first of equals; of the flattened array without an axis. NaN wins.
 Array argmax(const Operand& x, std::optional<std::int64_t> axis = std::nullopt, bool keepdims = false);
 Array argmin(const Operand& x, std::optional<std::int64_t> axis = std::nullopt, bool keepdims = false);
@@ -82,8 +84,7 @@ Array argsort(const Operand& x, std::int64_t axis = -1, bool descending = false)
 /// Where each of `v` would be put into the sorted vector: in front of equals, or behind (`right`).
 Array searchsorted(const Operand& sorted, const Operand& v, bool right = false);
 
-// --- products
-// -------------------------------------------------------------------------------------------------------------
+// --- products --------------------------------------------------------------------------------------------------------
 /// Any contraction in Einstein's notation: einsum("bij,bjk->bik", {x, y}). Ellipses, repeated and summed indices
 /// included.
 Array einsum(const std::string& subscripts, const std::vector<Array>& operands, const DotOptions& options = {},

@@ -33,7 +33,7 @@ Array normal(const Operand& key, const Shape& shape = {}, DType dtype = float32)
 Array truncated_normal(const Operand& key, const Operand& lower, const Operand& upper, const Shape& shape = {},
                        DType dtype = float32);
 /// True with probability p.
-Array bernoulli(const Operand& key, const Operand& p = 0.5, const std::optional<Shape>& shape = std::nullopt);
+Array bernoulli(const Operand& key, const Operand& p = 0.5, const MaybeDims& shape = {});
 Array gumbel(const Operand& key, const Shape& shape = {}, DType dtype = float32);
 Array exponential(const Operand& key, const Shape& shape = {}, DType dtype = float32);
 Array laplace(const Operand& key, const Shape& shape = {}, DType dtype = float32);
@@ -43,8 +43,7 @@ Array cauchy(const Operand& key, const Shape& shape = {}, DType dtype = float32)
 Array rademacher(const Operand& key, const Shape& shape = {}, DType dtype = int32);
 
 /// Numbers of categories along `axis` of unnormalised log probabilities; `shape` may put dimensions in front.
-Array categorical(const Operand& key, const Operand& logits, std::int64_t axis = -1,
-                  const std::optional<Shape>& shape = std::nullopt);
+Array categorical(const Operand& key, const Operand& logits, std::int64_t axis = -1, const MaybeDims& shape = {});
 /// 0 … n-1 shuffled, or the rows of x along `axis` in another order.
 Array permutation(const Operand& key, std::int64_t n);
 Array permutation(const Operand& key, const Array& x, std::int64_t axis = 0);
@@ -61,38 +60,35 @@ Array choice(const Operand& key, const Array& from, const Shape& shape, const Ch
 
 // --- distributions with parameters: parameters broadcast to `shape`, which is theirs where not given. `ValueError`
 // where they do not broadcast, `TypeError` for a dtype that is no float. ---------------------------------------------
-using MaybeShape = std::optional<Shape>;
+using MaybeShape = MaybeDims;
 /// With density x^(a-1) exp(-x) / gamma(a), and its logarithm, which is exact for small a. Differentiable in a.
-Array gamma(const Operand& key, const Operand& a, const MaybeShape& shape = std::nullopt, DType dtype = float32);
-Array loggamma(const Operand& key, const Operand& a, const MaybeShape& shape = std::nullopt, DType dtype = float32);
-Array beta(const Operand& key, const Operand& a, const Operand& b, const MaybeShape& shape = std::nullopt,
-           DType dtype = float32);
+Array gamma(const Operand& key, const Operand& a, const MaybeShape& shape = {}, DType dtype = float32);
+Array loggamma(const Operand& key, const Operand& a, const MaybeShape& shape = {}, DType dtype = float32);
+Array beta(const Operand& key, const Operand& a, const Operand& b, const MaybeShape& shape = {}, DType dtype = float32);
 /// alpha has one more dimension, the last: shares that sum to 1.
-Array dirichlet(const Operand& key, const Operand& alpha, const MaybeShape& shape = std::nullopt,
-                DType dtype = float32);
-Array chisquare(const Operand& key, const Operand& df, const MaybeShape& shape = std::nullopt, DType dtype = float32);
-Array f(const Operand& key, const Operand& dfnum, const Operand& dfden, const MaybeShape& shape = std::nullopt,
+Array dirichlet(const Operand& key, const Operand& alpha, const MaybeShape& shape = {}, DType dtype = float32);
+Array chisquare(const Operand& key, const Operand& df, const MaybeShape& shape = {}, DType dtype = float32);
+Array f(const Operand& key, const Operand& dfnum, const Operand& dfden, const MaybeShape& shape = {},
         DType dtype = float32);
-Array t(const Operand& key, const Operand& df, const MaybeShape& shape = std::nullopt, DType dtype = float32);
+Array t(const Operand& key, const Operand& df, const MaybeShape& shape = {}, DType dtype = float32);
 /// Counts of events at rate lam; `lam` must be finite.
-Array poisson(const Operand& key, const Operand& lam, const MaybeShape& shape = std::nullopt, DType dtype = int32);
+Array poisson(const Operand& key, const Operand& lam, const MaybeShape& shape = {}, DType dtype = int32);
 /// Successes of n trials, as floats.
-Array binomial(const Operand& key, const Operand& n, const Operand& p, const MaybeShape& shape = std::nullopt,
+Array binomial(const Operand& key, const Operand& n, const Operand& p, const MaybeShape& shape = {},
                DType dtype = float32);
 /// Counts of categories (last dimension of p) in n trials, as floats.
-Array multinomial(const Operand& key, const Operand& n, const Operand& p, const MaybeShape& shape = std::nullopt,
+Array multinomial(const Operand& key, const Operand& n, const Operand& p, const MaybeShape& shape = {},
                   DType dtype = float32);
 /// Trials up to the first success.
-Array geometric(const Operand& key, const Operand& p, const MaybeShape& shape = std::nullopt, DType dtype = int32);
-Array pareto(const Operand& key, const Operand& b, const MaybeShape& shape = std::nullopt, DType dtype = float32);
-Array rayleigh(const Operand& key, const Operand& scale, const MaybeShape& shape = std::nullopt, DType dtype = float32);
-Array lognormal(const Operand& key, const Operand& sigma = 1.0, const MaybeShape& shape = std::nullopt,
-                DType dtype = float32);
-Array wald(const Operand& key, const Operand& mean, const MaybeShape& shape = std::nullopt, DType dtype = float32);
+Array geometric(const Operand& key, const Operand& p, const MaybeShape& shape = {}, DType dtype = int32);
+Array pareto(const Operand& key, const Operand& b, const MaybeShape& shape = {}, DType dtype = float32);
+Array rayleigh(const Operand& key, const Operand& scale, const MaybeShape& shape = {}, DType dtype = float32);
+Array lognormal(const Operand& key, const Operand& sigma = 1.0, const MaybeShape& shape = {}, DType dtype = float32);
+Array wald(const Operand& key, const Operand& mean, const MaybeShape& shape = {}, DType dtype = float32);
 Array weibull_min(const Operand& key, const Operand& scale, const Operand& concentration, const Shape& shape = {},
                   DType dtype = float32);
 Array triangular(const Operand& key, const Operand& left, const Operand& mode, const Operand& right,
-                 const MaybeShape& shape = std::nullopt, DType dtype = float32);
+                 const MaybeShape& shape = {}, DType dtype = float32);
 Array maxwell(const Operand& key, const Shape& shape = {}, DType dtype = float32);
 Array double_sided_maxwell(const Operand& key, const Operand& loc, const Operand& scale, const Shape& shape = {},
                            DType dtype = float32);
@@ -103,7 +99,7 @@ Array ball(const Operand& key, std::int64_t d, double p = 2, const Shape& shape 
 Array orthogonal(const Operand& key, std::int64_t n, const Shape& shape = {}, DType dtype = float32,
                  std::optional<std::int64_t> m = std::nullopt);
 /// Normal vectors with this mean and covariance; `shape` is that of the batch.
-Array multivariate_normal(const Operand& key, const Operand& mean, const Operand& cov,
-                          const MaybeShape& shape = std::nullopt, std::optional<DType> dtype = std::nullopt);
+Array multivariate_normal(const Operand& key, const Operand& mean, const Operand& cov, const MaybeShape& shape = {},
+                          std::optional<DType> dtype = std::nullopt);
 
 }  // namespace tessera::random

@@ -16,7 +16,7 @@ using AxisIndexGroups = std::vector<std::vector<std::int64_t>>;
 
 struct ReduceOptions {
   // Of reductions over dimensions; collectives throw `ValueError` where they are set.
-  std::optional<Dims> axis = std::nullopt;
+  MaybeDims axis = {};
   bool keepdims = false;
   std::optional<DType> dtype = std::nullopt;
   // Of collectives; reductions over dimensions throw `ValueError` where it is set.

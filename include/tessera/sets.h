@@ -37,6 +37,10 @@ struct UniqueResult {
 UniqueResult unique_all(const Operand& x, const SizeOptions& options = {});
 Array unique(const Operand& x, const SizeOptions& options = {});
 /// Whether each element is one of `test`.
+/// Parts of `unique_all`.
+std::pair<Array, Array> unique_counts(const Operand& x, const SizeOptions& options = {});
+std::pair<Array, Array> unique_inverse(const Operand& x, const SizeOptions& options = {});
+inline Array unique_values(const Operand& x, const SizeOptions& options = {}) { return unique(x, options); }
 Array isin(const Operand& x, const Operand& test, bool invert = false);
 Array intersect1d(const Operand& x, const Operand& y, const SizeOptions& options = {});
 Array union1d(const Operand& x, const Operand& y, const SizeOptions& options = {});

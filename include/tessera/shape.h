@@ -2,11 +2,14 @@
 // Shapes, slices and indices of global arrays.
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace tessera {
@@ -15,6 +18,20 @@ namespace tessera {
 using Shape = std::vector<std::int64_t>;
 /// Axis numbers or other small integer lists.
 using Dims = std::vector<std::int64_t>;
+
+/// A list that may be left out, written as in NumPy: `sum(x, {.axis = 1})`, `flip(x, {0, 2})`, `squeeze(x)`.
+class MaybeDims : public std::optional<Dims> {
+ public:
+  // NOLINTBEGIN(google-explicit-constructor): numbers and lists of numbers are lists of numbers
+  MaybeDims() = default;
+  MaybeDims(std::nullopt_t) {}
+  template <std::integral I>
+  MaybeDims(I axis) : std::optional<Dims>(Dims{static_cast<std::int64_t>(axis)}) {}
+  MaybeDims(std::initializer_list<std::int64_t> axes) : std::optional<Dims>(Dims(axes)) {}
+  MaybeDims(Dims axes) : std::optional<Dims>(std::move(axes)) {}
+  MaybeDims(std::optional<Dims> axes) : std::optional<Dims>(std::move(axes)) {}
+  // NOLINTEND(google-explicit-constructor)
+};
 
 inline std::int64_t rank(const Shape& s) { return static_cast<std::int64_t>(s.size()); }
 /// Number of elements. Throws `ValueError` naming `global_shape[i]` for a negative extent or when the product

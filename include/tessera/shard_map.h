@@ -129,7 +129,8 @@ template <class F>
 auto shard_map(F f, AnyMesh mesh, SpecTree in_specs, SpecTree out_specs, ShardMapOptions options = {}) {
   return [f = std::move(f), mesh = std::move(mesh), in = std::move(in_specs), out = std::move(out_specs),
           options = std::move(options)](const auto&... given) {
-    std::tuple args{detail::leafy(given)...};
+    // Not deduced: a tuple of one pair would become a tuple of its two parts.
+    std::tuple<detail::Leafy<std::decay_t<decltype(given)>>...> args{detail::leafy(given)...};
     using R = std::decay_t<decltype(std::apply(f, args))>;
     detail::ShardMapCall call{mesh, in, out, options, {tree_leaves(detail::leafy(given)).size()...}};
     std::shared_ptr<R> like;
@@ -148,7 +149,8 @@ requires std::derived_from<M, MeshLike>
 auto shard_map(F f, std::shared_ptr<M> mesh, SpecTree in_specs, SpecTree out_specs) {
   return [f = std::move(f), mesh = std::move(mesh), in = std::move(in_specs),
           out = std::move(out_specs)](const auto&... given) {
-    std::tuple args{detail::leafy(given)...};
+    // Not deduced: a tuple of one pair would become a tuple of its two parts.
+    std::tuple<detail::Leafy<std::decay_t<decltype(given)>>...> args{detail::leafy(given)...};
     using R = std::decay_t<decltype(std::apply(f, args))>;
     std::shared_ptr<R> like;
     detail::LeafFn body = [&](const std::vector<Array>& leaves) {

@@ -16,7 +16,7 @@ namespace tessera {
 
 enum class QuantileMethod { Linear, Lower, Higher, Midpoint, Nearest, InvertedCdf };
 struct QuantileOptions {
-  std::optional<Dims> axis = std::nullopt;
+  MaybeDims axis = {};
   QuantileMethod method = QuantileMethod::Linear;
   bool keepdims = false;
 };
@@ -25,7 +25,7 @@ struct QuantileOptions {
 Array quantile(const Operand& x, const Operand& q, const QuantileOptions& options = {});
 Array percentile(const Operand& x, const Operand& q, const QuantileOptions& options = {});
 struct MedianOptions {
-  std::optional<Dims> axis = std::nullopt;
+  MaybeDims axis = {};
   bool keepdims = false;
 };
 Array median(const Operand& x, const MedianOptions& options = {});
@@ -35,7 +35,7 @@ Array nanpercentile(const Operand& x, const Operand& q, const QuantileOptions& o
 Array nanmedian(const Operand& x, const MedianOptions& options = {});
 
 struct AverageOptions {
-  std::optional<Dims> axis = std::nullopt;
+  MaybeDims axis = {};
   bool keepdims = false;
 };
 /// Mean weighted by `weights`, which have x's shape or the extents along the axes.
@@ -45,8 +45,7 @@ Array ptp(const Operand& x, const ReduceOptions& options = {});
 /// How many are not zero (int32).
 Array count_nonzero(const Operand& x, const ReduceOptions& options = {});
 
-// --- NaN elements left out; NaN where nothing is left (sums and products: their identities)
-// -------------------------------
+// --- NaN elements left out; NaN where nothing is left (sums and products: their identities) --------------------------
 Array nansum(const Operand& x, const ReduceOptions& options = {});
 Array nanprod(const Operand& x, const ReduceOptions& options = {});
 Array nanmax(const Operand& x, const ReduceOptions& options = {});

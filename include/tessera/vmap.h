@@ -90,7 +90,8 @@ std::int64_t mapped_size(const std::vector<Array>& leaves, std::vector<std::opti
 template <class F>
 auto vmap(F f, VmapOptions options = {}) {
   return [f = std::move(f), options = std::move(options)](const auto&... given) {
-    std::tuple args{detail::leafy(given)...};
+    // Not deduced: a tuple of one pair would become a tuple of its two parts.
+    std::tuple<detail::Leafy<std::decay_t<decltype(given)>>...> args{detail::leafy(given)...};
     using R = std::decay_t<decltype(std::apply(f, args))>;
     detail::VmapCall call{options, {tree_leaves(detail::leafy(given)).size()...}};
     std::shared_ptr<R> like;

@@ -84,7 +84,7 @@ Array gradient_along(const Array& a, const Array& h, std::int64_t d) {
 }
 }  // namespace
 
-std::vector<Array> gradient(const Operand& f, const std::vector<Array>& spacing, const std::optional<Dims>& axis) {
+std::vector<Array> gradient(const Operand& f, const std::vector<Array>& spacing, const MaybeDims& axis) {
   Dims axes;
   if (axis) {
     for (auto d : *axis) axes.push_back(api::axis_of("gradient", d, f.array().ndim()));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Placement that may happen inside a program: device_put and with_sharding_constraint.
+#include "api/axis_env.h"
 #include "api/program.h"
 #include "api/promote.h"
 #include "ops/attrs.h"
@@ -9,6 +10,21 @@
 namespace tessera {
 
 namespace {
+
+// Inside a map its own axes are spent: values there are blocks along them.
+void check_manual(const NamedSharding& s) {
+  const auto* outer = api::manual_mesh();
+  if (outer == nullptr) return;
+  for (const auto& name : outer->manual) {
+    for (std::size_t d = 0; d < s.spec().size(); ++d) {
+      for (int a : s.dim_axes(d)) {
+        if (s.mesh().abstract_mesh().shape_tuple()[static_cast<std::size_t>(a)].name != name) continue;
+        throw ValueError(str("with_sharding_constraint: spec ", s.spec(), " names the axis '", name,
+                             "', which the enclosing shard_map maps by hand; expected axes that it leaves automatic"));
+      }
+    }
+  }
+}
 
 ops::ShardingConstraint constraint_of(const NamedSharding& s, std::int64_t ndim) {
   if (static_cast<std::int64_t>(s.spec().size()) > ndim) {
@@ -44,11 +60,14 @@ Array constrain(const Array& a, const ShardingPtr& sharding, const Loc& loc) {
     throw UnimplementedError(str("with_sharding_constraint: sharding = ", sharding->text(),
                                  " inside a traced function; use a NamedSharding"));
   }
+  check_manual(*named);
   if (!named->uneven()) named->shard_shape(a.shape());  // throws for an extent that does not divide
   return api::bind1(ops::def::sharding_constraint, {a}, api::attrs(constraint_of(*named, a.ndim())), loc);
 }
 
+// Inside a map its mesh is the one that specs mean, as in JAX.
 ShardingPtr with_current_mesh(const PartitionSpec& spec, const char* function) {
+  if (const auto* outer = api::manual_mesh()) return NamedSharding(outer->mesh, spec).share();
   const Mesh& mesh = current_mesh();
   if (mesh.empty()) {
     throw StateError(str(function, ": the spec ", spec, " needs a mesh: open a MeshScope or give a NamedSharding"));

@@ -109,7 +109,7 @@ OptionsN plane(const char* name, OptionsN o) {
 // The scale of hfft stands on the other side.
 Norm opposite(Norm n) { return n == Norm::Backward ? Norm::Forward : n == Norm::Forward ? Norm::Backward : n; }
 
-Array shifted(const char* name, const Operand& x, const std::optional<Dims>& axes, bool back) {
+Array shifted(const char* name, const Operand& x, const MaybeDims& axes, bool back) {
   return formula(name, {x}, [&](const Arrays& v) {
     Dims all = api::axes_of(name, axes, v[0].ndim());
     Dims amount;
@@ -156,7 +156,7 @@ Array rfftfreq(std::int64_t n, double d, DType dtype, const Loc& loc) {
   return formula("rfftfreq", loc, {},
                  [&](const Arrays&) { return arange(n / 2 + 1, dtype) / (d * static_cast<double>(n)); });
 }
-Array fftshift(const Operand& x, const std::optional<Dims>& axes) { return shifted("fftshift", x, axes, false); }
-Array ifftshift(const Operand& x, const std::optional<Dims>& axes) { return shifted("ifftshift", x, axes, true); }
+Array fftshift(const Operand& x, const MaybeDims& axes) { return shifted("fftshift", x, axes, false); }
+Array ifftshift(const Operand& x, const MaybeDims& axes) { return shifted("ifftshift", x, axes, true); }
 
 }  // namespace tessera::fft

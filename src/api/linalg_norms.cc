@@ -164,7 +164,7 @@ LstsqResult lstsq(const Operand& a, const Operand& b, std::optional<double> rcon
   }
   Arrays out = formulas("lstsq", {a, b}, [&](const Arrays& v) {
     Arrays p = promoted("lstsq", v, true);
-    Array m = p[0];
+    const Array& m = p[0];
     Array rhs = p[1].ndim() == 1 ? lax::expand_dims(p[1], {1}) : p[1];
     const double epsilon = api::float_info(m.dtype()).epsilon;
     const double size = static_cast<double>(std::max(m.shape(0), m.shape(1)));

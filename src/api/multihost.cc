@@ -126,7 +126,7 @@ LocalParts local_parts(const ShardingPtr& sharding, std::size_t rank) {
 }  // namespace
 
 Array make_array_from_process_local_data(const ShardingPtr& sharding, const HostArray& local,
-                                         const std::optional<Shape>& global_shape) {
+                                         const MaybeDims& global_shape) {
   const char* name = "make_array_from_process_local_data";
   if (!sharding) throw ValueError(str(name, ": sharding is null; expected a Sharding"));
   std::size_t rank = local.shape().size();

@@ -20,7 +20,7 @@ Operand on(const Array& a, const Loc& loc) { return Operand(a, loc.file, loc.lin
 }  // namespace
 
 Array expand_dims(const Operand& x, const Dims& axis) { return lax::expand_dims(x, axis); }
-Array squeeze(const Operand& x, const std::optional<Dims>& axis) {
+Array squeeze(const Operand& x, const MaybeDims& axis) {
   if (axis) return lax::squeeze(x, *axis);
   Dims ones;
   for (std::int64_t d = 0; d < x.array().ndim(); ++d) {
@@ -54,7 +54,7 @@ Array moveaxis(const Operand& x, const Dims& source, const Dims& destination) {
   return transpose(x, p);
 }
 Array ravel(const Operand& x) { return reshape(x, {-1}); }
-Array flip(const Operand& x, const std::optional<Dims>& axis) {
+Array flip(const Operand& x, const MaybeDims& axis) {
   return lax::rev(x, api::axes_of("flip", axis, x.array().ndim()));
 }
 Array roll(const Operand& x, std::int64_t shift, std::optional<std::int64_t> axis) {

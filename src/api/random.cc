@@ -249,7 +249,7 @@ Array randint(const Operand& key, const Shape& shape, const Operand& minval, con
                   });
 }
 
-Array bernoulli(const Operand& key, const Operand& p, const std::optional<Shape>& shape) {
+Array bernoulli(const Operand& key, const Operand& p, const MaybeDims& shape) {
   Array q = api::inexact("bernoulli", p.array(), key.loc());
   q = api::cast(q, q.dtype(), false, key.loc());
   return on(uniform(key, shape.value_or(q.shape()), q.dtype()), key.loc()) < on(q, key.loc());
@@ -289,7 +289,7 @@ Array rademacher(const Operand& key, const Shape& shape, DType dtype) {
                    dtype, false, loc);
 }
 
-Array categorical(const Operand& key, const Operand& logits, std::int64_t axis, const std::optional<Shape>& shape) {
+Array categorical(const Operand& key, const Operand& logits, std::int64_t axis, const MaybeDims& shape) {
   const Loc& loc = key.loc();
   Array l = api::inexact("categorical", logits.array(), loc);
   std::int64_t r = l.ndim();

@@ -146,6 +146,14 @@ Array unique(const Operand& x, const SizeOptions& o) {
     return kept(s.values, s.first, n, o);
   });
 }
+std::pair<Array, Array> unique_counts(const Operand& x, const SizeOptions& o) {
+  UniqueResult r = unique_all(x, o);
+  return {r.values, r.counts};
+}
+std::pair<Array, Array> unique_inverse(const Operand& x, const SizeOptions& o) {
+  UniqueResult r = unique_all(x, o);
+  return {r.values, r.inverse};
+}
 Array isin(const Operand& x, const Operand& test, bool invert) {
   return formula("isin", {x, test}, [&](const Arrays& v) {
     Arrays p = api::promoted("isin", v);

@@ -165,10 +165,10 @@ bool DeviceSet::operator==(const DeviceSet& other) const {
 
 Mesh make_mesh(const Shape& sizes, const AxisNames& axis_names) { return make_mesh(sizes, axis_names, devices()); }
 Mesh make_mesh(const Shape& sizes, const AxisNames& axis_names, std::span<const Device> devices) {
-  if (size_of(sizes) != static_cast<std::int64_t>(devices.size())) {
-    throw ValueError(str("make_mesh: sizes = ", sizes, " need ", size_of(sizes), " devices; got ", devices.size()));
-  }
-  return Mesh(DeviceArray({devices.begin(), devices.end()}, sizes), axis_names);
+  std::int64_t needed = size_of(sizes);
+  if (needed > static_cast<std::int64_t>(devices.size()))
+    throw ValueError(str("make_mesh: sizes = ", sizes, " need ", needed, " devices; got ", devices.size()));
+  return Mesh(DeviceArray({devices.begin(), devices.begin() + needed}, sizes), axis_names);
 }
 
 std::string to_string(const Mesh& m) {

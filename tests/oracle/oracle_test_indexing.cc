@@ -85,9 +85,7 @@ void add_indexing(Table& t) {
   t["lax.gather"] = one(gathered);
   t["lax.scatter"] = scattered(lax::scatter);
   t["lax.scatter_add"] = scattered(lax::scatter_add);
-  t["lax.scatter_sub"] = [add = t["lax.scatter_add"]](const Arrays& a, const Params& p) {
-    return add({a[0], a[1], negative(a[2])}, p);
-  };
+  t["lax.scatter_sub"] = scattered(lax::scatter_sub);
   t["lax.scatter_mul"] = scattered(lax::scatter_mul);
   t["lax.scatter_min"] = scattered(lax::scatter_min);
   t["lax.scatter_max"] = scattered(lax::scatter_max);

@@ -23,13 +23,13 @@ Array split_keys(const Array& key, const Params& p) {
   return reshape(flat, shape);
 }
 
-using Parameter = Array (*)(const Operand&, const Operand&, const std::optional<Shape>&, DType);
+using Parameter = Array (*)(const Operand&, const Operand&, const MaybeDims&, DType);
 Function with_parameter(Parameter f, DType otherwise = float32) {
   return one([f, otherwise](const Arrays& a, const Params& p) {
     return f(a[0], a[1], p.maybe_dims("shape"), p.dtype("dtype", otherwise));
   });
 }
-using Parameters = Array (*)(const Operand&, const Operand&, const Operand&, const std::optional<Shape>&, DType);
+using Parameters = Array (*)(const Operand&, const Operand&, const Operand&, const MaybeDims&, DType);
 Function with_parameters(Parameters f) {
   return one([f](const Arrays& a, const Params& p) { return f(a[0], a[1], a[2], p.maybe_dims("shape"), dtype_of(p)); });
 }

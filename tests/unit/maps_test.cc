@@ -68,5 +68,31 @@ TEST_F(Maps, GradientThroughSumsIsTrueInBothModes) {
   }
 }
 
+// One argument that is itself a pair or a tuple stays one argument.
+TEST_F(Maps, TakesAPairAsOneArgument) {
+  using Pair = std::pair<Array, Array>;
+  Pair p{arange(8.0), arange(8.0) * 2};
+  Array want = p.first + p.second;
+  auto f = [](const Pair& v) { return v.first + v.second; };
+  EXPECT_TRUE(bool(array_equal(shard_map(f, make_mesh({8}, {"x"}), P("x"), P("x"))(p), want)));
+  EXPECT_TRUE(bool(array_equal(vmap(f)(p), want)));
+  EXPECT_TRUE(bool(array_equal(pmap(f)(p), want)));
+  EXPECT_TRUE(bool(array_equal(jit(f)(p), want)));
+  auto g = [](const std::tuple<Array>& v) { return std::get<0>(v) * 2; };
+  EXPECT_TRUE(bool(array_equal(vmap(g)(std::tuple<Array>(p.first)), p.second)));
+}
+
+// Inside a map a spec means the map's mesh; its own axes are taken.
+TEST_F(Maps, SpecsInsideMeanTheMapsMesh) {
+  Array x = reshape(arange(32.0), {4, 8});
+  auto over = [&](const PartitionSpec& spec) {
+    return jit(shard_map([=](const Array& b) { return psum(with_sharding_constraint(b * 2, spec), "x"); }, mesh_,
+                         P("x"), P(), {.axis_names = {"x"}}));
+  };
+  Array want = sum(reshape(x * 2, {2, 2, 8}), {.axis = 0});
+  EXPECT_TRUE(bool(array_equal(over(P(none, "y"))(x), want)));
+  EXPECT_THROW(over(P("x"))(x), ValueError);
+}
+
 }  // namespace
 }  // namespace tessera

@@ -225,6 +225,8 @@ TEST(Mesh, IdsAreChecked) {
 TEST(Mesh, MakeMeshNeedsAllDevices) {
   EightDevices e;
   EXPECT_ERROR(ValueError, make_mesh({4, 4}, {"x", "y"}), "(4, 4)", "16", "8");
+  Mesh some = make_mesh({2, 2}, {"x", "y"});
+  EXPECT_EQ(repr(some), "Mesh(device_ids=[[0, 1], [2, 3]], axis_names=('x', 'y'))");
 }
 
 }  // namespace

@@ -89,6 +89,8 @@ SPECIAL = {
     "jnp.hstack": lambda *xs: jnp.hstack(xs),
     "jnp.dstack": lambda *xs: jnp.dstack(xs),
     "jnp.column_stack": lambda *xs: jnp.column_stack(xs),
+    "lax.approx_max_k": lambda x, k: lax.approx_max_k(x, k, recall_target=1.0),
+    "lax.approx_min_k": lambda x, k: lax.approx_min_k(x, k, recall_target=1.0),
     "jnp.indices": lambda dimensions: jnp.indices(dimensions),
     "jnp.insert": lambda x, values, obj, axis=None: jnp.insert(x, np.array(obj) if isinstance(obj, tuple) else obj, values, axis=axis),
     "jnp.delete": lambda x, obj, axis=None: jnp.delete(x, np.array(obj), axis=axis),
@@ -114,6 +116,8 @@ def lookup(name):
     if name in SPECIAL:
         return SPECIAL[name]
     space, _, rest = name.partition(".")
+    if space == "initializers":
+        return lambda k, shape, dtype="float32", **p: getattr(jax.nn.initializers, rest)(**p)(k, shape, dtype)
     if space == "program":
         return getattr(programs, rest)
     return operator.attrgetter(rest)(SPACES[space])

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// First values of parameters, as jax.nn.initializers: what these return is called with a key, a shape and a dtype.
+//
+//   Array w = nn::initializers::he_normal()(random::key(0), {128, 64});
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "tessera/array.h"
+
+namespace tessera::nn::initializers {
+
+/// Calls with a float dtype; the same numbers as JAX's for the same key.
+class Initializer {
+ public:
+  using Function = std::function<Array(const Array& key, const Shape& shape, DType dtype)>;
+  explicit Initializer(Function f) : f_(std::move(f)) {}
+  Array operator()(const Array& key, const Shape& shape, DType dtype = float32) const { return f_(key, shape, dtype); }
+
+ private:
+  Function f_;
+};
+
+Initializer zeros();
+Initializer ones();
+Initializer constant(double value);
+/// In [0, scale).
+Initializer uniform(double scale = 1e-2);
+Initializer normal(double stddev = 1e-2);
+/// Standard normal numbers within (lower, upper), times stddev.
+Initializer truncated_normal(double stddev = 1e-2, double lower = -2, double upper = 2);
+
+/// Which axes of a weight are inputs, outputs, and neither; the rest is the receptive field of a convolution.
+struct FanAxes {
+  Dims in_axis = {-2};
+  Dims out_axis = {-1};
+  Dims batch_axis = {};
+};
+enum class FanMode { fan_in, fan_out, fan_avg, fan_geo_avg };
+enum class FanDistribution { truncated_normal, normal, uniform };
+/// Variance scale / fan. Throws `IndexError` for an axis out of range, so for a vector without `in_axis`.
+Initializer variance_scaling(double scale, FanMode mode, FanDistribution distribution, const FanAxes& axes = {});
+/// Glorot and Bengio, 2010: variance 2 / (fan_in + fan_out).
+Initializer glorot_uniform(const FanAxes& axes = {});
+Initializer glorot_normal(const FanAxes& axes = {});
+inline Initializer xavier_uniform(const FanAxes& axes = {}) { return glorot_uniform(axes); }
+inline Initializer xavier_normal(const FanAxes& axes = {}) { return glorot_normal(axes); }
+/// LeCun et al., 1998: variance 1 / fan_in.
+Initializer lecun_uniform(const FanAxes& axes = {});
+Initializer lecun_normal(const FanAxes& axes = {});
+/// He et al., 2015: variance 2 / fan_in.
+Initializer he_uniform(const FanAxes& axes = {});
+Initializer he_normal(const FanAxes& axes = {});
+inline Initializer kaiming_uniform(const FanAxes& axes = {}) { return he_uniform(axes); }
+inline Initializer kaiming_normal(const FanAxes& axes = {}) { return he_normal(axes); }
+
+/// Uniformly distributed orthogonal matrices, or orthonormal rows or columns, with `column_axis` as the columns. Throws
+/// `ValueError` below rank 2.
+Initializer orthogonal(double scale = 1, std::int64_t column_axis = -1);
+/// Kernels of convolutions (spatial dimensions, in, out) that are an orthogonal matrix in the middle and zero elsewhere
+/// (Xiao et al., 2018). Throws `ValueError` unless of rank 3 to 5 with in <= out.
+Initializer delta_orthogonal(double scale = 1, std::int64_t column_axis = -1);
+
+}  // namespace tessera::nn::initializers
