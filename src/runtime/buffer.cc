@@ -9,6 +9,7 @@
 #include <bit>
 #include <cstdlib>
 #include <mutex>
+#include <new>
 
 #include "base/strings.h"
 #include "tessera/error.h"
@@ -49,6 +50,55 @@ std::int64_t default_cache_bound() {
   return std::max<std::int64_t>(physical / 4, std::int64_t{64} << 20);
 }
 
+// Memory of Buffer objects themselves: kept by each thread, for the C library slows down after a handful of equal
+// sizes.
+struct FreeNodes {
+  static constexpr std::size_t kMost = 4096;
+  std::array<void*, kMost> nodes;
+  std::size_t count = 0;
+  ~FreeNodes() {
+    while (count > 0) std::free(nodes[--count]);
+    gone = true;
+  }
+  static thread_local bool gone;  // objects may outlive this thread's list
+};
+thread_local bool FreeNodes::gone = false;
+
+template <class T>
+struct NodeAllocator {
+  using value_type = T;
+  NodeAllocator() = default;
+  template <class U>
+  explicit NodeAllocator(const NodeAllocator<U>&) {}
+  static FreeNodes& list() {
+    static thread_local FreeNodes free;
+    return free;
+  }
+  T* allocate(std::size_t n) {
+    if (n == 1 && !FreeNodes::gone) {
+      FreeNodes& free = list();
+      if (free.count > 0) return static_cast<T*>(free.nodes[--free.count]);
+    }
+    void* memory = std::malloc(n * sizeof(T));
+    if (memory == nullptr) throw std::bad_alloc();
+    return static_cast<T*>(memory);
+  }
+  void deallocate(T* p, std::size_t n) noexcept {
+    if (n == 1 && !FreeNodes::gone) {
+      FreeNodes& free = list();
+      if (free.count < FreeNodes::kMost) {
+        free.nodes[free.count++] = p;
+        return;
+      }
+    }
+    std::free(p);
+  }
+  template <class U>
+  bool operator==(const NodeAllocator<U>&) const {
+    return true;
+  }
+};
+
 class Pool final : public MemoryPool {
  public:
   Pool(std::int64_t limit, std::int64_t cache_bound)
@@ -71,7 +121,7 @@ class Pool final : public MemoryPool {
     }
     try {
       if (block == nullptr) block = system_block(c.capacity, nbytes);
-      return std::make_shared<Buffer>(shared_from_this(), block, nbytes, c.capacity);
+      return std::allocate_shared<Buffer>(NodeAllocator<Buffer>(), shared_from_this(), block, nbytes, c.capacity);
     } catch (...) {
       std::free(block);
       std::lock_guard lock(mutex_);
