@@ -21,7 +21,7 @@ namespace {
 struct BenchOptions {
   bench::Settings settings;
   std::vector<std::string> names;
-  bool json = false, list = false, first_result = false;
+  bool json = false, list = false, first_result = false, scale = false;
 };
 
 double peak_mb() {
@@ -74,6 +74,7 @@ std::vector<const bench::Workload*> chosen(const std::vector<std::string>& names
 
 void run_bench(const BenchOptions& o) {
   if (o.first_result) return bench::first_result(o.settings.devices);
+  if (o.scale) return bench::print_scale();
   auto list = chosen(o.names);
   if (o.settings.devices < 2 || o.settings.devices % 2 != 0) {
     throw ValueError("--devices: " + std::to_string(o.settings.devices) + "; expected an even number, 2 at least");
@@ -102,6 +103,7 @@ void add_bench(CLI::App& app) {
   command->add_flag("--remat", o->settings.remat, "The training step computes its blocks' activations again");
   command->add_flag("--json", o->json, "One JSON object a line");
   command->add_flag("--list", o->list, "Names only");
+  command->add_flag("--scale", o->scale, "Instead: meshes and shardings of up to 1,048,576 devices");
   command->add_flag("--first-result", o->first_result, "One small call, and out")->group("");
   command->callback([o] { run_bench(*o); });
 }

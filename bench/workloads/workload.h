@@ -59,6 +59,8 @@ struct Workload {
 const std::vector<Workload>& workloads();
 /// One result on all devices, and out: what a process does whose start is timed.
 void first_result(std::int64_t devices);
+/// A table of what meshes, shardings and index maps of 64 to 1,048,576 devices cost.
+void print_scale();
 
 // The families.
 void add_dispatch(std::vector<Workload>& list);

@@ -9,6 +9,7 @@
 #include "engines/cpu/ew_ops.h"
 #include "engines/cpu/kernel_table.h"
 #include "engines/cpu/kernels/copy.h"
+#include "engines/cpu/kernels/ew_joined.h"
 #include "ops/attrs.h"
 
 namespace tessera::cpu {
@@ -150,6 +151,12 @@ struct Operand {
   bool repeated;
 };
 
+kernels::EwFn reads_scalars(const Request& r, const EwCall& call, const std::array<Operand, 3>& operands) {
+  bool floats = r.in.size() == 2 && r.in[0].dtype == DType::F32 && r.out[0].dtype == DType::F32;
+  if (!floats) return nullptr;
+  return kernels::find_scalar_operand(call.op, (operands[0].repeated ? 1 : 0) + (operands[1].repeated ? 2 : 0));
+}
+
 Kernel make(const Request& r) {
   auto call = ew_call(r.op, r.attrs, r.in, r.out);
   if (!call) return {};
@@ -167,13 +174,15 @@ Kernel make(const Request& r) {
   k.in_place = 7;
   auto arity = r.in.size();
   constexpr std::int64_t kSerial = 16384;
-  if (!mixed && n <= kSerial) {
-    k.run = [fn = call->fn, order = call->order, n, arity](const void* const* in, void* const* out) {
+  // Where the kernel reads a repeated operand's one element by itself, nothing has to be laid out.
+  kernels::EwFn direct = mixed ? reads_scalars(r, *call, operands) : call->fn;
+  if (direct && n <= kSerial) {
+    k.run = [fn = direct, order = call->order, n, arity](const void* const* in, void* const* out) {
       fn(in[order[0]], arity > 1 ? in[order[1]] : nullptr, arity > 2 ? in[order[2]] : nullptr, out[0], n);
     };
     return k;
   }
-  k.run = [=, fn = call->fn, order = call->order](const void* const* in, void* const* out) {
+  k.run = [=, fn = direct ? direct : call->fn, order = call->order](const void* const* in, void* const* out) {
     constexpr std::int64_t kChunk = 1024;
     base::parallel_for((n + kChunk - 1) / kChunk, kSerial / kChunk, [&](std::int64_t begin, std::int64_t end) {
       alignas(64) std::array<std::array<char, kChunk * 16>, 3> repeated;
@@ -183,11 +192,11 @@ Kernel make(const Request& r) {
       bool any = false;
       for (std::size_t i = 0; i < arity; ++i) {
         from[i] = static_cast<const char*>(in[order[i]]);
-        if (operands[i].repeated) {
+        if (operands[i].repeated && !direct) {
           kernels::fill(repeated[i].data(), from[i], operands[i].itemsize, std::min(kChunk, last - first));
           from[i] = repeated[i].data();
           any = true;
-        } else {
+        } else if (!operands[i].repeated) {
           from[i] += first * operands[i].itemsize;
         }
       }

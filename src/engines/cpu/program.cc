@@ -128,12 +128,17 @@ std::vector<Pieces> Program::run(std::vector<Pieces> args, Run& run, const std::
 }
 
 void Program::run_traced(const Step& step, Frame& frame) const {
+  auto bytes_of = [&](const std::vector<ir::ValueId>& values) {
+    std::int64_t bytes = 0;
+    for (auto v : values) {
+      for (const auto& b : frame.slots[at(v)]) bytes += b ? b->nbytes() : 0;
+    }
+    return bytes;
+  };
+  Traffic bytes{.read = bytes_of(step.reads)};  // before a result takes an operand's memory
   TraceStart begin = TraceStart::now();
   step.run(frame);
-  std::int64_t bytes = 0;
-  for (auto v : step.writes) {
-    for (const auto& b : frame.slots[at(v)]) bytes += b ? b->nbytes() : 0;
-  }
+  bytes.written = bytes_of(step.writes);
   int process = frame.run.collectives != nullptr ? frame.run.collectives->process_index() : 0;
   std::string label = step.label();
   trace_step(label.substr(0, label.find('\n')), to_string(step.loc), process, begin, bytes);

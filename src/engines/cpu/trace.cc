@@ -21,7 +21,7 @@ struct Event {
   double begin_us;
   double duration_us;
   double thread_us;
-  std::int64_t bytes;
+  Traffic bytes;
 };
 
 std::string quoted(const std::string& text) {
@@ -46,8 +46,8 @@ class Tracer {
       const Event& e = events_[i];
       file << (i > 0 ? ",\n" : "\n") << "{\"ph\": \"X\", \"name\": " << quoted(e.name) << ", \"pid\": " << e.process
            << ", \"tid\": " << e.thread % 100000 << ", \"ts\": " << e.begin_us << ", \"dur\": " << e.duration_us
-           << ", \"tdur\": " << e.thread_us << ", \"args\": {\"bytes\": " << e.bytes << ", \"at\": " << quoted(e.where)
-           << "}}";
+           << ", \"tdur\": " << e.thread_us << ", \"args\": {\"bytes\": " << e.bytes.written
+           << ", \"read\": " << e.bytes.read << ", \"at\": " << quoted(e.where) << "}}";
     }
     file << "\n]}\n";
   }
@@ -90,7 +90,7 @@ bool tracing() {
 }
 
 void trace_step(const std::string& name, const std::string& where, int process, const TraceStart& begin,
-                std::int64_t bytes) {
+                const Traffic& bytes) {
   auto thread = std::hash<std::thread::id>{}(std::this_thread::get_id());
   tracer().add({name, where, process, thread, 0, 0, 0, bytes}, begin);
 }

@@ -17,8 +17,13 @@ struct TraceStart {
   std::int64_t thread_ns;
   static TraceStart now();
 };
-/// One finished step of process `process` on the calling thread; `bytes` are those of its results.
+/// Bytes of a step's operands and results.
+struct Traffic {
+  std::int64_t read = 0;
+  std::int64_t written = 0;
+};
+/// One finished step of process `process` on the calling thread.
 void trace_step(const std::string& name, const std::string& where, int process, const TraceStart& begin,
-                std::int64_t bytes);
+                const Traffic& bytes);
 
 }  // namespace tessera::cpu
