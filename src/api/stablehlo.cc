@@ -22,13 +22,18 @@ struct StablehloProgram::Impl {
   hlo::ImportedModule module;
   std::string name;
   std::vector<Port> inputs, outputs;
-  // Fixed when it first runs: by the client that is current then.
+  // Fixed when it first runs: by the client that is current then. Meshes may name the devices in different orders; the
+  // program runs in one of them, and arguments and results of others are moved at its border.
   std::once_flag once;
-  std::vector<ShardingPtr> in;
+  std::vector<ShardingPtr> in;         // as the text says
+  std::vector<ShardingPtr> in_order;   // in the program's order of devices
+  std::vector<ShardingPtr> moved_out;  // of results that the text has in another order, else null
   std::unique_ptr<api::Program> program;
 
   std::vector<Device> devices() const;
-  ShardingPtr sharding_of(const hlo::Port& port, const std::vector<Device>& devices) const;
+  const hlo::SdyMesh* mesh_of(const hlo::Port& port, std::size_t count) const;
+  ShardingPtr sharding_of(const hlo::Port& port, const std::vector<Device>& order) const;
+  std::vector<Array> ordered(const std::vector<Array>& args) const;
   void prepare();
 };
 
@@ -43,30 +48,41 @@ std::vector<Device> StablehloProgram::Impl::devices() const {
 }
 
 // Null where the text leaves the placement open, or says something that NamedSharding cannot.
-ShardingPtr StablehloProgram::Impl::sharding_of(const hlo::Port& port, const std::vector<Device>& devices) const {
+const hlo::SdyMesh* StablehloProgram::Impl::mesh_of(const hlo::Port& port, std::size_t count) const {
   if (!port.sdy) return nullptr;
   const hlo::SdyMesh* mesh = nullptr;
   for (const auto& m : module.meshes) {
     if (m.name == port.sdy->mesh) mesh = &m;
   }
-  if (mesh == nullptr || mesh->size() != static_cast<std::int64_t>(devices.size()) || mesh->axes.empty()) {
-    return nullptr;
+  if (mesh == nullptr || mesh->size() != static_cast<std::int64_t>(count) || mesh->axes.empty()) return nullptr;
+  if (!mesh->device_ids.empty()) {
+    Dims ids = mesh->device_ids;
+    std::sort(ids.begin(), ids.end());
+    Dims all(count);
+    std::iota(all.begin(), all.end(), 0);
+    if (ids != all) return nullptr;
   }
+  return mesh;
+}
+
+namespace {
+std::vector<Device> in_order_of(const hlo::SdyMesh* mesh, const std::vector<Device>& devices) {
+  if (mesh == nullptr || mesh->device_ids.empty()) return devices;
+  std::vector<Device> out;
+  for (auto id : mesh->device_ids) out.push_back(devices[static_cast<std::size_t>(id)]);
+  return out;
+}
+}  // namespace
+
+// Over the port's mesh, whose positions are the devices of `order`.
+ShardingPtr StablehloProgram::Impl::sharding_of(const hlo::Port& port, const std::vector<Device>& order) const {
+  const hlo::SdyMesh* mesh = mesh_of(port, order.size());
+  if (mesh == nullptr) return nullptr;
   if (port.sdy->dims.size() != port.shape.size()) {
     throw ValueError(
         str(name, ": a sharding of ", port.sdy->dims.size(), " dimensions for a value of shape ", port.shape));
   }
   ops::ShardingConstraint c = hlo::constraint_of(*port.sdy, *mesh);
-  std::vector<Device> order;
-  for (std::size_t i = 0; i < devices.size(); ++i) {
-    std::size_t id = i;
-    if (!mesh->device_ids.empty()) {
-      if (mesh->device_ids.size() != devices.size()) return nullptr;
-      id = static_cast<std::size_t>(mesh->device_ids[i]);
-      if (id >= devices.size()) return nullptr;
-    }
-    order.push_back(devices[id]);
-  }
   std::vector<std::string> names;
   std::string text = c.mesh_names + ",";
   for (std::size_t at = 0; at < text.size();) {
@@ -98,25 +114,44 @@ ShardingPtr StablehloProgram::Impl::sharding_of(const hlo::Port& port, const std
 void StablehloProgram::Impl::prepare() {
   std::call_once(once, [&] {
     auto on = devices();
+    const hlo::SdyMesh* first = nullptr;
+    for (const auto* ports : {&module.inputs, &module.outputs}) {
+      for (const auto& p : *ports) first = first == nullptr ? mesh_of(p, on.size()) : first;
+    }
+    auto order = in_order_of(first, on);
+    auto placed = [&](const hlo::Port& p, bool as_text) {
+      return sharding_of(p, as_text ? in_order_of(mesh_of(p, on.size()), on) : order);
+    };
     api::ProgramOptions options;
     options.name = name;
     for (const auto& p : module.inputs) {
       if (p.token) continue;
-      ShardingPtr s = sharding_of(p, on);
-      if (!s && on.size() > 1) s = GspmdSharding::replicated(on).share();
-      if (!s) s = SingleDeviceSharding(on[0]).share();
-      in.push_back(s);
+      for (bool as_text : {true, false}) {
+        ShardingPtr s = placed(p, as_text);
+        if (!s && on.size() > 1) s = GspmdSharding::replicated(order).share();
+        if (!s) s = SingleDeviceSharding(on[0]).share();
+        (as_text ? in : in_order).push_back(s);
+      }
       options.arg_names.push_back(str("arg", in.size() - 1));
     }
     for (const auto& p : module.outputs) {
-      if (!p.token) options.out_shardings.push_back(sharding_of(p, on));
+      if (p.token) continue;
+      options.out_shardings.push_back(placed(p, false));
+      bool same = in_order_of(mesh_of(p, on.size()), on) == order;
+      moved_out.push_back(same ? nullptr : placed(p, true));
     }
     // Without arguments nothing but a result's sharding says which devices are meant.
     if (in.empty() && !options.out_shardings.empty() && !options.out_shardings[0] && on.size() > 1) {
-      options.out_shardings[0] = GspmdSharding::replicated(on).share();
+      options.out_shardings[0] = GspmdSharding::replicated(order).share();
     }
     program = std::make_unique<api::Program>(module.graph, std::move(options));
   });
+}
+
+std::vector<Array> StablehloProgram::Impl::ordered(const std::vector<Array>& args) const {
+  std::vector<Array> out;
+  for (std::size_t i = 0; i < args.size() && i < in_order.size(); ++i) out.push_back(device_put(args[i], in_order[i]));
+  return out;
 }
 
 StablehloProgram StablehloProgram::parse(const std::string& text, const std::string& name,
@@ -189,23 +224,22 @@ std::vector<Array> StablehloProgram::place(const std::vector<HostArray>& args) c
 
 std::vector<Array> StablehloProgram::operator()(const std::vector<Array>& args) const {
   impl_->prepare();
-  std::vector<Array> placed;
-  for (std::size_t i = 0; i < args.size() && i < impl_->in.size(); ++i) {
-    placed.push_back(device_put(args[i], impl_->in[i]));
+  std::vector<Array> out = impl_->program->call(impl_->ordered(args));
+  for (std::size_t i = 0; i < out.size() && i < impl_->moved_out.size(); ++i) {
+    if (impl_->moved_out[i]) out[i] = device_put(out[i], impl_->moved_out[i]);
   }
-  return impl_->program->call(placed);
+  return out;
 }
 
 std::vector<HostArray> StablehloProgram::run(const std::vector<HostArray>& args) const {
   std::vector<HostArray> out;
-  auto placed = place(args);
-  for (const auto& a : impl_->program->call(placed)) out.push_back(a.host());
+  for (const auto& a : (*this)(place(args))) out.push_back(a.host());
   return out;
 }
 
 CommPlan StablehloProgram::comm_plan(const std::vector<Array>& args) const {
   impl_->prepare();
-  return impl_->program->lower(args)->plan;
+  return impl_->program->lower(impl_->ordered(args))->plan;
 }
 
 }  // namespace tessera

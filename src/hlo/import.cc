@@ -9,12 +9,14 @@
 #include "hlo/dense.h"
 #include "hlo/parse.h"
 #include "hlo/sdy.h"
+#include "hlo/shard_marks.h"
 #include "ops/control.h"
 #include "tessera/error.h"
 
 namespace tessera::hlo {
 
 namespace {
+constexpr std::int64_t kMaxDevices = 1 << 16;
 constexpr int kMaxCalls = 120;  // functions calling functions, and regions within regions
 
 // Locs point at file names that live as long as the program.
@@ -73,6 +75,7 @@ const RuleTable& rules() {
     add_dynamic_rules(*t);
     add_sharding_rules(*t);
     add_manual_rules(*t);
+    add_full_to_shard_rules(*t);
     add_sort_rules(*t);
     return t;
   }();
@@ -325,6 +328,12 @@ Items Importer::operations(Scope& scope, const std::vector<AstOp>& ops) {
     --depth_;
     source_.fail(ops.empty() ? 0 : ops[0].pos, "regions and calls are nested too deeply");
   }
+  Items out = shard_marks_ && has_shard_marks(ops) ? block(scope, with_manual_groups(ops)) : block(scope, ops);
+  --depth_;
+  return out;
+}
+
+Items Importer::block(Scope& scope, const std::vector<AstOp>& ops) {
   Items out;
   bool returned = false;
   for (const auto& op : ops) {
@@ -340,7 +349,6 @@ Items Importer::operations(Scope& scope, const std::vector<AstOp>& ops) {
     }
     apply(scope, op);
   }
-  --depth_;
   return out;
 }
 
@@ -503,7 +511,15 @@ ImportedModule Importer::run() {
     name = by_name_.begin()->first;
   }
   signature(*by_name_.at(name));
-  result_.graph = function(name, by_name_.at(name)->pos, nullptr).graph;
+  shard_marks_ = source_.text().find("SPMDFullToShardShape") != std::string_view::npos ||
+                 source_.text().find("SPMDShardToFullShape") != std::string_view::npos;
+  Offset pos = by_name_.at(name)->pos;
+  if (!shard_marks_ && has_bare_collectives(ast_, name)) {
+    if (devices() > kMaxDevices) source_.fail(pos, str("a program for more than ", kMaxDevices, " devices"));
+    result_.graph = of_first_device(*function(name, pos, all_devices(devices())).graph, devices());
+  } else {
+    result_.graph = function(name, pos, nullptr).graph;
+  }
   return std::move(result_);
 }
 

@@ -144,6 +144,7 @@ class Importer {
   const SdyMesh* mesh(std::string_view name) const;
   const Source& source() const { return source_; }
   const AstModule& ast() const { return ast_; }
+  std::int64_t partitions() const { return result_.num_partitions; }
   /// Another number at each call: seeds of rng.
   std::uint32_t next_seed() { return seed_++; }
   /// Devices that the program is for.
@@ -163,6 +164,7 @@ class Importer {
   Items guarded(OpCall& call, Rule rule);
   void check_results(const OpCall& call, const Items& out) const;
   const Function& function(const std::string& name, Offset pos, const std::shared_ptr<const ManualLevels>& levels);
+  Items block(Scope& scope, const std::vector<AstOp>& ops);
   void meshes();
   void signature(const AstFunction& main);
 
@@ -175,11 +177,20 @@ class Importer {
   std::int64_t equations_ = 0;
   int depth_ = 0;
   std::uint32_t seed_ = 0;
+  bool shard_marks_ = false;  // SPMDFullToShardShape may stand anywhere
 };
 
 /// Flattens tuples and drops tokens.
 void flatten(const Item& item, Items& out);
 ir::Values values_of(const Items& items);
+
+/// Whether @function runs a collective outside every manual computation: each device then runs the whole function.
+bool has_bare_collectives(const AstModule& ast, const std::string& function);
+/// Every device a member of its own.
+std::shared_ptr<const ManualLevels> all_devices(std::int64_t n);
+/// Of a graph whose last input is the member's number: n devices run it on equal arguments, and the first one's results
+/// count.
+ir::GraphPtr of_first_device(const ir::Graph& g, std::int64_t n);
 
 /// "add" for a region of two numbers that returns `stablehlo.add` of them; "" for any other.
 std::string simple_reducer(const AstRegion& r);
@@ -198,6 +209,7 @@ void add_custom_call_rules(RuleTable& t);
 void add_dynamic_rules(RuleTable& t);
 void add_sharding_rules(RuleTable& t);
 void add_manual_rules(RuleTable& t);
+void add_full_to_shard_rules(RuleTable& t);
 void add_sort_rules(RuleTable& t);
 
 }  // namespace tessera::hlo

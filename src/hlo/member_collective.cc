@@ -46,8 +46,9 @@ Types infer(TypeSpan in, const MemberCollective& p) {
   return {t};
 }
 
-// Rows of dimension 0 in another order; rows may repeat.
-Value rows(Value x, const Dims& order) {
+}  // namespace
+
+Value rows_at(Value x, const Dims& order) {
   bool same = static_cast<std::int64_t>(order.size()) == x.shape()[0];
   for (std::size_t i = 0; i < order.size() && same; ++i) same = order[i] == static_cast<std::int64_t>(i);
   if (same) return x;
@@ -63,6 +64,7 @@ Value rows(Value x, const Dims& order) {
   return gather(x, indices, g);
 }
 
+namespace {
 Value reduced(Value x, const std::string& how) {
   ir::Attrs axes = attrs(Axes{{1}});
   if (how == "add") return is_bool(x.dtype()) ? x.builder->add1(def::reduce_or, {x}, axes) : reduce_sum(x, {1});
@@ -121,7 +123,7 @@ Value by_groups(Value x, const MemberCollective& p, const std::vector<Dims>& gro
   Shape shape = x.shape();
   shape[0] = k;
   shape.insert(shape.begin(), static_cast<std::int64_t>(groups.size()));
-  Value grouped = reshape(rows(x, order), shape);
+  Value grouped = reshape(rows_at(x, order), shape);
   Value out;
   if (p.kind == Kind::AllReduce) out = for_each_member(reduced(grouped, p.reduction), k);
   if (p.kind == Kind::AllGather) out = gathered(grouped, p.dim + 1);
@@ -130,7 +132,7 @@ Value by_groups(Value x, const MemberCollective& p, const std::vector<Dims>& gro
   shape = out.shape();
   shape.erase(shape.begin());
   shape[0] = p.members;
-  return rows(reshape(out, shape), back);
+  return rows_at(reshape(out, shape), back);
 }
 
 // By target its source; members without one get zeros.
@@ -148,7 +150,7 @@ Value from_sources(Value x, const MemberCollective& p) {
     has.push_back(s >= 0);
     s = std::max<std::int64_t>(s, 0);
   }
-  Value out = rows(x, source);
+  Value out = rows_at(x, source);
   if (std::find(has.begin(), has.end(), false) == has.end()) return out;
   Value mask = broadcast_in_dim(constant(*x.builder, HostArray::from(has)), out.shape(), {0});
   return where(mask, out, zeros_like(out));
@@ -163,7 +165,7 @@ Value one_by_one(Value x, const MemberCollective& p) {
     q.members = static_cast<std::int64_t>(g.size());
     Dims inside(g.size());
     std::iota(inside.begin(), inside.end(), 0);
-    Value out = by_groups(rows(x, g), q, {inside});
+    Value out = by_groups(rows_at(x, g), q, {inside});
     for (std::size_t i = 0; i < g.size(); ++i) {
       by_member[at(g[i])] = slice_in_dim(out, static_cast<std::int64_t>(i), static_cast<std::int64_t>(i) + 1, 0);
     }

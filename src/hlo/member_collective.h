@@ -36,6 +36,9 @@ struct MemberCollective {
 };
 const char* to_string(MemberCollective::Kind kind);
 
+/// Rows of dimension 0 in another order; rows may repeat.
+Value rows_at(Value x, const Dims& order);
+
 /// `member` is the number of the member, any value that differs from member to member: what is equal on all members is
 /// combined as often as there are members, too.
 Value member_collective(Value x, Value member, const MemberCollective& p);

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/strings.h"
+#include "hlo/host_kernels.h"
 #include "hlo/import.h"
 #include "hlo/lapack.h"
 #include "hlo/parse.h"
@@ -87,17 +88,21 @@ Items trsm(OpCall& c) {
   return c.one(ops::triangular_solve(c.v(0), c.v(1), p));
 }
 
-Items on_host(OpCall& c, const std::string& routine) {
-  ir::Types types;
-  for (const auto& t : c.op.result_types) types.push_back({storage(t.elem), t.shape, false});
-  if (c.in.empty() || types.empty()) c.fail("has no operands or no results");
-  ir::Types in;
-  for (const auto& v : values_of(c.in)) in.push_back(v.type());
-  for (auto& t : in) t.weak = false;
-  check_lapack(routine, config_of(c), in, types);
+struct CallTypes {
+  ir::Types in, out;
+};
+CallTypes types_of(OpCall& c) {
+  CallTypes t;
+  for (const auto& r : c.op.result_types) t.out.push_back({storage(r.elem), r.shape, false});
+  if (c.in.empty() || t.out.empty()) c.fail("has no operands or no results");
+  for (const auto& v : values_of(c.in)) t.in.push_back({v.dtype(), v.shape(), false});
+  return t;
+}
+
+Items on_host(OpCall& c, ops::HostFunction function, const std::string& name) {
   ops::Callback p;
-  p.function = ops::host_function(lapack_function(routine, c.v(0).dtype(), config_of(c), types), routine);
-  p.results = types;
+  p.function = ops::host_function(std::move(function), name);
+  p.results = types_of(c).out;
   p.vmap_method = "sequential";
   Values out = c.b().add(ops::def::pure_callback, values_of(c.in), ir::make_attrs(p));
   Items items;
@@ -118,7 +123,9 @@ Items lapack(OpCall& c, std::string name) {
   if (routine == "ungqr") routine = "orgqr";
   if (routine == "unmqr") routine = "ormqr";
   if (routine == "hetrd") routine = "sytrd";
-  return on_host(c, routine);
+  CallTypes t = types_of(c);
+  check_lapack(routine, config_of(c), t.in, t.out);
+  return on_host(c, lapack_function(routine, c.v(0).dtype(), config_of(c), t.out), routine);
 }
 
 // mhlo.topk and TopK: along the last dimension.
@@ -170,6 +177,16 @@ Items custom_call(OpCall& c) {
   if (name.starts_with("lapack_")) return lapack(c, name);
   if (name == "mhlo.topk" || name == "TopK" || name == "stablehlo.topk") return top_k(c);
   if (name == "ApproxTopK" || name == "PartialReduce") return approx_top_k(c);
+  if (name == "tridiagonal_solve_perturbed_ffi") {
+    CallTypes t = types_of(c);
+    check_tridiagonal_perturbed(t.in, t.out);
+    return on_host(c, tridiagonal_perturbed(), name);
+  }
+  if (name == "cpu_csr_sparse_dense_ffi") {
+    CallTypes t = types_of(c);
+    check_sparse_product(t.in, t.out);
+    return on_host(c, sparse_product(), name);
+  }
   if (is_pass_through(name)) {
     c.check_operands(1);
     if (c.op.result_types.empty()) return {};

@@ -3,6 +3,7 @@
 // batched over the devices of its manual axes (hlo/member_collective.h).
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <set>
 
 #include "base/strings.h"
@@ -336,6 +337,40 @@ const ManualLevels& levels_of(OpCall& c) {
   return *c.scope.levels();
 }
 
+// By the specification groups name replicas, partitions or devices, as the channel and a flag say. Programs of one
+// replica name devices whatever these say.
+std::vector<Dims> device_groups(OpCall& c, std::vector<Dims> groups, bool exchange) {
+  std::int64_t partitions = c.importer.partitions(), replicas = c.importer.devices() / partitions;
+  if (replicas == 1 || c.flag("use_global_device_ids", false)) return groups;
+  std::int64_t channel = 0;
+  if (const AstAttr* a = c.find("channel_handle"); a != nullptr && a->kind == AstAttr::Kind::Dialect) {
+    Parser p(c.importer.source(), a->raw);  // handle = 1, type = 1
+    while (!p.at_end() && !p.accept("handle")) {
+      if (p.word().empty()) p.fail("expected a handle");
+    }
+    p.expect("=");
+    channel = p.integer();
+  }
+  bool of_partitions = exchange && channel > 0, all_partitions = !exchange && channel > 0;
+  std::int64_t units = of_partitions ? partitions : replicas, repeats = of_partitions ? replicas : partitions;
+  if (groups.empty()) {
+    groups.emplace_back(static_cast<std::size_t>(units));
+    std::iota(groups[0].begin(), groups[0].end(), 0);
+  }
+  std::vector<Dims> out;
+  for (const auto& g : groups) {
+    if (all_partitions) out.emplace_back();
+    for (std::int64_t k = 0; k < repeats; ++k) {
+      if (!all_partitions) out.emplace_back();
+      for (auto id : g) {
+        if (id < -1 || id >= units) c.fail(str("there is no replica or partition ", id));
+        out.back().push_back(id < 0 ? id : of_partitions ? k * partitions + id : id * partitions + k);
+      }
+    }
+  }
+  return out;
+}
+
 // Groups of devices as groups of members: devices that differ in axes that are not manual do the same.
 std::vector<Dims> members_of(OpCall& c, const std::vector<Dims>& groups, bool ordered_pairs) {
   const ManualLevels& levels = levels_of(c);
@@ -364,7 +399,8 @@ MemberCollective collective(OpCall& c, MemberCollective::Kind kind) {
   p.pending = levels_of(c).count;
   bool pairs = kind == MemberCollective::Kind::Permute;
   const AstAttr& a = c.need(pairs ? "source_target_pairs" : "replica_groups");
-  p.groups = members_of(c, c.table_of(a), pairs);
+  bool exchange = pairs || kind == MemberCollective::Kind::AllToAll || kind == MemberCollective::Kind::Broadcast;
+  p.groups = members_of(c, device_groups(c, c.table_of(a), exchange), pairs);
   std::erase_if(p.groups, [](const Dims& g) { return g.empty(); });
   for (const auto& g : p.groups) {
     if (pairs && g.size() != 2) c.fail("source_target_pairs must have two columns");
@@ -414,7 +450,7 @@ Items collective_permute(OpCall& c) { return each(c, collective(c, MemberCollect
 Items collective_broadcast(OpCall& c) { return each(c, collective(c, MemberCollective::Kind::Broadcast)); }
 
 // Outside manual computations every value is whole, and the program is that of device 0.
-Items partition_id(OpCall& c) {
+Items device_id(OpCall& c) {
   if (!c.scope.levels()) return c.one(ops::scalar(c.b(), 0, DType::U32));
   const Dims& devices = c.scope.levels()->devices;
   bool same = true;
@@ -423,7 +459,15 @@ Items partition_id(OpCall& c) {
   Value v = same ? member(c) : look_up(member(c), HostArray::from(table));
   return c.one(ops::convert(v, DType::U32));
 }
-Items replica_id(OpCall& c) { return c.one(ops::scalar(c.b(), 0, DType::U32)); }
+Items partition_id(OpCall& c) {
+  Items device = device_id(c);
+  if (c.importer.devices() == c.importer.partitions()) return device;
+  return c.one(ops::rem(device[0].value, ops::scalar(c.b(), static_cast<double>(c.importer.partitions()), DType::U32)));
+}
+Items replica_id(OpCall& c) {
+  return c.one(
+      ops::div(device_id(c)[0].value, ops::scalar(c.b(), static_cast<double>(c.importer.partitions()), DType::U32)));
+}
 }  // namespace
 
 void add_manual_rules(RuleTable& t) {

@@ -7,6 +7,7 @@
 #include "hlo/import.h"
 #include "hlo/narrow.h"
 #include "hlo/reducers.h"
+#include "hlo/shard_marks.h"
 #include "ops/attrs.h"
 #include "tessera/error.h"
 
@@ -48,7 +49,10 @@ std::string simple_reducer(const AstRegion& r) {
   std::string_view result = r.ops.back().operands.size() == 1 ? r.ops.back().operands[0] : std::string_view{};
   // Partly manual programs put constraints on the numbers; they change none.
   std::size_t last = r.ops.size() - 1;
-  while (last > 1 && r.ops[last - 1].name == "sdy.sharding_constraint" && r.ops[last - 1].results.size() == 1 &&
+  auto is_mark = [](const AstOp& op) {
+    return op.name == "sdy.sharding_constraint" || custom_call_target(op) == "Sharding";
+  };
+  while (last > 1 && is_mark(r.ops[last - 1]) && r.ops[last - 1].results.size() == 1 &&
          r.ops[last - 1].results[0].name == result && r.ops[last - 1].operands.size() == 1) {
     result = r.ops[--last].operands[0];
   }
