@@ -24,7 +24,7 @@ using Real = decltype(std::abs(T{}));
 constexpr int kRow = LAPACK_ROW_MAJOR;
 lapack_int narrow(std::int64_t n) { return static_cast<lapack_int>(n); }
 
-#define TESSERA_COMMON(T, p, orgqr_, ormqr_, sytrd_)                                                               \
+#define TESSERA_COMMON(T, p, orgqr_, ormqr_, sytrd_, syevd_)                                                       \
   lapack_int geqrf(lapack_int m, lapack_int n, T* a, T* tau) { return LAPACKE_##p##geqrf(kRow, m, n, a, n, tau); } \
   lapack_int orgqr(lapack_int m, lapack_int n, lapack_int k, T* a, const T* tau) {                                 \
     return LAPACKE_##p##orgqr_(kRow, m, n, k, a, n, tau);                                                          \
@@ -39,6 +39,9 @@ lapack_int narrow(std::int64_t n) { return static_cast<lapack_int>(n); }
   lapack_int sytrd(char uplo, lapack_int n, T* a, Real<T>* d, Real<T>* e, T* tau) {                                \
     return LAPACKE_##p##sytrd_(kRow, uplo, n, a, n, d, e, tau);                                                    \
   }                                                                                                                \
+  lapack_int syevd(char uplo, lapack_int n, T* a, Real<T>* w) {                                                    \
+    return LAPACKE_##p##syevd_(kRow, 'V', uplo, n, a, n, w);                                                       \
+  }                                                                                                                \
   lapack_int gtsv(lapack_int n, lapack_int k, T* low, T* d, T* up, T* b) {                                         \
     return LAPACKE_##p##gtsv(kRow, n, k, low, d, up, b, k);                                                        \
   }                                                                                                                \
@@ -49,10 +52,10 @@ lapack_int narrow(std::int64_t n) { return static_cast<lapack_int>(n); }
     std::vector<Real<T>> rest(static_cast<std::size_t>(std::max(m, n)) + 1);                                       \
     return LAPACKE_##p##gesvd(kRow, job, job, m, n, a, n, s, u, ldu, v, n, rest.data());                           \
   }
-TESSERA_COMMON(float, s, orgqr, ormqr, sytrd)
-TESSERA_COMMON(double, d, orgqr, ormqr, sytrd)
-TESSERA_COMMON(c32, c, ungqr, unmqr, hetrd)
-TESSERA_COMMON(c64, z, ungqr, unmqr, hetrd)
+TESSERA_COMMON(float, s, orgqr, ormqr, sytrd, syevd)
+TESSERA_COMMON(double, d, orgqr, ormqr, sytrd, syevd)
+TESSERA_COMMON(c32, c, ungqr, unmqr, hetrd, heevd)
+TESSERA_COMMON(c64, z, ungqr, unmqr, hetrd, heevd)
 #undef TESSERA_COMMON
 
 // General eigenvalues come as two lists of real numbers from real matrices, as one of complex ones from complex ones.
@@ -162,6 +165,15 @@ void run_sytrd(Job& j) {
   }
 }
 template <class T>
+void run_syevd(Job& j) {
+  auto n = last(j.in[0], 1);
+  copy_into(j.out[0], j.in[0]);
+  for (std::int64_t i = 0; i < batches(j.in[0], 2); ++i) {
+    set_info(j.out[2], i,
+             syevd(j.letter("uplo", 'L'), narrow(n), piece<T>(j.out[0], i, n * n), piece<Real<T>>(j.out[1], i, n)));
+  }
+}
+template <class T>
 void run_gtsv(Job& j) {
   auto n = last(j.in[1], 1), k = last(j.in[3], 1);
   std::vector<T> low(static_cast<std::size_t>(n)), up(static_cast<std::size_t>(n));
@@ -265,7 +277,7 @@ struct Routine {
 const Routine kRoutines[] = {TESSERA_ROUTINE(geqrf, 1), TESSERA_ROUTINE(orgqr, 2), TESSERA_ROUTINE(ormqr, 3),
                              TESSERA_ROUTINE(gehrd, 1), TESSERA_ROUTINE(sytrd, 1), TESSERA_ROUTINE(gtsv, 4),
                              TESSERA_ROUTINE(geqp3, 2), TESSERA_ROUTINE(gesvd, 1), TESSERA_ROUTINE(geev, 1),
-                             TESSERA_ROUTINE(gees, 1)};
+                             TESSERA_ROUTINE(gees, 1),  TESSERA_ROUTINE(syevd, 1)};
 #undef TESSERA_ROUTINE
 }  // namespace
 

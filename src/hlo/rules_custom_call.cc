@@ -63,9 +63,7 @@ Items getrf(OpCall& c) {
   return {result(c, 0, f[0]), result(c, 1, pivots), result(c, 2, zeros(c, 2))};
 }
 Items syevd(OpCall& c) {
-  Value a = c.v(0);
-  if (flag_of(config_of(c), "uplo", 'L') != 'L') a = ops::conj(swapped(a));
-  Values f = ops::eigh(a);
+  Values f = ops::eigh(c.v(0));
   return {result(c, 0, f[0]), result(c, 1, f[1]), result(c, 2, zeros(c, 2))};
 }
 Items gesdd(OpCall& c) {
@@ -117,7 +115,10 @@ Items lapack(OpCall& c, std::string name) {
   std::string routine = name.substr(std::min<std::size_t>(1, name.size()));
   if (routine == "potrf") return potrf(c);
   if (routine == "getrf") return getrf(c);
-  if (routine == "syevd" || routine == "heevd") return syevd(c);
+  if (routine == "heevd") routine = "syevd";
+  // Vectors are unique up to a factor, and the triangle that the routine reads decides it.
+  if (routine == "syevd" && (flag_of(config_of(c), "uplo", 'L') == 'L' || size_of(c.v(0).shape()) == 0))
+    return syevd(c);
   if (routine == "gesdd") return gesdd(c);
   if (routine == "trsm") return trsm(c);
   if (routine == "ungqr") routine = "orgqr";
@@ -153,7 +154,10 @@ Items top_k(OpCall& c) {
 Items approx_top_k(OpCall& c) {
   if (c.in.size() != 4) throw UnimplementedError("ApproxTopK of several operands; use top_k");
   auto config = config_of(c);
-  std::int64_t k = flag_of(config, "top_k", 1), dimension = flag_of(config, "reduction_dim", c.v(0).rank() - 1);
+  std::int64_t dimension = flag_of(config, "reduction_dim", c.v(0).rank() - 1);
+  if (dimension < 0 || dimension >= rank(c.out(0).shape)) c.fail("reduction_dim lies outside the shape");
+  // More than top_k where the call leaves the last choice to its caller.
+  std::int64_t k = c.out(0).shape[static_cast<std::size_t>(dimension)];
   const AstAttr* called = c.find("called_computations");
   std::string comparator = called && !called->items.empty() ? called->items[0].text : "";
   bool largest = comparator.find("_lt_") == std::string::npos;
@@ -163,9 +167,9 @@ Items approx_top_k(OpCall& c) {
 }
 
 bool is_pass_through(const std::string& name) {
-  for (const char* known :
-       {"Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "annotate_device_placement", "LayoutConstraint",
-        "MoveToHost", "MoveToDevice", "PinToDevice", "xla.sdy.FuncResultSharding", "xla.sdy.PropagationBarrier"}) {
+  for (const char* known : {"Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "annotate_device_placement",
+                            "LayoutConstraint", "InspectSharding", "MoveToHost", "MoveToDevice", "PinToDevice",
+                            "xla.sdy.FuncResultSharding", "xla.sdy.PropagationBarrier"}) {
     if (name == known) return true;
   }
   return false;
