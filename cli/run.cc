@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // tessera run program.mlir --devices 8 --inputs inputs.npz --outputs out.npz
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>
@@ -50,6 +52,11 @@ std::int64_t bytes_of(const std::string& text) {
     throw ValueError("--max-memory: \"" + text + "\"; expected bytes, as 1000000, 512M or 4G");
   }
   return static_cast<std::int64_t>(n * static_cast<double>(unit));
+}
+
+// Without a bound, that of the machine: a program's text is not trusted.
+std::int64_t machine_memory() {
+  return std::int64_t{::sysconf(_SC_PHYS_PAGES)} * std::int64_t{::sysconf(_SC_PAGE_SIZE)};
 }
 
 // The file's array as the program's dtype: dtypes that NumPy lacks come in wider ones.
@@ -121,14 +128,15 @@ void add_run(CLI::App& app) {
   command->add_option("--devices", o->devices, "Virtual devices; default: as many as the program is for");
   command->add_option("--inputs", o->inputs, ".npz with arg0, arg1, ...: the global arguments of @main");
   command->add_option("--outputs", o->outputs, ".npz to write: out0, out1, ...");
-  command->add_option("--max-memory", *memory, "Refuse programs that ask for more, as 512M or 4G");
+  command->add_option("--max-memory", *memory,
+                      "Refuse programs that ask for more, as 512M or 4G; default: the machine's memory");
   command->add_option("--time", o->time, "Run that many times more and report milliseconds");
   command->add_option("--trace", o->trace, "Write a trace for Perfetto");
   command->add_option("--write", o->write, "Write the program as StableHLO again");
   command->add_flag("--comm-plan", o->comm_plan, "Print what is sent between devices");
   command->add_flag("--graph", o->graph, "Print the program as Tessera's graph");
   command->callback([o, memory] {
-    if (!memory->empty()) o->max_memory = bytes_of(*memory);
+    o->max_memory = memory->empty() ? machine_memory() : bytes_of(*memory);
     run(*o);
   });
 }

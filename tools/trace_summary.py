@@ -27,11 +27,14 @@ def main() -> None:
         events = json.load(file)["traceEvents"]
     steps = collections.defaultdict(lambda: [0, 0.0, 0.0, 0])
     for e in events:
+        moved = e["args"].get("step")  # on one of the step's rows, of which each device has one
+        if moved is None:
+            continue
         s = steps[e["name"]]
         s[0] += 1
         s[1] += e["dur"]
         s[2] += e["tdur"]
-        s[3] += e["args"]["bytes"] + e["args"].get("read", 0)
+        s[3] += moved["read"] + moved["written"]
     total = sum(s[2] for s in steps.values()) or 1.0
     at_limit = 0.0
     print(f"{'ms':>9} {'cpu ms':>9} {'share':>6} {'times':>7} {'MB':>9} {'memory':>7}  step")

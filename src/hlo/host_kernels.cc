@@ -118,7 +118,7 @@ Hosts solve_all(const Hosts& in) {
 
 template <class T>
 void multiply(const Hosts& in, HostArray& out) {
-  auto columns = in[1].astype(DType::I64), starts = in[2].astype(DType::I64);
+  auto starts = in[1].astype(DType::I64), columns = in[2].astype(DType::I64);
   auto column = columns.span<std::int64_t>(), start = starts.span<std::int64_t>();
   const T* values = static_cast<const T*>(in[0].data());
   const T* x = static_cast<const T*>(in[3].data());
@@ -172,12 +172,12 @@ ops::HostFunction tridiagonal_perturbed() {
 
 void check_sparse_product(ir::TypeSpan in, ir::TypeSpan out) {
   need(in.size() == 4 && out.size() == 1, "a sparse product has four operands and one result");
-  need(in[0].shape.size() == 1 && in[1].shape == in[0].shape, "values and columns have one dimension and one length");
-  need(in[2].shape.size() == 1 && in[2].shape[0] >= 1, "row starts have one dimension and one element more than rows");
+  need(in[0].shape.size() == 1 && in[2].shape == in[0].shape, "values and columns have one dimension and one length");
+  need(in[1].shape.size() == 1 && in[1].shape[0] >= 1, "row starts have one dimension and one element more than rows");
   need(is_integer(in[1].dtype) && is_integer(in[2].dtype), "columns and row starts are integers");
   need(in[3].shape.size() == 1 || in[3].shape.size() == 2, "the dense factor is a vector or a matrix");
   Shape result = in[3].shape;
-  result[0] = in[2].shape[0] - 1;
+  result[0] = in[1].shape[0] - 1;
   bool one = in[0].dtype == in[3].dtype && in[0].dtype == out[0].dtype && out[0].shape == result;
   need(one, "the result has one row for each start but the last, and the factors' dtype");
   DType t = in[0].dtype;
@@ -188,7 +188,7 @@ void check_sparse_product(ir::TypeSpan in, ir::TypeSpan out) {
 ops::HostFunction sparse_product() {
   return [](const Hosts& in) {
     Shape shape = in.at(3).shape();
-    shape[0] = in[2].shape()[0] - 1;
+    shape[0] = in[1].shape()[0] - 1;
     HostArray out(in[3].dtype(), shape);
     if (out.nbytes() > 0) std::memset(out.data(), 0, static_cast<std::size_t>(out.nbytes()));
     switch (out.dtype()) {

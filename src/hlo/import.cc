@@ -500,10 +500,13 @@ ImportedModule Importer::run() {
   result_.name = ast_.name;
   auto count = [&](const char* name) {
     const AstAttr* a = ast_.attrs.find(name);
-    return a && a->kind == AstAttr::Kind::Int ? std::max<std::int64_t>(1, a->integer) : std::int64_t{1};
+    if (a == nullptr || a->kind != AstAttr::Kind::Int) return std::int64_t{1};
+    if (a->integer > kMaxDevices) source_.fail(a->pos, str(name, " is beyond ", kMaxDevices));
+    return std::max<std::int64_t>(1, a->integer);
   };
   result_.num_partitions = count("mhlo.num_partitions");
   result_.num_replicas = count("mhlo.num_replicas");
+  if (devices() > kMaxDevices) source_.fail(0, str("a program for more than ", kMaxDevices, " devices"));
   meshes();
   std::string name = "main";
   if (!by_name_.contains(name)) {
@@ -515,7 +518,6 @@ ImportedModule Importer::run() {
                  source_.text().find("SPMDShardToFullShape") != std::string_view::npos;
   Offset pos = by_name_.at(name)->pos;
   if (!shard_marks_ && has_bare_collectives(ast_, name)) {
-    if (devices() > kMaxDevices) source_.fail(pos, str("a program for more than ", kMaxDevices, " devices"));
     result_.graph = of_first_device(*function(name, pos, all_devices(devices())).graph, devices());
   } else {
     result_.graph = function(name, pos, nullptr).graph;

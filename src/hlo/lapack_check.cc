@@ -54,7 +54,8 @@ Wanted wanted(const std::string& routine, const std::map<std::string, std::int64
   Shapes s(in[0], rank);
   std::int64_t m = rank == 2 ? in[0].shape[in[0].shape.size() - 2] : 0, n = in[0].shape.back(), k = std::min(m, n);
   Type a = rank == 2 ? s.same({m, n}) : s.same({n});
-  bool square = routine == "gehrd" || routine == "sytrd" || routine == "syevd" || routine == "geev" || routine == "gees";
+  bool square =
+      routine == "gehrd" || routine == "sytrd" || routine == "syevd" || routine == "geev" || routine == "gees";
   if (square) need(m == n && n > 0, routine, "the matrix must be square and not empty");
   auto last = [&](std::size_t i) {
     need(i < in.size() && !in[i].shape.empty(), routine, "an operand is missing");

@@ -249,7 +249,11 @@ std::shared_ptr<const ManualLevels> levels_inside(OpCall& c, const SdyMesh& mesh
 
 std::vector<std::string> strings_of(OpCall& c, const AstAttr& a) {
   AstAttr list = a;
-  if (a.kind == AstAttr::Kind::Dialect) list = Parser(c.importer.source(), a.raw).attribute();  // #sdy<manual_axes{…}>
+  if (a.kind == AstAttr::Kind::Dialect) {
+    Parser p(c.importer.source(), a.raw);  // manual_axes{"x", "y"}
+    p.accept("manual_axes");
+    list = p.attribute();
+  }
   std::vector<std::string> out;
   for (const auto& i : list.items) out.push_back(i.text);
   return out;
@@ -402,6 +406,9 @@ MemberCollective collective(OpCall& c, MemberCollective::Kind kind) {
   bool exchange = pairs || kind == MemberCollective::Kind::AllToAll || kind == MemberCollective::Kind::Broadcast;
   p.groups = members_of(c, device_groups(c, c.table_of(a), exchange), pairs);
   std::erase_if(p.groups, [](const Dims& g) { return g.empty(); });
+  bool one_size = true;
+  for (const auto& g : p.groups) one_size = one_size && g.size() == p.groups[0].size();
+  if (!one_size) c.importer.count_equations(p.members, c.op.pos);  // each member becomes equations of its own
   for (const auto& g : p.groups) {
     if (pairs && g.size() != 2) c.fail("source_target_pairs must have two columns");
   }

@@ -74,20 +74,18 @@ namespace {
 std::optional<CommStep> moved(const ir::Graph& g, const ir::Eqn& e) {
   CommStep s;
   Dims axes;
-  std::int64_t piece = local_bytes(g.type(e.in[0]), g.layout(e.in[0]), *g.mesh);
   if (const auto* p = ir::get_if<ops::Relabel>(e.attrs)) {
     if (p->source.empty()) return std::nullopt;
     axes = p->axes;
     s.op = "collective_permute";
-    s.bytes_per_device = piece;
     s.reason = "asked for by ppermute or pbroadcast";
   } else {
     const auto& q = ir::get<ops::GroupExchange>(e.attrs);
     axes = q.axes;
     s.op = ops::to_string(q.kind);
-    s.bytes_per_device = piece * (static_cast<std::int64_t>(q.groups.front().size()) - 1);
     s.reason = "asked for by a collective in groups";
   }
+  s.bytes_per_device = received(g, e);
   for (auto a : axes) s.axes.push_back(g.mesh->names[static_cast<std::size_t>(a)]);
   s.value = to_string(g.type(e.in[0]));
   s.equation = std::string(e.op->name());
@@ -101,7 +99,7 @@ void collect_halo(const ir::Graph& g, const ir::Eqn& e, std::int64_t times, std:
   for (auto v : e.in) from.push_back(g.layout(v));
   const ir::Layout& to = g.layout(e.out[0]);
   CommStep s;
-  s.bytes_per_device = halo_received(p, types_of(g, e.in), g.type(e.out[0]), from, to, *g.mesh);
+  s.bytes_per_device = received(g, e);
   if (s.bytes_per_device == 0) return;
   s.op = "halo_exchange";
   for (auto a : halo_axes(p, from, to)) s.axes.push_back(g.mesh->names[static_cast<std::size_t>(a)]);
@@ -131,8 +129,8 @@ void collect(const ir::Graph& g, std::int64_t times, std::vector<CommStep>& out)
     if (e.op != &ops::def::reshard) continue;
     const auto& p = ir::get<ops::Reshard>(e.attrs);
     const ir::Type& type = g.type(e.in[0]);
-    std::int64_t bytes = received(type, g.layout(e.in[0]), g.layout(e.out[0]), *g.mesh);
-    if (p.kind == ops::Reshard::Kind::Slice || bytes == 0) continue;
+    std::int64_t bytes = received(g, e);
+    if (bytes == 0) continue;
     CommStep s;
     s.op = ops::to_string(p.kind);
     for (auto a : p.axes) s.axes.push_back(g.mesh->names[static_cast<std::size_t>(a)]);

@@ -63,33 +63,6 @@ Moves of_concatenate(const ops::Concatenate& p, ir::TypeSpan in, const ir::Type&
   return m;
 }
 
-std::pair<std::int64_t, std::int64_t> part_at(std::int64_t extent, const AxisList& axes, const ir::MeshAxes& mesh,
-                                              const Dims& coordinates) {
-  std::int64_t tile = 0;
-  for (auto a : axes) tile = tile * mesh.sizes[a] + coordinates[a];
-  return ir::part_range(extent, ir::parts(axes, mesh), tile);
-}
-
-// Elements of operand k that the position needs and does not have.
-std::int64_t missing(const ops::Halo& h, std::size_t k, const Shape& shape, const Shape& result, const ir::Layout& from,
-                     const ir::Layout& to, const ir::MeshAxes& mesh, const Dims& c) {
-  std::size_t lead = h.windows > 0 ? 1 : 0;
-  auto [first, last] = lead ? part_at(h.windows, to.dims[0], mesh, c) : std::pair<std::int64_t, std::int64_t>{0, 1};
-  std::int64_t sum = 0;
-  for (std::int64_t w = first; w < last; ++w) {
-    std::int64_t need = 1;
-    std::int64_t have = 1;
-    for (std::size_t d = 0; d < shape.size(); ++d) {
-      auto [begin, end] = part_at(result[d + lead], to.dims[d + lead], mesh, c);
-      auto [mine, mine_end] = part_at(shape[d], from.dims[d], mesh, c);
-      need *= ops::halo_line(h, k, d, w, begin, end, 0, shape[d]).count;
-      have *= ops::halo_line(h, k, d, w, begin, end, mine, mine_end).count;
-    }
-    sum += need - have;
-  }
-  return sum;
-}
-
 }  // namespace
 
 std::optional<Moves> moves_of(const ir::Eqn& e, ir::TypeSpan in, ir::TypeSpan out) {
@@ -104,29 +77,6 @@ std::optional<Moves> moves_of(const ir::Eqn& e, ir::TypeSpan in, ir::TypeSpan ou
     if (t.size() == 0) return std::nullopt;
   }
   return m;
-}
-
-std::int64_t halo_received(const ops::Halo& h, ir::TypeSpan in, const ir::Type& out,
-                           const std::vector<ir::Layout>& from, const ir::Layout& to, const ir::MeshAxes& mesh) {
-  AxisMask matter = to.tiled();
-  for (std::size_t k = 0; k < h.starts.size(); ++k) matter |= from[k].tiled();
-  std::int64_t most = 0;
-  Dims c(mesh.sizes.size());
-  for (;;) {
-    std::int64_t sum = 0;
-    for (std::size_t k = 0; k < h.starts.size(); ++k) {
-      sum += missing(h, k, in[k].shape, out.shape, from[k], to, mesh, c);
-    }
-    most = std::max(most, sum);
-    std::size_t a = 0;
-    for (; a < c.size(); ++a) {  // positions that differ in other axes need the same
-      if (!(matter & bit(static_cast<std::uint8_t>(a)))) continue;
-      if (++c[a] < mesh.sizes[a]) break;
-      c[a] = 0;
-    }
-    if (a == c.size()) break;
-  }
-  return most * dtype_size(out.dtype);
 }
 
 Dims halo_axes(const ops::Halo& h, const std::vector<ir::Layout>& from, const ir::Layout& to) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ops/halo.h"
+#include "ops/transfer.h"
 #include "spmd/factoring.h"
 
 namespace tessera::spmd {
@@ -24,9 +25,7 @@ struct Moves {
 };
 std::optional<Moves> moves_of(const ir::Eqn& e, ir::TypeSpan in, ir::TypeSpan out);
 
-/// Bytes that the position which receives most receives. Layouts without partial axes.
-std::int64_t halo_received(const ops::Halo& h, ir::TypeSpan in, const ir::Type& out,
-                           const std::vector<ir::Layout>& from, const ir::Layout& to, const ir::MeshAxes& mesh);
+using ops::halo_received;
 
 /// Axes over which elements move.
 Dims halo_axes(const ops::Halo& h, const std::vector<ir::Layout>& from, const ir::Layout& to);

@@ -9,35 +9,6 @@ namespace {
 
 using Kind = ops::Reshard::Kind;
 
-bool even(std::int64_t extent, const AxisList& axes, const ir::MeshAxes& mesh) {
-  return extent % ir::parts(axes, mesh) == 0;
-}
-
-// Every tile of `fine` lies inside the tile of `coarse` of the same position.
-bool nested(std::int64_t extent, const AxisList& coarse, const AxisList& fine, const ir::MeshAxes& mesh) {
-  return is_prefix(coarse, fine) && (coarse.empty() || coarse.size() == fine.size() || even(extent, fine, mesh));
-}
-
-// Fewest elements of one dimension that a position with a full new tile has already.
-std::int64_t least_overlap(std::int64_t extent, const AxisList& from, const AxisList& to, const ir::MeshAxes& mesh) {
-  std::int64_t n = ir::parts(from, mesh);
-  std::int64_t m = ir::parts(to, mesh);
-  auto chunk = [&](std::int64_t count) { return (extent + count - 1) / count; };
-  if (from == to || nested(extent, from, to, mesh)) return chunk(m);
-  if (nested(extent, to, from, mesh)) {
-    auto [begin, end] = ir::part_range(extent, n, n - 1);
-    return end - begin;
-  }
-  if (!is_prefix(from, to) && !is_prefix(to, from)) return 0;
-  std::int64_t least = extent;
-  for (std::int64_t i = 0; i < std::max(n, m); ++i) {
-    auto a = ir::part_range(extent, n, n < m ? i / (m / n) : i);
-    auto b = ir::part_range(extent, m, n < m ? i : i / (n / m));
-    least = std::min(least, std::max<std::int64_t>(0, std::min(a.second, b.second) - std::max(a.first, b.first)));
-  }
-  return least;
-}
-
 Kind move_kind(const ir::Layout& from, const ir::Layout& to, const ir::MeshAxes& mesh) {
   bool grows = true;
   bool same = true;
@@ -87,7 +58,8 @@ class Planner {
       if (!is_prefix(axes, want)) continue;
       for (std::size_t i = axes.size(); i < want.size() && !(used & bit(want[i])); ++i) axes.push_back(want[i]);
       // Cut short until tiles nest.
-      while (axes.size() > next.dims[d].size() && !nested(type_.shape[d], next.dims[d], axes, mesh_)) axes.pop_back();
+      while (axes.size() > next.dims[d].size() && !ops::nested(type_.shape[d], next.dims[d], axes, mesh_))
+        axes.pop_back();
       used |= mask_of(axes);
       next.dims[d] = std::move(axes);
     }
@@ -108,7 +80,7 @@ class Planner {
         axes.push_back(want[i]);
         scattered |= bit(want[i]);
       }
-      while (axes.size() > next.dims[d].size() && !nested(type_.shape[d], next.dims[d], axes, mesh_)) {
+      while (axes.size() > next.dims[d].size() && !ops::nested(type_.shape[d], next.dims[d], axes, mesh_)) {
         scattered &= ~bit(axes.back());
         axes.pop_back();
       }
@@ -133,7 +105,7 @@ class Planner {
       const AxisList& want = goal_.dims[d];
       AxisList& have = next.dims[d];
       if (want == have) continue;
-      if (!nested(type_.shape[d], want, have, mesh_)) {
+      if (!ops::nested(type_.shape[d], want, have, mesh_)) {
         needed = true;
         have = want;
         std::size_t keep = 0;  // axes that still sum can be added only when they are complete
@@ -143,7 +115,7 @@ class Planner {
       }
       std::size_t keep = want.size();
       while (keep < have.size() && !(wanted & bit(have[keep]))) ++keep;
-      if (!even(type_.shape[d], have, mesh_)) keep = want.size();
+      if (type_.shape[d] % ir::parts(have, mesh_) != 0) keep = want.size();
       have.resize(keep);
     }
     if (!needed) return;
@@ -177,33 +149,6 @@ std::int64_t total(const ir::Type& type, const ir::Layout& from, const std::vect
 }
 
 }  // namespace
-
-constexpr std::int64_t kTooLarge = std::int64_t{1} << 50;  // bytes; leaves room for sums and products with axes
-
-std::int64_t local_bytes(const ir::Type& type, const ir::Layout& layout, const ir::MeshAxes& mesh) {
-  std::int64_t n = dtype_size(type.dtype);
-  for (std::size_t d = 0; d < type.shape.size(); ++d) {
-    std::int64_t count = ir::parts(layout.dims[d], mesh);
-    // Sizes beyond any memory only have to stay too large: the allocation refuses them.
-    if (__builtin_mul_overflow(n, (type.shape[d] + count - 1) / count, &n)) return kTooLarge;
-  }
-  return n;
-}
-
-std::int64_t received(const ir::Type& type, const ir::Layout& from, const ir::Layout& to, const ir::MeshAxes& mesh) {
-  AxisMask done = from.partial & ~to.partial;
-  std::int64_t mine = local_bytes(type, to, mesh);
-  if (done != 0) {
-    std::int64_t n = ir::axes_size(done, mesh);
-    if (done & to.tiled()) return mine * (n - 1);
-    return (2 * mine * (n - 1) + n - 1) / n;  // a scatter, then a gather
-  }
-  std::int64_t kept = dtype_size(type.dtype);
-  for (std::size_t d = 0; d < type.shape.size(); ++d) {
-    kept *= least_overlap(type.shape[d], from.dims[d], to.dims[d], mesh);
-  }
-  return std::max<std::int64_t>(0, mine - kept);
-}
 
 std::vector<Step> plan(const ir::Type& type, const ir::Layout& from, const ir::Layout& goal, const ir::MeshAxes& mesh) {
   AxisMask open = from.partial & ~goal.partial;

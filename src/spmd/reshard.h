@@ -8,6 +8,7 @@
 #include "ir/layout.h"
 #include "ir/type.h"
 #include "ops/attrs.h"
+#include "ops/transfer.h"
 #include "spmd/factoring.h"
 
 namespace tessera::spmd {
@@ -22,15 +23,12 @@ struct Step {
 /// the layouts agree.
 std::vector<Step> plan(const ir::Type& type, const ir::Layout& from, const ir::Layout& goal, const ir::MeshAxes& mesh);
 
-/// Bytes that the device which receives most receives when a value goes from one layout to another in one step.
-std::int64_t received(const ir::Type& type, const ir::Layout& from, const ir::Layout& to, const ir::MeshAxes& mesh);
+using ops::local_bytes;
+using ops::received;
 /// Sum over the steps of a plan.
 std::int64_t cost(const ir::Type& type, const ir::Layout& from, const ir::Layout& goal, const ir::MeshAxes& mesh);
 
 /// Axes over which a step moves data.
 Dims moving_axes(const ir::Layout& from, const ir::Layout& to);
-
-/// Bytes of the largest piece.
-std::int64_t local_bytes(const ir::Type& type, const ir::Layout& layout, const ir::MeshAxes& mesh);
 
 }  // namespace tessera::spmd

@@ -10,10 +10,10 @@
 #include "engines/cpu/fold.h"
 #include "engines/cpu/fuse.h"
 #include "engines/cpu/inline.h"
-#include "engines/cpu/recompute.h"
 #include "engines/cpu/trace.h"
 #include "ir/op_def.h"
 #include "ops/define.h"
+#include "ops/transfer.h"
 #include "tessera/config.h"
 #include "tessera/error.h"
 
@@ -38,7 +38,7 @@ std::shared_ptr<const Program> Program::compile(const ir::GraphPtr& graph, Conte
   auto program = std::make_shared<Program>();
   program->debug_nans_ = config().debug_nans;
   program->graph_ = inline_calls(graph);
-  if (!program->debug_nans_) program->graph_ = recompute_cheap(fold_transposes(program->graph_));
+  if (!program->debug_nans_) program->graph_ = fold_transposes(program->graph_);
   const ir::Graph& g = *program->graph_;
   for (auto v : g.inputs) {
     program->input_tables_.push_back(context.table(g.layout(v)));
@@ -54,6 +54,7 @@ std::shared_ptr<const Program> Program::compile(const ir::GraphPtr& graph, Conte
     if (!step) step = make_control_step(g, e, context);
     if (!step) step = make_compute_step(g, e, context);
     step->loc = e.loc;
+    if (tracing() && group.eqns.size() == 1) step->received = ops::received(g, e);
     program->cost_ += step->cost();
     program->steps_.push_back(std::move(step));
   }
@@ -139,9 +140,20 @@ void Program::run_traced(const Step& step, Frame& frame) const {
   TraceStart begin = TraceStart::now();
   step.run(frame);
   bytes.written = bytes_of(step.writes);
-  int process = frame.run.collectives != nullptr ? frame.run.collectives->process_index() : 0;
+  bool alone = frame.run.collectives == nullptr;
+  std::vector<std::int64_t> results(static_cast<std::size_t>(graph_->mesh->num_positions()), alone ? 0 : -1);
+  for (auto v : step.writes) {
+    runtime::PieceMap map = runtime::piece_map(graph_->layout(v), *graph_->mesh);
+    const Pieces& pieces = frame.slots[at(v)];
+    for (std::size_t p = 0; p < results.size(); ++p) {
+      const auto& piece = pieces[static_cast<std::size_t>(map.of_position[p])];
+      if (piece) results[p] = std::max<std::int64_t>(0, results[p]) + piece->nbytes();
+    }
+  }
+  int process = alone ? 0 : frame.run.collectives->process_index();
   std::string label = step.label();
-  trace_step(label.substr(0, label.find('\n')), to_string(step.loc), process, begin, bytes);
+  std::string name = label.substr(0, label.find('\n'));
+  trace_step({name, to_string(step.loc), process, bytes, std::move(results), step.received}, begin);
 }
 
 void Program::check_nans(const Step& step, const Frame& frame) const {

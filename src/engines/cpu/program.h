@@ -43,6 +43,7 @@ class Step {
   std::vector<ir::ValueId> writes;
   std::vector<ir::ValueId> frees;  ///< values to drop after this step
   Loc loc;
+  std::int64_t received = 0;  ///< bytes that the busiest device receives from others; told where steps are traced
 };
 using StepPtr = std::unique_ptr<Step>;
 

@@ -3,10 +3,12 @@
 
 #include <time.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
+#include <map>
 #include <mutex>
-#include <thread>
+#include <utility>
 #include <vector>
 
 namespace tessera::cpu {
@@ -14,14 +16,10 @@ namespace tessera::cpu {
 namespace {
 
 struct Event {
-  std::string name;
-  std::string where;
-  int process;
-  std::size_t thread;
+  TracedStep step;
   double begin_us;
   double duration_us;
   double thread_us;
-  Traffic bytes;
 };
 
 std::string quoted(const std::string& text) {
@@ -42,24 +40,40 @@ class Tracer {
     if (path_.empty()) return;
     std::ofstream file(path_);
     file << "{\"traceEvents\": [";
-    for (std::size_t i = 0; i < events_.size(); ++i) {
-      const Event& e = events_[i];
-      file << (i > 0 ? ",\n" : "\n") << "{\"ph\": \"X\", \"name\": " << quoted(e.name) << ", \"pid\": " << e.process
-           << ", \"tid\": " << e.thread % 100000 << ", \"ts\": " << e.begin_us << ", \"dur\": " << e.duration_us
-           << ", \"tdur\": " << e.thread_us << ", \"args\": {\"bytes\": " << e.bytes.written
-           << ", \"read\": " << e.bytes.read << ", \"at\": " << quoted(e.where) << "}}";
+    const char* between = "\n";
+    std::map<int, std::size_t> devices;  // by process
+    for (const auto& e : events_) devices[e.step.process] = std::max(devices[e.step.process], e.step.results.size());
+    for (const auto& [process, count] : devices) {
+      for (std::size_t d = 0; d < count; ++d) {
+        file << std::exchange(between, ",\n") << R"({"ph": "M", "name": "thread_name", "pid": )" << process
+             << ", \"tid\": " << d << R"(, "args": {"name": "device )" << d << "\"}}";
+      }
+    }
+    for (const auto& e : events_) {
+      bool first = true;  // the row that holds what the whole step moved
+      for (std::size_t d = 0; d < e.step.results.size(); ++d) {
+        if (e.step.results[d] < 0) continue;
+        file << std::exchange(between, ",\n") << R"({"ph": "X", "name": )" << quoted(e.step.name)
+             << ", \"pid\": " << e.step.process << ", \"tid\": " << d << ", \"ts\": " << e.begin_us
+             << ", \"dur\": " << e.duration_us << ", \"tdur\": " << e.thread_us
+             << ", \"args\": {\"bytes\": " << e.step.results[d];
+        if (e.step.received > 0) file << ", \"received\": " << e.step.received;
+        if (std::exchange(first, false)) {
+          file << ", \"step\": {\"read\": " << e.step.bytes.read << ", \"written\": " << e.step.bytes.written << "}";
+        }
+        file << ", \"at\": " << quoted(e.step.where) << "}}";
+      }
     }
     file << "\n]}\n";
   }
   bool on() const { return !path_.empty(); }
-  void add(Event e, const TraceStart& begin) {
+  void add(TracedStep step, const TraceStart& begin) {
     TraceStart now = TraceStart::now();
     auto us = [](std::chrono::steady_clock::duration d) {
       return std::chrono::duration<double, std::micro>(d).count();
     };
-    e.begin_us = us(begin.wall - start_);
-    e.duration_us = us(now.wall - begin.wall);
-    e.thread_us = static_cast<double>(now.thread_ns - begin.thread_ns) / 1000;
+    Event e{std::move(step), us(begin.wall - start_), us(now.wall - begin.wall),
+            static_cast<double>(now.thread_ns - begin.thread_ns) / 1000};
     std::lock_guard lock(mutex_);
     events_.push_back(std::move(e));
   }
@@ -89,10 +103,6 @@ bool tracing() {
   return on;
 }
 
-void trace_step(const std::string& name, const std::string& where, int process, const TraceStart& begin,
-                const Traffic& bytes) {
-  auto thread = std::hash<std::thread::id>{}(std::this_thread::get_id());
-  tracer().add({name, where, process, thread, 0, 0, 0, bytes}, begin);
-}
+void trace_step(TracedStep step, const TraceStart& begin) { tracer().add(std::move(step), begin); }
 
 }  // namespace tessera::cpu

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // TESSERA_TRACE=file.json in the environment: every step of every program, as a Chrome trace (chrome://tracing,
-// Perfetto). Written when the program ends.
+// Perfetto) with one row a device. Written when the program ends.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace tessera::cpu {
 
@@ -17,13 +18,21 @@ struct TraceStart {
   std::int64_t thread_ns;
   static TraceStart now();
 };
-/// Bytes of a step's operands and results.
+/// Bytes of a step's operands and results in memory, where equal pieces are one.
 struct Traffic {
   std::int64_t read = 0;
   std::int64_t written = 0;
 };
-/// One finished step of process `process` on the calling thread.
-void trace_step(const std::string& name, const std::string& where, int process, const TraceStart& begin,
-                const Traffic& bytes);
+/// A step of process `process`.
+struct TracedStep {
+  std::string name;
+  std::string where;
+  int process;
+  Traffic bytes;
+  std::vector<std::int64_t> results;  ///< by device (position in the program's mesh): bytes; -1 for other processes'
+  std::int64_t received;              ///< by the busiest device from others; 0 for steps that move nothing
+};
+/// The step is finished, on the calling thread.
+void trace_step(TracedStep step, const TraceStart& begin);
 
 }  // namespace tessera::cpu

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// Placement that texts ask for, forms that JAX's own printer does not choose, and bounds.
+#include <gtest/gtest.h>
+
+#include "tessera/device.h"
+#include "tessera/error.h"
+#include "tessera/sharding.h"
+#include "tessera/stablehlo.h"
+
+namespace tessera {
+namespace {
+
+HostArray numbers(std::int64_t n) {
+  std::vector<float> v;
+  for (std::int64_t i = 0; i < n; ++i) v.push_back(static_cast<float>(i));
+  return HostArray::from(v);
+}
+
+TEST(HloRun, MeshesNameTheirDevicesInDifferentOrders) {
+  auto program = StablehloProgram::parse(R"(
+module @m attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 : i32} {
+  sdy.mesh @a = <["x"=4]>
+  sdy.mesh @b = <["x"=4], device_ids=[3, 1, 0, 2]>
+  func.func public @main(%arg0: tensor<8xf32> {sdy.sharding = #sdy.sharding<@b, [{"x"}]>})
+      -> (tensor<8xf32> {sdy.sharding = #sdy.sharding<@a, [{"x"}]>}, tensor<8xf32> {sdy.sharding = #sdy.sharding<@b, [{"x"}]>}) {
+    %0 = stablehlo.add %arg0, %arg0 : tensor<8xf32>
+    return %0, %arg0 : tensor<8xf32>, tensor<8xf32>
+  }
+})");
+  ClientScope scope(Client::cpu({.devices = 4}));
+  auto args = program.place({numbers(8)});
+  auto out = program(args);
+  ASSERT_EQ(out.size(), 2U);
+  auto first_device = [](const Array& a) { return a.sharding()->devices()[0].id(); };
+  EXPECT_EQ(first_device(args[0]), 3);
+  EXPECT_EQ(first_device(out[0]), 0);
+  EXPECT_EQ(first_device(out[1]), 3);
+  EXPECT_EQ(out[0].host().to_vector<float>(), (std::vector<float>{0, 2, 4, 6, 8, 10, 12, 14}));
+  EXPECT_EQ(out[1].host().to_vector<float>(), numbers(8).to_vector<float>());
+}
+
+TEST(HloRun, GenericFormOfManualComputations) {
+  auto program = StablehloProgram::parse(R"(
+"builtin.module"() <{sym_name = "m"}> ({
+  "sdy.mesh"() <{mesh = #sdy.mesh<["i"=4]>, sym_name = "mesh"}> : () -> ()
+  "func.func"() <{function_type = (tensor<8xf32>) -> tensor<2xf32>, sym_name = "main"}> ({
+  ^bb0(%arg0: tensor<8xf32>):
+    %0 = "sdy.manual_computation"(%arg0) <{in_shardings = #sdy.sharding_per_value<[<@mesh, [{"i"}]>]>, manual_axes = #sdy<manual_axes{"i"}>, out_shardings = #sdy.sharding_per_value<[<@mesh, [{}]>]>}> ({
+    ^bb0(%arg1: tensor<2xf32>):
+      %1 = "stablehlo.all_reduce"(%arg1) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>, use_global_device_ids}> ({
+      ^bb0(%arg2: tensor<f32>, %arg3: tensor<f32>):
+        %2 = "stablehlo.add"(%arg2, %arg3) : (tensor<f32>, tensor<f32>) -> tensor<f32>
+        "stablehlo.return"(%2) : (tensor<f32>) -> ()
+      }) : (tensor<2xf32>) -> tensor<2xf32>
+      "sdy.return"(%1) : (tensor<2xf32>) -> ()
+    }) : (tensor<8xf32>) -> tensor<2xf32>
+    "func.return"(%0) : (tensor<2xf32>) -> ()
+  }) : () -> ()
+}) {mhlo.num_partitions = 4 : i32} : () -> ())");
+  ClientScope scope(Client::cpu({.devices = 4}));
+  EXPECT_EQ(program.run({numbers(8)})[0].to_vector<float>(), (std::vector<float>{12, 16}));
+}
+
+// Replicas get equal arguments, and the first one's results count.
+std::string replicated(const std::string& groups, const std::string& channel) {
+  return R"(
+module @m attributes {mhlo.num_partitions = 2 : i32, mhlo.num_replicas = 3 : i32} {
+  func.func @main() -> tensor<ui32> {
+    %r = stablehlo.replica_id : tensor<ui32>
+    %p = stablehlo.partition_id : tensor<ui32>
+    %ten = stablehlo.constant dense<10> : tensor<ui32>
+    %0 = stablehlo.multiply %r, %ten : tensor<ui32>
+    %1 = stablehlo.add %0, %p : tensor<ui32>
+    %2 = "stablehlo.all_reduce"(%1) ({
+    ^bb0(%a: tensor<ui32>, %b: tensor<ui32>):
+      %3 = stablehlo.add %a, %b : tensor<ui32>
+      stablehlo.return %3 : tensor<ui32>
+    }) {replica_groups = dense<)" +
+         groups + channel + R"(} : (tensor<ui32>) -> tensor<ui32>
+    return %2 : tensor<ui32>
+  }
+})";
+}
+
+std::int64_t sum_of(const std::string& text) {
+  auto program = StablehloProgram::parse(text);
+  ClientScope scope(Client::cpu({.devices = program.num_devices()}));
+  return program.run({})[0].astype(DType::I64).to_vector<std::int64_t>()[0];
+}
+
+TEST(HloRun, GroupsOfReplicasAndPartitions) {
+  const char* channel = ", channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>";
+  // Replicas 0 and 2 of partition 0: 0 + 20.
+  EXPECT_EQ(sum_of(replicated("[[0, 2], [1, -1]]> : tensor<2x2xi64>", "")), 20);
+  // With a channel all partitions of these: (0 + 1) + (20 + 21).
+  EXPECT_EQ(sum_of(replicated("[[0, 2], [1, -1]]> : tensor<2x2xi64>", channel)), 42);
+  // Numbers of devices: 0 and 5 are (0, 0) and (2, 1).
+  EXPECT_EQ(sum_of(replicated("[[0, 5], [1, 2], [3, 4]]> : tensor<3x2xi64>",
+                              std::string(channel) + ", use_global_device_ids")),
+            21);
+}
+
+TEST(HloRun, BoundsDevicesAndMemory) {
+  EXPECT_THROW(StablehloProgram::parse("module attributes {mhlo.num_partitions = 4611686018427387904 : i64} {\n"
+                                       "func.func @main() { return } }"),
+               FormatError);
+  // Each value stays below the bound, both sorted ones together do not.
+  std::string sorted = R"(
+    ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+      %p = stablehlo.compare GT, %a, %b : (tensor<f32>, tensor<f32>) -> tensor<i1>
+      stablehlo.return %p : tensor<i1>
+    }) {dimension = 0 : i64} : (tensor<1000000xf32>) -> tensor<1000000xf32>
+)";
+  std::string text = R"(func.func @main() -> tensor<f32> {
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %0 = stablehlo.iota dim = 0 : tensor<1000000xf32>
+    %1 = "stablehlo.sort"(%0) ({)" +
+                     sorted + R"(    %2 = stablehlo.cosine %1 : tensor<1000000xf32>
+    %3 = "stablehlo.sort"(%2) ({)" +
+                     sorted + R"(    %4 = stablehlo.add %1, %3 : tensor<1000000xf32>
+    %5 = stablehlo.reduce(%4 init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<1000000xf32>, tensor<f32>) -> tensor<f32>
+    return %5 : tensor<f32>
+  })";
+  auto program = StablehloProgram::parse(text, "module", {.max_memory = 6'000'000});
+  ClientScope scope(Client::cpu({.devices = 1, .memory_limit = 6'000'000}));
+  EXPECT_THROW(program.run({})[0].to_vector<float>(), ResourceExhaustedError);
+}
+
+}  // namespace
+}  // namespace tessera
