@@ -25,7 +25,7 @@ std::vector<std::string> corpus() {
     text << std::ifstream(f.path(), std::ios::binary).rdbuf();
     out.push_back(text.str());
   }
-  for (const char* family : {"control", "indexing", "linalg", "sharding", "reductions"}) {
+  for (const char* family : {"control", "forms", "indexing", "linalg", "reductions", "sharding"}) {
     for (const auto& [key, value] : load_npz(test::source_path(std::string("tests/hlo/") + family + ".npz"))) {
       if (!key.ends_with("/program") || value.size() > 20000) continue;
       out.emplace_back(static_cast<const char*>(value.data()), static_cast<std::size_t>(value.size()));
