@@ -3,7 +3,7 @@
 #   make demo            install what is missing, build, run the main job (a small network trained over 8 devices)
 #   make test            the same, and run every test; writes build/spec-report.txt
 #   make build           the library, the command line, the examples and the tests, in build/
-#   make test-long       the long random suites, and both sanitizers over everything
+#   make test-long       the long random suites, and both sanitizers over all else
 #   make sanitize-quick  both sanitizers over the tests labelled quick
 #   make bench           every workload beside JAX; ONLY=name,name for some, ROUNDS=5, RECORD=1 keeps the figures
 #   make format          rewrite the C++ files in the house format
@@ -46,7 +46,7 @@ bench: setup
 
 test-long: build
 	@tools/run_tests.sh release -L long
-	@for preset in asan-ubsan tsan; do tools/run_tests.sh $$preset || exit 1; done
+	@for preset in asan-ubsan tsan; do tools/run_tests.sh $$preset -LE long || exit 1; done
 
 sanitize-quick: setup
 	@for preset in asan-ubsan tsan; do tools/run_tests.sh $$preset -L quick || exit 1; done

@@ -51,7 +51,7 @@ Array conv3x3(const Array& x, const Dense& d) {
 // a tie by the last bit, and then a whole gradient goes another way.
 Array pool(const Array& x) {
   std::int64_t n = x.shape(0);
-  return ts::mean(ts::reshape(x, {n, x.shape(1) / 2, 2, x.shape(2) / 2, 2, x.shape(3)}), {.axis = ts::Dims{2, 4}});
+  return ts::mean(ts::reshape(x, {n, x.shape(1) / 2, 2, x.shape(2) / 2, 2, x.shape(3)}), {.axis = {2, 4}});
 }
 
 Array silu(const Array& x) { return x * ts::logistic(x); }

@@ -185,6 +185,13 @@ auto vjp(const F& f, const Args&... primals) {
   return std::pair{std::move(value), std::move(pull)};
 }
 
+/// The transpose of a linear function: from cotangents of its result to the tuple of cotangents of its arguments, which
+/// `like` gives the shapes and dtypes of. What f adds besides is left out.
+template <class F, class... Args>
+auto linear_transpose(const F& f, const Args&... like) {
+  return vjp(f, like...).second;
+}
+
 /// (f(primals…), a function from tangents of the primals to the tangent of the result).
 template <class F, class... Args>
 auto linearize(const F& f, const Args&... primals) {

@@ -53,6 +53,21 @@ inline Array mod(const Operand& x, const Operand& y) { return remainder(x, y); }
 inline Array pow(const Operand& x, const Operand& y) { return power(x, y); }
 inline Array true_divide(const Operand& x, const Operand& y) { return divide(x, y); }
 
+// One axis, as the second argument.
+inline Array prod(const Operand& x, std::int64_t axis) { return prod(x, ReduceOptions{.axis = axis}); }
+inline Array any(const Operand& x, std::int64_t axis) { return any(x, ReduceOptions{.axis = axis}); }
+inline Array all(const Operand& x, std::int64_t axis) { return all(x, ReduceOptions{.axis = axis}); }
+inline Array logsumexp(const Operand& x, std::int64_t axis) { return logsumexp(x, ReduceOptions{.axis = axis}); }
+inline Array var(const Operand& x, std::int64_t axis) { return var(x, VarOptions{.axis = axis}); }
+inline Array std_(const Operand& x, std::int64_t axis) { return std_(x, VarOptions{.axis = axis}); }
+
+/// `checkpoint`.
+template <class F>
+auto remat(F f) {
+  return checkpoint(std::move(f));
+}
+using named_scope = NamedScope;
+
 namespace lax {
 using tessera::abs;
 using tessera::acos;

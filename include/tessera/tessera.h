@@ -49,6 +49,7 @@
 #include "tessera/sharding.h"
 #include "tessera/special.h"
 #include "tessera/statistics.h"
+#include "tessera/transfer.h"
 #include "tessera/tree.h"
 #include "tessera/visualize.h"
 #include "tessera/vmap.h"

@@ -75,6 +75,12 @@ TEST(Names, AxesAreNumbersOrLists) {
   EXPECT_EQ(sum(x, {.axis = {}}).shape(), Shape{});
   EXPECT_EQ(sum(x, {.axis = Dims{}}).shape(), x.shape());
   EXPECT_EQ(sum(x).shape(), Shape{});
+  same(sum(x, 1), sum(x, {.axis = 1}), "sum");
+  same(mean(x, -1), mean(x, {.axis = 2}), "mean");
+  same(max(x, 0), max(x, {.axis = 0}), "max");
+  same(var(x, 0), var(x, {.axis = 0}), "var");
+  same(any(x > 3, 0), any(x > 3, {.axis = 0}), "any");
+  same(nn::logsumexp(x, 0), logsumexp(x, {.axis = 0}), "logsumexp");
   same(flip(x, 0), flip(x, {0}), "flip");
   EXPECT_EQ(squeeze(sum(x, {.axis = 2, .keepdims = true}), {2}).shape(), (Shape{2, 3}));
   EXPECT_EQ(squeeze(zeros({1, 2, 1})).shape(), (Shape{2}));
@@ -85,6 +91,36 @@ TEST(Names, AxesAreNumbersOrLists) {
   EXPECT_EQ(random::beta(random::key(0), 2.0, 3.0, {4}).shape(), (Shape{4}));
   EXPECT_EQ(random::bernoulli(random::key(0), 0.5, {2, 2}).shape(), (Shape{2, 2}));
   same(index(x, {0, Slice{1, 3}}), index(x, {0, span(1, 3)}), "a slice as an index");
+}
+
+TEST(Names, MovesBetweenHostAndDevices) {
+  ClientScope scope(Client::cpu({.devices = 4}));
+  EXPECT_EQ(device_count(), 4);
+  EXPECT_EQ(local_device_count(), 4);
+  std::vector<Device> two(devices().begin(), devices().begin() + 2);
+  Array stacked = device_put_sharded({ones({3}), zeros({3})}, two);
+  EXPECT_EQ(stacked.shape(), (Shape{2, 3}));
+  EXPECT_EQ(stacked.sharding()->kind(), "PmapSharding");
+  EXPECT_EQ(stacked.to_vector<float>(), (std::vector<float>{1, 1, 1, 0, 0, 0}));
+  EXPECT_EQ(device_put_replicated(ones({3}), two).to_vector<float>(), std::vector<float>(6, 1));
+  EXPECT_THROW(device_put_sharded({ones({3})}, two), ValueError);
+  EXPECT_THROW(device_put_sharded({ones({3}), ones({2})}, two), ValueError);
+
+  std::pair<Array, std::vector<Array>> tree{ones({2}), {arange(2.0), zeros({})}};
+  EXPECT_EQ(&block_until_ready(tree), &tree);
+  EXPECT_EQ(device_get(tree.second)[0].to_vector<float>(), (std::vector<float>{0, 1}));
+  EXPECT_EQ(tree_reduce([](std::int64_t n, const Array& a) { return n + a.size(); }, tree, std::int64_t{0}), 5);
+  EXPECT_TRUE(tree_all(std::pair(Array(1), Array(2))));
+  EXPECT_FALSE(tree_all(std::pair(Array(1), Array(0))));
+
+  ShardingPtr split = NamedSharding(make_mesh({4}, {"x"}), P("x")).share();
+  Array x = arange(8.0);
+  EXPECT_TRUE(reshard(x, split).sharding()->is_equivalent_to(*split, 1));
+  EXPECT_TRUE(jit([&](const Array& v) { return reshard(v + 1, split); })(x).sharding()->is_equivalent_to(*split, 1));
+
+  auto doubled = linear_transpose([](const Array& v) { return 2 * sum(v); }, ones({3}));
+  same(std::get<0>(doubled(Array(HostArray::scalar(1.5F)))), full({3}, 3.0F), "linear_transpose");
+  same(grad(remat([](const Array& v) { return sum(sin(v)); }))(x), cos(x), "remat");
 }
 
 TEST(Names, InitializersSayWhatIsWrong) {

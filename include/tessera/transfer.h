@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// Between host and devices, for arrays and whole trees: device_get, block_until_ready, reshard, and the two placements
+// of pmap's days.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "tessera/array.h"
+#include "tessera/tree.h"
+
+namespace tessera {
+
+/// Values on the host, as `Array::host`, which they share.
+HostArray device_get(const Array& x);
+std::vector<HostArray> device_get(const std::vector<Array>& arrays);
+/// Waits for every array of the tree; throws what a computation threw.
+template <class T>
+requires is_tree_v<T>
+const T& block_until_ready(const T& tree) {
+  Tree<T>::visit(tree, [](const Array& a) { a.block_until_ready(); });
+  return tree;
+}
+
+/// The value under another sharding: `device_put` at once, a constraint inside a traced function.
+Array reshard(const Array& x, const ShardingPtr& sharding);
+Array reshard(const Array& x, const PartitionSpec& spec);
+
+/// Pieces stacked along a new leading dimension, one on each device: an array with a `PmapSharding`. Throws
+/// `ValueError` for another number of pieces than devices, and for shapes or dtypes that differ.
+Array device_put_sharded(const std::vector<Array>& shards, const std::vector<Device>& devices);
+/// The same piece on each device.
+Array device_put_replicated(const Array& x, const std::vector<Device>& devices);
+
+/// Devices of the current client, and of this process.
+inline std::int64_t device_count() { return static_cast<std::int64_t>(devices().size()); }
+inline std::int64_t local_device_count() { return static_cast<std::int64_t>(local_devices().size()); }
+
+/// f(f(f(init, leaf 0), leaf 1), …).
+template <class T, class R, class F>
+requires is_tree_v<T> R tree_reduce(F f, const T& tree, R init) {
+  for (const Array& leaf : tree_leaves(tree)) init = f(std::move(init), leaf);
+  return init;
+}
+/// True where every leaf is, a single element each. Throws `ValueError` for larger leaves.
+template <class T>
+requires is_tree_v<T>
+bool tree_all(const T& tree) {
+  return tree_reduce([](bool all, const Array& leaf) { return all && bool(leaf); }, tree, true);
+}
+
+}  // namespace tessera

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tessera/transfer.h"
+
+#include "base/strings.h"
+#include "tessera/error.h"
+#include "tessera/numpy.h"
+#include "tessera/ops.h"
+#include "tessera/sharding.h"
+
+namespace tessera {
+
+HostArray device_get(const Array& x) { return x.host(); }
+std::vector<HostArray> device_get(const std::vector<Array>& arrays) {
+  std::vector<HostArray> out;
+  out.reserve(arrays.size());
+  for (const auto& a : arrays) out.push_back(a.host());
+  return out;
+}
+
+Array reshard(const Array& x, const ShardingPtr& sharding) { return with_sharding_constraint(x, sharding); }
+Array reshard(const Array& x, const PartitionSpec& spec) { return with_sharding_constraint(x, spec); }
+
+Array device_put_sharded(const std::vector<Array>& shards, const std::vector<Device>& devices) {
+  if (shards.empty() || shards.size() != devices.size())
+    throw ValueError(
+        str("device_put_sharded: ", shards.size(), " shards for ", devices.size(), " devices; expected one for each"));
+  std::vector<Array> placed;
+  for (std::size_t i = 0; i < shards.size(); ++i) {
+    if (shards[i].shape() != shards[0].shape() || shards[i].dtype() != shards[0].dtype())
+      throw ValueError(str("device_put_sharded: shard ", i, " is ", dtype_name(shards[i].dtype()), shards[i].shape(),
+                           " and shard 0 ", dtype_name(shards[0].dtype()), shards[0].shape(), "; expected them equal"));
+    placed.push_back(device_put(expand_dims(shards[i], 0), devices[i]));
+  }
+  Shape shape = placed[0].shape();
+  shape[0] = static_cast<std::int64_t>(devices.size());
+  return make_array_from_single_device_arrays(shape, PmapSharding(devices).share(), placed);
+}
+Array device_put_replicated(const Array& x, const std::vector<Device>& devices) {
+  return device_put_sharded(std::vector<Array>(devices.size(), x), devices);
+}
+
+}  // namespace tessera
