@@ -2,6 +2,7 @@
 // NumPy's functions on arrays, with JAX's dtypes. Axes count from the end where negative.
 #pragma once
 
+#include <concepts>
 #include <optional>
 #include <vector>
 
@@ -12,13 +13,18 @@ namespace tessera {
 
 // --- shapes ----------------------------------------------------------------------------------------------------------
 Array expand_dims(const Operand& x, const Dims& axis);
-inline Array expand_dims(const Operand& x, std::int64_t axis) { return expand_dims(x, Dims{axis}); }
+// Templates: a braced number is a list.
+template <std::integral I>
+Array expand_dims(const Operand& x, I axis) {
+  return expand_dims(x, Dims{static_cast<std::int64_t>(axis)});
+}
 /// Removes the given dimensions, or all of extent 1.
 Array squeeze(const Operand& x, const MaybeDims& axis = {});
 Array swapaxes(const Operand& x, std::int64_t axis1, std::int64_t axis2);
 Array moveaxis(const Operand& x, const Dims& source, const Dims& destination);
-inline Array moveaxis(const Operand& x, std::int64_t source, std::int64_t destination) {
-  return moveaxis(x, Dims{source}, Dims{destination});
+template <std::integral I, std::integral J>
+Array moveaxis(const Operand& x, I source, J destination) {
+  return moveaxis(x, Dims{static_cast<std::int64_t>(source)}, Dims{static_cast<std::int64_t>(destination)});
 }
 Array ravel(const Operand& x);
 /// All axes unless some are given.
@@ -34,7 +40,10 @@ std::vector<Array> split_at(const Operand& x, const Dims& indices, std::int64_t 
 Array tile(const Operand& x, const Dims& reps);
 /// NumPy's broadcasting of shapes. Throws `ValueError`.
 Shape broadcast_shapes(const std::vector<Shape>& shapes);
-inline Array tile(const Operand& x, std::int64_t reps) { return tile(x, Dims{reps}); }
+template <std::integral I>
+Array tile(const Operand& x, I reps) {
+  return tile(x, Dims{static_cast<std::int64_t>(reps)});
+}
 
 // --- triangles -------------------------------------------------------------------------------------------------------
 /// Ones at and below diagonal k.
