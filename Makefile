@@ -6,6 +6,7 @@
 #   make test-long       the long random suites, and both sanitizers over all else
 #   make sanitize-quick  both sanitizers over the tests labelled quick
 #   make bench           every workload beside JAX; ONLY=name,name for some, ROUNDS=5, RECORD=1 keeps the figures
+#   make check-xla       programs that Tessera writes as StableHLO, run by XLA (jaxlib); ORACLE_PYTHON names a Python with JAX
 #   make format          rewrite the C++ files in the house format
 #   make check-format, make lint, make rooms, make check-install    what CI checks beside the tests
 #   make install         install into PREFIX (/usr/local)
@@ -20,7 +21,7 @@ export CCACHE_NOHASHDIR ?= 1
 export CCACHE_SLOPPINESS ?= pch_defines,time_macros
 
 .DEFAULT_GOAL := build
-.PHONY: bench setup setup-checks build test test-long demo sanitize-quick format check-format lint rooms check-install install clean
+.PHONY: bench check-xla setup setup-checks build test test-long demo sanitize-quick format check-format lint rooms check-install install clean
 
 setup:
 	@tools/setup.sh
@@ -43,6 +44,14 @@ bench: setup
 	@cmake --preset release
 	@cmake --build --preset release -j $(JOBS) --target tessera_cli
 	@python3 bench/side_by_side.py $(if $(ONLY),--only $(ONLY)) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(RECORD),--record)
+
+# Without an interpreter that has JAX, one is made in build/oracle-venv.
+ORACLE_PYTHON ?= build/oracle-venv/bin/python
+check-xla: build
+	@command -v $(ORACLE_PYTHON) >/dev/null || tools/oracle/setup.sh
+	@rm -rf build/programs
+	@TESSERA_PROGRAMS_DIR=build/programs build/tests/hlo_test --gtest_filter='Programs.*' --gtest_brief=1
+	@$(ORACLE_PYTHON) tools/hlo/check_with_xla.py build/programs --report build/xla-report.txt
 
 test-long: build
 	@tools/run_tests.sh release -L long

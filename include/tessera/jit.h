@@ -53,6 +53,14 @@ struct JitOptions {
   std::vector<int> donate_argnums = {};
 };
 
+/// How programs are written as StableHLO text.
+struct StablehloTextOptions {
+  /// Shardy's meshes and shardings; else HLO shardings (`mhlo.sharding`). By default as `config().use_shardy` says.
+  std::optional<bool> shardy = std::nullopt;
+  /// Devices are replicas in place of partitions: each runs the body of the program's one map on its own blocks.
+  bool replicas = false;
+};
+
 namespace detail {
 
 /// A static argument: what it is compared by.
@@ -87,6 +95,8 @@ class JitCore {
   static std::string graph_text(const std::shared_ptr<JitEntry>& entry);
   static std::shared_ptr<const void> lower(const std::shared_ptr<JitEntry>& entry, const std::vector<Array>& leaves);
   static std::string lowered_text(const std::shared_ptr<const void>& lowered);
+  static std::string stablehlo_text(const std::shared_ptr<JitEntry>& entry, const std::vector<Array>& leaves,
+                                    const StablehloTextOptions& options);
   static CommPlan comm_plan(const std::shared_ptr<const void>& lowered);
   static void compile(const std::shared_ptr<JitEntry>& entry, const std::vector<Array>& leaves);
   CompileStats stats() const;
@@ -143,6 +153,11 @@ class Lowered {
       : entry_(std::move(entry)), leaves_(std::move(leaves)), lowered_(detail::JitCore::lower(entry_, leaves_)) {}
   /// The partitioned program.
   std::string text() const { return detail::JitCore::lowered_text(lowered_); }
+  /// The program as StableHLO with the shardings of arguments, results and constraints, before they are propagated.
+  /// It names no device. Throws `UnimplementedError` naming an op that StableHLO cannot say (functions of the host).
+  std::string as_text(const StablehloTextOptions& options = {}) const {
+    return detail::JitCore::stablehlo_text(entry_, leaves_, options);
+  }
   CommPlan comm_plan() const { return detail::JitCore::comm_plan(lowered_); }
   Compiled compile() const {
     detail::JitCore::compile(entry_, leaves_);
@@ -161,6 +176,10 @@ class TracedFunction {
       : entry_(std::move(entry)), leaves_(std::move(leaves)) {}
   /// The graph before partitioning.
   std::string text() const { return detail::JitCore::graph_text(entry_); }
+  /// As `Lowered::as_text`.
+  std::string as_text(const StablehloTextOptions& options = {}) const {
+    return detail::JitCore::stablehlo_text(entry_, leaves_, options);
+  }
   Lowered lower() const { return {entry_, leaves_}; }
 
  private:

@@ -53,6 +53,7 @@ class PmapCore {
   PmapCore& operator=(const PmapCore&) = delete;
   /// Leaves of the result; its structure goes to `result`.
   std::vector<Array> call(const PmapRequest& request, std::shared_ptr<void>* result, const Loc& loc);
+  std::string stablehlo_text(const PmapRequest& request, const StablehloTextOptions& options, const Loc& loc);
 
  private:
   struct Impl;
@@ -76,6 +77,16 @@ class Pmapped {
       return call<detail::Leafy<Args>...>(args...);
     } else {
       return call<Args...>(args...);
+    }
+  }
+  /// The program for these arguments as StableHLO. With `.replicas` it is what each replica runs on its own slices, in
+  /// the manner of older JAX; else one program over partitions.
+  template <class... Args>
+  std::string as_text(const StablehloTextOptions& options, const Args&... args) const {
+    if constexpr (std::is_invocable_v<const F&, detail::Leafy<Args>...>) {
+      return text<detail::Leafy<Args>...>(options, args...);
+    } else {
+      return text<Args...>(options, args...);
     }
   }
 
@@ -102,14 +113,22 @@ class Pmapped {
   template <class... Bound, class... Args>
   auto call(const Args&... args) const {
     using R = std::decay_t<std::invoke_result_t<const F&, Bound...>>;
-    static_assert(is_tree_v<R>, "a function under pmap returns a tree of arrays");
     std::tuple<Bound...> bound{Bound(args)...};
+    std::shared_ptr<void> like;
+    std::vector<Array> out = shared_->core.call(request_of(bound), &like, Loc::current());
+    return tree_unflatten(*static_cast<const R*>(like.get()), out);
+  }
+  // `bound` outlives the request.
+  template <class... Bound>
+  detail::PmapRequest request_of(const std::tuple<Bound...>& bound) const {
+    using R = std::decay_t<std::invoke_result_t<const F&, Bound...>>;
+    static_assert(is_tree_v<R>, "a function under pmap returns a tree of arrays");
     detail::PmapRequest request;
     TreeDef def;
     std::apply([&](const auto&... a) { (add(request, def, a), ...); }, bound);
     request.structure = def.text();
-    request.run = [&](const std::vector<Array>& blocks, std::shared_ptr<void>* result,
-                      std::vector<std::size_t>* parts) {
+    request.run = [this, &bound](const std::vector<Array>& blocks, std::shared_ptr<void>* result,
+                                 std::vector<std::size_t>* parts) {
       std::size_t next = 0;
       auto fill = [&]<class T>(T arg) {
         if constexpr (is_tree_v<T>) Tree<T>::visit(arg, [&](Array& a) { a = blocks[next++]; });
@@ -124,9 +143,12 @@ class Pmapped {
       *result = r;
       return out;
     };
-    std::shared_ptr<void> like;
-    std::vector<Array> out = shared_->core.call(request, &like, Loc::current());
-    return tree_unflatten(*static_cast<const R*>(like.get()), out);
+    return request;
+  }
+  template <class... Bound, class... Args>
+  std::string text(const StablehloTextOptions& options, const Args&... args) const {
+    std::tuple<Bound...> bound{Bound(args)...};
+    return shared_->core.stablehlo_text(request_of(bound), options, Loc::current());
   }
 
   std::shared_ptr<Shared> shared_;

@@ -60,6 +60,10 @@ class StablehloProgram {
   /// The program as StableHLO text again: global values with Shardy's shardings. Throws `UnimplementedError` naming an
   /// op that has no StableHLO form here.
   std::string as_text() const;
+  /// What each device runs for these arguments once the program is partitioned: a StableHLO module of as many replicas
+  /// as there are devices, on pieces of the arguments and with collectives between the replicas. Throws
+  /// `UnimplementedError` where the pieces of a value differ in shape.
+  std::string device_text(const std::vector<Array>& args) const;
 
  private:
   struct Impl;

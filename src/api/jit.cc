@@ -214,14 +214,25 @@ std::vector<Array> JitCore::call(const std::shared_ptr<JitEntry>& entry, const s
 const std::shared_ptr<void>& JitCore::result(const std::shared_ptr<JitEntry>& entry) { return entry->result; }
 std::string JitCore::graph_text(const std::shared_ptr<JitEntry>& entry) { return to_string(*entry->traced.graph); }
 std::shared_ptr<const void> JitCore::lower(const std::shared_ptr<JitEntry>& entry, const std::vector<Array>& leaves) {
+  // Over an abstract mesh there is text, and nothing to partition for.
+  if (!entry->program->has_devices(leaves)) return nullptr;
   return entry->program->lower(with_captures(*entry, leaves));
 }
+namespace {
+const api::LoweredProgram& partitioned(const std::shared_ptr<const void>& lowered) {
+  if (lowered) return *static_cast<const api::LoweredProgram*>(lowered.get());
+  throw StateError(
+      "the program was lowered over an abstract mesh: it has text (as_text) and no devices; give a concrete mesh");
+}
+}  // namespace
 std::string JitCore::lowered_text(const std::shared_ptr<const void>& lowered) {
-  return to_string(*static_cast<const api::LoweredProgram*>(lowered.get())->graph);
+  return to_string(*partitioned(lowered).graph);
 }
-CommPlan JitCore::comm_plan(const std::shared_ptr<const void>& lowered) {
-  return static_cast<const api::LoweredProgram*>(lowered.get())->plan;
+std::string JitCore::stablehlo_text(const std::shared_ptr<JitEntry>& entry, const std::vector<Array>& leaves,
+                                    const StablehloTextOptions& options) {
+  return entry->program->stablehlo_text(with_captures(*entry, leaves), options);
 }
+CommPlan JitCore::comm_plan(const std::shared_ptr<const void>& lowered) { return partitioned(lowered).plan; }
 void JitCore::compile(const std::shared_ptr<JitEntry>& entry, const std::vector<Array>& leaves) {
   entry->program->compile(with_captures(*entry, leaves));
 }

@@ -64,6 +64,7 @@ struct PmapCore::Impl {
   std::vector<Array> map(const PmapRequest& request, const MaybeAxes& in_axes, const Mesh& over,
                          const std::vector<Array>& leaves, std::shared_ptr<void>* result, MaybeAxes* out_axes,
                          const Loc& loc) const;
+  std::shared_ptr<Entry> entry(const PmapRequest& request, const MaybeAxes& in_axes, const Mesh& over, const Loc& loc);
   void build(Entry& e, const PmapRequest& request, const MaybeAxes& in_axes, const Loc& loc) const;
 };
 
@@ -153,15 +154,10 @@ void PmapCore::Impl::build(Entry& e, const PmapRequest& request, const MaybeAxes
 PmapCore::PmapCore(PmapOptions options) : impl_(std::make_unique<Impl>()) { impl_->options = std::move(options); }
 PmapCore::~PmapCore() = default;
 
-std::vector<Array> PmapCore::call(const PmapRequest& request, std::shared_ptr<void>* result, const Loc& loc) {
-  MaybeAxes in_axes = impl_->options.in_axes.resolve(request.leaves_per_arg, "pmap", "in_axes");
-  std::int64_t size = mapped_size(request.leaves, in_axes, impl_->options.axis_size, "pmap");
+std::shared_ptr<Entry> PmapCore::Impl::entry(const PmapRequest& request, const MaybeAxes& in_axes, const Mesh& over,
+                                             const Loc& loc) {
   auto fresh = std::make_shared<Entry>();
-  fresh->mesh = impl_->mesh(size);
-  if (api::Trace::current() != nullptr) {
-    MaybeAxes out_axes;
-    return impl_->map(request, in_axes, fresh->mesh, request.leaves, result, &out_axes, loc);
-  }
+  fresh->mesh = over;
   fresh->structure = request.structure;
   fresh->env = api::axis_env_key();
   fresh->statics = request.statics;
@@ -169,18 +165,42 @@ std::vector<Array> PmapCore::call(const PmapRequest& request, std::shared_ptr<vo
   for (const auto& a : request.leaves) fresh->types.push_back(api::type_of(a, "pmap"));
   std::shared_ptr<Entry> found;
   {
-    std::lock_guard lock(impl_->mutex);
-    for (const auto& e : impl_->entries) {
+    std::lock_guard lock(mutex);
+    for (const auto& e : entries) {
       if (e->is(*fresh)) found = e;
     }
-    if (!found) impl_->entries.push_back(found = fresh);
+    if (!found) entries.push_back(found = fresh);
   }
   // Traced outside the lock; racing callers wait for the first. After an error the next call tries again.
-  std::call_once(found->once, [&] { impl_->build(*found, request, in_axes, loc); });
-  *result = found->result;
-  std::vector<Array> all = request.leaves;
-  all.insert(all.end(), found->traced.captures.begin(), found->traced.captures.end());
-  return found->program->call(all);
+  std::call_once(found->once, [&] { build(*found, request, in_axes, loc); });
+  return found;
+}
+
+namespace {
+std::vector<Array> with_captures(const Entry& e, const std::vector<Array>& leaves) {
+  std::vector<Array> all = leaves;
+  all.insert(all.end(), e.traced.captures.begin(), e.traced.captures.end());
+  return all;
+}
+}  // namespace
+
+std::vector<Array> PmapCore::call(const PmapRequest& request, std::shared_ptr<void>* result, const Loc& loc) {
+  MaybeAxes in_axes = impl_->options.in_axes.resolve(request.leaves_per_arg, "pmap", "in_axes");
+  Mesh over = impl_->mesh(mapped_size(request.leaves, in_axes, impl_->options.axis_size, "pmap"));
+  if (api::Trace::current() != nullptr) {
+    MaybeAxes out_axes;
+    return impl_->map(request, in_axes, over, request.leaves, result, &out_axes, loc);
+  }
+  auto entry = impl_->entry(request, in_axes, over, loc);
+  *result = entry->result;
+  return entry->program->call(with_captures(*entry, request.leaves));
+}
+
+std::string PmapCore::stablehlo_text(const PmapRequest& request, const StablehloTextOptions& options, const Loc& loc) {
+  MaybeAxes in_axes = impl_->options.in_axes.resolve(request.leaves_per_arg, "pmap", "in_axes");
+  Mesh over = impl_->mesh(mapped_size(request.leaves, in_axes, impl_->options.axis_size, "pmap"));
+  auto entry = impl_->entry(request, in_axes, over, loc);
+  return entry->program->stablehlo_text(with_captures(*entry, request.leaves), options);
 }
 
 }  // namespace tessera::detail

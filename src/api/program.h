@@ -16,6 +16,7 @@
 #include "tessera/array.h"
 #include "tessera/comm_plan.h"
 #include "tessera/compile_stats.h"
+#include "tessera/jit.h"
 
 namespace tessera::api {
 
@@ -72,6 +73,10 @@ class Program {
   std::vector<Array> call(const std::vector<Array>& args);
   std::shared_ptr<const CompiledProgram> compile(const std::vector<Array>& args);
   std::shared_ptr<const LoweredProgram> lower(const std::vector<Array>& args);
+  /// The program as StableHLO; the arguments' shardings are all that is asked of them.
+  std::string stablehlo_text(const std::vector<Array>& args, const StablehloTextOptions& options) const;
+  /// Whether arguments and meshes say which devices it runs on.
+  bool has_devices(const std::vector<Array>& args) const;
   const ir::GraphPtr& graph() const { return graph_; }
   const CompileStats& stats() const { return stats_; }
 

@@ -11,6 +11,7 @@
 #include "base/strings.h"
 #include "hlo/export.h"
 #include "hlo/module.h"
+#include "hlo/partitioned.h"
 #include "hlo/sdy.h"
 #include "tessera/error.h"
 #include "tessera/mesh.h"
@@ -193,13 +194,22 @@ std::string StablehloProgram::as_text() const {
   o.name = impl_->module.name.empty() ? "module" : impl_->module.name;
   o.num_partitions = num_devices();
   o.meshes = impl_->module.meshes;
-  for (const auto& p : impl_->module.inputs) {
-    if (!p.token) o.inputs.push_back(p.sdy);
-  }
-  for (const auto& p : impl_->module.outputs) {
-    if (!p.token) o.outputs.push_back(p.sdy);
-  }
+  auto ports = [](const std::vector<hlo::Port>& from, std::vector<hlo::PortText>& to) {
+    for (const auto& p : from) {
+      if (p.token) continue;
+      hlo::PortText text{p.sdy, p.sdy ? "" : p.mhlo, std::nullopt};
+      if (hlo::is_narrow_int(p.elem) || hlo::is_narrow_float(p.elem)) text.elem = p.elem;
+      to.push_back(std::move(text));
+    }
+  };
+  ports(impl_->module.inputs, o.inputs);
+  ports(impl_->module.outputs, o.outputs);
   return hlo::export_module(*impl_->module.graph, o);
+}
+
+std::string StablehloProgram::device_text(const std::vector<Array>& args) const {
+  impl_->prepare();
+  return hlo::partitioned_text(*impl_->program->lower(args)->graph, impl_->module.name);
 }
 
 std::vector<Array> StablehloProgram::place(const std::vector<HostArray>& args) const {

@@ -65,8 +65,6 @@ const std::unordered_map<const ir::OpDef*, const char*>& direct_names() {
       {&def::sub, "stablehlo.subtract"},
       {&def::mul, "stablehlo.multiply"},
       {&def::div, "stablehlo.divide"},
-      {&def::max, "stablehlo.maximum"},
-      {&def::min, "stablehlo.minimum"},
       {&def::pow, "stablehlo.power"},
       {&def::and_, "stablehlo.and"},
       {&def::or_, "stablehlo.or"},
@@ -90,6 +88,10 @@ const std::unordered_map<const ir::OpDef*, const char*>& direct_names() {
   return *names;
 }
 
+Texts extreme(Writer& w, const Eqn& e, const Texts& in, const Types& out) {
+  Texts x = widened(w, in, out[0].shape);
+  return {w.combine(e.op == &def::max ? "maximum" : "minimum", x[0], x[1])};
+}
 Texts direct(Writer& w, const Eqn& e, const Texts& in, const Types& out) {
   return {w.op(direct_names().at(e.op), widened(w, in, out[0].shape), out[0])};
 }
@@ -121,18 +123,19 @@ Texts round(Writer& w, const Eqn& e, const Texts& in, const Types& out) {
 }
 Texts reduce_precision(Writer& w, const Eqn& e, const Texts& in, const Types& out) {
   const auto& p = ir::get<ops::ReducePrecision>(e.attrs);
-  return {w.op("stablehlo.reduce_precision", in, out[0],
-               str("exponent_bits = ", p.exponent_bits, " : i32, mantissa_bits = ", p.mantissa_bits, " : i32"))};
+  return {w.line(str("stablehlo.reduce_precision ", in[0].name, ", format = e", p.exponent_bits, "m", p.mantissa_bits,
+                     " : ", tensor_text(out[0])),
+                 out[0])};
 }
 Texts select_n(Writer& w, const Eqn&, const Texts& in, const Types& out) {
   Text which = w.wide(in[0], out[0].shape);
   Texts cases;
   for (std::size_t i = 1; i < in.size(); ++i) cases.push_back(w.wide(in[i], out[0].shape));
-  if (is_bool(which.type.dtype)) return {w.op("stablehlo.select", {which, cases[1], cases[0]}, out[0])};
+  if (is_bool(which.type.dtype)) return {w.select(which, cases[1], cases[0])};
   Text result = cases.back();
   for (std::size_t i = cases.size() - 1; i-- > 0;) {
     Text number = w.constant(static_cast<double>(i), which.type.dtype, out[0].shape);
-    result = w.op("stablehlo.select", {w.compare(which, number, "EQ"), cases[i], result}, out[0]);
+    result = w.select(w.compare(which, number, "EQ"), cases[i], result);
   }
   return {result};
 }
@@ -150,12 +153,15 @@ Texts bitcast(Writer& w, const Eqn&, const Texts& in, const Types& out) {
   return {w.op("stablehlo.bitcast_convert", in, out[0])};
 }
 Texts barrier(Writer& w, const Eqn&, const Texts& in, const Types& out) {
-  return w.ops("stablehlo.optimization_barrier", in, out, "");
+  return w.line(str("stablehlo.optimization_barrier ", names_of(in), " : ", types_of(in)), out);
 }
 }  // namespace
 
 void add_elementwise_writers(WriterTable& t) {
   for (const auto& [op, name] : direct_names()) t[op] = std::string_view(name).size() == 2 ? compared : direct;
+  t[&def::max] = extreme;
+  t[&def::min] = extreme;
+  t[&def::backward_barrier] = same;
   t[&def::copy] = same;
   t[&def::stop_gradient] = same;
   t[&def::square] = square;

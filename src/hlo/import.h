@@ -195,6 +195,9 @@ ir::GraphPtr of_first_device(const ir::Graph& g, std::int64_t n);
 /// "add" for a region of two numbers that returns `stablehlo.add` of them; "" for any other.
 std::string simple_reducer(const AstRegion& r);
 
+/// What a composite "tessera.<name>" of the writer stands for; nothing when the name or the operands are other ones.
+std::optional<Items> own_composite(OpCall& c, const std::string& name);
+
 // One table a family.
 void add_elementwise_rules(RuleTable& t);
 void add_chlo_rules(RuleTable& t);

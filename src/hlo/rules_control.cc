@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls, loops, branches, tuples and tokens.
+#include <algorithm>
+
 #include "base/strings.h"
 #include "hlo/import.h"
 #include "ops/control.h"
+#include "ops/interpret.h"
 #include "tessera/error.h"
 
 namespace tessera::hlo {
@@ -14,8 +17,14 @@ Items call(OpCall& c) {
   if (callee == nullptr || callee->kind != AstAttr::Kind::Symbol) c.fail("names no function");
   return c.importer.call(c, callee->text, c.in);
 }
-// A composite means what its decomposition computes.
-Items composite(OpCall& c) { return c.importer.call(c, c.need("decomposition").text, c.in); }
+// A composite means what its decomposition computes; those that the writer makes of single ops become these again.
+Items composite(OpCall& c) {
+  std::string name = c.op.words.empty() ? c.word("name") : c.word_of(c.op.words[0]);
+  if (name.starts_with("tessera.")) {
+    if (auto out = own_composite(c, name.substr(8))) return *out;
+  }
+  return c.importer.call(c, c.need("decomposition").text, c.in);
+}
 
 std::vector<std::size_t> rotated(std::size_t args, std::size_t consts) {
   std::vector<std::size_t> order;
@@ -95,6 +104,20 @@ Items branches(OpCall& c, Value which, const std::vector<const AstRegion*>& regi
   return shaped_like(like, ops::cond(which, graphs, operands));
 }
 
+// What makes `v` in the region that is being read, or null.
+const ir::Eqn* maker_of(OpCall& c, ir::ValueId v) {
+  const auto& eqns = c.b().graph().eqns;
+  auto at = std::find_if(eqns.rbegin(), eqns.rend(),
+                         [&](const ir::Eqn& e) { return std::find(e.out.begin(), e.out.end(), v) != e.out.end(); });
+  return at == eqns.rend() ? nullptr : &*at;
+}
+bool is_number(OpCall& c, ir::ValueId v, std::int64_t number) {
+  const ir::Eqn* e = maker_of(c, v);
+  if (e == nullptr || e->op != &ops::def::constant) return false;
+  HostArray value = ops::interpret(*e->op, {}, e->attrs)[0].astype(DType::I64);
+  return value.size() == 1 && value.span<std::int64_t>()[0] == number;
+}
+
 Items case_of(OpCall& c) {
   c.check_operands(1);
   std::vector<const AstRegion*> regions;
@@ -102,6 +125,13 @@ Items case_of(OpCall& c) {
   if (regions.empty()) c.fail("has no branches");
   Value which = c.v(0);
   Value last = ops::scalar(c.b(), static_cast<double>(regions.size()) - 1, which.dtype());
+  // A number that was clamped to the branches is what `cond` clamps itself.
+  const ir::Eqn* clamp = maker_of(c, which.id);
+  auto largest = static_cast<std::int64_t>(regions.size()) - 1;
+  if (clamp != nullptr && clamp->op == &ops::def::clamp && is_number(c, clamp->in[0], 0) &&
+      is_number(c, clamp->in[2], largest)) {
+    return branches(c, Value{which.builder, clamp->in[1]}, regions);
+  }
   // Numbers out of range, negative ones too, take the last branch.
   which = ops::where(ops::lt(which, ops::scalar(c.b(), 0, which.dtype())), last, ops::min(which, last));
   return branches(c, which, regions);

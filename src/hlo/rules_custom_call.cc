@@ -86,6 +86,18 @@ Items trsm(OpCall& c) {
   return c.one(ops::triangular_solve(c.v(0), c.v(1), p));
 }
 
+// The call as text, by which it is written again: "lapack_sgees_ffi mode = 86 : ui8".
+std::string label_of(OpCall& c, const std::string& routine) {
+  DType t = c.v(0).dtype();
+  const char* letter = t == DType::F32 ? "s" : t == DType::F64 ? "d" : t == DType::C64 ? "c" : "z";
+  std::string name = routine;
+  if (is_complex(t) && (routine == "orgqr" || routine == "ormqr")) name = "un" + routine.substr(2);
+  if (is_complex(t) && routine == "sytrd") name = "hetrd";
+  std::vector<std::string> flags;
+  for (const auto& [flag, value] : config_of(c)) flags.push_back(str(flag, " = ", value, " : ui8"));
+  return str("lapack_", letter, name, "_ffi ", join(flags));
+}
+
 struct CallTypes {
   ir::Types in, out;
 };
@@ -126,7 +138,7 @@ Items lapack(OpCall& c, std::string name) {
   if (routine == "hetrd") routine = "sytrd";
   CallTypes t = types_of(c);
   check_lapack(routine, config_of(c), t.in, t.out);
-  return on_host(c, lapack_function(routine, c.v(0).dtype(), config_of(c), t.out), routine);
+  return on_host(c, lapack_function(routine, c.v(0).dtype(), config_of(c), t.out), label_of(c, routine));
 }
 
 // mhlo.topk and TopK: along the last dimension.

@@ -36,11 +36,15 @@ bool is_identity(const Item& start, const std::string& name) {
     return (name == "maximum" && *v == -inf) || (name == "minimum" && *v == inf);
   }
   if (name == "or") return *v == 0;
-  if (name == "and") return is_signed_int(t) && *v == -1;
-  if (is_unsigned_int(t)) return name == "maximum" && *v == 0;
-  double least = -std::ldexp(1.0, static_cast<int>(dtype_size(t)) * 8 - 1);
-  if (dtype_size(t) == 8) return false;
-  return (name == "maximum" && *v == least) || (name == "minimum" && *v == -least - 1);
+  int unused = 64 - static_cast<int>(dtype_size(t)) * 8;
+  if (is_unsigned_int(t)) {
+    auto n = start.known->astype(DType::U64).span<std::uint64_t>()[0];
+    return name == "maximum" ? n == 0 : n == ~std::uint64_t{0} >> unused;
+  }
+  auto n = start.known->astype(DType::I64).span<std::int64_t>()[0];
+  if (name == "and") return n == -1;
+  std::int64_t greatest = std::numeric_limits<std::int64_t>::max() >> unused;
+  return name == "maximum" ? n == -greatest - 1 : n == greatest;
 }
 }  // namespace
 

@@ -111,11 +111,13 @@ std::string forward(const json& c) {
 }
 
 TEST_F(Cases, Values) {
+  TESSERA_SPEC("C113", "C114", "C115");
   Outcome o = run_all(collective_cases("cases.jsonl"), forward);
   record_cases("collectives/cases.jsonl", o.passed, o.total);
 }
 
 TEST_F(Cases, VmappedValues) {
+  TESSERA_SPEC("C116");
   Outcome o = run_all(collective_cases("vmap_cases.jsonl"), forward);
   record_cases("collectives/vmap_cases.jsonl", o.passed, o.total);
 }
@@ -187,6 +189,7 @@ std::string inner_derivative(const json& c, bool compiled) {
 }
 
 TEST_F(Cases, Derivatives) {
+  TESSERA_SPEC("C117");
   Outcome o = run_all(collective_cases("grad_cases.jsonl"), [](const json& c) {
     bool outer = c.at("placement") == "outer";
     for (bool compiled : {false, true}) {
@@ -241,6 +244,7 @@ std::string error_of(const json& c) {
 }
 
 TEST_F(Cases, Errors) {
+  TESSERA_SPEC("C118");
   Outcome o = run_all(collective_cases("error_cases.jsonl"), error_of);
   record_cases("collectives/error_cases.jsonl", o.passed, o.total);
 }

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// A partitioned graph as the program that each device runs.
+#pragma once
+
+#include <string>
+
+#include "ir/graph.h"
+
+namespace tessera::hlo {
+
+/// StableHLO of one device: a module of as many replicas as the mesh has positions. Values have the shapes of their
+/// pieces, reshards are collectives. Throws `UnimplementedError` where pieces of one value differ in shape, and for ops
+/// without a form in StableHLO.
+std::string partitioned_text(const ir::Graph& g, const std::string& name);
+
+}  // namespace tessera::hlo
