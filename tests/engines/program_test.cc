@@ -159,6 +159,29 @@ TEST(Fusion, ReductionOfEverythingAndScalars) {
       2);
 }
 
+// A gelu stores its result alone: its derivative starts from the same input.
+TEST(Fusion, ResidualsAreComputedAgainWhereThatIsCheaper) {
+  ir::Types in{{DType::F32, {kBatch, 24}}, {DType::F32, {24, 24}}};
+  auto body = [](ir::Builder&, const Values& v) {
+    auto product = [&](Value x) { return ops::dot_general(x, v[1], {{1}, {0}, {}, {}}); };
+    Value h = product(v[0]);
+    Value t = ops::tanh(h);
+    Value slope = t - t * t;
+    Value z = product(h * t);
+    return Values{z * slope * (h + t)};
+  };
+  auto g = make_graph(in, body);
+  std::vector<HostArray> args{host(in[0], 1), host(in[1], 2)};
+  auto want = ops::interpret(*g, args);
+  for (std::int64_t devices : {1, 4}) {
+    auto got = run(g, args, devices);
+    expect_close(got.results[0], want[0], 1e-5);
+    std::size_t tanhs = 0;
+    for (std::size_t p = got.text.find("tanh"); p != std::string::npos; p = got.text.find("tanh", p + 1)) ++tanhs;
+    EXPECT_EQ(tanhs, 2U) << got.text;
+  }
+}
+
 TEST(Products, TranspositionsBesideThemCostNoStep) {
   std::int64_t heads = 3;
   std::int64_t length = 5;

@@ -67,6 +67,41 @@ TEST(Fused, EveryAccess) {
   }
 }
 
+// Two ops in one pass round as two ops do, whichever operands are numbers.
+TEST(Fused, PairsOfOpsGiveTheBitsOfSingleOnes) {
+  constexpr std::int64_t kSize = 1237;
+  const EwOp arithmetic[] = {EwOp::Add, EwOp::Sub, EwOp::Mul};
+  Floats data[3] = {noise(kSize, 1), noise(kSize, 2), noise(kSize, 3)};
+  auto at = [&](int operand, int scalars, std::size_t i) {
+    return data[operand][(scalars >> operand & 1) != 0 ? 0 : i];
+  };
+  auto apply = [](EwOp op, float a, float b) { return op == EwOp::Add ? a + b : op == EwOp::Sub ? a - b : a * b; };
+  for (EwOp first : arithmetic) {
+    for (EwOp second : arithmetic) {
+      for (int variant = 0; variant < 16; ++variant) {
+        bool left = variant % 2 == 0;
+        int scalars = variant / 2;
+        FusedProgram p;
+        FusedProgram::Value v[3];
+        for (int k = 0; k < 3; ++k) {
+          v[k] = p.input(DType::F32, (scalars >> k & 1) != 0 ? Access::Scalar : Access::Contiguous);
+        }
+        auto inner = p.op(first, DType::F32, v[0], v[1]);
+        p.output(left ? p.op(second, DType::F32, inner, v[2]) : p.op(second, DType::F32, v[2], inner));
+        Floats got(kSize);
+        const void* in[] = {data[0].data(), data[1].data(), data[2].data()};
+        void* out[] = {got.data()};
+        FusedKernel(p).run(in, out, 1, kSize);
+        for (std::size_t i = 0; i < got.size(); ++i) {
+          volatile float middle = apply(first, at(0, scalars, i), at(1, scalars, i));  // rounded by itself
+          float c = at(2, scalars, i);
+          ASSERT_EQ(got[i], left ? apply(second, middle, c) : apply(second, c, middle)) << variant << " at " << i;
+        }
+      }
+    }
+  }
+}
+
 TEST(Fused, Softmax) {
   for (auto [outer, inner] : kSpaces) {
     FusedProgram p;
