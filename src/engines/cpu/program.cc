@@ -10,6 +10,7 @@
 #include "engines/cpu/fold.h"
 #include "engines/cpu/fuse.h"
 #include "engines/cpu/inline.h"
+#include "engines/cpu/recompute.h"
 #include "engines/cpu/trace.h"
 #include "ir/op_def.h"
 #include "ops/define.h"
@@ -38,7 +39,7 @@ std::shared_ptr<const Program> Program::compile(const ir::GraphPtr& graph, Conte
   auto program = std::make_shared<Program>();
   program->debug_nans_ = config().debug_nans;
   program->graph_ = inline_calls(graph);
-  if (!program->debug_nans_) program->graph_ = fold_transposes(program->graph_);
+  if (!program->debug_nans_) program->graph_ = recompute_cheap(fold_transposes(program->graph_));
   const ir::Graph& g = *program->graph_;
   for (auto v : g.inputs) {
     program->input_tables_.push_back(context.table(g.layout(v)));
