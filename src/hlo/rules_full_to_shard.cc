@@ -56,7 +56,8 @@ Tiles tiles_of(OpCall& c, const std::string& text, std::int64_t rank, std::int64
   if (!t.is_tiled()) return out;
   if (t.replicate_last()) kinds = {"replicated"};
   // A bare number has no dimensions; its tiles are all of the last kinds.
-  auto tiled = static_cast<std::int64_t>(t.dims().size() - std::min(kinds.size(), t.dims().size()));
+  if (kinds.size() > t.dims().size()) c.fail(str("sharding ", text, " names more last dimensions than it has"));
+  auto tiled = static_cast<std::int64_t>(t.dims().size() - kinds.size());
   if (t.num_devices() != n || tiled != rank) {
     c.fail(str("sharding ", text, " for a value of ", rank, " dimensions on ", n, " devices"));
   }
