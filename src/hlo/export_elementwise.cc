@@ -33,7 +33,6 @@ const std::unordered_map<const ir::OpDef*, const char*>& direct_names() {
       {&def::tanh, "stablehlo.tanh"},
       {&def::tan, "stablehlo.tan"},
       {&def::not_, "stablehlo.not"},
-      {&def::sign, "stablehlo.sign"},
       {&def::floor, "stablehlo.floor"},
       {&def::ceil, "stablehlo.ceil"},
       {&def::is_finite, "stablehlo.is_finite"},
@@ -91,6 +90,11 @@ const std::unordered_map<const ir::OpDef*, const char*>& direct_names() {
 Texts extreme(Writer& w, const Eqn& e, const Texts& in, const Types& out) {
   Texts x = widened(w, in, out[0].shape);
   return {w.combine(e.op == &def::max ? "maximum" : "minimum", x[0], x[1])};
+}
+// StableHLO knows signs of signed numbers only.
+Texts sign(Writer& w, const Eqn&, const Texts& in, const Types& out) {
+  if (!is_unsigned_int(out[0].dtype)) return {w.op("stablehlo.sign", in, out[0])};
+  return {w.op("stablehlo.minimum", {in[0], w.constant(1, out[0].dtype, out[0].shape)}, out[0])};
 }
 Texts direct(Writer& w, const Eqn& e, const Texts& in, const Types& out) {
   return {w.op(direct_names().at(e.op), widened(w, in, out[0].shape), out[0])};
@@ -159,6 +163,7 @@ Texts barrier(Writer& w, const Eqn&, const Texts& in, const Types& out) {
 
 void add_elementwise_writers(WriterTable& t) {
   for (const auto& [op, name] : direct_names()) t[op] = std::string_view(name).size() == 2 ? compared : direct;
+  t[&def::sign] = sign;
   t[&def::max] = extreme;
   t[&def::min] = extreme;
   t[&def::backward_barrier] = same;

@@ -117,6 +117,12 @@ Texts shard_map(Writer& w, const Eqn& e, const Texts& in, const Types& out) {
   const auto& p = ir::get<ops::ShardMap>(e.attrs);
   auto names = named(p.mesh_names.list);
   ManualText m = inside(w, p, names);
+  if (m.total() == 1) {  // as JAX: there is nothing to map over
+    w.enter(m);
+    Texts results = w.inline_graph(*p.body, in);
+    w.leave();
+    return results;
+  }
   if (!w.options().shardy) return map_of_gspmd(w, p, in, out, m);
   std::string mesh = w.mesh_for(names, p.mesh_sizes);
   // Axes that the map leaves automatic may cut its values further.

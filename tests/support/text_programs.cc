@@ -215,10 +215,13 @@ Array ramp(const Shape& shape, double scale = 0.1) {
 
 void control_programs(const ProgramSink& sink) {
   Array x = ramp({8, 4});
-  auto one = [&](const char* name, Array (*f)(const Array&), const Array& arg) {
-    add(sink, str("control.", name), [f](const Leaves& a) { return Leaves{f(a[0])}; }, {arg});
-    add(sink, str("gradient.", name),
-        [f](const Leaves& a) { return Leaves{grad([f](const Array& v) { return sum(f(v)); })(a[0])}; }, {arg});
+  auto one = [&](const char* name, Array (*f)(const Array&), const Array& arg, double tolerance = 0) {
+    add(
+        sink, str("control.", name), [f](const Leaves& a) { return Leaves{f(a[0])}; }, {arg}, tolerance);
+    add(
+        sink, str("gradient.", name),
+        [f](const Leaves& a) { return Leaves{grad([f](const Array& v) { return sum(f(v)); })(a[0])}; }, {arg},
+        tolerance);
   };
   one(
       "cond",
@@ -259,7 +262,7 @@ void control_programs(const ProgramSink& sink) {
         Array a = matmul(transpose(v), v) + eye(4);
         return linalg::cholesky(a) + linalg::inv(a) + linalg::det(a);
       },
-      x);
+      x, 1e-3);
   one(
       "pool",
       [](const Array& v) {
