@@ -64,15 +64,17 @@ Types infer(TypeSpan in, const Conv& p) {
   auto batch = x.shape[at(p.lhs_spec[0])];
   auto features = x.shape[at(p.lhs_spec[1])];
   auto out_features = w.shape[at(p.rhs_spec[0])];
-  if (features != w.shape[at(p.rhs_spec[1])] * p.feature_groups) {
+  // Divided, not multiplied: counts of groups are anything that a text says.
+  if (features % p.feature_groups != 0 || features / p.feature_groups != w.shape[at(p.rhs_spec[1])]) {
     bad_operand(kName, 1,
                 str("kernel has ", w.shape[at(p.rhs_spec[1])], " input features; expected ", features, " / ",
                     p.feature_groups, ", those of the inputs by feature_groups"));
   }
-  if (out_features % (p.feature_groups * p.batch_groups) != 0 || batch % p.batch_groups != 0) {
+  bool divides = out_features % p.feature_groups == 0 && out_features / p.feature_groups % p.batch_groups == 0;
+  if (!divides || batch % p.batch_groups != 0) {
     bad_attr(kName, p.feature_groups > 1 ? "feature_groups" : "batch_groups",
-             str(p.feature_groups * p.batch_groups, " does not divide ", out_features, " output features",
-                 p.batch_groups > 1 ? str(" and a batch of ", batch) : ""));
+             str(p.feature_groups, p.batch_groups > 1 ? str(" times ", p.batch_groups) : "", " does not divide ",
+                 out_features, " output features", p.batch_groups > 1 ? str(" and a batch of ", batch) : ""));
   }
   Shape shape(x.shape.size());
   shape[at(p.out_spec[0])] = batch / p.batch_groups;
