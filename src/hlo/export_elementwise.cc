@@ -11,7 +11,6 @@ namespace tessera::hlo {
 namespace {
 namespace def = ops::def;
 using ir::Eqn;
-using ir::Type;
 using ir::Types;
 
 Texts widened(Writer& w, const Texts& in, const Shape& shape) {
