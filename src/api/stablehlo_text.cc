@@ -16,12 +16,6 @@ namespace tessera::api {
 
 namespace {
 
-std::int64_t product(const Dims& d) {
-  std::int64_t n = 1;
-  for (auto v : d) n *= v;
-  return n;
-}
-
 ShardingPtr at(const std::vector<ShardingPtr>& list, std::size_t i) { return i < list.size() ? list[i] : nullptr; }
 
 // The sharding as axes of a mesh: its own names, or d0, d1, … for kinds without.
@@ -133,7 +127,7 @@ bool Program::has_devices(const std::vector<Array>& args) const {
     if (a.impl()->sharding) have = std::max(have, a.impl()->sharding->num_devices());
   }
   return std::none_of(constraints_.begin(), constraints_.end(),
-                      [&](const MeshUse& u) { return u.op == "shard_map" && product(u.constraint.mesh_sizes) > have; });
+                      [&](const MeshUse& u) { return u.op == "shard_map" && size_of(u.constraint.mesh_sizes) > have; });
 }
 
 std::string Program::stablehlo_text(const std::vector<Array>& args, const StablehloTextOptions& how) const {
@@ -148,7 +142,7 @@ std::string Program::stablehlo_text(const std::vector<Array>& args, const Stable
     }
   }
   for (const auto& u : constraints_) {
-    if (devices == 0 && u.op == "shard_map") devices = product(u.constraint.mesh_sizes);
+    if (devices == 0 && u.op == "shard_map") devices = size_of(u.constraint.mesh_sizes);
   }
   devices = std::max<std::int64_t>(devices, 1);
   (how.replicas ? o.num_replicas : o.num_partitions) = devices;

@@ -44,3 +44,9 @@ Value rows_at(Value x, const Dims& order);
 Value member_collective(Value x, Value member, const MemberCollective& p);
 
 }  // namespace tessera::ops
+
+namespace tessera::hlo {
+class OpCall;
+/// The numbers of `each` members that a body at this call is batched over, counted on from the member outside.
+ir::Value member_numbers(OpCall& c, std::int64_t each);
+}  // namespace tessera::hlo

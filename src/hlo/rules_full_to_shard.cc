@@ -216,12 +216,7 @@ Items manual_shards(OpCall& c) {
     }
     batched.push_back(true);
   }
-  Value member = ops::iota(c.b(), DType::I32, {inside.each}, 0);
-  if (c.scope.levels()) {
-    Value outer = c.scope.find(kMember)->value;
-    member = ops::add(member, ops::mul(outer, ops::scalar(c.b(), static_cast<double>(inside.each), DType::I32)));
-  }
-  in.push_back(member);
+  in.push_back(member_numbers(c, inside.each));
   batched.push_back(true);
   for (const auto& v : values_of(r.captured)) {
     in.push_back(v);

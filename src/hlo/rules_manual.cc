@@ -305,13 +305,7 @@ Items manual_computation(OpCall& c) {
     }
     batched.push_back(true);
   }
-  Value member = ops::iota(c.b(), DType::I32, {g.members}, 0);
-  if (c.scope.levels()) {
-    Value scaled =
-        ops::mul(c.scope.find(kMember)->value, ops::scalar(c.b(), static_cast<double>(g.members), DType::I32));
-    member = ops::add(member, scaled);
-  }
-  in.push_back(member);
+  in.push_back(member_numbers(c, g.members));
   batched.push_back(true);
   for (const auto& v : values_of(r.captured)) {
     in.push_back(v);
@@ -476,6 +470,13 @@ Items replica_id(OpCall& c) {
       ops::div(device_id(c)[0].value, ops::scalar(c.b(), static_cast<double>(c.importer.partitions()), DType::U32)));
 }
 }  // namespace
+
+Value member_numbers(OpCall& c, std::int64_t each) {
+  Value member = ops::iota(c.b(), DType::I32, {each}, 0);
+  if (!c.scope.levels()) return member;
+  Value outer = c.scope.find(kMember)->value;
+  return ops::add(member, ops::mul(outer, ops::scalar(c.b(), static_cast<double>(each), DType::I32)));
+}
 
 void add_manual_rules(RuleTable& t) {
   t["sdy.manual_computation"] = manual_computation;
