@@ -430,10 +430,15 @@ std::string Writer::module(const ir::Graph& g) {
 
 std::string Writer::mesh_for(const std::vector<std::string>& names, const Dims& sizes) {
   for (const auto& m : options_.meshes) {
-    if (m.axes == names && m.sizes == sizes) return m.name;
+    if (m.axes == names && m.sizes == sizes && m.device_ids.empty()) return m.name;
   }
   SdyMesh m;
-  m.name = options_.meshes.empty() ? "mesh" : str("mesh_", options_.meshes.size() - 1);
+  auto taken = [&] {
+    return std::any_of(options_.meshes.begin(), options_.meshes.end(),
+                       [&](const SdyMesh& o) { return o.name == m.name; });
+  };
+  m.name = "mesh";
+  for (int i = 0; taken(); ++i) m.name = str("mesh_", i);
   m.axes = names;
   m.sizes = sizes;
   options_.meshes.push_back(m);

@@ -11,6 +11,7 @@
 #include "hlo/sdy.h"
 #include "hlo/shard_marks.h"
 #include "ops/control.h"
+#include "sharding/mesh_tiling.h"
 #include "tessera/error.h"
 
 namespace tessera::hlo {
@@ -74,6 +75,7 @@ const RuleTable& rules() {
     add_custom_call_rules(*t);
     add_dynamic_rules(*t);
     add_sharding_rules(*t);
+    add_collective_rules(*t);
     add_manual_rules(*t);
     add_full_to_shard_rules(*t);
     add_sort_rules(*t);
@@ -86,6 +88,7 @@ const RuleTable& rules() {
 
 Item Scope::capture(const Item& outer) {
   Item here = outer;
+  here.id_size = 0;  // there may be more devices here
   if (outer.kind == AstType::Kind::Tuple) {
     for (auto& p : here.parts) p = capture(p);
     return here;
@@ -352,7 +355,7 @@ Items Importer::block(Scope& scope, const std::vector<AstOp>& ops) {
   return out;
 }
 
-RegionGraph Importer::region_in(Scope& scope, const AstRegion& r, const char* what, bool member) {
+RegionGraph Importer::region_in(Scope& scope, const AstRegion& r, const char* what) {
   ir::Builder& b = scope.builder;
   for (const auto& a : r.args) {
     Item item;
@@ -368,7 +371,6 @@ RegionGraph Importer::region_in(Scope& scope, const AstRegion& r, const char* wh
     }
     scope.define(a.name, item);
   }
-  if (member) scope.define(kMember, tensor(Elem::I32, b.input({DType::I32, {}, false})));
   RegionGraph out;
   out.out_types = operations(scope, r.ops);
   out.graph = b.finish_shared(values_of(out.out_types));
@@ -379,14 +381,14 @@ RegionGraph Importer::region_in(Scope& scope, const AstRegion& r, const char* wh
 RegionGraph Importer::region(Scope& outside, const AstRegion& r, const char* what) {
   ir::Builder b;
   Scope scope(b, &outside);
-  return region_in(scope, r, what, false);
+  return region_in(scope, r, what);
 }
 
 RegionGraph Importer::manual_region(Scope& outside, const AstRegion& r, std::shared_ptr<const ManualLevels> levels) {
   ir::Builder b;
   Scope scope(b, &outside);
   scope.set_levels(std::move(levels));
-  return region_in(scope, r, "a manual computation", true);
+  return region_in(scope, r, "a manual computation");
 }
 
 const Importer::Function& Importer::function(const std::string& name, Offset pos,
@@ -418,8 +420,6 @@ const Importer::Function& Importer::function(const std::string& name, Offset pos
     scope.define(a.name, item);
   }
   Function f;
-  f.takes_member = levels != nullptr;
-  if (f.takes_member) scope.define(kMember, tensor(Elem::I32, b.input({DType::I32, {}, false})));
   f.outputs = operations(scope, ast->second->body.ops);
   const auto& want = ast->second->result_types;
   if (f.outputs.size() != want.size()) {
@@ -450,7 +450,6 @@ Items Importer::call(OpCall& at, const std::string& name, const Items& args) {
   }
   count_equations(static_cast<std::int64_t>(f.graph->eqns.size()), at.op.pos);
   Values in = values_of(args);
-  if (f.takes_member) in.push_back(at.scope.find(kMember)->value);
   Values out = at.b().inline_graph(*f.graph, in);
   Items items = f.outputs;
   std::size_t next = 0;
@@ -478,6 +477,68 @@ void Importer::meshes() {
 }
 
 namespace {
+// Calls `f` with every manual computation.
+template <class F>
+void each_manual(const std::vector<AstOp>& ops, const F& f) {
+  for (const auto& op : ops) {
+    if (op.name == "sdy.manual_computation") f(op);
+    for (const auto& r : op.regions) each_manual(r.ops, f);
+  }
+}
+}  // namespace
+
+// The parts of axes that manual computations name, and how many devices these need where the module does not say it.
+void Importer::find_devices() {
+  if (source_.text().find("sdy.manual_computation") == std::string_view::npos) return;
+  std::map<std::string, std::vector<SdyAxis>> named;
+  auto see = [&](const AstOp& op) {
+    for (const char* which : {"in_shardings", "out_shardings"}) {
+      const AstAttr* a = op.find(which);
+      if (a == nullptr) continue;
+      for (const auto& s : parse_shardings(source_, *a)) {
+        auto& list = named[s.mesh];
+        for (const auto& d : s.dims) list.insert(list.end(), d.axes.begin(), d.axes.end());
+        list.insert(list.end(), s.unreduced.begin(), s.unreduced.end());
+      }
+    }
+  };
+  for (const auto& f : ast_.functions) each_manual(f.body.ops, see);
+  bool says = ast_.attrs.find("mhlo.num_partitions") != nullptr || result_.num_replicas != 1;
+  for (const auto& m : result_.meshes) {
+    auto it = named.find(m.name);
+    if (it == named.end()) continue;
+    try {
+      cuts_[m.name] = cut_mesh(m, it->second);
+    } catch (const ValueError& e) {
+      source_.fail(0, e.what());
+    }
+    if (!says) result_.num_partitions = std::max(result_.num_partitions, m.size());
+  }
+}
+
+const CutMesh* Importer::cut(const SdyMesh& mesh) {
+  auto it = cuts_.find(mesh.name);
+  return it == cuts_.end() || !it->second ? nullptr : &*it->second;
+}
+
+bool Importer::nests(const Dims& sizes) {
+  std::vector<std::int64_t> grid(sizes.begin(), sizes.end());
+  if (size_of(sizes) != devices()) return false;
+  if (std::find(grids_.begin(), grids_.end(), grid) != grids_.end()) return true;
+  grids_.push_back(grid);
+  if (sharding::common_refinement(grids_)) return true;
+  grids_.pop_back();
+  return false;
+}
+
+const std::shared_ptr<const ManualLevels>& Importer::levels(const std::string& key,
+                                                            const std::function<ManualLevels()>& make) {
+  auto& found = levels_[key];
+  if (!found) found = std::make_shared<const ManualLevels>(make());
+  return found;
+}
+
+namespace {
 Port port(const Source& source, const AstType& t, const AstAttr& attrs) {
   Port p;
   p.token = t.kind == AstType::Kind::Token;
@@ -494,6 +555,12 @@ void Importer::signature(const AstFunction& main) {
   for (std::size_t i = 0; i < main.result_types.size(); ++i) {
     result_.outputs.push_back(port(source_, main.result_types[i], main.result_attrs[i]));
   }
+  for (const auto* ports : {&result_.inputs, &result_.outputs}) {
+    for (const auto& p : *ports) {
+      const SdyMesh* m = p.sdy ? mesh(p.sdy->mesh) : nullptr;
+      if (m != nullptr && m->size() == devices()) nests(constraint_of(*p.sdy, *m).mesh_sizes);
+    }
+  }
 }
 
 ImportedModule Importer::run() {
@@ -508,6 +575,7 @@ ImportedModule Importer::run() {
   result_.num_replicas = count("mhlo.num_replicas");
   if (devices() > kMaxDevices) source_.fail(0, str("a program for more than ", kMaxDevices, " devices"));
   meshes();
+  find_devices();
   std::string name = "main";
   if (!by_name_.contains(name)) {
     if (by_name_.size() != 1) source_.fail(0, "there is no function @main");
@@ -518,7 +586,12 @@ ImportedModule Importer::run() {
                  source_.text().find("SPMDShardToFullShape") != std::string_view::npos;
   Offset pos = by_name_.at(name)->pos;
   if (!shard_marks_ && has_bare_collectives(ast_, name)) {
-    result_.graph = of_first_device(*function(name, pos, all_devices(devices())).graph, devices());
+    auto all = levels("", [&] { return all_devices(devices()); });
+    GraphPtr each = function(name, pos, all).graph;
+    ir::Builder b;
+    Values in;
+    for (const auto& t : each->input_types()) in.push_back(b.input(t));
+    result_.graph = b.finish_shared(map_over_devices(b, each, in, devices()));
   } else {
     result_.graph = function(name, pos, nullptr).graph;
   }

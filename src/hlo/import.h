@@ -3,6 +3,7 @@
 // write ops of src/ops.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -12,14 +13,13 @@
 #include <vector>
 
 #include "hlo/ast.h"
+#include "hlo/devices.h"
 #include "hlo/module.h"
 #include "ops/ops.h"
 
 namespace tessera::hlo {
 
 using ir::GraphPtr;
-using ir::Value;
-using ir::Values;
 
 /// A value of the text: a tensor, a token (no value), or a tuple.
 struct Item {
@@ -28,6 +28,8 @@ struct Item {
   Value value;
   std::vector<Item> parts;
   std::shared_ptr<const HostArray> known;  ///< the elements, where the program's text fixes them
+  /// Where `id_size` is not 0: (number of the device / id_stride) % id_size.
+  std::int64_t id_stride = 0, id_size = 0;
 
   const Shape& shape() const { return value.shape(); }
   AstType type() const;
@@ -37,19 +39,6 @@ using Items = std::vector<Item>;
 Item tensor(Elem elem, Value v);
 
 class Importer;
-
-/// Which devices the members of the enclosing manual computations are. Members are numbered with the outermost
-/// computation's devices most significant.
-struct ManualLevels {
-  std::string mesh;
-  std::int64_t count = 0;         ///< of enclosing computations
-  std::vector<std::string> axes;  ///< of the mesh, that they are manual over
-  Dims devices;                   ///< by member: the number of the first device that it stands for
-  std::vector<std::map<std::string, std::int64_t>> coordinates;  ///< by member: along each axis
-  Dims member_of;                                                ///< by device: its member, -1 for none
-};
-/// Name of the hidden value that holds the member's number, i32[].
-inline constexpr std::string_view kMember = "%member";
 
 /// The names that one region sees, and the builder that its operations go to. Regions become closed graphs: what they
 /// take from outside becomes an input, in `captured` order.
@@ -135,13 +124,19 @@ class Importer {
 
   /// Imports a region. Arguments that are tokens get no input. `types` replaces those of the arguments when not empty.
   RegionGraph region(Scope& outside, const AstRegion& r, const char* what);
-  /// As `region`, for the body of a manual computation: the last argument is the member's number.
+  /// As `region`, for the body of a manual computation.
   RegionGraph manual_region(Scope& outside, const AstRegion& r, std::shared_ptr<const ManualLevels> levels);
   /// Operations in order; gives what the terminator returns.
   Items operations(Scope& scope, const std::vector<AstOp>& ops);
   Items call(OpCall& at, const std::string& function, const Items& args);
   HostArray elements(const AstAttr& a) const;
   const SdyMesh* mesh(std::string_view name) const;
+  /// The mesh cut by all sharding of manual computations in the module; null where these do not nest.
+  const CutMesh* cut(const SdyMesh& mesh);
+  /// Whether the program's devices can be this grid beside those that they are already; if so, they are.
+  bool nests(const Dims& sizes);
+  /// The same levels for the same key, so that a function means the same to all who call it there.
+  const std::shared_ptr<const ManualLevels>& levels(const std::string& key, const std::function<ManualLevels()>& make);
   const Source& source() const { return source_; }
   const AstModule& ast() const { return ast_; }
   std::int64_t partitions() const { return result_.num_partitions; }
@@ -157,15 +152,15 @@ class Importer {
     GraphPtr graph;
     Items outputs;  // element types
     bool busy = false;
-    bool takes_member = false;  // a last input: the member's number
   };
-  RegionGraph region_in(Scope& scope, const AstRegion& r, const char* what, bool member);
+  RegionGraph region_in(Scope& scope, const AstRegion& r, const char* what);
   void apply(Scope& scope, const AstOp& op);
   Items guarded(OpCall& call, Rule rule);
   void check_results(const OpCall& call, const Items& out) const;
   const Function& function(const std::string& name, Offset pos, const std::shared_ptr<const ManualLevels>& levels);
   Items block(Scope& scope, const std::vector<AstOp>& ops);
   void meshes();
+  void find_devices();
   void signature(const AstFunction& main);
 
   const Source& source_;
@@ -177,7 +172,10 @@ class Importer {
   std::int64_t equations_ = 0;
   int depth_ = 0;
   std::uint32_t seed_ = 0;
-  bool shard_marks_ = false;  // SPMDFullToShardShape may stand anywhere
+  bool shard_marks_ = false;                            // SPMDFullToShardShape may stand anywhere
+  std::map<std::string, std::optional<CutMesh>> cuts_;  // by mesh
+  std::vector<std::vector<std::int64_t>> grids_;
+  std::map<std::string, std::shared_ptr<const ManualLevels>> levels_;
 };
 
 /// Flattens tuples and drops tokens.
@@ -186,11 +184,6 @@ ir::Values values_of(const Items& items);
 
 /// Whether @function runs a collective outside every manual computation: each device then runs the whole function.
 bool has_bare_collectives(const AstModule& ast, const std::string& function);
-/// Every device a member of its own.
-std::shared_ptr<const ManualLevels> all_devices(std::int64_t n);
-/// Of a graph whose last input is the member's number: n devices run it on equal arguments, and the first one's results
-/// count.
-ir::GraphPtr of_first_device(const ir::Graph& g, std::int64_t n);
 
 /// "add" for a region of two numbers that returns `stablehlo.add` of them; "" for any other.
 std::string simple_reducer(const AstRegion& r);
@@ -211,6 +204,7 @@ void add_linalg_rules(RuleTable& t);
 void add_custom_call_rules(RuleTable& t);
 void add_dynamic_rules(RuleTable& t);
 void add_sharding_rules(RuleTable& t);
+void add_collective_rules(RuleTable& t);
 void add_manual_rules(RuleTable& t);
 void add_full_to_shard_rules(RuleTable& t);
 void add_sort_rules(RuleTable& t);

@@ -7,6 +7,7 @@
 #include "hlo/import.h"
 #include "hlo/lapack.h"
 #include "hlo/parse.h"
+#include "hlo/rules_manual.h"
 #include "ops/linalg.h"
 #include "ops/sorting.h"
 #include "tessera/error.h"
@@ -203,6 +204,7 @@ Items custom_call(OpCall& c) {
     check_sparse_product(t.in, t.out);
     return on_host(c, sparse_product(), name);
   }
+  if (name == "ragged_all_to_all") return ragged_all_to_all(c);
   if (is_pass_through(name)) {
     c.check_operands(1);
     if (c.op.result_types.empty()) return {};

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Manual computations of the older form (hlo/shard_marks.h), whose shardings are tiles over devices, and programs whose
-// collectives stand outside any manual computation. Both are batched over devices as rules_manual.cc does it.
+// Manual computations of the older form (hlo/shard_marks.h), whose shardings are tiles over any list of devices, and
+// others that no mesh of the program can say: every device runs the body on its tiles of whole values.
 #include <algorithm>
 #include <map>
 #include <numeric>
 #include <set>
 
 #include "base/strings.h"
-#include "hlo/import.h"
-#include "hlo/member_collective.h"
+#include "hlo/rules_manual.h"
 #include "hlo/shard_marks.h"
-#include "ops/graph_rules.h"
+#include "ops/indexing.h"
 #include "tessera/error.h"
 #include "tessera/sharding.h"
 
@@ -18,15 +17,16 @@ namespace tessera::hlo {
 
 namespace {
 // A sharding's text over n devices.
-struct Tiles {
-  Dims dims;       // of the value
-  Dims tile_of;    // by device, row-major
+struct Marked : Tiles {
   Dims manual_id;  // by device: equal for those that manual code does not tell apart
 };
 
-Tiles one_tile(std::int64_t rank, std::int64_t n) {
-  return {Dims(static_cast<std::size_t>(rank), 1), Dims(static_cast<std::size_t>(n), 0),
-          Dims(static_cast<std::size_t>(n), 0)};
+Marked one_tile(std::int64_t rank, std::int64_t n) {
+  Marked out;
+  out.dims.assign(static_cast<std::size_t>(rank), 1);
+  out.tile_of.assign(static_cast<std::size_t>(n), 0);
+  out.manual_id.assign(static_cast<std::size_t>(n), 0);
+  return out;
 }
 
 // "{devices=[…]… last_tile_dims={manual, replicated}}" without the last words, which go to `kinds`.
@@ -47,8 +47,8 @@ std::string without_kinds(std::string text, std::vector<std::string>& kinds) {
   return text;
 }
 
-Tiles tiles_of(OpCall& c, const std::string& text, std::int64_t rank, std::int64_t n) {
-  Tiles out = one_tile(rank, n);
+Marked tiles_of(OpCall& c, const std::string& text, std::int64_t rank, std::int64_t n) {
+  Marked out = one_tile(rank, n);
   if (text.empty()) return out;
   std::vector<std::string> kinds;
   TileAssignment t = TileAssignment::parse(without_kinds(text, kinds));
@@ -77,60 +77,6 @@ Tiles tiles_of(OpCall& c, const std::string& text, std::int64_t rank, std::int64
     auto d = static_cast<std::size_t>(devices[i]);
     out.tile_of[d] = rest;
     out.manual_id[d] = id;
-  }
-  return out;
-}
-
-// The members inside: every member outside becomes as many as manual code tells apart.
-struct Inside {
-  std::shared_ptr<const ManualLevels> levels;
-  std::int64_t each = 1;  // new members of one outside
-};
-Inside inside_of(OpCall& c, const Dims& manual_id) {
-  auto n = static_cast<std::int64_t>(manual_id.size());
-  const auto& outer = c.scope.levels();
-  if (outer && !outer->mesh.empty()) {
-    throw UnimplementedError("SPMDFullToShardShape inside sdy.manual_computation; lower the function with Shardy");
-  }
-  Dims outside = outer ? outer->member_of : Dims(static_cast<std::size_t>(n), 0);
-  std::int64_t outer_members = outer ? static_cast<std::int64_t>(outer->devices.size()) : 1;
-  if (static_cast<std::int64_t>(outside.size()) != n) c.fail("names another number of devices than its surroundings");
-  std::vector<std::vector<std::int64_t>> firsts(static_cast<std::size_t>(outer_members));  // by member: first devices
-  std::map<std::pair<std::int64_t, std::int64_t>, std::int64_t> rank_of;
-  for (std::int64_t d = 0; d < n; ++d) {
-    std::int64_t m = outside[static_cast<std::size_t>(d)];
-    if (m < 0) c.fail("names a device that its surroundings do not");
-    auto& list = firsts[static_cast<std::size_t>(m)];
-    auto [it, fresh] = rank_of.try_emplace({m, manual_id[static_cast<std::size_t>(d)]}, list.size());
-    if (fresh) list.push_back(d);
-  }
-  Inside out;
-  out.each = static_cast<std::int64_t>(firsts[0].size());
-  auto levels = std::make_shared<ManualLevels>();
-  levels->count = (outer ? outer->count : 0) + 1;
-  for (const auto& list : firsts) {
-    if (static_cast<std::int64_t>(list.size()) != out.each) c.fail("tells different numbers of devices apart");
-    levels->devices.insert(levels->devices.end(), list.begin(), list.end());
-  }
-  for (std::int64_t d = 0; d < n; ++d) {
-    std::int64_t m = outside[static_cast<std::size_t>(d)];
-    levels->member_of.push_back(m * out.each + rank_of.at({m, manual_id[static_cast<std::size_t>(d)]}));
-  }
-  out.levels = levels;
-  return out;
-}
-
-// By new member: its tile, which must not depend on the member outside.
-Dims tile_by_member(const Tiles& t, const Inside& in) {
-  Dims out(static_cast<std::size_t>(in.each));
-  const Dims& devices = in.levels->devices;
-  for (std::size_t m = 0; m < devices.size(); ++m) {
-    std::size_t j = m % static_cast<std::size_t>(in.each);
-    std::int64_t tile = t.tile_of[static_cast<std::size_t>(devices[m])];
-    if (m < static_cast<std::size_t>(in.each)) out[j] = tile;
-    if (out[j] != tile) {
-      throw UnimplementedError("tiles that differ between devices of the manual computation outside; use Shardy");
-    }
   }
   return out;
 }
@@ -171,17 +117,131 @@ Value joined(const Dims& tiles, Value x) {
   return ops::reshape(ops::transpose(ops::reshape(x, split), order), whole);
 }
 
-// One member for each tile.
-Dims member_by_tile(OpCall& c, const Dims& tile_of_member, std::int64_t tiles) {
-  Dims out(static_cast<std::size_t>(tiles), -1);
-  for (std::size_t m = 0; m < tile_of_member.size(); ++m) {
-    auto& at = out[static_cast<std::size_t>(tile_of_member[m])];
-    if (at < 0) at = static_cast<std::int64_t>(m);
-  }
-  if (std::find(out.begin(), out.end(), -1) != out.end()) c.fail("no device has one of the tiles of a result");
-  return out;
+// Rows of dimension 0 in another order; rows may repeat. `order` is i32[k].
+Value rows_at(Value x, Value order) {
+  ops::Gather g;
+  for (std::int64_t d = 1; d < x.rank(); ++d) g.offset_dims.push_back(d);
+  g.collapsed_slice_dims = {0};
+  g.start_index_map = {0};
+  g.slice_sizes = x.shape();
+  g.slice_sizes[0] = 1;
+  g.mode = ops::IndexMode::PromiseInBounds;
+  return ops::gather(x, ops::expand_dims(order, {1}), g);
 }
 
+// This device's tile of a value that it has whole.
+Value own_tile(OpCall& c, const Tiles& t, Value x) {
+  Value tiles = cut(c, t.dims, x);
+  if (tiles.shape()[0] == 1) return ops::squeeze(tiles, {0});
+  Dims table = t.tile_of;
+  for (auto& i : table) i = std::max<std::int64_t>(i, 0);
+  Values starts(static_cast<std::size_t>(tiles.rank()), ops::scalar(c.b(), 0, DType::I32));
+  starts[0] = device_entry(c, table);
+  Dims sizes = tiles.shape();
+  sizes[0] = 1;
+  return ops::squeeze(ops::dynamic_slice(tiles, starts, sizes), {0});
+}
+
+// The whole value of the tiles that devices of one cell hold.
+Value gathered_tiles(OpCall& c, const Tiles& t, Value x, const Dims& cells) {
+  if (!t.sum.empty()) x = sum_among(c, x, t.sum);
+  std::int64_t k = size_of(t.dims);
+  std::map<std::int64_t, Dims> device_of;  // by cell, by tile: the first device
+  for (std::size_t d = 0; d < cells.size(); ++d) {
+    if (t.tile_of[d] < 0) continue;
+    auto& list = device_of.try_emplace(cells[d], static_cast<std::size_t>(k), -1).first->second;
+    auto& first = list[static_cast<std::size_t>(t.tile_of[d])];
+    if (first < 0) first = static_cast<std::int64_t>(d);
+  }
+  Dims all;  // by device, by tile
+  for (auto cell : cells) {
+    auto it = device_of.find(cell);
+    if (it == device_of.end()) it = device_of.begin();
+    if (std::find(it->second.begin(), it->second.end(), -1) != it->second.end()) {
+      c.fail("no device has one of the tiles of a result");
+    }
+    all.insert(all.end(), it->second.begin(), it->second.end());
+  }
+  const ManualLevels& levels = *c.scope.levels();
+  ops::AllGather everything;
+  everything.names = levels.names;
+  everything.sizes = levels.sizes;
+  std::vector<std::int32_t> numbers(all.begin(), all.end());
+  Value order = ops::constant(c.b(), HostArray::from(numbers, {levels.members(), k}));
+  Value mine = ops::axis_index(c.b(), everything);
+  Value zero = ops::scalar(c.b(), 0, DType::I32);
+  order =
+      device_of.size() == 1 ? ops::slice_in_dim(order, 0, 1, 0) : ops::dynamic_slice(order, Values{mine, zero}, {1, k});
+  Value rows = rows_at(ops::all_gather(ops::expand_dims(x, {0}), everything), ops::squeeze(order, {0}));
+  return joined(t.dims, rows);
+}
+
+// The body for a device, on whole values and in a map over devices.
+Items run_on_tiles(OpCall& c, const std::vector<Tiles>& in, const std::vector<Tiles>& out, const Dims& manual_id) {
+  const auto& outer = *c.scope.levels();
+  std::map<std::pair<std::int64_t, std::int64_t>, std::int64_t> numbers;
+  ManualLevels inside = outer;
+  for (std::size_t d = 0; d < manual_id.size(); ++d) {
+    auto next = static_cast<std::int64_t>(numbers.size());
+    inside.cells[d] = numbers.try_emplace({outer.cells[d], manual_id[d]}, next).first->second;
+  }
+  auto levels = c.importer.levels(str("cells ", join(inside.cells, ",")), [&] { return inside; });
+  const AstRegion& body = c.region(0);
+  RegionGraph r = c.importer.manual_region(c.scope, body, levels);
+  Values args;
+  for (std::size_t i = 0; i < c.in.size(); ++i) {
+    if (c.in[i].kind != AstType::Kind::Tensor) continue;
+    Value x = c.v(i);
+    args.push_back(own_tile(c, in[args.size()], x));
+    if (args.back().shape() != body.args[i].type.shape) {
+      c.fail(str("operand ", i, " has pieces of shape ", args.back().shape(), "; its argument is ",
+                 to_string(body.args[i].type)));
+    }
+  }
+  for (const auto& v : values_of(r.captured)) args.push_back(v);
+  c.importer.count_equations(static_cast<std::int64_t>(r.graph->eqns.size()), c.op.pos);
+  Values results = c.b().inline_graph(*r.graph, args);
+  if (results.size() != out.size()) c.fail("gives another number of results");
+  Items items = r.out_types;
+  std::size_t next = 0;
+  for (auto& i : items) {
+    i.known = nullptr;
+    i.id_size = 0;
+    if (i.kind != AstType::Kind::Tensor) continue;
+    i.value = gathered_tiles(c, out[next], results[next], outer.cells);
+    ++next;
+  }
+  return items;
+}
+}  // namespace
+
+Items manual_among_devices(OpCall& c, const std::vector<Tiles>& in, const std::vector<Tiles>& out,
+                           const Dims& manual_id) {
+  if (c.scope.levels()) return run_on_tiles(c, in, out, manual_id);
+  std::int64_t n = c.importer.devices();
+  ir::Builder b;
+  Scope scope(b, &c.scope);
+  scope.set_levels(c.importer.levels("", [&] { return all_devices(n); }));
+  Items args = c.in;
+  Values whole;
+  for (auto& a : args) {
+    if (a.kind != AstType::Kind::Tensor) continue;
+    whole.push_back(a.value);
+    a.value = b.input(a.value.type());
+    a.id_size = 0;
+  }
+  OpCall inside(c.importer, scope, c.op, args);
+  Items items = run_on_tiles(inside, in, out, manual_id);
+  for (const auto& v : values_of(scope.captured)) whole.push_back(v);
+  Values results = map_over_devices(c.b(), b.finish_shared(values_of(items)), whole, n);
+  std::size_t next = 0;
+  for (auto& i : items) {
+    if (i.kind == AstType::Kind::Tensor) i.value = results[next++];
+  }
+  return items;
+}
+
+namespace {
 std::vector<std::string> texts_of(OpCall& c, const char* name, std::size_t count) {
   std::vector<std::string> out;
   for (const auto& i : c.need(name).items) out.push_back(i.text);
@@ -201,39 +261,15 @@ Items manual_shards(OpCall& c) {
   TileAssignment marks = TileAssignment::parse(without_kinds(manual.empty() ? "{manual}" : manual, kinds));
   if (marks.is_tiled() && kinds.empty() && !marks.replicate_last()) c.fail("the mark says nothing of manual devices");
   auto rank = static_cast<std::int64_t>(marks.dims().size() - std::min(kinds.size(), marks.dims().size()));
-  Inside inside = inside_of(c, tiles_of(c, manual.empty() ? "{manual}" : manual, rank, n).manual_id);
-  RegionGraph r = c.importer.manual_region(c.scope, body, inside.levels);
-
-  Values in;
-  ops::Flags batched;
-  for (std::size_t i = 0; i < c.in.size(); ++i) {
-    Tiles t = tiles_of(c, in_texts[i], c.v(i).rank(), n);
-    Value tiles = cut(c, t.dims, c.v(i));
-    in.push_back(ops::rows_at(tiles, tile_by_member(t, inside)));
-    Shape local(in.back().shape().begin() + 1, in.back().shape().end());
-    if (local != body.args[i].type.shape) {
-      c.fail(str("operand ", i, " has pieces of shape ", local, "; the text says ", to_string(body.args[i].type)));
-    }
-    batched.push_back(true);
+  if (c.scope.levels() && !c.scope.levels()->mesh.empty()) {
+    throw UnimplementedError("SPMDFullToShardShape inside sdy.manual_computation; lower the function with Shardy");
   }
-  in.push_back(member_numbers(c, inside.each));
-  batched.push_back(true);
-  for (const auto& v : values_of(r.captured)) {
-    in.push_back(v);
-    batched.push_back(false);
+  std::vector<Tiles> in, out;
+  for (std::size_t i = 0; i < c.in.size(); ++i) in.push_back(tiles_of(c, in_texts[i], c.v(i).rank(), n));
+  for (std::size_t i = 0; i < out_texts.size(); ++i) {
+    out.push_back(tiles_of(c, out_texts[i], static_cast<std::int64_t>(c.out(i).shape.size()), n));
   }
-  c.importer.count_equations(static_cast<std::int64_t>(r.graph->eqns.size()), c.op.pos);
-  ir::Batched out = ops::batch_inline(c.b(), *r.graph, in, batched, inside.each);
-  if (out.out.size() != out_texts.size()) c.fail("gives another number of results");
-  Items items = r.out_types;
-  for (std::size_t i = 0; i < items.size(); ++i) {
-    Value v = out.batched[i] ? out.out[i] : ops::repeat_in_front(out.out[i], inside.each);
-    Tiles t = tiles_of(c, out_texts[i], v.rank() - 1, n);
-    std::int64_t tiles = size_of(t.dims);
-    items[i].known = nullptr;
-    items[i].value = joined(t.dims, ops::rows_at(v, member_by_tile(c, tile_by_member(t, inside), tiles)));
-  }
-  return items;
+  return manual_among_devices(c, in, out, tiles_of(c, manual.empty() ? "{manual}" : manual, rank, n).manual_id);
 }
 
 bool is_collective(std::string_view name) {
@@ -259,7 +295,7 @@ class Search {
  private:
   bool in(const std::vector<AstOp>& ops) {
     for (const auto& op : ops) {
-      if (is_collective(op.name)) return true;
+      if (is_collective(op.name) || custom_call_target(op) == "ragged_all_to_all") return true;
       if (op.name == "sdy.manual_computation" || op.name == "stablehlo.custom_call") continue;
       for (const auto& r : op.regions) {
         if (in(r.ops)) return true;
@@ -276,29 +312,6 @@ class Search {
 }  // namespace
 
 bool has_bare_collectives(const AstModule& ast, const std::string& function) { return Search(ast).in(function); }
-
-std::shared_ptr<const ManualLevels> all_devices(std::int64_t n) {
-  auto levels = std::make_shared<ManualLevels>();
-  levels->count = 1;
-  levels->devices.resize(static_cast<std::size_t>(n));
-  std::iota(levels->devices.begin(), levels->devices.end(), 0);
-  levels->member_of = levels->devices;
-  return levels;
-}
-
-ir::GraphPtr of_first_device(const ir::Graph& g, std::int64_t n) {
-  ir::Builder b;
-  Values in;
-  for (std::size_t i = 0; i + 1 < g.inputs.size(); ++i) in.push_back(b.input(g.type(g.inputs[i])));
-  ops::Flags batched(in.size(), false);
-  in.push_back(ops::iota(b, DType::I32, {n}, 0));
-  batched.push_back(true);
-  ir::Batched out = ops::batch_inline(b, g, in, batched, n);
-  for (std::size_t i = 0; i < out.out.size(); ++i) {
-    if (out.batched[i]) out.out[i] = ops::squeeze(ops::slice_in_dim(out.out[i], 0, 1, 0), {0});
-  }
-  return b.finish_shared(out.out);
-}
 
 void add_full_to_shard_rules(RuleTable& t) { t[kManualShards] = manual_shards; }
 

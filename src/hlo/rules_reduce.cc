@@ -92,7 +92,6 @@ Value combine(const std::string& name, Value x, Value y) {
   return ops::xor_(x, y);
 }
 
-namespace {
 Value reduce_by(const std::string& name, Value x, const Dims& axes) {
   ir::Attrs attrs = ir::make_attrs(ops::Axes{axes});
   if (name == "add") return ops::reduce_sum(x, axes);
@@ -104,6 +103,7 @@ Value reduce_by(const std::string& name, Value x, const Dims& axes) {
   return ops::reduce_xor(x, axes);
 }
 
+namespace {
 // The region as a closed graph of numbers.
 GraphPtr reducer_graph(OpCall& c, std::size_t region) {
   RegionGraph r = c.importer.region(c.scope, c.region(region), "a reducer");

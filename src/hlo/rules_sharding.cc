@@ -29,7 +29,7 @@ Value constrained(OpCall& c, Value v, const SdySharding& s) {
     if (n > 1 && v.shape()[d] % n != 0) p.uneven = true;
     says_something = says_something || p.dims[d] != Dims{-1};
   }
-  if (!says_something || mesh->axes.empty()) return v;
+  if (!says_something || mesh->axes.empty() || !c.importer.nests(p.mesh_sizes)) return v;
   return c.b().add1(ops::def::sharding_constraint, {v}, ir::make_attrs(p));
 }
 
