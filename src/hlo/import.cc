@@ -7,6 +7,7 @@
 
 #include "base/strings.h"
 #include "hlo/dense.h"
+#include "hlo/hlo_sharding.h"
 #include "hlo/parse.h"
 #include "hlo/sdy.h"
 #include "hlo/shard_marks.h"
@@ -516,6 +517,38 @@ void Importer::find_devices() {
   }
 }
 
+namespace {
+// Calls `f` with the HLO sharding of every mark.
+template <class F>
+void each_mark(const std::vector<AstOp>& ops, const F& f) {
+  for (const auto& op : ops) {
+    std::string target = custom_call_target(op);
+    if (target == "Sharding" || target.starts_with("SPMD")) {
+      if (const AstAttr* a = op.find("mhlo.sharding")) f(a->text);
+    }
+    for (const auto& r : op.regions) each_mark(r.ops, f);
+  }
+}
+}  // namespace
+
+void Importer::find_tile_mesh() {
+  std::set<std::string> texts;
+  for (const auto& f : ast_.functions) each_mark(f.body.ops, [&](const std::string& text) { texts.insert(text); });
+  std::vector<GridTiles> all;
+  for (const auto& text : texts) {
+    auto tiles = grid_tiles(text, devices());
+    if (!tiles) return;
+    all.push_back(std::move(*tiles));
+  }
+  auto grid = grid_of(all, devices());
+  if (!grid || !nests(*grid)) return;
+  SdyMesh m;
+  m.name = "tiles of devices";  // no name that a text can have
+  m.sizes = *grid;
+  for (std::size_t a = 0; a < grid->size(); ++a) m.axes.push_back(str("d", a));
+  tile_mesh_ = std::move(m);
+}
+
 const CutMesh* Importer::cut(const SdyMesh& mesh) {
   auto it = cuts_.find(mesh.name);
   return it == cuts_.end() || !it->second ? nullptr : &*it->second;
@@ -584,6 +617,7 @@ ImportedModule Importer::run() {
   signature(*by_name_.at(name));
   shard_marks_ = source_.text().find("SPMDFullToShardShape") != std::string_view::npos ||
                  source_.text().find("SPMDShardToFullShape") != std::string_view::npos;
+  if (shard_marks_) find_tile_mesh();
   Offset pos = by_name_.at(name)->pos;
   if (!shard_marks_ && has_bare_collectives(ast_, name)) {
     auto all = levels("", [&] { return all_devices(devices()); });

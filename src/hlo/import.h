@@ -133,6 +133,8 @@ class Importer {
   const SdyMesh* mesh(std::string_view name) const;
   /// The mesh cut by all sharding of manual computations in the module; null where these do not nest.
   const CutMesh* cut(const SdyMesh& mesh);
+  /// The grid whose axes all HLO shardings of the module's manual computations are made of; null where there is none.
+  const SdyMesh* tile_mesh() const { return tile_mesh_ ? &*tile_mesh_ : nullptr; }
   /// Whether the program's devices can be this grid beside those that they are already; if so, they are.
   bool nests(const Dims& sizes);
   /// The same levels for the same key, so that a function means the same to all who call it there.
@@ -161,6 +163,7 @@ class Importer {
   Items block(Scope& scope, const std::vector<AstOp>& ops);
   void meshes();
   void find_devices();
+  void find_tile_mesh();
   void signature(const AstFunction& main);
 
   const Source& source_;
@@ -174,6 +177,7 @@ class Importer {
   std::uint32_t seed_ = 0;
   bool shard_marks_ = false;                            // SPMDFullToShardShape may stand anywhere
   std::map<std::string, std::optional<CutMesh>> cuts_;  // by mesh
+  std::optional<SdyMesh> tile_mesh_;
   std::vector<std::vector<std::int64_t>> grids_;
   std::map<std::string, std::shared_ptr<const ManualLevels>> levels_;
 };

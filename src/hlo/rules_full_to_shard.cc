@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/strings.h"
+#include "hlo/hlo_sharding.h"
 #include "hlo/rules_manual.h"
 #include "hlo/shard_marks.h"
 #include "ops/indexing.h"
@@ -29,32 +30,13 @@ Marked one_tile(std::int64_t rank, std::int64_t n) {
   return out;
 }
 
-// "{devices=[…]… last_tile_dims={manual, replicated}}" without the last words, which go to `kinds`.
-std::string without_kinds(std::string text, std::vector<std::string>& kinds) {
-  auto at = text.find(" last_tile_dims={");
-  if (at != std::string::npos) {
-    std::string word;
-    for (char ch : text.substr(at + 17)) {
-      if (ch >= 'a' && ch <= 'z') {
-        word += ch;
-      } else if (!word.empty()) {
-        kinds.push_back(std::exchange(word, {}));
-      }
-      if (ch == '}') break;
-    }
-    text = text.substr(0, at) + "}";
-  }
-  return text;
-}
-
 Marked tiles_of(OpCall& c, const std::string& text, std::int64_t rank, std::int64_t n) {
   Marked out = one_tile(rank, n);
   if (text.empty()) return out;
   std::vector<std::string> kinds;
-  TileAssignment t = TileAssignment::parse(without_kinds(text, kinds));
+  TileAssignment t = parse_tiles(text, kinds);
   if (t.kind() == TileAssignment::Kind::Manual) std::iota(out.manual_id.begin(), out.manual_id.end(), 0);
   if (!t.is_tiled()) return out;
-  if (t.replicate_last()) kinds = {"replicated"};
   // A bare number has no dimensions; its tiles are all of the last kinds.
   if (kinds.size() > t.dims().size()) c.fail(str("sharding ", text, " names more last dimensions than it has"));
   auto tiled = static_cast<std::int64_t>(t.dims().size() - kinds.size());
@@ -249,27 +231,76 @@ std::vector<std::string> texts_of(OpCall& c, const char* name, std::size_t count
   return out;
 }
 
+// As axes of the grid that all tiles of the text are made of; nothing where they are none.
+std::optional<MapPlan> plan_on_grid(OpCall& c, const std::vector<std::string>& in, const std::vector<std::string>& out,
+                                    const std::string& mark) {
+  const SdyMesh* mesh = c.importer.tile_mesh();
+  const auto& outer = c.scope.levels();
+  if (mesh == nullptr || (outer && outer->mesh.empty())) return std::nullopt;
+  MapPlan plan;
+  plan.mesh = mesh;
+  plan.cut = *cut_mesh(*mesh, {});
+  auto marks = grid_tiles(mark, mesh->size());
+  if (!marks) return std::nullopt;
+  for (auto a : axes_of(marks->manual, mesh->sizes)) {
+    const auto& name = mesh->axes[static_cast<std::size_t>(a)];
+    if (!outer || std::find(outer->axes.begin(), outer->axes.end(), name) == outer->axes.end()) {
+      plan.manual.push_back(a);
+    }
+  }
+  std::sort(plan.manual.begin(), plan.manual.end());
+  auto specs = [&](const std::vector<std::string>& texts, auto rank, std::vector<std::vector<Dims>>& to) {
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+      auto tiles = grid_tiles(texts[i].empty() ? "{replicated}" : texts[i], mesh->size());
+      if (!tiles) return false;
+      tiles->dims.resize(std::max(tiles->dims.size(), rank(i)));
+      if (tiles->dims.size() != rank(i)) return false;
+      auto& spec = to.emplace_back();
+      for (const auto& d : tiles->dims) {
+        spec.push_back(axes_of(d, mesh->sizes));
+        for (auto a : spec.back()) {
+          if (std::find(plan.manual.begin(), plan.manual.end(), a) == plan.manual.end()) return false;
+        }
+      }
+    }
+    return true;
+  };
+  bool fits = specs(
+                  in, [&](std::size_t i) { return c.v(i).shape().size(); }, plan.in) &&
+              specs(
+                  out, [&](std::size_t i) { return c.out(i).shape.size(); }, plan.out);
+  if (!fits) return std::nullopt;
+  plan.sums.resize(out.size());
+  return plan;
+}
+
 Items manual_shards(OpCall& c) {
   auto in_texts = texts_of(c, "in_shardings", c.in.size());
   auto out_texts = texts_of(c, "out_shardings", c.op.result_types.size());
-  const AstRegion& body = c.region(0);
-  if (body.args.size() != c.in.size()) c.fail("needs one argument for each operand");
+  if (c.region(0).args.size() != c.in.size()) c.fail("needs one argument for each operand");
   std::int64_t n = c.importer.devices();
-  // Only the last kinds matter here, so the rank is that of the text.
-  std::string manual = c.word("manual");
-  std::vector<std::string> kinds;
-  TileAssignment marks = TileAssignment::parse(without_kinds(manual.empty() ? "{manual}" : manual, kinds));
-  if (marks.is_tiled() && kinds.empty() && !marks.replicate_last()) c.fail("the mark says nothing of manual devices");
-  auto rank = static_cast<std::int64_t>(marks.dims().size() - std::min(kinds.size(), marks.dims().size()));
-  if (c.scope.levels() && !c.scope.levels()->mesh.empty()) {
+  const auto& outer = c.scope.levels();
+  const SdyMesh* mesh = c.importer.tile_mesh();
+  if (outer && !outer->mesh.empty() && (mesh == nullptr || outer->mesh != mesh->name)) {
     throw UnimplementedError("SPMDFullToShardShape inside sdy.manual_computation; lower the function with Shardy");
+  }
+  std::string manual = c.word("manual");
+  if (manual.empty()) manual = "{manual}";
+  // Only the last kinds matter here, so the rank is that of the text.
+  std::vector<std::string> kinds;
+  TileAssignment marks = parse_tiles(manual, kinds);
+  if (marks.is_tiled() && kinds.empty()) c.fail("the mark says nothing of manual devices");
+  auto rank = static_cast<std::int64_t>(marks.dims().size() - std::min(kinds.size(), marks.dims().size()));
+  if (auto plan = plan_on_grid(c, in_texts, out_texts, manual)) return manual_map(c, std::move(*plan));
+  if (outer && !outer->mesh.empty()) {
+    throw UnimplementedError("tiles that differ between devices of the manual computation outside; use Shardy");
   }
   std::vector<Tiles> in, out;
   for (std::size_t i = 0; i < c.in.size(); ++i) in.push_back(tiles_of(c, in_texts[i], c.v(i).rank(), n));
   for (std::size_t i = 0; i < out_texts.size(); ++i) {
     out.push_back(tiles_of(c, out_texts[i], static_cast<std::int64_t>(c.out(i).shape.size()), n));
   }
-  return manual_among_devices(c, in, out, tiles_of(c, manual.empty() ? "{manual}" : manual, rank, n).manual_id);
+  return manual_among_devices(c, in, out, tiles_of(c, manual, rank, n).manual_id);
 }
 
 bool is_collective(std::string_view name) {

@@ -110,21 +110,16 @@ Items in_place(OpCall& c) {
   return items;
 }
 
-std::shared_ptr<const ManualLevels> levels_inside(OpCall& c, const Computation& m, const CutMesh& cut) {
+std::shared_ptr<const ManualLevels> levels_inside(OpCall& c, const MapPlan& plan) {
   const auto& outer = c.scope.levels();
-  auto axes = m.manual;
-  if (outer) {
-    for (const auto& axis : m.manual) {
-      if (std::find(outer->axes.begin(), outer->axes.end(), axis) != outer->axes.end()) {
-        c.fail(str("axis \"", axis, "\" is manual outside already"));
-      }
-    }
-    axes.insert(axes.end(), outer->axes.begin(), outer->axes.end());
-  }
+  std::set<std::string> axes;
+  for (auto a : plan.manual) axes.insert(plan.cut.axes[static_cast<std::size_t>(a)]);
+  if (outer) axes.insert(outer->axes.begin(), outer->axes.end());
   std::vector<bool> manual;
-  for (const auto& axis : cut.axes) manual.push_back(std::find(axes.begin(), axes.end(), axis) != axes.end());
-  std::sort(axes.begin(), axes.end());
-  return c.importer.levels(str(m.mesh->name, " ", join(axes, " ")), [&] { return members_of(*m.mesh, cut, manual); });
+  for (const auto& axis : plan.cut.axes) manual.push_back(axes.contains(axis));
+  std::string key = plan.mesh->name;
+  for (const auto& axis : axes) key += str(" \"", axis, "\"");
+  return c.importer.levels(key, [&] { return members_of(*plan.mesh, plan.cut, manual); });
 }
 
 // The body with the sums that results declare to be still due.
@@ -151,41 +146,38 @@ void check_block(OpCall& c, std::size_t i, const ops::ShardMap& p, const std::ve
   }
 }
 
-Items as_map(OpCall& c, const Computation& m, const CutMesh& cut) {
+}  // namespace
+
+Items manual_map(OpCall& c, MapPlan plan) {
   ops::ShardMap p;
-  p.mesh_names = cut.names;
-  p.mesh_sizes = cut.sizes;
+  p.mesh_names = plan.cut.names;
+  p.mesh_sizes = plan.cut.sizes;
+  p.manual = plan.manual;
   p.checked = false;
-  for (std::size_t a = 0; a < cut.axes.size(); ++a) {
-    if (m.is_manual(cut.axes[a])) p.manual.push_back(static_cast<std::int64_t>(a));
-  }
-  RegionGraph r = c.importer.manual_region(c.scope, c.region(0), levels_inside(c, m, cut));
+  RegionGraph r = c.importer.manual_region(c.scope, c.region(0), levels_inside(c, plan));
   Values in;
-  for (std::size_t i = 0, next = 0; i < c.in.size(); ++i) {
+  for (std::size_t i = 0; i < c.in.size(); ++i) {
     if (c.in[i].kind != AstType::Kind::Tensor) continue;
+    const auto& spec = plan.in[in.size()];
     in.push_back(c.v(i));
-    p.in_specs.list.push_back(spec_of(c, m, cut, m.in[next++], in.back().rank()));
-    check_block(c, i, p, p.in_specs.list.back(), in.back().shape(), c.region(0).args[i].type);
+    check_block(c, i, p, spec, in.back().shape(), c.region(0).args[i].type);
+    p.in_specs.list.push_back(spec);
   }
   for (const auto& v : values_of(r.captured)) {
     in.push_back(v);
     p.in_specs.list.emplace_back(static_cast<std::size_t>(v.rank()));
   }
   Items items = r.out_types;
-  if (items.size() != c.op.result_types.size() || r.graph->outputs.size() != m.out.size()) {
+  if (items.size() != c.op.result_types.size() || r.graph->outputs.size() != plan.out.size()) {
     c.fail("the body gives other results");
   }
-  std::vector<ops::Collective> sums(m.out.size());
-  for (std::size_t i = 0; i < m.out.size(); ++i) {
-    p.out_specs.list.push_back(spec_of(c, m, cut, m.out[i], r.graph->type(r.graph->outputs[i]).rank()));
-    for (const auto& axis : m.out[i].unreduced) {
-      for (auto part : m.is_manual(axis.name) ? parts_of(cut, axis) : Dims{}) {
-        sums[i].names.list.push_back(cut.names.list[static_cast<std::size_t>(part)]);
-        sums[i].sizes.push_back(cut.sizes[static_cast<std::size_t>(part)]);
-      }
+  for (std::size_t i = 0; i < plan.out.size(); ++i) {
+    if (plan.out[i].size() != r.graph->type(r.graph->outputs[i]).shape.size()) {
+      c.fail("the body gives other results");
     }
   }
-  p.body = with_sums(r.graph, sums);
+  p.out_specs.list = plan.out;
+  p.body = with_sums(r.graph, plan.sums);
   c.importer.count_equations(static_cast<std::int64_t>(r.graph->eqns.size()), c.op.pos);
   Values out = ops::shard_map(c.b(), std::move(p), in);
   std::size_t next = 0;
@@ -195,6 +187,39 @@ Items as_map(OpCall& c, const Computation& m, const CutMesh& cut) {
     if (i.kind == AstType::Kind::Tensor) i.value = out[next++];
   }
   return items;
+}
+
+namespace {
+Items as_map(OpCall& c, const Computation& m, const CutMesh& cut) {
+  const auto& outer = c.scope.levels();
+  MapPlan plan;
+  plan.mesh = m.mesh;
+  plan.cut = cut;
+  for (std::size_t a = 0; a < cut.axes.size(); ++a) {
+    if (!m.is_manual(cut.axes[a])) continue;
+    if (outer && std::find(outer->axes.begin(), outer->axes.end(), cut.axes[a]) != outer->axes.end()) {
+      c.fail(str("axis \"", cut.axes[a], "\" is manual outside already"));
+    }
+    plan.manual.push_back(static_cast<std::int64_t>(a));
+  }
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < c.in.size(); ++i) {
+    if (c.in[i].kind == AstType::Kind::Tensor) plan.in.push_back(spec_of(c, m, cut, m.in[next++], c.v(i).rank()));
+  }
+  next = 0;
+  for (std::size_t i = 0; i < c.op.result_types.size(); ++i) {
+    if (c.out(i).kind != AstType::Kind::Tensor) continue;
+    const SdySharding& s = m.out[next++];
+    plan.out.push_back(spec_of(c, m, cut, s, static_cast<std::int64_t>(c.out(i).shape.size())));
+    ops::Collective& sum = plan.sums.emplace_back();
+    for (const auto& axis : s.unreduced) {
+      for (auto part : m.is_manual(axis.name) ? parts_of(cut, axis) : Dims{}) {
+        sum.names.list.push_back(cut.names.list[static_cast<std::size_t>(part)]);
+        sum.sizes.push_back(cut.sizes[static_cast<std::size_t>(part)]);
+      }
+    }
+  }
+  return manual_map(c, std::move(plan));
 }
 
 // --- among all devices -----------------------------------------------------------------------------------------------

@@ -12,6 +12,17 @@ namespace tessera::hlo {
 /// The custom call of this name.
 Items ragged_all_to_all(OpCall& c);
 
+/// A manual computation as a map; axes are numbers of parts of the cut mesh.
+struct MapPlan {
+  const SdyMesh* mesh = nullptr;
+  CutMesh cut;
+  Dims manual;                        ///< from here on
+  std::vector<std::vector<Dims>> in;  ///< by tensor and dimension
+  std::vector<std::vector<Dims>> out;
+  std::vector<ops::Collective> sums;  ///< by result: axes over which its blocks are addends
+};
+Items manual_map(OpCall& c, MapPlan plan);
+
 // Inside a map over all devices (devices.h).
 /// This device's entry of a table, i32[].
 Value device_entry(OpCall& c, const Dims& table);
