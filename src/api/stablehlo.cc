@@ -13,6 +13,7 @@
 #include "hlo/module.h"
 #include "hlo/partitioned.h"
 #include "hlo/sdy.h"
+#include "sharding/placement.h"
 #include "tessera/error.h"
 #include "tessera/mesh.h"
 #include "tessera/sharding.h"
@@ -151,7 +152,13 @@ void StablehloProgram::Impl::prepare() {
 
 std::vector<Array> StablehloProgram::Impl::ordered(const std::vector<Array>& args) const {
   std::vector<Array> out;
-  for (std::size_t i = 0; i < args.size() && i < in_order.size(); ++i) out.push_back(device_put(args[i], in_order[i]));
+  for (std::size_t i = 0; i < args.size() && i < in_order.size(); ++i) {
+    // What lies right stays as it is: replicas may hold values of their own.
+    const auto& impl = args[i].impl();
+    bool lies_right = impl && impl->placement && impl->placement->devices == sharding::device_list(*in_order[i]) &&
+                      in_order[i]->is_equivalent_to(*impl->sharding, impl->type.rank());
+    out.push_back(lies_right ? args[i] : device_put(args[i], in_order[i]));
+  }
   return out;
 }
 

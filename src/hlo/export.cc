@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstring>
 #include <limits>
 #include <set>
 
 #include "base/strings.h"
 #include "hlo/ast.h"
+#include "hlo/narrow.h"
 #include "ops/attrs.h"
 #include "tessera/error.h"
 
@@ -127,10 +129,17 @@ Text Writer::generic(const std::string& name, const Texts& in, const ir::Type& o
 }
 
 Text Writer::constant(const HostArray& value) {
+  // One number is repeated, as it is when texts are read.
+  std::string elements = dense_text(value);
+  if (value.ndim() > 0 && !elements.starts_with("dense<[") && !elements.starts_with("dense<\"") && value.size() > 0) {
+    HostArray one(value.dtype(), Shape{});
+    std::memcpy(one.data(), value.data(), static_cast<std::size_t>(dtype_size(value.dtype())));
+    return broadcast(constant(one), value.shape(), {});
+  }
   ir::Type t{value.dtype(), value.shape(), false};
   std::string name = next_constant_ == 0 ? "%c" : str("%c_", next_constant_ - 1);
   ++next_constant_;
-  body_ += str(pad(), name, " = stablehlo.constant ", dense_text(value), " : ", tensor_text(t), "\n");
+  body_ += str(pad(), name, " = stablehlo.constant ", elements, " : ", tensor_text(t), "\n");
   return {name, t};
 }
 Text Writer::constant(double value, DType dtype, const Shape& shape) {
@@ -378,7 +387,8 @@ std::string Writer::function(const std::string& name, const ir::Types& in, bool 
     results.push_back(str(types.back(), mark(options_.outputs, i, true)));
     if (elem) {
       std::string from = tensor_text(out[i].type);
-      out[i] = line(str("stablehlo.convert ", out[i].name, " : (", from, ") -> ", types.back()), out[i].type);
+      out[i] =
+          line(str("stablehlo.convert ", out[i].name, " ", kExact, " : (", from, ") -> ", types.back()), out[i].type);
     }
   }
   std::string arrow = results.size() == 1 && !is_public ? results[0] : str("(", join(results), ")");

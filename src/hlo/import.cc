@@ -619,7 +619,7 @@ ImportedModule Importer::run() {
                  source_.text().find("SPMDShardToFullShape") != std::string_view::npos;
   if (shard_marks_) find_tile_mesh();
   Offset pos = by_name_.at(name)->pos;
-  if (!shard_marks_ && has_bare_collectives(ast_, name)) {
+  if (!shard_marks_ && runs_on_each_device(ast_, name, result_.num_replicas > 1)) {
     auto all = levels("", [&] { return all_devices(devices()); });
     GraphPtr each = function(name, pos, all).graph;
     ir::Builder b;

@@ -186,8 +186,9 @@ class Importer {
 void flatten(const Item& item, Items& out);
 ir::Values values_of(const Items& items);
 
-/// Whether @function runs a collective outside every manual computation: each device then runs the whole function.
-bool has_bare_collectives(const AstModule& ast, const std::string& function);
+/// Whether @function runs a collective outside every manual computation, or asks for the number of the replica where
+/// there are several: each device then runs the whole function.
+bool runs_on_each_device(const AstModule& ast, const std::string& function, bool replicas);
 
 /// "add" for a region of two numbers that returns `stablehlo.add` of them; "" for any other.
 std::string simple_reducer(const AstRegion& r);

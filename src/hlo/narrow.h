@@ -13,6 +13,8 @@ float decode_narrow(Elem e, std::uint32_t bits);
 /// `x` (a float, or of the storage dtype) as the nearest value of `e`, in the storage dtype of `e`; wraps integers.
 /// Types that are not narrow: `x` itself.
 ir::Value round_to(ir::Value x, Elem e);
+/// What the writer adds to a conversion of values that the narrow type has: reading it does not round again.
+inline constexpr const char* kExact = "{mhlo.frontend_attributes = {tessera = \"exact\"}}";
 /// Bit patterns (u8) of values that `e` has, and back.
 ir::Value narrow_to_bits(ir::Value x, Elem e);
 ir::Value narrow_from_bits(ir::Value bits, Elem e);

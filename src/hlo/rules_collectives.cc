@@ -285,7 +285,7 @@ Items numbered(OpCall& c, Item otherwise, std::int64_t stride, std::int64_t size
 
 // Outside manual computations every value is whole, and the program is that of device 0.
 Items device_id(OpCall& c) {
-  if (!c.scope.levels()) return c.one(ops::scalar(c.b(), 0, DType::U32));
+  if (!c.scope.levels() || c.importer.devices() == 1) return c.one(ops::scalar(c.b(), 0, DType::U32));
   const Dims& devices = levels_of(c).devices;
   bool same = true;
   for (std::size_t i = 0; i < devices.size(); ++i) same = same && devices[i] == static_cast<std::int64_t>(i);
@@ -331,7 +331,7 @@ Items partition_id(OpCall& c) {
   std::int64_t n = c.importer.partitions();
   if (c.importer.devices() == n) return device;
   Item out = tensor(c.elem(), ops::rem(device[0].value, ops::scalar(c.b(), static_cast<double>(n), DType::U32)));
-  return c.scope.levels() ? numbered(c, out, 1, n) : Items{out};
+  return device[0].id_size > 0 ? numbered(c, out, 1, n) : Items{out};
 }
 Items replica_id(OpCall& c) {
   std::int64_t n = c.importer.partitions();

@@ -59,11 +59,19 @@ Items clamp(OpCall& c) {
   return c.one(ops::clamp(c.v(0), c.v(1), c.v(2)));
 }
 
+// The writer's mark (narrow.h).
+bool is_exact(OpCall& c) {
+  const AstAttr* a = c.find("mhlo.frontend_attributes");
+  const AstAttr* own = a == nullptr ? nullptr : a->find("tessera");
+  return own != nullptr && own->text == "exact";
+}
+
 Items convert(OpCall& c) {
   c.check_operands(1);
   Value x = c.v(0);
   Elem to = c.elem();
   if (is_complex(x.dtype()) && !is_complex(storage(to)) && to != Elem::Bool) x = ops::real(x);
+  if ((is_narrow_float(to) || is_narrow_int(to)) && x.dtype() == storage(to) && is_exact(c)) return c.one(x);
   if (is_narrow_float(to) || (is_narrow_int(to) && is_float(x.dtype()))) return rounded(c, x);
   Item out = tensor(to, round_to(ops::convert(x, storage(to)), to));
   if (c.in[0].known && !is_narrow_int(to) && !is_narrow_float(c.in[0].elem)) {

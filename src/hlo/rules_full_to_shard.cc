@@ -314,7 +314,7 @@ bool is_collective(std::string_view name) {
 // Whether one of the operations, or of those that they call, is a collective outside manual computations.
 class Search {
  public:
-  explicit Search(const AstModule& ast) {
+  Search(const AstModule& ast, bool replicas) : replicas_(replicas) {
     for (const auto& f : ast.functions) functions_[f.name] = &f;
   }
   bool in(const std::string& function) {
@@ -327,6 +327,7 @@ class Search {
   bool in(const std::vector<AstOp>& ops) {
     for (const auto& op : ops) {
       if (is_collective(op.name) || custom_call_target(op) == "ragged_all_to_all") return true;
+      if (replicas_ && op.name == "stablehlo.replica_id") return true;
       if (op.name == "sdy.manual_computation" || op.name == "stablehlo.custom_call") continue;
       for (const auto& r : op.regions) {
         if (in(r.ops)) return true;
@@ -339,10 +340,13 @@ class Search {
   }
   std::map<std::string, const AstFunction*> functions_;
   std::set<std::string> seen_;
+  bool replicas_;
 };
 }  // namespace
 
-bool has_bare_collectives(const AstModule& ast, const std::string& function) { return Search(ast).in(function); }
+bool runs_on_each_device(const AstModule& ast, const std::string& function, bool replicas) {
+  return Search(ast, replicas).in(function);
+}
 
 void add_full_to_shard_rules(RuleTable& t) { t[kManualShards] = manual_shards; }
 

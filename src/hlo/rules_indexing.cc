@@ -107,6 +107,11 @@ std::optional<Value> direct_scatter(const std::string& kind, Value x, Value indi
   return std::nullopt;
 }
 
+bool is_read(const ir::Graph& g, ir::ValueId v) {
+  auto has = [&](const auto& list) { return std::find(list.begin(), list.end(), v) != list.end(); };
+  return has(g.outputs) || std::any_of(g.eqns.begin(), g.eqns.end(), [&](const ir::Eqn& e) { return has(e.in); });
+}
+
 // One window after the other, in the order of the updates: what the region does may depend on the order.
 class ScatterLoop {
  public:
@@ -121,7 +126,10 @@ class ScatterLoop {
     steps_ = vector_ == 0 ? size_of(Shape(indices.shape().begin(), indices.shape().end() - 1)) : steps_ / vector_;
     batch_.assign(indices.shape().begin(), indices.shape().end() - 1);
     consts_.push_back(ops::reshape(indices, {steps_, vector_}));
-    for (const auto& u : updates) consts_.push_back(windows_first(u));
+    for (std::size_t i = 0; i < count_; ++i) {
+      reads_.push_back(is_read(*region_, region_->inputs[count_ + i]));
+      if (reads_.back()) consts_.push_back(windows_first(updates[i]));
+    }
     carry_.push_back(ops::scalar(c.b(), 0, DType::I32));
     carry_.insert(carry_.end(), arrays.begin(), arrays.end());
   }
@@ -178,13 +186,18 @@ class ScatterLoop {
           ops::and_(inside, ops::and_(ops::ge(starts[d], ops::scalar(b, 0, DType::I64)), ops::le(starts[d], last)));
     }
     Values old, updates;
+    std::size_t next = 1;
     for (std::size_t i = 0; i < count_; ++i) {
       old.push_back(ops::dynamic_slice(arrays[i], starts, map_.sizes));
+      if (!reads_[i]) {
+        updates.push_back(old.back());
+        continue;
+      }
       Values at(rank + 1, zero);
       at[0] = k;
       Shape one{1};
       one.insert(one.end(), map_.sizes.begin(), map_.sizes.end());
-      updates.push_back(ops::reshape(ops::dynamic_slice(in[i + 1], at, one), map_.sizes));
+      updates.push_back(ops::reshape(ops::dynamic_slice(in[next++], at, one), map_.sizes));
     }
     Values args = old;
     args.insert(args.end(), updates.begin(), updates.end());
@@ -212,6 +225,7 @@ class ScatterLoop {
   GraphPtr region_;
   std::int64_t steps_ = 0, vector_ = 0;
   Shape batch_;
+  std::vector<bool> reads_;  // by update: the region uses it
   Values consts_, carry_;
 };
 
