@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+// Manual computations of texts as maps: what they exchange, and forms that JAX's own programs seldom have.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "base/strings.h"
+#include "tessera/comm_plan.h"
+#include "tessera/device.h"
+#include "tessera/error.h"
+#include "tessera/stablehlo.h"
+
+namespace tessera {
+namespace {
+
+using Floats = std::vector<float>;
+
+HostArray numbers(std::int64_t n) {
+  Floats v;
+  for (std::int64_t i = 0; i < n; ++i) v.push_back(static_cast<float>(i));
+  return HostArray::from(v);
+}
+
+struct Ran {
+  Floats out;
+  std::string plan;
+};
+// The first result, what is exchanged, and that the text of the program is one that says the same.
+Ran run(const std::string& text, const std::vector<HostArray>& args) {
+  auto program = StablehloProgram::parse(text);
+  ClientScope scope(Client::cpu({.devices = program.num_devices()}));
+  auto placed = program.place(args);
+  Ran r{program(placed)[0].host().astype(float32).to_vector<float>(), to_string(program.comm_plan(placed))};
+  std::string written = program.as_text();
+  auto again = StablehloProgram::parse(written);
+  EXPECT_EQ(again.as_text(), written);
+  EXPECT_EQ(again.run(args)[0].astype(float32).to_vector<float>(), r.out) << written;
+  return r;
+}
+
+std::string module(const std::string& head, const std::string& body) {
+  return "module @m attributes {mhlo.num_partitions = 8 : i32, mhlo.num_replicas = 1 : i32} {\n" + head + body +
+         "\n}\n";
+}
+
+// A function of 8 numbers, one a device of a mesh ["x"=4, "y"=2]; `body` computes %r from %a, tensor<1xf32>.
+std::string on_4x2(const std::string& body, const std::string& mesh = "<[\"x\"=4, \"y\"=2]>") {
+  return module("  sdy.mesh @mesh = " + mesh + "\n", R"(
+  func.func public @main(%arg0: tensor<8xf32>) -> tensor<8xf32> {
+    %0 = sdy.manual_computation(%arg0) in_shardings=[<@mesh, [{"x", "y"}]>] out_shardings=[<@mesh, [{"x", "y"}]>] manual_axes={"x", "y"} (%a: tensor<1xf32>) {
+)" + body + R"(
+      sdy.return %r : tensor<1xf32>
+    } : (tensor<8xf32>) -> tensor<8xf32>
+    return %0 : tensor<8xf32>
+  })");
+}
+
+std::string all_reduce(const std::string& groups, const std::string& how) {
+  return str(
+      R"(      %r = "stablehlo.all_reduce"(%a) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = dense<)",
+      groups, R"(>, use_global_device_ids}> ({
+      ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+        %s = stablehlo.)",
+      how, R"( %p, %q : tensor<f32>
+        stablehlo.return %s : tensor<f32>
+      }) : (tensor<1xf32>) -> tensor<1xf32>
+)");
+}
+
+TEST(HloManual, GroupsBecomeAxes) {
+  Ran along_x = run(on_4x2(all_reduce("[[0, 2, 4, 6], [1, 3, 5, 7]]> : tensor<2x4xi64", "add")), {numbers(8)});
+  EXPECT_EQ(along_x.out, (Floats{12, 16, 12, 16, 12, 16, 12, 16}));
+  EXPECT_NE(along_x.plan.find("all_reduce  x "), std::string::npos) << along_x.plan;
+  Ran along_y = run(on_4x2(all_reduce("[[6, 7], [0, 1], [2, 3], [5, 4]]> : tensor<4x2xi64", "maximum")), {numbers(8)});
+  EXPECT_EQ(along_y.out, (Floats{1, 1, 3, 3, 5, 5, 7, 7}));
+  EXPECT_NE(along_y.plan.find("all_reduce  y "), std::string::npos) << along_y.plan;
+  Ran in_groups =
+      run(on_4x2(all_reduce("[[0, 3], [1, 2], [4, 7], [5, 6]]> : tensor<4x2xi64", "minimum")), {numbers(8)});
+  EXPECT_EQ(in_groups.out, (Floats{0, 1, 1, 0, 4, 5, 5, 4}));
+}
+
+TEST(HloManual, GroupsOfDifferentSizesAndOtherReducers) {
+  const char* uneven = "[[0, 3, 5], [1, 2, -1], [6, 7, -1]]> : tensor<3x3xi64";  // 4 is alone
+  EXPECT_EQ(run(on_4x2(all_reduce(uneven, "add")), {numbers(8)}).out, (Floats{8, 3, 3, 8, 4, 8, 13, 13}));
+  EXPECT_EQ(run(on_4x2(all_reduce(uneven, "multiply")), {numbers(8)}).out, (Floats{0, 2, 2, 0, 4, 0, 42, 42}));
+  EXPECT_EQ(run(on_4x2(all_reduce(uneven, "maximum")), {numbers(8)}).out, (Floats{5, 2, 2, 5, 4, 5, 7, 7}));
+  EXPECT_EQ(run(on_4x2(all_reduce("[[0, 1], [2, 3], [4, 5], [6, 7]]> : tensor<4x2xi64", "multiply")), {numbers(8)}).out,
+            (Floats{0, 0, 6, 6, 20, 20, 42, 42}));
+}
+
+TEST(HloManual, PermutationsAndBroadcasts) {
+  auto permute = [](const std::string& pairs) {
+    return on_4x2(
+        R"(      %r = "stablehlo.collective_permute"(%a) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, source_target_pairs = dense<)" +
+        pairs + ">}> : (tensor<1xf32>) -> tensor<1xf32>");
+  };
+  auto along = run(permute("[[0, 1], [2, 3], [4, 5], [6, 7]]> : tensor<4x2xi64"), {numbers(8)});
+  EXPECT_EQ(along.out, (Floats{0, 0, 0, 2, 0, 4, 0, 6}));
+  EXPECT_NE(along.plan.find("collective_permute  y "), std::string::npos) << along.plan;
+  EXPECT_EQ(run(permute("[[0, 5], [7, 1]]> : tensor<2x2xi64"), {numbers(8)}).out, (Floats{0, 7, 0, 0, 0, 0, 0, 0}));
+  auto broadcast = [](const std::string& groups) {
+    return on_4x2(
+        R"(      %r = "stablehlo.collective_broadcast"(%a) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = dense<)" +
+        groups + ">}> : (tensor<1xf32>) -> tensor<1xf32>");
+  };
+  EXPECT_EQ(run(broadcast("[[1, 0], [3, 2], [5, 4], [7, 6]]> : tensor<4x2xi64"), {numbers(8)}).out,
+            (Floats{1, 1, 3, 3, 5, 5, 7, 7}));
+  EXPECT_EQ(run(broadcast("[[6, 0, 1]]> : tensor<1x3xi64"), {numbers(8)}).out, (Floats{6, 6, 0, 0, 0, 0, 6, 0}));
+}
+
+// Devices have their numbers from the text, wherever they stand in the mesh.
+TEST(HloManual, NumbersOfDevicesInAnotherOrder) {
+  std::string id = R"(      %i = stablehlo.partition_id : tensor<ui32>
+      %f = stablehlo.convert %i : (tensor<ui32>) -> tensor<f32>
+      %r = stablehlo.reshape %f : (tensor<f32>) -> tensor<1xf32>)";
+  EXPECT_EQ(run(on_4x2(id), {numbers(8)}).out, numbers(8).to_vector<float>());
+  std::string mesh = "<[\"x\"=4, \"y\"=2], device_ids=[7, 3, 1, 5, 0, 2, 6, 4]>";
+  EXPECT_EQ(run(on_4x2(id, mesh), {numbers(8)}).out, (Floats{7, 3, 1, 5, 0, 2, 6, 4}));
+  // Devices 7 and 3 hold elements 0 and 1.
+  EXPECT_EQ(
+      run(on_4x2(all_reduce("[[7, 3], [0, 2], [1, 5], [4, 6]]> : tensor<4x2xi64", "add"), mesh), {numbers(8)}).out,
+      (Floats{1, 1, 5, 5, 9, 9, 13, 13}));
+}
+
+TEST(HloManual, PartsOfAxes) {
+  auto text = module("  sdy.mesh @mesh = <[\"x\"=8]>\n", R"(
+  func.func public @main(%arg0: tensor<4x2xf32>) -> tensor<2xf32> {
+    %0 = sdy.manual_computation(%arg0) in_shardings=[<@mesh, [{"x":(2)4}, {"x":(1)2}]>] out_shardings=[<@mesh, [{"x":(1)2}], unreduced={"x":(2)4}>] manual_axes={"x"} (%a: tensor<1x1xf32>) {
+      %r = stablehlo.reshape %a : (tensor<1x1xf32>) -> tensor<1xf32>
+      sdy.return %r : tensor<1xf32>
+    } : (tensor<4x2xf32>) -> tensor<2xf32>
+    return %0 : tensor<2xf32>
+  })");
+  EXPECT_EQ(run(text, {numbers(8).reshape({4, 2})}).out, (Floats{12, 16}));
+}
+
+// A mesh whose cuts do not nest with those of another, and one of fewer devices: every device runs the body.
+TEST(HloManual, MeshesThatTheDevicesCannotBe) {
+  std::string text = R"(
+module @m attributes {mhlo.num_partitions = 6 : i32, mhlo.num_replicas = 1 : i32} {
+  sdy.mesh @a = <["x"=2, "y"=3]>
+  sdy.mesh @b = <["u"=3, "v"=2]>
+  sdy.mesh @c = <["w"=2]>
+  func.func public @main(%arg0: tensor<6xf32>) -> tensor<6xf32> {
+    %0 = sdy.manual_computation(%arg0) in_shardings=[<@a, [{"x", "y"}]>] out_shardings=[<@a, [{"x", "y"}]>] manual_axes={"x", "y"} (%a: tensor<1xf32>) {
+      %1 = stablehlo.add %a, %a : tensor<1xf32>
+      sdy.return %1 : tensor<1xf32>
+    } : (tensor<6xf32>) -> tensor<6xf32>
+    %2 = sdy.manual_computation(%0) in_shardings=[<@b, [{"v"}]>] out_shardings=[<@b, [{"v"}]>] manual_axes={"v"} (%a: tensor<3xf32>) {
+      %3 = "stablehlo.collective_permute"(%a) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, source_target_pairs = dense<[[0, 1], [1, 0], [2, 3], [3, 2], [4, 5], [5, 4]]> : tensor<6x2xi64>}> : (tensor<3xf32>) -> tensor<3xf32>
+      sdy.return %3 : tensor<3xf32>
+    } : (tensor<6xf32>) -> tensor<6xf32>
+    %4 = sdy.manual_computation(%2) in_shardings=[<@c, [{"w"}]>] out_shardings=[<@c, [{"w"}]>] manual_axes={"w"} (%a: tensor<3xf32>) {
+      %5 = stablehlo.partition_id : tensor<ui32>
+      %6 = stablehlo.convert %5 : (tensor<ui32>) -> tensor<f32>
+      %7 = stablehlo.broadcast_in_dim %6, dims = [] : (tensor<f32>) -> tensor<3xf32>
+      %8 = stablehlo.add %a, %7 : tensor<3xf32>
+      sdy.return %8 : tensor<3xf32>
+    } : (tensor<6xf32>) -> tensor<6xf32>
+    return %4 : tensor<6xf32>
+  }
+})";
+  EXPECT_EQ(run(text, {numbers(6)}).out, (Floats{6, 8, 10, 1, 3, 5}));
+  std::string larger = text;
+  larger.replace(larger.find("\"w\"=2"), 5, "\"w\"=9");
+  EXPECT_THROW(StablehloProgram::parse(larger), FormatError);
+}
+
+// Tiles over a list of devices that is no grid.
+TEST(HloManual, TilesOverAnyListOfDevices) {
+  auto text = module("", R"(
+  func.func public @main(%arg0: tensor<8xf32>) -> tensor<8xf32> {
+    %0 = stablehlo.custom_call @Sharding(%arg0) {mhlo.sharding = "{devices=[8]0,1,2,3,4,5,7,6}"} : (tensor<8xf32>) -> tensor<8xf32>
+    %a = stablehlo.custom_call @SPMDFullToShardShape(%0) {mhlo.sharding = "{manual}"} : (tensor<8xf32>) -> tensor<1xf32>
+)" + all_reduce("[[0, 1, 2, 3], [4, 5, 6, 7]]> : tensor<2x4xi64", "add") +
+                             R"(
+    %i = stablehlo.partition_id : tensor<ui32>
+    %f = stablehlo.convert %i : (tensor<ui32>) -> tensor<f32>
+    %g = stablehlo.reshape %f : (tensor<f32>) -> tensor<1xf32>
+    %h = stablehlo.add %r, %g : tensor<1xf32>
+    %1 = stablehlo.custom_call @Sharding(%h) {mhlo.sharding = "{manual}"} : (tensor<1xf32>) -> tensor<1xf32>
+    %2 = stablehlo.custom_call @SPMDShardToFullShape(%1) {mhlo.sharding = "{devices=[8]0,1,2,3,4,5,7,6}"} : (tensor<1xf32>) -> tensor<8xf32>
+    return %2 : tensor<8xf32>
+  })");
+  EXPECT_EQ(run(text, {numbers(8)}).out, (Floats{6, 7, 8, 9, 26, 27, 29, 28}));
+}
+
+TEST(HloManual, RaggedExchange) {
+  // Device d sends element i of its 8 to row d of device i.
+  auto text = module("  sdy.mesh @mesh = <[\"x\"=8]>\n", R"(
+  func.func public @main(%arg0: tensor<64xf32>) -> tensor<64xf32> {
+    %0 = sdy.manual_computation(%arg0) in_shardings=[<@mesh, [{"x"}]>] out_shardings=[<@mesh, [{"x"}]>] manual_axes={"x"} (%a: tensor<8xf32>) {
+      %z = stablehlo.constant dense<0.0> : tensor<8xf32>
+      %o = stablehlo.iota dim = 0 : tensor<8xi32>
+      %n = stablehlo.constant dense<1> : tensor<8xi32>
+      %i = stablehlo.partition_id : tensor<ui32>
+      %c = stablehlo.convert %i : (tensor<ui32>) -> tensor<i32>
+      %w = stablehlo.broadcast_in_dim %c, dims = [] : (tensor<i32>) -> tensor<8xi32>
+      %r = stablehlo.custom_call @ragged_all_to_all(%a, %z, %o, %n, %w, %n) {api_version = 4 : i32, backend_config = {channel_id = 1 : i64, replica_groups = dense<[[0, 1, 2, 3, 4, 5, 6, 7]]> : tensor<1x8xi64>}} : (tensor<8xf32>, tensor<8xf32>, tensor<8xi32>, tensor<8xi32>, tensor<8xi32>, tensor<8xi32>) -> tensor<8xf32>
+      sdy.return %r : tensor<8xf32>
+    } : (tensor<64xf32>) -> tensor<64xf32>
+    return %0 : tensor<64xf32>
+  })");
+  Ran r = run(text, {numbers(64)});
+  for (std::size_t d = 0; d < 8; ++d) {
+    for (std::size_t s = 0; s < 8; ++s) EXPECT_EQ(r.out[d * 8 + s], static_cast<float>(s * 8 + d));
+  }
+  EXPECT_NE(r.plan.find("ragged"), std::string::npos) << r.plan;
+}
+
+// Shardings of another form than the program's own say where its pieces lie.
+TEST(HloManual, GspmdMarksBecomeAxesOfAGrid) {
+  auto text = module("", R"(
+  func.func public @main(%arg0: tensor<8x4xf32>) -> tensor<2x4xf32> {
+    %0 = stablehlo.custom_call @Sharding(%arg0) {mhlo.sharding = "{devices=[4,2]<=[8]}"} : (tensor<8x4xf32>) -> tensor<8x4xf32>
+    %a = stablehlo.custom_call @SPMDFullToShardShape(%0) {mhlo.sharding = "{manual}"} : (tensor<8x4xf32>) -> tensor<2x2xf32>
+    %r = "stablehlo.all_reduce"(%a) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = dense<[[0, 2, 4, 6], [1, 3, 5, 7]]> : tensor<2x4xi64>, use_global_device_ids}> ({
+      ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+        %s = stablehlo.add %p, %q : tensor<f32>
+        stablehlo.return %s : tensor<f32>
+      }) : (tensor<2x2xf32>) -> tensor<2x2xf32>
+    %1 = stablehlo.custom_call @Sharding(%r) {mhlo.sharding = "{manual}"} : (tensor<2x2xf32>) -> tensor<2x2xf32>
+    %2 = stablehlo.custom_call @SPMDShardToFullShape(%1) {mhlo.sharding = "{devices=[1,2,4]<=[4,2]T(1,0) last_tile_dim_replicate}"} : (tensor<2x2xf32>) -> tensor<2x4xf32>
+    return %2 : tensor<2x4xf32>
+  })");
+  Ran r = run(text, {numbers(32).reshape({8, 4})});
+  EXPECT_EQ(r.out, (Floats{48, 52, 56, 60, 64, 68, 72, 76}));
+  EXPECT_NE(r.plan.find("all_reduce  d0 "), std::string::npos) << r.plan;
+  EXPECT_EQ(std::count(r.plan.begin(), r.plan.end(), '\n'), 3) << r.plan;  // and nothing else
+}
+
+}  // namespace
+}  // namespace tessera
