@@ -534,19 +534,48 @@ void each_mark(const std::vector<AstOp>& ops, const F& f) {
 void Importer::find_tile_mesh() {
   std::set<std::string> texts;
   for (const auto& f : ast_.functions) each_mark(f.body.ops, [&](const std::string& text) { texts.insert(text); });
+  for (const auto* ports : {&result_.inputs, &result_.outputs}) {
+    for (const auto& p : *ports) texts.insert(p.mhlo);
+  }
   std::vector<GridTiles> all;
   for (const auto& text : texts) {
-    auto tiles = grid_tiles(text, devices());
-    if (!tiles) return;
-    all.push_back(std::move(*tiles));
+    if (auto tiles = grid_tiles(text, devices())) all.push_back(std::move(*tiles));
   }
   auto grid = grid_of(all, devices());
   if (!grid || !nests(*grid)) return;
   SdyMesh m;
-  m.name = "tiles of devices";  // no name that a text can have
+  m.name = "grid";
+  while (mesh(m.name) != nullptr) m.name += "_";
   m.sizes = *grid;
   for (std::size_t a = 0; a < grid->size(); ++a) m.axes.push_back(str("d", a));
   tile_mesh_ = std::move(m);
+  bool used = false;
+  for (auto* ports : {&result_.inputs, &result_.outputs}) {
+    for (auto& p : *ports) used = place_on_grid(p) || used;
+  }
+  if (used) result_.meshes.push_back(*tile_mesh_);
+}
+
+// An HLO sharding of an argument or result said in Shardy's way, where it cuts the value evenly.
+bool Importer::place_on_grid(Port& p) const {
+  auto tiles = p.mhlo.empty() || p.sdy ? std::nullopt : grid_tiles(p.mhlo, devices());
+  if (!tiles || !tiles->manual.empty()) return false;
+  if (tiles->dims.empty()) tiles->dims.resize(p.shape.size());
+  if (tiles->dims.size() != p.shape.size()) return false;
+  SdySharding s;
+  s.mesh = tile_mesh_->name;
+  for (std::size_t d = 0; d < tiles->dims.size(); ++d) {
+    SdyDim& dim = s.dims.emplace_back();
+    std::int64_t n = 1;
+    for (auto a : axes_of(tiles->dims[d], tile_mesh_->sizes)) {
+      dim.axes.push_back({tile_mesh_->axes[static_cast<std::size_t>(a)], 1, 0});
+      n *= tile_mesh_->sizes[static_cast<std::size_t>(a)];
+    }
+    if (p.shape[d] % n != 0) return false;
+  }
+  p.sdy = std::move(s);
+  p.mhlo.clear();
+  return true;
 }
 
 const CutMesh* Importer::cut(const SdyMesh& mesh) {
@@ -617,7 +646,7 @@ ImportedModule Importer::run() {
   signature(*by_name_.at(name));
   shard_marks_ = source_.text().find("SPMDFullToShardShape") != std::string_view::npos ||
                  source_.text().find("SPMDShardToFullShape") != std::string_view::npos;
-  if (shard_marks_) find_tile_mesh();
+  if (devices() > 1 && source_.text().find("mhlo.sharding") != std::string_view::npos) find_tile_mesh();
   Offset pos = by_name_.at(name)->pos;
   if (!shard_marks_ && runs_on_each_device(ast_, name, result_.num_replicas > 1)) {
     auto all = levels("", [&] { return all_devices(devices()); });

@@ -133,7 +133,7 @@ class Importer {
   const SdyMesh* mesh(std::string_view name) const;
   /// The mesh cut by all sharding of manual computations in the module; null where these do not nest.
   const CutMesh* cut(const SdyMesh& mesh);
-  /// The grid whose axes all HLO shardings of the module's manual computations are made of; null where there is none.
+  /// The grid whose axes the module's HLO shardings are made of; null where there is none.
   const SdyMesh* tile_mesh() const { return tile_mesh_ ? &*tile_mesh_ : nullptr; }
   /// Whether the program's devices can be this grid beside those that they are already; if so, they are.
   bool nests(const Dims& sizes);
@@ -164,6 +164,7 @@ class Importer {
   void meshes();
   void find_devices();
   void find_tile_mesh();
+  bool place_on_grid(Port& p) const;
   void signature(const AstFunction& main);
 
   const Source& source_;

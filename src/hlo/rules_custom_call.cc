@@ -211,7 +211,9 @@ Items custom_call(OpCall& c) {
     if (!(c.in[0].type() == c.out(0))) {
       throw UnimplementedError(str("the custom call @", name, " changes shapes; lower the function with Shardy"));
     }
-    return c.in;
+    Item out = c.in[0];
+    if (name == "Sharding" && out.kind == AstType::Kind::Tensor) out.value = marked(c, out.value);
+    return {out};
   }
   for (const char* unary : {"mhlo.erf", "mhlo.tan", "mhlo.asin", "mhlo.acos", "mhlo.sinh", "mhlo.cosh", "mhlo.asinh",
                             "mhlo.acosh", "mhlo.atanh", "mhlo.erf_inv"}) {

@@ -12,6 +12,9 @@ namespace tessera::hlo {
 /// The custom call of this name.
 Items ragged_all_to_all(OpCall& c);
 
+/// The operand of GSPMD's mark "Sharding", held to what it says of its layout.
+Value marked(OpCall& c, Value v);
+
 /// A manual computation as a map; axes are numbers of parts of the cut mesh.
 struct MapPlan {
   const SdyMesh* mesh = nullptr;

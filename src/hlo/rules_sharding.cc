@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shardy's operations and the marks of older texts. Values stay what they are; where they lie is advice.
+#include <algorithm>
+
 #include "base/strings.h"
+#include "hlo/hlo_sharding.h"
 #include "hlo/import.h"
+#include "hlo/rules_manual.h"
 #include "hlo/sdy.h"
 #include "tessera/error.h"
 
@@ -9,8 +13,7 @@ namespace tessera::hlo {
 
 namespace {
 // The constraint, unless the sharding says nothing that a layout can hold.
-Value constrained(OpCall& c, Value v, const SdySharding& s) {
-  const SdyMesh* mesh = c.importer.mesh(s.mesh);
+Value constrained(OpCall& c, Value v, const SdySharding& s, const SdyMesh* mesh) {
   if (mesh == nullptr) {
     if (s.mesh.empty()) return v;
     c.fail(str("there is no mesh @", s.mesh));
@@ -39,7 +42,27 @@ Items constraint(OpCall& c) {
   if (a == nullptr) a = c.find("out_sharding");
   if (a == nullptr && !c.op.words.empty()) a = &c.op.words.back();
   if (a == nullptr) c.fail("has no sharding");
-  return c.one(constrained(c, c.v(0), parse_sharding(c.importer.source(), *a)));
+  SdySharding s = parse_sharding(c.importer.source(), *a);
+  return c.one(constrained(c, c.v(0), s, c.importer.mesh(s.mesh)));
+}
+
+// "unspecified_dims=[0,1]" of a mark.
+Dims open_dims(OpCall& c) {
+  std::string text = c.find("backend_config") == nullptr ? "" : c.find("backend_config")->text;
+  Dims out;
+  auto at = text.find("unspecified_dims=[");
+  if (at == std::string::npos) return out;
+  std::int64_t number = -1;
+  for (char ch : text.substr(at + 18)) {
+    if (ch >= '0' && ch <= '9') {
+      number = std::min<std::int64_t>(std::max<std::int64_t>(number, 0) * 10 + (ch - '0'), 1 << 20);
+      continue;
+    }
+    if (number >= 0) out.push_back(number);
+    number = -1;
+    if (ch == ']') break;
+  }
+  return out;
 }
 
 Items same(OpCall& c) { return c.in; }
@@ -59,6 +82,26 @@ Items named_computation(OpCall& c) {
   return items;
 }
 }  // namespace
+
+Value marked(OpCall& c, Value v) {
+  const SdyMesh* mesh = c.importer.tile_mesh();
+  const AstAttr* a = c.find("mhlo.sharding");
+  if (mesh == nullptr || a == nullptr || c.scope.levels()) return v;
+  auto tiles = grid_tiles(a->text, mesh->size());
+  if (!tiles || !tiles->manual.empty()) return v;
+  if (tiles->dims.empty()) tiles->dims.resize(v.shape().size());
+  if (tiles->dims.size() != v.shape().size()) return v;
+  SdySharding s;
+  s.mesh = mesh->name;
+  for (const auto& d : tiles->dims) {
+    SdyDim& dim = s.dims.emplace_back();
+    for (auto axis : axes_of(d, mesh->sizes)) dim.axes.push_back({mesh->axes[static_cast<std::size_t>(axis)], 1, 0});
+  }
+  for (auto d : open_dims(c)) {
+    if (d < v.rank()) s.dims[static_cast<std::size_t>(d)].open = true;
+  }
+  return constrained(c, v, s, mesh);
+}
 
 void add_sharding_rules(RuleTable& t) {
   t["sdy.sharding_constraint"] = constraint;

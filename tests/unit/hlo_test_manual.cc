@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/strings.h"
 #include "tessera/comm_plan.h"
@@ -208,7 +209,7 @@ TEST(HloManual, RaggedExchange) {
   EXPECT_NE(r.plan.find("ragged"), std::string::npos) << r.plan;
 }
 
-// Shardings of another form than the program's own say where its pieces lie.
+// Tiles over a grid become maps over its axes.
 TEST(HloManual, GspmdMarksBecomeAxesOfAGrid) {
   auto text = module("", R"(
   func.func public @main(%arg0: tensor<8x4xf32>) -> tensor<2x4xf32> {
@@ -227,6 +228,26 @@ TEST(HloManual, GspmdMarksBecomeAxesOfAGrid) {
   EXPECT_EQ(r.out, (Floats{48, 52, 56, 60, 64, 68, 72, 76}));
   EXPECT_NE(r.plan.find("all_reduce  d0 "), std::string::npos) << r.plan;
   EXPECT_EQ(std::count(r.plan.begin(), r.plan.end(), '\n'), 3) << r.plan;  // and nothing else
+}
+
+// HLO's shardings say where arguments, results and values lie, as Shardy's do.
+TEST(HloManual, HloShardingsPlaceValues) {
+  auto program = StablehloProgram::parse(module("", R"(
+  func.func public @main(%arg0: tensor<8x4xf32> {mhlo.sharding = "{devices=[4,1,2]<=[8] last_tile_dim_replicate}"}) -> (tensor<8x4xf32> {mhlo.sharding = "{devices=[1,2,4]<=[4,2]T(1,0) last_tile_dim_replicate}"}) {
+    %0 = stablehlo.add %arg0, %arg0 : tensor<8x4xf32>
+    %1 = stablehlo.custom_call @Sharding(%0) {backend_config = "unspecified_dims=[1]", mhlo.sharding = "{devices=[8,1]<=[8]}"} : (tensor<8x4xf32>) -> tensor<8x4xf32>
+    %2 = stablehlo.tanh %1 : tensor<8x4xf32>
+    return %2 : tensor<8x4xf32>
+  })"));
+  ClientScope scope(Client::cpu({.devices = 8}));
+  auto args = program.place({numbers(32).reshape({8, 4})});
+  EXPECT_EQ(args[0].sharding()->shard_shape(args[0].shape()), (Shape{2, 4}));
+  Array out = program(args)[0];
+  EXPECT_EQ(out.sharding()->shard_shape(out.shape()), (Shape{8, 2}));
+  EXPECT_NEAR(out.host().to_vector<float>()[1], std::tanh(2.F), 1e-6);
+  std::string text = program.as_text();
+  EXPECT_NE(text.find("[{\"d0\"}, {}]"), std::string::npos) << text;
+  EXPECT_NE(text.find("sdy.sharding_constraint"), std::string::npos) << text;
 }
 
 }  // namespace
