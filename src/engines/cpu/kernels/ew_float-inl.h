@@ -112,57 +112,66 @@ HWY_INLINE Vec<float> from_bits(IntVec bits) {
   return x;
 }
 
+HWY_INLINE IntVec bits_of(Vec<float> x) {
+  IntVec bits;
+  __builtin_memcpy(&bits, &x, sizeof bits);
+  return bits;
+}
+
+// One rounding where the instruction set has it.
+HWY_INLINE Vec<float> fma(Vec<float> a, Vec<float> b, Vec<float> c) {
+#if HWY_TARGET == HWY_AVX3
+  return _mm512_fmadd_ps(a, b, c);
+#elif HWY_TARGET == HWY_AVX2
+  return _mm256_fmadd_ps(a, b, c);
+#else
+  return a * b + c;
+#endif
+}
+HWY_INLINE Vec<float> fma(Vec<float> a, Vec<float> b, float c) { return fma(a, b, Vec<float>{} + c); }
+HWY_INLINE Vec<float> fma(Vec<float> a, float b, Vec<float> c) { return fma(a, Vec<float>{} + b, c); }
+
 // The vector library leaves lanes that underflow to a scalar function, and masked softmaxes are full of them. Here all
-// lanes take one road: x = n log 2 + r, a polynomial of r (Cephes' expf), and 2^n in two factors, so that results below
-// the normal range round once.
+// lanes take one road: x = n log 2 + r, a polynomial of r (Cephes' expf), and 2^n.
 struct ExpParts {
-  Vec<float> fraction;  // in [0.7, 1.42]
-  IntVec power;
+  Vec<float> minus_one;  // exp(r) - 1, in [-0.3, 0.42]
+  IntVec power;          // n, in its low bits
 };
 HWY_INLINE ExpParts exp_parts(Vec<float> x) {
   constexpr float kRound = 12582912.0F;  // 1.5 * 2^23: adding it rounds to an integer
-  Vec<float> shifted = x * 1.44269504088896341F + kRound;
+  Vec<float> shifted = fma(x, 1.44269504088896341F, Vec<float>{} + kRound);
   Vec<float> n = shifted - kRound;
-  Vec<float> r = x - n * 0.693359375F + n * 2.12194440e-4F;
-  Vec<float> p = r * 1.9875691500e-4F + 1.3981999507e-3F;
-  p = p * r + 8.3334519073e-3F;
-  p = p * r + 4.1665795894e-2F;
-  p = p * r + 1.6666665459e-1F;
-  p = p * r + 5.0000001201e-1F;
-  p = p * (r * r) + r + 1.0F;
-  IntVec bits;
-  __builtin_memcpy(&bits, &shifted, sizeof bits);
-  return {p, bits - 0x4B400000};  // the bits of kRound
+  Vec<float> r = fma(n, 2.12194440e-4F, fma(n, -0.693359375F, x));
+  Vec<float> p = fma(r, 1.9875691500e-4F, Vec<float>{} + 1.3981999507e-3F);
+  p = fma(p, r, 8.3334519073e-3F);
+  p = fma(p, r, 4.1665795894e-2F);
+  p = fma(p, r, 1.6666665459e-1F);
+  p = fma(p, r, 5.0000001201e-1F);
+  return {fma(p, r * r, r), bits_of(shifted)};
 }
+// 2^n in two factors, so that results below the normal range round once.
 HWY_INLINE Vec<float> fast_exp(Vec<float> x) {
   constexpr float kLowest = -104.0F;  // rounds to zero
   constexpr float kHighest = 89.0F;   // infinite
   x = x < kLowest ? Vec<float>{} + kLowest : x;
   x = x > kHighest ? Vec<float>{} + kHighest : x;  // NaN stays
-  auto [p, power] = exp_parts(x);
+  auto [p, bits] = exp_parts(x);
+  IntVec power = bits - 0x4B400000;  // the bits of kRound
   IntVec half = power >> 1;
-  return p * from_bits((half + 127) << 23) * from_bits((power - half + 127) << 23);
-}
-// For results that are normal numbers.
-HWY_INLINE Vec<float> exp_of_normal(Vec<float> x) {
-  auto [p, power] = exp_parts(x);
-  return p * from_bits((power + 127) << 23);
+  return (p + 1.0F) * from_bits((half + 127) << 23) * from_bits((power - half + 127) << 23);
 }
 
-// Cephes' tanhf: an odd polynomial near zero, 1 - 2 / (exp(2 |x|) + 1) further out.
+// t / (t + 2) with t = exp(2 |x|) - 1, which keeps its digits near zero.
 HWY_INLINE Vec<float> fast_tanh(Vec<float> x) {
-  Vec<float> s = x * x;
-  Vec<float> p = s * -5.70498872745e-3F + 2.06390887954e-2F;
-  p = p * s + -5.37397155531e-2F;
-  p = p * s + 1.33314422036e-1F;
-  p = p * s + -3.33332819422e-1F;
-  p = p * s * x + x;
-  Vec<float> magnitude = x < 0.0F ? -x : x;
+  IntVec x_bits = bits_of(x);
+  IntVec sign = x_bits & INT32_MIN;
+  Vec<float> magnitude = from_bits(x_bits & INT32_MAX);
   constexpr float kOne = 10.0F;  // from here on the result rounds to one
   Vec<float> far = magnitude > kOne ? Vec<float>{} + kOne : magnitude;
-  far = 1.0F - 2.0F / (exp_of_normal(far + far) + 1.0F);
-  far = x < 0.0F ? -far : far;
-  return magnitude < 0.625F ? p : far;
+  auto [p, bits] = exp_parts(far + far);
+  Vec<float> power = from_bits((bits << 23) + 0x3F800000);
+  Vec<float> t = fma(power, p, power - 1.0F);
+  return from_bits(bits_of(t / (t + 2.0F)) | sign);
 }
 
 struct Exp {
