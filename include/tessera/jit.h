@@ -130,7 +130,8 @@ StaticArg make_static(const T& v) {
 }  // namespace detail
 
 /// A function traced and not yet partitioned; `Traced -> lower() -> Lowered -> compile() -> Compiled`, each checked by
-/// what the stage before left.
+/// what the stage before left. As in JAX, shardings are propagated and the program is partitioned when it is compiled,
+/// or when its partitioned text or its communication plan is asked for.
 class Compiled {
  public:
   Compiled(std::shared_ptr<detail::JitEntry> entry, std::shared_ptr<const void> lowered)

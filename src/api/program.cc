@@ -93,7 +93,7 @@ Program::Program(ir::GraphPtr graph, ProgramOptions options) : graph_(std::move(
   collect_constraints(*graph_, constraints_);
 }
 
-std::shared_ptr<const LoweredProgram> Program::lowered_for(Plan& plan) {
+std::shared_ptr<const LoweredProgram> Program::lowered_for(const Plan& plan) {
   for (const auto& e : lowered_) {
     if (e->key == plan.key) return e->program;
   }
@@ -119,10 +119,13 @@ std::shared_ptr<const LoweredProgram> Program::lowered_for(Plan& plan) {
   return program;
 }
 
-std::shared_ptr<const LoweredProgram> Program::lower(const std::vector<Array>& args) {
-  Plan plan = analyse(args);
-  std::lock_guard lock(mutex_);
-  return lowered_for(plan);
+std::shared_ptr<const Lowering> Program::lower(const std::vector<Array>& args) {
+  return std::make_shared<const Lowering>(*this, analyse(args));
+}
+
+const LoweredProgram& Lowering::program() const {
+  std::lock_guard lock(program_.mutex_);
+  return *program_.lowered_for(plan_);  // which it keeps
 }
 
 std::shared_ptr<const CompiledProgram> Program::compile(const std::vector<Array>& args) { return compiled_for(args); }

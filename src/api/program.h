@@ -34,6 +34,8 @@ struct LoweredProgram {
   CommPlan plan;
 };
 
+class Lowering;
+
 /// The half for one device list.
 struct CompiledProgram {
   std::shared_ptr<const LoweredProgram> lowered;
@@ -72,7 +74,8 @@ class Program {
   /// than `in_shardings` say, `CommBudgetError`, `DeletedArrayError`.
   std::vector<Array> call(const std::vector<Array>& args);
   std::shared_ptr<const CompiledProgram> compile(const std::vector<Array>& args);
-  std::shared_ptr<const LoweredProgram> lower(const std::vector<Array>& args);
+  /// Throws what the arguments' placement breaks; partitions when asked for the result. The program must outlive it.
+  std::shared_ptr<const Lowering> lower(const std::vector<Array>& args);
   /// The program as StableHLO; the arguments' shardings are all that is asked of them.
   std::string stablehlo_text(const std::vector<Array>& args, const StablehloTextOptions& options) const;
   /// Whether arguments and meshes say which devices it runs on.
@@ -80,12 +83,12 @@ class Program {
   const ir::GraphPtr& graph() const { return graph_; }
   const CompileStats& stats() const { return stats_; }
 
- public:
   struct Plan;
 
  private:
+  friend class Lowering;
   Plan analyse(const std::vector<Array>& args) const;
-  std::shared_ptr<const LoweredProgram> lowered_for(Plan& plan);
+  std::shared_ptr<const LoweredProgram> lowered_for(const Plan& plan);
   std::shared_ptr<const CompiledProgram> compiled_for(const std::vector<Array>& args);
 
   ir::GraphPtr graph_;

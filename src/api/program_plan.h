@@ -38,6 +38,18 @@ struct Program::Plan {
   spmd::Constraint resolve(const ops::ShardingConstraint& c) const;
 };
 
+/// A program with the shardings of its arguments, to be partitioned at the first question about the result.
+class Lowering {
+ public:
+  Lowering(Program& program, Program::Plan plan) : program_(program), plan_(std::move(plan)) {}
+  /// Throws what propagation and partitioning throw.
+  const LoweredProgram& program() const;
+
+ private:
+  Program& program_;
+  Program::Plan plan_;
+};
+
 /// A layout said as a sharding of the plan's devices: by the first known mesh that can, else as tiles.
 ShardingPtr express(const Program::Plan& plan, const ir::Layout& layout, const Shape& shape);
 

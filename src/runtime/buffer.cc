@@ -19,8 +19,8 @@ namespace tessera::runtime {
 Buffer::Buffer(std::shared_ptr<void> storage, std::int64_t nbytes)
     : storage_(std::move(storage)), data_(storage_.get()), nbytes_(nbytes) {}
 
-Buffer::Buffer(std::shared_ptr<MemoryPool> pool, void* data, std::int64_t nbytes, std::int64_t capacity)
-    : pool_(std::move(pool)), data_(data), nbytes_(nbytes), capacity_(capacity) {}
+Buffer::Buffer(MemoryPool& pool, void* data, std::int64_t nbytes, std::int64_t capacity)
+    : pool_(&pool), data_(data), nbytes_(nbytes), capacity_(capacity) {}
 
 Buffer::~Buffer() {
   if (pool_) pool_->release(data_, nbytes_, capacity_);
@@ -117,15 +117,18 @@ class Pool final : public MemoryPool {
         free.pop_back();
         stats_.cached_bytes -= c.capacity;
       }
+      if (stats_.live_buffers == 0) self_ = shared_from_this();
       account(nbytes, 1);
     }
     try {
       if (block == nullptr) block = system_block(c.capacity, nbytes);
-      return std::allocate_shared<Buffer>(NodeAllocator<Buffer>(), shared_from_this(), block, nbytes, c.capacity);
+      return std::allocate_shared<Buffer>(NodeAllocator<Buffer>(), *this, block, nbytes, c.capacity);
     } catch (...) {
       std::free(block);
+      std::shared_ptr<MemoryPool> last;
       std::lock_guard lock(mutex_);
       account(-nbytes, -1);
+      if (stats_.live_buffers == 0) last = std::move(self_);
       throw;
     }
   }
@@ -176,9 +179,11 @@ class Pool final : public MemoryPool {
   }
 
   void release(void* data, std::int64_t nbytes, std::int64_t capacity) noexcept override {
+    std::shared_ptr<MemoryPool> last;  // may end this object
     {
       std::lock_guard lock(mutex_);
       account(-nbytes, -1);
+      if (stats_.live_buffers == 0) last = std::move(self_);
       if (stats_.cached_bytes + capacity <= cache_bound_ && keep(size_class(capacity).number, data)) {
         stats_.cached_bytes += capacity;
         return;
@@ -199,6 +204,7 @@ class Pool final : public MemoryPool {
   const std::int64_t cache_bound_;
   mutable std::mutex mutex_;
   Stats stats_;
+  std::shared_ptr<MemoryPool> self_;  // while blocks are in use: buffers do not count references one by one
   std::array<std::vector<void*>, 256> free_;
 };
 

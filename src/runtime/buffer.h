@@ -16,7 +16,8 @@ class Buffer {
  public:
   /// Memory that something else owns (host data given away, a constant).
   Buffer(std::shared_ptr<void> storage, std::int64_t nbytes);
-  Buffer(std::shared_ptr<MemoryPool> pool, void* data, std::int64_t nbytes, std::int64_t capacity);
+  /// A block of a pool, which stays alive as long as its blocks are in use.
+  Buffer(MemoryPool& pool, void* data, std::int64_t nbytes, std::int64_t capacity);
   ~Buffer();
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
@@ -29,7 +30,7 @@ class Buffer {
 
  private:
   std::shared_ptr<void> storage_;
-  std::shared_ptr<MemoryPool> pool_;
+  MemoryPool* pool_ = nullptr;
   void* data_ = nullptr;
   std::int64_t nbytes_ = 0;
   std::int64_t capacity_ = 0;

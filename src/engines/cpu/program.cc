@@ -10,6 +10,7 @@
 #include "engines/cpu/fold.h"
 #include "engines/cpu/fuse.h"
 #include "engines/cpu/inline.h"
+#include "engines/cpu/merge.h"
 #include "engines/cpu/recompute.h"
 #include "engines/cpu/trace.h"
 #include "ir/op_def.h"
@@ -39,7 +40,7 @@ std::shared_ptr<const Program> Program::compile(const ir::GraphPtr& graph, Conte
   auto program = std::make_shared<Program>();
   program->debug_nans_ = config().debug_nans;
   program->graph_ = inline_calls(graph);
-  if (!program->debug_nans_) program->graph_ = recompute_cheap(fold_transposes(program->graph_));
+  if (!program->debug_nans_) program->graph_ = recompute_cheap(fold_transposes(merge_equal(program->graph_)));
   const ir::Graph& g = *program->graph_;
   for (auto v : g.inputs) {
     program->input_tables_.push_back(context.table(g.layout(v)));
@@ -71,6 +72,12 @@ void Program::free_early() {
     for (auto v : steps_[s]->writes) last[at(v)] = static_cast<int>(s);
   }
   for (auto v : graph_->outputs) last[at(v)] = kKeep;
+  std::vector<bool> again(graph_->num_values());
+  repeated_outputs_.resize(graph_->outputs.size());
+  for (std::size_t j = graph_->outputs.size(); j-- > 0;) {
+    repeated_outputs_[j] = again[at(graph_->outputs[j])];
+    again[at(graph_->outputs[j])] = true;
+  }
   for (auto v : graph_->inputs) {
     if (last[at(v)] == -1) unused_inputs_.push_back(v);
   }
@@ -125,7 +132,14 @@ std::vector<Pieces> Program::run(std::vector<Pieces> args, Run& run, const std::
   }
   std::vector<Pieces> results;
   results.reserve(graph_->outputs.size());
-  for (auto v : graph_->outputs) results.push_back(frame.slots[at(v)]);
+  for (std::size_t j = 0; j < graph_->outputs.size(); ++j) {
+    Pieces& pieces = frame.slots[at(graph_->outputs[j])];
+    if (repeated_outputs_[j]) {
+      results.push_back(pieces);
+    } else {
+      results.push_back(std::move(pieces));
+    }
+  }
   return results;
 }
 

@@ -67,6 +67,7 @@ class Program {
   ir::GraphPtr graph_;
   std::vector<StepPtr> steps_;
   std::vector<ir::ValueId> unused_inputs_;
+  std::vector<bool> repeated_outputs_;  // the same value comes again later
   std::vector<std::shared_ptr<const LayoutTable>> input_tables_;
   std::vector<std::int64_t> input_bytes_;  // of a piece; -1 where pieces differ
   double cost_ = 0;
