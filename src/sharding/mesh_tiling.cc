@@ -26,23 +26,26 @@ std::vector<std::int64_t> axis_strides(const std::vector<std::int64_t>& axis_siz
 }
 
 std::vector<Digit> canonical(std::vector<Digit> digits) {
-  std::vector<Digit> out;
-  for (const Digit& d : digits) {
+  std::size_t n = 0;
+  for (const Digit d : digits) {
     if (d.size == 1) continue;
-    if (!out.empty() && out.back().stride == d.stride * d.size) {
-      out.back() = {out.back().size * d.size, d.stride};
+    if (n > 0 && digits[n - 1].stride == d.stride * d.size) {
+      digits[n - 1] = {digits[n - 1].size * d.size, d.stride};
     } else {
-      out.push_back(d);
+      digits[n++] = d;
     }
   }
-  return out;
+  digits.resize(n);
+  return digits;
 }
 
 std::vector<std::vector<Digit>> dim_digits(const MeshTiling& t) {
   auto strides = axis_strides(t.axis_sizes);
   std::vector<std::vector<Digit>> out;
+  out.reserve(t.dim_axes.size());
   for (const auto& axes : t.dim_axes) {
     std::vector<Digit> digits;
+    digits.reserve(axes.size());
     for (int a : axes) {
       auto i = static_cast<std::size_t>(a);
       digits.push_back({t.axis_sizes[i], strides[i]});

@@ -13,7 +13,6 @@ namespace tessera::sharding {
 
 struct MeshTiling {
   std::vector<std::int64_t> axis_sizes;    // of a row-major mesh over the order of the device list
-  std::vector<std::string> axis_names;     // may be empty
   std::vector<std::vector<int>> dim_axes;  // per array dimension, slowest first
 
   std::int64_t parts(std::size_t dim) const;

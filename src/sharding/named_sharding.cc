@@ -28,9 +28,11 @@ namespace {
       str(caller.function, ": ", caller.argument, " = ", spec, " names the mesh axis ", axis, "; expected ", expected));
 }
 
-void check_rank(const NamedState& s, std::int64_t ndim, const std::string& what, const Caller& caller) {
+void check_rank(const NamedState& s, std::int64_t ndim, const char* what, const Caller& caller,
+                const Shape* shape = nullptr) {
   if (static_cast<std::int64_t>(s.spec.size()) <= ndim) return;
   throw ValueError(str(caller.function, ": ", caller.argument, " has ", s.spec.size(), " entries but ", what,
+                       shape ? str(" ", *shape) : std::string(),
                        " has rank ", ndim,
                        ndim == 0 ? "; expected P() for a scalar" : "; expected at most one entry a dimension", " (",
                        caller.argument, " = ", s.spec, ")"));
@@ -72,7 +74,7 @@ std::shared_ptr<const NamedState> resolve_spec(const AnyMesh& mesh, const Partit
 }
 
 Shape named_shard_shape(const NamedState& s, const Shape& global_shape, const Caller& caller) {
-  check_rank(s, rank(global_shape), str("global_shape ", global_shape), caller);
+  check_rank(s, rank(global_shape), "global_shape", caller, &global_shape);
   return split_shape(global_shape, s.parts, s.options.uneven, caller.function);
 }
 
@@ -132,7 +134,7 @@ std::optional<MeshTiling> NamedSharding::mesh_tiling(std::int64_t ndim) const {
   sharding::check_rank(*state_, ndim, "the array", {"NamedSharding", "spec"});
   MeshTiling t;
   t.axis_sizes = state_->mesh.mesh_shape();
-  t.axis_names.assign(state_->mesh.axis_names().begin(), state_->mesh.axis_names().end());
+  t.dim_axes.reserve(static_cast<std::size_t>(ndim));
   t.dim_axes = state_->dim_axes;
   t.dim_axes.resize(static_cast<std::size_t>(ndim));
   return t;

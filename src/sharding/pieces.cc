@@ -15,6 +15,7 @@ namespace tessera::sharding {
 Shape split_shape(const Shape& global_shape, const Dims& parts, bool uneven, std::string_view function) {
   size_of(global_shape);  // refuses negative extents
   Shape out;
+  out.reserve(global_shape.size());
   for (std::size_t d = 0; d < global_shape.size(); ++d) {
     std::int64_t n = d < parts.size() ? parts[d] : 1;
     if (!uneven && global_shape[d] % n != 0) {
@@ -166,9 +167,10 @@ std::shared_ptr<const Pieces> make_pieces(const Sharding& s, const Shape& global
   std::shared_ptr<Pieces> p;
   if (auto t = mesh_tiling(s, rank(global_shape))) {
     p = std::make_shared<Pieces>();
+    p->parts.reserve(t->dim_axes.size());
     for (std::size_t d = 0; d < t->dim_axes.size(); ++d) p->parts.push_back(t->parts(d));
     p->digits = dim_digits(*t);
-    p->unused = unused_digits(*t);
+    if (p->num_tiles() != s.num_devices()) p->unused = unused_digits(*t);
   } else if (const auto* g = dynamic_cast<const GspmdSharding*>(&s)) {
     p = from_tile_list(*g, global_shape);
   } else {
