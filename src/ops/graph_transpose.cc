@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Transposition and batching of graphs.
 #include <algorithm>
+#include <map>
+#include <optional>
 #include <utility>
 
 #include "base/check.h"
@@ -51,24 +53,88 @@ class Transposer {
     ct_[at(v)] = add_any(ct_[at(v)], ct);
   }
 
+  // The cotangent of a value after all of its readers.
+  Value cotangent(ir::ValueId v) {
+    if (auto parts = parts_.extract(v)) join(v, parts.mapped());
+    return ct_[at(v)];
+  }
+
   void backward() {
     for (std::size_t i = g_.eqns.size(); i-- > 0;) {
       if (eqn_linear_[i]) step(g_.eqns[i]);
     }
+    for (auto v : g_.inputs) cotangent(v);
     b_.set_loc(before_);
   }
 
-  Value cotangent(ir::ValueId v) const { return ct_[at(v)]; }
-
  private:
+  // Cotangents of slices of one value. Those of a split are joined side by side: summing them, each padded with zeros,
+  // would write the whole value as often as it has parts.
+  struct Part {
+    const ir::Eqn* slice;
+    Value ct;
+    const StaticSlice& at() const { return ir::get<StaticSlice>(slice->attrs); }
+  };
+
+  void join(ir::ValueId v, std::vector<Part>& parts) {
+    const Shape& shape = g_.type(v).shape;
+    if (auto dim = split_dim(shape, parts)) {
+      auto d = ops::at(*dim);
+      std::sort(parts.begin(), parts.end(),
+                [&](const Part& a, const Part& b) { return a.at().starts[d] < b.at().starts[d]; });
+      bool adjoin = true;
+      for (std::size_t i = 1; i < parts.size(); ++i) {
+        adjoin = adjoin && parts[i].at().starts[d] == parts[i - 1].at().limits[d];
+      }
+      if (adjoin) {
+        Values pieces;
+        for (const Part& p : parts) pieces.push_back(p.ct);
+        b_.set_loc(loc_of(*parts[0].slice));
+        Value whole = pieces.size() == 1 ? pieces[0] : concatenate(pieces, *dim);
+        Dims low(shape.size());
+        Dims high(shape.size());
+        low[d] = parts.front().at().starts[d];
+        high[d] = shape[d] - parts.back().at().limits[d];
+        if (low[d] != 0 || high[d] != 0) whole = pad(whole, scalar(b_, 0, whole.dtype()), low, high, Dims(shape.size()));
+        return accumulate(v, whole);
+      }
+    }
+    for (const Part& p : parts) {
+      b_.set_loc(loc_of(*p.slice));
+      Types types{g_.type(v)};
+      Values in(1), ct{p.ct};
+      accumulate(v, transpose_of(b_, *p.slice->op, ir::TransposeArgs{in, types, {true}, ct}, p.slice->attrs)[0]);
+    }
+  }
+
+  // The one dimension that the slices cut, without steps.
+  static std::optional<std::int64_t> split_dim(const Shape& shape, const std::vector<Part>& parts) {
+    std::optional<std::int64_t> dim;
+    for (const Part& p : parts) {
+      for (std::size_t d = 0; d < shape.size(); ++d) {
+        if (p.at().strides[d] != 1) return std::nullopt;
+        if (p.at().starts[d] == 0 && p.at().limits[d] == shape[d]) continue;
+        if (dim && *dim != static_cast<std::int64_t>(d)) return std::nullopt;
+        dim = static_cast<std::int64_t>(d);
+      }
+    }
+    return dim;
+  }
+
+  const Loc& loc_of(const ir::Eqn& e) const { return e.loc.file ? e.loc : before_; }
+
   void step(const ir::Eqn& e) {
     Values ct;
     bool any = false;
     for (auto v : e.out) {
-      ct.push_back(ct_[at(v)]);
+      ct.push_back(cotangent(v));
       any = any || ct.back();
     }
     if (!any) return;
+    if (e.op == &def::slice) {
+      parts_[e.in[0]].push_back({&e, ct[0]});
+      return;
+    }
     Values in;
     Types types;
     Flags linear;
@@ -77,7 +143,7 @@ class Transposer {
       types.push_back(g_.type(v));
       linear.push_back(linear_[at(v)]);
     }
-    b_.set_loc(e.loc.file ? e.loc : before_);
+    b_.set_loc(loc_of(e));
     Values back = transpose_of(b_, *e.op, ir::TransposeArgs{in, types, linear, ct}, e.attrs);
     for (std::size_t i = 0; i < e.in.size(); ++i) {
       if (linear[i]) accumulate(e.in[i], back[i]);
@@ -89,6 +155,7 @@ class Transposer {
   Values known_;
   std::vector<bool> linear_;
   Values ct_;
+  std::map<ir::ValueId, std::vector<Part>> parts_;
   std::vector<bool> eqn_linear_;
   Loc before_ = b_.loc();
 };
