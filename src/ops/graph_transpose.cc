@@ -95,7 +95,8 @@ class Transposer {
         Dims high(shape.size());
         low[d] = parts.front().at().starts[d];
         high[d] = shape[d] - parts.back().at().limits[d];
-        if (low[d] != 0 || high[d] != 0) whole = pad(whole, scalar(b_, 0, whole.dtype()), low, high, Dims(shape.size()));
+        if (low[d] != 0 || high[d] != 0)
+          whole = pad(whole, scalar(b_, 0, whole.dtype()), low, high, Dims(shape.size()));
         return accumulate(v, whole);
       }
     }

@@ -169,7 +169,7 @@ struct Plan {
     }
   }
 
-  void run(const void* lhs, const void* rhs, void* result) const {
+  void run(const void* lhs, const void* rhs, void* result, bool add = false) const {
     if (swapped) std::swap(lhs, rhs);
     std::unique_ptr<char[]> copy_a;
     std::unique_ptr<char[]> copy_b;
@@ -191,7 +191,7 @@ struct Plan {
       }
       kernels::gemm(in, out, a.transposed, b.transposed, inner, m, n, k, static_cast<const char*>(lhs) + at_a * in_size,
                     a.ld, stride_a, static_cast<const char*>(rhs) + at_b * in_size, b.ld, stride_b,
-                    static_cast<char*>(result) + at_c * dtype_size(out), c.ld, stride_c, fixed_order);
+                    static_cast<char*>(result) + at_c * dtype_size(out), c.ld, stride_c, fixed_order, add);
     }
   }
 
@@ -285,16 +285,19 @@ Kernel make_product(const Request& r, ops::DotGeneral p, const Dims& permutation
   Result result(lhs, rhs, permutation);
   DType in = r.in[0].dtype;
   DType out = r.out[0].dtype;
+  bool adds = in == DType::F32 && out == DType::F32 && !r.fixed_order;
   Kernel k;
   double work = 2.0 * static_cast<double>(r.out[0].size()) * static_cast<double>(extent(lhs, lhs.contract));
   k.cost = 200 + work / flops_per_nanosecond(in);
   if (auto target = result.target(result.rows, result.cols)) {
     auto plan = std::make_shared<const Plan>(make_plan(lhs, rhs, r, *target));
     k.run = [plan](const void* const* from, void* const* to) { plan->run(from[0], from[1], to[0]); };
+    if (adds) k.add = [plan](const void* const* from, void* const* to) { plan->run(from[0], from[1], to[0], true); };
   } else if (auto turned = result.target(result.cols, result.rows)) {
     auto plan = std::make_shared<Plan>(make_plan(rhs, lhs, r, *turned));
     plan->swapped = true;
     k.run = [plan](const void* const* from, void* const* to) { plan->run(from[0], from[1], to[0]); };
+    if (adds) k.add = [plan](const void* const* from, void* const* to) { plan->run(from[0], from[1], to[0], true); };
   } else {
     Dims own = core::contiguous_strides(result.shape, 1);
     Result plain = result;

@@ -35,6 +35,18 @@ void spread(std::int64_t n, double cost, const std::function<void(std::int64_t)>
   });
 }
 
+namespace {
+// By value the equations that read it; -1 for the program's results.
+std::vector<std::vector<std::int32_t>> readers_of(const ir::Graph& g) {
+  std::vector<std::vector<std::int32_t>> out(g.num_values());
+  for (std::size_t i = 0; i < g.eqns.size(); ++i) {
+    for (auto v : g.eqns[i].in) out[at(v)].push_back(static_cast<std::int32_t>(i));
+  }
+  for (auto v : g.outputs) out[at(v)].push_back(-1);
+  return out;
+}
+}  // namespace
+
 std::shared_ptr<const Program> Program::compile(const ir::GraphPtr& graph, Context& context) {
   TESSERA_CHECK(graph->mesh && graph->layouts.size() == graph->num_values(), "the graph is not partitioned");
   auto program = std::make_shared<Program>();
@@ -47,16 +59,27 @@ std::shared_ptr<const Program> Program::compile(const ir::GraphPtr& graph, Conte
     bool same = even(g.type(v).shape, g.layout(v), context.mesh());
     program->input_bytes_.push_back(same ? local_type(g.type(v), g.layout(v), context.mesh(), 0).nbytes() : -1);
   }
+  auto readers = readers_of(g);
+  std::vector<bool> done(g.eqns.size());  // as part of another equation's step
   for (const auto& group : fusion_groups(g, !program->debug_nans_)) {
-    const ir::Eqn& e = g.eqns[group.eqns.back()];
-    StepPtr step = group.eqns.size() > 1 ? make_fused_step(g, group, context) : make_reshard_step(g, e, context);
-    if (!step) step = make_relabel_step(g, e, context);
-    if (!step) step = make_group_step(g, e, context);
-    if (!step) step = make_halo_step(g, e, context);
-    if (!step) step = make_control_step(g, e, context);
-    if (!step) step = make_compute_step(g, e, context);
-    step->loc = e.loc;
-    if (tracing() && group.eqns.size() == 1) step->received = ops::received(g, e);
+    if (done[group.eqns.back()]) continue;
+    const ir::Eqn* e = &g.eqns[group.eqns.back()];
+    StepPtr step;
+    if (group.eqns.size() > 1) {
+      step = make_fused_step(g, group, context);
+    } else if (std::size_t reduced = 0;
+               !e->out.empty() && (step = make_summed_product_step(g, *e, readers[at(e->out[0])], context, reduced))) {
+      done[reduced] = true;
+      e = &g.eqns[reduced];
+    }
+    if (!step) step = make_reshard_step(g, *e, context);
+    if (!step) step = make_relabel_step(g, *e, context);
+    if (!step) step = make_group_step(g, *e, context);
+    if (!step) step = make_halo_step(g, *e, context);
+    if (!step) step = make_control_step(g, *e, context);
+    if (!step) step = make_compute_step(g, *e, context);
+    step->loc = e->loc;
+    if (tracing() && group.eqns.size() == 1) step->received = ops::received(g, *e);
     program->cost_ += step->cost();
     program->steps_.push_back(std::move(step));
   }

@@ -7,6 +7,7 @@
 #include <functional>
 #include <vector>
 
+#include "base/check.h"
 #include "base/thread_pool.h"
 #include "engines/cpu/kernels/copy.h"
 #include "engines/cpu/kernels/elementwise.h"
@@ -28,6 +29,7 @@ struct Problem {
   std::int64_t stride_a, stride_b, stride_c;
   std::int64_t in_size, out_size;
   bool fixed_order = false;
+  bool add = false;
 };
 
 using Leaf = std::function<void(const GemmShape&, const void*, const void*, void*)>;
@@ -109,7 +111,7 @@ void multiply(DType t, const Problem& p) {
   if (p.fixed_order && is_inexact(t)) {
     run(p, [t](const GemmShape& s, const void* a, const void* b, void* c) { gemm_fixed(t, s, a, b, c); });
   } else if (t == DType::F32) {
-    run(p, gemm_f32);
+    run(p, [add = p.add](const GemmShape& s, const void* a, const void* b, void* c) { gemm_f32(s, a, b, c, add); });
   } else if (is_integer(t)) {
     run(p, [t](const GemmShape& s, const void* a, const void* b, void* c) { gemm_integer(t, s, a, b, c); });
   } else {
@@ -152,10 +154,12 @@ void multiply_converted(DType in, DType out, DType sum, Problem p) {
 
 void gemm(DType in, DType out, bool trans_a, bool trans_b, std::int64_t batch, std::int64_t m, std::int64_t n,
           std::int64_t k, const void* a, std::int64_t lda, std::int64_t stride_a, const void* b, std::int64_t ldb,
-          std::int64_t stride_b, void* c, std::int64_t ldc, std::int64_t stride_c, bool fixed_order) {
+          std::int64_t stride_b, void* c, std::int64_t ldc, std::int64_t stride_c, bool fixed_order, bool add) {
+  TESSERA_CHECK(!add || (in == DType::F32 && out == DType::F32 && !fixed_order), "gemm: no such sum of products");
   if (batch <= 0 || m <= 0 || n <= 0) return;
   std::int64_t in_size = dtype_size(in), out_size = dtype_size(out);
   if (k <= 0) {
+    if (add) return;
     std::array<std::int64_t, 3> shape = {batch, m, n}, dst = {stride_c * out_size, ldc * out_size, out_size}, src = {};
     std::array<std::byte, 16> zero = {};
     return copy_strided(c, dst, zero.data(), src, shape, out_size);
@@ -174,7 +178,8 @@ void gemm(DType in, DType out, bool trans_a, bool trans_b, std::int64_t batch, s
             stride_c,
             in_size,
             out_size,
-            fixed_order};
+            fixed_order,
+            add};
   DType sum = sum_dtype(out);
   if (!fixed_order && in == DType::BF16 && (out == DType::BF16 || out == DType::F32) && has_fast_bf16()) {
     return run(p, [out](const GemmShape& s, const void* x, const void* y, void* z) { gemm_bf16(s, out, x, y, z); });

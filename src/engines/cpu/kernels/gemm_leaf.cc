@@ -96,18 +96,19 @@ bool has_fast_bf16() {
   return fast;
 }
 
-void gemm_f32(const GemmShape& s, const void* a, const void* b, void* c) {
+void gemm_f32(const GemmShape& s, const void* a, const void* b, void* c, bool add) {
+  const float keep = add ? 1 : 0;
   SingleThreadedLibraries single;
   const auto* x = static_cast<const float*>(a);
   const auto* y = static_cast<const float*>(b);
   auto* z = static_cast<float*>(c);
   if (prefers_blas(s)) {
     cblas_sgemm(CblasRowMajor, cblas_trans(s.trans_a), cblas_trans(s.trans_b), narrow(s.m), narrow(s.n), narrow(s.k), 1,
-                x, narrow(s.lda), y, narrow(s.ldb), 0, z, narrow(s.ldc));
+                x, narrow(s.lda), y, narrow(s.ldb), keep, z, narrow(s.ldc));
     return;
   }
   dnnl_status_t status =
-      dnnl_sgemm(s.trans_a ? 'T' : 'N', s.trans_b ? 'T' : 'N', s.m, s.n, s.k, 1, x, s.lda, y, s.ldb, 0, z, s.ldc);
+      dnnl_sgemm(s.trans_a ? 'T' : 'N', s.trans_b ? 'T' : 'N', s.m, s.n, s.k, 1, x, s.lda, y, s.ldb, keep, z, s.ldc);
   if (status == dnnl_out_of_memory) throw ResourceExhaustedError("gemm: oneDNN ran out of memory");
   if (status != dnnl_success) {
     throw StateError(str("gemm: oneDNN returned status ", static_cast<int>(status), " for m = ", s.m, ", n = ", s.n,

@@ -13,8 +13,8 @@ struct GemmShape {
   std::int64_t m, n, k, lda, ldb, ldc;
 };
 
-/// f32 -> f32.
-void gemm_f32(const GemmShape& s, const void* a, const void* b, void* c);
+/// f32 -> f32. With `add` the product is added to c.
+void gemm_f32(const GemmShape& s, const void* a, const void* b, void* c, bool add);
 /// bf16 -> `out`, which is BF16 or F32.
 void gemm_bf16(const GemmShape& s, DType out, const void* a, const void* b, void* c);
 /// F64, C64 or C128.
