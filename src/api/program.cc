@@ -242,26 +242,30 @@ std::vector<Array> Program::call(const std::vector<Array>& args) {
   }
   for (std::size_t i = 0; i < program->out.size(); ++i) run->out.push_back(std::make_shared<array::Storage>());
 
-  auto task = [run] {
-    std::vector<runtime::Pieces> pieces;
-    pieces.reserve(run->in.size());
+  bool small = program->executable->small();
+  auto task = [run, small] {
+    std::vector<runtime::Pieces> pieces(run->in.size());
+    std::vector<const runtime::Pieces*> lent(run->in.size());
     for (std::size_t i = 0; i < run->in.size(); ++i) {
       auto& storage = run->in[i];
       storage->wait();
       const auto& spec = run->program->in[i];
       if (spec.by_position) {
         runtime::PieceMap map = runtime::piece_map(spec.layout, *run->program->mesh);
-        runtime::Pieces p;
-        for (auto position : map.first_position) p.push_back(storage->pieces[static_cast<std::size_t>(position)]);
-        pieces.push_back(std::move(p));
+        for (auto position : map.first_position)
+          pieces[i].push_back(storage->pieces[static_cast<std::size_t>(position)]);
       } else if (run->donated[i] && storage.use_count() == 1) {
-        pieces.push_back(std::move(storage->pieces));
+        pieces[i] = std::move(storage->pieces);
+      } else if (small && !run->donated[i]) {
+        lent[i] = &storage->pieces;  // it runs before the caller goes on, who has the arguments
+        continue;
       } else {
-        pieces.push_back(storage->pieces);
+        pieces[i] = storage->pieces;  // memory that others let go of meanwhile can be used again
       }
       storage.reset();
     }
-    auto results = run->program->executable->run(std::move(pieces));
+    auto results = run->program->executable->run(std::move(pieces), lent);
+    for (auto& storage : run->in) storage.reset();
     for (std::size_t i = 0; i < results.size(); ++i) {
       const auto& out = run->program->out[i];
       if (!out.by_position) {
@@ -274,7 +278,6 @@ std::vector<Array> Program::call(const std::vector<Array>& args) {
       array::check_result(*out.placement, out.type.dtype, run->out[i]->pieces, true);
     }
   };
-  bool small = program->executable->small();
   auto outs = run->out;
   auto event = program->queue->submit(std::move(task), small);
   run.reset();

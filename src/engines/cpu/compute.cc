@@ -65,7 +65,7 @@ class ComputeStep final : public Step {
   }
 
   void run(Frame& frame) const override {
-    for (std::size_t j = 0; j < writes.size(); ++j) frame.slots[at(writes[j])].resize(at(out_counts_[j]));
+    for (std::size_t j = 0; j < writes.size(); ++j) frame.slots.own(at(writes[j])).resize(at(out_counts_[j]));
     if (shares_) return share(frame);
     std::size_t operands = reads.size();
     std::size_t results = writes.size();
@@ -129,7 +129,7 @@ class ComputeStep final : public Step {
     }
     const Variant& v = variant(k);
     for (std::size_t j = 0; j < writes.size(); ++j) {
-      BufferPtr& result = frame.slots[at(writes[j])][at(work_.out[at(k) * writes.size() + j])];
+      BufferPtr& result = frame.slots.own(at(writes[j]))[at(work_.out[at(k) * writes.size() + j])];
       // A result that several computations give (equal by its layout) is kept from the first one.
       bool extra = result != nullptr;
       BufferPtr b = extra ? nullptr : wanted(frame, k, j, v.out_bytes[j]);
@@ -149,8 +149,8 @@ class ComputeStep final : public Step {
 
   BufferPtr reuse(Frame& frame, std::int64_t k, std::uint64_t operands, std::int64_t nbytes) const {
     for (std::size_t i = 0; i < reads.size() && i < 64; ++i) {
-      if (!reusable_[i] || !(operands >> i & 1)) continue;
-      BufferPtr& b = frame.slots[at(reads[i])][at(work_.in[at(k) * reads.size() + i])];
+      if (!reusable_[i] || !(operands >> i & 1) || frame.slots.lent(at(reads[i]))) continue;
+      BufferPtr& b = frame.slots.own(at(reads[i]))[at(work_.in[at(k) * reads.size() + i])];
       if (b && b->nbytes() == nbytes && sole_owner(b)) return std::move(b);
     }
     return nullptr;
@@ -159,7 +159,7 @@ class ComputeStep final : public Step {
   void share(Frame& frame) const {
     for (std::size_t j = 0; j < writes.size(); ++j) {
       const Pieces& from = frame.slots[at(reads[j])];
-      Pieces& to = frame.slots[at(writes[j])];
+      Pieces& to = frame.slots.own(at(writes[j]));
       for (std::int64_t k = 0; k < work_.count; ++k) {
         to[at(work_.out[at(k) * writes.size() + j])] = from[at(work_.in[at(k) * reads.size() + j])];
       }
@@ -181,7 +181,7 @@ class ConstantStep final : public Step {
  public:
   ConstantStep(std::string name, std::vector<Pieces> values) : name_(std::move(name)), values_(std::move(values)) {}
   void run(Frame& frame) const override {
-    for (std::size_t j = 0; j < writes.size(); ++j) frame.slots[at(writes[j])] = values_[j];
+    for (std::size_t j = 0; j < writes.size(); ++j) frame.slots.lend(at(writes[j]), values_[j]);
   }
   std::string label() const override { return name_ + " (known)"; }
 
@@ -288,7 +288,7 @@ std::vector<Variant> make_variants(const ir::Graph& g, const Unit& unit, const C
 // Constants are worked out now; large ones that a kernel can make (iota) would only hold memory.
 StepPtr constant_step(const ComputeStep& step, std::size_t values, Context& context) {
   Run run{*context.memory()};
-  Frame frame{run, std::vector<Pieces>(values), {}};
+  Frame frame{run, Slots(values), {}};
   step.run(frame);
   std::vector<Pieces> results;
   for (auto v : step.writes) results.push_back(frame.slots[at(v)]);

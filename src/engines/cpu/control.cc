@@ -38,8 +38,8 @@ class NestedStep : public Step {
 
  protected:
   Pieces take(Frame& frame, std::size_t operand) const {
-    auto& pieces = frame.slots[at(reads[operand])];
-    return dies_[operand] ? std::move(pieces) : pieces;
+    auto v = at(reads[operand]);
+    return dies_[operand] ? frame.slots.take(v) : frame.slots[v];
   }
   std::vector<Pieces> take(Frame& frame, std::size_t first, std::size_t count) const {
     std::vector<Pieces> out;
@@ -47,7 +47,7 @@ class NestedStep : public Step {
     return out;
   }
   void give(Frame& frame, std::vector<Pieces> results) const {
-    for (std::size_t j = 0; j < writes.size(); ++j) frame.slots[at(writes[j])] = std::move(results[j]);
+    for (std::size_t j = 0; j < writes.size(); ++j) frame.slots.own(at(writes[j])) = std::move(results[j]);
   }
   std::string nested(const std::string& what, const Program& p) const {
     std::string out = str("\n  ", what, ":\n");
@@ -162,7 +162,7 @@ class CondStep final : public NestedStep {
     auto one = *std::max_element(which.begin(), which.end());
     if (one < 0) {  // no device of this process takes part
       for (std::size_t j = 0; j < writes.size(); ++j)
-        frame.slots[at(writes[j])].resize(results_[j]->first_local.size());
+        frame.slots.own(at(writes[j])).resize(results_[j]->first_local.size());
       return;
     }
     if (std::all_of(which.begin(), which.end(), [&](std::int64_t w) { return w < 0 || w == one; })) {

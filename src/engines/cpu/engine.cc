@@ -47,12 +47,12 @@ class CpuExecutable final : public runtime::Executable {
         tags_(std::move(tags)),
         number_(number) {}
 
-  std::vector<Pieces> run(std::vector<Pieces> args) override {
+  std::vector<Pieces> run(std::vector<Pieces> args, const std::vector<const Pieces*>& lent) override {
     Run run{*memory_, collectives_.get()};
-    if (!collectives_) return program_->run(std::move(args), run);
+    if (!collectives_) return program_->run(std::move(args), run, {}, lent);
     run.tag = tags_->next(number_);
     try {
-      return program_->run(std::move(args), run);
+      return program_->run(std::move(args), run, {}, lent);
     } catch (const std::exception& e) {
       collectives_->poison(run.tag, e.what());
       throw;

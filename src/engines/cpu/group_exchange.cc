@@ -57,7 +57,7 @@ class GroupStep final : public Step {
     }
     Pieces to(at(count_));
     for (std::size_t k = 0; k < groups_.size(); ++k) make(frame.run, groups_[k], shapes_[k], in, to);
-    frame.slots[at(writes[0])] = std::move(to);
+    frame.slots.own(at(writes[0])) = std::move(to);
   }
 
   std::string label() const override { return str(name_, " (", groups_.size(), " groups)"); }

@@ -69,7 +69,7 @@ class HaloStep final : public Step {
       std::int32_t t = open[at(i)];
       assemble(frame, t, mail.empty() ? Pieces() : mail[at(t)], *to[at(t)]);
     });
-    frame.slots[at(writes[0])] = std::move(to);
+    frame.slots.own(at(writes[0])) = std::move(to);
   }
 
   std::string label() const override { return str("halo (", target_->map.count, " pieces)"); }

@@ -118,32 +118,41 @@ void Program::free_early() {
   }
 }
 
-void Program::check_args(const std::vector<Pieces>& args) const {
-  TESSERA_CHECK(args.size() == graph_->inputs.size(),
-                str(args.size(), " arguments, ", graph_->inputs.size(), " inputs"));
-  for (std::size_t i = 0; i < args.size(); ++i) {
+void Program::check_args(const Slots& slots) const {
+  for (std::size_t i = 0; i < graph_->inputs.size(); ++i) {
+    const Pieces& arg = slots[at(graph_->inputs[i])];
     const LayoutTable& table = *input_tables_[i];
-    TESSERA_CHECK(static_cast<std::int64_t>(args[i].size()) == table.map.count,
-                  str("argument ", i, " has ", args[i].size(), " pieces, its layout ", table.map.count));
-    for (std::size_t k = 0; k < args[i].size(); ++k) {
+    TESSERA_CHECK(static_cast<std::int64_t>(arg.size()) == table.map.count,
+                  str("argument ", i, " has ", arg.size(), " pieces, its layout ", table.map.count));
+    for (std::size_t k = 0; k < arg.size(); ++k) {
       if (table.first_local[k] < 0) continue;
-      TESSERA_CHECK(args[i][k] != nullptr, str("argument ", i, " lacks piece ", k));
+      TESSERA_CHECK(arg[k] != nullptr, str("argument ", i, " lacks piece ", k));
       TESSERA_CHECK(
-          input_bytes_[i] < 0 || args[i][k]->nbytes() == input_bytes_[i],
-          str("piece ", k, " of argument ", i, " has ", args[i][k]->nbytes(), " bytes, expected ", input_bytes_[i]));
+          input_bytes_[i] < 0 || arg[k]->nbytes() == input_bytes_[i],
+          str("piece ", k, " of argument ", i, " has ", arg[k]->nbytes(), " bytes, expected ", input_bytes_[i]));
     }
   }
 }
 
-std::vector<Pieces> Program::run(std::vector<Pieces> args, Run& run, const std::vector<Pieces>& into) const {
-  check_args(args);
-  Frame frame{run, std::vector<Pieces>(graph_->num_values()), {}};
+std::vector<Pieces> Program::run(std::vector<Pieces> args, Run& run, const std::vector<Pieces>& into,
+                                 const std::vector<const Pieces*>& lent) const {
+  TESSERA_CHECK(args.size() == graph_->inputs.size(),
+                str(args.size(), " arguments, ", graph_->inputs.size(), " inputs"));
+  Frame frame{run, Slots(graph_->num_values()), {}};
   if (!into.empty()) {
     frame.into.resize(graph_->num_values());
     for (std::size_t j = 0; j < into.size(); ++j) frame.into[at(graph_->outputs[j])] = into[j];
   }
-  for (std::size_t i = 0; i < args.size(); ++i) frame.slots[at(graph_->inputs[i])] = std::move(args[i]);
-  for (auto v : unused_inputs_) frame.slots[at(v)] = Pieces();
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    auto v = at(graph_->inputs[i]);
+    if (i < lent.size() && lent[i] != nullptr) {
+      frame.slots.lend(v, *lent[i]);
+    } else {
+      frame.slots.own(v) = std::move(args[i]);
+    }
+  }
+  check_args(frame.slots);
+  for (auto v : unused_inputs_) frame.slots.drop(at(v));
   for (const auto& step : steps_) {
     if (tracing()) {
       run_traced(*step, frame);
@@ -151,17 +160,13 @@ std::vector<Pieces> Program::run(std::vector<Pieces> args, Run& run, const std::
       step->run(frame);
     }
     if (debug_nans_) check_nans(*step, frame);
-    for (auto v : step->frees) frame.slots[at(v)] = Pieces();
+    for (auto v : step->frees) frame.slots.drop(at(v));
   }
   std::vector<Pieces> results;
   results.reserve(graph_->outputs.size());
   for (std::size_t j = 0; j < graph_->outputs.size(); ++j) {
-    Pieces& pieces = frame.slots[at(graph_->outputs[j])];
-    if (repeated_outputs_[j]) {
-      results.push_back(pieces);
-    } else {
-      results.push_back(std::move(pieces));
-    }
+    auto v = at(graph_->outputs[j]);
+    results.push_back(repeated_outputs_[j] ? frame.slots[v] : frame.slots.take(v));
   }
   return results;
 }

@@ -21,9 +21,30 @@ struct Run {
   std::int64_t tag = 0;
 };
 
+/// By value its pieces: the program's own, or lent ones, which stay where they are.
+class Slots {
+ public:
+  explicit Slots(std::size_t values) : own_(values), lent_(values) {}
+  const Pieces& operator[](std::size_t v) const { return lent_[v] != nullptr ? *lent_[v] : own_[v]; }
+  bool lent(std::size_t v) const { return lent_[v] != nullptr; }
+  /// To be written, of a value that is not lent.
+  Pieces& own(std::size_t v) { return own_[v]; }
+  /// Handles of its own for somebody; the last ones, unless the value is lent.
+  Pieces take(std::size_t v) { return lent(v) ? *lent_[v] : std::move(own_[v]); }
+  void lend(std::size_t v, const Pieces& pieces) { lent_[v] = &pieces; }
+  void drop(std::size_t v) {
+    lent_[v] = nullptr;
+    own_[v] = Pieces();
+  }
+
+ private:
+  std::vector<Pieces> own_;
+  std::vector<const Pieces*> lent_;
+};
+
 struct Frame {
   Run& run;
-  std::vector<Pieces> slots;  ///< by value
+  Slots slots;
   /// By value, where not empty: memory in which its pieces are wanted. Steps that cannot do so may ignore it.
   std::vector<Pieces> into;
 };
@@ -52,15 +73,16 @@ class Program {
   /// Throws what building a step throws (an op without kernel and reference).
   static std::shared_ptr<const Program> compile(const ir::GraphPtr& graph, Context& context);
 
-  /// `into`: for each output pieces whose memory the result is wanted in, or an empty list.
-  std::vector<Pieces> run(std::vector<Pieces> args, Run& run, const std::vector<Pieces>& into = {}) const;
+  /// `into`: for each output pieces whose memory the result is wanted in, or an empty list. `lent` as in `Executable`.
+  std::vector<Pieces> run(std::vector<Pieces> args, Run& run, const std::vector<Pieces>& into = {},
+                          const std::vector<const Pieces*>& lent = {}) const;
   std::string text() const;
   double cost() const { return cost_; }
   const ir::Graph& graph() const { return *graph_; }
 
  private:
   void free_early();
-  void check_args(const std::vector<Pieces>& args) const;
+  void check_args(const Slots& slots) const;
   void run_traced(const Step& step, Frame& frame) const;
   void check_nans(const Step& step, const Frame& frame) const;
 

@@ -73,7 +73,7 @@ class RelabelStep final : public Step {
         to[k] = z;
       }
     }
-    frame.slots[at(writes[0])] = std::move(to);
+    frame.slots.own(at(writes[0])) = std::move(to);
   }
 
   std::string label() const override { return str(name_, " (", source_of_.size(), " pieces)"); }

@@ -81,7 +81,7 @@ class ReshardStep final : public Step {
       std::int32_t k = open[at(i)];
       assemble(frame.run, k, from, mail.empty() ? nothing : mail[at(k)], to[at(k)]->data());
     });
-    frame.slots[at(writes[0])] = std::move(to);
+    frame.slots.own(at(writes[0])) = std::move(to);
   }
 
   std::string label() const override {
@@ -164,7 +164,7 @@ class ReshardStep final : public Step {
         }
       }
     });
-    frame.slots[at(writes[0])] = std::move(to);
+    frame.slots.own(at(writes[0])) = std::move(to);
   }
 
   // By target piece: blocks that other processes sent, in the order in which its boxes and terms ask for them.

@@ -41,7 +41,7 @@ class SummedProductStep final : public Step {
         first = false;
       }
     });
-    frame.slots[at(writes[0])] = std::move(to);
+    frame.slots.own(at(writes[0])) = std::move(to);
   }
 
   std::string label() const override {
