@@ -220,7 +220,7 @@ std::shared_ptr<const void> JitCore::lower(const std::shared_ptr<JitEntry>& entr
 }
 namespace {
 const api::LoweredProgram& partitioned(const std::shared_ptr<const void>& lowered) {
-  if (lowered) return static_cast<const api::Lowering*>(lowered.get())->program();
+  if (lowered) return *static_cast<const api::Lowering*>(lowered.get())->program();
   throw StateError(
       "the program was lowered over an abstract mesh: it has text (as_text) and no devices; give a concrete mesh");
 }

@@ -71,10 +71,6 @@ CallKey key_of(const std::vector<Array>& args) {
 std::int64_t count_lowerings() { return total_lowerings; }
 std::int64_t count_compiles() { return total_compiles; }
 
-struct Program::LoweredEntry {
-  std::string key;
-  std::shared_ptr<const LoweredProgram> program;
-};
 struct Program::CompiledEntry {
   std::shared_ptr<const LoweredProgram> lowered;
   std::shared_ptr<const mesh::DeviceList> devices;
@@ -93,39 +89,42 @@ Program::Program(ir::GraphPtr graph, ProgramOptions options) : graph_(std::move(
   collect_constraints(*graph_, constraints_);
 }
 
-std::shared_ptr<const LoweredProgram> Program::lowered_for(const Plan& plan) {
-  for (const auto& e : lowered_) {
-    if (e->key == plan.key) return e->program;
-  }
+std::shared_ptr<const LoweredProgram> Lowering::program() const {
+  std::lock_guard lock(mutex_);
+  if (program_) return program_;
   spmd::ResolveMap axes_of_map = [&](const ops::ShardMap& p) {
-    const KnownMesh* k = plan.find(p.mesh_sizes, base::join(p.mesh_names.list, ","));
+    const KnownMesh* k = plan_.find(p.mesh_sizes, base::join(p.mesh_names.list, ","));
     TESSERA_CHECK(k != nullptr, "the mesh of a shard_map is not known");
     return k->axes;
   };
   spmd::Problem problem{
-      spmd::expand_maps(plan.options.deterministic ? spmd::with_fixed_leaves(graph_) : graph_, axes_of_map),
-      plan.mesh,
-      plan.inputs,
-      plan.outputs,
-      [&](const ops::ShardingConstraint& c) { return plan.resolve(c); },
-      plan.options};
+      spmd::expand_maps(plan_.options.deterministic ? spmd::with_fixed_leaves(graph_) : graph_, axes_of_map),
+      plan_.mesh,
+      plan_.inputs,
+      plan_.outputs,
+      [&](const ops::ShardingConstraint& c) { return plan_.resolve(c); },
+      plan_.options};
   auto layouts = spmd::propagate(problem);
   auto program = std::make_shared<LoweredProgram>();
   program->graph = spmd::partition(problem, layouts);
   program->plan = spmd::comm_plan(*program->graph);
+  program_ = std::move(program);
+  return program_;
+}
+
+std::shared_ptr<const Lowering> Program::lowering_for(Plan plan) {
+  for (const auto& l : lowered_) {
+    if (l->key() == plan.key) return l;
+  }
   ++stats_.lowerings;
   ++total_lowerings;
-  lowered_.push_back(std::make_shared<LoweredEntry>(LoweredEntry{plan.key, program}));
-  return program;
+  return lowered_.emplace_back(std::make_shared<const Lowering>(graph_, std::move(plan)));
 }
 
 std::shared_ptr<const Lowering> Program::lower(const std::vector<Array>& args) {
-  return std::make_shared<const Lowering>(*this, analyse(args));
-}
-
-const LoweredProgram& Lowering::program() const {
-  std::lock_guard lock(program_.mutex_);
-  return *program_.lowered_for(plan_);  // which it keeps
+  Plan plan = analyse(args);
+  std::lock_guard lock(mutex_);
+  return lowering_for(std::move(plan));
 }
 
 std::shared_ptr<const CompiledProgram> Program::compile(const std::vector<Array>& args) { return compiled_for(args); }
@@ -142,7 +141,7 @@ std::shared_ptr<const CompiledProgram> Program::compiled_for(const std::vector<A
   }
   if (!found) {
     Plan plan = analyse(args);
-    auto lowered = lowered_for(plan);
+    auto lowered = lowering_for(plan)->program();
     std::string known;
     for (const auto& k : plan.known)
       known += str(k.mesh.abstract_mesh(), k.mesh.is_concrete() ? "" : "?", k.uneven ? "u;" : ";");

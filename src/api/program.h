@@ -74,7 +74,7 @@ class Program {
   /// than `in_shardings` say, `CommBudgetError`, `DeletedArrayError`.
   std::vector<Array> call(const std::vector<Array>& args);
   std::shared_ptr<const CompiledProgram> compile(const std::vector<Array>& args);
-  /// Throws what the arguments' placement breaks; partitions when asked for the result. The program must outlive it.
+  /// Throws what the arguments' placement breaks; partitions when asked for the result.
   std::shared_ptr<const Lowering> lower(const std::vector<Array>& args);
   /// The program as StableHLO; the arguments' shardings are all that is asked of them.
   std::string stablehlo_text(const std::vector<Array>& args, const StablehloTextOptions& options) const;
@@ -86,9 +86,8 @@ class Program {
   struct Plan;
 
  private:
-  friend class Lowering;
   Plan analyse(const std::vector<Array>& args) const;
-  std::shared_ptr<const LoweredProgram> lowered_for(const Plan& plan);
+  std::shared_ptr<const Lowering> lowering_for(Plan plan);
   std::shared_ptr<const CompiledProgram> compiled_for(const std::vector<Array>& args);
 
   ir::GraphPtr graph_;
@@ -97,10 +96,9 @@ class Program {
 
   std::mutex mutex_;
   CompileStats stats_;
-  struct LoweredEntry;
   struct CompiledEntry;
   struct CallEntry;
-  std::vector<std::shared_ptr<LoweredEntry>> lowered_;
+  std::vector<std::shared_ptr<const Lowering>> lowered_;
   std::vector<std::shared_ptr<CompiledEntry>> compiled_;
   std::vector<std::shared_ptr<CallEntry>> calls_;
 };

@@ -38,16 +38,19 @@ struct Program::Plan {
   spmd::Constraint resolve(const ops::ShardingConstraint& c) const;
 };
 
-/// A program with the shardings of its arguments, to be partitioned at the first question about the result.
+/// A graph with the shardings of its arguments, to be partitioned at the first question about the result.
 class Lowering {
  public:
-  Lowering(Program& program, Program::Plan plan) : program_(program), plan_(std::move(plan)) {}
+  Lowering(ir::GraphPtr graph, Program::Plan plan) : graph_(std::move(graph)), plan_(std::move(plan)) {}
+  const std::string& key() const { return plan_.key; }
   /// Throws what propagation and partitioning throw.
-  const LoweredProgram& program() const;
+  std::shared_ptr<const LoweredProgram> program() const;
 
  private:
-  Program& program_;
+  ir::GraphPtr graph_;
   Program::Plan plan_;
+  mutable std::mutex mutex_;
+  mutable std::shared_ptr<const LoweredProgram> program_;
 };
 
 /// A layout said as a sharding of the plan's devices: by the first known mesh that can, else as tiles.

@@ -216,7 +216,7 @@ std::string StablehloProgram::as_text() const {
 
 std::string StablehloProgram::device_text(const std::vector<Array>& args) const {
   impl_->prepare();
-  return hlo::partitioned_text(*impl_->program->lower(args)->program().graph, impl_->module.name);
+  return hlo::partitioned_text(*impl_->program->lower(args)->program()->graph, impl_->module.name);
 }
 
 std::vector<Array> StablehloProgram::place(const std::vector<HostArray>& args) const {
@@ -256,7 +256,7 @@ std::vector<HostArray> StablehloProgram::run(const std::vector<HostArray>& args)
 
 CommPlan StablehloProgram::comm_plan(const std::vector<Array>& args) const {
   impl_->prepare();
-  return impl_->program->lower(impl_->ordered(args))->program().plan;
+  return impl_->program->lower(impl_->ordered(args))->program()->plan;
 }
 
 }  // namespace tessera
