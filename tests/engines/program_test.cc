@@ -219,6 +219,76 @@ TEST(Products, ResultsInEveryOrder) {
   }
 }
 
+TEST(Products, EqualOnesAreComputedOnce) {
+  check(
+      {{DType::F32, {kBatch, 64}}, {DType::F32, {64, 48}}},
+      [](ir::Builder&, const Values& in) {
+        auto product = [&] { return ops::dot_general(in[0] * 2.0, in[1], {{1}, {0}, {}, {}}); };
+        return Values{product() + 1.0, product() * product()};
+      },
+      4);  // the factor, the product, and what follows it
+}
+
+// Products of 4 parts of the contracted dimension, over a mesh of 4 x 2 whose second axis splits the columns.
+TEST(Products, PartialOnesAreSummedInPlace) {
+  std::int64_t rows = 10, inner = 32, cols = 24;
+  auto g =
+      make_graph({{DType::F32, {rows, inner}}, {DType::F32, {inner, cols}}}, [&](ir::Builder& b, const Values& in) {
+        Value p = ops::dot_general(in[0], in[1], {{1}, {0}, {}, {}});
+        ops::Reshard all_reduce{ops::Reshard::Kind::AllReduce, {0}, "a test"};
+        return b.add_typed(ops::def::reshard, {&p, 1}, ir::make_attrs(all_reduce), {p.type()});
+      });
+  MeshAxes mesh{{4, 2}, {"x", "y"}};
+  Layout partial{{{}, {1}}};
+  partial.partial = 1;
+  std::vector<Layout> layouts{{{{}, {0}}}, {{{0}, {1}}}, partial, {{{}, {1}}}};
+  auto part = partitioned(*g, mesh, [&](ir::ValueId v) { return layouts[at(v)]; });
+  std::vector<HostArray> whole{host(g->type(0), 1), host(g->type(1), 2)};
+  HostArray want = ops::interpret(*g, whole)[0];
+  Client client = client_of(8);
+  for (bool deterministic : {false, true}) {
+    ConfigScope scope(&Config::deterministic, deterministic);
+    auto exe = compile(client, part);
+    EXPECT_EQ(exe->text().find("dot_general + reshard.all_reduce (8 -> 2 pieces)") != std::string::npos, !deterministic)
+        << exe->text();
+    std::vector<Pieces> args;
+    for (std::size_t i = 0; i < 2; ++i) {
+      const ir::Type& t = g->type(g->inputs[i]);
+      args.push_back(make_pieces(client, t, layouts[i], mesh, [&](auto, const runtime::Tile& tile, const ir::View& v) {
+        for_tile(tile, [&](std::int64_t k, const Dims& index) {
+          v.as<float>()[k] = static_cast<const float*>(whole[i].data())[index[0] * t.shape[1] + index[1]];
+        });
+      }));
+    }
+    auto got = exe->run(std::move(args))[0];
+    ASSERT_EQ(got.size(), 2U);
+    for (std::int64_t r = 0; r < rows; ++r) {
+      for (std::int64_t c = 0; c < cols; ++c) {
+        float x = static_cast<const float*>(got[at(c / 12)]->data())[r * 12 + c % 12];
+        EXPECT_NEAR(x, static_cast<const float*>(want.data())[r * cols + c], 1e-5);
+      }
+    }
+  }
+}
+
+TEST(Program, LentOperandsStayWithTheCaller) {
+  auto g = make_graph({{DType::F32, {1000}}, {DType::F32, {1000}}}, [](ir::Builder&, const Values& in) {
+    return Values{in[0] + in[1], in[0]};
+  });
+  Client client = client_of(1);
+  auto exe = compile(client, on_one_device(*g));
+  auto& pool = *runtime::runtime_of(client).memory;
+  Pieces a{pool.allocate(4000)};
+  std::fill_n(static_cast<float*>(a[0]->data()), 1000, 3.0F);
+  std::vector<Pieces> args{{}, {pool.allocate(4000)}};
+  std::fill_n(static_cast<float*>(args[1][0]->data()), 1000, 4.0F);
+  auto out = exe->run(std::move(args), {&a, nullptr});
+  ASSERT_EQ(a.size(), 1U);
+  EXPECT_EQ(*static_cast<float*>(a[0]->data()), 3.0F);
+  EXPECT_EQ(*static_cast<float*>(out[0][0]->data()), 7.0F);
+  EXPECT_EQ(out[1][0], a[0]);
+}
+
 TEST(Program, DonatedOperandsGiveTheirMemory) {
   auto g = make_graph({{DType::F32, {1000}}, {DType::F32, {1000}}},
                       [](ir::Builder&, const Values& in) { return Values{in[0] + in[1]}; });

@@ -104,6 +104,33 @@ TEST(GraphRules, TransposedGraphIsTheAdjoint) {
   EXPECT_NEAR(left, right, 1e-10 * std::abs(left));
 }
 
+TEST(GraphRules, CotangentsOfASplitAreJoined) {
+  struct Case {
+    std::vector<std::array<std::int64_t, 2>> parts;
+    bool joined;
+  };
+  for (const Case& c : {Case{{{0, 2}, {2, 5}, {5, 8}}, true}, Case{{{5, 8}, {0, 5}}, true},
+                        Case{{{1, 4}, {4, 6}}, true}, Case{{{0, 5}, {4, 8}}, false}, Case{{{0, 2}, {4, 8}}, false}}) {
+    auto g = make_graph({f64({3, 8})}, [&](Builder&, const Values& in) {
+      Values out;
+      for (auto [from, to] : c.parts) out.push_back(slice_in_dim(in[0], from, to, 1) * (1.0 + static_cast<double>(to)));
+      return out;
+    });
+    Transposed back = transpose_graph(*g, {true}, Flags(c.parts.size(), true));
+    verify(*back.graph);
+    EXPECT_EQ(to_string(*back.graph).find("concatenate") != std::string::npos, c.joined) << to_string(*back.graph);
+    HostArray x = test::host(f64({3, 8}), 1);
+    auto forward = interpret(*g, std::vector<HostArray>{x});
+    std::vector<HostArray> ct;
+    double left = 0;
+    for (std::size_t i = 0; i < forward.size(); ++i) {
+      ct.push_back(test::host(back.graph->type(back.graph->inputs[i]), static_cast<unsigned>(i + 2)));
+      left += test::inner(ct[i], forward[i]);
+    }
+    EXPECT_NEAR(left, test::inner(interpret(*back.graph, ct)[0], x), 1e-10);
+  }
+}
+
 TEST(GraphRules, ForcedOutputsGetZeros) {
   auto g = make_graph({f64({3}), f64({3})}, [](Builder&, const Values& in) { return Values{in[0], exp(in[1])}; });
   JvpGraph jvp = jvp_graph(*g, {true, false}, {true, true});
