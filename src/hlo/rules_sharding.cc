@@ -66,7 +66,17 @@ Dims open_dims(OpCall& c) {
 }
 
 Items same(OpCall& c) { return c.in; }
-Items nothing(OpCall&) { return {}; }
+
+// From here on the member is held to what the text says of another one.
+Items sharding_group(OpCall& c) {
+  c.check_operands(1);
+  const SdySharding* s = c.importer.group_sharding(c.integer("group_id"));
+  if (s == nullptr || static_cast<std::int64_t>(s->dims.size()) != c.v(0).rank()) return {};
+  Item member = c.in[0];
+  member.value = constrained(c, member.value, *s, c.importer.mesh(s->mesh));
+  c.scope.define(c.op.operands[0], member);
+  return {};
+}
 
 Items named_computation(OpCall& c) {
   RegionGraph r = c.importer.region(c.scope, c.region(0), "a named computation");
@@ -116,7 +126,7 @@ void add_sharding_rules(RuleTable& t) {
   t["sdy.replicated_to_unreduced"] = constraint;
   t["sdy.propagation_barrier"] = same;
   t["sdy.data_flow_edge"] = same;
-  t["sdy.sharding_group"] = nothing;
+  t["sdy.sharding_group"] = sharding_group;
   t["sdy.named_computation"] = named_computation;
 }
 

@@ -148,6 +148,12 @@ std::vector<SdySharding> parse_shardings(const Source& source, const AstAttr& a)
   return out;
 }
 
+const AstAttr* sharding_of_constraint(const AstOp& op) {
+  if (op.name != "sdy.sharding_constraint" && op.name != "sdy.reshard") return nullptr;
+  const AstAttr* a = op.find("sharding");
+  return a == nullptr && !op.words.empty() ? &op.words.back() : a;
+}
+
 ops::ShardingConstraint constraint_of(const SdySharding& s, const SdyMesh& mesh) {
   // Where an axis must be cut: after `pre_size` and after `pre_size * size` of its pieces.
   std::map<std::string, std::set<std::int64_t>> cuts;

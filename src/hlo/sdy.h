@@ -15,6 +15,8 @@ SdySharding parse_sharding(const Source& source, const AstAttr& a);
 /// #sdy.sharding_per_value<[<…>, <…>]>, or a list of shardings.
 std::vector<SdySharding> parse_shardings(const Source& source, const AstAttr& a);
 
+/// The sharding of an operation that holds its operand to one; null for any other.
+const AstAttr* sharding_of_constraint(const AstOp& op);
 /// A sharding said over a mesh whose axes are split so that its sub-axes are axes.
 ops::ShardingConstraint constraint_of(const SdySharding& s, const SdyMesh& mesh);
 

@@ -250,5 +250,21 @@ TEST(HloManual, HloShardingsPlaceValues) {
   EXPECT_NE(text.find("sdy.sharding_constraint"), std::string::npos) << text;
 }
 
+TEST(HloManual, MembersOfAShardingGroupLieAlike) {
+  auto program = StablehloProgram::parse(module("  sdy.mesh @mesh = <[\"x\"=4, \"y\"=2]>\n", R"(
+  func.func public @main(%arg0: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}) -> (tensor<8xf32>, tensor<8xf32>) {
+    %0 = stablehlo.iota dim = 0 : tensor<8xf32>
+    %1 = stablehlo.iota dim = 0 : tensor<8xf32>
+    sdy.sharding_group %0 group_id=3 : tensor<8xf32>
+    sdy.sharding_group %arg0 group_id=3 : tensor<8xf32>
+    return %0, %1 : tensor<8xf32>, tensor<8xf32>
+  })"));
+  ClientScope scope(Client::cpu({.devices = 8}));
+  auto out = program(program.place({numbers(8)}));
+  EXPECT_EQ(out[0].sharding()->shard_shape({8}), (Shape{2}));
+  EXPECT_EQ(out[1].sharding()->shard_shape({8}), (Shape{8}));
+  EXPECT_EQ(out[0].host().to_vector<float>(), numbers(8).to_vector<float>());
+}
+
 }  // namespace
 }  // namespace tessera
