@@ -4,7 +4,6 @@
 
 #include <cstring>
 #include <ostream>
-#include <unordered_map>
 
 #include "array/array_impl.h"
 #include "array/array_stats.h"
@@ -18,10 +17,10 @@ namespace tessera {
 namespace array {
 
 namespace {
-// Every concrete array that may still be alive. Entries take themselves out when they die.
+// Every concrete array that may still be alive. They take themselves out when they die.
 struct Registry {
   std::mutex mutex;
-  std::unordered_map<const ArrayImpl*, std::weak_ptr<ArrayImpl>> live;
+  ArrayImpl* newest = nullptr;
   static Registry& get() {
     static auto* r = new Registry;  // arrays of static duration may outlive any destructor
     return *r;
@@ -33,16 +32,20 @@ std::atomic<std::int64_t> moves{0};
 
 ArrayImpl::ArrayImpl() = default;
 ArrayImpl::~ArrayImpl() {
-  if (trace != 0 || literal || !sharding) return;
+  if (!enlisted) return;
   auto& r = Registry::get();
   std::lock_guard lock(r.mutex);
-  r.live.erase(this);
+  if (older != nullptr) older->newer = newer;
+  (newer != nullptr ? newer->older : r.newest) = older;
 }
 
 void enlist(const ImplPtr& impl) {
   auto& r = Registry::get();
   std::lock_guard lock(r.mutex);
-  r.live[impl.get()] = impl;
+  impl->older = r.newest;
+  if (r.newest != nullptr) r.newest->newer = impl.get();
+  r.newest = impl.get();
+  impl->enlisted = true;
 }
 
 void count_transfer(std::int64_t bytes) {
@@ -427,8 +430,8 @@ std::vector<Array> live_arrays(std::string_view platform) {
   std::vector<std::shared_ptr<ArrayImpl>> found;  // released outside the lock: a destructor takes it
   {
     std::lock_guard lock(r.mutex);
-    for (auto& [key, weak] : r.live) {
-      if (auto impl = weak.lock()) found.push_back(std::move(impl));
+    for (ArrayImpl* a = r.newest; a != nullptr; a = a->older) {
+      if (auto impl = a->weak_from_this().lock()) found.push_back(std::move(impl));
     }
   }
   std::vector<Array> out;

@@ -28,7 +28,7 @@ struct Storage {
 };
 using StoragePtr = std::shared_ptr<Storage>;
 
-struct ArrayImpl {
+struct ArrayImpl : std::enable_shared_from_this<ArrayImpl> {
   ir::Type type;
 
   // A concrete array.
@@ -51,6 +51,11 @@ struct ArrayImpl {
   mutable std::vector<Shard> all_shards;
   mutable bool has_shards = false;
   mutable bool has_all_shards = false;
+
+  // Neighbours in the list of concrete arrays (`enlist`), under that list's lock.
+  ArrayImpl* older = nullptr;
+  ArrayImpl* newer = nullptr;
+  bool enlisted = false;
 
   ArrayImpl();
   ~ArrayImpl();

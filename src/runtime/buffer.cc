@@ -105,31 +105,11 @@ class Pool final : public MemoryPool {
       : limit_(limit), cache_bound_(cache_bound < 0 ? default_cache_bound() : cache_bound) {}
   ~Pool() override { trim(); }
 
-  BufferPtr allocate(std::int64_t nbytes) override {
+  void allocate(std::int64_t nbytes, std::span<BufferPtr> into) override {
+    constexpr std::size_t kAtOnce = 64;
     SizeClass c = size_class(nbytes);
-    void* block = nullptr;
-    {
-      std::lock_guard lock(mutex_);
-      if (limit_ > 0 && stats_.bytes_in_use + nbytes > limit_) exhausted(nbytes, stats_.bytes_in_use);
-      auto& free = free_[c.number];
-      if (!free.empty()) {
-        block = free.back();
-        free.pop_back();
-        stats_.cached_bytes -= c.capacity;
-      }
-      if (stats_.live_buffers == 0) self_ = shared_from_this();
-      account(nbytes, 1);
-    }
-    try {
-      if (block == nullptr) block = system_block(c.capacity, nbytes);
-      return std::allocate_shared<Buffer>(NodeAllocator<Buffer>(), *this, block, nbytes, c.capacity);
-    } catch (...) {
-      std::free(block);
-      std::shared_ptr<MemoryPool> last;
-      std::lock_guard lock(mutex_);
-      account(-nbytes, -1);
-      if (stats_.live_buffers == 0) last = std::move(self_);
-      throw;
+    for (std::size_t from = 0; from < into.size(); from += kAtOnce) {
+      allocate_some(nbytes, c, into.subspan(from, std::min(kAtOnce, into.size() - from)));
     }
   }
 
@@ -139,6 +119,48 @@ class Pool final : public MemoryPool {
   }
 
  private:
+  // Blocks that are counted and not yet in a buffer's hands.
+  struct Taken {
+    Pool& pool;
+    std::int64_t nbytes;
+    std::array<void*, 64> blocks = {};
+    int count = 0;
+    ~Taken() {
+      if (count == 0) return;
+      for (int i = 0; i < count; ++i) std::free(blocks[static_cast<std::size_t>(i)]);
+      std::shared_ptr<MemoryPool> last;  // may end the pool
+      std::lock_guard lock(pool.mutex_);
+      pool.account(-nbytes * count, -count);
+      if (pool.stats_.live_buffers == 0) last = std::move(pool.self_);
+    }
+  };
+
+  void allocate_some(std::int64_t nbytes, const SizeClass& c, std::span<BufferPtr> into) {
+    Taken taken{*this, nbytes};
+    {
+      std::lock_guard lock(mutex_);
+      auto& free = free_[c.number];
+      for (const auto& b : into) {
+        if (b) continue;
+        if (limit_ > 0 && stats_.bytes_in_use + nbytes > limit_) exhausted(nbytes, stats_.bytes_in_use);
+        if (stats_.live_buffers == 0) self_ = shared_from_this();
+        account(nbytes, 1);
+        void*& block = taken.blocks[static_cast<std::size_t>(taken.count++)];
+        if (free.empty()) continue;
+        block = free.back();
+        free.pop_back();
+        stats_.cached_bytes -= c.capacity;
+      }
+    }
+    for (auto& b : into) {
+      if (b) continue;
+      void*& block = taken.blocks[static_cast<std::size_t>(taken.count - 1)];
+      if (block == nullptr) block = system_block(c.capacity, nbytes);
+      b = std::allocate_shared<Buffer>(NodeAllocator<Buffer>(), *this, block, nbytes, c.capacity);
+      --taken.count;
+    }
+  }
+
   void account(std::int64_t nbytes, int buffers) {
     stats_.bytes_in_use += nbytes;
     stats_.live_buffers += buffers;

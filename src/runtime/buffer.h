@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 namespace tessera::runtime {
@@ -46,7 +47,13 @@ class MemoryPool : public std::enable_shared_from_this<MemoryPool> {
   virtual ~MemoryPool() = default;
   /// Uninitialised. Throws `ResourceExhaustedError` with the bytes asked for, in use, and the limit; frees cached
   /// blocks and tries again before it does.
-  virtual BufferPtr allocate(std::int64_t nbytes) = 0;
+  BufferPtr allocate(std::int64_t nbytes) {
+    BufferPtr b;
+    allocate(nbytes, {&b, 1});
+    return b;
+  }
+  /// The same for every empty handle of `into`, at once.
+  virtual void allocate(std::int64_t nbytes, std::span<BufferPtr> into) = 0;
   struct Stats {
     std::int64_t bytes_in_use = 0;
     std::int64_t peak_bytes = 0;

@@ -62,6 +62,13 @@ class ComputeStep final : public Step {
     for (auto& v : variants_) {
       if (!shares_ && v.kernel.shares) v.kernel.run = copying(v.out_bytes);
     }
+    one_each_ = variants_.size() == 1 && !shares_;
+    for (std::size_t j = 0; j < out_counts_.size(); ++j) {
+      std::vector<bool> made(at(out_counts_[j]));
+      for (std::int64_t k = 0; k < work_.count; ++k) made[at(work_.out[at(k) * out_counts_.size() + j])] = true;
+      one_each_ =
+          one_each_ && out_counts_[j] == work_.count && std::find(made.begin(), made.end(), false) == made.end();
+    }
   }
 
   void run(Frame& frame) const override {
@@ -80,6 +87,13 @@ class ComputeStep final : public Step {
     }
     Pieces scratch;
     for (std::int64_t k = 0; k < work_.count; ++k) gather(frame, k, pointers + at(k) * width, scratch);
+    for (std::size_t j = 0; one_each_ && j < results; ++j) {
+      Pieces& pieces = frame.slots.own(at(writes[j]));
+      frame.run.memory.allocate(variants_[0].out_bytes[j], pieces);
+      for (std::int64_t k = 0; k < work_.count; ++k) {
+        pointers[at(k) * width + operands + j] = pieces[at(work_.out[at(k) * results + j])]->data();
+      }
+    }
     auto body = [&](std::int64_t k) {
       const Variant& v = variant(k);
       void** p = pointers + at(k) * width;
@@ -119,7 +133,7 @@ class ComputeStep final : public Step {
     return variants_[work_.variant.empty() ? 0 : at(work_.variant[at(k)])];
   }
 
-  // Operand and result pointers of work k; allocates the results.
+  // Operand and result pointers of work k; allocates the results, unless that is done for all works together.
   void gather(Frame& frame, std::int64_t k, void** pointers, Pieces& scratch) const {
     std::size_t operands = reads.size();
     for (std::size_t i = 0; i < operands; ++i) {
@@ -134,6 +148,7 @@ class ComputeStep final : public Step {
       bool extra = result != nullptr;
       BufferPtr b = extra ? nullptr : wanted(frame, k, j, v.out_bytes[j]);
       if (!b && !extra && v.kernel.in_place != 0) b = reuse(frame, k, v.kernel.in_place, v.out_bytes[j]);
+      if (!b && one_each_) continue;
       if (!b) b = frame.run.memory.allocate(v.out_bytes[j]);
       pointers[operands + j] = b->data();
       (extra ? scratch.emplace_back() : result) = std::move(b);
@@ -173,6 +188,7 @@ class ComputeStep final : public Step {
   std::vector<std::int64_t> out_counts_;
   std::vector<bool> reusable_;
   bool shares_ = false;
+  bool one_each_ = false;  // one kernel, and every piece of every result is made by one work
   double cost_ = 0;
 };
 

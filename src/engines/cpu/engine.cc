@@ -59,7 +59,7 @@ class CpuExecutable final : public runtime::Executable {
     }
   }
   bool small() const override {
-    constexpr double kSmall = 30000;  // nanoseconds: what handing the task to another thread may cost
+    constexpr double kSmall = 100000;  // nanoseconds: some times what handing the task to another thread costs
     return !collectives_ && program_->cost() < kSmall;
   }
   std::string text() const override { return program_->text(); }
