@@ -28,9 +28,9 @@ SdyMesh mesh_body(Parser& p) {
     m.axes.push_back(p.string());
     p.expect("=");
     m.sizes.push_back(p.integer());
-    if (m.sizes.back() < 1 || m.sizes.back() > kMaxDevices || (total *= m.sizes.back()) > kMaxDevices) {
-      p.fail("a bad size of a mesh axis");
-    }
+    bool fits = m.sizes.back() >= 1 && m.sizes.back() <= kMaxDevices;
+    if (fits) total *= m.sizes.back();
+    if (!fits || total > kMaxDevices) p.fail("a bad size of a mesh axis");
     if (!p.accept(",") && !p.peek("]")) p.fail("expected \",\" or \"]\"");
   }
   if (p.accept(",")) {
