@@ -55,7 +55,7 @@ check-xla: build
 
 test-long: build
 	@tools/run_tests.sh release -L long
-	@for preset in asan-ubsan tsan; do tools/run_tests.sh $$preset -LE long || exit 1; done
+	@for preset in asan-ubsan tsan; do TESSERA_ALL_CASES=1 tools/run_tests.sh $$preset -LE long || exit 1; done
 
 sanitize-quick: setup
 	@for preset in asan-ubsan tsan; do tools/run_tests.sh $$preset -L quick || exit 1; done
@@ -66,9 +66,8 @@ format: setup-checks
 check-format: setup-checks
 	@tools/check_format.sh
 
-lint: setup-checks
-	@cmake --preset release >/dev/null
-	@tools/lint.sh
+lint: setup setup-checks
+	@tools/lint.py
 
 rooms: setup
 	@python3 tools/check_rooms.py

@@ -39,3 +39,23 @@ if(TESSERA_SANITIZE)
   add_compile_options(${flags})
   add_link_options(${flags})
 endif()
+
+if(CMAKE_UNITY_BUILD)
+  # There the main file of a compilation is not the one that a type is private to.
+  target_compile_options(tessera_warnings INTERFACE -Wno-subobject-linkage)
+endif()
+
+# Where a preset asks for unity builds (CMAKE_UNITY_BUILD), up to eight files of one folder are read as one, so that their
+# headers are read once; a new file moves none of another folder. Names in unnamed namespaces must differ in a folder.
+function(tessera_unity_groups target)
+  set_property(TARGET ${target} PROPERTY UNITY_BUILD_MODE GROUP)
+  foreach(source IN LISTS ARGN)
+    get_filename_component(folder ${source} DIRECTORY)
+    string(MAKE_C_IDENTIFIER "${folder}" folder)
+    math(EXPR count_${folder} "0${count_${folder}} + 1")
+    math(EXPR part "(${count_${folder}} - 1) / 8")
+    file(RELATIVE_PATH group ${PROJECT_SOURCE_DIR} ${source}/..)
+    string(MAKE_C_IDENTIFIER "${group}${part}" group)
+    set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${group})
+  endforeach()
+endfunction()

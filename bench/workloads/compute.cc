@@ -6,7 +6,6 @@ namespace tessera::bench {
 
 namespace {
 
-constexpr double kMB = 1 << 20;
 constexpr double kMatmulFlops = 2.0 * 1024 * 1024 * 1024;
 
 Array product(const Array& a, const Array& b) { return matmul(a, b); }

@@ -9,6 +9,8 @@
 
 namespace tessera::bench {
 
+inline constexpr double kMB = 1 << 20;
+
 /// 32-bit hash of element i (row-major): i + seed * 0x9E3779B9 through MurmurHash3's finalizer.
 inline std::uint32_t mix(std::uint64_t i, std::uint64_t seed) {
   auto h = static_cast<std::uint32_t>(i + seed * 0x9E3779B9ULL);

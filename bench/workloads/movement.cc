@@ -6,8 +6,6 @@ namespace tessera::bench {
 
 namespace {
 
-constexpr double kMB = 1 << 20;
-
 Result to_host(const Settings& s) {
   auto f = jit([](const Array& v) { return v + 1; });
   Array x = put({s.devices, (1 << 25) / s.devices}, mesh1(s.devices), P("x"));

@@ -23,8 +23,11 @@ std::pair<Array, Array> sort_key_val(const Operand& keys, const Operand& values,
 std::pair<Array, Array> approx_max_k(const Operand& x, std::int64_t k, std::int64_t axis) { return top_k(x, k, axis); }
 std::pair<Array, Array> approx_min_k(const Operand& x, std::int64_t k, std::int64_t axis) {
   Arrays out = formulas("approx_min_k", {x}, [&](const Arrays& v) {
-    auto [values, places] = top_k(-v[0], k, axis);
-    return Arrays{-values, places};
+    // ~x reverses the order of integers; -x does not at 0 of unsigned ones, nor at the least signed number.
+    bool discrete = is_integer(v[0].dtype()) || is_bool(v[0].dtype());
+    auto turned = [&](const Array& a) { return discrete ? ~a : -a; };
+    auto [values, places] = top_k(turned(v[0]), k, axis);
+    return Arrays{turned(values), places};
   });
   return {out[0], out[1]};
 }

@@ -12,13 +12,12 @@ namespace tessera {
 
 using api::compose;
 using api::compose1;
+using api::on;
 using ir::Builder;
 using ir::Value;
 using ir::Values;
 
 namespace {
-
-Operand on(const Array& a, const Loc& loc) { return Operand(a, loc.file, loc.line); }
 
 Array matrix(const char* name, const Operand& a, bool square) {
   Array m = api::inexact(name, a.array(), a.loc());

@@ -9,8 +9,9 @@
 
 namespace tessera::nn {
 
+using api::on;
+
 namespace {
-Operand on(const Array& a, const Loc& loc) { return Operand(a, loc.file, loc.line); }
 // An operand and numbers with one line, so that formulas read as formulas.
 struct Term {
   Operand x;

@@ -10,13 +10,13 @@
 namespace tessera {
 
 using api::compose1;
+using api::on;
 using ir::Builder;
 using ir::Value;
 using ir::Values;
 
 namespace {
 std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
-Operand on(const Array& a, const Loc& loc) { return Operand(a, loc.file, loc.line); }
 }  // namespace
 
 Array expand_dims(const Operand& x, const Dims& axis) { return lax::expand_dims(x, axis); }

@@ -8,8 +8,9 @@
 
 namespace tessera {
 
+using api::on;
+
 namespace {
-Operand on(const Array& a, const Loc& loc) { return Operand(a, loc.file, loc.line); }
 Operand num(double v, const Loc& loc) { return Operand(v, loc.file, loc.line); }
 }  // namespace
 

@@ -13,6 +13,7 @@ using api::attrs;
 using api::bind1;
 using api::elementwise;
 using api::elementwise_float;
+using api::on;
 namespace def = ops::def;
 
 Array add(const Operand& x, const Operand& y) { return elementwise(def::add, "add", x, y); }
@@ -43,8 +44,7 @@ Array copy(const Operand& x) {
 }
 
 namespace {
-Operand at(const Array& a, const Loc& loc) { return Operand(a, loc.file, loc.line); }
-Operand truth(const Operand& x) { return at(api::cast(x.array(), bool_, false, x.loc()), x.loc()); }
+Operand truth(const Operand& x) { return on(api::cast(x.array(), bool_, false, x.loc()), x.loc()); }
 }  // namespace
 
 Array logical_not(const Operand& x) { return elementwise(def::not_, "logical_not", truth(x)); }
@@ -88,7 +88,7 @@ Array full(const Shape& shape, const Operand& value, std::optional<DType> dtype)
   Array v = value.array();
   if (!v.shape().empty()) throw ValueError(str("full: value has shape ", v.shape(), "; expected rank 0"));
   v = api::cast(v, dtype.value_or(v.dtype()), !dtype && v.weak_type(), value.loc());
-  return broadcast_in_dim(at(v, value.loc()), shape, {});
+  return broadcast_in_dim(on(v, value.loc()), shape, {});
 }
 Array zeros(const Shape& shape, DType dtype, const Loc& loc) {
   return full(shape, Operand(0, loc.file, loc.line), dtype);
@@ -120,8 +120,8 @@ Array arange(std::int64_t start, std::int64_t stop, std::int64_t step, const Loc
   std::int64_t n =
       std::max<std::int64_t>(0, step > 0 ? (stop - start + step - 1) / step : (start - stop - step - 1) / -step);
   Array x = iota(int32, {n}, 0, loc);
-  if (step != 1) x = multiply(at(x, loc), Operand(step, loc.file, loc.line));
-  if (start != 0) x = add(at(x, loc), Operand(start, loc.file, loc.line));
+  if (step != 1) x = multiply(on(x, loc), Operand(step, loc.file, loc.line));
+  if (start != 0) x = add(on(x, loc), Operand(start, loc.file, loc.line));
   return x;
 }
 
@@ -179,7 +179,7 @@ Array reduce(const ir::OpDef& op, const char* name, const Operand& x, const Redu
   if (!o.keepdims) return y;
   Shape kept = shape;
   for (auto a : axes) kept[static_cast<std::size_t>(a)] = 1;
-  return reshape(at(y, x.loc()), kept);
+  return reshape(on(y, x.loc()), kept);
 }
 
 // JAX sums bool and integers narrower than 32 bits in 32 bits.
@@ -192,7 +192,7 @@ Array accumulate(const ir::OpDef& op, const char* name, const Operand& x, const 
   DType own = x.array().dtype();
   DType t = o.dtype.value_or(sum_dtype(own));
   Array in = t == own ? x.array() : api::cast(x.array(), t, false, x.loc());
-  return reduce(op, name, at(in, x.loc()), o);
+  return reduce(op, name, on(in, x.loc()), o);
 }
 
 void check_not_empty(const char* name, const Operand& x, const ReduceOptions& o) {
@@ -224,8 +224,8 @@ Array mean(const Operand& x, const ReduceOptions& o) {
   bool half = in.dtype() == float16 || in.dtype() == bfloat16;
   DType out = in.dtype();
   if (half) in = api::cast(in, float32, false, x.loc());
-  Array total = reduce(def::reduce_sum, "mean", at(in, x.loc()), {.axis = o.axis, .keepdims = o.keepdims});
-  Array m = divide(at(total, x.loc()), Operand(static_cast<double>(n), x.loc().file, x.loc().line));
+  Array total = reduce(def::reduce_sum, "mean", on(in, x.loc()), {.axis = o.axis, .keepdims = o.keepdims});
+  Array m = divide(on(total, x.loc()), Operand(static_cast<double>(n), x.loc().file, x.loc().line));
   return half ? api::cast(m, out, false, x.loc()) : m;
 }
 
@@ -259,7 +259,7 @@ Array matmul(const Operand& x, const Operand& y, const DotOptions& o) {
   Shape batch_b(b.shape().begin(), b.shape().end() - std::min<std::int64_t>(rb, 2));
   if (batch_b.empty() || batch_a.empty()) {
     // At most one side has batch dimensions: they are free dimensions of the product.
-    Array out = dot_general(at(a, loc), at(b, loc), {.lhs_contracting = {ka}, .rhs_contracting = {kb}}, o);
+    Array out = dot_general(on(a, loc), on(b, loc), {.lhs_contracting = {ka}, .rhs_contracting = {kb}}, o);
     if (batch_b.empty() || ra == 0) return out;
     // Result is (free of a, batch of b, columns); batch goes first.
     std::int64_t free_a = ra - 1;
@@ -268,7 +268,7 @@ Array matmul(const Operand& x, const Operand& y, const DotOptions& o) {
     for (std::int64_t i = 0; i < nb; ++i) permutation.push_back(free_a + i);
     for (std::int64_t i = 0; i < free_a; ++i) permutation.push_back(i);
     for (std::int64_t i = free_a + nb; i < out.ndim(); ++i) permutation.push_back(i);
-    return transpose(at(out, loc), permutation);
+    return transpose(on(out, loc), permutation);
   }
   Shape batch = api::broadcast_shapes("matmul", {batch_a, batch_b});
   auto nb = static_cast<std::int64_t>(batch.size());
@@ -276,13 +276,13 @@ Array matmul(const Operand& x, const Operand& y, const DotOptions& o) {
     if (own == batch) return v;
     Shape target = batch;
     target.insert(target.end(), v.shape().end() - 2, v.shape().end());
-    return broadcast_to(at(v, loc), target);
+    return broadcast_to(on(v, loc), target);
   };
   a = full_batch(a, batch_a);
   b = full_batch(b, batch_b);
   Dims dims(batch.size());
   std::iota(dims.begin(), dims.end(), 0);
-  return dot_general(at(a, loc), at(b, loc),
+  return dot_general(on(a, loc), on(b, loc),
                      {.lhs_contracting = {nb + 1}, .rhs_contracting = {nb}, .lhs_batch = dims, .rhs_batch = dims}, o);
 }
 

@@ -14,14 +14,14 @@ namespace tessera {
 using api::compose1;
 using api::elementwise;
 using api::elementwise_float;
+using api::on;
 namespace def = ops::def;
 
 namespace {
-Operand at(const Array& a, const Loc& loc) { return Operand(a, loc.file, loc.line); }
 // Both operands as floats of their common type.
 Array float_binary(const ir::OpDef& op, const char* name, const Operand& x, const Operand& y) {
-  return elementwise(op, name, at(api::inexact(name, x.array(), x.loc()), x.loc()),
-                     at(api::inexact(name, y.array(), y.loc()), x.loc()));
+  return elementwise(op, name, on(api::inexact(name, x.array(), x.loc()), x.loc()),
+                     on(api::inexact(name, y.array(), y.loc()), x.loc()));
 }
 // Rounding leaves whole numbers alone.
 Array rounding(const ir::OpDef& op, const char* name, const Operand& x) {
@@ -109,16 +109,16 @@ Array trunc(const Operand& x) {
 Array isfinite(const Operand& x) {
   DType t = x.array().dtype();
   if (!is_inexact(t)) return full(x.array().shape(), Operand(true, x.loc().file, x.loc().line));
-  if (is_complex(t)) return isfinite(at(real(x), x.loc())) & isfinite(at(imag(x), x.loc()));
+  if (is_complex(t)) return isfinite(on(real(x), x.loc())) & isfinite(on(imag(x), x.loc()));
   return elementwise(def::is_finite, "isfinite", x);
 }
 Array isnan(const Operand& x) { return elementwise(def::ne, "isnan", x, x); }
 Array isinf(const Operand& x) {
   DType t = x.array().dtype();
   if (!is_inexact(t)) return full(x.array().shape(), Operand(false, x.loc().file, x.loc().line));
-  if (is_complex(t)) return isinf(at(real(x), x.loc())) | isinf(at(imag(x), x.loc()));
+  if (is_complex(t)) return isinf(on(real(x), x.loc())) | isinf(on(imag(x), x.loc()));
   Array a = abs(x);
-  return elementwise(def::eq, "isinf", at(a, x.loc()),
+  return elementwise(def::eq, "isinf", on(a, x.loc()),
                      Operand(std::numeric_limits<double>::infinity(), x.loc().file, x.loc().line));
 }
 Array real(const Operand& x) { return is_complex(x.array().dtype()) ? elementwise(def::real, "real", x) : x.array(); }
@@ -178,8 +178,8 @@ Array floor_divide(const Operand& x, const Operand& y) {
 }
 Array operator%(const Operand& x, const Operand& y) { return remainder(x, y); }
 Array logical_xor(const Operand& x, const Operand& y) {
-  return elementwise(def::xor_, "logical_xor", at(api::cast(x.array(), bool_, false, x.loc()), x.loc()),
-                     at(api::cast(y.array(), bool_, false, x.loc()), x.loc()));
+  return elementwise(def::xor_, "logical_xor", on(api::cast(x.array(), bool_, false, x.loc()), x.loc()),
+                     on(api::cast(y.array(), bool_, false, x.loc()), x.loc()));
 }
 Array bitwise_and(const Operand& x, const Operand& y) { return elementwise(def::and_, "bitwise_and", x, y); }
 Array bitwise_or(const Operand& x, const Operand& y) { return elementwise(def::or_, "bitwise_or", x, y); }

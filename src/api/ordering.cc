@@ -14,13 +14,10 @@ namespace tessera {
 
 using api::compose;
 using api::compose1;
+using api::on;
 using ir::Builder;
 using ir::Value;
 using ir::Values;
-
-namespace {
-Operand on(const Array& a, const Loc& loc) { return Operand(a, loc.file, loc.line); }
-}  // namespace
 
 namespace api {
 ops::Window window_of(const char* name, const Shape& shape, const Dims& window, const lax::WindowOptions& o) {

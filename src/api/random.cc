@@ -16,13 +16,13 @@
 namespace tessera::random {
 
 using api::compose1;
+using api::on;
 using ir::Builder;
 using ir::Value;
 using ir::Values;
 
 namespace {
 
-Operand on(const Array& a, const Loc& loc) { return Operand(a, loc.file, loc.line); }
 Operand num(double v, const Loc& loc) { return Operand(v, loc.file, loc.line); }
 // A number of a given dtype.
 Operand typed(double v, DType dtype, const Loc& loc) { return on(api::cast(Array(v), dtype, false, loc), loc); }

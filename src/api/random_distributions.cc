@@ -116,7 +116,7 @@ Array double_sided_maxwell(const Operand& key, const Operand& loc, const Operand
 Array geometric(const Operand& key, const Operand& p, const MaybeShape& shape, DType dtype) {
   return formula("geometric", {key, p}, [&](const Arrays& v) {
     Array q = api::promoted("geometric", {v[1]}, true)[0];
-    const Shape s = api::shape_for("geometric", shape, {q.shape()});
+    const Shape& s = api::shape_for("geometric", shape, {q.shape()});
     Array u = uniform(v[0], s, q.dtype());
     u = where(u == 0, 1, u);
     return astype(floor(log(u) / log1p(-q)) + 1, dtype);
@@ -130,7 +130,7 @@ using State = std::vector<Array>;
 
 // Products of uniform numbers until they fall below exp(-lam) (Knuth): for small lam.
 Array poisson_by_products(const Array& key, const Array& lam, DType dtype) {
-  const Shape s = lam.shape();
+  const Shape& s = lam.shape();
   auto end = while_loop([&](const State& c) { return any(c[2] > -lam); },
                         [&](const State& c) {
                           auto keys = split_keys(c[1]);
@@ -142,7 +142,7 @@ Array poisson_by_products(const Array& key, const Array& lam, DType dtype) {
 }
 // Transformed rejection (Hoermann, 1993): for large lam.
 Array poisson_by_rejection(const Array& key, const Array& lam, DType dtype) {
-  const Shape s = lam.shape();
+  const Shape& s = lam.shape();
   Array log_lam = log(lam);
   Array b = 0.931 + 2.53 * sqrt(lam);
   Array a = -0.059 + 0.02483 * b;
@@ -170,7 +170,7 @@ Array poisson(const Operand& key, const Operand& lam, const MaybeShape& shape, D
   if (!is_integer(dtype))
     throw TypeError(str("random::poisson: dtype is ", dtype_name(dtype), "; expected an integer dtype"));
   return formula("poisson", {key, lam}, [&](const Arrays& v) {
-    const Shape s = api::shape_for("poisson", shape, {v[1].shape()});
+    const Shape& s = api::shape_for("poisson", shape, {v[1].shape()});
     Array rate = broadcast_to(api::as(v[1], float32), s);
     Array small = isnan(rate) | (rate < 10);
     Array by_products = poisson_by_products(v[0], where(small, rate, 0), dtype);
@@ -183,7 +183,7 @@ Array poisson(const Operand& key, const Operand& lam, const MaybeShape& shape, D
 namespace {
 // Sums of geometric numbers: for few expected successes.
 Array binomial_by_inversion(const Array& key, const Array& n, const Array& p) {
-  const Shape s = n.shape();
+  const Shape& s = n.shape();
   Array log_q = log1p(-p);
   auto next = [&](const State& c) {
     auto keys = split_keys(c[2]);
@@ -206,7 +206,7 @@ Array stirling_tail(const Array& given) {
 }
 // Transformed rejection with squeeze (Hoermann, 1993, BTRS).
 Array binomial_by_rejection(const Array& key, const Array& n, const Array& p) {
-  const Shape s = n.shape();
+  const Shape& s = n.shape();
   Array deviation = sqrt(n * p * (1 - p));
   Array b = 1.15 + 2.53 * deviation;
   Array a = -0.0873 + 0.0248 * b + 0.01 * p;
@@ -238,7 +238,7 @@ Array binomial_by_rejection(const Array& key, const Array& n, const Array& p) {
 Array binomial(const Operand& key, const Operand& n, const Operand& p, const MaybeShape& shape, DType dtype) {
   api::check_float("binomial", dtype);
   return formula("binomial", {key, n, p}, [&](const Arrays& v) {
-    const Shape s = api::shape_for("binomial", shape, {v[1].shape(), v[2].shape()});
+    const Shape& s = api::shape_for("binomial", shape, {v[1].shape(), v[2].shape()});
     Array prob = api::promoted("binomial", {v[2]}, true)[0];
     prob = broadcast_to(api::as(prob, prob.dtype()), s);
     Array count = broadcast_to(api::as(v[1], prob.dtype()), s);
@@ -264,7 +264,7 @@ Array binomial(const Operand& key, const Operand& n, const Operand& p, const May
 Array multinomial(const Operand& key, const Operand& n, const Operand& p, const MaybeShape& shape, DType dtype) {
   return formula("multinomial", {key, n, p}, [&](const Arrays& v) {
     Arrays a = api::promoted("multinomial", {v[1], v[2]}, true);
-    const Shape s = shape.value_or(a[1].shape());
+    const Shape& s = shape.value_or(a[1].shape());
     if (s.empty()) throw ValueError("random::multinomial: p has rank 0; expected at least 1");
     Array rest = broadcast_to(api::as(a[0], a[0].dtype()), Shape(s.begin(), s.end() - 1));
     Array probs = moveaxis(broadcast_to(a[1], s), {-1}, {0});

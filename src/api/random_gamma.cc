@@ -63,7 +63,7 @@ Array one_gamma(const Array& key, const Array& a, bool log_space) {
   auto next = [&](const std::vector<Array>& s) {
     auto keys = split_keys(s[0], 3);
     auto xv = positive_try(keys[1], c);
-    Array v = xv[1];
+    const Array& v = xv[1];
     return std::vector<Array>{keys[0], xv[0] * xv[0], v * v * v, uniform(keys[2], {}, t)};
   };
   Array v = while_loop(rejected, next, std::vector<Array>{first[0], zeros({}, t), full({}, 1, t), full({}, 2, t)})[2];

@@ -306,8 +306,8 @@ Array bin_numbers(const Array& edges, const Array& x) {
   return where(x == api::pick(edges, -1, 0), bins, searchsorted(edges, x, true));
 }
 Arrays histogram_of(const Arrays& v, const Array& edges, bool density) {
-  Array x = v[0];
-  Array w = v[1];
+  const Array& x = v[0];
+  const Array& w = v[1];
   Array none = zeros({edges.shape(0)}, w.dtype());
   Array counts = api::cut(at(none, {ravel(bin_numbers(edges, x))}).add(ravel(w)), 1, INT64_MAX, 0);
   if (density) counts = counts / diff(edges) / sum(counts);

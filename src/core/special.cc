@@ -4,16 +4,11 @@
 #include <math.h>  // lgamma_r
 
 #include <cmath>
-#include <limits>
 #include <numbers>
 
-namespace tessera::core {
+#include "core/special_numbers.h"
 
-namespace {
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-constexpr double kInf = std::numeric_limits<double>::infinity();
-constexpr double kEps = std::numeric_limits<double>::epsilon();
-}  // namespace
+namespace tessera::core {
 
 double log_gamma(double x) {
   int sign;

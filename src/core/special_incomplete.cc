@@ -2,17 +2,14 @@
 // Incomplete gamma and beta functions: a prefix, computed without cancellation, times a series or continued fraction.
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <numbers>
 
 #include "core/special.h"
+#include "core/special_numbers.h"
 
 namespace tessera::core {
 
 namespace {
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-constexpr double kInf = std::numeric_limits<double>::infinity();
-constexpr double kEps = std::numeric_limits<double>::epsilon();
 constexpr int kMaxSteps = 1000000;  // about 8 sqrt(a) steps are needed
 
 // log(1 + x) - x, exact also where both nearly agree.

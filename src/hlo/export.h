@@ -172,6 +172,9 @@ ir::Types piece_types(const ir::Graph& g);
 Texts write_partitioned(Writer& w, const ir::Graph& g, const Texts& args);
 
 using OpWriter = Texts (*)(Writer&, const ir::Eqn&, const Texts& in, const ir::Types& out);
+/// For ops that the text does not need.
+inline Texts same(Writer&, const ir::Eqn&, const Texts& in, const ir::Types&) { return in; }
+
 using WriterTable = std::unordered_map<const ir::OpDef*, OpWriter>;
 void add_elementwise_writers(WriterTable& t);
 void add_special_writers(WriterTable& t);

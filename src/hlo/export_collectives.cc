@@ -207,7 +207,6 @@ Texts axis_index(Writer& w, const Eqn& e, const Texts&, const Types& out) {
   }
   return {sum.name.empty() ? w.constant(0, DType::I32) : sum};
 }
-Texts same(Writer&, const Eqn&, const Texts& in, const Types&) { return in; }
 }  // namespace
 
 void add_collective_writers(WriterTable& t) {

@@ -102,7 +102,6 @@ Texts compared(Writer& w, const Eqn& e, const Texts& in, const Types& out) {
   Texts x = widened(w, in, out[0].shape);
   return {w.compare(x[0], x[1], direct_names().at(e.op))};
 }
-Texts same(Writer&, const Eqn&, const Texts& in, const Types&) { return in; }
 
 Text product(Writer& w, const Text& x, const Text& y) { return w.op("stablehlo.multiply", {x, y}, x.type); }
 Texts square(Writer& w, const Eqn&, const Texts& in, const Types&) { return {product(w, in[0], in[0])}; }

@@ -3,7 +3,7 @@
 // and u8. What computes is followed by a rounding to the values that the narrow type has.
 #pragma once
 
-#include "hlo/ast.h"
+#include "hlo/import.h"
 #include "ops/ops.h"
 
 namespace tessera::hlo {
@@ -18,5 +18,20 @@ inline constexpr const char* kExact = "{mhlo.frontend_attributes = {tessera = \"
 /// Bit patterns (u8) of values that `e` has, and back.
 ir::Value narrow_to_bits(ir::Value x, Elem e);
 ir::Value narrow_from_bits(ir::Value bits, Elem e);
+
+/// Rules of element-wise operations: narrow results are rounded after each, as hardware with these types would.
+using Unary = ir::Value (*)(ir::Value);
+using Binary = ir::Value (*)(ir::Value, ir::Value);
+inline Items rounded(OpCall& c, ir::Value v) { return c.one(round_to(v, c.elem())); }
+template <Unary f>
+Items unary(OpCall& c) {
+  c.check_operands(1);
+  return rounded(c, f(c.v(0)));
+}
+template <Binary f>
+Items binary(OpCall& c) {
+  c.check_operands(2);
+  return rounded(c, f(c.v(0), c.v(1)));
+}
 
 }  // namespace tessera::hlo

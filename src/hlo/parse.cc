@@ -1,18 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tokens, types and attributes.
+// Tokens, types and numbers.
 #include "hlo/parse.h"
 
 #include <charconv>
 
 #include "base/strings.h"
-#include "hlo/parse_depth.h"
+#include "hlo/parse_common.h"
 
 namespace tessera::hlo {
 
 namespace {
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
-bool is_word(char c) { return is_letter(c) || is_digit(c) || c == '.' || c == '$'; }
 bool is_suffix(char c) { return is_word(c) || c == '-'; }
 }  // namespace
 
@@ -289,7 +286,7 @@ std::vector<AstType> Parser::types_or_group() {
   return out;
 }
 
-// --- attributes ----------------------------------------------------------------------------------------------------
+// --- numbers -------------------------------------------------------------------------------------------------------
 
 AstAttr Parser::number(bool typed) {
   AstAttr a;
@@ -337,219 +334,6 @@ AstAttr Parser::number(bool typed) {
   }
   if (typed && accept(":")) a.type = type();
   if (a.kind == AstAttr::Kind::Int && a.text.empty()) a.number = static_cast<double>(a.integer);
-  return a;
-}
-
-AstAttr Parser::dict() {
-  Deeper guard(*this);
-  AstAttr a;
-  a.kind = AstAttr::Kind::Dict;
-  a.pos = position();
-  expect("{");
-  while (!accept("}")) {
-    AstField f;
-    f.name = peek("\"") ? string() : std::string(word());
-    if (f.name.empty()) fail("expected an attribute's name");
-    if (accept("=")) f.value = attribute();
-    a.fields.push_back(std::move(f));
-    if (!accept(",") && !peek("}")) fail("expected \",\" or \"}\" between attributes");
-  }
-  return a;
-}
-
-// A dictionary, or a set of strings: {"x", "y"}.
-AstAttr Parser::braces() {
-  Offset begin = position();
-  expect("{");
-  bool set = false;
-  if (peek("\"")) {
-    string();
-    if (accept(":")) {  // a sub-axis: "x":(1)2
-      set = true;
-    } else {
-      set = peek(",") || peek("}");
-    }
-  }
-  at_ = begin;
-  if (!set) return dict();
-  AstAttr a;
-  a.pos = begin;
-  a.kind = AstAttr::Kind::Array;
-  a.raw = balanced('{', '}');
-  Parser inner(source_, a.raw);
-  while (!inner.at_end()) {
-    AstAttr s;
-    s.kind = AstAttr::Kind::String;
-    s.pos = inner.position();
-    s.text = inner.string();
-    if (inner.accept(":")) {
-      s.raw.begin = inner.position();
-      inner.balanced('(', ')');
-      inner.integer();
-      s.raw.end = inner.at_;
-    }
-    a.items.push_back(std::move(s));
-    if (!inner.accept(",") && !inner.at_end()) inner.fail("expected \",\"");
-  }
-  return a;
-}
-
-AstAttr Parser::array() {
-  Deeper guard(*this);
-  AstAttr a;
-  a.kind = AstAttr::Kind::Array;
-  a.pos = position();
-  expect("[");
-  a.raw.begin = at_;
-  while (!accept("]")) {
-    a.items.push_back(attribute());
-    if (!accept(",") && !peek("]")) fail("expected \",\" or \"]\"");
-  }
-  a.raw.end = at_ - 1;
-  return a;
-}
-
-// array<i64: 1, 2>, after the word.
-AstAttr Parser::dense_array() {
-  AstAttr a;
-  a.kind = AstAttr::Kind::Array;
-  a.pos = at_;
-  expect("<");
-  a.type = type();
-  if (accept(":")) {
-    do {
-      AstAttr item;
-      item.pos = position();
-      if (accept("true") || accept("false")) {
-        item.kind = AstAttr::Kind::Bool;
-        item.integer = source_.text()[at_ - 2] == 'u';  // "true" ends in "ue"
-      } else {
-        item = number(true);
-      }
-      a.items.push_back(std::move(item));
-    } while (accept(","));
-  }
-  expect(">");
-  return a;
-}
-
-// dense<…> : type, after the word; elements are looked at when they are wanted.
-AstAttr Parser::elements(AstAttr a) {
-  a.raw = balanced('<', '>');
-  if (a.kind == AstAttr::Kind::Resource) {
-    Parser inner(source_, a.raw);
-    a.text = std::string(inner.word());
-    if (!inner.at_end()) inner.fail("expected the name of a resource");
-  }
-  if (accept(":")) {
-    a.type = type();
-  } else {
-    fail("expected the type of the elements");
-  }
-  return a;
-}
-
-AstAttr Parser::hash_attribute() {
-  AstAttr a;
-  a.pos = position();
-  expect("#");
-  Offset begin = at_;
-  while (at_ < end_ && is_word(look())) ++at_;
-  a.text = std::string(slice(begin, at_));
-  a.kind = AstAttr::Kind::Dialect;
-  if (look() == '<') {
-    a.raw = balanced('<', '>');
-    return a;
-  }
-  auto it = aliases_->find(str("#", a.text));
-  if (it == aliases_->end()) source_.fail(a.pos, str("unknown attribute \"#", a.text.substr(0, 40), "\""));
-  return inside(it->second).attribute();
-}
-
-// [0] x [1] -> [2]: what dot_general and convolution print.
-AstAttr Parser::chain(AstAttr first) {
-  AstAttr out;
-  while (true) {
-    Offset before = at_;
-    if (!((accept("->") || accept("x")) && peek("["))) {
-      at_ = before;
-      break;
-    }
-    if (out.items.empty()) {
-      out.kind = AstAttr::Kind::Chain;
-      out.pos = first.pos;
-      out.items.push_back(first);
-    }
-    out.items.push_back(array());
-  }
-  return out.items.empty() ? first : out;
-}
-
-AstAttr Parser::attribute() {
-  Deeper guard(*this);
-  AstAttr a;
-  a.pos = position();
-  char c = look();
-  if (c == '"') {
-    a.kind = AstAttr::Kind::String;
-    a.text = string();
-    if (accept(":")) a.type = type();
-    return a;
-  }
-  if (c == '[') return chain(array());
-  if (c == '{') return braces();
-  if (c == '#') return hash_attribute();
-  if (c == '@') {
-    a.kind = AstAttr::Kind::Symbol;
-    a.text = symbol();
-    while (accept("::")) a.text += str("::", symbol());
-    return a;
-  }
-  if (c == '<') {
-    a.kind = AstAttr::Kind::Dialect;
-    a.raw = balanced('<', '>');
-    return a;
-  }
-  if (c == '(') {  // a function type
-    a.kind = AstAttr::Kind::Type;
-    AstAttr in, out;
-    for (auto& t : types_or_group()) in.items.emplace_back().type = std::move(t);
-    if (accept("->")) {
-      for (auto& t : types_or_group()) out.items.emplace_back().type = std::move(t);
-    }
-    a.items = {std::move(in), std::move(out)};
-    return a;
-  }
-  if (at_integer()) return number(true);
-  if (peek("tensor") || peek("tuple") || c == '!') {
-    a.kind = AstAttr::Kind::Type;
-    a.type = type();
-    return a;
-  }
-  if (c == '-' || !is_letter(c)) fail("expected an attribute");
-  auto w = word();
-  if (w == "true" || w == "false") {
-    a.kind = AstAttr::Kind::Bool;
-    a.integer = w == "true";
-    return a;
-  }
-  if (w == "dense" && peek("<")) {
-    a.kind = AstAttr::Kind::Dense;
-    return elements(std::move(a));
-  }
-  if (w == "dense_resource" && peek("<")) {
-    a.kind = AstAttr::Kind::Resource;
-    return elements(std::move(a));
-  }
-  if (w == "array" && peek("<")) return dense_array();
-  if (w == "unit") return a;
-  if (w == "loc") {
-    balanced('(', ')');
-    return a;
-  }
-  a.kind = AstAttr::Kind::Word;
-  a.text = std::string(w);
-  if (peek("<")) a.raw = balanced('<', '>');
   return a;
 }
 

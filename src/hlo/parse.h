@@ -61,7 +61,7 @@ class Parser {
   AstAttr dense_array();
   AstAttr elements(AstAttr a);
   AstAttr number(bool typed);
-  AstAttr chain(AstAttr first);
+  AstAttr chain(const AstAttr& first);
   AstAttr hash_attribute();
 
   void module_op(AstModule& m);

@@ -11,20 +11,6 @@
 namespace tessera::hlo {
 
 namespace {
-using Unary = Value (*)(Value);
-using Binary = Value (*)(Value, Value);
-
-template <Unary f>
-Items unary(OpCall& c) {
-  c.check_operands(1);
-  return c.one(round_to(f(c.v(0)), c.elem()));
-}
-template <Binary f>
-Items binary(OpCall& c) {
-  c.check_operands(2);
-  return c.one(round_to(f(c.v(0), c.v(1)), c.elem()));
-}
-
 // An operand over the result's shape: its dimensions are the last ones, or those that `broadcast_dimensions` names.
 Value spread_to(OpCall& c, Value v) {
   const Shape& shape = c.out().shape;

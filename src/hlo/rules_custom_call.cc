@@ -143,7 +143,7 @@ Items lapack(OpCall& c, std::string name) {
 }
 
 // mhlo.topk and TopK: along the last dimension.
-Items top_k(OpCall& c) {
+Items last_top_k(OpCall& c) {
   std::int64_t k = 0;
   bool largest = true;
   if (const AstAttr* a = c.find("mhlo.attributes")) {
@@ -192,7 +192,7 @@ Items custom_call(OpCall& c) {
   std::string name = c.find("call_target_name") ? c.word("call_target_name") : "";
   if (name.empty() && !c.op.words.empty()) name = c.op.words[0].text;
   if (name.starts_with("lapack_")) return lapack(c, name);
-  if (name == "mhlo.topk" || name == "TopK" || name == "stablehlo.topk") return top_k(c);
+  if (name == "mhlo.topk" || name == "TopK" || name == "stablehlo.topk") return last_top_k(c);
   if (name == "ApproxTopK" || name == "PartialReduce") return approx_top_k(c);
   if (name == "tridiagonal_solve_perturbed_ffi") {
     CallTypes t = types_of(c);

@@ -9,23 +9,6 @@
 namespace tessera::hlo {
 
 namespace {
-using Unary = Value (*)(Value);
-using Binary = Value (*)(Value, Value);
-
-// Narrow results are rounded after each operation, as hardware with these types would.
-Items rounded(OpCall& c, Value v) { return c.one(round_to(v, c.elem())); }
-
-template <Unary f>
-Items unary(OpCall& c) {
-  c.check_operands(1);
-  return rounded(c, f(c.v(0)));
-}
-template <Binary f>
-Items binary(OpCall& c) {
-  c.check_operands(2);
-  return rounded(c, f(c.v(0), c.v(1)));
-}
-
 Items compare(OpCall& c) {
   c.check_operands(2);
   std::string direction, kind;

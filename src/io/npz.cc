@@ -22,11 +22,10 @@ constexpr std::uint64_t kMaxRatio = 1100;
 
 struct Closer {
   void operator()(zip_t* z) const { zip_discard(z); }
-  void operator()(zip_source_t* s) const { zip_source_free(s); }
   void operator()(zip_file_t* f) const { zip_fclose(f); }
 };
 
-[[noreturn]] void bad(const std::string& name, const std::string& what) {
+[[noreturn]] void bad_npz(const std::string& name, const std::string& what) {
   throw FormatError(str("load_npz: \"", name, "\" is no .npz file: ", what), name);
 }
 
@@ -40,14 +39,16 @@ std::string error_text(zip_error_t* e) {
 
 HostArrays parse_npz(const std::string& bytes, const std::string& name) {
   if (bytes.size() < 22)
-    bad(name, str("it has ", bytes.size(), " bytes; expected at least 22"));  // libzip takes nothing for new
+    bad_npz(name, str("it has ", bytes.size(), " bytes; expected at least 22"));  // libzip takes nothing for new
   zip_error_t error;
   zip_error_init(&error);
-  std::unique_ptr<zip_source_t, Closer> source(zip_source_buffer_create(bytes.data(), bytes.size(), 0, &error));
-  if (!source) bad(name, error_text(&error));
-  std::unique_ptr<zip_t, Closer> archive(zip_open_from_source(source.get(), ZIP_RDONLY | ZIP_CHECKCONS, &error));
-  if (!archive) bad(name, error_text(&error));
-  static_cast<void>(source.release());  // the archive owns it now
+  zip_source_t* source = zip_source_buffer_create(bytes.data(), bytes.size(), 0, &error);
+  if (!source) bad_npz(name, error_text(&error));
+  std::unique_ptr<zip_t, Closer> archive(zip_open_from_source(source, ZIP_RDONLY | ZIP_CHECKCONS, &error));
+  if (!archive) {
+    zip_source_free(source);  // else the archive owns it
+    bad_npz(name, error_text(&error));
+  }
   HostArrays out;
   zip_int64_t count = zip_get_num_entries(archive.get(), 0);
   for (zip_int64_t i = 0; i < count; ++i) {
@@ -55,17 +56,17 @@ HostArrays parse_npz(const std::string& bytes, const std::string& name) {
     zip_stat_init(&stat);
     if (zip_stat_index(archive.get(), static_cast<zip_uint64_t>(i), 0, &stat) != 0 || !(stat.valid & ZIP_STAT_NAME) ||
         !(stat.valid & ZIP_STAT_SIZE)) {
-      bad(name, str("member ", static_cast<std::int64_t>(i), " has no name or size"));
+      bad_npz(name, str("member ", static_cast<std::int64_t>(i), " has no name or size"));
     }
     std::string member = stat.name;
     if (stat.size / kMaxRatio > bytes.size())
-      bad(name, str("member \"", member, "\" claims ", static_cast<std::uint64_t>(stat.size), " bytes"));
+      bad_npz(name, str("member \"", member, "\" claims ", static_cast<std::uint64_t>(stat.size), " bytes"));
     std::unique_ptr<zip_file_t, Closer> file(zip_fopen_index(archive.get(), static_cast<zip_uint64_t>(i), 0));
-    if (!file) bad(name, str("member \"", member, "\": ", zip_strerror(archive.get())));
+    if (!file) bad_npz(name, str("member \"", member, "\": ", zip_strerror(archive.get())));
     std::string data(stat.size, '\0');
     zip_int64_t got = zip_fread(file.get(), data.data(), data.size());
     if (got < 0 || static_cast<std::uint64_t>(got) != stat.size)
-      bad(name, str("member \"", member, "\" cannot be read: ", zip_file_strerror(file.get())));
+      bad_npz(name, str("member \"", member, "\" cannot be read: ", zip_file_strerror(file.get())));
     HostArray value = parse_npy(data, str(name, ":", member));
     if (member.ends_with(".npy")) member.resize(member.size() - 4);
     out[member] = std::move(value);

@@ -16,28 +16,29 @@ constexpr std::pair<const char*, DType> kTypes[] = {
     {"U8", uint8},      {"U16", uint16},  {"U32", uint32},  {"U64", uint64},    {"F16", float16},
     {"BF16", bfloat16}, {"F32", float32}, {"F64", float64}, {"C64", complex64}, {"C128", complex128}};
 
-[[noreturn]] void bad(const std::string& name, const std::string& what) {
+[[noreturn]] void bad_safetensors(const std::string& name, const std::string& what) {
   throw FormatError(str("load_safetensors: \"", name, "\" is no safetensors file: ", what), name);
 }
 
 }  // namespace
 
 HostArrays parse_safetensors(const std::string& bytes, const std::string& name) {
-  if (bytes.size() < 8) bad(name, "it is shorter than 8 bytes");
+  if (bytes.size() < 8) bad_safetensors(name, "it is shorter than 8 bytes");
   std::uint64_t length = 0;
   std::memcpy(&length, bytes.data(), 8);
   if (length > bytes.size() - 8)
-    bad(name, str("the header claims ", length, " bytes but ", bytes.size() - 8, " follow"));
+    bad_safetensors(name, str("the header claims ", length, " bytes but ", bytes.size() - 8, " follow"));
   auto json =
       nlohmann::json::parse(bytes.begin() + 8, bytes.begin() + 8 + static_cast<std::ptrdiff_t>(length), nullptr, false);
-  if (!json.is_object()) bad(name, "the header is no JSON object");
+  if (!json.is_object()) bad_safetensors(name, "the header is no JSON object");
   std::size_t base = 8 + length;
   std::size_t available = bytes.size() - base;
   HostArrays out;
   for (const auto& [key, entry] : json.items()) {
     if (key == "__metadata__") continue;
     auto get = [&](const char* field) -> const nlohmann::json& {
-      if (!entry.is_object() || !entry.contains(field)) bad(name, str("tensor \"", key, "\" lacks ", field));
+      if (!entry.is_object() || !entry.contains(field))
+        bad_safetensors(name, str("tensor \"", key, "\" lacks ", field));
       return entry.at(field);
     };
     const auto& type = get("dtype");
@@ -45,7 +46,7 @@ HostArrays parse_safetensors(const std::string& bytes, const std::string& name) 
     const auto& offsets = get("data_offsets");
     if (!type.is_string() || !shape.is_array() || !offsets.is_array() || offsets.size() != 2 ||
         !offsets[0].is_number_unsigned() || !offsets[1].is_number_unsigned()) {
-      bad(name, str("tensor \"", key, "\" has a field of the wrong kind"));
+      bad_safetensors(name, str("tensor \"", key, "\" has a field of the wrong kind"));
     }
     std::optional<DType> dtype;
     for (const auto& [text, t] : kTypes) {
@@ -57,22 +58,22 @@ HostArrays parse_safetensors(const std::string& bytes, const std::string& name) 
     Shape dims;
     for (const auto& d : shape) {
       if (!d.is_number_unsigned() || d.get<std::uint64_t>() > INT64_MAX)
-        bad(name, str("tensor \"", key, "\" has an extent that is no count"));
+        bad_safetensors(name, str("tensor \"", key, "\" has an extent that is no count"));
       dims.push_back(d.get<std::int64_t>());
     }
     std::int64_t count = 0;
     try {
       count = size_of(dims);
     } catch (const ValueError&) {
-      bad(name, str("tensor \"", key, "\" has too many elements"));
+      bad_safetensors(name, str("tensor \"", key, "\" has too many elements"));
     }
     auto begin = offsets[0].get<std::uint64_t>();
     auto end = offsets[1].get<std::uint64_t>();
     if (begin > end || end > available ||
         (end - begin) / static_cast<std::uint64_t>(dtype_size(*dtype)) != static_cast<std::uint64_t>(count) ||
         (end - begin) % static_cast<std::uint64_t>(dtype_size(*dtype)) != 0) {
-      bad(name, str("tensor \"", key, "\" of shape ", dims, " has data_offsets ", begin, ", ", end, " of ", available,
-                    " bytes"));
+      bad_safetensors(name, str("tensor \"", key, "\" of shape ", dims, " has data_offsets ", begin, ", ", end, " of ",
+                                available, " bytes"));
     }
     HostArray value(*dtype, dims);
     if (count > 0) std::memcpy(value.data(), bytes.data() + base + begin, end - begin);

@@ -115,6 +115,7 @@ struct Must {
   Must(Never n) : why(n.why) {}        // NOLINT(google-explicit-constructor)
   Must(Linear) : is_linear(true) {}    // NOLINT(google-explicit-constructor)
   Must(Default) : is_default(true) {}  // NOLINT(google-explicit-constructor)
+  Must(Fn* f) : call(f) {}             // NOLINT(google-explicit-constructor): picks one of several functions of a name
   template <std::convertible_to<std::function<Fn>> F>
   Must(F f) : call(std::move(f)) {}  // NOLINT(google-explicit-constructor)
   std::function<Fn> call;

@@ -27,7 +27,7 @@ namespace {
 // The own slice of a value that is equal along the names: what instance r contributed to the gathered dimension.
 Value own_slice(Value x, const AllGather& p) {
   Builder& b = *x.builder;
-  Collective c = p;
+  const Collective& c = p;
   std::int64_t n = x.shape()[at(p.dim)] / p.group_size();
   Values starts(at(x.rank()), scalar(b, 0, DType::I32));
   starts[at(p.dim)] = axis_index(b, c) * scalar(b, static_cast<double>(n), DType::I32);
@@ -46,7 +46,7 @@ Values gather_transpose(Builder& b, const TransposeArgs& t, const AllGather& p) 
 
 // The source receives the sum of all cotangents, the others nothing.
 Values broadcast_transpose(Builder& b, const TransposeArgs& t, const Pbroadcast& p) {
-  Collective c = p;
+  const Collective& c = p;
   Value sum = psum(t.ct[0], c);
   Value mine = eq(axis_index(b, c), scalar(b, static_cast<double>(p.source), DType::I32));
   return {where(mine, sum, zeros_like(sum))};

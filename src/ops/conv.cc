@@ -288,7 +288,7 @@ void reference(ViewSpan in, ViewSpan out, const Conv& p) {
   });
 }
 
-std::vector<Sample<Conv>> samples() {
+std::vector<Sample<Conv>> conv_samples() {
   auto f = [](Shape s) { return Type{DType::F32, std::move(s)}; };
   Dims nchw{0, 1, 2, 3};
   Dims nhwc{0, 3, 1, 2};
@@ -318,7 +318,7 @@ TESSERA_DEFINE_OP(conv_general_dilated, Conv,
                       .jvp = jvp,
                       .transpose = transpose_rule,
                       .reference = reference,
-                      .samples = samples,
+                      .samples = conv_samples,
                   });
 
 Value conv_general_dilated(Value lhs, Value rhs, const Conv& p) {

@@ -4,6 +4,7 @@
 #include <functional>
 #include <limits>
 #include <optional>
+#include <utility>
 
 #include "ops/attrs.h"
 #include "ops/define.h"
@@ -123,8 +124,8 @@ ir::OpSpec<Cumulative> spec(const ir::OpDef* self, const char* name, Kind kind,
           [self](Builder& b, const BatchArgs& a, const Cumulative& p) {
             return Batched{{b.add1(*self, {a.in[0]}, attrs(Cumulative{p.axis + 1, p.reverse}))}, {true}};
           },
-      .jvp = jvp,
-      .transpose = transpose,
+      .jvp = std::move(jvp),
+      .transpose = std::move(transpose),
       .reference = [kind](ViewSpan in, ViewSpan out, const Cumulative& p) { reference(kind, in, out, p); },
       .samples =
           [kind] {

@@ -131,7 +131,7 @@ void reference(ViewSpan in, ViewSpan out, const Gather& p) {
   });
 }
 
-std::vector<Sample<Gather>> samples() {
+std::vector<Sample<Gather>> gather_samples() {
   auto f = [](Shape s) { return Type{DType::F32, std::move(s)}; };
   auto i = [](Shape s) { return Type{DType::I32, std::move(s)}; };
   return {
@@ -162,7 +162,7 @@ TESSERA_DEFINE_OP(gather, Gather,
                       .jvp = jvp,
                       .transpose = transpose_rule,
                       .reference = reference,
-                      .samples = samples,
+                      .samples = gather_samples,
                   });
 
 Value gather(Value x, Value indices, const Gather& p) { return x.builder->add1(def::gather, {x, indices}, attrs(p)); }

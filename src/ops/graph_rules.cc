@@ -11,8 +11,6 @@ namespace tessera::ops {
 
 namespace {
 
-bool set(const Flags& flags, std::size_t i) { return i < flags.size() && flags[i]; }
-
 // Inputs of a new graph: those of `g`, then a tangent for each active input of a dtype that has tangents.
 struct DualInputs {
   Values in;
@@ -30,7 +28,9 @@ DualInputs dual_inputs(Builder& b, const Graph& g, const Flags& active) {
   return out;
 }
 
-bool may_force(const Flags& force, std::size_t i, const Value& out) { return set(force, i) && is_inexact(out.dtype()); }
+bool may_force(const Flags& force, std::size_t i, const Value& out) {
+  return is_set(force, i) && is_inexact(out.dtype());
+}
 
 }  // namespace
 

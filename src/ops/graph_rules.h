@@ -21,6 +21,8 @@ using ir::GraphPtr;
 using ir::TypeSpan;
 /// One mark an input, an output or an operand. Where a function takes flags "to force", an empty list forces nothing.
 using Flags = std::vector<bool>;
+/// Flags may be shorter than what they are about: the rest is false.
+inline bool is_set(const Flags& flags, std::size_t i) { return i < flags.size() && flags[i]; }
 
 // --- forward mode -----------------------------------------------------------------------------------------------
 

@@ -15,8 +15,6 @@ namespace tessera::ops {
 
 namespace {
 
-bool set(const Flags& flags, std::size_t i) { return i < flags.size() && flags[i]; }
-
 // One backward walk. Values that do not depend on the linear inputs are evaluated first; cotangents are then summed
 // from the last equation to the first.
 class Transposer {
@@ -193,7 +191,7 @@ Transposed transpose_graph(const Graph& g, const Flags& linear_in, const Flags& 
   Transposed out;
   Values outputs;
   for (std::size_t i = 0; i < back.size(); ++i) {
-    if (linear_in[i] && !back[i] && set(force, i)) back[i] = zeros(b, g.type(g.inputs[i]));
+    if (linear_in[i] && !back[i] && is_set(force, i)) back[i] = zeros(b, g.type(g.inputs[i]));
     out.nonzero.push_back(static_cast<bool>(back[i]));
     if (back[i]) outputs.push_back(back[i]);
   }
@@ -301,7 +299,7 @@ BatchedGraph batch_graph(const Graph& g, const Flags& batched_in, std::int64_t s
   }
   ir::Batched r = batch_inline(b, g, in, batched_in, size);
   for (std::size_t i = 0; i < r.out.size(); ++i) {
-    if (r.batched[i] || !set(force_out, i)) continue;
+    if (r.batched[i] || !is_set(force_out, i)) continue;
     r.out[i] = repeat_in_front(r.out[i], size);
     r.batched[i] = true;
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "ops/attrs.h"
 #include "ops/define.h"
@@ -96,8 +97,8 @@ ir::OpSpec<Axes> reduce_spec(const ir::OpDef* self, const char* name, Reduction 
           [self](Builder& b, const BatchArgs& a, const Axes& p) {
             return Batched{{b.add1(*self, {a.in[0]}, attrs(Axes{shifted(p.axes)}))}, {true}};
           },
-      .jvp = jvp,
-      .transpose = transpose,
+      .jvp = std::move(jvp),
+      .transpose = std::move(transpose),
       .reference = [r](ViewSpan in, ViewSpan out, const Axes& p) { reduce_reference(r, in, out, p.axes); },
       .samples =
           [r] {

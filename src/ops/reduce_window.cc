@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Named reductions over sliding windows.
 #include <algorithm>
+#include <utility>
 
 #include "ops/reduction.h"
 #include "ops/windows.h"
@@ -52,8 +53,8 @@ ir::OpSpec<Window> spec(const ir::OpDef* self, const char* name, Reduction r,
           [self](Builder& b, const BatchArgs& a, const Window& w) {
             return Batched{{b.add1(*self, {a.in[0]}, attrs(with_batch_window(w)))}, {true}};
           },
-      .jvp = jvp,
-      .transpose = transpose,
+      .jvp = std::move(jvp),
+      .transpose = std::move(transpose),
       .reference =
           [r](ViewSpan in, ViewSpan out, const Window& w) {
             WideResult wide(out[0]);

@@ -327,7 +327,7 @@ void reference(ViewSpan in, ViewSpan out, const Scan& p) {
   for (std::size_t i = 0; i < n.carry; ++i) store(out[i], args[n.consts + i]);
 }
 
-std::vector<Sample<Scan>> samples() {
+std::vector<Sample<Scan>> scan_samples() {
   Type w{DType::F32, {3, 3}};
   Type h{DType::F32, {3}};
   Type counter{DType::I32, {}};
@@ -373,7 +373,7 @@ TESSERA_DEFINE_OP(scan, Scan,
                       .dual = [](Builder& b, const ir::DualArgs& a,
                                  const Scan& p) { return a.split ? split(b, a, p) : fused(b, a, p); },
                       .reference = reference,
-                      .samples = samples,
+                      .samples = scan_samples,
                   });
 
 Values scan(Builder& b, const ScanArgs& args) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "ops/indexing_common.h"
 
@@ -277,7 +278,7 @@ ir::OpSpec<Scatter> scatter_spec(const ir::OpDef* self, const char* name, Update
       .remap = by_default,
       .batch = [self](Builder& b, const BatchArgs& a, const Scatter& p) { return batch(*self, b, a, p); },
       .jvp = jvp,
-      .transpose = transpose,
+      .transpose = std::move(transpose),
       .reference = [kind](ViewSpan in, ViewSpan out, const Scatter& p) { reference(kind, in, out, p); },
       .samples = [kind] { return samples(kind); },
   };

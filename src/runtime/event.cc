@@ -14,9 +14,6 @@ namespace {
 
 class Completion final : public Event {
  public:
-  Completion() = default;
-  explicit Completion(std::exception_ptr error) : ready_(true), error_(std::move(error)) {}
-
   bool ready() const override { return ready_.load(std::memory_order_acquire); }
   void wait() const override {
     if (!ready()) {
@@ -50,9 +47,15 @@ std::exception_ptr run(const std::function<void()>& task) {
   return nullptr;
 }
 
+EventPtr completed(std::exception_ptr error) {
+  auto event = std::make_shared<Completion>();
+  event->complete(std::move(error));
+  return event;
+}
+
 EventPtr finished(std::exception_ptr error) {
-  static const EventPtr success = std::make_shared<Completion>(nullptr);
-  return error ? std::make_shared<Completion>(std::move(error)) : success;
+  static const EventPtr success = completed(nullptr);
+  return error ? completed(std::move(error)) : success;
 }
 
 class Queue;

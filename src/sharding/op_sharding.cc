@@ -104,7 +104,7 @@ std::vector<std::int64_t> permuted_ids(const Mesh& mesh, Dims perm) {
   const auto& ids = mesh.flat_ids();
   std::vector<std::int64_t> out;
   out.reserve(ids.size());
-  Dims reshape = mesh.mesh_shape();
+  const Dims& reshape = mesh.mesh_shape();
   for (auto p : TileAssignment({size_of(reshape)}, reshape, std::move(perm)).to_list()) {
     out.push_back(ids[static_cast<std::size_t>(p)]);
   }

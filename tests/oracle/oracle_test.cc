@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "oracle/table.h"
+#include "support/series.h"
 #include "tessera/grad.h"
 #include "tessera/jit.h"
 #include "tessera/numpy.h"
@@ -161,8 +162,10 @@ TEST_P(Oracle, AgreesWithRecordedResults) {
   const std::string group = GetParam();
   const std::vector<Case> cases = load(group);
   ASSERT_FALSE(cases.empty());
-  std::size_t agreed = 0;
-  for (const Case& c : cases) {
+  std::size_t agreed = 0, replayed = 0;
+  const auto stride = static_cast<std::size_t>(test::case_stride());
+  for (std::size_t i = 0; i < cases.size(); i += stride, ++replayed) {
+    const Case& c = cases[i];
     if (!table().contains(c.fn)) {
       ADD_FAILURE() << c.id << ": no such function in the table";
       continue;
@@ -171,7 +174,7 @@ TEST_P(Oracle, AgreesWithRecordedResults) {
     agreed += wrong.empty();
     if (!wrong.empty()) ADD_FAILURE() << c.id << ": " << wrong;
   }
-  std::printf("oracle %s: %zu/%zu\n", group.c_str(), agreed, cases.size());
+  std::printf("oracle %s: %zu/%zu\n", group.c_str(), agreed, replayed);
 }
 
 INSTANTIATE_TEST_SUITE_P(Groups, Oracle,

@@ -5,91 +5,20 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <random>
 #include <set>
 
 #include "base/strings.h"
-#include "core/strided_copy.h"
 #include "ops/define.h"
 #include "ops/graph_rules.h"
 #include "ops/interpret.h"
+#include "tests/props/op_cases.h"
 #include "tests/support/graphs.h"
 
 namespace tessera::ops {
 namespace {
 
-using ir::AnySample;
-using ir::OpDef;
-
-std::string label(const OpDef& op, const AnySample& s, unsigned seed) {
-  std::string out = str(op.name(), "[", s.attrs ? s.attrs->text() : "", "]");
-  for (const auto& t : s.in) out += str(" ", t);
-  return str(out, " seed ", seed);
-}
-
-// Three ranges of floats, so that each function meets its domain in one of them; small integers, which are legal
-// indices, and negative ones where nothing is indexed.
-HostArray operand(const OpDef& op, const Type& type, unsigned seed) {
-  static constexpr double low[] = {0.1, -0.95, 1.1};
-  static constexpr double high[] = {0.9, 0.95, 3.0};
-  HostArray out(type.dtype, type.shape);
-  View v = view_of(out);
-  std::mt19937 random(seed);
-  std::uniform_real_distribution<double> real(low[seed % 3], high[seed % 3]);
-  int shift = op.traits().elementwise && is_signed_int(type.dtype) ? 4 : 0;
-  for (std::int64_t i = 0; i < out.size(); ++i) {
-    switch (wide_kind(type.dtype)) {
-      case Wide::Bool:
-        store_bool(v, i, random() % 2 == 0);
-        break;
-      case Wide::Float:
-        store_float(v, i, real(random));
-        break;
-      case Wide::Complex: {
-        double re = real(random);
-        store_complex(v, i, complexd(re, real(random)));
-        break;
-      }
-      default:
-        store_int(v, i, static_cast<std::int64_t>(random() % (shift ? 9 : 3)) - shift);
-    }
-  }
-  return out;
-}
-std::vector<HostArray> operands(const OpDef& op, const Types& types, unsigned seed) {
-  std::vector<HostArray> out;
-  for (std::size_t i = 0; i < types.size(); ++i) {
-    out.push_back(operand(op, types[i], seed + 3 * static_cast<unsigned>(i + 1)));
-    if (seed != 3 || i > 0 || types.size() == 1 || !op.traits().elementwise || !is_float(types[i].dtype)) continue;
-    View v = view_of(out[i]);  // whole numbers, for functions that want one (polygamma)
-    for (std::int64_t k = 0; k < v.size(); ++k) store_float(v, k, std::ceil(load_float(v, k)));
-  }
-  return out;
-}
-
 ir::GraphPtr graph_of(const OpDef& op, const AnySample& s) {
   return test::make_graph(s.in, [&](Builder& b, const Values& in) { return b.add(op, in, s.attrs); });
-}
-
-double tolerance(const std::vector<HostArray>& results) {
-  double worst = 1e-10;
-  for (const auto& r : results) {
-    switch (r.dtype()) {
-      case DType::BF16:
-        worst = std::max(worst, 4e-2);
-        break;
-      case DType::F16:
-        worst = std::max(worst, 1e-2);
-        break;
-      case DType::F32:
-      case DType::C64:
-        worst = std::max(worst, 2e-5);
-        break;
-      default:
-        break;
-    }
-  }
-  return worst;
 }
 
 // In double precision where the op takes that; else as it is.
@@ -114,32 +43,11 @@ bool own_derivative(const OpDef& op, const AnySample& s) {
   return names.count(op.name()) > 0 || (op.name() == "sign" && is_complex(s.in[0].dtype));
 }
 
-class OpRules : public testing::TestWithParam<const OpDef*> {
- protected:
-  const OpDef& op() const { return *GetParam(); }
-};
 // Properties of one rule: made for the ops that have it. Those that never have it say why (EveryNeverHasAReason).
 class OpReference : public OpRules {};
 class OpTangents : public OpRules {};
 class OpTranspose : public OpRules {};
 class OpBatch : public OpRules {};
-class OpFactors : public OpRules {};
-
-// Ops with a reference to compare with, and with a rule.
-std::vector<const OpDef*> comparable(const char* rule) {
-  std::vector<const OpDef*> out;
-  for (const OpDef* op : all()) {
-    const bool has = op->never(rule) == nullptr || (std::string_view(rule) == "jvp" && op->has_dual());
-    if (op->has_reference() && has) out.push_back(op);
-  }
-  return out;
-}
-std::string test_name(const testing::TestParamInfo<const OpDef*>& info) {
-  std::string name(info.param->name());
-  std::replace_if(
-      name.begin(), name.end(), [](unsigned char c) { return !std::isalnum(c) && c != '_'; }, '_');
-  return name;
-}
 
 TEST_P(OpRules, EveryNeverHasAReason) {
   for (const char* rule : {"batch", "jvp", "transpose", "reference", "factors"}) {
@@ -419,203 +327,11 @@ TEST_P(OpBatch, BatchIsALoop) {
   }
 }
 
-// --- factors ---------------------------------------------------------------------------------------------------
-
-struct Split {
-  int factor;
-  std::int64_t parts;
-  std::int64_t index;
-};
-struct Piece {
-  Shape shape;
-  Dims offsets;
-};
-
-// The piece of one tensor; dimensions of several factors are split along the first.
-Piece piece_of(const Shape& shape, const FactorRule::Tensor& dims, const std::vector<Split>& splits) {
-  Piece p{shape, Dims(shape.size(), 0)};
-  for (std::size_t d = 0; d < shape.size(); ++d) {
-    for (const auto& s : splits) {
-      if (dims[d].empty() || dims[d][0] != s.factor) continue;
-      auto [begin, end] = ir::part_range(shape[d], s.parts, s.index);
-      p.offsets[d] = begin;
-      p.shape[d] = end - begin;
-    }
-  }
-  return p;
-}
-Index index_of(const Piece& p) {
-  Index index;
-  for (std::size_t d = 0; d < p.shape.size(); ++d) index.push_back({p.offsets[d], p.offsets[d] + p.shape[d]});
-  return index;
-}
-
-// How a factor lies in all tensors of a rule.
-struct Use {
-  bool splittable = true;  // first among the factors of its dimensions, once a tensor
-  bool alone = true;       // the only factor of its dimensions
-};
-Use use_of(const FactorRule& rule, int factor) {
-  Use use;
-  auto look = [&](const FactorRule::Tensor& t) {
-    int times = 0;
-    for (const auto& dim : t) {
-      for (std::size_t i = 0; i < dim.size(); ++i) {
-        if (dim[i] != factor) continue;
-        ++times;
-        use.splittable = use.splittable && i == 0;
-        use.alone = use.alone && dim.size() == 1;
-      }
-    }
-    use.splittable = use.splittable && times <= 1;
-  };
-  for (const auto& t : rule.operands) look(t);
-  for (const auto& t : rule.results) look(t);
-  return use;
-}
-bool contains(const FactorRule::Tensor& t, int factor) {
-  return std::any_of(t.begin(), t.end(),
-                     [&](const auto& dim) { return std::find(dim.begin(), dim.end(), factor) != dim.end(); });
-}
-
-HostArray reduced(Reduction r, const HostArray& a, const HostArray& b) {
-  static const OpDef* const by[] = {&def::add, &def::mul, &def::max, &def::min, &def::and_, &def::or_};
-  return interpret(*by[static_cast<int>(r)], std::vector<HostArray>{a, b}, nullptr)[0];
-}
-void put(HostArray& whole, const HostArray& part, const Piece& p) {
-  auto item = dtype_size(whole.dtype());
-  Dims to = core::contiguous_strides(whole.shape(), item);
-  Dims from = core::contiguous_strides(part.shape(), item);
-  auto* start = static_cast<char*>(whole.data()) + flat(p.offsets, to);
-  core::copy_strided(start, to, part.data(), from, part.shape(), item);
-}
-
-class Pieces {
- public:
-  Pieces(const OpDef& op, const AnySample& s) : op_(op), s_(s), out_(op.infer(s.in, s.attrs)) {
-    rule_ = op.factors(s.in, out_, s.attrs);
-    in_ = operands(op, s.in, 1);
-    want_ = interpret(op, in_, s.attrs);
-  }
-  const FactorRule& rule() const { return rule_; }
-
-  void check_rule() const {
-    ASSERT_EQ(rule_.operands.size(), s_.in.size());
-    ASSERT_EQ(rule_.results.size(), out_.size());
-    auto extents = [&](const Type& t, const FactorRule::Tensor& dims) {
-      if (dims.empty() && !t.shape.empty()) return;
-      ASSERT_EQ(dims.size(), t.shape.size());
-      for (std::size_t d = 0; d < dims.size(); ++d) {
-        if (dims[d].empty()) continue;
-        std::int64_t n = 1;
-        for (int f : dims[d]) n *= rule_.factors[at(f)].size;
-        EXPECT_EQ(n, t.shape[d]) << "dimension " << d << " of " << to_string(t);
-      }
-    };
-    for (std::size_t i = 0; i < s_.in.size(); ++i) extents(s_.in[i], rule_.operands[i]);
-    for (std::size_t i = 0; i < out_.size(); ++i) extents(out_[i], rule_.results[i]);
-  }
-
-  /// Computes every piece and compares what they make together with the whole.
-  void check(const std::vector<std::pair<int, std::int64_t>>& cuts) {
-    got_.clear();
-    for (const auto& t : out_) got_.emplace_back(t.dtype, t.shape);
-    first_.assign(out_.size(), true);
-    std::vector<Split> splits;
-    for (auto [factor, parts] : cuts) splits.push_back({factor, parts, 0});
-    each(splits, 0);
-    for (std::size_t k = 0; k < out_.size(); ++k) test::expect_close(got_[k], want_[k], 4 * tolerance(want_));
-  }
-
- private:
-  void each(std::vector<Split>& splits, std::size_t n) {
-    if (n == splits.size()) return compute(splits);
-    for (splits[n].index = 0; splits[n].index < splits[n].parts; ++splits[n].index) each(splits, n + 1);
-  }
-
-  void compute(const std::vector<Split>& splits) {
-    Types local_in = s_.in;
-    Types local_out = out_;
-    std::vector<Dims> in_offsets;
-    std::vector<Dims> out_offsets;
-    std::vector<Piece> results;
-    std::vector<HostArray> args;
-    for (std::size_t i = 0; i < s_.in.size(); ++i) {
-      FactorRule::Tensor dims = rule_.operands[i];
-      dims.resize(s_.in[i].shape.size());
-      Piece p = piece_of(s_.in[i].shape, dims, splits);
-      local_in[i].shape = p.shape;
-      in_offsets.push_back(p.offsets);
-      args.push_back(in_[i].slice(index_of(p)));
-    }
-    for (std::size_t k = 0; k < out_.size(); ++k) {
-      results.push_back(piece_of(out_[k].shape, rule_.results[k], splits));
-      local_out[k].shape = results[k].shape;
-      out_offsets.push_back(results[k].offsets);
-    }
-    ir::Attrs attrs =
-        op_.remaps() ? op_.remap({s_.in, out_, local_in, local_out, in_offsets, out_offsets}, s_.attrs) : s_.attrs;
-    Types inferred = op_.infer(local_in, attrs);
-    for (std::size_t k = 0; k < out_.size(); ++k) ASSERT_EQ(inferred[k].shape, local_out[k].shape) << "piece " << k;
-    auto part = interpret(op_, args, attrs);
-    for (std::size_t k = 0; k < out_.size(); ++k) place(k, part[k], results[k], splits);
-  }
-
-  void place(std::size_t k, const HostArray& part, const Piece& p, const std::vector<Split>& splits) {
-    const Factor* reducing = nullptr;
-    for (const auto& s : splits) {
-      if (rule_.factors[at(s.factor)].kind == Factor::Kind::Reduce) reducing = &rule_.factors[at(s.factor)];
-      if (rule_.factors[at(s.factor)].kind == Factor::Kind::Pass && !contains(rule_.results[k], s.factor)) {
-        test::expect_close(part, want_[k].slice(index_of(p)), tolerance(want_));
-      }
-    }
-    bool fresh = reducing == nullptr || first_[k];
-    put(got_[k], fresh ? part : reduced(reducing->reduction, got_[k], part), p);
-    first_[k] = false;
-  }
-
-  const OpDef& op_;
-  const AnySample& s_;
-  Types out_;
-  FactorRule rule_;
-  std::vector<HostArray> in_;
-  std::vector<HostArray> want_;
-  std::vector<HostArray> got_;
-  std::vector<bool> first_;
-};
-
-TEST_P(OpFactors, PiecesMakeTheWhole) {
-  for (const auto& s : op().samples()) {
-    SCOPED_TRACE(label(op(), s, 1));
-    Pieces pieces(op(), s);
-    pieces.check_rule();
-    if (HasFatalFailure()) return;
-    std::vector<int> passing;
-    for (std::size_t i = 0; i < pieces.rule().factors.size(); ++i) {
-      const Factor& f = pieces.rule().factors[i];
-      int number = static_cast<int>(i);
-      Use use = use_of(pieces.rule(), number);
-      if (f.kind == Factor::Kind::Whole || !use.splittable || f.size < 2) continue;
-      if (f.kind == Factor::Kind::Pass && f.size % 2 == 0) passing.push_back(number);
-      for (std::int64_t parts : {2, 3}) {
-        if (f.size % parts != 0 && !use.alone) continue;
-        SCOPED_TRACE(str("factor ", i, " of ", f.size, " in ", parts));
-        pieces.check({{number, parts}});
-      }
-    }
-    if (passing.size() > 1) {
-      SCOPED_TRACE(str("factors ", passing[0], " and ", passing[1], " in 2"));
-      pieces.check({{passing[0], 2}, {passing[1], 2}});
-    }
-  }
-}
-
 INSTANTIATE_TEST_SUITE_P(All, OpRules, testing::ValuesIn(all().begin(), all().end()), test_name);
 INSTANTIATE_TEST_SUITE_P(All, OpReference, testing::ValuesIn(comparable("reference")), test_name);
 INSTANTIATE_TEST_SUITE_P(All, OpTangents, testing::ValuesIn(comparable("jvp")), test_name);
 INSTANTIATE_TEST_SUITE_P(All, OpTranspose, testing::ValuesIn(comparable("transpose")), test_name);
 INSTANTIATE_TEST_SUITE_P(All, OpBatch, testing::ValuesIn(comparable("batch")), test_name);
-INSTANTIATE_TEST_SUITE_P(All, OpFactors, testing::ValuesIn(comparable("factors")), test_name);
 
 }  // namespace
 }  // namespace tessera::ops

@@ -22,7 +22,7 @@ namespace {
 
 using runtime::Pieces;
 
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+using ops::at;
 
 std::shared_ptr<runtime::Executable> compile_on(const Client& client, ir::GraphPtr graph) {
   auto all = client.devices();

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 
 #include "tessera/tessera.h"
 
@@ -90,6 +91,16 @@ TEST(Ordering, SortsAndSearches) {
   EXPECT_EQ(lax::reduce_window_max(image, {2, 2}).to_vector<float>(), (std::vector<float>{5, 6, 8, 9}));
   EXPECT_EQ(lax::reduce_window_sum(image, {2, 2}, {.strides = {2, 2}, .same = true}).to_vector<float>(),
             (std::vector<float>{12, 9, 15, 9}));
+}
+
+TEST(Ordering, LeastIntegersReachTheEndsOfTheirRange) {
+  constexpr std::int32_t kLeast = std::numeric_limits<std::int32_t>::min();
+  auto [values, places] = lax::approx_min_k(Array(HostArray::from<std::int32_t>({4, kLeast, -1, 0})), 2);
+  EXPECT_EQ(values.to_vector<std::int32_t>(), (I32{kLeast, -1}));
+  EXPECT_EQ(places.to_vector<std::int32_t>(), (I32{1, 2}));
+  auto [bytes, where_least] = lax::approx_min_k(Array(HostArray::from<std::uint8_t>({7, 0, 255, 3})), 3);
+  EXPECT_EQ(bytes.to_vector<std::uint8_t>(), (std::vector<std::uint8_t>{0, 3, 7}));
+  EXPECT_EQ(where_least.to_vector<std::int32_t>(), (I32{1, 3, 0}));
 }
 
 TEST(Random, BadArguments) {

@@ -12,6 +12,7 @@
 #include "tessera/io.h"
 #include "tessera/stablehlo.h"
 #include "tests/support/paths.h"
+#include "tests/support/series.h"
 
 namespace tessera {
 namespace {
@@ -94,7 +95,11 @@ class HloCorpus : public testing::TestWithParam<std::string> {};
 TEST_P(HloCorpus, GivesTheValuesOfJax) {
   auto cases = recorded(test::source_path("tests/hlo/" + GetParam() + ".npz"));
   ASSERT_FALSE(cases.empty());
-  for (const auto& [name, r] : cases) EXPECT_EQ(run_case(r, name), "") << name;
+  int number = 0;
+  for (const auto& [name, r] : cases) {
+    if (number++ % test::case_stride() != 0) continue;
+    EXPECT_EQ(run_case(r, name), "") << name;
+  }
 }
 
 std::vector<std::string> families() {

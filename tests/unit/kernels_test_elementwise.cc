@@ -2,99 +2,19 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <complex>
 #include <cstring>
 #include <functional>
 #include <limits>
-#include <random>
 #include <string>
 #include <vector>
 
 #include "engines/cpu/kernels/elementwise.h"
+#include "tests/unit/kernels_values.h"
 
 namespace tessera::kernels {
 namespace {
-
-template <class T>
-constexpr DType kType = dtype_of<T>();
-
-template <class T>
-std::vector<T> interesting() {
-  using L = std::numeric_limits<T>;
-  if constexpr (std::is_floating_point_v<T>) {
-    std::vector<T> v = {0,
-                        T(-0.0),
-                        1,
-                        -1,
-                        T(0.5),
-                        T(-0.5),
-                        T(1.5),
-                        T(2.5),
-                        T(-2.5),
-                        T(0.49999997),
-                        2,
-                        3,
-                        10,
-                        -10,
-                        30,
-                        -30,
-                        88,
-                        -88,
-                        89,
-                        -104,
-                        710,
-                        -746,
-                        T(1e-3),
-                        T(-1e-3),
-                        T(1e-10),
-                        T(1e-30),
-                        T(1e10),
-                        T(1e30),
-                        L::min(),
-                        L::denorm_min(),
-                        -L::denorm_min(),
-                        L::max(),
-                        L::lowest(),
-                        L::infinity(),
-                        -L::infinity(),
-                        L::quiet_NaN(),
-                        T(0.999),
-                        T(-0.999),
-                        T(5),
-                        T(9),
-                        T(-7.3),
-                        T(8388609.5),
-                        T(127.5),
-                        T(255.9),
-                        T(-0.9)};
-    return v;
-  } else {
-    return {0, 1, T(-1), 2, T(-2), 3, 7, T(100), L::max(), L::min(), T(L::max() - 1), T(L::min() + 1), 8, 15, 31, 63};
-  }
-}
-
-template <class T>
-std::vector<T> random_values(std::size_t n, unsigned seed) {
-  std::mt19937_64 rng(seed);
-  std::vector<T> v = interesting<T>();
-  while (v.size() < n) {
-    auto bits = rng();
-    if constexpr (std::is_same_v<T, float>) {
-      // Half of them any bits at all, half of a size that functions like.
-      v.push_back(bits & 1 ? std::bit_cast<float>(static_cast<std::uint32_t>(bits >> 32))
-                           : static_cast<float>((static_cast<double>(bits >> 11) / 9007199254740992.0 - 0.5) * 40));
-    } else if constexpr (std::is_same_v<T, double>) {
-      v.push_back(bits & 1 ? std::bit_cast<double>(rng())
-                           : (static_cast<double>(bits >> 11) / 9007199254740992.0 - 0.5) * 40);
-    } else {
-      v.push_back(static_cast<T>(bits >> (bits & 7)));
-    }
-  }
-  v.resize(n);
-  return v;
-}
 
 template <class T>
 double ulp_error(T got, double want, double more_exact_low = 0) {
@@ -423,145 +343,6 @@ TEST(Elementwise, SelectClampMulAddAndLogic) {
   EXPECT_TRUE(std::isnan(out[2]) && std::isnan(out[3]));
   ew_find(EwOp::MulAdd, DType::F32, DType::F32)(x, high, high, out, 2);
   EXPECT_EQ(out[1], 1.5f);
-}
-
-template <class To, class From>
-To cast_exact(From v) {
-  if constexpr (std::is_same_v<To, bool>) {
-    return v != From{0};
-  } else if constexpr (std::is_integral_v<To> && std::is_floating_point_v<From>) {
-    auto d = static_cast<long double>(v);
-    if (std::isnan(d)) return 0;
-    if (d >= static_cast<long double>(std::numeric_limits<To>::max())) return std::numeric_limits<To>::max();
-    if (d <= static_cast<long double>(std::numeric_limits<To>::min())) return std::numeric_limits<To>::min();
-    return static_cast<To>(d);
-  } else {
-    return static_cast<To>(v);
-  }
-}
-template <class To, class From>
-void check_convert() {
-  auto x = random_values<From>(1003, 11);
-  std::vector<std::conditional_t<std::is_same_v<To, bool>, std::uint8_t, To>> got(x.size());
-  ew_find(EwOp::Convert, kType<From>, kType<To>)(x.data(), nullptr, nullptr, got.data(),
-                                                 static_cast<std::int64_t>(x.size()));
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    auto want = static_cast<typename decltype(got)::value_type>(cast_exact<To>(x[i]));
-    bool same = want == got[i] || (want != want && got[i] != got[i]);
-    ASSERT_TRUE(same) << dtype_name(kType<From>) << " -> " << dtype_name(kType<To>) << ": " << +x[i] << " gave "
-                      << +got[i];
-  }
-}
-template <class From>
-void check_converts() {
-  check_convert<bool, From>();
-  check_convert<std::int8_t, From>();
-  check_convert<std::int16_t, From>();
-  check_convert<std::int32_t, From>();
-  check_convert<std::int64_t, From>();
-  check_convert<std::uint8_t, From>();
-  check_convert<std::uint16_t, From>();
-  check_convert<std::uint32_t, From>();
-  check_convert<std::uint64_t, From>();
-  check_convert<float, From>();
-  check_convert<double, From>();
-}
-TEST(Elementwise, ConvertBetweenRealTypes) {
-  check_converts<float>();
-  check_converts<double>();
-  check_converts<std::int8_t>();
-  check_converts<std::uint8_t>();
-  check_converts<std::int16_t>();
-  check_converts<std::uint16_t>();
-  check_converts<std::int32_t>();
-  check_converts<std::uint32_t>();
-  check_converts<std::int64_t>();
-  check_converts<std::uint64_t>();
-}
-
-TEST(Elementwise, HalfTypesRoundTripAndRoundOnce) {
-  std::vector<std::uint16_t> all(65536);
-  for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::uint16_t>(i);
-  for (DType half : {DType::F16, DType::BF16}) {
-    std::vector<float> wide(all.size());
-    std::vector<std::uint16_t> back(all.size());
-    ew_find(EwOp::Convert, half, DType::F32)(all.data(), nullptr, nullptr, wide.data(), 65536);
-    ew_find(EwOp::Convert, DType::F32, half)(wide.data(), nullptr, nullptr, back.data(), 65536);
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      float want = half == DType::F16 ? detail::half_to_float(all[i]) : detail::bf16_to_float(all[i]);
-      if (std::isnan(want)) {
-        ASSERT_TRUE(std::isnan(wide[i]));
-      } else {
-        ASSERT_EQ(wide[i], want);
-        ASSERT_EQ(back[i], all[i]);
-      }
-    }
-    auto x = random_values<float>(5003, 3);
-    std::vector<std::uint16_t> got(x.size());
-    ew_find(EwOp::Convert, DType::F32, half)(x.data(), nullptr, nullptr, got.data(),
-                                             static_cast<std::int64_t>(x.size()));
-    for (std::size_t i = 0; i < x.size(); ++i) {
-      if (std::isnan(x[i])) continue;
-      ASSERT_EQ(got[i], half == DType::F16 ? detail::float_to_half(x[i]) : detail::float_to_bf16(x[i])) << x[i];
-    }
-  }
-  // 1 + 2^-8 + 2^-40 rounds up in bf16; rounding to f32 first would drop the last term and tie to even, down.
-  double d = 1 + std::ldexp(1, -8) + std::ldexp(1, -40);
-  std::uint16_t b;
-  ew_find(EwOp::Convert, DType::F64, DType::BF16)(&d, nullptr, nullptr, &b, 1);
-  EXPECT_EQ(detail::bf16_to_float(b), 1 + std::ldexp(1.0f, -7));
-  d = -(1 + std::ldexp(1, -11) + std::ldexp(1, -45));
-  ew_find(EwOp::Convert, DType::F64, DType::F16)(&d, nullptr, nullptr, &b, 1);
-  EXPECT_EQ(detail::half_to_float(b), -(1 + std::ldexp(1.0f, -10)));
-}
-
-TEST(Elementwise, HalfArithmetic) {
-  std::vector<bfloat16_t> a(700), b(700), c(700);
-  for (std::size_t i = 0; i < a.size(); ++i)
-    a[i] = static_cast<float>(i) * 0.17f - 40, b[i] = 3.0f - static_cast<float>(i) * 0.01f;
-  ew_find(EwOp::Mul, DType::BF16, DType::BF16)(a.data(), b.data(), nullptr, c.data(), 700);
-  for (std::size_t i = 0; i < a.size(); ++i) ASSERT_EQ(c[i].bits, bfloat16_t(float(a[i]) * float(b[i])).bits);
-  ew_find(EwOp::Exp, DType::BF16, DType::BF16)(a.data(), nullptr, nullptr, a.data(), 700);  // in place
-  for (std::size_t i = 0; i < a.size(); ++i)
-    ASSERT_NEAR(float(a[i]), std::exp(float(bfloat16_t(static_cast<float>(i) * 0.17f - 40))),
-                0.005f * float(a[i]) + 1e-37f);
-  float16_t one = 1.0f, two = 2.0f, next;
-  ew_find(EwOp::Nextafter, DType::F16, DType::F16)(&one, &two, nullptr, &next, 1);
-  EXPECT_EQ(float(next), 1 + std::ldexp(1.0f, -10));
-}
-
-TEST(Elementwise, ComplexValues) {
-  using C = complex64_t;
-  std::vector<C> x = {{1, 2}, {-3, 0.5f}, {0, 1}, {0.1f, -0.2f}}, y = {{2, -1}, {1, 1}, {0.5f, 0}, {3, 2}}, r(4);
-  auto run = [&](EwOp op) { ew_find(op, DType::C64, DType::C64)(x.data(), y.data(), nullptr, r.data(), 4); };
-  auto near = [&](auto want, const char* what) {
-    for (std::size_t i = 0; i < 4; ++i)
-      EXPECT_LT(std::abs(r[i] - want(x[i], y[i])), 2e-6f * (1 + std::abs(r[i]))) << what << i;
-  };
-  run(EwOp::Mul), near([](C a, C b) { return a * b; }, "mul");
-  run(EwOp::Div), near([](C a, C b) { return a / b; }, "div");
-  run(EwOp::Pow), near([](C a, C b) { return std::pow(a, b); }, "pow");
-  run(EwOp::Exp), near([](C a, C) { return std::exp(a); }, "exp");
-  run(EwOp::Expm1), near([](C a, C) { return std::exp(a) - C(1); }, "expm1");
-  run(EwOp::Log1p), near([](C a, C) { return std::log(C(1) + a); }, "log1p");
-  run(EwOp::Rsqrt), near([](C a, C) { return C(1) / std::sqrt(a); }, "rsqrt");
-  run(EwOp::Sign), near([](C a, C) { return a / std::abs(a); }, "sign");
-  float re[4], im[4], size[4];
-  ew_find(EwOp::Real, DType::C64, DType::F32)(x.data(), nullptr, nullptr, re, 4);
-  ew_find(EwOp::Imag, DType::C64, DType::F32)(x.data(), nullptr, nullptr, im, 4);
-  ew_find(EwOp::Abs, DType::C64, DType::F32)(x.data(), nullptr, nullptr, size, 4);
-  ew_find(EwOp::Complex, DType::F32, DType::C64)(re, im, nullptr, r.data(), 4);
-  EXPECT_EQ(r, x);
-  EXPECT_FLOAT_EQ(size[0], std::sqrt(5.0f));
-  double back[4];
-  ew_find(EwOp::Convert, DType::C64, DType::F64)(x.data(), nullptr, nullptr, back, 4);
-  EXPECT_EQ(back[1], -3.0);
-  complex128_t wide[4];
-  ew_find(EwOp::Convert, DType::C64, DType::C128)(x.data(), nullptr, nullptr, wide, 4);
-  EXPECT_EQ(wide[1], complex128_t(-3, 0.5));
-  std::uint8_t nonzero[4];
-  ew_find(EwOp::Convert, DType::C64, DType::Bool)(x.data(), nullptr, nullptr, nonzero, 4);
-  EXPECT_EQ(nonzero[2], 1) << "an imaginary part alone is not zero";
 }
 
 TEST(Elementwise, EmptyTailsAndMissing) {

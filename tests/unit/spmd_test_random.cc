@@ -5,6 +5,7 @@
 #include "base/strings.h"
 #include "spmd/spmd.h"
 #include "support/random_graphs.h"
+#include "support/series.h"
 #include "support/spec_report.h"
 #include "support/spmd_simulator.h"
 
@@ -42,7 +43,7 @@ void check_program(std::uint64_t seed, const ir::MeshAxes& mesh, const test::Ran
 
 void check_many(std::uint64_t first, int count, const test::RandomOptions& options) {
   for (const auto& mesh : test::test_meshes()) {
-    for (int i = 0; i < count && !testing::Test::HasFatalFailure(); ++i) {
+    for (int i = 0; i < count && !testing::Test::HasFatalFailure(); i += test::case_stride()) {
       check_program(first + static_cast<std::uint64_t>(i), mesh, options);
     }
   }

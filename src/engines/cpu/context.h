@@ -8,16 +8,16 @@
 #include <vector>
 
 #include "ir/graph.h"
+#include "ops/define.h"
 #include "runtime/collectives.h"
 #include "runtime/pieces.h"
 #include "runtime/positions.h"
 
 namespace tessera::cpu {
 
+using ops::at;
 using runtime::BufferPtr;
 using runtime::Pieces;
-
-inline std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 /// Pieces of one layout on this mesh, as this process sees them.
 struct LayoutTable {

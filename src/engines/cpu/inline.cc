@@ -5,12 +5,13 @@
 
 #include "base/check.h"
 #include "ops/attrs.h"
+#include "ops/define.h"
 
 namespace tessera::cpu {
 
-namespace {
+using ops::at;
 
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+namespace {
 
 const ops::Call* call_of(const ir::Eqn& e) { return e.attrs ? ir::get_if<ops::Call>(e.attrs) : nullptr; }
 

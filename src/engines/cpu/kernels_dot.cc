@@ -14,12 +14,13 @@
 #include "engines/cpu/kernels/copy.h"
 #include "engines/cpu/kernels/gemm.h"
 #include "ops/attrs.h"
+#include "ops/define.h"
 
 namespace tessera::cpu {
 
-namespace {
+using ops::at;
 
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+namespace {
 
 // Dimensions that act as one: `size` steps of `stride` elements.
 struct Run {

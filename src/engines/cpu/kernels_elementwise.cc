@@ -133,7 +133,8 @@ kernels::FusedProgram::Value write_ew(kernels::FusedProgram& program, const ir::
     Value result = -1;
     for (auto y = power->y < 0 ? 0 - static_cast<std::uint64_t>(power->y) : static_cast<std::uint64_t>(power->y);;) {
       if (y & 1) result = result < 0 ? square : program.op(EwOp::Mul, t, result, square);
-      if ((y >>= 1) == 0) break;
+      y >>= 1;
+      if (y == 0) break;
       square = program.op(EwOp::Mul, t, square, square);
     }
     return power->y < 0 ? program.op(EwOp::Reciprocal, t, result) : result;

@@ -92,7 +92,7 @@ MakeKernel maker(ReduceOp op) {
 }
 
 // Reducers that programs give are mostly one op; others go number by number through the reference.
-Kernel make_general(const Request& r) {
+Kernel make_general_reduce(const Request& r) {
   Kernel k;
   const auto& p = ir::get<ops::Reduce>(r.attrs);
   auto op = simple_reducer(*p.body);
@@ -127,7 +127,7 @@ std::optional<SimpleReducer> simple_reducer(const ir::Graph& body) {
 }
 
 void add_reduce_kernels(KernelTable& table) {
-  table.add("reduce", make_general);
+  table.add("reduce", make_general_reduce);
   table.add("reduce_sum", maker(ReduceOp::Sum));
   table.add("reduce_prod", maker(ReduceOp::Prod));
   table.add("reduce_max", maker(ReduceOp::Max));

@@ -6,12 +6,13 @@
 #include "engines/cpu/kernel_table.h"
 #include "engines/cpu/kernels/copy.h"
 #include "ops/attrs.h"
+#include "ops/define.h"
 
 namespace tessera::cpu {
 
-namespace {
+using ops::at;
 
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+namespace {
 
 Kernel share() {
   Kernel k;

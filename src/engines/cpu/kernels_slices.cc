@@ -10,11 +10,11 @@
 
 namespace tessera::cpu {
 
+using ops::at;
+
 namespace {
 
 using core::contiguous_strides;
-
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 // A box of one array copied to a box of another.
 struct BoxCopy {
@@ -35,7 +35,7 @@ BoxCopy whole_copy(const ir::Type& in, const ir::Type& out, const Shape& shape) 
   return {shape, contiguous_strides(in.shape, itemsize), contiguous_strides(out.shape, itemsize), 0, 0, itemsize};
 }
 
-Kernel copying(BoxCopy copy) {
+Kernel copying(const BoxCopy& copy) {
   Kernel k;
   k.run = [copy](const void* const* in, void* const* out) { copy(in[0], out[0]); };
   return k;

@@ -36,7 +36,7 @@ MakeKernel window_maker(kernels::ReduceOp op) {
   };
 }
 
-Kernel make_general(const Request& r) {
+Kernel make_general_window(const Request& r) {
   const auto& p = ir::get<ops::ReduceWindow>(r.attrs);
   Kernel k;
   auto op = simple_reducer(*p.body);
@@ -63,7 +63,7 @@ Kernel make_scatter(const Request& r) {
 }  // namespace
 
 void add_window_kernels(KernelTable& table) {
-  table.add("reduce_window", make_general);
+  table.add("reduce_window", make_general_window);
   table.add("reduce_window_sum", window_maker(kernels::ReduceOp::Sum));
   table.add("reduce_window_max", window_maker(kernels::ReduceOp::Max));
   table.add("reduce_window_min", window_maker(kernels::ReduceOp::Min));
