@@ -15,7 +15,7 @@ using ir::Eqn;
 using ir::Type;
 using ir::Types;
 
-Texts reduce_by(Writer& w, const Eqn& e, const Texts& in, const Types& out, std::string how) {
+Texts reduction_text(Writer& w, const Eqn& e, const Texts& in, const Types& out, std::string how) {
   const Dims& axes = ir::get<ops::Axes>(e.attrs).axes;
   bool flags = is_bool(in[0].type.dtype);
   if (flags && how == "add") how = "or";
@@ -23,7 +23,7 @@ Texts reduce_by(Writer& w, const Eqn& e, const Texts& in, const Types& out, std:
   return w.reduce(in, out, axes, how);
 }
 #define TESSERA_REDUCE(name, how) \
-  Texts name(Writer& w, const Eqn& e, const Texts& in, const Types& out) { return reduce_by(w, e, in, out, how); }
+  Texts name(Writer& w, const Eqn& e, const Texts& in, const Types& out) { return reduction_text(w, e, in, out, how); }
 TESSERA_REDUCE(reduce_sum, "add")
 TESSERA_REDUCE(reduce_max, "maximum")
 TESSERA_REDUCE(reduce_min, "minimum")

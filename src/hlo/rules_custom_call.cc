@@ -8,6 +8,7 @@
 #include "hlo/lapack.h"
 #include "hlo/parse.h"
 #include "hlo/rules_manual.h"
+#include "hlo/table.h"
 #include "ops/linalg.h"
 #include "ops/sorting.h"
 #include "tessera/error.h"
@@ -32,12 +33,6 @@ std::int64_t flag_of(const std::map<std::string, std::int64_t>& config, const ch
 Value zeros(OpCall& c, std::size_t i) { return ops::zeros(c.b(), {storage(c.out(i).elem), c.out(i).shape, false}); }
 Item result(OpCall& c, std::size_t i, Value v) { return tensor(c.out(i).elem, v); }
 
-Value swapped(Value x) {
-  Dims p;
-  for (std::int64_t d = 0; d < x.rank(); ++d) p.push_back(d);
-  std::swap(p[p.size() - 1], p[p.size() - 2]);
-  return ops::transpose(x, p);
-}
 // Of each matrix, the elements with row >= column (or <=).
 Value triangle_mask(OpCall& c, const Shape& shape, bool lower) {
   auto rank = static_cast<std::int64_t>(shape.size());

@@ -2,6 +2,7 @@
 // Fourier transforms, Cholesky factors, triangular systems, and batch normalisation.
 #include "base/strings.h"
 #include "hlo/import.h"
+#include "hlo/table.h"
 #include "ops/linalg.h"
 
 namespace tessera::hlo {
@@ -16,14 +17,6 @@ Items fft(OpCall& c) {
     if (type == name) return c.one(ops::fft(c.v(0), kind, lengths));
   }
   c.fail(str("unknown type \"", type, "\""));
-}
-
-// The last two dimensions exchanged.
-Value swapped(Value x) {
-  Dims p;
-  for (std::int64_t d = 0; d < x.rank(); ++d) p.push_back(d);
-  std::swap(p[p.size() - 1], p[p.size() - 2]);
-  return ops::transpose(x, p);
 }
 
 // With `lower` the factor l of l l^H from the lower triangle; else u of u^H u from the upper one.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hlo/table.h"
 
+#include <utility>
+
 #include "ops/graph_rules.h"
 #include "ops/indexing.h"
 
@@ -26,6 +28,13 @@ ir::Value total_order(ir::Value x) {
   ir::Value sign = ops::shift_right_arithmetic(bits, ops::scalar(b, width - 1, as));
   ir::Value flip = ops::shift_right_logical(sign, ops::scalar(b, 1, as));  // all but the sign where negative
   return ops::xor_(bits, flip);
+}
+
+ir::Value swapped(ir::Value x) {
+  Dims p;
+  for (std::int64_t d = 0; d < x.rank(); ++d) p.push_back(d);
+  std::swap(p[p.size() - 1], p[p.size() - 2]);
+  return ops::transpose(x, p);
 }
 
 ir::Values map_graph(const ir::Graph& g, ir::ValueSpan in) {

@@ -11,6 +11,8 @@ namespace tessera::hlo {
 ir::Value look_up(ir::Value index, const HostArray& table);
 /// Floats as integers in the order of IEEE's totalOrder: -NaN, -inf, …, -0, +0, …, inf, NaN.
 ir::Value total_order(ir::Value x);
+/// The last two dimensions exchanged.
+ir::Value swapped(ir::Value x);
 /// The graph's outputs on arrays in place of numbers: every input has one shape, the graph's have rank 0.
 ir::Values map_graph(const ir::Graph& g, ir::ValueSpan in);
 

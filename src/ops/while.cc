@@ -127,7 +127,7 @@ Batched batch(Builder& b, const BatchArgs& a, const While& p) {
   return {while_loop(b, loop), carry};
 }
 
-Duals dual(Builder& b, const ir::DualArgs& a, const While& p) {
+Duals while_dual(Builder& b, const ir::DualArgs& a, const While& p) {
   auto x = parts(a.in, p);
   auto t = parts(a.tangents, p);
   Flags consts;
@@ -223,10 +223,10 @@ TESSERA_DEFINE_OP(while_, While,
                       .batch = batch,
                       .jvp =
                           [](Builder& b, const JvpArgs& a, const While& p) {
-                            return dual(b, {a.in, a.tangents, false}, p).tangents;
+                            return while_dual(b, {a.in, a.tangents, false}, p).tangents;
                           },
                       .transpose = Never{"a loop of unknown length cannot run backward; use scan or fori_loop"},
-                      .dual = dual,
+                      .dual = while_dual,
                       .reference = reference,
                       .samples =
                           [] {

@@ -4,6 +4,7 @@
 
 #include "ir/op_def.h"
 #include "ops/attrs.h"
+#include "ops/define.h"
 #include "ops/ties.h"
 #include "spmd/spmd.h"
 
@@ -13,8 +14,7 @@ namespace {
 
 using ir::Value;
 using ir::Values;
-
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+using ops::at;
 
 // How many leaves a dimension has, and how long they are. Eight leaves serve meshes of 2, 4 and 8; where the extent is
 // not a multiple of eight, as many as divide it, or for longer dimensions leaves as long as the tiles of an uneven

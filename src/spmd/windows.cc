@@ -8,6 +8,7 @@
 #include "ir/op_def.h"
 #include "ops/attrs.h"
 #include "ops/conv.h"
+#include "ops/define.h"
 #include "ops/halo.h"
 #include "ops/reduction.h"
 #include "ops/windows.h"
@@ -19,8 +20,7 @@ namespace {
 
 using ir::Value;
 using ir::Values;
-
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+using ops::at;
 
 bool reduces(const ir::Eqn& e) {
   return e.op == &ops::def::reduce_window_sum || e.op == &ops::def::reduce_window_max ||

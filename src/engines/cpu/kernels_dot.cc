@@ -23,13 +23,13 @@ using ops::at;
 namespace {
 
 // Dimensions that act as one: `size` steps of `stride` elements.
-struct Run {
+struct Stretch {
   std::int64_t size = 1;
   std::int64_t stride = 1;
 };
 
 // True when the dimensions step evenly through memory; `run` is then the one dimension that they form.
-bool merge(const Shape& shape, const Dims& strides, const Dims& dims, Run& run) {
+bool merge(const Shape& shape, const Dims& strides, const Dims& dims, Stretch& run) {
   run = {};
   for (std::size_t i = dims.size(); i-- > 0;) {
     auto d = at(dims[i]);
@@ -82,8 +82,8 @@ Matrix matrix(const Side& s, bool rows_free) {
   Matrix m;
   const Dims& row_dims = rows_free ? s.free : s.contract;
   const Dims& col_dims = rows_free ? s.contract : s.free;
-  Run rows;
-  Run cols;
+  Stretch rows;
+  Stretch cols;
   bool regular = merge(s.shape, s.strides, row_dims, rows) && merge(s.shape, s.strides, col_dims, cols);
   if (regular && (cols.stride == 1 || cols.size == 1) && (rows.size == 1 || rows.stride >= cols.size)) {
     m.ld = rows.size == 1 ? std::max<std::int64_t>(cols.size, 1) : rows.stride;
@@ -249,8 +249,8 @@ struct Result {
   }
 
   std::optional<Target> target(const Dims& row_dims, const Dims& col_dims) const {
-    Run r;
-    Run c;
+    Stretch r;
+    Stretch c;
     if (!merge(shape, strides, row_dims, r) || !merge(shape, strides, col_dims, c)) return std::nullopt;
     if ((c.stride != 1 && c.size != 1) || (r.size != 1 && r.stride < c.size)) return std::nullopt;
     Target t{r.size == 1 ? std::max<std::int64_t>(c.size, 1) : r.stride, {}};
