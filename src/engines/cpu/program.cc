@@ -67,10 +67,13 @@ std::shared_ptr<const Program> Program::compile(const ir::GraphPtr& graph, Conte
     StepPtr step;
     if (group.eqns.size() > 1) {
       step = make_fused_step(g, group, context);
-    } else if (std::size_t reduced = 0;
-               !e->out.empty() && (step = make_summed_product_step(g, *e, readers[at(e->out[0])], context, reduced))) {
-      done[reduced] = true;
-      e = &g.eqns[reduced];
+    } else if (!e->out.empty()) {
+      std::size_t reduced = 0;
+      step = make_summed_product_step(g, *e, readers[at(e->out[0])], context, reduced);
+      if (step) {
+        done[reduced] = true;
+        e = &g.eqns[reduced];
+      }
     }
     if (!step) step = make_reshard_step(g, *e, context);
     if (!step) step = make_relabel_step(g, *e, context);

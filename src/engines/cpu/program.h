@@ -30,7 +30,10 @@ class Slots {
   /// To be written, of a value that is not lent.
   Pieces& own(std::size_t v) { return own_[v]; }
   /// Handles of its own for somebody; the last ones, unless the value is lent.
-  Pieces take(std::size_t v) { return lent(v) ? *lent_[v] : std::move(own_[v]); }
+  Pieces take(std::size_t v) {
+    if (lent(v)) return *lent_[v];
+    return std::move(own_[v]);
+  }
   void lend(std::size_t v, const Pieces& pieces) { lent_[v] = &pieces; }
   void drop(std::size_t v) {
     lent_[v] = nullptr;
