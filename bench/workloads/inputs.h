@@ -50,8 +50,8 @@ inline Array put(const Shape& shape, const Mesh& mesh, const P& spec, std::uint6
 
 /// A call of `f` whose results are waited for.
 template <class F, class... Args>
-auto call(F f, Args... args) {
-  return [=] {
+auto call(const F& f, const Args&... args) {
+  return [f, args...] {
     std::vector<Array> results = tree_leaves(f(args...));
     for (const Array& r : results) r.block_until_ready();
     return results;

@@ -45,9 +45,10 @@ void print_scale() {
       for (const auto& [device, index] : a.devices_indices_map({rows += side, side})) sink += index.size();
     });
     if (sink == 0) throw StateError("scale: nothing was measured");
-    auto n = static_cast<double>(side * side);
-    std::printf("%10lld %12.2f %12.3f %12.4f %12.4f %12.2f %14.4f\n", static_cast<long long>(side * side), make,
-                sharding, equal, hash, map, whole / n);
+    const long long devices = side * side;
+    auto n = static_cast<double>(devices);
+    std::printf("%10lld %12.2f %12.3f %12.4f %12.4f %12.2f %14.4f\n", devices, make, sharding, equal, hash, map,
+                whole / n);
     std::fflush(stdout);
   }
 }
