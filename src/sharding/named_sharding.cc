@@ -32,8 +32,7 @@ void check_rank(const NamedState& s, std::int64_t ndim, const char* what, const 
                 const Shape* shape = nullptr) {
   if (static_cast<std::int64_t>(s.spec.size()) <= ndim) return;
   throw ValueError(str(caller.function, ": ", caller.argument, " has ", s.spec.size(), " entries but ", what,
-                       shape ? str(" ", *shape) : std::string(),
-                       " has rank ", ndim,
+                       shape ? str(" ", *shape) : std::string(), " has rank ", ndim,
                        ndim == 0 ? "; expected P() for a scalar" : "; expected at most one entry a dimension", " (",
                        caller.argument, " = ", s.spec, ")"));
 }

@@ -6,8 +6,8 @@
 
 namespace tessera::cpu {
 
-/// The same program. Large values that fused groups make on their way (element-wise chains, broadcasts, views) stay with
-/// each of their readers: sharing them would write them to memory.
+/// The same program. Large values that fused groups make on their way (element-wise chains, broadcasts, views) stay
+/// with each of their readers: sharing them would write them to memory.
 ir::GraphPtr merge_equal(const ir::GraphPtr& graph);
 
 }  // namespace tessera::cpu
