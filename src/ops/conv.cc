@@ -80,7 +80,8 @@ Types infer(TypeSpan in, const Conv& p) {
   shape[at(p.out_spec[0])] = batch / p.batch_groups;
   shape[at(p.out_spec[1])] = out_features;
   for (std::size_t i = 0; i < p.strides.size(); ++i) {
-    auto room = dilated(kName, spatial(x.shape, p.lhs_spec, i), p.lhs_dilation[i]) + p.pad_low[i] + p.pad_high[i];
+    auto room =
+        padded(kName, dilated(kName, spatial(x.shape, p.lhs_spec, i), p.lhs_dilation[i]), p.pad_low[i], p.pad_high[i]);
     auto reach = dilated(kName, spatial(w.shape, p.rhs_spec, i), p.rhs_dilation[i]);
     shape[at(p.out_spec[i + 2])] = room < reach ? 0 : (room - reach) / p.strides[i] + 1;
   }

@@ -7,10 +7,18 @@ namespace tessera::ops {
 
 std::int64_t dilated(std::string_view op, std::int64_t n, std::int64_t by) {
   std::int64_t gaps = 0;
-  if (n > 0 && __builtin_mul_overflow(n - 1, by, &gaps)) {
+  if (n > 0 && (__builtin_mul_overflow(n - 1, by, &gaps) || __builtin_add_overflow(gaps, 1, &gaps))) {
     throw ValueError(str(op, ": a dilation of ", n, " by ", by, " is beyond 64 bits"));
   }
-  return n == 0 ? 0 : gaps + 1;
+  return gaps;
+}
+
+std::int64_t padded(std::string_view op, std::int64_t n, std::int64_t low, std::int64_t high) {
+  std::int64_t room = 0;
+  if (__builtin_add_overflow(n, low, &room) || __builtin_add_overflow(room, high, &room)) {
+    throw ValueError(str(op, ": an extent of ", n, " padded by ", low, " and ", high, " is beyond 64 bits"));
+  }
+  return room;
 }
 
 Shape windowed_shape(std::string_view op, const Shape& in, const Window& w) {
@@ -31,7 +39,7 @@ Shape windowed_shape(std::string_view op, const Shape& in, const Window& w) {
   check("window_dilation", w.window_dilation, 1);
   Shape out;
   for (std::size_t d = 0; d < in.size(); ++d) {
-    auto room = w.low[d] + dilated(op, in[d], w.base_dilation[d]) + w.high[d];
+    auto room = padded(op, dilated(op, in[d], w.base_dilation[d]), w.low[d], w.high[d]);
     auto span = dilated(op, w.dimensions[d], w.window_dilation[d]);
     out.push_back(room < span ? 0 : (room - span) / w.strides[d] + 1);
   }

@@ -13,6 +13,8 @@ namespace tessera::ops {
 
 /// Extent of `n` elements with `by - 1` holes between neighbours. Throws `ValueError` beyond 64 bits.
 std::int64_t dilated(std::string_view op, std::int64_t n, std::int64_t by);
+/// An extent with padding, negative padding too. Throws `ValueError` beyond 64 bits.
+std::int64_t padded(std::string_view op, std::int64_t n, std::int64_t low, std::int64_t high);
 /// Shape of the windows' results. Throws `ValueError` naming the attribute that does not fit.
 Shape windowed_shape(std::string_view op, const Shape& in, const Window& w);
 /// Dimensions that windows leave as they are may be split; the others may not. `rank0` further operands are scalars.

@@ -30,6 +30,8 @@ namespace {
 
 constexpr std::int64_t kAlignment = 64;
 constexpr std::int64_t kHugePage = std::int64_t{2} << 20;
+// Sizes near the end of the address space would be rounded to nonsense, and their sums too.
+constexpr std::int64_t kMostBytes = std::int64_t{1} << 46;
 
 // Four classes an octave: at most a quarter of a block is waste, and a freed block fits requests of nearly its size.
 struct SizeClass {
@@ -107,6 +109,7 @@ class Pool final : public MemoryPool {
 
   void allocate(std::int64_t nbytes, std::span<BufferPtr> into) override {
     constexpr std::size_t kAtOnce = 64;
+    if (nbytes < 0 || nbytes >= kMostBytes) exhausted(nbytes, stats().bytes_in_use);
     SizeClass c = size_class(nbytes);
     for (std::size_t from = 0; from < into.size(); from += kAtOnce) {
       allocate_some(nbytes, c, into.subspan(from, std::min(kAtOnce, into.size() - from)));
@@ -123,8 +126,11 @@ class Pool final : public MemoryPool {
   struct Taken {
     Pool& pool;
     std::int64_t nbytes;
-    std::array<void*, 64> blocks = {};
+    std::array<void*, 64> blocks;  // NOLINT(cppcoreguidelines-pro-type-member-init): `count` of them are set
     int count = 0;
+    Taken(Pool& p, std::int64_t n) : pool(p), nbytes(n) {}
+    Taken(const Taken&) = delete;
+    Taken& operator=(const Taken&) = delete;
     ~Taken() {
       if (count == 0) return;
       for (int i = 0; i < count; ++i) std::free(blocks[static_cast<std::size_t>(i)]);
@@ -136,7 +142,7 @@ class Pool final : public MemoryPool {
   };
 
   void allocate_some(std::int64_t nbytes, const SizeClass& c, std::span<BufferPtr> into) {
-    Taken taken{*this, nbytes};
+    Taken taken(*this, nbytes);
     {
       std::lock_guard lock(mutex_);
       auto& free = free_[c.number];
@@ -146,6 +152,7 @@ class Pool final : public MemoryPool {
         if (stats_.live_buffers == 0) self_ = shared_from_this();
         account(nbytes, 1);
         void*& block = taken.blocks[static_cast<std::size_t>(taken.count++)];
+        block = nullptr;
         if (free.empty()) continue;
         block = free.back();
         free.pop_back();
@@ -173,12 +180,10 @@ class Pool final : public MemoryPool {
   }
 
   void* system_block(std::int64_t capacity, std::int64_t nbytes) {
-    // Sizes near the end of the address space would be rounded to nonsense.
-    bool possible = nbytes >= 0 && capacity >= nbytes && capacity < std::int64_t{1} << 46;
     auto alignment = static_cast<std::size_t>(capacity >= kHugePage ? kHugePage : kAlignment);
     auto size = static_cast<std::size_t>(capacity);
-    void* block = possible ? aligned(alignment, size) : nullptr;
-    if (block == nullptr && possible) {
+    void* block = aligned(alignment, size);
+    if (block == nullptr) {
       trim();
       block = aligned(alignment, size);
     }

@@ -106,6 +106,7 @@ HWY_INLINE V by_lanes(V x, F f) {
 }
 
 using IntVec = VecOf<std::int32_t>::type;
+using UintVec = VecOf<std::uint32_t>::type;
 HWY_INLINE Vec<float> from_bits(IntVec bits) {
   Vec<float> x;
   __builtin_memcpy(&x, &bits, sizeof x);
@@ -169,7 +170,8 @@ HWY_INLINE Vec<float> fast_tanh(Vec<float> x) {
   constexpr float kOne = 10.0F;  // from here on the result rounds to one
   Vec<float> far = magnitude > kOne ? Vec<float>{} + kOne : magnitude;
   auto [p, bits] = exp_parts(far + far);
-  Vec<float> power = from_bits((bits << 23) + 0x3F800000);
+  // Without signs, for NaN's bits wrap.
+  Vec<float> power = from_bits((IntVec)(((UintVec)bits << 23) + 0x3F800000U));
   Vec<float> t = fma(power, p, power - 1.0F);
   return from_bits(bits_of(t / (t + 2.0F)) | sign);
 }
