@@ -112,19 +112,19 @@ std::shared_ptr<const LoweredProgram> Lowering::program() const {
   return program_;
 }
 
-std::shared_ptr<const Lowering> Program::lowering_for(Plan plan) {
+std::shared_ptr<const Lowering> Program::lowering_for(const Plan& plan) {
   for (const auto& l : lowered_) {
     if (l->key() == plan.key) return l;
   }
   ++stats_.lowerings;
   ++total_lowerings;
-  return lowered_.emplace_back(std::make_shared<const Lowering>(graph_, std::move(plan)));
+  return lowered_.emplace_back(std::make_shared<const Lowering>(graph_, plan));
 }
 
 std::shared_ptr<const Lowering> Program::lower(const std::vector<Array>& args) {
   Plan plan = analyse(args);
   std::lock_guard lock(mutex_);
-  return lowering_for(std::move(plan));
+  return lowering_for(plan);
 }
 
 std::shared_ptr<const CompiledProgram> Program::compile(const std::vector<Array>& args) { return compiled_for(args); }

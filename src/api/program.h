@@ -87,7 +87,7 @@ class Program {
 
  private:
   Plan analyse(const std::vector<Array>& args) const;
-  std::shared_ptr<const Lowering> lowering_for(Plan plan);
+  std::shared_ptr<const Lowering> lowering_for(const Plan& plan);
   std::shared_ptr<const CompiledProgram> compiled_for(const std::vector<Array>& args);
 
   ir::GraphPtr graph_;

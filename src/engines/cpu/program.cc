@@ -36,13 +36,15 @@ void spread(std::int64_t n, double cost, const std::function<void(std::int64_t)>
 }
 
 namespace {
-// By value the equations that read it; -1 for the program's results.
-std::vector<std::vector<std::int32_t>> readers_of(const ir::Graph& g) {
-  std::vector<std::vector<std::int32_t>> out(g.num_values());
+// By value the one equation that reads it; negative where none, several, or the program's caller do.
+std::vector<std::int32_t> only_readers(const ir::Graph& g) {
+  constexpr std::int32_t kNone = -1;
+  constexpr std::int32_t kOthers = -2;
+  std::vector<std::int32_t> out(g.num_values(), kNone);
   for (std::size_t i = 0; i < g.eqns.size(); ++i) {
-    for (auto v : g.eqns[i].in) out[at(v)].push_back(static_cast<std::int32_t>(i));
+    for (auto v : g.eqns[i].in) out[at(v)] = out[at(v)] == kNone ? static_cast<std::int32_t>(i) : kOthers;
   }
-  for (auto v : g.outputs) out[at(v)].push_back(-1);
+  for (auto v : g.outputs) out[at(v)] = kOthers;
   return out;
 }
 }  // namespace
@@ -59,7 +61,7 @@ std::shared_ptr<const Program> Program::compile(const ir::GraphPtr& graph, Conte
     bool same = even(g.type(v).shape, g.layout(v), context.mesh());
     program->input_bytes_.push_back(same ? local_type(g.type(v), g.layout(v), context.mesh(), 0).nbytes() : -1);
   }
-  auto readers = readers_of(g);
+  auto readers = only_readers(g);
   std::vector<bool> done(g.eqns.size());  // as part of another equation's step
   for (const auto& group : fusion_groups(g, !program->debug_nans_)) {
     if (done[group.eqns.back()]) continue;

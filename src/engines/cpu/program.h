@@ -99,10 +99,10 @@ class Program {
   bool debug_nans_ = false;
 };
 
-/// Where the product `e` is a partial value that only one all-reduce reads: one step that sums the products in place.
-/// `reduced` is then the number of that all-reduce; null otherwise.
-StepPtr make_summed_product_step(const ir::Graph& g, const ir::Eqn& e, const std::vector<std::int32_t>& readers,
-                                 Context& context, std::size_t& reduced);
+/// Where the product `e` is a partial value whose only reader (its number, or negative) is an all-reduce: one step that
+/// sums the products in place. `reduced` is then the number of that all-reduce; null otherwise.
+StepPtr make_summed_product_step(const ir::Graph& g, const ir::Eqn& e, std::int32_t only_reader, Context& context,
+                                 std::size_t& reduced);
 
 /// Makes the step of one equation of a graph; null when the op needs no step of this kind.
 StepPtr make_reshard_step(const ir::Graph& g, const ir::Eqn& e, Context& context);

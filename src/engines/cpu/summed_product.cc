@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A product whose contracted dimension is split gives partial pieces, which an all-reduce would read and sum. Inside
 // one process the library adds each product to the sum at once: partial pieces are never written.
-#include <algorithm>
-
 #include "base/strings.h"
 #include "base/thread_pool.h"
 #include "engines/cpu/fold.h"
@@ -31,7 +29,7 @@ class SummedProductStep final : public Step {
     const Pieces& lhs = frame.slots[at(reads[0])];
     const Pieces& rhs = frame.slots[at(reads[1])];
     Pieces to(terms_.size());
-    for (auto& piece : to) piece = frame.run.memory.allocate(bytes_);
+    frame.run.memory.allocate(bytes_, to);
     spread(static_cast<std::int64_t>(terms_.size()), cost() / static_cast<double>(terms_.size()), [&](std::int64_t k) {
       void* out = to[at(k)]->data();
       bool first = true;
@@ -58,15 +56,15 @@ class SummedProductStep final : public Step {
 
 }  // namespace
 
-StepPtr make_summed_product_step(const ir::Graph& g, const ir::Eqn& e, const std::vector<std::int32_t>& readers,
-                                 Context& context, std::size_t& reduced) {
+StepPtr make_summed_product_step(const ir::Graph& g, const ir::Eqn& e, std::int32_t only_reader, Context& context,
+                                 std::size_t& reduced) {
   if (e.op != &ops::def::dot_general && e.op != &transposed_product()) return nullptr;
   const ir::Layout& partial = g.layout(e.out[0]);
-  if (partial.partial == 0 || partial.reduction != ir::Reduction::Sum || readers.size() != 1 || readers[0] < 0 ||
-      context.distributed() || config().deterministic || config().debug_nans) {
+  if (partial.partial == 0 || partial.reduction != ir::Reduction::Sum || only_reader < 0 || context.distributed() ||
+      config().deterministic || config().debug_nans) {
     return nullptr;
   }
-  const ir::Eqn& reader = g.eqns[at(readers[0])];
+  const ir::Eqn& reader = g.eqns[at(only_reader)];
   if (reader.op != &ops::def::reshard || ir::get<ops::Reshard>(reader.attrs).kind != ops::Reshard::Kind::AllReduce) {
     return nullptr;
   }
@@ -101,7 +99,7 @@ StepPtr make_summed_product_step(const ir::Graph& g, const ir::Eqn& e, const std
   auto step = std::make_unique<SummedProductStep>(std::move(kernel), out[0].nbytes(), std::move(terms), product.count);
   step->reads = e.in;
   step->writes = reader.out;
-  reduced = at(readers[0]);
+  reduced = at(only_reader);
   return step;
 }
 
