@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <memory>
 #include <string>
@@ -59,8 +60,27 @@ std::int64_t machine_memory() {
   return std::int64_t{::sysconf(_SC_PHYS_PAGES)} * std::int64_t{::sysconf(_SC_PAGE_SIZE)};
 }
 
+// True where JAX takes the one for the other: NumPy's own numbers have 64 bits, programs mostly 32.
+bool halved(DType from, DType to) {
+  return (from == DType::I64 && to == DType::I32) || (from == DType::U64 && to == DType::U32) ||
+         (from == DType::F64 && to == DType::F32) || (from == DType::C128 && to == DType::C64);
+}
+
+HostArray as_half(const HostArray& a, const StablehloProgram::Port& want, const std::string& name) {
+  HostArray out = a.astype(want.dtype);
+  if (is_integer(want.dtype)) {
+    HostArray back = out.astype(a.dtype());
+    if (a.nbytes() > 0 && std::memcmp(back.data(), a.data(), static_cast<std::size_t>(a.nbytes())) != 0) {
+      throw ValueError(name + " has dtype " + std::string(dtype_name(a.dtype())) + " and numbers outside of " +
+                       want.type);
+    }
+  }
+  return out;
+}
+
 // The file's array as the program's dtype: dtypes that NumPy lacks come in wider ones.
 HostArray as_argument(const HostArray& a, const StablehloProgram::Port& want, const std::string& name) {
+  if (!want.narrow && halved(a.dtype(), want.dtype)) return as_half(a, want, name);
   bool from_wider = (want.dtype == DType::BF16 || want.narrow) &&
                     (a.dtype() == DType::F32 || a.dtype() == DType::I8 || a.dtype() == DType::U8);
   if (a.dtype() == want.dtype || !from_wider) return a;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdlib>
 #include <exception>
@@ -12,11 +13,29 @@
 #include <utility>
 #include <vector>
 
+#include "hwy/cache_control.h"
+
 namespace tessera::base {
 
 namespace {
 
 thread_local bool inside = false;
+
+// How long a thread looks for what it waits for before it sleeps: the loops of one program follow each other within
+// this time, and waking a thread takes as long.
+constexpr std::chrono::microseconds kSpin{100};
+
+template <class Ready>
+bool spin_until(const Ready& ready) {
+  auto end = std::chrono::steady_clock::now() + kSpin;
+  do {
+    for (int i = 0; i < 16; ++i) {
+      if (ready()) return true;
+      hwy::Pause();
+    }
+  } while (std::chrono::steady_clock::now() < end);
+  return false;
+}
 
 // One loop in flight: workers and the caller take chunks until none is left.
 struct Loop {
@@ -62,6 +81,7 @@ class Pool {
     {
       std::lock_guard lock(mutex_);
       for (int i = 0; i < helpers; ++i) queue_.push_back(loop);
+      queued_.store(static_cast<int>(queue_.size()));
     }
     if (helpers == 1) {
       wake_.notify_one();
@@ -83,10 +103,12 @@ class Pool {
     for (;;) {
       std::shared_ptr<Loop> loop;
       {
+        spin_until([&] { return queued_.load() > 0; });
         std::unique_lock lock(mutex_);
         wake_.wait(lock, [&] { return !queue_.empty(); });
         loop = std::move(queue_.back());
         queue_.pop_back();
+        queued_.store(static_cast<int>(queue_.size()));
       }
       loop->work();
     }
@@ -95,6 +117,7 @@ class Pool {
   std::mutex mutex_;
   std::condition_variable wake_;
   std::vector<std::shared_ptr<Loop>> queue_;
+  std::atomic<int> queued_{0};  // the queue's size, to be looked at without the mutex
   std::vector<std::thread> workers_;
 };
 
@@ -120,8 +143,10 @@ void parallel_for(std::int64_t n, std::int64_t grain, const std::function<void(s
   auto chunks = (n + loop->chunk - 1) / loop->chunk;
   Pool::get().run(loop, static_cast<int>(std::min<std::int64_t>(threads, chunks)) - 1);
   loop->work();
+  auto all_done = [&] { return loop->left.load() == 0; };
+  spin_until(all_done);
   std::unique_lock lock(loop->mutex);
-  loop->done.wait(lock, [&] { return loop->left.load() == 0; });
+  loop->done.wait(lock, all_done);
   if (loop->error) std::rethrow_exception(loop->error);
 }
 

@@ -152,6 +152,7 @@ Texts convert(Writer& w, const Eqn&, const Texts& in, const Types& out) {
   return {w.convert(x, out[0].dtype)};
 }
 Texts bitcast(Writer& w, const Eqn&, const Texts& in, const Types& out) {
+  if (in[0].type == out[0]) return {in[0]};
   return {w.op("stablehlo.bitcast_convert", in, out[0])};
 }
 Texts barrier(Writer& w, const Eqn&, const Texts& in, const Types& out) {

@@ -212,7 +212,9 @@ Texts callback(Writer& w, const Eqn& e, const Texts& in, const Types& out) {
   }
   auto space = label.find(' ');
   std::vector<std::string> from, to;
-  auto is_matrix = [&](const Shape& shape) { return shape.size() == in[0].type.shape.size(); };
+  std::size_t rank = 0;  // of matrices: nothing has more dimensions
+  for (const auto& x : in) rank = std::max(rank, x.type.shape.size());
+  auto is_matrix = [&](const Shape& shape) { return rank >= 2 && shape.size() == rank; };
   for (const auto& x : in) from.push_back(layout_text(x.type.shape, is_matrix(x.type.shape)));
   for (const auto& t : out) to.push_back(layout_text(t.shape, is_matrix(t.shape)));
   return w.line(

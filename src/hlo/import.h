@@ -93,6 +93,8 @@ class OpCall {
 
   void check_operands(std::size_t count) const;
   const AstRegion& region(std::size_t i) const;
+  /// A region that takes and gives so many numbers and nothing from outside.
+  GraphPtr function_of_numbers(const AstRegion& r, const char* what, std::size_t args, std::size_t results) const;
   [[noreturn]] void fail(const std::string& what) const;
   /// The elements of an operand that the text must fix.
   HostArray known(std::size_t i) const;

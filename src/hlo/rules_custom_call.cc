@@ -90,7 +90,10 @@ std::string label_of(OpCall& c, const std::string& routine) {
   if (is_complex(t) && (routine == "orgqr" || routine == "ormqr")) name = "un" + routine.substr(2);
   if (is_complex(t) && routine == "sytrd") name = "hetrd";
   std::vector<std::string> flags;
-  for (const auto& [flag, value] : config_of(c)) flags.push_back(str(flag, " = ", value, " : ui8"));
+  for (const auto& [flag, value] : config_of(c)) {
+    bool row = flag == "low" || flag == "high";  // the others are letters
+    flags.push_back(str(flag, " = ", value, row ? " : i32" : " : ui8"));
+  }
   return str("lapack_", letter, name, "_ffi ", join(flags));
 }
 

@@ -118,9 +118,7 @@ class ScatterLoop {
   ScatterLoop(OpCall& c, const AstRegion& region, const ops::Scatter& p, const Values& arrays, Value indices,
               const Values& updates)
       : c_(c), p_(p), count_(arrays.size()), map_(p, arrays[0].shape(), indices.shape(), updates[0].shape()) {
-    RegionGraph r = c.importer.region(c.scope, region, "an update computation");
-    if (!r.captured.empty()) throw UnimplementedError("an update computation that uses values from outside");
-    region_ = r.graph;
+    region_ = c.function_of_numbers(region, "an update computation", 2 * count_, count_);
     steps_ = size_of(indices.shape());
     vector_ = indices.shape().empty() ? 1 : indices.shape().back();
     steps_ = vector_ == 0 ? size_of(Shape(indices.shape().begin(), indices.shape().end() - 1)) : steps_ / vector_;

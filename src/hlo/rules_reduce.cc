@@ -104,15 +104,6 @@ Value reduce_by(const std::string& name, Value x, const Dims& axes) {
 }
 
 namespace {
-// The region as a closed graph of numbers.
-GraphPtr reducer_graph(OpCall& c, std::size_t region) {
-  RegionGraph r = c.importer.region(c.scope, c.region(region), "a reducer");
-  if (!r.captured.empty()) {
-    throw UnimplementedError("a reducer that uses values from outside; pass them as further operands");
-  }
-  return r.graph;
-}
-
 Items results(OpCall& c, const Values& v) {
   Items out;
   for (std::size_t i = 0; i < v.size(); ++i) out.push_back(tensor(c.out(i).elem, round_to(v[i], c.out(i).elem)));
@@ -148,7 +139,8 @@ Items reduce(OpCall& c) {
   if (axes.empty()) return {c.in.begin(), c.in.begin() + static_cast<std::ptrdiff_t>(n)};
   Values all = values_of(c.in);
   ir::ValueSpan span(all);
-  return results(c, ops::reduce(span.subspan(0, n), span.subspan(n), reducer_graph(c, 0), axes));
+  return results(c, ops::reduce(span.subspan(0, n), span.subspan(n),
+                                c.function_of_numbers(c.region(0), "a reducer", 2 * n, n), axes));
 }
 
 ops::Window window_of(OpCall& c, std::size_t dims) {
@@ -190,7 +182,8 @@ Items reduce_window(OpCall& c) {
   std::size_t n = c.in.size() / 2;
   Values all = values_of(c.in);
   ir::ValueSpan span(all);
-  return results(c, ops::reduce_window(span.subspan(0, n), span.subspan(n), reducer_graph(c, 0), w));
+  return results(c, ops::reduce_window(span.subspan(0, n), span.subspan(n),
+                                       c.function_of_numbers(c.region(0), "a reducer", 2 * n, n), w));
 }
 
 // "GE" when a region is `compare GE, a, b`.
@@ -206,13 +199,12 @@ std::string simple_comparison(OpCall& c, const AstRegion& r) {
 // Which element of a window is selected: places travel beside the values, -1 where a window has seen none.
 Value selected_places(OpCall& c, const ops::Window& w) {
   Value x = c.v(0);
-  RegionGraph select = c.importer.region(c.scope, c.region(0), "the selection");
-  if (!select.captured.empty()) c.fail("the selection uses values from outside");
+  GraphPtr select = c.function_of_numbers(c.region(0), "the selection", 2, 1);
   ir::Builder rb;
   ir::Type number{x.dtype(), {}, false}, place{DType::I32, {}, false};
   Value a = rb.input(number), ai = rb.input(place), bv = rb.input(number), bi = rb.input(place);
   Value none = ops::scalar(rb, 0, DType::I32);
-  Value keep = rb.inline_graph(*select.graph, Values{a, bv})[0];
+  Value keep = rb.inline_graph(*select, Values{a, bv})[0];
   Value first = ops::or_(ops::lt(bi, none), ops::and_(ops::ge(ai, none), keep));
   GraphPtr body = rb.finish_shared(Values{ops::where(first, a, bv), ops::where(first, ai, bi)});
   ir::Builder& b = c.b();

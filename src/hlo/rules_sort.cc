@@ -201,8 +201,7 @@ Items sort_by_keys(OpCall& c, const std::vector<Key>& keys, std::int64_t dimensi
 // The place of an element is how many come before it: those that the comparator puts in front, and of those that it
 // does not tell apart the earlier ones.
 Items sort_by_pairs(OpCall& c, std::int64_t dimension) {
-  RegionGraph r = c.importer.region(c.scope, c.region(0), "a comparator");
-  if (!r.captured.empty()) throw UnimplementedError("a comparator that uses values from outside");
+  GraphPtr precedes = c.function_of_numbers(c.region(0), "a comparator", 2 * c.in.size(), 1);
   Values moved;
   for (const auto& v : values_of(c.in)) moved.push_back(ops::move_dim(v, dimension, v.rank() - 1));
   Shape shape = moved[0].shape();
@@ -223,7 +222,7 @@ Items sort_by_pairs(OpCall& c, std::int64_t dimension) {
     backward.push_back(i);
     backward.push_back(j);
   }
-  Value before = map_graph(*r.graph, forward)[0], behind = map_graph(*r.graph, backward)[0];
+  Value before = map_graph(*precedes, forward)[0], behind = map_graph(*precedes, backward)[0];
   Value earlier = ops::lt(ops::iota(c.b(), DType::I32, pairs, last), ops::iota(c.b(), DType::I32, pairs, last - 1));
   Value tie = ops::and_(ops::not_(ops::or_(before, behind)), earlier);
   Value place = ops::reduce_sum(ops::convert(ops::or_(before, tie), DType::I32), {last});

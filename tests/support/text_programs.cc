@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "support/text_programs.h"
 
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <random>
 
@@ -139,6 +143,24 @@ void add(const ProgramSink& sink, const std::string& name, const LeafFunction& f
 }
 
 }  // namespace
+
+void keep(const TextProgram& p) {
+  const char* all = std::getenv("TESSERA_PROGRAMS_DIR");
+  if (all == nullptr) return;
+  std::string folder = str(all, "/", p.name);
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder + "/program.mlir") << p.text;
+  std::ofstream(folder + "/tolerance.txt") << p.tolerance << "\n";
+  auto put = [&](const std::string& file, const char* prefix, const std::vector<HostArray>& arrays) {
+    std::map<std::string, HostArray> named;
+    for (std::size_t i = 0; i < arrays.size(); ++i) {
+      named[str(prefix, i)] = arrays[i].dtype() == DType::BF16 ? arrays[i].astype(DType::F32) : arrays[i];
+    }
+    save_npz(folder + "/" + file, named);
+  };
+  put("inputs.npz", "arg", p.args);
+  put("outputs.npz", "out", p.expected);
+}
 
 std::vector<std::string> op_programs(const ProgramSink& sink) {
   std::vector<std::string> missing;

@@ -20,6 +20,10 @@ struct TextProgram {
 };
 using ProgramSink = std::function<void(TextProgram)>;
 
+/// Leaves the program in a folder of its name under `TESSERA_PROGRAMS_DIR`, for tools/hlo/check_with_xla.py; nothing
+/// without that variable.
+void keep(const TextProgram& program);
+
 /// One program for each sample of each op, against the ops' references. Returns the ops without a form in the text.
 std::vector<std::string> op_programs(const ProgramSink& sink);
 /// Random programs, and gradients of such, with random shardings of arguments and results.

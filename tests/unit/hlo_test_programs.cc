@@ -4,11 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <map>
 
 #include "base/strings.h"
 #include "support/series.h"
@@ -35,28 +31,13 @@ std::string difference(const HostArray& got, const HostArray& want, double toler
   return "";
 }
 
-void save(const std::string& folder, const TextProgram& p) {
-  std::filesystem::create_directories(folder);
-  std::ofstream(folder + "/program.mlir") << p.text;
-  std::ofstream(folder + "/tolerance.txt") << p.tolerance << "\n";
-  auto put = [&](const std::string& file, const char* prefix, const std::vector<HostArray>& arrays) {
-    std::map<std::string, HostArray> all;
-    for (std::size_t i = 0; i < arrays.size(); ++i) {
-      all[str(prefix, i)] = arrays[i].dtype() == DType::BF16 ? arrays[i].astype(DType::F32) : arrays[i];
-    }
-    save_npz(folder + "/" + file, all);
-  };
-  put("inputs.npz", "arg", p.args);
-  put("outputs.npz", "out", p.expected);
-}
-
 class Programs : public ::testing::Test {
  protected:
   // Counts programs, runs what was written, and keeps what is asked for.
   ProgramSink sink() {
     return [this](const TextProgram& p) {
       ++count_;
-      if (const char* folder = std::getenv("TESSERA_PROGRAMS_DIR")) save(str(folder, "/", p.name), p);
+      keep(p);
       if (count_ % case_stride() != 0) return;
       try {
         if (p.replicas) {

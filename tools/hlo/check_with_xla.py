@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs StableHLO programs that Tessera wrote with XLA and compares the results with Tessera's.
 
-    TESSERA_PROGRAMS_DIR=build/programs build/tests/hlo_test --gtest_filter='Programs.*'
+    TESSERA_PROGRAMS_DIR=build/programs build/tests/hlo_test --gtest_filter='Programs.*:*HloExport*'
     python tools/hlo/check_with_xla.py build/programs [--match text] [--report file]
 
 Each program is a folder with program.mlir, inputs.npz ("arg0", …), outputs.npz ("out0", …) and tolerance.txt. XLA parses
@@ -44,6 +44,17 @@ LEFT_OUT = {
     "map.pmin-nan": "XLA's minima over devices lose NaN",
     "map.pargmax-nan": "XLA's maxima over devices lose NaN",
     "map.pargmin-nan": "XLA's minima over devices lose NaN",
+}
+
+
+# Programs that run, and are no fault of the text: named with what XLA does.
+XLA_FAULTS = {
+    "random.1d_2": "its partitioner makes a slice of the wrong shape",
+    "random.2d_2": "its partitioner makes a slice of the wrong shape",
+    "random.3d_0": "its partitioner changes values; with one device they agree",
+    "random.1d_24_gradient": "its simplifier aborts on a window sum",
+    "random.2d_24_gradient": "its simplifier aborts on a window sum",
+    "random.3d_24_gradient": "its simplifier aborts on a window sum",
 }
 
 
@@ -110,13 +121,13 @@ def run(text, inputs):
 
 
 def whole(pieces, sharding, devices, tensor):
-    """The global array of one piece a device."""
+    """The global array of one piece a device; of devices that hold the same place, the first one's."""
     shape = tuple(int(d) for d in re.findall(r"(\d+)x", tensor))
     if sharding is None:
         return pieces[0]
     places = GSPMDSharding(devices, sharding).devices_indices_map(shape)
     out = np.zeros(shape, pieces[0].dtype)
-    for device, piece in zip(devices, pieces):
+    for device, piece in reversed(list(zip(devices, pieces))):
         out[places[device]] = piece
     return out
 
@@ -201,8 +212,13 @@ def main():
     left_out = [n for n in names if any(n.startswith(prefix) for prefix in LEFT_OUT)]
     names = [n for n in names if n not in left_out]
     counts = collections.defaultdict(lambda: [0, 0])
+    faults = 0
     for name, wrong in results(args.folder, names):
         family = counts[name.split(".")[0]]
+        if wrong and name in XLA_FAULTS:
+            faults += 1
+            print(f"{name}: XLA's fault, {XLA_FAULTS[name]}: {wrong[:80]!r}", flush=True)
+            continue
         family[1] += 1
         family[0] += not wrong
         if wrong:
@@ -210,7 +226,8 @@ def main():
     lines = [f"{family}: {a}/{b}" for family, (a, b) in sorted(counts.items())]
     agreed, total = (sum(c[k] for c in counts.values()) for k in (0, 1))
     lines.append(f"all: {agreed}/{total} programs agree with XLA (jaxlib {jax.lib.__version__}); "
-                 f"{len(left_out)} left out: {', '.join(sorted(set(LEFT_OUT.values())))}")
+                 f"{len(left_out)} left out: {', '.join(sorted(set(LEFT_OUT.values())))}; "
+                 f"{faults} on which XLA is at fault")
     print("\n".join(lines))
     if args.report:
         with open(args.report, "w") as f:

@@ -40,6 +40,12 @@ struct Uses {
   }
 };
 
+FusionGroup alone(std::size_t eqn) {
+  FusionGroup group;
+  group.eqns = {eqn};
+  return group;
+}
+
 bool spans_space(const ir::Graph& g, const FusionGroup& group, ir::ValueId v) {
   return g.type(v).shape.size() == group.space.size();
 }
@@ -74,7 +80,7 @@ class Planner {
     }
     if (home == nullptr) home = start(e);
     if (home == nullptr) {
-      done_.push_back(FusionGroup{{i}, {}, {}, 0, -1, {}});
+      done_.push_back(alone(i));
       return;
     }
     auto f = fit(g_, *home, e);
@@ -135,10 +141,14 @@ class Planner {
       open_.erase(it);
     }
     for (const auto& [v, role] : now.produced) owner_[at(v)] = nullptr;
+    for (auto i : now.eqns) {
+      ir::ValueId v = g_.eqns[i].out[0];
+      if (uses_.outside(v, now.eqns)) now.results.push_back(v);
+    }
     if (worthwhile(now)) {
       done_.push_back(std::move(now));
     } else {
-      for (auto i : now.eqns) done_.push_back(FusionGroup{{i}, {}, {}, 0, -1, {}});
+      for (auto i : now.eqns) done_.push_back(alone(i));
     }
   }
 
@@ -177,11 +187,11 @@ class Planner {
   // Something must be computed, and the local extent of the space must be known from an operand or a result.
   bool worthwhile(const FusionGroup& group) const {
     bool computes = false;
-    bool extent = false;
+    bool extent = std::any_of(group.results.begin(), group.results.end(),
+                              [&](ir::ValueId v) { return group.produced.at(v) == Role::Full; });
     for (auto i : group.eqns) {
       const ir::Eqn& e = g_.eqns[i];
       computes = computes || !moves_only(e);
-      extent = extent || (group.produced.at(e.out[0]) == Role::Full && uses_.outside(e.out[0], group.eqns));
       for (std::size_t k = 0; k < e.in.size(); ++k) {
         if (group.produced.contains(e.in[k]) || !spans_space(g_, group, e.in[k])) continue;
         extent = extent || access(g_, group, e, k) == Access::Contiguous;
@@ -200,14 +210,13 @@ class Planner {
 class FusedUnit final : public Unit {
  public:
   FusedUnit(const ir::Graph& g, const FusionGroup& group) : g_(g), group_(group) {
-    Uses uses(g);
+    out = group.results;
     for (auto i : group.eqns) {
       const ir::Eqn& e = g.eqns[i];
       for (std::size_t k = 0; k < e.in.size(); ++k) {
         ir::ValueId v = e.in[k];
         if (!group.produced.contains(v)) read(v, access(g, group, e, k));
       }
-      if (uses.outside(e.out[0], group.eqns)) out.push_back(e.out[0]);
     }
   }
 
@@ -319,7 +328,7 @@ class FusedUnit final : public Unit {
 std::vector<FusionGroup> fusion_groups(const ir::Graph& g, bool fuse) {
   if (fuse) return Planner(g).plan();
   std::vector<FusionGroup> out;
-  for (std::size_t i = 0; i < g.eqns.size(); ++i) out.push_back(FusionGroup{{i}, {}, {}, 0, -1, {}});
+  for (std::size_t i = 0; i < g.eqns.size(); ++i) out.push_back(alone(i));
   return out;
 }
 

@@ -22,6 +22,7 @@ struct FusionGroup {
   ir::AxisMask distinct = 0;
   std::int64_t split = -1;  ///< -1: nothing depends on it
   std::map<ir::ValueId, Role> produced;
+  std::vector<ir::ValueId> results;  ///< those of the values produced that others read
 };
 
 /// Every equation of the graph, in groups in an order of execution; groups of more than one are for `make_fused_step`.
