@@ -202,26 +202,28 @@ Texts svd(Writer& w, const Eqn& e, const Texts& in, const Types& out) {
     return results;
   });
 }
-// A routine of LAPACK that was read from a text: its label is the call. Other functions of the host stay here.
+// A routine of LAPACK or of JAX that was read from a text: its label is the call. Other functions of the host stay
+// here.
 Texts callback(Writer& w, const Eqn& e, const Texts& in, const Types& out) {
   const auto& p = ir::get<ops::Callback>(e.attrs);
   const std::string& label = p.function.label;
-  if (!label.starts_with("lapack_")) {
+  bool rows = label == "cpu_csr_sparse_dense_ffi";
+  if (!rows && !label.starts_with("lapack_") && label != "tridiagonal_solve_perturbed_ffi") {
     throw UnimplementedError(str("the op ", e.op->name(), " of \"", label, "\" (", to_string(e.loc),
                                  ") calls a function of this process, which StableHLO text cannot hold"));
   }
-  auto space = label.find(' ');
+  auto space = std::min(label.find(' '), label.size());
+  std::string config = label.substr(std::min(space + 1, label.size()));
   std::vector<std::string> from, to;
   std::size_t rank = 0;  // of matrices: nothing has more dimensions
   for (const auto& x : in) rank = std::max(rank, x.type.shape.size());
-  auto is_matrix = [&](const Shape& shape) { return rank >= 2 && shape.size() == rank; };
+  auto is_matrix = [&](const Shape& shape) { return !rows && rank >= 2 && shape.size() == rank; };
   for (const auto& x : in) from.push_back(layout_text(x.type.shape, is_matrix(x.type.shape)));
   for (const auto& t : out) to.push_back(layout_text(t.shape, is_matrix(t.shape)));
-  return w.line(
-      str("stablehlo.custom_call @", label.substr(0, space), "(", names_of(in),
-          ") {backend_config = \"\", mhlo.backend_config = {", label.substr(space + 1), "}, operand_layouts = [",
-          join(from), "], result_layouts = [", join(to), "]} : ", signature(in, out)),
-      out);
+  return w.line(str("stablehlo.custom_call @", label.substr(0, space), "(", names_of(in),
+                    ") {backend_config = \"\", mhlo.backend_config = {", config, "}, operand_layouts = [", join(from),
+                    "], result_layouts = [", join(to), "]} : ", signature(in, out)),
+                out);
 }
 }  // namespace
 

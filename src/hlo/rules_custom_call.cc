@@ -88,7 +88,7 @@ std::string label_of(OpCall& c, const std::string& routine) {
   const char* letter = t == DType::F32 ? "s" : t == DType::F64 ? "d" : t == DType::C64 ? "c" : "z";
   std::string name = routine;
   if (is_complex(t) && (routine == "orgqr" || routine == "ormqr")) name = "un" + routine.substr(2);
-  if (is_complex(t) && routine == "sytrd") name = "hetrd";
+  if (is_complex(t) && (routine == "sytrd" || routine == "syevd")) name = "he" + routine.substr(2);
   std::vector<std::string> flags;
   for (const auto& [flag, value] : config_of(c)) {
     bool row = flag == "low" || flag == "high";  // the others are letters
