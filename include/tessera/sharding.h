@@ -44,7 +44,7 @@ struct ShardPlace {
   bool operator==(const ShardPlace&) const = default;
 };
 
-/// Walks what `entry(i)` of a map makes, in the map's order.
+/// Walks the entries of a map in its order. An entry lasts until its iterator moves or ends.
 template <class Map, class Entry>
 class EntryIterator {
  public:
@@ -52,10 +52,14 @@ class EntryIterator {
   using value_type = Entry;
   using difference_type = std::ptrdiff_t;
   using pointer = const Entry*;
-  using reference = const Entry;
+  using reference = const Entry&;
   EntryIterator() = default;
   EntryIterator(const Map* map, std::size_t i) : map_(map), i_(i) {}
-  const Entry operator*() const { return map_->entry(i_); }
+  const Entry& operator*() const {
+    map_->read(i_, entry_);
+    return entry_;
+  }
+  const Entry* operator->() const { return &**this; }
   EntryIterator& operator++() {
     ++i_;
     return *this;
@@ -65,11 +69,12 @@ class EntryIterator {
     ++i_;
     return old;
   }
-  bool operator==(const EntryIterator&) const = default;
+  bool operator==(const EntryIterator& other) const { return map_ == other.map_ && i_ == other.i_; }
 
  private:
   const Map* map_ = nullptr;
   std::size_t i_ = 0;
+  mutable Entry entry_;  // its memory serves all entries of the walk
 };
 
 /// Ordered map from devices, in mesh order, to their piece of one global shape. A handle to shared constant data; the
@@ -90,6 +95,8 @@ class IndexMap {
   /// The piece of the i-th device. Throws `IndexError` when i is out of range.
   const Index index(std::size_t i) const;
   const Entry entry(std::size_t i) const { return {device(i), index(i)}; }
+  /// `entry(i)` in the memory of another one.
+  void read(std::size_t i, Entry& to) const;
   bool contains(const Device& d) const;
   /// Throws `ValueError` when the map does not have the device.
   const Index at(const Device& d) const;
@@ -119,6 +126,8 @@ class PlaceMap {
   Device device(std::size_t i) const;
   const ShardPlace place(std::size_t i) const;
   const Entry entry(std::size_t i) const { return {device(i), place(i)}; }
+  /// `entry(i)` in the memory of another one.
+  void read(std::size_t i, Entry& to) const;
   bool contains(const Device& d) const;
   const ShardPlace at(const Device& d) const;
   Iterator begin() const { return {this, 0}; }

@@ -22,6 +22,11 @@ namespace tessera::array {
 struct Storage {
   runtime::Pieces pieces;   ///< by tile number when `replicas_equal`, else by device position
   runtime::EventPtr ready;  ///< null: ready from the start
+
+  Storage() = default;
+  ~Storage() { runtime::let_go(pieces); }
+  Storage(const Storage&) = delete;
+  Storage& operator=(const Storage&) = delete;
   void wait() const {
     if (ready) ready->wait();
   }

@@ -122,6 +122,9 @@ HostArray Importer::elements(const AstAttr& a) const {
 }
 
 void Importer::check_type(const ir::Type& t, Offset pos) const {
+  for (auto n : t.shape) {  // also where another extent is 0
+    if (n > kMostAlong) source_.fail(pos, str("a dimension of ", n, " elements is beyond this reader"));
+  }
   if (options_.max_memory > 0 && t.nbytes() > options_.max_memory) {
     throw ResourceExhaustedError(str(source_.where(pos), ": a value of type ", t, " needs ", t.nbytes(),
                                      " bytes; the bound is ", options_.max_memory));

@@ -7,6 +7,15 @@
 
 namespace tessera::hlo {
 
+namespace {
+// Extents and what is counted along them are smaller (`Importer::check_type`), so that sums and products of two stay
+// within 64 bits.
+std::int64_t small(const Source& source, Offset pos, std::int64_t n) {
+  if (n > kMostAlong || n < -kMostAlong) source.fail(pos, str(n, " is beyond what a dimension can have"));
+  return n;
+}
+}  // namespace
+
 void OpCall::fail(const std::string& what) const { importer.source().fail(op.pos, str(op.name, ": ", what)); }
 const Item& OpCall::operand(std::size_t i) const {
   if (i >= in.size()) fail(str("expected more than ", in.size(), " operands"));
@@ -35,15 +44,17 @@ const AstRegion& OpCall::region(std::size_t i) const {
 }
 
 Dims OpCall::dims_of(const AstAttr& a) const {
+  auto checked = [&](std::int64_t n) { return small(importer.source(), a.pos, n); };
   if (a.kind == AstAttr::Kind::Dense) {
-    HostArray h = importer.elements(a).astype(DType::I64);
-    return h.to_vector<std::int64_t>();
+    Dims out = importer.elements(a).astype(DType::I64).to_vector<std::int64_t>();
+    for (auto n : out) checked(n);
+    return out;
   }
   if (a.kind == AstAttr::Kind::Dialect) {
     Parser p(importer.source(), a.raw);
     Dims out;
     while (!p.at_end()) {
-      out.push_back(p.integer());
+      out.push_back(checked(p.integer()));
       if (!p.accept(",") && !p.at_end()) p.fail("expected \",\"");
     }
     return out;
@@ -54,7 +65,7 @@ Dims OpCall::dims_of(const AstAttr& a) const {
     if (i.kind != AstAttr::Kind::Int && i.kind != AstAttr::Kind::Bool) {
       importer.source().fail(i.pos, "expected an integer");
     }
-    out.push_back(i.integer);
+    out.push_back(checked(i.integer));
   }
   return out;
 }
@@ -85,7 +96,7 @@ Dims OpCall::dims_or(std::string_view name, const Dims& otherwise) const {
 std::int64_t OpCall::integer(std::string_view name) const {
   const AstAttr& a = need(name);
   if (a.kind != AstAttr::Kind::Int) importer.source().fail(a.pos, str(name, " must be an integer"));
-  return a.integer;
+  return small(importer.source(), a.pos, a.integer);
 }
 std::int64_t OpCall::integer_or(std::string_view name, std::int64_t otherwise) const {
   return find(name) ? integer(name) : otherwise;

@@ -2,19 +2,17 @@
 // pad: a value before, behind and between the elements of each dimension; negative amounts cut elements off.
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <numeric>
 
 #include "core/strided_copy.h"
 #include "ops/attrs.h"
 #include "ops/define.h"
+#include "ops/windows.h"
 
 namespace tessera::ops {
 
 namespace {
-std::int64_t padded(std::int64_t extent, std::int64_t low, std::int64_t high, std::int64_t interior) {
-  return low + high + extent + std::max<std::int64_t>(extent - 1, 0) * interior;
-}
-
 Types infer(TypeSpan in, const Pad& p) {
   check_count("pad", in, 2);
   check_same_dtype("pad", in);
@@ -30,8 +28,10 @@ Types infer(TypeSpan in, const Pad& p) {
   check("interior", p.interior);
   Shape shape;
   for (std::size_t d = 0; d < rank; ++d) {
-    if (p.interior[d] < 0) bad_attr("pad", "interior", str(p.interior[d], " for dimension ", d, "; expected >= 0"));
-    shape.push_back(padded(in[0].shape[d], p.low[d], p.high[d], p.interior[d]));
+    if (p.interior[d] < 0 || p.interior[d] == std::numeric_limits<std::int64_t>::max()) {
+      bad_attr("pad", "interior", str(p.interior[d], " for dimension ", d, "; expected 0 <= interior < 2^63 - 1"));
+    }
+    shape.push_back(padded("pad", dilated("pad", in[0].shape[d], p.interior[d] + 1), p.low[d], p.high[d]));
     if (shape[d] < 0) {
       bad_attr("pad", "low",
                str(p.low[d], " and high ", p.high[d], " leave ", shape[d], " elements of dimension ", d, ", which has ",

@@ -31,7 +31,8 @@ Types slice_infer(TypeSpan in, const StaticSlice& p) {
           "slice", "starts",
           str(p.starts[d], " and limit ", p.limits[d], " for dimension ", d, "; expected 0 <= start <= limit <= ", n));
     }
-    shape.push_back((p.limits[d] - p.starts[d] + p.strides[d] - 1) / p.strides[d]);
+    auto taken = p.limits[d] - p.starts[d];
+    shape.push_back(taken == 0 ? 0 : (taken - 1) / p.strides[d] + 1);
   }
   return {Type{in[0].dtype, shape, in[0].weak}};
 }

@@ -14,8 +14,10 @@ std::int64_t dilated(std::string_view op, std::int64_t n, std::int64_t by) {
 }
 
 std::int64_t padded(std::string_view op, std::int64_t n, std::int64_t low, std::int64_t high) {
+  constexpr std::int64_t most = std::int64_t{1} << 62;  // may be negated, and added to another
   std::int64_t room = 0;
-  if (__builtin_add_overflow(n, low, &room) || __builtin_add_overflow(room, high, &room)) {
+  if (low < -most || low > most || high < -most || high > most || __builtin_add_overflow(n, low, &room) ||
+      __builtin_add_overflow(room, high, &room)) {
     throw ValueError(str(op, ": an extent of ", n, " padded by ", low, " and ", high, " is beyond 64 bits"));
   }
   return room;

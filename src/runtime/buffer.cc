@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <mutex>
 #include <new>
+#include <utility>
 
 #include "base/strings.h"
 #include "tessera/error.h"
@@ -23,7 +24,29 @@ Buffer::Buffer(MemoryPool& pool, void* data, std::int64_t nbytes, std::int64_t c
     : pool_(&pool), data_(data), nbytes_(nbytes), capacity_(capacity) {}
 
 Buffer::~Buffer() {
-  if (pool_) pool_->release(data_, nbytes_, capacity_);
+  MemoryPool::Block block{data_, nbytes_, capacity_};
+  if (pool_) pool_->release({&block, 1});
+}
+
+void let_go(std::span<BufferPtr> pieces) noexcept {
+  std::array<MemoryPool::Block, MemoryPool::kAtOnce> blocks;  // NOLINT(cppcoreguidelines-pro-type-member-init)
+  std::size_t count = 0;
+  MemoryPool* pool = nullptr;
+  auto flush = [&] {
+    if (count > 0) pool->release({blocks.data(), count});
+    count = 0;
+  };
+  for (auto& piece : pieces) {
+    // The only handle is here, so that nobody can make another. Its end orders what others did with the memory before
+    // what the next owner does.
+    if (piece.use_count() == 1 && piece->pool_ != nullptr) {
+      if (piece->pool_ != pool || count == blocks.size()) flush();
+      pool = std::exchange(piece->pool_, nullptr);
+      blocks[count++] = {piece->data_, piece->nbytes_, piece->capacity_};
+    }
+    piece.reset();
+  }
+  flush();
 }
 
 namespace {
@@ -108,7 +131,6 @@ class Pool final : public MemoryPool {
   ~Pool() override { trim(); }
 
   void allocate(std::int64_t nbytes, std::span<BufferPtr> into) override {
-    constexpr std::size_t kAtOnce = 64;
     if (nbytes < 0 || nbytes >= kMostBytes) exhausted(nbytes, stats().bytes_in_use);
     SizeClass c = size_class(nbytes);
     for (std::size_t from = 0; from < into.size(); from += kAtOnce) {
@@ -126,7 +148,7 @@ class Pool final : public MemoryPool {
   struct Taken {
     Pool& pool;
     std::int64_t nbytes;
-    std::array<void*, 64> blocks;  // NOLINT(cppcoreguidelines-pro-type-member-init): `count` of them are set
+    std::array<void*, kAtOnce> blocks;  // NOLINT(cppcoreguidelines-pro-type-member-init): `count` of them are set
     int count = 0;
     Taken(Pool& p, std::int64_t n) : pool(p), nbytes(n) {}
     Taken(const Taken&) = delete;
@@ -205,18 +227,23 @@ class Pool final : public MemoryPool {
     stats_.cached_bytes = 0;
   }
 
-  void release(void* data, std::int64_t nbytes, std::int64_t capacity) noexcept override {
-    std::shared_ptr<MemoryPool> last;  // may end this object
+  void release(std::span<const Block> blocks) noexcept override {
+    std::array<void*, kAtOnce> surplus;  // NOLINT(cppcoreguidelines-pro-type-member-init): `count` of them are set
+    std::size_t count = 0;
     {
+      std::shared_ptr<MemoryPool> last;  // may end this object
       std::lock_guard lock(mutex_);
-      account(-nbytes, -1);
-      if (stats_.live_buffers == 0) last = std::move(self_);
-      if (stats_.cached_bytes + capacity <= cache_bound_ && keep(size_class(capacity).number, data)) {
-        stats_.cached_bytes += capacity;
-        return;
+      for (const Block& b : blocks) {
+        account(-b.nbytes, -1);
+        if (stats_.cached_bytes + b.capacity <= cache_bound_ && keep(size_class(b.capacity).number, b.data)) {
+          stats_.cached_bytes += b.capacity;
+        } else {
+          surplus[count++] = b.data;
+        }
       }
+      if (stats_.live_buffers == 0) last = std::move(self_);
     }
-    std::free(data);
+    while (count > 0) std::free(surplus[--count]);
   }
   bool keep(std::size_t number, void* data) noexcept {
     try {

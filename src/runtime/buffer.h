@@ -30,6 +30,7 @@ class Buffer {
   bool exclusive() const { return pool_ != nullptr; }
 
  private:
+  friend void let_go(std::span<std::shared_ptr<Buffer>> pieces) noexcept;
   std::shared_ptr<void> storage_;
   MemoryPool* pool_ = nullptr;
   void* data_ = nullptr;
@@ -37,6 +38,9 @@ class Buffer {
   std::int64_t capacity_ = 0;
 };
 using BufferPtr = std::shared_ptr<Buffer>;
+
+/// Empties the handles; blocks that nobody else holds go back to their pools in groups.
+void let_go(std::span<BufferPtr> pieces) noexcept;
 
 /// Caches freed blocks for reuse; bounded; thread-safe.
 class MemoryPool : public std::enable_shared_from_this<MemoryPool> {
@@ -64,7 +68,14 @@ class MemoryPool : public std::enable_shared_from_this<MemoryPool> {
 
  protected:
   friend class Buffer;
-  virtual void release(void* data, std::int64_t nbytes, std::int64_t capacity) noexcept = 0;
+  friend void let_go(std::span<BufferPtr> pieces) noexcept;
+  static constexpr std::size_t kAtOnce = 64;
+  struct Block {
+    void* data;
+    std::int64_t nbytes, capacity;
+  };
+  /// At most `kAtOnce` blocks.
+  virtual void release(std::span<const Block> blocks) noexcept = 0;
 };
 
 }  // namespace tessera::runtime

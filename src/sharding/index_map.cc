@@ -56,6 +56,12 @@ const Index IndexMap::index(std::size_t i) const {
   const auto& s = sharding::need(state_);
   return s.pieces->index_at(s.position(i));
 }
+void IndexMap::read(std::size_t i, Entry& to) const {
+  const auto& s = sharding::need(state_);
+  std::int64_t p = s.position(i);
+  to.device = s.list->devices[static_cast<std::size_t>(p)];
+  s.pieces->read_index(p, to.index);
+}
 bool IndexMap::contains(const Device& d) const { return sharding::has(state_.get(), d); }
 const Index IndexMap::at(const Device& d) const { return state_->pieces->index_at(sharding::find(state_.get(), d)); }
 bool IndexMap::operator==(const IndexMap& other) const {
@@ -72,6 +78,13 @@ const ShardPlace PlaceMap::place(std::size_t i) const {
   const auto& s = sharding::need(state_);
   std::int64_t p = s.position(i);
   return {s.pieces->index_at(p), s.replica(p)};
+}
+void PlaceMap::read(std::size_t i, Entry& to) const {
+  const auto& s = sharding::need(state_);
+  std::int64_t p = s.position(i);
+  to.device = s.list->devices[static_cast<std::size_t>(p)];
+  s.pieces->read_index(p, to.place.index);
+  to.place.replica_id = s.replica(p);
 }
 bool PlaceMap::contains(const Device& d) const { return sharding::has(state_.get(), d); }
 const ShardPlace PlaceMap::at(const Device& d) const {

@@ -62,11 +62,18 @@ Slice Pieces::slice(std::size_t dim, std::int64_t part) const {
 }
 
 Index Pieces::index_at(std::int64_t position) const {
-  if (!grid) return listed[static_cast<std::size_t>(tile_list[static_cast<std::size_t>(position)])];
   Index out;
-  out.reserve(parts.size());
-  for (std::size_t d = 0; d < parts.size(); ++d) out.push_back(slice(d, part(position, d)));
+  read_index(position, out);
   return out;
+}
+
+void Pieces::read_index(std::int64_t position, Index& to) const {
+  if (!grid) {
+    to = listed[static_cast<std::size_t>(tile_list[static_cast<std::size_t>(position)])];
+    return;
+  }
+  to.resize(parts.size());
+  for (std::size_t d = 0; d < parts.size(); ++d) to[d] = slice(d, part(position, d));
 }
 
 Index Pieces::tile_index(std::int64_t tile) const {

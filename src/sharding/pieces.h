@@ -32,6 +32,7 @@ struct Pieces {
   std::int64_t tile(std::int64_t position) const;
   Slice slice(std::size_t dim, std::int64_t part) const;
   Index index_at(std::int64_t position) const;
+  void read_index(std::int64_t position, Index& to) const;
   Index tile_index(std::int64_t tile) const;
   Shape tile_shape(std::int64_t tile) const;
   /// Parts of a dimension that differ: empty ones count once.

@@ -37,6 +37,7 @@ class Slots {
   void lend(std::size_t v, const Pieces& pieces) { lent_[v] = &pieces; }
   void drop(std::size_t v) {
     lent_[v] = nullptr;
+    runtime::let_go(own_[v]);
     own_[v] = Pieces();
   }
 
