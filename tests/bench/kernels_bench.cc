@@ -139,6 +139,17 @@ void gemm_bf16(State& state) {
 }
 BENCHMARK(gemm_bf16)->Arg(1024)->UseRealTime();
 
+void gemm_int8(State& state) {
+  std::int64_t n = state.range(0);
+  std::vector<std::int8_t> a(static_cast<std::size_t>(n * n), 3), b = a;
+  std::vector<std::int32_t> c(a.size());
+  for (auto _ : state) {
+    gemm(DType::I8, DType::I32, false, false, 1, n, n, n, a.data(), n, 0, b.data(), n, 0, c.data(), n, 0);
+  }
+  flops(state, 2.0 * std::pow(static_cast<double>(n), 3));
+}
+BENCHMARK(gemm_int8)->Arg(1024)->UseRealTime();
+
 void conv_3x3(State& state) {
   ConvSpec s;
   s.lhs_shape = s.out_shape = {32, 32, 32, 64};

@@ -35,6 +35,7 @@ const Table& table() {
     add_calculus(t);
     add_special(t);
     add_sets(t);
+    add_packing(t);
     add_extras(t);
     return t;
   }();
@@ -180,8 +181,9 @@ TEST_P(Oracle, AgreesWithRecordedResults) {
 INSTANTIATE_TEST_SUITE_P(Groups, Oracle,
                          testing::Values("calculus", "contractions", "control", "convert", "creation", "distributions",
                                          "elementwise", "extras", "fft", "fourier", "indexing", "initializers",
-                                         "layers", "linalg", "linear", "nn", "numpy", "products", "promotion", "random",
-                                         "reductions", "sets", "shapes", "shaping", "sorting", "special", "statistics"),
+                                         "layers", "linalg", "linear", "nn", "numpy", "packing", "products",
+                                         "promotion", "random", "reductions", "sets", "shapes", "shaping", "sorting",
+                                         "special", "statistics"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

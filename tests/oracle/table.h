@@ -34,6 +34,7 @@ void add_statistics(Table& t);
 void add_calculus(Table& t);
 void add_special(Table& t);
 void add_sets(Table& t);
+void add_packing(Table& t);
 void add_extras(Table& t);
 
 // --- adapters ---------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ std::vector<T> values(std::int64_t n, unsigned seed) {
   std::vector<T> v(static_cast<std::size_t>(n));
   for (auto& x : v) {
     if constexpr (std::is_integral_v<T>) {
-      x = static_cast<T>(rng() % 7);
+      x = static_cast<T>(rng());
     } else if constexpr (std::is_class_v<T> && !std::is_convertible_v<T, float>) {
       x = T(static_cast<float>(rng() % 9) - 4, static_cast<float>(rng() % 9) - 4);
     } else {
@@ -109,6 +109,8 @@ TEST(Gemm, Halves) {
 TEST(Gemm, Integers) {
   check_all<std::int32_t, std::int32_t>(0);
   check_all<std::int8_t, std::int32_t>(0);
+  check<std::int8_t, std::int32_t>({1, 300, 200, 500}, false, false, 0);
+  check<std::int8_t, std::int8_t>({2, 30, 20, 50}, false, true, 0);
   check_all<std::uint8_t, std::uint8_t>(0);
   check_all<std::int16_t, std::int16_t>(0);
   check_all<std::int64_t, std::int64_t>(0);

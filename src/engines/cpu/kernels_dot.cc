@@ -220,9 +220,9 @@ void sort_pairs(Dims& lhs, Dims& rhs) {
   rhs = std::move(r);
 }
 
-double flops_per_nanosecond(DType t) {
+double flops_per_nanosecond(DType t, DType out) {
   if (t == DType::F32) return 90;
-  if (t == DType::BF16) return 150;
+  if (t == DType::BF16 || (t == DType::I8 && out == DType::I32)) return 150;
   return is_integer(t) || is_bool(t) ? 1 : 10;
 }
 
@@ -289,7 +289,7 @@ Kernel make_product(const Request& r, ops::DotGeneral p, const Dims& permutation
   bool adds = in == DType::F32 && out == DType::F32 && !r.fixed_order;
   Kernel k;
   double work = 2.0 * static_cast<double>(r.out[0].size()) * static_cast<double>(extent(lhs, lhs.contract));
-  k.cost = 200 + work / flops_per_nanosecond(in);
+  k.cost = 200 + work / flops_per_nanosecond(in, out);
   if (auto target = result.target(result.rows, result.cols)) {
     auto plan = std::make_shared<const Plan>(make_plan(lhs, rhs, r, *target));
     k.run = [plan](const void* const* from, void* const* to) { plan->run(from[0], from[1], to[0]); };

@@ -184,6 +184,9 @@ void gemm(DType in, DType out, bool trans_a, bool trans_b, std::int64_t batch, s
   if (!fixed_order && in == DType::BF16 && (out == DType::BF16 || out == DType::F32) && has_fast_bf16()) {
     return run(p, [out](const GemmShape& s, const void* x, const void* y, void* z) { gemm_bf16(s, out, x, y, z); });
   }
+  if (in == DType::I8 && out == DType::I32 && has_fast_int8()) {
+    return run(p, [](const GemmShape& s, const void* x, const void* y, void* z) { gemm_int8(s, x, y, z); });
+  }
   if (in == out && in == sum && !is_integer(in)) return multiply(in, p);
   if (in == out && in == sum && !trans_a && !trans_b) return multiply(in, p);
   multiply_converted(in, out, sum, p);

@@ -96,6 +96,24 @@ bool has_fast_bf16() {
   return fast;
 }
 
+bool has_fast_int8() {
+  static const bool fast = [] {
+    auto isa = dnnl::get_effective_cpu_isa();
+    return isa == dnnl::cpu_isa::avx512_core_vnni || isa == dnnl::cpu_isa::avx2_vnni || has_fast_bf16();
+  }();
+  return fast;
+}
+
+namespace {
+void check_status(dnnl_status_t status, const GemmShape& s) {
+  if (status == dnnl_out_of_memory) throw ResourceExhaustedError("gemm: oneDNN ran out of memory");
+  if (status != dnnl_success) {
+    throw StateError(str("gemm: oneDNN returned status ", static_cast<int>(status), " for m = ", s.m, ", n = ", s.n,
+                         ", k = ", s.k, ", leading dimensions ", s.lda, ", ", s.ldb, ", ", s.ldc));
+  }
+}
+}  // namespace
+
 void gemm_f32(const GemmShape& s, const void* a, const void* b, void* c, bool add) {
   const float keep = add ? 1 : 0;
   SingleThreadedLibraries single;
@@ -107,13 +125,18 @@ void gemm_f32(const GemmShape& s, const void* a, const void* b, void* c, bool ad
                 x, narrow(s.lda), y, narrow(s.ldb), keep, z, narrow(s.ldc));
     return;
   }
-  dnnl_status_t status =
-      dnnl_sgemm(s.trans_a ? 'T' : 'N', s.trans_b ? 'T' : 'N', s.m, s.n, s.k, 1, x, s.lda, y, s.ldb, keep, z, s.ldc);
-  if (status == dnnl_out_of_memory) throw ResourceExhaustedError("gemm: oneDNN ran out of memory");
-  if (status != dnnl_success) {
-    throw StateError(str("gemm: oneDNN returned status ", static_cast<int>(status), " for m = ", s.m, ", n = ", s.n,
-                         ", k = ", s.k, ", leading dimensions ", s.lda, ", ", s.ldb, ", ", s.ldc));
-  }
+  check_status(
+      dnnl_sgemm(s.trans_a ? 'T' : 'N', s.trans_b ? 'T' : 'N', s.m, s.n, s.k, 1, x, s.lda, y, s.ldb, keep, z, s.ldc),
+      s);
+}
+
+void gemm_int8(const GemmShape& s, const void* a, const void* b, void* c) {
+  SingleThreadedLibraries single;
+  const std::int32_t nothing = 0;
+  check_status(dnnl_gemm_s8s8s32(s.trans_a ? 'T' : 'N', s.trans_b ? 'T' : 'N', 'F', s.m, s.n, s.k, 1,
+                                 static_cast<const std::int8_t*>(a), s.lda, 0, static_cast<const std::int8_t*>(b),
+                                 s.ldb, 0, 0, static_cast<std::int32_t*>(c), s.ldc, &nothing),
+               s);
 }
 
 void gemm_bf16(const GemmShape& s, DType out, const void* a, const void* b, void* c) {
