@@ -14,7 +14,8 @@
 namespace tessera {
 
 /// Throws `ValueError` naming the path when the file cannot be opened, `FormatError` when it is no .npy, `TypeError`
-/// for a dtype that Tessera lacks.
+/// for a dtype that Tessera lacks. Elements of two bytes without a meaning ("V2") are bfloat16: as such NumPy saves
+/// those of ml_dtypes.
 HostArray load_npy(const std::string& path);
 /// bfloat16 has no NumPy dtype and is written as float32.
 void save_npy(const std::string& path, const HostArray& value);

@@ -115,9 +115,9 @@ struct Stored {
 
 Stored stored_dtype(const std::string& descr, const std::string& name) {
   static const std::pair<const char*, DType> known[] = {
-      {"b1", bool_},   {"i1", int8},    {"i2", int16},     {"i4", int32},      {"i8", int64},
-      {"u1", uint8},   {"u2", uint16},  {"u4", uint32},    {"u8", uint64},     {"f2", float16},
-      {"f4", float32}, {"f8", float64}, {"c8", complex64}, {"c16", complex128}};
+      {"b1", bool_},   {"i1", int8},    {"i2", int16},     {"i4", int32},       {"i8", int64},
+      {"u1", uint8},   {"u2", uint16},  {"u4", uint32},    {"u8", uint64},      {"f2", float16},
+      {"f4", float32}, {"f8", float64}, {"c8", complex64}, {"c16", complex128}, {"V2", bfloat16}};
   for (const auto& [code, dtype] : known) {
     if (descr.size() > 1 && descr.compare(1, std::string::npos, code) == 0 && std::strchr("<>|=", descr[0])) {
       return {dtype, descr[0] == '>' && dtype_size(dtype) > 1};

@@ -57,6 +57,17 @@ TEST(Io, FortranOrderAndBigEndian) {
   EXPECT_EQ(parse_npy(bytes).to_vector<std::int16_t>(), (std::vector<std::int16_t>{0, 2, 4, 1, 3, 5}));
 }
 
+TEST(Io, TwoOpaqueBytesAreBfloat16) {
+  std::string header = "{'descr': '|V2', 'fortran_order': False, 'shape': (2,), }";
+  header.append(117 - header.size(), ' ');
+  header += '\n';
+  std::string bytes("\x93NUMPY\x01\x00\x76\x00", 10);
+  bytes += header + std::string("\xc0\x3f\x20\xc0", 4);
+  HostArray a = parse_npy(bytes);
+  EXPECT_EQ(a.dtype(), bfloat16);
+  EXPECT_EQ(a.astype(float32).to_vector<float>(), (std::vector<float>{1.5, -2.5}));
+}
+
 TEST(Io, BadFilesAreNamed) {
   EXPECT_THROW(load_npz(temporary("missing.npz")), ValueError);
   for (const std::string& bytes : {std::string(), std::string("PK"), std::string(100, 'x')}) {
