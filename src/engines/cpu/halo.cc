@@ -52,6 +52,7 @@ class HaloStep final : public Step {
     std::int64_t bytes = item_;
     for (auto n : ir::tile_shape(shape_, target_->layout, mesh_)) bytes *= n;
     cost_ = 100 + 0.15 * static_cast<double>(bytes);
+    plan();
   }
 
   void run(Frame& frame) const override {
@@ -62,7 +63,7 @@ class HaloStep final : public Step {
     for (auto t : targets_) {
       to[at(t)] = shared(t, frame);
       if (to[at(t)]) continue;
-      to[at(t)] = frame.run.memory.allocate(elements(tile(shape_, *target_, t).shape) * item_);
+      to[at(t)] = frame.run.memory.allocate(parts_[at(t)].size * item_);
       open.push_back(t);
     }
     spread(static_cast<std::int64_t>(open.size()), cost_, [&](std::int64_t i) {
@@ -86,7 +87,28 @@ class HaloStep final : public Step {
     return runtime::tile_at(global, table.layout, mesh_, table.map.first_position[at(piece)]);
   }
 
-  // Walks over the gifts to a piece of the result, in an order that every process finds.
+  // What a piece of the result is made of.
+  struct Part {
+    std::vector<Gift> gifts;   // in an order that every process finds
+    std::int64_t size = 0;     // elements
+    std::int64_t missing = 0;  // elements that no gift covers
+    std::int32_t whole = -1;   // the gift that is all of it
+  };
+
+  void plan() {
+    parts_.resize(target_->first_local.size());
+    for (std::size_t t = 0; t < parts_.size(); ++t) {
+      if (!distributed_ && target_->first_local[t] < 0) continue;
+      Part& part = parts_[t];
+      part.size = part.missing = elements(tile(shape_, *target_, static_cast<std::int32_t>(t)).shape);
+      for_each_gift(static_cast<std::int32_t>(t), [&](const Gift& gift) {
+        if (gift.whole) part.whole = static_cast<std::int32_t>(part.gifts.size());
+        part.missing -= elements(gift.extent);
+        part.gifts.push_back(gift);
+      });
+    }
+  }
+
   void for_each_gift(std::int32_t target, const std::function<void(const Gift&)>& body) const {
     auto out = tile(shape_, *target_, target);
     std::size_t lead = p_.windows > 0 ? 1 : 0;
@@ -183,23 +205,18 @@ class HaloStep final : public Step {
   }
 
   BufferPtr shared(std::int32_t target, const Frame& frame) const {
-    BufferPtr found;
-    for_each_gift(target, [&](const Gift& gift) {
-      if (gift.whole) found = piece_of(frame, gift);
-    });
-    return found;
+    const Part& part = parts_[at(target)];
+    return part.whole < 0 ? nullptr : piece_of(frame, part.gifts[at(part.whole)]);
   }
 
   void assemble(const Frame& frame, std::int32_t target, const Pieces& mail, runtime::Buffer& to) const {
-    std::int64_t missing = elements(tile(shape_, *target_, target).shape);
-    std::int64_t all = missing;
-    for_each_gift(target, [&](const Gift& gift) { missing -= elements(gift.extent); });
-    if (missing > 0) {
+    const Part& part = parts_[at(target)];
+    if (part.missing > 0) {
       TESSERA_CHECK(fills_, "halo: positions that nothing covers");
-      kernels::fill(to.data(), frame.slots[at(reads.back())][0]->data(), item_, all);
+      kernels::fill(to.data(), frame.slots[at(reads.back())][0]->data(), item_, part.size);
     }
     std::size_t next = 0;
-    for_each_gift(target, [&](const Gift& gift) {
+    for (const Gift& gift : part.gifts) {
       char* write = static_cast<char*>(to.data()) + gift.write;
       const BufferPtr& own = piece_of(frame, gift);
       if (own) {
@@ -210,7 +227,7 @@ class HaloStep final : public Step {
         kernels::copy_strided(write, gift.to, mail[next++]->data(), core::contiguous_strides(gift.extent, item_),
                               gift.extent, item_);
       }
-    });
+    }
   }
 
   // Who gives a piece to a reader: itself where it has the piece, else the first holder.
@@ -227,7 +244,7 @@ class HaloStep final : public Step {
     Pieces packed;
     std::vector<Pieces> mail(target_->holders.size());
     for (std::size_t t = 0; t < mail.size(); ++t) {
-      for_each_gift(static_cast<std::int32_t>(t), [&](const Gift& gift) {
+      for (const Gift& gift : parts_[t].gifts) {
         std::int64_t bytes = elements(gift.extent) * item_;
         for (auto reader : target_->holders[t]) {
           std::int32_t from = giver(gift, reader);
@@ -242,7 +259,7 @@ class HaloStep final : public Step {
             sends.push_back({reader, packed.back()->data(), bytes});
           }
         }
-      });
+      }
     }
     if (sends.empty() && receipts.empty()) return mail;
     TESSERA_CHECK(frame.run.collectives != nullptr, "a program that spans processes needs a transport");
@@ -261,6 +278,7 @@ class HaloStep final : public Step {
   std::vector<Shape> shapes_;
   std::vector<std::shared_ptr<const LayoutTable>> sources_;
   std::vector<std::int32_t> targets_;  // pieces of the result that this process holds
+  std::vector<Part> parts_;            // by piece of the result; of the others only where these are asked for gifts
   bool fills_ = false;
   double cost_ = 0;
 };
