@@ -146,7 +146,9 @@ void add_run(CLI::App& app) {
   CLI::App* command = app.add_subcommand("run", "Run a StableHLO program");
   command->add_option("program", o->program, "The program's text (.mlir)")->required();
   command->add_option("--devices", o->devices, "Virtual devices; default: as many as the program is for");
-  command->add_option("--inputs", o->inputs, ".npz with arg0, arg1, ...: the global arguments of @main");
+  command->add_option(
+      "--inputs", o->inputs,
+      ".npz with arg0, arg1, ...: the global arguments of @main; 64-bit numbers are taken for 32-bit ones");
   command->add_option("--outputs", o->outputs, ".npz to write: out0, out1, ...");
   command->add_option("--max-memory", *memory,
                       "Refuse programs that ask for more, as 512M or 4G; default: the machine's memory");
