@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The `tessera` command.
+#include <dlfcn.h>
+
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>
@@ -7,7 +9,20 @@
 #include "commands.h"
 #include "tessera/error.h"
 
+namespace {
+// OpenBLAS starts its threads while it is loaded, and they look for work for some 30 ms, beside the first results. The
+// engine calls it from threads of its own, with one thread each.
+void end_library_threads() {
+  auto set = reinterpret_cast<void (*)(int)>(dlsym(RTLD_DEFAULT, "openblas_set_num_threads"));
+  auto end = reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "blas_thread_shutdown_"));
+  if (!set || !end) return;
+  set(1);
+  end();
+}
+}  // namespace
+
 int main(int argc, char** argv) {
+  end_library_threads();
   CLI::App app{"Tessera: sharded arrays on many devices"};
   app.require_subcommand(1);
   tessera::cli::add_run(app);

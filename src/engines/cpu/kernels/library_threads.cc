@@ -13,7 +13,7 @@ struct OpenMp {
   int (*get)() = nullptr;
   void (*set)(int) = nullptr;
   OpenMp() {
-    openblas_set_num_threads(1);
+    if (openblas_get_num_threads() != 1) openblas_set_num_threads(1);
     get = reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "omp_get_max_threads"));
     set = reinterpret_cast<void (*)(int)>(dlsym(RTLD_DEFAULT, "omp_set_num_threads"));
     if (!get || !set) get = nullptr;
