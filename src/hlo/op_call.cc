@@ -73,11 +73,11 @@ Dims OpCall::dims_of(const AstAttr& a) const {
 std::vector<Dims> OpCall::table_of(const AstAttr& a) const {
   std::vector<Dims> out;
   if (a.kind == AstAttr::Kind::Dense) {
-    HostArray h = importer.elements(a).astype(DType::I64);
-    if (h.ndim() != 2) importer.source().fail(a.pos, "expected a table of two dimensions");
-    auto all = h.span<std::int64_t>();
-    auto width = static_cast<std::size_t>(h.shape()[1]);
-    for (std::size_t i = 0; i < static_cast<std::size_t>(h.shape()[0]); ++i) {
+    const Shape& shape = a.type.shape;
+    if (shape.size() != 2) importer.source().fail(a.pos, "expected a table of two dimensions");
+    Dims all = dims_of(a);
+    auto width = static_cast<std::size_t>(shape[1]);
+    for (std::size_t i = 0; i < static_cast<std::size_t>(shape[0]); ++i) {
       out.emplace_back(all.begin() + static_cast<std::ptrdiff_t>(i * width),
                        all.begin() + static_cast<std::ptrdiff_t>((i + 1) * width));
     }
@@ -133,7 +133,11 @@ HostArray OpCall::known(std::size_t i) const {
   }
   return *operand(i).known;
 }
-Dims OpCall::known_dims(std::size_t i) const { return known(i).astype(DType::I64).to_vector<std::int64_t>(); }
+Dims OpCall::known_dims(std::size_t i) const {
+  Dims out = known(i).astype(DType::I64).to_vector<std::int64_t>();
+  for (auto n : out) small(importer.source(), op.pos, n);
+  return out;
+}
 GraphPtr OpCall::function_of_numbers(const AstRegion& r, const char* what, std::size_t args,
                                      std::size_t results) const {
   if (r.args.size() != args) fail(str(what, " takes ", r.args.size(), " numbers; expected ", args));

@@ -29,7 +29,8 @@ Buffer::~Buffer() {
 }
 
 void let_go(std::span<BufferPtr> pieces) noexcept {
-  std::array<MemoryPool::Block, MemoryPool::kAtOnce> blocks;  // NOLINT(cppcoreguidelines-pro-type-member-init)
+  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): `count` of them are set
+  std::array<MemoryPool::Block, MemoryPool::kAtOnce> blocks;
   std::size_t count = 0;
   MemoryPool* pool = nullptr;
   auto flush = [&] {
