@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tessera/jit.h"
 
+#include <algorithm>
 #include <atomic>
 
 #include "api/axis_env.h"
@@ -100,23 +101,28 @@ std::shared_ptr<JitEntry> JitCore::entry(const TraceRequest& request) {
   fresh->scope = mesh_scope_stack();
   fresh->axes = api::axis_env_key();
   fresh->varying = api::varying_of(leaves);
+  std::size_t hash = std::hash<std::string>{}(fresh->structure);
+  const Sharding* before = nullptr;
   for (const auto& a : leaves) {
-    fresh->types.push_back(api::type_of(a, impl_->options.name.c_str()));
     array::check_live(a, impl_->options.name.c_str());
-    if (a.impl()->trace != 0 || !a.impl()->sharding) continue;
-    if (const auto* named = dynamic_cast<const NamedSharding*>(a.impl()->sharding.get())) {
+    const ir::Type& t = a.impl()->type;
+    hash = base::hash_range(hash + static_cast<std::size_t>(t.dtype), t.shape);
+    const Sharding* sharding = a.impl()->sharding.get();
+    if (a.impl()->trace != 0 || sharding == nullptr || sharding == before) continue;
+    before = sharding;
+    if (const auto* named = dynamic_cast<const NamedSharding*>(sharding)) {
       const auto& mesh = named->mesh().abstract_mesh();
       if (fresh->meshes.empty() || !(fresh->meshes.back() == mesh)) fresh->meshes.push_back(mesh);
     }
   }
-  std::size_t hash = std::hash<std::string>{}(fresh->structure);
-  for (const auto& t : fresh->types) hash = base::hash_range(hash + static_cast<std::size_t>(t.dtype), t.shape);
   for (const auto& s : fresh->statics) hash = base::hash_mix(hash, s.hash);
 
   auto same = [&](const JitEntry& e) {
-    if (e.structure != fresh->structure || e.types != fresh->types || e.config != fresh->config ||
-        e.scope != fresh->scope || e.axes != fresh->axes || e.varying != fresh->varying ||
-        !(e.meshes == fresh->meshes) || e.statics.size() != fresh->statics.size()) {
+    if (e.structure != fresh->structure || e.config != fresh->config || e.scope != fresh->scope ||
+        e.axes != fresh->axes || e.varying != fresh->varying || !(e.meshes == fresh->meshes) ||
+        e.statics.size() != fresh->statics.size() ||
+        !std::ranges::equal(e.types, leaves, {}, {},
+                            [](const Array& a) -> const ir::Type& { return a.impl()->type; })) {
       return false;
     }
     for (std::size_t i = 0; i < e.statics.size(); ++i) {
@@ -134,6 +140,7 @@ std::shared_ptr<JitEntry> JitCore::entry(const TraceRequest& request) {
       if (same(*it->second)) found = it->second;
     }
     if (!found) {
+      for (const auto& a : leaves) fresh->types.push_back(a.impl()->type);
       found = fresh;
       impl_->entries.emplace(hash, fresh);
     }

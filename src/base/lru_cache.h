@@ -66,6 +66,12 @@ class LruCache {
     std::int64_t weight = 0;
   };
   using Order = std::list<Key>;  // most recent first
+  struct HashOf {
+    std::size_t operator()(const Key* key) const { return Hash{}(*key); }
+  };
+  struct SameKey {
+    bool operator()(const Key* a, const Key* b) const { return a == b || *a == *b; }
+  };
   struct Slot {
     std::shared_ptr<Entry> entry;
     typename Order::iterator place;
@@ -73,7 +79,7 @@ class LruCache {
 
   std::shared_ptr<Entry> find_or_insert(const Key& key) {
     std::lock_guard lock(mutex_);
-    if (auto it = map_.find(key); it != map_.end()) {
+    if (auto it = map_.find(&key); it != map_.end()) {
       ++hits_;
       order_.splice(order_.begin(), order_, it->second.place);
       return it->second.entry;
@@ -81,18 +87,18 @@ class LruCache {
     ++misses_;
     order_.push_front(key);
     auto entry = std::make_shared<Entry>();
-    map_.emplace(key, Slot{entry, order_.begin()});
+    map_.emplace(&order_.front(), Slot{entry, order_.begin()});
     return entry;
   }
 
   void account(const Key& key, const std::shared_ptr<Entry>& entry, std::int64_t weight) {
     std::lock_guard lock(mutex_);
-    auto it = map_.find(key);
+    auto it = map_.find(&key);
     if (it == map_.end() || it->second.entry != entry) return;
     entry->weight = weight;
     weight_ += weight;
     while (weight_ > capacity_ && order_.size() > 1) {
-      auto last = map_.find(order_.back());
+      auto last = map_.find(&order_.back());
       weight_ -= last->second.entry->weight;
       map_.erase(last);
       order_.pop_back();
@@ -101,15 +107,16 @@ class LruCache {
 
   void forget(const Key& key, const std::shared_ptr<Entry>& entry) {
     std::lock_guard lock(mutex_);
-    auto it = map_.find(key);
+    auto it = map_.find(&key);
     if (it == map_.end() || it->second.entry != entry) return;
-    order_.erase(it->second.place);
+    auto place = it->second.place;
     map_.erase(it);
+    order_.erase(place);
   }
 
   const std::int64_t capacity_;
   mutable std::mutex mutex_;
-  std::unordered_map<Key, Slot, Hash> map_;
+  std::unordered_map<const Key*, Slot, HashOf, SameKey> map_;  // keys lie in `order_`
   Order order_;
   std::int64_t weight_ = 0;
   std::int64_t hits_ = 0;

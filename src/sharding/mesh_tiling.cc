@@ -25,17 +25,21 @@ std::vector<std::int64_t> axis_strides(const std::vector<std::int64_t>& axis_siz
   return strides;
 }
 
-std::vector<Digit> canonical(std::vector<Digit> digits) {
-  std::size_t n = 0;
-  for (const Digit d : digits) {
+void canonical(std::vector<Digit>& digits, std::size_t first) {
+  std::size_t n = first;
+  for (std::size_t i = first; i < digits.size(); ++i) {
+    const Digit d = digits[i];
     if (d.size == 1) continue;
-    if (n > 0 && digits[n - 1].stride == d.stride * d.size) {
+    if (n > first && digits[n - 1].stride == d.stride * d.size) {
       digits[n - 1] = {digits[n - 1].size * d.size, d.stride};
     } else {
       digits[n++] = d;
     }
   }
   digits.resize(n);
+}
+std::vector<Digit> canonical(std::vector<Digit> digits) {
+  canonical(digits, 0);
   return digits;
 }
 

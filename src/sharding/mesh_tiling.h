@@ -33,6 +33,8 @@ struct Digit {
 std::vector<std::int64_t> axis_strides(const std::vector<std::int64_t>& axis_sizes);
 /// Joins neighbours that step through positions as one and drops digits of size 1: equal exactly for equal placements.
 std::vector<Digit> canonical(std::vector<Digit> digits);
+/// The same in place, for the digits from `first` on.
+void canonical(std::vector<Digit>& digits, std::size_t first);
 /// Canonical digits of every dimension.
 std::vector<std::vector<Digit>> dim_digits(const MeshTiling& t);
 /// Cuts `digits` into runs with these products, splitting a digit where needed; nothing when a cut does not divide.

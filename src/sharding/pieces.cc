@@ -2,12 +2,12 @@
 #include "sharding/pieces.h"
 
 #include <algorithm>
+#include <span>
 #include <unordered_map>
 
 #include "base/check.h"
 #include "base/strings.h"
 #include "sharding/gspmd_state.h"
-#include "sharding/named_state.h"
 #include "tessera/error.h"
 
 namespace tessera::sharding {
@@ -33,32 +33,51 @@ Shape split_shape(const Shape& global_shape, const Dims& parts, bool uneven, std
 std::int64_t Pieces::num_tiles() const {
   if (!grid) return static_cast<std::int64_t>(listed.size());
   std::int64_t n = 1;
-  for (auto p : parts) n *= p;
+  for (const Dim& d : dims) n *= d.parts;
+  return n;
+}
+
+Shape Pieces::shard_shape() const {
+  Shape out;
+  out.reserve(dims.size());
+  for (const Dim& d : dims) out.push_back(d.shard);
+  return out;
+}
+
+std::int64_t Pieces::number(std::int64_t position, std::uint32_t first, std::uint32_t last) const {
+  std::int64_t n = 0;
+  for (std::uint32_t i = first; i < last; ++i) {
+    const Digit& d = digits[i];
+    n = n * d.size + position / d.stride % d.size;
+  }
   return n;
 }
 
 std::int64_t Pieces::part(std::int64_t position, std::size_t dim) const {
-  if (by_digits) {
-    std::int64_t p = 0;
-    for (const Digit& d : digits[dim]) p = p * d.size + position / d.stride % d.size;
-    return p;
-  }
+  if (by_digits) return number(position, dims[dim].first, dims[dim].last);
   std::int64_t t = tile_list[static_cast<std::size_t>(position)];
-  for (std::size_t d = parts.size() - 1; d > dim; --d) t /= parts[d];
-  return t % parts[dim];
+  for (std::size_t d = dims.size() - 1; d > dim; --d) t /= dims[d].parts;
+  return t % dims[dim].parts;
 }
 
 std::int64_t Pieces::tile(std::int64_t position) const {
   if (!by_digits) return tile_list[static_cast<std::size_t>(position)];
   std::int64_t t = 0;
-  for (std::size_t d = 0; d < parts.size(); ++d) t = t * parts[d] + part(position, d);
+  for (std::size_t d = 0; d < dims.size(); ++d) t = t * dims[d].parts + part(position, d);
   return t;
 }
 
-Slice Pieces::slice(std::size_t dim, std::int64_t part) const {
-  if (parts[dim] == 1) return {};
-  std::int64_t start = std::min(part * shard[dim], global[dim]);
-  return {start, std::min(start + shard[dim], global[dim])};
+// In place: a slice that is built and then copied waits for its bytes, which go out one by one and come back as a
+// whole.
+void Pieces::Dim::read_slice(std::int64_t part, Slice& to) const {
+  if (parts == 1) {
+    to.start.reset();
+    to.stop.reset();
+    return;
+  }
+  std::int64_t start = std::min(part * shard, extent);
+  to.start = start;
+  to.stop = std::min(start + shard, extent);
 }
 
 Index Pieces::index_at(std::int64_t position) const {
@@ -72,16 +91,16 @@ void Pieces::read_index(std::int64_t position, Index& to) const {
     to = listed[static_cast<std::size_t>(tile_list[static_cast<std::size_t>(position)])];
     return;
   }
-  to.resize(parts.size());
-  for (std::size_t d = 0; d < parts.size(); ++d) to[d] = slice(d, part(position, d));
+  to.resize(dims.size());
+  for (std::size_t d = 0; d < dims.size(); ++d) dims[d].read_slice(part(position, d), to[d]);
 }
 
 Index Pieces::tile_index(std::int64_t tile) const {
   if (!grid) return listed[static_cast<std::size_t>(tile)];
-  Index out(parts.size());
-  for (std::size_t d = parts.size(); d-- > 0;) {
-    out[d] = slice(d, tile % parts[d]);
-    tile /= parts[d];
+  Index out(dims.size());
+  for (std::size_t d = dims.size(); d-- > 0;) {
+    dims[d].read_slice(tile % dims[d].parts, out[d]);
+    tile /= dims[d].parts;
   }
   return out;
 }
@@ -90,31 +109,30 @@ Shape Pieces::tile_shape(std::int64_t tile) const {
   Index index = tile_index(tile);
   Shape out;
   for (std::size_t d = 0; d < index.size(); ++d) {
-    auto [start, stop] = index[d].resolve(global[d]);
+    auto [start, stop] = index[d].resolve(dims[d].extent);
     out.push_back(stop - start);
   }
   return out;
 }
 
 std::int64_t Pieces::distinct_parts(std::size_t dim) const {
-  if (parts[dim] == 1 || shard[dim] == 0) return 1;
-  std::int64_t filled = (global[dim] + shard[dim] - 1) / shard[dim];
-  return std::min(parts[dim], filled + 1);
+  const Dim& d = dims[dim];
+  if (d.parts == 1 || d.shard == 0) return 1;
+  std::int64_t filled = (d.extent + d.shard - 1) / d.shard;
+  return std::min(d.parts, filled + 1);
 }
 
 bool Pieces::replicas_by_digits() const {
   if (!grid || !by_digits) return false;
-  for (std::size_t d = 0; d < parts.size(); ++d) {
-    if (distinct_parts(d) != parts[d]) return false;
+  for (std::size_t d = 0; d < dims.size(); ++d) {
+    if (distinct_parts(d) != dims[d].parts) return false;
   }
   return true;
 }
 
 std::int32_t Pieces::replica_at(std::int64_t position) const {
   // Devices with equal pieces differ in the unused digits alone, and these grow with the position.
-  std::int64_t r = 0;
-  for (const Digit& d : unused) r = r * d.size + position / d.stride % d.size;
-  return static_cast<std::int32_t>(r);
+  return static_cast<std::int32_t>(number(position, first_unused, static_cast<std::uint32_t>(digits.size())));
 }
 
 std::vector<std::int32_t> Pieces::count_replicas() const {
@@ -127,9 +145,9 @@ std::vector<std::int32_t> Pieces::count_replicas() const {
   std::vector<std::int32_t> seen(static_cast<std::size_t>(num_tiles()));
   for (std::size_t p = 0; p < n; ++p) {
     std::int64_t t = grid ? 0 : tile_list[p];
-    for (std::size_t d = 0; grid && d < parts.size(); ++d) {
+    for (std::size_t d = 0; grid && d < dims.size(); ++d) {
       std::int64_t k = std::min(part(static_cast<std::int64_t>(p), d), distinct_parts(d) - 1);
-      t = t * parts[d] + k;
+      t = t * dims[d].parts + k;
     }
     out[p] = seen[static_cast<std::size_t>(t)]++;
   }
@@ -138,48 +156,72 @@ std::vector<std::int32_t> Pieces::count_replicas() const {
 
 namespace {
 
-// The digits of all axes that split no dimension, slowest first.
-std::vector<Digit> unused_digits(const MeshTiling& t) {
-  auto strides = axis_strides(t.axis_sizes);
-  std::vector<bool> used(t.axis_sizes.size());
-  for (const auto& axes : t.dim_axes) {
-    for (int a : axes) used[static_cast<std::size_t>(a)] = true;
-  }
-  std::vector<Digit> out;
-  for (std::size_t a = 0; a < used.size(); ++a) {
-    if (!used[a]) out.push_back({t.axis_sizes[a], strides[a]});
-  }
-  return canonical(std::move(out));
+std::vector<Pieces::Dim> whole(const Shape& global_shape, const Shape& shard) {
+  std::vector<Pieces::Dim> dims;
+  dims.reserve(global_shape.size());
+  for (std::size_t d = 0; d < global_shape.size(); ++d) dims.push_back({global_shape[d], shard[d]});
+  return dims;
 }
 
-std::shared_ptr<Pieces> from_tile_list(const GspmdSharding& g, const Shape& global_shape) {
-  auto p = std::make_shared<Pieces>();
-  p->parts = tiled_dims(g.tiles(), rank(global_shape));
-  p->by_digits = false;
-  auto order = g.tiles().to_list();
-  std::int64_t tiles = p->num_tiles();
-  std::int64_t replicas = static_cast<std::int64_t>(order.size()) / tiles;
-  p->tile_list.resize(order.size());
+// `axes_of(d)`: axes of a row-major mesh of `axis_sizes` that split dimension d, slowest first.
+template <class AxesOf>
+void split_by_axes(Pieces& p, const Dims& axis_sizes, const AxesOf& axes_of) {
+  auto digit = [&](std::size_t axis) {
+    std::int64_t stride = 1;
+    for (std::size_t a = axis + 1; a < axis_sizes.size(); ++a) stride *= axis_sizes[a];
+    return Digit{axis_sizes[axis], stride};
+  };
+  p.digits.reserve(axis_sizes.size());
+  std::int64_t tiles = 1;
+  for (std::size_t d = 0; d < p.dims.size(); ++d) {
+    Pieces::Dim& dim = p.dims[d];
+    dim.first = static_cast<std::uint32_t>(p.digits.size());
+    for (int a : axes_of(d)) {
+      p.digits.push_back(digit(static_cast<std::size_t>(a)));
+      dim.parts *= p.digits.back().size;
+    }
+    canonical(p.digits, dim.first);
+    dim.last = static_cast<std::uint32_t>(p.digits.size());
+    tiles *= dim.parts;
+  }
+  p.first_unused = static_cast<std::uint32_t>(p.digits.size());
+  if (tiles == p.num_devices) return;
+  // The axes that split no dimension, slowest first.
+  std::vector<bool> used(axis_sizes.size());
+  for (std::size_t d = 0; d < p.dims.size(); ++d) {
+    for (int a : axes_of(d)) used[static_cast<std::size_t>(a)] = true;
+  }
+  for (std::size_t a = 0; a < used.size(); ++a) {
+    if (!used[a]) p.digits.push_back(digit(a));
+  }
+  canonical(p.digits, p.first_unused);
+}
+
+void split_by_list(Pieces& p, const TileAssignment& tiles) {
+  Dims parts = tiled_dims(tiles, static_cast<std::int64_t>(p.dims.size()));
+  for (std::size_t d = 0; d < parts.size(); ++d) p.dims[d].parts = parts[d];
+  p.by_digits = false;
+  auto order = tiles.to_list();
+  std::int64_t replicas = static_cast<std::int64_t>(order.size()) / p.num_tiles();
+  p.tile_list.resize(order.size());
   for (std::size_t i = 0; i < order.size(); ++i) {
-    p->tile_list[static_cast<std::size_t>(order[i])] =
+    p.tile_list[static_cast<std::size_t>(order[i])] =
         static_cast<std::int32_t>(static_cast<std::int64_t>(i) / replicas);
   }
-  return p;
 }
 
 }  // namespace
 
-std::shared_ptr<const Pieces> make_pieces(const Sharding& s, const Shape& global_shape) {
-  Shape shard = s.shard_shape(global_shape);
-  std::shared_ptr<Pieces> p;
-  if (auto t = mesh_tiling(s, rank(global_shape))) {
-    p = std::make_shared<Pieces>();
-    p->parts.reserve(t->dim_axes.size());
-    for (std::size_t d = 0; d < t->dim_axes.size(); ++d) p->parts.push_back(t->parts(d));
-    p->digits = dim_digits(*t);
-    if (p->num_tiles() != s.num_devices()) p->unused = unused_digits(*t);
+Pieces make_pieces(const Sharding& s, const Shape& global_shape) {
+  Pieces p;
+  p.dims = whole(global_shape, s.shard_shape(global_shape));
+  p.num_devices = s.num_devices();
+  if (const auto* named = dynamic_cast<const NamedSharding*>(&s)) {
+    split_by_axes(p, named->mesh().mesh_shape(), [&](std::size_t d) { return named->dim_axes(d); });
+  } else if (auto t = mesh_tiling(s, rank(global_shape))) {
+    split_by_axes(p, t->axis_sizes, [&](std::size_t d) { return std::span<const int>(t->dim_axes[d]); });
   } else if (const auto* g = dynamic_cast<const GspmdSharding*>(&s)) {
-    p = from_tile_list(*g, global_shape);
+    split_by_list(p, g->tiles());
   } else {
     auto listed = s.shard_indices(global_shape);
     if (!listed) {
@@ -192,34 +234,27 @@ std::shared_ptr<const Pieces> make_pieces(const Sharding& s, const Shape& global
     }
     return make_listed_pieces(std::move(*listed), global_shape);
   }
-  p->global = global_shape;
-  p->shard = std::move(shard);
-  p->num_devices = s.num_devices();
   return p;
 }
 
-std::shared_ptr<const Pieces> make_listed_pieces(std::vector<Index> indices, const Shape& global_shape) {
-  auto p = std::make_shared<Pieces>();
-  p->grid = p->by_digits = false;
-  p->global = global_shape;
-  p->num_devices = static_cast<std::int64_t>(indices.size());
+Pieces make_listed_pieces(std::vector<Index> indices, const Shape& global_shape) {
+  Pieces p;
+  p.grid = p.by_digits = false;
+  p.dims = whole(global_shape, Shape(global_shape.size()));
+  p.num_devices = static_cast<std::int64_t>(indices.size());
   std::unordered_map<Index, std::int32_t> tiles;
   for (auto& index : indices) {
     if (index.size() != global_shape.size()) {
       throw StateError(str("devices_indices_map: index ", index, " has ", index.size(), " slices; expected ",
                            global_shape.size(), ", the rank of global_shape ", global_shape));
     }
-    Shape shape;
     for (std::size_t d = 0; d < index.size(); ++d) {
       auto [start, stop] = index[d].resolve(global_shape[d]);
-      shape.push_back(stop - start);
+      p.dims[d].shard = std::max(p.dims[d].shard, stop - start);
     }
-    auto [it, fresh] = tiles.emplace(index, static_cast<std::int32_t>(p->listed.size()));
-    p->tile_list.push_back(it->second);
-    if (!fresh) continue;
-    if (p->shard.empty()) p->shard = shape;
-    for (std::size_t d = 0; d < shape.size(); ++d) p->shard[d] = std::max(p->shard[d], shape[d]);
-    p->listed.push_back(std::move(index));
+    auto [it, fresh] = tiles.emplace(index, static_cast<std::int32_t>(p.listed.size()));
+    p.tile_list.push_back(it->second);
+    if (fresh) p.listed.push_back(std::move(index));
   }
   return p;
 }

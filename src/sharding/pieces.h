@@ -3,34 +3,38 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
-#include <optional>
 #include <vector>
 
 #include "sharding/access.h"
 
 namespace tessera::sharding {
 
-/// Number of pieces that a grid of `parts` over `global` has when equal (empty) ones count once.
+/// The pieces of one global shape. Few allocations: it is made anew for every shape that is asked for.
 struct Pieces {
-  Shape global;
-  Shape shard;  // the largest piece
+  struct Dim {
+    std::int64_t extent;
+    std::int64_t shard;  // of the largest piece
+    std::int64_t parts = 1;
+    std::uint32_t first = 0, last = 0;  // its digits: [first, last) of `digits`
+
+    void read_slice(std::int64_t part, Slice& to) const;
+  };
+  std::vector<Dim> dims;
   // A grid of parts: `grid` is true and positions map to part numbers by `digits` or, without iota form, by
   // `tile_list`.
   bool grid = true;
-  Dims parts;
-  std::int64_t num_devices = 0;
-  std::vector<std::vector<Digit>> digits;
-  std::vector<Digit> unused;  // replica digits in position order, when `by_digits`
   bool by_digits = true;
+  std::int64_t num_devices = 0;
+  std::vector<Digit> digits;  // of all dimensions, then those of replicas in position order
+  std::uint32_t first_unused = 0;
   std::vector<std::int32_t> tile_list;  // position -> tile
   // No grid (a user's kind): the pieces themselves.
   std::vector<Index> listed;
 
   std::int64_t num_tiles() const;
   std::int64_t part(std::int64_t position, std::size_t dim) const;
+  Shape shard_shape() const;
   std::int64_t tile(std::int64_t position) const;
-  Slice slice(std::size_t dim, std::int64_t part) const;
   Index index_at(std::int64_t position) const;
   void read_index(std::int64_t position, Index& to) const;
   Index tile_index(std::int64_t tile) const;
@@ -42,11 +46,14 @@ struct Pieces {
   bool replicas_by_digits() const;
   /// Replica numbers by counting, for every position.
   std::vector<std::int32_t> count_replicas() const;
+
+ private:
+  std::int64_t number(std::int64_t position, std::uint32_t first, std::uint32_t last) const;
 };
 
 /// Throws as `Sharding::shard_shape`, and `StateError` for a user's kind without an index map.
-std::shared_ptr<const Pieces> make_pieces(const Sharding& s, const Shape& global_shape);
+Pieces make_pieces(const Sharding& s, const Shape& global_shape);
 /// Pieces that are listed one by one, in the order of the device list.
-std::shared_ptr<const Pieces> make_listed_pieces(std::vector<Index> indices, const Shape& global_shape);
+Pieces make_listed_pieces(std::vector<Index> indices, const Shape& global_shape);
 
 }  // namespace tessera::sharding

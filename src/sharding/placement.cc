@@ -79,7 +79,7 @@ void check_piece_count(std::int64_t got, std::int64_t expected, const Shape& sha
 std::int64_t count_distinct(const Pieces& p) {
   if (!p.grid) return static_cast<std::int64_t>(p.listed.size());
   std::int64_t n = 1;
-  for (std::size_t d = 0; d < p.parts.size(); ++d) n *= p.distinct_parts(d);
+  for (std::size_t d = 0; d < p.dims.size(); ++d) n *= p.distinct_parts(d);
   return n;
 }
 
@@ -91,14 +91,16 @@ std::shared_ptr<const Placement> placement(const ShardingPtr& s, const Shape& gl
   return cache<PlacementPtr>(CacheId::Placement).get({need(s), global_shape}, [&] {
     auto p = std::make_shared<Placement>();
     p->devices = Access::device_list(*s);
-    p->pieces = make_pieces(*s, global_shape);
+    p->pieces = std::make_shared<const Pieces>(make_pieces(*s, global_shape));
     const Pieces& pieces = *p->pieces;
     p->global_shape = global_shape;
-    p->shard_shape = pieces.shard;
+    p->shard_shape = pieces.shard_shape();
     p->num_tiles = pieces.num_tiles();
     p->tile_index = TileTable<Index, &Pieces::tile_index>(p->pieces);
     p->tile_shape = TileTable<Shape, &Pieces::tile_shape>(p->pieces);
-    p->parts.assign(pieces.parts.begin(), pieces.parts.end());
+    for (const auto& d : pieces.dims) {
+      if (pieces.grid) p->parts.push_back(static_cast<std::int32_t>(d.parts));
+    }
     p->replica_id = pieces.count_replicas();
     std::size_t n = p->devices->size();
     p->tile_of.resize(n);
@@ -142,7 +144,7 @@ Shape checked_shard_shape(const NamedSharding& s, const Shape& shape, std::strin
 IndexState cached_state(CacheId id, const ShardingPtr& s, const Shape& shape, bool local_only = false) {
   return sharding::cache<IndexState>(id).get(Key{s, shape, local_only}, [&] {
     auto state = sharding::make_index_state(*s, shape, local_only);
-    std::int64_t weight = state->pieces->by_digits ? 0 : state->pieces->num_devices;
+    std::int64_t weight = state->pieces.by_digits ? 0 : state->pieces.num_devices;
     return std::pair(IndexState(std::move(state)), weight + kEntryWeight);
   });
 }
@@ -172,8 +174,8 @@ PlaceMap get_shard_indices_replica_ids(const Shape& global_shape, const Mesh& gl
   return PlaceMap(sharding::cache<IndexState>(CacheId::ShardPlaces).get(Key{s, global_shape}, [&] {
     Shape shard = checked_shard_shape(s, global_shape, "get_shard_indices_replica_ids");
     auto state = sharding::make_index_state(s, global_shape, false);
-    sharding::check_piece_count(sharding::count_distinct(*state->pieces),
-                                sharding::expected_pieces(global_shape, shard), global_shape);
+    sharding::check_piece_count(sharding::count_distinct(state->pieces), sharding::expected_pieces(global_shape, shard),
+                                global_shape);
     return std::pair(IndexState(std::move(state)), kEntryWeight);
   }));
 }
@@ -199,7 +201,7 @@ PlaceMap compute_shard_places(const Shape& global_shape, const Mesh& global_mesh
   } else {
     state->pieces = sharding::make_pieces(s, global_shape);
   }
-  sharding::check_piece_count(sharding::count_distinct(*state->pieces), sharding::expected_pieces(global_shape, shard),
+  sharding::check_piece_count(sharding::count_distinct(state->pieces), sharding::expected_pieces(global_shape, shard),
                               global_shape);
   return PlaceMap(std::move(state));
 }

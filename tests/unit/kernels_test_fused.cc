@@ -51,17 +51,20 @@ TEST(Fused, EveryAccess) {
     std::vector<std::uint8_t> less(n);
     const void* in[] = {vx.data(), vr.data(), vc.data(), &vs};
     void* out[] = {got.data(), less.data(), columns.data(), rows.data(), scalars.data(), per_row.data()};
-    kernel.run(in, out, outer, inner);
-    for (std::int64_t r = 0; r < outer; ++r) {
-      ASSERT_EQ(per_row[static_cast<std::size_t>(r)], -vc[static_cast<std::size_t>(r)]);
-      for (std::int64_t c = 0; c < inner; ++c) {
-        auto i = static_cast<std::size_t>(r * inner + c);
-        float m = (vx[i] + vr[static_cast<std::size_t>(c)]) * -vc[static_cast<std::size_t>(r)];
-        ASSERT_EQ(got[i], m - 1.75f) << outer << " x " << inner << " at " << r << ", " << c;
-        ASSERT_EQ(less[i], m < 1.75f);
-        ASSERT_EQ(columns[i], vc[static_cast<std::size_t>(r)]);
-        ASSERT_EQ(rows[i], vr[static_cast<std::size_t>(c)]);
-        ASSERT_EQ(scalars[i], vs);
+    for (bool stream : {false, true}) {
+      for (auto* v : {&got, &columns, &rows, &scalars, &per_row}) std::fill(v->begin(), v->end(), 99.0F);
+      kernel.run(in, out, outer, inner, stream);
+      for (std::int64_t r = 0; r < outer; ++r) {
+        ASSERT_EQ(per_row[static_cast<std::size_t>(r)], -vc[static_cast<std::size_t>(r)]);
+        for (std::int64_t c = 0; c < inner; ++c) {
+          auto i = static_cast<std::size_t>(r * inner + c);
+          float m = (vx[i] + vr[static_cast<std::size_t>(c)]) * -vc[static_cast<std::size_t>(r)];
+          ASSERT_EQ(got[i], m - 1.75f) << outer << " x " << inner << " at " << r << ", " << c;
+          ASSERT_EQ(less[i], m < 1.75f);
+          ASSERT_EQ(columns[i], vc[static_cast<std::size_t>(r)]);
+          ASSERT_EQ(rows[i], vr[static_cast<std::size_t>(c)]);
+          ASSERT_EQ(scalars[i], vs);
+        }
       }
     }
   }
@@ -131,6 +134,10 @@ TEST(Fused, Softmax) {
     void* same_out[] = {in_place.data(), lse.data()};
     run(p, same_in, same_out, outer, inner);
     ASSERT_EQ(in_place, got) << "in place, " << outer << " x " << inner;
+    Floats streamed(v.size());
+    void* streamed_out[] = {streamed.data(), lse.data()};
+    FusedKernel(p).run(in, streamed_out, outer, inner, true);
+    ASSERT_EQ(streamed, got) << "around the caches, " << outer << " x " << inner;
   }
 }
 

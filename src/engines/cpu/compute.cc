@@ -86,7 +86,12 @@ class ComputeStep final : public Step {
       pointers = dynamic.data();
     }
     Pieces scratch;
-    for (std::int64_t k = 0; k < work_.count; ++k) gather(frame, k, pointers + at(k) * width, scratch);
+    point_at_operands(frame, pointers);
+    // Otherwise results are new memory, for all works together.
+    bool one_by_one = !one_each_ || reuses_ || !frame.into.empty();
+    for (std::int64_t k = 0; one_by_one && k < work_.count; ++k) {
+      make_results(frame, k, pointers + at(k) * width + operands, scratch);
+    }
     for (std::size_t j = 0; one_each_ && j < results; ++j) {
       Pieces& pieces = frame.slots.own(at(writes[j]));
       frame.run.memory.allocate(variants_[0].out_bytes[j], pieces);
@@ -126,6 +131,7 @@ class ComputeStep final : public Step {
       std::sort(pieces.begin(), pieces.end());
       reusable_[i] = std::adjacent_find(pieces.begin(), pieces.end()) == pieces.end();
     }
+    reuses_ = std::find(reusable_.begin(), reusable_.end(), true) != reusable_.end();
   }
 
  private:
@@ -133,14 +139,22 @@ class ComputeStep final : public Step {
     return variants_[work_.variant.empty() ? 0 : at(work_.variant[at(k)])];
   }
 
-  // Operand and result pointers of work k; allocates the results, unless that is done for all works together.
-  void gather(Frame& frame, std::int64_t k, void** pointers, Pieces& scratch) const {
+  // Each work's pointers are its operands', then its results'.
+  void point_at_operands(const Frame& frame, void** pointers) const {
     std::size_t operands = reads.size();
+    std::size_t width = operands + writes.size();
     for (std::size_t i = 0; i < operands; ++i) {
-      const BufferPtr& b = frame.slots[at(reads[i])][at(work_.in[at(k) * operands + i])];
-      TESSERA_CHECK(b != nullptr, str(name_, ": operand ", i, " lacks a piece"));
-      pointers[i] = b->data();
+      const Pieces& pieces = frame.slots[at(reads[i])];
+      for (std::size_t k = 0; k < at(work_.count); ++k) {
+        const BufferPtr& b = pieces[at(work_.in[k * operands + i])];
+        TESSERA_CHECK(b != nullptr, str(name_, ": operand ", i, " lacks a piece"));
+        pointers[k * width + i] = b->data();
+      }
     }
+  }
+
+  // The results of work k, but those that are made for all works together.
+  void make_results(Frame& frame, std::int64_t k, void** pointers, Pieces& scratch) const {
     const Variant& v = variant(k);
     for (std::size_t j = 0; j < writes.size(); ++j) {
       BufferPtr& result = frame.slots.own(at(writes[j]))[at(work_.out[at(k) * writes.size() + j])];
@@ -150,7 +164,7 @@ class ComputeStep final : public Step {
       if (!b && !extra && v.kernel.in_place != 0) b = reuse(frame, k, v.kernel.in_place, v.out_bytes[j]);
       if (!b && one_each_) continue;
       if (!b) b = frame.run.memory.allocate(v.out_bytes[j]);
-      pointers[operands + j] = b->data();
+      pointers[j] = b->data();
       (extra ? scratch.emplace_back() : result) = std::move(b);
     }
   }
@@ -187,6 +201,7 @@ class ComputeStep final : public Step {
   std::vector<Variant> variants_;
   std::vector<std::int64_t> out_counts_;
   std::vector<bool> reusable_;
+  bool reuses_ = false;
   bool shares_ = false;
   bool one_each_ = false;  // one kernel, and every piece of every result is made by one work
   double cost_ = 0;
@@ -313,12 +328,25 @@ StepPtr constant_step(const ComputeStep& step, std::size_t values, Context& cont
   return known;
 }
 
+// What a step makes for all devices comes before what reads it: beyond the cache's size it is gone from there by then.
+// The size is that of a last-level cache that cores share; what the system says of it is ten times too much in some
+// virtual machines.
+void store_around_caches(std::vector<Variant>& variants, std::int64_t works) {
+  for (auto& v : variants) {
+    constexpr std::int64_t kCache = 32 << 20;
+    std::int64_t bytes = 0;
+    for (auto n : v.out_bytes) bytes += n;
+    if (v.kernel.stream && bytes * works > kCache) v.kernel.run = v.kernel.stream;
+  }
+}
+
 }  // namespace
 
 StepPtr make_unit_step(const ir::Graph& g, const Unit& unit, Context& context) {
   std::vector<std::int32_t> positions;
   Work work = plan_work(g, unit, context, positions);
   auto variants = make_variants(g, unit, context, positions, work);
+  store_around_caches(variants, work.count);
   std::vector<std::int64_t> out_counts;
   for (auto v : unit.out) out_counts.push_back(context.table(g.layout(v))->map.count);
   std::int64_t bytes = 0;

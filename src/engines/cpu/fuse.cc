@@ -240,7 +240,8 @@ class FusedUnit final : public Unit {
     double work = static_cast<double>(outer * inner) * static_cast<double>(group_.eqns.size());
     k.cost = 200 + 0.2 * work;
     auto fused = std::make_shared<FusedKernel>(std::move(program));
-    k.run = [=, outer = outer, inner = inner, results = out.size()](const void* const* from, void* const* to) {
+    auto run = [=, outer = outer, inner = inner, results = out.size()](const void* const* from, void* const* to,
+                                                                       bool stream) {
       constexpr std::size_t kInline = 16;
       const void* fixed[kInline];
       std::vector<const void*> dynamic;
@@ -250,8 +251,10 @@ class FusedUnit final : public Unit {
         inputs = dynamic.data();
       }
       for (std::size_t i = 0; i < order.size(); ++i) inputs[i] = from[order[i]];
-      fused->run({inputs, order.size()}, {to, results}, outer, inner);
+      fused->run({inputs, order.size()}, {to, results}, outer, inner, stream);
     };
+    k.run = [run](const void* const* from, void* const* to) { run(from, to, false); };
+    k.stream = [run](const void* const* from, void* const* to) { run(from, to, true); };
     return k;
   }
 

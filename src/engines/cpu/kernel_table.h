@@ -17,6 +17,7 @@ struct Kernel {
   using Fn = std::function<void(const void* const* in, void* const* out)>;
   Fn run;                      ///< empty: no such kernel
   Fn add;                      ///< the same, added to what the result holds; empty where there is none
+  Fn stream;                   ///< `run` with stores around the caches; empty where there is none
   std::uint64_t in_place = 0;  ///< bit i: a result may be the memory of operand i when it has as many bytes
   bool shares = false;  ///< result j has the bytes of operand j, so that it can be the same buffer; `run` is not used
   bool fast = true;     ///< false for references

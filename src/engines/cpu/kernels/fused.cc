@@ -13,8 +13,7 @@ namespace tessera::kernels {
 
 namespace {
 
-constexpr std::int64_t kWholeRow = 4096;         // longest row, in elements, that is a tile of its own
-constexpr std::int64_t kStreamBytes = 16 << 20;  // results above this size leave the caches anyway
+constexpr std::int64_t kWholeRow = 4096;  // longest row, in elements, that is a tile of its own
 constexpr double kGrainNanoseconds = 15000;
 
 template <class T>
@@ -279,19 +278,15 @@ FusedKernel::FusedKernel(FusedKernel&&) noexcept = default;
 FusedKernel& FusedKernel::operator=(FusedKernel&&) noexcept = default;
 
 void FusedKernel::run(std::span<const void* const> inputs, std::span<void* const> outputs, std::int64_t outer,
-                      std::int64_t inner) const {
+                      std::int64_t inner, bool stream) const {
   const Plan& p = *plan_;
   if (outer == 0) return;
-  std::int64_t bytes = 0;
-  bool staged = false;
+  bool staged = stream;
   for (std::size_t o = 0; o < outputs.size(); ++o) {
     if (p.output_per_row[o]) continue;
-    bytes += outer * inner * dtype_size(p.output_dtypes[o]);
     for (std::size_t i = 0; i < inputs.size(); ++i)
       staged |= inputs[i] == outputs[o] && p.accesses[i] == Access::Contiguous;
   }
-  bool stream = bytes >= kStreamBytes;
-  staged |= stream;
   if (!p.rows_matter) {
     inner *= outer;
     outer = 1;

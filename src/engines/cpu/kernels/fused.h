@@ -92,9 +92,10 @@ class FusedKernel {
   FusedKernel& operator=(FusedKernel&&) noexcept;
 
   /// Operands and results in the order in which the program names them. A full result may be the very memory of a
-  /// Contiguous input whose elements have the same size; otherwise nothing overlaps.
-  void run(std::span<const void* const> inputs, std::span<void* const> outputs, std::int64_t outer,
-           std::int64_t inner) const;
+  /// Contiguous input whose elements have the same size; otherwise nothing overlaps. `stream`: full results are stored
+  /// around the caches.
+  void run(std::span<const void* const> inputs, std::span<void* const> outputs, std::int64_t outer, std::int64_t inner,
+           bool stream = false) const;
 
   struct Plan;
 
