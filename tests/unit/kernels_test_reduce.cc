@@ -156,6 +156,26 @@ TEST(Reduce, BoolAndComplex) {
   EXPECT_EQ(s[0], complex64_t(16, 0));
 }
 
+// A NaN that larger and smaller numbers follow, in each lane and remainder.
+template <class T>
+void check_nan_anywhere() {
+  for (std::int64_t n : {1, 3, 17, 32, 63, 64, 100, 129}) {
+    for (std::int64_t at = 0; at < n; ++at) {
+      auto x = values<T>(n, 7);
+      x[static_cast<std::size_t>(at)] = std::numeric_limits<T>::quiet_NaN();
+      for (auto op : {ReduceOp::Max, ReduceOp::Min, ReduceOp::Sum, ReduceOp::Prod}) {
+        T got = 0;
+        reduce(op, dtype_of<T>(), x.data(), &got, 1, n, 1);
+        ASSERT_TRUE(std::isnan(got)) << "n = " << n << ", NaN at " << at << ", op " << static_cast<int>(op);
+      }
+    }
+  }
+}
+TEST(Reduce, NanIsFoundAnywhere) {
+  check_nan_anywhere<float>();
+  check_nan_anywhere<double>();
+}
+
 TEST(ArgReduce, FirstOfEqualsAndNanWins) {
   for (std::int64_t inner : {1, 4}) {
     auto x = values<float>(5 * 101 * inner, 9);

@@ -132,14 +132,34 @@ HWY_INLINE Vec<float> fma(Vec<float> a, Vec<float> b, Vec<float> c) {
 HWY_INLINE Vec<float> fma(Vec<float> a, Vec<float> b, float c) { return fma(a, b, Vec<float>{} + c); }
 HWY_INLINE Vec<float> fma(Vec<float> a, float b, Vec<float> c) { return fma(a, Vec<float>{} + b, c); }
 
+// NaN stays: the instructions give their second operand then.
+HWY_INLINE Vec<float> at_least(float low, Vec<float> x) {
+#if HWY_TARGET == HWY_AVX3
+  return _mm512_max_ps(Vec<float>{} + low, x);
+#elif HWY_TARGET == HWY_AVX2
+  return _mm256_max_ps(Vec<float>{} + low, x);
+#else
+  return x < low ? Vec<float>{} + low : x;
+#endif
+}
+HWY_INLINE Vec<float> at_most(float high, Vec<float> x) {
+#if HWY_TARGET == HWY_AVX3
+  return _mm512_min_ps(Vec<float>{} + high, x);
+#elif HWY_TARGET == HWY_AVX2
+  return _mm256_min_ps(Vec<float>{} + high, x);
+#else
+  return x > high ? Vec<float>{} + high : x;
+#endif
+}
+
 // The vector library leaves lanes that underflow to a scalar function, and masked softmaxes are full of them. Here all
 // lanes take one road: x = n log 2 + r, a polynomial of r (Cephes' expf), and 2^n.
+constexpr float kRound = 12582912.0F;  // 1.5 * 2^23: adding it rounds to an integer
 struct ExpParts {
   Vec<float> minus_one;  // exp(r) - 1, in [-0.3, 0.42]
-  IntVec power;          // n, in its low bits
+  Vec<float> shifted;    // n + kRound: n is in its low bits
 };
 HWY_INLINE ExpParts exp_parts(Vec<float> x) {
-  constexpr float kRound = 12582912.0F;  // 1.5 * 2^23: adding it rounds to an integer
   Vec<float> shifted = fma(x, 1.44269504088896341F, Vec<float>{} + kRound);
   Vec<float> n = shifted - kRound;
   Vec<float> r = fma(n, 2.12194440e-4F, fma(n, -0.693359375F, x));
@@ -148,30 +168,31 @@ HWY_INLINE ExpParts exp_parts(Vec<float> x) {
   p = fma(p, r, 4.1665795894e-2F);
   p = fma(p, r, 1.6666665459e-1F);
   p = fma(p, r, 5.0000001201e-1F);
-  return {fma(p, r * r, r), bits_of(shifted)};
+  return {fma(p, r * r, r), shifted};
 }
-// 2^n in two factors, so that results below the normal range round once.
+// Results below the normal range round once: where no instruction does so, 2^n is two factors.
 HWY_INLINE Vec<float> fast_exp(Vec<float> x) {
   constexpr float kLowest = -104.0F;  // rounds to zero
   constexpr float kHighest = 89.0F;   // infinite
-  x = x < kLowest ? Vec<float>{} + kLowest : x;
-  x = x > kHighest ? Vec<float>{} + kHighest : x;  // NaN stays
-  auto [p, bits] = exp_parts(x);
-  IntVec power = bits - 0x4B400000;  // the bits of kRound
+  auto [p, shifted] = exp_parts(at_most(kHighest, at_least(kLowest, x)));
+#if HWY_TARGET == HWY_AVX3
+  return _mm512_scalef_ps(p + 1.0F, shifted - kRound);
+#else
+  IntVec power = bits_of(shifted) - 0x4B400000;  // the bits of kRound
   IntVec half = power >> 1;
   return (p + 1.0F) * from_bits((half + 127) << 23) * from_bits((power - half + 127) << 23);
+#endif
 }
 
 // t / (t + 2) with t = exp(2 |x|) - 1, which keeps its digits near zero.
 HWY_INLINE Vec<float> fast_tanh(Vec<float> x) {
   IntVec x_bits = bits_of(x);
   IntVec sign = x_bits & INT32_MIN;
-  Vec<float> magnitude = from_bits(x_bits & INT32_MAX);
   constexpr float kOne = 10.0F;  // from here on the result rounds to one
-  Vec<float> far = magnitude > kOne ? Vec<float>{} + kOne : magnitude;
-  auto [p, bits] = exp_parts(far + far);
+  Vec<float> far = at_most(kOne, from_bits(x_bits & INT32_MAX));
+  auto [p, shifted] = exp_parts(far + far);
   // Without signs, for NaN's bits wrap.
-  Vec<float> power = from_bits((IntVec)(((UintVec)bits << 23) + 0x3F800000U));
+  Vec<float> power = from_bits((IntVec)(((UintVec)bits_of(shifted) << 23) + 0x3F800000U));
   Vec<float> t = fma(power, p, power - 1.0F);
   return from_bits(bits_of(t / (t + 2.0F)) | sign);
 }

@@ -75,10 +75,12 @@ class Run {
   // Scratch of the calling thread, with the constant buffers filled.
   std::byte* prepare() const {
     thread_local std::vector<std::byte> memory;
-    auto bytes = static_cast<std::size_t>(scratch_bytes_ + 64);
+    // At a page, as large operands are: loads that run ahead of stores to addresses with the same low bits would wait.
+    constexpr std::uintptr_t kPage = 4096;
+    auto bytes = static_cast<std::size_t>(scratch_bytes_) + kPage;
     if (memory.size() < bytes) memory.resize(bytes);
     auto address = reinterpret_cast<std::uintptr_t>(memory.data());
-    std::byte* scratch = memory.data() + (-address & 63);
+    std::byte* scratch = memory.data() + (-address & (kPage - 1));
     for (const Prefill& f : v_.prefills) {
       std::byte* to = scratch + offsets_[static_cast<std::size_t>(f.buffer)];
       if (f.fn) {

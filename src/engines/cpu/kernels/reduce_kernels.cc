@@ -73,38 +73,90 @@ struct OrOf {
   static constexpr T identity = T(0);
 };
 
+// The accumulators of a leaf.
+template <class T, class Op>
+struct Fold {
+  Vec<T> a = Vec<T>{} + Op::template identity<T>, b = a, c = a, d = a;
+  HWY_INLINE void add(Vec<T> v, Vec<T> w, Vec<T> x, Vec<T> y) {
+    a = Op::op(a, v);
+    b = Op::op(b, w);
+    c = Op::op(c, x);
+    d = Op::op(d, y);
+  }
+  HWY_INLINE void add(Vec<T> v) { a = Op::op(a, v); }
+  HWY_INLINE Vec<T> result() const { return Op::op(Op::op(a, b), Op::op(c, d)); }
+};
+
+#if HWY_TARGET == HWY_AVX3
+HWY_INLINE unsigned unordered(Vec<float> a, Vec<float> b) { return _mm512_cmp_ps_mask(a, b, _CMP_UNORD_Q); }
+HWY_INLINE unsigned unordered(Vec<double> a, Vec<double> b) { return _mm512_cmp_pd_mask(a, b, _CMP_UNORD_Q); }
+HWY_INLINE Vec<float> extremum(MaxOf, Vec<float> a, Vec<float> b) { return _mm512_max_ps(a, b); }
+HWY_INLINE Vec<float> extremum(MinOf, Vec<float> a, Vec<float> b) { return _mm512_min_ps(a, b); }
+HWY_INLINE Vec<double> extremum(MaxOf, Vec<double> a, Vec<double> b) { return _mm512_max_pd(a, b); }
+HWY_INLINE Vec<double> extremum(MinOf, Vec<double> a, Vec<double> b) { return _mm512_min_pd(a, b); }
+
+// The instructions for extrema forget a NaN with the next number: whether there was one is kept apart.
+template <class T, class Op>
+requires(std::is_floating_point_v<T> && (std::is_same_v<Op, MaxOf> || std::is_same_v<Op, MinOf>)) struct Fold<T, Op> {
+  Vec<T> a = Vec<T>{} + Op::template identity<T>, b = a, c = a, d = a;
+  unsigned nan = 0;
+  HWY_INLINE void add(Vec<T> v, Vec<T> w, Vec<T> x, Vec<T> y) {
+    nan |= unordered(v, w) | unordered(x, y);
+    a = extremum(Op{}, a, v);
+    b = extremum(Op{}, b, w);
+    c = extremum(Op{}, c, x);
+    d = extremum(Op{}, d, y);
+  }
+  HWY_INLINE void add(Vec<T> v) {
+    nan |= unordered(v, v);
+    a = extremum(Op{}, a, v);
+  }
+  HWY_INLINE Vec<T> result() const {
+    if (nan != 0) return Vec<T>{} + std::numeric_limits<T>::quiet_NaN();
+    return extremum(Op{}, extremum(Op{}, a, b), extremum(Op{}, c, d));
+  }
+};
+#endif
+
+template <class T>
+HWY_INLINE Vec<T> load(const T* x) {
+  Vec<T> v;
+  __builtin_memcpy(&v, x, sizeof v);
+  return v;
+}
+
+// Lane 0 of the result is the fold of all lanes, the two halves against each other first.
+template <class Op, std::int64_t kHalf, class T>
+HWY_INLINE T across(Vec<T> v) {
+  if constexpr (kHalf == 0) {
+    return v[0];
+  } else {
+    using Lane = std::conditional_t<sizeof(T) == 8, std::int64_t,
+                                    std::conditional_t<sizeof(T) == 4, std::int32_t,
+                                                       std::conditional_t<sizeof(T) == 2, std::int16_t, std::int8_t>>>;
+    Vec<Lane> from;
+    for (int j = 0; j < kLanes<T>; ++j) from[j] = static_cast<Lane>((j + kHalf) % kLanes<T>);
+    return across<Op, kHalf / 2, T>(Op::op(v, __builtin_shuffle(v, from)));
+  }
+}
+
 template <class T, class Op>
 T leaf(const T* x, std::int64_t n) {
   constexpr std::int64_t w = kLanes<T>;
   T total = Op::template identity<T>;
   std::int64_t i = 0;
   if (n >= 2 * w) {
-    Vec<T> acc[4];
-    for (auto& a : acc) a = Vec<T>{} + Op::template identity<T>;
-    Vec<T> v[4];
+    Fold<T, Op> acc;
     for (; i + 4 * w <= n; i += 4 * w) {
       // Reading alone waits for memory: further ahead than the hardware looks. Addresses beyond the end do no harm.
       constexpr std::int64_t kAhead = 2048;
       for (std::int64_t k = 0; k < 4; ++k) {
         __builtin_prefetch(reinterpret_cast<const char*>(x + i + k * w) + kAhead, 0, 2);
       }
-      __builtin_memcpy(v, x + i, sizeof v);
-      acc[0] = Op::op(acc[0], v[0]);
-      acc[1] = Op::op(acc[1], v[1]);
-      acc[2] = Op::op(acc[2], v[2]);
-      acc[3] = Op::op(acc[3], v[3]);
+      acc.add(load(x + i), load(x + i + w), load(x + i + 2 * w), load(x + i + 3 * w));
     }
-    for (; i + w <= n; i += w) {
-      __builtin_memcpy(v, x + i, sizeof v[0]);
-      acc[0] = Op::op(acc[0], v[0]);
-    }
-    Vec<T> all = Op::op(Op::op(acc[0], acc[1]), Op::op(acc[2], acc[3]));
-    T lanes[w];
-    __builtin_memcpy(lanes, &all, sizeof lanes);
-    for (std::int64_t half = w / 2; half > 0; half /= 2) {
-      for (std::int64_t j = 0; j < half; ++j) lanes[j] = static_cast<T>(Op::op(lanes[j], lanes[j + half]));
-    }
-    total = lanes[0];
+    for (; i + w <= n; i += w) acc.add(load(x + i));
+    total = across<Op, w / 2, T>(acc.result());
   }
   for (; i < n; ++i) total = static_cast<T>(Op::op(total, x[i]));
   return total;
