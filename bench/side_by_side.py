@@ -6,8 +6,8 @@ writes build/bench.json and a plot.
     side_by_side.py [--only NAME,NAME] [--rounds 5] [--budget 0.5] [--record]
 
 Each round runs, workload by workload, `tessera bench` and then `jax_peer.py`, each in a process of its own and never
-at the same time. A ratio is the peer's median over all rounds divided by ours: above 1 Tessera is faster. TESSERA_BENCH_PYTHON
-names a Python that has JAX; without it a virtual environment is made under .cache/.
+at the same time, with 8 virtual devices, or N for NAME@N. A ratio is the peer's median over all rounds divided by ours: above
+1 Tessera is faster. TESSERA_BENCH_PYTHON names a Python that has JAX; without it a virtual environment is made under .cache/.
 
 Fails where results differ, where a workload misses its target (bench/targets.json) or where its ratio fell below that of
 bench/record.json by more than both spreads. --record writes that file anew.
@@ -74,14 +74,16 @@ def measure(names: list[str], rounds: int, budget: float, binary: str, python: s
     sides = {n: {"tessera": [], "jax": []} for n in names}
     problems: dict[str, list[str]] = {}
     commands = {
-        "tessera": lambda n: [binary, "bench", "--json", "--budget", str(budget), n],
-        "jax": lambda n: [python, str(ROOT / "bench/jax_peer.py"), "--budget", str(budget), "--only", n],
+        "tessera": lambda n, devices: [binary, "bench", "--json", "--budget", str(budget), "--devices", devices, n],
+        "jax": lambda n, devices: [python, str(ROOT / "bench/jax_peer.py"), "--budget", str(budget), "--devices", devices,
+                                   "--only", n],
     }
     for r in range(rounds):
         for i, name in enumerate(names):
             if sys.stderr.isatty():
                 print(f"\rround {r + 1}/{rounds}, {i + 1}/{len(names)} {name:<40}", end="", file=sys.stderr)
-            got = {side: run(command(name)) for side, command in commands.items()}
+            workload, _, devices = name.partition("@")
+            got = {side: run(command(workload, devices or "8")) for side, command in commands.items()}
             errors = [f"{side}: {g['error']}" for side, g in got.items() if "error" in g]
             errors += [] if errors else differences(name, got["tessera"], got["jax"])
             if errors:
