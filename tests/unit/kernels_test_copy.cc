@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <numeric>
 #include <random>
@@ -60,6 +61,9 @@ void compare(const Dims& shape, const Dims& ds, const Dims& ss, std::int64_t ite
   naive(want.data() + d0, ds, src.data() + s0, ss, shape, item);
   copy_strided(got.data() + d0, ds, src.data() + s0, ss, shape, item);
   ASSERT_EQ(want, got) << what << " item " << item << " rank " << shape.size();
+  std::fill(got.begin(), got.end(), static_cast<unsigned char>(1));
+  copy_strided(got.data() + d0, ds, src.data() + s0, ss, shape, item, true);
+  ASSERT_EQ(want, got) << what << " around the caches, item " << item << " rank " << shape.size();
 }
 
 TEST(Copy, RandomStridesOfAllItemSizes) {

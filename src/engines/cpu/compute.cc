@@ -329,14 +329,11 @@ StepPtr constant_step(const ComputeStep& step, std::size_t values, Context& cont
 }
 
 // What a step makes for all devices comes before what reads it: beyond the cache's size it is gone from there by then.
-// The size is that of a last-level cache that cores share; what the system says of it is ten times too much in some
-// virtual machines.
 void store_around_caches(std::vector<Variant>& variants, std::int64_t works) {
   for (auto& v : variants) {
-    constexpr std::int64_t kCache = 32 << 20;
     std::int64_t bytes = 0;
     for (auto n : v.out_bytes) bytes += n;
-    if (v.kernel.stream && bytes * works > kCache) v.kernel.run = v.kernel.stream;
+    if (v.kernel.stream && bytes * works > kernels::kCacheBytes) v.kernel.run = v.kernel.stream;
   }
 }
 

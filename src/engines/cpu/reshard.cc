@@ -60,6 +60,7 @@ class ReshardStep final : public Step {
     }
     if (!distributed_) prepare();
     auto largest = product(ir::tile_shape(g.type(e.out[0]).shape, g.layout(e.out[0]), context.mesh()));
+    stream_ = largest * itemsize_ * static_cast<std::int64_t>(targets_.size()) > kernels::kCacheBytes;
     cost_ = 50 + 0.15 * static_cast<double>(largest * itemsize_) * static_cast<double>(1 + plan_.combined().size());
   }
 
@@ -158,7 +159,7 @@ class ReshardStep final : public Step {
           blocks.push_back(static_cast<const char*>(b->data()) + part.from);
         }
         if (blocks.size() == 1) {
-          kernels::copy_bytes(out + part.to, blocks[0], part.elements * itemsize_);
+          kernels::copy_bytes(out + part.to, blocks[0], part.elements * itemsize_, stream_);
         } else {
           combiner_->combine(blocks, out + part.to, part.elements);
         }
@@ -226,7 +227,7 @@ class ReshardStep final : public Step {
         TESSERA_CHECK(source != nullptr, str("reshard: piece ", box.piece, " is not here"));
         Dims source_strides = core::contiguous_strides(box.source_shape, itemsize_);
         return kernels::copy_strided(start, strides, element(source->data(), box.in_source, source_strides),
-                                     source_strides, box.extent, itemsize_);
+                                     source_strides, box.extent, itemsize_, stream_);
       } else {
         for (std::size_t i = 0; i < pieces.size(); ++i) {
           pieces[i] = static_cast<std::int32_t>(box.piece) + plan_.combined()[i];
@@ -235,7 +236,7 @@ class ReshardStep final : public Step {
       }
       if (result != start) {
         kernels::copy_strided(start, strides, result, core::contiguous_strides(box.extent, itemsize_), box.extent,
-                              itemsize_);
+                              itemsize_, stream_);
       }
     });
   }
@@ -306,6 +307,7 @@ class ReshardStep final : public Step {
   std::vector<std::int32_t> targets_;  // pieces of the result that this process holds
   std::vector<Ready> ready_;           // by target of this process; empty where pieces are worked out in each run
   double cost_ = 0;
+  bool stream_ = false;  // all results together leave the caches
 };
 
 }  // namespace

@@ -237,13 +237,13 @@ void copy_items(Plan& p) {
             [&](Byte* dst, const Byte* src) { std::memcpy(dst, src, static_cast<std::size_t>(p.item)); });
 }
 
-void copy_runs(Plan& p) {
+void copy_runs(Plan& p, bool stream) {
   std::int64_t run = p.dims.back().size * p.item;
   p.dims.pop_back();
-  if (p.dims.empty()) return copy_bytes(p.dst, p.src, run);
-  bool stream = run >= 1024 && run * count(p.dims) >= kStreamBytes;
+  if (p.dims.empty()) return copy_bytes(p.dst, p.src, run, stream);
+  stream = run >= 1024 && (stream || run * count(p.dims) >= kStreamBytes);
   if (run > kGrainBytes && count(p.dims) < 2 * base::num_threads()) {
-    walk(p, p.dims, 0, count(p.dims), [&](Byte* dst, const Byte* src) { copy_bytes(dst, src, run); });
+    walk(p, p.dims, 0, count(p.dims), [&](Byte* dst, const Byte* src) { copy_bytes(dst, src, run, stream); });
     return;
   }
   for_units(p, p.dims, run, [&](Byte* dst, const Byte* src) {
@@ -257,15 +257,16 @@ void copy_runs(Plan& p) {
 
 }  // namespace
 
-void copy_bytes(void* dst, const void* src, std::int64_t bytes) {
+void copy_bytes(void* dst, const void* src, std::int64_t bytes, bool stream) {
   if (bytes <= 0) return;
   auto* to = static_cast<Byte*>(dst);
   const auto* from = static_cast<const Byte*>(src);
   if (bytes <= kGrainBytes) {
+    if (stream) return stream_copy(to, from, bytes);
     std::memcpy(to, from, static_cast<std::size_t>(bytes));
     return;
   }
-  bool stream = bytes >= kStreamBytes;
+  stream = stream || bytes >= kStreamBytes;
   constexpr std::int64_t kLine = 64;
   base::parallel_for((bytes + kLine - 1) / kLine, kGrainBytes / kLine, [&](std::int64_t begin, std::int64_t end) {
     std::int64_t at = begin * kLine;
@@ -284,7 +285,7 @@ void copy_streaming(void* dst, const void* src, std::int64_t bytes) {
 
 void copy_strided(void* dst, std::span<const std::int64_t> dst_strides_bytes, const void* src,
                   std::span<const std::int64_t> src_strides_bytes, std::span<const std::int64_t> shape,
-                  std::int64_t itemsize) {
+                  std::int64_t itemsize, bool stream) {
   Plan p = normalise(dst, dst_strides_bytes, src, src_strides_bytes, shape, itemsize);
   if (p.total == 0) return;
   if (p.dims.empty()) {
@@ -292,7 +293,7 @@ void copy_strided(void* dst, std::span<const std::int64_t> dst_strides_bytes, co
     return;
   }
   const Dim& last = p.dims.back();
-  if (last.dst == itemsize && last.src == itemsize) return copy_runs(p);
+  if (last.dst == itemsize && last.src == itemsize) return copy_runs(p, stream);
   switch (itemsize) {
     case 1:
       return copy_typed<std::uint8_t>(p);
