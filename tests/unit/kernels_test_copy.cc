@@ -100,6 +100,7 @@ TEST(Copy, LargeEnoughToBeSplit) {
   compare({1 << 18}, {4}, {-4}, 4, "reversed");
   compare({100, 1000, 3}, {3000 * 2, 6, 2}, {2, 600, 200}, 2, "three dims");
   compare({1 << 19}, {4}, {0}, 4, "one value");
+  compare({500, 1300}, {1301, 1}, {1500, 1}, 1, "rows that begin anywhere");
   compare({3, (1 << 20) + 5}, {(1 << 20) + 64, 1}, {(1 << 20) + 5, 1}, 1, "few long runs");
   compare({4, (1 << 22) + 5}, {(1 << 22) + 64, 1}, {(1 << 22) + 5, 1}, 1, "long runs past the caches");
 }
@@ -121,6 +122,10 @@ TEST(Copy, BytesOfAllSizesAndOffsets) {
     for (std::int64_t offset : {0, 3}) {
       std::vector<unsigned char> dst(static_cast<std::size_t>(n) + 16, 9);
       copy_bytes(dst.data() + offset, src.data() + 5, n);
+      EXPECT_EQ(0, std::memcmp(dst.data() + offset, src.data() + 5, static_cast<std::size_t>(n))) << n;
+      EXPECT_EQ(dst[static_cast<std::size_t>(n + offset)], 9) << "one past the end";
+      std::fill(dst.begin(), dst.end(), static_cast<unsigned char>(9));
+      copy_bytes(dst.data() + offset, src.data() + 5, n, true);
       EXPECT_EQ(0, std::memcmp(dst.data() + offset, src.data() + 5, static_cast<std::size_t>(n))) << n;
       EXPECT_EQ(dst[static_cast<std::size_t>(n + offset)], 9) << "one past the end";
     }
