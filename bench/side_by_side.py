@@ -10,7 +10,7 @@ at the same time, with 8 virtual devices, or N for NAME@N. A ratio is the peer's
 1 Tessera is faster. TESSERA_BENCH_PYTHON names a Python that has JAX; without it a virtual environment is made under .cache/.
 
 Fails where results differ, where a workload misses its target (bench/targets.json) or where its ratio fell below that of
-bench/record.json by more than both spreads. --record writes that file anew.
+bench/record.json by more than both spreads. --record writes that file anew, and the table and plot of docs/performance.md.
 """
 import argparse
 import json
@@ -119,8 +119,7 @@ def print_table(table: dict, geomean: float) -> None:
         print(COLUMNS.format(name, f"{w['tessera_us']:.1f}", f"{w['jax_us']:.1f}", f"{w['ratio']:.2f}", f"{w['target']:g}",
                              f"{w['limit_us']:.1f}" if w["limit_us"] >= 0.1 else f"{w['limit_us']:.4f}",
                              f"{100 * w['share']:.0f}%", mark))
-    met = sum(w["met"] for w in table.values())
-    print(f"{met} of {len(table)} targets met; geometric mean of the ratios {geomean:.1f}")
+    print(summary(table, geomean))
 
 
 def plot(table: dict) -> str:
@@ -149,6 +148,30 @@ def plot(table: dict) -> str:
     return "\n".join(out) + "\n"
 
 
+def summary(table: dict, geomean: float) -> str:
+    met = sum(w["met"] for w in table.values())
+    behind = sum(w["ratio"] < 1 for w in table.values())
+    return (f"{met} of {len(table)} targets met, {behind or 'none'} behind the peer; geometric mean of the ratios {geomean:.1f}")
+
+
+def markdown(table: dict, geomean: float) -> str:
+    """The table of the documentation."""
+    out = ["| workload | Tessera µs | JAX µs | ratio | target | limit µs | of the limit | met |", "|---|---:|---:|---:|---:|---:|---:|---|"]
+    for name, w in table.items():
+        limit = f"{w['limit_us']:.0f}" if w["limit_us"] >= 1 else f"{w['limit_us']:.3f}"
+        out.append(f"| {name} | {w['tessera_us']:.1f} | {w['jax_us']:.1f} | {w['ratio']:.2f} | {w['target']:g} | {limit} | "
+                   f"{100 * w['share']:.0f} % | {'yes' if w['met'] else 'no'} |")
+    return "\n".join(out) + f"\n\n{summary(table, geomean)}.\n"
+
+
+def write_docs(table: dict, geomean: float) -> None:
+    page = ROOT / "docs/performance.md"
+    begin, end = "<!-- table: make bench RECORD=1 -->\n", "<!-- end of table -->\n"
+    before, rest = page.read_text().split(begin)
+    page.write_text(before + begin + markdown(table, geomean) + end + rest.split(end)[1])
+    (ROOT / "docs/performance.svg").write_text(plot(table))
+
+
 def fallen(table: dict, recorded: dict) -> list[str]:
     """Workloads whose ratio is below the recorded one by more than both runs' spreads."""
     out = []
@@ -167,7 +190,7 @@ def main() -> int:
     parser.add_argument("--budget", type=float, default=0.5, help="seconds of timed runs a side, workload and round")
     parser.add_argument("--binary", default=str(ROOT / "build/bin/tessera"))
     parser.add_argument("--out", default=str(ROOT / "build"))
-    parser.add_argument("--record", action="store_true", help="keep the figures in bench/record.json, the plot in docs/")
+    parser.add_argument("--record", action="store_true", help="keep the figures in bench/record.json and docs/")
     args = parser.parse_args()
     targets = json.loads((ROOT / "bench/targets.json").read_text())
     names = [n for n in args.only.split(",") if n] or list(targets)
@@ -196,7 +219,7 @@ def main() -> int:
         kept = {n: kept[n] for n in targets if n in kept}
         mean = math.exp(statistics.mean(math.log(w["ratio"]) for w in kept.values()))
         record.write_text(json.dumps({"workloads": kept, "geomean_ratio": round(mean, 3)}, indent=1) + "\n")
-        (ROOT / "docs/performance.svg").write_text(plot(kept))
+        write_docs(kept, mean)
     missed = [n for n, w in table.items() if not w["met"]]
     return 1 if problems or fell or missed else 0
 

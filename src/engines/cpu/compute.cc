@@ -331,9 +331,9 @@ StepPtr constant_step(const ComputeStep& step, std::size_t values, Context& cont
 // What a step makes for all devices comes before what reads it: beyond the cache's size it is gone from there by then.
 void store_around_caches(std::vector<Variant>& variants, std::int64_t works) {
   for (auto& v : variants) {
-    std::int64_t bytes = 0;
-    for (auto n : v.out_bytes) bytes += n;
-    if (v.kernel.stream && bytes * works > kernels::kCacheBytes) v.kernel.run = v.kernel.stream;
+    double bytes = 0;  // which may be more than can be had
+    for (auto n : v.out_bytes) bytes += static_cast<double>(n) * static_cast<double>(works);
+    if (v.kernel.stream && bytes > kernels::kCacheBytes) v.kernel.run = v.kernel.stream;
   }
 }
 

@@ -60,8 +60,9 @@ class ReshardStep final : public Step {
     }
     if (!distributed_) prepare();
     auto largest = product(ir::tile_shape(g.type(e.out[0]).shape, g.layout(e.out[0]), context.mesh()));
-    stream_ = largest * itemsize_ * static_cast<std::int64_t>(targets_.size()) > kernels::kCacheBytes;
-    cost_ = 50 + 0.15 * static_cast<double>(largest * itemsize_) * static_cast<double>(1 + plan_.combined().size());
+    double bytes = static_cast<double>(largest) * static_cast<double>(itemsize_);
+    stream_ = bytes * static_cast<double>(targets_.size()) > kernels::kCacheBytes;
+    cost_ = 50 + 0.15 * bytes * static_cast<double>(1 + plan_.combined().size());
   }
 
   void run(Frame& frame) const override {
