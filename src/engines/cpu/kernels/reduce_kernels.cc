@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <complex>
 #include <cstdint>
+#include <utility>
 
 #include "engines/cpu/kernels/ew_find.h"
 #include "engines/cpu/kernels/simd.h"
@@ -125,18 +126,17 @@ HWY_INLINE Vec<T> load(const T* x) {
   return v;
 }
 
-// Lane 0 of the result is the fold of all lanes, the two halves against each other first.
+template <std::int64_t kBy, class V, std::size_t... kLane>
+HWY_INLINE V rotate(V v, std::index_sequence<kLane...>) {
+  return __builtin_shufflevector(v, v, static_cast<int>((kLane + kBy) % sizeof...(kLane))...);
+}
+// The fold of all lanes, the two halves against each other first.
 template <class Op, std::int64_t kHalf, class T>
 HWY_INLINE T across(Vec<T> v) {
   if constexpr (kHalf == 0) {
     return v[0];
   } else {
-    using Lane = std::conditional_t<sizeof(T) == 8, std::int64_t,
-                                    std::conditional_t<sizeof(T) == 4, std::int32_t,
-                                                       std::conditional_t<sizeof(T) == 2, std::int16_t, std::int8_t>>>;
-    Vec<Lane> from;
-    for (int j = 0; j < kLanes<T>; ++j) from[j] = static_cast<Lane>((j + kHalf) % kLanes<T>);
-    return across<Op, kHalf / 2, T>(Op::op(v, __builtin_shuffle(v, from)));
+    return across<Op, kHalf / 2, T>(Op::op(v, rotate<kHalf>(v, std::make_index_sequence<kLanes<T>>())));
   }
 }
 
