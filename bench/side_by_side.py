@@ -151,7 +151,7 @@ def plot(table: dict) -> str:
 def summary(table: dict, geomean: float) -> str:
     met = sum(w["met"] for w in table.values())
     behind = sum(w["ratio"] < 1 for w in table.values())
-    return (f"{met} of {len(table)} targets met, {behind or 'none'} behind the peer; geometric mean of the ratios {geomean:.1f}")
+    return f"{met} of {len(table)} targets met, {behind or 'none'} behind the peer; geometric mean of the ratios {geomean:.1f}"
 
 
 def markdown(table: dict, geomean: float) -> str:

@@ -7,12 +7,6 @@
 
 namespace tessera::sharding {
 
-std::int64_t MeshTiling::parts(std::size_t dim) const {
-  std::int64_t n = 1;
-  for (int a : dim_axes[dim]) n *= axis_sizes[static_cast<std::size_t>(a)];
-  return n;
-}
-
 std::optional<MeshTiling> mesh_tiling(const Sharding& s, std::int64_t ndim) { return Access::mesh_tiling(s, ndim); }
 
 std::vector<std::int64_t> axis_strides(const std::vector<std::int64_t>& axis_sizes) {

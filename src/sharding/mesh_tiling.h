@@ -14,8 +14,6 @@ namespace tessera::sharding {
 struct MeshTiling {
   std::vector<std::int64_t> axis_sizes;    // of a row-major mesh over the order of the device list
   std::vector<std::vector<int>> dim_axes;  // per array dimension, slowest first
-
-  std::int64_t parts(std::size_t dim) const;
 };
 
 /// The sharding as axes per dimension for arrays of `ndim` dimensions, when it can be said so: always for named, pmap

@@ -216,7 +216,7 @@ Pieces make_pieces(const Sharding& s, const Shape& global_shape) {
   Pieces p;
   p.dims = whole(global_shape, s.shard_shape(global_shape));
   p.num_devices = s.num_devices();
-  if (const auto* named = dynamic_cast<const NamedSharding*>(&s)) {
+  if (const auto* named = dynamic_cast<const NamedSharding*>(&s)) {  // its axes are read where they lie: no copies
     split_by_axes(p, named->mesh().mesh_shape(), [&](std::size_t d) { return named->dim_axes(d); });
   } else if (auto t = mesh_tiling(s, rank(global_shape))) {
     split_by_axes(p, t->axis_sizes, [&](std::size_t d) { return std::span<const int>(t->dim_axes[d]); });

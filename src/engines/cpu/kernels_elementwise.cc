@@ -223,6 +223,9 @@ Kernel make_power(const Request& r) {
   k.run = [fused, n = r.out[0].size()](const void* const* in, void* const* out) {
     fused->run({in, 1}, {out, 1}, 1, n);
   };
+  k.stream = [fused, n = r.out[0].size()](const void* const* in, void* const* out) {
+    fused->run({in, 1}, {out, 1}, 1, n, true);
+  };
   return k;
 }
 
