@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A line fitted to points that lie on eight devices.
+// Fits a line to points that are sharded over eight devices.
 #include <tessera/tessera.h>
 
 #include <iostream>
@@ -20,7 +20,7 @@ int main() {
   ts::ClientScope eight(ts::Client::cpu({.devices = 8}));
   auto mesh = ts::make_mesh({4, 2}, {"data", "model"});
   ts::Array x = ts::device_put(ts::arange(64) / 64.0, ts::NamedSharding(mesh, P("data")));
-  ts::Array y = 3.0 * x - 1.0;  // lies where x lies
+  ts::Array y = 3.0 * x - 1.0;  // has the sharding of x
 
   auto step = ts::jit([](Params p, ts::Array x, ts::Array y) {
     auto [loss, g] = ts::value_and_grad(loss_fn)(p, x, y);
