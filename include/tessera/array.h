@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one array type: shape, dtype, sharding, and one piece of data a device.
+// The one array type: shape, dtype, sharding, and one shard of data per device.
 #pragma once
 
 #include <concepts>
@@ -32,7 +32,7 @@ template <class T>
 concept Number = std::is_arithmetic_v<T> || std::same_as<T, float16_t> || std::same_as<T, bfloat16_t> ||
     std::same_as<T, complex64_t> || std::same_as<T, complex128_t>;
 
-/// How an array lies on devices, in the words of older code.
+/// How an array is placed on devices, in the terms of older code.
 enum class ArrayKind { SingleDevice, MultiDevice, MultiProcess };
 
 /// Immutable global array: a cheap handle to shared state, usable from several threads. Inside a traced function it
@@ -41,20 +41,26 @@ class Array {
  public:
   /// Uninitialised: any use throws `StateError`.
   Array() = default;
-  /// Rank 0, weakly typed as a number written in the program is (int and long: int32 where it fits; float, double:
-  /// float32), except for the explicit 8-, 16-bit, unsigned, complex128 and half types, which keep theirs.
+  /// Rank 0, weakly typed as a scalar literal of the program is (int and long: int32 where it fits; float and double:
+  /// float32; complex: complex64). bool and the explicit 8-bit, 16-bit, unsigned and half types are strong and keep
+  /// their dtype.
   template <Number T>
   explicit Array(T value) : Array(scalar(value)) {}
   /// On the default device, uncommitted; the data is copied.
   explicit Array(const HostArray& value);
 
+  /// False for an uninitialised array; never throws.
   bool defined() const { return impl_ != nullptr; }
+  /// Global extents. Also after deletion, as dtype and sharding.
   const Shape& shape() const;
+  /// One extent; negative dimensions count from the end. Throws `IndexError`.
   std::int64_t shape(std::int64_t dim) const;
   DType dtype() const;
-  /// Promotes as a number written in the program does.
+  /// Promotes as a scalar literal of the program does (JAX's weak types).
   bool weak_type() const;
+  /// Number of dimensions.
   std::int64_t ndim() const;
+  /// Number of elements of the global value.
   std::int64_t size() const;
   /// Bytes of the global value.
   std::int64_t nbytes() const;
@@ -65,23 +71,27 @@ class Array {
 
   /// Answers after deletion too. Throws `ConcretizationError` for a traced array.
   const ShardingPtr& sharding() const;
-  /// Placed explicitly: it does not move by itself to join others.
+  /// True when it was placed explicitly: operations then do not move it to another device.
   bool committed() const;
   /// In mesh order. Throws `DeletedArrayError`.
   std::span<const Device> devices() const;
+  /// The same devices, with a membership test.
   DeviceSet device_set() const;
+  /// This process owns every device of the sharding.
   bool is_fully_addressable() const;
+  /// Every device holds the whole value.
   bool is_fully_replicated() const;
 
-  /// One shard a local device, in mesh order; made on first use and kept.
+  /// One shard per local device, in mesh order; made on first use and cached.
   std::span<const Shard> addressable_shards() const;
-  /// One shard a device of every process, in mesh order; remote ones have no data.
+  /// One shard per device of every process, in mesh order; remote ones have no data.
   std::span<const Shard> global_shards() const;
-  /// Piece i of this process as an array on one device. Throws `IndexError`.
+  /// Shard i of this process as an array on one device. Throws `IndexError`.
   const Array& addressable_data(std::int64_t i) const;
 
-  /// The whole value, gathered once and kept. Throws `NotAddressableError` when this process lacks a piece,
-  /// `ConcretizationError` for a traced array, `DeletedArrayError`, and what the computation threw.
+  /// The global value on the host, gathered once from this process's devices and cached; it waits for the computation.
+  /// Throws `NotAddressableError` when another process holds a shard that this one lacks, `ConcretizationError` for a
+  /// traced array, `DeletedArrayError`, and what the computation threw.
   const HostArray& host(const Loc& loc = Loc::current()) const;
   /// Elements in row-major order. Throws `TypeError` when T is not the dtype.
   template <Number T>
@@ -94,20 +104,22 @@ class Array {
     HostArray v = single(loc).astype(dtype_of<T>());
     return v.template span<T>()[0];
   }
-  /// Truth of the single element.
+  /// The single element as a bool. Throws `ValueError` unless size() == 1, `ConcretizationError` for a traced array.
   explicit operator bool() const;
 
-  /// Waits for this process's pieces; a failed computation throws here. Returns the array itself.
+  /// Waits for this process's shards; a failed computation throws here. Returns the array itself.
   const Array& block_until_ready() const;
-  /// Frees the memory; shape, dtype and sharding still answer.
+  /// Frees the memory; shape, dtype and sharding stay available. Throws `ConcretizationError` for a traced array.
   void delete_();
+  /// Deleted, or donated to a jitted call.
   bool is_deleted() const;
 
-  /// Names of older code.
+  /// Older name of `addressable_shards`.
   [[deprecated("use addressable_shards()")]] std::span<const Shard> local_shards() const;
+  /// Older name of `addressable_data`.
   [[deprecated("use addressable_data(i)")]] const Array& local_data(std::int64_t i) const;
 
-  // For the rooms above.
+  // For the layers above.
   explicit Array(std::shared_ptr<array::ArrayImpl> impl) : impl_(std::move(impl)) {}
   const std::shared_ptr<array::ArrayImpl>& impl() const { return impl_; }
 
@@ -118,13 +130,18 @@ class Array {
   std::shared_ptr<array::ArrayImpl> impl_;
 };
 
-/// Weak or strong rank-0 arrays from host numbers.
+/// A bool scalar, of rank 0; bool has no weak form.
 Array weak_scalar(bool v);
+/// A weakly typed int32 scalar, int64 where the value needs it.
 Array weak_scalar(std::int64_t v);
+/// A weakly typed float32 scalar that keeps the double's digits for promotion to float64.
 Array weak_scalar(double v);
+/// A weakly typed complex64 scalar that keeps the digits for promotion to complex128.
 Array weak_scalar(complex128_t v);
+/// A strongly typed scalar of `rank0`'s dtype.
 Array strong_scalar(const HostArray& rank0);
 
+/// The scalar of a C++ value, with the dtypes of the constructor.
 template <Number T>
 Array Array::scalar(T value) {
   if constexpr (std::is_same_v<T, bool>) {
@@ -140,7 +157,7 @@ Array Array::scalar(T value) {
   }
 }
 
-/// One piece of an array.
+/// One shard of an array: its device, its index into the global value, and its data where this process owns the device.
 class Shard {
  public:
   Shard(Device device, Index index, int replica_id, std::optional<Array> data, Shape full_shape = {})
@@ -150,15 +167,17 @@ class Shard {
         data_(std::move(data)),
         full_shape_(std::move(full_shape)) {}
   const Device& device() const { return device_; }
+  /// One slice per dimension of the global value.
   const Index& index() const { return index_; }
+  /// Position among the shards with an equal index, in mesh order from 0.
   int replica_id() const { return replica_id_; }
   /// Empty exactly when the device belongs to another process.
   const std::optional<Array>& data() const { return data_; }
   /// Throws `StateError` naming the device and its process when there is no data here.
   const Array& value() const;
-  /// The true piece: `value()`, which may be shorter than others where an extent does not divide.
+  /// The data without padding: `value()`, which may be shorter than others where an extent does not divide.
   const Array& unpadded() const { return value(); }
-  /// The piece at the size of the largest one, on the same device: zeros follow the data in each dimension.
+  /// The data at the size of the largest shard, on the same device: zeros follow the data in each dimension.
   Array padded() const;
 
  private:
@@ -166,39 +185,53 @@ class Shard {
   Index index_;
   int replica_id_;
   std::optional<Array> data_;
-  Shape full_shape_;  // of the largest piece; empty: that of the data
+  Shape full_shape_;  // of the largest shard; empty: that of the data
 };
+/// "Shard(device=CpuDevice(id=0), index=(slice(0, 2, None),), replica_id=0, data=[0, 1])"; "data=None" for a remote one.
 std::string to_string(const Shard& s);
 
 /// "Array([0, 1, 2], dtype=int32)"; shape and dtype alone where this process lacks data.
 std::string to_string(const Array& a);
+/// Writes `to_string(a)`.
 std::ostream& operator<<(std::ostream& out, const Array& a);
 
+/// `MultiProcess` unless this process owns every device, else by the number of devices.
 ArrayKind kind(const Array& a);
 
 // --- placement ------------------------------------------------------------------------------------
-/// On the default device, uncommitted; an `Array` stays as it is.
+/// Copies host data to the default device, uncommitted.
 Array device_put(const HostArray& value);
+/// The array itself; a scalar literal becomes an array on the default device.
 Array device_put(const Array& value);
-/// Committed to one device. Throws `ValueError` for a multi-process array.
+/// Copies host data to one device, committed.
 Array device_put(const HostArray& value, const Device& device);
+/// Moves to one device, committed. Throws `ValueError` for a multi-process array, `DeletedArrayError`.
 Array device_put(const Array& value, const Device& device);
-/// Committed to a sharding; between any two shardings. An equal sharding gives the same buffers. Inside a traced
-/// function it is a constraint. Throws `IndivisibleError`, `ValueError` (rank too small), `DeletedArrayError`.
+/// Copies host data to the devices of a sharding, committed: each local device receives its shard, nothing is sent
+/// between processes. Throws `IndivisibleError`, `ValueError` (rank too small, null sharding).
 Array device_put(const HostArray& value, const ShardingPtr& sharding);
+/// Reshards between any two shardings, committed; an equal sharding shares the buffers. Between equal device lists of
+/// several processes it runs the collectives of a program, in which every process takes part. Inside a traced function
+/// it is `with_sharding_constraint`. Throws `IndivisibleError`, `ValueError` (rank too small, null sharding),
+/// `DeletedArrayError`.
 Array device_put(const Array& value, const ShardingPtr& sharding);
-/// With the mesh of the current scope. Throws `StateError` asking for a mesh where there is none.
+/// With the mesh of the enclosing `shard_map` or of the current scope. Throws `StateError` where there is none.
 Array device_put(const HostArray& value, const PartitionSpec& spec);
+/// The same for an array on devices.
 Array device_put(const Array& value, const PartitionSpec& spec);
 
-/// Calls `data(index)` once per local device, or once in all where the sharding is fully replicated. Throws
-/// `ValueError` for a piece of the wrong shape, for mixed dtypes and for one that is not `dtype`.
+/// Calls `data(index)` once per local device, or once in all where the sharding is fully replicated, and places the
+/// results without communication. Throws `ValueError` for a shard of the wrong shape, for mixed dtypes, for one that is
+/// not `dtype`, and without `dtype` where this process has no device of the sharding.
 Array make_array_from_callback(const Shape& shape, const ShardingPtr& sharding,
                                const std::function<HostArray(const Index&)>& data,
                                std::optional<DType> dtype = std::nullopt);
-/// Adopts one single-device array a local device, in any order, without copying.
+/// Adopts one single-device array per local device, in any order, without copying. Throws `ValueError` for an array with
+/// more than one shard, a device that is missing, repeated or not in the sharding, and for shapes and dtypes that do not
+/// fit.
 Array make_array_from_single_device_arrays(const Shape& shape, const ShardingPtr& sharding,
                                            std::span<const Array> arrays, std::optional<DType> dtype = std::nullopt);
+/// The same from a vector.
 inline Array make_array_from_single_device_arrays(const Shape& shape, const ShardingPtr& sharding,
                                                   const std::vector<Array>& arrays,
                                                   std::optional<DType> dtype = std::nullopt) {
@@ -214,6 +247,7 @@ struct TransferStats {
   std::int64_t bytes = 0;
   std::int64_t moves = 0;
 };
+/// The counters of this process.
 TransferStats transfer_stats();
 
 }  // namespace tessera

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The primitive operations that move, pick and join elements, under the names and with the arguments of jax.lax.
-// Axes count from the end where negative; start and limit numbers do not.
+// Axes count from the end where negative. Operands have one dtype: nothing is promoted. Throws `ValueError` for axes and
+// extents that do not fit.
 #pragma once
 
 #include <functional>
@@ -16,31 +17,50 @@
 namespace tessera::lax {
 
 // --- shapes ----------------------------------------------------------------------------------------------------------
+/// New dimensions of extent 1 at these positions of the result.
 Array expand_dims(const Operand& x, const Dims& dimensions);
 /// Removes dimensions of extent 1. Throws `ValueError` for another extent.
 Array squeeze(const Operand& x, const Dims& dimensions);
+/// Reverses the order of the elements along the dimensions.
 Array rev(const Operand& x, const Dims& dimensions);
+/// Padding of one dimension: elements before, behind, and between neighbors.
 struct PadDim {
   std::int64_t low = 0, high = 0, interior = 0;
 };
-/// Elements before, behind and between; negative low and high cut.
+/// StableHLO's pad: `value` (of rank 0, converted to x's dtype) before, behind and between the elements of each
+/// dimension; negative low and high drop elements. Throws `ValueError` unless there is one entry per dimension.
 Array pad(const Operand& x, const Operand& value, const std::vector<PadDim>& config);
+/// Elements start, start + stride, … below limit of every dimension; strides default to 1. Negative indices do not count
+/// from the end. Throws `ValueError` where a range is not inside x.
 Array slice(const Operand& x, const Dims& start_indices, const Dims& limit_indices, const Dims& strides = {});
+/// `slice` of one dimension; here negative start and limit count from the end.
 Array slice_in_dim(const Operand& x, std::int64_t start, std::int64_t limit, std::int64_t stride = 1,
                    std::int64_t axis = 0);
+/// One index of one dimension, which stays with extent 1 unless `keepdims` is false; a negative index counts from the
+/// end. Throws `IndexError` where it is out of range.
 Array index_in_dim(const Operand& x, std::int64_t index, std::int64_t axis = 0, bool keepdims = true);
+/// Joins arrays of one dtype along a dimension; the other extents are equal. Throws `ValueError` for an empty list.
 Array concatenate(const std::vector<Array>& parts, std::int64_t dimension, const Loc& loc = Loc::current());
+/// Consecutive parts of these extents along the axis. Throws `ValueError` unless they add up to its extent.
 std::vector<Array> split(const Operand& x, const Dims& sizes, std::int64_t axis = 0);
-/// Starts are integer scalars, clamped so that the slice lies inside.
+/// A slice of extents `sizes` whose starts, integer scalars, are computed by the program. Negative starts count from the
+/// end; starts are then clamped so that the slice is inside x. Throws `TypeError` for a start that is no integer.
 Array dynamic_slice(const Operand& x, const std::vector<Array>& starts, const Dims& sizes);
+/// `dynamic_slice` of one dimension.
 Array dynamic_slice_in_dim(const Operand& x, const Operand& start, std::int64_t size, std::int64_t axis = 0);
+/// `dynamic_slice` of extent 1, whose dimension is removed unless `keepdims`.
 Array dynamic_index_in_dim(const Operand& x, const Operand& index, std::int64_t axis = 0, bool keepdims = true);
+/// x with `update` (converted to x's dtype) written at these starts, which count and clamp as in `dynamic_slice`.
 Array dynamic_update_slice(const Operand& x, const Operand& update, const std::vector<Array>& starts);
+/// `dynamic_update_slice` with one start; the others are 0.
 Array dynamic_update_slice_in_dim(const Operand& x, const Operand& update, const Operand& start, std::int64_t axis);
+/// Writes one index of one dimension; `update` may lack that dimension.
 Array dynamic_update_index_in_dim(const Operand& x, const Operand& update, const Operand& index, std::int64_t axis);
 
-// --- picking and writing at computed places --------------------------------------------------------------------------
+// --- gather and scatter ----------------------------------------------------------------------------------------------
 using tessera::IndexMode;
+/// Dimension numbers of `gather`, as https://openxla.org/stablehlo/spec#gather; the index vector is the last dimension
+/// of the start indices.
 struct GatherDimensionNumbers {
   Dims offset_dims, collapsed_slice_dims, start_index_map;
   Dims operand_batching_dims = {}, start_indices_batching_dims = {};
@@ -50,8 +70,11 @@ struct GatherOptions {
   std::optional<double> fill_value = std::nullopt;
   bool unique_indices = false;
 };
+/// Slices of x, of extents `slice_sizes`, at computed start indices (integers): StableHLO's gather. `options.mode`
+/// decides what indices outside read. Dimensions that are gathered from must be replicated: sharded ones are all-gathered.
 Array gather(const Operand& x, const Operand& start_indices, const GatherDimensionNumbers& numbers,
              const Dims& slice_sizes, const GatherOptions& options = {});
+/// Dimension numbers of the scatters, as https://openxla.org/stablehlo/spec#scatter.
 struct ScatterDimensionNumbers {
   Dims update_window_dims, inserted_window_dims, scatter_dims_to_operand_dims;
   Dims operand_batching_dims = {}, scatter_indices_batching_dims = {};
@@ -60,58 +83,80 @@ struct ScatterOptions {
   IndexMode mode = IndexMode::FillOrDrop;
   bool unique_indices = false;
 };
+/// x with `updates` subtracted at computed indices; several updates of one element accumulate.
 Array scatter_sub(const Operand& x, const Operand& indices, const Operand& updates,
                   const ScatterDimensionNumbers& numbers, const ScatterOptions& options = {});
-/// The last of several updates of one element stays.
+/// x with `updates` written at computed indices (integers): StableHLO's scatter; of several updates of one element the
+/// last stays. Indices outside are handled as `options.mode` specifies. Throws `TypeError` for updates of another dtype.
 Array scatter(const Operand& x, const Operand& indices, const Operand& updates, const ScatterDimensionNumbers& numbers,
               const ScatterOptions& options = {});
+/// x with `updates` added; several updates of one element accumulate.
 Array scatter_add(const Operand& x, const Operand& indices, const Operand& updates,
                   const ScatterDimensionNumbers& numbers, const ScatterOptions& options = {});
+/// x multiplied by `updates` at the indices; several updates of one element accumulate.
 Array scatter_mul(const Operand& x, const Operand& indices, const Operand& updates,
                   const ScatterDimensionNumbers& numbers, const ScatterOptions& options = {});
+/// The minimum of x and all updates of each element.
 Array scatter_min(const Operand& x, const Operand& indices, const Operand& updates,
                   const ScatterDimensionNumbers& numbers, const ScatterOptions& options = {});
+/// The maximum of x and all updates of each element.
 Array scatter_max(const Operand& x, const Operand& indices, const Operand& updates,
                   const ScatterDimensionNumbers& numbers, const ScatterOptions& options = {});
 
-// --- running, windowed and arg-reductions ----------------------------------------------------------------------------
+// --- arg-reductions, cumulative and windowed reductions --------------------------------------------------------------
+/// Index of the largest element along the axis, the first of equals; NaN counts as largest. Throws `TypeError` for
+/// complex operands and an index dtype that is no integer, `ValueError` for an empty axis.
 Array argmax(const Operand& x, std::int64_t axis, DType index_dtype = int32);
+/// Index of the smallest element along the axis, the first of equals; NaN counts as smallest. Throws as `argmax`.
 Array argmin(const Operand& x, std::int64_t axis, DType index_dtype = int32);
+/// Cumulative sum along the axis in x's dtype, from the end where `reverse`. Throws `TypeError` for bool.
 Array cumsum(const Operand& x, std::int64_t axis = 0, bool reverse = false);
+/// Cumulative product along the axis in x's dtype. Throws `TypeError` for bool.
 Array cumprod(const Operand& x, std::int64_t axis = 0, bool reverse = false);
+/// Cumulative maximum along the axis; NaN stays once it occurs.
 Array cummax(const Operand& x, std::int64_t axis = 0, bool reverse = false);
+/// Cumulative minimum along the axis; NaN stays once it occurs.
 Array cummin(const Operand& x, std::int64_t axis = 0, bool reverse = false);
+/// log of the cumulative sum of exp(x) along the axis, without overflow. Throws `TypeError` unless x is a float.
 Array cumlogsumexp(const Operand& x, std::int64_t axis = 0, bool reverse = false);
 
-/// One entry a dimension; what is left out counts as 1 (strides, dilations) or 0 (padding).
+/// Strides, padding and dilations of a window, one entry per dimension; what is left out counts as 1 (strides,
+/// dilations) or 0 (padding).
 struct WindowOptions {
   Dims strides = {};
   std::vector<PadDim> padding = {};  ///< low and high; no interior
   Dims base_dilation = {}, window_dilation = {};
   bool same = false;  ///< pads so that each result extent is ceil(extent / stride); `padding` must be empty
 };
+/// Sum over a window of these extents at every position: StableHLO's reduce_window, padded with 0. Over a sharded
+/// dimension the neighbors' edges are exchanged (collective_permute). Throws `ValueError` unless every list has one
+/// entry per dimension.
 Array reduce_window_sum(const Operand& x, const Dims& window, const WindowOptions& options = {});
+/// Maximum over a window, padded with the smallest value of the dtype.
 Array reduce_window_max(const Operand& x, const Dims& window, const WindowOptions& options = {});
+/// Minimum over a window, padded with the largest value of the dtype.
 Array reduce_window_min(const Operand& x, const Dims& window, const WindowOptions& options = {});
 
 // --- order -----------------------------------------------------------------------------------------------------------
-/// Sorts all operands by the first `num_keys` of them along one dimension; NaN comes last. Stable unless told
-/// otherwise.
+/// Sorts all operands, of one shape, by the first `num_keys` of them along one dimension, ascending; NaN comes last,
+/// complex keys compare by real, then imaginary part. `stable` keeps equal elements in their order.
 std::vector<Array> sort(const std::vector<Array>& operands, std::int64_t dimension = -1, std::int64_t num_keys = 1,
                         bool stable = true, const Loc& loc = Loc::current());
-/// Values sorted by their keys.
+/// Sorted keys, and values in the order of their keys.
 std::pair<Array, Array> sort_key_val(const Operand& keys, const Operand& values, std::int64_t dimension = -1,
                                      bool stable = true);
-/// The k largest along `axis`, and their positions (int32).
+/// The k largest along `axis` in descending order, and their indices (int32). Throws `ValueError` unless 0 <= k <= the
+/// extent, `TypeError` for complex operands.
 std::pair<Array, Array> top_k(const Operand& x, std::int64_t k, std::int64_t axis = -1);
-/// The k largest or least and their positions: exact, which every recall target allows.
+/// The k largest and their indices: exact, which every recall target allows.
 std::pair<Array, Array> approx_max_k(const Operand& x, std::int64_t k, std::int64_t axis = -1);
+/// The k smallest in ascending order and their indices, exact.
 std::pair<Array, Array> approx_min_k(const Operand& x, std::int64_t k, std::int64_t axis = -1);
 
 // --- convolution -----------------------------------------------------------------------------------------------------
 struct ConvOptions {
-  Dims strides = {};                 ///< one a spatial dimension; 1 where left out
-  std::vector<PadDim> padding = {};  ///< low and high a spatial dimension; "SAME" and "VALID" through `pad_mode`
+  Dims strides = {};                 ///< one per spatial dimension; 1 where left out
+  std::vector<PadDim> padding = {};  ///< low and high per spatial dimension; "SAME" and "VALID" through `pad_mode`
   std::string pad_mode = {};         ///< "SAME", "VALID" or empty: `padding` holds
   Dims lhs_dilation = {}, rhs_dilation = {};
   /// Letters of the three layouts: N, C and digits (or H, W, D), O, I: {"NHWC", "HWIO", "NHWC"}.
@@ -120,18 +165,21 @@ struct ConvOptions {
   std::int64_t batch_group_count = 1;
   std::optional<DType> preferred_element_type = std::nullopt;
 };
-/// https://openxla.org/stablehlo/spec#convolution; lhs holds images, rhs kernels, both of one dtype. Throws
+/// https://openxla.org/stablehlo/spec#convolution; lhs holds images, rhs kernels, both of one dtype. A sharded spatial
+/// dimension exchanges halos with its neighbors, a sharded input-feature dimension needs an all-reduce. Throws
 /// `ValueError` for layouts and sizes that do not fit.
 Array conv_general_dilated(const Operand& lhs, const Operand& rhs, const ConvOptions& options = {});
 
-/// Layouts batch, features, spatial dimensions; padding "SAME" or "VALID".
+/// `conv_general_dilated` in the layouts (batch, features, spatial dimensions) and (out, in, spatial dimensions), with
+/// padding "SAME" or "VALID".
 Array conv(const Operand& lhs, const Operand& rhs, const Dims& strides, const std::string& padding);
+/// The same with explicit padding and dilations.
 Array conv_with_general_padding(const Operand& lhs, const Operand& rhs, const Dims& strides,
                                 const std::vector<PadDim>& padding, const Dims& lhs_dilation = {},
                                 const Dims& rhs_dilation = {});
-/// The windows that a convolution reads, as features: channel major, then the places of the window. `options` as for
-/// `conv_general_dilated`, with the extents of the window in place of a kernel; `rhs` of `dimension_numbers` gives the
-/// order of its places.
+/// The windows that a convolution reads, as features: channel major, then the positions inside the window. `options` as
+/// for `conv_general_dilated`, with the extents of the window in place of a kernel; `rhs` of `dimension_numbers` gives
+/// the order of its positions.
 Array conv_general_dilated_patches(const Operand& lhs, const Dims& filter_shape, const ConvOptions& options = {});
 struct ConvTransposeOptions {
   std::string pad_mode = "SAME";  ///< "SAME" or "VALID", or empty: `padding` holds, as that of a plain convolution
@@ -141,55 +189,76 @@ struct ConvTransposeOptions {
   std::vector<std::string> dimension_numbers = {};
   bool transpose_kernel = false;  ///< flips the kernel and swaps its features: the gradient of a convolution
 };
-/// Convolution that strides over its result.
+/// Transposed convolution: the strides dilate lhs, as in jax.lax.conv_transpose. Throws `ValueError` for strides that do
+/// not fit the spatial dimensions and for ranks beyond 5 without `dimension_numbers`.
 Array conv_transpose(const Operand& lhs, const Operand& rhs, const Dims& strides,
                      const ConvTransposeOptions& options = {});
 
 // --- element-wise primitives: operands of one dtype, no promotion ----------------------------------------------------
-/// Integers are divided toward zero.
+/// Quotient; of integers toward zero, and -1 for a zero divisor.
 Array div(const Operand& x, const Operand& y);
-/// Has the sign of x.
+/// Remainder with the sign of x; x itself for a zero divisor of integers.
 Array rem(const Operand& x, const Operand& y);
+/// x shifted left by y bits, integers; 0 where y is negative or not below the width.
 Array shift_left(const Operand& x, const Operand& y);
+/// x shifted right by y bits, filled with its sign bit.
 Array shift_right_arithmetic(const Operand& x, const Operand& y);
+/// x shifted right by y bits, filled with zeros; 0 where y is negative or not below the width.
 Array shift_right_logical(const Operand& x, const Operand& y);
-/// Halves away from zero, or to the even neighbour.
+/// Nearest integral value of a float; ties away from zero, or `to_even`.
 Array round(const Operand& x, bool to_even = false);
-/// Element by element the case that `which` (bool, or int32 numbers) names.
+/// Element-wise cases[which]; `which` is a bool (two cases) or int32 that is clamped, of the cases' shape or of rank 0.
+/// Throws `TypeError` for another dtype or cases whose dtypes differ.
 Array select_n(const Operand& which, const std::vector<Array>& cases);
+/// Element-wise on_true where `pred` (bool) is true, else on_false.
 Array select(const Operand& pred, const Operand& on_true, const Operand& on_false);
-/// Upper half of the product of two integers of one dtype.
+/// Upper half of the double-width product of two integers of one dtype. Throws `TypeError` otherwise.
 Array mulhi(const Operand& x, const Operand& y);
-/// Derivatives of igamma and of gamma variates in their parameter.
+/// Derivative of igamma(a, x) in a.
 Array igamma_grad_a(const Operand& a, const Operand& x);
+/// Derivative of a gamma variate in its parameter a (implicit reparametrisation, Figurnov et al., 2018).
 Array random_gamma_grad(const Operand& a, const Operand& sample);
 
 // --- shapes, products, reductions ------------------------------------------------------------------------------------
-/// New dimensions in front.
+/// Repeats x along new leading dimensions of these sizes.
 Array broadcast(const Operand& x, const Dims& sizes);
-/// Dimensions start … stop - 1 as one.
+/// Dimensions start … stop - 1 as one; negative ones count from the end. Throws `ValueError` for an empty range.
 Array collapse(const Operand& x, std::int64_t start, std::int64_t stop);
+/// Matrix products over equal leading dimensions, without broadcasting. Throws `ValueError` unless both ranks are equal
+/// and at least 2.
 Array batch_matmul(const Operand& lhs, const Operand& rhs);
-/// Rows of lhs [m, k] in groups of `group_sizes` [g], each by its own matrix of rhs [g, k, n]; rows behind the groups
-/// are zero.
+/// Rows of lhs [m, k] in consecutive groups of `group_sizes` [g], each multiplied by its own matrix of rhs [g, k, n];
+/// the result is [m, n], and rows behind the groups are zero. Throws `ValueError` for other shapes.
 Array ragged_dot(const Operand& lhs, const Operand& rhs, const Operand& group_sizes);
+/// Sum over the axes in x's dtype. Throws `TypeError` for bool.
 Array reduce_sum(const Operand& x, const Dims& axes);
+/// Product over the axes in x's dtype. Throws `TypeError` for bool.
 Array reduce_prod(const Operand& x, const Dims& axes);
+/// Maximum over the axes; the smallest value of the dtype for no elements.
 Array reduce_max(const Operand& x, const Dims& axes);
+/// Minimum over the axes; the largest value of the dtype for no elements.
 Array reduce_min(const Operand& x, const Dims& axes);
+/// Bitwise and over the axes, for bools and integers.
 Array reduce_and(const Operand& x, const Dims& axes);
+/// Bitwise or over the axes, for bools and integers.
 Array reduce_or(const Operand& x, const Dims& axes);
+/// Bitwise exclusive or over the axes, for bools and integers.
 Array reduce_xor(const Operand& x, const Dims& axes);
-/// (numbers so far, numbers of one element) -> numbers, associative; as many as there are operands. Arrays that it
+/// (accumulated scalars, scalars of one element) -> scalars, one per operand; it must be associative. Arrays that it
 /// captures throw `UnimplementedError`: pass them as operands.
 using Reducer = std::function<std::vector<Array>(const std::vector<Array>&, const std::vector<Array>&)>;
+/// StableHLO's reduce of several operands of one shape by a traced function, from the scalars `init` (converted to the
+/// operands' dtypes). Throws `ValueError` unless there is one init per operand.
 std::vector<Array> reduce(const std::vector<Array>& operands, const std::vector<Array>& init, const Reducer& reducer,
                           const Dims& axes, const Loc& loc = Loc::current());
+/// StableHLO's reduce_window with a traced function. Throws as `reduce` and `reduce_window_sum`.
 std::vector<Array> reduce_window(const std::vector<Array>& operands, const std::vector<Array>& init,
                                  const Reducer& reducer, const Dims& window, const WindowOptions& options = {},
                                  const Loc& loc = Loc::current());
-/// Over the last dimensions.
+/// Kinds of StableHLO's fft: complex forward and inverse, real forward and inverse.
 enum class FftType { Fft, Ifft, Rfft, Irfft };
+/// Fourier transform over as many last dimensions as `lengths` has (https://openxla.org/stablehlo/spec#fft); the inverse
+/// divides by their product. Throws `TypeError` for a complex operand of Rfft or a real one of the others.
 Array fft(const Operand& x, FftType type, const Dims& lengths);
 
 }  // namespace tessera::lax
