@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions of neural networks as jax.nn, and optimisers as plain functions over trees.
+// Functions of neural networks as jax.nn, and optimizers as plain functions over trees. Activations are element-wise;
+// integers become floats. They communicate nothing, unless a comment states a reduction.
 #pragma once
 
 #include <utility>
@@ -9,40 +10,62 @@
 
 namespace tessera::nn {
 
+/// x where x > 0, else 0, in x's dtype; the derivative at 0 is 0.
 Array relu(const Operand& x);
+/// min(max(x, 0), 6).
 Array relu6(const Operand& x);
+/// 1 / (1 + exp(-x)).
 Array sigmoid(const Operand& x);
-/// x * sigmoid(x).
+/// x * sigmoid(x) (Hendrycks and Gimpel, 2016).
 Array silu(const Operand& x);
+/// `silu`.
 inline Array swish(const Operand& x) { return silu(x); }
+/// log(1 + exp(x)) without overflow.
 Array softplus(const Operand& x);
+/// log(sigmoid(x)) = -softplus(-x).
 Array log_sigmoid(const Operand& x);
+/// x / (|x| + 1).
 Array soft_sign(const Operand& x);
+/// x clipped to [-1, 1].
 Array hard_tanh(const Operand& x);
+/// relu6(x + 3) / 6.
 Array hard_sigmoid(const Operand& x);
+/// x * hard_sigmoid(x).
 Array hard_silu(const Operand& x);
+/// x where x >= 0, else negative_slope * x.
 Array leaky_relu(const Operand& x, double negative_slope = 0.01);
+/// x where x > 0, else alpha * (exp(x) - 1).
 Array elu(const Operand& x, double alpha = 1.0);
+/// max(x, 0) + alpha * (exp(min(x, 0) / alpha) - 1).
 Array celu(const Operand& x, double alpha = 1.0);
+/// Scaled `elu` that keeps mean and variance (Klambauer et al., 2017).
 Array selu(const Operand& x);
-/// `approximate`: the tanh form.
+/// x times the standard normal distribution function of x; `approximate`: its tanh form.
 Array gelu(const Operand& x, bool approximate = true);
+/// x * tanh(softplus(x)).
 Array mish(const Operand& x);
+/// (x + sqrt(x^2 + b)) / 2.
 Array squareplus(const Operand& x, double b = 4.0);
-/// First half times the sigmoid of the second along `axis`.
+/// Gated linear unit: the first half times the sigmoid of the second along `axis`, whose extent halves. Throws
+/// `ValueError` for an odd extent.
 Array glu(const Operand& x, std::int64_t axis = -1);
-/// (x - mean) / sqrt(variance + epsilon).
+/// (x - mean) / sqrt(variance + epsilon) along one axis; a sharded axis needs an all-reduce.
 Array standardize(const Operand& x, std::int64_t axis = -1, double epsilon = 1e-5);
-/// standardize over the last axis, then scale and bias.
+/// Layer normalization (Ba et al., 2016): standardized over the last axis, times `scale`, plus `bias`. A sharded last
+/// axis needs an all-reduce.
 Array layer_norm(const Operand& x, const Operand& scale, const Operand& bias, double epsilon = 1e-5);
 
+/// The operand itself.
 Array identity(const Operand& x);
+/// `hard_silu`.
 inline Array hard_swish(const Operand& x) { return hard_silu(x); }
-/// 0 below -1, x above 1, a parabola in between; and its derivative.
+/// 0 below -1, x above 1, (x + 1)^2 / 4 in between.
 Array sparse_plus(const Operand& x);
+/// Derivative of `sparse_plus`: (x + 1) / 2 clipped to [0, 1].
 Array sparse_sigmoid(const Operand& x);
-/// log(1 - exp(-x)) for positive x.
+/// log(1 - exp(-x)) for positive x, accurate for small and large ones.
 Array log1mexp(const Operand& x);
+/// log(mean(exp(x))) over the axes, without overflow.
 Array logmeanexp(const Operand& x, const ReduceOptions& options = {});
 
 struct AttentionOptions {
@@ -51,8 +74,10 @@ struct AttentionOptions {
   std::optional<double> scale = std::nullopt;  ///< 1 / sqrt(head size) unless given
   bool is_causal = false;                      ///< query i sees keys 0 … i
 };
-/// Weighted means of `value`: query (batch, queries, heads, size), key and value (batch, keys, heads of their own,
-/// size), whose number divides the queries'. Batch may be left out. Scores and weights are float32 at least.
+/// softmax(query key^T * scale + bias) value: query (batch, queries, heads, size), key and value (batch, keys, key heads,
+/// size), where the number of key heads divides that of the query's; the batch may be left out. The softmax is computed
+/// in at least float32; the result has query's shape. A sharded dimension of keys or of the head size needs an
+/// all-reduce, sharded batches and heads nothing. Throws `ValueError` for shapes that do not fit.
 Array dot_product_attention(const Operand& query, const Operand& key, const Operand& value,
                             const AttentionOptions& options = {});
 
@@ -65,11 +90,13 @@ struct SgdOptions {
   double learning_rate = 0.01;
   double momentum = 0.9;
 };
+/// Zero velocity for every parameter.
 template <class T>
 T sgd_init(const T& params) {
   return tree_map([](const Array& p) { return zeros_like(p); }, params);
 }
-/// (new parameters, new velocity).
+/// One step: (new parameters, new velocity). Element-wise: sharded trees of one structure communicate nothing. Throws
+/// `ValueError` for trees of different structures.
 template <class T>
 std::pair<T, T> sgd(const T& params, const T& gradients, const T& velocity, const SgdOptions& o = {}) {
   T v = tree_map([&](const Array& u, const Array& g) { return o.momentum * u + g; }, velocity, gradients);
@@ -89,12 +116,14 @@ struct AdamState {
   T m, v;
   Array step;  ///< int32
 };
+/// Zero moments for every parameter, step 0.
 template <class T>
 AdamState<T> adam_init(const T& params) {
   T zero = tree_map([](const Array& p) { return zeros_like(p); }, params);
   return {zero, zero, Array(HostArray::scalar(std::int32_t{0}))};
 }
-/// (new parameters, new state).
+/// One step: (new parameters, new state). Element-wise: communicates nothing. Throws `ValueError` for trees of different
+/// structures.
 template <class T>
 std::pair<T, AdamState<T>> adam(const T& params, const T& gradients, const AdamState<T>& state,
                                 const AdamOptions& o = {}) {
@@ -116,6 +145,7 @@ std::pair<T, AdamState<T>> adam(const T& params, const T& gradients, const AdamS
       params, next.m, next.v);
   return {p, next};
 }
+/// `adam` with decoupled weight decay, 1e-4 by default: (new parameters, new state).
 template <class T>
 std::pair<T, AdamState<T>> adamw(const T& params, const T& gradients, const AdamState<T>& state,
                                  AdamOptions o = {.weight_decay = 1e-4}) {
