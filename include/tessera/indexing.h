@@ -4,10 +4,10 @@
 //   index(x, {0, span(1, 5), ellipsis, newaxis, rows})     x[0, 1:5, ..., None, rows]
 //   at(x, {rows}).add(updates)                             x.at[rows].add(updates): a new array
 //
-// Numbers and ranges are known now; numbers count from the end where negative, ranges are cut to the array. Integer
-// arrays pick element by element and broadcast against each other; indices outside read the nearest element and write
-// nothing, unless a mode says otherwise. Bool arrays must be known now: under a trace they throw `ConcretizationError`
-// (use where), except alone as the index of an update by one number.
+// Integers and ranges are known while tracing; integers count from the end where negative, ranges are clipped to the
+// array. Integer arrays gather element by element and broadcast against each other; indices outside read the nearest
+// element and write nothing, unless a mode specifies otherwise. Bool arrays must be known while tracing: traced ones
+// throw `ConcretizationError` (use where), except alone as the index of an update by a scalar.
 #pragma once
 
 #include <functional>
@@ -30,12 +30,14 @@ struct Span {
   std::optional<std::int64_t> start, stop;
   std::int64_t step = 1;
 };
+/// All elements of a dimension.
 inline Span span() { return {}; }
+/// start:stop:step with Python's defaults and negative indices.
 inline Span span(std::optional<std::int64_t> start, std::optional<std::int64_t> stop, std::int64_t step = 1) {
   return {start, stop, step};
 }
 
-/// One place of an index.
+/// One item of an index: an integer, a range, an ellipsis, a new axis, or an array of integers or bools.
 class IndexItem {
  public:
   enum class Kind { Number, Range, Ellipsis, NewAxis, Array };
@@ -63,23 +65,25 @@ using IndexItems = std::vector<IndexItem>;
 
 /// What index arrays do outside the array.
 enum class IndexMode {
-  PromiseInBounds,  ///< the program vouches that there is none; where the promise fails, reading clips
-  Clip,             ///< the nearest element is meant
-  FillOrDrop,       ///< reading gives the fill value (NaN, the least integer), writing leaves it out
+  PromiseInBounds,  ///< the program promises that there is none; where the promise fails, reading clips
+  Clip,             ///< the nearest element is used
+  FillOrDrop,       ///< reading gives the fill value (NaN, the smallest integer), writing skips it
 };
 struct IndexOptions {
   std::optional<IndexMode> mode = std::nullopt;  ///< `PromiseInBounds` for reading, `FillOrDrop` for writing
   std::optional<double> fill_value = std::nullopt;
-  bool unique_indices = false;        ///< the program vouches that no element is named twice
-  bool wrap_negative_indices = true;  ///< negative numbers of arrays count from the end
+  bool unique_indices = false;        ///< the program promises that no element is indexed twice
+  bool wrap_negative_indices = true;  ///< negative indices in arrays count from the end
 };
 
-/// x[items]. Throws `IndexError` for a number outside, or for more items than dimensions.
+/// x[items] in x's dtype. A sharded dimension that is indexed by an array is all-gathered; ranges exchange what shards
+/// lack. Throws `IndexError` for an integer outside, more items than dimensions, two ellipses, a range of step 0 and a
+/// bool array of other extents.
 Array index(const Operand& x, const IndexItems& items, const IndexOptions& options = {});
 
-/// Updates of what an index names; each gives a new array of the same dtype. Updates broadcast to the index's shape. Of
-/// several `set`s of one element the last stays; the others combine all. `apply` reads, calls and sets: an element that
-/// is named twice is changed once.
+/// Updates of the indexed elements; each gives a new array of the same dtype (`divide` of integers gives floats). Updates
+/// broadcast to the index's shape. Of several `set`s of one element the last stays; the others combine all. `apply`
+/// reads, calls and sets: an element that is indexed twice is changed once.
 class IndexUpdate {
  public:
   IndexUpdate(Operand x, IndexItems items) : x_(std::move(x)), items_(std::move(items)) {}
@@ -98,6 +102,7 @@ class IndexUpdate {
   Operand x_;
   IndexItems items_;
 };
+/// x.at[items] of JAX: names the elements that the member functions read or update.
 inline IndexUpdate at(const Operand& x, const IndexItems& items) { return {x, items}; }
 
 }  // namespace tessera

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// First values of parameters, as jax.nn.initializers: what these return is called with a key, a shape and a dtype.
+// Initial values of parameters, as jax.nn.initializers: what these return is called with a key, a shape and a dtype.
 //
 //   Array w = nn::initializers::he_normal()(random::key(0), {128, 64});
 #pragma once
@@ -11,7 +11,7 @@
 
 namespace tessera::nn::initializers {
 
-/// Calls with a float dtype; the same numbers as JAX's for the same key.
+/// Gives the same values as JAX's for the same key; random ones need a float dtype.
 class Initializer {
  public:
   using Function = std::function<Array(const Array& key, const Shape& shape, DType dtype)>;
@@ -22,13 +22,17 @@ class Initializer {
   Function f_;
 };
 
+/// Zeros; the key is ignored.
 Initializer zeros();
+/// Ones; the key is ignored.
 Initializer ones();
+/// `value` everywhere; the key is ignored.
 Initializer constant(double value);
-/// In [0, scale).
+/// Uniform in [0, scale).
 Initializer uniform(double scale = 1e-2);
+/// Normal with mean 0 and this standard deviation.
 Initializer normal(double stddev = 1e-2);
-/// Standard normal numbers within (lower, upper), times stddev.
+/// Standard normal values within (lower, upper), times stddev.
 Initializer truncated_normal(double stddev = 1e-2, double lower = -2, double upper = 2);
 
 /// Which axes of a weight are inputs, outputs, and neither; the rest is the receptive field of a convolution.
@@ -39,20 +43,28 @@ struct FanAxes {
 };
 enum class FanMode { fan_in, fan_out, fan_avg, fan_geo_avg };
 enum class FanDistribution { truncated_normal, normal, uniform };
-/// Variance scale / fan. Throws `IndexError` for an axis out of range, so for a vector without `in_axis`.
+/// Values of variance scale / fan, where `mode` selects the fan. Throws `IndexError` for an axis out of range, so for a
+/// vector without `in_axis`.
 Initializer variance_scaling(double scale, FanMode mode, FanDistribution distribution, const FanAxes& axes = {});
-/// Glorot and Bengio, 2010: variance 2 / (fan_in + fan_out).
+/// Uniform with variance 2 / (fan_in + fan_out) (Glorot and Bengio, 2010).
 Initializer glorot_uniform(const FanAxes& axes = {});
+/// Truncated normal with variance 2 / (fan_in + fan_out).
 Initializer glorot_normal(const FanAxes& axes = {});
+/// `glorot_uniform`.
 inline Initializer xavier_uniform(const FanAxes& axes = {}) { return glorot_uniform(axes); }
+/// `glorot_normal`.
 inline Initializer xavier_normal(const FanAxes& axes = {}) { return glorot_normal(axes); }
-/// LeCun et al., 1998: variance 1 / fan_in.
+/// Uniform with variance 1 / fan_in (LeCun et al., 1998).
 Initializer lecun_uniform(const FanAxes& axes = {});
+/// Truncated normal with variance 1 / fan_in.
 Initializer lecun_normal(const FanAxes& axes = {});
-/// He et al., 2015: variance 2 / fan_in.
+/// Uniform with variance 2 / fan_in (He et al., 2015).
 Initializer he_uniform(const FanAxes& axes = {});
+/// Truncated normal with variance 2 / fan_in.
 Initializer he_normal(const FanAxes& axes = {});
+/// `he_uniform`.
 inline Initializer kaiming_uniform(const FanAxes& axes = {}) { return he_uniform(axes); }
+/// `he_normal`.
 inline Initializer kaiming_normal(const FanAxes& axes = {}) { return he_normal(axes); }
 
 /// Uniformly distributed orthogonal matrices, or orthonormal rows or columns, with `column_axis` as the columns. Throws

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Dense linear algebra as jax.numpy.linalg and jax.scipy.linalg. The last dimensions hold one problem, those before
-// them a batch; dtypes are f32, f64, c64 and c128.
+// them a batch; dtypes are f32, f64, c64 and c128, integers become floats. Factorizations need the dimensions of a
+// problem replicated: sharded ones are all-gathered, a sharded batch communicates nothing. Throws `ValueError` for shapes
+// that do not fit.
 #pragma once
 
 #include <limits>
@@ -15,51 +17,55 @@
 
 namespace tessera::linalg {
 
-/// Lower factor of a positive definite matrix; NaN where it is not positive definite. The matrix is made symmetric
-/// first.
+/// Lower Cholesky factor of a positive definite matrix (…, n, n), which is made symmetric (Hermitian) first; NaN where it
+/// is not positive definite.
 Array cholesky(const Operand& a);
 struct QrResult {
   Array q, r;
 };
-/// a = q r with k = min(m, n) columns of q, or all m with `complete`.
+/// QR factorization a = q r of (…, m, n), with k = min(m, n) columns of q, or all m with `complete`.
 QrResult qr(const Operand& a, bool complete = false);
 struct LuResult {
   Array lu, pivots, permutation;
 };
+/// LU factorization with partial pivoting of (…, m, n): both factors in one matrix, the row exchanges (int32), and the
+/// permutation of rows that they amount to (int32).
 LuResult lu(const Operand& a);
 struct EighResult {
   Array eigenvalues, eigenvectors;
 };
-/// Ascending values and the vectors (columns) of a symmetric or Hermitian matrix, made so first.
+/// Eigenvalues in ascending order and eigenvectors (columns) of a symmetric or Hermitian matrix, which is made so first.
 EighResult eigh(const Operand& a);
 struct SvdResult {
   Array u, s, vh;
 };
-/// a = u diag(s) vh, s descending.
+/// Singular value decomposition a = u diag(s) vh with s descending; `full_matrices` gives square u and vh.
 SvdResult svd(const Operand& a, bool full_matrices = true);
 struct TriangularOptions {
   bool left_side = true, lower = false, transpose_a = false, conjugate_a = false, unit_diagonal = false;
 };
 /// x with op(a) x = b, or x op(a) = b unless `left_side`.
 Array triangular_solve(const Operand& a, const Operand& b, const TriangularOptions& options = {});
-/// x with a x = b; b is a matrix, or a vector of rank 1.
+/// x with a x = b by LU factorization; b is a matrix, or a vector of rank 1. Batches broadcast.
 Array solve(const Operand& a, const Operand& b);
+/// Inverse of a square matrix; infinite or NaN where it is singular.
 Array inv(const Operand& a);
+/// Determinant by LU factorization.
 Array det(const Operand& a);
 /// Sign and logarithm of the magnitude of the determinant.
 std::pair<Array, Array> slogdet(const Operand& a);
 
-/// Ascending; of a symmetric or Hermitian matrix.
+/// Eigenvalues of a symmetric or Hermitian matrix, ascending.
 Array eigvalsh(const Operand& a);
-/// Descending.
+/// Singular values, descending.
 Array svdvals(const Operand& a);
 
 // --- norms -----------------------------------------------------------------------------------------------------------
-/// What a norm measures. For vectors a power p, `infinity`, `-infinity` or 0 (how many are not zero); for matrices
-/// "fro", "nuc", 1, -1, 2, -2 and the infinities.
+/// The order of a norm. For vectors a power p, `infinity`, `-infinity` or 0 (how many are not zero); for matrices "fro",
+/// "nuc", 1, -1, 2, -2 and the infinities.
 class NormOrder {
  public:
-  // NOLINTBEGIN(google-explicit-constructor): orders are written as numbers or names
+  // NOLINTBEGIN(google-explicit-constructor): orders are written as scalars or names
   NormOrder() = default;
   template <class T>
   requires std::is_arithmetic_v<T> NormOrder(T p) : power_(static_cast<double>(p)) {}
@@ -78,13 +84,15 @@ struct NormOptions {
   MaybeDims axis = {};   ///< one: of vectors; two: of matrices; all elements of rank 1 or 2
   bool keepdims = false;
 };
-/// Throws `ValueError` for an order that vectors or matrices lack.
+/// Norm of vectors (one axis) or matrices (two axes), real. A sum over a sharded axis needs an all-reduce; "nuc", 2 and
+/// -2 of matrices need singular values. Throws `ValueError` for an order that vectors or matrices lack.
 Array norm(const Operand& x, const NormOptions& options = {});
-/// Over the axes, or all, as one vector.
+/// Norm over the axes, or over all, as of one vector.
 Array vector_norm(const Operand& x, const NormOptions& options = {});
-/// Over the last two dimensions.
+/// Norm of the matrices in the last two dimensions.
 Array matrix_norm(const Operand& x, const NormOptions& options = {});
-/// norm(a) norm(inv(a)); by default the largest over the smallest singular value.
+/// Condition number norm(a) norm(inv(a)); by default the largest over the smallest singular value. Infinity for singular
+/// matrices.
 Array cond(const Operand& x, const NormOrder& order = {});
 
 // --- powers and inverses ---------------------------------------------------------------------------------------------
@@ -92,9 +100,9 @@ Array cond(const Operand& x, const NormOrder& order = {});
 Array pinv(const Operand& a, std::optional<double> rtol = std::nullopt);
 /// Number of singular values above `tol` (by default size times epsilon times the largest), int32.
 Array matrix_rank(const Operand& a, std::optional<double> tol = std::nullopt);
-/// Negative powers are those of the inverse.
+/// a multiplied n times by itself; negative powers are those of the inverse, power 0 is the identity.
 Array matrix_power(const Operand& a, std::int64_t n);
-/// Matrix exponential.
+/// Matrix exponential, by scaling and squaring of Pade approximants (Higham, 2005); NaN beyond 16 squarings.
 Array expm(const Operand& a);
 /// Product of several matrices (the first and last may be vectors), in the cheapest order.
 Array multi_dot(const std::vector<Array>& arrays, const Loc& loc = Loc::current());
@@ -103,32 +111,37 @@ struct LstsqResult {
 };
 /// Least squares of a x = b by singular values; those below `rcond` times the largest count as zero.
 LstsqResult lstsq(const Operand& a, const Operand& b, std::optional<double> rcond = std::nullopt);
-/// Inverse over the first `ind` dimensions.
+/// Inverse of the linear map from the last dimensions to the first `ind`, whose products of extents are equal: shape is
+/// that of the last dimensions, then that of the first.
 Array tensorinv(const Operand& a, std::int64_t ind = 2);
+/// x with tensordot(a, x, x.ndim()) = b: a has b's shape followed by x's.
 Array tensorsolve(const Operand& a, const Operand& b);
 
 // --- solving from factors --------------------------------------------------------------------------------------------
-/// x with a x = b from cholesky(a).
+/// x with a x = b, given cholesky(a); b is a matrix or a vector.
 Array cho_solve(const Operand& lower_factor, const Operand& b);
-/// x with a x = b from lu(a).
+/// x with a x = b, given lu(a); b is a matrix or a vector.
 Array lu_solve(const LuResult& factors, const Operand& b);
 struct PolarResult {
   Array unitary, positive;
 };
-/// a = unitary positive.
+/// Polar decomposition a = unitary positive, with a positive semidefinite right factor.
 PolarResult polar(const Operand& a);
 
-// --- matrices of a form ----------------------------------------------------------------------------------------------
+// --- structured matrices ---------------------------------------------------------------------------------------------
+/// Matrices (vectors and scalars count as rows) on the block diagonal, zeros elsewhere.
 Array block_diag(const std::vector<Array>& blocks, const Loc& loc = Loc::current());
 /// Constant along diagonals: first column c and first row r (the conjugate of c unless given).
 Array toeplitz(const Operand& c, const std::optional<Array>& r = std::nullopt);
 /// Constant along anti-diagonals: first column c and last row r (zeros unless given).
 Array hankel(const Operand& c, const std::optional<Array>& r = std::nullopt);
+/// The square matrix whose first column is c and whose columns are rotations of it.
 Array circulant(const Operand& c);
 /// Companion matrix of a polynomial, highest power first.
 Array companion(const Operand& a);
+/// The n x n Hilbert matrix 1 / (i + j + 1), float32.
 Array hilbert(std::int64_t n, const Loc& loc = Loc::current());
-/// Matrix of the Fourier transform of n points.
+/// The n x n matrix of the discrete Fourier transform, complex64.
 Array dft(std::int64_t n, const Loc& loc = Loc::current());
 
 }  // namespace tessera::linalg
