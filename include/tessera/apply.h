@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// NumPy's functions of functions.
+// NumPy's functions that take functions.
 #pragma once
 
 #include <concepts>
@@ -13,31 +13,31 @@
 
 namespace tessera {
 
-/// f of every vector of x along `axis`; the dimensions of what it gives take the place of the axis. f runs once, on
-/// stand-ins (vmap).
+/// f of every vector of x along `axis`; the dimensions of its result take the place of the axis. f runs once, on tracers
+/// (`vmap`).
 Array apply_along_axis(const std::function<Array(const Array&)>& f, std::int64_t axis, const Operand& x);
 /// f(f(x, axes[0]), axes[1]) and so on; an axis that f removes comes back with extent 1. Throws `ValueError` where the
 /// rank changes otherwise.
 Array apply_over_axes(const std::function<Array(const Array&, std::int64_t)>& f, const Operand& x, const Dims& axes);
 
-/// What `piecewise` puts in one place: a number, or an element-wise function.
+/// What `piecewise` computes where one condition holds: a scalar, or an element-wise function.
 class Piece {
  public:
-  // NOLINTBEGIN(google-explicit-constructor): pieces are written as what they are
+  // NOLINTBEGIN(google-explicit-constructor): scalars and functions convert
   Piece(double value) : value_(value) {}
   template <class F>
   requires std::convertible_to<F, std::function<Array(const Array&)>> Piece(F f) : f_(std::move(f)) {}
   // NOLINTEND(google-explicit-constructor)
-  const std::function<Array(const Array&)>& function() const { return f_; }  ///< empty for a number
+  const std::function<Array(const Array&)>& function() const { return f_; }  ///< empty for a scalar
   double value() const { return value_; }
 
  private:
   std::function<Array(const Array&)> f_;
   double value_ = 0;
 };
-/// pieces[i] of x where conditions[i], the last of them that holds; where none does, the piece behind the last
-/// condition, or 0 where there are as many pieces as conditions. Of x's dtype. Throws `ValueError` for other numbers of
-/// pieces.
+/// numpy.piecewise: element-wise the function (or scalar) of the last condition that holds; where none holds, the one
+/// more function that may follow, else 0. The result has x's dtype. Throws `ValueError` unless there are as many functions
+/// as conditions or one more.
 Array piecewise(const Operand& x, const std::vector<Array>& conditions, const std::vector<Piece>& pieces);
 
 }  // namespace tessera

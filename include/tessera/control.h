@@ -42,8 +42,8 @@ LeafFn flat_function(const F& f, const std::tuple<Args...>& like, std::shared_pt
 
 }  // namespace detail
 
-/// on_true(operands…) where `pred` (a scalar) holds, else on_false(operands…): one of them runs. Both give the same
-/// tree of types. Throws `TypeError` where they differ.
+/// on_true(operands…) where `pred` (a scalar) holds, else on_false(operands…): both are traced, one of them runs. Both
+/// give the same tree of types. Throws `TypeError` where they differ, `ValueError` unless `pred` has rank 0.
 template <class T, class F, class... Args>
 auto cond(const Operand& pred, const T& on_true, const F& on_false, const Args&... operands) {
   std::tuple<Args...> like{operands...};
@@ -55,7 +55,8 @@ auto cond(const Operand& pred, const T& on_true, const F& on_false, const Args&.
   return tree_unflatten(*static_cast<R*>(result.get()), out);
 }
 
-/// branches[index](operands…), the index clamped into range.
+/// branches[index](operands…), the index (an integer scalar) clamped into range; all are traced, one runs. Throws
+/// `TypeError` where their results' types differ, `ValueError` without branches.
 template <class R, class... Args>
 R switch_(const Operand& index, const std::vector<std::function<R(Args...)>>& branches,
           const std::type_identity_t<std::decay_t<Args>>&... operands) {
@@ -67,8 +68,8 @@ R switch_(const Operand& index, const std::vector<std::function<R(Args...)>>& br
   return tree_unflatten(*static_cast<R*>(result.get()), out);
 }
 
-/// carry = body(carry) while cond(carry). Differentiable forward only. Throws `TypeError` when the carry changes its
-/// types.
+/// carry = body(carry) while condition(carry), which returns one bool scalar. Differentiable in forward mode only. Throws
+/// `TypeError` when the body changes the carry's types or the condition returns something else.
 template <class C, class B, class T>
 T while_loop(const C& condition, const B& body, const T& init, const Loc& loc = Loc::current()) {
   std::tuple<T> like{init};
@@ -78,8 +79,10 @@ T while_loop(const C& condition, const B& body, const T& init, const Loc& loc = 
                                              detail::flat_function(body, like, &ignored), tree_leaves(init), loc));
 }
 
-/// (carry, y) = f(carry, x) for every x along dimension 0 of the leaves of `xs`; returns the last carry and the stacked
-/// ys.
+/// (carry, y) = f(carry, x) for every x along dimension 0 of the leaves of `xs`, from the last to the first where
+/// `reverse`; returns the final carry and the stacked ys. `length` is needed where xs has no leaves. f is traced once;
+/// reverse-mode derivatives store the residuals of every iteration. Throws `ValueError` for leaves of different lengths,
+/// `TypeError` when the carry changes its types.
 template <class F, class C, class X>
 auto scan(const F& f, const C& init, const X& xs, bool reverse = false, std::int64_t length = -1,
           const Loc& loc = Loc::current()) {
@@ -92,7 +95,8 @@ auto scan(const F& f, const C& init, const X& xs, bool reverse = false, std::int
   return tree_unflatten(*static_cast<R*>(result.get()), out);
 }
 
-/// carry = body(i, carry) for i in [lower, upper) known now: reverse mode works.
+/// carry = body(i, carry) for the int32 scalar i in [lower, upper), which are known while tracing: a scan, differentiable
+/// in both modes.
 template <class B, class T>
 T fori_loop(std::int64_t lower, std::int64_t upper, const B& body, const T& init, const Loc& loc = Loc::current()) {
   auto step = [&](std::pair<Array, T> carry, std::monostate) {
@@ -101,7 +105,7 @@ T fori_loop(std::int64_t lower, std::int64_t upper, const B& body, const T& init
   std::pair<Array, T> start{Array(HostArray::scalar(static_cast<std::int32_t>(lower))), init};
   return scan(step, start, std::monostate{}, false, upper > lower ? upper - lower : 0, loc).first.second;
 }
-/// The same with bounds computed by the program: forward mode only.
+/// The same with bounds computed by the program: a while loop, differentiable in forward mode only.
 template <class B, class T>
 T fori_loop(const Array& lower, const Array& upper, const B& body, const T& init, const Loc& loc = Loc::current()) {
   auto go = [](const std::tuple<Array, Array, T>& c) { return std::get<0>(c) < std::get<1>(c); };
@@ -111,14 +115,15 @@ T fori_loop(const Array& lower, const Array& upper, const B& body, const T& init
   return std::get<2>(while_loop(go, step, std::tuple<Array, Array, T>{lower, upper, init}, loc));
 }
 
-/// f on every element of dimension 0, one after another.
+/// f on every slice of dimension 0, one after another (a scan); results are stacked.
 template <class F, class X>
 auto map(const F& f, const X& xs, const Loc& loc = Loc::current()) {
   auto step = [&](std::monostate, const X& x) { return std::pair{std::monostate{}, f(x)}; };
   return scan(step, std::monostate{}, xs, false, -1, loc).second;
 }
 
-/// All prefixes combined by an associative function of two trees, along `axis`, in logarithmic depth.
+/// All prefixes (suffixes where `reverse`) along `axis`, combined by an associative function of two trees that acts on
+/// whole slices, in logarithmic depth (Blelloch, 1990). Throws `ValueError` for leaves of different extents.
 template <class F, class T>
 T associative_scan(const F& combine, const T& elems, bool reverse = false, std::int64_t axis = 0,
                    const Loc& loc = Loc::current()) {
@@ -128,7 +133,8 @@ T associative_scan(const F& combine, const T& elems, bool reverse = false, std::
                                                                tree_leaves(elems), axis, reverse, loc));
 }
 
-/// f whose intermediate values are computed again, not kept, for the backward pass (jax.checkpoint).
+/// f whose intermediate values are recomputed in the backward pass in place of being stored as residuals
+/// (jax.checkpoint).
 template <class F>
 auto checkpoint(F f) {
   return [f = std::move(f)](const auto&... args) {

@@ -125,7 +125,7 @@ auto value_and_grad_of(const F& f, const Args&... given) {
 
 }  // namespace detail
 
-/// `value_and_grad(f)(args…)` is (f(args…), gradient of f in argument 0); `value_and_grad<0, 2>(f)` gives a tuple of
+/// Reverse mode: `value_and_grad(f)(args…)` is (f(args…), gradient of f in argument 0); `value_and_grad<0, 2>(f)` gives a tuple of
 /// gradients. f returns a real scalar, or (scalar, auxiliary tree) for the `_aux` form. Complex leaves follow JAX: the
 /// conjugate of the steepest ascent. Throws `TypeError` when the result is not a real scalar, or a differentiated leaf
 /// has no float dtype.
@@ -139,17 +139,18 @@ auto value_and_grad(F f) {
     }
   };
 }
-/// The gradient alone.
+/// The gradient alone of `value_and_grad`. Gradients have the shapes, dtypes and, where propagation can keep them,
+/// shardings of their arguments; gradients of replicated arguments from sharded data need an all-reduce.
 template <std::size_t... N, class F>
 auto grad(F f) {
   return [g = value_and_grad<N...>(std::move(f))](const auto&... args) { return g(args...).second; };
 }
-/// f returns (scalar, auxiliary tree); gives ((scalar, aux), gradient).
+/// For f that returns (scalar, auxiliary tree): gives ((scalar, aux), gradient).
 template <std::size_t... N, class F>
 auto value_and_grad_aux(F f) {
   return value_and_grad<N...>(std::move(f));
 }
-/// (gradient, aux).
+/// For f that returns (scalar, auxiliary tree): gives (gradient, aux).
 template <std::size_t... N, class F>
 auto grad_aux(F f) {
   return [g = value_and_grad<N...>(std::move(f))](const auto&... args) {
@@ -158,7 +159,8 @@ auto grad_aux(F f) {
   };
 }
 
-/// (f(primals…), its directional derivative along tangents…). Tangents have the primals' structure, shapes and dtypes.
+/// Forward mode: (f(primals…), its directional derivative along tangents…). Tangents have the primals' structure, shapes
+/// and dtypes.
 template <class F, class... Args>
 auto jvp(const F& f, const std::tuple<Args...>& primals, const std::tuple<Args...>& tangents) {
   detail::OnLeaves flat(f, primals);
@@ -169,7 +171,7 @@ auto jvp(const F& f, const std::tuple<Args...>& primals, const std::tuple<Args..
   return std::pair{std::move(value), std::move(tangent)};
 }
 
-/// (f(primals…), a function from cotangents of the result to the tuple of cotangents of the primals).
+/// Reverse mode: (f(primals…), a function from cotangents of the result to the tuple of cotangents of the primals).
 template <class F, class... Args>
 auto vjp(const F& f, const Args&... primals) {
   std::tuple<Args...> args{primals...};
@@ -192,7 +194,7 @@ auto linear_transpose(const F& f, const Args&... like) {
   return vjp(f, like...).second;
 }
 
-/// (f(primals…), a function from tangents of the primals to the tangent of the result).
+/// Forward mode at a point: (f(primals…), a function from tangents of the primals to the tangent of the result).
 template <class F, class... Args>
 auto linearize(const F& f, const Args&... primals) {
   std::tuple<Args...> args{primals...};
@@ -204,8 +206,8 @@ auto linearize(const F& f, const Args&... primals) {
   return std::pair{flat.rebuild(linear.outputs), std::move(push)};
 }
 
-/// Jacobian of an array-to-array function in its argument 0: shape is that of the result followed by that of the
-/// argument.
+/// Jacobian of an array-to-array function in its argument 0, by forward mode: its shape is that of the result followed
+/// by that of the argument.
 template <class F>
 auto jacfwd(F f) {
   return [f = std::move(f)](const Array& x, const auto&... rest) {
@@ -213,6 +215,7 @@ auto jacfwd(F f) {
     return detail::jacobian(flat, x, true);
   };
 }
+/// The same by reverse mode: cheaper where the result is smaller than the argument.
 template <class F>
 auto jacrev(F f) {
   return [f = std::move(f)](const Array& x, const auto&... rest) {
@@ -220,11 +223,12 @@ auto jacrev(F f) {
     return detail::jacobian(flat, x, false);
   };
 }
+/// `jacrev`.
 template <class F>
 auto jacobian(F f) {
   return jacrev(std::move(f));
 }
-/// Second derivatives of a scalar function of one array.
+/// Second derivatives of a scalar function of one array, forward over reverse: shape is that of the array twice.
 template <class F>
 auto hessian(F f) {
   return jacfwd(jacrev(std::move(f)));

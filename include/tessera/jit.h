@@ -2,9 +2,9 @@
 // Compiled functions.
 //
 //   auto step = jit([](Array w, Array x) { return matmul(x, w); });
-//   Array y = step(w, x);          // traced, partitioned and compiled once; runs where w and x lie
+//   Array y = step(w, x);          // traced, partitioned and compiled once; runs where w and x are placed
 //
-// Arguments and results are trees of arrays. Arguments of other types (numbers where the function takes numbers,
+// Arguments and results are trees of arrays. Arguments of other types (C++ scalars where the function takes scalars,
 // strings, enums, any type with == and std::hash) are static: each value is a program of its own.
 #pragma once
 
@@ -45,7 +45,7 @@ class ShardingArg {
 
 struct JitOptions {
   std::string name = "jit";
-  /// Empty; one for every leaf of the arguments; or a single one for all. Null entries leave the argument as it lies.
+  /// Empty; one for every leaf of the arguments; or a single one for all. Null entries keep the argument's placement.
   std::vector<ShardingArg> in_shardings = {};
   /// Likewise for the results.
   std::vector<ShardingArg> out_shardings = {};
@@ -55,9 +55,9 @@ struct JitOptions {
 
 /// How programs are written as StableHLO text.
 struct StablehloTextOptions {
-  /// Shardy's meshes and shardings; else HLO shardings (`mhlo.sharding`). By default as `config().use_shardy` says.
+  /// Shardy's meshes and shardings; else HLO shardings (`mhlo.sharding`). By default `config().use_shardy` decides.
   std::optional<bool> shardy = std::nullopt;
-  /// Devices are replicas in place of partitions: each runs the body of the program's one map on its own blocks.
+  /// Devices are replicas in place of partitions: each runs the body of the program's single map on its own blocks.
   bool replicas = false;
 };
 
@@ -76,7 +76,7 @@ struct TraceRequest {
   std::string structure;
   std::vector<StaticArg> statics;
   std::vector<std::size_t> leaves_per_arg;
-  /// Runs the user's function on stand-ins; returns the leaves of the result and keeps its structure in `result`.
+  /// Runs the user's function on tracers; returns the leaves of the result and stores its structure in `result`.
   std::function<std::vector<Array>(const std::vector<Array>&, std::shared_ptr<void>* result)> run;
 };
 
@@ -129,18 +129,20 @@ StaticArg make_static(const T& v) {
 
 }  // namespace detail
 
-/// A function traced and not yet partitioned; `Traced -> lower() -> Lowered -> compile() -> Compiled`, each checked by
-/// what the stage before left. As in JAX, shardings are propagated and the program is partitioned when it is compiled,
-/// or when its partitioned text or its communication plan is asked for.
+/// A compiled program: the last of the stages `TracedFunction -> lower() -> Lowered -> compile() -> Compiled`. As in JAX,
+/// shardings are propagated and the program is partitioned when it is compiled, or when its partitioned graph or its
+/// communication plan is requested.
 class Compiled {
  public:
   Compiled(std::shared_ptr<detail::JitEntry> entry, std::shared_ptr<const void> lowered)
       : entry_(std::move(entry)), lowered_(std::move(lowered)) {}
-  /// Leaves in, leaves out.
+  /// Runs on the leaves of the arguments, in order; returns the leaves of the result.
   std::vector<Array> operator()(const std::vector<Array>& leaves) const {
     return detail::JitCore::call(entry_, leaves);
   }
+  /// Every collective of the program.
   CommPlan comm_plan() const { return detail::JitCore::comm_plan(lowered_); }
+  /// The partitioned graph, for reading.
   std::string text() const { return detail::JitCore::lowered_text(lowered_); }
 
  private:
@@ -148,18 +150,21 @@ class Compiled {
   std::shared_ptr<const void> lowered_;
 };
 
+/// A traced function together with the types and shardings of its arguments.
 class Lowered {
  public:
   Lowered(std::shared_ptr<detail::JitEntry> entry, std::vector<Array> leaves)
       : entry_(std::move(entry)), leaves_(std::move(leaves)), lowered_(detail::JitCore::lower(entry_, leaves_)) {}
-  /// The partitioned program.
+  /// The partitioned graph, for reading.
   std::string text() const { return detail::JitCore::lowered_text(lowered_); }
-  /// The program as StableHLO with the shardings of arguments, results and constraints, before they are propagated.
-  /// It names no device. Throws `UnimplementedError` naming an op that StableHLO cannot say (functions of the host).
+  /// The StableHLO module with the shardings of arguments, results and constraints, before they are propagated. It names
+  /// no device. Throws `UnimplementedError` naming an op that StableHLO cannot express (host callbacks).
   std::string as_text(const StablehloTextOptions& options = {}) const {
     return detail::JitCore::stablehlo_text(entry_, leaves_, options);
   }
+  /// Every collective of the program. Throws `CommBudgetError` beyond a `CommBudget` in force.
   CommPlan comm_plan() const { return detail::JitCore::comm_plan(lowered_); }
+  /// Propagates shardings, partitions and compiles for the devices of the arguments.
   Compiled compile() const {
     detail::JitCore::compile(entry_, leaves_);
     return {entry_, lowered_};
@@ -171,16 +176,18 @@ class Lowered {
   std::shared_ptr<const void> lowered_;
 };
 
+/// The graph of a function for arguments of given types.
 class TracedFunction {
  public:
   TracedFunction(std::shared_ptr<detail::JitEntry> entry, std::vector<Array> leaves)
       : entry_(std::move(entry)), leaves_(std::move(leaves)) {}
-  /// The graph before partitioning.
+  /// The graph before partitioning, for reading.
   std::string text() const { return detail::JitCore::graph_text(entry_); }
   /// As `Lowered::as_text`.
   std::string as_text(const StablehloTextOptions& options = {}) const {
     return detail::JitCore::stablehlo_text(entry_, leaves_, options);
   }
+  /// The next stage: with the arguments' shardings.
   Lowered lower() const { return {entry_, leaves_}; }
 
  private:
@@ -194,8 +201,9 @@ class Jitted {
  public:
   Jitted(F f, JitOptions options) : shared_(std::make_shared<Shared>(std::move(f), std::move(options))) {}
 
-  /// Runs the program for these arguments. Throws what tracing throws (errors of the function and of its operations),
-  /// and what `in_shardings` and placement demand; what fails while it runs is thrown where a result is waited for.
+  /// Runs the program for these arguments and returns without waiting for it. Throws what tracing throws (errors of the
+  /// function and of its operations), and what `in_shardings` and placement demand; what fails while it runs is thrown
+  /// where a result is waited for. Inside a traced function the graph is inlined.
   template <class... Args>
   auto operator()(const Args&... args) const {
     auto [entry, leaves] = prepare(args...);
@@ -203,11 +211,13 @@ class Jitted {
     std::vector<Array> out = detail::JitCore::call(entry, leaves);
     return tree_unflatten(*static_cast<const R*>(detail::JitCore::result(entry).get()), out);
   }
+  /// Traces the function for these arguments, or finds the cached trace; nothing runs.
   template <class... Args>
   TracedFunction trace(const Args&... args) const {
     auto [entry, leaves] = prepare(args...);
     return {entry, leaves};
   }
+  /// `trace(args...).lower()`.
   template <class... Args>
   Lowered lower(const Args&... args) const {
     return trace(args...).lower();
@@ -217,6 +227,7 @@ class Jitted {
   CommPlan comm_plan(const Args&... args) const {
     return lower(args...).comm_plan();
   }
+  /// How often this function was traced, lowered and compiled.
   CompileStats stats() const { return shared_->core.stats(); }
 
  private:
@@ -226,7 +237,7 @@ class Jitted {
     detail::JitCore core;
   };
 
-  // Numbers are traced as weakly typed arrays where the function takes arrays there, else they are static.
+  // C++ scalars are traced as weakly typed arrays where the function takes arrays there, else they are static.
   template <class T>
   using Lifted = std::conditional_t<Number<T>, Array, T>;
   template <class... Args>
@@ -304,23 +315,26 @@ class Jitted {
   std::shared_ptr<Shared> shared_;
 };
 
+/// A function that is traced, partitioned and compiled once for every combination of argument structures, types,
+/// shardings, static values and mesh scope, and then runs from its cache. `Jitted::comm_plan` lists what it communicates.
 template <class F>
 Jitted<std::decay_t<F>> jit(F&& f, JitOptions options = {}) {
   return {std::forward<F>(f), std::move(options)};
 }
-/// The older name of `jit` over sharded arrays.
+/// Older name of `jit` over sharded arrays.
 template <class F>
 auto pjit(F&& f, JitOptions options = {}) {
   return jit(std::forward<F>(f), std::move(options));
 }
 
-/// Shapes and dtypes of a function's results, as arrays without data, from arguments that need none either.
+/// Shape, dtype and weak-type mark of an array without data.
 struct ShapeDtype {
   Shape shape;
   DType dtype = float32;
   bool weak = false;
   bool operator==(const ShapeDtype&) const = default;
 };
+/// "f32[8,4]".
 std::string to_string(const ShapeDtype& s);
 namespace detail {
 std::vector<ShapeDtype> eval_shapes(const std::function<std::vector<Array>(const std::vector<Array>&)>& f,

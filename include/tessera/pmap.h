@@ -2,7 +2,7 @@
 // Parallel maps: a function that every device of the process runs on its own slice, as jax.pmap.
 //
 //   auto step = pmap([](Array x) { return x / psum(x, "i"); }, {.axis_name = "i"});
-//   Array y = step(x);   // x of shape (devices, …); y lies a slice a device
+//   Array y = step(x);   // x of shape (devices, …); y is placed one slice per device
 //
 // It is `jit` of a `shard_map` over a mesh of one axis; new programs are better written with those.
 #pragma once
@@ -69,8 +69,8 @@ class Pmapped {
   Pmapped(F f, PmapOptions options) : shared_(std::make_shared<Shared>(std::move(f), std::move(options))) {}
 
   /// Mapped dimensions of the arguments all have the size of the axis; arguments that are no trees of arrays are
-  /// static. Throws `ValueError` for extents that differ or exceed the devices, and for committed arrays that lie
-  /// otherwise than a slice a device.
+  /// static. Throws `ValueError` for extents that differ or exceed the devices, and for committed arrays that are not
+  /// placed one slice per device.
   template <class... Args>
   auto operator()(const Args&... args) const {
     if constexpr (std::is_invocable_v<const F&, detail::Leafy<Args>...>) {
@@ -154,6 +154,8 @@ class Pmapped {
   std::shared_ptr<Shared> shared_;
 };
 
+/// `f` on every device, each on its own slice of the mapped dimensions: jax.pmap. Compiled once per combination of
+/// argument types. Only the collectives that `f` calls over `axis_name` communicate.
 template <class F>
 Pmapped<std::decay_t<F>> pmap(F&& f, PmapOptions options = {}) {
   return {std::forward<F>(f), std::move(options)};

@@ -5,7 +5,7 @@
 //   auto dot = shard_map([](Array a, Array b) { return psum(sum(a * b), "x"); }, mesh, P("x"), P());
 //   Array r = dot(a, b);
 //
-// It runs at once, or as part of a jitted program, is differentiated and batched, and may be nested over axes that are
+// It runs eagerly, or as part of a jitted program, is differentiated and batched, and may be nested over axes that are
 // still automatic.
 #pragma once
 
@@ -27,8 +27,8 @@
 namespace tessera {
 
 /// Specs for the leaves of a tree: one for all of them, or a list with an entry for every argument (for every element
-/// of a result that is a tuple, pair, vector, array, map or struct), each of which is again one for all or a list of
-/// one a leaf.
+/// of a result that is a tuple, pair, vector, array, map or struct), each of which is again one for all or a list with
+/// one entry per leaf.
 class SpecTree {
  public:
   // NOLINTBEGIN(google-explicit-constructor): specs and lists of specs are spec trees
@@ -40,8 +40,9 @@ class SpecTree {
 
   /// Null for a list.
   const PartitionSpec* spec() const { return spec_.get(); }
+  /// Empty for a single spec.
   const std::vector<SpecTree>& children() const { return children_; }
-  /// One spec a leaf, for parts with these numbers of leaves. Throws `ValueError` naming `what` where counts differ.
+  /// One spec per leaf, for parts with these counts of leaves. Throws `ValueError` naming `what` where counts differ.
   std::vector<PartitionSpec> resolve(const std::vector<std::size_t>& leaves, const char* what) const;
 
  private:
@@ -52,15 +53,15 @@ class SpecTree {
 };
 
 struct ShardMapOptions {
-  /// Axes that the body names; empty for all. Others stay automatic: inside, values may be split over them as the
-  /// compiler sees fit.
+  /// Manual axes, which the body may name; empty for all. Others stay automatic: inside, values may be sharded over them
+  /// as the partitioner decides.
   std::vector<std::string> axis_names = {};
-  /// Every value knows the axes that it varies over; results must be equal along axes that their spec does not name.
+  /// Tracks the axes that every value varies over; results must be equal along axes that their spec does not name.
   bool check_vma = true;
 };
 
-/// A mesh that stands for something else than devices (the cores of one chip): `shard_map` over it runs the body by the
-/// rule that is registered for its type, in place of partitioning.
+/// A mesh of something other than devices (the cores of one chip): `shard_map` over it runs the body by the rule that is
+/// registered for its type, in place of partitioning.
 class MeshLike {
  public:
   virtual ~MeshLike() = default;
@@ -78,7 +79,7 @@ struct SpecialMapCall {
 };
 /// Gives the leaves of the result.
 using ShardMapRule = std::function<std::vector<Array>(const SpecialMapCall&)>;
-/// The rule for meshes of this type; a later one replaces an earlier one.
+/// Registers the rule for meshes of this type; a later rule replaces an earlier one.
 void register_shard_map_rule(std::type_index mesh_type, ShardMapRule rule);
 
 namespace detail {
@@ -122,8 +123,9 @@ std::vector<std::size_t> parts_of(const T& tree) {
 }  // namespace detail
 
 /// `f` on the blocks of its arguments: dimension d of a block is the argument's divided by the axes of `in_specs`
-/// there; results are put together as `out_specs` says. `mesh` may be abstract: then the arguments say which devices.
-/// Throws `IndivisibleError`, `ValueError` for specs that do not fit and, in a map that checks, for a result that
+/// there; results are assembled as `out_specs` specifies. `mesh` may be abstract: then the arguments' shardings give the
+/// devices. Arguments of another sharding are resharded first; besides that, only the collectives that `f` calls
+/// communicate. Throws `IndivisibleError`, `ValueError` for specs that do not fit and, with `check_vma`, for a result that
 /// varies over an axis that its spec does not name; `DeviceMismatchError`.
 template <class F>
 auto shard_map(F f, AnyMesh mesh, SpecTree in_specs, SpecTree out_specs, ShardMapOptions options = {}) {

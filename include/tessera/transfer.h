@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Between host and devices, for arrays and whole trees: device_get, block_until_ready, reshard, and the two placements
-// of pmap's days.
+// for pmap.
 #pragma once
 
 #include <functional>
@@ -12,8 +12,9 @@
 
 namespace tessera {
 
-/// Values on the host, as `Array::host`, which they share.
+/// The global value on the host, as `Array::host`, with which it shares memory. Throws as that.
 HostArray device_get(const Array& x);
+/// The same for several arrays.
 std::vector<HostArray> device_get(const std::vector<Array>& arrays);
 /// Waits for every array of the tree; throws what a computation threw.
 template <class T>
@@ -23,18 +24,21 @@ const T& block_until_ready(const T& tree) {
   return tree;
 }
 
-/// The value under another sharding: `device_put` at once, a constraint inside a traced function.
+/// The value under another sharding: `device_put` eagerly, `with_sharding_constraint` inside a traced function. Throws as
+/// they do.
 Array reshard(const Array& x, const ShardingPtr& sharding);
+/// Over the mesh of the enclosing `shard_map` or of the current scope.
 Array reshard(const Array& x, const PartitionSpec& spec);
 
-/// Pieces stacked along a new leading dimension, one on each device: an array with a `PmapSharding`. Throws
-/// `ValueError` for another number of pieces than devices, and for shapes or dtypes that differ.
+/// Arrays stacked along a new leading dimension, one on each device: an array with a `PmapSharding`. Throws `ValueError`
+/// unless there are as many arrays as devices, and for shapes or dtypes that differ.
 Array device_put_sharded(const std::vector<Array>& shards, const std::vector<Device>& devices);
-/// The same piece on each device.
+/// The same array on each device, stacked as by `device_put_sharded`.
 Array device_put_replicated(const Array& x, const std::vector<Device>& devices);
 
-/// Devices of the current client, and of this process.
+/// Count of the current client's devices, of all processes.
 inline std::int64_t device_count() { return static_cast<std::int64_t>(devices().size()); }
+/// Count of this process's devices.
 inline std::int64_t local_device_count() { return static_cast<std::int64_t>(local_devices().size()); }
 
 /// f(f(f(init, leaf 0), leaf 1), …).

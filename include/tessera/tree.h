@@ -7,7 +7,7 @@
 //   std::vector<Array> leaves = tree_leaves(model);
 //   auto zeros = tree_map([](const Array& a) { return zeros_like(a); }, model);
 //
-// A type that is not of these kinds becomes one by specialising `tessera::Tree<T>`.
+// A type that is not of these kinds becomes one by specializing `tessera::Tree<T>`.
 #pragma once
 
 #include <array>
@@ -66,7 +66,7 @@ constexpr std::size_t count_members() {
   }
 }
 
-// Structured bindings, one arm a count: the language has no loop over members.
+// Structured bindings, one branch per count: the language has no loop over members.
 template <class T>
 auto tie_members(T& v) {
   constexpr std::size_t n = count_members<std::remove_const_t<T>>();
@@ -311,19 +311,21 @@ struct Tree<std::monostate> {
   static void paths(const std::monostate&, const std::string&, F&&) {}
 };
 
-/// Leaves in order.
+/// The arrays of a tree, in order of visit.
 template <class T>
 std::vector<Array> tree_leaves(const T& tree) {
   std::vector<Array> out;
   Tree<T>::visit(tree, [&](const Array& a) { out.push_back(a); });
   return out;
 }
+/// The structure without the leaves.
 template <class T>
 TreeDef tree_structure(const T& tree) {
   TreeDef d;
   Tree<T>::describe(tree, d);
   return d;
 }
+/// Leaves and structure.
 template <class T>
 std::pair<std::vector<Array>, TreeDef> tree_flatten(const T& tree) {
   return {tree_leaves(tree), tree_structure(tree)};
@@ -343,7 +345,7 @@ T tree_unflatten(const T& like, const std::vector<Array>& leaves) {
   }
   return out;
 }
-/// f on the leaves of trees of one structure. Throws `ValueError` when structures differ.
+/// f(leaf, corresponding leaves of `rest`…) in the structure of `tree`. Throws `ValueError` when structures differ.
 template <class F, class T, class... Rest>
 T tree_map(F&& f, const T& tree, const Rest&... rest) {
   std::vector<std::vector<Array>> others{tree_leaves(rest)...};
@@ -357,7 +359,7 @@ T tree_map(F&& f, const T& tree, const Rest&... rest) {
   }
   return tree_unflatten(tree, leaves);
 }
-/// Names of the leaves: "layers[0].w"; members of structs by number.
+/// Paths of the leaves: "layers[0].w"; members of structs by index.
 template <class T>
 std::vector<std::string> tree_paths(const T& tree) {
   std::vector<std::string> out;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Vectorised maps: a function of one example becomes one of a batch.
+// Vectorized maps: a function of one example becomes a function of a batch.
 //
 //   auto rows = vmap([](Array w, Array x) { return sum(w * x); }, {.in_axes = {none, 0}});
 //   Array r = rows(w, batch);
 //
-// The function runs once, on stand-ins without the mapped dimension, and every operation is replaced by its form for
+// The function runs once, on tracers without the mapped dimension, and every operation is replaced by its form for
 // a batch: no loop is left. With an axis name, collectives over it (tessera/collectives.h) become local work. It runs
-// at once, or as part of a jitted program, is differentiated, and nests with every other transformation.
+// eagerly, or as part of a jitted program, is differentiated, and nests with every other transformation.
 #pragma once
 
 #include <concepts>
@@ -30,7 +30,7 @@ namespace tessera {
 
 /// Mapped dimensions for the leaves of a tree: one for all of them (`none`: not mapped), or a list with an entry for
 /// every argument (for every element of a result that is a tuple, pair, vector, array, map or struct), each of which is
-/// again one for all or a list of one a leaf. Negative dimensions count from the end.
+/// again one for all or a list with one entry per leaf. Negative dimensions count from the end.
 class MapAxes {
  public:
   // NOLINTBEGIN(google-explicit-constructor): dimensions and lists of dimensions are trees of them
@@ -42,7 +42,7 @@ class MapAxes {
   MapAxes(std::vector<MapAxes> children) : children_(std::move(children)) {}
   // NOLINTEND(google-explicit-constructor)
 
-  /// One entry a leaf, for parts with these numbers of leaves. Throws `ValueError` naming `function` and `what` where
+  /// One entry per leaf, for parts with these counts of leaves. Throws `ValueError` naming `function` and `what` where
   /// counts differ.
   std::vector<std::optional<std::int64_t>> resolve(const std::vector<std::size_t>& leaves, const char* function,
                                                    const char* what) const;
@@ -57,13 +57,13 @@ class MapAxes {
 
 struct VmapOptions {
   MapAxes in_axes = 0;
-  /// Where results get the mapped dimension. `none` is for results that are the same for all instances.
+  /// Where results get the mapped dimension. `none` is for results that do not depend on the mapped index.
   MapAxes out_axes = 0;
   /// What collectives call the mapped dimension; empty for nothing.
   std::string axis_name = {};
   /// Needed where no argument is mapped.
   std::optional<std::int64_t> axis_size = std::nullopt;
-  /// Mesh axes over which a `shard_map` inside lays the mapped dimension; values do not change.
+  /// Mesh axes over which a `shard_map` inside shards the mapped dimension; values do not change.
   AxisNames spmd_axis_name = {};
 };
 
@@ -77,16 +77,16 @@ struct VmapCall {
 };
 std::vector<Array> vmap_leaves(const LeafFn& body, const std::vector<Array>& leaves, const VmapCall& call,
                                const Loc& loc);
-/// Extent of the mapped dimensions. Throws `ValueError` where they differ, are out of range, or nothing says it.
+/// Extent of the mapped dimensions. Throws `ValueError` where they differ, are out of range, or none is given.
 std::int64_t mapped_size(const std::vector<Array>& leaves, std::vector<std::optional<std::int64_t>>& axes,
                          const std::optional<std::int64_t>& given, const char* function);
 
 }  // namespace detail
 
 /// `f` for every index of the mapped dimensions of its arguments, with the results stacked along `out_axes`. Arrays
-/// that `f` captures are the same for all instances. Throws `ValueError` where the mapped extents differ, an axis is
-/// out of range, nothing is mapped and `axis_size` is not given, or `out_axes` is `none` for a result that depends on
-/// the instance.
+/// that `f` captures are the same for every index. Communicates nothing by itself; a sharded mapped dimension stays
+/// sharded. Throws `ValueError` where the mapped extents differ, an axis is out of range, nothing is mapped and
+/// `axis_size` is not given, or `out_axes` is `none` for a result that depends on the index.
 template <class F>
 auto vmap(F f, VmapOptions options = {}) {
   return [f = std::move(f), options = std::move(options)](const auto&... given) {
