@@ -26,36 +26,39 @@ namespace tessera {
 
 // --- meshes -------------------------------------------------------------------------------------------------------
 
-/// The default mesh of the manual-region calls, for the whole program; `std::nullopt` clears it. A later call replaces
-/// it. Safe from several threads.
+/// Sets the default mesh of the manual-region calls, for the whole program; `std::nullopt` clears it. A later call
+/// replaces it. Safe from several threads.
 void set_global_mesh(const std::optional<Mesh>& mesh);
 /// The mesh that was set last, or nothing.
 std::optional<Mesh> global_mesh();
+/// `global_mesh`.
 inline std::optional<Mesh> get_global_mesh() { return global_mesh(); }
-/// All devices of the current client in id order on one axis, which is a number without `name`.
+/// All devices of the current client in id order on one axis, which is unnamed without `name`.
 Mesh get_1d_mesh(const std::optional<std::string>& name = std::nullopt);
 
 // --- annotations --------------------------------------------------------------------------------------------------
 
-/// `x` under a sharding over the whole machine, one entry of the spec a dimension; extents need not divide. With data:
-/// placed so (no copy where it lies so already). Inside a traced function: one `sharding_constraint` equation, which
-/// the gradient gets too. Throws `ValueError` naming `devices` where there are none, `mesh` for one that is not all
-/// devices, `partition_spec` for a wrong number of entries or an unknown axis; `DuplicateAxisError` for a repeated one.
+/// `x` under a sharding over all devices, with one entry of the spec per dimension; extents need not divide. With data:
+/// resharded (no copy where it has that placement already). Inside a traced function: one `sharding_constraint`
+/// equation, which the gradient gets too. Throws `ValueError` naming `devices` where there are none, `mesh` for one
+/// that is not all devices, `partition_spec` for a wrong number of entries or an unknown axis; `DuplicateAxisError` for
+/// a repeated one.
 Array mark_sharding(const Array& x, const Mesh& mesh, const PartitionSpec& partition_spec);
-/// The library form of the same: every constraint is differentiable.
+/// `mark_sharding`, under its name in PyTorch/XLA: every constraint is differentiable.
 inline Array mark_sharding_with_gradients(const Array& x, const Mesh& mesh, const PartitionSpec& partition_spec) {
   return mark_sharding(x, mesh, partition_spec);
 }
-/// `x` without annotation: on the default device, uncommitted; inside a traced function constraints directly below are
-/// taken off. An array that has none is returned as it is.
+/// `x` without annotation: on the default device, uncommitted; inside a traced function the constraints that made the
+/// value are removed. An array without annotation is returned as it is. An array over several processes is gathered by
+/// all of them.
 Array clear_sharding(const Array& x);
 
-/// Placed under a mesh or tiles; inside a traced function: the result of a constraint.
+/// Placed by a `NamedSharding` or a `GspmdSharding`; inside a traced function: the result of a constraint, or manual.
 bool is_annotated(const Array& x);
-/// Anything else than an array has no annotation.
+/// Anything but an array has no annotation: false.
 template <class T>
 requires(!std::is_convertible_v<const T&, const Array&>) bool is_annotated(const T&) { return false; }
-/// After normalising; nothing for an array without annotation.
+/// The annotation's type after normalization; nothing for an array without annotation.
 std::optional<ShardingType> sharding_type(const Array& x);
 /// The annotation in full; nothing where there is none, and {manual} inside a manual region.
 std::optional<OpSharding> op_sharding(const Array& x);
@@ -64,9 +67,9 @@ namespace detail {
 std::string annotated_hlo(const std::function<std::vector<Array>(const std::vector<Array>&)>& f,
                           const std::vector<Array>& leaves);
 }  // namespace detail
-/// What `f` computes of these arguments, as HLO text with every annotation: `sharding={…}` on parameters, a custom call
-/// `Sharding` for each constraint, and `SPMDFullToShardShape` … `SPMDShardToFullShape` around manual regions. Other
-/// operations stand under their names here. For reading and for tests; programs go out as StableHLO.
+/// The program of `f` for these arguments as HLO text with every annotation: `sharding={…}` on parameters, a custom
+/// call `Sharding` for each constraint, and `SPMDFullToShardShape` … `SPMDShardToFullShape` around manual regions.
+/// Other operations have Tessera's names. For reading and for tests; programs are exported as StableHLO.
 template <class F, class... Args>
 std::string annotated_hlo(const F& f, const Args&... args) {
   std::tuple<Args...> like{args...};
@@ -77,16 +80,18 @@ std::string annotated_hlo(const F& f, const Args&... args) {
 
 // --- SPMD mode, which is always on ----------------------------------------------------------------------------------
 
+/// Does nothing: SPMD mode is always on.
 inline void use_spmd() {}
+/// True.
 inline bool is_spmd() { return true; }
 /// Devices of all processes of the current client.
 std::int64_t global_device_count();
-/// Where values without a sharding go.
+/// The device of values without a sharding: the first of this process. Throws `StateError` where it has none.
 Device default_device();
 
 // --- wrapping ------------------------------------------------------------------------------------------------------
 
-/// A piece as a host snapshot: `data` has the size of the largest piece, zeros after the real part.
+/// A shard as a host snapshot: `data` has the size of the largest shard, zeros after the real part.
 class HostShard {
  public:
   HostShard(Device device, Index index, int replica_id, HostArray data, Shape real)
@@ -113,7 +118,7 @@ class HostShard {
   Shape real_;
 };
 
-/// A handle whose array can be exchanged, for code that replaces shards in place. Everything else takes arrays.
+/// A handle whose array can be replaced, for code that replaces shards in place. Everything else takes arrays.
 class ShardedTensor {
  public:
   /// Throws `ValueError` for an array without annotation, and for a traced one.
@@ -122,18 +127,22 @@ class ShardedTensor {
   operator const Array&() const { return array_; }  // NOLINT(google-explicit-constructor): it is an array
   std::optional<ShardingType> sharding_type() const { return tessera::sharding_type(array_); }
   std::string sharding_spec() const;
-  /// Snapshots of this process's pieces, by ascending device id.
+  /// Snapshots of this process's shards, by ascending device id.
   std::vector<HostShard> local_shards() const;
-  /// Takes the real parts of as many shards, in that order, for this process's pieces. Copies of the array taken before
-  /// keep their values. Throws `ValueError` for another number, device or index.
+  /// Replaces this process's shards by the real parts of as many shards, in that order. Copies of the array taken
+  /// before keep their values. Throws `ValueError` for another count, device or index.
   void load_local_shards(const std::vector<HostShard>& shards);
 
  private:
   Array array_;
 };
+/// `ShardedTensor(x)`. Throws `ValueError` for an array without annotation, and for a traced one.
 inline ShardedTensor wrap_as_sharded_tensor(const Array& x) { return ShardedTensor(x); }
+/// The tensor itself.
 inline ShardedTensor wrap_as_sharded_tensor(const ShardedTensor& x) { return x; }
+/// Its array.
 inline const Array& unwrap_sharded_tensor(const ShardedTensor& x) { return x.array(); }
+/// Anything else passes through.
 template <class T>
 const T& unwrap_sharded_tensor(const T& x) {
   return x;
@@ -151,8 +160,8 @@ std::vector<Array> optimization_barrier(const std::vector<Array>& leaves, const 
 std::vector<Array> backward_barrier(const std::vector<Array>& leaves, const Loc& loc);
 }  // namespace detail
 
-/// The tree itself; inside a traced function no fusion, reordering, common-subexpression or dead-code step crosses the
-/// one equation that holds its leaves. Cotangents pass a barrier too.
+/// The tree itself; inside a traced function no fusion, reordering, common-subexpression or dead-code elimination
+/// crosses the single equation that holds its leaves. Cotangents pass a barrier too. No communication.
 template <class T>
 requires(is_tree_v<T>) T optimization_barrier(const T& tree, const Loc& loc = Loc::current()) {
   return tree_unflatten(tree, detail::optimization_barrier(tree_leaves(tree), loc));
@@ -169,6 +178,7 @@ auto backward_optimization_barrier(F f) {
     return std::apply(f, passed);
   };
 }
+/// `backward_optimization_barrier`.
 template <class F>
 auto apply_backward_optimization_barrier(F f) {
   return backward_optimization_barrier(std::move(f));
@@ -181,9 +191,10 @@ struct AnnotationStats {
   std::int64_t op_shardings_built = 0;  ///< by `Mesh::op_sharding`
   std::int64_t annotations = 0;         ///< placements and constraints made by `mark_sharding`
   std::int64_t bytes_placed = 0;        ///< by `mark_sharding` on this process's devices, replicas counted each
-  std::int64_t bytes_copied = 0;        ///< that it moved for this
+  std::int64_t bytes_copied = 0;        ///< bytes that it moved for this
   bool operator==(const AnnotationStats&) const = default;
 };
+/// The counters of this process.
 AnnotationStats annotation_stats();
 
 }  // namespace tessera

@@ -38,7 +38,7 @@ class ShardingSpec {
   bool minibatch() const { return minibatch_; }
   const OpSharding& op_sharding() const { return mesh_.op_sharding(spec_); }
 
-  /// One entry a dimension; nothing is said about divisibility.
+  /// The spec has one entry per dimension of the shape; divisibility is not checked.
   bool can_apply(const Shape& shape) const;
   bool can_apply(const Array& x) const { return can_apply(x.shape()); }
   bool can_apply(const HostArray& x) const { return can_apply(x.shape()); }
@@ -58,12 +58,13 @@ class ShardingSpec {
   bool minibatch_ = false;
 };
 
-/// Host data to devices, each byte once: a device gets its piece alone. With `minibatch`, `value` is this process's
+/// Host data to devices, each byte once: a device receives only its shard. With `minibatch`, `value` is this process's
 /// part: dimension 0 of the result is its own times global over local devices, and its rows go in order to this
-/// process's devices by ascending tile. Data of another rank than the spec is replicated, which the log says once.
-/// Throws `ValueError` naming `minibatch` for rank 0 or a spec that does not split dimension 0 over all devices, and
-/// the shape for a batch that the local devices do not divide.
+/// process's devices by ascending tile. Data of another rank than the spec is replicated, which is logged once. Throws
+/// `ValueError` naming `minibatch` for rank 0 or a spec that does not split dimension 0 over all devices, and the shape
+/// for a batch that the local devices do not divide.
 Array device_put(const HostArray& value, const ShardingSpec& spec);
+/// The same for an array on devices.
 Array device_put(const Array& value, const ShardingSpec& spec);
 /// A tree of arrays: one spec for all leaves, or one for each. Throws `ValueError` with both counts.
 template <class T>
@@ -82,7 +83,7 @@ requires(is_tree_v<T> && !std::is_same_v<T, Array>) T
 using HostBatch = std::map<std::string, HostArray>;
 using DeviceBatch = std::map<std::string, Array>;
 
-/// Where a loader is.
+/// Progress of a loader.
 struct LoaderProgress {
   std::int64_t prepared = 0;  ///< batches put on devices
   std::int64_t taken = 0;     ///< batches given to the program
@@ -94,7 +95,7 @@ struct LoaderProgress {
 struct LoaderOptions {
   /// By name; the entry "" is for all other names. Names without a spec are replicated.
   std::map<std::string, ShardingSpec> specs = {};
-  /// Batches kept ready on devices.
+  /// Batches that are prepared on devices ahead of their use.
   std::int64_t prefetch = 2;
   /// Number of batches, for the progress.
   std::int64_t total = -1;

@@ -12,8 +12,8 @@ namespace tessera {
 
 /// y[…, m] = sum over n of x[…, n] weight[m, n] (+ bias[m]): one contraction over the last dimensions, so that the
 /// leading ones keep their shardings (nothing is flattened). Its gradients are one contraction each: …m,mn->…n for x,
-/// …m,…n->mn for the weight, …m->m for the bias; those that nobody asks for are not computed. Kept for them: x and
-/// weight. Throws `ValueError` naming `weight` or `bias` with the shapes that do not fit.
+/// …m,…n->mn for the weight, …m->m for the bias; those without a consumer are not computed. Residuals: x and weight.
+/// Communicates as `dot_general`. Throws `ValueError` naming `weight` or `bias` with the shapes that do not fit.
 Array linear(const Array& x, const Array& weight, const std::optional<Array>& bias = std::nullopt,
              const Loc& loc = Loc::current());
 

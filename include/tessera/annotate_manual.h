@@ -16,9 +16,9 @@
 
 namespace tessera {
 
-/// `x` under the spec, as every device's block: the shape is that of a shard, ceil(extent / parts) a dimension; where
+/// `x` under the spec, as every device's block: the shape is that of a shard, ceil(extent / parts) per dimension; where
 /// an extent does not divide, zeros follow the data. What is computed from it is per device until
-/// `disable_manual_sharding`. `mesh`: nothing takes the global mesh. Throws as `mark_sharding`, and `ValueError`
+/// `disable_manual_sharding`. `mesh`: `std::nullopt` uses the global mesh. Throws as `mark_sharding`, and `ValueError`
 /// outside a traced function, without a mesh, and for a value that is manual already.
 Array enable_manual_sharding(const Array& x, const PartitionSpec& partition_spec,
                              const std::optional<Mesh>& mesh = std::nullopt);

@@ -25,14 +25,14 @@ using PathRules = std::vector<PathRule>;
 
 /// Which rule each name takes: the first that matches.
 struct PathMatches {
-  /// The number of the rule, -1 for none; one a name.
+  /// The index of the rule, -1 for none; one per name.
   std::vector<std::int64_t> rule;
   /// Names that no rule takes, in order.
   std::vector<std::string> unmatched;
   /// Patterns that took no name, in order.
   std::vector<std::string> unused;
 };
-/// Throws `ValueError` naming a pattern that is no regular expression.
+/// Matches every name against the rules. Throws `ValueError` naming a pattern that is no regular expression.
 PathMatches match_paths(const std::vector<std::string>& names, const PathRules& rules);
 
 /// A tree with annotations, and what no rule took.
@@ -63,7 +63,7 @@ PathAnnotated<T> annotate_by_path(const T& tree, const Mesh& mesh, const PathRul
   return {tree_unflatten(tree, leaves), std::move(m.unmatched), std::move(m.unused)};
 }
 
-/// The same as shardings, one a leaf (null without a rule), for `JitOptions::in_shardings` and `out_shardings`.
+/// The same as shardings, one per leaf (null without a rule), for `JitOptions::in_shardings` and `out_shardings`.
 template <class T>
 std::vector<ShardingPtr> shardings_by_path(const T& tree, const Mesh& mesh, const PathRules& rules) {
   std::vector<std::string> names = tree_paths(tree);

@@ -13,7 +13,8 @@
 
 namespace tessera {
 
-/// f of every vector of x along `axis`; the dimensions of its result take the place of the axis. f runs once, on tracers
+/// f of every vector of x along `axis`; the dimensions of its result take the place of the axis. f runs once, on
+/// tracers
 /// (`vmap`).
 Array apply_along_axis(const std::function<Array(const Array&)>& f, std::int64_t axis, const Operand& x);
 /// f(f(x, axes[0]), axes[1]) and so on; an axis that f removes comes back with extent 1. Throws `ValueError` where the
@@ -36,8 +37,8 @@ class Piece {
   double value_ = 0;
 };
 /// numpy.piecewise: element-wise the function (or scalar) of the last condition that holds; where none holds, the one
-/// more function that may follow, else 0. The result has x's dtype. Throws `ValueError` unless there are as many functions
-/// as conditions or one more.
+/// more function that may follow, else 0. The result has x's dtype. Throws `ValueError` unless there are as many
+/// functions as conditions or one more.
 Array piecewise(const Operand& x, const std::vector<Array>& conditions, const std::vector<Piece>& pieces);
 
 }  // namespace tessera

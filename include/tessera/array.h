@@ -187,7 +187,8 @@ class Shard {
   std::optional<Array> data_;
   Shape full_shape_;  // of the largest shard; empty: that of the data
 };
-/// "Shard(device=CpuDevice(id=0), index=(slice(0, 2, None),), replica_id=0, data=[0, 1])"; "data=None" for a remote one.
+/// "Shard(device=CpuDevice(id=0), index=(slice(0, 2, None),), replica_id=0, data=[0, 1])"; "data=None" for a remote
+/// one.
 std::string to_string(const Shard& s);
 
 /// "Array([0, 1, 2], dtype=int32)"; shape and dtype alone where this process lacks data.
@@ -226,9 +227,9 @@ Array device_put(const Array& value, const PartitionSpec& spec);
 Array make_array_from_callback(const Shape& shape, const ShardingPtr& sharding,
                                const std::function<HostArray(const Index&)>& data,
                                std::optional<DType> dtype = std::nullopt);
-/// Adopts one single-device array per local device, in any order, without copying. Throws `ValueError` for an array with
-/// more than one shard, a device that is missing, repeated or not in the sharding, and for shapes and dtypes that do not
-/// fit.
+/// Adopts one single-device array per local device, in any order, without copying. Throws `ValueError` for an array
+/// with more than one shard, a device that is missing, repeated or not in the sharding, and for shapes and dtypes that
+/// do not fit.
 Array make_array_from_single_device_arrays(const Shape& shape, const ShardingPtr& sharding,
                                            std::span<const Array> arrays, std::optional<DType> dtype = std::nullopt);
 /// The same from a vector.

@@ -23,6 +23,7 @@ enum class CacheId {
 };
 inline constexpr int kNumCaches = 6;
 
+/// Counters of one cache.
 CacheStats cache_stats(CacheId id);
 /// Sum over the three functions `get_shard_indices`, `get_shard_indices_replica_ids` and `get_shard_shape`.
 CacheStats cache_stats();

@@ -23,8 +23,8 @@ Array diff(const Operand& x, const DiffOptions& options = {});
 Array ediff1d(const Operand& x, const std::optional<Array>& to_end = std::nullopt,
               const std::optional<Array>& to_begin = std::nullopt);
 /// Central differences along each of the axes (all unless given), one-sided at the ends; one array per axis. `spacing`:
-/// one distance for all, or one entry per axis: a scalar, or the coordinates along it. Throws `ValueError` for fewer than
-/// 2 elements along an axis.
+/// one distance for all, or one entry per axis: a scalar, or the coordinates along it. Throws `ValueError` for fewer
+/// than 2 elements along an axis.
 std::vector<Array> gradient(const Operand& f, const std::vector<Array>& spacing = {}, const MaybeDims& axis = {});
 /// Trapezoidal rule along an axis, over coordinates x or at distances dx.
 Array trapezoid(const Operand& y, const std::optional<Array>& x = std::nullopt, double dx = 1, std::int64_t axis = -1);
@@ -63,8 +63,8 @@ Array polyder(const Operand& p, std::int64_t m = 1);
 Array polyint(const Operand& p, std::int64_t m = 1, const std::optional<Array>& constants = std::nullopt);
 /// Coefficients of the monic polynomial with these zeros, as floats.
 Array poly(const Operand& zeros);
-/// Least-squares coefficients of degree `deg` for the points (x, y); `weights` multiply residuals. Throws `ValueError` for
-/// a negative degree and for vectors of different lengths.
+/// Least-squares coefficients of degree `deg` for the points (x, y); `weights` multiply residuals. Throws `ValueError`
+/// for a negative degree and for vectors of different lengths.
 Array polyfit(const Operand& x, const Operand& y, std::int64_t deg, const std::optional<Array>& weights = std::nullopt);
 
 }  // namespace tessera

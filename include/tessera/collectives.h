@@ -5,10 +5,10 @@
 //
 //   auto normalise = shard_map([](Array x) { return x / psum(sum(x), "x"); }, mesh, P("x"), P("x"));
 //
-// `axes` is a name, a list of names (one axis, the first name most significant) or, where a comment allows it, indices of
-// the block's own dimensions. Every function throws `UnboundAxisError` for a name that no enclosing map binds (and for
-// indices where they mean nothing), and `ValueError` for repeated names and groups that do not cover the axis. Trees
-// act leaf by leaf.
+// `axes` is a name, a list of names (one axis, the first name most significant) or, where a comment allows it, indices
+// of the block's own dimensions. Every function throws `UnboundAxisError` for a name that no enclosing map binds (and
+// for indices where they mean nothing), and `ValueError` for repeated names and groups that do not cover the axis.
+// Trees act leaf by leaf.
 #pragma once
 
 #include <cstdint>
@@ -100,8 +100,8 @@ struct PminOp {
 template <class Op, class T>
 using collective_result_t = typename detail::ReducedNumber<Op::kind, T>::type;
 
-/// Sum over the axes (all-reduce); integers in `axes` are dimensions of the block that are summed too. bool is summed as
-/// int32. A constant (a scalar, a host array, an array that is not traced) is multiplied without communication:
+/// Sum over the axes (all-reduce); integers in `axes` are dimensions of the block that are summed too. bool is summed
+/// as int32. A constant (a scalar, a host array, an array that is not traced) is multiplied without communication:
 /// `psum(1, "x")` is the axis size. Throws `IndexError` for a dimension out of range.
 template <class T>
 requires is_tree_v<T> T psum(const T& x, const AxisNames& axes, const ReduceOptions& o = {},
@@ -166,9 +166,9 @@ requires is_tree_v<T> T pbroadcast(const T& x, const AxisNames& axes, std::int64
                                    const Loc& loc = Loc::current()) {
   return tree_unflatten(x, detail::pbroadcast(tree_leaves(x), axes, source, loc));
 }
-/// Position d receives the block of s for each pair (s, d), zeros where no pair names it (collective-permute). Positions
-/// are counted in the order of the mesh, negative ones from the end. Throws `IndexError`, and `ValueError` for a source
-/// or destination that is not unique.
+/// Position d receives the block of s for each pair (s, d), zeros where no pair names it (collective-permute).
+/// Positions are counted in the order of the mesh, negative ones from the end. Throws `IndexError`, and `ValueError`
+/// for a source or destination that is not unique.
 template <class T>
 requires is_tree_v<T> T ppermute(const T& x, const AxisNames& axes, const PermutationPairs& perm,
                                  const Loc& loc = Loc::current()) {
@@ -181,8 +181,8 @@ requires is_tree_v<T> T pshuffle(const T& x, const AxisNames& axes, const std::v
   return tree_unflatten(x, detail::pshuffle(tree_leaves(x), axes, perm, loc));
 }
 /// Slice r of dimension `split_axis` goes to position r, which stacks what it receives along a new dimension
-/// `concat_axis` (counted without the split one); `tiled`: chunks in place of slices, joined along `concat_axis`. Throws
-/// `IndexError`, and `ValueError` for a size that does not fit.
+/// `concat_axis` (counted without the split one); `tiled`: chunks in place of slices, joined along `concat_axis`.
+/// Throws `IndexError`, and `ValueError` for a size that does not fit.
 template <class T>
 requires is_tree_v<T> T all_to_all(const T& x, const AxisNames& axes, std::int64_t split_axis, std::int64_t concat_axis,
                                    const AllToAllOptions& o = {}, const Loc& loc = Loc::current()) {
@@ -195,15 +195,15 @@ requires is_tree_v<T> T pswapaxes(const T& x, const AxisNames& axes, std::int64_
   return tree_unflatten(
       x, detail::all_to_all(tree_leaves(x), axes, axis, axis, {o.axis_index_groups, false}, "pswapaxes", loc));
 }
-/// Rows `operand[input_offsets[i] : +send_sizes[i]]` go to peer i / k (k slots per peer) and are written to its result at
-/// row `output_offsets[i]`, which the sender specifies; `recv_sizes` are the receiver's view of the sizes. Rows that
+/// Rows `operand[input_offsets[i] : +send_sizes[i]]` go to peer i / k (k slots per peer) and are written to its result
+/// at row `output_offsets[i]`, which the sender specifies; `recv_sizes` are the receiver's view of the sizes. Rows that
 /// nobody writes are those of `output`. Throws `ValueError` naming the argument; ranges outside the arrays throw
 /// `ValueError` where the result is waited for.
 Array ragged_all_to_all(const Array& operand, const Array& output, const Array& input_offsets, const Array& send_sizes,
                         const Array& output_offsets, const Array& recv_sizes, const AxisNames& axes,
                         const ReduceOptions& o = {}, const Loc& loc = Loc::current());
-/// The blocks of all positions, stacked along a new dimension `axis`, or joined along it (`tiled`). Throws `IndexError`,
-/// `UnimplementedError` for `GatherTo::reduced` and for `invarying` with groups.
+/// The blocks of all positions, stacked along a new dimension `axis`, or joined along it (`tiled`). Throws
+/// `IndexError`, `UnimplementedError` for `GatherTo::reduced` and for `invarying` with groups.
 template <class T>
 requires is_tree_v<T> T all_gather(const T& x, const AxisNames& axes, const AllGatherOptions& o = {},
                                    const Loc& loc = Loc::current()) {
@@ -237,13 +237,13 @@ requires is_tree_v<T> T reduce_scatter(const T& x, const AxisNames& axes, const 
 Array axis_index(const AxisNames& axes, const Loc& loc = Loc::current());
 /// Product of the axes' sizes; 1 for no names. Known while tracing.
 std::int64_t axis_size(const AxisNames& axes);
-/// The listed axes of `src` (names and dimensions, the first most significant) as one dimension, indexed by `idx`, which
-/// is clamped. Shape: that of idx, then the other dimensions of src. Names are all-gathered. Throws `TypeError` for an
-/// index that is no integer.
+/// The listed axes of `src` (names and dimensions, the first most significant) as one dimension, indexed by `idx`,
+/// which is clamped. Shape: that of idx, then the other dimensions of src. Names are all-gathered. Throws `TypeError`
+/// for an index that is no integer.
 Array pgather(const Array& src, const Array& idx, const AxisNames& axes, const Loc& loc = Loc::current());
 
-/// The same value, typed varying over the names; no communication. Throws `ValueError`, in a map with `check_vma`, when it
-/// varies already.
+/// The same value, typed varying over the names; no communication. Throws `ValueError`, in a map with `check_vma`, when
+/// it varies already.
 template <class T>
 requires is_tree_v<T> T pvary(const T& x, const AxisNames& axes, const Loc& loc = Loc::current()) {
   return tree_unflatten(x, detail::pvary(tree_leaves(x), axes, "pvary", loc));
@@ -264,8 +264,9 @@ struct HaloOptions {
   double value = 0;  ///< beyond the ends, for constant edges
 };
 /// The block with rows of its neighbors along dimension `dim`, which has before + after more elements: what a stencil
-/// over a value that is sharded along `axes` needs (collective-permutes). Linear, so it is differentiated and batched with
-/// the rest. Throws `IndexError` for the dimension, `ValueError` for negative widths and for widths beyond a block.
+/// over a value that is sharded along `axes` needs (collective-permutes). Linear, so it is differentiated and batched
+/// with the rest. Throws `IndexError` for the dimension, `ValueError` for negative widths and for widths beyond a
+/// block.
 Array halo_exchange(const Array& x, const AxisNames& axes, std::int64_t dim, const HaloOptions& o = {},
                     const Loc& loc = Loc::current());
 

@@ -15,13 +15,14 @@ struct CommStep {
   std::string op;  ///< "all_reduce", "reduce_scatter", "all_gather", "all_to_all", "collective_permute", …
   std::vector<std::string> axes;      ///< mesh axes over which data moves
   std::int64_t bytes_per_device = 0;  ///< bytes that the busiest device receives, once
-  std::int64_t times = 1;             ///< how often it runs a call (loops of known length); -1 where unknown
+  std::int64_t times = 1;             ///< how often it runs per call (loops of known length); -1 where unknown
   std::string value;                  ///< type of the value: "f32[8,4]"
   std::string equation;               ///< op of the equation that needs it: "dot_general"
   Loc loc;                            ///< user's line of that equation
-  std::string reason;                 ///< why: "operand 1 needs dimension 0 whole"
+  std::string reason;                 ///< why the equation needs it, in words
 };
 
+/// The collectives of a program, in program order.
 class CommPlan {
  public:
   CommPlan() = default;
@@ -36,11 +37,11 @@ class CommPlan {
  private:
   std::vector<CommStep> steps_;
 };
-/// A table, one line a step, and the total.
+/// A table with one line per step, and the total.
 std::string to_string(const CommPlan& plan);
 
-/// While it lives, compiling a program on this thread that would move more than `bytes_per_device` throws
-/// `CommBudgetError`, which lists the plan. Nested budgets all hold.
+/// While it lives, compiling or calling a program on this thread that moves more than `bytes_per_device` throws
+/// `CommBudgetError`, which lists the plan. Nested budgets all apply.
 class CommBudget {
  public:
   explicit CommBudget(std::int64_t bytes_per_device);

@@ -27,7 +27,7 @@ class Setting {
 struct Config {
   /// Opening a `MeshScope` throws.
   Setting disallow_mesh_scope = false;
-  /// Lowered text uses Shardy attributes; off: GSPMD sharding strings.
+  /// StableHLO text uses Shardy attributes; off: GSPMD sharding strings.
   Setting use_shardy = true;
   /// Validate buffers even where a compiled program made them.
   Setting enable_checks = false;
@@ -39,7 +39,7 @@ struct Config {
 
 /// The one configuration; changing it affects programs traced afterwards.
 Config& config();
-/// One number for all settings that a traced program depends on: part of the key of program caches.
+/// One value for all settings that a traced program depends on: part of the key of program caches.
 std::size_t config_key();
 
 /// Sets a switch until the scope ends.

@@ -68,8 +68,8 @@ R switch_(const Operand& index, const std::vector<std::function<R(Args...)>>& br
   return tree_unflatten(*static_cast<R*>(result.get()), out);
 }
 
-/// carry = body(carry) while condition(carry), which returns one bool scalar. Differentiable in forward mode only. Throws
-/// `TypeError` when the body changes the carry's types or the condition returns something else.
+/// carry = body(carry) while condition(carry), which returns one bool scalar. Differentiable in forward mode only.
+/// Throws `TypeError` when the body changes the carry's types or the condition returns something else.
 template <class C, class B, class T>
 T while_loop(const C& condition, const B& body, const T& init, const Loc& loc = Loc::current()) {
   std::tuple<T> like{init};
@@ -81,8 +81,8 @@ T while_loop(const C& condition, const B& body, const T& init, const Loc& loc = 
 
 /// (carry, y) = f(carry, x) for every x along dimension 0 of the leaves of `xs`, from the last to the first where
 /// `reverse`; returns the final carry and the stacked ys. `length` is needed where xs has no leaves. f is traced once;
-/// reverse-mode derivatives store the residuals of every iteration. Throws `ValueError` for leaves of different lengths,
-/// `TypeError` when the carry changes its types.
+/// reverse-mode derivatives store the residuals of every iteration. Throws `ValueError` for leaves of different
+/// lengths, `TypeError` when the carry changes its types.
 template <class F, class C, class X>
 auto scan(const F& f, const C& init, const X& xs, bool reverse = false, std::int64_t length = -1,
           const Loc& loc = Loc::current()) {
@@ -95,8 +95,8 @@ auto scan(const F& f, const C& init, const X& xs, bool reverse = false, std::int
   return tree_unflatten(*static_cast<R*>(result.get()), out);
 }
 
-/// carry = body(i, carry) for the int32 scalar i in [lower, upper), which are known while tracing: a scan, differentiable
-/// in both modes.
+/// carry = body(i, carry) for the int32 scalar i in [lower, upper), which are known while tracing: a scan,
+/// differentiable in both modes.
 template <class B, class T>
 T fori_loop(std::int64_t lower, std::int64_t upper, const B& body, const T& init, const Loc& loc = Loc::current()) {
   auto step = [&](std::pair<Array, T> carry, std::monostate) {

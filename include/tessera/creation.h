@@ -26,8 +26,8 @@ Array arange(std::int64_t stop, DType dtype, const Loc& loc = Loc::current());
 Array arange(std::int64_t start, std::int64_t stop, DType dtype, const Loc& loc = Loc::current());
 /// start, start + step, … below stop (above it for a negative step), in `dtype`. Throws `ValueError` for step 0.
 Array arange(std::int64_t start, std::int64_t stop, std::int64_t step, DType dtype, const Loc& loc = Loc::current());
-/// The ranges of floats: 0, 1, … below stop, float32 unless a dtype is given. They throw `ValueError` for a step of 0 and
-/// for ends that are not finite.
+/// The ranges of floats: 0, 1, … below stop, float32 unless a dtype is given. They throw `ValueError` for a step of 0
+/// and for ends that are not finite.
 template <std::floating_point A>
 Array arange(A stop, DType dtype = float32, const Loc& loc = Loc::current()) {
   return detail::float_range(0, stop, 1, dtype, loc);
@@ -51,8 +51,8 @@ struct SpaceOptions {
   std::optional<DType> dtype = std::nullopt;  ///< the float type of both ends
   std::int64_t axis = 0;                      ///< position of the new dimension
 };
-/// `num` values at equal distances from start to stop, which broadcast; the result has one more dimension. Integers give
-/// floats; an integer `dtype` rounds down. Throws `ValueError` for a negative count.
+/// `num` values at equal distances from start to stop, which broadcast; the result has one more dimension. Integers
+/// give floats; an integer `dtype` rounds down. Throws `ValueError` for a negative count.
 Array linspace(const Operand& start, const Operand& stop, std::int64_t num = 50, const SpaceOptions& options = {});
 /// `base` to the power of `linspace(start, stop, num)`.
 Array logspace(const Operand& start, const Operand& stop, std::int64_t num = 50, double base = 10,
@@ -83,8 +83,8 @@ struct MeshgridOptions {
   bool matrix_indexing = false;  ///< "ij"; else "xy": the first two dimensions are exchanged
   bool sparse = false;           ///< extents of 1 in place of repetition
 };
-/// Coordinate arrays of a grid, one per axis, from the vectors of coordinates along its axes. Throws `ValueError` unless
-/// they have rank 1.
+/// Coordinate arrays of a grid, one per axis, from the vectors of coordinates along its axes. Throws `ValueError`
+/// unless they have rank 1.
 std::vector<Array> meshgrid(const std::vector<Array>& axes, const MeshgridOptions& options = {},
                             const Loc& loc = Loc::current());
 /// The index of every element along each dimension, stacked in front: shape (rank, …).
@@ -101,7 +101,8 @@ std::pair<Array, Array> triu_indices(std::int64_t n, std::int64_t k = 0, std::op
 /// Index arrays of the main diagonal of an array with `ndim` dimensions of extent n: `ndim` times 0 … n-1.
 std::vector<Array> diag_indices(std::int64_t n, std::int64_t ndim = 2, const Loc& loc = Loc::current());
 
-// --- windows of signal processing: float32 vectors of n points, ones for n <= 1, `ValueError` for a negative n --------
+// --- windows of signal processing: float32 vectors of n points, ones for n <= 1, `ValueError` for a negative n
+// --------
 /// Bartlett's triangular window, zero at the ends.
 Array bartlett(std::int64_t n, const Loc& loc = Loc::current());
 /// Blackman's window: 0.42 - 0.5 cos(t) + 0.08 cos(2t) for t from 0 to 2 pi.

@@ -70,8 +70,8 @@ auto custom_vjp(F f, Fwd fwd, Bwd bwd) {
 
 /// A host callback on values with data: called once per distinct value, on any thread.
 using HostFunction = std::function<std::vector<HostArray>(const std::vector<HostArray>&)>;
-/// Calls the host inside a program. The function must depend on its arguments alone: calls may be left out, repeated and
-/// moved. `results` are the types that it returns. Derivatives throw `UnimplementedError`; what it throws, and
+/// Calls the host inside a program. The function must depend on its arguments alone: calls may be left out, repeated
+/// and moved. `results` are the types that it returns. Derivatives throw `UnimplementedError`; what it throws, and
 /// `ValueError` for another count of results, is thrown where a result is waited for.
 std::vector<Array> pure_callback(const HostFunction& f, const std::vector<ShapeDtype>& results,
                                  const std::vector<Array>& args, const Loc& loc = Loc::current());

@@ -22,10 +22,10 @@ struct DeviceState;
 struct ClientState;
 }  // namespace mesh
 
-/// One place where shards live. Equality is identity: two clients never share a device.
+/// One device that holds shards. Equality is identity: two clients never share a device.
 class Device {
  public:
-  /// The null device: only `==`, `hash` and the test for null may be asked of it.
+  /// The null device: only `==`, `hash` and the test for null are allowed.
   Device() = default;
   explicit operator bool() const { return state_ != nullptr; }
 
@@ -55,7 +55,7 @@ std::string to_string(const Device& d);
 
 /// How to make a client of virtual CPU devices.
 struct CpuOptions {
-  /// Devices of this process (every process of a cluster has as many).
+  /// Devices of this process; every process of a cluster has the same count.
   std::int64_t devices = 1;
   int process_index = 0;
   int process_count = 1;
@@ -66,10 +66,10 @@ struct CpuOptions {
   std::shared_ptr<Cluster> cluster = {};
 };
 
-/// A lazily filled place where other rooms hang their own state (engine, transport) on a client or a cluster.
+/// Lazily created state that other modules (engine, transport) attach to a client or a cluster.
 class Extensions {
  public:
-  /// What `key` (the address of some static) holds; `make` is called once, under a lock, when it holds nothing yet.
+  /// The state under `key` (the address of a static); `make` is called once, under a lock, when there is none yet.
   std::shared_ptr<void> get(const void* key, const std::function<std::shared_ptr<void>()>& make);
 
   Extensions();
@@ -108,7 +108,7 @@ class Client {
   /// or when that process has already joined it.
   static Client cpu(const CpuOptions& options = {});
   /// The innermost `ClientScope` of this thread, else the default client: the one of `set_default`, else CPU devices,
-  /// as many as the environment's TESSERA_CPU_DEVICES says (1 when unset; `ValueError` when it is no positive number).
+  /// as many as the environment variable TESSERA_CPU_DEVICES sets (1 when unset; `ValueError` unless it is positive).
   static Client current();
   /// Replaces the default client of the whole program.
   static void set_default(const Client& client);
@@ -146,10 +146,13 @@ class ClientScope {
   ClientScope& operator=(const ClientScope&) = delete;
 };
 
-/// Of the current client.
+/// Devices of all processes of the current client, in id order.
 std::span<const Device> devices();
+/// This process's devices of the current client, in id order.
 std::span<const Device> local_devices();
+/// This process's index in the current client's cluster; 0 outside one.
 int process_index();
+/// Count of the processes of the current client's cluster; 1 outside one.
 int process_count();
 
 }  // namespace tessera

@@ -35,24 +35,31 @@ inline constexpr DType complex128 = DType::C128;
 std::string_view dtype_name(DType t);
 /// The short name used in graph text: "f32", "i32", "bool".
 std::string_view dtype_short(DType t);
-/// From either name. Throws `TypeError` naming the text when there is no such dtype.
+/// From either name. Throws `TypeError` naming the string when there is no such dtype.
 DType dtype_from_name(std::string_view name);
 /// Bytes of one element.
 std::int64_t dtype_size(DType t);
 
+/// Bool alone.
 constexpr bool is_bool(DType t) { return t == DType::Bool; }
+/// I8 to I64.
 constexpr bool is_signed_int(DType t) { return t >= DType::I8 && t <= DType::I64; }
+/// U8 to U64.
 constexpr bool is_unsigned_int(DType t) { return t >= DType::U8 && t <= DType::U64; }
+/// Signed or unsigned, not bool.
 constexpr bool is_integer(DType t) { return t >= DType::I8 && t <= DType::U64; }
+/// F16, BF16, F32 or F64.
 constexpr bool is_float(DType t) { return t >= DType::F16 && t <= DType::F64; }
+/// C64 or C128.
 constexpr bool is_complex(DType t) { return t >= DType::C64; }
+/// Float or complex: the dtypes that have derivatives.
 constexpr bool is_inexact(DType t) { return t >= DType::F16; }
 /// The float type of the real and imaginary part; `t` itself when it is not complex.
 constexpr DType real_dtype(DType t) { return t == DType::C64 ? DType::F32 : t == DType::C128 ? DType::F64 : t; }
 /// The complex type whose parts hold `t`: c128 for f64 (and c128), else c64.
 constexpr DType complex_dtype(DType t) { return t == DType::F64 || t == DType::C128 ? DType::C128 : DType::C64; }
 
-/// A dtype together with JAX's weak-type mark (scalars written in the program promote weakly).
+/// A dtype together with JAX's weak-type mark (scalar literals of the program promote weakly).
 struct PromotedType {
   DType dtype;
   bool weak;
@@ -95,34 +102,41 @@ struct bfloat16_t {
   constexpr operator float() const { return detail::bf16_to_float(bits); }  // NOLINT(google-explicit-constructor)
 };
 
-/// The two 16-bit types count and compare as floats do, as short integers do as ints. Spelled out, since they convert
-/// to Arrays too and either conversion is as good as the other.
+/// The two 16-bit types compute and compare as floats, as short integers do as ints. The operators are defined because
+/// the types convert to Arrays too, and overload resolution would be ambiguous.
 template <class T>
 concept HalfFloat = std::is_same_v<T, float16_t> || std::is_same_v<T, bfloat16_t>;
+/// Equality of the values as floats.
 template <HalfFloat A, HalfFloat B>
 constexpr bool operator==(A a, B b) {
   return static_cast<float>(a) == static_cast<float>(b);
 }
+/// Order of the values as floats; unordered for NaN.
 template <HalfFloat A, HalfFloat B>
 constexpr std::partial_ordering operator<=>(A a, B b) {
   return static_cast<float>(a) <=> static_cast<float>(b);
 }
+/// Sum as a float.
 template <HalfFloat A, HalfFloat B>
 constexpr float operator+(A a, B b) {
   return static_cast<float>(a) + static_cast<float>(b);
 }
+/// Difference as a float.
 template <HalfFloat A, HalfFloat B>
 constexpr float operator-(A a, B b) {
   return static_cast<float>(a) - static_cast<float>(b);
 }
+/// Product as a float.
 template <HalfFloat A, HalfFloat B>
 constexpr float operator*(A a, B b) {
   return static_cast<float>(a) * static_cast<float>(b);
 }
+/// Quotient as a float.
 template <HalfFloat A, HalfFloat B>
 constexpr float operator/(A a, B b) {
   return static_cast<float>(a) / static_cast<float>(b);
 }
+/// Negative as a float.
 template <HalfFloat A>
 constexpr float operator-(A a) {
   return -static_cast<float>(a);

@@ -92,8 +92,8 @@ struct NanToNum {
 /// x with NaN and the infinities replaced, complex parts alike; integers are returned as they are.
 Array nan_to_num(const Operand& x, const NanToNum& by = {});
 
-/// Element-wise the choice of the first condition that holds, else `otherwise`; all broadcast, the choices are promoted.
-/// Throws `ValueError` unless there are as many conditions as choices, at least one.
+/// Element-wise the choice of the first condition that holds, else `otherwise`; all broadcast, the choices are
+/// promoted. Throws `ValueError` unless there are as many conditions as choices, at least one.
 Array select(const std::vector<Array>& conditions, const std::vector<Array>& choices, const Operand& otherwise = 0);
 /// Element-wise choices[a], all broadcast; indices outside are clipped, or counted around with `wrap`. Throws
 /// `TypeError` unless `a` holds integers, `ValueError` without choices.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Errors: one hierarchy. Every text names the function, the argument, its value and what was expected.
+// Errors: one hierarchy. Every message names the function, the argument, its value and what was expected.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ class ValueError : public Error {
   using Error::Error;
 };
 
-/// An index or a position lies outside its range.
+/// An index or a position is outside its range.
 class IndexError : public ValueError {
  public:
   using ValueError::ValueError;
@@ -50,7 +50,8 @@ class UnboundAxisError : public ValueError {
   using ValueError::ValueError;
 };
 
-/// Outside data (a file, a text) does not have its format. `line` and `column` count from 1; 0 where not known.
+/// Outside data (a file, a module, a string) does not have its format. `line` and `column` count from 1; 0 where
+/// unknown.
 class FormatError : public ValueError {
  public:
   FormatError(const std::string& message, std::string file, std::int64_t line = 0, std::int64_t column = 0)
@@ -71,7 +72,7 @@ class TypeError : public Error {
   using Error::Error;
 };
 
-/// A concrete value was asked of a traced array.
+/// The concrete value of a traced array was needed.
 class ConcretizationError : public TypeError {
  public:
   using TypeError::TypeError;
@@ -89,7 +90,7 @@ class DeletedArrayError : public StateError {
   using StateError::StateError;
 };
 
-/// This process does not hold the data that was asked for.
+/// This process does not hold the data that is needed.
 class NotAddressableError : public StateError {
  public:
   using StateError::StateError;
@@ -107,7 +108,7 @@ class ResourceExhaustedError : public Error {
   using Error::Error;
 };
 
-/// A combination that is legal but not supported; the text says what to use instead.
+/// A combination that is legal but not supported; the message states what to use instead.
 class UnimplementedError : public Error {
  public:
   using Error::Error;

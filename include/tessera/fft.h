@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fourier transforms as jax.numpy.fft, of any length. Real operands become complex; results are complex64, or
-// complex128 for 64-bit operands, or their real parts' dtype. A sharded axis of a transform is all-gathered first, other
-// dimensions stay sharded. Throws `ValueError` for a length below 1 and for axes that do not fit.
+// complex128 for 64-bit operands, or their real parts' dtype. A sharded axis of a transform is all-gathered first,
+// other dimensions stay sharded. Throws `ValueError` for a length below 1 and for axes that do not fit.
 #pragma once
 
 #include <optional>
@@ -14,8 +14,8 @@ namespace tessera::fft {
 /// Which transform is scaled: the inverse by 1/n, both by 1/sqrt(n), the forward one by 1/n.
 enum class Norm { Backward, Ortho, Forward };
 struct Options {
-  /// Points of the transform: operands are truncated or padded with zeros. Their extent unless given (irfft, hfft: twice
-  /// the terms less 2).
+  /// Points of the transform: operands are truncated or padded with zeros. Their extent unless given (irfft, hfft:
+  /// twice the terms less 2).
   std::optional<std::int64_t> n = std::nullopt;
   std::int64_t axis = -1;
   Norm norm = Norm::Backward;
@@ -55,7 +55,8 @@ Array rfft2(const Operand& x, OptionsN options = {});
 /// `irfftn` over two axes.
 Array irfft2(const Operand& x, OptionsN options = {});
 
-/// Frequencies of the terms of `fft`, in cycles per unit of d, for n points at distance d. Throws `ValueError` for n < 1.
+/// Frequencies of the terms of `fft`, in cycles per unit of d, for n points at distance d. Throws `ValueError` for n
+/// < 1.
 Array fftfreq(std::int64_t n, double d = 1, DType dtype = float32, const Loc& loc = Loc::current());
 /// Frequencies of the n / 2 + 1 terms of `rfft`.
 Array rfftfreq(std::int64_t n, double d = 1, DType dtype = float32, const Loc& loc = Loc::current());

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// `GlobalArray`: the names of older code over `Array`. It shares the array's pieces and converts both ways for free.
+// `GlobalArray`: the names of older code over `Array`. It shares the array's shards and converts both ways for free.
 //
 //   auto g = GlobalArray::from_callback({8, 2}, mesh, P("x", "y"), [&](const Index& i) { return data.slice(i); });
-//   g.local_data(0U);            // the piece of this process's first device
-//   Array a = g;                 // the same pieces
+//   g.local_data(0U);            // the shard of this process's first device
+//   Array a = g;                 // the same shards
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@
 
 namespace tessera {
 
-/// What a data callback may return: a host array, a strided view (copied), a number, or an array on devices.
+/// What a data callback may return: a host array, a strided view (copied), a scalar, or an array on devices.
 class HostData {
  public:
   // NOLINTBEGIN(google-explicit-constructor): anything array-like is data
@@ -38,7 +38,7 @@ class HostData {
   HostArray value_;
 };
 
-/// One distinct piece of an array and this process's devices that need it, in mesh order.
+/// One distinct shard of an array and this process's devices that need it, in mesh order.
 struct IndexedDevices {
   Index index;
   std::vector<Device> devices;
@@ -53,13 +53,13 @@ class ShardList : public std::span<const Shard> {
   const Shard& at(std::size_t i) const;
 };
 
-/// A global array as older code knows it: global shape, mesh and spec, with one buffer a device.
+/// A global array as older code knows it: global shape, mesh and spec, with one buffer per device.
 class GlobalArray {
  public:
   /// Uninitialised: any use throws `StateError`.
   GlobalArray() = default;
   /// Takes one single-device array for each of `global_mesh.local_devices()`, in that order, without copying. `dtype`
-  /// is needed where this process has no device of the mesh. Throws `ValueError` for a wrong number, wrong shapes or
+  /// is needed where this process has no device of the mesh. Throws `ValueError` for a wrong count, wrong shapes or
   /// mixed dtypes, `DeviceMismatchError` for another order of devices, and what the spec demands of shape and mesh.
   GlobalArray(const Shape& global_shape, const Mesh& global_mesh, const PartitionSpec& mesh_axes,
               std::span<const Array> device_buffers, std::optional<DType> dtype = std::nullopt);
@@ -72,17 +72,17 @@ class GlobalArray {
   // NOLINTEND(google-explicit-constructor)
   const Array& array() const { return array_; }
 
-  /// Calls `data` once a local device, in mesh order, with its index. Throws `ValueError` naming the device for a piece
-  /// of the wrong shape or of another dtype than the first. What `data` throws passes through.
+  /// Calls `data` once per local device, in mesh order, with its index. Throws `ValueError` naming the device for a
+  /// shard of the wrong shape or of another dtype than the first. What `data` throws passes through.
   static GlobalArray from_callback(const Shape& global_shape, const Mesh& global_mesh, const PartitionSpec& mesh_axes,
                                    const std::function<HostData(const Index&)>& data);
-  /// Calls `data` once with the indices of all local devices, repeats kept; expects one piece an index.
+  /// Calls `data` once with the indices of all local devices, repeated ones included; expects one shard per index.
   static GlobalArray from_batched_callback(const Shape& global_shape, const Mesh& global_mesh,
                                            const PartitionSpec& mesh_axes,
                                            const std::function<std::vector<HostArray>(std::span<const Index>)>& data);
   /// Calls `data` once with the distinct local indices, in order of first appearance; it returns one single-device
   /// array for each of their devices, in any order. Throws `DeviceMismatchError` for an array that is not on one
-  /// device, on a device outside the mesh or a second one on a device, and for devices without data.
+  /// device, on a device outside the mesh or on a device that has one already, and for devices without data.
   static GlobalArray from_batched_callback_with_devices(
       const Shape& global_shape, const Mesh& global_mesh, const PartitionSpec& mesh_axes,
       const std::function<std::vector<Array>(std::span<const IndexedDevices>)>& data);
@@ -92,7 +92,7 @@ class GlobalArray {
   DType dtype() const { return array_.dtype(); }
   std::int64_t ndim() const { return array_.ndim(); }
   std::int64_t size() const { return array_.size(); }
-  /// Throw `StateError` for an array whose placement no mesh and spec say.
+  /// These two throw `StateError` for an array whose placement is not given by a mesh and a spec.
   const Mesh& mesh() const;
   const PartitionSpec& mesh_axes() const;
   const ShardingPtr& sharding() const { return array_.sharding(); }
@@ -100,19 +100,19 @@ class GlobalArray {
   /// `Array::is_fully_replicated`.
   bool is_fully_replicated() const;
   bool is_fully_addressable() const { return array_.is_fully_addressable(); }
-  /// The process whose pieces this handle has.
+  /// The process whose shards this handle has.
   int process_index() const;
 
-  /// Shards of this process's devices in mesh order; made on first use and kept.
+  /// Shards of this process's devices in mesh order; made on first use and cached.
   ShardList local_shards() const { return ShardList(array_.addressable_shards()); }
-  /// Shards of all processes in mesh order, remote ones without data; made on first use and kept.
+  /// Shards of all processes in mesh order, remote ones without data; made on first use and cached.
   ShardList global_shards() const { return ShardList(array_.global_shards()); }
-  /// The piece of the i-th local device. Throws `IndexError`.
+  /// The shard of the i-th local device. Throws `IndexError`.
   const Array& local_data(std::size_t i) const;
   template <std::signed_integral T>
-  const Array& local_data(T i) const = delete;  // pieces count from 0: 3U, not -1
+  const Array& local_data(T i) const = delete;  // shards count from 0: 3U, not -1
 
-  /// Waits for this process's pieces; returns the array itself. Throws what the computation threw, `StateError` once
+  /// Waits for this process's shards; returns the array itself. Throws what the computation threw, `StateError` once
   /// the memory was freed.
   const GlobalArray& block_until_ready() const;
 
@@ -142,22 +142,27 @@ struct ShapedArray {
 };
 /// "ShapedArray((8, 2), int32)".
 std::string to_string(const ShapedArray& a);
+/// Shape and dtype of an array.
 ShapedArray abstract_value(const Array& a);
+/// Shape and dtype of a global array.
 inline ShapedArray abstract_value(const GlobalArray& g) { return abstract_value(g.array()); }
 /// Dtypes are never rewritten: the object itself.
 inline const GlobalArray& canonicalize(const GlobalArray& g) { return g; }
+/// Not for temporaries.
 const GlobalArray& canonicalize(GlobalArray&& g) = delete;  // it would dangle
 
-/// Checks buffers also where a trusted caller, such as a compiled program, vouches for them. Off at first.
+/// Validates buffers also where a trusted caller, such as a compiled program, made them. Off by default.
 void set_enable_checks(bool on);
+/// Whether buffers of trusted callers are validated.
 bool enable_checks();
 
-/// How often arrays did what they should rarely do, since the program began.
+/// Counts of what arrays should rarely do, since the program began.
 struct ArrayStats {
   std::int64_t shards_made = 0;    ///< `Shard` objects
   std::int64_t validations = 0;    ///< passes over an array's buffers that compare them with its placement
-  std::int64_t place_lookups = 0;  ///< placements over several devices asked for to make an array or compile a program
+  std::int64_t place_lookups = 0;  ///< look-ups of placements over several devices, to make arrays or compile programs
 };
+/// The counters of this process.
 ArrayStats array_stats();
 
 template <>

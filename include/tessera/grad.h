@@ -125,10 +125,10 @@ auto value_and_grad_of(const F& f, const Args&... given) {
 
 }  // namespace detail
 
-/// Reverse mode: `value_and_grad(f)(args…)` is (f(args…), gradient of f in argument 0); `value_and_grad<0, 2>(f)` gives a tuple of
-/// gradients. f returns a real scalar, or (scalar, auxiliary tree) for the `_aux` form. Complex leaves follow JAX: the
-/// conjugate of the steepest ascent. Throws `TypeError` when the result is not a real scalar, or a differentiated leaf
-/// has no float dtype.
+/// Reverse mode: `value_and_grad(f)(args…)` is (f(args…), gradient of f in argument 0); `value_and_grad<0, 2>(f)` gives
+/// a tuple of gradients. f returns a real scalar, or (scalar, auxiliary tree) for the `_aux` form. Complex leaves
+/// follow JAX: the conjugate of the steepest ascent. Throws `TypeError` when the result is not a real scalar, or a
+/// differentiated leaf has no float dtype.
 template <std::size_t... N, class F>
 auto value_and_grad(F f) {
   return [f = std::move(f)](const auto&... args) {
@@ -159,8 +159,8 @@ auto grad_aux(F f) {
   };
 }
 
-/// Forward mode: (f(primals…), its directional derivative along tangents…). Tangents have the primals' structure, shapes
-/// and dtypes.
+/// Forward mode: (f(primals…), its directional derivative along tangents…). Tangents have the primals' structure,
+/// shapes and dtypes.
 template <class F, class... Args>
 auto jvp(const F& f, const std::tuple<Args...>& primals, const std::tuple<Args...>& tangents) {
   detail::OnLeaves flat(f, primals);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arrays in host memory: the currency of callbacks, files and host transfers.
+// Arrays in host memory, as callbacks, files and host transfers use them.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@
 
 namespace tessera {
 
-/// A view of somebody else's memory. Strides are in bytes and may be any value, negative and zero included.
+/// A view of memory that something else owns. Strides are in bytes and may be any value, negative and zero included.
 struct HostArrayView {
   DType dtype = DType::F32;
   Shape shape;
@@ -28,7 +28,7 @@ struct HostArrayView {
 class HostArray {
  public:
   HostArray() = default;
-  /// Uninitialised elements. Throws `ValueError` for a bad shape, `ResourceExhaustedError` when memory is out.
+  /// Uninitialised elements. Throws `ValueError` for an invalid shape, `ResourceExhaustedError` when out of memory.
   HostArray(DType dtype, Shape shape);
   /// Copies a strided view.
   explicit HostArray(const HostArrayView& view);
@@ -96,7 +96,7 @@ class HostArray {
     return std::vector<T>(s.begin(), s.end());
   }
 
-  /// Copy of a contiguous block, one slice a dimension. Throws `IndexError` when it is out of range.
+  /// Copy of a contiguous block, with one slice per dimension. Throws `IndexError` when it is out of range.
   HostArray slice(const Index& index) const;
   /// The same elements under another shape, sharing storage. Throws `ValueError` when sizes differ.
   HostArray reshape(Shape shape) const;
@@ -115,8 +115,8 @@ class HostArray {
 
 /// Same dtype, shape and bytes.
 bool identical(const HostArray& a, const HostArray& b);
-/// NumPy's nested-list text of the elements, as `numpy.array2string(a, separator=", ")` gives it (summarised above
-/// 1,000 elements).
+/// The elements as a nested list, as `numpy.array2string(a, separator=", ")` prints them (summarized above 1,000
+/// elements).
 std::string to_string(const HostArray& a);
 
 }  // namespace tessera

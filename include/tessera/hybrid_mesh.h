@@ -7,8 +7,8 @@
 //                                 .axis_names = {"data", "fsdp", "tensor"}});
 //   mesh.shape();                                                  // data 2, fsdp 4, tensor 1
 //
-// Axes go from the one that communicates least to the one that communicates most. Pods that are not at hand can be
-// planned: give `devices` and ask `assign_hybrid_mesh` for the ids alone.
+// Axes go from the one that communicates least to the one that communicates most. Pods that are not available can be
+// planned: give `devices`, and `assign_hybrid_mesh` computes the ids alone.
 #pragma once
 
 #include <cstdint>
@@ -24,19 +24,19 @@ namespace tessera {
 
 /// What is known of one device.
 struct DeviceAttributes {
-  /// The number in its name: devices are ordered by it, whatever order they are listed in.
+  /// The integer in its name: devices are ordered by it, whatever order they are listed in.
   std::int64_t ordinal = 0;
   /// (x, y, z) or (x, y) on the torus; empty where the platform has none.
   std::vector<std::int64_t> coords = {};
   std::int64_t core_on_chip = 0;
   std::optional<std::int64_t> slice_index = {};
   int process_index = 0;
-  /// "TPU:9"; when it is given, its number is the ordinal.
+  /// "TPU:9"; when it is given, its integer is the ordinal.
   std::string name = {};
 };
-/// The number in a device's name. Throws `ValueError` for a name that is not LETTERS:digits.
+/// The integer in a device's name. Throws `ValueError` for a name that is not LETTERS:digits.
 std::int64_t device_ordinal(std::string_view name);
-/// Of the current client's devices, in id order.
+/// Attributes of the current client's devices, in id order.
 std::vector<DeviceAttributes> device_attributes();
 
 struct HybridMeshOptions {
@@ -45,15 +45,15 @@ struct HybridMeshOptions {
   /// Sizes between slices; empty: all ones.
   Shape dcn_mesh_shape = {};
   AxisNames axis_names = std::nullopt;
-  /// The devices to lay out; nothing: those of the current client.
+  /// The devices to lay out; `std::nullopt`: those of the current client.
   std::optional<std::vector<DeviceAttributes>> devices = {};
   /// Devices that report no slice: those of one process are a slice.
   bool process_is_slice = false;
-  /// Let one physical axis serve several mesh axes where no assignment of whole axes fits.
+  /// Allows one physical axis to serve several mesh axes where no assignment of whole axes fits.
   bool allow_split_physical_axes = false;
 };
 
-/// How one slice was laid out.
+/// The layout of one slice.
 struct SliceAssignment {
   /// Extents of the box of devices: (x, y, z), with the core of a chip in place of z or after it. Empty without coords.
   Shape physical_shape;

@@ -81,9 +81,9 @@ struct IndexOptions {
 /// bool array of other extents.
 Array index(const Operand& x, const IndexItems& items, const IndexOptions& options = {});
 
-/// Updates of the indexed elements; each gives a new array of the same dtype (`divide` of integers gives floats). Updates
-/// broadcast to the index's shape. Of several `set`s of one element the last stays; the others combine all. `apply`
-/// reads, calls and sets: an element that is indexed twice is changed once.
+/// Updates of the indexed elements; each gives a new array of the same dtype (`divide` of integers gives floats).
+/// Updates broadcast to the index's shape. Of several `set`s of one element the last stays; the others combine all.
+/// `apply` reads, calls and sets: an element that is indexed twice is changed once.
 class IndexUpdate {
  public:
   IndexUpdate(Operand x, IndexItems items) : x_(std::move(x)), items_(std::move(items)) {}

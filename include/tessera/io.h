@@ -13,29 +13,36 @@
 
 namespace tessera {
 
-/// Throws `ValueError` naming the path when the file cannot be opened, `FormatError` when it is no .npy, `TypeError`
-/// for a dtype that Tessera lacks. Elements of two bytes without a meaning ("V2") are bfloat16: as such NumPy saves
-/// those of ml_dtypes.
+/// Reads one array of a .npy file. Throws `ValueError` naming the path when the file cannot be opened, `FormatError`
+/// when it is no .npy, `TypeError` for a dtype that Tessera lacks. Untyped elements of two bytes ("V2") are bfloat16:
+/// NumPy saves those of ml_dtypes so.
 HostArray load_npy(const std::string& path);
-/// bfloat16 has no NumPy dtype and is written as float32.
+/// Writes one array as a .npy file; bfloat16 has no NumPy dtype and is written as float32. Throws `ValueError` naming a
+/// path that cannot be written.
 void save_npy(const std::string& path, const HostArray& value);
 
 using HostArrays = std::map<std::string, HostArray>;
-/// Every member of the archive, without the ".npy" of its name.
+/// Every member of a .npz archive, by its name without the ".npy". Throws as `load_npy`.
 HostArrays load_npz(const std::string& path);
-/// Written to a new file beside it and then moved into place: a failure leaves an old file as it was.
+/// Writes a .npz archive. It is written to a new file beside the path and then renamed: a failure leaves an old file as
+/// it was. Throws `ValueError` naming a path that cannot be written.
 void save_npz(const std::string& path, const HostArrays& values);
 
-/// https://huggingface.co/docs/safetensors: every tensor by name.
+/// Every tensor of a safetensors file (https://huggingface.co/docs/safetensors), by name. Throws `ValueError` naming
+/// the path, `FormatError`, and `TypeError` for a dtype that Tessera lacks.
 HostArrays load_safetensors(const std::string& path);
+/// Writes a safetensors file. Throws `ValueError` naming a path that cannot be written.
 void save_safetensors(const std::string& path, const HostArrays& values);
 
-/// From bytes in memory; `name` stands in messages.
+/// `load_npy` of bytes in memory; `name` is used in messages.
 HostArray parse_npy(const std::string& bytes, const std::string& name = "bytes");
+/// `load_npz` of bytes in memory.
 HostArrays parse_npz(const std::string& bytes, const std::string& name = "bytes");
+/// `load_safetensors` of bytes in memory.
 HostArrays parse_safetensors(const std::string& bytes, const std::string& name = "bytes");
 
-/// A tree's leaves by their paths: what `save_npz` and `save_safetensors` take.
+/// A tree's leaves on the host by their paths (`tree_paths`): what `save_npz` and `save_safetensors` take. Throws as
+/// `Array::host`.
 template <class T>
 HostArrays named_leaves(const T& tree) {
   HostArrays out;

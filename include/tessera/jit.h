@@ -129,9 +129,9 @@ StaticArg make_static(const T& v) {
 
 }  // namespace detail
 
-/// A compiled program: the last of the stages `TracedFunction -> lower() -> Lowered -> compile() -> Compiled`. As in JAX,
-/// shardings are propagated and the program is partitioned when it is compiled, or when its partitioned graph or its
-/// communication plan is requested.
+/// A compiled program: the last of the stages `TracedFunction -> lower() -> Lowered -> compile() -> Compiled`. As in
+/// JAX, shardings are propagated and the program is partitioned when it is compiled, or when its partitioned graph or
+/// its communication plan is requested.
 class Compiled {
  public:
   Compiled(std::shared_ptr<detail::JitEntry> entry, std::shared_ptr<const void> lowered)
@@ -157,14 +157,15 @@ class Lowered {
       : entry_(std::move(entry)), leaves_(std::move(leaves)), lowered_(detail::JitCore::lower(entry_, leaves_)) {}
   /// The partitioned graph, for reading.
   std::string text() const { return detail::JitCore::lowered_text(lowered_); }
-  /// The StableHLO module with the shardings of arguments, results and constraints, before they are propagated. It names
-  /// no device. Throws `UnimplementedError` naming an op that StableHLO cannot express (host callbacks).
+  /// The StableHLO module with the shardings of arguments, results and constraints, before they are propagated. It
+  /// names no device. Throws `UnimplementedError` naming an op that StableHLO cannot express (host callbacks).
   std::string as_text(const StablehloTextOptions& options = {}) const {
     return detail::JitCore::stablehlo_text(entry_, leaves_, options);
   }
-  /// Every collective of the program. Throws `CommBudgetError` beyond a `CommBudget` in force.
+  /// Every collective of the program. Throws `StateError` over an abstract mesh, which has nothing to partition for.
   CommPlan comm_plan() const { return detail::JitCore::comm_plan(lowered_); }
-  /// Propagates shardings, partitions and compiles for the devices of the arguments.
+  /// Propagates shardings, partitions and compiles for the devices of the arguments. Throws `CommBudgetError` beyond a
+  /// `CommBudget` in force.
   Compiled compile() const {
     detail::JitCore::compile(entry_, leaves_);
     return {entry_, lowered_};
@@ -316,7 +317,8 @@ class Jitted {
 };
 
 /// A function that is traced, partitioned and compiled once for every combination of argument structures, types,
-/// shardings, static values and mesh scope, and then runs from its cache. `Jitted::comm_plan` lists what it communicates.
+/// shardings, static values and mesh scope, and then runs from its cache. `Jitted::comm_plan` lists what it
+/// communicates.
 template <class F>
 Jitted<std::decay_t<F>> jit(F&& f, JitOptions options = {}) {
   return {std::forward<F>(f), std::move(options)};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The primitive operations that move, pick and join elements, under the names and with the arguments of jax.lax.
-// Axes count from the end where negative. Operands have one dtype: nothing is promoted. Throws `ValueError` for axes and
-// extents that do not fit.
+// Axes count from the end where negative. Operands have one dtype: nothing is promoted. Throws `ValueError` for axes
+// and extents that do not fit.
 #pragma once
 
 #include <functional>
@@ -30,8 +30,8 @@ struct PadDim {
 /// StableHLO's pad: `value` (of rank 0, converted to x's dtype) before, behind and between the elements of each
 /// dimension; negative low and high drop elements. Throws `ValueError` unless there is one entry per dimension.
 Array pad(const Operand& x, const Operand& value, const std::vector<PadDim>& config);
-/// Elements start, start + stride, … below limit of every dimension; strides default to 1. Negative indices do not count
-/// from the end. Throws `ValueError` where a range is not inside x.
+/// Elements start, start + stride, … below limit of every dimension; strides default to 1. Negative indices do not
+/// count from the end. Throws `ValueError` where a range is not inside x.
 Array slice(const Operand& x, const Dims& start_indices, const Dims& limit_indices, const Dims& strides = {});
 /// `slice` of one dimension; here negative start and limit count from the end.
 Array slice_in_dim(const Operand& x, std::int64_t start, std::int64_t limit, std::int64_t stride = 1,
@@ -43,8 +43,8 @@ Array index_in_dim(const Operand& x, std::int64_t index, std::int64_t axis = 0, 
 Array concatenate(const std::vector<Array>& parts, std::int64_t dimension, const Loc& loc = Loc::current());
 /// Consecutive parts of these extents along the axis. Throws `ValueError` unless they add up to its extent.
 std::vector<Array> split(const Operand& x, const Dims& sizes, std::int64_t axis = 0);
-/// A slice of extents `sizes` whose starts, integer scalars, are computed by the program. Negative starts count from the
-/// end; starts are then clamped so that the slice is inside x. Throws `TypeError` for a start that is no integer.
+/// A slice of extents `sizes` whose starts, integer scalars, are computed by the program. Negative starts count from
+/// the end; starts are then clamped so that the slice is inside x. Throws `TypeError` for a start that is no integer.
 Array dynamic_slice(const Operand& x, const std::vector<Array>& starts, const Dims& sizes);
 /// `dynamic_slice` of one dimension.
 Array dynamic_slice_in_dim(const Operand& x, const Operand& start, std::int64_t size, std::int64_t axis = 0);
@@ -59,7 +59,7 @@ Array dynamic_update_index_in_dim(const Operand& x, const Operand& update, const
 
 // --- gather and scatter ----------------------------------------------------------------------------------------------
 using tessera::IndexMode;
-/// Dimension numbers of `gather`, as https://openxla.org/stablehlo/spec#gather; the index vector is the last dimension
+/// How `gather` maps dimensions, as https://openxla.org/stablehlo/spec#gather; the index vector is the last dimension
 /// of the start indices.
 struct GatherDimensionNumbers {
   Dims offset_dims, collapsed_slice_dims, start_index_map;
@@ -71,10 +71,11 @@ struct GatherOptions {
   bool unique_indices = false;
 };
 /// Slices of x, of extents `slice_sizes`, at computed start indices (integers): StableHLO's gather. `options.mode`
-/// decides what indices outside read. Dimensions that are gathered from must be replicated: sharded ones are all-gathered.
+/// decides what indices outside read. Dimensions that are gathered from must be replicated: sharded ones are
+/// all-gathered.
 Array gather(const Operand& x, const Operand& start_indices, const GatherDimensionNumbers& numbers,
              const Dims& slice_sizes, const GatherOptions& options = {});
-/// Dimension numbers of the scatters, as https://openxla.org/stablehlo/spec#scatter.
+/// How the scatters map dimensions, as https://openxla.org/stablehlo/spec#scatter.
 struct ScatterDimensionNumbers {
   Dims update_window_dims, inserted_window_dims, scatter_dims_to_operand_dims;
   Dims operand_batching_dims = {}, scatter_indices_batching_dims = {};
@@ -87,7 +88,8 @@ struct ScatterOptions {
 Array scatter_sub(const Operand& x, const Operand& indices, const Operand& updates,
                   const ScatterDimensionNumbers& numbers, const ScatterOptions& options = {});
 /// x with `updates` written at computed indices (integers): StableHLO's scatter; of several updates of one element the
-/// last stays. Indices outside are handled as `options.mode` specifies. Throws `TypeError` for updates of another dtype.
+/// last stays. Indices outside are handled as `options.mode` specifies. Throws `TypeError` for updates of another
+/// dtype.
 Array scatter(const Operand& x, const Operand& indices, const Operand& updates, const ScatterDimensionNumbers& numbers,
               const ScatterOptions& options = {});
 /// x with `updates` added; several updates of one element accumulate.
@@ -189,8 +191,8 @@ struct ConvTransposeOptions {
   std::vector<std::string> dimension_numbers = {};
   bool transpose_kernel = false;  ///< flips the kernel and swaps its features: the gradient of a convolution
 };
-/// Transposed convolution: the strides dilate lhs, as in jax.lax.conv_transpose. Throws `ValueError` for strides that do
-/// not fit the spatial dimensions and for ranks beyond 5 without `dimension_numbers`.
+/// Transposed convolution: the strides dilate lhs, as in jax.lax.conv_transpose. Throws `ValueError` for strides that
+/// do not fit the spatial dimensions and for ranks beyond 5 without `dimension_numbers`.
 Array conv_transpose(const Operand& lhs, const Operand& rhs, const Dims& strides,
                      const ConvTransposeOptions& options = {});
 
@@ -257,8 +259,8 @@ std::vector<Array> reduce_window(const std::vector<Array>& operands, const std::
                                  const Loc& loc = Loc::current());
 /// Kinds of StableHLO's fft: complex forward and inverse, real forward and inverse.
 enum class FftType { Fft, Ifft, Rfft, Irfft };
-/// Fourier transform over as many last dimensions as `lengths` has (https://openxla.org/stablehlo/spec#fft); the inverse
-/// divides by their product. Throws `TypeError` for a complex operand of Rfft or a real one of the others.
+/// Fourier transform over as many last dimensions as `lengths` has (https://openxla.org/stablehlo/spec#fft); the
+/// inverse divides by their product. Throws `TypeError` for a complex operand of Rfft or a real one of the others.
 Array fft(const Operand& x, FftType type, const Dims& lengths);
 
 }  // namespace tessera::lax

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Dense linear algebra as jax.numpy.linalg and jax.scipy.linalg. The last dimensions hold one problem, those before
 // them a batch; dtypes are f32, f64, c64 and c128, integers become floats. Factorizations need the dimensions of a
-// problem replicated: sharded ones are all-gathered, a sharded batch communicates nothing. Throws `ValueError` for shapes
-// that do not fit.
+// problem replicated: sharded ones are all-gathered, a sharded batch communicates nothing. Throws `ValueError` for
+// shapes that do not fit.
 #pragma once
 
 #include <limits>
@@ -17,8 +17,8 @@
 
 namespace tessera::linalg {
 
-/// Lower Cholesky factor of a positive definite matrix (…, n, n), which is made symmetric (Hermitian) first; NaN where it
-/// is not positive definite.
+/// Lower Cholesky factor of a positive definite matrix (…, n, n), which is made symmetric (Hermitian) first; NaN where
+/// it is not positive definite.
 Array cholesky(const Operand& a);
 struct QrResult {
   Array q, r;
@@ -34,7 +34,8 @@ LuResult lu(const Operand& a);
 struct EighResult {
   Array eigenvalues, eigenvectors;
 };
-/// Eigenvalues in ascending order and eigenvectors (columns) of a symmetric or Hermitian matrix, which is made so first.
+/// Eigenvalues in ascending order and eigenvectors (columns) of a symmetric or Hermitian matrix, which is made so
+/// first.
 EighResult eigh(const Operand& a);
 struct SvdResult {
   Array u, s, vh;
@@ -61,8 +62,8 @@ Array eigvalsh(const Operand& a);
 Array svdvals(const Operand& a);
 
 // --- norms -----------------------------------------------------------------------------------------------------------
-/// The order of a norm. For vectors a power p, `infinity`, `-infinity` or 0 (how many are not zero); for matrices "fro",
-/// "nuc", 1, -1, 2, -2 and the infinities.
+/// The order of a norm. For vectors a power p, `infinity`, `-infinity` or 0 (how many are not zero); for matrices
+/// "fro", "nuc", 1, -1, 2, -2 and the infinities.
 class NormOrder {
  public:
   // NOLINTBEGIN(google-explicit-constructor): orders are written as scalars or names
@@ -91,8 +92,8 @@ Array norm(const Operand& x, const NormOptions& options = {});
 Array vector_norm(const Operand& x, const NormOptions& options = {});
 /// Norm of the matrices in the last two dimensions.
 Array matrix_norm(const Operand& x, const NormOptions& options = {});
-/// Condition number norm(a) norm(inv(a)); by default the largest over the smallest singular value. Infinity for singular
-/// matrices.
+/// Condition number norm(a) norm(inv(a)); by default the largest over the smallest singular value. Infinity for
+/// singular matrices.
 Array cond(const Operand& x, const NormOrder& order = {});
 
 // --- powers and inverses ---------------------------------------------------------------------------------------------

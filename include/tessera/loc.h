@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where in the user's source an operation was asked for.
+// The line of the user's source that calls an operation.
 #pragma once
 
 #include <cstdint>

@@ -53,10 +53,10 @@ class DeviceArray : public NdArray<Device> {
   // NOLINTEND(google-explicit-constructor)
 };
 
-/// A mesh axis: its name, or its number counted from 0.
+/// A mesh axis: its name, or its index counted from 0.
 class AxisRef {
  public:
-  // NOLINTBEGIN(google-explicit-constructor): names and numbers are axis references
+  // NOLINTBEGIN(google-explicit-constructor): names and indices are axis references
   AxisRef(const char* name) : name_(name) {}
   AxisRef(std::string name) : name_(std::move(name)) {}
   AxisRef(std::string_view name) : name_(name) {}
@@ -80,8 +80,8 @@ class AxisRef {
 /// "'x'" or "0".
 std::string to_string(const AxisRef& a);
 
-/// Names of axes, from anything that lists strings. One string is one name; `std::nullopt` stands for a missing name,
-/// which every constructor of a mesh refuses. Collectives also take numbers, which are dimensions of the block.
+/// Names of axes, from anything that lists strings. One string is one name; `std::nullopt` means a missing name, which
+/// every constructor of a mesh rejects. Collectives also take integers, which are dimensions of the block.
 class AxisNames {
  public:
   class Name {
@@ -126,7 +126,7 @@ class AxisNames {
   template <std::size_t N>
   AxisNames(const std::array<std::string, N>& names) : values_(names.begin(), names.end()) {}
   // NOLINTEND(google-explicit-constructor)
-  /// Adds one name or number at the end.
+  /// Adds one name or index at the end.
   void push(const Name& n) {
     if (n.number()) numbers_.resize(values_.size() + 1);
     if (n.number()) numbers_.back() = n.number();
@@ -134,11 +134,11 @@ class AxisNames {
   }
   /// Names; empty entries where there is none.
   const std::vector<std::optional<std::string>>& values() const { return values_; }
-  /// The number that stands at place `i` in place of a name.
+  /// The index that entry `i` has in place of a name.
   std::optional<std::int64_t> number(std::size_t i) const { return i < numbers_.size() ? numbers_[i] : std::nullopt; }
-  /// False for `std::nullopt`: the axes of the mesh are then numbers.
+  /// False for `std::nullopt`: the axes of the mesh are then unnamed.
   bool given() const { return given_; }
-  /// True for one name (or number) that is not in a list.
+  /// True for one name (or index) that is not in a list.
   bool is_single() const { return single_; }
 
  private:
@@ -148,6 +148,7 @@ class AxisNames {
   bool single_ = false;
 };
 
+/// An axis: its name and size.
 struct AxisSize {
   std::string name;
   std::int64_t size = 0;
@@ -175,8 +176,8 @@ class DeviceSet {
   bool local_only_ = false;
 };
 
-/// An N-dimensional grid of devices with one name an axis (or none at all: axes are then numbers). A handle to shared
-/// immutable state: equal meshes are the same object, so copies and comparisons are cheap, whatever the size.
+/// An N-dimensional grid of devices with one name per axis, or with unnamed axes, which are known by index. A handle to
+/// shared immutable state: equal meshes are the same object, so copies and comparisons are cheap, whatever the size.
 class Mesh {
  public:
   /// The empty mesh: no axes, size 0.
@@ -185,9 +186,9 @@ class Mesh {
   /// or listed twice; `DuplicateAxisError` for a repeated name.
   Mesh(const DeviceArray& devices, const AxisNames& axis_names);
   template <std::integral T>
-  Mesh(const DeviceArray& devices, const std::vector<T>& axis_names) = delete;  // numbers are no names
-  /// From ids: numbers of the current client's devices in id order, a permutation of 0..size-1, filling `mesh_shape` in
-  /// row-major order. Without names the axes are numbers. Throws `ValueError` naming `device_ids`, `mesh_shape` or
+  Mesh(const DeviceArray& devices, const std::vector<T>& axis_names) = delete;  // integers are no names
+  /// From positions of the current client's devices in id order, a permutation of 0..size-1, filling `mesh_shape` in
+  /// row-major order. Without names the axes are unnamed. Throws `ValueError` naming `device_ids`, `mesh_shape` or
   /// `axis_names`.
   Mesh(std::span<const std::int64_t> device_ids, const Shape& mesh_shape, const AxisNames& axis_names = std::nullopt);
   Mesh(std::span<const int> device_ids, const Shape& mesh_shape, const AxisNames& axis_names = std::nullopt);
@@ -198,7 +199,7 @@ class Mesh {
   std::span<const std::string> axis_names() const;
   bool has_names() const;
   std::int64_t ndim() const;
-  /// Name (the number's text when unnamed) to size, in axis order.
+  /// Name (the index as a string when unnamed) to size, in axis order.
   const OrderedMap<std::string, std::int64_t>& shape() const;
   std::span<const AxisSize> shape_tuple() const;
   const Shape& mesh_shape() const;
@@ -209,6 +210,7 @@ class Mesh {
   std::int64_t size() const;
   bool empty() const { return size() == 0; }
 
+  /// The devices in mesh shape.
   const DeviceArray& devices() const;
   /// Ids in mesh shape. Throws `StateError` for the empty mesh.
   const NdArray<std::int64_t>& device_ids() const;
@@ -228,9 +230,9 @@ class Mesh {
   Mesh local_mesh(int process_index) const;
   const AbstractMesh& abstract_mesh() const;
 
-  /// The sharding of a spec with one entry a dimension, in the forms that XLA uses (tessera/op_sharding.h). Built once
-  /// a mesh and spec (equal meshes, and names or numbers of the same axes, share it) and kept for the whole program:
-  /// the same object every time. Throws `ValueError` naming `partition_spec` for an axis that the mesh lacks,
+  /// The sharding of a spec with one entry per dimension, in the forms that XLA uses (tessera/op_sharding.h). Built
+  /// once per mesh and spec (equal meshes, and names or indices of the same axes, share it) and cached for the whole
+  /// program: the same object every time. Throws `ValueError` naming `partition_spec` for an axis that the mesh lacks,
   /// `DuplicateAxisError` for one that is used twice.
   const OpSharding& op_sharding(const PartitionSpec& spec) const;
 
@@ -253,14 +255,16 @@ std::string to_string(const Mesh& m);
 /// "Mesh(device_ids=[[0, 1], [2, 3]], axis_names=('x', 'y'))".
 std::string repr(const Mesh& m);
 
-/// The first devices of the current client (or of `devices`) in row-major order, as many as `sizes` asks for. Throws
-/// `ValueError` when there are fewer.
+/// A mesh of the first devices of the current client in row-major order, as many as `sizes` needs. Throws `ValueError`
+/// when there are fewer, and as the constructor.
 Mesh make_mesh(const Shape& sizes, const AxisNames& axis_names);
+/// The same from the first of `devices`.
 Mesh make_mesh(const Shape& sizes, const AxisNames& axis_names, std::span<const Device> devices);
 
-/// Text that `deserialize_mesh` reads back as the very same mesh.
+/// A string that `deserialize_mesh` reads back as the very same mesh.
 std::string serialize(const Mesh& m);
-/// Throws `FormatError` for text of another form and `ValueError` with the id and the known ids for an unknown device.
+/// The mesh of a `serialize`d string, over the client's devices. Throws `FormatError` for a string of another form and
+/// `ValueError` with the id and the known ids for an unknown device.
 Mesh deserialize_mesh(std::string_view text, const Client& client = Client::current());
 
 /// Axis names and sizes without devices.
@@ -272,7 +276,7 @@ class AbstractMesh {
   AbstractMesh(std::initializer_list<AxisSize> axes);
   explicit AbstractMesh(std::span<const AxisSize> axes);
   AbstractMesh(const Shape& sizes, const AxisNames& axis_names);
-  /// Axes that are numbers only.
+  /// Axes without names.
   static AbstractMesh unnamed(const Shape& sizes);
 
   std::span<const std::string> axis_names() const;
@@ -299,7 +303,7 @@ class AbstractMesh {
 /// "AbstractMesh((('x', 4), ('y', 2)))".
 std::string to_string(const AbstractMesh& m);
 
-/// Either kind of mesh. What needs devices throws `ValueError` for an abstract one.
+/// Either kind of mesh. Members that need devices throw `ValueError` for an abstract one.
 class AnyMesh {
  public:
   AnyMesh(Mesh m) : mesh_(std::move(m)) {}          // NOLINT(google-explicit-constructor): a mesh is an AnyMesh
@@ -336,6 +340,7 @@ class AnyMesh {
  private:
   std::variant<Mesh, AbstractMesh> mesh_;
 };
+/// As the `to_string` of the mesh that it holds.
 std::string to_string(const AnyMesh& m);
 
 /// One level of a thread's stack of scopes.
@@ -379,6 +384,7 @@ class MeshScope {
 
 /// The innermost mesh of this thread; the empty mesh outside all scopes.
 const Mesh& current_mesh();
+/// The innermost level of this thread's stack of scopes.
 const ResourceEnv& current_env();
 /// Levels of this thread's stack; 1 outside all scopes.
 std::size_t mesh_scope_depth();
@@ -392,6 +398,7 @@ decltype(auto) with_mesh(const Mesh& m, F&& f) {
   return std::forward<F>(f)(scope.mesh());
 }
 
+/// Defined here, where `MeshScope` is known.
 template <class F>
 auto Mesh::wrap(F f) const {
   return [self = *this, f = std::move(f)](auto&&... args) mutable -> decltype(auto) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Between the arrays of one process and global arrays over the processes of a cluster. With one process everything
-// here keeps shape and value.
+// Between the arrays of one process and global arrays over the processes of a cluster. With one process all functions
+// keep shape and value.
 #pragma once
 
 #include <optional>
@@ -17,19 +17,20 @@
 namespace tessera {
 
 /// Takes this process's array as its part of a global one: an extent grows by the mesh axes of its spec entry that
-/// cross processes. Data that lies like the local mesh already is shared; a global array is returned as it is. Throws
-/// `ValueError` without a spec (`P()` for equal data everywhere) and for a mesh whose local part is no block,
-/// `IndivisibleError` where the local extent does not split.
+/// cross processes. No communication: data that has the local mesh's placement already is shared; a global array is
+/// returned as it is. Throws `ValueError` without a spec (`P()` for equal data everywhere) and for a mesh whose local
+/// part is no block, `IndivisibleError` where the local extent does not split.
 Array host_local_array_to_global_array(const Array& local, const Mesh& mesh, const std::optional<PartitionSpec>& spec);
+/// The same from host data.
 Array host_local_array_to_global_array(const HostArray& local, const Mesh& mesh,
                                        const std::optional<PartitionSpec>& spec);
-/// The inverse: this process's part, on the local mesh with the same spec, sharing the pieces. An array that lies
-/// otherwise is moved to the spec first (every process takes part); a local array is returned as it is.
+/// The inverse: this process's part, on the local mesh with the same spec, sharing the shards. An array of another
+/// placement is resharded first (every process takes part); a local array is returned as it is.
 Array global_array_to_host_local_array(const Array& global, const Mesh& mesh, const std::optional<PartitionSpec>& spec);
 
-/// A global array from each process's data, whatever the mesh: the rows (and columns) of a process lie in the order of
-/// its pieces. Throws `ValueError` where `global_shape` does not fit, or is needed because the pieces of a process form
-/// no grid.
+/// A global array from each process's data, whatever the mesh, without communication: the rows (and columns) of a
+/// process are in the order of its shards. Throws `ValueError` where `global_shape` does not fit, or is needed because
+/// the shards of a process form no grid.
 Array make_array_from_process_local_data(const ShardingPtr& sharding, const HostArray& local,
                                          const MaybeDims& global_shape = {});
 
@@ -37,9 +38,11 @@ struct AllgatherOptions {
   /// Joins along dimension 0 instead of stacking along a new one; needed for global arrays.
   bool tiled = false;
 };
-/// The data of all processes, in each of them; every process takes part. Throws `ValueError` for a global array
-/// without `tiled`.
+/// The data of all processes, in each of them (all-gather; every process takes part): stacked along a new dimension 0,
+/// or joined along dimension 0 (`tiled`); of a global array its value. Throws `ValueError` for a global array without
+/// `tiled`.
 HostArray process_allgather(const Array& x, const AllgatherOptions& options = {});
+/// The same for host data.
 HostArray process_allgather(const HostArray& x, const AllgatherOptions& options = {});
 
 namespace detail {
@@ -55,7 +58,7 @@ T map_with_specs(const T& tree, const std::vector<PartitionSpec>& specs, const c
 }
 }  // namespace detail
 
-/// Trees, with one spec for all leaves or one for each. Throws `ValueError` with both counts.
+/// For trees, with one spec for all leaves or one for each. Throws `ValueError` with both counts.
 template <class T>
 requires(is_tree_v<T>) T
     host_local_array_to_global_array(const T& tree, const Mesh& mesh, const std::vector<PartitionSpec>& specs) {
@@ -63,6 +66,7 @@ requires(is_tree_v<T>) T
     return host_local_array_to_global_array(a, mesh, spec);
   });
 }
+/// For trees, with one spec for all leaves or one for each. Throws `ValueError` with both counts.
 template <class T>
 requires(is_tree_v<T>) T
     global_array_to_host_local_array(const T& tree, const Mesh& mesh, const std::vector<PartitionSpec>& specs) {

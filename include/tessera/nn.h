@@ -74,9 +74,9 @@ struct AttentionOptions {
   std::optional<double> scale = std::nullopt;  ///< 1 / sqrt(head size) unless given
   bool is_causal = false;                      ///< query i sees keys 0 … i
 };
-/// softmax(query key^T * scale + bias) value: query (batch, queries, heads, size), key and value (batch, keys, key heads,
-/// size), where the number of key heads divides that of the query's; the batch may be left out. The softmax is computed
-/// in at least float32; the result has query's shape. A sharded dimension of keys or of the head size needs an
+/// softmax(query key^T * scale + bias) value: query (batch, queries, heads, size), key and value (batch, keys, key
+/// heads, size), where the number of key heads divides that of the query's; the batch may be left out. The softmax is
+/// computed in at least float32; the result has query's shape. A sharded dimension of keys or of the head size needs an
 /// all-reduce, sharded batches and heads nothing. Throws `ValueError` for shapes that do not fit.
 Array dot_product_attention(const Operand& query, const Operand& key, const Operand& value,
                             const AttentionOptions& options = {});
@@ -122,8 +122,8 @@ AdamState<T> adam_init(const T& params) {
   T zero = tree_map([](const Array& p) { return zeros_like(p); }, params);
   return {zero, zero, Array(HostArray::scalar(std::int32_t{0}))};
 }
-/// One step: (new parameters, new state). Element-wise: communicates nothing. Throws `ValueError` for trees of different
-/// structures.
+/// One step: (new parameters, new state). Element-wise: communicates nothing. Throws `ValueError` for trees of
+/// different structures.
 template <class T>
 std::pair<T, AdamState<T>> adam(const T& params, const T& gradients, const AdamState<T>& state,
                                 const AdamOptions& o = {}) {

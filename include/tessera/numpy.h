@@ -43,7 +43,8 @@ Array concatenate(const std::vector<Array>& arrays, std::int64_t axis = 0, const
 Array stack(const std::vector<Array>& arrays, std::int64_t axis = 0, const Loc& loc = Loc::current());
 /// `sections` equal parts. Throws `ValueError` when the extent does not divide.
 std::vector<Array> split(const Operand& x, std::int64_t sections, std::int64_t axis = 0);
-/// Consecutive parts that end before these indices, and the rest; indices are clamped, negative ones count from the end.
+/// Consecutive parts that end before these indices, and the rest; indices are clamped, negative ones count from the
+/// end.
 std::vector<Array> split_at(const Operand& x, const Dims& indices, std::int64_t axis = 0);
 /// Repeats x as a block reps[d] times along dimension d; the shorter of shape and reps gets leading 1s.
 Array tile(const Operand& x, const Dims& reps);
@@ -117,8 +118,8 @@ Array cumprod(const Operand& x, std::optional<std::int64_t> axis = std::nullopt)
 Array sort(const Operand& x, std::int64_t axis = -1, bool descending = false);
 /// Indices (int32) that sort x along one axis. Stable: equal elements keep their order, also when descending.
 Array argsort(const Operand& x, std::int64_t axis = -1, bool descending = false);
-/// Index (int32) at which each element of `v` keeps the ascending vector sorted: in front of equals, or behind (`right`).
-/// Throws `ValueError` unless `sorted` has rank 1.
+/// Index (int32) at which each element of `v` keeps the ascending vector sorted: in front of equals, or behind
+/// (`right`). Throws `ValueError` unless `sorted` has rank 1.
 Array searchsorted(const Operand& sorted, const Operand& v, bool right = false);
 
 // --- products --------------------------------------------------------------------------------------------------------

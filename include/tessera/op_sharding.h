@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shardings in the words of PyTorch/XLA: their types, tile and group assignments, and both text forms of HLO.
+// Shardings in the terms of PyTorch/XLA: their types, tile and group assignments, and both string forms of HLO.
 //
 //   Mesh mesh({0, 1, 2, 3, 4, 5, 6, 7}, {2, 4}, {"x", "y"});
 //   const OpSharding& s = mesh.op_sharding(P("y", none));
@@ -21,7 +21,7 @@
 
 namespace tessera {
 
-/// The numbers of PyTorch/XLA, which are not those of XLA's proto (see `to_xla`).
+/// The values of PyTorch/XLA, which are not those of XLA's proto (see `to_xla`).
 enum class ShardingType : int {
   REPLICATED = 0,
   MAXIMAL = 1,
@@ -41,9 +41,9 @@ struct XlaShardingType {
   bool replicate_on_last_tile_dim = false;
   bool operator==(const XlaShardingType&) const = default;
 };
-/// Throws `ValueError` for a number outside the enumeration.
+/// A type as XLA's proto has it. Throws `ValueError` for a value outside the enumeration.
 XlaShardingType to_xla(ShardingType type);
-/// Throws `ValueError` for a type number that XLA does not have.
+/// The inverse of `to_xla`. Throws `ValueError` for a type value that XLA does not have.
 ShardingType from_xla(const XlaShardingType& type);
 
 namespace sharding {
@@ -51,7 +51,7 @@ struct OpShardingState;
 }
 
 /// One sharding in full, immutable and cheap to copy. Those of a mesh and spec come from `Mesh::op_sharding`; lists of
-/// devices are made when they are asked for, so a sharding over a million devices costs what one over eight does.
+/// devices are made when they are read, so a sharding over a million devices costs as much as one over eight.
 class OpSharding {
  public:
   using Ids = NdArray<std::int64_t>;
@@ -62,21 +62,22 @@ class OpSharding {
   /// and UNKNOWN, and naming the part for an empty, repeating or ragged one.
   OpSharding(ShardingType type, const Ids& tile_assignment, const Ids& group_assignment = {},
              const Groups& replication_groups = {});
-  /// Of a spec over a mesh, without the cache. Throws as `Mesh::op_sharding`.
+  /// From a spec over a mesh, without the cache. Throws as `Mesh::op_sharding`.
   OpSharding(const Mesh& mesh, const PartitionSpec& partition_spec);
-  /// Of a placement for arrays of `ndim` dimensions. Throws `ValueError` for an abstract mesh or a spec that is longer.
+  /// From a placement of arrays of `ndim` dimensions. Throws `ValueError` for an abstract mesh or a spec that is
+  /// longer.
   static OpSharding of(const NamedSharding& sharding, std::int64_t ndim);
-  /// Either text form; numbers are device ids. Throws `FormatError` with the column.
+  /// From either string form; its integers are device ids. Throws `FormatError` with the column.
   static OpSharding parse(std::string_view text);
 
-  /// What the rule says: MAXIMAL for one device, then REPLICATED, PARTIAL or TILED by the entries of the spec.
+  /// By PyTorch/XLA's rule: MAXIMAL for one device, then REPLICATED, PARTIAL or TILED by the entries of the spec.
   ShardingType sharding_type() const;
-  /// What is left after normalising: PARTIAL over one tile or MAXIMAL is REPLICATED, PARTIAL with groups of one TILED.
+  /// After normalization: PARTIAL over one tile or MAXIMAL is REPLICATED, PARTIAL with groups of one is TILED.
   ShardingType type() const;
   /// Devices of the mesh in the order of the spec: one axis for each entry that is not `none`, then the unused mesh
   /// axes.
   const Ids& tile_assignment() const;
-  /// Numbers of the groups, one dimension an entry; empty unless PARTIAL.
+  /// Indices of the groups, with one dimension per spec entry; empty unless PARTIAL.
   const Ids& group_assignment() const;
   /// Devices of every tile, in mesh order; empty unless PARTIAL.
   const Groups& replication_groups() const;
@@ -88,8 +89,8 @@ class OpSharding {
   /// "{devices=[2,1,4]<=[8] last_tile_dim_replicate}": positions in the mesh.
   std::string hlo_v2() const;
 
-  /// The placement over `mesh` that this sharding describes, with one spec entry a dimension. Throws `ValueError` when
-  /// no spec over the mesh's axes places so, and for {manual}.
+  /// The placement over `mesh` that this sharding describes, with one spec entry per dimension. Throws `ValueError`
+  /// when no spec over the mesh's axes expresses it, and for {manual}.
   NamedSharding to_named_sharding(const Mesh& mesh) const;
 
   /// Same types and same tiles.
@@ -100,7 +101,7 @@ class OpSharding {
   explicit OpSharding(std::shared_ptr<const sharding::OpShardingState> state) : state_(std::move(state)) {}
   std::shared_ptr<const sharding::OpShardingState> state_;
 };
-/// The explicit text.
+/// `hlo_v1`, the explicit form.
 std::string to_string(const OpSharding& s);
 
 /// How many shardings `Mesh::op_sharding` has built (and not found in its cache) since the program began.

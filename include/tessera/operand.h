@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What public operations take: an Array or a number, together with the caller's line.
+// What public operations take: an Array or a scalar, together with the caller's line.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace tessera {
 
-/// Converts from an Array or a number at the place of the call, and so remembers that place:
+/// Converts from an Array or a scalar where a function is called, and so records the caller's line:
 ///   Array tanh(const Operand& x);     tanh(a); tanh(0.5);
 class Operand {
  public:

@@ -44,7 +44,8 @@ Array operator|(const Operand& x, const Operand& y);
 Array operator==(const Operand& x, const Operand& y);
 /// Element-wise inequality, bool; true where an operand is NaN.
 Array operator!=(const Operand& x, const Operand& y);
-/// Element-wise x < y, bool; false where an operand is NaN. Throws `TypeError` for complex operands, as the three below.
+/// Element-wise x < y, bool; false where an operand is NaN. Throws `TypeError` for complex operands, as the three
+/// below.
 Array operator<(const Operand& x, const Operand& y);
 /// Element-wise x <= y, bool.
 Array operator<=(const Operand& x, const Operand& y);
@@ -189,8 +190,8 @@ Array imag(const Operand& x);
 Array conj(const Operand& x);
 /// From real and imaginary parts of equal float dtype.
 Array complex(const Operand& re, const Operand& im);
-/// x to an integer power that is known while tracing. Integers stay integers; `TypeError` for a negative y with them and
-/// for bool.
+/// x to an integer power that is known while tracing. Integers stay integers; `TypeError` for a negative y with them
+/// and for bool.
 Array integer_pow(const Operand& x, std::int64_t y);
 /// Angle of the point (x, y) in (-pi, pi], real floats.
 Array arctan2(const Operand& y, const Operand& x);
@@ -218,8 +219,8 @@ Array bitwise_not(const Operand& x);
 Array operator^(const Operand& x, const Operand& y);
 /// x * 2^y for integers, bits beyond the width are lost; 0 where y is negative or not below the width, as XLA.
 Array left_shift(const Operand& x, const Operand& y);
-/// Arithmetic shift for signed operands, logical for unsigned ones. Where y is negative or not below the width: 0, or -1
-/// for a negative x.
+/// Arithmetic shift for signed operands, logical for unsigned ones. Where y is negative or not below the width: 0, or
+/// -1 for a negative x.
 Array right_shift(const Operand& x, const Operand& y);
 /// `left_shift`.
 Array operator<<(const Operand& x, const Operand& y);
@@ -246,8 +247,8 @@ Array stop_gradient(const Operand& x);
 Array zeros(const Shape& shape, DType dtype = float32, const Loc& loc = Loc::current());
 /// Ones on the default device, uncommitted. Throws `ValueError` for a negative extent.
 Array ones(const Shape& shape, DType dtype = float32, const Loc& loc = Loc::current());
-/// Every element is `value`, of rank 0. The dtype is that of `value` (weak float32 or int32 for a C++ scalar) unless one
-/// is given.
+/// Every element is `value`, of rank 0. The dtype is that of `value` (weak float32 or int32 for a C++ scalar) unless
+/// one is given.
 Array full(const Shape& shape, const Operand& value, std::optional<DType> dtype = std::nullopt);
 /// Zeros of x's shape and dtype; with x's sharding where x is committed and concrete.
 Array zeros_like(const Operand& x);
@@ -307,9 +308,9 @@ struct DotOptions {
   std::string precision = "default";  ///< "default", "high", "highest"
 };
 /// StableHLO's dot_general: contracts and batches the given dimensions of two operands of one dtype. The result's
-/// dimensions are the batch ones, the free ones of lhs, then those of rhs. Contracting a sharded dimension gives partial
-/// sums, which an all-reduce or a reduce-scatter adds. Throws `TypeError` for dtypes that differ, `ValueError` for
-/// dimensions and extents that do not fit.
+/// dimensions are the batch ones, the free ones of lhs, then those of rhs. Contracting a sharded dimension gives
+/// partial sums, which an all-reduce or a reduce-scatter adds. Throws `TypeError` for dtypes that differ, `ValueError`
+/// for dimensions and extents that do not fit.
 Array dot_general(const Operand& lhs, const Operand& rhs, const DotDimensionNumbers& dims,
                   const DotOptions& options = {});
 /// NumPy's matmul: dtypes are promoted, batch dimensions broadcast, an operand of rank 1 is a row (x) or a column (y)
@@ -320,8 +321,8 @@ Array matmul(const Operand& x, const Operand& y, const DotOptions& options = {})
 // --- placement -------------------------------------------------------------------------------------------
 /// Inside a traced function: the value, and its gradient, have this sharding from here on; the partitioner inserts the
 /// collectives that resharding needs. Eagerly: `device_put`. Throws `IndivisibleError` for an extent that does not
-/// divide, `ValueError` for a null sharding, for more entries than dimensions and for axes that an enclosing `shard_map`
-/// maps, `UnimplementedError` for anything but a `NamedSharding` inside a traced function.
+/// divide, `ValueError` for a null sharding, for more entries than dimensions and for axes that an enclosing
+/// `shard_map` maps, `UnimplementedError` for anything but a `NamedSharding` inside a traced function.
 Array with_sharding_constraint(const Operand& x, const ShardingPtr& sharding);
 /// Over the mesh of the enclosing `shard_map`, else of the current scope. Throws `StateError` where there is none.
 Array with_sharding_constraint(const Operand& x, const PartitionSpec& spec);

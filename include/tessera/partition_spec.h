@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which mesh axes split which dimension of an array.
 //
-//   P("x", none, {"y", "z"})   dimension 0 over x, 1 whole, 2 over y (slow) and z (fast)
-//   P(0, none)                 mesh axes may be numbers
+//   P("x", none, {"y", "z"})   dimension 0 over x, 1 replicated, 2 over y (slow) and z (fast)
+//   P(0, none)                 mesh axes may be given by index
 //   P(axes("x", "y"), unconstrained)
 #pragma once
 
@@ -33,7 +33,7 @@ class SpecEntry {
 
   /// An empty list of axes: places like `none` but is another entry.
   SpecEntry() : kind_(Kind::Axes), listed_(true) {}
-  // NOLINTBEGIN(google-explicit-constructor): entries are written as names, numbers and lists
+  // NOLINTBEGIN(google-explicit-constructor): entries are written as names, indices and lists
   SpecEntry(NoneType) : kind_(Kind::None) {}
   SpecEntry(std::nullopt_t) : kind_(Kind::None) {}
   SpecEntry(Unconstrained) : kind_(Kind::Unconstrained) {}
@@ -59,7 +59,7 @@ class SpecEntry {
   bool is_unconstrained() const { return kind_ == Kind::Unconstrained; }
   /// Axes, slowest first; empty for `none`.
   const std::vector<AxisRef>& axes() const { return axes_; }
-  /// Written as a list, which may not stand inside another list.
+  /// Written as a list, which may not be nested in another list.
   bool is_listed() const { return listed_; }
   bool operator==(const SpecEntry& other) const { return kind_ == other.kind_ && axes_ == other.axes_; }
   std::size_t hash() const;
@@ -87,8 +87,8 @@ SpecEntry axes(SpecEntry a = SpecEntry::absent(), SpecEntry b = SpecEntry::absen
                SpecEntry d = SpecEntry::absent(), SpecEntry e = SpecEntry::absent(), SpecEntry f = SpecEntry::absent(),
                SpecEntry g = SpecEntry::absent(), SpecEntry h = SpecEntry::absent());
 
-/// One entry a dimension; dimensions past the end are whole. Names are looked up when a sharding is built from it.
-/// Equality is by entries: trailing `none` counts.
+/// One entry per dimension; dimensions past the end are replicated. Names are looked up when a sharding is built from
+/// it. Equality is by entries: trailing `none` counts.
 class PartitionSpec {
  public:
   PartitionSpec(SpecEntry a = SpecEntry::absent(), SpecEntry b = SpecEntry::absent(), SpecEntry c = SpecEntry::absent(),
@@ -132,7 +132,9 @@ class PartitionSpec {
 };
 using P = PartitionSpec;
 
+/// "P('x', None)".
 inline std::string to_string(const PartitionSpec& s) { return s.text(); }
+/// The entries of a, then those of b.
 PartitionSpec operator+(const PartitionSpec& a, const PartitionSpec& b);
 
 }  // namespace tessera

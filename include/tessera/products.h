@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// NumPy's products of vectors, matrices and tensors. They promote dtypes, throw `ValueError` for extents that differ, and
-// communicate as `dot_general` (tessera/ops.h): an all-reduce or a reduce-scatter where a summed dimension is sharded.
+// NumPy's products of vectors, matrices and tensors. They promote dtypes, throw `ValueError` for extents that differ,
+// and communicate as `dot_general` (tessera/ops.h): an all-reduce or a reduce-scatter where a summed dimension is
+// sharded.
 #pragma once
 
 #include <optional>

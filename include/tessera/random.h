@@ -3,8 +3,8 @@
 // do not depend on how arrays are sharded: every device draws the bits of its own shard without communication; loops of
 // rejection samplers agree by an all-reduce, shuffles sort and gather. Bits come from
 // Threefry-2x32 (Salmon et al., SC 2011) over each element's flat index, as JAX's partitionable form; keys, bits,
-// integers and uniform floats equal JAX's bit by bit. Throws `TypeError` for a key of another type and for a dtype that a
-// distribution lacks.
+// integers and uniform floats equal JAX's bit by bit. Throws `TypeError` for a key of another type and for a dtype that
+// a distribution lacks.
 #pragma once
 
 #include <optional>
@@ -22,7 +22,8 @@ Array key(std::int64_t seed, const Loc& loc = Loc::current());
 Array split(const Operand& key, std::int64_t num = 2);
 /// Rows of `split` as separate keys.
 std::vector<Array> split_keys(const Operand& key, std::int64_t num = 2);
-/// A key for `data` (the index of a step, of a layer) under this key. Throws `TypeError` unless it is an integer scalar.
+/// A key for `data` (the index of a step, of a layer) under this key. Throws `TypeError` unless it is an integer
+/// scalar.
 Array fold_in(const Operand& key, const Operand& data);
 /// Uniform bits as uint8, uint16, uint32 or uint64.
 Array bits(const Operand& key, const Shape& shape = {}, DType dtype = uint32);
@@ -69,8 +70,8 @@ struct ChoiceOptions {
   std::optional<Array> p = std::nullopt;  ///< probabilities, one per slice; uniform unless given
   std::int64_t axis = 0;
 };
-/// Slices of `from` along the axis, which `shape` takes the place of. Throws `ValueError` for an empty array, more draws
-/// than slices without replacement, and a `p` of another shape.
+/// Slices of `from` along the axis, which `shape` takes the place of. Throws `ValueError` for an empty array, more
+/// draws than slices without replacement, and a `p` of another shape.
 Array choice(const Operand& key, const Array& from, const Shape& shape, const ChoiceOptions& options = {});
 
 // --- distributions with parameters: parameters broadcast to `shape`, which is theirs where not given. `ValueError`
@@ -127,8 +128,8 @@ Array double_sided_maxwell(const Operand& key, const Operand& loc, const Operand
 Array generalized_normal(const Operand& key, const Operand& p, const Shape& shape = {}, DType dtype = float32);
 /// Uniform points of the unit ball of the p-norm in d dimensions, which are the last dimension of the result.
 Array ball(const Operand& key, std::int64_t d, double p = 2, const Shape& shape = {}, DType dtype = float32);
-/// Uniformly distributed orthogonal (unitary) matrices n x n, or n x m with orthonormal columns or rows; `shape` is that
-/// of the batch.
+/// Uniformly distributed orthogonal (unitary) matrices n x n, or n x m with orthonormal columns or rows; `shape` is
+/// that of the batch.
 Array orthogonal(const Operand& key, std::int64_t n, const Shape& shape = {}, DType dtype = float32,
                  std::optional<std::int64_t> m = std::nullopt);
 /// Normal vectors of mean (…, n) and covariance (…, n, n), by Cholesky's factor; `shape` is that of the batch. Throws

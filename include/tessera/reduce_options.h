@@ -11,9 +11,10 @@
 
 namespace tessera {
 
-/// Disjoint lists of indices along the axes of a collective; each runs alone, in the order of its members.
+/// Disjoint lists of positions along the axes of a collective; each group runs alone, in the order of its members.
 using AxisIndexGroups = std::vector<std::vector<std::int64_t>>;
 
+/// Options of reductions and of collectives.
 struct ReduceOptions {
   // Of reductions over dimensions; collectives throw `ValueError` where they are set.
   MaybeDims axis = {};

@@ -24,8 +24,8 @@ std::vector<Array> nonzero(const Operand& x, const SizeOptions& options = {});
 Array flatnonzero(const Operand& x, const SizeOptions& options = {});
 /// The same indices as the rows of a matrix.
 Array argwhere(const Operand& x, const SizeOptions& options = {});
-/// Slices of x along `axis` (of the flattened array without one) where `condition`, a vector, holds. Throws `ValueError`
-/// for a longer condition.
+/// Slices of x along `axis` (of the flattened array without one) where `condition`, a vector, holds. Throws
+/// `ValueError` for a longer condition.
 Array compress(const Operand& condition, const Operand& x, std::optional<std::int64_t> axis = std::nullopt,
                const SizeOptions& options = {});
 /// Elements of the flattened array where the condition holds.
@@ -73,8 +73,8 @@ Array sort_complex(const Operand& x);
 std::vector<Array> unravel_index(const Operand& indices, const std::vector<std::int64_t>& shape);
 /// What an index outside means: the nearest inside, or counted around.
 enum class RavelMode { Clip, Wrap };
-/// From one index array per dimension to flat row-major indices; the arrays broadcast. Throws `ValueError` unless there is
-/// one per dimension.
+/// From one index array per dimension to flat row-major indices; the arrays broadcast. Throws `ValueError` unless there
+/// is one per dimension.
 Array ravel_multi_index(const std::vector<Array>& indices, const std::vector<std::int64_t>& shape,
                         RavelMode mode = RavelMode::Clip, const Loc& loc = Loc::current());
 /// Index arrays of an open grid: array i has its elements along dimension i, extent 1 along the others.

@@ -16,13 +16,13 @@ namespace tessera {
 
 /// Extents, slowest dimension first; never negative in a valid shape.
 using Shape = std::vector<std::int64_t>;
-/// Axis numbers or other small integer lists.
+/// Axes or other small lists of integers.
 using Dims = std::vector<std::int64_t>;
 
 /// A list that may be left out, written as in NumPy: `sum(x, {.axis = 1})`, `flip(x, {0, 2})`, `squeeze(x)`.
 class MaybeDims : public std::optional<Dims> {
  public:
-  // NOLINTBEGIN(google-explicit-constructor): numbers and lists of numbers are lists of numbers
+  // NOLINTBEGIN(google-explicit-constructor): integers and lists of integers convert
   MaybeDims() = default;
   MaybeDims(std::nullopt_t) {}
   template <std::integral I>
@@ -33,11 +33,12 @@ class MaybeDims : public std::optional<Dims> {
   // NOLINTEND(google-explicit-constructor)
 };
 
+/// Number of dimensions.
 inline std::int64_t rank(const Shape& s) { return static_cast<std::int64_t>(s.size()); }
 /// Number of elements. Throws `ValueError` naming `global_shape[i]` for a negative extent or when the product
 /// overflows.
 std::int64_t size_of(const Shape& s);
-/// Python's text: "(8, 2)", "(8,)", "()".
+/// Python's form: "(8, 2)", "(8,)", "()".
 std::string to_string(const Shape& s);
 
 /// Half-open range of one dimension; a slice without bounds takes the whole dimension.
@@ -50,10 +51,10 @@ struct Slice {
   std::pair<std::int64_t, std::int64_t> resolve(std::int64_t extent) const;
   bool operator==(const Slice&) const = default;
 };
-/// NumPy's text: "slice(0, 2, None)".
+/// Python's form: "slice(0, 2, None)".
 std::string to_string(const Slice& s);
 
-/// One slice a dimension: the piece of a global array that a device holds.
+/// One slice per dimension: the shard of a global array that a device holds.
 using Index = std::vector<Slice>;
 /// "(slice(0, 2, None), slice(None, None, None))".
 std::string to_string(const Index& index);

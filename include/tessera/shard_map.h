@@ -53,15 +53,15 @@ class SpecTree {
 };
 
 struct ShardMapOptions {
-  /// Manual axes, which the body may name; empty for all. Others stay automatic: inside, values may be sharded over them
-  /// as the partitioner decides.
+  /// Manual axes, which the body may name; empty for all. Others stay automatic: inside, values may be sharded over
+  /// them as the partitioner decides.
   std::vector<std::string> axis_names = {};
   /// Tracks the axes that every value varies over; results must be equal along axes that their spec does not name.
   bool check_vma = true;
 };
 
-/// A mesh of something other than devices (the cores of one chip): `shard_map` over it runs the body by the rule that is
-/// registered for its type, in place of partitioning.
+/// A mesh of something other than devices (the cores of one chip): `shard_map` over it runs the body by the rule that
+/// is registered for its type, in place of partitioning.
 class MeshLike {
  public:
   virtual ~MeshLike() = default;
@@ -123,10 +123,10 @@ std::vector<std::size_t> parts_of(const T& tree) {
 }  // namespace detail
 
 /// `f` on the blocks of its arguments: dimension d of a block is the argument's divided by the axes of `in_specs`
-/// there; results are assembled as `out_specs` specifies. `mesh` may be abstract: then the arguments' shardings give the
-/// devices. Arguments of another sharding are resharded first; besides that, only the collectives that `f` calls
-/// communicate. Throws `IndivisibleError`, `ValueError` for specs that do not fit and, with `check_vma`, for a result that
-/// varies over an axis that its spec does not name; `DeviceMismatchError`.
+/// there; results are assembled as `out_specs` specifies. `mesh` may be abstract: then the arguments' shardings give
+/// the devices. Arguments of another sharding are resharded first; besides that, only the collectives that `f` calls
+/// communicate. Throws `IndivisibleError`, `ValueError` for specs that do not fit and, with `check_vma`, for a result
+/// that varies over an axis that its spec does not name; `DeviceMismatchError`.
 template <class F>
 auto shard_map(F f, AnyMesh mesh, SpecTree in_specs, SpecTree out_specs, ShardMapOptions options = {}) {
   return [f = std::move(f), mesh = std::move(mesh), in = std::move(in_specs), out = std::move(out_specs),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a global array lies on devices.
+// How a global array is placed on devices.
 //
 //   auto mesh = make_mesh({4, 2}, {"x", "y"});
 //   NamedSharding s(mesh, P("x", "y"));
@@ -33,11 +33,11 @@ struct IndexMapState;
 struct NamedState;
 struct GspmdState;
 struct MeshTiling;
-/// Shared access of this room's sources to what stands behind the public handles.
+/// Access of this module's sources to the state of the public handles.
 struct Access;
 }  // namespace sharding
 
-/// The piece of a device and its number among equal pieces.
+/// The shard of a device (its index into the global value), and its position among equal shards.
 struct ShardPlace {
   Index index;
   int replica_id = 0;
@@ -77,8 +77,9 @@ class EntryIterator {
   mutable Entry entry_;  // its memory serves all entries of the walk
 };
 
-/// Ordered map from devices, in mesh order, to their piece of one global shape. A handle to shared constant data; the
-/// indices are computed when they are read, so a map over a million devices costs as much as one over eight.
+/// Ordered map from devices, in mesh order, to the index of their shard of one global shape. A handle to shared
+/// constant data; the indices are computed when they are read, so a map over a million devices costs as much as one
+/// over eight.
 class IndexMap {
  public:
   struct Entry {
@@ -92,7 +93,7 @@ class IndexMap {
   std::size_t size() const;
   bool empty() const { return size() == 0; }
   Device device(std::size_t i) const;
-  /// The piece of the i-th device. Throws `IndexError` when i is out of range.
+  /// The shard of the i-th device. Throws `IndexError` when i is out of range.
   const Index index(std::size_t i) const;
   const Entry entry(std::size_t i) const { return {device(i), index(i)}; }
   /// `entry(i)` in the memory of another one.
@@ -102,16 +103,16 @@ class IndexMap {
   const Index at(const Device& d) const;
   Iterator begin() const { return {this, 0}; }
   Iterator end() const { return {this, size()}; }
-  /// Same devices in the same order with equal pieces.
+  /// Same devices in the same order with equal shards.
   bool operator==(const IndexMap& other) const;
-  /// Address of the shared data: equal for two answers of a cache.
+  /// Address of the shared data: equal for two maps from the cache.
   const void* identity() const { return state_.get(); }
 
  private:
   std::shared_ptr<const sharding::IndexMapState> state_;
 };
 
-/// `IndexMap` with replica numbers: devices in mesh order, each repeat of an equal piece numbered 0, 1, 2, ...
+/// `IndexMap` with replica ids: devices in mesh order, each repeat of an equal shard counted 0, 1, 2, ...
 class PlaceMap {
  public:
   struct Entry {
@@ -139,29 +140,32 @@ class PlaceMap {
   std::shared_ptr<const sharding::IndexMapState> state_;
 };
 
-/// How a global array lies on devices. The kinds below are small values; anything that takes a `ShardingPtr` takes them
-/// too. Users may add kinds: override `devices`, `is_fully_replicated`, `shard_shape` and, where pieces are asked for,
-/// `shard_indices`.
+/// How a global array is placed on devices. The kinds below are small values; anything that takes a `ShardingPtr` takes
+/// them too. Users may add kinds: override `devices`, `is_fully_replicated`, `shard_shape` and, where shards are
+/// needed, `shard_indices`.
 class Sharding {
  public:
   virtual ~Sharding() = default;
 
   /// All devices of all processes in mesh order. Throws `ValueError` over an abstract mesh.
   DeviceSet device_set() const;
+  /// Count of the devices, also over an abstract mesh.
   virtual std::int64_t num_devices() const;
+  /// This process's devices in mesh order. Throws `ValueError` over an abstract mesh.
   DeviceSet addressable_devices() const;
   /// This process owns all devices, and there is at least one.
   bool is_fully_addressable() const;
   /// Every device has the whole value; decided without a shape.
   virtual bool is_fully_replicated() const = 0;
-  /// Shape of one device's piece (with uneven splits: of the largest). Throws `ValueError` for a rank that does not fit
+  /// Shape of one device's shard (with uneven splits: of the largest). Throws `ValueError` for a rank that does not fit
   /// and `IndivisibleError` for an extent that does not split evenly.
   virtual Shape shard_shape(const Shape& global_shape) const = 0;
-  /// The piece of every device. Cached: equal shardings and shapes give the same map. Throws as `shard_shape`, and
+  /// The shard of every device. Cached: equal shardings and shapes give the same map. Throws as `shard_shape`, and
   /// `StateError` for a user's kind without an index map.
   IndexMap devices_indices_map(const Shape& global_shape) const;
+  /// The shards of this process's devices.
   IndexMap addressable_devices_indices_map(const Shape& global_shape) const;
-  /// Same pieces on the same devices in the same device order, for every shape of `ndim` dimensions.
+  /// Same shards on the same devices in the same device order, for every shape of `ndim` dimensions.
   bool is_equivalent_to(const Sharding& other, std::int64_t ndim) const;
   /// Empty for the default memory.
   virtual std::string_view memory_kind() const { return {}; }
@@ -182,7 +186,7 @@ class Sharding {
 
   /// Devices in order.
   virtual std::span<const Device> devices() const = 0;
-  /// The piece of each device, in the order of `devices`; nothing when the kind cannot say.
+  /// The shard of each device, in the order of `devices`; nothing when the kind does not define it.
   virtual std::optional<std::vector<Index>> shard_indices(const Shape&) const { return std::nullopt; }
 
  protected:
@@ -196,11 +200,14 @@ class Sharding {
   /// The common arithmetic form of the library's own kinds, if there is one for this rank.
   virtual std::optional<sharding::MeshTiling> mesh_tiling(std::int64_t ndim) const;
 };
+/// The sharding's `text()`.
 inline std::string to_string(const Sharding& s) { return s.text(); }
+/// The sharding's `text()`; "Sharding(null)" for null.
 inline std::string to_string(const ShardingPtr& s) { return s ? s->text() : "Sharding(null)"; }
 
 struct NamedOptions {
-  /// Let extents be no multiple of their parts: shards are ceil(extent / parts) long, trailing ones shorter or empty.
+  /// Allows extents that their parts do not divide: shards are ceil(extent / parts) long, trailing ones shorter or
+  /// empty.
   bool uneven = false;
   std::string memory_kind = {};
 };
@@ -212,7 +219,7 @@ class NamedSharding : public Sharding {
   NamedSharding(const AnyMesh& mesh, const PartitionSpec& spec, const NamedOptions& options = {});
 
   const AnyMesh& mesh() const;
-  /// Axis numbers are replaced by names where the mesh has them.
+  /// Axis indices are replaced by names where the mesh has them.
   const PartitionSpec& spec() const;
   bool uneven() const;
   /// The tile form for arrays of `ndim` dimensions. Throws `ValueError` when the spec is longer.
@@ -266,8 +273,8 @@ class SingleDeviceSharding : public Sharding {
   std::shared_ptr<const mesh::DeviceList> list_;
 };
 
-/// How tiles map to positions of a device list: HLO's sharding text. Kept in the iota form ("<=[4,2]T(1,0)") where
-/// there is one, else as the explicit list of positions.
+/// How tiles map to positions of a device list: HLO's sharding. Stored in the iota form ("<=[4,2]T(1,0)") where there
+/// is one, else as the explicit list of positions.
 class TileAssignment {
  public:
   enum class Kind : unsigned char { Replicated, Maximal, Manual, Tiled };
@@ -276,12 +283,12 @@ class TileAssignment {
   explicit TileAssignment(Dims dims, bool replicate_last = false);
   /// `iota(reshape)` transposed by `perm`, read in row-major order. Throws `ValueError` when products differ.
   TileAssignment(Dims dims, Dims reshape, Dims perm, bool replicate_last = false);
-  /// Explicit device numbers, a permutation of 0..n-1. Throws `ValueError` naming the entry otherwise.
+  /// Explicit device positions, a permutation of 0..n-1. Throws `ValueError` naming the entry otherwise.
   static TileAssignment from_list(Dims dims, std::vector<std::int64_t> devices, bool replicate_last = false);
   static TileAssignment replicated();
   static TileAssignment maximal(std::int64_t device);
   static TileAssignment manual();
-  /// Either text form of HLO. Throws `FormatError` with the column.
+  /// From either form of HLO's sharding string. Throws `FormatError` with the column.
   static TileAssignment parse(std::string_view text);
 
   Kind kind() const { return kind_; }
@@ -289,14 +296,14 @@ class TileAssignment {
   bool replicate_last() const { return replicate_last_; }
   /// Tile counts, with the replica dimension when there is one.
   const Dims& dims() const { return dims_; }
-  /// Number of array dimensions that the tiles speak of.
+  /// Number of array dimensions that are tiled.
   std::int64_t tiled_rank() const { return static_cast<std::int64_t>(dims_.size()) - (replicate_last_ ? 1 : 0); }
   std::int64_t num_devices() const;
   bool is_iota() const { return list_.empty(); }
   const Dims& reshape_dims() const { return reshape_; }
   const Dims& transpose_perm() const { return perm_; }
   std::int64_t maximal_device() const { return maximal_; }
-  /// Device number of every tile in row-major order.
+  /// Device position of every tile in row-major order.
   std::vector<std::int64_t> to_list() const;
 
   /// "{devices=[4,2]<=[8]}": the iota form where there is one.
@@ -315,16 +322,17 @@ class TileAssignment {
   std::vector<std::int64_t> list_;  // only where there is no iota form
   std::int64_t maximal_ = 0;
 };
+/// The iota form where there is one: "{devices=[4,2]<=[8]}".
 inline std::string to_string(const TileAssignment& t) { return t.text(); }
 
-/// Tiles over a list of devices (GSPMD); says placements that no `PartitionSpec` can say.
+/// Tiles over a list of devices (GSPMD), which can represent placements that no `PartitionSpec` expresses.
 class GspmdSharding : public Sharding {
  public:
   /// Throws `ValueError` when the product of the tile dimensions is not the number of devices.
   GspmdSharding(std::vector<Device> devices, const TileAssignment& tiles, std::string memory_kind = {});
   static GspmdSharding replicated(std::vector<Device> devices);
-  /// The positional placement of older code: a device array of the value's rank, whole along the dimensions listed in
-  /// `replicated_dims`. Throws `ValueError` when `shape` does not have as many elements as there are devices.
+  /// The positional placement of older code: a device array of the value's rank, replicated along the dimensions listed
+  /// in `replicated_dims`. Throws `ValueError` when `shape` does not have as many elements as there are devices.
   static GspmdSharding positional(std::vector<Device> devices, const Shape& shape, const Dims& replicated_dims = {});
 
   const TileAssignment& tiles() const;
@@ -345,7 +353,7 @@ class GspmdSharding : public Sharding {
   std::shared_ptr<const sharding::GspmdState> state_;
 };
 
-/// One dimension cut into slices of 1, one a device: the placement of `pmap`.
+/// One dimension split into slices of extent 1, one per device: the placement of `pmap`.
 class PmapSharding : public Sharding {
  public:
   PmapSharding(std::vector<Device> devices, std::int64_t sharded_dim = 0);
@@ -369,34 +377,38 @@ class PmapSharding : public Sharding {
 };
 
 /// A spec for `mesh` that places as `tiles` do over the mesh's devices, if there is one. Throws `IndivisibleError` when
-/// a tile count is no product of mesh axes.
+/// a tile count is not a product of mesh axes.
 std::optional<PartitionSpec> to_spec(const TileAssignment& tiles, const AnyMesh& mesh);
 
 /// Mesh axis to dimension, in the order of the spec; inside one dimension slowest first.
 using AxisMapping = OrderedMap<std::string, std::int64_t>;
-/// Throws `DuplicateAxisError` naming `argument_name` and the axis.
+/// The mapping of a spec. Throws `DuplicateAxisError` naming `argument_name` and an axis that is used twice.
 AxisMapping to_axis_mapping(const PartitionSpec& spec, std::string_view argument_name = "mesh_axes");
 
-/// The piece of every device of the mesh, in mesh order. Cached. Throws `ValueError` for the empty mesh, an unknown
+/// The shard of every device of the mesh, in mesh order. Cached. Throws `ValueError` for the empty mesh, an unknown
 /// axis or a spec longer than the shape, `DuplicateAxisError`, `IndivisibleError`.
 IndexMap get_shard_indices(const Shape& global_shape, const Mesh& global_mesh, const PartitionSpec& mesh_axes);
+/// The same with replica ids: the position of each device among those with an equal shard.
 PlaceMap get_shard_indices_replica_ids(const Shape& global_shape, const Mesh& global_mesh,
                                        const PartitionSpec& mesh_axes);
-/// Shape of one device's piece.
+/// Shape of one device's shard. Throws as `get_shard_indices`.
 Shape get_shard_shape(const Shape& global_shape, const Mesh& global_mesh, const PartitionSpec& mesh_axes);
 
-/// Any other list of extents is the same key.
+/// Any other list of extents; it is the same cache key as the `Shape`.
 template <class T>
 concept ExtentList = !std::same_as<T, Shape> && std::ranges::input_range<const T&> &&
                      std::integral<std::ranges::range_value_t<const T&>>;
+/// From another list of extents.
 template <ExtentList T>
 IndexMap get_shard_indices(const T& global_shape, const Mesh& global_mesh, const PartitionSpec& mesh_axes) {
   return get_shard_indices(Shape(std::begin(global_shape), std::end(global_shape)), global_mesh, mesh_axes);
 }
+/// From another list of extents.
 template <ExtentList T>
 PlaceMap get_shard_indices_replica_ids(const T& global_shape, const Mesh& global_mesh, const PartitionSpec& mesh_axes) {
   return get_shard_indices_replica_ids(Shape(std::begin(global_shape), std::end(global_shape)), global_mesh, mesh_axes);
 }
+/// From another list of extents.
 template <ExtentList T>
 Shape get_shard_shape(const T& global_shape, const Mesh& global_mesh, const PartitionSpec& mesh_axes) {
   return get_shard_shape(Shape(std::begin(global_shape), std::end(global_shape)), global_mesh, mesh_axes);

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs in StableHLO's text form, as JAX and XLA print them.
+// Programs as StableHLO modules in their textual form, as JAX and XLA print them.
 //
 //   auto program = StablehloProgram::load("program.mlir");
 //   std::vector<HostArray> results = program.run({x, y});
 //
-// What the text says about placement (Shardy's meshes and shardings, `mhlo.sharding`) is followed on the current
-// client's devices.
+// The module's placement (Shardy's meshes and shardings, `mhlo.sharding`) is applied to the current client's devices.
 #pragma once
 
 #include <cstdint>
@@ -19,27 +18,29 @@
 
 namespace tessera {
 
+/// Bounds for programs from outside.
 struct StablehloOptions {
   /// Bytes that any one value of the program may need; 0: no bound.
   std::int64_t max_memory = 0;
 };
 
+/// A StableHLO module that can be run; compiled once, for the client that is current at its first run.
 class StablehloProgram {
  public:
   /// An argument or a result of @main.
   struct Port {
-    std::string type;  ///< as the text has it: "tensor<4xf8E4M3FN>"
-    /// Narrow floats (4, 6 and 8 bits) are held in f32, integers of 2 and 4 bits in i8 or u8.
+    std::string type;  ///< as in the module: "tensor<4xf8E4M3FN>"
+    /// Narrow floats (4, 6 and 8 bits) are stored in f32, integers of 2 and 4 bits in i8 or u8.
     DType dtype;
     Shape shape;
-    bool narrow = false;  ///< the text's element type is none of Tessera's
+    bool narrow = false;  ///< the module's element type is none of Tessera's
   };
 
-  /// Throws `FormatError` with line and column for a text that is no module, `UnimplementedError` for what cannot run
-  /// here, `ResourceExhaustedError` for what goes beyond the bounds. `name` stands in messages.
+  /// Reads a module. Throws `FormatError` with line and column for a string that is no module, `UnimplementedError` for
+  /// what cannot run here, `ResourceExhaustedError` for what exceeds the bounds. `name` is used in messages.
   static StablehloProgram parse(const std::string& text, const std::string& name = "module",
                                 const StablehloOptions& options = {});
-  /// Throws `ValueError` naming the path when the file cannot be read; else as `parse`.
+  /// Reads a module from a file. Throws `ValueError` naming the path when it cannot be read; else as `parse`.
   static StablehloProgram load(const std::string& path, const StablehloOptions& options = {});
 
   const std::vector<Port>& inputs() const;
@@ -47,22 +48,24 @@ class StablehloProgram {
   /// Devices that the program is for: partitions times replicas.
   std::int64_t num_devices() const;
 
-  /// Places the arguments where the text says and runs. Throws `ValueError` for a wrong count or shape, `TypeError` for
-  /// a wrong dtype, `DeviceMismatchError` when the current client has fewer devices than the program needs.
+  /// Reshards the arguments to the module's shardings and runs. Throws `ValueError` for a wrong count or shape,
+  /// `TypeError` for a wrong dtype, `DeviceMismatchError` when the current client has fewer devices than the program
+  /// needs.
   std::vector<Array> operator()(const std::vector<Array>& args) const;
+  /// The same from and to the host; waits for the results.
   std::vector<HostArray> run(const std::vector<HostArray>& args) const;
-  /// Arguments of the right types and zeros, placed as the text says.
+  /// The arguments on devices, under the module's shardings.
   std::vector<Array> place(const std::vector<HostArray>& args) const;
-  /// What the program sends between devices.
+  /// Every collective of the program.
   CommPlan comm_plan(const std::vector<Array>& args) const;
-  /// The graph as text.
+  /// The graph, for reading.
   std::string text() const;
-  /// The program as StableHLO text again: global values with Shardy's shardings. Throws `UnimplementedError` naming an
-  /// op that has no StableHLO form here.
+  /// The program written as StableHLO again: global values with Shardy's shardings. Throws `UnimplementedError` naming
+  /// an op that has no StableHLO form here.
   std::string as_text() const;
   /// What each device runs for these arguments once the program is partitioned: a StableHLO module of as many replicas
-  /// as there are devices, on pieces of the arguments and with collectives between the replicas. Throws
-  /// `UnimplementedError` where the pieces of a value differ in shape.
+  /// as there are devices, on shards of the arguments and with collectives between the replicas. Throws
+  /// `UnimplementedError` where the shards of a value differ in shape.
   std::string device_text(const std::vector<Array>& args) const;
 
  private:

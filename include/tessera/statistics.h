@@ -21,8 +21,8 @@ struct QuantileOptions {
   bool keepdims = false;
 };
 /// Values below which a share q (0 … 1, rank 0 or 1) of the elements is found; rank-1 q adds a dimension in front. NaN
-/// where an element is NaN; integers give floats. Throws `TypeError` for complex x, `ValueError` for a q of higher rank.
-/// Sorts the axes as one: sharded ones are all-gathered.
+/// where an element is NaN; integers give floats. Throws `TypeError` for complex x, `ValueError` for a q of higher
+/// rank. Sorts the axes as one: sharded ones are all-gathered.
 Array quantile(const Operand& x, const Operand& q, const QuantileOptions& options = {});
 /// `quantile` with q in percent.
 Array percentile(const Operand& x, const Operand& q, const QuantileOptions& options = {});
@@ -43,8 +43,8 @@ struct AverageOptions {
   MaybeDims axis = {};
   bool keepdims = false;
 };
-/// Mean weighted by `weights`, which have x's shape or the extents along the given axes. Throws `ValueError` for another
-/// shape.
+/// Mean weighted by `weights`, which have x's shape or the extents along the given axes. Throws `ValueError` for
+/// another shape.
 Array average(const Operand& x, const std::optional<Array>& weights = std::nullopt, const AverageOptions& options = {});
 /// Largest minus smallest element over the axes.
 Array ptp(const Operand& x, const ReduceOptions& options = {});
@@ -94,9 +94,9 @@ struct CovOptions {
   std::optional<Array> fweights = std::nullopt;  ///< integer counts of observations
   std::optional<Array> aweights = std::nullopt;  ///< weights of observations
 };
-/// Covariance matrix of variables (rows of m, or columns without `rowvar`) over observations, as floats; a scalar for one
-/// variable. Throws `ValueError` above rank 2 and for weights of another length, `TypeError` for fweights that are no
-/// integers.
+/// Covariance matrix of variables (rows of m, or columns without `rowvar`) over observations, as floats; a scalar for
+/// one variable. Throws `ValueError` above rank 2 and for weights of another length, `TypeError` for fweights that are
+/// no integers.
 Array cov(const Operand& m, const CovOptions& options = {});
 /// Correlation coefficients: `cov` divided by the standard deviations, clipped to [-1, 1].
 Array corrcoef(const Operand& x, const CovOptions& options = {});
@@ -122,8 +122,9 @@ struct HistogramDdResult {
   Array counts;
   std::vector<Array> edges;
 };
-/// Histogram of points, the rows of `sample`, over a grid with bins[d] bins along dimension d; `ranges` has one range per
-/// dimension. Counts are int32 without weights and density. Throws `ValueError` unless there is one count per column.
+/// Histogram of points, the rows of `sample`, over a grid with bins[d] bins along dimension d; `ranges` has one range
+/// per dimension. Counts are int32 without weights and density. Throws `ValueError` unless there is one count per
+/// column.
 HistogramDdResult histogramdd(const Operand& sample, const Dims& bins,
                               const std::optional<std::vector<std::pair<double, double>>>& ranges = std::nullopt,
                               const std::optional<Array>& weights = std::nullopt, bool density = false);
@@ -136,9 +137,9 @@ struct BincountOptions {
   /// Extent of the result; needed under a trace. Larger values are left out.
   std::optional<std::int64_t> length = std::nullopt;
 };
-/// How often each of 0, 1, … occurs in a vector of integers (int32), or the sum of its weights; negative values count as
-/// 0. Without a length x is read, which throws `ConcretizationError` under a trace. Throws `TypeError` for other dtypes,
-/// `ValueError` for other ranks.
+/// How often each of 0, 1, … occurs in a vector of integers (int32), or the sum of its weights; negative values count
+/// as 0. Without a length x is read, which throws `ConcretizationError` under a trace. Throws `TypeError` for other
+/// dtypes, `ValueError` for other ranks.
 Array bincount(const Operand& x, const BincountOptions& options = {});
 /// Index of the bin of each element: bins ascend or descend; `right`: an edge belongs to the bin in front of it. Throws
 /// `ValueError` unless the bins have rank 1.

@@ -24,14 +24,14 @@ const T& block_until_ready(const T& tree) {
   return tree;
 }
 
-/// The value under another sharding: `device_put` eagerly, `with_sharding_constraint` inside a traced function. Throws as
-/// they do.
+/// The value under another sharding: `device_put` eagerly, `with_sharding_constraint` inside a traced function. Throws
+/// as they do.
 Array reshard(const Array& x, const ShardingPtr& sharding);
 /// Over the mesh of the enclosing `shard_map` or of the current scope.
 Array reshard(const Array& x, const PartitionSpec& spec);
 
-/// Arrays stacked along a new leading dimension, one on each device: an array with a `PmapSharding`. Throws `ValueError`
-/// unless there are as many arrays as devices, and for shapes or dtypes that differ.
+/// Arrays stacked along a new leading dimension, one on each device: an array with a `PmapSharding`. Throws
+/// `ValueError` unless there are as many arrays as devices, and for shapes or dtypes that differ.
 Array device_put_sharded(const std::vector<Array>& shards, const std::vector<Device>& devices);
 /// The same array on each device, stacked as by `device_put_sharded`.
 Array device_put_replicated(const Array& x, const std::vector<Device>& devices);
