@@ -40,9 +40,9 @@ Mesh get_1d_mesh(const std::optional<std::string>& name = std::nullopt);
 
 /// `x` under a sharding over all devices, with one entry of the spec per dimension; extents need not divide. With data:
 /// resharded (no copy where it has that placement already). Inside a traced function: one `sharding_constraint`
-/// equation, which the gradient gets too. Throws `ValueError` naming `devices` where there are none, `mesh` for one
-/// that is not all devices, `partition_spec` for a wrong number of entries or an unknown axis; `DuplicateAxisError` for
-/// a repeated one.
+/// equation, which applies to the gradient too. Throws `ValueError` naming `devices` where there are none, `mesh` for
+/// one that is not all devices, `partition_spec` for a wrong number of entries or an unknown axis; `DuplicateAxisError`
+/// for a repeated one.
 Array mark_sharding(const Array& x, const Mesh& mesh, const PartitionSpec& partition_spec);
 /// `mark_sharding`, under its name in PyTorch/XLA: every constraint is differentiable.
 inline Array mark_sharding_with_gradients(const Array& x, const Mesh& mesh, const PartitionSpec& partition_spec) {

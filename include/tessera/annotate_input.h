@@ -36,6 +36,7 @@ class ShardingSpec {
   const Mesh& mesh() const { return mesh_; }
   const PartitionSpec& partition_spec() const { return spec_; }
   bool minibatch() const { return minibatch_; }
+  /// `mesh().op_sharding(partition_spec())`.
   const OpSharding& op_sharding() const { return mesh_.op_sharding(spec_); }
 
   /// The spec has one entry per dimension of the shape; divisibility is not checked.
@@ -118,6 +119,7 @@ class ShardedDataLoader {
 
   /// The next batch, or nothing at the end. One thread calls it.
   std::optional<DeviceBatch> next();
+  /// Safe from any thread.
   LoaderProgress progress() const;
 
  private:

@@ -36,7 +36,7 @@ concept Number = std::is_arithmetic_v<T> || std::same_as<T, float16_t> || std::s
 enum class ArrayKind { SingleDevice, MultiDevice, MultiProcess };
 
 /// Immutable global array: a cheap handle to shared state, usable from several threads. Inside a traced function it
-/// stands for a value of the program, which has a shape and a dtype but no data.
+/// is a tracer: a value of the program, which has a shape and a dtype but no data.
 class Array {
  public:
   /// Uninitialised: any use throws `StateError`.

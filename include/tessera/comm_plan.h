@@ -44,6 +44,7 @@ std::string to_string(const CommPlan& plan);
 /// `CommBudgetError`, which lists the plan. Nested budgets all apply.
 class CommBudget {
  public:
+  /// Throws `ValueError` for a negative budget.
   explicit CommBudget(std::int64_t bytes_per_device);
   ~CommBudget();
   CommBudget(const CommBudget&) = delete;

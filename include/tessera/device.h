@@ -29,15 +29,19 @@ class Device {
   Device() = default;
   explicit operator bool() const { return state_ != nullptr; }
 
+  /// Unique among the devices of all processes of a client.
   std::int64_t id() const;
   /// The process that owns the device.
   int process_index() const;
+  /// "cpu" for virtual CPU devices.
   std::string_view platform() const;
+  /// The client that owns this handle.
   Client client() const;
   /// True when the client's own process owns the device.
   bool is_local() const;
   /// Physical coordinates (x, y, z); empty when the platform has none.
   std::span<const std::int64_t> coords() const;
+  /// Index of the core on its chip; 0 where the platform reports none.
   std::int64_t core_on_chip() const;
   /// The slice (fast-network island) of the device, where the platform reports one.
   std::optional<std::int64_t> slice_index() const;
@@ -85,6 +89,7 @@ class Extensions {
 /// Processes simulated inside one program: their clients share this object and nothing else.
 class Cluster {
  public:
+  /// A cluster that `process_count` clients may join, each with as many devices.
   Cluster(int process_count, std::int64_t devices_per_process);
   int process_count() const { return process_count_; }
   std::int64_t devices_per_process() const { return devices_per_process_; }
@@ -115,14 +120,20 @@ class Client {
 
   /// Devices of all processes, in id order.
   std::span<const Device> devices() const;
+  /// Devices of this client's own process, in id order.
   std::span<const Device> local_devices() const;
+  /// This process's index in its cluster; 0 outside one.
   int process_index() const;
+  /// Count of the processes of the cluster; 1 outside one.
   int process_count() const;
+  /// "cpu" for virtual CPU devices.
   std::string_view platform() const;
+  /// Bytes that the client's buffers may take; 0 means no limit.
   std::int64_t memory_limit() const;
   /// Throws `ValueError` with the known ids when there is no such device.
   Device device(std::int64_t id) const;
 
+  /// State that other modules attach.
   Extensions& extensions() const;
   /// Null outside a cluster.
   std::shared_ptr<Cluster> cluster() const;

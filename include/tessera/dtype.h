@@ -90,7 +90,7 @@ struct float16_t {
   std::uint16_t bits = 0;
   float16_t() = default;
   float16_t(float v)
-      : bits(detail::float_to_half(v)) {}  // NOLINT(google-explicit-constructor): a number like any other
+      : bits(detail::float_to_half(v)) {}  // NOLINT(google-explicit-constructor): a scalar like any other
   operator float() const { return detail::half_to_float(bits); }  // NOLINT(google-explicit-constructor)
 };
 

@@ -134,7 +134,7 @@ using AnyValue = std::variant<HostArray, Shape, std::string, GlobalArray>;
 /// Equality of values of the same kind. Throws `StateError` with advice for a `GlobalArray`.
 bool equal(const AnyValue& a, const AnyValue& b);
 
-/// What a program knows of an argument.
+/// Shape and dtype of an argument: what a program is traced for.
 struct ShapedArray {
   Shape shape;
   DType dtype = DType::F32;

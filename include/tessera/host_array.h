@@ -44,6 +44,7 @@ class HostArray {
     for (std::size_t i = 0; i < values.size(); ++i) out[i] = values[i];
     return a;
   }
+  /// The same from a vector.
   template <class T>
   static HostArray from(const std::vector<T>& values, Shape shape) {
     HostArray a(dtype_of<T>(), std::move(shape));
@@ -52,10 +53,12 @@ class HostArray {
     for (std::size_t i = 0; i < values.size(); ++i) out[i] = values[i];  // vector<bool> has no span
     return a;
   }
+  /// Rank 1.
   template <class T>
   static HostArray from(const std::vector<T>& values) {
     return from(values, Shape{static_cast<std::int64_t>(values.size())});
   }
+  /// Rank 1.
   template <class T>
   static HostArray from(std::initializer_list<T> values) {
     return from(std::vector<T>(values));
@@ -68,15 +71,21 @@ class HostArray {
     return a;
   }
 
+  /// False for a default-constructed array.
   bool defined() const { return storage_ != nullptr; }
   DType dtype() const { return dtype_; }
   const Shape& shape() const { return shape_; }
   std::int64_t ndim() const { return rank(shape_); }
+  /// Number of elements.
   std::int64_t size() const { return size_; }
+  /// Bytes of all elements.
   std::int64_t nbytes() const { return size_ * dtype_size(dtype_); }
+  /// The elements in row-major order. Writing changes every array that shares the storage.
   const void* data() const { return storage_.get(); }
   void* data() { return storage_.get(); }
+  /// The storage, which copies of this array and reshaped ones share.
   const std::shared_ptr<void>& storage() const { return storage_; }
+  /// A view of the elements, valid while the storage lives.
   HostArrayView view() const;
 
   /// Typed elements. Throws `TypeError` when T is not the dtype.
@@ -85,11 +94,13 @@ class HostArray {
     check_dtype(dtype_of<T>());
     return {static_cast<const T*>(data()), static_cast<std::size_t>(size_)};
   }
+  /// Typed elements, to be written. Throws `TypeError` when T is not the dtype.
   template <class T>
   std::span<T> span() {
     check_dtype(dtype_of<T>());
     return {static_cast<T*>(data()), static_cast<std::size_t>(size_)};
   }
+  /// A copy of the elements in row-major order. Throws `TypeError` when T is not the dtype.
   template <class T>
   std::vector<T> to_vector() const {
     auto s = span<T>();
@@ -100,7 +111,7 @@ class HostArray {
   HostArray slice(const Index& index) const;
   /// The same elements under another shape, sharing storage. Throws `ValueError` when sizes differ.
   HostArray reshape(Shape shape) const;
-  /// Element-wise conversion as NumPy's astype.
+  /// Element-wise conversion as NumPy's astype; floats beyond an integer dtype's range saturate, NaN gives 0.
   HostArray astype(DType dtype) const;
 
  private:

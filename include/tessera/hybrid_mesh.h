@@ -75,7 +75,7 @@ struct HybridMeshInfo {
 /// `axis_names`, `devices`, `coords` or `slice_index` with the values that do not fit.
 HybridMeshInfo assign_hybrid_mesh(const HybridMeshOptions& options);
 
-/// A mesh that knows how it was planned.
+/// A mesh together with its plan.
 class HybridMesh : public Mesh {
  public:
   explicit HybridMesh(const HybridMeshOptions& options);

@@ -87,15 +87,25 @@ Array index(const Operand& x, const IndexItems& items, const IndexOptions& optio
 class IndexUpdate {
  public:
   IndexUpdate(Operand x, IndexItems items) : x_(std::move(x)), items_(std::move(items)) {}
+  /// `index(x, items, options)`.
   Array get(const IndexOptions& options = {}) const { return index(x_, items_, options); }
+  /// Replaces the indexed elements by v.
   Array set(const Operand& v, const IndexOptions& options = {}) const;
+  /// Adds v to them.
   Array add(const Operand& v, const IndexOptions& options = {}) const;
+  /// Subtracts v from them.
   Array subtract(const Operand& v, const IndexOptions& options = {}) const;
+  /// Multiplies them by v.
   Array multiply(const Operand& v, const IndexOptions& options = {}) const;
+  /// Divides them by v.
   Array divide(const Operand& v, const IndexOptions& options = {}) const;
+  /// Raises them to the power v.
   Array power(const Operand& v, const IndexOptions& options = {}) const;
+  /// The smaller of them and v.
   Array min(const Operand& v, const IndexOptions& options = {}) const;
+  /// The larger of them and v.
   Array max(const Operand& v, const IndexOptions& options = {}) const;
+  /// Replaces them by f of them.
   Array apply(const std::function<Array(const Array&)>& f, const IndexOptions& options = {}) const;
 
  private:

@@ -16,6 +16,7 @@ class Initializer {
  public:
   using Function = std::function<Array(const Array& key, const Shape& shape, DType dtype)>;
   explicit Initializer(Function f) : f_(std::move(f)) {}
+  /// The initial value of a parameter.
   Array operator()(const Array& key, const Shape& shape, DType dtype = float32) const { return f_(key, shape, dtype); }
 
  private:

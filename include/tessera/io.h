@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Files: NumPy's .npy and .npz, and safetensors. Readers take any bytes: what does not have its format throws
-// `FormatError` with the file's name, and files that ask for more memory than they have bytes are refused.
+// `FormatError` with the file's name, and files that claim more memory than they have bytes are rejected.
 #pragma once
 
 #include <map>

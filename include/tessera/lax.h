@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The primitive operations that move, pick and join elements, under the names and with the arguments of jax.lax.
+// The primitive operations that move, gather and join elements, under the names and with the arguments of jax.lax.
 // Axes count from the end where negative. Operands have one dtype: nothing is promoted. Throws `ValueError` for axes
 // and extents that do not fit.
 #pragma once

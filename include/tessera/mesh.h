@@ -68,7 +68,9 @@ class AxisRef {
   AxisRef(double) = delete;
 
   bool is_name() const { return number_ == kName; }
+  /// The name; empty where the axis is given by index.
   const std::string& name() const { return name_; }
+  /// The index; meaningless where the axis is given by name.
   std::int64_t number() const { return number_; }
   bool operator==(const AxisRef&) const = default;
 
@@ -161,6 +163,7 @@ class DeviceSet {
   DeviceSet() = default;
   /// All devices of `list`, or those at `positions`.
   explicit DeviceSet(std::shared_ptr<const mesh::DeviceList> list, bool local_only = false);
+  /// In mesh order.
   std::span<const Device> devices() const;
   std::size_t size() const { return devices().size(); }
   bool empty() const { return devices().empty(); }
@@ -197,16 +200,21 @@ class Mesh {
 
   /// Ordered names; empty when the mesh has none.
   std::span<const std::string> axis_names() const;
+  /// False for unnamed axes and for the empty mesh.
   bool has_names() const;
+  /// Number of axes.
   std::int64_t ndim() const;
   /// Name (the index as a string when unnamed) to size, in axis order.
   const OrderedMap<std::string, std::int64_t>& shape() const;
+  /// Names and sizes in axis order.
   std::span<const AxisSize> shape_tuple() const;
+  /// Sizes in axis order.
   const Shape& mesh_shape() const;
   /// Throws `ValueError` with the axis and the known ones when there is no such axis.
   std::int64_t axis_size(const AxisRef& axis) const;
   /// Position of an axis, or nothing.
   std::optional<int> axis_index(const AxisRef& axis) const;
+  /// Count of the devices; 0 for the empty mesh.
   std::int64_t size() const;
   bool empty() const { return size() == 0; }
 
@@ -214,13 +222,21 @@ class Mesh {
   const DeviceArray& devices() const;
   /// Ids in mesh shape. Throws `StateError` for the empty mesh.
   const NdArray<std::int64_t>& device_ids() const;
+  /// `device_ids`.
   const NdArray<std::int64_t>& logical_mesh() const { return device_ids(); }
+  /// Ids in row-major order. Throws `StateError` for the empty mesh.
   const std::vector<std::int64_t>& flat_ids() const;
+  /// Devices in row-major order, which is the mesh order.
   std::span<const Device> devices_flat() const;
+  /// The devices with a membership test.
   DeviceSet device_set() const;
+  /// This process's devices with a membership test.
   DeviceSet local_device_set() const;
+  /// This process's devices in mesh order.
   std::span<const Device> local_devices() const;
+  /// The shared list of devices, for the layers above.
   const std::shared_ptr<const mesh::DeviceList>& device_list() const;
+  /// Another process owns some of the devices.
   bool is_multi_process() const;
   bool is_device_mesh() const { return true; }
 
@@ -228,6 +244,7 @@ class Mesh {
   /// they form no contiguous block or there are none.
   Mesh local_mesh() const;
   Mesh local_mesh(int process_index) const;
+  /// Names and sizes without the devices.
   const AbstractMesh& abstract_mesh() const;
 
   /// The sharding of a spec with one entry per dimension, in the forms that XLA uses (tessera/op_sharding.h). Built
@@ -279,6 +296,7 @@ class AbstractMesh {
   /// Axes without names.
   static AbstractMesh unnamed(const Shape& sizes);
 
+  // The members have the meaning of `Mesh`'s.
   std::span<const std::string> axis_names() const;
   bool has_names() const;
   std::int64_t ndim() const;
@@ -312,8 +330,10 @@ class AnyMesh {
   bool is_concrete() const { return std::holds_alternative<Mesh>(mesh_); }
   /// The device mesh. Throws `ValueError` naming `member` when the mesh is abstract.
   const Mesh& concrete(std::string_view member = "mesh") const;
+  /// Names and sizes, of either kind.
   const AbstractMesh& abstract_mesh() const;
 
+  // Of either kind, with the meaning of `Mesh`'s members.
   std::span<const std::string> axis_names() const { return abstract_mesh().axis_names(); }
   bool has_names() const { return abstract_mesh().has_names(); }
   std::int64_t ndim() const { return abstract_mesh().ndim(); }
@@ -326,6 +346,7 @@ class AnyMesh {
   bool empty() const { return size() == 0; }
   bool is_device_mesh() const { return is_concrete(); }
 
+  // Throw `ValueError` for an abstract mesh.
   const DeviceArray& devices() const { return concrete("devices").devices(); }
   const NdArray<std::int64_t>& device_ids() const { return concrete("device_ids").device_ids(); }
   bool is_multi_process() const { return concrete("is_multi_process").is_multi_process(); }
@@ -351,9 +372,11 @@ struct ResourceEnv {
 
   /// The same environment over another mesh. Throws `ValueError` listing the axes that clash with `other_axes`.
   ResourceEnv with_mesh(const Mesh& m) const;
-  /// Sorted names.
+  /// The mesh's axis names, sorted.
   std::vector<std::string> physical_resource_axes() const;
+  /// The same together with `other_axes`, sorted.
   std::vector<std::string> resource_axes() const;
+  /// Axis to size, of the mesh and of its local part.
   const OrderedMap<std::string, std::int64_t>& shape() const { return physical_mesh.shape(); }
   OrderedMap<std::string, std::int64_t> local_shape() const { return physical_mesh.local_mesh().shape(); }
 };

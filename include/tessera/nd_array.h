@@ -21,6 +21,7 @@ void check_nd_count(const char* what, const Shape& shape, std::size_t count);
 std::vector<std::int64_t> nd_transposed(const Shape& shape, const Dims& perm);
 }  // namespace detail
 
+/// A row-major array of any element type, in host memory.
 template <class T>
 class NdArray {
  public:
@@ -34,8 +35,10 @@ class NdArray {
   const Shape& shape() const { return shape_; }
   std::int64_t ndim() const { return rank(shape_); }
   std::int64_t size() const { return static_cast<std::int64_t>(values_.size()); }
+  /// The elements in row-major order.
   const std::vector<T>& flat() const { return values_; }
 
+  /// The element at an index. Throws `IndexError` for a wrong rank or a coordinate out of range, as the two below.
   template <class... I>
   const T& operator()(I... i) const {
     return values_[offset(i...)];
@@ -48,8 +51,9 @@ class NdArray {
     return values_[static_cast<std::size_t>(detail::nd_offset(shape_, index.data(), index.size()))];
   }
 
+  /// The same elements under another shape. Throws `ValueError` when sizes differ.
   NdArray reshape(Shape shape) const { return NdArray(values_, std::move(shape)); }
-  /// Dimension i of the result is dimension `perm[i]` of this one.
+  /// Dimension i of the result is dimension `perm[i]` of this one. Throws `ValueError` unless it is a permutation.
   NdArray transpose(const Dims& perm) const {
     std::vector<T> out;
     out.reserve(values_.size());
@@ -75,7 +79,7 @@ class NdArray {
 /// "[[0, 1], [2, 3]]".
 std::string to_string(const NdArray<std::int64_t>& a);
 
-/// A map that keeps the order in which keys were put in; made for a handful of entries.
+/// A map in the order in which keys were inserted; made for a handful of entries.
 template <class K, class V>
 class OrderedMap {
  public:
@@ -88,7 +92,9 @@ class OrderedMap {
   bool empty() const { return entries_.empty(); }
   auto begin() const { return entries_.begin(); }
   auto end() const { return entries_.end(); }
+  /// The i-th entry in the order of insertion.
   const value_type& entry(std::size_t i) const { return entries_.at(i); }
+  /// The value of a key; null where it is missing.
   const V* find(const K& key) const {
     for (const auto& e : entries_) {
       if (e.first == key) return &e.second;

@@ -72,7 +72,7 @@ struct AttentionOptions {
   std::optional<Array> bias = std::nullopt;    ///< added to scores (batch, heads, queries, keys)
   std::optional<Array> mask = std::nullopt;    ///< bool of that shape: false takes no part
   std::optional<double> scale = std::nullopt;  ///< 1 / sqrt(head size) unless given
-  bool is_causal = false;                      ///< query i sees keys 0 … i
+  bool is_causal = false;                      ///< query i attends to keys 0 … i
 };
 /// softmax(query key^T * scale + bias) value: query (batch, queries, heads, size), key and value (batch, keys, key
 /// heads, size), where the number of key heads divides that of the query's; the batch may be left out. The softmax is

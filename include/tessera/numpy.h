@@ -46,7 +46,7 @@ std::vector<Array> split(const Operand& x, std::int64_t sections, std::int64_t a
 /// Consecutive parts that end before these indices, and the rest; indices are clamped, negative ones count from the
 /// end.
 std::vector<Array> split_at(const Operand& x, const Dims& indices, std::int64_t axis = 0);
-/// Repeats x as a block reps[d] times along dimension d; the shorter of shape and reps gets leading 1s.
+/// Repeats x as a block reps[d] times along dimension d; the shorter of shape and reps is extended by leading 1s.
 Array tile(const Operand& x, const Dims& reps);
 /// NumPy's broadcasting of shapes. Throws `ValueError` where extents differ and neither is 1.
 Shape broadcast_shapes(const std::vector<Shape>& shapes);

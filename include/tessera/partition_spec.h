@@ -100,11 +100,13 @@ class PartitionSpec {
     std::vector<AxisRef> refs(names, names + N);
     entries_.emplace_back(std::move(refs));
   }
+  /// The same with strings.
   template <std::size_t N>
   PartitionSpec(const std::string (&names)[N]) {
     std::vector<AxisRef> refs(names, names + N);
     entries_.emplace_back(std::move(refs));
   }
+  /// The same with indices of axes.
   template <std::size_t N>
   PartitionSpec(const int (&numbers)[N]) {
     std::vector<AxisRef> refs(numbers, numbers + N);

@@ -41,7 +41,7 @@ struct PmapRequest {
   std::string structure = {};
   std::vector<StaticArg> statics = {};
   std::vector<std::size_t> leaves_per_arg = {};
-  /// Runs the function on blocks; keeps the structure of its result, and the leaves of its parts.
+  /// Runs the function on blocks; stores the structure of its result, and the leaves of its parts.
   std::function<std::vector<Array>(const std::vector<Array>&, std::shared_ptr<void>*, std::vector<std::size_t>*)> run =
       {};
 };

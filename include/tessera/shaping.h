@@ -17,7 +17,7 @@ namespace tessera {
 /// Every element `repeats` times; of the flattened array without an axis.
 Array repeat(const Operand& x, std::int64_t repeats, std::optional<std::int64_t> axis = std::nullopt);
 /// Element i repeats[i] times. `total` is the extent of the result, which must be given under a trace: shorter results
-/// are filled with the last element, longer ones cut.
+/// are filled with the last element, longer ones truncated.
 Array repeat(const Operand& x, const Array& repeats, std::optional<std::int64_t> axis = std::nullopt,
              std::optional<std::int64_t> total = std::nullopt);
 /// Rolls by shift[i] along axis[i]; one shift serves all axes.
@@ -26,7 +26,7 @@ Array roll(const Operand& x, const Dims& shift, const Dims& axis);
 Array fliplr(const Operand& x);
 /// Reverses dimension 0.
 Array flipud(const Operand& x);
-/// k quarter turns from the first axis to the second.
+/// Rotates by k quarter turns from the first axis toward the second.
 Array rot90(const Operand& x, std::int64_t k = 1, std::pair<std::int64_t, std::int64_t> axes = {0, 1});
 /// Moves `axis` in front of the dimension that is at position `start`. `moveaxis` is the clearer form.
 Array rollaxis(const Operand& x, std::int64_t axis, std::int64_t start = 0);

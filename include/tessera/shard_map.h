@@ -65,8 +65,10 @@ struct ShardMapOptions {
 class MeshLike {
  public:
   virtual ~MeshLike() = default;
+  /// False for a mesh of something other than devices.
   virtual bool is_device_mesh() const = 0;
   virtual std::vector<std::string> axis_names() const = 0;
+  /// Sizes of the axes, in the order of the names.
   virtual Shape shape() const = 0;
 };
 /// A call over a special mesh. The body takes and returns leaves; what it needs besides it captures.

@@ -90,11 +90,14 @@ class IndexMap {
 
   IndexMap() = default;
   explicit IndexMap(std::shared_ptr<const sharding::IndexMapState> state) : state_(std::move(state)) {}
+  /// Count of the devices.
   std::size_t size() const;
   bool empty() const { return size() == 0; }
+  /// The i-th device. Throws `IndexError` when i is out of range.
   Device device(std::size_t i) const;
   /// The shard of the i-th device. Throws `IndexError` when i is out of range.
   const Index index(std::size_t i) const;
+  /// Both.
   const Entry entry(std::size_t i) const { return {device(i), index(i)}; }
   /// `entry(i)` in the memory of another one.
   void read(std::size_t i, Entry& to) const;
@@ -123,13 +126,18 @@ class PlaceMap {
 
   PlaceMap() = default;
   explicit PlaceMap(std::shared_ptr<const sharding::IndexMapState> state) : state_(std::move(state)) {}
+  /// Count of the devices.
   std::size_t size() const;
+  /// The i-th device. Throws `IndexError` when i is out of range.
   Device device(std::size_t i) const;
+  /// The shard and replica id of the i-th device. Throws `IndexError` when i is out of range.
   const ShardPlace place(std::size_t i) const;
+  /// Both.
   const Entry entry(std::size_t i) const { return {device(i), place(i)}; }
   /// `entry(i)` in the memory of another one.
   void read(std::size_t i, Entry& to) const;
   bool contains(const Device& d) const;
+  /// Throws `ValueError` when the map does not have the device.
   const ShardPlace at(const Device& d) const;
   Iterator begin() const { return {this, 0}; }
   Iterator end() const { return {this, size()}; }
@@ -155,7 +163,7 @@ class Sharding {
   DeviceSet addressable_devices() const;
   /// This process owns all devices, and there is at least one.
   bool is_fully_addressable() const;
-  /// Every device has the whole value; decided without a shape.
+  /// Every device holds the global value; decided without a shape.
   virtual bool is_fully_replicated() const = 0;
   /// Shape of one device's shard (with uneven splits: of the largest). Throws `ValueError` for a rank that does not fit
   /// and `IndivisibleError` for an extent that does not split evenly.
@@ -174,7 +182,9 @@ class Sharding {
 
   /// Same kind and equal parts. The default is identity.
   virtual bool equals(const Sharding& other) const { return this == &other; }
+  /// Equal for equal shardings.
   virtual std::size_t hash() const { return std::hash<const void*>{}(this); }
+  /// Kind and parts, for messages: "NamedSharding(mesh=…, spec=…)".
   virtual std::string text() const = 0;
   /// "NamedSharding".
   virtual std::string_view kind() const = 0;
@@ -219,14 +229,15 @@ class NamedSharding : public Sharding {
   NamedSharding(const AnyMesh& mesh, const PartitionSpec& spec, const NamedOptions& options = {});
 
   const AnyMesh& mesh() const;
-  /// Axis indices are replaced by names where the mesh has them.
+  /// The spec as given. Axis indices are replaced by names where the mesh has them.
   const PartitionSpec& spec() const;
+  /// `NamedOptions::uneven`.
   bool uneven() const;
   /// The tile form for arrays of `ndim` dimensions. Throws `ValueError` when the spec is longer.
   TileAssignment to_tiles(std::int64_t ndim) const;
   /// Positions of the mesh axes that split dimension `dim`, slowest first; empty past the end of the spec.
   std::span<const int> dim_axes(std::size_t dim) const;
-  /// The same with another spec, or options kept and another mesh.
+  /// The same mesh and options with another spec. Throws as the constructor.
   NamedSharding with_spec(const PartitionSpec& spec) const;
 
   std::int64_t num_devices() const override;
@@ -285,23 +296,30 @@ class TileAssignment {
   TileAssignment(Dims dims, Dims reshape, Dims perm, bool replicate_last = false);
   /// Explicit device positions, a permutation of 0..n-1. Throws `ValueError` naming the entry otherwise.
   static TileAssignment from_list(Dims dims, std::vector<std::int64_t> devices, bool replicate_last = false);
+  /// "{replicated}".
   static TileAssignment replicated();
+  /// "{maximal device=…}": everything on one position.
   static TileAssignment maximal(std::int64_t device);
+  /// "{manual}": the blocks of a manual region.
   static TileAssignment manual();
   /// From either form of HLO's sharding string. Throws `FormatError` with the column.
   static TileAssignment parse(std::string_view text);
 
   Kind kind() const { return kind_; }
   bool is_tiled() const { return kind_ == Kind::Tiled; }
+  /// The last tile dimension counts replicas.
   bool replicate_last() const { return replicate_last_; }
   /// Tile counts, with the replica dimension when there is one.
   const Dims& dims() const { return dims_; }
   /// Number of array dimensions that are tiled.
   std::int64_t tiled_rank() const { return static_cast<std::int64_t>(dims_.size()) - (replicate_last_ ? 1 : 0); }
+  /// Product of the tile counts; 1 unless tiled.
   std::int64_t num_devices() const;
+  /// Stored as `iota(reshape_dims)` transposed by `transpose_perm`.
   bool is_iota() const { return list_.empty(); }
   const Dims& reshape_dims() const { return reshape_; }
   const Dims& transpose_perm() const { return perm_; }
+  /// The position of a maximal assignment.
   std::int64_t maximal_device() const { return maximal_; }
   /// Device position of every tile in row-major order.
   std::vector<std::int64_t> to_list() const;
@@ -330,6 +348,7 @@ class GspmdSharding : public Sharding {
  public:
   /// Throws `ValueError` when the product of the tile dimensions is not the number of devices.
   GspmdSharding(std::vector<Device> devices, const TileAssignment& tiles, std::string memory_kind = {});
+  /// The global value on each of the devices.
   static GspmdSharding replicated(std::vector<Device> devices);
   /// The positional placement of older code: a device array of the value's rank, replicated along the dimensions listed
   /// in `replicated_dims`. Throws `ValueError` when `shape` does not have as many elements as there are devices.
@@ -356,7 +375,9 @@ class GspmdSharding : public Sharding {
 /// One dimension split into slices of extent 1, one per device: the placement of `pmap`.
 class PmapSharding : public Sharding {
  public:
+  /// Throws `ValueError` without devices and for a negative dimension.
   PmapSharding(std::vector<Device> devices, std::int64_t sharded_dim = 0);
+  /// The dimension that is split, one index per device.
   std::int64_t sharded_dim() const { return dim_; }
 
   bool is_fully_replicated() const override;

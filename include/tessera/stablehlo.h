@@ -43,7 +43,9 @@ class StablehloProgram {
   /// Reads a module from a file. Throws `ValueError` naming the path when it cannot be read; else as `parse`.
   static StablehloProgram load(const std::string& path, const StablehloOptions& options = {});
 
+  /// The arguments of @main.
   const std::vector<Port>& inputs() const;
+  /// The results of @main.
   const std::vector<Port>& outputs() const;
   /// Devices that the program is for: partitions times replicas.
   std::int64_t num_devices() const;

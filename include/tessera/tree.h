@@ -27,10 +27,12 @@
 
 namespace tessera {
 
-/// Shape of a tree without its leaves: sizes of containers and keys of maps, in order of visit.
+/// Structure of a tree without its leaves: sizes of containers and keys of maps, in order of visit.
 class TreeDef {
  public:
+  /// Adds one node.
   void push(const std::string& token) { text_ += token + ';'; }
+  /// All nodes as one string: equal for equal structures.
   const std::string& text() const { return text_; }
   bool operator==(const TreeDef&) const = default;
 
