@@ -275,8 +275,8 @@ Array broadcast_to(const Operand& x, const Shape& shape);
 Array broadcast_in_dim(const Operand& x, const Shape& shape, const Dims& dims);
 
 // --- reductions: over all axes unless some are given; negative axes count from the end -----------------
-/// Sum over the axes; 0 for none. The result has `options.dtype`, else x's dtype; bool, int8 and int16 are summed as
-/// int32, uint8 and uint16 as uint32.
+/// Sum over the axes; 0 for no elements. The result has `options.dtype`, else x's dtype; bool, int8 and int16 are
+/// summed as int32, uint8 and uint16 as uint32.
 Array sum(const Operand& x, const ReduceOptions& options = {});
 /// Product over the axes, with the dtypes of `sum`; 1 for no elements.
 Array prod(const Operand& x, const ReduceOptions& options = {});
@@ -290,7 +290,7 @@ Array min(const Operand& x, const ReduceOptions& options = {});
 Array all(const Operand& x, const ReduceOptions& options = {});
 /// Bool: some element is not zero; false for no elements.
 Array any(const Operand& x, const ReduceOptions& options = {});
-/// Over one axis, as the three below.
+/// Sum over one axis.
 inline Array sum(const Operand& x, std::int64_t axis) { return sum(x, ReduceOptions{.axis = Dims{axis}}); }
 /// Mean over one axis.
 inline Array mean(const Operand& x, std::int64_t axis) { return mean(x, ReduceOptions{.axis = Dims{axis}}); }

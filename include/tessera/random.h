@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random values as jax.random: a key (uint32[2]) is a value, every draw is a pure function of its key, and the results
 // do not depend on how arrays are sharded: every device draws the bits of its own shard without communication; loops of
-// rejection samplers agree by an all-reduce, shuffles sort and gather. Bits come from
-// Threefry-2x32 (Salmon et al., SC 2011) over each element's flat index, as JAX's partitionable form; keys, bits,
-// integers and uniform floats equal JAX's bit by bit. Throws `TypeError` for a key of another type and for a dtype that
-// a distribution lacks.
+// rejection samplers agree by an all-reduce, shuffles sort and gather. Bits come from Threefry-2x32 (Salmon et al., SC
+// 2011) over each element's flat index, as JAX's partitionable form; keys, bits, integers and uniform floats equal
+// JAX's bit by bit. Throws `TypeError` for a key of another type and for a dtype that a distribution lacks.
 #pragma once
 
 #include <optional>
