@@ -67,7 +67,7 @@ using IndexItems = std::vector<IndexItem>;
 enum class IndexMode {
   PromiseInBounds,  ///< the program promises that there is none; where the promise fails, reading clips
   Clip,             ///< the nearest element is used
-  FillOrDrop,       ///< reading gives the fill value (NaN, the smallest integer), writing skips it
+  FillOrDrop,       ///< reading gives the fill value (as `TakeMode::Fill`), writing skips it
 };
 struct IndexOptions {
   std::optional<IndexMode> mode = std::nullopt;  ///< `PromiseInBounds` for reading, `FillOrDrop` for writing

@@ -131,7 +131,7 @@ struct WindowOptions {
   bool same = false;  ///< pads so that each result extent is ceil(extent / stride); `padding` must be empty
 };
 /// Sum over a window of these extents at every position: StableHLO's reduce_window, padded with 0. Over a sharded
-/// dimension the neighbors' edges are exchanged (collective_permute). Throws `ValueError` unless every list has one
+/// dimension the neighbors' edges are exchanged (halo_exchange). Throws `ValueError` unless every list has one
 /// entry per dimension.
 Array reduce_window_sum(const Operand& x, const Dims& window, const WindowOptions& options = {});
 /// Maximum over a window, padded with the smallest value of the dtype.

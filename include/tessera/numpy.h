@@ -89,8 +89,8 @@ Array log_softmax(const Operand& x, std::int64_t axis = -1);
 Array clip(const Operand& x, const std::optional<Operand>& min, const std::optional<Operand>& max);
 
 // --- taking elements by index ----------------------------------------------------------------------------------------
-/// What an index outside reads: `Fill` gives NaN (or the smallest integer), `Clip` the nearest element, `Wrap` counts
-/// around.
+/// What an index outside reads: `Fill` gives NaN (the smallest signed or largest unsigned integer), `Clip` the nearest
+/// element, `Wrap` counts around.
 enum class TakeMode { Fill, Clip, Wrap };
 /// Slices of `x` at `indices` (integers) along `axis`, or elements of the flattened array. The shape is x's with the
 /// indices' shape in place of the axis. Negative indices count from the end with `Fill` and `Wrap`; with `Clip` they
@@ -98,7 +98,7 @@ enum class TakeMode { Fill, Clip, Wrap };
 Array take(const Operand& x, const Operand& indices, std::optional<std::int64_t> axis = std::nullopt,
            TakeMode mode = TakeMode::Fill);
 /// x[…, indices[…, j, …], …] along one axis; indices have the rank of x, and the other dimensions broadcast. An index
-/// outside reads NaN, or the smallest integer. Throws `ValueError` for another rank, `TypeError` for another dtype.
+/// outside reads as with `TakeMode::Fill`. Throws `ValueError` for another rank, `TypeError` for another dtype.
 Array take_along_axis(const Operand& x, const Operand& indices, std::int64_t axis);
 /// A new dimension of extent `num_classes` that is 1 at the element's value and 0 elsewhere; all 0 for values outside.
 /// Throws `TypeError` unless x holds integers.
