@@ -19,6 +19,11 @@ namespace tessera {
 
 namespace detail {
 
+/// Whether `pred` (a scalar of any dtype) is not zero. Throws `ValueError` unless it has rank 0.
+Array branch_predicate(const Operand& pred);
+/// An integer scalar as an int32 index of `count` branches; the nearest one where it is outside. Throws `TypeError` for
+/// other dtypes, `ValueError` unless it has rank 0.
+Array branch_index(const Operand& index, std::size_t count);
 std::vector<Array> cond_leaves(const Array& which, const std::vector<LeafFn>& branches,
                                const std::vector<Array>& operands, const Loc& loc);
 std::vector<Array> while_leaves(const LeafFn& cond, const LeafFn& body, const std::vector<Array>& init, const Loc& loc);
@@ -50,7 +55,8 @@ auto cond(const Operand& pred, const T& on_true, const F& on_false, const Args&.
   using R = std::decay_t<decltype(std::apply(on_true, like))>;
   std::shared_ptr<void> result;
   std::vector<Array> out = detail::cond_leaves(
-      pred.array(), {detail::flat_function(on_false, like, &result), detail::flat_function(on_true, like, &result)},
+      detail::branch_predicate(pred),
+      {detail::flat_function(on_false, like, &result), detail::flat_function(on_true, like, &result)},
       tree_leaves(like), pred.loc());
   return tree_unflatten(*static_cast<R*>(result.get()), out);
 }
@@ -64,7 +70,8 @@ R switch_(const Operand& index, const std::vector<std::function<R(Args...)>>& br
   std::shared_ptr<void> result;
   std::vector<detail::LeafFn> flat;
   for (const auto& b : branches) flat.push_back(detail::flat_function(b, like, &result));
-  std::vector<Array> out = detail::cond_leaves(index.array(), flat, tree_leaves(like), index.loc());
+  std::vector<Array> out =
+      detail::cond_leaves(detail::branch_index(index, flat.size()), flat, tree_leaves(like), index.loc());
   return tree_unflatten(*static_cast<R*>(result.get()), out);
 }
 
@@ -95,14 +102,16 @@ auto scan(const F& f, const C& init, const X& xs, bool reverse = false, std::int
   return tree_unflatten(*static_cast<R*>(result.get()), out);
 }
 
-/// carry = body(i, carry) for the int32 scalar i in [lower, upper), which are known while tracing: a scan,
-/// differentiable in both modes.
+/// carry = body(i, carry) for the int32 scalar i (int64 where a bound is beyond int32) in [lower, upper), which are
+/// known while tracing: a scan, differentiable in both modes.
 template <class B, class T>
 T fori_loop(std::int64_t lower, std::int64_t upper, const B& body, const T& init, const Loc& loc = Loc::current()) {
   auto step = [&](std::pair<Array, T> carry, std::monostate) {
     return std::pair{std::pair{carry.first + 1, body(carry.first, carry.second)}, std::monostate{}};
   };
-  std::pair<Array, T> start{Array(HostArray::scalar(static_cast<std::int32_t>(lower))), init};
+  bool narrow = lower >= INT32_MIN && upper <= INT32_MAX;
+  HostArray first = narrow ? HostArray::scalar(static_cast<std::int32_t>(lower)) : HostArray::scalar(lower);
+  std::pair<Array, T> start{Array(std::move(first)), init};
   return scan(step, start, std::monostate{}, false, upper > lower ? upper - lower : 0, loc).first.second;
 }
 /// The same with bounds computed by the program: a while loop, differentiable in forward mode only.

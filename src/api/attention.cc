@@ -25,8 +25,10 @@ void check(const Array& q, const Array& k, const Array& v) {
 }
 
 // Scores of keys, laid out (batch, heads, queries, keys).
-Array scores(const Array& q, const Array& k, double scale) {
-  return dot_general(q, k, {.lhs_contracting = {3}, .rhs_contracting = {3}, .lhs_batch = {0, 2}, .rhs_batch = {0, 2}}) *
+Array scores(const Array& q, const Array& k, double scale, DType wide) {
+  // Summed and kept in at least float32: in float16 they would overflow.
+  return dot_general(q, k, {.lhs_contracting = {3}, .rhs_contracting = {3}, .lhs_batch = {0, 2}, .rhs_batch = {0, 2}},
+                     {.preferred_element_type = wide}) *
          scale;
 }
 }  // namespace
@@ -46,7 +48,7 @@ Array dot_product_attention(const Operand& query, const Operand& key, const Oper
     v = repeat(v, q.shape(2) / v.shape(2), 2);
     const DType own = q.dtype();
     const DType wide = promote_types(own, float32);
-    Array s = astype(scores(q, k, o.scale.value_or(1 / std::sqrt(static_cast<double>(q.shape(3))))), wide);
+    Array s = scores(q, k, o.scale.value_or(1 / std::sqrt(static_cast<double>(q.shape(3)))), wide);
     if (o.bias) s = s + with_batch(a[3]);
     const double least = -0.7 * api::float_info(wide).max;
     if (o.mask) s = where(with_batch(a.back()), s, api::number_like(s, least));

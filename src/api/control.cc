@@ -70,17 +70,38 @@ GraphPtr with_output_types(const GraphPtr& g, const ir::Types& want) {
 
 }  // namespace
 
+namespace {
+void check_scalar(const char* name, const char* argument, const Operand& x) {
+  const Shape& shape = api::type_of(x.array(), name).shape;
+  if (!shape.empty()) throw ValueError(str(name, ": ", argument, " has shape ", shape, "; expected a scalar"));
+}
+}  // namespace
+
+Array branch_predicate(const Operand& pred) {
+  check_scalar("cond", "the predicate", pred);
+  const Loc& loc = pred.loc();
+  if (is_bool(pred.array().dtype())) return api::cast(pred.array(), bool_, false, loc);
+  return pred != Operand(0, loc.file, loc.line);
+}
+
+Array branch_index(const Operand& index, std::size_t count) {
+  check_scalar("switch_", "the index", index);
+  const Loc& loc = index.loc();
+  DType t = index.array().dtype();
+  if (!is_integer(t)) throw TypeError(str("switch_: the index has dtype ", dtype_name(t), "; expected an integer"));
+  // Wide integers are brought into range before they are narrowed: the engine's own clamp sees 32 bits.
+  if (dtype_size(t) < 4 || t == int32) return api::cast(index.array(), int32, false, loc);
+  Array inside = minimum(index, Operand(static_cast<std::int64_t>(count) - 1, loc.file, loc.line));
+  if (is_signed_int(t)) inside = maximum(Operand(inside, loc.file, loc.line), Operand(0, loc.file, loc.line));
+  return api::cast(inside, int32, false, loc);
+}
+
 std::vector<Array> cond_leaves(const Array& which, const std::vector<LeafFn>& branches,
                                const std::vector<Array>& operands, const Loc& loc) {
   if (branches.empty()) throw ValueError("switch_: branches is empty; expected at least one");
-  Array index = which;
-  ir::Type type = api::type_of(index, "cond");
-  if (!type.shape.empty()) throw ValueError(str("cond: the predicate has shape ", type.shape, "; expected a scalar"));
-  if (!is_bool(type.dtype) && !is_integer(type.dtype)) index = index != Operand(0, loc.file, loc.line);
-  index = api::cast(index, is_bool(index.dtype()) && branches.size() == 2 ? bool_ : int32, false, loc);
   ir::Types types = types_of(operands, "cond");
   std::vector<Traced> traced;
-  std::vector<Array> in{index};
+  std::vector<Array> in{which};
   append(in, operands);
   for (const auto& f : branches) {
     traced.push_back(api::trace(f, types, api::varying_of(operands)));

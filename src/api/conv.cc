@@ -60,6 +60,10 @@ Array conv_general_dilated(const Operand& lhs, const Operand& rhs, const ConvOpt
   p.rhs_dilation = or_ones("rhs_dilation", o.rhs_dilation, n);
   p.pad_low = Dims(n, 0);
   p.pad_high = Dims(n, 0);
+  if (!o.pad_mode.empty() && !o.padding.empty()) {
+    throw ValueError(
+        str("conv_general_dilated: both pad_mode = \"", o.pad_mode, "\" and padding are given; expected one"));
+  }
   if (o.pad_mode == "SAME") {
     for (std::size_t d = 0; d < n; ++d) {
       auto size = x[static_cast<std::size_t>(p.lhs_spec[d + 2])];
@@ -77,6 +81,10 @@ Array conv_general_dilated(const Operand& lhs, const Operand& rhs, const ConvOpt
     if (o.padding.size() != n)
       throw ValueError(str("conv_general_dilated: padding has ", o.padding.size(), " entries; expected ", n));
     for (std::size_t d = 0; d < n; ++d) {
+      if (o.padding[d].interior != 0) {
+        throw ValueError(str("conv_general_dilated: padding[", d, "].interior = ", o.padding[d].interior,
+                             "; expected 0 (lhs_dilation puts space between elements)"));
+      }
       p.pad_low[d] = o.padding[d].low;
       p.pad_high[d] = o.padding[d].high;
     }

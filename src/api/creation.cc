@@ -48,9 +48,25 @@ Array arange(std::int64_t start, std::int64_t stop, DType dtype, const Loc& loc)
   return arange(start, stop, 1, dtype, loc);
 }
 Array arange(std::int64_t start, std::int64_t stop, std::int64_t step, DType dtype, const Loc& loc) {
-  const auto first = static_cast<double>(start);
-  const auto by = static_cast<double>(step);
-  return progression(first, by, steps(first, static_cast<double>(stop), by), dtype, loc);
+  if (step == 0) throw ValueError("arange: step = 0; expected another number");
+  // Exact where doubles are not: a distance is below 2^64.
+  const bool up = step > 0;
+  const auto distance = up ? static_cast<std::uint64_t>(stop) - static_cast<std::uint64_t>(start)
+                           : static_cast<std::uint64_t>(start) - static_cast<std::uint64_t>(stop);
+  const auto by = up ? static_cast<std::uint64_t>(step) : 0 - static_cast<std::uint64_t>(step);
+  const bool any = up ? stop > start : stop < start;
+  const std::uint64_t count = any ? (distance - 1) / by + 1 : 0;
+  if (count > static_cast<std::uint64_t>(INT64_MAX)) {
+    throw ValueError(str("arange: ", start, " to ", stop, " by ", step, " has more elements than an array can have"));
+  }
+  const auto n = static_cast<std::int64_t>(count);
+  if (!is_integer(dtype)) return progression(static_cast<double>(start), static_cast<double>(step), n, dtype, loc);
+  return formula("arange", loc, {}, [&](const Arrays&) {
+    auto number = [&](std::int64_t v) { return astype(Array(HostArray::scalar(v)), dtype); };
+    Array x = iota(dtype, {n});
+    if (step != 1) x = number(step) * x;
+    return start != 0 ? number(start) + x : x;
+  });
 }
 
 // --- numbers between two ends -------------------------------------------------------------------------------------

@@ -287,7 +287,8 @@ Array hilbert(std::int64_t n, const Loc& loc) {
 Array dft(std::int64_t n, const Loc& loc) {
   return formula("dft", loc, {}, [&](const Arrays&) {
     // Exponents modulo n keep the angles small.
-    Array k = iota(int32, {n, n}, 0) * iota(int32, {n, n}, 1) % n;
+    const DType t = n > 46340 ? int64 : int32;  // squares must fit
+    Array k = iota(t, {n, n}, 0) * iota(t, {n, n}, 1) % n;
     Array angle = astype(k, float32) * (-2 * std::numbers::pi / static_cast<double>(n));
     return complex(cos(angle), sin(angle));
   });

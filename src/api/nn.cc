@@ -22,9 +22,9 @@ Term term(const char* name, const Operand& x) { return {on(api::inexact(name, x.
 }  // namespace
 
 Array relu(const Operand& x) {
-  // At 0 the derivative is 0, as jax.nn.relu declares it: a maximum would share it.
-  Array positive = x > Operand(0, x.loc().file, x.loc().line);
-  return where(on(positive, x.loc()), x, Operand(0, x.loc().file, x.loc().line));
+  // At 0 the derivative is 0, as jax.nn.relu declares it: a maximum would share it. NaN is not below 0 and stays.
+  Operand zero(0, x.loc().file, x.loc().line);
+  return where(on(x <= zero, x.loc()), zero, x);
 }
 Array relu6(const Operand& x) {
   Term t = term("relu6", x);

@@ -35,11 +35,16 @@ ops::Window window_of(const char* name, const Shape& shape, const Dims& window, 
   w.window_dilation = fit("window_dilation", o.window_dilation, 1);
   w.low = Dims(r, 0);
   w.high = Dims(r, 0);
+  if (o.same && !o.padding.empty()) throw ValueError(str(name, ": both same and padding are given; expected one"));
   if (!o.padding.empty() && o.padding.size() != r) {
     throw ValueError(
         str(name, ": padding has ", o.padding.size(), " entries for shape ", shape, "; expected one a dimension"));
   }
   for (std::size_t d = 0; d < o.padding.size(); ++d) {
+    if (o.padding[d].interior != 0) {
+      throw ValueError(str(name, ": padding[", d, "].interior = ", o.padding[d].interior,
+                           "; expected 0 (base_dilation puts space between elements)"));
+    }
     w.low[d] = o.padding[d].low;
     w.high[d] = o.padding[d].high;
   }
@@ -125,7 +130,7 @@ Array arg_reduce(const char* name, LaxArg f, const Operand& x, std::optional<std
   }
   return reshape(on(y, x.loc()), kept);
 }
-// Small integers and bool are summed in 32 bits, as by `sum`.
+// Bool is summed in 32 bits; small integers are not, as in JAX.
 Array widened(const Operand& x) {
   return is_bool(x.array().dtype()) ? api::cast(x.array(), int32, false, x.loc()) : x.array();
 }

@@ -192,6 +192,22 @@ Array truncated_normal(const Operand& key, const Operand& lower, const Operand& 
   return minimum(on(maximum(on(x, loc), on(first, loc)), loc), on(last, loc));
 }
 
+namespace {
+// A bound of randint, cut to [least, most] in its own dtype and then converted.
+Array clamped(const Operand& o, double least, double most, DType to, const Loc& loc) {
+  DType own = o.array().dtype();
+  if (!is_integer(own))
+    throw TypeError(str("random::randint: a bound has dtype ", dtype_name(own), "; expected an integer"));
+  int width = static_cast<int>(dtype_size(own)) * 8;
+  double own_least = is_unsigned_int(own) ? 0 : -std::ldexp(1.0, width - 1);
+  double own_most = std::ldexp(1.0, width - (is_unsigned_int(own) ? 0 : 1)) - 1;
+  Array a = api::cast(o.array(), own, false, loc);
+  if (least > own_least) a = maximum(on(a, loc), typed(least, own, loc));
+  if (most < own_most) a = minimum(on(a, loc), typed(most, own, loc));
+  return api::cast(a, to, false, loc);
+}
+}  // namespace
+
 Array randint(const Operand& key, const Shape& shape, const Operand& minval, const Operand& maxval, DType dtype) {
   check_key("randint", key.array());
   const Loc& loc = key.loc();
@@ -202,29 +218,15 @@ Array randint(const Operand& key, const Shape& shape, const Operand& minval, con
   double most = std::ldexp(1.0, is_unsigned_int(dtype) ? width : width - 1) - 1;
   if (width < 32) {
     // Narrow integers are drawn in 32 bits, where the remainder favours no number much.
-    auto within = [&](const Operand& o, double greatest) {
-      Array a = api::cast(o.array(), int32, false, loc);
-      return minimum(on(maximum(on(a, loc), typed(least, int32, loc)), loc), typed(greatest, int32, loc));
-    };
-    Array wide = randint(key, shape, on(within(minval, most), loc), on(within(maxval, most + 1), loc), int32);
+    Array low = clamped(minval, least, most, int32, loc);
+    Array high = clamped(maxval, least, most + 1, int32, loc);
+    Array wide = randint(key, shape, on(low, loc), on(high, loc), int32);
     return api::cast(wide, dtype, false, loc);
   }
   DType unsigned_dtype = width == 8 ? uint8 : width == 16 ? uint16 : width == 32 ? uint32 : uint64;
   // Bounds beyond the dtype are cut; an upper one beyond it widens the span by one, so that the largest number can
   // come.
-  auto bound = [&](const Operand& o) {
-    const Array& a = o.array();
-    if (!is_integer(a.dtype()))
-      throw TypeError(str("random::randint: a bound has dtype ", dtype_name(a.dtype()), "; expected an integer"));
-    DType own = a.dtype();
-    double own_width = static_cast<double>(dtype_size(own)) * 8;
-    double own_least = is_unsigned_int(own) ? 0 : -std::ldexp(1.0, static_cast<int>(own_width) - 1);
-    double own_most = std::ldexp(1.0, static_cast<int>(own_width) - (is_unsigned_int(own) ? 0 : 1)) - 1;
-    Array low = api::cast(a, own, false, loc);
-    if (least > own_least) low = maximum(on(low, loc), typed(least, own, loc));
-    if (most < own_most) low = minimum(on(low, loc), typed(most, own, loc));
-    return api::cast(low, dtype, false, loc);
-  };
+  auto bound = [&](const Operand& o) { return clamped(o, least, most, dtype, loc); };
   Array beyond;
   {
     DType own = maxval.array().dtype();
@@ -252,6 +254,10 @@ Array randint(const Operand& key, const Shape& shape, const Operand& minval, con
 Array bernoulli(const Operand& key, const Operand& p, const MaybeDims& shape) {
   Array q = api::inexact("bernoulli", p.array(), key.loc());
   q = api::cast(q, q.dtype(), false, key.loc());
+  if (shape && api::broadcast_shapes("random::bernoulli", {*shape, q.shape()}) != *shape) {
+    throw ValueError(
+        str("random::bernoulli: shape ", *shape, " for p of shape ", q.shape(), "; expected one that p broadcasts to"));
+  }
   return on(uniform(key, shape.value_or(q.shape()), q.dtype()), key.loc()) < on(q, key.loc());
 }
 Array gumbel(const Operand& key, const Shape& shape, DType dtype) {
@@ -339,7 +345,10 @@ Array choice(const Operand& key, std::int64_t n, const Shape& shape, bool replac
   std::int64_t draws = size_of(shape);
   const Loc& loc = key.loc();
   if (n <= 0 && draws > 0) throw ValueError(str("random::choice: n = ", n, "; expected a positive count"));
-  if (replace) return randint(key, shape, Operand(0, loc.file, loc.line), Operand(n, loc.file, loc.line));
+  const DType index = n > INT32_MAX ? int64 : int32;
+  if (replace) {
+    return randint(key, shape, Operand(0, loc.file, loc.line), on(Array(HostArray::scalar(n)), loc), index);
+  }
   if (draws > n) throw ValueError(str("random::choice: ", draws, " draws of ", n, " without putting back"));
   return reshape(on(lax::slice_in_dim(on(permutation(key, n), loc), 0, draws), loc), shape);
 }

@@ -240,6 +240,13 @@ Array sort_complex(const Operand& x) {
 
 // --- index arithmetic ---------------------------------------------------------------------------------------------
 
+namespace {
+std::int64_t largest(DType integer) {
+  auto bits = static_cast<int>(dtype_size(integer)) * 8 - (is_signed_int(integer) ? 1 : 0);
+  return bits > 62 ? INT64_MAX : (std::int64_t{1} << bits) - 1;
+}
+}  // namespace
+
 std::vector<Array> unravel_index(const Operand& indices, const std::vector<std::int64_t>& shape) {
   if (!is_integer(indices.array().dtype())) {
     throw TypeError(
@@ -247,7 +254,9 @@ std::vector<Array> unravel_index(const Operand& indices, const std::vector<std::
   }
   return formulas("unravel_index", {indices}, [&](const Arrays& v) {
     Arrays out(shape.size());
-    Array rest = v[0];
+    const DType own = v[0].dtype();
+    // Extents may not fit in a narrow dtype of the indices; what is found mostly does.
+    Array rest = api::as(v[0], promote_types(own, size_of(shape) > INT32_MAX ? int64 : int32));
     for (std::size_t d = shape.size(); d-- > 0;) {
       auto [quotient, i] = divmod(rest, Array(shape[d]));
       out[d] = i;
@@ -255,7 +264,10 @@ std::vector<Array> unravel_index(const Operand& indices, const std::vector<std::
     }
     Array beyond = rest > 0;
     Array before = rest < -1;
-    for (std::size_t d = 0; d < shape.size(); ++d) out[d] = where(beyond, shape[d] - 1, where(before, 0, out[d]));
+    for (std::size_t d = 0; d < shape.size(); ++d) {
+      out[d] = where(beyond, shape[d] - 1, where(before, 0, out[d]));
+      if (shape[d] <= largest(own)) out[d] = api::as(out[d], own);
+    }
     return out;
   });
 }
@@ -265,11 +277,13 @@ Array ravel_multi_index(const std::vector<Array>& indices, const std::vector<std
     throw ValueError(str("ravel_multi_index: ", indices.size(), " index arrays for shape ", shape));
   }
   return formula("ravel_multi_index", loc, indices, [&](const Arrays& v) {
-    Array flat = zeros({}, int32);
     std::int64_t stride = size_of(shape);
+    const DType wide = stride > INT32_MAX ? int64 : int32;
+    Array flat = zeros({}, wide);
     for (std::size_t d = 0; d < shape.size(); ++d) {
       stride /= std::max<std::int64_t>(1, shape[d]);
-      Array i = mode == RavelMode::Clip ? clip(v[d], 0, shape[d] - 1) : v[d] % shape[d];
+      Array own = api::as(v[d], promote_types(v[d].dtype(), wide));
+      Array i = mode == RavelMode::Clip ? clip(own, 0, shape[d] - 1) : own % shape[d];
       flat = flat + i * stride;
     }
     return flat;

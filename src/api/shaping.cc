@@ -46,6 +46,9 @@ Array repeat(const Operand& x, const Array& repeats, std::optional<std::int64_t>
   if (!total) {
     HostArray counts = repeats.host(x.loc()).astype(int64);
     auto c = counts.span<std::int64_t>();
+    for (auto k : c) {
+      if (k < 0) throw ValueError(str("repeat: repeats has ", k, "; expected no negative count"));
+    }
     n = std::accumulate(c.begin(), c.end(), std::int64_t{0});
     if (c.size() == 1) return repeat(x, c[0], axis);
   }

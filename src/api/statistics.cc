@@ -97,9 +97,11 @@ Array nanmin(const Operand& x, const ReduceOptions& o) { return without_nan("nan
 Array nanmean(const Operand& x, const ReduceOptions& o) {
   return formula("nanmean", {x}, [&](const Arrays& v) {
     if (!is_inexact(v[0].dtype())) return mean(v[0], o);
+    const DType own = o.dtype.value_or(v[0].dtype());
     ReduceOptions r = o;
-    r.dtype = o.dtype.value_or(v[0].dtype());
-    return nansum(v[0], r) / sum(~isnan(v[0]), r);
+    // The largest count of a half is small.
+    r.dtype = own == float16 || own == bfloat16 ? float32 : own;
+    return api::as(nansum(v[0], r) / sum(~isnan(v[0]), r), own);
   });
 }
 Array nanvar(const Operand& x, const VarOptions& o) {
@@ -319,6 +321,9 @@ Arrays with_weights(const Operand& x, const HistogramOptions& o) {
   }
   return o.weights ? Arrays{x.array(), *o.weights} : Arrays{x.array()};
 }
+void check_bins(const char* name, std::int64_t bins) {
+  if (bins <= 0) throw ValueError(str(name, ": bins = ", bins, "; expected a positive count"));
+}
 Arrays floats(const Arrays& v, std::size_t count) {
   Arrays p = promoted("histogram", Arrays(v.begin(), v.begin() + static_cast<std::ptrdiff_t>(count)), true);
   if (count == 1) p.push_back(ones_like(p[0]));
@@ -327,10 +332,11 @@ Arrays floats(const Arrays& v, std::size_t count) {
 }  // namespace
 
 Array histogram_bin_edges(const Operand& x, std::int64_t bins, const std::optional<std::pair<double, double>>& range) {
+  check_bins("histogram_bin_edges", bins);
   return formula("histogram_bin_edges", {x}, [&](const Arrays& v) { return edges_of(v[0], bins, range); });
 }
 HistogramResult histogram(const Operand& x, std::int64_t bins, const HistogramOptions& o) {
-  if (bins <= 0) throw ValueError(str("histogram: bins = ", bins, "; expected a positive count"));
+  check_bins("histogram", bins);
   Arrays out = formulas("histogram", x.loc(), with_weights(x, o), [&](const Arrays& v) {
     Arrays p = floats(v, v.size());
     return histogram_of(p, edges_of(p[0], bins, o.range), o.density);
@@ -353,6 +359,11 @@ HistogramDdResult histogramdd(const Operand& sample, const Dims& bins,
   if (shape.size() != 2 || shape[1] != static_cast<std::int64_t>(bins.size())) {
     throw ValueError(
         str("histogramdd: sample has shape ", shape, " and bins ", bins, "; expected a count for each of its columns"));
+  }
+  for (auto b : bins) check_bins("histogramdd", b);
+  if (ranges && ranges->size() != bins.size()) {
+    throw ValueError(
+        str("histogramdd: ", ranges->size(), " ranges for ", bins.size(), " columns; expected one for each"));
   }
   Arrays in{sample.array()};
   if (weights) in.push_back(*weights);
