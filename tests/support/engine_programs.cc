@@ -163,6 +163,29 @@ std::string disagreement(const RandomProgram& p) {
   }
 }
 
+std::string disagreement(const NumpyProgram& p, std::uint64_t seed, const ir::MeshAxes* mesh) {
+  try {
+    std::string d = difference(p, run_on_one(p.graph, p.args));
+    if (!d.empty()) return str("on one device: ", d);
+    if (mesh == nullptr) return "";
+    std::mt19937_64 rng(seed);
+    spmd::Problem problem;
+    problem.graph = p.graph;
+    problem.mesh = std::make_shared<const ir::MeshAxes>(*mesh);
+    problem.options.uneven = rng() % 2 == 0;
+    auto choose = [&](ir::ValueId v) -> std::optional<ir::Layout> {
+      if (rng() % 4 == 0) return std::nullopt;
+      return random_layout(rng, p.graph->type(v).shape, *mesh, problem.options.uneven);
+    };
+    for (auto v : p.graph->inputs) problem.inputs.push_back(choose(v));
+    for (auto v : p.graph->outputs) problem.outputs.push_back(choose(v));
+    d = difference(p, run_on_mesh(problem, p.args, client_with(mesh->num_positions())));
+    return d.empty() ? "" : str("on a mesh: ", d);
+  } catch (const Error& e) {
+    return e.what();
+  }
+}
+
 std::string different_bits(const RandomProgram& p) {
   ConfigScope deterministic(&Config::deterministic, true);
   RandomProgram q = p;

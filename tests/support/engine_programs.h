@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "support/numpy_programs.h"
 #include "support/random_graphs.h"
 #include "tessera/device.h"
 
@@ -30,6 +31,10 @@ std::string disagreement(const RandomProgram& p);
 /// `disagreement` over `processes` simulated processes that share the mesh's devices evenly: every piece that a process
 /// gets against what the program's `expected` has there.
 std::string disagreement_across(const RandomProgram& p, int processes);
+
+/// What differs between the references and the program on one device, and (`mesh` not null) under random shardings of
+/// arguments and results on a mesh; empty when nothing does. Errors that are thrown count.
+std::string disagreement(const NumpyProgram& p, std::uint64_t seed, const ir::MeshAxes* mesh);
 
 /// In deterministic mode: what is not the same to the bit on a mesh and on one device.
 std::string different_bits(const RandomProgram& p);

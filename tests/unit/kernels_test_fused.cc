@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <random>
 #include <vector>
 
@@ -237,6 +238,55 @@ TEST(Fused, LargeResultsGoAroundTheCaches) {
   void* out[] = {got.data()};
   run(p, in, out, 1, n);
   for (std::size_t k = 0; k < v.size(); ++k) ASSERT_EQ(got[k], 2 * v[k]);
+}
+
+// Results in the memory of inputs, some of which are results themselves: each other's, too.
+TEST(Fused, ResultsOverInputs) {
+  for (auto [outer, inner] : kSpaces) {
+    FusedProgram p;
+    auto x = p.input(DType::F32, Access::Contiguous);
+    auto y = p.input(DType::F32, Access::Contiguous);
+    p.output(y);
+    p.output(x);
+    p.output(p.op(EwOp::Add, DType::F32, x, p.op(EwOp::Mul, DType::F32, y, p.reduce(ReduceOp::Max, x))));
+    FusedKernel kernel(p);
+    auto vx = noise(outer * inner, 1), vy = noise(outer * inner, 2);
+    Floats a = vx, b = vy, sum(vx.size()), expected(vx.size());
+    const void* apart[] = {vx.data(), vy.data()};
+    const void* in[] = {a.data(), b.data()};
+    Floats first(vx.size()), second(vx.size());
+    void* other[] = {first.data(), second.data(), expected.data()};
+    kernel.run(apart, other, outer, inner);
+    void* out[] = {a.data(), b.data(), sum.data()};
+    kernel.run(in, out, outer, inner);
+    ASSERT_EQ(first, vy);
+    ASSERT_EQ(second, vx);
+    ASSERT_EQ(a, vy) << outer << " x " << inner;
+    ASSERT_EQ(b, vx) << outer << " x " << inner;
+    ASSERT_EQ(sum, expected) << outer << " x " << inner;
+  }
+}
+
+// Sums as wide as the rows that they are made of, in these rows' memory.
+TEST(Fused, RowsOverAnInput) {
+  FusedProgram p;
+  auto x = p.input(DType::F32, Access::Contiguous);
+  auto wide = p.op(EwOp::Convert, DType::F64, x);
+  p.row_output(p.reduce(ReduceOp::Sum, wide));
+  p.output(x);
+  constexpr std::int64_t kRows = 3000;
+  auto vx = noise(kRows * 2, 1);
+  Floats memory = vx, copy(vx.size());
+  const void* in[] = {memory.data()};
+  void* out[] = {memory.data(), copy.data()};
+  FusedKernel(p).run(in, out, kRows, 2);
+  EXPECT_EQ(copy, vx);
+  for (std::int64_t r = 0; r < kRows; ++r) {
+    auto i = static_cast<std::size_t>(r);
+    double got = 0;
+    std::memcpy(&got, reinterpret_cast<const std::byte*>(memory.data()) + r * 8, 8);
+    ASSERT_EQ(got, static_cast<double>(vx[2 * i]) + static_cast<double>(vx[2 * i + 1]));
+  }
 }
 
 TEST(Fused, EmptyRowsGiveIdentities) {

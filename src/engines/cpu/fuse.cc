@@ -46,10 +46,6 @@ FusionGroup alone(std::size_t eqn) {
   return group;
 }
 
-bool spans_space(const ir::Graph& g, const FusionGroup& group, ir::ValueId v) {
-  return g.type(v).shape.size() == group.space.size();
-}
-
 // Groups stay open while equations that are not in them go by, and run when the first outsider wants a result: then
 // everything that they read is there, and no cycle can arise.
 class Planner {
@@ -193,7 +189,7 @@ class Planner {
       const ir::Eqn& e = g_.eqns[i];
       computes = computes || !moves_only(e);
       for (std::size_t k = 0; k < e.in.size(); ++k) {
-        if (group.produced.contains(e.in[k]) || !spans_space(g_, group, e.in[k])) continue;
+        if (group.produced.contains(e.in[k]) || !covers_space(g_, group, e.in[k])) continue;
         extent = extent || access(g_, group, e, k) == Access::Contiguous;
       }
     }
@@ -262,7 +258,7 @@ class FusedUnit final : public Unit {
   void read(ir::ValueId v, Access how) {
     auto i = static_cast<std::size_t>(std::find(in.begin(), in.end(), v) - in.begin());
     if (i == in.size()) in.push_back(v);
-    if (how == Access::Contiguous && spans_space(g_, group_, v)) extent_in_ = static_cast<std::int64_t>(i);
+    if (how == Access::Contiguous && covers_space(g_, group_, v)) extent_in_ = static_cast<std::int64_t>(i);
     if (i >= 64) return;
     (how == Access::Contiguous ? whole_ : partly_) |= std::uint64_t{1} << i;
   }

@@ -27,10 +27,6 @@ bool computes(const ir::Graph& g, const ir::Eqn& e) {
   return writes_ew(*e.op, e.attrs, in, out);
 }
 
-bool covers_space(const ir::Graph& g, const FusionGroup& group, ir::ValueId v) {
-  return g.type(v).shape == group.space && g.layout(v).dims == group.dims;
-}
-
 // True for one value a row: the shape of the space up to the split, perhaps followed by ones.
 bool one_a_row(const ir::Graph& g, const FusionGroup& group, ir::ValueId v) {
   if (group.split < 0) return false;
@@ -72,19 +68,30 @@ std::optional<Fit> fit_elementwise(const ir::Graph& g, const FusionGroup& group,
   return linked ? std::optional(Fit{Role::Row}) : std::nullopt;
 }
 
-// Dimensions of the space along which the operand of a repetition differs; nothing when they are not in order or cut
-// otherwise than the space.
-std::optional<Dims> moving_dims(const ir::Graph& g, const FusionGroup& group, const ir::Eqn& e) {
+// Dimensions of the result along which the operand of a repetition differs; nothing when they are not in order: the
+// operand is transposed then.
+std::optional<Dims> dims_in_order(const ir::Graph& g, const ir::Eqn& e) {
   const auto& p = ir::get<ops::BroadcastInDim>(e.attrs);
   const Shape& shape = g.type(e.in[0]).shape;
   Dims dims;
   for (std::size_t i = 0; i < shape.size(); ++i) {
     if (shape[i] == 1) continue;
     if (!dims.empty() && dims.back() > p.dims[i]) return std::nullopt;
-    if (g.layout(e.in[0]).dims[i] != group.dims[at(p.dims[i])]) return std::nullopt;
     dims.push_back(p.dims[i]);
   }
   return dims;
+}
+
+// The same for a repetition over the space; nothing also when the operand is split otherwise than the space.
+std::optional<Dims> moving_dims(const ir::Graph& g, const FusionGroup& group, const ir::Eqn& e) {
+  const auto& p = ir::get<ops::BroadcastInDim>(e.attrs);
+  const Shape& shape = g.type(e.in[0]).shape;
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    const auto& axes = g.layout(e.in[0]).dims[i];
+    // Where one element is split, some shards have none to repeat.
+    if (shape[i] == 1 ? !axes.empty() : axes != group.dims[at(p.dims[i])]) return std::nullopt;
+  }
+  return dims_in_order(g, e);
 }
 // True when the dims are all of [begin, end) that have more than one element.
 bool exactly(const FusionGroup& group, const Dims& dims, std::int64_t begin, std::int64_t end) {
@@ -116,7 +123,9 @@ std::optional<Repetition> repetition(const ir::Graph& g, const FusionGroup& grou
 
 std::optional<Fit> fit_repetition(const ir::Graph& g, const FusionGroup& group, const ir::Eqn& e) {
   const Role* role = produced(group, e.in[0]);
-  if (role != nullptr && *role == Role::Row && one_a_row(g, group, e.out[0])) return Fit{Role::Row};
+  if (role != nullptr && *role == Role::Row && one_a_row(g, group, e.out[0])) {
+    return dims_in_order(g, e) ? std::optional(Fit{Role::Row}) : std::nullopt;
+  }
   auto r = repetition(g, group, e);
   if (!r) return std::nullopt;
   if (role == nullptr) return Fit{Role::Full, r->split};
@@ -148,6 +157,10 @@ std::optional<Fit> fit_reduction(const ir::Graph& g, const FusionGroup& group, c
 }
 
 }  // namespace
+
+bool covers_space(const ir::Graph& g, const FusionGroup& group, ir::ValueId v) {
+  return g.type(v).shape == group.space && g.layout(v).dims == group.dims;
+}
 
 bool moves_only(const ir::Eqn& e) { return e.op == &ops::def::broadcast_in_dim || e.op == &ops::def::reshape; }
 
@@ -193,9 +206,10 @@ std::optional<FusionGroup> group_for(const ir::Graph& g, const ir::Eqn& e) {
 }
 
 Access access(const ir::Graph& g, const FusionGroup& group, const ir::Eqn& e, std::size_t i) {
-  if (e.op == &ops::def::broadcast_in_dim) return repetition(g, group, e)->access;
   ir::ValueId v = e.in[i];
   bool row = group.produced.at(e.out[0]) == Role::Row && !reduce_op(*e.op);
+  // One value a row stays that in another shape, whether the group makes it or another one did.
+  if (e.op == &ops::def::broadcast_in_dim && !row) return repetition(g, group, e)->access;
   if (g.type(v).shape.empty() && !(group.space.empty() && !row)) return Access::Scalar;
   return row ? Access::ColBroadcast : Access::Contiguous;
 }

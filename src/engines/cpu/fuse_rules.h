@@ -19,6 +19,9 @@ std::optional<Fit> fit(const ir::Graph& g, const FusionGroup& group, const ir::E
 /// A group with nothing in it in which the equation fits, if there can be one.
 std::optional<FusionGroup> group_for(const ir::Graph& g, const ir::Eqn& e);
 
+/// True for a value of the space's shape that is split as the space is.
+bool covers_space(const ir::Graph& g, const FusionGroup& group, ir::ValueId v);
+
 /// How operand `i` of an equation of the group is read when it comes from memory.
 kernels::Access access(const ir::Graph& g, const FusionGroup& group, const ir::Eqn& e, std::size_t i);
 

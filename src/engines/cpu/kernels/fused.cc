@@ -285,7 +285,6 @@ void FusedKernel::run(std::span<const void* const> inputs, std::span<void* const
   if (outer == 0) return;
   bool staged = stream;
   for (std::size_t o = 0; o < outputs.size(); ++o) {
-    if (p.output_per_row[o]) continue;
     for (std::size_t i = 0; i < inputs.size(); ++i)
       staged |= inputs[i] == outputs[o] && p.accesses[i] == Access::Contiguous;
   }

@@ -92,8 +92,8 @@ class FusedKernel {
   FusedKernel& operator=(FusedKernel&&) noexcept;
 
   /// Operands and results in the order in which the program names them. A full result may be the very memory of a
-  /// Contiguous input whose elements have the same size; otherwise nothing overlaps. `stream`: full results are stored
-  /// around the caches.
+  /// Contiguous input whose elements have the same size, one of rows that of a Contiguous input whose rows do;
+  /// otherwise nothing overlaps. `stream`: full results are stored around the caches.
   void run(std::span<const void* const> inputs, std::span<void* const> outputs, std::int64_t outer, std::int64_t inner,
            bool stream = false) const;
 

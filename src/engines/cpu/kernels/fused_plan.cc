@@ -324,6 +324,7 @@ class VariantBuilder {
 
   // Copies to the results that were not computed in place.
   void store(bool rows = true, bool full = true) {
+    if (staged_ && full && outputs_.size() > 1) lift_inputs();
     for (std::size_t o = 0; o < outputs_.size(); ++o) {
       auto [v, per_row] = outputs_[o];
       if (per_row ? !rows : !full) continue;
@@ -333,6 +334,17 @@ class VariantBuilder {
       if (from.place == Place::Output && from.index == to.index) continue;
       auto kind = !per_row && node(v).extent == Extent::Row ? Step::Kind::Expand : Step::Kind::Copy;
       steps_->push_back({.kind = kind, .per_row = per_row, .in = {from}, .out = to});
+    }
+  }
+
+  // A result may lie over an input: inputs that are results themselves are read before the first result is stored.
+  void lift_inputs() {
+    for (const auto& [v, per_row] : outputs_) {
+      Operand from = read(v, false);
+      if (from.place != Place::Input) continue;
+      Operand lifted{Place::Buffer, 0, new_buffer(node(v).dtype), from.size};
+      steps_->push_back({.kind = Step::Kind::Copy, .in = {from}, .out = lifted});
+      at_[static_cast<std::size_t>(v)] = lifted;
     }
   }
 
@@ -461,7 +473,6 @@ FusedKernel::Plan* FusedPlanner::make(FusedProgram program) {
   }
   for (const auto& o : program.outputs_) {
     plan->output_dtypes.push_back(program.dtype(o.value));
-    plan->output_per_row.push_back(o.per_row);
     plan->rows_matter |= o.per_row;
   }
   plan->rows_matter |= plan->reduces;

@@ -86,7 +86,6 @@ struct FusedKernel::Plan {
   Variant direct, staged, pieces, pieces_staged;
   std::vector<DType> input_dtypes, output_dtypes;
   std::vector<Access> accesses;
-  std::vector<bool> output_per_row;
   bool rows_matter = false;  // else the space is one long row
   bool reduces = false;
   double cost = 0;  // nanoseconds an element, roughly
