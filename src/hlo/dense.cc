@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hlo/dense.h"
 
-#include <bit>
 #include <cstring>
 
 #include "base/strings.h"
+#include "hlo/literals.h"
 #include "hlo/narrow.h"
-#include "hlo/parse.h"
 
 namespace tessera::hlo {
 
@@ -21,27 +20,14 @@ int digit(char c) {
 // Bytes that one element takes in hexadecimal form.
 std::size_t stored_bytes(Elem e) { return static_cast<std::size_t>((bit_width(e) + 7) / 8); }
 
-double from_bits(Elem e, std::uint64_t bits) {
-  switch (e) {
-    case Elem::F64:
-      return std::bit_cast<double>(bits);
-    case Elem::F32:
-      return static_cast<double>(std::bit_cast<float>(static_cast<std::uint32_t>(bits)));
-    case Elem::F16:
-      return static_cast<double>(detail::half_to_float(static_cast<std::uint16_t>(bits)));
-    case Elem::BF16:
-      return static_cast<double>(detail::bf16_to_float(static_cast<std::uint16_t>(bits)));
-    default:
-      return static_cast<double>(decode_narrow(e, static_cast<std::uint32_t>(bits)));
-  }
-}
-
 template <class T>
 void put(HostArray& a, std::int64_t i, T v) {
   static_cast<T*>(a.data())[i] = v;
 }
 
-void store_int(HostArray& a, std::int64_t i, std::int64_t v) {
+}  // namespace
+
+void store_integer(HostArray& a, std::int64_t i, std::int64_t v) {
   switch (dtype_size(a.dtype())) {
     case 1:
       return put(a, i, static_cast<std::int8_t>(v));
@@ -66,38 +52,28 @@ void store_float(HostArray& a, std::int64_t i, double v) {
   }
 }
 
+namespace {
 // Writes element after element.
 class Filler {
  public:
-  Filler(HostArray& to, Elem elem) : to_(to), elem_(elem) {}
+  Filler(const Source& source, HostArray& to, Elem elem) : source_(source), to_(to), elem_(elem) {}
 
   void number(Parser& p) {
     if (next_ >= to_.size()) p.fail("more elements than the type has");
     if (is_complex(to_.dtype())) return complex(p);
-    if (is_float(to_.dtype())) return store_float(to_, next_++, one(p));
-    if (p.accept("true")) return store_int(to_, next_++, 1);
-    if (p.accept("false")) return store_int(to_, next_++, 0);
-    AstAttr a = p.attribute();
-    if (a.kind != AstAttr::Kind::Int) p.fail("expected an integer");
-    std::int64_t v = a.integer;
-    if (elem_ == Elem::Bool) v = v != 0;
-    store_int(to_, next_++, v);
+    if (is_float(to_.dtype())) return store_float(to_, next_++, to_float(source_, p.literal(), elem_));
+    if (elem_ == Elem::Bool && p.accept("true")) return store_integer(to_, next_++, 1);
+    if (elem_ == Elem::Bool && p.accept("false")) return store_integer(to_, next_++, 0);
+    store_integer(to_, next_++, to_integer(source_, p.literal(), elem_));
   }
-  std::int64_t count() const { return next_; }
 
  private:
-  double one(Parser& p) const {
-    AstAttr a = p.attribute();
-    if (a.kind == AstAttr::Kind::Float) return a.number;
-    if (a.kind != AstAttr::Kind::Int) p.fail("expected a number");
-    Elem part = elem_ == Elem::C64 ? Elem::F32 : elem_ == Elem::C128 ? Elem::F64 : elem_;
-    return a.text == "hex" ? from_bits(part, static_cast<std::uint64_t>(a.integer)) : a.number;
-  }
   void complex(Parser& p) {
+    Elem part = elem_ == Elem::C64 ? Elem::F32 : Elem::F64;
     p.expect("(");
-    double re = one(p);
+    double re = to_float(source_, p.literal(), part);
     p.expect(",");
-    double im = one(p);
+    double im = to_float(source_, p.literal(), part);
     p.expect(")");
     if (to_.dtype() == DType::C64) {
       put(to_, next_++, complex64_t(static_cast<float>(re), static_cast<float>(im)));
@@ -106,6 +82,7 @@ class Filler {
     }
   }
 
+  const Source& source_;
   HostArray& to_;
   Elem elem_;
   std::int64_t next_ = 0;
@@ -115,11 +92,13 @@ void list(Parser& p, Filler& fill, const Shape& shape, std::size_t depth) {
   if (depth == shape.size()) return fill.number(p);
   p.expect("[");
   std::int64_t n = 0;
-  while (!p.accept("]")) {
-    list(p, fill, shape, depth + 1);
-    ++n;
-    if (!p.accept(",") && !p.peek("]")) p.fail("expected \",\" or \"]\" between elements");
+  if (!p.peek("]")) {
+    do {
+      list(p, fill, shape, depth + 1);
+      ++n;
+    } while (p.accept(","));
   }
+  if (!p.accept("]")) p.fail("expected \",\" or \"]\" between elements");
   if (n != shape[depth]) p.fail(str("a list of ", n, " where the type has ", shape[depth]));
 }
 
@@ -133,9 +112,9 @@ void from_bytes(HostArray& out, Elem e, const std::vector<std::uint8_t>& bytes) 
       int shift = 8 - bit_width(e);
       auto high = static_cast<std::uint8_t>(*at << shift);
       bool is_signed = e == Elem::I2 || e == Elem::I4;
-      store_int(out, i, is_signed ? static_cast<std::int8_t>(high) >> shift : high >> shift);
+      store_integer(out, i, is_signed ? static_cast<std::int8_t>(high) >> shift : high >> shift);
     } else if (e == Elem::Bool) {
-      store_int(out, i, *at != 0);
+      store_integer(out, i, *at != 0);
     } else {
       std::memcpy(static_cast<std::uint8_t*>(out.data()) + static_cast<std::size_t>(i) * width, at, width);
     }
@@ -163,7 +142,7 @@ HostArray from_hex(const Source& source, Raw raw, const AstType& t, std::size_t 
     bool all = bytes.size() == 1 && bytes[0] == 0xff;
     HostArray out(DType::Bool, all ? Shape{} : t.shape);
     for (std::int64_t i = 0; i < out.size(); ++i) {
-      store_int(out, i, all || (bytes[static_cast<std::size_t>(i / 8)] >> (i % 8) & 1));
+      store_integer(out, i, all || (bytes[static_cast<std::size_t>(i / 8)] >> (i % 8) & 1));
     }
     return out;
   }
@@ -206,7 +185,7 @@ HostArray dense_elements(const Source& source, const AstModule& module, const As
     }
   }
   HostArray out(storage(t.elem), one ? Shape{} : t.shape);
-  Filler fill(out, t.elem);
+  Filler fill(source, out, t.elem);
   list(p, fill, out.shape(), 0);
   if (!p.at_end()) p.fail("text behind the elements");
   return out;

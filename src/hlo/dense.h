@@ -11,4 +11,9 @@ HostArray dense_elements(const Source& source, const AstModule& module, const As
 /// A rank-0 array repeated over `shape`; any other as it is.
 HostArray spread(const HostArray& a, const Shape& shape);
 
+/// Element `i` of an array of integers or bools, of its low bits.
+void store_integer(HostArray& a, std::int64_t i, std::int64_t v);
+/// Element `i` of an array of floats, of a number that it can hold.
+void store_float(HostArray& a, std::int64_t i, double v);
+
 }  // namespace tessera::hlo

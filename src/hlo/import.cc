@@ -57,6 +57,19 @@ ir::Values values_of(const Items& items) {
   return out;
 }
 
+namespace {
+// Equations, with those of the graphs inside; no more than `most` are counted. Loops share the graphs of functions that
+// they call, so that few equations may stand for very many.
+std::int64_t count_all(const ir::Graph& g, std::int64_t most) {
+  auto n = static_cast<std::int64_t>(g.eqns.size());
+  for (const auto& e : g.eqns) {
+    if (n > most) break;
+    for (const auto& inside : e.op->subgraphs(e.attrs)) n += count_all(*inside, most - n);
+  }
+  return n;
+}
+}  // namespace
+
 const RuleTable& rules() {
   static const auto* table = [] {
     auto* t = new RuleTable;
@@ -325,7 +338,7 @@ Items Importer::call(OpCall& at, const std::string& name, const Items& args) {
                   to_string(ast.body.args[i].type)));
     }
   }
-  count_equations(static_cast<std::int64_t>(f.graph->eqns.size()), at.op.pos);
+  count_equations(count_all(*f.graph, options_.max_equations), at.op.pos);
   Values in = values_of(args);
   Values out = at.b().inline_graph(*f.graph, in);
   Items items = f.outputs;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hlo/narrow.h"
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -67,6 +69,63 @@ float decode_narrow(Elem e, std::uint32_t bits) {
                     ? std::ldexp(static_cast<float>(fraction), 1 - f.bias - f.mantissa)
                     : std::ldexp(static_cast<float>(fraction | 1U << f.mantissa), exponent - f.bias - f.mantissa);
   return negative ? -value : value;
+}
+
+namespace {
+// The neighbour in float whose last bit is odd where `v` is none: rounded again to fewer bits it gives what rounding
+// `v` itself would.
+float to_odd(double v) {
+  constexpr float kMost = std::numeric_limits<float>::max();
+  if (!std::isfinite(v)) return static_cast<float>(v);
+  if (std::abs(v) > static_cast<double>(kMost)) return std::copysign(kMost, static_cast<float>(std::copysign(1.0, v)));
+  auto f = static_cast<float>(v);
+  if (static_cast<double>(f) == v) return f;
+  auto bits = std::bit_cast<std::uint32_t>(f);
+  if (std::abs(static_cast<double>(f)) > std::abs(v)) --bits;
+  return std::bit_cast<float>(bits | 1U);
+}
+
+float nearest_float(double v) {
+  constexpr double kMost = std::numeric_limits<float>::max();
+  bool between = std::isfinite(v) && std::abs(v) > kMost;
+  if (!between) return static_cast<float>(v);
+  double halfway = kMost + std::ldexp(1.0, 103);  // half a step beyond, where the even neighbour is the infinity
+  float size = std::abs(v) < halfway ? std::numeric_limits<float>::max() : std::numeric_limits<float>::infinity();
+  return v < 0 ? -size : size;
+}
+
+double nearest_narrow(Elem e, double v) {
+  int exponent = 0;
+  if (e == Elem::F8E8M0FNU) {
+    if (!(v > 0) || !std::isfinite(v)) return std::nan("");
+    double fraction = std::frexp(v, &exponent);
+    if (fraction >= 0.75) ++exponent;  // halfway goes up
+    return exponent - 1 > 127 ? std::nan("") : std::ldexp(1.0, std::max(exponent - 1, -127));
+  }
+  Format f = format_of(e);
+  if (std::isnan(v)) return f.special == Special::Finite ? -0.0 : v;
+  std::frexp(v, &exponent);
+  double size = std::abs(v);
+  if (std::isfinite(v)) {
+    int step = std::max(exponent - 1, 1 - f.bias) - f.mantissa;
+    size = std::ldexp(std::nearbyint(std::ldexp(size, -step)), step);
+  }
+  auto largest = static_cast<double>(f.largest);
+  if (size > largest) {
+    size = f.special == Special::Ieee     ? std::numeric_limits<double>::infinity()
+           : f.special == Special::Finite ? largest
+                                          : std::nan("");
+  }
+  if (f.special == Special::Fnuz && size == 0) return 0;
+  return std::copysign(size, v);
+}
+}  // namespace
+
+double nearest(Elem e, double v) {
+  if (is_narrow_float(e)) return nearest_narrow(e, v);
+  if (e == Elem::F16) return static_cast<double>(static_cast<float>(float16_t(to_odd(v))));
+  if (e == Elem::BF16) return static_cast<double>(static_cast<float>(bfloat16_t(to_odd(v))));
+  return e == Elem::F32 ? static_cast<double>(nearest_float(v)) : v;
 }
 
 namespace {

@@ -10,6 +10,8 @@ namespace tessera::hlo {
 
 /// The number that a bit pattern of a narrow float stands for.
 float decode_narrow(Elem e, std::uint32_t bits);
+/// `v` rounded once to a value of a float type, to nearest even; beyond the largest to what the type has there.
+double nearest(Elem e, double v);
 /// `x` (a float, or of the storage dtype) as the nearest value of `e`, in the storage dtype of `e`; wraps integers.
 /// Types that are not narrow: `x` itself.
 ir::Value round_to(ir::Value x, Elem e);

@@ -8,6 +8,8 @@
 namespace tessera::hlo {
 
 namespace {
+constexpr std::int64_t kMostListed = std::int64_t{1} << 22;
+
 // Extents and what is counted along them are smaller (`Importer::check_type`), so that sums and products of two stay
 // within 64 bits.
 std::int64_t small(const Source& source, Offset pos, std::int64_t n) {
@@ -46,6 +48,14 @@ const AstRegion& OpCall::region(std::size_t i) const {
 Dims OpCall::dims_of(const AstAttr& a) const {
   auto checked = [&](std::int64_t n) { return small(importer.source(), a.pos, n); };
   if (a.kind == AstAttr::Kind::Dense) {
+    if (!is_integer(storage(a.type.elem)) && !is_bool(storage(a.type.elem))) {
+      importer.source().fail(a.pos, str("expected integers, got ", to_string(a.type)));
+    }
+    // One value for all asks for no memory in the text.
+    if (size_of(a.type.shape) > kMostListed) {
+      importer.source().fail(a.pos,
+                             str("a list of ", size_of(a.type.shape), "; no attribute needs more than ", kMostListed));
+    }
     Dims out = importer.elements(a).astype(DType::I64).to_vector<std::int64_t>();
     for (auto n : out) checked(n);
     return out;

@@ -2,9 +2,12 @@
 // Tokens, types and numbers.
 #include "hlo/parse.h"
 
+#include <algorithm>
 #include <charconv>
+#include <limits>
 
 #include "base/strings.h"
+#include "hlo/literals.h"
 #include "hlo/parse_common.h"
 
 namespace tessera::hlo {
@@ -168,14 +171,6 @@ Raw Parser::balanced(char open, char close) {
   source_.fail(begin, str("\"", open, "\" is never closed"));
 }
 
-// Aliases may name others; the depth that they share ends circles.
-Parser Parser::inside(Raw raw) const {
-  Parser inner(source_, raw);
-  inner.depth_ = depth_;
-  inner.aliases_ = aliases_;
-  return inner;
-}
-
 void Parser::skip_location() {
   while (accept("loc")) balanced('(', ')');
 }
@@ -258,9 +253,10 @@ AstType Parser::type() {
   if (peek("!")) {
     Offset begin = at_++;
     auto name = word();
-    auto it = aliases_->find(str("!", name));
-    if (it == aliases_->end()) source_.fail(begin, str("unknown type \"!", name.substr(0, 40), "\""));
-    return inside(it->second).type();
+    auto it = aliases_.find(str("!", name));
+    if (it == aliases_.end()) source_.fail(begin, str("unknown type \"!", name.substr(0, 40), "\""));
+    spend(it->second.parts);
+    return it->second.type;
   }
   if (is_letter(look())) {
     t.elem = element_type();
@@ -288,52 +284,84 @@ std::vector<AstType> Parser::types_or_group() {
 
 // --- numbers -------------------------------------------------------------------------------------------------------
 
-AstAttr Parser::number(bool typed) {
-  AstAttr a;
-  a.pos = position();
+namespace {
+// Whether a decimal number that no double holds is too large, and not too small.
+bool is_huge(std::string_view text) {
+  std::int64_t exponent = 0;
+  auto e = text.find_first_of("eE");
+  if (e != std::string_view::npos) {
+    auto digits = text.substr(e + 1);
+    bool below = digits[0] == '-';
+    if (digits[0] == '-' || digits[0] == '+') digits.remove_prefix(1);
+    for (char c : digits) exponent = std::min<std::int64_t>(exponent * 10 + (c - '0'), std::int64_t{1} << 40);
+    if (below) exponent = -exponent;
+  }
+  text = text.substr(0, e);
+  auto point = std::min(text.find('.'), text.size());
+  auto first = text.find_first_of("123456789");
+  if (first == std::string_view::npos) return false;
+  return exponent + static_cast<std::int64_t>(point) - static_cast<std::int64_t>(first) > 0;
+}
+
+double decimal(std::string_view text) {
+  double out = 0;
+  auto [ptr, error] = std::from_chars(text.data(), text.data() + text.size(), out);
+  if (error != std::errc()) out = is_huge(text) ? std::numeric_limits<double>::infinity() : 0;
+  return out;
+}
+}  // namespace
+
+Literal Parser::literal() {
+  Literal n;
+  n.pos = position();
+  n.negative = look() == '-';
+  if (n.negative) ++at_;
   Offset begin = at_;
-  if (look() == '-') ++at_;
-  if (look() == '0' && (look(1) == 'x' || look(1) == 'X')) {
-    at_ += 2;
-    std::uint64_t bits = 0;
-    auto text = slice(at_, end_);
-    auto [ptr, error] = std::from_chars(text.data(), text.data() + text.size(), bits, 16);
-    if (error != std::errc()) fail("the number does not fit 64 bits");
-    at_ += static_cast<Offset>(ptr - text.data());
-    a.kind = AstAttr::Kind::Int;
-    a.integer = static_cast<std::int64_t>(bits);
-    a.text = "hex";
-  } else {
-    while (is_digit(look())) ++at_;
-    bool whole = true;
+  n.hex = look() == '0' && (look(1) == 'x' || look(1) == 'X');
+  if (n.hex) at_ += 2;
+  auto rest = slice(at_, end_);
+  auto [ptr, error] = std::from_chars(rest.data(), rest.data() + rest.size(), n.magnitude, n.hex ? 16 : 10);
+  if (error == std::errc::invalid_argument) fail(n.hex ? "expected hexadecimal digits" : "expected a number");
+  n.fits = error == std::errc();
+  at_ += static_cast<Offset>(ptr - rest.data());
+  if (!n.hex) {
     if (look() == '.') {
-      whole = false;
+      n.whole = false;
       ++at_;
       while (is_digit(look())) ++at_;
     }
-    if (look() == 'e' || look() == 'E') {
-      Offset sign = look(1) == '+' || look(1) == '-' ? 2 : 1;
-      if (is_digit(look(sign))) {
-        whole = false;
-        at_ += sign;
-        while (is_digit(look())) ++at_;
-      }
+    Offset sign = look(1) == '+' || look(1) == '-' ? 2 : 1;
+    if ((look() == 'e' || look() == 'E') && is_digit(look(sign))) {
+      n.whole = false;
+      at_ += sign;
+      while (is_digit(look())) ++at_;
     }
-    auto text = slice(begin, at_);
-    std::from_chars(text.data(), text.data() + text.size(), a.number);
-    a.kind = AstAttr::Kind::Float;
-    if (whole) {
-      a.kind = AstAttr::Kind::Int;
-      auto [ptr, error] = std::from_chars(text.data(), text.data() + text.size(), a.integer);
-      if (error != std::errc()) {
-        std::uint64_t u = 0;
-        std::from_chars(text.data(), text.data() + text.size(), u);
-        a.integer = static_cast<std::int64_t>(u);
-      }
-    }
+    n.value = decimal(slice(begin, at_));
   }
-  if (typed && accept(":")) a.type = type();
-  if (a.kind == AstAttr::Kind::Int && a.text.empty()) a.number = static_cast<double>(a.integer);
+  n.text = slice(n.pos, at_);
+  return n;
+}
+
+// Without a type an integer has 64 bits and a float is a double.
+AstAttr Parser::number(bool typed) {
+  Literal n = literal();
+  AstAttr a;
+  a.pos = n.pos;
+  a.kind = n.whole ? AstAttr::Kind::Int : AstAttr::Kind::Float;
+  bool has_type = typed && accept(":");
+  bool index = has_type && peek("index");
+  if (has_type) a.type = type();
+  Elem e = has_type ? a.type.elem : n.whole ? Elem::I64 : Elem::F64;
+  bool scalar = !has_type || (a.type.kind == AstType::Kind::Tensor && a.type.shape.empty());
+  if (!scalar || is_complex(storage(e))) source_.fail(n.pos, "a number of a type that is no integer and no float");
+  if (is_float(storage(e))) {
+    a.kind = AstAttr::Kind::Float;
+    a.number = to_float(source_, n, e);
+    return a;
+  }
+  a.integer = to_integer(source_, n, e);
+  if ((index || !has_type) && !n.negative && a.integer < 0) source_.fail(n.pos, "the integer does not fit 64 bits");
+  a.number = static_cast<double>(a.integer);
   return a;
 }
 

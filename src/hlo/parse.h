@@ -4,14 +4,29 @@
 // The text is untrusted: nesting deeper than kMaxDepth is refused, and what is built is bounded by the text's length.
 #pragma once
 
-#include <memory>
+#include <map>
 #include <string>
+#include <string_view>
 
 #include "hlo/ast.h"
 
 namespace tessera::hlo {
 
 inline constexpr int kMaxDepth = 200;
+/// What aliases may expand to beyond the length of the text: parts of attributes and types.
+inline constexpr std::int64_t kMaxAliased = std::int64_t{1} << 18;
+
+/// A number as the text spells it.
+struct Literal {
+  Offset pos = 0;
+  std::string_view text;
+  bool negative = false;
+  bool hex = false;
+  bool whole = true;            ///< neither a point nor an exponent
+  bool fits = true;             ///< a whole one's digits are `magnitude`
+  std::uint64_t magnitude = 0;  ///< of whole ones
+  double value = 0;             ///< of decimal ones, without the sign; infinite beyond the largest double
+};
 
 class Parser {
  public:
@@ -33,6 +48,7 @@ class Parser {
   std::string string();
   std::int64_t integer();
   bool at_integer();
+  Literal literal();
   Offset position();
   /// Skips the string that begins here; gives the offset of its last quote.
   Offset closing_quote();
@@ -47,7 +63,6 @@ class Parser {
   std::string_view value_name();
   std::string symbol();
   Raw balanced(char open, char close);
-  Parser inside(Raw raw) const;
   void skip_location();
 
   AstType tensor_type();
@@ -67,7 +82,10 @@ class Parser {
   void module_op(AstModule& m);
   void take(AstModule& m, AstOp op);
   void resources(AstModule& m);
-  void alias(Offset begin);
+  void aliases();
+  void alias();
+  bool at_alias() const;
+  void spend(std::int64_t parts);
   AstFunction function();
   AstFunction generic_function(AstOp op);
 
@@ -86,12 +104,20 @@ class Parser {
   bool item(AstOp& op);
   void signature(AstOp& op);
 
+  // What `#name` or `!name` stands for. Each use is a copy, so what they name together is bounded.
+  struct Alias {
+    AstAttr value;
+    AstType type;
+    std::int64_t parts = 0;
+  };
+
   const Source& source_;
   Offset at_ = 0;
   Offset end_ = 0;
   int depth_ = 0;
-  using Aliases = std::map<std::string, Raw, std::less<>>;
-  std::shared_ptr<Aliases> aliases_ = std::make_shared<Aliases>();
+  std::map<std::string, Alias, std::less<>> aliases_;
+  std::map<Offset, Offset> alias_ends_;  // by where a definition begins
+  std::int64_t aliased_ = 0;
 };
 
 }  // namespace tessera::hlo

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attributes.
+#include <set>
+
 #include "base/strings.h"
-#include "hlo/parse.h"
+#include "hlo/literals.h"
 #include "hlo/parse_common.h"
 
 namespace tessera::hlo {
@@ -11,11 +13,13 @@ AstAttr Parser::dict() {
   AstAttr a;
   a.kind = AstAttr::Kind::Dict;
   a.pos = position();
+  std::set<std::string> names;
   expect("{");
   while (!accept("}")) {
     AstField f;
     f.name = peek("\"") ? string() : std::string(word());
     if (f.name.empty()) fail("expected an attribute's name");
+    if (!names.insert(f.name).second) fail(str("attribute \"", f.name.substr(0, 60), "\" stands here twice"));
     if (accept("=")) f.value = attribute();
     a.fields.push_back(std::move(f));
     if (!accept(",") && !peek("}")) fail("expected \",\" or \"}\" between attributes");
@@ -82,6 +86,8 @@ AstAttr Parser::dense_array() {
   a.pos = at_;
   expect("<");
   a.type = type();
+  bool scalar = a.type.kind == AstType::Kind::Tensor && a.type.shape.empty();
+  if (!scalar || is_complex(storage(a.type.elem))) source_.fail(a.pos, "an array of neither integers nor floats");
   if (accept(":")) {
     do {
       AstAttr item;
@@ -90,7 +96,11 @@ AstAttr Parser::dense_array() {
         item.kind = AstAttr::Kind::Bool;
         item.integer = source_.text()[at_ - 2] == 'u';  // "true" ends in "ue"
       } else {
-        item = number(true);
+        Literal n = literal();
+        bool whole = !is_float(storage(a.type.elem));
+        item.kind = whole ? AstAttr::Kind::Int : AstAttr::Kind::Float;
+        if (whole) item.integer = to_integer(source_, n, a.type.elem);
+        item.number = whole ? static_cast<double>(item.integer) : to_float(source_, n, a.type.elem);
       }
       a.items.push_back(std::move(item));
     } while (accept(","));
@@ -127,9 +137,10 @@ AstAttr Parser::hash_attribute() {
     a.raw = balanced('<', '>');
     return a;
   }
-  auto it = aliases_->find(str("#", a.text));
-  if (it == aliases_->end()) source_.fail(a.pos, str("unknown attribute \"#", a.text.substr(0, 40), "\""));
-  return inside(it->second).attribute();
+  auto it = aliases_.find(str("#", a.text));
+  if (it == aliases_.end()) source_.fail(a.pos, str("unknown attribute \"#", a.text.substr(0, 40), "\""));
+  spend(it->second.parts);
+  return it->second.value;
 }
 
 // [0] x [1] -> [2]: what dot_general and convolution print.

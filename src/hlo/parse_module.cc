@@ -121,21 +121,68 @@ void Parser::module_op(AstModule& m) {
   skip_location();
 }
 
+namespace {
+std::int64_t parts_of(const AstType& t) {
+  std::int64_t n = 1;
+  for (const auto& p : t.parts) n += parts_of(p);
+  return n;
+}
+std::int64_t parts_of(const AstAttr& a) {
+  std::int64_t n = parts_of(a.type);
+  for (const auto& i : a.items) n += parts_of(i);
+  for (const auto& f : a.fields) n += parts_of(f.value);
+  return n;
+}
+}  // namespace
+
+// Aliases of aliases grow exponentially with the text: what they add up to is bounded by its length.
+void Parser::spend(std::int64_t parts) {
+  aliased_ += parts;
+  if (aliased_ > kMaxAliased + static_cast<std::int64_t>(end_)) {
+    fail(str("the aliases of this module expand to more than ", kMaxAliased, " parts beyond its length"));
+  }
+}
+
 // #name = attribute, !name = type, on a line of their own.
-void Parser::alias(Offset begin) {
-  ++at_;
-  while (at_ < end_ && look() != '=' && look() != ' ') ++at_;
+void Parser::alias() {
+  Offset begin = at_++;
+  while (at_ < end_ && is_word(look())) ++at_;
   std::string name(slice(begin, at_));
   expect("=");
-  Raw raw;
-  raw.begin = position();
+  Alias a;
   if (name[0] == '!') {
-    type();
+    a.type = type();
+    a.parts = parts_of(a.type);
   } else {
-    attribute();
+    a.value = attribute();
+    a.parts = parts_of(a.value);
   }
-  raw.end = at_;
-  (*aliases_)[name] = raw;
+  if (!aliases_.emplace(name, std::move(a)).second) {
+    source_.fail(begin, str("alias \"", name.substr(0, 40), "\" is defined twice"));
+  }
+  alias_ends_[begin] = at_;
+}
+
+// Whether one begins here; those of locations (#loc, #loc12) are not looked at.
+bool Parser::at_alias() const {
+  if (look() == '!') return true;
+  if (look() != '#') return false;
+  if (slice(at_, end_).substr(0, 4) != "#loc") return true;
+  Offset i = 4;
+  while (is_digit(look(i))) ++i;
+  return is_word(look(i));
+}
+
+// An alias may stand behind what uses it (JAX prints locations so), so they are collected first.
+void Parser::aliases() {
+  Offset begin = position();
+  for (bool line_start = true; at_ < end_; ++at_) {
+    Offset here = at_;
+    if (line_start && at_alias()) alias();
+    at_ = here;
+    line_start = look() == '\n';
+  }
+  at_ = begin;
 }
 
 // {-# dialect_resources: { builtin: { name: "0x…" } }, external_resources: { … } #-}
@@ -163,22 +210,13 @@ void Parser::resources(AstModule& m) {
 AstModule Parser::module() {
   AstModule m;
   m.attrs = empty_dict();
-  // An alias may stand behind what uses it (JAX prints locations so), so they are collected first.
-  Offset begin = position();
-  for (bool line_start = true; at_ < end_; ++at_) {
-    char c = look();
-    if (line_start && (c == '#' || c == '!') && slice(at_, end_).substr(0, 4) != "#loc") {
-      Offset here = at_;
-      alias(here);
-      at_ = here;
-    }
-    line_start = c == '\n';
-  }
-  at_ = begin;
+  aliases();
   while (!at_end()) {
     if (peek("{-#")) {
       resources(m);
-    } else if (look() == '#' || look() == '!') {
+    } else if (auto it = alias_ends_.find(at_); it != alias_ends_.end()) {
+      at_ = it->second;
+    } else if (look() == '#' || look() == '!') {  // a location
       while (at_ < end_ && look() != '\n') ++at_;
     } else {
       module_op(m);

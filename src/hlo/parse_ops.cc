@@ -120,6 +120,7 @@ void Parser::signature(AstOp& op) {
 }
 
 bool Parser::item(AstOp& op) {
+  Deeper guard(*this);
   skip_space();
   char c = look();
   if (c == '%') {

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "hlo/import.h"
+#include "hlo/literals.h"
 #include "hlo/narrow.h"
 #include "ops/sorting.h"
 
@@ -94,8 +95,8 @@ Items top_k(OpCall& c) {
 // A constant of the operand's shape.
 Items constant_like(OpCall& c) {
   c.check_operands(1);
-  const AstAttr& a = c.need("value");
-  return c.one(ops::broadcast_to(ops::scalar(c.b(), a.number, storage(c.elem())), c.out().shape));
+  HostArray value = to_scalar(c.importer.source(), c.need("value"), c.elem());
+  return c.one(ops::broadcast_to(ops::constant(c.b(), value), c.out().shape));
 }
 
 // Rows of `lhs` in groups of `group_sizes`, each group times its own matrix.

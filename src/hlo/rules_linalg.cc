@@ -2,6 +2,7 @@
 // Fourier transforms, Cholesky factors, triangular systems, and batch normalisation.
 #include "base/strings.h"
 #include "hlo/import.h"
+#include "hlo/literals.h"
 #include "hlo/table.h"
 #include "ops/linalg.h"
 
@@ -58,7 +59,7 @@ Norm norm_of(OpCall& c) {
     n.axes.push_back(d);
     n.count *= static_cast<double>(x.shape()[static_cast<std::size_t>(d)]);
   }
-  n.epsilon = ops::scalar(c.b(), c.need("epsilon").number, x.dtype());
+  n.epsilon = ops::constant(c.b(), to_scalar(c.importer.source(), c.need("epsilon"), elem_of(x.dtype())));
   return n;
 }
 Value over_features(const Norm& n, Value v, Value like) { return ops::broadcast_in_dim(v, like.shape(), {n.feature}); }
