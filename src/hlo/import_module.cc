@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/strings.h"
+#include "hlo/check_shardings.h"
 #include "hlo/hlo_sharding.h"
 #include "hlo/import.h"
 #include "hlo/parse.h"
@@ -28,7 +29,9 @@ const SdyMesh* Importer::mesh(std::string_view name) const {
 void Importer::meshes() {
   for (const auto& op : ast_.others) {
     if (op.name != "sdy.mesh") source_.fail(op.pos, str("\"", op.name.substr(0, 60), "\" cannot stand in a module"));
-    result_.meshes.push_back(parse_mesh(source_, op));
+    SdyMesh m = parse_mesh(source_, op);
+    if (mesh(m.name) != nullptr) source_.fail(op.pos, str("mesh @", m.name, " is defined twice"));
+    result_.meshes.push_back(std::move(m));
   }
 }
 
@@ -94,6 +97,7 @@ void Importer::find_tile_mesh() {
   }
   std::vector<GridTiles> all;
   for (const auto& text : texts) {
+    if (text.empty()) continue;
     if (auto tiles = grid_tiles(text, devices())) all.push_back(std::move(*tiles));
   }
   auto grid = grid_of(all, devices());
@@ -205,14 +209,19 @@ ImportedModule Importer::run() {
   result_.name = ast_.name;
   auto count = [&](const char* name) {
     const AstAttr* a = ast_.attrs.find(name);
-    if (a == nullptr || a->kind != AstAttr::Kind::Int) return std::int64_t{1};
+    if (a == nullptr) return std::int64_t{1};
+    if (a->kind != AstAttr::Kind::Int || a->integer < 1)
+      source_.fail(a->pos, str(name, " must be an integer of 1 or more"));
     if (a->integer > kMaxDevices) source_.fail(a->pos, str(name, " is beyond ", kMaxDevices));
-    return std::max<std::int64_t>(1, a->integer);
+    return a->integer;
   };
   result_.num_partitions = count("mhlo.num_partitions");
   result_.num_replicas = count("mhlo.num_replicas");
   if (devices() > kMaxDevices) source_.fail(0, str("a program for more than ", kMaxDevices, " devices"));
   meshes();
+  bool says = ast_.attrs.find("mhlo.num_partitions") != nullptr || result_.num_replicas != 1;
+  check_shardings(source_, ast_, result_.meshes,
+                  says ? DeviceCounts{result_.num_partitions, devices()} : DeviceCounts{});
   find_devices();
   std::string name = "main";
   if (!by_name_.contains(name)) {

@@ -38,7 +38,8 @@ struct SdyDim {
   std::int64_t priority = 0;
 };
 struct SdySharding {
-  std::string mesh;  ///< name
+  std::string mesh;                ///< name
+  std::optional<SdyMesh> inlined;  ///< in place of a name
   std::vector<SdyDim> dims;
   std::vector<SdyAxis> replicated;
   std::vector<SdyAxis> unreduced;

@@ -30,36 +30,54 @@ Marked one_tile(std::int64_t rank, std::int64_t n) {
   return out;
 }
 
+Dims counted(std::int64_t n) {
+  Dims out(static_cast<std::size_t>(n));
+  std::iota(out.begin(), out.end(), 0);
+  return out;
+}
+
 Marked tiles_of(OpCall& c, const std::string& text, std::int64_t rank, std::int64_t n) {
+  using Kind = HloSharding::Kind;
   Marked out = one_tile(rank, n);
   if (text.empty()) return out;
-  std::vector<std::string> kinds;
-  TileAssignment t = parse_tiles(text, kinds);
-  if (t.kind() == TileAssignment::Kind::Manual) std::iota(out.manual_id.begin(), out.manual_id.end(), 0);
-  if (!t.is_tiled()) return out;
-  // A bare number has no dimensions; its tiles are all of the last kinds.
-  if (kinds.size() > t.dims().size()) c.fail(str("sharding ", text, " names more last dimensions than it has"));
-  auto tiled = static_cast<std::int64_t>(t.dims().size() - kinds.size());
-  if (t.num_devices() != n || tiled != rank) {
+  HloSharding s = parse_hlo_sharding(text);
+  if (s.kind == Kind::Manual) out.manual_id = counted(n);
+  if (s.kind == Kind::Unreduced) out.addend = out.sum.emplace_back(counted(n));
+  if (s.kind != Kind::Tiled) return out;
+  const TileAssignment& t = *s.tiles;
+  // A scalar has no dimensions; its tiles are all of the last kinds.
+  if (t.num_devices() != n || static_cast<std::int64_t>(s.tiled_rank()) != rank) {
     c.fail(str("sharding ", text, " for a value of ", rank, " dimensions on ", n, " devices"));
   }
   out.dims.assign(t.dims().begin(), t.dims().begin() + rank);
   std::vector<std::int64_t> devices = t.to_list();
+  std::map<std::int64_t, Dims> groups;  // of devices that differ in their addends alone
+  Dims addend(static_cast<std::size_t>(n), 0);
   for (std::size_t i = 0; i < devices.size(); ++i) {
-    auto rest = static_cast<std::int64_t>(i);
-    std::int64_t id = 0, scale = 1;
-    for (std::size_t k = kinds.size(); k-- > 0;) {
+    auto rest = static_cast<std::int64_t>(i), same = rest;
+    std::int64_t id = 0, scale = 1, part = 0, parts = 1, stride = 1;
+    for (std::size_t k = s.last.size(); k-- > 0;) {
       std::int64_t extent = t.dims()[static_cast<std::size_t>(rank) + k];
-      if (kinds[k] == "manual") {
+      if (s.last[k] == HloSharding::Last::Manual) {
         id += scale * (rest % extent);
         scale *= extent;
+      } else if (s.last[k] == HloSharding::Last::Unreduced) {
+        part += parts * (rest % extent);
+        parts *= extent;
+        same -= stride * (rest % extent);
       }
       rest /= extent;
+      stride *= extent;
     }
     auto d = static_cast<std::size_t>(devices[i]);
     out.tile_of[d] = rest;
     out.manual_id[d] = id;
+    addend[d] = part;
+    groups[same].push_back(devices[i]);
   }
+  if (groups.size() == devices.size()) return out;
+  out.addend = std::move(addend);
+  for (auto& [number, group] : groups) out.sum.push_back(std::move(group));
   return out;
 }
 
@@ -123,6 +141,11 @@ Value own_tile(OpCall& c, const Tiles& t, Value x) {
   sizes[0] = 1;
   return ops::squeeze(ops::dynamic_slice(tiles, starts, sizes), {0});
 }
+// The same of a value that the body takes unreduced.
+Value own_addend(OpCall& c, const Tiles& t, Value x) {
+  Value tile = own_tile(c, t, x);
+  return t.addend.empty() ? tile : first_addend(device_entry(c, t.addend), tile);
+}
 
 // The whole value of the tiles that devices of one cell hold.
 Value gathered_tiles(OpCall& c, const Tiles& t, Value x, const Dims& cells) {
@@ -174,7 +197,7 @@ Items run_on_tiles(OpCall& c, const std::vector<Tiles>& in, const std::vector<Ti
   for (std::size_t i = 0; i < c.in.size(); ++i) {
     if (c.in[i].kind != AstType::Kind::Tensor) continue;
     Value x = c.v(i);
-    args.push_back(own_tile(c, in[args.size()], x));
+    args.push_back(own_addend(c, in[args.size()], x));
     if (args.back().shape() != body.args[i].type.shape) {
       c.fail(str("operand ", i, " has pieces of shape ", args.back().shape(), "; its argument is ",
                  to_string(body.args[i].type)));
@@ -249,7 +272,8 @@ std::optional<MapPlan> plan_on_grid(OpCall& c, const std::vector<std::string>& i
     }
   }
   std::sort(plan.manual.begin(), plan.manual.end());
-  auto specs = [&](const std::vector<std::string>& texts, auto rank, std::vector<std::vector<Dims>>& to) {
+  auto specs = [&](const std::vector<std::string>& texts, auto rank, std::vector<std::vector<Dims>>& to,
+                   std::vector<ops::Collective>& sums) {
     for (std::size_t i = 0; i < texts.size(); ++i) {
       auto tiles = grid_tiles(texts[i].empty() ? "{replicated}" : texts[i], mesh->size());
       if (!tiles) return false;
@@ -262,16 +286,30 @@ std::optional<MapPlan> plan_on_grid(OpCall& c, const std::vector<std::string>& i
           if (std::find(plan.manual.begin(), plan.manual.end(), a) == plan.manual.end()) return false;
         }
       }
+      ops::Collective& sum = sums.emplace_back();
+      for (auto a : axes_of(tiles->unreduced, mesh->sizes)) {
+        if (std::find(plan.manual.begin(), plan.manual.end(), a) == plan.manual.end()) continue;
+        sum.names.list.push_back(plan.cut.names.list[static_cast<std::size_t>(a)]);
+        sum.sizes.push_back(plan.cut.sizes[static_cast<std::size_t>(a)]);
+      }
     }
     return true;
   };
   bool fits = specs(
-                  in, [&](std::size_t i) { return c.v(i).shape().size(); }, plan.in) &&
+                  in, [&](std::size_t i) { return c.v(i).shape().size(); }, plan.in, plan.addends) &&
               specs(
-                  out, [&](std::size_t i) { return c.out(i).shape.size(); }, plan.out);
+                  out, [&](std::size_t i) { return c.out(i).shape.size(); }, plan.out, plan.sums);
   if (!fits) return std::nullopt;
-  plan.sums.resize(out.size());
   return plan;
+}
+
+// Addends are those of devices that run the body apart.
+void check_addends(OpCall& c, const Tiles& t, const Dims& manual_id) {
+  for (const auto& group : t.sum) {
+    std::set<std::int64_t> ids;
+    for (auto d : group) ids.insert(manual_id[static_cast<std::size_t>(d)]);
+    if (ids.size() != group.size()) c.fail("a value unreduced among devices that the computation does not tell apart");
+  }
 }
 
 Items manual_shards(OpCall& c) {
@@ -286,11 +324,10 @@ Items manual_shards(OpCall& c) {
   }
   std::string manual = c.word("manual");
   if (manual.empty()) manual = "{manual}";
-  // Only the last kinds matter here, so the rank is that of the text.
-  std::vector<std::string> kinds;
-  TileAssignment marks = parse_tiles(manual, kinds);
-  if (marks.is_tiled() && kinds.empty()) c.fail("the mark says nothing of manual devices");
-  auto rank = static_cast<std::int64_t>(marks.dims().size() - std::min(kinds.size(), marks.dims().size()));
+  HloSharding marks = parse_hlo_sharding(manual);
+  bool says = std::find(marks.last.begin(), marks.last.end(), HloSharding::Last::Manual) != marks.last.end();
+  if (marks.kind != HloSharding::Kind::Manual && !says) c.fail("the mark says nothing of manual devices");
+  auto rank = static_cast<std::int64_t>(marks.tiled_rank());  // of the mark's text: only its last kinds matter here
   if (auto plan = plan_on_grid(c, in_texts, out_texts, manual)) return manual_map(c, std::move(*plan));
   if (outer && !outer->mesh.empty()) {
     throw UnimplementedError("tiles that differ between devices of the manual computation outside; use Shardy");
@@ -300,7 +337,11 @@ Items manual_shards(OpCall& c) {
   for (std::size_t i = 0; i < out_texts.size(); ++i) {
     out.push_back(tiles_of(c, out_texts[i], static_cast<std::int64_t>(c.out(i).shape.size()), n));
   }
-  return manual_among_devices(c, in, out, tiles_of(c, manual, rank, n).manual_id);
+  Dims manual_id = tiles_of(c, manual, rank, n).manual_id;
+  for (const auto* list : {&in, &out}) {
+    for (const auto& t : *list) check_addends(c, t, manual_id);
+  }
+  return manual_among_devices(c, in, out, manual_id);
 }
 
 bool is_collective(std::string_view name) {

@@ -50,6 +50,17 @@ Computation computation_of(OpCall& c) {
   if (all.empty()) c.fail("has neither operands nor results");
   m.mesh = c.importer.mesh(all[0].mesh);
   if (m.mesh == nullptr) c.fail(str("there is no mesh @", all[0].mesh));
+  for (const auto* list : {&in, &out}) {
+    for (const auto& s : *list) {
+      const SdyMesh* other = c.importer.mesh(s.mesh);
+      bool same = other != nullptr && other->axes == m.mesh->axes && other->sizes == m.mesh->sizes &&
+                  other->device_ids == m.mesh->device_ids;
+      if (!same) c.fail(str("shardings over two meshes, @", m.mesh->name, " and @", s.mesh));
+    }
+  }
+  if (std::set<std::string>(m.manual.begin(), m.manual.end()).size() != m.manual.size()) {
+    c.fail("manual_axes names an axis twice");
+  }
   for (const auto& name : m.manual) {
     if (std::find(m.mesh->axes.begin(), m.mesh->axes.end(), name) == m.mesh->axes.end()) {
       c.fail(str("mesh @", m.mesh->name, " has no axis \"", name, "\""));
@@ -122,14 +133,23 @@ std::shared_ptr<const ManualLevels> levels_inside(OpCall& c, const MapPlan& plan
   return c.importer.levels(key, [&] { return members_of(*plan.mesh, plan.cut, manual); });
 }
 
-// The body with the sums that results declare to be still due.
-GraphPtr with_sums(const GraphPtr& body, const std::vector<ops::Collective>& sums) {
-  if (std::all_of(sums.begin(), sums.end(), [](const auto& s) { return s.names.list.empty(); })) return body;
+// The body between whole values outside and what it takes and gives unreduced: the sums that results declare to be
+// still due, and operands whole in the first instance along their axes and zero in the others.
+GraphPtr with_sums(const GraphPtr& body, const MapPlan& plan) {
+  auto none = [](const ops::Collective& s) { return s.names.list.empty(); };
+  if (std::all_of(plan.sums.begin(), plan.sums.end(), none) &&
+      std::all_of(plan.addends.begin(), plan.addends.end(), none)) {
+    return body;
+  }
   ir::Builder b;
   Values in;
   for (const auto& t : body->input_types()) in.push_back(b.input(t));
-  Values out = b.inline_graph(*body, in);
-  for (std::size_t i = 0; i < out.size(); ++i) out[i] = ops::psum(out[i], sums[i]);
+  Values args = in;
+  for (std::size_t i = 0; i < plan.addends.size(); ++i) {
+    if (!none(plan.addends[i])) args[i] = first_addend(ops::axis_index(b, plan.addends[i]), in[i]);
+  }
+  Values out = b.inline_graph(*body, args);
+  for (std::size_t i = 0; i < out.size(); ++i) out[i] = ops::psum(out[i], plan.sums[i]);
   return b.finish_shared(out);
 }
 
@@ -147,6 +167,13 @@ void check_block(OpCall& c, std::size_t i, const ops::ShardMap& p, const std::ve
 }
 
 }  // namespace
+
+Value first_addend(Value number, Value x) {
+  ir::Builder& b = *x.builder;
+  Value first = ops::eq(number, ops::scalar(b, 0, number.dtype()));
+  Value zeros = ops::broadcast_to(ops::scalar(b, 0, x.dtype()), x.shape());
+  return ops::where(ops::broadcast_to(first, x.shape()), x, zeros);
+}
 
 Items manual_map(OpCall& c, MapPlan plan) {
   ops::ShardMap p;
@@ -177,7 +204,7 @@ Items manual_map(OpCall& c, MapPlan plan) {
     }
   }
   p.out_specs.list = plan.out;
-  p.body = with_sums(r.graph, plan.sums);
+  p.body = with_sums(r.graph, plan);
   c.importer.count_equations(static_cast<std::int64_t>(r.graph->eqns.size()), c.op.pos);
   Values out = ops::shard_map(c.b(), std::move(p), in);
   std::size_t next = 0;
@@ -190,6 +217,17 @@ Items manual_map(OpCall& c, MapPlan plan) {
 }
 
 namespace {
+ops::Collective unreduced_over(const Computation& m, const CutMesh& cut, const SdySharding& s) {
+  ops::Collective out;
+  for (const auto& axis : s.unreduced) {
+    for (auto part : m.is_manual(axis.name) ? parts_of(cut, axis) : Dims{}) {
+      out.names.list.push_back(cut.names.list[static_cast<std::size_t>(part)]);
+      out.sizes.push_back(cut.sizes[static_cast<std::size_t>(part)]);
+    }
+  }
+  return out;
+}
+
 Items as_map(OpCall& c, const Computation& m, const CutMesh& cut) {
   const auto& outer = c.scope.levels();
   MapPlan plan;
@@ -204,20 +242,17 @@ Items as_map(OpCall& c, const Computation& m, const CutMesh& cut) {
   }
   std::size_t next = 0;
   for (std::size_t i = 0; i < c.in.size(); ++i) {
-    if (c.in[i].kind == AstType::Kind::Tensor) plan.in.push_back(spec_of(c, m, cut, m.in[next++], c.v(i).rank()));
+    if (c.in[i].kind != AstType::Kind::Tensor) continue;
+    const SdySharding& s = m.in[next++];
+    plan.in.push_back(spec_of(c, m, cut, s, c.v(i).rank()));
+    plan.addends.push_back(unreduced_over(m, cut, s));
   }
   next = 0;
   for (std::size_t i = 0; i < c.op.result_types.size(); ++i) {
     if (c.out(i).kind != AstType::Kind::Tensor) continue;
     const SdySharding& s = m.out[next++];
     plan.out.push_back(spec_of(c, m, cut, s, static_cast<std::int64_t>(c.out(i).shape.size())));
-    ops::Collective& sum = plan.sums.emplace_back();
-    for (const auto& axis : s.unreduced) {
-      for (auto part : m.is_manual(axis.name) ? parts_of(cut, axis) : Dims{}) {
-        sum.names.list.push_back(cut.names.list[static_cast<std::size_t>(part)]);
-        sum.sizes.push_back(cut.sizes[static_cast<std::size_t>(part)]);
-      }
-    }
+    plan.sums.push_back(unreduced_over(m, cut, s));
   }
   return manual_map(c, std::move(plan));
 }
@@ -240,6 +275,21 @@ Dims numbers_along(const SdyMesh& mesh, const std::vector<SdyAxis>& axes) {
   return out;
 }
 
+// The parts of the mesh's axes that are none of `axes`.
+std::vector<SdyAxis> all_but(OpCall& c, const SdyMesh& mesh, const std::vector<SdyAxis>& axes) {
+  auto cut = cut_mesh(mesh, axes);
+  if (!cut) c.fail("parts of an axis do not nest");
+  std::vector<bool> named(cut->axes.size());
+  for (const auto& x : axes) {
+    for (auto p : parts_of(*cut, x)) named[static_cast<std::size_t>(p)] = true;
+  }
+  std::vector<SdyAxis> out;
+  for (std::size_t p = 0; p < named.size(); ++p) {
+    if (!named[p]) out.push_back({cut->axes[p], cut->pre[p], cut->sizes[p]});
+  }
+  return out;
+}
+
 Items among_devices(OpCall& c, const Computation& m) {
   const SdyMesh& mesh = *m.mesh;
   auto n = static_cast<std::size_t>(c.importer.devices());
@@ -257,29 +307,24 @@ Items among_devices(OpCall& c, const Computation& m) {
   };
   auto tiles = [&](const SdySharding& s) {
     Tiles t;
-    std::vector<SdyAxis> all, kept;
-    std::set<std::string> summed;
-    for (const auto& x : s.unreduced) summed.insert(x.name);
+    std::vector<SdyAxis> all, summed;
+    for (const auto& x : s.unreduced) {
+      if (m.is_manual(x.name)) summed.push_back(x);
+    }
     for (const auto& d : s.dims) {
       t.dims.push_back(1);
       for (const auto& x : d.axes) {
         if (!m.is_manual(x.name)) continue;
         auto a = static_cast<std::size_t>(std::find(mesh.axes.begin(), mesh.axes.end(), x.name) - mesh.axes.begin());
-        std::int64_t size = x.size == 0 ? mesh.sizes[a] : x.size;
-        if (x.size != 0 && mesh.sizes[a] % (x.pre_size * x.size) != 0) {
-          c.fail(str("axis \"", x.name, "\" has no such part"));
-        }
-        t.dims.back() *= size;
+        t.dims.back() *= x.size == 0 ? mesh.sizes[a] : x.size;
         all.push_back(x);
       }
     }
     t.tile_of = by_device(numbers_along(mesh, all), -1);
     if (summed.empty()) return t;
-    for (const auto& axis : mesh.axes) {
-      if (!summed.contains(axis)) kept.push_back({axis, 1, 0});
-    }
+    t.addend = by_device(numbers_along(mesh, summed), 0);
     std::map<std::int64_t, Dims> groups;
-    Dims same = by_device(numbers_along(mesh, kept), -1);
+    Dims same = by_device(numbers_along(mesh, all_but(c, mesh, summed)), -1);
     for (std::size_t d = 0; d < n; ++d) {
       if (same[d] >= 0) groups[same[d]].push_back(static_cast<std::int64_t>(d));
     }

@@ -22,9 +22,12 @@ struct MapPlan {
   Dims manual;                        ///< from here on
   std::vector<std::vector<Dims>> in;  ///< by tensor and dimension
   std::vector<std::vector<Dims>> out;
-  std::vector<ops::Collective> sums;  ///< by result: axes over which its blocks are addends
+  std::vector<ops::Collective> addends;  ///< by operand: axes over which its blocks are addends
+  std::vector<ops::Collective> sums;     ///< by result
 };
 Items manual_map(OpCall& c, MapPlan plan);
+/// `x` where `number` (i32[]) is 0, else zeros: addends that sum to `x` over numbers that count from 0.
+Value first_addend(Value number, Value x);
 
 // Inside a map over all devices (devices.h).
 /// This device's entry of a table, i32[].
@@ -36,6 +39,7 @@ Value sum_among(OpCall& c, Value x, ops::Groups groups);
 struct Tiles {
   Dims dims;        ///< parts of each dimension
   Dims tile_of;     ///< by device, row-major; -1 for a device that has none
+  Dims addend;      ///< of an operand, by device: its number among those that hold addends; empty: all hold the value
   ops::Groups sum;  ///< of a result: devices that hold addends of one tile
 };
 /// A manual computation whose devices are no axes of a grid, or not those of the program: all devices run it, taking

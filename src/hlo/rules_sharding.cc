@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shardy's operations and the marks of older texts. Values stay what they are; where they lie is advice.
 #include <algorithm>
+#include <charconv>
 
 #include "base/strings.h"
 #include "hlo/hlo_sharding.h"
@@ -21,8 +22,20 @@ Value constrained(OpCall& c, Value v, const SdySharding& s, const SdyMesh* mesh)
   if (static_cast<std::int64_t>(s.dims.size()) != v.rank()) {
     c.fail(str("a sharding of ", s.dims.size(), " dimensions for a value of ", v.rank()));
   }
+  const auto& levels = c.scope.levels();
+  for (const auto& x : s.unreduced) {
+    bool bound = levels && levels->mesh == s.mesh &&
+                 std::find(levels->axes.begin(), levels->axes.end(), x.name) != levels->axes.end();
+    if (bound) c.fail(str("unreduced over axis \"", x.name, "\", which is manual here"));
+  }
   if (mesh->size() != c.importer.devices()) return v;
   ops::ShardingConstraint p = constraint_of(s, *mesh);
+  // The value is what the addends sum to. Where it is needed unsplit is for others to say, so that it may stay partial.
+  if (!s.unreduced.empty()) {
+    for (auto& axes : p.dims) {
+      if (axes.empty()) axes = {-1};
+    }
+  }
   bool says_something = s.dims.empty();
   for (std::size_t d = 0; d < p.dims.size(); ++d) {
     std::int64_t n = 1;
@@ -47,22 +60,27 @@ Items constraint(OpCall& c) {
 }
 
 // "unspecified_dims=[0,1]" of a mark.
-Dims open_dims(OpCall& c) {
-  std::string text = c.find("backend_config") == nullptr ? "" : c.find("backend_config")->text;
+Dims open_dims(OpCall& c, std::int64_t rank) {
+  const AstAttr* a = c.find("backend_config");
   Dims out;
-  auto at = text.find("unspecified_dims=[");
-  if (at == std::string::npos) return out;
-  std::int64_t number = -1;
-  for (char ch : text.substr(at + 18)) {
-    if (ch >= '0' && ch <= '9') {
-      number = std::min<std::int64_t>(std::max<std::int64_t>(number, 0) * 10 + (ch - '0'), 1 << 20);
-      continue;
+  if (a == nullptr || a->kind != AstAttr::Kind::String) return out;
+  std::string_view text = a->text;
+  constexpr std::string_view kBegin = "unspecified_dims=[";
+  auto at = text.find(kBegin);
+  if (at == std::string_view::npos) return out;
+  text.remove_prefix(at + kBegin.size());
+  while (true) {
+    std::int64_t d = 0;
+    auto r = std::from_chars(text.data(), text.data() + text.size(), d);
+    if (r.ec != std::errc() || d < 0 || d >= rank) {
+      c.fail(str("unspecified_dims of \"", a->text.substr(0, 80), "\": expected dimensions of a value of ", rank));
     }
-    if (number >= 0) out.push_back(number);
-    number = -1;
-    if (ch == ']') break;
+    out.push_back(d);
+    text.remove_prefix(static_cast<std::size_t>(r.ptr - text.data()));
+    if (text.starts_with("]")) return out;
+    if (!text.starts_with(",")) c.fail(str("unspecified_dims of \"", a->text.substr(0, 80), "\" do not end"));
+    text.remove_prefix(1);
   }
-  return out;
 }
 
 Items same(OpCall& c) { return c.in; }
@@ -107,9 +125,7 @@ Value marked(OpCall& c, Value v) {
     SdyDim& dim = s.dims.emplace_back();
     for (auto axis : axes_of(d, mesh->sizes)) dim.axes.push_back({mesh->axes[static_cast<std::size_t>(axis)], 1, 0});
   }
-  for (auto d : open_dims(c)) {
-    if (d < v.rank()) s.dims[static_cast<std::size_t>(d)].open = true;
-  }
+  for (auto d : open_dims(c, v.rank())) s.dims[static_cast<std::size_t>(d)].open = true;
   return constrained(c, v, s, mesh);
 }
 

@@ -20,31 +20,48 @@ std::int64_t SdyMesh::size() const {
 namespace {
 constexpr std::int64_t kMaxDevices = 1 << 16;
 
+// `item`s with commas between them, up to `close`.
+template <class F>
+void list_until(Parser& p, const char* close, const F& item) {
+  if (p.accept(close)) return;
+  do {
+    item();
+  } while (p.accept(","));
+  p.expect(close);
+}
+
+// Every position of the mesh has a device of its own; without axes there may be one device, whose number is free.
+void check_device_ids(Parser& p, const SdyMesh& m) {
+  std::set<std::int64_t> seen(m.device_ids.begin(), m.device_ids.end());
+  auto count = static_cast<std::int64_t>(m.device_ids.size());
+  if (count != m.size()) p.fail(str("device_ids has ", count, " entries for a mesh of ", m.size()));
+  if (seen.size() != m.device_ids.size()) p.fail("device_ids names a device twice");
+  bool fits = m.axes.empty() ? *seen.begin() >= 0 && *seen.begin() < kMaxDevices
+                             : *seen.begin() == 0 && *seen.rbegin() == count - 1;
+  if (!fits) p.fail(str("device_ids must be the numbers from 0 to ", count - 1));
+}
+
 SdyMesh mesh_body(Parser& p) {
   SdyMesh m;
   p.expect("[");
-  std::int64_t total = 1;
-  while (!p.accept("]")) {
+  list_until(p, "]", [&] {
     m.axes.push_back(p.string());
     p.expect("=");
     m.sizes.push_back(p.integer());
     bool fits = m.sizes.back() >= 1 && m.sizes.back() <= kMaxDevices;
-    if (fits) total *= m.sizes.back();
-    if (!fits || total > kMaxDevices) p.fail("a bad size of a mesh axis");
-    if (!p.accept(",") && !p.peek("]")) p.fail("expected \",\" or \"]\"");
-  }
+    if (!fits || m.size() > kMaxDevices) p.fail("a bad size of a mesh axis");
+    if (m.axes.back().empty()) p.fail("an axis without a name");
+    if (m.axes.size() > 30) p.fail("a mesh of more than 30 axes");
+  });
+  std::set<std::string> names(m.axes.begin(), m.axes.end());
+  if (names.size() != m.axes.size()) p.fail("two axes of a mesh have one name");
   if (p.accept(",")) {
     p.expect("device_ids");
     p.expect("=");
     p.expect("[");
-    while (!p.accept("]")) {
-      m.device_ids.push_back(p.integer());
-      if (!p.accept(",") && !p.peek("]")) p.fail("expected \",\" or \"]\"");
-    }
+    list_until(p, "]", [&] { m.device_ids.push_back(p.integer()); });
+    check_device_ids(p, m);
   }
-  std::set<std::string> names(m.axes.begin(), m.axes.end());
-  if (names.size() != m.axes.size()) p.fail("two axes of a mesh have one name");
-  if (m.axes.size() > 30) p.fail("a mesh of more than 30 axes");
   return m;
 }
 
@@ -56,7 +73,8 @@ SdyAxis axis(Parser& p) {
     a.pre_size = p.integer();
     p.expect(")");
     a.size = p.integer();
-    if (a.pre_size < 1 || a.size < 2) p.fail("a bad part of an axis");
+    bool fits = a.pre_size >= 1 && a.size >= 2 && a.pre_size <= kMaxDevices && a.size <= kMaxDevices;
+    if (!fits) p.fail("a bad part of an axis");
   }
   return a;
 }
@@ -64,31 +82,24 @@ std::vector<SdyAxis> axis_set(Parser& p) {
   std::vector<SdyAxis> out;
   p.expect("=");
   p.expect("{");
-  while (!p.accept("}")) {
-    out.push_back(axis(p));
-    if (!p.accept(",") && !p.peek("}")) p.fail("expected \",\" or \"}\"");
-  }
+  list_until(p, "}", [&] { out.push_back(axis(p)); });
   return out;
 }
 
 SdyDim dimension(Parser& p) {
   SdyDim d;
   p.expect("{");
-  while (!p.accept("}")) {
-    if (p.accept("?")) {
-      d.open = true;
-    } else {
-      d.axes.push_back(axis(p));
-    }
-    if (!p.accept(",") && !p.peek("}")) p.fail("expected \",\" or \"}\"");
-  }
+  list_until(p, "}", [&] {
+    if (d.open) p.fail("\"?\" stands last");
+    d.open = p.accept("?");
+    if (!d.open) d.axes.push_back(axis(p));
+  });
   auto w = p.word();  // p1
-  if (!w.empty()) {
-    if (w[0] != 'p') p.fail("expected a priority");
-    for (char c : w.substr(1)) {
-      if (c < '0' || c > '9' || d.priority > 1 << 20) p.fail("expected a priority");
-      d.priority = d.priority * 10 + (c - '0');
-    }
+  if (w.empty()) return d;
+  if (w[0] != 'p' || w.size() == 1) p.fail("expected a priority");
+  for (char c : w.substr(1)) {
+    if (c < '0' || c > '9' || d.priority > 1 << 20) p.fail("expected a priority");
+    d.priority = d.priority * 10 + (c - '0');
   }
   return d;
 }
@@ -102,47 +113,50 @@ SdyMesh parse_mesh(const Source& source, const AstOp& op) {
   }
   Parser p(source, body->raw);
   SdyMesh m = mesh_body(p);
+  if (!p.at_end()) p.fail("expected the end of the mesh");
   m.name = name->text;
+  if (m.name.empty()) source.fail(op.pos, "a mesh without a name");
   return m;
 }
 
 SdySharding parse_sharding(const Source& source, const AstAttr& a) {
-  if (a.kind != AstAttr::Kind::Dialect) source.fail(a.pos, "expected a sharding");
+  if (a.kind != AstAttr::Kind::Dialect || !(a.text.empty() || a.text == "sdy.sharding")) {
+    source.fail(a.pos, "expected a sharding");
+  }
   Parser p(source, a.raw);
   SdySharding s;
   if (p.accept("@")) {
     s.mesh = p.peek("\"") ? p.string() : std::string(p.word());
     while (p.accept("-")) s.mesh += str("-", p.word());
+    if (s.mesh.empty()) p.fail("expected the name of a mesh");
   } else {
     p.expect("mesh");
     p.expect("<");
-    mesh_body(p);
+    s.inlined = mesh_body(p);
     p.expect(">");
   }
   p.expect(",");
   p.expect("[");
-  while (!p.accept("]")) {
-    s.dims.push_back(dimension(p));
-    if (!p.accept(",") && !p.peek("]")) p.fail("expected \",\" or \"]\"");
-  }
+  list_until(p, "]", [&] { s.dims.push_back(dimension(p)); });
+  std::set<std::string_view> said;
   while (p.accept(",")) {
     auto w = p.word();
-    if (w == "replicated") {
-      s.replicated = axis_set(p);
-    } else if (w == "unreduced") {
-      s.unreduced = axis_set(p);
-    } else {
-      p.fail("expected replicated or unreduced axes");
-    }
+    if (w != "replicated" && w != "unreduced") p.fail("expected replicated or unreduced axes");
+    if (!said.insert(w).second) p.fail(str(w, " axes stand here twice"));
+    (w == "replicated" ? s.replicated : s.unreduced) = axis_set(p);
   }
-  if (!p.at_end()) p.fail("text behind a sharding");
+  if (!p.at_end()) p.fail("expected the end of the sharding");
   return s;
 }
 
 std::vector<SdySharding> parse_shardings(const Source& source, const AstAttr& a) {
   std::vector<SdySharding> out;
   AstAttr list = a;
-  if (a.kind == AstAttr::Kind::Dialect) list = Parser(source, a.raw).attribute();
+  if (a.kind == AstAttr::Kind::Dialect && (a.text.empty() || a.text == "sdy.sharding_per_value")) {
+    Parser p(source, a.raw);
+    list = p.attribute();
+    if (!p.at_end()) p.fail("expected the end of the shardings");
+  }
   if (list.kind != AstAttr::Kind::Array) source.fail(a.pos, "expected a list of shardings");
   for (const auto& i : list.items) out.push_back(parse_sharding(source, i));
   return out;

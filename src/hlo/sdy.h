@@ -10,7 +10,8 @@ namespace tessera::hlo {
 
 /// sdy.mesh @name = <["x"=4, "y"=2], device_ids=[…]>
 SdyMesh parse_mesh(const Source& source, const AstOp& op);
-/// #sdy.sharding<@mesh, [{"x", "y":(1)2}, {?}p1], replicated={"z"}, unreduced={…}>; an inline mesh gets the name "".
+/// #sdy.sharding<@mesh, [{"x", "y":(1)2}, {?}p1], replicated={"z"}, unreduced={…}>; an inline mesh has the name "".
+/// Whether mesh and axes are there is for `check_shardings` to say.
 SdySharding parse_sharding(const Source& source, const AstAttr& a);
 /// #sdy.sharding_per_value<[<…>, <…>]>, or a list of shardings.
 std::vector<SdySharding> parse_shardings(const Source& source, const AstAttr& a);
