@@ -97,9 +97,11 @@ void add_bench(CLI::App& app) {
   auto o = std::make_shared<BenchOptions>();
   CLI::App* command = app.add_subcommand("bench", "Time this library's side of the benchmark workloads");
   command->add_option("workloads", o->names, "Which ones; default: all");
-  command->add_option("--devices", o->settings.devices, "Virtual devices (8)");
-  command->add_option("--budget", o->settings.budget, "Seconds of timed runs a workload (2)");
-  command->add_option("--min-runs", o->settings.min_runs, "Runs at least, whatever they take (5)");
+  command->add_option("--devices", o->settings.devices, "Virtual devices (8)")->check(CLI::Range(2, 1 << 20));
+  command->add_option("--budget", o->settings.budget, "Seconds of timed runs a workload (2)")
+      ->check(CLI::Range(0.0, 1e6));
+  command->add_option("--min-runs", o->settings.min_runs, "Runs at least, whatever they take (5)")
+      ->check(CLI::Range(1, 1'000'000'000));
   command->add_flag("--remat", o->settings.remat, "The training step computes its blocks' activations again");
   command->add_flag("--json", o->json, "One JSON object a line");
   command->add_flag("--list", o->list, "Names only");

@@ -5,9 +5,11 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>
+#include <new>
 
 #include "commands.h"
-#include "tessera/error.h"
+#include "guard.h"
+#include "memory.h"
 
 namespace {
 // OpenBLAS starts its threads while it is loaded, and they look for work for some 30 ms, beside the first results. The
@@ -19,10 +21,9 @@ void end_library_threads() {
   set(1);
   end();
 }
-}  // namespace
 
-int main(int argc, char** argv) {
-  end_library_threads();
+// 0; 1 where a command fails; 2 where the arguments are none.
+int run_command(int argc, char** argv) {
   CLI::App app{"Tessera: sharded arrays on many devices"};
   app.require_subcommand(1);
   tessera::cli::add_run(app);
@@ -32,16 +33,25 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
-    return app.exit(e);
-  } catch (const tessera::Error& e) {
-    std::fprintf(stderr, "tessera: %s\n", e.what());
-    return 1;
+    return app.exit(e) == 0 ? 0 : 2;
   } catch (const std::bad_alloc&) {
-    std::fprintf(stderr, "tessera: out of memory\n");
+    std::fprintf(stderr, "tessera: %s\n", tessera::cli::out_of_memory_message().c_str());
     return 1;
   } catch (const std::exception& e) {
     std::fprintf(stderr, "tessera: %s\n", e.what());
     return 1;
   }
   return 0;
+}
+}  // namespace
+
+int main(int argc, char** argv) {
+  tessera::cli::guard_process();
+  end_library_threads();
+  int status = run_command(argc, argv);
+  if (!tessera::cli::output_complete()) {
+    std::fprintf(stderr, "tessera: standard output cannot be written to: it is closed, or its disk is full\n");
+    if (status == 0) status = 1;
+  }
+  return status;
 }

@@ -7,53 +7,36 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <memory>
+#include <optional>
 #include <string>
 
+#include "base/file.h"
+#include "base/strings.h"
 #include "commands.h"
+#include "guard.h"
+#include "memory.h"
+#include "runtime/trace.h"
 #include "tessera/comm_plan.h"
 #include "tessera/device.h"
 #include "tessera/error.h"
 #include "tessera/io.h"
 #include "tessera/stablehlo.h"
+#include "values.h"
 
 namespace tessera::cli {
 
 namespace {
+constexpr std::int64_t kMostDevices = 1 << 20;
+
 struct RunOptions {
   std::string program, inputs, outputs, trace, write;
-  std::int64_t devices = 0;
+  std::optional<std::string> max_memory_text, time_limit;
+  std::int64_t devices = 0;  // as many as the program is for
   std::int64_t max_memory = 0;
   int time = 0;
   bool comm_plan = false, graph = false;
 };
-
-// "4G", "512M", "100K", or bytes.
-std::int64_t bytes_of(const std::string& text) {
-  char* end = nullptr;
-  double n = std::strtod(text.c_str(), &end);
-  std::int64_t unit = 1;
-  switch (*end == '\0' ? '\0' : *end | 0x20) {
-    case 'k':
-      unit = 1 << 10;
-      break;
-    case 'm':
-      unit = 1 << 20;
-      break;
-    case 'g':
-      unit = 1 << 30;
-      break;
-    case '\0':
-      break;
-    default:
-      unit = 0;
-  }
-  if (end == text.c_str() || unit == 0 || n < 0) {
-    throw ValueError("--max-memory: \"" + text + "\"; expected bytes, as 1000000, 512M or 4G");
-  }
-  return static_cast<std::int64_t>(n * static_cast<double>(unit));
-}
 
 // Without a bound, that of the machine: a program's text is not trusted.
 std::int64_t machine_memory() {
@@ -90,19 +73,30 @@ HostArray as_argument(const HostArray& a, const StablehloProgram::Port& want, co
   return a.astype(want.dtype);
 }
 
+// The members that the program takes; others are not read.
+HostArrays load_inputs(const std::string& path, const std::vector<std::string>& names) {
+  try {
+    return load_npz(path, names);
+  } catch (const FormatError&) {
+    throw;
+  } catch (const ValueError& e) {
+    throw ValueError(str("--inputs: ", e.what(), "; @main takes ", names.size(), " arguments"));
+  }
+}
+
 std::vector<HostArray> arguments(const RunOptions& o, const StablehloProgram& program) {
-  HostArrays given;
-  if (!o.inputs.empty()) given = load_npz(o.inputs);
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < program.inputs().size(); ++i) names.push_back(str("arg", i));
+  if (o.inputs.empty() && !names.empty()) {
+    throw ValueError(str("--inputs: none given; expected a .npz, for @main takes ", names.size(),
+                         " arguments, and arg0 is ", program.inputs()[0].type));
+  }
   std::vector<HostArray> args;
-  for (std::size_t i = 0; i < program.inputs().size(); ++i) {
-    std::string name = "arg" + std::to_string(i);
-    auto it = given.find(name);
-    if (it == given.end()) {
-      throw ValueError((o.inputs.empty() ? "no --inputs" : "\"" + o.inputs + "\" has no " + name) + ": @main takes " +
-                       std::to_string(program.inputs().size()) + " arguments, " + name + " is " +
-                       program.inputs()[i].type);
-    }
-    args.push_back(as_argument(it->second, program.inputs()[i], name));
+  if (o.inputs.empty()) return args;
+  HostArrays given = load_inputs(o.inputs, names);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    args.push_back(as_argument(given.at(names[i]), program.inputs()[i], names[i]));
+    given.erase(names[i]);
   }
   return args;
 }
@@ -120,9 +114,15 @@ void report_times(const StablehloProgram& program, const std::vector<Array>& arg
 }
 
 void run(const RunOptions& o) {
+  bound_memory(o.max_memory);
+  check_paths({{"the program", o.program},
+               {"--inputs", o.inputs},
+               {"--outputs", o.outputs, true},
+               {"--write", o.write, true},
+               {"--trace", o.trace, true}});
   if (!o.trace.empty()) ::setenv("TESSERA_TRACE", o.trace.c_str(), 1);  // before the engine looks
   StablehloProgram program = StablehloProgram::load(o.program, {.max_memory = o.max_memory});
-  if (!o.write.empty()) std::ofstream(o.write, std::ios::binary) << program.as_text();
+  if (!o.write.empty()) base::write_file("--write", o.write, program.as_text());
   if (o.graph) std::printf("%s\n", program.text().c_str());
   Client client =
       Client::cpu({.devices = o.devices > 0 ? o.devices : program.num_devices(), .memory_limit = o.max_memory});
@@ -135,30 +135,35 @@ void run(const RunOptions& o) {
     HostArray h = a.host();
     results["out" + std::to_string(n++)] = h.dtype() == DType::BF16 ? h.astype(DType::F32) : h;
   }
+  std::fflush(stdout);  // in case the results go there, too
   if (!o.outputs.empty()) save_npz(o.outputs, results);
   if (o.time > 0) report_times(program, args, o.time);
+  if (!o.trace.empty()) runtime::write_trace();
 }
 }  // namespace
 
 void add_run(CLI::App& app) {
   auto o = std::make_shared<RunOptions>();
-  auto memory = std::make_shared<std::string>();
   CLI::App* command = app.add_subcommand("run", "Run a StableHLO program");
   command->add_option("program", o->program, "The program's text (.mlir)")->required();
-  command->add_option("--devices", o->devices, "Virtual devices; default: as many as the program is for");
-  command->add_option(
-      "--inputs", o->inputs,
-      ".npz with arg0, arg1, ...: the global arguments of @main; 64-bit numbers are taken for 32-bit ones");
+  command->add_option("--devices", o->devices, "Virtual devices; default: as many as the program is for")
+      ->check(CLI::Range(std::int64_t{1}, kMostDevices));
+  command->add_option("--inputs", o->inputs,
+                      ".npz with arg0, arg1, ...: the global arguments of @main; 64-bit numbers are taken for 32-bit "
+                      "ones, other members are not read");
   command->add_option("--outputs", o->outputs, ".npz to write: out0, out1, ...");
-  command->add_option("--max-memory", *memory,
-                      "Refuse programs that ask for more, as 512M or 4G; default: the machine's memory");
-  command->add_option("--time", o->time, "Run that many times more and report milliseconds");
+  command->add_option("--max-memory", o->max_memory_text,
+                      "Bytes that the run may hold, as 512M or 4G; default: the machine's memory");
+  command->add_option("--time-limit", o->time_limit, "End with an error after so many seconds");
+  command->add_option("--time", o->time, "Run that many times more and report milliseconds")
+      ->check(CLI::Range(0, 1'000'000'000));
   command->add_option("--trace", o->trace, "Write a trace for Perfetto");
   command->add_option("--write", o->write, "Write the program as StableHLO again");
   command->add_flag("--comm-plan", o->comm_plan, "Print what is sent between devices");
   command->add_flag("--graph", o->graph, "Print the program as Tessera's graph");
-  command->callback([o, memory] {
-    o->max_memory = memory->empty() ? machine_memory() : bytes_of(*memory);
+  command->callback([o] {
+    if (o->time_limit) limit_time(seconds_value("--time-limit", *o->time_limit));
+    o->max_memory = o->max_memory_text ? bytes_value("--max-memory", *o->max_memory_text) : machine_memory();
     run(*o);
   });
 }

@@ -1,20 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 // tessera show-sharding 'x=4,y=2' 'P(x, y)' '8x16' [--svg file.svg]
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cctype>
 #include <cstdio>
-#include <fstream>
 #include <map>
 #include <memory>
+#include <sstream>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
+#include "base/file.h"
 #include "commands.h"
 #include "tessera/device.h"
 #include "tessera/error.h"
 #include "tessera/mesh.h"
 #include "tessera/sharding.h"
 #include "tessera/visualize.h"
+#include "values.h"
 
 namespace tessera::cli {
 
@@ -23,49 +28,30 @@ struct Options {
   std::string mesh, spec, shape, svg;
 };
 
+bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
 bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
-
-// Numbers between anything else: "8x16", "(8, 16)".
-Shape numbers(const std::string& text, const char* what) {
-  Shape out;
-  for (std::size_t i = 0; i < text.size();) {
-    if (std::isdigit(static_cast<unsigned char>(text[i])) == 0) {
-      ++i;
-      continue;
-    }
-    std::size_t used = 0;
-    out.push_back(std::stoll(text.substr(i), &used));
-    i += used;
-  }
-  if (out.empty() && text != "()") throw ValueError(std::string(what) + ": \"" + text + "\" has no numbers");
-  return out;
-}
 
 // "x=4,y=2"
 Mesh mesh_of(const std::string& text, Client& client) {
+  constexpr std::int64_t kMost = 65536;
   std::vector<std::string> names;
   Shape sizes;
-  for (std::size_t i = 0; i < text.size();) {
-    if (!is_word(text[i])) {
-      ++i;
-      continue;
-    }
-    std::size_t end = i;
-    while (end < text.size() && is_word(text[end])) ++end;
-    std::string word = text.substr(i, end - i);
-    i = end;
-    if (std::isdigit(static_cast<unsigned char>(word[0])) != 0) {
-      sizes.push_back(std::stoll(word));
-    } else {
-      names.push_back(word);
-    }
-  }
-  if (names.size() != sizes.size() || names.empty()) {
-    throw ValueError("mesh: \"" + text + "\"; expected names and sizes, as x=4,y=2");
-  }
   std::int64_t n = 1;
-  for (auto s : sizes) n *= s;
-  if (n < 1 || n > 65536) throw ValueError("mesh: \"" + text + "\" has no drawable number of devices");
+  for (std::size_t i = 0; i <= text.size();) {
+    std::size_t end = std::min(text.find(',', i), text.size());
+    std::string axis = text.substr(i, end - i);
+    axis.erase(0, axis.find_first_not_of(' '));
+    auto equals = axis.find('=');
+    bool word = equals != std::string::npos && equals > 0 && !is_digit(axis[0]) &&
+                std::all_of(axis.begin(), axis.begin() + static_cast<std::ptrdiff_t>(equals), is_word);
+    if (!word) throw ValueError("mesh: \"" + text + "\"; expected names and sizes, as x=4,y=2");
+    names.push_back(axis.substr(0, equals));
+    sizes.push_back(integer_value("mesh", text, axis.substr(equals + 1)));
+    if (sizes.back() < 1 || sizes.back() > kMost || (n *= sizes.back()) > kMost) {
+      throw ValueError("mesh: \"" + text + "\"; expected 1 to " + std::to_string(kMost) + " devices");
+    }
+    i = end + 1;
+  }
   client = Client::cpu({.devices = n});
   auto devices = client.devices();
   return Mesh(DeviceArray({devices.begin(), devices.end()}, sizes), names);
@@ -100,6 +86,9 @@ PartitionSpec spec_of(const std::string& text) {
     }
     if (c == '(' || c == '{') ++depth;
     if (c == ')' || c == '}') --depth;
+    if (depth < 0 || std::string_view("(){},-+ ").find(c) == std::string_view::npos) {
+      throw ValueError("spec: \"" + text + "\"; expected axes of each dimension, as P(x, None, (y, z)) or x,-,y+z");
+    }
     if (c == '-') any = true;
     if (c == ',' && depth == 0) close();
     ++i;
@@ -129,8 +118,7 @@ void write_svg(const std::string& path, const NamedSharding& sharding, const Sha
     p.h = static_cast<double>(rows.second - rows.first) * sy;
     p.devices += (p.devices.empty() ? "" : ",") + std::to_string(e.device.id());
   }
-  std::ofstream out(path);
-  if (!out) throw ValueError("--svg: cannot write \"" + path + "\"");
+  std::ostringstream out;
   out << "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"660\" height=\"" << height * sy + 20 << "\">\n";
   std::size_t n = 0;
   for (const auto& [index, p] : pieces) {
@@ -141,12 +129,14 @@ void write_svg(const std::string& path, const NamedSharding& sharding, const Sha
         << "\" text-anchor=\"middle\" font-family=\"sans-serif\" font-size=\"12\">" << p.devices << "</text>\n";
   }
   out << "</svg>\n";
+  base::write_file("--svg", path, std::move(out).str());
 }
 
 void show(const Options& o) {
+  check_paths({{"--svg", o.svg, true}});
   Client client;
   Mesh mesh = mesh_of(o.mesh, client);
-  Shape shape = numbers(o.shape, "shape");
+  Shape shape = extents_value("shape", o.shape);
   NamedSharding sharding(mesh, spec_of(o.spec));
   if (shape.size() == 1 || shape.size() == 2) {
     std::printf("%s", visualize_array_sharding(sharding.share(), shape).c_str());

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The one file that names engines.
 #include "engines/cpu/engine.h"
+#include "engines/cpu/trace.h"
 #include "runtime/engine.h"
 #include "runtime/local_cluster.h"
+#include "runtime/trace.h"
 #include "tessera/error.h"
 
 namespace tessera::runtime {
@@ -38,5 +40,7 @@ ClientRuntime& runtime_of(const Client& client) {
   return *std::static_pointer_cast<ClientRuntime>(
       client.extensions().get(&kRuntimeKey, [&] { return make_runtime(client); }));
 }
+
+void write_trace() { cpu::write_trace(); }
 
 }  // namespace tessera::runtime

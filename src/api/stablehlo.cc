@@ -2,12 +2,11 @@
 #include "tessera/stablehlo.h"
 
 #include <algorithm>
-#include <fstream>
 #include <mutex>
 #include <numeric>
-#include <sstream>
 
 #include "api/program_plan.h"
+#include "base/file.h"
 #include "base/strings.h"
 #include "hlo/export.h"
 #include "hlo/module.h"
@@ -184,11 +183,7 @@ StablehloProgram StablehloProgram::parse(const std::string& text, const std::str
 }
 
 StablehloProgram StablehloProgram::load(const std::string& path, const StablehloOptions& options) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw ValueError(str("StablehloProgram::load: cannot open \"", path, "\""));
-  std::ostringstream text;
-  text << file.rdbuf();
-  return parse(text.str(), path, options);
+  return parse(base::read_file("StablehloProgram::load", path), path, options);
 }
 
 const std::vector<StablehloProgram::Port>& StablehloProgram::inputs() const { return impl_->inputs; }

@@ -80,6 +80,7 @@ class Pool {
   void run(const std::shared_ptr<Loop>& loop, int helpers) {
     {
       std::lock_guard lock(mutex_);
+      queue_.reserve(queue_.size() + static_cast<std::size_t>(helpers));  // all or none: the caller may leave
       for (int i = 0; i < helpers; ++i) queue_.push_back(loop);
       queued_.store(static_cast<int>(queue_.size()));
     }
@@ -94,9 +95,14 @@ class Pool {
   Pool() {
     int n = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
     if (const char* text = std::getenv("TESSERA_THREADS")) n = std::clamp(std::atoi(text), 1, 1024);
-    for (int i = 1; i < n; ++i) {
-      workers_.emplace_back([this] { serve(); });
-      workers_.back().detach();
+    workers_.reserve(static_cast<std::size_t>(n));
+    try {
+      for (int i = 1; i < n; ++i) {
+        workers_.emplace_back([this] { serve(); });
+        workers_.back().detach();
+      }
+    } catch (const std::exception&) {
+      // The machine gives no more threads, or no memory for them: those that run already use this object.
     }
   }
   void serve() {

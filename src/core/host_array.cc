@@ -4,8 +4,8 @@
 #include <sys/mman.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
+#include <new>
 
 #include "base/strings.h"
 #include "core/strided_copy.h"
@@ -25,14 +25,16 @@ std::shared_ptr<void> allocate(DType dtype, const Shape& shape, std::int64_t siz
   // Never zero bytes: an array without elements still has storage, which is what `defined` looks at.
   std::int64_t align = bytes >= 2 * kHugePage ? kHugePage : kLine;
   auto rounded = static_cast<std::size_t>(std::max(align, (bytes + align - 1) / align * align));
-  void* p = std::aligned_alloc(static_cast<std::size_t>(align), rounded);
+  // Through `new`, so that a program that counts or bounds its memory there sees arrays too.
+  std::align_val_t alignment{static_cast<std::size_t>(align)};
+  void* p = ::operator new(rounded, alignment, std::nothrow);
   if (p == nullptr) {
     throw ResourceExhaustedError(
         str("HostArray: ", dtype_name(dtype), shape, " needs ", bytes, " bytes; memory is out"));
   }
   // Large arrays would spend longer on page faults than on their elements.
   if (align == kHugePage) madvise(p, rounded, MADV_HUGEPAGE);
-  return {p, [](void* q) { std::free(q); }};
+  return {p, [alignment](void* q) { ::operator delete(q, alignment); }};
 }
 
 }  // namespace

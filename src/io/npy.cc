@@ -4,9 +4,10 @@
 #include <cctype>
 #include <cstring>
 
+#include "base/file.h"
 #include "base/strings.h"
 #include "core/strided_copy.h"
-#include "io/file.h"
+#include "io/input.h"
 #include "tessera/io.h"
 
 namespace tessera {
@@ -29,25 +30,32 @@ class HeaderParser {
   Header parse() {
     Header h;
     bool seen[3] = {};
+    auto once = [&](bool& s, const char* key) {
+      if (s) fail(str("'", key, "' is there twice"));
+      s = true;
+    };
     expect('{');
     while (peek() != '}') {
       std::string key = quoted();
       expect(':');
       if (key == "descr") {
+        once(seen[0], "descr");
         h.descr = quoted();
-        seen[0] = true;
       } else if (key == "fortran_order") {
+        once(seen[1], "fortran_order");
         h.fortran = boolean();
-        seen[1] = true;
       } else if (key == "shape") {
+        once(seen[2], "shape");
         h.shape = tuple();
-        seen[2] = true;
       } else {
         fail(str("unknown header key '", key, "'"));
       }
-      if (peek() == ',') ++at_;
+      if (peek() != '}') expect(',');
     }
+    ++at_;
     if (!seen[0] || !seen[1] || !seen[2]) fail("the header lacks descr, fortran_order or shape");
+    if (peek() != '\0' || at_ != text_.size()) fail("something follows the dictionary");
+    if (!text_.ends_with('\n')) fail("no line break ends the header");
     return h;
   }
 
@@ -97,7 +105,7 @@ class HeaderParser {
       }
       out.push_back(n);
       if (out.size() > 64) fail("more than 64 dimensions");
-      if (peek() == ',') ++at_;
+      if (peek() != ')' || out.size() == 1) expect(',');  // "(3)" is no tuple
     }
     ++at_;
     return out;
@@ -131,22 +139,53 @@ void swap_bytes(char* data, std::int64_t count, std::int64_t width) {
   for (std::int64_t i = 0; i < count; ++i) std::reverse(data + i * width, data + (i + 1) * width);
 }
 
-}  // namespace
-
-HostArray parse_npy(const std::string& bytes, const std::string& name) {
+// The header's text, of a file that has so many bytes.
+std::string header_text(const io::NextBytes& next, std::uint64_t& size, const std::string& name) {
   auto bad = [&](const std::string& what) {
     throw FormatError(str("load_npy: \"", name, "\" is no .npy file: ", what), name);
   };
-  if (bytes.size() < 10 || std::memcmp(bytes.data(), kMagic, 6) != 0) bad("it does not begin with NumPy's mark");
-  int version = static_cast<unsigned char>(bytes[6]);
-  if (version < 1 || version > 3) bad(str("version ", version, "; expected 1, 2 or 3"));
-  auto byte = [&](std::size_t i) { return static_cast<std::uint32_t>(static_cast<unsigned char>(bytes[i])); };
-  std::size_t start = version == 1 ? 10 : 12;
-  if (bytes.size() < start) bad("the header is cut off");
-  std::size_t length = byte(8) | byte(9) << 8;
-  if (version > 1) length |= static_cast<std::size_t>(byte(10) << 16) | static_cast<std::size_t>(byte(11)) << 24;
-  if (bytes.size() - start < length) bad("the header is cut off");
-  std::string text = bytes.substr(start, length);
+  unsigned char head[12] = {};
+  if (size < 10) bad(str("it has ", size, " bytes"));
+  next(head, 10);
+  if (std::memcmp(head, kMagic, 6) != 0) bad("it does not begin with NumPy's mark");
+  int version = head[6];
+  if (version < 1 || version > 3 || head[7] != 0)
+    bad(str("version ", version, ".", int{head[7]}, "; expected 1.0 to 3.0"));
+  size -= 10;
+  std::size_t length = head[8] | std::size_t{head[9]} << 8;
+  if (version > 1) {
+    if (size < 2) bad("the header is cut off");
+    next(head + 10, 2);
+    size -= 2;
+    length |= std::size_t{head[10]} << 16 | std::size_t{head[11]} << 24;
+  }
+  if (size < length) bad("the header is cut off");
+  // Longer than any header, and short enough to be read by mistake.
+  if (length > std::size_t{1} << 20) bad(str("its header has ", length, " bytes"));
+  std::string text(length, '\0');
+  next(text.data(), length);
+  size -= length;
+  return text;
+}
+
+void make_native(HostArray& out, bool swap) {
+  std::int64_t item = dtype_size(out.dtype());
+  if (swap) {
+    std::int64_t width = is_complex(out.dtype()) ? item / 2 : item;
+    swap_bytes(static_cast<char*>(out.data()), out.size() * (item / width), width);
+  }
+  if (is_bool(out.dtype())) {
+    auto* v = static_cast<unsigned char*>(out.data());
+    for (std::int64_t i = 0; i < out.size(); ++i) v[i] = v[i] != 0 ? 1 : 0;  // other values are no bool
+  }
+}
+
+}  // namespace
+
+namespace io {
+
+HostArray read_npy(const NextBytes& next, std::uint64_t size, const std::string& name) {
+  std::string text = header_text(next, size, name);
   HeaderParser parser(text, name);
   Header h = parser.parse();
   Stored stored = stored_dtype(h.descr, name);
@@ -156,38 +195,33 @@ HostArray parse_npy(const std::string& bytes, const std::string& name) {
   } catch (const ValueError&) {
     parser.fail(str("shape ", h.shape, " has too many elements"));
   }
-  auto item = dtype_size(stored.dtype);
-  auto data_bytes = bytes.size() - start - length;
-  if (static_cast<std::size_t>(count) > data_bytes / static_cast<std::size_t>(item)) {
-    bad(str("shape ", h.shape, " needs ", count, " elements of ", item, " bytes but ", data_bytes,
-            " bytes of data follow"));
+  std::int64_t item = dtype_size(stored.dtype);
+  if (size % static_cast<std::uint64_t>(item) != 0 ||
+      size / static_cast<std::uint64_t>(item) != static_cast<std::uint64_t>(count)) {
+    throw FormatError(str("load_npy: \"", name, "\" is no .npy file: shape ", h.shape, " has ", count, " elements of ",
+                          item, " bytes but ", size, " bytes follow the header"),
+                      name);
   }
   HostArray out(stored.dtype, h.shape);
-  const char* from = bytes.data() + start + length;
-  if (count > 0 && !h.fortran) std::memcpy(out.data(), from, static_cast<std::size_t>(count * item));
-  if (count > 0 && h.fortran) {
+  if (count > 0) next(out.data(), static_cast<std::size_t>(size));
+  if (count > 0 && h.fortran && h.shape.size() > 1) {
+    HostArray rows(stored.dtype, h.shape);
     Dims strides(h.shape.size());
     std::int64_t step = item;
     for (std::size_t d = 0; d < strides.size(); ++d) {
       strides[d] = step;
       step *= h.shape[d];
     }
-    core::copy_strided(out.data(), core::contiguous_strides(h.shape, item), from, strides, h.shape, item);
+    core::copy_strided(rows.data(), core::contiguous_strides(h.shape, item), out.data(), strides, h.shape, item);
+    out = std::move(rows);
   }
-  if (stored.swap) {
-    std::int64_t width = is_complex(stored.dtype) ? item / 2 : item;
-    swap_bytes(static_cast<char*>(out.data()), count * (item / width), width);
-  }
-  if (is_bool(stored.dtype)) {
-    auto* v = static_cast<unsigned char*>(out.data());
-    for (std::int64_t i = 0; i < count; ++i) v[i] = v[i] != 0 ? 1 : 0;  // other values are no bool
-  }
+  make_native(out, stored.swap);
   return out;
 }
 
-namespace io {
-std::string npy_bytes(const HostArray& given) {
-  HostArray value = given.dtype() == bfloat16 ? given.astype(float32) : given;
+HostArray as_numpy(const HostArray& value) { return value.dtype() == bfloat16 ? value.astype(float32) : value; }
+
+std::string npy_header(const HostArray& value) {
   static constexpr const char* codes[] = {"|b1", "|i1", "<i2", "<i4", "<i8", "|u1", "<u2", "<u4",
                                           "<u8", "<f2", "",    "<f4", "<f8", "<c8", "<c16"};
   std::string header = str("{'descr': '", codes[static_cast<int>(value.dtype())],
@@ -201,15 +235,34 @@ std::string npy_bytes(const HostArray& given) {
   out += '\0';
   out += static_cast<char>(header.size() & 0xff);
   out += static_cast<char>(header.size() >> 8);
-  out += header;
-  if (value.nbytes() > 0) out.append(static_cast<const char*>(value.data()), static_cast<std::size_t>(value.nbytes()));
-  return out;
+  return out + header;
 }
+
 }  // namespace io
 
-HostArray load_npy(const std::string& path) { return parse_npy(io::read_file("load_npy", path), path); }
-void save_npy(const std::string& path, const HostArray& value) {
-  io::write_file("save_npy", path, io::npy_bytes(value));
+namespace {
+HostArray from_input(const io::Input& in) {
+  std::uint64_t at = 0;
+  return io::read_npy(
+      [&](void* to, std::size_t n) {
+        in.read(at, to, n);
+        at += n;
+      },
+      in.size(), in.name());
+}
+}  // namespace
+
+HostArray parse_npy(const std::string& bytes, const std::string& name) { return from_input(io::Input(bytes, name)); }
+HostArray load_npy(const std::string& path) { return from_input(io::Input::open("load_npy", path)); }
+
+void save_npy(const std::string& path, const HostArray& given) {
+  io::check_defined("save_npy", "value", given);
+  HostArray value = io::as_numpy(given);
+  base::write_file("save_npy", path, [&](base::OutputFile& out) {
+    std::string header = io::npy_header(value);
+    out.write(0, header.data(), header.size());
+    out.write(header.size(), value.data(), static_cast<std::size_t>(value.nbytes()));
+  });
 }
 
 }  // namespace tessera

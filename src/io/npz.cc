@@ -2,18 +2,20 @@
 // NumPy's .npz: a ZIP archive of .npy members, read and written by libzip.
 #include <zip.h>
 
-#include <cstdio>
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <exception>
+#include <map>
 #include <memory>
+#include <utility>
 
+#include "base/file.h"
 #include "base/strings.h"
-#include "io/file.h"
+#include "io/input.h"
 #include "tessera/io.h"
 
 namespace tessera {
-
-namespace io {
-std::string npy_bytes(const HostArray& value);
-}
 
 namespace {
 
@@ -24,6 +26,7 @@ struct Closer {
   void operator()(zip_t* z) const { zip_discard(z); }
   void operator()(zip_file_t* f) const { zip_fclose(f); }
 };
+using ArchivePtr = std::unique_ptr<zip_t, Closer>;
 
 [[noreturn]] void bad_npz(const std::string& name, const std::string& what) {
   throw FormatError(str("load_npz: \"", name, "\" is no .npz file: ", what), name);
@@ -35,84 +38,233 @@ std::string error_text(zip_error_t* e) {
   return text;
 }
 
+// --- reading -------------------------------------------------------------------------------------------------------
+
+class NpzReader {
+ public:
+  explicit NpzReader(io::Input input) : in_(std::move(input)) {
+    const io::Input& in = in_;
+    if (in.size() < 22) bad(str("it has ", in.size(), " bytes; expected at least 22"));  // libzip takes nothing for new
+    zip_error_t error;
+    zip_error_init(&error);
+    zip_source_t* source = in.descriptor() >= 0
+                               ? zip_source_file_create(in.name().c_str(), 0, -1, &error)
+                               : zip_source_buffer_create(in.bytes().data(), in.bytes().size(), 0, &error);
+    if (!source) bad(error_text(&error));
+    archive_.reset(zip_open_from_source(source, ZIP_RDONLY | ZIP_CHECKCONS, &error));
+    if (!archive_) {
+      zip_source_free(source);  // else the archive owns it
+      bad(error_text(&error));
+    }
+    zip_int64_t count = zip_get_num_entries(archive_.get(), 0);
+    for (zip_int64_t i = 0; i < count; ++i) list(static_cast<zip_uint64_t>(i));
+  }
+
+  HostArrays read_all() const {
+    HostArrays out(in_.name());
+    for (const auto& [key, index] : members_) out[key] = read(index);
+    return out;
+  }
+  HostArrays read_named(const std::vector<std::string>& names) const {
+    HostArrays out(in_.name());
+    for (const auto& name : names) {
+      auto it = members_.find(name);
+      if (it == members_.end()) fail_missing(name);
+      out[name] = read(it->second);
+    }
+    return out;
+  }
+
+ private:
+  [[noreturn]] void bad(const std::string& what) const { bad_npz(in_.name(), what); }
+  [[noreturn]] void fail_missing(const std::string& name) const {
+    std::vector<std::string> names;
+    for (const auto& [key, index] : members_) names.push_back(key);
+    io::fail_missing("load_npz", in_.name(), name, names);
+  }
+
+  void list(zip_uint64_t index) {
+    const char* name = zip_get_name(archive_.get(), index, 0);
+    if (name == nullptr) bad(str("member ", std::uint64_t{index}, " has no name"));
+    std::string key = name;
+    if (key.ends_with(".npy")) key.resize(key.size() - 4);
+    if (!members_.emplace(key, index).second) bad(str("it has two members for \"", key, "\""));
+  }
+
+  HostArray read(zip_uint64_t index) const {
+    zip_stat_t stat;
+    zip_stat_init(&stat);
+    if (zip_stat_index(archive_.get(), index, 0, &stat) != 0 || !(stat.valid & ZIP_STAT_NAME)) {
+      bad(str("member ", std::uint64_t{index}, " has no record"));
+    }
+    std::string member = stat.name;
+    auto bad_member = [&](const std::string& what) { bad(str("member \"", member, "\" ", what)); };
+    constexpr zip_uint64_t kNeeded = ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE | ZIP_STAT_CRC;
+    if ((stat.valid & kNeeded) != kNeeded) bad_member("has no size or no checksum");
+    if (stat.comp_size > in_.size() || stat.size / kMaxRatio > stat.comp_size)
+      bad_member(str("claims ", std::uint64_t{stat.size}, " bytes, compressed to ", std::uint64_t{stat.comp_size}));
+    std::unique_ptr<zip_file_t, Closer> file(zip_fopen_index(archive_.get(), index, 0));
+    if (!file) bad_member(str("cannot be opened: ", zip_strerror(archive_.get())));
+    auto next = [&](void* to, std::size_t n) {
+      char* out = static_cast<char*>(to);
+      while (n > 0) {
+        zip_int64_t got = zip_fread(file.get(), out, n);
+        if (got <= 0) bad_member(str("cannot be read: ", got < 0 ? zip_file_strerror(file.get()) : "it is cut off"));
+        out += got;
+        n -= static_cast<std::size_t>(got);
+      }
+    };
+    HostArray value = io::read_npy(next, stat.size, str(in_.name(), ":", member));
+    // libzip compares size and checksum when it meets the end, which is after the last byte.
+    char more = 0;
+    zip_int64_t got = zip_fread(file.get(), &more, 1);
+    if (got < 0) bad_member(str("is damaged: ", zip_file_strerror(file.get())));
+    if (got > 0) bad_member(str("has more than the ", std::uint64_t{stat.size}, " bytes of its record"));
+    return value;
+  }
+
+  io::Input in_;
+  ArchivePtr archive_;
+  std::map<std::string, zip_uint64_t> members_;  // by key
+};
+
+// --- writing -------------------------------------------------------------------------------------------------------
+
+// A new archive's bytes on their way to a file: what libzip calls a source. libzip is C, so that what the file throws
+// waits here until libzip is out.
+class Sink {
+ public:
+  Sink(base::OutputFile& out, zip_error_t* error) : out_(out) {
+    zip_error_init(&error_);
+    source_ = zip_source_function_create(call, this, error);
+  }
+  ~Sink() { zip_error_fini(&error_); }
+  Sink(const Sink&) = delete;
+  Sink& operator=(const Sink&) = delete;
+  zip_source_t* source() const { return source_; }
+  void rethrow() const {
+    if (thrown_) std::rethrow_exception(thrown_);
+  }
+
+ private:
+  static zip_int64_t call(void* self, void* data, zip_uint64_t n, zip_source_cmd_t command) {
+    return static_cast<Sink*>(self)->answer(data, n, command);
+  }
+  zip_int64_t answer(void* data, zip_uint64_t n, zip_source_cmd_t command) {
+    switch (command) {
+      case ZIP_SOURCE_SUPPORTS:
+        return zip_source_make_command_bitmap(ZIP_SOURCE_OPEN, ZIP_SOURCE_READ, ZIP_SOURCE_CLOSE, ZIP_SOURCE_STAT,
+                                              ZIP_SOURCE_ERROR, ZIP_SOURCE_FREE, ZIP_SOURCE_SEEK, ZIP_SOURCE_TELL,
+                                              ZIP_SOURCE_BEGIN_WRITE, ZIP_SOURCE_COMMIT_WRITE,
+                                              ZIP_SOURCE_ROLLBACK_WRITE, ZIP_SOURCE_WRITE, ZIP_SOURCE_SEEK_WRITE,
+                                              ZIP_SOURCE_TELL_WRITE, ZIP_SOURCE_REMOVE, -1);
+      case ZIP_SOURCE_STAT: {
+        auto* stat = static_cast<zip_stat_t*>(data);
+        zip_stat_init(stat);
+        stat->size = 0;  // what it was before
+        stat->valid |= ZIP_STAT_SIZE;
+        return sizeof *stat;
+      }
+      case ZIP_SOURCE_ERROR:
+        return zip_error_to_data(&error_, data, n);
+      case ZIP_SOURCE_WRITE:
+        return write(data, n);
+      case ZIP_SOURCE_TELL_WRITE:
+        return static_cast<zip_int64_t>(at_);
+      case ZIP_SOURCE_SEEK_WRITE: {
+        zip_int64_t to = zip_source_seek_compute_offset(at_, end_, data, n, &error_);
+        if (to < 0) return -1;
+        at_ = static_cast<std::uint64_t>(to);
+        return 0;
+      }
+      default:
+        return 0;
+    }
+  }
+  zip_int64_t write(const void* data, zip_uint64_t n) {
+    try {
+      out_.write(at_, data, static_cast<std::size_t>(n));
+    } catch (...) {
+      thrown_ = std::current_exception();
+      zip_error_set(&error_, ZIP_ER_WRITE, 0);
+      return -1;
+    }
+    at_ += n;
+    end_ = std::max(end_, at_);
+    return static_cast<zip_int64_t>(n);
+  }
+
+  base::OutputFile& out_;
+  zip_source_t* source_ = nullptr;
+  zip_error_t error_;
+  std::uint64_t at_ = 0, end_ = 0;
+  std::exception_ptr thrown_;
+};
+
+// What libzip reads when the archive closes.
+struct Member {
+  std::string name, header;
+  HostArray value;
+  std::array<zip_buffer_fragment_t, 2> parts{};
+};
+
+void add_member(zip_t* archive, Member& m) {
+  m.header = io::npy_header(m.value);
+  m.parts[0] = {reinterpret_cast<zip_uint8_t*>(m.header.data()), m.header.size()};
+  m.parts[1] = {static_cast<zip_uint8_t*>(m.value.data()), static_cast<zip_uint64_t>(m.value.nbytes())};
+  zip_source_t* source = zip_source_buffer_fragment(archive, m.parts.data(), m.value.nbytes() > 0 ? 2 : 1, 0);
+  zip_int64_t index = source ? zip_file_add(archive, (m.name + ".npy").c_str(), source, ZIP_FL_ENC_UTF_8) : -1;
+  if (index < 0) {
+    if (source) zip_source_free(source);
+    throw ValueError(str("save_npz: cannot add \"", m.name, "\": ", zip_strerror(archive)));
+  }
+  zip_set_file_compression(archive, static_cast<zip_uint64_t>(index), ZIP_CM_STORE, 0);
+}
+
+void write_archive(base::OutputFile& out, std::vector<Member>& members) {
+  zip_error_t error;
+  zip_error_init(&error);
+  Sink sink(out, &error);
+  ArchivePtr archive;
+  if (sink.source()) archive.reset(zip_open_from_source(sink.source(), ZIP_TRUNCATE, &error));
+  if (!archive) {
+    if (sink.source()) zip_source_free(sink.source());
+    throw ValueError(str("save_npz: cannot make an archive: ", error_text(&error)));
+  }
+  for (auto& m : members) add_member(archive.get(), m);
+  zip_t* raw = archive.release();
+  if (zip_close(raw) == 0) return;
+  std::string why = zip_strerror(raw);
+  zip_discard(raw);
+  sink.rethrow();
+  throw ValueError(str("save_npz: cannot write the archive: ", why));
+}
+
 }  // namespace
 
 HostArrays parse_npz(const std::string& bytes, const std::string& name) {
-  if (bytes.size() < 22)
-    bad_npz(name, str("it has ", bytes.size(), " bytes; expected at least 22"));  // libzip takes nothing for new
-  zip_error_t error;
-  zip_error_init(&error);
-  zip_source_t* source = zip_source_buffer_create(bytes.data(), bytes.size(), 0, &error);
-  if (!source) bad_npz(name, error_text(&error));
-  std::unique_ptr<zip_t, Closer> archive(zip_open_from_source(source, ZIP_RDONLY | ZIP_CHECKCONS, &error));
-  if (!archive) {
-    zip_source_free(source);  // else the archive owns it
-    bad_npz(name, error_text(&error));
-  }
-  HostArrays out;
-  zip_int64_t count = zip_get_num_entries(archive.get(), 0);
-  for (zip_int64_t i = 0; i < count; ++i) {
-    zip_stat_t stat;
-    zip_stat_init(&stat);
-    if (zip_stat_index(archive.get(), static_cast<zip_uint64_t>(i), 0, &stat) != 0 || !(stat.valid & ZIP_STAT_NAME) ||
-        !(stat.valid & ZIP_STAT_SIZE)) {
-      bad_npz(name, str("member ", static_cast<std::int64_t>(i), " has no name or size"));
-    }
-    std::string member = stat.name;
-    if (stat.size / kMaxRatio > bytes.size())
-      bad_npz(name, str("member \"", member, "\" claims ", static_cast<std::uint64_t>(stat.size), " bytes"));
-    std::unique_ptr<zip_file_t, Closer> file(zip_fopen_index(archive.get(), static_cast<zip_uint64_t>(i), 0));
-    if (!file) bad_npz(name, str("member \"", member, "\": ", zip_strerror(archive.get())));
-    std::string data(stat.size, '\0');
-    zip_int64_t got = zip_fread(file.get(), data.data(), data.size());
-    if (got < 0 || static_cast<std::uint64_t>(got) != stat.size)
-      bad_npz(name, str("member \"", member, "\" cannot be read: ", zip_file_strerror(file.get())));
-    HostArray value = parse_npy(data, str(name, ":", member));
-    if (member.ends_with(".npy")) member.resize(member.size() - 4);
-    out[member] = std::move(value);
-  }
-  return out;
+  return NpzReader(io::Input(bytes, name)).read_all();
+}
+HostArrays load_npz(const std::string& path) { return NpzReader(io::Input::open("load_npz", path)).read_all(); }
+HostArrays load_npz(const std::string& path, const std::vector<std::string>& names) {
+  return NpzReader(io::Input::open("load_npz", path)).read_named(names);
 }
 
-HostArrays load_npz(const std::string& path) { return parse_npz(io::read_file("load_npz", path), path); }
-
 void save_npz(const std::string& path, const HostArrays& values) {
-  std::string fresh = path + ".part";
-  int code = 0;
-  std::unique_ptr<zip_t, Closer> archive(zip_open(fresh.c_str(), ZIP_CREATE | ZIP_TRUNCATE, &code));
-  if (!archive) {
-    zip_error_t error;
-    zip_error_init_with_code(&error, code);
-    throw ValueError(str("save_npz: cannot write \"", path, "\": ", error_text(&error)));
-  }
-  std::vector<std::string> members;  // libzip reads them when the archive closes
-  members.reserve(values.size());
+  std::vector<Member> members;
   for (const auto& [name, value] : values) {
-    members.push_back(io::npy_bytes(value));
-    zip_source_t* source = zip_source_buffer(archive.get(), members.back().data(), members.back().size(), 0);
-    zip_int64_t index =
-        source ? zip_file_add(archive.get(), (name + ".npy").c_str(), source, ZIP_FL_OVERWRITE | ZIP_FL_ENC_UTF_8) : -1;
-    if (index < 0) {
-      if (source) zip_source_free(source);
-      throw ValueError(str("save_npz: cannot add \"", name, "\" to \"", path, "\": ", zip_strerror(archive.get())));
+    io::check_defined("save_npz", str("values[\"", name, "\"]"), value);
+    if (name.find('\0') != std::string::npos) {
+      throw ValueError(str("save_npz: the name \"", name.c_str(), "\\0...\" holds a zero byte, which ends names"));
     }
-    zip_set_file_compression(archive.get(), static_cast<zip_uint64_t>(index), ZIP_CM_STORE, 0);
+    members.push_back({name, {}, io::as_numpy(value)});
   }
-  zip_t* raw = archive.release();
-  if (zip_close(raw) != 0) {
-    std::string why = zip_strerror(raw);
-    zip_discard(raw);
-    throw ValueError(str("save_npz: cannot write \"", path, "\": ", why));
-  }
-  if (values.empty()) {
-    // libzip writes no file for an empty archive; this is the empty archive's only record.
-    static const char end[22] = {'P', 'K', 5, 6};
-    io::write_file("save_npz", fresh, std::string(end, sizeof end));
-  }
-  if (std::rename(fresh.c_str(), path.c_str()) != 0) {
-    std::remove(fresh.c_str());
-    throw ValueError(str("save_npz: cannot replace \"", path, "\""));
-  }
+  base::write_file("save_npz", path, [&](base::OutputFile& out) {
+    // libzip writes nothing for an archive without members; this is its only record.
+    static constexpr char kEmpty[22] = {'P', 'K', 5, 6};
+    if (members.empty()) out.write(0, kEmpty, sizeof kEmpty);
+    if (!members.empty()) write_archive(out, members);
+  });
 }
 
 }  // namespace tessera

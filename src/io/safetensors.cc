@@ -1,44 +1,133 @@
 // SPDX-License-Identifier: Apache-2.0
-// safetensors: 8 bytes of header length, a JSON header, then the tensors' bytes.
+// safetensors: 8 bytes of header length, a JSON header, then the tensors' bytes, without holes between them.
+#include <zlib.h>
+
+#include <algorithm>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
 
+#include "base/file.h"
 #include "base/strings.h"
-#include "io/file.h"
+#include "io/input.h"
 #include "tessera/io.h"
 
 namespace tessera {
 
 namespace {
 
-constexpr std::pair<const char*, DType> kTypes[] = {
-    {"BOOL", bool_},    {"I8", int8},     {"I16", int16},   {"I32", int32},     {"I64", int64},
-    {"U8", uint8},      {"U16", uint16},  {"U32", uint32},  {"U64", uint64},    {"F16", float16},
-    {"BF16", bfloat16}, {"F32", float32}, {"F64", float64}, {"C64", complex64}, {"C128", complex128}};
+using nlohmann::json;
 
-[[noreturn]] void bad_safetensors(const std::string& name, const std::string& what) {
-  throw FormatError(str("load_safetensors: \"", name, "\" is no safetensors file: ", what), name);
+constexpr std::pair<const char*, DType> kTypes[] = {
+    {"BOOL", bool_},    {"I8", int8},     {"I16", int16},   {"I32", int32},    {"I64", int64},
+    {"U8", uint8},      {"U16", uint16},  {"U32", uint32},  {"U64", uint64},   {"F16", float16},
+    {"BF16", bfloat16}, {"F32", float32}, {"F64", float64}, {"C64", complex64}};
+
+// The reference implementation refuses longer headers.
+constexpr std::uint64_t kMostHeader = 100'000'000;
+// Metadata of this library: one checksum a tensor, of its dtype, shape and bytes. Other readers pass over it.
+constexpr const char kMetadata[] = "__metadata__";
+constexpr const char kChecksum[] = "crc32:";
+
+const char* type_name(DType dtype) {
+  for (const auto& [text, t] : kTypes) {
+    if (t == dtype) return text;
+  }
+  return nullptr;
 }
 
-}  // namespace
+std::string checksum(const HostArray& value) {
+  std::string what = str(type_name(value.dtype()), base::list_text(value.shape()));
+  auto crc = crc32_z(0, reinterpret_cast<const Bytef*>(what.data()), what.size());
+  crc = crc32_z(crc, static_cast<const Bytef*>(value.data()), static_cast<z_size_t>(value.nbytes()));
+  return std::to_string(crc);
+}
 
-HostArrays parse_safetensors(const std::string& bytes, const std::string& name) {
-  if (bytes.size() < 8) bad_safetensors(name, "it is shorter than 8 bytes");
-  std::uint64_t length = 0;
-  std::memcpy(&length, bytes.data(), 8);
-  if (length > bytes.size() - 8)
-    bad_safetensors(name, str("the header claims ", length, " bytes but ", bytes.size() - 8, " follow"));
-  auto json =
-      nlohmann::json::parse(bytes.begin() + 8, bytes.begin() + 8 + static_cast<std::ptrdiff_t>(length), nullptr, false);
-  if (!json.is_object()) bad_safetensors(name, "the header is no JSON object");
-  std::size_t base = 8 + length;
-  std::size_t available = bytes.size() - base;
-  HostArrays out;
-  for (const auto& [key, entry] : json.items()) {
-    if (key == "__metadata__") continue;
-    auto get = [&](const char* field) -> const nlohmann::json& {
-      if (!entry.is_object() || !entry.contains(field))
-        bad_safetensors(name, str("tensor \"", key, "\" lacks ", field));
+class SafetensorsReader {
+ public:
+  explicit SafetensorsReader(io::Input in) : in_(std::move(in)) {
+    read_header();
+    for (const auto& [key, entry] : header_.items()) {
+      if (key == kMetadata) {
+        read_metadata(entry);
+      } else {
+        tensors_.emplace(key, tensor(key, entry));
+      }
+    }
+    check_cover();
+  }
+
+  HostArrays read_all() const {
+    HostArrays out(in_.name());
+    for (const auto& [key, t] : tensors_) out[key] = read(key, t);
+    return out;
+  }
+  HostArrays read_named(const std::vector<std::string>& names) const {
+    HostArrays out(in_.name());
+    for (const auto& name : names) {
+      auto it = tensors_.find(name);
+      if (it == tensors_.end()) fail_missing(name);
+      out[name] = read(name, it->second);
+    }
+    return out;
+  }
+
+ private:
+  struct Tensor {
+    std::string type;
+    Shape shape;
+    std::uint64_t begin = 0, end = 0;
+  };
+
+  [[noreturn]] void bad(const std::string& what) const {
+    throw FormatError(str("load_safetensors: \"", in_.name(), "\" is no safetensors file: ", what), in_.name());
+  }
+  [[noreturn]] void fail_missing(const std::string& name) const {
+    std::vector<std::string> names;
+    for (const auto& [key, t] : tensors_) names.push_back(key);
+    io::fail_missing("load_safetensors", in_.name(), name, names);
+  }
+
+  void read_header() {
+    if (in_.size() < 8) bad("it is shorter than 8 bytes");
+    unsigned char head[8];
+    in_.read(0, head, 8);
+    std::uint64_t length = 0;
+    for (int i = 7; i >= 0; --i) length = length << 8 | head[i];
+    std::uint64_t follow = in_.size() - 8;
+    if (length > follow) bad(str("the header claims ", length, " bytes but ", follow, " follow"));
+    if (length > kMostHeader) bad(str("the header claims ", length, " bytes; expected at most ", kMostHeader));
+    std::string text(length, '\0');
+    in_.read(8, text.data(), text.size());
+    if (!text.starts_with('{')) bad("the header does not begin with '{'");
+    std::vector<std::set<std::string>> keys;  // of the objects that are open
+    std::optional<std::string> twice;
+    auto note = [&](int, json::parse_event_t event, json& value) {
+      if (event == json::parse_event_t::object_start) keys.emplace_back();
+      if (event == json::parse_event_t::object_end) keys.pop_back();
+      if (event == json::parse_event_t::key && !keys.back().insert(value.get<std::string>()).second && !twice) {
+        twice = value.get<std::string>();
+      }
+      return true;
+    };
+    header_ = json::parse(text, note, false);
+    if (!header_.is_object()) bad("the header is no JSON object");
+    if (twice) bad(str("the header has the key \"", *twice, "\" twice"));
+    base_ = 8 + length;
+  }
+
+  void read_metadata(const json& entry) {
+    if (!entry.is_object()) bad("its metadata is no JSON object");
+    for (const auto& [key, value] : entry.items()) {
+      if (!value.is_string()) bad(str("its metadata \"", key, "\" is no string"));
+      if (key.starts_with(kChecksum)) checksums_[key.substr(std::strlen(kChecksum))] = value.get<std::string>();
+    }
+  }
+
+  Tensor tensor(const std::string& key, const json& entry) const {
+    auto get = [&](const char* field) -> const json& {
+      if (!entry.is_object() || !entry.contains(field)) bad(str("tensor \"", key, "\" lacks ", field));
       return entry.at(field);
     };
     const auto& type = get("dtype");
@@ -46,68 +135,134 @@ HostArrays parse_safetensors(const std::string& bytes, const std::string& name) 
     const auto& offsets = get("data_offsets");
     if (!type.is_string() || !shape.is_array() || !offsets.is_array() || offsets.size() != 2 ||
         !offsets[0].is_number_unsigned() || !offsets[1].is_number_unsigned()) {
-      bad_safetensors(name, str("tensor \"", key, "\" has a field of the wrong kind"));
+      bad(str("tensor \"", key, "\" has a field of the wrong kind"));
     }
-    std::optional<DType> dtype;
-    for (const auto& [text, t] : kTypes) {
-      if (type.get<std::string>() == text) dtype = t;
-    }
-    if (!dtype)
-      throw TypeError(str("load_safetensors: \"", name, "\": tensor \"", key, "\" has dtype ", type.get<std::string>(),
-                          ", which Tessera lacks"));
-    Shape dims;
+    if (entry.size() != 3) bad(str("tensor \"", key, "\" has fields beyond dtype, shape and data_offsets"));
+    Tensor t{type.get<std::string>(), {}, offsets[0].get<std::uint64_t>(), offsets[1].get<std::uint64_t>()};
     for (const auto& d : shape) {
       if (!d.is_number_unsigned() || d.get<std::uint64_t>() > INT64_MAX)
-        bad_safetensors(name, str("tensor \"", key, "\" has an extent that is no count"));
-      dims.push_back(d.get<std::int64_t>());
+        bad(str("tensor \"", key, "\" has an extent that is no count"));
+      t.shape.push_back(d.get<std::int64_t>());
+    }
+    std::uint64_t available = in_.size() - base_;
+    if (t.begin > t.end || t.end > available) {
+      bad(str("tensor \"", key, "\" has data_offsets ", t.begin, ", ", t.end, " of ", available, " bytes"));
+    }
+    return t;
+  }
+
+  // The format has every byte belong to one tensor.
+  void check_cover() const {
+    std::vector<std::pair<std::uint64_t, std::uint64_t>> parts;
+    for (const auto& [key, t] : tensors_) parts.emplace_back(t.begin, t.end);
+    std::sort(parts.begin(), parts.end());
+    std::uint64_t at = 0;
+    for (const auto& [begin, end] : parts) {
+      if (begin != at)
+        bad(str("its tensors ", begin < at ? "overlap" : "leave a hole", " at byte ", begin, " of the data"));
+      at = end;
+    }
+    if (at != in_.size() - base_)
+      bad(str("its tensors have ", at, " bytes; ", in_.size() - base_, " follow the header"));
+  }
+
+  HostArray read(const std::string& key, const Tensor& t) const {
+    std::optional<DType> dtype;
+    for (const auto& [text, d] : kTypes) {
+      if (t.type == text) dtype = d;
+    }
+    if (!dtype) {
+      throw TypeError(str("load_safetensors: \"", in_.name(), "\": tensor \"", key, "\" has dtype ", t.type,
+                          ", which Tessera lacks"));
     }
     std::int64_t count = 0;
     try {
-      count = size_of(dims);
+      count = size_of(t.shape);
     } catch (const ValueError&) {
-      bad_safetensors(name, str("tensor \"", key, "\" has too many elements"));
+      bad(str("tensor \"", key, "\" has too many elements"));
     }
-    auto begin = offsets[0].get<std::uint64_t>();
-    auto end = offsets[1].get<std::uint64_t>();
-    if (begin > end || end > available ||
-        (end - begin) / static_cast<std::uint64_t>(dtype_size(*dtype)) != static_cast<std::uint64_t>(count) ||
-        (end - begin) % static_cast<std::uint64_t>(dtype_size(*dtype)) != 0) {
-      bad_safetensors(name, str("tensor \"", key, "\" of shape ", dims, " has data_offsets ", begin, ", ", end, " of ",
-                                available, " bytes"));
+    std::uint64_t bytes = t.end - t.begin;
+    auto item = static_cast<std::uint64_t>(dtype_size(*dtype));
+    if (bytes / item != static_cast<std::uint64_t>(count) || bytes % item != 0) {
+      bad(str("tensor \"", key, "\" of dtype ", t.type, " and shape ", t.shape, " has data_offsets ", t.begin, ", ",
+              t.end));
     }
-    HostArray value(*dtype, dims);
-    if (count > 0) std::memcpy(value.data(), bytes.data() + base + begin, end - begin);
-    out[key] = std::move(value);
+    HostArray value(*dtype, t.shape);
+    in_.read(base_ + t.begin, value.data(), bytes);
+    if (!checksums_.empty()) {
+      auto it = checksums_.find(key);
+      if (it == checksums_.end()) bad(str("tensor \"", key, "\" has no checksum, others have"));
+      if (it->second != checksum(value)) bad(str("tensor \"", key, "\" is damaged: its checksum differs"));
+    }
+    return value;
   }
-  return out;
+
+  io::Input in_;
+  json header_;
+  std::uint64_t base_ = 0;
+  std::map<std::string, Tensor> tensors_;
+  std::map<std::string, std::string> checksums_;
+};
+
+void check_storable(const std::string& key, const HostArray& value) {
+  io::check_defined("save_safetensors", str("values[\"", key, "\"]"), value);
+  if (type_name(value.dtype()) == nullptr) {
+    throw TypeError(str("save_safetensors: values[\"", key, "\"] has dtype ", dtype_name(value.dtype()),
+                        ", which the format lacks; save its real and imaginary parts as float64, or use save_npz"));
+  }
+  if (key == kMetadata) {
+    throw ValueError(str("save_safetensors: the name \"", key, "\" is the format's own; choose another"));
+  }
 }
 
+std::string header_of(const HostArrays& values) {
+  json header = json::object();
+  std::uint64_t at = 0;
+  for (const auto& [key, value] : values) {
+    check_storable(key, value);
+    auto size = static_cast<std::uint64_t>(value.nbytes());
+    header[key] = {{"dtype", type_name(value.dtype())}, {"shape", value.shape()}, {"data_offsets", {at, at + size}}};
+    header[kMetadata][kChecksum + key] = checksum(value);
+    at += size;
+  }
+  std::string text;
+  try {
+    text = header.dump();
+  } catch (const json::exception&) {
+    throw ValueError("save_safetensors: a name is no UTF-8, which the format asks for");
+  }
+  text.append((8 - text.size() % 8) % 8, ' ');  // tensors begin aligned
+  if (text.size() > kMostHeader) {
+    throw ValueError(str("save_safetensors: the header has ", text.size(), " bytes; the format allows ", kMostHeader));
+  }
+  return text;
+}
+
+}  // namespace
+
+HostArrays parse_safetensors(const std::string& bytes, const std::string& name) {
+  return SafetensorsReader(io::Input(bytes, name)).read_all();
+}
 HostArrays load_safetensors(const std::string& path) {
-  return parse_safetensors(io::read_file("load_safetensors", path), path);
+  return SafetensorsReader(io::Input::open("load_safetensors", path)).read_all();
+}
+HostArrays load_safetensors(const std::string& path, const std::vector<std::string>& names) {
+  return SafetensorsReader(io::Input::open("load_safetensors", path)).read_named(names);
 }
 
 void save_safetensors(const std::string& path, const HostArrays& values) {
-  nlohmann::json json = nlohmann::json::object();
-  std::uint64_t at = 0;
-  for (const auto& [key, value] : values) {
-    const char* type = nullptr;
-    for (const auto& [text, t] : kTypes) {
-      if (t == value.dtype()) type = text;
+  std::string header = header_of(values);
+  base::write_file("save_safetensors", path, [&](base::OutputFile& out) {
+    unsigned char length[8];
+    for (int i = 0; i < 8; ++i) length[i] = static_cast<unsigned char>(header.size() >> (8 * i));
+    out.write(0, length, 8);
+    out.write(8, header.data(), header.size());
+    std::uint64_t at = 8 + header.size();
+    for (const auto& [key, value] : values) {
+      out.write(at, value.data(), static_cast<std::size_t>(value.nbytes()));
+      at += static_cast<std::uint64_t>(value.nbytes());
     }
-    auto size = static_cast<std::uint64_t>(value.nbytes());
-    json[key] = {{"dtype", type}, {"shape", value.shape()}, {"data_offsets", {at, at + size}}};
-    at += size;
-  }
-  std::string header = json.dump();
-  header.append((8 - header.size() % 8) % 8, ' ');  // tensors begin aligned
-  std::uint64_t length = header.size();
-  std::string bytes(reinterpret_cast<const char*>(&length), 8);
-  bytes += header;
-  for (const auto& [key, value] : values) {
-    if (value.nbytes() > 0)
-      bytes.append(static_cast<const char*>(value.data()), static_cast<std::size_t>(value.nbytes()));
-  }
-  io::write_file("save_safetensors", path, bytes);
+  });
 }
 
 }  // namespace tessera

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cstdlib>
 #include <mutex>
 #include <new>
 #include <utility>
@@ -71,9 +70,26 @@ SizeClass size_class(std::int64_t nbytes) {
   return {static_cast<std::size_t>(octave) * 4 + step, static_cast<std::int64_t>((4 + step) * quarter) * kAlignment};
 }
 
-std::int64_t default_cache_bound() {
+std::int64_t capacity_of(std::size_t number) {
+  auto n = static_cast<std::int64_t>(number);
+  if (n <= 4) return n * kAlignment;
+  return (4 + (n - 1) % 4 + 1) * ((std::int64_t{1} << (n - 1) / 4) / 4) * kAlignment;
+}
+
+// Blocks come through `new`, so that a program that counts or bounds its memory there sees them too.
+std::align_val_t alignment_of(std::int64_t capacity) {
+  return std::align_val_t{static_cast<std::size_t>(capacity >= kHugePage ? kHugePage : kAlignment)};
+}
+void* new_block(std::int64_t capacity) noexcept {
+  return ::operator new(static_cast<std::size_t>(capacity), alignment_of(capacity), std::nothrow);
+}
+void free_block(void* block, std::int64_t capacity) noexcept { ::operator delete(block, alignment_of(capacity)); }
+
+// A bound on buffers is mostly a bound on the whole program: what lies idle must leave room for the rest.
+std::int64_t default_cache_bound(std::int64_t limit) {
   auto physical = static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
-  return std::max<std::int64_t>(physical / 4, std::int64_t{64} << 20);
+  auto bound = std::max<std::int64_t>(physical / 4, std::int64_t{64} << 20);
+  return limit > 0 ? std::min(bound, limit / 8) : bound;
 }
 
 // Memory of Buffer objects themselves: kept by each thread, for the C library slows down after a handful of equal
@@ -83,7 +99,7 @@ struct FreeNodes {
   std::array<void*, kMost> nodes;
   std::size_t count = 0;
   ~FreeNodes() {
-    while (count > 0) std::free(nodes[--count]);
+    while (count > 0) ::operator delete(nodes[--count]);
     gone = true;
   }
   static thread_local bool gone;  // objects may outlive this thread's list
@@ -105,9 +121,7 @@ struct NodeAllocator {
       FreeNodes& free = list();
       if (free.count > 0) return static_cast<T*>(free.nodes[--free.count]);
     }
-    void* memory = std::malloc(n * sizeof(T));
-    if (memory == nullptr) throw std::bad_alloc();
-    return static_cast<T*>(memory);
+    return static_cast<T*>(::operator new(n * sizeof(T)));
   }
   void deallocate(T* p, std::size_t n) noexcept {
     if (n == 1 && !FreeNodes::gone) {
@@ -117,7 +131,7 @@ struct NodeAllocator {
         return;
       }
     }
-    std::free(p);
+    ::operator delete(p);
   }
   template <class U>
   bool operator==(const NodeAllocator<U>&) const {
@@ -128,7 +142,7 @@ struct NodeAllocator {
 class Pool final : public MemoryPool {
  public:
   Pool(std::int64_t limit, std::int64_t cache_bound)
-      : limit_(limit), cache_bound_(cache_bound < 0 ? default_cache_bound() : cache_bound) {}
+      : limit_(limit), cache_bound_(cache_bound < 0 ? default_cache_bound(limit) : cache_bound) {}
   ~Pool() override { trim(); }
 
   void allocate(std::int64_t nbytes, std::span<BufferPtr> into) override {
@@ -156,7 +170,8 @@ class Pool final : public MemoryPool {
     Taken& operator=(const Taken&) = delete;
     ~Taken() {
       if (count == 0) return;
-      for (int i = 0; i < count; ++i) std::free(blocks[static_cast<std::size_t>(i)]);
+      auto capacity = size_class(nbytes).capacity;
+      for (int i = 0; i < count; ++i) free_block(blocks[static_cast<std::size_t>(i)], capacity);
       std::shared_ptr<MemoryPool> last;  // may end the pool
       std::lock_guard lock(pool.mutex_);
       pool.account(-nbytes * count, -count);
@@ -203,33 +218,27 @@ class Pool final : public MemoryPool {
   }
 
   void* system_block(std::int64_t capacity, std::int64_t nbytes) {
-    auto alignment = static_cast<std::size_t>(capacity >= kHugePage ? kHugePage : kAlignment);
-    auto size = static_cast<std::size_t>(capacity);
-    void* block = aligned(alignment, size);
+    void* block = new_block(capacity);
     if (block == nullptr) {
       trim();
-      block = aligned(alignment, size);
+      block = new_block(capacity);
     }
     if (block == nullptr) exhausted(nbytes, stats().bytes_in_use - nbytes);
-    if (capacity >= kHugePage) madvise(block, size, MADV_HUGEPAGE);
+    if (capacity >= kHugePage) madvise(block, static_cast<std::size_t>(capacity), MADV_HUGEPAGE);
     return block;
-  }
-  static void* aligned(std::size_t alignment, std::size_t size) {
-    void* block = nullptr;
-    return posix_memalign(&block, alignment, size) == 0 ? block : nullptr;
   }
 
   void trim() {
     std::lock_guard lock(mutex_);
-    for (auto& blocks : free_) {
-      for (void* b : blocks) std::free(b);
-      blocks.clear();
+    for (std::size_t number = 0; number < free_.size(); ++number) {
+      for (void* b : free_[number]) free_block(b, capacity_of(number));
+      free_[number].clear();
     }
     stats_.cached_bytes = 0;
   }
 
   void release(std::span<const Block> blocks) noexcept override {
-    std::array<void*, kAtOnce> surplus;  // NOLINT(cppcoreguidelines-pro-type-member-init): `count` of them are set
+    std::array<Block, kAtOnce> surplus;  // NOLINT(cppcoreguidelines-pro-type-member-init): `count` of them are set
     std::size_t count = 0;
     {
       std::shared_ptr<MemoryPool> last;  // may end this object
@@ -239,12 +248,15 @@ class Pool final : public MemoryPool {
         if (stats_.cached_bytes + b.capacity <= cache_bound_ && keep(size_class(b.capacity).number, b.data)) {
           stats_.cached_bytes += b.capacity;
         } else {
-          surplus[count++] = b.data;
+          surplus[count++] = b;
         }
       }
       if (stats_.live_buffers == 0) last = std::move(self_);
     }
-    while (count > 0) std::free(surplus[--count]);
+    while (count > 0) {
+      const Block& b = surplus[--count];
+      free_block(b.data, b.capacity);
+    }
   }
   bool keep(std::size_t number, void* data) noexcept {
     try {

@@ -4,12 +4,16 @@
 #include <time.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
-#include <fstream>
+#include <exception>
 #include <map>
 #include <mutex>
+#include <sstream>
 #include <utility>
 #include <vector>
+
+#include "base/file.h"
 
 namespace tessera::cpu {
 
@@ -34,11 +38,41 @@ std::string quoted(const std::string& text) {
 class Tracer {
  public:
   Tracer() {
-    if (const char* path = std::getenv("TESSERA_TRACE")) path_ = path;
+    const char* path = std::getenv("TESSERA_TRACE");
+    if (path == nullptr || *path == '\0') return;
+    base::check_writable(kSource, path);  // before the work, not after it
+    path_ = path;
   }
   ~Tracer() {
-    if (path_.empty()) return;
-    std::ofstream file(path_);
+    try {
+      write();
+    } catch (const std::exception& e) {
+      std::fprintf(stderr, "%s\n", e.what());
+    }
+  }
+  bool on() const { return !path_.empty(); }
+  void write() {
+    std::lock_guard lock(mutex_);
+    if (path_.empty() || std::exchange(written_, true)) return;
+    base::write_file(kSource, path_, text());
+  }
+  void add(TracedStep step, const TraceStart& begin) {
+    TraceStart now = TraceStart::now();
+    auto us = [](std::chrono::steady_clock::duration d) {
+      return std::chrono::duration<double, std::micro>(d).count();
+    };
+    Event e{std::move(step), us(begin.wall - start_), us(now.wall - begin.wall),
+            static_cast<double>(now.thread_ns - begin.thread_ns) / 1000};
+    std::lock_guard lock(mutex_);
+    events_.push_back(std::move(e));
+    written_ = false;
+  }
+
+ private:
+  static constexpr const char* kSource = "TESSERA_TRACE";
+
+  std::string text() const {
+    std::ostringstream file;
     file << "{\"traceEvents\": [";
     const char* between = "\n";
     std::map<int, std::size_t> devices;  // by process
@@ -65,24 +99,14 @@ class Tracer {
       }
     }
     file << "\n]}\n";
-  }
-  bool on() const { return !path_.empty(); }
-  void add(TracedStep step, const TraceStart& begin) {
-    TraceStart now = TraceStart::now();
-    auto us = [](std::chrono::steady_clock::duration d) {
-      return std::chrono::duration<double, std::micro>(d).count();
-    };
-    Event e{std::move(step), us(begin.wall - start_), us(now.wall - begin.wall),
-            static_cast<double>(now.thread_ns - begin.thread_ns) / 1000};
-    std::lock_guard lock(mutex_);
-    events_.push_back(std::move(e));
+    return std::move(file).str();
   }
 
- private:
   std::string path_;
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   std::mutex mutex_;
   std::vector<Event> events_;
+  bool written_ = false;  // as they are now
 };
 
 Tracer& tracer() {
@@ -102,6 +126,8 @@ bool tracing() {
   static const bool on = tracer().on();
   return on;
 }
+
+void write_trace() { tracer().write(); }
 
 void trace_step(TracedStep step, const TraceStart& begin) { tracer().add(std::move(step), begin); }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // TESSERA_TRACE=file.json in the environment: every step of every program, as a Chrome trace (chrome://tracing,
-// Perfetto) with one row a device. Written when the program ends.
+// Perfetto) with one row a device. Written when the program ends, or by `write_trace`.
 #pragma once
 
 #include <chrono>
@@ -10,7 +10,10 @@
 
 namespace tessera::cpu {
 
+/// Throws `ValueError` where the file cannot be written.
 bool tracing();
+/// The steps so far. Throws `ValueError` naming the path and the reason; nothing where no trace is asked for.
+void write_trace();
 
 /// When a step began, on the wall and in time of this thread.
 struct TraceStart {
