@@ -7,6 +7,7 @@
 #   make sanitize-quick  both sanitizers over the tests labelled quick
 #   make bench           every workload beside JAX; ONLY=name,name for some, ROUNDS=5, RECORD=1 keeps the figures
 #   make check-xla       programs that Tessera writes as StableHLO, run by XLA (jaxlib); ORACLE_PYTHON names a Python with JAX
+#   make jax-modules     the programs of JAX's own tests, recorded (JAX_TESTS=path to them) and run; MODULES=folder keeps them
 #   make format          rewrite the C++ files in the house format
 #   make check-format, make lint, make rooms, make check-install    what CI checks beside the tests
 #   make install         install into PREFIX (/usr/local)
@@ -21,7 +22,7 @@ export CCACHE_NOHASHDIR ?= 1
 export CCACHE_SLOPPINESS ?= pch_defines,time_macros
 
 .DEFAULT_GOAL := build
-.PHONY: bench check-xla setup setup-checks build test test-long demo sanitize-quick format check-format lint rooms check-install install clean
+.PHONY: bench check-xla jax-modules setup setup-checks build test test-long demo sanitize-quick format check-format lint rooms check-install install clean
 
 setup:
 	@tools/setup.sh
@@ -52,6 +53,14 @@ check-xla: build
 	@rm -rf build/programs
 	@TESSERA_PROGRAMS_DIR=build/programs build/tests/hlo_test --gtest_filter='Programs.*:*HloExport*' --gtest_brief=1
 	@$(ORACLE_PYTHON) tools/hlo/check_with_xla.py build/programs --report build/xla-report.txt
+
+# What is recorded is kept: later runs record what is missing. Needs some hours of one core at first, then minutes.
+MODULES ?= build/jax-modules
+jax-modules: build
+	@[ -n "$(JAX_TESTS)" ] || { echo 'make jax-modules: name the folder of JAX'"'"'s tests: JAX_TESTS=path' >&2; exit 1; }
+	@command -v $(ORACLE_PYTHON) >/dev/null || tools/oracle/setup.sh
+	@$(ORACLE_PYTHON) tools/hlo/jax_modules.py --tests $(JAX_TESTS) --folder $(MODULES)
+	@$(ORACLE_PYTHON) tools/hlo/run_modules.py $(MODULES) --report build/jax-modules.tsv
 
 test-long: build
 	@tools/run_tests.sh release -L long

@@ -31,6 +31,8 @@ from jax._src.lib import xla_client as xc
 from jax._src.sharding_impls import GSPMDSharding
 from jaxlib.mlir import ir
 
+from values import difference, plain
+
 TYPES = {"i1": np.bool_, "bf16": ml_dtypes.bfloat16, "f16": np.float16, "f32": np.float32, "f64": np.float64,
          "complex<f32>": np.complex64, "complex<f64>": np.complex128,
          **{f"i{b}": np.dtype(f"int{b}") for b in (8, 16, 32, 64)},
@@ -132,22 +134,6 @@ def whole(pieces, sharding, devices, tensor):
     return out
 
 
-def difference(got, want, tolerance):
-    if got.shape != want.shape:
-        return f"shape {got.shape}, expected {want.shape}"
-    if got.dtype == ml_dtypes.bfloat16:
-        got = got.astype(np.float32)
-    if got.dtype != want.dtype:
-        return f"dtype {got.dtype}, expected {want.dtype}"
-    if not np.issubdtype(want.dtype, np.inexact):
-        return "" if np.array_equal(got, want) else f"elements differ: {got.ravel()[:4]} expected {want.ravel()[:4]}"
-    bad = ~(np.isclose(got, want, rtol=tolerance, atol=tolerance, equal_nan=True))
-    if not bad.any():
-        return ""
-    i = int(np.argmax(bad.ravel()))
-    return f"element {i} is {got.ravel()[i]}, expected {want.ravel()[i]}"
-
-
 def numbered(npz, prefix):
     return [npz[f"{prefix}{i}"] for i in range(len(npz.files))]
 
@@ -163,7 +149,7 @@ def check(folder):
     if len(got) != len(want):
         return f"{len(got)} results, expected {len(want)}"
     for i, (g, w) in enumerate(zip(got, want)):
-        if d := difference(g, w, tolerance):
+        if d := difference(plain(g), w, tolerance):
             return f"out{i}: {d}"
     return ""
 

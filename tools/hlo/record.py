@@ -19,48 +19,23 @@ os.environ["JAX_PLATFORMS"] = "cpu"
 import jax
 import numpy as np
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "families"))
+FAMILIES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "families")
+sys.path.insert(0, FAMILIES)
 
-NARROW = {"bfloat16": np.float32, "int4": np.int8, "uint4": np.uint8, "int2": np.int8, "uint2": np.uint8}
-
-
-def plain(x):
-    """An array of a NumPy dtype."""
-    if isinstance(x, jax.Array) and jax.dtypes.issubdtype(x.dtype, jax.dtypes.prng_key):
-        x = jax.random.key_data(x)
-    if getattr(x, "dtype", None) == jax.dtypes.float0:
-        return np.zeros(np.shape(x), np.bool_)
-    x = np.asarray(x)
-    name = x.dtype.name
-    if name in NARROW:
-        return x.astype(NARROW[name])
-    if name.startswith("float") and name not in ("float16", "float32", "float64"):
-        return x.astype(np.float32)
-    return x
-
-
-DEFAULT_TOLERANCE = {"float16": 2e-3, "bfloat16": 2e-2, "float32": 2e-5, "float64": 1e-10, "complex64": 2e-5,
-                     "complex128": 1e-10}
-
-
-def default_tolerance(outs):
-    worst = 0.0
-    for o in outs:
-        name = getattr(o, "dtype", np.dtype("int32")).name
-        worst = max(worst, DEFAULT_TOLERANCE.get(name, 0.13 if name.startswith("float") else 0.0))
-    return worst
+from values import default_tolerance, plain
 
 
 class Recorder:
     def __init__(self, raw, match):
         self.raw, self.match = raw, match
-        self.family, self.data, self.names, self.failed = None, {}, set(), []
+        self.failed = []
+        self.begin(None)
 
     def begin(self, family):
-        self.family, self.data, self.names = family, {}, set()
+        self.family, self.data, self.names, self.count = family, {}, set(), 0
 
-    def case(self, name, fn, *args, tol=None, jitted=None, x64=False):
-        """One module: `fn` lowered for `args` (or `jitted`, when it needs options of jit)."""
+    def case(self, name, fn, *args, tol=None, jitted=None, x64=False, kept=True):
+        """One module: `fn` lowered for `args` (or `jitted`, when it needs options of jit); `kept`: not only with --raw."""
         assert name not in self.names, name
         self.names.add(name)
         if self.match and not re.search(self.match, f"{self.family}.{name}"):
@@ -78,10 +53,12 @@ class Recorder:
             self.failed.append((self.family, name, str(e).split("\n")[0][:160]))
             return
         t = default_tolerance(outs) if tol is None else tol
-        self.data[f"{name}/program"] = np.frombuffer(text.encode(), np.uint8)
-        self.data[f"{name}/tolerance"] = np.array([t, t], np.float64)
-        for k, v in {**entry, **results}.items():
-            self.data[f"{name}/{k}"] = v
+        self.count += 1
+        if kept:
+            self.data[f"{name}/program"] = np.frombuffer(text.encode(), np.uint8)
+            self.data[f"{name}/tolerance"] = np.array([t, t], np.float64)
+            for k, v in {**entry, **results}.items():
+                self.data[f"{name}/{k}"] = v
         if self.raw:
             folder = os.path.join(self.raw, f"{self.family}.{name}")
             os.makedirs(folder, exist_ok=True)
@@ -96,7 +73,7 @@ class Recorder:
         if folder and self.data:
             np.savez_compressed(os.path.join(folder, f"{self.family}.npz"), **self.data)
         size = sum(v.nbytes for v in self.data.values())
-        print(f"{self.family}: {len(self.names)} cases, {size / 1e6:.1f} MB")
+        print(f"{self.family}: {self.count} cases, {size / 1e6:.1f} MB")
 
 
 def rand(shape, dtype="float32", seed=None, low=-2.0, high=2.0):
@@ -124,7 +101,7 @@ def main():
     parser.add_argument("--match")
     o = parser.parse_args()
     recorder = Recorder(o.raw, o.match)
-    families = sorted(f[:-3] for f in os.listdir(sys.path[0]) if f.endswith(".py"))
+    families = sorted(f[:-3] for f in os.listdir(FAMILIES) if f.endswith(".py"))
     for family in families:
         if o.only and family not in o.only.split(","):
             continue
