@@ -4,6 +4,7 @@
 #   make test            the same, and run every test; writes build/spec-report.txt
 #   make build           the library, the command line, the examples and the tests, in build/
 #   make test-long       the long random suites, and both sanitizers over all else
+#   make test-verify     the tests labelled quick in verification mode: every program checked against itself run another way
 #   make sanitize-quick  both sanitizers over the tests labelled quick
 #   make bench           every workload beside JAX; ONLY=name,name for some, ROUNDS=5, RECORD=1 keeps the figures
 #   make check-xla       programs that Tessera writes as StableHLO, run by XLA (jaxlib); ORACLE_PYTHON names a Python with JAX
@@ -22,7 +23,7 @@ export CCACHE_NOHASHDIR ?= 1
 export CCACHE_SLOPPINESS ?= pch_defines,time_macros
 
 .DEFAULT_GOAL := build
-.PHONY: bench check-xla jax-modules setup setup-checks build test test-long demo sanitize-quick format check-format lint rooms check-install install clean
+.PHONY: bench check-xla jax-modules setup setup-checks build test test-verify test-long demo sanitize-quick format check-format lint rooms check-install install clean
 
 setup:
 	@tools/setup.sh
@@ -61,6 +62,9 @@ jax-modules: build
 	@command -v $(ORACLE_PYTHON) >/dev/null || tools/oracle/setup.sh
 	@$(ORACLE_PYTHON) tools/hlo/jax_modules.py --tests $(JAX_TESTS) --folder $(MODULES)
 	@$(ORACLE_PYTHON) tools/hlo/run_modules.py $(MODULES) --report build/jax-modules.tsv
+
+test-verify: build
+	@TESSERA_VERIFY=1 tools/run_tests.sh release -L quick
 
 test-long: build
 	@tools/run_tests.sh release -L long

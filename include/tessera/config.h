@@ -5,7 +5,15 @@
 #include <atomic>
 #include <cstddef>
 
+#include "tessera/error.h"
+
 namespace tessera {
+
+/// The verification mode has found a wrong value.
+class VerificationError : public Error {
+ public:
+  using Error::Error;
+};
 
 /// A switch that threads may read while another one flips it.
 class Setting {
@@ -35,6 +43,14 @@ struct Config {
   Setting deterministic = false;
   /// Throw when an operation makes a NaN.
   Setting debug_nans = false;
+  /// Verification mode: programs compiled while it is on are checked as they run, and throw `VerificationError` with
+  /// the operation, its source line and the first element that differs. New and freed memory is filled with NaN; every
+  /// fused block is compared with its operations one by one, on the same operands; every program is run again,
+  /// operation by operation and partitioned another way. Differences that rounding explains are let pass: the second
+  /// run is repeated with last places changed, and an element may differ as far as that moves it. Programs with effects
+  /// of the host are not run again, nor are those over several processes. Some ten times slower. On from the start
+  /// where the environment has TESSERA_VERIFY with a value other than 0.
+  Setting verify = false;
 };
 
 /// The one configuration; changing it affects programs traced afterwards.

@@ -7,9 +7,11 @@
 
 #include "api/program_plan.h"
 #include "api/trace.h"
+#include "api/verified.h"
 #include "array/array_stats.h"
 #include "base/check.h"
 #include "base/strings.h"
+#include "base/verify.h"
 #include "ops/shard_map.h"
 #include "spmd/expand.h"
 #include "tessera/config.h"
@@ -89,21 +91,24 @@ Program::Program(ir::GraphPtr graph, ProgramOptions options) : graph_(std::move(
   collect_constraints(*graph_, constraints_);
 }
 
-std::shared_ptr<const LoweredProgram> Lowering::program() const {
-  std::lock_guard lock(mutex_);
-  if (program_) return program_;
+spmd::Problem problem_of(const ir::GraphPtr& graph, const Program::Plan& plan) {
   spmd::ResolveMap axes_of_map = [&](const ops::ShardMap& p) {
-    const KnownMesh* k = plan_.find(p.mesh_sizes, base::join(p.mesh_names.list, ","));
+    const KnownMesh* k = plan.find(p.mesh_sizes, base::join(p.mesh_names.list, ","));
     TESSERA_CHECK(k != nullptr, "the mesh of a shard_map is not known");
     return k->axes;
   };
-  spmd::Problem problem{
-      spmd::expand_maps(plan_.options.deterministic ? spmd::with_fixed_leaves(graph_) : graph_, axes_of_map),
-      plan_.mesh,
-      plan_.inputs,
-      plan_.outputs,
-      [&](const ops::ShardingConstraint& c) { return plan_.resolve(c); },
-      plan_.options};
+  return {spmd::expand_maps(plan.options.deterministic ? spmd::with_fixed_leaves(graph) : graph, axes_of_map),
+          plan.mesh,
+          plan.inputs,
+          plan.outputs,
+          [&plan](const ops::ShardingConstraint& c) { return plan.resolve(c); },
+          plan.options};
+}
+
+std::shared_ptr<const LoweredProgram> Lowering::program() const {
+  std::lock_guard lock(mutex_);
+  if (program_) return program_;
+  spmd::Problem problem = problem_of(graph_, plan_);
   auto layouts = spmd::propagate(problem);
   auto program = std::make_shared<LoweredProgram>();
   program->graph = spmd::partition(problem, layouts);
@@ -174,6 +179,9 @@ std::shared_ptr<const CompiledProgram> Program::compiled_for(const std::vector<A
       auto& runtime = runtime::runtime_of(plan.devices->client);
       program->queue = runtime.queue;
       program->executable = runtime.engine->compile(lowered->graph, plan.devices);
+      if (base::verifying()) {
+        program->executable = verified(program->executable, *runtime.engine, graph_, plan, lowered->graph);
+      }
       ++stats_.compiles;
       ++total_compiles;
       for (std::size_t i = 0; i < args.size(); ++i) {

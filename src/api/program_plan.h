@@ -53,6 +53,9 @@ class Lowering {
   mutable std::shared_ptr<const LoweredProgram> program_;
 };
 
+/// What is to be partitioned. The plan must outlive it.
+spmd::Problem problem_of(const ir::GraphPtr& graph, const Program::Plan& plan);
+
 /// A layout said as a sharding of the plan's devices: by the first known mesh that can, else as tiles.
 ShardingPtr express(const Program::Plan& plan, const ir::Layout& layout, const Shape& shape);
 

@@ -1,17 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tessera/config.h"
 
+#include <cstdlib>
+#include <string_view>
+
 namespace tessera {
 
 Config& config() {
-  static auto* c = new Config;
+  static auto* c = [] {
+    auto* made = new Config;
+    const char* verify = std::getenv("TESSERA_VERIFY");
+    made->verify = verify != nullptr && *verify != '\0' && std::string_view(verify) != "0";
+    return made;
+  }();
   return *c;
 }
 
 std::size_t config_key() {
   const Config& c = config();
   std::size_t key = 0;
-  for (bool b : {c.use_shardy.get(), c.enable_checks.get(), c.deterministic.get(), c.debug_nans.get()}) {
+  for (bool b :
+       {c.use_shardy.get(), c.enable_checks.get(), c.deterministic.get(), c.debug_nans.get(), c.verify.get()}) {
     key = key * 2 + (b ? 1 : 0);
   }
   return key;

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/strings.h"
+#include "base/verify.h"
 #include "tessera/error.h"
 
 namespace tessera::runtime {
@@ -201,6 +202,7 @@ class Pool final : public MemoryPool {
       if (b) continue;
       void*& block = taken.blocks[static_cast<std::size_t>(taken.count - 1)];
       if (block == nullptr) block = system_block(c.capacity, nbytes);
+      base::poison(block, static_cast<std::size_t>(c.capacity));
       b = std::allocate_shared<Buffer>(NodeAllocator<Buffer>(), *this, block, nbytes, c.capacity);
       --taken.count;
     }
@@ -240,6 +242,8 @@ class Pool final : public MemoryPool {
   void release(std::span<const Block> blocks) noexcept override {
     std::array<Block, kAtOnce> surplus;  // NOLINT(cppcoreguidelines-pro-type-member-init): `count` of them are set
     std::size_t count = 0;
+    // Handles that are still used would read this.
+    for (const Block& b : blocks) base::poison(b.data, static_cast<std::size_t>(b.capacity));
     {
       std::shared_ptr<MemoryPool> last;  // may end this object
       std::lock_guard lock(mutex_);

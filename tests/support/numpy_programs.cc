@@ -57,6 +57,20 @@ double load(const HostArray& a, std::int64_t i) {
   }
 }
 
+// Distance of neighbouring numbers near 0, where fewer digits are left.
+double least(DType t) {
+  switch (t) {
+    case DType::F16:
+      return std::ldexp(1.0, -24);
+    case DType::BF16:
+      return std::ldexp(1.0, -133);
+    case DType::F32:
+      return std::ldexp(1.0, -149);
+    default:
+      return std::ldexp(1.0, -1074);
+  }
+}
+
 // Both NaN, or the same number; zeros of either sign are the same.
 bool same(double x, double y) { return x == y || (std::isnan(x) && std::isnan(y)); }
 
@@ -641,7 +655,7 @@ class Generator {
       largest = std::max(largest, most);
       out.push_back(10 * most + (std::isfinite(x) ? 32 * unit(k.value.dtype()) * std::abs(x) : 0));
     }
-    for (auto& r : out) r += 4 * largest;
+    for (auto& r : out) r += 4 * largest + 32 * least(k.value.dtype());
     return out;
   }
 

@@ -11,11 +11,12 @@ bool Owners::distributed() const {
   return std::any_of(process_of.begin(), process_of.end(), [&](std::int32_t p) { return p != self; });
 }
 
-Context::Context(ir::MeshAxesPtr mesh, Owners owners, std::shared_ptr<runtime::MemoryPool> memory)
+Context::Context(ir::MeshAxesPtr mesh, Owners owners, std::shared_ptr<runtime::MemoryPool> memory, bool plain)
     : mesh_(std::move(mesh)),
       owners_(std::move(owners)),
       memory_(std::move(memory)),
       distributed_(owners_.distributed()),
+      plain_(plain),
       strides_(runtime::position_strides(*mesh_)) {}
 
 namespace {

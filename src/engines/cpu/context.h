@@ -38,11 +38,13 @@ struct Owners {
 
 class Context {
  public:
-  Context(ir::MeshAxesPtr mesh, Owners owners, std::shared_ptr<runtime::MemoryPool> memory);
+  Context(ir::MeshAxesPtr mesh, Owners owners, std::shared_ptr<runtime::MemoryPool> memory, bool plain = false);
 
   const ir::MeshAxes& mesh() const { return *mesh_; }
   const Owners& owners() const { return owners_; }
   bool distributed() const { return distributed_; }
+  /// Programs are compiled equation by equation, for the verification mode.
+  bool plain() const { return plain_; }
   const std::shared_ptr<runtime::MemoryPool>& memory() const { return memory_; }
   bool local(std::int64_t position) const { return owners_.process_of[at(position)] == owners_.self; }
   const std::vector<std::int64_t>& strides() const { return strides_; }
@@ -59,6 +61,7 @@ class Context {
   Owners owners_;
   std::shared_ptr<runtime::MemoryPool> memory_;
   bool distributed_;
+  bool plain_;
   std::vector<std::int64_t> strides_;
   std::unordered_map<std::size_t, std::vector<std::shared_ptr<const LayoutTable>>> tables_;
 };

@@ -8,6 +8,7 @@
 #include "base/hash.h"
 #include "base/strings.h"
 #include "engines/cpu/program.h"
+#include "runtime/verify.h"
 #include "tessera/error.h"
 
 namespace tessera::cpu {
@@ -72,7 +73,22 @@ class CpuExecutable final : public runtime::Executable {
   std::size_t number_;
 };
 
-class CpuEngine final : public runtime::Engine {
+class PlainCpuExecutable final : public runtime::PlainExecutable {
+ public:
+  PlainCpuExecutable(std::shared_ptr<const Program> program, std::shared_ptr<runtime::MemoryPool> memory)
+      : program_(std::move(program)), memory_(std::move(memory)) {}
+  std::vector<Pieces> run(std::vector<Pieces> args, std::uint64_t shake) override {
+    Run run{*memory_};
+    run.shake = shake;
+    return program_->run(std::move(args), run);
+  }
+
+ private:
+  std::shared_ptr<const Program> program_;
+  std::shared_ptr<runtime::MemoryPool> memory_;
+};
+
+class CpuEngine final : public runtime::Engine, public runtime::PlainCompiler {
  public:
   CpuEngine(int process_index, std::shared_ptr<runtime::MemoryPool> memory,
             std::shared_ptr<runtime::Collectives> collectives)
@@ -80,22 +96,35 @@ class CpuEngine final : public runtime::Engine {
 
   std::shared_ptr<runtime::Executable> compile(ir::GraphPtr graph,
                                                std::shared_ptr<const sharding::DeviceList> devices) override {
-    if (!graph->mesh || graph->mesh->num_positions() != static_cast<std::int64_t>(devices->size())) {
-      throw StateError(str("compile: the program has ", graph->mesh ? graph->mesh->num_positions() : 0,
-                           " mesh positions for ", devices->size(), " devices"));
-    }
-    Owners owners;
-    owners.self = process_index_;
-    for (const auto& d : devices->devices) owners.process_of.push_back(d.process_index());
+    Owners owners = owners_of(*graph, *devices);
     bool distributed = owners.distributed();
     Context context(graph->mesh, std::move(owners), memory_);
     auto program = Program::compile(graph, context);
     return std::make_shared<CpuExecutable>(std::move(program), memory_, distributed ? collectives_ : nullptr, tags_,
                                            distributed ? program_number(*graph, *devices) : 0);
   }
+  std::shared_ptr<runtime::PlainExecutable> compile_plainly(
+      ir::GraphPtr graph, std::shared_ptr<const sharding::DeviceList> devices) override {
+    Context context(graph->mesh, owners_of(*graph, *devices), memory_, true);
+    if (context.distributed()) {
+      throw UnimplementedError("compile_plainly: the devices belong to several processes; expected those of one");
+    }
+    return std::make_shared<PlainCpuExecutable>(Program::compile(graph, context), memory_);
+  }
   std::shared_ptr<runtime::MemoryPool> memory() override { return memory_; }
 
  private:
+  Owners owners_of(const ir::Graph& graph, const sharding::DeviceList& devices) const {
+    if (!graph.mesh || graph.mesh->num_positions() != static_cast<std::int64_t>(devices.size())) {
+      throw StateError(str("compile: the program has ", graph.mesh ? graph.mesh->num_positions() : 0,
+                           " mesh positions for ", devices.size(), " devices"));
+    }
+    Owners owners;
+    owners.self = process_index_;
+    for (const auto& d : devices.devices) owners.process_of.push_back(d.process_index());
+    return owners;
+  }
+
   int process_index_;
   std::shared_ptr<runtime::MemoryPool> memory_;
   std::shared_ptr<runtime::Collectives> collectives_;

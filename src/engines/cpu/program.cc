@@ -7,12 +7,14 @@
 #include "base/check.h"
 #include "base/strings.h"
 #include "base/thread_pool.h"
+#include "base/verify.h"
 #include "engines/cpu/fold.h"
 #include "engines/cpu/fuse.h"
 #include "engines/cpu/inline.h"
 #include "engines/cpu/merge.h"
 #include "engines/cpu/recompute.h"
 #include "engines/cpu/trace.h"
+#include "engines/cpu/verify.h"
 #include "ir/op_def.h"
 #include "ops/define.h"
 #include "ops/transfer.h"
@@ -54,7 +56,8 @@ std::shared_ptr<const Program> Program::compile(const ir::GraphPtr& graph, Conte
   auto program = std::make_shared<Program>();
   program->debug_nans_ = config().debug_nans;
   program->graph_ = inline_calls(graph);
-  if (!program->debug_nans_) program->graph_ = recompute_cheap(fold_transposes(merge_equal(program->graph_)));
+  bool rewrites = !program->debug_nans_ && !context.plain();
+  if (rewrites) program->graph_ = recompute_cheap(fold_transposes(merge_equal(program->graph_)));
   const ir::Graph& g = *program->graph_;
   for (auto v : g.inputs) {
     program->input_tables_.push_back(context.table(g.layout(v)));
@@ -63,13 +66,14 @@ std::shared_ptr<const Program> Program::compile(const ir::GraphPtr& graph, Conte
   }
   auto readers = only_readers(g);
   std::vector<bool> done(g.eqns.size());  // as part of another equation's step
-  for (const auto& group : fusion_groups(g, !program->debug_nans_)) {
+  for (const auto& group : fusion_groups(g, rewrites)) {
     if (done[group.eqns.back()]) continue;
     const ir::Eqn* e = &g.eqns[group.eqns.back()];
     StepPtr step;
     if (group.eqns.size() > 1) {
       step = make_fused_step(g, group, context);
-    } else if (!e->out.empty()) {
+      if (base::verifying()) step = make_checked_step(g, group, std::move(step), context);
+    } else if (!e->out.empty() && !context.plain()) {
       std::size_t reduced = 0;
       step = make_summed_product_step(g, *e, readers[at(e->out[0])], context, reduced);
       if (step) {
@@ -84,15 +88,16 @@ std::shared_ptr<const Program> Program::compile(const ir::GraphPtr& graph, Conte
     if (!step) step = make_control_step(g, *e, context);
     if (!step) step = make_compute_step(g, *e, context);
     step->loc = e->loc;
+    step->rounds = context.plain() && rounds(g, *e);
     if (tracing() && group.eqns.size() == 1) step->received = ops::received(g, *e);
     program->cost_ += step->cost();
     program->steps_.push_back(std::move(step));
   }
-  program->free_early();
+  program->free_early(!context.plain());
   return program;
 }
 
-void Program::free_early() {
+void Program::free_early(bool reuse) {
   constexpr int kKeep = -2;
   std::vector<int> last(graph_->num_values(), -1);
   for (std::size_t s = 0; s < steps_.size(); ++s) {
@@ -119,7 +124,7 @@ void Program::free_early() {
     for (auto v : step.writes) {
       if (last[at(v)] == static_cast<int>(s)) step.frees.push_back(v);
     }
-    step.set_dying(dies);
+    if (reuse) step.set_dying(dies);
   }
 }
 
@@ -159,7 +164,9 @@ std::vector<Pieces> Program::run(std::vector<Pieces> args, Run& run, const std::
   check_args(frame.slots);
   for (auto v : unused_inputs_) frame.slots.drop(at(v));
   for (const auto& step : steps_) {
-    if (tracing()) {
+    if (run.shake != 0 && step->rounds) {
+      run_shaken(*graph_, *step, frame);
+    } else if (tracing()) {
       run_traced(*step, frame);
     } else {
       step->run(frame);

@@ -19,6 +19,7 @@ struct Run {
   runtime::MemoryPool& memory;
   runtime::Collectives* collectives = nullptr;
   std::int64_t tag = 0;
+  std::uint64_t shake = 0;  ///< as for `PlainExecutable`; state of a generator
 };
 
 /// By value its pieces: the program's own, or lent ones, which stay where they are.
@@ -68,6 +69,7 @@ class Step {
   std::vector<ir::ValueId> writes;
   std::vector<ir::ValueId> frees;  ///< values to drop after this step
   Loc loc;
+  bool rounds = false;        ///< told for plain programs alone: see `rounds(g, e)`
   std::int64_t received = 0;  ///< bytes that the busiest device receives from others; told where steps are traced
 };
 using StepPtr = std::unique_ptr<Step>;
@@ -85,7 +87,8 @@ class Program {
   const ir::Graph& graph() const { return *graph_; }
 
  private:
-  void free_early();
+  /// `reuse`: results may take the memory of operands that nobody reads later.
+  void free_early(bool reuse);
   void check_args(const Slots& slots) const;
   void run_traced(const Step& step, Frame& frame) const;
   void check_nans(const Step& step, const Frame& frame) const;

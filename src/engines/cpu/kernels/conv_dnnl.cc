@@ -12,6 +12,7 @@
 
 #include "base/strings.h"
 #include "base/thread_pool.h"
+#include "base/verify.h"
 #include "dnnl.hpp"
 #include "engines/cpu/kernels/gemm_leaf.h"
 #include "engines/cpu/kernels/library_threads.h"
@@ -133,6 +134,7 @@ std::shared_ptr<const Primitive> cached(const ConvSpec& s, const Array& lhs, con
 // Memory of the calling thread that starts at a line of the cache.
 std::byte* scratch(std::vector<std::byte>& owner, std::size_t bytes) {
   if (owner.size() < bytes + 64) owner.resize(bytes + 64);
+  base::poison(owner.data(), owner.size());
   auto address = reinterpret_cast<std::uintptr_t>(owner.data());
   return owner.data() + (-address & 63);
 }

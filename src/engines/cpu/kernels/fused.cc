@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/thread_pool.h"
+#include "base/verify.h"
 #include "engines/cpu/kernels/copy.h"
 #include "engines/cpu/kernels/fused_plan.h"
 
@@ -81,6 +82,7 @@ class Run {
     if (memory.size() < bytes) memory.resize(bytes);
     auto address = reinterpret_cast<std::uintptr_t>(memory.data());
     std::byte* scratch = memory.data() + (-address & (kPage - 1));
+    base::poison(scratch, static_cast<std::size_t>(scratch_bytes_));
     for (const Prefill& f : v_.prefills) {
       std::byte* to = scratch + offsets_[static_cast<std::size_t>(f.buffer)];
       if (f.fn) {
@@ -223,6 +225,7 @@ void run_pieces(const Variant& v, Run& run, std::int64_t outer, std::int64_t inn
     partial_bytes += (p.size * outer * run.pieces + 63) / 64 * 64;
   }
   std::vector<std::byte> memory(static_cast<std::size_t>(kept_bytes + partial_bytes));
+  base::poison(memory.data(), memory.size());
   run.kept = memory.data();
   run.partial = memory.data() + kept_bytes;
   auto row_steps = [&](const Stage& s, std::int64_t begin, std::int64_t end) {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/strings.h"
+#include "base/verify.h"
 #include "dnnl.hpp"
 #include "engines/cpu/kernels/library_threads.h"
 #include "tessera/error.h"
@@ -146,6 +147,7 @@ void gemm_bf16(const GemmShape& s, DType out, const void* a, const void* b, void
     thread_local std::vector<std::byte> scratch;
     std::size_t bytes = matmul->scratch.get_size();
     if (scratch.size() < bytes + 64) scratch.resize(bytes + 64);
+    base::poison(scratch.data(), scratch.size());
     auto address = reinterpret_cast<std::uintptr_t>(scratch.data());
     dnnl::stream stream(cpu());
     // oneDNN takes every memory as writable; operands are only read.

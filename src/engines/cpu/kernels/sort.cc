@@ -9,6 +9,7 @@
 
 #include "base/strings.h"
 #include "base/thread_pool.h"
+#include "base/verify.h"
 #include "engines/cpu/kernels/sort_keys.h"
 #include "tessera/error.h"
 
@@ -134,6 +135,7 @@ void permutation_row(const T* in, std::int32_t* p, bool refine, std::int64_t n, 
   using K = typename Key<T>::type;
   thread_local std::vector<Item<K>> a, b;
   if (static_cast<std::int64_t>(a.size()) < n) a.resize(static_cast<std::size_t>(n));
+  base::poison(a.data(), a.size() * sizeof(a[0]));
   Item<K>* items = a.data();  // the vector's name means another one on another thread
   for_range(n, parallel, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
@@ -167,6 +169,7 @@ void sort_row(const T* in, T* out, std::int64_t n, bool parallel) {
   using K = typename Key<T>::type;
   thread_local std::vector<K> a, b;
   if (static_cast<std::int64_t>(a.size()) < n) a.resize(static_cast<std::size_t>(n));
+  base::poison(a.data(), a.size() * sizeof(a[0]));
   K* keys = a.data();
   // Elements that share a key with other bits, in the order of the input: zeros and NaNs.
   std::vector<T> zeros, nans;

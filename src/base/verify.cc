@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/verify.h"
+
+#include "tessera/config.h"
+
+namespace tessera::base {
+
+bool verifying() { return config().verify; }
+
+void verification_failed(const std::string& message) { throw VerificationError(message); }
+
+}  // namespace tessera::base
