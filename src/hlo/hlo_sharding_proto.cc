@@ -8,8 +8,8 @@ namespace tessera::hlo {
 
 namespace {
 // Fields of the message in xla_data.proto.
-enum class Field : std::uint64_t {
-  Type = 1,
+enum class WireField : std::uint64_t {
+  Kind = 1,
   Dimensions = 3,
   Devices = 4,
   Tuple = 5,
@@ -18,7 +18,7 @@ enum class Field : std::uint64_t {
   Reshape = 9,
   Permutation = 10,
 };
-enum class Type : std::int64_t { Replicated, Maximal, Tuple, Other, Manual, Unknown, Unreduced };
+enum class WireType : std::int64_t { Replicated, Maximal, Tuple, Other, Manual, Unknown, Unreduced };
 
 [[noreturn]] void broken(const char* what) {
   throw FormatError(str("sharding that begins with no \"{\": as a serialized message ", what), "", 1, 1);
@@ -50,8 +50,8 @@ class Wire {
   std::string_view bytes_;
 };
 
-struct Message {
-  Type type = Type::Replicated;
+struct WireMessage {
+  WireType type = WireType::Replicated;
   Dims dims, reshape, permutation;
   std::vector<std::int64_t> devices, last;
   bool replicate_last = false;
@@ -63,30 +63,30 @@ void append(List& to, std::uint64_t n) {
   to.push_back(static_cast<std::int64_t>(n));
 }
 
-void take_number(Message& m, Field field, std::uint64_t n) {
-  if (field == Field::Type) m.type = static_cast<Type>(n);
-  if (field == Field::ReplicateLast) m.replicate_last = n != 0;
-  if (field == Field::Dimensions) append(m.dims, n);
-  if (field == Field::Devices) append(m.devices, n);
-  if (field == Field::LastDims) append(m.last, n);
-  if (field == Field::Reshape) append(m.reshape, n);
-  if (field == Field::Permutation) append(m.permutation, n);
+void take_number(WireMessage& m, WireField field, std::uint64_t n) {
+  if (field == WireField::Kind) m.type = static_cast<WireType>(n);
+  if (field == WireField::ReplicateLast) m.replicate_last = n != 0;
+  if (field == WireField::Dimensions) append(m.dims, n);
+  if (field == WireField::Devices) append(m.devices, n);
+  if (field == WireField::LastDims) append(m.last, n);
+  if (field == WireField::Reshape) append(m.reshape, n);
+  if (field == WireField::Permutation) append(m.permutation, n);
 }
 
 HloSharding::Last last_of(std::int64_t type) {
-  switch (static_cast<Type>(type)) {
-    case Type::Replicated:
+  switch (static_cast<WireType>(type)) {
+    case WireType::Replicated:
       return HloSharding::Last::Replicated;
-    case Type::Manual:
+    case WireType::Manual:
       return HloSharding::Last::Manual;
-    case Type::Unreduced:
+    case WireType::Unreduced:
       return HloSharding::Last::Unreduced;
     default:
       broken("it has a last dimension of another kind than replicated, manual and unreduced");
   }
 }
 
-HloSharding tiled(const Message& m) {
+HloSharding tiled(const WireMessage& m) {
   HloSharding s;
   s.kind = HloSharding::Kind::Tiled;
   try {
@@ -101,25 +101,25 @@ HloSharding tiled(const Message& m) {
   return s;
 }
 
-HloSharding single(const Message& m) {
+HloSharding single(const WireMessage& m) {
   HloSharding s;
   switch (m.type) {
-    case Type::Replicated:
+    case WireType::Replicated:
       return s;
-    case Type::Maximal:
+    case WireType::Maximal:
       if (m.devices.size() != 1 || m.devices[0] < 0) broken("it has no device");
       s.kind = HloSharding::Kind::Maximal;
       s.device = m.devices[0];
       return s;
-    case Type::Other:
+    case WireType::Other:
       return tiled(m);
-    case Type::Manual:
+    case WireType::Manual:
       s.kind = HloSharding::Kind::Manual;
       return s;
-    case Type::Unknown:
+    case WireType::Unknown:
       s.kind = HloSharding::Kind::Unknown;
       return s;
-    case Type::Unreduced:
+    case WireType::Unreduced:
       s.kind = HloSharding::Kind::Unreduced;
       return s;
     default:
@@ -131,21 +131,21 @@ HloSharding single(const Message& m) {
 namespace {
 HloShardings message(std::string_view bytes, bool inside) {
   Wire in(bytes);
-  Message m;
+  WireMessage m;
   while (!in.at_end()) {
     std::uint64_t tag = in.varint();
-    auto field = static_cast<Field>(tag >> 3);
+    auto field = static_cast<WireField>(tag >> 3);
     switch (tag & 7U) {
       case 0:
         take_number(m, field, in.varint());
         break;
       case 2: {
         auto body = in.stretch(in.varint());
-        if (field == Field::Tuple) {
+        if (field == WireField::Tuple) {
           if (inside) broken("it has a tuple in a tuple");
           m.tuple.push_back(message(body, true).parts[0]);
-        } else if (field == Field::Dimensions || field == Field::Devices || field == Field::LastDims ||
-                   field == Field::Reshape || field == Field::Permutation) {
+        } else if (field == WireField::Dimensions || field == WireField::Devices || field == WireField::LastDims ||
+                   field == WireField::Reshape || field == WireField::Permutation) {
           for (Wire list(body); !list.at_end();) take_number(m, field, list.varint());
         }
         break;
@@ -155,7 +155,7 @@ HloShardings message(std::string_view bytes, bool inside) {
     }
   }
   HloShardings out;
-  out.tuple = m.type == Type::Tuple && !inside;
+  out.tuple = m.type == WireType::Tuple && !inside;
   if (out.tuple) out.parts = std::move(m.tuple);
   if (!out.tuple) out.parts.push_back(single(m));
   return out;

@@ -122,6 +122,10 @@ const Item* Scope::find(std::string_view name) {
   if (outer == nullptr) return nullptr;
   return &(names_[std::string(name)] = capture(*outer));
 }
+void Scope::claim(std::string_view name, const Source& source, Offset pos) {
+  if (!name.empty() && !claimed_.insert(name).second) source.fail(pos, str(name, " is defined twice"));
+}
+
 Importer::Importer(const Source& source, const AstModule& ast, const ImportOptions& options)
     : source_(source), ast_(ast), options_(options) {
   for (const auto& f : ast.functions) {
@@ -207,6 +211,7 @@ void Importer::apply(Scope& scope, const AstOp& op) {
   Items out = guarded(call, rule->second);
   std::size_t next = 0;
   for (const auto& r : op.results) {
+    scope.claim(r.name, source_, op.pos);
     if (r.count == 1) {
       scope.define(r.name, out[next]);
       scope.define(str(r.name, "#0"), out[next++]);
@@ -259,6 +264,7 @@ RegionGraph Importer::region_in(Scope& scope, const AstRegion& r, const char* wh
       check_type(t, 0);
       item.value = b.input(t);
     }
+    scope.claim(a.name, source_, r.ops.empty() ? 0 : r.ops[0].pos);
     scope.define(a.name, item);
   }
   RegionGraph out;
@@ -307,6 +313,7 @@ const Importer::Function& Importer::function(const std::string& name, Offset pos
       check_type(t, ast->second->pos);
       item.value = b.input(t);
     }
+    scope.claim(a.name, source_, ast->second->pos);
     scope.define(a.name, item);
   }
   Function f;

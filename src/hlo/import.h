@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "hlo/ast.h"
@@ -52,6 +53,8 @@ class Scope {
   }
   void define(std::string_view name, Item item) { names_[std::string(name)] = std::move(item); }
   const Item* find(std::string_view name);
+  /// Throws `FormatError` when an operation or argument of this region has the name already.
+  void claim(std::string_view name, const Source& source, Offset pos);
   /// Inside manual computations, as the innermost one sees them.
   const std::shared_ptr<const ManualLevels>& levels() const { return levels_; }
   void set_levels(std::shared_ptr<const ManualLevels> levels) { levels_ = std::move(levels); }
@@ -63,6 +66,7 @@ class Scope {
   Item capture(const Item& outer);
   Scope* parent_;
   std::unordered_map<std::string, Item> names_;
+  std::unordered_set<std::string_view> claimed_;
   std::shared_ptr<const ManualLevels> levels_;
 };
 

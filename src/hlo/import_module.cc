@@ -17,6 +17,7 @@ namespace tessera::hlo {
 
 namespace {
 constexpr std::int64_t kMaxDevices = 1 << 16;
+constexpr std::size_t kMaxMeshes = 1024;
 }  // namespace
 
 const SdyMesh* Importer::mesh(std::string_view name) const {
@@ -29,6 +30,7 @@ const SdyMesh* Importer::mesh(std::string_view name) const {
 void Importer::meshes() {
   for (const auto& op : ast_.others) {
     if (op.name != "sdy.mesh") source_.fail(op.pos, str("\"", op.name.substr(0, 60), "\" cannot stand in a module"));
+    if (result_.meshes.size() == kMaxMeshes) source_.fail(op.pos, str("more than ", kMaxMeshes, " meshes"));
     SdyMesh m = parse_mesh(source_, op);
     if (mesh(m.name) != nullptr) source_.fail(op.pos, str("mesh @", m.name, " is defined twice"));
     result_.meshes.push_back(std::move(m));

@@ -161,6 +161,24 @@ Items last_top_k(OpCall& c) {
           result(c, 1, ops::slice_in_dim(out[1], 0, k, x.rank() - 1))};
 }
 
+// Whether the comparator, a function of the module, is GT or LT of its first two arguments.
+bool takes_largest(OpCall& c) {
+  const AstAttr* called = c.find("called_computations");
+  std::string name = called != nullptr && called->items.size() == 1 ? called->items[0].text : "";
+  for (const auto& f : c.importer.ast().functions) {
+    if (f.name != name || f.body.ops.size() != 2 || f.body.args.size() < 2) continue;
+    const AstOp& compare = f.body.ops[0];
+    const AstAttr* direction = compare.find("comparison_direction");
+    if (direction == nullptr && !compare.words.empty()) direction = compare.words.data();
+    bool known = compare.name == "stablehlo.compare" && direction != nullptr && compare.operands.size() == 2 &&
+                 compare.operands[0] == f.body.args[0].name && compare.operands[1] == f.body.args[1].name;
+    std::string word = known ? c.word_of(*direction) : "";
+    if (word == "GT" || word == "LT") return word == "GT";
+  }
+  throw UnimplementedError(
+      str("a comparator @", name, " other than GT or LT of its first two arguments; use chlo.top_k"));
+}
+
 // The exact answer is an approximate one, too.
 Items approx_top_k(OpCall& c) {
   if (c.in.size() != 4) throw UnimplementedError("ApproxTopK of several operands; use top_k");
@@ -169,9 +187,7 @@ Items approx_top_k(OpCall& c) {
   if (dimension < 0 || dimension >= rank(c.out(0).shape)) c.fail("reduction_dim lies outside the shape");
   // More than top_k where the call leaves the last choice to its caller.
   std::int64_t k = c.out(0).shape[static_cast<std::size_t>(dimension)];
-  const AstAttr* called = c.find("called_computations");
-  std::string comparator = called && !called->items.empty() ? called->items[0].text : "";
-  bool largest = comparator.find("_lt_") == std::string::npos;
+  bool largest = takes_largest(c);
   Values out = ops::top_k(largest ? c.v(0) : ops::neg(c.v(0)), k, dimension);
   Value places = ops::take_along(c.v(1), out[1], dimension);
   return {result(c, 0, largest ? out[0] : ops::neg(out[0])), result(c, 1, places)};

@@ -147,6 +147,8 @@ Value own_addend(OpCall& c, const Tiles& t, Value x) {
   return t.addend.empty() ? tile : first_addend(device_entry(c, t.addend), tile);
 }
 
+constexpr std::int64_t kMostTiles = std::int64_t{1} << 24;
+
 // The whole value of the tiles that devices of one cell hold.
 Value gathered_tiles(OpCall& c, const Tiles& t, Value x, const Dims& cells) {
   if (!t.sum.empty()) x = sum_among(c, x, t.sum);
@@ -158,25 +160,29 @@ Value gathered_tiles(OpCall& c, const Tiles& t, Value x, const Dims& cells) {
     auto& first = list[static_cast<std::size_t>(t.tile_of[d])];
     if (first < 0) first = static_cast<std::int64_t>(d);
   }
-  Dims all;  // by device, by tile
-  for (auto cell : cells) {
-    auto it = device_of.find(cell);
-    if (it == device_of.end()) it = device_of.begin();
-    if (std::find(it->second.begin(), it->second.end(), -1) != it->second.end()) {
-      c.fail("no device has one of the tiles of a result");
-    }
-    all.insert(all.end(), it->second.begin(), it->second.end());
+  for (const auto& [cell, list] : device_of) {
+    if (std::find(list.begin(), list.end(), -1) != list.end()) c.fail("no device has one of the tiles of a result");
   }
   const ManualLevels& levels = *c.scope.levels();
   ops::AllGather everything;
   everything.names = levels.names;
   everything.sizes = levels.sizes;
-  std::vector<std::int32_t> numbers(all.begin(), all.end());
-  Value order = ops::constant(c.b(), HostArray::from(numbers, {levels.members(), k}));
+  bool same = device_of.size() == 1;
+  auto tables = same ? std::int64_t{1} : levels.members();
+  if (tables * k > kMostTiles) {
+    throw ResourceExhaustedError(str(c.importer.source().where(c.op.pos), ": ", k, " tiles of a result on ", tables,
+                                     " devices apart; give the mesh the module's devices"));
+  }
+  std::vector<std::int32_t> numbers;  // by device, by tile
+  for (std::size_t d = 0; d < static_cast<std::size_t>(tables); ++d) {
+    auto it = device_of.find(cells[d]);
+    if (it == device_of.end()) it = device_of.begin();
+    numbers.insert(numbers.end(), it->second.begin(), it->second.end());
+  }
+  Value order = ops::constant(c.b(), HostArray::from(numbers, {tables, k}));
   Value mine = ops::axis_index(c.b(), everything);
   Value zero = ops::scalar(c.b(), 0, DType::I32);
-  order =
-      device_of.size() == 1 ? ops::slice_in_dim(order, 0, 1, 0) : ops::dynamic_slice(order, Values{mine, zero}, {1, k});
+  if (!same) order = ops::dynamic_slice(order, Values{mine, zero}, {1, k});
   Value rows = rows_at(ops::all_gather(ops::expand_dims(x, {0}), everything), ops::squeeze(order, {0}));
   return joined(t.dims, rows);
 }
