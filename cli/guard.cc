@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -64,6 +65,27 @@ void end_by_time(int) {
   }
   ::_exit(1);
 }
+
+#ifdef TESSERA_MIMALLOC
+// OpenBLAS starts its threads while it is loaded. Each asks for some 150 MB of address space, again and again until it
+// gets it, or raises SIGINT: under a limit (`ulimit -v`) no `main` would follow. This runs before any library does, and
+// starts the program again with OpenBLAS's threads switched off; the engine uses none of them.
+void before_libraries(int, char** arguments, char** environment) {
+  constexpr std::size_t kMost = 4096;
+  static char setting[] = "OPENBLAS_NUM_THREADS=1";
+  static char* changed[kMost + 2];
+  rlimit space{};
+  if (::getrlimit(RLIMIT_AS, &space) != 0 || space.rlim_cur == RLIM_INFINITY) return;
+  std::size_t n = 0;
+  for (; environment[n] != nullptr && n < kMost; ++n) {
+    if (std::strncmp(environment[n], setting, sizeof setting - 2) == 0) return;
+    changed[n] = environment[n];
+  }
+  changed[n] = setting;
+  ::execve("/proc/self/exe", arguments, changed);
+}
+__attribute__((section(".preinit_array"), used)) void (*const at_load)(int, char**, char**) = before_libraries;
+#endif
 
 }  // namespace
 

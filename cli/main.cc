@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <exception>
 #include <new>
+#include <system_error>
 
 #include "commands.h"
 #include "guard.h"
@@ -36,6 +37,9 @@ int run_command(int argc, char** argv) {
     return app.exit(e) == 0 ? 0 : 2;
   } catch (const std::bad_alloc&) {
     std::fprintf(stderr, "tessera: %s\n", tessera::cli::out_of_memory_message().c_str());
+    return 1;
+  } catch (const std::system_error& e) {
+    std::fprintf(stderr, "tessera: the system gives no more threads or locks: %s\n", e.what());
     return 1;
   } catch (const std::exception& e) {
     std::fprintf(stderr, "tessera: %s\n", e.what());

@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The replaceable `operator new` and `operator delete`. mimalloc's end the process where memory is out; these throw.
+// The replaceable `operator new` and `operator delete`, and with mimalloc the C functions too, so that the workspaces
+// of C libraries count. mimalloc's own `new` ends the process where memory is out; these throw.
 #include "memory.h"
 
+#include <errno.h>
+#ifdef TESSERA_MIMALLOC
+#include <mimalloc.h>
+#else
 #include <malloc.h>
+#endif
 
 #include <algorithm>
 #include <atomic>
@@ -13,6 +19,21 @@
 
 namespace {
 
+#ifdef TESSERA_MIMALLOC
+void* raw_allocate(std::size_t n) noexcept { return mi_malloc(n); }
+void* raw_allocate(std::size_t n, std::size_t alignment) noexcept { return mi_malloc_aligned(n, alignment); }
+void raw_free(void* p) noexcept { mi_free(p); }
+std::size_t usable_size(void* p) noexcept { return mi_usable_size(p); }
+#else
+void* raw_allocate(std::size_t n) noexcept { return std::malloc(n); }
+void* raw_allocate(std::size_t n, std::size_t alignment) noexcept {
+  void* p = nullptr;
+  return posix_memalign(&p, alignment, n) == 0 ? p : nullptr;
+}
+void raw_free(void* p) noexcept { std::free(p); }
+std::size_t usable_size(void* p) noexcept { return malloc_usable_size(p); }
+#endif
+
 // Threads count by themselves and add their sums in steps of this size, so that counting costs no shared write.
 constexpr std::int64_t kStep = 64 << 10;
 
@@ -21,8 +42,10 @@ std::atomic<std::int64_t> bound{INT64_MAX};
 // Of the last request that failed: its bytes, and what was held then.
 std::atomic<std::uint64_t> refused{0};
 std::atomic<std::int64_t> held_then{0};
+std::atomic<bool> bound_reached{false};  // or else the system gave no more
 thread_local std::int64_t pending = 0;
 
+// Adds a block; false where that is beyond the bound.
 bool take(std::int64_t n) noexcept {
   pending += n;
   if (pending < kStep) return true;
@@ -50,20 +73,28 @@ bool fits(std::size_t n) noexcept {
           held.load(std::memory_order_relaxed) <= most - static_cast<std::int64_t>(n));
 }
 
-void* allocate(std::size_t n, std::size_t alignment) noexcept {
-  void* p = nullptr;
-  if (fits(n)) {
-    if (alignment <= alignof(std::max_align_t)) {
-      p = std::malloc(std::max<std::size_t>(n, 1));
-    } else if (posix_memalign(&p, alignment, n) != 0) {
-      p = nullptr;
-    }
-  }
-  if (p != nullptr && take(static_cast<std::int64_t>(malloc_usable_size(p)))) return p;
-  std::free(p);
+constexpr std::size_t kAny = alignof(std::max_align_t);
+
+void* refuse(std::size_t n, bool by_bound) noexcept {
+  bound_reached.store(by_bound, std::memory_order_relaxed);
   refused.store(n, std::memory_order_relaxed);
   held_then.store(held.load(std::memory_order_relaxed) + pending, std::memory_order_relaxed);
+  errno = ENOMEM;
   return nullptr;
+}
+
+// A block that was given, once it is counted.
+void* counted(void* p, std::size_t n) noexcept {
+  if (p == nullptr) return refuse(n, false);
+  if (take(static_cast<std::int64_t>(usable_size(p)))) return p;
+  raw_free(p);
+  return refuse(n, true);
+}
+
+void* allocate(std::size_t n, std::size_t alignment) noexcept {
+  if (!fits(n)) return refuse(n, true);
+  std::size_t some = std::max<std::size_t>(n, 1);
+  return counted(alignment <= kAny ? raw_allocate(some) : raw_allocate(some, alignment), n);
 }
 
 void* allocate_or_throw(std::size_t n, std::size_t alignment) {
@@ -74,13 +105,43 @@ void* allocate_or_throw(std::size_t n, std::size_t alignment) {
 
 void release(void* p) noexcept {
   if (p == nullptr) return;
-  give(static_cast<std::int64_t>(malloc_usable_size(p)));
-  std::free(p);
+  give(static_cast<std::int64_t>(usable_size(p)));
+  raw_free(p);
 }
 
-constexpr std::size_t kAny = alignof(std::max_align_t);
-
 }  // namespace
+
+#ifdef TESSERA_MIMALLOC
+extern "C" {
+void* malloc(std::size_t n) noexcept { return allocate(n, kAny); }
+void free(void* p) noexcept { release(p); }
+void* calloc(std::size_t count, std::size_t size) noexcept {
+  std::size_t n = 0;
+  if (__builtin_mul_overflow(count, size, &n) || !fits(n)) return refuse(n, true);
+  return counted(mi_calloc(count, size), n);
+}
+void* realloc(void* p, std::size_t n) noexcept {
+  if (p == nullptr) return allocate(n, kAny);
+  auto before = static_cast<std::int64_t>(usable_size(p));
+  if (!fits(n)) return refuse(n, true);
+  void* q = mi_realloc(p, n);
+  if (q == nullptr) return refuse(n, false);
+  pending += static_cast<std::int64_t>(usable_size(q)) - before;  // the next request is the one to be refused
+  return q;
+}
+int posix_memalign(void** p, std::size_t alignment, std::size_t n) noexcept {
+  if (alignment < sizeof(void*) || (alignment & (alignment - 1)) != 0) return EINVAL;
+  int before = errno;
+  void* q = allocate(n, alignment);
+  errno = before;
+  if (q == nullptr) return ENOMEM;
+  *p = q;
+  return 0;
+}
+void* aligned_alloc(std::size_t alignment, std::size_t n) noexcept { return allocate(n, alignment); }
+void* memalign(std::size_t alignment, std::size_t n) noexcept { return allocate(n, alignment); }
+}
+#endif
 
 void* operator new(std::size_t n) { return allocate_or_throw(n, kAny); }
 void* operator new[](std::size_t n) { return allocate_or_throw(n, kAny); }
@@ -114,9 +175,8 @@ void bound_memory(std::int64_t bytes) { bound.store(bytes, std::memory_order_rel
 std::string out_of_memory_message() {
   std::string text = "out of memory: " + std::to_string(refused.load()) + " bytes asked for, " +
                      std::to_string(std::max<std::int64_t>(held_then.load(), 0)) + " bytes in use";
-  std::int64_t most = bound.load();
-  if (most != INT64_MAX) text += "; the bound is " + std::to_string(most) + " bytes (--max-memory)";
-  return text;
+  if (!bound_reached.load()) return text + "; the machine, or a limit of the shell, gives no more";
+  return text + "; the bound is " + std::to_string(bound.load()) + " bytes (--max-memory)";
 }
 
 }  // namespace tessera::cli

@@ -65,6 +65,9 @@ PartitionSpec spec_of(const std::string& text) {
   std::vector<AxisRef> axes;
   bool any = false;
   int depth = 0;
+  auto fail = [&] {
+    throw ValueError("spec: \"" + text + "\"; expected axes of each dimension, as P(x, None, (y, z)) or x,-,y+z");
+  };
   auto close = [&] {
     if (axes.empty()) {
       entries.emplace_back(none);
@@ -86,13 +89,12 @@ PartitionSpec spec_of(const std::string& text) {
     }
     if (c == '(' || c == '{') ++depth;
     if (c == ')' || c == '}') --depth;
-    if (depth < 0 || std::string_view("(){},-+ ").find(c) == std::string_view::npos) {
-      throw ValueError("spec: \"" + text + "\"; expected axes of each dimension, as P(x, None, (y, z)) or x,-,y+z");
-    }
+    if (depth < 0 || std::string_view("(){},-+ ").find(c) == std::string_view::npos) fail();
     if (c == '-') any = true;
     if (c == ',' && depth == 0) close();
     ++i;
   }
+  if (depth != 0) fail();
   if (any) close();
   return PartitionSpec(entries);
 }

@@ -9,6 +9,7 @@
 
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tessera/array.h"
@@ -33,6 +34,7 @@ class HostArrays : public std::map<std::string, HostArray> {
   using Base = std::map<std::string, HostArray>;
   using Base::Base;
   HostArrays() = default;
+  HostArrays(Base arrays) : Base(std::move(arrays)) {}
   /// Without arrays; `file` stands in the messages.
   explicit HostArrays(std::string file);
 

@@ -8,6 +8,7 @@
 #define lapack_complex_double std::complex<double>
 #include <lapacke.h>
 
+#include "base/address_space.h"
 #include "base/strings.h"
 #include "tessera/error.h"
 
@@ -22,35 +23,45 @@ template <class T>
 using Real = decltype(std::abs(T{}));
 
 constexpr int kRow = LAPACK_ROW_MAJOR;
+
+// Out of memory is no answer, as NaN for a matrix without one would be.
+lapack_int done(lapack_int info) {
+  if (info == LAPACK_WORK_MEMORY_ERROR || info == LAPACK_TRANSPOSE_MEMORY_ERROR) {
+    throw ResourceExhaustedError("memory is out: a decomposition's workspace cannot be had");
+  }
+  return info;
+}
 lapack_int narrow(std::int64_t n) { return static_cast<lapack_int>(n); }
 
-#define TESSERA_COMMON(T, p, orgqr_, ormqr_, sytrd_, syevd_)                                                       \
-  lapack_int geqrf(lapack_int m, lapack_int n, T* a, T* tau) { return LAPACKE_##p##geqrf(kRow, m, n, a, n, tau); } \
-  lapack_int orgqr(lapack_int m, lapack_int n, lapack_int k, T* a, const T* tau) {                                 \
-    return LAPACKE_##p##orgqr_(kRow, m, n, k, a, n, tau);                                                          \
-  }                                                                                                                \
-  lapack_int ormqr(char side, char trans, lapack_int m, lapack_int n, lapack_int k, const T* a, lapack_int lda,    \
-                   const T* tau, T* c) {                                                                           \
-    return LAPACKE_##p##ormqr_(kRow, side, trans, m, n, k, a, lda, tau, c, n);                                     \
-  }                                                                                                                \
-  lapack_int gehrd(lapack_int n, lapack_int low, lapack_int high, T* a, T* tau) {                                  \
-    return LAPACKE_##p##gehrd(kRow, n, low, high, a, n, tau);                                                      \
-  }                                                                                                                \
-  lapack_int sytrd(char uplo, lapack_int n, T* a, Real<T>* d, Real<T>* e, T* tau) {                                \
-    return LAPACKE_##p##sytrd_(kRow, uplo, n, a, n, d, e, tau);                                                    \
-  }                                                                                                                \
-  lapack_int syevd(char uplo, lapack_int n, T* a, Real<T>* w) {                                                    \
-    return LAPACKE_##p##syevd_(kRow, 'V', uplo, n, a, n, w);                                                       \
-  }                                                                                                                \
-  lapack_int gtsv(lapack_int n, lapack_int k, T* low, T* d, T* up, T* b) {                                         \
-    return LAPACKE_##p##gtsv(kRow, n, k, low, d, up, b, k);                                                        \
-  }                                                                                                                \
-  lapack_int geqp3(lapack_int m, lapack_int n, T* a, lapack_int* p_, T* tau) {                                     \
-    return LAPACKE_##p##geqp3(kRow, m, n, a, n, p_, tau);                                                          \
-  }                                                                                                                \
-  lapack_int gesvd(char job, lapack_int m, lapack_int n, T* a, Real<T>* s, T* u, lapack_int ldu, T* v) {           \
-    std::vector<Real<T>> rest(static_cast<std::size_t>(std::max(m, n)) + 1);                                       \
-    return LAPACKE_##p##gesvd(kRow, job, job, m, n, a, n, s, u, ldu, v, n, rest.data());                           \
+#define TESSERA_COMMON(T, p, orgqr_, ormqr_, sytrd_, syevd_)                                                    \
+  lapack_int geqrf(lapack_int m, lapack_int n, T* a, T* tau) {                                                  \
+    return done(LAPACKE_##p##geqrf(kRow, m, n, a, n, tau));                                                     \
+  }                                                                                                             \
+  lapack_int orgqr(lapack_int m, lapack_int n, lapack_int k, T* a, const T* tau) {                              \
+    return done(LAPACKE_##p##orgqr_(kRow, m, n, k, a, n, tau));                                                 \
+  }                                                                                                             \
+  lapack_int ormqr(char side, char trans, lapack_int m, lapack_int n, lapack_int k, const T* a, lapack_int lda, \
+                   const T* tau, T* c) {                                                                        \
+    return done(LAPACKE_##p##ormqr_(kRow, side, trans, m, n, k, a, lda, tau, c, n));                            \
+  }                                                                                                             \
+  lapack_int gehrd(lapack_int n, lapack_int low, lapack_int high, T* a, T* tau) {                               \
+    return done(LAPACKE_##p##gehrd(kRow, n, low, high, a, n, tau));                                             \
+  }                                                                                                             \
+  lapack_int sytrd(char uplo, lapack_int n, T* a, Real<T>* d, Real<T>* e, T* tau) {                             \
+    return done(LAPACKE_##p##sytrd_(kRow, uplo, n, a, n, d, e, tau));                                           \
+  }                                                                                                             \
+  lapack_int syevd(char uplo, lapack_int n, T* a, Real<T>* w) {                                                 \
+    return done(LAPACKE_##p##syevd_(kRow, 'V', uplo, n, a, n, w));                                              \
+  }                                                                                                             \
+  lapack_int gtsv(lapack_int n, lapack_int k, T* low, T* d, T* up, T* b) {                                      \
+    return done(LAPACKE_##p##gtsv(kRow, n, k, low, d, up, b, k));                                               \
+  }                                                                                                             \
+  lapack_int geqp3(lapack_int m, lapack_int n, T* a, lapack_int* p_, T* tau) {                                  \
+    return done(LAPACKE_##p##geqp3(kRow, m, n, a, n, p_, tau));                                                 \
+  }                                                                                                             \
+  lapack_int gesvd(char job, lapack_int m, lapack_int n, T* a, Real<T>* s, T* u, lapack_int ldu, T* v) {        \
+    std::vector<Real<T>> rest(static_cast<std::size_t>(std::max(m, n)) + 1);                                    \
+    return done(LAPACKE_##p##gesvd(kRow, job, job, m, n, a, n, s, u, ldu, v, n, rest.data()));                  \
   }
 TESSERA_COMMON(float, s, orgqr, ormqr, sytrd, syevd)
 TESSERA_COMMON(double, d, orgqr, ormqr, sytrd, syevd)
@@ -59,24 +70,24 @@ TESSERA_COMMON(c64, z, ungqr, unmqr, hetrd, heevd)
 #undef TESSERA_COMMON
 
 // General eigenvalues come as two lists of real numbers from real matrices, as one of complex ones from complex ones.
-#define TESSERA_REAL(T, p)                                                              \
-  lapack_int geev(char l, char r, lapack_int n, T* a, T* wr, T* wi, T* vl, T* vr) {     \
-    return LAPACKE_##p##geev(kRow, l, r, n, a, n, wr, wi, vl, n, vr, n);                \
-  }                                                                                     \
-  lapack_int gees(char v, lapack_int n, T* a, T* wr, T* wi, T* vs) {                    \
-    lapack_int selected = 0;                                                            \
-    return LAPACKE_##p##gees(kRow, v, 'N', nullptr, n, a, n, &selected, wr, wi, vs, n); \
+#define TESSERA_REAL(T, p)                                                                    \
+  lapack_int geev(char l, char r, lapack_int n, T* a, T* wr, T* wi, T* vl, T* vr) {           \
+    return done(LAPACKE_##p##geev(kRow, l, r, n, a, n, wr, wi, vl, n, vr, n));                \
+  }                                                                                           \
+  lapack_int gees(char v, lapack_int n, T* a, T* wr, T* wi, T* vs) {                          \
+    lapack_int selected = 0;                                                                  \
+    return done(LAPACKE_##p##gees(kRow, v, 'N', nullptr, n, a, n, &selected, wr, wi, vs, n)); \
   }
 TESSERA_REAL(float, s)
 TESSERA_REAL(double, d)
 #undef TESSERA_REAL
-#define TESSERA_COMPLEX(T, p)                                                      \
-  lapack_int geev(char l, char r, lapack_int n, T* a, T* w, T*, T* vl, T* vr) {    \
-    return LAPACKE_##p##geev(kRow, l, r, n, a, n, w, vl, n, vr, n);                \
-  }                                                                                \
-  lapack_int gees(char v, lapack_int n, T* a, T* w, T*, T* vs) {                   \
-    lapack_int selected = 0;                                                       \
-    return LAPACKE_##p##gees(kRow, v, 'N', nullptr, n, a, n, &selected, w, vs, n); \
+#define TESSERA_COMPLEX(T, p)                                                            \
+  lapack_int geev(char l, char r, lapack_int n, T* a, T* w, T*, T* vl, T* vr) {          \
+    return done(LAPACKE_##p##geev(kRow, l, r, n, a, n, w, vl, n, vr, n));                \
+  }                                                                                      \
+  lapack_int gees(char v, lapack_int n, T* a, T* w, T*, T* vs) {                         \
+    lapack_int selected = 0;                                                             \
+    return done(LAPACKE_##p##gees(kRow, v, 'N', nullptr, n, a, n, &selected, w, vs, n)); \
   }
 TESSERA_COMPLEX(c32, c)
 TESSERA_COMPLEX(c64, z)
@@ -294,6 +305,7 @@ ops::HostFunction lapack_function(const std::string& routine, DType dtype, Flags
         out.emplace_back(t.dtype, t.shape);
         if (out.back().nbytes() > 0) std::memset(out.back().data(), 0, static_cast<std::size_t>(out.back().nbytes()));
       }
+      base::check_address_space(base::kBlasBuffer);
       Job job{in, out, flags};
       run(job);
       return out;

@@ -4,6 +4,8 @@
 #include <cblas.h>
 #include <dlfcn.h>
 
+#include "base/address_space.h"
+
 namespace tessera::kernels {
 
 namespace {
@@ -28,6 +30,7 @@ const OpenMp& open_mp() {
 }  // namespace
 
 SingleThreadedLibraries::SingleThreadedLibraries() {
+  base::check_address_space(base::kBlasBuffer);
   const OpenMp& omp = open_mp();
   if (!omp.get) return;
   before_ = omp.get();

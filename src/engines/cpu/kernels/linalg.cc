@@ -36,23 +36,33 @@ struct RealOf<std::complex<T>> {
 template <class T>
 using Real = typename RealOf<T>::type;
 
+// Out of memory is no answer, as NaN for a matrix without one would be.
+lapack_int checked(lapack_int info) {
+  if (info == LAPACK_WORK_MEMORY_ERROR || info == LAPACK_TRANSPOSE_MEMORY_ERROR) {
+    throw ResourceExhaustedError("memory is out: a decomposition's workspace cannot be had");
+  }
+  return info;
+}
+
 // One name for LAPACK's four.
-#define TESSERA_LAPACK(T, p, gqr, syevd)                                                                          \
-  lapack_int potrf(char uplo, lapack_int n, T* a) { return LAPACKE_##p##potrf(LAPACK_ROW_MAJOR, uplo, n, a, n); } \
-  lapack_int geqrf(lapack_int m, lapack_int n, T* a, T* tau) {                                                    \
-    return LAPACKE_##p##geqrf(LAPACK_ROW_MAJOR, m, n, a, n, tau);                                                 \
-  }                                                                                                               \
-  lapack_int make_q(lapack_int m, lapack_int n, lapack_int k, T* a, const T* tau) {                               \
-    return LAPACKE_##p##gqr(LAPACK_ROW_MAJOR, m, n, k, a, n, tau);                                                \
-  }                                                                                                               \
-  lapack_int getrf(lapack_int m, lapack_int n, T* a, lapack_int* pivots) {                                        \
-    return LAPACKE_##p##getrf(LAPACK_ROW_MAJOR, m, n, a, n, pivots);                                              \
-  }                                                                                                               \
-  lapack_int gesdd(char job, lapack_int m, lapack_int n, T* a, Real<T>* s, T* u, lapack_int ldu, T* vh) {         \
-    return LAPACKE_##p##gesdd(LAPACK_ROW_MAJOR, job, m, n, a, n, s, u, ldu, vh, n);                               \
-  }                                                                                                               \
-  lapack_int hermitian(char uplo, lapack_int n, T* a, Real<T>* w) {                                               \
-    return LAPACKE_##p##syevd(LAPACK_ROW_MAJOR, 'V', uplo, n, a, n, w);                                           \
+#define TESSERA_LAPACK(T, p, gqr, syevd)                                                                  \
+  lapack_int potrf(char uplo, lapack_int n, T* a) {                                                       \
+    return checked(LAPACKE_##p##potrf(LAPACK_ROW_MAJOR, uplo, n, a, n));                                  \
+  }                                                                                                       \
+  lapack_int geqrf(lapack_int m, lapack_int n, T* a, T* tau) {                                            \
+    return checked(LAPACKE_##p##geqrf(LAPACK_ROW_MAJOR, m, n, a, n, tau));                                \
+  }                                                                                                       \
+  lapack_int make_q(lapack_int m, lapack_int n, lapack_int k, T* a, const T* tau) {                       \
+    return checked(LAPACKE_##p##gqr(LAPACK_ROW_MAJOR, m, n, k, a, n, tau));                               \
+  }                                                                                                       \
+  lapack_int getrf(lapack_int m, lapack_int n, T* a, lapack_int* pivots) {                                \
+    return checked(LAPACKE_##p##getrf(LAPACK_ROW_MAJOR, m, n, a, n, pivots));                             \
+  }                                                                                                       \
+  lapack_int gesdd(char job, lapack_int m, lapack_int n, T* a, Real<T>* s, T* u, lapack_int ldu, T* vh) { \
+    return checked(LAPACKE_##p##gesdd(LAPACK_ROW_MAJOR, job, m, n, a, n, s, u, ldu, vh, n));              \
+  }                                                                                                       \
+  lapack_int hermitian(char uplo, lapack_int n, T* a, Real<T>* w) {                                       \
+    return checked(LAPACKE_##p##syevd(LAPACK_ROW_MAJOR, 'V', uplo, n, a, n, w));                          \
   }
 TESSERA_LAPACK(float, s, orgqr, syevd)
 TESSERA_LAPACK(double, d, orgqr, syevd)
