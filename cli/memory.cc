@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -24,6 +25,14 @@ void* raw_allocate(std::size_t n) noexcept { return mi_malloc(n); }
 void* raw_allocate(std::size_t n, std::size_t alignment) noexcept { return mi_malloc_aligned(n, alignment); }
 void raw_free(void* p) noexcept { mi_free(p); }
 std::size_t usable_size(void* p) noexcept { return mi_usable_size(p); }
+// What mimalloc makes of a small request, which is also the usable size: whoever knows the size need not look it up.
+constexpr std::size_t block_size(std::size_t n) {
+  std::size_t words = (n + 7) / 8;
+  if (words <= 1) return 8;
+  if (words <= 8) return (words + 1) / 2 * 16;
+  std::size_t step = std::bit_floor(words - 1) / 4;
+  return (words + step - 1) / step * step * 8;
+}
 #else
 void* raw_allocate(std::size_t n) noexcept { return std::malloc(n); }
 void* raw_allocate(std::size_t n, std::size_t alignment) noexcept {
@@ -32,7 +41,9 @@ void* raw_allocate(std::size_t n, std::size_t alignment) noexcept {
 }
 void raw_free(void* p) noexcept { std::free(p); }
 std::size_t usable_size(void* p) noexcept { return malloc_usable_size(p); }
+constexpr std::size_t block_size(std::size_t n) { return n; }
 #endif
+constexpr std::size_t kSmall = 8192;  // most bytes that `block_size` takes
 
 // Threads count by themselves and add their sums in steps of this size, so that counting costs no shared write.
 constexpr std::int64_t kStep = 64 << 10;
@@ -91,14 +102,22 @@ void* counted(void* p, std::size_t n) noexcept {
   return refuse(n, true);
 }
 
-void* allocate(std::size_t n, std::size_t alignment) noexcept {
+void* allocate_aligned(std::size_t n, std::size_t alignment) noexcept {
   if (!fits(n)) return refuse(n, true);
   std::size_t some = std::max<std::size_t>(n, 1);
   return counted(alignment <= kAny ? raw_allocate(some) : raw_allocate(some, alignment), n);
 }
 
-void* allocate_or_throw(std::size_t n, std::size_t alignment) {
-  void* p = allocate(n, alignment);
+inline void* allocate(std::size_t n) noexcept {
+  if (n - 1 >= kSmall) return allocate_aligned(n, kAny);
+  void* p = raw_allocate(n);
+  if (p == nullptr) return refuse(n, false);
+  if (take(static_cast<std::int64_t>(block_size(n)))) return p;
+  raw_free(p);
+  return refuse(n, true);
+}
+
+void* or_throw(void* p) {
   if (p == nullptr) throw std::bad_alloc();
   return p;
 }
@@ -109,11 +128,20 @@ void release(void* p) noexcept {
   raw_free(p);
 }
 
+inline void release(void* p, std::size_t n) noexcept {
+  if (p == nullptr || n - 1 >= kSmall) {
+    release(p);
+    return;
+  }
+  give(static_cast<std::int64_t>(block_size(n)));
+  raw_free(p);
+}
+
 }  // namespace
 
 #ifdef TESSERA_MIMALLOC
 extern "C" {
-void* malloc(std::size_t n) noexcept { return allocate(n, kAny); }
+void* malloc(std::size_t n) noexcept { return allocate(n); }
 void free(void* p) noexcept { release(p); }
 void* calloc(std::size_t count, std::size_t size) noexcept {
   std::size_t n = 0;
@@ -121,7 +149,7 @@ void* calloc(std::size_t count, std::size_t size) noexcept {
   return counted(mi_calloc(count, size), n);
 }
 void* realloc(void* p, std::size_t n) noexcept {
-  if (p == nullptr) return allocate(n, kAny);
+  if (p == nullptr) return allocate(n);
   auto before = static_cast<std::int64_t>(usable_size(p));
   if (!fits(n)) return refuse(n, true);
   void* q = mi_realloc(p, n);
@@ -132,33 +160,37 @@ void* realloc(void* p, std::size_t n) noexcept {
 int posix_memalign(void** p, std::size_t alignment, std::size_t n) noexcept {
   if (alignment < sizeof(void*) || (alignment & (alignment - 1)) != 0) return EINVAL;
   int before = errno;
-  void* q = allocate(n, alignment);
+  void* q = allocate_aligned(n, alignment);
   errno = before;
   if (q == nullptr) return ENOMEM;
   *p = q;
   return 0;
 }
-void* aligned_alloc(std::size_t alignment, std::size_t n) noexcept { return allocate(n, alignment); }
-void* memalign(std::size_t alignment, std::size_t n) noexcept { return allocate(n, alignment); }
+void* aligned_alloc(std::size_t alignment, std::size_t n) noexcept { return allocate_aligned(n, alignment); }
+void* memalign(std::size_t alignment, std::size_t n) noexcept { return allocate_aligned(n, alignment); }
 }
 #endif
 
-void* operator new(std::size_t n) { return allocate_or_throw(n, kAny); }
-void* operator new[](std::size_t n) { return allocate_or_throw(n, kAny); }
-void* operator new(std::size_t n, const std::nothrow_t&) noexcept { return allocate(n, kAny); }
-void* operator new[](std::size_t n, const std::nothrow_t&) noexcept { return allocate(n, kAny); }
-void* operator new(std::size_t n, std::align_val_t a) { return allocate_or_throw(n, static_cast<std::size_t>(a)); }
-void* operator new[](std::size_t n, std::align_val_t a) { return allocate_or_throw(n, static_cast<std::size_t>(a)); }
+void* operator new(std::size_t n) { return or_throw(allocate(n)); }
+void* operator new[](std::size_t n) { return or_throw(allocate(n)); }
+void* operator new(std::size_t n, const std::nothrow_t&) noexcept { return allocate(n); }
+void* operator new[](std::size_t n, const std::nothrow_t&) noexcept { return allocate(n); }
+void* operator new(std::size_t n, std::align_val_t a) {
+  return or_throw(allocate_aligned(n, static_cast<std::size_t>(a)));
+}
+void* operator new[](std::size_t n, std::align_val_t a) {
+  return or_throw(allocate_aligned(n, static_cast<std::size_t>(a)));
+}
 void* operator new(std::size_t n, std::align_val_t a, const std::nothrow_t&) noexcept {
-  return allocate(n, static_cast<std::size_t>(a));
+  return allocate_aligned(n, static_cast<std::size_t>(a));
 }
 void* operator new[](std::size_t n, std::align_val_t a, const std::nothrow_t&) noexcept {
-  return allocate(n, static_cast<std::size_t>(a));
+  return allocate_aligned(n, static_cast<std::size_t>(a));
 }
 void operator delete(void* p) noexcept { release(p); }
 void operator delete[](void* p) noexcept { release(p); }
-void operator delete(void* p, std::size_t) noexcept { release(p); }
-void operator delete[](void* p, std::size_t) noexcept { release(p); }
+void operator delete(void* p, std::size_t n) noexcept { release(p, n); }
+void operator delete[](void* p, std::size_t n) noexcept { release(p, n); }
 void operator delete(void* p, const std::nothrow_t&) noexcept { release(p); }
 void operator delete[](void* p, const std::nothrow_t&) noexcept { release(p); }
 void operator delete(void* p, std::align_val_t) noexcept { release(p); }
