@@ -92,6 +92,7 @@ __attribute__((section(".preinit_array"), used)) void (*const at_load)(int, char
 void guard_process() {
   open_standard_streams();
   ::signal(SIGPIPE, SIG_IGN);
+  ::signal(SIGXFSZ, SIG_IGN);  // `ulimit -f`
   std::set_terminate(end_by_exception);
   for (int number : {SIGINT, SIGTERM, SIGHUP}) {
     struct sigaction old {};

@@ -4,9 +4,9 @@
 
 namespace tessera::cli {
 
-/// First thing in `main`. Files that are opened later never take the place of a standard stream; a closed pipe is an
-/// error of the write and no signal; signals that end the process leave no unfinished file; an exception that nobody
-/// can catch is a message and exit status 1.
+/// First thing in `main`. Files that are opened later never take the place of a standard stream; a closed pipe and
+/// a limit of file sizes are errors of the write and no signals; signals that end the process leave no unfinished file;
+/// an exception that nobody can catch is a message and exit status 1.
 void guard_process();
 /// Ends the process with a message and exit status 1 after so many seconds.
 void limit_time(double seconds);

@@ -225,7 +225,11 @@ class Pool final : public MemoryPool {
       trim();
       block = new_block(capacity);
     }
-    if (block == nullptr) exhausted(nbytes, stats().bytes_in_use - nbytes);
+    if (block == nullptr) {
+      throw ResourceExhaustedError(
+          str("allocate: ", nbytes, " bytes asked for, ", stats().bytes_in_use - nbytes,
+              " bytes of buffers in use; the machine, or a bound of the process, gives no more"));
+    }
     if (capacity >= kHugePage) madvise(block, static_cast<std::size_t>(capacity), MADV_HUGEPAGE);
     return block;
   }

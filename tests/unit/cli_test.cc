@@ -282,9 +282,15 @@ TEST_F(Cli, StandardOutputThatTakesNothingIsAnError) {
   EXPECT_EQ(load_npz(path("piped.npz")).size(), 1U);
 }
 
+TEST_F(Cli, AFileBeyondTheShellsLimitIsAnError) {
+  expect_refused("run hungry.mlir --write again.mlir", {"--write", "again.mlir", "File too large"}, "ulimit -f 1");
+  EXPECT_EQ(files(), 4U);
+}
+
 TEST_F(Cli, MemoryIsBounded) {
   int refused = 0, done = 0;
-  for (const char* bound : {"4K", "100K", "1M", "2M", "3M", "4M", "6M", "8M", "12M", "16M", "24M", "32M", "1G"}) {
+  for (const char* bound :
+       {"4K", "100K", "1M", "2M", "3M", "4M", "6M", "8M", "12M", "16M", "24M", "32M", "48M", "1G"}) {
     Outcome o = run(std::string("run hungry.mlir --outputs out.npz --max-memory ") + bound);
     EXPECT_EQ(o.signal, 0) << bound << ": " << o.err;
     EXPECT_TRUE(o.status == 0 || o.status == 1) << bound << ": " << o.status << o.err;
