@@ -202,7 +202,7 @@ bool is_pass_through(const std::string& name) {
   return false;
 }
 
-Items custom_call(OpCall& c) {
+Items with_results(OpCall& c) {
   std::string name = c.find("call_target_name") ? c.word("call_target_name") : "";
   if (name.empty() && !c.op.words.empty()) name = c.op.words[0].text;
   if (name.starts_with("lapack_")) return lapack(c, name);
@@ -239,6 +239,18 @@ Items custom_call(OpCall& c) {
     throw UnimplementedError(str("the custom call @", name, " runs a Python function; lower the program without it"));
   }
   throw UnimplementedError(str("the custom call @", name, " is not known here"));
+}
+
+// Texts that come from XLA's HLO give the results of a call as one tuple.
+Items custom_call(OpCall& c) {
+  if (c.op.result_types.size() != 1 || c.out(0).kind != AstType::Kind::Tuple) return with_results(c);
+  AstOp parts = c.op;
+  parts.result_types = c.out(0).parts;
+  OpCall call(c.importer, c.scope, parts, c.in);
+  Item out;
+  out.kind = AstType::Kind::Tuple;
+  out.parts = with_results(call);
+  return {out};
 }
 }  // namespace
 
