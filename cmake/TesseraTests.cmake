@@ -79,8 +79,16 @@ foreach(folder unit ir props engines oracle annotation)
   endforeach()
 endforeach()
 
-# The C++ blocks of the guides are tests.
 find_program(PYTHON3 python3 REQUIRED)
+
+# What the compiler says of common mistakes.
+if(NOT TESSERA_SANITIZE)
+  add_test(NAME mistakes COMMAND ${PYTHON3} ${PROJECT_SOURCE_DIR}/tests/mistakes/check.py ${CMAKE_CXX_COMPILER}
+                                 ${PROJECT_SOURCE_DIR}/include)
+  set_tests_properties(mistakes PROPERTIES LABELS quick TIMEOUT 900)
+endif()
+
+# The C++ blocks of the guides are tests.
 file(GLOB guides CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/docs/coming-from-*.md)
 set(guide_sources "")
 foreach(guide IN LISTS guides)

@@ -28,13 +28,13 @@ namespace tessera {
 
 /// Sets the default mesh of the manual-region calls, for the whole program; `std::nullopt` clears it. A later call
 /// replaces it. Safe from several threads.
-void set_global_mesh(const std::optional<Mesh>& mesh);
+void set_global_mesh(const std::optional<Mesh>& mesh, const Loc& loc = Loc::current());
 /// The mesh that was set last, or nothing.
 std::optional<Mesh> global_mesh();
 /// `global_mesh`.
 inline std::optional<Mesh> get_global_mesh() { return global_mesh(); }
 /// All devices of the current client in id order on one axis, which is unnamed without `name`.
-Mesh get_1d_mesh(const std::optional<std::string>& name = std::nullopt);
+Mesh get_1d_mesh(const std::optional<std::string>& name = std::nullopt, const Loc& loc = Loc::current());
 
 // --- annotations --------------------------------------------------------------------------------------------------
 
@@ -43,25 +43,29 @@ Mesh get_1d_mesh(const std::optional<std::string>& name = std::nullopt);
 /// equation, which applies to the gradient too. Throws `ValueError` naming `devices` where there are none, `mesh` for
 /// one that is not all devices, `partition_spec` for a wrong number of entries or an unknown axis; `DuplicateAxisError`
 /// for a repeated one.
-Array mark_sharding(const Array& x, const Mesh& mesh, const PartitionSpec& partition_spec);
+Array mark_sharding(const Array& x, const Mesh& mesh, const PartitionSpec& partition_spec,
+                    const Loc& loc = Loc::current());
 /// `mark_sharding`, under its name in PyTorch/XLA: every constraint is differentiable.
-inline Array mark_sharding_with_gradients(const Array& x, const Mesh& mesh, const PartitionSpec& partition_spec) {
+inline Array mark_sharding_with_gradients(const Array& x, const Mesh& mesh, const PartitionSpec& partition_spec,
+                                          const Loc& = Loc::current()) {
   return mark_sharding(x, mesh, partition_spec);
 }
 /// `x` without annotation: on the default device, uncommitted; inside a traced function the constraints that made the
 /// value are removed. An array without annotation is returned as it is. An array over several processes is gathered by
 /// all of them.
-Array clear_sharding(const Array& x);
+Array clear_sharding(const Array& x, const Loc& loc = Loc::current());
 
 /// Placed by a `NamedSharding` or a `GspmdSharding`; inside a traced function: the result of a constraint, or manual.
-bool is_annotated(const Array& x);
+bool is_annotated(const Array& x, const Loc& loc = Loc::current());
 /// Anything but an array has no annotation: false.
 template <class T>
-requires(!std::is_convertible_v<const T&, const Array&>) bool is_annotated(const T&) { return false; }
+requires(!std::is_convertible_v<const T&, const Array&>) bool is_annotated(const T&, const Loc& = Loc::current()) {
+  return false;
+}
 /// The annotation's type after normalization; nothing for an array without annotation.
-std::optional<ShardingType> sharding_type(const Array& x);
+std::optional<ShardingType> sharding_type(const Array& x, const Loc& loc = Loc::current());
 /// The annotation in full; nothing where there is none, and {manual} inside a manual region.
-std::optional<OpSharding> op_sharding(const Array& x);
+std::optional<OpSharding> op_sharding(const Array& x, const Loc& loc = Loc::current());
 
 namespace detail {
 std::string annotated_hlo(const std::function<std::vector<Array>(const std::vector<Array>&)>& f,
@@ -87,7 +91,7 @@ inline bool is_spmd() { return true; }
 /// Devices of all processes of the current client.
 std::int64_t global_device_count();
 /// The device of values without a sharding: the first of this process. Throws `StateError` where it has none.
-Device default_device();
+Device default_device(const Loc& loc = Loc::current());
 
 // --- wrapping ------------------------------------------------------------------------------------------------------
 
@@ -106,9 +110,9 @@ class HostShard {
   int replica_id() const { return replica_id_; }
   const HostArray& data() const { return data_; }
   /// A copy of the real part.
-  HostArray unpadded() const;
+  HostArray unpadded(const Loc& loc = Loc::current()) const;
   /// Replaces the real part. Throws `ValueError` for another shape, `TypeError` for another dtype.
-  void set_unpadded(const HostArray& value);
+  void set_unpadded(const HostArray& value, const Loc& loc = Loc::current());
 
  private:
   Device device_;
@@ -122,24 +126,26 @@ class HostShard {
 class ShardedTensor {
  public:
   /// Throws `ValueError` for an array without annotation, and for a traced one.
-  explicit ShardedTensor(Array array);
+  explicit ShardedTensor(Array array, const Loc& loc = Loc::current());
   const Array& array() const { return array_; }
   operator const Array&() const { return array_; }  // NOLINT(google-explicit-constructor): it is an array
-  std::optional<ShardingType> sharding_type() const { return tessera::sharding_type(array_); }
-  std::string sharding_spec() const;
+  std::optional<ShardingType> sharding_type(const Loc& = Loc::current()) const {
+    return tessera::sharding_type(array_);
+  }
+  std::string sharding_spec(const Loc& loc = Loc::current()) const;
   /// Snapshots of this process's shards, by ascending device id.
-  std::vector<HostShard> local_shards() const;
+  std::vector<HostShard> local_shards(const Loc& loc = Loc::current()) const;
   /// Replaces this process's shards by the real parts of as many shards, in that order. Copies of the array taken
   /// before keep their values. Throws `ValueError` for another count, device or index.
-  void load_local_shards(const std::vector<HostShard>& shards);
+  void load_local_shards(const std::vector<HostShard>& shards, const Loc& loc = Loc::current());
 
  private:
   Array array_;
 };
 /// `ShardedTensor(x)`. Throws `ValueError` for an array without annotation, and for a traced one.
-inline ShardedTensor wrap_as_sharded_tensor(const Array& x) { return ShardedTensor(x); }
+inline ShardedTensor wrap_as_sharded_tensor(const Array& x, const Loc& = Loc::current()) { return ShardedTensor(x); }
 /// The tensor itself.
-inline ShardedTensor wrap_as_sharded_tensor(const ShardedTensor& x) { return x; }
+inline ShardedTensor wrap_as_sharded_tensor(const ShardedTensor& x, const Loc& = Loc::current()) { return x; }
 /// Its array.
 inline const Array& unwrap_sharded_tensor(const ShardedTensor& x) { return x.array(); }
 /// Anything else passes through.
@@ -171,12 +177,12 @@ requires(is_tree_v<T>) T optimization_barrier(const T& tree, const Loc& loc = Lo
 /// inputs; what has no gradient is left out. The forward computation is `f`'s own.
 template <class F>
 auto backward_optimization_barrier(F f) {
-  return [f = std::move(f)](const auto&... args) {
+  return Callable([f = std::move(f)](const auto&... args) {
     using Args = std::tuple<std::decay_t<decltype(args)>...>;
     Args like{args...};
     Args passed = tree_unflatten(like, detail::backward_barrier(tree_leaves(like), Loc::current()));
     return std::apply(f, passed);
-  };
+  });
 }
 /// `backward_optimization_barrier`.
 template <class F>

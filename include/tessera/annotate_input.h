@@ -27,29 +27,34 @@ struct ShardingSpecOptions {
 /// A mesh and a spec for inputs. Checked when it is made: throws as `Mesh::op_sharding`.
 class ShardingSpec {
  public:
-  ShardingSpec(const Mesh& mesh, const PartitionSpec& partition_spec, const ShardingSpecOptions& options = {});
+  ShardingSpec(const Mesh& mesh, const PartitionSpec& partition_spec, const ShardingSpecOptions& options = {},
+               const Loc& loc = Loc::current());
   template <class Flag>
   requires(std::is_same_v<Flag, bool>)
-      ShardingSpec(const Mesh& mesh, const PartitionSpec& partition_spec, Flag minibatch)
+      ShardingSpec(const Mesh& mesh, const PartitionSpec& partition_spec, Flag minibatch, const Loc& = Loc::current())
       : ShardingSpec(mesh, partition_spec, ShardingSpecOptions{minibatch}) {}
 
   const Mesh& mesh() const { return mesh_; }
   const PartitionSpec& partition_spec() const { return spec_; }
   bool minibatch() const { return minibatch_; }
   /// `mesh().op_sharding(partition_spec())`.
-  const OpSharding& op_sharding() const { return mesh_.op_sharding(spec_); }
+  const OpSharding& op_sharding(const Loc& = Loc::current()) const { return mesh_.op_sharding(spec_); }
 
   /// The spec has one entry per dimension of the shape; divisibility is not checked.
   bool can_apply(const Shape& shape) const;
   bool can_apply(const Array& x) const { return can_apply(x.shape()); }
   bool can_apply(const HostArray& x) const { return can_apply(x.shape()); }
   /// The placement, or nothing where it cannot apply.
-  std::optional<NamedSharding> for_shape(const Shape& shape) const;
-  std::optional<NamedSharding> for_array(const Array& x) const { return for_shape(x.shape()); }
-  std::optional<NamedSharding> xla_spec(const Array& x) const { return for_shape(x.shape()); }
+  std::optional<NamedSharding> for_shape(const Shape& shape, const Loc& loc = Loc::current()) const;
+  std::optional<NamedSharding> for_array(const Array& x, const Loc& = Loc::current()) const {
+    return for_shape(x.shape());
+  }
+  std::optional<NamedSharding> xla_spec(const Array& x, const Loc& = Loc::current()) const {
+    return for_shape(x.shape());
+  }
   /// `mark_sharding` with these parts. Throws as it does, and `ValueError` naming `device` for an array on another kind
   /// of device than the default one.
-  Array apply(const Array& x) const;
+  Array apply(const Array& x, const Loc& loc = Loc::current()) const;
 
   bool operator==(const ShardingSpec&) const = default;
 
@@ -64,13 +69,13 @@ class ShardingSpec {
 /// process's devices by ascending tile. Data of another rank than the spec is replicated, which is logged once. Throws
 /// `ValueError` naming `minibatch` for rank 0 or a spec that does not split dimension 0 over all devices, and the shape
 /// for a batch that the local devices do not divide.
-Array device_put(const HostArray& value, const ShardingSpec& spec);
+Array device_put(const HostArray& value, const ShardingSpec& spec, const Loc& loc = Loc::current());
 /// The same for an array on devices.
-Array device_put(const Array& value, const ShardingSpec& spec);
+Array device_put(const Array& value, const ShardingSpec& spec, const Loc& loc = Loc::current());
 /// A tree of arrays: one spec for all leaves, or one for each. Throws `ValueError` with both counts.
 template <class T>
 requires(is_tree_v<T> && !std::is_same_v<T, Array>) T
-    device_put(const T& tree, const std::vector<ShardingSpec>& specs) {
+    device_put(const T& tree, const std::vector<ShardingSpec>& specs, const Loc& = Loc::current()) {
   std::vector<Array> leaves = tree_leaves(tree);
   if (specs.size() != 1 && specs.size() != leaves.size()) {
     throw ValueError("device_put: " + std::to_string(leaves.size()) + " arrays and " + std::to_string(specs.size()) +
@@ -111,14 +116,14 @@ class ShardedDataLoader {
   /// `source` gives batches until it returns nothing; it is called on the loader's thread, under the client that is
   /// current here. Throws `ValueError` for a prefetch below 1.
   using Source = std::function<std::optional<HostBatch>()>;
-  ShardedDataLoader(Source source, LoaderOptions options = {});
+  ShardedDataLoader(Source source, LoaderOptions options = {}, const Loc& loc = Loc::current());
   /// Stops reading; batches that are ready are dropped.
   ~ShardedDataLoader();
   ShardedDataLoader(ShardedDataLoader&&) noexcept;
   ShardedDataLoader& operator=(ShardedDataLoader&&) noexcept;
 
   /// The next batch, or nothing at the end. One thread calls it.
-  std::optional<DeviceBatch> next();
+  std::optional<DeviceBatch> next(const Loc& loc = Loc::current());
   /// Safe from any thread.
   LoaderProgress progress() const;
 

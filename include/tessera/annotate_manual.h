@@ -21,11 +21,11 @@ namespace tessera {
 /// `disable_manual_sharding`. `mesh`: `std::nullopt` uses the global mesh. Throws as `mark_sharding`, and `ValueError`
 /// outside a traced function, without a mesh, and for a value that is manual already.
 Array enable_manual_sharding(const Array& x, const PartitionSpec& partition_spec,
-                             const std::optional<Mesh>& mesh = std::nullopt);
+                             const std::optional<Mesh>& mesh = std::nullopt, const Loc& loc = Loc::current());
 
 /// The blocks `x` as one array of `full_shape` under the spec. Throws as `mark_sharding`, and `ValueError` for a value
 /// that is not manual, and for a full shape whose shards have another shape than `x`.
 Array disable_manual_sharding(const Array& x, const PartitionSpec& partition_spec, const Shape& full_shape,
-                              const std::optional<Mesh>& mesh = std::nullopt);
+                              const std::optional<Mesh>& mesh = std::nullopt, const Loc& loc = Loc::current());
 
 }  // namespace tessera

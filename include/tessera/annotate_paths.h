@@ -33,7 +33,7 @@ struct PathMatches {
   std::vector<std::string> unused;
 };
 /// Matches every name against the rules. Throws `ValueError` naming a pattern that is no regular expression.
-PathMatches match_paths(const std::vector<std::string>& names, const PathRules& rules);
+PathMatches match_paths(const std::vector<std::string>& names, const PathRules& rules, const Loc& loc = Loc::current());
 
 /// A tree with annotations, and what no rule took.
 template <class T>
@@ -52,7 +52,8 @@ ShardingPtr path_sharding(const Array& x, const Mesh& mesh, const std::string& n
 /// `mark_sharding` on every leaf by the first rule whose pattern matches its whole name (`tree_paths`); leaves without
 /// a rule stay as they are and are reported. Throws `ValueError` naming leaf and pattern where a spec does not fit.
 template <class T>
-PathAnnotated<T> annotate_by_path(const T& tree, const Mesh& mesh, const PathRules& rules) {
+PathAnnotated<T> annotate_by_path(const T& tree, const Mesh& mesh, const PathRules& rules,
+                                  const Loc& = Loc::current()) {
   std::vector<std::string> names = tree_paths(tree);
   std::vector<Array> leaves = tree_leaves(tree);
   PathMatches m = match_paths(names, rules);
@@ -65,7 +66,8 @@ PathAnnotated<T> annotate_by_path(const T& tree, const Mesh& mesh, const PathRul
 
 /// The same as shardings, one per leaf (null without a rule), for `JitOptions::in_shardings` and `out_shardings`.
 template <class T>
-std::vector<ShardingPtr> shardings_by_path(const T& tree, const Mesh& mesh, const PathRules& rules) {
+std::vector<ShardingPtr> shardings_by_path(const T& tree, const Mesh& mesh, const PathRules& rules,
+                                           const Loc& = Loc::current()) {
   std::vector<std::string> names = tree_paths(tree);
   std::vector<Array> leaves = tree_leaves(tree);
   PathMatches m = match_paths(names, rules);

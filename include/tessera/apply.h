@@ -27,7 +27,8 @@ class Piece {
   // NOLINTBEGIN(google-explicit-constructor): scalars and functions convert
   Piece(double value) : value_(value) {}
   template <class F>
-  requires std::convertible_to<F, std::function<Array(const Array&)>> Piece(F f) : f_(std::move(f)) {}
+  requires(!std::same_as<F, Array> && std::convertible_to<F, std::function<Array(const Array&)>>) Piece(F f)
+      : f_(std::move(f)) {}
   // NOLINTEND(google-explicit-constructor)
   const std::function<Array(const Array&)>& function() const { return f_; }  ///< empty for a scalar
   double value() const { return value_; }

@@ -22,11 +22,12 @@
 
 namespace tessera {
 
-namespace array {
+namespace arrays {
 struct ArrayImpl;
 }
 
 class Shard;
+class IndexItem;
 
 template <class T>
 concept Number = std::is_arithmetic_v<T> || std::same_as<T, float16_t> || std::same_as<T, bfloat16_t> ||
@@ -47,47 +48,47 @@ class Array {
   template <Number T>
   explicit Array(T value) : Array(scalar(value)) {}
   /// On the default device, uncommitted; the data is copied.
-  explicit Array(const HostArray& value);
+  explicit Array(const HostArray& value, const Loc& loc = Loc::current());
 
   /// False for an uninitialised array; never throws.
   bool defined() const { return impl_ != nullptr; }
   /// Global extents. Also after deletion, as dtype and sharding.
-  const Shape& shape() const;
+  const Shape& shape(CallLine at = CallLine::current()) const;
   /// One extent; negative dimensions count from the end. Throws `IndexError`.
-  std::int64_t shape(std::int64_t dim) const;
-  DType dtype() const;
+  std::int64_t shape(std::int64_t dim, CallLine at = CallLine::current()) const;
+  DType dtype(CallLine at = CallLine::current()) const;
   /// Promotes as a scalar literal of the program does (JAX's weak types).
-  bool weak_type() const;
+  bool weak_type(CallLine at = CallLine::current()) const;
   /// Number of dimensions.
-  std::int64_t ndim() const;
+  std::int64_t ndim(CallLine at = CallLine::current()) const;
   /// Number of elements of the global value.
-  std::int64_t size() const;
+  std::int64_t size(CallLine at = CallLine::current()) const;
   /// Bytes of the global value.
-  std::int64_t nbytes() const;
+  std::int64_t nbytes(CallLine at = CallLine::current()) const;
   /// Bytes on this process's devices, replicas counted as often as there are devices.
-  std::int64_t device_bytes() const;
+  std::int64_t device_bytes(const Loc& loc = Loc::current()) const;
   /// True inside a traced function.
-  bool is_traced() const;
+  bool is_traced(CallLine at = CallLine::current()) const;
 
   /// Answers after deletion too. Throws `ConcretizationError` for a traced array.
-  const ShardingPtr& sharding() const;
+  const ShardingPtr& sharding(const Loc& loc = Loc::current()) const;
   /// True when it was placed explicitly: operations then do not move it to another device.
-  bool committed() const;
+  bool committed(const Loc& loc = Loc::current()) const;
   /// In mesh order. Throws `DeletedArrayError`.
-  std::span<const Device> devices() const;
+  std::span<const Device> devices(const Loc& loc = Loc::current()) const;
   /// The same devices, with a membership test.
-  DeviceSet device_set() const;
+  DeviceSet device_set(const Loc& loc = Loc::current()) const;
   /// This process owns every device of the sharding.
-  bool is_fully_addressable() const;
+  bool is_fully_addressable(const Loc& loc = Loc::current()) const;
   /// Every device holds the whole value.
-  bool is_fully_replicated() const;
+  bool is_fully_replicated(const Loc& loc = Loc::current()) const;
 
   /// One shard per local device, in mesh order; made on first use and cached.
-  std::span<const Shard> addressable_shards() const;
+  std::span<const Shard> addressable_shards(const Loc& loc = Loc::current()) const;
   /// One shard per device of every process, in mesh order; remote ones have no data.
-  std::span<const Shard> global_shards() const;
+  std::span<const Shard> global_shards(const Loc& loc = Loc::current()) const;
   /// Shard i of this process as an array on one device. Throws `IndexError`.
-  const Array& addressable_data(std::int64_t i) const;
+  const Array& addressable_data(std::int64_t i, const Loc& loc = Loc::current()) const;
 
   /// The global value on the host, gathered once from this process's devices and cached; it waits for the computation.
   /// Throws `NotAddressableError` when another process holds a shard that this one lacks, `ConcretizationError` for a
@@ -107,27 +108,46 @@ class Array {
   /// The single element as a bool. Throws `ValueError` unless size() == 1, `ConcretizationError` for a traced array.
   explicit operator bool() const;
 
+  /// NumPy's indexing: `x(0, span(1, 5), ellipsis, newaxis, rows)` is x[0, 1:5, ..., None, rows]; see
+  /// tessera/indexing.h, also for indices of more items. Throws `IndexError` for an index outside, or for more items
+  /// than dimensions.
+  Array operator()(const IndexItem& a, const Loc& loc = Loc::current()) const;
+  Array operator()(const IndexItem& a, const IndexItem& b, const Loc& loc = Loc::current()) const;
+  Array operator()(const IndexItem& a, const IndexItem& b, const IndexItem& c, const Loc& loc = Loc::current()) const;
+  Array operator()(const IndexItem& a, const IndexItem& b, const IndexItem& c, const IndexItem& d,
+                   const Loc& loc = Loc::current()) const;
+  Array operator()(const IndexItem& a, const IndexItem& b, const IndexItem& c, const IndexItem& d, const IndexItem& e,
+                   const Loc& loc = Loc::current()) const;
+  Array operator()(const IndexItem& a, const IndexItem& b, const IndexItem& c, const IndexItem& d, const IndexItem& e,
+                   const IndexItem& f, const Loc& loc = Loc::current()) const;
+  Array operator()(const IndexItem& a, const IndexItem& b, const IndexItem& c, const IndexItem& d, const IndexItem& e,
+                   const IndexItem& f, const IndexItem& g, const Loc& loc = Loc::current()) const;
+  Array operator()(const IndexItem& a, const IndexItem& b, const IndexItem& c, const IndexItem& d, const IndexItem& e,
+                   const IndexItem& f, const IndexItem& g, const IndexItem& h, const Loc& loc = Loc::current()) const;
+
   /// Waits for this process's shards; a failed computation throws here. Returns the array itself.
-  const Array& block_until_ready() const;
+  const Array& block_until_ready(const Loc& loc = Loc::current()) const;
   /// Frees the memory; shape, dtype and sharding stay available. Throws `ConcretizationError` for a traced array.
-  void delete_();
+  void delete_(const Loc& loc = Loc::current());
   /// Deleted, or donated to a jitted call.
   bool is_deleted() const;
 
   /// Older name of `addressable_shards`.
-  [[deprecated("use addressable_shards()")]] std::span<const Shard> local_shards() const;
+  [[deprecated("use addressable_shards()")]] std::span<const Shard> local_shards(const Loc& loc = Loc::current()) const;
   /// Older name of `addressable_data`.
-  [[deprecated("use addressable_data(i)")]] const Array& local_data(std::int64_t i) const;
+  [[deprecated("use addressable_data(i)")]] const Array& local_data(std::int64_t i,
+                                                                    const Loc& loc = Loc::current()) const;
 
   // For the layers above.
-  explicit Array(std::shared_ptr<array::ArrayImpl> impl) : impl_(std::move(impl)) {}
-  const std::shared_ptr<array::ArrayImpl>& impl() const { return impl_; }
+  explicit Array(std::shared_ptr<arrays::ArrayImpl> impl) : impl_(std::move(impl)) {}
+  const std::shared_ptr<arrays::ArrayImpl>& impl() const { return impl_; }
 
  private:
+  /// The scalar of a C++ value, with the dtypes of the constructor.
   template <Number T>
   static Array scalar(T value);
   const HostArray& single(const Loc& loc) const;
-  std::shared_ptr<array::ArrayImpl> impl_;
+  std::shared_ptr<arrays::ArrayImpl> impl_;
 };
 
 /// A bool scalar, of rank 0; bool has no weak form.
@@ -141,7 +161,6 @@ Array weak_scalar(complex128_t v);
 /// A strongly typed scalar of `rank0`'s dtype.
 Array strong_scalar(const HostArray& rank0);
 
-/// The scalar of a C++ value, with the dtypes of the constructor.
 template <Number T>
 Array Array::scalar(T value) {
   if constexpr (std::is_same_v<T, bool>) {
@@ -174,11 +193,11 @@ class Shard {
   /// Empty exactly when the device belongs to another process.
   const std::optional<Array>& data() const { return data_; }
   /// Throws `StateError` naming the device and its process when there is no data here.
-  const Array& value() const;
+  const Array& value(const Loc& loc = Loc::current()) const;
   /// The data without padding: `value()`, which may be shorter than others where an extent does not divide.
-  const Array& unpadded() const { return value(); }
+  const Array& unpadded(const Loc& = Loc::current()) const { return value(); }
   /// The data at the size of the largest shard, on the same device: zeros follow the data in each dimension.
-  Array padded() const;
+  Array padded(const Loc& loc = Loc::current()) const;
 
  private:
   Device device_;
@@ -192,56 +211,58 @@ class Shard {
 std::string to_string(const Shard& s);
 
 /// "Array([0, 1, 2], dtype=int32)"; shape and dtype alone where this process lacks data.
-std::string to_string(const Array& a);
+std::string to_string(const Array& a, const Loc& loc = Loc::current());
 /// Writes `to_string(a)`.
 std::ostream& operator<<(std::ostream& out, const Array& a);
 
 /// `MultiProcess` unless this process owns every device, else by the number of devices.
-ArrayKind kind(const Array& a);
+ArrayKind kind(const Array& a, const Loc& loc = Loc::current());
 
 // --- placement ------------------------------------------------------------------------------------
 /// Copies host data to the default device, uncommitted.
-Array device_put(const HostArray& value);
+Array device_put(const HostArray& value, const Loc& loc = Loc::current());
 /// The array itself; a scalar literal becomes an array on the default device.
-Array device_put(const Array& value);
+Array device_put(const Array& value, const Loc& loc = Loc::current());
 /// Copies host data to one device, committed.
-Array device_put(const HostArray& value, const Device& device);
+Array device_put(const HostArray& value, const Device& device, const Loc& loc = Loc::current());
 /// Moves to one device, committed. Throws `ValueError` for a multi-process array, `DeletedArrayError`.
-Array device_put(const Array& value, const Device& device);
+Array device_put(const Array& value, const Device& device, const Loc& loc = Loc::current());
 /// Copies host data to the devices of a sharding, committed: each local device receives its shard, nothing is sent
 /// between processes. Throws `IndivisibleError`, `ValueError` (rank too small, null sharding).
-Array device_put(const HostArray& value, const ShardingPtr& sharding);
+Array device_put(const HostArray& value, const ShardingPtr& sharding, const Loc& loc = Loc::current());
 /// Reshards between any two shardings, committed; an equal sharding shares the buffers. Between equal device lists of
 /// several processes it runs the collectives of a program, in which every process takes part. Inside a traced function
 /// it is `with_sharding_constraint`. Throws `IndivisibleError`, `ValueError` (rank too small, null sharding),
 /// `DeletedArrayError`.
-Array device_put(const Array& value, const ShardingPtr& sharding);
+Array device_put(const Array& value, const ShardingPtr& sharding, const Loc& loc = Loc::current());
 /// With the mesh of the enclosing `shard_map` or of the current scope. Throws `StateError` where there is none.
-Array device_put(const HostArray& value, const PartitionSpec& spec);
+Array device_put(const HostArray& value, const PartitionSpec& spec, const Loc& loc = Loc::current());
 /// The same for an array on devices.
-Array device_put(const Array& value, const PartitionSpec& spec);
+Array device_put(const Array& value, const PartitionSpec& spec, const Loc& loc = Loc::current());
 
 /// Calls `data(index)` once per local device, or once in all where the sharding is fully replicated, and places the
 /// results without communication. Throws `ValueError` for a shard of the wrong shape, for mixed dtypes, for one that is
 /// not `dtype`, and without `dtype` where this process has no device of the sharding.
 Array make_array_from_callback(const Shape& shape, const ShardingPtr& sharding,
                                const std::function<HostArray(const Index&)>& data,
-                               std::optional<DType> dtype = std::nullopt);
+                               std::optional<DType> dtype = std::nullopt, const Loc& loc = Loc::current());
 /// Adopts one single-device array per local device, in any order, without copying. Throws `ValueError` for an array
 /// with more than one shard, a device that is missing, repeated or not in the sharding, and for shapes and dtypes that
 /// do not fit.
 Array make_array_from_single_device_arrays(const Shape& shape, const ShardingPtr& sharding,
-                                           std::span<const Array> arrays, std::optional<DType> dtype = std::nullopt);
+                                           std::span<const Array> arrays, std::optional<DType> dtype = std::nullopt,
+                                           const Loc& loc = Loc::current());
 /// The same from a vector.
 inline Array make_array_from_single_device_arrays(const Shape& shape, const ShardingPtr& sharding,
                                                   const std::vector<Array>& arrays,
-                                                  std::optional<DType> dtype = std::nullopt) {
+                                                  std::optional<DType> dtype = std::nullopt,
+                                                  const Loc& = Loc::current()) {
   return make_array_from_single_device_arrays(shape, sharding, std::span<const Array>(arrays), dtype);
 }
 
 /// All arrays that are alive, on every client; of one platform where it is named. Throws `StateError` for an unknown
 /// platform.
-std::vector<Array> live_arrays(std::string_view platform = {});
+std::vector<Array> live_arrays(std::string_view platform = {}, const Loc& loc = Loc::current());
 
 /// Bytes that crossed between devices or came from the host, and how often, since the program began.
 struct TransferStats {

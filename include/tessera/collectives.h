@@ -128,7 +128,8 @@ requires is_tree_v<T> T pmin(const T& x, const AxisNames& axes, const ReduceOpti
 }
 /// Of a host scalar: x times the axis size, known without running anything.
 template <Number T>
-collective_result_t<PsumOp, T> psum(T x, const AxisNames& axes, const ReduceOptions& o = {}) {
+collective_result_t<PsumOp, T> psum(T x, const AxisNames& axes, const ReduceOptions& o = {},
+                                    const Loc& = Loc::current()) {
   using R = collective_result_t<PsumOp, T>;
   return static_cast<R>(static_cast<R>(x) * static_cast<R>(detail::reduced_instances(axes, o, "psum")));
 }
@@ -140,11 +141,13 @@ collective_result_t<PmeanOp, T> pmean(T x, const AxisNames& axes, const ReduceOp
   return static_cast<R>(x);
 }
 /// Of a host array, which every position shares: no communication.
-inline HostArray psum(const HostArray& x, const AxisNames& axes, const ReduceOptions& o = {}) {
+inline HostArray psum(const HostArray& x, const AxisNames& axes, const ReduceOptions& o = {},
+                      const Loc& = Loc::current()) {
   return detail::axis_reduce_host(detail::AxisReduction::Sum, x, axes, o);
 }
 /// Of a host array, which every position shares: no communication.
-inline HostArray pmean(const HostArray& x, const AxisNames& axes, const ReduceOptions& o = {}) {
+inline HostArray pmean(const HostArray& x, const AxisNames& axes, const ReduceOptions& o = {},
+                       const Loc& = Loc::current()) {
   return detail::axis_reduce_host(detail::AxisReduction::Mean, x, axes, o);
 }
 
@@ -236,7 +239,7 @@ requires is_tree_v<T> T reduce_scatter(const T& x, const AxisNames& axes, const 
 /// The position along the axes, an int32 scalar; 0 for no names. No communication.
 Array axis_index(const AxisNames& axes, const Loc& loc = Loc::current());
 /// Product of the axes' sizes; 1 for no names. Known while tracing.
-std::int64_t axis_size(const AxisNames& axes);
+std::int64_t axis_size(const AxisNames& axes, const Loc& loc = Loc::current());
 /// The listed axes of `src` (names and dimensions, the first most significant) as one dimension, indexed by `idx`,
 /// which is clamped. Shape: that of idx, then the other dimensions of src. Names are all-gathered. Throws `TypeError`
 /// for an index that is no integer.

@@ -45,7 +45,7 @@ std::string to_string(const CommPlan& plan);
 class CommBudget {
  public:
   /// Throws `ValueError` for a negative budget.
-  explicit CommBudget(std::int64_t bytes_per_device);
+  explicit CommBudget(std::int64_t bytes_per_device, const Loc& loc = Loc::current());
   ~CommBudget();
   CommBudget(const CommBudget&) = delete;
   CommBudget& operator=(const CommBudget&) = delete;

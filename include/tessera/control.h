@@ -35,6 +35,9 @@ std::vector<Array> associative_scan_leaves(const LeafFn& combine, const std::vec
 
 std::vector<Array> checkpoint_leaves(const LeafFn& f, const std::vector<Array>& args, const Loc& loc);
 
+/// Throws `TypeError` where a function gives a tree of another structure (sizes, keys, static members) than `expected`.
+void check_structure(const char* function, const char* what, const TreeDef& given, const TreeDef& expected);
+
 template <class F, class... Args>
 LeafFn flat_function(const F& f, const std::tuple<Args...>& like, std::shared_ptr<void>* result) {
   return [&f, like, result](const std::vector<Array>& in) {
@@ -44,6 +47,36 @@ LeafFn flat_function(const F& f, const std::tuple<Args...>& like, std::shared_pt
     return tree_leaves(*kept);
   };
 }
+/// A function whose results have one structure, whichever of several it is (`result` is what another one gave).
+template <class R, class F, class... Args>
+LeafFn flat_branch(const F& f, const std::tuple<Args...>& like, std::shared_ptr<void>* result, const char* function) {
+  return [&f, like, result, function](const std::vector<Array>& in) {
+    auto kept = std::make_shared<R>(on_leaves(f, like, in));
+    if (*result) {
+      check_structure(function, "a branch", tree_structure(*kept), tree_structure(*static_cast<R*>(result->get())));
+    }
+    *result = kept;
+    return tree_leaves(*kept);
+  };
+}
+/// A function from a carry (and more) to such a carry again.
+template <class F, class T, class... Args>
+LeafFn flat_step(const F& f, const std::tuple<Args...>& like, const T& init, const char* function) {
+  return [&f, like, &init, function](const std::vector<Array>& in) {
+    T carry = on_leaves(f, like, in);
+    check_structure(function, "the carry that the body returns", tree_structure(carry), tree_structure(init));
+    return tree_leaves(carry);
+  };
+}
+
+template <class F, class C, class X>
+inline constexpr bool is_scan_step = false;
+template <class F, class C, class X>
+requires takes<F, C, X>
+inline constexpr bool is_scan_step<F, C, X> = requires(std::decay_t<std::invoke_result_t<const F&, C, X>> r) {
+  r.second;
+  requires std::is_same_v<decltype(r.first), C>;
+};
 
 }  // namespace detail
 
@@ -51,14 +84,22 @@ LeafFn flat_function(const F& f, const std::tuple<Args...>& like, std::shared_pt
 /// give the same tree of types. Throws `TypeError` where they differ, `ValueError` unless `pred` has rank 0.
 template <class T, class F, class... Args>
 auto cond(const Operand& pred, const T& on_true, const F& on_false, const Args&... operands) {
-  std::tuple<Args...> like{operands...};
-  using R = std::decay_t<decltype(std::apply(on_true, like))>;
-  std::shared_ptr<void> result;
-  std::vector<Array> out = detail::cond_leaves(
-      detail::branch_predicate(pred),
-      {detail::flat_function(on_false, like, &result), detail::flat_function(on_true, like, &result)},
-      tree_leaves(like), pred.loc());
-  return tree_unflatten(*static_cast<R*>(result.get()), out);
+  constexpr bool takes = detail::takes<T, Args...> && detail::takes<F, Args...>;
+  static_assert(takes, "cond: both branches must take exactly the operands that follow them");
+  if constexpr (takes) {
+    using R = std::decay_t<std::invoke_result_t<const T&, Args...>>;
+    constexpr bool same = std::is_same_v<R, std::decay_t<std::invoke_result_t<const F&, Args...>>>;
+    static_assert(same, "cond: both branches must return the same type");
+    if constexpr (same) {
+      std::tuple<Args...> like{operands...};
+      std::shared_ptr<void> result;
+      std::vector<Array> out = detail::cond_leaves(detail::branch_predicate(pred),
+                                                   {detail::flat_branch<R>(on_false, like, &result, "cond"),
+                                                    detail::flat_branch<R>(on_true, like, &result, "cond")},
+                                                   tree_leaves(like), pred.loc());
+      return tree_unflatten(*static_cast<R*>(result.get()), out);
+    }
+  }
 }
 
 /// branches[index](operands…), the index (an integer scalar) clamped into range; all are traced, one runs. Throws
@@ -69,7 +110,7 @@ R switch_(const Operand& index, const std::vector<std::function<R(Args...)>>& br
   std::tuple<std::decay_t<Args>...> like{operands...};
   std::shared_ptr<void> result;
   std::vector<detail::LeafFn> flat;
-  for (const auto& b : branches) flat.push_back(detail::flat_function(b, like, &result));
+  for (const auto& b : branches) flat.push_back(detail::flat_branch<R>(b, like, &result, "switch_"));
   std::vector<Array> out =
       detail::cond_leaves(detail::branch_index(index, flat.size()), flat, tree_leaves(like), index.loc());
   return tree_unflatten(*static_cast<R*>(result.get()), out);
@@ -79,11 +120,18 @@ R switch_(const Operand& index, const std::vector<std::function<R(Args...)>>& br
 /// Throws `TypeError` when the body changes the carry's types or the condition returns something else.
 template <class C, class B, class T>
 T while_loop(const C& condition, const B& body, const T& init, const Loc& loc = Loc::current()) {
-  std::tuple<T> like{init};
-  std::shared_ptr<void> ignored;
-  return tree_unflatten(init,
-                        detail::while_leaves(detail::flat_function(condition, like, &ignored),
-                                             detail::flat_function(body, like, &ignored), tree_leaves(init), loc));
+  constexpr bool tests = detail::takes<C, T>;
+  constexpr bool steps = std::is_invocable_r_v<T, const B&, T>;
+  static_assert(tests, "while_loop: the condition must take the carry");
+  static_assert(steps, "while_loop: the body must take the carry and return the next one, of the same type");
+  if constexpr (tests && steps) {
+    std::tuple<T> like{init};
+    std::shared_ptr<void> ignored;
+    auto test = [&](const T& carry) { return Array(condition(carry)); };
+    return tree_unflatten(
+        init, detail::while_leaves(detail::flat_function(test, like, &ignored),
+                                   detail::flat_step(body, like, init, "while_loop"), tree_leaves(init), loc));
+  }
 }
 
 /// (carry, y) = f(carry, x) for every x along dimension 0 of the leaves of `xs`, from the last to the first where
@@ -93,40 +141,59 @@ T while_loop(const C& condition, const B& body, const T& init, const Loc& loc = 
 template <class F, class C, class X>
 auto scan(const F& f, const C& init, const X& xs, bool reverse = false, std::int64_t length = -1,
           const Loc& loc = Loc::current()) {
-  std::tuple<C, X> like{init, xs};
-  using R = std::decay_t<decltype(f(init, xs))>;
-  static_assert(std::is_same_v<typename R::first_type, C>, "f returns a pair of the carry and y");
-  std::shared_ptr<void> result;
-  std::vector<Array> out = detail::scan_leaves(detail::flat_function(f, like, &result), tree_leaves(init),
-                                               tree_leaves(xs), length, reverse, loc);
-  return tree_unflatten(*static_cast<R*>(result.get()), out);
+  static_assert(detail::takes<F, C, X>, "scan: the function must take (carry, x), of the types of `init` and `xs`");
+  static_assert(!detail::takes<F, C, X> || detail::is_scan_step<F, C, X>,
+                "scan: the function must return std::pair(carry, y) with a carry of the type of `init`");
+  if constexpr (detail::is_scan_step<F, C, X>) {
+    std::tuple<C, X> like{init, xs};
+    using R = std::decay_t<std::invoke_result_t<const F&, C, X>>;
+    std::shared_ptr<void> result;
+    auto step = [&](const C& carry, const X& x) {
+      R r = f(carry, x);
+      detail::check_structure("scan", "the carry that the function returns", tree_structure(r.first),
+                              tree_structure(init));
+      return r;
+    };
+    std::vector<Array> out = detail::scan_leaves(detail::flat_function(step, like, &result), tree_leaves(init),
+                                                 tree_leaves(xs), length, reverse, loc);
+    return tree_unflatten(*static_cast<R*>(result.get()), out);
+  }
 }
 
 /// carry = body(i, carry) for the int32 scalar i (int64 where a bound is beyond int32) in [lower, upper), which are
 /// known while tracing: a scan, differentiable in both modes.
 template <class B, class T>
 T fori_loop(std::int64_t lower, std::int64_t upper, const B& body, const T& init, const Loc& loc = Loc::current()) {
-  auto step = [&](std::pair<Array, T> carry, std::monostate) {
-    return std::pair{std::pair{carry.first + 1, body(carry.first, carry.second)}, std::monostate{}};
-  };
-  bool narrow = lower >= INT32_MIN && upper <= INT32_MAX;
-  HostArray first = narrow ? HostArray::scalar(static_cast<std::int32_t>(lower)) : HostArray::scalar(lower);
-  std::pair<Array, T> start{Array(std::move(first)), init};
-  return scan(step, start, std::monostate{}, false, upper > lower ? upper - lower : 0, loc).first.second;
+  static_assert(std::is_invocable_r_v<T, const B&, Array, T>,
+                "fori_loop: the body must take (i, carry) and return the next carry");
+  if constexpr (std::is_invocable_r_v<T, const B&, Array, T>) {
+    auto step = [&](std::pair<Array, T> carry, std::monostate) {
+      return std::pair{std::pair<Array, T>{carry.first + 1, body(carry.first, carry.second)}, std::monostate{}};
+    };
+    bool narrow = lower >= INT32_MIN && upper <= INT32_MAX;
+    HostArray first = narrow ? HostArray::scalar(static_cast<std::int32_t>(lower)) : HostArray::scalar(lower);
+    std::pair<Array, T> start{Array(std::move(first)), init};
+    return scan(step, start, std::monostate{}, false, upper > lower ? upper - lower : 0, loc).first.second;
+  }
 }
 /// The same with bounds computed by the program: a while loop, differentiable in forward mode only.
 template <class B, class T>
 T fori_loop(const Array& lower, const Array& upper, const B& body, const T& init, const Loc& loc = Loc::current()) {
-  auto go = [](const std::tuple<Array, Array, T>& c) { return std::get<0>(c) < std::get<1>(c); };
-  auto step = [&](const std::tuple<Array, Array, T>& c) {
-    return std::tuple<Array, Array, T>{std::get<0>(c) + 1, std::get<1>(c), body(std::get<0>(c), std::get<2>(c))};
-  };
-  return std::get<2>(while_loop(go, step, std::tuple<Array, Array, T>{lower, upper, init}, loc));
+  static_assert(std::is_invocable_r_v<T, const B&, Array, T>,
+                "fori_loop: the body must take (i, carry) and return the next carry");
+  if constexpr (std::is_invocable_r_v<T, const B&, Array, T>) {
+    auto go = [](const std::tuple<Array, Array, T>& c) { return std::get<0>(c) < std::get<1>(c); };
+    auto step = [&](const std::tuple<Array, Array, T>& c) {
+      return std::tuple<Array, Array, T>{std::get<0>(c) + 1, std::get<1>(c), body(std::get<0>(c), std::get<2>(c))};
+    };
+    return std::get<2>(while_loop(go, step, std::tuple<Array, Array, T>{lower, upper, init}, loc));
+  }
 }
 
 /// f on every slice of dimension 0, one after another (a scan); results are stacked.
 template <class F, class X>
 auto map(const F& f, const X& xs, const Loc& loc = Loc::current()) {
+  static_assert(detail::takes<F, X>, "map: the function must take one element of `xs`");
   auto step = [&](std::monostate, const X& x) { return std::pair{std::monostate{}, f(x)}; };
   return scan(step, std::monostate{}, xs, false, -1, loc).second;
 }
@@ -136,6 +203,8 @@ auto map(const F& f, const X& xs, const Loc& loc = Loc::current()) {
 template <class F, class T>
 T associative_scan(const F& combine, const T& elems, bool reverse = false, std::int64_t axis = 0,
                    const Loc& loc = Loc::current()) {
+  static_assert(std::is_invocable_r_v<T, const F&, T, T>,
+                "associative_scan: the function must take two trees of the type of `elems` and return one");
   std::tuple<T, T> like{elems, elems};
   std::shared_ptr<void> ignored;
   return tree_unflatten(elems, detail::associative_scan_leaves(detail::flat_function(combine, like, &ignored),
@@ -146,14 +215,16 @@ T associative_scan(const F& combine, const T& elems, bool reverse = false, std::
 /// (jax.checkpoint).
 template <class F>
 auto checkpoint(F f) {
-  return [f = std::move(f)](const auto&... args) {
+  return Callable([f = std::move(f)](const auto&... args) {
+    static_assert(detail::takes<F, std::decay_t<decltype(args)>...>,
+                  "checkpoint: the function does not take arguments of these types in this number");
     std::tuple<std::decay_t<decltype(args)>...> like{args...};
     using R = std::decay_t<decltype(std::apply(f, like))>;
     std::shared_ptr<void> result;
     std::vector<Array> out =
         detail::checkpoint_leaves(detail::flat_function(f, like, &result), tree_leaves(like), Loc::current());
     return tree_unflatten(*static_cast<R*>(result.get()), out);
-  };
+  });
 }
 
 }  // namespace tessera

@@ -3,7 +3,9 @@
 // uncommitted.
 #pragma once
 
+#include <concepts>
 #include <functional>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -22,13 +24,13 @@ Array float_range(double start, double stop, double step, DType dtype, const Loc
 
 /// 0, 1, … below stop, in `dtype`.
 Array arange(std::int64_t stop, DType dtype, const Loc& loc = Loc::current());
-/// start, start + 1, … below stop, in `dtype`.
 Array arange(std::int64_t start, std::int64_t stop, DType dtype, const Loc& loc = Loc::current());
 /// start, start + step, … below stop (above it for a negative step), in `dtype`. Throws `ValueError` for step 0.
 Array arange(std::int64_t start, std::int64_t stop, std::int64_t step, DType dtype, const Loc& loc = Loc::current());
 /// The ranges of floats: 0, 1, … below stop, float32 unless a dtype is given. They throw `ValueError` for a step of 0
 /// and for ends that are not finite.
 template <std::floating_point A>
+/// start, start + 1, … below stop, in `dtype`.
 Array arange(A stop, DType dtype = float32, const Loc& loc = Loc::current()) {
   return detail::float_range(0, stop, 1, dtype, loc);
 }
@@ -59,6 +61,47 @@ Array logspace(const Operand& start, const Operand& stop, std::int64_t num = 50,
                const SpaceOptions& options = {});
 /// `num` values from start to stop with one ratio between neighbors. Both ends have one sign and are not 0.
 Array geomspace(const Operand& start, const Operand& stop, std::int64_t num = 50, const SpaceOptions& options = {});
+
+/// What `array` takes: a scalar, an array, a vector, or a list of such, nested to any depth.
+class ArrayLiteral {
+ public:
+  // NOLINTBEGIN(google-explicit-constructor): literals are written as what they are
+  template <Number T>
+  ArrayLiteral(T value) : value_(HostArray::scalar(value)), plain_(is_plain_type<T>) {}
+  ArrayLiteral(const Array& value) : array_(value) {}
+  ArrayLiteral(std::initializer_list<ArrayLiteral> elements) : elements_(elements), is_list_(true) {}
+  template <Number T>
+  ArrayLiteral(const std::vector<T>& values) : value_(HostArray::from(values)), plain_(is_plain_type<T>) {}
+  template <class T>
+  requires(!Number<T> && std::convertible_to<T, ArrayLiteral>) ArrayLiteral(const std::vector<T>& elements)
+      : elements_(elements.begin(), elements.end()), is_list_(true) {}
+  // NOLINTEND(google-explicit-constructor)
+
+  bool is_list() const { return is_list_; }
+  const std::vector<ArrayLiteral>& elements() const { return elements_; }
+  /// Scalars and vectors of them.
+  const HostArray& value() const { return value_; }
+  /// Defined for an element that is an array.
+  const Array& array() const { return array_; }
+  /// Of a type that literals have in C++ (int, long, double, …): its width says nothing.
+  bool is_plain() const { return plain_; }
+
+ private:
+  template <class T>
+  static constexpr bool is_plain_type =
+      std::same_as<T, bool> || std::same_as<T, int> || std::same_as<T, long> || std::same_as<T, long long> ||
+      std::same_as<T, float> || std::same_as<T, double> || std::same_as<T, complex64_t>;
+
+  HostArray value_;
+  Array array_;
+  std::vector<ArrayLiteral> elements_;
+  bool is_list_ = false;
+  bool plain_ = false;
+};
+/// Array literals as jax.numpy.array takes them: `array({{1, 2}, {3, 4}})`. Integers give int32 (int64 where one does
+/// not fit), floats float32, bools bool, other types (std::uint8_t, bfloat16_t, …) themselves; mixed ones promote.
+/// Arrays among the elements are stacked. Throws `ValueError` for a ragged list, naming the element.
+Array array(const ArrayLiteral& values, std::optional<DType> dtype = std::nullopt, const Loc& loc = Loc::current());
 
 /// A scalar or an array, converted to `dtype` where one is given.
 Array asarray(const Operand& x, std::optional<DType> dtype = std::nullopt);

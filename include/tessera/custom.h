@@ -22,23 +22,79 @@ std::vector<Array> custom_vjp_leaves(const LeafFn& f, const LeafFn& fwd, const L
                                      const std::vector<Array>& args, const Loc& loc);
 }  // namespace detail
 
+namespace detail {
+template <class P>
+inline constexpr bool is_pair = false;
+template <class A, class B>
+inline constexpr bool is_pair<std::pair<A, B>> = true;
+
+template <class F, class R, class... Args>
+auto custom_jvp_of(const F& f, const R& rule, const Args&... args) {
+  static_assert(takes<F, Args...>, "custom_jvp: the function does not take arguments of these types in this number");
+  using Tuple = std::tuple<Args...>;
+  constexpr bool ruled = takes<R, Tuple, Tuple>;
+  static_assert(ruled, "custom_jvp: the rule must take (primals, tangents), two std::tuples of the arguments");
+  if constexpr (takes<F, Args...> && ruled) {
+    static_assert(is_pair<std::decay_t<std::invoke_result_t<const R&, Tuple, Tuple>>>,
+                  "custom_jvp: the rule must return std::pair(result, tangent of the result)");
+    Tuple like{args...};
+    using Result = std::decay_t<decltype(std::apply(f, like))>;
+    std::shared_ptr<void> result;
+    std::shared_ptr<void> ignored;
+    std::tuple<Tuple, Tuple> both{like, like};
+    std::vector<Array> out = custom_jvp_leaves(flat_function(f, like, &result), flat_function(rule, both, &ignored),
+                                               tree_leaves(like), Loc::current());
+    return tree_unflatten(*static_cast<Result*>(result.get()), out);
+  }
+}
+
+template <class F, class Fwd, class Bwd, class... Args>
+auto custom_vjp_of(const F& f, const Fwd& fwd, const Bwd& bwd, const Args&... args) {
+  constexpr bool called = takes<F, Args...> && takes<Fwd, Args...>;
+  static_assert(called, "custom_vjp: the function and its forward rule must take these arguments");
+  if constexpr (called) {
+    using Tuple = std::tuple<Args...>;
+    using Result = std::decay_t<std::invoke_result_t<const F&, Args...>>;
+    using Forward = std::decay_t<std::invoke_result_t<const Fwd&, Args...>>;
+    static_assert(is_pair<Forward>, "custom_vjp: the forward rule must return std::pair(result, residuals)");
+    if constexpr (is_pair<Forward>) {
+      using Residuals = typename Forward::second_type;
+      constexpr bool back = std::is_invocable_v<const Bwd&, Residuals, Result>;
+      static_assert(
+          std::is_same_v<typename Forward::first_type, Result>,
+          "custom_vjp: the forward rule must return std::pair(result, residuals), with the function's result");
+      static_assert(back, "custom_vjp: the backward rule must take (residuals, cotangent of the result)");
+      if constexpr (back) {
+        static_assert(std::is_convertible_v<std::invoke_result_t<const Bwd&, Residuals, Result>, Tuple>,
+                      "custom_vjp: the backward rule must return a std::tuple with one cotangent for each argument");
+      }
+      Tuple like{args...};
+      std::shared_ptr<void> result;
+      auto kept = std::make_shared<Forward>();
+      LeafFn forward = [&](const std::vector<Array>& in) {
+        *kept = on_leaves(fwd, like, in);
+        return tree_leaves(*kept);
+      };
+      LeafFn backward = [&](const std::vector<Array>& in) {
+        std::tuple<Residuals, Result> shape{kept->second, kept->first};
+        return tree_leaves(static_cast<Tuple>(on_leaves(bwd, shape, in)));
+      };
+      std::vector<Array> out =
+          custom_vjp_leaves(flat_function(f, like, &result), forward, backward, tree_leaves(like), Loc::current());
+      return tree_unflatten(*static_cast<Result*>(result.get()), out);
+    }
+  }
+}
+}  // namespace detail
+
 /// f whose derivative is `rule(primals, tangents)`: tuples of the arguments in, (result, tangent of the result) out.
 /// Both modes follow from it, as the rule is linear in the tangents. Throws `TypeError` where the rule's results do not
 /// match those of f.
 template <class F, class R>
 auto custom_jvp(F f, R rule) {
-  return [f = std::move(f), rule = std::move(rule)](const auto&... args) {
-    using Args = std::tuple<std::decay_t<decltype(args)>...>;
-    Args like{args...};
-    using Result = std::decay_t<decltype(std::apply(f, like))>;
-    std::shared_ptr<void> result;
-    std::shared_ptr<void> ignored;
-    std::tuple<Args, Args> both{like, like};
-    std::vector<Array> out =
-        detail::custom_jvp_leaves(detail::flat_function(f, like, &result), detail::flat_function(rule, both, &ignored),
-                                  tree_leaves(like), Loc::current());
-    return tree_unflatten(*static_cast<Result*>(result.get()), out);
-  };
+  return Callable([f = std::move(f), rule = std::move(rule)](const auto&... args) {
+    return detail::custom_jvp_of(f, rule, args...);
+  });
 }
 
 /// f whose reverse derivative is bwd(residuals, cotangent of the result) -> tuple of the arguments' cotangents, where
@@ -46,26 +102,9 @@ auto custom_jvp(F f, R rule) {
 /// cotangents do not match the arguments.
 template <class F, class Fwd, class Bwd>
 auto custom_vjp(F f, Fwd fwd, Bwd bwd) {
-  return [f = std::move(f), fwd = std::move(fwd), bwd = std::move(bwd)](const auto&... args) {
-    using Args = std::tuple<std::decay_t<decltype(args)>...>;
-    Args like{args...};
-    using Result = std::decay_t<decltype(std::apply(f, like))>;
-    using Forward = std::decay_t<decltype(std::apply(fwd, like))>;
-    using Residuals = typename Forward::second_type;
-    std::shared_ptr<void> result;
-    auto kept = std::make_shared<Forward>();
-    detail::LeafFn forward = [&](const std::vector<Array>& in) {
-      *kept = detail::on_leaves(fwd, like, in);
-      return tree_leaves(*kept);
-    };
-    detail::LeafFn backward = [&](const std::vector<Array>& in) {
-      std::tuple<Residuals, Result> shape{kept->second, kept->first};
-      return tree_leaves(static_cast<Args>(detail::on_leaves(bwd, shape, in)));
-    };
-    std::vector<Array> out = detail::custom_vjp_leaves(detail::flat_function(f, like, &result), forward, backward,
-                                                       tree_leaves(like), Loc::current());
-    return tree_unflatten(*static_cast<Result*>(result.get()), out);
-  };
+  return Callable([f = std::move(f), fwd = std::move(fwd), bwd = std::move(bwd)](const auto&... args) {
+    return detail::custom_vjp_of(f, fwd, bwd, args...);
+  });
 }
 
 /// A host callback on values with data: called once per distinct value, on any thread.

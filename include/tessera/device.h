@@ -13,6 +13,8 @@
 #include <string_view>
 #include <vector>
 
+#include "tessera/loc.h"
+
 namespace tessera {
 
 class Client;
@@ -90,7 +92,7 @@ class Extensions {
 class Cluster {
  public:
   /// A cluster that `process_count` clients may join, each with as many devices.
-  Cluster(int process_count, std::int64_t devices_per_process);
+  Cluster(int process_count, std::int64_t devices_per_process, const Loc& loc = Loc::current());
   int process_count() const { return process_count_; }
   std::int64_t devices_per_process() const { return devices_per_process_; }
   Extensions& extensions() { return extensions_; }
@@ -111,7 +113,7 @@ class Client {
 
   /// Throws `ValueError` unless devices >= 1 and 0 <= process_index < process_count, when `cluster` has another size,
   /// or when that process has already joined it.
-  static Client cpu(const CpuOptions& options = {});
+  static Client cpu(const CpuOptions& options = {}, const Loc& loc = Loc::current());
   /// The innermost `ClientScope` of this thread, else the default client: the one of `set_default`, else CPU devices,
   /// as many as the environment variable TESSERA_CPU_DEVICES sets (1 when unset; `ValueError` unless it is positive).
   static Client current();
@@ -131,7 +133,7 @@ class Client {
   /// Bytes that the client's buffers may take; 0 means no limit.
   std::int64_t memory_limit() const;
   /// Throws `ValueError` with the known ids when there is no such device.
-  Device device(std::int64_t id) const;
+  Device device(std::int64_t id, const Loc& loc = Loc::current()) const;
 
   /// State that other modules attach.
   Extensions& extensions() const;
@@ -151,7 +153,7 @@ std::string to_string(const Client& c);
 /// Makes a client current on this thread until the scope ends. Scopes of one thread end in reverse order.
 class ClientScope {
  public:
-  explicit ClientScope(const Client& client);
+  explicit ClientScope(const Client& client, const Loc& loc = Loc::current());
   ~ClientScope();
   ClientScope(const ClientScope&) = delete;
   ClientScope& operator=(const ClientScope&) = delete;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Errors: one hierarchy. Every message names the function, the argument, its value and what was expected.
+// Errors: one hierarchy. Every message names the function, the argument, its value, what was expected, and the line of
+// the caller: "reshape: ... (at model.cc:42)".
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,8 @@ namespace tessera {
 /// Base of everything that Tessera throws.
 class Error : public std::runtime_error {
  public:
-  using std::runtime_error::runtime_error;
+  /// Adds the caller's line (`CallSite::innermost`) to the message, unless the message has it already.
+  explicit Error(const std::string& message);
 };
 
 /// An argument has the right kind but a wrong value.

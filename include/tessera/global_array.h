@@ -50,7 +50,7 @@ class ShardList : public std::span<const Shard> {
   using std::span<const Shard>::span;
   explicit ShardList(std::span<const Shard> shards) : std::span<const Shard>(shards) {}
   /// Throws `IndexError`.
-  const Shard& at(std::size_t i) const;
+  const Shard& at(std::size_t i, const Loc& loc = Loc::current()) const;
 };
 
 /// A global array as older code knows it: global shape, mesh and spec, with one buffer per device.
@@ -62,9 +62,11 @@ class GlobalArray {
   /// is needed where this process has no device of the mesh. Throws `ValueError` for a wrong count, wrong shapes or
   /// mixed dtypes, `DeviceMismatchError` for another order of devices, and what the spec demands of shape and mesh.
   GlobalArray(const Shape& global_shape, const Mesh& global_mesh, const PartitionSpec& mesh_axes,
-              std::span<const Array> device_buffers, std::optional<DType> dtype = std::nullopt);
+              std::span<const Array> device_buffers, std::optional<DType> dtype = std::nullopt,
+              const Loc& loc = Loc::current());
   GlobalArray(const Shape& global_shape, const Mesh& global_mesh, const PartitionSpec& mesh_axes,
-              const std::vector<Array>& device_buffers, std::optional<DType> dtype = std::nullopt)
+              const std::vector<Array>& device_buffers, std::optional<DType> dtype = std::nullopt,
+              const Loc& = Loc::current())
       : GlobalArray(global_shape, global_mesh, mesh_axes, std::span<const Array>(device_buffers), dtype) {}
   // NOLINTBEGIN(google-explicit-constructor): the two are the same thing
   GlobalArray(Array array) : array_(std::move(array)) {}
@@ -75,17 +77,18 @@ class GlobalArray {
   /// Calls `data` once per local device, in mesh order, with its index. Throws `ValueError` naming the device for a
   /// shard of the wrong shape or of another dtype than the first. What `data` throws passes through.
   static GlobalArray from_callback(const Shape& global_shape, const Mesh& global_mesh, const PartitionSpec& mesh_axes,
-                                   const std::function<HostData(const Index&)>& data);
+                                   const std::function<HostData(const Index&)>& data, const Loc& loc = Loc::current());
   /// Calls `data` once with the indices of all local devices, repeated ones included; expects one shard per index.
   static GlobalArray from_batched_callback(const Shape& global_shape, const Mesh& global_mesh,
                                            const PartitionSpec& mesh_axes,
-                                           const std::function<std::vector<HostArray>(std::span<const Index>)>& data);
+                                           const std::function<std::vector<HostArray>(std::span<const Index>)>& data,
+                                           const Loc& loc = Loc::current());
   /// Calls `data` once with the distinct local indices, in order of first appearance; it returns one single-device
   /// array for each of their devices, in any order. Throws `DeviceMismatchError` for an array that is not on one
   /// device, on a device outside the mesh or on a device that has one already, and for devices without data.
   static GlobalArray from_batched_callback_with_devices(
       const Shape& global_shape, const Mesh& global_mesh, const PartitionSpec& mesh_axes,
-      const std::function<std::vector<Array>(std::span<const IndexedDevices>)>& data);
+      const std::function<std::vector<Array>(std::span<const IndexedDevices>)>& data, const Loc& loc = Loc::current());
 
   bool defined() const { return array_.defined(); }
   const Shape& shape() const { return array_.shape(); }
@@ -93,28 +96,28 @@ class GlobalArray {
   std::int64_t ndim() const { return array_.ndim(); }
   std::int64_t size() const { return array_.size(); }
   /// These two throw `StateError` for an array whose placement is not given by a mesh and a spec.
-  const Mesh& mesh() const;
-  const PartitionSpec& mesh_axes() const;
-  const ShardingPtr& sharding() const { return array_.sharding(); }
+  const Mesh& mesh(const Loc& loc = Loc::current()) const;
+  const PartitionSpec& mesh_axes(const Loc& loc = Loc::current()) const;
+  const ShardingPtr& sharding(const Loc& = Loc::current()) const { return array_.sharding(); }
   /// The global shape is the shape of one shard: also true where a zero extent is split, unlike
   /// `Array::is_fully_replicated`.
-  bool is_fully_replicated() const;
+  bool is_fully_replicated(const Loc& loc = Loc::current()) const;
   bool is_fully_addressable() const { return array_.is_fully_addressable(); }
   /// The process whose shards this handle has.
   int process_index() const;
 
   /// Shards of this process's devices in mesh order; made on first use and cached.
-  ShardList local_shards() const { return ShardList(array_.addressable_shards()); }
+  ShardList local_shards(const Loc& = Loc::current()) const { return ShardList(array_.addressable_shards()); }
   /// Shards of all processes in mesh order, remote ones without data; made on first use and cached.
-  ShardList global_shards() const { return ShardList(array_.global_shards()); }
+  ShardList global_shards(const Loc& = Loc::current()) const { return ShardList(array_.global_shards()); }
   /// The shard of the i-th local device. Throws `IndexError`.
-  const Array& local_data(std::size_t i) const;
+  const Array& local_data(std::size_t i, const Loc& loc = Loc::current()) const;
   template <std::signed_integral T>
   const Array& local_data(T i) const = delete;  // shards count from 0: 3U, not -1
 
   /// Waits for this process's shards; returns the array itself. Throws what the computation threw, `StateError` once
   /// the memory was freed.
-  const GlobalArray& block_until_ready() const;
+  const GlobalArray& block_until_ready(const Loc& loc = Loc::current()) const;
 
   /// Refused: compare shards, or `array() == array()` for an elementwise program.
   friend bool operator==(const GlobalArray& a, const GlobalArray& b) = delete;
@@ -132,7 +135,7 @@ std::string repr(const GlobalArray& g);
 /// What generic code compares.
 using AnyValue = std::variant<HostArray, Shape, std::string, GlobalArray>;
 /// Equality of values of the same kind. Throws `StateError` with advice for a `GlobalArray`.
-bool equal(const AnyValue& a, const AnyValue& b);
+bool equal(const AnyValue& a, const AnyValue& b, const Loc& loc = Loc::current());
 
 /// Shape and dtype of an argument: what a program is traced for.
 struct ShapedArray {
@@ -143,9 +146,11 @@ struct ShapedArray {
 /// "ShapedArray((8, 2), int32)".
 std::string to_string(const ShapedArray& a);
 /// Shape and dtype of an array.
-ShapedArray abstract_value(const Array& a);
+ShapedArray abstract_value(const Array& a, const Loc& loc = Loc::current());
 /// Shape and dtype of a global array.
-inline ShapedArray abstract_value(const GlobalArray& g) { return abstract_value(g.array()); }
+inline ShapedArray abstract_value(const GlobalArray& g, const Loc& = Loc::current()) {
+  return abstract_value(g.array());
+}
 /// Dtypes are never rewritten: the object itself.
 inline const GlobalArray& canonicalize(const GlobalArray& g) { return g; }
 /// Not for temporaries.

@@ -106,21 +106,55 @@ std::vector<bool> active_leaves(const Tuple& args) {
   return out;
 }
 
-template <std::size_t... N, class F, class... Args>
+/// Every function below checks first that f takes the arguments: one sentence in place of a page of templates.
+template <class F, class... Args>
+inline constexpr bool takes = std::is_invocable_v<const F&, Args...>;
+
+/// Auxiliary results follow a first element that is the value.
+enum class Aux { no, yes };
+template <class R>
+inline constexpr bool has_aux = false;
+template <class A>
+inline constexpr bool has_aux<std::pair<Array, A>> = true;
+
+template <Aux A, std::size_t... N, class F, class... Args>
 auto value_and_grad_of(const F& f, const Args&... given) {
-  std::tuple<Leafy<Args>...> args{leafy(given)...};
-  OnLeaves flat(f, args);
-  std::vector<Array> all = value_and_grad(flat, tree_leaves(args), active_leaves<N...>(args), "grad");
-  std::size_t next = 0;
-  auto value = flat.rebuild(all, next);
-  auto grads = [&] {
-    if constexpr (sizeof...(N) == 1) {
-      return with_leaves(std::get<(N, ...)>(args), all, next);
+  static_assert(takes<F, Leafy<Args>...>, "grad: the function does not take arguments of these types in this number");
+  if constexpr (takes<F, Leafy<Args>...>) {
+    using R = std::decay_t<std::invoke_result_t<const F&, Leafy<Args>...>>;
+    constexpr bool fits = A == Aux::no ? std::is_same_v<R, Array> : has_aux<R>;
+    static_assert(A != Aux::no || fits,
+                  "grad: the function must return one Array, the value to differentiate; for a pair (value, auxiliary "
+                  "results) use grad_aux or value_and_grad_aux");
+    static_assert(A != Aux::yes || fits, "grad_aux: the function must return std::pair(value, auxiliary results)");
+    constexpr bool in_range = ((N < sizeof...(Args)) && ...);
+    static_assert(in_range, "grad: an argument number to differentiate is beyond the function's arguments");
+    if constexpr (fits && in_range) {
+      std::tuple<Leafy<Args>...> args{leafy(given)...};
+      OnLeaves flat(f, args);
+      std::vector<Array> all = value_and_grad(flat, tree_leaves(args), active_leaves<N...>(args), "grad");
+      std::size_t next = 0;
+      auto value = flat.rebuild(all, next);
+      auto grads = [&] {
+        if constexpr (sizeof...(N) == 1) {
+          return with_leaves(std::get<(N, ...)>(args), all, next);
+        } else {
+          return std::tuple{with_leaves(std::get<N>(args), all, next)...};
+        }
+      };
+      return std::pair{std::move(value), grads()};
+    }
+  }
+}
+template <Aux A, std::size_t... N, class F>
+auto value_and_grad_function(F f) {
+  return [f = std::move(f)](const auto&... args) {
+    if constexpr (sizeof...(N) == 0) {
+      return value_and_grad_of<A, 0>(f, args...);
     } else {
-      return std::tuple{with_leaves(std::get<N>(args), all, next)...};
+      return value_and_grad_of<A, N...>(f, args...);
     }
   };
-  return std::pair{std::move(value), grads()};
 }
 
 }  // namespace detail
@@ -131,38 +165,36 @@ auto value_and_grad_of(const F& f, const Args&... given) {
 /// differentiated leaf has no float dtype.
 template <std::size_t... N, class F>
 auto value_and_grad(F f) {
-  return [f = std::move(f)](const auto&... args) {
-    if constexpr (sizeof...(N) == 0) {
-      return detail::value_and_grad_of<0>(f, args...);
-    } else {
-      return detail::value_and_grad_of<N...>(f, args...);
-    }
-  };
+  return Callable(detail::value_and_grad_function<detail::Aux::no, N...>(std::move(f)));
 }
 /// The gradient alone of `value_and_grad`. Gradients have the shapes, dtypes and, where propagation can keep them,
 /// shardings of their arguments; gradients of replicated arguments from sharded data need an all-reduce.
 template <std::size_t... N, class F>
 auto grad(F f) {
-  return [g = value_and_grad<N...>(std::move(f))](const auto&... args) { return g(args...).second; };
+  return Callable([g = detail::value_and_grad_function<detail::Aux::no, N...>(std::move(f))](const auto&... args) {
+    return g(args...).second;
+  });
 }
 /// For f that returns (scalar, auxiliary tree): gives ((scalar, aux), gradient).
 template <std::size_t... N, class F>
 auto value_and_grad_aux(F f) {
-  return value_and_grad<N...>(std::move(f));
+  return Callable(detail::value_and_grad_function<detail::Aux::yes, N...>(std::move(f)));
 }
 /// For f that returns (scalar, auxiliary tree): gives (gradient, aux).
 template <std::size_t... N, class F>
 auto grad_aux(F f) {
-  return [g = value_and_grad<N...>(std::move(f))](const auto&... args) {
+  return Callable([g = detail::value_and_grad_function<detail::Aux::yes, N...>(std::move(f))](const auto&... args) {
     auto [value, gradient] = g(args...);
     return std::pair{std::move(gradient), std::move(value.second)};
-  };
+  });
 }
 
 /// Forward mode: (f(primals…), its directional derivative along tangents…). Tangents have the primals' structure,
 /// shapes and dtypes.
 template <class F, class... Args>
-auto jvp(const F& f, const std::tuple<Args...>& primals, const std::tuple<Args...>& tangents) {
+auto jvp(const F& f, const std::tuple<Args...>& primals, const std::tuple<Args...>& tangents,
+         const Loc& = Loc::current()) {
+  static_assert(detail::takes<F, Args...>, "jvp: the function does not take the primals");
   detail::OnLeaves flat(f, primals);
   std::vector<Array> all = detail::jvp(flat, tree_leaves(primals), tree_leaves(tangents));
   std::size_t next = 0;
@@ -171,57 +203,62 @@ auto jvp(const F& f, const std::tuple<Args...>& primals, const std::tuple<Args..
   return std::pair{std::move(value), std::move(tangent)};
 }
 
-/// Reverse mode: (f(primals…), a function from cotangents of the result to the tuple of cotangents of the primals).
+namespace detail {
 template <class F, class... Args>
-auto vjp(const F& f, const Args&... primals) {
+auto vjp_of(const F& f, const Args&... primals) {
+  static_assert(takes<F, Args...>, "vjp: the function does not take arguments of these types in this number");
   std::tuple<Args...> args{primals...};
-  detail::OnLeaves flat(f, args);
-  detail::Linear linear = detail::linearize(flat, tree_leaves(args));
+  OnLeaves flat(f, args);
+  Linear linear = detail::linearize(flat, tree_leaves(args));
   auto value = flat.rebuild(linear.outputs);
-  auto pull = [linear, args](const decltype(value)& cotangents) {
+  auto pull = [linear, args](const decltype(value)& cotangents, const Loc& = Loc::current()) {
     std::vector<Array> out = linear.pull(tree_leaves(cotangents));
     std::size_t next = 0;
-    return std::apply([&](const auto&... a) { return std::tuple<Args...>{detail::with_leaves(a, out, next)...}; },
-                      args);
+    return std::apply([&](const auto&... a) { return std::tuple<Args...>{with_leaves(a, out, next)...}; }, args);
   };
   return std::pair{std::move(value), std::move(pull)};
 }
-
-/// The transpose of a linear function: from cotangents of its result to the tuple of cotangents of its arguments, which
-/// `like` gives the shapes and dtypes of. What f adds besides is left out.
 template <class F, class... Args>
-auto linear_transpose(const F& f, const Args&... like) {
-  return vjp(f, like...).second;
+auto linear_transpose_of(const F& f, const Args&... like) {
+  return vjp_of(f, like...).second;
 }
-
-/// Forward mode at a point: (f(primals…), a function from tangents of the primals to the tangent of the result).
 template <class F, class... Args>
-auto linearize(const F& f, const Args&... primals) {
+auto linearize_of(const F& f, const Args&... primals) {
+  static_assert(takes<F, Args...>, "linearize: the function does not take arguments of these types in this number");
   std::tuple<Args...> args{primals...};
-  detail::OnLeaves flat(f, args);
-  detail::Linear linear = detail::linearize(flat, tree_leaves(args));
-  auto push = [linear, flat](const Args&... tangents) {
+  OnLeaves flat(f, args);
+  Linear linear = detail::linearize(flat, tree_leaves(args));
+  auto push = [linear, flat](const Args&... tangents, const Loc& = Loc::current()) {
     return flat.rebuild(linear.push(tree_leaves(std::tuple<Args...>{tangents...})));
   };
   return std::pair{flat.rebuild(linear.outputs), std::move(push)};
 }
+}  // namespace detail
+
+/// vjp(f, primals…): (f(primals…), a function from cotangents of the result to the tuple of cotangents of the primals).
+TESSERA_FUNCTION_OF_ARGUMENTS(vjp, detail::vjp_of)
+/// linear_transpose(f, like…), the transpose of a linear function: from cotangents of its result to the tuple of
+/// cotangents of its arguments, which `like` gives the shapes and dtypes of. What f adds besides is left out.
+TESSERA_FUNCTION_OF_ARGUMENTS(linear_transpose, detail::linear_transpose_of)
+/// linearize(f, primals…): (f(primals…), a function from tangents of the primals to the tangent of the result).
+TESSERA_FUNCTION_OF_ARGUMENTS(linearize, detail::linearize_of)
 
 /// Jacobian of an array-to-array function in its argument 0, by forward mode: its shape is that of the result followed
 /// by that of the argument.
 template <class F>
 auto jacfwd(F f) {
-  return [f = std::move(f)](const Array& x, const auto&... rest) {
+  return Callable([f = std::move(f)](const Array& x, const auto&... rest) {
     detail::LeafFn flat = [&](const std::vector<Array>& in) { return std::vector<Array>{f(in[0], rest...)}; };
     return detail::jacobian(flat, x, true);
-  };
+  });
 }
 /// The same by reverse mode: cheaper where the result is smaller than the argument.
 template <class F>
 auto jacrev(F f) {
-  return [f = std::move(f)](const Array& x, const auto&... rest) {
+  return Callable([f = std::move(f)](const Array& x, const auto&... rest) {
     detail::LeafFn flat = [&](const std::vector<Array>& in) { return std::vector<Array>{f(in[0], rest...)}; };
     return detail::jacobian(flat, x, false);
-  };
+  });
 }
 /// `jacrev`.
 template <class F>

@@ -11,6 +11,7 @@
 
 #include "tessera/dtype.h"
 #include "tessera/error.h"
+#include "tessera/loc.h"
 #include "tessera/shape.h"
 
 namespace tessera {
@@ -37,7 +38,7 @@ class HostArray {
 
   /// From elements in row-major order. Throws `ValueError` unless `values.size()` is the size of `shape`.
   template <class T>
-  static HostArray from(std::span<const T> values, Shape shape) {
+  static HostArray from(std::span<const T> values, Shape shape, const Loc& = Loc::current()) {
     HostArray a(dtype_of<T>(), std::move(shape));
     a.check_count(static_cast<std::int64_t>(values.size()));
     T* out = static_cast<T*>(a.data());
@@ -46,7 +47,7 @@ class HostArray {
   }
   /// The same from a vector.
   template <class T>
-  static HostArray from(const std::vector<T>& values, Shape shape) {
+  static HostArray from(const std::vector<T>& values, Shape shape, const Loc& = Loc::current()) {
     HostArray a(dtype_of<T>(), std::move(shape));
     a.check_count(static_cast<std::int64_t>(values.size()));
     T* out = static_cast<T*>(a.data());
@@ -55,12 +56,12 @@ class HostArray {
   }
   /// Rank 1.
   template <class T>
-  static HostArray from(const std::vector<T>& values) {
+  static HostArray from(const std::vector<T>& values, const Loc& = Loc::current()) {
     return from(values, Shape{static_cast<std::int64_t>(values.size())});
   }
   /// Rank 1.
   template <class T>
-  static HostArray from(std::initializer_list<T> values) {
+  static HostArray from(std::initializer_list<T> values, const Loc& = Loc::current()) {
     return from(std::vector<T>(values));
   }
   /// Rank 0.
@@ -90,29 +91,29 @@ class HostArray {
 
   /// Typed elements. Throws `TypeError` when T is not the dtype.
   template <class T>
-  std::span<const T> span() const {
+  std::span<const T> span(const Loc& = Loc::current()) const {
     check_dtype(dtype_of<T>());
     return {static_cast<const T*>(data()), static_cast<std::size_t>(size_)};
   }
   /// Typed elements, to be written. Throws `TypeError` when T is not the dtype.
   template <class T>
-  std::span<T> span() {
+  std::span<T> span(const Loc& = Loc::current()) {
     check_dtype(dtype_of<T>());
     return {static_cast<T*>(data()), static_cast<std::size_t>(size_)};
   }
   /// A copy of the elements in row-major order. Throws `TypeError` when T is not the dtype.
   template <class T>
-  std::vector<T> to_vector() const {
+  std::vector<T> to_vector(const Loc& = Loc::current()) const {
     auto s = span<T>();
     return std::vector<T>(s.begin(), s.end());
   }
 
   /// Copy of a contiguous block, with one slice per dimension. Throws `IndexError` when it is out of range.
-  HostArray slice(const Index& index) const;
+  HostArray slice(const Index& index, const Loc& loc = Loc::current()) const;
   /// The same elements under another shape, sharing storage. Throws `ValueError` when sizes differ.
-  HostArray reshape(Shape shape) const;
+  HostArray reshape(Shape shape, const Loc& loc = Loc::current()) const;
   /// Element-wise conversion as NumPy's astype; floats beyond an integer dtype's range saturate, NaN gives 0.
-  HostArray astype(DType dtype) const;
+  HostArray astype(DType dtype, const Loc& loc = Loc::current()) const;
 
  private:
   void check_count(std::int64_t n) const;

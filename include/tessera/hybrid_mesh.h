@@ -35,7 +35,7 @@ struct DeviceAttributes {
   std::string name = {};
 };
 /// The integer in a device's name. Throws `ValueError` for a name that is not LETTERS:digits.
-std::int64_t device_ordinal(std::string_view name);
+std::int64_t device_ordinal(std::string_view name, const Loc& loc = Loc::current());
 /// Attributes of the current client's devices, in id order.
 std::vector<DeviceAttributes> device_attributes();
 
@@ -73,12 +73,12 @@ struct HybridMeshInfo {
 
 /// The plan alone; the devices need not exist. Throws `ValueError` naming `ici_mesh_shape`, `dcn_mesh_shape`,
 /// `axis_names`, `devices`, `coords` or `slice_index` with the values that do not fit.
-HybridMeshInfo assign_hybrid_mesh(const HybridMeshOptions& options);
+HybridMeshInfo assign_hybrid_mesh(const HybridMeshOptions& options, const Loc& loc = Loc::current());
 
 /// A mesh together with its plan.
 class HybridMesh : public Mesh {
  public:
-  explicit HybridMesh(const HybridMeshOptions& options);
+  explicit HybridMesh(const HybridMeshOptions& options, const Loc& loc = Loc::current());
   const HybridMeshInfo& info() const { return *info_; }
   const Shape& ici_mesh_shape() const { return info_->ici_mesh_shape; }
   const Shape& dcn_mesh_shape() const { return info_->dcn_mesh_shape; }
@@ -89,6 +89,6 @@ class HybridMesh : public Mesh {
 };
 /// Plans, and takes the current client's devices by position. Throws as `assign_hybrid_mesh`, and as `Mesh` when the
 /// client has fewer devices.
-HybridMesh make_hybrid_mesh(const HybridMeshOptions& options);
+HybridMesh make_hybrid_mesh(const HybridMeshOptions& options, const Loc& loc = Loc::current());
 
 }  // namespace tessera

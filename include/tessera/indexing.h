@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // NumPy indexing.
 //
-//   index(x, {0, span(1, 5), ellipsis, newaxis, rows})     x[0, 1:5, ..., None, rows]
+//   x(0, span(1, 5), ellipsis, newaxis, rows)              x[0, 1:5, ..., None, rows]
+//   index(x, items, {.mode = IndexMode::FillOrDrop})       the same with options, or with items made at run time
 //   at(x, {rows}).add(updates)                             x.at[rows].add(updates): a new array
 //
 // Integers and ranges are known while tracing; integers count from the end where negative, ranges are clipped to the
@@ -10,6 +11,7 @@
 // throw `ConcretizationError` (use where), except alone as the index of an update by a scalar.
 #pragma once
 
+#include <concepts>
 #include <functional>
 #include <initializer_list>
 #include <optional>
@@ -17,6 +19,7 @@
 
 #include "tessera/array.h"
 #include "tessera/operand.h"
+#include "tessera/partition_spec.h"
 
 namespace tessera {
 
@@ -42,13 +45,17 @@ class IndexItem {
  public:
   enum class Kind { Number, Range, Ellipsis, NewAxis, Array };
   // NOLINTBEGIN(google-explicit-constructor): items are written as what they are
-  IndexItem(int i) : kind_(Kind::Number), number_(i) {}
-  IndexItem(std::int64_t i) : kind_(Kind::Number), number_(i) {}
+  template <std::integral I>
+  requires(!std::same_as<I, bool>) IndexItem(I i) : kind_(Kind::Number), number_(static_cast<std::int64_t>(i)) {}
   IndexItem(const Span& s) : kind_(Kind::Range), span_(s) {}
   IndexItem(const Slice& s) : kind_(Kind::Range), span_{s.start, s.stop, 1} {}
   IndexItem(EllipsisType) : kind_(Kind::Ellipsis) {}
   IndexItem(NewAxisType) : kind_(Kind::NewAxis) {}
+  IndexItem(NoneType) : kind_(Kind::NewAxis) {}
   IndexItem(const Array& a) : kind_(Kind::Array), array_(a) {}
+  /// An index array written as a list: `x({0, 2})` is x[[0, 2]].
+  IndexItem(std::initializer_list<std::int64_t> indices) : IndexItem(std::vector<std::int64_t>(indices)) {}
+  IndexItem(const std::vector<std::int64_t>& indices);
   // NOLINTEND(google-explicit-constructor)
   Kind kind() const { return kind_; }
   std::int64_t number() const { return number_; }
@@ -88,7 +95,7 @@ class IndexUpdate {
  public:
   IndexUpdate(Operand x, IndexItems items) : x_(std::move(x)), items_(std::move(items)) {}
   /// `index(x, items, options)`.
-  Array get(const IndexOptions& options = {}) const { return index(x_, items_, options); }
+  Array get(const IndexOptions& options = {}, const Loc& = Loc::current()) const { return index(x_, items_, options); }
   /// Replaces the indexed elements by v.
   Array set(const Operand& v, const IndexOptions& options = {}) const;
   /// Adds v to them.
@@ -106,7 +113,8 @@ class IndexUpdate {
   /// The larger of them and v.
   Array max(const Operand& v, const IndexOptions& options = {}) const;
   /// Replaces them by f of them.
-  Array apply(const std::function<Array(const Array&)>& f, const IndexOptions& options = {}) const;
+  Array apply(const std::function<Array(const Array&)>& f, const IndexOptions& options = {},
+              const Loc& loc = Loc::current()) const;
 
  private:
   Operand x_;

@@ -17,7 +17,9 @@ class Initializer {
   using Function = std::function<Array(const Array& key, const Shape& shape, DType dtype)>;
   explicit Initializer(Function f) : f_(std::move(f)) {}
   /// The initial value of a parameter.
-  Array operator()(const Array& key, const Shape& shape, DType dtype = float32) const { return f_(key, shape, dtype); }
+  Array operator()(const Array& key, const Shape& shape, DType dtype = float32, const Loc& = Loc::current()) const {
+    return f_(key, shape, dtype);
+  }
 
  private:
   Function f_;
@@ -28,13 +30,14 @@ Initializer zeros();
 /// Ones; the key is ignored.
 Initializer ones();
 /// `value` everywhere; the key is ignored.
-Initializer constant(double value);
+Initializer constant(double value, const Loc& loc = Loc::current());
 /// Uniform in [0, scale).
-Initializer uniform(double scale = 1e-2);
+Initializer uniform(double scale = 1e-2, const Loc& loc = Loc::current());
 /// Normal with mean 0 and this standard deviation.
-Initializer normal(double stddev = 1e-2);
+Initializer normal(double stddev = 1e-2, const Loc& loc = Loc::current());
 /// Standard normal values within (lower, upper), times stddev.
-Initializer truncated_normal(double stddev = 1e-2, double lower = -2, double upper = 2);
+Initializer truncated_normal(double stddev = 1e-2, double lower = -2, double upper = 2,
+                             const Loc& loc = Loc::current());
 
 /// Which axes of a weight are inputs, outputs, and neither; the rest is the receptive field of a convolution.
 struct FanAxes {
@@ -46,33 +49,36 @@ enum class FanMode { fan_in, fan_out, fan_avg, fan_geo_avg };
 enum class FanDistribution { truncated_normal, normal, uniform };
 /// Values of variance scale / fan, where `mode` selects the fan. Throws `IndexError` for an axis out of range, so for a
 /// vector without `in_axis`.
-Initializer variance_scaling(double scale, FanMode mode, FanDistribution distribution, const FanAxes& axes = {});
+Initializer variance_scaling(double scale, FanMode mode, FanDistribution distribution, const FanAxes& axes = {},
+                             const Loc& loc = Loc::current());
 /// Uniform with variance 2 / (fan_in + fan_out) (Glorot and Bengio, 2010).
-Initializer glorot_uniform(const FanAxes& axes = {});
+Initializer glorot_uniform(const FanAxes& axes = {}, const Loc& loc = Loc::current());
 /// Truncated normal with variance 2 / (fan_in + fan_out).
-Initializer glorot_normal(const FanAxes& axes = {});
+Initializer glorot_normal(const FanAxes& axes = {}, const Loc& loc = Loc::current());
 /// `glorot_uniform`.
-inline Initializer xavier_uniform(const FanAxes& axes = {}) { return glorot_uniform(axes); }
+inline Initializer xavier_uniform(const FanAxes& axes = {}, const Loc& = Loc::current()) {
+  return glorot_uniform(axes);
+}
 /// `glorot_normal`.
-inline Initializer xavier_normal(const FanAxes& axes = {}) { return glorot_normal(axes); }
+inline Initializer xavier_normal(const FanAxes& axes = {}, const Loc& = Loc::current()) { return glorot_normal(axes); }
 /// Uniform with variance 1 / fan_in (LeCun et al., 1998).
-Initializer lecun_uniform(const FanAxes& axes = {});
+Initializer lecun_uniform(const FanAxes& axes = {}, const Loc& loc = Loc::current());
 /// Truncated normal with variance 1 / fan_in.
-Initializer lecun_normal(const FanAxes& axes = {});
+Initializer lecun_normal(const FanAxes& axes = {}, const Loc& loc = Loc::current());
 /// Uniform with variance 2 / fan_in (He et al., 2015).
-Initializer he_uniform(const FanAxes& axes = {});
+Initializer he_uniform(const FanAxes& axes = {}, const Loc& loc = Loc::current());
 /// Truncated normal with variance 2 / fan_in.
-Initializer he_normal(const FanAxes& axes = {});
+Initializer he_normal(const FanAxes& axes = {}, const Loc& loc = Loc::current());
 /// `he_uniform`.
-inline Initializer kaiming_uniform(const FanAxes& axes = {}) { return he_uniform(axes); }
+inline Initializer kaiming_uniform(const FanAxes& axes = {}, const Loc& = Loc::current()) { return he_uniform(axes); }
 /// `he_normal`.
-inline Initializer kaiming_normal(const FanAxes& axes = {}) { return he_normal(axes); }
+inline Initializer kaiming_normal(const FanAxes& axes = {}, const Loc& = Loc::current()) { return he_normal(axes); }
 
 /// Uniformly distributed orthogonal matrices, or orthonormal rows or columns, with `column_axis` as the columns. Throws
 /// `ValueError` below rank 2.
-Initializer orthogonal(double scale = 1, std::int64_t column_axis = -1);
+Initializer orthogonal(double scale = 1, std::int64_t column_axis = -1, const Loc& loc = Loc::current());
 /// Kernels of convolutions (spatial dimensions, in, out) that are an orthogonal matrix in the middle and zero elsewhere
 /// (Xiao et al., 2018). Throws `ValueError` unless of rank 3 to 5 with in <= out.
-Initializer delta_orthogonal(double scale = 1, std::int64_t column_axis = -1);
+Initializer delta_orthogonal(double scale = 1, std::int64_t column_axis = -1, const Loc& loc = Loc::current());
 
 }  // namespace tessera::nn::initializers

@@ -21,12 +21,12 @@ namespace tessera {
 /// Reads one array of a .npy file. Throws `ValueError` naming the path when the file cannot be opened, `FormatError`
 /// when it is no .npy or bytes follow the array, `TypeError` for a dtype that Tessera lacks. Untyped elements of two
 /// bytes ("V2") are bfloat16: NumPy saves those of ml_dtypes so.
-HostArray load_npy(const std::string& path);
-/// Writes one array as a .npy file; bfloat16 has no NumPy dtype and is written as float32. As all `save_` functions: follows symbolic links, keeps the
-/// mode of an old file, and puts the new file in its place when it is complete and on the disk; a failure, which throws
-/// `ValueError` naming the path and the reason, leaves an old file as it was. Devices and pipes are written to
-/// directly.
-void save_npy(const std::string& path, const HostArray& value);
+HostArray load_npy(const std::string& path, const Loc& loc = Loc::current());
+/// Writes one array as a .npy file; bfloat16 has no NumPy dtype and is written as float32. As all `save_` functions:
+/// follows symbolic links, keeps the mode of an old file, and puts the new file in its place when it is complete and on
+/// the disk; a failure, which throws `ValueError` naming the path and the reason, leaves an old file as it was. Devices
+/// and pipes are written to directly.
+void save_npy(const std::string& path, const HostArray& value, const Loc& loc = Loc::current());
 
 /// Arrays by name: a `std::map` whose errors name the key and the names that are there.
 class HostArrays : public std::map<std::string, HostArray> {
@@ -52,32 +52,35 @@ class HostArrays : public std::map<std::string, HostArray> {
 };
 
 /// Every member of a .npz archive, by its name without the ".npy". Throws as `load_npy`.
-HostArrays load_npz(const std::string& path);
+HostArrays load_npz(const std::string& path, const Loc& loc = Loc::current());
 /// Only the members of these names: others are not read. Throws `ValueError` naming the first that is missing and the
 /// names that are there.
-HostArrays load_npz(const std::string& path, const std::vector<std::string>& names);
+HostArrays load_npz(const std::string& path, const std::vector<std::string>& names, const Loc& loc = Loc::current());
 /// Writes a .npz archive, as `save_npy` writes files.
-void save_npz(const std::string& path, const HostArrays& values);
+void save_npz(const std::string& path, const HostArrays& values, const Loc& loc = Loc::current());
 
 /// Every tensor of a safetensors file (https://huggingface.co/docs/safetensors), by name. Throws `ValueError` naming
 /// the path, `FormatError`, and `TypeError` for a dtype that Tessera lacks.
-HostArrays load_safetensors(const std::string& path);
+HostArrays load_safetensors(const std::string& path, const Loc& loc = Loc::current());
 /// Only the tensors of these names, as `load_npz`.
-HostArrays load_safetensors(const std::string& path, const std::vector<std::string>& names);
-/// Writes a safetensors file. Throws `TypeError` for complex128, which the format lacks, and `ValueError` for a name that it cannot hold.
-void save_safetensors(const std::string& path, const HostArrays& values);
+HostArrays load_safetensors(const std::string& path, const std::vector<std::string>& names,
+                            const Loc& loc = Loc::current());
+/// Writes a safetensors file. Throws `TypeError` for complex128, which the format lacks, and `ValueError` for a name
+/// that it cannot hold.
+void save_safetensors(const std::string& path, const HostArrays& values, const Loc& loc = Loc::current());
 
 /// `load_npy` of bytes in memory; `name` is used in messages.
-HostArray parse_npy(const std::string& bytes, const std::string& name = "bytes");
+HostArray parse_npy(const std::string& bytes, const std::string& name = "bytes", const Loc& loc = Loc::current());
 /// `load_npz` of bytes in memory.
-HostArrays parse_npz(const std::string& bytes, const std::string& name = "bytes");
+HostArrays parse_npz(const std::string& bytes, const std::string& name = "bytes", const Loc& loc = Loc::current());
 /// `load_safetensors` of bytes in memory.
-HostArrays parse_safetensors(const std::string& bytes, const std::string& name = "bytes");
+HostArrays parse_safetensors(const std::string& bytes, const std::string& name = "bytes",
+                             const Loc& loc = Loc::current());
 
 /// A tree's leaves on the host by their paths (`tree_paths`): what `save_npz` and `save_safetensors` take. Throws as
 /// `Array::host`.
 template <class T>
-HostArrays named_leaves(const T& tree) {
+HostArrays named_leaves(const T& tree, const Loc& = Loc::current()) {
   HostArrays out;
   std::vector<std::string> names = tree_paths(tree);
   std::vector<Array> leaves = tree_leaves(tree);
@@ -85,13 +88,16 @@ HostArrays named_leaves(const T& tree) {
   return out;
 }
 /// `like` with leaves from the file, each placed as the leaf of `like` is. Throws `ValueError` naming a leaf that is
-/// missing, with the names that are there, or that has another shape.
+/// missing, with the names that are there, or that has another shape. Files from before members of structs had names
+/// (".0" for the first) are read too.
 template <class T>
-T with_named_leaves(const T& like, const HostArrays& values) {
+T with_named_leaves(const T& like, const HostArrays& values, const Loc& = Loc::current()) {
   std::vector<std::string> names = tree_paths(like);
+  std::vector<std::string> old_names = detail::numbered_tree_paths(like);
   std::vector<Array> leaves = tree_leaves(like);
   for (std::size_t i = 0; i < names.size(); ++i) {
-    const HostArray& value = values.at(names[i]);
+    const bool old = !values.contains(names[i]) && values.contains(old_names[i]);
+    const HostArray& value = values.at(old ? old_names[i] : names[i]);
     if (value.shape() != leaves[i].shape()) {
       throw ValueError("with_named_leaves: \"" + names[i] + "\" has shape " + to_string(value.shape()) + "; expected " +
                        to_string(leaves[i].shape()));

@@ -63,19 +63,13 @@ struct StablehloTextOptions {
 
 namespace detail {
 
-/// A static argument: what it is compared by.
-struct StaticArg {
-  std::shared_ptr<const void> value;
-  std::function<bool(const void*, const void*)> equal;
-  std::size_t hash = 0;
-  const void* type = nullptr;
-};
-
 struct TraceRequest {
   const std::vector<Array>* leaves = nullptr;
   std::string structure;
-  std::vector<StaticArg> statics;
+  std::vector<StaticValue> statics;
   std::vector<std::size_t> leaves_per_arg;
+  /// Names of the leaves inside their arguments, for messages.
+  std::function<std::vector<std::string>()> paths;
   /// Runs the user's function on tracers; returns the leaves of the result and stores its structure in `result`.
   std::function<std::vector<Array>(const std::vector<Array>&, std::shared_ptr<void>* result)> run;
 };
@@ -106,25 +100,25 @@ class JitCore {
   std::unique_ptr<Impl> impl_;
 };
 
-template <class T>
-const void* type_tag() {
-  static const char tag = 0;
-  return &tag;
-}
-
 /// How one argument enters: as a tree of arrays, or static.
 template <class T>
 inline constexpr bool is_dynamic = is_tree_v<T>;
 
+/// A string literal is a static argument as the std::string is.
 template <class T>
-StaticArg make_static(const T& v) {
-  static_assert(std::equality_comparable<T>, "an argument that is no tree of arrays is static and needs operator==");
-  StaticArg s;
-  s.value = std::make_shared<T>(v);
-  s.equal = [](const void* a, const void* b) { return *static_cast<const T*>(a) == *static_cast<const T*>(b); };
-  if constexpr (requires { std::hash<T>{}(v); }) s.hash = std::hash<T>{}(v);
-  s.type = type_tag<T>();
-  return s;
+const T& as_argument(const T& v) {
+  return v;
+}
+template <std::size_t N>
+std::string as_argument(const char (&v)[N]) {
+  return v;
+}
+
+template <class T>
+constexpr void require_argument() {
+  static_assert(is_dynamic<T> || is_static<T>(),
+                "an argument of this type is neither a tree of arrays nor static: a tree is an Array, or a container, "
+                "pair, tuple or struct of trees; a static argument needs operator== and holds no arrays");
 }
 
 }  // namespace detail
@@ -137,13 +131,13 @@ class Compiled {
   Compiled(std::shared_ptr<detail::JitEntry> entry, std::shared_ptr<const void> lowered)
       : entry_(std::move(entry)), lowered_(std::move(lowered)) {}
   /// Runs on the leaves of the arguments, in order; returns the leaves of the result.
-  std::vector<Array> operator()(const std::vector<Array>& leaves) const {
+  std::vector<Array> operator()(const std::vector<Array>& leaves, const Loc& = Loc::current()) const {
     return detail::JitCore::call(entry_, leaves);
   }
   /// Every collective of the program.
-  CommPlan comm_plan() const { return detail::JitCore::comm_plan(lowered_); }
+  CommPlan comm_plan(const Loc& = Loc::current()) const { return detail::JitCore::comm_plan(lowered_); }
   /// The partitioned graph, for reading.
-  std::string text() const { return detail::JitCore::lowered_text(lowered_); }
+  std::string text(const Loc& = Loc::current()) const { return detail::JitCore::lowered_text(lowered_); }
 
  private:
   std::shared_ptr<detail::JitEntry> entry_;
@@ -156,17 +150,17 @@ class Lowered {
   Lowered(std::shared_ptr<detail::JitEntry> entry, std::vector<Array> leaves)
       : entry_(std::move(entry)), leaves_(std::move(leaves)), lowered_(detail::JitCore::lower(entry_, leaves_)) {}
   /// The partitioned graph, for reading.
-  std::string text() const { return detail::JitCore::lowered_text(lowered_); }
+  std::string text(const Loc& = Loc::current()) const { return detail::JitCore::lowered_text(lowered_); }
   /// The StableHLO module with the shardings of arguments, results and constraints, before they are propagated. It
   /// names no device. Throws `UnimplementedError` naming an op that StableHLO cannot express (host callbacks).
-  std::string as_text(const StablehloTextOptions& options = {}) const {
+  std::string as_text(const StablehloTextOptions& options = {}, const Loc& = Loc::current()) const {
     return detail::JitCore::stablehlo_text(entry_, leaves_, options);
   }
   /// Every collective of the program. Throws `StateError` over an abstract mesh, which has nothing to partition for.
-  CommPlan comm_plan() const { return detail::JitCore::comm_plan(lowered_); }
+  CommPlan comm_plan(const Loc& = Loc::current()) const { return detail::JitCore::comm_plan(lowered_); }
   /// Propagates shardings, partitions and compiles for the devices of the arguments. Throws `CommBudgetError` beyond a
   /// `CommBudget` in force.
-  Compiled compile() const {
+  Compiled compile(const Loc& = Loc::current()) const {
     detail::JitCore::compile(entry_, leaves_);
     return {entry_, lowered_};
   }
@@ -183,13 +177,13 @@ class TracedFunction {
   TracedFunction(std::shared_ptr<detail::JitEntry> entry, std::vector<Array> leaves)
       : entry_(std::move(entry)), leaves_(std::move(leaves)) {}
   /// The graph before partitioning, for reading.
-  std::string text() const { return detail::JitCore::graph_text(entry_); }
+  std::string text(const Loc& = Loc::current()) const { return detail::JitCore::graph_text(entry_); }
   /// As `Lowered::as_text`.
-  std::string as_text(const StablehloTextOptions& options = {}) const {
+  std::string as_text(const StablehloTextOptions& options = {}, const Loc& = Loc::current()) const {
     return detail::JitCore::stablehlo_text(entry_, leaves_, options);
   }
   /// The next stage: with the arguments' shardings.
-  Lowered lower() const { return {entry_, leaves_}; }
+  Lowered lower(const Loc& = Loc::current()) const { return {entry_, leaves_}; }
 
  private:
   std::shared_ptr<detail::JitEntry> entry_;
@@ -205,29 +199,11 @@ class Jitted {
   /// Runs the program for these arguments and returns without waiting for it. Throws what tracing throws (errors of the
   /// function and of its operations), and what `in_shardings` and placement demand; what fails while it runs is thrown
   /// where a result is waited for. Inside a traced function the graph is inlined.
-  template <class... Args>
-  auto operator()(const Args&... args) const {
-    auto [entry, leaves] = prepare(args...);
-    using R = Result<Args...>;
-    std::vector<Array> out = detail::JitCore::call(entry, leaves);
-    return tree_unflatten(*static_cast<const R*>(detail::JitCore::result(entry).get()), out);
-  }
-  /// Traces the function for these arguments, or finds the cached trace; nothing runs.
-  template <class... Args>
-  TracedFunction trace(const Args&... args) const {
-    auto [entry, leaves] = prepare(args...);
-    return {entry, leaves};
-  }
-  /// `trace(args...).lower()`.
-  template <class... Args>
-  Lowered lower(const Args&... args) const {
-    return trace(args...).lower();
-  }
+  TESSERA_MEMBER_OF_ARGUMENTS(operator(), call)
+  TESSERA_MEMBER_OF_ARGUMENTS(trace, traced)
+  TESSERA_MEMBER_OF_ARGUMENTS(lower, lowered)
   /// Every collective of the program that these arguments would run.
-  template <class... Args>
-  CommPlan comm_plan(const Args&... args) const {
-    return lower(args...).comm_plan();
-  }
+  TESSERA_MEMBER_OF_ARGUMENTS(comm_plan, planned)
   /// How often this function was traced, lowered and compiled.
   CompileStats stats() const { return shared_->core.stats(); }
 
@@ -238,11 +214,48 @@ class Jitted {
     detail::JitCore core;
   };
 
+  /// Traces the function for these arguments, or finds the cached trace; nothing runs.
+  template <class... Args>
+  auto call(const Args&... args) const {
+    return call_with(detail::as_argument(args)...);
+  }
+  /// `trace(args...).lower()`.
+  template <class... Args>
+  TracedFunction traced(const Args&... args) const {
+    auto [entry, leaves] = prepare(detail::as_argument(args)...);
+    return {entry, leaves};
+  }
+  template <class... Args>
+  Lowered lowered(const Args&... args) const {
+    return traced(args...).lower();
+  }
+  template <class... Args>
+  CommPlan planned(const Args&... args) const {
+    return lowered(args...).comm_plan();
+  }
+  template <class... Args>
+  auto call_with(const Args&... args) const {
+    if constexpr (takes<Args...>) {
+      auto [entry, leaves] = prepare(args...);
+      using R = Result<Args...>;
+      std::vector<Array> out = detail::JitCore::call(entry, leaves);
+      return tree_unflatten(*static_cast<const R*>(detail::JitCore::result(entry).get()), out);
+    } else {
+      refuse<Args...>();
+    }
+  }
+  template <class... Args>
+  static void refuse() {
+    static_assert(takes<Args...>, "jit: the function does not take arguments of these types in this number");
+  }
+
   // C++ scalars are traced as weakly typed arrays where the function takes arrays there, else they are static.
   template <class T>
   using Lifted = std::conditional_t<Number<T>, Array, T>;
   template <class... Args>
   static constexpr bool lift_numbers = std::is_invocable_v<F&, Lifted<Args>...>;
+  template <class... Args>
+  static constexpr bool takes = lift_numbers<Args...> || std::is_invocable_v<F&, Args...>;
   template <class... Args>
   using Raw = typename std::conditional_t<lift_numbers<Args...>, std::invoke_result<F&, Lifted<Args>...>,
                                           std::invoke_result<F&, Args...>>::type;
@@ -259,18 +272,20 @@ class Jitted {
       Tree<T>::visit(arg, [&](const Array& a) { leaves.push_back(a); });
       Tree<T>::describe(arg, def);
     } else {
-      request.statics.push_back(detail::make_static(arg));
-      def.push("static");
+      detail::require_argument<T>();
+      if constexpr (detail::is_static<T>()) def.push_static(detail::make_static(arg));
     }
     request.leaves_per_arg.push_back(leaves.size() - before);
   }
 
   template <class... Args>
-  auto prepare(const Args&... args) const {
+  std::pair<std::shared_ptr<detail::JitEntry>, std::vector<Array>> prepare(const Args&... args) const {
     if constexpr (lift_numbers<Args...>) {
       return prepare_bound<Lifted<Args>...>(args...);
-    } else {
+    } else if constexpr (takes<Args...>) {
       return prepare_bound<Args...>(args...);
+    } else {
+      refuse<Args...>();
     }
   }
 
@@ -281,7 +296,21 @@ class Jitted {
     TreeDef def;
     (split<Bound>(args, leaves, request, def), ...);
     request.structure = def.text();
+    request.statics = def.statics();
     request.leaves = &leaves;
+    auto paths = [&] {
+      std::vector<std::string> out;
+      auto add = [&]<class B, class T>(std::type_identity<B>, const T& arg) {
+        if constexpr (detail::is_dynamic<T>) {
+          Tree<T>::paths(arg, "", detail::CollectPaths{&out});
+        } else if constexpr (std::is_same_v<B, Array>) {
+          out.emplace_back();
+        }
+      };
+      (add(std::type_identity<Bound>{}, args), ...);
+      return out;
+    };
+    request.paths = std::ref(paths);  // a reference needs no memory: most calls are not traced
     request.run = [&](const std::vector<Array>& stand_ins, std::shared_ptr<void>* result) {
       std::size_t next = 0;
       auto fill = [&]<class B, class T>(std::type_identity<B>, const T& arg) -> B {
@@ -342,12 +371,12 @@ namespace detail {
 std::vector<ShapeDtype> eval_shapes(const std::function<std::vector<Array>(const std::vector<Array>&)>& f,
                                     const std::vector<ShapeDtype>& in);
 }
-/// Result types of `f` on arguments of these types, in order of leaves; nothing runs.
+namespace detail {
 template <class F, class... Args>
-std::vector<ShapeDtype> eval_shape(F&& f, const Args&... args) {
+std::vector<ShapeDtype> eval_shape_of(const F& f, const Args&... args) {
   std::vector<ShapeDtype> in;
   (Tree<Args>::visit(args, [&](const Array& a) { in.push_back({a.shape(), a.dtype(), a.weak_type()}); }), ...);
-  return detail::eval_shapes(
+  return eval_shapes(
       [&](const std::vector<Array>& leaves) {
         std::size_t next = 0;
         auto fill = [&](const auto& arg) {
@@ -360,5 +389,8 @@ std::vector<ShapeDtype> eval_shape(F&& f, const Args&... args) {
       },
       in);
 }
+}  // namespace detail
+/// eval_shape(f, args...): result types of `f` on arguments of these types, in order of leaves; nothing runs.
+TESSERA_FUNCTION_OF_ARGUMENTS(eval_shape, detail::eval_shape_of)
 
 }  // namespace tessera

@@ -187,16 +187,18 @@ class Mesh {
   Mesh();
   /// Throws `ValueError` when the rank of `devices` is not the number of names, a name is missing, or a device is null
   /// or listed twice; `DuplicateAxisError` for a repeated name.
-  Mesh(const DeviceArray& devices, const AxisNames& axis_names);
+  Mesh(const DeviceArray& devices, const AxisNames& axis_names, const Loc& loc = Loc::current());
   template <std::integral T>
   Mesh(const DeviceArray& devices, const std::vector<T>& axis_names) = delete;  // integers are no names
   /// From positions of the current client's devices in id order, a permutation of 0..size-1, filling `mesh_shape` in
   /// row-major order. Without names the axes are unnamed. Throws `ValueError` naming `device_ids`, `mesh_shape` or
   /// `axis_names`.
-  Mesh(std::span<const std::int64_t> device_ids, const Shape& mesh_shape, const AxisNames& axis_names = std::nullopt);
-  Mesh(std::span<const int> device_ids, const Shape& mesh_shape, const AxisNames& axis_names = std::nullopt);
+  Mesh(std::span<const std::int64_t> device_ids, const Shape& mesh_shape, const AxisNames& axis_names = std::nullopt,
+       const Loc& loc = Loc::current());
+  Mesh(std::span<const int> device_ids, const Shape& mesh_shape, const AxisNames& axis_names = std::nullopt,
+       const Loc& loc = Loc::current());
   Mesh(std::initializer_list<std::int64_t> device_ids, const Shape& mesh_shape,
-       const AxisNames& axis_names = std::nullopt);
+       const AxisNames& axis_names = std::nullopt, const Loc& loc = Loc::current());
 
   /// Ordered names; empty when the mesh has none.
   std::span<const std::string> axis_names() const;
@@ -211,7 +213,7 @@ class Mesh {
   /// Sizes in axis order.
   const Shape& mesh_shape() const;
   /// Throws `ValueError` with the axis and the known ones when there is no such axis.
-  std::int64_t axis_size(const AxisRef& axis) const;
+  std::int64_t axis_size(const AxisRef& axis, const Loc& loc = Loc::current()) const;
   /// Position of an axis, or nothing.
   std::optional<int> axis_index(const AxisRef& axis) const;
   /// Count of the devices; 0 for the empty mesh.
@@ -221,9 +223,9 @@ class Mesh {
   /// The devices in mesh shape.
   const DeviceArray& devices() const;
   /// Ids in mesh shape. Throws `StateError` for the empty mesh.
-  const NdArray<std::int64_t>& device_ids() const;
+  const NdArray<std::int64_t>& device_ids(const Loc& loc = Loc::current()) const;
   /// `device_ids`.
-  const NdArray<std::int64_t>& logical_mesh() const { return device_ids(); }
+  const NdArray<std::int64_t>& logical_mesh(const Loc& = Loc::current()) const { return device_ids(); }
   /// Ids in row-major order. Throws `StateError` for the empty mesh.
   const std::vector<std::int64_t>& flat_ids() const;
   /// Devices in row-major order, which is the mesh order.
@@ -242,8 +244,8 @@ class Mesh {
 
   /// The sub-block of this process's (or the given process's) devices, with the same names. Throws `ValueError` when
   /// they form no contiguous block or there are none.
-  Mesh local_mesh() const;
-  Mesh local_mesh(int process_index) const;
+  Mesh local_mesh(const Loc& loc = Loc::current()) const;
+  Mesh local_mesh(int process_index, const Loc& loc = Loc::current()) const;
   /// Names and sizes without the devices.
   const AbstractMesh& abstract_mesh() const;
 
@@ -251,7 +253,7 @@ class Mesh {
   /// once per mesh and spec (equal meshes, and names or indices of the same axes, share it) and cached for the whole
   /// program: the same object every time. Throws `ValueError` naming `partition_spec` for an axis that the mesh lacks,
   /// `DuplicateAxisError` for one that is used twice.
-  const OpSharding& op_sharding(const PartitionSpec& spec) const;
+  const OpSharding& op_sharding(const PartitionSpec& spec, const Loc& loc = Loc::current()) const;
 
   /// A callable that runs `f` with this mesh current.
   template <class F>
@@ -274,15 +276,16 @@ std::string repr(const Mesh& m);
 
 /// A mesh of the first devices of the current client in row-major order, as many as `sizes` needs. Throws `ValueError`
 /// when there are fewer, and as the constructor.
-Mesh make_mesh(const Shape& sizes, const AxisNames& axis_names);
+Mesh make_mesh(const Shape& sizes, const AxisNames& axis_names, const Loc& loc = Loc::current());
 /// The same from the first of `devices`.
-Mesh make_mesh(const Shape& sizes, const AxisNames& axis_names, std::span<const Device> devices);
+Mesh make_mesh(const Shape& sizes, const AxisNames& axis_names, std::span<const Device> devices,
+               const Loc& loc = Loc::current());
 
 /// A string that `deserialize_mesh` reads back as the very same mesh.
 std::string serialize(const Mesh& m);
 /// The mesh of a `serialize`d string, over the client's devices. Throws `FormatError` for a string of another form and
 /// `ValueError` with the id and the known ids for an unknown device.
-Mesh deserialize_mesh(std::string_view text, const Client& client = Client::current());
+Mesh deserialize_mesh(std::string_view text, const Client& client = Client::current(), const Loc& loc = Loc::current());
 
 /// Axis names and sizes without devices.
 class AbstractMesh {
@@ -290,11 +293,11 @@ class AbstractMesh {
   /// No axes: size 0.
   AbstractMesh();
   /// Throws `ValueError` for a size below 1 and `DuplicateAxisError` for a repeated name.
-  AbstractMesh(std::initializer_list<AxisSize> axes);
-  explicit AbstractMesh(std::span<const AxisSize> axes);
-  AbstractMesh(const Shape& sizes, const AxisNames& axis_names);
+  AbstractMesh(std::initializer_list<AxisSize> axes, const Loc& loc = Loc::current());
+  explicit AbstractMesh(std::span<const AxisSize> axes, const Loc& loc = Loc::current());
+  AbstractMesh(const Shape& sizes, const AxisNames& axis_names, const Loc& loc = Loc::current());
   /// Axes without names.
-  static AbstractMesh unnamed(const Shape& sizes);
+  static AbstractMesh unnamed(const Shape& sizes, const Loc& loc = Loc::current());
 
   // The members have the meaning of `Mesh`'s.
   std::span<const std::string> axis_names() const;
@@ -304,7 +307,7 @@ class AbstractMesh {
   const Shape& mesh_shape() const { return axis_sizes(); }
   const OrderedMap<std::string, std::int64_t>& shape() const;
   std::span<const AxisSize> shape_tuple() const;
-  std::int64_t axis_size(const AxisRef& axis) const;
+  std::int64_t axis_size(const AxisRef& axis, const Loc& loc = Loc::current()) const;
   std::optional<int> axis_index(const AxisRef& axis) const;
   std::int64_t size() const;
   bool empty() const { return size() == 0; }
@@ -329,7 +332,7 @@ class AnyMesh {
 
   bool is_concrete() const { return std::holds_alternative<Mesh>(mesh_); }
   /// The device mesh. Throws `ValueError` naming `member` when the mesh is abstract.
-  const Mesh& concrete(std::string_view member = "mesh") const;
+  const Mesh& concrete(std::string_view member = "mesh", const Loc& loc = Loc::current()) const;
   /// Names and sizes, of either kind.
   const AbstractMesh& abstract_mesh() const;
 
@@ -340,18 +343,24 @@ class AnyMesh {
   const Shape& mesh_shape() const { return abstract_mesh().mesh_shape(); }
   const OrderedMap<std::string, std::int64_t>& shape() const { return abstract_mesh().shape(); }
   std::span<const AxisSize> shape_tuple() const { return abstract_mesh().shape_tuple(); }
-  std::int64_t axis_size(const AxisRef& axis) const { return abstract_mesh().axis_size(axis); }
+  std::int64_t axis_size(const AxisRef& axis, const Loc& = Loc::current()) const {
+    return abstract_mesh().axis_size(axis);
+  }
   std::optional<int> axis_index(const AxisRef& axis) const { return abstract_mesh().axis_index(axis); }
   std::int64_t size() const;
   bool empty() const { return size() == 0; }
   bool is_device_mesh() const { return is_concrete(); }
 
   // Throw `ValueError` for an abstract mesh.
-  const DeviceArray& devices() const { return concrete("devices").devices(); }
-  const NdArray<std::int64_t>& device_ids() const { return concrete("device_ids").device_ids(); }
-  bool is_multi_process() const { return concrete("is_multi_process").is_multi_process(); }
-  std::span<const Device> local_devices() const { return concrete("local_devices").local_devices(); }
-  Mesh local_mesh() const { return concrete("local_mesh").local_mesh(); }
+  const DeviceArray& devices(const Loc& = Loc::current()) const { return concrete("devices").devices(); }
+  const NdArray<std::int64_t>& device_ids(const Loc& = Loc::current()) const {
+    return concrete("device_ids").device_ids();
+  }
+  bool is_multi_process(const Loc& = Loc::current()) const { return concrete("is_multi_process").is_multi_process(); }
+  std::span<const Device> local_devices(const Loc& = Loc::current()) const {
+    return concrete("local_devices").local_devices();
+  }
+  Mesh local_mesh(const Loc& = Loc::current()) const { return concrete("local_mesh").local_mesh(); }
   /// Null for an abstract mesh.
   std::shared_ptr<const mesh::DeviceList> device_list() const;
 
@@ -390,9 +399,9 @@ std::string show_axes(std::vector<std::string> axes);
 class MeshScope {
  public:
   /// Throws `StateError` when `config().disallow_mesh_scope` is set.
-  explicit MeshScope(const Mesh& m);
+  explicit MeshScope(const Mesh& m, const Loc& loc = Loc::current());
   /// Throws `StateError` for an abstract mesh.
-  explicit MeshScope(const AnyMesh& m);
+  explicit MeshScope(const AnyMesh& m, const Loc& loc = Loc::current());
   explicit MeshScope(const AbstractMesh&) = delete;
   ~MeshScope();
   MeshScope(const MeshScope&) = delete;

@@ -20,19 +20,21 @@ namespace tessera {
 /// cross processes. No communication: data that has the local mesh's placement already is shared; a global array is
 /// returned as it is. Throws `ValueError` without a spec (`P()` for equal data everywhere) and for a mesh whose local
 /// part is no block, `IndivisibleError` where the local extent does not split.
-Array host_local_array_to_global_array(const Array& local, const Mesh& mesh, const std::optional<PartitionSpec>& spec);
+Array host_local_array_to_global_array(const Array& local, const Mesh& mesh, const std::optional<PartitionSpec>& spec,
+                                       const Loc& loc = Loc::current());
 /// The same from host data.
 Array host_local_array_to_global_array(const HostArray& local, const Mesh& mesh,
-                                       const std::optional<PartitionSpec>& spec);
+                                       const std::optional<PartitionSpec>& spec, const Loc& loc = Loc::current());
 /// The inverse: this process's part, on the local mesh with the same spec, sharing the shards. An array of another
 /// placement is resharded first (every process takes part); a local array is returned as it is.
-Array global_array_to_host_local_array(const Array& global, const Mesh& mesh, const std::optional<PartitionSpec>& spec);
+Array global_array_to_host_local_array(const Array& global, const Mesh& mesh, const std::optional<PartitionSpec>& spec,
+                                       const Loc& loc = Loc::current());
 
 /// A global array from each process's data, whatever the mesh, without communication: the rows (and columns) of a
 /// process are in the order of its shards. Throws `ValueError` where `global_shape` does not fit, or is needed because
 /// the shards of a process form no grid.
 Array make_array_from_process_local_data(const ShardingPtr& sharding, const HostArray& local,
-                                         const MaybeDims& global_shape = {});
+                                         const MaybeDims& global_shape = {}, const Loc& loc = Loc::current());
 
 struct AllgatherOptions {
   /// Joins along dimension 0 instead of stacking along a new one; needed for global arrays.
@@ -41,9 +43,9 @@ struct AllgatherOptions {
 /// The data of all processes, in each of them (all-gather; every process takes part): stacked along a new dimension 0,
 /// or joined along dimension 0 (`tiled`); of a global array its value. Throws `ValueError` for a global array without
 /// `tiled`.
-HostArray process_allgather(const Array& x, const AllgatherOptions& options = {});
+HostArray process_allgather(const Array& x, const AllgatherOptions& options = {}, const Loc& loc = Loc::current());
 /// The same for host data.
-HostArray process_allgather(const HostArray& x, const AllgatherOptions& options = {});
+HostArray process_allgather(const HostArray& x, const AllgatherOptions& options = {}, const Loc& loc = Loc::current());
 
 namespace detail {
 template <class T, class F>
@@ -61,7 +63,8 @@ T map_with_specs(const T& tree, const std::vector<PartitionSpec>& specs, const c
 /// For trees, with one spec for all leaves or one for each. Throws `ValueError` with both counts.
 template <class T>
 requires(is_tree_v<T>) T
-    host_local_array_to_global_array(const T& tree, const Mesh& mesh, const std::vector<PartitionSpec>& specs) {
+    host_local_array_to_global_array(const T& tree, const Mesh& mesh, const std::vector<PartitionSpec>& specs,
+                                     const Loc& = Loc::current()) {
   return detail::map_with_specs(tree, specs, "host_local_array_to_global_array", [&](const Array& a, const auto& spec) {
     return host_local_array_to_global_array(a, mesh, spec);
   });
@@ -69,7 +72,8 @@ requires(is_tree_v<T>) T
 /// For trees, with one spec for all leaves or one for each. Throws `ValueError` with both counts.
 template <class T>
 requires(is_tree_v<T>) T
-    global_array_to_host_local_array(const T& tree, const Mesh& mesh, const std::vector<PartitionSpec>& specs) {
+    global_array_to_host_local_array(const T& tree, const Mesh& mesh, const std::vector<PartitionSpec>& specs,
+                                     const Loc& = Loc::current()) {
   return detail::map_with_specs(tree, specs, "global_array_to_host_local_array", [&](const Array& a, const auto& spec) {
     return global_array_to_host_local_array(a, mesh, spec);
   });

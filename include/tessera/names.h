@@ -61,7 +61,7 @@ inline Array concat(const std::vector<Array>& arrays, std::int64_t axis = 0, con
 inline Array conjugate(const Operand& x) { return conj(x); }
 /// x == y, element-wise; it takes arrays, not scalars.
 inline Array equal(const Array& x, const Array& y, const Loc& loc = Loc::current()) {
-  return Operand(x, loc.file, loc.line) == Operand(y, loc.file, loc.line);
+  return Operand(x, loc) == Operand(y, loc);
 }
 /// x != y, element-wise.
 inline Array not_equal(const Operand& x, const Operand& y) { return x != y; }

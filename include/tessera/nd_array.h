@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "tessera/loc.h"
 #include "tessera/shape.h"
 
 namespace tessera {
@@ -47,14 +48,14 @@ class NdArray {
   T& operator()(I... i) {
     return values_[offset(i...)];
   }
-  const T& at(const Dims& index) const {
+  const T& at(const Dims& index, const Loc& = Loc::current()) const {
     return values_[static_cast<std::size_t>(detail::nd_offset(shape_, index.data(), index.size()))];
   }
 
   /// The same elements under another shape. Throws `ValueError` when sizes differ.
-  NdArray reshape(Shape shape) const { return NdArray(values_, std::move(shape)); }
+  NdArray reshape(Shape shape, const Loc& = Loc::current()) const { return NdArray(values_, std::move(shape)); }
   /// Dimension i of the result is dimension `perm[i]` of this one. Throws `ValueError` unless it is a permutation.
-  NdArray transpose(const Dims& perm) const {
+  NdArray transpose(const Dims& perm, const Loc& = Loc::current()) const {
     std::vector<T> out;
     out.reserve(values_.size());
     for (auto i : detail::nd_transposed(shape_, perm)) out.push_back(values_[static_cast<std::size_t>(i)]);

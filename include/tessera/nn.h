@@ -92,13 +92,14 @@ struct SgdOptions {
 };
 /// Zero velocity for every parameter.
 template <class T>
-T sgd_init(const T& params) {
+T sgd_init(const T& params, const Loc& = Loc::current()) {
   return tree_map([](const Array& p) { return zeros_like(p); }, params);
 }
 /// One step: (new parameters, new velocity). Element-wise: sharded trees of one structure communicate nothing. Throws
 /// `ValueError` for trees of different structures.
 template <class T>
-std::pair<T, T> sgd(const T& params, const T& gradients, const T& velocity, const SgdOptions& o = {}) {
+std::pair<T, T> sgd(const T& params, const T& gradients, const T& velocity, const SgdOptions& o = {},
+                    const Loc& = Loc::current()) {
   T v = tree_map([&](const Array& u, const Array& g) { return o.momentum * u + g; }, velocity, gradients);
   return {tree_map([&](const Array& p, const Array& u) { return p - o.learning_rate * u; }, params, v), v};
 }
@@ -118,7 +119,7 @@ struct AdamState {
 };
 /// Zero moments for every parameter, step 0.
 template <class T>
-AdamState<T> adam_init(const T& params) {
+AdamState<T> adam_init(const T& params, const Loc& = Loc::current()) {
   T zero = tree_map([](const Array& p) { return zeros_like(p); }, params);
   return {zero, zero, Array(HostArray::scalar(std::int32_t{0}))};
 }
@@ -126,7 +127,7 @@ AdamState<T> adam_init(const T& params) {
 /// different structures.
 template <class T>
 std::pair<T, AdamState<T>> adam(const T& params, const T& gradients, const AdamState<T>& state,
-                                const AdamOptions& o = {}) {
+                                const AdamOptions& o = {}, const Loc& = Loc::current()) {
   AdamState<T> next;
   next.step = state.step + 1;
   next.m =
@@ -148,7 +149,7 @@ std::pair<T, AdamState<T>> adam(const T& params, const T& gradients, const AdamS
 /// `adam` with decoupled weight decay, 1e-4 by default: (new parameters, new state).
 template <class T>
 std::pair<T, AdamState<T>> adamw(const T& params, const T& gradients, const AdamState<T>& state,
-                                 AdamOptions o = {.weight_decay = 1e-4}) {
+                                 AdamOptions o = {.weight_decay = 1e-4}, const Loc& = Loc::current()) {
   return adam(params, gradients, state, o);
 }
 

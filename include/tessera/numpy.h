@@ -49,7 +49,7 @@ std::vector<Array> split_at(const Operand& x, const Dims& indices, std::int64_t 
 /// Repeats x as a block reps[d] times along dimension d; the shorter of shape and reps is extended by leading 1s.
 Array tile(const Operand& x, const Dims& reps);
 /// NumPy's broadcasting of shapes. Throws `ValueError` where extents differ and neither is 1.
-Shape broadcast_shapes(const std::vector<Shape>& shapes);
+Shape broadcast_shapes(const std::vector<Shape>& shapes, const Loc& loc = Loc::current());
 /// Repeats along the last dimension.
 template <std::integral I>
 Array tile(const Operand& x, I reps) {

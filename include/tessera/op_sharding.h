@@ -42,9 +42,9 @@ struct XlaShardingType {
   bool operator==(const XlaShardingType&) const = default;
 };
 /// A type as XLA's proto has it. Throws `ValueError` for a value outside the enumeration.
-XlaShardingType to_xla(ShardingType type);
+XlaShardingType to_xla(ShardingType type, const Loc& loc = Loc::current());
 /// The inverse of `to_xla`. Throws `ValueError` for a type value that XLA does not have.
-ShardingType from_xla(const XlaShardingType& type);
+ShardingType from_xla(const XlaShardingType& type, const Loc& loc = Loc::current());
 
 namespace sharding {
 struct OpShardingState;
@@ -61,14 +61,14 @@ class OpSharding {
   /// of every group, `group_assignment` the group of every tile. The others need no part. Throws `ValueError` for TUPLE
   /// and UNKNOWN, and naming the part for an empty, repeating or ragged one.
   OpSharding(ShardingType type, const Ids& tile_assignment, const Ids& group_assignment = {},
-             const Groups& replication_groups = {});
+             const Groups& replication_groups = {}, const Loc& loc = Loc::current());
   /// From a spec over a mesh, without the cache. Throws as `Mesh::op_sharding`.
-  OpSharding(const Mesh& mesh, const PartitionSpec& partition_spec);
+  OpSharding(const Mesh& mesh, const PartitionSpec& partition_spec, const Loc& loc = Loc::current());
   /// From a placement of arrays of `ndim` dimensions. Throws `ValueError` for an abstract mesh or a spec that is
   /// longer.
-  static OpSharding of(const NamedSharding& sharding, std::int64_t ndim);
+  static OpSharding of(const NamedSharding& sharding, std::int64_t ndim, const Loc& loc = Loc::current());
   /// From either string form; its integers are device ids. Throws `FormatError` with the column.
-  static OpSharding parse(std::string_view text);
+  static OpSharding parse(std::string_view text, const Loc& loc = Loc::current());
 
   /// By PyTorch/XLA's rule: MAXIMAL for one device, then REPLICATED, PARTIAL or TILED by the entries of the spec.
   ShardingType sharding_type() const;
@@ -91,7 +91,7 @@ class OpSharding {
 
   /// The placement over `mesh` that this sharding describes, with one spec entry per dimension. Throws `ValueError`
   /// when no spec over the mesh's axes expresses it, and for {manual}.
-  NamedSharding to_named_sharding(const Mesh& mesh) const;
+  NamedSharding to_named_sharding(const Mesh& mesh, const Loc& loc = Loc::current()) const;
 
   /// Same types and same tiles.
   bool operator==(const OpSharding& other) const;

@@ -2,8 +2,6 @@
 // What public operations take: an Array or a scalar, together with the caller's line.
 #pragma once
 
-#include <cstdint>
-
 #include "tessera/array.h"
 #include "tessera/loc.h"
 
@@ -14,13 +12,10 @@ namespace tessera {
 class Operand {
  public:
   // NOLINTBEGIN(google-explicit-constructor): the conversion is the point
-  Operand(const Array& a, const char* file = __builtin_FILE(), std::uint32_t line = __builtin_LINE())
-      : array_(a), loc_(Loc::current(file, line)) {}
+  Operand(const Array& a, const Loc& loc = Loc::current()) : array_(a), loc_(loc) {}
   template <Number T>
-  Operand(T v, const char* file = __builtin_FILE(), std::uint32_t line = __builtin_LINE())
-      : array_(Array(v)), loc_(Loc::current(file, line)) {}
-  Operand(const HostArray& v, const char* file = __builtin_FILE(), std::uint32_t line = __builtin_LINE())
-      : array_(Array(v)), loc_(Loc::current(file, line)) {}
+  Operand(T v, const Loc& loc = Loc::current()) : array_(Array(v)), loc_(loc) {}
+  Operand(const HostArray& v, const Loc& loc = Loc::current()) : array_(Array(v)), loc_(loc) {}
   // NOLINTEND(google-explicit-constructor)
 
   const Array& array() const { return array_; }

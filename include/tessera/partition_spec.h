@@ -66,7 +66,8 @@ class SpecEntry {
 
  private:
   friend class PartitionSpec;
-  friend SpecEntry axes(SpecEntry, SpecEntry, SpecEntry, SpecEntry, SpecEntry, SpecEntry, SpecEntry, SpecEntry);
+  friend SpecEntry axes(SpecEntry, SpecEntry, SpecEntry, SpecEntry, SpecEntry, SpecEntry, SpecEntry, SpecEntry,
+                        const Loc&);
   struct Absent {};
   explicit SpecEntry(Absent) : absent_(true) {}
 
@@ -85,7 +86,7 @@ std::string to_string(const SpecEntry& e);
 /// Several mesh axes for one dimension, slowest first. Throws `ValueError` naming a nested list or a `none`.
 SpecEntry axes(SpecEntry a = SpecEntry::absent(), SpecEntry b = SpecEntry::absent(), SpecEntry c = SpecEntry::absent(),
                SpecEntry d = SpecEntry::absent(), SpecEntry e = SpecEntry::absent(), SpecEntry f = SpecEntry::absent(),
-               SpecEntry g = SpecEntry::absent(), SpecEntry h = SpecEntry::absent());
+               SpecEntry g = SpecEntry::absent(), SpecEntry h = SpecEntry::absent(), const Loc& loc = Loc::current());
 
 /// One entry per dimension; dimensions past the end are replicated. Names are looked up when a sharding is built from
 /// it. Equality is by entries: trailing `none` counts.
@@ -122,7 +123,7 @@ class PartitionSpec {
   auto end() const { return entries_.end(); }
   const std::vector<SpecEntry>& entries() const { return entries_; }
   /// Position of the first equal entry. Throws `ValueError` when there is none.
-  std::int64_t index(const SpecEntry& entry) const;
+  std::int64_t index(const SpecEntry& entry, const Loc& loc = Loc::current()) const;
   /// "P('x', None)", or with another word in front.
   std::string text(std::string_view name = "P") const;
 

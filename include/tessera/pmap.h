@@ -39,7 +39,7 @@ namespace detail {
 struct PmapRequest {
   std::vector<Array> leaves = {};
   std::string structure = {};
-  std::vector<StaticArg> statics = {};
+  std::vector<StaticValue> statics = {};
   std::vector<std::size_t> leaves_per_arg = {};
   /// Runs the function on blocks; stores the structure of its result, and the leaves of its parts.
   std::function<std::vector<Array>(const std::vector<Array>&, std::shared_ptr<void>*, std::vector<std::size_t>*)> run =
@@ -71,14 +71,7 @@ class Pmapped {
   /// Mapped dimensions of the arguments all have the size of the axis; arguments that are no trees of arrays are
   /// static. Throws `ValueError` for extents that differ or exceed the devices, and for committed arrays that are not
   /// placed one slice per device.
-  template <class... Args>
-  auto operator()(const Args&... args) const {
-    if constexpr (std::is_invocable_v<const F&, detail::Leafy<Args>...>) {
-      return call<detail::Leafy<Args>...>(args...);
-    } else {
-      return call<Args...>(args...);
-    }
-  }
+  TESSERA_MEMBER_OF_ARGUMENTS(operator(), run)
   /// The program for these arguments as StableHLO. With `.replicas` it is what each replica runs on its own slices, in
   /// the manner of older JAX; else one program over partitions.
   template <class... Args>
@@ -104,12 +97,23 @@ class Pmapped {
       Tree<T>::visit(arg, [&](const Array& a) { request.leaves.push_back(a); });
       Tree<T>::describe(arg, def);
     } else {
-      request.statics.push_back(detail::make_static(arg));
-      def.push("static");
+      detail::require_argument<T>();
+      if constexpr (detail::is_static<T>()) def.push_static(detail::make_static(arg));
     }
     request.leaves_per_arg.push_back(request.leaves.size() - before);
   }
 
+  template <class... Args>
+  auto run(const Args&... args) const {
+    constexpr bool lifts = std::is_invocable_v<const F&, detail::Leafy<Args>...>;
+    constexpr bool takes = lifts || std::is_invocable_v<const F&, Args...>;
+    static_assert(takes, "pmap: the function does not take arguments of these types in this number");
+    if constexpr (lifts) {
+      return call<detail::Leafy<Args>...>(args...);
+    } else if constexpr (takes) {
+      return call<Args...>(args...);
+    }
+  }
   template <class... Bound, class... Args>
   auto call(const Args&... args) const {
     using R = std::decay_t<std::invoke_result_t<const F&, Bound...>>;
@@ -127,6 +131,7 @@ class Pmapped {
     TreeDef def;
     std::apply([&](const auto&... a) { (add(request, def, a), ...); }, bound);
     request.structure = def.text();
+    request.statics = def.statics();
     request.run = [this, &bound](const std::vector<Array>& blocks, std::shared_ptr<void>* result,
                                  std::vector<std::size_t>* parts) {
       std::size_t next = 0;

@@ -82,7 +82,7 @@ struct SpecialMapCall {
 /// Gives the leaves of the result.
 using ShardMapRule = std::function<std::vector<Array>(const SpecialMapCall&)>;
 /// Registers the rule for meshes of this type; a later rule replaces an earlier one.
-void register_shard_map_rule(std::type_index mesh_type, ShardMapRule rule);
+void register_shard_map_rule(std::type_index mesh_type, ShardMapRule rule, const Loc& loc = Loc::current());
 
 namespace detail {
 
@@ -105,7 +105,9 @@ AnyMesh shard_map_mesh();
 template <class T>
 std::vector<std::size_t> parts_of(const T& tree) {
   std::vector<std::size_t> out;
-  auto add = [&](const auto& part) { out.push_back(tree_leaves(part).size()); };
+  auto add = [&]<class Part>(const Part& part) {
+    if constexpr (is_tree_v<Part>) out.push_back(tree_leaves(part).size());  // static members need no spec
+  };
   if constexpr (std::is_same_v<T, Array>) {
     out.push_back(1);
   } else if constexpr (requires { std::tuple_size<T>::value; }) {
@@ -131,8 +133,10 @@ std::vector<std::size_t> parts_of(const T& tree) {
 /// that varies over an axis that its spec does not name; `DeviceMismatchError`.
 template <class F>
 auto shard_map(F f, AnyMesh mesh, SpecTree in_specs, SpecTree out_specs, ShardMapOptions options = {}) {
-  return [f = std::move(f), mesh = std::move(mesh), in = std::move(in_specs), out = std::move(out_specs),
-          options = std::move(options)](const auto&... given) {
+  return Callable([f = std::move(f), mesh = std::move(mesh), in = std::move(in_specs), out = std::move(out_specs),
+                   options = std::move(options)](const auto&... given) {
+    static_assert(detail::takes<F, detail::Leafy<std::decay_t<decltype(given)>>...>,
+                  "shard_map: the function does not take arguments of these types in this number");
     // Not deduced: a tuple of one pair would become a tuple of its two parts.
     std::tuple<detail::Leafy<std::decay_t<decltype(given)>>...> args{detail::leafy(given)...};
     using R = std::decay_t<decltype(std::apply(f, args))>;
@@ -145,14 +149,16 @@ auto shard_map(F f, AnyMesh mesh, SpecTree in_specs, SpecTree out_specs, ShardMa
     };
     std::vector<Array> results = detail::shard_map_leaves(body, tree_leaves(args), call, Loc::current());
     return tree_unflatten(*like, results);
-  };
+  });
 }
 /// Over a special mesh, by the rule of its type. Throws `StateError` where there is none.
 template <class F, class M>
 requires std::derived_from<M, MeshLike>
 auto shard_map(F f, std::shared_ptr<M> mesh, SpecTree in_specs, SpecTree out_specs) {
-  return [f = std::move(f), mesh = std::move(mesh), in = std::move(in_specs),
-          out = std::move(out_specs)](const auto&... given) {
+  return Callable([f = std::move(f), mesh = std::move(mesh), in = std::move(in_specs),
+                   out = std::move(out_specs)](const auto&... given) {
+    static_assert(detail::takes<F, detail::Leafy<std::decay_t<decltype(given)>>...>,
+                  "shard_map: the function does not take arguments of these types in this number");
     // Not deduced: a tuple of one pair would become a tuple of its two parts.
     std::tuple<detail::Leafy<std::decay_t<decltype(given)>>...> args{detail::leafy(given)...};
     using R = std::decay_t<decltype(std::apply(f, args))>;
@@ -165,13 +171,15 @@ auto shard_map(F f, std::shared_ptr<M> mesh, SpecTree in_specs, SpecTree out_spe
     std::vector<Array> results = detail::special_map({*mesh, body, leaves, in, out});
     if (!like) throw StateError("shard_map: the rule of the mesh's type did not run the body");
     return tree_unflatten(*like, results);
-  };
+  });
 }
 /// Over the mesh of the enclosing `MeshScope` or map.
 template <class F>
 auto shard_map(F f, SpecTree in_specs, SpecTree out_specs, ShardMapOptions options = {}) {
-  return [f = std::move(f), in = std::move(in_specs), out = std::move(out_specs), options = std::move(options)](
-             const auto&... given) { return shard_map(f, detail::shard_map_mesh(), in, out, options)(given...); };
+  return Callable([f = std::move(f), in = std::move(in_specs), out = std::move(out_specs),
+                   options = std::move(options)](const auto&... given) {
+    return shard_map(f, detail::shard_map_mesh(), in, out, options)(given...);
+  });
 }
 
 }  // namespace tessera

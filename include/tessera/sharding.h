@@ -94,16 +94,16 @@ class IndexMap {
   std::size_t size() const;
   bool empty() const { return size() == 0; }
   /// The i-th device. Throws `IndexError` when i is out of range.
-  Device device(std::size_t i) const;
+  Device device(std::size_t i, const Loc& loc = Loc::current()) const;
   /// The shard of the i-th device. Throws `IndexError` when i is out of range.
-  const Index index(std::size_t i) const;
+  const Index index(std::size_t i, const Loc& loc = Loc::current()) const;
   /// Both.
-  const Entry entry(std::size_t i) const { return {device(i), index(i)}; }
+  const Entry entry(std::size_t i, const Loc& = Loc::current()) const { return {device(i), index(i)}; }
   /// `entry(i)` in the memory of another one.
   void read(std::size_t i, Entry& to) const;
   bool contains(const Device& d) const;
   /// Throws `ValueError` when the map does not have the device.
-  const Index at(const Device& d) const;
+  const Index at(const Device& d, const Loc& loc = Loc::current()) const;
   Iterator begin() const { return {this, 0}; }
   Iterator end() const { return {this, size()}; }
   /// Same devices in the same order with equal shards.
@@ -129,16 +129,16 @@ class PlaceMap {
   /// Count of the devices.
   std::size_t size() const;
   /// The i-th device. Throws `IndexError` when i is out of range.
-  Device device(std::size_t i) const;
+  Device device(std::size_t i, const Loc& loc = Loc::current()) const;
   /// The shard and replica id of the i-th device. Throws `IndexError` when i is out of range.
-  const ShardPlace place(std::size_t i) const;
+  const ShardPlace place(std::size_t i, const Loc& loc = Loc::current()) const;
   /// Both.
-  const Entry entry(std::size_t i) const { return {device(i), place(i)}; }
+  const Entry entry(std::size_t i, const Loc& = Loc::current()) const { return {device(i), place(i)}; }
   /// `entry(i)` in the memory of another one.
   void read(std::size_t i, Entry& to) const;
   bool contains(const Device& d) const;
   /// Throws `ValueError` when the map does not have the device.
-  const ShardPlace at(const Device& d) const;
+  const ShardPlace at(const Device& d, const Loc& loc = Loc::current()) const;
   Iterator begin() const { return {this, 0}; }
   Iterator end() const { return {this, size()}; }
   bool operator==(const PlaceMap& other) const;
@@ -156,11 +156,11 @@ class Sharding {
   virtual ~Sharding() = default;
 
   /// All devices of all processes in mesh order. Throws `ValueError` over an abstract mesh.
-  DeviceSet device_set() const;
+  DeviceSet device_set(const Loc& loc = Loc::current()) const;
   /// Count of the devices, also over an abstract mesh.
   virtual std::int64_t num_devices() const;
   /// This process's devices in mesh order. Throws `ValueError` over an abstract mesh.
-  DeviceSet addressable_devices() const;
+  DeviceSet addressable_devices(const Loc& loc = Loc::current()) const;
   /// This process owns all devices, and there is at least one.
   bool is_fully_addressable() const;
   /// Every device holds the global value; decided without a shape.
@@ -170,11 +170,11 @@ class Sharding {
   virtual Shape shard_shape(const Shape& global_shape) const = 0;
   /// The shard of every device. Cached: equal shardings and shapes give the same map. Throws as `shard_shape`, and
   /// `StateError` for a user's kind without an index map.
-  IndexMap devices_indices_map(const Shape& global_shape) const;
+  IndexMap devices_indices_map(const Shape& global_shape, const Loc& loc = Loc::current()) const;
   /// The shards of this process's devices.
-  IndexMap addressable_devices_indices_map(const Shape& global_shape) const;
+  IndexMap addressable_devices_indices_map(const Shape& global_shape, const Loc& loc = Loc::current()) const;
   /// Same shards on the same devices in the same device order, for every shape of `ndim` dimensions.
-  bool is_equivalent_to(const Sharding& other, std::int64_t ndim) const;
+  bool is_equivalent_to(const Sharding& other, std::int64_t ndim, const Loc& loc = Loc::current()) const;
   /// Empty for the default memory.
   virtual std::string_view memory_kind() const { return {}; }
   /// False when the devices are not known (an abstract mesh).
@@ -226,7 +226,8 @@ struct NamedOptions {
 class NamedSharding : public Sharding {
  public:
   /// Throws `ValueError` naming `spec` for an unknown axis and `DuplicateAxisError` for one that is used twice.
-  NamedSharding(const AnyMesh& mesh, const PartitionSpec& spec, const NamedOptions& options = {});
+  NamedSharding(const AnyMesh& mesh, const PartitionSpec& spec, const NamedOptions& options = {},
+                const Loc& loc = Loc::current());
 
   const AnyMesh& mesh() const;
   /// The spec as given. Axis indices are replaced by names where the mesh has them.
@@ -234,11 +235,11 @@ class NamedSharding : public Sharding {
   /// `NamedOptions::uneven`.
   bool uneven() const;
   /// The tile form for arrays of `ndim` dimensions. Throws `ValueError` when the spec is longer.
-  TileAssignment to_tiles(std::int64_t ndim) const;
+  TileAssignment to_tiles(std::int64_t ndim, const Loc& loc = Loc::current()) const;
   /// Positions of the mesh axes that split dimension `dim`, slowest first; empty past the end of the spec.
   std::span<const int> dim_axes(std::size_t dim) const;
   /// The same mesh and options with another spec. Throws as the constructor.
-  NamedSharding with_spec(const PartitionSpec& spec) const;
+  NamedSharding with_spec(const PartitionSpec& spec, const Loc& loc = Loc::current()) const;
 
   std::int64_t num_devices() const override;
   bool is_fully_replicated() const override;
@@ -263,7 +264,7 @@ class NamedSharding : public Sharding {
 class SingleDeviceSharding : public Sharding {
  public:
   /// Throws `ValueError` for the null device.
-  explicit SingleDeviceSharding(const Device& device, std::string memory_kind = {});
+  explicit SingleDeviceSharding(const Device& device, std::string memory_kind = {}, const Loc& loc = Loc::current());
   Device device() const { return device_; }
 
   bool is_fully_replicated() const override { return true; }
@@ -291,19 +292,20 @@ class TileAssignment {
   enum class Kind : unsigned char { Replicated, Maximal, Manual, Tiled };
 
   /// Tiles over 0..n-1 in row-major order. With `replicate_last` the last dimension counts replicas.
-  explicit TileAssignment(Dims dims, bool replicate_last = false);
+  explicit TileAssignment(Dims dims, bool replicate_last = false, const Loc& loc = Loc::current());
   /// `iota(reshape)` transposed by `perm`, read in row-major order. Throws `ValueError` when products differ.
-  TileAssignment(Dims dims, Dims reshape, Dims perm, bool replicate_last = false);
+  TileAssignment(Dims dims, Dims reshape, Dims perm, bool replicate_last = false, const Loc& loc = Loc::current());
   /// Explicit device positions, a permutation of 0..n-1. Throws `ValueError` naming the entry otherwise.
-  static TileAssignment from_list(Dims dims, std::vector<std::int64_t> devices, bool replicate_last = false);
+  static TileAssignment from_list(Dims dims, std::vector<std::int64_t> devices, bool replicate_last = false,
+                                  const Loc& loc = Loc::current());
   /// "{replicated}".
   static TileAssignment replicated();
   /// "{maximal device=…}": everything on one position.
-  static TileAssignment maximal(std::int64_t device);
+  static TileAssignment maximal(std::int64_t device, const Loc& loc = Loc::current());
   /// "{manual}": the blocks of a manual region.
   static TileAssignment manual();
   /// From either form of HLO's sharding string. Throws `FormatError` with the column.
-  static TileAssignment parse(std::string_view text);
+  static TileAssignment parse(std::string_view text, const Loc& loc = Loc::current());
 
   Kind kind() const { return kind_; }
   bool is_tiled() const { return kind_ == Kind::Tiled; }
@@ -347,12 +349,14 @@ inline std::string to_string(const TileAssignment& t) { return t.text(); }
 class GspmdSharding : public Sharding {
  public:
   /// Throws `ValueError` when the product of the tile dimensions is not the number of devices.
-  GspmdSharding(std::vector<Device> devices, const TileAssignment& tiles, std::string memory_kind = {});
+  GspmdSharding(std::vector<Device> devices, const TileAssignment& tiles, std::string memory_kind = {},
+                const Loc& loc = Loc::current());
   /// The global value on each of the devices.
-  static GspmdSharding replicated(std::vector<Device> devices);
+  static GspmdSharding replicated(std::vector<Device> devices, const Loc& loc = Loc::current());
   /// The positional placement of older code: a device array of the value's rank, replicated along the dimensions listed
   /// in `replicated_dims`. Throws `ValueError` when `shape` does not have as many elements as there are devices.
-  static GspmdSharding positional(std::vector<Device> devices, const Shape& shape, const Dims& replicated_dims = {});
+  static GspmdSharding positional(std::vector<Device> devices, const Shape& shape, const Dims& replicated_dims = {},
+                                  const Loc& loc = Loc::current());
 
   const TileAssignment& tiles() const;
   bool is_fully_replicated() const override;
@@ -376,7 +380,7 @@ class GspmdSharding : public Sharding {
 class PmapSharding : public Sharding {
  public:
   /// Throws `ValueError` without devices and for a negative dimension.
-  PmapSharding(std::vector<Device> devices, std::int64_t sharded_dim = 0);
+  PmapSharding(std::vector<Device> devices, std::int64_t sharded_dim = 0, const Loc& loc = Loc::current());
   /// The dimension that is split, one index per device.
   std::int64_t sharded_dim() const { return dim_; }
 
@@ -399,21 +403,24 @@ class PmapSharding : public Sharding {
 
 /// A spec for `mesh` that places as `tiles` do over the mesh's devices, if there is one. Throws `IndivisibleError` when
 /// a tile count is not a product of mesh axes.
-std::optional<PartitionSpec> to_spec(const TileAssignment& tiles, const AnyMesh& mesh);
+std::optional<PartitionSpec> to_spec(const TileAssignment& tiles, const AnyMesh& mesh, const Loc& loc = Loc::current());
 
 /// Mesh axis to dimension, in the order of the spec; inside one dimension slowest first.
 using AxisMapping = OrderedMap<std::string, std::int64_t>;
 /// The mapping of a spec. Throws `DuplicateAxisError` naming `argument_name` and an axis that is used twice.
-AxisMapping to_axis_mapping(const PartitionSpec& spec, std::string_view argument_name = "mesh_axes");
+AxisMapping to_axis_mapping(const PartitionSpec& spec, std::string_view argument_name = "mesh_axes",
+                            const Loc& loc = Loc::current());
 
 /// The shard of every device of the mesh, in mesh order. Cached. Throws `ValueError` for the empty mesh, an unknown
 /// axis or a spec longer than the shape, `DuplicateAxisError`, `IndivisibleError`.
-IndexMap get_shard_indices(const Shape& global_shape, const Mesh& global_mesh, const PartitionSpec& mesh_axes);
+IndexMap get_shard_indices(const Shape& global_shape, const Mesh& global_mesh, const PartitionSpec& mesh_axes,
+                           const Loc& loc = Loc::current());
 /// The same with replica ids: the position of each device among those with an equal shard.
 PlaceMap get_shard_indices_replica_ids(const Shape& global_shape, const Mesh& global_mesh,
-                                       const PartitionSpec& mesh_axes);
+                                       const PartitionSpec& mesh_axes, const Loc& loc = Loc::current());
 /// Shape of one device's shard. Throws as `get_shard_indices`.
-Shape get_shard_shape(const Shape& global_shape, const Mesh& global_mesh, const PartitionSpec& mesh_axes);
+Shape get_shard_shape(const Shape& global_shape, const Mesh& global_mesh, const PartitionSpec& mesh_axes,
+                      const Loc& loc = Loc::current());
 
 /// Any other list of extents; it is the same cache key as the `Shape`.
 template <class T>
@@ -421,17 +428,20 @@ concept ExtentList = !std::same_as<T, Shape> && std::ranges::input_range<const T
                      std::integral<std::ranges::range_value_t<const T&>>;
 /// From another list of extents.
 template <ExtentList T>
-IndexMap get_shard_indices(const T& global_shape, const Mesh& global_mesh, const PartitionSpec& mesh_axes) {
+IndexMap get_shard_indices(const T& global_shape, const Mesh& global_mesh, const PartitionSpec& mesh_axes,
+                           const Loc& = Loc::current()) {
   return get_shard_indices(Shape(std::begin(global_shape), std::end(global_shape)), global_mesh, mesh_axes);
 }
 /// From another list of extents.
 template <ExtentList T>
-PlaceMap get_shard_indices_replica_ids(const T& global_shape, const Mesh& global_mesh, const PartitionSpec& mesh_axes) {
+PlaceMap get_shard_indices_replica_ids(const T& global_shape, const Mesh& global_mesh, const PartitionSpec& mesh_axes,
+                                       const Loc& = Loc::current()) {
   return get_shard_indices_replica_ids(Shape(std::begin(global_shape), std::end(global_shape)), global_mesh, mesh_axes);
 }
 /// From another list of extents.
 template <ExtentList T>
-Shape get_shard_shape(const T& global_shape, const Mesh& global_mesh, const PartitionSpec& mesh_axes) {
+Shape get_shard_shape(const T& global_shape, const Mesh& global_mesh, const PartitionSpec& mesh_axes,
+                      const Loc& = Loc::current()) {
   return get_shard_shape(Shape(std::begin(global_shape), std::end(global_shape)), global_mesh, mesh_axes);
 }
 

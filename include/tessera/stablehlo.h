@@ -39,9 +39,10 @@ class StablehloProgram {
   /// Reads a module. Throws `FormatError` with line and column for a string that is no module, `UnimplementedError` for
   /// what cannot run here, `ResourceExhaustedError` for what exceeds the bounds. `name` is used in messages.
   static StablehloProgram parse(const std::string& text, const std::string& name = "module",
-                                const StablehloOptions& options = {});
+                                const StablehloOptions& options = {}, const Loc& loc = Loc::current());
   /// Reads a module from a file. Throws `ValueError` naming the path when it cannot be read; else as `parse`.
-  static StablehloProgram load(const std::string& path, const StablehloOptions& options = {});
+  static StablehloProgram load(const std::string& path, const StablehloOptions& options = {},
+                               const Loc& loc = Loc::current());
 
   /// The arguments of @main.
   const std::vector<Port>& inputs() const;
@@ -53,22 +54,22 @@ class StablehloProgram {
   /// Reshards the arguments to the module's shardings and runs. Throws `ValueError` for a wrong count or shape,
   /// `TypeError` for a wrong dtype, `DeviceMismatchError` when the current client has fewer devices than the program
   /// needs.
-  std::vector<Array> operator()(const std::vector<Array>& args) const;
+  std::vector<Array> operator()(const std::vector<Array>& args, const Loc& loc = Loc::current()) const;
   /// The same from and to the host; waits for the results.
-  std::vector<HostArray> run(const std::vector<HostArray>& args) const;
+  std::vector<HostArray> run(const std::vector<HostArray>& args, const Loc& loc = Loc::current()) const;
   /// The arguments on devices, under the module's shardings.
-  std::vector<Array> place(const std::vector<HostArray>& args) const;
+  std::vector<Array> place(const std::vector<HostArray>& args, const Loc& loc = Loc::current()) const;
   /// Every collective of the program.
-  CommPlan comm_plan(const std::vector<Array>& args) const;
+  CommPlan comm_plan(const std::vector<Array>& args, const Loc& loc = Loc::current()) const;
   /// The graph, for reading.
-  std::string text() const;
+  std::string text(const Loc& loc = Loc::current()) const;
   /// The program written as StableHLO again: global values with Shardy's shardings. Throws `UnimplementedError` naming
   /// an op that has no StableHLO form here.
-  std::string as_text() const;
+  std::string as_text(const Loc& loc = Loc::current()) const;
   /// What each device runs for these arguments once the program is partitioned: a StableHLO module of as many replicas
   /// as there are devices, on shards of the arguments and with collectives between the replicas. Throws
   /// `UnimplementedError` where the shards of a value differ in shape.
-  std::string device_text(const std::vector<Array>& args) const;
+  std::string device_text(const std::vector<Array>& args, const Loc& loc = Loc::current()) const;
 
  private:
   struct Impl;

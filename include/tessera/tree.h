@@ -2,16 +2,23 @@
 // Trees of arrays: vectors, std::array, maps, pairs, tuples, optionals and plain structs (aggregates of up to sixteen
 // members), nested in any way, with Arrays at the leaves.
 //
-//   struct Layer { Array w, b; };
+//   struct Layer { Array w, b; std::string activation = "relu"; };
 //   std::map<std::string, std::vector<Layer>> model;
 //   std::vector<Array> leaves = tree_leaves(model);
 //   auto zeros = tree_map([](const Array& a) { return zeros_like(a); }, model);
 //
-// A type that is not of these kinds becomes one by specializing `tessera::Tree<T>`.
+// Members of structs, pairs and tuples that hold no array (scalars, strings, enumerations, anything with ==) are
+// static: they are part of the tree's structure, pass through every transformation unchanged, and each of their values
+// is another program of a jitted function. A value that a program computes with is better an Array.
+//
+// Classes that are no aggregates list their members with TESSERA_TREE (tessera/tree_members.h); any other type becomes
+// a tree by specialising `tessera::Tree<T>`.
 #pragma once
 
 #include <array>
+#include <concepts>
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -23,107 +30,60 @@
 #include <vector>
 
 #include "tessera/array.h"
+#include "tessera/callable.h"
 #include "tessera/error.h"
+#include "tessera/tree_members.h"
 
 namespace tessera {
 
-/// Structure of a tree without its leaves: sizes of containers and keys of maps, in order of visit.
+namespace detail {
+
+/// A static value: what it is compared by.
+struct StaticValue {
+  std::shared_ptr<const void> value;
+  bool (*equal)(const void*, const void*) = nullptr;
+  std::size_t hash = 0;
+  const void* type = nullptr;
+  bool operator==(const StaticValue& other) const {
+    return type == other.type && hash == other.hash && equal(value.get(), other.value.get());
+  }
+};
+
+}  // namespace detail
+
+/// Structure of a tree without its leaves: sizes of containers, keys of maps and static values, in order of visit.
 class TreeDef {
  public:
   /// Adds one node.
   void push(const std::string& token) { text_ += token + ';'; }
+  void push_static(detail::StaticValue value) {
+    text_ += "=;";
+    statics_.push_back(std::move(value));
+  }
   /// All nodes as one string: equal for equal structures.
   const std::string& text() const { return text_; }
+  const std::vector<detail::StaticValue>& statics() const { return statics_; }
   bool operator==(const TreeDef&) const = default;
 
  private:
   std::string text_;
+  std::vector<detail::StaticValue> statics_;
 };
 
 /// `visit(tree, f)` calls f(leaf) on every Array of the tree, const or not, in order; `describe` writes the containers'
-/// sizes. `path` gives a leaf's name: "layers[0].w".
+/// sizes. `path` gives a leaf's name: "layers[0].w". For what is no tree they do nothing: a static_assert refuses it
+/// where it is used.
 template <class T, class = void>
 struct Tree {
   static constexpr bool is_tree = false;
+  template <class V, class F>
+  static void visit(V&, F&&) {}
+  static void describe(const T&, TreeDef&) {}
+  template <class F>
+  static void paths(const T&, const std::string&, F&&) {}
 };
 
 namespace detail {
-
-struct AnyMember {
-  template <class T>
-  operator T() const;  // NOLINT(google-explicit-constructor): matches any member while counting
-};
-template <class T, std::size_t... I>
-constexpr bool brace_constructible(std::index_sequence<I...>) {
-  return requires { T{(void(I), AnyMember{})...}; };
-}
-template <class T, std::size_t N = 16>
-constexpr std::size_t count_members() {
-  if constexpr (N == 0) {
-    return 0;
-  } else if constexpr (brace_constructible<T>(std::make_index_sequence<N>{})) {
-    return N;
-  } else {
-    return count_members<T, N - 1>();
-  }
-}
-
-// Structured bindings, one branch per count: the language has no loop over members.
-template <class T>
-auto tie_members(T& v) {
-  constexpr std::size_t n = count_members<std::remove_const_t<T>>();
-  if constexpr (n == 1) {
-    auto& [a] = v;
-    return std::tie(a);
-  } else if constexpr (n == 2) {
-    auto& [a, b] = v;
-    return std::tie(a, b);
-  } else if constexpr (n == 3) {
-    auto& [a, b, c] = v;
-    return std::tie(a, b, c);
-  } else if constexpr (n == 4) {
-    auto& [a, b, c, d] = v;
-    return std::tie(a, b, c, d);
-  } else if constexpr (n == 5) {
-    auto& [a, b, c, d, e] = v;
-    return std::tie(a, b, c, d, e);
-  } else if constexpr (n == 6) {
-    auto& [a, b, c, d, e, g] = v;
-    return std::tie(a, b, c, d, e, g);
-  } else if constexpr (n == 7) {
-    auto& [a, b, c, d, e, g, h] = v;
-    return std::tie(a, b, c, d, e, g, h);
-  } else if constexpr (n == 8) {
-    auto& [a, b, c, d, e, g, h, i] = v;
-    return std::tie(a, b, c, d, e, g, h, i);
-  } else if constexpr (n == 9) {
-    auto& [a, b, c, d, e, g, h, i, j] = v;
-    return std::tie(a, b, c, d, e, g, h, i, j);
-  } else if constexpr (n == 10) {
-    auto& [a, b, c, d, e, g, h, i, j, k] = v;
-    return std::tie(a, b, c, d, e, g, h, i, j, k);
-  } else if constexpr (n == 11) {
-    auto& [a, b, c, d, e, g, h, i, j, k, l] = v;
-    return std::tie(a, b, c, d, e, g, h, i, j, k, l);
-  } else if constexpr (n == 12) {
-    auto& [a, b, c, d, e, g, h, i, j, k, l, m] = v;
-    return std::tie(a, b, c, d, e, g, h, i, j, k, l, m);
-  } else if constexpr (n == 13) {
-    auto& [a, b, c, d, e, g, h, i, j, k, l, m, o] = v;
-    return std::tie(a, b, c, d, e, g, h, i, j, k, l, m, o);
-  } else if constexpr (n == 14) {
-    auto& [a, b, c, d, e, g, h, i, j, k, l, m, o, p] = v;
-    return std::tie(a, b, c, d, e, g, h, i, j, k, l, m, o, p);
-  } else if constexpr (n == 15) {
-    auto& [a, b, c, d, e, g, h, i, j, k, l, m, o, p, q] = v;
-    return std::tie(a, b, c, d, e, g, h, i, j, k, l, m, o, p, q);
-  } else if constexpr (n == 16) {
-    auto& [a, b, c, d, e, g, h, i, j, k, l, m, o, p, q, r] = v;
-    return std::tie(a, b, c, d, e, g, h, i, j, k, l, m, o, p, q, r);
-  } else {
-    return std::tuple<>();
-  }
-}
 
 template <class T>
 inline constexpr bool is_std_array = false;
@@ -134,6 +94,96 @@ inline constexpr bool is_std_array<std::array<T, N>> = true;
 
 template <class T>
 inline constexpr bool is_tree_v = Tree<std::remove_cvref_t<T>>::is_tree;
+
+namespace detail {
+
+// A type that has arrays somewhere in its template arguments, as std::unordered_map<int, Array>, is not static.
+template <class T>
+inline constexpr bool mentions_arrays = is_tree_v<T>;
+template <class T>
+inline constexpr bool mentions_arrays<std::shared_ptr<T>> = true;  // may: it is not looked into, T may contain itself
+template <template <class...> class C, class... A>
+inline constexpr bool mentions_arrays<C<A...>> = is_tree_v<C<A...>> || (mentions_arrays<A> || ...);
+
+template <class T>
+constexpr bool is_static();
+template <class Tuple>
+inline constexpr bool all_static = false;
+template <class... T>
+inline constexpr bool all_static<std::tuple<T&...>> = (is_static<std::remove_const_t<T>>() && ...);
+
+template <class T>
+constexpr bool is_plain_struct() {
+  return ListsMembers<T> || (std::is_aggregate_v<T> && std::is_class_v<T> && !std::is_empty_v<T> && !is_std_array<T>);
+}
+/// Metadata: copied, compared, without arrays.
+template <class T>
+constexpr bool is_static() {
+  if constexpr (is_tree_v<T> || mentions_arrays<T> || !std::copy_constructible<T>) {
+    return false;
+  } else if constexpr (std::equality_comparable<T>) {
+    return true;
+  } else if constexpr (is_plain_struct<T>()) {
+    return num_members<T> > 0 && all_static<decltype(tie_members(std::declval<T&>()))>;
+  } else {
+    return false;
+  }
+}
+template <class T>
+bool equal_static(const T& a, const T& b) {
+  if constexpr (std::floating_point<T>) {
+    return a == b || (a != a && b != b);  // a NaN is the same program as a NaN
+  } else if constexpr (std::equality_comparable<T>) {
+    return a == b;
+  } else {
+    return [&]<std::size_t... I>(std::index_sequence<I...>) {
+      auto x = tie_members(a);
+      auto y = tie_members(b);
+      return (equal_static(std::get<I>(x), std::get<I>(y)) && ...);
+    }
+    (std::make_index_sequence<num_members<T>>{});
+  }
+}
+template <class T>
+const void* type_tag() {
+  static const char tag = 0;
+  return &tag;
+}
+template <class T>
+StaticValue make_static(const T& v) {
+  StaticValue s;
+  s.value = std::make_shared<T>(v);
+  s.equal = [](const void* a, const void* b) {
+    return equal_static(*static_cast<const T*>(a), *static_cast<const T*>(b));
+  };
+  if constexpr (requires { std::hash<T>{}(v); }) s.hash = std::hash<T>{}(v);
+  s.type = type_tag<T>();
+  return s;
+}
+
+/// What a struct, pair or tuple does with each of its members.
+template <class M, class F>
+void visit_member(M& m, F&& f) {
+  using T = std::remove_const_t<M>;
+  if constexpr (is_tree_v<T>) Tree<T>::visit(m, f);
+}
+template <class T>
+void describe_member(const T& m, TreeDef& d) {
+  if constexpr (is_tree_v<T>) {
+    Tree<T>::describe(m, d);
+  } else {
+    d.push_static(make_static(m));
+  }
+}
+template <class T, class F>
+void member_paths(const T& m, const std::string& prefix, F&& f) {
+  if constexpr (is_tree_v<T>) Tree<T>::paths(m, prefix, f);
+}
+/// Each member is a tree or static, and at least one is a tree.
+template <class... T>
+inline constexpr bool are_members = (is_tree_v<T> || ...) && ((is_tree_v<T> || is_static<T>()) && ...);
+
+}  // namespace detail
 
 template <>
 struct Tree<Array> {
@@ -221,84 +271,93 @@ struct Tree<std::optional<T>, std::enable_if_t<is_tree_v<T>>> {
 };
 
 template <class... Ts>
-struct Tree<std::tuple<Ts...>, std::enable_if_t<(is_tree_v<Ts> && ...)>> {
+struct Tree<std::tuple<Ts...>, std::enable_if_t<sizeof...(Ts) == 0 || detail::are_members<Ts...>>> {
   static constexpr bool is_tree = true;
   template <class V, class F>
   static void visit(V& v, F&& f) {
-    std::apply([&](auto&... e) { (Tree<std::remove_cvref_t<decltype(e)>>::visit(e, f), ...); }, v);
+    std::apply([&](auto&... e) { (detail::visit_member(e, f), ...); }, v);
   }
   static void describe(const std::tuple<Ts...>& v, TreeDef& d) {
     d.push("t" + std::to_string(sizeof...(Ts)));
-    std::apply([&](const auto&... e) { (Tree<std::remove_cvref_t<decltype(e)>>::describe(e, d), ...); }, v);
+    std::apply([&](const auto&... e) { (detail::describe_member(e, d), ...); }, v);
   }
   template <class F>
   static void paths(const std::tuple<Ts...>& v, const std::string& prefix, F&& f) {
     std::size_t i = 0;
-    std::apply(
-        [&](const auto&... e) {
-          (Tree<std::remove_cvref_t<decltype(e)>>::paths(e, prefix + "[" + std::to_string(i++) + "]", f), ...);
-        },
-        v);
+    std::apply([&](const auto&... e) { (detail::member_paths(e, prefix + "[" + std::to_string(i++) + "]", f), ...); },
+               v);
   }
 };
 
 template <class A, class B>
-struct Tree<std::pair<A, B>, std::enable_if_t<is_tree_v<A> && is_tree_v<B>>> {
+struct Tree<std::pair<A, B>, std::enable_if_t<detail::are_members<A, B>>> {
   static constexpr bool is_tree = true;
   template <class V, class F>
   static void visit(V& v, F&& f) {
-    Tree<A>::visit(v.first, f);
-    Tree<B>::visit(v.second, f);
+    detail::visit_member(v.first, f);
+    detail::visit_member(v.second, f);
   }
   static void describe(const std::pair<A, B>& v, TreeDef& d) {
     d.push("t2");
-    Tree<A>::describe(v.first, d);
-    Tree<B>::describe(v.second, d);
+    detail::describe_member(v.first, d);
+    detail::describe_member(v.second, d);
   }
   template <class F>
   static void paths(const std::pair<A, B>& v, const std::string& prefix, F&& f) {
-    Tree<A>::paths(v.first, prefix + "[0]", f);
-    Tree<B>::paths(v.second, prefix + "[1]", f);
+    detail::member_paths(v.first, prefix + "[0]", f);
+    detail::member_paths(v.second, prefix + "[1]", f);
   }
 };
 
 namespace detail {
 template <class Tuple>
-inline constexpr bool all_trees = false;
+inline constexpr bool are_struct_members = false;
 template <class... Ts>
-inline constexpr bool all_trees<std::tuple<Ts...>> = (is_tree_v<Ts> && ...);
+inline constexpr bool are_struct_members<std::tuple<Ts&...>> = are_members<std::remove_const_t<Ts>...>;
 
 template <class T>
 constexpr bool is_tree_struct() {
-  if constexpr (std::is_aggregate_v<T> && std::is_class_v<T> && !std::is_empty_v<T> && !is_std_array<T>) {
-    return count_members<T>() > 0 && all_trees<decltype(tie_members(std::declval<T&>()))>;
+  if constexpr (is_plain_struct<T>()) {
+    return are_struct_members<decltype(tie_members(std::declval<T&>()))>;
   } else {
     return false;
   }
 }
+
+/// Collects names; with `numbered_members` those that were used before members had names: ".0" for the first.
+struct CollectPaths {
+  std::vector<std::string>* out;
+  void operator()(const std::string& path) const { out->push_back(path); }
+};
+struct CollectNumberedPaths : CollectPaths {
+  static constexpr bool numbered_members = true;
+};
 }  // namespace detail
 
-/// A plain struct whose members are trees.
+/// A struct whose members are trees or static.
 template <class T>
 struct Tree<T, std::enable_if_t<detail::is_tree_struct<T>()>> {
   static constexpr bool is_tree = true;
   template <class V, class F>
   static void visit(V& v, F&& f) {
-    std::apply([&](auto&... m) { (Tree<std::remove_cvref_t<decltype(m)>>::visit(m, f), ...); }, detail::tie_members(v));
+    std::apply([&](auto&... m) { (detail::visit_member(m, f), ...); }, detail::tie_members(v));
   }
   static void describe(const T& v, TreeDef& d) {
     d.push("s");
-    std::apply([&](const auto&... m) { (Tree<std::remove_cvref_t<decltype(m)>>::describe(m, d), ...); },
-               detail::tie_members(v));
+    std::apply([&](const auto&... m) { (detail::describe_member(m, d), ...); }, detail::tie_members(v));
   }
   template <class F>
   static void paths(const T& v, const std::string& prefix, F&& f) {
+    static constexpr auto names = detail::member_names<T>();
     std::size_t i = 0;
-    std::apply(
-        [&](const auto&... m) {
-          (Tree<std::remove_cvref_t<decltype(m)>>::paths(m, prefix + "." + std::to_string(i++), f), ...);
-        },
-        detail::tie_members(v));
+    auto next = [&] {
+      if constexpr (requires { std::remove_cvref_t<F>::numbered_members; }) {
+        return prefix + "." + std::to_string(i++);
+      } else {
+        return (prefix.empty() ? prefix : prefix + ".") + std::string(names[i++]);
+      }
+    };
+    std::apply([&](const auto&... m) { (detail::member_paths(m, next(), f), ...); }, detail::tie_members(v));
   }
 };
 
@@ -313,9 +372,21 @@ struct Tree<std::monostate> {
   static void paths(const std::monostate&, const std::string&, F&&) {}
 };
 
+namespace detail {
+template <class T>
+constexpr void require_tree() {
+  static_assert(is_tree_v<T>,
+                "this type is no tree of arrays: a tree is an Array, a std::vector, std::array, std::optional or "
+                "std::map<std::string, ...> of trees, or a pair, tuple or struct with a tree among its members whose "
+                "other members can be compared with ==");
+}
+
+}  // namespace detail
+
 /// The arrays of a tree, in order of visit.
 template <class T>
 std::vector<Array> tree_leaves(const T& tree) {
+  detail::require_tree<T>();
   std::vector<Array> out;
   Tree<T>::visit(tree, [&](const Array& a) { out.push_back(a); });
   return out;
@@ -323,6 +394,7 @@ std::vector<Array> tree_leaves(const T& tree) {
 /// The structure without the leaves.
 template <class T>
 TreeDef tree_structure(const T& tree) {
+  detail::require_tree<T>();
   TreeDef d;
   Tree<T>::describe(tree, d);
   return d;
@@ -334,7 +406,8 @@ std::pair<std::vector<Array>, TreeDef> tree_flatten(const T& tree) {
 }
 /// `like` with other leaves. Throws `ValueError` when the count differs.
 template <class T>
-T tree_unflatten(const T& like, const std::vector<Array>& leaves) {
+T tree_unflatten(const T& like, const std::vector<Array>& leaves, const Loc& = Loc::current()) {
+  detail::require_tree<T>();
   T out = like;
   std::size_t i = 0;
   Tree<T>::visit(out, [&](Array& a) {
@@ -347,9 +420,24 @@ T tree_unflatten(const T& like, const std::vector<Array>& leaves) {
   }
   return out;
 }
-/// f(leaf, corresponding leaves of `rest`…) in the structure of `tree`. Throws `ValueError` when structures differ.
+/// Paths of the leaves: "layers[0].w".
+template <class T>
+std::vector<std::string> tree_paths(const T& tree) {
+  detail::require_tree<T>();
+  std::vector<std::string> out;
+  Tree<T>::paths(tree, "", detail::CollectPaths{&out});
+  return out;
+}
+
+namespace detail {
+template <class T>
+std::vector<std::string> numbered_tree_paths(const T& tree) {
+  std::vector<std::string> out;
+  Tree<T>::paths(tree, "", CollectNumberedPaths{{&out}});
+  return out;
+}
 template <class F, class T, class... Rest>
-T tree_map(F&& f, const T& tree, const Rest&... rest) {
+T map_trees(F& f, const T& tree, const Rest&... rest) {
   std::vector<std::vector<Array>> others{tree_leaves(rest)...};
   if (((tree_structure(rest) != tree_structure(tree)) || ...)) {
     throw ValueError("tree_map: the trees have different structures");
@@ -361,12 +449,10 @@ T tree_map(F&& f, const T& tree, const Rest&... rest) {
   }
   return tree_unflatten(tree, leaves);
 }
-/// Paths of the leaves: "layers[0].w"; members of structs by index.
-template <class T>
-std::vector<std::string> tree_paths(const T& tree) {
-  std::vector<std::string> out;
-  Tree<T>::paths(tree, "", [&](const std::string& p) { out.push_back(p); });
-  return out;
-}
+}  // namespace detail
+
+/// tree_map(f, tree, rest...): f on the leaves of trees of one structure, as a tree of the first one's type. Throws
+/// `ValueError` when structures differ.
+TESSERA_FUNCTION_OF_ARGUMENTS(tree_map, detail::map_trees)
 
 }  // namespace tessera

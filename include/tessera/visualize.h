@@ -32,10 +32,10 @@ struct VisualizeOptions {
 /// left out. Throws `ValueError` for other ranks, and as `Sharding::shard_shape` for a shape that the sharding does not
 /// split.
 std::string visualize_array_sharding(const ShardingPtr& sharding, const Shape& global_shape,
-                                     const VisualizeOptions& options = {});
+                                     const VisualizeOptions& options = {}, const Loc& loc = Loc::current());
 
 /// Draws devices at their mesh positions, with axis names and indices at the margins; one grid for each position along
 /// the axes before the last two. Devices of other processes show their process ("CPU 4 p1").
-std::string visualize_mesh(const Mesh& m, const VisualizeOptions& options = {});
+std::string visualize_mesh(const Mesh& m, const VisualizeOptions& options = {}, const Loc& loc = Loc::current());
 
 }  // namespace tessera

@@ -89,7 +89,9 @@ std::int64_t mapped_size(const std::vector<Array>& leaves, std::vector<std::opti
 /// `axis_size` is not given, or `out_axes` is `none` for a result that depends on the index.
 template <class F>
 auto vmap(F f, VmapOptions options = {}) {
-  return [f = std::move(f), options = std::move(options)](const auto&... given) {
+  return Callable([f = std::move(f), options = std::move(options)](const auto&... given) {
+    static_assert(detail::takes<F, detail::Leafy<std::decay_t<decltype(given)>>...>,
+                  "vmap: the function does not take arguments of these types in this number");
     // Not deduced: a tuple of one pair would become a tuple of its two parts.
     std::tuple<detail::Leafy<std::decay_t<decltype(given)>>...> args{detail::leafy(given)...};
     using R = std::decay_t<decltype(std::apply(f, args))>;
@@ -102,7 +104,7 @@ auto vmap(F f, VmapOptions options = {}) {
     };
     std::vector<Array> results = detail::vmap_leaves(body, tree_leaves(args), call, Loc::current());
     return tree_unflatten(*like, results);
-  };
+  });
 }
 
 }  // namespace tessera

@@ -36,7 +36,7 @@ bool is_constraint(const ir::Eqn* e) { return e != nullptr && e->op == &ops::def
 
 namespace annotate {
 
-const ir::Eqn* defining_equation(const array::ArrayImpl& impl) {
+const ir::Eqn* defining_equation(const arrays::ArrayImpl& impl) {
   api::Trace* t = api::Trace::find(impl.trace);
   if (t == nullptr) return nullptr;
   const auto& eqns = t->builder().graph().eqns;
@@ -93,7 +93,7 @@ void count_annotation(std::int64_t bytes_placed, std::int64_t bytes_copied) {
 
 }  // namespace annotate
 
-void set_global_mesh(const std::optional<Mesh>& mesh) {
+void set_global_mesh(const std::optional<Mesh>& mesh, const Loc&) {
   auto& g = GlobalMesh::get();
   std::lock_guard lock(g.mutex);
   g.mesh = mesh;
@@ -103,7 +103,7 @@ std::optional<Mesh> global_mesh() {
   std::lock_guard lock(g.mutex);
   return g.mesh;
 }
-Mesh get_1d_mesh(const std::optional<std::string>& name) {
+Mesh get_1d_mesh(const std::optional<std::string>& name, const Loc&) {
   auto all = devices();
   AxisNames names = std::nullopt;
   if (name) names = AxisNames(*name);
@@ -111,14 +111,14 @@ Mesh get_1d_mesh(const std::optional<std::string>& name) {
 }
 
 std::int64_t global_device_count() { return static_cast<std::int64_t>(devices().size()); }
-Device default_device() {
+Device default_device(const Loc&) {
   auto local = local_devices();
   if (local.empty()) throw StateError("default_device: this process has 0 devices; expected at least 1");
   return local[0];
 }
 
-Array mark_sharding(const Array& x, const Mesh& mesh, const PartitionSpec& partition_spec) {
-  array::checked(x, "mark_sharding");
+Array mark_sharding(const Array& x, const Mesh& mesh, const PartitionSpec& partition_spec, const Loc&) {
+  arrays::checked(x, "mark_sharding");
   NamedSharding s = annotate::checked_sharding("mark_sharding", mesh, partition_spec, x.ndim());
   bool traced = api::Trace::current() != nullptr;
   std::int64_t before = transfer_stats().bytes;
@@ -127,8 +127,8 @@ Array mark_sharding(const Array& x, const Mesh& mesh, const PartitionSpec& parti
   return out;
 }
 
-Array clear_sharding(const Array& x) {
-  const auto& impl = *array::checked(x, "clear_sharding");
+Array clear_sharding(const Array& x, const Loc&) {
+  const auto& impl = *arrays::checked(x, "clear_sharding");
   if (impl.trace != 0) {
     const ir::Eqn* e = annotate::defining_equation(impl);
     if (!is_constraint(e)) return x;
@@ -136,15 +136,15 @@ Array clear_sharding(const Array& x) {
     return clear_sharding(t->wrap(t->builder().value(e->in[0])));
   }
   if (!is_annotated(x)) return x;
-  if (x.is_fully_addressable()) return array::reshard(x, array::default_sharding(), false);
+  if (x.is_fully_addressable()) return arrays::reshard(x, arrays::default_sharding(), false);
   // Every process gets the whole value, and keeps one copy of it.
   Mesh all(DeviceArray(x.devices()), std::nullopt);
   Array whole = device_put(x, NamedSharding(all, PartitionSpec()));
-  return array::reshard(whole.addressable_data(0), array::default_sharding(), false);
+  return arrays::reshard(whole.addressable_data(0), arrays::default_sharding(), false);
 }
 
-bool is_annotated(const Array& x) {
-  const auto& impl = *array::checked(x, "is_annotated");
+bool is_annotated(const Array& x, const Loc&) {
+  const auto& impl = *arrays::checked(x, "is_annotated");
   if (impl.trace != 0) {
     return is_constraint(annotate::defining_equation(impl)) || annotate::manual_region(x) != nullptr;
   }
@@ -153,7 +153,7 @@ bool is_annotated(const Array& x) {
          dynamic_cast<const GspmdSharding*>(impl.sharding.get()) != nullptr;
 }
 
-std::optional<OpSharding> op_sharding(const Array& x) {
+std::optional<OpSharding> op_sharding(const Array& x, const Loc&) {
   if (!is_annotated(x)) return std::nullopt;
   const auto& impl = *x.impl();
   if (impl.trace != 0) {
@@ -173,7 +173,7 @@ std::optional<OpSharding> op_sharding(const Array& x) {
   return OpSharding::parse(TileAssignment::from_list(t.dims(), std::move(list), t.replicate_last()).explicit_text());
 }
 
-std::optional<ShardingType> sharding_type(const Array& x) {
+std::optional<ShardingType> sharding_type(const Array& x, const Loc&) {
   auto s = op_sharding(x);
   if (!s) return std::nullopt;
   return s->type();

@@ -15,7 +15,7 @@ namespace tessera::annotate {
 NamedSharding checked_sharding(const char* function, const Mesh& mesh, const PartitionSpec& spec, std::int64_t rank);
 
 /// The equation of the current traces that makes a traced value; null for an input.
-const ir::Eqn* defining_equation(const array::ArrayImpl& impl);
+const ir::Eqn* defining_equation(const arrays::ArrayImpl& impl);
 
 /// The sharding that axes of a mesh give: by dimension their numbers, major first ({-1}: none is fixed). Device ids are
 /// the current client's; without any, positions of the mesh.

@@ -61,7 +61,7 @@ void check_shapes(const Array& x, const Array& weight, const std::optional<Array
 Array linear(const Array& x, const Array& weight, const std::optional<Array>& bias, const Loc& loc) {
   std::vector<Array> in{x, weight};
   if (bias) in.push_back(*bias);
-  for (const auto& a : in) array::checked(a, "linear");
+  for (const auto& a : in) arrays::checked(a, "linear");
   check_shapes(x, weight, bias);
   in = api::promote("linear", in, loc);
   // At once there is nothing to differentiate.

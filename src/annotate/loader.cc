@@ -97,7 +97,7 @@ LoaderOptions checked(LoaderOptions o, const ShardedDataLoader::Source& source) 
 }
 }  // namespace
 
-ShardedDataLoader::ShardedDataLoader(Source source, LoaderOptions options) {
+ShardedDataLoader::ShardedDataLoader(Source source, LoaderOptions options, const Loc&) {
   LoaderOptions o = checked(std::move(options), source);
   impl_ = std::make_unique<Impl>(std::move(source), std::move(o));
 }
@@ -105,7 +105,7 @@ ShardedDataLoader::~ShardedDataLoader() = default;
 ShardedDataLoader::ShardedDataLoader(ShardedDataLoader&&) noexcept = default;
 ShardedDataLoader& ShardedDataLoader::operator=(ShardedDataLoader&&) noexcept = default;
 
-std::optional<DeviceBatch> ShardedDataLoader::next() {
+std::optional<DeviceBatch> ShardedDataLoader::next(const Loc&) {
   auto begin = std::chrono::steady_clock::now();
   std::optional<DeviceBatch> out;
   LoaderProgress now;

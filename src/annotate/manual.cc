@@ -70,7 +70,7 @@ void check_full_shape(const Shape& full, const Shape& block, const ops::RegionBo
 namespace annotate {
 
 const ops::RegionBorder* manual_region(const Array& x) {
-  const auto& impl = *array::checked(x, "manual_region");
+  const auto& impl = *arrays::checked(x, "manual_region");
   api::Trace* t = impl.trace == 0 ? nullptr : api::Trace::find(impl.trace);
   return t == nullptr ? nullptr : ops::region_of(t->builder().graph(), impl.value);
 }
@@ -93,7 +93,7 @@ Array full_to_shard_shape(const Array& x, const ops::RegionBorder& border) {
 }
 
 Array mark_manual_sharding(const Array& x) {
-  const auto& impl = *array::checked(x, "mark_manual_sharding");
+  const auto& impl = *arrays::checked(x, "mark_manual_sharding");
   const ir::Eqn* e = impl.trace == 0 ? nullptr : defining_equation(impl);
   if (e == nullptr || e->op == &ops::def::constant) {
     throw ValueError(str("mark_manual_sharding: x of shape ", x.shape(),
@@ -104,9 +104,10 @@ Array mark_manual_sharding(const Array& x) {
 
 }  // namespace annotate
 
-Array enable_manual_sharding(const Array& x, const PartitionSpec& partition_spec, const std::optional<Mesh>& mesh) {
+Array enable_manual_sharding(const Array& x, const PartitionSpec& partition_spec, const std::optional<Mesh>& mesh,
+                             const Loc&) {
   const char* name = "enable_manual_sharding";
-  array::checked(x, name);
+  arrays::checked(x, name);
   need_trace(name);
   Mesh m = mesh_or_global(mesh, name);
   NamedSharding s = annotate::checked_sharding(name, m, partition_spec, x.ndim());
@@ -121,9 +122,9 @@ Array enable_manual_sharding(const Array& x, const PartitionSpec& partition_spec
 }
 
 Array disable_manual_sharding(const Array& x, const PartitionSpec& partition_spec, const Shape& full_shape,
-                              const std::optional<Mesh>& mesh) {
+                              const std::optional<Mesh>& mesh, const Loc&) {
   const char* name = "disable_manual_sharding";
-  array::checked(x, name);
+  arrays::checked(x, name);
   Mesh m = mesh_or_global(mesh, name);
   const auto* region = annotate::manual_region(x);
   if (region == nullptr) {

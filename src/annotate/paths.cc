@@ -8,7 +8,7 @@
 
 namespace tessera {
 
-PathMatches match_paths(const std::vector<std::string>& names, const PathRules& rules) {
+PathMatches match_paths(const std::vector<std::string>& names, const PathRules& rules, const Loc&) {
   std::vector<std::regex> patterns;
   for (std::size_t i = 0; i < rules.size(); ++i) {
     try {

@@ -55,19 +55,20 @@ Array put_minibatch(const HostArray& value, const ShardingSpec& s) {
 
 }  // namespace
 
-ShardingSpec::ShardingSpec(const Mesh& mesh, const PartitionSpec& partition_spec, const ShardingSpecOptions& options)
+ShardingSpec::ShardingSpec(const Mesh& mesh, const PartitionSpec& partition_spec, const ShardingSpecOptions& options,
+                           const Loc&)
     : mesh_(mesh), spec_(partition_spec), minibatch_(options.minibatch) {
   mesh_.op_sharding(spec_);
 }
 
 bool ShardingSpec::can_apply(const Shape& shape) const { return shape.size() == spec_.size(); }
-std::optional<NamedSharding> ShardingSpec::for_shape(const Shape& shape) const {
+std::optional<NamedSharding> ShardingSpec::for_shape(const Shape& shape, const Loc&) const {
   if (!can_apply(shape)) return std::nullopt;
   return annotate::checked_sharding("ShardingSpec", mesh_, spec_, rank(shape));
 }
 
-Array ShardingSpec::apply(const Array& x) const {
-  const auto& impl = *array::checked(x, "ShardingSpec::apply");
+Array ShardingSpec::apply(const Array& x, const Loc&) const {
+  const auto& impl = *arrays::checked(x, "ShardingSpec::apply");
   if (impl.trace == 0 && !impl.literal) {
     auto wanted = Client::current().platform();
     auto own = x.devices()[0].platform();
@@ -79,13 +80,13 @@ Array ShardingSpec::apply(const Array& x) const {
   return mark_sharding(x, mesh_, spec_);
 }
 
-Array device_put(const HostArray& value, const ShardingSpec& spec) {
+Array device_put(const HostArray& value, const ShardingSpec& spec, const Loc&) {
   if (spec.minibatch()) return put_minibatch(value, spec);
   PartitionSpec fit = fitting(spec, value.shape());
   return device_put(value, annotate::checked_sharding("device_put", spec.mesh(), fit, value.ndim()).share());
 }
-Array device_put(const Array& value, const ShardingSpec& spec) {
-  array::checked(value, "device_put");
+Array device_put(const Array& value, const ShardingSpec& spec, const Loc&) {
+  arrays::checked(value, "device_put");
   bool traced = api::Trace::current() != nullptr;
   if (spec.minibatch() && !traced) return put_minibatch(value.host(), spec);
   PartitionSpec fit = fitting(spec, value.shape());

@@ -17,12 +17,12 @@ void copy_block(void* to, const Shape& to_shape, const void* from, const Shape& 
 }
 }  // namespace
 
-HostArray HostShard::unpadded() const {
+HostArray HostShard::unpadded(const Loc&) const {
   HostArray out(data_.dtype(), real_);
   copy_block(out.data(), real_, data_.data(), data_.shape(), real_, dtype_size(data_.dtype()));
   return out;
 }
-void HostShard::set_unpadded(const HostArray& value) {
+void HostShard::set_unpadded(const HostArray& value, const Loc&) {
   if (value.dtype() != data_.dtype()) {
     throw TypeError(
         str("set_unpadded: value has dtype ", dtype_name(value.dtype()), "; expected ", dtype_name(data_.dtype())));
@@ -36,8 +36,8 @@ void HostShard::set_unpadded(const HostArray& value) {
   data_ = std::move(own);
 }
 
-ShardedTensor::ShardedTensor(Array array) : array_(std::move(array)) {
-  if (array::checked(array_, "ShardedTensor")->trace != 0) {
+ShardedTensor::ShardedTensor(Array array, const Loc&) : array_(std::move(array)) {
+  if (arrays::checked(array_, "ShardedTensor")->trace != 0) {
     throw ValueError("ShardedTensor: array is a value of a traced function; expected one with data");
   }
   if (!is_annotated(array_)) {
@@ -46,12 +46,12 @@ ShardedTensor::ShardedTensor(Array array) : array_(std::move(array)) {
   }
 }
 
-std::string ShardedTensor::sharding_spec() const {
+std::string ShardedTensor::sharding_spec(const Loc&) const {
   auto s = op_sharding(array_);
   return s ? s->hlo_v1() : "";
 }
 
-std::vector<HostShard> ShardedTensor::local_shards() const {
+std::vector<HostShard> ShardedTensor::local_shards(const Loc&) const {
   std::vector<HostShard> out;
   for (const Shard& s : array_.addressable_shards()) {
     out.emplace_back(s.device(), s.index(), s.replica_id(), s.padded().host(), s.value().shape());
@@ -60,7 +60,7 @@ std::vector<HostShard> ShardedTensor::local_shards() const {
   return out;
 }
 
-void ShardedTensor::load_local_shards(const std::vector<HostShard>& shards) {
+void ShardedTensor::load_local_shards(const std::vector<HostShard>& shards, const Loc&) {
   auto own = local_shards();
   if (shards.size() != own.size()) {
     throw ValueError(str("load_local_shards: shards has ", shards.size(), " entries; expected ", own.size(),

@@ -379,7 +379,7 @@ Array axis_index(const AxisNames& names, const Loc& loc) {
                        [&](ir::Builder& b, const Values&) { return ops::axis_index(b, axes.named); });
 }
 
-std::int64_t axis_size(const AxisNames& names) { return resolve(names, "axis_size").named.total(); }
+std::int64_t axis_size(const AxisNames& names, const Loc&) { return resolve(names, "axis_size").named.total(); }
 
 Array pgather(const Array& src, const Array& idx, const AxisNames& names, const Loc& loc) {
   const char* function = "pgather";
@@ -422,7 +422,7 @@ Array pgather(const Array& src, const Array& idx, const AxisNames& names, const 
     order.push_back(d);
     shape.push_back(all.shape(d));
   }
-  Array rows = reshape(Operand(transpose(Operand(all, loc.file, loc.line), order), loc.file, loc.line), shape);
+  Array rows = reshape(Operand(transpose(Operand(all, loc), order), loc), shape);
   return api::compose1(function, loc, {rows, idx}, [&](ir::Builder&, const Values& v) {
     ops::Gather g;
     for (std::int64_t d = 1; d < v[0].rank(); ++d) g.offset_dims.push_back(v[1].rank() + d - 1);

@@ -4,6 +4,7 @@
 #include "api/program.h"
 #include "api/promote.h"
 #include "ops/attrs.h"
+#include "sharding/fits.h"
 #include "tessera/mesh.h"
 #include "tessera/ops.h"
 
@@ -53,26 +54,26 @@ ops::ShardingConstraint constraint_of(const NamedSharding& s, std::int64_t ndim)
   return c;
 }
 
-Array constrain(const Array& a, const ShardingPtr& sharding, const Loc& loc) {
+Array constrain(const char* function, const Array& a, const ShardingPtr& sharding, const Loc& loc) {
   const auto* named = dynamic_cast<const NamedSharding*>(sharding.get());
   if (named == nullptr) {
     if (sharding->is_fully_replicated() && sharding->num_devices() == 1) return a;
-    throw UnimplementedError(str("with_sharding_constraint: sharding = ", sharding->text(),
-                                 " inside a traced function; use a NamedSharding"));
+    throw UnimplementedError(
+        str(function, ": sharding = ", sharding->text(), " inside a traced function; use a NamedSharding"));
   }
   check_manual(*named);
-  if (!named->uneven()) named->shard_shape(a.shape());  // throws for an extent that does not divide
+  sharding::check_fits(function, "sharding", *named, a.shape());
   return api::bind1(ops::def::sharding_constraint, {a}, api::attrs(constraint_of(*named, a.ndim())), loc);
 }
 
 // Inside a map its mesh is the one that specs mean, as in JAX.
 ShardingPtr with_current_mesh(const PartitionSpec& spec, const char* function) {
-  if (const auto* outer = api::manual_mesh()) return NamedSharding(outer->mesh, spec).share();
+  if (const auto* outer = api::manual_mesh()) return sharding::named(function, "spec", outer->mesh, spec).share();
   const Mesh& mesh = current_mesh();
   if (mesh.empty()) {
     throw StateError(str(function, ": the spec ", spec, " needs a mesh: open a MeshScope or give a NamedSharding"));
   }
-  return NamedSharding(mesh, spec).share();
+  return sharding::named(function, "spec", mesh, spec).share();
 }
 
 // An abstract mesh outside a program: the argument's own mesh of the same axes takes its place (M68).
@@ -101,25 +102,27 @@ ShardingPtr on_argument_mesh(const Array& a, const NamedSharding& s) {
 
 Array with_sharding_constraint(const Operand& x, const ShardingPtr& sharding) {
   if (!sharding) throw ValueError("with_sharding_constraint: sharding is null; expected a Sharding");
-  array::checked(x.array(), "with_sharding_constraint");
-  if (api::Trace::current() != nullptr) return constrain(x.array(), sharding, x.loc());
+  arrays::checked(x.array(), "with_sharding_constraint");
+  if (api::Trace::current() != nullptr) return constrain("with_sharding_constraint", x.array(), sharding, x.loc());
   const auto* named = dynamic_cast<const NamedSharding*>(sharding.get());
   if (named != nullptr && !named->is_concrete()) {
     ShardingPtr own = on_argument_mesh(x.array(), *named);
     return own ? device_put(x.array(), own) : x.array();
   }
+  sharding::check_fits("with_sharding_constraint", "sharding", *sharding, x.array().shape());
   return device_put(x.array(), sharding);
 }
 Array with_sharding_constraint(const Operand& x, const PartitionSpec& spec) {
   return with_sharding_constraint(x, with_current_mesh(spec, "with_sharding_constraint"));
 }
 
-Array device_put(const Array& value, const ShardingPtr& sharding) {
+Array device_put(const Array& value, const ShardingPtr& sharding, const Loc&) {
   if (!sharding) throw ValueError("device_put: sharding is null; expected a Sharding");
-  const auto& impl = *array::checked(value, "device_put");
-  if (api::Trace::current() != nullptr) return constrain(value, sharding, Loc::current());
-  if (impl.literal) return array::place(array::literal_value(impl), sharding, true, false, impl.type.weak);
-  array::check_live(value, "device_put");
+  const auto& impl = *arrays::checked(value, "device_put");
+  if (api::Trace::current() != nullptr) return constrain("device_put", value, sharding, Loc::current());
+  sharding::check_fits("device_put", "sharding", *sharding, impl.type.shape);
+  if (impl.literal) return arrays::place(arrays::literal_value(impl), sharding, true, false, impl.type.weak);
+  arrays::check_live(value, "device_put");
   auto placed = sharding::placement(sharding, impl.type.shape);
   bool cross = !impl.placement->devices->all_local();
   if (cross && placed->devices == impl.placement->devices) {
@@ -135,15 +138,15 @@ Array device_put(const Array& value, const ShardingPtr& sharding) {
     throw ValueError(str("device_put: the array is on devices of several processes; it cannot move to ",
                          placed->devices->devices[0]));
   }
-  return array::reshard(value, sharding, true);
+  return arrays::reshard(value, sharding, true);
 }
-Array device_put(const Array& value, const Device& device) {
+Array device_put(const Array& value, const Device& device, const Loc&) {
   return device_put(value, SingleDeviceSharding(device).share());
 }
-Array device_put(const HostArray& value, const PartitionSpec& spec) {
+Array device_put(const HostArray& value, const PartitionSpec& spec, const Loc&) {
   return device_put(value, with_current_mesh(spec, "device_put"));
 }
-Array device_put(const Array& value, const PartitionSpec& spec) {
+Array device_put(const Array& value, const PartitionSpec& spec, const Loc&) {
   return device_put(value, with_current_mesh(spec, "device_put"));
 }
 

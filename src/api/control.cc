@@ -10,6 +10,12 @@
 
 namespace tessera::detail {
 
+void check_structure(const char* function, const char* what, const TreeDef& given, const TreeDef& expected) {
+  if (given == expected) return;
+  throw TypeError(str(function, ": ", what, " has another structure (sizes, keys or static members) than expected: \"",
+                      given.text(), "\" instead of \"", expected.text(), "\"; values that change belong in arrays"));
+}
+
 namespace {
 
 using api::Traced;
@@ -81,7 +87,7 @@ Array branch_predicate(const Operand& pred) {
   check_scalar("cond", "the predicate", pred);
   const Loc& loc = pred.loc();
   if (is_bool(pred.array().dtype())) return api::cast(pred.array(), bool_, false, loc);
-  return pred != Operand(0, loc.file, loc.line);
+  return pred != Operand(0, loc);
 }
 
 Array branch_index(const Operand& index, std::size_t count) {
@@ -91,8 +97,8 @@ Array branch_index(const Operand& index, std::size_t count) {
   if (!is_integer(t)) throw TypeError(str("switch_: the index has dtype ", dtype_name(t), "; expected an integer"));
   // Wide integers are brought into range before they are narrowed: the engine's own clamp sees 32 bits.
   if (dtype_size(t) < 4 || t == int32) return api::cast(index.array(), int32, false, loc);
-  Array inside = minimum(index, Operand(static_cast<std::int64_t>(count) - 1, loc.file, loc.line));
-  if (is_signed_int(t)) inside = maximum(Operand(inside, loc.file, loc.line), Operand(0, loc.file, loc.line));
+  Array inside = minimum(index, Operand(static_cast<std::int64_t>(count) - 1, loc));
+  if (is_signed_int(t)) inside = maximum(Operand(inside, loc), Operand(0, loc));
   return api::cast(inside, int32, false, loc);
 }
 
@@ -218,7 +224,7 @@ namespace {
 // Elements from, from + step, … of one dimension.
 Array strided(const Array& x, std::int64_t from, std::int64_t to, std::int64_t step, std::int64_t axis,
               const Loc& loc) {
-  return lax::slice_in_dim(Operand(x, loc.file, loc.line), std::min(from, x.shape(axis)), to, step, axis);
+  return lax::slice_in_dim(Operand(x, loc), std::min(from, x.shape(axis)), to, step, axis);
 }
 
 // The recursion of Blelloch's scan: combine neighbours, scan those, and fill the even places in.
@@ -244,7 +250,7 @@ std::vector<Array> prefix(const LeafFn& combine, const std::vector<Array>& elems
     auto spread = [&](const Array& v, std::int64_t low, std::int64_t count) {
       std::vector<lax::PadDim> config(static_cast<std::size_t>(v.ndim()));
       config[static_cast<std::size_t>(axis)] = {low, n - low - (2 * count - 1), 1};
-      return lax::pad(Operand(v, loc.file, loc.line), Operand(0, loc.file, loc.line), config);
+      return lax::pad(Operand(v, loc), Operand(0, loc), config);
     };
     Array a = spread(evens, 0, e);
     Array b = spread(odd[i], 1, m);
@@ -265,11 +271,11 @@ std::vector<Array> associative_scan_leaves(const LeafFn& combine, const std::vec
       throw ValueError(str("associative_scan: leaf ", i, " has shape ", in[i].shape(), "; expected ", in[0].shape(d),
                            " along axis ", d));
     }
-    if (reverse) in[i] = lax::rev(Operand(in[i], loc.file, loc.line), {d});
+    if (reverse) in[i] = lax::rev(Operand(in[i], loc), {d});
   }
   std::vector<Array> out = prefix(combine, in, d, loc);
   if (reverse) {
-    for (auto& a : out) a = lax::rev(Operand(a, loc.file, loc.line), {d});
+    for (auto& a : out) a = lax::rev(Operand(a, loc), {d});
   }
   return out;
 }

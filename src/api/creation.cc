@@ -131,7 +131,7 @@ Array geomspace(const Operand& start, const Operand& stop, std::int64_t num, con
 
 Array asarray(const Operand& x, std::optional<DType> dtype) {
   Array a = dtype ? astype(x, *dtype) : x.array();
-  return array::materialize(a);
+  return arrays::materialize(a);
 }
 Array full_like(const Operand& x, const Operand& value, std::optional<DType> dtype) {
   return full(x.array().shape(), value, dtype.value_or(x.array().dtype()));

@@ -163,7 +163,7 @@ std::vector<Array> callback(const ir::OpDef& op, const char* name, const HostFun
   attrs.ordered = ordered;
   std::vector<Array> in;
   for (const auto& a : args)
-    in.push_back(array::checked(a, name)->literal && api::Trace::current() == nullptr ? array::materialize(a) : a);
+    in.push_back(arrays::checked(a, name)->literal && api::Trace::current() == nullptr ? arrays::materialize(a) : a);
   return api::bind(op, in, api::attrs(std::move(attrs)), loc);
 }
 

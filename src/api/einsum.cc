@@ -54,10 +54,9 @@ void take_diagonals(Term& t, const Loc& loc) {
       auto a = static_cast<std::int64_t>(i);
       auto b = static_cast<std::int64_t>(j);
       Shape shape = t.value.shape();
-      Array same = iota(int32, shape, a, loc) == Operand(iota(int32, shape, b, loc), loc.file, loc.line);
+      Array same = iota(int32, shape, a, loc) == Operand(iota(int32, shape, b, loc), loc);
       Array zero = zeros({}, t.value.dtype(), loc);
-      t.value =
-          sum(Operand(where(same, t.value, zero), loc.file, loc.line), {.axis = Dims{b}, .dtype = t.value.dtype()});
+      t.value = sum(Operand(where(same, t.value, zero), loc), {.axis = Dims{b}, .dtype = t.value.dtype()});
       t.labels.erase(j, 1);
     }
   }
@@ -75,7 +74,7 @@ void sum_unneeded(Term& t, const std::string& needed, const Loc& loc) {
     }
   }
   if (axes.empty()) return;
-  t.value = sum(Operand(t.value, loc.file, loc.line), {.axis = axes, .dtype = t.value.dtype()});
+  t.value = sum(Operand(t.value, loc), {.axis = axes, .dtype = t.value.dtype()});
   t.labels = left;
 }
 
@@ -91,7 +90,7 @@ void drop_ones(Term& t, const std::map<char, std::int64_t>& extent, const Loc& l
     }
   }
   if (ones.empty()) return;
-  t.value = squeeze(Operand(t.value, loc.file, loc.line), ones);
+  t.value = squeeze(Operand(t.value, loc), ones);
   t.labels = left;
 }
 
@@ -117,8 +116,7 @@ Term contract(const Term& a, const Term& b, const std::string& needed, const Dot
   for (char c : b.labels) {
     if (find(a.labels, c) < 0) free_b += c;
   }
-  return {batch + free_a + free_b,
-          dot_general(Operand(a.value, loc.file, loc.line), Operand(b.value, loc.file, loc.line), d, o)};
+  return {batch + free_a + free_b, dot_general(Operand(a.value, loc), Operand(b.value, loc), d, o)};
 }
 
 }  // namespace
@@ -215,7 +213,7 @@ Array einsum(const std::string& subscripts, const std::vector<Array>& operands, 
   }
   Dims permutation;
   for (char c : result) permutation.push_back(find(total.labels, c));
-  Array out = transpose(Operand(total.value, loc.file, loc.line), permutation);
+  Array out = transpose(Operand(total.value, loc), permutation);
   if (operands.size() == 1 && options.preferred_element_type) out = astype(out, *options.preferred_element_type);
   return out;
 }

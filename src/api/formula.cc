@@ -5,18 +5,17 @@
 #include <numeric>
 
 #include "api/program.h"
-#include "ir/call_site.h"
 #include "tessera/lax.h"
 #include "tessera/ops.h"
 
 namespace tessera::api {
 
 Arrays formulas(const char* name, const Loc& loc, const Arrays& in, const std::function<Arrays(const Arrays&)>& f) {
-  ir::CallSite site(loc);
+  CallSite site(loc);
   ir::Types types;
   std::vector<std::size_t> places;  // of the arrays with data, among the operands
   for (std::size_t i = 0; i < in.size(); ++i) {
-    const auto& impl = array::checked(in[i], name);
+    const auto& impl = arrays::checked(in[i], name);
     if (impl->literal) continue;
     types.push_back(impl->type);
     places.push_back(i);

@@ -13,7 +13,7 @@ namespace {
 // Rows [from, to) of the neighbour `step` further (the sender's), or the constant beyond the ends.
 Array neighbour(const Array& x, const AxisNames& axes, std::int64_t dim, std::int64_t from, std::int64_t to,
                 std::int64_t step, const HaloOptions& o, const Loc& loc) {
-  Array rows = lax::slice_in_dim(Operand(x, loc.file, loc.line), from, to, 1, dim);
+  Array rows = lax::slice_in_dim(Operand(x, loc), from, to, 1, dim);
   std::int64_t n = axis_size(axes);
   PermutationPairs pairs;
   for (std::int64_t i = 0; i < n; ++i) {

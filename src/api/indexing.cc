@@ -12,6 +12,9 @@ namespace tessera {
 using api::Arrays;
 using api::IndexPlan;
 
+IndexItem::IndexItem(const std::vector<std::int64_t>& indices)
+    : kind_(Kind::Array), array_(HostArray::from(std::vector<std::int32_t>(indices.begin(), indices.end()))) {}
+
 Array index(const Operand& x, const IndexItems& items, const IndexOptions& o) {
   const Loc& loc = x.loc();
   IndexPlan p = api::plan_index(api::type_of(x.array(), "index").shape, items, loc);
@@ -29,6 +32,36 @@ Array index(const Operand& x, const IndexItems& items, const IndexOptions& o) {
     }
     return reshape(y, p.result);
   });
+}
+
+// One for each number of items: a pack would leave no place for the caller's line, and would call anything callable.
+Array Array::operator()(const IndexItem& a, const Loc& loc) const { return index(Operand(*this, loc), {a}); }
+Array Array::operator()(const IndexItem& a, const IndexItem& b, const Loc& loc) const {
+  return index(Operand(*this, loc), {a, b});
+}
+Array Array::operator()(const IndexItem& a, const IndexItem& b, const IndexItem& c, const Loc& loc) const {
+  return index(Operand(*this, loc), {a, b, c});
+}
+Array Array::operator()(const IndexItem& a, const IndexItem& b, const IndexItem& c, const IndexItem& d,
+                        const Loc& loc) const {
+  return index(Operand(*this, loc), {a, b, c, d});
+}
+Array Array::operator()(const IndexItem& a, const IndexItem& b, const IndexItem& c, const IndexItem& d,
+                        const IndexItem& e, const Loc& loc) const {
+  return index(Operand(*this, loc), {a, b, c, d, e});
+}
+Array Array::operator()(const IndexItem& a, const IndexItem& b, const IndexItem& c, const IndexItem& d,
+                        const IndexItem& e, const IndexItem& f, const Loc& loc) const {
+  return index(Operand(*this, loc), {a, b, c, d, e, f});
+}
+Array Array::operator()(const IndexItem& a, const IndexItem& b, const IndexItem& c, const IndexItem& d,
+                        const IndexItem& e, const IndexItem& f, const IndexItem& g, const Loc& loc) const {
+  return index(Operand(*this, loc), {a, b, c, d, e, f, g});
+}
+Array Array::operator()(const IndexItem& a, const IndexItem& b, const IndexItem& c, const IndexItem& d,
+                        const IndexItem& e, const IndexItem& f, const IndexItem& g, const IndexItem& h,
+                        const Loc& loc) const {
+  return index(Operand(*this, loc), {a, b, c, d, e, f, g, h});
 }
 
 namespace {
@@ -135,7 +168,7 @@ const Update kMax{"max", ops::scatter_max, maximum, 0};
 Array IndexUpdate::set(const Operand& v, const IndexOptions& o) const { return write(kSet, x_, items_, v, o); }
 Array IndexUpdate::add(const Operand& v, const IndexOptions& o) const { return write(kAdd, x_, items_, v, o); }
 Array IndexUpdate::subtract(const Operand& v, const IndexOptions& o) const {
-  return write(kAdd, x_, items_, Operand(negative(v), v.loc().file, v.loc().line), o);
+  return write(kAdd, x_, items_, Operand(negative(v), v.loc()), o);
 }
 Array IndexUpdate::multiply(const Operand& v, const IndexOptions& o) const {
   return write(kMultiply, x_, items_, v, o);
@@ -150,7 +183,7 @@ Array IndexUpdate::power(const Operand& v, const IndexOptions& o) const {
 }
 Array IndexUpdate::min(const Operand& v, const IndexOptions& o) const { return write(kMin, x_, items_, v, o); }
 Array IndexUpdate::max(const Operand& v, const IndexOptions& o) const { return write(kMax, x_, items_, v, o); }
-Array IndexUpdate::apply(const std::function<Array(const Array&)>& f, const IndexOptions& o) const {
+Array IndexUpdate::apply(const std::function<Array(const Array&)>& f, const IndexOptions& o, const Loc&) const {
   return set(f(get(o)), o);
 }
 

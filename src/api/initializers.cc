@@ -70,26 +70,27 @@ Initializer zeros() {
 Initializer ones() {
   return Initializer([](const Array&, const Shape& shape, DType dtype) { return tessera::ones(shape, dtype); });
 }
-Initializer constant(double value) {
+Initializer constant(double value, const Loc&) {
   return Initializer([=](const Array&, const Shape& shape, DType dtype) { return full(shape, value, dtype); });
 }
-Initializer uniform(double scale) {
+Initializer uniform(double scale, const Loc&) {
   return Initializer([=](const Array& key, const Shape& shape, DType dtype) {
     return scaled(random::uniform(key, shape, dtype), scale);
   });
 }
-Initializer normal(double stddev) {
+Initializer normal(double stddev, const Loc&) {
   return Initializer([=](const Array& key, const Shape& shape, DType dtype) {
     return scaled(random::normal(key, shape, dtype), stddev);
   });
 }
-Initializer truncated_normal(double stddev, double lower, double upper) {
+Initializer truncated_normal(double stddev, double lower, double upper, const Loc&) {
   return Initializer([=](const Array& key, const Shape& shape, DType dtype) {
     return scaled(random::truncated_normal(key, lower, upper, shape, dtype), stddev);
   });
 }
 
-Initializer variance_scaling(double scale, FanMode mode, FanDistribution distribution, const FanAxes& axes) {
+Initializer variance_scaling(double scale, FanMode mode, FanDistribution distribution, const FanAxes& axes,
+                             const Loc&) {
   return Initializer([=](const Array& key, const Shape& shape, DType dtype) {
     double variance = scale / fan(shape, mode, axes);
     switch (distribution) {
@@ -105,31 +106,31 @@ Initializer variance_scaling(double scale, FanMode mode, FanDistribution distrib
     throw ValueError("variance_scaling: distribution is none of FanDistribution");
   });
 }
-Initializer glorot_uniform(const FanAxes& axes) {
+Initializer glorot_uniform(const FanAxes& axes, const Loc&) {
   return variance_scaling(1, FanMode::fan_avg, FanDistribution::uniform, axes);
 }
-Initializer glorot_normal(const FanAxes& axes) {
+Initializer glorot_normal(const FanAxes& axes, const Loc&) {
   return variance_scaling(1, FanMode::fan_avg, FanDistribution::truncated_normal, axes);
 }
-Initializer lecun_uniform(const FanAxes& axes) {
+Initializer lecun_uniform(const FanAxes& axes, const Loc&) {
   return variance_scaling(1, FanMode::fan_in, FanDistribution::uniform, axes);
 }
-Initializer lecun_normal(const FanAxes& axes) {
+Initializer lecun_normal(const FanAxes& axes, const Loc&) {
   return variance_scaling(1, FanMode::fan_in, FanDistribution::truncated_normal, axes);
 }
-Initializer he_uniform(const FanAxes& axes) {
+Initializer he_uniform(const FanAxes& axes, const Loc&) {
   return variance_scaling(2, FanMode::fan_in, FanDistribution::uniform, axes);
 }
-Initializer he_normal(const FanAxes& axes) {
+Initializer he_normal(const FanAxes& axes, const Loc&) {
   return variance_scaling(2, FanMode::fan_in, FanDistribution::truncated_normal, axes);
 }
 
-Initializer orthogonal(double scale, std::int64_t column_axis) {
+Initializer orthogonal(double scale, std::int64_t column_axis, const Loc&) {
   return Initializer([=](const Array& key, const Shape& shape, DType dtype) {
     return orthogonal_matrix(key, shape, dtype, scale, column_axis);
   });
 }
-Initializer delta_orthogonal(double scale, std::int64_t column_axis) {
+Initializer delta_orthogonal(double scale, std::int64_t column_axis, const Loc&) {
   return Initializer([=](const Array& key, const Shape& shape, DType dtype) {
     std::int64_t n = rank(shape);
     if (n < 3 || n > 5) throw ValueError(str("delta_orthogonal: shape ", shape, "; expected three to five dimensions"));

@@ -10,6 +10,7 @@
 #include "base/hash.h"
 #include "base/strings.h"
 #include "ops/attrs.h"
+#include "sharding/fits.h"
 #include "tessera/config.h"
 #include "tessera/error.h"
 #include "tessera/mesh.h"
@@ -44,7 +45,7 @@ ShardingPtr ShardingArg::resolve(const std::string& function, const char* argume
     throw StateError(str(function, ": ", argument, " has the spec ", *spec_,
                          ", which needs a mesh: call inside a MeshScope or give a NamedSharding"));
   }
-  return NamedSharding(mesh, *spec_).share();
+  return sharding::named(function, argument, mesh, *spec_).share();
 }
 
 CompileStats compile_stats() { return {total_traces, api::count_lowerings(), api::count_compiles()}; }
@@ -56,7 +57,7 @@ class JitEntry {
   // What the key compares.
   std::string structure;
   ir::Types types;
-  std::vector<StaticArg> statics;
+  std::vector<StaticValue> statics;
   std::vector<Mesh> scope;
   std::vector<AbstractMesh> meshes;  // of the arguments: a body may ask for axis names
   std::size_t config = 0;
@@ -104,7 +105,7 @@ std::shared_ptr<JitEntry> JitCore::entry(const TraceRequest& request) {
   std::size_t hash = std::hash<std::string>{}(fresh->structure);
   const Sharding* before = nullptr;
   for (const auto& a : leaves) {
-    array::check_live(a, impl_->options.name.c_str());
+    arrays::check_live(a, impl_->options.name.c_str());
     const ir::Type& t = a.impl()->type;
     hash = base::hash_range(hash + static_cast<std::size_t>(t.dtype), t.shape);
     const Sharding* sharding = a.impl()->sharding.get();
@@ -120,15 +121,10 @@ std::shared_ptr<JitEntry> JitCore::entry(const TraceRequest& request) {
   auto same = [&](const JitEntry& e) {
     if (e.structure != fresh->structure || e.config != fresh->config || e.scope != fresh->scope ||
         e.axes != fresh->axes || e.varying != fresh->varying || !(e.meshes == fresh->meshes) ||
-        e.statics.size() != fresh->statics.size() ||
+        e.statics != fresh->statics ||
         !std::ranges::equal(e.types, leaves, {}, {},
                             [](const Array& a) -> const ir::Type& { return a.impl()->type; })) {
       return false;
-    }
-    for (std::size_t i = 0; i < e.statics.size(); ++i) {
-      const auto& a = e.statics[i];
-      const auto& b = fresh->statics[i];
-      if (a.type != b.type || a.hash != b.hash || !a.equal(a.value.get(), b.value.get())) return false;
     }
     return true;
   };
@@ -172,13 +168,14 @@ std::shared_ptr<JitEntry> JitCore::entry(const TraceRequest& request) {
       p.in_shardings = found->in_shardings;
       p.out_shardings = found->out_shardings;
       std::size_t leaf = 0;
+      const std::vector<std::string> paths = request.paths();
       for (std::size_t arg = 0; arg < request.leaves_per_arg.size(); ++arg) {
         bool donated = std::find(o.donate_argnums.begin(), o.donate_argnums.end(), static_cast<int>(arg)) !=
                        o.donate_argnums.end();
         for (std::size_t i = 0; i < request.leaves_per_arg[arg]; ++i, ++leaf) {
           p.donate.push_back(donated);
           p.arg_names.push_back(request.leaves_per_arg[arg] == 1 ? str("argument ", arg)
-                                                                 : str("leaf ", i, " of argument ", arg));
+                                                                 : str("leaf ", paths.at(leaf), " of argument ", arg));
         }
       }
       found->program = std::make_unique<api::Program>(found->traced.graph, std::move(p));

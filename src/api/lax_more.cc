@@ -119,5 +119,7 @@ Array conv_general_dilated_patches(const Operand& lhs, const Dims& filter_shape,
 }  // namespace tessera::lax
 
 namespace tessera {
-Shape broadcast_shapes(const std::vector<Shape>& shapes) { return api::broadcast_shapes("broadcast_shapes", shapes); }
+Shape broadcast_shapes(const std::vector<Shape>& shapes, const Loc&) {
+  return api::broadcast_shapes("broadcast_shapes", shapes);
+}
 }  // namespace tessera

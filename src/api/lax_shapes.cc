@@ -136,9 +136,7 @@ Array dynamic_slice_in_dim(const Operand& x, const Operand& start, std::int64_t 
 }
 Array dynamic_index_in_dim(const Operand& x, const Operand& index, std::int64_t axis, bool keepdims) {
   Array y = dynamic_slice_in_dim(x, index, 1, axis);
-  return keepdims ? y
-                  : lax::squeeze(Operand(y, x.loc().file, x.loc().line),
-                                 {api::axis_of("dynamic_index_in_dim", axis, y.ndim())});
+  return keepdims ? y : lax::squeeze(Operand(y, x.loc()), {api::axis_of("dynamic_index_in_dim", axis, y.ndim())});
 }
 Array dynamic_update_slice(const Operand& x, const Operand& update, const std::vector<Array>& starts) {
   Array u = api::cast(update.array(), x.array().dtype(), false, x.loc());
@@ -154,7 +152,7 @@ Array dynamic_update_index_in_dim(const Operand& x, const Operand& update, const
   std::int64_t d = api::axis_of("dynamic_update_index_in_dim", axis, x.array().ndim());
   Array u = update.array();
   if (u.ndim() != x.array().ndim()) u = lax::expand_dims(update, {d});
-  return dynamic_update_slice_in_dim(x, Operand(u, x.loc().file, x.loc().line), index, d);
+  return dynamic_update_slice_in_dim(x, Operand(u, x.loc()), index, d);
 }
 
 }  // namespace tessera::lax

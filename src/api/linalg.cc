@@ -109,7 +109,7 @@ std::pair<Array, Array> factor_diagonal(const char* name, const Operand& a) {
   Array diagonal =
       sum(on(where(on(eye(n, {}, 0, bool_, loc), loc), on(f.lu, loc), on(zeros({}, m.dtype(), loc), loc)), loc), -1);
   Array swaps = sum(on(astype(on(on(f.pivots, loc) != on(arange(n, loc), loc), loc), int32), loc), -1);
-  Array sign = 1.0 - 2.0 * astype(on(swaps % Operand(2, loc.file, loc.line), loc), real_dtype(m.dtype()));
+  Array sign = 1.0 - 2.0 * astype(on(swaps % Operand(2, loc), loc), real_dtype(m.dtype()));
   return {diagonal, sign};
 }
 }  // namespace

@@ -31,11 +31,11 @@ Dims growth(const NamedSharding& global, const NamedSharding& local, std::size_t
 
 // The same local pieces under another shape and sharding that has this process's devices in the same order.
 Array same_pieces(const Array& from, const Shape& shape, const NamedSharding& sharding, const char* function) {
-  auto storage = array::storage_of(from, function);
+  auto storage = arrays::storage_of(from, function);
   storage->wait();
   const auto& impl = *from.impl();
-  auto to = array::look_up(sharding.share(), shape);
-  auto out = std::make_shared<array::Storage>();
+  auto to = arrays::look_up(sharding.share(), shape);
+  auto out = std::make_shared<arrays::Storage>();
   bool by_tile = impl.replicas_equal;
   out->pieces.resize(by_tile ? static_cast<std::size_t>(to->num_tiles) : to->devices->size());
   for (auto p : impl.placement->devices->local_positions) {
@@ -44,7 +44,8 @@ Array same_pieces(const Array& from, const Shape& shape, const NamedSharding& sh
     out->pieces[by_tile ? static_cast<std::size_t>(to->tile_of[there]) : there] =
         storage->pieces[by_tile ? static_cast<std::size_t>(impl.placement->tile_of[here]) : here];
   }
-  return array::make(ir::Type{impl.type.dtype, shape, impl.type.weak}, sharding.share(), std::move(out), true, by_tile);
+  return arrays::make(ir::Type{impl.type.dtype, shape, impl.type.weak}, sharding.share(), std::move(out), true,
+                      by_tile);
 }
 
 Array to_global(const Array& placed, const NamedSharding& global, const NamedSharding& local, const char* function) {
@@ -56,9 +57,10 @@ Array to_global(const Array& placed, const NamedSharding& global, const NamedSha
 
 }  // namespace
 
-Array host_local_array_to_global_array(const Array& local, const Mesh& mesh, const std::optional<PartitionSpec>& spec) {
+Array host_local_array_to_global_array(const Array& local, const Mesh& mesh, const std::optional<PartitionSpec>& spec,
+                                       const Loc&) {
   const char* name = "host_local_array_to_global_array";
-  array::check_live(local, name);
+  arrays::check_live(local, name);
   const PartitionSpec& s = given(spec, name);
   if (!local.is_fully_addressable()) return local;
   NamedSharding global(mesh, s);
@@ -67,7 +69,7 @@ Array host_local_array_to_global_array(const Array& local, const Mesh& mesh, con
 }
 
 Array host_local_array_to_global_array(const HostArray& local, const Mesh& mesh,
-                                       const std::optional<PartitionSpec>& spec) {
+                                       const std::optional<PartitionSpec>& spec, const Loc&) {
   const char* name = "host_local_array_to_global_array";
   const PartitionSpec& s = given(spec, name);
   NamedSharding global(mesh, s);
@@ -75,10 +77,10 @@ Array host_local_array_to_global_array(const HostArray& local, const Mesh& mesh,
   return to_global(device_put(local, here), global, here, name);
 }
 
-Array global_array_to_host_local_array(const Array& global, const Mesh& mesh,
-                                       const std::optional<PartitionSpec>& spec) {
+Array global_array_to_host_local_array(const Array& global, const Mesh& mesh, const std::optional<PartitionSpec>& spec,
+                                       const Loc&) {
   const char* name = "global_array_to_host_local_array";
-  array::check_live(global, name);
+  arrays::check_live(global, name);
   const PartitionSpec& s = given(spec, name);
   if (global.is_fully_addressable()) return global;
   NamedSharding wanted(mesh, s);
@@ -126,7 +128,7 @@ LocalParts local_parts(const ShardingPtr& sharding, std::size_t rank) {
 }  // namespace
 
 Array make_array_from_process_local_data(const ShardingPtr& sharding, const HostArray& local,
-                                         const MaybeDims& global_shape) {
+                                         const MaybeDims& global_shape, const Loc&) {
   const char* name = "make_array_from_process_local_data";
   if (!sharding) throw ValueError(str(name, ": sharding is null; expected a Sharding"));
   std::size_t rank = local.shape().size();
@@ -193,12 +195,12 @@ HostArray gather(const HostArray& x, const Client& client, bool tiled) {
 
 }  // namespace
 
-HostArray process_allgather(const HostArray& x, const AllgatherOptions& options) {
+HostArray process_allgather(const HostArray& x, const AllgatherOptions& options, const Loc&) {
   return gather(x, Client::current(), options.tiled);
 }
 
-HostArray process_allgather(const Array& x, const AllgatherOptions& options) {
-  array::check_live(x, "process_allgather");
+HostArray process_allgather(const Array& x, const AllgatherOptions& options, const Loc&) {
+  arrays::check_live(x, "process_allgather");
   const auto& impl = *x.impl();
   if (impl.literal) return gather(x.host(), Client::current(), options.tiled);
   if (x.is_fully_addressable()) return gather(x.host(), impl.placement->devices->client, options.tiled);

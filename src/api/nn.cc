@@ -15,7 +15,7 @@ namespace {
 // An operand and numbers with one line, so that formulas read as formulas.
 struct Term {
   Operand x;
-  Operand operator()(double v) const { return Operand(v, x.loc().file, x.loc().line); }
+  Operand operator()(double v) const { return Operand(v, x.loc()); }
   Operand operator()(const Array& a) const { return on(a, x.loc()); }
 };
 Term term(const char* name, const Operand& x) { return {on(api::inexact(name, x.array(), x.loc()), x.loc())}; }
@@ -23,7 +23,7 @@ Term term(const char* name, const Operand& x) { return {on(api::inexact(name, x.
 
 Array relu(const Operand& x) {
   // At 0 the derivative is 0, as jax.nn.relu declares it: a maximum would share it. NaN is not below 0 and stays.
-  Operand zero(0, x.loc().file, x.loc().line);
+  Operand zero(0, x.loc());
   return where(on(x <= zero, x.loc()), zero, x);
 }
 Array relu6(const Operand& x) {

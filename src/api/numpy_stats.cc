@@ -11,7 +11,7 @@ namespace tessera {
 using api::on;
 
 namespace {
-Operand num(double v, const Loc& loc) { return Operand(v, loc.file, loc.line); }
+Operand num(double v, const Loc& loc) { return Operand(v, loc); }
 }  // namespace
 
 Array var(const Operand& x, const VarOptions& o) {

@@ -33,7 +33,7 @@ Value around(Builder& b, Value i, std::int64_t n) {
 Array take(const Operand& x, const Operand& indices, std::optional<std::int64_t> axis, TakeMode mode) {
   if (!axis) {
     Array flat = ravel(x);
-    return take(Operand(flat, x.loc().file, x.loc().line), indices, 0, mode);
+    return take(Operand(flat, x.loc()), indices, 0, mode);
   }
   const Shape shape = x.array().shape();
   check_indices("take", indices.array());

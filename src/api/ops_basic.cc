@@ -26,7 +26,7 @@ Array divide(const Operand& x, const Operand& y) {
   const DType dtype = api::inexact_dtype(t.dtype);
   Array a = api::cast(x.array(), dtype, x.array().weak_type(), at);
   Array b = api::cast(y.array(), dtype, y.array().weak_type(), at);
-  return elementwise(def::div, "divide", Operand(a, at.file, at.line), Operand(b, at.file, at.line));
+  return elementwise(def::div, "divide", Operand(a, at), Operand(b, at));
 }
 Array negative(const Operand& x) { return elementwise(def::neg, "negative", x); }
 Array maximum(const Operand& x, const Operand& y) { return elementwise(def::max, "maximum", x, y); }
@@ -40,7 +40,7 @@ Array sin(const Operand& x) { return elementwise_float(def::sin, "sin", x); }
 Array cos(const Operand& x) { return elementwise_float(def::cos, "cos", x); }
 Array tanh(const Operand& x) { return elementwise_float(def::tanh, "tanh", x); }
 Array copy(const Operand& x) {
-  return elementwise(def::copy, "copy", Operand(array::materialize(x.array()), x.loc().file, x.loc().line));
+  return elementwise(def::copy, "copy", Operand(arrays::materialize(x.array()), x.loc()));
 }
 
 namespace {
@@ -58,7 +58,7 @@ Array operator-(const Operand& x, const Operand& y) { return subtract(x, y); }
 Array operator*(const Operand& x, const Operand& y) { return multiply(x, y); }
 Array operator/(const Operand& x, const Operand& y) { return divide(x, y); }
 Array operator-(const Operand& x) { return negative(x); }
-Array operator!(const Array& x) { return logical_not(Operand(x, nullptr, 0)); }
+Array operator!(const Array& x) { return logical_not(x); }
 Array operator~(const Operand& x) { return elementwise(def::not_, "bitwise_not", x); }
 Array operator&(const Operand& x, const Operand& y) { return elementwise(def::and_, "bitwise_and", x, y); }
 Array operator|(const Operand& x, const Operand& y) { return elementwise(def::or_, "bitwise_or", x, y); }
@@ -90,18 +90,14 @@ Array full(const Shape& shape, const Operand& value, std::optional<DType> dtype)
   v = api::cast(v, dtype.value_or(v.dtype()), !dtype && v.weak_type(), value.loc());
   return broadcast_in_dim(on(v, value.loc()), shape, {});
 }
-Array zeros(const Shape& shape, DType dtype, const Loc& loc) {
-  return full(shape, Operand(0, loc.file, loc.line), dtype);
-}
-Array ones(const Shape& shape, DType dtype, const Loc& loc) {
-  return full(shape, Operand(1, loc.file, loc.line), dtype);
-}
+Array zeros(const Shape& shape, DType dtype, const Loc& loc) { return full(shape, Operand(0, loc), dtype); }
+Array ones(const Shape& shape, DType dtype, const Loc& loc) { return full(shape, Operand(1, loc), dtype); }
 
 namespace {
 // A filled array that lies as x does: eager arrays keep their sharding, traced ones let propagation decide.
 Array full_like(const Operand& x, int value, const char* name) {
-  const auto& impl = *array::checked(x.array(), name);
-  Array out = full(impl.type.shape, Operand(value, x.loc().file, x.loc().line), impl.type.dtype);
+  const auto& impl = *arrays::checked(x.array(), name);
+  Array out = full(impl.type.shape, Operand(value, x.loc()), impl.type.dtype);
   if (impl.trace == 0 && impl.sharding && api::Trace::current() == nullptr && impl.committed)
     return device_put(out, impl.sharding);
   return out;
@@ -120,8 +116,8 @@ Array arange(std::int64_t start, std::int64_t stop, std::int64_t step, const Loc
   std::int64_t n =
       std::max<std::int64_t>(0, step > 0 ? (stop - start + step - 1) / step : (start - stop - step - 1) / -step);
   Array x = iota(int32, {n}, 0, loc);
-  if (step != 1) x = multiply(on(x, loc), Operand(step, loc.file, loc.line));
-  if (start != 0) x = add(on(x, loc), Operand(start, loc.file, loc.line));
+  if (step != 1) x = multiply(on(x, loc), Operand(step, loc));
+  if (start != 0) x = add(on(x, loc), Operand(start, loc));
   return x;
 }
 
@@ -225,7 +221,7 @@ Array mean(const Operand& x, const ReduceOptions& o) {
   DType out = in.dtype();
   if (half) in = api::cast(in, float32, false, x.loc());
   Array total = reduce(def::reduce_sum, "mean", on(in, x.loc()), {.axis = o.axis, .keepdims = o.keepdims});
-  Array m = divide(on(total, x.loc()), Operand(static_cast<double>(n), x.loc().file, x.loc().line));
+  Array m = divide(on(total, x.loc()), Operand(static_cast<double>(n), x.loc()));
   return half ? api::cast(m, out, false, x.loc()) : m;
 }
 

@@ -51,10 +51,10 @@ Array arctan(const Operand& x) { return elementwise_float(def::atan, "arctan", x
 Array arcsinh(const Operand& x) { return elementwise_float(def::asinh, "arcsinh", x); }
 Array arccosh(const Operand& x) { return elementwise_float(def::acosh, "arccosh", x); }
 Array arctanh(const Operand& x) { return elementwise_float(def::atanh, "arctanh", x); }
-Array log2(const Operand& x) { return log(x) / Operand(0.6931471805599453, x.loc().file, x.loc().line); }
-Array log10(const Operand& x) { return log(x) / Operand(2.302585092994046, x.loc().file, x.loc().line); }
+Array log2(const Operand& x) { return log(x) / Operand(0.6931471805599453, x.loc()); }
+Array log10(const Operand& x) { return log(x) / Operand(2.302585092994046, x.loc()); }
 Array square(const Operand& x) { return elementwise(def::square, "square", x); }
-Array reciprocal(const Operand& x) { return divide(Operand(1.0, x.loc().file, x.loc().line), x); }
+Array reciprocal(const Operand& x) { return divide(Operand(1.0, x.loc()), x); }
 Array polygamma(const Operand& n, const Operand& x) { return float_binary(def::polygamma, "polygamma", n, x); }
 Array zeta(const Operand& x, const Operand& q) { return float_binary(def::zeta, "zeta", x, q); }
 Array igamma(const Operand& a, const Operand& x) { return float_binary(def::igamma, "igamma", a, x); }
@@ -108,18 +108,17 @@ Array trunc(const Operand& x) {
 }
 Array isfinite(const Operand& x) {
   DType t = x.array().dtype();
-  if (!is_inexact(t)) return full(x.array().shape(), Operand(true, x.loc().file, x.loc().line));
+  if (!is_inexact(t)) return full(x.array().shape(), Operand(true, x.loc()));
   if (is_complex(t)) return isfinite(on(real(x), x.loc())) & isfinite(on(imag(x), x.loc()));
   return elementwise(def::is_finite, "isfinite", x);
 }
 Array isnan(const Operand& x) { return elementwise(def::ne, "isnan", x, x); }
 Array isinf(const Operand& x) {
   DType t = x.array().dtype();
-  if (!is_inexact(t)) return full(x.array().shape(), Operand(false, x.loc().file, x.loc().line));
+  if (!is_inexact(t)) return full(x.array().shape(), Operand(false, x.loc()));
   if (is_complex(t)) return isinf(on(real(x), x.loc())) | isinf(on(imag(x), x.loc()));
   Array a = abs(x);
-  return elementwise(def::eq, "isinf", on(a, x.loc()),
-                     Operand(std::numeric_limits<double>::infinity(), x.loc().file, x.loc().line));
+  return elementwise(def::eq, "isinf", on(a, x.loc()), Operand(std::numeric_limits<double>::infinity(), x.loc()));
 }
 Array real(const Operand& x) { return is_complex(x.array().dtype()) ? elementwise(def::real, "real", x) : x.array(); }
 Array imag(const Operand& x) {

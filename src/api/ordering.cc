@@ -164,7 +164,7 @@ Array argsort(const Operand& x, std::int64_t axis, bool descending) {
   Array keys = descending ? lax::rev(x, {d}) : x.array();
   Array order = lax::sort({keys, iota(int32, keys.shape(), d, loc)}, d, 1, true, loc)[1];
   if (!descending) return order;
-  return subtract(Operand(n - 1, loc.file, loc.line), on(lax::rev(on(order, loc), {d}), loc));
+  return subtract(Operand(n - 1, loc), on(lax::rev(on(order, loc), {d}), loc));
 }
 namespace {
 // Before in the order of sort: NaN behind everything, complex numbers by real, then imaginary part.

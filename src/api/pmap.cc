@@ -29,7 +29,7 @@ PartitionSpec spec_of(const std::optional<std::int64_t>& axis, const std::string
 struct Entry {
   std::string structure, env;
   ir::Types types;
-  std::vector<StaticArg> statics;
+  std::vector<StaticValue> statics;
   std::size_t config = 0;
   Mesh mesh;
 

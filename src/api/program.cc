@@ -197,7 +197,7 @@ std::shared_ptr<const CompiledProgram> Program::compiled_for(const std::vector<A
         out.sharding = express(plan, layout, out.type.shape);
         auto n = program->out.size();
         if (n < options_.out_shardings.size() && options_.out_shardings[n]) out.sharding = options_.out_shardings[n];
-        out.placement = array::look_up(out.sharding, out.type.shape);
+        out.placement = arrays::look_up(out.sharding, out.type.shape);
         program->out.push_back(std::move(out));
       }
       found = program;
@@ -224,20 +224,20 @@ std::vector<Array> Program::call(const std::vector<Array>& args) {
 
   struct Run {
     std::shared_ptr<const CompiledProgram> program;
-    std::vector<array::StoragePtr> in;
+    std::vector<arrays::StoragePtr> in;
     std::vector<bool> donated;
-    std::vector<array::StoragePtr> out;
+    std::vector<arrays::StoragePtr> out;
   };
   auto run = std::make_shared<Run>();
   run->program = program;
   for (std::size_t i = 0; i < args.size(); ++i) {
     const auto& spec = program->in[i];
     if (spec.as_is) {
-      run->in.push_back(array::storage_of(args[i], options_.name.c_str()));
+      run->in.push_back(arrays::storage_of(args[i], options_.name.c_str()));
     } else {
-      Array moved = args[i].impl()->literal ? array::place(array::literal_value(*args[i].impl()), spec.sharding, true)
-                                            : array::reshard(args[i], spec.sharding, true);
-      run->in.push_back(array::storage_of(moved, options_.name.c_str()));
+      Array moved = args[i].impl()->literal ? arrays::place(arrays::literal_value(*args[i].impl()), spec.sharding, true)
+                                            : arrays::reshard(args[i], spec.sharding, true);
+      run->in.push_back(arrays::storage_of(moved, options_.name.c_str()));
     }
   }
   run->donated.assign(args.size(), false);
@@ -247,7 +247,7 @@ std::vector<Array> Program::call(const std::vector<Array>& args) {
     Array a = args[i];
     if (!a.impl()->literal) a.delete_();
   }
-  for (std::size_t i = 0; i < program->out.size(); ++i) run->out.push_back(std::make_shared<array::Storage>());
+  for (std::size_t i = 0; i < program->out.size(); ++i) run->out.push_back(std::make_shared<arrays::Storage>());
 
   bool small = program->executable->small();
   auto task = [run, small] {
@@ -277,12 +277,12 @@ std::vector<Array> Program::call(const std::vector<Array>& args) {
       const auto& out = run->program->out[i];
       if (!out.by_position) {
         run->out[i]->pieces = std::move(results[i]);
-        array::check_result(*out.placement, out.type.dtype, run->out[i]->pieces, false);
+        arrays::check_result(*out.placement, out.type.dtype, run->out[i]->pieces, false);
         continue;
       }
       runtime::PieceMap map = runtime::piece_map(out.layout, *run->program->mesh);
       for (auto k : map.of_position) run->out[i]->pieces.push_back(results[i][static_cast<std::size_t>(k)]);
-      array::check_result(*out.placement, out.type.dtype, run->out[i]->pieces, true);
+      arrays::check_result(*out.placement, out.type.dtype, run->out[i]->pieces, true);
     }
   };
   auto outs = run->out;
@@ -293,14 +293,14 @@ std::vector<Array> Program::call(const std::vector<Array>& args) {
   for (std::size_t i = 0; i < outs.size(); ++i) {
     const auto& spec = program->out[i];
     outs[i]->ready = event;
-    auto impl = std::make_shared<array::ArrayImpl>();
+    auto impl = std::make_shared<arrays::ArrayImpl>();
     impl->type = spec.type;
     impl->sharding = spec.sharding;
     impl->placement = spec.placement;
     impl->committed = program->committed;
     impl->replicas_equal = !spec.by_position;
     impl->storage = std::move(outs[i]);
-    array::enlist(impl);
+    arrays::enlist(impl);
     results.emplace_back(std::move(impl));
   }
   return results;
@@ -333,7 +333,7 @@ std::vector<Array> run_op(const ir::OpDef& op, const std::vector<Array>& in, con
   OpKey key{&op, attrs, {}};
   for (const auto& a : in) {
     key.in.push_back(type_of(a, name.c_str()));
-    array::check_live(a, name.c_str());
+    arrays::check_live(a, name.c_str());
   }
   std::shared_ptr<Program> program;
   {
@@ -373,7 +373,7 @@ std::vector<Array> run_graph(const ir::GraphPtr& graph, const std::vector<Array>
       (*cache)[hash].push_back(program);
     }
   }
-  for (const auto& a : args) array::check_live(a, "call");
+  for (const auto& a : args) arrays::check_live(a, "call");
   return program->call(args);
 }
 

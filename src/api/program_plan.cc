@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/strings.h"
+#include "sharding/fits.h"
 #include "tessera/config.h"
 #include "tessera/error.h"
 
@@ -192,7 +193,7 @@ Program::Plan Program::analyse(const std::vector<Array>& args) const {
       }
     }
   }
-  if (!choice.list) choice.list = sharding::device_list(*array::default_sharding());
+  if (!choice.list) choice.list = sharding::device_list(*arrays::default_sharding());
   plan.devices = choice.list;
   plan.committed = placed || by_scope;
   auto total = static_cast<std::int64_t>(plan.devices->size());
@@ -292,7 +293,7 @@ Program::Plan Program::analyse(const std::vector<Array>& args) const {
     if (in[i].grid >= 0) {
       ir::Layout l = layout_of(*in[i].tiling, grids.axes(in[i].grid));
       if (auto want = in_sharding(i)) {
-        want->shard_shape(impl.type.shape);  // throws for a rank or an extent that does not fit
+        sharding::check_fits(options_.name, str("in_shardings[", i, "] (", arg_name(i), ")"), *want, impl.type.shape);
         if (!impl.committed && !plan.devices->all_local() && !want->is_fully_replicated()) {
           throw ValueError(str(options_.name, ": ", arg_name(i), " is data of one process but in_shardings has ",
                                want->text(),
@@ -315,7 +316,8 @@ Program::Plan Program::analyse(const std::vector<Array>& args) const {
   }
   for (std::size_t i = 0; i < out.size(); ++i) {
     if (out[i].grid >= 0) {
-      out_sharding(i)->shard_shape(graph_->type(graph_->outputs[i]).shape);
+      sharding::check_fits(options_.name, str("out_shardings[", i, "]"), *out_sharding(i),
+                           graph_->type(graph_->outputs[i]).shape);
       plan.outputs.emplace_back(layout_of(*out[i].tiling, grids.axes(out[i].grid)));
     } else if (out_sharding(i)) {
       throw ValueError(str(options_.name, ": out_shardings[", i, "] = ", out_sharding(i)->text(),

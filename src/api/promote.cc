@@ -10,10 +10,10 @@
 namespace tessera::api {
 
 Array cast(const Array& a, DType dtype, bool weak, const Loc& loc) {
-  const auto& impl = *array::checked(a, "astype");
+  const auto& impl = *arrays::checked(a, "astype");
   if (impl.type.dtype == dtype && impl.type.weak == weak) return a;
   if (impl.literal) {
-    auto out = std::make_shared<array::ArrayImpl>();
+    auto out = std::make_shared<arrays::ArrayImpl>();
     out->type = ir::Type{dtype, {}, weak};
     out->literal = weak && is_inexact(dtype) ? *impl.literal : impl.literal->astype(dtype);
     return Array(std::move(out));
@@ -81,7 +81,7 @@ Array widen(const Array& a, const Shape& shape, const Loc& loc) {
   if (own == shape || own.empty()) return a;
   Dims dims(own.size());
   std::iota(dims.begin(), dims.end(), static_cast<std::int64_t>(shape.size() - own.size()));
-  return broadcast_in_dim(Operand(a, loc.file, loc.line), shape, dims);
+  return broadcast_in_dim(Operand(a, loc), shape, dims);
 }
 
 std::int64_t axis_of(const char* name, std::int64_t axis, std::int64_t rank) {
@@ -115,7 +115,7 @@ Array elementwise(const ir::OpDef& op, const char* name, const Operand& x, const
   return bind1(op, in, nullptr, x.loc());
 }
 Array elementwise(const ir::OpDef& op, const char* name, const Operand& x) {
-  array::checked(x.array(), name);
+  arrays::checked(x.array(), name);
   return bind1(op, {x.array()}, nullptr, x.loc());
 }
 Array elementwise_float(const ir::OpDef& op, const char* name, const Operand& x) {

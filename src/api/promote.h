@@ -14,7 +14,7 @@
 namespace tessera::api {
 
 /// An operand that errors place at `loc`.
-inline Operand on(const Array& a, const Loc& loc) { return Operand(a, loc.file, loc.line); }
+inline Operand on(const Array& a, const Loc& loc) { return Operand(a, loc); }
 
 /// The array under another dtype; numbers written in the program are rewritten, others converted.
 Array cast(const Array& a, DType dtype, bool weak, const Loc& loc);

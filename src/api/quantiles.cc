@@ -116,8 +116,7 @@ Array quantiles(const char* name, const Operand& x, const Operand& q, const Quan
 }
 
 Operand hundredth(const Operand& q) {
-  return Operand(api::formula("percentile", {q}, [](const Arrays& v) { return v[0] / 100; }), q.loc().file,
-                 q.loc().line);
+  return Operand(api::formula("percentile", {q}, [](const Arrays& v) { return v[0] / 100; }), q.loc());
 }
 QuantileOptions middle(const MedianOptions& o) {
   return {.axis = o.axis, .method = QuantileMethod::Midpoint, .keepdims = o.keepdims};
@@ -138,10 +137,10 @@ Array nanpercentile(const Operand& x, const Operand& q, const QuantileOptions& o
   return quantiles("nanpercentile", x, hundredth(q), o, true);
 }
 Array median(const Operand& x, const MedianOptions& o) {
-  return quantiles("median", x, Operand(0.5, x.loc().file, x.loc().line), middle(o), false);
+  return quantiles("median", x, Operand(0.5, x.loc()), middle(o), false);
 }
 Array nanmedian(const Operand& x, const MedianOptions& o) {
-  return quantiles("nanmedian", x, Operand(0.5, x.loc().file, x.loc().line), middle(o), true);
+  return quantiles("nanmedian", x, Operand(0.5, x.loc()), middle(o), true);
 }
 
 }  // namespace tessera

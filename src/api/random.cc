@@ -23,7 +23,7 @@ using ir::Values;
 
 namespace {
 
-Operand num(double v, const Loc& loc) { return Operand(v, loc.file, loc.line); }
+Operand num(double v, const Loc& loc) { return Operand(v, loc); }
 // A number of a given dtype.
 Operand typed(double v, DType dtype, const Loc& loc) { return on(api::cast(Array(v), dtype, false, loc), loc); }
 
@@ -347,7 +347,7 @@ Array choice(const Operand& key, std::int64_t n, const Shape& shape, bool replac
   if (n <= 0 && draws > 0) throw ValueError(str("random::choice: n = ", n, "; expected a positive count"));
   const DType index = n > INT32_MAX ? int64 : int32;
   if (replace) {
-    return randint(key, shape, Operand(0, loc.file, loc.line), on(Array(HostArray::scalar(n)), loc), index);
+    return randint(key, shape, Operand(0, loc), on(Array(HostArray::scalar(n)), loc), index);
   }
   if (draws > n) throw ValueError(str("random::choice: ", draws, " draws of ", n, " without putting back"));
   return reshape(on(lax::slice_in_dim(on(permutation(key, n), loc), 0, draws), loc), shape);

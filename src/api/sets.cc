@@ -27,8 +27,8 @@ std::int64_t size_or_count(const Operand& x, const SizeOptions& o) {
     auto f = flags.span<bool>();
     return std::count(f.begin(), f.end(), true);
   }
-  Array mask = x.array() != Operand(zeros({}, x.array().dtype(), x.loc()), x.loc().file, x.loc().line);
-  return size_or_count(Operand(mask, x.loc().file, x.loc().line), o);
+  Array mask = x.array() != Operand(zeros({}, x.array().dtype(), x.loc()), x.loc());
+  return size_or_count(Operand(mask, x.loc()), o);
 }
 
 // Flat places of the true elements of a flattened mask: the k-th is where the running count first reaches k + 1. Places
@@ -59,9 +59,7 @@ std::vector<Array> nonzero(const Operand& x, const SizeOptions& o) {
     return out;
   });
 }
-Array flatnonzero(const Operand& x, const SizeOptions& o) {
-  return nonzero(Operand(ravel(x), x.loc().file, x.loc().line), o)[0];
-}
+Array flatnonzero(const Operand& x, const SizeOptions& o) { return nonzero(Operand(ravel(x), x.loc()), o)[0]; }
 Array argwhere(const Operand& x, const SizeOptions& o) { return stack(nonzero(x, o), 1, x.loc()); }
 
 Array compress(const Operand& condition, const Operand& x, std::optional<std::int64_t> axis, const SizeOptions& o) {
@@ -81,7 +79,7 @@ Array compress(const Operand& condition, const Operand& x, std::optional<std::in
   });
 }
 Array extract(const Operand& condition, const Operand& x, const SizeOptions& o) {
-  return compress(Operand(ravel(condition), condition.loc().file, condition.loc().line), x, std::nullopt, o);
+  return compress(Operand(ravel(condition), condition.loc()), x, std::nullopt, o);
 }
 
 // --- sets ---------------------------------------------------------------------------------------------------------
@@ -105,7 +103,7 @@ Sorted sorted_runs(const Array& flat) {
 std::int64_t count_runs(const Operand& x, const SizeOptions& o) {
   if (o.size) return *o.size;
   Array first = formula("unique", {x}, [](const Arrays& v) { return sorted_runs(ravel(v[0])).first; });
-  return size_or_count(Operand(first, x.loc().file, x.loc().line), o);
+  return size_or_count(Operand(first, x.loc()), o);
 }
 // The sorted elements where `keep` holds, then the fill value (by default the smallest that is kept).
 Array kept(const Array& sorted, const Array& keep, std::int64_t n, const SizeOptions& o) {
@@ -179,7 +177,7 @@ Array combined(const char* name, const Operand& x, const Operand& y, const SizeO
     return Arrays{s.values, s.first & (in_both ? a & b : a ^ b)};
   };
   Arrays m = formulas(name, {x, y}, marks);
-  const std::int64_t n = size_or_count(Operand(m[1], loc.file, loc.line), o);
+  const std::int64_t n = size_or_count(Operand(m[1], loc), o);
   return formula(name, loc, m, [&](const Arrays& v) { return kept(v[0], v[1], n, o); });
 }
 }  // namespace
@@ -193,7 +191,7 @@ Array setxor1d(const Operand& x, const Operand& y, const SizeOptions& o) {
 Array union1d(const Operand& x, const Operand& y, const SizeOptions& o) {
   const Loc& loc = x.loc();
   Array all = formula("union1d", {x, y}, [](const Arrays& v) { return concatenate({ravel(v[0]), ravel(v[1])}, 0); });
-  return unique(Operand(all, loc.file, loc.line), o);
+  return unique(Operand(all, loc), o);
 }
 Array setdiff1d(const Operand& x, const Operand& y, const SizeOptions& o) {
   auto marks = [&](const Arrays& v) {
@@ -201,7 +199,7 @@ Array setdiff1d(const Operand& x, const Operand& y, const SizeOptions& o) {
     return Arrays{s.values, s.first & isin(s.values, v[1], true)};
   };
   Arrays m = formulas("setdiff1d", {x, y}, marks);
-  return compress(Operand(m[1], x.loc().file, x.loc().line), Operand(m[0], x.loc().file, x.loc().line), 0, o);
+  return compress(Operand(m[1], x.loc()), Operand(m[0], x.loc()), 0, o);
 }
 
 // --- order --------------------------------------------------------------------------------------------------------

@@ -52,7 +52,7 @@ Array repeat(const Operand& x, const Array& repeats, std::optional<std::int64_t>
     n = std::accumulate(c.begin(), c.end(), std::int64_t{0});
     if (c.size() == 1) return repeat(x, c[0], axis);
   }
-  return formula("repeat", {x, Operand(repeats, x.loc().file, x.loc().line)}, [&](const Arrays& v) {
+  return formula("repeat", {x, Operand(repeats, x.loc())}, [&](const Arrays& v) {
     Array a = axis ? v[0] : ravel(v[0]);
     const std::int64_t d = api::axis_of("repeat", axis.value_or(0), a.ndim());
     Array counts = broadcast_to(api::as(v[1], int32), {a.shape(d)});
@@ -105,7 +105,7 @@ Array matrix_transpose(const Operand& x) {
   return swapaxes(x, -1, -2);
 }
 Array permute_dims(const Operand& x, const Dims& axes) { return transpose(x, axes); }
-Array atleast_1d(const Operand& x) { return x.array().ndim() > 0 ? array::materialize(x.array()) : reshape(x, {1}); }
+Array atleast_1d(const Operand& x) { return x.array().ndim() > 0 ? arrays::materialize(x.array()) : reshape(x, {1}); }
 Array atleast_2d(const Operand& x) {
   const Array& a = x.array();
   return a.ndim() > 1 ? a : reshape(x, a.ndim() == 0 ? Shape{1, 1} : Shape{1, a.shape(0)});

@@ -63,7 +63,7 @@ RuleTable& rule_table() {
 }
 }  // namespace
 
-void register_shard_map_rule(std::type_index mesh_type, ShardMapRule rule) {
+void register_shard_map_rule(std::type_index mesh_type, ShardMapRule rule, const Loc&) {
   RuleTable& t = rule_table();
   std::lock_guard lock(t.mutex);
   t.rules[mesh_type] = std::move(rule);

@@ -162,7 +162,7 @@ std::vector<Array> StablehloProgram::Impl::ordered(const std::vector<Array>& arg
 }
 
 StablehloProgram StablehloProgram::parse(const std::string& text, const std::string& name,
-                                         const StablehloOptions& options) {
+                                         const StablehloOptions& options, const Loc&) {
   StablehloProgram p;
   p.impl_ = std::make_shared<Impl>();
   hlo::ImportOptions o;
@@ -182,16 +182,16 @@ StablehloProgram StablehloProgram::parse(const std::string& text, const std::str
   return p;
 }
 
-StablehloProgram StablehloProgram::load(const std::string& path, const StablehloOptions& options) {
+StablehloProgram StablehloProgram::load(const std::string& path, const StablehloOptions& options, const Loc&) {
   return parse(base::read_file("StablehloProgram::load", path), path, options);
 }
 
 const std::vector<StablehloProgram::Port>& StablehloProgram::inputs() const { return impl_->inputs; }
 const std::vector<StablehloProgram::Port>& StablehloProgram::outputs() const { return impl_->outputs; }
 std::int64_t StablehloProgram::num_devices() const { return impl_->module.num_partitions * impl_->module.num_replicas; }
-std::string StablehloProgram::text() const { return to_string(*impl_->module.graph); }
+std::string StablehloProgram::text(const Loc&) const { return to_string(*impl_->module.graph); }
 
-std::string StablehloProgram::as_text() const {
+std::string StablehloProgram::as_text(const Loc&) const {
   hlo::ExportOptions o;
   o.name = impl_->module.name.empty() ? "module" : impl_->module.name;
   o.num_partitions = num_devices();
@@ -209,12 +209,12 @@ std::string StablehloProgram::as_text() const {
   return hlo::export_module(*impl_->module.graph, o);
 }
 
-std::string StablehloProgram::device_text(const std::vector<Array>& args) const {
+std::string StablehloProgram::device_text(const std::vector<Array>& args, const Loc&) const {
   impl_->prepare();
   return hlo::partitioned_text(*impl_->program->lower(args)->program()->graph, impl_->module.name);
 }
 
-std::vector<Array> StablehloProgram::place(const std::vector<HostArray>& args) const {
+std::vector<Array> StablehloProgram::place(const std::vector<HostArray>& args, const Loc&) const {
   const auto& want = impl_->inputs;
   if (args.size() != want.size()) {
     throw ValueError(str(impl_->name, ": ", args.size(), " arguments; @main takes ", want.size()));
@@ -234,7 +234,7 @@ std::vector<Array> StablehloProgram::place(const std::vector<HostArray>& args) c
   return out;
 }
 
-std::vector<Array> StablehloProgram::operator()(const std::vector<Array>& args) const {
+std::vector<Array> StablehloProgram::operator()(const std::vector<Array>& args, const Loc&) const {
   impl_->prepare();
   std::vector<Array> out = impl_->program->call(impl_->ordered(args));
   for (std::size_t i = 0; i < out.size() && i < impl_->moved_out.size(); ++i) {
@@ -243,13 +243,13 @@ std::vector<Array> StablehloProgram::operator()(const std::vector<Array>& args) 
   return out;
 }
 
-std::vector<HostArray> StablehloProgram::run(const std::vector<HostArray>& args) const {
+std::vector<HostArray> StablehloProgram::run(const std::vector<HostArray>& args, const Loc&) const {
   std::vector<HostArray> out;
   for (const auto& a : (*this)(place(args))) out.push_back(a.host());
   return out;
 }
 
-CommPlan StablehloProgram::comm_plan(const std::vector<Array>& args) const {
+CommPlan StablehloProgram::comm_plan(const std::vector<Array>& args, const Loc&) const {
   impl_->prepare();
   return impl_->program->lower(impl_->ordered(args))->program()->plan;
 }

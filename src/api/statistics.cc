@@ -399,7 +399,7 @@ HistogramDdResult histogramdd(const Operand& sample, const Dims& bins,
 }
 HistogramDdResult histogram2d(const Operand& x, const Operand& y, std::int64_t bins) {
   Array sample = stack({x.array(), y.array()}, 1, x.loc());
-  return histogramdd(Operand(sample, x.loc().file, x.loc().line), {bins, bins});
+  return histogramdd(Operand(sample, x.loc()), {bins, bins});
 }
 
 }  // namespace tessera

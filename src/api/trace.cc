@@ -53,12 +53,12 @@ const ops::NameSet& Trace::varying(ir::ValueId v) {
   }
   return varying_[static_cast<std::size_t>(v)];
 }
-Array Trace::wrap(ir::Value v) { return array::make_traced(v.type(), id_, v.id); }
+Array Trace::wrap(ir::Value v) { return arrays::make_traced(v.type(), id_, v.id); }
 
 ir::Value Trace::lift(const Array& a, const char* function) {
-  const auto& impl = array::checked(a, function);
+  const auto& impl = arrays::checked(a, function);
   if (impl->trace == id_) return builder_.value(impl->value);
-  if (impl->literal) return ops::constant(builder_, array::literal_value(*impl), impl->type.weak);
+  if (impl->literal) return ops::constant(builder_, arrays::literal_value(*impl), impl->type.weak);
   auto known = captured_.find(impl.get());
   if (known != captured_.end()) return builder_.value(known->second);
   if (impl->trace != 0 && find(impl->trace) == nullptr) {
@@ -66,7 +66,7 @@ ir::Value Trace::lift(const Array& a, const char* function) {
                          ") is used after that function ended; return it from the function instead of storing it"));
   }
   if (impl->trace == 0) {
-    array::storage_of(a, function);  // a deleted array cannot be captured
+    arrays::storage_of(a, function);  // a deleted array cannot be captured
     if (!a.is_fully_addressable() && !a.is_fully_replicated()) {
       throw NotAddressableError(str(function, ": the program captures an array of type ", dtype_name(impl->type.dtype),
                                     "[", join(impl->type.shape, ","),
@@ -84,7 +84,7 @@ ir::Value Trace::lift(const Array& a, const char* function) {
   return v;
 }
 
-ir::Type type_of(const Array& a, const char* function) { return array::checked(a, function)->type; }
+ir::Type type_of(const Array& a, const char* function) { return arrays::checked(a, function)->type; }
 
 ops::NameSet varying_of(const Array& a) {
   if (!checks_varying() || a.impl()->trace == 0) return {};

@@ -44,7 +44,7 @@ class Trace {
   Trace* outer_;
   ir::Builder builder_;
   std::vector<Array> captures_;
-  std::unordered_map<const array::ArrayImpl*, ir::ValueId> captured_;
+  std::unordered_map<const arrays::ArrayImpl*, ir::ValueId> captured_;
   std::vector<ops::NameSet> varying_;  ///< by value, as far as equations were looked at
   std::size_t looked_at_ = 0;          ///< equations
 };

@@ -2,6 +2,7 @@
 #include "tessera/transfer.h"
 
 #include "base/strings.h"
+#include "sharding/fits.h"
 #include "tessera/error.h"
 #include "tessera/numpy.h"
 #include "tessera/ops.h"
@@ -9,18 +10,21 @@
 
 namespace tessera {
 
-HostArray device_get(const Array& x) { return x.host(); }
-std::vector<HostArray> device_get(const std::vector<Array>& arrays) {
+HostArray device_get(const Array& x, const Loc&) { return x.host(); }
+std::vector<HostArray> device_get(const std::vector<Array>& arrays, const Loc&) {
   std::vector<HostArray> out;
   out.reserve(arrays.size());
   for (const auto& a : arrays) out.push_back(a.host());
   return out;
 }
 
-Array reshard(const Array& x, const ShardingPtr& sharding) { return with_sharding_constraint(x, sharding); }
-Array reshard(const Array& x, const PartitionSpec& spec) { return with_sharding_constraint(x, spec); }
+Array reshard(const Array& x, const ShardingPtr& sharding, const Loc&) {
+  if (sharding) sharding::check_fits("reshard", "sharding", *sharding, x.shape());
+  return with_sharding_constraint(x, sharding);
+}
+Array reshard(const Array& x, const PartitionSpec& spec, const Loc&) { return with_sharding_constraint(x, spec); }
 
-Array device_put_sharded(const std::vector<Array>& shards, const std::vector<Device>& devices) {
+Array device_put_sharded(const std::vector<Array>& shards, const std::vector<Device>& devices, const Loc&) {
   if (shards.empty() || shards.size() != devices.size())
     throw ValueError(
         str("device_put_sharded: ", shards.size(), " shards for ", devices.size(), " devices; expected one for each"));
@@ -35,7 +39,7 @@ Array device_put_sharded(const std::vector<Array>& shards, const std::vector<Dev
   shape[0] = static_cast<std::int64_t>(devices.size());
   return make_array_from_single_device_arrays(shape, PmapSharding(devices).share(), placed);
 }
-Array device_put_replicated(const Array& x, const std::vector<Device>& devices) {
+Array device_put_replicated(const Array& x, const std::vector<Device>& devices, const Loc&) {
   return device_put_sharded(std::vector<Array>(devices.size(), x), devices);
 }
 

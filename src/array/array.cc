@@ -14,7 +14,7 @@
 
 namespace tessera {
 
-namespace array {
+namespace arrays {
 
 namespace {
 // Every concrete array that may still be alive. They take themselves out when they die.
@@ -69,6 +69,17 @@ namespace {
       str(function, ": ", impl.type, " is a value of a traced function and has no data yet",
           loc.file ? str(" (asked for at ", loc, ")") : std::string(),
           "; use where or cond to decide by it inside the function, or return it and read it outside"));
+}
+}  // namespace
+
+namespace {
+// For members that are called too often to make a `CallSite` each time.
+const ArrayImpl& checked_at(const Array& a, const char* function, CallLine at) {
+  if (!a.defined()) [[unlikely]] {
+    CallSite site(at.file, at.line);
+    checked(a, function);
+  }
+  return *a.impl();
 }
 }  // namespace
 
@@ -136,37 +147,38 @@ const ArrayImpl& concrete(const Array& a, const char* function) {
   return impl;
 }
 }  // namespace
-}  // namespace array
+}  // namespace arrays
 
-using array::ArrayImpl;
-using array::checked;
-using array::concrete;
+using arrays::ArrayImpl;
+using arrays::checked;
+using arrays::checked_at;
+using arrays::concrete;
 
-Array weak_scalar(bool v) { return array::make_literal(HostArray::scalar(v), false); }
+Array weak_scalar(bool v) { return arrays::make_literal(HostArray::scalar(v), false); }
 Array weak_scalar(std::int64_t v) {
   bool fits = v >= INT32_MIN && v <= INT32_MAX;
-  return array::make_literal(fits ? HostArray::scalar(static_cast<std::int32_t>(v)) : HostArray::scalar(v), true);
+  return arrays::make_literal(fits ? HostArray::scalar(static_cast<std::int32_t>(v)) : HostArray::scalar(v), true);
 }
-Array weak_scalar(double v) { return array::weak_literal(HostArray::scalar(v), float32); }
-Array weak_scalar(complex128_t v) { return array::weak_literal(HostArray::scalar(v), complex64); }
-Array strong_scalar(const HostArray& rank0) { return array::make_literal(rank0, false); }
+Array weak_scalar(double v) { return arrays::weak_literal(HostArray::scalar(v), float32); }
+Array weak_scalar(complex128_t v) { return arrays::weak_literal(HostArray::scalar(v), complex64); }
+Array strong_scalar(const HostArray& rank0) { return arrays::make_literal(rank0, false); }
 
-Array::Array(const HostArray& value) : Array(device_put(value)) {}
+Array::Array(const HostArray& value, const Loc&) : Array(device_put(value)) {}
 
-const Shape& Array::shape() const { return checked(*this, "Array::shape")->type.shape; }
-std::int64_t Array::shape(std::int64_t dim) const {
-  const Shape& s = shape();
+const Shape& Array::shape(CallLine at) const { return checked_at(*this, "Array::shape", at).type.shape; }
+std::int64_t Array::shape(std::int64_t dim, CallLine at) const {
+  const Shape& s = shape(at);
   std::int64_t d = dim < 0 ? dim + rank(s) : dim;
-  if (d < 0 || d >= rank(s))
-    throw IndexError(str("Array::shape: dim = ", dim, "; expected -", rank(s), "..", rank(s) - 1));
-  return s[static_cast<std::size_t>(d)];
+  if (d >= 0 && d < rank(s)) return s[static_cast<std::size_t>(d)];
+  CallSite site(at.file, at.line);
+  throw IndexError(str("Array::shape: dim = ", dim, "; expected -", rank(s), "..", rank(s) - 1));
 }
-DType Array::dtype() const { return checked(*this, "Array::dtype")->type.dtype; }
-bool Array::weak_type() const { return checked(*this, "Array::weak_type")->type.weak; }
-std::int64_t Array::ndim() const { return rank(shape()); }
-std::int64_t Array::size() const { return checked(*this, "Array::size")->type.size(); }
-std::int64_t Array::nbytes() const { return checked(*this, "Array::nbytes")->type.nbytes(); }
-std::int64_t Array::device_bytes() const {
+DType Array::dtype(CallLine at) const { return checked_at(*this, "Array::dtype", at).type.dtype; }
+bool Array::weak_type(CallLine at) const { return checked_at(*this, "Array::weak_type", at).type.weak; }
+std::int64_t Array::ndim(CallLine at) const { return rank(checked_at(*this, "Array::ndim", at).type.shape); }
+std::int64_t Array::size(CallLine at) const { return checked_at(*this, "Array::size", at).type.size(); }
+std::int64_t Array::nbytes(CallLine at) const { return checked_at(*this, "Array::nbytes", at).type.nbytes(); }
+std::int64_t Array::device_bytes(const Loc&) const {
   const auto& impl = concrete(*this, "Array::device_bytes");
   if (impl.literal) return nbytes();
   std::int64_t n = 0;
@@ -176,47 +188,47 @@ std::int64_t Array::device_bytes() const {
   }
   return n * dtype_size(impl.type.dtype);
 }
-bool Array::is_traced() const { return checked(*this, "Array::is_traced")->trace != 0; }
+bool Array::is_traced(CallLine at) const { return checked_at(*this, "Array::is_traced", at).trace != 0; }
 
-const ShardingPtr& Array::sharding() const {
+const ShardingPtr& Array::sharding(const Loc&) const {
   const auto& impl = concrete(*this, "Array::sharding");
   if (impl.literal) {
     static thread_local ShardingPtr last;  // a number has no place of its own: that of the default device
-    last = array::default_sharding();
+    last = arrays::default_sharding();
     return last;
   }
   return impl.sharding;
 }
-bool Array::committed() const { return concrete(*this, "Array::committed").committed; }
-std::span<const Device> Array::devices() const {
-  array::check_live(*this, "Array::devices");
+bool Array::committed(const Loc&) const { return concrete(*this, "Array::committed").committed; }
+std::span<const Device> Array::devices(const Loc&) const {
+  arrays::check_live(*this, "Array::devices");
   return sharding()->devices();
 }
-DeviceSet Array::device_set() const {
-  array::check_live(*this, "Array::device_set");
+DeviceSet Array::device_set(const Loc&) const {
+  arrays::check_live(*this, "Array::device_set");
   return sharding()->device_set();
 }
-bool Array::is_fully_addressable() const {
+bool Array::is_fully_addressable(const Loc&) const {
   const auto& impl = concrete(*this, "Array::is_fully_addressable");
   return impl.literal || impl.placement->devices->all_local();
 }
-bool Array::is_fully_replicated() const { return sharding()->is_fully_replicated(); }
+bool Array::is_fully_replicated(const Loc&) const { return sharding()->is_fully_replicated(); }
 
 namespace {
 // Array of one device around piece of position p.
-Array single_device(const ArrayImpl& impl, const array::StoragePtr& storage, std::int32_t p) {
+Array single_device(const ArrayImpl& impl, const arrays::StoragePtr& storage, std::int32_t p) {
   auto position = static_cast<std::size_t>(p);
   auto tile = static_cast<std::size_t>(impl.placement->tile_of[position]);
-  auto piece = std::make_shared<array::Storage>();
+  auto piece = std::make_shared<arrays::Storage>();
   piece->pieces.push_back(storage->pieces[impl.replicas_equal ? tile : position]);
   ir::Type type{impl.type.dtype, impl.placement->tile_shape[tile], impl.type.weak};
-  return array::make(std::move(type), SingleDeviceSharding(impl.placement->devices->devices[position]),
-                     std::move(piece), true);
+  return arrays::make(std::move(type), SingleDeviceSharding(impl.placement->devices->devices[position]),
+                      std::move(piece), true);
 }
 }  // namespace
 
-std::span<const Shard> Array::addressable_shards() const {
-  auto storage = array::storage_of(*this, "Array::addressable_shards");
+std::span<const Shard> Array::addressable_shards(const Loc&) const {
+  auto storage = arrays::storage_of(*this, "Array::addressable_shards");
   const auto& impl = *impl_;
   if (impl.literal) throw StateError("Array::addressable_shards: a number has no shards; device_put it first");
   storage->wait();
@@ -229,13 +241,13 @@ std::span<const Shard> Array::addressable_shards() const {
                                impl.placement->replica_id[position], single_device(impl, storage, p),
                                impl.placement->shard_shape);
     }
-    array::count_shards(static_cast<std::int64_t>(impl.shards.size()));
+    arrays::count_shards(static_cast<std::int64_t>(impl.shards.size()));
     impl.has_shards = true;
   }
   return impl.shards;
 }
 
-std::span<const Shard> Array::global_shards() const {
+std::span<const Shard> Array::global_shards(const Loc&) const {
   auto local = addressable_shards();
   const auto& impl = *impl_;
   if (impl.placement->devices->all_local()) return local;
@@ -252,13 +264,13 @@ std::span<const Shard> Array::global_shards() const {
       impl.all_shards.emplace_back(list.devices[position], impl.placement->tile_index[tile],
                                    impl.placement->replica_id[position], std::nullopt, impl.placement->shard_shape);
     }
-    array::count_shards(static_cast<std::int64_t>(impl.all_shards.size()));
+    arrays::count_shards(static_cast<std::int64_t>(impl.all_shards.size()));
     impl.has_all_shards = true;
   }
   return impl.all_shards;
 }
 
-const Array& Array::addressable_data(std::int64_t i) const {
+const Array& Array::addressable_data(std::int64_t i, const Loc&) const {
   auto shards = addressable_shards();
   auto n = static_cast<std::int64_t>(shards.size());
   if (i < 0 || i >= n) {
@@ -270,13 +282,13 @@ const Array& Array::addressable_data(std::int64_t i) const {
 
 const HostArray& Array::host(const Loc& loc) const {
   const auto& impl = *checked(*this, "Array::host");
-  if (impl.trace != 0) array::traced(impl, "Array::host", loc);
+  if (impl.trace != 0) arrays::traced(impl, "Array::host", loc);
   if (impl.literal) {
     std::lock_guard lock(impl.mutex);
-    if (!impl.host) impl.host = array::literal_value(impl);
+    if (!impl.host) impl.host = arrays::literal_value(impl);
     return *impl.host;
   }
-  auto storage = array::storage_of(*this, "Array::host");
+  auto storage = arrays::storage_of(*this, "Array::host");
   storage->wait();
   std::lock_guard lock(impl.mutex);
   if (impl.host) return *impl.host;
@@ -326,7 +338,7 @@ const HostArray& Array::host(const Loc& loc) const {
   base::parallel_for(count, out.nbytes() >= kLarge ? 1 : count, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t t = begin; t < end; ++t) copy(static_cast<std::size_t>(t));
   });
-  array::count_transfer(out.nbytes());
+  arrays::count_transfer(out.nbytes());
   impl.host = std::move(out);
   return *impl.host;
 }
@@ -341,7 +353,7 @@ const HostArray& Array::single(const Loc& loc) const {
 
 Array::operator bool() const {
   const auto& impl = *checked(*this, "Array::operator bool");
-  if (impl.trace != 0) array::traced(impl, "Array::operator bool");
+  if (impl.trace != 0) arrays::traced(impl, "Array::operator bool");
   if (size() != 1) {
     throw ValueError(
         str("Array::operator bool: the truth of an array of shape ", shape(), " is ambiguous; use any(x) or all(x)"));
@@ -349,15 +361,15 @@ Array::operator bool() const {
   return host().astype(DType::Bool).span<bool>()[0];
 }
 
-const Array& Array::block_until_ready() const {
+const Array& Array::block_until_ready(const Loc&) const {
   const auto& impl = *checked(*this, "Array::block_until_ready");
-  if (impl.trace == 0 && !impl.literal) array::storage_of(*this, "Array::block_until_ready")->wait();
+  if (impl.trace == 0 && !impl.literal) arrays::storage_of(*this, "Array::block_until_ready")->wait();
   return *this;
 }
 
-void Array::delete_() {
+void Array::delete_(const Loc&) {
   const auto& impl = checked(*this, "Array::delete_");
-  if (impl->trace != 0) array::traced(*impl, "Array::delete_");
+  if (impl->trace != 0) arrays::traced(*impl, "Array::delete_");
   std::lock_guard lock(impl->mutex);
   impl->storage.reset();
   impl->host.reset();
@@ -372,17 +384,17 @@ bool Array::is_deleted() const {
   return impl.storage == nullptr;
 }
 
-std::span<const Shard> Array::local_shards() const { return addressable_shards(); }
-const Array& Array::local_data(std::int64_t i) const { return addressable_data(i); }
+std::span<const Shard> Array::local_shards(const Loc&) const { return addressable_shards(); }
+const Array& Array::local_data(std::int64_t i, const Loc&) const { return addressable_data(i); }
 
-const Array& Shard::value() const {
+const Array& Shard::value(const Loc&) const {
   if (!data_) {
     throw StateError(str("Shard::value: device ", device_, " belongs to process ", device_.process_index(),
                          "; its data is not in this process"));
   }
   return *data_;
 }
-Array Shard::padded() const {
+Array Shard::padded(const Loc&) const {
   const Array& piece = value();
   if (full_shape_.empty() || piece.shape() == full_shape_) return piece;
   auto item = dtype_size(piece.dtype());
@@ -397,7 +409,7 @@ std::string to_string(const Shard& s) {
              ", data=", s.data().has_value() ? core::numpy_text(s.value().host()) : std::string("None"), ")");
 }
 
-std::string to_string(const Array& a) {
+std::string to_string(const Array& a, const Loc&) {
   if (!a.defined()) return "Array(uninitialised)";
   const auto& impl = *a.impl();
   auto plain = [&](const char* what) {
@@ -417,16 +429,16 @@ std::string to_string(const Array& a) {
 }
 std::ostream& operator<<(std::ostream& out, const Array& a) { return out << to_string(a); }
 
-ArrayKind kind(const Array& a) {
+ArrayKind kind(const Array& a, const Loc&) {
   if (!a.is_fully_addressable()) return ArrayKind::MultiProcess;
   return a.sharding()->num_devices() == 1 ? ArrayKind::SingleDevice : ArrayKind::MultiDevice;
 }
 
-std::vector<Array> live_arrays(std::string_view platform) {
+std::vector<Array> live_arrays(std::string_view platform, const Loc&) {
   if (!platform.empty() && platform != "cpu") {
     throw StateError(str("live_arrays: platform = \"", platform, "\"; expected one of: cpu"));
   }
-  auto& r = array::Registry::get();
+  auto& r = arrays::Registry::get();
   std::vector<std::shared_ptr<ArrayImpl>> found;  // released outside the lock: a destructor takes it
   {
     std::lock_guard lock(r.mutex);
@@ -442,6 +454,6 @@ std::vector<Array> live_arrays(std::string_view platform) {
   return out;
 }
 
-TransferStats transfer_stats() { return {array::moved_bytes.load(), array::moves.load()}; }
+TransferStats transfer_stats() { return {arrays::moved_bytes.load(), arrays::moves.load()}; }
 
 }  // namespace tessera

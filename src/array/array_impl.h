@@ -16,7 +16,7 @@
 #include "sharding/placement.h"
 #include "tessera/array.h"
 
-namespace tessera::array {
+namespace tessera::arrays {
 
 /// Data of an array, filled by the computation that makes it. After `ready` the pieces do not change.
 struct Storage {
@@ -98,4 +98,4 @@ ShardingPtr default_sharding();
 
 void count_transfer(std::int64_t bytes);
 
-}  // namespace tessera::array
+}  // namespace tessera::arrays

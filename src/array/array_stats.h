@@ -8,7 +8,7 @@
 #include "runtime/pieces.h"
 #include "sharding/placement.h"
 
-namespace tessera::array {
+namespace tessera::arrays {
 
 /// `sharding::placement`, counted where several devices take part.
 std::shared_ptr<const sharding::Placement> look_up(const ShardingPtr& sharding, const Shape& shape);
@@ -17,4 +17,4 @@ void count_validation();
 /// Where checks are on: the pieces of a compiled program's result against its placement. Throws `StateError`.
 void check_result(const sharding::Placement& place, DType dtype, const runtime::Pieces& pieces, bool by_position);
 
-}  // namespace tessera::array
+}  // namespace tessera::arrays

@@ -13,7 +13,7 @@
 
 namespace tessera {
 
-namespace array {
+namespace arrays {
 
 namespace {
 std::atomic<std::int64_t> shards_made{0};
@@ -198,9 +198,9 @@ class Pieces {
 };
 
 }  // namespace
-}  // namespace array
+}  // namespace arrays
 
-const Shard& ShardList::at(std::size_t i) const {
+const Shard& ShardList::at(std::size_t i, const Loc&) const {
   if (i >= size()) {
     throw IndexError(str("ShardList::at: index = ", i, "; expected ", empty() ? 0 : size() - 1, " at most"));
   }
@@ -208,25 +208,26 @@ const Shard& ShardList::at(std::size_t i) const {
 }
 
 GlobalArray::GlobalArray(const Shape& global_shape, const Mesh& global_mesh, const PartitionSpec& mesh_axes,
-                         std::span<const Array> device_buffers, std::optional<DType> dtype) {
+                         std::span<const Array> device_buffers, std::optional<DType> dtype, const Loc&) {
   NamedSharding sharding(global_mesh, mesh_axes);
-  array_ = array::build_global(global_shape, sharding, array::fast_path(sharding, global_shape), device_buffers, dtype);
+  array_ =
+      arrays::build_global(global_shape, sharding, arrays::fast_path(sharding, global_shape), device_buffers, dtype);
 }
 
 GlobalArray GlobalArray::from_callback(const Shape& global_shape, const Mesh& global_mesh,
                                        const PartitionSpec& mesh_axes,
-                                       const std::function<HostData(const Index&)>& data) {
+                                       const std::function<HostData(const Index&)>& data, const Loc&) {
   NamedSharding sharding(global_mesh, mesh_axes);
-  array::Pieces pieces("GlobalArray::from_callback", global_shape, sharding);
+  arrays::Pieces pieces("GlobalArray::from_callback", global_shape, sharding);
   for (std::size_t i = 0; i < pieces.size(); ++i) pieces.add(i, data(pieces.index(i)).value());
   return pieces.finish();
 }
 
 GlobalArray GlobalArray::from_batched_callback(
     const Shape& global_shape, const Mesh& global_mesh, const PartitionSpec& mesh_axes,
-    const std::function<std::vector<HostArray>(std::span<const Index>)>& data) {
+    const std::function<std::vector<HostArray>(std::span<const Index>)>& data, const Loc&) {
   NamedSharding sharding(global_mesh, mesh_axes);
-  array::Pieces pieces("GlobalArray::from_batched_callback", global_shape, sharding);
+  arrays::Pieces pieces("GlobalArray::from_batched_callback", global_shape, sharding);
   std::vector<Index> indices;
   for (std::size_t i = 0; i < pieces.size(); ++i) indices.push_back(pieces.index(i));
   std::vector<HostArray> values = data(indices);
@@ -240,10 +241,10 @@ GlobalArray GlobalArray::from_batched_callback(
 
 GlobalArray GlobalArray::from_batched_callback_with_devices(
     const Shape& global_shape, const Mesh& global_mesh, const PartitionSpec& mesh_axes,
-    const std::function<std::vector<Array>(std::span<const IndexedDevices>)>& data) {
+    const std::function<std::vector<Array>(std::span<const IndexedDevices>)>& data, const Loc&) {
   const char* name = "GlobalArray::from_batched_callback_with_devices";
   NamedSharding sharding(global_mesh, mesh_axes);
-  array::FastPath path = array::fast_path(sharding, global_shape);
+  arrays::FastPath path = arrays::fast_path(sharding, global_shape);
   const auto& place = *path.places;
   std::vector<IndexedDevices> groups;
   std::vector<std::int64_t> group_of(static_cast<std::size_t>(place.num_tiles), -1);
@@ -259,7 +260,7 @@ GlobalArray GlobalArray::from_batched_callback_with_devices(
   std::vector<Array> made = data(groups);
   std::vector<Array> ordered(path.local_devices.size());
   for (std::size_t i = 0; i < made.size(); ++i) {
-    const Device& device = array::device_of(made[i], name, i);
+    const Device& device = arrays::device_of(made[i], name, i);
     auto at = std::find(path.local_devices.begin(), path.local_devices.end(), device);
     if (at == path.local_devices.end()) {
       throw DeviceMismatchError(
@@ -274,7 +275,7 @@ GlobalArray GlobalArray::from_batched_callback_with_devices(
     if (!ordered[i].defined()) missing += str(missing.empty() ? "" : ", ", path.local_devices[i].id());
   }
   if (!missing.empty()) throw DeviceMismatchError(str(name, ": no array for devices ", missing));
-  return array::build_global(global_shape, sharding, path, ordered, std::nullopt);
+  return arrays::build_global(global_shape, sharding, path, ordered, std::nullopt);
 }
 
 namespace {
@@ -286,12 +287,12 @@ const NamedSharding& named(const GlobalArray& g, const char* function) {
 }
 }  // namespace
 
-const Mesh& GlobalArray::mesh() const { return named(*this, "GlobalArray::mesh").mesh().concrete("mesh"); }
-const PartitionSpec& GlobalArray::mesh_axes() const { return named(*this, "GlobalArray::mesh_axes").spec(); }
-bool GlobalArray::is_fully_replicated() const { return shape() == array_.sharding()->shard_shape(shape()); }
+const Mesh& GlobalArray::mesh(const Loc&) const { return named(*this, "GlobalArray::mesh").mesh().concrete("mesh"); }
+const PartitionSpec& GlobalArray::mesh_axes(const Loc&) const { return named(*this, "GlobalArray::mesh_axes").spec(); }
+bool GlobalArray::is_fully_replicated(const Loc&) const { return shape() == array_.sharding()->shard_shape(shape()); }
 int GlobalArray::process_index() const { return array_.sharding()->devices()[0].client().process_index(); }
 
-const Array& GlobalArray::local_data(std::size_t i) const {
+const Array& GlobalArray::local_data(std::size_t i, const Loc&) const {
   ShardList shards = local_shards();
   if (i >= shards.size()) {
     throw IndexError(shards.empty() ? str("local_data: index = ", i, "; this process has no device of the array")
@@ -300,7 +301,7 @@ const Array& GlobalArray::local_data(std::size_t i) const {
   return shards[i].value();
 }
 
-const GlobalArray& GlobalArray::block_until_ready() const {
+const GlobalArray& GlobalArray::block_until_ready(const Loc&) const {
   array_.block_until_ready();
   return *this;
 }
@@ -318,7 +319,7 @@ std::string repr(const GlobalArray& g) {
              "}, mesh_axes=", spec.rfind("P(", 0) == 0 ? "PartitionSpec" + spec.substr(1) : spec, ")");
 }
 
-bool equal(const AnyValue& a, const AnyValue& b) {
+bool equal(const AnyValue& a, const AnyValue& b, const Loc&) {
   if (std::holds_alternative<GlobalArray>(a) || std::holds_alternative<GlobalArray>(b)) {
     throw StateError(
         "equal: a GlobalArray has no equality; compare its shards, or run an elementwise comparison in a program");
@@ -330,10 +331,10 @@ bool equal(const AnyValue& a, const AnyValue& b) {
 }
 
 std::string to_string(const ShapedArray& a) { return str("ShapedArray(", a.shape, ", ", dtype_name(a.dtype), ")"); }
-ShapedArray abstract_value(const Array& a) { return {a.shape(), a.dtype()}; }
+ShapedArray abstract_value(const Array& a, const Loc&) { return {a.shape(), a.dtype()}; }
 
-void set_enable_checks(bool on) { array::checks = on; }
-bool enable_checks() { return array::checks; }
-ArrayStats array_stats() { return {array::shards_made, array::validations, array::place_lookups}; }
+void set_enable_checks(bool on) { arrays::checks = on; }
+bool enable_checks() { return arrays::checks; }
+ArrayStats array_stats() { return {arrays::shards_made, arrays::validations, arrays::place_lookups}; }
 
 }  // namespace tessera

@@ -10,7 +10,7 @@
 #include "tessera/array.h"
 #include "tessera/sharding.h"
 
-namespace tessera::array {
+namespace tessera::arrays {
 
 /// Says that the caller vouches for the buffers.
 struct unchecked_t {};
@@ -29,4 +29,4 @@ Array build_global(const Shape& shape, const NamedSharding& sharding, const Fast
 Array build_global(unchecked_t, const Shape& shape, const NamedSharding& sharding, const FastPath& path,
                    std::span<const Array> buffers, std::optional<DType> dtype);
 
-}  // namespace tessera::array
+}  // namespace tessera::arrays

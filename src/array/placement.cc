@@ -8,12 +8,13 @@
 #include "base/thread_pool.h"
 #include "core/strided_copy.h"
 #include "runtime/engine.h"
+#include "sharding/fits.h"
 #include "tessera/array.h"
 #include "tessera/mesh.h"
 
 namespace tessera {
 
-namespace array {
+namespace arrays {
 
 ShardingPtr default_sharding() {
   Client client = Client::current();
@@ -176,26 +177,29 @@ Array reshard(const Array& a, const ShardingPtr& sharding, bool committed) {
   return make(impl.type, sharding, std::move(out), committed, true);
 }
 
-}  // namespace array
+}  // namespace arrays
 
-Array device_put(const HostArray& value) { return array::place(value, array::default_sharding(), false); }
-Array device_put(const Array& value) { return array::materialize(value); }
-Array device_put(const HostArray& value, const Device& device) {
+Array device_put(const HostArray& value, const Loc&) { return arrays::place(value, arrays::default_sharding(), false); }
+Array device_put(const Array& value, const Loc&) { return arrays::materialize(value); }
+Array device_put(const HostArray& value, const Device& device, const Loc&) {
   return device_put(value, SingleDeviceSharding(device).share());
 }
-Array device_put(const HostArray& value, const ShardingPtr& sharding) {
+Array device_put(const HostArray& value, const ShardingPtr& sharding, const Loc&) {
   if (!sharding) throw ValueError("device_put: sharding is null; expected a Sharding");
-  return array::place(value, sharding, true);
+  sharding::check_fits("device_put", "sharding", *sharding, value.shape());
+  return arrays::place(value, sharding, true);
 }
 
 Array make_array_from_callback(const Shape& shape, const ShardingPtr& sharding,
-                               const std::function<HostArray(const Index&)>& data, std::optional<DType> dtype) {
+                               const std::function<HostArray(const Index&)>& data, std::optional<DType> dtype,
+                               const Loc&) {
   if (!sharding) throw ValueError("make_array_from_callback: sharding is null; expected a Sharding");
+  sharding::check_fits("make_array_from_callback", "sharding", *sharding, shape);
   auto placed = sharding::placement(sharding, shape);
   const auto& place = *placed;
   const auto& positions = place.devices->local_positions;
   bool once = sharding->is_fully_replicated();
-  auto storage = std::make_shared<array::Storage>();
+  auto storage = std::make_shared<arrays::Storage>();
   storage->pieces.resize(static_cast<std::size_t>(place.num_tiles));
   std::optional<DType> seen = dtype;
   for (auto p : positions) {
@@ -214,9 +218,9 @@ Array make_array_from_callback(const Shape& shape, const ShardingPtr& sharding,
                            dtype ? " (the dtype argument)" : " as for the devices before"));
     }
     if (!storage->pieces[tile]) {
-      auto buffer = array::allocate(place, value.nbytes());
+      auto buffer = arrays::allocate(place, value.nbytes());
       if (value.nbytes() > 0) std::memcpy(buffer->data(), value.data(), static_cast<std::size_t>(value.nbytes()));
-      array::count_transfer(value.nbytes());
+      arrays::count_transfer(value.nbytes());
       storage->pieces[tile] = std::move(buffer);
     }
     if (once) break;
@@ -224,7 +228,7 @@ Array make_array_from_callback(const Shape& shape, const ShardingPtr& sharding,
   if (!seen) {
     throw ValueError(str("make_array_from_callback: this process has no device of ", sharding->text(), "; give dtype"));
   }
-  return array::make(ir::Type{*seen, shape}, sharding, std::move(storage), true);
+  return arrays::make(ir::Type{*seen, shape}, sharding, std::move(storage), true);
 }
 
 namespace {
@@ -232,16 +236,17 @@ std::string ids(const std::vector<std::int64_t>& list) { return str("{", join(li
 }  // namespace
 
 Array make_array_from_single_device_arrays(const Shape& shape, const ShardingPtr& sharding,
-                                           std::span<const Array> arrays, std::optional<DType> dtype) {
+                                           std::span<const Array> arrays, std::optional<DType> dtype, const Loc&) {
   const char* name = "make_array_from_single_device_arrays";
   if (!sharding) throw ValueError(str(name, ": sharding is null; expected a Sharding"));
+  sharding::check_fits(name, "sharding", *sharding, shape);
   auto placed = sharding::placement(sharding, shape);
   const auto& place = *placed;
   const auto& local = place.devices->local_positions;
   std::map<std::int32_t, std::size_t> by_position;
   std::vector<std::int64_t> given;
   for (std::size_t i = 0; i < arrays.size(); ++i) {
-    array::check_live(arrays[i], name);
+    arrays::check_live(arrays[i], name);
     const auto& impl = *arrays[i].impl();
     if (!impl.placement || impl.placement->devices->size() != 1) {
       throw ValueError(str(name, ": arrays[", i, "] has ", impl.placement ? impl.placement->devices->size() : 0,
@@ -282,7 +287,7 @@ Array make_array_from_single_device_arrays(const Shape& shape, const ShardingPtr
     }
   }
   if (!type) throw ValueError(str(name, ": arrays is empty (this process has no device of the sharding); give dtype"));
-  auto storage = std::make_shared<array::Storage>();
+  auto storage = std::make_shared<arrays::Storage>();
   // Equal replicas are promised, not proved: each device keeps its own buffer unless they are the same one.
   bool own = static_cast<std::size_t>(place.num_tiles) != place.devices->size();
   storage->pieces.resize(own ? place.devices->size() : static_cast<std::size_t>(place.num_tiles));
@@ -293,11 +298,11 @@ Array make_array_from_single_device_arrays(const Shape& shape, const ShardingPtr
       throw ValueError(str(name, ": arrays[", i, "] has shape ", arrays[i].shape(), "; expected ",
                            place.tile_shape[tile], ", the shard shape of ", shape));
     }
-    auto piece = array::storage_of(arrays[i], name);
+    auto piece = arrays::storage_of(arrays[i], name);
     piece->wait();
     storage->pieces[own ? p : tile] = piece->pieces[0];
   }
-  return array::make(ir::Type{*type, shape}, sharding, std::move(storage), true, !own);
+  return arrays::make(ir::Type{*type, shape}, sharding, std::move(storage), true, !own);
 }
 
 }  // namespace tessera

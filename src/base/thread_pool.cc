@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "hwy/cache_control.h"
+#include "tessera/loc.h"
 
 namespace tessera::base {
 
@@ -42,6 +43,7 @@ struct Loop {
   std::int64_t n;
   std::int64_t chunk;
   const std::function<void(std::int64_t, std::int64_t)>* body;
+  Loc site;  ///< of the caller, for errors that a worker's part throws
   std::atomic<std::int64_t> next{0};
   std::atomic<std::int64_t> left;
   std::mutex mutex;
@@ -50,6 +52,7 @@ struct Loop {
 
   void work() {
     bool before = std::exchange(inside, true);
+    CallSite from(site);
     for (;;) {
       std::int64_t begin = next.fetch_add(chunk);
       if (begin >= n) break;
@@ -145,6 +148,7 @@ void parallel_for(std::int64_t n, std::int64_t grain, const std::function<void(s
   // A few chunks a thread even out unequal speeds; never below the grain.
   loop->chunk = std::max(grain, (n + threads * 4 - 1) / (threads * 4));
   loop->body = &body;
+  if (const Loc* site = CallSite::innermost()) loop->site = *site;
   loop->left = n;
   auto chunks = (n + loop->chunk - 1) / loop->chunk;
   Pool::get().run(loop, static_cast<int>(std::min<std::int64_t>(threads, chunks)) - 1);

@@ -117,7 +117,7 @@ constexpr std::array<Row, kNumDTypes> kRows = {
 
 }  // namespace
 
-HostArray HostArray::astype(DType dtype) const {
+HostArray HostArray::astype(DType dtype, const Loc&) const {
   if (dtype == dtype_) return *this;
   HostArray out(dtype, shape_);
   const Row& from = kRows.at(static_cast<std::size_t>(dtype_));

@@ -62,7 +62,7 @@ HostArrayView HostArray::view() const {
   return {dtype_, shape_, core::contiguous_strides(shape_, dtype_size(dtype_)), data()};
 }
 
-HostArray HostArray::slice(const Index& index) const {
+HostArray HostArray::slice(const Index& index, const Loc&) const {
   if (index.size() != shape_.size()) {
     throw IndexError(str("HostArray::slice: index has ", index.size(), " slices; expected ", shape_.size(),
                          ", the rank of shape ", shape_));
@@ -76,7 +76,7 @@ HostArray HostArray::slice(const Index& index) const {
   return HostArray(v);
 }
 
-HostArray HostArray::reshape(Shape shape) const {
+HostArray HostArray::reshape(Shape shape, const Loc&) const {
   if (size_of(shape) != size_) {
     throw ValueError(str("HostArray::reshape: shape = ", shape, " has ", size_of(shape), " elements; expected ", size_,
                          " as in ", shape_));

@@ -252,10 +252,12 @@ HostArray from_input(const io::Input& in) {
 }
 }  // namespace
 
-HostArray parse_npy(const std::string& bytes, const std::string& name) { return from_input(io::Input(bytes, name)); }
-HostArray load_npy(const std::string& path) { return from_input(io::Input::open("load_npy", path)); }
+HostArray parse_npy(const std::string& bytes, const std::string& name, const Loc&) {
+  return from_input(io::Input(bytes, name));
+}
+HostArray load_npy(const std::string& path, const Loc&) { return from_input(io::Input::open("load_npy", path)); }
 
-void save_npy(const std::string& path, const HostArray& given) {
+void save_npy(const std::string& path, const HostArray& given, const Loc&) {
   io::check_defined("save_npy", "value", given);
   HostArray value = io::as_numpy(given);
   base::write_file("save_npy", path, [&](base::OutputFile& out) {

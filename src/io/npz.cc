@@ -242,15 +242,17 @@ void write_archive(base::OutputFile& out, std::vector<Member>& members) {
 
 }  // namespace
 
-HostArrays parse_npz(const std::string& bytes, const std::string& name) {
+HostArrays parse_npz(const std::string& bytes, const std::string& name, const Loc&) {
   return NpzReader(io::Input(bytes, name)).read_all();
 }
-HostArrays load_npz(const std::string& path) { return NpzReader(io::Input::open("load_npz", path)).read_all(); }
-HostArrays load_npz(const std::string& path, const std::vector<std::string>& names) {
+HostArrays load_npz(const std::string& path, const Loc&) {
+  return NpzReader(io::Input::open("load_npz", path)).read_all();
+}
+HostArrays load_npz(const std::string& path, const std::vector<std::string>& names, const Loc&) {
   return NpzReader(io::Input::open("load_npz", path)).read_named(names);
 }
 
-void save_npz(const std::string& path, const HostArrays& values) {
+void save_npz(const std::string& path, const HostArrays& values, const Loc&) {
   std::vector<Member> members;
   for (const auto& [name, value] : values) {
     io::check_defined("save_npz", str("values[\"", name, "\"]"), value);

@@ -240,17 +240,17 @@ std::string header_of(const HostArrays& values) {
 
 }  // namespace
 
-HostArrays parse_safetensors(const std::string& bytes, const std::string& name) {
+HostArrays parse_safetensors(const std::string& bytes, const std::string& name, const Loc&) {
   return SafetensorsReader(io::Input(bytes, name)).read_all();
 }
-HostArrays load_safetensors(const std::string& path) {
+HostArrays load_safetensors(const std::string& path, const Loc&) {
   return SafetensorsReader(io::Input::open("load_safetensors", path)).read_all();
 }
-HostArrays load_safetensors(const std::string& path, const std::vector<std::string>& names) {
+HostArrays load_safetensors(const std::string& path, const std::vector<std::string>& names, const Loc&) {
   return SafetensorsReader(io::Input::open("load_safetensors", path)).read_named(names);
 }
 
-void save_safetensors(const std::string& path, const HostArrays& values) {
+void save_safetensors(const std::string& path, const HostArrays& values, const Loc&) {
   std::string header = header_of(values);
   base::write_file("save_safetensors", path, [&](base::OutputFile& out) {
     unsigned char length[8];

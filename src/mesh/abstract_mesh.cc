@@ -70,9 +70,9 @@ AbstractMesh::AbstractMesh() {
   static const std::shared_ptr<const AbstractMeshState> empty = std::make_shared<AbstractMeshState>();
   state_ = empty;
 }
-AbstractMesh::AbstractMesh(std::initializer_list<AxisSize> axes)
+AbstractMesh::AbstractMesh(std::initializer_list<AxisSize> axes, const Loc&)
     : AbstractMesh(std::span<const AxisSize>(axes.begin(), axes.size())) {}
-AbstractMesh::AbstractMesh(std::span<const AxisSize> axes) {
+AbstractMesh::AbstractMesh(std::span<const AxisSize> axes, const Loc&) {
   std::vector<std::optional<std::string>> names;
   Shape sizes;
   for (const auto& a : axes) {
@@ -81,7 +81,7 @@ AbstractMesh::AbstractMesh(std::span<const AxisSize> axes) {
   }
   *this = AbstractMesh(sizes, AxisNames(std::move(names)));
 }
-AbstractMesh::AbstractMesh(const Shape& sizes, const AxisNames& axis_names) {
+AbstractMesh::AbstractMesh(const Shape& sizes, const AxisNames& axis_names, const Loc&) {
   auto names = mesh::checked_names(axis_names, "AbstractMesh");
   if (axis_names.given() && names.size() != sizes.size()) {
     throw ValueError(str("AbstractMesh: sizes has ", sizes.size(), " entries but axis_names has ", names.size(),
@@ -89,7 +89,7 @@ AbstractMesh::AbstractMesh(const Shape& sizes, const AxisNames& axis_names) {
   }
   *this = mesh::checked_abstract(std::move(names), sizes, axis_names.given());
 }
-AbstractMesh AbstractMesh::unnamed(const Shape& sizes) { return AbstractMesh(sizes, std::nullopt); }
+AbstractMesh AbstractMesh::unnamed(const Shape& sizes, const Loc&) { return AbstractMesh(sizes, std::nullopt); }
 
 std::span<const std::string> AbstractMesh::axis_names() const { return state_->names; }
 bool AbstractMesh::has_names() const { return state_->named; }
@@ -108,7 +108,7 @@ std::optional<int> AbstractMesh::axis_index(const AxisRef& axis) const {
   }
   return std::nullopt;
 }
-std::int64_t AbstractMesh::axis_size(const AxisRef& axis) const {
+std::int64_t AbstractMesh::axis_size(const AxisRef& axis, const Loc&) const {
   if (auto i = axis_index(axis)) return state_->sizes[static_cast<std::size_t>(*i)];
   std::string known;
   if (has_names()) {

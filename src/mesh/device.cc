@@ -31,7 +31,7 @@ std::shared_ptr<void> Extensions::get(const void* key, const std::function<std::
   return made;
 }
 
-Cluster::Cluster(int process_count, std::int64_t devices_per_process)
+Cluster::Cluster(int process_count, std::int64_t devices_per_process, const Loc&)
     : process_count_(process_count), devices_per_process_(devices_per_process) {}
 
 namespace {
@@ -180,7 +180,7 @@ std::string to_string(const Device& d) {
   return str(state_of(d).client->device_kind, "(id=", d.id(), ")");
 }
 
-Client Client::cpu(const CpuOptions& o) {
+Client Client::cpu(const CpuOptions& o, const Loc&) {
   if (o.devices < 1) throw ValueError(str("Client::cpu: devices = ", o.devices, "; expected at least 1"));
   if (o.process_count < 1)
     throw ValueError(str("Client::cpu: process_count = ", o.process_count, "; expected at least 1"));
@@ -231,7 +231,7 @@ int Client::process_index() const { return state_of(*this).process_index; }
 int Client::process_count() const { return state_of(*this).process_count; }
 std::string_view Client::platform() const { return state_of(*this).platform; }
 std::int64_t Client::memory_limit() const { return state_of(*this).memory_limit; }
-Device Client::device(std::int64_t id) const {
+Device Client::device(std::int64_t id, const Loc&) const {
   auto& s = state_of(*this);
   if (s.by_id.empty()) {
     if (id >= 0 && id < static_cast<std::int64_t>(s.devices.size())) return s.devices[static_cast<std::size_t>(id)];
@@ -252,7 +252,7 @@ std::string to_string(const Client& c) {
              " devices)");
 }
 
-ClientScope::ClientScope(const Client& client) {
+ClientScope::ClientScope(const Client& client, const Loc&) {
   state_of(client);
   scope_stack.push_back(client);
 }

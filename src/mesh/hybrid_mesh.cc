@@ -132,7 +132,7 @@ std::vector<std::int64_t> assemble(const std::vector<std::vector<std::int64_t>>&
 
 }  // namespace
 
-std::int64_t device_ordinal(std::string_view name) {
+std::int64_t device_ordinal(std::string_view name, const Loc&) {
   std::size_t letters = 0;
   while (letters < name.size() &&
          ((name[letters] >= 'A' && name[letters] <= 'Z') || (name[letters] >= 'a' && name[letters] <= 'z'))) {
@@ -159,7 +159,7 @@ std::vector<DeviceAttributes> device_attributes() {
   return out;
 }
 
-HybridMeshInfo assign_hybrid_mesh(const HybridMeshOptions& o) {
+HybridMeshInfo assign_hybrid_mesh(const HybridMeshOptions& o, const Loc&) {
   HybridMeshInfo info;
   info.ici_mesh_shape = o.ici_mesh_shape;
   info.dcn_mesh_shape = o.dcn_mesh_shape.empty() ? Shape(o.ici_mesh_shape.size(), 1) : o.dcn_mesh_shape;
@@ -191,11 +191,12 @@ HybridMeshInfo assign_hybrid_mesh(const HybridMeshOptions& o) {
   return info;
 }
 
-HybridMesh::HybridMesh(const HybridMeshOptions& options) : HybridMesh(options, assign_hybrid_mesh(options)) {}
+HybridMesh::HybridMesh(const HybridMeshOptions& options, const Loc&)
+    : HybridMesh(options, assign_hybrid_mesh(options)) {}
 HybridMesh::HybridMesh(const HybridMeshOptions& options, HybridMeshInfo info)
     : Mesh(std::span<const std::int64_t>(info.logical_mesh.flat()), info.mesh_shape, options.axis_names),
       info_(std::make_shared<const HybridMeshInfo>(std::move(info))) {}
 
-HybridMesh make_hybrid_mesh(const HybridMeshOptions& options) { return HybridMesh(options); }
+HybridMesh make_hybrid_mesh(const HybridMeshOptions& options, const Loc&) { return HybridMesh(options); }
 
 }  // namespace tessera

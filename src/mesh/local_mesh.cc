@@ -99,12 +99,12 @@ void clear_local_mesh_cache() { cache().clear(); }
 
 }  // namespace mesh
 
-Mesh Mesh::local_mesh() const {
+Mesh Mesh::local_mesh(const Loc&) const {
   if (empty()) return *this;
   return local_mesh(state_->list->client.process_index());
 }
 
-Mesh Mesh::local_mesh(int process_index) const {
+Mesh Mesh::local_mesh(int process_index, const Loc&) const {
   if (empty()) return *this;
   return mesh::cache().get({*this, process_index},
                            [&] { return std::pair(mesh::compute_local_mesh(*this, process_index), std::int64_t{1}); });

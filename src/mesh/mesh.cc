@@ -103,13 +103,14 @@ Mesh mesh_from_ids(std::span<const Int> ids, const Shape& mesh_shape, const Axis
 
 Mesh::Mesh() : Mesh(mesh::empty_mesh()) {}
 Mesh::Mesh(std::shared_ptr<const MeshState> state) : state_(std::move(state)) {}
-Mesh::Mesh(const DeviceArray& devices, const AxisNames& axis_names)
+Mesh::Mesh(const DeviceArray& devices, const AxisNames& axis_names, const Loc&)
     : Mesh(mesh::mesh_from_devices(devices, axis_names)) {}
-Mesh::Mesh(std::span<const std::int64_t> device_ids, const Shape& mesh_shape, const AxisNames& axis_names)
+Mesh::Mesh(std::span<const std::int64_t> device_ids, const Shape& mesh_shape, const AxisNames& axis_names, const Loc&)
     : Mesh(mesh::mesh_from_ids(device_ids, mesh_shape, axis_names)) {}
-Mesh::Mesh(std::span<const int> device_ids, const Shape& mesh_shape, const AxisNames& axis_names)
+Mesh::Mesh(std::span<const int> device_ids, const Shape& mesh_shape, const AxisNames& axis_names, const Loc&)
     : Mesh(mesh::mesh_from_ids(device_ids, mesh_shape, axis_names)) {}
-Mesh::Mesh(std::initializer_list<std::int64_t> device_ids, const Shape& mesh_shape, const AxisNames& axis_names)
+Mesh::Mesh(std::initializer_list<std::int64_t> device_ids, const Shape& mesh_shape, const AxisNames& axis_names,
+           const Loc&)
     : Mesh(std::span<const std::int64_t>(device_ids.begin(), device_ids.size()), mesh_shape, axis_names) {}
 
 std::span<const std::string> Mesh::axis_names() const { return state_->abstract.axis_names(); }
@@ -118,7 +119,7 @@ std::int64_t Mesh::ndim() const { return state_->abstract.ndim(); }
 const OrderedMap<std::string, std::int64_t>& Mesh::shape() const { return state_->abstract.shape(); }
 std::span<const AxisSize> Mesh::shape_tuple() const { return state_->abstract.shape_tuple(); }
 const Shape& Mesh::mesh_shape() const { return state_->abstract.axis_sizes(); }
-std::int64_t Mesh::axis_size(const AxisRef& axis) const { return state_->abstract.axis_size(axis); }
+std::int64_t Mesh::axis_size(const AxisRef& axis, const Loc&) const { return state_->abstract.axis_size(axis); }
 std::optional<int> Mesh::axis_index(const AxisRef& axis) const { return state_->abstract.axis_index(axis); }
 std::int64_t Mesh::size() const { return static_cast<std::int64_t>(state_->list->size()); }
 
@@ -129,7 +130,7 @@ const DeviceArray& Mesh::devices() const {
   });
   return state_->devices;
 }
-const NdArray<std::int64_t>& Mesh::device_ids() const {
+const NdArray<std::int64_t>& Mesh::device_ids(const Loc&) const {
   if (empty()) throw StateError("device_ids: mesh is empty; expected a mesh with devices");
   std::call_once(state_->ids_once, [&] {
     std::vector<std::int64_t> ids;
@@ -163,8 +164,10 @@ bool DeviceSet::operator==(const DeviceSet& other) const {
   return std::ranges::equal(devices(), other.devices());
 }
 
-Mesh make_mesh(const Shape& sizes, const AxisNames& axis_names) { return make_mesh(sizes, axis_names, devices()); }
-Mesh make_mesh(const Shape& sizes, const AxisNames& axis_names, std::span<const Device> devices) {
+Mesh make_mesh(const Shape& sizes, const AxisNames& axis_names, const Loc&) {
+  return make_mesh(sizes, axis_names, devices());
+}
+Mesh make_mesh(const Shape& sizes, const AxisNames& axis_names, std::span<const Device> devices, const Loc&) {
   std::int64_t needed = size_of(sizes);
   if (needed > static_cast<std::int64_t>(devices.size()))
     throw ValueError(str("make_mesh: sizes = ", sizes, " need ", needed, " devices; got ", devices.size()));
@@ -189,7 +192,7 @@ std::string repr(const Mesh& m) {
   return str("Mesh(device_ids=", m.empty() ? "[]" : to_string(m.device_ids()), ", axis_names=(", names, "))");
 }
 
-const Mesh& AnyMesh::concrete(std::string_view member) const {
+const Mesh& AnyMesh::concrete(std::string_view member, const Loc&) const {
   if (const Mesh* m = std::get_if<Mesh>(&mesh_)) return *m;
   throw ValueError(
       str("AbstractMesh has no ", member, "; a concrete Mesh is needed in place of ", std::get<AbstractMesh>(mesh_)));

@@ -37,7 +37,7 @@ std::vector<Mesh> mesh_scope_stack() {
   return out;
 }
 
-MeshScope::MeshScope(const Mesh& m) : mesh_(m) {
+MeshScope::MeshScope(const Mesh& m, const Loc&) : mesh_(m) {
   if (config().disallow_mesh_scope) {
     throw StateError(str("MeshScope: mesh scopes are disabled (config().disallow_mesh_scope); got mesh = ", m));
   }
@@ -45,7 +45,7 @@ MeshScope::MeshScope(const Mesh& m) : mesh_(m) {
   depth_ = levels().size();
 }
 
-MeshScope::MeshScope(const AnyMesh& m)
+MeshScope::MeshScope(const AnyMesh& m, const Loc&)
     : MeshScope(m.is_concrete() ? m.concrete()
                                 : throw StateError(str("MeshScope: ", m,
                                                        " is abstract; abstract meshes cannot be entered "

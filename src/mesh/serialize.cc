@@ -64,7 +64,7 @@ std::string serialize(const Mesh& m) {
   return out;
 }
 
-Mesh deserialize_mesh(std::string_view text, const Client& client) {
+Mesh deserialize_mesh(std::string_view text, const Client& client, const Loc&) {
   Reader in(text);
   in.expect(kHeader);
   bool named = text.substr(kHeader.size(), 7) == " named ";

@@ -8,6 +8,8 @@
 #include <thread>
 #include <utility>
 
+#include "tessera/loc.h"
+
 namespace tessera::runtime {
 
 namespace {
@@ -88,7 +90,8 @@ class Queue final : public TaskQueue {
     }
     if (!worker_.joinable()) worker_ = std::thread([this] { serve(); });
     auto event = std::make_shared<Completion>();
-    tasks_.push_back({std::move(task), event});
+    const Loc* site = CallSite::innermost();
+    tasks_.push_back({std::move(task), event, site ? *site : Loc{}});
     ++submitted_;
     wake_.notify_all();
     return event;
@@ -107,6 +110,7 @@ class Queue final : public TaskQueue {
   struct Task {
     std::function<void()> body;
     std::shared_ptr<Completion> event;
+    Loc site;  ///< of the call that submitted it: what the task throws was asked for there
   };
 
   std::exception_ptr run_inside(const std::function<void()>& task) {
@@ -125,7 +129,11 @@ class Queue final : public TaskQueue {
       tasks_.pop_front();
       running_ = true;
       lock.unlock();
-      auto error = run_inside(task.body);
+      std::exception_ptr error;
+      {
+        CallSite from(task.site);
+        error = run_inside(task.body);
+      }
       task.body = nullptr;  // what the task holds is free before anyone learns that it has ended
       task.event->complete(std::move(error));
       task.event.reset();

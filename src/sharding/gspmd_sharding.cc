@@ -13,7 +13,8 @@ using sharding::Digit;
 using sharding::GspmdState;
 using sharding::MeshTiling;
 
-GspmdSharding::GspmdSharding(std::vector<Device> devices, const TileAssignment& tiles, std::string memory_kind) {
+GspmdSharding::GspmdSharding(std::vector<Device> devices, const TileAssignment& tiles, std::string memory_kind,
+                             const Loc&) {
   auto count = static_cast<std::int64_t>(devices.size());
   if (tiles.kind() == TileAssignment::Kind::Manual) {
     throw ValueError("GspmdSharding: tiles = {manual}; expected tiles that say where an array lies");
@@ -29,11 +30,12 @@ GspmdSharding::GspmdSharding(std::vector<Device> devices, const TileAssignment& 
       mesh::intern_device_list(std::move(devices), "GspmdSharding", "devices"), tiles, std::move(memory_kind)});
 }
 
-GspmdSharding GspmdSharding::replicated(std::vector<Device> devices) {
+GspmdSharding GspmdSharding::replicated(std::vector<Device> devices, const Loc&) {
   return {std::move(devices), TileAssignment::replicated()};
 }
 
-GspmdSharding GspmdSharding::positional(std::vector<Device> devices, const Shape& shape, const Dims& replicated_dims) {
+GspmdSharding GspmdSharding::positional(std::vector<Device> devices, const Shape& shape, const Dims& replicated_dims,
+                                        const Loc&) {
   if (size_of(shape) != static_cast<std::int64_t>(devices.size())) {
     throw ValueError(str("GspmdSharding::positional: ", devices.size(), " devices cannot have shape ", shape,
                          ", which needs ", size_of(shape)));

@@ -51,8 +51,8 @@ bool same_entries(const Map& a, const Map& b) {
 }  // namespace sharding
 
 std::size_t IndexMap::size() const { return state_ ? state_->size() : 0; }
-Device IndexMap::device(std::size_t i) const { return sharding::device_at(state_, i); }
-const Index IndexMap::index(std::size_t i) const {
+Device IndexMap::device(std::size_t i, const Loc&) const { return sharding::device_at(state_, i); }
+const Index IndexMap::index(std::size_t i, const Loc&) const {
   const auto& s = sharding::need(state_);
   return s.pieces.index_at(s.position(i));
 }
@@ -63,7 +63,9 @@ void IndexMap::read(std::size_t i, Entry& to) const {
   s.pieces.read_index(p, to.index);
 }
 bool IndexMap::contains(const Device& d) const { return sharding::has(state_.get(), d); }
-const Index IndexMap::at(const Device& d) const { return state_->pieces.index_at(sharding::find(state_.get(), d)); }
+const Index IndexMap::at(const Device& d, const Loc&) const {
+  return state_->pieces.index_at(sharding::find(state_.get(), d));
+}
 bool IndexMap::operator==(const IndexMap& other) const {
   if (!sharding::same_entries(*this, other)) return false;
   for (std::size_t i = 0; state_ != other.state_ && i < size(); ++i) {
@@ -73,8 +75,8 @@ bool IndexMap::operator==(const IndexMap& other) const {
 }
 
 std::size_t PlaceMap::size() const { return state_ ? state_->size() : 0; }
-Device PlaceMap::device(std::size_t i) const { return sharding::device_at(state_, i); }
-const ShardPlace PlaceMap::place(std::size_t i) const {
+Device PlaceMap::device(std::size_t i, const Loc&) const { return sharding::device_at(state_, i); }
+const ShardPlace PlaceMap::place(std::size_t i, const Loc&) const {
   const auto& s = sharding::need(state_);
   std::int64_t p = s.position(i);
   return {s.pieces.index_at(p), s.replica(p)};
@@ -87,7 +89,7 @@ void PlaceMap::read(std::size_t i, Entry& to) const {
   to.place.replica_id = s.replica(p);
 }
 bool PlaceMap::contains(const Device& d) const { return sharding::has(state_.get(), d); }
-const ShardPlace PlaceMap::at(const Device& d) const {
+const ShardPlace PlaceMap::at(const Device& d, const Loc&) const {
   std::int64_t p = sharding::find(state_.get(), d);
   return {state_->pieces.index_at(p), state_->replica(p)};
 }

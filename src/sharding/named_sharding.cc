@@ -81,13 +81,13 @@ Shape named_shard_shape(const NamedState& s, const Shape& global_shape, const Ca
 
 using sharding::MeshTiling;
 
-NamedSharding::NamedSharding(const AnyMesh& mesh, const PartitionSpec& spec, const NamedOptions& options)
+NamedSharding::NamedSharding(const AnyMesh& mesh, const PartitionSpec& spec, const NamedOptions& options, const Loc&)
     : state_(sharding::resolve_spec(mesh, spec, options, {"NamedSharding", "spec"})) {}
 
 const AnyMesh& NamedSharding::mesh() const { return state_->mesh; }
 const PartitionSpec& NamedSharding::spec() const { return state_->spec; }
 bool NamedSharding::uneven() const { return state_->options.uneven; }
-NamedSharding NamedSharding::with_spec(const PartitionSpec& spec) const {
+NamedSharding NamedSharding::with_spec(const PartitionSpec& spec, const Loc&) const {
   return {state_->mesh, spec, state_->options};
 }
 
@@ -139,7 +139,7 @@ std::optional<MeshTiling> NamedSharding::mesh_tiling(std::int64_t ndim) const {
   return t;
 }
 
-TileAssignment NamedSharding::to_tiles(std::int64_t ndim) const {
+TileAssignment NamedSharding::to_tiles(std::int64_t ndim, const Loc&) const {
   sharding::check_rank(*state_, ndim, "ndim", {"to_tiles", "spec"});
   if (is_fully_replicated()) return TileAssignment::replicated();
   const Shape& sizes = state_->mesh.mesh_shape();
@@ -162,7 +162,7 @@ TileAssignment NamedSharding::to_tiles(std::int64_t ndim) const {
   return TileAssignment(std::move(dims), sizes, std::move(perm), replicas > 1);
 }
 
-AxisMapping to_axis_mapping(const PartitionSpec& spec, std::string_view argument_name) {
+AxisMapping to_axis_mapping(const PartitionSpec& spec, std::string_view argument_name, const Loc&) {
   std::vector<AxisMapping::value_type> out;
   for (std::size_t d = 0; d < spec.size(); ++d) {
     for (const AxisRef& a : spec[d].axes()) {

@@ -42,7 +42,7 @@ std::string to_string(ShardingType type) {
   return i < 0 || i > 6 ? str("ShardingType(", i, ")") : names[static_cast<std::size_t>(i)];
 }
 
-XlaShardingType to_xla(ShardingType type) {
+XlaShardingType to_xla(ShardingType type, const Loc&) {
   switch (type) {
     case ShardingType::REPLICATED:
       return {0, false};
@@ -62,7 +62,7 @@ XlaShardingType to_xla(ShardingType type) {
   throw ValueError(str("to_xla: type = ", type, "; expected one of the seven sharding types"));
 }
 
-ShardingType from_xla(const XlaShardingType& type) {
+ShardingType from_xla(const XlaShardingType& type, const Loc&) {
   if (type.type == 3) return type.replicate_on_last_tile_dim ? ShardingType::PARTIAL : ShardingType::TILED;
   for (auto t : {ShardingType::REPLICATED, ShardingType::MAXIMAL, ShardingType::TUPLE, ShardingType::MANUAL,
                  ShardingType::UNKNOWN}) {
@@ -328,7 +328,7 @@ std::vector<std::optional<Dims>> key_axes(const Mesh& mesh, const PartitionSpec&
 
 }  // namespace
 
-const OpSharding& Mesh::op_sharding(const PartitionSpec& spec) const {
+const OpSharding& Mesh::op_sharding(const PartitionSpec& spec, const Loc&) const {
   Cache& cache = Cache::get();
   auto hash = key_hash(*this, spec);
   if (!hash) {
@@ -350,7 +350,7 @@ const OpSharding& Mesh::op_sharding(const PartitionSpec& spec) const {
 std::int64_t op_shardings_built() { return Cache::get().built.load(std::memory_order_relaxed); }
 
 OpSharding::OpSharding(ShardingType type, const Ids& tile_assignment, const Ids& group_assignment,
-                       const Groups& replication_groups) {
+                       const Groups& replication_groups, const Loc&) {
   auto s = std::make_shared<OpShardingState>();
   s->rule = type;
   s->tiles = tiles_of_parts(type, tile_assignment, group_assignment, replication_groups);
@@ -361,9 +361,10 @@ OpSharding::OpSharding(ShardingType type, const Ids& tile_assignment, const Ids&
   state_ = std::move(s);
 }
 
-OpSharding::OpSharding(const Mesh& mesh, const PartitionSpec& partition_spec) : state_(of_spec(mesh, partition_spec)) {}
+OpSharding::OpSharding(const Mesh& mesh, const PartitionSpec& partition_spec, const Loc&)
+    : state_(of_spec(mesh, partition_spec)) {}
 
-OpSharding OpSharding::of(const NamedSharding& sharding, std::int64_t ndim) {
+OpSharding OpSharding::of(const NamedSharding& sharding, std::int64_t ndim, const Loc&) {
   if (static_cast<std::int64_t>(sharding.spec().size()) > ndim) {
     throw ValueError(str("OpSharding::of: the spec ", sharding.spec(), " has ", sharding.spec().size(),
                          " entries; expected at most ndim = ", ndim));
@@ -373,7 +374,7 @@ OpSharding OpSharding::of(const NamedSharding& sharding, std::int64_t ndim) {
   return OpSharding(of_spec(sharding.mesh().concrete("op_sharding"), PartitionSpec(std::move(entries))));
 }
 
-OpSharding OpSharding::parse(std::string_view text) {
+OpSharding OpSharding::parse(std::string_view text, const Loc&) {
   auto s = std::make_shared<OpShardingState>();
   s->tiles = TileAssignment::parse(text);
   s->normal = s->rule = normal_type(s->tiles);
@@ -445,7 +446,7 @@ std::string OpSharding::hlo_v2() const {
   return state_->tiles.kind() == TileAssignment::Kind::Maximal ? "{replicated}" : state_->tiles.text();
 }
 
-NamedSharding OpSharding::to_named_sharding(const Mesh& mesh) const {
+NamedSharding OpSharding::to_named_sharding(const Mesh& mesh, const Loc&) const {
   const TileAssignment& t = state_->tiles;
   if (t.kind() == TileAssignment::Kind::Manual) {
     throw ValueError("to_named_sharding: the sharding is {manual}; expected one that says where an array lies");

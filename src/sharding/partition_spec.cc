@@ -46,7 +46,8 @@ std::string to_string(const SpecEntry& e) {
   return str("(", join(e.axes()), ")");
 }
 
-SpecEntry axes(SpecEntry a, SpecEntry b, SpecEntry c, SpecEntry d, SpecEntry e, SpecEntry f, SpecEntry g, SpecEntry h) {
+SpecEntry axes(SpecEntry a, SpecEntry b, SpecEntry c, SpecEntry d, SpecEntry e, SpecEntry f, SpecEntry g, SpecEntry h,
+               const Loc&) {
   std::vector<SpecEntry> parts;
   for (SpecEntry* p : {&a, &b, &c, &d, &e, &f, &g, &h}) {
     if (!p->absent_) parts.push_back(std::move(*p));
@@ -63,7 +64,7 @@ PartitionSpec::PartitionSpec(SpecEntry a, SpecEntry b, SpecEntry c, SpecEntry d,
 
 PartitionSpec::PartitionSpec(std::vector<SpecEntry> entries) : entries_(std::move(entries)) {}
 
-std::int64_t PartitionSpec::index(const SpecEntry& entry) const {
+std::int64_t PartitionSpec::index(const SpecEntry& entry, const Loc&) const {
   for (std::size_t i = 0; i < entries_.size(); ++i) {
     if (entries_[i] == entry) return static_cast<std::int64_t>(i);
   }

@@ -151,16 +151,17 @@ IndexState cached_state(CacheId id, const ShardingPtr& s, const Shape& shape, bo
 
 }  // namespace
 
-IndexMap Sharding::devices_indices_map(const Shape& global_shape) const {
+IndexMap Sharding::devices_indices_map(const Shape& global_shape, const Loc&) const {
   sharding::need_devices(*this, "devices_indices_map");
   return IndexMap(cached_state(CacheId::IndicesMap, share(), global_shape));
 }
-IndexMap Sharding::addressable_devices_indices_map(const Shape& global_shape) const {
+IndexMap Sharding::addressable_devices_indices_map(const Shape& global_shape, const Loc&) const {
   sharding::need_devices(*this, "addressable_devices_indices_map");
   return IndexMap(cached_state(CacheId::IndicesMap, share(), global_shape, true));
 }
 
-IndexMap get_shard_indices(const Shape& global_shape, const Mesh& global_mesh, const PartitionSpec& mesh_axes) {
+IndexMap get_shard_indices(const Shape& global_shape, const Mesh& global_mesh, const PartitionSpec& mesh_axes,
+                           const Loc&) {
   NamedSharding s = named(global_mesh, mesh_axes, "get_shard_indices");
   return IndexMap(sharding::cache<IndexState>(CacheId::ShardIndices).get(Key{s, global_shape}, [&] {
     checked_shard_shape(s, global_shape, "get_shard_indices");
@@ -169,7 +170,7 @@ IndexMap get_shard_indices(const Shape& global_shape, const Mesh& global_mesh, c
 }
 
 PlaceMap get_shard_indices_replica_ids(const Shape& global_shape, const Mesh& global_mesh,
-                                       const PartitionSpec& mesh_axes) {
+                                       const PartitionSpec& mesh_axes, const Loc&) {
   NamedSharding s = named(global_mesh, mesh_axes, "get_shard_indices_replica_ids");
   return PlaceMap(sharding::cache<IndexState>(CacheId::ShardPlaces).get(Key{s, global_shape}, [&] {
     Shape shard = checked_shard_shape(s, global_shape, "get_shard_indices_replica_ids");
@@ -180,7 +181,7 @@ PlaceMap get_shard_indices_replica_ids(const Shape& global_shape, const Mesh& gl
   }));
 }
 
-Shape get_shard_shape(const Shape& global_shape, const Mesh& global_mesh, const PartitionSpec& mesh_axes) {
+Shape get_shard_shape(const Shape& global_shape, const Mesh& global_mesh, const PartitionSpec& mesh_axes, const Loc&) {
   NamedSharding s = named(global_mesh, mesh_axes, "get_shard_shape");
   return sharding::cache<Shape>(CacheId::ShardShape).get(Key{s, global_shape}, [&] {
     return std::pair(checked_shard_shape(s, global_shape, "get_shard_shape"), kEntryWeight);

@@ -21,12 +21,12 @@ void sharding::need_devices(const Sharding& s, std::string_view member) {
   throw ValueError(str(member, ": ", s.text(), " is over an AbstractMesh; a sharding over a concrete Mesh is needed"));
 }
 
-DeviceSet Sharding::device_set() const {
+DeviceSet Sharding::device_set(const Loc&) const {
   sharding::need_devices(*this, "device_set");
   return DeviceSet(device_list());
 }
 std::int64_t Sharding::num_devices() const { return static_cast<std::int64_t>(devices().size()); }
-DeviceSet Sharding::addressable_devices() const {
+DeviceSet Sharding::addressable_devices(const Loc&) const {
   sharding::need_devices(*this, "addressable_devices");
   return DeviceSet(device_list(), true);
 }
@@ -42,7 +42,7 @@ std::shared_ptr<const DeviceList> Sharding::device_list() const {
 }
 std::optional<MeshTiling> Sharding::mesh_tiling(std::int64_t) const { return std::nullopt; }
 
-bool Sharding::is_equivalent_to(const Sharding& other, std::int64_t ndim) const {
+bool Sharding::is_equivalent_to(const Sharding& other, std::int64_t ndim, const Loc&) const {
   if (*this == other) return true;
   if (memory_kind() != other.memory_kind() || num_devices() != other.num_devices() ||
       is_concrete() != other.is_concrete()) {
@@ -60,7 +60,7 @@ bool Sharding::is_equivalent_to(const Sharding& other, std::int64_t ndim) const 
   return tiles == sharding::tiled_dims(h->tiles(), ndim) && devices_indices_map(tiles) == h->devices_indices_map(tiles);
 }
 
-SingleDeviceSharding::SingleDeviceSharding(const Device& device, std::string memory_kind)
+SingleDeviceSharding::SingleDeviceSharding(const Device& device, std::string memory_kind, const Loc&)
     : device_(device),
       memory_kind_(std::move(memory_kind)),
       list_(mesh::intern_device_list({device}, "SingleDeviceSharding", "device")) {}
@@ -87,7 +87,7 @@ std::optional<MeshTiling> SingleDeviceSharding::mesh_tiling(std::int64_t ndim) c
   return t;
 }
 
-PmapSharding::PmapSharding(std::vector<Device> devices, std::int64_t sharded_dim)
+PmapSharding::PmapSharding(std::vector<Device> devices, std::int64_t sharded_dim, const Loc&)
     : list_(mesh::intern_device_list(std::move(devices), "PmapSharding", "devices")), dim_(sharded_dim) {
   if (list_->devices.empty()) throw ValueError("PmapSharding: devices has 0 entries; expected at least 1");
   if (dim_ < 0) throw ValueError(str("PmapSharding: sharded_dim = ", dim_, "; expected 0 or more"));
@@ -148,7 +148,7 @@ bool is_product_of_axes(std::int64_t n, const Shape& sizes, std::size_t from) {
 }  // namespace
 }  // namespace sharding
 
-std::optional<PartitionSpec> to_spec(const TileAssignment& tiles, const AnyMesh& mesh) {
+std::optional<PartitionSpec> to_spec(const TileAssignment& tiles, const AnyMesh& mesh, const Loc&) {
   if (tiles.kind() == TileAssignment::Kind::Replicated) return PartitionSpec();
   if (!tiles.is_tiled()) return std::nullopt;
   const Shape& sizes = mesh.mesh_shape();

@@ -94,14 +94,14 @@ void check_dims(const Dims& dims, bool replicate_last) {
 
 }  // namespace
 
-TileAssignment::TileAssignment(Dims dims, bool replicate_last)
+TileAssignment::TileAssignment(Dims dims, bool replicate_last, const Loc&)
     : replicate_last_(replicate_last), dims_(std::move(dims)) {
   check_dims(dims_, replicate_last);
   reshape_ = {size_of(dims_)};
   perm_ = {0};
 }
 
-TileAssignment::TileAssignment(Dims dims, Dims reshape, Dims perm, bool replicate_last)
+TileAssignment::TileAssignment(Dims dims, Dims reshape, Dims perm, bool replicate_last, const Loc&)
     : TileAssignment(std::move(dims), replicate_last) {
   check_dims(reshape, false);
   if (size_of(reshape) != size_of(dims_)) {
@@ -120,7 +120,8 @@ TileAssignment::TileAssignment(Dims dims, Dims reshape, Dims perm, bool replicat
   std::tie(reshape_, perm_) = sharding::iota_form(canonical(sharding::iota_digits(reshape, perm)));
 }
 
-TileAssignment TileAssignment::from_list(Dims dims, std::vector<std::int64_t> devices, bool replicate_last) {
+TileAssignment TileAssignment::from_list(Dims dims, std::vector<std::int64_t> devices, bool replicate_last,
+                                         const Loc&) {
   TileAssignment t(std::move(dims), replicate_last);
   auto n = static_cast<std::size_t>(size_of(t.dims_));
   if (devices.size() != n) {
@@ -153,7 +154,7 @@ TileAssignment TileAssignment::replicated() {
   t.kind_ = Kind::Replicated;
   return t;
 }
-TileAssignment TileAssignment::maximal(std::int64_t device) {
+TileAssignment TileAssignment::maximal(std::int64_t device, const Loc&) {
   if (device < 0) throw ValueError(str("TileAssignment::maximal: device = ", device, "; expected 0 or more"));
   TileAssignment t;
   t.kind_ = Kind::Maximal;
@@ -288,7 +289,7 @@ TileAssignment parse_tiles(TextReader& in) {
 
 }  // namespace
 
-TileAssignment TileAssignment::parse(std::string_view text) {
+TileAssignment TileAssignment::parse(std::string_view text, const Loc&) {
   TextReader in(text);
   in.expect("{");
   std::optional<TileAssignment> out;

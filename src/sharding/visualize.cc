@@ -129,7 +129,8 @@ bool covers(const Range& piece, const Range& run) { return piece.first <= run.fi
 
 }  // namespace
 
-std::string visualize_array_sharding(const ShardingPtr& s, const Shape& global_shape, const VisualizeOptions& options) {
+std::string visualize_array_sharding(const ShardingPtr& s, const Shape& global_shape, const VisualizeOptions& options,
+                                     const Loc&) {
   check_options(options, "visualize_array_sharding");
   if (global_shape.empty() || global_shape.size() > 2) {
     throw ValueError(str("visualize_array_sharding: global_shape = ", global_shape, " has rank ", global_shape.size(),
@@ -207,7 +208,7 @@ std::string mesh_block(const Mesh& m, std::int64_t base, const VisualizeOptions&
 
 }  // namespace
 
-std::string visualize_mesh(const Mesh& m, const VisualizeOptions& options) {
+std::string visualize_mesh(const Mesh& m, const VisualizeOptions& options, const Loc&) {
   check_options(options, "visualize_mesh");
   std::string out = to_string(m) + "\n";
   if (m.empty()) return out;

@@ -57,7 +57,7 @@ std::string to_string(const CommPlan& plan) {
   return out + str("total: ", plan.bytes_per_device(), " bytes per device in ", plan.steps().size(), " steps\n");
 }
 
-CommBudget::CommBudget(std::int64_t bytes_per_device) : before_(budget_in_force) {
+CommBudget::CommBudget(std::int64_t bytes_per_device, const Loc&) : before_(budget_in_force) {
   if (bytes_per_device < 0) {
     throw ValueError(str("CommBudget: bytes_per_device is ", bytes_per_device, "; expected 0 or more"));
   }

@@ -123,15 +123,15 @@ TEST_F(GlobalArrayTest, TrustedCallersSkipChecks) {
   f(g.array()).block_until_ready();
   EXPECT_EQ(array_stats().validations, before);
   NamedSharding s(A(), P("x", "y"));
-  array::FastPath path{array::look_up(s.share(), {8, 2}), A().local_devices()};
+  arrays::FastPath path{arrays::look_up(s.share(), {8, 2}), A().local_devices()};
   auto parts = buffers(A(), P("x", "y"), X);
-  array::build_global(array::unchecked, {8, 2}, s, path, parts, std::nullopt);
+  arrays::build_global(arrays::unchecked, {8, 2}, s, path, parts, std::nullopt);
   EXPECT_EQ(array_stats().validations, before);
   set_enable_checks(true);
   f(g.array()).block_until_ready();
   EXPECT_EQ(array_stats().validations, before + 1);
   std::swap(parts[0], parts[1]);
-  EXPECT_THROW(array::build_global(array::unchecked, {8, 2}, s, path, parts, std::nullopt), DeviceMismatchError);
+  EXPECT_THROW(arrays::build_global(arrays::unchecked, {8, 2}, s, path, parts, std::nullopt), DeviceMismatchError);
   set_enable_checks(false);
 }
 
