@@ -3,10 +3,12 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <memory>
 #include <optional>
 #include <string>
@@ -38,9 +40,15 @@ struct RunOptions {
   bool comm_plan = false, graph = false;
 };
 
-// Without a bound, that of the machine: a program's text is not trusted.
+// Without a bound, that of the machine, or of the control group (container) that the process runs in: a program's text
+// is not trusted.
 std::int64_t machine_memory() {
-  return std::int64_t{::sysconf(_SC_PHYS_PAGES)} * std::int64_t{::sysconf(_SC_PAGE_SIZE)};
+  std::int64_t bytes = std::int64_t{::sysconf(_SC_PHYS_PAGES)} * std::int64_t{::sysconf(_SC_PAGE_SIZE)};
+  for (const char* path : {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
+    std::int64_t group = 0;  // "max" is no number
+    if (std::ifstream(path) >> group && group > 0) bytes = std::min(bytes, group);
+  }
+  return bytes;
 }
 
 // True where JAX takes the one for the other: NumPy's own numbers have 64 bits, programs mostly 32.
