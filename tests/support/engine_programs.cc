@@ -13,6 +13,7 @@
 #include "ops/graph_rules.h"
 #include "ops/ties.h"
 #include "runtime/engine.h"
+#include "runtime/verify.h"
 #include "support/spmd_simulator.h"
 #include "tessera/config.h"
 
@@ -78,17 +79,23 @@ HostArray join(const Pieces& pieces, const ir::Type& type, const ir::Layout& lay
   return gather(held, type.shape, layout, mesh);
 }
 
-std::vector<HostArray> run(const ir::Graph& g, runtime::Executable& program, const std::vector<HostArray>& args,
-                           const Client& client) {
+std::vector<HostArray> run(const ir::Graph& g, const std::function<std::vector<Pieces>(std::vector<Pieces>)>& program,
+                           const std::vector<HostArray>& args, const Client& client) {
   std::vector<Pieces> in;
   for (std::size_t i = 0; i < args.size(); ++i) in.push_back(cut(args[i], g.layout(g.inputs[i]), *g.mesh, client));
-  std::vector<Pieces> out = program.run(std::move(in));
+  std::vector<Pieces> out = program(std::move(in));
   std::vector<HostArray> results;
   for (std::size_t i = 0; i < out.size(); ++i) {
     ir::ValueId v = g.outputs[i];
     results.push_back(join(out[i], g.type(v), g.layout(v), *g.mesh));
   }
   return results;
+}
+
+std::vector<HostArray> run(const ir::Graph& g, runtime::Executable& program, const std::vector<HostArray>& args,
+                           const Client& client) {
+  return run(
+      g, [&](std::vector<Pieces> in) { return program.run(std::move(in)); }, args, client);
 }
 
 std::string first_difference(const std::vector<HostArray>& got, const std::vector<HostArray>& want, double tolerance,
@@ -114,6 +121,16 @@ Client client_with(std::int64_t devices) {
 std::vector<HostArray> run_on_one(const ir::GraphPtr& graph, const std::vector<HostArray>& args) {
   auto g = whole(*graph);
   return run(*g, *compile_on(client_with(1), g), args, client_with(1));
+}
+
+std::vector<HostArray> run_plainly(const ir::GraphPtr& graph, const std::vector<HostArray>& args) {
+  auto g = whole(*graph);
+  Client client = client_with(1);
+  auto& compiler = dynamic_cast<runtime::PlainCompiler&>(*runtime::runtime_of(client).engine);
+  auto all = client.devices();
+  auto program = compiler.compile_plainly(g, mesh::intern_device_list({all.begin(), all.end()}, "test", "devices"));
+  return run(
+      *g, [&](std::vector<Pieces> in) { return program->run(std::move(in), 0); }, args, client);
 }
 
 std::vector<HostArray> run_on_mesh(const spmd::Problem& problem, const std::vector<HostArray>& args,
@@ -167,6 +184,8 @@ std::string disagreement(const NumpyProgram& p, std::uint64_t seed, const ir::Me
   try {
     std::string d = difference(p, run_on_one(p.graph, p.args));
     if (!d.empty()) return str("on one device: ", d);
+    d = difference(p, run_plainly(p.graph, p.args));
+    if (!d.empty()) return str("equation by equation: ", d);
     if (mesh == nullptr) return "";
     std::mt19937_64 rng(seed);
     spmd::Problem problem;

@@ -15,6 +15,8 @@ Client client_with(std::int64_t devices);
 
 /// Outputs of a graph on whole arrays by the engine on one device.
 std::vector<HostArray> run_on_one(const ir::GraphPtr& graph, const std::vector<HostArray>& args);
+/// The same equation by equation, without anything that the engine makes of a program.
+std::vector<HostArray> run_plainly(const ir::GraphPtr& graph, const std::vector<HostArray>& args);
 /// Propagates, partitions, compiles and runs for the problem's mesh over all devices of `client`; arguments are cut as
 /// the partitioned program wants them, results joined. Positions that a layout says are equal share a piece.
 std::vector<HostArray> run_on_mesh(const spmd::Problem& problem, const std::vector<HostArray>& args,
@@ -32,8 +34,9 @@ std::string disagreement(const RandomProgram& p);
 /// gets against what the program's `expected` has there.
 std::string disagreement_across(const RandomProgram& p, int processes);
 
-/// What differs between the references and the program on one device, and (`mesh` not null) under random shardings of
-/// arguments and results on a mesh; empty when nothing does. Errors that are thrown count.
+/// What differs between the references and the program on one device, fused and equation by equation, and (`mesh` not
+/// null) under random shardings of arguments and results on a mesh; empty when nothing does. Errors that are thrown
+/// count.
 std::string disagreement(const NumpyProgram& p, std::uint64_t seed, const ir::MeshAxes* mesh);
 
 /// In deterministic mode: what is not the same to the bit on a mesh and on one device.

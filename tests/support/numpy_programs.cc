@@ -15,7 +15,7 @@
 #include "ops/graph_rules.h"
 #include "ops/interpret.h"
 #include "ops/ops.h"
-#include "support/spmd_simulator.h"
+#include "support/moved_values.h"
 
 namespace tessera::test {
 
@@ -26,93 +26,6 @@ using ir::Value;
 using ir::Values;
 using ops::at;
 using Rng = std::mt19937_64;
-
-constexpr std::size_t kCopies = 3;
-
-// Distance of neighbouring numbers at 1.
-double unit(DType t) {
-  switch (t) {
-    case DType::F16:
-      return std::ldexp(1.0, -10);
-    case DType::BF16:
-      return std::ldexp(1.0, -7);
-    case DType::F32:
-      return std::ldexp(1.0, -23);
-    default:
-      return std::ldexp(1.0, -52);
-  }
-}
-
-double load(const HostArray& a, std::int64_t i) {
-  ir::View v{a.dtype(), a.shape(), const_cast<void*>(a.data())};
-  switch (ops::wide_kind(a.dtype())) {
-    case ops::Wide::Bool:
-      return ops::load_bool(v, i) ? 1 : 0;
-    case ops::Wide::Int:
-      return static_cast<double>(ops::load_int(v, i));
-    case ops::Wide::Uint:
-      return static_cast<double>(ops::load_uint(v, i));
-    default:
-      return ops::load_float(v, i);
-  }
-}
-
-// Distance of neighbouring numbers near 0, where fewer digits are left.
-double least(DType t) {
-  switch (t) {
-    case DType::F16:
-      return std::ldexp(1.0, -24);
-    case DType::BF16:
-      return std::ldexp(1.0, -133);
-    case DType::F32:
-      return std::ldexp(1.0, -149);
-    default:
-      return std::ldexp(1.0, -1074);
-  }
-}
-
-// Both NaN, or the same number; zeros of either sign are the same.
-bool same(double x, double y) { return x == y || (std::isnan(x) && std::isnan(y)); }
-
-// A value with what it would be if operations rounded otherwise.
-struct Known {
-  HostArray value;
-  std::array<HostArray, kCopies> moved;
-  bool moves = false;
-};
-
-bool is_sum(const ir::Eqn& e) { return e.op == &ops::def::reduce_sum || e.op == &ops::def::reduce_prod; }
-
-// Ops of which every engine gives the same bits.
-bool correctly_rounded(const ir::OpDef& op, DType t) {
-  static constexpr std::string_view moving =
-      " neg max min abs sign floor ceil round select_n convert_element_type clamp constant iota broadcast_in_dim "
-      "reshape "
-      "transpose reduce_max reduce_min eq ne lt le gt ge and or xor not is_finite copy ";
-  static constexpr std::string_view arithmetic = " add sub mul div sqrt square ";
-  std::string name = str(" ", op.name(), " ");
-  if (moving.find(name) != moving.npos || !is_inexact(t)) return true;
-  return (t == DType::F32 || t == DType::F64) && arithmetic.find(name) != arithmetic.npos;
-}
-
-bool jumps(const ir::Eqn& e, DType out) {
-  static constexpr std::string_view names = " floor ceil round sign eq ne lt le gt ge is_finite ";
-  return names.find(str(" ", e.op->name(), " ")) != names.npos || !is_inexact(out);
-}
-
-// True when every sum of some of these numbers, in any order, is exact in their dtype.
-bool adds_exactly(const HostArray& a) {
-  bool narrow = dtype_size(a.dtype()) == 2;
-  double step = narrow ? 0.125 : 1.0 / 256;
-  double most = step / unit(narrow ? a.dtype() : DType::F32);
-  double total = 0;
-  for (std::int64_t i = 0; i < a.size(); ++i) {
-    double steps = load(a, i) / step;
-    if (!std::isfinite(steps) || steps != std::floor(steps)) return false;
-    total += std::abs(load(a, i));
-  }
-  return total < most;
-}
 
 class Generator {
  public:
@@ -184,7 +97,7 @@ class Generator {
     return v;
   }
 
-  Known& known(Value v) { return known_[at(v.id)]; }
+  Moved& known(Value v) { return known_[at(v.id)]; }
 
   // Appends equations; takes the results into the pool where all values on the way are fit for more.
   void step() {
@@ -192,80 +105,25 @@ class Generator {
     Values made = choose();
     known_.resize(graph().num_values());
     bool fit = true;
-    for (std::size_t i = before; i < graph().eqns.size(); ++i) fit = evaluate_one(graph().eqns[i]) && fit;
+    for (std::size_t i = before; i < graph().eqns.size(); ++i) {
+      const ir::Eqn& e = graph().eqns[i];
+      fit = evaluate_moved(graph(), e, known_, rng_) && fit;
+      for (auto v : e.out) fit = fit && moderate(known_[at(v)]);
+    }
     if (fit) pool_.insert(pool_.end(), made.begin(), made.end());
   }
 
-  bool evaluate_one(const ir::Eqn& e) {
-    auto operands = [&](auto member) {
-      std::vector<HostArray> in;
-      for (auto v : e.in) in.push_back(member(known_[at(v)]));
-      return in;
-    };
-    auto values = operands([](const Known& k) { return k.value; });
-    DType t = graph().type(e.out[0]).dtype;
-    bool before = std::any_of(e.in.begin(), e.in.end(), [&](auto v) { return known_[at(v)].moves; });
-    if (before && jumps(e, t)) return drop(e, evaluate_eqn(graph(), e, values));
-    bool loop = !e.op->subgraphs(e.attrs).empty();
-    bool here = loop || (is_sum(e) ? is_inexact(t) && (e.op == &ops::def::reduce_prod || !adds_exactly(values[0]))
-                                   : !correctly_rounded(*e.op, t));
-    auto out = evaluate_eqn(graph(), e, values);
-    std::array<std::vector<HostArray>, kCopies> copies;
-    for (std::size_t k = 0; k < kCopies; ++k) {
-      if (!before && !here) {
-        copies[k] = out;
-        continue;
-      }
-      auto in = operands([&](const Known& known) { return known.moved[k]; });
-      if (loop || (is_sum(e) && here)) {
-        for (auto& a : in) a = shaken(a);
-      }
-      copies[k] = evaluate_eqn(graph(), e, in);
-      if (here) {
-        for (auto& a : copies[k]) a = shaken(a, loop ? 0 : in[0].size() / std::max<std::int64_t>(1, a.size()));
-      }
-    }
-    bool fit = true;
-    for (std::size_t j = 0; j < out.size(); ++j) {
-      Known& k = known_[at(e.out[j])];
-      k.value = out[j];
-      k.moves = before || here;
-      for (std::size_t c = 0; c < kCopies; ++c) k.moved[c] = copies[c][j];
-      fit = fit && moderate(k);
-    }
-    return fit;
-  }
-  bool drop(const ir::Eqn& e, const std::vector<HostArray>& out) {
-    for (std::size_t j = 0; j < out.size(); ++j) {
-      known_[at(e.out[j])].value = out[j];
-      known_[at(e.out[j])].moved.fill(out[j]);
-    }
-    return false;
-  }
-
-  // Every element changed by up to four units in its last place; more where it is the sum of many terms, whose
-  // roundings may all go one way.
-  HostArray shaken(const HostArray& a, std::int64_t terms = 0) {
-    if (!is_inexact(a.dtype())) return a;
-    HostArray out(a.dtype(), a.shape());
-    ir::View v{out.dtype(), out.shape(), out.data()};
-    double step = unit(a.dtype()) * (a.dtype() == DType::F32 || a.dtype() == DType::F64 ? 4 : 1);
-    step *= 1 + static_cast<double>(terms) / 64;
-    for (std::int64_t i = 0; i < a.size(); ++i) ops::store_float(v, i, load(a, i) * (1 + step * (chance(50) ? 1 : -1)));
-    return out;
-  }
-
   // Finite (mostly), not too large, and known to some digits.
-  bool moderate(const Known& k) const {
+  bool moderate(const Moved& k) const {
     if (!is_inexact(k.value.dtype())) return true;
     double most = k.value.dtype() == DType::F16 ? 200 : 1e4;
     double digits = k.value.dtype() == DType::F16 || k.value.dtype() == DType::BF16 ? 0.2 : 1e-2;
     for (std::int64_t i = 0; i < k.value.size(); ++i) {
-      double x = load(k.value, i);
+      double x = number_at(k.value, i);
       if (!std::isfinite(x) ? !wild_ : std::abs(x) > most) return false;
-      for (std::size_t c = 0; k.moves && c < kCopies; ++c) {
-        double y = load(k.moved[c], i);
-        if (!same(x, y) && !(std::abs(x - y) <= digits * std::max(1.0, std::abs(x)))) return false;
+      for (std::size_t c = 0; k.moves && c < k.moved.size(); ++c) {
+        double y = number_at(k.moved[c], i);
+        if (!same_number(x, y) && !(std::abs(x - y) <= digits * std::max(1.0, std::abs(x)))) return false;
       }
     }
     return true;
@@ -632,33 +490,15 @@ class Generator {
     }
     NumpyProgram p;
     for (const auto& v : outputs) {
-      const Known& k = known(v);
+      const Moved& k = known(v);
       p.expected.push_back(k.value);
       p.room.emplace_back();
-      if (k.moves) p.room.back() = room(k);
+      if (k.moves) p.room.back() = room_of(k);
     }
     p.graph = std::make_shared<const ir::Graph>(ir::eliminate_dead(builder_.finish(outputs)));
     p.args = args_;
     return p;
   }
-  // Three copies may by chance lie close to an element that moves: the others of its array are asked as well.
-  static std::vector<double> room(const Known& k) {
-    std::vector<double> out;
-    double largest = 0;
-    for (std::int64_t i = 0; i < k.value.size(); ++i) {
-      double x = load(k.value, i);
-      double most = 0;
-      for (const auto& moved : k.moved) {
-        double y = load(moved, i);
-        if (!same(x, y)) most = std::max(most, std::abs(x - y));
-      }
-      largest = std::max(largest, most);
-      out.push_back(10 * most + (std::isfinite(x) ? 32 * unit(k.value.dtype()) * std::abs(x) : 0));
-    }
-    for (auto& r : out) r += 4 * largest + 32 * least(k.value.dtype());
-    return out;
-  }
-
   Rng rng_;
   NumpyOptions options_;
   ir::Builder builder_;
@@ -666,7 +506,7 @@ class Generator {
   DType dtype_ = DType::F32;
   bool wild_ = false;
   std::vector<HostArray> args_;
-  std::vector<Known> known_;  // by value
+  std::vector<Moved> known_;  // by value
   Values pool_;
 };
 
@@ -679,10 +519,10 @@ std::string difference(const NumpyProgram& p, const std::vector<HostArray>& got)
     const HostArray& want = p.expected[j];
     if (got[j].shape() != want.shape() || got[j].dtype() != want.dtype()) return str("output ", j, " has another type");
     for (std::int64_t i = 0; i < want.size(); ++i) {
-      double x = load(got[j], i);
-      double y = load(want, i);
+      double x = number_at(got[j], i);
+      double y = number_at(want, i);
       double room = p.room[j].empty() ? 0 : p.room[j][at(i)];
-      if (same(x, y) || std::abs(x - y) <= room) continue;
+      if (same_number(x, y) || std::abs(x - y) <= room) continue;
       return str("output ", j, ", element ", i, ": ", x, ", expected ", y, " within ", room);
     }
   }
