@@ -182,6 +182,7 @@ class Pool final : public MemoryPool {
 
   void allocate_some(std::int64_t nbytes, const SizeClass& c, std::span<BufferPtr> into) {
     Taken taken(*this, nbytes);
+    const bool verifying = base::verifying();
     {
       std::lock_guard lock(mutex_);
       auto& free = free_[c.number];
@@ -202,7 +203,7 @@ class Pool final : public MemoryPool {
       if (b) continue;
       void*& block = taken.blocks[static_cast<std::size_t>(taken.count - 1)];
       if (block == nullptr) block = system_block(c.capacity, nbytes);
-      base::poison(block, static_cast<std::size_t>(c.capacity));
+      if (verifying) base::poison(block, static_cast<std::size_t>(c.capacity));
       b = std::allocate_shared<Buffer>(NodeAllocator<Buffer>(), *this, block, nbytes, c.capacity);
       --taken.count;
     }
@@ -247,7 +248,9 @@ class Pool final : public MemoryPool {
     std::array<Block, kAtOnce> surplus;  // NOLINT(cppcoreguidelines-pro-type-member-init): `count` of them are set
     std::size_t count = 0;
     // Handles that are still used would read this.
-    for (const Block& b : blocks) base::poison(b.data, static_cast<std::size_t>(b.capacity));
+    if (base::verifying()) {
+      for (const Block& b : blocks) base::poison(b.data, static_cast<std::size_t>(b.capacity));
+    }
     {
       std::shared_ptr<MemoryPool> last;  // may end this object
       std::lock_guard lock(mutex_);
