@@ -5,15 +5,7 @@
 #include <atomic>
 #include <cstddef>
 
-#include "tessera/error.h"
-
 namespace tessera {
-
-/// The verification mode has found a wrong value.
-class VerificationError : public Error {
- public:
-  using Error::Error;
-};
 
 /// A switch that threads may read while another one flips it.
 class Setting {

@@ -110,6 +110,12 @@ class ResourceExhaustedError : public Error {
   using Error::Error;
 };
 
+/// The verification mode (`Config::verify`) has found a wrong value.
+class VerificationError : public Error {
+ public:
+  using Error::Error;
+};
+
 /// A combination that is legal but not supported; the message states what to use instead.
 class UnimplementedError : public Error {
  public:

@@ -2,6 +2,7 @@
 #include "base/verify.h"
 
 #include "tessera/config.h"
+#include "tessera/error.h"
 
 namespace tessera::base {
 
