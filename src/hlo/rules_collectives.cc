@@ -7,6 +7,7 @@
 #include "base/strings.h"
 #include "hlo/devices.h"
 #include "hlo/import.h"
+#include "hlo/narrow.h"
 #include "hlo/parse.h"
 #include "hlo/reducers.h"
 #include "hlo/rules_manual.h"
@@ -189,16 +190,24 @@ Items each(OpCall& c, const F& f) {
   return out;
 }
 
+// Of what sums: narrow integers wrap, narrow floats are rounded.
+template <class F>
+Items rounded_each(OpCall& c, const F& f) {
+  Items out = each(c, f);
+  for (auto& i : out) i.value = round_to(i.value, i.elem);
+  return out;
+}
+
 Items all_reduce(OpCall& c) {
   Exchange e = exchange_of(c, Order::Free);
   std::string how = reduction_of(c);
-  return each(c, [&](Value x) { return reduced(c, x, how, e); });
+  return rounded_each(c, [&](Value x) { return reduced(c, x, how, e); });
 }
 Items reduce_scatter(OpCall& c) {
   Exchange e = exchange_of(c, Order::Fixed);
   std::string how = reduction_of(c);
   std::int64_t dim = c.integer("scatter_dimension");
-  return each(c, [&](Value x) { return scattered(c, x, how, dim, e); });
+  return rounded_each(c, [&](Value x) { return scattered(c, x, how, dim, e); });
 }
 Items all_gather(OpCall& c) {
   ops::AllGather p;

@@ -8,6 +8,7 @@
 
 #include "base/strings.h"
 #include "hlo/hlo_sharding.h"
+#include "hlo/narrow.h"
 #include "hlo/rules_manual.h"
 #include "hlo/shard_marks.h"
 #include "ops/indexing.h"
@@ -220,6 +221,7 @@ Items run_on_tiles(OpCall& c, const std::vector<Tiles>& in, const std::vector<Ti
     i.id_size = 0;
     if (i.kind != AstType::Kind::Tensor) continue;
     i.value = gathered_tiles(c, out[next], results[next], outer.cells);
+    if (!out[next].sum.empty()) i.value = round_to(i.value, i.elem);
     ++next;
   }
   return items;

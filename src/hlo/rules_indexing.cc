@@ -5,6 +5,7 @@
 
 #include "base/strings.h"
 #include "hlo/import.h"
+#include "hlo/narrow.h"
 #include "hlo/parse.h"
 #include "hlo/reducers.h"
 #include "hlo/table.h"
@@ -77,6 +78,24 @@ Items gather(OpCall& c) {
 Items dynamic_gather(OpCall& c) {
   c.check_operands(3);
   return gather_with(c, c.known_dims(2));
+}
+
+// Indices along `dim`, the leading `batch_dims` dimensions walked together.
+Items torch_index_select(OpCall& c) {
+  c.check_operands(2);
+  std::int64_t rank = c.v(0).rank(), dim = c.integer("dim"), batch = c.integer("batch_dims");
+  std::int64_t own = c.v(1).rank() - batch;  // dimensions of the indices that replace `dim`
+  if (batch < 0 || dim < batch || dim >= rank || own < 0) c.fail("dim and batch_dims lie outside the shapes");
+  ops::Gather p;
+  p.slice_sizes = c.v(0).shape();
+  for (std::int64_t d = 0; d < rank; ++d) {
+    if (d < batch || d == dim) p.slice_sizes[static_cast<std::size_t>(d)] = 1;
+    if (d < batch) p.operand_batching_dims.push_back(d);
+    if (d >= batch && d != dim) p.offset_dims.push_back(d < dim ? d : d + own - 1);
+  }
+  p.indices_batching_dims = p.operand_batching_dims;
+  p.collapsed_slice_dims = p.start_index_map = {dim};
+  return c.one(ops::gather(c.v(0), ops::expand_dims(c.v(1), {c.v(1).rank()}), p));
 }
 
 // "" when it is the update that stays, "?" for what has no op.
@@ -244,7 +263,7 @@ Items scatter(OpCall& c) {
     std::string kind = scatter_kind(c.region(0));
     if (kind != "?") kind = kind.empty() ? kind : reducer_for(kind, c.v(0).dtype());
     if (kind != "?") {
-      if (auto direct = direct_scatter(kind, c.v(0), indices, c.v(2), p)) return c.one(*direct);
+      if (auto direct = direct_scatter(kind, c.v(0), indices, c.v(2), p)) return c.one(round_to(*direct, c.elem()));
     }
   }
   Values arrays, updates;
@@ -284,6 +303,7 @@ void add_indexing_rules(RuleTable& t) {
   t["stablehlo.gather"] = gather;
   t["stablehlo.dynamic_gather"] = dynamic_gather;
   t["stablehlo.scatter"] = scatter;
+  t["stablehlo.torch_index_select"] = torch_index_select;
 }
 
 }  // namespace tessera::hlo

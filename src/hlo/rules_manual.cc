@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/strings.h"
+#include "hlo/narrow.h"
 #include "hlo/parse.h"
 #include "hlo/sdy.h"
 #include "tessera/error.h"
@@ -211,7 +212,10 @@ Items manual_map(OpCall& c, MapPlan plan) {
   for (auto& i : items) {
     i.known = nullptr;
     i.id_size = 0;
-    if (i.kind == AstType::Kind::Tensor) i.value = out[next++];
+    if (i.kind != AstType::Kind::Tensor) continue;
+    bool summed = !plan.sums[next].names.list.empty();
+    i.value = summed ? round_to(out[next], i.elem) : out[next];
+    ++next;
   }
   return items;
 }

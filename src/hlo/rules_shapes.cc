@@ -2,6 +2,7 @@
 // Constants and shapes.
 #include "hlo/dense.h"
 #include "hlo/import.h"
+#include "hlo/narrow.h"
 #include "hlo/parse.h"
 
 namespace tessera::hlo {
@@ -25,7 +26,7 @@ Value iota_of(OpCall& c, const AstType& t, std::int64_t dimension) {
   DType dtype = storage(t.elem);
   bool direct = is_integer(dtype) || is_float(dtype);
   Value v = ops::iota(c.b(), direct ? dtype : DType::F32, t.shape, dimension);
-  return direct ? v : ops::convert(v, dtype);
+  return round_to(direct ? v : ops::convert(v, dtype), t.elem);
 }
 Items iota(OpCall& c) {
   std::int64_t dimension = c.find("dim") ? c.integer("dim") : c.integer("iota_dimension");
