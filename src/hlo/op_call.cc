@@ -114,6 +114,8 @@ std::int64_t OpCall::integer_or(std::string_view name, std::int64_t otherwise) c
 bool OpCall::flag(std::string_view name, bool otherwise) const {
   const AstAttr* a = find(name);
   if (a == nullptr) return otherwise;
+  bool known = a->kind == AstAttr::Kind::Unit || a->kind == AstAttr::Kind::Bool || a->kind == AstAttr::Kind::Int;
+  if (!known) importer.source().fail(a->pos, str(name, " must be true or false"));
   return a->kind == AstAttr::Kind::Unit || a->integer != 0;
 }
 std::string OpCall::word_of(const AstAttr& a) const {

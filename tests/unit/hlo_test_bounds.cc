@@ -168,5 +168,46 @@ TEST(HloBounds, CountsAndShapes) {
                ResourceExhaustedError);
 }
 
+TEST(HloBounds, TablesAmongDevices) {
+  std::string meshes;
+  for (int i = 0; i < 20000; ++i) meshes += str("sdy.mesh @m", i, " = <[\"x\"=2]>\n");
+  refused_soon(meshes + kMain, "more than 1024 meshes");
+  // The second mesh does not nest with the first: every device would be told where each of 16,384 tiles lies.
+  refused_soon<ResourceExhaustedError>(
+      R"(module attributes {mhlo.num_partitions = 49152 : i32} {
+sdy.mesh @a = <["p"=2, "q"=24576]>
+sdy.mesh @b = <["u"=3, "v"=16384]>
+func.func @main(%a: tensor<49152xf32> {sdy.sharding = #sdy.sharding<@a, [{"p", "q"}]>}) -> tensor<49152xf32> {
+  %0 = sdy.manual_computation(%a) in_shardings=[<@b, [{"u"}]>] out_shardings=[<@b, [{"u"}]>] manual_axes={"u"} (%b: tensor<16384xf32>) {
+    %1 = sdy.manual_computation(%b) in_shardings=[<@b, [{"v"}]>] out_shardings=[<@b, [{"v"}]>] manual_axes={"v"} (%c: tensor<1xf32>) {
+      sdy.return %c : tensor<1xf32>
+    } : (tensor<16384xf32>) -> tensor<16384xf32>
+    sdy.return %1 : tensor<16384xf32>
+  } : (tensor<49152xf32>) -> tensor<49152xf32>
+  return %0 : tensor<49152xf32>
+}
+}
+)",
+      "16384 tiles of a result");
+}
+
+TEST(HloBounds, NamesHaveOneMeaning) {
+  refused_soon(
+      "func.func @main(%a: tensor<f32>) -> tensor<f32> {\n  %0 = stablehlo.add %a, %a : tensor<f32>\n"
+      "  %0 = stablehlo.multiply %a, %a : tensor<f32>\n  return %0 : tensor<f32>\n}\n",
+      "%0 is defined twice");
+  refused_soon("func.func @main(%a: tensor<f32>, %a: tensor<f32>) -> tensor<f32> {\n  return %a : tensor<f32>\n}\n",
+               "%a is defined twice");
+  refused_soon<UnimplementedError>(
+      "func.func @main(%a: tensor<3xf32>, %i: tensor<3xi32>, %x: tensor<f32>, %y: tensor<i32>) -> tensor<2xf32> {\n"
+      "  %0:2 = stablehlo.custom_call @ApproxTopK(%a, %i, %x, %y) {called_computations = [@c_lt_d], "
+      "mhlo.backend_config = "
+      "{reduction_dim = 0 : i64}} : (tensor<3xf32>, tensor<3xi32>, tensor<f32>, tensor<i32>) -> (tensor<2xf32>, "
+      "tensor<2xi32>)\n"
+      "  return %0#0 : tensor<2xf32>\n}\nfunc.func private @c_lt_d(%p: tensor<f32>, %q: tensor<f32>) -> tensor<i1> {\n"
+      "  %c = stablehlo.compare GT, %q, %p : (tensor<f32>, tensor<f32>) -> tensor<i1>\n  return %c : tensor<i1>\n}\n",
+      "a comparator @c_lt_d");
+}
+
 }  // namespace
 }  // namespace tessera

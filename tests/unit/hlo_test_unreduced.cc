@@ -2,7 +2,7 @@
 // Values that a module takes, gives or constrains unreduced: each device holds an addend, and the value is their sum.
 #include <gtest/gtest.h>
 
-#include <functional>
+#include <tuple>
 
 #include "base/strings.h"
 #include "tessera/device.h"
@@ -182,6 +182,24 @@ TEST(HloUnreduced, OtherElementTypes) {
                    type, ") {\nsdy.return %a : ", type, "\n} : (", type, ") -> ", type, "\nreturn %0 : ", type, "\n}"),
                "sdy.mesh @mesh = <[\"x\"=8]>\n");
     EXPECT_EQ(run(text, {}), (Floats{3, 3, 3, 3})) << text;
+  }
+}
+
+// Addends that the body makes: their sum has the result's type.
+TEST(HloUnreduced, SumsOfNarrowTypesAreRounded) {
+  for (auto [elem, literal, want] : {std::tuple{"i4", "3", -8.0F}, std::tuple{"ui2", "3", 0.0F},
+                                     std::tuple{"f8E4M3FN", "2.25", 18.0F}, std::tuple{"f4E2M1FN", "1.5", 6.0F}}) {
+    for (const char* mesh :
+         {"sdy.mesh @mesh = <[\"x\"=8]>\n", "sdy.mesh @mesh = <[\"x\"=8]>\nsdy.mesh @half = <[\"u\"=4]>\n"}) {
+      std::string type = str("tensor<2x", elem, ">");
+      std::string text =
+          module(str("func.func public @main() -> ", type, " {\n%0 = sdy.manual_computation() in_shardings=[] ",
+                     "out_shardings=[<@mesh, [{}], unreduced={\"x\"}>] manual_axes={\"x\"} () {\n",
+                     "%c = stablehlo.constant dense<", literal, "> : ", type, "\nsdy.return %c : ", type,
+                     "\n} : () -> ", type, "\nreturn %0 : ", type, "\n}"),
+                 mesh);
+      EXPECT_EQ(run(text, {}), (Floats{want, want})) << text;
+    }
   }
 }
 
