@@ -134,6 +134,9 @@ bool Importer::place_on_grid(Port& p) const {
     }
     if (p.shape[d] % n != 0) return false;
   }
+  for (auto a : axes_of(tiles->unreduced, tile_mesh_->sizes)) {
+    s.unreduced.push_back({tile_mesh_->axes[static_cast<std::size_t>(a)], 1, 0});
+  }
   p.sdy = std::move(s);
   p.mhlo.clear();
   return true;

@@ -125,6 +125,9 @@ Value marked(OpCall& c, Value v) {
     SdyDim& dim = s.dims.emplace_back();
     for (auto axis : axes_of(d, mesh->sizes)) dim.axes.push_back({mesh->axes[static_cast<std::size_t>(axis)], 1, 0});
   }
+  for (auto axis : axes_of(tiles->unreduced, mesh->sizes)) {
+    s.unreduced.push_back({mesh->axes[static_cast<std::size_t>(axis)], 1, 0});
+  }
   for (auto d : open_dims(c, v.rank())) s.dims[static_cast<std::size_t>(d)].open = true;
   return constrained(c, v, s, mesh);
 }

@@ -230,6 +230,19 @@ TEST(HloUnreduced, ConstraintsArgumentsAndResults) {
   EXPECT_EQ(run(product, {eye, numbers()}), same());
 }
 
+TEST(HloUnreduced, HloShardingsOfArgumentsAndMarks) {
+  const std::string whole = "{unreduced}", split = "{devices=[4,1,2]<=[8] last_tile_dims={unreduced}}";
+  for (const auto& [in, mark, out] : {std::tuple{whole, split, whole}, std::tuple{split, whole, split}}) {
+    std::string text = module(str("func.func public @main(%arg0: tensor<8x4xf32> {mhlo.sharding = \"", in,
+                                  "\"}) -> (tensor<8x4xf32> {mhlo.sharding = \"", out,
+                                  "\"}) {\n%0 = stablehlo.custom_call @Sharding(%arg0) {mhlo.sharding = \"", mark,
+                                  "\"} : (tensor<8x4xf32>) -> tensor<8x4xf32>\nreturn %0 : tensor<8x4xf32>\n}"));
+    EXPECT_EQ(run(text, {numbers()}), same()) << text;
+    std::string written = StablehloProgram::parse(text).as_text();
+    EXPECT_NE(written.find("unreduced={"), std::string::npos) << written;
+  }
+}
+
 TEST(HloUnreduced, AxesThatAreManualAlreadyAreRefused) {
   Map m{"<[\"x\"=8]>",
         "[{}, {}]",
