@@ -15,6 +15,7 @@
 
 #include "tessera/device.h"
 #include "tessera/dtype.h"
+#include "tessera/error.h"
 #include "tessera/host_array.h"
 #include "tessera/loc.h"
 #include "tessera/shape.h"
@@ -26,8 +27,15 @@ namespace arrays {
 struct ArrayImpl;
 }
 
+/// A value of a traced function is used outside that trace: after the function ended, or on another thread.
+class UnexpectedTracerError : public StateError {
+ public:
+  using StateError::StateError;
+};
+
 class Shard;
 class IndexItem;
+class ShardList;
 
 template <class T>
 concept Number = std::is_arithmetic_v<T> || std::same_as<T, float16_t> || std::same_as<T, bfloat16_t> ||
@@ -37,7 +45,9 @@ concept Number = std::is_arithmetic_v<T> || std::same_as<T, float16_t> || std::s
 enum class ArrayKind { SingleDevice, MultiDevice, MultiProcess };
 
 /// Immutable global array: a cheap handle to shared state, usable from several threads. Inside a traced function it
-/// is a tracer: a value of the program, which has a shape and a dtype but no data.
+/// is a tracer: a value of the program, which has a shape and a dtype but no data. What members
+/// return belongs to the caller: it stays valid when the array is deleted or donated meanwhile, and when the array was
+/// a temporary.
 class Array {
  public:
   /// Uninitialised: any use throws `StateError`.
@@ -53,7 +63,8 @@ class Array {
   /// False for an uninitialised array; never throws.
   bool defined() const { return impl_ != nullptr; }
   /// Global extents. Also after deletion, as dtype and sharding.
-  const Shape& shape(CallLine at = CallLine::current()) const;
+  const Shape& shape(CallLine at = CallLine::current()) const&;
+  Shape shape(CallLine at = CallLine::current()) const&& { return shape(at); }
   /// One extent; negative dimensions count from the end. Throws `IndexError`.
   std::int64_t shape(std::int64_t dim, CallLine at = CallLine::current()) const;
   DType dtype(CallLine at = CallLine::current()) const;
@@ -71,11 +82,11 @@ class Array {
   bool is_traced(CallLine at = CallLine::current()) const;
 
   /// Answers after deletion too. Throws `ConcretizationError` for a traced array.
-  const ShardingPtr& sharding(const Loc& loc = Loc::current()) const;
+  ShardingPtr sharding(const Loc& loc = Loc::current()) const;
   /// True when it was placed explicitly: operations then do not move it to another device.
   bool committed(const Loc& loc = Loc::current()) const;
   /// In mesh order. Throws `DeletedArrayError`.
-  std::span<const Device> devices(const Loc& loc = Loc::current()) const;
+  DeviceSet devices(const Loc& loc = Loc::current()) const;
   /// The same devices, with a membership test.
   DeviceSet device_set(const Loc& loc = Loc::current()) const;
   /// This process owns every device of the sharding.
@@ -84,16 +95,16 @@ class Array {
   bool is_fully_replicated(const Loc& loc = Loc::current()) const;
 
   /// One shard per local device, in mesh order; made on first use and cached.
-  std::span<const Shard> addressable_shards(const Loc& loc = Loc::current()) const;
+  ShardList addressable_shards(const Loc& loc = Loc::current()) const;
   /// One shard per device of every process, in mesh order; remote ones have no data.
-  std::span<const Shard> global_shards(const Loc& loc = Loc::current()) const;
+  ShardList global_shards(const Loc& loc = Loc::current()) const;
   /// Shard i of this process as an array on one device. Throws `IndexError`.
-  const Array& addressable_data(std::int64_t i, const Loc& loc = Loc::current()) const;
+  Array addressable_data(std::int64_t i, const Loc& loc = Loc::current()) const;
 
-  /// The global value on the host, gathered once from this process's devices and cached; it waits for the computation.
-  /// Throws `NotAddressableError` when another process holds a shard that this one lacks, `ConcretizationError` for a
-  /// traced array, `DeletedArrayError`, and what the computation threw.
-  const HostArray& host(const Loc& loc = Loc::current()) const;
+  /// The global value on the host, gathered once from this process's devices and kept while the array lives; it waits
+  /// for the computation. Throws `NotAddressableError` when another process holds a shard that this one lacks,
+  /// `ConcretizationError` for a traced array, `DeletedArrayError`, and what the computation threw.
+  HostArray host(const Loc& loc = Loc::current()) const;
   /// Elements in row-major order. Throws `TypeError` when T is not the dtype.
   template <Number T>
   std::vector<T> to_vector(const Loc& loc = Loc::current()) const {
@@ -126,17 +137,17 @@ class Array {
                    const IndexItem& f, const IndexItem& g, const IndexItem& h, const Loc& loc = Loc::current()) const;
 
   /// Waits for this process's shards; a failed computation throws here. Returns the array itself.
-  const Array& block_until_ready(const Loc& loc = Loc::current()) const;
+  const Array& block_until_ready(const Loc& loc = Loc::current()) const&;
+  Array block_until_ready(const Loc& loc = Loc::current()) const&& { return block_until_ready(loc); }
   /// Frees the memory; shape, dtype and sharding stay available. Throws `ConcretizationError` for a traced array.
   void delete_(const Loc& loc = Loc::current());
   /// Deleted, or donated to a jitted call.
   bool is_deleted() const;
 
   /// Older name of `addressable_shards`.
-  [[deprecated("use addressable_shards()")]] std::span<const Shard> local_shards(const Loc& loc = Loc::current()) const;
+  [[deprecated("use addressable_shards()")]] ShardList local_shards(const Loc& loc = Loc::current()) const;
   /// Older name of `addressable_data`.
-  [[deprecated("use addressable_data(i)")]] const Array& local_data(std::int64_t i,
-                                                                    const Loc& loc = Loc::current()) const;
+  [[deprecated("use addressable_data(i)")]] Array local_data(std::int64_t i, const Loc& loc = Loc::current()) const;
 
   // For the layers above.
   explicit Array(std::shared_ptr<arrays::ArrayImpl> impl) : impl_(std::move(impl)) {}
@@ -146,7 +157,7 @@ class Array {
   /// The scalar of a C++ value, with the dtypes of the constructor.
   template <Number T>
   static Array scalar(T value);
-  const HostArray& single(const Loc& loc) const;
+  HostArray single(const Loc& loc) const;
   std::shared_ptr<arrays::ArrayImpl> impl_;
 };
 
@@ -185,17 +196,21 @@ class Shard {
         replica_id_(replica_id),
         data_(std::move(data)),
         full_shape_(std::move(full_shape)) {}
-  const Device& device() const { return device_; }
+  Device device() const { return device_; }
   /// One slice per dimension of the global value.
-  const Index& index() const { return index_; }
+  const Index& index() const& { return index_; }
+  Index index() const&& { return index_; }
   /// Position among the shards with an equal index, in mesh order from 0.
   int replica_id() const { return replica_id_; }
   /// Empty exactly when the device belongs to another process.
-  const std::optional<Array>& data() const { return data_; }
+  const std::optional<Array>& data() const& { return data_; }
+  std::optional<Array> data() const&& { return data_; }
   /// Throws `StateError` naming the device and its process when there is no data here.
-  const Array& value(const Loc& loc = Loc::current()) const;
+  const Array& value(const Loc& loc = Loc::current()) const&;
+  Array value(const Loc& loc = Loc::current()) const&& { return value(loc); }
   /// The data without padding: `value()`, which may be shorter than others where an extent does not divide.
-  const Array& unpadded(const Loc& = Loc::current()) const { return value(); }
+  const Array& unpadded(const Loc& loc = Loc::current()) const& { return value(loc); }
+  Array unpadded(const Loc& loc = Loc::current()) const&& { return value(loc); }
   /// The data at the size of the largest shard, on the same device: zeros follow the data in each dimension.
   Array padded(const Loc& loc = Loc::current()) const;
 
@@ -209,6 +224,32 @@ class Shard {
 /// "Shard(device=CpuDevice(id=0), index=(slice(0, 2, None),), replica_id=0, data=[0, 1])"; "data=None" for a remote
 /// one.
 std::string to_string(const Shard& s);
+
+/// The shards of an array at one moment. Copies share them, and they outlive the array.
+class ShardList {
+ public:
+  using value_type = Shard;
+  using const_iterator = const Shard*;
+  ShardList() = default;
+  explicit ShardList(std::shared_ptr<const std::vector<Shard>> shards) : shards_(std::move(shards)) {}
+  std::size_t size() const { return shards_ ? shards_->size() : 0; }
+  bool empty() const { return size() == 0; }
+  const Shard* data() const { return shards_ ? shards_->data() : nullptr; }
+  const Shard* begin() const { return data(); }
+  const Shard* end() const { return data() + size(); }
+  const Shard& operator[](std::size_t i) const& { return (*shards_)[i]; }
+  const Shard operator[](std::size_t i) const&& { return (*shards_)[i]; }
+  const Shard& front() const& { return shards_->front(); }
+  const Shard front() const&& { return shards_->front(); }
+  const Shard& back() const& { return shards_->back(); }
+  const Shard back() const&& { return shards_->back(); }
+  /// Throws `IndexError`.
+  const Shard& at(std::size_t i, const Loc& loc = Loc::current()) const&;
+  const Shard at(std::size_t i, const Loc& loc = Loc::current()) const&& { return at(i, loc); }
+
+ private:
+  std::shared_ptr<const std::vector<Shard>> shards_;
+};
 
 /// "Array([0, 1, 2], dtype=int32)"; shape and dtype alone where this process lacks data.
 std::string to_string(const Array& a, const Loc& loc = Loc::current());

@@ -44,15 +44,6 @@ struct IndexedDevices {
   std::vector<Device> devices;
 };
 
-/// Shards with checked access.
-class ShardList : public std::span<const Shard> {
- public:
-  using std::span<const Shard>::span;
-  explicit ShardList(std::span<const Shard> shards) : std::span<const Shard>(shards) {}
-  /// Throws `IndexError`.
-  const Shard& at(std::size_t i, const Loc& loc = Loc::current()) const;
-};
-
 /// A global array as older code knows it: global shape, mesh and spec, with one buffer per device.
 class GlobalArray {
  public:
@@ -72,7 +63,8 @@ class GlobalArray {
   GlobalArray(Array array) : array_(std::move(array)) {}
   operator const Array&() const { return array_; }
   // NOLINTEND(google-explicit-constructor)
-  const Array& array() const { return array_; }
+  const Array& array() const& { return array_; }
+  Array array() const&& { return array_; }
 
   /// Calls `data` once per local device, in mesh order, with its index. Throws `ValueError` naming the device for a
   /// shard of the wrong shape or of another dtype than the first. What `data` throws passes through.
@@ -91,14 +83,15 @@ class GlobalArray {
       const std::function<std::vector<Array>(std::span<const IndexedDevices>)>& data, const Loc& loc = Loc::current());
 
   bool defined() const { return array_.defined(); }
-  const Shape& shape() const { return array_.shape(); }
+  const Shape& shape() const& { return array_.shape(); }
+  Shape shape() const&& { return array_.shape(); }
   DType dtype() const { return array_.dtype(); }
   std::int64_t ndim() const { return array_.ndim(); }
   std::int64_t size() const { return array_.size(); }
   /// These two throw `StateError` for an array whose placement is not given by a mesh and a spec.
-  const Mesh& mesh(const Loc& loc = Loc::current()) const;
-  const PartitionSpec& mesh_axes(const Loc& loc = Loc::current()) const;
-  const ShardingPtr& sharding(const Loc& = Loc::current()) const { return array_.sharding(); }
+  Mesh mesh(const Loc& loc = Loc::current()) const;
+  PartitionSpec mesh_axes(const Loc& loc = Loc::current()) const;
+  ShardingPtr sharding(const Loc& loc = Loc::current()) const { return array_.sharding(loc); }
   /// The global shape is the shape of one shard: also true where a zero extent is split, unlike
   /// `Array::is_fully_replicated`.
   bool is_fully_replicated(const Loc& loc = Loc::current()) const;
@@ -107,17 +100,18 @@ class GlobalArray {
   int process_index() const;
 
   /// Shards of this process's devices in mesh order; made on first use and cached.
-  ShardList local_shards(const Loc& = Loc::current()) const { return ShardList(array_.addressable_shards()); }
+  ShardList local_shards(const Loc& loc = Loc::current()) const { return array_.addressable_shards(loc); }
   /// Shards of all processes in mesh order, remote ones without data; made on first use and cached.
-  ShardList global_shards(const Loc& = Loc::current()) const { return ShardList(array_.global_shards()); }
+  ShardList global_shards(const Loc& loc = Loc::current()) const { return array_.global_shards(loc); }
   /// The shard of the i-th local device. Throws `IndexError`.
-  const Array& local_data(std::size_t i, const Loc& loc = Loc::current()) const;
+  Array local_data(std::size_t i, const Loc& loc = Loc::current()) const;
   template <std::signed_integral T>
-  const Array& local_data(T i) const = delete;  // shards count from 0: 3U, not -1
+  Array local_data(T i) const = delete;  // shards count from 0: 3U, not -1
 
   /// Waits for this process's shards; returns the array itself. Throws what the computation threw, `StateError` once
   /// the memory was freed.
-  const GlobalArray& block_until_ready(const Loc& loc = Loc::current()) const;
+  const GlobalArray& block_until_ready(const Loc& loc = Loc::current()) const&;
+  GlobalArray block_until_ready(const Loc& loc = Loc::current()) const&& { return block_until_ready(loc); }
 
   /// Refused: compare shards, or `array() == array()` for an elementwise program.
   friend bool operator==(const GlobalArray& a, const GlobalArray& b) = delete;

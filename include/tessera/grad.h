@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "tessera/leaf_names.h"
 #include "tessera/tree.h"
 
 namespace tessera {
@@ -22,9 +23,10 @@ using LeafFn = std::function<std::vector<Array>(const std::vector<Array>&)>;
 /// f(leaves) and the cotangents of the leaves marked in `active`, for cotangent 1 of output 0 (the first `num_values`
 /// outputs are differentiated: one, of rank 0). Returns outputs, then gradients.
 std::vector<Array> value_and_grad(const LeafFn& f, const std::vector<Array>& leaves, const std::vector<bool>& active,
-                                  const char* name);
+                                  const char* name, const LeafNames& names = {});
 /// f(leaves), then the tangents of its outputs.
-std::vector<Array> jvp(const LeafFn& f, const std::vector<Array>& leaves, const std::vector<Array>& tangents);
+std::vector<Array> jvp(const LeafFn& f, const std::vector<Array>& leaves, const std::vector<Array>& tangents,
+                       const LeafNames& names = {});
 
 /// A function's value at a point, and its linear map there.
 class Linear {
@@ -38,7 +40,7 @@ class Linear {
   struct Impl;
   std::shared_ptr<const Impl> impl;
 };
-Linear linearize(const LeafFn& f, const std::vector<Array>& leaves);
+Linear linearize(const LeafFn& f, const std::vector<Array>& leaves, const LeafNames& names = {});
 
 /// Pushes (forward) or pulls the rows of the identity in one batch; f has one output.
 Array jacobian(const LeafFn& f, const Array& x, bool forward);
@@ -132,7 +134,8 @@ auto value_and_grad_of(const F& f, const Args&... given) {
     if constexpr (fits && in_range) {
       std::tuple<Leafy<Args>...> args{leafy(given)...};
       OnLeaves flat(f, args);
-      std::vector<Array> all = value_and_grad(flat, tree_leaves(args), active_leaves<N...>(args), "grad");
+      std::vector<Array> all =
+          value_and_grad(flat, tree_leaves(args), active_leaves<N...>(args), "grad", LeafNames(args));
       std::size_t next = 0;
       auto value = flat.rebuild(all, next);
       auto grads = [&] {
@@ -196,7 +199,7 @@ auto jvp(const F& f, const std::tuple<Args...>& primals, const std::tuple<Args..
          const Loc& = Loc::current()) {
   static_assert(detail::takes<F, Args...>, "jvp: the function does not take the primals");
   detail::OnLeaves flat(f, primals);
-  std::vector<Array> all = detail::jvp(flat, tree_leaves(primals), tree_leaves(tangents));
+  std::vector<Array> all = detail::jvp(flat, tree_leaves(primals), tree_leaves(tangents), detail::LeafNames(primals));
   std::size_t next = 0;
   auto value = flat.rebuild(all, next);
   auto tangent = flat.rebuild(all, next);
@@ -209,7 +212,7 @@ auto vjp_of(const F& f, const Args&... primals) {
   static_assert(takes<F, Args...>, "vjp: the function does not take arguments of these types in this number");
   std::tuple<Args...> args{primals...};
   OnLeaves flat(f, args);
-  Linear linear = detail::linearize(flat, tree_leaves(args));
+  Linear linear = detail::linearize(flat, tree_leaves(args), LeafNames(args));
   auto value = flat.rebuild(linear.outputs);
   auto pull = [linear, args](const decltype(value)& cotangents, const Loc& = Loc::current()) {
     std::vector<Array> out = linear.pull(tree_leaves(cotangents));
@@ -227,7 +230,7 @@ auto linearize_of(const F& f, const Args&... primals) {
   static_assert(takes<F, Args...>, "linearize: the function does not take arguments of these types in this number");
   std::tuple<Args...> args{primals...};
   OnLeaves flat(f, args);
-  Linear linear = detail::linearize(flat, tree_leaves(args));
+  Linear linear = detail::linearize(flat, tree_leaves(args), LeafNames(args));
   auto push = [linear, flat](const Args&... tangents, const Loc& = Loc::current()) {
     return flat.rebuild(linear.push(tree_leaves(std::tuple<Args...>{tangents...})));
   };

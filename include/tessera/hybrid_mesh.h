@@ -79,9 +79,12 @@ HybridMeshInfo assign_hybrid_mesh(const HybridMeshOptions& options, const Loc& l
 class HybridMesh : public Mesh {
  public:
   explicit HybridMesh(const HybridMeshOptions& options, const Loc& loc = Loc::current());
-  const HybridMeshInfo& info() const { return *info_; }
-  const Shape& ici_mesh_shape() const { return info_->ici_mesh_shape; }
-  const Shape& dcn_mesh_shape() const { return info_->dcn_mesh_shape; }
+  const HybridMeshInfo& info() const& { return *info_; }
+  HybridMeshInfo info() const&& { return *info_; }
+  const Shape& ici_mesh_shape() const& { return info_->ici_mesh_shape; }
+  Shape ici_mesh_shape() const&& { return info_->ici_mesh_shape; }
+  const Shape& dcn_mesh_shape() const& { return info_->dcn_mesh_shape; }
+  Shape dcn_mesh_shape() const&& { return info_->dcn_mesh_shape; }
 
  private:
   HybridMesh(const HybridMeshOptions& options, HybridMeshInfo info);

@@ -77,6 +77,11 @@ HostArrays parse_npz(const std::string& bytes, const std::string& name = "bytes"
 HostArrays parse_safetensors(const std::string& bytes, const std::string& name = "bytes",
                              const Loc& loc = Loc::current());
 
+namespace detail {
+/// The value of a leaf. Throws as `Array::host`, naming the leaf.
+HostArray host_of_leaf(const Array& leaf, const std::string& name);
+}  // namespace detail
+
 /// A tree's leaves on the host by their paths (`tree_paths`): what `save_npz` and `save_safetensors` take. Throws as
 /// `Array::host`.
 template <class T>
@@ -84,7 +89,7 @@ HostArrays named_leaves(const T& tree, const Loc& = Loc::current()) {
   HostArrays out;
   std::vector<std::string> names = tree_paths(tree);
   std::vector<Array> leaves = tree_leaves(tree);
-  for (std::size_t i = 0; i < names.size(); ++i) out[names[i]] = leaves[i].host();
+  for (std::size_t i = 0; i < names.size(); ++i) out[names[i]] = detail::host_of_leaf(leaves[i], names[i]);
   return out;
 }
 /// `like` with leaves from the file, each placed as the leaf of `like` is. Throws `ValueError` naming a leaf that is

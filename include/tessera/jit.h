@@ -21,6 +21,7 @@
 
 #include "tessera/comm_plan.h"
 #include "tessera/compile_stats.h"
+#include "tessera/leaf_names.h"
 #include "tessera/sharding.h"
 #include "tessera/tree.h"
 
@@ -49,7 +50,9 @@ struct JitOptions {
   std::vector<ShardingArg> in_shardings = {};
   /// Likewise for the results.
   std::vector<ShardingArg> out_shardings = {};
-  /// Arguments (by position) whose memory the results may take; they are deleted by the call.
+  /// Arguments (by position; negative ones count from the last) whose memory the results may take; they are deleted by
+  /// the call. A call throws `ValueError` for a position that it does not have, for one of a static argument, and for a
+  /// donated array that is given twice.
   std::vector<int> donate_argnums = {};
 };
 
@@ -67,9 +70,9 @@ struct TraceRequest {
   const std::vector<Array>* leaves = nullptr;
   std::string structure;
   std::vector<StaticValue> statics;
+  std::vector<std::size_t> static_argnums;
   std::vector<std::size_t> leaves_per_arg;
-  /// Names of the leaves inside their arguments, for messages.
-  std::function<std::vector<std::string>()> paths;
+  LeafNames names;
   /// Runs the user's function on tracers; returns the leaves of the result and stores its structure in `result`.
   std::function<std::vector<Array>(const std::vector<Array>&, std::shared_ptr<void>* result)> run;
 };
@@ -78,7 +81,8 @@ class JitEntry;
 /// One kind of call (structure, types, static values, mesh scope) of a jitted function.
 class JitCore {
  public:
-  explicit JitCore(JitOptions options);
+  /// `loc`: where the function was jitted.
+  explicit JitCore(JitOptions options, const Loc& loc = {});
   ~JitCore();
   JitCore(const JitCore&) = delete;
   JitCore& operator=(const JitCore&) = delete;
@@ -194,7 +198,8 @@ class TracedFunction {
 template <class F>
 class Jitted {
  public:
-  Jitted(F f, JitOptions options) : shared_(std::make_shared<Shared>(std::move(f), std::move(options))) {}
+  Jitted(F f, JitOptions options, const Loc& loc = {})
+      : shared_(std::make_shared<Shared>(std::move(f), std::move(options), loc)) {}
 
   /// Runs the program for these arguments and returns without waiting for it. Throws what tracing throws (errors of the
   /// function and of its operations), and what `in_shardings` and placement demand; what fails while it runs is thrown
@@ -209,7 +214,7 @@ class Jitted {
 
  private:
   struct Shared {
-    Shared(F function, JitOptions options) : f(std::move(function)), core(std::move(options)) {}
+    Shared(F function, JitOptions options, const Loc& loc) : f(std::move(function)), core(std::move(options), loc) {}
     F f;
     detail::JitCore core;
   };
@@ -274,8 +279,21 @@ class Jitted {
     } else {
       detail::require_argument<T>();
       if constexpr (detail::is_static<T>()) def.push_static(detail::make_static(arg));
+      request.static_argnums.push_back(request.leaves_per_arg.size());
     }
     request.leaves_per_arg.push_back(leaves.size() - before);
+  }
+
+  // What messages take for an argument: a number that is lifted is one array.
+  template <class Bound, class T>
+  using Named = std::conditional_t<std::is_same_v<Bound, Array> && Number<T>, Array, T>;
+  template <class Bound, class T>
+  static const Named<Bound, T>& named_as(const T& arg, const Array& number) {
+    if constexpr (std::is_same_v<Named<Bound, T>, T>) {
+      return arg;
+    } else {
+      return number;
+    }
   }
 
   template <class... Args>
@@ -295,25 +313,15 @@ class Jitted {
     detail::TraceRequest request;
     TreeDef def;
     (split<Bound>(args, leaves, request, def), ...);
+    const Array number;
+    std::tuple<const Named<Bound, Args>&...> named(named_as<Bound>(args, number)...);
+    request.names = detail::LeafNames(named);
     request.structure = def.text();
     request.statics = def.statics();
     request.leaves = &leaves;
-    auto paths = [&] {
-      std::vector<std::string> out;
-      auto add = [&]<class B, class T>(std::type_identity<B>, const T& arg) {
-        if constexpr (detail::is_dynamic<T>) {
-          Tree<T>::paths(arg, "", detail::CollectPaths{&out});
-        } else if constexpr (std::is_same_v<B, Array>) {
-          out.emplace_back();
-        }
-      };
-      (add(std::type_identity<Bound>{}, args), ...);
-      return out;
-    };
-    request.paths = std::ref(paths);  // a reference needs no memory: most calls are not traced
     request.run = [&](const std::vector<Array>& stand_ins, std::shared_ptr<void>* result) {
       std::size_t next = 0;
-      auto fill = [&]<class B, class T>(std::type_identity<B>, const T& arg) -> B {
+      [[maybe_unused]] auto fill = [&]<class B, class T>(std::type_identity<B>, const T& arg) -> B {
         if constexpr (std::is_same_v<B, Array> && Number<T>) {
           return stand_ins[next++];
         } else if constexpr (detail::is_dynamic<T>) {
@@ -349,13 +357,13 @@ class Jitted {
 /// shardings, static values and mesh scope, and then runs from its cache. `Jitted::comm_plan` lists what it
 /// communicates.
 template <class F>
-Jitted<std::decay_t<F>> jit(F&& f, JitOptions options = {}) {
-  return {std::forward<F>(f), std::move(options)};
+Jitted<std::decay_t<F>> jit(F&& f, JitOptions options = {}, const Loc& loc = Loc::current()) {
+  return {std::forward<F>(f), std::move(options), loc};
 }
 /// Older name of `jit` over sharded arrays.
 template <class F>
-auto pjit(F&& f, JitOptions options = {}) {
-  return jit(std::forward<F>(f), std::move(options));
+auto pjit(F&& f, JitOptions options = {}, const Loc& loc = Loc::current()) {
+  return jit(std::forward<F>(f), std::move(options), loc);
 }
 
 /// Shape, dtype and weak-type mark of an array without data.

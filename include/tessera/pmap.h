@@ -28,7 +28,7 @@ struct PmapOptions {
   /// `none`: the result of one device, which must be the same on all.
   MapAxes out_axes = 0;
   std::optional<std::int64_t> axis_size = std::nullopt;
-  /// Arguments (by position) whose memory the results may take; they are deleted by the call.
+  /// As in `JitOptions`.
   std::vector<int> donate_argnums = {};
   /// One for every index of the mapped axis; empty for the first devices of this process.
   std::vector<Device> devices = {};
@@ -40,7 +40,9 @@ struct PmapRequest {
   std::vector<Array> leaves = {};
   std::string structure = {};
   std::vector<StaticValue> statics = {};
+  std::vector<std::size_t> static_argnums = {};
   std::vector<std::size_t> leaves_per_arg = {};
+  LeafNames names = {};
   /// Runs the function on blocks; stores the structure of its result, and the leaves of its parts.
   std::function<std::vector<Array>(const std::vector<Array>&, std::shared_ptr<void>*, std::vector<std::size_t>*)> run =
       {};
@@ -99,6 +101,7 @@ class Pmapped {
     } else {
       detail::require_argument<T>();
       if constexpr (detail::is_static<T>()) def.push_static(detail::make_static(arg));
+      request.static_argnums.push_back(request.leaves_per_arg.size());
     }
     request.leaves_per_arg.push_back(request.leaves.size() - before);
   }
@@ -130,6 +133,7 @@ class Pmapped {
     detail::PmapRequest request;
     TreeDef def;
     std::apply([&](const auto&... a) { (add(request, def, a), ...); }, bound);
+    request.names = detail::LeafNames(bound);
     request.structure = def.text();
     request.statics = def.statics();
     request.run = [this, &bound](const std::vector<Array>& blocks, std::shared_ptr<void>* result,

@@ -96,6 +96,7 @@ struct ShardMapCall {
   ShardMapOptions options;
   std::vector<std::size_t> leaves_per_arg;
   std::vector<std::size_t> leaves_per_result = {};  ///< set by the body
+  LeafNames names = {};
 };
 std::vector<Array> shard_map_leaves(const LeafFn& body, const std::vector<Array>& leaves, ShardMapCall& call,
                                     const Loc& loc);
@@ -141,6 +142,7 @@ auto shard_map(F f, AnyMesh mesh, SpecTree in_specs, SpecTree out_specs, ShardMa
     std::tuple<detail::Leafy<std::decay_t<decltype(given)>>...> args{detail::leafy(given)...};
     using R = std::decay_t<decltype(std::apply(f, args))>;
     detail::ShardMapCall call{mesh, in, out, options, {tree_leaves(detail::leafy(given)).size()...}};
+    call.names = detail::LeafNames(args);
     std::shared_ptr<R> like;
     detail::LeafFn body = [&](const std::vector<Array>& leaves) {
       like = std::make_shared<R>(detail::on_leaves(f, args, leaves));

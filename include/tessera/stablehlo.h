@@ -45,9 +45,11 @@ class StablehloProgram {
                                const Loc& loc = Loc::current());
 
   /// The arguments of @main.
-  const std::vector<Port>& inputs() const;
+  const std::vector<Port>& inputs() const&;
+  std::vector<Port> inputs() const&& { return inputs(); }
   /// The results of @main.
-  const std::vector<Port>& outputs() const;
+  const std::vector<Port>& outputs() const&;
+  std::vector<Port> outputs() const&& { return outputs(); }
   /// Devices that the program is for: partitions times replicas.
   std::int64_t num_devices() const;
 

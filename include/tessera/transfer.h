@@ -5,6 +5,8 @@
 
 #include <functional>
 #include <span>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "tessera/array.h"
@@ -22,6 +24,11 @@ requires is_tree_v<T>
 const T& block_until_ready(const T& tree, const Loc& = Loc::current()) {
   Tree<T>::visit(tree, [](const Array& a) { a.block_until_ready(); });
   return tree;
+}
+template <class T>
+requires(!std::is_reference_v<T> && is_tree_v<T>) T block_until_ready(T&& tree) {
+  Tree<T>::visit(tree, [](const Array& a) { a.block_until_ready(); });
+  return std::move(tree);
 }
 
 /// The value under another sharding: `device_put` eagerly, `with_sharding_constraint` inside a traced function. Throws

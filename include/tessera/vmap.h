@@ -74,6 +74,7 @@ struct VmapCall {
   VmapOptions options;
   std::vector<std::size_t> leaves_per_arg;
   std::vector<std::size_t> leaves_per_result = {};  ///< set by the body
+  LeafNames names = {};
 };
 std::vector<Array> vmap_leaves(const LeafFn& body, const std::vector<Array>& leaves, const VmapCall& call,
                                const Loc& loc);
@@ -96,6 +97,7 @@ auto vmap(F f, VmapOptions options = {}) {
     std::tuple<detail::Leafy<std::decay_t<decltype(given)>>...> args{detail::leafy(given)...};
     using R = std::decay_t<decltype(std::apply(f, args))>;
     detail::VmapCall call{options, {tree_leaves(detail::leafy(given)).size()...}};
+    call.names = detail::LeafNames(args);
     std::shared_ptr<R> like;
     detail::LeafFn body = [&](const std::vector<Array>& leaves) {
       like = std::make_shared<R>(detail::on_leaves(f, args, leaves));

@@ -30,9 +30,9 @@ struct ShardedDataLoader::Impl {
   Impl& operator=(const Impl&) = delete;
 
   void run() {
-    ClientScope scope(client);
     std::exception_ptr failure;
     try {
+      ClientScope scope(client);
       while (room()) {
         std::optional<HostBatch> batch = source();
         if (!batch) break;

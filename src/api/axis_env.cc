@@ -4,15 +4,14 @@
 #include <utility>
 
 #include "base/strings.h"
+#include "base/thread_own.h"
 #include "tessera/error.h"
 
 namespace tessera::api {
 
 namespace {
-std::vector<AxisBinding>& stack() {
-  thread_local std::vector<AxisBinding> bindings;
-  return bindings;
-}
+struct BindingsTag;
+std::vector<AxisBinding>& stack() { return base::thread_own<std::vector<AxisBinding>, BindingsTag>(); }
 thread_local const ManualMesh* innermost = nullptr;
 }  // namespace
 
@@ -27,7 +26,12 @@ bool checks_varying() {
 
 MeshAxesScope::MeshAxesScope(ManualMesh mesh, const std::vector<AxisBinding>& bindings)
     : depth_(stack().size()), before_(innermost), mesh_(std::move(mesh)) {
-  stack().insert(stack().end(), bindings.begin(), bindings.end());
+  try {
+    stack().insert(stack().end(), bindings.begin(), bindings.end());
+  } catch (...) {
+    stack().resize(depth_);  // no destructor runs
+    throw;
+  }
   innermost = &mesh_;
 }
 MeshAxesScope::~MeshAxesScope() {
@@ -41,10 +45,9 @@ struct RegionAxes {
   Mesh mesh;
   std::size_t depth;
 };
-std::vector<RegionAxes>& regions() {
-  thread_local std::vector<RegionAxes> list;  // oldest first; of the traces that are active on this thread
-  return list;
-}
+struct RegionsTag;
+// Oldest first; of the traces that are active on this thread.
+std::vector<RegionAxes>& regions() { return base::thread_own<std::vector<RegionAxes>, RegionsTag>(); }
 }  // namespace
 
 void bind_region_axes(std::uint64_t trace, const Mesh& mesh, const char* function) {

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "api/program.h"
+#include "base/strings.h"
 #include "tessera/lax.h"
 #include "tessera/ops.h"
 
@@ -15,7 +16,9 @@ Arrays formulas(const char* name, const Loc& loc, const Arrays& in, const std::f
   ir::Types types;
   std::vector<std::size_t> places;  // of the arrays with data, among the operands
   for (std::size_t i = 0; i < in.size(); ++i) {
-    const auto& impl = arrays::checked(in[i], name);
+    if (!arrays::usable(in[i])) arrays::throw_unusable(in[i], name, str("operand ", i));
+    const auto& impl = in[i].impl();
+    if (impl->trace != 0 && Trace::current() == nullptr) arrays::throw_leaked(in[i], name, str("operand ", i));
     if (impl->literal) continue;
     types.push_back(impl->type);
     places.push_back(i);

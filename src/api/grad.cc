@@ -15,12 +15,10 @@ using api::Traced;
 using ir::Value;
 using ir::Values;
 
-ir::Types types_of(const std::vector<Array>& leaves, const char* name) {
+ir::Types types_of(const std::vector<Array>& leaves, const char* name, const LeafNames& names) {
+  api::check_leaves(leaves, name, names);
   ir::Types out;
-  for (const auto& a : leaves) {
-    ir::Type t = api::type_of(a, name);
-    out.push_back(t);
-  }
+  for (const auto& a : leaves) out.push_back(a.impl()->type);
   return out;
 }
 
@@ -40,8 +38,8 @@ void check_tangent(const ir::Type& t, const Array& given, std::size_t i, const c
 }  // namespace
 
 std::vector<Array> value_and_grad(const LeafFn& f, const std::vector<Array>& leaves, const std::vector<bool>& active,
-                                  const char* name) {
-  ir::Types types = types_of(leaves, name);
+                                  const char* name, const LeafNames& names) {
+  ir::Types types = types_of(leaves, name, names);
   for (std::size_t i = 0; i < types.size(); ++i) {
     if (active[i] && !is_inexact(types[i].dtype)) {
       throw TypeError(str(name, ": leaf ", i, " of the differentiated arguments is ", types[i],
@@ -89,8 +87,9 @@ std::vector<Array> value_and_grad(const LeafFn& f, const std::vector<Array>& lea
   return api::bind_graph(b.finish_shared(outputs), join_captures(leaves, traced), Loc::current());
 }
 
-std::vector<Array> jvp(const LeafFn& f, const std::vector<Array>& leaves, const std::vector<Array>& tangents) {
-  ir::Types types = types_of(leaves, "jvp");
+std::vector<Array> jvp(const LeafFn& f, const std::vector<Array>& leaves, const std::vector<Array>& tangents,
+                       const LeafNames& names) {
+  ir::Types types = types_of(leaves, "jvp", names);
   if (tangents.size() != leaves.size()) {
     throw ValueError(str("jvp: ", tangents.size(), " tangents for ", leaves.size(), " primal leaves"));
   }
@@ -122,9 +121,9 @@ struct Linear::Impl {
   std::vector<Array> residuals;
 };
 
-Linear linearize(const LeafFn& f, const std::vector<Array>& leaves) {
+Linear linearize(const LeafFn& f, const std::vector<Array>& leaves, const LeafNames& names) {
   auto impl = std::make_shared<Linear::Impl>();
-  impl->in_types = types_of(leaves, "linearize");
+  impl->in_types = types_of(leaves, "linearize", names);
   Traced traced = api::trace(f, impl->in_types, api::varying_of(leaves));
   api::cast_varying(traced, leaves);
   const ir::Graph& g = *traced.graph;

@@ -5,6 +5,7 @@
 #include <atomic>
 
 #include "api/axis_env.h"
+#include "api/once.h"
 #include "api/program_plan.h"
 #include "api/trace.h"
 #include "base/hash.h"
@@ -68,17 +69,31 @@ class JitEntry {
   std::shared_ptr<void> result;
   std::unique_ptr<api::Program> program;
   std::vector<ShardingPtr> in_shardings, out_shardings;
-  std::once_flag once;
+  api::Once once;
 };
 
 struct JitCore::Impl {
   JitOptions options;
+  Loc loc;
   mutable std::mutex mutex;
   std::unordered_multimap<std::size_t, std::shared_ptr<JitEntry>> entries;
   std::atomic<std::int64_t> traces{0};
+
+  /// "step (jitted at train.cc:12)".
+  std::string made() const { return options.name + (loc.file ? str(" (jitted at ", loc, ")") : std::string()); }
+  std::shared_ptr<JitEntry> key_of(const TraceRequest& request, std::size_t* hash) const;
+  std::shared_ptr<JitEntry> find(const std::vector<Array>& leaves, const std::shared_ptr<JitEntry>& fresh,
+                                 std::size_t hash);
+  void forget(const std::shared_ptr<JitEntry>& entry, std::size_t hash);
+  void build(JitEntry& e, const TraceRequest& request);
+  api::ProgramOptions program_options(const JitEntry& e, const TraceRequest& request,
+                                      const std::vector<bool>& donated) const;
 };
 
-JitCore::JitCore(JitOptions options) : impl_(std::make_unique<Impl>()) { impl_->options = std::move(options); }
+JitCore::JitCore(JitOptions options, const Loc& loc) : impl_(std::make_unique<Impl>()) {
+  impl_->options = std::move(options);
+  impl_->loc = loc;
+}
 JitCore::~JitCore() = default;
 
 CompileStats JitCore::stats() const {
@@ -86,28 +101,27 @@ CompileStats JitCore::stats() const {
   std::lock_guard lock(impl_->mutex);
   s.traces = impl_->traces;
   for (const auto& [hash, e] : impl_->entries) {
-    if (!e->program) continue;
+    if (!e->once.done() || !e->program) continue;
     s.lowerings += e->program->stats().lowerings;
     s.compiles += e->program->stats().compiles;
   }
   return s;
 }
 
-std::shared_ptr<JitEntry> JitCore::entry(const TraceRequest& request) {
-  const auto& leaves = *request.leaves;
+std::shared_ptr<JitEntry> JitCore::Impl::key_of(const TraceRequest& request, std::size_t* hash) const {
   auto fresh = std::make_shared<JitEntry>();
+  const auto& leaves = *request.leaves;
   fresh->structure = request.structure;
   fresh->statics = request.statics;
   fresh->config = config_key();
   fresh->scope = mesh_scope_stack();
   fresh->axes = api::axis_env_key();
   fresh->varying = api::varying_of(leaves);
-  std::size_t hash = std::hash<std::string>{}(fresh->structure);
+  std::size_t h = std::hash<std::string>{}(fresh->structure);
   const Sharding* before = nullptr;
   for (const auto& a : leaves) {
-    arrays::check_live(a, impl_->options.name.c_str());
     const ir::Type& t = a.impl()->type;
-    hash = base::hash_range(hash + static_cast<std::size_t>(t.dtype), t.shape);
+    h = base::hash_range(h + static_cast<std::size_t>(t.dtype), t.shape);
     const Sharding* sharding = a.impl()->sharding.get();
     if (a.impl()->trace != 0 || sharding == nullptr || sharding == before) continue;
     before = sharding;
@@ -116,8 +130,13 @@ std::shared_ptr<JitEntry> JitCore::entry(const TraceRequest& request) {
       if (fresh->meshes.empty() || !(fresh->meshes.back() == mesh)) fresh->meshes.push_back(mesh);
     }
   }
-  for (const auto& s : fresh->statics) hash = base::hash_mix(hash, s.hash);
+  for (const auto& s : fresh->statics) h = base::hash_mix(h, s.hash);
+  *hash = h;
+  return fresh;
+}
 
+std::shared_ptr<JitEntry> JitCore::Impl::find(const std::vector<Array>& leaves, const std::shared_ptr<JitEntry>& fresh,
+                                              std::size_t hash) {
   auto same = [&](const JitEntry& e) {
     if (e.structure != fresh->structure || e.config != fresh->config || e.scope != fresh->scope ||
         e.axes != fresh->axes || e.varying != fresh->varying || !(e.meshes == fresh->meshes) ||
@@ -128,67 +147,86 @@ std::shared_ptr<JitEntry> JitCore::entry(const TraceRequest& request) {
     }
     return true;
   };
-  std::shared_ptr<JitEntry> found;
-  {
-    std::lock_guard lock(impl_->mutex);
-    auto [begin, end] = impl_->entries.equal_range(hash);
-    for (auto it = begin; it != end && !found; ++it) {
-      if (same(*it->second)) found = it->second;
-    }
-    if (!found) {
-      for (const auto& a : leaves) fresh->types.push_back(a.impl()->type);
-      found = fresh;
-      impl_->entries.emplace(hash, fresh);
+  std::lock_guard lock(mutex);
+  auto [begin, end] = entries.equal_range(hash);
+  for (auto it = begin; it != end; ++it) {
+    if (same(*it->second)) return it->second;
+  }
+  for (const auto& a : leaves) fresh->types.push_back(a.impl()->type);
+  entries.emplace(hash, fresh);
+  return fresh;
+}
+
+// An entry that could not be made, unless another thread has made it since.
+void JitCore::Impl::forget(const std::shared_ptr<JitEntry>& entry, std::size_t hash) {
+  std::lock_guard lock(mutex);
+  auto [begin, end] = entries.equal_range(hash);
+  for (auto it = begin; it != end; ++it) {
+    if (it->second != entry) continue;
+    if (!entry->once.done()) entries.erase(it);
+    return;
+  }
+}
+
+void JitCore::Impl::build(JitEntry& e, const TraceRequest& request) {
+  std::vector<bool> donated = api::donated_arguments(options.donate_argnums, request.leaves_per_arg.size(),
+                                                     request.static_argnums, options.name);
+  e.traced = api::trace(
+      [&](const std::vector<Array>& stand_ins) {
+        ++traces;
+        ++total_traces;
+        return request.run(stand_ins, &e.result);
+      },
+      e.types, e.varying);
+  e.in_shardings = spread(options.in_shardings, request.leaves->size(), options.name, "in_shardings", "argument");
+  e.out_shardings =
+      spread(options.out_shardings, e.traced.graph->outputs.size(), options.name, "out_shardings", "result");
+  for (std::size_t i = 0; i < e.out_shardings.size(); ++i) {
+    const auto* named = dynamic_cast<const NamedSharding*>(e.out_shardings[i].get());
+    const auto& type = e.traced.graph->type(e.traced.graph->outputs[i]);
+    if (named && static_cast<std::int64_t>(named->spec().size()) > type.rank()) {
+      throw ValueError(str(options.name, ": out_shardings[", i, "] has ", named->spec().size(),
+                           " entries but the result ", type, " has rank ", type.rank()));
     }
   }
+  e.program = std::make_unique<api::Program>(e.traced.graph, program_options(e, request, donated));
+}
+
+api::ProgramOptions JitCore::Impl::program_options(const JitEntry& e, const TraceRequest& request,
+                                                   const std::vector<bool>& donated) const {
+  api::ProgramOptions p;
+  p.name = options.name;
+  p.made = made();
+  p.in_shardings = e.in_shardings;
+  p.out_shardings = e.out_shardings;
+  p.arg_names = request.names.all();
+  for (std::size_t arg = 0; arg < request.leaves_per_arg.size(); ++arg) {
+    p.donate.insert(p.donate.end(), request.leaves_per_arg[arg], donated[arg]);
+  }
+  return p;
+}
+
+namespace {
+
+[[noreturn]] void throw_recursion(const JitEntry& e, const std::string& made) {
+  throw StateError(str(made, ": the function calls itself while it is traced for the arguments (", base::join(e.types),
+                       "), and would do so without end; use while_loop, fori_loop or scan, or end the recursion by a "
+                       "static argument or another shape"));
+}
+
+}  // namespace
+
+std::shared_ptr<JitEntry> JitCore::entry(const TraceRequest& request) {
+  api::check_leaves(*request.leaves, impl_->options.name.c_str(), request.names);
+  std::size_t hash = 0;
+  auto fresh = impl_->key_of(request, &hash);
+  auto found = impl_->find(*request.leaves, fresh, hash);
   // Traced outside the lock (a body may call other jitted functions, or this one); racing callers wait for the first.
+  if (found->once.done()) return found;
   try {
-    std::call_once(found->once, [&] {
-      found->traced = api::trace(
-          [&](const std::vector<Array>& stand_ins) {
-            ++impl_->traces;
-            ++total_traces;
-            return request.run(stand_ins, &found->result);
-          },
-          found->types, found->varying);
-      const auto& o = impl_->options;
-      found->in_shardings = spread(o.in_shardings, leaves.size(), o.name, "in_shardings", "argument");
-      found->out_shardings =
-          spread(o.out_shardings, found->traced.graph->outputs.size(), o.name, "out_shardings", "result");
-      for (std::size_t i = 0; i < found->out_shardings.size(); ++i) {
-        const auto* named = dynamic_cast<const NamedSharding*>(found->out_shardings[i].get());
-        const auto& type = found->traced.graph->type(found->traced.graph->outputs[i]);
-        if (named && static_cast<std::int64_t>(named->spec().size()) > type.rank()) {
-          throw ValueError(str(o.name, ": out_shardings[", i, "] has ", named->spec().size(),
-                               " entries but the result ", type, " has rank ", type.rank()));
-        }
-      }
-      api::ProgramOptions p;
-      p.name = o.name;
-      p.in_shardings = found->in_shardings;
-      p.out_shardings = found->out_shardings;
-      std::size_t leaf = 0;
-      const std::vector<std::string> paths = request.paths();
-      for (std::size_t arg = 0; arg < request.leaves_per_arg.size(); ++arg) {
-        bool donated = std::find(o.donate_argnums.begin(), o.donate_argnums.end(), static_cast<int>(arg)) !=
-                       o.donate_argnums.end();
-        for (std::size_t i = 0; i < request.leaves_per_arg[arg]; ++i, ++leaf) {
-          p.donate.push_back(donated);
-          p.arg_names.push_back(request.leaves_per_arg[arg] == 1 ? str("argument ", arg)
-                                                                 : str("leaf ", paths.at(leaf), " of argument ", arg));
-        }
-      }
-      found->program = std::make_unique<api::Program>(found->traced.graph, std::move(p));
-    });
+    found->once.run([&] { impl_->build(*found, request); }, [&] { throw_recursion(*found, impl_->made()); });
   } catch (...) {
-    std::lock_guard lock(impl_->mutex);
-    auto [begin, end] = impl_->entries.equal_range(hash);
-    for (auto it = begin; it != end; ++it) {
-      if (it->second == found) {
-        impl_->entries.erase(it);
-        break;
-      }
-    }
+    impl_->forget(found, hash);
     throw;
   }
   return found;

@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <mutex>
+#include <utility>
 
 #include "api/axis_env.h"
+#include "api/once.h"
 #include "api/program.h"
 #include "api/trace.h"
 #include "base/strings.h"
@@ -33,7 +35,7 @@ struct Entry {
   std::size_t config = 0;
   Mesh mesh;
 
-  std::once_flag once;
+  api::Once once;
   api::Traced traced;
   std::shared_ptr<void> result;
   std::unique_ptr<api::Program> program;
@@ -124,6 +126,8 @@ std::vector<Array> PmapCore::Impl::map(const PmapRequest& request, const MaybeAx
 }
 
 void PmapCore::Impl::build(Entry& e, const PmapRequest& request, const MaybeAxes& in_axes, const Loc& loc) const {
+  std::vector<bool> donated =
+      api::donated_arguments(options.donate_argnums, request.leaves_per_arg.size(), request.static_argnums, "pmap");
   MaybeAxes out_axes;
   e.traced = api::trace(
       [&](const std::vector<Array>& stand_ins) {
@@ -139,14 +143,9 @@ void PmapCore::Impl::build(Entry& e, const PmapRequest& request, const MaybeAxes
   p.name = "pmap";
   for (const auto& axis : in_axes) p.in_shardings.push_back(sharding(axis));
   for (const auto& axis : out_axes) p.out_shardings.push_back(sharding(axis));
+  p.arg_names = request.names.all();
   for (std::size_t arg = 0; arg < request.leaves_per_arg.size(); ++arg) {
-    const auto& d = options.donate_argnums;
-    bool donated = std::find(d.begin(), d.end(), static_cast<int>(arg)) != d.end();
-    for (std::size_t i = 0; i < request.leaves_per_arg[arg]; ++i) {
-      p.donate.push_back(donated);
-      p.arg_names.push_back(request.leaves_per_arg[arg] == 1 ? str("argument ", arg)
-                                                             : str("leaf ", i, " of argument ", arg));
-    }
+    p.donate.insert(p.donate.end(), request.leaves_per_arg[arg], donated[arg]);
   }
   e.program = std::make_unique<api::Program>(e.traced.graph, std::move(p));
 }
@@ -172,7 +171,13 @@ std::shared_ptr<Entry> PmapCore::Impl::entry(const PmapRequest& request, const M
     if (!found) entries.push_back(found = fresh);
   }
   // Traced outside the lock; racing callers wait for the first. After an error the next call tries again.
-  std::call_once(found->once, [&] { build(*found, request, in_axes, loc); });
+  if (found->once.done()) return found;
+  found->once.run([&] { build(*found, request, in_axes, loc); },
+                  [&] {
+                    throw StateError(str("pmap: the function calls itself while it is traced for the arguments (",
+                                         base::join(found->types),
+                                         "), and would do so without end; use while_loop, fori_loop or scan"));
+                  });
   return found;
 }
 
@@ -185,6 +190,7 @@ std::vector<Array> with_captures(const Entry& e, const std::vector<Array>& leave
 }  // namespace
 
 std::vector<Array> PmapCore::call(const PmapRequest& request, std::shared_ptr<void>* result, const Loc& loc) {
+  api::check_leaves(request.leaves, "pmap", request.names);
   MaybeAxes in_axes = impl_->options.in_axes.resolve(request.leaves_per_arg, "pmap", "in_axes");
   Mesh over = impl_->mesh(mapped_size(request.leaves, in_axes, impl_->options.axis_size, "pmap"));
   if (api::Trace::current() != nullptr) {

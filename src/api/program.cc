@@ -89,6 +89,12 @@ struct Program::CallEntry {
 
 Program::Program(ir::GraphPtr graph, ProgramOptions options) : graph_(std::move(graph)), options_(std::move(options)) {
   collect_constraints(*graph_, constraints_);
+  const std::string& made = options_.made.empty() ? options_.name : options_.made;
+  for (std::size_t i = 0; i < options_.donate.size(); ++i) {
+    donated_as_.push_back(options_.donate[i]
+                              ? std::make_shared<const std::string>(str("donated to ", made, " as ", arg_name(i)))
+                              : nullptr);
+  }
 }
 
 spmd::Problem problem_of(const ir::GraphPtr& graph, const Program::Plan& plan) {
@@ -219,93 +225,6 @@ std::shared_ptr<const CompiledProgram> Program::compiled_for(const std::vector<A
   return found;
 }
 
-std::vector<Array> Program::call(const std::vector<Array>& args) {
-  auto program = compiled_for(args);
-
-  struct Run {
-    std::shared_ptr<const CompiledProgram> program;
-    std::vector<arrays::StoragePtr> in;
-    std::vector<bool> donated;
-    std::vector<arrays::StoragePtr> out;
-  };
-  auto run = std::make_shared<Run>();
-  run->program = program;
-  for (std::size_t i = 0; i < args.size(); ++i) {
-    const auto& spec = program->in[i];
-    if (spec.as_is) {
-      run->in.push_back(arrays::storage_of(args[i], options_.name.c_str()));
-    } else {
-      Array moved = args[i].impl()->literal ? arrays::place(arrays::literal_value(*args[i].impl()), spec.sharding, true)
-                                            : arrays::reshard(args[i], spec.sharding, true);
-      run->in.push_back(arrays::storage_of(moved, options_.name.c_str()));
-    }
-  }
-  run->donated.assign(args.size(), false);
-  for (std::size_t i = 0; i < args.size() && i < options_.donate.size(); ++i) {
-    if (!options_.donate[i]) continue;
-    run->donated[i] = true;
-    Array a = args[i];
-    if (!a.impl()->literal) a.delete_();
-  }
-  for (std::size_t i = 0; i < program->out.size(); ++i) run->out.push_back(std::make_shared<arrays::Storage>());
-
-  bool small = program->executable->small();
-  auto task = [run, small] {
-    std::vector<runtime::Pieces> pieces(run->in.size());
-    std::vector<const runtime::Pieces*> lent(run->in.size());
-    for (std::size_t i = 0; i < run->in.size(); ++i) {
-      auto& storage = run->in[i];
-      storage->wait();
-      const auto& spec = run->program->in[i];
-      if (spec.by_position) {
-        runtime::PieceMap map = runtime::piece_map(spec.layout, *run->program->mesh);
-        for (auto position : map.first_position)
-          pieces[i].push_back(storage->pieces[static_cast<std::size_t>(position)]);
-      } else if (run->donated[i] && storage.use_count() == 1) {
-        pieces[i] = std::move(storage->pieces);
-      } else if (small && !run->donated[i]) {
-        lent[i] = &storage->pieces;  // it runs before the caller goes on, who has the arguments
-        continue;
-      } else {
-        pieces[i] = storage->pieces;  // memory that others let go of meanwhile can be used again
-      }
-      storage.reset();
-    }
-    auto results = run->program->executable->run(std::move(pieces), lent);
-    for (auto& storage : run->in) storage.reset();
-    for (std::size_t i = 0; i < results.size(); ++i) {
-      const auto& out = run->program->out[i];
-      if (!out.by_position) {
-        run->out[i]->pieces = std::move(results[i]);
-        arrays::check_result(*out.placement, out.type.dtype, run->out[i]->pieces, false);
-        continue;
-      }
-      runtime::PieceMap map = runtime::piece_map(out.layout, *run->program->mesh);
-      for (auto k : map.of_position) run->out[i]->pieces.push_back(results[i][static_cast<std::size_t>(k)]);
-      arrays::check_result(*out.placement, out.type.dtype, run->out[i]->pieces, true);
-    }
-  };
-  auto outs = run->out;
-  auto event = program->queue->submit(std::move(task), small);
-  run.reset();
-  std::vector<Array> results;
-  results.reserve(outs.size());
-  for (std::size_t i = 0; i < outs.size(); ++i) {
-    const auto& spec = program->out[i];
-    outs[i]->ready = event;
-    auto impl = std::make_shared<arrays::ArrayImpl>();
-    impl->type = spec.type;
-    impl->sharding = spec.sharding;
-    impl->placement = spec.placement;
-    impl->committed = program->committed;
-    impl->replicas_equal = !spec.by_position;
-    impl->storage = std::move(outs[i]);
-    arrays::enlist(impl);
-    results.emplace_back(std::move(impl));
-  }
-  return results;
-}
-
 // --- one operation or one graph at once -----------------------------------------------------------
 
 namespace {
@@ -331,9 +250,10 @@ std::vector<Array> run_op(const ir::OpDef& op, const std::vector<Array>& in, con
   static auto* cache = new std::unordered_map<OpKey, std::shared_ptr<Program>, OpKeyHash>;
   std::string name(op.name());
   OpKey key{&op, attrs, {}};
-  for (const auto& a : in) {
-    key.in.push_back(type_of(a, name.c_str()));
-    arrays::check_live(a, name.c_str());
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    if (!arrays::usable(in[i])) arrays::throw_unusable(in[i], name.c_str(), str("operand ", i));
+    if (in[i].impl()->trace != 0) arrays::throw_leaked(in[i], name.c_str(), str("operand ", i));
+    key.in.push_back(in[i].impl()->type);
   }
   std::shared_ptr<Program> program;
   {
@@ -373,7 +293,9 @@ std::vector<Array> run_graph(const ir::GraphPtr& graph, const std::vector<Array>
       (*cache)[hash].push_back(program);
     }
   }
-  for (const auto& a : args) arrays::check_live(a, "call");
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    if (!arrays::usable(args[i])) arrays::throw_unusable(args[i], "call", str("argument ", i));
+  }
   return program->call(args);
 }
 

@@ -22,11 +22,17 @@ namespace tessera::api {
 
 struct ProgramOptions {
   std::string name = "program";
+  std::string made;                        ///< the name, and where the function was jitted; empty: the name
   std::vector<ShardingPtr> in_shardings;   ///< empty, or one an input; null: as the argument lies
   std::vector<ShardingPtr> out_shardings;  ///< empty, or one an output; null: free
   std::vector<bool> donate;                ///< empty, or one an input
   std::vector<std::string> arg_names;      ///< for messages
 };
+
+/// Which arguments `donate_argnums` means, of a call with `count` of them. Throws `ValueError` naming the entry that
+/// the call does not have, or whose argument is static.
+std::vector<bool> donated_arguments(const std::vector<int>& argnums, std::size_t count,
+                                    const std::vector<std::size_t>& statics, const std::string& name);
 
 /// The device-free half.
 struct LoweredProgram {
@@ -90,8 +96,14 @@ class Program {
   std::shared_ptr<const Lowering> lowering_for(const Plan& plan);
   std::shared_ptr<const CompiledProgram> compiled_for(const std::vector<Array>& args);
 
+  /// The data of the arguments, where the program expects it.
+  std::vector<arrays::StoragePtr> gather(const CompiledProgram& program, const std::vector<Array>& args) const;
+  std::string arg_name(std::size_t i) const;
+  void check_donation(const std::vector<Array>& args) const;
+
   ir::GraphPtr graph_;
   ProgramOptions options_;
+  std::vector<std::shared_ptr<const std::string>> donated_as_;  ///< by input: what messages say of an array given away
   std::vector<MeshUse> constraints_;
 
   std::mutex mutex_;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/strings.h"
 #include "ops/attrs.h"
 #include "tessera/ops.h"
 
@@ -36,11 +37,16 @@ PromotedType common_type(const char* name, const std::vector<Array>& in) {
 }
 
 std::vector<Array> promote(const char* name, const std::vector<Array>& in, const Loc& loc) {
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    if (!in[i].defined()) arrays::throw_unusable(in[i], name, str("operand ", i));
+  }
   PromotedType t = common_type(name, in);
   std::vector<Array> out;
-  for (const auto& a : in) {
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    const Array& a = in[i];
     // A weak operand beside strong ones takes their dtype; its own mark no longer matters.
     bool keep = a.dtype() == t.dtype && (t.weak || !a.weak_type() || a.impl()->literal || in.size() > 1);
+    if (!keep && !arrays::usable(a)) arrays::throw_unusable(a, name, str("operand ", i));
     out.push_back(keep ? a : cast(a, t.dtype, t.weak, loc));
   }
   return out;

@@ -279,6 +279,7 @@ class Blocks {
 
 std::vector<Array> shard_map_leaves(const LeafFn& body, const std::vector<Array>& leaves, ShardMapCall& call,
                                     const Loc& loc) {
+  api::check_leaves(leaves, "shard_map", call.names);
   ops::ShardMap p = map_of(call);
   adopt_devices(p, call, leaves);
   std::vector<PartitionSpec> in_specs = call.in_specs.resolve(call.leaves_per_arg, "in_specs");

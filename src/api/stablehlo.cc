@@ -186,8 +186,8 @@ StablehloProgram StablehloProgram::load(const std::string& path, const Stablehlo
   return parse(base::read_file("StablehloProgram::load", path), path, options);
 }
 
-const std::vector<StablehloProgram::Port>& StablehloProgram::inputs() const { return impl_->inputs; }
-const std::vector<StablehloProgram::Port>& StablehloProgram::outputs() const { return impl_->outputs; }
+const std::vector<StablehloProgram::Port>& StablehloProgram::inputs() const& { return impl_->inputs; }
+const std::vector<StablehloProgram::Port>& StablehloProgram::outputs() const& { return impl_->outputs; }
 std::int64_t StablehloProgram::num_devices() const { return impl_->module.num_partitions * impl_->module.num_replicas; }
 std::string StablehloProgram::text(const Loc&) const { return to_string(*impl_->module.graph); }
 

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/trace.h"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <atomic>
+#include <cstddef>
 
 #include "api/axis_env.h"
 #include "api/program.h"
@@ -17,8 +20,39 @@ thread_local Trace* current_trace = nullptr;
 std::atomic<std::uint64_t> next_trace{1};
 }  // namespace
 
-Trace::Trace() : id_(next_trace.fetch_add(1)), outer_(current_trace) { current_trace = this; }
+namespace {
+// The lowest address of this thread's stack, or null where it is not known.
+const char* stack_end() {
+  static thread_local const char* end = [] {
+    pthread_attr_t attributes;
+    if (pthread_getattr_np(pthread_self(), &attributes) != 0) return static_cast<const char*>(nullptr);
+    void* low = nullptr;
+    std::size_t size = 0;
+    if (pthread_attr_getstack(&attributes, &low, &size) != 0) low = nullptr;
+    pthread_attr_destroy(&attributes);
+    return static_cast<const char*>(low);
+  }();
+  return end;
+}
+
+// A function that traces itself with ever other shapes, or through grad, vmap or a map, is no program that ends.
+void check_stack() {
+  constexpr std::ptrdiff_t kLeft = 512 * 1024;  // for what one level of a user's function and of the library needs
+  const char* end = stack_end();
+  const auto* here = static_cast<const char*>(__builtin_frame_address(0));
+  if (end == nullptr || here < end || here - end > kLeft) return;
+  throw StateError(
+      "trace: functions are traced inside each other until the stack ends: a function seems to call itself without "
+      "end; use while_loop, fori_loop or scan, or end the recursion by a static argument or a shape");
+}
+}  // namespace
+
+Trace::Trace() : id_(next_trace.fetch_add(1)), outer_(current_trace) {
+  check_stack();
+  current_trace = this;
+}
 Trace::~Trace() {
+  life_->running = false;
   unbind_region_axes(id_);
   current_trace = outer_;
 }
@@ -53,20 +87,29 @@ const ops::NameSet& Trace::varying(ir::ValueId v) {
   }
   return varying_[static_cast<std::size_t>(v)];
 }
-Array Trace::wrap(ir::Value v) { return arrays::make_traced(v.type(), id_, v.id); }
+Array Trace::wrap(ir::Value v, std::string_view op, const Loc& loc) {
+  return arrays::make_traced(v.type(), id_, v.id, life_, op, loc);
+}
 
 ir::Value Trace::lift(const Array& a, const char* function) {
-  const auto& impl = arrays::checked(a, function);
+  if (!arrays::usable(a)) arrays::throw_unusable(a, function, a.defined() ? "a captured array" : "array");
+  if (a.impl()->trace != 0 && find(a.impl()->trace) == nullptr) arrays::throw_leaked(a, function, "the array");
+  return lifted(a, function);
+}
+ir::Value Trace::lift(const Array& a, const char* function, const char* what, std::size_t i) {
+  if (!arrays::usable(a)) arrays::throw_unusable(a, function, str(what, " ", i));
+  if (a.impl()->trace != 0 && find(a.impl()->trace) == nullptr) arrays::throw_leaked(a, function, str(what, " ", i));
+  return lifted(a, function);
+}
+
+// An array that can be used here.
+ir::Value Trace::lifted(const Array& a, const char* function) {
+  const auto& impl = a.impl();
   if (impl->trace == id_) return builder_.value(impl->value);
   if (impl->literal) return ops::constant(builder_, arrays::literal_value(*impl), impl->type.weak);
   auto known = captured_.find(impl.get());
   if (known != captured_.end()) return builder_.value(known->second);
-  if (impl->trace != 0 && find(impl->trace) == nullptr) {
-    throw StateError(str(function, ": a value of a traced function (", impl->type,
-                         ") is used after that function ended; return it from the function instead of storing it"));
-  }
   if (impl->trace == 0) {
-    arrays::storage_of(a, function);  // a deleted array cannot be captured
     if (!a.is_fully_addressable() && !a.is_fully_replicated()) {
       throw NotAddressableError(str(function, ": the program captures an array of type ", dtype_name(impl->type.dtype),
                                     "[", join(impl->type.shape, ","),
@@ -82,6 +125,14 @@ ir::Value Trace::lift(const Array& a, const char* function) {
   captured_[impl.get()] = v.id;
   captures_.push_back(a);
   return v;
+}
+
+void check_leaves(const std::vector<Array>& leaves, const char* function, const detail::LeafNames& names) {
+  for (std::size_t i = 0; i < leaves.size(); ++i) {
+    if (!arrays::usable(leaves[i])) arrays::throw_unusable(leaves[i], function, names(i));
+    auto trace = leaves[i].impl()->trace;
+    if (trace != 0 && Trace::find(trace) == nullptr) arrays::throw_leaked(leaves[i], function, names(i));
+  }
 }
 
 ir::Type type_of(const Array& a, const char* function) { return arrays::checked(a, function)->type; }
@@ -133,7 +184,7 @@ Traced trace(const LeafFunction& f, const ir::Types& inputs, const std::vector<o
   std::vector<Array> out = f(args);
   ir::Values results;
   results.reserve(out.size());
-  for (const auto& a : out) results.push_back(t.lift(a, "trace"));
+  for (std::size_t i = 0; i < out.size(); ++i) results.push_back(t.lift(out[i], "trace", "result", i));
   Traced traced;
   traced.num_inputs = inputs.size();
   traced.captures = t.captures();
@@ -147,10 +198,10 @@ std::vector<Array> bind(const ir::OpDef& op, const std::vector<Array>& in, ir::A
   ir::Values values;
   values.reserve(in.size());
   std::string name(op.name());
-  for (const auto& a : in) values.push_back(t->lift(a, name.c_str()));
+  for (std::size_t i = 0; i < in.size(); ++i) values.push_back(t->lift(in[i], name.c_str(), "operand", i));
   t->builder().set_loc(loc);
   std::vector<Array> out;
-  for (auto v : t->builder().add(op, values, std::move(attrs))) out.push_back(t->wrap(v));
+  for (auto v : t->builder().add(op, values, std::move(attrs))) out.push_back(t->wrap(v, op.name(), loc));
   return out;
 }
 
@@ -159,10 +210,10 @@ std::vector<Array> bind_graph(const ir::GraphPtr& graph, const std::vector<Array
   if (t == nullptr) return run_graph(graph, args);
   ir::Values values;
   values.reserve(args.size());
-  for (const auto& a : args) values.push_back(t->lift(a, "call"));
+  for (std::size_t i = 0; i < args.size(); ++i) values.push_back(t->lift(args[i], "call", "argument", i));
   t->builder().set_loc(loc);
   std::vector<Array> out;
-  for (auto v : t->builder().inline_graph(*graph, values)) out.push_back(t->wrap(v));
+  for (auto v : t->builder().inline_graph(*graph, values)) out.push_back(t->wrap(v, "call", loc));
   return out;
 }
 

@@ -12,12 +12,14 @@
 #include "ir/builder.h"
 #include "ops/ops.h"
 #include "ops/varying.h"
+#include "tessera/leaf_names.h"
 
 namespace tessera::api {
 
 /// The program being traced on this thread; inner ones (nested transformations) point outward.
 class Trace {
  public:
+  /// Throws `StateError` where traces nest so deep that the thread's stack would end.
   Trace();
   ~Trace();
   Trace(const Trace&) = delete;
@@ -33,15 +35,20 @@ class Trace {
   Array input(const ir::Type& type, ops::NameSet varying = {});
   /// The value of an operand here: its own, a constant for a number, or an extra input for an array from outside.
   ir::Value lift(const Array& a, const char* function);
-  Array wrap(ir::Value v);
+  /// The same for an array that messages call `who(i)`: "operand 1".
+  ir::Value lift(const Array& a, const char* function, const char* what, std::size_t i);
+  Array wrap(ir::Value v, std::string_view op = {}, const Loc& loc = {});
   /// Mesh axes that a value of this trace varies over (checked maps only).
   const ops::NameSet& varying(ir::ValueId v);
   /// Arrays from outside, in the order of their extra inputs (which follow the explicit ones).
   const std::vector<Array>& captures() const { return captures_; }
 
  private:
+  ir::Value lifted(const Array& a, const char* function);
+
   std::uint64_t id_;
   Trace* outer_;
+  std::shared_ptr<arrays::TraceLife> life_ = std::make_shared<arrays::TraceLife>();
   ir::Builder builder_;
   std::vector<Array> captures_;
   std::unordered_map<const arrays::ArrayImpl*, ir::ValueId> captured_;
@@ -83,6 +90,8 @@ bool grow_varying(const Traced& body, std::vector<ops::NameSet>& inputs, std::si
 void cast_varying(Traced& traced, const std::vector<Array>& args);
 
 ir::Type type_of(const Array& a, const char* function);
+/// Throws `StateError`, `DeletedArrayError` or `UnexpectedTracerError` naming the first leaf that has no value here.
+void check_leaves(const std::vector<Array>& leaves, const char* function, const detail::LeafNames& names);
 
 /// One operation: an equation of the current trace, or a run at once.
 std::vector<Array> bind(const ir::OpDef& op, const std::vector<Array>& in, ir::Attrs attrs, const Loc& loc);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tessera/transfer.h"
 
+#include "array/array_impl.h"
 #include "base/strings.h"
 #include "sharding/fits.h"
 #include "tessera/error.h"
@@ -9,6 +10,13 @@
 #include "tessera/sharding.h"
 
 namespace tessera {
+
+namespace detail {
+HostArray host_of_leaf(const Array& leaf, const std::string& name) {
+  if (!arrays::usable(leaf)) arrays::throw_unusable(leaf, "named_leaves", "leaf " + name);
+  return leaf.host();
+}
+}  // namespace detail
 
 HostArray device_get(const Array& x, const Loc&) { return x.host(); }
 std::vector<HostArray> device_get(const std::vector<Array>& arrays, const Loc&) {

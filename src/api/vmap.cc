@@ -95,6 +95,7 @@ ir::Value placed(ir::Value x, bool batched, const MaybeAxis& axis, std::int64_t 
 
 std::vector<Array> vmap_leaves(const LeafFn& body, const std::vector<Array>& leaves, const VmapCall& call,
                                const Loc& loc) {
+  api::check_leaves(leaves, "vmap", call.names);
   std::vector<MaybeAxis> axes = call.options.in_axes.resolve(call.leaves_per_arg, "vmap", "in_axes");
   std::int64_t size = mapped_size(leaves, axes, call.options.axis_size, "vmap");
   ir::Types blocks;

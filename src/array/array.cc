@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attributes, host transfer and life of arrays.
+// Attributes and life of arrays.
 #include "tessera/array.h"
 
 #include <cstring>
@@ -7,8 +7,8 @@
 
 #include "array/array_impl.h"
 #include "array/array_stats.h"
+#include "array/concrete.h"
 #include "base/strings.h"
-#include "base/thread_pool.h"
 #include "core/numpy_text.h"
 #include "core/strided_copy.h"
 
@@ -60,17 +60,40 @@ const ImplPtr& checked(const Array& a, const char* function, const char* argumen
 }
 
 namespace {
-[[noreturn]] void deleted(const ArrayImpl& impl, const char* function) {
-  throw DeletedArrayError(str(function, ": the array of type ", dtype_name(impl.type.dtype), "[",
-                              join(impl.type.shape, ","), "] was deleted or donated"));
+// With the lock of `impl` held.
+[[noreturn]] void deleted(const ArrayImpl& impl, const char* function, const std::string& who) {
+  std::string what =
+      str(function, ": ", who, " of type ", dtype_name(impl.type.dtype), "[", join(impl.type.shape, ","), "] was ");
+  if (!impl.gone) throw DeletedArrayError(what + "deleted by delete_()");
+  throw DeletedArrayError(
+      str(what, *impl.gone, "; use what that call returns, or leave the argument out of donate_argnums"));
 }
-[[noreturn]] void traced(const ArrayImpl& impl, const char* function, const Loc& loc = {}) {
+}  // namespace
+
+void traced(const Array& a, const char* function, const Loc& loc) {
+  check_trace(a, function);
+  const auto& impl = *a.impl();
   throw ConcretizationError(
       str(function, ": ", impl.type, " is a value of a traced function and has no data yet",
           loc.file ? str(" (asked for at ", loc, ")") : std::string(),
           "; use where or cond to decide by it inside the function, or return it and read it outside"));
 }
-}  // namespace
+
+bool usable(const Array& a) {
+  if (!a.defined()) return false;
+  const auto& impl = *a.impl();
+  if (impl.trace != 0 || impl.literal) return true;
+  std::lock_guard lock(impl.mutex);
+  return impl.storage != nullptr;
+}
+
+void throw_unusable(const Array& a, const char* function, const std::string& who) {
+  if (!a.defined()) {
+    throw StateError(str(function, ": ", who, " is an uninitialised Array; expected one with a value"));
+  }
+  std::lock_guard lock(a.impl()->mutex);
+  deleted(*a.impl(), function, who);
+}
 
 namespace {
 // For members that are called too often to make a `CallSite` each time.
@@ -84,10 +107,48 @@ const ArrayImpl& checked_at(const Array& a, const char* function, CallLine at) {
 }  // namespace
 
 void check_live(const Array& a, const char* function) {
-  const auto& impl = *checked(a, function);
-  if (impl.trace != 0 || impl.literal) return;
+  if (!usable(a)) throw_unusable(a, function, a.defined() ? "the array" : "array");
+}
+
+void throw_leaked(const Array& a, const char* function, const std::string& who) {
+  const auto& impl = *a.impl();
+  bool running = impl.life && impl.life->running;
+  throw UnexpectedTracerError(
+      str(function, ": ", who, " is a value of a traced function (", impl.type,
+          impl.op.empty() ? std::string(", an argument or capture") : str(", made by ", impl.op),
+          impl.loc.file ? str(" at ", impl.loc) : std::string(), ") and ",
+          !running                                          ? "is used after that function ended"
+          : impl.life->thread != std::this_thread::get_id() ? "is used on another thread than the function's"
+                                                            : "is used outside that function",
+          "; return it from the function instead of storing it, and use what the call returns"));
+}
+
+void check_trace(const Array& a, const char* function) {
+  const auto& life = a.impl()->life;
+  if (life && (!life->running || life->thread != std::this_thread::get_id())) throw_leaked(a, function, "the array");
+}
+
+StoragePtr donate(const Array& a, const std::shared_ptr<const std::string>& to) noexcept {
+  const auto& impl = *a.impl();
+  // Released outside the lock: memory that was given away may end in code of the user.
+  std::optional<HostArray> host;
+  ShardsPtr shards;
+  ShardsPtr all_shards;
+  StoragePtr storage;
   std::lock_guard lock(impl.mutex);
-  if (!impl.storage) deleted(impl, function);
+  if (!impl.storage) return nullptr;
+  std::swap(storage, a.impl()->storage);
+  a.impl()->gone = to;
+  std::swap(host, impl.host);
+  shards.swap(impl.shards);
+  all_shards.swap(impl.all_shards);
+  return storage;
+}
+
+void undo_donation(const Array& a, StoragePtr storage) noexcept {
+  std::lock_guard lock(a.impl()->mutex);
+  a.impl()->storage = std::move(storage);
+  a.impl()->gone.reset();
 }
 
 Array materialize(const Array& a) {
@@ -98,10 +159,10 @@ Array materialize(const Array& a) {
 
 StoragePtr storage_of(const Array& a, const char* function) {
   const auto& impl = *checked(a, function);
-  if (impl.trace != 0) traced(impl, function);
+  if (impl.trace != 0) traced(a, function);
   if (impl.literal) return storage_of(materialize(a), function);
   std::lock_guard lock(impl.mutex);
-  if (!impl.storage) deleted(impl, function);
+  if (!impl.storage) deleted(impl, function, "the array");
   return impl.storage;
 }
 
@@ -117,11 +178,15 @@ Array make(ir::Type type, ShardingPtr sharding, StoragePtr storage, bool committ
   return Array(std::move(impl));
 }
 
-Array make_traced(ir::Type type, std::uint64_t trace, ir::ValueId value) {
+Array make_traced(ir::Type type, std::uint64_t trace, ir::ValueId value, TraceLifePtr life, std::string_view op,
+                  const Loc& loc) {
   auto impl = std::make_shared<ArrayImpl>();
   impl->type = std::move(type);
   impl->trace = trace;
   impl->value = value;
+  impl->life = std::move(life);
+  impl->op = op;
+  impl->loc = loc;
   return Array(std::move(impl));
 }
 
@@ -143,7 +208,7 @@ Array weak_literal(const HostArray& digits, DType dtype) {
 // What members that need a place see: literals go to the default device on first use of such a member.
 const ArrayImpl& concrete(const Array& a, const char* function) {
   const auto& impl = *checked(a, function);
-  if (impl.trace != 0) traced(impl, function);
+  if (impl.trace != 0) traced(a, function);
   return impl;
 }
 }  // namespace
@@ -165,7 +230,7 @@ Array strong_scalar(const HostArray& rank0) { return arrays::make_literal(rank0,
 
 Array::Array(const HostArray& value, const Loc&) : Array(device_put(value)) {}
 
-const Shape& Array::shape(CallLine at) const { return checked_at(*this, "Array::shape", at).type.shape; }
+const Shape& Array::shape(CallLine at) const& { return checked_at(*this, "Array::shape", at).type.shape; }
 std::int64_t Array::shape(std::int64_t dim, CallLine at) const {
   const Shape& s = shape(at);
   std::int64_t d = dim < 0 ? dim + rank(s) : dim;
@@ -190,19 +255,14 @@ std::int64_t Array::device_bytes(const Loc&) const {
 }
 bool Array::is_traced(CallLine at) const { return checked_at(*this, "Array::is_traced", at).trace != 0; }
 
-const ShardingPtr& Array::sharding(const Loc&) const {
+ShardingPtr Array::sharding(const Loc&) const {
   const auto& impl = concrete(*this, "Array::sharding");
-  if (impl.literal) {
-    static thread_local ShardingPtr last;  // a number has no place of its own: that of the default device
-    last = arrays::default_sharding();
-    return last;
-  }
-  return impl.sharding;
+  return impl.literal ? arrays::default_sharding() : impl.sharding;  // a number has no place of its own
 }
 bool Array::committed(const Loc&) const { return concrete(*this, "Array::committed").committed; }
-std::span<const Device> Array::devices(const Loc&) const {
+DeviceSet Array::devices(const Loc&) const {
   arrays::check_live(*this, "Array::devices");
-  return sharding()->devices();
+  return sharding()->device_set();
 }
 DeviceSet Array::device_set(const Loc&) const {
   arrays::check_live(*this, "Array::device_set");
@@ -214,154 +274,7 @@ bool Array::is_fully_addressable(const Loc&) const {
 }
 bool Array::is_fully_replicated(const Loc&) const { return sharding()->is_fully_replicated(); }
 
-namespace {
-// Array of one device around piece of position p.
-Array single_device(const ArrayImpl& impl, const arrays::StoragePtr& storage, std::int32_t p) {
-  auto position = static_cast<std::size_t>(p);
-  auto tile = static_cast<std::size_t>(impl.placement->tile_of[position]);
-  auto piece = std::make_shared<arrays::Storage>();
-  piece->pieces.push_back(storage->pieces[impl.replicas_equal ? tile : position]);
-  ir::Type type{impl.type.dtype, impl.placement->tile_shape[tile], impl.type.weak};
-  return arrays::make(std::move(type), SingleDeviceSharding(impl.placement->devices->devices[position]),
-                      std::move(piece), true);
-}
-}  // namespace
-
-std::span<const Shard> Array::addressable_shards(const Loc&) const {
-  auto storage = arrays::storage_of(*this, "Array::addressable_shards");
-  const auto& impl = *impl_;
-  if (impl.literal) throw StateError("Array::addressable_shards: a number has no shards; device_put it first");
-  storage->wait();
-  std::lock_guard lock(impl.mutex);
-  if (!impl.has_shards) {
-    for (auto p : impl.placement->devices->local_positions) {
-      auto position = static_cast<std::size_t>(p);
-      auto tile = static_cast<std::size_t>(impl.placement->tile_of[position]);
-      impl.shards.emplace_back(impl.placement->devices->devices[position], impl.placement->tile_index[tile],
-                               impl.placement->replica_id[position], single_device(impl, storage, p),
-                               impl.placement->shard_shape);
-    }
-    arrays::count_shards(static_cast<std::int64_t>(impl.shards.size()));
-    impl.has_shards = true;
-  }
-  return impl.shards;
-}
-
-std::span<const Shard> Array::global_shards(const Loc&) const {
-  auto local = addressable_shards();
-  const auto& impl = *impl_;
-  if (impl.placement->devices->all_local()) return local;
-  std::lock_guard lock(impl.mutex);
-  if (!impl.has_all_shards) {
-    std::size_t next = 0;
-    const auto& list = *impl.placement->devices;
-    for (std::size_t position = 0; position < list.size(); ++position) {
-      if (next < list.local_positions.size() && static_cast<std::size_t>(list.local_positions[next]) == position) {
-        impl.all_shards.push_back(local[next++]);
-        continue;
-      }
-      auto tile = static_cast<std::size_t>(impl.placement->tile_of[position]);
-      impl.all_shards.emplace_back(list.devices[position], impl.placement->tile_index[tile],
-                                   impl.placement->replica_id[position], std::nullopt, impl.placement->shard_shape);
-    }
-    arrays::count_shards(static_cast<std::int64_t>(impl.all_shards.size()));
-    impl.has_all_shards = true;
-  }
-  return impl.all_shards;
-}
-
-const Array& Array::addressable_data(std::int64_t i, const Loc&) const {
-  auto shards = addressable_shards();
-  auto n = static_cast<std::int64_t>(shards.size());
-  if (i < 0 || i >= n) {
-    throw IndexError(n == 0 ? str("Array::addressable_data: index = ", i, "; this process has no device of the array")
-                            : str("Array::addressable_data: index = ", i, "; expected 0..", n - 1));
-  }
-  return shards[is_fully_replicated() ? 0 : static_cast<std::size_t>(i)].value();
-}
-
-const HostArray& Array::host(const Loc& loc) const {
-  const auto& impl = *checked(*this, "Array::host");
-  if (impl.trace != 0) arrays::traced(impl, "Array::host", loc);
-  if (impl.literal) {
-    std::lock_guard lock(impl.mutex);
-    if (!impl.host) impl.host = arrays::literal_value(impl);
-    return *impl.host;
-  }
-  auto storage = arrays::storage_of(*this, "Array::host");
-  storage->wait();
-  std::lock_guard lock(impl.mutex);
-  if (impl.host) return *impl.host;
-  const auto& place = *impl.placement;
-  auto item = dtype_size(impl.type.dtype);
-  auto piece = [&](std::size_t tile) -> runtime::BufferPtr {
-    if (impl.replicas_equal) return storage->pieces[tile];
-    for (auto p : place.devices->local_positions) {  // the lowest local replica is read
-      if (place.tile_of[static_cast<std::size_t>(p)] == static_cast<std::int32_t>(tile)) {
-        return storage->pieces[static_cast<std::size_t>(p)];
-      }
-    }
-    return nullptr;
-  };
-  auto tiles = static_cast<std::size_t>(place.num_tiles);
-  for (std::size_t t = 0; t < tiles; ++t) {
-    if (piece(t) || size_of(place.tile_shape[t]) == 0) continue;
-    std::string missing;
-    for (std::size_t p = 0; p < place.tile_of.size(); ++p) {
-      if (place.tile_of[p] == static_cast<std::int32_t>(t))
-        missing += str(missing.empty() ? "" : ", ", place.devices->devices[p].id());
-    }
-    throw NotAddressableError(
-        str("Array::host: array of shape ", impl.type.shape, " has data on devices ", missing,
-            " of other processes; use process_allgather, a replicated out_sharding, or addressable_shards"));
-  }
-  if (tiles == 1) {
-    auto buffer = piece(0);
-    impl.host = buffer ? HostArray(impl.type.dtype, impl.type.shape, std::shared_ptr<void>(buffer, buffer->data()))
-                       : HostArray(impl.type.dtype, impl.type.shape);
-    return *impl.host;
-  }
-  HostArray out(impl.type.dtype, impl.type.shape);
-  Dims strides = core::contiguous_strides(impl.type.shape, item);
-  auto copy = [&](std::size_t t) {
-    Shape shape = place.tile_shape[t];
-    if (size_of(shape) == 0) return;
-    Index index = place.tile_index[t];
-    std::int64_t offset = 0;
-    for (std::size_t d = 0; d < shape.size(); ++d) offset += index[d].start.value_or(0) * strides[d];
-    core::copy_strided(static_cast<char*>(out.data()) + offset, strides, piece(t)->data(),
-                       core::contiguous_strides(shape, item), shape, item);
-  };
-  // Worth a second thread, which also takes its part of the new memory's page faults.
-  constexpr std::int64_t kLarge = 1 << 20;
-  auto count = static_cast<std::int64_t>(tiles);
-  base::parallel_for(count, out.nbytes() >= kLarge ? 1 : count, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t t = begin; t < end; ++t) copy(static_cast<std::size_t>(t));
-  });
-  arrays::count_transfer(out.nbytes());
-  impl.host = std::move(out);
-  return *impl.host;
-}
-
-const HostArray& Array::single(const Loc& loc) const {
-  if (size() != 1) {
-    throw ValueError(str("Array::item: the array has shape ", shape(), " and ", size(),
-                         " elements; expected one (reduce it with any or all)"));
-  }
-  return host(loc);
-}
-
-Array::operator bool() const {
-  const auto& impl = *checked(*this, "Array::operator bool");
-  if (impl.trace != 0) arrays::traced(impl, "Array::operator bool");
-  if (size() != 1) {
-    throw ValueError(
-        str("Array::operator bool: the truth of an array of shape ", shape(), " is ambiguous; use any(x) or all(x)"));
-  }
-  return host().astype(DType::Bool).span<bool>()[0];
-}
-
-const Array& Array::block_until_ready(const Loc&) const {
+const Array& Array::block_until_ready(const Loc&) const& {
   const auto& impl = *checked(*this, "Array::block_until_ready");
   if (impl.trace == 0 && !impl.literal) arrays::storage_of(*this, "Array::block_until_ready")->wait();
   return *this;
@@ -369,13 +282,8 @@ const Array& Array::block_until_ready(const Loc&) const {
 
 void Array::delete_(const Loc&) {
   const auto& impl = checked(*this, "Array::delete_");
-  if (impl->trace != 0) arrays::traced(*impl, "Array::delete_");
-  std::lock_guard lock(impl->mutex);
-  impl->storage.reset();
-  impl->host.reset();
-  impl->shards.clear();
-  impl->all_shards.clear();
-  impl->has_shards = impl->has_all_shards = false;
+  if (impl->trace != 0) arrays::traced(*this, "Array::delete_");
+  arrays::donate(*this, nullptr);
 }
 bool Array::is_deleted() const {
   const auto& impl = *checked(*this, "Array::is_deleted");
@@ -384,10 +292,10 @@ bool Array::is_deleted() const {
   return impl.storage == nullptr;
 }
 
-std::span<const Shard> Array::local_shards(const Loc&) const { return addressable_shards(); }
-const Array& Array::local_data(std::int64_t i, const Loc&) const { return addressable_data(i); }
+ShardList Array::local_shards(const Loc&) const { return addressable_shards(); }
+Array Array::local_data(std::int64_t i, const Loc&) const { return addressable_data(i); }
 
-const Array& Shard::value(const Loc&) const {
+const Array& Shard::value(const Loc&) const& {
   if (!data_) {
     throw StateError(str("Shard::value: device ", device_, " belongs to process ", device_.process_index(),
                          "; its data is not in this process"));
@@ -417,15 +325,17 @@ std::string to_string(const Array& a, const Loc&) {
   };
   if (impl.trace != 0) return plain("Traced");
   if (a.is_deleted()) return plain("DeletedArray");
-  const HostArray* value = nullptr;
+  HostArray value;
   try {
-    value = &a.host();
+    value = a.host();
+  } catch (const DeletedArrayError&) {
+    return plain("DeletedArray");  // since the question above
   } catch (const NotAddressableError&) {
     return plain("Array");
   }
   std::string suffix = str(", dtype=", dtype_name(impl.type.dtype), ")");
   if (impl.type.size() == 0) return str("Array([], shape=", impl.type.shape, suffix);
-  return str("Array(", core::numpy_text(*value, 6, static_cast<std::int64_t>(suffix.size())), suffix);
+  return str("Array(", core::numpy_text(value, 6, static_cast<std::int64_t>(suffix.size())), suffix);
 }
 std::ostream& operator<<(std::ostream& out, const Array& a) { return out << to_string(a); }
 

@@ -7,6 +7,9 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
 #include <vector>
 
 #include "ir/builder.h"
@@ -33,6 +36,14 @@ struct Storage {
 };
 using StoragePtr = std::shared_ptr<Storage>;
 
+/// Whether a trace is still running, for those of its values that outlive it.
+struct TraceLife {
+  std::atomic<bool> running{true};
+  std::thread::id thread = std::this_thread::get_id();
+};
+using TraceLifePtr = std::shared_ptr<const TraceLife>;
+using ShardsPtr = std::shared_ptr<const std::vector<Shard>>;
+
 struct ArrayImpl : std::enable_shared_from_this<ArrayImpl> {
   ir::Type type;
 
@@ -44,18 +55,21 @@ struct ArrayImpl : std::enable_shared_from_this<ArrayImpl> {
   /// A number written in the program, with all its digits (float64 arrays meet those): no device yet.
   std::optional<HostArray> literal;
   StoragePtr storage;  ///< guarded by `mutex`; null once deleted
+  /// Guarded by `mutex`; of a donated array, where it went: "donated to step as argument 0".
+  std::shared_ptr<const std::string> gone;
 
   // A value of a program that is being traced.
   std::uint64_t trace = 0;  ///< 0: not traced
   ir::ValueId value = -1;
+  TraceLifePtr life;
+  std::string_view op;  ///< that made it; empty for an argument
+  Loc loc;
 
   // Made on first use, under `mutex`.
   mutable std::mutex mutex;
   mutable std::optional<HostArray> host;
-  mutable std::vector<Shard> shards;
-  mutable std::vector<Shard> all_shards;
-  mutable bool has_shards = false;
-  mutable bool has_all_shards = false;
+  mutable ShardsPtr shards;
+  mutable ShardsPtr all_shards;
 
   // Neighbours in the list of concrete arrays (`enlist`), under that list's lock.
   ArrayImpl* older = nullptr;
@@ -79,14 +93,29 @@ StoragePtr storage_of(const Array& a, const char* function);
 /// Puts a literal on the default device (others stay); what runs and transfers work on.
 Array materialize(const Array& a);
 
-/// Throws `DeletedArrayError` naming `function`; literals and traced values are always alive.
+/// Has a value and is not deleted; literals and traced values are always alive.
+bool usable(const Array& a);
+/// Throws `StateError` for an uninitialised array and `DeletedArrayError` for one that was deleted or donated, naming
+/// `function`, the array as `who` ("operand 1") and, for a donated one, the call.
+[[noreturn]] void throw_unusable(const Array& a, const char* function, const std::string& who);
+/// Throws as `throw_unusable` unless the array is usable.
 void check_live(const Array& a, const char* function);
+/// Throws `UnexpectedTracerError` naming the op and the line that made a value of a trace that is over, or that runs on
+/// another thread.
+void check_trace(const Array& a, const char* function);
+[[noreturn]] void throw_leaked(const Array& a, const char* function, const std::string& who);
+/// Takes the data out of an array: from now on it is deleted, and `to` says why. Of several takers one gets it; the
+/// others get null, as for an array that was deleted before.
+StoragePtr donate(const Array& a, const std::shared_ptr<const std::string>& to) noexcept;
+/// Gives back what `donate` took.
+void undo_donation(const Array& a, StoragePtr storage) noexcept;
 /// Makes an array known to `live_arrays`.
 void enlist(const ImplPtr& impl);
 /// A concrete array whose pieces are (or will be, with `storage->ready`) there.
 Array make(ir::Type type, ShardingPtr sharding, StoragePtr storage, bool committed, bool replicas_equal = true);
-/// A value of the trace with this number.
-Array make_traced(ir::Type type, std::uint64_t trace, ir::ValueId value);
+/// A value of the trace with this number, made by `op` at `loc`.
+Array make_traced(ir::Type type, std::uint64_t trace, ir::ValueId value, TraceLifePtr life, std::string_view op,
+                  const Loc& loc);
 
 /// Places a host value: each process keeps its part; equal pieces are one buffer. `adopt`: use the memory where one
 /// piece is the whole (the caller gives it away).

@@ -200,13 +200,6 @@ class Pieces {
 }  // namespace
 }  // namespace arrays
 
-const Shard& ShardList::at(std::size_t i, const Loc&) const {
-  if (i >= size()) {
-    throw IndexError(str("ShardList::at: index = ", i, "; expected ", empty() ? 0 : size() - 1, " at most"));
-  }
-  return (*this)[i];
-}
-
 GlobalArray::GlobalArray(const Shape& global_shape, const Mesh& global_mesh, const PartitionSpec& mesh_axes,
                          std::span<const Array> device_buffers, std::optional<DType> dtype, const Loc&) {
   NamedSharding sharding(global_mesh, mesh_axes);
@@ -279,20 +272,20 @@ GlobalArray GlobalArray::from_batched_callback_with_devices(
 }
 
 namespace {
-const NamedSharding& named(const GlobalArray& g, const char* function) {
-  const auto& s = g.sharding();
-  const auto* n = dynamic_cast<const NamedSharding*>(s.get());
-  if (n == nullptr) throw StateError(str(function, ": the array has ", s->text(), "; expected a NamedSharding"));
-  return *n;
+std::shared_ptr<const NamedSharding> named(const GlobalArray& g, const char* function) {
+  ShardingPtr s = g.sharding();
+  auto n = std::dynamic_pointer_cast<const NamedSharding>(s);
+  if (!n) throw StateError(str(function, ": the array has ", s->text(), "; expected a NamedSharding"));
+  return n;
 }
 }  // namespace
 
-const Mesh& GlobalArray::mesh(const Loc&) const { return named(*this, "GlobalArray::mesh").mesh().concrete("mesh"); }
-const PartitionSpec& GlobalArray::mesh_axes(const Loc&) const { return named(*this, "GlobalArray::mesh_axes").spec(); }
+Mesh GlobalArray::mesh(const Loc&) const { return named(*this, "GlobalArray::mesh")->mesh().concrete("mesh"); }
+PartitionSpec GlobalArray::mesh_axes(const Loc&) const { return named(*this, "GlobalArray::mesh_axes")->spec(); }
 bool GlobalArray::is_fully_replicated(const Loc&) const { return shape() == array_.sharding()->shard_shape(shape()); }
 int GlobalArray::process_index() const { return array_.sharding()->devices()[0].client().process_index(); }
 
-const Array& GlobalArray::local_data(std::size_t i, const Loc&) const {
+Array GlobalArray::local_data(std::size_t i, const Loc&) const {
   ShardList shards = local_shards();
   if (i >= shards.size()) {
     throw IndexError(shards.empty() ? str("local_data: index = ", i, "; this process has no device of the array")
@@ -301,7 +294,7 @@ const Array& GlobalArray::local_data(std::size_t i, const Loc&) const {
   return shards[i].value();
 }
 
-const GlobalArray& GlobalArray::block_until_ready(const Loc&) const {
+const GlobalArray& GlobalArray::block_until_ready(const Loc&) const& {
   array_.block_until_ready();
   return *this;
 }

@@ -85,9 +85,14 @@ class LruCache {
       return it->second.entry;
     }
     ++misses_;
-    order_.push_front(key);
     auto entry = std::make_shared<Entry>();
-    map_.emplace(&order_.front(), Slot{entry, order_.begin()});
+    order_.push_front(key);
+    try {
+      map_.emplace(&order_.front(), Slot{entry, order_.begin()});
+    } catch (...) {
+      order_.pop_front();
+      throw;
+    }
     return entry;
   }
 

@@ -9,10 +9,12 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "base/process.h"
 #include "hwy/cache_control.h"
 #include "tessera/loc.h"
 
@@ -44,6 +46,7 @@ struct Loop {
   std::int64_t chunk;
   const std::function<void(std::int64_t, std::int64_t)>* body;
   Loc site;  ///< of the caller, for errors that a worker's part throws
+  const void* context = work_context();
   std::atomic<std::int64_t> next{0};
   std::atomic<std::int64_t> left;
   std::mutex mutex;
@@ -53,7 +56,9 @@ struct Loop {
   void work() {
     bool before = std::exchange(inside, true);
     CallSite from(site);
+    WorkContext scope(context);
     for (;;) {
+      stop_if_ended();
       std::int64_t begin = next.fetch_add(chunk);
       if (begin >= n) break;
       std::int64_t end = std::min(n, begin + chunk);
@@ -74,12 +79,27 @@ struct Loop {
 
 class Pool {
  public:
+  // Never destroyed: detached work may outlive main. A forked child makes one of its own.
   static Pool& get() {
-    static Pool* pool = new Pool;  // never destroyed: detached work may outlive main
+    Instance& i = instance();
+    Pool* pool = i.pool.load(std::memory_order_acquire);
+    if (pool != nullptr) return *pool;
+    at_fork(ForkStage::Threads, {[] { instance().making.lock(); }, [] { instance().making.unlock(); },
+                                 [] {
+                                   instance().pool = nullptr;
+                                   instance().making.unlock();
+                                 }});
+    std::lock_guard lock(i.making);
+    pool = i.pool.load(std::memory_order_relaxed);
+    if (pool != nullptr) return *pool;
+    pool = new Pool;
+    pool->start();
+    i.pool.store(pool, std::memory_order_release);
     return *pool;
   }
-  int threads() const { return static_cast<int>(workers_.size()) + 1; }
+  int threads() const { return workers_ + 1; }
 
+  // Throws `std::bad_alloc` before any worker knows of the loop.
   void run(const std::shared_ptr<Loop>& loop, int helpers) {
     {
       std::lock_guard lock(mutex_);
@@ -95,20 +115,27 @@ class Pool {
   }
 
  private:
-  Pool() {
+  struct Instance {
+    std::mutex making;
+    std::atomic<Pool*> pool{nullptr};
+  };
+  static Instance& instance() {
+    static auto* i = new Instance;
+    return *i;
+  }
+
+  Pool() = default;
+  // As many threads as the machine lets us have: with fewer, or none, loops take longer.
+  void start() noexcept {
     int n = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
     if (const char* text = std::getenv("TESSERA_THREADS")) n = std::clamp(std::atoi(text), 1, 1024);
-    workers_.reserve(static_cast<std::size_t>(n));
     try {
-      for (int i = 1; i < n; ++i) {
-        workers_.emplace_back([this] { serve(); });
-        workers_.back().detach();
-      }
+      for (; workers_ < n - 1; ++workers_) std::thread([this] { serve(); }).detach();
     } catch (const std::exception&) {
-      // The machine gives no more threads, or no memory for them: those that run already use this object.
+      return;
     }
   }
-  void serve() {
+  [[noreturn]] void serve() {
     for (;;) {
       std::shared_ptr<Loop> loop;
       {
@@ -127,7 +154,7 @@ class Pool {
   std::condition_variable wake_;
   std::vector<std::shared_ptr<Loop>> queue_;
   std::atomic<int> queued_{0};  // the queue's size, to be looked at without the mutex
-  std::vector<std::thread> workers_;
+  int workers_ = 0;             // threads, written before anyone else sees the pool
 };
 
 }  // namespace
@@ -137,6 +164,7 @@ bool in_parallel_region() { return inside; }
 
 void parallel_for(std::int64_t n, std::int64_t grain, const std::function<void(std::int64_t, std::int64_t)>& body) {
   if (n <= 0) return;
+  stop_if_ended();
   grain = std::max<std::int64_t>(grain, 1);
   int threads = inside ? 1 : num_threads();
   if (threads == 1 || n <= grain) {
@@ -151,7 +179,11 @@ void parallel_for(std::int64_t n, std::int64_t grain, const std::function<void(s
   if (const Loc* site = CallSite::innermost()) loop->site = *site;
   loop->left = n;
   auto chunks = (n + loop->chunk - 1) / loop->chunk;
-  Pool::get().run(loop, static_cast<int>(std::min<std::int64_t>(threads, chunks)) - 1);
+  try {
+    Pool::get().run(loop, static_cast<int>(std::min<std::int64_t>(threads, chunks)) - 1);
+  } catch (const std::bad_alloc&) {
+    // Without helpers then: this thread takes every chunk.
+  }
   loop->work();
   auto all_done = [&] { return loop->left.load() == 0; };
   spin_until(all_done);

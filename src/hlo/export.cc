@@ -64,7 +64,7 @@ std::string renumbered(const std::string& text) {
 
 // Operations that MLIR prints with one type when all of theirs are equal.
 bool has_one_type(const std::string& name) {
-  static const std::set<std::string> others{"stablehlo.reshape", "stablehlo.dynamic_update_slice"};
+  static const auto& others = *new std::set<std::string>{"stablehlo.reshape", "stablehlo.dynamic_update_slice"};
   return name.starts_with("stablehlo.") && !others.contains(name);
 }
 }  // namespace

@@ -49,7 +49,7 @@ Values values_of_op(OpCall& c, const std::string& name, const AstAttr& attribute
 }  // namespace
 
 std::optional<Items> own_composite(OpCall& c, const std::string& name) {
-  static const AstAttr none;
+  static const auto& none = *new AstAttr;
   const AstAttr* attributes = c.find("composite_attributes");
   Values out = values_of_op(c, name, attributes ? *attributes : none);
   if (out.empty() || out.size() != c.op.result_types.size()) return std::nullopt;

@@ -67,8 +67,8 @@ AbstractMesh checked_abstract(std::vector<std::string> names, const Shape& sizes
 using mesh::AbstractMeshState;
 
 AbstractMesh::AbstractMesh() {
-  static const std::shared_ptr<const AbstractMeshState> empty = std::make_shared<AbstractMeshState>();
-  state_ = empty;
+  static const auto* empty = new std::shared_ptr<const AbstractMeshState>(std::make_shared<AbstractMeshState>());
+  state_ = *empty;
 }
 AbstractMesh::AbstractMesh(std::initializer_list<AxisSize> axes, const Loc&)
     : AbstractMesh(std::span<const AxisSize>(axes.begin(), axes.size())) {}

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/strings.h"
+#include "base/thread_own.h"
 #include "mesh/client_state.h"
 #include "tessera/error.h"
 
@@ -52,7 +53,8 @@ Registry& registry() {
   return *r;
 }
 
-thread_local std::vector<Client> scope_stack;
+struct ScopeTag;
+std::vector<Client>& scope_stack() { return base::thread_own<std::vector<Client>, ScopeTag>(); }
 
 const DeviceState& state_of(const Device& d) {
   const DeviceState* s = DeviceState::of(d);
@@ -207,7 +209,7 @@ Client Client::cpu(const CpuOptions& o, const Loc&) {
 }
 
 Client Client::current() {
-  if (!scope_stack.empty()) return scope_stack.back();
+  if (!scope_stack().empty()) return scope_stack().back();
   auto& r = registry();
   {
     std::lock_guard lock(r.mutex);
@@ -254,9 +256,11 @@ std::string to_string(const Client& c) {
 
 ClientScope::ClientScope(const Client& client, const Loc&) {
   state_of(client);
-  scope_stack.push_back(client);
+  scope_stack().push_back(client);
 }
-ClientScope::~ClientScope() { scope_stack.pop_back(); }
+ClientScope::~ClientScope() {
+  if (!scope_stack().empty()) scope_stack().pop_back();  // a thread that is ending has a new stack
+}
 
 std::span<const Device> devices() { return Client::current().devices(); }
 std::span<const Device> local_devices() { return Client::current().local_devices(); }

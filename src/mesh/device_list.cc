@@ -76,7 +76,10 @@ std::int32_t DeviceList::position(const Device& d) const {
 
 const std::vector<Device>& DeviceList::local_devices() const {
   std::call_once(local_once_, [&] {
-    for (auto p : local_positions) local_.push_back(devices[static_cast<std::size_t>(p)]);
+    std::vector<Device> found;  // whole or not at all: after an error the next call tries again
+    found.reserve(local_positions.size());
+    for (auto p : local_positions) found.push_back(devices[static_cast<std::size_t>(p)]);
+    local_ = std::move(found);
   });
   return local_;
 }

@@ -4,6 +4,7 @@
 #include <exception>
 
 #include "base/strings.h"
+#include "base/thread_own.h"
 #include "tessera/config.h"
 #include "tessera/error.h"
 #include "tessera/mesh.h"
@@ -13,10 +14,8 @@ namespace tessera {
 namespace {
 
 // The levels above the shared start value.
-std::vector<ResourceEnv>& levels() {
-  thread_local std::vector<ResourceEnv> stack;
-  return stack;
-}
+struct LevelsTag;
+std::vector<ResourceEnv>& levels() { return base::thread_own<std::vector<ResourceEnv>, LevelsTag>(); }
 
 const ResourceEnv& start_env() {
   static const auto* env = new ResourceEnv;

@@ -152,10 +152,10 @@ Value cumulative(const ir::OpDef& op, Value x, std::int64_t axis, bool reverse) 
 }
 }  // namespace
 
-#define TESSERA_CUMULATIVE(op, kind, jvp, transpose)                                           \
-  extern const ir::Op<Cumulative> op##_definition;                                             \
-  const ir::Op<Cumulative> op##_definition{spec(&op##_definition, #op, kind, jvp, transpose)}; \
-  const ir::OpDef& def::op = op##_definition;                                                  \
+#define TESSERA_CUMULATIVE(op, kind, jvp, transpose)                                                                 \
+  extern const base::Immortal<ir::Op<Cumulative>> op##_definition;                                                   \
+  const base::Immortal<ir::Op<Cumulative>> op##_definition{spec(&op##_definition.value, #op, kind, jvp, transpose)}; \
+  const ir::OpDef& def::op = op##_definition.value;                                                                  \
   Value op(Value x, std::int64_t axis, bool reverse) { return cumulative(def::op, x, axis, reverse); }
 
 TESSERA_CUMULATIVE(cumsum, Reduction::Sum, linear, ([](Builder&, const TransposeArgs& t, const Cumulative& p) {

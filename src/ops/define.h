@@ -5,15 +5,16 @@
 #include <complex>
 #include <string_view>
 
+#include "base/immortal.h"
 #include "base/strings.h"
 #include "ir/op_def.h"
 #include "ops/ops.h"
 #include "tessera/error.h"
 
 /// TESSERA_DEFINE_OP(reduce_sum, ReduceSum, { … OpSpec fields … });
-#define TESSERA_DEFINE_OP(name, Params, ...)                                     \
-  static const ir::Op<Params> name##_definition{ir::OpSpec<Params> __VA_ARGS__}; \
-  const ir::OpDef& def::name = name##_definition
+#define TESSERA_DEFINE_OP(name, Params, ...)                                                                \
+  static const ::tessera::base::Immortal<ir::Op<Params>> name##_definition{ir::OpSpec<Params> __VA_ARGS__}; \
+  const ir::OpDef& def::name = name##_definition.value
 
 namespace tessera::ops {
 

@@ -65,8 +65,8 @@ inline std::int64_t element(const View& operand, const View& out, std::int64_t i
   return operand.shape.empty() && !out.shape.empty() ? 0 : i;
 }
 
-#define TESSERA_ROW(op, spec)                         \
-  static const ir::Op<NoAttrs> op##_definition{spec}; \
-  const ir::OpDef& def::op = op##_definition
+#define TESSERA_ROW(op, spec)                                                    \
+  static const ::tessera::base::Immortal<ir::Op<NoAttrs>> op##_definition{spec}; \
+  const ir::OpDef& def::op = op##_definition.value
 
 }  // namespace tessera::ops

@@ -20,13 +20,13 @@ const ir::OpDef* const kAll[] = {
 std::span<const ir::OpDef* const> all() { return kAll; }
 
 const ir::OpDef* find(std::string_view name) {
-  static const auto table = [] {
+  static const auto* table = [] {
     std::map<std::string_view, const ir::OpDef*> t;
     for (const auto* op : all()) t[op->name()] = op;
-    return t;
+    return new std::map(std::move(t));
   }();
-  auto it = table.find(name);
-  return it == table.end() ? nullptr : it->second;
+  auto it = table->find(name);
+  return it == table->end() ? nullptr : it->second;
 }
 
 Value add_any(Value x, Value y) {

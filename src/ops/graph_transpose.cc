@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/thread_own.h"
 #include "ops/batch_axes.h"
 #include "ops/collectives.h"
 #include "ops/define.h"
@@ -212,15 +213,11 @@ Value repeat_in_front(Value x, std::int64_t size) {
 }
 
 namespace {
-std::string& batch_name() {
-  thread_local std::string name;
-  return name;
-}
+struct NameTag;
+std::string& batch_name() { return base::thread_own<std::string, NameTag>(); }
 
-std::vector<std::string>& batch_axes() {
-  thread_local std::vector<std::string> axes;
-  return axes;
-}
+struct AxesTag;
+std::vector<std::string>& batch_axes() { return base::thread_own<std::vector<std::string>, AxesTag>(); }
 
 bool uses_name(const ir::Eqn& e, const std::string& name) {
   if (const Collective* c = collective_of(e)) {

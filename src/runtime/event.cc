@@ -1,13 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/event.h"
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
+#include <cstdlib>
 #include <deque>
 #include <mutex>
+#include <new>
+#include <system_error>
 #include <thread>
 #include <utility>
+#include <vector>
 
+#include "base/process.h"
 #include "tessera/loc.h"
 
 namespace tessera::runtime {
@@ -56,15 +65,54 @@ EventPtr completed(std::exception_ptr error) {
 }
 
 EventPtr finished(std::exception_ptr error) {
-  static const EventPtr success = completed(nullptr);
-  return error ? completed(std::move(error)) : success;
+  static const auto* success = new EventPtr(completed(nullptr));
+  if (!error) return *success;
+  try {
+    return completed(error);
+  } catch (const std::bad_alloc&) {
+    std::rethrow_exception(error);  // no memory to keep it for later
+  }
 }
 
 class Queue;
-thread_local const Queue* inside = nullptr;  // queue whose task this thread is running
+
+// The queues whose tasks this thread is running, innermost first: what `base::work_context` points to, so that workers
+// of a task's loops know them too.
+struct Inside {
+  const Queue* queue;
+  const Inside* outer;
+  const std::vector<const Queue*>* submitted_in;  // those whose tasks submitted this one to another thread
+
+  static const Inside* current() { return static_cast<const Inside*>(base::work_context()); }
+  static bool has(const Queue* queue) {
+    for (const Inside* i = current(); i != nullptr; i = i->outer) {
+      if (i->queue == queue) return true;
+      const auto& more = *i->submitted_in;
+      if (std::find(more.begin(), more.end(), queue) != more.end()) return true;
+    }
+    return false;
+  }
+  static std::vector<const Queue*> all() {
+    std::vector<const Queue*> out;
+    for (const Inside* i = current(); i != nullptr; i = i->outer) {
+      out.push_back(i->queue);
+      out.insert(out.end(), i->submitted_in->begin(), i->submitted_in->end());
+    }
+    return out;
+  }
+};
 
 class Queue final : public TaskQueue {
  public:
+  static std::shared_ptr<Queue> create() {
+    base::at_fork(base::ForkStage::Queues, {prepare_all, resume_all, restart_all});
+    auto made = std::make_shared<Queue>();
+    Queues& q = Queues::get();
+    std::lock_guard lock(q.mutex);
+    std::erase_if(q.list, [](const auto& w) { return w.expired(); });
+    q.list.push_back(made);
+    return made;
+  }
   ~Queue() override {
     {
       std::lock_guard lock(mutex_);
@@ -75,30 +123,30 @@ class Queue final : public TaskQueue {
   }
 
   EventPtr submit(std::function<void()> task, bool small) override {
+    base::stop_if_ended();
     // A task that submits another one and waits for it would wait for itself.
-    if (inside == this) return finished(run(task));
+    if (Inside::has(this)) return finished(run(task));
     std::unique_lock lock(mutex_);
-    if (small && !running_ && tasks_.empty()) {
-      running_ = true;
-      lock.unlock();
-      auto error = run_inside(task);
-      lock.lock();
-      running_ = false;
-      if (!tasks_.empty() || waiters_ > 0) wake_.notify_all();
-      lock.unlock();
-      return finished(std::move(error));
-    }
-    if (!worker_.joinable()) worker_ = std::thread([this] { serve(); });
+    if (small && !running_ && tasks_.empty()) return finished(run_here(lock, task));
     auto event = std::make_shared<Completion>();
+    std::vector<const Queue*> within = Inside::all();
+    if (!start()) {
+      ++waiters_;
+      wake_.wait(lock, [&] { return !running_; });
+      --waiters_;
+      return finished(run_here(lock, task));
+    }
     const Loc* site = CallSite::innermost();
-    tasks_.push_back({std::move(task), event, site ? *site : Loc{}});
+    tasks_.push_back({std::move(task), event, std::move(within), site ? *site : Loc{}});
     ++submitted_;
     wake_.notify_all();
+    lock.unlock();
+    finish_before_exit();
     return event;
   }
 
   void drain() override {
-    if (inside == this) return;
+    if (Inside::has(this)) return;
     std::unique_lock lock(mutex_);
     ++waiters_;
     auto target = submitted_;
@@ -110,13 +158,63 @@ class Queue final : public TaskQueue {
   struct Task {
     std::function<void()> body;
     std::shared_ptr<Completion> event;
+    std::vector<const Queue*> within;
     Loc site;  ///< of the call that submitted it: what the task throws was asked for there
   };
+  using Time = std::chrono::steady_clock::time_point;
 
-  std::exception_ptr run_inside(const std::function<void()>& task) {
-    const Queue* before = std::exchange(inside, this);
-    auto error = run(task);
-    inside = before;
+  // All queues of the process, and those that a fork holds.
+  struct Queues {
+    std::mutex mutex;
+    std::vector<std::weak_ptr<Queue>> list;
+    std::vector<std::shared_ptr<Queue>> held;
+    static Queues& get() {
+      static auto* q = new Queues;
+      return *q;
+    }
+    std::vector<std::shared_ptr<Queue>> alive() const {
+      std::vector<std::shared_ptr<Queue>> out;
+      for (const auto& w : list) {
+        if (auto queue = w.lock()) out.push_back(std::move(queue));
+      }
+      return out;
+    }
+  };
+  // Without the common lock: a task that waits may make a client.
+  static void rest_all(Time deadline) {
+    std::vector<std::shared_ptr<Queue>> queues;
+    {
+      std::lock_guard lock(Queues::get().mutex);
+      queues = Queues::get().alive();
+    }
+    for (const auto& queue : queues) queue->rest(deadline);
+  }
+
+  bool start() {
+    if (worker_.joinable()) return true;
+    try {
+      worker_ = std::thread([this] { serve(); });
+    } catch (const std::system_error&) {
+      return false;  // the machine has no thread left
+    }
+    return true;
+  }
+
+  std::exception_ptr run_inside(const std::function<void()>& task, const std::vector<const Queue*>& within) {
+    Inside here{this, Inside::current(), &within};
+    base::WorkContext scope(&here);
+    return run(task);
+  }
+
+  std::exception_ptr run_here(std::unique_lock<std::mutex>& lock, const std::function<void()>& task) {
+    static const auto* none = new std::vector<const Queue*>;
+    running_ = true;
+    lock.unlock();
+    auto error = run_inside(task, *none);
+    lock.lock();
+    running_ = false;
+    if (!tasks_.empty() || waiters_ > 0) wake_.notify_all();
+    lock.unlock();
     return error;
   }
 
@@ -129,10 +227,11 @@ class Queue final : public TaskQueue {
       tasks_.pop_front();
       running_ = true;
       lock.unlock();
+      base::stop_if_ended();
       std::exception_ptr error;
       {
         CallSite from(task.site);
-        error = run_inside(task.body);
+        error = run_inside(task.body, task.within);
       }
       task.body = nullptr;  // what the task holds is free before anyone learns that it has ended
       task.event->complete(std::move(error));
@@ -142,6 +241,79 @@ class Queue final : public TaskQueue {
       ++ended_;
       if (waiters_ > 0) wake_.notify_all();
     }
+  }
+
+  // Waits until nothing is queued or running.
+  void rest(Time deadline) {
+    if (Inside::has(this)) return;  // the task that asks goes on afterwards
+    std::unique_lock lock(mutex_);
+    ++waiters_;
+    wake_.wait_until(lock, deadline, [&] { return tasks_.empty() && !running_; });
+    --waiters_;
+  }
+
+  // Tasks that are still queued when the program ends run first: they may call functions of the host, and must not
+  // meet destroyed objects. Later than this the process ends without them.
+  static constexpr std::chrono::seconds kLongestEnd{10};
+  static void finish_all() {
+    static const Time deadline = std::chrono::steady_clock::now() + kLongestEnd;
+    try {
+      rest_all(deadline);
+    } catch (const std::bad_alloc&) {
+      return;  // then without waiting
+    }
+  }
+  // Objects of the main thread are destroyed before static ones; where another thread calls exit, only handlers run.
+  struct MainThread {
+    ~MainThread() {
+      if (getpid() == gettid()) finish_all();
+    }
+  };
+  static void finish_before_exit() {
+    static const bool registered = std::atexit(finish_all) == 0;
+    static thread_local const MainThread main_thread;
+    (void)registered;
+    (void)main_thread;
+  }
+
+  // A fork: everything that was submitted ends first, so that the child has all results, and it starts threads anew.
+  static void prepare_all() {
+    Queues& q = Queues::get();
+    for (;;) {
+      rest_all(Time::max());
+      q.mutex.lock();
+      q.held = q.alive();
+      std::size_t count = 0;
+      while (count < q.held.size() && q.held[count]->hold()) ++count;
+      if (count == q.held.size()) return;
+      while (count > 0) q.held[--count]->mutex_.unlock();  // one got work meanwhile
+      auto again = std::move(q.held);
+      q.held.clear();
+      q.mutex.unlock();
+    }
+  }
+  bool hold() {
+    mutex_.lock();
+    if (Inside::has(this) || (tasks_.empty() && !running_)) return true;
+    mutex_.unlock();
+    return false;
+  }
+  static void let_go() {
+    Queues& q = Queues::get();
+    for (const auto& queue : q.held) queue->mutex_.unlock();
+    auto held = std::move(q.held);
+    q.held.clear();
+    q.mutex.unlock();
+  }
+  static void resume_all() { let_go(); }
+  static void restart_all() {
+    for (const auto& queue : Queues::get().held) {
+      // Neither can be asked to end: what they knew of are threads of the parent.
+      new (&queue->wake_) std::condition_variable;
+      if (queue->worker_.get_id() != std::this_thread::get_id()) new (&queue->worker_) std::thread;
+      queue->waiters_ = 0;
+    }
+    let_go();
   }
 
   std::mutex mutex_;
@@ -157,6 +329,6 @@ class Queue final : public TaskQueue {
 
 }  // namespace
 
-std::shared_ptr<TaskQueue> TaskQueue::create() { return std::make_shared<Queue>(); }
+std::shared_ptr<TaskQueue> TaskQueue::create() { return Queue::create(); }
 
 }  // namespace tessera::runtime

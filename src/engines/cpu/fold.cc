@@ -39,7 +39,7 @@ void product_reference(ViewSpan in, ViewSpan out, const TransposedProduct& p) {
 }  // namespace
 
 const ir::OpDef& transposed_product() {
-  static const ir::Op<TransposedProduct> op{ir::OpSpec<TransposedProduct>{
+  static const auto& op = *new ir::Op<TransposedProduct>{ir::OpSpec<TransposedProduct>{
       .name = "dot_general_transposed",
       .infer = infer_product,
       .factors = Never{kEngineOnly},

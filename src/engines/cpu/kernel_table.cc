@@ -80,8 +80,9 @@ Kernel KernelTable::find(const Request& r) const {
 }
 
 const KernelTable& KernelTable::get() {
-  static const KernelTable table = [] {
-    KernelTable t;
+  static const KernelTable& table = []() -> const KernelTable& {
+    auto made = std::make_unique<KernelTable>();
+    KernelTable& t = *made;
     add_elementwise_kernels(t);
     add_shape_kernels(t);
     add_reduce_kernels(t);
@@ -94,7 +95,7 @@ const KernelTable& KernelTable::get() {
     add_indexing_kernels(t);
     add_conv_kernels(t);
     add_linalg_kernels(t);
-    return t;
+    return *made.release();
   }();
   return table;
 }

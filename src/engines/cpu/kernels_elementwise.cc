@@ -18,7 +18,7 @@ using kernels::EwOp;
 
 namespace {
 const std::unordered_map<std::string_view, EwOp>& ew_ops() {
-  static const std::unordered_map<std::string_view, EwOp> table = {
+  static const auto& table = *new std::unordered_map<std::string_view, EwOp>{
       {"neg", EwOp::Neg},
       {"abs", EwOp::Abs},
       {"sign", EwOp::Sign},

@@ -115,7 +115,7 @@ Kernel make_general_reduce(const Request& r) {
 
 std::optional<SimpleReducer> simple_reducer(const ir::Graph& body) {
   using kernels::EwOp;
-  static const std::unordered_map<std::string_view, SimpleReducer> known = {
+  static const auto& known = *new std::unordered_map<std::string_view, SimpleReducer>{
       {"add", {ReduceOp::Sum, EwOp::Add}}, {"mul", {ReduceOp::Prod, EwOp::Mul}}, {"max", {ReduceOp::Max, EwOp::Max}},
       {"min", {ReduceOp::Min, EwOp::Min}}, {"and", {ReduceOp::And, EwOp::And}},  {"or", {ReduceOp::Or, EwOp::Or}},
   };

@@ -18,7 +18,8 @@ namespace {
 constexpr std::int64_t kSmall = 4096;  // bytes that are rather kept than made again
 
 bool moves_only(const ir::OpDef& op) {
-  static const std::unordered_set<std::string_view> ops = {"broadcast_in_dim", "iota", "reshape", "transpose", "slice"};
+  static const auto& ops =
+      *new std::unordered_set<std::string_view>{"broadcast_in_dim", "iota", "reshape", "transpose", "slice"};
   return ops.contains(op.name());
 }
 

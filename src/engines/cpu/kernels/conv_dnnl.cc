@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/strings.h"
+#include "base/thread_own.h"
 #include "base/thread_pool.h"
 #include "base/verify.h"
 #include "dnnl.hpp"
@@ -26,8 +27,8 @@ using dnnl::memory;
 using Dims = std::vector<std::int64_t>;
 
 const dnnl::engine& cpu() {
-  static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
-  return engine;
+  static const auto* engine = new dnnl::engine(dnnl::engine::kind::cpu, 0);
+  return *engine;
 }
 
 Dims row_major(const Dims& shape) {
@@ -106,7 +107,7 @@ Primitive build(const ConvSpec& spec, const Array& lhs, const Array& rhs, const 
 std::shared_ptr<const Primitive> cached(const ConvSpec& s, const Array& lhs, const Array& rhs, const Array& out,
                                         const Piece& piece) {
   static std::shared_mutex mutex;
-  static std::map<Dims, std::shared_ptr<const Primitive>> cache;
+  static auto& cache = *new std::map<Dims, std::shared_ptr<const Primitive>>;
   constexpr std::size_t kMost = 1024;
   Dims key = {static_cast<std::int64_t>(s.dtype),
               s.feature_groups,
@@ -224,7 +225,9 @@ bool conv_dnnl(const ConvSpec& spec, const void* lhs, const void* rhs, void* out
         static_cast<std::int64_t>(tasks.size()), threads > 1 ? 1 : static_cast<std::int64_t>(tasks.size()),
         [&](std::int64_t begin, std::int64_t end) {
           SingleThreadedLibraries alone;
-          thread_local std::vector<std::byte> src_memory, dst_memory, pad_memory;
+          auto& src_memory = base::thread_own<std::vector<std::byte>, struct SrcTag>();
+          auto& dst_memory = base::thread_own<std::vector<std::byte>, struct DstTag>();
+          auto& pad_memory = base::thread_own<std::vector<std::byte>, struct PadTag>();
           dnnl::stream stream(cpu());
           for (std::int64_t i = begin; i < end; ++i) {
             const Task& t = tasks[static_cast<std::size_t>(i)];

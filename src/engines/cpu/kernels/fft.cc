@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/strings.h"
+#include "base/thread_own.h"
 #include "base/thread_pool.h"
 #include "tessera/error.h"
 
@@ -100,8 +101,7 @@ class Line {
 
 template <class T>
 Line<T>& line_of_thread() {
-  thread_local Line<T> line;
-  return line;
+  return base::thread_own<Line<T>, struct LineTag>();
 }
 
 std::int64_t grain(std::int64_t n) { return std::max<std::int64_t>(1, 4096 / std::max<std::int64_t>(n, 1)); }

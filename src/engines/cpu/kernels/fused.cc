@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/thread_own.h"
 #include "base/thread_pool.h"
 #include "base/verify.h"
 #include "engines/cpu/kernels/copy.h"
@@ -75,7 +76,7 @@ class Run {
 
   // Scratch of the calling thread, with the constant buffers filled.
   std::byte* prepare() const {
-    thread_local std::vector<std::byte> memory;
+    auto& memory = base::thread_own<std::vector<std::byte>, struct FusedScratchTag>();
     // At a page, as large operands are: loads that run ahead of stores to addresses with the same low bits would wait.
     constexpr std::uintptr_t kPage = 4096;
     auto bytes = static_cast<std::size_t>(scratch_bytes_) + kPage;

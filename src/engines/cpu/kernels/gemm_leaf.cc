@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/strings.h"
+#include "base/thread_own.h"
 #include "base/verify.h"
 #include "dnnl.hpp"
 #include "engines/cpu/kernels/library_threads.h"
@@ -40,8 +41,8 @@ bool prefers_blas(const GemmShape& s) {
 using dnnl::memory;
 
 const dnnl::engine& cpu() {
-  static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
-  return engine;
+  static const auto* engine = new dnnl::engine(dnnl::engine::kind::cpu, 0);
+  return *engine;
 }
 
 struct Matmul {
@@ -72,7 +73,7 @@ std::shared_ptr<const Matmul> make_matmul(const GemmShape& s, DType out) {
 std::shared_ptr<const Matmul> cached_matmul(const GemmShape& s, DType out) {
   using Key = std::array<std::int64_t, 8>;
   static std::shared_mutex mutex;
-  static std::map<Key, std::shared_ptr<const Matmul>> cache;
+  static auto& cache = *new std::map<Key, std::shared_ptr<const Matmul>>;
   constexpr std::size_t kMost = 4096;
   Key key = {
       s.m, s.n, s.k, s.lda, s.ldb, s.ldc, (s.trans_a ? 1 : 0) + (s.trans_b ? 2 : 0), static_cast<std::int64_t>(out)};
@@ -144,7 +145,7 @@ void gemm_bf16(const GemmShape& s, DType out, const void* a, const void* b, void
   SingleThreadedLibraries single;
   try {
     auto matmul = cached_matmul(s, out);
-    thread_local std::vector<std::byte> scratch;
+    auto& scratch = base::thread_own<std::vector<std::byte>, struct ScratchTag>();
     std::size_t bytes = matmul->scratch.get_size();
     if (scratch.size() < bytes + 64) scratch.resize(bytes + 64);
     base::poison(scratch.data(), scratch.size());

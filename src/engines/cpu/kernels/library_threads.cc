@@ -5,10 +5,14 @@
 #include <dlfcn.h>
 
 #include "base/address_space.h"
+#include "base/process.h"
 
 namespace tessera::kernels {
 
 namespace {
+
+struct OpenMp;
+const OpenMp& open_mp();
 
 // Looked up at run time: whichever OpenMP runtime oneDNN was linked with is the one to ask.
 struct OpenMp {
@@ -19,12 +23,16 @@ struct OpenMp {
     get = reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "omp_get_max_threads"));
     set = reinterpret_cast<void (*)(int)>(dlsym(RTLD_DEFAULT, "omp_set_num_threads"));
     if (!get || !set) get = nullptr;
+    // The runtime's threads are the parent's, and the thread that forks would wait for its own ones for ever.
+    base::at_fork(base::ForkStage::Libraries, {nullptr, nullptr, [] {
+                                                 if (open_mp().get) open_mp().set(1);
+                                               }});
   }
 };
 
 const OpenMp& open_mp() {
-  static const OpenMp functions;
-  return functions;
+  static const auto* functions = new OpenMp;
+  return *functions;
 }
 
 }  // namespace

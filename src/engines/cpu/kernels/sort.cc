@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/strings.h"
+#include "base/thread_own.h"
 #include "base/thread_pool.h"
 #include "base/verify.h"
 #include "engines/cpu/kernels/sort_keys.h"
@@ -133,7 +134,8 @@ void for_range(std::int64_t n, bool parallel, const F& body) {
 template <class T>
 void permutation_row(const T* in, std::int32_t* p, bool refine, std::int64_t n, bool parallel) {
   using K = typename Key<T>::type;
-  thread_local std::vector<Item<K>> a, b;
+  auto& a = base::thread_own<std::vector<Item<K>>, struct ItemsTag>();
+  auto& b = base::thread_own<std::vector<Item<K>>, struct OtherItemsTag>();
   if (static_cast<std::int64_t>(a.size()) < n) a.resize(static_cast<std::size_t>(n));
   base::poison(a.data(), a.size() * sizeof(a[0]));
   Item<K>* items = a.data();  // the vector's name means another one on another thread
@@ -167,7 +169,8 @@ T from_key(K key) {
 template <class T>
 void sort_row(const T* in, T* out, std::int64_t n, bool parallel) {
   using K = typename Key<T>::type;
-  thread_local std::vector<K> a, b;
+  auto& a = base::thread_own<std::vector<K>, struct KeysTag>();
+  auto& b = base::thread_own<std::vector<K>, struct OtherKeysTag>();
   if (static_cast<std::int64_t>(a.size()) < n) a.resize(static_cast<std::size_t>(n));
   base::poison(a.data(), a.size() * sizeof(a[0]));
   K* keys = a.data();
@@ -215,7 +218,7 @@ void sort_typed(const void* in, void* out, std::int64_t rows, std::int64_t n) {
 template <class T>
 void top_row(const T* in, std::int64_t n, std::int64_t k, T* values, std::int32_t* positions) {
   using K = typename Key<T>::type;
-  thread_local std::vector<Item<K>> a;
+  auto& a = base::thread_own<std::vector<Item<K>>, struct TopTag>();
   a.resize(static_cast<std::size_t>(n));
   for (std::int64_t i = 0; i < n; ++i)
     a[static_cast<std::size_t>(i)] = {total_key(in[i]), static_cast<std::uint32_t>(i)};
