@@ -30,6 +30,23 @@ constexpr std::uint64_t kMostHeader = 100'000'000;
 constexpr const char kMetadata[] = "__metadata__";
 constexpr const char kChecksum[] = "crc32:";
 
+// A JSON value whose destructor needs no memory: that of nlohmann::json gathers what it holds in a vector, and a
+// destructor that finds no memory ends the program.
+struct Json {
+  json value;
+  ~Json() { take_apart(value); }
+
+ private:
+  static void take_apart(json& j) {
+    for (auto& part : j) {
+      if (part.is_structured()) take_apart(part);
+    }
+    if (j.is_array()) j.get_ref<json::array_t&>().clear();
+    if (j.is_object()) j.get_ref<json::object_t&>().clear();
+  }
+};
+constexpr int kDeepest = 8;  // a header nests three levels
+
 const char* type_name(DType dtype) {
   for (const auto& [text, t] : kTypes) {
     if (t == dtype) return text;
@@ -48,7 +65,7 @@ class SafetensorsReader {
  public:
   explicit SafetensorsReader(io::Input in) : in_(std::move(in)) {
     read_header();
-    for (const auto& [key, entry] : header_.items()) {
+    for (const auto& [key, entry] : header_.value.items()) {
       if (key == kMetadata) {
         read_metadata(entry);
       } else {
@@ -103,16 +120,16 @@ class SafetensorsReader {
     if (!text.starts_with('{')) bad("the header does not begin with '{'");
     std::vector<std::set<std::string>> keys;  // of the objects that are open
     std::optional<std::string> twice;
-    auto note = [&](int, json::parse_event_t event, json& value) {
+    auto note = [&](int depth, json::parse_event_t event, json& value) {
       if (event == json::parse_event_t::object_start) keys.emplace_back();
       if (event == json::parse_event_t::object_end) keys.pop_back();
       if (event == json::parse_event_t::key && !keys.back().insert(value.get<std::string>()).second && !twice) {
         twice = value.get<std::string>();
       }
-      return true;
+      return depth <= kDeepest;
     };
-    header_ = json::parse(text, note, false);
-    if (!header_.is_object()) bad("the header is no JSON object");
+    header_.value = json::parse(text, note, false);
+    if (!header_.value.is_object()) bad("the header is no JSON object");
     if (twice) bad(str("the header has the key \"", *twice, "\" twice"));
     base_ = 8 + length;
   }
@@ -198,7 +215,7 @@ class SafetensorsReader {
   }
 
   io::Input in_;
-  json header_;
+  Json header_;
   std::uint64_t base_ = 0;
   std::map<std::string, Tensor> tensors_;
   std::map<std::string, std::string> checksums_;
@@ -216,18 +233,19 @@ void check_storable(const std::string& key, const HostArray& value) {
 }
 
 std::string header_of(const HostArrays& values) {
-  json header = json::object();
+  Json header{json::object()};
   std::uint64_t at = 0;
   for (const auto& [key, value] : values) {
     check_storable(key, value);
     auto size = static_cast<std::uint64_t>(value.nbytes());
-    header[key] = {{"dtype", type_name(value.dtype())}, {"shape", value.shape()}, {"data_offsets", {at, at + size}}};
-    header[kMetadata][kChecksum + key] = checksum(value);
+    header.value[key] = {
+        {"dtype", type_name(value.dtype())}, {"shape", value.shape()}, {"data_offsets", {at, at + size}}};
+    header.value[kMetadata][kChecksum + key] = checksum(value);
     at += size;
   }
   std::string text;
   try {
-    text = header.dump();
+    text = header.value.dump();
   } catch (const json::exception&) {
     throw ValueError("save_safetensors: a name is no UTF-8, which the format asks for");
   }

@@ -3,6 +3,7 @@
 // temporary.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <thread>
 
@@ -62,6 +63,30 @@ TEST_F(LifeTest, PartsOfATemporaryAreTheCallersOwn) {
   EXPECT_EQ(shape, (Shape{8, 2}));
   EXPECT_EQ(sharding->num_devices(), 8);
   EXPECT_EQ(devices.size(), 8U);
+}
+
+TEST_F(LifeTest, PartsOfTemporaryMeshesAndShardings) {
+  auto fresh = [this](std::int64_t rows) {
+    std::vector<Device> devices(client.devices().begin(), client.devices().end());
+    std::rotate(devices.begin(), devices.begin() + 1 + rows % 3, devices.end());
+    return Mesh(DeviceArray(devices, {rows, 8 / rows}), {"rows", "columns"});
+  };
+  std::string names;
+  for (const auto& n : fresh(2).axis_names()) names += n + ' ';
+  EXPECT_EQ(names, "rows columns ");
+  std::int64_t product = 1;
+  for (const auto& [name, size] : fresh(4).shape()) product *= size;
+  for (auto n : fresh(2).mesh_shape()) product *= n;
+  EXPECT_EQ(product, 64);
+  std::size_t devices = 0;
+  for (const Device& d : fresh(8).devices_flat()) devices += d.client() == client ? 1 : 0;
+  for (const Device& d : fresh(1).devices().flat()) devices += d.client() == client ? 1 : 0;
+  EXPECT_EQ(devices, 16U);
+  const AnyMesh& of_sharding = NamedSharding(fresh(4), P("rows")).mesh();
+  EXPECT_EQ(of_sharding.size(), 8);
+  for (const auto& e : NamedSharding(fresh(4), P("rows")).spec().entries()) EXPECT_EQ(e.axes().size(), 1U);
+  auto f = jit([](Array a) { return sum(a); });
+  for (const auto& s : f.comm_plan(x).steps()) EXPECT_EQ(s.op, "all_reduce");
 }
 
 TEST_F(LifeTest, WhatWasReadOutlivesDeletion) {
