@@ -106,9 +106,11 @@ class HostShard {
         real_(std::move(real)) {}
   const Device& device() const { return device_; }
   /// The part of the array, never its padding.
-  const Index& index() const { return index_; }
+  const Index& index() const& { return index_; }
+  Index index() const&& { return index_; }
   int replica_id() const { return replica_id_; }
-  const HostArray& data() const { return data_; }
+  const HostArray& data() const& { return data_; }
+  HostArray data() const&& { return data_; }
   /// A copy of the real part.
   HostArray unpadded(const Loc& loc = Loc::current()) const;
   /// Replaces the real part. Throws `ValueError` for another shape, `TypeError` for another dtype.
@@ -127,7 +129,8 @@ class ShardedTensor {
  public:
   /// Throws `ValueError` for an array without annotation, and for a traced one.
   explicit ShardedTensor(Array array, const Loc& loc = Loc::current());
-  const Array& array() const { return array_; }
+  const Array& array() const& { return array_; }
+  Array array() const&& { return array_; }
   operator const Array&() const { return array_; }  // NOLINT(google-explicit-constructor): it is an array
   std::optional<ShardingType> sharding_type(const Loc& = Loc::current()) const {
     return tessera::sharding_type(array_);

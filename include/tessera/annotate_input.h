@@ -34,8 +34,10 @@ class ShardingSpec {
       ShardingSpec(const Mesh& mesh, const PartitionSpec& partition_spec, Flag minibatch, const Loc& = Loc::current())
       : ShardingSpec(mesh, partition_spec, ShardingSpecOptions{minibatch}) {}
 
-  const Mesh& mesh() const { return mesh_; }
-  const PartitionSpec& partition_spec() const { return spec_; }
+  const Mesh& mesh() const& { return mesh_; }
+  Mesh mesh() const&& { return mesh_; }
+  const PartitionSpec& partition_spec() const& { return spec_; }
+  PartitionSpec partition_spec() const&& { return spec_; }
   bool minibatch() const { return minibatch_; }
   /// `mesh().op_sharding(partition_spec())`.
   const OpSharding& op_sharding(const Loc& = Loc::current()) const { return mesh_.op_sharding(spec_); }

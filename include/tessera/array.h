@@ -27,12 +27,6 @@ namespace arrays {
 struct ArrayImpl;
 }
 
-/// A value of a traced function is used outside that trace: after the function ended, or on another thread.
-class UnexpectedTracerError : public StateError {
- public:
-  using StateError::StateError;
-};
-
 class Shard;
 class IndexItem;
 class ShardList;
@@ -196,7 +190,8 @@ class Shard {
         replica_id_(replica_id),
         data_(std::move(data)),
         full_shape_(std::move(full_shape)) {}
-  Device device() const { return device_; }
+  const Device& device() const& { return device_; }
+  Device device() const&& { return device_; }
   /// One slice per dimension of the global value.
   const Index& index() const& { return index_; }
   Index index() const&& { return index_; }

@@ -27,7 +27,8 @@ class CommPlan {
  public:
   CommPlan() = default;
   explicit CommPlan(std::vector<CommStep> steps) : steps_(std::move(steps)) {}
-  const std::vector<CommStep>& steps() const { return steps_; }
+  const std::vector<CommStep>& steps() const& { return steps_; }
+  std::vector<CommStep> steps() const&& { return steps_; }
   bool empty() const { return steps_.empty(); }
   /// Sum over steps of bytes_per_device x times (unknown times count once).
   std::int64_t bytes_per_device() const;

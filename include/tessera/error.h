@@ -92,6 +92,12 @@ class DeletedArrayError : public StateError {
   using StateError::StateError;
 };
 
+/// A value of a traced function is used outside that trace: after the function ended, or on another thread.
+class UnexpectedTracerError : public StateError {
+ public:
+  using StateError::StateError;
+};
+
 /// This process does not hold the data that is needed.
 class NotAddressableError : public StateError {
  public:

@@ -24,6 +24,17 @@ struct HostArrayView {
   const void* data = nullptr;
 };
 
+/// Elements that keep their memory alive: what a temporary host array gives in place of a bare span.
+template <class T>
+class HostSpan : public std::span<const T> {
+ public:
+  HostSpan(std::span<const T> elements, std::shared_ptr<const void> owner)
+      : std::span<const T>(elements), owner_(std::move(owner)) {}
+
+ private:
+  std::shared_ptr<const void> owner_;
+};
+
 /// Owning, contiguous (row-major) host array with shared storage: copying the handle copies no data.
 /// Storage is 64-byte aligned.
 class HostArray {
@@ -75,29 +86,36 @@ class HostArray {
   /// False for a default-constructed array.
   bool defined() const { return storage_ != nullptr; }
   DType dtype() const { return dtype_; }
-  const Shape& shape() const { return shape_; }
+  const Shape& shape() const& { return shape_; }
+  Shape shape() const&& { return shape_; }
   std::int64_t ndim() const { return rank(shape_); }
   /// Number of elements.
   std::int64_t size() const { return size_; }
   /// Bytes of all elements.
   std::int64_t nbytes() const { return size_ * dtype_size(dtype_); }
-  /// The elements in row-major order. Writing changes every array that shares the storage.
+  /// The elements in row-major order; the pointer is valid as long as a handle of the storage. Writing changes every
+  /// array that shares the storage.
   const void* data() const { return storage_.get(); }
   void* data() { return storage_.get(); }
   /// The storage, which copies of this array and reshaped ones share.
-  const std::shared_ptr<void>& storage() const { return storage_; }
-  /// A view of the elements, valid while the storage lives.
+  const std::shared_ptr<void>& storage() const& { return storage_; }
+  std::shared_ptr<void> storage() const&& { return storage_; }
   HostArrayView view() const;
 
-  /// Typed elements. Throws `TypeError` when T is not the dtype.
+  /// Typed elements. Throws `TypeError` when T is not the dtype. Those of a temporary hold the memory themselves, so
+  /// that `for (float v : f(x).host().span<float>())` reads what is there.
   template <class T>
-  std::span<const T> span(const Loc& = Loc::current()) const {
+  std::span<const T> span(const Loc& = Loc::current()) const& {
     check_dtype(dtype_of<T>());
     return {static_cast<const T*>(data()), static_cast<std::size_t>(size_)};
   }
   /// Typed elements, to be written. Throws `TypeError` when T is not the dtype.
   template <class T>
-  std::span<T> span(const Loc& = Loc::current()) {
+  HostSpan<T> span(const Loc& = Loc::current()) const&& {
+    return {span<T>(), storage_};
+  }
+  template <class T>
+  std::span<T> span(const Loc& = Loc::current()) & {
     check_dtype(dtype_of<T>());
     return {static_cast<T*>(data()), static_cast<std::size_t>(size_)};
   }

@@ -37,6 +37,14 @@ struct MeshState;
 struct AbstractMeshState;
 }  // namespace mesh
 
+namespace detail {
+/// A copy of what a span shows: the answer of a temporary, whose own state may end with it.
+template <class T>
+std::vector<T> owned(std::span<const T> s) {
+  return {s.begin(), s.end()};
+}
+}  // namespace detail
+
 /// An N-dimensional grid of devices. Nested lists give the dimensions; ragged ones throw `ValueError`.
 class DeviceArray : public NdArray<Device> {
  public:
@@ -164,12 +172,13 @@ class DeviceSet {
   /// All devices of `list`, or those at `positions`.
   explicit DeviceSet(std::shared_ptr<const mesh::DeviceList> list, bool local_only = false);
   /// In mesh order.
-  std::span<const Device> devices() const;
+  std::span<const Device> devices() const&;
+  std::vector<Device> devices() const&& { return detail::owned(devices()); }
   std::size_t size() const { return devices().size(); }
   bool empty() const { return devices().empty(); }
   auto begin() const { return devices().begin(); }
   auto end() const { return devices().end(); }
-  const Device& operator[](std::size_t i) const { return devices()[i]; }
+  const Device operator[](std::size_t i) const { return devices()[i]; }
   bool contains(const Device& d) const;
   /// Same devices in the same order.
   bool operator==(const DeviceSet& other) const;
@@ -181,6 +190,7 @@ class DeviceSet {
 
 /// An N-dimensional grid of devices with one name per axis, or with unnamed axes, which are known by index. A handle to
 /// shared immutable state: equal meshes are the same object, so copies and comparisons are cheap, whatever the size.
+/// What members refer to lasts as long as a handle; a temporary handle gives copies.
 class Mesh {
  public:
   /// The empty mesh: no axes, size 0.
@@ -201,17 +211,21 @@ class Mesh {
        const AxisNames& axis_names = std::nullopt, const Loc& loc = Loc::current());
 
   /// Ordered names; empty when the mesh has none.
-  std::span<const std::string> axis_names() const;
+  std::span<const std::string> axis_names() const&;
+  std::vector<std::string> axis_names() const&& { return detail::owned(axis_names()); }
   /// False for unnamed axes and for the empty mesh.
   bool has_names() const;
   /// Number of axes.
   std::int64_t ndim() const;
   /// Name (the index as a string when unnamed) to size, in axis order.
-  const OrderedMap<std::string, std::int64_t>& shape() const;
+  const OrderedMap<std::string, std::int64_t>& shape() const&;
+  OrderedMap<std::string, std::int64_t> shape() const&& { return shape(); }
   /// Names and sizes in axis order.
-  std::span<const AxisSize> shape_tuple() const;
+  std::span<const AxisSize> shape_tuple() const&;
+  std::vector<AxisSize> shape_tuple() const&& { return detail::owned(shape_tuple()); }
   /// Sizes in axis order.
-  const Shape& mesh_shape() const;
+  const Shape& mesh_shape() const&;
+  Shape mesh_shape() const&& { return mesh_shape(); }
   /// Throws `ValueError` with the axis and the known ones when there is no such axis.
   std::int64_t axis_size(const AxisRef& axis, const Loc& loc = Loc::current()) const;
   /// Position of an axis, or nothing.
@@ -221,23 +235,30 @@ class Mesh {
   bool empty() const { return size() == 0; }
 
   /// The devices in mesh shape.
-  const DeviceArray& devices() const;
+  const DeviceArray& devices() const&;
+  DeviceArray devices() const&& { return devices(); }
   /// Ids in mesh shape. Throws `StateError` for the empty mesh.
-  const NdArray<std::int64_t>& device_ids(const Loc& loc = Loc::current()) const;
+  const NdArray<std::int64_t>& device_ids(const Loc& loc = Loc::current()) const&;
+  NdArray<std::int64_t> device_ids(const Loc& loc = Loc::current()) const&& { return device_ids(loc); }
   /// `device_ids`.
-  const NdArray<std::int64_t>& logical_mesh(const Loc& = Loc::current()) const { return device_ids(); }
+  const NdArray<std::int64_t>& logical_mesh(const Loc& = Loc::current()) const& { return device_ids(); }
+  NdArray<std::int64_t> logical_mesh(const Loc& = Loc::current()) const&& { return device_ids(); }
   /// Ids in row-major order. Throws `StateError` for the empty mesh.
-  const std::vector<std::int64_t>& flat_ids() const;
+  const std::vector<std::int64_t>& flat_ids() const&;
+  std::vector<std::int64_t> flat_ids() const&& { return flat_ids(); }
   /// Devices in row-major order, which is the mesh order.
-  std::span<const Device> devices_flat() const;
+  std::span<const Device> devices_flat() const&;
+  std::vector<Device> devices_flat() const&& { return detail::owned(devices_flat()); }
   /// The devices with a membership test.
   DeviceSet device_set() const;
   /// This process's devices with a membership test.
   DeviceSet local_device_set() const;
   /// This process's devices in mesh order.
-  std::span<const Device> local_devices() const;
+  std::span<const Device> local_devices() const&;
+  std::vector<Device> local_devices() const&& { return detail::owned(local_devices()); }
   /// The shared list of devices, for the layers above.
-  const std::shared_ptr<const mesh::DeviceList>& device_list() const;
+  const std::shared_ptr<const mesh::DeviceList>& device_list() const&;
+  std::shared_ptr<const mesh::DeviceList> device_list() const&& { return device_list(); }
   /// Another process owns some of the devices.
   bool is_multi_process() const;
   bool is_device_mesh() const { return true; }
@@ -247,7 +268,8 @@ class Mesh {
   Mesh local_mesh(const Loc& loc = Loc::current()) const;
   Mesh local_mesh(int process_index, const Loc& loc = Loc::current()) const;
   /// Names and sizes without the devices.
-  const AbstractMesh& abstract_mesh() const;
+  const AbstractMesh& abstract_mesh() const&;
+  AbstractMesh abstract_mesh() const&&;
 
   /// The sharding of a spec with one entry per dimension, in the forms that XLA uses (tessera/op_sharding.h). Built
   /// once per mesh and spec (equal meshes, and names or indices of the same axes, share it) and cached for the whole
@@ -300,19 +322,25 @@ class AbstractMesh {
   static AbstractMesh unnamed(const Shape& sizes, const Loc& loc = Loc::current());
 
   // The members have the meaning of `Mesh`'s.
-  std::span<const std::string> axis_names() const;
+  std::span<const std::string> axis_names() const&;
+  std::vector<std::string> axis_names() const&& { return detail::owned(axis_names()); }
   bool has_names() const;
   std::int64_t ndim() const;
-  const Shape& axis_sizes() const;
-  const Shape& mesh_shape() const { return axis_sizes(); }
-  const OrderedMap<std::string, std::int64_t>& shape() const;
-  std::span<const AxisSize> shape_tuple() const;
+  const Shape& axis_sizes() const&;
+  Shape axis_sizes() const&& { return axis_sizes(); }
+  const Shape& mesh_shape() const& { return axis_sizes(); }
+  Shape mesh_shape() const&& { return axis_sizes(); }
+  const OrderedMap<std::string, std::int64_t>& shape() const&;
+  OrderedMap<std::string, std::int64_t> shape() const&& { return shape(); }
+  std::span<const AxisSize> shape_tuple() const&;
+  std::vector<AxisSize> shape_tuple() const&& { return detail::owned(shape_tuple()); }
   std::int64_t axis_size(const AxisRef& axis, const Loc& loc = Loc::current()) const;
   std::optional<int> axis_index(const AxisRef& axis) const;
   std::int64_t size() const;
   bool empty() const { return size() == 0; }
   bool is_device_mesh() const { return false; }
-  const AbstractMesh& abstract_mesh() const { return *this; }
+  const AbstractMesh& abstract_mesh() const& { return *this; }
+  AbstractMesh abstract_mesh() const&& { return *this; }
 
   bool operator==(const AbstractMesh& other) const;
   std::size_t hash() const;
@@ -321,6 +349,7 @@ class AbstractMesh {
   friend struct mesh::AbstractMeshState;
   std::shared_ptr<const mesh::AbstractMeshState> state_;
 };
+inline AbstractMesh Mesh::abstract_mesh() const&& { return abstract_mesh(); }
 /// "AbstractMesh((('x', 4), ('y', 2)))".
 std::string to_string(const AbstractMesh& m);
 
@@ -332,17 +361,25 @@ class AnyMesh {
 
   bool is_concrete() const { return std::holds_alternative<Mesh>(mesh_); }
   /// The device mesh. Throws `ValueError` naming `member` when the mesh is abstract.
-  const Mesh& concrete(std::string_view member = "mesh", const Loc& loc = Loc::current()) const;
+  const Mesh& concrete(std::string_view member = "mesh", const Loc& loc = Loc::current()) const&;
+  Mesh concrete(std::string_view member = "mesh", const Loc& loc = Loc::current()) const&& {
+    return concrete(member, loc);
+  }
   /// Names and sizes, of either kind.
-  const AbstractMesh& abstract_mesh() const;
+  const AbstractMesh& abstract_mesh() const&;
+  AbstractMesh abstract_mesh() const&& { return abstract_mesh(); }
 
   // Of either kind, with the meaning of `Mesh`'s members.
-  std::span<const std::string> axis_names() const { return abstract_mesh().axis_names(); }
+  std::span<const std::string> axis_names() const& { return abstract_mesh().axis_names(); }
+  std::vector<std::string> axis_names() const&& { return detail::owned(axis_names()); }
   bool has_names() const { return abstract_mesh().has_names(); }
   std::int64_t ndim() const { return abstract_mesh().ndim(); }
-  const Shape& mesh_shape() const { return abstract_mesh().mesh_shape(); }
-  const OrderedMap<std::string, std::int64_t>& shape() const { return abstract_mesh().shape(); }
-  std::span<const AxisSize> shape_tuple() const { return abstract_mesh().shape_tuple(); }
+  const Shape& mesh_shape() const& { return abstract_mesh().mesh_shape(); }
+  Shape mesh_shape() const&& { return mesh_shape(); }
+  const OrderedMap<std::string, std::int64_t>& shape() const& { return abstract_mesh().shape(); }
+  OrderedMap<std::string, std::int64_t> shape() const&& { return shape(); }
+  std::span<const AxisSize> shape_tuple() const& { return abstract_mesh().shape_tuple(); }
+  std::vector<AxisSize> shape_tuple() const&& { return detail::owned(shape_tuple()); }
   std::int64_t axis_size(const AxisRef& axis, const Loc& = Loc::current()) const {
     return abstract_mesh().axis_size(axis);
   }
@@ -352,14 +389,17 @@ class AnyMesh {
   bool is_device_mesh() const { return is_concrete(); }
 
   // Throw `ValueError` for an abstract mesh.
-  const DeviceArray& devices(const Loc& = Loc::current()) const { return concrete("devices").devices(); }
-  const NdArray<std::int64_t>& device_ids(const Loc& = Loc::current()) const {
+  const DeviceArray& devices(const Loc& = Loc::current()) const& { return concrete("devices").devices(); }
+  DeviceArray devices(const Loc& = Loc::current()) const&& { return devices(); }
+  const NdArray<std::int64_t>& device_ids(const Loc& = Loc::current()) const& {
     return concrete("device_ids").device_ids();
   }
+  NdArray<std::int64_t> device_ids(const Loc& = Loc::current()) const&& { return device_ids(); }
   bool is_multi_process(const Loc& = Loc::current()) const { return concrete("is_multi_process").is_multi_process(); }
-  std::span<const Device> local_devices(const Loc& = Loc::current()) const {
+  std::span<const Device> local_devices(const Loc& = Loc::current()) const& {
     return concrete("local_devices").local_devices();
   }
+  std::vector<Device> local_devices(const Loc& = Loc::current()) const&& { return detail::owned(local_devices()); }
   Mesh local_mesh(const Loc& = Loc::current()) const { return concrete("local_mesh").local_mesh(); }
   /// Null for an abstract mesh.
   std::shared_ptr<const mesh::DeviceList> device_list() const;
@@ -386,7 +426,8 @@ struct ResourceEnv {
   /// The same together with `other_axes`, sorted.
   std::vector<std::string> resource_axes() const;
   /// Axis to size, of the mesh and of its local part.
-  const OrderedMap<std::string, std::int64_t>& shape() const { return physical_mesh.shape(); }
+  const OrderedMap<std::string, std::int64_t>& shape() const& { return physical_mesh.shape(); }
+  OrderedMap<std::string, std::int64_t> shape() const&& { return shape(); }
   OrderedMap<std::string, std::int64_t> local_shape() const { return physical_mesh.local_mesh().shape(); }
 };
 /// "ResourceEnv(mesh=Mesh('x': 4, 'y': 2))".
@@ -407,7 +448,8 @@ class MeshScope {
   MeshScope(const MeshScope&) = delete;
   MeshScope& operator=(const MeshScope&) = delete;
 
-  const Mesh& mesh() const { return mesh_; }
+  const Mesh& mesh() const& { return mesh_; }
+  Mesh mesh() const&& { return mesh_; }
 
  private:
   Mesh mesh_;

@@ -33,24 +33,31 @@ class NdArray {
     detail::check_nd_count("NdArray", shape_, values_.size());
   }
 
-  const Shape& shape() const { return shape_; }
+  const Shape& shape() const& { return shape_; }
+  Shape shape() const&& { return shape_; }
   std::int64_t ndim() const { return rank(shape_); }
   std::int64_t size() const { return static_cast<std::int64_t>(values_.size()); }
   /// The elements in row-major order.
-  const std::vector<T>& flat() const { return values_; }
+  const std::vector<T>& flat() const& { return values_; }
+  std::vector<T> flat() const&& { return values_; }
 
   /// The element at an index. Throws `IndexError` for a wrong rank or a coordinate out of range, as the two below.
   template <class... I>
-  const T& operator()(I... i) const {
+  const T& operator()(I... i) const& {
     return values_[offset(i...)];
   }
   template <class... I>
-  T& operator()(I... i) {
+  T operator()(I... i) const&& {
     return values_[offset(i...)];
   }
-  const T& at(const Dims& index, const Loc& = Loc::current()) const {
+  template <class... I>
+  T& operator()(I... i) & {
+    return values_[offset(i...)];
+  }
+  const T& at(const Dims& index, const Loc& = Loc::current()) const& {
     return values_[static_cast<std::size_t>(detail::nd_offset(shape_, index.data(), index.size()))];
   }
+  T at(const Dims& index) const&& { return at(index); }
 
   /// The same elements under another shape. Throws `ValueError` when sizes differ.
   NdArray reshape(Shape shape, const Loc& = Loc::current()) const { return NdArray(values_, std::move(shape)); }

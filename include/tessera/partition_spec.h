@@ -58,7 +58,8 @@ class SpecEntry {
   bool is_none() const { return kind_ == Kind::None; }
   bool is_unconstrained() const { return kind_ == Kind::Unconstrained; }
   /// Axes, slowest first; empty for `none`.
-  const std::vector<AxisRef>& axes() const { return axes_; }
+  const std::vector<AxisRef>& axes() const& { return axes_; }
+  std::vector<AxisRef> axes() const&& { return axes_; }
   /// Written as a list, which may not be nested in another list.
   bool is_listed() const { return listed_; }
   bool operator==(const SpecEntry& other) const { return kind_ == other.kind_ && axes_ == other.axes_; }
@@ -121,7 +122,8 @@ class PartitionSpec {
   const SpecEntry& operator[](std::size_t i) const { return entries_[i]; }
   auto begin() const { return entries_.begin(); }
   auto end() const { return entries_.end(); }
-  const std::vector<SpecEntry>& entries() const { return entries_; }
+  const std::vector<SpecEntry>& entries() const& { return entries_; }
+  std::vector<SpecEntry> entries() const&& { return entries_; }
   /// Position of the first equal entry. Throws `ValueError` when there is none.
   std::int64_t index(const SpecEntry& entry, const Loc& loc = Loc::current()) const;
   /// "P('x', None)", or with another word in front.

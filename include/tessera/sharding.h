@@ -194,7 +194,7 @@ class Sharding {
   virtual ShardingPtr share() const = 0;
   operator ShardingPtr() const { return share(); }  // NOLINT(google-explicit-constructor): a sharding is a ShardingPtr
 
-  /// Devices in order.
+  /// Devices in order, as long as the sharding lives (and, for the library's kinds, a copy of it or its mesh).
   virtual std::span<const Device> devices() const = 0;
   /// The shard of each device, in the order of `devices`; nothing when the kind does not define it.
   virtual std::optional<std::vector<Index>> shard_indices(const Shape&) const { return std::nullopt; }
@@ -229,9 +229,11 @@ class NamedSharding : public Sharding {
   NamedSharding(const AnyMesh& mesh, const PartitionSpec& spec, const NamedOptions& options = {},
                 const Loc& loc = Loc::current());
 
-  const AnyMesh& mesh() const;
+  const AnyMesh& mesh() const&;
+  AnyMesh mesh() const&& { return mesh(); }
   /// The spec as given. Axis indices are replaced by names where the mesh has them.
-  const PartitionSpec& spec() const;
+  const PartitionSpec& spec() const&;
+  PartitionSpec spec() const&& { return spec(); }
   /// `NamedOptions::uneven`.
   bool uneven() const;
   /// The tile form for arrays of `ndim` dimensions. Throws `ValueError` when the spec is longer.
@@ -275,7 +277,7 @@ class SingleDeviceSharding : public Sharding {
   std::string text() const override;
   std::string_view kind() const override { return "SingleDeviceSharding"; }
   ShardingPtr share() const override;
-  std::span<const Device> devices() const override { return {&device_, 1}; }
+  std::span<const Device> devices() const override;
 
  private:
   std::shared_ptr<const mesh::DeviceList> device_list() const override { return list_; }
@@ -312,15 +314,18 @@ class TileAssignment {
   /// The last tile dimension counts replicas.
   bool replicate_last() const { return replicate_last_; }
   /// Tile counts, with the replica dimension when there is one.
-  const Dims& dims() const { return dims_; }
+  const Dims& dims() const& { return dims_; }
+  Dims dims() const&& { return dims_; }
   /// Number of array dimensions that are tiled.
   std::int64_t tiled_rank() const { return static_cast<std::int64_t>(dims_.size()) - (replicate_last_ ? 1 : 0); }
   /// Product of the tile counts; 1 unless tiled.
   std::int64_t num_devices() const;
   /// Stored as `iota(reshape_dims)` transposed by `transpose_perm`.
   bool is_iota() const { return list_.empty(); }
-  const Dims& reshape_dims() const { return reshape_; }
-  const Dims& transpose_perm() const { return perm_; }
+  const Dims& reshape_dims() const& { return reshape_; }
+  Dims reshape_dims() const&& { return reshape_; }
+  const Dims& transpose_perm() const& { return perm_; }
+  Dims transpose_perm() const&& { return perm_; }
   /// The position of a maximal assignment.
   std::int64_t maximal_device() const { return maximal_; }
   /// Device position of every tile in row-major order.
@@ -358,7 +363,8 @@ class GspmdSharding : public Sharding {
   static GspmdSharding positional(std::vector<Device> devices, const Shape& shape, const Dims& replicated_dims = {},
                                   const Loc& loc = Loc::current());
 
-  const TileAssignment& tiles() const;
+  const TileAssignment& tiles() const&;
+  TileAssignment tiles() const&& { return tiles(); }
   bool is_fully_replicated() const override;
   Shape shard_shape(const Shape& global_shape) const override;
   std::string_view memory_kind() const override;

@@ -91,12 +91,12 @@ AbstractMesh::AbstractMesh(const Shape& sizes, const AxisNames& axis_names, cons
 }
 AbstractMesh AbstractMesh::unnamed(const Shape& sizes, const Loc&) { return AbstractMesh(sizes, std::nullopt); }
 
-std::span<const std::string> AbstractMesh::axis_names() const { return state_->names; }
+std::span<const std::string> AbstractMesh::axis_names() const& { return state_->names; }
 bool AbstractMesh::has_names() const { return state_->named; }
 std::int64_t AbstractMesh::ndim() const { return rank(state_->sizes); }
-const Shape& AbstractMesh::axis_sizes() const { return state_->sizes; }
-const OrderedMap<std::string, std::int64_t>& AbstractMesh::shape() const { return state_->shape; }
-std::span<const AxisSize> AbstractMesh::shape_tuple() const { return state_->pairs; }
+const Shape& AbstractMesh::axis_sizes() const& { return state_->sizes; }
+const OrderedMap<std::string, std::int64_t>& AbstractMesh::shape() const& { return state_->shape; }
+std::span<const AxisSize> AbstractMesh::shape_tuple() const& { return state_->pairs; }
 std::int64_t AbstractMesh::size() const { return state_->size; }
 std::optional<int> AbstractMesh::axis_index(const AxisRef& axis) const {
   if (!axis.is_name()) {

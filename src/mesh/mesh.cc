@@ -113,24 +113,24 @@ Mesh::Mesh(std::initializer_list<std::int64_t> device_ids, const Shape& mesh_sha
            const Loc&)
     : Mesh(std::span<const std::int64_t>(device_ids.begin(), device_ids.size()), mesh_shape, axis_names) {}
 
-std::span<const std::string> Mesh::axis_names() const { return state_->abstract.axis_names(); }
+std::span<const std::string> Mesh::axis_names() const& { return state_->abstract.axis_names(); }
 bool Mesh::has_names() const { return state_->abstract.has_names(); }
 std::int64_t Mesh::ndim() const { return state_->abstract.ndim(); }
-const OrderedMap<std::string, std::int64_t>& Mesh::shape() const { return state_->abstract.shape(); }
-std::span<const AxisSize> Mesh::shape_tuple() const { return state_->abstract.shape_tuple(); }
-const Shape& Mesh::mesh_shape() const { return state_->abstract.axis_sizes(); }
+const OrderedMap<std::string, std::int64_t>& Mesh::shape() const& { return state_->abstract.shape(); }
+std::span<const AxisSize> Mesh::shape_tuple() const& { return state_->abstract.shape_tuple(); }
+const Shape& Mesh::mesh_shape() const& { return state_->abstract.axis_sizes(); }
 std::int64_t Mesh::axis_size(const AxisRef& axis, const Loc&) const { return state_->abstract.axis_size(axis); }
 std::optional<int> Mesh::axis_index(const AxisRef& axis) const { return state_->abstract.axis_index(axis); }
 std::int64_t Mesh::size() const { return static_cast<std::int64_t>(state_->list->size()); }
 
-const DeviceArray& Mesh::devices() const {
+const DeviceArray& Mesh::devices() const& {
   std::call_once(state_->devices_once, [&] {
     // The empty mesh has no axes but also no device, which a shape of rank 0 cannot say.
     if (!empty() || ndim() > 0) state_->devices = DeviceArray(state_->list->devices, mesh_shape());
   });
   return state_->devices;
 }
-const NdArray<std::int64_t>& Mesh::device_ids(const Loc&) const {
+const NdArray<std::int64_t>& Mesh::device_ids(const Loc&) const& {
   if (empty()) throw StateError("device_ids: mesh is empty; expected a mesh with devices");
   std::call_once(state_->ids_once, [&] {
     std::vector<std::int64_t> ids;
@@ -140,19 +140,19 @@ const NdArray<std::int64_t>& Mesh::device_ids(const Loc&) const {
   });
   return state_->ids;
 }
-const std::vector<std::int64_t>& Mesh::flat_ids() const { return device_ids().flat(); }
-std::span<const Device> Mesh::devices_flat() const { return state_->list->devices; }
+const std::vector<std::int64_t>& Mesh::flat_ids() const& { return device_ids().flat(); }
+std::span<const Device> Mesh::devices_flat() const& { return state_->list->devices; }
 DeviceSet Mesh::device_set() const { return DeviceSet(state_->list); }
 DeviceSet Mesh::local_device_set() const { return DeviceSet(state_->list, true); }
-std::span<const Device> Mesh::local_devices() const { return state_->list->local_devices(); }
-const std::shared_ptr<const DeviceList>& Mesh::device_list() const { return state_->list; }
+std::span<const Device> Mesh::local_devices() const& { return state_->list->local_devices(); }
+const std::shared_ptr<const DeviceList>& Mesh::device_list() const& { return state_->list; }
 bool Mesh::is_multi_process() const { return !state_->list->all_local(); }
-const AbstractMesh& Mesh::abstract_mesh() const { return state_->abstract; }
+const AbstractMesh& Mesh::abstract_mesh() const& { return state_->abstract; }
 std::size_t Mesh::hash() const { return state_->hash; }
 
 DeviceSet::DeviceSet(std::shared_ptr<const DeviceList> list, bool local_only)
     : list_(std::move(list)), local_only_(local_only && !list_->all_local()) {}
-std::span<const Device> DeviceSet::devices() const {
+std::span<const Device> DeviceSet::devices() const& {
   if (list_ == nullptr) return {};
   return local_only_ ? list_->local_devices() : list_->devices;
 }
@@ -192,12 +192,12 @@ std::string repr(const Mesh& m) {
   return str("Mesh(device_ids=", m.empty() ? "[]" : to_string(m.device_ids()), ", axis_names=(", names, "))");
 }
 
-const Mesh& AnyMesh::concrete(std::string_view member, const Loc&) const {
+const Mesh& AnyMesh::concrete(std::string_view member, const Loc&) const& {
   if (const Mesh* m = std::get_if<Mesh>(&mesh_)) return *m;
   throw ValueError(
       str("AbstractMesh has no ", member, "; a concrete Mesh is needed in place of ", std::get<AbstractMesh>(mesh_)));
 }
-const AbstractMesh& AnyMesh::abstract_mesh() const {
+const AbstractMesh& AnyMesh::abstract_mesh() const& {
   if (const Mesh* m = std::get_if<Mesh>(&mesh_)) return m->abstract_mesh();
   return std::get<AbstractMesh>(mesh_);
 }

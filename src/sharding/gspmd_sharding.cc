@@ -60,7 +60,7 @@ GspmdSharding GspmdSharding::positional(std::vector<Device> devices, const Shape
   return {std::move(devices), TileAssignment(std::move(dims), shape, std::move(perm), !last.empty())};
 }
 
-const TileAssignment& GspmdSharding::tiles() const { return state_->tiles; }
+const TileAssignment& GspmdSharding::tiles() const& { return state_->tiles; }
 bool GspmdSharding::is_fully_replicated() const {
   if (!state_->tiles.is_tiled()) return true;
   return std::ranges::all_of(sharding::tiled_dims(state_->tiles, state_->tiles.tiled_rank()),

@@ -84,8 +84,8 @@ using sharding::MeshTiling;
 NamedSharding::NamedSharding(const AnyMesh& mesh, const PartitionSpec& spec, const NamedOptions& options, const Loc&)
     : state_(sharding::resolve_spec(mesh, spec, options, {"NamedSharding", "spec"})) {}
 
-const AnyMesh& NamedSharding::mesh() const { return state_->mesh; }
-const PartitionSpec& NamedSharding::spec() const { return state_->spec; }
+const AnyMesh& NamedSharding::mesh() const& { return state_->mesh; }
+const PartitionSpec& NamedSharding::spec() const& { return state_->spec; }
 bool NamedSharding::uneven() const { return state_->options.uneven; }
 NamedSharding NamedSharding::with_spec(const PartitionSpec& spec, const Loc&) const {
   return {state_->mesh, spec, state_->options};

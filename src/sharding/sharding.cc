@@ -80,6 +80,7 @@ std::string SingleDeviceSharding::text() const {
   if (!memory_kind_.empty()) out += str(", memory_kind=", memory_kind_);
   return out + ")";
 }
+std::span<const Device> SingleDeviceSharding::devices() const { return list_->devices; }
 ShardingPtr SingleDeviceSharding::share() const { return std::make_shared<SingleDeviceSharding>(*this); }
 std::optional<MeshTiling> SingleDeviceSharding::mesh_tiling(std::int64_t ndim) const {
   MeshTiling t;
