@@ -6,6 +6,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <mutex>
 #include <thread>
@@ -50,8 +51,23 @@ void restart() {
 std::atomic<bool> ended{false};
 std::thread::id ending_thread;  // written before `ended`
 
+std::atomic<bool> ending{false};
+std::atomic<int> library_calls{0};
+
+// Objects of the main thread go before static ones.
+struct EndOfMainThread {
+  bool made = true;
+  ~EndOfMainThread() {
+    if (getpid() == gettid()) stop_library_calls();
+  }
+};
+
 // Made before all other static objects of the program, and so destroyed after them.
 struct End {
+  End() {
+    static thread_local EndOfMainThread end_of_main_thread;
+    static_cast<void>(end_of_main_thread.made);
+  }
   ~End() {
     ending_thread = std::this_thread::get_id();
     ended.store(true, std::memory_order_release);
@@ -74,6 +90,23 @@ void stop_if_ended() {
   if (!ended.load(std::memory_order_acquire) || ending_thread == std::this_thread::get_id()) [[likely]]
     return;
   for (;;) pause();
+}
+
+LibraryCall::LibraryCall() {
+  library_calls.fetch_add(1);
+  allowed_ = !ending.load();
+  if (!allowed_) library_calls.fetch_sub(1);
+}
+LibraryCall::~LibraryCall() {
+  if (allowed_) library_calls.fetch_sub(1);
+}
+void stop_library_calls() {
+  constexpr std::chrono::seconds kLongest{2};
+  ending.store(true);
+  auto deadline = std::chrono::steady_clock::now() + kLongest;
+  while (library_calls.load() > 0 && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
 }
 
 const void* work_context() { return context; }

@@ -20,6 +20,22 @@ void at_fork(ForkStage stage, const ForkSteps& steps);
 /// that a computation needs are about to go too.
 void stop_if_ended();
 
+/// While one lives, a library is at work whose own static objects end with the program's: these wait for it, for a
+/// while. Once they are about to go, no call may begin.
+class LibraryCall {
+ public:
+  LibraryCall();
+  ~LibraryCall();
+  LibraryCall(const LibraryCall&) = delete;
+  LibraryCall& operator=(const LibraryCall&) = delete;
+  bool allowed() const { return allowed_; }
+
+ private:
+  bool allowed_;
+};
+/// The program is about to destroy static objects.
+void stop_library_calls();
+
 /// What the thread works for, which the workers of its `parallel_for` take over; opaque here.
 const void* work_context();
 class WorkContext {

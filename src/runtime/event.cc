@@ -260,8 +260,9 @@ class Queue final : public TaskQueue {
     try {
       rest_all(deadline);
     } catch (const std::bad_alloc&) {
-      return;  // then without waiting
+      // Then without waiting.
     }
+    base::stop_library_calls();
   }
   // Objects of the main thread are destroyed before static ones; where another thread calls exit, only handlers run.
   struct MainThread {

@@ -177,9 +177,8 @@ inline std::string training_step(const StepInput& in, std::int64_t fresh, const 
   auto [next, value] = step(p, x, y);
   block_until_ready(next);
   out += to_string(value);
-  std::vector<float> counted(static_cast<std::size_t>(3 + fresh));
-  for (std::size_t i = 0; i < counted.size(); ++i) counted[i] = static_cast<float>(i);
-  Array eager = sum(Array(HostArray::from(counted)) * 2.0 + 1.0) / static_cast<double>((3 + fresh) * (3 + fresh));
+  std::vector<float> halves(static_cast<std::size_t>(3 + fresh), 0.5F);
+  Array eager = sum(Array(HostArray::from(halves)) * 2.0) / static_cast<double>(3 + fresh);
   out += to_string(device_put(eager, NamedSharding(in.mesh, P())));
   for (const auto& s : next.w1.addressable_shards()) out += to_string(s.index());
   save_safetensors(file, named_leaves(next));

@@ -225,6 +225,7 @@ bool conv_dnnl(const ConvSpec& spec, const void* lhs, const void* rhs, void* out
         static_cast<std::int64_t>(tasks.size()), threads > 1 ? 1 : static_cast<std::int64_t>(tasks.size()),
         [&](std::int64_t begin, std::int64_t end) {
           SingleThreadedLibraries alone;
+          alone.need_onednn();
           auto& src_memory = base::thread_own<std::vector<std::byte>, struct SrcTag>();
           auto& dst_memory = base::thread_own<std::vector<std::byte>, struct DstTag>();
           auto& pad_memory = base::thread_own<std::vector<std::byte>, struct PadTag>();

@@ -122,7 +122,7 @@ void gemm_f32(const GemmShape& s, const void* a, const void* b, void* c, bool ad
   const auto* x = static_cast<const float*>(a);
   const auto* y = static_cast<const float*>(b);
   auto* z = static_cast<float*>(c);
-  if (prefers_blas(s)) {
+  if (prefers_blas(s) || !single.has_onednn()) {
     cblas_sgemm(CblasRowMajor, cblas_trans(s.trans_a), cblas_trans(s.trans_b), narrow(s.m), narrow(s.n), narrow(s.k), 1,
                 x, narrow(s.lda), y, narrow(s.ldb), keep, z, narrow(s.ldc));
     return;
@@ -134,6 +134,7 @@ void gemm_f32(const GemmShape& s, const void* a, const void* b, void* c, bool ad
 
 void gemm_int8(const GemmShape& s, const void* a, const void* b, void* c) {
   SingleThreadedLibraries single;
+  single.need_onednn();
   const std::int32_t nothing = 0;
   check_status(dnnl_gemm_s8s8s32(s.trans_a ? 'T' : 'N', s.trans_b ? 'T' : 'N', 'F', s.m, s.n, s.k, 1,
                                  static_cast<const std::int8_t*>(a), s.lda, 0, static_cast<const std::int8_t*>(b),
@@ -143,6 +144,7 @@ void gemm_int8(const GemmShape& s, const void* a, const void* b, void* c) {
 
 void gemm_bf16(const GemmShape& s, DType out, const void* a, const void* b, void* c) {
   SingleThreadedLibraries single;
+  single.need_onednn();
   try {
     auto matmul = cached_matmul(s, out);
     auto& scratch = base::thread_own<std::vector<std::byte>, struct ScratchTag>();

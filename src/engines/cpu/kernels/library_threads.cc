@@ -6,6 +6,7 @@
 
 #include "base/address_space.h"
 #include "base/process.h"
+#include "tessera/error.h"
 
 namespace tessera::kernels {
 
@@ -43,6 +44,13 @@ SingleThreadedLibraries::SingleThreadedLibraries() {
   if (!omp.get) return;
   before_ = omp.get();
   if (before_ != 1) omp.set(1);
+}
+
+void SingleThreadedLibraries::need_onednn() const {
+  base::stop_if_ended();
+  if (!has_onednn()) {
+    throw StateError("this product or convolution needs oneDNN, whose objects are gone: the program has ended");
+  }
 }
 
 SingleThreadedLibraries::~SingleThreadedLibraries() {

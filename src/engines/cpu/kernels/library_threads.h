@@ -2,6 +2,8 @@
 // oneDNN and OpenBLAS bring thread pools of their own; inside ours they must use the calling thread alone.
 #pragma once
 
+#include "base/process.h"
+
 namespace tessera::kernels {
 
 /// While one lives, OpenMP regions started by this thread (oneDNN's) have one thread.
@@ -12,8 +14,13 @@ class SingleThreadedLibraries {
   ~SingleThreadedLibraries();
   SingleThreadedLibraries(const SingleThreadedLibraries&) = delete;
   SingleThreadedLibraries& operator=(const SingleThreadedLibraries&) = delete;
+  /// False when the process ends and oneDNN with it.
+  bool has_onednn() const { return call_.allowed(); }
+  /// Throws `StateError` unless `has_onednn()`; does not return on threads that outlive the program.
+  void need_onednn() const;
 
  private:
+  base::LibraryCall call_;
   int before_ = 1;
 };
 
