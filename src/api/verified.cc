@@ -166,7 +166,7 @@ bool names_meshes(const ir::Graph& g) {
 }
 
 // All of the mesh's axes along the first dimension that they divide.
-ir::Layout split(const ir::Type& type, const ir::MeshAxes& mesh) {
+ir::Layout split_evenly(const ir::Type& type, const ir::MeshAxes& mesh) {
   ir::Layout l = ir::Layout::replicated(type.rank());
   std::int64_t total = mesh.num_positions();
   for (std::size_t d = 0; d < type.shape.size() && total > 1; ++d) {
@@ -238,7 +238,7 @@ class VerifiedExecutable final : public runtime::Executable {
     for (auto v : partitioned_->inputs) {
       ir::Layout l = partitioned_->layout(v);
       const ir::Type& type = partitioned_->type(v);
-      if (l.vary == 0) l = tiled ? ir::Layout::replicated(type.rank()) : split(type, *mesh_);
+      if (l.vary == 0) l = tiled ? ir::Layout::replicated(type.rank()) : split_evenly(type, *mesh_);
       inputs_.emplace_back(std::move(l));
     }
     for (auto v : partitioned_->outputs) {

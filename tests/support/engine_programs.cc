@@ -62,7 +62,7 @@ Pieces cut(const HostArray& a, const ir::Layout& layout, const ir::MeshAxes& mes
   return out;
 }
 
-HostArray join(const Pieces& pieces, const ir::Type& type, const ir::Layout& layout, const ir::MeshAxes& mesh) {
+HostArray joined(const Pieces& pieces, const ir::Type& type, const ir::Layout& layout, const ir::MeshAxes& mesh) {
   auto map = runtime::piece_map(layout, mesh);
   Held held;
   for (std::int64_t p = 0; p < mesh.num_positions(); ++p) {
@@ -87,7 +87,7 @@ std::vector<HostArray> run(const ir::Graph& g, const std::function<std::vector<P
   std::vector<HostArray> results;
   for (std::size_t i = 0; i < out.size(); ++i) {
     ir::ValueId v = g.outputs[i];
-    results.push_back(join(out[i], g.type(v), g.layout(v), *g.mesh));
+    results.push_back(joined(out[i], g.type(v), g.layout(v), *g.mesh));
   }
   return results;
 }

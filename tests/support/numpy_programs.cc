@@ -27,9 +27,9 @@ using ir::Values;
 using ops::at;
 using Rng = std::mt19937_64;
 
-class Generator {
+class NumpyGenerator {
  public:
-  Generator(std::uint64_t seed, const NumpyOptions& options)
+  NumpyGenerator(std::uint64_t seed, const NumpyOptions& options)
       : rng_(seed * 0x9E3779B97F4A7C15ull + 5), options_(options) {}
 
   NumpyProgram run() {
@@ -512,7 +512,9 @@ class Generator {
 
 }  // namespace
 
-NumpyProgram numpy_program(std::uint64_t seed, const NumpyOptions& options) { return Generator(seed, options).run(); }
+NumpyProgram numpy_program(std::uint64_t seed, const NumpyOptions& options) {
+  return NumpyGenerator(seed, options).run();
+}
 
 std::string difference(const NumpyProgram& p, const std::vector<HostArray>& got) {
   for (std::size_t j = 0; j < p.expected.size(); ++j) {
