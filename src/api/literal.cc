@@ -46,7 +46,8 @@ Shape shape_of(const ArrayLiteral& v, Dims& place) {
 }
 
 bool fits_int32(const HostArray& v) {
-  for (auto i : v.astype(int64).span<std::int64_t>()) {
+  HostArray wide = v.astype(int64);
+  for (auto i : wide.span<std::int64_t>()) {
     if (i < std::numeric_limits<std::int32_t>::min() || i > std::numeric_limits<std::int32_t>::max()) return false;
   }
   return true;

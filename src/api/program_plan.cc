@@ -225,12 +225,19 @@ Program::Plan Program::analyse(const std::vector<Array>& args) const {
   for (std::size_t i = 0; i < args.size(); ++i) {
     const auto& impl = *args[i].impl();
     ShardingPtr s = in_sharding(i);
+    if (s) {
+      sharding::check_fits(options_.name, str("in_shardings[", i, "] (", arg_name(i), ")"), *s, impl.type.shape);
+    }
     if (!s && impl.placement && impl.placement->devices == plan.devices) s = impl.sharding;
     if (s) in[i] = see(s, impl.type.rank());
   }
   std::vector<Seen> out(graph_->outputs.size());
   for (std::size_t i = 0; i < out.size(); ++i) {
-    if (auto s = out_sharding(i)) out[i] = see(s, graph_->type(graph_->outputs[i]).rank());
+    const auto& shape = graph_->type(graph_->outputs[i]).shape;
+    if (auto s = out_sharding(i)) {
+      sharding::check_fits(options_.name, str("out_shardings[", i, "]"), *s, shape);
+      out[i] = see(s, rank(shape));
+    }
   }
   if (!scope.empty() && scope.device_list() == plan.devices) {
     int grid = grids.add(scope.mesh_shape());
@@ -293,7 +300,6 @@ Program::Plan Program::analyse(const std::vector<Array>& args) const {
     if (in[i].grid >= 0) {
       ir::Layout l = layout_of(*in[i].tiling, grids.axes(in[i].grid));
       if (auto want = in_sharding(i)) {
-        sharding::check_fits(options_.name, str("in_shardings[", i, "] (", arg_name(i), ")"), *want, impl.type.shape);
         if (!impl.committed && !plan.devices->all_local() && !want->is_fully_replicated()) {
           throw ValueError(str(options_.name, ": ", arg_name(i), " is data of one process but in_shardings has ",
                                want->text(),
@@ -316,8 +322,6 @@ Program::Plan Program::analyse(const std::vector<Array>& args) const {
   }
   for (std::size_t i = 0; i < out.size(); ++i) {
     if (out[i].grid >= 0) {
-      sharding::check_fits(options_.name, str("out_shardings[", i, "]"), *out_sharding(i),
-                           graph_->type(graph_->outputs[i]).shape);
       plan.outputs.emplace_back(layout_of(*out[i].tiling, grids.axes(out[i].grid)));
     } else if (out_sharding(i)) {
       throw ValueError(str(options_.name, ": out_shardings[", i, "] = ", out_sharding(i)->text(),

@@ -123,7 +123,7 @@ TEST_F(CallSites, MeshesAndShardings) {
   expect_lines({
       WRONG(make_mesh({16}, {"x"})),
       WRONG(make_mesh({4, 2}, {"x", "x"})),
-      WRONG(Mesh({0, 1}, {2}, {"x"})),
+      WRONG(Mesh({0, 0}, {2}, {"x"})),
       WRONG(mesh.axis_size("nope")),
       WRONG(mesh.local_mesh(3)),
       WRONG(Mesh().device_ids()),

@@ -45,7 +45,7 @@ TEST_F(PlacementErrors, NameTheFunctionAndTheArgument) {
                            with({"device_put: sharding"}));
   auto identity = [](Array v) { return v; };
   expect<IndivisibleError>([&] { jit(identity, {.name = "step", .in_shardings = {four}})(a); },
-                           with({"step: in_shardings[0] (argument 0)"}));
+                           with({"step: in_shardings[0] (argument 0 (float32[6,3]))"}));
   expect<IndivisibleError>([&] { jit(identity, {.name = "step", .out_shardings = {four}})(a); },
                            with({"step: out_shardings[0]"}));
   auto data = [](const Index&) { return HostArray::scalar(1.0F); };
@@ -73,7 +73,7 @@ TEST_F(PlacementErrors, RanksAxesAndOtherKinds) {
   expect<ValueError>([&] { device_put(a, long_); }, {"device_put: sharding", "has 3 entries", "shape (6, 3)"});
   expect<ValueError>([&] { jit([](Array v) { return v; }, {.in_shardings = {long_}})(a); }, {"in_shardings[0]"});
   MeshScope scope(mesh);
-  expect<ValueError>([&] { device_put(a, P("z")); }, {"device_put: spec = P('z')", "'x'"});
+  expect<ValueError>([&] { device_put(a, P("z")); }, {"device_put: spec = P('z',)", "(x, y)"});
   expect<DuplicateAxisError>([&] { with_sharding_constraint(a, P("x", "x")); }, {"with_sharding_constraint: spec"});
   expect<ValueError>([&] { jit([](Array v) { return v; }, {.in_shardings = {P("z")}})(a); }, {"jit: in_shardings"});
   GspmdSharding tiles(std::vector<Device>(mesh.devices_flat().begin(), mesh.devices_flat().end()),
