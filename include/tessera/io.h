@@ -7,6 +7,7 @@
 // .npy, have none, so that of these only damage to the header or the length is seen.
 #pragma once
 
+#include <initializer_list>
 #include <map>
 #include <string>
 #include <utility>
@@ -56,6 +57,11 @@ HostArrays load_npz(const std::string& path, const Loc& loc = Loc::current());
 /// Only the members of these names: others are not read. Throws `ValueError` naming the first that is missing and the
 /// names that are there.
 HostArrays load_npz(const std::string& path, const std::vector<std::string>& names, const Loc& loc = Loc::current());
+/// The same for `{"a", "b"}`.
+inline HostArrays load_npz(const std::string& path, std::initializer_list<std::string> names,
+                           const Loc& loc = Loc::current()) {
+  return load_npz(path, std::vector<std::string>(names), loc);
+}
 /// Writes a .npz archive, as `save_npy` writes files.
 void save_npz(const std::string& path, const HostArrays& values, const Loc& loc = Loc::current());
 
@@ -65,6 +71,11 @@ HostArrays load_safetensors(const std::string& path, const Loc& loc = Loc::curre
 /// Only the tensors of these names, as `load_npz`.
 HostArrays load_safetensors(const std::string& path, const std::vector<std::string>& names,
                             const Loc& loc = Loc::current());
+/// The same for `{"a", "b"}`.
+inline HostArrays load_safetensors(const std::string& path, std::initializer_list<std::string> names,
+                                   const Loc& loc = Loc::current()) {
+  return load_safetensors(path, std::vector<std::string>(names), loc);
+}
 /// Writes a safetensors file. Throws `TypeError` for complex128, which the format lacks, and `ValueError` for a name
 /// that it cannot hold.
 void save_safetensors(const std::string& path, const HostArrays& values, const Loc& loc = Loc::current());

@@ -37,13 +37,13 @@ void add_initializers(Table& t) {
   add("truncated_normal", [](const Params& p) {
     return init::truncated_normal(p.real("stddev", 1e-2), p.real("lower", -2), p.real("upper", 2));
   });
-  const std::map<std::string, init::Initializer (*)(const init::FanAxes&)> families = {
+  const std::map<std::string, init::Initializer (*)(const init::FanAxes&, const Loc&)> families = {
       {"glorot_uniform", init::glorot_uniform},   {"glorot_normal", init::glorot_normal},
       {"xavier_uniform", init::xavier_uniform},   {"xavier_normal", init::xavier_normal},
       {"lecun_uniform", init::lecun_uniform},     {"lecun_normal", init::lecun_normal},
       {"he_uniform", init::he_uniform},           {"he_normal", init::he_normal},
       {"kaiming_uniform", init::kaiming_uniform}, {"kaiming_normal", init::kaiming_normal}};
-  for (const auto& [name, f] : families) add(name, [f = f](const Params& p) { return f(axes(p)); });
+  for (const auto& [name, f] : families) add(name, [f = f](const Params& p) { return f(axes(p), Loc::current()); });
   add("variance_scaling", variance);
   add("orthogonal", [](const Params& p) { return init::orthogonal(p.real("scale", 1), column(p)); });
   add("delta_orthogonal", [](const Params& p) { return init::delta_orthogonal(p.real("scale", 1), column(p)); });

@@ -123,7 +123,8 @@ TEST_F(GlobalArrayTest, TrustedCallersSkipChecks) {
   f(g.array()).block_until_ready();
   EXPECT_EQ(array_stats().validations, before);
   NamedSharding s(A(), P("x", "y"));
-  arrays::FastPath path{arrays::look_up(s.share(), {8, 2}), A().local_devices()};
+  Mesh mesh = A();
+  arrays::FastPath path{arrays::look_up(s.share(), {8, 2}), mesh.local_devices()};
   auto parts = buffers(A(), P("x", "y"), X);
   arrays::build_global(arrays::unchecked, {8, 2}, s, path, parts, std::nullopt);
   EXPECT_EQ(array_stats().validations, before);
