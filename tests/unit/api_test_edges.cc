@@ -15,9 +15,7 @@ namespace {
 
 const float kNan = std::numeric_limits<float>::quiet_NaN();
 
-ts::Array vec(const std::vector<float>& v) {
-  return ts::Array(ts::HostArray::from(v));
-}
+ts::Array vec(const std::vector<float>& v) { return ts::Array(ts::HostArray::from(v)); }
 
 TEST(Edges, ReluKeepsNan) {
   auto y = ts::nn::relu(vec({-1, 0, 2, kNan})).to_vector<float>();
