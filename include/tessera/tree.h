@@ -119,11 +119,10 @@ constexpr bool is_plain_struct() {
 /// Metadata: copied, compared, without arrays.
 template <class T>
 constexpr bool is_static() {
-  if constexpr (is_tree_v<T> || mentions_arrays<T> || !std::copy_constructible<T>) {
-    return false;
-  } else if constexpr (std::equality_comparable<T>) {
+  constexpr bool without_arrays = !is_tree_v<T> && !mentions_arrays<T>;
+  if constexpr (without_arrays && std::copy_constructible<T> && std::equality_comparable<T>) {
     return true;
-  } else if constexpr (is_plain_struct<T>()) {
+  } else if constexpr (without_arrays && std::copy_constructible<T> && is_plain_struct<T>()) {
     return num_members<T> > 0 && all_static<decltype(tie_members(std::declval<T&>()))>;
   } else {
     return false;

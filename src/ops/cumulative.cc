@@ -101,7 +101,7 @@ Types infer(const char* name, const Kind& kind, TypeSpan in, const Cumulative& p
   return {in[0]};
 }
 
-ir::OpSpec<Cumulative> spec(const ir::OpDef* self, const char* name, Kind kind,
+ir::OpSpec<Cumulative> spec(const ir::OpDef& (*self)(), const char* name, Kind kind,
                             ir::Must<Values(Builder&, const JvpArgs&, const Cumulative&)> jvp,
                             ir::Must<Values(Builder&, const TransposeArgs&, const Cumulative&)> transpose) {
   return {
@@ -122,7 +122,7 @@ ir::OpSpec<Cumulative> spec(const ir::OpDef* self, const char* name, Kind kind,
       .remap = by_default,
       .batch =
           [self](Builder& b, const BatchArgs& a, const Cumulative& p) {
-            return Batched{{b.add1(*self, {a.in[0]}, attrs(Cumulative{p.axis + 1, p.reverse}))}, {true}};
+            return Batched{{b.add1(self(), {a.in[0]}, attrs(Cumulative{p.axis + 1, p.reverse}))}, {true}};
           },
       .jvp = std::move(jvp),
       .transpose = std::move(transpose),
@@ -152,10 +152,10 @@ Value cumulative(const ir::OpDef& op, Value x, std::int64_t axis, bool reverse) 
 }
 }  // namespace
 
-#define TESSERA_CUMULATIVE(op, kind, jvp, transpose)                                                                 \
-  extern const base::Immortal<ir::Op<Cumulative>> op##_definition;                                                   \
-  const base::Immortal<ir::Op<Cumulative>> op##_definition{spec(&op##_definition.value, #op, kind, jvp, transpose)}; \
-  const ir::OpDef& def::op = op##_definition.value;                                                                  \
+#define TESSERA_CUMULATIVE(op, kind, jvp, transpose)                                  \
+  static const base::Immortal<ir::Op<Cumulative>> op##_definition{                    \
+      spec([]() -> const ir::OpDef& { return def::op; }, #op, kind, jvp, transpose)}; \
+  const ir::OpDef& def::op = op##_definition.value;                                   \
   Value op(Value x, std::int64_t axis, bool reverse) { return cumulative(def::op, x, axis, reverse); }
 
 TESSERA_CUMULATIVE(cumsum, Reduction::Sum, linear, ([](Builder&, const TransposeArgs& t, const Cumulative& p) {

@@ -124,10 +124,10 @@ TEST(Io, TreesByName) {
   std::map<std::string, std::vector<Layer>> model{
       {"dense", {{Array(HostArray::from<float>({1, 2})), Array(HostArray::from<float>({3}))}}}};
   HostArrays named = named_leaves(model);
-  EXPECT_TRUE(named.contains("dense[0].0"));
-  named["dense[0].1"] = HostArray::from<float>({9});
+  EXPECT_TRUE(named.contains("dense[0].w"));
+  named["dense[0].b"] = HostArray::from<float>({9});
   EXPECT_EQ(with_named_leaves(model, named).at("dense")[0].b.to_vector<float>(), std::vector<float>{9});
-  named.erase("dense[0].0");
+  named.erase("dense[0].w");
   EXPECT_THROW(with_named_leaves(model, named), ValueError);
 }
 
