@@ -171,8 +171,8 @@ T fori_loop(std::int64_t lower, std::int64_t upper, const B& body, const T& init
       return std::pair{std::pair<Array, T>{carry.first + 1, body(carry.first, carry.second)}, std::monostate{}};
     };
     bool narrow = lower >= INT32_MIN && upper <= INT32_MAX;
-    HostArray first = narrow ? HostArray::scalar(static_cast<std::int32_t>(lower)) : HostArray::scalar(lower);
-    std::pair<Array, T> start{Array(std::move(first)), init};
+    const HostArray first = narrow ? HostArray::scalar(static_cast<std::int32_t>(lower)) : HostArray::scalar(lower);
+    std::pair<Array, T> start{Array(first), init};
     return scan(step, start, std::monostate{}, false, upper > lower ? upper - lower : 0, loc).first.second;
   }
 }

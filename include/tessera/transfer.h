@@ -28,7 +28,7 @@ const T& block_until_ready(const T& tree, const Loc& = Loc::current()) {
 template <class T>
 requires(!std::is_reference_v<T> && is_tree_v<T>) T block_until_ready(T&& tree) {
   Tree<T>::visit(tree, [](const Array& a) { a.block_until_ready(); });
-  return std::move(tree);
+  return std::forward<T>(tree);
 }
 
 /// The value under another sharding: `device_put` eagerly, `with_sharding_constraint` inside a traced function. Throws

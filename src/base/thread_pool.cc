@@ -179,11 +179,15 @@ void parallel_for(std::int64_t n, std::int64_t grain, const std::function<void(s
   if (const Loc* site = CallSite::innermost()) loop->site = *site;
   loop->left = n;
   auto chunks = (n + loop->chunk - 1) / loop->chunk;
-  try {
-    Pool::get().run(loop, static_cast<int>(std::min<std::int64_t>(threads, chunks)) - 1);
-  } catch (const std::bad_alloc&) {
-    // Without helpers then: this thread takes every chunk.
-  }
+  auto call_helpers = [&] {
+    try {
+      Pool::get().run(loop, static_cast<int>(std::min<std::int64_t>(threads, chunks)) - 1);
+      return true;
+    } catch (const std::bad_alloc&) {
+      return false;
+    }
+  };
+  call_helpers();  // without memory for them this thread takes every chunk
   loop->work();
   auto all_done = [&] { return loop->left.load() == 0; };
   spin_until(all_done);

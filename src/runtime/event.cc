@@ -64,7 +64,7 @@ EventPtr completed(std::exception_ptr error) {
   return event;
 }
 
-EventPtr finished(std::exception_ptr error) {
+EventPtr finished(const std::exception_ptr& error) {
   static const auto* success = new EventPtr(completed(nullptr));
   if (!error) return *success;
   try {
@@ -257,11 +257,15 @@ class Queue final : public TaskQueue {
   static constexpr std::chrono::seconds kLongestEnd{10};
   static void finish_all() {
     static const Time deadline = std::chrono::steady_clock::now() + kLongestEnd;
-    try {
-      rest_all(deadline);
-    } catch (const std::bad_alloc&) {
-      // Then without waiting.
-    }
+    auto rest = [] {
+      try {
+        rest_all(deadline);
+        return true;
+      } catch (const std::bad_alloc&) {
+        return false;
+      }
+    };
+    rest();  // without memory the program ends without waiting
     base::stop_library_calls();
   }
   // Objects of the main thread are destroyed before static ones; where another thread calls exit, only handlers run.
