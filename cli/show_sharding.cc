@@ -47,7 +47,9 @@ Mesh mesh_of(const std::string& text, Client& client) {
     if (!word) throw ValueError("mesh: \"" + text + "\"; expected names and sizes, as x=4,y=2");
     names.push_back(axis.substr(0, equals));
     sizes.push_back(integer_value("mesh", text, axis.substr(equals + 1)));
-    if (sizes.back() < 1 || sizes.back() > kMost || (n *= sizes.back()) > kMost) {
+    const bool fits = sizes.back() >= 1 && sizes.back() <= kMost;
+    if (fits) n *= sizes.back();
+    if (!fits || n > kMost) {
       throw ValueError("mesh: \"" + text + "\"; expected 1 to " + std::to_string(kMost) + " devices");
     }
     i = end + 1;
