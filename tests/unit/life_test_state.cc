@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Errors about the state of arrays name the argument, the leaf and the call; donation and recursion are checked.
 #include <gtest/gtest.h>
+#include <pthread.h>
 
 #include <thread>
 
@@ -157,22 +158,42 @@ TEST_F(StateTest, EndlessRecursionIsAnError) {
   EXPECT_SAYS(said<StateError>([&] { through_grad(x); }), "calls itself");
 }
 
+// On a thread whose stack ends soon: what a recursion makes on the way grows with its depth.
+void on_small_stack(const std::function<void()>& f) {
+  constexpr std::size_t kBytes = 2 << 20;
+  pthread_attr_t attributes;
+  ASSERT_EQ(pthread_attr_init(&attributes), 0);
+  ASSERT_EQ(pthread_attr_setstacksize(&attributes, kBytes), 0);
+  auto run = [](void* body) -> void* {
+    (*static_cast<const std::function<void()>*>(body))();
+    return nullptr;
+  };
+  pthread_t thread{};
+  std::function<void()> body = f;
+  ASSERT_EQ(pthread_create(&thread, &attributes, run, &body), 0);
+  pthread_join(thread, nullptr);
+  pthread_attr_destroy(&attributes);
+}
+
 TEST_F(StateTest, RecursionThatGrowsEndsBeforeTheStack) {
-  std::function<Array(Array)> self;
-  auto f = jit([&](Array a) { return self(expand_dims(a, 0)); });
-  self = [&](Array a) { return f(a); };
-  EXPECT_SAYS(said<StateError>([&] { f(x); }), "call itself without end");
-  // Maps and derivatives trace anew each time.
-  std::function<Array(Array)> h;
-  h = [&](Array a) { return grad([&](Array v) { return sum(h(v)); })(a); };
-  EXPECT_SAYS(said<StateError>([&] { h(x); }), "call itself without end");
-  auto mesh = make_mesh({8}, {"i"});
-  std::function<Array(Array)> m;
-  m = [&](Array a) { return vmap([&](Array v) { return m(expand_dims(v, 0)); })(a); };
-  EXPECT_SAYS(said<StateError>([&] { m(x); }), "call itself without end");
-  std::function<Array(Array)> p;
-  p = [&](Array a) { return pmap([&](Array v) { return p(expand_dims(v, 0)); })(a); };
-  EXPECT_NE(said<Error>([&] { p(x); }), "no exception");
+  on_small_stack([this, client = Client::current()] {
+    ClientScope here(client);
+    std::function<Array(Array)> self;
+    auto f = jit([&](Array a) { return self(expand_dims(a, 0)); });
+    self = [&](Array a) { return f(a); };
+    EXPECT_SAYS(said<StateError>([&] { f(x); }), "call itself without end");
+    // Maps and derivatives trace anew each time.
+    std::function<Array(Array)> h;
+    h = [&](Array a) { return grad([&](Array v) { return sum(h(v)); })(a); };
+    EXPECT_SAYS(said<StateError>([&] { h(x); }), "call itself without end");
+    auto mesh = make_mesh({8}, {"i"});
+    std::function<Array(Array)> m;
+    m = [&](Array a) { return vmap([&](Array v) { return m(expand_dims(v, 0)); })(a); };
+    EXPECT_SAYS(said<StateError>([&] { m(x); }), "call itself without end");
+    std::function<Array(Array)> p;
+    p = [&](Array a) { return pmap([&](Array v) { return p(expand_dims(v, 0)); })(a); };
+    EXPECT_NE(said<Error>([&] { p(x); }), "no exception");
+  });
 }
 
 TEST_F(StateTest, RecursionThatEndsWorks) {
