@@ -165,7 +165,8 @@ bool covers_space(const ir::Graph& g, const FusionGroup& group, ir::ValueId v) {
 bool moves_only(const ir::Eqn& e) { return e.op == &ops::def::broadcast_in_dim || e.op == &ops::def::reshape; }
 
 std::optional<ReduceOp> reduce_op(const ir::OpDef& op) {
-  static const std::unordered_map<const ir::OpDef*, ReduceOp> table = {
+  // Never destroyed: other threads may compile while the program ends.
+  static const auto& table = *new std::unordered_map<const ir::OpDef*, ReduceOp>{
       {&ops::def::reduce_sum, ReduceOp::Sum},
       {&ops::def::reduce_max, ReduceOp::Max},
       {&ops::def::reduce_min, ReduceOp::Min},
