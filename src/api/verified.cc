@@ -27,19 +27,6 @@ using runtime::Pieces;
 // second time.
 constexpr std::size_t kShaken = 8;
 
-double unit(DType t) {
-  switch (real_dtype(t)) {
-    case DType::F16:
-      return std::ldexp(1.0, -10);
-    case DType::BF16:
-      return std::ldexp(1.0, -7);
-    case DType::F32:
-      return std::ldexp(1.0, -23);
-    default:
-      return std::ldexp(1.0, -52);
-  }
-}
-
 complexd element(const HostArray& a, std::int64_t i) {
   ir::View v{a.dtype(), a.shape(), const_cast<void*>(a.data())};
   switch (ops::wide_kind(a.dtype())) {
@@ -297,7 +284,7 @@ class VerifiedExecutable final : public runtime::Executable {
     double by = moves.by.empty() ? 0 : 10 * moves.by[at(i)];
     if (!is_inexact(y.dtype())) return by > 0 ? HUGE_VAL : 0;
     double size = std::abs(element(y, i));
-    return by + 4 * moves.most + (std::isfinite(size) ? 16 * unit(y.dtype()) * size : 0);
+    return by + 4 * moves.most + (std::isfinite(size) ? 16 * runtime::epsilon(y.dtype()) * size : 0);
   }
 
   // Repeats the plain run with last places changed until that explains every difference; throws where it does not. What
@@ -368,7 +355,7 @@ class VerifiedExecutable final : public runtime::Executable {
         if (a.out(j).vary != 0 || b.out(j).vary != 0) continue;
         HostArray p = whole(x[j], *a.graph, j);
         HostArray q = whole(y[j], *b.graph, j);
-        std::int64_t i = apart(p, q, {{}, largest(q) * unit(p.dtype()) * 64});
+        std::int64_t i = apart(p, q, {{}, largest(q) * runtime::epsilon(p.dtype()) * 64});
         if (i < 0) continue;
         return str("\nfirst at ", makers[j]->op->name(), " at ", makers[j]->loc, ": element ", index_text(i, p.shape()),
                    " is ", api::text(element(p, i), p.dtype()), " and ", api::text(element(q, i), q.dtype()));

@@ -9,8 +9,23 @@
 #include "ir/graph.h"
 #include "runtime/pieces.h"
 #include "sharding/placement.h"
+#include "tessera/dtype.h"
 
 namespace tessera::runtime {
+
+/// The distance of neighboring values at 1, of the real dtype for complex ones.
+inline double epsilon(DType t) {
+  switch (real_dtype(t)) {
+    case DType::F16:
+      return 0x1p-10;
+    case DType::BF16:
+      return 0x1p-7;
+    case DType::F32:
+      return 0x1p-23;
+    default:
+      return 0x1p-52;
+  }
+}
 
 class PlainExecutable {
  public:

@@ -17,26 +17,13 @@
 #include "ops/collectives.h"
 #include "ops/define.h"
 #include "ops/ops.h"
+#include "runtime/verify.h"
 
 namespace tessera::cpu {
 
 namespace {
 
 using ops::complexd;
-
-// Distance of neighbouring numbers at 1.
-double unit(DType t) {
-  switch (real_dtype(t)) {
-    case DType::F16:
-      return std::ldexp(1.0, -10);
-    case DType::BF16:
-      return std::ldexp(1.0, -7);
-    case DType::F32:
-      return std::ldexp(1.0, -23);
-    default:
-      return std::ldexp(1.0, -52);
-  }
-}
 
 bool same(double x, double y) { return x == y || (std::isnan(x) && std::isnan(y)); }
 
@@ -63,7 +50,10 @@ std::string element_text(const ir::View& v, std::int64_t i) {
 class TermBound {
  public:
   TermBound(kernels::ReduceOp op, DType t, const BufferPtr& operand, std::int64_t results)
-      : op_(op), terms_(elements(t, operand)), each_(results == 0 ? 0 : terms_.size() / results), unit_(unit(t)) {}
+      : op_(op),
+        terms_(elements(t, operand)),
+        each_(results == 0 ? 0 : terms_.size() / results),
+        unit_(runtime::epsilon(t)) {}
   // Nothing where an order may leave the range of the dtype on the way and another one not.
   std::optional<double> room(std::int64_t result, double value) const {
     double sum = 0;
@@ -301,7 +291,7 @@ void shake_elements(const ir::View& from, const ir::View& to, double size, Coins
 // Copies whose elements lie `steps` units in the last place away.
 Pieces shaken(const Pieces& pieces, DType t, double steps, Run& run) {
   Pieces out(pieces.size());
-  double size = unit(t) * steps;
+  double size = runtime::epsilon(t) * steps;
   Coins coins(run.shake);
   for (std::size_t k = 0; k < pieces.size(); ++k) {
     if (!pieces[k]) continue;
