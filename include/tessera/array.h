@@ -151,6 +151,8 @@ class Array {
   /// The scalar of a C++ value, with the dtypes of the constructor.
   template <Number T>
   static Array scalar(T value);
+  /// The value on the host, weak floats with all their digits.
+  HostArray whole(const char* function, const Loc& loc) const;
   HostArray single(const Loc& loc) const;
   std::shared_ptr<arrays::ArrayImpl> impl_;
 };

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions of neural networks as jax.nn, and optimizers as plain functions over trees. Activations are element-wise;
+// Functions of neural networks as jax.nn; the optimizers of tessera/optim.h come along. Activations are element-wise;
 // integers become floats. They communicate nothing, unless a comment states a reduction.
 #pragma once
 
 #include <utility>
 
 #include "tessera/numpy.h"
+#include "tessera/optim.h"
 #include "tessera/tree.h"
 
 namespace tessera::nn {
@@ -82,75 +83,3 @@ Array dot_product_attention(const Operand& query, const Operand& key, const Oper
                             const AttentionOptions& options = {});
 
 }  // namespace tessera::nn
-
-namespace tessera::optim {
-
-/// Stochastic gradient descent: velocity = momentum * velocity + gradient; parameters -= rate * velocity.
-struct SgdOptions {
-  double learning_rate = 0.01;
-  double momentum = 0.9;
-};
-/// Zero velocity for every parameter.
-template <class T>
-T sgd_init(const T& params, const Loc& = Loc::current()) {
-  return tree_map([](const Array& p) { return zeros_like(p); }, params);
-}
-/// One step: (new parameters, new velocity). Element-wise: sharded trees of one structure communicate nothing. Throws
-/// `ValueError` for trees of different structures.
-template <class T>
-std::pair<T, T> sgd(const T& params, const T& gradients, const T& velocity, const SgdOptions& o = {},
-                    const Loc& = Loc::current()) {
-  T v = tree_map([&](const Array& u, const Array& g) { return o.momentum * u + g; }, velocity, gradients);
-  return {tree_map([&](const Array& p, const Array& u) { return p - o.learning_rate * u; }, params, v), v};
-}
-
-/// Adam (Kingma and Ba, 2015); with `weight_decay` AdamW (Loshchilov and Hutter, 2019).
-struct AdamOptions {
-  double learning_rate = 1e-3;
-  double beta1 = 0.9;
-  double beta2 = 0.999;
-  double epsilon = 1e-8;
-  double weight_decay = 0;
-};
-template <class T>
-struct AdamState {
-  T m, v;
-  Array step;  ///< int32
-};
-/// Zero moments for every parameter, step 0.
-template <class T>
-AdamState<T> adam_init(const T& params, const Loc& = Loc::current()) {
-  T zero = tree_map([](const Array& p) { return zeros_like(p); }, params);
-  return {zero, zero, Array(HostArray::scalar(std::int32_t{0}))};
-}
-/// One step: (new parameters, new state). Element-wise: communicates nothing. Throws `ValueError` for trees of
-/// different structures.
-template <class T>
-std::pair<T, AdamState<T>> adam(const T& params, const T& gradients, const AdamState<T>& state,
-                                const AdamOptions& o = {}, const Loc& = Loc::current()) {
-  AdamState<T> next;
-  next.step = state.step + 1;
-  next.m =
-      tree_map([&](const Array& m, const Array& g) { return o.beta1 * m + (1 - o.beta1) * g; }, state.m, gradients);
-  next.v = tree_map([&](const Array& v, const Array& g) { return o.beta2 * v + (1 - o.beta2) * (g * g); }, state.v,
-                    gradients);
-  Array t = astype(next.step, float32);
-  Array c1 = 1.0 - power(o.beta1, t);
-  Array c2 = 1.0 - power(o.beta2, t);
-  T p = tree_map(
-      [&](const Array& w, const Array& m, const Array& v) {
-        Array step = (m / c1) / (sqrt(v / c2) + o.epsilon);
-        if (o.weight_decay != 0) step = step + o.weight_decay * w;
-        return w - o.learning_rate * step;
-      },
-      params, next.m, next.v);
-  return {p, next};
-}
-/// `adam` with decoupled weight decay, 1e-4 by default: (new parameters, new state).
-template <class T>
-std::pair<T, AdamState<T>> adamw(const T& params, const T& gradients, const AdamState<T>& state,
-                                 AdamOptions o = {.weight_decay = 1e-4}, const Loc& = Loc::current()) {
-  return adam(params, gradients, state, o);
-}
-
-}  // namespace tessera::optim

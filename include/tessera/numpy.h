@@ -5,6 +5,7 @@
 
 #include <concepts>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "tessera/array.h"
@@ -71,16 +72,25 @@ Array eye(std::int64_t n, std::optional<std::int64_t> m = std::nullopt, std::int
 // --- statistics ------------------------------------------------------------------------------------------------------
 struct VarOptions {
   MaybeDims axis = {};
-  double ddof = 0;
+  double ddof = 0;  ///< subtracted from the count of elements, by which the sum of squares is divided
   bool keepdims = false;
+  std::optional<DType> dtype = std::nullopt;    ///< of the computation and the result
+  std::optional<Operand> where = std::nullopt;  ///< bools that broadcast to x: the elements that take part
+  std::optional<Operand> mean = std::nullopt;   ///< known already, with the reduced dimensions kept
 };
 /// Variance over the axes: mean squared distance from the mean, divided by n - ddof. Real for complex x; integers give
 /// floats; half-precision values are computed in float32.
+/// NaN where the count of elements does not exceed `ddof`. Throws `TypeError` for a real dtype of complex x.
 Array var(const Operand& x, const VarOptions& options = {});
 /// Square root of `var`.
 Array std_(const Operand& x, const VarOptions& options = {});
-/// log(sum(exp(x))) over the axes without overflow; integers give floats. Throws `ValueError` over an empty axis.
+/// log(sum(exp(x))) over the axes without overflow; integers give floats. Takes `where`, not `initial` or `dtype`.
+/// Throws `ValueError` over an empty axis.
 Array logsumexp(const Operand& x, const ReduceOptions& options = {});
+/// log(sum(b * exp(x))), NaN where a real sum is negative; b broadcasts with x.
+Array logsumexp(const Operand& x, const Operand& b, const ReduceOptions& options);
+/// (log(abs(sum(b * exp(x)))), the sum's sign).
+std::pair<Array, Array> logsumexp_and_sign(const Operand& x, const Operand& b, const ReduceOptions& options = {});
 /// exp(x) / sum(exp(x)) along one axis, without overflow; integers give floats.
 Array softmax(const Operand& x, std::int64_t axis = -1);
 /// log(softmax(x)) along one axis, computed without the quotient.

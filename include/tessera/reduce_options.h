@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tessera/dtype.h"
+#include "tessera/operand.h"
 #include "tessera/shape.h"
 
 namespace tessera {
@@ -20,6 +21,12 @@ struct ReduceOptions {
   MaybeDims axis = {};
   bool keepdims = false;
   std::optional<DType> dtype = std::nullopt;
+  /// A scalar that takes part in every result: what a reduction of no elements gives. Of `sum`, `prod`, `max`, `min`
+  /// and those of them that leave NaN out; the others throw `ValueError`.
+  std::optional<Operand> initial = std::nullopt;
+  /// Bools that broadcast to the array: the elements that take part. `max` and `min` need `initial` beside it. Averages
+  /// divide by the count of what takes part. `ptp` and `count_nonzero` throw `ValueError`.
+  std::optional<Operand> where = std::nullopt;
   // Of collectives; reductions over dimensions throw `ValueError` where it is set.
   std::optional<AxisIndexGroups> axis_index_groups = std::nullopt;
 };

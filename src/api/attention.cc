@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "api/formula.h"
+#include "api/reductions.h"
 #include "tessera/lax.h"
 #include "tessera/nn.h"
 #include "tessera/shaping.h"
@@ -82,9 +83,8 @@ Array log1mexp(const Operand& x) {
 }
 Array logmeanexp(const Operand& x, const ReduceOptions& o) {
   return api::formula("logmeanexp", {x}, [&](const Arrays& v) {
-    double n = 1;
-    for (auto d : api::axes_of("logmeanexp", o.axis, v[0].ndim())) n *= static_cast<double>(v[0].shape(d));
-    return logsumexp(v[0], o) - std::log(n);
+    const Array y = logsumexp(v[0], o);
+    return y - log(api::count_of("logmeanexp", v[0], o.axis, o.keepdims, o.where, real_dtype(y.dtype()), x.loc()));
   });
 }
 

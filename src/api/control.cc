@@ -42,15 +42,15 @@ std::vector<Array> bind_all(const ir::OpDef& op, const std::vector<Array>& in, i
   return api::bind(op, in, std::move(attrs), loc);
 }
 
-// A carry that starts as a number written in the program takes the dtype that the body gives it.
+// A carry that starts as a scalar of the program takes the dtype that the body gives it.
 bool settle(const char* name, std::vector<Array>& carry, const ir::Types& after, const Loc& loc) {
   bool changed = false;
   for (std::size_t i = 0; i < carry.size(); ++i) {
-    ir::Type before = api::type_of(carry[i], name);
-    if (before.dtype == after[i].dtype && before.shape == after[i].shape && before.weak == after[i].weak) continue;
-    if (before.shape == after[i].shape && (before.dtype == after[i].dtype || before.weak)) {
-      if (before.dtype == after[i].dtype && !before.weak) continue;  // a strong carry takes weak results
-      carry[i] = api::cast(carry[i], after[i].dtype, false, loc);
+    const ir::Type before = api::type_of(carry[i], name);
+    if (before == after[i] || api::takes(before, after[i])) continue;
+    const ir::Type a = arrays::visible(before), b = arrays::visible(after[i]);
+    if (a.shape == b.shape && a.weak && promote_types({a.dtype, a.weak}, {b.dtype, b.weak}).dtype == b.dtype) {
+      carry[i] = api::cast_exactly(carry[i], after[i].dtype, after[i].weak && before.dtype != after[i].dtype, loc);
       changed = true;
       continue;
     }
@@ -60,18 +60,11 @@ bool settle(const char* name, std::vector<Array>& carry, const ir::Types& after,
   return changed;
 }
 
-// Outputs as strong types: what a loop hands on has the carry's types exactly.
-GraphPtr with_output_types(const GraphPtr& g, const ir::Types& want) {
-  ir::Builder b;
-  Values in;
-  for (const auto& t : g->input_types()) in.push_back(b.input(t));
-  Values out = b.inline_graph(*g, in);
-  for (std::size_t i = 0; i < want.size(); ++i) {
-    if (out[i].type().weak != want[i].weak && out[i].dtype() == want[i].dtype) {
-      out[i] = b.add1(ops::def::convert, {out[i]}, api::attrs(ops::Convert{want[i].dtype, want[i].weak}));
-    }
-  }
-  return b.finish_shared(out);
+// The type of one result of all branches: weak ones take the dtype of the others.
+ir::Type joined(const ir::Type& a, const ir::Type& b, std::size_t result, std::size_t branch) {
+  if (api::takes(a, b)) return {a.dtype, a.shape, a.weak && b.weak};
+  if (api::takes(b, a)) return {b.dtype, b.shape, a.weak && b.weak};
+  throw TypeError(str("cond: result ", result, " of branch ", branch, " is ", b, "; branch 0 gives ", a));
 }
 
 }  // namespace
@@ -123,10 +116,7 @@ std::vector<Array> cond_leaves(const Array& which, const std::vector<LeafFn>& br
     if (out.size() != result.size())
       throw TypeError(str("cond: branch ", k, " returns ", out.size(), " arrays; branch 0 returns ", result.size()));
     for (std::size_t i = 0; i < out.size(); ++i) {
-      if (out[i].dtype != result[i].dtype || out[i].shape != result[i].shape) {
-        throw TypeError(str("cond: result ", i, " of branch ", k, " is ", out[i], "; branch 0 gives ", result[i]));
-      }
-      result[i].weak = result[i].weak && out[i].weak;
+      result[i] = joined(result[i], out[i], i, k);
     }
   }
   for (const auto& t : traced) {
@@ -136,7 +126,7 @@ std::vector<Array> cond_leaves(const Array& which, const std::vector<LeafFn>& br
     Values args(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(operands.size()));
     for (std::size_t i = 0; i < t.captures.size(); ++i) args.push_back(all[first + i]);
     first += t.captures.size();
-    attrs.branches.push_back(with_output_types(b.finish_shared(b.inline_graph(*t.graph, args)), result));
+    attrs.branches.push_back(api::with_output_types(b.finish_shared(b.inline_graph(*t.graph, args)), result));
   }
   return bind_all(ops::def::cond, in, api::attrs(std::move(attrs)), loc);
 }
@@ -168,7 +158,7 @@ std::vector<Array> while_leaves(const LeafFn& cond, const LeafFn& body, const st
   }
   ops::While attrs;
   attrs.cond = captures_first(c);
-  attrs.body = with_output_types(captures_first(b), types);
+  attrs.body = api::with_output_types(captures_first(b), types);
   attrs.cond_consts = static_cast<std::int64_t>(c.captures.size());
   attrs.body_consts = static_cast<std::int64_t>(b.captures.size());
   std::vector<Array> in = c.captures;
@@ -208,7 +198,7 @@ std::vector<Array> scan_leaves(const LeafFn& body, const std::vector<Array>& ini
     if (!settle("scan", carry, after, loc)) break;
   }
   ops::Scan attrs;
-  attrs.body = with_output_types(captures_first(t), types_of(carry, "scan"));
+  attrs.body = api::with_output_types(captures_first(t), types_of(carry, "scan"));
   attrs.length = n;
   attrs.reverse = reverse;
   attrs.num_consts = static_cast<std::int64_t>(t.captures.size());
@@ -284,8 +274,8 @@ std::vector<Array> checkpoint_leaves(const LeafFn& f, const std::vector<Array>& 
   Traced t = api::trace(f, types_of(args, "checkpoint"), api::varying_of(args));
   std::vector<Array> in = args;
   append(in, t.captures);
-  return api::compose("checkpoint", loc, in,
-                      [&](ir::Builder& b, const Values& v) { return ops::checkpoint(b, t.graph, v); });
+  return api::compose_as_given("checkpoint", loc, in,
+                               [&](ir::Builder& b, const Values& v) { return ops::checkpoint(b, t.graph, v); });
 }
 
 }  // namespace tessera::detail

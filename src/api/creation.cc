@@ -130,7 +130,8 @@ Array geomspace(const Operand& start, const Operand& stop, std::int64_t num, con
 // --- likes, diagonals ---------------------------------------------------------------------------------------------
 
 Array asarray(const Operand& x, std::optional<DType> dtype) {
-  Array a = dtype ? astype(x, *dtype) : x.array();
+  Array a = x.array();
+  if (dtype) a = is_integer(*dtype) ? api::meet("asarray", a, *dtype, false, x.loc()) : astype(x, *dtype);
   return arrays::materialize(a);
 }
 Array full_like(const Operand& x, const Operand& value, std::optional<DType> dtype) {

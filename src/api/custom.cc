@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tessera/custom.h"
 
+#include <algorithm>
 #include <iostream>
 #include <sstream>
 
 #include "api/compose.h"
+#include "api/promote.h"
 #include "base/strings.h"
 #include "ops/calls.h"
 
@@ -40,6 +42,21 @@ struct Operands {
   }
 };
 
+// Whether a result of a rule, by its visible dtype, is one for a value of this type.
+bool stands_for(const ir::Type& want, const ir::Type& got) {
+  return got.shape == want.shape &&
+         (arrays::visible(got).dtype == arrays::visible(want).dtype || api::takes(want, got));
+}
+
+// The graph with results of these dtypes.
+ir::GraphPtr under_dtypes(const ir::GraphPtr& graph, const ir::Types& want) {
+  ir::Types types = graph->output_types();
+  for (std::size_t i = 0; i < want.size(); ++i) {
+    if (types[i].dtype != want[i].dtype) types[i] = {want[i].dtype, types[i].shape, types[i].weak && want[i].weak};
+  }
+  return api::with_output_types(graph, types);
+}
+
 // The body over all operands.
 ir::GraphPtr body_graph(const api::Traced& t, const Operands& o, std::size_t from, const char* name) {
   ir::Builder b;
@@ -65,12 +82,14 @@ std::vector<Array> custom_jvp_leaves(const LeafFn& f, const LeafFn& rule, const 
   ir::Types want = body.graph->output_types();
   ir::Types got = derivative->graph->output_types();
   for (std::size_t i = 0; i < 2 * results; ++i) {
-    if (got.size() != 2 * results || got[i].shape != want[i % results].shape ||
-        got[i].dtype != want[i % results].dtype) {
+    if (got.size() != 2 * results || !stands_for(want[i % results], got[i])) {
       throw TypeError(str("custom_jvp: the rule returns ", got.size(), " arrays that do not match the function's ",
                           results, " results and as many tangents"));
     }
   }
+  ir::Types twice = want;
+  twice.insert(twice.end(), want.begin(), want.end());
+  derivative->graph = under_dtypes(derivative->graph, twice);
   Operands o{args, args.size()};
   std::size_t body_from = o.append(body.captures);
   std::size_t rule_from = o.append(derivative->captures);
@@ -89,8 +108,9 @@ std::vector<Array> custom_jvp_leaves(const LeafFn& f, const LeafFn& rule, const 
     }
     return d;
   };
-  return api::compose(name, loc, o.all,
-                      [&](ir::Builder& b, const Values& v) { return ops::custom_jvp_call(b, graph, custom, v, name); });
+  return api::compose_as_given(name, loc, o.all, [&](ir::Builder& b, const Values& v) {
+    return ops::custom_jvp_call(b, graph, custom, v, name);
+  });
 }
 
 std::vector<Array> custom_vjp_leaves(const LeafFn& f, const LeafFn& fwd, const LeafFn& bwd,
@@ -100,6 +120,14 @@ std::vector<Array> custom_vjp_leaves(const LeafFn& f, const LeafFn& fwd, const L
   api::Traced body = api::trace(f, types);
   auto forward = std::make_shared<api::Traced>(api::trace(fwd, types));
   ir::Types results = body.graph->output_types();
+  for (std::size_t i = 0; i < std::min(results.size(), forward->graph->outputs.size()); ++i) {
+    const ir::Type got = forward->graph->output_types()[i];
+    if (!stands_for(results[i], got)) {
+      throw TypeError(str("custom_vjp: result ", i, " of fwd is ", arrays::visible(got), "; the function returns ",
+                          arrays::visible(results[i])));
+    }
+  }
+  forward->graph = under_dtypes(forward->graph, results);
   ir::Types kept = forward->graph->output_types();
   if (kept.size() < results.size())
     throw TypeError(
@@ -114,6 +142,10 @@ std::vector<Array> custom_vjp_leaves(const LeafFn& f, const LeafFn& fwd, const L
                           " arguments' shapes"));
     }
   }
+  for (std::size_t i = 0; i < cts.size(); ++i) {
+    if (is_inexact(types[i].dtype) && is_inexact(cts[i].dtype)) cts[i].dtype = types[i].dtype;
+  }
+  backward->graph = under_dtypes(backward->graph, cts);
   Operands o{args, args.size()};
   std::size_t body_from = o.append(body.captures);
   std::size_t fwd_from = o.append(forward->captures);
@@ -138,8 +170,9 @@ std::vector<Array> custom_vjp_leaves(const LeafFn& f, const LeafFn& fwd, const L
     out.resize(operands);
     return out;
   };
-  return api::compose(name, loc, o.all,
-                      [&](ir::Builder& b, const Values& v) { return ops::custom_vjp_call(b, graph, custom, v, name); });
+  return api::compose_as_given(name, loc, o.all, [&](ir::Builder& b, const Values& v) {
+    return ops::custom_vjp_call(b, graph, custom, v, name);
+  });
 }
 
 }  // namespace detail
@@ -162,8 +195,11 @@ std::vector<Array> callback(const ir::OpDef& op, const char* name, const HostFun
   attrs.vmap_method = "sequential";
   attrs.ordered = ordered;
   std::vector<Array> in;
-  for (const auto& a : args)
-    in.push_back(arrays::checked(a, name)->literal && api::Trace::current() == nullptr ? arrays::materialize(a) : a);
+  for (const auto& a : args) {
+    // The function sees what users see.
+    const Array shown = api::cast_exactly(a, a.dtype(), arrays::checked(a, name)->type.weak, loc);
+    in.push_back(shown.impl()->literal && api::Trace::current() == nullptr ? arrays::materialize(shown) : shown);
+  }
   return api::bind(op, in, api::attrs(std::move(attrs)), loc);
 }
 

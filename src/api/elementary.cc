@@ -254,10 +254,10 @@ Array gcd(const Operand& x, const Operand& y) {
                             Array more = c[1] != 0;
                             Array rest = where(more, fmod(c[0], where(more, c[1], ones_like(c[1]))), zeros_like(c[0]));
                             Array next = where(more, c[1], c[0]);
-                            return std::vector<Array>{maximum(next, rest), minimum(next, rest)};
+                            return std::vector<Array>{next, rest};
                           },
                           std::vector<Array>{p[0], p[1]});
-    return end[0];
+    return abs(end[0]);  // the least integer has no magnitude: its remainders are negative
   });
 }
 Array lcm(const Operand& x, const Operand& y) {

@@ -60,11 +60,14 @@ Arrays promoted(const char* name, const Arrays& in, bool as_floats) {
   PromotedType t = common_type(name, in);
   if (as_floats) t.dtype = inexact_dtype(t.dtype);
   Arrays out;
-  for (const auto& a : in) out.push_back(cast(a, t.dtype, t.weak, loc));
-  return out;
+  for (const auto& a : in) {
+    out.push_back(is_integer(t.dtype) ? meet(name, a, t.dtype, t.weak, loc) : cast(a, t.dtype, t.weak, loc));
+  }
+  return under_one_type(std::move(out), loc);
 }
 Array number_like(const Array& like, double v) {
-  return cast(Array(v), like.dtype(), like.weak_type(), Loc::current());
+  const ir::Type type = type_of(like, "scalar");
+  return cast_exactly(Array(v), type.dtype, type.weak, Loc::current());
 }
 Array as(const Array& a, DType dtype) { return cast(a, dtype, false, Loc::current()); }
 Array cut(const Array& a, std::int64_t from, std::int64_t to, std::int64_t axis) {

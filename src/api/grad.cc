@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tessera/grad.h"
 
+#include "api/compose.h"
 #include "api/program.h"
+#include "api/promote.h"
 #include "api/trace.h"
 #include "base/strings.h"
 #include "ops/graph_rules.h"
@@ -28,11 +30,15 @@ std::vector<Array> join_captures(const std::vector<Array>& leaves, const Traced&
   return all;
 }
 
-void check_tangent(const ir::Type& t, const Array& given, std::size_t i, const char* name, const char* what) {
-  ir::Type got = api::type_of(given, name);
-  if (got.shape != t.shape || (got.dtype != t.dtype && is_inexact(t.dtype))) {
-    throw TypeError(str(name, ": ", what, " ", i, " is ", got, "; expected ", t));
+// A tangent or cotangent for a value of this type. Scalars of the program take its dtype.
+Array checked_tangent(const ir::Type& t, const Array& given, std::size_t i, const char* name, const char* what) {
+  const ir::Type got = arrays::visible(api::type_of(given, name));
+  const bool fits =
+      got.dtype == arrays::visible(t).dtype || (got.weak && (is_complex(t.dtype) || !is_complex(got.dtype)));
+  if (got.shape != t.shape || (!fits && is_inexact(t.dtype))) {
+    throw TypeError(str(name, ": ", what, " ", i, " is ", got, "; expected ", arrays::visible(t)));
   }
+  return is_inexact(t.dtype) ? api::cast_exactly(given, t.dtype, t.weak && got.weak, Loc::current()) : given;
 }
 
 }  // namespace
@@ -82,7 +88,7 @@ std::vector<Array> value_and_grad(const LeafFn& f, const std::vector<Array>& lea
   for (std::size_t i = 0; i < flags.size(); ++i) {
     if (!flags[i]) continue;
     Value v = grads[next++];
-    outputs.push_back(v ? v : ops::zeros(b, types[i]));
+    outputs.push_back(api::marked(v ? v : ops::zeros(b, types[i]), types[i]));
   }
   return api::bind_graph(b.finish_shared(outputs), join_captures(leaves, traced), Loc::current());
 }
@@ -93,7 +99,10 @@ std::vector<Array> jvp(const LeafFn& f, const std::vector<Array>& leaves, const 
   if (tangents.size() != leaves.size()) {
     throw ValueError(str("jvp: ", tangents.size(), " tangents for ", leaves.size(), " primal leaves"));
   }
-  for (std::size_t i = 0; i < types.size(); ++i) check_tangent(types[i], tangents[i], i, "jvp", "tangent");
+  std::vector<Array> directions;
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    directions.push_back(checked_tangent(types[i], tangents[i], i, "jvp", "tangent"));
+  }
   Traced traced = api::trace(f, types, api::varying_of(leaves));
   api::cast_varying(traced, leaves);
   ir::Builder b;
@@ -105,12 +114,12 @@ std::vector<Array> jvp(const LeafFn& f, const std::vector<Array>& leaves, const 
   for (std::size_t i = 0; i < types.size(); ++i) {
     if (!is_inexact(types[i].dtype)) continue;
     dot[i] = b.input(types[i]);
-    args.push_back(tangents[i]);
+    args.push_back(directions[i]);
   }
   ir::Duals d = ops::jvp_inline(b, *traced.graph, in, dot);
   Values out = d.out;
   for (std::size_t i = 0; i < d.out.size(); ++i)
-    out.push_back(d.tangents[i] ? d.tangents[i] : ops::zeros_like(d.out[i]));
+    out.push_back(api::marked(d.tangents[i] ? d.tangents[i] : ops::zeros_like(d.out[i]), d.out[i].type()));
   return api::bind_graph(b.finish_shared(out), args, Loc::current());
 }
 
@@ -148,16 +157,17 @@ std::vector<Array> Linear::push(const std::vector<Array>& tangents) const {
   std::vector<Array> args = impl->residuals;
   for (const auto& a : impl->residuals) in.push_back(b.input(api::type_of(a, "linearize")));
   for (std::size_t i = 0; i < tangents.size(); ++i) {
-    check_tangent(impl->in_types[i], tangents[i], i, "linearize", "tangent");
+    const Array direction = checked_tangent(impl->in_types[i], tangents[i], i, "linearize", "tangent");
     if (!impl->active[i]) continue;
     in.push_back(b.input(impl->in_types[i]));
-    args.push_back(tangents[i]);
+    args.push_back(direction);
   }
   Values found = b.inline_graph(*impl->lin.linear, in);
   Values out;
   std::size_t next = 0;
   for (std::size_t k = 0; k < impl->out_types.size(); ++k) {
-    out.push_back(impl->lin.active_out[k] ? found[next++] : ops::zeros(b, impl->out_types[k]));
+    const ir::Type& type = impl->out_types[k];
+    out.push_back(api::marked(impl->lin.active_out[k] ? found[next++] : ops::zeros(b, type), type));
   }
   return api::bind_graph(b.finish_shared(out), args, Loc::current());
 }
@@ -172,10 +182,10 @@ std::vector<Array> Linear::pull(const std::vector<Array>& cotangents) const {
   for (const auto& a : impl->residuals) in.push_back(b.input(api::type_of(a, "vjp")));
   Values ct;
   for (std::size_t k = 0; k < cotangents.size(); ++k) {
-    check_tangent(impl->out_types[k], cotangents[k], k, "vjp", "cotangent");
+    const Array direction = checked_tangent(impl->out_types[k], cotangents[k], k, "vjp", "cotangent");
     if (!impl->lin.active_out[k]) continue;
     ct.push_back(b.input(impl->out_types[k]));
-    args.push_back(cotangents[k]);
+    args.push_back(direction);
   }
   std::size_t residuals = in.size();
   for (std::size_t i = 0; i < impl->active.size(); ++i) {
@@ -186,7 +196,7 @@ std::vector<Array> Linear::pull(const std::vector<Array>& cotangents) const {
   std::size_t next = residuals;
   for (std::size_t i = 0; i < impl->in_types.size(); ++i) {
     Value v = impl->active[i] ? all[next++] : Value{};
-    out.push_back(v ? v : ops::zeros(b, impl->in_types[i]));
+    out.push_back(api::marked(v ? v : ops::zeros(b, impl->in_types[i]), impl->in_types[i]));
   }
   return api::bind_graph(b.finish_shared(out), args, Loc::current());
 }
@@ -259,6 +269,7 @@ Array jacobian(const LeafFn& f, const Array& x, bool forward) {
     }
   }
   if (!result) result = ops::zeros(b, ir::Type{out_type.dtype, full});
+  result = api::marked(result, forward ? out_type : type);
   return api::bind_graph(b.finish_shared(Values{result}), join_captures({x}, traced), Loc::current())[0];
 }
 

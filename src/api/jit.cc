@@ -282,9 +282,14 @@ void JitCore::compile(const std::shared_ptr<JitEntry>& entry, const std::vector<
 std::vector<ShapeDtype> eval_shapes(const std::function<std::vector<Array>(const std::vector<Array>&)>& f,
                                     const std::vector<ShapeDtype>& in) {
   ir::Types types;
-  for (const auto& s : in) types.push_back({s.dtype, s.shape, s.weak});
+  for (const auto& s : in) {  // as scalars of the program come
+    types.push_back({s.weak && s.shape.empty() ? arrays::with_digits(s.dtype) : s.dtype, s.shape, s.weak});
+  }
   std::vector<ShapeDtype> out;
-  for (const auto& t : api::trace(f, types).graph->output_types()) out.push_back({t.shape, t.dtype, t.weak});
+  for (const auto& own : api::trace(f, types).graph->output_types()) {
+    const ir::Type t = arrays::visible(own);
+    out.push_back({t.shape, t.dtype, t.weak});
+  }
   return out;
 }
 

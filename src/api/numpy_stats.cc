@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
-#include <cmath>
+#include <limits>
 
-#include "api/compose.h"
 #include "api/promote.h"
+#include "api/reductions.h"
 #include "tessera/numpy.h"
 
 namespace tessera {
@@ -14,46 +13,67 @@ namespace {
 Operand num(double v, const Loc& loc) { return Operand(v, loc); }
 }  // namespace
 
-Array var(const Operand& x, const VarOptions& o) {
-  const Loc& loc = x.loc();
-  Array a = api::inexact("var", x.array(), loc);
-  DType own = a.dtype();
-  bool half = own == float16 || own == bfloat16;
-  if (half) a = api::cast(a, float32, false, loc);
-  double n = 1;
-  for (auto d : api::axes_of("var", o.axis, a.ndim())) n *= static_cast<double>(a.shape(d));
-  Array centered = subtract(on(a, loc), on(mean(on(a, loc), {.axis = o.axis, .keepdims = true}), loc));
-  Array squares = is_complex(own) ? real(on(multiply(on(centered, loc), on(conj(on(centered, loc)), loc)), loc))
-                                  : square(on(centered, loc));
-  Array total = sum(on(squares, loc), {.axis = o.axis, .keepdims = o.keepdims});
-  Array v = divide(on(total, loc), num(std::max(0.0, n - o.ddof), loc));
-  return half ? api::cast(v, own, false, loc) : v;
-}
-Array std_(const Operand& x, const VarOptions& o) { return sqrt(on(var(x, o), x.loc())); }
-
 namespace {
-// The largest element as a constant of differentiation, and 0 where it is infinite: x - shift is then finite where it
-// can be.
-Array safe_max(const Operand& x, const Dims& axes) {
-  Array m = max(x, {.axis = axes, .keepdims = true});
+
+// log(abs(sum(b * exp(x)))) and the sum's sign, without a sign where nothing is negative.
+struct LogSum {
+  Array log, sign;
+};
+LogSum log_sum(const Operand& x, const std::optional<Operand>& b, const ReduceOptions& o) {
   const Loc& loc = x.loc();
-  return stop_gradient(on(where(on(isfinite(on(m, loc)), loc), on(m, loc), num(0, loc)), loc));
+  api::only("logsumexp", o, api::Takes::Where);
+  if (o.dtype) throw ValueError("logsumexp: dtype is given; expected none: convert x");
+  Array a = api::inexact("logsumexp", x.array(), loc);
+  Array factor;
+  if (b) {
+    std::vector<Array> both = api::promote("logsumexp", {a, api::inexact("logsumexp", b->array(), loc)}, loc);
+    const Shape shape = api::broadcast_shapes("logsumexp", {both[0].shape(), both[1].shape()});
+    factor = both[1];
+    a = where(on(on(factor, loc) != num(0, loc), loc), on(broadcast_to(on(both[0], loc), shape), loc),
+              num(-std::numeric_limits<double>::infinity(), loc));
+  }
+  if (o.where) {  // what takes no part is as a factor of zero
+    const Array mask = api::mask_of("logsumexp", *o.where, a.shape(), loc);
+    a = where(on(mask, loc), on(a, loc), num(-std::numeric_limits<double>::infinity(), loc));
+  }
+  const Dims axes = api::axes_of("logsumexp", o.axis, a.ndim());
+  const Array re = is_complex(a.dtype()) ? real(on(a, loc)) : a;
+  // The largest element as a constant of differentiation, and 0 where it is infinite: x - shift is then finite where it
+  // can be.
+  ReduceOptions along{.axis = axes, .keepdims = true};
+  if (re.size() == 0) along.initial = num(-std::numeric_limits<double>::infinity(), loc);
+  Array shift = max(on(re, loc), along);
+  shift = stop_gradient(on(where(on(isfinite(on(shift, loc)), loc), on(shift, loc), num(0, loc)), loc));
+  Array terms = exp(on(subtract(on(a, loc), on(shift, loc)), loc));
+  if (b) terms = multiply(on(terms, loc), on(factor, loc));
+  if (b && o.where)
+    terms = where(on(api::mask_of("logsumexp", *o.where, terms.shape(), loc), loc), on(terms, loc), num(0, loc));
+  Array total = sum(on(terms, loc), {.axis = axes, .keepdims = true});
+  LogSum out;
+  if (b) {
+    out.sign = sign(on(total, loc));
+    if (!is_complex(a.dtype())) total = abs(on(total, loc));
+  }
+  out.log = add(on(log(on(total, loc)), loc), on(shift, loc));
+  if (o.keepdims) return out;
+  out.log = squeeze(on(out.log, loc), axes);
+  if (b) out.sign = squeeze(on(out.sign, loc), axes);
+  return out;
 }
+
 }  // namespace
 
-Array logsumexp(const Operand& x, const ReduceOptions& o) {
+Array logsumexp(const Operand& x, const ReduceOptions& o) { return log_sum(x, std::nullopt, o).log; }
+Array logsumexp(const Operand& x, const Operand& b, const ReduceOptions& o) {
   const Loc& loc = x.loc();
-  Array a = api::inexact("logsumexp", x.array(), loc);
-  Dims axes = api::axes_of("logsumexp", o.axis, a.ndim());
-  Array shift = safe_max(on(is_complex(a.dtype()) ? real(on(a, loc)) : a, loc), axes);
-  Array total = sum(on(exp(on(subtract(on(a, loc), on(shift, loc)), loc)), loc), {.axis = axes, .keepdims = true});
-  Array y = add(on(log(on(total, loc)), loc), on(shift, loc));
-  if (o.keepdims) return y;
-  Shape kept;
-  for (std::int64_t d = 0; d < a.ndim(); ++d) {
-    if (std::find(axes.begin(), axes.end(), d) == axes.end()) kept.push_back(a.shape(d));
-  }
-  return reshape(on(y, loc), kept);
+  const LogSum s = log_sum(x, b, o);
+  if (is_complex(s.log.dtype())) return s.log;
+  return where(on(on(s.sign, loc) < num(0, loc), loc), num(std::numeric_limits<double>::quiet_NaN(), loc),
+               on(s.log, loc));
+}
+std::pair<Array, Array> logsumexp_and_sign(const Operand& x, const Operand& b, const ReduceOptions& o) {
+  LogSum s = log_sum(x, b, o);
+  return {is_complex(s.log.dtype()) ? real(on(s.log, x.loc())) : s.log, s.sign};
 }
 
 Array softmax(const Operand& x, std::int64_t axis) {

@@ -31,7 +31,21 @@ Array divide(const Operand& x, const Operand& y) {
 Array negative(const Operand& x) { return elementwise(def::neg, "negative", x); }
 Array maximum(const Operand& x, const Operand& y) { return elementwise(def::max, "maximum", x, y); }
 Array minimum(const Operand& x, const Operand& y) { return elementwise(def::min, "minimum", x, y); }
-Array power(const Operand& x, const Operand& y) { return elementwise(def::pow, "power", x, y); }
+Array power(const Operand& x, const Operand& y) {
+  const DType t = api::common_type("power", {x.array(), y.array()}).dtype;
+  if (!is_integer(t) || is_unsigned_int(t)) return elementwise(def::pow, "power", x, y);
+  const auto& exponent = *y.array().impl();
+  if (exponent.literal && y.array().item<std::int64_t>() < 0) {
+    throw ValueError(str("power: the exponent is ", y.array().item<std::int64_t>(), " and x has dtype ",
+                         dtype_name(x.array().dtype()), "; expected 0 or more, or a float x"));
+  }
+  const Array p = elementwise(def::pow, "power", x, y);
+  if (exponent.literal) return p;
+  // StableHLO's power divides by 0 here.
+  const auto zero = [&](const Array& a) { return on(zeros({}, a.dtype(), x.loc()), x.loc()); };
+  const Array none = logical_and(on(x == zero(x.array()), x.loc()), on(y < zero(y.array()), x.loc()));
+  return where(on(none, x.loc()), zero(p), on(p, x.loc()));
+}
 Array exp(const Operand& x) { return elementwise_float(def::exp, "exp", x); }
 Array log(const Operand& x) { return elementwise_float(def::log, "log", x); }
 Array sqrt(const Operand& x) { return elementwise_float(def::sqrt, "sqrt", x); }
@@ -62,12 +76,29 @@ Array operator!(const Array& x) { return logical_not(x); }
 Array operator~(const Operand& x) { return elementwise(def::not_, "bitwise_not", x); }
 Array operator&(const Operand& x, const Operand& y) { return elementwise(def::and_, "bitwise_and", x, y); }
 Array operator|(const Operand& x, const Operand& y) { return elementwise(def::or_, "bitwise_or", x, y); }
-Array operator==(const Operand& x, const Operand& y) { return elementwise(def::eq, "equal", x, y); }
-Array operator!=(const Operand& x, const Operand& y) { return elementwise(def::ne, "not_equal", x, y); }
-Array operator<(const Operand& x, const Operand& y) { return elementwise(def::lt, "less", x, y); }
-Array operator<=(const Operand& x, const Operand& y) { return elementwise(def::le, "less_equal", x, y); }
-Array operator>(const Operand& x, const Operand& y) { return elementwise(def::gt, "greater", x, y); }
-Array operator>=(const Operand& x, const Operand& y) { return elementwise(def::ge, "greater_equal", x, y); }
+
+namespace {
+// A comparison with an integer of the program that the array's dtype does not hold has one answer for all elements.
+Array compare(const ir::OpDef& op, const char* name, const Operand& x, const Operand& y) {
+  for (const bool first : {true, false}) {
+    const Operand& scalar = first ? x : y;
+    const Operand& array = first ? y : x;
+    const int side = api::outside(scalar.array(), array.array());
+    if (side == 0) continue;
+    // As between the numbers -1, 0 and 1: the scalar's side, and the array's middle.
+    const Array answer = api::bind1(op, {Array(first ? side : 0), Array(first ? 0 : side)}, nullptr, x.loc());
+    return broadcast_to(on(answer, x.loc()), array.array().shape());
+  }
+  return elementwise(op, name, x, y);
+}
+}  // namespace
+
+Array operator==(const Operand& x, const Operand& y) { return compare(def::eq, "equal", x, y); }
+Array operator!=(const Operand& x, const Operand& y) { return compare(def::ne, "not_equal", x, y); }
+Array operator<(const Operand& x, const Operand& y) { return compare(def::lt, "less", x, y); }
+Array operator<=(const Operand& x, const Operand& y) { return compare(def::le, "less_equal", x, y); }
+Array operator>(const Operand& x, const Operand& y) { return compare(def::gt, "greater", x, y); }
+Array operator>=(const Operand& x, const Operand& y) { return compare(def::ge, "greater_equal", x, y); }
 
 Array where(const Operand& condition, const Operand& x, const Operand& y) {
   const Loc& loc = condition.loc();
@@ -87,6 +118,7 @@ Array full(const Shape& shape, const Operand& value, std::optional<DType> dtype)
   size_of(shape);
   Array v = value.array();
   if (!v.shape().empty()) throw ValueError(str("full: value has shape ", v.shape(), "; expected rank 0"));
+  if (dtype) v = is_integer(*dtype) ? api::meet("full", v, *dtype, false, value.loc()) : v;
   v = api::cast(v, dtype.value_or(v.dtype()), !dtype && v.weak_type(), value.loc());
   return broadcast_in_dim(on(v, value.loc()), shape, {});
 }
@@ -97,7 +129,7 @@ namespace {
 // A filled array that lies as x does: eager arrays keep their sharding, traced ones let propagation decide.
 Array full_like(const Operand& x, int value, const char* name) {
   const auto& impl = *arrays::checked(x.array(), name);
-  Array out = full(impl.type.shape, Operand(value, x.loc()), impl.type.dtype);
+  Array out = full(impl.type.shape, Operand(value, x.loc()), x.array().dtype());
   if (impl.trace == 0 && impl.sharding && api::Trace::current() == nullptr && impl.committed)
     return device_put(out, impl.sharding);
   return out;
@@ -162,67 +194,6 @@ Array broadcast_to(const Operand& x, const Shape& shape) {
   Dims dims(own.size());
   std::iota(dims.begin(), dims.end(), static_cast<std::int64_t>(shape.size() - own.size()));
   return own == shape ? x.array() : broadcast_in_dim(x, shape, dims);
-}
-
-// --- reductions -----------------------------------------------------------------------------------------
-
-namespace {
-Array reduce(const ir::OpDef& op, const char* name, const Operand& x, const ReduceOptions& o) {
-  if (o.axis_index_groups) throw ValueError(str(name, ": axis_index_groups is an option of collectives"));
-  const Shape shape = x.array().shape();
-  Dims axes = api::axes_of(name, o.axis, rank(shape));
-  Array y = axes.empty() ? x.array() : bind1(op, {x.array()}, attrs(ops::Axes{axes}), x.loc());
-  if (!o.keepdims) return y;
-  Shape kept = shape;
-  for (auto a : axes) kept[static_cast<std::size_t>(a)] = 1;
-  return reshape(on(y, x.loc()), kept);
-}
-
-// JAX sums bool and integers narrower than 32 bits in 32 bits.
-DType sum_dtype(DType t) {
-  if (is_bool(t) || t == int8 || t == int16) return int32;
-  return t == uint8 || t == uint16 ? uint32 : t;
-}
-
-Array accumulate(const ir::OpDef& op, const char* name, const Operand& x, const ReduceOptions& o) {
-  DType own = x.array().dtype();
-  DType t = o.dtype.value_or(sum_dtype(own));
-  Array in = t == own ? x.array() : api::cast(x.array(), t, false, x.loc());
-  return reduce(op, name, on(in, x.loc()), o);
-}
-
-void check_not_empty(const char* name, const Operand& x, const ReduceOptions& o) {
-  for (auto a : api::axes_of(name, o.axis, x.array().ndim())) {
-    if (x.array().shape(a) == 0)
-      throw ValueError(str(name, ": axis ", a, " of shape ", x.array().shape(), " is empty and there is no identity"));
-  }
-}
-}  // namespace
-
-Array sum(const Operand& x, const ReduceOptions& o) { return accumulate(def::reduce_sum, "sum", x, o); }
-Array prod(const Operand& x, const ReduceOptions& o) { return accumulate(def::reduce_prod, "prod", x, o); }
-Array max(const Operand& x, const ReduceOptions& o) {
-  check_not_empty("max", x, o);
-  return reduce(def::reduce_max, "max", x, o);
-}
-Array min(const Operand& x, const ReduceOptions& o) {
-  check_not_empty("min", x, o);
-  return reduce(def::reduce_min, "min", x, o);
-}
-Array all(const Operand& x, const ReduceOptions& o) { return reduce(def::reduce_and, "all", truth(x), o); }
-Array any(const Operand& x, const ReduceOptions& o) { return reduce(def::reduce_or, "any", truth(x), o); }
-Array mean(const Operand& x, const ReduceOptions& o) {
-  Array in = api::inexact("mean", x.array(), x.loc());
-  if (o.dtype) in = api::cast(in, *o.dtype, false, x.loc());
-  std::int64_t n = 1;
-  for (auto a : api::axes_of("mean", o.axis, in.ndim())) n *= in.shape(a);
-  // Halves are summed in float32 and rounded once.
-  bool half = in.dtype() == float16 || in.dtype() == bfloat16;
-  DType out = in.dtype();
-  if (half) in = api::cast(in, float32, false, x.loc());
-  Array total = reduce(def::reduce_sum, "mean", on(in, x.loc()), {.axis = o.axis, .keepdims = o.keepdims});
-  Array m = divide(on(total, x.loc()), Operand(static_cast<double>(n), x.loc()));
-  return half ? api::cast(m, out, false, x.loc()) : m;
 }
 
 // --- products --------------------------------------------------------------------------------------------

@@ -23,6 +23,10 @@ Array float_binary(const ir::OpDef& op, const char* name, const Operand& x, cons
   return elementwise(op, name, on(api::inexact(name, x.array(), x.loc()), x.loc()),
                      on(api::inexact(name, y.array(), y.loc()), x.loc()));
 }
+// What depends on a float's own bits works on those that users see.
+Operand shown(const Operand& x) {
+  return on(api::cast_exactly(x.array(), x.array().dtype(), x.array().weak_type(), x.loc()), x.loc());
+}
 // Rounding leaves whole numbers alone.
 Array rounding(const ir::OpDef& op, const char* name, const Operand& x) {
   DType t = x.array().dtype();
@@ -131,8 +135,9 @@ Array integer_pow(const Operand& x, std::int64_t y) {
                   [&](ir::Builder&, const ir::Values& v) { return ops::integer_pow(v[0], y); });
 }
 Array arctan2(const Operand& y, const Operand& x) { return float_binary(def::atan2, "arctan2", y, x); }
-Array nextafter(const Operand& x, const Operand& y) { return float_binary(def::nextafter, "nextafter", x, y); }
-Array fmod(const Operand& x, const Operand& y) { return elementwise(def::rem, "fmod", x, y); }
+Array nextafter(const Operand& x, const Operand& y) {
+  return float_binary(def::nextafter, "nextafter", shown(x), shown(y));
+}
 
 namespace {
 // Operands of one type and shape, as values of a fragment.
@@ -149,11 +154,21 @@ bool any_unsigned(const Operand& x, const Operand& y, const char* name) {
 }
 }  // namespace
 
+namespace {
+// Of whole numbers by 0 it is 0, as NumPy's and JAX's.
+ir::Value truncated_remainder(ir::Builder& b, ir::Value p, ir::Value q) {
+  if (!is_integer(q.dtype())) return ops::rem(p, q);
+  ir::Value one = ops::scalar(b, 1, q.dtype());
+  return ops::rem(p, ops::where(ops::eq(q, ops::scalar(b, 0, q.dtype())), one, q));
+}
+}  // namespace
+
+Array fmod(const Operand& x, const Operand& y) { return both("fmod", x, y, truncated_remainder); }
 Array remainder(const Operand& x, const Operand& y) {
   if (any_unsigned(x, y, "remainder")) return fmod(x, y);
   return both("remainder", x, y, [](ir::Builder& b, ir::Value p, ir::Value q) {
     ir::Value zero = ops::scalar(b, 0, p.dtype());
-    ir::Value r = ops::rem(p, q);
+    ir::Value r = truncated_remainder(b, p, q);
     ir::Value other = ops::ne(ops::lt(r, zero), ops::lt(q, zero));
     return ops::where(ops::and_(other, ops::ne(r, zero)), r + q, r);
   });
@@ -169,7 +184,7 @@ Array floor_divide(const Operand& x, const Operand& y) {
     }
     // As NumPy: from the remainder, so that large quotients stay whole.
     ir::Value m = ops::rem(p, q);
-    ir::Value d = (p - m) / q;
+    ir::Value d = ops::where(ops::eq(q, zero), p, p - m) / q;  // infinite where q is 0
     ir::Value cut = ops::and_(ops::ne(m, zero), ops::ne(ops::sign(q), ops::sign(m)));
     ir::Value one = ops::constant(b, HostArray::scalar(1.0).astype(p.dtype()), p.type().weak);
     return ops::round(ops::where(cut, d - one, d));
@@ -200,11 +215,11 @@ Array clamp(const Operand& low, const Operand& x, const Operand& high) {
 }
 Array stop_gradient(const Operand& x) { return elementwise(def::stop_gradient, "stop_gradient", x); }
 Array bitcast_convert_type(const Operand& x, DType dtype) {
-  return compose1("bitcast_convert_type", x.loc(), {x.array()},
+  return compose1("bitcast_convert_type", x.loc(), {shown(x).array()},
                   [&](ir::Builder&, const ir::Values& v) { return ops::bitcast_convert_type(v[0], dtype); });
 }
 Array reduce_precision(const Operand& x, std::int64_t exponent_bits, std::int64_t mantissa_bits) {
-  return compose1("reduce_precision", x.loc(), {x.array()}, [&](ir::Builder&, const ir::Values& v) {
+  return compose1("reduce_precision", x.loc(), {shown(x).array()}, [&](ir::Builder&, const ir::Values& v) {
     return ops::reduce_precision(v[0], exponent_bits, mantissa_bits);
   });
 }

@@ -104,7 +104,8 @@ std::vector<Array> sort(const std::vector<Array>& operands, std::int64_t dimensi
                         const Loc& loc) {
   if (operands.empty()) throw ValueError("sort: operands is empty; expected at least one array");
   std::int64_t d = api::axis_of("sort", dimension, operands[0].ndim());
-  return compose("sort", loc, operands, [&](Builder&, const Values& v) { return ops::sort(v, d, num_keys, stable); });
+  return api::compose_as_given("sort", loc, operands,
+                               [&](Builder&, const Values& v) { return ops::sort(v, d, num_keys, stable); });
 }
 std::pair<Array, Array> top_k(const Operand& x, std::int64_t k, std::int64_t axis) {
   std::int64_t d = api::axis_of("top_k", axis, x.array().ndim());

@@ -58,6 +58,14 @@ void Program::check_donation(const std::vector<Array>& args) const {
   }
 }
 
+namespace {
+// A scalar of the program that has more digits than this input takes is given as users see it.
+bool too_wide(const Array& a, const ir::Graph& g, std::size_t i) {
+  const ir::Type& t = a.impl()->type;
+  return arrays::has_digits(t) && g.type(g.inputs[i]).dtype != t.dtype;
+}
+}  // namespace
+
 std::vector<arrays::StoragePtr> Program::gather(const CompiledProgram& program, const std::vector<Array>& args) const {
   std::vector<arrays::StoragePtr> out;
   out.reserve(args.size());
@@ -65,11 +73,12 @@ std::vector<arrays::StoragePtr> Program::gather(const CompiledProgram& program, 
   for (std::size_t i = 0; i < args.size(); ++i) {
     const auto& spec = program.in[i];
     if (!arrays::usable(args[i])) arrays::throw_unusable(args[i], name, arg_name(i));
+    const Array arg = too_wide(args[i], *graph_, i) ? arrays::without_digits(args[i]) : args[i];
     if (spec.as_is) {
-      out.push_back(arrays::storage_of(args[i], name));
+      out.push_back(arrays::storage_of(arg, name));
     } else {
-      Array moved = args[i].impl()->literal ? arrays::place(arrays::literal_value(*args[i].impl()), spec.sharding, true)
-                                            : arrays::reshard(args[i], spec.sharding, true);
+      Array moved = arg.impl()->literal ? arrays::place(arrays::literal_value(*arg.impl()), spec.sharding, true)
+                                        : arrays::reshard(arg, spec.sharding, true);
       out.push_back(arrays::storage_of(moved, name));
     }
   }

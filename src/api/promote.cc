@@ -10,44 +10,114 @@
 
 namespace tessera::api {
 
-Array cast(const Array& a, DType dtype, bool weak, const Loc& loc) {
+Array cast_exactly(const Array& a, DType dtype, bool weak, const Loc& loc) {
   const auto& impl = *arrays::checked(a, "astype");
   if (impl.type.dtype == dtype && impl.type.weak == weak) return a;
   if (impl.literal) {
     auto out = std::make_shared<arrays::ArrayImpl>();
     out->type = ir::Type{dtype, {}, weak};
-    out->literal = weak && is_inexact(dtype) ? *impl.literal : impl.literal->astype(dtype);
+    out->literal = impl.literal->astype(dtype);
     return Array(std::move(out));
-  }
-  if (impl.type.dtype == dtype && impl.type.weak && !weak) {
-    // Only the mark changes; conversion to the own dtype keeps the values.
-    return bind1(ops::def::convert, {a}, attrs(ops::Convert{dtype, false}), loc);
   }
   return bind1(ops::def::convert, {a}, attrs(ops::Convert{dtype, weak}), loc);
 }
 
+Array cast(const Array& a, DType dtype, bool weak, const Loc& loc) {
+  const ir::Type& own = arrays::checked(a, "astype")->type;
+  if (own.weak == weak && arrays::visible(own.dtype, own.weak) == dtype) return a;
+  // What is weak and no float32 array has its digits still.
+  const bool digits = weak && own.weak && own.dtype != DType::F32 && own.dtype != DType::C64;
+  return cast_exactly(a, digits ? arrays::with_digits(dtype) : dtype, weak, loc);
+}
+
+std::vector<Array> under_one_type(std::vector<Array> in, const Loc& loc) {
+  bool digits = true, weak = true;
+  for (const auto& a : in) {
+    const ir::Type& t = a.impl()->type;
+    weak = weak && t.weak && is_inexact(t.dtype);
+    digits = digits && arrays::has_digits(t);
+  }
+  if (!weak || digits) return in;
+  for (auto& a : in) a = cast_exactly(a, a.dtype(), true, loc);
+  return in;
+}
+
 PromotedType common_type(const char* name, const std::vector<Array>& in) {
-  ir::Type first = type_of(in[0], name);
-  PromotedType t{first.dtype, first.weak};
+  PromotedType t{in[0].dtype(), in[0].weak_type()};
   for (std::size_t i = 1; i < in.size(); ++i) {
-    ir::Type next = type_of(in[i], name);
+    const ir::Type next = arrays::visible(type_of(in[i], name));
     t = promote_types(t, {next.dtype, next.weak});
   }
   return t;
+}
+
+namespace {
+
+// Least and largest value of an integer dtype, the largest in 64 bits without sign.
+std::pair<std::int64_t, std::uint64_t> bounds(DType t) {
+  const auto bits = static_cast<unsigned>(dtype_size(t)) * 8;
+  if (is_unsigned_int(t)) return {0, ~std::uint64_t{0} >> (64 - bits)};
+  const std::uint64_t largest = (~std::uint64_t{0} >> 1) >> (64 - bits);
+  return {-static_cast<std::int64_t>(largest) - 1, largest};
+}
+
+}  // namespace
+
+namespace {
+int outside(const Array& scalar, DType dtype) {
+  const auto [least, largest] = bounds(dtype);
+  const std::int64_t v = scalar.impl()->literal->astype(int64).span<std::int64_t>()[0];
+  return v < least ? -1 : v > 0 && static_cast<std::uint64_t>(v) > largest ? 1 : 0;
+}
+bool is_weak_integer(const ir::Type& t) { return t.weak && is_integer(t.dtype); }
+}  // namespace
+
+int outside(const Array& scalar, const Array& array) {
+  const auto& impl = *arrays::checked(scalar, "scalar");
+  const ir::Type& other = arrays::checked(array, "array")->type;
+  if (!impl.literal || !is_weak_integer(impl.type) || other.weak || !is_integer(other.dtype)) return 0;
+  return outside(scalar, other.dtype);
+}
+
+Array meet(const char* name, const Array& a, DType dtype, bool weak, const Loc& loc) {
+  const ir::Type& own = a.impl()->type;
+  if (is_weak_integer(own) && is_integer(dtype) && own.dtype != dtype) {
+    const auto refuse = [&](const std::string& value) {
+      const auto [least, largest] = bounds(dtype);
+      throw ValueError(str(name, ": ", value, " does not fit ", dtype_name(dtype), " (", least, "..", largest,
+                           "), the dtype that it takes here; use a wider dtype, or astype, which wraps"));
+    };
+    if (a.impl()->literal) {
+      if (outside(a, dtype) != 0) refuse(str("the integer ", a.item<std::int64_t>()));
+    } else if (own.dtype == DType::I64 && dtype_size(dtype) < 8) {
+      refuse(str("a weak integer of 64 bits (", own, ")"));  // it is wide because its value needs that
+    }
+  }
+  return cast_exactly(a, dtype, weak, loc);
 }
 
 std::vector<Array> promote(const char* name, const std::vector<Array>& in, const Loc& loc) {
   for (std::size_t i = 0; i < in.size(); ++i) {
     if (!in[i].defined()) arrays::throw_unusable(in[i], name, str("operand ", i));
   }
-  PromotedType t = common_type(name, in);
+  const PromotedType t = common_type(name, in);
+  DType dtype = t.dtype;
+  if (t.weak && is_inexact(dtype)) {
+    // Digits stay where nothing else than scalars of the program takes part.
+    const bool digits = std::ranges::all_of(in, [](const Array& a) {
+      const ir::Type& own = a.impl()->type;
+      return own.weak && (is_integer(own.dtype) || arrays::has_digits(own));
+    });
+    if (digits) dtype = arrays::with_digits(dtype);
+  }
   std::vector<Array> out;
+  out.reserve(in.size());
   for (std::size_t i = 0; i < in.size(); ++i) {
     const Array& a = in[i];
     // A weak operand beside strong ones takes their dtype; its own mark no longer matters.
-    bool keep = a.dtype() == t.dtype && (t.weak || !a.weak_type() || a.impl()->literal || in.size() > 1);
+    const bool keep = a.impl()->type.dtype == dtype && (t.weak || !a.weak_type() || in.size() > 1);
     if (!keep && !arrays::usable(a)) arrays::throw_unusable(a, name, str("operand ", i));
-    out.push_back(keep ? a : cast(a, t.dtype, t.weak, loc));
+    out.push_back(keep ? a : meet(name, a, dtype, t.weak, loc));
   }
   return out;
 }

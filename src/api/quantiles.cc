@@ -90,8 +90,10 @@ Array quantiles(const char* name, const Operand& x, const Operand& q, const Quan
     if (is_complex(v[0].dtype())) throw TypeError(str(name, ": x is complex; expected a real dtype"));
     if (v[1].ndim() > 1) throw ValueError(str(name, ": q has shape ", v[1].shape(), "; expected rank 0 or 1"));
     Array a = api::promoted(name, {v[0]}, true)[0];
+    // Shares have at least x's digits; weak ones take x's dtype, halves are interpolated in float32.
     Array share = api::promoted(name, {v[1]}, true)[0];
-    share = api::as(share, share.dtype());
+    const bool halves = share.weak_type() && dtype_size(a.dtype()) < 4;
+    share = api::as(share, halves ? float32 : share.weak_type() ? a.dtype() : promote_types(share.dtype(), a.dtype()));
     const Dims axes = api::axes_of(name, o.axis, a.ndim());
     Array rows = flattened(a, axes);
     const std::int64_t r = rows.ndim() - 1;

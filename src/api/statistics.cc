@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "api/formula.h"
+#include "api/reductions.h"
 #include "tessera/calculus.h"
 #include "tessera/creation.h"
 #include "tessera/elementary.h"
@@ -66,9 +67,11 @@ Array average(const Operand& x, const std::optional<Array>& weights, const Avera
   return formula("average", x.loc(), in, [&](const Arrays& v) { return averages(v, o)[0]; });
 }
 Array ptp(const Operand& x, const ReduceOptions& o) {
+  api::only("ptp", o, api::Takes::Neither);
   return formula("ptp", {x}, [&](const Arrays& v) { return max(v[0], o) - min(v[0], o); });
 }
 Array count_nonzero(const Operand& x, const ReduceOptions& o) {
+  api::only("count_nonzero", o, api::Takes::Neither);
   ReduceOptions as_int = o;
   as_int.dtype = int32;
   return formula("count_nonzero", {x}, [&](const Arrays& v) { return sum(v[0] != zeros({}, v[0].dtype()), as_int); });
@@ -95,6 +98,7 @@ Array nanprod(const Operand& x, const ReduceOptions& o) { return without_nan("na
 Array nanmax(const Operand& x, const ReduceOptions& o) { return without_nan("nanmax", max, -kInfinity, true, x, o); }
 Array nanmin(const Operand& x, const ReduceOptions& o) { return without_nan("nanmin", min, kInfinity, true, x, o); }
 Array nanmean(const Operand& x, const ReduceOptions& o) {
+  api::only("nanmean", o, api::Takes::Where);
   return formula("nanmean", {x}, [&](const Arrays& v) {
     if (!is_inexact(v[0].dtype())) return mean(v[0], o);
     const DType own = o.dtype.value_or(v[0].dtype());
@@ -107,17 +111,20 @@ Array nanmean(const Operand& x, const ReduceOptions& o) {
 Array nanvar(const Operand& x, const VarOptions& o) {
   return formula("nanvar", {x}, [&](const Arrays& v) {
     Array a = promoted("nanvar", v, true)[0];
+    if (o.dtype) a = api::cast(a, *o.dtype, false, Loc::current());
     const DType own = a.dtype();
     if (own == float16 || own == bfloat16) a = api::as(a, float32);
     Array gone = isnan(a);
-    const ReduceOptions along{.axis = o.axis, .keepdims = true};
-    Array centred = where(gone, number_like(a, 0), a - nanmean(a, along));
+    const ReduceOptions along{.axis = o.axis, .keepdims = true, .where = o.where};
+    const Array centre =
+        o.mean ? api::cast(o.mean->array(), a.dtype(), a.weak_type(), Loc::current()) : nanmean(a, along);
+    Array centred = where(gone, number_like(a, 0), a - centre);
     Array squares = is_complex(own) ? real(centred * conj(centred)) : square(centred);
-    const ReduceOptions kept{.axis = o.axis, .keepdims = o.keepdims, .dtype = squares.dtype()};
+    const ReduceOptions kept{.axis = o.axis, .keepdims = o.keepdims, .dtype = squares.dtype(), .where = o.where};
     Array n = sum(~gone, kept) - o.ddof;
     Array result = sum(squares, kept);
     result = where(n > 0, result / where(n > 0, n, 1), number_like(result, kNaN));
-    return is_complex(own) ? result : api::cast(result, own, v[0].weak_type(), Loc::current());
+    return is_complex(own) ? result : api::cast(result, own, v[0].weak_type() && !o.dtype, Loc::current());
   });
 }
 Array nanstd(const Operand& x, const VarOptions& o) {

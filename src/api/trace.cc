@@ -6,9 +6,11 @@
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
+#include <string_view>
 
 #include "api/axis_env.h"
 #include "api/program.h"
+#include "api/promote.h"
 #include "base/strings.h"
 #include "ops/manual_region.h"
 #include "tessera/error.h"
@@ -192,7 +194,52 @@ Traced trace(const LeafFunction& f, const ir::Types& inputs, const std::vector<o
   return traced;
 }
 
-std::vector<Array> bind(const ir::OpDef& op, const std::vector<Array>& in, ir::Attrs attrs, const Loc& loc) {
+namespace {
+
+// Whether some operand has digits and no float operand is without.
+bool all_digits(const std::vector<Array>& in) {
+  bool some = false;
+  for (const auto& a : in) {
+    const ir::Type& t = a.impl()->type;
+    if (arrays::has_digits(t)) {
+      some = true;
+    } else if (is_inexact(t.dtype)) {
+      return false;
+    }
+  }
+  return some;
+}
+
+}  // namespace
+
+std::vector<Array> matched(const std::vector<Array>& in, const char* function, const Loc& loc) {
+  const Array* other = nullptr;  // a float operand that decides what the others are seen as
+  bool digits = false;
+  for (const auto& a : in) {
+    const ir::Type& t = arrays::checked(a, function)->type;
+    digits = digits || arrays::has_digits(t);
+    if (is_inexact(t.dtype) && !arrays::has_digits(t)) other = &a;
+  }
+  if (!digits || other == nullptr || real_dtype(other->dtype()) == DType::F64) return in;
+  std::vector<Array> out = in;
+  for (auto& a : out) {
+    if (arrays::has_digits(a.impl()->type)) a = cast_exactly(a, a.dtype(), true, loc);
+  }
+  return out;
+}
+
+std::vector<Array> seen(std::vector<Array> out, const std::vector<Array>& in, const Loc& loc) {
+  if (!all_digits(in)) return out;
+  for (auto& a : out) {
+    const ir::Type& t = a.impl()->type;
+    if (t.weak || (t.dtype != DType::F64 && t.dtype != DType::C128)) continue;
+    a = cast_exactly(a, arrays::visible(t.dtype, true), false, loc);
+  }
+  return out;
+}
+
+namespace {
+std::vector<Array> bind_as_given(const ir::OpDef& op, const std::vector<Array>& in, ir::Attrs attrs, const Loc& loc) {
   Trace* t = Trace::current();
   if (t == nullptr) return run_op(op, in, attrs, loc);
   ir::Values values;
@@ -203,6 +250,15 @@ std::vector<Array> bind(const ir::OpDef& op, const std::vector<Array>& in, ir::A
   std::vector<Array> out;
   for (auto v : t->builder().add(op, values, std::move(attrs))) out.push_back(t->wrap(v, op.name(), loc));
   return out;
+}
+}  // namespace
+
+std::vector<Array> bind(const ir::OpDef& op, const std::vector<Array>& in, ir::Attrs attrs, const Loc& loc) {
+  const bool some =
+      std::ranges::any_of(in, [](const Array& a) { return a.defined() && arrays::has_digits(a.impl()->type); });
+  if (!some || op.traits().own_dtypes) return bind_as_given(op, in, std::move(attrs), loc);
+  const std::vector<Array> one = matched(in, std::string(op.name()).c_str(), loc);
+  return seen(bind_as_given(op, one, std::move(attrs), loc), one, loc);
 }
 
 std::vector<Array> bind_graph(const ir::GraphPtr& graph, const std::vector<Array>& args, const Loc& loc) {

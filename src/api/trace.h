@@ -93,7 +93,13 @@ ir::Type type_of(const Array& a, const char* function);
 /// Throws `StateError`, `DeletedArrayError` or `UnexpectedTracerError` naming the first leaf that has no value here.
 void check_leaves(const std::vector<Array>& leaves, const char* function, const detail::LeafNames& names);
 
-/// One operation: an equation of the current trace, or a run at once.
+/// Operands as an op takes them that wants float operands of one dtype: scalars that have digits (`arrays::has_digits`)
+/// leave them beside narrower arrays.
+std::vector<Array> matched(const std::vector<Array>& in, const char* function, const Loc& loc);
+/// Results of an op whose float operands all had digits, with the dtype that users expect: strong ones are float32.
+std::vector<Array> seen(std::vector<Array> out, const std::vector<Array>& in, const Loc& loc);
+
+/// One operation: an equation of the current trace, or a run eagerly.
 std::vector<Array> bind(const ir::OpDef& op, const std::vector<Array>& in, ir::Attrs attrs, const Loc& loc);
 inline Array bind1(const ir::OpDef& op, const std::vector<Array>& in, ir::Attrs attrs, const Loc& loc) {
   return bind(op, in, std::move(attrs), loc)[0];

@@ -2,6 +2,7 @@
 #include "tessera/vmap.h"
 
 #include "api/axis_env.h"
+#include "api/compose.h"
 #include "api/trace.h"
 #include "base/strings.h"
 #include "ops/batch_axes.h"
@@ -130,7 +131,9 @@ std::vector<Array> vmap_leaves(const LeafFn& body, const std::vector<Array>& lea
     ops::BatchMeshAxes laid(mesh_axes);
     r = ops::batch_inline(b, *t.graph, in, batched, size);
   }
-  for (std::size_t i = 0; i < r.out.size(); ++i) r.out[i] = placed(r.out[i], r.batched[i], out_axes[i], size, i);
+  for (std::size_t i = 0; i < r.out.size(); ++i) {
+    r.out[i] = api::marked(placed(r.out[i], r.batched[i], out_axes[i], size, i), t.graph->output_types()[i]);
+  }
   return api::bind_graph(b.finish_shared(r.out), all, loc);
 }
 

@@ -190,18 +190,17 @@ Array make_traced(ir::Type type, std::uint64_t trace, ir::ValueId value, TraceLi
   return Array(std::move(impl));
 }
 
+Array without_digits(const Array& a) {
+  const auto& impl = *checked(a, "without_digits");
+  if (!has_digits(impl.type)) return a;
+  return place(a.host(), a.sharding(), impl.committed, false, true);
+}
+
 namespace {
 Array make_literal(const HostArray& value, bool weak) {
   auto impl = std::make_shared<ArrayImpl>();
   impl->type = ir::Type{value.dtype(), {}, weak};
   impl->literal = value;
-  return Array(std::move(impl));
-}
-// Alone it has the default dtype; beside a wider one all its digits count.
-Array weak_literal(const HostArray& digits, DType dtype) {
-  auto impl = std::make_shared<ArrayImpl>();
-  impl->type = ir::Type{dtype, {}, true};
-  impl->literal = digits;
   return Array(std::move(impl));
 }
 
@@ -224,8 +223,8 @@ Array weak_scalar(std::int64_t v) {
   bool fits = v >= INT32_MIN && v <= INT32_MAX;
   return arrays::make_literal(fits ? HostArray::scalar(static_cast<std::int32_t>(v)) : HostArray::scalar(v), true);
 }
-Array weak_scalar(double v) { return arrays::weak_literal(HostArray::scalar(v), float32); }
-Array weak_scalar(complex128_t v) { return arrays::weak_literal(HostArray::scalar(v), complex64); }
+Array weak_scalar(double v) { return arrays::make_literal(HostArray::scalar(v), true); }
+Array weak_scalar(complex128_t v) { return arrays::make_literal(HostArray::scalar(v), true); }
 Array strong_scalar(const HostArray& rank0) { return arrays::make_literal(rank0, false); }
 
 Array::Array(const HostArray& value, const Loc&) : Array(device_put(value)) {}
@@ -238,11 +237,16 @@ std::int64_t Array::shape(std::int64_t dim, CallLine at) const {
   CallSite site(at.file, at.line);
   throw IndexError(str("Array::shape: dim = ", dim, "; expected -", rank(s), "..", rank(s) - 1));
 }
-DType Array::dtype(CallLine at) const { return checked_at(*this, "Array::dtype", at).type.dtype; }
+DType Array::dtype(CallLine at) const {
+  const auto& type = checked_at(*this, "Array::dtype", at).type;
+  return arrays::visible(type.dtype, type.weak);
+}
 bool Array::weak_type(CallLine at) const { return checked_at(*this, "Array::weak_type", at).type.weak; }
 std::int64_t Array::ndim(CallLine at) const { return rank(checked_at(*this, "Array::ndim", at).type.shape); }
 std::int64_t Array::size(CallLine at) const { return checked_at(*this, "Array::size", at).type.size(); }
-std::int64_t Array::nbytes(CallLine at) const { return checked_at(*this, "Array::nbytes", at).type.nbytes(); }
+std::int64_t Array::nbytes(CallLine at) const {
+  return arrays::visible(checked_at(*this, "Array::nbytes", at).type).nbytes();
+}
 std::int64_t Array::device_bytes(const Loc&) const {
   const auto& impl = concrete(*this, "Array::device_bytes");
   if (impl.literal) return nbytes();
@@ -321,7 +325,7 @@ std::string to_string(const Array& a, const Loc&) {
   if (!a.defined()) return "Array(uninitialised)";
   const auto& impl = *a.impl();
   auto plain = [&](const char* what) {
-    return str(what, "(shape=", impl.type.shape, ", dtype=", dtype_name(impl.type.dtype), ")");
+    return str(what, "(shape=", impl.type.shape, ", dtype=", dtype_name(a.dtype()), ")");
   };
   if (impl.trace != 0) return plain("Traced");
   if (a.is_deleted()) return plain("DeletedArray");
@@ -333,7 +337,7 @@ std::string to_string(const Array& a, const Loc&) {
   } catch (const NotAddressableError&) {
     return plain("Array");
   }
-  std::string suffix = str(", dtype=", dtype_name(impl.type.dtype), ")");
+  std::string suffix = str(", dtype=", dtype_name(a.dtype()), ")");
   if (impl.type.size() == 0) return str("Array([], shape=", impl.type.shape, suffix);
   return str("Array(", core::numpy_text(value, 6, static_cast<std::int64_t>(suffix.size())), suffix);
 }

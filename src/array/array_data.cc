@@ -160,15 +160,11 @@ HostArray gathered(const ArrayImpl& impl, const arrays::Storage& storage) {
 }
 }  // namespace
 
-HostArray Array::host(const Loc& loc) const {
-  const auto& impl = *checked(*this, "Array::host");
-  if (impl.trace != 0) arrays::traced(*this, "Array::host", loc);
-  if (impl.literal) {
-    std::lock_guard lock(impl.mutex);
-    if (!impl.host) impl.host = arrays::literal_value(impl);
-    return *impl.host;
-  }
-  auto storage = arrays::storage_of(*this, "Array::host");
+HostArray Array::whole(const char* function, const Loc& loc) const {
+  const auto& impl = *checked(*this, function);
+  if (impl.trace != 0) arrays::traced(*this, function, loc);
+  if (impl.literal) return arrays::literal_value(impl);
+  auto storage = arrays::storage_of(*this, function);
   storage->wait();
   std::lock_guard lock(impl.mutex);
   if (impl.host) return *impl.host;
@@ -177,12 +173,17 @@ HostArray Array::host(const Loc& loc) const {
   return out;
 }
 
+HostArray Array::host(const Loc& loc) const {
+  HostArray out = whole("Array::host", loc);
+  return arrays::has_digits(impl_->type) ? out.astype(dtype()) : out;
+}
+
 HostArray Array::single(const Loc& loc) const {
   if (size() != 1) {
     throw ValueError(str("Array::item: the array has shape ", shape(), " and ", size(),
                          " elements; expected one (reduce it with any or all)"));
   }
-  return host(loc);
+  return whole("Array::item", loc);
 }
 
 Array::operator bool() const {

@@ -45,6 +45,7 @@ using TraceLifePtr = std::shared_ptr<const TraceLife>;
 using ShardsPtr = std::shared_ptr<const std::vector<Shard>>;
 
 struct ArrayImpl : std::enable_shared_from_this<ArrayImpl> {
+  /// Weak floats have float64's digits (`has_digits`); what users see of them is `visible`.
   ir::Type type;
 
   // A concrete array.
@@ -52,7 +53,7 @@ struct ArrayImpl : std::enable_shared_from_this<ArrayImpl> {
   std::shared_ptr<const sharding::Placement> placement;
   bool committed = false;
   bool replicas_equal = true;  ///< devices with the same tile share one buffer
-  /// A number written in the program, with all its digits (float64 arrays meet those): no device yet.
+  /// A scalar written in the program: no device yet.
   std::optional<HostArray> literal;
   StoragePtr storage;  ///< guarded by `mutex`; null once deleted
   /// Guarded by `mutex`; of a donated array, where it went: "donated to step as argument 0".
@@ -67,7 +68,7 @@ struct ArrayImpl : std::enable_shared_from_this<ArrayImpl> {
 
   // Made on first use, under `mutex`.
   mutable std::mutex mutex;
-  mutable std::optional<HostArray> host;
+  mutable std::optional<HostArray> host;  ///< with all digits (`has_digits`)
   mutable ShardsPtr shards;
   mutable ShardsPtr all_shards;
 
@@ -83,6 +84,19 @@ struct ArrayImpl : std::enable_shared_from_this<ArrayImpl> {
 };
 using ImplPtr = std::shared_ptr<ArrayImpl>;
 
+// A scalar of the program takes the dtype of the array that it meets, and float64 arrays meet all its digits, also
+// where it passed through a traced function, a loop or a device before. So weak floats (and complex numbers) are
+// computed and kept in 64 bits, as long as nothing with a dtype of its own takes part; users see them as float32.
+
+/// Whether values of the type are computed wider than users see them.
+inline bool has_digits(const ir::Type& t) { return t.weak && (t.dtype == DType::F64 || t.dtype == DType::C128); }
+inline DType visible(DType dtype, bool weak) {
+  return !weak ? dtype : dtype == DType::F64 ? DType::F32 : dtype == DType::C128 ? DType::C64 : dtype;
+}
+/// The type as users see it.
+inline ir::Type visible(const ir::Type& t) { return {visible(t.dtype, t.weak), t.shape, t.weak}; }
+inline DType with_digits(DType t) { return t == DType::F32 ? DType::F64 : t == DType::C64 ? DType::C128 : t; }
+
 /// A literal under its dtype.
 inline HostArray literal_value(const ArrayImpl& a) { return a.literal.value().astype(a.type.dtype); }
 
@@ -92,6 +106,8 @@ const ImplPtr& checked(const Array& a, const char* function, const char* argumen
 StoragePtr storage_of(const Array& a, const char* function);
 /// Puts a literal on the default device (others stay); what runs and transfers work on.
 Array materialize(const Array& a);
+/// The same value in memory of the visible dtype, for those who read the memory themselves.
+Array without_digits(const Array& a);
 
 /// Has a value and is not deleted; literals and traced values are always alive.
 bool usable(const Array& a);

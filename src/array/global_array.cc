@@ -130,7 +130,7 @@ Array build_global(unchecked_t, const Shape& shape, const NamedSharding& shardin
   }
   std::vector<runtime::BufferPtr> pieces;
   for (const auto& b : buffers) {
-    auto storage = storage_of(b, "GlobalArray");
+    auto storage = storage_of(without_digits(b), "GlobalArray");
     storage->wait();
     pieces.push_back(storage->pieces[0]);
   }

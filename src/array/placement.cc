@@ -298,7 +298,7 @@ Array make_array_from_single_device_arrays(const Shape& shape, const ShardingPtr
       throw ValueError(str(name, ": arrays[", i, "] has shape ", arrays[i].shape(), "; expected ",
                            place.tile_shape[tile], ", the shard shape of ", shape));
     }
-    auto piece = arrays::storage_of(arrays[i], name);
+    auto piece = arrays::storage_of(arrays::without_digits(arrays[i]), name);
     piece->wait();
     storage->pieces[own ? p : tile] = piece->pieces[0];
   }

@@ -19,8 +19,8 @@ double digamma(double x) {
   if (std::isnan(x) || (x <= 0 && std::floor(x) == x)) return kNan;
   if (std::isinf(x)) return x;
   double shift = 0;
-  if (x < 0.5) {  // reflection; the fractional part keeps the tangent accurate far from zero
-    shift = -std::numbers::pi / std::tan(std::numbers::pi * (x - std::floor(x)));
+  if (x < 0.5) {  // reflection; the exact distance to the nearest whole number keeps the tangent accurate everywhere
+    shift = -std::numbers::pi / std::tan(std::numbers::pi * std::remainder(x, 1.0));
     x = 1 - x;
   }
   for (; x < 10; x += 1) shift -= 1 / x;
@@ -118,7 +118,7 @@ double bessel_ie(int order, double x) {
       sum += term;
       if (std::abs(term) < kEps / 16) break;
     }
-    return sum / std::sqrt(2 * std::numbers::pi * x);
+    return sum / (std::sqrt(2 * std::numbers::pi) * std::sqrt(x));  // 2 pi x may overflow
   }
   double quarter = x * x / 4;
   double term = order == 0 ? 1 : x / 2;

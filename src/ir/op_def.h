@@ -32,6 +32,7 @@ struct Traits {
   bool effect = false;       ///< never removed, merged or reordered with other effects
   bool collective = false;   ///< communicates along mesh axes
   int linear_operands = -1;  ///< how many leading operands the linearity covers; -1 means all
+  bool own_dtypes = false;   ///< operands need no common dtype, and each result has a dtype of its own
 };
 
 /// Contiguous row-major memory of one operand or result of a kernel.

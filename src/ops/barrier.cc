@@ -48,7 +48,7 @@ std::vector<Sample<NoAttrs>> barrier_samples() {
 TESSERA_DEFINE_OP(optimization_barrier, NoAttrs,
                   {
                       .name = "optimization_barrier",
-                      .traits = {.linearity = Linearity::Joint},
+                      .traits = {.linearity = Linearity::Joint, .own_dtypes = true},
                       .infer = [](TypeSpan in, const NoAttrs&) { return Types(in.begin(), in.end()); },
                       .factors = [](TypeSpan in, TypeSpan, const NoAttrs&) { return each_dimension(in); },
                       .remap = by_default,
@@ -66,6 +66,7 @@ TESSERA_DEFINE_OP(optimization_barrier, NoAttrs,
 TESSERA_DEFINE_OP(backward_barrier, NoAttrs,
                   {
                       .name = "backward_barrier",
+                      .traits = {.own_dtypes = true},
                       .infer = [](TypeSpan in, const NoAttrs&) { return Types(in.begin(), in.end()); },
                       .factors = [](TypeSpan in, TypeSpan, const NoAttrs&) { return each_dimension(in); },
                       .remap = by_default,

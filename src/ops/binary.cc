@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "ops/elementwise.h"
+#include "ops/extremes.h"
 
 namespace tessera::ops {
 
@@ -15,9 +16,6 @@ i64 wrap(u64 x) { return static_cast<i64>(x); }
 // XLA's integer division: x / 0 is -1 (all ones), and the one overflow wraps.
 i64 divide(i64 x, i64 y) { return y == 0 ? -1 : y == -1 ? wrap(0 - static_cast<u64>(x)) : x / y; }
 u64 divide(u64 x, u64 y) { return y == 0 ? ~u64{0} : x / y; }
-// NaN wins, unlike std::max.
-double nan_max(double x, double y) { return std::isnan(x) ? x : std::isnan(y) ? y : std::max(x, y); }
-double nan_min(double x, double y) { return std::isnan(x) ? x : std::isnan(y) ? y : std::min(x, y); }
 bool lex_less(complexd x, complexd y) { return x.real() != y.real() ? x.real() < y.real() : x.imag() < y.imag(); }
 i64 int_pow(i64 x, i64 y) {
   if (y < 0) return x == 1 ? 1 : x == -1 ? (y % 2 == 0 ? 1 : -1) : x == 0 ? -1 : 0;
@@ -87,7 +85,7 @@ TESSERA_ROW(div, binary_spec({.name = "div",
                               .linearity = Linearity::Multi,
                               .transpose_x = [](Value ct, Value y) { return ct / y; }}));
 TESSERA_ROW(max, binary_spec({.name = "max",
-                              .fns = {.f = nan_max,
+                              .fns = {.f = maximum_of,
                                       .i = [](i64 x, i64 y, int) { return std::max(x, y); },
                                       .u = [](u64 x, u64 y, int) { return std::max(x, y); },
                                       .c = [](complexd x, complexd y) { return lex_less(x, y) ? y : x; },
@@ -95,7 +93,7 @@ TESSERA_ROW(max, binary_spec({.name = "max",
                               .jvp_x = [](Value x, Value y, Value z, Value t) { return balanced(x, y, z, t); },
                               .jvp_y = [](Value x, Value y, Value z, Value t) { return balanced(y, x, z, t); }}));
 TESSERA_ROW(min, binary_spec({.name = "min",
-                              .fns = {.f = nan_min,
+                              .fns = {.f = minimum_of,
                                       .i = [](i64 x, i64 y, int) { return std::min(x, y); },
                                       .u = [](u64 x, u64 y, int) { return std::min(x, y); },
                                       .c = [](complexd x, complexd y) { return lex_less(y, x) ? y : x; },

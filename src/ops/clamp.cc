@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "ops/elementwise.h"
+#include "ops/extremes.h"
 
 namespace tessera::ops {
 
@@ -14,7 +15,7 @@ T clamped(T low, T x, T high) {
 }
 double clamped(double low, double x, double high) {
   if (std::isnan(low) || std::isnan(x) || std::isnan(high)) return low + x + high;
-  return std::min(std::max(low, x), high);
+  return minimum_of(maximum_of(low, x), high);
 }
 
 void clamp_element(const View& out, std::int64_t k, ViewSpan in) {

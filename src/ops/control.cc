@@ -297,6 +297,7 @@ GraphPtr sample_branch(int which) {
 TESSERA_DEFINE_OP(cond, Cond,
                   {
                       .name = "cond",
+                      .traits = {.own_dtypes = true},
                       .infer = infer,
                       .factors = Never{"the partitioner looks into the branches"},
                       .remap = by_default,

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include "ops/extremes.h"
+
 namespace tessera::ops {
 
 Shape reduced_shape(const Shape& shape, const Dims& axes) {
@@ -49,9 +51,9 @@ double combine(Reduction r, double a, double b) {
     case Reduction::Prod:
       return a * b;
     case Reduction::Max:
-      return std::isnan(a) ? a : std::isnan(b) ? b : std::max(a, b);
+      return maximum_of(a, b);
     default:
-      return std::isnan(a) ? a : std::isnan(b) ? b : std::min(a, b);
+      return minimum_of(a, b);
   }
 }
 template <class I>

@@ -361,6 +361,7 @@ std::vector<Sample<Scan>> scan_samples() {
 TESSERA_DEFINE_OP(scan, Scan,
                   {
                       .name = "scan",
+                      .traits = {.own_dtypes = true},
                       .infer = infer,
                       .factors = Never{"the partitioner looks into the body"},
                       .remap = by_default,

@@ -129,7 +129,7 @@ TESSERA_DEFINE_OP(
     convert, Convert,
     {
         .name = "convert_element_type",
-        .traits = {.elementwise = true},
+        .traits = {.elementwise = true, .own_dtypes = true},
         .infer =
             [](TypeSpan in, const Convert& p) {
               check_count("convert_element_type", in, 1);

@@ -124,6 +124,16 @@ Types infer_top_k(TypeSpan in, const TopK& p) {
   return {Type{in[0].dtype, shape, in[0].weak}, Type{DType::I32, shape}};
 }
 
+// IEEE 754's total order: a NaN with a sign before everything, one without behind, -0 before 0.
+int compare_total(const View& v, std::int64_t i, std::int64_t j) {
+  if (wide_kind(v.dtype) != Wide::Float) return compare(v, i, j);
+  const double x = load_float(v, i), y = load_float(v, j);
+  const auto outside = [](double a) { return !std::isnan(a) ? 0 : std::signbit(a) ? -1 : 1; };
+  if (outside(x) != outside(y)) return outside(x) < outside(y) ? -1 : 1;
+  if (x != y) return x < y ? -1 : x > y ? 1 : 0;
+  return static_cast<int>(std::signbit(y)) - static_cast<int>(std::signbit(x));
+}
+
 void top_k_reference(ViewSpan in, ViewSpan out, const TopK& p) {
   Dims to = row_strides(out[0].shape);
   Shape lines = in[0].shape;
@@ -135,7 +145,7 @@ void top_k_reference(ViewSpan in, ViewSpan out, const TopK& p) {
     std::vector<std::int64_t> order(at(length));
     std::iota(order.begin(), order.end(), 0);
     std::stable_sort(order.begin(), order.end(), [&](std::int64_t i, std::int64_t j) {
-      return compare(in[0], first + i * stride, first + j * stride) > 0;
+      return compare_total(in[0], first + i * stride, first + j * stride) > 0;
     });
     auto start = starts[line++];
     for (std::int64_t k = 0; k < p.k; ++k) {

@@ -217,6 +217,7 @@ Sample<While> sample(bool limit_is_operand) {
 TESSERA_DEFINE_OP(while_, While,
                   {
                       .name = "while",
+                      .traits = {.own_dtypes = true},
                       .infer = infer,
                       .factors = Never{"the partitioner looks into cond and body"},
                       .remap = by_default,

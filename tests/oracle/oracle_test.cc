@@ -37,6 +37,7 @@ const Table& table() {
     add_sets(t);
     add_packing(t);
     add_extras(t);
+    add_options(t);
     return t;
   }();
   return all;
@@ -134,7 +135,7 @@ std::string compare(const Arrays& got, const Case& c) {
     return std::to_string(got.size()) + " results, recorded " + std::to_string(c.out.size());
   for (std::size_t i = 0; i < got.size(); ++i) {
     const std::string which = got.size() > 1 ? "result " + std::to_string(i) + ": " : "";
-    const std::string d = difference(got[i].host(), c.out[i].value, c.rtol, c.atol);
+    const std::string d = difference(got[i].host(), c.out[i].value, c.rtol, c.atol, c.zeros);
     if (!d.empty()) return which + d;
     if (c.kind == "value" && !c.out[i].key && !is_bool(got[i].dtype()) && got[i].weak_type() != c.out[i].weak) {
       return which + (c.out[i].weak ? "recorded weakly typed" : "weakly typed, recorded strongly typed");
@@ -180,8 +181,8 @@ TEST_P(Oracle, AgreesWithRecordedResults) {
 
 INSTANTIATE_TEST_SUITE_P(Groups, Oracle,
                          testing::Values("calculus", "contractions", "control", "convert", "creation", "distributions",
-                                         "elementwise", "extras", "fft", "fourier", "indexing", "initializers",
-                                         "layers", "linalg", "linear", "nn", "numpy", "packing", "products",
+                                         "edges", "elementwise", "extras", "fft", "fourier", "indexing", "initializers",
+                                         "layers", "linalg", "linear", "nn", "numpy", "options", "packing", "products",
                                          "promotion", "random", "reductions", "sets", "shapes", "shaping", "sorting",
                                          "special", "statistics"),
                          [](const auto& info) { return std::string(info.param); });

@@ -64,6 +64,8 @@ void add_functions(Table& t) {
   for (const auto& [name, f] : two_operands) t["jnp." + name] = binary(f);
   t["jnp.equal"] = one([](const Arrays& a, const Params&) { return a[0] == a[1]; });
   t["jnp.greater"] = one([](const Arrays& a, const Params&) { return a[0] > a[1]; });
+  t["jnp.less_equal"] = one([](const Arrays& a, const Params&) { return a[0] <= a[1]; });
+  t["jnp.not_equal"] = one([](const Arrays& a, const Params&) { return a[0] != a[1]; });
   t["jnp.round"] = one([](const Arrays& a, const Params& p) { return round(a[0], p.integer("decimals", 0)); });
   t["jnp.clip"] = one([](const Arrays& a, const Params& p) {
     std::optional<Operand> low, high;

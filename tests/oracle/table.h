@@ -36,6 +36,7 @@ void add_special(Table& t);
 void add_sets(Table& t);
 void add_packing(Table& t);
 void add_extras(Table& t);
+void add_options(Table& t);
 
 // --- adapters ---------------------------------------------------------------------------------------
 inline Function unary(Array (*f)(const Operand&)) {

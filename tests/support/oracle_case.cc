@@ -137,6 +137,7 @@ Case parse(const json& j) {
   }
   for (const json& a : j.at("out")) c.out.push_back(value(a));
   c.rtol = j.at("rtol").get<double>();
+  c.zeros = j.value("zeros", false);
   c.atol = j.at("atol").get<double>();
   return c;
 }
@@ -170,7 +171,7 @@ std::vector<Case> load(const std::string& group) {
   return cases;
 }
 
-std::string difference(const HostArray& got, const HostArray& want, double rtol, double atol) {
+std::string difference(const HostArray& got, const HostArray& want, double rtol, double atol, bool zeros) {
   if (got.dtype() != want.dtype()) {
     return "dtype " + std::string(dtype_name(got.dtype())) + ", recorded " + std::string(dtype_name(want.dtype()));
   }
@@ -182,7 +183,9 @@ std::string difference(const HostArray& got, const HostArray& want, double rtol,
   const auto a = g.span<complex128_t>(), b = w.span<complex128_t>();
   for (std::size_t i = 0; i < b.size(); ++i) {
     const double size = std::isfinite(std::abs(b[i])) ? std::abs(b[i]) : 0.0;
-    if (close(a[i].real(), b[i].real(), size, rtol, atol) && close(a[i].imag(), b[i].imag(), size, rtol, atol))
+    const bool sign =
+        !zeros || b[i].real() != 0 || a[i].real() != 0 || std::signbit(a[i].real()) == std::signbit(b[i].real());
+    if (sign && close(a[i].real(), b[i].real(), size, rtol, atol) && close(a[i].imag(), b[i].imag(), size, rtol, atol))
       continue;
     const bool complex = is_complex(want.dtype());
     return "element " + std::to_string(i) + " is " + element(a[i], complex) + ", recorded " + element(b[i], complex);

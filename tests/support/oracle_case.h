@@ -77,12 +77,13 @@ struct Case {
   std::vector<HostArray> cts, tangents;
   std::vector<CaseValue> out;
   double rtol = 0, atol = 0;
+  bool zeros = false;  ///< the signs of zeros count
 };
 
 /// The cases of tests/oracle/cases/<group>.jsonl.
 std::vector<Case> load(const std::string& group);
 
 /// Empty when `got` is what was recorded, else what differs.
-std::string difference(const HostArray& got, const HostArray& want, double rtol, double atol);
+std::string difference(const HostArray& got, const HostArray& want, double rtol, double atol, bool zeros = false);
 
 }  // namespace tessera::oracle

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <compare>
 #include <complex>
 #include <cstring>
 #include <limits>
@@ -136,10 +137,7 @@ TEST(TopK, LargestFirstFirstOfEquals) {
       const float* row = x.data() + r * 257;
       std::vector<std::int32_t> want(257);
       std::iota(want.begin(), want.end(), 0);
-      std::stable_sort(want.begin(), want.end(), [&](auto i, auto j) {
-        bool zeros = row[i] == 0 && row[j] == 0;
-        return zeros ? std::signbit(row[j]) && !std::signbit(row[i]) : before(row[j], row[i]);
-      });
+      std::stable_sort(want.begin(), want.end(), [&](auto i, auto j) { return std::strong_order(row[j], row[i]) < 0; });
       for (std::int64_t i = 0; i < k; ++i) {
         ASSERT_EQ(p[static_cast<std::size_t>(r * k + i)], want[static_cast<std::size_t>(i)]);
         ASSERT_EQ(0, std::memcmp(&v[static_cast<std::size_t>(r * k + i)], &row[want[static_cast<std::size_t>(i)]], 4));

@@ -20,7 +20,7 @@ sys.path.insert(0, str(HERE))
 import recorder  # noqa: E402
 
 MODULES = ["elementwise", "types", "shapes", "reductions", "products", "indexing", "sorting", "linalg_fft", "control",
-           "rand", "numpy_like", "nn", "library", "special", "extras", "packing"]
+           "rand", "numpy_like", "nn", "library", "special", "extras", "packing", "edges", "options"]
 
 
 def main():

@@ -305,3 +305,56 @@ def reduce_pairs(x):
 
 def reduce_window_product(x):
     return lax.reduce_window(x, np.float32(1), lambda a, b: a * b, (2, 2), (1, 1), "VALID")
+
+
+# --- options of reductions, segments, schedules ------------------------------------------------------------
+def reduce_where(x, mask, name, axis=None, keepdims=False, initial=None):
+    options = {} if initial is None else {"initial": initial}
+    return getattr(jnp, name)(x, axis=axis, keepdims=keepdims, where=mask, **options)
+
+
+def logsumexp_where(x, mask, axis=None, keepdims=False):
+    return jax.nn.logsumexp(x, axis=axis, keepdims=keepdims, where=mask)
+
+
+def logsumexp_b(x, b, axis=None, keepdims=False):
+    return jax.nn.logsumexp(x, axis=axis, b=b, keepdims=keepdims)
+
+
+def logsumexp_sign(x, b, mask, axis=None, keepdims=False):
+    return jax.nn.logsumexp(x, axis=axis, b=b, keepdims=keepdims, where=mask, return_sign=True)
+
+
+def segment(x, ids, name, num_segments, bucket_size=None):
+    return getattr(jax.ops, "segment_" + name)(x, ids, num_segments, bucket_size=bucket_size)
+
+
+def schedule(steps, name, values):
+    """The formulas of optax, over a vector of steps, as float32."""
+    i = steps.astype(jnp.float32)
+    if name == "constant":
+        y = jnp.full_like(i, values[0])
+    elif name in ("linear", "polynomial"):
+        first, last, *rest = values
+        power, (count, begin) = (1.0, rest) if name == "linear" else (rest[0], rest[1:])
+        y = (first - last) * (1 - jnp.clip(i - begin, 0, count) / count) ** power + last
+    elif name == "piecewise":
+        y = jnp.full_like(i, values[0])
+        for boundary, scale in zip(values[1::2], values[2::2]):
+            below = jnp.maximum(0.0, jnp.sign(boundary - i))
+            y = y * below + (1 - below) * scale * y
+    elif name in ("exponential", "staircase"):
+        first, count, rate, begin, *last = values
+        p = (i - begin) / count
+        p = jnp.floor(p) if name == "staircase" else p
+        y = jnp.where(i - begin <= 0, first, first * rate**p)
+        y = jnp.maximum(y, last[0]) if last else y
+    elif name == "cosine":
+        first, count, alpha, exponent = values
+        y = first * ((1 - alpha) * (0.5 * (1 + jnp.cos(jnp.pi * jnp.minimum(i, count) / count))) ** exponent + alpha)
+    else:
+        first, peak, warmup, count, last = values
+        alpha, rest = last / peak, count - warmup
+        decay = peak * ((1 - alpha) * 0.5 * (1 + jnp.cos(jnp.pi * jnp.minimum(i - warmup, rest) / rest)) + alpha)
+        y = jnp.where(i < warmup, (first - peak) * (1 - jnp.clip(i, 0, warmup) / warmup) + peak, decay)
+    return y.astype(jnp.float32)

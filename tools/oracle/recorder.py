@@ -92,8 +92,10 @@ class Recorder:
         self.dropped = []
         self.failed = []
 
-    def case(self, group, fn, args, params=None, kind="value", wrt=None, tol="arith", note="", may_fail=False, ct_scale=1.0):
-        """Records one case. `wrt` lists the differentiated arguments; cotangents and tangents are made from the id."""
+    def case(self, group, fn, args, params=None, kind="value", wrt=None, tol="arith", note="", may_fail=False, ct_scale=1.0,
+             zeros=False):
+        """Records one case. `wrt` lists the differentiated arguments; cotangents and tangents are made from the id.
+        `zeros`: the signs of zeros are compared."""
         params = params or {}
         args = list(args)
         record = {"id": "", "fn": fn, "kind": kind, "args": [arg_json(a) for a in args], "params": params}
@@ -110,6 +112,8 @@ class Recorder:
             return
         record.update(extra)
         record["out"] = out
+        if zeros:
+            record["zeros"] = True
         dtypes = [{"complex64": "float32", "complex128": "float64"}.get(o["dtype"], o["dtype"]) for o in out]
         scale = TOLERANCES[tol] if isinstance(tol, str) else {d: tol for d in FLOATS}
         record["rtol"], record["atol"] = max((scale[d] for d in dtypes if d in FLOATS), default=(0.0, 0.0))

@@ -84,12 +84,22 @@ TESSERA_EW_COMPARE(Gt, >)
 TESSERA_EW_COMPARE(Ge, >=)
 #undef TESSERA_EW_COMPARE
 
+// The bits that two floats have in common (`kAll`), or that either has.
+template <bool kAll, class T>
+HWY_INLINE T joined_bits(T a, T b) {
+  using U = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
+  const U x = __builtin_bit_cast(U, a), y = __builtin_bit_cast(U, b);
+  return __builtin_bit_cast(T, kAll ? static_cast<U>(x & y) : static_cast<U>(x | y));
+}
 struct Max {
   template <class T>
   static T op(T a, T b) {
     if constexpr (std::is_floating_point_v<T>) {
-      T m = a > b ? a : b;  // b when either is NaN
-      return a != a ? a : m;
+      // The comparisons agree, but for zeros of different signs: of those the bits in common are 0's.
+      T m = a > b ? a : b;
+      T n = b > a ? b : a;
+      T both = joined_bits<true>(m, n);
+      return a != a || b != b ? a + b : both;
     } else {
       return a > b ? a : b;
     }
@@ -100,7 +110,9 @@ struct Min {
   static T op(T a, T b) {
     if constexpr (std::is_floating_point_v<T>) {
       T m = a < b ? a : b;
-      return a != a ? a : m;
+      T n = b < a ? b : a;
+      T either = joined_bits<false>(m, n);
+      return a != a || b != b ? a + b : either;
     } else {
       return a < b ? a : b;
     }

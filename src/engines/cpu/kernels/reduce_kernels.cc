@@ -37,11 +37,38 @@ struct ProdOf {
   template <class T>
   static constexpr T identity = T(1);
 };
+// The bits that two floats have in common (`kAll`), or that either has; of vectors too.
+template <bool kAll, class V>
+HWY_INLINE V joined(V a, V b) {
+  if constexpr (std::is_floating_point_v<V>) {
+    using U = std::conditional_t<sizeof(V) == 4, std::uint32_t, std::uint64_t>;
+    const U x = __builtin_bit_cast(U, a), y = __builtin_bit_cast(U, b);
+    return __builtin_bit_cast(V, kAll ? static_cast<U>(x & y) : static_cast<U>(x | y));
+  } else {
+    using Bits = decltype(a > b);
+    const Bits x = __builtin_bit_cast(Bits, a), y = __builtin_bit_cast(Bits, b);
+    return __builtin_bit_cast(V, kAll ? x & y : x | y);
+  }
+}
+template <class V>
+inline constexpr bool holds_floats = std::is_floating_point_v<V>;
+template <class V>
+requires(!std::is_arithmetic_v<V>) inline constexpr bool holds_floats<V> =
+    std::is_floating_point_v<std::remove_cvref_t<decltype(V{}[0])>>;
+
 struct MaxOf {
   template <class V>
   static V op(V a, V b) {
     V m = a > b ? a : b;  // b when either is NaN
-    return a != a ? a : m;
+    if constexpr (!holds_floats<V>) {
+      return m;
+    } else {
+      // Zeros of different signs are equal: of those the bits in common are 0's.
+      V n = b > a ? b : a;
+      V both = joined<true>(m, n);
+      V y = b != b ? b : both;
+      return a != a ? a : y;
+    }
   }
   template <class T>
   static constexpr T identity = std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity()
@@ -51,7 +78,14 @@ struct MinOf {
   template <class V>
   static V op(V a, V b) {
     V m = a < b ? a : b;
-    return a != a ? a : m;
+    if constexpr (!holds_floats<V>) {
+      return m;
+    } else {
+      V n = b < a ? b : a;
+      V either = joined<false>(m, n);
+      V y = b != b ? b : either;
+      return a != a ? a : y;
+    }
   }
   template <class T>
   static constexpr T identity = std::numeric_limits<T>::has_infinity ? std::numeric_limits<T>::infinity()
@@ -91,10 +125,12 @@ struct Fold {
 #if HWY_TARGET == HWY_AVX3
 HWY_INLINE unsigned unordered(Vec<float> a, Vec<float> b) { return _mm512_cmp_ps_mask(a, b, _CMP_UNORD_Q); }
 HWY_INLINE unsigned unordered(Vec<double> a, Vec<double> b) { return _mm512_cmp_pd_mask(a, b, _CMP_UNORD_Q); }
-HWY_INLINE Vec<float> extremum(MaxOf, Vec<float> a, Vec<float> b) { return _mm512_max_ps(a, b); }
-HWY_INLINE Vec<float> extremum(MinOf, Vec<float> a, Vec<float> b) { return _mm512_min_ps(a, b); }
-HWY_INLINE Vec<double> extremum(MaxOf, Vec<double> a, Vec<double> b) { return _mm512_max_pd(a, b); }
-HWY_INLINE Vec<double> extremum(MinOf, Vec<double> a, Vec<double> b) { return _mm512_min_pd(a, b); }
+// Unlike the older instructions these order zeros by their signs.
+constexpr int kLargest = 0b0101, kSmallest = 0b0100;
+HWY_INLINE Vec<float> extremum(MaxOf, Vec<float> a, Vec<float> b) { return _mm512_range_ps(a, b, kLargest); }
+HWY_INLINE Vec<float> extremum(MinOf, Vec<float> a, Vec<float> b) { return _mm512_range_ps(a, b, kSmallest); }
+HWY_INLINE Vec<double> extremum(MaxOf, Vec<double> a, Vec<double> b) { return _mm512_range_pd(a, b, kLargest); }
+HWY_INLINE Vec<double> extremum(MinOf, Vec<double> a, Vec<double> b) { return _mm512_range_pd(a, b, kSmallest); }
 
 // The instructions for extrema forget a NaN with the next number: whether there was one is kept apart.
 template <class T, class Op>

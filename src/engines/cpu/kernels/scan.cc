@@ -95,7 +95,18 @@ T step(T a, T b) {
     return log_add_exp(a, b);
   } else {
     bool first = Op == ScanOp::Max ? a > b : a < b;
+    if constexpr (std::is_floating_point_v<T>) first = first || (a == b && std::signbit(a) == (Op == ScanOp::Min));
     return first || is_nan(a) ? a : b;
+  }
+}
+
+// The first of a line: what 0 (and log 0) is combined with is 0, also where it was -0.
+template <class T, ScanOp Op>
+T first(T a) {
+  if constexpr (std::is_floating_point_v<T> && (Op == ScanOp::Sum || Op == ScanOp::LogSumExp)) {
+    return a + T{0};
+  } else {
+    return a;
   }
 }
 
@@ -109,14 +120,14 @@ void scan_typed(bool reverse, const void* in, void* out, std::int64_t outer, std
                          std::int64_t by = reverse ? -inner : inner;
                          std::int64_t at = reverse ? (red - 1) * inner : 0;
                          if (inner == 1) {
-                           T total = r[at] = x[at];
+                           T total = r[at] = first<T, Op>(x[at]);
                            for (std::int64_t i = 1; i < red; ++i) {
                              at += by;
                              r[at] = total = step<T, Op>(total, x[at]);
                            }
                            continue;
                          }
-                         std::copy(x + at, x + at + inner, r + at);
+                         std::transform(x + at, x + at + inner, r + at, first<T, Op>);
                          for (std::int64_t i = 1; i < red; ++i, at += by) {
                            for (std::int64_t j = 0; j < inner; ++j)
                              r[at + by + j] = step<T, Op>(r[at + j], x[at + by + j]);

@@ -71,14 +71,17 @@ struct Key<complex128_t> {
   }
 };
 
-/// The same but for -0, which comes before 0: top_k's order.
+/// IEEE 754's total order, which is top_k's: -0 comes before 0, a NaN with a sign before everything and one without
+/// behind.
 template <class T>
 typename Key<T>::type total_key(T v) {
-  typename Key<T>::type key = Key<T>::of(v);
   if constexpr (Key<T>::kMerges) {
-    if (key == Key<T>::kTop && std::signbit(static_cast<float>(v))) --key;
+    using U = typename Key<T>::type;
+    const auto u = std::bit_cast<U>(v);
+    return static_cast<U>((u & Key<T>::kTop) ? ~u : (u | Key<T>::kTop));
+  } else {
+    return Key<T>::of(v);
   }
-  return key;
 }
 
 }  // namespace tessera::kernels

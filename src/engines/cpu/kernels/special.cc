@@ -22,8 +22,8 @@ float lgamma_of(float x) {
 double digamma_of(double x) {
   if (x <= 0 && std::floor(x) == x) return std::numeric_limits<double>::quiet_NaN();
   double shift = 0;
-  if (x < 0.5) {  // reflection; the fractional part keeps the tangent accurate far from zero
-    shift = -std::numbers::pi / std::tan(std::numbers::pi * (x - std::floor(x)));
+  if (x < 0.5) {  // reflection; the exact distance to a whole number keeps the tangent accurate
+    shift = -std::numbers::pi / std::tan(std::numbers::pi * std::remainder(x, 1.0));
     x = 1 - x;
   }
   while (x < 10) {
