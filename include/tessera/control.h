@@ -38,34 +38,26 @@ std::vector<Array> checkpoint_leaves(const LeafFn& f, const std::vector<Array>& 
 /// Throws `TypeError` where a function gives a tree of another structure (sizes, keys, static members) than `expected`.
 void check_structure(const char* function, const char* what, const TreeDef& given, const TreeDef& expected);
 
-template <class F, class... Args>
-LeafFn flat_function(const F& f, const std::tuple<Args...>& like, std::shared_ptr<void>* result) {
-  return [&f, like, result](const std::vector<Array>& in) {
-    auto r = on_leaves(f, like, in);
-    auto kept = std::make_shared<decltype(r)>(std::move(r));
-    *result = kept;
-    return tree_leaves(*kept);
-  };
-}
-/// A function whose results have one structure, whichever of several it is (`result` is what another one gave).
-template <class R, class F, class... Args>
-LeafFn flat_branch(const F& f, const std::tuple<Args...>& like, std::shared_ptr<void>* result, const char* function) {
-  return [&f, like, result, function](const std::vector<Array>& in) {
-    auto kept = std::make_shared<R>(on_leaves(f, like, in));
-    if (*result) {
-      check_structure(function, "a branch", tree_structure(*kept), tree_structure(*static_cast<R*>(result->get())));
+/// Of several functions whose results have one structure: `first` is the tree that one of them gave.
+template <class R, class Flat>
+LeafFn checked_branch(const Flat& flat, std::shared_ptr<R>* first, const char* function) {
+  return [flat, first, function](const std::vector<Array>& in) {
+    std::vector<Array> out = flat(in);
+    if (*first) {
+      check_structure(function, "a branch", tree_structure(flat.like()), tree_structure(**first));
+    } else {
+      *first = flat.like_ptr();
     }
-    *result = kept;
-    return tree_leaves(*kept);
+    return out;
   };
 }
-/// A function from a carry (and more) to such a carry again.
-template <class F, class T, class... Args>
-LeafFn flat_step(const F& f, const std::tuple<Args...>& like, const T& init, const char* function) {
-  return [&f, like, &init, function](const std::vector<Array>& in) {
-    T carry = on_leaves(f, like, in);
-    check_structure(function, "the carry that the body returns", tree_structure(carry), tree_structure(init));
-    return tree_leaves(carry);
+/// A function from a carry to such a carry again.
+template <class T, class Flat>
+LeafFn checked_step(const Flat& flat, const T& init, const char* function) {
+  return [flat, &init, function](const std::vector<Array>& in) {
+    std::vector<Array> out = flat(in);
+    check_structure(function, "the carry that the body returns", tree_structure(flat.like()), tree_structure(init));
+    return out;
   };
 }
 
@@ -92,12 +84,13 @@ auto cond(const Operand& pred, const T& on_true, const F& on_false, const Args&.
     static_assert(same, "cond: both branches must return the same type");
     if constexpr (same) {
       std::tuple<Args...> like{operands...};
-      std::shared_ptr<void> result;
-      std::vector<Array> out = detail::cond_leaves(detail::branch_predicate(pred),
-                                                   {detail::flat_branch<R>(on_false, like, &result, "cond"),
-                                                    detail::flat_branch<R>(on_true, like, &result, "cond")},
-                                                   tree_leaves(like), pred.loc());
-      return tree_unflatten(*static_cast<R*>(result.get()), out);
+      std::shared_ptr<R> first;
+      detail::FlatFunction no(on_false, like), yes(on_true, like);
+      std::vector<Array> out = detail::cond_leaves(
+          detail::branch_predicate(pred),
+          {detail::checked_branch<R>(no, &first, "cond"), detail::checked_branch<R>(yes, &first, "cond")},
+          tree_leaves(like), pred.loc());
+      return tree_unflatten(*first, out);
     }
   }
 }
@@ -108,12 +101,14 @@ template <class R, class... Args>
 R switch_(const Operand& index, const std::vector<std::function<R(Args...)>>& branches,
           const std::type_identity_t<std::decay_t<Args>>&... operands) {
   std::tuple<std::decay_t<Args>...> like{operands...};
-  std::shared_ptr<void> result;
+  std::shared_ptr<R> first;
   std::vector<detail::LeafFn> flat;
-  for (const auto& b : branches) flat.push_back(detail::flat_branch<R>(b, like, &result, "switch_"));
+  for (const auto& b : branches) {
+    flat.push_back(detail::checked_branch<R>(detail::FlatFunction(b, like), &first, "switch_"));
+  }
   std::vector<Array> out =
       detail::cond_leaves(detail::branch_index(index, flat.size()), flat, tree_leaves(like), index.loc());
-  return tree_unflatten(*static_cast<R*>(result.get()), out);
+  return tree_unflatten(*first, out);
 }
 
 /// carry = body(carry) while condition(carry), which returns one bool scalar. Differentiable in forward mode only.
@@ -126,11 +121,12 @@ T while_loop(const C& condition, const B& body, const T& init, const Loc& loc = 
   static_assert(steps, "while_loop: the body must take the carry and return the next one, of the same type");
   if constexpr (tests && steps) {
     std::tuple<T> like{init};
-    std::shared_ptr<void> ignored;
     auto test = [&](const T& carry) { return Array(condition(carry)); };
+    auto step = [&](const T& carry) -> T { return body(carry); };
     return tree_unflatten(
-        init, detail::while_leaves(detail::flat_function(test, like, &ignored),
-                                   detail::flat_step(body, like, init, "while_loop"), tree_leaves(init), loc));
+        init, detail::while_leaves(detail::FlatFunction(test, like),
+                                   detail::checked_step(detail::FlatFunction(step, like), init, "while_loop"),
+                                   tree_leaves(init), loc));
   }
 }
 
@@ -147,16 +143,14 @@ auto scan(const F& f, const C& init, const X& xs, bool reverse = false, std::int
   if constexpr (detail::is_scan_step<F, C, X>) {
     std::tuple<C, X> like{init, xs};
     using R = std::decay_t<std::invoke_result_t<const F&, C, X>>;
-    std::shared_ptr<void> result;
     auto step = [&](const C& carry, const X& x) {
       R r = f(carry, x);
       detail::check_structure("scan", "the carry that the function returns", tree_structure(r.first),
                               tree_structure(init));
       return r;
     };
-    std::vector<Array> out = detail::scan_leaves(detail::flat_function(step, like, &result), tree_leaves(init),
-                                                 tree_leaves(xs), length, reverse, loc);
-    return tree_unflatten(*static_cast<R*>(result.get()), out);
+    detail::FlatFunction flat(step, like);
+    return flat.rebuild(detail::scan_leaves(flat, tree_leaves(init), tree_leaves(xs), length, reverse, loc));
   }
 }
 
@@ -206,9 +200,9 @@ T associative_scan(const F& combine, const T& elems, bool reverse = false, std::
   static_assert(std::is_invocable_r_v<T, const F&, T, T>,
                 "associative_scan: the function must take two trees of the type of `elems` and return one");
   std::tuple<T, T> like{elems, elems};
-  std::shared_ptr<void> ignored;
-  return tree_unflatten(elems, detail::associative_scan_leaves(detail::flat_function(combine, like, &ignored),
-                                                               tree_leaves(elems), axis, reverse, loc));
+  auto whole = [&](const T& a, const T& b) -> T { return combine(a, b); };
+  return tree_unflatten(elems, detail::associative_scan_leaves(detail::FlatFunction(whole, like), tree_leaves(elems),
+                                                               axis, reverse, loc));
 }
 
 /// f whose intermediate values are recomputed in the backward pass in place of being stored as residuals
@@ -219,11 +213,8 @@ auto checkpoint(F f) {
     static_assert(detail::takes<F, std::decay_t<decltype(args)>...>,
                   "checkpoint: the function does not take arguments of these types in this number");
     std::tuple<std::decay_t<decltype(args)>...> like{args...};
-    using R = std::decay_t<decltype(std::apply(f, like))>;
-    std::shared_ptr<void> result;
-    std::vector<Array> out =
-        detail::checkpoint_leaves(detail::flat_function(f, like, &result), tree_leaves(like), Loc::current());
-    return tree_unflatten(*static_cast<R*>(result.get()), out);
+    detail::FlatFunction flat(f, like);
+    return flat.rebuild(detail::checkpoint_leaves(flat, tree_leaves(like), Loc::current()));
   });
 }
 

@@ -38,13 +38,9 @@ auto custom_jvp_of(const F& f, const R& rule, const Args&... args) {
     static_assert(is_pair<std::decay_t<std::invoke_result_t<const R&, Tuple, Tuple>>>,
                   "custom_jvp: the rule must return std::pair(result, tangent of the result)");
     Tuple like{args...};
-    using Result = std::decay_t<decltype(std::apply(f, like))>;
-    std::shared_ptr<void> result;
-    std::shared_ptr<void> ignored;
     std::tuple<Tuple, Tuple> both{like, like};
-    std::vector<Array> out = custom_jvp_leaves(flat_function(f, like, &result), flat_function(rule, both, &ignored),
-                                               tree_leaves(like), Loc::current());
-    return tree_unflatten(*static_cast<Result*>(result.get()), out);
+    FlatFunction flat(f, like);
+    return flat.rebuild(custom_jvp_leaves(flat, FlatFunction(rule, both), tree_leaves(like), Loc::current()));
   }
 }
 
@@ -69,19 +65,13 @@ auto custom_vjp_of(const F& f, const Fwd& fwd, const Bwd& bwd, const Args&... ar
                       "custom_vjp: the backward rule must return a std::tuple with one cotangent for each argument");
       }
       Tuple like{args...};
-      std::shared_ptr<void> result;
-      auto kept = std::make_shared<Forward>();
-      LeafFn forward = [&](const std::vector<Array>& in) {
-        *kept = on_leaves(fwd, like, in);
-        return tree_leaves(*kept);
-      };
+      FlatFunction flat(f, like), forward(fwd, like);
       LeafFn backward = [&](const std::vector<Array>& in) {
-        std::tuple<Residuals, Result> shape{kept->second, kept->first};
-        return tree_leaves(static_cast<Tuple>(on_leaves(bwd, shape, in)));
+        std::tuple<Residuals, Result> inputs{forward.like().second, forward.like().first};
+        auto cotangents = [&](const Residuals& r, const Result& ct) -> Tuple { return bwd(r, ct); };
+        return FlatFunction(cotangents, inputs)(in);
       };
-      std::vector<Array> out =
-          custom_vjp_leaves(flat_function(f, like, &result), forward, backward, tree_leaves(like), Loc::current());
-      return tree_unflatten(*static_cast<Result*>(result.get()), out);
+      return flat.rebuild(custom_vjp_leaves(flat, forward, backward, tree_leaves(like), Loc::current()));
     }
   }
 }

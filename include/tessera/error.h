@@ -80,6 +80,12 @@ class ConcretizationError : public TypeError {
   using TypeError::TypeError;
 };
 
+/// An invariant of Tessera does not hold. No call of yours should lead here: please report it with the program.
+class InternalError : public Error {
+ public:
+  using Error::Error;
+};
+
 /// The object is not in a state that allows the call.
 class StateError : public Error {
  public:

@@ -11,14 +11,12 @@
 #include <utility>
 #include <vector>
 
-#include "tessera/leaf_names.h"
+#include "tessera/function.h"
 #include "tessera/tree.h"
 
 namespace tessera {
 
 namespace detail {
-
-using LeafFn = std::function<std::vector<Array>(const std::vector<Array>&)>;
 
 /// f(leaves) and the cotangents of the leaves marked in `active`, for cotangent 1 of output 0 (the first `num_values`
 /// outputs are differentiated: one, of rank 0). Returns outputs, then gradients.
@@ -45,59 +43,6 @@ Linear linearize(const LeafFn& f, const std::vector<Array>& leaves, const LeafNa
 /// Pushes (forward) or pulls the rows of the identity in one batch; f has one output.
 Array jacobian(const LeafFn& f, const Array& x, bool forward);
 
-template <class T>
-T with_leaves(const T& like, const std::vector<Array>& leaves, std::size_t& next) {
-  T out = like;
-  Tree<T>::visit(out, [&](Array& a) { a = leaves[next++]; });
-  return out;
-}
-
-/// Calls f on arguments rebuilt from leaves, and flattens the result into `*result`.
-template <class F, class... Args>
-auto on_leaves(const F& f, const std::tuple<Args...>& like, const std::vector<Array>& leaves) {
-  std::size_t next = 0;
-  std::tuple<Args...> args =
-      std::apply([&](const auto&... a) { return std::tuple<Args...>{with_leaves(a, leaves, next)...}; }, like);
-  return std::apply(f, std::move(args));
-}
-
-/// f of these arguments as a function of their leaves, which remembers the tree of its result.
-template <class F, class... Args>
-class OnLeaves {
- public:
-  using Result = std::decay_t<decltype(std::apply(std::declval<const F&>(), std::declval<std::tuple<Args...>>()))>;
-  OnLeaves(const F& f, const std::tuple<Args...>& args) : f_(&f), args_(&args) {}
-
-  std::vector<Array> operator()(const std::vector<Array>& in) const {
-    like_->emplace(on_leaves(*f_, *args_, in));
-    return tree_leaves(**like_);
-  }
-  /// Such a tree from these leaves, counted on in `next`. After a call.
-  Result rebuild(const std::vector<Array>& leaves, std::size_t& next) const {
-    return with_leaves(**like_, leaves, next);
-  }
-  Result rebuild(const std::vector<Array>& leaves) const {
-    std::size_t next = 0;
-    return rebuild(leaves, next);
-  }
-
- private:
-  const F* f_;
-  const std::tuple<Args...>* args_;
-  std::shared_ptr<std::optional<Result>> like_ = std::make_shared<std::optional<Result>>();
-};
-
-template <class T>
-using Leafy = std::conditional_t<Number<T>, Array, T>;
-template <class T>
-Leafy<T> leafy(const T& v) {
-  if constexpr (Number<T>) {
-    return Array(v);
-  } else {
-    return v;
-  }
-}
-
 template <std::size_t... N, class Tuple>
 std::vector<bool> active_leaves(const Tuple& args) {
   std::vector<bool> out;
@@ -107,10 +52,6 @@ std::vector<bool> active_leaves(const Tuple& args) {
       args);
   return out;
 }
-
-/// Every function below checks first that f takes the arguments: one sentence in place of a page of templates.
-template <class F, class... Args>
-inline constexpr bool takes = std::is_invocable_v<const F&, Args...>;
 
 /// Auxiliary results follow a first element that is the value.
 enum class Aux { no, yes };
@@ -133,7 +74,7 @@ auto value_and_grad_of(const F& f, const Args&... given) {
     static_assert(in_range, "grad: an argument number to differentiate is beyond the function's arguments");
     if constexpr (fits && in_range) {
       std::tuple<Leafy<Args>...> args{leafy(given)...};
-      OnLeaves flat(f, args);
+      FlatFunction flat(f, args);
       std::vector<Array> all =
           value_and_grad(flat, tree_leaves(args), active_leaves<N...>(args), "grad", LeafNames(args));
       std::size_t next = 0;
@@ -198,7 +139,7 @@ template <class F, class... Args>
 auto jvp(const F& f, const std::tuple<Args...>& primals, const std::tuple<Args...>& tangents,
          const Loc& = Loc::current()) {
   static_assert(detail::takes<F, Args...>, "jvp: the function does not take the primals");
-  detail::OnLeaves flat(f, primals);
+  detail::FlatFunction flat(f, primals);
   std::vector<Array> all = detail::jvp(flat, tree_leaves(primals), tree_leaves(tangents), detail::LeafNames(primals));
   std::size_t next = 0;
   auto value = flat.rebuild(all, next);
@@ -211,7 +152,7 @@ template <class F, class... Args>
 auto vjp_of(const F& f, const Args&... primals) {
   static_assert(takes<F, Args...>, "vjp: the function does not take arguments of these types in this number");
   std::tuple<Args...> args{primals...};
-  OnLeaves flat(f, args);
+  FlatFunction flat(f, args);
   Linear linear = detail::linearize(flat, tree_leaves(args), LeafNames(args));
   auto value = flat.rebuild(linear.outputs);
   auto pull = [linear, args](const decltype(value)& cotangents, const Loc& = Loc::current()) {
@@ -229,7 +170,7 @@ template <class F, class... Args>
 auto linearize_of(const F& f, const Args&... primals) {
   static_assert(takes<F, Args...>, "linearize: the function does not take arguments of these types in this number");
   std::tuple<Args...> args{primals...};
-  OnLeaves flat(f, args);
+  FlatFunction flat(f, args);
   Linear linear = detail::linearize(flat, tree_leaves(args), LeafNames(args));
   auto push = [linear, flat](const Args&... tangents, const Loc& = Loc::current()) {
     return flat.rebuild(linear.push(tree_leaves(std::tuple<Args...>{tangents...})));

@@ -21,7 +21,8 @@
 
 #include "tessera/comm_plan.h"
 #include "tessera/compile_stats.h"
-#include "tessera/leaf_names.h"
+#include "tessera/function.h"
+#include "tessera/shape_dtype.h"
 #include "tessera/sharding.h"
 #include "tessera/tree.h"
 
@@ -66,18 +67,9 @@ struct StablehloTextOptions {
 
 namespace detail {
 
-struct TraceRequest {
-  const std::vector<Array>* leaves = nullptr;
-  std::string structure;
-  std::vector<StaticValue> statics;
-  std::vector<std::size_t> static_argnums;
-  std::vector<std::size_t> leaves_per_arg;
-  LeafNames names;
-  /// Runs the user's function on tracers; returns the leaves of the result and stores its structure in `result`.
-  std::function<std::vector<Array>(const std::vector<Array>&, std::shared_ptr<void>* result)> run;
-};
-
 class JitEntry;
+struct CallPlacement;
+struct JitExecutable;
 /// One kind of call (structure, types, static values, mesh scope) of a jitted function.
 class JitCore {
  public:
@@ -87,8 +79,10 @@ class JitCore {
   JitCore(const JitCore&) = delete;
   JitCore& operator=(const JitCore&) = delete;
 
-  std::shared_ptr<JitEntry> entry(const TraceRequest& request);
+  /// Traces the function for this kind of call, or finds the cached trace.
+  std::shared_ptr<JitEntry> entry(const FlatCall& call, const CallPlacement* placement = nullptr);
   static std::vector<Array> call(const std::shared_ptr<JitEntry>& entry, const std::vector<Array>& leaves);
+  /// The tree of the function's result.
   static const std::shared_ptr<void>& result(const std::shared_ptr<JitEntry>& entry);
   static std::string graph_text(const std::shared_ptr<JitEntry>& entry);
   static std::shared_ptr<const void> lower(const std::shared_ptr<JitEntry>& entry, const std::vector<Array>& leaves);
@@ -96,7 +90,11 @@ class JitCore {
   static std::string stablehlo_text(const std::shared_ptr<JitEntry>& entry, const std::vector<Array>& leaves,
                                     const StablehloTextOptions& options);
   static CommPlan comm_plan(const std::shared_ptr<const void>& lowered);
-  static void compile(const std::shared_ptr<JitEntry>& entry, const std::vector<Array>& leaves);
+  static std::shared_ptr<const JitExecutable> compile(const std::shared_ptr<JitEntry>& entry,
+                                                      const std::vector<Array>& leaves);
+  /// Runs what `compile` gave. Throws where the arguments are not those that it was compiled for.
+  static std::vector<Array> run(const JitExecutable& executable, const FlatCall& call);
+  static const std::shared_ptr<void>& result(const JitExecutable& executable);
   CompileStats stats() const;
 
  private:
@@ -104,51 +102,55 @@ class JitCore {
   std::unique_ptr<Impl> impl_;
 };
 
-/// How one argument enters: as a tree of arrays, or static.
-template <class T>
-inline constexpr bool is_dynamic = is_tree_v<T>;
-
-/// A string literal is a static argument as the std::string is.
-template <class T>
-const T& as_argument(const T& v) {
-  return v;
-}
-template <std::size_t N>
-std::string as_argument(const char (&v)[N]) {
-  return v;
-}
-
-template <class T>
-constexpr void require_argument() {
-  static_assert(is_dynamic<T> || is_static<T>(),
-                "an argument of this type is neither a tree of arrays nor static: a tree is an Array, or a container, "
-                "pair, tuple or struct of trees; a static argument needs operator== and holds no arrays");
-}
-
 }  // namespace detail
 
-/// A compiled program: the last of the stages `TracedFunction -> lower() -> Lowered -> compile() -> Compiled`. As in
-/// JAX, shardings are propagated and the program is partitioned when it is compiled, or when its partitioned graph or
-/// its communication plan is requested.
+/// A compiled program: the last of the stages `TracedFunction -> lower() -> Lowered -> compile() -> Compiled`, for
+/// arguments of types `Bound` and a result of type R. As in JAX, shardings are propagated and the program is
+/// partitioned when it is compiled, or when its partitioned graph or its communication plan is requested.
+template <class R, class... Bound>
 class Compiled {
  public:
-  Compiled(std::shared_ptr<detail::JitEntry> entry, std::shared_ptr<const void> lowered)
-      : entry_(std::move(entry)), lowered_(std::move(lowered)) {}
-  /// Runs on the leaves of the arguments, in order; returns the leaves of the result.
-  std::vector<Array> operator()(const std::vector<Array>& leaves, const Loc& = Loc::current()) const {
-    return detail::JitCore::call(entry_, leaves);
-  }
+  Compiled(std::shared_ptr<const detail::JitExecutable> executable, std::shared_ptr<const void> lowered)
+      : executable_(std::move(executable)), lowered_(std::move(lowered)) {}
+  /// Runs the program and nothing else: nothing is traced or compiled again, whatever the arguments. Arrays that are
+  /// not committed move to where the program takes them. Throws `TypeError` for arguments of another structure, shape
+  /// or dtype than those that it was compiled for, `ValueError` for other static values and for committed arrays of
+  /// another sharding, and `StateError` inside a traced function, where only the jitted function itself can be called.
+  TESSERA_MEMBER_OF_ARGUMENTS(operator(), call)
   /// Every collective of the program.
   CommPlan comm_plan(const Loc& = Loc::current()) const { return detail::JitCore::comm_plan(lowered_); }
   /// The partitioned graph, for reading.
   std::string text(const Loc& = Loc::current()) const { return detail::JitCore::lowered_text(lowered_); }
 
  private:
-  std::shared_ptr<detail::JitEntry> entry_;
+  template <class... Args>
+  static constexpr bool fits() {
+    if constexpr (sizeof...(Args) == sizeof...(Bound)) {
+      return ((std::is_same_v<Bound, Args> || (std::is_same_v<Bound, Array> && Number<Args>)) && ...);
+    } else {
+      return false;
+    }
+  }
+  template <class... Args>
+  R call(const Args&... args) const {
+    return call_with(detail::as_argument(args)...);
+  }
+  template <class... Args>
+  R call_with(const Args&... args) const {
+    static_assert(fits<Args...>(), "a compiled function takes arguments of the types that it was lowered for");
+    if constexpr (fits<Args...>()) {
+      std::tuple<detail::BoundArgument<Bound, Args>...> bound{args...};
+      std::vector<Array> out = detail::JitCore::run(*executable_, detail::flat_call(bound));
+      return tree_unflatten(*static_cast<const R*>(detail::JitCore::result(*executable_).get()), out);
+    }
+  }
+
+  std::shared_ptr<const detail::JitExecutable> executable_;
   std::shared_ptr<const void> lowered_;
 };
 
 /// A traced function together with the types and shardings of its arguments.
+template <class R, class... Bound>
 class Lowered {
  public:
   Lowered(std::shared_ptr<detail::JitEntry> entry, std::vector<Array> leaves)
@@ -164,9 +166,8 @@ class Lowered {
   CommPlan comm_plan(const Loc& = Loc::current()) const { return detail::JitCore::comm_plan(lowered_); }
   /// Propagates shardings, partitions and compiles for the devices of the arguments. Throws `CommBudgetError` beyond a
   /// `CommBudget` in force.
-  Compiled compile(const Loc& = Loc::current()) const {
-    detail::JitCore::compile(entry_, leaves_);
-    return {entry_, lowered_};
+  Compiled<R, Bound...> compile(const Loc& = Loc::current()) const {
+    return {detail::JitCore::compile(entry_, leaves_), lowered_};
   }
 
  private:
@@ -176,6 +177,7 @@ class Lowered {
 };
 
 /// The graph of a function for arguments of given types.
+template <class R, class... Bound>
 class TracedFunction {
  public:
   TracedFunction(std::shared_ptr<detail::JitEntry> entry, std::vector<Array> leaves)
@@ -187,7 +189,7 @@ class TracedFunction {
     return detail::JitCore::stablehlo_text(entry_, leaves_, options);
   }
   /// The next stage: with the arguments' shardings.
-  Lowered lower(const Loc& = Loc::current()) const { return {entry_, leaves_}; }
+  Lowered<R, Bound...> lower(const Loc& = Loc::current()) const { return {entry_, leaves_}; }
 
  private:
   std::shared_ptr<detail::JitEntry> entry_;
@@ -224,130 +226,67 @@ class Jitted {
   auto call(const Args&... args) const {
     return call_with(detail::as_argument(args)...);
   }
-  /// `trace(args...).lower()`.
   template <class... Args>
-  TracedFunction traced(const Args&... args) const {
-    auto [entry, leaves] = prepare(detail::as_argument(args)...);
-    return {entry, leaves};
+  auto traced(const Args&... args) const {
+    return traced_with(detail::as_argument(args)...);
   }
   template <class... Args>
-  Lowered lowered(const Args&... args) const {
+  auto lowered(const Args&... args) const {
     return traced(args...).lower();
   }
   template <class... Args>
   CommPlan planned(const Args&... args) const {
     return lowered(args...).comm_plan();
   }
+
+  // C++ scalars are traced as weakly typed arrays where the function takes arrays there, else they are static.
   template <class... Args>
-  auto call_with(const Args&... args) const {
-    if constexpr (takes<Args...>) {
-      auto [entry, leaves] = prepare(args...);
-      using R = Result<Args...>;
-      std::vector<Array> out = detail::JitCore::call(entry, leaves);
-      return tree_unflatten(*static_cast<const R*>(detail::JitCore::result(entry).get()), out);
-    } else {
-      refuse<Args...>();
-    }
-  }
+  static constexpr bool lifts = std::is_invocable_v<F&, detail::Leafy<Args>...>;
+  template <class... Args>
+  static constexpr bool takes = lifts<Args...> || std::is_invocable_v<F&, Args...>;
   template <class... Args>
   static void refuse() {
     static_assert(takes<Args...>, "jit: the function does not take arguments of these types in this number");
   }
 
-  // C++ scalars are traced as weakly typed arrays where the function takes arrays there, else they are static.
-  template <class T>
-  using Lifted = std::conditional_t<Number<T>, Array, T>;
   template <class... Args>
-  static constexpr bool lift_numbers = std::is_invocable_v<F&, Lifted<Args>...>;
-  template <class... Args>
-  static constexpr bool takes = lift_numbers<Args...> || std::is_invocable_v<F&, Args...>;
-  template <class... Args>
-  using Raw = typename std::conditional_t<lift_numbers<Args...>, std::invoke_result<F&, Lifted<Args>...>,
-                                          std::invoke_result<F&, Args...>>::type;
-  template <class... Args>
-  using Result = std::conditional_t<std::is_void_v<Raw<Args...>>, std::monostate, std::decay_t<Raw<Args...>>>;
-
-  template <class Bound, class T>
-  static void split(const T& arg, std::vector<Array>& leaves, detail::TraceRequest& request, TreeDef& def) {
-    std::size_t before = leaves.size();
-    if constexpr (std::is_same_v<Bound, Array> && Number<T>) {
-      leaves.emplace_back(arg);
-      def.push("*");
-    } else if constexpr (detail::is_dynamic<T>) {
-      Tree<T>::visit(arg, [&](const Array& a) { leaves.push_back(a); });
-      Tree<T>::describe(arg, def);
-    } else {
-      detail::require_argument<T>();
-      if constexpr (detail::is_static<T>()) def.push_static(detail::make_static(arg));
-      request.static_argnums.push_back(request.leaves_per_arg.size());
-    }
-    request.leaves_per_arg.push_back(leaves.size() - before);
-  }
-
-  // What messages take for an argument: a number that is lifted is one array.
-  template <class Bound, class T>
-  using Named = std::conditional_t<std::is_same_v<Bound, Array> && Number<T>, Array, T>;
-  template <class Bound, class T>
-  static const Named<Bound, T>& named_as(const T& arg, const Array& number) {
-    if constexpr (std::is_same_v<Named<Bound, T>, T>) {
-      return arg;
-    } else {
-      return number;
-    }
-  }
-
-  template <class... Args>
-  std::pair<std::shared_ptr<detail::JitEntry>, std::vector<Array>> prepare(const Args&... args) const {
-    if constexpr (lift_numbers<Args...>) {
-      return prepare_bound<Lifted<Args>...>(args...);
+  auto traced_with(const Args&... args) const {
+    if constexpr (lifts<Args...>) {
+      return traced_as<detail::Leafy<Args>...>(args...);
     } else if constexpr (takes<Args...>) {
-      return prepare_bound<Args...>(args...);
+      return traced_as<Args...>(args...);
     } else {
       refuse<Args...>();
     }
   }
+  template <class... Args>
+  auto call_with(const Args&... args) const {
+    if constexpr (lifts<Args...>) {
+      return call_as<detail::Leafy<Args>...>(args...);
+    } else if constexpr (takes<Args...>) {
+      return call_as<Args...>(args...);
+    } else {
+      refuse<Args...>();
+    }
+  }
+  template <class... Bound>
+  using Result = typename detail::FlatFunction<F, Bound...>::Result;
 
   template <class... Bound, class... Args>
-  std::pair<std::shared_ptr<detail::JitEntry>, std::vector<Array>> prepare_bound(const Args&... args) const {
-    std::vector<Array> leaves;
-    detail::TraceRequest request;
-    TreeDef def;
-    (split<Bound>(args, leaves, request, def), ...);
-    const Array number;
-    std::tuple<const Named<Bound, Args>&...> named(named_as<Bound>(args, number)...);
-    request.names = detail::LeafNames(named);
-    request.structure = def.text();
-    request.statics = def.statics();
-    request.leaves = &leaves;
-    request.run = [&](const std::vector<Array>& stand_ins, std::shared_ptr<void>* result) {
-      std::size_t next = 0;
-      [[maybe_unused]] auto fill = [&]<class B, class T>(std::type_identity<B>, const T& arg) -> B {
-        if constexpr (std::is_same_v<B, Array> && Number<T>) {
-          return stand_ins[next++];
-        } else if constexpr (detail::is_dynamic<T>) {
-          T out = arg;
-          Tree<T>::visit(out, [&](Array& a) { a = stand_ins[next++]; });
-          return out;
-        } else {
-          return arg;
-        }
-      };
-      std::tuple<Bound...> bound{fill(std::type_identity<Bound>{}, args)...};
-      using R = Result<Args...>;
-      static_assert(is_tree_v<R>, "a jitted function returns a tree of arrays");
-      auto r = std::make_shared<R>();
-      if constexpr (std::is_void_v<Raw<Args...>>) {
-        std::apply(shared_->f, std::move(bound));
-      } else {
-        *r = std::apply(shared_->f, std::move(bound));
-      }
-      std::vector<Array> out = tree_leaves(*r);
-      Tree<R>::visit(*r, [](Array& a) { a = Array(); });
-      *result = r;
-      return out;
-    };
-    auto entry = shared_->core.entry(request);
-    return {entry, std::move(leaves)};
+  TracedFunction<Result<Bound...>, Bound...> traced_as(const Args&... args) const {
+    std::tuple<detail::BoundArgument<Bound, Args>...> bound{args...};
+    detail::FlatCall call = detail::flat_call(shared_->f, bound);
+    call.needs_data = false;
+    auto entry = shared_->core.entry(call);
+    return {std::move(entry), std::move(call.leaves)};
+  }
+  template <class... Bound, class... Args>
+  Result<Bound...> call_as(const Args&... args) const {
+    std::tuple<detail::BoundArgument<Bound, Args>...> bound{args...};
+    detail::FlatCall call = detail::flat_call(shared_->f, bound);
+    auto entry = shared_->core.entry(call);
+    std::vector<Array> out = detail::JitCore::call(entry, call.leaves);
+    return tree_unflatten(*static_cast<const Result<Bound...>*>(detail::JitCore::result(entry).get()), out);
   }
 
   std::shared_ptr<Shared> shared_;
@@ -366,36 +305,16 @@ auto pjit(F&& f, JitOptions options = {}, const Loc& loc = Loc::current()) {
   return jit(std::forward<F>(f), std::move(options), loc);
 }
 
-/// Shape, dtype and weak-type mark of an array without data.
-struct ShapeDtype {
-  Shape shape;
-  DType dtype = float32;
-  bool weak = false;
-  bool operator==(const ShapeDtype&) const = default;
-};
-/// "f32[8,4]".
-std::string to_string(const ShapeDtype& s);
 namespace detail {
-std::vector<ShapeDtype> eval_shapes(const std::function<std::vector<Array>(const std::vector<Array>&)>& f,
-                                    const std::vector<ShapeDtype>& in);
+std::vector<ShapeDtype> eval_shapes(const LeafFn& f, const std::vector<Array>& like);
+template <class F, class... Args>
+std::vector<ShapeDtype> eval_shape_with(const F& f, const Args&... args) {
+  std::tuple<const Args&...> like{args...};
+  return eval_shapes(FlatFunction(f, like), flat_call(like).leaves);
 }
-namespace detail {
 template <class F, class... Args>
 std::vector<ShapeDtype> eval_shape_of(const F& f, const Args&... args) {
-  std::vector<ShapeDtype> in;
-  (Tree<Args>::visit(args, [&](const Array& a) { in.push_back({a.shape(), a.dtype(), a.weak_type()}); }), ...);
-  return eval_shapes(
-      [&](const std::vector<Array>& leaves) {
-        std::size_t next = 0;
-        auto fill = [&](const auto& arg) {
-          auto out = arg;
-          Tree<std::decay_t<decltype(arg)>>::visit(out, [&](Array& a) { a = leaves[next++]; });
-          return out;
-        };
-        std::tuple<Args...> bound{fill(args)...};
-        return tree_leaves(std::apply(f, std::move(bound)));
-      },
-      in);
+  return eval_shape_with(f, as_argument(args)...);
 }
 }  // namespace detail
 /// eval_shape(f, args...): result types of `f` on arguments of these types, in order of leaves; nothing runs.

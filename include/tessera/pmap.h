@@ -36,26 +36,15 @@ struct PmapOptions {
 
 namespace detail {
 
-struct PmapRequest {
-  std::vector<Array> leaves = {};
-  std::string structure = {};
-  std::vector<StaticValue> statics = {};
-  std::vector<std::size_t> static_argnums = {};
-  std::vector<std::size_t> leaves_per_arg = {};
-  LeafNames names = {};
-  /// Runs the function on blocks; stores the structure of its result, and the leaves of its parts.
-  std::function<std::vector<Array>(const std::vector<Array>&, std::shared_ptr<void>*, std::vector<std::size_t>*)> run =
-      {};
-};
 class PmapCore {
  public:
   explicit PmapCore(PmapOptions options);
   ~PmapCore();
   PmapCore(const PmapCore&) = delete;
   PmapCore& operator=(const PmapCore&) = delete;
-  /// Leaves of the result; its structure goes to `result`.
-  std::vector<Array> call(const PmapRequest& request, std::shared_ptr<void>* result, const Loc& loc);
-  std::string stablehlo_text(const PmapRequest& request, const StablehloTextOptions& options, const Loc& loc);
+  /// Leaves of the result, whose tree goes to `result`.
+  std::vector<Array> call(const FlatCall& call, std::shared_ptr<void>* result, const Loc& loc);
+  std::string stablehlo_text(const FlatCall& call, const StablehloTextOptions& options, const Loc& loc);
 
  private:
   struct Impl;
@@ -92,20 +81,6 @@ class Pmapped {
     detail::PmapCore core;
   };
 
-  template <class T>
-  static void add(detail::PmapRequest& request, TreeDef& def, const T& arg) {
-    std::size_t before = request.leaves.size();
-    if constexpr (is_tree_v<T>) {
-      Tree<T>::visit(arg, [&](const Array& a) { request.leaves.push_back(a); });
-      Tree<T>::describe(arg, def);
-    } else {
-      detail::require_argument<T>();
-      if constexpr (detail::is_static<T>()) def.push_static(detail::make_static(arg));
-      request.static_argnums.push_back(request.leaves_per_arg.size());
-    }
-    request.leaves_per_arg.push_back(request.leaves.size() - before);
-  }
-
   template <class... Args>
   auto run(const Args&... args) const {
     constexpr bool lifts = std::is_invocable_v<const F&, detail::Leafy<Args>...>;
@@ -119,45 +94,17 @@ class Pmapped {
   }
   template <class... Bound, class... Args>
   auto call(const Args&... args) const {
-    using R = std::decay_t<std::invoke_result_t<const F&, Bound...>>;
-    std::tuple<Bound...> bound{Bound(args)...};
+    std::tuple<detail::BoundArgument<Bound, Args>...> bound{args...};
     std::shared_ptr<void> like;
-    std::vector<Array> out = shared_->core.call(request_of(bound), &like, Loc::current());
+    std::vector<Array> out =
+        shared_->core.call(detail::flat_call(std::as_const(shared_->f), bound), &like, Loc::current());
+    using R = typename detail::FlatFunction<const F, Bound...>::Result;
     return tree_unflatten(*static_cast<const R*>(like.get()), out);
-  }
-  // `bound` outlives the request.
-  template <class... Bound>
-  detail::PmapRequest request_of(const std::tuple<Bound...>& bound) const {
-    using R = std::decay_t<std::invoke_result_t<const F&, Bound...>>;
-    static_assert(is_tree_v<R>, "a function under pmap returns a tree of arrays");
-    detail::PmapRequest request;
-    TreeDef def;
-    std::apply([&](const auto&... a) { (add(request, def, a), ...); }, bound);
-    request.names = detail::LeafNames(bound);
-    request.structure = def.text();
-    request.statics = def.statics();
-    request.run = [this, &bound](const std::vector<Array>& blocks, std::shared_ptr<void>* result,
-                                 std::vector<std::size_t>* parts) {
-      std::size_t next = 0;
-      auto fill = [&]<class T>(T arg) {
-        if constexpr (is_tree_v<T>) Tree<T>::visit(arg, [&](Array& a) { a = blocks[next++]; });
-        return arg;
-      };
-      std::tuple<Bound...> filled =
-          std::apply([&](const auto&... a) { return std::tuple<Bound...>{fill(a)...}; }, bound);
-      auto r = std::make_shared<R>(std::apply(shared_->f, std::move(filled)));
-      *parts = detail::parts_of(*r);
-      std::vector<Array> out = tree_leaves(*r);
-      Tree<R>::visit(*r, [](Array& a) { a = Array(); });
-      *result = r;
-      return out;
-    };
-    return request;
   }
   template <class... Bound, class... Args>
   std::string text(const StablehloTextOptions& options, const Args&... args) const {
-    std::tuple<Bound...> bound{Bound(args)...};
-    return shared_->core.stablehlo_text(request_of(bound), options, Loc::current());
+    std::tuple<detail::BoundArgument<Bound, Args>...> bound{args...};
+    return shared_->core.stablehlo_text(detail::flat_call(std::as_const(shared_->f), bound), options, Loc::current());
   }
 
   std::shared_ptr<Shared> shared_;

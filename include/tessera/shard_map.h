@@ -103,28 +103,6 @@ std::vector<Array> shard_map_leaves(const LeafFn& body, const std::vector<Array>
 /// The mesh of the enclosing scope or map. Throws `StateError` where there is none.
 AnyMesh shard_map_mesh();
 
-template <class T>
-std::vector<std::size_t> parts_of(const T& tree) {
-  std::vector<std::size_t> out;
-  auto add = [&]<class Part>(const Part& part) {
-    if constexpr (is_tree_v<Part>) out.push_back(tree_leaves(part).size());  // static members need no spec
-  };
-  if constexpr (std::is_same_v<T, Array>) {
-    out.push_back(1);
-  } else if constexpr (requires { std::tuple_size<T>::value; }) {
-    std::apply([&](const auto&... part) { (add(part), ...); }, tree);
-  } else if constexpr (requires { typename T::mapped_type; }) {
-    for (const auto& [key, part] : tree) add(part);
-  } else if constexpr (requires { tree.begin(); }) {
-    for (const auto& part : tree) add(part);
-  } else if constexpr (is_tree_struct<T>()) {
-    std::apply([&](const auto&... part) { (add(part), ...); }, tie_members(tree));
-  } else {
-    add(tree);
-  }
-  return out;
-}
-
 }  // namespace detail
 
 /// `f` on the blocks of its arguments: dimension d of a block is the argument's divided by the axes of `in_specs`
@@ -140,17 +118,15 @@ auto shard_map(F f, AnyMesh mesh, SpecTree in_specs, SpecTree out_specs, ShardMa
                   "shard_map: the function does not take arguments of these types in this number");
     // Not deduced: a tuple of one pair would become a tuple of its two parts.
     std::tuple<detail::Leafy<std::decay_t<decltype(given)>>...> args{detail::leafy(given)...};
-    using R = std::decay_t<decltype(std::apply(f, args))>;
-    detail::ShardMapCall call{mesh, in, out, options, {tree_leaves(detail::leafy(given)).size()...}};
+    detail::ShardMapCall call{mesh, in, out, options, detail::leaves_per_argument(args)};
     call.names = detail::LeafNames(args);
-    std::shared_ptr<R> like;
+    detail::FlatFunction flat(f, args);
     detail::LeafFn body = [&](const std::vector<Array>& leaves) {
-      like = std::make_shared<R>(detail::on_leaves(f, args, leaves));
-      call.leaves_per_result = detail::parts_of(*like);
-      return tree_leaves(*like);
+      std::vector<Array> out = flat(leaves);
+      call.leaves_per_result = detail::parts_of(flat.like());
+      return out;
     };
-    std::vector<Array> results = detail::shard_map_leaves(body, tree_leaves(args), call, Loc::current());
-    return tree_unflatten(*like, results);
+    return flat.rebuild(detail::shard_map_leaves(body, tree_leaves(args), call, Loc::current()));
   });
 }
 /// Over a special mesh, by the rule of its type. Throws `StateError` where there is none.
@@ -163,16 +139,12 @@ auto shard_map(F f, std::shared_ptr<M> mesh, SpecTree in_specs, SpecTree out_spe
                   "shard_map: the function does not take arguments of these types in this number");
     // Not deduced: a tuple of one pair would become a tuple of its two parts.
     std::tuple<detail::Leafy<std::decay_t<decltype(given)>>...> args{detail::leafy(given)...};
-    using R = std::decay_t<decltype(std::apply(f, args))>;
-    std::shared_ptr<R> like;
-    detail::LeafFn body = [&](const std::vector<Array>& leaves) {
-      like = std::make_shared<R>(detail::on_leaves(f, args, leaves));
-      return tree_leaves(*like);
-    };
+    detail::FlatFunction flat(f, args);
+    detail::LeafFn body = flat;
     std::vector<Array> leaves = tree_leaves(args);
     std::vector<Array> results = detail::special_map({*mesh, body, leaves, in, out});
-    if (!like) throw StateError("shard_map: the rule of the mesh's type did not run the body");
-    return tree_unflatten(*like, results);
+    if (!flat.like_ptr()) throw StateError("shard_map: the rule of the mesh's type did not run the body");
+    return flat.rebuild(results);
   });
 }
 /// Over the mesh of the enclosing `MeshScope` or map.

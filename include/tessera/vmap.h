@@ -95,17 +95,15 @@ auto vmap(F f, VmapOptions options = {}) {
                   "vmap: the function does not take arguments of these types in this number");
     // Not deduced: a tuple of one pair would become a tuple of its two parts.
     std::tuple<detail::Leafy<std::decay_t<decltype(given)>>...> args{detail::leafy(given)...};
-    using R = std::decay_t<decltype(std::apply(f, args))>;
-    detail::VmapCall call{options, {tree_leaves(detail::leafy(given)).size()...}};
+    detail::VmapCall call{options, detail::leaves_per_argument(args)};
     call.names = detail::LeafNames(args);
-    std::shared_ptr<R> like;
+    detail::FlatFunction flat(f, args);
     detail::LeafFn body = [&](const std::vector<Array>& leaves) {
-      like = std::make_shared<R>(detail::on_leaves(f, args, leaves));
-      call.leaves_per_result = detail::parts_of(*like);
-      return tree_leaves(*like);
+      std::vector<Array> out = flat(leaves);
+      call.leaves_per_result = detail::parts_of(flat.like());
+      return out;
     };
-    std::vector<Array> results = detail::vmap_leaves(body, tree_leaves(args), call, Loc::current());
-    return tree_unflatten(*like, results);
+    return flat.rebuild(detail::vmap_leaves(body, tree_leaves(args), call, Loc::current()));
   });
 }
 

@@ -35,7 +35,7 @@ ops::ShardingConstraint constraint_of(const NamedSharding& s, std::int64_t ndim)
   ops::ShardingConstraint c;
   for (const auto& a : s.mesh().abstract_mesh().shape_tuple()) {
     c.mesh_sizes.push_back(a.size);
-    c.mesh_names += (c.mesh_sizes.size() > 1 ? "," : "") + a.name;
+    c.mesh_names.list.push_back(a.name);
   }
   for (std::int64_t d = 0; d < ndim; ++d) {
     auto i = static_cast<std::size_t>(d);

@@ -5,6 +5,7 @@
 #include <atomic>
 
 #include "api/axis_env.h"
+#include "api/jit_core.h"
 #include "api/once.h"
 #include "api/program_plan.h"
 #include "api/trace.h"
@@ -64,6 +65,7 @@ class JitEntry {
   std::size_t config = 0;
   std::string axes;                   // what enclosing maps bind
   std::vector<ops::NameSet> varying;  // of the arguments, in a checked map
+  Mesh mesh;                          // of a `CallPlacement`
 
   api::Traced traced;
   std::shared_ptr<void> result;
@@ -81,12 +83,12 @@ struct JitCore::Impl {
 
   /// "step (jitted at train.cc:12)".
   std::string made() const { return options.name + (loc.file ? str(" (jitted at ", loc, ")") : std::string()); }
-  std::shared_ptr<JitEntry> key_of(const TraceRequest& request, std::size_t* hash) const;
+  std::shared_ptr<JitEntry> key_of(const FlatCall& request, const CallPlacement* placement, std::size_t* hash) const;
   std::shared_ptr<JitEntry> find(const std::vector<Array>& leaves, const std::shared_ptr<JitEntry>& fresh,
                                  std::size_t hash);
   void forget(const std::shared_ptr<JitEntry>& entry, std::size_t hash);
-  void build(JitEntry& e, const TraceRequest& request);
-  api::ProgramOptions program_options(const JitEntry& e, const TraceRequest& request,
+  void build(JitEntry& e, const FlatCall& call, const CallPlacement* placement);
+  api::ProgramOptions program_options(const JitEntry& e, const FlatCall& request,
                                       const std::vector<bool>& donated) const;
 };
 
@@ -108,15 +110,17 @@ CompileStats JitCore::stats() const {
   return s;
 }
 
-std::shared_ptr<JitEntry> JitCore::Impl::key_of(const TraceRequest& request, std::size_t* hash) const {
+std::shared_ptr<JitEntry> JitCore::Impl::key_of(const FlatCall& request, const CallPlacement* placement,
+                                                std::size_t* hash) const {
   auto fresh = std::make_shared<JitEntry>();
-  const auto& leaves = *request.leaves;
+  const auto& leaves = request.leaves;
   fresh->structure = request.structure;
   fresh->statics = request.statics;
   fresh->config = config_key();
   fresh->scope = mesh_scope_stack();
   fresh->axes = api::axis_env_key();
   fresh->varying = api::varying_of(leaves);
+  if (placement != nullptr) fresh->mesh = placement->mesh;
   std::size_t h = std::hash<std::string>{}(fresh->structure);
   const Sharding* before = nullptr;
   for (const auto& a : leaves) {
@@ -140,7 +144,7 @@ std::shared_ptr<JitEntry> JitCore::Impl::find(const std::vector<Array>& leaves, 
   auto same = [&](const JitEntry& e) {
     if (e.structure != fresh->structure || e.config != fresh->config || e.scope != fresh->scope ||
         e.axes != fresh->axes || e.varying != fresh->varying || !(e.meshes == fresh->meshes) ||
-        e.statics != fresh->statics ||
+        e.statics != fresh->statics || !(e.mesh == fresh->mesh) ||
         !std::ranges::equal(e.types, leaves, {}, {},
                             [](const Array& a) -> const ir::Type& { return a.impl()->type; })) {
       return false;
@@ -168,19 +172,26 @@ void JitCore::Impl::forget(const std::shared_ptr<JitEntry>& entry, std::size_t h
   }
 }
 
-void JitCore::Impl::build(JitEntry& e, const TraceRequest& request) {
-  std::vector<bool> donated = api::donated_arguments(options.donate_argnums, request.leaves_per_arg.size(),
-                                                     request.static_argnums, options.name);
+void JitCore::Impl::build(JitEntry& e, const FlatCall& call, const CallPlacement* placement) {
+  std::vector<bool> donated =
+      api::donated_arguments(options.donate_argnums, call.leaves_per_arg.size(), call.static_argnums, options.name);
+  FlatBody body = call.function();
   e.traced = api::trace(
-      [&](const std::vector<Array>& stand_ins) {
+      [&](const std::vector<Array>& tracers) {
         ++traces;
         ++total_traces;
-        return request.run(stand_ins, &e.result);
+        return body.run(tracers);
       },
       e.types, e.varying);
-  e.in_shardings = spread(options.in_shardings, request.leaves->size(), options.name, "in_shardings", "argument");
-  e.out_shardings =
-      spread(options.out_shardings, e.traced.graph->outputs.size(), options.name, "out_shardings", "result");
+  e.result = body.like();
+  if (placement != nullptr) {
+    e.in_shardings = placement->in_shardings();
+    e.out_shardings = placement->out_shardings();
+  } else {
+    e.in_shardings = spread(options.in_shardings, call.leaves.size(), options.name, "in_shardings", "argument");
+    e.out_shardings =
+        spread(options.out_shardings, e.traced.graph->outputs.size(), options.name, "out_shardings", "result");
+  }
   for (std::size_t i = 0; i < e.out_shardings.size(); ++i) {
     const auto* named = dynamic_cast<const NamedSharding*>(e.out_shardings[i].get());
     const auto& type = e.traced.graph->type(e.traced.graph->outputs[i]);
@@ -189,10 +200,10 @@ void JitCore::Impl::build(JitEntry& e, const TraceRequest& request) {
                            " entries but the result ", type, " has rank ", type.rank()));
     }
   }
-  e.program = std::make_unique<api::Program>(e.traced.graph, program_options(e, request, donated));
+  e.program = std::make_unique<api::Program>(e.traced.graph, program_options(e, call, donated));
 }
 
-api::ProgramOptions JitCore::Impl::program_options(const JitEntry& e, const TraceRequest& request,
+api::ProgramOptions JitCore::Impl::program_options(const JitEntry& e, const FlatCall& request,
                                                    const std::vector<bool>& donated) const {
   api::ProgramOptions p;
   p.name = options.name;
@@ -216,15 +227,15 @@ namespace {
 
 }  // namespace
 
-std::shared_ptr<JitEntry> JitCore::entry(const TraceRequest& request) {
-  api::check_leaves(*request.leaves, impl_->options.name.c_str(), request.names);
+std::shared_ptr<JitEntry> JitCore::entry(const FlatCall& call, const CallPlacement* placement) {
+  api::check_leaves(call.leaves, impl_->options.name.c_str(), call.names, call.needs_data);
   std::size_t hash = 0;
-  auto fresh = impl_->key_of(request, &hash);
-  auto found = impl_->find(*request.leaves, fresh, hash);
+  auto fresh = impl_->key_of(call, placement, &hash);
+  auto found = impl_->find(call.leaves, fresh, hash);
   // Traced outside the lock (a body may call other jitted functions, or this one); racing callers wait for the first.
   if (found->once.done()) return found;
   try {
-    found->once.run([&] { impl_->build(*found, request); }, [&] { throw_recursion(*found, impl_->made()); });
+    found->once.run([&] { impl_->build(*found, call, placement); }, [&] { throw_recursion(*found, impl_->made()); });
   } catch (...) {
     impl_->forget(found, hash);
     throw;
@@ -275,15 +286,72 @@ std::string JitCore::stablehlo_text(const std::shared_ptr<JitEntry>& entry, cons
   return entry->program->stablehlo_text(with_captures(*entry, leaves), options);
 }
 CommPlan JitCore::comm_plan(const std::shared_ptr<const void>& lowered) { return partitioned(lowered).plan; }
-void JitCore::compile(const std::shared_ptr<JitEntry>& entry, const std::vector<Array>& leaves) {
-  entry->program->compile(with_captures(*entry, leaves));
+
+struct JitExecutable {
+  std::shared_ptr<JitEntry> entry;
+  std::shared_ptr<const api::CompiledProgram> program;
+  std::vector<Array> arguments;  // those it was compiled for, without data
+};
+
+std::shared_ptr<const JitExecutable> JitCore::compile(const std::shared_ptr<JitEntry>& entry,
+                                                      const std::vector<Array>& leaves) {
+  auto out = std::make_shared<JitExecutable>();
+  out->entry = entry;
+  out->program = entry->program->compile(with_captures(*entry, leaves));
+  for (const auto& a : leaves) out->arguments.push_back(arrays::like_without_data(a));
+  return out;
 }
 
-std::vector<ShapeDtype> eval_shapes(const std::function<std::vector<Array>(const std::vector<Array>&)>& f,
-                                    const std::vector<ShapeDtype>& in) {
+namespace {
+
+// Whether the executable takes the array where it is placed.
+bool same_place(const arrays::ArrayImpl& a, const arrays::ArrayImpl& compiled_for) {
+  return a.replicas_equal == compiled_for.replicas_equal && a.sharding && compiled_for.sharding &&
+         (a.sharding == compiled_for.sharding || *a.sharding == *compiled_for.sharding ||
+          a.sharding->is_equivalent_to(*compiled_for.sharding, a.type.rank()));
+}
+
+}  // namespace
+
+std::vector<Array> JitCore::run(const JitExecutable& executable, const FlatCall& call) {
+  const JitEntry& entry = *executable.entry;
+  const std::string name = entry.program->name() + " (compiled)";
+  if (api::Trace::current() != nullptr) {
+    throw StateError(str(name,
+                         ": a compiled program cannot be called inside a traced function; call the jitted "
+                         "function there"));
+  }
+  api::check_leaves(call.leaves, name.c_str(), call.names);
+  if (call.structure != entry.structure) {
+    throw TypeError(str(name, ": the arguments have another structure than those that it was compiled for"));
+  }
+  if (call.statics != entry.statics) {
+    throw ValueError(str(name, ": a static argument has another value than the one that it was compiled for"));
+  }
+  std::vector<Array> leaves = call.leaves;
+  for (std::size_t i = 0; i < leaves.size(); ++i) {
+    const auto& given = *leaves[i].impl();
+    const auto& wanted = *executable.arguments[i].impl();
+    if (given.type.shape != wanted.type.shape || leaves[i].dtype() != executable.arguments[i].dtype()) {
+      throw TypeError(str(name, ": ", call.names(i), " is ", arrays::visible(given.type), "; it was compiled for ",
+                          arrays::visible(wanted.type)));
+    }
+    if (!executable.program->in[i].as_is || same_place(given, wanted)) continue;
+    if (given.committed) {
+      throw ValueError(str(name, ": ", call.names(i), " has sharding ", given.sharding->text(),
+                           "; it was compiled for ", wanted.sharding->text(), "; use device_put, or compile again"));
+    }
+    leaves[i] = device_put(leaves[i], wanted.sharding);
+  }
+  return entry.program->run(executable.program, with_captures(entry, leaves));
+}
+const std::shared_ptr<void>& JitCore::result(const JitExecutable& executable) { return executable.entry->result; }
+
+std::vector<ShapeDtype> eval_shapes(const LeafFn& f, const std::vector<Array>& like) {
   ir::Types types;
-  for (const auto& s : in) {  // as scalars of the program come
-    types.push_back({s.weak && s.shape.empty() ? arrays::with_digits(s.dtype) : s.dtype, s.shape, s.weak});
+  for (const auto& a : like) {
+    const ir::Type& t = arrays::checked(a, "eval_shape")->type;  // weak scalars as those of the program come
+    types.push_back({t.weak && t.shape.empty() ? arrays::with_digits(t.dtype) : t.dtype, t.shape, t.weak});
   }
   std::vector<ShapeDtype> out;
   for (const auto& own : api::trace(f, types).graph->output_types()) {
@@ -295,6 +363,10 @@ std::vector<ShapeDtype> eval_shapes(const std::function<std::vector<Array>(const
 
 }  // namespace detail
 
+bool ShapeDtype::operator==(const ShapeDtype& o) const {
+  const bool placed = sharding && o.sharding ? *sharding == *o.sharding : sharding == o.sharding;
+  return shape == o.shape && dtype == o.dtype && weak == o.weak && placed;
+}
 std::string to_string(const ShapeDtype& s) { return to_string(ir::Type{s.dtype, s.shape, s.weak}); }
 
 }  // namespace tessera

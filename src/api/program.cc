@@ -27,7 +27,7 @@ MeshUse mesh_of(const ops::ShardMap& p) {
   MeshUse use;
   use.op = "shard_map";
   use.constraint.mesh_sizes = p.mesh_sizes;
-  use.constraint.mesh_names = base::join(p.mesh_names.list, ",");
+  use.constraint.mesh_names = p.mesh_names;
   use.constraint.devices = p.devices;
   return use;
 }
@@ -99,7 +99,7 @@ Program::Program(ir::GraphPtr graph, ProgramOptions options) : graph_(std::move(
 
 spmd::Problem problem_of(const ir::GraphPtr& graph, const Program::Plan& plan) {
   spmd::ResolveMap axes_of_map = [&](const ops::ShardMap& p) {
-    const KnownMesh* k = plan.find(p.mesh_sizes, base::join(p.mesh_names.list, ","));
+    const KnownMesh* k = plan.find(p.mesh_sizes, p.mesh_names);
     TESSERA_CHECK(k != nullptr, "the mesh of a shard_map is not known");
     return k->axes;
   };
@@ -125,7 +125,7 @@ std::shared_ptr<const LoweredProgram> Lowering::program() const {
 
 std::shared_ptr<const Lowering> Program::lowering_for(const Plan& plan) {
   for (const auto& l : lowered_) {
-    if (l->key() == plan.key) return l;
+    if (l->plan().lowers_like(plan)) return l;
   }
   ++stats_.lowerings;
   ++total_lowerings;

@@ -80,6 +80,8 @@ class Program {
   /// than `in_shardings` say, `CommBudgetError`, `DeletedArrayError`.
   std::vector<Array> call(const std::vector<Array>& args);
   std::shared_ptr<const CompiledProgram> compile(const std::vector<Array>& args);
+  /// Runs what `compile` gave, for arguments placed as its were, or that may move.
+  std::vector<Array> run(const std::shared_ptr<const CompiledProgram>& program, const std::vector<Array>& args);
   /// Throws what the arguments' placement breaks; partitions when asked for the result.
   std::shared_ptr<const Lowering> lower(const std::vector<Array>& args);
   /// The program as StableHLO; the arguments' shardings are all that is asked of them.
@@ -87,6 +89,7 @@ class Program {
   /// Whether arguments and meshes say which devices it runs on.
   bool has_devices(const std::vector<Array>& args) const;
   const ir::GraphPtr& graph() const { return graph_; }
+  const std::string& name() const { return options_.name; }
   const CompileStats& stats() const { return stats_; }
 
   struct Plan;

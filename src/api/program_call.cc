@@ -182,11 +182,15 @@ class Donation {
 
 }  // namespace
 
-// Everything that may fail for want of memory comes before the data of donated arguments is handed over.
 std::vector<Array> Program::call(const std::vector<Array>& args) {
   check_donation(args);
+  return run(compiled_for(args), args);
+}
+
+// Everything that may fail for want of memory comes before the data of donated arguments is handed over.
+std::vector<Array> Program::run(const std::shared_ptr<const CompiledProgram>& program, const std::vector<Array>& args) {
   auto run = std::make_shared<Run>();
-  auto program = run->program = compiled_for(args);
+  run->program = program;
   run->in = gather(*program, args);
   run->small = program->executable->small();
   std::vector<bool> donated(args.size());

@@ -38,17 +38,6 @@ struct DeviceChoice {
   }
 };
 
-std::vector<std::string> split(const std::string& text) {
-  std::vector<std::string> out;
-  std::size_t from = 0;
-  while (from <= text.size()) {
-    std::size_t to = std::min(text.find(',', from), text.size());
-    out.push_back(text.substr(from, to - from));
-    from = to + 1;
-  }
-  return out;
-}
-
 // Grids whose axes the program's mesh must be able to say, with the refined axes of each once `refine` ran.
 class Grids {
  public:
@@ -106,13 +95,17 @@ const NamedSharding* as_named(const ShardingPtr& s) { return dynamic_cast<const 
 
 }  // namespace
 
-const KnownMesh* Program::Plan::find(const Dims& mesh_sizes, const std::string& mesh_names) const {
+bool Program::Plan::lowers_like(const Plan& o) const {
+  return *mesh == *o.mesh && options == o.options && inputs == o.inputs && outputs == o.outputs;
+}
+
+const KnownMesh* Program::Plan::find(const Dims& mesh_sizes, const ops::Names& mesh_names) const {
   for (const auto& k : known) {
     Dims sizes;
-    std::string names;
+    ops::Names names;
     for (const auto& a : k.mesh.abstract_mesh().shape_tuple()) {
       sizes.push_back(a.size);
-      names += (names.empty() ? "" : ",") + a.name;
+      names.list.push_back(a.name);
     }
     if (sizes == mesh_sizes && names == mesh_names) return &k;
   }
@@ -258,8 +251,9 @@ Program::Plan Program::analyse(const std::vector<Array>& args) const {
     } else if (n != total) {
       if (!plan.committed && total == 1 && op != "shard_map") continue;
       throw ValueError(str(options_.name, ": ", op == "shard_map" ? "shard_map" : "constraint", " over mesh axes ",
-                           c.mesh_names, " of sizes ", c.mesh_sizes, " needs ", n, " devices but the program runs on ",
-                           total, args.empty() ? std::string() : str(" (", arg_name(0), ")")));
+                           join(c.mesh_names.list, ","), " of sizes ", c.mesh_sizes, " needs ", n,
+                           " devices but the program runs on ", total,
+                           args.empty() ? std::string() : str(" (", arg_name(0), ")")));
     }
     int grid = grids.add(c.mesh_sizes);
     if (grid < 0) {
@@ -267,8 +261,7 @@ Program::Plan Program::analyse(const std::vector<Array>& args) const {
                            ", and the meshes of the arguments cut the devices in ways that do not nest"));
     }
     std::vector<AxisSize> axes;
-    auto names = split(c.mesh_names);
-    for (std::size_t a = 0; a < c.mesh_sizes.size(); ++a) axes.push_back({names[a], c.mesh_sizes[a]});
+    for (std::size_t a = 0; a < c.mesh_sizes.size(); ++a) axes.push_back({c.mesh_names.list[a], c.mesh_sizes[a]});
     known.push_back({AnyMesh(AbstractMesh(axes)), c.uneven, grid});
     plan.options.uneven = plan.options.uneven || c.uneven;
   }
@@ -331,13 +324,6 @@ Program::Plan Program::analyse(const std::vector<Array>& args) const {
     }
   }
   plan.options.deterministic = config().deterministic;
-
-  // 4. What lowering depends on, as text.
-  plan.key = str(base::list_text(mesh->sizes), join(mesh->names, ","), plan.options.uneven, plan.options.deterministic);
-  auto put = [&](const std::optional<ir::Layout>& l) { plan.key += l ? to_string(*l, *mesh) : "?"; };
-  for (const auto& l : plan.inputs) put(l);
-  plan.key += "->";
-  for (const auto& l : plan.outputs) put(l);
   return plan;
 }
 

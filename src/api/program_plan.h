@@ -31,10 +31,11 @@ struct Program::Plan {
   std::vector<ShardingPtr> wanted_in;  ///< fixed sharding of an input that must move there; null otherwise
   std::vector<std::optional<spmd::Constraint>> constraints;  ///< by number of the constraint
   spmd::Options options;
-  std::string key;  ///< text of all but the devices
 
-  /// The mesh of these sizes and names (joined by ','), or null.
-  const KnownMesh* find(const Dims& sizes, const std::string& names) const;
+  /// Whether lowering gives the same: all but the devices agrees.
+  bool lowers_like(const Plan& other) const;
+  /// The mesh of these sizes and names, or null.
+  const KnownMesh* find(const Dims& sizes, const ops::Names& names) const;
   spmd::Constraint resolve(const ops::ShardingConstraint& c) const;
 };
 
@@ -42,7 +43,7 @@ struct Program::Plan {
 class Lowering {
  public:
   Lowering(ir::GraphPtr graph, Program::Plan plan) : graph_(std::move(graph)), plan_(std::move(plan)) {}
-  const std::string& key() const { return plan_.key; }
+  const Program::Plan& plan() const { return plan_; }
   /// Throws what propagation and partitioning throw.
   std::shared_ptr<const LoweredProgram> program() const;
 

@@ -84,13 +84,6 @@ ShardingPtr StablehloProgram::Impl::sharding_of(const hlo::Port& port, const std
         str(name, ": a sharding of ", port.sdy->dims.size(), " dimensions for a value of shape ", port.shape));
   }
   ops::ShardingConstraint c = hlo::constraint_of(*port.sdy, *mesh);
-  std::vector<std::string> names;
-  std::string text = c.mesh_names + ",";
-  for (std::size_t at = 0; at < text.size();) {
-    auto end = text.find(',', at);
-    names.push_back(text.substr(at, end - at));
-    at = end + 1;
-  }
   std::vector<SpecEntry> entries;
   bool uneven = false;
   for (std::size_t d = 0; d < c.dims.size(); ++d) {
@@ -98,7 +91,7 @@ ShardingPtr StablehloProgram::Impl::sharding_of(const hlo::Port& port, const std
     std::int64_t parts = 1;
     for (auto a : c.dims[d]) {
       if (a < 0) continue;
-      axes.emplace_back(names[static_cast<std::size_t>(a)]);
+      axes.emplace_back(c.mesh_names.list[static_cast<std::size_t>(a)]);
       parts *= c.mesh_sizes[static_cast<std::size_t>(a)];
     }
     uneven = uneven || port.shape[d] % parts != 0;
@@ -108,7 +101,7 @@ ShardingPtr StablehloProgram::Impl::sharding_of(const hlo::Port& port, const std
       entries.emplace_back(axes);
     }
   }
-  Mesh placed(DeviceArray(order, c.mesh_sizes), names);
+  Mesh placed(DeviceArray(order, c.mesh_sizes), c.mesh_names.list);
   return NamedSharding(placed, PartitionSpec(entries), {.uneven = uneven}).share();
 }
 

@@ -129,9 +129,11 @@ ir::Value Trace::lifted(const Array& a, const char* function) {
   return v;
 }
 
-void check_leaves(const std::vector<Array>& leaves, const char* function, const detail::LeafNames& names) {
+void check_leaves(const std::vector<Array>& leaves, const char* function, const detail::LeafNames& names,
+                  bool needs_data) {
   for (std::size_t i = 0; i < leaves.size(); ++i) {
-    if (!arrays::usable(leaves[i])) arrays::throw_unusable(leaves[i], function, names(i));
+    const bool described = !needs_data && leaves[i].defined() && leaves[i].impl()->without_data;
+    if (!described && !arrays::usable(leaves[i])) arrays::throw_unusable(leaves[i], function, names(i));
     auto trace = leaves[i].impl()->trace;
     if (trace != 0 && Trace::find(trace) == nullptr) arrays::throw_leaked(leaves[i], function, names(i));
   }

@@ -91,7 +91,8 @@ void cast_varying(Traced& traced, const std::vector<Array>& args);
 
 ir::Type type_of(const Array& a, const char* function);
 /// Throws `StateError`, `DeletedArrayError` or `UnexpectedTracerError` naming the first leaf that has no value here.
-void check_leaves(const std::vector<Array>& leaves, const char* function, const detail::LeafNames& names);
+void check_leaves(const std::vector<Array>& leaves, const char* function, const detail::LeafNames& names,
+                  bool needs_data = true);
 
 /// Operands as an op takes them that wants float operands of one dtype: scalars that have digits (`arrays::has_digits`)
 /// leave them beside narrower arrays.

@@ -11,6 +11,7 @@
 #include "base/strings.h"
 #include "core/numpy_text.h"
 #include "core/strided_copy.h"
+#include "tessera/shape_dtype.h"
 
 namespace tessera {
 
@@ -62,8 +63,13 @@ const ImplPtr& checked(const Array& a, const char* function, const char* argumen
 namespace {
 // With the lock of `impl` held.
 [[noreturn]] void deleted(const ArrayImpl& impl, const char* function, const std::string& who) {
-  std::string what =
-      str(function, ": ", who, " of type ", dtype_name(impl.type.dtype), "[", join(impl.type.shape, ","), "] was ");
+  const std::string type = str(who, " of type ", dtype_name(impl.type.dtype), "[", join(impl.type.shape, ","), "]");
+  if (impl.without_data) {
+    throw StateError(str(function, ": ", type,
+                         " has no data: it was made from a ShapeDtype, for trace, lower and "
+                         "eval_shape; give an array with data"));
+  }
+  const std::string what = str(function, ": ", type, " was ");
   if (!impl.gone) throw DeletedArrayError(what + "deleted by delete_()");
   throw DeletedArrayError(
       str(what, *impl.gone, "; use what that call returns, or leave the argument out of donate_argnums"));
@@ -188,6 +194,19 @@ Array make_traced(ir::Type type, std::uint64_t trace, ir::ValueId value, TraceLi
   impl->op = op;
   impl->loc = loc;
   return Array(std::move(impl));
+}
+
+Array like_without_data(const Array& a) {
+  const auto& impl = *checked(a, "like_without_data");
+  if (impl.trace != 0 || impl.literal) return a;
+  auto out = std::make_shared<ArrayImpl>();
+  out->type = impl.type;
+  out->sharding = impl.sharding;
+  out->placement = impl.placement;
+  out->committed = impl.committed;
+  out->replicas_equal = impl.replicas_equal;
+  out->without_data = true;
+  return Array(std::move(out));
 }
 
 Array without_digits(const Array& a) {
@@ -319,6 +338,17 @@ Array Shard::padded(const Loc&) const {
 std::string to_string(const Shard& s) {
   return str("Shard(device=", s.device(), ", index=", s.index(), ", replica_id=", s.replica_id(),
              ", data=", s.data().has_value() ? core::numpy_text(s.value().host()) : std::string("None"), ")");
+}
+
+Array without_data(const ShapeDtype& type, const Loc&) {
+  auto impl = std::make_shared<arrays::ArrayImpl>();
+  const bool scalar = type.weak && type.shape.empty();
+  impl->type = ir::Type{scalar ? arrays::with_digits(type.dtype) : type.dtype, type.shape, type.weak};
+  impl->sharding = type.sharding ? type.sharding : arrays::default_sharding();
+  impl->placement = arrays::look_up(impl->sharding, type.shape);
+  impl->committed = type.sharding != nullptr;
+  impl->without_data = true;
+  return Array(std::move(impl));
 }
 
 std::string to_string(const Array& a, const Loc&) {

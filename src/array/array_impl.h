@@ -55,7 +55,8 @@ struct ArrayImpl : std::enable_shared_from_this<ArrayImpl> {
   bool replicas_equal = true;  ///< devices with the same tile share one buffer
   /// A scalar written in the program: no device yet.
   std::optional<HostArray> literal;
-  StoragePtr storage;  ///< guarded by `mutex`; null once deleted
+  StoragePtr storage;         ///< guarded by `mutex`; null once deleted
+  bool without_data = false;  ///< made from a `ShapeDtype`; never has storage
   /// Guarded by `mutex`; of a donated array, where it went: "donated to step as argument 0".
   std::shared_ptr<const std::string> gone;
 
@@ -106,6 +107,8 @@ const ImplPtr& checked(const Array& a, const char* function, const char* argumen
 StoragePtr storage_of(const Array& a, const char* function);
 /// Puts a literal on the default device (others stay); what runs and transfers work on.
 Array materialize(const Array& a);
+/// An array of the same type and placement without data (`tessera::without_data`); literals and tracers as they are.
+Array like_without_data(const Array& a);
 /// The same value in memory of the visible dtype, for those who read the memory themselves.
 Array without_digits(const Array& a);
 

@@ -108,7 +108,7 @@ void check_result(const sharding::Placement& place, DType dtype, const runtime::
   count_validation();
   auto expected = by_position ? place.devices->size() : static_cast<std::size_t>(place.num_tiles);
   if (pieces.size() != expected) {
-    throw StateError(str("check_result: a program gave ", pieces.size(), " buffers; expected ", expected));
+    throw InternalError(str("check_result: a program gave ", pieces.size(), " buffers; expected ", expected));
   }
   for (auto p : place.devices->local_positions) {
     auto position = static_cast<std::size_t>(p);
@@ -116,8 +116,8 @@ void check_result(const sharding::Placement& place, DType dtype, const runtime::
     const auto& piece = pieces[by_position ? position : tile];
     auto bytes = size_of(place.tile_shape[tile]) * dtype_size(dtype);
     if (!piece || piece->nbytes() < bytes) {
-      throw StateError(str("check_result: a program gave ", piece ? piece->nbytes() : 0, " bytes for device ",
-                           place.devices->devices[position], "; expected ", bytes));
+      throw InternalError(str("check_result: a program gave ", piece ? piece->nbytes() : 0, " bytes for device ",
+                              place.devices->devices[position], "; expected ", bytes));
     }
   }
 }

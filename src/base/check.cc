@@ -9,7 +9,7 @@
 namespace tessera::base {
 void check_failed(const char* file, int line, const char* condition, const std::string& detail) {
   const char* name = std::strrchr(file, '/');
-  throw StateError(str("internal error in ", name ? name + 1 : file, ":", line, ": expected ", condition, "; ", detail,
-                       ". Please report this with the program that caused it"));
+  throw InternalError(str("internal error in ", name ? name + 1 : file, ":", line, ": expected ", condition, "; ",
+                          detail, ". Please report this with the program that caused it"));
 }
 }  // namespace tessera::base

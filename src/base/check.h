@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Broken invariants. A user's mistake throws one of the public errors; a failed TESSERA_CHECK is a bug of ours, and it
-// too is an exception (`StateError`), because no input may end the process.
+// too is an exception (`InternalError`), because no input may end the process.
 #pragma once
 
 #include <string>

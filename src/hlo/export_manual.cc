@@ -15,16 +15,6 @@ namespace def = ops::def;
 using ir::Eqn;
 using ir::Types;
 
-std::vector<std::string> split(const std::string& text) {
-  std::vector<std::string> out;
-  std::string names = text + ",";
-  for (std::size_t at = 0; at < names.size();) {
-    auto end = names.find(',', at);
-    out.push_back(names.substr(at, end - at));
-    at = end + 1;
-  }
-  return out;
-}
 // Axes of meshes without names are called by their numbers.
 std::vector<std::string> named(std::vector<std::string> names) {
   for (std::size_t a = 0; a < names.size(); ++a) {
@@ -66,7 +56,7 @@ Texts sharding_constraint(Writer& w, const Eqn& e, const Texts& in, const Types&
   for (auto s : p.mesh_sizes) devices *= s;
   // On other devices than the program's (one, by default) a constraint says nothing.
   if (devices != w.options().num_partitions) return in;
-  auto names = named(split(p.mesh_names));
+  auto names = named(p.mesh_names.list);
   if (w.options().shardy) {
     auto s = sdy_of(w.mesh_for(names, p.mesh_sizes), names, p.dims, false);
     return {w.line(str("sdy.sharding_constraint ", in[0].name, " ", to_string(s), " : ", tensor_text(out[0])), out[0])};

@@ -182,7 +182,7 @@ Items Importer::guarded(OpCall& call, Rule rule) {
     throw UnimplementedError(text.starts_with(source_.name()) ? text : prefix() + text);
   } catch (const ResourceExhaustedError&) {
     throw;
-  } catch (const StateError&) {
+  } catch (const InternalError&) {
     throw;
   } catch (const Error& e) {
     source_.fail(call.op.pos, str(call.op.name, ": ", e.what()));

@@ -202,7 +202,7 @@ ops::ShardingConstraint constraint_of(const SdySharding& s, const SdyMesh& mesh)
       names.push_back(mesh.axes[a]);
     }
   }
-  out.mesh_names = join(names, ",");
+  out.mesh_names.list = names;
   std::set<std::int64_t> used;
   for (const auto& d : s.dims) {
     Dims axes;

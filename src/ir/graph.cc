@@ -122,7 +122,7 @@ namespace {
     std::string line = eqn_text(g, g.eqns[i], names);
     if (i + 10 >= at) around += str(i == at ? "\n> " : "\n  ", line);
   }
-  throw StateError(str("verify: ", what, " at equation ", at, around));
+  throw InternalError(str("verify: ", what, " at equation ", at, around));
 }
 }  // namespace
 

@@ -53,8 +53,8 @@ std::size_t hash_of(const Graph& g);
 ///     return c }
 std::string to_string(const Graph& g, const std::string& name = "main", int indent = 0);
 
-/// Throws `StateError` with the equations around the first broken rule: a value used before its definition or defined
-/// twice, a type that differs from what the op infers, a wrong count of layouts.
+/// Throws `InternalError` with the equations around the first broken rule: a value used before its definition or
+/// defined twice, a type that differs from what the op infers, a wrong count of layouts.
 void verify(const Graph& g);
 
 /// For each value the position of the last equation that reads it; `eqns.size()` for outputs, -1 when unused.

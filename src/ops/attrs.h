@@ -2,12 +2,24 @@
 // Attributes that transformations and the partitioner look into. Others are private to their op's file.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "ir/attrs.h"
 #include "ops/ops.h"
 
 namespace tessera::ops {
 
 using ir::field;
+
+/// Names of axes, most significant first. A name that a vmap binds is marked (`vmapped_name`), so that it is never
+/// taken for a mesh axis of the same name.
+struct Names {
+  std::vector<std::string> list;
+  bool operator==(const Names&) const = default;
+};
+std::string field_text(const Names& v);
+std::size_t field_hash(const Names& v);
 
 /// `reshard`: the same value under another layout. What moves follows from the two layouts; the rest is for the
 /// communication plan.
@@ -35,7 +47,7 @@ const char* to_string(Reshard::Kind kind);
 /// depend on devices; `devices` holds ids when the user named a concrete mesh.
 struct ShardingConstraint {
   Dims mesh_sizes;
-  std::string mesh_names;  ///< joined by ','
+  Names mesh_names;
   std::vector<Dims> dims;  ///< per dimension: axis numbers, major first; {-1} leaves the dimension unconstrained
   Dims devices;
   bool uneven = false;

@@ -14,14 +14,6 @@
 
 namespace tessera::ops {
 
-/// Names of axes, most significant first. A name that a vmap binds is marked (`vmapped_name`), so that it is never
-/// taken for a mesh axis of the same name.
-struct Names {
-  std::vector<std::string> list;
-  bool operator==(const Names&) const = default;
-};
-std::string field_text(const Names& v);
-std::size_t field_hash(const Names& v);
 /// "i@vmap2": name `i` of the vmap at this depth of the enclosing maps.
 std::string vmapped_name(const std::string& name, std::size_t depth);
 bool is_vmapped(const std::string& name);

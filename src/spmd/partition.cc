@@ -58,7 +58,8 @@ class Partitioner {
     for (std::size_t i = 0; i < g_.outputs.size(); ++i) {
       ir::ValueId v = g_.outputs[i];
       const ir::Layout goal = problem_.outputs[i] ? *problem_.outputs[i] : visible(g_.type(v), wanted(v), problem_);
-      outputs.push_back(provide(v, goal, {nullptr, "output", i}));
+      const Asker asker{nullptr, "output", i};
+      outputs.push_back(values_.has(v, goal) ? provide(v, goal, asker) : enter_partial(v, goal, asker));
     }
     return builder_.finish_shared(outputs);
   }
@@ -419,12 +420,8 @@ bool Partitioner::sum_after(const ops::Control& control, std::vector<ir::GraphPt
     for (const auto& g : all) sum += comm_plan(*g).bytes_per_device();
     return sum;
   };
-  std::vector<ir::GraphPtr> again;
-  try {
-    again = partition_bodies(problem_, control, *other);
-  } catch (const StateError&) {
-    return false;  // where variables are given partial, the body may prefer another split, which completes them
-  }
+  // Where variables are given partial, the body may prefer a split that completes them in every round: that costs more.
+  std::vector<ir::GraphPtr> again = partition_bodies(problem_, control, *other);
   if (bytes(again) >= bytes(graphs)) return false;
   border = *std::move(other);
   graphs = std::move(again);

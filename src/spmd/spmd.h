@@ -16,6 +16,7 @@ namespace tessera::spmd {
 struct Options {
   bool uneven = false;         ///< dimensions may be split that their axes do not divide (decision D12)
   bool deterministic = false;  ///< partial sums in a fixed order (decision D13)
+  bool operator==(const Options&) const = default;
 };
 
 /// Layout on the program's mesh of what a user's constraint says; `open[d]` marks dimensions left unconstrained.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "spmd/values.h"
 
+#include <algorithm>
+
 #include "base/check.h"
 #include "base/strings.h"
 #include "ir/op_def.h"
@@ -36,6 +38,10 @@ const Version* VersionTable::partial(ir::ValueId v) const {
     if (version.layout.partial == 0) return nullptr;
   }
   return all.empty() ? nullptr : &all.front();
+}
+
+bool VersionTable::has(ir::ValueId v, const ir::Layout& goal) const {
+  return std::ranges::any_of(of(v), [&](const Version& version) { return usable(version.layout, goal); });
 }
 
 std::size_t VersionTable::nearest(ir::ValueId v, const ir::Layout& goal, std::int64_t& bytes) const {

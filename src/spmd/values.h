@@ -37,6 +37,8 @@ class VersionTable {
   /// Axes over which all versions vary.
   AxisMask vary(ir::ValueId v) const { return of(v).front().layout.vary; }
 
+  /// Whether `provide` can: a complete value has no version under a partial goal.
+  bool has(ir::ValueId v, const ir::Layout& goal) const;
   /// Bytes that `provide` would move.
   std::int64_t cost(ir::ValueId v, const ir::Layout& goal) const;
   /// The value under a layout with the dimensions and partial axes of `goal`, made from the version that is nearest.

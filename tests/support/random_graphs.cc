@@ -375,7 +375,7 @@ class Generator {
     ir::Layout l = random_layout(rng_, x.shape(), mesh_, options_.uneven);
     ops::ShardingConstraint c;
     c.mesh_sizes = mesh_.sizes;
-    c.mesh_names = base::join(mesh_.names, ",");
+    c.mesh_names.list = mesh_.names;
     c.uneven = options_.uneven;
     for (const auto& axes : l.dims) {
       c.dims.push_back(chance(rng_, 30) ? Dims{-1} : Dims(axes.begin(), axes.end()));

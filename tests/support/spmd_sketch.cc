@@ -94,7 +94,7 @@ spmd::Problem problem(ir::Builder& b, const ir::Values& outputs, const ir::MeshA
 ir::Value constrain(ir::Value x, const std::string& text, const ir::MeshAxes& mesh) {
   ops::ShardingConstraint c;
   c.mesh_sizes = mesh.sizes;
-  c.mesh_names = join(mesh.names, ",");
+  c.mesh_names.list = mesh.names;
   auto words = split(text, ',');
   ir::Layout l = layout(text, mesh);
   for (std::size_t d = 0; d < words.size(); ++d) {

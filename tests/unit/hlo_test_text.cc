@@ -185,7 +185,7 @@ TEST_F(HloText, Stages) {
   EXPECT_EQ(f.stats().compiles, 0);
   auto compiled = lowered.compile();
   EXPECT_EQ(f.stats().compiles, 1);
-  EXPECT_EQ(compiled({on(a, P("x", "y"))})[0].to_vector<std::int32_t>()[0], 112);
+  EXPECT_EQ(compiled(on(a, P("x", "y"))).to_vector<std::int32_t>()[0], 112);
   // A stage that fails tells its own error.
   auto misplaced = jit(twice, {.in_shardings = {NamedSharding(a, P("y"))}});
   EXPECT_THROW(misplaced.lower(on(a, P("x"))), ValueError);
