@@ -1,7 +1,8 @@
 # Everything starts here: `make demo` and `make test` are all that a fresh Debian machine needs.
 #
-#   make demo            install what is missing, build, run the main job (a small network trained over 8 devices)
-#   make test            the same, and run every test; writes build/spec-report.txt
+#   make demo            install what is missing, build the library and the main job (a small network trained over 8
+#                        devices), run it
+#   make test            install what is missing, build all, run every test; writes build/spec-report.txt
 #   make build           the library, the command line, the examples and the tests, in build/
 #   make test-long       the long random suites, and both sanitizers over all else
 #   make test-verify     the tests labelled quick in verification mode: every program checked against itself run another way
@@ -35,7 +36,10 @@ build: setup
 	@cmake --preset release
 	@cmake --build --preset release -j $(JOBS)
 
-demo: build
+# What it builds is a part of what `build` builds, in the same place.
+demo: setup
+	@cmake --preset release
+	@cmake --build --preset release -j $(JOBS) --target example_digits
 	build/examples/digits
 
 test: build

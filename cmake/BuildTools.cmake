@@ -27,6 +27,12 @@ else()
   set(CMAKE_CXX_FLAGS_SANITIZE "-O0 -g1")
 endif()
 
+# g++ starts to collect garbage at an eighth of the memory, at most 128 MB, which a precompiled header alone reaches. Most
+# compilations end before this: an eighth of the sanitizers' compile time.
+if(TESSERA_SANITIZE AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  add_compile_options("SHELL:--param ggc-min-heapsize=800000")
+endif()
+
 add_library(tessera_warnings INTERFACE)
 target_compile_options(tessera_warnings INTERFACE -Wall -Wextra -Wno-missing-field-initializers
                        $<$<BOOL:${TESSERA_WERROR}>:-Werror>)

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds one preset, runs its tests (further arguments go to ctest, for example `-L quick`) and closes with the counts of
-# test cases: `N passed, N failed`. The release preset running everything also writes build/spec-report.txt.
+# Builds one preset, runs its tests (further arguments go to ctest) and closes with the counts of test cases:
+# `N passed, N failed`. Where the arguments are `-L quick`, or another label of tests, only those are built. The release
+# preset running everything also writes build/spec-report.txt.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -11,7 +12,9 @@ build=build
 [ "$preset" = release ] || build=build/$preset
 jobs=${JOBS:-$(nproc)}
 
-cmake --preset "$preset" && cmake --build --preset "$preset" -j "$jobs" || exit 1
+targets=()
+[[ $# -ne 2 || "$1" != -L || ! "$2" =~ ^(quick|full|long)$ ]] || targets=(--target "tests_$2")
+cmake --preset "$preset" && cmake --build --preset "$preset" -j "$jobs" "${targets[@]}" || exit 1
 rm -rf "$build/test-results"
 mkdir "$build/test-results"
 
