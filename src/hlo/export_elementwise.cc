@@ -13,77 +13,12 @@ namespace def = ops::def;
 using ir::Eqn;
 using ir::Types;
 
+constexpr std::string_view kCompare = "stablehlo.compare ";  // and a direction
+
 Texts widened(Writer& w, const Texts& in, const Shape& shape) {
   Texts out;
   for (const auto& t : in) out.push_back(w.wide(t, shape));
   return out;
-}
-
-// Names are looked up by op, so that one function writes all that map to one operation.
-const std::unordered_map<const ir::OpDef*, const char*>& direct_names() {
-  static const auto* names = new std::unordered_map<const ir::OpDef*, const char*>{
-      {&def::neg, "stablehlo.negate"},
-      {&def::exp, "stablehlo.exponential"},
-      {&def::log, "stablehlo.log"},
-      {&def::sqrt, "stablehlo.sqrt"},
-      {&def::rsqrt, "stablehlo.rsqrt"},
-      {&def::sin, "stablehlo.sine"},
-      {&def::cos, "stablehlo.cosine"},
-      {&def::tanh, "stablehlo.tanh"},
-      {&def::tan, "stablehlo.tan"},
-      {&def::not_, "stablehlo.not"},
-      {&def::floor, "stablehlo.floor"},
-      {&def::ceil, "stablehlo.ceil"},
-      {&def::is_finite, "stablehlo.is_finite"},
-      {&def::expm1, "stablehlo.exponential_minus_one"},
-      {&def::log1p, "stablehlo.log_plus_one"},
-      {&def::logistic, "stablehlo.logistic"},
-      {&def::cbrt, "stablehlo.cbrt"},
-      {&def::abs, "stablehlo.abs"},
-      {&def::real, "stablehlo.real"},
-      {&def::imag, "stablehlo.imag"},
-      {&def::population_count, "stablehlo.popcnt"},
-      {&def::clz, "stablehlo.count_leading_zeros"},
-      {&def::asin, "chlo.asin"},
-      {&def::acos, "chlo.acos"},
-      {&def::atan, "chlo.atan"},
-      {&def::sinh, "chlo.sinh"},
-      {&def::cosh, "chlo.cosh"},
-      {&def::asinh, "chlo.asinh"},
-      {&def::acosh, "chlo.acosh"},
-      {&def::atanh, "chlo.atanh"},
-      {&def::erf, "chlo.erf"},
-      {&def::erfc, "chlo.erfc"},
-      {&def::erf_inv, "chlo.erf_inv"},
-      {&def::lgamma, "chlo.lgamma"},
-      {&def::digamma, "chlo.digamma"},
-      {&def::bessel_i1e, "chlo.bessel_i1e"},
-      {&def::conj, "chlo.conj"},
-      {&def::add, "stablehlo.add"},
-      {&def::sub, "stablehlo.subtract"},
-      {&def::mul, "stablehlo.multiply"},
-      {&def::div, "stablehlo.divide"},
-      {&def::pow, "stablehlo.power"},
-      {&def::and_, "stablehlo.and"},
-      {&def::or_, "stablehlo.or"},
-      {&def::xor_, "stablehlo.xor"},
-      {&def::shift_left, "stablehlo.shift_left"},
-      {&def::shift_right_logical, "stablehlo.shift_right_logical"},
-      {&def::shift_right_arithmetic, "stablehlo.shift_right_arithmetic"},
-      {&def::rem, "stablehlo.remainder"},
-      {&def::atan2, "stablehlo.atan2"},
-      {&def::complex, "stablehlo.complex"},
-      {&def::nextafter, "chlo.next_after"},
-      {&def::polygamma, "chlo.polygamma"},
-      {&def::zeta, "chlo.zeta"},
-      {&def::eq, "EQ"},
-      {&def::ne, "NE"},
-      {&def::lt, "LT"},
-      {&def::le, "LE"},
-      {&def::gt, "GT"},
-      {&def::ge, "GE"},
-  };
-  return *names;
 }
 
 Texts extreme(Writer& w, const Eqn& e, const Texts& in, const Types& out) {
@@ -96,11 +31,11 @@ Texts sign(Writer& w, const Eqn&, const Texts& in, const Types& out) {
   return {w.op("stablehlo.minimum", {in[0], w.constant(1, out[0].dtype, out[0].shape)}, out[0])};
 }
 Texts direct(Writer& w, const Eqn& e, const Texts& in, const Types& out) {
-  return {w.op(direct_names().at(e.op), widened(w, in, out[0].shape), out[0])};
+  return {w.op(e.op->traits().stablehlo, widened(w, in, out[0].shape), out[0])};
 }
 Texts compared(Writer& w, const Eqn& e, const Texts& in, const Types& out) {
   Texts x = widened(w, in, out[0].shape);
-  return {w.compare(x[0], x[1], direct_names().at(e.op))};
+  return {w.compare(x[0], x[1], e.op->traits().stablehlo + kCompare.size())};
 }
 
 Text product(Writer& w, const Text& x, const Text& y) { return w.op("stablehlo.multiply", {x, y}, x.type); }
@@ -161,7 +96,10 @@ Texts barrier(Writer& w, const Eqn&, const Texts& in, const Types& out) {
 }  // namespace
 
 void add_elementwise_writers(WriterTable& t) {
-  for (const auto& [op, name] : direct_names()) t[op] = std::string_view(name).size() == 2 ? compared : direct;
+  for (const ir::OpDef* op : ops::all()) {
+    if (const char* name = op->traits().stablehlo)
+      t[op] = std::string_view(name).starts_with(kCompare) ? compared : direct;
+  }
   t[&def::sign] = sign;
   t[&def::max] = extreme;
   t[&def::min] = extreme;

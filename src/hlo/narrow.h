@@ -22,6 +22,8 @@ ir::Value narrow_to_bits(ir::Value x, Elem e);
 ir::Value narrow_from_bits(ir::Value bits, Elem e);
 
 /// Rules of element-wise operations: narrow results are rounded after each, as hardware with these types would.
+/// `direction` is "EQ", "LT", …; any other is an error.
+ir::Value compared(OpCall& c, const std::string& direction, ir::Value x, ir::Value y);
 using Unary = ir::Value (*)(ir::Value);
 using Binary = ir::Value (*)(ir::Value, ir::Value);
 inline Items rounded(OpCall& c, ir::Value v) { return c.one(round_to(v, c.elem())); }

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // The client dialect: element-wise functions, broadcasting forms, top-k.
-#include <array>
 #include <cmath>
 #include <limits>
+#include <string>
+#include <unordered_map>
 
+#include "base/strings.h"
 #include "hlo/import.h"
 #include "hlo/literals.h"
 #include "hlo/narrow.h"
+#include "hlo/table.h"
 #include "ops/sorting.h"
 
 namespace tessera::hlo {
@@ -25,23 +28,28 @@ Value spread_to(OpCall& c, Value v) {
   return ops::broadcast_in_dim(v, shape, dims);
 }
 Items filled(OpCall& c, Value v) { return c.one(round_to(ops::broadcast_to(v, c.out().shape), c.elem())); }
-template <Binary f>
+
+// "chlo.broadcast_add" and the like: for every op of two operands that StableHLO or CHLO has under a name.
+const std::unordered_map<std::string, const ir::OpDef*>& broadcasting_ops() {
+  static const auto* table = [] {
+    auto* t = new std::unordered_map<std::string, const ir::OpDef*>;
+    for (const auto& [name, op] : ops_by_stablehlo()) {
+      if (op->traits().arity == 2) t->emplace(str("chlo.broadcast_", name.substr(name.find('.') + 1)), op);
+    }
+    return t;
+  }();
+  return *table;
+}
 Items broadcast_binary(OpCall& c) {
   c.check_operands(2);
-  return filled(c, f(spread_to(c, c.v(0)), spread_to(c, c.v(1))));
+  const ir::OpDef& op = *broadcasting_ops().at(std::string(c.op.name));
+  return filled(c, c.b().add1(op, {spread_to(c, c.v(0)), spread_to(c, c.v(1))}));
 }
 
 Items broadcast_compare(OpCall& c) {
   c.check_operands(2);
   Value x = spread_to(c, c.v(0)), y = spread_to(c, c.v(1));
-  std::string d = c.word("comparison_direction");
-  if (d == "EQ") return filled(c, ops::eq(x, y));
-  if (d == "NE") return filled(c, ops::ne(x, y));
-  if (d == "LT") return filled(c, ops::lt(x, y));
-  if (d == "LE") return filled(c, ops::le(x, y));
-  if (d == "GT") return filled(c, ops::gt(x, y));
-  if (d == "GE") return filled(c, ops::ge(x, y));
-  c.fail("unknown comparison");
+  return filled(c, compared(c, c.word("comparison_direction"), x, y));
 }
 Items broadcast_select(OpCall& c) {
   c.check_operands(3);
@@ -54,7 +62,6 @@ Value infinity(Value x, double sign) {
 Value is_inf(Value x) { return ops::eq(ops::abs(x), infinity(x, 1)); }
 Value is_pos_inf(Value x) { return ops::eq(x, infinity(x, 1)); }
 Value is_neg_inf(Value x) { return ops::eq(x, infinity(x, -1)); }
-Value next_after(Value x, Value y) { return ops::nextafter(x, y); }
 
 // The high half of a product of integers.
 Value mulhi(Value x, Value y) {
@@ -120,54 +127,18 @@ Items ragged_dot(OpCall& c) {
 }
 
 void add_broadcasting(RuleTable& t) {
-  t["chlo.broadcast_add"] = broadcast_binary<ops::add>;
-  t["chlo.broadcast_subtract"] = broadcast_binary<ops::sub>;
-  t["chlo.broadcast_multiply"] = broadcast_binary<ops::mul>;
-  t["chlo.broadcast_divide"] = broadcast_binary<ops::div>;
-  t["chlo.broadcast_remainder"] = broadcast_binary<ops::rem>;
-  t["chlo.broadcast_power"] = broadcast_binary<ops::pow>;
-  t["chlo.broadcast_maximum"] = broadcast_binary<ops::max>;
-  t["chlo.broadcast_minimum"] = broadcast_binary<ops::min>;
-  t["chlo.broadcast_atan2"] = broadcast_binary<ops::atan2>;
-  t["chlo.broadcast_complex"] = broadcast_binary<ops::complex>;
-  t["chlo.broadcast_and"] = broadcast_binary<ops::and_>;
-  t["chlo.broadcast_or"] = broadcast_binary<ops::or_>;
-  t["chlo.broadcast_xor"] = broadcast_binary<ops::xor_>;
-  t["chlo.broadcast_shift_left"] = broadcast_binary<ops::shift_left>;
-  t["chlo.broadcast_shift_right_arithmetic"] = broadcast_binary<ops::shift_right_arithmetic>;
-  t["chlo.broadcast_shift_right_logical"] = broadcast_binary<ops::shift_right_logical>;
-  t["chlo.broadcast_next_after"] = broadcast_binary<next_after>;
-  t["chlo.broadcast_polygamma"] = broadcast_binary<ops::polygamma>;
-  t["chlo.broadcast_zeta"] = broadcast_binary<ops::zeta>;
+  for (const auto& [name, op] : broadcasting_ops()) t[name] = broadcast_binary;
   t["chlo.broadcast_compare"] = broadcast_compare;
   t["chlo.broadcast_select"] = broadcast_select;
 }
 }  // namespace
 
 void add_chlo_rules(RuleTable& t) {
-  t["chlo.acos"] = unary<ops::acos>;
-  t["chlo.acosh"] = unary<ops::acosh>;
-  t["chlo.asin"] = unary<ops::asin>;
-  t["chlo.asinh"] = unary<ops::asinh>;
-  t["chlo.atan"] = unary<ops::atan>;
-  t["chlo.atanh"] = unary<ops::atanh>;
-  t["chlo.bessel_i1e"] = unary<ops::bessel_i1e>;
   t["chlo.conj"] = unary<ops::conj>;
-  t["chlo.cosh"] = unary<ops::cosh>;
-  t["chlo.digamma"] = unary<ops::digamma>;
-  t["chlo.erf"] = unary<ops::erf>;
-  t["chlo.erf_inv"] = unary<ops::erf_inv>;
-  t["chlo.erfc"] = unary<ops::erfc>;
+  t["chlo.tan"] = unary<ops::tan>;
   t["chlo.is_inf"] = unary<is_inf>;
   t["chlo.is_neg_inf"] = unary<is_neg_inf>;
   t["chlo.is_pos_inf"] = unary<is_pos_inf>;
-  t["chlo.lgamma"] = unary<ops::lgamma>;
-  t["chlo.sinh"] = unary<ops::sinh>;
-  t["chlo.square"] = unary<ops::square>;
-  t["chlo.tan"] = unary<ops::tan>;
-  t["chlo.next_after"] = binary<next_after>;
-  t["chlo.polygamma"] = binary<ops::polygamma>;
-  t["chlo.zeta"] = binary<ops::zeta>;
   t["chlo.mulhi"] = binary<mulhi>;
   t["chlo.top_k"] = top_k;
   t["chlo.constant_like"] = constant_like;

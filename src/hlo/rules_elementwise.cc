@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // StableHLO's element-wise operations.
-#include <array>
-
 #include "hlo/import.h"
 #include "hlo/narrow.h"
 #include "hlo/table.h"
@@ -21,16 +19,17 @@ Items compare(OpCall& c) {
     x = total_order(x);
     y = total_order(y);
   }
-  struct Row {
-    std::string_view name;
-    Binary f;
-  };
-  static constexpr std::array<Row, 6> rows = {
-      {{"EQ", ops::eq}, {"NE", ops::ne}, {"LT", ops::lt}, {"LE", ops::le}, {"GT", ops::gt}, {"GE", ops::ge}}};
-  for (const auto& r : rows) {
-    if (r.name == direction) return c.one(r.f(x, y));
-  }
-  c.fail("unknown comparison \"" + direction + "\"");
+  return c.one(compared(c, direction, x, y));
+}
+
+// An operation that is an op here.
+Items direct(OpCall& c) {
+  const ir::OpDef& op = *ops_by_stablehlo().at(c.op.name);
+  auto count = static_cast<std::size_t>(op.traits().arity);
+  c.check_operands(count);
+  ir::Values in;
+  for (std::size_t i = 0; i < count; ++i) in.push_back(c.v(i));
+  return rounded(c, c.b().add1(op, in));
 }
 
 Items select(OpCall& c) {
@@ -153,48 +152,20 @@ Items map(OpCall& c) {
 }
 }  // namespace
 
+Value compared(OpCall& c, const std::string& direction, Value x, Value y) {
+  auto op = ops_by_stablehlo().find("stablehlo.compare " + direction);
+  if (op == ops_by_stablehlo().end()) c.fail("unknown comparison \"" + direction + "\"");
+  return c.b().add1(*op->second, {x, y});
+}
+
 void add_elementwise_rules(RuleTable& t) {
+  for (const auto& [name, op] : ops_by_stablehlo()) t[name] = direct;
   t["stablehlo.abs"] = unary<ops::abs>;
-  t["stablehlo.cbrt"] = unary<ops::cbrt>;
-  t["stablehlo.ceil"] = unary<ops::ceil>;
-  t["stablehlo.cosine"] = unary<ops::cos>;
-  t["stablehlo.exponential"] = unary<ops::exp>;
-  t["stablehlo.exponential_minus_one"] = unary<ops::expm1>;
-  t["stablehlo.floor"] = unary<ops::floor>;
-  t["stablehlo.imag"] = unary<ops::imag>;
-  t["stablehlo.is_finite"] = unary<ops::is_finite>;
-  t["stablehlo.log"] = unary<ops::log>;
-  t["stablehlo.log_plus_one"] = unary<ops::log1p>;
-  t["stablehlo.logistic"] = unary<ops::logistic>;
-  t["stablehlo.negate"] = unary<ops::neg>;
-  t["stablehlo.not"] = unary<ops::not_>;
-  t["stablehlo.real"] = unary<ops::real>;
   t["stablehlo.round_nearest_afz"] = unary<round_away>;
   t["stablehlo.round_nearest_even"] = unary<round_even>;
-  t["stablehlo.rsqrt"] = unary<ops::rsqrt>;
-  t["stablehlo.sign"] = unary<ops::sign>;
-  t["stablehlo.sine"] = unary<ops::sin>;
-  t["stablehlo.sqrt"] = unary<ops::sqrt>;
-  t["stablehlo.tan"] = unary<ops::tan>;
-  t["stablehlo.tanh"] = unary<ops::tanh>;
   t["stablehlo.popcnt"] = popcnt;
   t["stablehlo.count_leading_zeros"] = count_leading_zeros;
-  t["stablehlo.add"] = binary<ops::add>;
-  t["stablehlo.and"] = binary<ops::and_>;
-  t["stablehlo.atan2"] = binary<ops::atan2>;
-  t["stablehlo.complex"] = binary<ops::complex>;
-  t["stablehlo.divide"] = binary<ops::div>;
-  t["stablehlo.maximum"] = binary<ops::max>;
-  t["stablehlo.minimum"] = binary<ops::min>;
-  t["stablehlo.multiply"] = binary<ops::mul>;
-  t["stablehlo.or"] = binary<ops::or_>;
-  t["stablehlo.power"] = binary<ops::pow>;
-  t["stablehlo.remainder"] = binary<ops::rem>;
-  t["stablehlo.shift_left"] = binary<ops::shift_left>;
-  t["stablehlo.shift_right_arithmetic"] = binary<ops::shift_right_arithmetic>;
   t["stablehlo.shift_right_logical"] = shift_right_logical;
-  t["stablehlo.subtract"] = binary<ops::sub>;
-  t["stablehlo.xor"] = binary<ops::xor_>;
   t["stablehlo.compare"] = compare;
   t["stablehlo.select"] = select;
   t["stablehlo.clamp"] = clamp;

@@ -8,6 +8,17 @@
 
 namespace tessera::hlo {
 
+const std::unordered_map<std::string_view, const ir::OpDef*>& ops_by_stablehlo() {
+  static const auto* table = [] {
+    auto* t = new std::unordered_map<std::string_view, const ir::OpDef*>;
+    for (const ir::OpDef* op : ops::all()) {
+      if (op->traits().stablehlo != nullptr) t->emplace(op->traits().stablehlo, op);
+    }
+    return t;
+  }();
+  return *table;
+}
+
 ir::Value look_up(ir::Value index, const HostArray& table) {
   ir::Builder& b = *index.builder;
   ir::Value values = ops::constant(b, table);

@@ -2,10 +2,16 @@
 // Small compositions that several families of rules share.
 #pragma once
 
+#include <string_view>
+#include <unordered_map>
+
 #include "ops/ops.h"
 #include "tessera/host_array.h"
 
 namespace tessera::hlo {
+
+/// Ops by `Traits::stablehlo`: "stablehlo.add", "stablehlo.compare LT", "chlo.erf".
+const std::unordered_map<std::string_view, const ir::OpDef*>& ops_by_stablehlo();
 
 /// table[index] at every element of `index` (integers inside the table).
 ir::Value look_up(ir::Value index, const HostArray& table);

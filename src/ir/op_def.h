@@ -33,6 +33,13 @@ struct Traits {
   bool collective = false;   ///< communicates along mesh axes
   int linear_operands = -1;  ///< how many leading operands the linearity covers; -1 means all
   bool own_dtypes = false;   ///< operands need no common dtype, and each result has a dtype of its own
+  int arity = -1;            ///< operands of an element-wise op without attributes, for readers of `stablehlo`
+  /// The StableHLO or CHLO operation that computes the same from the same operands, "stablehlo.add"; comparisons name
+  /// their direction, "stablehlo.compare LT". The writer uses it unless it has a rule of its own for the op, the reader
+  /// likewise. Null: there is none.
+  const char* stablehlo = nullptr;
+  bool cheap = false;  ///< takes less time to compute again than to store and load
+  bool view = false;   ///< each result element is an operand's (or an index), found without arithmetic on values
 };
 
 /// Contiguous row-major memory of one operand or result of a kernel.

@@ -42,6 +42,8 @@ Value balanced(Value mine, Value other, Value result, Value t) {
 
 TESSERA_ROW(add,
             binary_spec({.name = "add",
+                         .stablehlo = "stablehlo.add",
+                         .cheap = true,
                          .fns = {.f = [](double x, double y) { return x + y; },
                                  .i = [](i64 x, i64 y, int) { return wrap(static_cast<u64>(x) + static_cast<u64>(y)); },
                                  .u = [](u64 x, u64 y, int) { return x + y; },
@@ -54,6 +56,8 @@ TESSERA_ROW(add,
                          .transpose_y = [](Value ct, Value) { return ct; }}));
 TESSERA_ROW(sub,
             binary_spec({.name = "sub",
+                         .stablehlo = "stablehlo.subtract",
+                         .cheap = true,
                          .fns = {.f = [](double x, double y) { return x - y; },
                                  .i = [](i64 x, i64 y, int) { return wrap(static_cast<u64>(x) - static_cast<u64>(y)); },
                                  .u = [](u64 x, u64 y, int) { return x - y; },
@@ -65,6 +69,8 @@ TESSERA_ROW(sub,
                          .transpose_y = [](Value ct, Value) { return neg(ct); }}));
 TESSERA_ROW(mul,
             binary_spec({.name = "mul",
+                         .stablehlo = "stablehlo.multiply",
+                         .cheap = true,
                          .fns = {.f = [](double x, double y) { return x * y; },
                                  .i = [](i64 x, i64 y, int) { return wrap(static_cast<u64>(x) * static_cast<u64>(y)); },
                                  .u = [](u64 x, u64 y, int) { return x * y; },
@@ -76,6 +82,8 @@ TESSERA_ROW(mul,
                          .transpose_x = [](Value ct, Value y) { return ct * y; },
                          .transpose_y = [](Value ct, Value x) { return x * ct; }}));
 TESSERA_ROW(div, binary_spec({.name = "div",
+                              .stablehlo = "stablehlo.divide",
+                              .cheap = true,
                               .fns = {.f = [](double x, double y) { return x / y; },
                                       .i = [](i64 x, i64 y, int) { return divide(x, y); },
                                       .u = [](u64 x, u64 y, int) { return divide(x, y); },
@@ -85,6 +93,8 @@ TESSERA_ROW(div, binary_spec({.name = "div",
                               .linearity = Linearity::Multi,
                               .transpose_x = [](Value ct, Value y) { return ct / y; }}));
 TESSERA_ROW(max, binary_spec({.name = "max",
+                              .stablehlo = "stablehlo.maximum",
+                              .cheap = true,
                               .fns = {.f = maximum_of,
                                       .i = [](i64 x, i64 y, int) { return std::max(x, y); },
                                       .u = [](u64 x, u64 y, int) { return std::max(x, y); },
@@ -93,6 +103,8 @@ TESSERA_ROW(max, binary_spec({.name = "max",
                               .jvp_x = [](Value x, Value y, Value z, Value t) { return balanced(x, y, z, t); },
                               .jvp_y = [](Value x, Value y, Value z, Value t) { return balanced(y, x, z, t); }}));
 TESSERA_ROW(min, binary_spec({.name = "min",
+                              .stablehlo = "stablehlo.minimum",
+                              .cheap = true,
                               .fns = {.f = minimum_of,
                                       .i = [](i64 x, i64 y, int) { return std::min(x, y); },
                                       .u = [](u64 x, u64 y, int) { return std::min(x, y); },
@@ -101,6 +113,7 @@ TESSERA_ROW(min, binary_spec({.name = "min",
                               .jvp_x = [](Value x, Value y, Value z, Value t) { return balanced(x, y, z, t); },
                               .jvp_y = [](Value x, Value y, Value z, Value t) { return balanced(y, x, z, t); }}));
 TESSERA_ROW(pow, binary_spec({.name = "pow",
+                              .stablehlo = "stablehlo.power",
                               .fns = {.f = [](double x, double y) { return std::pow(x, y); },
                                       .i = [](i64 x, i64 y, int) { return int_pow(x, y); },
                                       .u = [](u64 x, u64 y, int) { return uint_pow(x, y); },
@@ -123,59 +136,53 @@ TESSERA_ROW(pow, binary_spec({.name = "pow",
                                     return t * where(eq(x, zero), at_zero, log(base) * z);
                                   }}));
 TESSERA_ROW(and_, binary_spec({.name = "and",
+                               .stablehlo = "stablehlo.and",
+                               .cheap = true,
                                .fns = {.i = [](i64 x, i64 y, int) { return x & y; },
                                        .u = [](u64 x, u64 y, int) { return x & y; },
                                        .b = [](bool x, bool y) { return x && y; }}}));
 TESSERA_ROW(or_, binary_spec({.name = "or",
+                              .stablehlo = "stablehlo.or",
+                              .cheap = true,
                               .fns = {.i = [](i64 x, i64 y, int) { return x | y; },
                                       .u = [](u64 x, u64 y, int) { return x | y; },
                                       .b = [](bool x, bool y) { return x || y; }}}));
 
-TESSERA_ROW(eq, compare_spec("eq", {.f = [](double x, double y) { return x == y; },
-                                    .i = [](i64 x, i64 y) { return x == y; },
-                                    .u = [](u64 x, u64 y) { return x == y; },
-                                    .c = [](complexd x, complexd y) { return x == y; },
-                                    .b = [](bool x, bool y) { return x == y; }}));
-TESSERA_ROW(ne, compare_spec("ne", {.f = [](double x, double y) { return x != y; },
-                                    .i = [](i64 x, i64 y) { return x != y; },
-                                    .u = [](u64 x, u64 y) { return x != y; },
-                                    .c = [](complexd x, complexd y) { return x != y; },
-                                    .b = [](bool x, bool y) { return x != y; }}));
-TESSERA_ROW(lt, compare_spec("lt", {.f = [](double x, double y) { return x < y; },
-                                    .i = [](i64 x, i64 y) { return x < y; },
-                                    .u = [](u64 x, u64 y) { return x < y; },
-                                    .c = nullptr,
-                                    .b = [](bool x, bool y) { return !x && y; }}));
-TESSERA_ROW(le, compare_spec("le", {.f = [](double x, double y) { return x <= y; },
-                                    .i = [](i64 x, i64 y) { return x <= y; },
-                                    .u = [](u64 x, u64 y) { return x <= y; },
-                                    .c = nullptr,
-                                    .b = [](bool x, bool y) { return !x || y; }}));
-TESSERA_ROW(gt, compare_spec("gt", {.f = [](double x, double y) { return x > y; },
-                                    .i = [](i64 x, i64 y) { return x > y; },
-                                    .u = [](u64 x, u64 y) { return x > y; },
-                                    .c = nullptr,
-                                    .b = [](bool x, bool y) { return x && !y; }}));
-TESSERA_ROW(ge, compare_spec("ge", {.f = [](double x, double y) { return x >= y; },
-                                    .i = [](i64 x, i64 y) { return x >= y; },
-                                    .u = [](u64 x, u64 y) { return x >= y; },
-                                    .c = nullptr,
-                                    .b = [](bool x, bool y) { return x || !y; }}));
-
-Value add(Value x, Value y) { return x.builder->add1(def::add, {x, y}); }
-Value sub(Value x, Value y) { return x.builder->add1(def::sub, {x, y}); }
-Value mul(Value x, Value y) { return x.builder->add1(def::mul, {x, y}); }
-Value div(Value x, Value y) { return x.builder->add1(def::div, {x, y}); }
-Value max(Value x, Value y) { return x.builder->add1(def::max, {x, y}); }
-Value min(Value x, Value y) { return x.builder->add1(def::min, {x, y}); }
-Value pow(Value x, Value y) { return x.builder->add1(def::pow, {x, y}); }
-Value and_(Value x, Value y) { return x.builder->add1(def::and_, {x, y}); }
-Value or_(Value x, Value y) { return x.builder->add1(def::or_, {x, y}); }
-Value eq(Value x, Value y) { return x.builder->add1(def::eq, {x, y}); }
-Value ne(Value x, Value y) { return x.builder->add1(def::ne, {x, y}); }
-Value lt(Value x, Value y) { return x.builder->add1(def::lt, {x, y}); }
-Value le(Value x, Value y) { return x.builder->add1(def::le, {x, y}); }
-Value gt(Value x, Value y) { return x.builder->add1(def::gt, {x, y}); }
-Value ge(Value x, Value y) { return x.builder->add1(def::ge, {x, y}); }
+TESSERA_ROW(eq, compare_spec("eq", "stablehlo.compare EQ",
+                             {.f = [](double x, double y) { return x == y; },
+                              .i = [](i64 x, i64 y) { return x == y; },
+                              .u = [](u64 x, u64 y) { return x == y; },
+                              .c = [](complexd x, complexd y) { return x == y; },
+                              .b = [](bool x, bool y) { return x == y; }}));
+TESSERA_ROW(ne, compare_spec("ne", "stablehlo.compare NE",
+                             {.f = [](double x, double y) { return x != y; },
+                              .i = [](i64 x, i64 y) { return x != y; },
+                              .u = [](u64 x, u64 y) { return x != y; },
+                              .c = [](complexd x, complexd y) { return x != y; },
+                              .b = [](bool x, bool y) { return x != y; }}));
+TESSERA_ROW(lt, compare_spec("lt", "stablehlo.compare LT",
+                             {.f = [](double x, double y) { return x < y; },
+                              .i = [](i64 x, i64 y) { return x < y; },
+                              .u = [](u64 x, u64 y) { return x < y; },
+                              .c = nullptr,
+                              .b = [](bool x, bool y) { return !x && y; }}));
+TESSERA_ROW(le, compare_spec("le", "stablehlo.compare LE",
+                             {.f = [](double x, double y) { return x <= y; },
+                              .i = [](i64 x, i64 y) { return x <= y; },
+                              .u = [](u64 x, u64 y) { return x <= y; },
+                              .c = nullptr,
+                              .b = [](bool x, bool y) { return !x || y; }}));
+TESSERA_ROW(gt, compare_spec("gt", "stablehlo.compare GT",
+                             {.f = [](double x, double y) { return x > y; },
+                              .i = [](i64 x, i64 y) { return x > y; },
+                              .u = [](u64 x, u64 y) { return x > y; },
+                              .c = nullptr,
+                              .b = [](bool x, bool y) { return x && !y; }}));
+TESSERA_ROW(ge, compare_spec("ge", "stablehlo.compare GE",
+                             {.f = [](double x, double y) { return x >= y; },
+                              .i = [](i64 x, i64 y) { return x >= y; },
+                              .u = [](u64 x, u64 y) { return x >= y; },
+                              .c = nullptr,
+                              .b = [](bool x, bool y) { return x || !y; }}));
 
 }  // namespace tessera::ops

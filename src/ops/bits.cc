@@ -39,15 +39,22 @@ constexpr BinaryFns binary_bits() {
 }  // namespace
 
 TESSERA_ROW(xor_, binary_spec({.name = "xor",
+                               .stablehlo = "stablehlo.xor",
                                .fns = {.i = [](i64 x, i64 y, int) { return x ^ y; },
                                        .u = [](u64 x, u64 y, int) { return x ^ y; },
                                        .b = [](bool x, bool y) { return x != y; }}}));
-TESSERA_ROW(shift_left, binary_spec({.name = "shift_left", .fns = binary_bits<left>()}));
-TESSERA_ROW(shift_right_logical, binary_spec({.name = "shift_right_logical", .fns = binary_bits<right>()}));
-TESSERA_ROW(shift_right_arithmetic,
-            binary_spec({.name = "shift_right_arithmetic", .fns = binary_bits<right_signed>()}));
-TESSERA_ROW(population_count, unary_spec({.name = "population_count", .fns = unary_bits<ones>()}));
-TESSERA_ROW(clz, unary_spec({.name = "clz", .fns = unary_bits<leading_zeros>()}));
+TESSERA_ROW(shift_left,
+            binary_spec({.name = "shift_left", .stablehlo = "stablehlo.shift_left", .fns = binary_bits<left>()}));
+TESSERA_ROW(shift_right_logical, binary_spec({.name = "shift_right_logical",
+                                              .stablehlo = "stablehlo.shift_right_logical",
+                                              .fns = binary_bits<right>()}));
+TESSERA_ROW(shift_right_arithmetic, binary_spec({.name = "shift_right_arithmetic",
+                                                 .stablehlo = "stablehlo.shift_right_arithmetic",
+                                                 .fns = binary_bits<right_signed>()}));
+TESSERA_ROW(population_count,
+            unary_spec({.name = "population_count", .stablehlo = "stablehlo.popcnt", .fns = unary_bits<ones>()}));
+TESSERA_ROW(
+    clz, unary_spec({.name = "clz", .stablehlo = "stablehlo.count_leading_zeros", .fns = unary_bits<leading_zeros>()}));
 
 namespace {
 struct FloatFormat {
@@ -191,12 +198,6 @@ TESSERA_DEFINE_OP(bitcast_convert_type, BitcastConvertType,
                           },
                   });
 
-Value xor_(Value x, Value y) { return x.builder->add1(def::xor_, {x, y}); }
-Value shift_left(Value x, Value y) { return x.builder->add1(def::shift_left, {x, y}); }
-Value shift_right_logical(Value x, Value y) { return x.builder->add1(def::shift_right_logical, {x, y}); }
-Value shift_right_arithmetic(Value x, Value y) { return x.builder->add1(def::shift_right_arithmetic, {x, y}); }
-Value population_count(Value x) { return x.builder->add1(def::population_count, {x}); }
-Value clz(Value x) { return x.builder->add1(def::clz, {x}); }
 Value reduce_precision(Value x, i64 exponent_bits, i64 mantissa_bits) {
   return x.builder->add1(def::reduce_precision, {x}, attrs(ReducePrecision{exponent_bits, mantissa_bits}));
 }

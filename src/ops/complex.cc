@@ -17,12 +17,17 @@ Types part_type(const char* name, TypeSpan in) {
 }
 std::vector<Sample<NoAttrs>> complex_samples() { return {{{Type{DType::C64, {4, 6}}}}, {{Type{DType::C128, {5}}}}}; }
 Value zero_like(Value x) { return scalar(*x.builder, 0, x.dtype()); }
+ir::Traits size_traits() { return {.elementwise = true, .arity = 1, .stablehlo = "stablehlo.abs", .cheap = true}; }
+// Numbers taken apart or put together.
+ir::Traits parts(int arity, const char* stablehlo) {
+  return {.elementwise = true, .linearity = Linearity::Joint, .arity = arity, .stablehlo = stablehlo};
+}
 }  // namespace
 
 TESSERA_DEFINE_OP(real, NoAttrs,
                   {
                       .name = "real",
-                      .traits = {.elementwise = true, .linearity = Linearity::Joint},
+                      .traits = parts(1, "stablehlo.real"),
                       .infer = [](TypeSpan in, const NoAttrs&) { return part_type("real", in); },
                       .factors = by_default,
                       .remap = by_default,
@@ -42,7 +47,7 @@ TESSERA_DEFINE_OP(real, NoAttrs,
 TESSERA_DEFINE_OP(imag, NoAttrs,
                   {
                       .name = "imag",
-                      .traits = {.elementwise = true, .linearity = Linearity::Joint},
+                      .traits = parts(1, "stablehlo.imag"),
                       .infer = [](TypeSpan in, const NoAttrs&) { return part_type("imag", in); },
                       .factors = by_default,
                       .remap = by_default,
@@ -60,6 +65,7 @@ TESSERA_DEFINE_OP(imag, NoAttrs,
                   });
 
 TESSERA_ROW(conj, unary_spec({.name = "conj",
+                              .stablehlo = "chlo.conj",
                               .fns = {.c = [](complexd x) { return std::conj(x); }},
                               .jvp = [](Value, Value, Value t) { return conj(t); },
                               .transpose = [](Value ct, const Type&) { return conj(ct); }}));
@@ -67,7 +73,7 @@ TESSERA_ROW(conj, unary_spec({.name = "conj",
 TESSERA_DEFINE_OP(complex, NoAttrs,
                   {
                       .name = "complex",
-                      .traits = {.elementwise = true, .linearity = Linearity::Joint},
+                      .traits = parts(2, "stablehlo.complex"),
                       .infer =
                           [](TypeSpan in, const NoAttrs&) {
                             check_count("complex", in, 2);
@@ -118,7 +124,7 @@ Values abs_jvp(Builder& b, const JvpArgs& a, const NoAttrs&) {
 TESSERA_DEFINE_OP(abs, NoAttrs,
                   {
                       .name = "abs",
-                      .traits = {.elementwise = true},
+                      .traits = size_traits(),
                       .infer =
                           [](TypeSpan in, const NoAttrs&) {
                             check_count("abs", in, 1);
@@ -154,10 +160,7 @@ TESSERA_DEFINE_OP(abs, NoAttrs,
                           },
                   });
 
-Value real(Value x) { return x.builder->add1(def::real, {x}); }
-Value imag(Value x) { return x.builder->add1(def::imag, {x}); }
 Value conj(Value x) { return is_complex(x.dtype()) ? x.builder->add1(def::conj, {x}) : x; }
-Value complex(Value re, Value im) { return re.builder->add1(def::complex, {re, im}); }
 Value abs(Value x) { return is_unsigned_int(x.dtype()) ? x : x.builder->add1(def::abs, {x}); }
 
 }  // namespace tessera::ops

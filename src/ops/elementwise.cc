@@ -96,7 +96,11 @@ ir::OpSpec<NoAttrs> unary_spec(UnaryRow row) {
   }
   return {
       .name = row.name,
-      .traits = {.elementwise = true, .linearity = row.transpose ? Linearity::Joint : Linearity::None},
+      .traits = {.elementwise = true,
+                 .linearity = row.transpose ? Linearity::Joint : Linearity::None,
+                 .arity = 1,
+                 .stablehlo = row.stablehlo,
+                 .cheap = row.cheap},
       .infer =
           [row](TypeSpan in, const NoAttrs&) {
             check_count(row.name, in, 1);
@@ -152,7 +156,10 @@ ir::OpSpec<NoAttrs> binary_spec(BinaryRow row) {
       .name = row.name,
       .traits = {.elementwise = true,
                  .linearity = row.linearity,
-                 .linear_operands = row.transpose_x && !row.transpose_y ? 1 : -1},
+                 .linear_operands = row.transpose_x && !row.transpose_y ? 1 : -1,
+                 .arity = 2,
+                 .stablehlo = row.stablehlo,
+                 .cheap = row.cheap},
       .infer =
           [row](TypeSpan in, const NoAttrs&) {
             check_count(row.name, in, 2);
@@ -204,10 +211,10 @@ ir::OpSpec<NoAttrs> binary_spec(BinaryRow row) {
   };
 }
 
-ir::OpSpec<NoAttrs> compare_spec(const char* name, CompareFns fns) {
+ir::OpSpec<NoAttrs> compare_spec(const char* name, const char* stablehlo, CompareFns fns) {
   return {
       .name = name,
-      .traits = {.elementwise = true},
+      .traits = {.elementwise = true, .arity = 2, .stablehlo = stablehlo, .cheap = true},
       .infer =
           [name, fns](TypeSpan in, const NoAttrs&) {
             check_count(name, in, 2);
@@ -250,5 +257,12 @@ ir::OpSpec<NoAttrs> compare_spec(const char* name, CompareFns fns) {
       .samples = [fns] { return samples_of(fns, 2); },
   };
 }
+
+#define TESSERA_OP(name)
+#define TESSERA_UNARY(name) \
+  Value name(Value x) { return x.builder->add1(def::name, {x}); }
+#define TESSERA_BINARY(name) \
+  Value name(Value x, Value y) { return x.builder->add1(def::name, {x, y}); }
+#include "ops/ops.def"
 
 }  // namespace tessera::ops

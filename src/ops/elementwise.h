@@ -38,6 +38,8 @@ using BinaryJvp = Value (*)(Value x, Value y, Value z, Value t);
 
 struct UnaryRow {
   const char* name;
+  const char* stablehlo = nullptr;  ///< `Traits::stablehlo`
+  bool cheap = false;               ///< `Traits::cheap`
   UnaryFns fns;
   UnaryJvp jvp = nullptr;
   /// Set when the op is linear: cotangent of x from that of y and the type of x.
@@ -45,6 +47,8 @@ struct UnaryRow {
 };
 struct BinaryRow {
   const char* name;
+  const char* stablehlo = nullptr;  ///< `Traits::stablehlo`
+  bool cheap = false;               ///< `Traits::cheap`
   BinaryFns fns;
   BinaryJvp jvp_x = nullptr;
   BinaryJvp jvp_y = nullptr;
@@ -56,7 +60,7 @@ struct BinaryRow {
 
 ir::OpSpec<NoAttrs> unary_spec(UnaryRow row);
 ir::OpSpec<NoAttrs> binary_spec(BinaryRow row);
-ir::OpSpec<NoAttrs> compare_spec(const char* name, CompareFns fns);
+ir::OpSpec<NoAttrs> compare_spec(const char* name, const char* stablehlo, CompareFns fns);
 
 /// Shape of an element-wise result; operands from `from` on must agree or have rank 0.
 Shape elementwise_shape(std::string_view op, TypeSpan in, std::size_t from = 0);

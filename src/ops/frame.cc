@@ -12,7 +12,6 @@ namespace {
 const ir::OpDef* const kAll[] = {
 #define TESSERA_OP(name) &def::name,
 #include "ops/ops.def"
-#undef TESSERA_OP
 };
 }  // namespace
 

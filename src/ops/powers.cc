@@ -44,18 +44,25 @@ TESSERA_ROW(exp2, unary_spec({.name = "exp2",
                                       .c = [](complexd x) { return std::exp(x * std::numbers::ln2); }},
                               .jvp = [](Value, Value y, Value t) { return std::numbers::ln2 * (t * y); }}));
 TESSERA_ROW(expm1, unary_spec({.name = "expm1",
+                               .stablehlo = "stablehlo.exponential_minus_one",
                                .fns = {.f = [](double x) { return std::expm1(x); }, .c = expm1_of},
                                .jvp = [](Value, Value y, Value t) { return t * (y + 1.0); }}));
 TESSERA_ROW(log1p, unary_spec({.name = "log1p",
+                               .stablehlo = "stablehlo.log_plus_one",
                                .fns = {.f = [](double x) { return std::log1p(x); }, .c = log1p_of},
                                .jvp = [](Value x, Value, Value t) { return t / (x + 1.0); }}));
 TESSERA_ROW(logistic, unary_spec({.name = "logistic",
+                                  .stablehlo = "stablehlo.logistic",
+                                  .cheap = true,
                                   .fns = {.f = logistic_of, .c = [](complexd x) { return 1.0 / (1.0 + std::exp(-x)); }},
                                   .jvp = [](Value, Value y, Value t) { return t * (y * (1.0 - y)); }}));
 TESSERA_ROW(cbrt, unary_spec({.name = "cbrt",
+                              .stablehlo = "stablehlo.cbrt",
                               .fns = {.f = [](double x) { return std::cbrt(x); }},
                               .jvp = [](Value, Value y, Value t) { return t * (1.0 / 3 * integer_pow(y, -2)); }}));
 TESSERA_ROW(square, unary_spec({.name = "square",
+                                .stablehlo = "chlo.square",
+                                .cheap = true,
                                 .fns = {.f = [](double x) { return x * x; },
                                         .i = [](i64 x, int) { return repeated(x, 2); },
                                         .u = [](u64 x, int) { return x * x; },
@@ -81,7 +88,7 @@ void integer_pow_element(const View& to, const View& from, i64 k, i64 y) {
 TESSERA_DEFINE_OP(integer_pow, IntegerPow,
                   {
                       .name = "integer_pow",
-                      .traits = {.elementwise = true},
+                      .traits = {.elementwise = true, .cheap = true},
                       .infer =
                           [](TypeSpan in, const IntegerPow& p) {
                             check_count("integer_pow", in, 1);
@@ -118,12 +125,6 @@ TESSERA_DEFINE_OP(integer_pow, IntegerPow,
                           },
                   });
 
-Value exp2(Value x) { return x.builder->add1(def::exp2, {x}); }
-Value expm1(Value x) { return x.builder->add1(def::expm1, {x}); }
-Value log1p(Value x) { return x.builder->add1(def::log1p, {x}); }
-Value logistic(Value x) { return x.builder->add1(def::logistic, {x}); }
-Value cbrt(Value x) { return x.builder->add1(def::cbrt, {x}); }
-Value square(Value x) { return x.builder->add1(def::square, {x}); }
 Value integer_pow(Value x, i64 y) { return y == 1 ? x : x.builder->add1(def::integer_pow, {x}, attrs(IntegerPow{y})); }
 
 }  // namespace tessera::ops

@@ -20,6 +20,8 @@ complexd sign_of(complexd x) {
 // XLA: x rem 0 is x, and the overflowing quotient leaves 0.
 i64 remainder_of(i64 x, i64 y) { return y == 0 ? x : y == -1 ? 0 : x % y; }
 u64 remainder_of(u64 x, u64 y) { return y == 0 ? x : x % y; }
+double floor_of(double x) { return std::floor(x); }
+double ceil_of(double x) { return std::ceil(x); }
 }  // namespace
 
 const char* to_string(Round::Method m) {
@@ -28,13 +30,16 @@ const char* to_string(Round::Method m) {
 
 // The derivative is 0 for complex numbers too, as in JAX, though there it is not.
 TESSERA_ROW(sign, unary_spec({.name = "sign",
+                              .stablehlo = "stablehlo.sign",
+                              .cheap = true,
                               .fns = {.f = [](double x) { return sign_of(x); },
                                       .i = [](i64 x, int) { return static_cast<i64>(x > 0) - (x < 0); },
                                       .u = [](u64 x, int) { return static_cast<u64>(x > 0); },
                                       .c = [](complexd x) { return sign_of(x); }}}));
-TESSERA_ROW(floor, unary_spec({.name = "floor", .fns = {.f = [](double x) { return std::floor(x); }}}));
-TESSERA_ROW(ceil, unary_spec({.name = "ceil", .fns = {.f = [](double x) { return std::ceil(x); }}}));
+TESSERA_ROW(floor, unary_spec({.name = "floor", .stablehlo = "stablehlo.floor", .fns = {.f = floor_of}}));
+TESSERA_ROW(ceil, unary_spec({.name = "ceil", .stablehlo = "stablehlo.ceil", .fns = {.f = ceil_of}}));
 TESSERA_ROW(rem, binary_spec({.name = "rem",
+                              .stablehlo = "stablehlo.remainder",
                               .fns = {.f = [](double x, double y) { return std::fmod(x, y); },
                                       .i = [](i64 x, i64 y, int) { return remainder_of(x, y); },
                                       .u = [](u64 x, u64 y, int) { return remainder_of(x, y); }},
@@ -83,7 +88,7 @@ TESSERA_DEFINE_OP(
     is_finite, NoAttrs,
     {
         .name = "is_finite",
-        .traits = {.elementwise = true},
+        .traits = {.elementwise = true, .arity = 1, .stablehlo = "stablehlo.is_finite"},
         .infer =
             [](TypeSpan in, const NoAttrs&) {
               check_count("is_finite", in, 1);
@@ -125,7 +130,7 @@ TESSERA_DEFINE_OP(
     nextafter, NoAttrs,
     {
         .name = "nextafter",
-        .traits = {.elementwise = true},
+        .traits = {.elementwise = true, .arity = 2, .stablehlo = "chlo.next_after"},
         .infer =
             [](TypeSpan in, const NoAttrs&) {
               check_count("nextafter", in, 2);
@@ -155,15 +160,9 @@ TESSERA_DEFINE_OP(
             },
     });
 
-Value sign(Value x) { return x.builder->add1(def::sign, {x}); }
-Value floor(Value x) { return x.builder->add1(def::floor, {x}); }
-Value ceil(Value x) { return x.builder->add1(def::ceil, {x}); }
 Value round(Value x, bool to_even) {
   auto method = to_even ? Round::Method::ToNearestEven : Round::Method::AwayFromZero;
   return x.builder->add1(def::round, {x}, attrs(Round{method}));
 }
-Value is_finite(Value x) { return x.builder->add1(def::is_finite, {x}); }
-Value rem(Value x, Value y) { return x.builder->add1(def::rem, {x, y}); }
-Value nextafter(Value x, Value y) { return x.builder->add1(def::nextafter, {x, y}); }
 
 }  // namespace tessera::ops

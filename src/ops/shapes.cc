@@ -42,6 +42,7 @@ TESSERA_DEFINE_OP(
     iota, Iota,
     {
         .name = "iota",
+        .traits = {.view = true},
         .infer =
             [](TypeSpan in, const Iota& p) {
               check_count("iota", in, 0);
@@ -90,7 +91,7 @@ TESSERA_DEFINE_OP(
 TESSERA_DEFINE_OP(broadcast_in_dim, BroadcastInDim,
                   {
                       .name = "broadcast_in_dim",
-                      .traits = {.linearity = Linearity::Joint},
+                      .traits = {.linearity = Linearity::Joint, .cheap = true, .view = true},
                       .infer =
                           [](TypeSpan in, const BroadcastInDim& p) {
                             check_count("broadcast_in_dim", in, 1);
@@ -232,7 +233,7 @@ FactorRule reshape_factors(const Shape& in, const Shape& out) {
 TESSERA_DEFINE_OP(reshape, Reshape,
                   {
                       .name = "reshape",
-                      .traits = {.linearity = Linearity::Joint},
+                      .traits = {.linearity = Linearity::Joint, .view = true},
                       .infer =
                           [](TypeSpan in, const Reshape& p) {
                             check_count("reshape", in, 1);
@@ -272,7 +273,7 @@ TESSERA_DEFINE_OP(reshape, Reshape,
 TESSERA_DEFINE_OP(transpose, Transpose,
                   {
                       .name = "transpose",
-                      .traits = {.linearity = Linearity::Joint},
+                      .traits = {.linearity = Linearity::Joint, .view = true},
                       .infer =
                           [](TypeSpan in, const Transpose& p) {
                             check_count("transpose", in, 1);

@@ -75,7 +75,7 @@ void slice_reference(ViewSpan in, ViewSpan out, const StaticSlice& p) {
 TESSERA_DEFINE_OP(slice, StaticSlice,
                   {
                       .name = "slice",
-                      .traits = {.linearity = Linearity::Joint},
+                      .traits = {.linearity = Linearity::Joint, .view = true},
                       .infer = slice_infer,
                       .factors = slice_factors,
                       .remap =

@@ -29,34 +29,47 @@ Value gamma_density(Value a, Value x) { return exp((a - 1.0) * log(x) - x - lgam
 
 TESSERA_ROW(erf,
             unary_spec({.name = "erf",
+                        .stablehlo = "chlo.erf",
                         .fns = {.f = [](double x) { return std::erf(x); }},
                         .jvp = [](Value x, Value, Value t) { return kTwoOverSqrtPi * (t * exp(neg(square(x)))); }}));
 TESSERA_ROW(erfc,
             unary_spec({.name = "erfc",
+                        .stablehlo = "chlo.erfc",
                         .fns = {.f = [](double x) { return std::erfc(x); }},
                         .jvp = [](Value x, Value, Value t) { return -kTwoOverSqrtPi * (t * exp(neg(square(x)))); }}));
-TESSERA_ROW(erf_inv, unary_spec({.name = "erf_inv", .fns = {.f = core::erf_inv}, .jvp = [](Value, Value y, Value t) {
-                                   return (1 / kTwoOverSqrtPi) * (t * exp(square(y)));
-                                 }}));
-TESSERA_ROW(lgamma, unary_spec({.name = "lgamma", .fns = {.f = core::log_gamma}, .jvp = [](Value x, Value, Value t) {
-                                  return t * digamma(x);
-                                }}));
-TESSERA_ROW(digamma, unary_spec({.name = "digamma", .fns = {.f = core::digamma}, .jvp = [](Value x, Value, Value t) {
+TESSERA_ROW(erf_inv,
+            unary_spec({.name = "erf_inv",
+                        .stablehlo = "chlo.erf_inv",
+                        .fns = {.f = core::erf_inv},
+                        .jvp = [](Value, Value y, Value t) { return (1 / kTwoOverSqrtPi) * (t * exp(square(y))); }}));
+TESSERA_ROW(lgamma, unary_spec({.name = "lgamma",
+                                .stablehlo = "chlo.lgamma",
+                                .fns = {.f = core::log_gamma},
+                                .jvp = [](Value x, Value, Value t) { return t * digamma(x); }}));
+TESSERA_ROW(digamma, unary_spec({.name = "digamma",
+                                 .stablehlo = "chlo.digamma",
+                                 .fns = {.f = core::digamma},
+                                 .jvp = [](Value x, Value, Value t) {
                                    return t * polygamma(scalar(*x.builder, 1, x.dtype()), x);
                                  }}));
 TESSERA_ROW(bessel_i0e,
             unary_spec({.name = "bessel_i0e", .fns = {.f = core::bessel_i0e}, .jvp = [](Value x, Value y, Value t) {
                           return t * (bessel_i1e(x) - sign(x) * y);
                         }}));
-TESSERA_ROW(bessel_i1e, unary_spec({.name = "bessel_i1e", .fns = {.f = core::bessel_i1e}, .jvp = bessel_i1e_jvp}));
+TESSERA_ROW(bessel_i1e, unary_spec({.name = "bessel_i1e",
+                                    .stablehlo = "chlo.bessel_i1e",
+                                    .fns = {.f = core::bessel_i1e},
+                                    .jvp = bessel_i1e_jvp}));
 
 TESSERA_ROW(polygamma,
             binary_spec({.name = "polygamma",
+                         .stablehlo = "chlo.polygamma",
                          .fns = {.f = core::polygamma},
                          .jvp_x = [](Value, Value, Value, Value) { return no_derivative("polygamma", "the order"); },
                          .jvp_y = [](Value n, Value x, Value, Value t) { return t * polygamma(n + 1.0, x); }}));
 TESSERA_ROW(zeta,
             binary_spec({.name = "zeta",
+                         .stablehlo = "chlo.zeta",
                          .fns = {.f = core::zeta},
                          .jvp_x = [](Value, Value, Value, Value) { return no_derivative("zeta", "operand 0"); },
                          .jvp_y = [](Value x, Value q, Value, Value t) { return t * neg(x * zeta(x + 1.0, q)); }}));
@@ -128,19 +141,6 @@ TESSERA_DEFINE_OP(regularized_incomplete_beta, NoAttrs,
                           },
                   });
 
-Value erf(Value x) { return x.builder->add1(def::erf, {x}); }
-Value erfc(Value x) { return x.builder->add1(def::erfc, {x}); }
-Value erf_inv(Value x) { return x.builder->add1(def::erf_inv, {x}); }
-Value lgamma(Value x) { return x.builder->add1(def::lgamma, {x}); }
-Value digamma(Value x) { return x.builder->add1(def::digamma, {x}); }
-Value bessel_i0e(Value x) { return x.builder->add1(def::bessel_i0e, {x}); }
-Value bessel_i1e(Value x) { return x.builder->add1(def::bessel_i1e, {x}); }
-Value polygamma(Value n, Value x) { return x.builder->add1(def::polygamma, {n, x}); }
-Value zeta(Value x, Value q) { return x.builder->add1(def::zeta, {x, q}); }
-Value igamma(Value a, Value x) { return x.builder->add1(def::igamma, {a, x}); }
-Value igammac(Value a, Value x) { return x.builder->add1(def::igammac, {a, x}); }
-Value igamma_grad_a(Value a, Value x) { return x.builder->add1(def::igamma_grad_a, {a, x}); }
-Value random_gamma_grad(Value a, Value x) { return x.builder->add1(def::random_gamma_grad, {a, x}); }
 Value betainc(Value a, Value b, Value x) { return x.builder->add1(def::regularized_incomplete_beta, {a, b, x}); }
 
 }  // namespace tessera::ops

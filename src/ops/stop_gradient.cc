@@ -32,6 +32,4 @@ TESSERA_DEFINE_OP(stop_gradient, NoAttrs,
                           },
                   });
 
-Value stop_gradient(Value x) { return x.builder->add1(def::stop_gradient, {x}); }
-
 }  // namespace tessera::ops

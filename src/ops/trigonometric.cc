@@ -7,12 +7,12 @@
 
 namespace tessera::ops {
 
-#define TESSERA_TRIG(op, derivative)                                                                                 \
+#define TESSERA_TRIG(op, dialect, derivative)                                                                        \
   TESSERA_ROW(                                                                                                       \
       op, unary_spec({.name = #op,                                                                                   \
+                      .stablehlo = dialect "." #op,                                                                  \
                       .fns = {.f = [](double x) { return std::op(x); }, .c = [](complexd x) { return std::op(x); }}, \
-                      .jvp = [](Value x, Value y, Value t) { return derivative(x, y, t); }}));                       \
-  Value op(Value x) { return x.builder->add1(def::op, {x}); }
+                      .jvp = [](Value x, Value y, Value t) { return derivative(x, y, t); }}))
 
 namespace {
 Value d_tan(Value, Value y, Value t) { return t * (1.0 + square(y)); }
@@ -27,22 +27,22 @@ Value d_acosh(Value x, Value, Value t) { return t * (rsqrt(x - 1.0) * rsqrt(x + 
 Value d_atanh(Value x, Value, Value t) { return t / ((1.0 + x) * (1.0 - x)); }
 }  // namespace
 
-TESSERA_TRIG(tan, d_tan)
-TESSERA_TRIG(asin, d_asin)
-TESSERA_TRIG(acos, d_acos)
-TESSERA_TRIG(atan, d_atan)
-TESSERA_TRIG(sinh, d_sinh)
-TESSERA_TRIG(cosh, d_cosh)
-TESSERA_TRIG(asinh, d_asinh)
-TESSERA_TRIG(acosh, d_acosh)
-TESSERA_TRIG(atanh, d_atanh)
+TESSERA_TRIG(tan, "stablehlo", d_tan);
+TESSERA_TRIG(asin, "chlo", d_asin);
+TESSERA_TRIG(acos, "chlo", d_acos);
+TESSERA_TRIG(atan, "chlo", d_atan);
+TESSERA_TRIG(sinh, "chlo", d_sinh);
+TESSERA_TRIG(cosh, "chlo", d_cosh);
+TESSERA_TRIG(asinh, "chlo", d_asinh);
+TESSERA_TRIG(acosh, "chlo", d_acosh);
+TESSERA_TRIG(atanh, "chlo", d_atanh);
 
 TESSERA_ROW(atan2,
             binary_spec({.name = "atan2",
+                         .stablehlo = "stablehlo.atan2",
                          .fns = {.f = [](double x, double y) { return std::atan2(x, y); }},
                          .jvp_x = [](Value x, Value y, Value, Value t) { return t * (y / (square(x) + square(y))); },
                          .jvp_y = [](Value x, Value y, Value,
                                      Value t) { return t * neg(x / (square(x) + square(y))); }}));
-Value atan2(Value x, Value y) { return x.builder->add1(def::atan2, {x, y}); }
 
 }  // namespace tessera::ops

@@ -8,6 +8,8 @@ namespace tessera::ops {
 
 TESSERA_ROW(neg,
             unary_spec({.name = "neg",
+                        .stablehlo = "stablehlo.negate",
+                        .cheap = true,
                         .fns = {.f = [](double x) { return -x; },
                                 .i = [](std::int64_t x,
                                         int) { return static_cast<std::int64_t>(0 - static_cast<std::uint64_t>(x)); },
@@ -17,33 +19,46 @@ TESSERA_ROW(neg,
                         .transpose = [](Value ct, const Type&) { return neg(ct); }}));
 TESSERA_ROW(exp,
             unary_spec({.name = "exp",
+                        .stablehlo = "stablehlo.exponential",
+                        .cheap = true,
                         .fns = {.f = [](double x) { return std::exp(x); }, .c = [](complexd x) { return std::exp(x); }},
                         .jvp = [](Value, Value y, Value t) { return t * y; }}));
 TESSERA_ROW(log,
             unary_spec({.name = "log",
+                        .stablehlo = "stablehlo.log",
                         .fns = {.f = [](double x) { return std::log(x); }, .c = [](complexd x) { return std::log(x); }},
                         .jvp = [](Value x, Value, Value t) { return t / x; }}));
 TESSERA_ROW(sqrt, unary_spec({.name = "sqrt",
+                              .stablehlo = "stablehlo.sqrt",
+                              .cheap = true,
                               .fns = {.f = [](double x) { return std::sqrt(x); },
                                       .c = [](complexd x) { return std::sqrt(x); }},
                               .jvp = [](Value, Value y, Value t) { return t * (0.5 / y); }}));
 TESSERA_ROW(rsqrt, unary_spec({.name = "rsqrt",
+                               .stablehlo = "stablehlo.rsqrt",
+                               .cheap = true,
                                .fns = {.f = [](double x) { return 1 / std::sqrt(x); },
                                        .c = [](complexd x) { return 1.0 / std::sqrt(x); }},
                                .jvp = [](Value x, Value y, Value t) { return t * (-0.5 * (y / x)); }}));
 TESSERA_ROW(sin,
             unary_spec({.name = "sin",
+                        .stablehlo = "stablehlo.sine",
                         .fns = {.f = [](double x) { return std::sin(x); }, .c = [](complexd x) { return std::sin(x); }},
                         .jvp = [](Value x, Value, Value t) { return t * cos(x); }}));
 TESSERA_ROW(cos,
             unary_spec({.name = "cos",
+                        .stablehlo = "stablehlo.cosine",
                         .fns = {.f = [](double x) { return std::cos(x); }, .c = [](complexd x) { return std::cos(x); }},
                         .jvp = [](Value x, Value, Value t) { return neg(t * sin(x)); }}));
 TESSERA_ROW(tanh, unary_spec({.name = "tanh",
+                              .stablehlo = "stablehlo.tanh",
+                              .cheap = true,
                               .fns = {.f = [](double x) { return std::tanh(x); },
                                       .c = [](complexd x) { return std::tanh(x); }},
                               .jvp = [](Value, Value y, Value t) { return t * (1.0 - y * y); }}));
 TESSERA_ROW(not_, unary_spec({.name = "not",
+                              .stablehlo = "stablehlo.not",
+                              .cheap = true,
                               .fns = {.i = [](std::int64_t x, int) { return ~x; },
                                       .u = [](std::uint64_t x, int) { return ~x; },
                                       .b = [](bool x) { return !x; }}}));
@@ -55,16 +70,5 @@ TESSERA_ROW(copy, unary_spec({.name = "copy",
                                       .b = [](bool x) { return x; }},
                               .jvp = [](Value, Value, Value t) { return t; },
                               .transpose = [](Value ct, const Type&) { return ct; }}));
-
-Value neg(Value x) { return x.builder->add1(def::neg, {x}); }
-Value exp(Value x) { return x.builder->add1(def::exp, {x}); }
-Value log(Value x) { return x.builder->add1(def::log, {x}); }
-Value sqrt(Value x) { return x.builder->add1(def::sqrt, {x}); }
-Value rsqrt(Value x) { return x.builder->add1(def::rsqrt, {x}); }
-Value sin(Value x) { return x.builder->add1(def::sin, {x}); }
-Value cos(Value x) { return x.builder->add1(def::cos, {x}); }
-Value tanh(Value x) { return x.builder->add1(def::tanh, {x}); }
-Value not_(Value x) { return x.builder->add1(def::not_, {x}); }
-Value copy(Value x) { return x.builder->add1(def::copy, {x}); }
 
 }  // namespace tessera::ops

@@ -69,7 +69,6 @@ std::vector<Unary> unaries() {
           {EwOp::Expm1, "expm1", [](D x) { return std::expm1(x); }},
           {EwOp::Log, "log", [](D x) { return std::log(x); }},
           {EwOp::Log1p, "log1p", [](D x) { return std::log1p(x); }},
-          {EwOp::Log2, "log2", [](D x) { return std::log2(x); }},
           {EwOp::Sqrt, "sqrt", [](D x) { return std::sqrt(x); }, 0.51},
           {EwOp::Rsqrt, "rsqrt", [](D x) { return 1 / std::sqrt(x); }, 1.5},
           {EwOp::Cbrt, "cbrt", [](D x) { return std::cbrt(x); }},
@@ -348,8 +347,8 @@ TEST(Elementwise, SelectClampMulAddAndLogic) {
 TEST(Elementwise, EmptyTailsAndMissing) {
   for (std::int64_t n : {0, 1, 3, 15, 16, 17, 31}) {
     std::vector<float> x(32, 2.0f), y(33, -7.0f);
-    ew_find(EwOp::Log2, DType::F32, DType::F32)(x.data(), nullptr, nullptr, y.data(), n);
-    for (std::int64_t i = 0; i < 33; ++i) ASSERT_EQ(y[static_cast<std::size_t>(i)], i < n ? 1.0f : -7.0f);
+    ew_find(EwOp::Square, DType::F32, DType::F32)(x.data(), nullptr, nullptr, y.data(), n);
+    for (std::int64_t i = 0; i < 33; ++i) ASSERT_EQ(y[static_cast<std::size_t>(i)], i < n ? 4.0f : -7.0f);
   }
   EXPECT_EQ(ew_find(EwOp::Exp, DType::I32, DType::I32), nullptr);
   EXPECT_EQ(ew_find(EwOp::Lt, DType::C64, DType::Bool), nullptr);

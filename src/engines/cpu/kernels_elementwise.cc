@@ -17,78 +17,18 @@ namespace tessera::cpu {
 using kernels::EwOp;
 
 namespace {
+// By the op's name.
 const std::unordered_map<std::string_view, EwOp>& ew_ops() {
-  static const auto& table = *new std::unordered_map<std::string_view, EwOp>{
-      {"neg", EwOp::Neg},
-      {"abs", EwOp::Abs},
-      {"sign", EwOp::Sign},
-      {"floor", EwOp::Floor},
-      {"round", EwOp::RoundEven},
-      {"ceil", EwOp::Ceil},
-      {"exp", EwOp::Exp},
-      {"exp2", EwOp::Exp2},
-      {"expm1", EwOp::Expm1},
-      {"log", EwOp::Log},
-      {"log1p", EwOp::Log1p},
-      {"log2", EwOp::Log2},
-      {"sqrt", EwOp::Sqrt},
-      {"rsqrt", EwOp::Rsqrt},
-      {"cbrt", EwOp::Cbrt},
-      {"sin", EwOp::Sin},
-      {"cos", EwOp::Cos},
-      {"tan", EwOp::Tan},
-      {"asin", EwOp::Asin},
-      {"acos", EwOp::Acos},
-      {"atan", EwOp::Atan},
-      {"sinh", EwOp::Sinh},
-      {"cosh", EwOp::Cosh},
-      {"tanh", EwOp::Tanh},
-      {"asinh", EwOp::Asinh},
-      {"acosh", EwOp::Acosh},
-      {"atanh", EwOp::Atanh},
-      {"logistic", EwOp::Logistic},
-      {"erf", EwOp::Erf},
-      {"erfc", EwOp::Erfc},
-      {"erf_inv", EwOp::ErfInv},
-      {"lgamma", EwOp::Lgamma},
-      {"digamma", EwOp::Digamma},
-      {"square", EwOp::Square},
-      {"reciprocal", EwOp::Reciprocal},
-      {"is_finite", EwOp::IsFinite},
-      {"not", EwOp::Not},
-      {"population_count", EwOp::PopulationCount},
-      {"clz", EwOp::Clz},
-      {"convert_element_type", EwOp::Convert},
-      {"real", EwOp::Real},
-      {"imag", EwOp::Imag},
-      {"conj", EwOp::Conj},
-      {"add", EwOp::Add},
-      {"sub", EwOp::Sub},
-      {"mul", EwOp::Mul},
-      {"div", EwOp::Div},
-      {"rem", EwOp::Rem},
-      {"pow", EwOp::Pow},
-      {"max", EwOp::Max},
-      {"min", EwOp::Min},
-      {"atan2", EwOp::Atan2},
-      {"nextafter", EwOp::Nextafter},
-      {"and", EwOp::And},
-      {"or", EwOp::Or},
-      {"xor", EwOp::Xor},
-      {"shift_left", EwOp::Shl},
-      {"shift_right_logical", EwOp::ShrLogical},
-      {"shift_right_arithmetic", EwOp::ShrArith},
-      {"eq", EwOp::Eq},
-      {"ne", EwOp::Ne},
-      {"lt", EwOp::Lt},
-      {"le", EwOp::Le},
-      {"gt", EwOp::Gt},
-      {"ge", EwOp::Ge},
-      {"complex", EwOp::Complex},
-      {"select_n", EwOp::Select},
-      {"clamp", EwOp::Clamp},
-  };
-  return table;
+  static const auto* table = [] {
+    auto* t = new std::unordered_map<std::string_view, EwOp>;
+    auto add = [&](std::string_view op, EwOp kernel) {
+      if (!op.empty()) t->emplace(op, kernel);
+    };
+#define TESSERA_EW(kernel, arity, op) add(op, EwOp::kernel);
+#include "engines/cpu/kernels/ew_ops.def"
+    return t;
+  }();
+  return *table;
 }
 }  // namespace
 

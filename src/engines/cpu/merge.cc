@@ -2,9 +2,7 @@
 #include "engines/cpu/merge.h"
 
 #include <numeric>
-#include <string_view>
 #include <unordered_map>
-#include <unordered_set>
 
 #include "base/hash.h"
 #include "engines/cpu/context.h"
@@ -16,12 +14,6 @@ namespace tessera::cpu {
 namespace {
 
 constexpr std::int64_t kSmall = 4096;  // bytes that are rather kept than made again
-
-bool moves_only(const ir::OpDef& op) {
-  static const auto& ops =
-      *new std::unordered_set<std::string_view>{"broadcast_in_dim", "iota", "reshape", "transpose", "slice"};
-  return ops.contains(op.name());
-}
 
 // Values are numbered so that equal ones have the same number, whether or not they will be merged.
 class Merger {
@@ -64,7 +56,7 @@ class Merger {
   bool worth_keeping(const ir::Eqn& e) const {
     std::int64_t bytes = 0;
     for (auto v : e.out) bytes += g_.type(v).nbytes();
-    return bytes <= kSmall || !(e.op->traits().elementwise || moves_only(*e.op));
+    return bytes <= kSmall || !(e.op->traits().elementwise || e.op->traits().view);
   }
 
   // The first equation like this one, or null, in which case this one is remembered.

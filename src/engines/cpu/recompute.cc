@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <map>
 #include <set>
-#include <string_view>
-#include <unordered_set>
 
 #include "engines/cpu/fuse.h"
 #include "engines/cpu/fuse_rules.h"
@@ -14,39 +12,6 @@
 namespace tessera::cpu {
 
 namespace {
-
-// Ops that take less time than writing and reading their result.
-bool cheap(const ir::Eqn& e) {
-  static const auto& ops = *new std::unordered_set<std::string_view>{"neg",
-                                                                     "abs",
-                                                                     "sign",
-                                                                     "add",
-                                                                     "sub",
-                                                                     "mul",
-                                                                     "div",
-                                                                     "max",
-                                                                     "min",
-                                                                     "square",
-                                                                     "integer_pow",
-                                                                     "exp",
-                                                                     "tanh",
-                                                                     "logistic",
-                                                                     "sqrt",
-                                                                     "rsqrt",
-                                                                     "eq",
-                                                                     "ne",
-                                                                     "lt",
-                                                                     "le",
-                                                                     "gt",
-                                                                     "ge",
-                                                                     "and",
-                                                                     "or",
-                                                                     "not",
-                                                                     "select_n",
-                                                                     "convert_element_type",
-                                                                     "broadcast_in_dim"};
-  return ops.contains(e.op->name());
-}
 
 struct Chain {
   std::set<std::size_t> eqns;          // of the producer, ascending
@@ -129,7 +94,7 @@ class Recomputer {
     std::size_t i = at(maker_[at(v)]);
     const ir::Eqn& e = g_.eqns[i];
     if (chain.eqns.contains(i)) return true;
-    if (!cheap(e) || reduce_op(*e.op) || chain.eqns.size() >= kLongest) return false;
+    if (!e.op->traits().cheap || reduce_op(*e.op) || chain.eqns.size() >= kLongest) return false;
     chain.eqns.insert(i);
     return std::all_of(e.in.begin(), e.in.end(), [&](ir::ValueId x) { return follow(x, producer, kept, chain); });
   }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <iterator>
 
 #include "tessera/dtype.h"
 
@@ -11,84 +12,17 @@ namespace tessera::kernels {
 /// Semantics follow XLA's CPU: integer x / 0 is -1 and x % 0 is x, shifts by the width or more give 0 (or the sign),
 /// max and min propagate NaN, float to integer saturates with NaN giving 0, anything to bool is `!= 0`.
 enum class EwOp : std::uint8_t {
-  // One operand.
-  Neg,
-  Abs,
-  Sign,
-  Floor,
-  Ceil,
-  RoundAfz,
-  RoundEven,
-  Exp,
-  Exp2,
-  Expm1,
-  Log,
-  Log1p,
-  Log2,
-  Sqrt,
-  Rsqrt,
-  Cbrt,
-  Sin,
-  Cos,
-  Tan,
-  Asin,
-  Acos,
-  Atan,
-  Sinh,
-  Cosh,
-  Tanh,
-  Asinh,
-  Acosh,
-  Atanh,
-  Logistic,
-  Erf,
-  Erfc,
-  ErfInv,
-  Lgamma,
-  Digamma,
-  Square,
-  Reciprocal,
-  IsFinite,
-  Not,
-  PopulationCount,
-  Clz,
-  Convert,
-  Real,
-  Imag,
-  Conj,
-  // Two operands.
-  Add,
-  Sub,
-  Mul,
-  Div,
-  Rem,
-  Pow,
-  Max,
-  Min,
-  Atan2,
-  Nextafter,
-  And,
-  Or,
-  Xor,
-  Shl,
-  ShrLogical,
-  ShrArith,
-  Eq,
-  Ne,
-  Lt,
-  Le,
-  Gt,
-  Ge,
-  Complex,
-  // Three operands: a ? b : c with `a` bool; clamp(low = a, x = b, high = c); a * b + c, fused where the machine can.
-  Select,
-  Clamp,
-  MulAdd,
+#define TESSERA_EW(kernel, arity, op) kernel,
+#include "engines/cpu/kernels/ew_ops.def"
 };
-inline constexpr int kNumEwOps = static_cast<int>(EwOp::MulAdd) + 1;
+inline constexpr int kEwArities[] = {
+#define TESSERA_EW(kernel, arity, op) arity,
+#include "engines/cpu/kernels/ew_ops.def"
+};
+inline constexpr int kNumEwOps = static_cast<int>(std::size(kEwArities));
 
 /// Operands that `op` reads: 1, 2 or 3.
-constexpr int ew_arity(EwOp op) { return op < EwOp::Add ? 1 : op < EwOp::Select ? 2 : 3; }
+constexpr int ew_arity(EwOp op) { return kEwArities[static_cast<int>(op)]; }
 
 /// `n` elements of each operand, contiguous, to `n` elements of `out`. Operands that the op does not read may be null.
 /// `out` may be one of the operands when their elements have the same size; otherwise nothing overlaps.

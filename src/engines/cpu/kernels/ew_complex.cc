@@ -75,8 +75,6 @@ EwFn same_type(EwOp op) {
       return map1<C, C, [](const C& a) { return std::log(a); }>;
     case EwOp::Log1p:
       return map1<C, C, log1p<C>>;
-    case EwOp::Log2:
-      return map1<C, C, [](const C& a) { return std::log(a) / std::log(typename C::value_type{2}); }>;
     case EwOp::Sqrt:
       return map1<C, C, [](const C& a) { return std::sqrt(a); }>;
     case EwOp::Rsqrt:

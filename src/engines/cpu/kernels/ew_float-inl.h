@@ -210,7 +210,7 @@ struct Tanh {
 #define TESSERA_WRAP1(name, function) \
   struct name { template <class V> static V op(V x) { return function(x); } };
 TESSERA_WRAP1(Exp2, v_exp2) TESSERA_WRAP1(Expm1, v_expm1) TESSERA_WRAP1(Log, v_log)
-TESSERA_WRAP1(Log1p, v_log1p) TESSERA_WRAP1(Log2, v_log2) TESSERA_WRAP1(Cbrt, v_cbrt) TESSERA_WRAP1(Sin, v_sin)
+TESSERA_WRAP1(Log1p, v_log1p) TESSERA_WRAP1(Cbrt, v_cbrt) TESSERA_WRAP1(Sin, v_sin)
 TESSERA_WRAP1(Cos, v_cos) TESSERA_WRAP1(Tan, v_tan) TESSERA_WRAP1(Asin, v_asin) TESSERA_WRAP1(Acos, v_acos)
 TESSERA_WRAP1(Atan, v_atan) TESSERA_WRAP1(Sinh, v_sinh) TESSERA_WRAP1(Cosh, v_cosh)
 TESSERA_WRAP1(Asinh, v_asinh) TESSERA_WRAP1(Acosh, v_acosh) TESSERA_WRAP1(Atanh, v_atanh) TESSERA_WRAP1(Erf, v_erf)
@@ -337,7 +337,7 @@ EwFn find_float(EwOp op) {
     return map2<T, T, name>;
     // clang-format off
     TESSERA_ROW(Exp, vmap1) TESSERA_ROW(Exp2, vmap1) TESSERA_ROW(Expm1, vmap1) TESSERA_ROW(Log, vmap1)
-    TESSERA_ROW(Log1p, vmap1) TESSERA_ROW(Log2, vmap1) TESSERA_ROW(Cbrt, vmap1) TESSERA_ROW(Sin, vmap1)
+    TESSERA_ROW(Log1p, vmap1) TESSERA_ROW(Cbrt, vmap1) TESSERA_ROW(Sin, vmap1)
     TESSERA_ROW(Cos, vmap1) TESSERA_ROW(Tan, vmap1) TESSERA_ROW(Asin, vmap1) TESSERA_ROW(Acos, vmap1)
     TESSERA_ROW(Atan, vmap1) TESSERA_ROW(Sinh, vmap1) TESSERA_ROW(Cosh, vmap1) TESSERA_ROW(Tanh, vmap1)
     TESSERA_ROW(Asinh, vmap1) TESSERA_ROW(Acosh, vmap1) TESSERA_ROW(Atanh, vmap1) TESSERA_ROW(Erf, vmap1)
@@ -352,7 +352,7 @@ EwFn find_float(EwOp op) {
 #undef TESSERA_ROW
 #undef TESSERA_MAP1
 #undef TESSERA_MAP2
-                                                        default : return nullptr;
+                                            default : return nullptr;
   }
 }
 
