@@ -5,6 +5,7 @@
 
 #include <concepts>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -14,6 +15,7 @@
 #include "ir/builder.h"
 #include "ir/factors.h"
 #include "ir/graph.h"
+#include "ir/layout.h"
 #include "ir/type.h"
 
 namespace tessera::ir {
@@ -40,6 +42,9 @@ struct Traits {
   const char* stablehlo = nullptr;
   bool cheap = false;  ///< takes less time to compute again than to store and load
   bool view = false;   ///< each result element is an operand's (or an index), found without arithmetic on values
+  bool exact = false;  ///< picks, compares, moves, or computes what IEEE arithmetic fixes: one right answer to the bit
+  /// What a reduction over dimensions, windows or mesh axes combines elements by.
+  std::optional<Reduction> reduction = std::nullopt;
 };
 
 /// Contiguous row-major memory of one operand or result of a kernel.

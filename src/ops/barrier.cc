@@ -48,7 +48,7 @@ std::vector<Sample<NoAttrs>> barrier_samples() {
 TESSERA_DEFINE_OP(optimization_barrier, NoAttrs,
                   {
                       .name = "optimization_barrier",
-                      .traits = {.linearity = Linearity::Joint, .own_dtypes = true},
+                      .traits = {.linearity = Linearity::Joint, .own_dtypes = true, .exact = true},
                       .infer = [](TypeSpan in, const NoAttrs&) { return Types(in.begin(), in.end()); },
                       .factors = [](TypeSpan in, TypeSpan, const NoAttrs&) { return each_dimension(in); },
                       .remap = by_default,

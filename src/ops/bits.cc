@@ -101,7 +101,7 @@ TESSERA_DEFINE_OP(reduce_precision, ReducePrecision,
                   {
                       .name = "reduce_precision",
                       // Rounding commutes with no sum, but the derivative is taken as if it did.
-                      .traits = {.elementwise = true},
+                      .traits = {.elementwise = true, .exact = true},
                       .infer =
                           [](TypeSpan in, const ReducePrecision& p) {
                             check_count("reduce_precision", in, 1);
@@ -166,6 +166,7 @@ Types bitcast_infer(TypeSpan in, const BitcastConvertType& p) {
 TESSERA_DEFINE_OP(bitcast_convert_type, BitcastConvertType,
                   {
                       .name = "bitcast_convert_type",
+                      .traits = {.exact = true},
                       .infer = bitcast_infer,
                       .factors =
                           [](TypeSpan in, TypeSpan out, const BitcastConvertType&) {

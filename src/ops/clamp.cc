@@ -50,7 +50,7 @@ Values clamp_jvp(Builder& b, const JvpArgs& a, const NoAttrs&) {
 TESSERA_DEFINE_OP(clamp, NoAttrs,
                   {
                       .name = "clamp",
-                      .traits = {.elementwise = true},
+                      .traits = {.elementwise = true, .exact = true},
                       .infer =
                           [](TypeSpan in, const NoAttrs&) {
                             check_count("clamp", in, 3);

@@ -31,7 +31,7 @@ constexpr const char* kNoDerivative = "differentiation of this operation is not 
 TESSERA_DEFINE_OP(psum, Collective,
                   {
                       .name = "psum",
-                      .traits = {.linearity = Linearity::Joint, .collective = true},
+                      .traits = {.linearity = Linearity::Joint, .collective = true, .reduction = Reduction::Sum},
                       .infer =
                           [](TypeSpan in, const Collective&) {
                             check_sum("psum", in);
@@ -47,12 +47,12 @@ TESSERA_DEFINE_OP(psum, Collective,
                       .samples = Never{kNeedsMesh},
                   });
 
-#define TESSERA_EXTREME(op)                                                                                            \
+#define TESSERA_EXTREME(op, which)                                                                                     \
   TESSERA_DEFINE_OP(                                                                                                   \
       op, Collective,                                                                                                  \
       {                                                                                                                \
           .name = #op,                                                                                                 \
-          .traits = {.collective = true},                                                                              \
+          .traits = {.collective = true, .reduction = Reduction::which},                                               \
           .infer = [](TypeSpan in, const Collective&) { return infer_same(#op, in); },                                 \
           .factors = by_default,                                                                                       \
           .remap = by_default,                                                                                         \
@@ -62,8 +62,8 @@ TESSERA_DEFINE_OP(psum, Collective,
           .reference = Never{kNeedsMesh},                                                                              \
           .samples = Never{kNeedsMesh},                                                                                \
       })
-TESSERA_EXTREME(pmax);
-TESSERA_EXTREME(pmin);
+TESSERA_EXTREME(pmax, Max);
+TESSERA_EXTREME(pmin, Min);
 #undef TESSERA_EXTREME
 
 TESSERA_DEFINE_OP(pvary, Collective,

@@ -17,10 +17,12 @@ Types part_type(const char* name, TypeSpan in) {
 }
 std::vector<Sample<NoAttrs>> complex_samples() { return {{{Type{DType::C64, {4, 6}}}}, {{Type{DType::C128, {5}}}}}; }
 Value zero_like(Value x) { return scalar(*x.builder, 0, x.dtype()); }
-ir::Traits size_traits() { return {.elementwise = true, .arity = 1, .stablehlo = "stablehlo.abs", .cheap = true}; }
+ir::Traits size_traits() {
+  return {.elementwise = true, .arity = 1, .stablehlo = "stablehlo.abs", .cheap = true, .exact = true};
+}
 // Numbers taken apart or put together.
 ir::Traits parts(int arity, const char* stablehlo) {
-  return {.elementwise = true, .linearity = Linearity::Joint, .arity = arity, .stablehlo = stablehlo};
+  return {.elementwise = true, .linearity = Linearity::Joint, .arity = arity, .stablehlo = stablehlo, .exact = true};
 }
 }  // namespace
 
@@ -66,6 +68,7 @@ TESSERA_DEFINE_OP(imag, NoAttrs,
 
 TESSERA_ROW(conj, unary_spec({.name = "conj",
                               .stablehlo = "chlo.conj",
+                              .exact = true,
                               .fns = {.c = [](complexd x) { return std::conj(x); }},
                               .jvp = [](Value, Value, Value t) { return conj(t); },
                               .transpose = [](Value ct, const Type&) { return conj(ct); }}));

@@ -106,7 +106,8 @@ ir::OpSpec<Cumulative> spec(const ir::OpDef& (*self)(), const char* name, Kind k
                             ir::Must<Values(Builder&, const TransposeArgs&, const Cumulative&)> transpose) {
   return {
       .name = name,
-      .traits = {.linearity = kind == Reduction::Sum ? Linearity::Joint : Linearity::None},
+      .traits = {.linearity = kind == Reduction::Sum ? Linearity::Joint : Linearity::None,
+                 .exact = kind == Reduction::Max || kind == Reduction::Min},
       .infer = [name, kind](TypeSpan in, const Cumulative& p) { return infer(name, kind, in, p); },
       .factors =
           [](TypeSpan in, TypeSpan, const Cumulative& p) {

@@ -100,7 +100,8 @@ ir::OpSpec<NoAttrs> unary_spec(UnaryRow row) {
                  .linearity = row.transpose ? Linearity::Joint : Linearity::None,
                  .arity = 1,
                  .stablehlo = row.stablehlo,
-                 .cheap = row.cheap},
+                 .cheap = row.cheap,
+                 .exact = row.exact},
       .infer =
           [row](TypeSpan in, const NoAttrs&) {
             check_count(row.name, in, 1);
@@ -159,7 +160,8 @@ ir::OpSpec<NoAttrs> binary_spec(BinaryRow row) {
                  .linear_operands = row.transpose_x && !row.transpose_y ? 1 : -1,
                  .arity = 2,
                  .stablehlo = row.stablehlo,
-                 .cheap = row.cheap},
+                 .cheap = row.cheap,
+                 .exact = row.exact},
       .infer =
           [row](TypeSpan in, const NoAttrs&) {
             check_count(row.name, in, 2);

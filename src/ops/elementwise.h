@@ -40,6 +40,7 @@ struct UnaryRow {
   const char* name;
   const char* stablehlo = nullptr;  ///< `Traits::stablehlo`
   bool cheap = false;               ///< `Traits::cheap`
+  bool exact = false;               ///< `Traits::exact`
   UnaryFns fns;
   UnaryJvp jvp = nullptr;
   /// Set when the op is linear: cotangent of x from that of y and the type of x.
@@ -49,6 +50,7 @@ struct BinaryRow {
   const char* name;
   const char* stablehlo = nullptr;  ///< `Traits::stablehlo`
   bool cheap = false;               ///< `Traits::cheap`
+  bool exact = false;               ///< `Traits::exact`
   BinaryFns fns;
   BinaryJvp jvp_x = nullptr;
   BinaryJvp jvp_y = nullptr;

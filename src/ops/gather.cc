@@ -155,6 +155,7 @@ std::vector<Sample<Gather>> gather_samples() {
 TESSERA_DEFINE_OP(gather, Gather,
                   {
                       .name = "gather",
+                      .traits = {.exact = true},
                       .infer = infer,
                       .factors = factors,
                       .remap = remap,

@@ -84,7 +84,7 @@ HaloLine halo_line(const Halo& h, std::size_t k, std::size_t d, std::int64_t w, 
 TESSERA_DEFINE_OP(halo, Halo,
                   {
                       .name = "halo",
-                      .traits = {.linearity = Linearity::None, .collective = true},
+                      .traits = {.linearity = Linearity::None, .collective = true, .exact = true},
                       .infer = infer,
                       .factors = Never{kOnly},
                       .remap = by_default,

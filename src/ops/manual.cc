@@ -23,11 +23,11 @@ FactorRule around_manual(TypeSpan in, TypeSpan out, const ManualSpec& p) {
 
 }  // namespace
 
-#define TESSERA_MANUAL(op, Params, rule)                                       \
+#define TESSERA_MANUAL(op, Params, moves, rule)                                \
   TESSERA_DEFINE_OP(op, Params,                                                \
                     {                                                          \
                         .name = #op,                                           \
-                        .traits = {.collective = true},                        \
+                        .traits = {.collective = true, .exact = moves},        \
                         .infer =                                               \
                             [](TypeSpan in, const Params& p) {                 \
                               return Types{Type{in[0].dtype, p.shape}};        \
@@ -40,10 +40,10 @@ FactorRule around_manual(TypeSpan in, TypeSpan out, const ManualSpec& p) {
                         .reference = Never{"it is about positions of a mesh"}, \
                         .samples = Never{"needs a mesh; tested with maps"},    \
                     })
-TESSERA_MANUAL(manual_enter, ManualSpec, around_manual);
-TESSERA_MANUAL(manual_exit, ManualSpec, around_manual);
-TESSERA_MANUAL(relabel, Relabel, Never{kLater});
-TESSERA_MANUAL(group_exchange, GroupExchange, Never{kLater});
+TESSERA_MANUAL(manual_enter, ManualSpec, false, around_manual);
+TESSERA_MANUAL(manual_exit, ManualSpec, false, around_manual);
+TESSERA_MANUAL(relabel, Relabel, true, Never{kLater});
+TESSERA_MANUAL(group_exchange, GroupExchange, false, Never{kLater});
 #undef TESSERA_MANUAL
 
 }  // namespace tessera::ops

@@ -23,7 +23,7 @@ void copy_whole(ViewSpan in, ViewSpan out) {
 TESSERA_DEFINE_OP(sharding_constraint, ShardingConstraint,
                   {
                       .name = "sharding_constraint",
-                      .traits = {.linearity = Linearity::Joint},
+                      .traits = {.linearity = Linearity::Joint, .exact = true},
                       .infer =
                           [](TypeSpan in, const ShardingConstraint& p) {
                             check_count("sharding_constraint", in, 1);

@@ -69,7 +69,9 @@ ir::OpSpec<Axes> reduce_spec(const ir::OpDef* self, const char* name, Reduction 
                              ir::Must<Values(Builder&, const TransposeArgs&, const Axes&)> transpose) {
   return {
       .name = name,
-      .traits = {.linearity = r == Reduction::Sum ? Linearity::Joint : Linearity::None},
+      .traits = {.linearity = r == Reduction::Sum ? Linearity::Joint : Linearity::None,
+                 .exact = picks(r),
+                 .reduction = r},
       .infer =
           [name, r](TypeSpan in, const Axes& p) {
             check_count(name, in, 1);

@@ -39,7 +39,9 @@ ir::OpSpec<Window> spec(const ir::OpDef* self, const char* name, Reduction r,
                         ir::Must<Values(Builder&, const TransposeArgs&, const Window&)> transpose) {
   return {
       .name = name,
-      .traits = {.linearity = r == Reduction::Sum ? Linearity::Joint : Linearity::None},
+      .traits = {.linearity = r == Reduction::Sum ? Linearity::Joint : Linearity::None,
+                 .exact = picks(r),
+                 .reduction = r},
       .infer =
           [name, r](TypeSpan in, const Window& w) {
             check_count(name, in, 1);

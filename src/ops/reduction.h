@@ -10,6 +10,8 @@ namespace tessera::ops {
 /// `shape` without `axes`.
 Shape reduced_shape(const Shape& shape, const Dims& axes);
 bool reducible(Reduction r, DType t);
+/// Whether the result is one of the elements.
+constexpr bool picks(Reduction r) { return r == Reduction::Max || r == Reduction::Min; }
 
 /// Writes the start value in element i of `out`.
 void identity(Reduction r, const View& out, std::int64_t i);

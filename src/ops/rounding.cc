@@ -32,14 +32,17 @@ const char* to_string(Round::Method m) {
 TESSERA_ROW(sign, unary_spec({.name = "sign",
                               .stablehlo = "stablehlo.sign",
                               .cheap = true,
+                              .exact = true,
                               .fns = {.f = [](double x) { return sign_of(x); },
                                       .i = [](i64 x, int) { return static_cast<i64>(x > 0) - (x < 0); },
                                       .u = [](u64 x, int) { return static_cast<u64>(x > 0); },
                                       .c = [](complexd x) { return sign_of(x); }}}));
-TESSERA_ROW(floor, unary_spec({.name = "floor", .stablehlo = "stablehlo.floor", .fns = {.f = floor_of}}));
-TESSERA_ROW(ceil, unary_spec({.name = "ceil", .stablehlo = "stablehlo.ceil", .fns = {.f = ceil_of}}));
+TESSERA_ROW(floor,
+            unary_spec({.name = "floor", .stablehlo = "stablehlo.floor", .exact = true, .fns = {.f = floor_of}}));
+TESSERA_ROW(ceil, unary_spec({.name = "ceil", .stablehlo = "stablehlo.ceil", .exact = true, .fns = {.f = ceil_of}}));
 TESSERA_ROW(rem, binary_spec({.name = "rem",
                               .stablehlo = "stablehlo.remainder",
+                              .exact = true,
                               .fns = {.f = [](double x, double y) { return std::fmod(x, y); },
                                       .i = [](i64 x, i64 y, int) { return remainder_of(x, y); },
                                       .u = [](u64 x, u64 y, int) { return remainder_of(x, y); }},
@@ -53,7 +56,7 @@ TESSERA_ROW(rem, binary_spec({.name = "rem",
 TESSERA_DEFINE_OP(round, Round,
                   {
                       .name = "round",
-                      .traits = {.elementwise = true},
+                      .traits = {.elementwise = true, .exact = true},
                       .infer =
                           [](TypeSpan in, const Round&) {
                             check_count("round", in, 1);
@@ -130,7 +133,7 @@ TESSERA_DEFINE_OP(
     nextafter, NoAttrs,
     {
         .name = "nextafter",
-        .traits = {.elementwise = true, .arity = 2, .stablehlo = "chlo.next_after"},
+        .traits = {.elementwise = true, .arity = 2, .stablehlo = "chlo.next_after", .exact = true},
         .infer =
             [](TypeSpan in, const NoAttrs&) {
               check_count("nextafter", in, 2);

@@ -12,7 +12,7 @@ namespace tessera::ops {
 TESSERA_DEFINE_OP(select_n, NoAttrs,
                   {
                       .name = "select_n",
-                      .traits = {.elementwise = true, .cheap = true},
+                      .traits = {.elementwise = true, .cheap = true, .exact = true},
                       .infer =
                           [](TypeSpan in, const NoAttrs&) {
                             if (in.size() < 2)
@@ -129,7 +129,7 @@ TESSERA_DEFINE_OP(
     convert, Convert,
     {
         .name = "convert_element_type",
-        .traits = {.elementwise = true, .own_dtypes = true, .cheap = true},
+        .traits = {.elementwise = true, .own_dtypes = true, .cheap = true, .exact = true},
         .infer =
             [](TypeSpan in, const Convert& p) {
               check_count("convert_element_type", in, 1);

@@ -18,6 +18,7 @@ struct Constant {
 TESSERA_DEFINE_OP(constant, Constant,
                   {
                       .name = "constant",
+                      .traits = {.exact = true},
                       .infer =
                           [](TypeSpan in, const Constant& p) {
                             check_count("constant", in, 0);

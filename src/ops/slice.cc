@@ -124,7 +124,7 @@ TESSERA_DEFINE_OP(
     rev, Rev,
     {
         .name = "rev",
-        .traits = {.linearity = Linearity::Joint},
+        .traits = {.linearity = Linearity::Joint, .exact = true},
         .infer =
             [](TypeSpan in, const Rev& p) {
               check_count("rev", in, 1);
@@ -217,7 +217,7 @@ FactorRule concatenate_factors(TypeSpan in, TypeSpan out, const Concatenate& p) 
 TESSERA_DEFINE_OP(concatenate, Concatenate,
                   {
                       .name = "concatenate",
-                      .traits = {.linearity = Linearity::Joint},
+                      .traits = {.linearity = Linearity::Joint, .exact = true},
                       .infer = concatenate_infer,
                       .factors = concatenate_factors,
                       .remap = by_default,

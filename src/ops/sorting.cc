@@ -160,6 +160,7 @@ void top_k_reference(ViewSpan in, ViewSpan out, const TopK& p) {
 TESSERA_DEFINE_OP(sort, Sort,
                   {
                       .name = "sort",
+                      .traits = {.exact = true},
                       .infer = infer_sort,
                       .factors = [](TypeSpan in, TypeSpan out,
                                     const Sort& p) { return line_factors(in, out, p.dimension); },
@@ -195,6 +196,7 @@ TESSERA_DEFINE_OP(sort, Sort,
 TESSERA_DEFINE_OP(top_k, TopK,
                   {
                       .name = "top_k",
+                      .traits = {.exact = true},
                       .infer = infer_top_k,
                       .factors = [](TypeSpan in, TypeSpan out,
                                     const TopK& p) { return line_factors(in, out, p.dimension); },

@@ -9,7 +9,7 @@ namespace tessera::ops {
 TESSERA_DEFINE_OP(stop_gradient, NoAttrs,
                   {
                       .name = "stop_gradient",
-                      .traits = {.elementwise = true},
+                      .traits = {.elementwise = true, .exact = true},
                       .infer =
                           [](TypeSpan in, const NoAttrs&) {
                             check_count("stop_gradient", in, 1);

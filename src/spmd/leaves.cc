@@ -105,7 +105,7 @@ class Writer {
       }
       total *= l.count;
       leaves.push_back(d - static_cast<std::int64_t>(inside.size()));
-      x = cut(x, d, l, &op == &ops::def::reduce_prod ? 1 : 0);
+      x = cut(x, d, l, op.traits().reduction == ir::Reduction::Prod ? 1 : 0);
       inside.push_back(d + 1);
       ++added;
     }

@@ -46,12 +46,8 @@ class Emitter {
     mask_ = mask_of_dims(axes_);
     if (c->groups || e_.op == &ops::def::ragged_all_to_all) {
       among_groups(*c);
-    } else if (e_.op == &ops::def::psum) {
-      reduce(ir::Reduction::Sum, *c);
-    } else if (e_.op == &ops::def::pmax) {
-      reduce(ir::Reduction::Max, *c);
-    } else if (e_.op == &ops::def::pmin) {
-      reduce(ir::Reduction::Min, *c);
+    } else if (auto reduction = e_.op->traits().reduction) {
+      reduce(*reduction, *c);
     } else if (e_.op == &ops::def::all_gather) {
       gather(ir::get<ops::AllGather>(e_.attrs));
     } else if (e_.op == &ops::def::psum_scatter) {
@@ -397,8 +393,8 @@ class VaryAnalysis {
     AxisMask all = std::accumulate(in.begin(), in.end(), AxisMask{0}, std::bit_or<>());
     if (const auto* c = ops::collective_of(e)) {
       AxisMask mask = mask_of_dims(c->axes.value_or(Dims{}));
-      bool equal = !c->groups && (e.op == &ops::def::psum || e.op == &ops::def::pmax || e.op == &ops::def::pmin ||
-                                  e.op == &ops::def::all_gather || e.op == &ops::def::pbroadcast);
+      bool equal =
+          !c->groups && (e.op->traits().reduction || e.op == &ops::def::all_gather || e.op == &ops::def::pbroadcast);
       all = equal ? all & ~mask : all | mask;
     } else if (e.op == &ops::def::manual_enter || e.op == &ops::def::manual_exit) {
       const auto& p = ir::get<ops::ManualSpec>(e.attrs);

@@ -22,16 +22,11 @@ using ir::Value;
 using ir::Values;
 using ops::at;
 
-bool reduces(const ir::Eqn& e) {
-  return e.op == &ops::def::reduce_window_sum || e.op == &ops::def::reduce_window_max ||
-         e.op == &ops::def::reduce_window_min;
-}
+bool reduces(const ir::Eqn& e) { return e.op->traits().reduction && ir::get_if<ops::Window>(e.attrs); }
 
 // What positions outside the operand hold.
 Value outside(ir::Builder& b, const ir::Eqn& e, DType dtype) {
-  ir::Reduction r = e.op == &ops::def::reduce_window_max   ? ir::Reduction::Max
-                    : e.op == &ops::def::reduce_window_min ? ir::Reduction::Min
-                                                           : ir::Reduction::Sum;
+  ir::Reduction r = e.op->traits().reduction.value_or(ir::Reduction::Sum);
   HostArray number(dtype, {});
   ops::identity(r, ir::View{dtype, {}, number.data()}, 0);
   return ops::constant(b, number);

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "ops/ops.h"
+#include "ops/reduction.h"
 
 namespace tessera::ops {
 namespace {
@@ -37,6 +38,8 @@ TEST(OpRegistry, TheNamedTraitsAreThoseOfTheirKind) {
     // What is computed again must not be seen from outside.
     EXPECT_FALSE((t.cheap || t.view) && (t.effect || t.collective)) << op->name();
     EXPECT_FALSE(t.view && t.elementwise) << op->name();
+    // Sums and products depend on the order, one of the elements does not.
+    EXPECT_TRUE(!t.reduction || t.collective || t.exact == picks(*t.reduction)) << op->name();
   }
 }
 

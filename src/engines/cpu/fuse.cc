@@ -187,7 +187,7 @@ class Planner {
                               [&](ir::ValueId v) { return group.produced.at(v) == Role::Full; });
     for (auto i : group.eqns) {
       const ir::Eqn& e = g_.eqns[i];
-      computes = computes || !moves_only(e);
+      computes = computes || !e.op->traits().view;
       for (std::size_t k = 0; k < e.in.size(); ++k) {
         if (group.produced.contains(e.in[k]) || !covers_space(g_, group, e.in[k])) continue;
         extent = extent || access(g_, group, e, k) == Access::Contiguous;
@@ -295,7 +295,7 @@ class FusedUnit final : public Unit {
     for (auto i : group_.eqns) {
       const ir::Eqn& e = g_.eqns[i];
       FusedProgram::Value& result = values[e.out[0]];
-      if (moves_only(e)) {
+      if (e.op->traits().view) {
         result = operand(e, 0);
       } else if (auto reduce = reduce_op(*e.op)) {
         result = program.reduce(*reduce, operand(e, 0));

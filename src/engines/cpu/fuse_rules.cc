@@ -162,8 +162,6 @@ bool covers_space(const ir::Graph& g, const FusionGroup& group, ir::ValueId v) {
   return g.type(v).shape == group.space && g.layout(v).dims == group.dims;
 }
 
-bool moves_only(const ir::Eqn& e) { return e.op == &ops::def::broadcast_in_dim || e.op == &ops::def::reshape; }
-
 std::optional<ReduceOp> reduce_op(const ir::OpDef& op) {
   // Never destroyed: other threads may compile while the program ends.
   static const auto& table = *new std::unordered_map<const ir::OpDef*, ReduceOp>{

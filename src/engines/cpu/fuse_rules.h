@@ -25,8 +25,6 @@ bool covers_space(const ir::Graph& g, const FusionGroup& group, ir::ValueId v);
 /// How operand `i` of an equation of the group is read when it comes from memory.
 kernels::Access access(const ir::Graph& g, const FusionGroup& group, const ir::Eqn& e, std::size_t i);
 
-/// True for a repetition or a reshape, which computes nothing.
-bool moves_only(const ir::Eqn& e);
 std::optional<kernels::ReduceOp> reduce_op(const ir::OpDef& op);
 
 }  // namespace tessera::cpu

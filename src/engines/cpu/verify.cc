@@ -5,8 +5,6 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <string_view>
-#include <unordered_set>
 
 #include "base/hash.h"
 #include "base/strings.h"
@@ -180,65 +178,6 @@ class CheckedStep final : public Step {
   std::vector<Tables> tables_;
 };
 
-// Ops that only move, pick and compare, or whose result IEEE arithmetic fixes.
-bool exact(const ir::OpDef& op) {
-  static const auto& names = *new std::unordered_set<std::string_view>{"neg",
-                                                                       "add",
-                                                                       "sub",
-                                                                       "mul",
-                                                                       "div",
-                                                                       "sqrt",
-                                                                       "max",
-                                                                       "min",
-                                                                       "abs",
-                                                                       "select_n",
-                                                                       "copy",
-                                                                       "square",
-                                                                       "sign",
-                                                                       "floor",
-                                                                       "ceil",
-                                                                       "round",
-                                                                       "convert_element_type",
-                                                                       "clamp",
-                                                                       "real",
-                                                                       "imag",
-                                                                       "conj",
-                                                                       "complex",
-                                                                       "stop_gradient",
-                                                                       "optimization_barrier",
-                                                                       "constant",
-                                                                       "iota",
-                                                                       "broadcast_in_dim",
-                                                                       "reshape",
-                                                                       "transpose",
-                                                                       "pad",
-                                                                       "slice",
-                                                                       "rev",
-                                                                       "concatenate",
-                                                                       "dynamic_slice",
-                                                                       "dynamic_update_slice",
-                                                                       "reduce_max",
-                                                                       "reduce_min",
-                                                                       "cummax",
-                                                                       "cummin",
-                                                                       "reduce_window_max",
-                                                                       "reduce_window_min",
-                                                                       "gather",
-                                                                       "scatter",
-                                                                       "scatter-min",
-                                                                       "scatter-max",
-                                                                       "sort",
-                                                                       "top_k",
-                                                                       "sharding_constraint",
-                                                                       "bitcast_convert_type",
-                                                                       "reduce_precision",
-                                                                       "nextafter",
-                                                                       "rem",
-                                                                       "relabel",
-                                                                       "halo"};
-  return names.contains(op.name());
-}
-
 }  // namespace
 
 StepPtr make_checked_step(const ir::Graph& g, const FusionGroup& group, StepPtr fused, Context& context) {
@@ -251,8 +190,9 @@ bool rounds(const ir::Graph& g, const ir::Eqn& e) {
     auto kind = ir::get<ops::Reshard>(e.attrs).kind;
     return kind == ops::Reshard::Kind::AllReduce || kind == ops::Reshard::Kind::ReduceScatter;
   }
+  const ir::Traits& t = e.op->traits();
   bool inexact = std::any_of(e.out.begin(), e.out.end(), [&](auto v) { return is_inexact(g.type(v).dtype); });
-  return inexact && !exact(*e.op);
+  return inexact && !t.exact && !t.view;
 }
 
 namespace {
