@@ -4,6 +4,7 @@
 
 #include "api/formula.h"
 #include "api/promote.h"
+#include "ops/ops.h"
 #include "tessera/creation.h"
 #include "tessera/lax.h"
 #include "tessera/numpy.h"
@@ -44,28 +45,7 @@ Array mulhi(const Operand& x, const Operand& y) {
     if (!is_integer(t) || v[1].dtype() != t)
       throw TypeError(str("mulhi: dtypes ", dtype_name(t), " and ", dtype_name(v[1].dtype()),
                           "; expected two equal integer dtypes"));
-    auto bits = 8 * dtype_size(t);
-    if (bits < 64) {
-      DType wide = is_signed_int(t) ? int64 : uint64;
-      return api::as(right_shift(api::as(v[0], wide) * api::as(v[1], wide), full({}, bits, wide)), t);
-    }
-    // Halves of 32 bits; a signed product is the unsigned one less each factor where the other is negative.
-    Array a = bitcast_convert_type(v[0], uint64);
-    Array b = bitcast_convert_type(v[1], uint64);
-    Array half = full({}, 32, uint64);
-    Array low = full({}, 0xffffffffLL, uint64);
-    Array a0 = a & low;
-    Array a1 = right_shift(a, half);
-    Array b0 = b & low;
-    Array b1 = right_shift(b, half);
-    Array middle = a1 * b0 + right_shift(a0 * b0, half);
-    Array carry = a0 * b1 + (middle & low);
-    Array high = a1 * b1 + right_shift(middle, half) + right_shift(carry, half);
-    if (is_signed_int(t)) {
-      Array none = zeros_like(high);
-      high = high - where(v[0] < 0, b, none) - where(v[1] < 0, a, none);
-    }
-    return bitcast_convert_type(high, t);
+    return api::elementwise(ops::def::mulhi, "mulhi", v[0], v[1]);
   });
 }
 

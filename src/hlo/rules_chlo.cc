@@ -63,34 +63,6 @@ Value is_inf(Value x) { return ops::eq(ops::abs(x), infinity(x, 1)); }
 Value is_pos_inf(Value x) { return ops::eq(x, infinity(x, 1)); }
 Value is_neg_inf(Value x) { return ops::eq(x, infinity(x, -1)); }
 
-// The high half of a product of integers.
-Value mulhi(Value x, Value y) {
-  DType t = x.dtype();
-  std::int64_t bits = dtype_size(t) * 8;
-  bool is_signed = is_signed_int(t);
-  if (bits < 64) {
-    DType wide = is_signed ? DType::I64 : DType::U64;
-    Value product = ops::mul(ops::convert(x, wide), ops::convert(y, wide));
-    Value by = ops::scalar(*x.builder, static_cast<double>(bits), wide);
-    return ops::convert(is_signed ? ops::shift_right_arithmetic(product, by) : ops::shift_right_logical(product, by),
-                        t);
-  }
-  // 64 bits: by halves, as one does on paper; the signed form corrects the unsigned one.
-  auto u = [](Value v) { return ops::bitcast_convert_type(v, DType::U64); };
-  Value a = u(x), b = u(y);
-  Value half = ops::scalar(*x.builder, 32, DType::U64), mask = ops::scalar(*x.builder, 4294967295.0, DType::U64);
-  Value al = ops::and_(a, mask), ah = ops::shift_right_logical(a, half);
-  Value bl = ops::and_(b, mask), bh = ops::shift_right_logical(b, half);
-  Value mid = al * bh + ops::shift_right_logical(al * bl, half);
-  Value mid2 = ah * bl + ops::and_(mid, mask);
-  Value high = ah * bh + ops::shift_right_logical(mid, half) + ops::shift_right_logical(mid2, half);
-  if (!is_signed) return high;
-  Value zero = ops::scalar(*x.builder, 0, DType::U64), none = ops::scalar(*x.builder, 0, t);
-  high = ops::sub(high, ops::where(ops::lt(x, none), b, zero));
-  high = ops::sub(high, ops::where(ops::lt(y, none), a, zero));
-  return ops::bitcast_convert_type(high, t);
-}
-
 Items top_k(OpCall& c) {
   c.check_operands(1);
   Value x = c.v(0);
@@ -139,7 +111,6 @@ void add_chlo_rules(RuleTable& t) {
   t["chlo.is_inf"] = unary<is_inf>;
   t["chlo.is_neg_inf"] = unary<is_neg_inf>;
   t["chlo.is_pos_inf"] = unary<is_pos_inf>;
-  t["chlo.mulhi"] = binary<mulhi>;
   t["chlo.top_k"] = top_k;
   t["chlo.constant_like"] = constant_like;
   t["chlo.ragged_dot"] = ragged_dot;

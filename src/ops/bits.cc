@@ -56,6 +56,17 @@ TESSERA_ROW(population_count,
 TESSERA_ROW(
     clz, unary_spec({.name = "clz", .stablehlo = "stablehlo.count_leading_zeros", .fns = unary_bits<leading_zeros>()}));
 
+TESSERA_ROW(mulhi,
+            binary_spec({.name = "mulhi",
+                         .stablehlo = "chlo.mulhi",
+                         .cheap = true,
+                         .fns = {.i = [](i64 x, i64 y,
+                                         int bits) { return static_cast<i64>((static_cast<__int128>(x) * y) >> bits); },
+                                 .u =
+                                     [](u64 x, u64 y, int bits) {
+                                       return static_cast<u64>((static_cast<unsigned __int128>(x) * y) >> bits);
+                                     }}}));
+
 namespace {
 struct FloatFormat {
   int exponent_bits;

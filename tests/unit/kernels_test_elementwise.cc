@@ -233,9 +233,14 @@ void check_integers() {
       {EwOp::Xor, [](T a, T b) { return static_cast<T>(a ^ b); }},
       {EwOp::Shl, [&](T a, T b) { return shifted(b) ? T(0) : static_cast<T>(static_cast<std::uint64_t>(a) << b); }},
       {EwOp::ShrLogical, [&](T a, T b) { return shifted(b) ? T(0) : static_cast<T>(static_cast<U>(a) >> b); }},
-      {EwOp::ShrArith, [&](T a, T b) {
+      {EwOp::ShrArith,
+       [&](T a, T b) {
          S s = static_cast<S>(a);
          return shifted(b) ? static_cast<T>(s < 0 ? -1 : 0) : static_cast<T>(s >> b);
+       }},
+      {EwOp::MulHi, [&](T a, T b) {
+         // As bits: the product of two numbers of at most 64 bits is exact in 128 whether they have a sign or not.
+         return static_cast<T>((static_cast<unsigned __int128>(a) * static_cast<unsigned __int128>(b)) >> bits);
        }}};
   for (auto& [op, want] : rows) {
     std::vector<T> got(x.size());

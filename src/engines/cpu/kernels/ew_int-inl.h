@@ -105,6 +105,17 @@ struct ShrArith {
     return static_cast<T>(s >> (in_width(b) ? static_cast<int>(b) : kBits<T> - 1));
   }
 };
+// The upper half of the product; of factors below 64 bits in a number that vectors multiply.
+struct MulHi {
+  template <class T>
+  static T op(T a, T b) {
+    constexpr bool narrow = kBits<T> < 64, has_sign = std::is_signed_v<T>;
+    using Narrow = std::conditional_t<has_sign, std::int64_t, std::uint64_t>;
+    using Wide = std::conditional_t<has_sign, __int128, unsigned __int128>;
+    using Product = std::conditional_t<narrow, Narrow, Wide>;
+    return static_cast<T>((static_cast<Product>(a) * static_cast<Product>(b)) >> kBits<T>);
+  }
+};
 struct PopulationCount {
   template <class T>
   static T op(T a) {
@@ -143,6 +154,7 @@ EwFn find_int(EwOp op) {
     case EwOp::Shl: return map2<T, T, Shl>;
     case EwOp::ShrLogical: return map2<T, T, ShrLogical>;
     case EwOp::ShrArith: return map2<T, T, ShrArith>;
+    case EwOp::MulHi: return map2<T, T, MulHi>;
     case EwOp::Clamp: return map3<T, Clamp>;
     case EwOp::MulAdd: return map3<T, MulAdd>;
     // clang-format on
