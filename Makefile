@@ -11,7 +11,7 @@
 #   make check-xla       programs that Tessera writes as StableHLO, run by XLA (jaxlib); ORACLE_PYTHON names a Python with JAX
 #   make jax-modules     the programs of JAX's own tests, recorded (JAX_TESTS=path to them) and run; MODULES=folder keeps them
 #   make format          rewrite the C++ files in the house format
-#   make check-format, make lint, make rooms, make check-install    what CI checks beside the tests
+#   make check-format, make lint, make layers, make check-install    what CI checks beside the tests
 #   make install         install into PREFIX (/usr/local)
 
 SHELL := /bin/bash
@@ -24,7 +24,7 @@ export CCACHE_NOHASHDIR ?= 1
 export CCACHE_SLOPPINESS ?= pch_defines,time_macros
 
 .DEFAULT_GOAL := build
-.PHONY: bench check-xla jax-modules setup setup-checks build test test-verify test-long demo sanitize-quick format check-format lint rooms check-install install clean
+.PHONY: bench check-xla jax-modules setup setup-checks build test test-verify test-long demo sanitize-quick format check-format lint layers check-install install clean
 
 setup:
 	@tools/setup.sh
@@ -86,8 +86,8 @@ check-format: setup-checks
 lint: setup setup-checks
 	@tools/lint.py
 
-rooms: setup
-	@python3 tools/check_rooms.py
+layers: setup
+	@python3 tools/check_layers.py
 
 check-install: build
 	@tools/check_install.sh

@@ -18,7 +18,7 @@
 #include "commands.h"
 #include "guard.h"
 #include "memory.h"
-#include "runtime/trace.h"
+#include "runtime/write_trace.h"
 #include "tessera/comm_plan.h"
 #include "tessera/device.h"
 #include "tessera/error.h"

@@ -1,4 +1,4 @@
-# Tests: tests/unit/<room>_test*.cc make the binary <room>_test, tests/<folder>/<name>_test*.cc the binary
+# Tests: tests/unit/<layer>_test*.cc make the binary <layer>_test, tests/<folder>/<name>_test*.cc the binary
 # <folder>_<name>_test. New files need no edit here. A binary is labelled `long` when its name ends in _long_test, `full`
 # when it ends in _more_test (too slow under sanitizers for every change), else `quick`. Every binary leaves its counts in
 # test-results/, which tools/test_summary.py adds up.

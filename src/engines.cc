@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The one file that names engines.
-#include "engines/cpu/engine.h"
-#include "engines/cpu/trace.h"
+#include "engines/cpu/cpu_engine.h"
+#include "engines/cpu/chrome_trace.h"
 #include "runtime/engine.h"
 #include "runtime/local_cluster.h"
-#include "runtime/trace.h"
+#include "runtime/write_trace.h"
 #include "tessera/error.h"
 
 namespace tessera::runtime {

@@ -5,10 +5,10 @@
 #include <atomic>
 #include <mutex>
 
-#include "annotate/manual.h"
-#include "api/trace.h"
+#include "annotate/manual_sharding.h"
+#include "program/trace.h"
 #include "base/strings.h"
-#include "ops/attrs.h"
+#include "ops/shared_attrs.h"
 #include "sharding/named_state.h"
 #include "tessera/error.h"
 #include "tessera/ops.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "api/compose.h"
-#include "api/promote.h"
+#include "program/graph_fragment.h"
+#include "program/promote.h"
 #include "base/strings.h"
-#include "ops/calls.h"
+#include "ops/control/calls.h"
 #include "tessera/annotate_linear.h"
 #include "tessera/error.h"
 #include "tessera/ops.h"

@@ -4,7 +4,7 @@
 #include <set>
 
 #include "annotate/annotate.h"
-#include "api/trace.h"
+#include "program/trace.h"
 #include "base/strings.h"
 #include "tessera/annotate_input.h"
 #include "tessera/error.h"

@@ -15,7 +15,7 @@
 #include "ir/builder.h"
 #include "ir/type.h"
 #include "runtime/event.h"
-#include "runtime/pieces.h"
+#include "runtime/shard_set.h"
 #include "sharding/placement.h"
 #include "tessera/array.h"
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "runtime/pieces.h"
+#include "runtime/shard_set.h"
 #include "sharding/placement.h"
 
 namespace tessera::arrays {

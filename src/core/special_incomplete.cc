@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "core/special.h"
+#include "core/special_values.h"
 #include "core/special_numbers.h"
 
 namespace tessera::core {

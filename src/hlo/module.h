@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "hlo/ast.h"
+#include "hlo/text/ast.h"
 #include "ir/graph.h"
 
 namespace tessera::hlo {

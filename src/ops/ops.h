@@ -109,7 +109,7 @@ Value cummin(Value x, std::int64_t axis, bool reverse = false);
 Value cumlogsumexp(Value x, std::int64_t axis, bool reverse = false);
 /// Reducer `body`: (n numbers, n numbers) -> n numbers, associative.
 Values reduce(ValueSpan arrays, ValueSpan starts, const ir::GraphPtr& body, const Dims& axes);
-struct Window;  // ops/attrs.h
+struct Window;  // ops/shared_attrs.h
 Values reduce_window(ValueSpan arrays, ValueSpan starts, const ir::GraphPtr& body, const Window& w);
 Value reduce_window_sum(Value x, const Window& w);
 Value reduce_window_max(Value x, const Window& w);

@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "base/strings.h"
-#include "base/verify.h"
+#include "base/verify_mode.h"
 #include "tessera/error.h"
 
 namespace tessera::runtime {

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "ir/graph.h"
-#include "runtime/collectives.h"
+#include "runtime/process_collectives.h"
 #include "runtime/event.h"
-#include "runtime/pieces.h"
+#include "runtime/shard_set.h"
 #include "sharding/placement.h"
 #include "tessera/device.h"
 

@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "runtime/collectives.h"
+#include "runtime/process_collectives.h"
 
 namespace tessera::runtime {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "mesh/device_list.h"
-#include "sharding/pieces.h"
+#include "sharding/distinct_shards.h"
 
 namespace tessera::sharding {
 

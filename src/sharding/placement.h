@@ -8,7 +8,7 @@
 
 #include "mesh/device_list.h"
 #include "sharding/mesh_tiling.h"
-#include "sharding/pieces.h"
+#include "sharding/distinct_shards.h"
 #include "tessera/sharding.h"
 
 namespace tessera::sharding {

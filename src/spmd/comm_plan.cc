@@ -7,10 +7,10 @@
 
 #include "base/strings.h"
 #include "ir/op_def.h"
-#include "ops/manual.h"
-#include "ops/ties.h"
-#include "spmd/halo.h"
-#include "spmd/reshard.h"
+#include "ops/collective/manual.h"
+#include "ops/control/subgraph_structure.h"
+#include "spmd/halo_equations.h"
+#include "spmd/layout_change.h"
 #include "spmd/spmd.h"
 #include "tessera/error.h"
 

@@ -6,12 +6,12 @@
 #include "base/check.h"
 #include "base/strings.h"
 #include "ir/op_def.h"
-#include "ops/manual.h"
-#include "ops/ties.h"
+#include "ops/collective/manual.h"
+#include "ops/control/subgraph_structure.h"
 #include "spmd/factoring.h"
-#include "spmd/halo.h"
+#include "spmd/halo_equations.h"
 #include "spmd/spmd.h"
-#include "spmd/windows.h"
+#include "spmd/window_equations.h"
 
 namespace tessera::spmd {
 

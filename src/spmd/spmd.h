@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "ir/graph.h"
-#include "ops/attrs.h"
+#include "ops/shared_attrs.h"
 #include "tessera/comm_plan.h"
 
 namespace tessera::spmd {

@@ -8,13 +8,13 @@
 #include <cstring>
 #include <vector>
 
-#include "engines/cpu/kernels/conv.h"
-#include "engines/cpu/kernels/copy.h"
-#include "engines/cpu/kernels/fused.h"
-#include "engines/cpu/kernels/gather.h"
-#include "engines/cpu/kernels/gemm.h"
-#include "engines/cpu/kernels/reduce.h"
-#include "engines/cpu/kernels/sort.h"
+#include "engines/cpu/kernels/products/conv_loops.h"
+#include "engines/cpu/kernels/copy_kernels.h"
+#include "engines/cpu/kernels/elementwise/fused.h"
+#include "engines/cpu/kernels/gather_rows.h"
+#include "engines/cpu/kernels/products/gemm.h"
+#include "engines/cpu/kernels/reduce_axes.h"
+#include "engines/cpu/kernels/sort_kernels.h"
 #include "engines/cpu/kernels/threefry.h"
 
 namespace {

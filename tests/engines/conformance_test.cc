@@ -6,7 +6,7 @@
 #include <set>
 
 #include "engines/engine_support.h"
-#include "ops/conv.h"
+#include "ops/linalg/conv.h"
 #include "ops/ops.h"
 #include "support/series.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Control flow whose predicates differ between devices, and loops over processes.
-#include "ops/control.h"
+#include "ops/control/control.h"
 
 #include <gtest/gtest.h>
 

@@ -13,8 +13,8 @@
 
 #include "ir/builder.h"
 #include "mesh/device_list.h"
-#include "ops/define.h"
-#include "ops/ties.h"
+#include "ops/define_op.h"
+#include "ops/control/subgraph_structure.h"
 #include "runtime/engine.h"
 #include "tessera/device.h"
 

@@ -6,7 +6,7 @@
 #include <functional>
 
 #include "engines/engine_support.h"
-#include "ops/attrs.h"
+#include "ops/shared_attrs.h"
 #include "spmd/spmd.h"
 #include "tessera/tessera.h"
 

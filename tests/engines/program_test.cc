@@ -6,8 +6,8 @@
 #include <thread>
 
 #include "engines/engine_support.h"
-#include "ops/control.h"
-#include "ops/interpret.h"
+#include "ops/control/control.h"
+#include "ops/transform/interpret.h"
 #include "ops/ops.h"
 #include "support/graphs.h"
 #include "tessera/config.h"

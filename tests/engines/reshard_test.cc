@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "engines/engine_support.h"
-#include "ops/attrs.h"
+#include "ops/shared_attrs.h"
 #include "ops/ops.h"
 
 namespace tessera::test {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The verification mode: what it finds, and what it leaves alone.
-#include "engines/cpu/verify.h"
+#include "engines/cpu/verify_steps.h"
 
 #include <gtest/gtest.h>
 
-#include "engines/cpu/fuse.h"
+#include "engines/cpu/passes/fuse.h"
 #include "engines/engine_support.h"
 #include "ops/ops.h"
-#include "runtime/verify.h"
+#include "runtime/verify_executable.h"
 #include "support/graphs.h"
 #include "tessera/config.h"
 #include "tessera/error.h"

@@ -7,9 +7,9 @@
 #include <functional>
 #include <map>
 
-#include "ops/attrs.h"
-#include "ops/graph_rules.h"
-#include "ops/interpret.h"
+#include "ops/shared_attrs.h"
+#include "ops/transform/graph_rules.h"
+#include "ops/transform/interpret.h"
 #include "support/oracle_case.h"
 #include "tessera/error.h"
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "ops/define.h"
+#include "ops/define_op.h"
 
 namespace tessera::ops {
 

@@ -8,9 +8,9 @@
 #include <set>
 
 #include "base/strings.h"
-#include "ops/define.h"
-#include "ops/graph_rules.h"
-#include "ops/interpret.h"
+#include "ops/define_op.h"
+#include "ops/transform/graph_rules.h"
+#include "ops/transform/interpret.h"
 #include "tests/props/op_cases.h"
 #include "tests/support/graphs.h"
 

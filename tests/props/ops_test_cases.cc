@@ -4,7 +4,7 @@
 #include <random>
 
 #include "base/strings.h"
-#include "ops/interpret.h"
+#include "ops/transform/interpret.h"
 #include "tests/props/op_cases.h"
 
 namespace tessera::ops {

@@ -6,8 +6,8 @@
 
 #include "base/strings.h"
 #include "core/strided_copy.h"
-#include "ops/define.h"
-#include "ops/interpret.h"
+#include "ops/define_op.h"
+#include "ops/transform/interpret.h"
 #include "tests/props/op_cases.h"
 #include "tests/support/graphs.h"
 

@@ -7,7 +7,7 @@
 #include <random>
 
 #include "base/strings.h"
-#include "ops/define.h"
+#include "ops/define_op.h"
 
 namespace tessera::test {
 

@@ -5,7 +5,7 @@
 #include <functional>
 #include <vector>
 
-#include "ops/interpret.h"
+#include "ops/transform/interpret.h"
 #include "ops/ops.h"
 
 namespace tessera::test {

@@ -7,7 +7,7 @@
 
 #include "base/strings.h"
 #include "ir/op_def.h"
-#include "ops/define.h"
+#include "ops/define_op.h"
 #include "ops/ops.h"
 #include "support/spmd_simulator.h"
 

@@ -9,8 +9,8 @@
 #include "base/strings.h"
 #include "ir/builder.h"
 #include "ir/op_def.h"
-#include "ops/attrs.h"
-#include "ops/define.h"
+#include "ops/shared_attrs.h"
+#include "ops/define_op.h"
 #include "ops/ops.h"
 #include "support/spmd_simulator.h"
 

@@ -9,10 +9,10 @@
 #include "base/check.h"
 #include "base/strings.h"
 #include "ir/op_def.h"
-#include "ops/attrs.h"
-#include "ops/define.h"
-#include "ops/halo.h"
-#include "ops/ties.h"
+#include "ops/shared_attrs.h"
+#include "ops/define_op.h"
+#include "ops/shape/halo.h"
+#include "ops/control/subgraph_structure.h"
 
 namespace tessera::test {
 

@@ -11,9 +11,9 @@
 
 #include "base/strings.h"
 #include "bench/workloads/gpt.h"
-#include "hlo/export.h"
-#include "ops/define.h"
-#include "ops/interpret.h"
+#include "hlo/export/export.h"
+#include "ops/define_op.h"
+#include "ops/transform/interpret.h"
 #include "ops/ops.h"
 #include "support/collective_case.h"
 #include "support/engine_programs.h"

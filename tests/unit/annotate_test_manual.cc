@@ -2,8 +2,8 @@
 // Manual regions in the middle of a jitted function.
 #include <gtest/gtest.h>
 
-#include "annotate/manual.h"
-#include "api/trace.h"
+#include "annotate/manual_sharding.h"
+#include "program/trace.h"
 #include "support/meshes.h"
 #include "support/spec_report.h"
 #include "tessera/tessera.h"

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "core/special.h"
+#include "core/special_values.h"
 
 namespace tessera::core {
 namespace {

@@ -14,9 +14,9 @@
 #include <sstream>
 
 #include "base/strings.h"
-#include "hlo/literals.h"
+#include "hlo/text/literals.h"
 #include "hlo/module.h"
-#include "hlo/narrow.h"
+#include "hlo/import/narrow.h"
 #include "tessera/device.h"
 #include "tessera/error.h"
 #include "tessera/io.h"

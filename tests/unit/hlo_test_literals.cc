@@ -8,7 +8,7 @@
 
 #include "base/strings.h"
 #include "hlo/module.h"
-#include "hlo/narrow.h"
+#include "hlo/import/narrow.h"
 #include "tessera/device.h"
 #include "tessera/error.h"
 #include "tessera/stablehlo.h"

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/strings.h"
-#include "hlo/hlo_sharding.h"
+#include "hlo/sharding/hlo_sharding.h"
 #include "tessera/device.h"
 #include "tessera/error.h"
 #include "tessera/stablehlo.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "engines/cpu/kernels/conv.h"
+#include "engines/cpu/kernels/products/conv_loops.h"
 
 namespace tessera::kernels {
 namespace {

@@ -8,7 +8,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "engines/cpu/kernels/elementwise.h"
+#include "engines/cpu/kernels/elementwise/elementwise_kernels.h"
 #include "tests/unit/kernels_values.h"
 
 namespace tessera::kernels {

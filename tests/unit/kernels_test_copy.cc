@@ -7,7 +7,7 @@
 #include <random>
 #include <vector>
 
-#include "engines/cpu/kernels/copy.h"
+#include "engines/cpu/kernels/copy_kernels.h"
 
 namespace tessera::kernels {
 namespace {

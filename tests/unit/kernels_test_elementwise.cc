@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "engines/cpu/kernels/elementwise.h"
+#include "engines/cpu/kernels/elementwise/elementwise_kernels.h"
 #include "tests/unit/kernels_values.h"
 
 namespace tessera::kernels {

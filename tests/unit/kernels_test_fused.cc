@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-#include "engines/cpu/kernels/fused.h"
+#include "engines/cpu/kernels/elementwise/fused.h"
 #include "tessera/error.h"
 
 namespace tessera::kernels {

@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-#include "engines/cpu/kernels/gather.h"
+#include "engines/cpu/kernels/gather_rows.h"
 #include "engines/cpu/kernels/threefry.h"
 #include "tessera/error.h"
 

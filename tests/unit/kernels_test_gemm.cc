@@ -7,7 +7,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "engines/cpu/kernels/gemm.h"
+#include "engines/cpu/kernels/products/gemm.h"
 
 namespace tessera::kernels {
 namespace {

@@ -8,8 +8,8 @@
 #include <random>
 #include <vector>
 
-#include "engines/cpu/kernels/fft.h"
-#include "engines/cpu/kernels/linalg.h"
+#include "engines/cpu/kernels/products/fft_kernels.h"
+#include "engines/cpu/kernels/products/linalg_kernels.h"
 #include "tessera/error.h"
 
 namespace tessera::kernels {

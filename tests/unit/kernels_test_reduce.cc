@@ -8,7 +8,7 @@
 #include <random>
 #include <vector>
 
-#include "engines/cpu/kernels/reduce.h"
+#include "engines/cpu/kernels/reduce_axes.h"
 #include "tessera/error.h"
 
 namespace tessera::kernels {

@@ -12,7 +12,7 @@
 #include <span>
 #include <vector>
 
-#include "engines/cpu/kernels/sort.h"
+#include "engines/cpu/kernels/sort_kernels.h"
 #include "tessera/error.h"
 
 namespace tessera::kernels {

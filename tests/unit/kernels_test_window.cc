@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-#include "engines/cpu/kernels/window.h"
+#include "engines/cpu/kernels/window_kernels.h"
 #include "tessera/error.h"
 
 namespace tessera::kernels {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
-#include "ops/calls.h"
-#include "ops/control.h"
+#include "ops/control/calls.h"
+#include "ops/control/control.h"
 #include "tests/support/graphs.h"
 
 namespace tessera::ops {

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "ops/control.h"
+#include "ops/control/control.h"
 #include "tests/support/graphs.h"
 
 namespace tessera::ops {

@@ -4,7 +4,7 @@
 
 #include <functional>
 
-#include "ops/attrs.h"
+#include "ops/shared_attrs.h"
 #include "ops/ops.h"
 #include "tessera/error.h"
 

@@ -5,7 +5,7 @@
 #include <functional>
 
 #include "base/strings.h"
-#include "ops/graph_rules.h"
+#include "ops/transform/graph_rules.h"
 #include "tests/support/graphs.h"
 
 namespace tessera::ops {

@@ -3,8 +3,8 @@
 
 #include <cmath>
 
-#include "ops/control.h"
-#include "ops/linalg_common.h"
+#include "ops/control/control.h"
+#include "ops/linalg/linalg_common.h"
 #include "tests/support/graphs.h"
 
 namespace tessera::ops {

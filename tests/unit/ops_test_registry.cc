@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "ops/ops.h"
-#include "ops/reduction.h"
+#include "ops/reduce/reduction.h"
 
 namespace tessera::ops {
 namespace {
@@ -29,7 +29,7 @@ TEST(OpRegistry, StablehloNamesAreUniqueAndHaveAnArity) {
 
 TEST(OpRegistry, EveryKernelNamesAnOp) {
 #define TESSERA_EW(kernel, arity, op) EXPECT_TRUE(std::string_view(op).empty() || find(op) != nullptr) << op;
-#include "engines/cpu/kernels/ew_ops.def"
+#include "engines/cpu/kernels/elementwise/ew_kernels.def"
 }
 
 TEST(OpRegistry, TheNamedTraitsAreThoseOfTheirKind) {

@@ -9,7 +9,7 @@
 #include "runtime/buffer.h"
 #include "runtime/event.h"
 #include "runtime/local_cluster.h"
-#include "runtime/pieces.h"
+#include "runtime/shard_set.h"
 #include "tessera/error.h"
 
 namespace tessera::runtime {

@@ -4,7 +4,7 @@
 
 #include "base/strings.h"
 #include "ir/op_def.h"
-#include "ops/attrs.h"
+#include "ops/shared_attrs.h"
 #include "ops/ops.h"
 #include "support/random_graphs.h"
 #include "support/spmd_simulator.h"

@@ -2,7 +2,7 @@
 // Partitioned graphs as texts: which collectives stand where.
 #include <gtest/gtest.h>
 
-#include "ops/attrs.h"
+#include "ops/shared_attrs.h"
 #include "ops/ops.h"
 #include "support/spec_report.h"
 #include "support/spmd_sketch.h"

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/strings.h"
-#include "spmd/reshard.h"
+#include "spmd/layout_change.h"
 #include "support/random_graphs.h"
 #include "support/spmd_simulator.h"
 #include "support/spmd_sketch.h"

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "ir/graph.h"
-#include "ops/define.h"
-#include "runtime/collectives.h"
-#include "runtime/pieces.h"
+#include "ops/define_op.h"
+#include "runtime/process_collectives.h"
+#include "runtime/shard_set.h"
 #include "runtime/positions.h"
 
 namespace tessera::cpu {

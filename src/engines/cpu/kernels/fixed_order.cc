@@ -8,7 +8,7 @@
 
 #include "base/strings.h"
 #include "base/thread_pool.h"
-#include "engines/cpu/kernels/elementwise.h"
+#include "engines/cpu/kernels/elementwise/elementwise_kernels.h"
 #include "tessera/error.h"
 
 namespace tessera::kernels {

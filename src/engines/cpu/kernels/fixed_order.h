@@ -5,8 +5,8 @@
 
 #include <cstdint>
 
-#include "engines/cpu/kernels/gemm_leaf.h"
-#include "engines/cpu/kernels/reduce.h"
+#include "engines/cpu/kernels/products/gemm_leaf.h"
+#include "engines/cpu/kernels/reduce_axes.h"
 
 namespace tessera::kernels {
 

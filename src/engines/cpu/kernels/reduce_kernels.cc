@@ -6,13 +6,13 @@
 #include <cstdint>
 #include <utility>
 
-#include "engines/cpu/kernels/ew_find.h"
+#include "engines/cpu/kernels/elementwise/ew_find.h"
 #include "engines/cpu/kernels/simd.h"
 
 #define HWY_TARGET_INCLUDE "engines/cpu/kernels/reduce_kernels.cc"
 #include "hwy/foreach_target.h"
 // After foreach_target, which compiles this file once per instruction set.
-#include "engines/cpu/kernels/ew_loops-inl.h"
+#include "engines/cpu/kernels/elementwise/ew_loops-inl.h"
 #include "engines/cpu/kernels/vec-inl.h"
 
 HWY_BEFORE_NAMESPACE();

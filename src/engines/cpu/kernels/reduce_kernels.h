@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "engines/cpu/kernels/reduce.h"
+#include "engines/cpu/kernels/reduce_axes.h"
 
 namespace tessera::kernels {
 

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+// Fourier transforms and decompositions of matrices.
+#include <algorithm>
+#include <memory>
+
+#include "engines/cpu/adapters/kernel_table.h"
+#include "engines/cpu/kernels/elementwise/elementwise_kernels.h"
+#include "engines/cpu/kernels/products/fft_kernels.h"
+#include "engines/cpu/kernels/products/linalg_kernels.h"
+#include "ops/linalg/linalg_ops.h"
+
+namespace tessera::cpu {
+
+namespace {
+
+// A stack of matrices.
+struct Stack {
+  std::int64_t count = 1, rows, cols;
+  explicit Stack(const Shape& shape) : rows(shape[shape.size() - 2]), cols(shape.back()) {
+    for (std::size_t d = 0; d + 2 < shape.size(); ++d) count *= shape[d];
+  }
+  bool empty() const { return count * rows * cols == 0; }
+  // Nanoseconds for algorithms of `steps` n^3 operations.
+  double cost(double steps) const {
+    auto n = static_cast<double>(std::max(rows, cols));
+    return 1000 + static_cast<double>(count) * (500 + steps * n * n * n / 5);
+  }
+};
+
+// LAPACK has these.
+bool factors(DType t) { return t == DType::F32 || t == DType::F64 || is_complex(t); }
+
+Kernel make_fft(const Request& r) {
+  const auto& p = ir::get<ops::Fft>(r.attrs);
+  Kernel k;
+  DType real = real_dtype(r.in[0].dtype);
+  if ((real != DType::F32 && real != DType::F64) || r.in[0].size() == 0 || r.out[0].size() == 0) return k;
+  static constexpr kernels::FftKind kinds[] = {kernels::FftKind::Forward, kernels::FftKind::Inverse,
+                                               kernels::FftKind::RealForward, kernels::FftKind::RealInverse};
+  auto kind = kinds[static_cast<int>(p.type)];
+  Shape shape = p.type == ops::FftType::Irfft ? r.out[0].shape : r.in[0].shape;
+  k.cost = 1000 + 20.0 * static_cast<double>(std::max(r.in[0].size(), r.out[0].size()));
+  k.run = [=, axes = static_cast<std::int64_t>(p.lengths.size())](const void* const* in, void* const* out) {
+    kernels::fft(kind, real, shape, axes, in[0], out[0]);
+  };
+  return k;
+}
+
+Kernel make_cholesky(const Request& r) {
+  Kernel k;
+  Stack a(r.in[0].shape);
+  DType t = r.in[0].dtype;
+  if (!factors(t) || a.empty()) return k;
+  k.cost = a.cost(0.5);
+  k.run = [=](const void* const* in, void* const* out) { kernels::cholesky(t, true, a.count, a.rows, in[0], out[0]); };
+  return k;
+}
+
+Kernel make_qr(const Request& r) {
+  Kernel k;
+  Stack a(r.in[0].shape);
+  DType t = r.in[0].dtype;
+  if (!factors(t) || a.empty()) return k;
+  k.cost = a.cost(3);
+  k.run = [=, full = ir::get<ops::Qr>(r.attrs).full](const void* const* in, void* const* out) {
+    kernels::qr(t, full, a.count, a.rows, a.cols, in[0], out[0], out[1]);
+  };
+  return k;
+}
+
+Kernel make_lu(const Request& r) {
+  Kernel k;
+  Stack a(r.in[0].shape);
+  DType t = r.in[0].dtype;
+  if (!factors(t) || a.empty()) return k;
+  k.cost = a.cost(1);
+  k.run = [=](const void* const* in, void* const* out) {
+    kernels::lu(t, a.count, a.rows, a.cols, in[0], out[0], static_cast<std::int32_t*>(out[1]),
+                static_cast<std::int32_t*>(out[2]));
+  };
+  return k;
+}
+
+Kernel make_svd(const Request& r) {
+  const auto& p = ir::get<ops::Svd>(r.attrs);
+  Kernel k;
+  Stack a(r.in[0].shape);
+  DType t = r.in[0].dtype;
+  if (!factors(t) || a.empty()) return k;
+  k.cost = a.cost(20);
+  k.run = [=, full = p.full, vectors = p.vectors](const void* const* in, void* const* out) {
+    kernels::svd(t, full, a.count, a.rows, a.cols, in[0], out[0], vectors ? out[1] : nullptr,
+                 vectors ? out[2] : nullptr);
+  };
+  return k;
+}
+
+Kernel make_eigh(const Request& r) {
+  Kernel k;
+  Stack a(r.in[0].shape);
+  DType t = r.in[0].dtype;
+  if (!factors(t) || a.empty()) return k;
+  k.cost = a.cost(10);
+  k.run = [=](const void* const* in, void* const* out) {
+    kernels::eigh(t, true, a.count, a.rows, in[0], out[1], out[0]);
+  };
+  return k;
+}
+
+Kernel make_solve(const Request& r) {
+  const auto& p = ir::get<ops::TriangularSolve>(r.attrs);
+  Kernel k;
+  Stack x(r.in[1].shape);
+  DType t = r.in[0].dtype;
+  if (!factors(t) || x.empty()) return k;
+  bool conjugate = p.conjugate_a && is_complex(t);
+  auto transform = !p.transpose_a ? kernels::Transform::None
+                   : conjugate    ? kernels::Transform::Adjoint
+                                  : kernels::Transform::Transpose;
+  k.cost = x.cost(0.5);
+  k.in_place = 2;
+  // BLAS knows the adjoint, not the conjugate alone.
+  auto conj = conjugate && !p.transpose_a ? kernels::ew_find(kernels::EwOp::Conj, t, t) : nullptr;
+  k.run = [=, left = p.left, lower = p.lower, unit = p.unit_diagonal, size = r.in[0].size()](const void* const* in,
+                                                                                             void* const* out) {
+    const void* a = in[0];
+    std::unique_ptr<char[]> copy;
+    if (conj != nullptr) {
+      copy.reset(new char[static_cast<std::size_t>(size * dtype_size(t))]);
+      conj(a, nullptr, nullptr, copy.get(), size);
+      a = copy.get();
+    }
+    kernels::triangular_solve(t, left, lower, transform, unit, x.count, x.rows, x.cols, a, in[1], out[0]);
+  };
+  return k;
+}
+
+}  // namespace
+
+void add_linalg_kernels(KernelTable& table) {
+  table.add("fft", make_fft);
+  table.add("cholesky", make_cholesky);
+  table.add("qr", make_qr);
+  table.add("lu", make_lu);
+  table.add("svd", make_svd);
+  table.add("eigh", make_eigh);
+  table.add("triangular_solve", make_solve);
+}
+
+}  // namespace tessera::cpu

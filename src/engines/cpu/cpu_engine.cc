@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engines/cpu/cpu_engine.h"
+
+#include <atomic>
+#include <mutex>
+#include <unordered_map>
+
+#include "base/hash.h"
+#include "base/strings.h"
+#include "engines/cpu/step_program.h"
+#include "runtime/verify_executable.h"
+#include "tessera/error.h"
+
+namespace tessera::cpu {
+
+namespace {
+
+// Steps of different processes meet under a tag: the program (its text and devices, so that every process finds the
+// same number) and how many times it ran.
+class Tags {
+ public:
+  std::int64_t next(std::size_t program) {
+    std::lock_guard lock(mutex_);
+    constexpr int kRunBits = 24;
+    auto run = runs_[program]++ & ((std::int64_t{1} << kRunBits) - 1);
+    return static_cast<std::int64_t>((program >> (kRunBits + 1)) << kRunBits) | run;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::unordered_map<std::size_t, std::int64_t> runs_;
+};
+
+std::size_t program_number(const ir::Graph& g, const sharding::DeviceList& devices) {
+  std::size_t h = 23;
+  for (unsigned char c : ir::to_string(g)) h = base::hash_mix(h, c);
+  for (const auto& d : devices.devices) h = base::hash_mix(h, static_cast<std::size_t>(d.id()));
+  return h;
+}
+
+class CpuExecutable final : public runtime::Executable {
+ public:
+  CpuExecutable(std::shared_ptr<const Program> program, std::shared_ptr<runtime::MemoryPool> memory,
+                std::shared_ptr<runtime::Collectives> collectives, std::shared_ptr<Tags> tags, std::size_t number)
+      : program_(std::move(program)),
+        memory_(std::move(memory)),
+        collectives_(std::move(collectives)),
+        tags_(std::move(tags)),
+        number_(number) {}
+
+  std::vector<Pieces> run(std::vector<Pieces> args, const std::vector<const Pieces*>& lent) override {
+    Run run{*memory_, collectives_.get()};
+    if (!collectives_) return program_->run(std::move(args), run, {}, lent);
+    run.tag = tags_->next(number_);
+    try {
+      return program_->run(std::move(args), run, {}, lent);
+    } catch (const std::exception& e) {
+      collectives_->poison(run.tag, e.what());
+      throw;
+    }
+  }
+  bool small() const override {
+    constexpr double kSmall = 100000;  // nanoseconds: some times what handing the task to another thread costs
+    return !collectives_ && program_->cost() < kSmall;
+  }
+  std::string text() const override { return program_->text(); }
+
+ private:
+  std::shared_ptr<const Program> program_;
+  std::shared_ptr<runtime::MemoryPool> memory_;
+  std::shared_ptr<runtime::Collectives> collectives_;  // null unless the program spans processes
+  std::shared_ptr<Tags> tags_;
+  std::size_t number_;
+};
+
+class PlainCpuExecutable final : public runtime::PlainExecutable {
+ public:
+  PlainCpuExecutable(std::shared_ptr<const Program> program, std::shared_ptr<runtime::MemoryPool> memory)
+      : program_(std::move(program)), memory_(std::move(memory)) {}
+  std::vector<Pieces> run(std::vector<Pieces> args, std::uint64_t shake) override {
+    Run run{*memory_};
+    run.shake = shake;
+    return program_->run(std::move(args), run);
+  }
+
+ private:
+  std::shared_ptr<const Program> program_;
+  std::shared_ptr<runtime::MemoryPool> memory_;
+};
+
+class CpuEngine final : public runtime::Engine, public runtime::PlainCompiler {
+ public:
+  CpuEngine(int process_index, std::shared_ptr<runtime::MemoryPool> memory,
+            std::shared_ptr<runtime::Collectives> collectives)
+      : process_index_(process_index), memory_(std::move(memory)), collectives_(std::move(collectives)) {}
+
+  std::shared_ptr<runtime::Executable> compile(ir::GraphPtr graph,
+                                               std::shared_ptr<const sharding::DeviceList> devices) override {
+    Owners owners = owners_of(*graph, *devices);
+    bool distributed = owners.distributed();
+    Context context(graph->mesh, std::move(owners), memory_);
+    auto program = Program::compile(graph, context);
+    return std::make_shared<CpuExecutable>(std::move(program), memory_, distributed ? collectives_ : nullptr, tags_,
+                                           distributed ? program_number(*graph, *devices) : 0);
+  }
+  std::shared_ptr<runtime::PlainExecutable> compile_plainly(
+      ir::GraphPtr graph, std::shared_ptr<const sharding::DeviceList> devices) override {
+    Context context(graph->mesh, owners_of(*graph, *devices), memory_, true);
+    if (context.distributed()) {
+      throw UnimplementedError("compile_plainly: the devices belong to several processes; expected those of one");
+    }
+    return std::make_shared<PlainCpuExecutable>(Program::compile(graph, context), memory_);
+  }
+  std::shared_ptr<runtime::MemoryPool> memory() override { return memory_; }
+
+ private:
+  Owners owners_of(const ir::Graph& graph, const sharding::DeviceList& devices) const {
+    if (!graph.mesh || graph.mesh->num_positions() != static_cast<std::int64_t>(devices.size())) {
+      throw StateError(str("compile: the program has ", graph.mesh ? graph.mesh->num_positions() : 0,
+                           " mesh positions for ", devices.size(), " devices"));
+    }
+    Owners owners;
+    owners.self = process_index_;
+    for (const auto& d : devices.devices) owners.process_of.push_back(d.process_index());
+    return owners;
+  }
+
+  int process_index_;
+  std::shared_ptr<runtime::MemoryPool> memory_;
+  std::shared_ptr<runtime::Collectives> collectives_;
+  std::shared_ptr<Tags> tags_ = std::make_shared<Tags>();
+};
+
+}  // namespace
+
+std::shared_ptr<runtime::Engine> make_engine(int process_index, std::shared_ptr<runtime::MemoryPool> memory,
+                                             std::shared_ptr<runtime::Collectives> collectives) {
+  return std::make_shared<CpuEngine>(process_index, std::move(memory), std::move(collectives));
+}
+
+}  // namespace tessera::cpu

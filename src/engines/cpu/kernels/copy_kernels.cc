@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engines/cpu/kernels/copy_kernels.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <vector>
+
+#include "base/thread_pool.h"
+
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
+namespace tessera::kernels {
+
+namespace {
+
+using Byte = unsigned char;
+
+constexpr std::int64_t kGrainBytes = 128 << 10;
+// Copies above this size cannot stay in a cache, so their stores go around it and no line is read before it is written.
+constexpr std::int64_t kStreamBytes = 8 << 20;
+
+void stream_copy(Byte* dst, const Byte* src, std::int64_t n) {
+#if defined(__SSE2__)
+  auto head = std::min<std::int64_t>(n, static_cast<std::int64_t>(-reinterpret_cast<std::uintptr_t>(dst) & 63));
+  std::memcpy(dst, src, static_cast<std::size_t>(head));
+  dst += head, src += head, n -= head;
+  for (; n >= 64; dst += 64, src += 64, n -= 64) {
+    auto* to = reinterpret_cast<__m128i*>(dst);
+    const auto* from = reinterpret_cast<const __m128i*>(src);
+    __m128i a = _mm_loadu_si128(from), b = _mm_loadu_si128(from + 1);
+    __m128i c = _mm_loadu_si128(from + 2), d = _mm_loadu_si128(from + 3);
+    _mm_stream_si128(to, a);
+    _mm_stream_si128(to + 1, b);
+    _mm_stream_si128(to + 2, c);
+    _mm_stream_si128(to + 3, d);
+  }
+  _mm_sfence();
+#endif
+  std::memcpy(dst, src, static_cast<std::size_t>(n));
+}
+
+struct Dim {
+  std::int64_t size, dst, src;
+};
+
+// A copy in normal form: no extents of one, positive destination strides in decreasing order, mergeable dims merged.
+struct Plan {
+  Byte* dst;
+  const Byte* src;
+  std::int64_t item;
+  std::vector<Dim> dims;
+  std::int64_t total = 1;  // elements
+};
+
+Plan normalise(void* dst, std::span<const std::int64_t> ds, const void* src, std::span<const std::int64_t> ss,
+               std::span<const std::int64_t> shape, std::int64_t item) {
+  Plan p{static_cast<Byte*>(dst), static_cast<const Byte*>(src), item, {}};
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    p.total *= shape[i];
+    if (shape[i] <= 1) continue;
+    Dim d{shape[i], ds[i], ss[i]};
+    if (d.dst < 0) {
+      p.dst += d.dst * (d.size - 1);
+      p.src += d.src * (d.size - 1);
+      d.dst = -d.dst;
+      d.src = -d.src;
+    }
+    p.dims.push_back(d);
+  }
+  std::stable_sort(p.dims.begin(), p.dims.end(), [](const Dim& a, const Dim& b) { return a.dst > b.dst; });
+  std::size_t out = 0;
+  for (std::size_t i = 1; i < p.dims.size(); ++i) {
+    Dim& outer = p.dims[out];
+    const Dim& inner = p.dims[i];
+    if (outer.dst == inner.dst * inner.size && outer.src == inner.src * inner.size) {
+      outer = {outer.size * inner.size, inner.dst, inner.src};
+    } else {
+      p.dims[++out] = inner;
+    }
+  }
+  if (!p.dims.empty()) p.dims.resize(out + 1);
+  return p;
+}
+
+// Calls `body(dst, src)` for the units [begin, end) of the space that `dims` span, in row-major order.
+template <class Body>
+void walk(const Plan& p, std::span<const Dim> dims, std::int64_t begin, std::int64_t end, const Body& body) {
+  std::vector<std::int64_t> index(dims.size());
+  Byte* dst = p.dst;
+  const Byte* src = p.src;
+  std::int64_t rest = begin;
+  for (std::size_t i = dims.size(); i-- > 0;) {
+    index[i] = rest % dims[i].size;
+    rest /= dims[i].size;
+    dst += index[i] * dims[i].dst;
+    src += index[i] * dims[i].src;
+  }
+  for (std::int64_t u = begin; u < end; ++u) {
+    body(dst, src);
+    for (std::size_t i = dims.size(); i-- > 0;) {
+      dst += dims[i].dst;
+      src += dims[i].src;
+      if (++index[i] < dims[i].size) break;
+      index[i] = 0;
+      dst -= dims[i].dst * dims[i].size;
+      src -= dims[i].src * dims[i].size;
+    }
+  }
+}
+
+std::int64_t count(std::span<const Dim> dims) {
+  std::int64_t n = 1;
+  for (const Dim& d : dims) n *= d.size;
+  return n;
+}
+
+template <class Body>
+void for_units(const Plan& p, std::span<const Dim> dims, std::int64_t unit_bytes, const Body& body) {
+  std::int64_t grain = std::max<std::int64_t>(1, kGrainBytes / std::max<std::int64_t>(unit_bytes, 1));
+  base::parallel_for(count(dims), grain,
+                     [&](std::int64_t begin, std::int64_t end) { walk(p, dims, begin, end, body); });
+}
+
+template <std::size_t N>
+struct Item {
+  Byte bytes[N];
+};
+
+template <class T>
+void strided_run(Byte* dst, std::int64_t ds, const Byte* src, std::int64_t ss, std::int64_t n) {
+  for (std::int64_t i = 0; i < n; ++i) {
+    T v;
+    std::memcpy(&v, src + i * ss, sizeof v);
+    std::memcpy(dst + i * ds, &v, sizeof v);
+  }
+}
+
+#if defined(__SSE2__)
+// 4x4 blocks of 32-bit elements in registers; `rows` and `cols` are multiples of 4.
+void transpose32(Byte* dst, std::int64_t ds, const Byte* src, std::int64_t ss, std::int64_t rows, std::int64_t cols) {
+  for (std::int64_t r = 0; r < rows; r += 4) {
+    for (std::int64_t c = 0; c < cols; c += 4) {
+      const Byte* from = src + c * ss + r * 4;
+      auto load = [&](int i) { return _mm_loadu_ps(reinterpret_cast<const float*>(from + i * ss)); };
+      __m128 a = load(0), b = load(1), e = load(2), f = load(3);
+      _MM_TRANSPOSE4_PS(a, b, e, f);
+      Byte* to = dst + r * ds + c * 4;
+      _mm_storeu_ps(reinterpret_cast<float*>(to), a);
+      _mm_storeu_ps(reinterpret_cast<float*>(to + ds), b);
+      _mm_storeu_ps(reinterpret_cast<float*>(to + 2 * ds), e);
+      _mm_storeu_ps(reinterpret_cast<float*>(to + 3 * ds), f);
+    }
+  }
+}
+#endif
+
+// dst[r * ds + c * item] = src[c * ss + r * item] over one tile.
+template <class T>
+void transpose_tile(Byte* dst, std::int64_t ds, const Byte* src, std::int64_t ss, std::int64_t rows,
+                    std::int64_t cols) {
+#if defined(__SSE2__)
+  if constexpr (sizeof(T) == 4) {
+    if (rows % 4 == 0 && cols % 4 == 0) return transpose32(dst, ds, src, ss, rows, cols);
+  }
+#endif
+  constexpr std::int64_t item = sizeof(T);
+  for (std::int64_t r = 0; r < rows; ++r) strided_run<T>(dst + r * ds, item, src + r * item, ss, cols);
+}
+
+// The source is contiguous along `row`, the destination along the last dim: tiles keep the lines of both in L1.
+template <class T>
+void transpose(Plan& p, std::size_t row_at) {
+  constexpr std::int64_t kTile = sizeof(T) >= 8 ? 16 : 64 / static_cast<std::int64_t>(sizeof(T));
+  Dim row = p.dims[row_at];
+  Dim col = p.dims.back();
+  p.dims.pop_back();
+  p.dims.erase(p.dims.begin() + static_cast<std::ptrdiff_t>(row_at));
+  std::int64_t row_tiles = (row.size + kTile - 1) / kTile;
+  std::int64_t col_tiles = (col.size + kTile - 1) / kTile;
+  // A unit is one band of rows, so that a thread writes whole lines of neighbouring tiles.
+  p.dims.push_back({row_tiles, row.dst * kTile, row.src * kTile});
+  auto sizes = p.dims;
+  std::int64_t unit = kTile * col.size * p.item;
+  std::int64_t grain = std::max<std::int64_t>(1, kGrainBytes / unit);
+  base::parallel_for(count(sizes), grain, [&](std::int64_t begin, std::int64_t end) {
+    std::int64_t u = begin;
+    walk(p, sizes, begin, end, [&](Byte* dst, const Byte* src) {
+      std::int64_t rows = std::min(kTile, row.size - (u++ % row_tiles) * kTile);
+      for (std::int64_t t = 0; t < col_tiles; ++t) {
+        std::int64_t c = t * kTile;
+        transpose_tile<T>(dst + c * col.dst, row.dst, src + c * col.src, col.src, rows, std::min(kTile, col.size - c));
+      }
+    });
+  });
+}
+
+template <class T>
+void copy_typed(Plan& p) {
+  Dim last = p.dims.back();
+  std::span<const Dim> outer(p.dims.data(), p.dims.size() - 1);
+  if (last.dst == p.item && last.src == 0) {
+    return for_units(p, outer, last.size * p.item,
+                     [&](Byte* dst, const Byte* src) { fill(dst, src, p.item, last.size); });
+  }
+  if (last.dst == p.item) {
+    for (std::size_t i = 0; i + 1 < p.dims.size(); ++i) {
+      if (p.dims[i].src == p.item) return transpose<T>(p, i);
+    }
+  }
+  if (last.size > 4096) {  // one long strided run has to be cut to be shared
+    std::int64_t chunk = 1024;
+    std::int64_t whole = last.size / chunk;
+    Plan tail = p;
+    tail.dst += whole * chunk * last.dst;
+    tail.src += whole * chunk * last.src;
+    tail.dims.back().size = last.size - whole * chunk;
+    p.dims.back() = {whole, last.dst * chunk, last.src * chunk};
+    p.dims.push_back({chunk, last.dst, last.src});
+    for (Plan* q : {&p, &tail}) {
+      Dim run = q->dims.back();
+      if (run.size == 0) continue;
+      for_units(*q, std::span(q->dims.data(), q->dims.size() - 1), run.size * p.item,
+                [&](Byte* dst, const Byte* src) { strided_run<T>(dst, run.dst, src, run.src, run.size); });
+    }
+    return;
+  }
+  for_units(p, outer, last.size * p.item,
+            [&](Byte* dst, const Byte* src) { strided_run<T>(dst, last.dst, src, last.src, last.size); });
+}
+
+// Any item size: byte runs through memcpy.
+void copy_items(Plan& p) {
+  for_units(p, p.dims, p.item,
+            [&](Byte* dst, const Byte* src) { std::memcpy(dst, src, static_cast<std::size_t>(p.item)); });
+}
+
+void copy_runs(Plan& p, bool stream) {
+  std::int64_t run = p.dims.back().size * p.item;
+  p.dims.pop_back();
+  if (p.dims.empty()) return copy_bytes(p.dst, p.src, run, stream);
+  stream = run >= 1024 && (stream || run * count(p.dims) >= kStreamBytes);
+  if (run > kGrainBytes && count(p.dims) < 2 * base::num_threads()) {
+    walk(p, p.dims, 0, count(p.dims), [&](Byte* dst, const Byte* src) { copy_bytes(dst, src, run, stream); });
+    return;
+  }
+  for_units(p, p.dims, run, [&](Byte* dst, const Byte* src) {
+    if (stream) {
+      stream_copy(dst, src, run);
+    } else {
+      std::memcpy(dst, src, static_cast<std::size_t>(run));
+    }
+  });
+}
+
+}  // namespace
+
+void copy_bytes(void* dst, const void* src, std::int64_t bytes, bool stream) {
+  if (bytes <= 0) return;
+  auto* to = static_cast<Byte*>(dst);
+  const auto* from = static_cast<const Byte*>(src);
+  if (bytes <= kGrainBytes) {
+    if (stream) return stream_copy(to, from, bytes);
+    std::memcpy(to, from, static_cast<std::size_t>(bytes));
+    return;
+  }
+  stream = stream || bytes >= kStreamBytes;
+  constexpr std::int64_t kLine = 64;
+  base::parallel_for((bytes + kLine - 1) / kLine, kGrainBytes / kLine, [&](std::int64_t begin, std::int64_t end) {
+    std::int64_t at = begin * kLine;
+    std::int64_t n = std::min(bytes, end * kLine) - at;
+    if (stream) {
+      stream_copy(to + at, from + at, n);
+    } else {
+      std::memcpy(to + at, from + at, static_cast<std::size_t>(n));
+    }
+  });
+}
+
+void copy_streaming(void* dst, const void* src, std::int64_t bytes) {
+  stream_copy(static_cast<Byte*>(dst), static_cast<const Byte*>(src), bytes);
+}
+
+void copy_strided(void* dst, std::span<const std::int64_t> dst_strides_bytes, const void* src,
+                  std::span<const std::int64_t> src_strides_bytes, std::span<const std::int64_t> shape,
+                  std::int64_t itemsize, bool stream) {
+  Plan p = normalise(dst, dst_strides_bytes, src, src_strides_bytes, shape, itemsize);
+  if (p.total == 0) return;
+  if (p.dims.empty()) {
+    std::memcpy(dst, src, static_cast<std::size_t>(itemsize));
+    return;
+  }
+  const Dim& last = p.dims.back();
+  if (last.dst == itemsize && last.src == itemsize) return copy_runs(p, stream);
+  switch (itemsize) {
+    case 1:
+      return copy_typed<std::uint8_t>(p);
+    case 2:
+      return copy_typed<std::uint16_t>(p);
+    case 4:
+      return copy_typed<std::uint32_t>(p);
+    case 8:
+      return copy_typed<std::uint64_t>(p);
+    case 16:
+      return copy_typed<Item<16>>(p);
+    default:
+      return copy_items(p);
+  }
+}
+
+void fill(void* dst, const void* value, std::int64_t itemsize, std::int64_t n) {
+  if (n <= 0) return;
+  auto* to = static_cast<Byte*>(dst);
+  const auto* v = static_cast<const Byte*>(value);
+  bool same = std::all_of(v, v + itemsize, [&](Byte b) { return b == v[0]; });
+  auto part = [&](std::int64_t begin, std::int64_t end) {
+    Byte* at = to + begin * itemsize;
+    std::int64_t bytes = (end - begin) * itemsize;
+    if (same) {
+      std::memset(at, v[0], static_cast<std::size_t>(bytes));
+      return;
+    }
+    // Doubling up to a block that stays in L1, then that block again and again.
+    std::int64_t block = itemsize * std::max<std::int64_t>(1, 4096 / itemsize);
+    std::int64_t have = std::min(itemsize, bytes);
+    std::memcpy(at, v, static_cast<std::size_t>(have));
+    while (have < bytes) {
+      std::int64_t more = std::min({have, block, bytes - have});
+      std::memcpy(at + have, at, static_cast<std::size_t>(more));
+      have += more;
+    }
+  };
+  std::int64_t grain = std::max<std::int64_t>(1, kGrainBytes / itemsize);
+  if (n <= grain) return part(0, n);
+  base::parallel_for(n, grain, part);
+}
+
+}  // namespace tessera::kernels

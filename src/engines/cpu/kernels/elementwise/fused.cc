@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engines/cpu/kernels/elementwise/fused.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/thread_own.h"
+#include "base/thread_pool.h"
+#include "base/verify_mode.h"
+#include "engines/cpu/kernels/copy_kernels.h"
+#include "engines/cpu/kernels/elementwise/fused_plan.h"
+
+namespace tessera::kernels {
+
+namespace {
+
+constexpr std::int64_t kWholeRow = 4096;  // longest row, in elements, that is a tile of its own
+constexpr double kGrainNanoseconds = 15000;
+
+template <class T>
+void expand_typed(void* out, const void* in, std::int64_t rows, std::int64_t cols) {
+  const T* x = static_cast<const T*>(in);
+  T* r = static_cast<T*>(out);
+  for (std::int64_t i = 0; i < rows; ++i, r += cols) std::fill_n(r, cols, x[i]);
+}
+
+struct Sixteen {
+  std::uint64_t words[2];
+};
+
+void expand(void* out, const void* in, std::int64_t rows, std::int64_t cols, std::int64_t size) {
+  switch (size) {
+    case 1:
+      return expand_typed<std::uint8_t>(out, in, rows, cols);
+    case 2:
+      return expand_typed<std::uint16_t>(out, in, rows, cols);
+    case 4:
+      return expand_typed<std::uint32_t>(out, in, rows, cols);
+    case 8:
+      return expand_typed<std::uint64_t>(out, in, rows, cols);
+    default:
+      return expand_typed<Sixteen>(out, in, rows, cols);
+  }
+}
+
+struct Tile {
+  std::int64_t row, column, rows, columns;
+};
+
+// One run: the sizes and the memory that steps refer to.
+class Run {
+ public:
+  Run(const Variant& variant, std::span<const void* const> inputs, std::span<void* const> outputs, std::int64_t inner,
+      std::int64_t tile_rows, std::int64_t tile_columns)
+      : v_(variant),
+        inputs_(inputs),
+        outputs_(outputs),
+        inner_(inner),
+        tile_rows_(tile_rows),
+        tile_columns_(tile_columns),
+        capacity_((tile_rows * std::max<std::int64_t>(tile_columns, 1) + 63) / 64 * 64) {
+    offsets_.reserve(v_.buffer_sizes.size());
+    for (std::int64_t size : v_.buffer_sizes) {
+      offsets_.push_back(scratch_bytes_);
+      scratch_bytes_ += size * capacity_;
+    }
+  }
+
+  bool stream = false;
+  std::byte* kept = nullptr;  // row values of all rows: each `rows_total` elements, in order
+  std::vector<std::int64_t> kept_offsets;
+  std::byte* partial = nullptr;
+  std::vector<std::int64_t> partial_offsets;
+  std::int64_t pieces = 1;
+
+  // Scratch of the calling thread, with the constant buffers filled.
+  std::byte* prepare() const {
+    auto& memory = base::thread_own<std::vector<std::byte>, struct FusedScratchTag>();
+    // At a page, as large operands are: loads that run ahead of stores to addresses with the same low bits would wait.
+    constexpr std::uintptr_t kPage = 4096;
+    auto bytes = static_cast<std::size_t>(scratch_bytes_) + kPage;
+    if (memory.size() < bytes) memory.resize(bytes);
+    auto address = reinterpret_cast<std::uintptr_t>(memory.data());
+    std::byte* scratch = memory.data() + (-address & (kPage - 1));
+    base::poison(scratch, static_cast<std::size_t>(scratch_bytes_));
+    for (const Prefill& f : v_.prefills) {
+      std::byte* to = scratch + offsets_[static_cast<std::size_t>(f.buffer)];
+      if (f.fn) {
+        const std::byte* in[3] = {};
+        for (std::size_t i = 0; i < 3; ++i) {
+          if (f.operands[i] >= 0) in[i] = scratch + offsets_[static_cast<std::size_t>(f.operands[i])];
+        }
+        f.fn(in[0], in[1], in[2], to, capacity_);
+      } else if (f.period_input >= 0) {
+        if (tile_rows_ == 1) continue;
+        const void* from = inputs_[static_cast<std::size_t>(f.period_input)];
+        for (std::int64_t r = 0; r < tile_rows_; ++r) {
+          std::memcpy(to + r * inner_ * f.size, from, static_cast<std::size_t>(inner_ * f.size));
+        }
+      } else {
+        const void* from = f.scalar_input >= 0 ? inputs_[static_cast<std::size_t>(f.scalar_input)] : f.bytes.data();
+        expand(to, from, 1, capacity_, f.size);
+      }
+    }
+    return scratch;
+  }
+
+  // Asks for the inputs of a tile that comes later: the hardware's own prefetching stops at the ends of tiles.
+  void prefetch(const Tile& t) const {
+    constexpr std::int64_t kLine = 64;
+    for (const Operand& o : v_.streamed) {
+      const std::byte* from = at(o, nullptr, t);
+      std::int64_t bytes = t.rows * t.columns * o.size;
+      for (std::int64_t b = 0; b < bytes; b += kLine) __builtin_prefetch(from + b, 0, 2);
+    }
+  }
+
+  void steps(const std::vector<Step>& list, std::byte* scratch, const Tile& t) const {
+    for (const Step& s : list) {
+      // The tile at the start of a row writes what is one value a row: its neighbours may run at the same time.
+      if (s.out.place == Place::OutputRow && t.column != 0) continue;
+      std::byte* out = at(s.out, scratch, t);
+      const std::byte* a = at(s.in[0], scratch, t);
+      std::int64_t n = s.per_row ? t.rows : t.rows * t.columns;
+      switch (s.kind) {
+        case Step::Kind::Op:
+          s.fn(a, at(s.in[1], scratch, t), at(s.in[2], scratch, t), out, n);
+          break;
+        case Step::Kind::RowOperand:
+          s.row_fn(a, at(s.in[1], scratch, t), out, t.rows, t.columns);
+          break;
+        case Step::Kind::Reduce:
+          if (t.columns == 0) {
+            expand(out, s.identity.data(), 1, t.rows, s.out.size);
+          } else {
+            s.reduce(a, out, t.rows, t.columns);
+          }
+          break;
+        case Step::Kind::Expand:
+          expand(out, a, t.rows, t.columns, s.out.size);
+          break;
+        case Step::Kind::Copy:
+          if (stream && !s.per_row) {
+            copy_streaming(out, a, n * s.out.size);
+          } else {
+            std::memmove(out, a, static_cast<std::size_t>(n * s.out.size));
+          }
+          break;
+      }
+    }
+  }
+
+ private:
+  std::byte* at(const Operand& o, std::byte* scratch, const Tile& t) const {
+    auto i = static_cast<std::size_t>(o.index);
+    // Inputs are never written: the cast only lets reads and writes share this function.
+    auto input = [&] { return static_cast<std::byte*>(const_cast<void*>(inputs_[i])); };
+    switch (o.place) {
+      case Place::None:
+        return nullptr;
+      case Place::Input:
+        return input() + (t.row * inner_ + t.column) * o.size;
+      case Place::InputRow:
+        return input() + t.row * o.size;
+      case Place::Period:
+        if (tile_rows_ == 1) return input() + t.column * o.size;
+        return scratch + offsets_[static_cast<std::size_t>(o.buffer)];
+      case Place::Output:
+        return static_cast<std::byte*>(outputs_[i]) + (t.row * inner_ + t.column) * o.size;
+      case Place::OutputRow:
+        return static_cast<std::byte*>(outputs_[i]) + t.row * o.size;
+      case Place::Buffer:
+        return scratch + offsets_[static_cast<std::size_t>(o.buffer)];
+      case Place::Kept:
+        return kept + kept_offsets[i] + t.row * o.size;
+      case Place::Partial:
+        return partial + partial_offsets[i] + (t.row * pieces + t.column / tile_columns_) * o.size;
+    }
+    return nullptr;
+  }
+
+  const Variant& v_;
+  std::span<const void* const> inputs_;
+  std::span<void* const> outputs_;
+  std::int64_t inner_, tile_rows_, tile_columns_, capacity_;
+  std::vector<std::int64_t> offsets_;
+  std::int64_t scratch_bytes_ = 0;
+};
+
+std::int64_t grain(double cost, std::int64_t elements) {
+  return std::max<std::int64_t>(
+      1, static_cast<std::int64_t>(kGrainNanoseconds / (cost * static_cast<double>(elements) + 1)));
+}
+
+// Tiles of whole rows, or of pieces of a row where nothing is reduced.
+void run_tiles(const Variant& v, Run& run, std::int64_t outer, std::int64_t inner, std::int64_t tile_rows,
+               std::int64_t tile_columns, double cost) {
+  std::int64_t across = std::max<std::int64_t>(1, (inner + tile_columns - 1) / std::max<std::int64_t>(tile_columns, 1));
+  std::int64_t down = (outer + tile_rows - 1) / tile_rows;
+  base::parallel_for(down * across, grain(cost, tile_rows * tile_columns), [&](std::int64_t begin, std::int64_t end) {
+    std::byte* scratch = run.prepare();
+    auto tile = [&](std::int64_t u) {
+      Tile t{u / across * tile_rows, u % across * tile_columns, 0, 0};
+      t.rows = std::min(tile_rows, outer - t.row);
+      t.columns = std::min(tile_columns, inner - t.column);
+      return t;
+    };
+    for (std::int64_t u = begin; u < end; ++u) {
+      if (u + 1 < end) run.prefetch(tile(u + 1));
+      run.steps(v.stages[0].steps, scratch, tile(u));
+    }
+  });
+}
+
+// Long rows: stage by stage, pieces of `columns` elements, the pieces' reductions combined in order between stages.
+void run_pieces(const Variant& v, Run& run, std::int64_t outer, std::int64_t inner, std::int64_t columns, double cost) {
+  run.pieces = (inner + columns - 1) / columns;
+  std::int64_t kept_bytes = 0, partial_bytes = 0;
+  for (std::int64_t size : v.kept_sizes) {
+    run.kept_offsets.push_back(kept_bytes);
+    kept_bytes += (size * outer + 63) / 64 * 64;
+  }
+  for (const PartialReduce& p : v.partials) {
+    run.partial_offsets.push_back(partial_bytes);
+    partial_bytes += (p.size * outer * run.pieces + 63) / 64 * 64;
+  }
+  std::vector<std::byte> memory(static_cast<std::size_t>(kept_bytes + partial_bytes));
+  base::poison(memory.data(), memory.size());
+  run.kept = memory.data();
+  run.partial = memory.data() + kept_bytes;
+  auto row_steps = [&](const Stage& s, std::int64_t begin, std::int64_t end) {
+    if (s.row_steps.empty()) return;
+    std::byte* scratch = run.prepare();
+    for (std::int64_t r = begin; r < end; r += columns)
+      run.steps(s.row_steps, scratch, {r, 0, std::min(columns, end - r), 0});
+  };
+  auto tiles = [&](const Stage& s, std::int64_t begin, std::int64_t end) {
+    std::byte* scratch = run.prepare();
+    for (std::int64_t u = begin; u < end; ++u) {
+      auto tile = [&](std::int64_t k) {
+        std::int64_t c = k % run.pieces * columns;
+        return Tile{k / run.pieces, c, 1, std::min(columns, inner - c)};
+      };
+      if (u + 1 < end) run.prefetch(tile(u + 1));
+      run.steps(s.steps, scratch, tile(u));
+    }
+  };
+  auto combine = [&](const Stage& s, std::int64_t begin, std::int64_t end) {
+    for (std::int32_t i : s.partials) {
+      const PartialReduce& p = v.partials[static_cast<std::size_t>(i)];
+      p.total(run.partial + run.partial_offsets[static_cast<std::size_t>(i)] + begin * run.pieces * p.size,
+              run.kept + run.kept_offsets[static_cast<std::size_t>(p.kept)] + begin * p.size, end - begin, run.pieces);
+    }
+  };
+  if (outer >= 2 * base::num_threads() || base::in_parallel_region()) {
+    // A row at a time through all stages keeps it in the second-level cache.
+    base::parallel_for(outer, grain(cost, inner), [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t r = begin; r < end; ++r) {
+        for (const Stage& s : v.stages) {
+          row_steps(s, r, r + 1);
+          if (!s.steps.empty()) tiles(s, r * run.pieces, (r + 1) * run.pieces);
+          combine(s, r, r + 1);
+        }
+      }
+    });
+    return;
+  }
+  for (const Stage& s : v.stages) {
+    row_steps(s, 0, outer);
+    if (!s.steps.empty()) {
+      base::parallel_for(outer * run.pieces, grain(cost, columns),
+                         [&](std::int64_t begin, std::int64_t end) { tiles(s, begin, end); });
+    }
+    combine(s, 0, outer);
+  }
+}
+
+}  // namespace
+
+FusedKernel::FusedKernel(FusedProgram program) : plan_(FusedPlanner::make(std::move(program))) {}
+FusedKernel::~FusedKernel() = default;
+FusedKernel::FusedKernel(FusedKernel&&) noexcept = default;
+FusedKernel& FusedKernel::operator=(FusedKernel&&) noexcept = default;
+
+void FusedKernel::run(std::span<const void* const> inputs, std::span<void* const> outputs, std::int64_t outer,
+                      std::int64_t inner, bool stream) const {
+  const Plan& p = *plan_;
+  if (outer == 0) return;
+  bool staged = stream;
+  for (std::size_t o = 0; o < outputs.size(); ++o) {
+    for (std::size_t i = 0; i < inputs.size(); ++i)
+      staged |= inputs[i] == outputs[o] && p.accesses[i] == Access::Contiguous;
+  }
+  if (!p.rows_matter) {
+    inner *= outer;
+    outer = 1;
+  }
+  if (inner == 0 && !p.rows_matter) return;
+  if (p.reduces && inner > kWholeRow) {
+    const Variant& v = staged ? p.pieces_staged : p.pieces;
+    Run run(v, inputs, outputs, inner, 1, p.block);
+    run.stream = stream;
+    return run_pieces(v, run, outer, inner, p.block, p.cost);
+  }
+  std::int64_t columns = p.reduces ? inner : std::min(inner, p.block);
+  std::int64_t rows =
+      columns == inner ? std::clamp<std::int64_t>(p.block / std::max<std::int64_t>(inner, 1), 1, outer) : 1;
+  const Variant& v = staged ? p.staged : p.direct;
+  Run run(v, inputs, outputs, inner, rows, columns);
+  run.stream = stream;
+  run_tiles(v, run, outer, inner, rows, columns, p.cost);
+}
+
+void run(const FusedProgram& program, std::span<const void* const> inputs, std::span<void* const> outputs,
+         std::int64_t outer, std::int64_t inner) {
+  FusedKernel(program).run(inputs, outputs, outer, inner);
+}
+
+}  // namespace tessera::kernels

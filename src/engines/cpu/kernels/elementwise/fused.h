@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// Chains of element-wise ops and row reductions over [outer, inner], run in cache-sized tiles: values between the ops
+// live in a few small buffers and never reach memory.
+//
+// Softmax over rows:
+//   FusedProgram p;
+//   auto x = p.input(DType::F32, Access::Contiguous);
+//   auto e = p.op(EwOp::Exp, DType::F32, p.op(EwOp::Sub, DType::F32, x, p.reduce(ReduceOp::Max, x)));
+//   p.output(p.op(EwOp::Div, DType::F32, e, p.reduce(ReduceOp::Sum, e)));
+//   FusedKernel(p).run({{data}}, {{result}}, rows, cols);
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "engines/cpu/kernels/elementwise/elementwise_kernels.h"
+#include "engines/cpu/kernels/reduce_axes.h"
+
+namespace tessera::kernels {
+
+/// How an input is read at row r, column c of the space.
+enum class Access : std::uint8_t {
+  Contiguous,    // element r * inner + c
+  Scalar,        // element 0
+  RowBroadcast,  // element c: one row, the same for all
+  ColBroadcast,  // element r: one value a row
+};
+
+/// A program in single-assignment form: every input, constant and instruction is a value, named by its number.
+class FusedProgram {
+ public:
+  using Value = std::int32_t;
+
+  /// The next operand of `run`.
+  Value input(DType dtype, Access access);
+  /// One value everywhere; `bytes` points at an element of `dtype`.
+  Value constant(DType dtype, const void* bytes);
+  /// A value for every element, of as many operands as `op` takes. Throws `TypeError` when there is no such kernel.
+  Value op(EwOp op, DType out, Value a, Value b = -1, Value c = -1);
+  /// One value a row: `op` over the elements of the row, in the operand's dtype. Throws `TypeError` for a dtype that
+  /// has no such reduction.
+  Value reduce(ReduceOp op, Value a);
+  /// The next result of `run`, outer * inner elements; values that are the same for all elements of a row, or for all
+  /// rows, are repeated.
+  void output(Value value);
+  /// The next result of `run`, `outer` elements. `value` is one value a row or the same everywhere.
+  void row_output(Value value);
+
+  DType dtype(Value v) const { return nodes_[static_cast<std::size_t>(v)].dtype; }
+  std::int64_t num_inputs() const { return inputs_; }
+  std::int64_t num_outputs() const { return static_cast<std::int64_t>(outputs_.size()); }
+
+ private:
+  friend struct FusedPlanner;
+  friend class VariantBuilder;
+  enum class Kind : std::uint8_t { Input, Constant, Op, Reduce };
+  enum class Extent : std::uint8_t { Once, Row, Full };  // how many elements a value has
+  struct Node {
+    Kind kind;
+    DType dtype;
+    Extent extent;
+    Access access = Access::Contiguous;
+    EwOp op = EwOp::Neg;
+    ReduceOp reduce = ReduceOp::Sum;
+    std::int32_t index = 0;  // of an input
+    std::int32_t phase = 0;  // row reductions that have to be complete before this value can be computed
+    std::array<Value, 3> operands = {-1, -1, -1};
+    std::array<std::byte, 16> bytes = {};
+    EwFn joined = nullptr;  // when it does the work of an operand's op as well
+  };
+  struct Output {
+    Value value;
+    bool per_row;
+  };
+  Value add(Node node);
+
+  std::vector<Node> nodes_;
+  std::vector<Output> outputs_;
+  std::int32_t inputs_ = 0;
+};
+
+/// A program made ready: buffers assigned, kernels looked up. Immutable; `run` may be called from several threads.
+class FusedKernel {
+ public:
+  explicit FusedKernel(FusedProgram program);
+  ~FusedKernel();
+  FusedKernel(FusedKernel&&) noexcept;
+  FusedKernel& operator=(FusedKernel&&) noexcept;
+
+  /// Operands and results in the order in which the program names them. A full result may be the very memory of a
+  /// Contiguous input whose elements have the same size, one of rows that of a Contiguous input whose rows do;
+  /// otherwise nothing overlaps. `stream`: full results are stored around the caches.
+  void run(std::span<const void* const> inputs, std::span<void* const> outputs, std::int64_t outer, std::int64_t inner,
+           bool stream = false) const;
+
+  struct Plan;
+
+ private:
+  std::unique_ptr<Plan> plan_;
+};
+
+/// Prepares and runs in one call.
+void run(const FusedProgram& program, std::span<const void* const> inputs, std::span<void* const> outputs,
+         std::int64_t outer, std::int64_t inner);
+
+}  // namespace tessera::kernels

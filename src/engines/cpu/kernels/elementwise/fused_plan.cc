@@ -1,0 +1,491 @@
+// SPDX-License-Identifier: Apache-2.0
+// Programs: checks while they are written, then the assignment of kernels and buffers.
+#include "engines/cpu/kernels/elementwise/fused_plan.h"
+
+#include <algorithm>
+#include <cstring>
+#include <initializer_list>
+#include <optional>
+#include <utility>
+
+#include "base/strings.h"
+#include "tessera/error.h"
+
+namespace tessera::kernels {
+
+using Value = FusedProgram::Value;
+
+Value FusedProgram::add(Node node) {
+  nodes_.push_back(node);
+  return static_cast<Value>(nodes_.size() - 1);
+}
+
+Value FusedProgram::input(DType dtype, Access access) {
+  Extent extent = access == Access::Scalar ? Extent::Once : access == Access::ColBroadcast ? Extent::Row : Extent::Full;
+  return add({.kind = Kind::Input, .dtype = dtype, .extent = extent, .access = access, .index = inputs_++});
+}
+
+Value FusedProgram::constant(DType dtype, const void* bytes) {
+  Node node{.kind = Kind::Constant, .dtype = dtype, .extent = Extent::Once};
+  std::memcpy(node.bytes.data(), bytes, static_cast<std::size_t>(dtype_size(dtype)));
+  return add(node);
+}
+
+Value FusedProgram::op(EwOp op, DType out, Value a, Value b, Value c) {
+  Node node{.kind = Kind::Op, .dtype = out, .extent = Extent::Once, .op = op, .operands = {a, b, c}};
+  DType data = dtype(op == EwOp::Select ? b : a);
+  for (int i = 0; i < ew_arity(op); ++i) {
+    Value v = node.operands[static_cast<std::size_t>(i)];
+    const Node& operand = nodes_.at(static_cast<std::size_t>(v));
+    node.extent = std::max(node.extent, operand.extent);
+    node.phase = std::max(node.phase, operand.phase);
+    DType expected = op == EwOp::Select && i == 0 ? DType::Bool : data;
+    if (operand.dtype != expected) {
+      throw TypeError(str("FusedProgram::op: operand ", i, " has dtype ", dtype_name(operand.dtype), "; expected ",
+                          dtype_name(expected)));
+    }
+  }
+  if (!ew_find(op, data, out)) {
+    throw TypeError(str("FusedProgram::op: no kernel of operation ", static_cast<int>(op), " from ", dtype_name(data),
+                        " to ", dtype_name(out)));
+  }
+  return add(node);
+}
+
+Value FusedProgram::reduce(ReduceOp op, Value a) {
+  const Node& operand = nodes_.at(static_cast<std::size_t>(a));
+  if (!find_reduce(op, operand.dtype).row) {
+    throw TypeError(
+        str("FusedProgram::reduce: no reduction ", static_cast<int>(op), " of ", dtype_name(operand.dtype)));
+  }
+  DType wanted = operand.dtype;
+  Value r = add({.kind = Kind::Reduce,
+                 .dtype = accumulator_dtype(wanted),
+                 .extent = Extent::Row,
+                 .reduce = op,
+                 .phase = operand.phase + 1,
+                 .operands = {a, -1, -1}});
+  return dtype(r) == wanted ? r : this->op(EwOp::Convert, wanted, r);
+}
+
+void FusedProgram::output(Value value) { outputs_.push_back({value, false}); }
+
+void FusedProgram::row_output(Value value) {
+  if (nodes_.at(static_cast<std::size_t>(value)).extent == Extent::Full) {
+    throw TypeError(str("FusedProgram::row_output: value ", value, " differs along rows; expected one value a row"));
+  }
+  outputs_.push_back({value, true});
+}
+
+namespace {
+
+// Buffers are first handed out without limit; then those whose last use has passed are given to later steps.
+void share_buffers(std::vector<Step>& steps, std::vector<std::int64_t>& sizes, std::size_t fixed) {
+  std::vector<std::size_t> last(sizes.size(), 0);
+  for (std::size_t s = 0; s < steps.size(); ++s) {
+    for (const Operand& o : steps[s].in) {
+      if (o.place == Place::Buffer) last[static_cast<std::size_t>(o.buffer)] = s;
+    }
+  }
+  std::vector<std::int32_t> renamed(sizes.size(), -1);
+  std::vector<std::int64_t> kept(sizes.begin(), sizes.begin() + static_cast<std::ptrdiff_t>(fixed));
+  for (std::size_t i = 0; i < fixed; ++i) renamed[i] = static_cast<std::int32_t>(i);
+  std::vector<std::int32_t> free;
+  for (std::size_t s = 0; s < steps.size(); ++s) {
+    std::vector<std::int32_t> dying;
+    for (Operand& o : steps[s].in) {
+      if (o.place != Place::Buffer) continue;
+      auto old = static_cast<std::size_t>(o.buffer);
+      o.buffer = renamed[old];
+      bool seen = std::find(dying.begin(), dying.end(), o.buffer) != dying.end();
+      if (old >= fixed && last[old] == s && !seen) dying.push_back(o.buffer);
+    }
+    // Element-wise kernels may write over an operand of as many elements; the other steps may not.
+    bool in_place = steps[s].kind == Step::Kind::Op;
+    if (steps[s].kind == Step::Kind::RowOperand && !dying.empty() && steps[s].in[0].place == Place::Buffer &&
+        dying.front() == steps[s].in[0].buffer) {
+      free.push_back(dying.front());
+      dying.erase(dying.begin());
+    }
+    if (in_place) free.insert(free.end(), dying.begin(), dying.end());
+    Operand& out = steps[s].out;
+    if (out.place == Place::Buffer) {
+      auto old = static_cast<std::size_t>(out.buffer);
+      // The most recently freed buffer is the one most surely still in L1.
+      auto same = std::find_if(free.rbegin(), free.rend(),
+                               [&](std::int32_t b) { return kept[static_cast<std::size_t>(b)] == sizes[old]; });
+      if (same != free.rend()) {
+        renamed[old] = *same;
+        free.erase(std::next(same).base());
+      } else {
+        renamed[old] = static_cast<std::int32_t>(kept.size());
+        kept.push_back(sizes[old]);
+      }
+      out.buffer = renamed[old];
+    }
+    if (!in_place) free.insert(free.end(), dying.begin(), dying.end());
+  }
+  sizes = std::move(kept);
+}
+
+}  // namespace
+
+// Writes the steps of one variant.
+class VariantBuilder {
+ public:
+  using Node = FusedProgram::Node;
+  using Kind = FusedProgram::Kind;
+  using Extent = FusedProgram::Extent;
+
+  VariantBuilder(const std::vector<Node>& nodes, const std::vector<FusedProgram::Output>& outputs, bool pieces,
+                 bool staged)
+      : nodes_(nodes),
+        outputs_(outputs),
+        pieces_(pieces),
+        staged_(staged),
+        at_(nodes.size()),
+        kept_(nodes.size(), -1) {}
+
+  Variant build() {
+    std::vector<bool> needed(nodes_.size());
+    for (const auto& o : outputs_) needed[static_cast<std::size_t>(o.value)] = true;
+    close(needed);
+    prefill(needed);
+    std::int32_t phases = 0;
+    for (std::size_t v = 0; v < nodes_.size(); ++v) {
+      if (needed[v]) phases = std::max(phases, nodes_[v].phase);
+    }
+    if (pieces_) {
+      for (std::int32_t p = 0; p <= phases; ++p) stage(p, p == phases, needed);
+    } else {
+      Stage& s = variant_.stages.emplace_back();
+      steps_ = &s.steps;
+      for (std::size_t v = 0; v < nodes_.size(); ++v) {
+        if (needed[v]) compute(static_cast<Value>(v));
+      }
+      store();
+    }
+    for (std::size_t v = 0; v < nodes_.size(); ++v) {
+      const Node& n = nodes_[v];
+      if (!needed[v] || n.kind != Kind::Input || n.access != Access::Contiguous) continue;
+      variant_.streamed.push_back({Place::Input, n.index, -1, dtype_size(n.dtype)});
+    }
+    auto fixed = static_cast<std::size_t>(fixed_);
+    std::vector<std::int64_t> all = std::move(variant_.buffer_sizes);
+    variant_.buffer_sizes = {all.begin(), all.begin() + fixed_};
+    for (Stage& s : variant_.stages) {
+      auto mine = all;
+      share_buffers(s.steps, mine, fixed);
+      // Stages do not meet: their buffers lie over each other.
+      variant_.buffer_sizes.resize(std::max(variant_.buffer_sizes.size(), mine.size()));
+      for (std::size_t b = fixed; b < mine.size(); ++b) {
+        variant_.buffer_sizes[b] = std::max(variant_.buffer_sizes[b], mine[b]);
+      }
+    }
+    return std::move(variant_);
+  }
+
+ private:
+  const Node& node(Value v) const { return nodes_[static_cast<std::size_t>(v)]; }
+
+  // Marks everything that marked values are made of.
+  void close(std::vector<bool>& needed) const {
+    for (std::size_t v = nodes_.size(); v-- > 0;) {
+      if (!needed[v]) continue;
+      for (Value o : nodes_[v].operands) {
+        if (o >= 0) needed[static_cast<std::size_t>(o)] = true;
+      }
+    }
+  }
+
+  std::int32_t new_buffer(DType t) {
+    variant_.buffer_sizes.push_back(dtype_size(t));
+    return static_cast<std::int32_t>(variant_.buffer_sizes.size() - 1);
+  }
+
+  void prefill(const std::vector<bool>& needed) {
+    for (std::size_t v = 0; v < nodes_.size(); ++v) {
+      const Node& n = nodes_[v];
+      bool period = n.kind == Kind::Input && n.access == Access::RowBroadcast;
+      if (!needed[v] || (n.extent != Extent::Once && !period)) continue;
+      Prefill f;
+      f.buffer = new_buffer(n.dtype);
+      f.size = dtype_size(n.dtype);
+      if (period) {
+        f.period_input = n.index;
+        at_[v] = {Place::Period, n.index, f.buffer, f.size};
+      } else {
+        at_[v] = {Place::Buffer, 0, f.buffer, f.size};
+      }
+      if (n.kind == Kind::Input && !period) f.scalar_input = n.index;
+      if (n.kind == Kind::Constant) f.bytes = n.bytes;
+      if (n.kind == Kind::Op) {
+        f.fn = kernel(n);
+        for (std::size_t i = 0; i < 3; ++i) {
+          if (n.operands[i] >= 0) f.operands[i] = at_[static_cast<std::size_t>(n.operands[i])].buffer;
+        }
+      }
+      variant_.prefills.push_back(f);
+    }
+    fixed_ = static_cast<std::ptrdiff_t>(variant_.buffer_sizes.size());
+  }
+
+  EwFn kernel(const Node& n) const {
+    if (n.joined) return n.joined;
+    return ew_find(n.op, node(n.operands[n.op == EwOp::Select ? 1 : 0]).dtype, n.dtype);
+  }
+
+  // The operand for a step that runs over elements (`full`) or rows; a value of fewer elements is repeated first.
+  Operand read(Value v, bool full) {
+    Operand& at = at_[static_cast<std::size_t>(v)];
+    const Node& n = node(v);
+    if (n.kind == Kind::Input && at.place == Place::None) {
+      at = {n.access == Access::Contiguous ? Place::Input : Place::InputRow, n.index, -1, dtype_size(n.dtype)};
+    }
+    if (!full || n.extent != Extent::Row) return at;
+    for (auto& [value, operand] : expanded_) {
+      if (value == v) return operand;
+    }
+    Operand wide{Place::Buffer, 0, new_buffer(n.dtype), dtype_size(n.dtype)};
+    steps_->push_back({.kind = Step::Kind::Expand, .in = {at}, .out = wide});
+    expanded_.emplace_back(v, wide);
+    return wide;
+  }
+
+  // A full result that this value may be computed into at once.
+  std::optional<std::int32_t> direct_output(Value v) const {
+    if (staged_ || !storing_) return std::nullopt;
+    for (std::size_t o = 0; o < outputs_.size(); ++o) {
+      if (outputs_[o].value == v && !outputs_[o].per_row) return static_cast<std::int32_t>(o);
+    }
+    return std::nullopt;
+  }
+
+  // The kernel that takes one operand as it is, one value a row, in place of repeating it.
+  EwRowFn row_operand(const Node& n) const {
+    if (n.kind != Kind::Op || n.extent != Extent::Full || n.joined || ew_arity(n.op) != 2) return nullptr;
+    const Node& a = node(n.operands[0]);
+    const Node& b = node(n.operands[1]);
+    if (n.dtype != DType::F32 || a.dtype != DType::F32) return nullptr;
+    bool second = a.extent == Extent::Full && b.extent == Extent::Row;
+    bool first = a.extent == Extent::Row && b.extent == Extent::Full && (n.op == EwOp::Add || n.op == EwOp::Mul);
+    return second || first ? find_row_operand(n.op) : nullptr;
+  }
+
+  Operand keep(Value v) {
+    std::int32_t& k = kept_[static_cast<std::size_t>(v)];
+    if (k < 0) {
+      k = static_cast<std::int32_t>(variant_.kept_sizes.size());
+      variant_.kept_sizes.push_back(dtype_size(node(v).dtype));
+    }
+    return {Place::Kept, k, -1, dtype_size(node(v).dtype)};
+  }
+
+  void compute(Value v) {
+    const Node& n = node(v);
+    if (n.kind == Kind::Input || n.kind == Kind::Constant || n.extent == Extent::Once) return;
+    Step step;
+    std::int64_t size = dtype_size(n.dtype);
+    if (n.kind == Kind::Reduce) {
+      step.kind = Step::Kind::Reduce;
+      step.reduce = find_reduce(n.reduce, node(n.operands[0]).dtype).row;
+      step.in[0] = read(n.operands[0], true);
+      reduce_identity(n.reduce, n.dtype, step.identity.data());
+      if (pieces_) {
+        step.out = {Place::Partial, static_cast<std::int32_t>(variant_.partials.size()), -1, size};
+        variant_.partials.push_back({find_reduce(n.reduce, n.dtype).row, size, keep(v).index});
+        at_[static_cast<std::size_t>(v)] = keep(v);
+        steps_->push_back(step);
+        return;
+      }
+    } else if (EwRowFn fn = row_operand(n)) {
+      bool first = node(n.operands[0]).extent == Extent::Full;
+      step.kind = Step::Kind::RowOperand;
+      step.row_fn = fn;
+      step.in[0] = read(n.operands[first ? 0 : 1], true);
+      step.in[1] = read(n.operands[first ? 1 : 0], false);
+    } else {
+      step.fn = kernel(n);
+      step.per_row = n.extent == Extent::Row;
+      for (std::size_t i = 0; i < 3; ++i) {
+        if (n.operands[i] >= 0) step.in[i] = read(n.operands[i], !step.per_row);
+      }
+    }
+    if (n.extent == Extent::Row && pieces_) {
+      step.out = keep(v);
+    } else if (auto o = n.extent == Extent::Full ? direct_output(v) : std::nullopt) {
+      step.out = {Place::Output, *o, -1, size};
+    } else {
+      step.out = {Place::Buffer, 0, new_buffer(n.dtype), size};
+    }
+    at_[static_cast<std::size_t>(v)] = step.out;
+    steps_->push_back(step);
+  }
+
+  // Copies to the results that were not computed in place.
+  void store(bool rows = true, bool full = true) {
+    if (staged_ && full && outputs_.size() > 1) lift_inputs();
+    for (std::size_t o = 0; o < outputs_.size(); ++o) {
+      auto [v, per_row] = outputs_[o];
+      if (per_row ? !rows : !full) continue;
+      Operand to{per_row ? Place::OutputRow : Place::Output, static_cast<std::int32_t>(o), -1,
+                 dtype_size(node(v).dtype)};
+      Operand from = read(v, false);
+      if (from.place == Place::Output && from.index == to.index) continue;
+      auto kind = !per_row && node(v).extent == Extent::Row ? Step::Kind::Expand : Step::Kind::Copy;
+      steps_->push_back({.kind = kind, .per_row = per_row, .in = {from}, .out = to});
+    }
+  }
+
+  // A result may lie over an input: inputs that are results themselves are read before the first result is stored.
+  void lift_inputs() {
+    for (const auto& [v, per_row] : outputs_) {
+      Operand from = read(v, false);
+      if (from.place != Place::Input) continue;
+      Operand lifted{Place::Buffer, 0, new_buffer(node(v).dtype), from.size};
+      steps_->push_back({.kind = Step::Kind::Copy, .in = {from}, .out = lifted});
+      at_[static_cast<std::size_t>(v)] = lifted;
+    }
+  }
+
+  // Phase `p` of a run over pieces of rows: what reductions of this phase are made of is computed anew in each phase,
+  // which costs less than storing it would.
+  void stage(std::int32_t p, bool last, const std::vector<bool>& all_needed) {
+    Stage& s = variant_.stages.emplace_back();
+    steps_ = &s.row_steps;
+    expanded_.clear();
+    for (std::size_t v = 0; v < nodes_.size(); ++v) {
+      const Node& n = nodes_[v];
+      if (all_needed[v] && n.extent == Extent::Row && n.phase == p && n.kind == Kind::Op)
+        compute(static_cast<Value>(v));
+    }
+    if (last) store(true, false);
+    steps_ = &s.steps;
+    std::vector<bool> needed(nodes_.size());
+    for (std::size_t v = 0; v < nodes_.size(); ++v) {
+      needed[v] = all_needed[v] && nodes_[v].kind == Kind::Reduce && nodes_[v].phase == p + 1;
+    }
+    if (last) {
+      for (const auto& o : outputs_) {
+        if (!o.per_row) needed[static_cast<std::size_t>(o.value)] = true;
+      }
+    }
+    for (std::size_t v = nodes_.size(); v-- > 0;) {
+      // Row values are at hand: nothing behind them is needed.
+      if (!needed[v] || (nodes_[v].extent == Extent::Row && nodes_[v].phase <= p)) continue;
+      for (Value o : nodes_[v].operands) {
+        if (o >= 0) needed[static_cast<std::size_t>(o)] = true;
+      }
+    }
+    storing_ = last;
+    std::size_t before = variant_.partials.size();
+    for (std::size_t v = 0; v < nodes_.size(); ++v) {
+      const Node& n = nodes_[v];
+      bool here = n.extent == Extent::Full ? n.phase <= p : n.kind == Kind::Reduce && n.phase == p + 1;
+      if (needed[v] && here) compute(static_cast<Value>(v));
+    }
+    if (last) store(false, true);
+    storing_ = true;
+    for (std::size_t i = before; i < variant_.partials.size(); ++i) s.partials.push_back(static_cast<std::int32_t>(i));
+  }
+
+  const std::vector<Node>& nodes_;
+  const std::vector<FusedProgram::Output>& outputs_;
+  bool pieces_, staged_;
+  bool storing_ = true;
+  std::vector<Operand> at_;
+  std::vector<std::int32_t> kept_;
+  std::vector<std::pair<Value, Operand>> expanded_;
+  std::ptrdiff_t fixed_ = 0;
+  std::vector<Step>* steps_ = nullptr;
+  Variant variant_;
+};
+
+namespace {
+
+// Nanoseconds an element, to decide what is worth a second thread.
+double cost_of(EwOp op, DType t) {
+  double wide = static_cast<double>(dtype_size(t)) / 4;
+  if (op >= EwOp::Exp && op <= EwOp::Digamma && op != EwOp::Sqrt && op != EwOp::Rsqrt) return 0.4 * wide;
+  if (op == EwOp::Pow || op == EwOp::Atan2 || op == EwOp::Rem || op == EwOp::Div) return 1.0 * wide;
+  return 0.06 * wide;
+}
+
+}  // namespace
+
+// Puts an op whose result is read once, by another op, into that one.
+void FusedPlanner::join(std::vector<FusedProgram::Node>& nodes, const std::vector<FusedProgram::Output>& outputs) {
+  std::vector<int> uses(nodes.size());
+  for (const auto& o : outputs) uses[static_cast<std::size_t>(o.value)] += 2;
+  for (const auto& n : nodes) {
+    for (Value o : n.operands) {
+      if (o >= 0) ++uses[static_cast<std::size_t>(o)];
+    }
+  }
+  auto at = [&](Value v) -> FusedProgram::Node& { return nodes[static_cast<std::size_t>(v)]; };
+  auto plain = [&](const FusedProgram::Node& n) {
+    bool binary = n.kind == FusedProgram::Kind::Op && (n.op == EwOp::Add || n.op == EwOp::Sub || n.op == EwOp::Mul);
+    if (!binary || n.dtype != DType::F32 || n.extent != FusedProgram::Extent::Full || n.joined) return false;
+    // An operand that is one value a row has a kernel of its own.
+    return at(n.operands[0]).extent != FusedProgram::Extent::Row &&
+           at(n.operands[1]).extent != FusedProgram::Extent::Row;
+  };
+  // Values that are the same everywhere are read as one element: laid out over a block they would fill the cache.
+  auto scalars = [&](std::initializer_list<Value> operands) {
+    int mask = 0;
+    int bit = 1;
+    for (Value v : operands) {
+      if (at(v).extent == FusedProgram::Extent::Once) mask |= bit;
+      bit *= 2;
+    }
+    return mask;
+  };
+  for (auto& n : nodes) {
+    for (std::size_t k = 0; k < 2 && plain(n); ++k) {
+      Value v = n.operands[k];
+      const auto& inner = at(v);
+      if (!plain(inner) || uses[static_cast<std::size_t>(v)] != 1) continue;
+      std::array<Value, 3> operands = {inner.operands[0], inner.operands[1], n.operands[1 - k]};
+      n.joined = find_joined(inner.op, n.op, k == 0, scalars({operands[0], operands[1], operands[2]}));
+      if (n.joined) n.operands = operands;
+    }
+  }
+  for (auto& n : nodes) {
+    bool full = n.kind == FusedProgram::Kind::Op && n.extent == FusedProgram::Extent::Full && n.dtype == DType::F32;
+    if (!full || n.joined || ew_arity(n.op) != 2 || at(n.operands[0]).dtype != DType::F32) continue;
+    n.joined = find_scalar_operand(n.op, scalars({n.operands[0], n.operands[1]}));
+  }
+}
+
+FusedKernel::Plan* FusedPlanner::make(FusedProgram program) {
+  auto plan = std::make_unique<FusedKernel::Plan>();
+  using Kind = FusedProgram::Kind;
+  join(program.nodes_, program.outputs_);
+  for (const auto& n : program.nodes_) {
+    if (n.kind == Kind::Input) {
+      plan->input_dtypes.push_back(n.dtype);
+      plan->accesses.push_back(n.access);
+      plan->rows_matter |= n.access == Access::RowBroadcast || n.access == Access::ColBroadcast;
+    }
+    plan->reduces |= n.kind == Kind::Reduce;
+    plan->cost += n.kind == Kind::Op ? cost_of(n.op, n.dtype) : 0.05;
+    if (dtype_size(n.dtype) > 4) plan->block = 512;
+  }
+  for (const auto& o : program.outputs_) {
+    plan->output_dtypes.push_back(program.dtype(o.value));
+    plan->rows_matter |= o.per_row;
+  }
+  plan->rows_matter |= plan->reduces;
+  auto build = [&](bool pieces, bool staged) {
+    return VariantBuilder(program.nodes_, program.outputs_, pieces, staged).build();
+  };
+  plan->direct = build(false, false);
+  plan->staged = build(false, true);
+  if (plan->reduces) {
+    plan->pieces = build(true, false);
+    plan->pieces_staged = build(true, true);
+  }
+  return plan.release();
+}
+
+}  // namespace tessera::kernels

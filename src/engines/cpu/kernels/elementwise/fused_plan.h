@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a fused program is turned into: short lists of steps over numbered buffers.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "engines/cpu/kernels/elementwise/elementwise_kernels.h"
+#include "engines/cpu/kernels/elementwise/ew_joined.h"
+#include "engines/cpu/kernels/elementwise/fused.h"
+#include "engines/cpu/kernels/reduce_kernels.h"
+
+namespace tessera::kernels {
+
+/// Where a step reads or writes. All but Period and Partial are `base + row * row_step + column * column_step`.
+enum class Place : std::uint8_t {
+  None,
+  Input,      // Contiguous input `index`
+  InputRow,   // ColBroadcast input: one element a row
+  Period,     // RowBroadcast input: in place when the tile is within a row, else the copies in buffer `buffer`
+  Output,     // full result
+  OutputRow,  // result with one element a row
+  Buffer,     // scratch of this tile
+  Kept,       // one element a row for all rows of a run, row value `index`
+  Partial,    // one element a row and tile, reduction `index`
+};
+
+struct Operand {
+  Place place = Place::None;
+  std::int32_t index = 0;
+  std::int32_t buffer = -1;
+  std::int64_t size = 0;  // bytes of an element
+};
+
+struct Step {
+  enum class Kind : std::uint8_t { Op, RowOperand, Expand, Reduce, Copy };
+  Kind kind = Kind::Op;
+  bool per_row = false;  // over the rows of the tile, not its elements
+  EwFn fn = nullptr;
+  EwRowFn row_fn = nullptr;  // the second operand has one element a row
+  RowReduceFn reduce = nullptr;
+  std::array<std::byte, 16> identity = {};  // what `reduce` gives for rows without elements
+  std::array<Operand, 3> in;
+  Operand out;
+};
+
+/// A value that is the same everywhere, laid out over a whole buffer before the tiles start.
+struct Prefill {
+  std::int32_t buffer = 0;
+  std::int64_t size = 0;
+  std::int32_t scalar_input = -1;  // else `bytes`, or `fn` of other such buffers
+  std::int32_t period_input = -1;  // else: whole rows, repeated
+  std::array<std::byte, 16> bytes = {};
+  EwFn fn = nullptr;
+  std::array<std::int32_t, 3> operands = {-1, -1, -1};
+};
+
+struct PartialReduce {
+  RowReduceFn total;
+  std::int64_t size;
+  std::int32_t kept;
+};
+
+/// Steps that one pass over the tiles takes, in phased runs between two rounds of reductions.
+struct Stage {
+  std::vector<Step> row_steps;  // before the tiles, over whole blocks of rows: phased runs only
+  std::vector<Step> steps;
+  std::vector<std::int32_t> partials;  // of PartialReduce
+};
+
+/// One way to run the program.
+struct Variant {
+  std::vector<Stage> stages;
+  std::vector<Prefill> prefills;
+  std::vector<std::int64_t> buffer_sizes;  // bytes of an element of each scratch buffer
+  std::vector<std::int64_t> kept_sizes;
+  std::vector<PartialReduce> partials;
+  std::vector<Operand> streamed;  // Contiguous inputs
+};
+
+struct FusedKernel::Plan {
+  // Whole rows in a tile: direct, results through scratch; then rows in pieces, likewise. The last two are empty for
+  // programs without reductions.
+  Variant direct, staged, pieces, pieces_staged;
+  std::vector<DType> input_dtypes, output_dtypes;
+  std::vector<Access> accesses;
+  bool rows_matter = false;  // else the space is one long row
+  bool reduces = false;
+  double cost = 0;  // nanoseconds an element, roughly
+  std::int64_t block = 1024;
+};
+
+struct FusedPlanner {
+  static FusedKernel::Plan* make(FusedProgram program);
+
+ private:
+  static void join(std::vector<FusedProgram::Node>& nodes, const std::vector<FusedProgram::Output>& outputs);
+};
+
+}  // namespace tessera::kernels

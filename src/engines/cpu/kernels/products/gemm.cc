@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engines/cpu/kernels/products/gemm.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <functional>
+#include <vector>
+
+#include "base/check.h"
+#include "base/thread_pool.h"
+#include "engines/cpu/kernels/copy_kernels.h"
+#include "engines/cpu/kernels/elementwise/elementwise_kernels.h"
+#include "engines/cpu/kernels/fixed_order.h"
+#include "engines/cpu/kernels/products/gemm_leaf.h"
+
+namespace tessera::kernels {
+
+namespace {
+
+// Multiply-adds that are worth waking a thread for: some 20 microseconds.
+constexpr double kGrain = 1 << 20;
+
+struct Problem {
+  GemmShape shape;
+  std::int64_t batch;
+  const std::byte *a, *b;
+  std::byte* c;
+  std::int64_t stride_a, stride_b, stride_c;
+  std::int64_t in_size, out_size;
+  bool fixed_order = false;
+  bool add = false;
+};
+
+using Leaf = std::function<void(const GemmShape&, const void*, const void*, void*)>;
+
+// Into how many strips of rows and of columns one product is cut so that `tasks` threads have work: strips as square
+// as can be, multiples of the libraries' register blocks.
+std::array<std::int64_t, 2> cut(std::int64_t m, std::int64_t n, std::int64_t tasks) {
+  std::int64_t rows = 1, cols = 1;
+  while (rows * cols < tasks) {
+    std::int64_t r = m / rows, c = n / cols;
+    if (r >= c && r >= 96) {
+      rows *= 2;
+    } else if (c >= 96) {
+      cols *= 2;
+    } else {
+      break;
+    }
+  }
+  return {rows, cols};
+}
+
+std::int64_t strip(std::int64_t extent, std::int64_t pieces, std::int64_t multiple) {
+  std::int64_t size = (extent + pieces - 1) / pieces;
+  return std::max<std::int64_t>(1, (size + multiple - 1) / multiple * multiple);
+}
+
+void run(const Problem& p, const Leaf& leaf) {
+  const GemmShape& s = p.shape;
+  double each = static_cast<double>(s.m) * static_cast<double>(s.n) * static_cast<double>(s.k);
+  double work = each * static_cast<double>(p.batch);
+  int threads = base::in_parallel_region() ? 1 : base::num_threads();
+  std::int64_t want = 1;
+  if (threads > 1 && work > kGrain && p.batch < 4 * threads) {
+    auto most = static_cast<std::int64_t>(each / kGrain) + 1;
+    want = std::min<std::int64_t>(most, (threads + p.batch - 1) / p.batch);
+  }
+  auto [pieces_m, pieces_n] = cut(s.m, s.n, want);
+  std::int64_t rows = strip(s.m, pieces_m, 16), cols = strip(s.n, pieces_n, 48);
+  std::int64_t down = (s.m + rows - 1) / rows, across = (s.n + cols - 1) / cols;
+  auto tasks = p.batch * down * across;
+  auto grain = static_cast<std::int64_t>(kGrain * static_cast<double>(tasks) / (work + 1)) + 1;
+  base::parallel_for(tasks, grain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t u = begin; u < end; ++u) {
+      std::int64_t i = u / (down * across), row = u / across % down * rows, col = u % across * cols;
+      GemmShape t = s;
+      t.m = std::min(rows, s.m - row);
+      t.n = std::min(cols, s.n - col);
+      std::int64_t a = i * p.stride_a + (s.trans_a ? row : row * s.lda);
+      std::int64_t b = i * p.stride_b + (s.trans_b ? col * s.ldb : col);
+      leaf(t, p.a + a * p.in_size, p.b + b * p.in_size, p.c + (i * p.stride_c + row * s.ldc + col) * p.out_size);
+    }
+  });
+}
+
+// One operand of all batch items as packed row-major [rows, cols] matrices of dtype `to`.
+std::vector<std::byte> pack(const std::byte* from, DType in, DType to, bool transposed, std::int64_t batch,
+                            std::int64_t rows, std::int64_t cols, std::int64_t ld, std::int64_t stride) {
+  std::int64_t size = dtype_size(in), n = batch * rows * cols;
+  std::vector<std::byte> plain(static_cast<std::size_t>(n * size));
+  std::array<std::int64_t, 3> shape = {batch, rows, cols}, dst = {rows * cols * size, cols * size, size};
+  std::array<std::int64_t, 3> src = {stride * size, (transposed ? 1 : ld) * size, (transposed ? ld : 1) * size};
+  copy_strided(plain.data(), dst, from, src, shape, size);
+  if (in == to) return plain;
+  std::vector<std::byte> converted(static_cast<std::size_t>(n * dtype_size(to)));
+  EwFn convert = ew_find(EwOp::Convert, in, to);
+  base::parallel_for(n, 32 << 10, [&](std::int64_t begin, std::int64_t end) {
+    convert(plain.data() + begin * size, nullptr, nullptr, converted.data() + begin * dtype_size(to), end - begin);
+  });
+  return converted;
+}
+
+// The dtype in which products that end as `out` are summed.
+DType sum_dtype(DType out) {
+  if (out == DType::F16 || out == DType::BF16) return DType::F32;
+  return out == DType::Bool ? DType::I32 : out;
+}
+
+void multiply(DType t, const Problem& p) {
+  if (p.fixed_order && is_inexact(t)) {
+    run(p, [t](const GemmShape& s, const void* a, const void* b, void* c) { gemm_fixed(t, s, a, b, c); });
+  } else if (t == DType::F32) {
+    run(p, [add = p.add](const GemmShape& s, const void* a, const void* b, void* c) { gemm_f32(s, a, b, c, add); });
+  } else if (is_integer(t)) {
+    run(p, [t](const GemmShape& s, const void* a, const void* b, void* c) { gemm_integer(t, s, a, b, c); });
+  } else {
+    run(p, [t](const GemmShape& s, const void* a, const void* b, void* c) { gemm_blas(t, s, a, b, c); });
+  }
+}
+
+// Operands converted to the dtype of the sums, the product there, the result converted back.
+void multiply_converted(DType in, DType out, DType sum, Problem p) {
+  const GemmShape& s = p.shape;
+  // A matrix that all batch items share is converted once.
+  std::int64_t batch_a = p.stride_a == 0 ? 1 : p.batch, batch_b = p.stride_b == 0 ? 1 : p.batch;
+  auto a = pack(p.a, in, sum, s.trans_a, batch_a, s.m, s.k, s.lda, p.stride_a);
+  auto b = pack(p.b, in, sum, s.trans_b, batch_b, s.k, s.n, s.ldb, p.stride_b);
+  std::int64_t size = dtype_size(sum), out_size = dtype_size(out);
+  bool direct = sum == out;
+  std::vector<std::byte> sums(static_cast<std::size_t>(direct ? 0 : p.batch * s.m * s.n * size));
+  Problem q = p;
+  q.shape = {false, false, s.m, s.n, s.k, s.k, s.n, direct ? s.ldc : s.n};
+  q.a = a.data();
+  q.b = b.data();
+  q.c = direct ? p.c : sums.data();
+  q.stride_a = batch_a == 1 ? 0 : s.m * s.k;
+  q.stride_b = batch_b == 1 ? 0 : s.k * s.n;
+  q.stride_c = direct ? p.stride_c : s.m * s.n;
+  q.in_size = q.out_size = size;
+  multiply(sum, q);
+  if (direct) return;
+  EwFn convert = ew_find(EwOp::Convert, sum, out);
+  base::parallel_for(p.batch * s.m, std::max<std::int64_t>(1, (32 << 10) / s.n),
+                     [&](std::int64_t begin, std::int64_t end) {
+                       for (std::int64_t r = begin; r < end; ++r) {
+                         convert(sums.data() + r * s.n * size, nullptr, nullptr,
+                                 p.c + (r / s.m * p.stride_c + r % s.m * s.ldc) * out_size, s.n);
+                       }
+                     });
+}
+
+}  // namespace
+
+void gemm(DType in, DType out, bool trans_a, bool trans_b, std::int64_t batch, std::int64_t m, std::int64_t n,
+          std::int64_t k, const void* a, std::int64_t lda, std::int64_t stride_a, const void* b, std::int64_t ldb,
+          std::int64_t stride_b, void* c, std::int64_t ldc, std::int64_t stride_c, bool fixed_order, bool add) {
+  TESSERA_CHECK(!add || (in == DType::F32 && out == DType::F32 && !fixed_order), "gemm: no such sum of products");
+  if (batch <= 0 || m <= 0 || n <= 0) return;
+  std::int64_t in_size = dtype_size(in), out_size = dtype_size(out);
+  if (k <= 0) {
+    if (add) return;
+    std::array<std::int64_t, 3> shape = {batch, m, n}, dst = {stride_c * out_size, ldc * out_size, out_size}, src = {};
+    std::array<std::byte, 16> zero = {};
+    return copy_strided(c, dst, zero.data(), src, shape, out_size);
+  }
+  // A single row or column may come with any leading dimension; libraries insist on one that covers the row.
+  lda = std::max(lda, trans_a ? m : k);
+  ldb = std::max(ldb, trans_b ? k : n);
+  ldc = std::max(ldc, n);
+  Problem p{{trans_a, trans_b, m, n, k, lda, ldb, ldc},
+            batch,
+            static_cast<const std::byte*>(a),
+            static_cast<const std::byte*>(b),
+            static_cast<std::byte*>(c),
+            stride_a,
+            stride_b,
+            stride_c,
+            in_size,
+            out_size,
+            fixed_order,
+            add};
+  DType sum = sum_dtype(out);
+  if (!fixed_order && in == DType::BF16 && (out == DType::BF16 || out == DType::F32) && has_fast_bf16()) {
+    return run(p, [out](const GemmShape& s, const void* x, const void* y, void* z) { gemm_bf16(s, out, x, y, z); });
+  }
+  if (in == DType::I8 && out == DType::I32 && has_fast_int8()) {
+    return run(p, [](const GemmShape& s, const void* x, const void* y, void* z) { gemm_int8(s, x, y, z); });
+  }
+  if (in == out && in == sum && !is_integer(in)) return multiply(in, p);
+  if (in == out && in == sum && !trans_a && !trans_b) return multiply(in, p);
+  multiply_converted(in, out, sum, p);
+}
+
+}  // namespace tessera::kernels

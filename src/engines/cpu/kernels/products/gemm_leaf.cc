@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engines/cpu/kernels/products/gemm_leaf.h"
+
+#include <cblas.h>
+
+#include <array>
+#include <complex>
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <shared_mutex>
+#include <utility>
+#include <vector>
+
+#include "base/strings.h"
+#include "base/thread_own.h"
+#include "base/verify_mode.h"
+#include "dnnl.hpp"
+#include "engines/cpu/kernels/products/library_threads.h"
+#include "tessera/error.h"
+
+namespace tessera::kernels {
+
+namespace {
+
+CBLAS_TRANSPOSE cblas_trans(bool t) { return t ? CblasTrans : CblasNoTrans; }
+
+// BLAS wants a leading dimension of at least the row length even where a matrix has one row.
+blasint narrow(std::int64_t v) { return static_cast<blasint>(v); }
+
+// Where OpenBLAS is the faster of the two, by measurement on one core: products that fit the first-level cache, and
+// those where oneDNN would first have to transpose much.
+bool prefers_blas(const GemmShape& s) {
+  if (s.m == 1 || s.n == 1) return false;
+  double work = static_cast<double>(s.m) * static_cast<double>(s.n) * static_cast<double>(s.k);
+  if (work <= 64.0 * 64 * 64) return true;
+  return s.trans_b && (s.trans_a ? work > 128.0 * 128 * 128 : s.k >= 512);
+}
+
+using dnnl::memory;
+
+const dnnl::engine& cpu() {
+  static const auto* engine = new dnnl::engine(dnnl::engine::kind::cpu, 0);
+  return *engine;
+}
+
+struct Matmul {
+  memory::desc a, b, c, scratch;
+  dnnl::matmul primitive;
+};
+
+memory::desc matrix(std::int64_t rows, std::int64_t cols, std::int64_t ld, bool transposed, memory::data_type t) {
+  return {{rows, cols}, t, transposed ? memory::dims{1, ld} : memory::dims{ld, 1}};
+}
+
+std::shared_ptr<const Matmul> make_matmul(const GemmShape& s, DType out) {
+  auto type = out == DType::F32 ? memory::data_type::f32 : memory::data_type::bf16;
+  auto result = std::make_shared<Matmul>();
+  result->a = matrix(s.m, s.k, s.lda, s.trans_a, memory::data_type::bf16);
+  result->b = matrix(s.k, s.n, s.ldb, s.trans_b, memory::data_type::bf16);
+  result->c = matrix(s.m, s.n, s.ldc, false, type);
+  dnnl::primitive_attr attributes;
+  // Scratch memory of the caller: the library's own would be shared between threads.
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  dnnl::matmul::primitive_desc description(dnnl::matmul::desc(result->a, result->b, result->c), attributes, cpu());
+  result->scratch = description.scratchpad_desc();
+  result->primitive = dnnl::matmul(description);
+  return result;
+}
+
+// Making a primitive takes hundreds of microseconds; programs use few shapes.
+std::shared_ptr<const Matmul> cached_matmul(const GemmShape& s, DType out) {
+  using Key = std::array<std::int64_t, 8>;
+  static std::shared_mutex mutex;
+  static auto& cache = *new std::map<Key, std::shared_ptr<const Matmul>>;
+  constexpr std::size_t kMost = 4096;
+  Key key = {
+      s.m, s.n, s.k, s.lda, s.ldb, s.ldc, (s.trans_a ? 1 : 0) + (s.trans_b ? 2 : 0), static_cast<std::int64_t>(out)};
+  {
+    std::shared_lock lock(mutex);
+    auto it = cache.find(key);
+    if (it != cache.end()) return it->second;
+  }
+  auto made = make_matmul(s, out);
+  std::unique_lock lock(mutex);
+  if (cache.size() >= kMost) cache.clear();
+  return cache.emplace(key, std::move(made)).first->second;
+}
+
+}  // namespace
+
+bool has_fast_bf16() {
+  static const bool fast = [] {
+    auto isa = dnnl::get_effective_cpu_isa();
+    return isa == dnnl::cpu_isa::avx512_core_bf16 || isa == dnnl::cpu_isa::avx512_core_amx;
+  }();
+  return fast;
+}
+
+bool has_fast_int8() {
+  static const bool fast = [] {
+    auto isa = dnnl::get_effective_cpu_isa();
+    return isa == dnnl::cpu_isa::avx512_core_vnni || isa == dnnl::cpu_isa::avx2_vnni || has_fast_bf16();
+  }();
+  return fast;
+}
+
+namespace {
+void check_status(dnnl_status_t status, const GemmShape& s) {
+  if (status == dnnl_out_of_memory) throw ResourceExhaustedError("gemm: oneDNN ran out of memory");
+  if (status != dnnl_success) {
+    throw StateError(str("gemm: oneDNN returned status ", static_cast<int>(status), " for m = ", s.m, ", n = ", s.n,
+                         ", k = ", s.k, ", leading dimensions ", s.lda, ", ", s.ldb, ", ", s.ldc));
+  }
+}
+}  // namespace
+
+void gemm_f32(const GemmShape& s, const void* a, const void* b, void* c, bool add) {
+  const float keep = add ? 1 : 0;
+  SingleThreadedLibraries single;
+  const auto* x = static_cast<const float*>(a);
+  const auto* y = static_cast<const float*>(b);
+  auto* z = static_cast<float*>(c);
+  if (prefers_blas(s) || !single.has_onednn()) {
+    cblas_sgemm(CblasRowMajor, cblas_trans(s.trans_a), cblas_trans(s.trans_b), narrow(s.m), narrow(s.n), narrow(s.k), 1,
+                x, narrow(s.lda), y, narrow(s.ldb), keep, z, narrow(s.ldc));
+    return;
+  }
+  check_status(
+      dnnl_sgemm(s.trans_a ? 'T' : 'N', s.trans_b ? 'T' : 'N', s.m, s.n, s.k, 1, x, s.lda, y, s.ldb, keep, z, s.ldc),
+      s);
+}
+
+void gemm_int8(const GemmShape& s, const void* a, const void* b, void* c) {
+  SingleThreadedLibraries single;
+  single.need_onednn();
+  const std::int32_t nothing = 0;
+  check_status(dnnl_gemm_s8s8s32(s.trans_a ? 'T' : 'N', s.trans_b ? 'T' : 'N', 'F', s.m, s.n, s.k, 1,
+                                 static_cast<const std::int8_t*>(a), s.lda, 0, static_cast<const std::int8_t*>(b),
+                                 s.ldb, 0, 0, static_cast<std::int32_t*>(c), s.ldc, &nothing),
+               s);
+}
+
+void gemm_bf16(const GemmShape& s, DType out, const void* a, const void* b, void* c) {
+  SingleThreadedLibraries single;
+  single.need_onednn();
+  try {
+    auto matmul = cached_matmul(s, out);
+    auto& scratch = base::thread_own<std::vector<std::byte>, struct ScratchTag>();
+    std::size_t bytes = matmul->scratch.get_size();
+    if (scratch.size() < bytes + 64) scratch.resize(bytes + 64);
+    base::poison(scratch.data(), scratch.size());
+    auto address = reinterpret_cast<std::uintptr_t>(scratch.data());
+    dnnl::stream stream(cpu());
+    // oneDNN takes every memory as writable; operands are only read.
+    matmul->primitive.execute(
+        stream, {{DNNL_ARG_SRC, memory(matmul->a, cpu(), const_cast<void*>(a))},
+                 {DNNL_ARG_WEIGHTS, memory(matmul->b, cpu(), const_cast<void*>(b))},
+                 {DNNL_ARG_DST, memory(matmul->c, cpu(), c)},
+                 {DNNL_ARG_SCRATCHPAD, memory(matmul->scratch, cpu(), scratch.data() + (-address & 63))}});
+    stream.wait();
+  } catch (const dnnl::error& e) {
+    throw StateError(str("gemm: oneDNN failed for bf16 m = ", s.m, ", n = ", s.n, ", k = ", s.k, ": ", e.what()));
+  }
+}
+
+void gemm_blas(DType t, const GemmShape& s, const void* a, const void* b, void* c) {
+  SingleThreadedLibraries single;
+  auto ta = cblas_trans(s.trans_a), tb = cblas_trans(s.trans_b);
+  blasint m = narrow(s.m), n = narrow(s.n), k = narrow(s.k), lda = narrow(s.lda), ldb = narrow(s.ldb),
+          ldc = narrow(s.ldc);
+  if (t == DType::F64) {
+    cblas_dgemm(CblasRowMajor, ta, tb, m, n, k, 1, static_cast<const double*>(a), lda, static_cast<const double*>(b),
+                ldb, 0, static_cast<double*>(c), ldc);
+  } else if (t == DType::C64) {
+    const std::complex<float> one(1), zero(0);
+    cblas_cgemm(CblasRowMajor, ta, tb, m, n, k, &one, a, lda, b, ldb, &zero, c, ldc);
+  } else {
+    const std::complex<double> one(1), zero(0);
+    cblas_zgemm(CblasRowMajor, ta, tb, m, n, k, &one, a, lda, b, ldb, &zero, c, ldc);
+  }
+}
+
+}  // namespace tessera::kernels

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engines/cpu/kernels/window_kernels.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <type_traits>
+
+#include "base/strings.h"
+#include "base/thread_pool.h"
+#include "engines/cpu/kernels/copy_kernels.h"
+#include "engines/cpu/kernels/elementwise/elementwise_kernels.h"
+#include "engines/cpu/kernels/reduce_kernels.h"
+#include "tessera/error.h"
+
+namespace tessera::kernels {
+
+namespace {
+
+using Dims = std::vector<std::int64_t>;
+
+constexpr std::int64_t kGrain = 16 << 10;
+
+std::int64_t product(const Dims& d) {
+  std::int64_t n = 1;
+  for (std::int64_t e : d) n *= e;
+  return n;
+}
+
+// The operand's index of window element k at output index o, or -1.
+std::int64_t position(const WindowSpec& s, std::size_t dim, std::int64_t o, std::int64_t k) {
+  std::int64_t at = o * s.strides[dim] - s.pad_low[dim] + k * s.window_dilation[dim];
+  if (at < 0 || at % s.base_dilation[dim] != 0) return -1;
+  at /= s.base_dilation[dim];
+  return at < s.in_shape[dim] ? at : -1;
+}
+
+// Reduces along one dim: [outer, in, inner] to [outer, out, inner], rows of `inner` elements at a time. Windows are
+// products of intervals, so one dim after the other does the work of a window in the sum of its extents.
+void reduce_dim(const WindowSpec& s, std::size_t dim, std::int64_t outer, std::int64_t out, std::int64_t inner, EwFn fn,
+                std::int64_t size, const std::byte* identity, const std::byte* in, std::byte* to) {
+  std::int64_t extent = s.in_shape[dim], row = inner * size;
+  base::parallel_for(outer * out, std::max<std::int64_t>(1, kGrain / (inner * s.window[dim])),
+                     [&](std::int64_t begin, std::int64_t end) {
+                       for (std::int64_t u = begin; u < end; ++u) {
+                         std::byte* result = to + u * row;
+                         bool first = true;
+                         for (std::int64_t k = 0; k < s.window[dim]; ++k) {
+                           std::int64_t at = position(s, dim, u % out, k);
+                           if (at < 0) continue;
+                           const std::byte* from = in + (u / out * extent + at) * row;
+                           if (first) {
+                             std::memcpy(result, from, static_cast<std::size_t>(row));
+                           } else {
+                             fn(result, from, nullptr, result, inner);
+                           }
+                           first = false;
+                         }
+                         if (first) fill(result, identity, size, inner);
+                       }
+                     });
+}
+
+// The same for the last dim, where a row is a single element: for each window element one pass along the dim.
+void reduce_last(const WindowSpec& s, std::size_t dim, std::int64_t outer, std::int64_t out, EwFn fn, std::int64_t size,
+                 const std::byte* identity, const std::byte* in, std::byte* to) {
+  std::int64_t extent = s.in_shape[dim];
+  base::parallel_for(
+      outer, std::max<std::int64_t>(1, kGrain / (out * s.window[dim])), [&](std::int64_t begin, std::int64_t end) {
+        std::vector<std::byte> taken(static_cast<std::size_t>(out * size));
+        for (std::int64_t u = begin; u < end; ++u) {
+          std::byte* result = to + u * out * size;
+          fill(result, identity, size, out);
+          for (std::int64_t k = 0; k < s.window[dim]; ++k) {
+            fill(taken.data(), identity, size, out);
+            for (std::int64_t o = 0; o < out; ++o) {
+              std::int64_t at = position(s, dim, o, k);
+              if (at < 0) continue;
+              std::memcpy(taken.data() + o * size, in + (u * extent + at) * size, static_cast<std::size_t>(size));
+            }
+            fn(result, taken.data(), nullptr, result, out);
+          }
+        }
+      });
+}
+
+EwOp element_op(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::Sum:
+      return EwOp::Add;
+    case ReduceOp::Prod:
+      return EwOp::Mul;
+    case ReduceOp::Max:
+      return EwOp::Max;
+    case ReduceOp::Min:
+      return EwOp::Min;
+    case ReduceOp::And:
+      return EwOp::And;
+    default:
+      return EwOp::Or;
+  }
+}
+
+bool trivial(const WindowSpec& s, std::size_t d) {
+  return s.window[d] == 1 && s.strides[d] == 1 && s.pad_low[d] == 0 && s.pad_high[d] == 0 && s.base_dilation[d] == 1;
+}
+
+template <class T>
+void scatter_windows(bool largest, const WindowSpec& s, const Dims& out_shape, const T* in, const T* source, T* to) {
+  std::size_t rank = s.in_shape.size();
+  Dims o(rank, 0), k(rank, 0);
+  std::int64_t windows = product(out_shape), elements = product(s.window);
+  for (std::int64_t w = 0; w < windows; ++w) {
+    std::int64_t chosen = -1;
+    std::fill(k.begin(), k.end(), 0);
+    for (std::int64_t e = 0; e < elements; ++e) {
+      std::int64_t at = 0;
+      for (std::size_t d = 0; d < rank && at >= 0; ++d) {
+        std::int64_t x = position(s, d, o[d], k[d]);
+        at = x < 0 ? -1 : at * s.in_shape[d] + x;
+      }
+      // Kept where the comparison holds, so that a NaN gives way to whatever follows and takes over whatever precedes.
+      if (at >= 0 && (chosen < 0 || !(largest ? in[chosen] >= in[at] : in[chosen] <= in[at]))) chosen = at;
+      for (std::size_t d = rank; d-- > 0;) {
+        if (++k[d] < s.window[d]) break;
+        k[d] = 0;
+      }
+    }
+    if (chosen >= 0) to[chosen] = static_cast<T>(to[chosen] + source[w]);
+    for (std::size_t d = rank; d-- > 0;) {
+      if (++o[d] < out_shape[d]) break;
+      o[d] = 0;
+    }
+  }
+}
+
+template <class T>
+void scatter_typed(bool largest, const WindowSpec& s, const void* in, const void* source, const void* init, void* out) {
+  Dims out_shape = window_out_shape(s);
+  fill(out, init, sizeof(T), product(s.in_shape));
+  // Leading dims whose windows do not reach across are independent: batches and features run side by side.
+  std::int64_t outer = 1;
+  WindowSpec rest = s;
+  while (!rest.in_shape.empty() && trivial(rest, 0)) {
+    outer *= rest.in_shape[0];
+    for (Dims* d : {&rest.in_shape, &rest.window, &rest.strides, &rest.pad_low, &rest.pad_high, &rest.base_dilation,
+                    &rest.window_dilation}) {
+      d->erase(d->begin());
+    }
+  }
+  Dims rest_out = window_out_shape(rest);
+  std::int64_t in_size = product(rest.in_shape), out_size = product(rest_out);
+  base::parallel_for(
+      outer, std::max<std::int64_t>(1, kGrain / std::max<std::int64_t>(1, out_size * product(rest.window))),
+      [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t u = begin; u < end; ++u) {
+          scatter_windows(largest, rest, rest_out, static_cast<const T*>(in) + u * in_size,
+                          static_cast<const T*>(source) + u * out_size, static_cast<T*>(out) + u * in_size);
+        }
+      });
+}
+
+std::vector<float> widen(DType half, const void* in, std::int64_t n) {
+  std::vector<float> wide(static_cast<std::size_t>(n));
+  ew_find(EwOp::Convert, half, DType::F32)(in, nullptr, nullptr, wide.data(), n);
+  return wide;
+}
+
+}  // namespace
+
+Dims window_out_shape(const WindowSpec& s) {
+  Dims out;
+  for (std::size_t d = 0; d < s.in_shape.size(); ++d) {
+    std::int64_t extent = s.in_shape[d] == 0 ? 0 : (s.in_shape[d] - 1) * s.base_dilation[d] + 1;
+    std::int64_t reach = (s.window[d] - 1) * s.window_dilation[d] + 1;
+    std::int64_t room = extent + s.pad_low[d] + s.pad_high[d] - reach;
+    out.push_back(room < 0 ? 0 : room / s.strides[d] + 1);
+  }
+  return out;
+}
+
+void reduce_window(ReduceOp op, DType dtype, const WindowSpec& spec, const void* in, const void* init, void* out) {
+  DType acc = accumulator_dtype(dtype);
+  EwFn fn = ew_find(element_op(op), acc, acc);
+  if (!find_reduce(op, dtype).row || !fn) {
+    throw UnimplementedError(str("reduce_window: dtype = ", dtype_name(dtype), " with operation ", static_cast<int>(op),
+                                 "; expected a dtype that has it"));
+  }
+  Dims out_shape = window_out_shape(spec);
+  std::int64_t n = product(out_shape), size = dtype_size(acc);
+  if (n == 0) return;
+  alignas(16) std::byte identity[16];
+  reduce_identity(op, acc, identity);
+  std::vector<std::byte> current(static_cast<std::size_t>(product(spec.in_shape) * size));
+  ew_find(EwOp::Convert, dtype, acc)(in, nullptr, nullptr, current.data(), product(spec.in_shape));
+  WindowSpec s = spec;
+  for (std::size_t d = 0; d < s.in_shape.size(); ++d) {
+    if (trivial(s, d)) continue;
+    std::int64_t outer = 1, inner = 1;
+    for (std::size_t e = 0; e < d; ++e) outer *= s.in_shape[e];
+    for (std::size_t e = d + 1; e < s.in_shape.size(); ++e) inner *= s.in_shape[e];
+    std::vector<std::byte> next(static_cast<std::size_t>(outer * out_shape[d] * inner * size));
+    if (inner == 1) {
+      reduce_last(s, d, outer, out_shape[d], fn, size, identity, current.data(), next.data());
+    } else {
+      reduce_dim(s, d, outer, out_shape[d], inner, fn, size, identity, current.data(), next.data());
+    }
+    current = std::move(next);
+    s.in_shape[d] = out_shape[d];
+  }
+  std::vector<std::byte> start(static_cast<std::size_t>(n * size));
+  alignas(16) std::byte first[16];
+  ew_find(EwOp::Convert, dtype, acc)(init, nullptr, nullptr, first, 1);
+  fill(start.data(), first, size, n);
+  fn(start.data(), current.data(), nullptr, start.data(), n);
+  ew_find(EwOp::Convert, acc, dtype)(start.data(), nullptr, nullptr, out, n);
+}
+
+void select_and_scatter_add(bool largest, DType dtype, const WindowSpec& spec, const void* in, const void* source,
+                            const void* init, void* out) {
+  if (product(spec.in_shape) == 0) return;
+  switch (dtype) {
+    case DType::F32:
+      return scatter_typed<float>(largest, spec, in, source, init, out);
+    case DType::F64:
+      return scatter_typed<double>(largest, spec, in, source, init, out);
+    case DType::I8:
+      return scatter_typed<std::int8_t>(largest, spec, in, source, init, out);
+    case DType::U8:
+      return scatter_typed<std::uint8_t>(largest, spec, in, source, init, out);
+    case DType::I16:
+      return scatter_typed<std::int16_t>(largest, spec, in, source, init, out);
+    case DType::U16:
+      return scatter_typed<std::uint16_t>(largest, spec, in, source, init, out);
+    case DType::I32:
+      return scatter_typed<std::int32_t>(largest, spec, in, source, init, out);
+    case DType::U32:
+      return scatter_typed<std::uint32_t>(largest, spec, in, source, init, out);
+    case DType::I64:
+      return scatter_typed<std::int64_t>(largest, spec, in, source, init, out);
+    case DType::U64:
+      return scatter_typed<std::uint64_t>(largest, spec, in, source, init, out);
+    case DType::F16:
+    case DType::BF16: {
+      std::int64_t n = product(spec.in_shape);
+      auto x = widen(dtype, in, n), y = widen(dtype, source, product(window_out_shape(spec))),
+           z = widen(dtype, init, 1);
+      std::vector<float> sums(x.size());
+      scatter_typed<float>(largest, spec, x.data(), y.data(), z.data(), sums.data());
+      ew_find(EwOp::Convert, DType::F32, dtype)(sums.data(), nullptr, nullptr, out, n);
+      return;
+    }
+    default:
+      break;
+  }
+  throw UnimplementedError(str("select_and_scatter_add: dtype = ", dtype_name(dtype), "; expected a real dtype"));
+}
+
+}  // namespace tessera::kernels

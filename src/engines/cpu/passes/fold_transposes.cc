@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engines/cpu/passes/fold_transposes.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "ops/define_op.h"
+#include "ops/transform/interpret.h"
+#include "ops/ops.h"
+
+namespace tessera::cpu {
+
+namespace {
+
+using ir::Never;
+using ir::Types;
+using ir::TypeSpan;
+using ir::View;
+using ir::ViewSpan;
+using ops::at;
+
+constexpr const char* kEngineOnly = "an op of the engine, made after all transformations";
+
+Types infer_product(TypeSpan in, const TransposedProduct& p) {
+  Types plain = ops::def::dot_general.infer(in, ir::make_attrs(p.product()));
+  return ops::def::transpose.infer(plain, ir::make_attrs(ops::Transpose{p.permutation}));
+}
+
+void product_reference(ViewSpan in, ViewSpan out, const TransposedProduct& p) {
+  Types types;
+  for (const auto& v : in) types.push_back({v.dtype, v.shape});
+  Types plain = ops::def::dot_general.infer(types, ir::make_attrs(p.product()));
+  HostArray memory(plain[0].dtype, plain[0].shape);
+  std::vector<View> product{ops::view_of(memory)};
+  ops::def::dot_general.reference(in, product, ir::make_attrs(p.product()));
+  ops::def::transpose.reference(product, out, ir::make_attrs(ops::Transpose{p.permutation}));
+}
+
+}  // namespace
+
+const ir::OpDef& transposed_product() {
+  static const auto& op = *new ir::Op<TransposedProduct>{ir::OpSpec<TransposedProduct>{
+      .name = "dot_general_transposed",
+      .infer = infer_product,
+      .factors = Never{kEngineOnly},
+      .remap = ir::by_default,
+      .batch = Never{kEngineOnly},
+      .jvp = Never{kEngineOnly},
+      .transpose = Never{kEngineOnly},
+      .reference = product_reference,
+      .samples = Never{kEngineOnly},
+  }};
+  return op;
+}
+
+namespace {
+
+// Rewrites the products of a copy of the graph.
+class Folder {
+ public:
+  explicit Folder(const ir::Graph& g) : g_(g), maker_(g.num_values(), -1), uses_(g.num_values()) {
+    for (std::size_t i = 0; i < g_.eqns.size(); ++i) {
+      for (auto v : g_.eqns[i].out) maker_[at(v)] = static_cast<std::int64_t>(i);
+      for (auto v : g_.eqns[i].in) ++uses_[at(v)];
+    }
+    for (auto v : g_.outputs) uses_[at(v)] += 2;  // it must stay
+  }
+
+  ir::GraphPtr run() {
+    bool changed = false;
+    for (auto& e : g_.eqns) {
+      if (e.op != &ops::def::dot_general) continue;
+      for (std::size_t side : {0U, 1U}) {
+        if (read_through(e, side)) changed = true;
+      }
+    }
+    for (auto& e : g_.eqns) {
+      if (e.op == &ops::def::transpose) changed = write_through(e) || changed;
+    }
+    return changed ? std::make_shared<const ir::Graph>(ir::eliminate_dead(g_)) : nullptr;
+  }
+
+ private:
+  const ir::Eqn* transposition(ir::ValueId v) const {
+    if (maker_[at(v)] < 0) return nullptr;
+    const ir::Eqn& e = g_.eqns[at(maker_[at(v)])];
+    if (e.op != &ops::def::transpose || g_.layout(e.in[0]).distinct() != g_.layout(v).distinct()) return nullptr;
+    const auto& permutation = ir::get<ops::Transpose>(e.attrs).permutation;
+    for (std::size_t d = 0; d < permutation.size(); ++d) {
+      if (g_.layout(v).dims[d] != g_.layout(e.in[0]).dims[at(permutation[d])]) return nullptr;
+    }
+    return &e;
+  }
+
+  // Lets a product read the operand of its operand's transposition.
+  bool read_through(ir::Eqn& e, std::size_t side) {
+    const ir::Eqn* t = transposition(e.in[side]);
+    if (t == nullptr) return false;
+    const auto& permutation = ir::get<ops::Transpose>(t->attrs).permutation;
+    ops::DotGeneral p = ir::get<ops::DotGeneral>(e.attrs);
+    Dims& contract = side == 0 ? p.lhs_contracting : p.rhs_contracting;
+    Dims& batch = side == 0 ? p.lhs_batch : p.rhs_batch;
+    std::int64_t last = -1;
+    for (std::int64_t d = 0; d < static_cast<std::int64_t>(permutation.size()); ++d) {
+      auto is = [&](const Dims& v) { return std::find(v.begin(), v.end(), d) != v.end(); };
+      if (is(contract) || is(batch)) continue;
+      if (permutation[at(d)] < last) return false;  // free dimensions would come in another order
+      last = permutation[at(d)];
+    }
+    for (auto* dims : {&contract, &batch}) {
+      for (auto& d : *dims) d = permutation[at(d)];
+    }
+    --uses_[at(e.in[side])];
+    e.in[side] = t->in[0];
+    ++uses_[at(e.in[side])];
+    e.attrs = ir::make_attrs(p);
+    read_through(e, side);
+    return true;
+  }
+
+  // Turns the transposition of a product that nobody else reads into the product itself.
+  bool write_through(ir::Eqn& e) {
+    ir::ValueId v = e.in[0];
+    if (transposition(e.out[0]) == nullptr || uses_[at(v)] != 1 || maker_[at(v)] < 0) return false;
+    const ir::Eqn& product = g_.eqns[at(maker_[at(v)])];
+    if (product.op != &ops::def::dot_general) return false;
+    const auto& p = ir::get<ops::DotGeneral>(product.attrs);
+    const auto& permutation = ir::get<ops::Transpose>(e.attrs).permutation;
+    e.attrs = ir::make_attrs(TransposedProduct{p.lhs_contracting, p.rhs_contracting, p.lhs_batch, p.rhs_batch,
+                                               p.preferred, p.precision, permutation});
+    e.op = &transposed_product();
+    e.in = product.in;
+    e.loc = product.loc;
+    return true;
+  }
+
+  ir::Graph g_;
+  std::vector<std::int64_t> maker_;  // equation by value
+  std::vector<int> uses_;
+};
+
+}  // namespace
+
+ir::GraphPtr fold_transposes(const ir::GraphPtr& graph) {
+  auto folded = Folder(*graph).run();
+  return folded ? folded : graph;
+}
+
+}  // namespace tessera::cpu

@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engines/cpu/passes/fuse.h"
+
+#include <algorithm>
+#include <memory>
+#include <set>
+
+#include "base/strings.h"
+#include "engines/cpu/adapters/ew_ops.h"
+#include "engines/cpu/passes/fuse_rules.h"
+#include "engines/cpu/kernels/elementwise/fused.h"
+#include "engines/cpu/steps/unit.h"
+#include "ir/op_def.h"
+#include "ops/ops.h"
+
+namespace tessera::cpu {
+
+namespace {
+
+using kernels::Access;
+using kernels::FusedKernel;
+using kernels::FusedProgram;
+
+// Who reads a value.
+struct Uses {
+  std::vector<std::vector<std::size_t>> eqns;  // by value
+  std::vector<bool> output;
+
+  explicit Uses(const ir::Graph& g) : eqns(g.num_values()), output(g.num_values()) {
+    for (std::size_t i = 0; i < g.eqns.size(); ++i) {
+      for (auto v : g.eqns[i].in) eqns[at(v)].push_back(i);
+    }
+    for (auto v : g.outputs) output[at(v)] = true;
+  }
+  bool outside(ir::ValueId v, const std::vector<std::size_t>& group) const {
+    if (output[at(v)]) return true;
+    const auto& readers = eqns[at(v)];
+    return std::any_of(readers.begin(), readers.end(),
+                       [&](std::size_t i) { return !std::binary_search(group.begin(), group.end(), i); });
+  }
+};
+
+FusionGroup alone(std::size_t eqn) {
+  FusionGroup group;
+  group.eqns = {eqn};
+  return group;
+}
+
+// Groups stay open while equations that are not in them go by, and run when the first outsider wants a result: then
+// everything that they read is there, and no cycle can arise.
+class Planner {
+ public:
+  explicit Planner(const ir::Graph& g) : g_(g), uses_(g), owner_(g.num_values(), nullptr) {}
+
+  std::vector<FusionGroup> plan() {
+    for (std::size_t i = 0; i < g_.eqns.size(); ++i) add(i);
+    while (!open_.empty()) close(open_.front().get(), nullptr);
+    return std::move(done_);
+  }
+
+ private:
+  static constexpr std::size_t kLargest = 60;
+
+  void add(std::size_t i) {
+    const ir::Eqn& e = g_.eqns[i];
+    std::vector<FusionGroup*> producers;
+    for (auto v : e.in) {
+      auto* owner = owner_[at(v)];
+      if (owner != nullptr && std::find(producers.begin(), producers.end(), owner) == producers.end()) {
+        producers.push_back(owner);
+      }
+    }
+    FusionGroup* home = join(e, producers);
+    for (auto* p : producers) {
+      if (p != home) close(p, &e);
+    }
+    if (home == nullptr) home = start(e);
+    if (home == nullptr) {
+      done_.push_back(alone(i));
+      return;
+    }
+    auto f = fit(g_, *home, e);
+    if (f->split >= 0) home->split = f->split;
+    home->produced[e.out[0]] = f->role;
+    home->eqns.push_back(i);
+    owner_[at(e.out[0])] = home;
+  }
+
+  // The producer that takes the equation in, after taking in what it can of the others.
+  FusionGroup* join(const ir::Eqn& e, std::vector<FusionGroup*>& producers) {
+    for (std::size_t h = producers.size(); h-- > 0;) {
+      FusionGroup* home = producers[h];
+      if (home->eqns.size() >= kLargest || !fit(g_, *home, e)) continue;
+      for (std::size_t o = producers.size(); o-- > 0;) {
+        if (producers[o] == home) continue;
+        auto both = merged(*home, *producers[o]);
+        if (!both || !fit(g_, *both, e)) continue;
+        take_over(home, producers[o], std::move(*both));
+        producers.erase(producers.begin() + static_cast<std::ptrdiff_t>(o));
+      }
+      return home;
+    }
+    return nullptr;
+  }
+
+  static std::optional<FusionGroup> merged(const FusionGroup& a, const FusionGroup& b) {
+    bool same = a.space == b.space && a.dims == b.dims && a.distinct == b.distinct &&
+                (a.split < 0 || b.split < 0 || a.split == b.split) && a.eqns.size() + b.eqns.size() < kLargest;
+    if (!same) return std::nullopt;
+    FusionGroup out = a;
+    out.split = std::max(a.split, b.split);
+    out.produced.insert(b.produced.begin(), b.produced.end());
+    out.eqns.insert(out.eqns.end(), b.eqns.begin(), b.eqns.end());
+    std::sort(out.eqns.begin(), out.eqns.end());
+    return out;
+  }
+  void take_over(FusionGroup* home, FusionGroup* other, FusionGroup both) {
+    for (const auto& [v, role] : other->produced) owner_[at(v)] = home;
+    *home = std::move(both);
+    std::erase_if(open_, [&](const auto& p) { return p.get() == other; });
+  }
+
+  FusionGroup* start(const ir::Eqn& e) {
+    auto group = group_for(g_, e);
+    if (!group) return nullptr;
+    open_.push_back(std::make_unique<FusionGroup>(std::move(*group)));
+    return open_.back().get();
+  }
+
+  // Runs what `reader` needs of the group; everything for null. What is left over stays open where that stores fewer
+  // values: it will run beside those who read it.
+  void close(FusionGroup* group, const ir::Eqn* reader) {
+    auto it = std::find_if(open_.begin(), open_.end(), [&](const auto& p) { return p.get() == group; });
+    FusionGroup now;
+    if (reader == nullptr || !split_off(*group, *reader, now)) {
+      now = std::move(*group);
+      open_.erase(it);
+    }
+    for (const auto& [v, role] : now.produced) owner_[at(v)] = nullptr;
+    for (auto i : now.eqns) {
+      ir::ValueId v = g_.eqns[i].out[0];
+      if (uses_.outside(v, now.eqns)) now.results.push_back(v);
+    }
+    if (worthwhile(now)) {
+      done_.push_back(std::move(now));
+    } else {
+      for (auto i : now.eqns) done_.push_back(alone(i));
+    }
+  }
+
+  bool split_off(FusionGroup& group, const ir::Eqn& reader, FusionGroup& now) const {
+    std::set<ir::ValueId> wanted(reader.in.begin(), reader.in.end());
+    std::vector<std::size_t> later;
+    now = group;
+    now.eqns.clear();
+    now.produced.clear();
+    for (std::size_t n = group.eqns.size(); n-- > 0;) {
+      const ir::Eqn& e = g_.eqns[group.eqns[n]];
+      if (wanted.contains(e.out[0])) {
+        wanted.insert(e.in.begin(), e.in.end());
+        now.eqns.insert(now.eqns.begin(), group.eqns[n]);
+        now.produced[e.out[0]] = group.produced.at(e.out[0]);
+      } else {
+        later.insert(later.begin(), group.eqns[n]);
+      }
+    }
+    if (later.empty()) return false;
+    // Values that are stored only because of the split, and those that it spares.
+    std::size_t extra = 0;
+    std::size_t spared = 0;
+    for (const auto& [v, role] : group.produced) {
+      bool here = now.produced.contains(v);
+      if (!here && uses_.output[at(v)]) return false;
+      if (here) extra += !uses_.outside(v, group.eqns) && uses_.outside(v, now.eqns);
+      if (!here) spared += uses_.outside(v, group.eqns);
+    }
+    if (extra > spared) return false;
+    for (const auto& [v, role] : now.produced) group.produced.erase(v);
+    group.eqns = std::move(later);
+    return true;
+  }
+
+  // Something must be computed, and the local extent of the space must be known from an operand or a result.
+  bool worthwhile(const FusionGroup& group) const {
+    bool computes = false;
+    bool extent = std::any_of(group.results.begin(), group.results.end(),
+                              [&](ir::ValueId v) { return group.produced.at(v) == Role::Full; });
+    for (auto i : group.eqns) {
+      const ir::Eqn& e = g_.eqns[i];
+      computes = computes || !e.op->traits().view;
+      for (std::size_t k = 0; k < e.in.size(); ++k) {
+        if (group.produced.contains(e.in[k]) || !covers_space(g_, group, e.in[k])) continue;
+        extent = extent || access(g_, group, e, k) == Access::Contiguous;
+      }
+    }
+    return computes && extent && group.eqns.size() > 1;
+  }
+
+  const ir::Graph& g_;
+  Uses uses_;
+  std::vector<FusionGroup*> owner_;  // open group that produces the value
+  std::vector<std::unique_ptr<FusionGroup>> open_;
+  std::vector<FusionGroup> done_;
+};
+
+class FusedUnit final : public Unit {
+ public:
+  FusedUnit(const ir::Graph& g, const FusionGroup& group) : g_(g), group_(group) {
+    out = group.results;
+    for (auto i : group.eqns) {
+      const ir::Eqn& e = g.eqns[i];
+      for (std::size_t k = 0; k < e.in.size(); ++k) {
+        ir::ValueId v = e.in[k];
+        if (!group.produced.contains(v)) read(v, access(g, group, e, k));
+      }
+    }
+  }
+
+  std::string name() const override {
+    std::string ops;
+    for (auto i : group_.eqns) ops += str(ops.empty() ? "" : " ", g_.eqns[i].op->name());
+    return "fused[" + ops + "]";
+  }
+  bool follows_offsets() const override { return false; }
+  ir::Attrs remapped(ir::TypeSpan, ir::TypeSpan, std::span<const Dims>, std::span<const Dims>) const override {
+    return nullptr;
+  }
+
+  Kernel kernel(ir::TypeSpan local_in, ir::TypeSpan local_out, const ir::Attrs&) const override {
+    auto [outer, inner] = extents(local_in, local_out);
+    FusedProgram program;
+    std::vector<std::size_t> order;  // operand that each input of the program is
+    Kernel k;
+    k.in_place = whole_ & ~partly_;
+    write(program, order);
+    double work = static_cast<double>(outer * inner) * static_cast<double>(group_.eqns.size());
+    k.cost = 200 + 0.2 * work;
+    auto fused = std::make_shared<FusedKernel>(std::move(program));
+    auto run = [=, outer = outer, inner = inner, results = out.size()](const void* const* from, void* const* to,
+                                                                       bool stream) {
+      constexpr std::size_t kInline = 16;
+      const void* fixed[kInline];
+      std::vector<const void*> dynamic;
+      const void** inputs = fixed;
+      if (order.size() > kInline) {
+        dynamic.resize(order.size());
+        inputs = dynamic.data();
+      }
+      for (std::size_t i = 0; i < order.size(); ++i) inputs[i] = from[order[i]];
+      fused->run({inputs, order.size()}, {to, results}, outer, inner, stream);
+    };
+    k.run = [run](const void* const* from, void* const* to) { run(from, to, false); };
+    k.stream = [run](const void* const* from, void* const* to) { run(from, to, true); };
+    return k;
+  }
+
+ private:
+  void read(ir::ValueId v, Access how) {
+    auto i = static_cast<std::size_t>(std::find(in.begin(), in.end(), v) - in.begin());
+    if (i == in.size()) in.push_back(v);
+    if (how == Access::Contiguous && covers_space(g_, group_, v)) extent_in_ = static_cast<std::int64_t>(i);
+    if (i >= 64) return;
+    (how == Access::Contiguous ? whole_ : partly_) |= std::uint64_t{1} << i;
+  }
+
+  // Rows and columns of a piece of the space.
+  std::pair<std::int64_t, std::int64_t> extents(ir::TypeSpan local_in, ir::TypeSpan local_out) const {
+    const Shape* shape = nullptr;
+    if (extent_in_ >= 0) shape = &local_in[at(extent_in_)].shape;
+    for (std::size_t j = 0; j < out.size() && shape == nullptr; ++j) {
+      if (group_.produced.at(out[j]) == Role::Full) shape = &local_out[j].shape;
+    }
+    std::int64_t outer = 1;
+    std::int64_t inner = 1;
+    for (std::size_t d = 0; d < shape->size(); ++d) {
+      (static_cast<std::int64_t>(d) < group_.split ? outer : inner) *= (*shape)[d];
+    }
+    return {outer, inner};
+  }
+
+  void write(FusedProgram& program, std::vector<std::size_t>& order) const {
+    std::map<ir::ValueId, FusedProgram::Value> values;
+    std::map<std::pair<ir::ValueId, Access>, FusedProgram::Value> inputs;
+    auto operand = [&](const ir::Eqn& e, std::size_t i) {
+      ir::ValueId v = e.in[i];
+      if (auto it = values.find(v); it != values.end()) return it->second;
+      Access how = access(g_, group_, e, i);
+      auto [it, fresh] = inputs.try_emplace({v, how}, -1);
+      if (fresh) {
+        it->second = program.input(g_.type(v).dtype, how);
+        order.push_back(static_cast<std::size_t>(std::find(in.begin(), in.end(), v) - in.begin()));
+      }
+      return it->second;
+    };
+    for (auto i : group_.eqns) {
+      const ir::Eqn& e = g_.eqns[i];
+      FusedProgram::Value& result = values[e.out[0]];
+      if (e.op->traits().view) {
+        result = operand(e, 0);
+      } else if (auto reduce = reduce_op(*e.op)) {
+        result = program.reduce(*reduce, operand(e, 0));
+      } else {
+        ir::Types types;
+        for (auto v : e.in) types.push_back(g_.type(v));
+        ir::Types result_type{g_.type(e.out[0])};
+        result = write_ew(program, *e.op, e.attrs, types, result_type, [&](std::size_t k) { return operand(e, k); });
+      }
+    }
+    for (auto v : out) {
+      if (group_.produced.at(v) == Role::Full) {
+        program.output(values[v]);
+      } else {
+        program.row_output(values[v]);
+      }
+    }
+  }
+
+  const ir::Graph& g_;
+  const FusionGroup& group_;
+  std::uint64_t whole_ = 0;   // operands that are read as they lie
+  std::uint64_t partly_ = 0;  // operands that are repeated
+  std::int64_t extent_in_ = -1;
+};
+
+}  // namespace
+
+std::vector<FusionGroup> fusion_groups(const ir::Graph& g, bool fuse) {
+  if (fuse) return Planner(g).plan();
+  std::vector<FusionGroup> out;
+  for (std::size_t i = 0; i < g.eqns.size(); ++i) out.push_back(alone(i));
+  return out;
+}
+
+StepPtr make_fused_step(const ir::Graph& g, const FusionGroup& group, Context& context) {
+  return make_unit_step(g, FusedUnit(g, group), context);
+}
+
+}  // namespace tessera::cpu

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engines/cpu/passes/fuse_rules.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "engines/cpu/adapters/ew_ops.h"
+#include "ir/op_def.h"
+#include "ops/shared_attrs.h"
+#include "ops/ops.h"
+#include "tessera/config.h"
+
+namespace tessera::cpu {
+
+using kernels::Access;
+using kernels::ReduceOp;
+
+namespace {
+
+std::int64_t rank_of(const FusionGroup& group) { return static_cast<std::int64_t>(group.space.size()); }
+
+bool computes(const ir::Graph& g, const ir::Eqn& e) {
+  if (!e.op->traits().elementwise || e.out.size() != 1) return false;
+  ir::Types in;
+  for (auto v : e.in) in.push_back(g.type(v));
+  ir::Types out{g.type(e.out[0])};
+  return writes_ew(*e.op, e.attrs, in, out);
+}
+
+// True for one value a row: the shape of the space up to the split, perhaps followed by ones.
+bool one_a_row(const ir::Graph& g, const FusionGroup& group, ir::ValueId v) {
+  if (group.split < 0) return false;
+  const Shape& shape = g.type(v).shape;
+  auto k = at(group.split);
+  if (shape.size() != k && shape.size() != group.space.size()) return false;
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    if (d < k ? shape[d] != group.space[d] || g.layout(v).dims[d] != group.dims[d]
+              : shape[d] != 1 || !g.layout(v).dims[d].empty()) {
+      return false;
+    }
+  }
+  return true;
+}
+
+const Role* produced(const FusionGroup& group, ir::ValueId v) {
+  auto it = group.produced.find(v);
+  return it == group.produced.end() ? nullptr : &it->second;
+}
+
+std::optional<Fit> fit_elementwise(const ir::Graph& g, const FusionGroup& group, const ir::Eqn& e) {
+  ir::ValueId out = e.out[0];
+  auto scalar = [&](ir::ValueId v) { return g.type(v).shape.empty(); };
+  if (covers_space(g, group, out)) {
+    for (auto v : e.in) {
+      if (!scalar(v) && !covers_space(g, group, v)) return std::nullopt;
+    }
+    return Fit{Role::Full};
+  }
+  if (!one_a_row(g, group, out)) return std::nullopt;
+  bool linked = false;
+  for (auto v : e.in) {
+    const Role* role = produced(group, v);
+    if (role != nullptr && *role != Role::Row) return std::nullopt;
+    linked = linked || role != nullptr;
+    if (!scalar(v) && g.type(v).shape != g.type(out).shape) return std::nullopt;
+    if (!scalar(v) && g.layout(v).dims != g.layout(out).dims) return std::nullopt;
+  }
+  return linked ? std::optional(Fit{Role::Row}) : std::nullopt;
+}
+
+// Dimensions of the result along which the operand of a repetition differs; nothing when they are not in order: the
+// operand is transposed then.
+std::optional<Dims> dims_in_order(const ir::Graph& g, const ir::Eqn& e) {
+  const auto& p = ir::get<ops::BroadcastInDim>(e.attrs);
+  const Shape& shape = g.type(e.in[0]).shape;
+  Dims dims;
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    if (shape[i] == 1) continue;
+    if (!dims.empty() && dims.back() > p.dims[i]) return std::nullopt;
+    dims.push_back(p.dims[i]);
+  }
+  return dims;
+}
+
+// The same for a repetition over the space; nothing also when the operand is split otherwise than the space.
+std::optional<Dims> moving_dims(const ir::Graph& g, const FusionGroup& group, const ir::Eqn& e) {
+  const auto& p = ir::get<ops::BroadcastInDim>(e.attrs);
+  const Shape& shape = g.type(e.in[0]).shape;
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    const auto& axes = g.layout(e.in[0]).dims[i];
+    // Where one element is split, some shards have none to repeat.
+    if (shape[i] == 1 ? !axes.empty() : axes != group.dims[at(p.dims[i])]) return std::nullopt;
+  }
+  return dims_in_order(g, e);
+}
+// True when the dims are all of [begin, end) that have more than one element.
+bool exactly(const FusionGroup& group, const Dims& dims, std::int64_t begin, std::int64_t end) {
+  std::size_t i = 0;
+  for (std::int64_t d = begin; d < end; ++d) {
+    if (group.space[at(d)] == 1) continue;
+    if (i == dims.size() || dims[i] != d) return false;
+    ++i;
+  }
+  return i == dims.size();
+}
+
+struct Repetition {
+  Access access;
+  std::int64_t split = -1;
+};
+std::optional<Repetition> repetition(const ir::Graph& g, const FusionGroup& group, const ir::Eqn& e) {
+  if (!covers_space(g, group, e.out[0])) return std::nullopt;
+  auto dims = moving_dims(g, group, e);
+  if (!dims) return std::nullopt;
+  if (dims->empty()) return Repetition{Access::Scalar};
+  if (exactly(group, *dims, 0, rank_of(group))) return Repetition{Access::Contiguous};
+  std::int64_t k = group.split >= 0 ? group.split : dims->back() + 1;
+  if (exactly(group, *dims, 0, k)) return Repetition{Access::ColBroadcast, k};
+  k = group.split >= 0 ? group.split : dims->front();
+  if (exactly(group, *dims, k, rank_of(group))) return Repetition{Access::RowBroadcast, k};
+  return std::nullopt;
+}
+
+std::optional<Fit> fit_repetition(const ir::Graph& g, const FusionGroup& group, const ir::Eqn& e) {
+  const Role* role = produced(group, e.in[0]);
+  if (role != nullptr && *role == Role::Row && one_a_row(g, group, e.out[0])) {
+    return dims_in_order(g, e) ? std::optional(Fit{Role::Row}) : std::nullopt;
+  }
+  auto r = repetition(g, group, e);
+  if (!r) return std::nullopt;
+  if (role == nullptr) return Fit{Role::Full, r->split};
+  // Values of the group are not in memory: only their own way of lying over the space can be read.
+  bool same = *role == Role::Full
+                  ? r->access == Access::Contiguous
+                  : r->access == Access::ColBroadcast || (r->access == Access::Scalar && group.split == 0);
+  return same ? std::optional(Fit{Role::Full, r->split}) : std::nullopt;
+}
+
+// First reduced axis when exactly the last axes are reduced, or -1.
+std::int64_t trailing(const Dims& axes, std::int64_t rank) {
+  auto sorted = axes;
+  std::sort(sorted.begin(), sorted.end());
+  auto n = static_cast<std::int64_t>(sorted.size());
+  for (std::int64_t i = 0; i < n; ++i) {
+    if (sorted[at(i)] != rank - n + i) return -1;
+  }
+  return n == 0 ? -1 : rank - n;
+}
+
+std::optional<Fit> fit_reduction(const ir::Graph& g, const FusionGroup& group, const ir::Eqn& e) {
+  if (!covers_space(g, group, e.in[0])) return std::nullopt;
+  const Role* role = produced(group, e.in[0]);
+  if (role != nullptr && *role != Role::Full) return std::nullopt;
+  std::int64_t k = trailing(ir::get<ops::Axes>(e.attrs).axes, rank_of(group));
+  if (k < 0 || (group.split >= 0 && group.split != k)) return std::nullopt;
+  return Fit{Role::Row, k};
+}
+
+}  // namespace
+
+bool covers_space(const ir::Graph& g, const FusionGroup& group, ir::ValueId v) {
+  return g.type(v).shape == group.space && g.layout(v).dims == group.dims;
+}
+
+std::optional<ReduceOp> reduce_op(const ir::OpDef& op) {
+  // Never destroyed: other threads may compile while the program ends.
+  static const auto& table = *new std::unordered_map<const ir::OpDef*, ReduceOp>{
+      {&ops::def::reduce_sum, ReduceOp::Sum},
+      {&ops::def::reduce_max, ReduceOp::Max},
+      {&ops::def::reduce_min, ReduceOp::Min},
+      {&ops::def::reduce_prod, ReduceOp::Prod},
+  };
+  auto it = table.find(&op);
+  return it == table.end() ? std::nullopt : std::optional(it->second);
+}
+
+std::optional<Fit> fit(const ir::Graph& g, const FusionGroup& group, const ir::Eqn& e) {
+  if (e.out.size() != 1 || g.layout(e.out[0]).distinct() != group.distinct) return std::nullopt;
+  if (e.op == &ops::def::broadcast_in_dim) return fit_repetition(g, group, e);
+  if (e.op == &ops::def::reshape) {
+    const Role* role = produced(group, e.in[0]);
+    bool row = role != nullptr && *role == Role::Row && one_a_row(g, group, e.out[0]);
+    return row ? std::optional(Fit{Role::Row}) : std::nullopt;
+  }
+  DType t = e.in.empty() ? DType::Bool : g.type(e.in[0]).dtype;
+  // Columns of a tile are added as the rest of the group leaves room for them: no order that others would find again.
+  auto reduce = reduce_op(*e.op);
+  bool sums = reduce == ReduceOp::Sum || reduce == ReduceOp::Prod;
+  if (sums && is_inexact(t) && config().deterministic) return std::nullopt;
+  if (reduce && !is_complex(t) && !is_bool(t)) return fit_reduction(g, group, e);
+  return computes(g, e) ? fit_elementwise(g, group, e) : std::nullopt;
+}
+
+std::optional<FusionGroup> group_for(const ir::Graph& g, const ir::Eqn& e) {
+  if (e.out.size() != 1 || e.in.empty()) return std::nullopt;
+  ir::ValueId space = reduce_op(*e.op) ? e.in[0] : e.out[0];
+  FusionGroup group;
+  group.space = g.type(space).shape;
+  // Without elements there is no block in which values of rows would be computed.
+  if (size_of(group.space) == 0) return std::nullopt;
+  group.dims = g.layout(space).dims;
+  group.distinct = g.layout(e.out[0]).distinct();
+  if (!fit(g, group, e)) return std::nullopt;
+  return group;
+}
+
+Access access(const ir::Graph& g, const FusionGroup& group, const ir::Eqn& e, std::size_t i) {
+  ir::ValueId v = e.in[i];
+  bool row = group.produced.at(e.out[0]) == Role::Row && !reduce_op(*e.op);
+  // One value a row stays that in another shape, whether the group makes it or another one did.
+  if (e.op == &ops::def::broadcast_in_dim && !row) return repetition(g, group, e)->access;
+  if (g.type(v).shape.empty() && !(group.space.empty() && !row)) return Access::Scalar;
+  return row ? Access::ColBroadcast : Access::Contiguous;
+}
+
+}  // namespace tessera::cpu

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engines/cpu/step_program.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/check.h"
+#include "base/strings.h"
+#include "base/thread_pool.h"
+#include "base/verify_mode.h"
+#include "engines/cpu/passes/fold_transposes.h"
+#include "engines/cpu/passes/fuse.h"
+#include "engines/cpu/passes/inline_calls.h"
+#include "engines/cpu/passes/merge.h"
+#include "engines/cpu/passes/recompute.h"
+#include "engines/cpu/chrome_trace.h"
+#include "engines/cpu/verify_steps.h"
+#include "ir/op_def.h"
+#include "ops/define_op.h"
+#include "ops/collective/transfer_bytes.h"
+#include "tessera/config.h"
+#include "tessera/error.h"
+
+namespace tessera::cpu {
+
+void spread(std::int64_t n, double cost, const std::function<void(std::int64_t)>& body) {
+  constexpr double kWorthIt = 20000;  // waking a worker and waiting for it takes some microseconds
+  auto serial = [&] {
+    for (std::int64_t k = 0; k < n; ++k) body(k);
+  };
+  if (n <= 1 || static_cast<double>(n) * cost < kWorthIt || base::in_parallel_region()) return serial();
+  int threads = base::num_threads();
+  if (n % threads != 0 && n < std::int64_t{4} * threads) return serial();
+  auto grain = std::max<std::int64_t>(1, static_cast<std::int64_t>(kWorthIt / 4 / std::max(cost, 1.0)));
+  base::parallel_for(n, grain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t k = begin; k < end; ++k) body(k);
+  });
+}
+
+namespace {
+// By value the one equation that reads it; negative where none, several, or the program's caller do.
+std::vector<std::int32_t> only_readers(const ir::Graph& g) {
+  constexpr std::int32_t kNone = -1;
+  constexpr std::int32_t kOthers = -2;
+  std::vector<std::int32_t> out(g.num_values(), kNone);
+  for (std::size_t i = 0; i < g.eqns.size(); ++i) {
+    for (auto v : g.eqns[i].in) out[at(v)] = out[at(v)] == kNone ? static_cast<std::int32_t>(i) : kOthers;
+  }
+  for (auto v : g.outputs) out[at(v)] = kOthers;
+  return out;
+}
+}  // namespace
+
+std::shared_ptr<const Program> Program::compile(const ir::GraphPtr& graph, Context& context) {
+  TESSERA_CHECK(graph->mesh && graph->layouts.size() == graph->num_values(), "the graph is not partitioned");
+  auto program = std::make_shared<Program>();
+  program->debug_nans_ = config().debug_nans;
+  program->graph_ = inline_calls(graph);
+  bool rewrites = !program->debug_nans_ && !context.plain();
+  if (rewrites) program->graph_ = recompute_cheap(fold_transposes(merge_equal(program->graph_)));
+  const ir::Graph& g = *program->graph_;
+  for (auto v : g.inputs) {
+    program->input_tables_.push_back(context.table(g.layout(v)));
+    bool same = even(g.type(v).shape, g.layout(v), context.mesh());
+    program->input_bytes_.push_back(same ? local_type(g.type(v), g.layout(v), context.mesh(), 0).nbytes() : -1);
+  }
+  auto readers = only_readers(g);
+  std::vector<bool> done(g.eqns.size());  // as part of another equation's step
+  for (const auto& group : fusion_groups(g, rewrites)) {
+    if (done[group.eqns.back()]) continue;
+    const ir::Eqn* e = &g.eqns[group.eqns.back()];
+    StepPtr step;
+    if (group.eqns.size() > 1) {
+      step = make_fused_step(g, group, context);
+      if (base::verifying()) step = make_checked_step(g, group, std::move(step), context);
+    } else if (!e->out.empty() && !context.plain()) {
+      std::size_t reduced = 0;
+      step = make_summed_product_step(g, *e, readers[at(e->out[0])], context, reduced);
+      if (step) {
+        done[reduced] = true;
+        e = &g.eqns[reduced];
+      }
+    }
+    if (!step) step = make_reshard_step(g, *e, context);
+    if (!step) step = make_relabel_step(g, *e, context);
+    if (!step) step = make_group_step(g, *e, context);
+    if (!step) step = make_halo_step(g, *e, context);
+    if (!step) step = make_control_step(g, *e, context);
+    if (!step) step = make_compute_step(g, *e, context);
+    step->loc = e->loc;
+    step->rounds = context.plain() && rounds(g, *e);
+    if (tracing() && group.eqns.size() == 1) step->received = ops::received(g, *e);
+    program->cost_ += step->cost();
+    program->steps_.push_back(std::move(step));
+  }
+  program->free_early(!context.plain());
+  return program;
+}
+
+void Program::free_early(bool reuse) {
+  constexpr int kKeep = -2;
+  std::vector<int> last(graph_->num_values(), -1);
+  for (std::size_t s = 0; s < steps_.size(); ++s) {
+    for (auto v : steps_[s]->reads) last[at(v)] = static_cast<int>(s);
+    for (auto v : steps_[s]->writes) last[at(v)] = static_cast<int>(s);
+  }
+  for (auto v : graph_->outputs) last[at(v)] = kKeep;
+  std::vector<bool> again(graph_->num_values());
+  repeated_outputs_.resize(graph_->outputs.size());
+  for (std::size_t j = graph_->outputs.size(); j-- > 0;) {
+    repeated_outputs_[j] = again[at(graph_->outputs[j])];
+    again[at(graph_->outputs[j])] = true;
+  }
+  for (auto v : graph_->inputs) {
+    if (last[at(v)] == -1) unused_inputs_.push_back(v);
+  }
+  for (std::size_t s = 0; s < steps_.size(); ++s) {
+    Step& step = *steps_[s];
+    std::vector<bool> dies;
+    for (auto v : step.reads) {
+      dies.push_back(last[at(v)] == static_cast<int>(s));
+      if (dies.back()) step.frees.push_back(v);
+    }
+    for (auto v : step.writes) {
+      if (last[at(v)] == static_cast<int>(s)) step.frees.push_back(v);
+    }
+    if (reuse) step.set_dying(dies);
+  }
+}
+
+void Program::check_args(const Slots& slots) const {
+  for (std::size_t i = 0; i < graph_->inputs.size(); ++i) {
+    const Pieces& arg = slots[at(graph_->inputs[i])];
+    const LayoutTable& table = *input_tables_[i];
+    TESSERA_CHECK(static_cast<std::int64_t>(arg.size()) == table.map.count,
+                  str("argument ", i, " has ", arg.size(), " pieces, its layout ", table.map.count));
+    for (std::size_t k = 0; k < arg.size(); ++k) {
+      if (table.first_local[k] < 0) continue;
+      TESSERA_CHECK(arg[k] != nullptr, str("argument ", i, " lacks piece ", k));
+      TESSERA_CHECK(
+          input_bytes_[i] < 0 || arg[k]->nbytes() == input_bytes_[i],
+          str("piece ", k, " of argument ", i, " has ", arg[k]->nbytes(), " bytes, expected ", input_bytes_[i]));
+    }
+  }
+}
+
+std::vector<Pieces> Program::run(std::vector<Pieces> args, Run& run, const std::vector<Pieces>& into,
+                                 const std::vector<const Pieces*>& lent) const {
+  TESSERA_CHECK(args.size() == graph_->inputs.size(),
+                str(args.size(), " arguments, ", graph_->inputs.size(), " inputs"));
+  Frame frame{run, Slots(graph_->num_values()), {}};
+  if (!into.empty()) {
+    frame.into.resize(graph_->num_values());
+    for (std::size_t j = 0; j < into.size(); ++j) frame.into[at(graph_->outputs[j])] = into[j];
+  }
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    auto v = at(graph_->inputs[i]);
+    if (i < lent.size() && lent[i] != nullptr) {
+      frame.slots.lend(v, *lent[i]);
+    } else {
+      frame.slots.own(v) = std::move(args[i]);
+    }
+  }
+  check_args(frame.slots);
+  for (auto v : unused_inputs_) frame.slots.drop(at(v));
+  for (const auto& step : steps_) {
+    if (run.shake != 0 && step->rounds) {
+      run_shaken(*graph_, *step, frame);
+    } else if (tracing()) {
+      run_traced(*step, frame);
+    } else {
+      step->run(frame);
+    }
+    if (debug_nans_) check_nans(*step, frame);
+    for (auto v : step->frees) frame.slots.drop(at(v));
+  }
+  std::vector<Pieces> results;
+  results.reserve(graph_->outputs.size());
+  for (std::size_t j = 0; j < graph_->outputs.size(); ++j) {
+    auto v = at(graph_->outputs[j]);
+    results.push_back(repeated_outputs_[j] ? frame.slots[v] : frame.slots.take(v));
+  }
+  return results;
+}
+
+void Program::run_traced(const Step& step, Frame& frame) const {
+  auto bytes_of = [&](const std::vector<ir::ValueId>& values) {
+    std::int64_t bytes = 0;
+    for (auto v : values) {
+      for (const auto& b : frame.slots[at(v)]) bytes += b ? b->nbytes() : 0;
+    }
+    return bytes;
+  };
+  Traffic bytes{.read = bytes_of(step.reads)};  // before a result takes an operand's memory
+  TraceStart begin = TraceStart::now();
+  step.run(frame);
+  bytes.written = bytes_of(step.writes);
+  bool alone = frame.run.collectives == nullptr;
+  std::vector<std::int64_t> results(static_cast<std::size_t>(graph_->mesh->num_positions()), alone ? 0 : -1);
+  for (auto v : step.writes) {
+    runtime::PieceMap map = runtime::piece_map(graph_->layout(v), *graph_->mesh);
+    const Pieces& pieces = frame.slots[at(v)];
+    for (std::size_t p = 0; p < results.size(); ++p) {
+      const auto& piece = pieces[static_cast<std::size_t>(map.of_position[p])];
+      if (piece) results[p] = std::max<std::int64_t>(0, results[p]) + piece->nbytes();
+    }
+  }
+  int process = alone ? 0 : frame.run.collectives->process_index();
+  std::string label = step.label();
+  std::string name = label.substr(0, label.find('\n'));
+  trace_step({name, to_string(step.loc), process, bytes, std::move(results), step.received}, begin);
+}
+
+void Program::check_nans(const Step& step, const Frame& frame) const {
+  for (auto v : step.writes) {
+    DType t = graph_->type(v).dtype;
+    if (!is_inexact(t)) continue;
+    for (const auto& b : frame.slots[at(v)]) {
+      if (!b) continue;
+      std::int64_t n = b->nbytes() / dtype_size(t);
+      ir::View view{t, {n}, b->data()};
+      for (std::int64_t i = 0; i < n; ++i) {
+        auto x = ops::load_complex(view, i);
+        if (std::isnan(x.real()) || std::isnan(x.imag())) {
+          throw ValueError(str("debug_nans: ", step.label(), " at ", step.loc, " made a NaN (", graph_->type(v), ")"));
+        }
+      }
+    }
+  }
+}
+
+std::string Program::text() const {
+  auto value = [&](ir::ValueId v) {
+    return str("%", v, ":", graph_->type(v), "@", ir::to_string(graph_->layout(v), *graph_->mesh));
+  };
+  std::string out;
+  for (const auto& step : steps_) {
+    for (std::size_t i = 0; i < step->writes.size(); ++i) out += str(i > 0 ? ", " : "", value(step->writes[i]));
+    out += str(step->writes.empty() ? "" : " = ", step->label());
+    for (auto v : step->reads) out += str(" %", v);
+    for (std::size_t i = 0; i < step->frees.size(); ++i) out += str(i > 0 ? " %" : "; frees %", step->frees[i]);
+    out += '\n';
+  }
+  return out;
+}
+
+}  // namespace tessera::cpu

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// A compiled program: steps over all pieces that this process holds.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engines/cpu/context.h"
+#include "ir/graph.h"
+#include "runtime/process_collectives.h"
+
+namespace tessera::cpu {
+
+/// One call of a program, its nested programs included.
+struct Run {
+  runtime::MemoryPool& memory;
+  runtime::Collectives* collectives = nullptr;
+  std::int64_t tag = 0;
+  std::uint64_t shake = 0;  ///< as for `PlainExecutable`; state of a generator
+};
+
+/// By value its pieces: the program's own, or lent ones, which stay where they are.
+class Slots {
+ public:
+  explicit Slots(std::size_t values) : own_(values), lent_(values) {}
+  const Pieces& operator[](std::size_t v) const { return lent_[v] != nullptr ? *lent_[v] : own_[v]; }
+  bool lent(std::size_t v) const { return lent_[v] != nullptr; }
+  /// To be written, of a value that is not lent.
+  Pieces& own(std::size_t v) { return own_[v]; }
+  /// Handles of its own for somebody; the last ones, unless the value is lent.
+  Pieces take(std::size_t v) {
+    if (lent(v)) return *lent_[v];
+    return std::move(own_[v]);
+  }
+  void lend(std::size_t v, const Pieces& pieces) { lent_[v] = &pieces; }
+  void drop(std::size_t v) {
+    lent_[v] = nullptr;
+    runtime::let_go(own_[v]);
+    own_[v] = Pieces();
+  }
+
+ private:
+  std::vector<Pieces> own_;
+  std::vector<const Pieces*> lent_;
+};
+
+struct Frame {
+  Run& run;
+  Slots slots;
+  /// By value, where not empty: memory in which its pieces are wanted. Steps that cannot do so may ignore it.
+  std::vector<Pieces> into;
+};
+
+class Step {
+ public:
+  virtual ~Step() = default;
+  virtual void run(Frame& frame) const = 0;
+  /// What it does, without values: "add (8 pieces)".
+  virtual std::string label() const = 0;
+  /// Nanoseconds on one thread, roughly.
+  virtual double cost() const { return 0; }
+  /// Operand values that nobody reads later; told once, after all steps are made.
+  virtual void set_dying(const std::vector<bool>& dies) { static_cast<void>(dies); }
+
+  std::vector<ir::ValueId> reads;
+  std::vector<ir::ValueId> writes;
+  std::vector<ir::ValueId> frees;  ///< values to drop after this step
+  Loc loc;
+  bool rounds = false;        ///< told for plain programs alone: see `rounds(g, e)`
+  std::int64_t received = 0;  ///< bytes that the busiest device receives from others; told where steps are traced
+};
+using StepPtr = std::unique_ptr<Step>;
+
+class Program {
+ public:
+  /// Throws what building a step throws (an op without kernel and reference).
+  static std::shared_ptr<const Program> compile(const ir::GraphPtr& graph, Context& context);
+
+  /// `into`: for each output pieces whose memory the result is wanted in, or an empty list. `lent` as in `Executable`.
+  std::vector<Pieces> run(std::vector<Pieces> args, Run& run, const std::vector<Pieces>& into = {},
+                          const std::vector<const Pieces*>& lent = {}) const;
+  std::string text() const;
+  double cost() const { return cost_; }
+  const ir::Graph& graph() const { return *graph_; }
+
+ private:
+  /// `reuse`: results may take the memory of operands that nobody reads later.
+  void free_early(bool reuse);
+  void check_args(const Slots& slots) const;
+  void run_traced(const Step& step, Frame& frame) const;
+  void check_nans(const Step& step, const Frame& frame) const;
+
+  ir::GraphPtr graph_;
+  std::vector<StepPtr> steps_;
+  std::vector<ir::ValueId> unused_inputs_;
+  std::vector<bool> repeated_outputs_;  // the same value comes again later
+  std::vector<std::shared_ptr<const LayoutTable>> input_tables_;
+  std::vector<std::int64_t> input_bytes_;  // of a piece; -1 where pieces differ
+  double cost_ = 0;
+  bool debug_nans_ = false;
+};
+
+/// Where the product `e` is a partial value whose only reader (its number, or negative) is an all-reduce: one step that
+/// sums the products in place. `reduced` is then the number of that all-reduce; null otherwise.
+StepPtr make_summed_product_step(const ir::Graph& g, const ir::Eqn& e, std::int32_t only_reader, Context& context,
+                                 std::size_t& reduced);
+
+/// Makes the step of one equation of a graph; null when the op needs no step of this kind.
+StepPtr make_reshard_step(const ir::Graph& g, const ir::Eqn& e, Context& context);
+StepPtr make_relabel_step(const ir::Graph& g, const ir::Eqn& e, Context& context);
+StepPtr make_group_step(const ir::Graph& g, const ir::Eqn& e, Context& context);
+StepPtr make_halo_step(const ir::Graph& g, const ir::Eqn& e, Context& context);
+StepPtr make_control_step(const ir::Graph& g, const ir::Eqn& e, Context& context);
+StepPtr make_compute_step(const ir::Graph& g, const ir::Eqn& e, Context& context);
+
+/// Calls `body(k)` for k in [0, n): on this thread alone when there is little to do or when items are few and large
+/// (kernels split those themselves), else spread over the pool. `cost` is that of one item in nanoseconds.
+void spread(std::int64_t n, double cost, const std::function<void(std::int64_t)>& body);
+
+}  // namespace tessera::cpu

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engines/cpu/steps/combine.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <vector>
+
+#include "base/strings.h"
+#include "base/thread_pool.h"
+#include "engines/cpu/kernels/copy_kernels.h"
+#include "tessera/error.h"
+
+namespace tessera::cpu {
+
+using kernels::EwOp;
+
+namespace {
+EwOp ew_op(ir::Reduction r) {
+  static constexpr EwOp ops[] = {EwOp::Add, EwOp::Mul, EwOp::Max, EwOp::Min, EwOp::And, EwOp::Or};
+  return ops[static_cast<int>(r)];
+}
+}  // namespace
+
+// One block of memory a level of the tree.
+struct Combiner::Scratch {
+  explicit Scratch(std::int64_t bytes) : level_bytes(static_cast<std::size_t>(bytes)) {}
+  char* level(std::size_t depth) {
+    if (levels.size() <= depth) levels.resize(depth + 1);
+    if (levels[depth].empty()) levels[depth].resize(level_bytes);
+    return levels[depth].data();
+  }
+  std::size_t level_bytes;
+  std::vector<std::vector<char>> levels;
+};
+
+Combiner::Combiner(ir::Reduction reduction, DType dtype) : reduction_(reduction), dtype_(dtype), wide_(dtype) {
+  bool half = dtype == DType::F16 || dtype == DType::BF16;
+  if (half && !idempotent()) {
+    wide_ = DType::F32;
+    widen_ = kernels::ew_find(EwOp::Convert, dtype, wide_);
+    narrow_ = kernels::ew_find(EwOp::Convert, wide_, dtype);
+  }
+  EwOp op = ew_op(reduction);
+  // Over bool, sum and max are or, product and min are and.
+  if (is_bool(dtype) && (reduction == ir::Reduction::Sum || reduction == ir::Reduction::Max)) op = EwOp::Or;
+  if (is_bool(dtype) && (reduction == ir::Reduction::Prod || reduction == ir::Reduction::Min)) op = EwOp::And;
+  apply_ = kernels::ew_find(op, wide_, wide_);
+  if (apply_ == nullptr) {
+    throw UnimplementedError(str("reshard: there is no ", ir::to_string(reduction), " over ", dtype_name(dtype),
+                                 "; convert the value first"));
+  }
+}
+
+// The first half is the largest power of two, so that a tree over more blocks extends one over fewer.
+const void* Combiner::tree(std::span<const void* const> blocks, std::int64_t offset, std::int64_t n, char* out,
+                           Scratch& scratch, std::size_t depth) const {
+  if (blocks.size() == 1) {
+    const void* from = static_cast<const char*>(blocks[0]) + offset * dtype_size(dtype_);
+    if (widen_ == nullptr) return from;
+    widen_(from, nullptr, nullptr, out, n);
+    return out;
+  }
+  std::size_t half = std::bit_floor(blocks.size() - 1);
+  const void* left = tree(blocks.first(half), offset, n, out, scratch, depth + 1);
+  const void* right = tree(blocks.subspan(half), offset, n, scratch.level(depth), scratch, depth + 1);
+  apply_(left, right, nullptr, out, n);
+  return out;
+}
+
+void Combiner::combine(std::span<const void* const> blocks, void* out, std::int64_t n) const {
+  std::int64_t chunk = (blocks.size() > 64 ? 4096 : 16384) / dtype_size(wide_);
+  chunk = std::clamp<std::int64_t>(n, 1, chunk);
+  std::int64_t chunks = (n + chunk - 1) / chunk;
+  // A grain of about a hundred microseconds of additions.
+  auto grain =
+      std::max<std::int64_t>(1, (1 << 20) / (chunk * dtype_size(wide_) * static_cast<std::int64_t>(blocks.size())));
+  base::parallel_for(chunks, grain, [&](std::int64_t begin, std::int64_t end) {
+    Scratch scratch(chunk * dtype_size(wide_));
+    std::vector<char> wide(widen_ != nullptr ? scratch.level_bytes : 0);
+    for (std::int64_t c = begin; c < end; ++c) {
+      std::int64_t first = c * chunk;
+      std::int64_t count = std::min(chunk, n - first);
+      char* to = static_cast<char*>(out) + first * dtype_size(dtype_);
+      char* sum = widen_ != nullptr ? wide.data() : to;
+      const void* result = tree(blocks, first, count, sum, scratch, 0);
+      if (narrow_ != nullptr) {
+        narrow_(result, nullptr, nullptr, to, count);
+      } else if (result != to) {
+        kernels::copy_bytes(to, result, count * dtype_size(dtype_));
+      }
+    }
+  });
+}
+
+void Combiner::fill_identity(void* out, std::int64_t n) const {
+  std::array<char, 16> one{};
+  float value = reduction_ == ir::Reduction::Prod ? 1 : 0;
+  kernels::ew_find(EwOp::Convert, DType::F32, dtype_)(&value, nullptr, nullptr, one.data(), 1);
+  kernels::fill(out, one.data(), dtype_size(dtype_), n);
+}
+
+}  // namespace tessera::cpu

@@ -1,0 +1,401 @@
+// SPDX-License-Identifier: Apache-2.0
+// Steps that compute: one kernel call a distinct combination of operand pieces.
+#include <algorithm>
+#include <map>
+
+#include "base/check.h"
+#include "base/strings.h"
+#include "engines/cpu/adapters/kernel_table.h"
+#include "engines/cpu/kernels/copy_kernels.h"
+#include "engines/cpu/step_program.h"
+#include "engines/cpu/steps/unit.h"
+#include "ir/op_def.h"
+#include "ops/control/calls.h"
+#include "ops/ops.h"
+#include "tessera/config.h"
+
+namespace tessera::cpu {
+
+namespace {
+
+// Which kernel runs on which pieces.
+struct Work {
+  std::vector<std::int32_t> in;       // works x operands: piece numbers
+  std::vector<std::int32_t> out;      // works x results
+  std::vector<std::int32_t> variant;  // by work; empty when there is one kernel
+  std::int64_t count = 0;
+};
+
+struct Variant {
+  Kernel kernel;
+  std::vector<std::int64_t> out_bytes;
+  bool empty = false;  // no result has elements
+};
+
+auto copying(const std::vector<std::int64_t>& bytes) {
+  return [bytes](const void* const* in, void* const* out) {
+    for (std::size_t j = 0; j < bytes.size(); ++j) kernels::copy_bytes(out[j], in[j], bytes[j]);
+  };
+}
+
+// True when only this handle refers to the buffer, and what other threads did with it is visible here.
+bool sole_owner(const BufferPtr& b) {
+  if (b.use_count() != 1) return false;
+  // Its release and acquire order earlier owners' reads before our writes.
+  BufferPtr synchronize = b;  // NOLINT(performance-unnecessary-copy-initialization)
+  return b->exclusive();
+}
+
+class ComputeStep final : public Step {
+ public:
+  ComputeStep(std::string name, bool serial, Work work, std::vector<Variant> variants,
+              std::vector<std::int64_t> out_counts)
+      : serial_(serial),
+        name_(std::move(name)),
+        work_(std::move(work)),
+        variants_(std::move(variants)),
+        out_counts_(std::move(out_counts)) {
+    for (const auto& v : variants_) cost_ = std::max(cost_, v.kernel.cost);
+    shares_ = !variants_.empty() &&
+              std::all_of(variants_.begin(), variants_.end(), [](const Variant& v) { return v.kernel.shares; });
+    // Pieces of different shapes may differ in this: a row of one element needs no transposing.
+    for (auto& v : variants_) {
+      if (!shares_ && v.kernel.shares) v.kernel.run = copying(v.out_bytes);
+    }
+    one_each_ = variants_.size() == 1 && !shares_;
+    for (std::size_t j = 0; j < out_counts_.size(); ++j) {
+      std::vector<bool> made(at(out_counts_[j]));
+      for (std::int64_t k = 0; k < work_.count; ++k) made[at(work_.out[at(k) * out_counts_.size() + j])] = true;
+      one_each_ =
+          one_each_ && out_counts_[j] == work_.count && std::find(made.begin(), made.end(), false) == made.end();
+    }
+  }
+
+  void run(Frame& frame) const override {
+    for (std::size_t j = 0; j < writes.size(); ++j) frame.slots.own(at(writes[j])).resize(at(out_counts_[j]));
+    if (shares_) return share(frame);
+    std::size_t operands = reads.size();
+    std::size_t results = writes.size();
+    constexpr std::size_t kInline = 32;
+    void* fixed[kInline];
+    std::vector<void*> dynamic;
+    void** pointers = fixed;
+    std::size_t width = operands + results;
+    if (auto needed = width * at(work_.count); needed > kInline) {
+      dynamic.resize(needed);
+      pointers = dynamic.data();
+    }
+    Pieces scratch;
+    point_at_operands(frame, pointers);
+    // Otherwise results are new memory, for all works together.
+    bool one_by_one = !one_each_ || reuses_ || !frame.into.empty();
+    for (std::int64_t k = 0; one_by_one && k < work_.count; ++k) {
+      make_results(frame, k, pointers + at(k) * width + operands, scratch);
+    }
+    for (std::size_t j = 0; one_each_ && j < results; ++j) {
+      Pieces& pieces = frame.slots.own(at(writes[j]));
+      frame.run.memory.allocate(variants_[0].out_bytes[j], pieces);
+      for (std::int64_t k = 0; k < work_.count; ++k) {
+        pointers[at(k) * width + operands + j] = pieces[at(work_.out[at(k) * results + j])]->data();
+      }
+    }
+    auto body = [&](std::int64_t k) {
+      const Variant& v = variant(k);
+      void** p = pointers + at(k) * width;
+      if (!v.empty) v.kernel.run(p, p + operands);
+    };
+    if (serial_) {
+      for (std::int64_t k = 0; k < work_.count; ++k) body(k);
+    } else {
+      spread(work_.count, cost_, body);
+    }
+  }
+
+  std::string label() const override {
+    bool fast = std::all_of(variants_.begin(), variants_.end(), [](const Variant& v) { return v.kernel.fast; });
+    return str(name_, " (", work_.count, work_.count == 1 ? " piece" : " pieces",
+               shares_ ? ", shared"
+               : fast  ? ""
+                       : ", reference",
+               ")");
+  }
+  double cost() const override { return shares_ ? 0 : cost_ * static_cast<double>(work_.count); }
+
+  void set_dying(const std::vector<bool>& dies) override {
+    // Memory can go from an operand to the result only where one computation alone reads the piece.
+    reusable_.assign(reads.size(), false);
+    for (std::size_t i = 0; i < reads.size(); ++i) {
+      if (!dies[i] || writes.empty()) continue;
+      std::vector<std::int32_t> pieces;
+      for (std::int64_t k = 0; k < work_.count; ++k) pieces.push_back(work_.in[at(k) * reads.size() + i]);
+      std::sort(pieces.begin(), pieces.end());
+      reusable_[i] = std::adjacent_find(pieces.begin(), pieces.end()) == pieces.end();
+    }
+    reuses_ = std::find(reusable_.begin(), reusable_.end(), true) != reusable_.end();
+  }
+
+ private:
+  const Variant& variant(std::int64_t k) const {
+    return variants_[work_.variant.empty() ? 0 : at(work_.variant[at(k)])];
+  }
+
+  // Each work's pointers are its operands', then its results'.
+  void point_at_operands(const Frame& frame, void** pointers) const {
+    std::size_t operands = reads.size();
+    std::size_t width = operands + writes.size();
+    for (std::size_t i = 0; i < operands; ++i) {
+      const Pieces& pieces = frame.slots[at(reads[i])];
+      for (std::size_t k = 0; k < at(work_.count); ++k) {
+        const BufferPtr& b = pieces[at(work_.in[k * operands + i])];
+        TESSERA_CHECK(b != nullptr, str(name_, ": operand ", i, " lacks a piece"));
+        pointers[k * width + i] = b->data();
+      }
+    }
+  }
+
+  // The results of work k, but those that are made for all works together.
+  void make_results(Frame& frame, std::int64_t k, void** pointers, Pieces& scratch) const {
+    const Variant& v = variant(k);
+    for (std::size_t j = 0; j < writes.size(); ++j) {
+      BufferPtr& result = frame.slots.own(at(writes[j]))[at(work_.out[at(k) * writes.size() + j])];
+      // A result that several computations give (equal by its layout) is kept from the first one.
+      bool extra = result != nullptr;
+      BufferPtr b = extra ? nullptr : wanted(frame, k, j, v.out_bytes[j]);
+      if (!b && !extra && v.kernel.in_place != 0) b = reuse(frame, k, v.kernel.in_place, v.out_bytes[j]);
+      if (!b && one_each_) continue;
+      if (!b) b = frame.run.memory.allocate(v.out_bytes[j]);
+      pointers[j] = b->data();
+      (extra ? scratch.emplace_back() : result) = std::move(b);
+    }
+  }
+
+  // The memory in which the piece is wanted, if any.
+  BufferPtr wanted(const Frame& frame, std::int64_t k, std::size_t j, std::int64_t nbytes) const {
+    if (frame.into.empty() || frame.into[at(writes[j])].empty()) return nullptr;
+    const BufferPtr& b = frame.into[at(writes[j])][at(work_.out[at(k) * writes.size() + j])];
+    return b && b->nbytes() == nbytes ? b : nullptr;
+  }
+
+  BufferPtr reuse(Frame& frame, std::int64_t k, std::uint64_t operands, std::int64_t nbytes) const {
+    for (std::size_t i = 0; i < reads.size() && i < 64; ++i) {
+      if (!reusable_[i] || !(operands >> i & 1) || frame.slots.lent(at(reads[i]))) continue;
+      BufferPtr& b = frame.slots.own(at(reads[i]))[at(work_.in[at(k) * reads.size() + i])];
+      if (b && b->nbytes() == nbytes && sole_owner(b)) return std::move(b);
+    }
+    return nullptr;
+  }
+
+  void share(Frame& frame) const {
+    for (std::size_t j = 0; j < writes.size(); ++j) {
+      const Pieces& from = frame.slots[at(reads[j])];
+      Pieces& to = frame.slots.own(at(writes[j]));
+      for (std::int64_t k = 0; k < work_.count; ++k) {
+        to[at(work_.out[at(k) * writes.size() + j])] = from[at(work_.in[at(k) * reads.size() + j])];
+      }
+    }
+  }
+
+  bool serial_;
+  std::string name_;
+  Work work_;
+  std::vector<Variant> variants_;
+  std::vector<std::int64_t> out_counts_;
+  std::vector<bool> reusable_;
+  bool reuses_ = false;
+  bool shares_ = false;
+  bool one_each_ = false;  // one kernel, and every piece of every result is made by one work
+  double cost_ = 0;
+};
+
+// Results that are known at compile time.
+class ConstantStep final : public Step {
+ public:
+  ConstantStep(std::string name, std::vector<Pieces> values) : name_(std::move(name)), values_(std::move(values)) {}
+  void run(Frame& frame) const override {
+    for (std::size_t j = 0; j < writes.size(); ++j) frame.slots.lend(at(writes[j]), values_[j]);
+  }
+  std::string label() const override { return name_ + " (known)"; }
+
+ private:
+  std::string name_;
+  std::vector<Pieces> values_;
+};
+
+// Effects happen once a device, in mesh order; everything else once a distinct value.
+Work plan_work(const ir::Graph& g, const Unit& unit, Context& context, std::vector<std::int32_t>& positions) {
+  Work work;
+  if (unit.effect) {
+    for (std::int32_t p = 0; p < context.mesh().num_positions(); ++p) {
+      if (context.local(p)) positions.push_back(p);
+    }
+  } else {
+    ir::AxisMask mask = 0;
+    for (auto v : unit.out.empty() ? unit.in : unit.out) mask |= g.layout(v).distinct();
+    for (auto p : context.combinations(mask)->first_local) {
+      if (p >= 0) positions.push_back(p);
+    }
+  }
+  work.count = static_cast<std::int64_t>(positions.size());
+  auto pieces = [&](const std::vector<ir::ValueId>& values, std::vector<std::int32_t>& to) {
+    to.resize(positions.size() * values.size());
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const auto& map = context.table(g.layout(values[i]))->map;
+      for (std::size_t k = 0; k < positions.size(); ++k) {
+        to[k * values.size() + i] = map.of_position[at(positions[k])];
+      }
+    }
+  };
+  pieces(unit.in, work.in);
+  pieces(unit.out, work.out);
+  return work;
+}
+
+struct Local {
+  ir::Types in;
+  ir::Types out;
+  std::vector<Dims> in_offsets;
+  std::vector<Dims> out_offsets;
+};
+Local local_at(const ir::Graph& g, const Unit& unit, const Context& context, std::int32_t position) {
+  Local l;
+  auto side = [&](const std::vector<ir::ValueId>& values, ir::Types& types, std::vector<Dims>& offsets) {
+    for (auto v : values) {
+      auto tile = runtime::tile_at(g.type(v).shape, g.layout(v), context.mesh(), position);
+      types.push_back({g.type(v).dtype, std::move(tile.shape), g.type(v).weak});
+      offsets.push_back(std::move(tile.offset));
+    }
+  };
+  side(unit.in, l.in, l.in_offsets);
+  side(unit.out, l.out, l.out_offsets);
+  return l;
+}
+
+Variant make_variant(const Unit& unit, const Local& l, const ir::Attrs& attrs) {
+  Variant v;
+  v.kernel = unit.kernel(l.in, l.out, attrs);
+  v.empty = !unit.effect;
+  for (const auto& t : l.out) {
+    v.out_bytes.push_back(t.nbytes());
+    v.empty = v.empty && t.size() == 0;
+  }
+  return v;
+}
+
+// One variant for each different set of local types and attributes.
+std::vector<Variant> make_variants(const ir::Graph& g, const Unit& unit, const Context& context,
+                                   const std::vector<std::int32_t>& positions, Work& work) {
+  if (positions.empty()) return {};
+  bool all_even = true;
+  for (const auto* side : {&unit.in, &unit.out}) {
+    for (auto v : *side) all_even = all_even && even(g.type(v).shape, g.layout(v), context.mesh());
+  }
+  std::vector<Variant> variants;
+  if (all_even && !unit.follows_offsets()) {
+    Local l = local_at(g, unit, context, positions[0]);
+    variants.push_back(make_variant(unit, l, unit.remapped(l.in, l.out, l.in_offsets, l.out_offsets)));
+    return variants;
+  }
+  std::map<std::pair<std::vector<Shape>, std::size_t>, std::vector<std::pair<ir::Attrs, std::int32_t>>> known;
+  for (auto p : positions) {
+    Local l = local_at(g, unit, context, p);
+    ir::Attrs attrs = unit.remapped(l.in, l.out, l.in_offsets, l.out_offsets);
+    std::vector<Shape> shapes;
+    for (const auto* side : {&l.in, &l.out}) {
+      for (const auto& t : *side) shapes.push_back(t.shape);
+    }
+    auto& bucket = known[{std::move(shapes), ir::hash_of(attrs)}];
+    auto it = std::find_if(bucket.begin(), bucket.end(), [&](const auto& e) { return ir::equal(e.first, attrs); });
+    if (it == bucket.end()) {
+      variants.push_back(make_variant(unit, l, attrs));
+      bucket.emplace_back(attrs, static_cast<std::int32_t>(variants.size()) - 1);
+      it = bucket.end() - 1;
+    }
+    work.variant.push_back(it->second);
+  }
+  if (variants.size() == 1) work.variant.clear();
+  return variants;
+}
+
+// Constants are worked out now; large ones that a kernel can make (iota) would only hold memory.
+StepPtr constant_step(const ComputeStep& step, std::size_t values, Context& context) {
+  Run run{*context.memory()};
+  Frame frame{run, Slots(values), {}};
+  step.run(frame);
+  std::vector<Pieces> results;
+  for (auto v : step.writes) results.push_back(frame.slots[at(v)]);
+  auto known = std::make_unique<ConstantStep>(step.label(), std::move(results));
+  known->writes = step.writes;
+  return known;
+}
+
+// What a step makes for all devices comes before what reads it: beyond the cache's size it is gone from there by then.
+void store_around_caches(std::vector<Variant>& variants, std::int64_t works) {
+  for (auto& v : variants) {
+    double bytes = 0;  // which may be more than can be had
+    for (auto n : v.out_bytes) bytes += static_cast<double>(n) * static_cast<double>(works);
+    if (v.kernel.stream && bytes > kernels::kCacheBytes) v.kernel.run = v.kernel.stream;
+  }
+}
+
+}  // namespace
+
+StepPtr make_unit_step(const ir::Graph& g, const Unit& unit, Context& context) {
+  std::vector<std::int32_t> positions;
+  Work work = plan_work(g, unit, context, positions);
+  auto variants = make_variants(g, unit, context, positions, work);
+  store_around_caches(variants, work.count);
+  std::vector<std::int64_t> out_counts;
+  for (auto v : unit.out) out_counts.push_back(context.table(g.layout(v))->map.count);
+  std::int64_t bytes = 0;
+  for (const auto& v : variants) {
+    for (auto n : v.out_bytes) bytes += n;
+  }
+  auto step = std::make_unique<ComputeStep>(unit.name(), unit.serial, std::move(work), std::move(variants),
+                                            std::move(out_counts));
+  step->reads = unit.in;
+  step->writes = unit.out;
+  step->set_dying(std::vector<bool>(unit.in.size()));
+  constexpr std::int64_t kSmall = 4096;
+  bool known = unit.in.empty() && !unit.effect && (bytes <= kSmall || unit.name() == "constant");
+  return known ? constant_step(*step, g.num_values(), context) : std::move(step);
+}
+
+namespace {
+class EqnUnit final : public Unit {
+ public:
+  explicit EqnUnit(const ir::Graph& g, const ir::Eqn& e) : g_(g), e_(e) {
+    in = e.in;
+    out = e.out;
+    effect = e.op->traits().effect;
+    // Functions of the host may be the user's, who expects no threads.
+    serial = effect || (e.attrs && ir::get_if<ops::Callback>(e.attrs) != nullptr);
+  }
+  std::string name() const override { return std::string(e_.op->name()); }
+  // Asking each of thousands of pieces takes time, and these two are most of all equations that have a remap.
+  bool follows_offsets() const override {
+    return e_.op->remaps() && e_.op != &ops::def::reshape && e_.op != &ops::def::broadcast_in_dim;
+  }
+  ir::Attrs remapped(ir::TypeSpan local_in, ir::TypeSpan local_out, std::span<const Dims> in_offsets,
+                     std::span<const Dims> out_offsets) const override {
+    if (!e_.op->remaps()) return e_.attrs;
+    ir::Types global_in;
+    ir::Types global_out;
+    for (auto v : e_.in) global_in.push_back(g_.type(v));
+    for (auto v : e_.out) global_out.push_back(g_.type(v));
+    return e_.op->remap({global_in, global_out, local_in, local_out, in_offsets, out_offsets}, e_.attrs);
+  }
+  Kernel kernel(ir::TypeSpan local_in, ir::TypeSpan local_out, const ir::Attrs& attrs) const override {
+    return KernelTable::get().find({*e_.op, attrs, local_in, local_out, config().deterministic});
+  }
+
+ private:
+  const ir::Graph& g_;
+  const ir::Eqn& e_;
+};
+}  // namespace
+
+StepPtr make_compute_step(const ir::Graph& g, const ir::Eqn& e, Context& context) {
+  return make_unit_step(g, EqnUnit(g, e), context);
+}
+
+}  // namespace tessera::cpu

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+// Collectives among lists of positions: axis_index_groups and ragged_all_to_all. What the members of a group receive in
+// common is made once and shared.
+#include <algorithm>
+#include <optional>
+
+#include "base/check.h"
+#include "base/strings.h"
+#include "core/strided_copy.h"
+#include "engines/cpu/steps/combine.h"
+#include "engines/cpu/kernels/copy_kernels.h"
+#include "engines/cpu/step_program.h"
+#include "engines/cpu/steps/remote.h"
+#include "ir/op_def.h"
+#include "ops/define_op.h"
+#include "ops/collective/manual.h"
+#include "tessera/error.h"
+
+namespace tessera::cpu {
+
+namespace {
+
+using ops::GroupExchange;
+using Kind = GroupExchange::Kind;
+
+// One group: the operands' pieces by member, and the result's piece of each member that this process wants.
+struct Group {
+  std::vector<std::vector<std::int32_t>> sources;  // by operand, by member
+  std::vector<std::int32_t> targets;               // by member; -1 where not wanted
+  std::int64_t position = 0;                       // of the first member
+};
+
+class GroupStep final : public Step {
+ public:
+  GroupStep(const ir::Graph& g, const ir::Eqn& e, Context& context)
+      : p_(ir::get<GroupExchange>(e.attrs)), name_(str(ops::to_string(p_.kind), " in groups")) {
+    reads = e.in;
+    writes = e.out;
+    const auto& to = *context.table(g.layout(e.out[0]));
+    count_ = to.map.count;
+    item_ = dtype_size(g.type(e.in[0]).dtype);
+    if (p_.kind == Kind::Sum || p_.kind == Kind::ReduceScatter) combiner_.emplace(ir::Reduction::Sum, dtype(g, e));
+    if (p_.kind == Kind::Max) combiner_.emplace(ir::Reduction::Max, dtype(g, e));
+    if (p_.kind == Kind::Min) combiner_.emplace(ir::Reduction::Min, dtype(g, e));
+    remote_.resize(e.in.size());
+    std::vector<bool> made(at(count_));
+    for (const auto& members : p_.groups) add_group(g, e, members, context, to, made);
+    for (auto v : e.in) offsets_.push_back(g.type(v).dtype);
+    distributed_ = context.distributed();
+  }
+
+  void run(Frame& frame) const override {
+    std::vector<Pieces> in;
+    for (std::size_t i = 0; i < reads.size(); ++i) {
+      in.push_back(frame.slots[at(reads[i])]);
+      if (distributed_) remote_[i].fetch(frame.run, in.back());
+    }
+    Pieces to(at(count_));
+    for (std::size_t k = 0; k < groups_.size(); ++k) make(frame.run, groups_[k], shapes_[k], in, to);
+    frame.slots.own(at(writes[0])) = std::move(to);
+  }
+
+  std::string label() const override { return str(name_, " (", groups_.size(), " groups)"); }
+  double cost() const override { return 1e5; }
+
+ private:
+  struct Shapes {
+    Shape in, out;  // of the first operand's block and of the result's
+  };
+
+  static DType dtype(const ir::Graph& g, const ir::Eqn& e) { return g.type(e.in[0]).dtype; }
+
+  void add_group(const ir::Graph& g, const ir::Eqn& e, const Dims& members, Context& context, const LayoutTable& to,
+                 std::vector<bool>& made) {
+    Group group;
+    group.position = members[0];
+    bool wanted = false;
+    for (auto p : members) {
+      std::int32_t k = to.map.of_position[at(p)];
+      bool mine = context.local(p) && !made[at(k)];
+      if (mine) made[at(k)] = wanted = true;
+      group.targets.push_back(mine ? k : -1);
+    }
+    for (std::size_t i = 0; i < e.in.size(); ++i) {
+      const auto& from = *context.table(g.layout(e.in[i]));
+      auto& list = group.sources.emplace_back();
+      for (auto p : members) list.push_back(from.map.of_position[at(p)]);
+      if (!context.distributed()) continue;
+      std::int64_t bytes = local_type(g.type(e.in[i]), g.layout(e.in[i]), context.mesh(), members[0]).nbytes();
+      for (auto reader : members) {
+        for (auto piece : list) remote_[i].want(from, context, reader, piece, bytes);
+      }
+    }
+    if (!wanted) return;
+    Shapes s;
+    s.in = local_type(g.type(e.in[0]), g.layout(e.in[0]), context.mesh(), members[0]).shape;
+    s.out = local_type(g.type(e.out[0]), g.layout(e.out[0]), context.mesh(), members[0]).shape;
+    shapes_.push_back(std::move(s));
+    groups_.push_back(std::move(group));
+  }
+
+  static std::int64_t size_of(const Shape& s) {
+    std::int64_t n = 1;
+    for (auto d : s) n *= d;
+    return n;
+  }
+
+  void make(Run& run, const Group& g, const Shapes& s, const std::vector<Pieces>& in, Pieces& to) const {
+    if (p_.kind == Kind::Ragged) return ragged(run, g, s, in, to);
+    std::vector<const void*> blocks;
+    for (auto piece : g.sources[0]) {
+      const BufferPtr& b = in[0][at(piece)];
+      TESSERA_CHECK(b != nullptr, str(name_, ": piece ", piece, " is not here"));
+      blocks.push_back(b->data());
+    }
+    switch (p_.kind) {
+      case Kind::Sum:
+      case Kind::Max:
+      case Kind::Min:
+        return share(g, to, reduced(run, blocks, s));
+      case Kind::AllGather:
+        return share(g, to, gathered(run, blocks, s));
+      default:
+        break;
+    }
+    BufferPtr sum = p_.kind == Kind::ReduceScatter ? reduced(run, blocks, s) : nullptr;
+    for (std::size_t r = 0; r < g.targets.size(); ++r) {
+      if (g.targets[r] < 0) continue;
+      BufferPtr out = run.memory.allocate(size_of(s.out) * item_);
+      if (sum) {
+        copy_box(s.in, p_.dim, static_cast<std::int64_t>(r), sum->data(), s.out, p_.dim, 0, out->data());
+      } else {
+        for (std::size_t j = 0; j < blocks.size(); ++j) {
+          copy_box(s.in, p_.dim, static_cast<std::int64_t>(r), blocks[j], s.out, p_.concat,
+                   static_cast<std::int64_t>(j), out->data(), static_cast<std::int64_t>(blocks.size()));
+        }
+      }
+      to[at(g.targets[r])] = std::move(out);
+    }
+  }
+
+  static void share(const Group& g, Pieces& to, const BufferPtr& b) {
+    for (auto k : g.targets) {
+      if (k >= 0) to[at(k)] = b;
+    }
+  }
+
+  BufferPtr reduced(Run& run, const std::vector<const void*>& blocks, const Shapes& s) const {
+    std::int64_t n = size_of(s.in);
+    BufferPtr out = run.memory.allocate(n * item_);
+    combiner_->combine(blocks, out->data(), n);
+    return out;
+  }
+
+  BufferPtr gathered(Run& run, const std::vector<const void*>& blocks, const Shapes& s) const {
+    BufferPtr out = run.memory.allocate(size_of(s.out) * item_);
+    Dims from = core::contiguous_strides(s.in, item_);
+    Dims to = core::contiguous_strides(s.out, item_);
+    for (std::size_t r = 0; r < blocks.size(); ++r) {
+      auto* start = static_cast<char*>(out->data()) + static_cast<std::int64_t>(r) * s.in[at(p_.dim)] * to[at(p_.dim)];
+      kernels::copy_strided(start, to, blocks[r], from, s.in, item_);
+    }
+    return out;
+  }
+
+  // Chunk `chunk` of dimension `split` of a block goes to place `place` along `join` of the result. The chunk's extents
+  // are those of the block but along `split`, where it has the block's divided by `parts`.
+  void copy_box(const Shape& block, std::int64_t split, std::int64_t chunk, const void* from, const Shape& result,
+                std::int64_t join, std::int64_t place, void* to, std::int64_t parts = 0) const {
+    Shape extent = block;
+    std::int64_t n = parts > 0 ? parts : block[at(split)] / std::max<std::int64_t>(1, result[at(split)]);
+    extent[at(split)] = n > 0 ? block[at(split)] / n : 0;
+    Dims in = core::contiguous_strides(block, item_);
+    Dims out = core::contiguous_strides(result, item_);
+    const auto* source = static_cast<const char*>(from) + chunk * extent[at(split)] * in[at(split)];
+    auto* target = static_cast<char*>(to) + place * extent[at(join)] * out[at(join)];
+    kernels::copy_strided(target, out, source, in, extent, item_);
+  }
+
+  // --- ragged -----------------------------------------------------------------------------------------------------
+
+  Dims numbers(const Group& g, const std::vector<Pieces>& in, std::size_t operand, std::size_t member) const {
+    const BufferPtr& b = in[operand][at(g.sources[operand][member])];
+    std::int64_t n = b->nbytes() / dtype_size(offsets_[operand]);
+    ir::View view{offsets_[operand], {n}, b->data()};
+    Dims out;
+    for (std::int64_t i = 0; i < n; ++i) out.push_back(ops::load_int(view, i));
+    return out;
+  }
+
+  void ragged(Run& run, const Group& g, const Shapes& s, const std::vector<Pieces>& in, Pieces& to) const {
+    std::size_t n = g.targets.size();
+    std::int64_t row = item_;
+    for (std::size_t d = 1; d < s.out.size(); ++d) row *= s.out[d];
+    std::vector<Dims> starts;
+    std::vector<Dims> sizes;
+    std::vector<Dims> places;
+    for (std::size_t j = 0; j < n; ++j) {
+      starts.push_back(numbers(g, in, 2, j));
+      sizes.push_back(numbers(g, in, 3, j));
+      places.push_back(numbers(g, in, 4, j));
+      for (std::size_t i = 0; i < sizes[j].size(); ++i) {
+        check_range("input_offsets", j, i, starts[j][i], sizes[j][i], s.in[0]);
+        check_range("output_offsets", j, i, places[j][i], sizes[j][i], s.out[0]);
+      }
+    }
+    for (std::size_t r = 0; r < n; ++r) {
+      if (g.targets[r] < 0) continue;
+      BufferPtr out = run.memory.allocate(size_of(s.out) * item_);
+      if (out->nbytes() > 0) {
+        kernels::copy_bytes(out->data(), in[1][at(g.sources[1][r])]->data(), out->nbytes());
+      }
+      for (std::size_t j = 0; j < n; ++j) {
+        const auto* from = static_cast<const char*>(in[0][at(g.sources[0][j])]->data());
+        std::size_t slots = sizes[j].size() / n;
+        for (std::size_t i = r * slots; i < (r + 1) * slots; ++i) {
+          if (sizes[j][i] * row == 0) continue;
+          kernels::copy_bytes(static_cast<char*>(out->data()) + places[j][i] * row, from + starts[j][i] * row,
+                              sizes[j][i] * row);
+        }
+      }
+      to[at(g.targets[r])] = std::move(out);
+    }
+  }
+
+  void check_range(const char* what, std::size_t member, std::size_t slot, std::int64_t start, std::int64_t size,
+                   std::int64_t rows) const {
+    if (size >= 0 && start >= 0 && start <= rows && size <= rows - start) return;
+    if (size == 0) return;
+    throw ValueError(str("ragged_all_to_all: ", what, "[", slot, "] = ", start, " with send_sizes[", slot, "] = ", size,
+                         " of instance ", member, " is out of range for ", rows, " rows"));
+  }
+
+  GroupExchange p_;
+  std::string name_;
+  std::int64_t count_ = 0;  // of the result's pieces
+  std::int64_t item_ = 1;
+  bool distributed_ = false;
+  std::optional<Combiner> combiner_;
+  std::vector<RemotePieces> remote_;  // by operand
+  std::vector<DType> offsets_;        // dtypes of the operands
+  std::vector<Group> groups_;
+  std::vector<Shapes> shapes_;  // by group
+};
+
+}  // namespace
+
+StepPtr make_group_step(const ir::Graph& g, const ir::Eqn& e, Context& context) {
+  if (e.op != &ops::def::group_exchange) return nullptr;
+  return std::make_unique<GroupStep>(g, e, context);
+}
+
+}  // namespace tessera::cpu

@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0
+// The step that moves elements along split dimensions: a piece of the result is put together from the boxes that it
+// needs of the operands' pieces.
+#include "ops/shape/halo.h"
+
+#include <algorithm>
+#include <functional>
+
+#include "base/check.h"
+#include "base/strings.h"
+#include "core/strided_copy.h"
+#include "engines/cpu/kernels/copy_kernels.h"
+#include "engines/cpu/step_program.h"
+#include "ir/op_def.h"
+
+namespace tessera::cpu {
+
+namespace {
+
+// What one piece of an operand gives to a piece of the result. Strides are in bytes.
+struct Gift {
+  std::size_t operand = 0;
+  std::int32_t piece = 0;
+  Shape extent;
+  std::int64_t read = 0, write = 0;  // bytes from the start of the pieces
+  Dims from, to;
+  bool whole = false;  // all of the one is all of the other
+};
+
+class HaloStep final : public Step {
+ public:
+  HaloStep(const ir::Graph& g, const ir::Eqn& e, Context& context)
+      : p_(ir::get<ops::Halo>(e.attrs)),
+        mesh_(context.mesh()),
+        item_(dtype_size(g.type(e.out[0]).dtype)),
+        self_(context.owners().self),
+        process_of_(context.owners().process_of),
+        distributed_(context.distributed()),
+        shape_(g.type(e.out[0]).shape),
+        target_(context.table(g.layout(e.out[0]))) {
+    reads = e.in;
+    writes = e.out;
+    for (std::size_t k = 0; k < p_.starts.size(); ++k) {
+      shapes_.push_back(g.type(e.in[k]).shape);
+      sources_.push_back(context.table(g.layout(e.in[k])));
+    }
+    for (auto v : e.in) TESSERA_CHECK(g.layout(v).partial == 0, "halo: a partial operand");
+    fills_ = e.in.size() > p_.starts.size();
+    for (std::size_t t = 0; t < target_->first_local.size(); ++t) {
+      if (target_->first_local[t] >= 0) targets_.push_back(static_cast<std::int32_t>(t));
+    }
+    std::int64_t bytes = item_;
+    for (auto n : ir::tile_shape(shape_, target_->layout, mesh_)) bytes *= n;
+    cost_ = 100 + 0.15 * static_cast<double>(bytes);
+    plan();
+  }
+
+  void run(Frame& frame) const override {
+    Pieces to(target_->first_local.size());
+    std::vector<Pieces> mail;
+    if (distributed_) mail = exchange(frame);
+    std::vector<std::int32_t> open;
+    for (auto t : targets_) {
+      to[at(t)] = shared(t, frame);
+      if (to[at(t)]) continue;
+      to[at(t)] = frame.run.memory.allocate(parts_[at(t)].size * item_);
+      open.push_back(t);
+    }
+    spread(static_cast<std::int64_t>(open.size()), cost_, [&](std::int64_t i) {
+      std::int32_t t = open[at(i)];
+      assemble(frame, t, mail.empty() ? Pieces() : mail[at(t)], *to[at(t)]);
+    });
+    frame.slots.own(at(writes[0])) = std::move(to);
+  }
+
+  std::string label() const override { return str("halo (", target_->map.count, " pieces)"); }
+  double cost() const override { return cost_ * static_cast<double>(targets_.size()); }
+
+ private:
+  static std::int64_t elements(const Shape& shape) {
+    std::int64_t n = 1;
+    for (auto d : shape) n *= d;
+    return n;
+  }
+
+  runtime::Tile tile(const Shape& global, const LayoutTable& table, std::int32_t piece) const {
+    return runtime::tile_at(global, table.layout, mesh_, table.map.first_position[at(piece)]);
+  }
+
+  // What a piece of the result is made of.
+  struct Part {
+    std::vector<Gift> gifts;   // in an order that every process finds
+    std::int64_t size = 0;     // elements
+    std::int64_t missing = 0;  // elements that no gift covers
+    std::int32_t whole = -1;   // the gift that is all of it
+  };
+
+  void plan() {
+    parts_.resize(target_->first_local.size());
+    for (std::size_t t = 0; t < parts_.size(); ++t) {
+      if (!distributed_ && target_->first_local[t] < 0) continue;
+      Part& part = parts_[t];
+      part.size = part.missing = elements(tile(shape_, *target_, static_cast<std::int32_t>(t)).shape);
+      for_each_gift(static_cast<std::int32_t>(t), [&](const Gift& gift) {
+        if (gift.whole) part.whole = static_cast<std::int32_t>(part.gifts.size());
+        part.missing -= elements(gift.extent);
+        part.gifts.push_back(gift);
+      });
+    }
+  }
+
+  void for_each_gift(std::int32_t target, const std::function<void(const Gift&)>& body) const {
+    auto out = tile(shape_, *target_, target);
+    std::size_t lead = p_.windows > 0 ? 1 : 0;
+    std::int64_t first = lead ? out.offset[0] : 0;
+    std::int64_t count = lead ? out.shape[0] : 1;
+    Dims strides = core::contiguous_strides(out.shape, item_);
+    for (std::int64_t w = 0; w < count; ++w) {
+      for (std::size_t k = 0; k < sources_.size(); ++k) {
+        Gift gift;
+        gift.operand = k;
+        gift.piece = own_piece(k, target);
+        gift.write = lead ? w * strides[0] : 0;
+        gift.to.assign(strides.begin() + static_cast<std::ptrdiff_t>(lead), strides.end());
+        walk_tiles(out, lead, first + w, gift, body);
+      }
+    }
+  }
+
+  // The first piece of an operand among those that the holders of a piece of the result see: values that vary are read
+  // as the position has them.
+  std::int32_t own_piece(std::size_t k, std::int32_t target) const {
+    const LayoutTable& source = *sources_[k];
+    std::int64_t p = target_->map.first_position[at(target)];
+    std::int64_t piece = 0;
+    for (std::size_t a = mesh_.sizes.size(); a-- > 0; p /= mesh_.sizes[a]) {
+      if (source.layout.vary >> a & 1) piece += p % mesh_.sizes[a] * source.strides.of_axis[a];
+    }
+    return static_cast<std::int32_t>(piece);
+  }
+
+  // The pieces of one operand that a window of the result meets.
+  void walk_tiles(const runtime::Tile& out, std::size_t lead, std::int64_t w, const Gift& start,
+                  const std::function<void(const Gift&)>& body) const {
+    std::size_t k = start.operand;
+    const Shape& shape = shapes_[k];
+    std::size_t rank = shape.size();
+    Dims low(rank);
+    Dims high(rank);
+    Dims chunk(rank);
+    for (std::size_t d = 0; d < rank; ++d) {
+      std::int64_t begin = out.offset[d + lead];
+      auto line = ops::halo_line(p_, k, d, w, begin, begin + out.shape[d + lead], 0, shape[d]);
+      if (line.count == 0) return;
+      std::int64_t last = line.element + (line.count - 1) * line.element_step;
+      std::int64_t parts = ir::parts(sources_[k]->layout.dims[d], mesh_);
+      chunk[d] = (shape[d] + parts - 1) / parts;
+      low[d] = std::min(line.element, last) / chunk[d];
+      high[d] = std::max(line.element, last) / chunk[d];
+    }
+    for (Dims number = low;;) {
+      give(out, lead, w, start, number, chunk, body);
+      std::size_t d = rank;
+      while (d > 0 && ++number[d - 1] > high[d - 1]) {
+        number[d - 1] = low[d - 1];
+        --d;
+      }
+      if (d == 0) return;
+    }
+  }
+
+  void give(const runtime::Tile& out, std::size_t lead, std::int64_t w, const Gift& start, const Dims& number,
+            const Dims& chunk, const std::function<void(const Gift&)>& body) const {
+    Gift gift = start;
+    const Shape& shape = shapes_[gift.operand];
+    std::size_t rank = shape.size();
+    Shape source(rank);
+    for (std::size_t d = 0; d < rank; ++d) {
+      source[d] = std::min(shape[d], (number[d] + 1) * chunk[d]) - number[d] * chunk[d];
+      gift.piece += static_cast<std::int32_t>(number[d] * sources_[gift.operand]->strides.of_dim[d]);
+    }
+    Dims strides = core::contiguous_strides(source, item_);
+    gift.from = strides;
+    gift.extent.resize(rank);
+    gift.whole = lead == 0 || out.shape[0] == 1;
+    for (std::size_t d = 0; d < rank; ++d) {
+      std::int64_t begin = out.offset[d + lead];
+      std::int64_t extent = out.shape[d + lead];
+      std::int64_t from = number[d] * chunk[d];
+      auto line = ops::halo_line(p_, gift.operand, d, w, begin, begin + extent, from, from + source[d]);
+      if (line.count == 0) return;  // between the elements that are taken
+      gift.extent[d] = line.count;
+      gift.write += (line.position - begin) * gift.to[d];
+      gift.read += (line.element - from) * strides[d];
+      gift.to[d] *= line.position_step;
+      gift.from[d] *= line.element_step;
+      bool all = line.count == extent && line.count == source[d];
+      gift.whole = gift.whole && all && (line.count == 1 || (line.position_step == 1 && line.element_step == 1));
+    }
+    body(gift);
+  }
+
+  const BufferPtr& piece_of(const Frame& frame, const Gift& gift) const {
+    return frame.slots[at(reads[gift.operand])][at(gift.piece)];
+  }
+
+  BufferPtr shared(std::int32_t target, const Frame& frame) const {
+    const Part& part = parts_[at(target)];
+    return part.whole < 0 ? nullptr : piece_of(frame, part.gifts[at(part.whole)]);
+  }
+
+  void assemble(const Frame& frame, std::int32_t target, const Pieces& mail, runtime::Buffer& to) const {
+    const Part& part = parts_[at(target)];
+    if (part.missing > 0) {
+      TESSERA_CHECK(fills_, "halo: positions that nothing covers");
+      kernels::fill(to.data(), frame.slots[at(reads.back())][0]->data(), item_, part.size);
+    }
+    std::size_t next = 0;
+    for (const Gift& gift : part.gifts) {
+      char* write = static_cast<char*>(to.data()) + gift.write;
+      const BufferPtr& own = piece_of(frame, gift);
+      if (own) {
+        kernels::copy_strided(write, gift.to, static_cast<const char*>(own->data()) + gift.read, gift.from, gift.extent,
+                              item_);
+      } else {
+        TESSERA_CHECK(next < mail.size(), str("halo: piece ", gift.piece, " is not here"));
+        kernels::copy_strided(write, gift.to, mail[next++]->data(), core::contiguous_strides(gift.extent, item_),
+                              gift.extent, item_);
+      }
+    }
+  }
+
+  // Who gives a piece to a reader: itself where it has the piece, else the first holder.
+  std::int32_t giver(const Gift& gift, std::int32_t reader) const {
+    const LayoutTable& source = *sources_[gift.operand];
+    const auto& holders = source.holders[at(gift.piece)];
+    bool has = std::binary_search(holders.begin(), holders.end(), reader);
+    return has ? reader : process_of_[at(source.map.first_position[at(gift.piece)])];
+  }
+
+  std::vector<Pieces> exchange(Frame& frame) const {
+    std::vector<runtime::Collectives::Message> sends;
+    std::vector<runtime::Collectives::Receipt> receipts;
+    Pieces packed;
+    std::vector<Pieces> mail(target_->holders.size());
+    for (std::size_t t = 0; t < mail.size(); ++t) {
+      for (const Gift& gift : parts_[t].gifts) {
+        std::int64_t bytes = elements(gift.extent) * item_;
+        for (auto reader : target_->holders[t]) {
+          std::int32_t from = giver(gift, reader);
+          if (reader == self_ && from != self_) {
+            mail[t].push_back(frame.run.memory.allocate(bytes));
+            receipts.push_back({from, mail[t].back()->data(), bytes});
+          } else if (reader != self_ && from == self_) {
+            packed.push_back(frame.run.memory.allocate(bytes));
+            kernels::copy_strided(packed.back()->data(), core::contiguous_strides(gift.extent, item_),
+                                  static_cast<const char*>(piece_of(frame, gift)->data()) + gift.read, gift.from,
+                                  gift.extent, item_);
+            sends.push_back({reader, packed.back()->data(), bytes});
+          }
+        }
+      }
+    }
+    if (sends.empty() && receipts.empty()) return mail;
+    TESSERA_CHECK(frame.run.collectives != nullptr, "a program that spans processes needs a transport");
+    frame.run.collectives->exchange(frame.run.tag, sends, receipts);
+    return mail;
+  }
+
+  ops::Halo p_;
+  ir::MeshAxes mesh_;
+  std::int64_t item_;
+  std::int32_t self_;
+  std::vector<std::int32_t> process_of_;
+  bool distributed_;
+  Shape shape_;
+  std::shared_ptr<const LayoutTable> target_;
+  std::vector<Shape> shapes_;
+  std::vector<std::shared_ptr<const LayoutTable>> sources_;
+  std::vector<std::int32_t> targets_;  // pieces of the result that this process holds
+  std::vector<Part> parts_;            // by piece of the result; of the others only where these are asked for gifts
+  bool fills_ = false;
+  double cost_ = 0;
+};
+
+}  // namespace
+
+StepPtr make_halo_step(const ir::Graph& g, const ir::Eqn& e, Context& context) {
+  if (e.op != &ops::def::halo) return nullptr;
+  return std::make_unique<HaloStep>(g, e, context);
+}
+
+}  // namespace tessera::cpu

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whole pieces that a step of one process reads and another process holds.
+#pragma once
+
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "engines/cpu/step_program.h"
+
+namespace tessera::cpu {
+
+/// Every process builds the same list, from what all positions want, and so sends and receives in the same order.
+class RemotePieces {
+ public:
+  /// The device at `position` reads piece `piece`, of `bytes` bytes, of a value with this table.
+  void want(const LayoutTable& source, const Context& context, std::int64_t position, std::int32_t piece,
+            std::int64_t bytes);
+  bool empty() const { return transfers_.empty(); }
+  /// Fills the missing pieces; takes part in an exchange when this process sends or receives.
+  void fetch(Run& run, Pieces& pieces) const;
+
+ private:
+  struct Transfer {
+    std::int32_t piece, provider, reader;
+    std::int64_t bytes;
+  };
+  std::int32_t self_ = 0;
+  std::set<std::pair<std::int32_t, std::int32_t>> known_;  // piece, reader
+  std::vector<Transfer> transfers_;
+};
+
+}  // namespace tessera::cpu

@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: Apache-2.0
+// The step that puts a value under another layout. One rule for every collective: a piece of the result is assembled
+// from the boxes that tiles of the source share with it, and axes over which the source is partial are reduced.
+#include <optional>
+
+#include "base/check.h"
+#include "base/strings.h"
+#include "core/strided_copy.h"
+#include "engines/cpu/steps/combine.h"
+#include "engines/cpu/kernels/copy_kernels.h"
+#include "engines/cpu/step_program.h"
+#include "engines/cpu/steps/reshard_plan.h"
+#include "ir/op_def.h"
+#include "ops/shared_attrs.h"
+#include "ops/ops.h"
+#include "tessera/config.h"
+
+namespace tessera::cpu {
+
+namespace {
+
+std::int64_t product(const Shape& shape) {
+  std::int64_t n = 1;
+  for (auto d : shape) n *= d;
+  return n;
+}
+char* element(void* data, const Dims& index, const Dims& strides) {
+  auto* p = static_cast<char*>(data);
+  for (std::size_t d = 0; d < index.size(); ++d) p += index[d] * strides[d];
+  return p;
+}
+// True when the box is one run of the tile's memory: only the outermost dimension that has more than one element is
+// cut.
+bool contiguous(const Shape& box, const Shape& tile) {
+  std::size_t d = 0;
+  while (d < box.size() && box[d] == 1) ++d;
+  for (++d; d < box.size(); ++d) {
+    if (box[d] != tile[d]) return false;
+  }
+  return true;
+}
+
+class ReshardStep final : public Step {
+ public:
+  ReshardStep(const ir::Graph& g, const ir::Eqn& e, Context& context)
+      : plan_(g.type(e.in[0]), context.table(g.layout(e.in[0])), context.table(g.layout(e.out[0])), context,
+              config().deterministic),
+        itemsize_(dtype_size(g.type(e.in[0]).dtype)),
+        self_(context.owners().self),
+        distributed_(context.distributed()),
+        name_(ops::to_string(ir::get<ops::Reshard>(e.attrs).kind)) {
+    DType dtype = g.type(e.in[0]).dtype;
+    if (plan_.reduces()) combiner_.emplace(plan_.source().layout.reduction, dtype);
+    if (plan_.makes_partial()) identity_.emplace(plan_.target().layout.reduction, dtype);
+    reads = e.in;
+    writes = e.out;
+    const auto& firsts = plan_.target().first_local;
+    for (std::size_t k = 0; k < firsts.size(); ++k) {
+      if (firsts[k] >= 0) targets_.push_back(static_cast<std::int32_t>(k));
+    }
+    if (!distributed_) prepare();
+    auto largest = product(ir::tile_shape(g.type(e.out[0]).shape, g.layout(e.out[0]), context.mesh()));
+    double bytes = static_cast<double>(largest) * static_cast<double>(itemsize_);
+    stream_ = bytes * static_cast<double>(targets_.size()) > kernels::kCacheBytes;
+    cost_ = 50 + 0.15 * bytes * static_cast<double>(1 + plan_.combined().size());
+  }
+
+  void run(Frame& frame) const override {
+    const Pieces& from = frame.slots[at(reads[0])];
+    if (!ready_.empty()) return run_ready(frame, from);
+    Pieces to(plan_.target().first_local.size());
+    Mail mail;
+    if (distributed_) mail = exchange(frame, from);
+    const Pieces nothing;
+    std::vector<std::int32_t> open;
+    for (auto k : targets_) {
+      to[at(k)] = shared(k, from);
+      if (to[at(k)]) continue;
+      to[at(k)] = frame.run.memory.allocate(product(plan_.target_shape(k)) * itemsize_);
+      open.push_back(k);
+    }
+    spread(static_cast<std::int64_t>(open.size()), cost_, [&](std::int64_t i) {
+      std::int32_t k = open[at(i)];
+      assemble(frame.run, k, from, mail.empty() ? nothing : mail[at(k)], to[at(k)]->data());
+    });
+    frame.slots.own(at(writes[0])) = std::move(to);
+  }
+
+  std::string label() const override {
+    return str("reshard.", name_, " (", plan_.source().map.count, " -> ", plan_.target().map.count, " pieces)");
+  }
+  double cost() const override { return cost_ * static_cast<double>(targets_.size()); }
+
+ private:
+  // A box that is one run of memory on both sides.
+  struct Part {
+    std::int32_t piece;  // with a reduction the first of the pieces
+    std::int64_t to, from, elements;
+  };
+  // A target piece whose making is known before the program runs.
+  struct Ready {
+    std::int32_t target = 0;
+    std::int32_t shared = -1;  // the source piece that it is
+    std::int64_t bytes = 0;
+    std::vector<Part> parts;
+  };
+
+  // Where all boxes are runs of memory and not too many, what each piece is made of is worked out once.
+  void prepare() {
+    constexpr std::size_t kMost = 1 << 15;
+    std::size_t count = 0;
+    bool good = true;
+    for (auto k : targets_) {
+      if (plan_.is_identity(k)) good = false;
+      Ready r;
+      r.target = k;
+      r.shared = plan_.reduces() ? -1 : plan_.equal_source(k);
+      Shape shape = plan_.target_shape(k);
+      r.bytes = product(shape) * itemsize_;
+      Dims to = core::contiguous_strides(shape, itemsize_);
+      if (good && r.shared < 0) {
+        plan_.for_each_box(k, [&](const Box& box) {
+          Dims from = core::contiguous_strides(box.source_shape, itemsize_);
+          good = good && contiguous(box.extent, shape) && contiguous(box.extent, box.source_shape) && ++count <= kMost;
+          if (!good) return;
+          Part part{static_cast<std::int32_t>(box.piece), 0, 0, product(box.extent)};
+          for (std::size_t d = 0; d < shape.size(); ++d) {
+            part.to += box.in_target[d] * to[d];
+            part.from += box.in_source[d] * from[d];
+          }
+          r.parts.push_back(part);
+        });
+      }
+      if (!good) return ready_.clear();
+      ready_.push_back(std::move(r));
+    }
+  }
+
+  void run_ready(Frame& frame, const Pieces& from) const {
+    Pieces to(plan_.target().first_local.size());
+    std::vector<std::int32_t> open;
+    for (std::size_t i = 0; i < ready_.size(); ++i) {
+      const Ready& r = ready_[i];
+      if (r.shared >= 0) {
+        to[at(r.target)] = from[at(r.shared)];
+        continue;
+      }
+      to[at(r.target)] = frame.run.memory.allocate(r.bytes);
+      open.push_back(static_cast<std::int32_t>(i));
+    }
+    spread(static_cast<std::int64_t>(open.size()), cost_, [&](std::int64_t i) {
+      const Ready& r = ready_[at(open[at(i)])];
+      auto* out = static_cast<char*>(to[at(r.target)]->data());
+      std::vector<const void*> blocks;
+      for (const Part& part : r.parts) {
+        blocks.clear();
+        for (auto offset : plan_.combined()) {
+          const BufferPtr& b = from[at(part.piece + offset)];
+          TESSERA_CHECK(b != nullptr, str("reshard: piece ", part.piece + offset, " is not here"));
+          blocks.push_back(static_cast<const char*>(b->data()) + part.from);
+        }
+        if (blocks.size() == 1) {
+          kernels::copy_bytes(out + part.to, blocks[0], part.elements * itemsize_, stream_);
+        } else {
+          combiner_->combine(blocks, out + part.to, part.elements);
+        }
+      }
+    });
+    frame.slots.own(at(writes[0])) = std::move(to);
+  }
+
+  // By target piece: blocks that other processes sent, in the order in which its boxes and terms ask for them.
+  using Mail = std::vector<Pieces>;
+
+  BufferPtr shared(std::int32_t k, const Pieces& from) const {
+    if (plan_.reduces() || plan_.is_identity(k)) return nullptr;
+    std::int32_t source = plan_.equal_source(k);
+    return source < 0 ? nullptr : from[at(source)];
+  }
+
+  // The box of these pieces, reduced, as contiguous memory: `to` (when not null), or a piece itself, or `scratch`.
+  const void* block(Run& run, const Pieces& from, std::span<const std::int32_t> pieces, const Box& box, void* to,
+                    BufferPtr& scratch) const {
+    std::int64_t n = product(box.extent);
+    Dims strides = core::contiguous_strides(box.source_shape, itemsize_);
+    bool direct = contiguous(box.extent, box.source_shape);
+    std::vector<const void*> blocks;
+    Pieces copies;
+    for (auto piece : pieces) {
+      const BufferPtr& b = from[at(piece)];
+      TESSERA_CHECK(b != nullptr, str("reshard: piece ", piece, " is not here"));
+      const char* start = element(b->data(), box.in_source, strides);
+      if (!direct) {
+        copies.push_back(run.memory.allocate(n * itemsize_));
+        kernels::copy_strided(copies.back()->data(), core::contiguous_strides(box.extent, itemsize_), start, strides,
+                              box.extent, itemsize_);
+        start = static_cast<const char*>(copies.back()->data());
+      }
+      blocks.push_back(start);
+    }
+    if (blocks.size() == 1) {
+      if (!direct) scratch = copies[0];
+      return blocks[0];
+    }
+    if (to == nullptr) {
+      scratch = run.memory.allocate(n * itemsize_);
+      to = scratch->data();
+    }
+    combiner_->combine(blocks, to, n);
+    return to;
+  }
+
+  void assemble(Run& run, std::int32_t k, const Pieces& from, const Pieces& mail, void* to) const {
+    Shape shape = plan_.target_shape(k);
+    if (plan_.is_identity(k)) return identity_->fill_identity(to, product(shape));
+    Dims strides = core::contiguous_strides(shape, itemsize_);
+    std::size_t next = 0;
+    std::vector<std::int32_t> pieces(plan_.combined().size());
+    plan_.for_each_box(k, [&](const Box& box) {
+      void* start = element(to, box.in_target, strides);
+      void* whole = contiguous(box.extent, shape) ? start : nullptr;
+      BufferPtr scratch;
+      const void* result = nullptr;
+      if (distributed_) {
+        result = combined_terms(run, box, from, mail, next, whole, scratch);
+      } else if (!plan_.reduces()) {
+        const BufferPtr& source = from[at(box.piece)];
+        TESSERA_CHECK(source != nullptr, str("reshard: piece ", box.piece, " is not here"));
+        Dims source_strides = core::contiguous_strides(box.source_shape, itemsize_);
+        return kernels::copy_strided(start, strides, element(source->data(), box.in_source, source_strides),
+                                     source_strides, box.extent, itemsize_, stream_);
+      } else {
+        for (std::size_t i = 0; i < pieces.size(); ++i) {
+          pieces[i] = static_cast<std::int32_t>(box.piece) + plan_.combined()[i];
+        }
+        result = block(run, from, pieces, box, whole, scratch);
+      }
+      if (result != start) {
+        kernels::copy_strided(start, strides, result, core::contiguous_strides(box.extent, itemsize_), box.extent,
+                              itemsize_, stream_);
+      }
+    });
+  }
+
+  // Own and received parts of a box, combined.
+  const void* combined_terms(Run& run, const Box& box, const Pieces& from, const Pieces& mail, std::size_t& next,
+                             void* to, BufferPtr& scratch) const {
+    auto terms = plan_.terms(box, self_);
+    std::vector<const void*> blocks;
+    Pieces keep;
+    for (const auto& term : terms) {
+      if (term.provider == self_) {
+        blocks.push_back(block(run, from, term.pieces, box, nullptr, keep.emplace_back()));
+      } else {
+        blocks.push_back(mail[next++]->data());
+      }
+    }
+    if (blocks.size() == 1) {
+      scratch = keep.empty() ? nullptr : keep[0];
+      return blocks[0];
+    }
+    std::int64_t n = product(box.extent);
+    if (to == nullptr) {
+      scratch = run.memory.allocate(n * itemsize_);
+      to = scratch->data();
+    }
+    combiner_->combine(blocks, to, n);
+    return to;
+  }
+
+  // Sends what other processes need of this one's pieces and receives what its own results need of theirs. Sender and
+  // receiver walk target pieces, boxes and terms in the same order.
+  Mail exchange(Frame& frame, const Pieces& from) const {
+    std::vector<runtime::Collectives::Message> sends;
+    std::vector<runtime::Collectives::Receipt> receipts;
+    Pieces packed;
+    Mail mail(plan_.target().holders.size());
+    for (std::size_t k = 0; k < plan_.target().holders.size(); ++k) {
+      if (plan_.is_identity(static_cast<std::int32_t>(k))) continue;
+      plan_.for_each_box(static_cast<std::int32_t>(k), [&](const Box& box) {
+        std::int64_t bytes = product(box.extent) * itemsize_;
+        for (auto reader : plan_.target().holders[k]) {
+          for (const auto& term : plan_.terms(box, reader)) {
+            if (reader == self_ && term.provider != self_) {
+              mail[k].push_back(frame.run.memory.allocate(bytes));
+              receipts.push_back({term.provider, mail[k].back()->data(), bytes});
+            } else if (reader != self_ && term.provider == self_) {
+              const void* data = block(frame.run, from, term.pieces, box, nullptr, packed.emplace_back());
+              sends.push_back({reader, data, bytes});
+            }
+          }
+        }
+      });
+    }
+    if (sends.empty() && receipts.empty()) return mail;
+    TESSERA_CHECK(frame.run.collectives != nullptr, "a program that spans processes needs a transport");
+    frame.run.collectives->exchange(frame.run.tag, sends, receipts);
+    return mail;
+  }
+
+  ReshardPlan plan_;
+  std::optional<Combiner> combiner_;
+  std::optional<Combiner> identity_;
+  std::int64_t itemsize_;
+  std::int32_t self_;
+  bool distributed_;
+  std::string name_;
+  std::vector<std::int32_t> targets_;  // pieces of the result that this process holds
+  std::vector<Ready> ready_;           // by target of this process; empty where pieces are worked out in each run
+  double cost_ = 0;
+  bool stream_ = false;  // all results together leave the caches
+};
+
+}  // namespace
+
+StepPtr make_reshard_step(const ir::Graph& g, const ir::Eqn& e, Context& context) {
+  if (e.op != &ops::def::reshard) return nullptr;
+  return std::make_unique<ReshardStep>(g, e, context);
+}
+
+}  // namespace tessera::cpu

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+// A graph as StableHLO text in the form that MLIR prints, with Shardy's meshes and shardings: what XLA takes.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "hlo/module.h"
+#include "ir/graph.h"
+#include "ops/shared_attrs.h"
+#include "ops/collective/shard_map_op.h"
+
+namespace tessera::hlo {
+
+/// What the text says about an argument or a result of @main.
+struct PortText {
+  std::optional<SdySharding> sdy;
+  std::string mhlo;          ///< an HLO sharding, or ""
+  std::optional<Elem> elem;  ///< a narrower type than the graph's
+};
+struct ExportOptions {
+  std::string name = "module";
+  std::int64_t num_partitions = 1;
+  std::int64_t num_replicas = 1;
+  /// Shardy's attributes and operations; else HLO shardings (`mhlo.sharding`) and the custom calls of GSPMD.
+  bool shardy = true;
+  /// The graph is one map over the inputs; the text is its body, which every replica runs on its blocks.
+  bool replicas = false;
+  std::vector<SdyMesh> meshes;
+  std::vector<PortText> inputs, outputs;  ///< empty, or one a port
+};
+/// Throws `UnimplementedError` naming an op that has no form in StableHLO. `graph` is not partitioned.
+std::string export_module(const ir::Graph& graph, const ExportOptions& options = {});
+
+std::string to_string(const SdySharding& s);
+std::string to_string(const SdyMesh& m);
+
+/// "tensor<8x4xf32>".
+std::string tensor_text(const ir::Type& t);
+/// "dense<[1, 2]>", "dense<0.000000e+00>".
+std::string dense_text(const HostArray& a);
+/// "array<i64: 1, 2>".
+std::string array_text(const Dims& d);
+/// "dense<[[0, 1], [2, 3]]> : tensor<2x2xi64>"; shorter rows are filled up with -1.
+std::string matrix_text(const std::vector<Dims>& rows);
+/// "{devices=[4,2]<=[8]}" of dimensions that mesh axes cut; `manual` axes belong to the enclosing map.
+std::string hlo_sharding_text(const Dims& mesh_sizes, const std::vector<Dims>& dims, const Dims& manual = {});
+
+// --- what the ops' writers use --------------------------------------------------------------------------------------
+
+/// A value of the text.
+struct Text {
+  std::string name;  ///< "%12"
+  ir::Type type;
+};
+using Texts = std::vector<Text>;
+std::string names_of(const Texts& t);
+std::string types_of(const Texts& t);
+/// "(tensor<…>, …) -> tensor<…>".
+std::string signature(const Texts& in, const ir::Types& out);
+
+/// The map whose body is being written: its mesh, and which axes are manual here.
+struct ManualText {
+  std::vector<std::string> names;
+  Dims sizes;
+  std::vector<bool> manual;
+  std::int64_t total() const;
+};
+
+class Writer {
+ public:
+  explicit Writer(const ExportOptions& options);
+
+  /// "%0 = <text>".
+  Texts line(const std::string& text, const ir::Types& out);
+  Text line(const std::string& text, const ir::Type& out) { return line(text, ir::Types{out})[0]; }
+  /// An operation without attributes, in the form that MLIR prints.
+  Text op(const std::string& name, const Texts& in, const ir::Type& out);
+  /// One operation in generic form; `attributes` stands between <{ and }>, `regions` between ( and ).
+  Text generic(const std::string& name, const Texts& in, const ir::Type& out, const std::string& attributes);
+  Texts generic(const std::string& name, const Texts& in, const ir::Types& out, const std::string& attributes,
+                const std::string& regions = "");
+  Text constant(double value, DType dtype, const Shape& shape = {});
+  Text constant(const HostArray& value);
+  Text convert(const Text& x, DType to);
+  Text broadcast(const Text& x, const Shape& shape, const Dims& dims);
+  /// A rank-0 operand repeated over `shape`.
+  Text wide(const Text& x, const Shape& shape);
+  Text reshape(const Text& x, const Shape& shape);
+  Text compare(const Text& x, const Text& y, const std::string& direction, bool total_order = false);
+  Text select(const Text& which, const Text& yes, const Text& no);
+  Text iota(DType dtype, const Shape& shape, std::int64_t dimension);
+  Text slice(const Text& x, const Dims& starts, const Dims& limits, const Dims& strides);
+  /// "add", "maximum", …; complex extremes are lexicographic.
+  Text combine(const std::string& how, const Text& x, const Text& y);
+  Texts reduce(const Texts& in, const ir::Types& out, const Dims& axes, const std::string& how);
+  Texts while_loop(const Texts& start, const std::function<Text(const Texts&)>& condition,
+                   const std::function<Texts(const Texts&)>& body);
+
+  using Body = std::function<Texts(const Texts&)>;
+  /// A region of a generic operation: `body` writes it and gives what it returns.
+  std::string region(const ir::Types& args, const Body& body);
+  /// A region that ends with this operation; its arguments' names and types go to `heads`.
+  std::string block(const ir::Types& args, const Body& body, const std::string& terminator, std::string* heads);
+  /// A reducer of two numbers.
+  std::string reducer(const std::string& how, DType t);
+  /// The number that changes nothing in `combine`.
+  Text identity(const std::string& how, DType t);
+
+  /// The equations of `g` in place.
+  Texts inline_graph(const ir::Graph& g, const Texts& args);
+  /// Results of a private function made from `g`, or by `body`; one function serves all calls with the same key.
+  Texts call(const ir::GraphPtr& g, const std::string& name, const Texts& args);
+  Texts call(const std::string& name, const std::string& key, const Texts& args, const ir::Types& out,
+             const Body& body);
+  /// An operation that StableHLO lacks: `body` says what it computes, the name "tessera.<name>" and the attributes let
+  /// it be read back as what it is.
+  Texts composite(const std::string& name, const std::string& attributes, const Texts& args, const ir::Types& out,
+                  const Body& body);
+
+  /// What stands before an operation of the current depth.
+  std::string pad() const { return std::string(static_cast<std::size_t>(indent_) * 2, ' '); }
+  const ExportOptions& options() const { return options_; }
+  /// The name of the mesh with these axes, which gets a line of the module.
+  std::string mesh_for(const std::vector<std::string>& names, const Dims& sizes);
+  const ManualText* manual() const { return manual_.empty() ? nullptr : &manual_.back(); }
+  void enter(ManualText m) { manual_.push_back(std::move(m)); }
+  void leave() { manual_.pop_back(); }
+
+  std::string module(const ir::Graph& g);
+
+ private:
+  std::string function(const std::string& name, const ir::Types& in, bool is_public, const Body& body);
+  std::string private_function(const std::string& name, const std::string& key, const Texts& args, const ir::Types& out,
+                               const Body& body);
+  std::string main_function(const ir::Graph& g);
+  std::string fresh() { return "%" + std::to_string(next_++); }
+
+  ExportOptions options_;
+  std::string body_;
+  std::string functions_;
+  std::map<std::string, int> names_;
+  std::map<std::string, std::string> called_;  // key -> name of the private function
+  std::map<std::size_t, std::vector<std::pair<ir::GraphPtr, std::string>>> graphs_;  // by hash, with their keys
+  int num_graphs_ = 0;
+  std::vector<ManualText> manual_;
+  int next_ = 0;
+  int next_arg_ = 0;
+  int next_constant_ = 0;
+  int indent_ = 2;
+};
+
+/// Positions that differ only along `axes`, in the order of these, first most significant; one list for each setting of
+/// the other axes.
+std::vector<Dims> position_groups(const ManualText& m, const std::vector<std::size_t>& axes);
+/// `before`, the channel where positions are partitions, `after`, and, if `global`, that groups name partitions: in the
+/// order of their names, as MLIR prints attributes.
+std::string collective_attributes(const Writer& w, const std::string& before, const std::string& after, bool global);
+/// The number of the position, ui32[].
+Text position_number(Writer& w);
+/// Its number along one axis, i32[].
+Text index_along(Writer& w, const ManualText& m, std::size_t axis);
+/// One equation on operands of these types.
+Texts write_equation(Writer& w, const ir::Eqn& e, const Texts& in, const ir::Types& out);
+/// What a position holds of the inputs of a partitioned graph.
+ir::Types piece_types(const ir::Graph& g);
+/// The equations of a partitioned graph on pieces.
+Texts write_partitioned(Writer& w, const ir::Graph& g, const Texts& args);
+
+using OpWriter = Texts (*)(Writer&, const ir::Eqn&, const Texts& in, const ir::Types& out);
+/// For ops that the text does not need.
+inline Texts same(Writer&, const ir::Eqn&, const Texts& in, const ir::Types&) { return in; }
+
+using WriterTable = std::unordered_map<const ir::OpDef*, OpWriter>;
+void add_elementwise_writers(WriterTable& t);
+void add_special_writers(WriterTable& t);
+void add_shape_writers(WriterTable& t);
+void add_indexing_writers(WriterTable& t);
+void add_product_writers(WriterTable& t);
+void add_linalg_writers(WriterTable& t);
+void add_reduction_writers(WriterTable& t);
+void add_sort_writers(WriterTable& t);
+void add_control_writers(WriterTable& t);
+void add_random_writers(WriterTable& t);
+void add_collective_writers(WriterTable& t);
+void add_manual_writers(WriterTable& t);
+
+}  // namespace tessera::hlo

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// LAPACK routines that JAX's programs for the CPU call by name and that no op of Tessera is.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "ir/type.h"
+#include "ops/control/calls.h"
+
+namespace tessera::hlo {
+
+/// "geqrf" and the like, without the letter of the dtype. Throws `UnimplementedError` for a routine that is not here.
+/// Operands and results are batches of row-major matrices and vectors; `flags` are the letters and numbers of the
+/// call. Results have `types`.
+ops::HostFunction lapack_function(const std::string& routine, DType dtype, std::map<std::string, std::int64_t> flags,
+                                  ir::Types types);
+
+/// Throws `ValueError` unless these operands and results are what the routine reads and writes: the text that names
+/// them is not trusted.
+void check_lapack(const std::string& routine, const std::map<std::string, std::int64_t>& flags, ir::TypeSpan in,
+                  ir::TypeSpan out);
+
+}  // namespace tessera::hlo

@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+// What stands around the operations: meshes, devices, arguments and results of @main.
+#include <algorithm>
+#include <set>
+
+#include "base/strings.h"
+#include "hlo/import/check_shardings.h"
+#include "hlo/sharding/hlo_sharding.h"
+#include "hlo/import/import.h"
+#include "hlo/text/parse.h"
+#include "hlo/sharding/sdy.h"
+#include "hlo/sharding/shard_marks.h"
+#include "sharding/mesh_tiling.h"
+#include "tessera/error.h"
+
+namespace tessera::hlo {
+
+namespace {
+constexpr std::int64_t kMaxDevices = 1 << 16;
+constexpr std::size_t kMaxMeshes = 1024;
+}  // namespace
+
+const SdyMesh* Importer::mesh(std::string_view name) const {
+  for (const auto& m : result_.meshes) {
+    if (m.name == name) return &m;
+  }
+  return nullptr;
+}
+
+void Importer::meshes() {
+  for (const auto& op : ast_.others) {
+    if (op.name != "sdy.mesh") source_.fail(op.pos, str("\"", op.name.substr(0, 60), "\" cannot stand in a module"));
+    if (result_.meshes.size() == kMaxMeshes) source_.fail(op.pos, str("more than ", kMaxMeshes, " meshes"));
+    SdyMesh m = parse_mesh(source_, op);
+    if (mesh(m.name) != nullptr) source_.fail(op.pos, str("mesh @", m.name, " is defined twice"));
+    result_.meshes.push_back(std::move(m));
+  }
+}
+
+namespace {
+// Calls `f` with every manual computation.
+template <class F>
+void each_manual(const std::vector<AstOp>& ops, const F& f) {
+  for (const auto& op : ops) {
+    if (op.name == "sdy.manual_computation") f(op);
+    for (const auto& r : op.regions) each_manual(r.ops, f);
+  }
+}
+}  // namespace
+
+// The parts of axes that manual computations name, and how many devices these need where the module does not say it.
+void Importer::find_devices() {
+  if (source_.text().find("sdy.manual_computation") == std::string_view::npos) return;
+  std::map<std::string, std::vector<SdyAxis>> named;
+  auto see = [&](const AstOp& op) {
+    for (const char* which : {"in_shardings", "out_shardings"}) {
+      const AstAttr* a = op.find(which);
+      if (a == nullptr) continue;
+      for (const auto& s : parse_shardings(source_, *a)) {
+        auto& list = named[s.mesh];
+        for (const auto& d : s.dims) list.insert(list.end(), d.axes.begin(), d.axes.end());
+        list.insert(list.end(), s.unreduced.begin(), s.unreduced.end());
+      }
+    }
+  };
+  for (const auto& f : ast_.functions) each_manual(f.body.ops, see);
+  bool says = ast_.attrs.find("mhlo.num_partitions") != nullptr || result_.num_replicas != 1;
+  for (const auto& m : result_.meshes) {
+    auto it = named.find(m.name);
+    if (it == named.end()) continue;
+    try {
+      cuts_[m.name] = cut_mesh(m, it->second);
+    } catch (const ValueError& e) {
+      source_.fail(0, e.what());
+    }
+    if (!says) result_.num_partitions = std::max(result_.num_partitions, m.size());
+  }
+}
+
+namespace {
+// Calls `f` with the HLO sharding of every mark.
+template <class F>
+void each_mark(const std::vector<AstOp>& ops, const F& f) {
+  for (const auto& op : ops) {
+    std::string target = custom_call_target(op);
+    if (target == "Sharding" || target.starts_with("SPMD")) {
+      if (const AstAttr* a = op.find("mhlo.sharding")) f(a->text);
+    }
+    for (const auto& r : op.regions) each_mark(r.ops, f);
+  }
+}
+}  // namespace
+
+void Importer::find_tile_mesh() {
+  std::set<std::string> texts;
+  for (const auto& f : ast_.functions) each_mark(f.body.ops, [&](const std::string& text) { texts.insert(text); });
+  for (const auto* ports : {&result_.inputs, &result_.outputs}) {
+    for (const auto& p : *ports) texts.insert(p.mhlo);
+  }
+  std::vector<GridTiles> all;
+  for (const auto& text : texts) {
+    if (text.empty()) continue;
+    if (auto tiles = grid_tiles(text, devices())) all.push_back(std::move(*tiles));
+  }
+  auto grid = grid_of(all, devices());
+  if (!grid || !nests(*grid)) return;
+  SdyMesh m;
+  m.name = "grid";
+  while (mesh(m.name) != nullptr) m.name += "_";
+  m.sizes = *grid;
+  for (std::size_t a = 0; a < grid->size(); ++a) m.axes.push_back(str("d", a));
+  tile_mesh_ = std::move(m);
+  bool used = false;
+  for (auto* ports : {&result_.inputs, &result_.outputs}) {
+    for (auto& p : *ports) used = place_on_grid(p) || used;
+  }
+  if (used) result_.meshes.push_back(*tile_mesh_);
+}
+
+// An HLO sharding of an argument or result said in Shardy's way, where it cuts the value evenly.
+bool Importer::place_on_grid(Port& p) const {
+  auto tiles = p.mhlo.empty() || p.sdy ? std::nullopt : grid_tiles(p.mhlo, devices());
+  if (!tiles || !tiles->manual.empty()) return false;
+  if (tiles->dims.empty()) tiles->dims.resize(p.shape.size());
+  if (tiles->dims.size() != p.shape.size()) return false;
+  SdySharding s;
+  s.mesh = tile_mesh_->name;
+  for (std::size_t d = 0; d < tiles->dims.size(); ++d) {
+    SdyDim& dim = s.dims.emplace_back();
+    std::int64_t n = 1;
+    for (auto a : axes_of(tiles->dims[d], tile_mesh_->sizes)) {
+      dim.axes.push_back({tile_mesh_->axes[static_cast<std::size_t>(a)], 1, 0});
+      n *= tile_mesh_->sizes[static_cast<std::size_t>(a)];
+    }
+    if (p.shape[d] % n != 0) return false;
+  }
+  for (auto a : axes_of(tiles->unreduced, tile_mesh_->sizes)) {
+    s.unreduced.push_back({tile_mesh_->axes[static_cast<std::size_t>(a)], 1, 0});
+  }
+  p.sdy = std::move(s);
+  p.mhlo.clear();
+  return true;
+}
+
+void Importer::find_groups() {
+  std::map<std::string_view, const AstAttr*> known;  // by value
+  std::function<void(const std::vector<AstOp>&)> see = [&](const std::vector<AstOp>& ops) {
+    for (const auto& op : ops) {
+      const AstAttr* sharding = sharding_of_constraint(op);
+      if (sharding != nullptr && op.results.size() == 1) known[op.results[0].name] = sharding;
+      const AstAttr* group = op.name == "sdy.sharding_group" ? op.find("group_id") : nullptr;
+      auto it = group == nullptr || op.operands.size() != 1 ? known.end() : known.find(op.operands[0]);
+      if (it != known.end()) groups_.try_emplace(group->integer, parse_sharding(source_, *it->second));
+      for (const auto& r : op.regions) see(r.ops);
+    }
+  };
+  for (const auto& f : ast_.functions) {
+    known.clear();
+    for (const auto& a : f.body.args) {
+      if (const AstAttr* sharding = a.attrs.find("sdy.sharding")) known[a.name] = sharding;
+    }
+    see(f.body.ops);
+  }
+}
+
+const CutMesh* Importer::cut(const SdyMesh& mesh) {
+  auto it = cuts_.find(mesh.name);
+  return it == cuts_.end() || !it->second ? nullptr : &*it->second;
+}
+
+bool Importer::nests(const Dims& sizes) {
+  std::vector<std::int64_t> grid(sizes.begin(), sizes.end());
+  if (size_of(sizes) != devices()) return false;
+  if (std::find(grids_.begin(), grids_.end(), grid) != grids_.end()) return true;
+  grids_.push_back(grid);
+  if (sharding::common_refinement(grids_)) return true;
+  grids_.pop_back();
+  return false;
+}
+
+const std::shared_ptr<const ManualLevels>& Importer::levels(const std::string& key,
+                                                            const std::function<ManualLevels()>& make) {
+  auto& found = levels_[key];
+  if (!found) found = std::make_shared<const ManualLevels>(make());
+  return found;
+}
+
+namespace {
+Port port(const Source& source, const AstType& t, const AstAttr& attrs) {
+  Port p;
+  p.token = t.kind == AstType::Kind::Token;
+  p.elem = t.elem;
+  p.shape = t.shape;
+  if (const AstAttr* a = attrs.find("sdy.sharding")) p.sdy = parse_sharding(source, *a);
+  if (const AstAttr* a = attrs.find("mhlo.sharding")) p.mhlo = a->text;
+  return p;
+}
+}  // namespace
+
+void Importer::signature(const AstFunction& main) {
+  for (const auto& a : main.body.args) result_.inputs.push_back(port(source_, a.type, a.attrs));
+  for (std::size_t i = 0; i < main.result_types.size(); ++i) {
+    result_.outputs.push_back(port(source_, main.result_types[i], main.result_attrs[i]));
+  }
+  for (const auto* ports : {&result_.inputs, &result_.outputs}) {
+    for (const auto& p : *ports) {
+      const SdyMesh* m = p.sdy ? mesh(p.sdy->mesh) : nullptr;
+      if (m != nullptr && m->size() == devices()) nests(constraint_of(*p.sdy, *m).mesh_sizes);
+    }
+  }
+}
+
+ImportedModule Importer::run() {
+  result_.name = ast_.name;
+  auto count = [&](const char* name) {
+    const AstAttr* a = ast_.attrs.find(name);
+    if (a == nullptr) return std::int64_t{1};
+    if (a->kind != AstAttr::Kind::Int || a->integer < 1)
+      source_.fail(a->pos, str(name, " must be an integer of 1 or more"));
+    if (a->integer > kMaxDevices) source_.fail(a->pos, str(name, " is beyond ", kMaxDevices));
+    return a->integer;
+  };
+  result_.num_partitions = count("mhlo.num_partitions");
+  result_.num_replicas = count("mhlo.num_replicas");
+  if (devices() > kMaxDevices) source_.fail(0, str("a program for more than ", kMaxDevices, " devices"));
+  meshes();
+  bool says = ast_.attrs.find("mhlo.num_partitions") != nullptr || result_.num_replicas != 1;
+  check_shardings(source_, ast_, result_.meshes,
+                  says ? DeviceCounts{result_.num_partitions, devices()} : DeviceCounts{});
+  find_devices();
+  std::string name = "main";
+  if (!by_name_.contains(name)) {
+    if (by_name_.size() != 1) source_.fail(0, "there is no function @main");
+    name = by_name_.begin()->first;
+  }
+  signature(*by_name_.at(name));
+  shard_marks_ = source_.text().find("SPMDFullToShardShape") != std::string_view::npos ||
+                 source_.text().find("SPMDShardToFullShape") != std::string_view::npos;
+  if (source_.text().find("sdy.sharding_group") != std::string_view::npos) find_groups();
+  if (devices() > 1 && source_.text().find("mhlo.sharding") != std::string_view::npos) find_tile_mesh();
+  Offset pos = by_name_.at(name)->pos;
+  if (!shard_marks_ && runs_on_each_device(ast_, name, result_.num_replicas > 1)) {
+    auto all = levels("", [&] { return all_devices(devices()); });
+    GraphPtr each = function(name, pos, all).graph;
+    ir::Builder b;
+    Values in;
+    for (const auto& t : each->input_types()) in.push_back(b.input(t));
+    result_.graph = b.finish_shared(map_over_devices(b, each, in, devices()));
+  } else {
+    result_.graph = function(name, pos, nullptr).graph;
+  }
+  return std::move(result_);
+}
+
+ImportedModule import_module(const std::string& text, const ImportOptions& options) {
+  Source source(text, options.name);
+  Parser parser(source);
+  AstModule ast = parser.module();
+  return Importer(source, ast, options).run();
+}
+
+}  // namespace tessera::hlo

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+// The serialized OpSharding message that JAX writes in place of the string for lists of more than 100 devices.
+#include "base/strings.h"
+#include "hlo/sharding/hlo_sharding.h"
+#include "tessera/error.h"
+
+namespace tessera::hlo {
+
+namespace {
+// Fields of the message in xla_data.proto.
+enum class WireField : std::uint64_t {
+  Kind = 1,
+  Dimensions = 3,
+  Devices = 4,
+  Tuple = 5,
+  ReplicateLast = 6,
+  LastDims = 8,
+  Reshape = 9,
+  Permutation = 10,
+};
+enum class WireType : std::int64_t { Replicated, Maximal, Tuple, Other, Manual, Unknown, Unreduced };
+
+[[noreturn]] void broken(const char* what) {
+  throw FormatError(str("sharding that begins with no \"{\": as a serialized message ", what), "", 1, 1);
+}
+
+class Wire {
+ public:
+  explicit Wire(std::string_view bytes) : bytes_(bytes) {}
+  bool at_end() const { return bytes_.empty(); }
+  std::uint64_t varint() {
+    std::uint64_t out = 0;
+    for (int shift = 0; shift < 64; shift += 7) {
+      if (bytes_.empty()) break;
+      auto byte = static_cast<unsigned char>(bytes_[0]);
+      bytes_.remove_prefix(1);
+      out |= static_cast<std::uint64_t>(byte & 127U) << shift;
+      if (byte < 128) return out;
+    }
+    broken("it has a number that does not end");
+  }
+  std::string_view stretch(std::uint64_t n) {
+    if (n > bytes_.size()) broken("it ends within a field");
+    auto out = bytes_.substr(0, static_cast<std::size_t>(n));
+    bytes_.remove_prefix(out.size());
+    return out;
+  }
+
+ private:
+  std::string_view bytes_;
+};
+
+struct WireMessage {
+  WireType type = WireType::Replicated;
+  Dims dims, reshape, permutation;
+  std::vector<std::int64_t> devices, last;
+  bool replicate_last = false;
+  std::vector<HloSharding> tuple;
+};
+
+template <class List>
+void append(List& to, std::uint64_t n) {
+  to.push_back(static_cast<std::int64_t>(n));
+}
+
+void take_number(WireMessage& m, WireField field, std::uint64_t n) {
+  if (field == WireField::Kind) m.type = static_cast<WireType>(n);
+  if (field == WireField::ReplicateLast) m.replicate_last = n != 0;
+  if (field == WireField::Dimensions) append(m.dims, n);
+  if (field == WireField::Devices) append(m.devices, n);
+  if (field == WireField::LastDims) append(m.last, n);
+  if (field == WireField::Reshape) append(m.reshape, n);
+  if (field == WireField::Permutation) append(m.permutation, n);
+}
+
+HloSharding::Last last_of(std::int64_t type) {
+  switch (static_cast<WireType>(type)) {
+    case WireType::Replicated:
+      return HloSharding::Last::Replicated;
+    case WireType::Manual:
+      return HloSharding::Last::Manual;
+    case WireType::Unreduced:
+      return HloSharding::Last::Unreduced;
+    default:
+      broken("it has a last dimension of another kind than replicated, manual and unreduced");
+  }
+}
+
+HloSharding tiled(const WireMessage& m) {
+  HloSharding s;
+  s.kind = HloSharding::Kind::Tiled;
+  try {
+    s.tiles = m.reshape.empty() ? TileAssignment::from_list(m.dims, m.devices)
+                                : TileAssignment(m.dims, m.reshape, m.permutation);
+  } catch (const ValueError& e) {
+    broken(e.what());
+  }
+  for (auto type : m.last) s.last.push_back(last_of(type));
+  if (m.replicate_last) s.last.push_back(HloSharding::Last::Replicated);
+  if (s.last.size() > m.dims.size()) broken("it has more last dimensions than tile dimensions");
+  return s;
+}
+
+HloSharding single(const WireMessage& m) {
+  HloSharding s;
+  switch (m.type) {
+    case WireType::Replicated:
+      return s;
+    case WireType::Maximal:
+      if (m.devices.size() != 1 || m.devices[0] < 0) broken("it has no device");
+      s.kind = HloSharding::Kind::Maximal;
+      s.device = m.devices[0];
+      return s;
+    case WireType::Other:
+      return tiled(m);
+    case WireType::Manual:
+      s.kind = HloSharding::Kind::Manual;
+      return s;
+    case WireType::Unknown:
+      s.kind = HloSharding::Kind::Unknown;
+      return s;
+    case WireType::Unreduced:
+      s.kind = HloSharding::Kind::Unreduced;
+      return s;
+    default:
+      broken("its type is unknown");
+  }
+}
+}  // namespace
+
+namespace {
+HloShardings message(std::string_view bytes, bool inside) {
+  Wire in(bytes);
+  WireMessage m;
+  while (!in.at_end()) {
+    std::uint64_t tag = in.varint();
+    auto field = static_cast<WireField>(tag >> 3);
+    switch (tag & 7U) {
+      case 0:
+        take_number(m, field, in.varint());
+        break;
+      case 2: {
+        auto body = in.stretch(in.varint());
+        if (field == WireField::Tuple) {
+          if (inside) broken("it has a tuple in a tuple");
+          m.tuple.push_back(message(body, true).parts[0]);
+        } else if (field == WireField::Dimensions || field == WireField::Devices || field == WireField::LastDims ||
+                   field == WireField::Reshape || field == WireField::Permutation) {
+          for (Wire list(body); !list.at_end();) take_number(m, field, list.varint());
+        }
+        break;
+      }
+      default:
+        broken("it has a field of a kind that OpSharding lacks");
+    }
+  }
+  HloShardings out;
+  out.tuple = m.type == WireType::Tuple && !inside;
+  if (out.tuple) out.parts = std::move(m.tuple);
+  if (!out.tuple) out.parts.push_back(single(m));
+  return out;
+}
+}  // namespace
+
+HloShardings parse_serialized_hlo_shardings(std::string_view bytes) { return message(bytes, false); }
+
+}  // namespace tessera::hlo

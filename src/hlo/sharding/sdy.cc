@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hlo/sharding/sdy.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "base/strings.h"
+#include "hlo/text/parse.h"
+#include "tessera/error.h"
+
+namespace tessera::hlo {
+
+std::int64_t SdyMesh::size() const {
+  std::int64_t n = 1;
+  for (auto s : sizes) n *= s;
+  return n;
+}
+
+namespace {
+constexpr std::int64_t kMaxDevices = 1 << 16;
+
+// `item`s with commas between them, up to `close`.
+template <class F>
+void list_until(Parser& p, const char* close, const F& item) {
+  if (p.accept(close)) return;
+  do {
+    item();
+  } while (p.accept(","));
+  p.expect(close);
+}
+
+// Every position of the mesh has a device of its own; without axes there may be one device, whose number is free.
+void check_device_ids(Parser& p, const SdyMesh& m) {
+  std::set<std::int64_t> seen(m.device_ids.begin(), m.device_ids.end());
+  auto count = static_cast<std::int64_t>(m.device_ids.size());
+  if (count != m.size()) p.fail(str("device_ids has ", count, " entries for a mesh of ", m.size()));
+  if (seen.size() != m.device_ids.size()) p.fail("device_ids names a device twice");
+  bool fits = m.axes.empty() ? *seen.begin() >= 0 && *seen.begin() < kMaxDevices
+                             : *seen.begin() == 0 && *seen.rbegin() == count - 1;
+  if (!fits) p.fail(str("device_ids must be the numbers from 0 to ", count - 1));
+}
+
+SdyMesh mesh_body(Parser& p) {
+  SdyMesh m;
+  p.expect("[");
+  list_until(p, "]", [&] {
+    m.axes.push_back(p.string());
+    p.expect("=");
+    m.sizes.push_back(p.integer());
+    bool fits = m.sizes.back() >= 1 && m.sizes.back() <= kMaxDevices;
+    if (!fits || m.size() > kMaxDevices) p.fail("a bad size of a mesh axis");
+    if (m.axes.back().empty()) p.fail("an axis without a name");
+    if (m.axes.size() > 30) p.fail("a mesh of more than 30 axes");
+  });
+  std::set<std::string> names(m.axes.begin(), m.axes.end());
+  if (names.size() != m.axes.size()) p.fail("two axes of a mesh have one name");
+  if (p.accept(",")) {
+    p.expect("device_ids");
+    p.expect("=");
+    p.expect("[");
+    list_until(p, "]", [&] { m.device_ids.push_back(p.integer()); });
+    check_device_ids(p, m);
+  }
+  return m;
+}
+
+SdyAxis axis(Parser& p) {
+  SdyAxis a;
+  a.name = p.string();
+  if (p.accept(":")) {
+    p.expect("(");
+    a.pre_size = p.integer();
+    p.expect(")");
+    a.size = p.integer();
+    bool fits = a.pre_size >= 1 && a.size >= 2 && a.pre_size <= kMaxDevices && a.size <= kMaxDevices;
+    if (!fits) p.fail("a bad part of an axis");
+  }
+  return a;
+}
+std::vector<SdyAxis> axis_set(Parser& p) {
+  std::vector<SdyAxis> out;
+  p.expect("=");
+  p.expect("{");
+  list_until(p, "}", [&] { out.push_back(axis(p)); });
+  return out;
+}
+
+SdyDim dimension(Parser& p) {
+  SdyDim d;
+  p.expect("{");
+  list_until(p, "}", [&] {
+    if (d.open) p.fail("\"?\" stands last");
+    d.open = p.accept("?");
+    if (!d.open) d.axes.push_back(axis(p));
+  });
+  auto w = p.word();  // p1
+  if (w.empty()) return d;
+  if (w[0] != 'p' || w.size() == 1) p.fail("expected a priority");
+  for (char c : w.substr(1)) {
+    if (c < '0' || c > '9' || d.priority > 1 << 20) p.fail("expected a priority");
+    d.priority = d.priority * 10 + (c - '0');
+  }
+  return d;
+}
+}  // namespace
+
+SdyMesh parse_mesh(const Source& source, const AstOp& op) {
+  const AstAttr* name = op.words.empty() ? op.find("sym_name") : &op.words[0];
+  const AstAttr* body = op.words.size() > 1 ? &op.words[1] : op.find("mesh");
+  if (name == nullptr || body == nullptr || body->kind != AstAttr::Kind::Dialect) {
+    source.fail(op.pos, "sdy.mesh needs a name and axes");
+  }
+  Parser p(source, body->raw);
+  SdyMesh m = mesh_body(p);
+  if (!p.at_end()) p.fail("expected the end of the mesh");
+  m.name = name->text;
+  if (m.name.empty()) source.fail(op.pos, "a mesh without a name");
+  return m;
+}
+
+SdySharding parse_sharding(const Source& source, const AstAttr& a) {
+  if (a.kind != AstAttr::Kind::Dialect || !(a.text.empty() || a.text == "sdy.sharding")) {
+    source.fail(a.pos, "expected a sharding");
+  }
+  Parser p(source, a.raw);
+  SdySharding s;
+  if (p.accept("@")) {
+    s.mesh = p.peek("\"") ? p.string() : std::string(p.word());
+    while (p.accept("-")) s.mesh += str("-", p.word());
+    if (s.mesh.empty()) p.fail("expected the name of a mesh");
+  } else {
+    p.expect("mesh");
+    p.expect("<");
+    s.inlined = mesh_body(p);
+    p.expect(">");
+  }
+  p.expect(",");
+  p.expect("[");
+  list_until(p, "]", [&] { s.dims.push_back(dimension(p)); });
+  std::set<std::string_view> said;
+  while (p.accept(",")) {
+    auto w = p.word();
+    if (w != "replicated" && w != "unreduced") p.fail("expected replicated or unreduced axes");
+    if (!said.insert(w).second) p.fail(str(w, " axes stand here twice"));
+    (w == "replicated" ? s.replicated : s.unreduced) = axis_set(p);
+  }
+  if (!p.at_end()) p.fail("expected the end of the sharding");
+  return s;
+}
+
+std::vector<SdySharding> parse_shardings(const Source& source, const AstAttr& a) {
+  std::vector<SdySharding> out;
+  AstAttr list = a;
+  if (a.kind == AstAttr::Kind::Dialect && (a.text.empty() || a.text == "sdy.sharding_per_value")) {
+    Parser p(source, a.raw);
+    list = p.attribute();
+    if (!p.at_end()) p.fail("expected the end of the shardings");
+  }
+  if (list.kind != AstAttr::Kind::Array) source.fail(a.pos, "expected a list of shardings");
+  for (const auto& i : list.items) out.push_back(parse_sharding(source, i));
+  return out;
+}
+
+const AstAttr* sharding_of_constraint(const AstOp& op) {
+  if (op.name != "sdy.sharding_constraint" && op.name != "sdy.reshard") return nullptr;
+  const AstAttr* a = op.find("sharding");
+  return a == nullptr && !op.words.empty() ? &op.words.back() : a;
+}
+
+ops::ShardingConstraint constraint_of(const SdySharding& s, const SdyMesh& mesh) {
+  // Where an axis must be cut: after `pre_size` and after `pre_size * size` of its pieces.
+  std::map<std::string, std::set<std::int64_t>> cuts;
+  for (std::size_t a = 0; a < mesh.axes.size(); ++a) cuts[mesh.axes[a]] = {1, mesh.sizes[a]};
+  auto see = [&](const SdyAxis& x) {
+    auto it = cuts.find(x.name);
+    if (it == cuts.end()) throw ValueError(str("mesh @", mesh.name, " has no axis \"", x.name, "\""));
+    if (x.size == 0) return;
+    it->second.insert(x.pre_size);
+    it->second.insert(x.pre_size * x.size);
+  };
+  for (const auto& d : s.dims) {
+    for (const auto& x : d.axes) see(x);
+  }
+  ops::ShardingConstraint out;
+  std::vector<std::string> names;
+  std::map<std::string, std::vector<std::pair<std::int64_t, std::int64_t>>> parts;  // name -> (pre size, axis number)
+  for (std::size_t a = 0; a < mesh.axes.size(); ++a) {
+    std::int64_t before = 0;
+    for (auto cut : cuts[mesh.axes[a]]) {
+      if (before != 0) {
+        if (cut % before != 0) throw ValueError(str("parts of axis \"", mesh.axes[a], "\" do not nest"));
+        parts[mesh.axes[a]].emplace_back(before, static_cast<std::int64_t>(names.size()));
+        out.mesh_sizes.push_back(cut / before);
+        names.push_back(cuts[mesh.axes[a]].size() == 2 ? mesh.axes[a] : str(mesh.axes[a], ":", before));
+      }
+      before = cut;
+    }
+    if (cuts[mesh.axes[a]].size() == 1) {  // size 1
+      parts[mesh.axes[a]].emplace_back(1, static_cast<std::int64_t>(names.size()));
+      out.mesh_sizes.push_back(1);
+      names.push_back(mesh.axes[a]);
+    }
+  }
+  out.mesh_names.list = names;
+  std::set<std::int64_t> used;
+  for (const auto& d : s.dims) {
+    Dims axes;
+    for (const auto& x : d.axes) {
+      for (const auto& [pre, number] : parts[x.name]) {
+        bool inside = x.size == 0 || (pre >= x.pre_size && pre < x.pre_size * x.size);
+        if (!inside) continue;
+        if (!used.insert(number).second) throw ValueError(str("axis \"", x.name, "\" is used twice"));
+        axes.push_back(number);
+      }
+    }
+    if (axes.empty() && d.open) axes = {-1};
+    out.dims.push_back(std::move(axes));
+  }
+  return out;
+}
+
+}  // namespace tessera::hlo

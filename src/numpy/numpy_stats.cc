@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <limits>
+
+#include "program/promote.h"
+#include "numpy/reduction_functions.h"
+#include "tessera/numpy.h"
+
+namespace tessera {
+
+using api::on;
+
+namespace {
+Operand num(double v, const Loc& loc) { return Operand(v, loc); }
+}  // namespace
+
+namespace {
+
+// log(abs(sum(b * exp(x)))) and the sum's sign, without a sign where nothing is negative.
+struct LogSum {
+  Array log, sign;
+};
+LogSum log_sum(const Operand& x, const std::optional<Operand>& b, const ReduceOptions& o) {
+  const Loc& loc = x.loc();
+  api::only("logsumexp", o, api::Takes::Where);
+  if (o.dtype) throw ValueError("logsumexp: dtype is given; expected none: convert x");
+  Array a = api::inexact("logsumexp", x.array(), loc);
+  Array factor;
+  if (b) {
+    std::vector<Array> both = api::promote("logsumexp", {a, api::inexact("logsumexp", b->array(), loc)}, loc);
+    const Shape shape = api::broadcast_shapes("logsumexp", {both[0].shape(), both[1].shape()});
+    factor = both[1];
+    a = where(on(on(factor, loc) != num(0, loc), loc), on(broadcast_to(on(both[0], loc), shape), loc),
+              num(-std::numeric_limits<double>::infinity(), loc));
+  }
+  if (o.where) {  // what takes no part is as a factor of zero
+    const Array mask = api::mask_of("logsumexp", *o.where, a.shape(), loc);
+    a = where(on(mask, loc), on(a, loc), num(-std::numeric_limits<double>::infinity(), loc));
+  }
+  const Dims axes = api::axes_of("logsumexp", o.axis, a.ndim());
+  const Array re = is_complex(a.dtype()) ? real(on(a, loc)) : a;
+  // The largest element as a constant of differentiation, and 0 where it is infinite: x - shift is then finite where it
+  // can be.
+  ReduceOptions along{.axis = axes, .keepdims = true};
+  if (re.size() == 0) along.initial = num(-std::numeric_limits<double>::infinity(), loc);
+  Array shift = max(on(re, loc), along);
+  shift = stop_gradient(on(where(on(isfinite(on(shift, loc)), loc), on(shift, loc), num(0, loc)), loc));
+  Array terms = exp(on(subtract(on(a, loc), on(shift, loc)), loc));
+  if (b) terms = multiply(on(terms, loc), on(factor, loc));
+  if (b && o.where)
+    terms = where(on(api::mask_of("logsumexp", *o.where, terms.shape(), loc), loc), on(terms, loc), num(0, loc));
+  Array total = sum(on(terms, loc), {.axis = axes, .keepdims = true});
+  LogSum out;
+  if (b) {
+    out.sign = sign(on(total, loc));
+    if (!is_complex(a.dtype())) total = abs(on(total, loc));
+  }
+  out.log = add(on(log(on(total, loc)), loc), on(shift, loc));
+  if (o.keepdims) return out;
+  out.log = squeeze(on(out.log, loc), axes);
+  if (b) out.sign = squeeze(on(out.sign, loc), axes);
+  return out;
+}
+
+}  // namespace
+
+Array logsumexp(const Operand& x, const ReduceOptions& o) { return log_sum(x, std::nullopt, o).log; }
+Array logsumexp(const Operand& x, const Operand& b, const ReduceOptions& o) {
+  const Loc& loc = x.loc();
+  const LogSum s = log_sum(x, b, o);
+  if (is_complex(s.log.dtype())) return s.log;
+  return where(on(on(s.sign, loc) < num(0, loc), loc), num(std::numeric_limits<double>::quiet_NaN(), loc),
+               on(s.log, loc));
+}
+std::pair<Array, Array> logsumexp_and_sign(const Operand& x, const Operand& b, const ReduceOptions& o) {
+  LogSum s = log_sum(x, b, o);
+  return {is_complex(s.log.dtype()) ? real(on(s.log, x.loc())) : s.log, s.sign};
+}
+
+Array softmax(const Operand& x, std::int64_t axis) {
+  const Loc& loc = x.loc();
+  Array a = api::inexact("softmax", x.array(), loc);
+  Dims axes{api::axis_of("softmax", axis, a.ndim())};
+  Array shift = stop_gradient(on(max(on(a, loc), {.axis = axes, .keepdims = true}), loc));
+  Array e = exp(on(subtract(on(a, loc), on(shift, loc)), loc));
+  return divide(on(e, loc), on(sum(on(e, loc), {.axis = axes, .keepdims = true}), loc));
+}
+Array log_softmax(const Operand& x, std::int64_t axis) {
+  const Loc& loc = x.loc();
+  Array a = api::inexact("log_softmax", x.array(), loc);
+  Dims axes{api::axis_of("log_softmax", axis, a.ndim())};
+  Array shift = stop_gradient(on(max(on(a, loc), {.axis = axes, .keepdims = true}), loc));
+  Array shifted = subtract(on(a, loc), on(shift, loc));
+  Array total = sum(on(exp(on(shifted, loc)), loc), {.axis = axes, .keepdims = true});
+  return subtract(on(shifted, loc), on(log(on(total, loc)), loc));
+}
+Array clip(const Operand& x, const std::optional<Operand>& min, const std::optional<Operand>& max) {
+  Array y = x.array();
+  if (min) y = maximum(on(y, x.loc()), *min);
+  if (max) y = minimum(on(y, x.loc()), *max);
+  return y;
+}
+
+}  // namespace tessera

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Manual regions of a program whose mesh is known: what shard_map and collectives become.
+#pragma once
+
+#include <vector>
+
+#include "ops/shared_attrs.h"
+
+namespace tessera::ops {
+
+/// `manual_enter`: a whole value seen as one block a position; `manual_exit`: blocks seen as a whole value. `dims`: by
+/// dimension the manual axes of the program's mesh that cut it, major first. Nothing moves but to bring the value under
+/// that layout.
+struct ManualSpec {
+  std::vector<Dims> dims;
+  Shape shape;  ///< of the result
+  Dims manual;  ///< all axes that are manual inside
+  static constexpr auto fields = std::tuple{field("dims", &ManualSpec::dims), field("shape", &ManualSpec::shape),
+                                            field("manual", &ManualSpec::manual)};
+};
+
+/// `relabel`, in partitioned graphs only: position p holds the bytes that position `source[p]` held, zeros for -1; its
+/// own for an empty list. Shape and layout may change as long as every piece keeps its number of elements. No byte is
+/// copied inside a process.
+struct Relabel {
+  Shape shape;
+  Dims source;
+  Dims axes;  ///< of the program's mesh, over which pieces move
+  static constexpr auto fields =
+      std::tuple{field("shape", &Relabel::shape), field("source", &Relabel::source), field("axes", &Relabel::axes)};
+};
+
+/// `group_exchange`, in partitioned graphs only: a collective among lists of positions, in rank order. Operand and
+/// result are blocks that may differ at every position.
+struct GroupExchange {
+  enum class Kind : std::uint8_t { Sum, Max, Min, AllGather, ReduceScatter, AllToAll, Ragged };
+  Kind kind = Kind::Sum;
+  std::int64_t dim = 0;      ///< gathered, scattered or split
+  std::int64_t concat = 0;   ///< of AllToAll
+  std::vector<Dims> groups;  ///< positions; every position is in one group
+  Shape shape;               ///< of the result
+  Dims axes;
+  static constexpr auto fields =
+      std::tuple{field("kind", &GroupExchange::kind),     field("dim", &GroupExchange::dim),
+                 field("concat", &GroupExchange::concat), field("groups", &GroupExchange::groups),
+                 field("shape", &GroupExchange::shape),   field("axes", &GroupExchange::axes)};
+};
+const char* to_string(GroupExchange::Kind kind);
+
+}  // namespace tessera::ops

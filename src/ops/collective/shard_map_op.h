@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// shard_map as a graph op: a body that every position of a mesh runs on its blocks.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ops/shared_attrs.h"
+#include "ops/collective/collectives.h"
+
+namespace tessera::ops {
+
+/// By operand (result) and dimension: numbers of the map's mesh axes that cut it, major first.
+struct Specs {
+  std::vector<std::vector<Dims>> list;
+  bool operator==(const Specs&) const = default;
+};
+std::string field_text(const Specs& v);
+std::size_t field_hash(const Specs& v);
+
+struct ShardMap {
+  GraphPtr body;  ///< on blocks
+  Dims mesh_sizes;
+  Names mesh_names;
+  Dims devices;  ///< ids when the user named a concrete mesh
+  Dims manual;   ///< numbers of the axes that the body names; others stay automatic
+  Specs in_specs, out_specs;
+  bool checked = true;  ///< varying types are checked
+  static constexpr auto fields = std::tuple{field("body", &ShardMap::body),
+                                            field("mesh_sizes", &ShardMap::mesh_sizes),
+                                            field("mesh_names", &ShardMap::mesh_names),
+                                            field("devices", &ShardMap::devices),
+                                            field("manual", &ShardMap::manual),
+                                            field("in_specs", &ShardMap::in_specs),
+                                            field("out_specs", &ShardMap::out_specs),
+                                            field("checked", &ShardMap::checked)};
+};
+
+/// Shape of a block; throws `IndivisibleError` naming `what` where axes do not divide a dimension.
+Shape block_shape(const ShardMap& p, const std::vector<Dims>& spec, const Shape& shape, const std::string& what);
+Shape whole_shape(const ShardMap& p, const std::vector<Dims>& spec, const Shape& block);
+
+/// Results of the map. In a checked map the body first gets its casts to varying.
+Values shard_map(Builder& b, ShardMap p, ValueSpan in);
+
+}  // namespace tessera::ops

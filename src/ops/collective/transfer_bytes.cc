@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/collective/transfer_bytes.h"
+
+#include <algorithm>
+
+#include "ops/shared_attrs.h"
+#include "ops/collective/manual.h"
+#include "ops/control/subgraph_structure.h"
+
+namespace tessera::ops {
+
+namespace {
+using ir::AxisList;
+using ir::AxisMask;
+constexpr std::int64_t kTooLarge = std::int64_t{1} << 50;  // bytes; leaves room for sums and products with axes
+
+AxisMask bit(std::uint8_t axis) { return AxisMask{1} << axis; }
+bool begins_with(const AxisList& list, const AxisList& prefix) {
+  return prefix.size() <= list.size() && std::equal(prefix.begin(), prefix.end(), list.begin());
+}
+ir::Types types_of(const ir::Graph& g, const std::vector<ir::ValueId>& values) {
+  ir::Types out;
+  for (auto v : values) out.push_back(g.type(v));
+  return out;
+}
+}  // namespace
+
+bool nested(std::int64_t extent, const ir::AxisList& coarse, const ir::AxisList& fine, const ir::MeshAxes& mesh) {
+  bool even = extent % ir::parts(fine, mesh) == 0;
+  return begins_with(fine, coarse) && (coarse.empty() || coarse.size() == fine.size() || even);
+}
+
+namespace {
+// Fewest elements of one dimension that a position with a full new tile has already.
+std::int64_t least_overlap(std::int64_t extent, const ir::AxisList& from, const ir::AxisList& to,
+                           const ir::MeshAxes& mesh) {
+  std::int64_t n = ir::parts(from, mesh);
+  std::int64_t m = ir::parts(to, mesh);
+  auto chunk = [&](std::int64_t count) { return (extent + count - 1) / count; };
+  if (from == to || nested(extent, from, to, mesh)) return chunk(m);
+  if (nested(extent, to, from, mesh)) {
+    auto [begin, end] = ir::part_range(extent, n, n - 1);
+    return end - begin;
+  }
+  if (!begins_with(to, from) && !begins_with(from, to)) return 0;
+  std::int64_t least = extent;
+  for (std::int64_t i = 0; i < std::max(n, m); ++i) {
+    auto a = ir::part_range(extent, n, n < m ? i / (m / n) : i);
+    auto b = ir::part_range(extent, m, n < m ? i : i / (n / m));
+    least = std::min(least, std::max<std::int64_t>(0, std::min(a.second, b.second) - std::max(a.first, b.first)));
+  }
+  return least;
+}
+
+std::pair<std::int64_t, std::int64_t> part_at(std::int64_t extent, const ir::AxisList& axes, const ir::MeshAxes& mesh,
+                                              const Dims& coordinates) {
+  std::int64_t tile = 0;
+  for (auto a : axes) tile = tile * mesh.sizes[a] + coordinates[a];
+  return ir::part_range(extent, ir::parts(axes, mesh), tile);
+}
+
+// Elements of operand k that the position needs and does not have.
+std::int64_t missing(const Halo& h, std::size_t k, const Shape& shape, const Shape& result, const ir::Layout& from,
+                     const ir::Layout& to, const ir::MeshAxes& mesh, const Dims& c) {
+  std::size_t lead = h.windows > 0 ? 1 : 0;
+  auto [first, last] = lead ? part_at(h.windows, to.dims[0], mesh, c) : std::pair<std::int64_t, std::int64_t>{0, 1};
+  std::int64_t sum = 0;
+  for (std::int64_t w = first; w < last; ++w) {
+    std::int64_t need = 1;
+    std::int64_t have = 1;
+    for (std::size_t d = 0; d < shape.size(); ++d) {
+      auto [begin, end] = part_at(result[d + lead], to.dims[d + lead], mesh, c);
+      auto [mine, mine_end] = part_at(shape[d], from.dims[d], mesh, c);
+      need *= halo_line(h, k, d, w, begin, end, 0, shape[d]).count;
+      have *= halo_line(h, k, d, w, begin, end, mine, mine_end).count;
+    }
+    sum += need - have;
+  }
+  return sum;
+}
+}  // namespace
+
+std::int64_t local_bytes(const ir::Type& type, const ir::Layout& layout, const ir::MeshAxes& mesh) {
+  std::int64_t n = dtype_size(type.dtype);
+  for (std::size_t d = 0; d < type.shape.size(); ++d) {
+    std::int64_t count = ir::parts(layout.dims[d], mesh);
+    // Sizes beyond any memory only have to stay too large: the allocation refuses them.
+    if (__builtin_mul_overflow(n, (type.shape[d] + count - 1) / count, &n)) return kTooLarge;
+  }
+  return n;
+}
+
+std::int64_t received(const ir::Type& type, const ir::Layout& from, const ir::Layout& to, const ir::MeshAxes& mesh) {
+  AxisMask done = from.partial & ~to.partial;
+  std::int64_t mine = local_bytes(type, to, mesh);
+  if (done != 0) {
+    std::int64_t n = ir::axes_size(done, mesh);
+    if (done & to.tiled()) return mine * (n - 1);
+    return (2 * mine * (n - 1) + n - 1) / n;  // a scatter, then a gather
+  }
+  std::int64_t kept = dtype_size(type.dtype);
+  for (std::size_t d = 0; d < type.shape.size(); ++d) {
+    kept *= least_overlap(type.shape[d], from.dims[d], to.dims[d], mesh);
+  }
+  return std::max<std::int64_t>(0, mine - kept);
+}
+
+std::int64_t halo_received(const Halo& h, ir::TypeSpan in, const ir::Type& out, const std::vector<ir::Layout>& from,
+                           const ir::Layout& to, const ir::MeshAxes& mesh) {
+  AxisMask matter = to.tiled();
+  for (std::size_t k = 0; k < h.starts.size(); ++k) matter |= from[k].tiled();
+  std::int64_t most = 0;
+  Dims c(mesh.sizes.size());
+  for (;;) {
+    std::int64_t sum = 0;
+    for (std::size_t k = 0; k < h.starts.size(); ++k) {
+      sum += missing(h, k, in[k].shape, out.shape, from[k], to, mesh, c);
+    }
+    most = std::max(most, sum);
+    std::size_t a = 0;
+    for (; a < c.size(); ++a) {  // positions that differ in other axes need the same
+      if (!(matter & bit(static_cast<std::uint8_t>(a)))) continue;
+      if (++c[a] < mesh.sizes[a]) break;
+      c[a] = 0;
+    }
+    if (a == c.size()) break;
+  }
+  return most * dtype_size(out.dtype);
+}
+
+std::int64_t received(const ir::Graph& g, const ir::Eqn& e) {
+  if (e.op == &def::halo) {
+    std::vector<ir::Layout> from;
+    for (auto v : e.in) from.push_back(g.layout(v));
+    return halo_received(ir::get<Halo>(e.attrs), types_of(g, e.in), g.type(e.out[0]), from, g.layout(e.out[0]),
+                         *g.mesh);
+  }
+  if (e.op == &def::relabel) {
+    bool moves = !ir::get<Relabel>(e.attrs).source.empty();
+    return moves ? local_bytes(g.type(e.in[0]), g.layout(e.in[0]), *g.mesh) : 0;
+  }
+  if (e.op == &def::group_exchange) {
+    auto members = static_cast<std::int64_t>(ir::get<GroupExchange>(e.attrs).groups.front().size());
+    return local_bytes(g.type(e.in[0]), g.layout(e.in[0]), *g.mesh) * (members - 1);
+  }
+  if (e.op != &def::reshard || ir::get<Reshard>(e.attrs).kind == Reshard::Kind::Slice) return 0;
+  return received(g.type(e.in[0]), g.layout(e.in[0]), g.layout(e.out[0]), *g.mesh);
+}
+
+}  // namespace tessera::ops

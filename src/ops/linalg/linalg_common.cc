@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/linalg/linalg_common.h"
+
+#include <cmath>
+#include <numeric>
+
+namespace tessera::ops {
+
+void check_matrix(const char* op, std::size_t i, const Type& t, bool square) {
+  if (!is_inexact(t.dtype) || dtype_size(t.dtype) < 4) {
+    throw TypeError(str("[", op, "] operand ", i, " has dtype ", dtype_name(t.dtype),
+                        "; expected float32, float64, complex64 or complex128"));
+  }
+  if (t.rank() < 2 || (square && t.shape[at(t.rank() - 1)] != t.shape[at(t.rank() - 2)])) {
+    bad_operand(op, i,
+                str("shape ", t.shape, "; expected ", square ? "square " : "", "matrices in the last two dimensions"));
+  }
+}
+
+FactorRule batch_factors(TypeSpan in, TypeSpan out, std::int64_t lead) {
+  FactorRule r;
+  std::vector<int> shared;
+  for (std::int64_t d = 0; d < lead; ++d) shared.push_back(r.add(in[0].shape[at(d)]));
+  auto tensor = [&](const Type& t) {
+    FactorRule::Tensor dims;
+    for (std::int64_t d = 0; d < t.rank(); ++d) {
+      dims.push_back({d < lead ? shared[at(d)] : r.add(t.shape[at(d)], Factor::Kind::Whole)});
+    }
+    return dims;
+  };
+  for (const auto& t : in) r.operands.push_back(tensor(t));
+  for (const auto& t : out) r.results.push_back(tensor(t));
+  return r;
+}
+
+Value transposed(Value x) {
+  Dims order(at(x.rank()));
+  std::iota(order.begin(), order.end(), 0);
+  std::swap(order[order.size() - 1], order[order.size() - 2]);
+  return transpose(x, order);
+}
+Value adjoint(Value x) {
+  Value t = transposed(x);
+  return is_complex(x.dtype()) ? conj(t) : t;
+}
+Value matmul(Value x, Value y) {
+  DotDims d;
+  for (std::int64_t i = 0; i + 2 < x.rank(); ++i) {
+    d.lhs_batch.push_back(i);
+    d.rhs_batch.push_back(i);
+  }
+  d.lhs_contracting = {x.rank() - 1};
+  d.rhs_contracting = {y.rank() - 2};
+  return dot_general(x, y, d);
+}
+
+namespace {
+Value rows_of(Value x) { return iota(*x.builder, DType::I32, x.shape(), x.rank() - 2); }
+Value cols_of(Value x) { return iota(*x.builder, DType::I32, x.shape(), x.rank() - 1); }
+Value shift(Value i, std::int64_t by) {
+  return by == 0 ? i : add(i, scalar(*i.builder, static_cast<double>(by), DType::I32));
+}
+}  // namespace
+
+Value lower_part(Value x, std::int64_t offset) {
+  return where(le(cols_of(x), shift(rows_of(x), offset)), x, scalar(*x.builder, 0, x.dtype()));
+}
+Value upper_part(Value x, std::int64_t offset) {
+  return where(ge(cols_of(x), shift(rows_of(x), offset)), x, scalar(*x.builder, 0, x.dtype()));
+}
+Value identity_like(Value x) { return convert(eq(rows_of(x), cols_of(x)), x.dtype()); }
+Value diagonal(Value x) { return reduce_sum(x * identity_like(x), {x.rank() - 1}); }
+Value as_rows(Value v) {
+  Shape shape = v.shape();
+  shape.push_back(shape.back());
+  Dims dims(at(v.rank()));
+  std::iota(dims.begin(), dims.end(), 0);
+  ++dims.back();
+  return broadcast_in_dim(v, shape, dims);
+}
+
+void store_number(const View& v, std::int64_t i, complexd x) {
+  is_complex(v.dtype) ? store_complex(v, i, x) : store_float(v, i, x.real());
+}
+std::int64_t matrix_count(const View& v) {
+  std::int64_t n = 1;
+  for (std::size_t d = 0; d + 2 < v.shape.size(); ++d) n *= v.shape[d];
+  return n;
+}
+Matrix load_matrix(const View& v, std::int64_t n) {
+  Matrix m(v.shape[v.shape.size() - 2], v.shape.back());
+  auto size = m.rows * m.cols;
+  for (std::int64_t i = 0; i < size; ++i) m.data[at(i)] = load_complex(v, n * size + i);
+  return m;
+}
+void store_matrix(const View& v, std::int64_t n, const Matrix& m) {
+  auto rows = v.shape[v.shape.size() - 2];
+  auto cols = v.shape.back();
+  for (std::int64_t i = 0; i < rows; ++i) {
+    for (std::int64_t j = 0; j < cols; ++j) store_number(v, (n * rows + i) * cols + j, m(i, j));
+  }
+}
+Matrix adjoint(const Matrix& a) {
+  Matrix out(a.cols, a.rows);
+  for (std::int64_t i = 0; i < a.rows; ++i) {
+    for (std::int64_t j = 0; j < a.cols; ++j) out(j, i) = std::conj(a(i, j));
+  }
+  return out;
+}
+Matrix product(const Matrix& a, const Matrix& b) {
+  Matrix out(a.rows, b.cols);
+  for (std::int64_t i = 0; i < a.rows; ++i) {
+    for (std::int64_t k = 0; k < a.cols; ++k) {
+      for (std::int64_t j = 0; j < b.cols; ++j) out(i, j) += a(i, k) * b(k, j);
+    }
+  }
+  return out;
+}
+
+// LAPACK's choice of signs: each reflection makes the diagonal of r real, of the sign opposite to what was there.
+std::pair<Matrix, Matrix> householder(const Matrix& a) {
+  Matrix r = a;
+  Matrix q(a.rows, a.rows);
+  for (std::int64_t i = 0; i < a.rows; ++i) q(i, i) = 1;
+  for (std::int64_t k = 0; k < std::min(a.rows, a.cols); ++k) {
+    double tail = 0;
+    for (std::int64_t i = k + 1; i < a.rows; ++i) tail += std::norm(r(i, k));
+    complexd alpha = r(k, k);
+    if (tail == 0 && alpha.imag() == 0) continue;
+    double beta = -std::copysign(std::sqrt(std::norm(alpha) + tail), alpha.real());
+    complexd tau((beta - alpha.real()) / beta, -alpha.imag() / beta);
+    std::vector<complexd> v(at(a.rows));
+    v[at(k)] = 1;
+    for (std::int64_t i = k + 1; i < a.rows; ++i) v[at(i)] = r(i, k) / (alpha - beta);
+    // r <- (1 - tau v v^H)^H r, q <- q (1 - tau v v^H)
+    for (std::int64_t j = k; j < a.cols; ++j) {
+      complexd dot = 0;
+      for (std::int64_t i = k; i < a.rows; ++i) dot += std::conj(v[at(i)]) * r(i, j);
+      for (std::int64_t i = k; i < a.rows; ++i) r(i, j) -= std::conj(tau) * v[at(i)] * dot;
+    }
+    for (std::int64_t i = 0; i < a.rows; ++i) {
+      complexd dot = 0;
+      for (std::int64_t j = k; j < a.rows; ++j) dot += q(i, j) * v[at(j)];
+      for (std::int64_t j = k; j < a.rows; ++j) q(i, j) -= tau * dot * std::conj(v[at(j)]);
+    }
+    for (std::int64_t i = k + 1; i < a.rows; ++i) r(i, k) = 0;
+  }
+  return {q, r};
+}
+
+}  // namespace tessera::ops

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the derivatives of window maxima and minima need: in each window of `operand` the first extreme element is
+// selected; select_and_gather_add reads `source` there, select_and_scatter_add adds the window's element of `source`
+// there. Both are linear in `source` and each is the other's transpose; the choice is locally constant.
+#include <cmath>
+
+#include "ops/reduce/reduction.h"
+#include "ops/reduce/windows.h"
+
+namespace tessera::ops {
+
+namespace {
+
+// Element selected in each window, or -1 for a window of padding alone. NaN counts as the extreme one.
+Dims selected(const View& operand, const Shape& windows, const SelectWindow& w) {
+  Dims chosen(at(size_of(windows)), -1);
+  auto better = [&](double x, double best) {
+    if (std::isnan(best)) return false;
+    return std::isnan(x) || (w.maximum ? x > best : x < best);
+  };
+  auto better_int = [&](auto x, auto best) { return w.maximum ? x > best : x < best; };
+  for_each_window(
+      operand.shape, windows, w, [](std::int64_t) {},
+      [&](std::int64_t k, std::int64_t i) {
+        auto& best = chosen[at(k)];
+        bool take = best < 0;
+        if (!take && is_float(operand.dtype)) take = better(load_float(operand, i), load_float(operand, best));
+        if (!take && is_unsigned_int(operand.dtype)) take = better_int(load_uint(operand, i), load_uint(operand, best));
+        if (!take && is_signed_int(operand.dtype)) take = better_int(load_int(operand, i), load_int(operand, best));
+        if (take) best = i;
+      });
+  return chosen;
+}
+
+Types gather_infer(TypeSpan in, const SelectWindow& w) {
+  const char* name = "select_and_gather_add";
+  check_count(name, in, 2);
+  check_kind(name, in, 1, is_integer(in[1].dtype) || is_float(in[1].dtype), "integer or float");
+  if (in[0].shape != in[1].shape) {
+    bad_operand(name, 0, str("shape ", in[0].shape, "; expected ", in[1].shape, " as operand 1"));
+  }
+  return {Type{in[0].dtype, windowed_shape(name, in[1].shape, w)}};
+}
+Types scatter_infer(TypeSpan in, const SelectWindow& w) {
+  const char* name = "select_and_scatter_add";
+  check_count(name, in, 2);
+  check_kind(name, in, 0, !is_bool(in[0].dtype), "integer, float or complex");
+  check_kind(name, in, 1, is_integer(in[1].dtype) || is_float(in[1].dtype), "integer or float");
+  Shape windows = windowed_shape(name, in[1].shape, w);
+  if (in[0].shape != windows) {
+    bad_operand(name, 0, str("shape ", in[0].shape, "; expected ", windows, ", one element a window of operand 1"));
+  }
+  return {Type{in[0].dtype, in[1].shape}};
+}
+
+Batched batch(Builder& b, const ir::OpDef& op, const BatchArgs& a, const SelectWindow& w) {
+  return {{b.add1(op, {with_batch(a, 0), with_batch(a, 1)}, attrs(with_batch_window(w)))}, {true}};
+}
+Values jvp(Builder& b, const ir::OpDef& op, const JvpArgs& a, const SelectWindow& w) {
+  return {a.tangents[0] ? b.add1(op, {a.tangents[0], a.in[1]}, attrs(w)) : Value{}};
+}
+
+FactorRule scatter_factors(TypeSpan in, TypeSpan, const SelectWindow& w) {
+  FactorRule r = window_factors(1, 0, 1, in[1].shape, in[0].shape, w);
+  return {r.factors, {r.results[0], r.operands[0]}, {r.operands[0]}};
+}
+
+void scatter_reference(ViewSpan in, ViewSpan out, const SelectWindow& w) {
+  WideResult wide(out[0]);
+  for (std::int64_t k = 0, n = out[0].size(); k < n; ++k) identity(Reduction::Sum, wide.view, k);
+  Dims chosen = selected(in[1], in[0].shape, w);
+  for (std::size_t k = 0; k < chosen.size(); ++k) {
+    if (chosen[k] >= 0) accumulate(Reduction::Sum, wide.view, chosen[k], in[0], static_cast<std::int64_t>(k));
+  }
+  wide.store(out[0]);
+}
+void gather_reference(ViewSpan in, ViewSpan out, const SelectWindow& w) {
+  Dims chosen = selected(in[1], out[0].shape, w);
+  for (std::int64_t k = 0, n = out[0].size(); k < n; ++k) {
+    if (chosen[at(k)] < 0) {
+      identity(Reduction::Sum, out[0], k);
+    } else {
+      copy_element(out[0], k, in[0], chosen[at(k)]);
+    }
+  }
+}
+
+std::vector<Sample<SelectWindow>> samples(bool scatter) {
+  std::vector<Sample<SelectWindow>> out;
+  Type x{DType::F32, {4, 6}};
+  for (const auto& w : sample_windows()) {
+    for (bool maximum : {true, false}) {
+      Type source = scatter ? Type{DType::F32, windowed_shape("sample", x.shape, w)} : x;
+      out.push_back({{source, x}, {w, maximum}});
+    }
+  }
+  return out;
+}
+}  // namespace
+
+TESSERA_DEFINE_OP(select_and_gather_add, SelectWindow,
+                  {
+                      .name = "select_and_gather_add",
+                      .traits = {.linearity = Linearity::Joint, .linear_operands = 1},
+                      .infer = gather_infer,
+                      .factors =
+                          [](TypeSpan in, TypeSpan out, const SelectWindow& w) {
+                            return window_factors(2, 0, 1, in[1].shape, out[0].shape, w);
+                          },
+                      .remap = by_default,
+                      .batch = [](Builder& b, const BatchArgs& a,
+                                  const SelectWindow& w) { return batch(b, def::select_and_gather_add, a, w); },
+                      .jvp = [](Builder& b, const JvpArgs& a,
+                                const SelectWindow& w) { return jvp(b, def::select_and_gather_add, a, w); },
+                      .transpose =
+                          [](Builder&, const TransposeArgs& t, const SelectWindow& w) {
+                            return Values{select_and_scatter_add(t.ct[0], t.in[1], w, w.maximum), {}};
+                          },
+                      .reference = gather_reference,
+                      .samples = [] { return samples(false); },
+                  });
+
+TESSERA_DEFINE_OP(select_and_scatter_add, SelectWindow,
+                  {
+                      .name = "select_and_scatter_add",
+                      .traits = {.linearity = Linearity::Joint, .linear_operands = 1},
+                      .infer = scatter_infer,
+                      .factors = scatter_factors,
+                      .remap = by_default,
+                      .batch = [](Builder& b, const BatchArgs& a,
+                                  const SelectWindow& w) { return batch(b, def::select_and_scatter_add, a, w); },
+                      .jvp = [](Builder& b, const JvpArgs& a,
+                                const SelectWindow& w) { return jvp(b, def::select_and_scatter_add, a, w); },
+                      .transpose =
+                          [](Builder&, const TransposeArgs& t, const SelectWindow& w) {
+                            return Values{select_and_gather_add(t.ct[0], t.in[1], w, w.maximum), {}};
+                          },
+                      .reference = scatter_reference,
+                      .samples = [] { return samples(true); },
+                  });
+
+Value select_and_gather_add(Value source, Value operand, const Window& w, bool maximum) {
+  return operand.builder->add1(def::select_and_gather_add, {source, operand}, attrs(SelectWindow{w, maximum}));
+}
+Value select_and_scatter_add(Value source, Value operand, const Window& w, bool maximum) {
+  return operand.builder->add1(def::select_and_scatter_add, {source, operand}, attrs(SelectWindow{w, maximum}));
+}
+
+}  // namespace tessera::ops

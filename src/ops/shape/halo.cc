@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/shape/halo.h"
+
+#include <algorithm>
+
+#include "core/strided_copy.h"
+#include "ops/define_op.h"
+
+namespace tessera::ops {
+
+namespace {
+
+constexpr const char* kOnly = "stands in partitioned graphs only";
+
+std::int64_t floor_div(std::int64_t a, std::int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0); }
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return -floor_div(-a, b); }
+
+Types infer(TypeSpan in, const Halo& p) {
+  if (in.size() != p.starts.size() && in.size() != p.starts.size() + 1) {
+    throw ValueError(str("[halo] ", in.size(), " operands for ", p.starts.size(), " starts"));
+  }
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    auto rank = i < p.starts.size() ? p.shape.size() : 0;
+    if (in[i].shape.size() != rank) bad_operand("halo", i, str("shape ", in[i].shape, "; expected rank ", rank));
+  }
+  Shape shape = p.shape;
+  if (p.windows > 0) shape.insert(shape.begin(), p.windows);
+  return {Type{in[0].dtype, shape, in[0].weak}};
+}
+
+void reference(ViewSpan in, ViewSpan out, const Halo& p) {
+  std::int64_t item = dtype_size(out[0].dtype);
+  Dims to = core::contiguous_strides(p.shape, item);
+  std::int64_t each = item;
+  for (auto n : p.shape) each *= n;
+  if (in.size() > p.starts.size()) {
+    for (std::int64_t i = 0; i < out[0].size(); ++i) copy_element(out[0], i, in.back(), 0);
+  }
+  for (std::int64_t w = 0; w < std::max<std::int64_t>(p.windows, 1); ++w) {
+    for (std::size_t k = 0; k < p.starts.size(); ++k) {
+      Dims from = core::contiguous_strides(in[k].shape, item);
+      Dims stride = to;
+      Shape extent;
+      char* target = static_cast<char*>(out[0].data) + w * each;
+      const char* source = static_cast<const char*>(in[k].data);
+      bool empty = false;
+      for (std::size_t d = 0; d < p.shape.size(); ++d) {
+        HaloLine line = halo_line(p, k, d, w, 0, p.shape[d], 0, in[k].shape[d]);
+        empty = empty || line.count == 0;
+        extent.push_back(line.count);
+        target += line.position * to[d];
+        source += line.element * from[d];
+        stride[d] *= line.position_step;
+        from[d] *= line.element_step;
+      }
+      if (!empty) core::copy_strided(target, stride, source, from, extent, item);
+    }
+  }
+}
+
+}  // namespace
+
+HaloLine halo_line(const Halo& h, std::size_t k, std::size_t d, std::int64_t w, std::int64_t begin, std::int64_t end,
+                   std::int64_t from, std::int64_t to) {
+  std::int64_t start = h.starts[k][d] + (static_cast<std::int64_t>(d) == h.dimension ? w * h.step : 0);
+  std::int64_t stride = h.strides[d];
+  std::int64_t spacing = h.spacing[d];
+  if (from >= to || begin >= end) return {};
+  HaloLine line;
+  if (spacing > 1) {
+    std::int64_t first = std::max(from, ceil_div(begin + start, spacing));
+    std::int64_t last = std::min(to - 1, floor_div(end - 1 + start, spacing));
+    line = {last - first + 1, first * spacing - start, spacing, first, 1};
+  } else {
+    std::int64_t low = stride > 0 ? ceil_div(from - start, stride) : ceil_div(start - (to - 1), -stride);
+    std::int64_t high = stride > 0 ? floor_div(to - 1 - start, stride) : floor_div(start - from, -stride);
+    std::int64_t first = std::max(begin, low);
+    std::int64_t last = std::min(end - 1, high);
+    line = {last - first + 1, first, 1, start + stride * first, stride};
+  }
+  return line.count > 0 ? line : HaloLine{};
+}
+
+TESSERA_DEFINE_OP(halo, Halo,
+                  {
+                      .name = "halo",
+                      .traits = {.linearity = Linearity::None, .collective = true, .exact = true},
+                      .infer = infer,
+                      .factors = Never{kOnly},
+                      .remap = by_default,
+                      .batch = Never{kOnly},
+                      .jvp = Never{kOnly},
+                      .transpose = Never{kOnly},
+                      .reference = reference,
+                      .samples = Never{"needs a mesh; tested with the partitioner"},
+                  });
+
+}  // namespace tessera::ops

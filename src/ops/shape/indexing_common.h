@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// Checks and the reference walk that gather and the scatters share.
+#pragma once
+
+#include "ops/define_op.h"
+#include "ops/shape/indexing_ops.h"
+
+namespace tessera::ops {
+
+/// The numbering of one gather or scatter, under common names.
+struct Numbering {
+  const char* op;
+  const char* window_name;     ///< "offset_dims"
+  const char* collapsed_name;  ///< "collapsed_slice_dims"
+  const char* map_name;        ///< "start_index_map"
+  const Dims& window;
+  const Dims& collapsed;
+  const Dims& map;
+  const Dims& operand_batching;
+  const Dims& indices_batching;
+};
+Numbering numbering(const Gather& p);
+Numbering numbering(const Scatter& p, const char* op);
+
+/// Throws unless the numbering fits the array and the indices.
+void check_numbering(const Numbering& n, const Type& operand, const Type& indices);
+
+bool contains(const Dims& v, std::int64_t d);
+
+/// Calls `body(element of the window array, element of the operand)` for each element of the windows, row-major; the
+/// operand element is -1 where the window is dropped.
+void walk_windows(const Numbering& n, const WindowMap& map, IndexMode mode, const View& operand, const View& indices,
+                  const Shape& window, const std::function<void(std::int64_t, std::int64_t)>& body);
+
+/// Factors of array, indices and windows. `batch` and `reduction`: kind of the indices' own dimensions.
+struct WindowFactors {
+  FactorRule::Tensor operand, indices, window;
+};
+WindowFactors window_factors(FactorRule& r, const Numbering& n, const WindowMap& map, const Shape& operand,
+                             const Shape& indices, const Shape& window, Factor::Kind batch, Reduction reduction);
+
+}  // namespace tessera::ops

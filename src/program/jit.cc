@@ -1,0 +1,372 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tessera/jit.h"
+
+#include <algorithm>
+#include <atomic>
+
+#include "program/axis_env.h"
+#include "program/jit_core.h"
+#include "program/trace_once.h"
+#include "program/program_plan.h"
+#include "program/trace.h"
+#include "base/hash.h"
+#include "base/strings.h"
+#include "ops/shared_attrs.h"
+#include "sharding/fits.h"
+#include "tessera/config.h"
+#include "tessera/error.h"
+#include "tessera/mesh.h"
+#include "tessera/ops.h"
+
+namespace tessera {
+
+namespace api {
+std::int64_t count_lowerings();
+std::int64_t count_compiles();
+}  // namespace api
+
+namespace {
+std::atomic<std::int64_t> total_traces{0};
+
+// One sharding for all leaves, one a leaf, or none.
+std::vector<ShardingPtr> spread(const std::vector<ShardingArg>& given, std::size_t count, const std::string& name,
+                                const char* what, const char* unit) {
+  std::vector<ShardingPtr> out;
+  for (const auto& s : given) out.push_back(s.resolve(name, what));
+  if (out.empty() || out.size() == count) return out;
+  if (out.size() == 1) return std::vector<ShardingPtr>(count, out[0]);
+  throw ValueError(
+      str(name, ": ", what, " has ", given.size(), " entries; expected 1 or ", count, ", one for each ", unit));
+}
+}  // namespace
+
+ShardingPtr ShardingArg::resolve(const std::string& function, const char* argument) const {
+  if (!spec_) return sharding_;
+  const Mesh& mesh = current_mesh();
+  if (mesh.empty()) {
+    throw StateError(str(function, ": ", argument, " has the spec ", *spec_,
+                         ", which needs a mesh: call inside a MeshScope or give a NamedSharding"));
+  }
+  return sharding::named(function, argument, mesh, *spec_).share();
+}
+
+CompileStats compile_stats() { return {total_traces, api::count_lowerings(), api::count_compiles()}; }
+
+namespace detail {
+
+class JitEntry {
+ public:
+  // What the key compares.
+  std::string structure;
+  ir::Types types;
+  std::vector<StaticValue> statics;
+  std::vector<Mesh> scope;
+  std::vector<AbstractMesh> meshes;  // of the arguments: a body may ask for axis names
+  std::size_t config = 0;
+  std::string axes;                   // what enclosing maps bind
+  std::vector<ops::NameSet> varying;  // of the arguments, in a checked map
+  Mesh mesh;                          // of a `CallPlacement`
+
+  api::Traced traced;
+  std::shared_ptr<void> result;
+  std::unique_ptr<api::Program> program;
+  std::vector<ShardingPtr> in_shardings, out_shardings;
+  api::Once once;
+};
+
+struct JitCore::Impl {
+  JitOptions options;
+  Loc loc;
+  mutable std::mutex mutex;
+  std::unordered_multimap<std::size_t, std::shared_ptr<JitEntry>> entries;
+  std::atomic<std::int64_t> traces{0};
+
+  /// "step (jitted at train.cc:12)".
+  std::string made() const { return options.name + (loc.file ? str(" (jitted at ", loc, ")") : std::string()); }
+  std::shared_ptr<JitEntry> key_of(const FlatCall& request, const CallPlacement* placement, std::size_t* hash) const;
+  std::shared_ptr<JitEntry> find(const std::vector<Array>& leaves, const std::shared_ptr<JitEntry>& fresh,
+                                 std::size_t hash);
+  void forget(const std::shared_ptr<JitEntry>& entry, std::size_t hash);
+  void build(JitEntry& e, const FlatCall& call, const CallPlacement* placement);
+  api::ProgramOptions program_options(const JitEntry& e, const FlatCall& request,
+                                      const std::vector<bool>& donated) const;
+};
+
+JitCore::JitCore(JitOptions options, const Loc& loc) : impl_(std::make_unique<Impl>()) {
+  impl_->options = std::move(options);
+  impl_->loc = loc;
+}
+JitCore::~JitCore() = default;
+
+CompileStats JitCore::stats() const {
+  CompileStats s;
+  std::lock_guard lock(impl_->mutex);
+  s.traces = impl_->traces;
+  for (const auto& [hash, e] : impl_->entries) {
+    if (!e->once.done() || !e->program) continue;
+    s.lowerings += e->program->stats().lowerings;
+    s.compiles += e->program->stats().compiles;
+  }
+  return s;
+}
+
+std::shared_ptr<JitEntry> JitCore::Impl::key_of(const FlatCall& request, const CallPlacement* placement,
+                                                std::size_t* hash) const {
+  auto fresh = std::make_shared<JitEntry>();
+  const auto& leaves = request.leaves;
+  fresh->structure = request.structure;
+  fresh->statics = request.statics;
+  fresh->config = config_key();
+  fresh->scope = mesh_scope_stack();
+  fresh->axes = api::axis_env_key();
+  fresh->varying = api::varying_of(leaves);
+  if (placement != nullptr) fresh->mesh = placement->mesh;
+  std::size_t h = std::hash<std::string>{}(fresh->structure);
+  const Sharding* before = nullptr;
+  for (const auto& a : leaves) {
+    const ir::Type& t = a.impl()->type;
+    h = base::hash_range(h + static_cast<std::size_t>(t.dtype), t.shape);
+    const Sharding* sharding = a.impl()->sharding.get();
+    if (a.impl()->trace != 0 || sharding == nullptr || sharding == before) continue;
+    before = sharding;
+    if (const auto* named = dynamic_cast<const NamedSharding*>(sharding)) {
+      const auto& mesh = named->mesh().abstract_mesh();
+      if (fresh->meshes.empty() || !(fresh->meshes.back() == mesh)) fresh->meshes.push_back(mesh);
+    }
+  }
+  for (const auto& s : fresh->statics) h = base::hash_mix(h, s.hash);
+  *hash = h;
+  return fresh;
+}
+
+std::shared_ptr<JitEntry> JitCore::Impl::find(const std::vector<Array>& leaves, const std::shared_ptr<JitEntry>& fresh,
+                                              std::size_t hash) {
+  auto same = [&](const JitEntry& e) {
+    if (e.structure != fresh->structure || e.config != fresh->config || e.scope != fresh->scope ||
+        e.axes != fresh->axes || e.varying != fresh->varying || !(e.meshes == fresh->meshes) ||
+        e.statics != fresh->statics || !(e.mesh == fresh->mesh) ||
+        !std::ranges::equal(e.types, leaves, {}, {},
+                            [](const Array& a) -> const ir::Type& { return a.impl()->type; })) {
+      return false;
+    }
+    return true;
+  };
+  std::lock_guard lock(mutex);
+  auto [begin, end] = entries.equal_range(hash);
+  for (auto it = begin; it != end; ++it) {
+    if (same(*it->second)) return it->second;
+  }
+  for (const auto& a : leaves) fresh->types.push_back(a.impl()->type);
+  entries.emplace(hash, fresh);
+  return fresh;
+}
+
+// An entry that could not be made, unless another thread has made it since.
+void JitCore::Impl::forget(const std::shared_ptr<JitEntry>& entry, std::size_t hash) {
+  std::lock_guard lock(mutex);
+  auto [begin, end] = entries.equal_range(hash);
+  for (auto it = begin; it != end; ++it) {
+    if (it->second != entry) continue;
+    if (!entry->once.done()) entries.erase(it);
+    return;
+  }
+}
+
+void JitCore::Impl::build(JitEntry& e, const FlatCall& call, const CallPlacement* placement) {
+  std::vector<bool> donated =
+      api::donated_arguments(options.donate_argnums, call.leaves_per_arg.size(), call.static_argnums, options.name);
+  FlatBody body = call.function();
+  e.traced = api::trace(
+      [&](const std::vector<Array>& tracers) {
+        ++traces;
+        ++total_traces;
+        return body.run(tracers);
+      },
+      e.types, e.varying);
+  e.result = body.like();
+  if (placement != nullptr) {
+    e.in_shardings = placement->in_shardings();
+    e.out_shardings = placement->out_shardings();
+  } else {
+    e.in_shardings = spread(options.in_shardings, call.leaves.size(), options.name, "in_shardings", "argument");
+    e.out_shardings =
+        spread(options.out_shardings, e.traced.graph->outputs.size(), options.name, "out_shardings", "result");
+  }
+  for (std::size_t i = 0; i < e.out_shardings.size(); ++i) {
+    const auto* named = dynamic_cast<const NamedSharding*>(e.out_shardings[i].get());
+    const auto& type = e.traced.graph->type(e.traced.graph->outputs[i]);
+    if (named && static_cast<std::int64_t>(named->spec().size()) > type.rank()) {
+      throw ValueError(str(options.name, ": out_shardings[", i, "] has ", named->spec().size(),
+                           " entries but the result ", type, " has rank ", type.rank()));
+    }
+  }
+  e.program = std::make_unique<api::Program>(e.traced.graph, program_options(e, call, donated));
+}
+
+api::ProgramOptions JitCore::Impl::program_options(const JitEntry& e, const FlatCall& request,
+                                                   const std::vector<bool>& donated) const {
+  api::ProgramOptions p;
+  p.name = options.name;
+  p.made = made();
+  p.in_shardings = e.in_shardings;
+  p.out_shardings = e.out_shardings;
+  p.arg_names = request.names.all();
+  for (std::size_t arg = 0; arg < request.leaves_per_arg.size(); ++arg) {
+    p.donate.insert(p.donate.end(), request.leaves_per_arg[arg], donated[arg]);
+  }
+  return p;
+}
+
+namespace {
+
+[[noreturn]] void throw_recursion(const JitEntry& e, const std::string& made) {
+  throw StateError(str(made, ": the function calls itself while it is traced for the arguments (", base::join(e.types),
+                       "), and would do so without end; use while_loop, fori_loop or scan, or end the recursion by a "
+                       "static argument or another shape"));
+}
+
+}  // namespace
+
+std::shared_ptr<JitEntry> JitCore::entry(const FlatCall& call, const CallPlacement* placement) {
+  api::check_leaves(call.leaves, impl_->options.name.c_str(), call.names, call.needs_data);
+  std::size_t hash = 0;
+  auto fresh = impl_->key_of(call, placement, &hash);
+  auto found = impl_->find(call.leaves, fresh, hash);
+  // Traced outside the lock (a body may call other jitted functions, or this one); racing callers wait for the first.
+  if (found->once.done()) return found;
+  try {
+    found->once.run([&] { impl_->build(*found, call, placement); }, [&] { throw_recursion(*found, impl_->made()); });
+  } catch (...) {
+    impl_->forget(found, hash);
+    throw;
+  }
+  return found;
+}
+
+namespace {
+std::vector<Array> with_captures(const JitEntry& e, const std::vector<Array>& leaves) {
+  std::vector<Array> all = leaves;
+  all.insert(all.end(), e.traced.captures.begin(), e.traced.captures.end());
+  return all;
+}
+}  // namespace
+
+std::vector<Array> JitCore::call(const std::shared_ptr<JitEntry>& entry, const std::vector<Array>& leaves) {
+  std::vector<Array> all = with_captures(*entry, leaves);
+  if (api::Trace::current() == nullptr) return entry->program->call(all);
+  for (std::size_t i = 0; i < entry->in_shardings.size(); ++i) {
+    if (entry->in_shardings[i]) all[i] = with_sharding_constraint(all[i], entry->in_shardings[i]);
+  }
+  std::vector<Array> out = api::bind_graph(entry->traced.graph, all, Loc::current());
+  for (std::size_t i = 0; i < entry->out_shardings.size(); ++i) {
+    if (entry->out_shardings[i]) out[i] = with_sharding_constraint(out[i], entry->out_shardings[i]);
+  }
+  return out;
+}
+
+const std::shared_ptr<void>& JitCore::result(const std::shared_ptr<JitEntry>& entry) { return entry->result; }
+std::string JitCore::graph_text(const std::shared_ptr<JitEntry>& entry) { return to_string(*entry->traced.graph); }
+std::shared_ptr<const void> JitCore::lower(const std::shared_ptr<JitEntry>& entry, const std::vector<Array>& leaves) {
+  // Over an abstract mesh there is text, and nothing to partition for.
+  if (!entry->program->has_devices(leaves)) return nullptr;
+  return entry->program->lower(with_captures(*entry, leaves));
+}
+namespace {
+const api::LoweredProgram& partitioned(const std::shared_ptr<const void>& lowered) {
+  if (lowered) return *static_cast<const api::Lowering*>(lowered.get())->program();
+  throw StateError(
+      "the program was lowered over an abstract mesh: it has text (as_text) and no devices; give a concrete mesh");
+}
+}  // namespace
+std::string JitCore::lowered_text(const std::shared_ptr<const void>& lowered) {
+  return to_string(*partitioned(lowered).graph);
+}
+std::string JitCore::stablehlo_text(const std::shared_ptr<JitEntry>& entry, const std::vector<Array>& leaves,
+                                    const StablehloTextOptions& options) {
+  return entry->program->stablehlo_text(with_captures(*entry, leaves), options);
+}
+CommPlan JitCore::comm_plan(const std::shared_ptr<const void>& lowered) { return partitioned(lowered).plan; }
+
+struct JitExecutable {
+  std::shared_ptr<JitEntry> entry;
+  std::shared_ptr<const api::CompiledProgram> program;
+  std::vector<Array> arguments;  // those it was compiled for, without data
+};
+
+std::shared_ptr<const JitExecutable> JitCore::compile(const std::shared_ptr<JitEntry>& entry,
+                                                      const std::vector<Array>& leaves) {
+  auto out = std::make_shared<JitExecutable>();
+  out->entry = entry;
+  out->program = entry->program->compile(with_captures(*entry, leaves));
+  for (const auto& a : leaves) out->arguments.push_back(arrays::like_without_data(a));
+  return out;
+}
+
+namespace {
+
+// Whether the executable takes the array where it is placed.
+bool same_place(const arrays::ArrayImpl& a, const arrays::ArrayImpl& compiled_for) {
+  return a.replicas_equal == compiled_for.replicas_equal && a.sharding && compiled_for.sharding &&
+         (a.sharding == compiled_for.sharding || *a.sharding == *compiled_for.sharding ||
+          a.sharding->is_equivalent_to(*compiled_for.sharding, a.type.rank()));
+}
+
+}  // namespace
+
+std::vector<Array> JitCore::run(const JitExecutable& executable, const FlatCall& call) {
+  const JitEntry& entry = *executable.entry;
+  const std::string name = entry.program->name() + " (compiled)";
+  if (api::Trace::current() != nullptr) {
+    throw StateError(str(name,
+                         ": a compiled program cannot be called inside a traced function; call the jitted "
+                         "function there"));
+  }
+  api::check_leaves(call.leaves, name.c_str(), call.names);
+  if (call.structure != entry.structure) {
+    throw TypeError(str(name, ": the arguments have another structure than those that it was compiled for"));
+  }
+  if (call.statics != entry.statics) {
+    throw ValueError(str(name, ": a static argument has another value than the one that it was compiled for"));
+  }
+  std::vector<Array> leaves = call.leaves;
+  for (std::size_t i = 0; i < leaves.size(); ++i) {
+    const auto& given = *leaves[i].impl();
+    const auto& wanted = *executable.arguments[i].impl();
+    if (given.type.shape != wanted.type.shape || leaves[i].dtype() != executable.arguments[i].dtype()) {
+      throw TypeError(str(name, ": ", call.names(i), " is ", arrays::visible(given.type), "; it was compiled for ",
+                          arrays::visible(wanted.type)));
+    }
+    if (!executable.program->in[i].as_is || same_place(given, wanted)) continue;
+    if (given.committed) {
+      throw ValueError(str(name, ": ", call.names(i), " has sharding ", given.sharding->text(),
+                           "; it was compiled for ", wanted.sharding->text(), "; use device_put, or compile again"));
+    }
+    leaves[i] = device_put(leaves[i], wanted.sharding);
+  }
+  return entry.program->run(executable.program, with_captures(entry, leaves));
+}
+const std::shared_ptr<void>& JitCore::result(const JitExecutable& executable) { return executable.entry->result; }
+
+std::vector<ShapeDtype> eval_shapes(const LeafFn& f, const std::vector<Array>& like) {
+  ir::Types types;
+  for (const auto& a : like) {
+    const ir::Type& t = arrays::checked(a, "eval_shape")->type;  // weak scalars as those of the program come
+    types.push_back({t.weak && t.shape.empty() ? arrays::with_digits(t.dtype) : t.dtype, t.shape, t.weak});
+  }
+  std::vector<ShapeDtype> out;
+  for (const auto& own : api::trace(f, types).graph->output_types()) {
+    const ir::Type t = arrays::visible(own);
+    out.push_back({t.shape, t.dtype, t.weak});
+  }
+  return out;
+}
+
+}  // namespace detail
+
+bool ShapeDtype::operator==(const ShapeDtype& o) const {
+  const bool placed = sharding && o.sharding ? *sharding == *o.sharding : sharding == o.sharding;
+  return shape == o.shape && dtype == o.dtype && weak == o.weak && placed;
+}
+std::string to_string(const ShapeDtype& s) { return to_string(ir::Type{s.dtype, s.shape, s.weak}); }
+
+}  // namespace tessera

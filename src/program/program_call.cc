@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calls of compiled programs: donation, and the run.
+#include <algorithm>
+#include <atomic>
+#include <numeric>
+
+#include "program/program.h"
+#include "array/array_stats.h"
+#include "base/strings.h"
+#include "tessera/error.h"
+
+namespace tessera::api {
+
+std::vector<bool> donated_arguments(const std::vector<int>& argnums, std::size_t count,
+                                    const std::vector<std::size_t>& statics, const std::string& name) {
+  std::vector<bool> out(count);
+  auto n = static_cast<std::int64_t>(count);
+  for (std::int64_t given : argnums) {
+    std::int64_t k = given < 0 ? given + n : given;
+    if (k < 0 || k >= n) {
+      throw ValueError(str(name, ": donate_argnums has ", given, " but the call has ", n,
+                           n == 1 ? " argument" : " arguments", "; expected ",
+                           n == 0 ? std::string("an empty list") : str(-n, "..", n - 1)));
+    }
+    auto arg = static_cast<std::size_t>(k);
+    if (std::find(statics.begin(), statics.end(), arg) != statics.end()) {
+      throw ValueError(str(name, ": donate_argnums has ", given, " but argument ", k,
+                           " is static and has no memory to give away; expected arguments that hold arrays"));
+    }
+    out[arg] = true;
+  }
+  return out;
+}
+
+std::string Program::arg_name(std::size_t i) const {
+  if (i < options_.arg_names.size()) return options_.arg_names[i];
+  return options_.arg_names.empty() ? str("operand ", i) : str("captured array ", i - options_.arg_names.size());
+}
+
+// Memory that a result may take must not be read through another argument.
+void Program::check_donation(const std::vector<Array>& args) const {
+  if (std::find(options_.donate.begin(), options_.donate.end(), true) == options_.donate.end()) return;
+  std::vector<std::size_t> order(args.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::sort(order.begin(), order.end(), [&](std::size_t i, std::size_t j) {
+    return std::pair(args[i].impl().get(), i) < std::pair(args[j].impl().get(), j);
+  });
+  auto donated = [&](std::size_t i) { return i < options_.donate.size() && options_.donate[i]; };
+  for (std::size_t k = 1; k < order.size(); ++k) {
+    std::size_t i = order[k - 1];
+    std::size_t j = order[k];
+    if (args[i].impl() != args[j].impl() || args[i].impl()->literal || !(donated(i) || donated(j))) continue;
+    if (!donated(i)) std::swap(i, j);
+    const auto& type = args[i].impl()->type;
+    throw ValueError(str(options_.name, ": ", arg_name(i), " (", dtype_name(type.dtype), "[", join(type.shape, ","),
+                         "]) is donated and is the same array as ", arg_name(j),
+                         "; give a copy (copy(x)) for one of them, or leave it out of donate_argnums"));
+  }
+}
+
+namespace {
+// A scalar of the program that has more digits than this input takes is given as users see it.
+bool too_wide(const Array& a, const ir::Graph& g, std::size_t i) {
+  const ir::Type& t = a.impl()->type;
+  return arrays::has_digits(t) && g.type(g.inputs[i]).dtype != t.dtype;
+}
+}  // namespace
+
+std::vector<arrays::StoragePtr> Program::gather(const CompiledProgram& program, const std::vector<Array>& args) const {
+  std::vector<arrays::StoragePtr> out;
+  out.reserve(args.size());
+  const char* name = options_.name.c_str();
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    const auto& spec = program.in[i];
+    if (!arrays::usable(args[i])) arrays::throw_unusable(args[i], name, arg_name(i));
+    const Array arg = too_wide(args[i], *graph_, i) ? arrays::without_digits(args[i]) : args[i];
+    if (spec.as_is) {
+      out.push_back(arrays::storage_of(arg, name));
+    } else {
+      Array moved = arg.impl()->literal ? arrays::place(arrays::literal_value(*arg.impl()), spec.sharding, true)
+                                        : arrays::reshard(arg, spec.sharding, true);
+      out.push_back(arrays::storage_of(moved, name));
+    }
+  }
+  return out;
+}
+
+namespace {
+
+// What a call in flight holds.
+struct Run {
+  std::shared_ptr<const CompiledProgram> program;
+  std::vector<arrays::StoragePtr> in;
+  std::vector<bool> donated;
+  std::vector<arrays::StoragePtr> out;
+  bool small = false;
+  std::atomic<bool> started{false};
+
+  void execute();
+
+ private:
+  std::vector<runtime::Pieces> take(std::vector<const runtime::Pieces*>& lent);
+};
+
+bool sole_owner(const arrays::StoragePtr& storage) {
+  if (storage.use_count() != 1) return false;
+  // Its release and acquire order earlier owners' reads before the memory is written.
+  arrays::StoragePtr synchronize = storage;  // NOLINT(performance-unnecessary-copy-initialization)
+  return true;
+}
+
+std::vector<runtime::Pieces> Run::take(std::vector<const runtime::Pieces*>& lent) {
+  std::vector<runtime::Pieces> pieces(in.size());
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    auto& storage = in[i];
+    storage->wait();
+    const auto& spec = program->in[i];
+    if (spec.by_position) {
+      runtime::PieceMap map = runtime::piece_map(spec.layout, *program->mesh);
+      for (auto position : map.first_position) pieces[i].push_back(storage->pieces[static_cast<std::size_t>(position)]);
+    } else if (donated[i] && sole_owner(storage)) {
+      pieces[i] = std::move(storage->pieces);
+    } else if (small && !donated[i]) {
+      lent[i] = &storage->pieces;  // it runs before the caller goes on, who has the arguments
+      continue;
+    } else {
+      pieces[i] = storage->pieces;  // memory that others let go of meanwhile can be used again
+    }
+    storage.reset();
+  }
+  return pieces;
+}
+
+void Run::execute() {
+  started = true;
+  std::vector<const runtime::Pieces*> lent(in.size());
+  std::vector<runtime::Pieces> pieces = take(lent);
+  auto results = program->executable->run(std::move(pieces), lent);
+  for (auto& storage : in) storage.reset();
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    const auto& spec = program->out[i];
+    if (spec.by_position) {
+      runtime::PieceMap map = runtime::piece_map(spec.layout, *program->mesh);
+      for (auto k : map.of_position) out[i]->pieces.push_back(results[i][static_cast<std::size_t>(k)]);
+    } else {
+      out[i]->pieces = std::move(results[i]);
+    }
+    arrays::check_result(*spec.placement, spec.type.dtype, out[i]->pieces, spec.by_position);
+  }
+}
+
+// Arguments whose data goes to a run. A run that never begins gives it back.
+class Donation {
+ public:
+  Donation(const std::vector<Array>& args, std::shared_ptr<Run> run)
+      : args_(args), run_(std::move(run)), taken_(args.size()), kept_(args.size()) {}
+  ~Donation() {
+    for (std::size_t i = 0; i < taken_.size() && !run_->started; ++i) {
+      if (taken_[i]) arrays::undo_donation(args_[i], kept_[i] ? kept_[i] : run_->in[i]);
+    }
+  }
+  Donation(const Donation&) = delete;
+  Donation& operator=(const Donation&) = delete;
+  // False when the data is gone already. The run must be its only holder to write over it.
+  bool take(std::size_t i, const std::shared_ptr<const std::string>& to) {
+    arrays::StoragePtr data = arrays::donate(args_[i], to);
+    taken_[i] = data != nullptr;
+    if (data != run_->in[i]) kept_[i] = std::move(data);
+    return taken_[i];
+  }
+  void submit(runtime::TaskQueue& queue, std::function<void()> task, runtime::EventPtr& event) {
+    event = queue.submit(std::move(task), run_->small);
+    taken_.clear();
+  }
+
+ private:
+  const std::vector<Array>& args_;
+  std::shared_ptr<Run> run_;
+  std::vector<bool> taken_;
+  std::vector<arrays::StoragePtr> kept_;  // of those that the run has a copy of, under another sharding
+};
+
+}  // namespace
+
+std::vector<Array> Program::call(const std::vector<Array>& args) {
+  check_donation(args);
+  return run(compiled_for(args), args);
+}
+
+// Everything that may fail for want of memory comes before the data of donated arguments is handed over.
+std::vector<Array> Program::run(const std::shared_ptr<const CompiledProgram>& program, const std::vector<Array>& args) {
+  auto run = std::make_shared<Run>();
+  run->program = program;
+  run->in = gather(*program, args);
+  run->small = program->executable->small();
+  std::vector<bool> donated(args.size());
+  for (std::size_t i = 0; i < args.size() && i < options_.donate.size(); ++i) donated[i] = options_.donate[i];
+  run->donated = donated;
+  std::vector<Array> results;
+  std::vector<arrays::ImplPtr> made;
+  results.reserve(program->out.size());
+  made.reserve(program->out.size());
+  for (const auto& spec : program->out) {
+    auto impl = std::make_shared<arrays::ArrayImpl>();
+    impl->type = spec.type;
+    impl->sharding = spec.sharding;
+    impl->placement = spec.placement;
+    impl->committed = program->committed;
+    impl->replicas_equal = !spec.by_position;
+    impl->storage = run->out.emplace_back(std::make_shared<arrays::Storage>());
+    results.emplace_back(impl);
+    made.push_back(std::move(impl));
+  }
+  runtime::EventPtr event;
+  {
+    std::function<void()> task = [run] { run->execute(); };
+    Donation donation(args, std::move(run));
+    for (std::size_t i = 0; i < donated.size(); ++i) {
+      if (!donated[i] || args[i].impl()->literal || donation.take(i, donated_as_[i])) continue;
+      arrays::throw_unusable(args[i], options_.name.c_str(), arg_name(i));  // another thread was faster
+    }
+    donation.submit(*program->queue, std::move(task), event);
+  }
+  for (const auto& impl : made) {
+    impl->storage->ready = event;
+    arrays::enlist(impl);
+  }
+  return results;
+}
+
+}  // namespace tessera::api

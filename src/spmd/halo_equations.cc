@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "spmd/halo_equations.h"
+
+#include <algorithm>
+#include <map>
+
+#include "ir/op_def.h"
+#include "ops/shared_attrs.h"
+
+namespace tessera::spmd {
+
+namespace {
+
+Moves standing(const ir::Type& out, std::size_t operands) {
+  Moves m;
+  m.halo.shape = out.shape;
+  Dims ones(out.shape.size(), 1);
+  m.halo.starts.assign(operands, Dims(out.shape.size(), 0));
+  m.halo.strides = m.halo.spacing = ones;
+  return m;
+}
+
+Moves of_slice(const ops::StaticSlice& p, const ir::Type& in, const ir::Type& out) {
+  Moves m = standing(out, 1);
+  m.halo.starts[0] = p.starts;
+  m.halo.strides = p.strides;
+  for (std::size_t d = 0; d < in.shape.size(); ++d) {
+    if (in.shape[d] != out.shape[d]) m.dims.push_back({0, d});
+  }
+  return m;
+}
+
+Moves of_pad(const ops::Pad& p, const ir::Type& out) {
+  Moves m = standing(out, 1);
+  for (std::size_t d = 0; d < out.shape.size(); ++d) {
+    m.halo.starts[0][d] = -p.low[d];
+    m.halo.spacing[d] = p.interior[d] + 1;
+    if (p.low[d] != 0 || p.high[d] != 0 || p.interior[d] != 0) m.dims.push_back({0, d});
+  }
+  return m;
+}
+
+Moves of_rev(const ops::Rev& p, const ir::Type& out) {
+  Moves m = standing(out, 1);
+  for (auto axis : p.dimensions) {
+    auto d = static_cast<std::size_t>(axis);
+    m.halo.starts[0][d] = out.shape[d] - 1;
+    m.halo.strides[d] = -1;
+    m.dims.push_back({0, d});
+  }
+  return m;
+}
+
+Moves of_concatenate(const ops::Concatenate& p, ir::TypeSpan in, const ir::Type& out) {
+  Moves m = standing(out, in.size());
+  auto d = static_cast<std::size_t>(p.dimension);
+  std::int64_t before = 0;
+  for (std::size_t k = 0; k < in.size(); ++k) {
+    m.halo.starts[k][d] = -before;
+    before += in[k].shape[d];
+    m.dims.push_back({k, d});
+  }
+  return m;
+}
+
+}  // namespace
+
+std::optional<Moves> moves_of(const ir::Eqn& e, ir::TypeSpan in, ir::TypeSpan out) {
+  if (!e.attrs) return std::nullopt;
+  std::optional<Moves> m;
+  if (const auto* slice = ir::get_if<ops::StaticSlice>(e.attrs)) m = of_slice(*slice, in[0], out[0]);
+  if (const auto* pad = ir::get_if<ops::Pad>(e.attrs)) m = of_pad(*pad, out[0]);
+  if (const auto* rev = ir::get_if<ops::Rev>(e.attrs)) m = of_rev(*rev, out[0]);
+  if (const auto* joined = ir::get_if<ops::Concatenate>(e.attrs)) m = of_concatenate(*joined, in, out[0]);
+  if (!m || m->dims.empty() || out[0].size() == 0) return std::nullopt;
+  for (const auto& t : in) {
+    if (t.size() == 0) return std::nullopt;
+  }
+  return m;
+}
+
+Dims halo_axes(const ops::Halo& h, const std::vector<ir::Layout>& from, const ir::Layout& to) {
+  std::size_t lead = h.windows > 0 ? 1 : 0;
+  AxisMask moved = 0;
+  for (std::size_t k = 0; k < h.starts.size(); ++k) {
+    for (std::size_t d = 0; d < from[k].dims.size(); ++d) {
+      bool still =
+          h.strides[d] == 1 && h.spacing[d] == 1 && h.starts[k][d] == 0 && from[k].dims[d] == to.dims[d + lead];
+      if (!still) moved |= mask_of(from[k].dims[d]);
+    }
+  }
+  Dims out;
+  for (std::uint8_t a = 0; a < 32; ++a) {
+    if (moved & bit(a)) out.push_back(a);
+  }
+  return out;
+}
+
+}  // namespace tessera::spmd

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// Equations that move elements along dimensions: what they need of neighbours when those dimensions are split.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "ops/shape/halo.h"
+#include "ops/collective/transfer_bytes.h"
+#include "spmd/factoring.h"
+
+namespace tessera::spmd {
+
+/// A dimension along which an operand's elements come to lie elsewhere in the result.
+struct MovedDim {
+  std::size_t operand;
+  std::size_t dimension;  ///< of both
+};
+
+/// A slice, padding, reversal or concatenation as the op that takes pieces from neighbours. Operands of the equation
+/// are those of the op, in order.
+struct Moves {
+  ops::Halo halo;
+  std::vector<MovedDim> dims;
+};
+std::optional<Moves> moves_of(const ir::Eqn& e, ir::TypeSpan in, ir::TypeSpan out);
+
+using ops::halo_received;
+
+/// Axes over which elements move.
+Dims halo_axes(const ops::Halo& h, const std::vector<ir::Layout>& from, const ir::Layout& to);
+
+}  // namespace tessera::spmd

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "spmd/inline_maps.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+
+#include "base/check.h"
+#include "base/strings.h"
+#include "ir/op_def.h"
+#include "ops/collective/collectives.h"
+#include "ops/collective/manual.h"
+#include "ops/control/subgraph_structure.h"
+#include "spmd/factoring.h"
+
+namespace tessera::spmd {
+
+namespace {
+
+using Env = std::map<std::string, ir::AxisList>;  // name -> axes of the program's mesh
+
+class Expander {
+ public:
+  explicit Expander(const ResolveMap& resolve) : resolve_(resolve) {}
+
+  ir::GraphPtr graph(const ir::Graph& g, const Env& env) const {
+    ir::Builder b;
+    ir::Values in;
+    for (auto v : g.inputs) in.push_back(b.input(g.type(v)));
+    return b.finish_shared(inline_into(b, g, in, env));
+  }
+
+ private:
+  ir::Values inline_into(ir::Builder& b, const ir::Graph& g, const ir::Values& in, const Env& env) const {
+    ir::Values values(g.num_values());
+    auto at = [&](ir::ValueId v) -> ir::Value& { return values[static_cast<std::size_t>(v)]; };
+    for (std::size_t i = 0; i < in.size(); ++i) at(g.inputs[i]) = in[i];
+    for (const auto& e : g.eqns) {
+      ir::Values x;
+      for (auto v : e.in) x.push_back(at(v));
+      b.set_loc(e.loc);
+      ir::Values out = equation(b, g, e, x, env);
+      for (std::size_t i = 0; i < out.size(); ++i) at(e.out[i]) = out[i];
+    }
+    ir::Values out;
+    for (auto v : g.outputs) out.push_back(at(v));
+    return out;
+  }
+
+  ir::Values equation(ir::Builder& b, const ir::Graph& g, const ir::Eqn& e, const ir::Values& x, const Env& env) const {
+    ir::Attrs attrs = e.attrs;
+    if (e.op == &ops::def::shard_map) return map(b, e, x, env);
+    if (e.op == &ops::def::pvary) return x;
+    if (const auto* c = ops::collective_of(e)) {
+      Dims axes;
+      for (const auto& name : c->names.list) {
+        auto it = env.find(name);
+        TESSERA_CHECK(it != env.end(), str("the axis name ", name, " of ", e.op->name(), " is not bound"));
+        axes.insert(axes.end(), it->second.begin(), it->second.end());
+      }
+      attrs = ops::with_axes(e, axes);
+    } else if (auto control = ops::control_of(e)) {
+      std::vector<ir::GraphPtr> bodies;
+      for (const auto& body : control->bodies) bodies.push_back(graph(*body.graph, env));
+      attrs = ops::with_bodies(e, bodies);
+    }
+    return b.add_typed(*e.op, x, std::move(attrs), types_of(g, e.out));
+  }
+
+  ir::Values map(ir::Builder& b, const ir::Eqn& e, const ir::Values& x, const Env& env) const {
+    const auto& p = ir::get<ops::ShardMap>(e.attrs);
+    std::vector<ir::AxisList> axes = resolve_(p);
+    Env inner = env;
+    Dims manual;
+    for (auto a : p.manual) {
+      const auto& list = axes[static_cast<std::size_t>(a)];
+      inner[p.mesh_names.list[static_cast<std::size_t>(a)]] = list;
+      manual.insert(manual.end(), list.begin(), list.end());
+    }
+    auto border = [&](const std::vector<Dims>& spec, const Shape& shape) {
+      ops::ManualSpec s{{}, shape, manual};
+      for (const auto& dim : spec) {
+        Dims& to = s.dims.emplace_back();
+        for (auto a : dim) {
+          const auto& list = axes[static_cast<std::size_t>(a)];
+          to.insert(to.end(), list.begin(), list.end());
+        }
+      }
+      return ir::make_attrs(std::move(s));
+    };
+    ir::Values blocks;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const Shape& shape = p.body->type(p.body->inputs[i]).shape;
+      blocks.push_back(b.add1(ops::def::manual_enter, {x[i]}, border(p.in_specs.list[i], shape)));
+    }
+    ir::Values results = inline_into(b, *p.body, blocks, inner);
+    ir::Values out;
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      Shape shape = ops::whole_shape(p, p.out_specs.list[i], results[i].shape());
+      b.set_loc(e.loc);
+      out.push_back(b.add1(ops::def::manual_exit, {results[i]}, border(p.out_specs.list[i], shape)));
+    }
+    return out;
+  }
+
+  const ResolveMap& resolve_;
+};
+
+}  // namespace
+
+bool has_maps(const ir::Graph& g) {
+  return std::any_of(g.eqns.begin(), g.eqns.end(), [](const ir::Eqn& e) {
+    if (e.op == &ops::def::shard_map) return true;
+    auto graphs = e.op->subgraphs(e.attrs);
+    return std::any_of(graphs.begin(), graphs.end(), [](const ir::GraphPtr& sub) { return has_maps(*sub); });
+  });
+}
+
+ir::GraphPtr expand_maps(const ir::GraphPtr& g, const ResolveMap& resolve) {
+  return has_maps(*g) ? Expander(resolve).graph(*g, {}) : g;
+}
+
+}  // namespace tessera::spmd

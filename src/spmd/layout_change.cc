@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "spmd/layout_change.h"
+
+#include <algorithm>
+
+namespace tessera::spmd {
+
+namespace {
+
+using Kind = ops::Reshard::Kind;
+
+Kind move_kind(const ir::Layout& from, const ir::Layout& to, const ir::MeshAxes& mesh) {
+  bool grows = true;
+  bool same = true;
+  for (std::size_t d = 0; d < to.dims.size(); ++d) {
+    grows = grows && is_prefix(to.dims[d], from.dims[d]);
+    same = same && ir::parts(from.dims[d], mesh) == ir::parts(to.dims[d], mesh);
+  }
+  return grows ? Kind::AllGather : same ? Kind::CollectivePermute : Kind::AllToAll;
+}
+
+class Planner {
+ public:
+  Planner(const ir::Type& type, const ir::Layout& from, const ir::Layout& goal, const ir::MeshAxes& mesh)
+      : type_(type), mesh_(mesh), now_(from), goal_(goal) {}
+
+  std::vector<Step> run(bool move_first) {
+    slice();
+    if (move_first) move();
+    complete();
+    move();
+    gather();
+    AxisMask vary = goal_.vary & ~now_.distinct();
+    if (vary != 0) {
+      ir::Layout next = now_;
+      next.vary |= vary;
+      push(Kind::Slice, next);
+    }
+    return steps_;
+  }
+
+ private:
+  void push(Kind kind, ir::Layout next) {
+    next.vary &= ~(next.tiled() | next.partial);
+    if (next.partial == 0) next.reduction = ir::Reduction::Sum;
+    if (next == now_) return;
+    steps_.push_back({kind, next});
+    now_ = std::move(next);
+  }
+
+  // Splitting what every position has: free.
+  void slice() {
+    ir::Layout next = now_;
+    AxisMask used = next.tiled() | next.partial;
+    for (std::size_t d = 0; d < next.dims.size(); ++d) {
+      const AxisList& want = goal_.dims[d];
+      AxisList axes = next.dims[d];
+      if (!is_prefix(axes, want)) continue;
+      for (std::size_t i = axes.size(); i < want.size() && !(used & bit(want[i])); ++i) axes.push_back(want[i]);
+      // Cut short until tiles nest.
+      while (axes.size() > next.dims[d].size() && !ops::nested(type_.shape[d], next.dims[d], axes, mesh_))
+        axes.pop_back();
+      used |= mask_of(axes);
+      next.dims[d] = std::move(axes);
+    }
+    push(Kind::Slice, std::move(next));
+  }
+
+  // Partial axes that the goal has on a dimension are scattered, others reduced everywhere.
+  void complete() {
+    AxisMask open = now_.partial & ~goal_.partial;
+    if (open == 0) return;
+    ir::Layout next = now_;
+    AxisMask scattered = 0;
+    for (std::size_t d = 0; d < next.dims.size(); ++d) {
+      const AxisList& want = goal_.dims[d];
+      AxisList axes = next.dims[d];
+      if (!is_prefix(axes, want)) continue;
+      for (std::size_t i = axes.size(); i < want.size() && (open & ~scattered & bit(want[i])); ++i) {
+        axes.push_back(want[i]);
+        scattered |= bit(want[i]);
+      }
+      while (axes.size() > next.dims[d].size() && !ops::nested(type_.shape[d], next.dims[d], axes, mesh_)) {
+        scattered &= ~bit(axes.back());
+        axes.pop_back();
+      }
+      next.dims[d] = std::move(axes);
+    }
+    if (scattered != 0) {
+      next.partial &= ~scattered;
+      push(Kind::ReduceScatter, next);
+    }
+    next = now_;
+    next.partial &= goal_.partial;
+    push(Kind::AllReduce, std::move(next));
+    slice();
+  }
+
+  // One exchange to the goal, keeping the axes that a gather takes away at the end.
+  void move() {
+    bool needed = false;
+    ir::Layout next = now_;
+    AxisMask wanted = goal_.tiled();
+    for (std::size_t d = 0; d < next.dims.size(); ++d) {
+      const AxisList& want = goal_.dims[d];
+      AxisList& have = next.dims[d];
+      if (want == have) continue;
+      if (!ops::nested(type_.shape[d], want, have, mesh_)) {
+        needed = true;
+        have = want;
+        std::size_t keep = 0;  // axes that still sum can be added only when they are complete
+        while (keep < have.size() && !(now_.partial & bit(have[keep]))) ++keep;
+        have.resize(keep);
+        continue;
+      }
+      std::size_t keep = want.size();
+      while (keep < have.size() && !(wanted & bit(have[keep]))) ++keep;
+      if (type_.shape[d] % ir::parts(have, mesh_) != 0) keep = want.size();
+      have.resize(keep);
+    }
+    if (!needed) return;
+    Kind kind = move_kind(now_, next, mesh_);
+    push(kind, std::move(next));
+  }
+
+  void gather() {
+    ir::Layout next = now_;
+    next.dims = goal_.dims;
+    Kind kind = move_kind(now_, next, mesh_);
+    push(kind, std::move(next));
+  }
+
+  const ir::Type& type_;
+  const ir::MeshAxes& mesh_;
+  ir::Layout now_;
+  const ir::Layout& goal_;
+  std::vector<Step> steps_;
+};
+
+std::int64_t total(const ir::Type& type, const ir::Layout& from, const std::vector<Step>& steps,
+                   const ir::MeshAxes& mesh) {
+  std::int64_t sum = 0;
+  const ir::Layout* at = &from;
+  for (const auto& s : steps) {
+    sum += received(type, *at, s.layout, mesh);
+    at = &s.layout;
+  }
+  return sum;
+}
+
+}  // namespace
+
+std::vector<Step> plan(const ir::Type& type, const ir::Layout& from, const ir::Layout& goal, const ir::MeshAxes& mesh) {
+  AxisMask open = from.partial & ~goal.partial;
+  if (from == goal) return {};
+  std::vector<Step> steps = Planner(type, from, goal, mesh).run(false);
+  if ((open & goal.tiled()) == 0) return steps;
+  std::vector<Step> other = Planner(type, from, goal, mesh).run(true);
+  return total(type, from, other, mesh) < total(type, from, steps, mesh) ? other : steps;
+}
+
+std::int64_t cost(const ir::Type& type, const ir::Layout& from, const ir::Layout& goal, const ir::MeshAxes& mesh) {
+  if (from.dims == goal.dims && from.partial == goal.partial) return 0;
+  return total(type, from, plan(type, from, goal, mesh), mesh);
+}
+
+Dims moving_axes(const ir::Layout& from, const ir::Layout& to) {
+  AxisMask moved = from.partial & ~to.partial;
+  for (std::size_t d = 0; d < from.dims.size(); ++d) {
+    if (from.dims[d] == to.dims[d]) continue;
+    std::size_t shared = common_prefix(from.dims[d], to.dims[d]);
+    for (std::size_t i = shared; i < from.dims[d].size(); ++i) moved |= bit(from.dims[d][i]);
+    for (std::size_t i = shared; i < to.dims[d].size(); ++i) {
+      // An axis that was not in use splits for nothing.
+      if (bit(to.dims[d][i]) & (from.tiled() | from.partial)) moved |= bit(to.dims[d][i]);
+    }
+  }
+  Dims out;
+  for (std::uint8_t a = 0; a < 32; ++a) {
+    if (moved & bit(a)) out.push_back(a);
+  }
+  return out;
+}
+
+}  // namespace tessera::spmd

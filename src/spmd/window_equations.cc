@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "spmd/window_equations.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/strings.h"
+#include "ir/op_def.h"
+#include "ops/shared_attrs.h"
+#include "ops/linalg/conv.h"
+#include "ops/define_op.h"
+#include "ops/shape/halo.h"
+#include "ops/reduce/reduction.h"
+#include "ops/reduce/windows.h"
+#include "spmd/factoring.h"
+
+namespace tessera::spmd {
+
+namespace {
+
+using ir::Value;
+using ir::Values;
+using ops::at;
+
+bool reduces(const ir::Eqn& e) { return e.op->traits().reduction && ir::get_if<ops::Window>(e.attrs); }
+
+// What positions outside the operand hold.
+Value outside(ir::Builder& b, const ir::Eqn& e, DType dtype) {
+  ir::Reduction r = e.op->traits().reduction.value_or(ir::Reduction::Sum);
+  HostArray number(dtype, {});
+  ops::identity(r, ir::View{dtype, {}, number.data()}, 0);
+  return ops::constant(b, number);
+}
+
+// The windows that each of `parts` pieces of the result reads, stacked along a new dimension 0.
+Value stacked(ir::Builder& b, const ir::Eqn& e, Value x, const WindowDim& w, std::int64_t parts, std::int64_t chunk) {
+  ops::Halo h;
+  h.shape = x.shape();
+  h.shape[w.in] = (chunk - 1) * w.stride + (w.size - 1) * w.dilation + 1;
+  h.starts = {Dims(h.shape.size(), 0)};
+  h.strides = h.spacing = Dims(h.shape.size(), 1);
+  h.starts[0][w.in] = -w.low;
+  h.spacing[w.in] = w.spread;
+  h.windows = parts;
+  h.dimension = static_cast<std::int64_t>(w.in);
+  h.step = chunk * w.stride;
+  h.reason = str(e.op->name(), " along a split dimension needs the edges of other pieces");
+  h.cause = std::string(e.op->name());
+  return b.add1(ops::def::halo, {x, outside(b, e, x.dtype())}, ir::make_attrs(std::move(h)));
+}
+
+// The equation on stacked operands, without padding along the dimension.
+Value apply(ir::Builder& b, const ir::Eqn& e, Value windows, const Values& in, const WindowDim& w) {
+  if (reduces(e)) {
+    auto p = ops::with_batch_window(ir::get<ops::Window>(e.attrs));
+    p.low[w.in + 1] = p.high[w.in + 1] = 0;
+    p.base_dilation[w.in + 1] = 1;
+    return b.add1(*e.op, {windows}, ir::make_attrs(p));
+  }
+  ops::Conv p = ir::get<ops::Conv>(e.attrs);
+  p.pad_low[w.number] = p.pad_high[w.number] = 0;
+  p.lhs_dilation[w.number] = 1;
+  Values operands{windows, in[1]};
+  std::vector<bool> batched{true, false};
+  return e.op->batch(b, {operands, batched, windows.shape()[0]}, ir::make_attrs(p)).out[0];
+}
+
+// [parts, …, chunk, …] as […, extent, …].
+Value unstacked(Value y, std::size_t dimension, std::int64_t extent) {
+  Dims order(y.shape().size());
+  std::iota(order.begin(), order.end(), 0);
+  std::rotate(order.begin(), order.begin() + 1, order.begin() + static_cast<std::ptrdiff_t>(dimension) + 1);
+  y = ops::transpose(y, order);
+  Shape shape = y.shape();
+  shape[dimension] *= shape[dimension + 1];
+  shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(dimension) + 1);
+  return ops::slice_in_dim(ops::reshape(y, shape), 0, extent, static_cast<std::int64_t>(dimension));
+}
+
+class Rewriter {
+ public:
+  Rewriter(const Problem& problem, const std::vector<ir::Layout>& layouts)
+      : problem_(problem), g_(*problem.graph), layouts_(layouts), values_(g_.num_values()) {}
+
+  std::optional<LaidGraph> run() {
+    auto qualifies = [&](const ir::Eqn& e) { return split_dim(e).has_value(); };
+    if (std::none_of(g_.eqns.begin(), g_.eqns.end(), qualifies)) return std::nullopt;
+    for (auto v : g_.inputs) bind(v, b_.input(g_.type(v)));
+    for (const auto& e : g_.eqns) {
+      b_.set_loc(e.loc);
+      Values in;
+      for (auto v : e.in) in.push_back(values_[at(v)]);
+      if (auto dim = split_dim(e)) {
+        bind(e.out[0], splice(divided(e, *dim), in));
+        continue;
+      }
+      Values out = b_.add_typed(*e.op, in, e.attrs, types_of(g_, e.out));
+      for (std::size_t i = 0; i < out.size(); ++i) bind(e.out[i], out[i]);
+    }
+    Values outputs;
+    for (auto v : g_.outputs) outputs.push_back(values_[at(v)]);
+    auto graph = std::make_shared<const ir::Graph>(b_.finish(outputs));
+    return LaidGraph{graph, std::move(made_)};
+  }
+
+ private:
+  const ir::Layout& layout(ir::ValueId v) const { return layouts_[at(v)]; }
+
+  void bind(ir::ValueId v, Value value) {
+    values_[at(v)] = value;
+    lay(value, layout(v));
+  }
+  void lay(Value value, ir::Layout l) {
+    made_.resize(std::max(made_.size(), at(value.id) + 1));
+    made_[at(value.id)] = std::move(l);
+  }
+
+  // The first dimension that is split alike on both sides and whose pieces are not much smaller than their edges.
+  std::optional<WindowDim> split_dim(const ir::Eqn& e) const {
+    if (e.in.empty()) return std::nullopt;
+    for (const auto& w : window_dims(e, types_of(g_, e.in))) {
+      const AxisList& axes = layout(e.in[0]).dims[w.in];
+      if (axes.empty() || layout(e.out[0]).dims[w.out] != axes || g_.type(e.out[0]).size() == 0) continue;
+      std::int64_t reach = (w.size - 1) * w.dilation + 1;
+      std::int64_t step = chunk(e, w, axes) * w.stride;
+      if (reach <= 4 * step) return w;
+    }
+    return std::nullopt;
+  }
+  std::int64_t chunk(const ir::Eqn& e, const WindowDim& w, const AxisList& axes) const {
+    std::int64_t parts = ir::parts(axes, *problem_.mesh);
+    return (g_.type(e.out[0]).shape[w.out] + parts - 1) / parts;
+  }
+
+  // The equation by itself, with stacked windows, and layouts between those of its operands and result.
+  LaidGraph divided(const ir::Eqn& e, const WindowDim& w) const {
+    ir::Builder b;
+    b.set_loc(e.loc);
+    Values in;
+    for (auto v : e.in) in.push_back(b.input(g_.type(v)));
+    const AxisList& axes = layout(e.in[0]).dims[w.in];
+    Value windows = stacked(b, e, in[0], w, ir::parts(axes, *problem_.mesh), chunk(e, w, axes));
+    Value y = unstacked(apply(b, e, windows, in, w), w.out, g_.type(e.out[0]).shape[w.out]);
+    Problem inner{std::make_shared<const ir::Graph>(b.finish(Values{y})),
+                  problem_.mesh,
+                  {},
+                  {},
+                  problem_.resolve,
+                  problem_.options};
+    for (auto v : e.in) inner.inputs.emplace_back(layout(v));
+    inner.outputs.emplace_back(layout(e.out[0]));
+    auto layouts = propagate(inner);
+    for (const auto& eqn : inner.graph->eqns) {
+      if (eqn.op != &ops::def::halo) continue;
+      // Nothing else says where the other dimensions of the windows lie.
+      ir::Layout& l = layouts[at(eqn.out[0])];
+      l = ir::Layout{layout(e.in[0]).dims};
+      l.dims[w.in].clear();
+      l.dims.insert(l.dims.begin(), axes);
+    }
+    auto further = split_windows(inner, layouts);
+    return further ? *further : LaidGraph{inner.graph, std::move(layouts)};
+  }
+
+  Value splice(const LaidGraph& part, const Values& args) {
+    const ir::Graph& g = *part.graph;
+    Values map(g.num_values());
+    for (std::size_t i = 0; i < args.size(); ++i) map[at(g.inputs[i])] = args[i];
+    for (const auto& e : g.eqns) {
+      Values in;
+      for (auto v : e.in) in.push_back(map[at(v)]);
+      Values out = b_.add_typed(*e.op, in, e.attrs, types_of(g, e.out));
+      for (std::size_t i = 0; i < out.size(); ++i) {
+        map[at(e.out[i])] = out[i];
+        lay(out[i], part.layouts[at(e.out[i])]);
+      }
+    }
+    return map[at(g.outputs[0])];
+  }
+
+  const Problem& problem_;
+  const ir::Graph& g_;
+  const std::vector<ir::Layout>& layouts_;
+  ir::Builder b_;
+  Values values_;
+  std::vector<ir::Layout> made_;
+};
+
+}  // namespace
+
+std::vector<WindowDim> window_dims(const ir::Eqn& e, ir::TypeSpan in) {
+  std::vector<WindowDim> out;
+  if (reduces(e)) {
+    const auto& p = ir::get<ops::Window>(e.attrs);
+    for (std::size_t d = 0; d < in[0].shape.size(); ++d) {
+      bool still =
+          p.dimensions[d] == 1 && p.strides[d] == 1 && p.low[d] == 0 && p.high[d] == 0 && p.base_dilation[d] == 1;
+      if (!still) {
+        out.push_back({d, d, d, p.dimensions[d], p.strides[d], p.window_dilation[d], p.low[d], p.base_dilation[d]});
+      }
+    }
+  } else if (e.op == &ops::def::conv_general_dilated) {
+    const auto& p = ir::get<ops::Conv>(e.attrs);
+    if (p.batch_groups > 1) return out;
+    for (std::size_t i = 0; i < p.strides.size(); ++i) {
+      out.push_back({i, at(p.lhs_spec[i + 2]), at(p.out_spec[i + 2]), in[1].shape[at(p.rhs_spec[i + 2])], p.strides[i],
+                     p.rhs_dilation[i], p.pad_low[i], p.lhs_dilation[i]});
+    }
+  }
+  return out;
+}
+
+std::optional<LaidGraph> split_windows(const Problem& problem, const std::vector<ir::Layout>& layouts) {
+  return Rewriter(problem, layouts).run();
+}
+
+}  // namespace tessera::spmd

@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/collective/shard_map_op.h"
+
+#include <algorithm>
+#include <exception>
+#include <map>
+#include <mutex>
+#include <typeinfo>
+
+#include "program/axis_env.h"
+#include "program/trace.h"
+#include "base/strings.h"
+#include "ops/collective/varying.h"
+#include "tessera/shard_map.h"
+
+namespace tessera {
+
+void SpecTree::flatten(std::vector<PartitionSpec>& out) const {
+  if (spec_) {
+    out.push_back(*spec_);
+  } else {
+    for (const auto& c : children_) c.flatten(out);
+  }
+}
+
+std::vector<PartitionSpec> SpecTree::resolve(const std::vector<std::size_t>& leaves, const char* what) const {
+  std::size_t total = 0;
+  for (auto n : leaves) total += n;
+  if (spec_) return std::vector<PartitionSpec>(total, *spec_);
+  std::vector<PartitionSpec> out;
+  if (children_.size() == leaves.size()) {
+    for (std::size_t i = 0; i < leaves.size(); ++i) {
+      const SpecTree& c = children_[i];
+      std::size_t before = out.size();
+      if (c.spec_) {
+        out.insert(out.end(), leaves[i], *c.spec_);
+      } else {
+        c.flatten(out);
+      }
+      if (out.size() - before != leaves[i]) {
+        throw ValueError(str("shard_map: ", what, "[", i, "] has ", out.size() - before, " specs; expected 1 or ",
+                             leaves[i], ", one for each leaf"));
+      }
+    }
+    return out;
+  }
+  flatten(out);
+  if (out.size() != total) {
+    throw ValueError(str("shard_map: ", what, " has ", children_.size(), " entries; expected one spec, ", leaves.size(),
+                         " entries or one for each of ", total, " leaves"));
+  }
+  return out;
+}
+
+namespace {
+struct RuleTable {
+  std::mutex mutex;
+  std::map<std::type_index, ShardMapRule> rules;
+};
+RuleTable& rule_table() {
+  static auto* table = new RuleTable;
+  return *table;
+}
+}  // namespace
+
+void register_shard_map_rule(std::type_index mesh_type, ShardMapRule rule, const Loc&) {
+  RuleTable& t = rule_table();
+  std::lock_guard lock(t.mutex);
+  t.rules[mesh_type] = std::move(rule);
+}
+
+namespace detail {
+
+std::vector<Array> special_map(const SpecialMapCall& call) {
+  ShardMapRule rule;
+  {
+    RuleTable& t = rule_table();
+    std::lock_guard lock(t.mutex);
+    auto it = t.rules.find(typeid(call.mesh));
+    if (it == t.rules.end()) {
+      throw StateError(str("shard_map: no rule is registered for meshes of type ", typeid(call.mesh).name(), " (axes ",
+                           base::join(call.mesh.axis_names()), "); see register_shard_map_rule"));
+    }
+    rule = it->second;
+  }
+  return rule(call);
+}
+
+namespace {
+
+std::string axes_text(const AbstractMesh& mesh) { return base::join(mesh.axis_names()); }
+
+ops::ShardMap map_of(const ShardMapCall& call) {
+  ops::ShardMap p;
+  const AbstractMesh& mesh = call.mesh.abstract_mesh();
+  if (!mesh.has_names()) throw ValueError(str("shard_map: the mesh ", mesh, " has no axis names"));
+  for (const auto& a : mesh.shape_tuple()) {
+    p.mesh_names.list.push_back(a.name);
+    p.mesh_sizes.push_back(a.size);
+  }
+  const auto& wanted = call.options.axis_names;
+  for (const auto& name : wanted) {
+    if (!mesh.axis_index(name)) {
+      throw ValueError(
+          str("shard_map: axis_names has ", name, ", which is no axis of the mesh (", axes_text(mesh), ")"));
+    }
+  }
+  const api::ManualMesh* outer = api::manual_mesh();
+  for (std::size_t a = 0; a < p.mesh_names.list.size(); ++a) {
+    const auto& name = p.mesh_names.list[a];
+    bool taken = outer && outer->mesh == mesh &&
+                 std::find(outer->manual.begin(), outer->manual.end(), name) != outer->manual.end();
+    bool named = std::find(wanted.begin(), wanted.end(), name) != wanted.end();
+    if (taken && named) {
+      throw ValueError(str("shard_map: axis_names has ", name, ", which an enclosing shard_map maps already"));
+    }
+    if (!taken && (named || wanted.empty())) p.manual.push_back(static_cast<std::int64_t>(a));
+  }
+  if (outer && !(outer->mesh == mesh)) {
+    throw ValueError(str("shard_map: the mesh ", mesh, " differs from that of the enclosing shard_map, ", outer->mesh));
+  }
+  if (call.mesh.is_concrete()) {
+    for (const auto& d : call.mesh.device_list()->devices) p.devices.push_back(d.id());
+  }
+  p.checked = call.options.check_vma;
+  return p;
+}
+
+std::vector<Dims> spec_dims(const ops::ShardMap& p, const ShardMapCall& call, const PartitionSpec& spec,
+                            std::int64_t rank, const char* what, std::size_t leaf) {
+  if (static_cast<std::int64_t>(spec.size()) > rank) {
+    throw ValueError(str("shard_map: ", what, " ", spec, " of leaf ", leaf, " has ", spec.size(),
+                         " entries, but the value has rank ", rank));
+  }
+  const AbstractMesh& mesh = call.mesh.abstract_mesh();
+  std::vector<Dims> out(static_cast<std::size_t>(rank));
+  Dims seen;
+  for (std::size_t d = 0; d < spec.size(); ++d) {
+    if (spec[d].is_unconstrained()) {
+      throw ValueError(str("shard_map: ", what, " ", spec, " has an unconstrained dimension; expected axes or none"));
+    }
+    for (const auto& ref : spec[d].axes()) {
+      auto a = mesh.axis_index(ref);
+      if (!a) {
+        throw ValueError(str("shard_map: ", what, " ", spec, " names ", ref, ", which is no axis of the mesh (",
+                             axes_text(mesh), ")"));
+      }
+      if (std::find(p.manual.begin(), p.manual.end(), *a) == p.manual.end()) {
+        throw ValueError(str("shard_map: ", what, " ", spec, " names the axis ", ref,
+                             ", which this map leaves automatic; expected axes of axis_names"));
+      }
+      if (std::find(seen.begin(), seen.end(), *a) != seen.end()) {
+        throw DuplicateAxisError(str("shard_map: ", what, " ", spec, " names the axis ", ref, " twice"));
+      }
+      seen.push_back(*a);
+      out[d].push_back(*a);
+    }
+  }
+  return out;
+}
+
+ops::NameSet set_of(const ops::ShardMap& p, const std::vector<Dims>& spec) {
+  ops::NameSet out;
+  for (const auto& dim : spec) {
+    for (auto a : dim) out.push_back(p.mesh_names.list[static_cast<std::size_t>(a)]);
+  }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+// Results must be equal along the manual axes that their specs leave out.
+void check_results(const ops::ShardMap& p, const api::Traced& t, const std::vector<ops::NameSet>& inputs,
+                   const std::vector<PartitionSpec>& specs) {
+  ops::NameSets sets = ops::varying(*t.graph, inputs);
+  ops::NameSet manual = set_of(p, {p.manual});
+  for (std::size_t i = 0; i < t.graph->outputs.size(); ++i) {
+    ops::NameSet extra = sets[static_cast<std::size_t>(t.graph->outputs[i])];
+    extra = ops::without(extra, set_of(p, p.out_specs.list[i]));
+    extra = ops::without(extra, ops::without(extra, manual));
+    if (extra.empty()) continue;
+    throw ValueError(str("shard_map: out_specs ", specs[i], " of result ", i, " says that it is replicated over (",
+                         base::join(extra),
+                         "), but it is varying over it; name the axis in out_specs, make the value "
+                         "equal (psum, pmax, all_gather_invariant), or switch the check off (check_vma = false)"));
+  }
+}
+
+std::vector<api::AxisBinding> bindings_of(const ops::ShardMap& p) {
+  std::vector<api::AxisBinding> out;
+  for (auto a : p.manual) {
+    const auto& name = p.mesh_names.list[static_cast<std::size_t>(a)];
+    out.push_back({name, name, p.mesh_sizes[static_cast<std::size_t>(a)], true, p.checked});
+  }
+  return out;
+}
+
+api::ManualMesh manual_of(const ops::ShardMap& p, const ShardMapCall& call) {
+  api::ManualMesh m{call.mesh.abstract_mesh(), {}, p.devices};
+  if (const auto* outer = api::manual_mesh()) m.manual = outer->manual;
+  for (auto a : p.manual) m.manual.push_back(p.mesh_names.list[static_cast<std::size_t>(a)]);
+  return m;
+}
+
+// Outside programs an abstract mesh takes the devices of an argument (M68).
+void adopt_devices(ops::ShardMap& p, const ShardMapCall& call, const std::vector<Array>& leaves) {
+  if (call.mesh.is_concrete() || api::Trace::current() != nullptr) return;
+  const AbstractMesh& wanted = call.mesh.abstract_mesh();
+  for (const auto& a : leaves) {
+    const auto& impl = *a.impl();
+    if (!impl.sharding) continue;
+    const auto* own = dynamic_cast<const NamedSharding*>(impl.sharding.get());
+    if (own == nullptr && !impl.committed) continue;  // host data
+    if (own == nullptr) {
+      throw TypeError(str("shard_map: the mesh ", wanted, " is abstract and the argument has a ", impl.sharding->kind(),
+                          "; expected a NamedSharding on a concrete mesh"));
+    }
+    if (!(own->mesh().abstract_mesh() == wanted)) {
+      throw ValueError(str("shard_map: the abstract mesh ", wanted, " differs from the argument's mesh ",
+                           own->mesh().abstract_mesh()));
+    }
+    for (const auto& d : own->devices()) p.devices.push_back(d.id());
+    return;
+  }
+  throw ValueError(str("shard_map: the mesh ", wanted,
+                       " is abstract and the arguments are host data; place them on a concrete mesh first"));
+}
+
+}  // namespace
+
+AnyMesh shard_map_mesh() {
+  if (const auto* outer = api::manual_mesh()) return outer->mesh;
+  if (current_mesh().empty()) {
+    throw StateError("shard_map: no mesh is given and none is current; open a MeshScope or pass a mesh");
+  }
+  return current_mesh();
+}
+
+namespace {
+
+// What is wrong with a block's shape waits until the body was seen, on blocks rounded up: names and groups that are
+// wrong whatever the shapes are told first.
+class Blocks {
+ public:
+  Shape of(const ops::ShardMap& p, std::size_t leaf, const Shape& whole) {
+    const auto& spec = p.in_specs.list[leaf];
+    try {
+      return ops::block_shape(p, spec, whole, str("argument leaf ", leaf));
+    } catch (const IndivisibleError&) {
+      if (!wrong_) wrong_ = std::current_exception();
+    }
+    Shape out = whole;
+    for (std::size_t d = 0; d < out.size(); ++d) {
+      for (auto a : spec[d]) {
+        std::int64_t n = p.mesh_sizes[static_cast<std::size_t>(a)];
+        out[d] = (out[d] + n - 1) / n;
+      }
+    }
+    return out;
+  }
+  api::Traced trace(const LeafFn& body, const ir::Types& blocks, const std::vector<ops::NameSet>& varying) const {
+    try {
+      api::Traced t = api::trace(body, blocks, varying);
+      if (!wrong_) return t;
+    } catch (const UnboundAxisError&) {
+      throw;
+    } catch (const api::AxisGroupsError&) {
+      throw;
+    } catch (const std::exception&) {
+      if (!wrong_) throw;
+    }
+    std::rethrow_exception(wrong_);
+  }
+
+ private:
+  std::exception_ptr wrong_;
+};
+
+}  // namespace
+
+std::vector<Array> shard_map_leaves(const LeafFn& body, const std::vector<Array>& leaves, ShardMapCall& call,
+                                    const Loc& loc) {
+  api::check_leaves(leaves, "shard_map", call.names);
+  ops::ShardMap p = map_of(call);
+  adopt_devices(p, call, leaves);
+  std::vector<PartitionSpec> in_specs = call.in_specs.resolve(call.leaves_per_arg, "in_specs");
+  ir::Types blocks;
+  Blocks checked_blocks;
+  std::vector<ops::NameSet> inputs;
+  for (std::size_t i = 0; i < leaves.size(); ++i) {
+    ir::Type t = api::type_of(leaves[i], "shard_map");
+    p.in_specs.list.push_back(spec_dims(p, call, in_specs[i], t.rank(), "in_specs", i));
+    t.shape = checked_blocks.of(p, i, t.shape);
+    blocks.push_back(std::move(t));
+    inputs.push_back(ops::unite(api::varying_of(leaves[i]), set_of(p, p.in_specs.list[i])));
+  }
+  api::Traced t;
+  {
+    api::MeshAxesScope scope(manual_of(p, call), bindings_of(p));
+    t = checked_blocks.trace(body, blocks, inputs);
+  }
+  p.body = t.graph;
+  std::vector<Array> all = leaves;
+  for (const auto& c : t.captures) {
+    all.push_back(c);
+    p.in_specs.list.emplace_back(static_cast<std::size_t>(c.ndim()));
+    inputs.push_back(api::varying_of(c));
+  }
+  std::vector<PartitionSpec> out_specs = call.out_specs.resolve(call.leaves_per_result, "out_specs");
+  ir::Types results = t.graph->output_types();
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    p.out_specs.list.push_back(spec_dims(p, call, out_specs[i], results[i].rank(), "out_specs", i));
+  }
+  if (p.checked) check_results(p, t, inputs, out_specs);
+  if (api::Trace* outer = api::Trace::current()) {
+    ir::Values in;
+    for (const auto& a : all) in.push_back(outer->lift(a, "shard_map"));
+    outer->builder().set_loc(loc);
+    std::vector<Array> out;
+    for (auto v : ops::shard_map(outer->builder(), p, in)) out.push_back(outer->wrap(v));
+    return out;
+  }
+  ir::Builder b;
+  b.set_loc(loc);
+  ir::Values in;
+  for (const auto& a : all) in.push_back(b.input(api::type_of(a, "shard_map")));
+  return api::bind_graph(b.finish_shared(ops::shard_map(b, p, in)), all, loc);
+}
+
+}  // namespace detail
+}  // namespace tessera

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// Placement that may happen inside a program: device_put and with_sharding_constraint.
+#include "program/axis_env.h"
+#include "program/program.h"
+#include "program/promote.h"
+#include "ops/shared_attrs.h"
+#include "sharding/fits.h"
+#include "tessera/mesh.h"
+#include "tessera/ops.h"
+
+namespace tessera {
+
+namespace {
+
+// Inside a map its own axes are spent: values there are blocks along them.
+void check_manual(const NamedSharding& s) {
+  const auto* outer = api::manual_mesh();
+  if (outer == nullptr) return;
+  for (const auto& name : outer->manual) {
+    for (std::size_t d = 0; d < s.spec().size(); ++d) {
+      for (int a : s.dim_axes(d)) {
+        if (s.mesh().abstract_mesh().shape_tuple()[static_cast<std::size_t>(a)].name != name) continue;
+        throw ValueError(str("with_sharding_constraint: spec ", s.spec(), " names the axis '", name,
+                             "', which the enclosing shard_map maps by hand; expected axes that it leaves automatic"));
+      }
+    }
+  }
+}
+
+ops::ShardingConstraint constraint_of(const NamedSharding& s, std::int64_t ndim) {
+  if (static_cast<std::int64_t>(s.spec().size()) > ndim) {
+    throw ValueError(str("with_sharding_constraint: spec ", s.spec(), " has ", s.spec().size(),
+                         " entries but the value has rank ", ndim));
+  }
+  ops::ShardingConstraint c;
+  for (const auto& a : s.mesh().abstract_mesh().shape_tuple()) {
+    c.mesh_sizes.push_back(a.size);
+    c.mesh_names.list.push_back(a.name);
+  }
+  for (std::int64_t d = 0; d < ndim; ++d) {
+    auto i = static_cast<std::size_t>(d);
+    if (i < s.spec().size() && s.spec()[i].is_unconstrained()) {
+      c.dims.push_back({-1});
+      continue;
+    }
+    Dims axes;
+    for (int a : s.dim_axes(i)) axes.push_back(a);
+    c.dims.push_back(std::move(axes));
+  }
+  if (s.mesh().is_concrete()) {
+    for (const auto& d : s.devices()) c.devices.push_back(d.id());
+  }
+  c.uneven = s.uneven();
+  return c;
+}
+
+Array constrain(const char* function, const Array& a, const ShardingPtr& sharding, const Loc& loc) {
+  const auto* named = dynamic_cast<const NamedSharding*>(sharding.get());
+  if (named == nullptr) {
+    if (sharding->is_fully_replicated() && sharding->num_devices() == 1) return a;
+    throw UnimplementedError(
+        str(function, ": sharding = ", sharding->text(), " inside a traced function; use a NamedSharding"));
+  }
+  check_manual(*named);
+  sharding::check_fits(function, "sharding", *named, a.shape());
+  return api::bind1(ops::def::sharding_constraint, {a}, api::attrs(constraint_of(*named, a.ndim())), loc);
+}
+
+// Inside a map its mesh is the one that specs mean, as in JAX.
+ShardingPtr with_current_mesh(const PartitionSpec& spec, const char* function) {
+  if (const auto* outer = api::manual_mesh()) return sharding::named(function, "spec", outer->mesh, spec).share();
+  const Mesh& mesh = current_mesh();
+  if (mesh.empty()) {
+    throw StateError(str(function, ": the spec ", spec, " needs a mesh: open a MeshScope or give a NamedSharding"));
+  }
+  return sharding::named(function, "spec", mesh, spec).share();
+}
+
+// An abstract mesh outside a program: the argument's own mesh of the same axes takes its place (M68).
+ShardingPtr on_argument_mesh(const Array& a, const NamedSharding& s) {
+  const auto& impl = *a.impl();
+  auto wanted = s.mesh().abstract_mesh();
+  if (!impl.sharding) {
+    throw ValueError(str("with_sharding_constraint: the mesh ", wanted,
+                         " is abstract and the argument is host data; place it "
+                         "on a concrete mesh first"));
+  }
+  const auto* own = dynamic_cast<const NamedSharding*>(impl.sharding.get());
+  if (own == nullptr) {
+    if (!impl.committed) return nullptr;
+    throw TypeError(str("with_sharding_constraint: the mesh ", wanted, " is abstract and the argument has a ",
+                        impl.sharding->kind(), "; expected a NamedSharding on a concrete mesh"));
+  }
+  if (!(own->mesh().abstract_mesh() == wanted)) {
+    throw ValueError(str("with_sharding_constraint: the abstract mesh ", wanted, " differs from the argument's mesh ",
+                         own->mesh().abstract_mesh()));
+  }
+  return NamedSharding(own->mesh(), s.spec(), {.uneven = s.uneven()}).share();
+}
+
+}  // namespace
+
+Array with_sharding_constraint(const Operand& x, const ShardingPtr& sharding) {
+  if (!sharding) throw ValueError("with_sharding_constraint: sharding is null; expected a Sharding");
+  arrays::checked(x.array(), "with_sharding_constraint");
+  if (api::Trace::current() != nullptr) return constrain("with_sharding_constraint", x.array(), sharding, x.loc());
+  const auto* named = dynamic_cast<const NamedSharding*>(sharding.get());
+  if (named != nullptr && !named->is_concrete()) {
+    ShardingPtr own = on_argument_mesh(x.array(), *named);
+    return own ? device_put(x.array(), own) : x.array();
+  }
+  sharding::check_fits("with_sharding_constraint", "sharding", *sharding, x.array().shape());
+  return device_put(x.array(), sharding);
+}
+Array with_sharding_constraint(const Operand& x, const PartitionSpec& spec) {
+  return with_sharding_constraint(x, with_current_mesh(spec, "with_sharding_constraint"));
+}
+
+Array device_put(const Array& value, const ShardingPtr& sharding, const Loc&) {
+  if (!sharding) throw ValueError("device_put: sharding is null; expected a Sharding");
+  const auto& impl = *arrays::checked(value, "device_put");
+  if (api::Trace::current() != nullptr) return constrain("device_put", value, sharding, Loc::current());
+  sharding::check_fits("device_put", "sharding", *sharding, impl.type.shape);
+  if (impl.literal) return arrays::place(arrays::literal_value(impl), sharding, true, false, impl.type.weak);
+  arrays::check_live(value, "device_put");
+  auto placed = sharding::placement(sharding, impl.type.shape);
+  bool cross = !impl.placement->devices->all_local();
+  if (cross && placed->devices == impl.placement->devices) {
+    // Pieces of other processes travel by the engine's collectives.
+    ir::Builder b;
+    ir::Value v = b.input(impl.type);
+    api::ProgramOptions o;
+    o.name = "device_put";
+    o.out_shardings = {sharding};
+    return api::Program(b.finish_shared(ir::Values{v}), std::move(o)).call({value})[0];
+  }
+  if (cross && placed->devices->size() == 1) {
+    throw ValueError(str("device_put: the array is on devices of several processes; it cannot move to ",
+                         placed->devices->devices[0]));
+  }
+  return arrays::reshard(value, sharding, true);
+}
+Array device_put(const Array& value, const Device& device, const Loc&) {
+  return device_put(value, SingleDeviceSharding(device).share());
+}
+Array device_put(const HostArray& value, const PartitionSpec& spec, const Loc&) {
+  return device_put(value, with_current_mesh(spec, "device_put"));
+}
+Array device_put(const Array& value, const PartitionSpec& spec, const Loc&) {
+  return device_put(value, with_current_mesh(spec, "device_put"));
+}
+
+}  // namespace tessera
