@@ -6,9 +6,9 @@
 #include <mutex>
 
 #include "annotate/manual_sharding.h"
-#include "program/trace.h"
 #include "base/strings.h"
 #include "ops/shared_attrs.h"
+#include "program/trace.h"
 #include "sharding/named_state.h"
 #include "tessera/error.h"
 #include "tessera/ops.h"
@@ -37,7 +37,7 @@ bool is_constraint(const ir::Eqn* e) { return e != nullptr && e->op == &ops::def
 namespace annotate {
 
 const ir::Eqn* defining_equation(const arrays::ArrayImpl& impl) {
-  api::Trace* t = api::Trace::find(impl.trace);
+  program::Trace* t = program::Trace::find(impl.trace);
   if (t == nullptr) return nullptr;
   const auto& eqns = t->builder().graph().eqns;
   auto it = std::find_if(eqns.rbegin(), eqns.rend(),
@@ -120,7 +120,7 @@ Device default_device(const Loc&) {
 Array mark_sharding(const Array& x, const Mesh& mesh, const PartitionSpec& partition_spec, const Loc&) {
   arrays::checked(x, "mark_sharding");
   NamedSharding s = annotate::checked_sharding("mark_sharding", mesh, partition_spec, x.ndim());
-  bool traced = api::Trace::current() != nullptr;
+  bool traced = program::Trace::current() != nullptr;
   std::int64_t before = transfer_stats().bytes;
   Array out = device_put(x, s.share());
   annotate::count_annotation(traced ? 0 : out.device_bytes(), traced ? 0 : transfer_stats().bytes - before);
@@ -132,7 +132,7 @@ Array clear_sharding(const Array& x, const Loc&) {
   if (impl.trace != 0) {
     const ir::Eqn* e = annotate::defining_equation(impl);
     if (!is_constraint(e)) return x;
-    api::Trace* t = api::Trace::find(impl.trace);
+    program::Trace* t = program::Trace::find(impl.trace);
     return clear_sharding(t->wrap(t->builder().value(e->in[0])));
   }
   if (!is_annotated(x)) return x;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "program/graph_fragment.h"
-#include "program/promote.h"
 #include "base/strings.h"
 #include "ops/control/calls.h"
+#include "program/graph_fragment.h"
+#include "program/promote.h"
 #include "tessera/annotate_linear.h"
 #include "tessera/error.h"
 #include "tessera/ops.h"
@@ -63,21 +63,21 @@ Array linear(const Array& x, const Array& weight, const std::optional<Array>& bi
   if (bias) in.push_back(*bias);
   for (const auto& a : in) arrays::checked(a, "linear");
   check_shapes(x, weight, bias);
-  in = api::promote("linear", in, loc);
+  in = program::promote("linear", in, loc);
   // At once there is nothing to differentiate.
-  if (api::Trace::current() == nullptr) {
-    return api::compose1("linear", loc, in, [](ir::Builder&, const Values& v) { return forward(v); });
+  if (program::Trace::current() == nullptr) {
+    return program::graph_fragment1("linear", loc, in, [](ir::Builder&, const Values& v) { return forward(v); });
   }
   ir::Builder body;
   Values values;
-  for (const auto& a : in) values.push_back(body.input(api::type_of(a, "linear")));
+  for (const auto& a : in) values.push_back(body.input(program::type_of(a, "linear")));
   ir::GraphPtr graph = body.finish_shared(Values{forward(values)});
   ops::CustomVjp rule;
   rule.fwd = [](ir::Builder&, ValueSpan v) { return Values{forward(Values(v.begin(), v.end())), v[0], v[1]}; };
   rule.bwd = [with_bias = bias.has_value()](ir::Builder&, ValueSpan kept, ValueSpan ct) {
     return backward(kept, ct, with_bias);
   };
-  return api::compose1("linear", loc, in, [&](ir::Builder& b, const Values& v) {
+  return program::graph_fragment1("linear", loc, in, [&](ir::Builder& b, const Values& v) {
     return ops::custom_vjp_call(b, graph, rule, v, "linear")[0];
   });
 }

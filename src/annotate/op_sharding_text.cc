@@ -3,10 +3,10 @@
 #include <map>
 
 #include "annotate/annotate.h"
-#include "program/trace.h"
 #include "base/strings.h"
-#include "ops/shared_attrs.h"
 #include "ops/collective/shard_map_op.h"
+#include "ops/shared_attrs.h"
+#include "program/trace.h"
 
 namespace tessera::detail {
 
@@ -94,8 +94,8 @@ class Writer {
 std::string annotated_hlo(const std::function<std::vector<Array>(const std::vector<Array>&)>& f,
                           const std::vector<Array>& leaves) {
   ir::Types types;
-  for (const auto& a : leaves) types.push_back(api::type_of(a, "annotated_hlo"));
-  api::Traced traced = api::trace(f, types);
+  for (const auto& a : leaves) types.push_back(program::type_of(a, "annotated_hlo"));
+  program::Traced traced = program::trace(f, types);
   std::vector<Array> all = leaves;
   all.insert(all.end(), traced.captures.begin(), traced.captures.end());
   Writer w;

@@ -4,8 +4,8 @@
 #include <set>
 
 #include "annotate/annotate.h"
-#include "program/trace.h"
 #include "base/strings.h"
+#include "program/trace.h"
 #include "tessera/annotate_input.h"
 #include "tessera/error.h"
 #include "tessera/multihost.h"
@@ -87,7 +87,7 @@ Array device_put(const HostArray& value, const ShardingSpec& spec, const Loc&) {
 }
 Array device_put(const Array& value, const ShardingSpec& spec, const Loc&) {
   arrays::checked(value, "device_put");
-  bool traced = api::Trace::current() != nullptr;
+  bool traced = program::Trace::current() != nullptr;
   if (spec.minibatch() && !traced) return put_minibatch(value.host(), spec);
   PartitionSpec fit = fitting(spec, value.shape());
   return device_put(value, annotate::checked_sharding("device_put", spec.mesh(), fit, value.ndim()).share());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Host snapshots of pieces, and the handle whose pieces can be replaced.
+// Host snapshots of shards, and the handle whose shards can be replaced.
 #include <algorithm>
 
 #include "annotate/annotate.h"
@@ -66,21 +66,21 @@ void ShardedTensor::load_local_shards(const std::vector<HostShard>& shards, cons
     throw ValueError(str("load_local_shards: shards has ", shards.size(), " entries; expected ", own.size(),
                          ", one a local device"));
   }
-  std::vector<Array> pieces;
+  std::vector<Array> shard_buffers;
   for (std::size_t i = 0; i < own.size(); ++i) {
     const HostShard& s = shards[i];
     if (!(s.device() == own[i].device()) || s.index() != own[i].index()) {
       throw ValueError(str("load_local_shards: shards[", i, "] is of device ", s.device(), " and index ", s.index(),
                            "; expected ", own[i].device(), " and ", own[i].index()));
     }
-    HostArray piece = s.unpadded();
-    if (piece.dtype() != array_.dtype()) {
-      throw TypeError(str("load_local_shards: shards[", i, "] has dtype ", dtype_name(piece.dtype()), "; expected ",
-                          dtype_name(array_.dtype())));
+    HostArray shard_buffer = s.unpadded();
+    if (shard_buffer.dtype() != array_.dtype()) {
+      throw TypeError(str("load_local_shards: shards[", i, "] has dtype ", dtype_name(shard_buffer.dtype()),
+                          "; expected ", dtype_name(array_.dtype())));
     }
-    pieces.push_back(device_put(piece, s.device()));
+    shard_buffers.push_back(device_put(shard_buffer, s.device()));
   }
-  array_ = make_array_from_single_device_arrays(array_.shape(), array_.sharding(), pieces, array_.dtype());
+  array_ = make_array_from_single_device_arrays(array_.shape(), array_.sharding(), shard_buffers, array_.dtype());
 }
 
 }  // namespace tessera

@@ -326,13 +326,13 @@ const Array& Shard::value(const Loc&) const& {
   return *data_;
 }
 Array Shard::padded(const Loc&) const {
-  const Array& piece = value();
-  if (full_shape_.empty() || piece.shape() == full_shape_) return piece;
-  auto item = dtype_size(piece.dtype());
-  HostArray out(piece.dtype(), full_shape_);
+  const Array& shard_buffer = value();
+  if (full_shape_.empty() || shard_buffer.shape() == full_shape_) return shard_buffer;
+  auto item = dtype_size(shard_buffer.dtype());
+  HostArray out(shard_buffer.dtype(), full_shape_);
   if (out.nbytes() > 0) std::memset(out.data(), 0, static_cast<std::size_t>(out.nbytes()));
-  core::copy_strided(out.data(), core::contiguous_strides(full_shape_, item), piece.host().data(),
-                     core::contiguous_strides(piece.shape(), item), piece.shape(), item);
+  core::copy_strided(out.data(), core::contiguous_strides(full_shape_, item), shard_buffer.host().data(),
+                     core::contiguous_strides(shard_buffer.shape(), item), shard_buffer.shape(), item);
   return device_put(out, device_);
 }
 std::string to_string(const Shard& s) {

@@ -15,15 +15,15 @@ using arrays::ArrayImpl;
 using arrays::checked;
 
 namespace {
-// Array of one device around piece of position p.
+// Array of one device around shard of position p.
 Array single_device(const ArrayImpl& impl, const arrays::StoragePtr& storage, std::int32_t p) {
   auto position = static_cast<std::size_t>(p);
   auto tile = static_cast<std::size_t>(impl.placement->tile_of[position]);
-  auto piece = std::make_shared<arrays::Storage>();
-  piece->pieces.push_back(storage->pieces[impl.replicas_equal ? tile : position]);
+  auto shard_buffer = std::make_shared<arrays::Storage>();
+  shard_buffer->shard_buffers.push_back(storage->shard_buffers[impl.replicas_equal ? tile : position]);
   ir::Type type{impl.type.dtype, impl.placement->tile_shape[tile], impl.type.weak};
   return arrays::make(std::move(type), SingleDeviceSharding(impl.placement->devices->devices[position]),
-                      std::move(piece), true);
+                      std::move(shard_buffer), true);
 }
 }  // namespace
 
@@ -102,12 +102,12 @@ Array Array::addressable_data(std::int64_t i, const Loc&) const {
 }
 
 namespace {
-// Throws `NotAddressableError` when another process has a piece.
-using PieceOf = std::function<runtime::BufferPtr(std::size_t tile)>;
-void check_all_here(const ArrayImpl& impl, const PieceOf& piece) {
+// Throws `NotAddressableError` when another process has a shard.
+using ShardBufferOf = std::function<runtime::BufferPtr(std::size_t tile)>;
+void check_all_here(const ArrayImpl& impl, const ShardBufferOf& shard_buffer) {
   const auto& place = *impl.placement;
   for (std::size_t t = 0; t < static_cast<std::size_t>(place.num_tiles); ++t) {
-    if (piece(t) || size_of(place.tile_shape[t]) == 0) continue;
+    if (shard_buffer(t) || size_of(place.tile_shape[t]) == 0) continue;
     std::string missing;
     for (std::size_t p = 0; p < place.tile_of.size(); ++p) {
       if (place.tile_of[p] == static_cast<std::int32_t>(t))
@@ -122,19 +122,19 @@ void check_all_here(const ArrayImpl& impl, const PieceOf& piece) {
 HostArray gathered(const ArrayImpl& impl, const arrays::Storage& storage) {
   const auto& place = *impl.placement;
   auto item = dtype_size(impl.type.dtype);
-  PieceOf piece = [&](std::size_t tile) -> runtime::BufferPtr {
-    if (impl.replicas_equal) return storage.pieces[tile];
+  ShardBufferOf shard_buffer = [&](std::size_t tile) -> runtime::BufferPtr {
+    if (impl.replicas_equal) return storage.shard_buffers[tile];
     for (auto p : place.devices->local_positions) {  // the lowest local replica is read
       if (place.tile_of[static_cast<std::size_t>(p)] == static_cast<std::int32_t>(tile)) {
-        return storage.pieces[static_cast<std::size_t>(p)];
+        return storage.shard_buffers[static_cast<std::size_t>(p)];
       }
     }
     return nullptr;
   };
-  check_all_here(impl, piece);
+  check_all_here(impl, shard_buffer);
   auto tiles = static_cast<std::size_t>(place.num_tiles);
   if (tiles == 1) {
-    auto buffer = piece(0);
+    auto buffer = shard_buffer(0);
     return buffer ? HostArray(impl.type.dtype, impl.type.shape, std::shared_ptr<void>(buffer, buffer->data()))
                   : HostArray(impl.type.dtype, impl.type.shape);
   }
@@ -146,7 +146,7 @@ HostArray gathered(const ArrayImpl& impl, const arrays::Storage& storage) {
     Index index = place.tile_index[t];
     std::int64_t offset = 0;
     for (std::size_t d = 0; d < shape.size(); ++d) offset += index[d].start.value_or(0) * strides[d];
-    core::copy_strided(static_cast<char*>(out.data()) + offset, strides, piece(t)->data(),
+    core::copy_strided(static_cast<char*>(out.data()) + offset, strides, shard_buffer(t)->data(),
                        core::contiguous_strides(shape, item), shape, item);
   };
   // Worth a second thread, which also takes its part of the new memory's page faults.

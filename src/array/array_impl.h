@@ -21,13 +21,13 @@
 
 namespace tessera::arrays {
 
-/// Data of an array, filled by the computation that makes it. After `ready` the pieces do not change.
+/// Data of an array, filled by the computation that makes it. After `ready` the shards do not change.
 struct Storage {
-  runtime::Pieces pieces;   ///< by tile number when `replicas_equal`, else by device position
-  runtime::EventPtr ready;  ///< null: ready from the start
+  runtime::ShardBuffers shard_buffers;  ///< by tile number when `replicas_equal`, else by device position
+  runtime::EventPtr ready;              ///< null: ready from the start
 
   Storage() = default;
-  ~Storage() { runtime::let_go(pieces); }
+  ~Storage() { runtime::release(shard_buffers); }
   Storage(const Storage&) = delete;
   Storage& operator=(const Storage&) = delete;
   void wait() const {
@@ -130,14 +130,14 @@ StoragePtr donate(const Array& a, const std::shared_ptr<const std::string>& to) 
 void undo_donation(const Array& a, StoragePtr storage) noexcept;
 /// Makes an array known to `live_arrays`.
 void enlist(const ImplPtr& impl);
-/// A concrete array whose pieces are (or will be, with `storage->ready`) there.
+/// A concrete array whose shards are (or will be, with `storage->ready`) there.
 Array make(ir::Type type, ShardingPtr sharding, StoragePtr storage, bool committed, bool replicas_equal = true);
 /// A value of the trace with this number, made by `op` at `loc`.
 Array make_traced(ir::Type type, std::uint64_t trace, ir::ValueId value, TraceLifePtr life, std::string_view op,
                   const Loc& loc);
 
-/// Places a host value: each process keeps its part; equal pieces are one buffer. `adopt`: use the memory where one
-/// piece is the whole (the caller gives it away).
+/// Places a host value: each process keeps its part; equal shards are one buffer. `adopt`: use the memory where one
+/// shard is the whole (the caller gives it away).
 Array place(const HostArray& value, const ShardingPtr& sharding, bool committed, bool adopt = false, bool weak = false);
 /// A concrete array under another sharding of the same or other devices.
 Array reshard(const Array& a, const ShardingPtr& sharding, bool committed);

@@ -14,7 +14,8 @@ namespace tessera::arrays {
 std::shared_ptr<const sharding::Placement> look_up(const ShardingPtr& sharding, const Shape& shape);
 void count_shards(std::int64_t n);
 void count_validation();
-/// Where checks are on: the pieces of a compiled program's result against its placement. Throws `InternalError`.
-void check_result(const sharding::Placement& place, DType dtype, const runtime::Pieces& pieces, bool by_position);
+/// Where checks are on: the shards of a compiled program's result against its placement. Throws `InternalError`.
+void check_result(const sharding::Placement& place, DType dtype, const runtime::ShardBuffers& shard_buffers,
+                  bool by_position);
 
 }  // namespace tessera::arrays

@@ -61,16 +61,16 @@ Array place(const HostArray& value, const ShardingPtr& sharding, bool committed,
   const auto& place = *placed;
   auto storage = std::make_shared<Storage>();
   auto tiles = static_cast<std::size_t>(place.num_tiles);
-  storage->pieces.resize(tiles);
+  storage->shard_buffers.resize(tiles);
   auto local = local_tiles(place);
   auto item = dtype_size(value.dtype());
   Dims strides = core::contiguous_strides(value.shape(), item);
   for (std::size_t t = 0; t < tiles; ++t) {
     if (!any_local(place, local, t)) continue;
     if (tiles == 1 && adopt) {
-      storage->pieces[t] = std::make_shared<runtime::Buffer>(value.storage(), value.nbytes());
+      storage->shard_buffers[t] = std::make_shared<runtime::Buffer>(value.storage(), value.nbytes());
     } else {
-      storage->pieces[t] = allocate(place, size_of(place.tile_shape[t]) * item);
+      storage->shard_buffers[t] = allocate(place, size_of(place.tile_shape[t]) * item);
     }
   }
   if (!adopt || tiles > 1) {
@@ -80,12 +80,12 @@ Array place(const HostArray& value, const ShardingPtr& sharding, bool committed,
                        [&](std::int64_t begin, std::int64_t end) {
                          for (auto i = begin; i < end; ++i) {
                            auto t = static_cast<std::size_t>(i);
-                           if (!storage->pieces[t]) continue;
+                           if (!storage->shard_buffers[t]) continue;
                            Shape shape = place.tile_shape[t];
                            Dims offset = offset_of(place.tile_index[t]);
                            std::int64_t from = 0;
                            for (std::size_t d = 0; d < shape.size(); ++d) from += offset[d] * strides[d];
-                           core::copy_strided(storage->pieces[t]->data(), core::contiguous_strides(shape, item),
+                           core::copy_strided(storage->shard_buffers[t]->data(), core::contiguous_strides(shape, item),
                                               static_cast<const char*>(value.data()) + from, strides, shape, item);
                          }
                        });
@@ -101,11 +101,11 @@ struct Source {
   const Storage& storage;
   bool by_tile;
   // The local buffer of a tile, or null.
-  runtime::BufferPtr piece(std::size_t tile) const {
-    if (by_tile) return storage.pieces[tile];
+  runtime::BufferPtr shard_buffer(std::size_t tile) const {
+    if (by_tile) return storage.shard_buffers[tile];
     for (auto p : place.devices->local_positions) {
       if (place.tile_of[static_cast<std::size_t>(p)] == static_cast<std::int32_t>(tile)) {
-        return storage.pieces[static_cast<std::size_t>(p)];
+        return storage.shard_buffers[static_cast<std::size_t>(p)];
       }
     }
     return nullptr;
@@ -125,7 +125,7 @@ runtime::BufferPtr assemble(const Source& from, const sharding::Placement& to, s
     Shape source_shape = from.place.tile_shape[s];
     Dims source_offset = offset_of(from.place.tile_index[s]);
     if (source_shape == shape && source_offset == offset) {
-      if (auto piece = from.piece(s)) return piece;
+      if (auto shard_buffer = from.shard_buffer(s)) return shard_buffer;
     }
     Shape common(shape.size());
     std::int64_t to_bytes = 0;
@@ -142,14 +142,14 @@ runtime::BufferPtr assemble(const Source& from, const sharding::Placement& to, s
     }
     if (!out) out = allocate(to, wanted * item);
     if (n == 0) continue;
-    auto piece = from.piece(s);
-    if (!piece) {
+    auto shard_buffer = from.shard_buffer(s);
+    if (!shard_buffer) {
       throw NotAddressableError(
-          str("device_put: a piece of the array of shape ", to.global_shape,
+          str("device_put: a shard of the array of shape ", to.global_shape,
               " that the new sharding needs here lies in another process; reshard inside a jitted function"));
     }
     core::copy_strided(static_cast<char*>(out->data()) + to_bytes, out_strides,
-                       static_cast<const char*>(piece->data()) + from_bytes, source_strides, common, item);
+                       static_cast<const char*>(shard_buffer->data()) + from_bytes, source_strides, common, item);
     count_transfer(n * item);
     filled += n;
   }
@@ -168,11 +168,11 @@ Array reshard(const Array& a, const ShardingPtr& sharding, bool committed) {
     return make(impl.type, sharding, storage, committed, true);
   }
   auto out = std::make_shared<Storage>();
-  out->pieces.resize(static_cast<std::size_t>(placed->num_tiles));
+  out->shard_buffers.resize(static_cast<std::size_t>(placed->num_tiles));
   auto local = local_tiles(*placed);
   Source from{*impl.placement, *storage, impl.replicas_equal};
-  for (std::size_t t = 0; t < out->pieces.size(); ++t) {
-    if (any_local(*placed, local, t)) out->pieces[t] = assemble(from, *placed, t, dtype_size(impl.type.dtype));
+  for (std::size_t t = 0; t < out->shard_buffers.size(); ++t) {
+    if (any_local(*placed, local, t)) out->shard_buffers[t] = assemble(from, *placed, t, dtype_size(impl.type.dtype));
   }
   return make(impl.type, sharding, std::move(out), committed, true);
 }
@@ -200,7 +200,7 @@ Array make_array_from_callback(const Shape& shape, const ShardingPtr& sharding,
   const auto& positions = place.devices->local_positions;
   bool once = sharding->is_fully_replicated();
   auto storage = std::make_shared<arrays::Storage>();
-  storage->pieces.resize(static_cast<std::size_t>(place.num_tiles));
+  storage->shard_buffers.resize(static_cast<std::size_t>(place.num_tiles));
   std::optional<DType> seen = dtype;
   for (auto p : positions) {
     auto position = static_cast<std::size_t>(p);
@@ -217,11 +217,11 @@ Array make_array_from_callback(const Shape& shape, const ShardingPtr& sharding,
                            device, "; expected ", dtype_name(*seen),
                            dtype ? " (the dtype argument)" : " as for the devices before"));
     }
-    if (!storage->pieces[tile]) {
+    if (!storage->shard_buffers[tile]) {
       auto buffer = arrays::allocate(place, value.nbytes());
       if (value.nbytes() > 0) std::memcpy(buffer->data(), value.data(), static_cast<std::size_t>(value.nbytes()));
       arrays::count_transfer(value.nbytes());
-      storage->pieces[tile] = std::move(buffer);
+      storage->shard_buffers[tile] = std::move(buffer);
     }
     if (once) break;
   }
@@ -290,7 +290,7 @@ Array make_array_from_single_device_arrays(const Shape& shape, const ShardingPtr
   auto storage = std::make_shared<arrays::Storage>();
   // Equal replicas are promised, not proved: each device keeps its own buffer unless they are the same one.
   bool own = static_cast<std::size_t>(place.num_tiles) != place.devices->size();
-  storage->pieces.resize(own ? place.devices->size() : static_cast<std::size_t>(place.num_tiles));
+  storage->shard_buffers.resize(own ? place.devices->size() : static_cast<std::size_t>(place.num_tiles));
   for (auto& [position, i] : by_position) {
     auto p = static_cast<std::size_t>(position);
     auto tile = static_cast<std::size_t>(place.tile_of[p]);
@@ -298,9 +298,9 @@ Array make_array_from_single_device_arrays(const Shape& shape, const ShardingPtr
       throw ValueError(str(name, ": arrays[", i, "] has shape ", arrays[i].shape(), "; expected ",
                            place.tile_shape[tile], ", the shard shape of ", shape));
     }
-    auto piece = arrays::storage_of(arrays::without_digits(arrays[i]), name);
-    piece->wait();
-    storage->pieces[own ? p : tile] = piece->pieces[0];
+    auto shard_buffer = arrays::storage_of(arrays::without_digits(arrays[i]), name);
+    shard_buffer->wait();
+    storage->shard_buffers[own ? p : tile] = shard_buffer->shard_buffers[0];
   }
   return arrays::make(ir::Type{*type, shape}, sharding, std::move(storage), true, !own);
 }

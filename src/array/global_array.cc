@@ -71,10 +71,10 @@ Array adopt(const Shape& shape, const NamedSharding& sharding, const FastPath& p
   const auto& place = *path.places;
   bool own = static_cast<std::size_t>(place.num_tiles) != place.devices->size();
   auto storage = std::make_shared<Storage>();
-  storage->pieces.resize(place.devices->size());
+  storage->shard_buffers.resize(place.devices->size());
   for (std::size_t i = 0; i < buffers.size(); ++i) {
     auto position = static_cast<std::size_t>(place.devices->local_positions[i]);
-    storage->pieces[own ? position : static_cast<std::size_t>(place.tile_of[position])] = std::move(buffers[i]);
+    storage->shard_buffers[own ? position : static_cast<std::size_t>(place.tile_of[position])] = std::move(buffers[i]);
   }
   auto impl = std::make_shared<ArrayImpl>();
   impl->type = ir::Type{dtype, shape};
@@ -103,21 +103,22 @@ std::shared_ptr<const sharding::Placement> look_up(const ShardingPtr& sharding, 
 void count_shards(std::int64_t n) { shards_made.fetch_add(n, std::memory_order_relaxed); }
 void count_validation() { validations.fetch_add(1, std::memory_order_relaxed); }
 
-void check_result(const sharding::Placement& place, DType dtype, const runtime::Pieces& pieces, bool by_position) {
+void check_result(const sharding::Placement& place, DType dtype, const runtime::ShardBuffers& shard_buffers,
+                  bool by_position) {
   if (!checks) return;
   count_validation();
   auto expected = by_position ? place.devices->size() : static_cast<std::size_t>(place.num_tiles);
-  if (pieces.size() != expected) {
-    throw InternalError(str("check_result: a program gave ", pieces.size(), " buffers; expected ", expected));
+  if (shard_buffers.size() != expected) {
+    throw InternalError(str("check_result: a program gave ", shard_buffers.size(), " buffers; expected ", expected));
   }
   for (auto p : place.devices->local_positions) {
     auto position = static_cast<std::size_t>(p);
     auto tile = static_cast<std::size_t>(place.tile_of[position]);
-    const auto& piece = pieces[by_position ? position : tile];
+    const auto& shard_buffer = shard_buffers[by_position ? position : tile];
     auto bytes = size_of(place.tile_shape[tile]) * dtype_size(dtype);
-    if (!piece || piece->nbytes() < bytes) {
-      throw InternalError(str("check_result: a program gave ", piece ? piece->nbytes() : 0, " bytes for device ",
-                              place.devices->devices[position], "; expected ", bytes));
+    if (!shard_buffer || shard_buffer->nbytes() < bytes) {
+      throw InternalError(str("check_result: a program gave ", shard_buffer ? shard_buffer->nbytes() : 0,
+                              " bytes for device ", place.devices->devices[position], "; expected ", bytes));
     }
   }
 }
@@ -128,13 +129,13 @@ Array build_global(unchecked_t, const Shape& shape, const NamedSharding& shardin
   if (buffers.empty() && !dtype) {
     throw ValueError("GlobalArray: device_buffers is empty (this process has no device of global_mesh); give dtype");
   }
-  std::vector<runtime::BufferPtr> pieces;
+  std::vector<runtime::BufferPtr> shard_buffers;
   for (const auto& b : buffers) {
     auto storage = storage_of(without_digits(b), "GlobalArray");
     storage->wait();
-    pieces.push_back(storage->pieces[0]);
+    shard_buffers.push_back(storage->shard_buffers[0]);
   }
-  return adopt(shape, sharding, path, std::move(pieces), buffers.empty() ? dtype.value() : buffers[0].dtype());
+  return adopt(shape, sharding, path, std::move(shard_buffers), buffers.empty() ? dtype.value() : buffers[0].dtype());
 }
 
 Array build_global(const Shape& shape, const NamedSharding& sharding, const FastPath& path,
@@ -149,10 +150,10 @@ Array build_global(const Shape& shape, const NamedSharding& sharding, const Fast
 
 namespace {
 
-// Pieces from callbacks: one buffer a local device.
-class Pieces {
+// Shards from callbacks: one buffer a local device.
+class ShardCollector {
  public:
-  Pieces(const char* function, const Shape& shape, const NamedSharding& sharding)
+  ShardCollector(const char* function, const Shape& shape, const NamedSharding& sharding)
       : function_(function), shape_(shape), sharding_(sharding), path_(fast_path(sharding, shape)) {}
 
   const FastPath& path() const { return path_; }
@@ -181,7 +182,7 @@ class Pieces {
   Array finish() {
     if (!dtype_) {
       throw ValueError(str(function_,
-                           ": this process has no device of global_mesh, so that no piece says the dtype; "
+                           ": this process has no device of global_mesh, so that no shard says the dtype; "
                            "construct a GlobalArray with dtype"));
     }
     return adopt(shape_, sharding_, path_, std::move(buffers_), *dtype_);
@@ -211,25 +212,25 @@ GlobalArray GlobalArray::from_callback(const Shape& global_shape, const Mesh& gl
                                        const PartitionSpec& mesh_axes,
                                        const std::function<HostData(const Index&)>& data, const Loc&) {
   NamedSharding sharding(global_mesh, mesh_axes);
-  arrays::Pieces pieces("GlobalArray::from_callback", global_shape, sharding);
-  for (std::size_t i = 0; i < pieces.size(); ++i) pieces.add(i, data(pieces.index(i)).value());
-  return pieces.finish();
+  arrays::ShardCollector shard_buffers("GlobalArray::from_callback", global_shape, sharding);
+  for (std::size_t i = 0; i < shard_buffers.size(); ++i) shard_buffers.add(i, data(shard_buffers.index(i)).value());
+  return shard_buffers.finish();
 }
 
 GlobalArray GlobalArray::from_batched_callback(
     const Shape& global_shape, const Mesh& global_mesh, const PartitionSpec& mesh_axes,
     const std::function<std::vector<HostArray>(std::span<const Index>)>& data, const Loc&) {
   NamedSharding sharding(global_mesh, mesh_axes);
-  arrays::Pieces pieces("GlobalArray::from_batched_callback", global_shape, sharding);
+  arrays::ShardCollector shard_buffers("GlobalArray::from_batched_callback", global_shape, sharding);
   std::vector<Index> indices;
-  for (std::size_t i = 0; i < pieces.size(); ++i) indices.push_back(pieces.index(i));
+  for (std::size_t i = 0; i < shard_buffers.size(); ++i) indices.push_back(shard_buffers.index(i));
   std::vector<HostArray> values = data(indices);
   if (values.size() != indices.size()) {
     throw ValueError(str("GlobalArray::from_batched_callback: data_callback returned ", values.size(),
                          " arrays; expected ", indices.size()));
   }
-  for (std::size_t i = 0; i < values.size(); ++i) pieces.add(i, values[i]);
-  return pieces.finish();
+  for (std::size_t i = 0; i < values.size(); ++i) shard_buffers.add(i, values[i]);
+  return shard_buffers.finish();
 }
 
 GlobalArray GlobalArray::from_batched_callback_with_devices(

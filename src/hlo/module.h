@@ -18,7 +18,7 @@ struct ImportOptions {
   std::int64_t max_equations = 1 << 20;
 };
 
-/// An axis of a mesh, or a part of one: `"x":(2)4` has size 4, and 2 pieces of the axis are more major.
+/// An axis of a mesh, or a part of one: `"x":(2)4` has size 4, and 2 shards of the axis are more major.
 struct SdyAxis {
   std::string name;
   std::int64_t pre_size = 1;

@@ -14,8 +14,8 @@ namespace tessera::ir {
 
 struct Factor {
   enum class Kind : std::uint8_t {
-    Pass,    ///< may be split: every piece is computed on its own
-    Reduce,  ///< may be split: pieces give partial results that `reduction` completes
+    Pass,    ///< may be split: every shard is computed on its own
+    Reduce,  ///< may be split: shards give partial results that `reduction` completes
     Whole,   ///< may not be split
   };
   std::int64_t size = 0;

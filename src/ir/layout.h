@@ -28,7 +28,7 @@ using MeshAxesPtr = std::shared_ptr<const MeshAxes>;
 using AxisList = std::vector<std::uint8_t>;  ///< axis numbers, major first
 using AxisMask = std::uint32_t;
 
-/// What combines the pieces of a partial value.
+/// What combines the shards of a partial value.
 enum class Reduction : std::uint8_t { Sum, Prod, Max, Min, And, Or };
 const char* to_string(Reduction r);
 

@@ -60,11 +60,11 @@ struct View {
 };
 using ViewSpan = std::span<const View>;
 
-/// What an op's `remap` learns about the piece that it will compute.
+/// What an op's `remap` learns about the shard that it will compute.
 struct RemapArgs {
   TypeSpan global_in, global_out;
   TypeSpan local_in, local_out;
-  /// First global element of each piece, per operand (result) and dimension.
+  /// First global element of each shard, per operand (result) and dimension.
   std::span<const Dims> in_offsets, out_offsets;
 };
 
@@ -165,7 +165,7 @@ class OpDef {
 
   virtual Types infer(TypeSpan in, const Attrs& a) const = 0;
   virtual FactorRule factors(TypeSpan in, TypeSpan out, const Attrs& a) const = 0;
-  /// True when `remap` may change attributes; otherwise pieces use the global ones.
+  /// True when `remap` may change attributes; otherwise shards use the global ones.
   virtual bool remaps() const = 0;
   virtual Attrs remap(const RemapArgs& r, const Attrs& a) const = 0;
   virtual Batched batch(Builder& b, const BatchArgs& args, const Attrs& a) const = 0;

@@ -10,7 +10,7 @@ namespace tessera {
 
 Array apply_along_axis(const std::function<Array(const Array&)>& f, std::int64_t axis, const Operand& x) {
   const std::int64_t rank = x.array().ndim();
-  const std::int64_t d = api::axis_of("apply_along_axis", axis, rank);
+  const std::int64_t d = program::axis_of("apply_along_axis", axis, rank);
   std::function<Array(const Array&)> mapped = f;
   for (std::int64_t i = 1; i < rank - d; ++i) mapped = vmap(mapped, {.in_axes = i, .out_axes = -1});
   for (std::int64_t i = 0; i < d; ++i) mapped = vmap(mapped);
@@ -39,7 +39,7 @@ Array piecewise(const Operand& x, const std::vector<Array>& conditions, const st
     throw ValueError(str("piecewise: ", pieces.size(), " pieces for ", n, " conditions; expected as many or one more"));
   std::vector<Array> in = conditions;
   in.push_back(x.array());
-  return api::formula("piecewise", x.loc(), in, [&](const std::vector<Array>& v) {
+  return program::composite("piecewise", x.loc(), in, [&](const std::vector<Array>& v) {
     const Array& a = v.back();
     auto value = [&](const Piece& p) {
       return p.function() ? astype(p.function()(a), a.dtype()) : full(a.shape(), p.value(), a.dtype());

@@ -3,17 +3,17 @@
 #include <algorithm>
 #include <numeric>
 
-#include "program/promote.h"
 #include "ops/shared_attrs.h"
+#include "program/promote.h"
 #include "tessera/ops.h"
 
 namespace tessera {
 
-using api::attrs;
-using api::bind1;
-using api::elementwise;
-using api::elementwise_float;
-using api::on;
+using program::attrs;
+using program::bind1;
+using program::elementwise;
+using program::elementwise_float;
+using program::on;
 namespace def = ops::def;
 
 Array add(const Operand& x, const Operand& y) { return elementwise(def::add, "add", x, y); }
@@ -21,18 +21,18 @@ Array subtract(const Operand& x, const Operand& y) { return elementwise(def::sub
 Array multiply(const Operand& x, const Operand& y) { return elementwise(def::mul, "multiply", x, y); }
 Array divide(const Operand& x, const Operand& y) {
   const Loc& at = x.loc();
-  auto t = api::common_type("divide", {x.array(), y.array()});
+  auto t = program::common_type("divide", {x.array(), y.array()});
   if (is_inexact(t.dtype)) return elementwise(def::div, "divide", x, y);
-  const DType dtype = api::inexact_dtype(t.dtype);
-  Array a = api::cast(x.array(), dtype, x.array().weak_type(), at);
-  Array b = api::cast(y.array(), dtype, y.array().weak_type(), at);
+  const DType dtype = program::inexact_dtype(t.dtype);
+  Array a = program::cast(x.array(), dtype, x.array().weak_type(), at);
+  Array b = program::cast(y.array(), dtype, y.array().weak_type(), at);
   return elementwise(def::div, "divide", Operand(a, at), Operand(b, at));
 }
 Array negative(const Operand& x) { return elementwise(def::neg, "negative", x); }
 Array maximum(const Operand& x, const Operand& y) { return elementwise(def::max, "maximum", x, y); }
 Array minimum(const Operand& x, const Operand& y) { return elementwise(def::min, "minimum", x, y); }
 Array power(const Operand& x, const Operand& y) {
-  const DType t = api::common_type("power", {x.array(), y.array()}).dtype;
+  const DType t = program::common_type("power", {x.array(), y.array()}).dtype;
   if (!is_integer(t) || is_unsigned_int(t)) return elementwise(def::pow, "power", x, y);
   const auto& exponent = *y.array().impl();
   if (exponent.literal && y.array().item<std::int64_t>() < 0) {
@@ -58,7 +58,7 @@ Array copy(const Operand& x) {
 }
 
 namespace {
-Operand truth(const Operand& x) { return on(api::cast(x.array(), bool_, false, x.loc()), x.loc()); }
+Operand truth(const Operand& x) { return on(program::cast(x.array(), bool_, false, x.loc()), x.loc()); }
 }  // namespace
 
 Array logical_not(const Operand& x) { return elementwise(def::not_, "logical_not", truth(x)); }
@@ -83,10 +83,10 @@ Array compare(const ir::OpDef& op, const char* name, const Operand& x, const Ope
   for (const bool first : {true, false}) {
     const Operand& scalar = first ? x : y;
     const Operand& array = first ? y : x;
-    const int side = api::outside(scalar.array(), array.array());
+    const int side = program::outside(scalar.array(), array.array());
     if (side == 0) continue;
     // As between the numbers -1, 0 and 1: the scalar's side, and the array's middle.
-    const Array answer = api::bind1(op, {Array(first ? side : 0), Array(first ? 0 : side)}, nullptr, x.loc());
+    const Array answer = program::bind1(op, {Array(first ? side : 0), Array(first ? 0 : side)}, nullptr, x.loc());
     return broadcast_to(on(answer, x.loc()), array.array().shape());
   }
   return elementwise(op, name, x, y);
@@ -103,14 +103,14 @@ Array operator>=(const Operand& x, const Operand& y) { return compare(def::ge, "
 Array where(const Operand& condition, const Operand& x, const Operand& y) {
   const Loc& loc = condition.loc();
   Array pred = truth(condition).array();
-  std::vector<Array> in = api::promote("where", {x.array(), y.array()}, loc);
-  Shape shape = api::broadcast_shapes("where", {pred.shape(), in[0].shape(), in[1].shape()});
+  std::vector<Array> in = program::promote("where", {x.array(), y.array()}, loc);
+  Shape shape = program::broadcast_shapes("where", {pred.shape(), in[0].shape(), in[1].shape()});
   return bind1(def::select_n,
-               {api::widen(pred, shape, loc), api::widen(in[1], shape, loc), api::widen(in[0], shape, loc)}, nullptr,
-               loc);
+               {program::widen(pred, shape, loc), program::widen(in[1], shape, loc), program::widen(in[0], shape, loc)},
+               nullptr, loc);
 }
 
-Array astype(const Operand& x, DType dtype) { return api::cast(x.array(), dtype, false, x.loc()); }
+Array astype(const Operand& x, DType dtype) { return program::cast(x.array(), dtype, false, x.loc()); }
 
 // --- making ------------------------------------------------------------------------------------------
 
@@ -118,8 +118,8 @@ Array full(const Shape& shape, const Operand& value, std::optional<DType> dtype)
   size_of(shape);
   Array v = value.array();
   if (!v.shape().empty()) throw ValueError(str("full: value has shape ", v.shape(), "; expected rank 0"));
-  if (dtype) v = is_integer(*dtype) ? api::meet("full", v, *dtype, false, value.loc()) : v;
-  v = api::cast(v, dtype.value_or(v.dtype()), !dtype && v.weak_type(), value.loc());
+  if (dtype) v = is_integer(*dtype) ? program::meet("full", v, *dtype, false, value.loc()) : v;
+  v = program::cast(v, dtype.value_or(v.dtype()), !dtype && v.weak_type(), value.loc());
   return broadcast_in_dim(on(v, value.loc()), shape, {});
 }
 Array zeros(const Shape& shape, DType dtype, const Loc& loc) { return full(shape, Operand(0, loc), dtype); }
@@ -130,7 +130,7 @@ namespace {
 Array full_like(const Operand& x, int value, const char* name) {
   const auto& impl = *arrays::checked(x.array(), name);
   Array out = full(impl.type.shape, Operand(value, x.loc()), x.array().dtype());
-  if (impl.trace == 0 && impl.sharding && api::Trace::current() == nullptr && impl.committed)
+  if (impl.trace == 0 && impl.sharding && program::Trace::current() == nullptr && impl.committed)
     return device_put(out, impl.sharding);
   return out;
 }
@@ -140,7 +140,7 @@ Array ones_like(const Operand& x) { return full_like(x, 1, "ones_like"); }
 
 Array iota(DType dtype, const Shape& shape, std::int64_t dimension, const Loc& loc) {
   size_of(shape);
-  return bind1(def::iota, {}, attrs(ops::Iota{dtype, shape, api::axis_of("iota", dimension, rank(shape)), 0}), loc);
+  return bind1(def::iota, {}, attrs(ops::Iota{dtype, shape, program::axis_of("iota", dimension, rank(shape)), 0}), loc);
 }
 Array arange(std::int64_t stop, const Loc& loc) { return arange(0, stop, 1, loc); }
 Array arange(std::int64_t start, std::int64_t stop, std::int64_t step, const Loc& loc) {
@@ -156,7 +156,7 @@ Array arange(std::int64_t start, std::int64_t stop, std::int64_t step, const Loc
 // --- shapes --------------------------------------------------------------------------------------------
 
 Array reshape(const Operand& x, const Shape& shape) {
-  ir::Type t = api::type_of(x.array(), "reshape");
+  ir::Type t = program::type_of(x.array(), "reshape");
   Shape target = shape;
   auto unknown = std::find(target.begin(), target.end(), -1);
   if (unknown != target.end()) {
@@ -179,7 +179,7 @@ Array transpose(const Operand& x) {
 }
 Array transpose(const Operand& x, const Dims& permutation) {
   Dims p = permutation;
-  for (auto& d : p) d = api::axis_of("transpose", d, x.array().ndim());
+  for (auto& d : p) d = program::axis_of("transpose", d, x.array().ndim());
   return bind1(def::transpose, {x.array()}, attrs(ops::Transpose{p}), x.loc());
 }
 Array broadcast_in_dim(const Operand& x, const Shape& shape, const Dims& dims) {
@@ -188,7 +188,7 @@ Array broadcast_in_dim(const Operand& x, const Shape& shape, const Dims& dims) {
 }
 Array broadcast_to(const Operand& x, const Shape& shape) {
   const Shape& own = x.array().shape();
-  if (api::broadcast_shapes("broadcast_to", {own, shape}) != shape) {
+  if (program::broadcast_shapes("broadcast_to", {own, shape}) != shape) {
     throw ValueError(str("broadcast_to: shape ", own, " does not broadcast to ", shape));
   }
   Dims dims(own.size());
@@ -207,7 +207,7 @@ Array dot_general(const Operand& lhs, const Operand& rhs, const DotDimensionNumb
 
 Array matmul(const Operand& x, const Operand& y, const DotOptions& o) {
   const Loc& loc = x.loc();
-  std::vector<Array> in = api::promote("matmul", {x.array(), y.array()}, loc);
+  std::vector<Array> in = program::promote("matmul", {x.array(), y.array()}, loc);
   Array a = in[0];
   Array b = in[1];
   if (a.ndim() == 0 || b.ndim() == 0) {
@@ -237,7 +237,7 @@ Array matmul(const Operand& x, const Operand& y, const DotOptions& o) {
     for (std::int64_t i = free_a + nb; i < out.ndim(); ++i) permutation.push_back(i);
     return transpose(on(out, loc), permutation);
   }
-  Shape batch = api::broadcast_shapes("matmul", {batch_a, batch_b});
+  Shape batch = program::broadcast_shapes("matmul", {batch_a, batch_b});
   auto nb = static_cast<std::int64_t>(batch.size());
   auto full_batch = [&](const Array& v, const Shape& own) {
     if (own == batch) return v;

@@ -11,12 +11,12 @@
 
 namespace tessera {
 
-using api::Arrays;
-using api::cut;
-using api::formula;
-using api::formulas;
-using api::pick;
-using api::promoted;
+using program::Arrays;
+using program::composite;
+using program::composites;
+using program::cut;
+using program::pick;
+using program::promoted;
 
 namespace {
 constexpr std::int64_t kEnd = INT64_MAX;
@@ -30,11 +30,11 @@ Array difference(const Array& x, std::int64_t d) {
 
 Array diff(const Operand& x, const DiffOptions& o) {
   if (o.n < 0) throw ValueError(str("diff: n = ", o.n, "; expected no negative count"));
-  const std::int64_t d = api::axis_of("diff", o.axis, x.array().ndim());
+  const std::int64_t d = program::axis_of("diff", o.axis, x.array().ndim());
   Arrays in{x.array()};
   if (o.prepend) in.push_back(*o.prepend);
   if (o.append) in.push_back(*o.append);
-  return formula("diff", x.loc(), in, [&](const Arrays& v) {
+  return composite("diff", x.loc(), in, [&](const Arrays& v) {
     Array a = v[0];
     auto fit = [&](const Array& end) {
       Shape one = v[0].shape();
@@ -51,10 +51,10 @@ Array ediff1d(const Operand& x, const std::optional<Array>& to_end, const std::o
   Arrays in{x.array()};
   if (to_begin) in.push_back(*to_begin);
   if (to_end) in.push_back(*to_end);
-  return formula("ediff1d", x.loc(), in, [&](const Arrays& v) {
+  return composite("ediff1d", x.loc(), in, [&](const Arrays& v) {
     Array a = difference(ravel(v[0]), 0);
-    if (to_begin) a = concatenate({ravel(api::as(v[1], a.dtype())), a}, 0);
-    if (to_end) a = concatenate({a, ravel(api::as(v.back(), a.dtype()))}, 0);
+    if (to_begin) a = concatenate({ravel(program::as(v[1], a.dtype())), a}, 0);
+    if (to_end) a = concatenate({a, ravel(program::as(v.back(), a.dtype()))}, 0);
     return a;
   });
 }
@@ -87,9 +87,9 @@ Array gradient_along(const Array& a, const Array& h, std::int64_t d) {
 std::vector<Array> gradient(const Operand& f, const std::vector<Array>& spacing, const MaybeDims& axis) {
   Dims axes;
   if (axis) {
-    for (auto d : *axis) axes.push_back(api::axis_of("gradient", d, f.array().ndim()));
+    for (auto d : *axis) axes.push_back(program::axis_of("gradient", d, f.array().ndim()));
   } else {
-    axes = api::axes_of("gradient", std::nullopt, f.array().ndim());
+    axes = program::axes_of("gradient", std::nullopt, f.array().ndim());
   }
   if (spacing.size() > 1 && spacing.size() != axes.size()) {
     throw ValueError(str("gradient: ", spacing.size(), " spacings for ", axes.size(), " axes"));
@@ -102,7 +102,7 @@ std::vector<Array> gradient(const Operand& f, const std::vector<Array>& spacing,
   }
   Arrays in{f.array()};
   in.insert(in.end(), spacing.begin(), spacing.end());
-  return formulas("gradient", f.loc(), in, [&](const Arrays& v) {
+  return composites("gradient", f.loc(), in, [&](const Arrays& v) {
     Arrays p = promoted("gradient", v, true);
     Arrays out;
     for (std::size_t i = 0; i < axes.size(); ++i) {
@@ -116,7 +116,7 @@ std::vector<Array> gradient(const Operand& f, const std::vector<Array>& spacing,
 Array trapezoid(const Operand& y, const std::optional<Array>& x, double dx, std::int64_t axis) {
   Arrays in{y.array()};
   if (x) in.push_back(*x);
-  return formula("trapezoid", y.loc(), in, [&](const Arrays& v) {
+  return composite("trapezoid", y.loc(), in, [&](const Arrays& v) {
     Arrays p = promoted("trapezoid", v, true);
     Array f = moveaxis(p[0], {axis}, {-1});
     if (!x) return dx * (sum(f, -1) - 0.5 * (pick(f, 0, -1) + pick(f, -1, -1)));
@@ -129,7 +129,7 @@ Array interp(const Operand& x, const Operand& xp, const Operand& fp, const Inter
   Arrays in{x.array(), xp.array(), fp.array()};
   if (o.left) in.push_back(*o.left);
   if (o.right) in.push_back(*o.right);
-  return formula("interp", x.loc(), in, [&](const Arrays& v) {
+  return composite("interp", x.loc(), in, [&](const Arrays& v) {
     if (v[1].ndim() != 1 || v[1].shape() != v[2].shape()) {
       throw ValueError(
           str("interp: xp and fp have shapes ", v[1].shape(), " and ", v[2].shape(), "; expected equal vectors"));
@@ -151,7 +151,7 @@ Array interp(const Operand& x, const Operand& xp, const Operand& fp, const Inter
     Array x0 = of(xs, i - 1);
     Array f0 = of(fs, i - 1);
     Array dx = of(xs, i) - x0;
-    const double eps = api::float_info(xs.dtype()).epsilon;
+    const double eps = program::float_info(xs.dtype()).epsilon;
     Array narrow = abs(dx) <= eps * eps;
     Array y = where(narrow, f0, f0 + (at - x0) / where(narrow, 1, dx) * (of(fs, i) - f0));
     if (o.extrapolate || o.period) return y;
@@ -161,12 +161,12 @@ Array interp(const Operand& x, const Operand& xp, const Operand& fp, const Inter
 }
 
 Array unwrap(const Operand& p, std::optional<double> discont, std::int64_t axis, double period) {
-  return formula("unwrap", {p}, [&](const Arrays& v) {
+  return composite("unwrap", {p}, [&](const Arrays& v) {
     const bool whole = is_integer(v[0].dtype()) && period == std::floor(period);
     Array a = whole ? v[0] : promoted("unwrap", v, true)[0];
-    const std::int64_t d = api::axis_of("unwrap", axis, a.ndim());
+    const std::int64_t d = program::axis_of("unwrap", axis, a.ndim());
     if (a.shape(d) == 0) return a;
-    auto number = [&](double x) { return api::number_like(a, x); };
+    auto number = [&](double x) { return program::number_like(a, x); };
     Array interval = number(whole ? std::floor(period / 2) : period / 2);
     Array step = difference(a, d);
     Array mod = remainder(step + interval, number(period)) - interval;
@@ -208,14 +208,14 @@ Arrays two_vectors(const char* name, const Arrays& v) {
 }  // namespace
 
 Array convolve(const Operand& a, const Operand& b, ConvolveMode mode) {
-  return formula("convolve", {a, b}, [&](const Arrays& v) {
+  return composite("convolve", {a, b}, [&](const Arrays& v) {
     Arrays p = two_vectors("convolve", v);
     if (p[0].shape(0) < p[1].shape(0)) std::swap(p[0], p[1]);
     return convolved("convolve", p[0], p[1], mode, true);
   });
 }
 Array correlate(const Operand& a, const Operand& b, ConvolveMode mode) {
-  return formula("correlate", {a, b}, [&](const Arrays& v) {
+  return composite("correlate", {a, b}, [&](const Arrays& v) {
     Arrays p = two_vectors("correlate", v);
     p[1] = conj(p[1]);
     if (p[0].shape(0) >= p[1].shape(0)) return convolved("correlate", p[0], p[1], mode, false);

@@ -13,16 +13,16 @@
 
 namespace tessera {
 
-using api::Arrays;
-using api::formula;
-using api::formulas;
+using program::Arrays;
+using program::composite;
+using program::composites;
 
 namespace {
 std::size_t at_(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 // start + step * (0, 1, …), computed in at least float32.
 Array progression(double start, double step, std::int64_t n, DType dtype, const Loc& loc) {
-  return formula("arange", loc, {}, [&](const Arrays&) {
+  return composite("arange", loc, {}, [&](const Arrays&) {
     const DType working = dtype == float16 || dtype == bfloat16 ? float32 : dtype;
     auto number = [&](double v) { return full({}, v, working); };
     Array x = is_complex(working) ? astype(iota(real_dtype(working), {n}), working) : iota(working, {n});
@@ -61,7 +61,7 @@ Array arange(std::int64_t start, std::int64_t stop, std::int64_t step, DType dty
   }
   const auto n = static_cast<std::int64_t>(count);
   if (!is_integer(dtype)) return progression(static_cast<double>(start), static_cast<double>(step), n, dtype, loc);
-  return formula("arange", loc, {}, [&](const Arrays&) {
+  return composite("arange", loc, {}, [&](const Arrays&) {
     auto number = [&](std::int64_t v) { return astype(Array(HostArray::scalar(v)), dtype); };
     Array x = iota(dtype, {n});
     if (step != 1) x = number(step) * x;
@@ -76,14 +76,14 @@ struct SpaceTypes {
   DType result, working;
 };
 SpaceTypes space_types(const char* name, const Arrays& ends, const SpaceOptions& o) {
-  const DType own = o.dtype.value_or(api::inexact_dtype(api::common_type(name, ends).dtype));
-  return {own, api::inexact_dtype(own)};
+  const DType own = o.dtype.value_or(program::inexact_dtype(program::common_type(name, ends).dtype));
+  return {own, program::inexact_dtype(own)};
 }
 
 // Weighted means of both ends, as JAX computes them; the last is the end itself.
 Array spaced(const Array& from, const Array& to, std::int64_t num, const SpaceOptions& o, DType working) {
-  Shape shape = api::broadcast_shapes("linspace", {from.shape(), to.shape()});
-  const std::int64_t axis = api::axis_of("linspace", o.axis, rank(shape) + 1);
+  Shape shape = program::broadcast_shapes("linspace", {from.shape(), to.shape()});
+  const std::int64_t axis = program::axis_of("linspace", o.axis, rank(shape) + 1);
   Array a = lax::expand_dims(broadcast_to(from, shape), {axis});
   Array b = lax::expand_dims(broadcast_to(to, shape), {axis});
   if (num == 1) return a;
@@ -92,7 +92,7 @@ Array spaced(const Array& from, const Array& to, std::int64_t num, const SpaceOp
   Shape line(shape.size() + 1, 1);
   line[at_(axis)] = div;
   Array step = iota(real_dtype(working), line, axis) / static_cast<double>(div);
-  step = api::as(step, working);
+  step = program::as(step, working);
   Array out = a * (1 - step) + b * step;
   return o.endpoint ? concatenate({out, b}, axis) : out;
 }
@@ -100,29 +100,29 @@ Array spaced(const Array& from, const Array& to, std::int64_t num, const SpaceOp
 
 Array linspace(const Operand& start, const Operand& stop, std::int64_t num, const SpaceOptions& o) {
   if (num < 0) throw ValueError(str("linspace: num = ", num, "; expected no negative count"));
-  return formula("linspace", {start, stop}, [&](const Arrays& v) {
+  return composite("linspace", {start, stop}, [&](const Arrays& v) {
     auto [result, working] = space_types("linspace", v, o);
-    Array out = spaced(api::as(v[0], working), api::as(v[1], working), num, o, working);
+    Array out = spaced(program::as(v[0], working), program::as(v[1], working), num, o, working);
     return astype(is_integer(result) ? floor(out) : out, result);
   });
 }
 Array logspace(const Operand& start, const Operand& stop, std::int64_t num, double base, const SpaceOptions& o) {
-  return formula("logspace", {start, stop}, [&](const Arrays& v) {
+  return composite("logspace", {start, stop}, [&](const Arrays& v) {
     auto [result, working] = space_types("logspace", v, o);
     SpaceOptions floats = o;
     floats.dtype = std::nullopt;
-    return astype(power(base, linspace(api::as(v[0], working), api::as(v[1], working), num, floats)), result);
+    return astype(power(base, linspace(program::as(v[0], working), program::as(v[1], working), num, floats)), result);
   });
 }
 Array geomspace(const Operand& start, const Operand& stop, std::int64_t num, const SpaceOptions& o) {
-  return formula("geomspace", {start, stop}, [&](const Arrays& v) {
+  return composite("geomspace", {start, stop}, [&](const Arrays& v) {
     auto [result, working] = space_types("geomspace", v, o);
-    Array from = api::as(v[0], working);
+    Array from = program::as(v[0], working);
     Array sign_of = sign(from);
     SpaceOptions inner = o;
     inner.dtype = working;
     inner.axis = 0;
-    Array y = sign_of * logspace(log10(from / sign_of), log10(api::as(v[1], working) / sign_of), num, 10, inner);
+    Array y = sign_of * logspace(log10(from / sign_of), log10(program::as(v[1], working) / sign_of), num, 10, inner);
     return astype(moveaxis(y, {0}, {o.axis}), result);
   });
 }
@@ -131,7 +131,7 @@ Array geomspace(const Operand& start, const Operand& stop, std::int64_t num, con
 
 Array asarray(const Operand& x, std::optional<DType> dtype) {
   Array a = x.array();
-  if (dtype) a = is_integer(*dtype) ? api::meet("asarray", a, *dtype, false, x.loc()) : astype(x, *dtype);
+  if (dtype) a = is_integer(*dtype) ? program::meet("asarray", a, *dtype, false, x.loc()) : astype(x, *dtype);
   return arrays::materialize(a);
 }
 Array full_like(const Operand& x, const Operand& value, std::optional<DType> dtype) {
@@ -145,7 +145,7 @@ Array diag(const Operand& v, std::int64_t k) {
   const std::int64_t r = v.array().ndim();
   if (r == 2) return diagonal(v, k);
   if (r != 1) throw ValueError(str("diag: shape ", v.array().shape(), "; expected rank 1 or 2"));
-  return formula("diag", {v}, [&](const Arrays& in) {
+  return composite("diag", {v}, [&](const Arrays& in) {
     const std::int64_t n = in[0].shape(0) + std::abs(k);
     Array zero = zeros({}, in[0].dtype());
     Array padded = lax::pad(in[0], zero, {{std::max<std::int64_t>(0, -k), std::max<std::int64_t>(0, k), 0}});
@@ -153,13 +153,13 @@ Array diag(const Operand& v, std::int64_t k) {
   });
 }
 Array diagflat(const Operand& v, std::int64_t k) {
-  return formula("diagflat", {v}, [&](const Arrays& in) { return diag(ravel(in[0]), k); });
+  return composite("diagflat", {v}, [&](const Arrays& in) { return diag(ravel(in[0]), k); });
 }
 Array vander(const Operand& x, std::optional<std::int64_t> n, bool increasing) {
   if (x.array().ndim() != 1) throw ValueError(str("vander: shape ", x.array().shape(), "; expected rank 1"));
   const std::int64_t count = n.value_or(x.array().shape(0));
   if (count < 0) throw ValueError(str("vander: n = ", count, "; expected no negative count"));
-  return formula("vander", {x}, [&](const Arrays& v) {
+  return composite("vander", {x}, [&](const Arrays& v) {
     const DType t = v[0].dtype();
     Array powers = iota(real_dtype(t), {1, count}, 1);
     if (!increasing) powers = lax::rev(powers, {1});
@@ -170,7 +170,7 @@ Array vander(const Operand& x, std::optional<std::int64_t> n, bool increasing) {
 // --- grids --------------------------------------------------------------------------------------------------------
 
 std::vector<Array> meshgrid(const std::vector<Array>& axes, const MeshgridOptions& o, const Loc& loc) {
-  return formulas("meshgrid", loc, axes, [&](const Arrays& v) {
+  return composites("meshgrid", loc, axes, [&](const Arrays& v) {
     Shape shape;
     for (const auto& a : v) {
       if (a.ndim() != 1) throw ValueError(str("meshgrid: an axis has shape ", a.shape(), "; expected rank 1"));
@@ -189,7 +189,7 @@ std::vector<Array> meshgrid(const std::vector<Array>& axes, const MeshgridOption
   });
 }
 Array indices(const Shape& shape, DType dtype, const Loc& loc) {
-  return formula("indices", loc, {}, [&](const Arrays&) {
+  return composite("indices", loc, {}, [&](const Arrays&) {
     Arrays out;
     for (std::int64_t d = 0; d < rank(shape); ++d) out.push_back(iota(dtype, shape, d));
     return out.empty() ? zeros({0}, dtype) : stack(out);
@@ -237,7 +237,7 @@ namespace {
 Array window(const char* name, std::int64_t n, const Loc& loc, const std::function<Array(const Array&, double)>& f) {
   if (n < 0) throw ValueError(str(name, ": n = ", n, "; expected no negative count"));
   if (n <= 1) return ones({n}, float32, loc);
-  return formula(name, loc, {}, [&](const Arrays&) { return f(iota(float32, {n}), static_cast<double>(n - 1)); });
+  return composite(name, loc, {}, [&](const Arrays&) { return f(iota(float32, {n}), static_cast<double>(n - 1)); });
 }
 }  // namespace
 

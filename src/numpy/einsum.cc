@@ -152,7 +152,7 @@ Array einsum(const std::string& subscripts, const std::vector<Array>& operands, 
   }
   dots.labels = spare.substr(0, longest);
 
-  std::vector<Array> in = api::promote("einsum", operands, loc);
+  std::vector<Array> in = program::promote("einsum", operands, loc);
   std::vector<Term> values;
   std::map<char, std::int64_t> extent;
   for (std::size_t i = 0; i < terms.size(); ++i) {

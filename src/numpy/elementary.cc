@@ -14,11 +14,11 @@
 
 namespace tessera {
 
-using api::Arrays;
-using api::formula;
-using api::formulas;
-using api::number_like;
-using api::promoted;
+using program::Arrays;
+using program::composite;
+using program::composites;
+using program::number_like;
+using program::promoted;
 
 namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -35,45 +35,45 @@ Array positive(const Operand& x) {
   return x.array();
 }
 Array fabs(const Operand& x) {
-  return formula("fabs", {x}, [](const Arrays& v) {
+  return composite("fabs", {x}, [](const Arrays& v) {
     no_complex("fabs", v[0]);
     return abs(promoted("fabs", v, true)[0]);
   });
 }
 Array angle(const Operand& z, bool deg) {
-  return formula("angle", {z}, [&](const Arrays& v) {
+  return composite("angle", {z}, [&](const Arrays& v) {
     Array re = real(v[0]);
     const bool keep = is_inexact(re.dtype()) && (is_complex(v[0].dtype()) || v[0].ndim() > 0);
-    re = keep ? re : api::as(re, float32);
+    re = keep ? re : program::as(re, float32);
     Array im = is_complex(v[0].dtype()) ? imag(v[0]) : zeros_like(re);
     Array a = arctan2(im, re);
     return deg ? rad2deg(a) : a;
   });
 }
 Array deg2rad(const Operand& x) {
-  return formula("deg2rad", {x},
-                 [](const Arrays& v) { return promoted("deg2rad", v, true)[0] * (std::numbers::pi / 180); });
+  return composite("deg2rad", {x},
+                   [](const Arrays& v) { return promoted("deg2rad", v, true)[0] * (std::numbers::pi / 180); });
 }
 Array rad2deg(const Operand& x) {
-  return formula("rad2deg", {x},
-                 [](const Arrays& v) { return promoted("rad2deg", v, true)[0] * (180 / std::numbers::pi); });
+  return composite("rad2deg", {x},
+                   [](const Arrays& v) { return promoted("rad2deg", v, true)[0] * (180 / std::numbers::pi); });
 }
 Array radians(const Operand& x) { return deg2rad(x); }
 Array degrees(const Operand& x) { return rad2deg(x); }
 Array float_power(const Operand& x, const Operand& y) {
-  return formula("float_power", {x, y}, [](const Arrays& v) {
+  return composite("float_power", {x, y}, [](const Arrays& v) {
     Arrays p = promoted("float_power", v, true);
     return power(p[0], p[1]);
   });
 }
 Array fmax(const Operand& x, const Operand& y) {
-  return formula("fmax", {x, y}, [](const Arrays& v) { return where((v[0] > v[1]) | isnan(v[1]), v[0], v[1]); });
+  return composite("fmax", {x, y}, [](const Arrays& v) { return where((v[0] > v[1]) | isnan(v[1]), v[0], v[1]); });
 }
 Array fmin(const Operand& x, const Operand& y) {
-  return formula("fmin", {x, y}, [](const Arrays& v) { return where((v[0] < v[1]) | isnan(v[1]), v[0], v[1]); });
+  return composite("fmin", {x, y}, [](const Arrays& v) { return where((v[0] < v[1]) | isnan(v[1]), v[0], v[1]); });
 }
 Array hypot(const Operand& x, const Operand& y) {
-  return formula("hypot", {x, y}, [](const Arrays& v) {
+  return composite("hypot", {x, y}, [](const Arrays& v) {
     no_complex("hypot", v[0]);
     no_complex("hypot", v[1]);
     Arrays p = promoted("hypot", v, true);
@@ -88,7 +88,7 @@ Array hypot(const Operand& x, const Operand& y) {
   });
 }
 Array logaddexp(const Operand& x, const Operand& y) {
-  return formula("logaddexp", {x, y}, [](const Arrays& v) {
+  return composite("logaddexp", {x, y}, [](const Arrays& v) {
     Arrays p = promoted("logaddexp", v, true);
     Array largest = maximum(p[0], p[1]);
     if (is_complex(p[0].dtype())) {
@@ -103,7 +103,7 @@ Array logaddexp(const Operand& x, const Operand& y) {
   });
 }
 Array logaddexp2(const Operand& x, const Operand& y) {
-  return formula("logaddexp2", {x, y}, [](const Arrays& v) {
+  return composite("logaddexp2", {x, y}, [](const Arrays& v) {
     no_complex("logaddexp2", v[0]);
     no_complex("logaddexp2", v[1]);
     Arrays p = promoted("logaddexp2", v, true);
@@ -115,7 +115,7 @@ Array logaddexp2(const Operand& x, const Operand& y) {
   });
 }
 Array heaviside(const Operand& x, const Operand& at_zero) {
-  return formula("heaviside", {x, at_zero}, [](const Arrays& v) {
+  return composite("heaviside", {x, at_zero}, [](const Arrays& v) {
     Arrays p = promoted("heaviside", v, true);
     Array zero = number_like(p[0], 0);
     Array one = number_like(p[0], 1);
@@ -123,7 +123,7 @@ Array heaviside(const Operand& x, const Operand& at_zero) {
   });
 }
 Array sinc(const Operand& x) {
-  return formula("sinc", {x}, [](const Arrays& v) {
+  return composite("sinc", {x}, [](const Arrays& v) {
     Array a = promoted("sinc", v, true)[0];
     Array zero = a == 0;
     Array safe = where(zero, 1, std::numbers::pi * a);
@@ -133,23 +133,23 @@ Array sinc(const Operand& x) {
   });
 }
 Array i0(const Operand& x) {
-  return formula("i0", {x}, [](const Arrays& v) {
+  return composite("i0", {x}, [](const Arrays& v) {
     no_complex("i0", v[0]);
     Array a = abs(promoted("i0", v, true)[0]);
     return exp(a) * bessel_i0e(a);
   });
 }
 Array signbit(const Operand& x) {
-  return formula("signbit", {x}, [](const Arrays& v) {
+  return composite("signbit", {x}, [](const Arrays& v) {
     no_complex("signbit", v[0]);
     DType t = v[0].dtype();
     if (is_bool(t) || is_unsigned_int(t)) return zeros(v[0].shape(), bool_);
     if (is_integer(t)) return v[0] < 0;
-    return bitcast_convert_type(api::as(v[0], t), bits_dtype(t)) < 0;
+    return bitcast_convert_type(program::as(v[0], t), bits_dtype(t)) < 0;
   });
 }
 Array copysign(const Operand& x, const Operand& sign) {
-  return formula("copysign", {x, sign}, [](const Arrays& v) {
+  return composite("copysign", {x, sign}, [](const Arrays& v) {
     no_complex("copysign", v[0]);
     no_complex("copysign", v[1]);
     Arrays p = promoted("copysign", v, true);
@@ -158,13 +158,13 @@ Array copysign(const Operand& x, const Operand& sign) {
   });
 }
 Array spacing(const Operand& x) {
-  return formula("spacing", {x}, [](const Arrays& v) {
+  return composite("spacing", {x}, [](const Arrays& v) {
     no_complex("spacing", v[0]);
     Array a = promoted("spacing", v, true)[0];
     Array infinity = number_like(a, kInfinity);
     if (a.dtype() == float16) return nextafter(a, infinity) - a;
     Array d = nextafter(a, copysign(infinity, a)) - a;
-    return where(d == 0, copysign(number_like(a, api::float_info(a.dtype()).smallest_subnormal), a), d);
+    return where(d == 0, copysign(number_like(a, program::float_info(a.dtype()).smallest_subnormal), a), d);
   });
 }
 namespace {
@@ -173,15 +173,15 @@ struct FloatParts {
   Array mantissa, exponent;
 };
 FloatParts parts_of(const Array& a) {
-  const auto info = api::float_info(a.dtype());
+  const auto info = program::float_info(a.dtype());
   const DType bits = bits_dtype(a.dtype());
   const std::int64_t mask = (std::int64_t{1} << info.exponent_bits) - 1;
   const std::int64_t bias = mask >> 1;
-  auto number = [&](std::int64_t v) { return api::as(Array(v), bits); };
+  auto number = [&](std::int64_t v) { return program::as(Array(v), bits); };
   Array small = abs(a) < info.tiny;
   Array raw = bitcast_convert_type(where(small, a * std::ldexp(1.0, info.mantissa_bits + 1), a), bits);
   Array field = (raw >> info.mantissa_bits) & number(mask);
-  Array exponent = api::as(field, int32) - (bias - 1) - where(small, info.mantissa_bits + 1, 0);
+  Array exponent = program::as(field, int32) - (bias - 1) - where(small, info.mantissa_bits + 1, 0);
   Array cleared = raw & ~number(mask << info.mantissa_bits);
   Array mantissa = bitcast_convert_type(cleared | number((bias - 1) << info.mantissa_bits), a.dtype());
   Array as_is = isinf(a) | isnan(a) | (a == 0);
@@ -190,36 +190,36 @@ FloatParts parts_of(const Array& a) {
 }  // namespace
 
 std::pair<Array, Array> frexp(const Operand& x) {
-  Arrays out = formulas("frexp", {x}, [](const Arrays& v) {
+  Arrays out = composites("frexp", {x}, [](const Arrays& v) {
     no_complex("frexp", v[0]);
     Array a = promoted("frexp", v, true)[0];
-    a = api::as(a, a.dtype());
+    a = program::as(a, a.dtype());
     // Bits have no derivative: the mantissa's is that of a division by the power of two.
-    auto mantissa =
-        custom_jvp([](const Array& y) { return parts_of(y).mantissa; },
-                   [](const std::tuple<Array>& y, const std::tuple<Array>& t) {
-                     FloatParts p = parts_of(std::get<0>(y));
-                     return std::pair{p.mantissa, std::get<0>(t) * exp2(-api::as(p.exponent, std::get<0>(t).dtype()))};
-                   });
+    auto mantissa = custom_jvp(
+        [](const Array& y) { return parts_of(y).mantissa; },
+        [](const std::tuple<Array>& y, const std::tuple<Array>& t) {
+          FloatParts p = parts_of(std::get<0>(y));
+          return std::pair{p.mantissa, std::get<0>(t) * exp2(-program::as(p.exponent, std::get<0>(t).dtype()))};
+        });
     return Arrays{mantissa(a), parts_of(stop_gradient(a)).exponent};
   });
   return {out[0], out[1]};
 }
 Array ldexp(const Operand& x, const Operand& exponent) {
-  return formula("ldexp", {x, exponent}, [](const Arrays& v) {
+  return composite("ldexp", {x, exponent}, [](const Arrays& v) {
     no_complex("ldexp", v[0]);
     if (is_inexact(v[1].dtype()))
       throw TypeError(str("ldexp: exponent is ", dtype_name(v[1].dtype()), "; expected an integer"));
     Array a = promoted("ldexp", {v[0]}, true)[0];
     auto [m, e] = frexp(a);
-    e = api::as(e, a.dtype()) + api::as(v[1], a.dtype());
+    e = program::as(e, a.dtype()) + program::as(v[1], a.dtype());
     m = where(e > 0, m * 2, m);
     e = where(e > 0, e - 1, e);
     return where(isinf(a) | (a == 0), a, m * exp2(e));
   });
 }
 std::pair<Array, Array> modf(const Operand& x) {
-  Arrays out = formulas("modf", {x}, [](const Arrays& v) {
+  Arrays out = composites("modf", {x}, [](const Arrays& v) {
     no_complex("modf", v[0]);
     Array a = promoted("modf", v, true)[0];
     Array whole = where(a >= 0, floor(a), ceil(a));
@@ -228,7 +228,7 @@ std::pair<Array, Array> modf(const Operand& x) {
   return {out[0], out[1]};
 }
 std::pair<Array, Array> divmod(const Operand& x, const Operand& y) {
-  Arrays out = formulas("divmod", {x, y}, [](const Arrays& v) {
+  Arrays out = composites("divmod", {x, y}, [](const Arrays& v) {
     return Arrays{floor_divide(v[0], v[1]), remainder(v[0], v[1])};
   });
   return {out[0], out[1]};
@@ -239,14 +239,14 @@ Arrays integers(const char* name, const Arrays& v) {
   Arrays p = promoted(name, v);
   if (!is_integer(p[0].dtype()))
     throw TypeError(str(name, ": dtype is ", dtype_name(p[0].dtype()), "; expected integers"));
-  const Shape shape = api::broadcast_shapes(name, {p[0].shape(), p[1].shape()});
+  const Shape shape = program::broadcast_shapes(name, {p[0].shape(), p[1].shape()});
   for (auto& a : p) a = broadcast_to(abs(a), shape);
   return p;
 }
 }  // namespace
 
 Array gcd(const Operand& x, const Operand& y) {
-  return formula("gcd", {x, y}, [](const Arrays& v) {
+  return composite("gcd", {x, y}, [](const Arrays& v) {
     Arrays p = integers("gcd", v);
     // Euclid's steps until the smaller of every pair is zero.
     auto end = while_loop([](const std::vector<Array>& c) { return any(c[1] != 0); },
@@ -261,7 +261,7 @@ Array gcd(const Operand& x, const Operand& y) {
   });
 }
 Array lcm(const Operand& x, const Operand& y) {
-  return formula("lcm", {x, y}, [](const Arrays& v) {
+  return composite("lcm", {x, y}, [](const Arrays& v) {
     Arrays p = integers("lcm", v);
     Array d = gcd(p[0], p[1]);
     Array none = d == 0;
@@ -269,7 +269,7 @@ Array lcm(const Operand& x, const Operand& y) {
   });
 }
 Array bitwise_count(const Operand& x) {
-  return formula("bitwise_count", {x}, [](const Arrays& v) { return astype(population_count(abs(v[0])), uint8); });
+  return composite("bitwise_count", {x}, [](const Arrays& v) { return astype(population_count(abs(v[0])), uint8); });
 }
 
 namespace {
@@ -280,19 +280,19 @@ Array is_infinity(const char* name, const Array& x, double infinity) {
 }  // namespace
 
 Array isposinf(const Operand& x) {
-  return formula("isposinf", {x}, [](const Arrays& v) { return is_infinity("isposinf", v[0], kInfinity); });
+  return composite("isposinf", {x}, [](const Arrays& v) { return is_infinity("isposinf", v[0], kInfinity); });
 }
 Array isneginf(const Operand& x) {
-  return formula("isneginf", {x}, [](const Arrays& v) { return is_infinity("isneginf", v[0], -kInfinity); });
+  return composite("isneginf", {x}, [](const Arrays& v) { return is_infinity("isneginf", v[0], -kInfinity); });
 }
 Array isreal(const Operand& x) {
-  return formula("isreal", {x}, [](const Arrays& v) { return imag(v[0]) == 0; });
+  return composite("isreal", {x}, [](const Arrays& v) { return imag(v[0]) == 0; });
 }
 Array iscomplex(const Operand& x) {
-  return formula("iscomplex", {x}, [](const Arrays& v) { return imag(v[0]) != 0; });
+  return composite("iscomplex", {x}, [](const Arrays& v) { return imag(v[0]) != 0; });
 }
 Array isclose(const Operand& x, const Operand& y, const CloseOptions& o) {
-  return formula("isclose", {x, y}, [&](const Arrays& v) {
+  return composite("isclose", {x, y}, [&](const Arrays& v) {
     Arrays p = promoted("isclose", v, true);
     Array in_range = abs(p[0] - p[1]) <= o.atol + o.rtol * abs(p[1]);
     Array close = (p[0] == p[1]) | (isfinite(p[1]) & in_range);
@@ -300,19 +300,19 @@ Array isclose(const Operand& x, const Operand& y, const CloseOptions& o) {
   });
 }
 Array allclose(const Operand& x, const Operand& y, const CloseOptions& o) {
-  return formula("allclose", {x, y}, [&](const Arrays& v) { return all(isclose(v[0], v[1], o)); });
+  return composite("allclose", {x, y}, [&](const Arrays& v) { return all(isclose(v[0], v[1], o)); });
 }
 Array array_equal(const Operand& x, const Operand& y, bool equal_nan) {
-  return formula("array_equal", {x, y}, [&](const Arrays& v) {
+  return composite("array_equal", {x, y}, [&](const Arrays& v) {
     if (v[0].shape() != v[1].shape()) return zeros({}, bool_);
     Array equal = v[0] == v[1];
     return all(equal_nan ? equal | (isnan(v[0]) & isnan(v[1])) : equal);
   });
 }
 Array array_equiv(const Operand& x, const Operand& y) {
-  return formula("array_equiv", {x, y}, [](const Arrays& v) {
+  return composite("array_equiv", {x, y}, [](const Arrays& v) {
     try {
-      api::broadcast_shapes("array_equiv", {v[0].shape(), v[1].shape()});
+      program::broadcast_shapes("array_equiv", {v[0].shape(), v[1].shape()});
     } catch (const ValueError&) {
       return zeros({}, bool_);
     }
@@ -320,11 +320,11 @@ Array array_equiv(const Operand& x, const Operand& y) {
   });
 }
 Array nan_to_num(const Operand& x, const NanToNum& by) {
-  return formula("nan_to_num", {x}, [&](const Arrays& v) {
+  return composite("nan_to_num", {x}, [&](const Arrays& v) {
     const Array& a = v[0];
     if (!is_inexact(a.dtype())) return a;
     if (is_complex(a.dtype())) return complex(nan_to_num(real(a), by), nan_to_num(imag(a), by));
-    const double largest = api::float_info(a.dtype()).max;
+    const double largest = program::float_info(a.dtype()).max;
     Array y = where(isnan(a), number_like(a, by.nan), a);
     y = where(isposinf(y), number_like(a, by.posinf.value_or(largest)), y);
     return where(isneginf(y), number_like(a, by.neginf.value_or(-largest)), y);
@@ -340,13 +340,13 @@ Array select(const std::vector<Array>& conditions, const std::vector<Array>& cho
   in.insert(in.end(), conditions.begin(), conditions.end());
   in.insert(in.end(), choices.begin(), choices.end());
   const std::size_t n = conditions.size();
-  return formula("select", otherwise.loc(), in, [n](const Arrays& v) {
+  return composite("select", otherwise.loc(), in, [n](const Arrays& v) {
     Arrays values{v[0]};
     values.insert(values.end(), v.begin() + 1 + static_cast<std::ptrdiff_t>(n), v.end());
     values = promoted("select", values);
     std::vector<Shape> shapes;
     for (const auto& a : v) shapes.push_back(a.shape());
-    const Shape shape = api::broadcast_shapes("select", shapes);
+    const Shape shape = program::broadcast_shapes("select", shapes);
     Array y = broadcast_to(values[0], shape);
     for (std::size_t i = n; i-- > 0;) y = where(v[1 + i], values[1 + i], y);
     return y;
@@ -358,13 +358,13 @@ Array choose(const Operand& a, const std::vector<Array>& choices, bool wrap) {
     throw TypeError(str("choose: a has dtype ", dtype_name(a.array().dtype()), "; expected integers"));
   Arrays in{a.array()};
   in.insert(in.end(), choices.begin(), choices.end());
-  return formula("choose", a.loc(), in, [wrap](const Arrays& v) {
+  return composite("choose", a.loc(), in, [wrap](const Arrays& v) {
     Arrays values = promoted("choose", Arrays(v.begin() + 1, v.end()));
     const auto n = static_cast<std::int64_t>(values.size());
     Array which = wrap ? v[0] % n : clip(v[0], 0, n - 1);
     std::vector<Shape> shapes;
     for (const auto& x : v) shapes.push_back(x.shape());
-    Array y = broadcast_to(values.back(), api::broadcast_shapes("choose", shapes));
+    Array y = broadcast_to(values.back(), program::broadcast_shapes("choose", shapes));
     for (std::int64_t i = n - 1; i-- > 0;) y = where(which == i, values[static_cast<std::size_t>(i)], y);
     return y;
   });

@@ -4,28 +4,28 @@
 #include <cstdlib>
 #include <limits>
 
+#include "ops/shared_attrs.h"
 #include "program/graph_fragment.h"
 #include "program/promote.h"
-#include "ops/shared_attrs.h"
 #include "tessera/ops.h"
 
 namespace tessera {
 
-using api::compose1;
-using api::elementwise;
-using api::elementwise_float;
-using api::on;
+using program::elementwise;
+using program::elementwise_float;
+using program::graph_fragment1;
+using program::on;
 namespace def = ops::def;
 
 namespace {
 // Both operands as floats of their common type.
 Array float_binary(const ir::OpDef& op, const char* name, const Operand& x, const Operand& y) {
-  return elementwise(op, name, on(api::inexact(name, x.array(), x.loc()), x.loc()),
-                     on(api::inexact(name, y.array(), y.loc()), x.loc()));
+  return elementwise(op, name, on(program::inexact(name, x.array(), x.loc()), x.loc()),
+                     on(program::inexact(name, y.array(), y.loc()), x.loc()));
 }
 // What depends on a float's own bits works on those that users see.
 Operand shown(const Operand& x) {
-  return on(api::cast_exactly(x.array(), x.array().dtype(), x.array().weak_type(), x.loc()), x.loc());
+  return on(program::cast_exactly(x.array(), x.array().dtype(), x.array().weak_type(), x.loc()), x.loc());
 }
 // Rounding leaves whole numbers alone.
 Array rounding(const ir::OpDef& op, const char* name, const Operand& x) {
@@ -66,13 +66,13 @@ Array igammac(const Operand& a, const Operand& x) { return float_binary(def::iga
 Array betainc(const Operand& a, const Operand& b, const Operand& x) {
   const Loc& loc = a.loc();
   std::vector<Array> in =
-      api::promote("betainc",
-                   {api::inexact("betainc", a.array(), loc), api::inexact("betainc", b.array(), loc),
-                    api::inexact("betainc", x.array(), loc)},
-                   loc);
-  Shape shape = api::broadcast_shapes("betainc", {in[0].shape(), in[1].shape(), in[2].shape()});
-  for (auto& v : in) v = api::widen(v, shape, loc);
-  return api::bind1(def::regularized_incomplete_beta, in, nullptr, loc);
+      program::promote("betainc",
+                       {program::inexact("betainc", a.array(), loc), program::inexact("betainc", b.array(), loc),
+                        program::inexact("betainc", x.array(), loc)},
+                       loc);
+  Shape shape = program::broadcast_shapes("betainc", {in[0].shape(), in[1].shape(), in[2].shape()});
+  for (auto& v : in) v = program::widen(v, shape, loc);
+  return program::bind1(def::regularized_incomplete_beta, in, nullptr, loc);
 }
 Array abs(const Operand& x) {
   DType t = x.array().dtype();
@@ -82,8 +82,9 @@ Array sign(const Operand& x) { return elementwise(def::sign, "sign", x); }
 Array floor(const Operand& x) { return rounding(def::floor, "floor", x); }
 Array ceil(const Operand& x) { return rounding(def::ceil, "ceil", x); }
 Array rint(const Operand& x) {
-  Array a = api::inexact("rint", x.array(), x.loc());
-  return compose1("rint", x.loc(), {a}, [](ir::Builder&, const ir::Values& v) { return ops::round(v[0], true); });
+  Array a = program::inexact("rint", x.array(), x.loc());
+  return graph_fragment1("rint", x.loc(), {a},
+                         [](ir::Builder&, const ir::Values& v) { return ops::round(v[0], true); });
 }
 Array round(const Operand& x, std::int64_t decimals) {
   Array a = x.array();
@@ -94,7 +95,7 @@ Array round(const Operand& x, std::int64_t decimals) {
   }
   double factor = 1;
   for (std::int64_t i = 0; i < std::abs(decimals); ++i) factor *= 10;
-  return compose1("round", x.loc(), {a}, [&](ir::Builder&, const ir::Values& v) {
+  return graph_fragment1("round", x.loc(), {a}, [&](ir::Builder&, const ir::Values& v) {
     if (decimals == 0) return ops::round(v[0], true);
     // Halves have too few digits for the scaled value: JAX rounds them in float32.
     DType own = v[0].dtype();
@@ -106,7 +107,7 @@ Array round(const Operand& x, std::int64_t decimals) {
 Array trunc(const Operand& x) {
   DType t = x.array().dtype();
   if (is_integer(t) || is_bool(t)) return x.array();
-  return compose1("trunc", x.loc(), {x.array()}, [](ir::Builder& b, const ir::Values& v) {
+  return graph_fragment1("trunc", x.loc(), {x.array()}, [](ir::Builder& b, const ir::Values& v) {
     return ops::where(ops::lt(v[0], ops::scalar(b, 0, v[0].dtype())), ops::ceil(v[0]), ops::floor(v[0]));
   });
 }
@@ -131,8 +132,8 @@ Array imag(const Operand& x) {
 Array conj(const Operand& x) { return is_complex(x.array().dtype()) ? elementwise(def::conj, "conj", x) : x.array(); }
 Array complex(const Operand& re, const Operand& im) { return float_binary(def::complex, "complex", re, im); }
 Array integer_pow(const Operand& x, std::int64_t y) {
-  return compose1("integer_pow", x.loc(), {x.array()},
-                  [&](ir::Builder&, const ir::Values& v) { return ops::integer_pow(v[0], y); });
+  return graph_fragment1("integer_pow", x.loc(), {x.array()},
+                         [&](ir::Builder&, const ir::Values& v) { return ops::integer_pow(v[0], y); });
 }
 Array arctan2(const Operand& y, const Operand& x) { return float_binary(def::atan2, "arctan2", y, x); }
 Array nextafter(const Operand& x, const Operand& y) {
@@ -143,13 +144,13 @@ namespace {
 // Operands of one type and shape, as values of a fragment.
 Array both(const char* name, const Operand& x, const Operand& y,
            const std::function<ir::Value(ir::Builder&, ir::Value, ir::Value)>& f) {
-  std::vector<Array> in = api::promote(name, {x.array(), y.array()}, x.loc());
-  Shape shape = api::broadcast_shapes(name, {in[0].shape(), in[1].shape()});
-  for (auto& a : in) a = api::widen(a, shape, x.loc());
-  return compose1(name, x.loc(), in, [&](ir::Builder& b, const ir::Values& v) { return f(b, v[0], v[1]); });
+  std::vector<Array> in = program::promote(name, {x.array(), y.array()}, x.loc());
+  Shape shape = program::broadcast_shapes(name, {in[0].shape(), in[1].shape()});
+  for (auto& a : in) a = program::widen(a, shape, x.loc());
+  return graph_fragment1(name, x.loc(), in, [&](ir::Builder& b, const ir::Values& v) { return f(b, v[0], v[1]); });
 }
 bool any_unsigned(const Operand& x, const Operand& y, const char* name) {
-  DType t = api::common_type(name, {x.array(), y.array()}).dtype;
+  DType t = program::common_type(name, {x.array(), y.array()}).dtype;
   return is_unsigned_int(t) || is_bool(t);
 }
 }  // namespace
@@ -192,8 +193,8 @@ Array floor_divide(const Operand& x, const Operand& y) {
 }
 Array operator%(const Operand& x, const Operand& y) { return remainder(x, y); }
 Array logical_xor(const Operand& x, const Operand& y) {
-  return elementwise(def::xor_, "logical_xor", on(api::cast(x.array(), bool_, false, x.loc()), x.loc()),
-                     on(api::cast(y.array(), bool_, false, x.loc()), x.loc()));
+  return elementwise(def::xor_, "logical_xor", on(program::cast(x.array(), bool_, false, x.loc()), x.loc()),
+                     on(program::cast(y.array(), bool_, false, x.loc()), x.loc()));
 }
 Array bitwise_and(const Operand& x, const Operand& y) { return elementwise(def::and_, "bitwise_and", x, y); }
 Array bitwise_or(const Operand& x, const Operand& y) { return elementwise(def::or_, "bitwise_or", x, y); }
@@ -202,7 +203,7 @@ Array bitwise_not(const Operand& x) { return elementwise(def::not_, "bitwise_not
 Array operator^(const Operand& x, const Operand& y) { return bitwise_xor(x, y); }
 Array left_shift(const Operand& x, const Operand& y) { return elementwise(def::shift_left, "left_shift", x, y); }
 Array right_shift(const Operand& x, const Operand& y) {
-  DType t = api::common_type("right_shift", {x.array(), y.array()}).dtype;
+  DType t = program::common_type("right_shift", {x.array(), y.array()}).dtype;
   return elementwise(is_unsigned_int(t) ? def::shift_right_logical : def::shift_right_arithmetic, "right_shift", x, y);
 }
 Array operator<<(const Operand& x, const Operand& y) { return left_shift(x, y); }
@@ -210,16 +211,16 @@ Array operator>>(const Operand& x, const Operand& y) { return right_shift(x, y);
 Array population_count(const Operand& x) { return elementwise(def::population_count, "population_count", x); }
 Array clz(const Operand& x) { return elementwise(def::clz, "clz", x); }
 Array clamp(const Operand& low, const Operand& x, const Operand& high) {
-  return compose1("clamp", x.loc(), {low.array(), x.array(), high.array()},
-                  [](ir::Builder&, const ir::Values& v) { return ops::clamp(v[0], v[1], v[2]); });
+  return graph_fragment1("clamp", x.loc(), {low.array(), x.array(), high.array()},
+                         [](ir::Builder&, const ir::Values& v) { return ops::clamp(v[0], v[1], v[2]); });
 }
 Array stop_gradient(const Operand& x) { return elementwise(def::stop_gradient, "stop_gradient", x); }
 Array bitcast_convert_type(const Operand& x, DType dtype) {
-  return compose1("bitcast_convert_type", x.loc(), {shown(x).array()},
-                  [&](ir::Builder&, const ir::Values& v) { return ops::bitcast_convert_type(v[0], dtype); });
+  return graph_fragment1("bitcast_convert_type", x.loc(), {shown(x).array()},
+                         [&](ir::Builder&, const ir::Values& v) { return ops::bitcast_convert_type(v[0], dtype); });
 }
 Array reduce_precision(const Operand& x, std::int64_t exponent_bits, std::int64_t mantissa_bits) {
-  return compose1("reduce_precision", x.loc(), {shown(x).array()}, [&](ir::Builder&, const ir::Values& v) {
+  return graph_fragment1("reduce_precision", x.loc(), {shown(x).array()}, [&](ir::Builder&, const ir::Values& v) {
     return ops::reduce_precision(v[0], exponent_bits, mantissa_bits);
   });
 }

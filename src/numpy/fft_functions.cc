@@ -1,30 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tessera/fft.h"
-
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 
-#include "program/graph_fragment.h"
-#include "program/composite.h"
 #include "ops/linalg/linalg_ops.h"
+#include "program/composite.h"
+#include "program/graph_fragment.h"
 #include "tessera/creation.h"
+#include "tessera/fft.h"
 #include "tessera/lax.h"
 #include "tessera/numpy.h"
 #include "tessera/shaping.h"
 
 namespace tessera::fft {
 
-using api::Arrays;
-using api::formula;
 using ops::FftType;
+using program::Arrays;
+using program::composite;
 
 namespace {
 
 // Exactly n elements along an axis.
 Array fitted(const Array& x, std::int64_t n, std::int64_t d) {
   if (x.shape(d) == n) return x;
-  if (x.shape(d) > n) return api::cut(x, 0, n, d);
+  if (x.shape(d) > n) return program::cut(x, 0, n, d);
   std::vector<lax::PadDim> config(static_cast<std::size_t>(x.ndim()));
   config[static_cast<std::size_t>(d)].high = n - x.shape(d);
   return lax::pad(x, zeros({}, x.dtype()), config);
@@ -39,9 +38,9 @@ Array along(const char* name, const Array& x, FftType type, std::int64_t points,
     throw TypeError(str("fft::", name, ": operand has dtype ", dtype_name(t), "; expected a real one"));
   }
   Array a = fitted(x, type == FftType::Irfft ? points / 2 + 1 : points, d);
-  a = api::as(a, type == FftType::Rfft ? (t == float64 ? float64 : float32) : complex_dtype(t));
+  a = program::as(a, type == FftType::Rfft ? (t == float64 ? float64 : float32) : complex_dtype(t));
   const std::int64_t last = a.ndim() - 1;
-  return api::compose1(name, Loc::current(), {a}, [&](ir::Builder&, const ir::Values& v) {
+  return program::graph_fragment1(name, Loc::current(), {a}, [&](ir::Builder&, const ir::Values& v) {
     return ops::move_dim(ops::fft(ops::move_dim(v[0], d, last), type, {points}), last, d);
   });
 }
@@ -57,8 +56,8 @@ Array scaled(const Array& x, Norm norm, bool inverse, double n) {
 bool is_inverse(FftType t) { return t == FftType::Ifft || t == FftType::Irfft; }
 
 Array line(const char* name, const Operand& x, FftType type, const Options& o) {
-  return formula(name, {x}, [&](const Arrays& v) {
-    const std::int64_t d = api::axis_of(name, o.axis, v[0].ndim());
+  return composite(name, {x}, [&](const Arrays& v) {
+    const std::int64_t d = program::axis_of(name, o.axis, v[0].ndim());
     const std::int64_t n = o.n.value_or(type == FftType::Irfft ? 2 * (v[0].shape(d) - 1) : v[0].shape(d));
     return scaled(along(name, v[0], type, n, d), o.norm, is_inverse(type), static_cast<double>(n));
   });
@@ -70,7 +69,7 @@ Dims axes_for(const char* name, const Array& x, const OptionsN& o) {
   }
   Dims axes;
   if (o.axes) {
-    for (auto d : *o.axes) axes.push_back(api::axis_of(name, d, x.ndim()));
+    for (auto d : *o.axes) axes.push_back(program::axis_of(name, d, x.ndim()));
   } else {
     axes.resize(o.s ? o.s->size() : x.shape().size());
     std::iota(axes.begin(), axes.end(), x.ndim() - static_cast<std::int64_t>(axes.size()));
@@ -84,7 +83,7 @@ Dims axes_for(const char* name, const Array& x, const OptionsN& o) {
 }
 
 Array volume(const char* name, const Operand& x, FftType type, const OptionsN& o) {
-  return formula(name, {x}, [&](const Arrays& v) {
+  return composite(name, {x}, [&](const Arrays& v) {
     const Dims axes = axes_for(name, v[0], o);
     Shape s;
     for (std::size_t i = 0; i < axes.size(); ++i) {
@@ -110,8 +109,8 @@ OptionsN plane(const char* name, OptionsN o) {
 Norm opposite(Norm n) { return n == Norm::Backward ? Norm::Forward : n == Norm::Forward ? Norm::Backward : n; }
 
 Array shifted(const char* name, const Operand& x, const MaybeDims& axes, bool back) {
-  return formula(name, {x}, [&](const Arrays& v) {
-    Dims all = api::axes_of(name, axes, v[0].ndim());
+  return composite(name, {x}, [&](const Arrays& v) {
+    Dims all = program::axes_of(name, axes, v[0].ndim());
     Dims amount;
     for (auto d : all) amount.push_back(back ? -(v[0].shape(d) / 2) : v[0].shape(d) / 2);
     return roll(v[0], amount, all);
@@ -127,12 +126,12 @@ Array irfft(const Operand& x, const Options& o) { return line("irfft", x, FftTyp
 Array hfft(const Operand& x, const Options& o) {
   Options back = o;
   back.norm = opposite(o.norm);
-  return formula("hfft", {x}, [&](const Arrays& v) { return irfft(conj(v[0]), back); });
+  return composite("hfft", {x}, [&](const Arrays& v) { return irfft(conj(v[0]), back); });
 }
 Array ihfft(const Operand& x, const Options& o) {
   Options forward = o;
   forward.norm = opposite(o.norm);
-  return formula("ihfft", {x}, [&](const Arrays& v) { return conj(rfft(v[0], forward)); });
+  return composite("ihfft", {x}, [&](const Arrays& v) { return conj(rfft(v[0], forward)); });
 }
 
 Array fftn(const Operand& x, const OptionsN& o) { return volume("fftn", x, FftType::Fft, o); }
@@ -146,15 +145,15 @@ Array irfft2(const Operand& x, OptionsN o) { return irfftn(x, plane("irfft2", st
 
 Array fftfreq(std::int64_t n, double d, DType dtype, const Loc& loc) {
   if (n <= 0) throw ValueError(str("fft::fftfreq: n = ", n, "; expected a positive count"));
-  return formula("fftfreq", loc, {}, [&](const Arrays&) {
+  return composite("fftfreq", loc, {}, [&](const Arrays&) {
     Array k = (arange(n) + n / 2) % n - n / 2;
     return astype(k, dtype) / (d * static_cast<double>(n));
   });
 }
 Array rfftfreq(std::int64_t n, double d, DType dtype, const Loc& loc) {
   if (n <= 0) throw ValueError(str("fft::rfftfreq: n = ", n, "; expected a positive count"));
-  return formula("rfftfreq", loc, {},
-                 [&](const Arrays&) { return arange(n / 2 + 1, dtype) / (d * static_cast<double>(n)); });
+  return composite("rfftfreq", loc, {},
+                   [&](const Arrays&) { return arange(n / 2 + 1, dtype) / (d * static_cast<double>(n)); });
 }
 Array fftshift(const Operand& x, const MaybeDims& axes) { return shifted("fftshift", x, axes, false); }
 Array ifftshift(const Operand& x, const MaybeDims& axes) { return shifted("ifftshift", x, axes, true); }

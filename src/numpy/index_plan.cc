@@ -10,7 +10,7 @@
 #include "tessera/numpy.h"
 #include "tessera/ops.h"
 
-namespace tessera::api {
+namespace tessera::program {
 
 namespace {
 
@@ -260,4 +260,4 @@ Array sliced(const IndexPlan& p, const Array& x) {
 ops::IndexMode mode_of(IndexMode mode) { return static_cast<ops::IndexMode>(mode); }
 static_assert(static_cast<int>(IndexMode::FillOrDrop) == static_cast<int>(ops::IndexMode::FillOrDrop));
 
-}  // namespace tessera::api
+}  // namespace tessera::program

@@ -2,11 +2,11 @@
 // A NumPy index taken apart: reading goes forward through a plan, writing goes back.
 #pragma once
 
-#include "program/composite.h"
 #include "ops/shape/indexing_ops.h"
+#include "program/composite.h"
 #include "tessera/indexing.h"
 
-namespace tessera::api {
+namespace tessera::program {
 
 /// Three steps: a static slice (turned round in `reversed`), one gather at the index arrays, one reshape that drops
 /// numbers and adds new axes.
@@ -32,4 +32,4 @@ Array index_vectors(const IndexPlan& plan, const Arrays& arrays, bool wrap_negat
 Array sliced(const IndexPlan& plan, const Array& x);
 ops::IndexMode mode_of(IndexMode mode);
 
-}  // namespace tessera::api
+}  // namespace tessera::program

@@ -1,34 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tessera/indexing.h"
 
-#include "program/graph_fragment.h"
 #include "numpy/index_plan.h"
+#include "program/graph_fragment.h"
 #include "tessera/lax.h"
 #include "tessera/numpy.h"
 #include "tessera/ops.h"
 
 namespace tessera {
 
-using api::Arrays;
-using api::IndexPlan;
+using program::Arrays;
+using program::IndexPlan;
 
 IndexItem::IndexItem(const std::vector<std::int64_t>& indices)
     : kind_(Kind::Array), array_(HostArray::from(std::vector<std::int32_t>(indices.begin(), indices.end()))) {}
 
 Array index(const Operand& x, const IndexItems& items, const IndexOptions& o) {
   const Loc& loc = x.loc();
-  IndexPlan p = api::plan_index(api::type_of(x.array(), "index").shape, items, loc);
-  p.gather.mode = api::mode_of(o.mode.value_or(IndexMode::PromiseInBounds));
+  IndexPlan p = program::plan_index(program::type_of(x.array(), "index").shape, items, loc);
+  p.gather.mode = program::mode_of(o.mode.value_or(IndexMode::PromiseInBounds));
   p.gather.fill = o.fill_value;
   p.gather.unique_indices = o.unique_indices;
   Arrays in{x.array()};
   in.insert(in.end(), p.arrays.begin(), p.arrays.end());
-  return api::formula("index", loc, in, [&](const Arrays& v) {
-    Array y = api::sliced(p, v[0]);
+  return program::composite("index", loc, in, [&](const Arrays& v) {
+    Array y = program::sliced(p, v[0]);
     if (!p.arrays.empty()) {
-      Array at = api::index_vectors(p, Arrays(v.begin() + 1, v.end()), o.wrap_negative_indices);
-      y = api::compose1("index", loc, {y, at},
-                        [&](ir::Builder&, const ir::Values& u) { return ops::gather(u[0], u[1], p.gather); });
+      Array at = program::index_vectors(p, Arrays(v.begin() + 1, v.end()), o.wrap_negative_indices);
+      y = program::graph_fragment1(
+          "index", loc, {y, at}, [&](ir::Builder&, const ir::Values& u) { return ops::gather(u[0], u[1], p.gather); });
     }
     return reshape(y, p.result);
   });
@@ -100,19 +100,19 @@ Array write_slice(const IndexPlan& p, const Update& u, const Array& x, const Arr
     if (p.sliced[d] == 0) return x;
   }
   Array y = p.reversed.empty() ? update : lax::rev(update, p.reversed);
-  y = lax::pad(y, api::as(Array(u.neutral), y.dtype()), pads);
+  y = lax::pad(y, program::as(Array(u.neutral), y.dtype()), pads);
   return where(taken(p), u.combine ? u.combine(x, y) : y, x);
 }
 
 Array write_arrays(const IndexPlan& p, const Update& u, const Array& x, const Array& update, const Arrays& arrays,
                    const IndexOptions& o) {
-  Array at = api::index_vectors(p, arrays, o.wrap_negative_indices);
+  Array at = program::index_vectors(p, arrays, o.wrap_negative_indices);
   ops::Scatter s = ops::inverse_of(p.gather);
-  s.mode = api::mode_of(o.mode.value_or(IndexMode::FillOrDrop));
+  s.mode = program::mode_of(o.mode.value_or(IndexMode::FillOrDrop));
   s.unique_indices = o.unique_indices;
-  Array y = api::sliced(p, x);
-  y = api::compose1(u.name, Loc::current(), {y, at, update},
-                    [&](ir::Builder&, const ir::Values& v) { return u.scatter(v[0], v[1], v[2], s); });
+  Array y = program::sliced(p, x);
+  y = program::graph_fragment1(u.name, Loc::current(), {y, at, update},
+                               [&](ir::Builder&, const ir::Values& v) { return u.scatter(v[0], v[1], v[2], s); });
   return p.whole ? y : write_slice(p, {"set", ops::scatter, nullptr, 0}, x, y);
 }
 
@@ -131,29 +131,29 @@ Array write_mask(const Update& u, const Array& x, const Array& mask, const Array
 
 Array write(const Update& u, const Operand& x, const IndexItems& items, const Operand& given, const IndexOptions& o) {
   const Loc& loc = x.loc();
-  const ir::Type type = api::type_of(x.array(), u.name);
+  const ir::Type type = program::type_of(x.array(), u.name);
   const bool masked = is_plain_mask(items, given.array());
   IndexPlan p;
   Arrays in{x.array(), given.array()};
   if (masked) {
     in.push_back(items[0].array());
   } else {
-    p = api::plan_index(type.shape, items, loc);
+    p = program::plan_index(type.shape, items, loc);
     in.insert(in.end(), p.arrays.begin(), p.arrays.end());
   }
-  return api::formula(u.name, loc, in, [&](const Arrays& v) {
+  return program::composite(u.name, loc, in, [&](const Arrays& v) {
     // In the common dtype, then back.
-    Arrays both = api::promoted(u.name, {v[0], v[1]});
+    Arrays both = program::promoted(u.name, {v[0], v[1]});
     Array y;
     if (masked) {
       y = write_mask(u, both[0], v[2], both[1]);
     } else {
       Array update = reshape(broadcast_to(both[1], p.result), p.gathered);
-      if (is_bool(update.dtype()) || update.weak_type()) update = api::as(update, update.dtype());
+      if (is_bool(update.dtype()) || update.weak_type()) update = program::as(update, update.dtype());
       y = p.arrays.empty() ? write_slice(p, u, both[0], update)
                            : write_arrays(p, u, both[0], update, Arrays(v.begin() + 2, v.end()), o);
     }
-    return api::cast(y, type.dtype, type.weak, Loc::current());
+    return program::cast(y, type.dtype, type.weak, Loc::current());
   });
 }
 

@@ -9,11 +9,11 @@
 
 namespace tessera {
 
-using api::compose1;
-using api::on;
 using ir::Builder;
 using ir::Value;
 using ir::Values;
+using program::graph_fragment1;
+using program::on;
 
 namespace {
 std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
@@ -31,7 +31,7 @@ Array squeeze(const Operand& x, const MaybeDims& axis) {
 Array swapaxes(const Operand& x, std::int64_t axis1, std::int64_t axis2) {
   Dims p(at(x.array().ndim()));
   std::iota(p.begin(), p.end(), 0);
-  std::swap(p[at(api::axis_of("swapaxes", axis1, rank(p)))], p[at(api::axis_of("swapaxes", axis2, rank(p)))]);
+  std::swap(p[at(program::axis_of("swapaxes", axis1, rank(p)))], p[at(program::axis_of("swapaxes", axis2, rank(p)))]);
   return transpose(x, p);
 }
 Array moveaxis(const Operand& x, const Dims& source, const Dims& destination) {
@@ -41,8 +41,8 @@ Array moveaxis(const Operand& x, const Dims& source, const Dims& destination) {
   }
   Dims from;
   Dims to;
-  for (auto a : source) from.push_back(api::axis_of("moveaxis", a, n));
-  for (auto a : destination) to.push_back(api::axis_of("moveaxis", a, n));
+  for (auto a : source) from.push_back(program::axis_of("moveaxis", a, n));
+  for (auto a : destination) to.push_back(program::axis_of("moveaxis", a, n));
   Dims p(at(n), -1);
   for (std::size_t i = 0; i < to.size(); ++i) p[at(to[i])] = from[i];
   std::int64_t next = 0;
@@ -55,24 +55,24 @@ Array moveaxis(const Operand& x, const Dims& source, const Dims& destination) {
 }
 Array ravel(const Operand& x) { return reshape(x, {-1}); }
 Array flip(const Operand& x, const MaybeDims& axis) {
-  return lax::rev(x, api::axes_of("flip", axis, x.array().ndim()));
+  return lax::rev(x, program::axes_of("flip", axis, x.array().ndim()));
 }
 Array roll(const Operand& x, std::int64_t shift, std::optional<std::int64_t> axis) {
   if (!axis) {
     Array flat = ravel(x);
     return reshape(on(roll(on(flat, x.loc()), shift, 0), x.loc()), x.array().shape());
   }
-  std::int64_t d = api::axis_of("roll", *axis, x.array().ndim());
+  std::int64_t d = program::axis_of("roll", *axis, x.array().ndim());
   std::int64_t n = x.array().shape(d);
   std::int64_t cut = n == 0 ? 0 : ((-shift) % n + n) % n;  // what stands first afterwards
   if (cut == 0) return x.array();
-  return compose1("roll", x.loc(), {x.array()}, [&](Builder&, const Values& v) {
+  return graph_fragment1("roll", x.loc(), {x.array()}, [&](Builder&, const Values& v) {
     return ops::concatenate(Values{ops::slice_in_dim(v[0], cut, n, d), ops::slice_in_dim(v[0], 0, cut, d)}, d);
   });
 }
 Array concatenate(const std::vector<Array>& arrays, std::int64_t axis, const Loc& loc) {
   if (arrays.empty()) throw ValueError("concatenate: arrays is empty; expected at least one");
-  return lax::concatenate(api::promote("concatenate", arrays, loc), axis, loc);
+  return lax::concatenate(program::promote("concatenate", arrays, loc), axis, loc);
 }
 Array stack(const std::vector<Array>& arrays, std::int64_t axis, const Loc& loc) {
   if (arrays.empty()) throw ValueError("stack: arrays is empty; expected at least one");
@@ -81,15 +81,15 @@ Array stack(const std::vector<Array>& arrays, std::int64_t axis, const Loc& loc)
       throw ValueError(str("stack: arrays[", i, "] has shape ", arrays[i].shape(), "; expected ", arrays[0].shape()));
     }
   }
-  std::int64_t d = api::axis_of("stack", axis, arrays[0].ndim() + 1);
-  return compose1("stack", loc, api::promote("stack", arrays, loc), [&](Builder&, const Values& v) {
+  std::int64_t d = program::axis_of("stack", axis, arrays[0].ndim() + 1);
+  return graph_fragment1("stack", loc, program::promote("stack", arrays, loc), [&](Builder&, const Values& v) {
     Values parts;
     for (auto p : v) parts.push_back(ops::expand_dims(p, {d}));
     return ops::concatenate(parts, d);
   });
 }
 std::vector<Array> split(const Operand& x, std::int64_t sections, std::int64_t axis) {
-  std::int64_t d = api::axis_of("split", axis, x.array().ndim());
+  std::int64_t d = program::axis_of("split", axis, x.array().ndim());
   std::int64_t n = x.array().shape(d);
   if (sections <= 0 || n % sections != 0) {
     throw ValueError(str("split: ", sections, " sections of dimension ", d, " of shape ", x.array().shape(),
@@ -98,7 +98,7 @@ std::vector<Array> split(const Operand& x, std::int64_t sections, std::int64_t a
   return lax::split(x, Dims(at(sections), n / sections), d);
 }
 std::vector<Array> split_at(const Operand& x, const Dims& indices, std::int64_t axis) {
-  std::int64_t d = api::axis_of("split", axis, x.array().ndim());
+  std::int64_t d = program::axis_of("split", axis, x.array().ndim());
   std::int64_t n = x.array().shape(d);
   Dims sizes;
   std::int64_t from = 0;
@@ -125,7 +125,7 @@ Array tile(const Operand& x, const Dims& reps) {
     wide.push_back(shape[d]);
     result.push_back(r[d] * shape[d]);
   }
-  return compose1("tile", x.loc(), {x.array()}, [&](Builder&, const Values& v) {
+  return graph_fragment1("tile", x.loc(), {x.array()}, [&](Builder&, const Values& v) {
     return ops::reshape(ops::broadcast_in_dim(ops::reshape(v[0], shape), wide, dims), result);
   });
 }
@@ -142,7 +142,7 @@ Value lower(Builder& b, std::int64_t n, std::int64_t m, std::int64_t k) {
 Array triangle(const Operand& x, std::int64_t k, bool upper, const char* name) {
   const Shape shape = x.array().shape();
   if (shape.size() < 2) throw ValueError(str(name, ": shape ", shape, "; expected at least rank 2"));
-  return compose1(name, x.loc(), {x.array()}, [&](Builder& b, const Values& v) {
+  return graph_fragment1(name, x.loc(), {x.array()}, [&](Builder& b, const Values& v) {
     Value mask = lower(b, shape[shape.size() - 2], shape.back(), upper ? k - 1 : k);
     Dims dims{rank(shape) - 2, rank(shape) - 1};
     mask = ops::broadcast_in_dim(mask, shape, dims);
@@ -153,13 +153,13 @@ Array triangle(const Operand& x, std::int64_t k, bool upper, const char* name) {
 }  // namespace
 
 Array tri(std::int64_t n, std::optional<std::int64_t> m, std::int64_t k, DType dtype, const Loc& loc) {
-  return compose1("tri", loc, {},
-                  [&](Builder& b, const Values&) { return ops::convert(lower(b, n, m.value_or(n), k), dtype); });
+  return graph_fragment1("tri", loc, {},
+                         [&](Builder& b, const Values&) { return ops::convert(lower(b, n, m.value_or(n), k), dtype); });
 }
 Array tril(const Operand& x, std::int64_t k) { return triangle(x, k, false, "tril"); }
 Array triu(const Operand& x, std::int64_t k) { return triangle(x, k, true, "triu"); }
 Array eye(std::int64_t n, std::optional<std::int64_t> m, std::int64_t k, DType dtype, const Loc& loc) {
-  return compose1("eye", loc, {}, [&](Builder& b, const Values&) {
+  return graph_fragment1("eye", loc, {}, [&](Builder& b, const Values&) {
     Shape shape{n, m.value_or(n)};
     Value row = ops::add(ops::iota(b, DType::I32, shape, 0), ops::scalar(b, static_cast<double>(k), DType::I32));
     return ops::convert(ops::eq(row, ops::iota(b, DType::I32, shape, 1)), dtype);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <limits>
 
-#include "program/promote.h"
 #include "numpy/reduction_functions.h"
+#include "program/promote.h"
 #include "tessera/numpy.h"
 
 namespace tessera {
 
-using api::on;
+using program::on;
 
 namespace {
 Operand num(double v, const Loc& loc) { return Operand(v, loc); }
@@ -21,22 +21,22 @@ struct LogSum {
 };
 LogSum log_sum(const Operand& x, const std::optional<Operand>& b, const ReduceOptions& o) {
   const Loc& loc = x.loc();
-  api::only("logsumexp", o, api::Takes::Where);
+  program::only("logsumexp", o, program::Takes::Where);
   if (o.dtype) throw ValueError("logsumexp: dtype is given; expected none: convert x");
-  Array a = api::inexact("logsumexp", x.array(), loc);
+  Array a = program::inexact("logsumexp", x.array(), loc);
   Array factor;
   if (b) {
-    std::vector<Array> both = api::promote("logsumexp", {a, api::inexact("logsumexp", b->array(), loc)}, loc);
-    const Shape shape = api::broadcast_shapes("logsumexp", {both[0].shape(), both[1].shape()});
+    std::vector<Array> both = program::promote("logsumexp", {a, program::inexact("logsumexp", b->array(), loc)}, loc);
+    const Shape shape = program::broadcast_shapes("logsumexp", {both[0].shape(), both[1].shape()});
     factor = both[1];
     a = where(on(on(factor, loc) != num(0, loc), loc), on(broadcast_to(on(both[0], loc), shape), loc),
               num(-std::numeric_limits<double>::infinity(), loc));
   }
   if (o.where) {  // what takes no part is as a factor of zero
-    const Array mask = api::mask_of("logsumexp", *o.where, a.shape(), loc);
+    const Array mask = program::mask_of("logsumexp", *o.where, a.shape(), loc);
     a = where(on(mask, loc), on(a, loc), num(-std::numeric_limits<double>::infinity(), loc));
   }
-  const Dims axes = api::axes_of("logsumexp", o.axis, a.ndim());
+  const Dims axes = program::axes_of("logsumexp", o.axis, a.ndim());
   const Array re = is_complex(a.dtype()) ? real(on(a, loc)) : a;
   // The largest element as a constant of differentiation, and 0 where it is infinite: x - shift is then finite where it
   // can be.
@@ -47,7 +47,7 @@ LogSum log_sum(const Operand& x, const std::optional<Operand>& b, const ReduceOp
   Array terms = exp(on(subtract(on(a, loc), on(shift, loc)), loc));
   if (b) terms = multiply(on(terms, loc), on(factor, loc));
   if (b && o.where)
-    terms = where(on(api::mask_of("logsumexp", *o.where, terms.shape(), loc), loc), on(terms, loc), num(0, loc));
+    terms = where(on(program::mask_of("logsumexp", *o.where, terms.shape(), loc), loc), on(terms, loc), num(0, loc));
   Array total = sum(on(terms, loc), {.axis = axes, .keepdims = true});
   LogSum out;
   if (b) {
@@ -78,16 +78,16 @@ std::pair<Array, Array> logsumexp_and_sign(const Operand& x, const Operand& b, c
 
 Array softmax(const Operand& x, std::int64_t axis) {
   const Loc& loc = x.loc();
-  Array a = api::inexact("softmax", x.array(), loc);
-  Dims axes{api::axis_of("softmax", axis, a.ndim())};
+  Array a = program::inexact("softmax", x.array(), loc);
+  Dims axes{program::axis_of("softmax", axis, a.ndim())};
   Array shift = stop_gradient(on(max(on(a, loc), {.axis = axes, .keepdims = true}), loc));
   Array e = exp(on(subtract(on(a, loc), on(shift, loc)), loc));
   return divide(on(e, loc), on(sum(on(e, loc), {.axis = axes, .keepdims = true}), loc));
 }
 Array log_softmax(const Operand& x, std::int64_t axis) {
   const Loc& loc = x.loc();
-  Array a = api::inexact("log_softmax", x.array(), loc);
-  Dims axes{api::axis_of("log_softmax", axis, a.ndim())};
+  Array a = program::inexact("log_softmax", x.array(), loc);
+  Dims axes{program::axis_of("log_softmax", axis, a.ndim())};
   Array shift = stop_gradient(on(max(on(a, loc), {.axis = axes, .keepdims = true}), loc));
   Array shifted = subtract(on(a, loc), on(shift, loc));
   Array total = sum(on(exp(on(shifted, loc)), loc), {.axis = axes, .keepdims = true});

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Picking elements by arrays of indices.
+#include "ops/shape/indexing_ops.h"
 #include "program/graph_fragment.h"
 #include "program/promote.h"
-#include "ops/shape/indexing_ops.h"
 #include "tessera/lax.h"
 #include "tessera/numpy.h"
 
 namespace tessera {
 
-using api::compose1;
 using ir::Builder;
 using ir::Value;
 using ir::Values;
+using program::graph_fragment1;
 
 namespace {
 void check_indices(const char* name, const Array& i) {
@@ -37,11 +37,11 @@ Array take(const Operand& x, const Operand& indices, std::optional<std::int64_t>
   }
   const Shape shape = x.array().shape();
   check_indices("take", indices.array());
-  std::int64_t d = api::axis_of("take", *axis, rank(shape));
+  std::int64_t d = program::axis_of("take", *axis, rank(shape));
   std::int64_t n = shape[static_cast<std::size_t>(d)];
-  Array index = indices.array().weak_type() ? api::cast(indices.array(), indices.array().dtype(), false, x.loc())
+  Array index = indices.array().weak_type() ? program::cast(indices.array(), indices.array().dtype(), false, x.loc())
                                             : indices.array();
-  return compose1("take", x.loc(), {x.array(), index}, [&](Builder& b, const Values& v) {
+  return graph_fragment1("take", x.loc(), {x.array(), index}, [&](Builder& b, const Values& v) {
     // Clipping moves negative indices to the first element, as NumPy's does.
     Value i = mode == TakeMode::Wrap ? around(b, v[1], n) : mode == TakeMode::Fill ? from_end(b, v[1], n) : v[1];
     ops::Gather g;
@@ -65,18 +65,18 @@ Array take_along_axis(const Operand& x, const Operand& indices, std::int64_t axi
     throw ValueError(str("take_along_axis: indices have shape ", indices.array().shape(), " and x ", shape,
                          "; expected equal ranks"));
   }
-  std::int64_t d = api::axis_of("take_along_axis", axis, rank(shape));
+  std::int64_t d = program::axis_of("take_along_axis", axis, rank(shape));
   Shape wide = shape;
   Shape index_shape = indices.array().shape();
   // All dimensions but the axis broadcast against each other.
   for (std::size_t k = 0; k < wide.size(); ++k) {
     if (static_cast<std::int64_t>(k) == d) continue;
-    std::int64_t m = api::broadcast_shapes("take_along_axis", {{wide[k]}, {index_shape[k]}})[0];
+    std::int64_t m = program::broadcast_shapes("take_along_axis", {{wide[k]}, {index_shape[k]}})[0];
     wide[k] = index_shape[k] = m;
   }
   Array source = broadcast_to(x, wide);
   Array index = broadcast_to(indices, index_shape);
-  return compose1("take_along_axis", x.loc(), {source, index}, [&](Builder& b, const Values& v) {
+  return graph_fragment1("take_along_axis", x.loc(), {source, index}, [&](Builder& b, const Values& v) {
     ops::Gather g;
     Dims batch;
     for (std::int64_t k = 0; k < rank(wide); ++k) {
@@ -96,9 +96,9 @@ Array take_along_axis(const Operand& x, const Operand& indices, std::int64_t axi
 Array one_hot(const Operand& x, std::int64_t num_classes, DType dtype, std::int64_t axis) {
   check_indices("one_hot", x.array());
   std::int64_t r = x.array().ndim();
-  std::int64_t d = api::axis_of("one_hot", axis, r + 1);
-  Array index = api::cast(x.array(), x.array().dtype(), false, x.loc());
-  return compose1("one_hot", x.loc(), {index}, [&](Builder& b, const Values& v) {
+  std::int64_t d = program::axis_of("one_hot", axis, r + 1);
+  Array index = program::cast(x.array(), x.array().dtype(), false, x.loc());
+  return graph_fragment1("one_hot", x.loc(), {index}, [&](Builder& b, const Values& v) {
     Shape shape = v[0].shape();
     shape.insert(shape.begin() + d, num_classes);
     Dims dims;

@@ -2,24 +2,24 @@
 // Sorting, arg-reductions, running and windowed reductions.
 #include <algorithm>
 
-#include "program/graph_fragment.h"
-#include "program/composite.h"
 #include "numpy/lax/window_options.h"
-#include "ops/shared_attrs.h"
 #include "ops/reduce/sorting.h"
+#include "ops/shared_attrs.h"
+#include "program/composite.h"
+#include "program/graph_fragment.h"
 #include "tessera/lax.h"
 #include "tessera/numpy.h"
 
 namespace tessera {
 
-using api::compose;
-using api::compose1;
-using api::on;
 using ir::Builder;
 using ir::Value;
 using ir::Values;
+using program::graph_fragment;
+using program::graph_fragment1;
+using program::on;
 
-namespace api {
+namespace program {
 ops::Window window_of(const char* name, const Shape& shape, const Dims& window, const lax::WindowOptions& o) {
   auto r = shape.size();
   auto fit = [&](const char* what, const Dims& v, std::int64_t otherwise) {
@@ -58,26 +58,27 @@ ops::Window window_of(const char* name, const Shape& shape, const Dims& window, 
   }
   return w;
 }
-}  // namespace api
+}  // namespace program
 
 namespace lax {
 
 namespace {
 using Cumulative = Value (*)(Value, std::int64_t, bool);
 Array cumulative(const char* name, Cumulative f, const Operand& x, std::int64_t axis, bool reverse) {
-  std::int64_t d = api::axis_of(name, axis, x.array().ndim());
-  return compose1(name, x.loc(), {x.array()}, [&](Builder&, const Values& v) { return f(v[0], d, reverse); });
+  std::int64_t d = program::axis_of(name, axis, x.array().ndim());
+  return graph_fragment1(name, x.loc(), {x.array()}, [&](Builder&, const Values& v) { return f(v[0], d, reverse); });
 }
 using ArgReduce = Value (*)(Value, std::int64_t, DType);
 Array arg_reduce(const char* name, ArgReduce f, const Operand& x, std::int64_t axis, DType index_dtype) {
-  std::int64_t d = api::axis_of(name, axis, x.array().ndim());
-  return compose1(name, x.loc(), {x.array()}, [&](Builder&, const Values& v) { return f(v[0], d, index_dtype); });
+  std::int64_t d = program::axis_of(name, axis, x.array().ndim());
+  return graph_fragment1(name, x.loc(), {x.array()},
+                         [&](Builder&, const Values& v) { return f(v[0], d, index_dtype); });
 }
 
 using Windowed = Value (*)(Value, const ops::Window&);
 Array windowed(const char* name, Windowed f, const Operand& x, const Dims& window, const WindowOptions& o) {
-  ops::Window w = api::window_of(name, x.array().shape(), window, o);
-  return compose1(name, x.loc(), {x.array()}, [&](Builder&, const Values& v) { return f(v[0], w); });
+  ops::Window w = program::window_of(name, x.array().shape(), window, o);
+  return graph_fragment1(name, x.loc(), {x.array()}, [&](Builder&, const Values& v) { return f(v[0], w); });
 }
 }  // namespace
 
@@ -103,13 +104,14 @@ Array reduce_window_min(const Operand& x, const Dims& w, const WindowOptions& o)
 std::vector<Array> sort(const std::vector<Array>& operands, std::int64_t dimension, std::int64_t num_keys, bool stable,
                         const Loc& loc) {
   if (operands.empty()) throw ValueError("sort: operands is empty; expected at least one array");
-  std::int64_t d = api::axis_of("sort", dimension, operands[0].ndim());
-  return api::compose_as_given("sort", loc, operands,
-                               [&](Builder&, const Values& v) { return ops::sort(v, d, num_keys, stable); });
+  std::int64_t d = program::axis_of("sort", dimension, operands[0].ndim());
+  return program::graph_fragment_as_given("sort", loc, operands,
+                                          [&](Builder&, const Values& v) { return ops::sort(v, d, num_keys, stable); });
 }
 std::pair<Array, Array> top_k(const Operand& x, std::int64_t k, std::int64_t axis) {
-  std::int64_t d = api::axis_of("top_k", axis, x.array().ndim());
-  auto out = compose("top_k", x.loc(), {x.array()}, [&](Builder&, const Values& v) { return ops::top_k(v[0], k, d); });
+  std::int64_t d = program::axis_of("top_k", axis, x.array().ndim());
+  auto out =
+      graph_fragment("top_k", x.loc(), {x.array()}, [&](Builder&, const Values& v) { return ops::top_k(v[0], k, d); });
   return {out[0], out[1]};
 }
 
@@ -121,7 +123,7 @@ Array arg_reduce(const char* name, LaxArg f, const Operand& x, std::optional<std
   Array a = x.array();
   const Shape shape = a.shape();
   if (!axis) a = ravel(x);
-  std::int64_t d = axis ? api::axis_of(name, *axis, rank(shape)) : 0;
+  std::int64_t d = axis ? program::axis_of(name, *axis, rank(shape)) : 0;
   if (a.shape(d) == 0) throw ValueError(str(name, ": axis ", d, " of shape ", shape, " is empty"));
   Array y = f(on(a, x.loc()), d, int32);
   if (!keepdims) return y;
@@ -133,7 +135,7 @@ Array arg_reduce(const char* name, LaxArg f, const Operand& x, std::optional<std
 }
 // Bool is summed in 32 bits; small integers are not, as in JAX.
 Array widened(const Operand& x) {
-  return is_bool(x.array().dtype()) ? api::cast(x.array(), int32, false, x.loc()) : x.array();
+  return is_bool(x.array().dtype()) ? program::cast(x.array(), int32, false, x.loc()) : x.array();
 }
 }  // namespace
 
@@ -153,13 +155,13 @@ Array cumprod(const Operand& x, std::optional<std::int64_t> axis) {
 }
 
 Array sort(const Operand& x, std::int64_t axis, bool descending) {
-  std::int64_t d = api::axis_of("sort", axis, x.array().ndim());
+  std::int64_t d = program::axis_of("sort", axis, x.array().ndim());
   Array y = lax::sort({x.array()}, d, 1, true, x.loc())[0];
   return descending ? lax::rev(on(y, x.loc()), {d}) : y;
 }
 Array argsort(const Operand& x, std::int64_t axis, bool descending) {
   const Loc& loc = x.loc();
-  std::int64_t d = api::axis_of("argsort", axis, x.array().ndim());
+  std::int64_t d = program::axis_of("argsort", axis, x.array().ndim());
   std::int64_t n = x.array().shape(d);
   // Sorting the reversed array and reversing back keeps equal elements in their order.
   Array keys = descending ? lax::rev(x, {d}) : x.array();
@@ -180,8 +182,8 @@ Array before(const Array& x, const Array& y) {
 Array searchsorted(const Operand& sorted, const Operand& v, bool right) {
   if (sorted.array().ndim() != 1)
     throw ValueError(str("searchsorted: sorted has shape ", sorted.array().shape(), "; expected rank 1"));
-  return api::formula("searchsorted", {sorted, v}, [&](const std::vector<Array>& in) {
-    std::vector<Array> p = api::promoted("searchsorted", in);
+  return program::composite("searchsorted", {sorted, v}, [&](const std::vector<Array>& in) {
+    std::vector<Array> p = program::promoted("searchsorted", in);
     const std::int64_t n = p[0].shape(0);
     Array place = zeros(p[1].shape(), int32);
     if (n == 0) return place;

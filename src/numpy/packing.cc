@@ -13,8 +13,8 @@
 
 namespace tessera {
 
-using api::Arrays;
-using api::formula;
+using program::Arrays;
+using program::composite;
 
 namespace {
 
@@ -33,7 +33,7 @@ struct AxisLast {
 };
 AxisLast axis_last(const char* name, const Array& x, std::optional<std::int64_t> axis) {
   Array a = axis ? x : ravel(x);
-  std::int64_t d = api::axis_of(name, axis.value_or(0), a.ndim());
+  std::int64_t d = program::axis_of(name, axis.value_or(0), a.ndim());
   return {swapaxes(a, d, -1), d};
 }
 
@@ -43,7 +43,7 @@ Array repeated_to(const Array& values, std::int64_t n) { return resize(ravel(val
 }  // namespace
 
 Array packbits(const Operand& x, std::optional<std::int64_t> axis, BitOrder order) {
-  return formula("packbits", {x}, [&](const Arrays& v) {
+  return composite("packbits", {x}, [&](const Arrays& v) {
     DType t = v[0].dtype();
     if (!is_integer(t) && !is_bool(t))
       throw TypeError(str("packbits: x is ", dtype_name(t), "; expected integers or bools"));
@@ -64,7 +64,7 @@ Array packbits(const Operand& x, std::optional<std::int64_t> axis, BitOrder orde
 
 Array unpackbits(const Operand& x, std::optional<std::int64_t> axis, std::optional<std::int64_t> count,
                  BitOrder order) {
-  return formula("unpackbits", {x}, [&](const Arrays& v) {
+  return composite("unpackbits", {x}, [&](const Arrays& v) {
     if (v[0].dtype() != uint8) {
       throw TypeError(str("unpackbits: x is ", dtype_name(v[0].dtype()), "; expected uint8"));
     }
@@ -78,14 +78,14 @@ Array unpackbits(const Operand& x, std::optional<std::int64_t> axis, std::option
       std::int64_t kept = *count < 0 ? std::max<std::int64_t>(0, n + *count) : *count;
       std::vector<std::pair<std::int64_t, std::int64_t>> widths(shape.size());
       widths.back().second = std::max<std::int64_t>(0, kept - n);
-      bits = kept > n ? pad(bits, widths) : api::cut(bits, 0, kept, bits.ndim() - 1);
+      bits = kept > n ? pad(bits, widths) : program::cut(bits, 0, kept, bits.ndim() - 1);
     }
     return swapaxes(bits, d, -1);
   });
 }
 
 Array place(const Operand& x, const Operand& mask, const Operand& values) {
-  return formula("place", {x, mask, values}, [](const Arrays& v) {
+  return composite("place", {x, mask, values}, [](const Arrays& v) {
     const Array& a = v[0];
     if (a.size() != v[1].size())
       throw ValueError(str("place: x has ", a.size(), " elements and mask ", v[1].size(), "; expected as many"));
@@ -98,11 +98,11 @@ Array place(const Operand& x, const Operand& mask, const Operand& values) {
 }
 
 Array put(const Operand& x, const Operand& indices, const Operand& values, PutMode mode) {
-  return formula("put", {x, indices, values}, [&](const Arrays& v) {
+  return composite("put", {x, indices, values}, [&](const Arrays& v) {
     const Array& a = v[0];
     if (a.size() == 0 || v[1].size() == 0 || v[2].size() == 0) return a;
-    Array i = dtype_size(v[1].dtype()) < 4 ? api::as(ravel(v[1]), int32) : ravel(v[1]);
-    auto number = [&](std::int64_t n) { return api::number_like(i, static_cast<double>(n)); };
+    Array i = dtype_size(v[1].dtype()) < 4 ? program::as(ravel(v[1]), int32) : ravel(v[1]);
+    auto number = [&](std::int64_t n) { return program::number_like(i, static_cast<double>(n)); };
     if (mode == PutMode::Wrap) i = remainder(i, number(a.size()));
     if (mode == PutMode::FromEnd) i = where(i < number(0), i + number(a.size()), i);
     i = clip(i, number(0), number(a.size() - 1));
@@ -114,7 +114,7 @@ Array trim_zeros(const Operand& x, const std::string& trim, const std::optional<
   const bool front = trim.find_first_of("fF") != std::string::npos;
   const bool back = trim.find_first_of("bB") != std::string::npos;
   const Array& a = x.array();
-  Dims dims = api::axes_of("trim_zeros", axes, a.ndim());
+  Dims dims = program::axes_of("trim_zeros", axes, a.ndim());
   if (!front && !back) return a;
   IndexItems items(static_cast<std::size_t>(a.ndim()), span());
   for (auto d : dims) {

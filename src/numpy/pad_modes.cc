@@ -9,8 +9,8 @@
 
 namespace tessera {
 
-using api::Arrays;
-using api::cut;
+using program::Arrays;
+using program::cut;
 
 namespace {
 
@@ -106,9 +106,9 @@ Array pad(const Operand& x, const std::vector<std::pair<std::int64_t, std::int64
     if (low < 0 || high < 0) throw ValueError(str("pad: widths ", low, ", ", high, "; expected no negative count"));
     config.push_back({low, high, 0});
   }
-  return api::formula("pad", {x}, [&](const Arrays& v) {
+  return program::composite("pad", {x}, [&](const Arrays& v) {
     if (mode == PadMode::Constant || mode == PadMode::Empty) {
-      return lax::pad(v[0], api::as(Array(o.constant_value), v[0].dtype()), config);
+      return lax::pad(v[0], program::as(Array(o.constant_value), v[0].dtype()), config);
     }
     Array y = v[0];
     for (std::size_t d = 0; d < r; ++d) {

@@ -10,15 +10,15 @@
 
 namespace tessera {
 
-using api::Arrays;
-using api::cut;
-using api::formula;
-using api::formulas;
-using api::pick;
-using api::promoted;
+using program::Arrays;
+using program::composite;
+using program::composites;
+using program::cut;
+using program::pick;
+using program::promoted;
 
 Array polyval(const Operand& p, const Operand& x) {
-  return formula("polyval", {p, x}, [](const Arrays& v) {
+  return composite("polyval", {p, x}, [](const Arrays& v) {
     Arrays a = promoted("polyval", v);
     // Horner's scheme, written out: polynomials are short.
     Array y = zeros_like(a[1]);
@@ -37,16 +37,16 @@ Array sum_of(const Arrays& p) {
 }  // namespace
 
 Array polyadd(const Operand& a, const Operand& b) {
-  return formula("polyadd", {a, b}, [](const Arrays& v) { return sum_of(promoted("polyadd", v)); });
+  return composite("polyadd", {a, b}, [](const Arrays& v) { return sum_of(promoted("polyadd", v)); });
 }
 Array polysub(const Operand& a, const Operand& b) {
-  return formula("polysub", {a, b}, [](const Arrays& v) {
+  return composite("polysub", {a, b}, [](const Arrays& v) {
     Arrays p = promoted("polysub", v);
     return sum_of({p[0], -p[1]});
   });
 }
 Array polymul(const Operand& a, const Operand& b) {
-  return formula("polymul", {a, b}, [](const Arrays& v) {
+  return composite("polymul", {a, b}, [](const Arrays& v) {
     Arrays p = promoted("polymul", v, true);
     for (auto& x : p) {
       if (x.shape(0) == 0) x = zeros({1}, x.dtype());
@@ -55,7 +55,7 @@ Array polymul(const Operand& a, const Operand& b) {
   });
 }
 std::pair<Array, Array> polydiv(const Operand& u, const Operand& w) {
-  Arrays out = formulas("polydiv", {u, w}, [](const Arrays& v) {
+  Arrays out = composites("polydiv", {u, w}, [](const Arrays& v) {
     Arrays p = promoted("polydiv", v, true);
     Array rest = p[0];
     const std::int64_t n = p[1].shape(0);
@@ -86,7 +86,7 @@ void check_order(const char* name, std::int64_t m) {
 
 Array polyder(const Operand& p, std::int64_t m) {
   check_order("polyder", m);
-  return formula("polyder", {p}, [&](const Arrays& v) {
+  return composite("polyder", {p}, [&](const Arrays& v) {
     Array a = promoted("polyder", v, true)[0];
     if (m == 0) return a;
     const std::int64_t n = a.shape(0);
@@ -97,7 +97,7 @@ Array polyint(const Operand& p, std::int64_t m, const std::optional<Array>& cons
   check_order("polyint", m);
   Arrays in{p.array()};
   if (constants) in.push_back(*constants);
-  return formula("polyint", p.loc(), in, [&](const Arrays& v) {
+  return composite("polyint", p.loc(), in, [&](const Arrays& v) {
     Arrays a = promoted("polyint", v, true);
     if (m == 0) return a[0];
     Array k = a.size() > 1 ? atleast_1d(a[1]) : zeros({m}, a[0].dtype());
@@ -109,7 +109,7 @@ Array polyint(const Operand& p, std::int64_t m, const std::optional<Array>& cons
   });
 }
 Array poly(const Operand& zeros_of) {
-  return formula("poly", {zeros_of}, [](const Arrays& v) {
+  return composite("poly", {zeros_of}, [](const Arrays& v) {
     Array z = atleast_1d(promoted("poly", v, true)[0]);
     if (z.ndim() != 1) throw ValueError(str("poly: zeros have shape ", z.shape(), "; expected rank 1"));
     Array a = ones({1}, z.dtype());
@@ -127,7 +127,7 @@ Array polyfit(const Operand& x, const Operand& y, std::int64_t deg, const std::o
   }
   Arrays in{x.array(), y.array()};
   if (weights) in.push_back(*weights);
-  return formula("polyfit", x.loc(), in, [&](const Arrays& v) {
+  return composite("polyfit", x.loc(), in, [&](const Arrays& v) {
     Arrays p = promoted("polyfit", v, true);
     Array lhs = vander(p[0], deg + 1);
     Array rhs = p[1];
@@ -138,7 +138,7 @@ Array polyfit(const Operand& x, const Operand& y, std::int64_t deg, const std::o
     }
     // Columns of length 1 keep the problem well scaled.
     Array scale = sqrt(sum(lhs * lhs, 0));
-    const double rcond = static_cast<double>(p[0].shape(0)) * api::float_info(p[0].dtype()).epsilon;
+    const double rcond = static_cast<double>(p[0].shape(0)) * program::float_info(p[0].dtype()).epsilon;
     Array c = linalg::lstsq(lhs / scale, rhs, rcond).x;
     return c.ndim() == 1 ? c / scale : c / lax::expand_dims(scale, {1});
   });

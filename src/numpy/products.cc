@@ -9,9 +9,9 @@
 
 namespace tessera {
 
-using api::Arrays;
-using api::formula;
-using api::promoted;
+using program::Arrays;
+using program::composite;
+using program::promoted;
 
 namespace {
 Array contracted(const char* name, const Arrays& v, const Dims& a, const Dims& b, const DotOptions& o) {
@@ -23,35 +23,35 @@ Array contracted(const char* name, const Arrays& v, const Dims& a, const Dims& b
     }
   }
   Arrays p = promoted(name, v);
-  for (auto& x : p) x = api::cast(x, x.dtype(), p[0].weak_type() && p[1].weak_type(), Loc::current());
+  for (auto& x : p) x = program::cast(x, x.dtype(), p[0].weak_type() && p[1].weak_type(), Loc::current());
   return dot_general(p[0], p[1], {.lhs_contracting = a, .rhs_contracting = b}, o);
 }
 Dims axes_in(const Dims& axes, const Array& x) {
   Dims out;
-  for (auto d : axes) out.push_back(api::axis_of("tensordot", d, x.ndim()));
+  for (auto d : axes) out.push_back(program::axis_of("tensordot", d, x.ndim()));
   return out;
 }
 }  // namespace
 
 Array dot(const Operand& x, const Operand& y, const DotOptions& o) {
-  return formula("dot", {x, y}, [&](const Arrays& v) {
+  return composite("dot", {x, y}, [&](const Arrays& v) {
     if (v[0].ndim() == 0 || v[1].ndim() == 0) return v[0] * v[1];
     return contracted("dot", v, {v[0].ndim() - 1}, {std::max<std::int64_t>(0, v[1].ndim() - 2)}, o);
   });
 }
 Array vdot(const Operand& x, const Operand& y, const DotOptions& o) {
-  return formula("vdot", {x, y}, [&](const Arrays& v) {
+  return composite("vdot", {x, y}, [&](const Arrays& v) {
     return contracted("vdot", {ravel(conj(v[0])), ravel(v[1])}, {0}, {0}, o);
   });
 }
 Array inner(const Operand& x, const Operand& y, const DotOptions& o) {
-  return formula("inner", {x, y}, [&](const Arrays& v) {
+  return composite("inner", {x, y}, [&](const Arrays& v) {
     if (v[0].ndim() == 0 || v[1].ndim() == 0) return v[0] * v[1];
     return contracted("inner", v, {v[0].ndim() - 1}, {v[1].ndim() - 1}, o);
   });
 }
 Array outer(const Operand& x, const Operand& y) {
-  return formula("outer", {x, y}, [](const Arrays& v) { return lax::expand_dims(ravel(v[0]), {1}) * ravel(v[1]); });
+  return composite("outer", {x, y}, [](const Arrays& v) { return lax::expand_dims(ravel(v[0]), {1}) * ravel(v[1]); });
 }
 Array tensordot(const Operand& x, const Operand& y, std::int64_t axes, const DotOptions& o) {
   const std::int64_t rx = x.array().ndim();
@@ -68,15 +68,15 @@ Array tensordot(const Operand& x, const Operand& y, const Dims& x_axes, const Di
   if (x_axes.size() != y_axes.size()) {
     throw ValueError(str("tensordot: axes ", x_axes, " and ", y_axes, " differ in length"));
   }
-  return formula("tensordot", {x, y}, [&](const Arrays& v) {
+  return composite("tensordot", {x, y}, [&](const Arrays& v) {
     return contracted("tensordot", v, axes_in(x_axes, v[0]), axes_in(y_axes, v[1]), o);
   });
 }
 Array kron(const Operand& x, const Operand& y) {
-  return formula("kron", {x, y}, [](const Arrays& v) {
+  return composite("kron", {x, y}, [](const Arrays& v) {
     const std::int64_t r = std::max(v[0].ndim(), v[1].ndim());
-    Array a = api::with_leading(v[0], r - v[0].ndim());
-    Array b = api::with_leading(v[1], r - v[1].ndim());
+    Array a = program::with_leading(v[0], r - v[0].ndim());
+    Array b = program::with_leading(v[1], r - v[1].ndim());
     Shape wide_a;
     Shape wide_b;
     Shape out;
@@ -89,7 +89,7 @@ Array kron(const Operand& x, const Operand& y) {
   });
 }
 Array cross(const Operand& x, const Operand& y, const CrossOptions& o) {
-  return formula("cross", {x, y}, [&](const Arrays& v) {
+  return composite("cross", {x, y}, [&](const Arrays& v) {
     Array a = moveaxis(v[0], {o.axis_x}, {-1});
     Array b = moveaxis(v[1], {o.axis_y}, {-1});
     const std::int64_t na = a.shape(-1);
@@ -98,7 +98,7 @@ Array cross(const Operand& x, const Operand& y, const CrossOptions& o) {
       throw ValueError(str("cross: vectors of ", na, " and ", nb, " components; expected 2 or 3"));
     }
     auto part = [](const Array& u, std::int64_t i) {
-      return i < u.shape(-1) ? api::pick(u, i, -1) : zeros_like(api::pick(u, 0, -1));
+      return i < u.shape(-1) ? program::pick(u, i, -1) : zeros_like(program::pick(u, 0, -1));
     };
     Array z = part(a, 0) * part(b, 1) - part(a, 1) * part(b, 0);
     if (na == 2 && nb == 2) return z;
@@ -108,17 +108,17 @@ Array cross(const Operand& x, const Operand& y, const CrossOptions& o) {
   });
 }
 Array vecdot(const Operand& x, const Operand& y, std::int64_t axis) {
-  return formula("vecdot", {x, y}, [&](const Arrays& v) {
+  return composite("vecdot", {x, y}, [&](const Arrays& v) {
     Array a = moveaxis(v[0], {axis}, {-1});
     Array b = moveaxis(v[1], {axis}, {-1});
     return einsum("...i,...i->...", {conj(a), b});
   });
 }
 Array matvec(const Operand& x, const Operand& y) {
-  return formula("matvec", {x, y}, [](const Arrays& v) { return einsum("...ij,...j->...i", {v[0], v[1]}); });
+  return composite("matvec", {x, y}, [](const Arrays& v) { return einsum("...ij,...j->...i", {v[0], v[1]}); });
 }
 Array vecmat(const Operand& x, const Operand& y) {
-  return formula("vecmat", {x, y}, [](const Arrays& v) { return einsum("...i,...ij->...j", {conj(v[0]), v[1]}); });
+  return composite("vecmat", {x, y}, [](const Arrays& v) { return einsum("...i,...ij->...j", {conj(v[0]), v[1]}); });
 }
 
 }  // namespace tessera

@@ -8,8 +8,8 @@
 
 namespace tessera {
 
-using api::Arrays;
-using api::formula;
+using program::Arrays;
+using program::composite;
 
 namespace {
 
@@ -47,7 +47,7 @@ Array by_interpolation(const Array& rows, const Array& q, const Array& counts, Q
   // Positions of shape q + rows.
   Dims behind(static_cast<std::size_t>(r));
   std::iota(behind.begin(), behind.end(), q.ndim());
-  Array last = api::with_leading(counts, q.ndim()) - 1;
+  Array last = program::with_leading(counts, q.ndim()) - 1;
   Array position = lax::expand_dims(q, behind) * last;
   Array low = floor(position);
   Array high = ceil(position);
@@ -78,26 +78,28 @@ Array by_distribution(const Array& rows, const Array& q, const Array& counts) {
   const std::int64_t r = rows.ndim() - 1;
   Dims behind(static_cast<std::size_t>(r));
   std::iota(behind.begin(), behind.end(), q.ndim());
-  Array target = lax::expand_dims(q, behind) * api::with_leading(counts, q.ndim());
-  Array place = clip(ceil(target) - 1, 0, api::with_leading(counts, q.ndim()) - 1);
+  Array target = lax::expand_dims(q, behind) * program::with_leading(counts, q.ndim());
+  Array place = clip(ceil(target) - 1, 0, program::with_leading(counts, q.ndim()) - 1);
   Shape shape = q.shape();
   shape.insert(shape.end(), rows.shape().begin(), rows.shape().end() - 1);
   return elements_at(rows, astype(broadcast_to(place, shape), int32));
 }
 
 Array quantiles(const char* name, const Operand& x, const Operand& q, const QuantileOptions& o, bool skip_nan) {
-  return formula(name, {x, q}, [&](const Arrays& v) {
+  return composite(name, {x, q}, [&](const Arrays& v) {
     if (is_complex(v[0].dtype())) throw TypeError(str(name, ": x is complex; expected a real dtype"));
     if (v[1].ndim() > 1) throw ValueError(str(name, ": q has shape ", v[1].shape(), "; expected rank 0 or 1"));
-    Array a = api::promoted(name, {v[0]}, true)[0];
+    Array a = program::promoted(name, {v[0]}, true)[0];
     // Shares have at least x's digits; weak ones take x's dtype, halves are interpolated in float32.
-    Array share = api::promoted(name, {v[1]}, true)[0];
+    Array share = program::promoted(name, {v[1]}, true)[0];
     const bool halves = share.weak_type() && dtype_size(a.dtype()) < 4;
-    share = api::as(share, halves ? float32 : share.weak_type() ? a.dtype() : promote_types(share.dtype(), a.dtype()));
-    const Dims axes = api::axes_of(name, o.axis, a.ndim());
+    share = program::as(share, halves              ? float32
+                               : share.weak_type() ? a.dtype()
+                                                   : promote_types(share.dtype(), a.dtype()));
+    const Dims axes = program::axes_of(name, o.axis, a.ndim());
     Array rows = flattened(a, axes);
     const std::int64_t r = rows.ndim() - 1;
-    Array nan = api::number_like(rows, kNaN);
+    Array nan = program::number_like(rows, kNaN);
     if (!skip_nan) rows = where(any(isnan(rows), {.axis = Dims{r}, .keepdims = true}), nan, rows);
     rows = sort(rows, r);
     Array counts = skip_nan ? sum(~isnan(rows), {.axis = Dims{r}, .dtype = share.dtype()})
@@ -107,7 +109,7 @@ Array quantiles(const char* name, const Operand& x, const Operand& q, const Quan
             ? by_distribution(rows, share, broadcast_to(counts, Shape(rows.shape().begin(), rows.shape().end() - 1)))
             : by_interpolation(rows, share, broadcast_to(counts, Shape(rows.shape().begin(), rows.shape().end() - 1)),
                                o.method);
-    y = api::cast(y, a.dtype(), a.weak_type() && y.weak_type(), Loc::current());
+    y = program::cast(y, a.dtype(), a.weak_type() && y.weak_type(), Loc::current());
     if (!o.keepdims) return y;
     Shape kept = share.shape();
     for (std::int64_t d = 0; d < a.ndim(); ++d) {
@@ -118,7 +120,7 @@ Array quantiles(const char* name, const Operand& x, const Operand& q, const Quan
 }
 
 Operand hundredth(const Operand& q) {
-  return Operand(api::formula("percentile", {q}, [](const Arrays& v) { return v[0] / 100; }), q.loc());
+  return Operand(program::composite("percentile", {q}, [](const Arrays& v) { return v[0] / 100; }), q.loc());
 }
 QuantileOptions middle(const MedianOptions& o) {
   return {.axis = o.axis, .method = QuantileMethod::Midpoint, .keepdims = o.keepdims};

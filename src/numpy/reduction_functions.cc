@@ -6,19 +6,19 @@
 #include <limits>
 #include <vector>
 
-#include "program/composite.h"
 #include "ops/shared_attrs.h"
+#include "program/composite.h"
 #include "tessera/numpy.h"
 #include "tessera/ops.h"
 
 namespace tessera {
 
-using api::attrs;
-using api::bind1;
-using api::on;
+using program::attrs;
+using program::bind1;
+using program::on;
 namespace def = ops::def;
 
-namespace api {
+namespace program {
 
 void only(const char* name, const ReduceOptions& o, Takes takes) {
   if (o.axis_index_groups) throw ValueError(str(name, ": axis_index_groups is an option of collectives"));
@@ -50,7 +50,7 @@ Array count_of(const char* name, const Array& x, const MaybeDims& axis, bool kee
   return sum(on(taken, loc), {.axis = axis, .keepdims = keepdims, .dtype = dtype});
 }
 
-}  // namespace api
+}  // namespace program
 
 namespace {
 
@@ -67,15 +67,15 @@ struct Kind {
 
 Array identity_of(const Kind& k, const Array& like, const Loc& loc) {
   const DType t = like.dtype();
-  if (!std::isinf(k.identity) || is_inexact(t)) return api::number_like(like, k.identity);
+  if (!std::isinf(k.identity) || is_inexact(t)) return program::number_like(like, k.identity);
   // Saturates at the extremes of integers, and of bool.
-  return api::cast(Array(k.identity), t, false, loc);
+  return program::cast(Array(k.identity), t, false, loc);
 }
 
 Array reduce(const Kind& k, const Operand& x, const ReduceOptions& o) {
   const Loc& loc = x.loc();
   const Shape shape = x.array().shape();
-  const Dims axes = api::axes_of(k.name, o.axis, rank(shape));
+  const Dims axes = program::axes_of(k.name, o.axis, rank(shape));
   if (!k.has_identity && !o.initial) {
     if (o.where) {
       throw ValueError(str(k.name,
@@ -89,7 +89,7 @@ Array reduce(const Kind& k, const Operand& x, const ReduceOptions& o) {
   }
   Array in = x.array();
   if (o.where) {
-    const Array mask = api::mask_of(k.name, *o.where, shape, loc);
+    const Array mask = program::mask_of(k.name, *o.where, shape, loc);
     in = where(on(mask, loc), on(in, loc), on(identity_of(k, in, loc), loc));
   }
   Array y = axes.empty() ? in : bind1(k.op, {in}, attrs(ops::Axes{axes}), loc);
@@ -97,8 +97,8 @@ Array reduce(const Kind& k, const Operand& x, const ReduceOptions& o) {
     const Array& start = o.initial->array();
     if (start.ndim() != 0) throw ValueError(str(k.name, ": initial has shape ", start.shape(), "; expected rank 0"));
     const ir::Type& t = y.impl()->type;
-    const Array same = is_integer(t.dtype) ? api::meet(k.name, start, t.dtype, t.weak, loc)
-                                           : api::cast_exactly(start, t.dtype, t.weak, loc);
+    const Array same = is_integer(t.dtype) ? program::meet(k.name, start, t.dtype, t.weak, loc)
+                                           : program::cast_exactly(start, t.dtype, t.weak, loc);
     y = k.with_initial(on(same, loc), on(y, loc));
   }
   if (!o.keepdims) return y;
@@ -114,21 +114,21 @@ DType sum_dtype(DType t) {
 }
 
 Array accumulate(const Kind& k, const Operand& x, const ReduceOptions& o) {
-  api::only(k.name, o, api::Takes::InitialAndWhere);
+  program::only(k.name, o, program::Takes::InitialAndWhere);
   DType own = x.array().dtype();
   DType t = o.dtype.value_or(sum_dtype(own));
-  Array in = t == own ? x.array() : api::cast(x.array(), t, false, x.loc());
+  Array in = t == own ? x.array() : program::cast(x.array(), t, false, x.loc());
   return reduce(k, on(in, x.loc()), o);
 }
 
 Array extreme(const Kind& k, const Operand& x, const ReduceOptions& o) {
-  api::only(k.name, o, api::Takes::InitialAndWhere);
+  program::only(k.name, o, program::Takes::InitialAndWhere);
   return reduce(k, x, o);
 }
 
 Array truth(const Kind& k, const Operand& x, const ReduceOptions& o) {
-  api::only(k.name, o, api::Takes::Where);
-  return reduce(k, on(api::cast(x.array(), bool_, false, x.loc()), x.loc()), o);
+  program::only(k.name, o, program::Takes::Where);
+  return reduce(k, on(program::cast(x.array(), bool_, false, x.loc()), x.loc()), o);
 }
 
 }  // namespace
@@ -148,36 +148,36 @@ Array any(const Operand& x, const ReduceOptions& o) { return truth({def::reduce_
 
 Array mean(const Operand& x, const ReduceOptions& o) {
   const Loc& loc = x.loc();
-  api::only("mean", o, api::Takes::Where);
-  Array in = api::inexact("mean", x.array(), loc);
-  if (o.dtype) in = api::cast(in, *o.dtype, false, loc);
+  program::only("mean", o, program::Takes::Where);
+  Array in = program::inexact("mean", x.array(), loc);
+  if (o.dtype) in = program::cast(in, *o.dtype, false, loc);
   // Halves are summed in float32 and rounded once.
   const DType out = in.dtype();
   const bool half = out == float16 || out == bfloat16;
-  if (half) in = api::cast(in, float32, false, loc);
+  if (half) in = program::cast(in, float32, false, loc);
   const Array total = reduce({def::reduce_sum, "mean", 0, true, nullptr}, on(in, loc),
                              {.axis = o.axis, .keepdims = o.keepdims, .where = o.where});
-  const Array count = api::count_of("mean", in, o.axis, o.keepdims, o.where, real_dtype(in.dtype()), loc);
+  const Array count = program::count_of("mean", in, o.axis, o.keepdims, o.where, real_dtype(in.dtype()), loc);
   Array m = divide(on(total, loc), on(count, loc));
-  return half ? api::cast(m, out, false, loc) : m;
+  return half ? program::cast(m, out, false, loc) : m;
 }
 
 // --- variance ----------------------------------------------------------------------------------------------------
 
 Array var(const Operand& x, const VarOptions& o) {
   const Loc& loc = x.loc();
-  Array a = api::inexact("var", x.array(), loc);
+  Array a = program::inexact("var", x.array(), loc);
   if (o.dtype) {
     if (!is_inexact(*o.dtype) || (is_complex(a.dtype()) && !is_complex(*o.dtype))) {
       throw TypeError(str("var: dtype = ", dtype_name(*o.dtype), " for x of dtype ", dtype_name(a.dtype()),
                           "; expected ", is_complex(a.dtype()) ? "a complex dtype" : "a float or complex dtype"));
     }
-    a = api::cast(a, *o.dtype, false, loc);
+    a = program::cast(a, *o.dtype, false, loc);
   }
   const DType own = a.dtype();
   const bool half = own == float16 || own == bfloat16;
-  if (half) a = api::cast(a, float32, false, loc);
-  const Array centre = o.mean ? api::cast(o.mean->array(), a.dtype(), a.weak_type(), loc)
+  if (half) a = program::cast(a, float32, false, loc);
+  const Array centre = o.mean ? program::cast(o.mean->array(), a.dtype(), a.weak_type(), loc)
                               : mean(on(a, loc), {.axis = o.axis, .keepdims = true, .where = o.where});
   const Array centered = subtract(on(a, loc), on(centre, loc));
   const Array squares = is_complex(own) ? real(on(multiply(on(centered, loc), on(conj(on(centered, loc)), loc)), loc))
@@ -186,17 +186,17 @@ Array var(const Operand& x, const VarOptions& o) {
   const Array nan(std::numeric_limits<double>::quiet_NaN());
   Array v;
   if (o.where) {
-    Array count = api::count_of("var", squares, o.axis, o.keepdims, o.where, squares.dtype(), loc);
+    Array count = program::count_of("var", squares, o.axis, o.keepdims, o.where, squares.dtype(), loc);
     count = subtract(on(count, loc), Operand(o.ddof, loc));
     v = divide(on(total, loc), on(count, loc));
     v = where(on(on(count, loc) > Operand(0, loc), loc), on(v, loc), on(nan, loc));
   } else {
     double n = 1;
-    for (auto d : api::axes_of("var", o.axis, a.ndim())) n *= static_cast<double>(a.shape(d));
+    for (auto d : program::axes_of("var", o.axis, a.ndim())) n *= static_cast<double>(a.shape(d));
     n -= o.ddof;
     v = divide(on(total, loc), on(n > 0 ? Array(n) : nan, loc));
   }
-  return half ? api::cast(v, own, false, loc) : v;
+  return half ? program::cast(v, own, false, loc) : v;
 }
 Array std_(const Operand& x, const VarOptions& o) { return sqrt(on(var(x, o), x.loc())); }
 

@@ -7,7 +7,7 @@
 #include "program/promote.h"
 #include "tessera/reduce_options.h"
 
-namespace tessera::api {
+namespace tessera::program {
 
 enum class Takes { Neither, Where, InitialAndWhere };
 /// Throws `ValueError` naming an option that the reduction does not take.
@@ -20,4 +20,4 @@ Array mask_of(const char* name, const Operand& where, const Shape& shape, const 
 Array count_of(const char* name, const Array& x, const MaybeDims& axis, bool keepdims,
                const std::optional<Operand>& where, DType dtype, const Loc& loc);
 
-}  // namespace tessera::api
+}  // namespace tessera::program

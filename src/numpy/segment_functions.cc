@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tessera/segments.h"
-
 #include <cmath>
 
 #include "program/composite.h"
 #include "tessera/error.h"
 #include "tessera/ops.h"
+#include "tessera/segments.h"
 
 namespace tessera {
 
@@ -39,7 +38,7 @@ std::int64_t count_of(const char* name, const Array& ids, const SegmentOptions& 
 
 Array filled(const Segments& s, const Shape& shape, DType dtype, const Loc& loc) {
   const Array identity = is_bool(dtype) ? Array(s.identity > 0) : Array(s.identity);
-  return full(shape, api::on(astype(api::on(identity, loc), dtype), loc), dtype);
+  return full(shape, program::on(astype(program::on(identity, loc), dtype), loc), dtype);
 }
 
 Array segments(const Segments& s, const Operand& data, const Operand& segment_ids, const SegmentOptions& o) {
@@ -58,7 +57,7 @@ Array segments(const Segments& s, const Operand& data, const Operand& segment_id
   const IndexOptions write{.mode = o.mode.value_or(IndexMode::FillOrDrop),
                            .unique_indices = o.unique_indices,
                            .wrap_negative_indices = false};
-  return api::formula(s.name, loc, {data.array(), ids}, [&](const api::Arrays& v) {
+  return program::composite(s.name, loc, {data.array(), ids}, [&](const program::Arrays& v) {
     const DType dtype = v[0].dtype();
     Shape out(shape);
     out[0] = n;
@@ -68,7 +67,7 @@ Array segments(const Segments& s, const Operand& data, const Operand& segment_id
     const Array bucket = floor_divide(arange(shape[0], loc), *o.bucket_size);
     const Array parts = (at(filled(s, out, dtype, loc), {bucket, v[1]}).*s.write)(v[0], write);
     ReduceOptions over{.axis = 0};
-    if (buckets == 0) over.initial = api::on(astype(Array(s.identity), dtype), loc);
+    if (buckets == 0) over.initial = program::on(astype(Array(s.identity), dtype), loc);
     return astype(s.reduce(parts, over), dtype);
   });
 }

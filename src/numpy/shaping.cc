@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <numeric>
 
-#include "program/graph_fragment.h"
-#include "program/composite.h"
 #include "ops/shape/indexing_ops.h"
+#include "program/composite.h"
+#include "program/graph_fragment.h"
 #include "tessera/creation.h"
 #include "tessera/indexing.h"
 #include "tessera/lax.h"
@@ -14,10 +14,10 @@
 
 namespace tessera {
 
-using api::Arrays;
-using api::cut;
-using api::formula;
-using api::formulas;
+using program::Arrays;
+using program::composite;
+using program::composites;
+using program::cut;
 
 namespace {
 std::size_t at_(std::int64_t i) { return static_cast<std::size_t>(i); }
@@ -27,9 +27,9 @@ std::size_t at_(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 Array repeat(const Operand& x, std::int64_t repeats, std::optional<std::int64_t> axis) {
   if (repeats < 0) throw ValueError(str("repeat: repeats = ", repeats, "; expected no negative count"));
-  return formula("repeat", {x}, [&](const Arrays& v) {
+  return composite("repeat", {x}, [&](const Arrays& v) {
     Array a = axis ? v[0] : ravel(v[0]);
-    const std::int64_t d = api::axis_of("repeat", axis.value_or(0), a.ndim());
+    const std::int64_t d = program::axis_of("repeat", axis.value_or(0), a.ndim());
     Shape wide = a.shape();
     wide.insert(wide.begin() + d + 1, repeats);
     Shape out = a.shape();
@@ -52,10 +52,10 @@ Array repeat(const Operand& x, const Array& repeats, std::optional<std::int64_t>
     n = std::accumulate(c.begin(), c.end(), std::int64_t{0});
     if (c.size() == 1) return repeat(x, c[0], axis);
   }
-  return formula("repeat", {x, Operand(repeats, x.loc())}, [&](const Arrays& v) {
+  return composite("repeat", {x, Operand(repeats, x.loc())}, [&](const Arrays& v) {
     Array a = axis ? v[0] : ravel(v[0]);
-    const std::int64_t d = api::axis_of("repeat", axis.value_or(0), a.ndim());
-    Array counts = broadcast_to(api::as(v[1], int32), {a.shape(d)});
+    const std::int64_t d = program::axis_of("repeat", axis.value_or(0), a.ndim());
+    Array counts = broadcast_to(program::as(v[1], int32), {a.shape(d)});
     // Which element each place shows: how many runs have begun there, less one.
     Array ends = lax::cumsum(counts, 0);
     Array which = searchsorted(ends, iota(int32, {n}), true);
@@ -66,7 +66,7 @@ Array roll(const Operand& x, const Dims& shift, const Dims& axis) {
   if (shift.size() != axis.size() && shift.size() != 1) {
     throw ValueError(str("roll: ", shift.size(), " amounts for ", axis.size(), " axes"));
   }
-  return formula("roll", {x}, [&](const Arrays& v) {
+  return composite("roll", {x}, [&](const Arrays& v) {
     Array y = v[0];
     for (std::size_t i = 0; i < axis.size(); ++i) y = roll(y, shift[shift.size() == 1 ? 0 : i], axis[i]);
     return y;
@@ -76,10 +76,10 @@ Array fliplr(const Operand& x) { return flip(x, Dims{1}); }
 Array flipud(const Operand& x) { return flip(x, Dims{0}); }
 Array rot90(const Operand& x, std::int64_t k, std::pair<std::int64_t, std::int64_t> axes) {
   const std::int64_t r = x.array().ndim();
-  const std::int64_t a = api::axis_of("rot90", axes.first, r);
-  const std::int64_t b = api::axis_of("rot90", axes.second, r);
+  const std::int64_t a = program::axis_of("rot90", axes.first, r);
+  const std::int64_t b = program::axis_of("rot90", axes.second, r);
   if (a == b) throw ValueError(str("rot90: axes = (", axes.first, ", ", axes.second, "); expected two axes"));
-  return formula("rot90", {x}, [&](const Arrays& v) {
+  return composite("rot90", {x}, [&](const Arrays& v) {
     switch (((k % 4) + 4) % 4) {
       case 0:
         return v[0];
@@ -94,7 +94,7 @@ Array rot90(const Operand& x, std::int64_t k, std::pair<std::int64_t, std::int64
 }
 Array rollaxis(const Operand& x, std::int64_t axis, std::int64_t start) {
   const std::int64_t r = x.array().ndim();
-  const std::int64_t from = api::axis_of("rollaxis", axis, r);
+  const std::int64_t from = program::axis_of("rollaxis", axis, r);
   if (start < -r || start > r) throw ValueError(str("rollaxis: start = ", start, "; expected -", r, "..", r));
   std::int64_t to = start < 0 ? start + r : start;
   if (to > from) --to;
@@ -118,10 +118,10 @@ Array atleast_3d(const Operand& x) {
                                     : Shape{a.shape(0), a.shape(1), 1});
 }
 std::vector<Array> broadcast_arrays(const std::vector<Array>& arrays, const Loc& loc) {
-  return formulas("broadcast_arrays", loc, arrays, [](const Arrays& v) {
+  return composites("broadcast_arrays", loc, arrays, [](const Arrays& v) {
     std::vector<Shape> shapes;
     for (const auto& a : v) shapes.push_back(a.shape());
-    const Shape shape = api::broadcast_shapes("broadcast_arrays", shapes);
+    const Shape shape = program::broadcast_shapes("broadcast_arrays", shapes);
     Arrays out;
     for (const auto& a : v) out.push_back(broadcast_to(a, shape));
     return out;
@@ -129,7 +129,7 @@ std::vector<Array> broadcast_arrays(const std::vector<Array>& arrays, const Loc&
 }
 Array resize(const Operand& x, const Shape& shape) {
   const std::int64_t n = size_of(shape);
-  return formula("resize", {x}, [&](const Arrays& v) {
+  return composite("resize", {x}, [&](const Arrays& v) {
     Array flat = ravel(v[0]);
     if (n == 0 || flat.size() == 0) return zeros(shape, flat.dtype());
     return reshape(cut(tile(flat, {(n + flat.size() - 1) / flat.size()}), 0, n, 0), shape);
@@ -142,7 +142,7 @@ namespace {
 Array join(const char* name, const std::vector<Array>& arrays, const Loc& loc, Array (*widen)(const Operand&),
            std::int64_t axis) {
   if (arrays.empty()) throw ValueError(str(name, ": arrays is empty; expected at least one"));
-  return formula(name, loc, arrays, [&](const Arrays& v) {
+  return composite(name, loc, arrays, [&](const Arrays& v) {
     Arrays parts;
     for (const auto& a : v) parts.push_back(widen(a));
     return concatenate(parts, parts[0].ndim() == 1 ? 0 : axis);
@@ -168,7 +168,7 @@ Array block(const std::vector<std::vector<Array>>& rows, const Loc& loc) {
                        : join("block", lines, loc, atleast_2d, lines[0].ndim() > 1 ? lines[0].ndim() - 2 : 0);
 }
 Array append(const Operand& x, const Operand& values, std::optional<std::int64_t> axis) {
-  return formula("append", {x, values}, [&](const Arrays& v) {
+  return composite("append", {x, values}, [&](const Arrays& v) {
     return axis ? concatenate({v[0], v[1]}, *axis) : concatenate({ravel(v[0]), ravel(v[1])}, 0);
   });
 }
@@ -191,9 +191,9 @@ Array rows_of(const Dims& numbers) {
 }  // namespace
 
 Array delete_(const Operand& x, const Dims& indices, std::optional<std::int64_t> axis) {
-  return formula("delete", {x}, [&](const Arrays& v) {
+  return composite("delete", {x}, [&](const Arrays& v) {
     Array a = axis ? v[0] : ravel(v[0]);
-    const std::int64_t d = api::axis_of("delete", axis.value_or(0), a.ndim());
+    const std::int64_t d = program::axis_of("delete", axis.value_or(0), a.ndim());
     Dims gone = places_of("delete", indices, a.shape(d), false);
     Dims kept;
     for (std::int64_t i = 0; i < a.shape(d); ++i) {
@@ -203,11 +203,11 @@ Array delete_(const Operand& x, const Dims& indices, std::optional<std::int64_t>
   });
 }
 Array insert(const Operand& x, const Dims& indices, const Operand& values, std::optional<std::int64_t> axis) {
-  return formula("insert", {x, values}, [&](const Arrays& v) {
+  return composite("insert", {x, values}, [&](const Arrays& v) {
     Array a = axis ? v[0] : ravel(v[0]);
-    const std::int64_t d = api::axis_of("insert", axis.value_or(0), a.ndim());
-    Array news = api::as(v[1], a.dtype());
-    news = api::with_leading(news, a.ndim() - news.ndim());
+    const std::int64_t d = program::axis_of("insert", axis.value_or(0), a.ndim());
+    Array news = program::as(v[1], a.dtype());
+    news = program::with_leading(news, a.ndim() - news.ndim());
     Dims before = places_of("insert", indices, a.shape(d), true);
     if (before.size() == 1) before.resize(at_(news.shape(d)), before[0]);
     Shape wide = a.shape();
@@ -226,7 +226,7 @@ Array insert(const Operand& x, const Dims& indices, const Operand& values, std::
 }
 std::vector<Array> array_split(const Operand& x, std::int64_t sections, std::int64_t axis) {
   if (sections <= 0) throw ValueError(str("array_split: sections = ", sections, "; expected a positive count"));
-  const std::int64_t d = api::axis_of("array_split", axis, x.array().ndim());
+  const std::int64_t d = program::axis_of("array_split", axis, x.array().ndim());
   const std::int64_t n = x.array().shape(d);
   Dims sizes(at_(sections), n / sections);
   for (std::int64_t i = 0; i < n % sections; ++i) ++sizes[at_(i)];
@@ -238,10 +238,10 @@ std::vector<Array> hsplit(const Operand& x, std::int64_t sections) {
 std::vector<Array> vsplit(const Operand& x, std::int64_t sections) { return split(x, sections, 0); }
 std::vector<Array> dsplit(const Operand& x, std::int64_t sections) { return split(x, sections, 2); }
 std::vector<Array> unstack(const Operand& x, std::int64_t axis) {
-  return formulas("unstack", {x}, [&](const Arrays& v) {
-    const std::int64_t d = api::axis_of("unstack", axis, v[0].ndim());
+  return composites("unstack", {x}, [&](const Arrays& v) {
+    const std::int64_t d = program::axis_of("unstack", axis, v[0].ndim());
     Arrays out;
-    for (std::int64_t i = 0; i < v[0].shape(d); ++i) out.push_back(api::pick(v[0], i, d));
+    for (std::int64_t i = 0; i < v[0].shape(d); ++i) out.push_back(program::pick(v[0], i, d));
     return out;
   });
 }
@@ -252,10 +252,10 @@ Array diagonal(const Operand& x, std::int64_t offset) { return diagonal(x, Diago
 Array diagonal(const Operand& x, const DiagonalOptions& o) {
   const std::int64_t r = x.array().ndim();
   if (r < 2) throw ValueError(str("diagonal: shape ", x.array().shape(), "; expected at least rank 2"));
-  const std::int64_t row = api::axis_of("diagonal", o.axis1, r);
-  const std::int64_t column = api::axis_of("diagonal", o.axis2, r);
+  const std::int64_t row = program::axis_of("diagonal", o.axis1, r);
+  const std::int64_t column = program::axis_of("diagonal", o.axis2, r);
   if (row == column) throw ValueError(str("diagonal: axis1 = axis2 = ", row, "; expected two axes"));
-  return formula("diagonal", {x}, [&](const Arrays& v) {
+  return composite("diagonal", {x}, [&](const Arrays& v) {
     Array a = moveaxis(v[0], {row, column}, {r - 2, r - 1});
     const std::int64_t n = std::min(a.shape(r - 2) + std::min<std::int64_t>(o.offset, 0),
                                     a.shape(r - 1) - std::max<std::int64_t>(o.offset, 0));
@@ -266,7 +266,7 @@ Array diagonal(const Operand& x, const DiagonalOptions& o) {
   });
 }
 Array trace(const Operand& x, const DiagonalOptions& o, std::optional<DType> dtype) {
-  return formula("trace", {x}, [&](const Arrays& v) {
+  return composite("trace", {x}, [&](const Arrays& v) {
     return sum(diagonal(v[0], o), ReduceOptions{.axis = Dims{-1}, .dtype = dtype});
   });
 }
@@ -276,7 +276,7 @@ Array fill_diagonal(const Operand& x, const Operand& value) {
   if (shape.size() > 2 && std::any_of(shape.begin(), shape.end(), [&](auto n) { return n != shape[0]; })) {
     throw ValueError(str("fill_diagonal: shape ", shape, "; expected equal extents"));
   }
-  return formula("fill_diagonal", {x, value}, [&](const Arrays& v) {
+  return composite("fill_diagonal", {x, value}, [&](const Arrays& v) {
     const std::int64_t n = *std::min_element(shape.begin(), shape.end());
     Array i = arange(n);
     Array u = v[1].ndim() == 0 ? v[1] : resize(v[1], {n});
@@ -285,8 +285,8 @@ Array fill_diagonal(const Operand& x, const Operand& value) {
 }
 
 Array put_along_axis(const Operand& x, const Operand& indices, const Operand& values, std::int64_t axis) {
-  return formula("put_along_axis", {x, indices, values}, [&](const Arrays& v) {
-    const std::int64_t d = api::axis_of("put_along_axis", axis, v[0].ndim());
+  return composite("put_along_axis", {x, indices, values}, [&](const Arrays& v) {
+    const std::int64_t d = program::axis_of("put_along_axis", axis, v[0].ndim());
     if (v[1].ndim() != v[0].ndim()) {
       throw ValueError(
           str("put_along_axis: indices have shape ", v[1].shape(), " and x ", v[0].shape(), "; expected equal ranks"));
@@ -299,11 +299,12 @@ Array put_along_axis(const Operand& x, const Operand& indices, const Operand& va
     }
     s.indices_batching_dims = s.operand_batching_dims;
     s.inserted_window_dims = s.scatter_dims_to_operand_dims = {d};
-    Array i = api::as(broadcast_to(v[1], wide), int32);
+    Array i = program::as(broadcast_to(v[1], wide), int32);
     i = where(i < 0, i + v[0].shape(d), i);
-    Array u = broadcast_to(api::as(v[2], v[0].dtype()), wide);
-    return api::compose1("put_along_axis", Loc::current(), {v[0], lax::expand_dims(i, {v[0].ndim()}), u},
-                         [&](ir::Builder&, const ir::Values& w) { return ops::scatter(w[0], w[1], w[2], s); });
+    Array u = broadcast_to(program::as(v[2], v[0].dtype()), wide);
+    return program::graph_fragment1(
+        "put_along_axis", Loc::current(), {v[0], lax::expand_dims(i, {v[0].ndim()}), u},
+        [&](ir::Builder&, const ir::Values& w) { return ops::scatter(w[0], w[1], w[2], s); });
   });
 }
 

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tessera/special.h"
-
 #include <cmath>
 #include <initializer_list>
 #include <limits>
@@ -10,13 +8,14 @@
 #include "tessera/elementary.h"
 #include "tessera/lax.h"
 #include "tessera/ops.h"
+#include "tessera/special.h"
 
 namespace tessera::special {
 
-using api::Arrays;
-using api::formula;
-using api::number_like;
-using api::promoted;
+using program::Arrays;
+using program::composite;
+using program::number_like;
+using program::promoted;
 
 namespace {
 
@@ -45,25 +44,25 @@ Array polynomial(std::initializer_list<double> coefficients, const Array& x) {
 }  // namespace
 
 Array xlogy(const Operand& x, const Operand& y) {
-  return formula("xlogy", {x, y}, [](const Arrays& v) {
+  return composite("xlogy", {x, y}, [](const Arrays& v) {
     Arrays p = promoted("xlogy", v, true);
     return where((p[0] != 0) | isnan(p[1]), p[0] * log(p[1]), number_like(p[0], 0));
   });
 }
 Array xlog1py(const Operand& x, const Operand& y) {
-  return formula("xlog1py", {x, y}, [](const Arrays& v) {
+  return composite("xlog1py", {x, y}, [](const Arrays& v) {
     Arrays p = promoted("xlog1py", v, true);
     return where((p[0] != 0) | isnan(p[1]), p[0] * log1p(p[1]), number_like(p[0], 0));
   });
 }
 Array entr(const Operand& x) {
-  return formula("entr", {x}, [](const Arrays& v) {
+  return composite("entr", {x}, [](const Arrays& v) {
     Array a = reals("entr", v)[0];
     return where(a < 0, number_like(a, -kInfinity), -xlogy(a, a));
   });
 }
 Array rel_entr(const Operand& x, const Operand& y) {
-  return formula("rel_entr", {x, y}, [](const Arrays& v) {
+  return composite("rel_entr", {x, y}, [](const Arrays& v) {
     Arrays p = reals("rel_entr", v);
     Array both = (p[0] > 0) & (p[1] > 0);
     Array none = (p[0] == 0) & (p[1] >= 0);
@@ -73,13 +72,13 @@ Array rel_entr(const Operand& x, const Operand& y) {
   });
 }
 Array kl_div(const Operand& x, const Operand& y) {
-  return formula("kl_div", {x, y}, [](const Arrays& v) {
+  return composite("kl_div", {x, y}, [](const Arrays& v) {
     Arrays p = reals("kl_div", v);
     return rel_entr(p[0], p[1]) - p[0] + p[1];
   });
 }
 Array logit(const Operand& x) {
-  return formula("logit", {x}, [](const Arrays& v) {
+  return composite("logit", {x}, [](const Arrays& v) {
     Array a = promoted("logit", v, true)[0];
     return log(a / (1 - a));
   });
@@ -105,10 +104,10 @@ Array log_lower_tail(const Array& x) {
 }  // namespace
 
 Array ndtr(const Operand& x) {
-  return formula("ndtr", {x}, [](const Arrays& v) { return normal_cdf(full_float("ndtr", v[0])); });
+  return composite("ndtr", {x}, [](const Arrays& v) { return normal_cdf(full_float("ndtr", v[0])); });
 }
 Array log_ndtr(const Operand& x) {
-  return formula("log_ndtr", {x}, [](const Arrays& v) {
+  return composite("log_ndtr", {x}, [](const Arrays& v) {
     Array a = full_float("log_ndtr", v[0]);
     const double lower = a.dtype() == float64 ? -20 : -10;
     const double upper = a.dtype() == float64 ? 8 : 5;
@@ -119,10 +118,10 @@ Array log_ndtr(const Operand& x) {
   });
 }
 Array ndtri(const Operand& q) {
-  return formula("ndtri", {q}, [](const Arrays& v) {
+  return composite("ndtri", {q}, [](const Arrays& v) {
     Array p = full_float("ndtri", v[0]);
-    const double border = std::exp(-2.0);
-    Array upper = p > 1 - border;
+    const double boundary = std::exp(-2.0);
+    Array upper = p > 1 - boundary;
     Array c = where(upper, 1 - p, p);
     c = where(c == 0, 0.5, c);
     Array w = c - 0.5;
@@ -155,7 +154,7 @@ Array ndtri(const Operand& q) {
                     -0.14218292285478779, -0.03808064076915783, -0.0009332594808954574},
                    i) /
         z;
-    Array x = where(c > border, middle, where(z >= 8, first - far, first - near));
+    Array x = where(c > boundary, middle, where(z >= 8, first - far, first - near));
     x = where(upper, x, -x);
     return where(p == 0, number_like(p, -kInfinity), where(p == 1, number_like(p, kInfinity), x));
   });
@@ -164,7 +163,7 @@ Array ndtri(const Operand& q) {
 // --- the gamma family -----------------------------------------------------------------------------------------------
 
 Array gammasgn(const Operand& x) {
-  return formula("gammasgn", {x}, [](const Arrays& v) {
+  return composite("gammasgn", {x}, [](const Arrays& v) {
     Array a = reals("gammasgn", v)[0];
     Array below = floor(a);
     Array undefined = ((a < 0) & (a == below)) | isnan(a);
@@ -173,7 +172,7 @@ Array gammasgn(const Operand& x) {
   });
 }
 Array gamma(const Operand& x) {
-  return formula("gamma", {x}, [](const Arrays& v) {
+  return composite("gamma", {x}, [](const Arrays& v) {
     Array a = reals("gamma", v)[0];
     return gammasgn(a) * exp(lgamma(a));
   });
@@ -182,7 +181,7 @@ Array gammaln(const Operand& x) { return lgamma(x); }
 Array gammainc(const Operand& a, const Operand& x) { return igamma(a, x); }
 Array gammaincc(const Operand& a, const Operand& x) { return igammac(a, x); }
 Array multigammaln(const Operand& a, std::int64_t d) {
-  return formula("multigammaln", {a}, [&](const Arrays& v) {
+  return composite("multigammaln", {a}, [&](const Arrays& v) {
     Array x = reals("multigammaln", v)[0];
     const auto n = static_cast<double>(d);
     Array y = full(x.shape(), 0.25 * n * (n - 1) * std::log(std::numbers::pi), x.dtype());
@@ -191,31 +190,31 @@ Array multigammaln(const Operand& a, std::int64_t d) {
   });
 }
 Array betaln(const Operand& a, const Operand& b) {
-  return formula("betaln", {a, b}, [](const Arrays& v) {
+  return composite("betaln", {a, b}, [](const Arrays& v) {
     Arrays p = reals("betaln", v);
     return lgamma(p[0]) + lgamma(p[1]) - lgamma(p[0] + p[1]);
   });
 }
 Array beta(const Operand& a, const Operand& b) {
-  return formula("beta", {a, b}, [](const Arrays& v) {
+  return composite("beta", {a, b}, [](const Arrays& v) {
     Arrays p = reals("beta", v);
     return gammasgn(p[0]) * gammasgn(p[1]) * gammasgn(p[0] + p[1]) * exp(betaln(p[0], p[1]));
   });
 }
 Array poch(const Operand& z, const Operand& m) {
-  return formula("poch", {z, m}, [](const Arrays& v) {
+  return composite("poch", {z, m}, [](const Arrays& v) {
     Arrays p = reals("poch", v);
     return where(p[1] == 0, number_like(p[0], 1), gamma(p[0] + p[1]) / gamma(p[0]));
   });
 }
 Array factorial(const Operand& n) {
-  return formula("factorial", {n}, [](const Arrays& v) {
+  return composite("factorial", {n}, [](const Arrays& v) {
     Array a = reals("factorial", v)[0];
     return where(a < 0, 0, exp(lgamma(a + 1)));
   });
 }
 Array comb(const Operand& n, const Operand& k, bool repetition) {
-  return formula("comb", {n, k}, [&](const Arrays& v) {
+  return composite("comb", {n, k}, [&](const Arrays& v) {
     Arrays p = reals("comb", v);
     if (repetition) return where((p[1] == 0) & (p[0] >= 0), 1.0, comb(p[0] + p[1] - 1, p[1]));
     Array fits = (p[1] <= p[0]) & (p[0] >= 0) & (p[1] >= 0);
@@ -236,22 +235,22 @@ Array box_cox(const Array& log_x, const Array& lambda) {
 }  // namespace
 
 Array boxcox(const Operand& x, const Operand& lambda) {
-  return formula("boxcox", {x, lambda}, [](const Arrays& v) {
+  return composite("boxcox", {x, lambda}, [](const Arrays& v) {
     Arrays p = reals("boxcox", v);
     return box_cox(log(p[0]), p[1]);
   });
 }
 Array boxcox1p(const Operand& x, const Operand& lambda) {
-  return formula("boxcox1p", {x, lambda}, [](const Arrays& v) {
+  return composite("boxcox1p", {x, lambda}, [](const Arrays& v) {
     Arrays p = reals("boxcox1p", v);
     return box_cox(log1p(p[0]), p[1]);
   });
 }
 Array erfcx(const Operand& x) {
-  return formula("erfcx", {x}, [](const Arrays& v) {
+  return composite("erfcx", {x}, [](const Arrays& v) {
     Array a = reals("erfcx", v)[0];
     const bool wide = a.dtype() == float64;
-    if (!wide) a = api::cast(a, float32, a.weak_type(), Loc::current());
+    if (!wide) a = program::cast(a, float32, a.weak_type(), Loc::current());
     // Where erfc is about to vanish the asymptotic series has converged.
     Array far = a > (wide ? 25.0 : 9.0);
     Array near = where(far, 1, a);
@@ -260,20 +259,20 @@ Array erfcx(const Operand& x) {
     for (int k = 9; k > 0; --k) series = (1 + series) * (1 - 2 * k) * t;
     Array tail = (1 + series) / (where(far, a, 1) * std::sqrt(std::numbers::pi));
     Array y = where(far, tail, exp(square(near)) * erfc(near));
-    return api::cast(y, api::inexact_dtype(v[0].dtype()), v[0].weak_type(), Loc::current());
+    return program::cast(y, program::inexact_dtype(v[0].dtype()), v[0].weak_type(), Loc::current());
   });
 }
 Array i0(const Operand& x) { return tessera::i0(x); }
 Array i0e(const Operand& x) { return bessel_i0e(x); }
 Array i1e(const Operand& x) { return bessel_i1e(x); }
 Array i1(const Operand& x) {
-  return formula("i1", {x}, [](const Arrays& v) {
+  return composite("i1", {x}, [](const Arrays& v) {
     Array a = reals("i1", v)[0];
     return exp(abs(a)) * bessel_i1e(a);
   });
 }
 Array spence(const Operand& x) {
-  return formula("spence", {x}, [](const Arrays& v) {
+  return composite("spence", {x}, [](const Arrays& v) {
     Array a = full_float("spence", v[0]);
     // Reflections bring every argument near 1, where the quotient of polynomials holds (Cephes).
     Array ordinary = (a > 0) & (a != 1);

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <limits>
 
-#include "program/composite.h"
 #include "numpy/reduction_functions.h"
+#include "program/composite.h"
 #include "tessera/calculus.h"
 #include "tessera/creation.h"
 #include "tessera/elementary.h"
@@ -17,11 +17,11 @@
 
 namespace tessera {
 
-using api::Arrays;
-using api::formula;
-using api::formulas;
-using api::number_like;
-using api::promoted;
+using program::Arrays;
+using program::composite;
+using program::composites;
+using program::number_like;
+using program::promoted;
 
 namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -36,13 +36,13 @@ Arrays averages(const Arrays& v, const AverageOptions& o) {
   if (v.size() == 1) {
     Array m = mean(promoted("average", v, true)[0], {.axis = o.axis, .keepdims = o.keepdims});
     double n = 1;
-    for (auto d : api::axes_of("average", o.axis, v[0].ndim())) n *= static_cast<double>(v[0].shape(d));
+    for (auto d : program::axes_of("average", o.axis, v[0].ndim())) n *= static_cast<double>(v[0].shape(d));
     return {m, full({}, n, m.dtype())};
   }
   Arrays p = promoted("average", v, true);
   Array w = p[1];
   if (w.shape() != p[0].shape()) {
-    const Dims axes = api::axes_of("average", o.axis, p[0].ndim());
+    const Dims axes = program::axes_of("average", o.axis, p[0].ndim());
     Shape own;
     Shape wide(p[0].shape().size(), 1);
     for (auto d : axes) {
@@ -64,17 +64,17 @@ Arrays averages(const Arrays& v, const AverageOptions& o) {
 Array average(const Operand& x, const std::optional<Array>& weights, const AverageOptions& o) {
   Arrays in{x.array()};
   if (weights) in.push_back(*weights);
-  return formula("average", x.loc(), in, [&](const Arrays& v) { return averages(v, o)[0]; });
+  return composite("average", x.loc(), in, [&](const Arrays& v) { return averages(v, o)[0]; });
 }
 Array ptp(const Operand& x, const ReduceOptions& o) {
-  api::only("ptp", o, api::Takes::Neither);
-  return formula("ptp", {x}, [&](const Arrays& v) { return max(v[0], o) - min(v[0], o); });
+  program::only("ptp", o, program::Takes::Neither);
+  return composite("ptp", {x}, [&](const Arrays& v) { return max(v[0], o) - min(v[0], o); });
 }
 Array count_nonzero(const Operand& x, const ReduceOptions& o) {
-  api::only("count_nonzero", o, api::Takes::Neither);
+  program::only("count_nonzero", o, program::Takes::Neither);
   ReduceOptions as_int = o;
   as_int.dtype = int32;
-  return formula("count_nonzero", {x}, [&](const Arrays& v) { return sum(v[0] != zeros({}, v[0].dtype()), as_int); });
+  return composite("count_nonzero", {x}, [&](const Arrays& v) { return sum(v[0] != zeros({}, v[0].dtype()), as_int); });
 }
 
 // --- without NaN --------------------------------------------------------------------------------------------------
@@ -83,7 +83,7 @@ namespace {
 using Reduction = Array (*)(const Operand&, const ReduceOptions&);
 Array without_nan(const char* name, Reduction f, double fill, bool nan_if_none, const Operand& x,
                   const ReduceOptions& o) {
-  return formula(name, {x}, [&](const Arrays& v) {
+  return composite(name, {x}, [&](const Arrays& v) {
     if (!is_inexact(v[0].dtype())) return f(v[0], o);
     Array gone = isnan(v[0]);
     Array y = f(where(gone, number_like(v[0], fill), v[0]), o);
@@ -98,44 +98,44 @@ Array nanprod(const Operand& x, const ReduceOptions& o) { return without_nan("na
 Array nanmax(const Operand& x, const ReduceOptions& o) { return without_nan("nanmax", max, -kInfinity, true, x, o); }
 Array nanmin(const Operand& x, const ReduceOptions& o) { return without_nan("nanmin", min, kInfinity, true, x, o); }
 Array nanmean(const Operand& x, const ReduceOptions& o) {
-  api::only("nanmean", o, api::Takes::Where);
-  return formula("nanmean", {x}, [&](const Arrays& v) {
+  program::only("nanmean", o, program::Takes::Where);
+  return composite("nanmean", {x}, [&](const Arrays& v) {
     if (!is_inexact(v[0].dtype())) return mean(v[0], o);
     const DType own = o.dtype.value_or(v[0].dtype());
     ReduceOptions r = o;
     // The largest count of a half is small.
     r.dtype = own == float16 || own == bfloat16 ? float32 : own;
-    return api::as(nansum(v[0], r) / sum(~isnan(v[0]), r), own);
+    return program::as(nansum(v[0], r) / sum(~isnan(v[0]), r), own);
   });
 }
 Array nanvar(const Operand& x, const VarOptions& o) {
-  return formula("nanvar", {x}, [&](const Arrays& v) {
+  return composite("nanvar", {x}, [&](const Arrays& v) {
     Array a = promoted("nanvar", v, true)[0];
-    if (o.dtype) a = api::cast(a, *o.dtype, false, Loc::current());
+    if (o.dtype) a = program::cast(a, *o.dtype, false, Loc::current());
     const DType own = a.dtype();
-    if (own == float16 || own == bfloat16) a = api::as(a, float32);
+    if (own == float16 || own == bfloat16) a = program::as(a, float32);
     Array gone = isnan(a);
     const ReduceOptions along{.axis = o.axis, .keepdims = true, .where = o.where};
     const Array centre =
-        o.mean ? api::cast(o.mean->array(), a.dtype(), a.weak_type(), Loc::current()) : nanmean(a, along);
+        o.mean ? program::cast(o.mean->array(), a.dtype(), a.weak_type(), Loc::current()) : nanmean(a, along);
     Array centred = where(gone, number_like(a, 0), a - centre);
     Array squares = is_complex(own) ? real(centred * conj(centred)) : square(centred);
     const ReduceOptions kept{.axis = o.axis, .keepdims = o.keepdims, .dtype = squares.dtype(), .where = o.where};
     Array n = sum(~gone, kept) - o.ddof;
     Array result = sum(squares, kept);
     result = where(n > 0, result / where(n > 0, n, 1), number_like(result, kNaN));
-    return is_complex(own) ? result : api::cast(result, own, v[0].weak_type() && !o.dtype, Loc::current());
+    return is_complex(own) ? result : program::cast(result, own, v[0].weak_type() && !o.dtype, Loc::current());
   });
 }
 Array nanstd(const Operand& x, const VarOptions& o) {
-  return formula("nanstd", {x}, [&](const Arrays& v) { return sqrt(nanvar(v[0], o)); });
+  return composite("nanstd", {x}, [&](const Arrays& v) { return sqrt(nanvar(v[0], o)); });
 }
 
 namespace {
 using ArgReduction = Array (*)(const Operand&, std::optional<std::int64_t>, bool);
 Array arg_without_nan(const char* name, ArgReduction f, double fill, const Operand& x, std::optional<std::int64_t> axis,
                       bool keepdims) {
-  return formula(name, {x}, [&](const Arrays& v) {
+  return composite(name, {x}, [&](const Arrays& v) {
     if (!is_inexact(v[0].dtype())) return f(v[0], axis, keepdims);
     Array gone = isnan(v[0]);
     Array y = f(where(gone, number_like(v[0], fill), v[0]), axis, keepdims);
@@ -147,7 +147,7 @@ Array arg_without_nan(const char* name, ArgReduction f, double fill, const Opera
 using Running = Array (*)(const Operand&, std::optional<std::int64_t>);
 Array running_without_nan(const char* name, Running f, double fill, const Operand& x,
                           std::optional<std::int64_t> axis) {
-  return formula(name, {x}, [&](const Arrays& v) {
+  return composite(name, {x}, [&](const Arrays& v) {
     return f(is_inexact(v[0].dtype()) ? where(isnan(v[0]), number_like(v[0], fill), v[0]) : v[0], axis);
   });
 }
@@ -172,12 +172,13 @@ Array cumulative(const char* name, Running f, double initial, bool widen, const 
   const std::int64_t r = x.array().ndim();
   if (r != 1 && !o.axis)
     throw ValueError(str(name, ": shape ", x.array().shape(), " without an axis; expected rank 1"));
-  const std::int64_t d = api::axis_of(name, o.axis.value_or(0), r);
-  return formula(name, {x}, [&](const Arrays& v) {
+  const std::int64_t d = program::axis_of(name, o.axis.value_or(0), r);
+  return composite(name, {x}, [&](const Arrays& v) {
     const DType own = v[0].dtype();
     // Sums of narrow integers are widened as those of `sum`.
     const DType wide = own == int8 || own == int16 ? int32 : own == uint8 || own == uint16 ? uint32 : own;
-    Array y = f(api::cast(v[0], o.dtype.value_or(widen ? wide : own), v[0].weak_type() && !o.dtype, Loc::current()), d);
+    Array y =
+        f(program::cast(v[0], o.dtype.value_or(widen ? wide : own), v[0].weak_type() && !o.dtype, Loc::current()), d);
     if (!o.include_initial) return y;
     Shape one = y.shape();
     one[static_cast<std::size_t>(d)] = 1;
@@ -226,7 +227,7 @@ Array covariance(const Arrays& v, const CovOptions& o) {
   Array scaled;
   Array divisor(static_cast<double>(n) - ddof);
   if (w.defined()) {
-    w = api::as(w, api::inexact_dtype(api::common_type("cov", {x, w}).dtype));
+    w = program::as(w, program::inexact_dtype(program::common_type("cov", {x, w}).dtype));
     Array total = sum(w);
     x = x - lax::expand_dims(sum(x * w, 1) / total, {1});
     scaled = x * w;
@@ -248,13 +249,13 @@ Arrays inputs(const Operand& m, const CovOptions& o) {
 }  // namespace
 
 Array cov(const Operand& m, const CovOptions& o) {
-  return formula("cov", m.loc(), inputs(m, o), [&](const Arrays& v) { return covariance(v, o); });
+  return composite("cov", m.loc(), inputs(m, o), [&](const Arrays& v) { return covariance(v, o); });
 }
 Array corrcoef(const Operand& x, const CovOptions& o) {
-  return formula("corrcoef", x.loc(), inputs(x, o), [&](const Arrays& v) {
+  return composite("corrcoef", x.loc(), inputs(x, o), [&](const Arrays& v) {
     Array c = covariance(v, o);
     if (c.ndim() == 0) return c / c;
-    Array deviation = api::as(sqrt(real(diag(c))), c.dtype());
+    Array deviation = program::as(sqrt(real(diag(c))), c.dtype());
     c = c / lax::expand_dims(deviation, {1}) / deviation;
     if (!is_complex(c.dtype())) return clip(c, -1, 1);
     return complex(clip(real(c), -1, 1), clip(imag(c), -1, 1));
@@ -264,7 +265,7 @@ Array corrcoef(const Operand& x, const CovOptions& o) {
 // --- counting -----------------------------------------------------------------------------------------------------
 
 Array bincount(const Operand& x, const BincountOptions& o) {
-  Array a = is_bool(x.array().dtype()) ? api::cast(x.array(), int32, false, x.loc()) : x.array();
+  Array a = is_bool(x.array().dtype()) ? program::cast(x.array(), int32, false, x.loc()) : x.array();
   if (!is_integer(a.dtype()))
     throw TypeError(str("bincount: x has dtype ", dtype_name(a.dtype()), "; expected integers"));
   if (a.ndim() != 1) throw ValueError(str("bincount: x has shape ", a.shape(), "; expected rank 1"));
@@ -281,20 +282,20 @@ Array bincount(const Operand& x, const BincountOptions& o) {
   }
   Arrays in{a};
   if (o.weights) in.push_back(*o.weights);
-  return formula("bincount", x.loc(), in, [&](const Arrays& v) {
+  return composite("bincount", x.loc(), in, [&](const Arrays& v) {
     Array none = zeros({length}, v.size() > 1 ? v[1].dtype() : int32);
     Array w = v.size() > 1 ? v[1] : ones(v[0].shape(), int32);
     return at(none, {maximum(v[0], zeros({}, v[0].dtype()))}).add(w, {.mode = IndexMode::FillOrDrop});
   });
 }
 Array digitize(const Operand& x, const Operand& bins, bool right) {
-  return formula("digitize", {x, bins}, [&](const Arrays& v) {
+  return composite("digitize", {x, bins}, [&](const Arrays& v) {
     if (v[1].ndim() != 1) throw ValueError(str("digitize: bins have shape ", v[1].shape(), "; expected rank 1"));
     const std::int64_t n = v[1].shape(0);
     if (n == 0) return zeros(v[0].shape(), int32);
     Array up = searchsorted(v[1], v[0], !right);
     Array down = n - searchsorted(lax::rev(v[1], {0}), v[0], !right);
-    return where(api::pick(v[1], -1, 0) >= api::pick(v[1], 0, 0), up, down);
+    return where(program::pick(v[1], -1, 0) >= program::pick(v[1], 0, 0), up, down);
   });
 }
 
@@ -304,21 +305,21 @@ Array edges_between(const Array& low, const Array& high, std::int64_t bins, DTyp
   return linspace(where(flat, low - 0.5, low), where(flat, high + 0.5, high), bins + 1, {.dtype = dtype});
 }
 Array edges_of(const Array& x, std::int64_t bins, const std::optional<std::pair<double, double>>& range) {
-  const DType t = api::inexact_dtype(x.dtype());
+  const DType t = program::inexact_dtype(x.dtype());
   if (range) return edges_between(full({}, range->first, t), full({}, range->second, t), bins, t);
   if (x.size() == 0) return edges_between(full({}, 0, t), full({}, 1, t), bins, t);
-  return edges_between(api::as(min(x), t), api::as(max(x), t), bins, t);
+  return edges_between(program::as(min(x), t), program::as(max(x), t), bins, t);
 }
 // Numbers of bins, counted from 1; 0 and edges.size() are outside.
 Array bin_numbers(const Array& edges, const Array& x) {
   const std::int64_t bins = edges.shape(0) - 1;
-  return where(x == api::pick(edges, -1, 0), bins, searchsorted(edges, x, true));
+  return where(x == program::pick(edges, -1, 0), bins, searchsorted(edges, x, true));
 }
 Arrays histogram_of(const Arrays& v, const Array& edges, bool density) {
   const Array& x = v[0];
   const Array& w = v[1];
   Array none = zeros({edges.shape(0)}, w.dtype());
-  Array counts = api::cut(at(none, {ravel(bin_numbers(edges, x))}).add(ravel(w)), 1, INT64_MAX, 0);
+  Array counts = program::cut(at(none, {ravel(bin_numbers(edges, x))}).add(ravel(w)), 1, INT64_MAX, 0);
   if (density) counts = counts / diff(edges) / sum(counts);
   return {counts, edges};
 }
@@ -340,11 +341,11 @@ Arrays floats(const Arrays& v, std::size_t count) {
 
 Array histogram_bin_edges(const Operand& x, std::int64_t bins, const std::optional<std::pair<double, double>>& range) {
   check_bins("histogram_bin_edges", bins);
-  return formula("histogram_bin_edges", {x}, [&](const Arrays& v) { return edges_of(v[0], bins, range); });
+  return composite("histogram_bin_edges", {x}, [&](const Arrays& v) { return edges_of(v[0], bins, range); });
 }
 HistogramResult histogram(const Operand& x, std::int64_t bins, const HistogramOptions& o) {
   check_bins("histogram", bins);
-  Arrays out = formulas("histogram", x.loc(), with_weights(x, o), [&](const Arrays& v) {
+  Arrays out = composites("histogram", x.loc(), with_weights(x, o), [&](const Arrays& v) {
     Arrays p = floats(v, v.size());
     return histogram_of(p, edges_of(p[0], bins, o.range), o.density);
   });
@@ -353,9 +354,9 @@ HistogramResult histogram(const Operand& x, std::int64_t bins, const HistogramOp
 HistogramResult histogram(const Operand& x, const Array& edges, const HistogramOptions& o) {
   Arrays in = with_weights(x, o);
   in.push_back(edges);
-  Arrays out = formulas("histogram", x.loc(), in, [&](const Arrays& v) {
+  Arrays out = composites("histogram", x.loc(), in, [&](const Arrays& v) {
     Arrays p = floats(v, v.size() - 1);
-    return histogram_of(p, api::as(v.back(), p[0].dtype()), o.density);
+    return histogram_of(p, program::as(v.back(), p[0].dtype()), o.density);
   });
   return {out[0], out[1]};
 }
@@ -374,13 +375,13 @@ HistogramDdResult histogramdd(const Operand& sample, const Dims& bins,
   }
   Arrays in{sample.array()};
   if (weights) in.push_back(*weights);
-  Arrays out = formulas("histogramdd", sample.loc(), in, [&](const Arrays& v) {
+  Arrays out = composites("histogramdd", sample.loc(), in, [&](const Arrays& v) {
     Arrays p = promoted("histogramdd", v, true);
     Arrays edges;
     Arrays numbers;
     Shape wide;
     for (std::size_t d = 0; d < bins.size(); ++d) {
-      Array column = api::pick(p[0], static_cast<std::int64_t>(d), 1);
+      Array column = program::pick(p[0], static_cast<std::int64_t>(d), 1);
       edges.push_back(edges_of(column, bins[d], ranges ? std::optional((*ranges)[d]) : std::nullopt));
       numbers.push_back(bin_numbers(edges.back(), column));
       wide.push_back(bins[d] + 2);
@@ -388,9 +389,9 @@ HistogramDdResult histogramdd(const Operand& sample, const Dims& bins,
     BincountOptions o{.length = size_of(wide)};
     if (p.size() > 1) o.weights = p[1];
     Array counts = reshape(bincount(ravel_multi_index(numbers, wide), o), wide);
-    for (std::size_t d = 0; d < bins.size(); ++d) counts = api::cut(counts, 1, -1, static_cast<std::int64_t>(d));
+    for (std::size_t d = 0; d < bins.size(); ++d) counts = program::cut(counts, 1, -1, static_cast<std::int64_t>(d));
     if (density) {
-      counts = api::as(counts, p[0].dtype());
+      counts = program::as(counts, p[0].dtype());
       counts = counts / sum(counts);
       for (std::size_t d = 0; d < bins.size(); ++d) {
         Shape line(bins.size(), 1);

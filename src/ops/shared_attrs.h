@@ -29,7 +29,7 @@ struct Reshard {
     ReduceScatter,      ///< completes a partial value and splits the result
     AllGather,          ///< makes split dimensions whole
     AllToAll,           ///< moves axes from one dimension to another
-    CollectivePermute,  ///< as many pieces, other owners
+    CollectivePermute,  ///< as many shards, other owners
     Slice,              ///< splits a dimension that was whole: no communication
   };
   Kind kind;
@@ -75,7 +75,7 @@ struct Iota {
   DType dtype;
   Shape shape;
   std::int64_t dimension = 0;
-  std::int64_t start = 0;  ///< first number; pieces of a split iota begin further on
+  std::int64_t start = 0;  ///< first number; shards of a split iota begin further on
   static constexpr auto fields = std::tuple{field("dtype", &Iota::dtype), field("shape", &Iota::shape),
                                             field("dimension", &Iota::dimension), field("start", &Iota::start)};
 };

@@ -2,17 +2,17 @@
 // Traced programs as StableHLO text: which devices there are, and what the text says about arguments and results.
 #include <algorithm>
 
-#include "program/program.h"
 #include "base/strings.h"
 #include "hlo/export/export.h"
 #include "ops/collective/shard_map_op.h"
+#include "program/program.h"
 #include "sharding/mesh_tiling.h"
 #include "tessera/config.h"
 #include "tessera/error.h"
 #include "tessera/jit.h"
 #include "tessera/mesh.h"
 
-namespace tessera::api {
+namespace tessera::program {
 
 namespace {
 
@@ -161,4 +161,4 @@ std::string Program::stablehlo_text(const std::vector<Array>& args, const Stable
   return hlo::export_module(*graph_, o);
 }
 
-}  // namespace tessera::api
+}  // namespace tessera::program

@@ -7,7 +7,7 @@
 #include "base/thread_own.h"
 #include "tessera/error.h"
 
-namespace tessera::api {
+namespace tessera::program {
 
 namespace {
 struct BindingsTag;
@@ -94,4 +94,4 @@ std::string axis_env_key() {
   return key;
 }
 
-}  // namespace tessera::api
+}  // namespace tessera::program

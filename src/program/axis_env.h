@@ -10,7 +10,7 @@
 #include "tessera/error.h"
 #include "tessera/mesh.h"
 
-namespace tessera::api {
+namespace tessera::program {
 
 struct AxisBinding {
   std::string name;      ///< as the user wrote it
@@ -78,4 +78,4 @@ const AxisBinding& find_axis(const std::string& name, const char* function);
 /// Text of all bindings, as part of the key of traced functions.
 std::string axis_env_key();
 
-}  // namespace tessera::api
+}  // namespace tessera::program

@@ -4,14 +4,14 @@
 #include <cmath>
 #include <numeric>
 
-#include "program/program.h"
 #include "base/strings.h"
+#include "program/program.h"
 #include "tessera/lax.h"
 #include "tessera/ops.h"
 
-namespace tessera::api {
+namespace tessera::program {
 
-Arrays formulas(const char* name, const Loc& loc, const Arrays& in, const std::function<Arrays(const Arrays&)>& f) {
+Arrays composites(const char* name, const Loc& loc, const Arrays& in, const std::function<Arrays(const Arrays&)>& f) {
   CallSite site(loc);
   ir::Types types;
   std::vector<std::size_t> places;  // of the arrays with data, among the operands
@@ -25,9 +25,9 @@ Arrays formulas(const char* name, const Loc& loc, const Arrays& in, const std::f
   }
   if (Trace::current() != nullptr) return f(in);
   Traced t = trace(
-      [&](const Arrays& stand_ins) {
+      [&](const Arrays& tracers) {
         Arrays all = in;
-        for (std::size_t k = 0; k < places.size(); ++k) all[places[k]] = stand_ins[k];
+        for (std::size_t k = 0; k < places.size(); ++k) all[places[k]] = tracers[k];
         return f(all);
       },
       types);
@@ -36,8 +36,8 @@ Arrays formulas(const char* name, const Loc& loc, const Arrays& in, const std::f
   args.insert(args.end(), t.captures.begin(), t.captures.end());
   return run_graph(t.graph, args);
 }
-Array formula(const char* name, const Loc& loc, const Arrays& in, const std::function<Array(const Arrays&)>& f) {
-  return formulas(name, loc, in, [&](const Arrays& v) { return Arrays{f(v)}; })[0];
+Array composite(const char* name, const Loc& loc, const Arrays& in, const std::function<Array(const Arrays&)>& f) {
+  return composites(name, loc, in, [&](const Arrays& v) { return Arrays{f(v)}; })[0];
 }
 
 namespace {
@@ -48,11 +48,11 @@ Arrays arrays_of(const std::vector<Operand>& in) {
 }
 }  // namespace
 
-Arrays formulas(const char* name, const std::vector<Operand>& in, const std::function<Arrays(const Arrays&)>& f) {
-  return formulas(name, in.front().loc(), arrays_of(in), f);
+Arrays composites(const char* name, const std::vector<Operand>& in, const std::function<Arrays(const Arrays&)>& f) {
+  return composites(name, in.front().loc(), arrays_of(in), f);
 }
-Array formula(const char* name, const std::vector<Operand>& in, const std::function<Array(const Arrays&)>& f) {
-  return formula(name, in.front().loc(), arrays_of(in), f);
+Array composite(const char* name, const std::vector<Operand>& in, const std::function<Array(const Arrays&)>& f) {
+  return composite(name, in.front().loc(), arrays_of(in), f);
 }
 
 Arrays promoted(const char* name, const Arrays& in, bool as_floats) {
@@ -111,4 +111,4 @@ FloatInfo float_info(DType t) {
   }
 }
 
-}  // namespace tessera::api
+}  // namespace tessera::program

@@ -11,19 +11,20 @@
 #include "tessera/error.h"
 #include "tessera/operand.h"
 
-namespace tessera::api {
+namespace tessera::program {
 
 using Arrays = std::vector<Array>;
 
 /// f of the operands' arrays: one program at once, equations of the current trace inside one. Everything in it comes
 /// from the line of the first operand. Numbers stay numbers.
-Arrays formulas(const char* name, const std::vector<Operand>& in, const std::function<Arrays(const Arrays&)>& f);
-Array formula(const char* name, const std::vector<Operand>& in, const std::function<Array(const Arrays&)>& f);
+Arrays composites(const char* name, const std::vector<Operand>& in, const std::function<Arrays(const Arrays&)>& f);
+Array composite(const char* name, const std::vector<Operand>& in, const std::function<Array(const Arrays&)>& f);
 /// The same for functions of a line and any number of arrays.
-Arrays formulas(const char* name, const Loc& loc, const Arrays& in, const std::function<Arrays(const Arrays&)>& f);
-Array formula(const char* name, const Loc& loc, const Arrays& in, const std::function<Array(const Arrays&)>& f);
+Arrays composites(const char* name, const Loc& loc, const Arrays& in, const std::function<Arrays(const Arrays&)>& f);
+Array composite(const char* name, const Loc& loc, const Arrays& in, const std::function<Array(const Arrays&)>& f);
 
-// --- inside formulas ------------------------------------------------------------------------------------------------
+// --- inside composites
+// ------------------------------------------------------------------------------------------------
 /// Operands under their common type, as floats where `as_floats`; numbers stay numbers.
 Arrays promoted(const char* name, const Arrays& in, bool as_floats = false);
 /// A number of the dtype of `like` (strong where that is).
@@ -44,4 +45,4 @@ struct FloatInfo {
 };
 FloatInfo float_info(DType t);
 
-}  // namespace tessera::api
+}  // namespace tessera::program

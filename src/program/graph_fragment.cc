@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "program/graph_fragment.h"
 
-#include "program/program.h"
 #include "ops/shared_attrs.h"
+#include "program/program.h"
 #include "tessera/dtype.h"
 
-namespace tessera::api {
+namespace tessera::program {
 
-std::vector<Array> compose_as_given(const char* name, const Loc& loc, const std::vector<Array>& in,
-                                    const Fragment& fragment) {
+std::vector<Array> graph_fragment_as_given(const char* name, const Loc& loc, const std::vector<Array>& in,
+                                           const Fragment& fragment) {
   if (Trace* t = Trace::current()) {
     ir::Values values;
     for (const auto& a : in) values.push_back(t->lift(a, name));
@@ -25,15 +25,16 @@ std::vector<Array> compose_as_given(const char* name, const Loc& loc, const std:
   return run_graph(b.finish_shared(out), in);
 }
 
-std::vector<Array> compose(const char* name, const Loc& loc, const std::vector<Array>& given,
-                           const Fragment& fragment) {
+std::vector<Array> graph_fragment(const char* name, const Loc& loc, const std::vector<Array>& given,
+                                  const Fragment& fragment) {
   const std::vector<Array> in = matched(given, name, loc);
-  return seen(compose_as_given(name, loc, in, fragment), in, loc);
+  return seen(graph_fragment_as_given(name, loc, in, fragment), in, loc);
 }
 
-Array compose1(const char* name, const Loc& loc, const std::vector<Array>& in,
-               const std::function<ir::Value(ir::Builder&, const ir::Values&)>& fragment) {
-  return compose(name, loc, in, [&](ir::Builder& b, const ir::Values& v) { return ir::Values{fragment(b, v)}; })[0];
+Array graph_fragment1(const char* name, const Loc& loc, const std::vector<Array>& in,
+                      const std::function<ir::Value(ir::Builder&, const ir::Values&)>& fragment) {
+  return graph_fragment(name, loc, in,
+                        [&](ir::Builder& b, const ir::Values& v) { return ir::Values{fragment(b, v)}; })[0];
 }
 
 bool takes(const ir::Type& place, const ir::Type& value) {
@@ -67,4 +68,4 @@ ir::GraphPtr with_output_types(const ir::GraphPtr& g, const ir::Types& want) {
   return b.finish_shared(out);
 }
 
-}  // namespace tessera::api
+}  // namespace tessera::program

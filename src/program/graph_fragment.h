@@ -7,15 +7,16 @@
 
 #include "program/trace.h"
 
-namespace tessera::api {
+namespace tessera::program {
 
 using Fragment = std::function<ir::Values(ir::Builder&, const ir::Values&)>;
 
 /// Runs `fragment` on the operands' values. At once it is traced and run as one program (kept for equal graphs).
-std::vector<Array> compose(const char* name, const Loc& loc, const std::vector<Array>& in, const Fragment& fragment);
+std::vector<Array> graph_fragment(const char* name, const Loc& loc, const std::vector<Array>& in,
+                                  const Fragment& fragment);
 /// For fragments whose operands need no common dtype (`ir::Traits::own_dtypes`).
-std::vector<Array> compose_as_given(const char* name, const Loc& loc, const std::vector<Array>& in,
-                                    const Fragment& fragment);
+std::vector<Array> graph_fragment_as_given(const char* name, const Loc& loc, const std::vector<Array>& in,
+                                           const Fragment& fragment);
 /// Whether a place of this type takes a value of that one: of equal dtype, or weak and without changing the place's
 /// dtype.
 bool takes(const ir::Type& place, const ir::Type& value);
@@ -28,7 +29,7 @@ ir::Value under_type(ir::Value v, const ir::Type& want);
 ir::Value marked(ir::Value v, const ir::Type& like);
 
 /// For one result.
-Array compose1(const char* name, const Loc& loc, const std::vector<Array>& in,
-               const std::function<ir::Value(ir::Builder&, const ir::Values&)>& fragment);
+Array graph_fragment1(const char* name, const Loc& loc, const std::vector<Array>& in,
+                      const std::function<ir::Value(ir::Builder&, const ir::Values&)>& fragment);
 
-}  // namespace tessera::api
+}  // namespace tessera::program

@@ -4,14 +4,14 @@
 #include <algorithm>
 #include <atomic>
 
-#include "program/axis_env.h"
-#include "program/jit_core.h"
-#include "program/trace_once.h"
-#include "program/program_plan.h"
-#include "program/trace.h"
 #include "base/hash.h"
 #include "base/strings.h"
 #include "ops/shared_attrs.h"
+#include "program/axis_env.h"
+#include "program/jit_core.h"
+#include "program/program_plan.h"
+#include "program/trace.h"
+#include "program/trace_once.h"
 #include "sharding/fits.h"
 #include "tessera/config.h"
 #include "tessera/error.h"
@@ -20,10 +20,10 @@
 
 namespace tessera {
 
-namespace api {
+namespace program {
 std::int64_t count_lowerings();
 std::int64_t count_compiles();
-}  // namespace api
+}  // namespace program
 
 namespace {
 std::atomic<std::int64_t> total_traces{0};
@@ -50,7 +50,7 @@ ShardingPtr ShardingArg::resolve(const std::string& function, const char* argume
   return sharding::named(function, argument, mesh, *spec_).share();
 }
 
-CompileStats compile_stats() { return {total_traces, api::count_lowerings(), api::count_compiles()}; }
+CompileStats compile_stats() { return {total_traces, program::count_lowerings(), program::count_compiles()}; }
 
 namespace detail {
 
@@ -67,11 +67,11 @@ class JitEntry {
   std::vector<ops::NameSet> varying;  // of the arguments, in a checked map
   Mesh mesh;                          // of a `CallPlacement`
 
-  api::Traced traced;
+  program::Traced traced;
   std::shared_ptr<void> result;
-  std::unique_ptr<api::Program> program;
+  std::unique_ptr<program::Program> program;
   std::vector<ShardingPtr> in_shardings, out_shardings;
-  api::Once once;
+  program::Once once;
 };
 
 struct JitCore::Impl {
@@ -88,8 +88,8 @@ struct JitCore::Impl {
                                  std::size_t hash);
   void forget(const std::shared_ptr<JitEntry>& entry, std::size_t hash);
   void build(JitEntry& e, const FlatCall& call, const CallPlacement* placement);
-  api::ProgramOptions program_options(const JitEntry& e, const FlatCall& request,
-                                      const std::vector<bool>& donated) const;
+  program::ProgramOptions program_options(const JitEntry& e, const FlatCall& request,
+                                          const std::vector<bool>& donated) const;
 };
 
 JitCore::JitCore(JitOptions options, const Loc& loc) : impl_(std::make_unique<Impl>()) {
@@ -118,8 +118,8 @@ std::shared_ptr<JitEntry> JitCore::Impl::key_of(const FlatCall& request, const C
   fresh->statics = request.statics;
   fresh->config = config_key();
   fresh->scope = mesh_scope_stack();
-  fresh->axes = api::axis_env_key();
-  fresh->varying = api::varying_of(leaves);
+  fresh->axes = program::axis_env_key();
+  fresh->varying = program::varying_of(leaves);
   if (placement != nullptr) fresh->mesh = placement->mesh;
   std::size_t h = std::hash<std::string>{}(fresh->structure);
   const Sharding* before = nullptr;
@@ -174,9 +174,9 @@ void JitCore::Impl::forget(const std::shared_ptr<JitEntry>& entry, std::size_t h
 
 void JitCore::Impl::build(JitEntry& e, const FlatCall& call, const CallPlacement* placement) {
   std::vector<bool> donated =
-      api::donated_arguments(options.donate_argnums, call.leaves_per_arg.size(), call.static_argnums, options.name);
+      program::donated_arguments(options.donate_argnums, call.leaves_per_arg.size(), call.static_argnums, options.name);
   FlatBody body = call.function();
-  e.traced = api::trace(
+  e.traced = program::trace(
       [&](const std::vector<Array>& tracers) {
         ++traces;
         ++total_traces;
@@ -200,12 +200,12 @@ void JitCore::Impl::build(JitEntry& e, const FlatCall& call, const CallPlacement
                            " entries but the result ", type, " has rank ", type.rank()));
     }
   }
-  e.program = std::make_unique<api::Program>(e.traced.graph, program_options(e, call, donated));
+  e.program = std::make_unique<program::Program>(e.traced.graph, program_options(e, call, donated));
 }
 
-api::ProgramOptions JitCore::Impl::program_options(const JitEntry& e, const FlatCall& request,
-                                                   const std::vector<bool>& donated) const {
-  api::ProgramOptions p;
+program::ProgramOptions JitCore::Impl::program_options(const JitEntry& e, const FlatCall& request,
+                                                       const std::vector<bool>& donated) const {
+  program::ProgramOptions p;
   p.name = options.name;
   p.made = made();
   p.in_shardings = e.in_shardings;
@@ -228,7 +228,7 @@ namespace {
 }  // namespace
 
 std::shared_ptr<JitEntry> JitCore::entry(const FlatCall& call, const CallPlacement* placement) {
-  api::check_leaves(call.leaves, impl_->options.name.c_str(), call.names, call.needs_data);
+  program::check_leaves(call.leaves, impl_->options.name.c_str(), call.names, call.needs_data);
   std::size_t hash = 0;
   auto fresh = impl_->key_of(call, placement, &hash);
   auto found = impl_->find(call.leaves, fresh, hash);
@@ -253,11 +253,11 @@ std::vector<Array> with_captures(const JitEntry& e, const std::vector<Array>& le
 
 std::vector<Array> JitCore::call(const std::shared_ptr<JitEntry>& entry, const std::vector<Array>& leaves) {
   std::vector<Array> all = with_captures(*entry, leaves);
-  if (api::Trace::current() == nullptr) return entry->program->call(all);
+  if (program::Trace::current() == nullptr) return entry->program->call(all);
   for (std::size_t i = 0; i < entry->in_shardings.size(); ++i) {
     if (entry->in_shardings[i]) all[i] = with_sharding_constraint(all[i], entry->in_shardings[i]);
   }
-  std::vector<Array> out = api::bind_graph(entry->traced.graph, all, Loc::current());
+  std::vector<Array> out = program::bind_graph(entry->traced.graph, all, Loc::current());
   for (std::size_t i = 0; i < entry->out_shardings.size(); ++i) {
     if (entry->out_shardings[i]) out[i] = with_sharding_constraint(out[i], entry->out_shardings[i]);
   }
@@ -272,8 +272,8 @@ std::shared_ptr<const void> JitCore::lower(const std::shared_ptr<JitEntry>& entr
   return entry->program->lower(with_captures(*entry, leaves));
 }
 namespace {
-const api::LoweredProgram& partitioned(const std::shared_ptr<const void>& lowered) {
-  if (lowered) return *static_cast<const api::Lowering*>(lowered.get())->program();
+const program::LoweredProgram& partitioned(const std::shared_ptr<const void>& lowered) {
+  if (lowered) return *static_cast<const program::Lowering*>(lowered.get())->program();
   throw StateError(
       "the program was lowered over an abstract mesh: it has text (as_text) and no devices; give a concrete mesh");
 }
@@ -289,7 +289,7 @@ CommPlan JitCore::comm_plan(const std::shared_ptr<const void>& lowered) { return
 
 struct JitExecutable {
   std::shared_ptr<JitEntry> entry;
-  std::shared_ptr<const api::CompiledProgram> program;
+  std::shared_ptr<const program::CompiledProgram> program;
   std::vector<Array> arguments;  // those it was compiled for, without data
 };
 
@@ -316,12 +316,12 @@ bool same_place(const arrays::ArrayImpl& a, const arrays::ArrayImpl& compiled_fo
 std::vector<Array> JitCore::run(const JitExecutable& executable, const FlatCall& call) {
   const JitEntry& entry = *executable.entry;
   const std::string name = entry.program->name() + " (compiled)";
-  if (api::Trace::current() != nullptr) {
+  if (program::Trace::current() != nullptr) {
     throw StateError(str(name,
                          ": a compiled program cannot be called inside a traced function; call the jitted "
                          "function there"));
   }
-  api::check_leaves(call.leaves, name.c_str(), call.names);
+  program::check_leaves(call.leaves, name.c_str(), call.names);
   if (call.structure != entry.structure) {
     throw TypeError(str(name, ": the arguments have another structure than those that it was compiled for"));
   }
@@ -354,7 +354,7 @@ std::vector<ShapeDtype> eval_shapes(const LeafFn& f, const std::vector<Array>& l
     types.push_back({t.weak && t.shape.empty() ? arrays::with_digits(t.dtype) : t.dtype, t.shape, t.weak});
   }
   std::vector<ShapeDtype> out;
-  for (const auto& own : api::trace(f, types).graph->output_types()) {
+  for (const auto& own : program::trace(f, types).graph->output_types()) {
     const ir::Type t = arrays::visible(own);
     out.push_back({t.shape, t.dtype, t.weak});
   }

@@ -29,20 +29,20 @@ Dims growth(const NamedSharding& global, const NamedSharding& local, std::size_t
   return out;
 }
 
-// The same local pieces under another shape and sharding that has this process's devices in the same order.
-Array same_pieces(const Array& from, const Shape& shape, const NamedSharding& sharding, const char* function) {
+// The same local shards under another shape and sharding that has this process's devices in the same order.
+Array same_shards(const Array& from, const Shape& shape, const NamedSharding& sharding, const char* function) {
   auto storage = arrays::storage_of(from, function);
   storage->wait();
   const auto& impl = *from.impl();
   auto to = arrays::look_up(sharding.share(), shape);
   auto out = std::make_shared<arrays::Storage>();
   bool by_tile = impl.replicas_equal;
-  out->pieces.resize(by_tile ? static_cast<std::size_t>(to->num_tiles) : to->devices->size());
+  out->shard_buffers.resize(by_tile ? static_cast<std::size_t>(to->num_tiles) : to->devices->size());
   for (auto p : impl.placement->devices->local_positions) {
     auto here = static_cast<std::size_t>(p);
     auto there = static_cast<std::size_t>(to->devices->position(impl.placement->devices->devices[here]));
-    out->pieces[by_tile ? static_cast<std::size_t>(to->tile_of[there]) : there] =
-        storage->pieces[by_tile ? static_cast<std::size_t>(impl.placement->tile_of[here]) : here];
+    out->shard_buffers[by_tile ? static_cast<std::size_t>(to->tile_of[there]) : there] =
+        storage->shard_buffers[by_tile ? static_cast<std::size_t>(impl.placement->tile_of[here]) : here];
   }
   return arrays::make(ir::Type{impl.type.dtype, shape, impl.type.weak}, sharding.share(), std::move(out), true,
                       by_tile);
@@ -52,7 +52,7 @@ Array to_global(const Array& placed, const NamedSharding& global, const NamedSha
   Shape shape = placed.shape();
   Dims times = growth(global, local, shape.size());
   for (std::size_t d = 0; d < shape.size(); ++d) shape[d] *= times[d];
-  return same_pieces(placed, shape, global, function);
+  return same_shards(placed, shape, global, function);
 }
 
 }  // namespace
@@ -89,7 +89,7 @@ Array global_array_to_host_local_array(const Array& global, const Mesh& mesh, co
   Shape shape = placed.shape();
   Dims times = growth(wanted, here, shape.size());
   for (std::size_t d = 0; d < shape.size(); ++d) shape[d] /= times[d];
-  return same_pieces(placed, shape, here, name);
+  return same_shards(placed, shape, here, name);
 }
 
 namespace {
@@ -104,17 +104,17 @@ struct LocalParts {
 LocalParts local_parts(const ShardingPtr& sharding, std::size_t rank) {
   // A shape that every sharding of so many devices can cut.
   Shape probe(rank, std::max<std::int64_t>(1, sharding->num_devices()));
-  Shape piece = sharding->shard_shape(probe);
+  Shape shard_buffer = sharding->shard_shape(probe);
   LocalParts out;
   out.own.resize(rank);
-  for (std::size_t d = 0; d < rank; ++d) out.parts.push_back(probe[d] / piece[d]);
+  for (std::size_t d = 0; d < rank; ++d) out.parts.push_back(probe[d] / shard_buffer[d]);
   std::set<Dims> seen;
   IndexMap map = sharding->addressable_devices_indices_map(probe);
   for (std::size_t i = 0; i < map.size(); ++i) {
     Dims at;
     Index index = map.index(i);
     for (std::size_t d = 0; d < rank; ++d) {
-      at.push_back(index[d].start.value_or(0) / piece[d]);
+      at.push_back(index[d].start.value_or(0) / shard_buffer[d]);
       out.own[d].insert(at.back());
     }
     seen.insert(at);
@@ -139,7 +139,7 @@ Array make_array_from_process_local_data(const ShardingPtr& sharding, const Host
     bool fits = own > 0 && deduced[d] % own == 0;
     if (fits) deduced[d] = deduced[d] / own * parts.parts[d];
     if ((!fits || !parts.grid) && !global_shape) {
-      throw ValueError(str(name, ": the pieces of this process do not say how local data of shape ", local.shape(),
+      throw ValueError(str(name, ": the shards of this process do not say how local data of shape ", local.shape(),
                            " extends under ", sharding->text(), "; give global_shape"));
     }
   }
@@ -155,14 +155,14 @@ Array make_array_from_process_local_data(const ShardingPtr& sharding, const Host
     throw ValueError(str(name, ": global_shape = ", shape, " does not fit local data of shape ", local.shape(),
                          "; expected ", deduced));
   }
-  Shape piece = sharding->shard_shape(shape);
+  Shape shard_buffer = sharding->shard_shape(shape);
   return make_array_from_callback(shape, sharding, [&](const Index& index) {
     Index mine = index;
     for (std::size_t d = 0; d < rank; ++d) {
       if (whole[d] || index[d].is_full()) continue;
       const auto& own = parts.own[d];
-      auto at = std::distance(own.begin(), own.find(*index[d].start / piece[d])) * piece[d];
-      mine[d] = Slice{at, at + piece[d]};
+      auto at = std::distance(own.begin(), own.find(*index[d].start / shard_buffer[d])) * shard_buffer[d];
+      mine[d] = Slice{at, at + shard_buffer[d]};
     }
     return local.slice(mine);
   });

@@ -5,19 +5,19 @@
 #include <atomic>
 #include <unordered_map>
 
-#include "program/program_plan.h"
-#include "program/trace.h"
-#include "program/verified_program.h"
 #include "array/array_stats.h"
 #include "base/check.h"
 #include "base/strings.h"
 #include "base/verify_mode.h"
 #include "ops/collective/shard_map_op.h"
+#include "program/program_plan.h"
+#include "program/trace.h"
+#include "program/verified_program.h"
 #include "spmd/inline_maps.h"
 #include "tessera/config.h"
 #include "tessera/error.h"
 
-namespace tessera::api {
+namespace tessera::program {
 
 namespace {
 std::atomic<std::int64_t> total_lowerings{0};
@@ -299,4 +299,4 @@ std::vector<Array> run_graph(const ir::GraphPtr& graph, const std::vector<Array>
   return program->call(args);
 }
 
-}  // namespace tessera::api
+}  // namespace tessera::program

@@ -18,7 +18,7 @@
 #include "tessera/compile_stats.h"
 #include "tessera/jit.h"
 
-namespace tessera::api {
+namespace tessera::program {
 
 struct ProgramOptions {
   std::string name = "program";
@@ -123,4 +123,4 @@ std::vector<Array> run_op(const ir::OpDef& op, const std::vector<Array>& in, con
 /// A graph at once, through a program kept for equal graphs.
 std::vector<Array> run_graph(const ir::GraphPtr& graph, const std::vector<Array>& args);
 
-}  // namespace tessera::api
+}  // namespace tessera::program

@@ -4,12 +4,12 @@
 #include <atomic>
 #include <numeric>
 
-#include "program/program.h"
 #include "array/array_stats.h"
 #include "base/strings.h"
+#include "program/program.h"
 #include "tessera/error.h"
 
-namespace tessera::api {
+namespace tessera::program {
 
 std::vector<bool> donated_arguments(const std::vector<int>& argnums, std::size_t count,
                                     const std::vector<std::size_t>& statics, const std::string& name) {
@@ -99,7 +99,7 @@ struct Run {
   void execute();
 
  private:
-  std::vector<runtime::Pieces> take(std::vector<const runtime::Pieces*>& lent);
+  std::vector<runtime::ShardBuffers> take(std::vector<const runtime::ShardBuffers*>& borrowed);
 };
 
 bool sole_owner(const arrays::StoragePtr& storage) {
@@ -109,43 +109,44 @@ bool sole_owner(const arrays::StoragePtr& storage) {
   return true;
 }
 
-std::vector<runtime::Pieces> Run::take(std::vector<const runtime::Pieces*>& lent) {
-  std::vector<runtime::Pieces> pieces(in.size());
+std::vector<runtime::ShardBuffers> Run::take(std::vector<const runtime::ShardBuffers*>& borrowed) {
+  std::vector<runtime::ShardBuffers> shard_buffers(in.size());
   for (std::size_t i = 0; i < in.size(); ++i) {
     auto& storage = in[i];
     storage->wait();
     const auto& spec = program->in[i];
     if (spec.by_position) {
-      runtime::PieceMap map = runtime::piece_map(spec.layout, *program->mesh);
-      for (auto position : map.first_position) pieces[i].push_back(storage->pieces[static_cast<std::size_t>(position)]);
+      runtime::ShardNumbering map = runtime::shard_numbering(spec.layout, *program->mesh);
+      for (auto position : map.first_position)
+        shard_buffers[i].push_back(storage->shard_buffers[static_cast<std::size_t>(position)]);
     } else if (donated[i] && sole_owner(storage)) {
-      pieces[i] = std::move(storage->pieces);
+      shard_buffers[i] = std::move(storage->shard_buffers);
     } else if (small && !donated[i]) {
-      lent[i] = &storage->pieces;  // it runs before the caller goes on, who has the arguments
+      borrowed[i] = &storage->shard_buffers;  // it runs before the caller goes on, who has the arguments
       continue;
     } else {
-      pieces[i] = storage->pieces;  // memory that others let go of meanwhile can be used again
+      shard_buffers[i] = storage->shard_buffers;  // memory that others let go of meanwhile can be used again
     }
     storage.reset();
   }
-  return pieces;
+  return shard_buffers;
 }
 
 void Run::execute() {
   started = true;
-  std::vector<const runtime::Pieces*> lent(in.size());
-  std::vector<runtime::Pieces> pieces = take(lent);
-  auto results = program->executable->run(std::move(pieces), lent);
+  std::vector<const runtime::ShardBuffers*> borrowed(in.size());
+  std::vector<runtime::ShardBuffers> shard_buffers = take(borrowed);
+  auto results = program->executable->run(std::move(shard_buffers), borrowed);
   for (auto& storage : in) storage.reset();
   for (std::size_t i = 0; i < results.size(); ++i) {
     const auto& spec = program->out[i];
     if (spec.by_position) {
-      runtime::PieceMap map = runtime::piece_map(spec.layout, *program->mesh);
-      for (auto k : map.of_position) out[i]->pieces.push_back(results[i][static_cast<std::size_t>(k)]);
+      runtime::ShardNumbering map = runtime::shard_numbering(spec.layout, *program->mesh);
+      for (auto k : map.of_position) out[i]->shard_buffers.push_back(results[i][static_cast<std::size_t>(k)]);
     } else {
-      out[i]->pieces = std::move(results[i]);
+      out[i]->shard_buffers = std::move(results[i]);
     }
-    arrays::check_result(*spec.placement, spec.type.dtype, out[i]->pieces, spec.by_position);
+    arrays::check_result(*spec.placement, spec.type.dtype, out[i]->shard_buffers, spec.by_position);
   }
 }
 
@@ -228,4 +229,4 @@ std::vector<Array> Program::run(const std::shared_ptr<const CompiledProgram>& pr
   return results;
 }
 
-}  // namespace tessera::api
+}  // namespace tessera::program

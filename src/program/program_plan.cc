@@ -8,7 +8,7 @@
 #include "tessera/config.h"
 #include "tessera/error.h"
 
-namespace tessera::api {
+namespace tessera::program {
 
 namespace {
 
@@ -397,4 +397,4 @@ ShardingPtr express(const Program::Plan& plan, const ir::Layout& layout, const S
   return GspmdSharding(devices, TileAssignment(dims, plan.mesh->sizes, permutation, rest)).share();
 }
 
-}  // namespace tessera::api
+}  // namespace tessera::program

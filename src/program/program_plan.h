@@ -11,7 +11,7 @@
 #include "spmd/spmd.h"
 #include "tessera/mesh.h"
 
-namespace tessera::api {
+namespace tessera::program {
 
 /// A mesh that users named, in terms of the program's (refined) axes.
 struct KnownMesh {
@@ -60,4 +60,4 @@ spmd::Problem problem_of(const ir::GraphPtr& graph, const Program::Plan& plan);
 /// A layout said as a sharding of the plan's devices: by the first known mesh that can, else as tiles.
 ShardingPtr express(const Program::Plan& plan, const ir::Layout& layout, const Shape& shape);
 
-}  // namespace tessera::api
+}  // namespace tessera::program

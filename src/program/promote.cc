@@ -8,7 +8,7 @@
 #include "ops/shared_attrs.h"
 #include "tessera/ops.h"
 
-namespace tessera::api {
+namespace tessera::program {
 
 Array cast_exactly(const Array& a, DType dtype, bool weak, const Loc& loc) {
   const auto& impl = *arrays::checked(a, "astype");
@@ -198,4 +198,4 @@ Array elementwise_float(const ir::OpDef& op, const char* name, const Operand& x)
   return bind1(op, {inexact(name, x.array(), x.loc())}, nullptr, x.loc());
 }
 
-}  // namespace tessera::api
+}  // namespace tessera::program

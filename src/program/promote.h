@@ -6,12 +6,12 @@
 #include <string>
 #include <vector>
 
-#include "program/trace.h"
 #include "base/strings.h"
+#include "program/trace.h"
 #include "tessera/error.h"
 #include "tessera/operand.h"
 
-namespace tessera::api {
+namespace tessera::program {
 
 /// An operand that errors place at `loc`.
 inline Operand on(const Array& a, const Loc& loc) { return Operand(a, loc); }
@@ -54,4 +54,4 @@ Array elementwise(const ir::OpDef& op, const char* name, const Operand& x);
 /// The same for functions that give floats: integers are converted first.
 Array elementwise_float(const ir::OpDef& op, const char* name, const Operand& x);
 
-}  // namespace tessera::api
+}  // namespace tessera::program

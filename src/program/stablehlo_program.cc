@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tessera/stablehlo.h"
-
 #include <algorithm>
 #include <mutex>
 #include <numeric>
 
-#include "program/program_plan.h"
 #include "base/file.h"
 #include "base/strings.h"
 #include "hlo/export/export.h"
-#include "hlo/module.h"
 #include "hlo/export/partitioned.h"
+#include "hlo/module.h"
 #include "hlo/sharding/sdy.h"
+#include "program/program_plan.h"
 #include "sharding/placement.h"
 #include "tessera/error.h"
 #include "tessera/mesh.h"
 #include "tessera/sharding.h"
+#include "tessera/stablehlo.h"
 
 namespace tessera {
 
@@ -24,12 +23,12 @@ struct StablehloProgram::Impl {
   std::string name;
   std::vector<Port> inputs, outputs;
   // Fixed when it first runs: by the client that is current then. Meshes may name the devices in different orders; the
-  // program runs in one of them, and arguments and results of others are moved at its border.
+  // program runs in one of them, and arguments and results of others are moved at its boundary.
   std::once_flag once;
   std::vector<ShardingPtr> in;         // as the text says
   std::vector<ShardingPtr> in_order;   // in the program's order of devices
   std::vector<ShardingPtr> moved_out;  // of results that the text has in another order, else null
-  std::unique_ptr<api::Program> program;
+  std::unique_ptr<program::Program> program;
 
   std::vector<Device> devices() const;
   const hlo::SdyMesh* mesh_of(const hlo::Port& port, std::size_t count) const;
@@ -116,7 +115,7 @@ void StablehloProgram::Impl::prepare() {
     auto placed = [&](const hlo::Port& p, bool as_text) {
       return sharding_of(p, as_text ? in_order_of(mesh_of(p, on.size()), on) : order);
     };
-    api::ProgramOptions options;
+    program::ProgramOptions options;
     options.name = name;
     for (const auto& p : module.inputs) {
       if (p.token) continue;
@@ -138,7 +137,7 @@ void StablehloProgram::Impl::prepare() {
     if (in.empty() && !options.out_shardings.empty() && !options.out_shardings[0] && on.size() > 1) {
       options.out_shardings[0] = GspmdSharding::replicated(order).share();
     }
-    program = std::make_unique<api::Program>(module.graph, std::move(options));
+    program = std::make_unique<program::Program>(module.graph, std::move(options));
   });
 }
 

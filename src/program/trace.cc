@@ -8,14 +8,14 @@
 #include <cstddef>
 #include <string_view>
 
+#include "base/strings.h"
+#include "ops/collective/manual_region.h"
 #include "program/axis_env.h"
 #include "program/program.h"
 #include "program/promote.h"
-#include "base/strings.h"
-#include "ops/collective/manual_region.h"
 #include "tessera/error.h"
 
-namespace tessera::api {
+namespace tessera::program {
 
 namespace {
 thread_local Trace* current_trace = nullptr;
@@ -275,4 +275,4 @@ std::vector<Array> bind_graph(const ir::GraphPtr& graph, const std::vector<Array
   return out;
 }
 
-}  // namespace tessera::api
+}  // namespace tessera::program

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tracing: running a user's function on stand-ins so that what it does becomes a graph.
+// Tracing: running a user's function on tracers so that what it does becomes a graph.
 #pragma once
 
 #include <functional>
@@ -10,11 +10,11 @@
 
 #include "array/array_impl.h"
 #include "ir/builder.h"
-#include "ops/ops.h"
 #include "ops/collective/varying.h"
+#include "ops/ops.h"
 #include "tessera/leaf_names.h"
 
-namespace tessera::api {
+namespace tessera::program {
 
 /// The program being traced on this thread; inner ones (nested transformations) point outward.
 class Trace {
@@ -76,7 +76,7 @@ struct Traced {
   std::size_t num_inputs = 0;
   std::vector<Array> captures;
 };
-/// Runs `f` on stand-ins of these types. Outputs of `f` that do not depend on the trace become part of the graph too.
+/// Runs `f` on tracers of these types. Outputs of `f` that do not depend on the trace become part of the graph too.
 /// `varying`: of the inputs, where a map checks varying types; unknown ones are left out.
 Traced trace(const LeafFunction& f, const ir::Types& inputs, const std::vector<ops::NameSet>& varying = {});
 
@@ -114,4 +114,4 @@ ir::Attrs attrs(P p) {
   return ir::make_attrs(std::move(p));
 }
 
-}  // namespace tessera::api
+}  // namespace tessera::program

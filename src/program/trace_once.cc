@@ -4,7 +4,7 @@
 #include <condition_variable>
 #include <mutex>
 
-namespace tessera::api {
+namespace tessera::program {
 
 struct OnceThread {
   const Once* waits_for = nullptr;  // under the common lock
@@ -64,4 +64,4 @@ void Once::run(const std::function<void()>& make, const std::function<void()>& r
   leave(State::Done);
 }
 
-}  // namespace tessera::api
+}  // namespace tessera::program

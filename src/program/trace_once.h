@@ -5,7 +5,7 @@
 #include <atomic>
 #include <functional>
 
-namespace tessera::api {
+namespace tessera::program {
 
 struct OnceThread;
 
@@ -26,4 +26,4 @@ class Once {
   OnceThread* owner_ = nullptr;  // while Running, under the common lock
 };
 
-}  // namespace tessera::api
+}  // namespace tessera::program

@@ -15,13 +15,13 @@
 #include "runtime/verify_executable.h"
 #include "tessera/error.h"
 
-namespace tessera::api {
+namespace tessera::program {
 
 namespace {
 
 using ops::at;
 using ops::complexd;
-using runtime::Pieces;
+using runtime::ShardBuffers;
 
 // Runs with last places changed. Where a choice hangs on a last place, each of them takes the other side about every
 // second time.
@@ -105,19 +105,20 @@ void copy_tile(HostArray& whole, const runtime::Tile& tile, std::byte* data, boo
   });
 }
 
-HostArray joined(const Pieces& pieces, const ir::Type& type, const ir::Layout& layout, const ir::MeshAxes& mesh) {
+HostArray joined(const ShardBuffers& shard_buffers, const ir::Type& type, const ir::Layout& layout,
+                 const ir::MeshAxes& mesh) {
   HostArray whole(type.dtype, type.shape);
-  auto map = runtime::piece_map(layout, mesh);
-  for (std::size_t k = 0; k < pieces.size(); ++k) {
+  auto map = runtime::shard_numbering(layout, mesh);
+  for (std::size_t k = 0; k < shard_buffers.size(); ++k) {
     auto tile = runtime::tile_at(type.shape, layout, mesh, map.first_position[k]);
-    copy_tile(whole, tile, static_cast<std::byte*>(pieces[k]->data()), true);
+    copy_tile(whole, tile, static_cast<std::byte*>(shard_buffers[k]->data()), true);
   }
   return whole;
 }
 
-Pieces cut(HostArray& whole, const ir::Layout& layout, const ir::MeshAxes& mesh, runtime::MemoryPool& memory) {
-  auto map = runtime::piece_map(layout, mesh);
-  Pieces out(at(map.count));
+ShardBuffers cut(HostArray& whole, const ir::Layout& layout, const ir::MeshAxes& mesh, runtime::MemoryPool& memory) {
+  auto map = runtime::shard_numbering(layout, mesh);
+  ShardBuffers out(at(map.count));
   for (std::size_t k = 0; k < out.size(); ++k) {
     auto tile = runtime::tile_at(whole.shape(), layout, mesh, map.first_position[k]);
     out[k] = memory.allocate(size_of(tile.shape) * dtype_size(whole.dtype()));
@@ -126,9 +127,9 @@ Pieces cut(HostArray& whole, const ir::Layout& layout, const ir::MeshAxes& mesh,
   return out;
 }
 
-Pieces copied(const Pieces& pieces, runtime::MemoryPool& memory) {
-  Pieces out;
-  for (const auto& b : pieces) {
+ShardBuffers copied(const ShardBuffers& shard_buffers, runtime::MemoryPool& memory) {
+  ShardBuffers out;
+  for (const auto& b : shard_buffers) {
     out.push_back(memory.allocate(b->nbytes()));
     if (b->nbytes() > 0) std::memcpy(out.back()->data(), b->data(), at(b->nbytes()));
   }
@@ -180,12 +181,13 @@ class VerifiedExecutable final : public runtime::Executable {
     other_ = way(problem(graph_));
   }
 
-  std::vector<Pieces> run(std::vector<Pieces> args, const std::vector<const Pieces*>& lent) override {
-    std::vector<Pieces> kept;  // results may take the arguments' memory
+  std::vector<ShardBuffers> run(std::vector<ShardBuffers> args,
+                                const std::vector<const ShardBuffers*>& borrowed) override {
+    std::vector<ShardBuffers> kept;  // results may take the arguments' memory
     for (std::size_t i = 0; i < args.size(); ++i) {
-      kept.push_back(copied(i < lent.size() && lent[i] != nullptr ? *lent[i] : args[i], *memory_));
+      kept.push_back(copied(i < borrowed.size() && borrowed[i] != nullptr ? *borrowed[i] : args[i], *memory_));
     }
-    auto results = executable_->run(std::move(args), lent);
+    auto results = executable_->run(std::move(args), borrowed);
     auto again = other_.executable->run(arguments(kept, other_), 0);
     std::vector<Compared> outputs;
     for (std::size_t j = 0; j < results.size(); ++j) {
@@ -250,8 +252,8 @@ class VerifiedExecutable final : public runtime::Executable {
   }
 
   // What `kept` says, as the way wants it.
-  std::vector<Pieces> arguments(const std::vector<Pieces>& kept, const Way& w) const {
-    std::vector<Pieces> out;
+  std::vector<ShardBuffers> arguments(const std::vector<ShardBuffers>& kept, const Way& w) const {
+    std::vector<ShardBuffers> out;
     for (std::size_t i = 0; i < kept.size(); ++i) {
       auto v = partitioned_->inputs[i];
       const ir::Layout& from = partitioned_->layout(v);
@@ -265,9 +267,9 @@ class VerifiedExecutable final : public runtime::Executable {
     return out;
   }
 
-  static HostArray whole(const Pieces& pieces, const ir::Graph& g, std::size_t output) {
+  static HostArray whole(const ShardBuffers& shard_buffers, const ir::Graph& g, std::size_t output) {
     auto v = g.outputs[output];
-    return joined(pieces, g.type(v), g.layout(v), *g.mesh);
+    return joined(shard_buffers, g.type(v), g.layout(v), *g.mesh);
   }
 
   // The first element where the arrays differ by more than they may; -1 where there is none.
@@ -289,7 +291,7 @@ class VerifiedExecutable final : public runtime::Executable {
 
   // Repeats the plain run with last places changed until that explains every difference; throws where it does not. What
   // earlier runs have moved is asked first.
-  void explain(const std::vector<Compared>& outputs, const std::vector<Pieces>& kept) {
+  void explain(const std::vector<Compared>& outputs, const std::vector<ShardBuffers>& kept) {
     std::lock_guard lock(mutex_);
     auto open = [&](const std::vector<Moves>& moves) {
       return std::find_if(outputs.begin(), outputs.end(),
@@ -317,18 +319,19 @@ class VerifiedExecutable final : public runtime::Executable {
     fail(*c, apart(c->got, c->plain, moves[c->output]), moves[c->output], kept);
   }
 
-  [[noreturn]] void fail(const Compared& c, std::int64_t i, const Moves& moves, const std::vector<Pieces>& kept) const {
+  [[noreturn]] void fail(const Compared& c, std::int64_t i, const Moves& moves,
+                         const std::vector<ShardBuffers>& kept) const {
     DType t = c.got.dtype();
     std::string cause = first_cause(kept);
     base::verification_failed(str("verification: output ", c.output, " (", ir::Type{t, c.got.shape()}, "): element ",
-                                  index_text(i, c.got.shape()), " is ", api::text(element(c.got, i), t),
+                                  index_text(i, c.got.shape()), " is ", program::text(element(c.got, i), t),
                                   ", but operation by operation and partitioned another way ",
-                                  api::text(element(c.plain, i), t), "; rounding explains a difference of ",
+                                  program::text(element(c.plain, i), t), "; rounding explains a difference of ",
                                   room(c.plain, i, moves), cause));
   }
 
   // The first operation whose results differ between the two partitions, both run plainly.
-  std::string first_cause(const std::vector<Pieces>& kept) const {
+  std::string first_cause(const std::vector<ShardBuffers>& kept) const {
     ir::Graph g = *graph_;
     std::vector<const ir::Eqn*> makers;
     g.outputs.clear();
@@ -358,7 +361,7 @@ class VerifiedExecutable final : public runtime::Executable {
         std::int64_t i = apart(p, q, {{}, largest(q) * runtime::epsilon(p.dtype()) * 64});
         if (i < 0) continue;
         return str("\nfirst at ", makers[j]->op->name(), " at ", makers[j]->loc, ": element ", index_text(i, p.shape()),
-                   " is ", api::text(element(p, i), p.dtype()), " and ", api::text(element(q, i), q.dtype()));
+                   " is ", program::text(element(p, i), p.dtype()), " and ", program::text(element(q, i), q.dtype()));
       }
     } catch (const Error& e) {
       return str("\n(the first operation could not be found: ", e.what(), ")");
@@ -398,4 +401,4 @@ std::shared_ptr<runtime::Executable> verified(std::shared_ptr<runtime::Executabl
   return std::make_shared<VerifiedExecutable>(std::move(executable), engine, graph, plan, partitioned);
 }
 
-}  // namespace tessera::api
+}  // namespace tessera::program

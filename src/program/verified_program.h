@@ -6,7 +6,7 @@
 
 #include "program/program_plan.h"
 
-namespace tessera::api {
+namespace tessera::program {
 
 /// `executable`, of `graph` partitioned as `partitioned` under `plan`, with every run repeated: operation by operation
 /// and partitioned another way. Where the results lie further apart than changes in the last places of what the program
@@ -16,4 +16,4 @@ std::shared_ptr<runtime::Executable> verified(std::shared_ptr<runtime::Executabl
                                               const ir::GraphPtr& graph, const Program::Plan& plan,
                                               const ir::GraphPtr& partitioned);
 
-}  // namespace tessera::api
+}  // namespace tessera::program

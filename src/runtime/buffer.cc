@@ -28,7 +28,7 @@ Buffer::~Buffer() {
   if (pool_) pool_->release({&block, 1});
 }
 
-void let_go(std::span<BufferPtr> pieces) noexcept {
+void release(std::span<BufferPtr> shards) noexcept {
   // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): `count` of them are set
   std::array<MemoryPool::Block, MemoryPool::kAtOnce> blocks;
   std::size_t count = 0;
@@ -37,15 +37,15 @@ void let_go(std::span<BufferPtr> pieces) noexcept {
     if (count > 0) pool->release({blocks.data(), count});
     count = 0;
   };
-  for (auto& piece : pieces) {
+  for (auto& shard : shards) {
     // The only handle is here, so that nobody can make another. Its end orders what others did with the memory before
     // what the next owner does.
-    if (piece.use_count() == 1 && piece->pool_ != nullptr) {
-      if (piece->pool_ != pool || count == blocks.size()) flush();
-      pool = std::exchange(piece->pool_, nullptr);
-      blocks[count++] = {piece->data_, piece->nbytes_, piece->capacity_};
+    if (shard.use_count() == 1 && shard->pool_ != nullptr) {
+      if (shard->pool_ != pool || count == blocks.size()) flush();
+      pool = std::exchange(shard->pool_, nullptr);
+      blocks[count++] = {shard->data_, shard->nbytes_, shard->capacity_};
     }
-    piece.reset();
+    shard.reset();
   }
   flush();
 }

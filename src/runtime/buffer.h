@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory of pieces of arrays, and the pool it comes from.
+// Memory of shards of arrays, and the pool it comes from.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace tessera::runtime {
 
 class MemoryPool;
 
-/// One piece's memory, 64-byte aligned. Immutable once the computation that fills it has ended; shared between all
+/// One shard's memory, 64-byte aligned. Immutable once the computation that fills it has ended; shared between all
 /// devices that hold equal values.
 class Buffer {
  public:
@@ -30,7 +30,7 @@ class Buffer {
   bool exclusive() const { return pool_ != nullptr; }
 
  private:
-  friend void let_go(std::span<std::shared_ptr<Buffer>> pieces) noexcept;
+  friend void release(std::span<std::shared_ptr<Buffer>> shards) noexcept;
   std::shared_ptr<void> storage_;
   MemoryPool* pool_ = nullptr;
   void* data_ = nullptr;
@@ -40,7 +40,7 @@ class Buffer {
 using BufferPtr = std::shared_ptr<Buffer>;
 
 /// Empties the handles; blocks that nobody else holds go back to their pools in groups.
-void let_go(std::span<BufferPtr> pieces) noexcept;
+void release(std::span<BufferPtr> shards) noexcept;
 
 /// Caches freed blocks for reuse; bounded; thread-safe.
 class MemoryPool : public std::enable_shared_from_this<MemoryPool> {
@@ -68,7 +68,7 @@ class MemoryPool : public std::enable_shared_from_this<MemoryPool> {
 
  protected:
   friend class Buffer;
-  friend void let_go(std::span<BufferPtr> pieces) noexcept;
+  friend void release(std::span<BufferPtr> shards) noexcept;
   static constexpr std::size_t kAtOnce = 64;
   struct Block {
     void* data;

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "ir/graph.h"
-#include "runtime/process_collectives.h"
 #include "runtime/event.h"
+#include "runtime/process_collectives.h"
 #include "runtime/shard_set.h"
 #include "sharding/placement.h"
 #include "tessera/device.h"
@@ -19,12 +19,13 @@ namespace tessera::runtime {
 class Executable {
  public:
   virtual ~Executable() = default;
-  /// Runs on the calling thread (and the kernels' pool) and returns when done. `args[i]` are the pieces of input i
-  /// under its layout in the graph; a piece whose only owner is the vector may be overwritten (donation): pass it moved
-  /// in. Where `lent` has an entry that is not null, these pieces are meant in place of `args[i]`; they stay with the
-  /// caller, who keeps them until the run has ended. Throws what a step throws; nothing of the arguments is changed
+  /// Runs on the calling thread (and the kernels' pool) and returns when done. `args[i]` are the shards of input i
+  /// under its layout in the graph; a shard whose only owner is the vector may be overwritten (donation): pass it moved
+  /// in. Where `borrowed` has an entry that is not null, these shards are meant in place of `args[i]`; they stay with
+  /// the caller, who keeps them until the run has ended. Throws what a step throws; nothing of the arguments is changed
   /// then.
-  virtual std::vector<Pieces> run(std::vector<Pieces> args, const std::vector<const Pieces*>& lent = {}) = 0;
+  virtual std::vector<ShardBuffers> run(std::vector<ShardBuffers> args,
+                                        const std::vector<const ShardBuffers*>& borrowed = {}) = 0;
   /// True when a run is so short that it should not leave the calling thread.
   virtual bool small() const = 0;
   /// One line a step, for tests and traces.

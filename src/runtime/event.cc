@@ -303,14 +303,14 @@ class Queue final : public TaskQueue {
     mutex_.unlock();
     return false;
   }
-  static void let_go() {
+  static void release() {
     Queues& q = Queues::get();
     for (const auto& queue : q.held) queue->mutex_.unlock();
     auto held = std::move(q.held);
     q.held.clear();
     q.mutex.unlock();
   }
-  static void resume_all() { let_go(); }
+  static void resume_all() { release(); }
   static void restart_all() {
     for (const auto& queue : Queues::get().held) {
       // Neither can be asked to end: what they knew of are threads of the parent.
@@ -318,7 +318,7 @@ class Queue final : public TaskQueue {
       if (queue->worker_.get_id() != std::this_thread::get_id()) new (&queue->worker_) std::thread;
       queue->waiters_ = 0;
     }
-    let_go();
+    release();
   }
 
   std::mutex mutex_;

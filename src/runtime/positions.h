@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arithmetic of mesh positions and piece numbers: both are mixed-radix numbers over mesh axes.
+// Arithmetic of mesh positions and shard numbers: both are mixed-radix numbers over mesh axes.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,12 @@ namespace tessera::runtime {
 /// Row-major strides of the mesh axes in position numbers.
 std::vector<std::int64_t> position_strides(const ir::MeshAxes& mesh);
 
-/// What one step along an axis adds to the piece number; 0 for axes over which pieces do not differ.
-struct PieceStrides {
+/// What one step along an axis adds to the shard number; 0 for axes over which shards do not differ.
+struct ShardStrides {
   std::vector<std::int64_t> of_axis;
   std::vector<std::int64_t> of_dim;  ///< one tile further along a dimension of the value
-  std::int64_t count = 1;            ///< of pieces
+  std::int64_t count = 1;            ///< of shards
 };
-PieceStrides piece_strides(const ir::Layout& layout, const ir::MeshAxes& mesh);
+ShardStrides shard_strides(const ir::Layout& layout, const ir::MeshAxes& mesh);
 
 }  // namespace tessera::runtime

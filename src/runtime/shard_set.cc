@@ -15,8 +15,8 @@ std::vector<std::int64_t> position_strides(const ir::MeshAxes& mesh) {
   return strides;
 }
 
-PieceStrides piece_strides(const ir::Layout& layout, const ir::MeshAxes& mesh) {
-  PieceStrides out;
+ShardStrides shard_strides(const ir::Layout& layout, const ir::MeshAxes& mesh) {
+  ShardStrides out;
   out.of_axis.resize(mesh.sizes.size());
   out.of_dim.resize(layout.dims.size());
   // Built from the fastest axis to the slowest.
@@ -38,24 +38,24 @@ PieceStrides piece_strides(const ir::Layout& layout, const ir::MeshAxes& mesh) {
   return out;
 }
 
-PieceMap piece_map(const ir::Layout& layout, const ir::MeshAxes& mesh) {
-  PieceStrides strides = piece_strides(layout, mesh);
+ShardNumbering shard_numbering(const ir::Layout& layout, const ir::MeshAxes& mesh) {
+  ShardStrides strides = shard_strides(layout, mesh);
   auto positions = static_cast<std::size_t>(mesh.num_positions());
-  PieceMap map;
+  ShardNumbering map;
   map.count = strides.count;
   map.of_position.assign(positions, 0);
   map.first_position.assign(static_cast<std::size_t>(map.count), -1);
-  // An odometer over the mesh coordinates keeps the piece number up to date.
+  // An odometer over the mesh coordinates keeps the shard number up to date.
   std::vector<std::int64_t> coordinate(mesh.sizes.size());
-  std::int64_t piece = 0;
+  std::int64_t shard = 0;
   for (std::size_t p = 0; p < positions; ++p) {
-    map.of_position[p] = static_cast<std::int32_t>(piece);
-    auto& first = map.first_position[static_cast<std::size_t>(piece)];
+    map.of_position[p] = static_cast<std::int32_t>(shard);
+    auto& first = map.first_position[static_cast<std::size_t>(shard)];
     if (first < 0) first = static_cast<std::int32_t>(p);
     for (std::size_t a = coordinate.size(); a-- > 0;) {
-      piece += strides.of_axis[a];
+      shard += strides.of_axis[a];
       if (++coordinate[a] < mesh.sizes[a]) break;
-      piece -= strides.of_axis[a] * mesh.sizes[a];
+      shard -= strides.of_axis[a] * mesh.sizes[a];
       coordinate[a] = 0;
     }
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbering of the distinct pieces of a value.
+// Numbering of the distinct shards of a value.
 #pragma once
 
 #include <cstdint>
@@ -11,15 +11,15 @@
 
 namespace tessera::runtime {
 
-/// Pieces are numbered in mixed radix over: the `vary` axes (ascending), the `partial` axes (ascending), then the axes
-/// of each dimension in order, major first; the first is the slowest. For a layout that only tiles, a piece's number is
-/// its row-major tile number, as in sharding::Placement.
-struct PieceMap {
+/// ShardBuffers are numbered in mixed radix over: the `vary` axes (ascending), the `partial` axes (ascending), then the
+/// axes of each dimension in order, major first; the first is the slowest. For a layout that only tiles, a shard's
+/// number is its row-major tile number, as in sharding::Placement.
+struct ShardNumbering {
   std::int64_t count = 1;
-  std::vector<std::int32_t> of_position;     ///< mesh position -> piece
-  std::vector<std::int32_t> first_position;  ///< piece -> lowest position that holds it
+  std::vector<std::int32_t> of_position;     ///< mesh position -> shard
+  std::vector<std::int32_t> first_position;  ///< shard -> lowest position that holds it
 };
-PieceMap piece_map(const ir::Layout& layout, const ir::MeshAxes& mesh);
+ShardNumbering shard_numbering(const ir::Layout& layout, const ir::MeshAxes& mesh);
 /// First global element and extents of the tile that mesh position `p` holds.
 struct Tile {
   Dims offset;
@@ -27,7 +27,7 @@ struct Tile {
 };
 Tile tile_at(const Shape& global, const ir::Layout& layout, const ir::MeshAxes& mesh, std::int64_t p);
 
-/// Buffers of a value, by piece; null where no device of this process holds the piece.
-using Pieces = std::vector<BufferPtr>;
+/// Buffers of a value, by shard; null where no device of this process holds the shard.
+using ShardBuffers = std::vector<BufferPtr>;
 
 }  // namespace tessera::runtime

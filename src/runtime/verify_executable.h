@@ -33,7 +33,7 @@ class PlainExecutable {
   /// As `Executable::run`. With `shake` other than 0, operands and results of every operation whose last bits an engine
   /// may choose (sums, products, elementary functions) are changed by some units in the last place, otherwise for every
   /// number: what that does to the results tells how far two right runs may lie apart.
-  virtual std::vector<Pieces> run(std::vector<Pieces> args, std::uint64_t shake) = 0;
+  virtual std::vector<ShardBuffers> run(std::vector<ShardBuffers> args, std::uint64_t shake) = 0;
 };
 
 /// An `Engine` that can be verified is one of these too.

@@ -20,7 +20,7 @@ struct Access {
 /// Throws `ValueError` naming `member` when the sharding lies over an abstract mesh.
 void need_devices(const Sharding& s, std::string_view member);
 
-/// Shape of a piece when `parts[d]` pieces split dimension d. Throws `ValueError` naming `global_shape` for a bad
+/// Shape of a shard when `parts[d]` shards split dimension d. Throws `ValueError` naming `global_shape` for a bad
 /// extent and, unless `uneven`, `IndivisibleError` with dimension, extent, number of parts, shape and all parts.
 Shape split_shape(const Shape& global_shape, const Dims& parts, bool uneven, std::string_view function);
 

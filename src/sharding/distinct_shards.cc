@@ -30,21 +30,21 @@ Shape split_shape(const Shape& global_shape, const Dims& parts, bool uneven, std
   return out;
 }
 
-std::int64_t Pieces::num_tiles() const {
+std::int64_t ShardGrid::num_tiles() const {
   if (!grid) return static_cast<std::int64_t>(listed.size());
   std::int64_t n = 1;
   for (const Dim& d : dims) n *= d.parts;
   return n;
 }
 
-Shape Pieces::shard_shape() const {
+Shape ShardGrid::shard_shape() const {
   Shape out;
   out.reserve(dims.size());
   for (const Dim& d : dims) out.push_back(d.shard);
   return out;
 }
 
-std::int64_t Pieces::number(std::int64_t position, std::uint32_t first, std::uint32_t last) const {
+std::int64_t ShardGrid::number(std::int64_t position, std::uint32_t first, std::uint32_t last) const {
   std::int64_t n = 0;
   for (std::uint32_t i = first; i < last; ++i) {
     const Digit& d = digits[i];
@@ -53,14 +53,14 @@ std::int64_t Pieces::number(std::int64_t position, std::uint32_t first, std::uin
   return n;
 }
 
-std::int64_t Pieces::part(std::int64_t position, std::size_t dim) const {
+std::int64_t ShardGrid::part(std::int64_t position, std::size_t dim) const {
   if (by_digits) return number(position, dims[dim].first, dims[dim].last);
   std::int64_t t = tile_list[static_cast<std::size_t>(position)];
   for (std::size_t d = dims.size() - 1; d > dim; --d) t /= dims[d].parts;
   return t % dims[dim].parts;
 }
 
-std::int64_t Pieces::tile(std::int64_t position) const {
+std::int64_t ShardGrid::tile(std::int64_t position) const {
   if (!by_digits) return tile_list[static_cast<std::size_t>(position)];
   std::int64_t t = 0;
   for (std::size_t d = 0; d < dims.size(); ++d) t = t * dims[d].parts + part(position, d);
@@ -69,7 +69,7 @@ std::int64_t Pieces::tile(std::int64_t position) const {
 
 // In place: a slice that is built and then copied waits for its bytes, which go out one by one and come back as a
 // whole.
-void Pieces::Dim::read_slice(std::int64_t part, Slice& to) const {
+void ShardGrid::Dim::read_slice(std::int64_t part, Slice& to) const {
   if (parts == 1) {
     to.start.reset();
     to.stop.reset();
@@ -80,13 +80,13 @@ void Pieces::Dim::read_slice(std::int64_t part, Slice& to) const {
   to.stop = std::min(start + shard, extent);
 }
 
-Index Pieces::index_at(std::int64_t position) const {
+Index ShardGrid::index_at(std::int64_t position) const {
   Index out;
   read_index(position, out);
   return out;
 }
 
-void Pieces::read_index(std::int64_t position, Index& to) const {
+void ShardGrid::read_index(std::int64_t position, Index& to) const {
   if (!grid) {
     to = listed[static_cast<std::size_t>(tile_list[static_cast<std::size_t>(position)])];
     return;
@@ -95,7 +95,7 @@ void Pieces::read_index(std::int64_t position, Index& to) const {
   for (std::size_t d = 0; d < dims.size(); ++d) dims[d].read_slice(part(position, d), to[d]);
 }
 
-Index Pieces::tile_index(std::int64_t tile) const {
+Index ShardGrid::tile_index(std::int64_t tile) const {
   if (!grid) return listed[static_cast<std::size_t>(tile)];
   Index out(dims.size());
   for (std::size_t d = dims.size(); d-- > 0;) {
@@ -105,7 +105,7 @@ Index Pieces::tile_index(std::int64_t tile) const {
   return out;
 }
 
-Shape Pieces::tile_shape(std::int64_t tile) const {
+Shape ShardGrid::tile_shape(std::int64_t tile) const {
   Index index = tile_index(tile);
   Shape out;
   for (std::size_t d = 0; d < index.size(); ++d) {
@@ -115,14 +115,14 @@ Shape Pieces::tile_shape(std::int64_t tile) const {
   return out;
 }
 
-std::int64_t Pieces::distinct_parts(std::size_t dim) const {
+std::int64_t ShardGrid::distinct_parts(std::size_t dim) const {
   const Dim& d = dims[dim];
   if (d.parts == 1 || d.shard == 0) return 1;
   std::int64_t filled = (d.extent + d.shard - 1) / d.shard;
   return std::min(d.parts, filled + 1);
 }
 
-bool Pieces::replicas_by_digits() const {
+bool ShardGrid::replicas_by_digits() const {
   if (!grid || !by_digits) return false;
   for (std::size_t d = 0; d < dims.size(); ++d) {
     if (distinct_parts(d) != dims[d].parts) return false;
@@ -130,12 +130,12 @@ bool Pieces::replicas_by_digits() const {
   return true;
 }
 
-std::int32_t Pieces::replica_at(std::int64_t position) const {
-  // Devices with equal pieces differ in the unused digits alone, and these grow with the position.
+std::int32_t ShardGrid::replica_at(std::int64_t position) const {
+  // Devices with equal shards differ in the unused digits alone, and these grow with the position.
   return static_cast<std::int32_t>(number(position, first_unused, static_cast<std::uint32_t>(digits.size())));
 }
 
-std::vector<std::int32_t> Pieces::count_replicas() const {
+std::vector<std::int32_t> ShardGrid::count_replicas() const {
   auto n = static_cast<std::size_t>(num_devices);
   std::vector<std::int32_t> out(n);
   if (replicas_by_digits()) {
@@ -156,8 +156,8 @@ std::vector<std::int32_t> Pieces::count_replicas() const {
 
 namespace {
 
-std::vector<Pieces::Dim> whole(const Shape& global_shape, const Shape& shard) {
-  std::vector<Pieces::Dim> dims;
+std::vector<ShardGrid::Dim> whole(const Shape& global_shape, const Shape& shard) {
+  std::vector<ShardGrid::Dim> dims;
   dims.reserve(global_shape.size());
   for (std::size_t d = 0; d < global_shape.size(); ++d) dims.push_back({global_shape[d], shard[d]});
   return dims;
@@ -165,7 +165,7 @@ std::vector<Pieces::Dim> whole(const Shape& global_shape, const Shape& shard) {
 
 // `axes_of(d)`: axes of a row-major mesh of `axis_sizes` that split dimension d, slowest first.
 template <class AxesOf>
-void split_by_axes(Pieces& p, const Dims& axis_sizes, const AxesOf& axes_of) {
+void split_by_axes(ShardGrid& p, const Dims& axis_sizes, const AxesOf& axes_of) {
   auto digit = [&](std::size_t axis) {
     std::int64_t stride = 1;
     for (std::size_t a = axis + 1; a < axis_sizes.size(); ++a) stride *= axis_sizes[a];
@@ -174,7 +174,7 @@ void split_by_axes(Pieces& p, const Dims& axis_sizes, const AxesOf& axes_of) {
   p.digits.reserve(axis_sizes.size());
   std::int64_t tiles = 1;
   for (std::size_t d = 0; d < p.dims.size(); ++d) {
-    Pieces::Dim& dim = p.dims[d];
+    ShardGrid::Dim& dim = p.dims[d];
     dim.first = static_cast<std::uint32_t>(p.digits.size());
     for (int a : axes_of(d)) {
       p.digits.push_back(digit(static_cast<std::size_t>(a)));
@@ -197,7 +197,7 @@ void split_by_axes(Pieces& p, const Dims& axis_sizes, const AxesOf& axes_of) {
   canonical(p.digits, p.first_unused);
 }
 
-void split_by_list(Pieces& p, const TileAssignment& tiles) {
+void split_by_list(ShardGrid& p, const TileAssignment& tiles) {
   Dims parts = tiled_dims(tiles, static_cast<std::int64_t>(p.dims.size()));
   for (std::size_t d = 0; d < parts.size(); ++d) p.dims[d].parts = parts[d];
   p.by_digits = false;
@@ -212,8 +212,8 @@ void split_by_list(Pieces& p, const TileAssignment& tiles) {
 
 }  // namespace
 
-Pieces make_pieces(const Sharding& s, const Shape& global_shape) {
-  Pieces p;
+ShardGrid make_shard_grid(const Sharding& s, const Shape& global_shape) {
+  ShardGrid p;
   p.dims = whole(global_shape, s.shard_shape(global_shape));
   p.num_devices = s.num_devices();
   if (const auto* named = dynamic_cast<const NamedSharding*>(&s)) {  // its axes are read where they lie: no copies
@@ -232,13 +232,13 @@ Pieces make_pieces(const Sharding& s, const Shape& global_shape) {
       throw StateError(str("devices_indices_map: shard_indices of ", s.kind(), " gave ", listed->size(),
                            " indices; expected one for each of ", s.devices().size(), " devices"));
     }
-    return make_listed_pieces(std::move(*listed), global_shape);
+    return make_listed_shard_grid(std::move(*listed), global_shape);
   }
   return p;
 }
 
-Pieces make_listed_pieces(std::vector<Index> indices, const Shape& global_shape) {
-  Pieces p;
+ShardGrid make_listed_shard_grid(std::vector<Index> indices, const Shape& global_shape) {
+  ShardGrid p;
   p.grid = p.by_digits = false;
   p.dims = whole(global_shape, Shape(global_shape.size()));
   p.num_devices = static_cast<std::int64_t>(indices.size());

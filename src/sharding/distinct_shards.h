@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Position in the device list -> piece of the array, by arithmetic where the sharding allows it.
+// Position in the device list -> shard of the array, by arithmetic where the sharding allows it.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,11 @@
 
 namespace tessera::sharding {
 
-/// The pieces of one global shape. Few allocations: it is made anew for every shape that is asked for.
-struct Pieces {
+/// The shards of one global shape. Few allocations: it is made anew for every shape that is asked for.
+struct ShardGrid {
   struct Dim {
     std::int64_t extent;
-    std::int64_t shard;  // of the largest piece
+    std::int64_t shard;  // of the largest shard
     std::int64_t parts = 1;
     std::uint32_t first = 0, last = 0;  // its digits: [first, last) of `digits`
 
@@ -28,7 +28,7 @@ struct Pieces {
   std::vector<Digit> digits;  // of all dimensions, then those of replicas in position order
   std::uint32_t first_unused = 0;
   std::vector<std::int32_t> tile_list;  // position -> tile
-  // No grid (a user's kind): the pieces themselves.
+  // No grid (a user's kind): the shards themselves.
   std::vector<Index> listed;
 
   std::int64_t num_tiles() const;
@@ -52,8 +52,8 @@ struct Pieces {
 };
 
 /// Throws as `Sharding::shard_shape`, and `StateError` for a user's kind without an index map.
-Pieces make_pieces(const Sharding& s, const Shape& global_shape);
-/// Pieces that are listed one by one, in the order of the device list.
-Pieces make_listed_pieces(std::vector<Index> indices, const Shape& global_shape);
+ShardGrid make_shard_grid(const Sharding& s, const Shape& global_shape);
+/// Shards that are listed one by one, in the order of the device list.
+ShardGrid make_listed_shard_grid(std::vector<Index> indices, const Shape& global_shape);
 
 }  // namespace tessera::sharding

@@ -14,8 +14,8 @@ std::int64_t IndexMapState::position(std::size_t i) const {
 }
 
 std::int32_t IndexMapState::replica(std::int64_t position) const {
-  if (pieces.replicas_by_digits()) return pieces.replica_at(position);
-  std::call_once(once_, [&] { replicas_ = pieces.count_replicas(); });
+  if (shard_grid.replicas_by_digits()) return shard_grid.replica_at(position);
+  std::call_once(once_, [&] { replicas_ = shard_grid.count_replicas(); });
   return replicas_[static_cast<std::size_t>(position)];
 }
 
@@ -54,17 +54,17 @@ std::size_t IndexMap::size() const { return state_ ? state_->size() : 0; }
 Device IndexMap::device(std::size_t i, const Loc&) const { return sharding::device_at(state_, i); }
 const Index IndexMap::index(std::size_t i, const Loc&) const {
   const auto& s = sharding::need(state_);
-  return s.pieces.index_at(s.position(i));
+  return s.shard_grid.index_at(s.position(i));
 }
 void IndexMap::read(std::size_t i, Entry& to) const {
   const auto& s = sharding::need(state_);
   std::int64_t p = s.position(i);
   to.device = s.list->devices[static_cast<std::size_t>(p)];
-  s.pieces.read_index(p, to.index);
+  s.shard_grid.read_index(p, to.index);
 }
 bool IndexMap::contains(const Device& d) const { return sharding::has(state_.get(), d); }
 const Index IndexMap::at(const Device& d, const Loc&) const {
-  return state_->pieces.index_at(sharding::find(state_.get(), d));
+  return state_->shard_grid.index_at(sharding::find(state_.get(), d));
 }
 bool IndexMap::operator==(const IndexMap& other) const {
   if (!sharding::same_entries(*this, other)) return false;
@@ -79,19 +79,19 @@ Device PlaceMap::device(std::size_t i, const Loc&) const { return sharding::devi
 const ShardPlace PlaceMap::place(std::size_t i, const Loc&) const {
   const auto& s = sharding::need(state_);
   std::int64_t p = s.position(i);
-  return {s.pieces.index_at(p), s.replica(p)};
+  return {s.shard_grid.index_at(p), s.replica(p)};
 }
 void PlaceMap::read(std::size_t i, Entry& to) const {
   const auto& s = sharding::need(state_);
   std::int64_t p = s.position(i);
   to.device = s.list->devices[static_cast<std::size_t>(p)];
-  s.pieces.read_index(p, to.place.index);
+  s.shard_grid.read_index(p, to.place.index);
   to.place.replica_id = s.replica(p);
 }
 bool PlaceMap::contains(const Device& d) const { return sharding::has(state_.get(), d); }
 const ShardPlace PlaceMap::at(const Device& d, const Loc&) const {
   std::int64_t p = sharding::find(state_.get(), d);
-  return {state_->pieces.index_at(p), state_->replica(p)};
+  return {state_->shard_grid.index_at(p), state_->replica(p)};
 }
 bool PlaceMap::operator==(const PlaceMap& other) const {
   if (!sharding::same_entries(*this, other)) return false;

@@ -12,7 +12,7 @@ namespace tessera::sharding {
 
 struct IndexMapState {
   std::shared_ptr<const mesh::DeviceList> list;
-  Pieces pieces;
+  ShardGrid shard_grid;
   bool local_only = false;
 
   std::size_t size() const { return local_only ? list->local_positions.size() : list->size(); }

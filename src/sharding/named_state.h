@@ -27,7 +27,7 @@ struct Caller {
 /// Resolves a spec over a mesh. Throws `ValueError` for an unknown axis and `DuplicateAxisError` for a repeated one.
 std::shared_ptr<const NamedState> resolve_spec(const AnyMesh& mesh, const PartitionSpec& spec,
                                                const NamedOptions& options, const Caller& caller);
-/// Shape of a piece. Throws `ValueError` for a spec longer than the shape and `IndivisibleError`.
+/// Shape of a shard. Throws `ValueError` for a spec longer than the shape and `IndivisibleError`.
 Shape named_shard_shape(const NamedState& s, const Shape& global_shape, const Caller& caller);
 
 }  // namespace tessera::sharding

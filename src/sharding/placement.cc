@@ -57,26 +57,26 @@ const ShardingPtr& need(const ShardingPtr& s) {
 IndexState make_index_state(const Sharding& s, const Shape& shape, bool local_only) {
   auto state = std::make_shared<IndexMapState>();
   state->list = Access::device_list(s);
-  state->pieces = make_pieces(s, shape);
+  state->shard_grid = make_shard_grid(s, shape);
   state->local_only = local_only;
   return state;
 }
 
-// Distinct pieces that a shape and its pieces' shape ask for; a dimension without elements has one.
-std::int64_t expected_pieces(const Shape& global, const Shape& shard) {
+// Distinct shards that a shape and its shards' shape ask for; a dimension without elements has one.
+std::int64_t expected_shards(const Shape& global, const Shape& shard) {
   std::int64_t n = 1;
   for (std::size_t d = 0; d < global.size(); ++d) n *= shard[d] == 0 ? 1 : global[d] / shard[d];
   return n;
 }
 
-void check_piece_count(std::int64_t got, std::int64_t expected, const Shape& shape) {
+void check_shard_count(std::int64_t got, std::int64_t expected, const Shape& shape) {
   if (got != expected) {
-    throw StateError(
-        str("compute_shard_places: found ", got, " distinct pieces of global_shape ", shape, "; expected ", expected));
+    throw StateError(str("compute_shard_places: found ", got, " distinct shard_grid of global_shape ", shape,
+                         "; expected ", expected));
   }
 }
 
-std::int64_t count_distinct(const Pieces& p) {
+std::int64_t count_distinct(const ShardGrid& p) {
   if (!p.grid) return static_cast<std::int64_t>(p.listed.size());
   std::int64_t n = 1;
   for (std::size_t d = 0; d < p.dims.size(); ++d) n *= p.distinct_parts(d);
@@ -91,22 +91,22 @@ std::shared_ptr<const Placement> placement(const ShardingPtr& s, const Shape& gl
   return cache<PlacementPtr>(CacheId::Placement).get({need(s), global_shape}, [&] {
     auto p = std::make_shared<Placement>();
     p->devices = Access::device_list(*s);
-    p->pieces = std::make_shared<const Pieces>(make_pieces(*s, global_shape));
-    const Pieces& pieces = *p->pieces;
+    p->shard_grid = std::make_shared<const ShardGrid>(make_shard_grid(*s, global_shape));
+    const ShardGrid& shard_grid = *p->shard_grid;
     p->global_shape = global_shape;
-    p->shard_shape = pieces.shard_shape();
-    p->num_tiles = pieces.num_tiles();
-    p->tile_index = TileTable<Index, &Pieces::tile_index>(p->pieces);
-    p->tile_shape = TileTable<Shape, &Pieces::tile_shape>(p->pieces);
-    for (const auto& d : pieces.dims) {
-      if (pieces.grid) p->parts.push_back(static_cast<std::int32_t>(d.parts));
+    p->shard_shape = shard_grid.shard_shape();
+    p->num_tiles = shard_grid.num_tiles();
+    p->tile_index = TileTable<Index, &ShardGrid::tile_index>(p->shard_grid);
+    p->tile_shape = TileTable<Shape, &ShardGrid::tile_shape>(p->shard_grid);
+    for (const auto& d : shard_grid.dims) {
+      if (shard_grid.grid) p->parts.push_back(static_cast<std::int32_t>(d.parts));
     }
-    p->replica_id = pieces.count_replicas();
+    p->replica_id = shard_grid.count_replicas();
     std::size_t n = p->devices->size();
     p->tile_of.resize(n);
     p->first_position.assign(static_cast<std::size_t>(p->num_tiles), -1);
     for (std::size_t i = 0; i < n; ++i) {
-      auto t = pieces.tile(static_cast<std::int64_t>(i));
+      auto t = shard_grid.tile(static_cast<std::int64_t>(i));
       p->tile_of[i] = static_cast<std::int32_t>(t);
       auto& first = p->first_position[static_cast<std::size_t>(t)];
       if (first < 0) first = static_cast<std::int32_t>(i);
@@ -144,7 +144,7 @@ Shape checked_shard_shape(const NamedSharding& s, const Shape& shape, std::strin
 IndexState cached_state(CacheId id, const ShardingPtr& s, const Shape& shape, bool local_only = false) {
   return sharding::cache<IndexState>(id).get(Key{s, shape, local_only}, [&] {
     auto state = sharding::make_index_state(*s, shape, local_only);
-    std::int64_t weight = state->pieces.by_digits ? 0 : state->pieces.num_devices;
+    std::int64_t weight = state->shard_grid.by_digits ? 0 : state->shard_grid.num_devices;
     return std::pair(IndexState(std::move(state)), weight + kEntryWeight);
   });
 }
@@ -175,8 +175,8 @@ PlaceMap get_shard_indices_replica_ids(const Shape& global_shape, const Mesh& gl
   return PlaceMap(sharding::cache<IndexState>(CacheId::ShardPlaces).get(Key{s, global_shape}, [&] {
     Shape shard = checked_shard_shape(s, global_shape, "get_shard_indices_replica_ids");
     auto state = sharding::make_index_state(s, global_shape, false);
-    sharding::check_piece_count(sharding::count_distinct(state->pieces), sharding::expected_pieces(global_shape, shard),
-                                global_shape);
+    sharding::check_shard_count(sharding::count_distinct(state->shard_grid),
+                                sharding::expected_shards(global_shape, shard), global_shape);
     return std::pair(IndexState(std::move(state)), kEntryWeight);
   }));
 }
@@ -198,12 +198,12 @@ PlaceMap compute_shard_places(const Shape& global_shape, const Mesh& global_mesh
   if (index_of) {
     std::vector<Index> indices;
     for (std::int64_t i = 0; i < global_mesh.size(); ++i) indices.push_back(index_of(i));
-    state->pieces = sharding::make_listed_pieces(std::move(indices), global_shape);
+    state->shard_grid = sharding::make_listed_shard_grid(std::move(indices), global_shape);
   } else {
-    state->pieces = sharding::make_pieces(s, global_shape);
+    state->shard_grid = sharding::make_shard_grid(s, global_shape);
   }
-  sharding::check_piece_count(sharding::count_distinct(state->pieces), sharding::expected_pieces(global_shape, shard),
-                              global_shape);
+  sharding::check_shard_count(sharding::count_distinct(state->shard_grid),
+                              sharding::expected_shards(global_shape, shard), global_shape);
   return PlaceMap(std::move(state));
 }
 }  // namespace detail

@@ -110,10 +110,10 @@ std::string platform_name(const Device& d) {
 
 using Range = std::pair<std::int64_t, std::int64_t>;
 
-// The runs between all boundaries of the pieces along one dimension.
-std::vector<Range> runs(const std::vector<std::vector<Range>>& pieces, std::size_t dim) {
+// The runs between all boundaries of the shards along one dimension.
+std::vector<Range> runs(const std::vector<std::vector<Range>>& shard_grid, std::size_t dim) {
   std::vector<std::int64_t> cuts;
-  for (const auto& p : pieces) {
+  for (const auto& p : shard_grid) {
     cuts.push_back(p[dim].first);
     cuts.push_back(p[dim].second);
   }
@@ -125,7 +125,7 @@ std::vector<Range> runs(const std::vector<std::vector<Range>>& pieces, std::size
   return out;
 }
 
-bool covers(const Range& piece, const Range& run) { return piece.first <= run.first && run.second <= piece.second; }
+bool covers(const Range& shard, const Range& run) { return shard.first <= run.first && run.second <= shard.second; }
 
 }  // namespace
 
@@ -137,15 +137,15 @@ std::string visualize_array_sharding(const ShardingPtr& s, const Shape& global_s
                          "; expected 1 or 2"));
   }
   auto p = sharding::placement(s, global_shape);
-  std::vector<std::vector<Range>> pieces;
+  std::vector<std::vector<Range>> shard_grid;
   for (const Index& index : p->tile_index) {
     std::vector<Range> ranges;
     for (std::size_t d = 0; d < index.size(); ++d) ranges.push_back(index[d].resolve(global_shape[d]));
     if (ranges.size() == 1) ranges.insert(ranges.begin(), Range{0, 1});
-    pieces.push_back(std::move(ranges));
+    shard_grid.push_back(std::move(ranges));
   }
-  auto rows = runs(pieces, 0);
-  auto columns = runs(pieces, 1);
+  auto rows = runs(shard_grid, 0);
+  auto columns = runs(shard_grid, 1);
   auto row_numbers = drawn(static_cast<std::int64_t>(rows.size()), options.max_cells);
   auto column_numbers = drawn(static_cast<std::int64_t>(columns.size()), options.max_cells);
   std::string platform = platform_name(p->devices->devices[0]);
@@ -153,9 +153,9 @@ std::string visualize_array_sharding(const ShardingPtr& s, const Shape& global_s
     if (r < 0 || c < 0) return std::string(kCut);
     std::string ids;
     for (std::size_t i = 0; i < p->devices->size(); ++i) {
-      const auto& piece = pieces[static_cast<std::size_t>(p->tile_of[i])];
-      if (!covers(piece[0], rows[static_cast<std::size_t>(r)]) ||
-          !covers(piece[1], columns[static_cast<std::size_t>(c)])) {
+      const auto& shard = shard_grid[static_cast<std::size_t>(p->tile_of[i])];
+      if (!covers(shard[0], rows[static_cast<std::size_t>(r)]) ||
+          !covers(shard[1], columns[static_cast<std::size_t>(c)])) {
         continue;
       }
       ids += str(ids.empty() ? "" : ",", p->devices->devices[i].id());

@@ -70,11 +70,11 @@ namespace spmd {
 
 namespace {
 
-// Pieces that change owner, and collectives in groups; nothing for values that are only read in another way.
+// ShardBuffers that change owner, and collectives in groups; nothing for values that are only read in another way.
 std::optional<CommStep> moved(const ir::Graph& g, const ir::Eqn& e) {
   CommStep s;
   Dims axes;
-  if (const auto* p = ir::get_if<ops::Relabel>(e.attrs)) {
+  if (const auto* p = ir::get_if<ops::Reinterpret>(e.attrs)) {
     if (p->source.empty()) return std::nullopt;
     axes = p->axes;
     s.op = "collective_permute";
@@ -119,7 +119,7 @@ void collect(const ir::Graph& g, std::int64_t times, std::vector<CommStep>& out)
       continue;
     }
     if (e.op == &ops::def::halo) collect_halo(g, e, times, out);
-    if (e.op == &ops::def::relabel || e.op == &ops::def::group_exchange) {
+    if (e.op == &ops::def::reinterpret || e.op == &ops::def::group_exchange) {
       if (auto s = moved(g, e)) {
         s->times = times;
         out.push_back(std::move(*s));

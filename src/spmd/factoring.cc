@@ -39,7 +39,7 @@ Factoring::Factoring(ir::FactorRule rule, ir::TypeSpan in, ir::TypeSpan out, con
   for (const auto& f : rule_.factors) {
     unit_.push_back(f.size);
     // Beyond what users asked for, long dimensions inside a program may be split unevenly: little is lost to the last
-    // piece, and much to every position's having the whole.
+    // shard, and much to every position's having the whole.
     constexpr std::int64_t kLong = 4;
     uneven_.push_back(options.uneven ? f.size : f.size / kLong);
   }
@@ -48,7 +48,7 @@ Factoring::Factoring(ir::FactorRule rule, ir::TypeSpan in, ir::TypeSpan out, con
       for (int f : dims[d]) {
         auto n = static_cast<std::size_t>(f);
         bool alone = dims[d].size() == 1;
-        // Pieces of an uneven factor begin at the same place in every dimension only where all extents agree.
+        // ShardBuffers of an uneven factor begin at the same place in every dimension only where all extents agree.
         bool same = shifted || type.shape[d] == rule_.factors[n].size;
         if (!alone || !same) uneven_[n] = 0;
         if (alone) unit_[n] = std::gcd(unit_[n], type.shape[d]);
@@ -56,14 +56,14 @@ Factoring::Factoring(ir::FactorRule rule, ir::TypeSpan in, ir::TypeSpan out, con
       }
     }
   };
-  // Sums of floats depend on their order: in a fixed order they are not taken in pieces (decision D13).
+  // Sums of floats depend on their order: in a fixed order they are not taken in shards (decision D13).
   bool rounds = options.deterministic &&
                 std::any_of(out.begin(), out.end(), [](const ir::Type& t) { return is_inexact(t.dtype); });
   for (auto& f : rule_.factors) {
     bool sum = f.reduction == ir::Reduction::Sum || f.reduction == ir::Reduction::Prod;
     if (rounds && sum && f.kind == ir::Factor::Kind::Reduce) f.kind = ir::Factor::Kind::Whole;
   }
-  // A result without a factor that an operand has would differ between pieces.
+  // A result without a factor that an operand has would differ between shards.
   std::vector<std::size_t> results(rule_.factors.size());
   for (const auto& r : rule_.results) {
     for (const auto& dims : r) {

@@ -28,7 +28,7 @@ std::size_t common_prefix(const AxisList& a, const AxisList& b);
 /// results.
 class Factoring {
  public:
-  /// `shifted`: pieces need not begin at the same place in all tensors, because what is missing is moved.
+  /// `shifted`: shards need not begin at the same place in all tensors, because what is missing is moved.
   Factoring(ir::FactorRule rule, ir::TypeSpan in, ir::TypeSpan out, const ir::MeshAxes& mesh, const Options& options,
             bool shifted = false);
 

@@ -5,8 +5,8 @@
 #include <optional>
 #include <vector>
 
-#include "ops/shape/halo.h"
 #include "ops/collective/transfer_bytes.h"
+#include "ops/shape/halo.h"
 #include "spmd/factoring.h"
 
 namespace tessera::spmd {
@@ -17,7 +17,7 @@ struct MovedDim {
   std::size_t dimension;  ///< of both
 };
 
-/// A slice, padding, reversal or concatenation as the op that takes pieces from neighbours. Operands of the equation
+/// A slice, padding, reversal or concatenation as the op that takes shards from neighbours. Operands of the equation
 /// are those of the op, in order.
 struct Moves {
   ops::Halo halo;

@@ -77,7 +77,7 @@ class Expander {
       inner[p.mesh_names.list[static_cast<std::size_t>(a)]] = list;
       manual.insert(manual.end(), list.begin(), list.end());
     }
-    auto border = [&](const std::vector<Dims>& spec, const Shape& shape) {
+    auto boundary = [&](const std::vector<Dims>& spec, const Shape& shape) {
       ops::ManualSpec s{{}, shape, manual};
       for (const auto& dim : spec) {
         Dims& to = s.dims.emplace_back();
@@ -91,14 +91,14 @@ class Expander {
     ir::Values blocks;
     for (std::size_t i = 0; i < x.size(); ++i) {
       const Shape& shape = p.body->type(p.body->inputs[i]).shape;
-      blocks.push_back(b.add1(ops::def::manual_enter, {x[i]}, border(p.in_specs.list[i], shape)));
+      blocks.push_back(b.add1(ops::def::manual_enter, {x[i]}, boundary(p.in_specs.list[i], shape)));
     }
     ir::Values results = inline_into(b, *p.body, blocks, inner);
     ir::Values out;
     for (std::size_t i = 0; i < results.size(); ++i) {
       Shape shape = ops::whole_shape(p, p.out_specs.list[i], results[i].shape());
       b.set_loc(e.loc);
-      out.push_back(b.add1(ops::def::manual_exit, {results[i]}, border(p.out_specs.list[i], shape)));
+      out.push_back(b.add1(ops::def::manual_exit, {results[i]}, boundary(p.out_specs.list[i], shape)));
     }
     return out;
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Opens the maps of a program whose mesh is known: one flat graph, in which blocks are values with `manual_enter` and
-// `manual_exit` at the borders, and collectives know their axes of the program's mesh.
+// `manual_exit` at the boundaries, and collectives know their axes of the program's mesh.
 #pragma once
 
 #include <functional>

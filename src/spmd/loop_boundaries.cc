@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "ir/op_def.h"
-#include "ops/shared_attrs.h"
 #include "ops/ops.h"
+#include "ops/shared_attrs.h"
 
 namespace tessera::spmd {
 
@@ -45,7 +45,7 @@ std::optional<ir::Layout> accumulates(const ir::Graph& body, std::size_t in, std
   const ir::Eqn* sum = producer(add->in[0] == v ? add->in[1] : add->in[0]);
   if (!sum || sum->op != &ops::def::reshard) return {};
   const ir::Eqn* made = producer(sum->in[0]);
-  if (!made || made->op == &ops::def::relabel) return {};  // a collective that the user asked for stays where it is
+  if (!made || made->op == &ops::def::reinterpret) return {};  // a collective that the user asked for stays where it is
   const ir::Layout& from = body.layout(sum->in[0]);
   const ir::Layout& to = body.layout(sum->out[0]);
   bool completes = from.partial != 0 && to.partial == 0 && from.reduction == ir::Reduction::Sum;
@@ -55,7 +55,8 @@ std::optional<ir::Layout> accumulates(const ir::Graph& body, std::size_t in, std
 
 }  // namespace
 
-std::vector<ir::GraphPtr> partition_bodies(const Problem& problem, const ops::Control& control, const Border& border) {
+std::vector<ir::GraphPtr> partition_bodies(const Problem& problem, const ops::Control& control,
+                                           const Boundary& boundary) {
   auto inside = [](ir::Layout l, bool stacked) {
     if (stacked) l.dims.erase(l.dims.begin());
     return l;
@@ -63,8 +64,8 @@ std::vector<ir::GraphPtr> partition_bodies(const Problem& problem, const ops::Co
   std::vector<ir::GraphPtr> out;
   for (const auto& body : control.bodies) {
     Problem inner{body.graph, problem.mesh, {}, {}, problem.resolve, problem.options};
-    for (const auto& t : body.inputs) inner.inputs.emplace_back(inside(border.in[t.outer], t.stacked));
-    for (const auto& t : body.outputs) inner.outputs.emplace_back(inside(border.out[t.outer], t.stacked));
+    for (const auto& t : body.inputs) inner.inputs.emplace_back(inside(boundary.in[t.outer], t.stacked));
+    for (const auto& t : body.outputs) inner.outputs.emplace_back(inside(boundary.out[t.outer], t.stacked));
     // Outputs that are no results (a loop's condition) are for every position to know.
     for (std::size_t i = body.outputs.size(); i < body.graph->outputs.size(); ++i) {
       inner.outputs.emplace_back(ir::Layout::replicated(body.graph->type(body.graph->outputs[i]).rank()));
@@ -74,7 +75,7 @@ std::vector<ir::GraphPtr> partition_bodies(const Problem& problem, const ops::Co
   return out;
 }
 
-bool hoist(const ops::Control& control, const std::vector<ir::GraphPtr>& graphs, Border& border) {
+bool hoist(const ops::Control& control, const std::vector<ir::GraphPtr>& graphs, Boundary& boundary) {
   if (control.times == 1) return false;
   bool changed = false;
   for (std::size_t b = 0; b < graphs.size(); ++b) {
@@ -83,18 +84,18 @@ bool hoist(const ops::Control& control, const std::vector<ir::GraphPtr>& graphs,
                                  [&](const auto& c) { return c.first == t.outer; });
       const ir::Eqn* e = carried ? nullptr : only_reshard(*graphs[b], t.inner);
       if (!e || (t.stacked && ir::get<ops::Reshard>(e->attrs).kind != ops::Reshard::Kind::Slice)) continue;
-      border.in[t.outer] = graphs[b]->layout(e->out[0]);
-      if (t.stacked) border.in[t.outer].dims.insert(border.in[t.outer].dims.begin(), ir::AxisList{});
+      boundary.in[t.outer] = graphs[b]->layout(e->out[0]);
+      if (t.stacked) boundary.in[t.outer].dims.insert(boundary.in[t.outer].dims.begin(), ir::AxisList{});
       changed = true;
     }
   }
   return changed;
 }
 
-std::optional<Border> summed_after(const ops::Control& control, const std::vector<ir::GraphPtr>& graphs,
-                                   const Border& border) {
+std::optional<Boundary> summed_after(const ops::Control& control, const std::vector<ir::GraphPtr>& graphs,
+                                     const Boundary& boundary) {
   if (control.times == 1) return std::nullopt;
-  Border other = border;
+  Boundary other = boundary;
   bool changed = false;
   for (std::size_t b = 0; b < graphs.size(); ++b) {
     const ops::Body& body = control.bodies[b];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Layouts at the borders of equations with sub-graphs, and what loops gain by other ones.
+// Layouts at the boundaries of equations with sub-graphs, and what loops gain by other ones.
 #pragma once
 
 #include <optional>
@@ -11,20 +11,21 @@
 namespace tessera::spmd {
 
 /// Layouts of an equation with sub-graphs.
-struct Border {
+struct Boundary {
   std::vector<ir::Layout> in;
   std::vector<ir::Layout> out;
 };
 
-/// The bodies, partitioned for that border.
-std::vector<ir::GraphPtr> partition_bodies(const Problem& problem, const ops::Control& control, const Border& border);
-/// What a loop reshards in every round although it does not change is resharded before the loop: changes `border` and
+/// The bodies, partitioned for that boundary.
+std::vector<ir::GraphPtr> partition_bodies(const Problem& problem, const ops::Control& control,
+                                           const Boundary& boundary);
+/// What a loop reshards in every round although it does not change is resharded before the loop: changes `boundary` and
 /// returns true where there is such a value. Of stacked inputs only splitting is: all slices at once would take more
 /// memory than one at a time.
-bool hoist(const ops::Control& control, const std::vector<ir::GraphPtr>& graphs, Border& border);
-/// The border with which sums that a loop takes over positions in every round only to add them up could be taken once,
-/// after it; nothing where there are none.
-std::optional<Border> summed_after(const ops::Control& control, const std::vector<ir::GraphPtr>& graphs,
-                                   const Border& border);
+bool hoist(const ops::Control& control, const std::vector<ir::GraphPtr>& graphs, Boundary& boundary);
+/// The boundary with which sums that a loop takes over positions in every round only to add them up could be taken
+/// once, after it; nothing where there are none.
+std::optional<Boundary> summed_after(const ops::Control& control, const std::vector<ir::GraphPtr>& graphs,
+                                     const Boundary& boundary);
 
 }  // namespace tessera::spmd

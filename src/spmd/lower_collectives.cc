@@ -26,7 +26,7 @@ AxisMask mask_of_dims(const Dims& axes) {
 AxisList list_of(const Dims& axes) { return AxisList(axes.begin(), axes.end()); }
 
 // A value on its way through the steps of one equation.
-struct Piece {
+struct Placed {
   ir::Value value;
   ir::Layout layout;
   const Shape& shape() const { return value.shape(); }
@@ -67,7 +67,7 @@ class Emitter {
  private:
   // --- steps ------------------------------------------------------------------------------------------------------
 
-  Piece operand(std::size_t i, const DimAxes& dims) {
+  Placed operand(std::size_t i, const DimAxes& dims) {
     ir::Layout goal;
     goal.dims = dims;
     ir::Value v = a_.operand(e_, i, goal);
@@ -81,23 +81,24 @@ class Emitter {
     return dims;
   }
 
-  Piece add(const ir::OpDef& op, std::vector<ir::Value> in, ir::Attrs attrs, ir::Type type, ir::Layout layout) {
+  Placed add(const ir::OpDef& op, std::vector<ir::Value> in, ir::Attrs attrs, ir::Type type, ir::Layout layout) {
     ir::Value v = a_.builder.add_typed(op, in, std::move(attrs), {std::move(type)})[0];
     a_.builder.set_layout(v, layout);
     return {v, std::move(layout)};
   }
 
-  Piece relabel(const Piece& x, ir::Layout layout, const Shape& shape, Dims source = {}) {
+  Placed reinterpret(const Placed& x, ir::Layout layout, const Shape& shape, Dims source = {}) {
     layout.vary &= ~(layout.tiled() | layout.partial);
     if (source.empty() && layout == x.layout && shape == x.shape()) return x;
     ir::Type type = x.value.type();
     type.shape = shape;
     Dims moved = source.empty() ? Dims{} : axes_;
-    return add(ops::def::relabel, {x.value}, ir::make_attrs(ops::Relabel{shape, std::move(source), std::move(moved)}),
-               std::move(type), std::move(layout));
+    return add(ops::def::reinterpret, {x.value},
+               ir::make_attrs(ops::Reinterpret{shape, std::move(source), std::move(moved)}), std::move(type),
+               std::move(layout));
   }
 
-  Piece reshard(Piece x, const ir::Layout& goal) {
+  Placed reshard(Placed x, const ir::Layout& goal) {
     for (auto& step : plan(x.value.type(), x.layout, goal, a_.mesh)) {
       ops::Reshard p{step.kind, moving_axes(x.layout, step.layout), str("asked for by ", e_.op->name())};
       p.cause = e_.op->name();
@@ -106,25 +107,25 @@ class Emitter {
     return x;
   }
 
-  Piece reshape(const Piece& x, const Shape& shape, ir::Layout layout) {
+  Placed reshape(const Placed& x, const Shape& shape, ir::Layout layout) {
     ir::Type type = x.value.type();
     type.shape = shape;
     return add(ops::def::reshape, {x.value}, ir::make_attrs(ops::Reshape{shape}), std::move(type), std::move(layout));
   }
 
   // Instances that hold equal values each contribute to a sum.
-  Piece times(Piece x, std::int64_t n) {
+  Placed times(Placed x, std::int64_t n) {
     if (n == 1) return x;
     ir::Value factor = ops::scalar(a_.builder, static_cast<double>(n), x.value.dtype());
     a_.builder.set_layout(factor, ir::Layout::replicated(0));
     return add(ops::def::mul, {x.value, factor}, nullptr, x.value.type(), x.layout);
   }
 
-  void finish(const Piece& x) { a_.define(e_.out[0], {x.layout, x.value}); }
+  void finish(const Placed& x) { a_.define(e_.out[0], {x.layout, x.value}); }
 
   std::int64_t instances() const { return ir::axes_size(mask_, a_.mesh); }
 
-  // --- borders ----------------------------------------------------------------------------------------------------
+  // --- boundaries ----------------------------------------------------------------------------------------------------
 
   void enter() {
     const auto& p = ir::get<ops::ManualSpec>(e_.attrs);
@@ -137,11 +138,11 @@ class Emitter {
       outside[d] = list_of(p.dims[d]);
       cut |= mask_of_dims(p.dims[d]);
     }
-    Piece x = operand(0, outside);
+    Placed x = operand(0, outside);
     ir::Layout to = x.layout;
     to.dims = inside;
     to.vary |= cut;
-    finish(relabel(x, to, p.shape));
+    finish(reinterpret(x, to, p.shape));
   }
 
   void leave() {
@@ -150,32 +151,32 @@ class Emitter {
     for (std::size_t d = 0; d < p.dims.size(); ++d) {
       if (!p.dims[d].empty()) inside[d].clear();
     }
-    Piece x = operand(0, inside);
+    Placed x = operand(0, inside);
     ir::Layout to = x.layout;
     for (std::size_t d = 0; d < p.dims.size(); ++d) {
       if (p.dims[d].empty()) continue;
       to.dims[d] = list_of(p.dims[d]);
       to.vary &= ~mask_of_dims(p.dims[d]);
     }
-    finish(relabel(x, to, p.shape));
+    finish(reinterpret(x, to, p.shape));
   }
 
   // --- collectives ------------------------------------------------------------------------------------------------
 
   // What varies over the axes, read as parts of a reduction; `rest`: instances that hold the same part.
-  Piece as_partial(const Piece& x, ir::Reduction reduction, std::int64_t& rest) {
+  Placed as_partial(const Placed& x, ir::Reduction reduction, std::int64_t& rest) {
     ir::Layout to = x.layout;
     AxisMask differ = mask_ & x.layout.vary;
     rest = instances() / ir::axes_size(differ, a_.mesh);
     to.vary &= ~mask_;
     to.partial = differ;
     if (differ != 0) to.reduction = reduction;
-    return relabel(x, to, x.shape());
+    return reinterpret(x, to, x.shape());
   }
 
   void reduce(ir::Reduction reduction, const Collective&) {
     std::int64_t rest = 1;
-    Piece x = as_partial(operand(0, wanted()), reduction, rest);
+    Placed x = as_partial(operand(0, wanted()), reduction, rest);
     ir::Layout goal = x.layout;
     goal.partial = 0;
     goal.reduction = ir::Reduction::Sum;
@@ -185,13 +186,13 @@ class Emitter {
 
   void gather(const ops::AllGather& p) {
     auto d = static_cast<std::size_t>(p.dim);
-    Piece x = operand(0, wanted({p.dim}));
+    Placed x = operand(0, wanted({p.dim}));
     ir::Layout to = x.layout;
     to.dims[d] = list_of(axes_);
     to.vary &= ~mask_;
     Shape shape = x.shape();
     shape[d] *= p.total();
-    x = relabel(x, to, shape);
+    x = reinterpret(x, to, shape);
     ir::Layout goal = x.layout;
     goal.dims[d].clear();
     finish(reshard(x, goal));
@@ -200,7 +201,7 @@ class Emitter {
   void scatter(const ops::PsumScatter& p) {
     auto d = static_cast<std::size_t>(p.dim);
     std::int64_t rest = 1;
-    Piece x = as_partial(operand(0, wanted({p.dim})), ir::Reduction::Sum, rest);
+    Placed x = as_partial(operand(0, wanted({p.dim})), ir::Reduction::Sum, rest);
     ir::Layout goal = x.layout;
     goal.partial = 0;
     goal.reduction = ir::Reduction::Sum;
@@ -210,25 +211,25 @@ class Emitter {
   }
 
   // What is cut along dimension d by the axes, read as blocks.
-  Piece as_blocks(const Piece& x, std::size_t d) {
+  Placed as_blocks(const Placed& x, std::size_t d) {
     ir::Layout to = x.layout;
     to.dims[d].clear();
     to.vary |= mask_;
     Shape shape = x.shape();
     shape[d] /= instances();
-    return relabel(x, to, shape);
+    return reinterpret(x, to, shape);
   }
   // Blocks, read as cut along dimension d.
-  Piece as_cut(const Piece& x, std::size_t d) {
+  Placed as_cut(const Placed& x, std::size_t d) {
     ir::Layout to = x.layout;
     to.dims[d] = list_of(axes_);
     to.vary &= ~mask_;
     Shape shape = x.shape();
     shape[d] *= instances();
-    return relabel(x, to, shape);
+    return reinterpret(x, to, shape);
   }
 
-  Piece exchanged(Piece x, std::size_t split, std::size_t concat) {
+  Placed exchanged(Placed x, std::size_t split, std::size_t concat) {
     x = as_cut(x, concat);
     ir::Layout goal = x.layout;
     goal.dims[concat].clear();
@@ -239,7 +240,7 @@ class Emitter {
   void exchange(const ops::AllToAll& p) {
     auto split = static_cast<std::size_t>(p.split);
     auto concat = static_cast<std::size_t>(p.concat);
-    Piece x = operand(0, wanted({p.split, p.concat}));
+    Placed x = operand(0, wanted({p.split, p.concat}));
     if (split != concat) return finish(exchanged(x, split, concat));
     // Chunks get a dimension of their own: (…, 1, n, chunk, …) goes to (…, n, 1, chunk, …).
     Shape whole = x.shape();
@@ -286,31 +287,31 @@ class Emitter {
   }
 
   void permute(const ops::Ppermute& p) {
-    Piece x = operand(0, wanted());
+    Placed x = operand(0, wanted());
     Dims source = p.sources();
     bool full = std::find(source.begin(), source.end(), -1) == source.end();
     if (full && (x.layout.vary & mask_) == 0) return finish(x);
     ir::Layout to = x.layout;
     to.vary |= mask_;
-    finish(relabel(x, to, x.shape(), sources(source)));
+    finish(reinterpret(x, to, x.shape(), sources(source)));
   }
 
   void broadcast(const ops::Pbroadcast& p) {
-    Piece x = operand(0, wanted());
+    Placed x = operand(0, wanted());
     if ((x.layout.vary & mask_) == 0) return finish(x);
     ir::Layout to = x.layout;
     to.vary &= ~mask_;
-    finish(relabel(x, to, x.shape(), sources(Dims(static_cast<std::size_t>(p.total()), p.source))));
+    finish(reinterpret(x, to, x.shape(), sources(Dims(static_cast<std::size_t>(p.total()), p.source))));
   }
 
   void index(const Collective& c) {
     ir::Type numbers{DType::I32, {c.total()}};
     ir::Layout cut;
     cut.dims = {list_of(axes_)};
-    Piece x = add(ops::def::iota, {}, ir::make_attrs(ops::Iota{DType::I32, numbers.shape, 0}), numbers, cut);
+    Placed x = add(ops::def::iota, {}, ir::make_attrs(ops::Iota{DType::I32, numbers.shape, 0}), numbers, cut);
     ir::Layout to;
     to.vary = mask_;
-    finish(relabel(x, to, {}));
+    finish(reinterpret(x, to, {}));
   }
 
   void among_groups(const Collective& c);
@@ -349,7 +350,7 @@ void Emitter::among_groups(const Collective& c) {
   ir::Layout layout;
   for (std::size_t i = 0; i < e_.in.size(); ++i) {
     auto rank = static_cast<std::size_t>(a_.graph.type(e_.in[i]).rank());
-    Piece x = operand(i, ragged ? DimAxes(rank) : wanted(whole));
+    Placed x = operand(i, ragged ? DimAxes(rank) : wanted(whole));
     in.push_back(x.value);
     AxisMask vary = layout.vary | x.layout.vary;
     if (i <= 1) layout = x.layout;
@@ -386,7 +387,7 @@ class VaryAnalysis {
     }
     return out;
   }
-  VaryBorder border(const ir::Eqn& e, const ops::Control& control, std::vector<AxisMask> in);
+  VaryBoundary boundary(const ir::Eqn& e, const ops::Control& control, std::vector<AxisMask> in);
 
  private:
   std::vector<AxisMask> results(const ir::Eqn& e, const std::vector<AxisMask>& in) {
@@ -402,13 +403,13 @@ class VaryAnalysis {
       for (const auto& d : p.dims) cut |= mask_of_dims(d);
       all = e.op == &ops::def::manual_enter ? all | cut : all & ~cut;
     } else if (auto control = ops::control_of(e)) {
-      return border(e, *control, in).out;
+      return boundary(e, *control, in).out;
     }
     return std::vector<AxisMask>(e.out.size(), all);
   }
 };
 
-VaryBorder VaryAnalysis::border(const ir::Eqn& e, const ops::Control& control, std::vector<AxisMask> in) {
+VaryBoundary VaryAnalysis::boundary(const ir::Eqn& e, const ops::Control& control, std::vector<AxisMask> in) {
   std::vector<AxisMask> out(e.out.size());
   AxisMask predicate = 0;
   for (auto i : control.scalars) predicate |= in[i];
@@ -442,8 +443,8 @@ VaryBorder VaryAnalysis::border(const ir::Eqn& e, const ops::Control& control, s
 
 bool add_manual(const ir::Eqn& e, const PartitionAccess& access) { return Emitter(e, access).run(); }
 
-VaryBorder vary_border(const ir::Eqn& e, const ops::Control& control, const std::vector<AxisMask>& in) {
-  return VaryAnalysis().border(e, control, in);
+VaryBoundary vary_boundary(const ir::Eqn& e, const ops::Control& control, const std::vector<AxisMask>& in) {
+  return VaryAnalysis().boundary(e, control, in);
 }
 
 }  // namespace tessera::spmd

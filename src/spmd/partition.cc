@@ -58,8 +58,8 @@ class Partitioner {
     for (std::size_t i = 0; i < g_.outputs.size(); ++i) {
       ir::ValueId v = g_.outputs[i];
       const ir::Layout goal = problem_.outputs[i] ? *problem_.outputs[i] : visible(g_.type(v), wanted(v), problem_);
-      const Asker asker{nullptr, "output", i};
-      outputs.push_back(values_.has(v, goal) ? provide(v, goal, asker) : enter_partial(v, goal, asker));
+      const Consumer consumer{nullptr, "output", i};
+      outputs.push_back(values_.has(v, goal) ? provide(v, goal, consumer) : enter_partial(v, goal, consumer));
     }
     return builder_.finish_shared(outputs);
   }
@@ -89,11 +89,11 @@ class Partitioner {
     if (e.op == &ops::def::halo) return take_windows(e, std::move(out));
     Factoring f(e.op->factors(in, out, e.attrs), in, out, mesh_, problem_.options);
     Split split = choose(e, f);
-    if (!move_pieces(e, in, out, split.cost)) emit(e, split, out);
+    if (!move_shards(e, in, out, split.cost)) emit(e, split, out);
     note_fresh(e, f);
   }
 
-  // Windows of an operand: its pieces stay where they are.
+  // Windows of an operand: its shards stay where they are.
   void take_windows(const ir::Eqn& e, ir::Types out) {
     ir::Layout goal{wanted(e.out[0]).dims};
     ir::Values operands;
@@ -112,8 +112,8 @@ class Partitioner {
   // --- elements that move along split dimensions
   // -----------------------------------------------------------------------
 
-  // Writes the equation as pieces that take what they need from their neighbours, where that moves less than `limit`.
-  bool move_pieces(const ir::Eqn& e, const ir::Types& in, const ir::Types& out, double limit) {
+  // Writes the equation as shards that take what they need from their neighbours, where that moves less than `limit`.
+  bool move_shards(const ir::Eqn& e, const ir::Types& in, const ir::Types& out, double limit) {
     auto moves = moves_of(e, in, out);
     if (!moves) return false;
     ir::Layout goal{wanted(e.out[0]).dims};
@@ -141,7 +141,7 @@ class Partitioner {
     if (cost >= limit) return false;
     ir::Values operands;
     for (std::size_t k = 0; k < e.in.size(); ++k) operands.push_back(provide(e.in[k], from[k], {&e, "operand", k}));
-    moves->halo.reason = str(e.op->name(), " along a split dimension needs elements of other pieces");
+    moves->halo.reason = str(e.op->name(), " along a split dimension needs elements of other shards");
     moves->halo.cause = std::string(e.op->name());
     builder_.set_loc(e.loc);
     ir::Value moved = builder_.add_typed(ops::def::halo, operands, ir::make_attrs(moves->halo), out)[0];
@@ -180,14 +180,14 @@ class Partitioner {
     return bytes == 0 || remake(v, goal) ? 0 : bytes;
   }
 
-  ir::Value provide(ir::ValueId v, const ir::Layout& goal, const Asker& asker) {
-    if (values_.cost(v, goal) == 0) return values_.provide(v, goal, asker).value;
+  ir::Value provide(ir::ValueId v, const ir::Layout& goal, const Consumer& consumer) {
+    if (values_.cost(v, goal) == 0) return values_.provide(v, goal, consumer).value;
     auto axes = remake(v, goal);
-    if (!axes) return values_.provide(v, goal, asker).value;
+    if (!axes) return values_.provide(v, goal, consumer).value;
     const auto& [e, f] = fresh_.at(v);
     Split s = weigh(*e, f, *axes);
     emit(*e, s, {g_.type(v)});
-    return values_.provide(v, goal, asker).value;
+    return values_.provide(v, goal, consumer).value;
   }
 
   Split choose(const ir::Eqn& e, const Factoring& f) {
@@ -364,9 +364,9 @@ class Partitioner {
 
   // --- sub-graphs -------------------------------------------------------------------------------------------------
 
-  Border border(const ir::Eqn& e, const ops::Control& control) const;
-  bool sum_after(const ops::Control& control, std::vector<ir::GraphPtr>& graphs, Border& border) const;
-  ir::Value enter_partial(ir::ValueId v, const ir::Layout& goal, const Asker& asker);
+  Boundary boundary(const ir::Eqn& e, const ops::Control& control) const;
+  bool sum_after(const ops::Control& control, std::vector<ir::GraphPtr>& graphs, Boundary& boundary) const;
+  ir::Value enter_partial(ir::ValueId v, const ir::Layout& goal, const Consumer& consumer);
   void add_control(const ir::Eqn& e, const ops::Control& control);
 
   const Problem& problem_;
@@ -388,8 +388,8 @@ class Partitioner {
                           [this](ir::ValueId v, Version version) { values_.add(v, std::move(version)); }};
 };
 
-Border Partitioner::border(const ir::Eqn& e, const ops::Control& control) const {
-  Border out;
+Boundary Partitioner::boundary(const ir::Eqn& e, const ops::Control& control) const {
+  Boundary out;
   for (auto v : e.in) out.in.push_back(ir::Layout{wanted(v).dims});
   for (auto v : e.out) out.out.push_back(ir::Layout{wanted(v).dims});
   for (auto i : control.scalars) out.in[i].dims.assign(out.in[i].dims.size(), {});
@@ -404,7 +404,7 @@ Border Partitioner::border(const ir::Eqn& e, const ops::Control& control) const 
   }
   std::vector<AxisMask> vary;
   for (auto v : e.in) vary.push_back(values_.vary(v));
-  VaryBorder masks = vary_border(e, control, vary);
+  VaryBoundary masks = vary_boundary(e, control, vary);
   for (std::size_t i = 0; i < e.in.size(); ++i) out.in[i].vary = masks.in[i] & ~out.in[i].tiled();
   for (std::size_t i = 0; i < e.out.size(); ++i) out.out[i].vary = masks.out[i] & ~out.out[i].tiled();
   for (auto [operand, result] : control.carried) out.in[operand].vary = out.out[result].vary;
@@ -412,8 +412,8 @@ Border Partitioner::border(const ir::Eqn& e, const ops::Control& control) const 
 }
 
 // Sums that a loop takes over positions in every round only to add them up are taken once, after it.
-bool Partitioner::sum_after(const ops::Control& control, std::vector<ir::GraphPtr>& graphs, Border& border) const {
-  std::optional<Border> other = summed_after(control, graphs, border);
+bool Partitioner::sum_after(const ops::Control& control, std::vector<ir::GraphPtr>& graphs, Boundary& boundary) const {
+  std::optional<Boundary> other = summed_after(control, graphs, boundary);
   if (!other) return false;
   auto bytes = [](const std::vector<ir::GraphPtr>& all) {
     std::int64_t sum = 0;
@@ -423,14 +423,14 @@ bool Partitioner::sum_after(const ops::Control& control, std::vector<ir::GraphPt
   // Where variables are given partial, the body may prefer a split that completes them in every round: that costs more.
   std::vector<ir::GraphPtr> again = partition_bodies(problem_, control, *other);
   if (bytes(again) >= bytes(graphs)) return false;
-  border = *std::move(other);
+  boundary = *std::move(other);
   graphs = std::move(again);
   return true;
 }
 
 // A complete value as a partial one: one position of the axes keeps it, the others have zeros.
-ir::Value Partitioner::enter_partial(ir::ValueId v, const ir::Layout& goal, const Asker& asker) {
-  ir::Value whole = provide(v, ir::Layout{goal.dims}, asker);
+ir::Value Partitioner::enter_partial(ir::ValueId v, const ir::Layout& goal, const Consumer& consumer) {
+  ir::Value whole = provide(v, ir::Layout{goal.dims}, consumer);
   if (goal.partial == 0) return whole;
   ops::Reshard p{ops::Reshard::Kind::Slice, {}, "a sum over positions is taken after the loop", "scan"};
   const ir::Type& type = g_.type(v);
@@ -440,19 +440,20 @@ ir::Value Partitioner::enter_partial(ir::ValueId v, const ir::Layout& goal, cons
   return out;
 }
 
-// The layouts at the border of a sub-graph are those of the values outside; a loop variable has one layout throughout.
+// The layouts at the boundary of a sub-graph are those of the values outside; a loop variable has one layout
+// throughout.
 void Partitioner::add_control(const ir::Eqn& e, const ops::Control& control) {
-  Border at = border(e, control);
+  Boundary at = boundary(e, control);
   std::vector<ir::GraphPtr> graphs = partition_bodies(problem_, control, at);
-  // Another border may change what a body wants, so this need not settle; twice is enough to gain.
+  // Another boundary may change what a body wants, so this need not settle; twice is enough to gain.
   for (int round = 0; round < 2 && hoist(control, graphs, at); ++round)
     graphs = partition_bodies(problem_, control, at);
   sum_after(control, graphs, at);
   ir::Values operands;
   for (std::size_t i = 0; i < e.in.size(); ++i) {
-    Asker asker{&e, "operand", i};
-    operands.push_back(at.in[i].partial == 0 ? provide(e.in[i], at.in[i], asker)
-                                             : enter_partial(e.in[i], at.in[i], asker));
+    Consumer consumer{&e, "operand", i};
+    operands.push_back(at.in[i].partial == 0 ? provide(e.in[i], at.in[i], consumer)
+                                             : enter_partial(e.in[i], at.in[i], consumer));
   }
   builder_.set_loc(e.loc);
   ir::Values results = builder_.add_typed(*e.op, operands, ops::with_bodies(e, graphs), types_of(g_, e.out));

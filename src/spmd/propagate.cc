@@ -119,7 +119,7 @@ class Propagator {
         fix(tensors[1], c.layout.dims, c.open);
       }
       ir::FactorRule rule = e.op->factors(in, out, e.attrs);
-      if (const auto* p = ir::get_if<ops::ManualSpec>(e.attrs)) border(e, *p, in, tensors);
+      if (const auto* p = ir::get_if<ops::ManualSpec>(e.attrs)) boundary(e, *p, in, tensors);
       int round = e.op->traits().elementwise || keeps_elements(rule, in, out) ? 0 : 1;
       if (auto moves = moves_of(e, in, out)) tie_moved(*moves, in, out, tensors);
       for (const auto& w : window_dims(e, in)) tie_dims({in[0], w.in, tensors[0]}, {out[0], w.out, tensors.back()});
@@ -127,8 +127,8 @@ class Propagator {
     }
   }
 
-  // The border of a manual region. Its axes split nothing inside; outside, the value is wanted as the spec says.
-  void border(const ir::Eqn& e, const ops::ManualSpec& p, const ir::Types& in, std::vector<Slot>& tensors) {
+  // The boundary of a manual region. Its axes split nothing inside; outside, the value is wanted as the spec says.
+  void boundary(const ir::Eqn& e, const ops::ManualSpec& p, const ir::Types& in, std::vector<Slot>& tensors) {
     DimAxes dims;
     std::vector<bool> open;
     AxisMask manual = 0;
@@ -150,7 +150,8 @@ class Propagator {
     state(tensors[1]).used |= manual;
   }
 
-  // Pieces of a dimension along which elements move take them from their neighbours, so that both sides may be split.
+  // ShardBuffers of a dimension along which elements move take them from their neighbours, so that both sides may be
+  // split.
   void tie_moved(const Moves& moves, const ir::Types& in, const ir::Types& out, const std::vector<Slot>& tensors) {
     for (const auto& m : moves.dims) {
       tie_dims({in[m.operand], m.dimension, tensors[m.operand]}, {out[0], m.dimension, tensors.back()});

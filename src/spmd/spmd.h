@@ -50,7 +50,7 @@ std::vector<ir::Layout> propagate(const Problem& problem);
 /// for.
 ir::Layout visible(const ir::Type& type, ir::Layout layout, const Problem& problem);
 
-/// The per-device program: every equation runs on pieces under the layouts of its operands and results, and `reshard`
+/// The per-device program: every equation runs on shards under the layouts of its operands and results, and `reshard`
 /// equations stand between. `layouts` are propagate's.
 ir::GraphPtr partition(const Problem& problem, const std::vector<ir::Layout>& layouts);
 

@@ -69,7 +69,7 @@ std::int64_t VersionTable::cost(ir::ValueId v, const ir::Layout& goal) const {
   return bytes;
 }
 
-const Version& VersionTable::provide(ir::ValueId v, const ir::Layout& goal, const Asker& asker) {
+const Version& VersionTable::provide(ir::ValueId v, const ir::Layout& goal, const Consumer& consumer) {
   std::int64_t bytes = 0;
   std::size_t i = nearest(v, goal, bytes);
   if (fits(of(v)[i].layout, goal)) return of(v)[i];
@@ -77,13 +77,14 @@ const Version& VersionTable::provide(ir::ValueId v, const ir::Layout& goal, cons
   const ir::Type& type = graph_.type(v);
   for (auto& step : plan(type, now.layout, goal, mesh_)) {
     bool completes = step.kind == ops::Reshard::Kind::AllReduce || step.kind == ops::Reshard::Kind::ReduceScatter;
-    const ir::Eqn* cause = completes && now.origin ? now.origin : asker.eqn;
+    const ir::Eqn* cause = completes && now.origin ? now.origin : consumer.eqn;
     ops::Reshard p{step.kind, moving_axes(now.layout, step.layout), {}};
     if (completes && now.origin) {
       p.reason = str("completes the ", to_string(now.layout.reduction), " of ", now.origin->op->name());
     } else {
-      p.reason = str(asker.role, " ", asker.number, asker.eqn ? str(" of ", asker.eqn->op->name()) : std::string(),
-                     " needs ", dims_text(goal, mesh_));
+      p.reason =
+          str(consumer.role, " ", consumer.number, consumer.eqn ? str(" of ", consumer.eqn->op->name()) : std::string(),
+              " needs ", dims_text(goal, mesh_));
     }
     p.cause = cause ? std::string(cause->op->name()) : "return";
     builder_.set_loc(cause ? cause->loc : Loc{});

@@ -19,7 +19,7 @@ struct Version {
 };
 
 /// Who asks for a layout, for the communication plan.
-struct Asker {
+struct Consumer {
   const ir::Eqn* eqn;  ///< null: the program's results
   const char* role;    ///< "operand" or "output"
   std::size_t number;
@@ -42,7 +42,7 @@ class VersionTable {
   /// Bytes that `provide` would move.
   std::int64_t cost(ir::ValueId v, const ir::Layout& goal) const;
   /// The value under a layout with the dimensions and partial axes of `goal`, made from the version that is nearest.
-  const Version& provide(ir::ValueId v, const ir::Layout& goal, const Asker& asker);
+  const Version& provide(ir::ValueId v, const ir::Layout& goal, const Consumer& consumer);
 
  private:
   std::size_t nearest(ir::ValueId v, const ir::Layout& goal, std::int64_t& bytes) const;

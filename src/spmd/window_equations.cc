@@ -6,12 +6,12 @@
 
 #include "base/strings.h"
 #include "ir/op_def.h"
-#include "ops/shared_attrs.h"
-#include "ops/linalg/conv.h"
 #include "ops/define_op.h"
-#include "ops/shape/halo.h"
+#include "ops/linalg/conv.h"
 #include "ops/reduce/reduction.h"
 #include "ops/reduce/windows.h"
+#include "ops/shape/halo.h"
+#include "ops/shared_attrs.h"
 #include "spmd/factoring.h"
 
 namespace tessera::spmd {
@@ -32,7 +32,7 @@ Value outside(ir::Builder& b, const ir::Eqn& e, DType dtype) {
   return ops::constant(b, number);
 }
 
-// The windows that each of `parts` pieces of the result reads, stacked along a new dimension 0.
+// The windows that each of `parts` shards of the result reads, stacked along a new dimension 0.
 Value stacked(ir::Builder& b, const ir::Eqn& e, Value x, const WindowDim& w, std::int64_t parts, std::int64_t chunk) {
   ops::Halo h;
   h.shape = x.shape();
@@ -44,7 +44,7 @@ Value stacked(ir::Builder& b, const ir::Eqn& e, Value x, const WindowDim& w, std
   h.windows = parts;
   h.dimension = static_cast<std::int64_t>(w.in);
   h.step = chunk * w.stride;
-  h.reason = str(e.op->name(), " along a split dimension needs the edges of other pieces");
+  h.reason = str(e.op->name(), " along a split dimension needs the edges of other shards");
   h.cause = std::string(e.op->name());
   return b.add1(ops::def::halo, {x, outside(b, e, x.dtype())}, ir::make_attrs(std::move(h)));
 }
@@ -115,7 +115,7 @@ class Rewriter {
     made_[at(value.id)] = std::move(l);
   }
 
-  // The first dimension that is split alike on both sides and whose pieces are not much smaller than their edges.
+  // The first dimension that is split alike on both sides and whose shards are not much smaller than their edges.
   std::optional<WindowDim> split_dim(const ir::Eqn& e) const {
     if (e.in.empty()) return std::nullopt;
     for (const auto& w : window_dims(e, types_of(g_, e.in))) {

@@ -3,11 +3,11 @@
 
 #include <algorithm>
 
+#include "base/strings.h"
 #include "program/axis_env.h"
 #include "program/graph_fragment.h"
-#include "base/strings.h"
 
-namespace tessera::api {
+namespace tessera::program {
 
 namespace {
 [[noreturn]] void number_as_name(const char* function, std::int64_t n) {
@@ -84,7 +84,7 @@ Dims positions(const Dims& numbers, std::int64_t rank, const char* function, boo
 }
 
 Array one(const char* function, const Loc& loc, const Array& x, const std::function<ir::Value(ir::Value)>& f) {
-  return compose1(function, loc, {x}, [&](ir::Builder&, const ir::Values& v) { return f(v[0]); });
+  return graph_fragment1(function, loc, {x}, [&](ir::Builder&, const ir::Values& v) { return f(v[0]); });
 }
 detail::Leaves each(const char* function, const Loc& loc, const detail::Leaves& x,
                     const std::function<ir::Value(ir::Value)>& f) {
@@ -93,4 +93,4 @@ detail::Leaves each(const char* function, const Loc& loc, const detail::Leaves& 
   return out;
 }
 
-}  // namespace tessera::api
+}  // namespace tessera::program

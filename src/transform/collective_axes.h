@@ -9,7 +9,7 @@
 #include "ops/collective/collectives.h"
 #include "tessera/collectives.h"
 
-namespace tessera::api {
+namespace tessera::program {
 
 /// What a call's axes mean: names, and dimensions of the block.
 struct Axes {
@@ -29,4 +29,4 @@ Array one(const char* function, const Loc& loc, const Array& x, const std::funct
 detail::Leaves each(const char* function, const Loc& loc, const detail::Leaves& x,
                     const std::function<ir::Value(ir::Value)>& f);
 
-}  // namespace tessera::api
+}  // namespace tessera::program

@@ -1,31 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tessera/collectives.h"
-
 #include <algorithm>
 #include <limits>
 
-#include "program/axis_env.h"
-#include "transform/collective_axes.h"
-#include "program/graph_fragment.h"
-#include "program/promote.h"
 #include "base/strings.h"
 #include "ops/collective/collectives.h"
 #include "ops/shape/indexing_ops.h"
+#include "program/axis_env.h"
+#include "program/graph_fragment.h"
+#include "program/promote.h"
+#include "tessera/collectives.h"
 #include "tessera/ops.h"
+#include "transform/collective_axes.h"
 
 namespace tessera {
 
 namespace {
 
-using api::Axes;
-using api::each;
-using api::one;
-using api::positions;
-using api::resolve;
-using api::set_groups;
 using ir::Value;
 using ir::Values;
 using ops::Collective;
+using program::Axes;
+using program::each;
+using program::one;
+using program::positions;
+using program::resolve;
+using program::set_groups;
 
 bool is_constant(const Array& a) { return a.impl()->trace == 0; }
 
@@ -134,7 +133,7 @@ Leaves axis_reduce(AxisReduction kind, const Leaves& x, const AxisNames& names, 
 
 HostArray axis_reduce_host(AxisReduction kind, const HostArray& x, const AxisNames& names, const ReduceOptions& o) {
   Axes axes = resolve_reduction(kind, names, o);
-  api::TraceSuspension at_once;
+  program::TraceSuspension at_once;
   return one(name_of(kind), Loc::current(), Array(x), [&](Value v) { return reduce_value(kind, v, axes, true); })
       .host();
 }
@@ -153,7 +152,7 @@ Array arg_extreme(const Leaves& x, const AxisNames& axis, bool maximum, const Lo
   }
   if (x.size() != 1) throw TypeError(str(function, ": x is a tree of ", x.size(), " arrays; expected one array"));
   Axes axes = resolve(axis, function);
-  return api::compose1(function, loc, x, [&](ir::Builder& b, const Values& v) {
+  return program::graph_fragment1(function, loc, x, [&](ir::Builder& b, const Values& v) {
     const Collective& p = axes.named;
     Value value = v[0];
     Value own = is_inexact(value.dtype()) ? ops::no_derivative(value, function) : value;
@@ -178,7 +177,7 @@ namespace {
 // Names in the order of their bindings, which for the axes of one mesh is the mesh's.
 void sort_names(Collective& p) {
   std::vector<std::pair<std::string, std::int64_t>> sorted;
-  for (const auto& b : api::axis_env()) {
+  for (const auto& b : program::axis_env()) {
     auto it = std::find(p.names.list.begin(), p.names.list.end(), b.internal);
     if (it == p.names.list.end()) continue;
     bool known = std::any_of(sorted.begin(), sorted.end(), [&](const auto& s) { return s.first == b.internal; });
@@ -351,7 +350,7 @@ Leaves pvary(const Leaves& x, const AxisNames& names, const char* function, cons
     mesh.sizes.push_back(p.sizes[i]);
   }
   for (const auto& a : x) {
-    ops::NameSet set = api::varying_of(a);
+    ops::NameSet set = program::varying_of(a);
     for (const auto& name : mesh.names.list) {
       if (ops::contains(set, name)) {
         throw ValueError(str(function, ": the value is varying over ", name, " already; expected one that is invarying",
@@ -370,14 +369,14 @@ Array ragged_all_to_all(const Array& operand, const Array& output, const Array& 
   Axes axes = resolve(names, "ragged_all_to_all");
   set_groups(axes, o.axis_index_groups, "ragged_all_to_all", true);
   std::vector<Array> in{operand, output, input_offsets, send_sizes, output_offsets, recv_sizes};
-  return api::compose1("ragged_all_to_all", loc, in,
-                       [&](ir::Builder&, const Values& v) { return ops::ragged_all_to_all(v, axes.named); });
+  return program::graph_fragment1("ragged_all_to_all", loc, in,
+                                  [&](ir::Builder&, const Values& v) { return ops::ragged_all_to_all(v, axes.named); });
 }
 
 Array axis_index(const AxisNames& names, const Loc& loc) {
   Axes axes = resolve(names, "axis_index");
-  return api::compose1("axis_index", loc, {},
-                       [&](ir::Builder& b, const Values&) { return ops::axis_index(b, axes.named); });
+  return program::graph_fragment1("axis_index", loc, {},
+                                  [&](ir::Builder& b, const Values&) { return ops::axis_index(b, axes.named); });
 }
 
 std::int64_t axis_size(const AxisNames& names, const Loc&) { return resolve(names, "axis_size").named.total(); }
@@ -385,8 +384,8 @@ std::int64_t axis_size(const AxisNames& names, const Loc&) { return resolve(name
 Array pgather(const Array& src, const Array& idx, const AxisNames& names, const Loc& loc) {
   const char* function = "pgather";
   resolve(names, function, true);
-  if (!is_integer(api::type_of(idx, function).dtype)) {
-    throw TypeError(str(function, ": idx is ", api::type_of(idx, function), "; expected an integer dtype"));
+  if (!is_integer(program::type_of(idx, function).dtype)) {
+    throw TypeError(str(function, ": idx is ", program::type_of(idx, function), "; expected an integer dtype"));
   }
   Array all = src;
   std::int64_t rank = src.ndim();
@@ -424,7 +423,7 @@ Array pgather(const Array& src, const Array& idx, const AxisNames& names, const 
     shape.push_back(all.shape(d));
   }
   Array rows = reshape(Operand(transpose(Operand(all, loc), order), loc), shape);
-  return api::compose1(function, loc, {rows, idx}, [&](ir::Builder&, const Values& v) {
+  return program::graph_fragment1(function, loc, {rows, idx}, [&](ir::Builder&, const Values& v) {
     ops::Gather g;
     for (std::int64_t d = 1; d < v[0].rank(); ++d) g.offset_dims.push_back(v[1].rank() + d - 1);
     g.collapsed_slice_dims = {0};

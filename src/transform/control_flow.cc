@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "ops/control/calls.h"
 #include "ops/control/control.h"
-
 #include "program/graph_fragment.h"
 #include "program/promote.h"
-#include "ops/control/calls.h"
 #include "tessera/control.h"
 #include "tessera/lax.h"
 #include "tessera/ops.h"
@@ -18,13 +17,13 @@ void check_structure(const char* function, const char* what, const TreeDef& give
 
 namespace {
 
-using api::Traced;
 using ir::GraphPtr;
 using ir::Values;
+using program::Traced;
 
 ir::Types types_of(const std::vector<Array>& leaves, const char* name) {
   ir::Types out;
-  for (const auto& a : leaves) out.push_back(api::type_of(a, name));
+  for (const auto& a : leaves) out.push_back(program::type_of(a, name));
   return out;
 }
 
@@ -39,18 +38,18 @@ GraphPtr captures_first(const Traced& t) {
 void append(std::vector<Array>& to, const std::vector<Array>& from) { to.insert(to.end(), from.begin(), from.end()); }
 
 std::vector<Array> bind_all(const ir::OpDef& op, const std::vector<Array>& in, ir::Attrs attrs, const Loc& loc) {
-  return api::bind(op, in, std::move(attrs), loc);
+  return program::bind(op, in, std::move(attrs), loc);
 }
 
 // A carry that starts as a scalar of the program takes the dtype that the body gives it.
 bool settle(const char* name, std::vector<Array>& carry, const ir::Types& after, const Loc& loc) {
   bool changed = false;
   for (std::size_t i = 0; i < carry.size(); ++i) {
-    const ir::Type before = api::type_of(carry[i], name);
-    if (before == after[i] || api::takes(before, after[i])) continue;
+    const ir::Type before = program::type_of(carry[i], name);
+    if (before == after[i] || program::takes(before, after[i])) continue;
     const ir::Type a = arrays::visible(before), b = arrays::visible(after[i]);
     if (a.shape == b.shape && a.weak && promote_types({a.dtype, a.weak}, {b.dtype, b.weak}).dtype == b.dtype) {
-      carry[i] = api::cast_exactly(carry[i], after[i].dtype, after[i].weak && before.dtype != after[i].dtype, loc);
+      carry[i] = program::cast_exactly(carry[i], after[i].dtype, after[i].weak && before.dtype != after[i].dtype, loc);
       changed = true;
       continue;
     }
@@ -62,8 +61,8 @@ bool settle(const char* name, std::vector<Array>& carry, const ir::Types& after,
 
 // The type of one result of all branches: weak ones take the dtype of the others.
 ir::Type joined(const ir::Type& a, const ir::Type& b, std::size_t result, std::size_t branch) {
-  if (api::takes(a, b)) return {a.dtype, a.shape, a.weak && b.weak};
-  if (api::takes(b, a)) return {b.dtype, b.shape, a.weak && b.weak};
+  if (program::takes(a, b)) return {a.dtype, a.shape, a.weak && b.weak};
+  if (program::takes(b, a)) return {b.dtype, b.shape, a.weak && b.weak};
   throw TypeError(str("cond: result ", result, " of branch ", branch, " is ", b, "; branch 0 gives ", a));
 }
 
@@ -71,7 +70,7 @@ ir::Type joined(const ir::Type& a, const ir::Type& b, std::size_t result, std::s
 
 namespace {
 void check_scalar(const char* name, const char* argument, const Operand& x) {
-  const Shape& shape = api::type_of(x.array(), name).shape;
+  const Shape& shape = program::type_of(x.array(), name).shape;
   if (!shape.empty()) throw ValueError(str(name, ": ", argument, " has shape ", shape, "; expected a scalar"));
 }
 }  // namespace
@@ -79,7 +78,7 @@ void check_scalar(const char* name, const char* argument, const Operand& x) {
 Array branch_predicate(const Operand& pred) {
   check_scalar("cond", "the predicate", pred);
   const Loc& loc = pred.loc();
-  if (is_bool(pred.array().dtype())) return api::cast(pred.array(), bool_, false, loc);
+  if (is_bool(pred.array().dtype())) return program::cast(pred.array(), bool_, false, loc);
   return pred != Operand(0, loc);
 }
 
@@ -89,10 +88,10 @@ Array branch_index(const Operand& index, std::size_t count) {
   DType t = index.array().dtype();
   if (!is_integer(t)) throw TypeError(str("switch_: the index has dtype ", dtype_name(t), "; expected an integer"));
   // Wide integers are brought into range before they are narrowed: the engine's own clamp sees 32 bits.
-  if (dtype_size(t) < 4 || t == int32) return api::cast(index.array(), int32, false, loc);
+  if (dtype_size(t) < 4 || t == int32) return program::cast(index.array(), int32, false, loc);
   Array inside = minimum(index, Operand(static_cast<std::int64_t>(count) - 1, loc));
   if (is_signed_int(t)) inside = maximum(Operand(inside, loc), Operand(0, loc));
-  return api::cast(inside, int32, false, loc);
+  return program::cast(inside, int32, false, loc);
 }
 
 std::vector<Array> cond_leaves(const Array& which, const std::vector<LeafFn>& branches,
@@ -103,7 +102,7 @@ std::vector<Array> cond_leaves(const Array& which, const std::vector<LeafFn>& br
   std::vector<Array> in{which};
   append(in, operands);
   for (const auto& f : branches) {
-    traced.push_back(api::trace(f, types, api::varying_of(operands)));
+    traced.push_back(program::trace(f, types, program::varying_of(operands)));
     append(in, traced.back().captures);
   }
   // Every branch gets all operands and everybody's captures.
@@ -122,24 +121,24 @@ std::vector<Array> cond_leaves(const Array& which, const std::vector<LeafFn>& br
   for (const auto& t : traced) {
     ir::Builder b;
     Values all;
-    for (std::size_t i = 1; i < in.size(); ++i) all.push_back(b.input(api::type_of(in[i], "cond")));
+    for (std::size_t i = 1; i < in.size(); ++i) all.push_back(b.input(program::type_of(in[i], "cond")));
     Values args(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(operands.size()));
     for (std::size_t i = 0; i < t.captures.size(); ++i) args.push_back(all[first + i]);
     first += t.captures.size();
-    attrs.branches.push_back(api::with_output_types(b.finish_shared(b.inline_graph(*t.graph, args)), result));
+    attrs.branches.push_back(program::with_output_types(b.finish_shared(b.inline_graph(*t.graph, args)), result));
   }
-  return bind_all(ops::def::cond, in, api::attrs(std::move(attrs)), loc);
+  return bind_all(ops::def::cond, in, program::attrs(std::move(attrs)), loc);
 }
 
 std::vector<Array> while_leaves(const LeafFn& cond, const LeafFn& body, const std::vector<Array>& init,
                                 const Loc& loc) {
   std::vector<Array> carry = init;
   Traced b;
-  std::vector<ops::NameSet> varying = api::varying_of(carry);
+  std::vector<ops::NameSet> varying = program::varying_of(carry);
   for (int round = 0; round < 2; ++round) {  // the second with the dtypes that the first found
     do {
-      b = api::trace(body, types_of(carry, "while_loop"), varying);
-    } while (api::grow_varying(b, varying, carry.size()));
+      b = program::trace(body, types_of(carry, "while_loop"), varying);
+    } while (program::grow_varying(b, varying, carry.size()));
     ir::Types after = b.graph->output_types();
     if (after.size() != carry.size()) {
       throw TypeError(
@@ -148,7 +147,7 @@ std::vector<Array> while_leaves(const LeafFn& cond, const LeafFn& body, const st
     if (!settle("while_loop", carry, after, loc)) break;
   }
   ir::Types types = types_of(carry, "while_loop");
-  Traced c = api::trace(cond, types, varying);
+  Traced c = program::trace(cond, types, varying);
   if (c.graph->outputs.size() != 1 || c.graph->output_types()[0].dtype != bool_ ||
       !c.graph->output_types()[0].shape.empty()) {
     throw TypeError(
@@ -158,13 +157,13 @@ std::vector<Array> while_leaves(const LeafFn& cond, const LeafFn& body, const st
   }
   ops::While attrs;
   attrs.cond = captures_first(c);
-  attrs.body = api::with_output_types(captures_first(b), types);
+  attrs.body = program::with_output_types(captures_first(b), types);
   attrs.cond_consts = static_cast<std::int64_t>(c.captures.size());
   attrs.body_consts = static_cast<std::int64_t>(b.captures.size());
   std::vector<Array> in = c.captures;
   append(in, b.captures);
   append(in, carry);
-  return bind_all(ops::def::while_, in, api::attrs(std::move(attrs)), loc);
+  return bind_all(ops::def::while_, in, program::attrs(std::move(attrs)), loc);
 }
 
 std::vector<Array> scan_leaves(const LeafFn& body, const std::vector<Array>& init, const std::vector<Array>& xs,
@@ -179,18 +178,18 @@ std::vector<Array> scan_leaves(const LeafFn& body, const std::vector<Array>& ini
   if (n < 0) throw ValueError("scan: xs has no leaves; give length");
   std::vector<Array> carry = init;
   Traced t;
-  std::vector<ops::NameSet> varying = api::varying_of(carry);
-  for (const auto& set : api::varying_of(xs)) varying.push_back(set);
+  std::vector<ops::NameSet> varying = program::varying_of(carry);
+  for (const auto& set : program::varying_of(xs)) varying.push_back(set);
   for (int round = 0; round < 2; ++round) {
     ir::Types types = types_of(carry, "scan");
     for (const auto& x : xs) {
-      ir::Type slice = api::type_of(x, "scan");
+      ir::Type slice = program::type_of(x, "scan");
       slice.shape.erase(slice.shape.begin());
       types.push_back(slice);
     }
     do {
-      t = api::trace(body, types, varying);
-    } while (api::grow_varying(t, varying, carry.size()));
+      t = program::trace(body, types, varying);
+    } while (program::grow_varying(t, varying, carry.size()));
     ir::Types after = t.graph->output_types();
     if (after.size() < carry.size())
       throw TypeError(
@@ -198,7 +197,7 @@ std::vector<Array> scan_leaves(const LeafFn& body, const std::vector<Array>& ini
     if (!settle("scan", carry, after, loc)) break;
   }
   ops::Scan attrs;
-  attrs.body = api::with_output_types(captures_first(t), types_of(carry, "scan"));
+  attrs.body = program::with_output_types(captures_first(t), types_of(carry, "scan"));
   attrs.length = n;
   attrs.reverse = reverse;
   attrs.num_consts = static_cast<std::int64_t>(t.captures.size());
@@ -206,7 +205,7 @@ std::vector<Array> scan_leaves(const LeafFn& body, const std::vector<Array>& ini
   std::vector<Array> in = t.captures;
   append(in, carry);
   append(in, xs);
-  return bind_all(ops::def::scan, in, api::attrs(std::move(attrs)), loc);
+  return bind_all(ops::def::scan, in, program::attrs(std::move(attrs)), loc);
 }
 
 namespace {
@@ -255,7 +254,7 @@ std::vector<Array> associative_scan_leaves(const LeafFn& combine, const std::vec
                                            bool reverse, const Loc& loc) {
   if (elems.empty()) return {};
   std::vector<Array> in = elems;
-  std::int64_t d = api::axis_of("associative_scan", axis, in[0].ndim());
+  std::int64_t d = program::axis_of("associative_scan", axis, in[0].ndim());
   for (std::size_t i = 0; i < in.size(); ++i) {
     if (in[i].ndim() <= d || in[i].shape(d) != in[0].shape(d)) {
       throw ValueError(str("associative_scan: leaf ", i, " has shape ", in[i].shape(), "; expected ", in[0].shape(d),
@@ -271,11 +270,11 @@ std::vector<Array> associative_scan_leaves(const LeafFn& combine, const std::vec
 }
 
 std::vector<Array> checkpoint_leaves(const LeafFn& f, const std::vector<Array>& args, const Loc& loc) {
-  Traced t = api::trace(f, types_of(args, "checkpoint"), api::varying_of(args));
+  Traced t = program::trace(f, types_of(args, "checkpoint"), program::varying_of(args));
   std::vector<Array> in = args;
   append(in, t.captures);
-  return api::compose_as_given("checkpoint", loc, in,
-                               [&](ir::Builder& b, const Values& v) { return ops::checkpoint(b, t.graph, v); });
+  return program::graph_fragment_as_given(
+      "checkpoint", loc, in, [&](ir::Builder& b, const Values& v) { return ops::checkpoint(b, t.graph, v); });
 }
 
 }  // namespace tessera::detail

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tessera/custom.h"
-
 #include <algorithm>
 #include <iostream>
 #include <sstream>
 
-#include "program/graph_fragment.h"
-#include "program/promote.h"
 #include "base/strings.h"
 #include "ops/control/calls.h"
+#include "program/graph_fragment.h"
+#include "program/promote.h"
+#include "tessera/custom.h"
 
 namespace tessera {
 
@@ -20,7 +19,7 @@ using ir::ValueSpan;
 
 ir::Types types_of(const std::vector<Array>& leaves, const char* name) {
   ir::Types out;
-  for (const auto& a : leaves) out.push_back(api::type_of(a, name));
+  for (const auto& a : leaves) out.push_back(program::type_of(a, name));
   return out;
 }
 
@@ -45,7 +44,7 @@ struct Operands {
 // Whether a result of a rule, by its visible dtype, is one for a value of this type.
 bool stands_for(const ir::Type& want, const ir::Type& got) {
   return got.shape == want.shape &&
-         (arrays::visible(got).dtype == arrays::visible(want).dtype || api::takes(want, got));
+         (arrays::visible(got).dtype == arrays::visible(want).dtype || program::takes(want, got));
 }
 
 // The graph with results of these dtypes.
@@ -54,14 +53,14 @@ ir::GraphPtr under_dtypes(const ir::GraphPtr& graph, const ir::Types& want) {
   for (std::size_t i = 0; i < want.size(); ++i) {
     if (types[i].dtype != want[i].dtype) types[i] = {want[i].dtype, types[i].shape, types[i].weak && want[i].weak};
   }
-  return api::with_output_types(graph, types);
+  return program::with_output_types(graph, types);
 }
 
 // The body over all operands.
-ir::GraphPtr body_graph(const api::Traced& t, const Operands& o, std::size_t from, const char* name) {
+ir::GraphPtr body_graph(const program::Traced& t, const Operands& o, std::size_t from, const char* name) {
   ir::Builder b;
   Values in;
-  for (const auto& a : o.all) in.push_back(b.input(api::type_of(a, name)));
+  for (const auto& a : o.all) in.push_back(b.input(program::type_of(a, name)));
   Values args = Operands::inputs(ValueSpan(in).first(o.num_args), in, from, t.captures.size());
   return b.finish_shared(b.inline_graph(*t.graph, args));
 }
@@ -74,10 +73,10 @@ std::vector<Array> custom_jvp_leaves(const LeafFn& f, const LeafFn& rule, const 
                                      const Loc& loc) {
   const char* name = "custom_jvp";
   ir::Types types = types_of(args, name);
-  api::Traced body = api::trace(f, types);
+  program::Traced body = program::trace(f, types);
   ir::Types both = types;
   both.insert(both.end(), types.begin(), types.end());
-  auto derivative = std::make_shared<api::Traced>(api::trace(rule, both));
+  auto derivative = std::make_shared<program::Traced>(program::trace(rule, both));
   std::size_t results = body.graph->outputs.size();
   ir::Types want = body.graph->output_types();
   ir::Types got = derivative->graph->output_types();
@@ -108,7 +107,7 @@ std::vector<Array> custom_jvp_leaves(const LeafFn& f, const LeafFn& rule, const 
     }
     return d;
   };
-  return api::compose_as_given(name, loc, o.all, [&](ir::Builder& b, const Values& v) {
+  return program::graph_fragment_as_given(name, loc, o.all, [&](ir::Builder& b, const Values& v) {
     return ops::custom_jvp_call(b, graph, custom, v, name);
   });
 }
@@ -117,8 +116,8 @@ std::vector<Array> custom_vjp_leaves(const LeafFn& f, const LeafFn& fwd, const L
                                      const std::vector<Array>& args, const Loc& loc) {
   const char* name = "custom_vjp";
   ir::Types types = types_of(args, name);
-  api::Traced body = api::trace(f, types);
-  auto forward = std::make_shared<api::Traced>(api::trace(fwd, types));
+  program::Traced body = program::trace(f, types);
+  auto forward = std::make_shared<program::Traced>(program::trace(fwd, types));
   ir::Types results = body.graph->output_types();
   for (std::size_t i = 0; i < std::min(results.size(), forward->graph->outputs.size()); ++i) {
     const ir::Type got = forward->graph->output_types()[i];
@@ -134,7 +133,7 @@ std::vector<Array> custom_vjp_leaves(const LeafFn& f, const LeafFn& fwd, const L
         str("custom_vjp: fwd returns ", kept.size(), " arrays; expected the ", results.size(), " results first"));
   ir::Types back_types(kept.begin() + static_cast<std::ptrdiff_t>(results.size()), kept.end());
   back_types.insert(back_types.end(), results.begin(), results.end());
-  auto backward = std::make_shared<api::Traced>(api::trace(bwd, back_types));
+  auto backward = std::make_shared<program::Traced>(program::trace(bwd, back_types));
   ir::Types cts = backward->graph->output_types();
   for (std::size_t i = 0; i < types.size(); ++i) {
     if (cts.size() != types.size() || cts[i].shape != types[i].shape) {
@@ -170,7 +169,7 @@ std::vector<Array> custom_vjp_leaves(const LeafFn& f, const LeafFn& fwd, const L
     out.resize(operands);
     return out;
   };
-  return api::compose_as_given(name, loc, o.all, [&](ir::Builder& b, const Values& v) {
+  return program::graph_fragment_as_given(name, loc, o.all, [&](ir::Builder& b, const Values& v) {
     return ops::custom_vjp_call(b, graph, custom, v, name);
   });
 }
@@ -197,10 +196,10 @@ std::vector<Array> callback(const ir::OpDef& op, const char* name, const HostFun
   std::vector<Array> in;
   for (const auto& a : args) {
     // The function sees what users see.
-    const Array shown = api::cast_exactly(a, a.dtype(), arrays::checked(a, name)->type.weak, loc);
-    in.push_back(shown.impl()->literal && api::Trace::current() == nullptr ? arrays::materialize(shown) : shown);
+    const Array shown = program::cast_exactly(a, a.dtype(), arrays::checked(a, name)->type.weak, loc);
+    in.push_back(shown.impl()->literal && program::Trace::current() == nullptr ? arrays::materialize(shown) : shown);
   }
-  return api::bind(op, in, api::attrs(std::move(attrs)), loc);
+  return program::bind(op, in, program::attrs(std::move(attrs)), loc);
 }
 
 }  // namespace

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tessera/grad.h"
 
+#include "base/strings.h"
+#include "ops/transform/graph_rules.h"
 #include "program/graph_fragment.h"
 #include "program/program.h"
 #include "program/promote.h"
 #include "program/trace.h"
-#include "base/strings.h"
-#include "ops/transform/graph_rules.h"
 #include "tessera/error.h"
 
 namespace tessera::detail {
 
 namespace {
 
-using api::Traced;
 using ir::Value;
 using ir::Values;
+using program::Traced;
 
 ir::Types types_of(const std::vector<Array>& leaves, const char* name, const LeafNames& names) {
-  api::check_leaves(leaves, name, names);
+  program::check_leaves(leaves, name, names);
   ir::Types out;
   for (const auto& a : leaves) out.push_back(a.impl()->type);
   return out;
@@ -32,13 +32,13 @@ std::vector<Array> join_captures(const std::vector<Array>& leaves, const Traced&
 
 // A tangent or cotangent for a value of this type. Scalars of the program take its dtype.
 Array checked_tangent(const ir::Type& t, const Array& given, std::size_t i, const char* name, const char* what) {
-  const ir::Type got = arrays::visible(api::type_of(given, name));
+  const ir::Type got = arrays::visible(program::type_of(given, name));
   const bool fits =
       got.dtype == arrays::visible(t).dtype || (got.weak && (is_complex(t.dtype) || !is_complex(got.dtype)));
   if (got.shape != t.shape || (!fits && is_inexact(t.dtype))) {
     throw TypeError(str(name, ": ", what, " ", i, " is ", got, "; expected ", arrays::visible(t)));
   }
-  return is_inexact(t.dtype) ? api::cast_exactly(given, t.dtype, t.weak && got.weak, Loc::current()) : given;
+  return is_inexact(t.dtype) ? program::cast_exactly(given, t.dtype, t.weak && got.weak, Loc::current()) : given;
 }
 
 }  // namespace
@@ -52,8 +52,8 @@ std::vector<Array> value_and_grad(const LeafFn& f, const std::vector<Array>& lea
                           "; expected a float or complex dtype"));
     }
   }
-  Traced traced = api::trace(f, types, api::varying_of(leaves));
-  api::cast_varying(traced, leaves);
+  Traced traced = program::trace(f, types, program::varying_of(leaves));
+  program::cast_varying(traced, leaves);
   const ir::Graph& g = *traced.graph;
   if (g.outputs.empty() || !g.type(g.outputs[0]).shape.empty() || !is_float(g.type(g.outputs[0]).dtype)) {
     throw TypeError(str(name, ": the function returns ",
@@ -88,9 +88,9 @@ std::vector<Array> value_and_grad(const LeafFn& f, const std::vector<Array>& lea
   for (std::size_t i = 0; i < flags.size(); ++i) {
     if (!flags[i]) continue;
     Value v = grads[next++];
-    outputs.push_back(api::marked(v ? v : ops::zeros(b, types[i]), types[i]));
+    outputs.push_back(program::marked(v ? v : ops::zeros(b, types[i]), types[i]));
   }
-  return api::bind_graph(b.finish_shared(outputs), join_captures(leaves, traced), Loc::current());
+  return program::bind_graph(b.finish_shared(outputs), join_captures(leaves, traced), Loc::current());
 }
 
 std::vector<Array> jvp(const LeafFn& f, const std::vector<Array>& leaves, const std::vector<Array>& tangents,
@@ -103,8 +103,8 @@ std::vector<Array> jvp(const LeafFn& f, const std::vector<Array>& leaves, const 
   for (std::size_t i = 0; i < types.size(); ++i) {
     directions.push_back(checked_tangent(types[i], tangents[i], i, "jvp", "tangent"));
   }
-  Traced traced = api::trace(f, types, api::varying_of(leaves));
-  api::cast_varying(traced, leaves);
+  Traced traced = program::trace(f, types, program::varying_of(leaves));
+  program::cast_varying(traced, leaves);
   ir::Builder b;
   Values in;
   Values dot;
@@ -119,8 +119,8 @@ std::vector<Array> jvp(const LeafFn& f, const std::vector<Array>& leaves, const 
   ir::Duals d = ops::jvp_inline(b, *traced.graph, in, dot);
   Values out = d.out;
   for (std::size_t i = 0; i < d.out.size(); ++i)
-    out.push_back(api::marked(d.tangents[i] ? d.tangents[i] : ops::zeros_like(d.out[i]), d.out[i].type()));
-  return api::bind_graph(b.finish_shared(out), args, Loc::current());
+    out.push_back(program::marked(d.tangents[i] ? d.tangents[i] : ops::zeros_like(d.out[i]), d.out[i].type()));
+  return program::bind_graph(b.finish_shared(out), args, Loc::current());
 }
 
 struct Linear::Impl {
@@ -133,14 +133,14 @@ struct Linear::Impl {
 Linear linearize(const LeafFn& f, const std::vector<Array>& leaves, const LeafNames& names) {
   auto impl = std::make_shared<Linear::Impl>();
   impl->in_types = types_of(leaves, "linearize", names);
-  Traced traced = api::trace(f, impl->in_types, api::varying_of(leaves));
-  api::cast_varying(traced, leaves);
+  Traced traced = program::trace(f, impl->in_types, program::varying_of(leaves));
+  program::cast_varying(traced, leaves);
   const ir::Graph& g = *traced.graph;
   impl->out_types = g.output_types();
   impl->active.resize(g.inputs.size());
   for (std::size_t i = 0; i < leaves.size(); ++i) impl->active[i] = is_inexact(impl->in_types[i].dtype);
   impl->lin = ops::linearize_graph(g, impl->active);
-  std::vector<Array> known = api::bind_graph(impl->lin.known, join_captures(leaves, traced), Loc::current());
+  std::vector<Array> known = program::bind_graph(impl->lin.known, join_captures(leaves, traced), Loc::current());
   Linear out;
   out.outputs.assign(known.begin(), known.begin() + static_cast<std::ptrdiff_t>(g.outputs.size()));
   impl->residuals.assign(known.begin() + static_cast<std::ptrdiff_t>(g.outputs.size()), known.end());
@@ -155,7 +155,7 @@ std::vector<Array> Linear::push(const std::vector<Array>& tangents) const {
   ir::Builder b;
   Values in;
   std::vector<Array> args = impl->residuals;
-  for (const auto& a : impl->residuals) in.push_back(b.input(api::type_of(a, "linearize")));
+  for (const auto& a : impl->residuals) in.push_back(b.input(program::type_of(a, "linearize")));
   for (std::size_t i = 0; i < tangents.size(); ++i) {
     const Array direction = checked_tangent(impl->in_types[i], tangents[i], i, "linearize", "tangent");
     if (!impl->active[i]) continue;
@@ -167,9 +167,9 @@ std::vector<Array> Linear::push(const std::vector<Array>& tangents) const {
   std::size_t next = 0;
   for (std::size_t k = 0; k < impl->out_types.size(); ++k) {
     const ir::Type& type = impl->out_types[k];
-    out.push_back(api::marked(impl->lin.active_out[k] ? found[next++] : ops::zeros(b, type), type));
+    out.push_back(program::marked(impl->lin.active_out[k] ? found[next++] : ops::zeros(b, type), type));
   }
-  return api::bind_graph(b.finish_shared(out), args, Loc::current());
+  return program::bind_graph(b.finish_shared(out), args, Loc::current());
 }
 
 std::vector<Array> Linear::pull(const std::vector<Array>& cotangents) const {
@@ -179,7 +179,7 @@ std::vector<Array> Linear::pull(const std::vector<Array>& cotangents) const {
   ir::Builder b;
   Values in;
   std::vector<Array> args = impl->residuals;
-  for (const auto& a : impl->residuals) in.push_back(b.input(api::type_of(a, "vjp")));
+  for (const auto& a : impl->residuals) in.push_back(b.input(program::type_of(a, "vjp")));
   Values ct;
   for (std::size_t k = 0; k < cotangents.size(); ++k) {
     const Array direction = checked_tangent(impl->out_types[k], cotangents[k], k, "vjp", "cotangent");
@@ -196,9 +196,9 @@ std::vector<Array> Linear::pull(const std::vector<Array>& cotangents) const {
   std::size_t next = residuals;
   for (std::size_t i = 0; i < impl->in_types.size(); ++i) {
     Value v = impl->active[i] ? all[next++] : Value{};
-    out.push_back(api::marked(v ? v : ops::zeros(b, impl->in_types[i]), impl->in_types[i]));
+    out.push_back(program::marked(v ? v : ops::zeros(b, impl->in_types[i]), impl->in_types[i]));
   }
-  return api::bind_graph(b.finish_shared(out), args, Loc::current());
+  return program::bind_graph(b.finish_shared(out), args, Loc::current());
 }
 
 namespace {
@@ -215,11 +215,11 @@ Value basis(ir::Builder& b, const ir::Type& t) {
 
 Array jacobian(const LeafFn& f, const Array& x, bool forward) {
   const char* name = forward ? "jacfwd" : "jacrev";
-  ir::Type type = api::type_of(x, name);
+  ir::Type type = program::type_of(x, name);
   if (!is_inexact(type.dtype))
     throw TypeError(str(name, ": argument 0 is ", type, "; expected a float or complex dtype"));
-  Traced traced = api::trace(f, {type}, {api::varying_of(x)});
-  api::cast_varying(traced, {x});
+  Traced traced = program::trace(f, {type}, {program::varying_of(x)});
+  program::cast_varying(traced, {x});
   const ir::Graph& g = *traced.graph;
   ir::Type out_type = g.type(g.outputs[0]);
   if (!is_inexact(out_type.dtype))
@@ -269,8 +269,8 @@ Array jacobian(const LeafFn& f, const Array& x, bool forward) {
     }
   }
   if (!result) result = ops::zeros(b, ir::Type{out_type.dtype, full});
-  result = api::marked(result, forward ? out_type : type);
-  return api::bind_graph(b.finish_shared(Values{result}), join_captures({x}, traced), Loc::current())[0];
+  result = program::marked(result, forward ? out_type : type);
+  return program::bind_graph(b.finish_shared(Values{result}), join_captures({x}, traced), Loc::current())[0];
 }
 
 }  // namespace tessera::detail

@@ -5,10 +5,10 @@
 #include <mutex>
 #include <utility>
 
+#include "base/strings.h"
 #include "program/axis_env.h"
 #include "program/jit_core.h"
 #include "program/trace.h"
-#include "base/strings.h"
 #include "tessera/config.h"
 #include "tessera/error.h"
 #include "tessera/lax.h"
@@ -125,10 +125,10 @@ PmapCore::PmapCore(PmapOptions options) : impl_(std::make_unique<Impl>(std::move
 PmapCore::~PmapCore() = default;
 
 std::vector<Array> PmapCore::call(const FlatCall& call, std::shared_ptr<void>* result, const Loc& loc) {
-  api::check_leaves(call.leaves, "pmap", call.names);
+  program::check_leaves(call.leaves, "pmap", call.names);
   MaybeAxes in_axes = impl_->options.in_axes.resolve(call.leaves_per_arg, "pmap", "in_axes");
   Mesh over = impl_->mesh(mapped_size(call.leaves, in_axes, impl_->options.axis_size, "pmap"));
-  if (api::Trace::current() != nullptr) {
+  if (program::Trace::current() != nullptr) {
     MaybeAxes out_axes;
     FlatBody f = call.function();
     std::vector<Array> out = impl_->map(f, in_axes, over, call.leaves, &out_axes, loc);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/collective/shard_map_op.h"
+#include "tessera/shard_map.h"
 
 #include <algorithm>
 #include <exception>
@@ -7,11 +7,11 @@
 #include <mutex>
 #include <typeinfo>
 
+#include "base/strings.h"
+#include "ops/collective/shard_map_op.h"
+#include "ops/collective/varying.h"
 #include "program/axis_env.h"
 #include "program/trace.h"
-#include "base/strings.h"
-#include "ops/collective/varying.h"
-#include "tessera/shard_map.h"
 
 namespace tessera {
 
@@ -105,7 +105,7 @@ ops::ShardMap map_of(const ShardMapCall& call) {
           str("shard_map: axis_names has ", name, ", which is no axis of the mesh (", axes_text(mesh), ")"));
     }
   }
-  const api::ManualMesh* outer = api::manual_mesh();
+  const program::ManualMesh* outer = program::manual_mesh();
   for (std::size_t a = 0; a < p.mesh_names.list.size(); ++a) {
     const auto& name = p.mesh_names.list[a];
     bool taken = outer && outer->mesh == mesh &&
@@ -169,7 +169,7 @@ ops::NameSet set_of(const ops::ShardMap& p, const std::vector<Dims>& spec) {
 }
 
 // Results must be equal along the manual axes that their specs leave out.
-void check_results(const ops::ShardMap& p, const api::Traced& t, const std::vector<ops::NameSet>& inputs,
+void check_results(const ops::ShardMap& p, const program::Traced& t, const std::vector<ops::NameSet>& inputs,
                    const std::vector<PartitionSpec>& specs) {
   ops::NameSets sets = ops::varying(*t.graph, inputs);
   ops::NameSet manual = set_of(p, {p.manual});
@@ -185,8 +185,8 @@ void check_results(const ops::ShardMap& p, const api::Traced& t, const std::vect
   }
 }
 
-std::vector<api::AxisBinding> bindings_of(const ops::ShardMap& p) {
-  std::vector<api::AxisBinding> out;
+std::vector<program::AxisBinding> bindings_of(const ops::ShardMap& p) {
+  std::vector<program::AxisBinding> out;
   for (auto a : p.manual) {
     const auto& name = p.mesh_names.list[static_cast<std::size_t>(a)];
     out.push_back({name, name, p.mesh_sizes[static_cast<std::size_t>(a)], true, p.checked});
@@ -194,16 +194,16 @@ std::vector<api::AxisBinding> bindings_of(const ops::ShardMap& p) {
   return out;
 }
 
-api::ManualMesh manual_of(const ops::ShardMap& p, const ShardMapCall& call) {
-  api::ManualMesh m{call.mesh.abstract_mesh(), {}, p.devices};
-  if (const auto* outer = api::manual_mesh()) m.manual = outer->manual;
+program::ManualMesh manual_of(const ops::ShardMap& p, const ShardMapCall& call) {
+  program::ManualMesh m{call.mesh.abstract_mesh(), {}, p.devices};
+  if (const auto* outer = program::manual_mesh()) m.manual = outer->manual;
   for (auto a : p.manual) m.manual.push_back(p.mesh_names.list[static_cast<std::size_t>(a)]);
   return m;
 }
 
 // Outside programs an abstract mesh takes the devices of an argument (M68).
 void adopt_devices(ops::ShardMap& p, const ShardMapCall& call, const std::vector<Array>& leaves) {
-  if (call.mesh.is_concrete() || api::Trace::current() != nullptr) return;
+  if (call.mesh.is_concrete() || program::Trace::current() != nullptr) return;
   const AbstractMesh& wanted = call.mesh.abstract_mesh();
   for (const auto& a : leaves) {
     const auto& impl = *a.impl();
@@ -228,7 +228,7 @@ void adopt_devices(ops::ShardMap& p, const ShardMapCall& call, const std::vector
 }  // namespace
 
 AnyMesh shard_map_mesh() {
-  if (const auto* outer = api::manual_mesh()) return outer->mesh;
+  if (const auto* outer = program::manual_mesh()) return outer->mesh;
   if (current_mesh().empty()) {
     throw StateError("shard_map: no mesh is given and none is current; open a MeshScope or pass a mesh");
   }
@@ -257,13 +257,13 @@ class Blocks {
     }
     return out;
   }
-  api::Traced trace(const LeafFn& body, const ir::Types& blocks, const std::vector<ops::NameSet>& varying) const {
+  program::Traced trace(const LeafFn& body, const ir::Types& blocks, const std::vector<ops::NameSet>& varying) const {
     try {
-      api::Traced t = api::trace(body, blocks, varying);
+      program::Traced t = program::trace(body, blocks, varying);
       if (!wrong_) return t;
     } catch (const UnboundAxisError&) {
       throw;
-    } catch (const api::AxisGroupsError&) {
+    } catch (const program::AxisGroupsError&) {
       throw;
     } catch (const std::exception&) {
       if (!wrong_) throw;
@@ -279,7 +279,7 @@ class Blocks {
 
 std::vector<Array> shard_map_leaves(const LeafFn& body, const std::vector<Array>& leaves, ShardMapCall& call,
                                     const Loc& loc) {
-  api::check_leaves(leaves, "shard_map", call.names);
+  program::check_leaves(leaves, "shard_map", call.names);
   ops::ShardMap p = map_of(call);
   adopt_devices(p, call, leaves);
   std::vector<PartitionSpec> in_specs = call.in_specs.resolve(call.leaves_per_arg, "in_specs");
@@ -287,15 +287,15 @@ std::vector<Array> shard_map_leaves(const LeafFn& body, const std::vector<Array>
   Blocks checked_blocks;
   std::vector<ops::NameSet> inputs;
   for (std::size_t i = 0; i < leaves.size(); ++i) {
-    ir::Type t = api::type_of(leaves[i], "shard_map");
+    ir::Type t = program::type_of(leaves[i], "shard_map");
     p.in_specs.list.push_back(spec_dims(p, call, in_specs[i], t.rank(), "in_specs", i));
     t.shape = checked_blocks.of(p, i, t.shape);
     blocks.push_back(std::move(t));
-    inputs.push_back(ops::unite(api::varying_of(leaves[i]), set_of(p, p.in_specs.list[i])));
+    inputs.push_back(ops::unite(program::varying_of(leaves[i]), set_of(p, p.in_specs.list[i])));
   }
-  api::Traced t;
+  program::Traced t;
   {
-    api::MeshAxesScope scope(manual_of(p, call), bindings_of(p));
+    program::MeshAxesScope scope(manual_of(p, call), bindings_of(p));
     t = checked_blocks.trace(body, blocks, inputs);
   }
   p.body = t.graph;
@@ -303,7 +303,7 @@ std::vector<Array> shard_map_leaves(const LeafFn& body, const std::vector<Array>
   for (const auto& c : t.captures) {
     all.push_back(c);
     p.in_specs.list.emplace_back(static_cast<std::size_t>(c.ndim()));
-    inputs.push_back(api::varying_of(c));
+    inputs.push_back(program::varying_of(c));
   }
   std::vector<PartitionSpec> out_specs = call.out_specs.resolve(call.leaves_per_result, "out_specs");
   ir::Types results = t.graph->output_types();
@@ -311,7 +311,7 @@ std::vector<Array> shard_map_leaves(const LeafFn& body, const std::vector<Array>
     p.out_specs.list.push_back(spec_dims(p, call, out_specs[i], results[i].rank(), "out_specs", i));
   }
   if (p.checked) check_results(p, t, inputs, out_specs);
-  if (api::Trace* outer = api::Trace::current()) {
+  if (program::Trace* outer = program::Trace::current()) {
     ir::Values in;
     for (const auto& a : all) in.push_back(outer->lift(a, "shard_map"));
     outer->builder().set_loc(loc);
@@ -322,8 +322,8 @@ std::vector<Array> shard_map_leaves(const LeafFn& body, const std::vector<Array>
   ir::Builder b;
   b.set_loc(loc);
   ir::Values in;
-  for (const auto& a : all) in.push_back(b.input(api::type_of(a, "shard_map")));
-  return api::bind_graph(b.finish_shared(ops::shard_map(b, p, in)), all, loc);
+  for (const auto& a : all) in.push_back(b.input(program::type_of(a, "shard_map")));
+  return program::bind_graph(b.finish_shared(ops::shard_map(b, p, in)), all, loc);
 }
 
 }  // namespace detail

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Placement that may happen inside a program: device_put and with_sharding_constraint.
+#include "ops/shared_attrs.h"
 #include "program/axis_env.h"
 #include "program/program.h"
 #include "program/promote.h"
-#include "ops/shared_attrs.h"
 #include "sharding/fits.h"
 #include "tessera/mesh.h"
 #include "tessera/ops.h"
@@ -14,7 +14,7 @@ namespace {
 
 // Inside a map its own axes are spent: values there are blocks along them.
 void check_manual(const NamedSharding& s) {
-  const auto* outer = api::manual_mesh();
+  const auto* outer = program::manual_mesh();
   if (outer == nullptr) return;
   for (const auto& name : outer->manual) {
     for (std::size_t d = 0; d < s.spec().size(); ++d) {
@@ -63,12 +63,12 @@ Array constrain(const char* function, const Array& a, const ShardingPtr& shardin
   }
   check_manual(*named);
   sharding::check_fits(function, "sharding", *named, a.shape());
-  return api::bind1(ops::def::sharding_constraint, {a}, api::attrs(constraint_of(*named, a.ndim())), loc);
+  return program::bind1(ops::def::sharding_constraint, {a}, program::attrs(constraint_of(*named, a.ndim())), loc);
 }
 
 // Inside a map its mesh is the one that specs mean, as in JAX.
 ShardingPtr with_current_mesh(const PartitionSpec& spec, const char* function) {
-  if (const auto* outer = api::manual_mesh()) return sharding::named(function, "spec", outer->mesh, spec).share();
+  if (const auto* outer = program::manual_mesh()) return sharding::named(function, "spec", outer->mesh, spec).share();
   const Mesh& mesh = current_mesh();
   if (mesh.empty()) {
     throw StateError(str(function, ": the spec ", spec, " needs a mesh: open a MeshScope or give a NamedSharding"));
@@ -103,7 +103,7 @@ ShardingPtr on_argument_mesh(const Array& a, const NamedSharding& s) {
 Array with_sharding_constraint(const Operand& x, const ShardingPtr& sharding) {
   if (!sharding) throw ValueError("with_sharding_constraint: sharding is null; expected a Sharding");
   arrays::checked(x.array(), "with_sharding_constraint");
-  if (api::Trace::current() != nullptr) return constrain("with_sharding_constraint", x.array(), sharding, x.loc());
+  if (program::Trace::current() != nullptr) return constrain("with_sharding_constraint", x.array(), sharding, x.loc());
   const auto* named = dynamic_cast<const NamedSharding*>(sharding.get());
   if (named != nullptr && !named->is_concrete()) {
     ShardingPtr own = on_argument_mesh(x.array(), *named);
@@ -119,20 +119,20 @@ Array with_sharding_constraint(const Operand& x, const PartitionSpec& spec) {
 Array device_put(const Array& value, const ShardingPtr& sharding, const Loc&) {
   if (!sharding) throw ValueError("device_put: sharding is null; expected a Sharding");
   const auto& impl = *arrays::checked(value, "device_put");
-  if (api::Trace::current() != nullptr) return constrain("device_put", value, sharding, Loc::current());
+  if (program::Trace::current() != nullptr) return constrain("device_put", value, sharding, Loc::current());
   sharding::check_fits("device_put", "sharding", *sharding, impl.type.shape);
   if (impl.literal) return arrays::place(arrays::literal_value(impl), sharding, true, false, impl.type.weak);
   arrays::check_live(value, "device_put");
   auto placed = sharding::placement(sharding, impl.type.shape);
   bool cross = !impl.placement->devices->all_local();
   if (cross && placed->devices == impl.placement->devices) {
-    // Pieces of other processes travel by the engine's collectives.
+    // Shards of other processes travel by the engine's collectives.
     ir::Builder b;
     ir::Value v = b.input(impl.type);
-    api::ProgramOptions o;
+    program::ProgramOptions o;
     o.name = "device_put";
     o.out_shardings = {sharding};
-    return api::Program(b.finish_shared(ir::Values{v}), std::move(o)).call({value})[0];
+    return program::Program(b.finish_shared(ir::Values{v}), std::move(o)).call({value})[0];
   }
   if (cross && placed->devices->size() == 1) {
     throw ValueError(str("device_put: the array is on devices of several processes; it cannot move to ",

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tessera/vmap.h"
 
-#include "program/axis_env.h"
-#include "program/graph_fragment.h"
-#include "program/trace.h"
 #include "base/strings.h"
 #include "ops/transform/batch_axes.h"
 #include "ops/transform/graph_rules.h"
+#include "program/axis_env.h"
+#include "program/graph_fragment.h"
+#include "program/trace.h"
 #include "tessera/error.h"
 
 namespace tessera {
@@ -55,7 +55,7 @@ std::int64_t mapped_size(const std::vector<Array>& leaves, std::vector<MaybeAxis
   std::string from = "axis_size";
   for (std::size_t i = 0; i < leaves.size(); ++i) {
     if (!axes[i]) continue;
-    ir::Type t = api::type_of(leaves[i], function);
+    ir::Type t = program::type_of(leaves[i], function);
     std::int64_t axis = *axes[i];
     if (axis < -t.rank() || axis >= t.rank()) {
       throw IndexError(str(function, ": in_axes maps axis ", axis, " of argument leaf ", i, ", which is out of range ",
@@ -96,18 +96,18 @@ ir::Value placed(ir::Value x, bool batched, const MaybeAxis& axis, std::int64_t 
 
 std::vector<Array> vmap_leaves(const LeafFn& body, const std::vector<Array>& leaves, const VmapCall& call,
                                const Loc& loc) {
-  api::check_leaves(leaves, "vmap", call.names);
+  program::check_leaves(leaves, "vmap", call.names);
   std::vector<MaybeAxis> axes = call.options.in_axes.resolve(call.leaves_per_arg, "vmap", "in_axes");
   std::int64_t size = mapped_size(leaves, axes, call.options.axis_size, "vmap");
   ir::Types blocks;
   for (std::size_t i = 0; i < leaves.size(); ++i) {
-    ir::Type t = api::type_of(leaves[i], "vmap");
+    ir::Type t = program::type_of(leaves[i], "vmap");
     if (axes[i]) t.shape.erase(t.shape.begin() + *axes[i]);
     blocks.push_back(std::move(t));
   }
   // The name stays bound while rules run, which may trace more of the user's functions.
-  api::VmapAxisScope scope(call.options.axis_name, size);
-  api::Traced t = api::trace(body, blocks, api::varying_of(leaves));
+  program::VmapAxisScope scope(call.options.axis_name, size);
+  program::Traced t = program::trace(body, blocks, program::varying_of(leaves));
   std::vector<MaybeAxis> out_axes = call.options.out_axes.resolve(call.leaves_per_result, "vmap", "out_axes");
 
   std::vector<Array> all = leaves;
@@ -117,7 +117,7 @@ std::vector<Array> vmap_leaves(const LeafFn& body, const std::vector<Array>& lea
   ir::Values in;
   ops::Flags batched(all.size());
   for (std::size_t i = 0; i < all.size(); ++i) {
-    ir::Value v = b.input(api::type_of(all[i], "vmap"));
+    ir::Value v = b.input(program::type_of(all[i], "vmap"));
     batched[i] = i < axes.size() && axes[i].has_value();
     in.push_back(batched[i] ? ops::move_dim(v, *axes[i], 0) : v);
   }
@@ -132,9 +132,9 @@ std::vector<Array> vmap_leaves(const LeafFn& body, const std::vector<Array>& lea
     r = ops::batch_inline(b, *t.graph, in, batched, size);
   }
   for (std::size_t i = 0; i < r.out.size(); ++i) {
-    r.out[i] = api::marked(placed(r.out[i], r.batched[i], out_axes[i], size, i), t.graph->output_types()[i]);
+    r.out[i] = program::marked(placed(r.out[i], r.batched[i], out_axes[i], size, i), t.graph->output_types()[i]);
   }
-  return api::bind_graph(b.finish_shared(r.out), all, loc);
+  return program::bind_graph(b.finish_shared(r.out), all, loc);
 }
 
 }  // namespace detail

@@ -66,21 +66,21 @@ void check_shards(const json& c, const Array& a, const HostArray& data, Differen
     d.same("index", to_json(s.index(), shape), row["index"] == "all" ? all : row["index"]);
     d.same("replica_id", s.replica_id(), row["replica_id_mesh_order"]);
     d.same("padded", s.padded().shape(), e["shard_shape"]);
-    if (!identical(s.unpadded().host(), data.slice(s.index()))) d.text += "piece differs; ";
+    if (!identical(s.unpadded().host(), data.slice(s.index()))) d.text += "shard differs; ";
     if (s.replica_id() != 0) continue;
-    HostArray piece = s.unpadded().host();
+    HostArray shard = s.unpadded().host();
     Shape at(shape.size(), 0);
-    for (std::int64_t i = 0; i < piece.size(); ++i) {
+    for (std::int64_t i = 0; i < shard.size(); ++i) {
       std::int64_t flat = 0;
       std::int64_t rest = i;
       for (std::size_t k = shape.size(); k-- > 0;) {
-        at[k] = rest % piece.shape()[k] + s.index()[k].resolve(shape[k]).first;
-        rest /= piece.shape()[k];
+        at[k] = rest % shard.shape()[k] + s.index()[k].resolve(shape[k]).first;
+        rest /= shard.shape()[k];
       }
       for (std::size_t k = 0; k < shape.size(); ++k) flat = flat * shape[k] + at[k];
       auto& cell = whole[static_cast<std::size_t>(flat)];
       if (cell != -1) d.text += "a cell lies in two first replicas; ";
-      cell = piece.span<std::int32_t>()[static_cast<std::size_t>(i)];
+      cell = shard.span<std::int32_t>()[static_cast<std::size_t>(i)];
     }
   }
   if (whole != data.to_vector<std::int32_t>()) d.text += "shards put together differ; ";

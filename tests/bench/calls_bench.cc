@@ -94,14 +94,14 @@ void exchange(State& state, F f) {
   for (auto _ : state) g(x).block_until_ready();
   state.SetBytesProcessed(state.iterations() * state.range(0) * 4);
 }
-void sum_of_pieces(State& state) {
+void sum_of_shards(State& state) {
   exchange(state, [](const Array& x) { return psum(x, "x") + x; });
 }
-BENCHMARK(sum_of_pieces)->Arg(1 << 10)->Arg(1 << 22)->UseRealTime();
-void pieces_of_all(State& state) {
+BENCHMARK(sum_of_shards)->Arg(1 << 10)->Arg(1 << 22)->UseRealTime();
+void shards_of_all(State& state) {
   exchange(state, [](const Array& x) { return all_to_all(x, "x", 0, 0, {.tiled = true}); });
 }
-BENCHMARK(pieces_of_all)->Arg(1 << 10)->Arg(1 << 22)->UseRealTime();
+BENCHMARK(shards_of_all)->Arg(1 << 10)->Arg(1 << 22)->UseRealTime();
 
 void rows_to_columns(State& state) {
   Array x = device_put(bench::fill({4096, 4096}), NamedSharding(line(), P("x")));

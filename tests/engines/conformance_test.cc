@@ -68,13 +68,13 @@ void check(const ir::OpDef& op, const ir::AnySample& sample) {
   auto exe = compile(client, graph);
   std::mt19937 random(7);
   auto& pool = *runtime::runtime_of(client).memory;
-  std::vector<Pieces> args;
+  std::vector<ShardBuffers> args;
   for (const auto& t : sample.in) args.push_back({random_buffer(pool, t, random)});
   std::vector<ir::View> views;
   for (std::size_t i = 0; i < args.size(); ++i)
     views.push_back({sample.in[i].dtype, sample.in[i].shape, args[i][0]->data()});
   std::vector<ir::View> want;
-  Pieces want_memory;
+  ShardBuffers want_memory;
   for (const auto& t : graph->output_types()) {
     want_memory.push_back(pool.allocate(t.nbytes()));
     want.push_back({t.dtype, t.shape, want_memory.back()->data()});

@@ -38,16 +38,16 @@ ir::GraphPtr manual(ir::Graph g, ir::AxisMask vary) {
   });
 }
 
-Pieces numbers(const Client& client, DType t, const std::vector<double>& by_position) {
+ShardBuffers numbers(const Client& client, DType t, const std::vector<double>& by_position) {
   Layout l;
   l.vary = 1;
-  return make_pieces(client, {t, {}}, l, mesh(), [&](std::int64_t p, const runtime::Tile&, const ir::View& v) {
+  return make_shards(client, {t, {}}, l, mesh(), [&](std::int64_t p, const runtime::Tile&, const ir::View& v) {
     set_element(v, 0, static_cast<std::int64_t>(by_position[at(p)]));
   });
 }
-std::vector<double> values(DType t, const Pieces& pieces) {
+std::vector<double> values(DType t, const ShardBuffers& shards) {
   std::vector<double> out;
-  for (const auto& b : pieces) out.push_back(get_element(t, b->data(), 0));
+  for (const auto& b : shards) out.push_back(get_element(t, b->data(), 0));
   return out;
 }
 
@@ -135,16 +135,16 @@ TEST(Control, LoopsCommunicateOverProcesses) {
   on_cluster(2, 2, [&](const Client& client) {
     auto g = summing(true);
     auto exe = compile(client, g);
-    auto pieces = [&](std::size_t i, const HostArray& a) {
+    auto shards = [&](std::size_t i, const HostArray& a) {
       ir::ValueId v = g->inputs[i];
-      return make_pieces(client, g->type(v), g->layout(v), mesh(),
+      return make_shards(client, g->type(v), g->layout(v), mesh(),
                          [&](std::int64_t, const runtime::Tile& tile, const ir::View& view) {
                            std::int64_t first = tile.offset.empty() ? 0 : tile.offset[0];
                            std::memcpy(view.data, static_cast<const float*>(a.data()) + first, at(view.size()) * 4);
                          });
     };
     for (int i = 0; i < 3; ++i) {
-      auto got = exe->run({pieces(0, x), pieces(1, start)});
+      auto got = exe->run({shards(0, x), shards(1, start)});
       EXPECT_NEAR(get_element(DType::F32, got[0][0]->data(), 0), want, 1e-5);
     }
     EXPECT_FALSE(exe->small());

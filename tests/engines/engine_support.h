@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Helpers of the engine's tests: random operands, pieces by position, clients by size.
+// Helpers of the engine's tests: random operands, shards by position, clients by size.
 #pragma once
 
 #include <complex>
@@ -13,15 +13,15 @@
 
 #include "ir/builder.h"
 #include "mesh/device_list.h"
-#include "ops/define_op.h"
 #include "ops/control/subgraph_structure.h"
+#include "ops/define_op.h"
 #include "runtime/engine.h"
 #include "tessera/device.h"
 
 namespace tessera::test {
 
 using runtime::BufferPtr;
-using runtime::Pieces;
+using runtime::ShardBuffers;
 
 inline std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
@@ -94,13 +94,13 @@ inline ir::GraphPtr on_one_device(ir::Graph g) {
                      [&](ir::ValueId v) { return ir::Layout::replicated(types[at(v)].rank()); });
 }
 
-/// Pieces of a value under a layout: `fill(position, tile, view)` writes the piece that the position holds; called once
-/// a distinct piece that a process of `client` holds.
-inline Pieces make_pieces(const Client& client, const ir::Type& type, const ir::Layout& layout,
-                          const ir::MeshAxes& mesh,
-                          const std::function<void(std::int64_t, const runtime::Tile&, const ir::View&)>& fill) {
-  auto map = runtime::piece_map(layout, mesh);
-  Pieces out(at(map.count));
+/// ShardBuffers of a value under a layout: `fill(position, tile, view)` writes the shard that the position holds;
+/// called once a distinct shard that a process of `client` holds.
+inline ShardBuffers make_shards(const Client& client, const ir::Type& type, const ir::Layout& layout,
+                                const ir::MeshAxes& mesh,
+                                const std::function<void(std::int64_t, const runtime::Tile&, const ir::View&)>& fill) {
+  auto map = runtime::shard_numbering(layout, mesh);
+  ShardBuffers out(at(map.count));
   auto devices = client.devices();
   for (std::int64_t p = 0; p < mesh.num_positions(); ++p) {
     auto& b = out[at(map.of_position[at(p)])];

@@ -52,7 +52,7 @@ class HaloTest : public ::testing::Test {
 constexpr std::int64_t kRow = 16 * 4;  // bytes of a row of 16 floats
 
 TEST_F(HaloTest, SlicesMoveTheirOffset) {
-  // Each piece of 64 rows becomes one of 63 that begins one further on.
+  // Each shard of 64 rows becomes one of 63 that begins one further on.
   check({{512, 16}, P("x"), [](Array x) { return lax::slice(x, {1, 0}, {505, 16}); }, 8 * kRow}, line);
   check({{512, 16}, P("x"), [](Array x) { return lax::slice(x, {0, 3}, {512, 9}); }, 0}, line);
   check({{512, 16}, P("x"), [](Array x) { return lax::slice(x, {0, 0}, {512, 16}, {2, 1}); }, 0}, line);
@@ -72,7 +72,7 @@ TEST_F(HaloTest, StencilsMoveEdges) {
 TEST_F(HaloTest, PaddingAndConcatenation) {
   check({{512, 16}, P("x"), [](Array x) { return lax::pad(x, Array(1.0F), {{8, 0, 0}, {2, 2, 0}}); }, 9 * kRow}, line);
   check({{512, 16}, P("x"), [](Array x) { return concatenate({x, x}, 1); }, 0}, line);
-  // Half of every piece of the result comes from elsewhere at most.
+  // Half of every shard of the result comes from elsewhere at most.
   check({{512, 16}, P("x"), [](Array x) { return concatenate({x, x * 2.0}, 0); }, 128 * kRow}, line);
 }
 

@@ -7,8 +7,8 @@
 
 #include "engines/engine_support.h"
 #include "ops/control/control.h"
-#include "ops/transform/interpret.h"
 #include "ops/ops.h"
+#include "ops/transform/interpret.h"
 #include "support/graphs.h"
 #include "tessera/config.h"
 
@@ -41,12 +41,12 @@ Outcome run(const ir::GraphPtr& g, const std::vector<HostArray>& in, std::int64_
   auto layout = [&](const ir::Type& t) { return batch_layout(t, devices > 1); };
   auto part = partitioned(*g, mesh, [&](ir::ValueId v) { return layout(g->type(v)); });
   auto exe = compile(client, part);
-  std::vector<Pieces> args;
+  std::vector<ShardBuffers> args;
   for (std::size_t i = 0; i < in.size(); ++i) {
     const ir::Type& t = g->type(g->inputs[i]);
     HostArray source = in[i];
     args.push_back(
-        make_pieces(client, t, layout(t), mesh, [&](std::int64_t, const runtime::Tile& tile, const ir::View& v) {
+        make_shards(client, t, layout(t), mesh, [&](std::int64_t, const runtime::Tile& tile, const ir::View& v) {
           std::int64_t row = t.rank() == 0 ? 0 : t.nbytes() / std::max<std::int64_t>(1, t.shape[0]);
           std::int64_t first = t.rank() == 0 ? 0 : tile.offset[0] * row;
           std::memcpy(v.data, static_cast<const char*>(source.data()) + first, at(v.size() * dtype_size(t.dtype)));
@@ -249,12 +249,12 @@ TEST(Products, PartialOnesAreSummedInPlace) {
   for (bool deterministic : {false, true}) {
     ConfigScope scope(&Config::deterministic, deterministic);
     auto exe = compile(client, part);
-    EXPECT_EQ(exe->text().find("dot_general + reshard.all_reduce (8 -> 2 pieces)") != std::string::npos, !deterministic)
+    EXPECT_EQ(exe->text().find("dot_general + reshard.all_reduce (8 -> 2 shards)") != std::string::npos, !deterministic)
         << exe->text();
-    std::vector<Pieces> args;
+    std::vector<ShardBuffers> args;
     for (std::size_t i = 0; i < 2; ++i) {
       const ir::Type& t = g->type(g->inputs[i]);
-      args.push_back(make_pieces(client, t, layouts[i], mesh, [&](auto, const runtime::Tile& tile, const ir::View& v) {
+      args.push_back(make_shards(client, t, layouts[i], mesh, [&](auto, const runtime::Tile& tile, const ir::View& v) {
         for_tile(tile, [&](std::int64_t k, const Dims& index) {
           v.as<float>()[k] = static_cast<const float*>(whole[i].data())[index[0] * t.shape[1] + index[1]];
         });
@@ -278,9 +278,9 @@ TEST(Program, LentOperandsStayWithTheCaller) {
   Client client = client_of(1);
   auto exe = compile(client, on_one_device(*g));
   auto& pool = *runtime::runtime_of(client).memory;
-  Pieces a{pool.allocate(4000)};
+  ShardBuffers a{pool.allocate(4000)};
   std::fill_n(static_cast<float*>(a[0]->data()), 1000, 3.0F);
-  std::vector<Pieces> args{{}, {pool.allocate(4000)}};
+  std::vector<ShardBuffers> args{{}, {pool.allocate(4000)}};
   std::fill_n(static_cast<float*>(args[1][0]->data()), 1000, 4.0F);
   auto out = exe->run(std::move(args), {&a, nullptr});
   ASSERT_EQ(a.size(), 1U);
@@ -300,7 +300,7 @@ TEST(Program, DonatedOperandsGiveTheirMemory) {
   std::memset(a->data(), 0, 4000);
   std::memset(b->data(), 0, 4000);
   void* memory = a->data();
-  std::vector<Pieces> args{{std::move(a)}, {b}};
+  std::vector<ShardBuffers> args{{std::move(a)}, {b}};
   auto out = exe->run(std::move(args));
   EXPECT_EQ(out[0][0]->data(), memory);
   // Who else holds the buffer keeps what is in it.
@@ -359,7 +359,7 @@ TEST(Program, ScanComputesInPlaceAndKeepsItsOperands) {
   Client client = client_of(1);
   auto exe = compile(client, on_one_device(*g));
   auto& pool = *runtime::runtime_of(client).memory;
-  std::vector<Pieces> args;
+  std::vector<ShardBuffers> args;
   for (const auto& a : in) {
     args.push_back({pool.allocate(a.nbytes())});
     std::memcpy(args.back()[0]->data(), a.data(), at(a.nbytes()));

@@ -6,8 +6,8 @@
 #include <thread>
 
 #include "engines/engine_support.h"
-#include "ops/shared_attrs.h"
 #include "ops/ops.h"
+#include "ops/shared_attrs.h"
 
 namespace tessera::test {
 namespace {
@@ -63,8 +63,8 @@ ir::GraphPtr reshard_graph(const ir::Type& type, const MeshAxes& mesh, const Lay
   return partitioned(b.finish(ir::Values{y}), mesh, [&](ir::ValueId v) { return v == 0 ? from : to; });
 }
 
-Pieces source_pieces(const Client& client, const ir::Type& type, const MeshAxes& mesh, const Layout& from) {
-  return make_pieces(client, type, from, mesh, [&](std::int64_t p, const runtime::Tile& tile, const ir::View& view) {
+ShardBuffers source_shards(const Client& client, const ir::Type& type, const MeshAxes& mesh, const Layout& from) {
+  return make_shards(client, type, from, mesh, [&](std::int64_t p, const runtime::Tile& tile, const ir::View& view) {
     auto c = Coordinates{mesh}(p);
     for_tile(tile, [&](std::int64_t i, const Dims& index) {
       set_element(view, i, contribution(c, from.partial | from.vary, index));
@@ -73,8 +73,8 @@ Pieces source_pieces(const Client& client, const ir::Type& type, const MeshAxes&
 }
 
 void check_result(const Client& client, const ir::Type& type, const MeshAxes& mesh, const Layout& from,
-                  const Layout& to, const Pieces& got) {
-  auto map = runtime::piece_map(to, mesh);
+                  const Layout& to, const ShardBuffers& got) {
+  auto map = runtime::shard_numbering(to, mesh);
   auto devices = client.devices();
   for (std::int64_t p = 0; p < mesh.num_positions(); ++p) {
     if (!devices[at(p)].is_local()) continue;
@@ -93,7 +93,7 @@ void check_result(const Client& client, const ir::Type& type, const MeshAxes& me
 void check(const Client& client, const ir::Type& type, const MeshAxes& mesh, const Layout& from, const Layout& to) {
   SCOPED_TRACE(ir::to_string(type) + " " + ir::to_string(from, mesh) + " -> " + ir::to_string(to, mesh));
   auto exe = compile(client, reshard_graph(type, mesh, from, to));
-  auto got = exe->run({source_pieces(client, type, mesh, from)});
+  auto got = exe->run({source_shards(client, type, mesh, from)});
   check_result(client, type, mesh, from, to, got[0]);
 }
 
@@ -144,7 +144,7 @@ TEST(Reshard, RandomLayoutsHoldWhatEveryPositionMustHold) {
   }
 }
 
-TEST(Reshard, EqualPiecesShareTheirBuffers) {
+TEST(Reshard, EqualShardsShareTheirBuffers) {
   MeshAxes mesh{{4, 2}, {"x", "y"}};
   Client client = client_of(8);
   ir::Type type{DType::F32, {8, 8}};
@@ -154,7 +154,7 @@ TEST(Reshard, EqualPiecesShareTheirBuffers) {
   Layout swapped{{{0, 1}, {}}};
   Layout other{{{1, 0}, {}}};
   auto run = [&](const Layout& from, const Layout& to) {
-    Pieces in = source_pieces(client, type, mesh, from);
+    ShardBuffers in = source_shards(client, type, mesh, from);
     auto out = compile(client, reshard_graph(type, mesh, from, to))->run({in})[0];
     std::int64_t shared = 0;
     for (const auto& b : out) shared += std::count(in.begin(), in.end(), b);
@@ -174,7 +174,7 @@ TEST(Reshard, PartialFromWholeSumsToTheWhole) {
   Layout to{{{}, {}}};
   to.partial = 3;
   auto exe = compile(client, reshard_graph(type, mesh, from, to));
-  auto got = exe->run({source_pieces(client, type, mesh, from)})[0];
+  auto got = exe->run({source_shards(client, type, mesh, from)})[0];
   ASSERT_EQ(got.size(), 8U);
   std::int64_t i = 0;
   ops::for_each_position(type.shape, [&](const Dims& index) {
@@ -191,7 +191,7 @@ TEST(Reshard, HalfPrecisionSumsAreCarriedInSinglePrecision) {
   ir::Type type{DType::BF16, {4}};
   Layout from{{{}}, 1};
   auto exe = compile(client, reshard_graph(type, mesh, from, Layout::replicated(1)));
-  Pieces in = make_pieces(client, type, from, mesh, [](std::int64_t p, const runtime::Tile&, const ir::View& v) {
+  ShardBuffers in = make_shards(client, type, from, mesh, [](std::int64_t p, const runtime::Tile&, const ir::View& v) {
     // 256 + 7 x 1: every single addition in bf16 would give 256 again.
     for (std::int64_t i = 0; i < 4; ++i) set_element(v, i, p == 0 ? 256 : 1);
   });
@@ -206,7 +206,7 @@ TEST(Reshard, FourThousandPositionsAreCheap) {
   ir::Type type{DType::F32, {256}};
   Layout from{{{}}, 1};
   auto exe = compile(client, reshard_graph(type, mesh, from, Layout::replicated(1)));
-  Pieces in = make_pieces(client, type, from, mesh, [](std::int64_t p, const runtime::Tile&, const ir::View& v) {
+  ShardBuffers in = make_shards(client, type, from, mesh, [](std::int64_t p, const runtime::Tile&, const ir::View& v) {
     for (std::int64_t i = 0; i < 256; ++i) v.as<float>()[i] = static_cast<float>(p);
   });
   auto got = exe->run({in})[0];
@@ -216,7 +216,7 @@ TEST(Reshard, FourThousandPositionsAreCheap) {
   for (int i = 0; i < 10; ++i) exe->run({in});
   double us = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count() / 10;
   RecordProperty("all_reduce_us", std::to_string(us));
-  std::printf("all_reduce of 1 KB over 4,096 pieces: %.0f us\n", us);
+  std::printf("all_reduce of 1 KB over 4,096 shards: %.0f us\n", us);
 }
 
 // --- several processes -----------------------------------------------------------------------------------------
@@ -246,11 +246,12 @@ TEST(ReshardProcesses, ReplicasInDifferentProcessesAreEqualToTheBit) {
   std::vector<std::vector<float>> results(4);
   on_cluster(4, 2, [&](const Client& client) {
     auto exe = compile(client, reshard_graph(type, mesh, from, Layout::replicated(1)));
-    Pieces in = make_pieces(client, type, from, mesh, [](std::int64_t p, const runtime::Tile&, const ir::View& v) {
-      std::mt19937 random(static_cast<unsigned>(p));
-      std::uniform_real_distribution<float> real(-1, 1);
-      for (std::int64_t i = 0; i < 1000; ++i) v.as<float>()[i] = real(random);
-    });
+    ShardBuffers in =
+        make_shards(client, type, from, mesh, [](std::int64_t p, const runtime::Tile&, const ir::View& v) {
+          std::mt19937 random(static_cast<unsigned>(p));
+          std::uniform_real_distribution<float> real(-1, 1);
+          for (std::int64_t i = 0; i < 1000; ++i) v.as<float>()[i] = real(random);
+        });
     auto got = exe->run({in})[0];
     auto* data = static_cast<float*>(got[0]->data());
     results[at(client.process_index())].assign(data, data + 1000);
@@ -266,7 +267,7 @@ TEST(ReshardProcesses, FailureOfOneProcessReachesTheOthers) {
   std::atomic<int> own_errors = 0;
   on_cluster(4, 1, [&](const Client& client) {
     auto exe = compile(client, reshard_graph(type, mesh, from, Layout::replicated(1)));
-    Pieces in = source_pieces(client, type, mesh, from);
+    ShardBuffers in = source_shards(client, type, mesh, from);
     if (client.process_index() == 2) in[2] = nullptr;  // its step throws
     try {
       exe->run({in});
@@ -274,7 +275,7 @@ TEST(ReshardProcesses, FailureOfOneProcessReachesTheOthers) {
       ++(std::string(e.what()).find("process 2 failed") != std::string::npos ? state_errors : own_errors);
     }
     // The next run is a new meeting.
-    auto again = exe->run({source_pieces(client, type, mesh, from)})[0];
+    auto again = exe->run({source_shards(client, type, mesh, from)})[0];
     check_result(client, type, mesh, from, Layout::replicated(1), again);
   });
   EXPECT_EQ(own_errors, 1);

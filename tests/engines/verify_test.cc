@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The verification mode: what it finds, and what it leaves alone.
-#include "engines/cpu/verify_steps.h"
-
 #include <gtest/gtest.h>
 
 #include "engines/cpu/passes/fuse.h"
+#include "engines/cpu/verify_steps.h"
 #include "engines/engine_support.h"
 #include "ops/ops.h"
 #include "runtime/verify_executable.h"
@@ -109,7 +108,7 @@ TEST(Verify, LeavesRightBlocksAlone) {
   HostArray a = host(g->type(g->inputs[0]), 1);
   auto b = memory.allocate(a.nbytes());
   std::memcpy(b->data(), a.data(), at(a.nbytes()));
-  std::vector<Pieces> args;
+  std::vector<ShardBuffers> args;
   args.push_back({std::move(b)});
   EXPECT_EQ(exe->run(std::move(args)).size(), 2U);
 }

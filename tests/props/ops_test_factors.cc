@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Factor rules: what an op makes of pieces of its operands is the pieces of what it makes of the whole.
+// Factor rules: what an op makes of shards of its operands is the shards of what it makes of the whole.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,14 +21,14 @@ struct Split {
   std::int64_t parts;
   std::int64_t index;
 };
-struct Piece {
+struct Shard {
   Shape shape;
   Dims offsets;
 };
 
-// The piece of one tensor; dimensions of several factors are split along the first.
-Piece piece_of(const Shape& shape, const FactorRule::Tensor& dims, const std::vector<Split>& splits) {
-  Piece p{shape, Dims(shape.size(), 0)};
+// The shard of one tensor; dimensions of several factors are split along the first.
+Shard shard_of(const Shape& shape, const FactorRule::Tensor& dims, const std::vector<Split>& splits) {
+  Shard p{shape, Dims(shape.size(), 0)};
   for (std::size_t d = 0; d < shape.size(); ++d) {
     for (const auto& s : splits) {
       if (dims[d].empty() || dims[d][0] != s.factor) continue;
@@ -39,7 +39,7 @@ Piece piece_of(const Shape& shape, const FactorRule::Tensor& dims, const std::ve
   }
   return p;
 }
-Index index_of(const Piece& p) {
+Index index_of(const Shard& p) {
   Index index;
   for (std::size_t d = 0; d < p.shape.size(); ++d) index.push_back({p.offsets[d], p.offsets[d] + p.shape[d]});
   return index;
@@ -77,7 +77,7 @@ HostArray reduced(Reduction r, const HostArray& a, const HostArray& b) {
   static const OpDef* const by[] = {&def::add, &def::mul, &def::max, &def::min, &def::and_, &def::or_};
   return interpret(*by[static_cast<int>(r)], std::vector<HostArray>{a, b}, nullptr)[0];
 }
-void put(HostArray& whole, const HostArray& part, const Piece& p) {
+void put(HostArray& whole, const HostArray& part, const Shard& p) {
   auto item = dtype_size(whole.dtype());
   Dims to = core::contiguous_strides(whole.shape(), item);
   Dims from = core::contiguous_strides(part.shape(), item);
@@ -85,9 +85,9 @@ void put(HostArray& whole, const HostArray& part, const Piece& p) {
   core::copy_strided(start, to, part.data(), from, part.shape(), item);
 }
 
-class Pieces {
+class ShardBuffers {
  public:
-  Pieces(const OpDef& op, const AnySample& s) : op_(op), s_(s), out_(op.infer(s.in, s.attrs)) {
+  ShardBuffers(const OpDef& op, const AnySample& s) : op_(op), s_(s), out_(op.infer(s.in, s.attrs)) {
     rule_ = op.factors(s.in, out_, s.attrs);
     in_ = operands(op, s.in, 1);
     want_ = interpret(op, in_, s.attrs);
@@ -111,7 +111,7 @@ class Pieces {
     for (std::size_t i = 0; i < out_.size(); ++i) extents(out_[i], rule_.results[i]);
   }
 
-  /// Computes every piece and compares what they make together with the whole.
+  /// Computes every shard and compares what they make together with the whole.
   void check(const std::vector<std::pair<int, std::int64_t>>& cuts) {
     got_.clear();
     for (const auto& t : out_) got_.emplace_back(t.dtype, t.shape);
@@ -133,30 +133,30 @@ class Pieces {
     Types local_out = out_;
     std::vector<Dims> in_offsets;
     std::vector<Dims> out_offsets;
-    std::vector<Piece> results;
+    std::vector<Shard> results;
     std::vector<HostArray> args;
     for (std::size_t i = 0; i < s_.in.size(); ++i) {
       FactorRule::Tensor dims = rule_.operands[i];
       dims.resize(s_.in[i].shape.size());
-      Piece p = piece_of(s_.in[i].shape, dims, splits);
+      Shard p = shard_of(s_.in[i].shape, dims, splits);
       local_in[i].shape = p.shape;
       in_offsets.push_back(p.offsets);
       args.push_back(in_[i].slice(index_of(p)));
     }
     for (std::size_t k = 0; k < out_.size(); ++k) {
-      results.push_back(piece_of(out_[k].shape, rule_.results[k], splits));
+      results.push_back(shard_of(out_[k].shape, rule_.results[k], splits));
       local_out[k].shape = results[k].shape;
       out_offsets.push_back(results[k].offsets);
     }
     ir::Attrs attrs =
         op_.remaps() ? op_.remap({s_.in, out_, local_in, local_out, in_offsets, out_offsets}, s_.attrs) : s_.attrs;
     Types inferred = op_.infer(local_in, attrs);
-    for (std::size_t k = 0; k < out_.size(); ++k) ASSERT_EQ(inferred[k].shape, local_out[k].shape) << "piece " << k;
+    for (std::size_t k = 0; k < out_.size(); ++k) ASSERT_EQ(inferred[k].shape, local_out[k].shape) << "shard " << k;
     auto part = interpret(op_, args, attrs);
     for (std::size_t k = 0; k < out_.size(); ++k) place(k, part[k], results[k], splits);
   }
 
-  void place(std::size_t k, const HostArray& part, const Piece& p, const std::vector<Split>& splits) {
+  void place(std::size_t k, const HostArray& part, const Shard& p, const std::vector<Split>& splits) {
     const Factor* reducing = nullptr;
     for (const auto& s : splits) {
       if (rule_.factors[at(s.factor)].kind == Factor::Kind::Reduce) reducing = &rule_.factors[at(s.factor)];
@@ -179,28 +179,28 @@ class Pieces {
   std::vector<bool> first_;
 };
 
-TEST_P(OpFactors, PiecesMakeTheWhole) {
+TEST_P(OpFactors, ShardsMakeTheWhole) {
   for (const auto& s : op().samples()) {
     SCOPED_TRACE(label(op(), s, 1));
-    Pieces pieces(op(), s);
-    pieces.check_rule();
+    ShardBuffers shards(op(), s);
+    shards.check_rule();
     if (HasFatalFailure()) return;
     std::vector<int> passing;
-    for (std::size_t i = 0; i < pieces.rule().factors.size(); ++i) {
-      const Factor& f = pieces.rule().factors[i];
+    for (std::size_t i = 0; i < shards.rule().factors.size(); ++i) {
+      const Factor& f = shards.rule().factors[i];
       int number = static_cast<int>(i);
-      Use use = use_of(pieces.rule(), number);
+      Use use = use_of(shards.rule(), number);
       if (f.kind == Factor::Kind::Whole || !use.splittable || f.size < 2) continue;
       if (f.kind == Factor::Kind::Pass && f.size % 2 == 0) passing.push_back(number);
       for (std::int64_t parts : {2, 3}) {
         if (f.size % parts != 0 && !use.alone) continue;
         SCOPED_TRACE(str("factor ", i, " of ", f.size, " in ", parts));
-        pieces.check({{number, parts}});
+        shards.check({{number, parts}});
       }
     }
     if (passing.size() > 1) {
       SCOPED_TRACE(str("factors ", passing[0], " and ", passing[1], " in 2"));
-      pieces.check({{passing[0], 2}, {passing[1], 2}});
+      shards.check({{passing[0], 2}, {passing[1], 2}});
     }
   }
 }

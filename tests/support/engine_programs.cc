@@ -9,9 +9,9 @@
 #include "base/strings.h"
 #include "core/strided_copy.h"
 #include "mesh/device_list.h"
+#include "ops/control/subgraph_structure.h"
 #include "ops/define_op.h"
 #include "ops/transform/graph_rules.h"
-#include "ops/control/subgraph_structure.h"
 #include "runtime/engine.h"
 #include "runtime/verify_executable.h"
 #include "support/spmd_simulator.h"
@@ -21,7 +21,7 @@ namespace tessera::test {
 
 namespace {
 
-using runtime::Pieces;
+using runtime::ShardBuffers;
 
 using ops::at;
 
@@ -45,12 +45,12 @@ ir::GraphPtr whole(ir::Graph g) {
   return std::make_shared<const ir::Graph>(std::move(g));
 }
 
-// The pieces of an array that processes of this client hold.
-Pieces cut(const HostArray& a, const ir::Layout& layout, const ir::MeshAxes& mesh, const Client& client) {
-  auto map = runtime::piece_map(layout, mesh);
+// The shards of an array that processes of this client hold.
+ShardBuffers cut(const HostArray& a, const ir::Layout& layout, const ir::MeshAxes& mesh, const Client& client) {
+  auto map = runtime::shard_numbering(layout, mesh);
   auto tiles = scatter(a, layout, mesh);
   auto devices = client.devices();
-  Pieces out(at(map.count));
+  ShardBuffers out(at(map.count));
   for (std::int64_t p = 0; p < mesh.num_positions(); ++p) {
     auto& b = out[at(map.of_position[at(p)])];
     if (b || !devices[at(p)].is_local()) continue;
@@ -62,14 +62,14 @@ Pieces cut(const HostArray& a, const ir::Layout& layout, const ir::MeshAxes& mes
   return out;
 }
 
-HostArray joined(const Pieces& pieces, const ir::Type& type, const ir::Layout& layout, const ir::MeshAxes& mesh) {
-  auto map = runtime::piece_map(layout, mesh);
+HostArray joined(const ShardBuffers& shards, const ir::Type& type, const ir::Layout& layout, const ir::MeshAxes& mesh) {
+  auto map = runtime::shard_numbering(layout, mesh);
   Held held;
   for (std::int64_t p = 0; p < mesh.num_positions(); ++p) {
     auto tile = runtime::tile_at(type.shape, layout, mesh, p);
     HostArray a(type.dtype, tile.shape);
-    const auto& b = pieces[at(map.of_position[at(p)])];
-    if (!b) throw StateError(str("position ", p, " has no piece"));
+    const auto& b = shards[at(map.of_position[at(p)])];
+    if (!b) throw StateError(str("position ", p, " has no shard"));
     if (b->nbytes() != a.size() * dtype_size(type.dtype)) {
       throw StateError(str("position ", p, " has ", b->nbytes(), " bytes for ", ir::Type{type.dtype, tile.shape}));
     }
@@ -79,11 +79,12 @@ HostArray joined(const Pieces& pieces, const ir::Type& type, const ir::Layout& l
   return gather(held, type.shape, layout, mesh);
 }
 
-std::vector<HostArray> run(const ir::Graph& g, const std::function<std::vector<Pieces>(std::vector<Pieces>)>& program,
+std::vector<HostArray> run(const ir::Graph& g,
+                           const std::function<std::vector<ShardBuffers>(std::vector<ShardBuffers>)>& program,
                            const std::vector<HostArray>& args, const Client& client) {
-  std::vector<Pieces> in;
+  std::vector<ShardBuffers> in;
   for (std::size_t i = 0; i < args.size(); ++i) in.push_back(cut(args[i], g.layout(g.inputs[i]), *g.mesh, client));
-  std::vector<Pieces> out = program(std::move(in));
+  std::vector<ShardBuffers> out = program(std::move(in));
   std::vector<HostArray> results;
   for (std::size_t i = 0; i < out.size(); ++i) {
     ir::ValueId v = g.outputs[i];
@@ -95,7 +96,7 @@ std::vector<HostArray> run(const ir::Graph& g, const std::function<std::vector<P
 std::vector<HostArray> run(const ir::Graph& g, runtime::Executable& program, const std::vector<HostArray>& args,
                            const Client& client) {
   return run(
-      g, [&](std::vector<Pieces> in) { return program.run(std::move(in)); }, args, client);
+      g, [&](std::vector<ShardBuffers> in) { return program.run(std::move(in)); }, args, client);
 }
 
 std::string first_difference(const std::vector<HostArray>& got, const std::vector<HostArray>& want, double tolerance,
@@ -130,7 +131,7 @@ std::vector<HostArray> run_plainly(const ir::GraphPtr& graph, const std::vector<
   auto all = client.devices();
   auto program = compiler.compile_plainly(g, mesh::intern_device_list({all.begin(), all.end()}, "test", "devices"));
   return run(
-      *g, [&](std::vector<Pieces> in) { return program->run(std::move(in), 0); }, args, client);
+      *g, [&](std::vector<ShardBuffers> in) { return program->run(std::move(in), 0); }, args, client);
 }
 
 std::vector<HostArray> run_on_mesh(const spmd::Problem& problem, const std::vector<HostArray>& args,
@@ -246,22 +247,22 @@ const std::vector<Client>& cluster_with(int processes, std::int64_t devices) {
 std::string check_local(const RandomProgram& p, const Client& client) {
   auto g = spmd::partition(p.problem, spmd::propagate(p.problem));
   auto program = compile_on(client, g);
-  std::vector<Pieces> in;
+  std::vector<ShardBuffers> in;
   for (std::size_t i = 0; i < p.args.size(); ++i) {
     in.push_back(cut(p.args[i], g->layout(g->inputs[i]), *g->mesh, client));
   }
-  std::vector<Pieces> out = program->run(std::move(in));
+  std::vector<ShardBuffers> out = program->run(std::move(in));
   auto devices = client.devices();
   for (std::size_t i = 0; i < out.size(); ++i) {
     const ir::Layout& layout = g->layout(g->outputs[i]);
-    auto map = runtime::piece_map(layout, *g->mesh);
+    auto map = runtime::shard_numbering(layout, *g->mesh);
     auto want = scatter(p.expected[i], layout, *g->mesh);
     for (std::int64_t at_position = 0; at_position < g->mesh->num_positions(); ++at_position) {
       if (!devices[at(at_position)].is_local()) continue;
-      const auto& piece = out[i][at(map.of_position[at(at_position)])];
-      if (!piece) return str("output ", i, ": position ", at_position, " has no piece");
+      const auto& shard = out[i][at(map.of_position[at(at_position)])];
+      if (!shard) return str("output ", i, ": position ", at_position, " has no shard");
       HostArray got(want[at(at_position)].dtype(), want[at(at_position)].shape());
-      std::memcpy(got.data(), piece->data(), at(piece->nbytes()));
+      std::memcpy(got.data(), shard->data(), at(shard->nbytes()));
       std::string d = difference(got, want[at(at_position)], p.tolerance);
       if (!d.empty()) return str("output ", i, " at position ", at_position, ": ", d);
     }

@@ -18,7 +18,7 @@ std::vector<HostArray> run_on_one(const ir::GraphPtr& graph, const std::vector<H
 /// The same equation by equation, without anything that the engine makes of a program.
 std::vector<HostArray> run_plainly(const ir::GraphPtr& graph, const std::vector<HostArray>& args);
 /// Propagates, partitions, compiles and runs for the problem's mesh over all devices of `client`; arguments are cut as
-/// the partitioned program wants them, results joined. Positions that a layout says are equal share a piece.
+/// the partitioned program wants them, results joined. Positions that a layout says are equal share a shard.
 std::vector<HostArray> run_on_mesh(const spmd::Problem& problem, const std::vector<HostArray>& args,
                                    const Client& client);
 
@@ -30,7 +30,7 @@ RandomProgram gradient_of(const RandomProgram& p);
 /// What differs between the program on a mesh and on one device, or (where it has `expected`) from the references;
 /// empty when nothing does. Errors that are thrown count.
 std::string disagreement(const RandomProgram& p);
-/// `disagreement` over `processes` simulated processes that share the mesh's devices evenly: every piece that a process
+/// `disagreement` over `processes` simulated processes that share the mesh's devices evenly: every shard that a process
 /// gets against what the program's `expected` has there.
 std::string disagreement_across(const RandomProgram& p, int processes);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The golden table of the specification: where every device's piece lies, and its replica number. A cell reads
+// The golden table of the specification: where every device's shard lies, and its replica number. A cell reads
 // device[index].replica; ":" is a slice without bounds.
 #pragma once
 

@@ -9,9 +9,9 @@
 #include "base/strings.h"
 #include "ir/builder.h"
 #include "ir/op_def.h"
-#include "ops/shared_attrs.h"
 #include "ops/define_op.h"
 #include "ops/ops.h"
+#include "ops/shared_attrs.h"
 #include "support/spmd_simulator.h"
 
 namespace tessera::test {
@@ -311,7 +311,7 @@ class Generator {
     return {ops::broadcast_in_dim(x, shape, dims)};
   }
 
-  // Ops that shift elements along dimensions, so that pieces need parts of their neighbours.
+  // Ops that shift elements along dimensions, so that shards need parts of their neighbours.
   ir::Values moved(Value x) {
     if (x.rank() == 0 || x.type().size() == 0) return {};
     auto d = at(pick(rng_, x.rank()));

@@ -9,10 +9,10 @@
 #include "base/check.h"
 #include "base/strings.h"
 #include "ir/op_def.h"
-#include "ops/shared_attrs.h"
+#include "ops/control/subgraph_structure.h"
 #include "ops/define_op.h"
 #include "ops/shape/halo.h"
-#include "ops/control/subgraph_structure.h"
+#include "ops/shared_attrs.h"
 
 namespace tessera::test {
 
@@ -311,11 +311,11 @@ Held reshard(const Held& in, const ir::Type& type, const Layout& from, const Lay
         for (std::size_t a = 0; a < other.size(); ++a) counts = counts && ((done >> a & 1) || other[a] == c[a]);
         if (!counts) continue;
         Source s = find_source(at, other, type.shape, from, mesh);
-        const HostArray& piece = in[static_cast<std::size_t>(s.position)];
+        const HostArray& shard = in[static_cast<std::size_t>(s.position)];
         if (first) {
-          ops::copy_element(view_of(mine), k, view_of(piece), s.element);
+          ops::copy_element(view_of(mine), k, view_of(shard), s.element);
         } else {
-          combine_element(from.reduction, view_of(mine), k, view_of(piece), s.element);
+          combine_element(from.reduction, view_of(mine), k, view_of(shard), s.element);
         }
         first = false;
       }

@@ -25,7 +25,7 @@ Held scatter(const HostArray& global, const ir::Layout& layout, const ir::MeshAx
 /// The array again. Throws `StateError` when positions that must agree do not.
 HostArray gather(const Held& held, const Shape& global, const ir::Layout& layout, const ir::MeshAxes& mesh);
 
-/// Outputs of a partitioned graph, by position. Throws `StateError` when an equation's pieces do not have the shapes
+/// Outputs of a partitioned graph, by position. Throws `StateError` when an equation's shards do not have the shapes
 /// that its layouts say, or when positions that a layout says are equal are not.
 std::vector<Held> simulate(const ir::Graph& g, std::vector<Held> args);
 /// Scatter, simulate, gather.

@@ -13,8 +13,8 @@
 #include "bench/workloads/gpt.h"
 #include "hlo/export/export.h"
 #include "ops/define_op.h"
-#include "ops/transform/interpret.h"
 #include "ops/ops.h"
+#include "ops/transform/interpret.h"
 #include "support/collective_case.h"
 #include "support/engine_programs.h"
 #include "support/random_graphs.h"
@@ -100,20 +100,20 @@ std::optional<TextProgram> text_of(const RandomProgram& p, std::string name) {
 }
 
 // What each device has of an array, one index a device.
-HostArray stacked_pieces(const Array& a) {
+HostArray stacked_shards(const Array& a) {
   auto shards = a.addressable_shards();
   Shape shape = shards.front().data().value().shape();
   shape.insert(shape.begin(), static_cast<std::int64_t>(shards.size()));
   HostArray out(a.dtype(), shape);
   auto* to = static_cast<char*>(out.data());
   for (const auto& s : shards) {
-    HostArray piece = s.data().value().host();
-    std::memcpy(to, piece.data(), static_cast<std::size_t>(piece.nbytes()));
-    to += piece.nbytes();
+    HostArray shard = s.data().value().host();
+    std::memcpy(to, shard.data(), static_cast<std::size_t>(shard.nbytes()));
+    to += shard.nbytes();
   }
   return out;
 }
-// The program that each device runs of a program over several, where all pieces are of one size.
+// The program that each device runs of a program over several, where all shards are of one size.
 void add_device_program(const ProgramSink& sink, const TextProgram& whole) {
   auto program = StablehloProgram::parse(whole.text, whole.name);
   if (program.num_devices() == 1) return;
@@ -127,8 +127,8 @@ void add_device_program(const ProgramSink& sink, const TextProgram& whole) {
   } catch (const UnimplementedError&) {
     return;
   }
-  for (const auto& a : args) p.args.push_back(stacked_pieces(a));
-  for (const auto& r : program(args)) p.expected.push_back(stacked_pieces(r));
+  for (const auto& a : args) p.args.push_back(stacked_shards(a));
+  for (const auto& r : program(args)) p.expected.push_back(stacked_shards(r));
   sink(std::move(p));
 }
 

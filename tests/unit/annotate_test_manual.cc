@@ -194,7 +194,7 @@ TEST_F(Manual, AsHloText) {
 
 TEST_F(Manual, TheMark) {
   TESSERA_SPEC("T88");
-  api::Trace trace;
+  program::Trace trace;
   Array in = trace.input(ir::Type{DType::F32, {4, 2}});
   EXPECT_ERROR(ValueError, annotate::mark_manual_sharding(in), "data");
   EXPECT_ERROR(ValueError, annotate::mark_manual_sharding(Array(1.0F)), "data");

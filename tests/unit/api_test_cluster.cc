@@ -256,7 +256,7 @@ TEST(Cluster, LocalToGlobalAndBack) {
     Array mine_again = global_array_to_host_local_array(doubled, at.L8(), P("x"));
     EXPECT_EQ(values(mine_again), at.p == 0 ? (Ints{0, 2, 4, 6}) : (Ints{0, 20, 40, 60}));
 
-    // Global stays global, local stays local, pieces are shared.
+    // Global stays global, local stays local, shards are shared.
     EXPECT_EQ(host_local_array_to_global_array(batch, at.L8(), P("x")).impl(), batch.impl());
     Array local = device_put(mine, NamedSharding(at.L8().local_mesh(), P("x")));
     EXPECT_EQ(global_array_to_host_local_array(local, at.L8(), P("x")).impl(), local.impl());

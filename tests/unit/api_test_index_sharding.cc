@@ -39,7 +39,7 @@ TEST_F(IndexSharding, Updates) {
   stays([&](Array v) { return at(v, {span(), columns}).max(100.0); });
   stays([&](Array v) { return at(v, {ellipsis, span(2, 9, 3)}).set(-1.0); });
   stays([&](Array v) { return at(v, {span(), 4}).multiply(2.0); });
-  // Along the split dimension: every piece knows which of its elements are meant.
+  // Along the split dimension: every shard knows which of its elements are meant.
   stays([&](Array v) { return at(v, {span(3, 11)}).set(-1.0); });
   stays([&](Array v) { return at(v, {5, span(2, {})}).add(2.0); });
 }

@@ -279,7 +279,7 @@ TEST_F(FollowTest, Donation) {
 
 TEST_F(FollowTest, NewKindsOfSharding) {
   TESSERA_SPEC("A9", "A4");
-  // A user's own kind: the pieces of a line in reverse order.
+  // A user's own kind: the shards of a line in reverse order.
   class Reversed : public Sharding {
    public:
     explicit Reversed(std::vector<Device> devices) : devices_(std::move(devices)) {}

@@ -188,19 +188,19 @@ TEST_F(ArrayTest, FromSingleDeviceArrays) {
   TESSERA_SPEC("A36");
   NamedSharding s = on(A, P("x", "y"));
   auto map = s.devices_indices_map({8, 2});
-  std::vector<Array> pieces;
-  for (std::int64_t i : {7, 3, 1, 0, 2, 6, 5, 4}) pieces.push_back(device_put(X.slice(map.at(d(i))), d(i)));
-  Array made = make_array_from_single_device_arrays({8, 2}, s, pieces);
+  std::vector<Array> shard_buffers;
+  for (std::int64_t i : {7, 3, 1, 0, 2, 6, 5, 4}) shard_buffers.push_back(device_put(X.slice(map.at(d(i))), d(i)));
+  Array made = make_array_from_single_device_arrays({8, 2}, s, shard_buffers);
   EXPECT_TRUE(identical(made.host(), X));
   for (std::int64_t i = 0; i < 8; ++i) EXPECT_EQ(made.addressable_shards()[static_cast<std::size_t>(i)].device(), d(i));
-  EXPECT_EQ(made.addressable_data(7).host().data(), pieces[0].host().data());
+  EXPECT_EQ(made.addressable_data(7).host().data(), shard_buffers[0].host().data());
 
-  std::vector<Array> seven(pieces.begin(), pieces.end() - 1);
+  std::vector<Array> seven(shard_buffers.begin(), shard_buffers.end() - 1);
   auto seven_text = message<ValueError>([&] { make_array_from_single_device_arrays({8, 2}, s, seven); });
   EXPECT_MENTIONS(seven_text, "7");
   EXPECT_MENTIONS(seven_text, "8");
-  auto twice = pieces;
-  twice[1] = pieces[0];
+  auto twice = shard_buffers;
+  twice[1] = shard_buffers[0];
   EXPECT_THROW(make_array_from_single_device_arrays({8, 2}, s, twice), ValueError);
   Mesh first(DeviceArray({d(4), d(1), d(2), d(3)}, {4}), {"x"});
   Mesh wanted(DeviceArray({d(0), d(1), d(2), d(3)}, {4}), {"x"});
@@ -210,7 +210,7 @@ TEST_F(ArrayTest, FromSingleDeviceArrays) {
       message<DeviceMismatchError>([&] { make_array_from_single_device_arrays({8}, on(wanted, P("x")), wrong); });
   EXPECT_MENTIONS(text, "missing {0}");
   EXPECT_MENTIONS(text, "extra {4}");
-  auto text2 = message<ValueError>([&] { make_array_from_single_device_arrays({16, 2}, s, pieces); });
+  auto text2 = message<ValueError>([&] { make_array_from_single_device_arrays({16, 2}, s, shard_buffers); });
   EXPECT_MENTIONS(text2, "(4, 1)");
   EXPECT_MENTIONS(text2, "(2, 1)");
   EXPECT_MENTIONS(message<ValueError>([&] { make_array_from_single_device_arrays({8, 2}, s, {a}); }), "one shard each");
@@ -224,11 +224,12 @@ TEST_F(ArrayTest, ReplicasAreTrusted) {
   TESSERA_SPEC("A38", "G65");
   NamedSharding s = on(A, P("x"));
   auto map = s.devices_indices_map({8, 2});
-  std::vector<Array> pieces;
+  std::vector<Array> shard_buffers;
   for (std::int64_t i = 0; i < 8; ++i) {
-    pieces.push_back(device_put(i == 1 ? HostArray::from(Ints{-1, -1, -1, -1}, {2, 2}) : X.slice(map.at(d(i))), d(i)));
+    shard_buffers.push_back(
+        device_put(i == 1 ? HostArray::from(Ints{-1, -1, -1, -1}, {2, 2}) : X.slice(map.at(d(i))), d(i)));
   }
-  Array made = make_array_from_single_device_arrays({8, 2}, s, pieces);
+  Array made = make_array_from_single_device_arrays({8, 2}, s, shard_buffers);
   EXPECT_TRUE(identical(made.host(), X));
   EXPECT_EQ(made.addressable_shards()[1].value().to_vector<std::int32_t>(), (Ints{-1, -1, -1, -1}));
   // A program keeps replicas apart that it was given apart.

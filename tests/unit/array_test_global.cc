@@ -371,7 +371,7 @@ TEST_F(GlobalArrayTest, InPrograms) {
   identity(out).block_until_ready();
   EXPECT_EQ(transfer_stats().bytes, moved.bytes);
 
-  // dtype plays no part in where pieces lie.
+  // dtype plays no part in where shards lie.
   HostArray tall = iota({16, 2});
   GlobalArray bytes = make(A(), P("x", "y"), tall.astype(int8));
   auto entries = cache_stats(CacheId::Placement).entries;

@@ -14,9 +14,9 @@
 #include <sstream>
 
 #include "base/strings.h"
-#include "hlo/text/literals.h"
-#include "hlo/module.h"
 #include "hlo/import/narrow.h"
+#include "hlo/module.h"
+#include "hlo/text/literals.h"
 #include "tessera/device.h"
 #include "tessera/error.h"
 #include "tessera/io.h"
@@ -222,7 +222,7 @@ class Mutator {
         s.insert(s.find('\n', pick(s.size())) == std::string::npos ? 0 : begin, line);
         break;
       }
-      case 5: {  // a piece of another text
+      case 5: {  // a shard of another text
         const std::string& other = corpus_[pick(corpus_.size())];
         std::size_t from = pick(other.size());
         s.insert(at, other.substr(from, pick(200)));

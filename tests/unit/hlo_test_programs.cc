@@ -76,10 +76,10 @@ class Programs : public ::testing::Test {
     };
     std::vector<Array> args;
     for (const auto& a : p.args) {
-      std::vector<Array> pieces;
-      for (std::size_t r = 0; r < devices.size(); ++r) pieces.push_back(device_put(row(a, r), devices[r]));
-      args.push_back(
-          make_array_from_single_device_arrays(pieces[0].shape(), GspmdSharding::replicated(devices).share(), pieces));
+      std::vector<Array> shard_buffers;
+      for (std::size_t r = 0; r < devices.size(); ++r) shard_buffers.push_back(device_put(row(a, r), devices[r]));
+      args.push_back(make_array_from_single_device_arrays(shard_buffers[0].shape(),
+                                                          GspmdSharding::replicated(devices).share(), shard_buffers));
     }
     auto got = program(args);
     ASSERT_EQ(got.size(), p.expected.size()) << p.name;

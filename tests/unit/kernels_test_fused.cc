@@ -310,7 +310,7 @@ TEST(Fused, RefusesWhatHasNoKernel) {
   EXPECT_THROW(p.row_output(x), TypeError);
 }
 
-// A piece of an uneven split may have rows without elements: their sums are 0, their products 1.
+// A chunk of an uneven split may have rows without elements: their sums are 0, their products 1.
 TEST(Fused, RowsWithoutElements) {
   FusedProgram p;
   auto x = p.input(DType::F32, Access::Contiguous);

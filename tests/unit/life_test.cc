@@ -49,7 +49,7 @@ TEST_F(LifeTest, PartsOfATemporaryAreTheCallersOwn) {
   auto twice = jit([](Array a) { return a * 2.0; });
   const Shard& shard = twice(x).addressable_shards()[3];
   const Index& index = twice(x).addressable_shards()[3].index();
-  const Array& piece = twice(x).addressable_shards()[3].value();
+  const Array& shard_buffer = twice(x).addressable_shards()[3].value();
   const Array& data = twice(x).addressable_data(3);
   const Array& waited = twice(x).block_until_ready();
   const HostArray& values = twice(x).host();
@@ -57,7 +57,7 @@ TEST_F(LifeTest, PartsOfATemporaryAreTheCallersOwn) {
   const ShardingPtr& sharding = twice(x).sharding();
   const auto& devices = twice(x).devices();
   EXPECT_EQ(to_string(shard.index()), to_string(index));
-  EXPECT_EQ(piece.to_vector<float>(), data.to_vector<float>());
+  EXPECT_EQ(shard_buffer.to_vector<float>(), data.to_vector<float>());
   EXPECT_EQ(values.span<float>()[15], 30);
   EXPECT_FALSE(waited.is_deleted());
   EXPECT_EQ(shape, (Shape{8, 2}));
@@ -92,11 +92,11 @@ TEST_F(LifeTest, PartsOfTemporaryMeshesAndShardings) {
 TEST_F(LifeTest, WhatWasReadOutlivesDeletion) {
   ShardList shards = x.addressable_shards();
   HostArray values = x.host();
-  Array piece = x.addressable_data(7);
+  Array shard_buffer = x.addressable_data(7);
   auto elements = device_put(host({3})).host().span<float>();
   x.delete_();
   EXPECT_EQ(values.span<float>()[15], 15);
-  EXPECT_EQ(piece.to_vector<float>(), (std::vector<float>{13, 15}));
+  EXPECT_EQ(shard_buffer.to_vector<float>(), (std::vector<float>{13, 15}));
   EXPECT_EQ(shards[7].value().to_vector<float>(), (std::vector<float>{13, 15}));
   EXPECT_EQ(elements[2], 2);
   EXPECT_THROW(x.addressable_shards(), DeletedArrayError);

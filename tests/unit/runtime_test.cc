@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory, tasks, pieces and the transport of simulated clusters.
+// Memory, tasks, shards and the transport of simulated clusters.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -122,29 +122,29 @@ TEST(TaskQueue, DestructionWaits) {
   EXPECT_EQ(done, 20);
 }
 
-TEST(Pieces, NumbersAreMixedRadix) {
+TEST(ShardBuffers, NumbersAreMixedRadix) {
   ir::MeshAxes mesh{{4, 2}, {"x", "y"}};
   ir::Layout tiles{{{0}, {1}}};
-  auto m = piece_map(tiles, mesh);
+  auto m = shard_numbering(tiles, mesh);
   EXPECT_EQ(m.count, 8);
   EXPECT_EQ(m.of_position, (std::vector<std::int32_t>{0, 1, 2, 3, 4, 5, 6, 7}));
   ir::Layout swapped{{{1}, {0}}};
-  m = piece_map(swapped, mesh);  // tile row y, tile column x: number y * 4 + x
+  m = shard_numbering(swapped, mesh);  // tile row y, tile column x: number y * 4 + x
   EXPECT_EQ(m.of_position, (std::vector<std::int32_t>{0, 4, 1, 5, 2, 6, 3, 7}));
   EXPECT_EQ(m.first_position, (std::vector<std::int32_t>{0, 2, 4, 6, 1, 3, 5, 7}));
   ir::Layout one{{{1}}};
   one.partial = 1;
-  m = piece_map(one, mesh);  // partial axis first, then the tile
+  m = shard_numbering(one, mesh);  // partial axis first, then the tile
   EXPECT_EQ(m.of_position, (std::vector<std::int32_t>{0, 1, 2, 3, 4, 5, 6, 7}));
   ir::Layout both{{{}}, 2, ir::Reduction::Sum, 1};
-  m = piece_map(both, mesh);
+  m = shard_numbering(both, mesh);
   EXPECT_EQ(m.of_position, (std::vector<std::int32_t>{0, 1, 2, 3, 4, 5, 6, 7}));
-  m = piece_map(ir::Layout{{{}, {1}}}, mesh);
+  m = shard_numbering(ir::Layout{{{}, {1}}}, mesh);
   EXPECT_EQ(m.of_position, (std::vector<std::int32_t>{0, 1, 0, 1, 0, 1, 0, 1}));
   EXPECT_EQ(m.first_position, (std::vector<std::int32_t>{0, 1}));
 }
 
-TEST(Pieces, TilesHaveTrueExtents) {
+TEST(ShardBuffers, TilesHaveTrueExtents) {
   ir::MeshAxes mesh{{4, 2}, {"x", "y"}};
   ir::Layout layout{{{0, 1}, {}}};
   // 10 rows in 8 parts of 2: the last three are empty.

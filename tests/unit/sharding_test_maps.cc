@@ -78,7 +78,7 @@ TEST(GoldenTable, HoldsForMapsShardingsAndPlacements) {
   }
 }
 
-TEST(IndexMaps, GroupEqualPieces) {
+TEST(IndexMaps, GroupEqualShards) {
   TESSERA_SPEC("G3");
   EightDevices e;
   std::unordered_map<Index, std::vector<std::int64_t>> groups;
@@ -194,19 +194,19 @@ TEST(IndexMaps, ReplicaNumbersCountAcrossProcesses) {
 TEST(IndexMaps, ReplicaZeroCoversTheArrayOnce) {
   TESSERA_SPEC("G21", "G22");
   EightDevices e;
-  std::map<std::string, std::int64_t> pieces;
+  std::map<std::string, std::int64_t> shards;
   for (const auto& row : test::golden_rows()) {
     std::int64_t covered = 0;
     for (const auto& [device, place] : get_shard_indices_replica_ids(row.shape, mesh_named(e, row.mesh), row.spec)) {
       if (place.replica_id != 0) continue;
       covered += size_of(row.shard);
-      ++pieces[row.name];
+      ++shards[row.name];
     }
     EXPECT_EQ(covered, size_of(row.shape)) << row.name;
   }
   std::map<std::string, std::int64_t> expected{{"R1", 8},  {"R2", 4},  {"R7", 1},  {"R15", 4},
                                                {"R21", 1}, {"R22", 2}, {"R23", 4}, {"R24", 1}};
-  for (const auto& [name, count] : expected) EXPECT_EQ(pieces[name], count) << name;
+  for (const auto& [name, count] : expected) EXPECT_EQ(shards[name], count) << name;
   auto wrong = [](std::int64_t position) { return Index{{position % 2, position % 2 + 1}, {}}; };
   EXPECT_ERROR(StateError, detail::compute_shard_places({8, 2}, e.A(), P("x"), wrong), "2", "4");
 }
@@ -292,7 +292,7 @@ TEST(IndexMaps, ErrorsAreNotCached) {
   EXPECT_EQ(cache_stats().entries, 0);
 }
 
-TEST(Placement, UnevenPiecesHaveTrueExtents) {
+TEST(Placement, UnevenShardsHaveTrueExtents) {
   EightDevices e;
   NamedSharding s(e.A(), P("x"), {.uneven = true});
   auto p = sharding::placement(s, {5, 2});
@@ -303,7 +303,7 @@ TEST(Placement, UnevenPiecesHaveTrueExtents) {
   EXPECT_EQ(extents, (std::vector<std::int64_t>{2, 2, 1, 0}));
   EXPECT_EQ(p->tile_index[3][0], (Slice{5, 5}));
   EXPECT_EQ(p->replica_id, (std::vector<std::int32_t>{0, 1, 0, 1, 0, 1, 0, 1}));
-  // Extent 1 over four parts: one element, and three empty pieces that are one piece three times.
+  // Extent 1 over four parts: one element, and three empty shards that are one shard three times.
   auto q = sharding::placement(s, {1, 2});
   EXPECT_EQ(q->replica_id, (std::vector<std::int32_t>{0, 1, 0, 1, 2, 3, 4, 5}));
   EXPECT_EQ(q->first_position, (std::vector<std::int32_t>{0, 2, 4, 6}));

@@ -154,7 +154,7 @@ TEST(ShardingProperties, TilesSpecsAndTextsAgree) {
   }
 }
 
-TEST(ShardingProperties, EquivalenceIsEqualityOfPieces) {
+TEST(ShardingProperties, EquivalenceIsEqualityOfShards) {
   Random r(20260103);
   Client c = Client::cpu({.devices = 8});
   int equal = 0;

@@ -10,7 +10,7 @@ namespace {
 
 using test::EightDevices;
 
-TEST(Visualize, DrawsPiecesOfAMatrix) {
+TEST(Visualize, DrawsShardsOfAMatrix) {
   EightDevices e;
   EXPECT_EQ(visualize_array_sharding(NamedSharding(e.A(), P("x", "y")), {8, 2}),
             "┌───────┬───────┐\n"
@@ -24,7 +24,7 @@ TEST(Visualize, DrawsPiecesOfAMatrix) {
             "└───────┴───────┘\n");
 }
 
-TEST(Visualize, ShowsAllHoldersOfAPiece) {
+TEST(Visualize, ShowsAllHoldersOfAShard) {
   EightDevices e;
   EXPECT_EQ(visualize_array_sharding(NamedSharding(e.A(), P(none, "y")), {8, 2}, {.height = 3}),
             "┌─────────────┬─────────────┐\n"

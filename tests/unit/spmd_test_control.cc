@@ -4,8 +4,8 @@
 
 #include "base/strings.h"
 #include "ir/op_def.h"
-#include "ops/shared_attrs.h"
 #include "ops/ops.h"
+#include "ops/shared_attrs.h"
 #include "support/random_graphs.h"
 #include "support/spmd_simulator.h"
 #include "support/spmd_sketch.h"
@@ -266,7 +266,7 @@ TEST(Control, BranchesShareTheirLayouts) {
   expect_same(p, 5);
 }
 
-// Random layouts of everything that crosses the border of a loop.
+// Random layouts of everything that crosses the boundary of a loop.
 TEST(Control, RandomLayoutsAroundAScan) {
   std::mt19937_64 rng(11);
   for (const auto& mesh : test::test_meshes()) {

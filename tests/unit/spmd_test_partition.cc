@@ -2,8 +2,8 @@
 // Partitioned graphs as texts: which collectives stand where.
 #include <gtest/gtest.h>
 
-#include "ops/shared_attrs.h"
 #include "ops/ops.h"
+#include "ops/shared_attrs.h"
 #include "support/spec_report.h"
 #include "support/spmd_sketch.h"
 
@@ -276,7 +276,7 @@ TEST(Partition, ConstraintsMoveData) {
             "-> c\n");
 }
 
-TEST(Partition, UnevenPieces) {
+TEST(Partition, UnevenShards) {
   Builder b;
   Value x = b.input(f32({5, 3}));
   Value y = b.input(f32({3, 7}));
@@ -288,7 +288,7 @@ TEST(Partition, UnevenPieces) {
             "-> e\n");
 }
 
-TEST(Partition, DeterministicSumsAreNotTakenInPieces) {
+TEST(Partition, DeterministicSumsAreNotTakenInShards) {
   Builder b;
   Value x = b.input(f32({8, 8}));
   auto p = problem(b, {ops::reduce_sum(x, {0}), ops::reduce_max(x, {0})}, kMesh, {"data, model"}, {},
@@ -302,7 +302,7 @@ TEST(Partition, DeterministicSumsAreNotTakenInPieces) {
             "-> c e\n");
 }
 
-TEST(Partition, ReshapeAndTransposeKeepPieces) {
+TEST(Partition, ReshapeAndTransposeKeepShards) {
   ir::MeshAxes mesh = test::mesh_of("p:2, q:4");
   Builder b;
   Value x = b.input(f32({8, 8}));

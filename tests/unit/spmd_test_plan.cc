@@ -32,7 +32,7 @@ TEST(CommPlan, NamesAxesBytesAndTheLineThatIsTheCause) {
   const CommStep& sum = plan.steps()[0];
   EXPECT_EQ(sum.op, "all_reduce");
   EXPECT_EQ(sum.axes, std::vector<std::string>{"model"});
-  EXPECT_EQ(sum.bytes_per_device, 64 / 4 * 16 * 4);  // 2 (n-1)/n of the piece, n = 2
+  EXPECT_EQ(sum.bytes_per_device, 64 / 4 * 16 * 4);  // 2 (n-1)/n of the shard, n = 2
   EXPECT_EQ(sum.times, 1);
   EXPECT_EQ(sum.value, "f32[64,16]");
   EXPECT_EQ(sum.equation, "dot_general");

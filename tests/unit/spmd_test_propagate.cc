@@ -2,8 +2,8 @@
 // What propagation chooses; docs/propagation.md tells the same examples.
 #include <gtest/gtest.h>
 
-#include "ops/shared_attrs.h"
 #include "ops/ops.h"
+#include "ops/shared_attrs.h"
 #include "support/spec_report.h"
 #include "support/spmd_sketch.h"
 
@@ -62,7 +62,7 @@ TEST(Propagate, ReshapeFillsMinorFactorsOnceMajorOnesAreUsedUp) {
   EXPECT_EQ(output_layouts(problem(b, {split, merged}, kXY, {"x.y, -"})), "[x, y, -] [x, y]");
   Builder c;
   v = c.input(f32({4, 2}));
-  EXPECT_EQ(output_layouts(problem(c, {ops::reshape(v, {8})}, kXY, {"-, y"})), "[-]") << "pieces would be strided";
+  EXPECT_EQ(output_layouts(problem(c, {ops::reshape(v, {8})}, kXY, {"-, y"})), "[-]") << "shards would be strided";
 }
 
 TEST(Propagate, GoesBackToFreeInputsAndFreshValues) {

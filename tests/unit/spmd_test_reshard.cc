@@ -61,7 +61,7 @@ TEST(ReshardPlan, DirectAndNoMoreThanNeeded) {
   EXPECT_EQ(planned("x.y, -", "-, y"), "all_to_all[x, y]:64 all_gather[-, y]:384");
 }
 
-TEST(ReshardPlan, CompletesOnTheSmallestPiece) {
+TEST(ReshardPlan, CompletesOnTheSmallestShard) {
   ir::Layout partial = layout("-, -", kMesh);
   partial.partial = 1;  // x
   EXPECT_EQ(planned(partial, layout("-, -", kMesh)), "all_reduce[-, -]:1536");

@@ -21,7 +21,7 @@ struct TraceStart {
   std::int64_t thread_ns;
   static TraceStart now();
 };
-/// Bytes of a step's operands and results in memory, where equal pieces are one.
+/// Bytes of a step's operands and results in memory, where equal shards are one.
 struct Traffic {
   std::int64_t read = 0;
   std::int64_t written = 0;

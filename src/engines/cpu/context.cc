@@ -34,16 +34,16 @@ const std::shared_ptr<const LayoutTable>& Context::table(const ir::Layout& layou
   }
   auto t = std::make_shared<LayoutTable>();
   t->layout = layout;
-  t->strides = runtime::piece_strides(layout, *mesh_);
-  t->map = runtime::piece_map(layout, *mesh_);
+  t->strides = runtime::shard_strides(layout, *mesh_);
+  t->map = runtime::shard_numbering(layout, *mesh_);
   t->first_local.assign(at(t->map.count), -1);
   if (distributed_) t->holders.resize(at(t->map.count));
   for (std::size_t p = 0; p < t->map.of_position.size(); ++p) {
-    auto piece = static_cast<std::size_t>(t->map.of_position[p]);
+    auto shard = static_cast<std::size_t>(t->map.of_position[p]);
     auto process = owners_.process_of[p];
-    if (process == owners_.self && t->first_local[piece] < 0) t->first_local[piece] = static_cast<std::int32_t>(p);
+    if (process == owners_.self && t->first_local[shard] < 0) t->first_local[shard] = static_cast<std::int32_t>(p);
     if (!distributed_) continue;
-    auto& holders = t->holders[piece];
+    auto& holders = t->holders[shard];
     auto where = std::lower_bound(holders.begin(), holders.end(), process);
     if (where == holders.end() || *where != process) holders.insert(where, process);
   }

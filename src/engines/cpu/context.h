@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What compiling a program needs to know of the machine: who owns which mesh position, and where layouts put pieces.
+// What compiling a program needs to know of the machine: who owns which mesh position, and where layouts put shards.
 #pragma once
 
 #include <cstdint>
@@ -9,23 +9,23 @@
 
 #include "ir/graph.h"
 #include "ops/define_op.h"
+#include "runtime/positions.h"
 #include "runtime/process_collectives.h"
 #include "runtime/shard_set.h"
-#include "runtime/positions.h"
 
 namespace tessera::cpu {
 
 using ops::at;
 using runtime::BufferPtr;
-using runtime::Pieces;
+using runtime::ShardBuffers;
 
-/// Pieces of one layout on this mesh, as this process sees them.
+/// ShardBuffers of one layout on this mesh, as this process sees them.
 struct LayoutTable {
   ir::Layout layout;
-  runtime::PieceStrides strides;
-  runtime::PieceMap map;
-  std::vector<std::int32_t> first_local;  ///< piece -> lowest position of this process that holds it, or -1
-  /// piece -> processes that hold it, ascending; empty unless the program spans processes.
+  runtime::ShardStrides strides;
+  runtime::ShardNumbering map;
+  std::vector<std::int32_t> first_local;  ///< shard -> lowest position of this process that holds it, or -1
+  /// shard -> processes that hold it, ascending; empty unless the program spans processes.
   std::vector<std::vector<std::int32_t>> holders;
 };
 
@@ -66,9 +66,9 @@ class Context {
   std::unordered_map<std::size_t, std::vector<std::shared_ptr<const LayoutTable>>> tables_;
 };
 
-/// True when the parts of every dimension are equal, so that all pieces have one shape.
+/// True when the parts of every dimension are equal, so that all shards have one shape.
 bool even(const Shape& global, const ir::Layout& layout, const ir::MeshAxes& mesh);
-/// Type of the piece at a position.
+/// Type of the shard at a position.
 ir::Type local_type(const ir::Type& global, const ir::Layout& layout, const ir::MeshAxes& mesh, std::int64_t position);
 
 }  // namespace tessera::cpu

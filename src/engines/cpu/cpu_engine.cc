@@ -48,12 +48,13 @@ class CpuExecutable final : public runtime::Executable {
         tags_(std::move(tags)),
         number_(number) {}
 
-  std::vector<Pieces> run(std::vector<Pieces> args, const std::vector<const Pieces*>& lent) override {
+  std::vector<ShardBuffers> run(std::vector<ShardBuffers> args,
+                                const std::vector<const ShardBuffers*>& borrowed) override {
     Run run{*memory_, collectives_.get()};
-    if (!collectives_) return program_->run(std::move(args), run, {}, lent);
+    if (!collectives_) return program_->run(std::move(args), run, {}, borrowed);
     run.tag = tags_->next(number_);
     try {
-      return program_->run(std::move(args), run, {}, lent);
+      return program_->run(std::move(args), run, {}, borrowed);
     } catch (const std::exception& e) {
       collectives_->poison(run.tag, e.what());
       throw;
@@ -77,7 +78,7 @@ class PlainCpuExecutable final : public runtime::PlainExecutable {
  public:
   PlainCpuExecutable(std::shared_ptr<const Program> program, std::shared_ptr<runtime::MemoryPool> memory)
       : program_(std::move(program)), memory_(std::move(memory)) {}
-  std::vector<Pieces> run(std::vector<Pieces> args, std::uint64_t shake) override {
+  std::vector<ShardBuffers> run(std::vector<ShardBuffers> args, std::uint64_t shake) override {
     Run run{*memory_};
     run.shake = shake;
     return program_->run(std::move(args), run);

@@ -8,16 +8,16 @@
 #include "base/strings.h"
 #include "base/thread_pool.h"
 #include "base/verify_mode.h"
+#include "engines/cpu/chrome_trace.h"
 #include "engines/cpu/passes/fold_transposes.h"
 #include "engines/cpu/passes/fuse.h"
 #include "engines/cpu/passes/inline_calls.h"
 #include "engines/cpu/passes/merge.h"
 #include "engines/cpu/passes/recompute.h"
-#include "engines/cpu/chrome_trace.h"
 #include "engines/cpu/verify_steps.h"
 #include "ir/op_def.h"
-#include "ops/define_op.h"
 #include "ops/collective/transfer_bytes.h"
+#include "ops/define_op.h"
 #include "tessera/config.h"
 #include "tessera/error.h"
 
@@ -82,7 +82,7 @@ std::shared_ptr<const Program> Program::compile(const ir::GraphPtr& graph, Conte
       }
     }
     if (!step) step = make_reshard_step(g, *e, context);
-    if (!step) step = make_relabel_step(g, *e, context);
+    if (!step) step = make_reinterpret_step(g, *e, context);
     if (!step) step = make_group_step(g, *e, context);
     if (!step) step = make_halo_step(g, *e, context);
     if (!step) step = make_control_step(g, *e, context);
@@ -130,22 +130,22 @@ void Program::free_early(bool reuse) {
 
 void Program::check_args(const Slots& slots) const {
   for (std::size_t i = 0; i < graph_->inputs.size(); ++i) {
-    const Pieces& arg = slots[at(graph_->inputs[i])];
+    const ShardBuffers& arg = slots[at(graph_->inputs[i])];
     const LayoutTable& table = *input_tables_[i];
     TESSERA_CHECK(static_cast<std::int64_t>(arg.size()) == table.map.count,
-                  str("argument ", i, " has ", arg.size(), " pieces, its layout ", table.map.count));
+                  str("argument ", i, " has ", arg.size(), " shards, its layout ", table.map.count));
     for (std::size_t k = 0; k < arg.size(); ++k) {
       if (table.first_local[k] < 0) continue;
-      TESSERA_CHECK(arg[k] != nullptr, str("argument ", i, " lacks piece ", k));
+      TESSERA_CHECK(arg[k] != nullptr, str("argument ", i, " lacks shard ", k));
       TESSERA_CHECK(
           input_bytes_[i] < 0 || arg[k]->nbytes() == input_bytes_[i],
-          str("piece ", k, " of argument ", i, " has ", arg[k]->nbytes(), " bytes, expected ", input_bytes_[i]));
+          str("shard ", k, " of argument ", i, " has ", arg[k]->nbytes(), " bytes, expected ", input_bytes_[i]));
     }
   }
 }
 
-std::vector<Pieces> Program::run(std::vector<Pieces> args, Run& run, const std::vector<Pieces>& into,
-                                 const std::vector<const Pieces*>& lent) const {
+std::vector<ShardBuffers> Program::run(std::vector<ShardBuffers> args, Run& run, const std::vector<ShardBuffers>& into,
+                                       const std::vector<const ShardBuffers*>& borrowed) const {
   TESSERA_CHECK(args.size() == graph_->inputs.size(),
                 str(args.size(), " arguments, ", graph_->inputs.size(), " inputs"));
   Frame frame{run, Slots(graph_->num_values()), {}};
@@ -155,8 +155,8 @@ std::vector<Pieces> Program::run(std::vector<Pieces> args, Run& run, const std::
   }
   for (std::size_t i = 0; i < args.size(); ++i) {
     auto v = at(graph_->inputs[i]);
-    if (i < lent.size() && lent[i] != nullptr) {
-      frame.slots.lend(v, *lent[i]);
+    if (i < borrowed.size() && borrowed[i] != nullptr) {
+      frame.slots.borrow(v, *borrowed[i]);
     } else {
       frame.slots.own(v) = std::move(args[i]);
     }
@@ -174,7 +174,7 @@ std::vector<Pieces> Program::run(std::vector<Pieces> args, Run& run, const std::
     if (debug_nans_) check_nans(*step, frame);
     for (auto v : step->frees) frame.slots.drop(at(v));
   }
-  std::vector<Pieces> results;
+  std::vector<ShardBuffers> results;
   results.reserve(graph_->outputs.size());
   for (std::size_t j = 0; j < graph_->outputs.size(); ++j) {
     auto v = at(graph_->outputs[j]);
@@ -198,11 +198,11 @@ void Program::run_traced(const Step& step, Frame& frame) const {
   bool alone = frame.run.collectives == nullptr;
   std::vector<std::int64_t> results(static_cast<std::size_t>(graph_->mesh->num_positions()), alone ? 0 : -1);
   for (auto v : step.writes) {
-    runtime::PieceMap map = runtime::piece_map(graph_->layout(v), *graph_->mesh);
-    const Pieces& pieces = frame.slots[at(v)];
+    runtime::ShardNumbering map = runtime::shard_numbering(graph_->layout(v), *graph_->mesh);
+    const ShardBuffers& shards = frame.slots[at(v)];
     for (std::size_t p = 0; p < results.size(); ++p) {
-      const auto& piece = pieces[static_cast<std::size_t>(map.of_position[p])];
-      if (piece) results[p] = std::max<std::int64_t>(0, results[p]) + piece->nbytes();
+      const auto& shard = shards[static_cast<std::size_t>(map.of_position[p])];
+      if (shard) results[p] = std::max<std::int64_t>(0, results[p]) + shard->nbytes();
     }
   }
   int process = alone ? 0 : frame.run.collectives->process_index();

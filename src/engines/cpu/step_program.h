@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A compiled program: steps over all pieces that this process holds.
+// A compiled program: steps over all shards that this process holds.
 #pragma once
 
 #include <cstdint>
@@ -22,43 +22,43 @@ struct Run {
   std::uint64_t shake = 0;  ///< as for `PlainExecutable`; state of a generator
 };
 
-/// By value its pieces: the program's own, or lent ones, which stay where they are.
+/// By value its shards: the program's own, or borrowed ones, which stay where they are.
 class Slots {
  public:
-  explicit Slots(std::size_t values) : own_(values), lent_(values) {}
-  const Pieces& operator[](std::size_t v) const { return lent_[v] != nullptr ? *lent_[v] : own_[v]; }
-  bool lent(std::size_t v) const { return lent_[v] != nullptr; }
-  /// To be written, of a value that is not lent.
-  Pieces& own(std::size_t v) { return own_[v]; }
-  /// Handles of its own for somebody; the last ones, unless the value is lent.
-  Pieces take(std::size_t v) {
-    if (lent(v)) return *lent_[v];
+  explicit Slots(std::size_t values) : own_(values), borrowed_(values) {}
+  const ShardBuffers& operator[](std::size_t v) const { return borrowed_[v] != nullptr ? *borrowed_[v] : own_[v]; }
+  bool borrowed(std::size_t v) const { return borrowed_[v] != nullptr; }
+  /// To be written, of a value that is not borrowed.
+  ShardBuffers& own(std::size_t v) { return own_[v]; }
+  /// Handles of its own for somebody; the last ones, unless the value is borrowed.
+  ShardBuffers take(std::size_t v) {
+    if (borrowed(v)) return *borrowed_[v];
     return std::move(own_[v]);
   }
-  void lend(std::size_t v, const Pieces& pieces) { lent_[v] = &pieces; }
+  void borrow(std::size_t v, const ShardBuffers& shards) { borrowed_[v] = &shards; }
   void drop(std::size_t v) {
-    lent_[v] = nullptr;
-    runtime::let_go(own_[v]);
-    own_[v] = Pieces();
+    borrowed_[v] = nullptr;
+    runtime::release(own_[v]);
+    own_[v] = ShardBuffers();
   }
 
  private:
-  std::vector<Pieces> own_;
-  std::vector<const Pieces*> lent_;
+  std::vector<ShardBuffers> own_;
+  std::vector<const ShardBuffers*> borrowed_;
 };
 
 struct Frame {
   Run& run;
   Slots slots;
-  /// By value, where not empty: memory in which its pieces are wanted. Steps that cannot do so may ignore it.
-  std::vector<Pieces> into;
+  /// By value, where not empty: memory in which its shards are wanted. Steps that cannot do so may ignore it.
+  std::vector<ShardBuffers> into;
 };
 
 class Step {
  public:
   virtual ~Step() = default;
   virtual void run(Frame& frame) const = 0;
-  /// What it does, without values: "add (8 pieces)".
+  /// What it does, without values: "add (8 shards)".
   virtual std::string label() const = 0;
   /// Nanoseconds on one thread, roughly.
   virtual double cost() const { return 0; }
@@ -79,9 +79,10 @@ class Program {
   /// Throws what building a step throws (an op without kernel and reference).
   static std::shared_ptr<const Program> compile(const ir::GraphPtr& graph, Context& context);
 
-  /// `into`: for each output pieces whose memory the result is wanted in, or an empty list. `lent` as in `Executable`.
-  std::vector<Pieces> run(std::vector<Pieces> args, Run& run, const std::vector<Pieces>& into = {},
-                          const std::vector<const Pieces*>& lent = {}) const;
+  /// `into`: for each output shards whose memory the result is wanted in, or an empty list. `borrowed` as in
+  /// `Executable`.
+  std::vector<ShardBuffers> run(std::vector<ShardBuffers> args, Run& run, const std::vector<ShardBuffers>& into = {},
+                                const std::vector<const ShardBuffers*>& borrowed = {}) const;
   std::string text() const;
   double cost() const { return cost_; }
   const ir::Graph& graph() const { return *graph_; }
@@ -98,7 +99,7 @@ class Program {
   std::vector<ir::ValueId> unused_inputs_;
   std::vector<bool> repeated_outputs_;  // the same value comes again later
   std::vector<std::shared_ptr<const LayoutTable>> input_tables_;
-  std::vector<std::int64_t> input_bytes_;  // of a piece; -1 where pieces differ
+  std::vector<std::int64_t> input_bytes_;  // of a shard; -1 where shards differ
   double cost_ = 0;
   bool debug_nans_ = false;
 };
@@ -110,7 +111,7 @@ StepPtr make_summed_product_step(const ir::Graph& g, const ir::Eqn& e, std::int3
 
 /// Makes the step of one equation of a graph; null when the op needs no step of this kind.
 StepPtr make_reshard_step(const ir::Graph& g, const ir::Eqn& e, Context& context);
-StepPtr make_relabel_step(const ir::Graph& g, const ir::Eqn& e, Context& context);
+StepPtr make_reinterpret_step(const ir::Graph& g, const ir::Eqn& e, Context& context);
 StepPtr make_group_step(const ir::Graph& g, const ir::Eqn& e, Context& context);
 StepPtr make_halo_step(const ir::Graph& g, const ir::Eqn& e, Context& context);
 StepPtr make_control_step(const ir::Graph& g, const ir::Eqn& e, Context& context);

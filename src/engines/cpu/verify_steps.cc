@@ -11,10 +11,10 @@
 #include "base/verify_mode.h"
 #include "engines/cpu/passes/fuse_rules.h"
 #include "ir/op_def.h"
-#include "ops/shared_attrs.h"
 #include "ops/collective/collectives.h"
 #include "ops/define_op.h"
 #include "ops/ops.h"
+#include "ops/shared_attrs.h"
 #include "runtime/verify_executable.h"
 
 namespace tessera::cpu {
@@ -97,12 +97,12 @@ class CheckedStep final : public Step {
 
   void run(Frame& frame) const override {
     Frame watched{frame.run, Slots(g_.num_values()), {}};
-    for (auto v : watched_->reads) watched.slots.lend(at(v), frame.slots[at(v)]);
+    for (auto v : watched_->reads) watched.slots.borrow(at(v), frame.slots[at(v)]);
     watched_->run(watched);
     for (std::size_t n = 0; n < made_.size(); ++n) {
       const ir::Eqn& e = *made_[n];
       Frame alone{frame.run, Slots(g_.num_values()), {}};
-      for (auto v : e.in) alone.slots.lend(at(v), watched.slots[at(v)]);
+      for (auto v : e.in) alone.slots.borrow(at(v), watched.slots[at(v)]);
       alone_[n]->run(alone);
       compare(n, watched.slots[at(e.out[0])], alone.slots[at(e.out[0])], watched.slots[at(e.in[0])], "by itself");
     }
@@ -124,7 +124,8 @@ class CheckedStep final : public Step {
   };
 
   // `operand` is empty where the same bits are expected even of sums.
-  void compare(std::size_t n, const Pieces& got, const Pieces& want, const Pieces& operand, const char* how) const {
+  void compare(std::size_t n, const ShardBuffers& got, const ShardBuffers& want, const ShardBuffers& operand,
+               const char* how) const {
     const ir::Eqn& e = *made_[n];
     DType t = g_.type(e.out[0]).dtype;
     auto reduce = reduce_op(*e.op);
@@ -136,8 +137,8 @@ class CheckedStep final : public Step {
       auto y = elements(t, want[k]);
       std::optional<TermBound> bound;
       if (reduce && !operand.empty()) {
-        auto piece = tables_[n].in->map.of_position[at(tables_[n].out->first_local[k])];
-        bound.emplace(*reduce, t, operand[at(piece)], x.size());
+        auto shard = tables_[n].in->map.of_position[at(tables_[n].out->first_local[k])];
+        bound.emplace(*reduce, t, operand[at(shard)], x.size());
       }
       for (std::int64_t i = 0; i < x.size(); ++i) {
         complexd a = ops::load_complex(x, i);
@@ -229,14 +230,14 @@ void shake_elements(const ir::View& from, const ir::View& to, double size, Coins
 }
 
 // Copies whose elements lie `steps` units in the last place away.
-Pieces shaken(const Pieces& pieces, DType t, double steps, Run& run) {
-  Pieces out(pieces.size());
+ShardBuffers shaken(const ShardBuffers& shards, DType t, double steps, Run& run) {
+  ShardBuffers out(shards.size());
   double size = runtime::epsilon(t) * steps;
   Coins coins(run.shake);
-  for (std::size_t k = 0; k < pieces.size(); ++k) {
-    if (!pieces[k]) continue;
-    out[k] = run.memory.allocate(pieces[k]->nbytes());
-    ir::View from = elements(t, pieces[k]);
+  for (std::size_t k = 0; k < shards.size(); ++k) {
+    if (!shards[k]) continue;
+    out[k] = run.memory.allocate(shards[k]->nbytes());
+    ir::View from = elements(t, shards[k]);
     ir::View to = elements(t, out[k]);
     if (t == DType::F32) {
       shake_elements<float>(from, to, size, coins);
@@ -256,9 +257,9 @@ Pieces shaken(const Pieces& pieces, DType t, double steps, Run& run) {
   return out;
 }
 
-std::int64_t bytes(const Pieces& pieces) {
+std::int64_t bytes(const ShardBuffers& shards) {
   std::int64_t n = 0;
-  for (const auto& b : pieces) n += b ? b->nbytes() : 0;
+  for (const auto& b : shards) n += b ? b->nbytes() : 0;
   return n;
 }
 
@@ -266,19 +267,19 @@ std::int64_t bytes(const Pieces& pieces) {
 
 void run_shaken(const ir::Graph& g, const Step& step, Frame& frame) {
   Frame nested{frame.run, Slots(g.num_values()), {}};
-  std::vector<Pieces> operands;
-  operands.reserve(step.reads.size());  // lent by address
+  std::vector<ShardBuffers> operands;
+  operands.reserve(step.reads.size());  // borrowed by address
   double terms = 0;
   for (auto v : step.reads) {
-    const Pieces& pieces = frame.slots[at(v)];
-    terms = std::max(terms, static_cast<double>(bytes(pieces)));
+    const ShardBuffers& shards = frame.slots[at(v)];
+    terms = std::max(terms, static_cast<double>(bytes(shards)));
     DType t = g.type(v).dtype;
-    operands.push_back(is_inexact(t) ? shaken(pieces, t, 2, frame.run) : pieces);
-    nested.slots.lend(at(v), operands.back());
+    operands.push_back(is_inexact(t) ? shaken(shards, t, 2, frame.run) : shards);
+    nested.slots.borrow(at(v), operands.back());
   }
   step.run(nested);
   for (auto v : step.writes) {
-    Pieces made = nested.slots.take(at(v));
+    ShardBuffers made = nested.slots.take(at(v));
     DType t = g.type(v).dtype;
     // Roundings of many terms may all go one way.
     double steps = 4 * (1 + terms / static_cast<double>(std::max<std::int64_t>(1, bytes(made))) / 64);

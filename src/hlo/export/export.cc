@@ -9,8 +9,8 @@
 #include <set>
 
 #include "base/strings.h"
-#include "hlo/text/ast.h"
 #include "hlo/import/narrow.h"
+#include "hlo/text/ast.h"
 #include "ops/shared_attrs.h"
 #include "tessera/error.h"
 
@@ -406,7 +406,7 @@ std::string Writer::function(const std::string& name, const ir::Types& in, bool 
 
 std::string Writer::main_function(const ir::Graph& g) {
   if (!options_.replicas || g.mesh) {
-    return function("main", g.mesh ? piece_types(g) : g.input_types(), true,
+    return function("main", g.mesh ? shard_types(g) : g.input_types(), true,
                     [&](const Texts& in) { return inline_graph(g, in); });
   }
   const ir::Eqn* map = g.eqns.size() == 1 && g.eqns[0].op == &ops::def::shard_map ? &g.eqns[0] : nullptr;

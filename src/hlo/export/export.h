@@ -11,8 +11,8 @@
 
 #include "hlo/module.h"
 #include "ir/graph.h"
-#include "ops/shared_attrs.h"
 #include "ops/collective/shard_map_op.h"
+#include "ops/shared_attrs.h"
 
 namespace tessera::hlo {
 
@@ -167,8 +167,8 @@ Text index_along(Writer& w, const ManualText& m, std::size_t axis);
 /// One equation on operands of these types.
 Texts write_equation(Writer& w, const ir::Eqn& e, const Texts& in, const ir::Types& out);
 /// What a position holds of the inputs of a partitioned graph.
-ir::Types piece_types(const ir::Graph& g);
-/// The equations of a partitioned graph on pieces.
+ir::Types shard_types(const ir::Graph& g);
+/// The equations of a partitioned graph on shards.
 Texts write_partitioned(Writer& w, const ir::Graph& g, const Texts& args);
 
 using OpWriter = Texts (*)(Writer&, const ir::Eqn&, const Texts& in, const ir::Types& out);

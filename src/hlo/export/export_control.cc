@@ -2,9 +2,9 @@
 // Control flow and calls.
 #include "base/strings.h"
 #include "hlo/export/export.h"
-#include "ops/shared_attrs.h"
 #include "ops/control/calls.h"
 #include "ops/ops.h"
+#include "ops/shared_attrs.h"
 
 namespace tessera::hlo {
 
@@ -87,10 +87,10 @@ class ScanLoop {
       one.shape[0] = 1;
       Texts operands{x};
       add_starts(operands, row, one.shape.size());
-      Text piece = w_.line(str("stablehlo.dynamic_slice ", names_of(operands), ", sizes = [", join(one.shape),
+      Text shard = w_.line(str("stablehlo.dynamic_slice ", names_of(operands), ", sizes = [", join(one.shape),
                                "] : ", signature(operands, {one})),
                            one);
-      args.push_back(w_.reshape(piece, Shape(one.shape.begin() + 1, one.shape.end())));
+      args.push_back(w_.reshape(shard, Shape(one.shape.begin() + 1, one.shape.end())));
     }
     Texts results = w_.inline_graph(*p_.body, args);
     Texts out{w_.op("stablehlo.add", {a[0], w_.constant(1, DType::I32)}, a[0].type)};

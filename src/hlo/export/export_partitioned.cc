@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Partitioned graphs: every equation on the pieces of one position, reshards as collectives between positions.
+// Partitioned graphs: every equation on the shards of one position, reshards as collectives between positions.
 #include <algorithm>
 
 #include "base/strings.h"
 #include "hlo/export/export.h"
 #include "hlo/export/partitioned.h"
 #include "ir/op_def.h"
-#include "ops/shared_attrs.h"
 #include "ops/collective/manual.h"
 #include "ops/ops.h"
+#include "ops/shared_attrs.h"
 #include "tessera/error.h"
 
 namespace tessera::hlo {
@@ -39,21 +39,21 @@ AxisList behind(const AxisList& list, std::size_t n) {
   return {list.begin() + static_cast<std::ptrdiff_t>(n), list.end()};
 }
 
-Type piece_type(const ir::Graph& g, ir::ValueId v) {
+Type shard_type(const ir::Graph& g, ir::ValueId v) {
   const Type& t = g.type(v);
   const Layout& l = g.layout(v);
   for (std::size_t d = 0; d < l.dims.size(); ++d) {
     if (t.shape[d] % ir::parts(l.dims[d], *g.mesh) != 0) {
       throw UnimplementedError(str("StableHLO text of one device: dimension ", d, " of a value of shape ", t.shape,
                                    " is cut in ", ir::parts(l.dims[d], *g.mesh),
-                                   " pieces that differ in size; use extents that divide"));
+                                   " shards that differ in size; use extents that divide"));
     }
   }
   return {t.dtype, ir::tile_shape(t.shape, l, *g.mesh), false};
 }
 
-// First element of the piece that a position holds.
-Dims offsets_at(const ir::Graph& g, ir::ValueId v, const Shape& piece, std::int64_t position) {
+// First element of the shard that a position holds.
+Dims offsets_at(const ir::Graph& g, ir::ValueId v, const Shape& shard, std::int64_t position) {
   const auto& sizes = g.mesh->sizes;
   Dims coordinates(sizes.size());
   for (std::size_t a = sizes.size(); a-- > 0;) {
@@ -65,7 +65,7 @@ Dims offsets_at(const ir::Graph& g, ir::ValueId v, const Shape& piece, std::int6
   for (std::size_t d = 0; d < dims.size(); ++d) {
     std::int64_t tile = 0;
     for (auto a : dims[d]) tile = tile * sizes[a] + coordinates[a];
-    out.push_back(tile * piece[d]);
+    out.push_back(tile * shard[d]);
   }
   return out;
 }
@@ -103,7 +103,7 @@ Text by_position(Writer& w, const std::vector<std::int64_t>& entries) {
   return w.reshape(entry, {});
 }
 
-Texts on_pieces(Writer& w, const ir::Graph& g, const Eqn& e, const Texts& in, const Types& out) {
+Texts on_shards(Writer& w, const ir::Graph& g, const Eqn& e, const Texts& in, const Types& out) {
   Types from;
   for (const auto& x : in) from.push_back(x.type);
   Variants v = variants_of(g, e, from, out);
@@ -176,7 +176,7 @@ class Move {
     if (axes.empty()) return;
     std::string reducer = how(at_.reduction, x_.type.dtype);
     at_.partial &= want.partial;
-    // Straight to pieces where these axes cut one dimension further.
+    // Straight to shards where these axes cut one dimension further.
     for (std::size_t d = 0; d < at_.dims.size() && reducer == "add"; ++d) {
       if (!starts_with(want.dims[d], at_.dims[d])) continue;
       AxisList more = behind(want.dims[d], at_.dims[d].size()), sorted = more;
@@ -245,9 +245,9 @@ class Move {
   Layout at_;
 };
 
-// Pieces with other owners. A piece that several positions want is sent in as many rounds.
-Text relabelled(Writer& w, const Eqn& e, const Text& in, const Type& out) {
-  const auto& p = ir::get<ops::Relabel>(e.attrs);
+// ShardBuffers with other owners. A shard that several positions want is sent in as many rounds.
+Text reinterpreted(Writer& w, const Eqn& e, const Text& in, const Type& out) {
+  const auto& p = ir::get<ops::Reinterpret>(e.attrs);
   Text x = w.reshape(in, out.shape);
   std::vector<std::pair<std::int64_t, std::int64_t>> left;
   for (std::size_t i = 0; i < p.source.size(); ++i) {
@@ -321,9 +321,9 @@ Text exchanged(Writer& w, const Eqn& e, const Texts& in, const Type& out) {
 }
 }  // namespace
 
-ir::Types piece_types(const ir::Graph& g) {
+ir::Types shard_types(const ir::Graph& g) {
   Types out;
-  for (auto v : g.inputs) out.push_back(piece_type(g, v));
+  for (auto v : g.inputs) out.push_back(shard_type(g, v));
   return out;
 }
 
@@ -335,12 +335,12 @@ Texts write_partitioned(Writer& w, const ir::Graph& g, const Texts& args) {
     Texts in;
     Types out;
     for (auto v : e.in) in.push_back(values[static_cast<std::size_t>(v)]);
-    for (auto v : e.out) out.push_back(piece_type(g, v));
+    for (auto v : e.out) out.push_back(shard_type(g, v));
     Texts results;
     if (e.op == &def::reshard) {
       results = {Move(w, *g.mesh, in[0], g.layout(e.in[0])).to(g.layout(e.out[0]))};
-    } else if (e.op == &def::relabel) {
-      results = {relabelled(w, e, in[0], out[0])};
+    } else if (e.op == &def::reinterpret) {
+      results = {reinterpreted(w, e, in[0], out[0])};
     } else if (e.op == &def::group_exchange) {
       results = {exchanged(w, e, in, out[0])};
     } else if (e.op == &def::manual_enter || e.op == &def::manual_exit) {
@@ -348,7 +348,7 @@ Texts write_partitioned(Writer& w, const ir::Graph& g, const Texts& args) {
     } else if (e.op == &def::sharding_constraint) {
       results = in;
     } else {
-      results = on_pieces(w, g, e, in, out);
+      results = on_shards(w, g, e, in, out);
     }
     for (std::size_t i = 0; i < results.size(); ++i) values[static_cast<std::size_t>(e.out[i])] = results[i];
   }

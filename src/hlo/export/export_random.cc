@@ -4,8 +4,8 @@
 
 #include "base/strings.h"
 #include "hlo/export/export.h"
-#include "ops/ops.h"
 #include "ops/elementwise/random_bits.h"
+#include "ops/ops.h"
 #include "tessera/error.h"
 
 namespace tessera::hlo {
@@ -59,7 +59,7 @@ Text counters(Writer& w, const Shape& shape) {
 }
 Texts random_bits(Writer& w, const Eqn& e, const Texts& in, const Types& out) {
   const auto& p = ir::get<ops::RandomBits>(e.attrs);
-  if (!p.whole.empty()) throw UnimplementedError("StableHLO text of a piece of random bits");
+  if (!p.whole.empty()) throw UnimplementedError("StableHLO text of a shard of random bits");
   std::string attributes = str("bits = ", p.bits, " : i64, shape = ", array_text(p.shape));
   return w.composite("random_bits", attributes, in, out, [&](const Texts& a) {
     const Shape& keys = a[0].type.shape;

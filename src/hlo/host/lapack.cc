@@ -115,11 +115,11 @@ std::int64_t batches(const HostArray& a, std::size_t rank) {
 }
 // Elements of batch member i, of `size` elements each.
 template <class T>
-T* piece(HostArray& a, std::int64_t i, std::int64_t size) {
+T* batch_item(HostArray& a, std::int64_t i, std::int64_t size) {
   return static_cast<T*>(a.data()) + i * size;
 }
 template <class T>
-const T* piece(const HostArray& a, std::int64_t i, std::int64_t size) {
+const T* batch_item(const HostArray& a, std::int64_t i, std::int64_t size) {
   return static_cast<const T*>(a.data()) + i * size;
 }
 void copy_into(HostArray& to, const HostArray& from) {
@@ -133,7 +133,7 @@ void run_geqrf(Job& j) {
   auto m = last(j.in[0], 2), n = last(j.in[0], 1);
   copy_into(j.out[0], j.in[0]);
   for (std::int64_t i = 0; i < batches(j.in[0], 2); ++i) {
-    geqrf(narrow(m), narrow(n), piece<T>(j.out[0], i, m * n), piece<T>(j.out[1], i, std::min(m, n)));
+    geqrf(narrow(m), narrow(n), batch_item<T>(j.out[0], i, m * n), batch_item<T>(j.out[1], i, std::min(m, n)));
   }
 }
 template <class T>
@@ -141,7 +141,7 @@ void run_orgqr(Job& j) {
   auto m = last(j.in[0], 2), n = last(j.in[0], 1), k = last(j.in[1], 1);
   copy_into(j.out[0], j.in[0]);
   for (std::int64_t i = 0; i < batches(j.in[0], 2); ++i) {
-    orgqr(narrow(m), narrow(n), narrow(k), piece<T>(j.out[0], i, m * n), piece<T>(j.in[1], i, k));
+    orgqr(narrow(m), narrow(n), narrow(k), batch_item<T>(j.out[0], i, m * n), batch_item<T>(j.in[1], i, k));
   }
 }
 template <class T>
@@ -151,8 +151,9 @@ void run_ormqr(Job& j) {
   copy_into(j.out[0], j.in[2]);
   char trans = j.flag("transpose", 0) == 0 ? 'N' : std::is_same_v<T, Real<T>> ? 'T' : 'C';
   for (std::int64_t i = 0; i < batches(j.in[0], 2); ++i) {
-    ormqr(j.flag("left", 1) != 0 ? 'L' : 'R', trans, narrow(m), narrow(n), narrow(k), piece<T>(j.in[0], i, rows * cols),
-          narrow(cols), piece<T>(j.in[1], i, k), piece<T>(j.out[0], i, m * n));
+    ormqr(j.flag("left", 1) != 0 ? 'L' : 'R', trans, narrow(m), narrow(n), narrow(k),
+          batch_item<T>(j.in[0], i, rows * cols), narrow(cols), batch_item<T>(j.in[1], i, k),
+          batch_item<T>(j.out[0], i, m * n));
   }
 }
 template <class T>
@@ -161,8 +162,8 @@ void run_gehrd(Job& j) {
   copy_into(j.out[0], j.in[0]);
   for (std::int64_t i = 0; i < batches(j.in[0], 2); ++i) {
     set_info(j.out[2], i,
-             gehrd(narrow(n), narrow(j.flag("low", 1)), narrow(j.flag("high", n)), piece<T>(j.out[0], i, n * n),
-                   piece<T>(j.out[1], i, n - 1)));
+             gehrd(narrow(n), narrow(j.flag("low", 1)), narrow(j.flag("high", n)), batch_item<T>(j.out[0], i, n * n),
+                   batch_item<T>(j.out[1], i, n - 1)));
   }
 }
 template <class T>
@@ -170,9 +171,10 @@ void run_sytrd(Job& j) {
   auto n = last(j.in[0], 1);
   copy_into(j.out[0], j.in[0]);
   for (std::int64_t i = 0; i < batches(j.in[0], 2); ++i) {
-    set_info(j.out[4], i,
-             sytrd(j.letter("uplo", 'L'), narrow(n), piece<T>(j.out[0], i, n * n), piece<Real<T>>(j.out[1], i, n),
-                   piece<Real<T>>(j.out[2], i, n - 1), piece<T>(j.out[3], i, n - 1)));
+    set_info(
+        j.out[4], i,
+        sytrd(j.letter("uplo", 'L'), narrow(n), batch_item<T>(j.out[0], i, n * n), batch_item<Real<T>>(j.out[1], i, n),
+              batch_item<Real<T>>(j.out[2], i, n - 1), batch_item<T>(j.out[3], i, n - 1)));
   }
 }
 template <class T>
@@ -181,7 +183,8 @@ void run_syevd(Job& j) {
   copy_into(j.out[0], j.in[0]);
   for (std::int64_t i = 0; i < batches(j.in[0], 2); ++i) {
     set_info(j.out[2], i,
-             syevd(j.letter("uplo", 'L'), narrow(n), piece<T>(j.out[0], i, n * n), piece<Real<T>>(j.out[1], i, n)));
+             syevd(j.letter("uplo", 'L'), narrow(n), batch_item<T>(j.out[0], i, n * n),
+                   batch_item<Real<T>>(j.out[1], i, n)));
   }
 }
 template <class T>
@@ -191,10 +194,10 @@ void run_gtsv(Job& j) {
   for (std::size_t r = 0; r < 4; ++r) copy_into(j.out[r], j.in[r]);
   for (std::int64_t i = 0; i < batches(j.in[1], 1); ++i) {
     // JAX's lower diagonal begins with an element outside the matrix, LAPACK's does not.
-    T* lower = piece<T>(j.out[0], i, n);
+    T* lower = batch_item<T>(j.out[0], i, n);
     set_info(j.out[4], i,
-             gtsv(narrow(n), narrow(k), lower + (n > 1 ? 1 : 0), piece<T>(j.out[1], i, n), piece<T>(j.out[2], i, n),
-                  piece<T>(j.out[3], i, n * k)));
+             gtsv(narrow(n), narrow(k), lower + (n > 1 ? 1 : 0), batch_item<T>(j.out[1], i, n),
+                  batch_item<T>(j.out[2], i, n), batch_item<T>(j.out[3], i, n * k)));
   }
 }
 template <class T>
@@ -203,8 +206,8 @@ void run_geqp3(Job& j) {
   copy_into(j.out[0], j.in[0]);
   copy_into(j.out[1], j.in[1]);
   for (std::int64_t i = 0; i < batches(j.in[0], 2); ++i) {
-    geqp3(narrow(m), narrow(n), piece<T>(j.out[0], i, m * n), piece<lapack_int>(j.out[1], i, n),
-          piece<T>(j.out[2], i, std::min(m, n)));
+    geqp3(narrow(m), narrow(n), batch_item<T>(j.out[0], i, m * n), batch_item<lapack_int>(j.out[1], i, n),
+          batch_item<T>(j.out[2], i, std::min(m, n)));
   }
 }
 template <class T>
@@ -217,9 +220,9 @@ void run_gesvd(Job& j) {
   for (std::int64_t i = 0; i < batches(j.in[0], 2); ++i) {
     bool vectors = job != 'N';
     set_info(j.out[4], i,
-             gesvd(job, narrow(m), narrow(n), piece<T>(j.out[0], i, m * n), piece<Real<T>>(j.out[1], i, k),
-                   vectors ? piece<T>(j.out[2], i, m * ldu) : unused.data(), narrow(ldu),
-                   vectors ? piece<T>(j.out[3], i, rows * n) : unused.data()));
+             gesvd(job, narrow(m), narrow(n), batch_item<T>(j.out[0], i, m * n), batch_item<Real<T>>(j.out[1], i, k),
+                   vectors ? batch_item<T>(j.out[2], i, m * ldu) : unused.data(), narrow(ldu),
+                   vectors ? batch_item<T>(j.out[3], i, rows * n) : unused.data()));
   }
 }
 
@@ -245,17 +248,17 @@ void run_geev(Job& j) {
   constexpr bool kReal = std::is_same_v<T, Real<T>>;
   std::size_t w = kReal ? 2 : 1;  // lists of eigenvalues
   for (std::int64_t i = 0; i < batches(j.in[0], 2); ++i) {
-    const T* from = piece<T>(j.in[0], i, n * n);
+    const T* from = batch_item<T>(j.in[0], i, n * n);
     std::vector<T> a(from, from + size), left(size), right(size);
-    T* re = piece<T>(j.out[0], i, n);
-    T* im = kReal ? piece<T>(j.out[1], i, n) : nullptr;
+    T* re = batch_item<T>(j.out[0], i, n);
+    T* im = kReal ? batch_item<T>(j.out[1], i, n) : nullptr;
     lapack_int info = geev(l, r, narrow(n), a.data(), re, im, left.data(), right.data());
     if constexpr (kReal) {
-      if (l == 'V') unpack(left.data(), im, n, piece<std::complex<T>>(j.out[2], i, n * n));
-      if (r == 'V') unpack(right.data(), im, n, piece<std::complex<T>>(j.out[3], i, n * n));
+      if (l == 'V') unpack(left.data(), im, n, batch_item<std::complex<T>>(j.out[2], i, n * n));
+      if (r == 'V') unpack(right.data(), im, n, batch_item<std::complex<T>>(j.out[3], i, n * n));
     } else {
-      if (l == 'V') std::copy(left.begin(), left.end(), piece<T>(j.out[1], i, n * n));
-      if (r == 'V') std::copy(right.begin(), right.end(), piece<T>(j.out[2], i, n * n));
+      if (l == 'V') std::copy(left.begin(), left.end(), batch_item<T>(j.out[1], i, n * n));
+      if (r == 'V') std::copy(right.begin(), right.end(), batch_item<T>(j.out[2], i, n * n));
     }
     set_info(j.out[w + 2], i, info);
   }
@@ -268,9 +271,9 @@ void run_gees(Job& j) {
   std::size_t selected = kReal ? 4 : 3;
   copy_into(j.out[0], j.in[0]);
   for (std::int64_t i = 0; i < batches(j.in[0], 2); ++i) {
-    T* im = kReal ? piece<T>(j.out[3], i, n) : nullptr;
-    lapack_int info = gees(j.letter("mode", 'V'), narrow(n), piece<T>(j.out[0], i, n * n), piece<T>(j.out[2], i, n), im,
-                           piece<T>(j.out[1], i, n * n));
+    T* im = kReal ? batch_item<T>(j.out[3], i, n) : nullptr;
+    lapack_int info = gees(j.letter("mode", 'V'), narrow(n), batch_item<T>(j.out[0], i, n * n),
+                           batch_item<T>(j.out[2], i, n), im, batch_item<T>(j.out[1], i, n * n));
     set_info(j.out[selected], i, 0);
     set_info(j.out[selected + 1], i, info);
   }

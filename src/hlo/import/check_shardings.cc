@@ -11,7 +11,7 @@
 namespace tessera::hlo {
 
 namespace {
-// A part of an axis: from `pre` to `end` of its pieces.
+// A part of an axis: from `pre` to `end` of its shards.
 struct Part {
   const SdyAxis* axis;
   std::int64_t pre, end;

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Manual computations of the older form (hlo/sharding/shard_marks.h), whose shardings are tiles over any list of devices, and
-// others that no mesh of the program can say: every device runs the body on its tiles of whole values.
+// Manual computations of the older form (hlo/sharding/shard_marks.h), whose shardings are tiles over any list of
+// devices, and others that no mesh of the program can say: every device runs the body on its tiles of whole values.
 #include <algorithm>
 #include <map>
 #include <numeric>
 #include <set>
 
 #include "base/strings.h"
-#include "hlo/sharding/hlo_sharding.h"
 #include "hlo/import/narrow.h"
 #include "hlo/import/rules_manual.h"
+#include "hlo/sharding/hlo_sharding.h"
 #include "hlo/sharding/shard_marks.h"
 #include "ops/shape/indexing_ops.h"
 #include "tessera/error.h"
@@ -206,7 +206,7 @@ Items run_on_tiles(OpCall& c, const std::vector<Tiles>& in, const std::vector<Ti
     Value x = c.v(i);
     args.push_back(own_addend(c, in[args.size()], x));
     if (args.back().shape() != body.args[i].type.shape) {
-      c.fail(str("operand ", i, " has pieces of shape ", args.back().shape(), "; its argument is ",
+      c.fail(str("operand ", i, " has shards of shape ", args.back().shape(), "; its argument is ",
                  to_string(body.args[i].type)));
     }
   }

@@ -8,8 +8,8 @@
 
 #include "base/strings.h"
 #include "hlo/import/narrow.h"
-#include "hlo/text/parse.h"
 #include "hlo/sharding/sdy.h"
+#include "hlo/text/parse.h"
 #include "tessera/error.h"
 
 namespace tessera::hlo {
@@ -163,7 +163,7 @@ void check_block(OpCall& c, std::size_t i, const ops::ShardMap& p, const std::ve
   }
   Shape local = ops::block_shape(p, spec, shape, str("operand ", i));
   if (local != says.shape) {
-    c.fail(str("operand ", i, " has pieces of shape ", local, "; its argument is ", to_string(says)));
+    c.fail(str("operand ", i, " has shards of shape ", local, "; its argument is ", to_string(says)));
   }
 }
 

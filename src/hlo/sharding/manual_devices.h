@@ -33,7 +33,7 @@ struct CutMesh {
   ops::Names names;
   Dims sizes;
   std::vector<std::string> axes;  ///< by part: the axis
-  Dims pre;                       ///< by part: pieces of the axis that are more major
+  Dims pre;                       ///< by part: shards of the axis that are more major
 };
 /// Nothing where the parts of an axis do not nest. Throws `ValueError` for axes that the mesh lacks.
 std::optional<CutMesh> cut_mesh(const SdyMesh& mesh, const std::vector<SdyAxis>& named);

@@ -169,7 +169,7 @@ const AstAttr* sharding_of_constraint(const AstOp& op) {
 }
 
 ops::ShardingConstraint constraint_of(const SdySharding& s, const SdyMesh& mesh) {
-  // Where an axis must be cut: after `pre_size` and after `pre_size * size` of its pieces.
+  // Where an axis must be cut: after `pre_size` and after `pre_size * size` of its shards.
   std::map<std::string, std::set<std::int64_t>> cuts;
   for (std::size_t a = 0; a < mesh.axes.size(); ++a) cuts[mesh.axes[a]] = {1, mesh.sizes[a]};
   auto see = [&](const SdyAxis& x) {

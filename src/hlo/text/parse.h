@@ -38,7 +38,7 @@ class Parser {
   AstAttr attribute();
   AstType type();
 
-  // --- pieces, for attributes that importers look into
+  // --- shards, for attributes that importers look into
   bool at_end();
   bool accept(std::string_view token);
   void expect(std::string_view token);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "program/promote.h"
 #include "base/strings.h"
+#include "program/promote.h"
 #include "tessera/collectives.h"
 #include "tessera/error.h"
 #include "tessera/lax.h"
@@ -33,7 +33,7 @@ Array neighbour(const Array& x, const AxisNames& axes, std::int64_t dim, std::in
 }  // namespace
 
 Array halo_exchange(const Array& x, const AxisNames& axes, std::int64_t dim, const HaloOptions& o, const Loc& loc) {
-  std::int64_t d = api::axis_of("halo_exchange", dim, x.ndim());
+  std::int64_t d = program::axis_of("halo_exchange", dim, x.ndim());
   std::int64_t n = x.shape(d);
   for (auto width : {o.before, o.after}) {
     if (width < 0 || width > n) {

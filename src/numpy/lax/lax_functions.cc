@@ -2,9 +2,9 @@
 // Functions of jax.lax that are formulas over its primitives.
 #include <numeric>
 
+#include "ops/ops.h"
 #include "program/composite.h"
 #include "program/promote.h"
-#include "ops/ops.h"
 #include "tessera/creation.h"
 #include "tessera/lax.h"
 #include "tessera/numpy.h"
@@ -13,9 +13,9 @@
 
 namespace tessera::lax {
 
-using api::Arrays;
-using api::formula;
-using api::formulas;
+using program::Arrays;
+using program::composite;
+using program::composites;
 
 std::pair<Array, Array> sort_key_val(const Operand& keys, const Operand& values, std::int64_t dimension, bool stable) {
   auto out = sort({keys.array(), values.array()}, dimension, 1, stable, keys.loc());
@@ -23,7 +23,7 @@ std::pair<Array, Array> sort_key_val(const Operand& keys, const Operand& values,
 }
 std::pair<Array, Array> approx_max_k(const Operand& x, std::int64_t k, std::int64_t axis) { return top_k(x, k, axis); }
 std::pair<Array, Array> approx_min_k(const Operand& x, std::int64_t k, std::int64_t axis) {
-  Arrays out = formulas("approx_min_k", {x}, [&](const Arrays& v) {
+  Arrays out = composites("approx_min_k", {x}, [&](const Arrays& v) {
     // ~x reverses the order of integers; -x does not at 0 of unsigned ones, nor at the least signed number.
     bool discrete = is_integer(v[0].dtype()) || is_bool(v[0].dtype());
     auto turned = [&](const Array& a) { return discrete ? ~a : -a; };
@@ -35,22 +35,22 @@ std::pair<Array, Array> approx_min_k(const Operand& x, std::int64_t k, std::int6
 
 Array scatter_sub(const Operand& x, const Operand& indices, const Operand& updates, const ScatterDimensionNumbers& n,
                   const ScatterOptions& o) {
-  return formula("scatter_sub", {x, indices, updates},
-                 [&](const Arrays& v) { return scatter_add(v[0], v[1], -v[2], n, o); });
+  return composite("scatter_sub", {x, indices, updates},
+                   [&](const Arrays& v) { return scatter_add(v[0], v[1], -v[2], n, o); });
 }
 
 Array mulhi(const Operand& x, const Operand& y) {
-  return formula("mulhi", {x, y}, [](const Arrays& v) {
+  return composite("mulhi", {x, y}, [](const Arrays& v) {
     DType t = v[0].dtype();
     if (!is_integer(t) || v[1].dtype() != t)
       throw TypeError(str("mulhi: dtypes ", dtype_name(t), " and ", dtype_name(v[1].dtype()),
                           "; expected two equal integer dtypes"));
-    return api::elementwise(ops::def::mulhi, "mulhi", v[0], v[1]);
+    return program::elementwise(ops::def::mulhi, "mulhi", v[0], v[1]);
   });
 }
 
 Array ragged_dot(const Operand& lhs, const Operand& rhs, const Operand& group_sizes) {
-  return formula("ragged_dot", {lhs, rhs, group_sizes}, [](const Arrays& v) {
+  return composite("ragged_dot", {lhs, rhs, group_sizes}, [](const Arrays& v) {
     const Shape& a = v[0].shape();
     const Shape& b = v[1].shape();
     if (rank(a) != 2 || rank(b) != 3 || a[1] != b[1] || v[2].shape() != Shape{b[0]} || !is_integer(v[2].dtype()))
@@ -66,7 +66,7 @@ Array ragged_dot(const Operand& lhs, const Operand& rhs, const Operand& group_si
 }
 
 Array conv_general_dilated_patches(const Operand& lhs, const Dims& filter_shape, const ConvOptions& options) {
-  return formula("conv_general_dilated_patches", {lhs}, [&](const Arrays& v) {
+  return composite("conv_general_dilated_patches", {lhs}, [&](const Arrays& v) {
     const std::string& layout = options.dimension_numbers.empty() ? "" : options.dimension_numbers[0];
     auto at = layout.find('C');
     if (at == std::string::npos || static_cast<std::int64_t>(layout.size()) != v[0].ndim())
@@ -100,6 +100,6 @@ Array conv_general_dilated_patches(const Operand& lhs, const Dims& filter_shape,
 
 namespace tessera {
 Shape broadcast_shapes(const std::vector<Shape>& shapes, const Loc&) {
-  return api::broadcast_shapes("broadcast_shapes", shapes);
+  return program::broadcast_shapes("broadcast_shapes", shapes);
 }
 }  // namespace tessera

@@ -2,18 +2,18 @@
 // Primitives of jax.lax without promotion or broadcasting.
 #include <numeric>
 
-#include "program/graph_fragment.h"
-#include "program/composite.h"
 #include "numpy/lax/window_options.h"
-#include "ops/shared_attrs.h"
 #include "ops/linalg/linalg_ops.h"
+#include "ops/shared_attrs.h"
+#include "program/composite.h"
+#include "program/graph_fragment.h"
 #include "tessera/lax.h"
 #include "tessera/numpy.h"
 
 namespace tessera::lax {
 
-using api::attrs;
-using api::bind1;
+using program::attrs;
+using program::bind1;
 namespace def = ops::def;
 
 namespace {
@@ -21,7 +21,7 @@ Array plain(const ir::OpDef& op, const Operand& x, const Operand& y) {
   return bind1(op, {x.array(), y.array()}, nullptr, x.loc());
 }
 Array reduced(const char* name, const ir::OpDef& op, const Operand& x, const Dims& axes) {
-  return bind1(op, {x.array()}, attrs(ops::Axes{api::axes_of(name, axes, x.array().ndim())}), x.loc());
+  return bind1(op, {x.array()}, attrs(ops::Axes{program::axes_of(name, axes, x.array().ndim())}), x.loc());
 }
 
 // The reducer as a graph over numbers.
@@ -34,7 +34,7 @@ ir::GraphPtr body_of(const char* name, const std::vector<Array>& operands, const
   }
   ir::Types types;
   for (std::size_t i = 0; i < 2 * n; ++i) types.push_back(ir::Type{operands[i % n].dtype(), {}});
-  api::Traced t = api::trace(
+  program::Traced t = program::trace(
       [&](const std::vector<Array>& v) {
         const auto half = v.begin() + static_cast<std::ptrdiff_t>(n);
         return reducer(std::vector<Array>(v.begin(), half), std::vector<Array>(half, v.end()));
@@ -47,7 +47,7 @@ ir::GraphPtr body_of(const char* name, const std::vector<Array>& operands, const
 }
 std::vector<Array> with_starts(const std::vector<Array>& operands, const std::vector<Array>& init, const Loc& loc) {
   std::vector<Array> in = operands;
-  for (std::size_t i = 0; i < init.size(); ++i) in.push_back(api::cast(init[i], operands[i].dtype(), false, loc));
+  for (std::size_t i = 0; i < init.size(); ++i) in.push_back(program::cast(init[i], operands[i].dtype(), false, loc));
   return in;
 }
 }  // namespace
@@ -60,8 +60,8 @@ Array shift_right_logical(const Operand& x, const Operand& y) { return plain(def
 Array igamma_grad_a(const Operand& a, const Operand& x) { return plain(def::igamma_grad_a, a, x); }
 Array random_gamma_grad(const Operand& a, const Operand& x) { return plain(def::random_gamma_grad, a, x); }
 Array round(const Operand& x, bool to_even) {
-  return api::compose1("round", x.loc(), {x.array()},
-                       [&](ir::Builder&, const ir::Values& v) { return ops::round(v[0], to_even); });
+  return program::graph_fragment1("round", x.loc(), {x.array()},
+                                  [&](ir::Builder&, const ir::Values& v) { return ops::round(v[0], to_even); });
 }
 Array select_n(const Operand& which, const std::vector<Array>& cases) {
   std::vector<Array> in{which.array()};
@@ -114,24 +114,26 @@ std::vector<Array> reduce(const std::vector<Array>& operands, const std::vector<
                           const Dims& axes, const Loc& loc) {
   ir::GraphPtr body = body_of("reduce", operands, init, reducer);
   const std::size_t n = operands.size();
-  const Dims over = api::axes_of("reduce", axes, operands[0].ndim());
-  return api::compose("reduce", loc, with_starts(operands, init, loc), [&](ir::Builder&, const ir::Values& v) {
-    return ops::reduce(ir::ValueSpan(v).first(n), ir::ValueSpan(v).subspan(n), body, over);
-  });
+  const Dims over = program::axes_of("reduce", axes, operands[0].ndim());
+  return program::graph_fragment(
+      "reduce", loc, with_starts(operands, init, loc), [&](ir::Builder&, const ir::Values& v) {
+        return ops::reduce(ir::ValueSpan(v).first(n), ir::ValueSpan(v).subspan(n), body, over);
+      });
 }
 std::vector<Array> reduce_window(const std::vector<Array>& operands, const std::vector<Array>& init,
                                  const Reducer& reducer, const Dims& window, const WindowOptions& o, const Loc& loc) {
   ir::GraphPtr body = body_of("reduce_window", operands, init, reducer);
   const std::size_t n = operands.size();
-  const ops::Window w = api::window_of("reduce_window", operands[0].shape(), window, o);
-  return api::compose("reduce_window", loc, with_starts(operands, init, loc), [&](ir::Builder&, const ir::Values& v) {
-    return ops::reduce_window(ir::ValueSpan(v).first(n), ir::ValueSpan(v).subspan(n), body, w);
-  });
+  const ops::Window w = program::window_of("reduce_window", operands[0].shape(), window, o);
+  return program::graph_fragment(
+      "reduce_window", loc, with_starts(operands, init, loc), [&](ir::Builder&, const ir::Values& v) {
+        return ops::reduce_window(ir::ValueSpan(v).first(n), ir::ValueSpan(v).subspan(n), body, w);
+      });
 }
 
 Array fft(const Operand& x, FftType type, const Dims& lengths) {
   static_assert(static_cast<int>(FftType::Irfft) == static_cast<int>(ops::FftType::Irfft));
-  return api::compose1("fft", x.loc(), {x.array()}, [&](ir::Builder&, const ir::Values& v) {
+  return program::graph_fragment1("fft", x.loc(), {x.array()}, [&](ir::Builder&, const ir::Values& v) {
     return ops::fft(v[0], static_cast<ops::FftType>(type), lengths);
   });
 }

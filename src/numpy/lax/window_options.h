@@ -5,9 +5,9 @@
 #include "ops/shared_attrs.h"
 #include "tessera/lax.h"
 
-namespace tessera::api {
+namespace tessera::program {
 
 /// One entry a dimension, defaults filled in, "SAME" turned into numbers. Throws `ValueError` naming what does not fit.
 ops::Window window_of(const char* name, const Shape& shape, const Dims& window, const lax::WindowOptions& options);
 
-}  // namespace tessera::api
+}  // namespace tessera::program

@@ -1,26 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tessera/linalg.h"
-
+#include "ops/linalg/linalg_ops.h"
 #include "program/graph_fragment.h"
 #include "program/promote.h"
-#include "ops/linalg/linalg_ops.h"
 #include "tessera/lax.h"
+#include "tessera/linalg.h"
 #include "tessera/numpy.h"
 #include "tessera/ops.h"
 
 namespace tessera {
 
-using api::compose;
-using api::compose1;
-using api::on;
 using ir::Builder;
 using ir::Value;
 using ir::Values;
+using program::graph_fragment;
+using program::graph_fragment1;
+using program::on;
 
 namespace {
 
 Array matrix(const char* name, const Operand& a, bool square) {
-  Array m = api::inexact(name, a.array(), a.loc());
+  Array m = program::inexact(name, a.array(), a.loc());
   if (m.ndim() < 2 || (square && m.shape(-1) != m.shape(-2))) {
     throw ValueError(str("linalg::", name, ": shape ", m.shape(), "; expected ",
                          square ? "a square matrix" : "a matrix", " in the last two dimensions"));
@@ -38,49 +37,50 @@ Value adjoint(Value x) {
 namespace linalg {
 
 Array cholesky(const Operand& a) {
-  return compose1("cholesky", a.loc(), {matrix("cholesky", a, true)},
-                  [](Builder&, const Values& v) { return ops::cholesky((v[0] + adjoint(v[0])) / 2.0); });
+  return graph_fragment1("cholesky", a.loc(), {matrix("cholesky", a, true)},
+                         [](Builder&, const Values& v) { return ops::cholesky((v[0] + adjoint(v[0])) / 2.0); });
 }
 QrResult qr(const Operand& a, bool complete) {
-  auto out = compose("qr", a.loc(), {matrix("qr", a, false)},
-                     [&](Builder&, const Values& v) { return ops::qr(v[0], complete); });
+  auto out = graph_fragment("qr", a.loc(), {matrix("qr", a, false)},
+                            [&](Builder&, const Values& v) { return ops::qr(v[0], complete); });
   return {out[0], out[1]};
 }
 LuResult lu(const Operand& a) {
-  auto out = compose("lu", a.loc(), {matrix("lu", a, false)}, [](Builder&, const Values& v) { return ops::lu(v[0]); });
+  auto out =
+      graph_fragment("lu", a.loc(), {matrix("lu", a, false)}, [](Builder&, const Values& v) { return ops::lu(v[0]); });
   return {out[0], out[1], out[2]};
 }
 EighResult eigh(const Operand& a) {
-  auto out = compose("eigh", a.loc(), {matrix("eigh", a, true)},
-                     [](Builder&, const Values& v) { return ops::eigh((v[0] + adjoint(v[0])) / 2.0); });
+  auto out = graph_fragment("eigh", a.loc(), {matrix("eigh", a, true)},
+                            [](Builder&, const Values& v) { return ops::eigh((v[0] + adjoint(v[0])) / 2.0); });
   return {out[1], out[0]};
 }
 SvdResult svd(const Operand& a, bool full_matrices) {
-  auto out = compose("svd", a.loc(), {matrix("svd", a, false)},
-                     [&](Builder&, const Values& v) { return ops::svd(v[0], full_matrices, true); });
+  auto out = graph_fragment("svd", a.loc(), {matrix("svd", a, false)},
+                            [&](Builder&, const Values& v) { return ops::svd(v[0], full_matrices, true); });
   return {out[1], out[0], out[2]};
 }
 Array triangular_solve(const Operand& a, const Operand& b, const TriangularOptions& o) {
   ops::TriangularSolve p{o.left_side, o.lower, o.transpose_a, o.conjugate_a, o.unit_diagonal};
-  return compose1("triangular_solve", a.loc(),
-                  {matrix("triangular_solve", a, true), matrix("triangular_solve", b, false)},
-                  [&](Builder&, const Values& v) { return ops::triangular_solve(v[0], v[1], p); });
+  return graph_fragment1("triangular_solve", a.loc(),
+                         {matrix("triangular_solve", a, true), matrix("triangular_solve", b, false)},
+                         [&](Builder&, const Values& v) { return ops::triangular_solve(v[0], v[1], p); });
 }
 
 Array solve(const Operand& a, const Operand& b) {
   const Loc& loc = a.loc();
   Array m = matrix("solve", a, true);
-  Array rhs = api::inexact("solve", b.array(), loc);
+  Array rhs = program::inexact("solve", b.array(), loc);
   bool vector = rhs.ndim() == 1;
   if (vector) rhs = expand_dims(on(rhs, loc), {-1});
-  std::vector<Array> in = api::promote("solve", {m, rhs}, loc);
+  std::vector<Array> in = program::promote("solve", {m, rhs}, loc);
   if (in[1].shape(-2) != in[0].shape(-1)) {
     throw ValueError(
         str("linalg::solve: shapes ", a.array().shape(), " and ", b.array().shape(), "; expected equal row counts"));
   }
   Shape batch_a(in[0].shape().begin(), in[0].shape().end() - 2);
   Shape batch_b(in[1].shape().begin(), in[1].shape().end() - 2);
-  Shape batch = api::broadcast_shapes("solve", {batch_a, batch_b});
+  Shape batch = program::broadcast_shapes("solve", {batch_a, batch_b});
   auto fit = [&](const Array& v) {
     Shape s = batch;
     s.insert(s.end(), v.shape().end() - 2, v.shape().end());

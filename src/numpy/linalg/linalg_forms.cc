@@ -14,10 +14,10 @@
 
 namespace tessera::linalg {
 
-using api::Arrays;
-using api::formula;
-using api::formulas;
-using api::promoted;
+using program::Arrays;
+using program::composite;
+using program::composites;
+using program::promoted;
 
 namespace {
 Array square_matrix(const char* name, const Array& a) {
@@ -31,7 +31,7 @@ Array unit_like(const Array& a) { return broadcast_to(eye(a.shape(-1), std::null
 }  // namespace
 
 Array matrix_power(const Operand& a, std::int64_t n) {
-  return formula("matrix_power", {a}, [&](const Arrays& v) {
+  return composite("matrix_power", {a}, [&](const Arrays& v) {
     Array z = square_matrix("matrix_power", v[0]);
     if (n == 0) return unit_like(z);
     if (n < 0) z = inv(z);
@@ -78,7 +78,7 @@ const std::vector<double> kPade13{64764752532480000,
 }  // namespace
 
 Array expm(const Operand& given) {
-  return formula("expm", {given}, [&](const Arrays& v) {
+  return composite("expm", {given}, [&](const Arrays& v) {
     Array a = square_matrix("expm", promoted("expm", v, true)[0]);
     const bool wide = a.dtype() == float64 || a.dtype() == complex128;
     // Scaled by a power of two until the approximant holds, then squared back (Higham, 2005).
@@ -87,7 +87,7 @@ Array expm(const Operand& given) {
     Array squarings = maximum(0, ceil(log2(size / reach)));
     squarings = where(isfinite(squarings), squarings, 0);
     Array scale = lax::expand_dims(exp2(-squarings), {size.ndim()});
-    Array r = pade(a * api::as(scale, a.dtype()), wide ? kPade13 : kPade7);
+    Array r = pade(a * program::as(scale, a.dtype()), wide ? kPade13 : kPade7);
     Array steps = lax::expand_dims(squarings, {size.ndim()});
     for (int i = 0; i < 16; ++i) r = where(steps > i, matmul(r, r), r);
     // More than 16 squarings: the result would be lost in rounding.
@@ -107,7 +107,7 @@ Array chain(const Arrays& v, const std::vector<std::vector<std::size_t>>& split,
 Array multi_dot(const std::vector<Array>& arrays, const Loc& loc) {
   const std::size_t n = arrays.size();
   if (n < 2) throw ValueError(str("linalg::multi_dot: ", n, " arrays; expected at least two"));
-  return formula("multi_dot", loc, arrays, [&](const Arrays& given) {
+  return composite("multi_dot", loc, arrays, [&](const Arrays& given) {
     Arrays v = promoted("multi_dot", given);
     const bool row = v.front().ndim() == 1;
     const bool column = v.back().ndim() == 1;
@@ -150,7 +150,7 @@ Array tensorinv(const Operand& a, std::int64_t ind) {
   if (size_of(front) != size_of(back)) {
     throw ValueError(str("linalg::tensorinv: extents ", front, " and ", back, " have different products"));
   }
-  return formula("tensorinv", {a}, [&](const Arrays& v) {
+  return composite("tensorinv", {a}, [&](const Arrays& v) {
     Shape out = back;
     out.insert(out.end(), front.begin(), front.end());
     return reshape(inv(reshape(v[0], {size_of(front), size_of(back)})), out);
@@ -165,7 +165,7 @@ Array tensorsolve(const Operand& a, const Operand& b) {
     throw ValueError(str("linalg::tensorsolve: shapes ", full, " and ", known,
                          "; expected the second in front of as many unknowns"));
   }
-  return formula("tensorsolve", {a, b}, [&](const Arrays& v) {
+  return composite("tensorsolve", {a, b}, [&](const Arrays& v) {
     return reshape(solve(reshape(v[0], {size_of(known), size_of(out)}), ravel(v[1])), out);
   });
 }
@@ -181,7 +181,7 @@ Array with_columns(const Array& b, const std::function<Array(const Array&)>& f) 
 }  // namespace
 
 Array cho_solve(const Operand& lower_factor, const Operand& b) {
-  return formula("cho_solve", {lower_factor, b}, [](const Arrays& v) {
+  return composite("cho_solve", {lower_factor, b}, [](const Arrays& v) {
     Arrays p = promoted("cho_solve", v, true);
     return with_columns(p[1], [&](const Array& rhs) {
       Array y = triangular_solve(p[0], rhs, {.lower = true});
@@ -190,7 +190,7 @@ Array cho_solve(const Operand& lower_factor, const Operand& b) {
   });
 }
 Array lu_solve(const LuResult& f, const Operand& b) {
-  return formula("lu_solve", b.loc(), {b.array(), f.lu, f.permutation}, [](const Arrays& v) {
+  return composite("lu_solve", b.loc(), {b.array(), f.lu, f.permutation}, [](const Arrays& v) {
     Arrays p = promoted("lu_solve", {v[1], v[0]}, true);
     return with_columns(p[1], [&](const Array& rhs) {
       Array rows = v[2].ndim() == 1 ? take(rhs, v[2], 0, TakeMode::Clip)
@@ -201,9 +201,9 @@ Array lu_solve(const LuResult& f, const Operand& b) {
   });
 }
 PolarResult polar(const Operand& a) {
-  Arrays out = formulas("polar", {a}, [](const Arrays& v) {
+  Arrays out = composites("polar", {a}, [](const Arrays& v) {
     SvdResult f = svd(v[0], false);
-    Array s = lax::expand_dims(api::as(f.s, f.u.dtype()), {f.s.ndim()});
+    Array s = lax::expand_dims(program::as(f.s, f.u.dtype()), {f.s.ndim()});
     return Arrays{matmul(f.u, f.vh), matmul(conj(matrix_transpose(f.vh)), s * f.vh)};
   });
   return {out[0], out[1]};
@@ -213,7 +213,7 @@ PolarResult polar(const Operand& a) {
 
 Array block_diag(const std::vector<Array>& blocks, const Loc& loc) {
   if (blocks.empty()) return zeros({1, 0}, float32, loc);
-  return formula("block_diag", loc, blocks, [](const Arrays& v) {
+  return composite("block_diag", loc, blocks, [](const Arrays& v) {
     Arrays p = promoted("block_diag", v);
     std::int64_t columns = 0;
     for (auto& a : p) {
@@ -243,49 +243,49 @@ Array strided_matrix(const Array& values, std::int64_t rows, std::int64_t column
 Array toeplitz(const Operand& c, const std::optional<Array>& r) {
   Arrays in{c.array()};
   if (r) in.push_back(*r);
-  return formula("toeplitz", c.loc(), in, [](const Arrays& v) {
+  return composite("toeplitz", c.loc(), in, [](const Arrays& v) {
     Arrays p = promoted("toeplitz", {ravel(v[0]), ravel(v.size() > 1 ? v[1] : conj(v[0]))});
     const std::int64_t m = p[0].shape(0);
     const std::int64_t n = p[1].shape(0);
     // r backwards without its first, then c: diagonals from the upper right to the lower left.
-    Array values = concatenate({lax::rev(api::cut(p[1], 1, n, 0), {0}), p[0]}, 0);
+    Array values = concatenate({lax::rev(program::cut(p[1], 1, n, 0), {0}), p[0]}, 0);
     return strided_matrix(values, m, n, 1, -1, n - 1);
   });
 }
 Array hankel(const Operand& c, const std::optional<Array>& r) {
   Arrays in{c.array()};
   if (r) in.push_back(*r);
-  return formula("hankel", c.loc(), in, [](const Arrays& v) {
+  return composite("hankel", c.loc(), in, [](const Arrays& v) {
     Arrays p = promoted("hankel", {ravel(v[0]), ravel(v.size() > 1 ? v[1] : zeros_like(v[0]))});
-    Array values = concatenate({p[0], api::cut(p[1], 1, INT64_MAX, 0)}, 0);
+    Array values = concatenate({p[0], program::cut(p[1], 1, INT64_MAX, 0)}, 0);
     return strided_matrix(values, p[0].shape(0), p[1].shape(0), 1, 1, 0);
   });
 }
 Array circulant(const Operand& c) {
-  return formula("circulant", {c}, [](const Arrays& v) {
+  return composite("circulant", {c}, [](const Arrays& v) {
     Array a = ravel(v[0]);
     const std::int64_t n = a.shape(0);
     return strided_matrix(concatenate({a, a}, 0), n, n, 1, -1, n);
   });
 }
 Array companion(const Operand& given) {
-  return formula("companion", {given}, [](const Arrays& v) {
+  return composite("companion", {given}, [](const Arrays& v) {
     Array a = promoted("companion", v, true)[0];
     if (a.ndim() != 1 || a.shape(0) < 2) {
       throw ValueError(str("linalg::companion: shape ", a.shape(), "; expected a vector of at least 2"));
     }
     const std::int64_t n = a.shape(0) - 1;
-    Array first = reshape(-api::cut(a, 1, n + 1, 0) / api::pick(a, 0, 0), {1, n});
+    Array first = reshape(-program::cut(a, 1, n + 1, 0) / program::pick(a, 0, 0), {1, n});
     return concatenate({first, eye(n - 1, n, 0, a.dtype())}, 0);
   });
 }
 Array hilbert(std::int64_t n, const Loc& loc) {
-  return formula("hilbert", loc, {}, [&](const Arrays&) {
+  return composite("hilbert", loc, {}, [&](const Arrays&) {
     return 1 / (iota(float32, {n, n}, 0) + iota(float32, {n, n}, 1) + 1);
   });
 }
 Array dft(std::int64_t n, const Loc& loc) {
-  return formula("dft", loc, {}, [&](const Arrays&) {
+  return composite("dft", loc, {}, [&](const Arrays&) {
     // Exponents modulo n keep the angles small.
     const DType t = n > 46340 ? int64 : int32;  // squares must fit
     Array k = iota(t, {n, n}, 0) * iota(t, {n, n}, 1) % n;

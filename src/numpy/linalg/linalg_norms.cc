@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "program/graph_fragment.h"
-#include "program/composite.h"
 #include "ops/linalg/linalg_ops.h"
+#include "program/composite.h"
+#include "program/graph_fragment.h"
 #include "tessera/lax.h"
 #include "tessera/linalg.h"
 #include "tessera/numpy.h"
@@ -13,10 +13,10 @@
 
 namespace tessera::linalg {
 
-using api::Arrays;
-using api::formula;
-using api::formulas;
-using api::promoted;
+using program::Arrays;
+using program::composite;
+using program::composites;
+using program::promoted;
 
 namespace {
 
@@ -28,7 +28,7 @@ Array magnitude_squared(const Array& x) { return is_complex(x.dtype()) ? real(x 
 
 // Largest element, 0 where there is none.
 Array largest(const Array& x, const ReduceOptions& o) {
-  for (auto d : api::axes_of("norm", o.axis, x.ndim())) {
+  for (auto d : program::axes_of("norm", o.axis, x.ndim())) {
     if (x.shape(d) == 0) return zeros(sum(x, o).shape(), x.dtype());
   }
   return max(x, o);
@@ -78,9 +78,9 @@ Array norm_of(const Array& given, const NormOptions& o) {
   if (!o.axis && plain) return sqrt(sum(magnitude_squared(x), {.keepdims = o.keepdims}));
   Dims axes;
   if (o.axis) {
-    for (auto d : *o.axis) axes.push_back(api::axis_of("norm", d, x.ndim()));
+    for (auto d : *o.axis) axes.push_back(program::axis_of("norm", d, x.ndim()));
   } else {
-    axes = api::axes_of("norm", std::nullopt, x.ndim());
+    axes = program::axes_of("norm", std::nullopt, x.ndim());
   }
   if (axes.size() == 1) return of_vector(x, o.order, {.axis = axes, .keepdims = o.keepdims});
   if (axes.size() != 2 || axes[0] == axes[1]) {
@@ -96,18 +96,18 @@ Array norm_of(const Array& given, const NormOptions& o) {
 }  // namespace
 
 Array svdvals(const Operand& a) {
-  return formula("svdvals", {a}, [](const Arrays& v) {
-    return api::compose1("svdvals", Loc::current(), {matrix("svdvals", v[0])},
-                         [](ir::Builder&, const ir::Values& u) { return ops::svd(u[0], false, false)[0]; });
+  return composite("svdvals", {a}, [](const Arrays& v) {
+    return program::graph_fragment1("svdvals", Loc::current(), {matrix("svdvals", v[0])},
+                                    [](ir::Builder&, const ir::Values& u) { return ops::svd(u[0], false, false)[0]; });
   });
 }
 Array eigvalsh(const Operand& a) { return eigh(a).eigenvalues; }
 
 Array norm(const Operand& x, const NormOptions& o) {
-  return formula("norm", {x}, [&](const Arrays& v) { return norm_of(v[0], o); });
+  return composite("norm", {x}, [&](const Arrays& v) { return norm_of(v[0], o); });
 }
 Array vector_norm(const Operand& x, const NormOptions& o) {
-  return formula("vector_norm", {x}, [&](const Arrays& v) {
+  return composite("vector_norm", {x}, [&](const Arrays& v) {
     return of_vector(promoted("vector_norm", v, true)[0], o.order, {.axis = o.axis, .keepdims = o.keepdims});
   });
 }
@@ -118,14 +118,14 @@ Array matrix_norm(const Operand& x, const NormOptions& o) {
   return norm(x, last);
 }
 Array cond(const Operand& x, const NormOrder& order) {
-  return formula("cond", {x}, [&](const Arrays& v) {
+  return composite("cond", {x}, [&](const Arrays& v) {
     Array a = matrix("cond", v[0]);
     const double p = order.power().value_or(2);
     Array r;
     if (order.name().empty() && std::abs(p) == 2) {
       Array s = svdvals(a);
-      if (p == 2) return api::pick(s, 0, -1) / api::pick(s, -1, -1);
-      r = api::pick(s, -1, -1) / api::pick(s, 0, -1);
+      if (p == 2) return program::pick(s, 0, -1) / program::pick(s, -1, -1);
+      r = program::pick(s, -1, -1) / program::pick(s, 0, -1);
     } else {
       r = of_matrix(a, order) * of_matrix(inv(a), order);
     }
@@ -134,25 +134,25 @@ Array cond(const Operand& x, const NormOrder& order) {
 }
 
 Array pinv(const Operand& a, std::optional<double> rtol) {
-  return formula("pinv", {a}, [&](const Arrays& v) {
+  return composite("pinv", {a}, [&](const Arrays& v) {
     Array m = conj(matrix("pinv", v[0]));
     if (m.size() == 0) return zeros(matrix_transpose(m).shape(), m.dtype());
     const double size = static_cast<double>(std::max(m.shape(-1), m.shape(-2)));
-    const double tolerance = rtol.value_or(10 * size * api::float_info(m.dtype()).epsilon);
+    const double tolerance = rtol.value_or(10 * size * program::float_info(m.dtype()).epsilon);
     SvdResult f = svd(m, false);
-    Array cutoff = tolerance * api::cut(f.s, 0, 1, -1);
-    Array s = api::as(where(f.s > cutoff, f.s, infinity), m.dtype());
+    Array cutoff = tolerance * program::cut(f.s, 0, 1, -1);
+    Array s = program::as(where(f.s > cutoff, f.s, infinity), m.dtype());
     return matmul(matrix_transpose(f.vh), matrix_transpose(f.u) / lax::expand_dims(s, {s.ndim()}));
   });
 }
 Array matrix_rank(const Operand& a, std::optional<double> tol) {
-  return formula("matrix_rank", {a}, [&](const Arrays& v) {
+  return composite("matrix_rank", {a}, [&](const Arrays& v) {
     if (v[0].ndim() < 2) return astype(any(v[0] != zeros({}, v[0].dtype())), int32);
     Array m = matrix("matrix_rank", v[0]);
     Array s = svdvals(m);
     const double size = static_cast<double>(std::max(m.shape(-1), m.shape(-2)));
     Array least = tol ? full({}, *tol, s.dtype())
-                      : max(s, {.axis = Dims{-1}, .keepdims = true}) * (size * api::float_info(s.dtype()).epsilon);
+                      : max(s, {.axis = Dims{-1}, .keepdims = true}) * (size * program::float_info(s.dtype()).epsilon);
     return sum(s > least, -1);
   });
 }
@@ -162,18 +162,18 @@ LstsqResult lstsq(const Operand& a, const Operand& b, std::optional<double> rcon
     throw ValueError(str("linalg::lstsq: shapes ", a.array().shape(), " and ", b.array().shape(),
                          "; expected a matrix and a vector or matrix with as many rows"));
   }
-  Arrays out = formulas("lstsq", {a, b}, [&](const Arrays& v) {
+  Arrays out = composites("lstsq", {a, b}, [&](const Arrays& v) {
     Arrays p = promoted("lstsq", v, true);
     const Array& m = p[0];
     Array rhs = p[1].ndim() == 1 ? lax::expand_dims(p[1], {1}) : p[1];
-    const double epsilon = api::float_info(m.dtype()).epsilon;
+    const double epsilon = program::float_info(m.dtype()).epsilon;
     const double size = static_cast<double>(std::max(m.shape(0), m.shape(1)));
     const double least = !rcond ? epsilon * size : *rcond < 0 ? epsilon : *rcond;
     SvdResult f = svd(m, false);
-    Array used = (f.s > 0) & (f.s >= least * api::cut(f.s, 0, 1, 0));
+    Array used = (f.s > 0) & (f.s >= least * program::cut(f.s, 0, 1, 0));
     Array inverse = where(used, 1 / where(used, f.s, 1), 0);
     Array projected = matmul(conj(transpose(f.u)), rhs);
-    Array x = matmul(conj(transpose(f.vh)), api::as(lax::expand_dims(inverse, {1}), m.dtype()) * projected);
+    Array x = matmul(conj(transpose(f.vh)), program::as(lax::expand_dims(inverse, {1}), m.dtype()) * projected);
     Array residuals = sum(magnitude_squared(rhs - matmul(m, x)), 0);
     if (p[1].ndim() == 1) x = ravel(x);
     return Arrays{x, residuals, sum(used), f.s};

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tessera/nn.h"
-
 #include <cmath>
 #include <numbers>
 
 #include "program/promote.h"
 #include "tessera/lax.h"
+#include "tessera/nn.h"
 
 namespace tessera::nn {
 
-using api::on;
+using program::on;
 
 namespace {
 // An operand and numbers with one line, so that formulas read as formulas.
@@ -18,7 +17,7 @@ struct Term {
   Operand operator()(double v) const { return Operand(v, x.loc()); }
   Operand operator()(const Array& a) const { return on(a, x.loc()); }
 };
-Term term(const char* name, const Operand& x) { return {on(api::inexact(name, x.array(), x.loc()), x.loc())}; }
+Term term(const char* name, const Operand& x) { return {on(program::inexact(name, x.array(), x.loc()), x.loc())}; }
 }  // namespace
 
 Array relu(const Operand& x) {
@@ -98,7 +97,7 @@ Array squareplus(const Operand& x, double b) {
   return t(t.x + t(sqrt(t(t(square(t.x)) + t(b))))) / t(2);
 }
 Array glu(const Operand& x, std::int64_t axis) {
-  std::int64_t d = api::axis_of("glu", axis, x.array().ndim());
+  std::int64_t d = program::axis_of("glu", axis, x.array().ndim());
   if (x.array().shape(d) % 2 != 0)
     throw ValueError(str("glu: axis ", d, " of shape ", x.array().shape(), " is odd; expected an even extent"));
   auto halves = tessera::split(x, 2, d);

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/linalg/conv.h"
-
 #include <algorithm>
 
+#include "ops/linalg/conv.h"
 #include "program/graph_fragment.h"
 #include "program/promote.h"
 #include "tessera/lax.h"
@@ -92,8 +91,9 @@ Array conv_general_dilated(const Operand& lhs, const Operand& rhs, const ConvOpt
   p.feature_groups = o.feature_group_count;
   p.batch_groups = o.batch_group_count;
   p.preferred = o.preferred_element_type;
-  return api::compose1("conv_general_dilated", loc, {lhs.array(), rhs.array()},
-                       [&](ir::Builder&, const ir::Values& v) { return ops::conv_general_dilated(v[0], v[1], p); });
+  return program::graph_fragment1(
+      "conv_general_dilated", loc, {lhs.array(), rhs.array()},
+      [&](ir::Builder&, const ir::Values& v) { return ops::conv_general_dilated(v[0], v[1], p); });
 }
 
 }  // namespace tessera::lax

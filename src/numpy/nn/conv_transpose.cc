@@ -45,7 +45,7 @@ Array conv_with_general_padding(const Operand& lhs, const Operand& rhs, const Di
   return conv_general_dilated(lhs, rhs, o);
 }
 Array conv_transpose(const Operand& lhs, const Operand& rhs, const Dims& strides, const ConvTransposeOptions& o) {
-  return api::formula("conv_transpose", {lhs, rhs}, [&](const std::vector<Array>& v) {
+  return program::composite("conv_transpose", {lhs, rhs}, [&](const std::vector<Array>& v) {
     ConvOptions plain{.padding = o.padding, .lhs_dilation = strides, .rhs_dilation = o.rhs_dilation};
     plain.dimension_numbers = o.dimension_numbers.empty() ? channels_last(v[0].ndim()) : o.dimension_numbers;
     const std::string& kernel = plain.dimension_numbers.at(1);

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tessera/optim.h"
-
 #include <cmath>
 #include <numbers>
 
 #include "program/composite.h"
 #include "tessera/error.h"
+#include "tessera/optim.h"
 
 namespace tessera::optim {
 
@@ -39,13 +38,13 @@ namespace {
 Array counter(const Operand& step) {
   const Array& s = step.array();
   if (s.ndim() != 0) throw ValueError(str("schedule: step has shape ", s.shape(), "; expected rank 0"));
-  return api::cast_exactly(s, DType::F64, true, step.loc());
+  return program::cast_exactly(s, DType::F64, true, step.loc());
 }
 
 Schedule scheduled(std::function<Array(const Array&)> f) {
   return [f = std::move(f)](const Operand& step) {
-    return api::formula("schedule", {Operand(counter(step), step.loc())},
-                        [&](const api::Arrays& v) { return f(v[0]); });
+    return program::composite("schedule", {Operand(counter(step), step.loc())},
+                              [&](const program::Arrays& v) { return f(v[0]); });
   };
 }
 

@@ -15,7 +15,7 @@
 
 namespace tessera {
 
-Shape api::shape_for(const char* name, const std::optional<Shape>& shape, const std::vector<Shape>& parameters) {
+Shape program::shape_for(const char* name, const std::optional<Shape>& shape, const std::vector<Shape>& parameters) {
   Shape own = broadcast_shapes(name, parameters);
   if (!shape) return own;
   if (broadcast_shapes(name, {*shape, own}) != *shape) {
@@ -23,7 +23,7 @@ Shape api::shape_for(const char* name, const std::optional<Shape>& shape, const 
   }
   return *shape;
 }
-void api::check_float(const char* name, DType dtype) {
+void program::check_float(const char* name, DType dtype) {
   if (!is_float(dtype)) {
     throw TypeError(str("random::", name, ": dtype is ", dtype_name(dtype), "; expected a float dtype"));
   }
@@ -31,22 +31,22 @@ void api::check_float(const char* name, DType dtype) {
 
 namespace random {
 
-using api::Arrays;
-using api::formula;
+using program::Arrays;
+using program::composite;
 
 namespace {
 // f(key, parameters under the dtype, shape).
 Array drawn(const char* name, const std::vector<Operand>& in, const MaybeShape& shape, DType dtype,
             const std::function<Array(const Array&, const Arrays&, const Shape&)>& f) {
-  api::check_float(name, dtype);
-  return formula(name, in, [&](const Arrays& v) {
+  program::check_float(name, dtype);
+  return composite(name, in, [&](const Arrays& v) {
     std::vector<Shape> shapes;
     Arrays parameters;
     for (std::size_t i = 1; i < v.size(); ++i) {
       shapes.push_back(v[i].shape());
-      parameters.push_back(api::as(v[i], dtype));
+      parameters.push_back(program::as(v[i], dtype));
     }
-    return f(v[0], parameters, api::shape_for(name, shape, shapes));
+    return f(v[0], parameters, program::shape_for(name, shape, shapes));
   });
 }
 }  // namespace
@@ -102,21 +102,21 @@ Array maxwell(const Operand& key, const Shape& shape, DType dtype) {
 }
 Array double_sided_maxwell(const Operand& key, const Operand& loc, const Operand& scale, const Shape& shape,
                            DType dtype) {
-  api::check_float("double_sided_maxwell", dtype);
-  return formula("double_sided_maxwell", {key, loc, scale}, [&](const Arrays& v) {
+  program::check_float("double_sided_maxwell", dtype);
+  return composite("double_sided_maxwell", {key, loc, scale}, [&](const Arrays& v) {
     // As JAX: the parameters' shape stands behind the one asked for.
-    const Shape own = api::broadcast_shapes("double_sided_maxwell", {v[1].shape(), v[2].shape()});
+    const Shape own = program::broadcast_shapes("double_sided_maxwell", {v[1].shape(), v[2].shape()});
     Shape s = shape.empty() ? own : shape;
     s.insert(s.end(), own.begin(), own.end());
     auto keys = split_keys(v[0]);
     Array size = maxwell(keys[0], s, dtype);
-    return api::as(rademacher(keys[1], s), dtype) * size * v[2] + v[1];
+    return program::as(rademacher(keys[1], s), dtype) * size * v[2] + v[1];
   });
 }
 Array geometric(const Operand& key, const Operand& p, const MaybeShape& shape, DType dtype) {
-  return formula("geometric", {key, p}, [&](const Arrays& v) {
-    Array q = api::promoted("geometric", {v[1]}, true)[0];
-    const Shape& s = api::shape_for("geometric", shape, {q.shape()});
+  return composite("geometric", {key, p}, [&](const Arrays& v) {
+    Array q = program::promoted("geometric", {v[1]}, true)[0];
+    const Shape& s = program::shape_for("geometric", shape, {q.shape()});
     Array u = uniform(v[0], s, q.dtype());
     u = where(u == 0, 1, u);
     return astype(floor(log(u) / log1p(-q)) + 1, dtype);
@@ -169,9 +169,9 @@ Array poisson_by_rejection(const Array& key, const Array& lam, DType dtype) {
 Array poisson(const Operand& key, const Operand& lam, const MaybeShape& shape, DType dtype) {
   if (!is_integer(dtype))
     throw TypeError(str("random::poisson: dtype is ", dtype_name(dtype), "; expected an integer dtype"));
-  return formula("poisson", {key, lam}, [&](const Arrays& v) {
-    const Shape& s = api::shape_for("poisson", shape, {v[1].shape()});
-    Array rate = broadcast_to(api::as(v[1], float32), s);
+  return composite("poisson", {key, lam}, [&](const Arrays& v) {
+    const Shape& s = program::shape_for("poisson", shape, {v[1].shape()});
+    Array rate = broadcast_to(program::as(v[1], float32), s);
     Array small = isnan(rate) | (rate < 10);
     Array by_products = poisson_by_products(v[0], where(small, rate, 0), dtype);
     Array by_rejection = poisson_by_rejection(v[0], where(small, 1e5, rate), dtype);
@@ -201,7 +201,7 @@ Array stirling_tail(const Array& given) {
   Array k = clip(given, 0.0, 9.0);
   Array k2 = square(k + 1);
   Array series = (1.0 / 12 - (1.0 / 360 - 1.0 / 1260 / k2) / k2) / (k + 1);
-  Array known = take(api::as(Array(HostArray::from(table)), k.dtype()), astype(floor(k), int32), 0, TakeMode::Clip);
+  Array known = take(program::as(Array(HostArray::from(table)), k.dtype()), astype(floor(k), int32), 0, TakeMode::Clip);
   return where(given <= 9, known, series);
 }
 // Transformed rejection with squeeze (Hoermann, 1993, BTRS).
@@ -236,12 +236,12 @@ Array binomial_by_rejection(const Array& key, const Array& n, const Array& p) {
 }  // namespace
 
 Array binomial(const Operand& key, const Operand& n, const Operand& p, const MaybeShape& shape, DType dtype) {
-  api::check_float("binomial", dtype);
-  return formula("binomial", {key, n, p}, [&](const Arrays& v) {
-    const Shape& s = api::shape_for("binomial", shape, {v[1].shape(), v[2].shape()});
-    Array prob = api::promoted("binomial", {v[2]}, true)[0];
-    prob = broadcast_to(api::as(prob, prob.dtype()), s);
-    Array count = broadcast_to(api::as(v[1], prob.dtype()), s);
+  program::check_float("binomial", dtype);
+  return composite("binomial", {key, n, p}, [&](const Arrays& v) {
+    const Shape& s = program::shape_for("binomial", shape, {v[1].shape(), v[2].shape()});
+    Array prob = program::promoted("binomial", {v[2]}, true)[0];
+    prob = broadcast_to(program::as(prob, prob.dtype()), s);
+    Array count = broadcast_to(program::as(v[1], prob.dtype()), s);
     const double nan = std::numeric_limits<double>::quiet_NaN();
     // The rarer outcome is counted.
     Array rare = prob < 0.5;
@@ -262,11 +262,11 @@ Array binomial(const Operand& key, const Operand& n, const Operand& p, const May
   });
 }
 Array multinomial(const Operand& key, const Operand& n, const Operand& p, const MaybeShape& shape, DType dtype) {
-  return formula("multinomial", {key, n, p}, [&](const Arrays& v) {
-    Arrays a = api::promoted("multinomial", {v[1], v[2]}, true);
+  return composite("multinomial", {key, n, p}, [&](const Arrays& v) {
+    Arrays a = program::promoted("multinomial", {v[1], v[2]}, true);
     const Shape& s = shape.value_or(a[1].shape());
     if (s.empty()) throw ValueError("random::multinomial: p has rank 0; expected at least 1");
-    Array rest = broadcast_to(api::as(a[0], a[0].dtype()), Shape(s.begin(), s.end() - 1));
+    Array rest = broadcast_to(program::as(a[0], a[0].dtype()), Shape(s.begin(), s.end() - 1));
     Array probs = moveaxis(broadcast_to(a[1], s), {-1}, {0});
     Array left = lax::cumsum(probs, 0, true);
     Array ratios = clip(probs / where(left == 0, 1, left), 0, 1);
@@ -291,30 +291,30 @@ Array multivariate_normal(const Operand& key, const Operand& mean, const Operand
     throw ValueError(str("random::multivariate_normal: mean and cov have shapes ", m, " and ", c,
                          "; expected (…, n) and (…, n, n)"));
   }
-  return formula("multivariate_normal", {key, mean, cov}, [&](const Arrays& v) {
-    Arrays p = api::promoted("multivariate_normal", {v[1], v[2]}, true);
+  return composite("multivariate_normal", {key, mean, cov}, [&](const Arrays& v) {
+    Arrays p = program::promoted("multivariate_normal", {v[1], v[2]}, true);
     const DType t = dtype.value_or(p[0].dtype());
-    api::check_float("multivariate_normal", t);
-    Shape s =
-        api::shape_for("multivariate_normal", shape, {Shape(m.begin(), m.end() - 1), Shape(c.begin(), c.end() - 2)});
+    program::check_float("multivariate_normal", t);
+    Shape s = program::shape_for("multivariate_normal", shape,
+                                 {Shape(m.begin(), m.end() - 1), Shape(c.begin(), c.end() - 2)});
     s.push_back(m.back());
     return p[0] + einsum("...ij,...j->...i", {linalg::cholesky(p[1]), normal(v[0], s, t)});
   });
 }
 Array orthogonal(const Operand& key, std::int64_t n, const Shape& shape, DType dtype, std::optional<std::int64_t> m) {
   const std::int64_t columns = m.value_or(n);
-  return formula("orthogonal", {key}, [&](const Arrays& v) {
+  return composite("orthogonal", {key}, [&](const Arrays& v) {
     Shape s = shape;
     s.insert(s.end(), {std::max(n, columns), std::min(n, columns)});
     auto f = linalg::qr(normal(v[0], s, dtype));
     Array d = diagonal(f.r, {.axis1 = -2, .axis2 = -1});
     // The phases of the diagonal make the distribution uniform.
-    Array q = f.q * lax::expand_dims(d / api::as(abs(d), d.dtype()), {d.ndim() - 1});
+    Array q = f.q * lax::expand_dims(d / program::as(abs(d), d.dtype()), {d.ndim() - 1});
     return n < columns ? matrix_transpose(q) : q;
   });
 }
 Array choice(const Operand& key, const Array& from, const Shape& shape, const ChoiceOptions& o) {
-  const std::int64_t d = api::axis_of("choice", o.axis, from.ndim());
+  const std::int64_t d = program::axis_of("choice", o.axis, from.ndim());
   const std::int64_t n = from.shape(d);
   const std::int64_t draws = size_of(shape);
   if (n == 0 && draws > 0) throw ValueError("random::choice: the array is empty");
@@ -324,22 +324,22 @@ Array choice(const Operand& key, const Array& from, const Shape& shape, const Ch
     throw ValueError(str("random::choice: p has shape ", o.p->shape(), "; expected (", n, ",)"));
   Arrays in{key.array(), from};
   if (o.p) in.push_back(*o.p);
-  return formula("choice", key.loc(), in, [&](const Arrays& v) {
+  return composite("choice", key.loc(), in, [&](const Arrays& v) {
     Array rows;
     if (!o.p && o.replace) {
       rows = randint(v[0], shape, 0, n);
     } else if (!o.p) {
-      Array shuffled = api::cut(permutation(v[0], v[1], d), 0, draws, d);
+      Array shuffled = program::cut(permutation(v[0], v[1], d), 0, draws, d);
       Shape out = v[1].shape();
       out.erase(out.begin() + d);
       out.insert(out.begin() + d, shape.begin(), shape.end());
       return reshape(shuffled, out);
     } else {
-      Array p = api::promoted("choice", {v[2]}, true)[0];
-      p = api::as(p, p.dtype());
+      Array p = program::promoted("choice", {v[2]}, true)[0];
+      p = program::as(p, p.dtype());
       if (o.replace) {
         Array sums = cumsum(p, 0);
-        rows = searchsorted(sums, api::pick(sums, -1, 0) * (1 - uniform(v[0], shape, p.dtype())));
+        rows = searchsorted(sums, program::pick(sums, -1, 0) * (1 - uniform(v[0], shape, p.dtype())));
       } else {
         rows = reshape(lax::top_k(gumbel(v[0], {n}, p.dtype()) + log(p), draws).second, shape);
       }

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <limits>
 
-#include "program/graph_fragment.h"
 #include "numpy/random/random_common.h"
 #include "ops/transform/graph_rules.h"
+#include "program/graph_fragment.h"
 #include "tessera/control.h"
 #include "tessera/custom.h"
 #include "tessera/elementary.h"
@@ -15,8 +15,8 @@
 
 namespace tessera::random {
 
-using api::Arrays;
-using api::formula;
+using program::Arrays;
+using program::composite;
 
 namespace {
 
@@ -24,13 +24,13 @@ namespace {
 Array for_each(const Arrays& in, const std::function<Array(const Arrays&)>& f) {
   ir::Types types;
   for (const auto& a : in) {
-    ir::Type t = api::type_of(a, "gamma");
+    ir::Type t = program::type_of(a, "gamma");
     t.shape.erase(t.shape.begin());
     types.push_back(t);
   }
-  api::Traced one = api::trace([&](const Arrays& v) { return Arrays{f(v)}; }, types);
+  program::Traced one = program::trace([&](const Arrays& v) { return Arrays{f(v)}; }, types);
   const std::int64_t n = in[0].shape(0);
-  return api::compose1("gamma", Loc::current(), in, [&](ir::Builder& b, const ir::Values& v) {
+  return program::graph_fragment1("gamma", Loc::current(), in, [&](ir::Builder& b, const ir::Values& v) {
     ir::Batched out = ops::batch_inline(b, *one.graph, v, ops::Flags(in.size(), true), n);
     return out.batched[0] ? out.out[0] : ops::repeat_in_front(out.out[0], n);
   });
@@ -53,8 +53,8 @@ Array one_gamma(const Array& key, const Array& a, bool log_space) {
   const DType t = a.dtype();
   Array large = a >= 1;
   // Below 1 a variate of a + 1 is scaled down.
-  Array d = where(large, a, a + 1) - api::number_like(a, 1.0 / 3);
-  Array c = api::number_like(a, 1.0 / 3) / sqrt(d);
+  Array d = where(large, a, a + 1) - program::number_like(a, 1.0 / 3);
+  Array c = program::number_like(a, 1.0 / 3) / sqrt(d);
   auto first = split_keys(key);
   auto rejected = [&](const std::vector<Array>& s) {
     const Array &x = s[1], &v = s[2], &u = s[3];
@@ -78,19 +78,19 @@ Array one_gamma(const Array& key, const Array& a, bool log_space) {
 // Derivative in a, from the sample itself (implicit reparametrisation, Figurnov et al., 2018).
 Array gamma_slope(const Array& a, const Array& sample, bool log_space) {
   auto slope = [](const Array& alpha, const Array& x) {
-    return api::bind1(ops::def::random_gamma_grad, {alpha, x}, nullptr, Loc::current());
+    return program::bind1(ops::def::random_gamma_grad, {alpha, x}, nullptr, Loc::current());
   };
   if (!log_space) return slope(a, sample);
   Array x = exp(sample);
-  x = where(x == 0, api::number_like(x, api::float_info(x.dtype()).tiny), x);
+  x = where(x == 0, program::number_like(x, program::float_info(x.dtype()).tiny), x);
   return slope(a, x) / x;
 }
 
 Array gammas(const char* name, const Operand& key, const Operand& a, const MaybeShape& shape, DType dtype,
              bool log_space) {
-  api::check_float(name, dtype);
-  return formula(name, {key, a}, [&](const Arrays& v) {
-    Array alpha = broadcast_to(api::as(v[1], dtype), api::shape_for(name, shape, {v[1].shape()}));
+  program::check_float(name, dtype);
+  return composite(name, {key, a}, [&](const Arrays& v) {
+    Array alpha = broadcast_to(program::as(v[1], dtype), program::shape_for(name, shape, {v[1].shape()}));
     const std::int64_t n = alpha.size();
     Array keys = random::split(v[0], n);
     auto sample = custom_jvp(
@@ -116,8 +116,8 @@ Array loggamma(const Operand& key, const Operand& a, const MaybeShape& shape, DT
   return gammas("loggamma", key, a, shape, dtype, true);
 }
 Array beta(const Operand& key, const Operand& a, const Operand& b, const MaybeShape& shape, DType dtype) {
-  return formula("beta", {key, a, b}, [&](const Arrays& v) {
-    const Shape s = api::shape_for("beta", shape, {v[1].shape(), v[2].shape()});
+  return composite("beta", {key, a, b}, [&](const Arrays& v) {
+    const Shape s = program::shape_for("beta", shape, {v[1].shape(), v[2].shape()});
     auto keys = split_keys(v[0]);
     Array x = loggamma(keys[0], broadcast_to(v[1], s), s, dtype);
     Array y = loggamma(keys[1], broadcast_to(v[2], s), s, dtype);
@@ -128,43 +128,44 @@ Array beta(const Operand& key, const Operand& a, const Operand& b, const MaybeSh
 }
 Array dirichlet(const Operand& key, const Operand& alpha, const MaybeShape& shape, DType dtype) {
   if (alpha.array().ndim() < 1) throw ValueError("random::dirichlet: alpha has rank 0; expected at least 1");
-  return formula("dirichlet", {key, alpha}, [&](const Arrays& v) {
+  return composite("dirichlet", {key, alpha}, [&](const Arrays& v) {
     const Shape own = v[1].shape();
-    Shape s = api::shape_for("dirichlet", shape, {Shape(own.begin(), own.end() - 1)});
+    Shape s = program::shape_for("dirichlet", shape, {Shape(own.begin(), own.end() - 1)});
     s.push_back(own.back());
     return softmax(loggamma(v[0], v[1], s, dtype));
   });
 }
 Array chisquare(const Operand& key, const Operand& df, const MaybeShape& shape, DType dtype) {
-  return formula("chisquare", {key, df},
-                 [&](const Arrays& v) { return exp(loggamma(v[0], api::as(v[1], dtype) / 2, shape, dtype)) * 2; });
+  return composite("chisquare", {key, df}, [&](const Arrays& v) {
+    return exp(loggamma(v[0], program::as(v[1], dtype) / 2, shape, dtype)) * 2;
+  });
 }
 Array f(const Operand& key, const Operand& dfnum, const Operand& dfden, const MaybeShape& shape, DType dtype) {
-  return formula("f", {key, dfnum, dfden}, [&](const Arrays& v) {
-    const Shape s = api::shape_for("f", shape, {v[1].shape(), v[2].shape()});
+  return composite("f", {key, dfnum, dfden}, [&](const Arrays& v) {
+    const Shape s = program::shape_for("f", shape, {v[1].shape(), v[2].shape()});
     auto keys = split_keys(v[0]);
-    Array num = chisquare(keys[1], v[1], s, dtype) / api::as(v[1], dtype);
-    return num / (chisquare(keys[0], v[2], s, dtype) / api::as(v[2], dtype));
+    Array num = chisquare(keys[1], v[1], s, dtype) / program::as(v[1], dtype);
+    return num / (chisquare(keys[0], v[2], s, dtype) / program::as(v[2], dtype));
   });
 }
 Array t(const Operand& key, const Operand& df, const MaybeShape& shape, DType dtype) {
-  return formula("t", {key, df}, [&](const Arrays& v) {
-    const Shape s = api::shape_for("t", shape, {v[1].shape()});
+  return composite("t", {key, df}, [&](const Arrays& v) {
+    const Shape s = program::shape_for("t", shape, {v[1].shape()});
     auto keys = split_keys(v[0]);
-    Array half = api::as(v[1], dtype) / 2;
+    Array half = program::as(v[1], dtype) / 2;
     return normal(keys[0], s, dtype) * sqrt(half / gamma(keys[1], half, s, dtype));
   });
 }
 Array generalized_normal(const Operand& key, const Operand& p, const Shape& shape, DType dtype) {
-  return formula("generalized_normal", {key, p}, [&](const Arrays& v) {
+  return composite("generalized_normal", {key, p}, [&](const Arrays& v) {
     auto keys = split_keys(v[0]);
-    Array power_of = api::as(1 / v[1], dtype);
+    Array power_of = program::as(1 / v[1], dtype);
     Array g = gamma(keys[0], power_of, shape, dtype);
-    return api::as(rademacher(keys[1], shape), dtype) * power(g, power_of);
+    return program::as(rademacher(keys[1], shape), dtype) * power(g, power_of);
   });
 }
 Array ball(const Operand& key, std::int64_t d, double p, const Shape& shape, DType dtype) {
-  return formula("ball", {key}, [&](const Arrays& v) {
+  return composite("ball", {key}, [&](const Arrays& v) {
     auto keys = split_keys(v[0]);
     Shape wide = shape;
     wide.push_back(d);

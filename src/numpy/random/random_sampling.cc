@@ -1,34 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tessera/random.h"
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numbers>
 
+#include "ops/elementwise/random_bits.h"
 #include "program/graph_fragment.h"
 #include "program/promote.h"
-#include "ops/elementwise/random_bits.h"
 #include "tessera/lax.h"
 #include "tessera/numpy.h"
 #include "tessera/ops.h"
+#include "tessera/random.h"
 
 namespace tessera::random {
 
-using api::compose1;
-using api::on;
 using ir::Builder;
 using ir::Value;
 using ir::Values;
+using program::graph_fragment1;
+using program::on;
 
 namespace {
 
 Operand num(double v, const Loc& loc) { return Operand(v, loc); }
 // A number of a given dtype.
-Operand typed(double v, DType dtype, const Loc& loc) { return on(api::cast(Array(v), dtype, false, loc), loc); }
+Operand typed(double v, DType dtype, const Loc& loc) { return on(program::cast(Array(v), dtype, false, loc), loc); }
 
 void check_key(const char* name, const Array& key) {
-  ir::Type t = api::type_of(key, name);
+  ir::Type t = program::type_of(key, name);
   if (t.dtype != uint32 || t.shape != Shape{2}) {
     throw TypeError(str("random::", name, ": key is ", t, "; expected u32[2] as random::key gives it"));
   }
@@ -64,11 +63,11 @@ Array in_range(const char* name, const Operand& key, const Shape& shape, DType d
   FloatForm f = float_form(name, dtype);
   const Loc& loc = key.loc();
   auto fit = [&](const Array& a) {
-    Array v = api::cast(a, dtype, false, loc);
+    Array v = program::cast(a, dtype, false, loc);
     if (v.ndim() > 0) v = broadcast_to(on(v, loc), shape);
     return v;
   };
-  return compose1(name, loc, {key.array(), fit(low), fit(high)}, [&](Builder& b, const Values& v) {
+  return graph_fragment1(name, loc, {key.array(), fit(low), fit(high)}, [&](Builder& b, const Values& v) {
     Value raw = ops::convert(draw(v[0], shape, f.drawn), f.bits);
     raw = ops::or_(ops::shift_right_logical(raw, ops::scalar(b, f.shift, f.bits)), ops::scalar(b, f.one, f.bits));
     Value unit = ops::bitcast_convert_type(raw, dtype) - 1.0;
@@ -119,7 +118,7 @@ Array key(std::int64_t seed, const Loc& loc) {
   auto u = static_cast<std::uint64_t>(seed);
   // Seeds of 32 bits fill the lower word alone, negative ones too, as JAX without 64-bit mode.
   auto high = seed >= INT32_MIN && seed <= INT32_MAX ? 0U : static_cast<std::uint32_t>(u >> 32);
-  return compose1("key", loc, {}, [&](Builder& b, const Values&) {
+  return graph_fragment1("key", loc, {}, [&](Builder& b, const Values&) {
     return ops::constant(b, HostArray::from<std::uint32_t>({high, static_cast<std::uint32_t>(u)}));
   });
 }
@@ -127,8 +126,8 @@ Array key(std::int64_t seed, const Loc& loc) {
 Array split(const Operand& key, std::int64_t num) {
   check_key("split", key.array());
   if (num < 0) throw ValueError(str("random::split: num = ", num, "; expected no negative count"));
-  return compose1("split", key.loc(), {key.array()},
-                  [&](Builder&, const Values& v) { return ops::random_split(v[0], {num}); });
+  return graph_fragment1("split", key.loc(), {key.array()},
+                         [&](Builder&, const Values& v) { return ops::random_split(v[0], {num}); });
 }
 std::vector<Array> split_keys(const Operand& key, std::int64_t num) {
   Array all = random::split(key, num);
@@ -139,12 +138,12 @@ std::vector<Array> split_keys(const Operand& key, std::int64_t num) {
 
 Array fold_in(const Operand& key, const Operand& data) {
   check_key("fold_in", key.array());
-  ir::Type t = api::type_of(data.array(), "fold_in");
+  ir::Type t = program::type_of(data.array(), "fold_in");
   if (!is_integer(t.dtype) || !t.shape.empty())
     throw TypeError(str("random::fold_in: data is ", t, "; expected an integer scalar"));
-  Array word = api::cast(data.array(), uint32, false, key.loc());
-  return compose1("fold_in", key.loc(), {key.array(), word},
-                  [](Builder&, const Values& v) { return ops::random_fold_in(v[0], v[1]); });
+  Array word = program::cast(data.array(), uint32, false, key.loc());
+  return graph_fragment1("fold_in", key.loc(), {key.array(), word},
+                         [](Builder&, const Values& v) { return ops::random_fold_in(v[0], v[1]); });
 }
 
 Array bits(const Operand& key, const Shape& shape, DType dtype) {
@@ -152,8 +151,8 @@ Array bits(const Operand& key, const Shape& shape, DType dtype) {
   size_of(shape);
   if (!is_unsigned_int(dtype))
     throw TypeError(str("random::bits: dtype is ", dtype_name(dtype), "; expected an unsigned integer"));
-  return compose1("bits", key.loc(), {key.array()},
-                  [&](Builder&, const Values& v) { return draw(v[0], shape, dtype); });
+  return graph_fragment1("bits", key.loc(), {key.array()},
+                         [&](Builder&, const Values& v) { return draw(v[0], shape, dtype); });
 }
 
 Array uniform(const Operand& key, const Shape& shape, DType dtype, const Operand& minval, const Operand& maxval) {
@@ -178,8 +177,8 @@ Array truncated_normal(const Operand& key, const Operand& lower, const Operand& 
                        DType dtype) {
   const Loc& loc = key.loc();
   float_form("truncated_normal", dtype);
-  Operand low = on(api::cast(lower.array(), dtype, false, loc), loc);
-  Operand high = on(api::cast(upper.array(), dtype, false, loc), loc);
+  Operand low = on(program::cast(lower.array(), dtype, false, loc), loc);
+  Operand high = on(program::cast(upper.array(), dtype, false, loc), loc);
   Operand root = typed(std::numbers::sqrt2, dtype, loc);
   Array a = erf(on(divide(low, root), loc));
   Array z = erf(on(divide(high, root), loc));
@@ -201,10 +200,10 @@ Array clamped(const Operand& o, double least, double most, DType to, const Loc& 
   int width = static_cast<int>(dtype_size(own)) * 8;
   double own_least = is_unsigned_int(own) ? 0 : -std::ldexp(1.0, width - 1);
   double own_most = std::ldexp(1.0, width - (is_unsigned_int(own) ? 0 : 1)) - 1;
-  Array a = api::cast(o.array(), own, false, loc);
+  Array a = program::cast(o.array(), own, false, loc);
   if (least > own_least) a = maximum(on(a, loc), typed(least, own, loc));
   if (most < own_most) a = minimum(on(a, loc), typed(most, own, loc));
-  return api::cast(a, to, false, loc);
+  return program::cast(a, to, false, loc);
 }
 }  // namespace
 
@@ -221,7 +220,7 @@ Array randint(const Operand& key, const Shape& shape, const Operand& minval, con
     Array low = clamped(minval, least, most, int32, loc);
     Array high = clamped(maxval, least, most + 1, int32, loc);
     Array wide = randint(key, shape, on(low, loc), on(high, loc), int32);
-    return api::cast(wide, dtype, false, loc);
+    return program::cast(wide, dtype, false, loc);
   }
   DType unsigned_dtype = width == 8 ? uint8 : width == 16 ? uint16 : width == 32 ? uint32 : uint64;
   // Bounds beyond the dtype are cut; an upper one beyond it widens the span by one, so that the largest number can
@@ -231,30 +230,31 @@ Array randint(const Operand& key, const Shape& shape, const Operand& minval, con
   {
     DType own = maxval.array().dtype();
     double own_most = std::ldexp(1.0, static_cast<int>(dtype_size(own)) * 8 - (is_unsigned_int(own) ? 0 : 1)) - 1;
-    Array strong = api::cast(maxval.array(), own, false, loc);
+    Array strong = program::cast(maxval.array(), own, false, loc);
     beyond = most < own_most ? on(strong, loc) > typed(most, own, loc) : Array(false);
   }
   auto fit = [&](const Array& a) { return a.ndim() > 0 ? broadcast_to(on(a, loc), shape) : a; };
   std::vector<Array> keys = split_keys(key, 2);
-  return compose1("randint", loc, {keys[0], keys[1], fit(bound(minval)), fit(bound(maxval)), fit(beyond)},
-                  [&](Builder& b, const Values& v) {
-                    Value high = draw(v[0], shape, unsigned_dtype);
-                    Value low = draw(v[1], shape, unsigned_dtype);
-                    Value one = ops::scalar(b, 1, unsigned_dtype);
-                    Value empty = ops::le(v[3], v[2]);
-                    Value span = ops::where(empty, one, ops::convert(ops::sub(v[3], v[2]), unsigned_dtype));
-                    span = ops::where(ops::and_(v[4], ops::not_(empty)), ops::add(span, one), span);
-                    Value multiplier = ops::rem(ops::scalar(b, std::ldexp(1.0, width / 2), unsigned_dtype), span);
-                    multiplier = ops::rem(ops::mul(multiplier, multiplier), span);
-                    Value offset = ops::add(ops::mul(ops::rem(high, span), multiplier), ops::rem(low, span));
-                    return ops::add(v[2], ops::convert(ops::rem(offset, span), dtype));
-                  });
+  return graph_fragment1("randint", loc, {keys[0], keys[1], fit(bound(minval)), fit(bound(maxval)), fit(beyond)},
+                         [&](Builder& b, const Values& v) {
+                           Value high = draw(v[0], shape, unsigned_dtype);
+                           Value low = draw(v[1], shape, unsigned_dtype);
+                           Value one = ops::scalar(b, 1, unsigned_dtype);
+                           Value empty = ops::le(v[3], v[2]);
+                           Value span = ops::where(empty, one, ops::convert(ops::sub(v[3], v[2]), unsigned_dtype));
+                           span = ops::where(ops::and_(v[4], ops::not_(empty)), ops::add(span, one), span);
+                           Value multiplier =
+                               ops::rem(ops::scalar(b, std::ldexp(1.0, width / 2), unsigned_dtype), span);
+                           multiplier = ops::rem(ops::mul(multiplier, multiplier), span);
+                           Value offset = ops::add(ops::mul(ops::rem(high, span), multiplier), ops::rem(low, span));
+                           return ops::add(v[2], ops::convert(ops::rem(offset, span), dtype));
+                         });
 }
 
 Array bernoulli(const Operand& key, const Operand& p, const MaybeDims& shape) {
-  Array q = api::inexact("bernoulli", p.array(), key.loc());
-  q = api::cast(q, q.dtype(), false, key.loc());
-  if (shape && api::broadcast_shapes("random::bernoulli", {*shape, q.shape()}) != *shape) {
+  Array q = program::inexact("bernoulli", p.array(), key.loc());
+  q = program::cast(q, q.dtype(), false, key.loc());
+  if (shape && program::broadcast_shapes("random::bernoulli", {*shape, q.shape()}) != *shape) {
     throw ValueError(
         str("random::bernoulli: shape ", *shape, " for p of shape ", q.shape(), "; expected one that p broadcasts to"));
   }
@@ -291,19 +291,20 @@ Array cauchy(const Operand& key, const Shape& shape, DType dtype) {
 Array rademacher(const Operand& key, const Shape& shape, DType dtype) {
   const Loc& loc = key.loc();
   Array heads = bernoulli(key, num(0.5, loc), shape);
-  return api::cast(subtract(on(multiply(num(2, loc), on(api::cast(heads, int32, false, loc), loc)), loc), num(1, loc)),
-                   dtype, false, loc);
+  return program::cast(
+      subtract(on(multiply(num(2, loc), on(program::cast(heads, int32, false, loc), loc)), loc), num(1, loc)), dtype,
+      false, loc);
 }
 
 Array categorical(const Operand& key, const Operand& logits, std::int64_t axis, const MaybeDims& shape) {
   const Loc& loc = key.loc();
-  Array l = api::inexact("categorical", logits.array(), loc);
+  Array l = program::inexact("categorical", logits.array(), loc);
   std::int64_t r = l.ndim();
-  std::int64_t d = api::axis_of("categorical", axis, r);
+  std::int64_t d = program::axis_of("categorical", axis, r);
   Shape batch = l.shape();
   batch.erase(batch.begin() + d);
   Shape wanted = shape.value_or(batch);
-  if (wanted.size() < batch.size() || api::broadcast_shapes("categorical", {wanted, batch}) != wanted) {
+  if (wanted.size() < batch.size() || program::broadcast_shapes("categorical", {wanted, batch}) != wanted) {
     throw ValueError(str("random::categorical: shape ", wanted, " does not hold the batch ", batch, " of the logits"));
   }
   // Categories stand where they stand in the logits, counted from the end.
@@ -337,7 +338,7 @@ Array permutation(const Operand& key, std::int64_t n) {
 }
 Array permutation(const Operand& key, const Array& x, std::int64_t axis) {
   check_key("permutation", key.array());
-  std::int64_t d = api::axis_of("permutation", axis, x.ndim());
+  std::int64_t d = program::axis_of("permutation", axis, x.ndim());
   if (x.ndim() == 1) return shuffle(key, x, 0);
   return take(on(x, key.loc()), on(permutation(key, x.shape(d)), key.loc()), d);
 }

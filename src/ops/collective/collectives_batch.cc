@@ -5,8 +5,8 @@
 #include "ops/collective/collectives.h"
 #include "ops/collective/collectives_common.h"
 #include "ops/control/control.h"
-#include "ops/transform/graph_rules.h"
 #include "ops/shape/indexing_ops.h"
+#include "ops/transform/graph_rules.h"
 
 namespace tessera::ops {
 
@@ -146,7 +146,7 @@ Batched batch_exchange(Builder& b, const BatchArgs& a, const AllToAll& p) {
   ++q.concat;
   if (!named(p)) return shifted(b, def::all_to_all, a, q);
   Place place = take_batch("all_to_all", q);
-  // Dimension 0 becomes the destinations, 1 the sources, until those join the pieces along `concat`.
+  // Dimension 0 becomes the destinations, 1 the sources, until those join the shards along `concat`.
   Value x = batch_out_of(in_front(a), p.split + 1, place, a.size);
   ++q.split;
   ++q.concat;

@@ -42,7 +42,7 @@ FactorRule around_manual(TypeSpan in, TypeSpan out, const ManualSpec& p) {
                     })
 TESSERA_MANUAL(manual_enter, ManualSpec, false, around_manual);
 TESSERA_MANUAL(manual_exit, ManualSpec, false, around_manual);
-TESSERA_MANUAL(relabel, Relabel, true, Never{kLater});
+TESSERA_MANUAL(reinterpret, Reinterpret, true, Never{kLater});
 TESSERA_MANUAL(group_exchange, GroupExchange, false, Never{kLater});
 #undef TESSERA_MANUAL
 

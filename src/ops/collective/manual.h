@@ -19,15 +19,15 @@ struct ManualSpec {
                                             field("manual", &ManualSpec::manual)};
 };
 
-/// `relabel`, in partitioned graphs only: position p holds the bytes that position `source[p]` held, zeros for -1; its
-/// own for an empty list. Shape and layout may change as long as every piece keeps its number of elements. No byte is
-/// copied inside a process.
-struct Relabel {
+/// `reinterpret`, in partitioned graphs only: position p holds the bytes that position `source[p]` held, zeros for -1;
+/// its own for an empty list. Shape and layout may change as long as every shard keeps its number of elements. No byte
+/// is copied inside a process.
+struct Reinterpret {
   Shape shape;
   Dims source;
-  Dims axes;  ///< of the program's mesh, over which pieces move
-  static constexpr auto fields =
-      std::tuple{field("shape", &Relabel::shape), field("source", &Relabel::source), field("axes", &Relabel::axes)};
+  Dims axes;  ///< of the program's mesh, over which shards move
+  static constexpr auto fields = std::tuple{field("shape", &Reinterpret::shape), field("source", &Reinterpret::source),
+                                            field("axes", &Reinterpret::axes)};
 };
 
 /// `group_exchange`, in partitioned graphs only: a collective among lists of positions, in rank order. Operand and

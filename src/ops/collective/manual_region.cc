@@ -5,18 +5,18 @@
 #include <map>
 #include <numeric>
 
+#include "ops/collective/shard_map_op.h"
 #include "ops/define_op.h"
 #include "ops/transform/graph_rules.h"
-#include "ops/collective/shard_map_op.h"
 
 namespace tessera::ops {
 
-std::int64_t RegionBorder::parts(std::size_t dim) const {
+std::int64_t RegionBoundary::parts(std::size_t dim) const {
   std::int64_t n = 1;
   for (auto a : dims[dim]) n *= mesh_sizes[at(a)];
   return n;
 }
-bool RegionBorder::same_mesh(const RegionBorder& other) const {
+bool RegionBoundary::same_mesh(const RegionBoundary& other) const {
   return mesh_sizes == other.mesh_sizes && mesh_names == other.mesh_names && devices == other.devices;
 }
 
@@ -24,7 +24,7 @@ namespace {
 
 constexpr const char* kMark = "stands in a function that is being traced only";
 
-Types infer_border(const char* op, TypeSpan in, const RegionBorder& p, bool enter) {
+Types infer_boundary(const char* op, TypeSpan in, const RegionBoundary& p, bool enter) {
   check_count(op, in, 1);
   if (static_cast<std::int64_t>(p.dims.size()) != in[0].rank()) {
     bad_attr(op, "dims", str(p.dims.size(), " entries for shape ", in[0].shape, "; expected one a dimension"));
@@ -41,11 +41,11 @@ Types infer_border(const char* op, TypeSpan in, const RegionBorder& p, bool ente
 
 }  // namespace
 
-TESSERA_DEFINE_OP(full_to_shard, RegionBorder,
+TESSERA_DEFINE_OP(full_to_shard, RegionBoundary,
                   {
                       .name = "full_to_shard",
                       .infer = [](TypeSpan in,
-                                  const RegionBorder& p) { return infer_border("full_to_shard", in, p, true); },
+                                  const RegionBoundary& p) { return infer_boundary("full_to_shard", in, p, true); },
                       .factors = Never{kMark},
                       .remap = by_default,
                       .batch = Never{kMark},
@@ -54,11 +54,11 @@ TESSERA_DEFINE_OP(full_to_shard, RegionBorder,
                       .reference = Never{kMark},
                       .samples = Never{kMark},
                   });
-TESSERA_DEFINE_OP(shard_to_full, RegionBorder,
+TESSERA_DEFINE_OP(shard_to_full, RegionBoundary,
                   {
                       .name = "shard_to_full",
                       .infer = [](TypeSpan in,
-                                  const RegionBorder& p) { return infer_border("shard_to_full", in, p, false); },
+                                  const RegionBoundary& p) { return infer_boundary("shard_to_full", in, p, false); },
                       .factors = Never{kMark},
                       .remap = by_default,
                       .batch = Never{kMark},
@@ -108,21 +108,21 @@ struct Survey {
   }
 
   const Graph& g;
-  std::vector<const RegionBorder*> region;  // by value; null: global
-  std::vector<std::int64_t> level;          // by value
-  std::vector<std::int64_t> maker;          // by value: number of its equation
-  std::vector<const RegionBorder*> inside;  // by equation; null: global. Borders stand in their region.
-  std::vector<std::int64_t> stage;          // by equation: its level
-  const RegionBorder* last = nullptr;       // of the newest region
-  std::int64_t effects = 0;                 // level of the last equation with an effect
+  std::vector<const RegionBoundary*> region;  // by value; null: global
+  std::vector<std::int64_t> level;            // by value
+  std::vector<std::int64_t> maker;            // by value: number of its equation
+  std::vector<const RegionBoundary*> inside;  // by equation; null: global. Boundarys stand in their region.
+  std::vector<std::int64_t> stage;            // by equation: its level
+  const RegionBoundary* last = nullptr;       // of the newest region
+  std::int64_t effects = 0;                   // level of the last equation with an effect
 
   void look_at(std::size_t i) {
     const ir::Eqn& e = g.eqns[i];
-    const RegionBorder* own = enters(e) ? &ir::get<RegionBorder>(e.attrs) : nullptr;
+    const RegionBoundary* own = enters(e) ? &ir::get<RegionBoundary>(e.attrs) : nullptr;
     std::int64_t n = 0;
     for (auto v : e.in) {
       n = std::max(n, level[at(v)]);
-      const RegionBorder* r = region[at(v)];
+      const RegionBoundary* r = region[at(v)];
       if (r == nullptr) continue;
       if (own != nullptr && !own->same_mesh(*r)) {
         throw ValueError(str("[", e.op->name(), "] values are manual over the meshes (", join(own->mesh_names.list),
@@ -160,7 +160,7 @@ class Grouper {
 
   GraphPtr build() {
     for (std::size_t i = 0; i < g_.outputs.size(); ++i) {
-      const RegionBorder* r = s_.region[at(g_.outputs[i])];
+      const RegionBoundary* r = s_.region[at(g_.outputs[i])];
       if (r == nullptr) continue;
       throw ValueError(str("traced function: output ", i, " is still manual over the mesh (", join(r->mesh_names.list),
                            "); call disable_manual_sharding before it is returned"));
@@ -236,13 +236,13 @@ class Grouper {
 
   void enter(Map& m, const ir::Eqn& e) {
     m.in.push_back(now_[at(e.in[0])]);
-    m.p.in_specs.list.push_back(ir::get<RegionBorder>(e.attrs).dims);
+    m.p.in_specs.list.push_back(ir::get<RegionBoundary>(e.attrs).dims);
     m.block[at(e.out[0])] = m.body.input(g_.type(e.out[0]));
   }
   void leave(Map& m, const ir::Eqn& e) {
     bring(m, e.in[0]);
     m.out.push_back(m.block[at(e.in[0])]);
-    m.p.out_specs.list.push_back(ir::get<RegionBorder>(e.attrs).dims);
+    m.p.out_specs.list.push_back(ir::get<RegionBoundary>(e.attrs).dims);
     m.results.emplace_back(e.out[0], false);
   }
   // Manual results that equations of later regions read.
@@ -260,13 +260,13 @@ class Grouper {
   }
 
   void add_map(const std::vector<std::size_t>& eqns) {
-    const RegionBorder& border = *s_.inside[eqns[0]];
+    const RegionBoundary& boundary = *s_.inside[eqns[0]];
     Map m;
     m.block.resize(g_.num_values());
-    m.p.mesh_sizes = border.mesh_sizes;
-    m.p.mesh_names = border.mesh_names;
-    m.p.devices = border.devices;
-    m.p.manual.resize(border.mesh_sizes.size());
+    m.p.mesh_sizes = boundary.mesh_sizes;
+    m.p.mesh_names = boundary.mesh_names;
+    m.p.devices = boundary.devices;
+    m.p.manual.resize(boundary.mesh_sizes.size());
     std::iota(m.p.manual.begin(), m.p.manual.end(), std::int64_t{0});
     m.p.checked = false;
     for (auto i : eqns) {
@@ -302,7 +302,7 @@ class Grouper {
 
 }  // namespace
 
-const RegionBorder* region_of(const Graph& g, ir::ValueId v) { return Survey(g).region[at(v)]; }
+const RegionBoundary* region_of(const Graph& g, ir::ValueId v) { return Survey(g).region[at(v)]; }
 
 GraphPtr group_manual_regions(const GraphPtr& g) {
   if (std::none_of(g->eqns.begin(), g->eqns.end(), enters)) return g;

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "ops/shared_attrs.h"
 #include "ops/collective/collectives.h"
+#include "ops/shared_attrs.h"
 
 namespace tessera::ops {
 
@@ -21,19 +21,19 @@ extern const ir::OpDef& mark_manual;
 extern const ir::OpDef& shard_to_full;
 }  // namespace def
 
-/// Attributes of both borders. `dims`: by dimension of the full value the mesh axes that cut it, major first.
-struct RegionBorder {
+/// Attributes of both boundaries. `dims`: by dimension of the full value the mesh axes that cut it, major first.
+struct RegionBoundary {
   Dims mesh_sizes;
   Names mesh_names;
   Dims devices;
   std::vector<Dims> dims;
   std::string sharding;  ///< of the result, as HLO text: "{manual}" inside
   static constexpr auto fields =
-      std::tuple{field("mesh_sizes", &RegionBorder::mesh_sizes), field("mesh_names", &RegionBorder::mesh_names),
-                 field("devices", &RegionBorder::devices), field("dims", &RegionBorder::dims),
-                 field("sharding", &RegionBorder::sharding)};
+      std::tuple{field("mesh_sizes", &RegionBoundary::mesh_sizes), field("mesh_names", &RegionBoundary::mesh_names),
+                 field("devices", &RegionBoundary::devices), field("dims", &RegionBoundary::dims),
+                 field("sharding", &RegionBoundary::sharding)};
   std::int64_t parts(std::size_t dim) const;
-  bool same_mesh(const RegionBorder& other) const;
+  bool same_mesh(const RegionBoundary& other) const;
 };
 /// "{manual}" on a computed block.
 struct ManualMark {
@@ -41,8 +41,8 @@ struct ManualMark {
   static constexpr auto fields = std::tuple{field("sharding", &ManualMark::sharding)};
 };
 
-/// The border through which a value became manual: of the region that its computation lies in. Null for a global one.
-const RegionBorder* region_of(const ir::Graph& g, ir::ValueId v);
+/// The boundary through which a value became manual: of the region that its computation lies in. Null for a global one.
+const RegionBoundary* region_of(const ir::Graph& g, ir::ValueId v);
 
 /// The graph with each connected set of manual equations as one shard_map; itself where there are none. Throws
 /// `ValueError` for an output that is still manual and for an equation over two meshes.

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
-#include "ops/shared_attrs.h"
 #include "ops/collective/manual.h"
 #include "ops/control/subgraph_structure.h"
+#include "ops/shared_attrs.h"
 
 namespace tessera::ops {
 
@@ -135,8 +135,8 @@ std::int64_t received(const ir::Graph& g, const ir::Eqn& e) {
     return halo_received(ir::get<Halo>(e.attrs), types_of(g, e.in), g.type(e.out[0]), from, g.layout(e.out[0]),
                          *g.mesh);
   }
-  if (e.op == &def::relabel) {
-    bool moves = !ir::get<Relabel>(e.attrs).source.empty();
+  if (e.op == &def::reinterpret) {
+    bool moves = !ir::get<Reinterpret>(e.attrs).source.empty();
     return moves ? local_bytes(g.type(e.in[0]), g.layout(e.in[0]), *g.mesh) : 0;
   }
   if (e.op == &def::group_exchange) {

@@ -14,7 +14,7 @@ namespace tessera::ops {
 /// Every tile of `fine` lies inside the tile of `coarse` of the same position.
 bool nested(std::int64_t extent, const ir::AxisList& coarse, const ir::AxisList& fine, const ir::MeshAxes& mesh);
 
-/// Bytes of the largest piece.
+/// Bytes of the largest shard.
 std::int64_t local_bytes(const ir::Type& type, const ir::Layout& layout, const ir::MeshAxes& mesh);
 
 /// Bytes that the device which receives most receives when a value goes from one layout to another in one step.

@@ -4,9 +4,9 @@
 #include <algorithm>
 
 #include "ops/collective/collectives.h"
-#include "ops/define_op.h"
 #include "ops/collective/shard_map_op.h"
 #include "ops/control/subgraph_structure.h"
+#include "ops/define_op.h"
 
 namespace tessera::ops {
 
@@ -55,13 +55,13 @@ bool equal_result(const ir::Eqn& e, const Collective& c) {
   return e.op == &def::all_gather && ir::get<AllGather>(e.attrs).to_invariant;
 }
 
-// Sets at the border of an equation with sub-graphs, loop variables at their fixed point.
-struct BorderSets {
+// Sets at the boundary of an equation with sub-graphs, loop variables at their fixed point.
+struct BoundarySets {
   NameSets in, out;
   NameSet predicate;
 };
-BorderSets settle(const ir::Eqn& e, const Control& control, const NameSets& in) {
-  BorderSets s{in, NameSets(e.out.size()), {}};
+BoundarySets settle(const ir::Eqn& e, const Control& control, const NameSets& in) {
+  BoundarySets s{in, NameSets(e.out.size()), {}};
   for (auto i : control.scalars) s.predicate = unite(s.predicate, in[i]);
   for (bool changed = true; changed;) {
     changed = false;
@@ -234,7 +234,7 @@ class Caster {
   void add_control(const ir::Eqn& e, const Control& control) {
     NameSets in;
     for (auto v : e.in) in.push_back(set_[at(v)]);
-    BorderSets s = settle(e, control, in);
+    BoundarySets s = settle(e, control, in);
     if (!s.predicate.empty()) {
       for (const auto& body : control.bodies) {
         if (communicates(*body.graph, s.predicate)) {

@@ -100,8 +100,8 @@ Batched batch_which(Builder& b, const BatchArgs& a, const Cond& p) {
     auto last = static_cast<double>(p.branches.size() - 1);
     which = max(min(which, scalar(b, last, DType::I32)), scalar(b, 0, DType::I32));
   }
-  ValueSpan operands = piece(a.in, 1, a.in.size());
-  Flags flags = piece(a.batched, 1, a.batched.size());
+  ValueSpan operands = subrange(a.in, 1, a.in.size());
+  Flags flags = subrange(a.batched, 1, a.batched.size());
   std::vector<Values> results;
   for (const auto& g : p.branches) {
     Batched r = batch_inline(b, *g, operands, flags, a.size);
@@ -122,12 +122,12 @@ Batched batch_which(Builder& b, const BatchArgs& a, const Cond& p) {
 
 Batched batch(Builder& b, const BatchArgs& a, const Cond& p) {
   if (a.batched[0]) return batch_which(b, a, p);
-  Flags flags = piece(a.batched, 1, a.batched.size());
+  Flags flags = subrange(a.batched, 1, a.batched.size());
   Flags any(p.branches[0]->outputs.size());
   for (const auto& g : p.branches) merge(any, batch_graph(*g, flags, a.size).batched_out);
   std::vector<GraphPtr> branches;
   for (const auto& g : p.branches) branches.push_back(batch_graph(*g, flags, a.size, any).graph);
-  return {cond(a.in[0], branches, piece(a.in, 1, a.in.size())), any};
+  return {cond(a.in[0], branches, subrange(a.in, 1, a.in.size())), any};
 }
 
 // Spreads tangents over all outputs: those not active get an empty value.
@@ -140,8 +140,8 @@ Values spread(ValueSpan values, const Flags& active) {
 }
 
 Duals fused(const ir::DualArgs& a, const Cond& p) {
-  ValueSpan operands = piece(a.in, 1, a.in.size());
-  ValueSpan tangents = piece(a.tangents, 1, a.tangents.size());
+  ValueSpan operands = subrange(a.in, 1, a.in.size());
+  ValueSpan tangents = subrange(a.tangents, 1, a.tangents.size());
   Flags active = present(tangents);
   std::size_t n = p.branches[0]->outputs.size();
   Flags any(n);
@@ -151,7 +151,7 @@ Duals fused(const ir::DualArgs& a, const Cond& p) {
   Values args(operands.begin(), operands.end());
   append(args, selected(tangents, active));
   Values r = cond(a.in[0], branches, args);
-  return {Values(r.begin(), r.begin() + static_cast<std::ptrdiff_t>(n)), spread(piece(r, n, r.size()), any)};
+  return {Values(r.begin(), r.begin() + static_cast<std::ptrdiff_t>(n)), spread(subrange(r, n, r.size()), any)};
 }
 
 // The branches' residuals share slots of their types; a residual that is an operand is passed as that operand.
@@ -215,8 +215,8 @@ GraphPtr linear_branch(const Linearized& lin, const Residuals& r, std::size_t br
 }
 
 Duals split(const ir::DualArgs& a, const Cond& p) {
-  ValueSpan operands = piece(a.in, 1, a.in.size());
-  ValueSpan tangents = piece(a.tangents, 1, a.tangents.size());
+  ValueSpan operands = subrange(a.in, 1, a.in.size());
+  ValueSpan tangents = subrange(a.tangents, 1, a.tangents.size());
   Flags active = present(tangents);
   std::size_t n = p.branches[0]->outputs.size();
   Flags any(n);
@@ -261,8 +261,8 @@ Duals split(const ir::DualArgs& a, const Cond& p) {
 }
 
 Values transpose_rule(Builder&, const TransposeArgs& t, const Cond& p) {
-  ValueSpan operands = piece(t.in, 1, t.in.size());
-  Flags linear = piece(t.linear, 1, t.linear.size());
+  ValueSpan operands = subrange(t.in, 1, t.in.size());
+  Flags linear = subrange(t.linear, 1, t.linear.size());
   Flags has_ct = present(t.ct);
   Flags any(linear.size());
   for (const auto& g : p.branches) merge(any, transpose_graph(*g, linear, has_ct).nonzero);

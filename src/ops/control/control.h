@@ -44,8 +44,8 @@ Values selected(ValueSpan values, const Flags& flags);
 /// Sets each flag of `into` that is set in `from`; true when one was not set before.
 bool merge(Flags& into, const Flags& from);
 /// Values [begin, end).
-inline ValueSpan piece(ValueSpan v, std::size_t begin, std::size_t end) { return v.subspan(begin, end - begin); }
-inline Flags piece(const Flags& v, std::size_t begin, std::size_t end) {
+inline ValueSpan subrange(ValueSpan v, std::size_t begin, std::size_t end) { return v.subspan(begin, end - begin); }
+inline Flags subrange(const Flags& v, std::size_t begin, std::size_t end) {
   return Flags(v.begin() + static_cast<std::ptrdiff_t>(begin), v.begin() + static_cast<std::ptrdiff_t>(end));
 }
 template <class V>

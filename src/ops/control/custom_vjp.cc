@@ -89,7 +89,7 @@ Duals dual(Builder& b, const ir::DualArgs& a, const Call& p) {
     throw TypeError(str("[custom_vjp_call] ", what, " gave ", all.size(), " values; expected ", n,
                         " results and then what to keep"));
   }
-  check_results("custom_vjp_call", what, piece(all, 0, n), types, false);
+  check_results("custom_vjp_call", what, subrange(all, 0, n), types, false);
   CustomLin lin{p.rule, static_cast<std::int64_t>(all.size() - n), inexact(p.body->input_types()), inexact(types), {},
                 p.name};
   for (const auto& t : types) {
@@ -132,7 +132,7 @@ Batched batch(Builder& b, const BatchArgs& a, const Call& p) {
   GraphPtr fwd = f.finish_shared(rule.fwd(f, in));
   BatchedGraph fwd_batched = batch_graph(*fwd, a.batched, a.size);
   Flags out = batch_graph(*p.body, a.batched, a.size).batched_out;
-  merge(out, piece(fwd_batched.batched_out, 0, n));
+  merge(out, subrange(fwd_batched.batched_out, 0, n));
   Flags force = out;
   force.resize(fwd->outputs.size());
   fwd_batched = batch_graph(*fwd, a.batched, a.size, force);
@@ -141,7 +141,7 @@ Batched batch(Builder& b, const BatchArgs& a, const Call& p) {
   Builder g;
   Values kept;
   Values ct;
-  Flags flags = piece(fwd_batched.batched_out, n, fwd->outputs.size());
+  Flags flags = subrange(fwd_batched.batched_out, n, fwd->outputs.size());
   for (std::size_t i = n; i < fwd->outputs.size(); ++i) kept.push_back(g.input(fwd->type(fwd->outputs[i])));
   for (std::size_t i = 0; i < n; ++i) {
     ct.push_back(is_inexact(types[i].dtype) ? g.input(types[i]) : Value{});

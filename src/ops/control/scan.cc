@@ -65,7 +65,7 @@ Flags carry_first(const Flags& carry, std::size_t total) {
 Batched batch(Builder& b, const BatchArgs& a, const Scan& p) {
   Sizes n(p);
   Flags flags = a.batched;
-  Flags carry = piece(flags, n.consts, n.consts + n.carry);
+  Flags carry = subrange(flags, n.consts, n.consts + n.carry);
   BatchedGraph body;
   do {
     std::copy(carry.begin(), carry.end(), flags.begin() + static_cast<std::ptrdiff_t>(n.consts));
@@ -97,7 +97,7 @@ template <class Derive>
 auto settle(const ir::DualArgs& a, const Scan& p, Active& active, const Derive& derive) {
   Sizes n(p);
   for (const auto& t : a.tangents) active.in.push_back(static_cast<bool>(t));
-  active.carry = piece(active.in, n.consts, n.consts + n.carry);
+  active.carry = subrange(active.in, n.consts, n.consts + n.carry);
   for (;;) {
     std::copy(active.carry.begin(), active.carry.end(), active.in.begin() + static_cast<std::ptrdiff_t>(n.consts));
     active.force = carry_first(active.carry, n.carry + n.ys);
@@ -121,8 +121,8 @@ Duals fused(Builder& b, const ir::DualArgs& a, const Scan& p) {
   Sizes n(p);
   Active active;
   JvpGraph body = settle(a, p, active, [](auto&&... x) { return jvp_graph(x...); });
-  Flags consts = piece(active.in, 0, n.consts);
-  Flags xs = piece(active.in, n.consts + n.carry, n.in());
+  Flags consts = subrange(active.in, 0, n.consts);
+  Flags xs = subrange(active.in, n.consts + n.carry, n.in());
   std::size_t tc = count(consts);
   std::size_t tk = count(active.carry);
   // Tangents go behind the part of the operands (results) that they belong to.
@@ -144,15 +144,15 @@ Duals fused(Builder& b, const ir::DualArgs& a, const Scan& p) {
   take(order, n.carry, n.ys);
   take(order, primal + tk, ty);
   ScanArgs s{with_outputs(*with_inputs(*body.graph, in), order), p.length, p.reverse, {}, {}, {}};
-  append(s.consts, piece(a.in, 0, n.consts));
-  append(s.consts, selected(piece(a.tangents, 0, n.consts), consts));
-  append(s.carry, piece(a.in, n.consts, n.consts + n.carry));
+  append(s.consts, subrange(a.in, 0, n.consts));
+  append(s.consts, selected(subrange(a.tangents, 0, n.consts), consts));
+  append(s.carry, subrange(a.in, n.consts, n.consts + n.carry));
   append(s.carry, carry_tangents(a, active, n.consts));
-  append(s.xs, piece(a.in, n.consts + n.carry, n.in()));
-  append(s.xs, selected(piece(a.tangents, n.consts + n.carry, n.in()), xs));
+  append(s.xs, subrange(a.in, n.consts + n.carry, n.in()));
+  append(s.xs, selected(subrange(a.tangents, n.consts + n.carry, n.in()), xs));
   Values r = scan(b, s);
   Duals out{Values(r.begin(), r.begin() + static_cast<std::ptrdiff_t>(n.carry)), Values(primal)};
-  append(out.out, piece(r, n.carry + tk, n.carry + tk + n.ys));
+  append(out.out, subrange(r, n.carry + tk, n.carry + tk + n.ys));
   for (std::size_t i = 0, c = n.carry, y = n.carry + tk + n.ys; i < primal; ++i) {
     if (body.active_out[i]) out.tangents[i] = i < n.carry ? r[c++] : r[y++];
   }
@@ -205,14 +205,14 @@ Duals split(Builder& b, const ir::DualArgs& a, const Scan& p) {
   std::iota(order.begin(), order.end(), 0);
   for (auto i : r.kept) order.push_back(primal + i);
   ScanArgs known{with_outputs(*body.known, order), p.length, p.reverse, {}, {}, {}};
-  append(known.consts, piece(a.in, 0, n.consts));
-  append(known.carry, piece(a.in, n.consts, n.consts + n.carry));
-  append(known.xs, piece(a.in, n.consts + n.carry, n.in()));
+  append(known.consts, subrange(a.in, 0, n.consts));
+  append(known.carry, subrange(a.in, n.consts, n.consts + n.carry));
+  append(known.xs, subrange(a.in, n.consts + n.carry, n.in()));
   Values results = scan(b, known);
 
   // The linear body has residuals, then tangents of constants, carry and stacked inputs.
-  Flags consts = piece(active.in, 0, n.consts);
-  Flags xs = piece(active.in, n.consts + n.carry, n.in());
+  Flags consts = subrange(active.in, 0, n.consts);
+  Flags xs = subrange(active.in, n.consts + n.carry, n.in());
   std::size_t tangents = body.num_residuals;
   std::vector<std::size_t> in = r.outside;
   auto take = [&](std::size_t size) {
@@ -225,11 +225,11 @@ Duals split(Builder& b, const ir::DualArgs& a, const Scan& p) {
   take(count(xs));
   ScanArgs linear{with_inputs(*body.linear, in), p.length, p.reverse, {}, {}, {}};
   linear.consts = b.inline_graph(once, a.in);
-  append(linear.consts, selected(piece(a.tangents, 0, n.consts), consts));
+  append(linear.consts, selected(subrange(a.tangents, 0, n.consts), consts));
   linear.carry = carry_tangents(a, active, n.consts);
   for (auto i : r.input_number) linear.xs.push_back(a.in[i]);
-  append(linear.xs, piece(results, primal, results.size()));
-  append(linear.xs, selected(piece(a.tangents, n.consts + n.carry, n.in()), xs));
+  append(linear.xs, subrange(results, primal, results.size()));
+  append(linear.xs, selected(subrange(a.tangents, n.consts + n.carry, n.in()), xs));
   Values t = scan(b, linear);
   results.resize(primal);
   Values out(primal);
@@ -254,7 +254,7 @@ Values transpose_rule(Builder& b, const TransposeArgs& t, const Scan& p) {
 
   // Its inputs: fixed constants, fixed stacked inputs, cotangents of carry and outputs; its outputs: cotangents of
   // constants, carry and stacked inputs.
-  Flags sums = piece(back.nonzero, 0, n.consts);
+  Flags sums = subrange(back.nonzero, 0, n.consts);
   Builder inner;
   Values fixed_consts;
   Values fixed_xs;

@@ -19,8 +19,8 @@ struct Parts {
 auto parts(const auto& v, const While& p) {
   auto c = at(p.cond_consts);
   auto n = c + at(p.body_consts);
-  using V = decltype(piece(v, 0, c));
-  return Parts<V>{piece(v, 0, c), piece(v, c, n), piece(v, n, v.size())};
+  using V = decltype(subrange(v, 0, c));
+  return Parts<V>{subrange(v, 0, c), subrange(v, c, n), subrange(v, n, v.size())};
 }
 
 Types infer(TypeSpan in, const While& p) {

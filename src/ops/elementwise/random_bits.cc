@@ -63,7 +63,7 @@ Types infer_bits(TypeSpan in, const RandomBits& p) {
   return {Type{bits_dtype(p.bits), shape}};
 }
 
-// Every piece of the numbers can be made where it is wanted.
+// Every shard of the numbers can be made where it is wanted.
 FactorRule bits_factors(TypeSpan in, TypeSpan out, const RandomBits&) {
   FactorRule r;
   r.operands.emplace_back();

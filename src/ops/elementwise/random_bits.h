@@ -12,12 +12,12 @@ namespace tessera::ops {
 using ir::field;
 
 /// Operand: keys u32[…, 2]. Result: `shape` numbers of `bits` bits for each key. Element i of a key's numbers is the
-/// hash of the counter i; a piece of a split result knows where in the whole it lies.
+/// hash of the counter i; a shard of a split result knows where in the whole it lies.
 struct RandomBits {
   std::int64_t bits = 32;  ///< 8, 16, 32 or 64
-  Shape shape;             ///< of this piece, for one key
-  Shape whole = {};        ///< of all pieces; empty when this is all
-  Dims offsets = {};       ///< first element of this piece
+  Shape shape;             ///< of this shard, for one key
+  Shape whole = {};        ///< of all shards; empty when this is all
+  Dims offsets = {};       ///< first element of this shard
   static constexpr auto fields = std::tuple{field("bits", &RandomBits::bits), field("shape", &RandomBits::shape),
                                             field("whole", &RandomBits::whole), field("offsets", &RandomBits::offsets)};
 };

@@ -54,7 +54,7 @@ FactorRule factors(TypeSpan in, TypeSpan out, const Gather& p) {
   return r;
 }
 
-// A window over a whole dimension is a window over the whole of its piece.
+// A window over a whole dimension is a window over the whole of its shard.
 Gather remap(const RemapArgs& r, const Gather& p) {
   Gather q = p;
   for (std::size_t d = 0; d < q.slice_sizes.size(); ++d) {

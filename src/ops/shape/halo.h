@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // halo: elements moved along dimensions that may be split, as slices, padding, concatenation and windows move them. It
-// stands in partitioned graphs only, where a piece of its result takes what it needs, and no more, from the pieces of
+// stands in partitioned graphs only, where a shard of its result takes what it needs, and no more, from the shards of
 // its operands.
 #pragma once
 

@@ -53,7 +53,7 @@ struct Scatter {
   Dims indices_batching_dims = {};
   IndexMode mode = IndexMode::FillOrDrop;
   bool unique_indices = false;
-  /// The array is known to be zeros, so that pieces of the updates may be scattered apart and summed.
+  /// The array is known to be zeros, so that shards of the updates may be scattered apart and summed.
   bool onto_zeros = false;
   static constexpr auto fields =
       std::tuple{field("update_window_dims", &Scatter::update_window_dims),

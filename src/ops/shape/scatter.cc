@@ -47,7 +47,7 @@ Types infer(const char* name, TypeSpan in, const Scatter& p) {
   return {Type{x.dtype, x.shape, x.weak}};
 }
 
-// The pieces of updates may be combined afterwards where the array itself is not counted twice: under min and max, and
+// The shards of updates may be combined afterwards where the array itself is not counted twice: under min and max, and
 // where it is known to be zeros under add.
 FactorRule factors(Update kind, TypeSpan in, const Scatter& p) {
   FactorRule r;

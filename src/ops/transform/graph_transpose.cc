@@ -7,9 +7,9 @@
 
 #include "base/check.h"
 #include "base/thread_own.h"
-#include "ops/transform/batch_axes.h"
 #include "ops/collective/collectives.h"
 #include "ops/define_op.h"
+#include "ops/transform/batch_axes.h"
 #include "ops/transform/graph_rules.h"
 
 namespace tessera::ops {
@@ -86,10 +86,10 @@ class Transposer {
         adjoin = adjoin && parts[i].at().starts[d] == parts[i - 1].at().limits[d];
       }
       if (adjoin) {
-        Values pieces;
-        for (const Part& p : parts) pieces.push_back(p.ct);
+        Values shards;
+        for (const Part& p : parts) shards.push_back(p.ct);
         b_.set_loc(loc_of(*parts[0].slice));
-        Value whole = pieces.size() == 1 ? pieces[0] : concatenate(pieces, *dim);
+        Value whole = shards.size() == 1 ? shards[0] : concatenate(shards, *dim);
         Dims low(shape.size());
         Dims high(shape.size());
         low[d] = parts.front().at().starts[d];

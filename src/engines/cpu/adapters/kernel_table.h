@@ -24,7 +24,7 @@ struct Kernel {
   double cost = 0;      ///< nanoseconds that a run takes on one thread, roughly; 0: as much as moving its bytes
 };
 
-/// What a kernel is asked for: types are those of the pieces, attributes already remapped to them.
+/// What a kernel is asked for: types are those of the shards, attributes already remapped to them.
 struct Request {
   const ir::OpDef& op;
   const ir::Attrs& attrs;

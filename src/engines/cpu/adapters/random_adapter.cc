@@ -13,7 +13,7 @@ namespace tessera::cpu {
 
 namespace {
 
-// Counters of a piece: runs of `length` elements, one behind the other in the piece, each from its own counter on.
+// Counters of a shard: runs of `length` elements, one behind the other in the shard, each from its own counter on.
 struct Runs {
   std::int64_t length = 1;
   std::vector<std::uint64_t> first;

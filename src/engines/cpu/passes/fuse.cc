@@ -7,8 +7,8 @@
 
 #include "base/strings.h"
 #include "engines/cpu/adapters/ew_ops.h"
-#include "engines/cpu/passes/fuse_rules.h"
 #include "engines/cpu/kernels/elementwise/fused.h"
+#include "engines/cpu/passes/fuse_rules.h"
 #include "engines/cpu/steps/unit.h"
 #include "ir/op_def.h"
 #include "ops/ops.h"
@@ -263,7 +263,7 @@ class FusedUnit final : public Unit {
     (how == Access::Contiguous ? whole_ : partly_) |= std::uint64_t{1} << i;
   }
 
-  // Rows and columns of a piece of the space.
+  // Rows and columns of a shard of the space.
   std::pair<std::int64_t, std::int64_t> extents(ir::TypeSpan local_in, ir::TypeSpan local_out) const {
     const Shape* shape = nullptr;
     if (extent_in_ >= 0) shape = &local_in[at(extent_in_)].shape;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Steps that compute: one kernel call a distinct combination of operand pieces.
+// Steps that compute: one kernel call a distinct combination of operand shards.
 #include <algorithm>
 #include <map>
 
@@ -18,9 +18,9 @@ namespace tessera::cpu {
 
 namespace {
 
-// Which kernel runs on which pieces.
+// Which kernel runs on which shards.
 struct Work {
-  std::vector<std::int32_t> in;       // works x operands: piece numbers
+  std::vector<std::int32_t> in;       // works x operands: shard numbers
   std::vector<std::int32_t> out;      // works x results
   std::vector<std::int32_t> variant;  // by work; empty when there is one kernel
   std::int64_t count = 0;
@@ -58,7 +58,7 @@ class ComputeStep final : public Step {
     for (const auto& v : variants_) cost_ = std::max(cost_, v.kernel.cost);
     shares_ = !variants_.empty() &&
               std::all_of(variants_.begin(), variants_.end(), [](const Variant& v) { return v.kernel.shares; });
-    // Pieces of different shapes may differ in this: a row of one element needs no transposing.
+    // ShardBuffers of different shapes may differ in this: a row of one element needs no transposing.
     for (auto& v : variants_) {
       if (!shares_ && v.kernel.shares) v.kernel.run = copying(v.out_bytes);
     }
@@ -85,7 +85,7 @@ class ComputeStep final : public Step {
       dynamic.resize(needed);
       pointers = dynamic.data();
     }
-    Pieces scratch;
+    ShardBuffers scratch;
     point_at_operands(frame, pointers);
     // Otherwise results are new memory, for all works together.
     bool one_by_one = !one_each_ || reuses_ || !frame.into.empty();
@@ -93,10 +93,10 @@ class ComputeStep final : public Step {
       make_results(frame, k, pointers + at(k) * width + operands, scratch);
     }
     for (std::size_t j = 0; one_each_ && j < results; ++j) {
-      Pieces& pieces = frame.slots.own(at(writes[j]));
-      frame.run.memory.allocate(variants_[0].out_bytes[j], pieces);
+      ShardBuffers& shards = frame.slots.own(at(writes[j]));
+      frame.run.memory.allocate(variants_[0].out_bytes[j], shards);
       for (std::int64_t k = 0; k < work_.count; ++k) {
-        pointers[at(k) * width + operands + j] = pieces[at(work_.out[at(k) * results + j])]->data();
+        pointers[at(k) * width + operands + j] = shards[at(work_.out[at(k) * results + j])]->data();
       }
     }
     auto body = [&](std::int64_t k) {
@@ -113,7 +113,7 @@ class ComputeStep final : public Step {
 
   std::string label() const override {
     bool fast = std::all_of(variants_.begin(), variants_.end(), [](const Variant& v) { return v.kernel.fast; });
-    return str(name_, " (", work_.count, work_.count == 1 ? " piece" : " pieces",
+    return str(name_, " (", work_.count, work_.count == 1 ? " shard" : " shards",
                shares_ ? ", shared"
                : fast  ? ""
                        : ", reference",
@@ -122,14 +122,14 @@ class ComputeStep final : public Step {
   double cost() const override { return shares_ ? 0 : cost_ * static_cast<double>(work_.count); }
 
   void set_dying(const std::vector<bool>& dies) override {
-    // Memory can go from an operand to the result only where one computation alone reads the piece.
+    // Memory can go from an operand to the result only where one computation alone reads the shard.
     reusable_.assign(reads.size(), false);
     for (std::size_t i = 0; i < reads.size(); ++i) {
       if (!dies[i] || writes.empty()) continue;
-      std::vector<std::int32_t> pieces;
-      for (std::int64_t k = 0; k < work_.count; ++k) pieces.push_back(work_.in[at(k) * reads.size() + i]);
-      std::sort(pieces.begin(), pieces.end());
-      reusable_[i] = std::adjacent_find(pieces.begin(), pieces.end()) == pieces.end();
+      std::vector<std::int32_t> shards;
+      for (std::int64_t k = 0; k < work_.count; ++k) shards.push_back(work_.in[at(k) * reads.size() + i]);
+      std::sort(shards.begin(), shards.end());
+      reusable_[i] = std::adjacent_find(shards.begin(), shards.end()) == shards.end();
     }
     reuses_ = std::find(reusable_.begin(), reusable_.end(), true) != reusable_.end();
   }
@@ -144,17 +144,17 @@ class ComputeStep final : public Step {
     std::size_t operands = reads.size();
     std::size_t width = operands + writes.size();
     for (std::size_t i = 0; i < operands; ++i) {
-      const Pieces& pieces = frame.slots[at(reads[i])];
+      const ShardBuffers& shards = frame.slots[at(reads[i])];
       for (std::size_t k = 0; k < at(work_.count); ++k) {
-        const BufferPtr& b = pieces[at(work_.in[k * operands + i])];
-        TESSERA_CHECK(b != nullptr, str(name_, ": operand ", i, " lacks a piece"));
+        const BufferPtr& b = shards[at(work_.in[k * operands + i])];
+        TESSERA_CHECK(b != nullptr, str(name_, ": operand ", i, " lacks a shard"));
         pointers[k * width + i] = b->data();
       }
     }
   }
 
   // The results of work k, but those that are made for all works together.
-  void make_results(Frame& frame, std::int64_t k, void** pointers, Pieces& scratch) const {
+  void make_results(Frame& frame, std::int64_t k, void** pointers, ShardBuffers& scratch) const {
     const Variant& v = variant(k);
     for (std::size_t j = 0; j < writes.size(); ++j) {
       BufferPtr& result = frame.slots.own(at(writes[j]))[at(work_.out[at(k) * writes.size() + j])];
@@ -169,7 +169,7 @@ class ComputeStep final : public Step {
     }
   }
 
-  // The memory in which the piece is wanted, if any.
+  // The memory in which the shard is wanted, if any.
   BufferPtr wanted(const Frame& frame, std::int64_t k, std::size_t j, std::int64_t nbytes) const {
     if (frame.into.empty() || frame.into[at(writes[j])].empty()) return nullptr;
     const BufferPtr& b = frame.into[at(writes[j])][at(work_.out[at(k) * writes.size() + j])];
@@ -178,7 +178,7 @@ class ComputeStep final : public Step {
 
   BufferPtr reuse(Frame& frame, std::int64_t k, std::uint64_t operands, std::int64_t nbytes) const {
     for (std::size_t i = 0; i < reads.size() && i < 64; ++i) {
-      if (!reusable_[i] || !(operands >> i & 1) || frame.slots.lent(at(reads[i]))) continue;
+      if (!reusable_[i] || !(operands >> i & 1) || frame.slots.borrowed(at(reads[i]))) continue;
       BufferPtr& b = frame.slots.own(at(reads[i]))[at(work_.in[at(k) * reads.size() + i])];
       if (b && b->nbytes() == nbytes && sole_owner(b)) return std::move(b);
     }
@@ -187,8 +187,8 @@ class ComputeStep final : public Step {
 
   void share(Frame& frame) const {
     for (std::size_t j = 0; j < writes.size(); ++j) {
-      const Pieces& from = frame.slots[at(reads[j])];
-      Pieces& to = frame.slots.own(at(writes[j]));
+      const ShardBuffers& from = frame.slots[at(reads[j])];
+      ShardBuffers& to = frame.slots.own(at(writes[j]));
       for (std::int64_t k = 0; k < work_.count; ++k) {
         to[at(work_.out[at(k) * writes.size() + j])] = from[at(work_.in[at(k) * reads.size() + j])];
       }
@@ -203,22 +203,23 @@ class ComputeStep final : public Step {
   std::vector<bool> reusable_;
   bool reuses_ = false;
   bool shares_ = false;
-  bool one_each_ = false;  // one kernel, and every piece of every result is made by one work
+  bool one_each_ = false;  // one kernel, and every shard of every result is made by one work
   double cost_ = 0;
 };
 
 // Results that are known at compile time.
 class ConstantStep final : public Step {
  public:
-  ConstantStep(std::string name, std::vector<Pieces> values) : name_(std::move(name)), values_(std::move(values)) {}
+  ConstantStep(std::string name, std::vector<ShardBuffers> values)
+      : name_(std::move(name)), values_(std::move(values)) {}
   void run(Frame& frame) const override {
-    for (std::size_t j = 0; j < writes.size(); ++j) frame.slots.lend(at(writes[j]), values_[j]);
+    for (std::size_t j = 0; j < writes.size(); ++j) frame.slots.borrow(at(writes[j]), values_[j]);
   }
   std::string label() const override { return name_ + " (known)"; }
 
  private:
   std::string name_;
-  std::vector<Pieces> values_;
+  std::vector<ShardBuffers> values_;
 };
 
 // Effects happen once a device, in mesh order; everything else once a distinct value.
@@ -236,7 +237,7 @@ Work plan_work(const ir::Graph& g, const Unit& unit, Context& context, std::vect
     }
   }
   work.count = static_cast<std::int64_t>(positions.size());
-  auto pieces = [&](const std::vector<ir::ValueId>& values, std::vector<std::int32_t>& to) {
+  auto shards = [&](const std::vector<ir::ValueId>& values, std::vector<std::int32_t>& to) {
     to.resize(positions.size() * values.size());
     for (std::size_t i = 0; i < values.size(); ++i) {
       const auto& map = context.table(g.layout(values[i]))->map;
@@ -245,8 +246,8 @@ Work plan_work(const ir::Graph& g, const Unit& unit, Context& context, std::vect
       }
     }
   };
-  pieces(unit.in, work.in);
-  pieces(unit.out, work.out);
+  shards(unit.in, work.in);
+  shards(unit.out, work.out);
   return work;
 }
 
@@ -321,7 +322,7 @@ StepPtr constant_step(const ComputeStep& step, std::size_t values, Context& cont
   Run run{*context.memory()};
   Frame frame{run, Slots(values), {}};
   step.run(frame);
-  std::vector<Pieces> results;
+  std::vector<ShardBuffers> results;
   for (auto v : step.writes) results.push_back(frame.slots[at(v)]);
   auto known = std::make_unique<ConstantStep>(step.label(), std::move(results));
   known->writes = step.writes;
@@ -371,7 +372,7 @@ class EqnUnit final : public Unit {
     serial = effect || (e.attrs && ir::get_if<ops::Callback>(e.attrs) != nullptr);
   }
   std::string name() const override { return std::string(e_.op->name()); }
-  // Asking each of thousands of pieces takes time, and these two are most of all equations that have a remap.
+  // Asking each of thousands of shards takes time, and these two are most of all equations that have a remap.
   bool follows_offsets() const override {
     return e_.op->remaps() && e_.op != &ops::def::reshape && e_.op != &ops::def::broadcast_in_dim;
   }

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Steps that run nested programs: branches and loops. Nested programs have the layouts of their operands, so
-// pieces pass in and out as they are.
+// shards pass in and out as they are.
 #include <algorithm>
 
 #include "base/check.h"
 #include "base/strings.h"
 #include "engines/cpu/kernels/copy_kernels.h"
 #include "engines/cpu/step_program.h"
-#include "ops/shared_attrs.h"
-#include "ops/define_op.h"
 #include "ops/collective/manual.h"
+#include "ops/define_op.h"
+#include "ops/shared_attrs.h"
 #include "tessera/error.h"
 
 namespace tessera::cpu {
@@ -37,16 +37,16 @@ class NestedStep : public Step {
   }
 
  protected:
-  Pieces take(Frame& frame, std::size_t operand) const {
+  ShardBuffers take(Frame& frame, std::size_t operand) const {
     auto v = at(reads[operand]);
     return dies_[operand] ? frame.slots.take(v) : frame.slots[v];
   }
-  std::vector<Pieces> take(Frame& frame, std::size_t first, std::size_t count) const {
-    std::vector<Pieces> out;
+  std::vector<ShardBuffers> take(Frame& frame, std::size_t first, std::size_t count) const {
+    std::vector<ShardBuffers> out;
     for (std::size_t i = 0; i < count; ++i) out.push_back(take(frame, first + i));
     return out;
   }
-  void give(Frame& frame, std::vector<Pieces> results) const {
+  void give(Frame& frame, std::vector<ShardBuffers> results) const {
     for (std::size_t j = 0; j < writes.size(); ++j) frame.slots.own(at(writes[j])) = std::move(results[j]);
   }
   std::string nested(const std::string& what, const Program& p) const {
@@ -77,7 +77,7 @@ bool communicates_over(const ir::Eqn& e, ir::AxisMask axes) {
     return std::any_of(over.begin(), over.end(), [&](std::int64_t a) { return axes >> a & 1; });
   };
   if (const auto* p = ir::get_if<ops::Reshard>(e.attrs)) return moves(p->axes);
-  if (const auto* p = ir::get_if<ops::Relabel>(e.attrs)) return moves(p->axes);
+  if (const auto* p = ir::get_if<ops::Reinterpret>(e.attrs)) return moves(p->axes);
   if (const auto* p = ir::get_if<ops::GroupExchange>(e.attrs)) return moves(p->axes);
   if (const auto* p = ir::get_if<ops::Call>(e.attrs)) return communicates_over(*p->body, axes);
   if (const auto* p = ir::get_if<ops::Scan>(e.attrs)) return communicates_over(*p->body, axes);
@@ -94,7 +94,7 @@ bool communicates_over(const ir::Graph& g, ir::AxisMask axes) {
   return std::any_of(g.eqns.begin(), g.eqns.end(), [&](const ir::Eqn& e) { return communicates_over(e, axes); });
 }
 
-// A predicate may differ between devices. All pieces then go each way that one of them takes, and every device keeps
+// A predicate may differ between devices. All shards then go each way that one of them takes, and every device keeps
 // what its own predicate chose.
 class Predicate {
  public:
@@ -110,11 +110,11 @@ class Predicate {
       for (const auto& nested : b->eqns) effect_ = effect_ || nested.op->traits().effect;
     }
   }
-  /// The way that each piece takes; -1 where no device of this process holds it. Throws when they differ and may not.
-  std::vector<std::int64_t> read(const Pieces& pieces) const {
+  /// The way that each shard takes; -1 where no device of this process holds it. Throws when they differ and may not.
+  std::vector<std::int64_t> read(const ShardBuffers& shards) const {
     std::vector<std::int64_t> out;
     bool differs = false;
-    for (const auto& b : pieces) {
+    for (const auto& b : shards) {
       out.push_back(b ? std::clamp<std::int64_t>(decision(b, dtype_), 0, ways_ - 1) : -1);
       if (!b) continue;
       auto other = std::find_if(out.begin(), out.end(), [](std::int64_t w) { return w >= 0; });
@@ -131,8 +131,8 @@ class Predicate {
     return out;
   }
 
-  /// Piece of the predicate at the device that holds piece `k` of a result.
-  std::int32_t of_piece(const LayoutTable& result, std::size_t k) const {
+  /// Shard of the predicate at the device that holds shard `k` of a result.
+  std::int32_t of_shard(const LayoutTable& result, std::size_t k) const {
     return table_->map.of_position[at(result.first_local[k])];
   }
 
@@ -168,19 +168,19 @@ class CondStep final : public NestedStep {
     if (std::all_of(which.begin(), which.end(), [&](std::int64_t w) { return w < 0 || w == one; })) {
       return give(frame, branches_[at(one)]->run(take(frame, 1, reads.size() - 1), frame.run));
     }
-    std::vector<std::vector<Pieces>> of_branch(branches_.size());
+    std::vector<std::vector<ShardBuffers>> of_branch(branches_.size());
     for (auto w : which) {
       if (w < 0 || !of_branch[at(w)].empty()) continue;
-      std::vector<Pieces> args;
+      std::vector<ShardBuffers> args;
       for (std::size_t i = 1; i < reads.size(); ++i) args.push_back(frame.slots[at(reads[i])]);
       of_branch[at(w)] = branches_[at(w)]->run(std::move(args), frame.run);
     }
-    std::vector<Pieces> chosen;
+    std::vector<ShardBuffers> chosen;
     for (std::size_t j = 0; j < writes.size(); ++j) {
-      auto& pieces = chosen.emplace_back(results_[j]->first_local.size());
-      for (std::size_t k = 0; k < pieces.size(); ++k) {
+      auto& shards = chosen.emplace_back(results_[j]->first_local.size());
+      for (std::size_t k = 0; k < shards.size(); ++k) {
         if (results_[j]->first_local[k] < 0) continue;
-        pieces[k] = of_branch[at(which[at(predicate_.of_piece(*results_[j], k))])][j][k];
+        shards[k] = of_branch[at(which[at(predicate_.of_shard(*results_[j], k))])][j][k];
       }
     }
     give(frame, std::move(chosen));
@@ -244,12 +244,12 @@ class WhileStep final : public NestedStep {
   static const ops::While& graph(const ir::Eqn& e) { return ir::get<ops::While>(e.attrs); }
 
   // Devices that have ended keep their carry.
-  void advance(std::vector<Pieces>& carry, const std::vector<Pieces>& next,
+  void advance(std::vector<ShardBuffers>& carry, const std::vector<ShardBuffers>& next,
                const std::vector<std::int64_t>& go_on) const {
     for (std::size_t j = 0; j < carry.size(); ++j) {
       for (std::size_t k = 0; k < carry[j].size(); ++k) {
         if (carries_[j]->first_local[k] < 0) continue;
-        if (go_on[at(predicate_.of_piece(*carries_[j], k))] == 1) carry[j][k] = next[j][k];
+        if (go_on[at(predicate_.of_shard(*carries_[j], k))] == 1) carry[j][k] = next[j][k];
       }
     }
   }
@@ -290,11 +290,11 @@ class ScanStep final : public NestedStep {
     auto carry = take(frame, consts_, carry_);
     std::size_t first = consts_ + carry_;
     auto stacked_in = take(frame, first, reads.size() - first);
-    std::vector<Pieces> stacked_out;
+    std::vector<ShardBuffers> stacked_out;
     for (const auto& stack : stacks_) {
-      auto& pieces = stacked_out.emplace_back(stack.bytes.size());
-      for (std::size_t k = 0; k < pieces.size(); ++k) {
-        if (stack.bytes[k] >= 0) pieces[k] = frame.run.memory.allocate(stack.bytes[k]);
+      auto& shards = stacked_out.emplace_back(stack.bytes.size());
+      for (std::size_t k = 0; k < shards.size(); ++k) {
+        if (stack.bytes[k] >= 0) shards[k] = frame.run.memory.allocate(stack.bytes[k]);
       }
     }
     for (std::int64_t n = 0; n < length_; ++n) {
@@ -302,7 +302,7 @@ class ScanStep final : public NestedStep {
       auto args = consts;
       for (auto& c : carry) args.push_back(std::move(c));
       for (const auto& s : stacked_in) args.push_back(slice(s, i));
-      std::vector<Pieces> into(carry_);
+      std::vector<ShardBuffers> into(carry_);
       for (const auto& s : stacked_out) into.push_back(slice(s, i));
       auto results = body_->run(std::move(args), frame.run, into);
       for (std::size_t j = carry_; j < results.size(); ++j) keep(results[j], into[j]);
@@ -317,15 +317,15 @@ class ScanStep final : public NestedStep {
 
  private:
   struct Stack {
-    std::vector<std::int64_t> bytes;  // by piece; -1 where this process does not hold it
+    std::vector<std::int64_t> bytes;  // by shard; -1 where this process does not hold it
   };
 
   static void check_whole(const ir::Graph& g, const ir::Eqn& e, ir::ValueId v) {
     TESSERA_CHECK(g.layout(v).dims[0].empty(),
                   str(e.op->name(), " at ", e.loc, ": dimension 0 of a stacked value is split"));
   }
-  Pieces slice(const Pieces& stacked, std::int64_t i) const {
-    Pieces out(stacked.size());
+  ShardBuffers slice(const ShardBuffers& stacked, std::int64_t i) const {
+    ShardBuffers out(stacked.size());
     for (std::size_t k = 0; k < stacked.size(); ++k) {
       if (!stacked[k]) continue;
       std::int64_t bytes = stacked[k]->nbytes() / length_;
@@ -335,7 +335,7 @@ class ScanStep final : public NestedStep {
     return out;
   }
   // Results that are somewhere else (a constant, an operand, the carry) are copied to their place.
-  static void keep(const Pieces& result, const Pieces& place) {
+  static void keep(const ShardBuffers& result, const ShardBuffers& place) {
     for (std::size_t k = 0; k < place.size(); ++k) {
       if (!place[k] || place[k]->data() == result[k]->data()) continue;
       kernels::copy_bytes(place[k]->data(), result[k]->data(), place[k]->nbytes());

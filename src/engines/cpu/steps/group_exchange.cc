@@ -7,13 +7,13 @@
 #include "base/check.h"
 #include "base/strings.h"
 #include "core/strided_copy.h"
-#include "engines/cpu/steps/combine.h"
 #include "engines/cpu/kernels/copy_kernels.h"
 #include "engines/cpu/step_program.h"
+#include "engines/cpu/steps/combine.h"
 #include "engines/cpu/steps/remote.h"
 #include "ir/op_def.h"
-#include "ops/define_op.h"
 #include "ops/collective/manual.h"
+#include "ops/define_op.h"
 #include "tessera/error.h"
 
 namespace tessera::cpu {
@@ -23,7 +23,7 @@ namespace {
 using ops::GroupExchange;
 using Kind = GroupExchange::Kind;
 
-// One group: the operands' pieces by member, and the result's piece of each member that this process wants.
+// One group: the operands' shards by member, and the result's shard of each member that this process wants.
 struct Group {
   std::vector<std::vector<std::int32_t>> sources;  // by operand, by member
   std::vector<std::int32_t> targets;               // by member; -1 where not wanted
@@ -50,12 +50,12 @@ class GroupStep final : public Step {
   }
 
   void run(Frame& frame) const override {
-    std::vector<Pieces> in;
+    std::vector<ShardBuffers> in;
     for (std::size_t i = 0; i < reads.size(); ++i) {
       in.push_back(frame.slots[at(reads[i])]);
       if (distributed_) remote_[i].fetch(frame.run, in.back());
     }
-    Pieces to(at(count_));
+    ShardBuffers to(at(count_));
     for (std::size_t k = 0; k < groups_.size(); ++k) make(frame.run, groups_[k], shapes_[k], in, to);
     frame.slots.own(at(writes[0])) = std::move(to);
   }
@@ -88,7 +88,7 @@ class GroupStep final : public Step {
       if (!context.distributed()) continue;
       std::int64_t bytes = local_type(g.type(e.in[i]), g.layout(e.in[i]), context.mesh(), members[0]).nbytes();
       for (auto reader : members) {
-        for (auto piece : list) remote_[i].want(from, context, reader, piece, bytes);
+        for (auto shard : list) remote_[i].want(from, context, reader, shard, bytes);
       }
     }
     if (!wanted) return;
@@ -105,12 +105,12 @@ class GroupStep final : public Step {
     return n;
   }
 
-  void make(Run& run, const Group& g, const Shapes& s, const std::vector<Pieces>& in, Pieces& to) const {
+  void make(Run& run, const Group& g, const Shapes& s, const std::vector<ShardBuffers>& in, ShardBuffers& to) const {
     if (p_.kind == Kind::Ragged) return ragged(run, g, s, in, to);
     std::vector<const void*> blocks;
-    for (auto piece : g.sources[0]) {
-      const BufferPtr& b = in[0][at(piece)];
-      TESSERA_CHECK(b != nullptr, str(name_, ": piece ", piece, " is not here"));
+    for (auto shard : g.sources[0]) {
+      const BufferPtr& b = in[0][at(shard)];
+      TESSERA_CHECK(b != nullptr, str(name_, ": shard ", shard, " is not here"));
       blocks.push_back(b->data());
     }
     switch (p_.kind) {
@@ -139,7 +139,7 @@ class GroupStep final : public Step {
     }
   }
 
-  static void share(const Group& g, Pieces& to, const BufferPtr& b) {
+  static void share(const Group& g, ShardBuffers& to, const BufferPtr& b) {
     for (auto k : g.targets) {
       if (k >= 0) to[at(k)] = b;
     }
@@ -179,7 +179,7 @@ class GroupStep final : public Step {
 
   // --- ragged -----------------------------------------------------------------------------------------------------
 
-  Dims numbers(const Group& g, const std::vector<Pieces>& in, std::size_t operand, std::size_t member) const {
+  Dims numbers(const Group& g, const std::vector<ShardBuffers>& in, std::size_t operand, std::size_t member) const {
     const BufferPtr& b = in[operand][at(g.sources[operand][member])];
     std::int64_t n = b->nbytes() / dtype_size(offsets_[operand]);
     ir::View view{offsets_[operand], {n}, b->data()};
@@ -188,7 +188,7 @@ class GroupStep final : public Step {
     return out;
   }
 
-  void ragged(Run& run, const Group& g, const Shapes& s, const std::vector<Pieces>& in, Pieces& to) const {
+  void ragged(Run& run, const Group& g, const Shapes& s, const std::vector<ShardBuffers>& in, ShardBuffers& to) const {
     std::size_t n = g.targets.size();
     std::int64_t row = item_;
     for (std::size_t d = 1; d < s.out.size(); ++d) row *= s.out[d];
@@ -233,11 +233,11 @@ class GroupStep final : public Step {
 
   GroupExchange p_;
   std::string name_;
-  std::int64_t count_ = 0;  // of the result's pieces
+  std::int64_t count_ = 0;  // of the result's shards
   std::int64_t item_ = 1;
   bool distributed_ = false;
   std::optional<Combiner> combiner_;
-  std::vector<RemotePieces> remote_;  // by operand
+  std::vector<RemoteShards> remote_;  // by operand
   std::vector<DType> offsets_;        // dtypes of the operands
   std::vector<Group> groups_;
   std::vector<Shapes> shapes_;  // by group

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The step that moves elements along split dimensions: a piece of the result is put together from the boxes that it
-// needs of the operands' pieces.
-#include "ops/shape/halo.h"
-
+// The step that moves elements along split dimensions: a shard of the result is put together from the boxes that it
+// needs of the operands' shards.
 #include <algorithm>
 #include <functional>
 
@@ -12,17 +10,18 @@
 #include "engines/cpu/kernels/copy_kernels.h"
 #include "engines/cpu/step_program.h"
 #include "ir/op_def.h"
+#include "ops/shape/halo.h"
 
 namespace tessera::cpu {
 
 namespace {
 
-// What one piece of an operand gives to a piece of the result. Strides are in bytes.
-struct Gift {
+// What one shard of an operand gives to a shard of the result. Strides are in bytes.
+struct Contribution {
   std::size_t operand = 0;
-  std::int32_t piece = 0;
+  std::int32_t shard = 0;
   Shape extent;
-  std::int64_t read = 0, write = 0;  // bytes from the start of the pieces
+  std::int64_t read = 0, write = 0;  // bytes from the start of the shards
   Dims from, to;
   bool whole = false;  // all of the one is all of the other
 };
@@ -56,9 +55,9 @@ class HaloStep final : public Step {
   }
 
   void run(Frame& frame) const override {
-    Pieces to(target_->first_local.size());
-    std::vector<Pieces> mail;
-    if (distributed_) mail = exchange(frame);
+    ShardBuffers to(target_->first_local.size());
+    std::vector<ShardBuffers> received;
+    if (distributed_) received = exchange(frame);
     std::vector<std::int32_t> open;
     for (auto t : targets_) {
       to[at(t)] = shared(t, frame);
@@ -68,12 +67,12 @@ class HaloStep final : public Step {
     }
     spread(static_cast<std::int64_t>(open.size()), cost_, [&](std::int64_t i) {
       std::int32_t t = open[at(i)];
-      assemble(frame, t, mail.empty() ? Pieces() : mail[at(t)], *to[at(t)]);
+      assemble(frame, t, received.empty() ? ShardBuffers() : received[at(t)], *to[at(t)]);
     });
     frame.slots.own(at(writes[0])) = std::move(to);
   }
 
-  std::string label() const override { return str("halo (", target_->map.count, " pieces)"); }
+  std::string label() const override { return str("halo (", target_->map.count, " shards)"); }
   double cost() const override { return cost_ * static_cast<double>(targets_.size()); }
 
  private:
@@ -83,16 +82,16 @@ class HaloStep final : public Step {
     return n;
   }
 
-  runtime::Tile tile(const Shape& global, const LayoutTable& table, std::int32_t piece) const {
-    return runtime::tile_at(global, table.layout, mesh_, table.map.first_position[at(piece)]);
+  runtime::Tile tile(const Shape& global, const LayoutTable& table, std::int32_t shard) const {
+    return runtime::tile_at(global, table.layout, mesh_, table.map.first_position[at(shard)]);
   }
 
-  // What a piece of the result is made of.
+  // What a shard of the result is made of.
   struct Part {
-    std::vector<Gift> gifts;   // in an order that every process finds
-    std::int64_t size = 0;     // elements
-    std::int64_t missing = 0;  // elements that no gift covers
-    std::int32_t whole = -1;   // the gift that is all of it
+    std::vector<Contribution> contributions;  // in an order that every process finds
+    std::int64_t size = 0;                    // elements
+    std::int64_t missing = 0;                 // elements that no contribution covers
+    std::int32_t whole = -1;                  // the contribution that is all of it
   };
 
   void plan() {
@@ -101,15 +100,15 @@ class HaloStep final : public Step {
       if (!distributed_ && target_->first_local[t] < 0) continue;
       Part& part = parts_[t];
       part.size = part.missing = elements(tile(shape_, *target_, static_cast<std::int32_t>(t)).shape);
-      for_each_gift(static_cast<std::int32_t>(t), [&](const Gift& gift) {
-        if (gift.whole) part.whole = static_cast<std::int32_t>(part.gifts.size());
-        part.missing -= elements(gift.extent);
-        part.gifts.push_back(gift);
+      for_each_contribution(static_cast<std::int32_t>(t), [&](const Contribution& contribution) {
+        if (contribution.whole) part.whole = static_cast<std::int32_t>(part.contributions.size());
+        part.missing -= elements(contribution.extent);
+        part.contributions.push_back(contribution);
       });
     }
   }
 
-  void for_each_gift(std::int32_t target, const std::function<void(const Gift&)>& body) const {
+  void for_each_contribution(std::int32_t target, const std::function<void(const Contribution&)>& body) const {
     auto out = tile(shape_, *target_, target);
     std::size_t lead = p_.windows > 0 ? 1 : 0;
     std::int64_t first = lead ? out.offset[0] : 0;
@@ -117,31 +116,31 @@ class HaloStep final : public Step {
     Dims strides = core::contiguous_strides(out.shape, item_);
     for (std::int64_t w = 0; w < count; ++w) {
       for (std::size_t k = 0; k < sources_.size(); ++k) {
-        Gift gift;
-        gift.operand = k;
-        gift.piece = own_piece(k, target);
-        gift.write = lead ? w * strides[0] : 0;
-        gift.to.assign(strides.begin() + static_cast<std::ptrdiff_t>(lead), strides.end());
-        walk_tiles(out, lead, first + w, gift, body);
+        Contribution contribution;
+        contribution.operand = k;
+        contribution.shard = own_shard(k, target);
+        contribution.write = lead ? w * strides[0] : 0;
+        contribution.to.assign(strides.begin() + static_cast<std::ptrdiff_t>(lead), strides.end());
+        walk_tiles(out, lead, first + w, contribution, body);
       }
     }
   }
 
-  // The first piece of an operand among those that the holders of a piece of the result see: values that vary are read
+  // The first shard of an operand among those that the holders of a shard of the result see: values that vary are read
   // as the position has them.
-  std::int32_t own_piece(std::size_t k, std::int32_t target) const {
+  std::int32_t own_shard(std::size_t k, std::int32_t target) const {
     const LayoutTable& source = *sources_[k];
     std::int64_t p = target_->map.first_position[at(target)];
-    std::int64_t piece = 0;
+    std::int64_t shard = 0;
     for (std::size_t a = mesh_.sizes.size(); a-- > 0; p /= mesh_.sizes[a]) {
-      if (source.layout.vary >> a & 1) piece += p % mesh_.sizes[a] * source.strides.of_axis[a];
+      if (source.layout.vary >> a & 1) shard += p % mesh_.sizes[a] * source.strides.of_axis[a];
     }
-    return static_cast<std::int32_t>(piece);
+    return static_cast<std::int32_t>(shard);
   }
 
-  // The pieces of one operand that a window of the result meets.
-  void walk_tiles(const runtime::Tile& out, std::size_t lead, std::int64_t w, const Gift& start,
-                  const std::function<void(const Gift&)>& body) const {
+  // The shards of one operand that a window of the result meets.
+  void walk_tiles(const runtime::Tile& out, std::size_t lead, std::int64_t w, const Contribution& start,
+                  const std::function<void(const Contribution&)>& body) const {
     std::size_t k = start.operand;
     const Shape& shape = shapes_[k];
     std::size_t rank = shape.size();
@@ -169,102 +168,103 @@ class HaloStep final : public Step {
     }
   }
 
-  void give(const runtime::Tile& out, std::size_t lead, std::int64_t w, const Gift& start, const Dims& number,
-            const Dims& chunk, const std::function<void(const Gift&)>& body) const {
-    Gift gift = start;
-    const Shape& shape = shapes_[gift.operand];
+  void give(const runtime::Tile& out, std::size_t lead, std::int64_t w, const Contribution& start, const Dims& number,
+            const Dims& chunk, const std::function<void(const Contribution&)>& body) const {
+    Contribution contribution = start;
+    const Shape& shape = shapes_[contribution.operand];
     std::size_t rank = shape.size();
     Shape source(rank);
     for (std::size_t d = 0; d < rank; ++d) {
       source[d] = std::min(shape[d], (number[d] + 1) * chunk[d]) - number[d] * chunk[d];
-      gift.piece += static_cast<std::int32_t>(number[d] * sources_[gift.operand]->strides.of_dim[d]);
+      contribution.shard += static_cast<std::int32_t>(number[d] * sources_[contribution.operand]->strides.of_dim[d]);
     }
     Dims strides = core::contiguous_strides(source, item_);
-    gift.from = strides;
-    gift.extent.resize(rank);
-    gift.whole = lead == 0 || out.shape[0] == 1;
+    contribution.from = strides;
+    contribution.extent.resize(rank);
+    contribution.whole = lead == 0 || out.shape[0] == 1;
     for (std::size_t d = 0; d < rank; ++d) {
       std::int64_t begin = out.offset[d + lead];
       std::int64_t extent = out.shape[d + lead];
       std::int64_t from = number[d] * chunk[d];
-      auto line = ops::halo_line(p_, gift.operand, d, w, begin, begin + extent, from, from + source[d]);
+      auto line = ops::halo_line(p_, contribution.operand, d, w, begin, begin + extent, from, from + source[d]);
       if (line.count == 0) return;  // between the elements that are taken
-      gift.extent[d] = line.count;
-      gift.write += (line.position - begin) * gift.to[d];
-      gift.read += (line.element - from) * strides[d];
-      gift.to[d] *= line.position_step;
-      gift.from[d] *= line.element_step;
+      contribution.extent[d] = line.count;
+      contribution.write += (line.position - begin) * contribution.to[d];
+      contribution.read += (line.element - from) * strides[d];
+      contribution.to[d] *= line.position_step;
+      contribution.from[d] *= line.element_step;
       bool all = line.count == extent && line.count == source[d];
-      gift.whole = gift.whole && all && (line.count == 1 || (line.position_step == 1 && line.element_step == 1));
+      contribution.whole =
+          contribution.whole && all && (line.count == 1 || (line.position_step == 1 && line.element_step == 1));
     }
-    body(gift);
+    body(contribution);
   }
 
-  const BufferPtr& piece_of(const Frame& frame, const Gift& gift) const {
-    return frame.slots[at(reads[gift.operand])][at(gift.piece)];
+  const BufferPtr& shard_of(const Frame& frame, const Contribution& contribution) const {
+    return frame.slots[at(reads[contribution.operand])][at(contribution.shard)];
   }
 
   BufferPtr shared(std::int32_t target, const Frame& frame) const {
     const Part& part = parts_[at(target)];
-    return part.whole < 0 ? nullptr : piece_of(frame, part.gifts[at(part.whole)]);
+    return part.whole < 0 ? nullptr : shard_of(frame, part.contributions[at(part.whole)]);
   }
 
-  void assemble(const Frame& frame, std::int32_t target, const Pieces& mail, runtime::Buffer& to) const {
+  void assemble(const Frame& frame, std::int32_t target, const ShardBuffers& received, runtime::Buffer& to) const {
     const Part& part = parts_[at(target)];
     if (part.missing > 0) {
       TESSERA_CHECK(fills_, "halo: positions that nothing covers");
       kernels::fill(to.data(), frame.slots[at(reads.back())][0]->data(), item_, part.size);
     }
     std::size_t next = 0;
-    for (const Gift& gift : part.gifts) {
-      char* write = static_cast<char*>(to.data()) + gift.write;
-      const BufferPtr& own = piece_of(frame, gift);
+    for (const Contribution& contribution : part.contributions) {
+      char* write = static_cast<char*>(to.data()) + contribution.write;
+      const BufferPtr& own = shard_of(frame, contribution);
       if (own) {
-        kernels::copy_strided(write, gift.to, static_cast<const char*>(own->data()) + gift.read, gift.from, gift.extent,
-                              item_);
+        kernels::copy_strided(write, contribution.to, static_cast<const char*>(own->data()) + contribution.read,
+                              contribution.from, contribution.extent, item_);
       } else {
-        TESSERA_CHECK(next < mail.size(), str("halo: piece ", gift.piece, " is not here"));
-        kernels::copy_strided(write, gift.to, mail[next++]->data(), core::contiguous_strides(gift.extent, item_),
-                              gift.extent, item_);
+        TESSERA_CHECK(next < received.size(), str("halo: shard ", contribution.shard, " is not here"));
+        kernels::copy_strided(write, contribution.to, received[next++]->data(),
+                              core::contiguous_strides(contribution.extent, item_), contribution.extent, item_);
       }
     }
   }
 
-  // Who gives a piece to a reader: itself where it has the piece, else the first holder.
-  std::int32_t giver(const Gift& gift, std::int32_t reader) const {
-    const LayoutTable& source = *sources_[gift.operand];
-    const auto& holders = source.holders[at(gift.piece)];
+  // Who gives a shard to a reader: itself where it has the shard, else the first holder.
+  std::int32_t giver(const Contribution& contribution, std::int32_t reader) const {
+    const LayoutTable& source = *sources_[contribution.operand];
+    const auto& holders = source.holders[at(contribution.shard)];
     bool has = std::binary_search(holders.begin(), holders.end(), reader);
-    return has ? reader : process_of_[at(source.map.first_position[at(gift.piece)])];
+    return has ? reader : process_of_[at(source.map.first_position[at(contribution.shard)])];
   }
 
-  std::vector<Pieces> exchange(Frame& frame) const {
+  std::vector<ShardBuffers> exchange(Frame& frame) const {
     std::vector<runtime::Collectives::Message> sends;
     std::vector<runtime::Collectives::Receipt> receipts;
-    Pieces packed;
-    std::vector<Pieces> mail(target_->holders.size());
-    for (std::size_t t = 0; t < mail.size(); ++t) {
-      for (const Gift& gift : parts_[t].gifts) {
-        std::int64_t bytes = elements(gift.extent) * item_;
+    ShardBuffers packed;
+    std::vector<ShardBuffers> received(target_->holders.size());
+    for (std::size_t t = 0; t < received.size(); ++t) {
+      for (const Contribution& contribution : parts_[t].contributions) {
+        std::int64_t bytes = elements(contribution.extent) * item_;
         for (auto reader : target_->holders[t]) {
-          std::int32_t from = giver(gift, reader);
+          std::int32_t from = giver(contribution, reader);
           if (reader == self_ && from != self_) {
-            mail[t].push_back(frame.run.memory.allocate(bytes));
-            receipts.push_back({from, mail[t].back()->data(), bytes});
+            received[t].push_back(frame.run.memory.allocate(bytes));
+            receipts.push_back({from, received[t].back()->data(), bytes});
           } else if (reader != self_ && from == self_) {
             packed.push_back(frame.run.memory.allocate(bytes));
-            kernels::copy_strided(packed.back()->data(), core::contiguous_strides(gift.extent, item_),
-                                  static_cast<const char*>(piece_of(frame, gift)->data()) + gift.read, gift.from,
-                                  gift.extent, item_);
+            kernels::copy_strided(packed.back()->data(), core::contiguous_strides(contribution.extent, item_),
+                                  static_cast<const char*>(shard_of(frame, contribution)->data()) + contribution.read,
+                                  contribution.from, contribution.extent, item_);
             sends.push_back({reader, packed.back()->data(), bytes});
           }
         }
       }
     }
-    if (sends.empty() && receipts.empty()) return mail;
+    if (sends.empty() && receipts.empty()) return received;
     TESSERA_CHECK(frame.run.collectives != nullptr, "a program that spans processes needs a transport");
     frame.run.collectives->exchange(frame.run.tag, sends, receipts);
-    return mail;
+    return received;
   }
 
   ops::Halo p_;
@@ -277,8 +277,8 @@ class HaloStep final : public Step {
   std::shared_ptr<const LayoutTable> target_;
   std::vector<Shape> shapes_;
   std::vector<std::shared_ptr<const LayoutTable>> sources_;
-  std::vector<std::int32_t> targets_;  // pieces of the result that this process holds
-  std::vector<Part> parts_;            // by piece of the result; of the others only where these are asked for gifts
+  std::vector<std::int32_t> targets_;  // shards of the result that this process holds
+  std::vector<Part> parts_;  // by shard of the result; of the others only where these are asked for contributions
   bool fills_ = false;
   double cost_ = 0;
 };

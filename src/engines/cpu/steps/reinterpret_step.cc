@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The step that gives pieces to other positions, or numbers them for another layout. Pieces are shared, not copied;
-// only between processes do bytes move.
+// The step that gives shards to other positions, or numbers them for another layout. ShardBuffers are shared, not
+// copied; only between processes do bytes move.
 #include <cstring>
 #include <map>
 #include <optional>
@@ -17,53 +17,53 @@ namespace tessera::cpu {
 
 namespace {
 
-class RelabelStep final : public Step {
+class ReinterpretStep final : public Step {
  public:
-  RelabelStep(const ir::Graph& g, const ir::Eqn& e, Context& context)
-      : name_(ir::get<ops::Relabel>(e.attrs).source.empty() ? "relabel" : "permute") {
+  ReinterpretStep(const ir::Graph& g, const ir::Eqn& e, Context& context)
+      : name_(ir::get<ops::Reinterpret>(e.attrs).source.empty() ? "reinterpret" : "permute") {
     reads = e.in;
     writes = e.out;
-    const auto& source = ir::get<ops::Relabel>(e.attrs).source;
+    const auto& source = ir::get<ops::Reinterpret>(e.attrs).source;
     const auto& from = *context.table(g.layout(e.in[0]));
     const auto& to = *context.table(g.layout(e.out[0]));
     source_of_.assign(at(to.map.count), kAbsent);
     bytes_.assign(at(to.map.count), 0);
-    auto piece_at = [&](std::int64_t position) -> std::int32_t {
+    auto shard_at = [&](std::int64_t position) -> std::int32_t {
       std::int64_t p = source.empty() ? position : source[at(position)];
       return p < 0 ? kZeros : from.map.of_position[at(p)];
     };
     bool same_size = even(g.type(e.out[0]).shape, g.layout(e.out[0]), context.mesh());
-    std::int64_t piece_bytes = local_type(g.type(e.out[0]), g.layout(e.out[0]), context.mesh(), 0).nbytes();
+    std::int64_t shard_bytes = local_type(g.type(e.out[0]), g.layout(e.out[0]), context.mesh(), 0).nbytes();
     auto bytes_at = [&](std::int64_t p) {
-      return same_size ? piece_bytes : local_type(g.type(e.out[0]), g.layout(e.out[0]), context.mesh(), p).nbytes();
+      return same_size ? shard_bytes : local_type(g.type(e.out[0]), g.layout(e.out[0]), context.mesh(), p).nbytes();
     };
     for (std::size_t k = 0; k < source_of_.size(); ++k) {
       if (to.first_local[k] < 0) continue;
-      source_of_[k] = piece_at(to.first_local[k]);
+      source_of_[k] = shard_at(to.first_local[k]);
       bytes_[k] = bytes_at(to.first_local[k]);
     }
     if (context.distributed()) {
-      RemotePieces remote;
+      RemoteShards remote;
       for (std::int64_t p = 0; p < context.mesh().num_positions(); ++p) {
-        if (std::int32_t piece = piece_at(p); piece >= 0) remote.want(from, context, p, piece, bytes_at(p));
+        if (std::int32_t shard = shard_at(p); shard >= 0) remote.want(from, context, p, shard, bytes_at(p));
       }
       remote_.emplace(std::move(remote));
     }
   }
 
   void run(Frame& frame) const override {
-    Pieces with_remote;
+    ShardBuffers with_remote;
     if (remote_) {
       with_remote = frame.slots[at(reads[0])];
       remote_->fetch(frame.run, with_remote);
     }
-    const Pieces& from = remote_ ? with_remote : frame.slots[at(reads[0])];
-    Pieces to(source_of_.size());
+    const ShardBuffers& from = remote_ ? with_remote : frame.slots[at(reads[0])];
+    ShardBuffers to(source_of_.size());
     std::map<std::int64_t, BufferPtr> zeros;  // by size: one buffer for all who get nothing
     for (std::size_t k = 0; k < to.size(); ++k) {
       if (source_of_[k] >= 0) {
         to[k] = from[at(source_of_[k])];
-        TESSERA_CHECK(to[k] != nullptr, str(name_, ": piece ", source_of_[k], " is not here"));
+        TESSERA_CHECK(to[k] != nullptr, str(name_, ": shard ", source_of_[k], " is not here"));
       } else if (source_of_[k] == kZeros) {
         BufferPtr& z = zeros[bytes_[k]];
         if (!z) {
@@ -76,23 +76,23 @@ class RelabelStep final : public Step {
     frame.slots.own(at(writes[0])) = std::move(to);
   }
 
-  std::string label() const override { return str(name_, " (", source_of_.size(), " pieces)"); }
+  std::string label() const override { return str(name_, " (", source_of_.size(), " shards)"); }
 
  private:
   static constexpr std::int32_t kZeros = -1;
   static constexpr std::int32_t kAbsent = -2;  // no device of this process holds it
 
   std::string name_;
-  std::vector<std::int32_t> source_of_;  // by target piece
-  std::vector<std::int64_t> bytes_;      // by target piece
-  std::optional<RemotePieces> remote_;
+  std::vector<std::int32_t> source_of_;  // by target shard
+  std::vector<std::int64_t> bytes_;      // by target shard
+  std::optional<RemoteShards> remote_;
 };
 
 }  // namespace
 
-StepPtr make_relabel_step(const ir::Graph& g, const ir::Eqn& e, Context& context) {
-  if (e.op != &ops::def::relabel) return nullptr;
-  return std::make_unique<RelabelStep>(g, e, context);
+StepPtr make_reinterpret_step(const ir::Graph& g, const ir::Eqn& e, Context& context) {
+  if (e.op != &ops::def::reinterpret) return nullptr;
+  return std::make_unique<ReinterpretStep>(g, e, context);
 }
 
 }  // namespace tessera::cpu

@@ -7,31 +7,31 @@
 
 namespace tessera::cpu {
 
-void RemotePieces::want(const LayoutTable& source, const Context& context, std::int64_t position, std::int32_t piece,
+void RemoteShards::want(const LayoutTable& source, const Context& context, std::int64_t position, std::int32_t shard,
                         std::int64_t bytes) {
   self_ = context.owners().self;
   std::int32_t reader = context.owners().process_of[at(position)];
-  const auto& holders = source.holders[at(piece)];
+  const auto& holders = source.holders[at(shard)];
   if (std::binary_search(holders.begin(), holders.end(), reader)) return;
-  if (!known_.emplace(piece, reader).second) return;
-  std::int32_t provider = context.owners().process_of[at(source.map.first_position[at(piece)])];
-  transfers_.push_back({piece, provider, reader, bytes});
+  if (!known_.emplace(shard, reader).second) return;
+  std::int32_t provider = context.owners().process_of[at(source.map.first_position[at(shard)])];
+  transfers_.push_back({shard, provider, reader, bytes});
 }
 
-void RemotePieces::fetch(Run& run, Pieces& pieces) const {
+void RemoteShards::fetch(Run& run, ShardBuffers& shards) const {
   std::vector<runtime::Collectives::Message> sends;
   std::vector<runtime::Collectives::Receipt> receipts;
   for (const auto& t : transfers_) {
     if (t.provider == self_) {
-      const BufferPtr& b = pieces[at(t.piece)];
-      TESSERA_CHECK(b != nullptr, "a piece to send is not here");
+      const BufferPtr& b = shards[at(t.shard)];
+      TESSERA_CHECK(b != nullptr, "a shard to send is not here");
       sends.push_back({t.reader, b->data(), t.bytes});
     }
   }
   for (const auto& t : transfers_) {
     if (t.reader != self_) continue;
-    pieces[at(t.piece)] = run.memory.allocate(t.bytes);
-    receipts.push_back({t.provider, pieces[at(t.piece)]->data(), t.bytes});
+    shards[at(t.shard)] = run.memory.allocate(t.bytes);
+    receipts.push_back({t.provider, shards[at(t.shard)]->data(), t.bytes});
   }
   if (sends.empty() && receipts.empty()) return;
   TESSERA_CHECK(run.collectives != nullptr, "a program that spans processes needs a transport");

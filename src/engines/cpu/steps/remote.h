@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whole pieces that a step of one process reads and another process holds.
+// Whole shards that a step of one process reads and another process holds.
 #pragma once
 
 #include <set>
@@ -11,22 +11,22 @@
 namespace tessera::cpu {
 
 /// Every process builds the same list, from what all positions want, and so sends and receives in the same order.
-class RemotePieces {
+class RemoteShards {
  public:
-  /// The device at `position` reads piece `piece`, of `bytes` bytes, of a value with this table.
-  void want(const LayoutTable& source, const Context& context, std::int64_t position, std::int32_t piece,
+  /// The device at `position` reads shard `shard`, of `bytes` bytes, of a value with this table.
+  void want(const LayoutTable& source, const Context& context, std::int64_t position, std::int32_t shard,
             std::int64_t bytes);
   bool empty() const { return transfers_.empty(); }
-  /// Fills the missing pieces; takes part in an exchange when this process sends or receives.
-  void fetch(Run& run, Pieces& pieces) const;
+  /// Fills the missing shards; takes part in an exchange when this process sends or receives.
+  void fetch(Run& run, ShardBuffers& shards) const;
 
  private:
   struct Transfer {
-    std::int32_t piece, provider, reader;
+    std::int32_t shard, provider, reader;
     std::int64_t bytes;
   };
   std::int32_t self_ = 0;
-  std::set<std::pair<std::int32_t, std::int32_t>> known_;  // piece, reader
+  std::set<std::pair<std::int32_t, std::int32_t>> known_;  // shard, reader
   std::vector<Transfer> transfers_;
 };
 

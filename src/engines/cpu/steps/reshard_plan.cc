@@ -50,14 +50,14 @@ bool ReshardPlan::is_identity(std::int32_t target) const {
   return false;
 }
 
-std::int64_t ReshardPlan::base_piece(std::int32_t target) const {
+std::int64_t ReshardPlan::base_shard(std::int32_t target) const {
   if (kept_ == 0) return 0;
   std::int64_t p = target_->map.first_position[at(target)];
-  std::int64_t piece = 0;
+  std::int64_t shard = 0;
   for (std::size_t a = 0; a < mesh_.sizes.size(); ++a) {
-    if (kept_ >> a & 1) piece += p / strides_[a] % mesh_.sizes[a] * source_->strides.of_axis[a];
+    if (kept_ >> a & 1) shard += p / strides_[a] % mesh_.sizes[a] * source_->strides.of_axis[a];
   }
-  return piece;
+  return shard;
 }
 
 std::vector<ReshardPlan::Span> ReshardPlan::spans(std::int32_t target) const {
@@ -87,30 +87,30 @@ Shape ReshardPlan::source_shape(std::int32_t source) const {
 }
 
 std::int32_t ReshardPlan::equal_source(std::int32_t target) const {
-  std::int64_t piece = base_piece(target);
+  std::int64_t shard = base_shard(target);
   auto ranges = spans(target);
   for (std::size_t d = 0; d < ranges.size(); ++d) {
     const Span& s = ranges[d];
     if (s.first_tile != s.last_tile) return -1;
     auto [begin, end] = ir::part_range(global_[d], source_parts_[d], s.first_tile);
     if (begin != s.begin || end != s.end) return -1;
-    piece += s.first_tile * source_->strides.of_dim[d];
+    shard += s.first_tile * source_->strides.of_dim[d];
   }
-  return static_cast<std::int32_t>(piece);
+  return static_cast<std::int32_t>(shard);
 }
 
 void ReshardPlan::for_each_box(std::int32_t target, const std::function<void(const Box&)>& body) const {
   auto ranges = spans(target);
   std::size_t rank = ranges.size();
   Box box{Shape(rank), Dims(rank), Dims(rank), Shape(rank), 0};
-  std::int64_t base = base_piece(target);
+  std::int64_t base = base_shard(target);
   Dims tile(rank);
   for (std::size_t d = 0; d < rank; ++d) {
     if (ranges[d].last_tile < ranges[d].first_tile) return;
     tile[d] = ranges[d].first_tile;
   }
   for (;;) {
-    box.piece = base;
+    box.shard = base;
     for (std::size_t d = 0; d < rank; ++d) {
       auto [begin, end] = ir::part_range(global_[d], source_parts_[d], tile[d]);
       std::int64_t first = std::max(begin, ranges[d].begin);
@@ -118,7 +118,7 @@ void ReshardPlan::for_each_box(std::int32_t target, const std::function<void(con
       box.in_source[d] = first - begin;
       box.in_target[d] = first - ranges[d].begin;
       box.source_shape[d] = end - begin;
-      box.piece += tile[d] * source_->strides.of_dim[d];
+      box.shard += tile[d] * source_->strides.of_dim[d];
     }
     body(box);
     std::size_t d = rank;
@@ -131,14 +131,14 @@ void ReshardPlan::for_each_box(std::int32_t target, const std::function<void(con
   }
 }
 
-std::int32_t ReshardPlan::owner(std::int32_t source_piece) const {
-  return process_of_[at(source_->map.first_position[at(source_piece)])];
+std::int32_t ReshardPlan::owner(std::int32_t source_shard) const {
+  return process_of_[at(source_->map.first_position[at(source_shard)])];
 }
 
-// Reduced pieces are grouped by the process of their first holder, whoever reads: so all readers add in the same order
+// Reduced shards are grouped by the process of their first holder, whoever reads: so all readers add in the same order
 // and get the same bits.
 std::vector<Term> ReshardPlan::terms(const Box& box, std::int32_t reader) const {
-  auto first = static_cast<std::int32_t>(box.piece);
+  auto first = static_cast<std::int32_t>(box.shard);
   if (!reduces()) {
     const auto& holders = source_->holders[at(first)];
     bool has = std::binary_search(holders.begin(), holders.end(), reader);
@@ -147,14 +147,14 @@ std::vector<Term> ReshardPlan::terms(const Box& box, std::int32_t reader) const 
   std::vector<Term> out;
   std::map<std::int32_t, std::vector<std::int32_t>> groups;
   for (auto offset : combined_) {
-    std::int32_t piece = first + offset;
+    std::int32_t shard = first + offset;
     if (deterministic_) {
-      out.push_back({owner(piece), {piece}});
+      out.push_back({owner(shard), {shard}});
     } else {
-      groups[owner(piece)].push_back(piece);
+      groups[owner(shard)].push_back(shard);
     }
   }
-  for (auto& [process, pieces] : groups) out.push_back({process, std::move(pieces)});
+  for (auto& [process, shards] : groups) out.push_back({process, std::move(shards)});
   return out;
 }
 

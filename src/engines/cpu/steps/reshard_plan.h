@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which source pieces make a piece of a resharded value. All is arithmetic on piece numbers: tables of pairs would have
+// Which source shards make a shard of a resharded value. All is arithmetic on shard numbers: tables of pairs would have
 // millions of entries on thousands of devices. Every process computes the same answers, so nobody asks anybody.
 #pragma once
 
@@ -18,13 +18,13 @@ struct Box {
   Dims in_source;          ///< first element, counted in the source tile
   Dims in_target;          ///< first element, counted in the target tile
   Shape source_shape;      ///< of the source tile
-  std::int64_t piece = 0;  ///< source piece; with a reduction the first of them
+  std::int64_t shard = 0;  ///< source shard; with a reduction the first of them
 };
 
-/// Source pieces that one process reduces (or just has) for a box of a target piece that another one needs.
+/// Source shards that one process reduces (or just has) for a box of a target shard that another one needs.
 struct Term {
   std::int32_t provider = 0;
-  std::vector<std::int32_t> pieces;
+  std::vector<std::int32_t> shards;
 };
 
 class ReshardPlan {
@@ -34,7 +34,7 @@ class ReshardPlan {
 
   const LayoutTable& source() const { return *source_; }
   const LayoutTable& target() const { return *target_; }
-  /// Offsets from a box's piece to all pieces that are reduced; {0} without reduction.
+  /// Offsets from a box's shard to all shards that are reduced; {0} without reduction.
   const std::vector<std::int32_t>& combined() const { return combined_; }
   bool reduces() const { return combined_.size() > 1; }
   /// True when the target is partial where the source is not: one position of an axis then keeps the value and the
@@ -44,7 +44,7 @@ class ReshardPlan {
 
   Shape target_shape(std::int32_t target) const;
   Shape source_shape(std::int32_t source) const;
-  /// The one source piece with the same elements as the target piece, or -1. Not for reductions.
+  /// The one source shard with the same elements as the target shard, or -1. Not for reductions.
   std::int32_t equal_source(std::int32_t target) const;
   void for_each_box(std::int32_t target, const std::function<void(const Box&)>& body) const;
   /// Who supplies what for a box when process `reader` needs it; in the order in which the parts are combined.
@@ -56,8 +56,8 @@ class ReshardPlan {
     std::int64_t first_tile, last_tile;
   };
   std::vector<Span> spans(std::int32_t target) const;
-  std::int64_t base_piece(std::int32_t target) const;
-  std::int32_t owner(std::int32_t source_piece) const;
+  std::int64_t base_shard(std::int32_t target) const;
+  std::int32_t owner(std::int32_t source_shard) const;
 
   Shape global_;
   std::shared_ptr<const LayoutTable> source_;
@@ -66,7 +66,7 @@ class ReshardPlan {
   std::vector<std::int32_t> process_of_;
   std::vector<std::int64_t> strides_;
   bool deterministic_;
-  ir::AxisMask kept_ = 0;  // axes along which a target piece reads its own coordinate's source piece
+  ir::AxisMask kept_ = 0;  // axes along which a target shard reads its own coordinate's source shard
   ir::AxisMask identity_axes_ = 0;
   std::vector<std::int32_t> combined_;
   std::vector<std::int64_t> source_parts_;

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// The step that puts a value under another layout. One rule for every collective: a piece of the result is assembled
+// The step that puts a value under another layout. One rule for every collective: a shard of the result is assembled
 // from the boxes that tiles of the source share with it, and axes over which the source is partial are reduced.
 #include <optional>
 
 #include "base/check.h"
 #include "base/strings.h"
 #include "core/strided_copy.h"
-#include "engines/cpu/steps/combine.h"
 #include "engines/cpu/kernels/copy_kernels.h"
 #include "engines/cpu/step_program.h"
+#include "engines/cpu/steps/combine.h"
 #include "engines/cpu/steps/reshard_plan.h"
 #include "ir/op_def.h"
-#include "ops/shared_attrs.h"
 #include "ops/ops.h"
+#include "ops/shared_attrs.h"
 #include "tessera/config.h"
 
 namespace tessera::cpu {
@@ -66,12 +66,12 @@ class ReshardStep final : public Step {
   }
 
   void run(Frame& frame) const override {
-    const Pieces& from = frame.slots[at(reads[0])];
+    const ShardBuffers& from = frame.slots[at(reads[0])];
     if (!ready_.empty()) return run_ready(frame, from);
-    Pieces to(plan_.target().first_local.size());
-    Mail mail;
-    if (distributed_) mail = exchange(frame, from);
-    const Pieces nothing;
+    ShardBuffers to(plan_.target().first_local.size());
+    Received received;
+    if (distributed_) received = exchange(frame, from);
+    const ShardBuffers nothing;
     std::vector<std::int32_t> open;
     for (auto k : targets_) {
       to[at(k)] = shared(k, from);
@@ -81,31 +81,31 @@ class ReshardStep final : public Step {
     }
     spread(static_cast<std::int64_t>(open.size()), cost_, [&](std::int64_t i) {
       std::int32_t k = open[at(i)];
-      assemble(frame.run, k, from, mail.empty() ? nothing : mail[at(k)], to[at(k)]->data());
+      assemble(frame.run, k, from, received.empty() ? nothing : received[at(k)], to[at(k)]->data());
     });
     frame.slots.own(at(writes[0])) = std::move(to);
   }
 
   std::string label() const override {
-    return str("reshard.", name_, " (", plan_.source().map.count, " -> ", plan_.target().map.count, " pieces)");
+    return str("reshard.", name_, " (", plan_.source().map.count, " -> ", plan_.target().map.count, " shards)");
   }
   double cost() const override { return cost_ * static_cast<double>(targets_.size()); }
 
  private:
   // A box that is one run of memory on both sides.
   struct Part {
-    std::int32_t piece;  // with a reduction the first of the pieces
+    std::int32_t shard;  // with a reduction the first of the shards
     std::int64_t to, from, elements;
   };
-  // A target piece whose making is known before the program runs.
+  // A target shard whose making is known before the program runs.
   struct Ready {
     std::int32_t target = 0;
-    std::int32_t shared = -1;  // the source piece that it is
+    std::int32_t shared = -1;  // the source shard that it is
     std::int64_t bytes = 0;
     std::vector<Part> parts;
   };
 
-  // Where all boxes are runs of memory and not too many, what each piece is made of is worked out once.
+  // Where all boxes are runs of memory and not too many, what each shard is made of is worked out once.
   void prepare() {
     constexpr std::size_t kMost = 1 << 15;
     std::size_t count = 0;
@@ -123,7 +123,7 @@ class ReshardStep final : public Step {
           Dims from = core::contiguous_strides(box.source_shape, itemsize_);
           good = good && contiguous(box.extent, shape) && contiguous(box.extent, box.source_shape) && ++count <= kMost;
           if (!good) return;
-          Part part{static_cast<std::int32_t>(box.piece), 0, 0, product(box.extent)};
+          Part part{static_cast<std::int32_t>(box.shard), 0, 0, product(box.extent)};
           for (std::size_t d = 0; d < shape.size(); ++d) {
             part.to += box.in_target[d] * to[d];
             part.from += box.in_source[d] * from[d];
@@ -136,8 +136,8 @@ class ReshardStep final : public Step {
     }
   }
 
-  void run_ready(Frame& frame, const Pieces& from) const {
-    Pieces to(plan_.target().first_local.size());
+  void run_ready(Frame& frame, const ShardBuffers& from) const {
+    ShardBuffers to(plan_.target().first_local.size());
     std::vector<std::int32_t> open;
     for (std::size_t i = 0; i < ready_.size(); ++i) {
       const Ready& r = ready_[i];
@@ -155,8 +155,8 @@ class ReshardStep final : public Step {
       for (const Part& part : r.parts) {
         blocks.clear();
         for (auto offset : plan_.combined()) {
-          const BufferPtr& b = from[at(part.piece + offset)];
-          TESSERA_CHECK(b != nullptr, str("reshard: piece ", part.piece + offset, " is not here"));
+          const BufferPtr& b = from[at(part.shard + offset)];
+          TESSERA_CHECK(b != nullptr, str("reshard: shard ", part.shard + offset, " is not here"));
           blocks.push_back(static_cast<const char*>(b->data()) + part.from);
         }
         if (blocks.size() == 1) {
@@ -169,26 +169,26 @@ class ReshardStep final : public Step {
     frame.slots.own(at(writes[0])) = std::move(to);
   }
 
-  // By target piece: blocks that other processes sent, in the order in which its boxes and terms ask for them.
-  using Mail = std::vector<Pieces>;
+  // By target shard: blocks that other processes sent, in the order in which its boxes and terms ask for them.
+  using Received = std::vector<ShardBuffers>;
 
-  BufferPtr shared(std::int32_t k, const Pieces& from) const {
+  BufferPtr shared(std::int32_t k, const ShardBuffers& from) const {
     if (plan_.reduces() || plan_.is_identity(k)) return nullptr;
     std::int32_t source = plan_.equal_source(k);
     return source < 0 ? nullptr : from[at(source)];
   }
 
-  // The box of these pieces, reduced, as contiguous memory: `to` (when not null), or a piece itself, or `scratch`.
-  const void* block(Run& run, const Pieces& from, std::span<const std::int32_t> pieces, const Box& box, void* to,
+  // The box of these shards, reduced, as contiguous memory: `to` (when not null), or a shard itself, or `scratch`.
+  const void* block(Run& run, const ShardBuffers& from, std::span<const std::int32_t> shards, const Box& box, void* to,
                     BufferPtr& scratch) const {
     std::int64_t n = product(box.extent);
     Dims strides = core::contiguous_strides(box.source_shape, itemsize_);
     bool direct = contiguous(box.extent, box.source_shape);
     std::vector<const void*> blocks;
-    Pieces copies;
-    for (auto piece : pieces) {
-      const BufferPtr& b = from[at(piece)];
-      TESSERA_CHECK(b != nullptr, str("reshard: piece ", piece, " is not here"));
+    ShardBuffers copies;
+    for (auto shard : shards) {
+      const BufferPtr& b = from[at(shard)];
+      TESSERA_CHECK(b != nullptr, str("reshard: shard ", shard, " is not here"));
       const char* start = element(b->data(), box.in_source, strides);
       if (!direct) {
         copies.push_back(run.memory.allocate(n * itemsize_));
@@ -210,30 +210,30 @@ class ReshardStep final : public Step {
     return to;
   }
 
-  void assemble(Run& run, std::int32_t k, const Pieces& from, const Pieces& mail, void* to) const {
+  void assemble(Run& run, std::int32_t k, const ShardBuffers& from, const ShardBuffers& received, void* to) const {
     Shape shape = plan_.target_shape(k);
     if (plan_.is_identity(k)) return identity_->fill_identity(to, product(shape));
     Dims strides = core::contiguous_strides(shape, itemsize_);
     std::size_t next = 0;
-    std::vector<std::int32_t> pieces(plan_.combined().size());
+    std::vector<std::int32_t> shards(plan_.combined().size());
     plan_.for_each_box(k, [&](const Box& box) {
       void* start = element(to, box.in_target, strides);
       void* whole = contiguous(box.extent, shape) ? start : nullptr;
       BufferPtr scratch;
       const void* result = nullptr;
       if (distributed_) {
-        result = combined_terms(run, box, from, mail, next, whole, scratch);
+        result = combined_terms(run, box, from, received, next, whole, scratch);
       } else if (!plan_.reduces()) {
-        const BufferPtr& source = from[at(box.piece)];
-        TESSERA_CHECK(source != nullptr, str("reshard: piece ", box.piece, " is not here"));
+        const BufferPtr& source = from[at(box.shard)];
+        TESSERA_CHECK(source != nullptr, str("reshard: shard ", box.shard, " is not here"));
         Dims source_strides = core::contiguous_strides(box.source_shape, itemsize_);
         return kernels::copy_strided(start, strides, element(source->data(), box.in_source, source_strides),
                                      source_strides, box.extent, itemsize_, stream_);
       } else {
-        for (std::size_t i = 0; i < pieces.size(); ++i) {
-          pieces[i] = static_cast<std::int32_t>(box.piece) + plan_.combined()[i];
+        for (std::size_t i = 0; i < shards.size(); ++i) {
+          shards[i] = static_cast<std::int32_t>(box.shard) + plan_.combined()[i];
         }
-        result = block(run, from, pieces, box, whole, scratch);
+        result = block(run, from, shards, box, whole, scratch);
       }
       if (result != start) {
         kernels::copy_strided(start, strides, result, core::contiguous_strides(box.extent, itemsize_), box.extent,
@@ -243,16 +243,16 @@ class ReshardStep final : public Step {
   }
 
   // Own and received parts of a box, combined.
-  const void* combined_terms(Run& run, const Box& box, const Pieces& from, const Pieces& mail, std::size_t& next,
-                             void* to, BufferPtr& scratch) const {
+  const void* combined_terms(Run& run, const Box& box, const ShardBuffers& from, const ShardBuffers& received,
+                             std::size_t& next, void* to, BufferPtr& scratch) const {
     auto terms = plan_.terms(box, self_);
     std::vector<const void*> blocks;
-    Pieces keep;
+    ShardBuffers keep;
     for (const auto& term : terms) {
       if (term.provider == self_) {
-        blocks.push_back(block(run, from, term.pieces, box, nullptr, keep.emplace_back()));
+        blocks.push_back(block(run, from, term.shards, box, nullptr, keep.emplace_back()));
       } else {
-        blocks.push_back(mail[next++]->data());
+        blocks.push_back(received[next++]->data());
       }
     }
     if (blocks.size() == 1) {
@@ -268,13 +268,13 @@ class ReshardStep final : public Step {
     return to;
   }
 
-  // Sends what other processes need of this one's pieces and receives what its own results need of theirs. Sender and
-  // receiver walk target pieces, boxes and terms in the same order.
-  Mail exchange(Frame& frame, const Pieces& from) const {
+  // Sends what other processes need of this one's shards and receives what its own results need of theirs. Sender and
+  // receiver walk target shards, boxes and terms in the same order.
+  Received exchange(Frame& frame, const ShardBuffers& from) const {
     std::vector<runtime::Collectives::Message> sends;
     std::vector<runtime::Collectives::Receipt> receipts;
-    Pieces packed;
-    Mail mail(plan_.target().holders.size());
+    ShardBuffers packed;
+    Received received(plan_.target().holders.size());
     for (std::size_t k = 0; k < plan_.target().holders.size(); ++k) {
       if (plan_.is_identity(static_cast<std::int32_t>(k))) continue;
       plan_.for_each_box(static_cast<std::int32_t>(k), [&](const Box& box) {
@@ -282,20 +282,20 @@ class ReshardStep final : public Step {
         for (auto reader : plan_.target().holders[k]) {
           for (const auto& term : plan_.terms(box, reader)) {
             if (reader == self_ && term.provider != self_) {
-              mail[k].push_back(frame.run.memory.allocate(bytes));
-              receipts.push_back({term.provider, mail[k].back()->data(), bytes});
+              received[k].push_back(frame.run.memory.allocate(bytes));
+              receipts.push_back({term.provider, received[k].back()->data(), bytes});
             } else if (reader != self_ && term.provider == self_) {
-              const void* data = block(frame.run, from, term.pieces, box, nullptr, packed.emplace_back());
+              const void* data = block(frame.run, from, term.shards, box, nullptr, packed.emplace_back());
               sends.push_back({reader, data, bytes});
             }
           }
         }
       });
     }
-    if (sends.empty() && receipts.empty()) return mail;
+    if (sends.empty() && receipts.empty()) return received;
     TESSERA_CHECK(frame.run.collectives != nullptr, "a program that spans processes needs a transport");
     frame.run.collectives->exchange(frame.run.tag, sends, receipts);
-    return mail;
+    return received;
   }
 
   ReshardPlan plan_;
@@ -305,8 +305,8 @@ class ReshardStep final : public Step {
   std::int32_t self_;
   bool distributed_;
   std::string name_;
-  std::vector<std::int32_t> targets_;  // pieces of the result that this process holds
-  std::vector<Ready> ready_;           // by target of this process; empty where pieces are worked out in each run
+  std::vector<std::int32_t> targets_;  // shards of the result that this process holds
+  std::vector<Ready> ready_;           // by target of this process; empty where shards are worked out in each run
   double cost_ = 0;
   bool stream_ = false;  // all results together leave the caches
 };

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// A product whose contracted dimension is split gives partial pieces, which an all-reduce would read and sum. Inside
-// one process the library adds each product to the sum at once: partial pieces are never written.
+// A product whose contracted dimension is split gives partial shards, which an all-reduce would read and sum. Inside
+// one process the library adds each product to the sum at once: partial shards are never written.
 #include "base/strings.h"
 #include "base/thread_pool.h"
-#include "engines/cpu/passes/fold_transposes.h"
 #include "engines/cpu/adapters/kernel_table.h"
+#include "engines/cpu/passes/fold_transposes.h"
 #include "engines/cpu/step_program.h"
 #include "ir/op_def.h"
-#include "ops/shared_attrs.h"
 #include "ops/ops.h"
+#include "ops/shared_attrs.h"
 #include "tessera/config.h"
 
 namespace tessera::cpu {
 
 namespace {
 
-// Piece numbers of the operands of one term.
+// Shard numbers of the operands of one term.
 struct Term {
   std::int32_t lhs, rhs;
 };
@@ -26,9 +26,9 @@ class SummedProductStep final : public Step {
       : kernel_(std::move(kernel)), bytes_(bytes), terms_(std::move(terms)), products_(products) {}
 
   void run(Frame& frame) const override {
-    const Pieces& lhs = frame.slots[at(reads[0])];
-    const Pieces& rhs = frame.slots[at(reads[1])];
-    Pieces to(terms_.size());
+    const ShardBuffers& lhs = frame.slots[at(reads[0])];
+    const ShardBuffers& rhs = frame.slots[at(reads[1])];
+    ShardBuffers to(terms_.size());
     frame.run.memory.allocate(bytes_, to);
     spread(static_cast<std::int64_t>(terms_.size()), cost() / static_cast<double>(terms_.size()), [&](std::int64_t k) {
       void* out = to[at(k)]->data();
@@ -43,14 +43,14 @@ class SummedProductStep final : public Step {
   }
 
   std::string label() const override {
-    return str("dot_general + reshard.all_reduce (", products_, " -> ", terms_.size(), " pieces)");
+    return str("dot_general + reshard.all_reduce (", products_, " -> ", terms_.size(), " shards)");
   }
   double cost() const override { return kernel_.cost * static_cast<double>(products_); }
 
  private:
   Kernel kernel_;
   std::int64_t bytes_;
-  std::vector<std::vector<Term>> terms_;  // by piece of the result
+  std::vector<std::vector<Term>> terms_;  // by shard of the result
   std::int64_t products_;
 };
 
@@ -83,7 +83,7 @@ StepPtr make_summed_product_step(const ir::Graph& g, const ir::Eqn& e, std::int3
   ir::Types out{local(e.out[0])};
   Kernel kernel = KernelTable::get().find({*e.op, e.attrs, in, out});
   if (!kernel.add) return nullptr;
-  // Sums of one piece are made one after the other: fewer pieces than threads are worth that only where the library
+  // Sums of one shard are made one after the other: fewer shards than threads are worth that only where the library
   // can share out each product.
   constexpr double kSharedOut = 1e6;
   if (result.count % base::num_threads() != 0 && kernel.cost < kSharedOut) return nullptr;
@@ -91,9 +91,9 @@ StepPtr make_summed_product_step(const ir::Graph& g, const ir::Eqn& e, std::int3
   std::vector<std::vector<Term>> terms(at(result.count));
   std::vector<bool> seen(at(product.count));
   for (std::size_t p = 0; p < product.of_position.size(); ++p) {
-    auto piece = at(product.of_position[p]);
-    if (seen[piece]) continue;
-    seen[piece] = true;
+    auto shard = at(product.of_position[p]);
+    if (seen[shard]) continue;
+    seen[shard] = true;
     terms[at(result.of_position[p])].push_back({lhs.of_position[p], rhs.of_position[p]});
   }
   auto step = std::make_unique<SummedProductStep>(std::move(kernel), out[0].nbytes(), std::move(terms), product.count);

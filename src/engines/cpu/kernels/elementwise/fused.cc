@@ -72,7 +72,7 @@ class Run {
   std::vector<std::int64_t> kept_offsets;
   std::byte* partial = nullptr;
   std::vector<std::int64_t> partial_offsets;
-  std::int64_t pieces = 1;
+  std::int64_t chunks = 1;
 
   // Scratch of the calling thread, with the constant buffers filled.
   std::byte* prepare() const {
@@ -175,7 +175,7 @@ class Run {
       case Place::Kept:
         return kept + kept_offsets[i] + t.row * o.size;
       case Place::Partial:
-        return partial + partial_offsets[i] + (t.row * pieces + t.column / tile_columns_) * o.size;
+        return partial + partial_offsets[i] + (t.row * chunks + t.column / tile_columns_) * o.size;
     }
     return nullptr;
   }
@@ -193,7 +193,7 @@ std::int64_t grain(double cost, std::int64_t elements) {
       1, static_cast<std::int64_t>(kGrainNanoseconds / (cost * static_cast<double>(elements) + 1)));
 }
 
-// Tiles of whole rows, or of pieces of a row where nothing is reduced.
+// Tiles of whole rows, or of chunks of a row where nothing is reduced.
 void run_tiles(const Variant& v, Run& run, std::int64_t outer, std::int64_t inner, std::int64_t tile_rows,
                std::int64_t tile_columns, double cost) {
   std::int64_t across = std::max<std::int64_t>(1, (inner + tile_columns - 1) / std::max<std::int64_t>(tile_columns, 1));
@@ -213,9 +213,9 @@ void run_tiles(const Variant& v, Run& run, std::int64_t outer, std::int64_t inne
   });
 }
 
-// Long rows: stage by stage, pieces of `columns` elements, the pieces' reductions combined in order between stages.
-void run_pieces(const Variant& v, Run& run, std::int64_t outer, std::int64_t inner, std::int64_t columns, double cost) {
-  run.pieces = (inner + columns - 1) / columns;
+// Long rows: stage by stage, chunks of `columns` elements, the chunks' reductions combined in order between stages.
+void run_chunks(const Variant& v, Run& run, std::int64_t outer, std::int64_t inner, std::int64_t columns, double cost) {
+  run.chunks = (inner + columns - 1) / columns;
   std::int64_t kept_bytes = 0, partial_bytes = 0;
   for (std::int64_t size : v.kept_sizes) {
     run.kept_offsets.push_back(kept_bytes);
@@ -223,7 +223,7 @@ void run_pieces(const Variant& v, Run& run, std::int64_t outer, std::int64_t inn
   }
   for (const PartialReduce& p : v.partials) {
     run.partial_offsets.push_back(partial_bytes);
-    partial_bytes += (p.size * outer * run.pieces + 63) / 64 * 64;
+    partial_bytes += (p.size * outer * run.chunks + 63) / 64 * 64;
   }
   std::vector<std::byte> memory(static_cast<std::size_t>(kept_bytes + partial_bytes));
   base::poison(memory.data(), memory.size());
@@ -239,8 +239,8 @@ void run_pieces(const Variant& v, Run& run, std::int64_t outer, std::int64_t inn
     std::byte* scratch = run.prepare();
     for (std::int64_t u = begin; u < end; ++u) {
       auto tile = [&](std::int64_t k) {
-        std::int64_t c = k % run.pieces * columns;
-        return Tile{k / run.pieces, c, 1, std::min(columns, inner - c)};
+        std::int64_t c = k % run.chunks * columns;
+        return Tile{k / run.chunks, c, 1, std::min(columns, inner - c)};
       };
       if (u + 1 < end) run.prefetch(tile(u + 1));
       run.steps(s.steps, scratch, tile(u));
@@ -249,8 +249,8 @@ void run_pieces(const Variant& v, Run& run, std::int64_t outer, std::int64_t inn
   auto combine = [&](const Stage& s, std::int64_t begin, std::int64_t end) {
     for (std::int32_t i : s.partials) {
       const PartialReduce& p = v.partials[static_cast<std::size_t>(i)];
-      p.total(run.partial + run.partial_offsets[static_cast<std::size_t>(i)] + begin * run.pieces * p.size,
-              run.kept + run.kept_offsets[static_cast<std::size_t>(p.kept)] + begin * p.size, end - begin, run.pieces);
+      p.total(run.partial + run.partial_offsets[static_cast<std::size_t>(i)] + begin * run.chunks * p.size,
+              run.kept + run.kept_offsets[static_cast<std::size_t>(p.kept)] + begin * p.size, end - begin, run.chunks);
     }
   };
   if (outer >= 2 * base::num_threads() || base::in_parallel_region()) {
@@ -259,7 +259,7 @@ void run_pieces(const Variant& v, Run& run, std::int64_t outer, std::int64_t inn
       for (std::int64_t r = begin; r < end; ++r) {
         for (const Stage& s : v.stages) {
           row_steps(s, r, r + 1);
-          if (!s.steps.empty()) tiles(s, r * run.pieces, (r + 1) * run.pieces);
+          if (!s.steps.empty()) tiles(s, r * run.chunks, (r + 1) * run.chunks);
           combine(s, r, r + 1);
         }
       }
@@ -269,7 +269,7 @@ void run_pieces(const Variant& v, Run& run, std::int64_t outer, std::int64_t inn
   for (const Stage& s : v.stages) {
     row_steps(s, 0, outer);
     if (!s.steps.empty()) {
-      base::parallel_for(outer * run.pieces, grain(cost, columns),
+      base::parallel_for(outer * run.chunks, grain(cost, columns),
                          [&](std::int64_t begin, std::int64_t end) { tiles(s, begin, end); });
     }
     combine(s, 0, outer);
@@ -298,10 +298,10 @@ void FusedKernel::run(std::span<const void* const> inputs, std::span<void* const
   }
   if (inner == 0 && !p.rows_matter) return;
   if (p.reduces && inner > kWholeRow) {
-    const Variant& v = staged ? p.pieces_staged : p.pieces;
+    const Variant& v = staged ? p.chunks_staged : p.chunks;
     Run run(v, inputs, outputs, inner, 1, p.block);
     run.stream = stream;
-    return run_pieces(v, run, outer, inner, p.block, p.cost);
+    return run_chunks(v, run, outer, inner, p.block, p.cost);
   }
   std::int64_t columns = p.reduces ? inner : std::min(inner, p.block);
   std::int64_t rows =

@@ -137,11 +137,11 @@ class VariantBuilder {
   using Kind = FusedProgram::Kind;
   using Extent = FusedProgram::Extent;
 
-  VariantBuilder(const std::vector<Node>& nodes, const std::vector<FusedProgram::Output>& outputs, bool pieces,
+  VariantBuilder(const std::vector<Node>& nodes, const std::vector<FusedProgram::Output>& outputs, bool chunks,
                  bool staged)
       : nodes_(nodes),
         outputs_(outputs),
-        pieces_(pieces),
+        chunks_(chunks),
         staged_(staged),
         at_(nodes.size()),
         kept_(nodes.size(), -1) {}
@@ -155,7 +155,7 @@ class VariantBuilder {
     for (std::size_t v = 0; v < nodes_.size(); ++v) {
       if (needed[v]) phases = std::max(phases, nodes_[v].phase);
     }
-    if (pieces_) {
+    if (chunks_) {
       for (std::int32_t p = 0; p <= phases; ++p) stage(p, p == phases, needed);
     } else {
       Stage& s = variant_.stages.emplace_back();
@@ -291,7 +291,7 @@ class VariantBuilder {
       step.reduce = find_reduce(n.reduce, node(n.operands[0]).dtype).row;
       step.in[0] = read(n.operands[0], true);
       reduce_identity(n.reduce, n.dtype, step.identity.data());
-      if (pieces_) {
+      if (chunks_) {
         step.out = {Place::Partial, static_cast<std::int32_t>(variant_.partials.size()), -1, size};
         variant_.partials.push_back({find_reduce(n.reduce, n.dtype).row, size, keep(v).index});
         at_[static_cast<std::size_t>(v)] = keep(v);
@@ -311,7 +311,7 @@ class VariantBuilder {
         if (n.operands[i] >= 0) step.in[i] = read(n.operands[i], !step.per_row);
       }
     }
-    if (n.extent == Extent::Row && pieces_) {
+    if (n.extent == Extent::Row && chunks_) {
       step.out = keep(v);
     } else if (auto o = n.extent == Extent::Full ? direct_output(v) : std::nullopt) {
       step.out = {Place::Output, *o, -1, size};
@@ -348,7 +348,7 @@ class VariantBuilder {
     }
   }
 
-  // Phase `p` of a run over pieces of rows: what reductions of this phase are made of is computed anew in each phase,
+  // Phase `p` of a run over chunks of rows: what reductions of this phase are made of is computed anew in each phase,
   // which costs less than storing it would.
   void stage(std::int32_t p, bool last, const std::vector<bool>& all_needed) {
     Stage& s = variant_.stages.emplace_back();
@@ -391,7 +391,7 @@ class VariantBuilder {
 
   const std::vector<Node>& nodes_;
   const std::vector<FusedProgram::Output>& outputs_;
-  bool pieces_, staged_;
+  bool chunks_, staged_;
   bool storing_ = true;
   std::vector<Operand> at_;
   std::vector<std::int32_t> kept_;
@@ -476,14 +476,14 @@ FusedKernel::Plan* FusedPlanner::make(FusedProgram program) {
     plan->rows_matter |= o.per_row;
   }
   plan->rows_matter |= plan->reduces;
-  auto build = [&](bool pieces, bool staged) {
-    return VariantBuilder(program.nodes_, program.outputs_, pieces, staged).build();
+  auto build = [&](bool chunks, bool staged) {
+    return VariantBuilder(program.nodes_, program.outputs_, chunks, staged).build();
   };
   plan->direct = build(false, false);
   plan->staged = build(false, true);
   if (plan->reduces) {
-    plan->pieces = build(true, false);
-    plan->pieces_staged = build(true, true);
+    plan->chunks = build(true, false);
+    plan->chunks_staged = build(true, true);
   }
   return plan.release();
 }

@@ -81,9 +81,9 @@ struct Variant {
 };
 
 struct FusedKernel::Plan {
-  // Whole rows in a tile: direct, results through scratch; then rows in pieces, likewise. The last two are empty for
+  // Whole rows in a tile: direct, results through scratch; then rows in chunks, likewise. The last two are empty for
   // programs without reductions.
-  Variant direct, staged, pieces, pieces_staged;
+  Variant direct, staged, chunks, chunks_staged;
   std::vector<DType> input_dtypes, output_dtypes;
   std::vector<Access> accesses;
   bool rows_matter = false;  // else the space is one long row

@@ -52,10 +52,10 @@ Array in_order(const Dims& shape, const ConvDims& dims) {
   return a;
 }
 
-// A piece of the work: some batch items and some rows of the first spatial dim of the result.
-struct Piece {
+// A chunk of the work: some batch items and some rows of the first spatial dim of the result.
+struct Chunk {
   std::int64_t batch, rows, in_rows, pad_low, pad_high;
-  auto operator<=>(const Piece&) const = default;
+  auto operator<=>(const Chunk&) const = default;
 };
 
 struct Primitive {
@@ -65,12 +65,12 @@ struct Primitive {
   memory::desc scratch;
 };
 
-Primitive build(const ConvSpec& spec, const Array& lhs, const Array& rhs, const Array& out, const Piece& piece) {
+Primitive build(const ConvSpec& spec, const Array& lhs, const Array& rhs, const Array& out, const Chunk& chunk) {
   auto type = spec.dtype == DType::F32 ? memory::data_type::f32 : memory::data_type::bf16;
   Array l = lhs, o = out, w = rhs;
-  l.shape[0] = o.shape[0] = piece.batch;
-  l.shape[2] = piece.in_rows;
-  o.shape[2] = piece.rows;
+  l.shape[0] = o.shape[0] = chunk.batch;
+  l.shape[2] = chunk.in_rows;
+  o.shape[2] = chunk.rows;
   if (spec.feature_groups > 1) {
     std::int64_t each = w.shape[0] / spec.feature_groups;
     w.shape[0] = each;
@@ -87,8 +87,8 @@ Primitive build(const ConvSpec& spec, const Array& lhs, const Array& rhs, const 
   };
   memory::dims dilation, low = spec.pad_low, high = spec.pad_high;
   for (std::int64_t d : spec.rhs_dilation) dilation.push_back(d - 1);
-  low[0] = piece.pad_low;
-  high[0] = piece.pad_high;
+  low[0] = chunk.pad_low;
+  high[0] = chunk.pad_high;
   auto algorithm = spec.allow_winograd ? dnnl::algorithm::convolution_auto : dnnl::algorithm::convolution_direct;
   dnnl::convolution_forward::desc description(dnnl::prop_kind::forward_inference, algorithm, choice(l, p.user_src),
                                               memory::desc(w.shape, type, memory::format_tag::any),
@@ -105,18 +105,18 @@ Primitive build(const ConvSpec& spec, const Array& lhs, const Array& rhs, const 
 }
 
 std::shared_ptr<const Primitive> cached(const ConvSpec& s, const Array& lhs, const Array& rhs, const Array& out,
-                                        const Piece& piece) {
+                                        const Chunk& chunk) {
   static std::shared_mutex mutex;
   static auto& cache = *new std::map<Dims, std::shared_ptr<const Primitive>>;
   constexpr std::size_t kMost = 1024;
   Dims key = {static_cast<std::int64_t>(s.dtype),
               s.feature_groups,
               s.allow_winograd,
-              piece.batch,
-              piece.rows,
-              piece.in_rows,
-              piece.pad_low,
-              piece.pad_high};
+              chunk.batch,
+              chunk.rows,
+              chunk.in_rows,
+              chunk.pad_low,
+              chunk.pad_high};
   for (const Dims* d : {&lhs.shape, &lhs.strides, &rhs.shape, &rhs.strides, &out.shape, &out.strides, &s.strides,
                         &s.pad_low, &s.pad_high, &s.rhs_dilation}) {
     key.insert(key.end(), d->begin(), d->end());
@@ -126,7 +126,7 @@ std::shared_ptr<const Primitive> cached(const ConvSpec& s, const Array& lhs, con
     auto it = cache.find(key);
     if (it != cache.end()) return it->second;
   }
-  auto made = std::make_shared<const Primitive>(build(s, lhs, rhs, out, piece));
+  auto made = std::make_shared<const Primitive>(build(s, lhs, rhs, out, chunk));
   std::unique_lock lock(mutex);
   if (cache.size() >= kMost) cache.clear();
   return cache.emplace(std::move(key), std::move(made)).first->second;
@@ -160,7 +160,7 @@ bool supported(const ConvSpec& s) {
 }
 
 // Input rows and padding for result rows [begin, end); the padding above and below is what falls outside.
-Piece piece_of(const ConvSpec& s, std::int64_t in_rows, std::int64_t kernel, std::int64_t batch, std::int64_t begin,
+Chunk chunk_of(const ConvSpec& s, std::int64_t in_rows, std::int64_t kernel, std::int64_t batch, std::int64_t begin,
                std::int64_t end, std::int64_t& first) {
   std::int64_t reach = (kernel - 1) * s.rhs_dilation[0] + 1;
   std::int64_t low = begin * s.strides[0] - s.pad_low[0];
@@ -183,11 +183,11 @@ bool conv_dnnl(const ConvSpec& spec, const void* lhs, const void* rhs, void* out
   for (std::size_t i = 1; i < w.shape.size(); ++i) work *= static_cast<double>(w.shape[i]);
   if (work < 2e-3) threads = 1;  // a few tens of microseconds
   // Batch items first; rows of the image too when there are fewer of those than threads.
-  std::int64_t batch_pieces = std::min(batch, threads > 1 ? 2 * threads : 1);
-  std::int64_t row_pieces = batch_pieces >= threads ? 1 : std::min(rows, (threads + batch_pieces - 1) / batch_pieces);
-  std::int64_t each_batch = (batch + batch_pieces - 1) / batch_pieces, each_rows = (rows + row_pieces - 1) / row_pieces;
-  batch_pieces = (batch + each_batch - 1) / each_batch;
-  row_pieces = (rows + each_rows - 1) / each_rows;
+  std::int64_t batch_chunks = std::min(batch, threads > 1 ? 2 * threads : 1);
+  std::int64_t row_chunks = batch_chunks >= threads ? 1 : std::min(rows, (threads + batch_chunks - 1) / batch_chunks);
+  std::int64_t each_batch = (batch + batch_chunks - 1) / batch_chunks, each_rows = (rows + row_chunks - 1) / row_chunks;
+  batch_chunks = (batch + each_batch - 1) / each_batch;
+  row_chunks = (rows + each_rows - 1) / each_rows;
 
   try {
     struct Task {
@@ -197,16 +197,16 @@ bool conv_dnnl(const ConvSpec& spec, const void* lhs, const void* rhs, void* out
     };
     std::vector<Task> tasks;
     std::map<const Primitive*, std::vector<std::byte>> weights;
-    std::map<Piece, std::shared_ptr<const Primitive>> primitives;
+    std::map<Chunk, std::shared_ptr<const Primitive>> primitives;
     SingleThreadedLibraries single;
     for (std::int64_t b = 0; b < batch; b += each_batch) {
       for (std::int64_t r = 0; r < rows; r += each_rows) {
         std::int64_t first;
-        Piece piece = piece_of(spec, l.shape[2], w.shape[2], std::min(each_batch, batch - b), r,
+        Chunk chunk = chunk_of(spec, l.shape[2], w.shape[2], std::min(each_batch, batch - b), r,
                                std::min(rows, r + each_rows), first);
-        if (piece.in_rows == 0) return false;
-        auto& p = primitives[piece];
-        if (!p) p = cached(spec, l, w, o, piece);
+        if (chunk.in_rows == 0) return false;
+        auto& p = primitives[chunk];
+        if (!p) p = cached(spec, l, w, o, chunk);
         const void* own = rhs;
         if (p->weights != p->user_weights) {
           auto& buffer = weights[p.get()];

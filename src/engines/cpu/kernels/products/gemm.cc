@@ -51,8 +51,8 @@ std::array<std::int64_t, 2> cut(std::int64_t m, std::int64_t n, std::int64_t tas
   return {rows, cols};
 }
 
-std::int64_t strip(std::int64_t extent, std::int64_t pieces, std::int64_t multiple) {
-  std::int64_t size = (extent + pieces - 1) / pieces;
+std::int64_t strip(std::int64_t extent, std::int64_t chunks, std::int64_t multiple) {
+  std::int64_t size = (extent + chunks - 1) / chunks;
   return std::max<std::int64_t>(1, (size + multiple - 1) / multiple * multiple);
 }
 
@@ -66,8 +66,8 @@ void run(const Problem& p, const Leaf& leaf) {
     auto most = static_cast<std::int64_t>(each / kGrain) + 1;
     want = std::min<std::int64_t>(most, (threads + p.batch - 1) / p.batch);
   }
-  auto [pieces_m, pieces_n] = cut(s.m, s.n, want);
-  std::int64_t rows = strip(s.m, pieces_m, 16), cols = strip(s.n, pieces_n, 48);
+  auto [chunks_m, chunks_n] = cut(s.m, s.n, want);
+  std::int64_t rows = strip(s.m, chunks_m, 16), cols = strip(s.n, chunks_n, 48);
   std::int64_t down = (s.m + rows - 1) / rows, across = (s.n + cols - 1) / cols;
   auto tasks = p.batch * down * across;
   auto grain = static_cast<std::int64_t>(kGrain * static_cast<double>(tasks) / (work + 1)) + 1;
