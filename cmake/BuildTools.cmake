@@ -51,6 +51,27 @@ if(CMAKE_UNITY_BUILD)
   target_compile_options(tessera_warnings INTERFACE -Wno-subobject-linkage)
 endif()
 
+# `tessera_precompile` makes an object library that compiles headers once, `tessera_read_precompiled` lets a target of the
+# same compile options read them.
+function(tessera_precompile name)
+  if(CMAKE_DISABLE_PRECOMPILE_HEADERS)
+    return()
+  endif()
+  set(source ${PROJECT_BINARY_DIR}/headers/${name}.cc)
+  file(CONFIGURE OUTPUT ${source} CONTENT "")
+  add_library(${name} OBJECT ${source})
+  set_property(TARGET ${name} PROPERTY CXX_COMPILER_LAUNCHER ${PROJECT_SOURCE_DIR}/tools/compile_anew.sh
+               ${CMAKE_CXX_COMPILER_LAUNCHER})
+  target_link_libraries(${name} PRIVATE tessera_warnings)
+  target_precompile_headers(${name} PRIVATE ${ARGN})
+endfunction()
+
+function(tessera_read_precompiled target name)
+  if(NOT CMAKE_DISABLE_PRECOMPILE_HEADERS)
+    target_precompile_headers(${target} REUSE_FROM ${name})
+  endif()
+endfunction()
+
 # Where a preset asks for unity builds (CMAKE_UNITY_BUILD), some eight files of one folder are read as one, so that their
 # headers are read once. A file's name decides its group: a new file moves no other, until the folder has twice as many.
 # Names in unnamed namespaces must differ in a group.

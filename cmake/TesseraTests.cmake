@@ -16,12 +16,6 @@ target_link_libraries(tessera_test_support PUBLIC tessera GTest::gtest PRIVATE t
 
 # Every test reads the same headers, so they are compiled once; and what a test itself does is too little for an optimiser
 # to be worth its time (two fifths of the compile time of all tests together). Support stays optimised.
-set(headers_source ${PROJECT_BINARY_DIR}/tests/headers.cc)
-file(CONFIGURE OUTPUT ${headers_source} CONTENT "")
-add_library(tessera_test_headers OBJECT ${headers_source})
-set_property(TARGET tessera_test_headers PROPERTY CXX_COMPILER_LAUNCHER ${PROJECT_SOURCE_DIR}/tools/compile_anew.sh
-             ${CMAKE_CXX_COMPILER_LAUNCHER})
-target_link_libraries(tessera_test_headers PRIVATE tessera_warnings tessera_test_support nlohmann_json::nlohmann_json)
 set(test_options -O0)
 # The library and the support are watched for undefined behaviour: tests themselves only call, at half the compile time.
 if(TESSERA_SANITIZE MATCHES "undefined")
@@ -31,9 +25,12 @@ endif()
 if(TESSERA_SANITIZE MATCHES "address" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   list(APPEND test_options "SHELL:--param asan-instrumentation-with-call-threshold=0")
 endif()
-target_compile_options(tessera_test_headers PRIVATE ${test_options})
-target_precompile_headers(tessera_test_headers PRIVATE <algorithm> <cmath> <functional> <map> <string> <vector>
-                          <gtest/gtest.h> <nlohmann/json.hpp> <tessera/tessera.h>)
+tessera_precompile(tessera_test_headers <algorithm> <cmath> <functional> <map> <string> <vector> <gtest/gtest.h>
+                   <nlohmann/json.hpp> <tessera/tessera.h>)
+if(TARGET tessera_test_headers)
+  target_link_libraries(tessera_test_headers PRIVATE tessera_test_support nlohmann_json::nlohmann_json)
+  target_compile_options(tessera_test_headers PRIVATE ${test_options})
+endif()
 
 # What `ctest -L <label>` runs, so that a run of some tests builds no others.
 foreach(label quick full long)
@@ -50,7 +47,7 @@ function(tessera_test binary)
   target_link_libraries(${binary} PRIVATE tessera_warnings tessera_test_support GTest::gtest_main
                         nlohmann_json::nlohmann_json)
   target_compile_options(${binary} PRIVATE ${test_options})
-  target_precompile_headers(${binary} REUSE_FROM tessera_test_headers)
+  tessera_read_precompiled(${binary} tessera_test_headers)
   set_target_properties(${binary} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
   add_test(NAME ${binary} COMMAND ${binary} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
   if(binary MATCHES "_long_test$")
