@@ -26,9 +26,9 @@ if(TESSERA_SANITIZE MATCHES "address" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   list(APPEND test_options "SHELL:--param asan-instrumentation-with-call-threshold=0")
 endif()
 tessera_precompile(tessera_test_headers <algorithm> <cmath> <functional> <map> <string> <vector> <gtest/gtest.h>
-                   <nlohmann/json.hpp> <tessera/tessera.h>)
+                   <tessera/tessera.h>)
 if(TARGET tessera_test_headers)
-  target_link_libraries(tessera_test_headers PRIVATE tessera_test_support nlohmann_json::nlohmann_json)
+  target_link_libraries(tessera_test_headers PRIVATE tessera_test_support)
   target_compile_options(tessera_test_headers PRIVATE ${test_options})
 endif()
 

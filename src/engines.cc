@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The one file that names engines.
-#include "engines/cpu/cpu_engine.h"
 #include "engines/cpu/chrome_trace.h"
+#include "engines/cpu/cpu_engine.h"
 #include "runtime/engine.h"
 #include "runtime/local_cluster.h"
 #include "runtime/write_trace.h"

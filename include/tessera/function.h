@@ -110,11 +110,12 @@ class FlatFunction {
     std::size_t next = 0;
     std::tuple<std::decay_t<Args>...> args = std::apply(
         [&](const auto&... a) { return std::tuple<std::decay_t<Args>...>{with_leaves(a, leaves, next)...}; }, *args_);
-    auto result = std::make_shared<Result>();
+    std::shared_ptr<Result> result;
     if constexpr (std::is_void_v<Raw>) {
       std::apply(*f_, std::move(args));
+      result = std::make_shared<Result>();
     } else {
-      *result = std::apply(*f_, std::move(args));
+      result = std::make_shared<Result>(std::apply(*f_, std::move(args)));
     }
     std::vector<Array> out = tree_leaves(*result);
     Tree<Result>::visit(*result, [](Array& a) { a = Array(); });  // tracers do not outlive the trace

@@ -7,6 +7,7 @@
 
 #include "runtime/shard_set.h"
 #include "sharding/placement.h"
+#include "tessera/dtype.h"
 
 namespace tessera::arrays {
 

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <numbers>
 
-#include "core/special_values.h"
 #include "core/special_numbers.h"
+#include "core/special_values.h"
 
 namespace tessera::core {
 

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tessera/transfer.h"
-
 #include "array/array_impl.h"
 #include "base/strings.h"
 #include "sharding/fits.h"
@@ -8,6 +6,7 @@
 #include "tessera/numpy.h"
 #include "tessera/ops.h"
 #include "tessera/sharding.h"
+#include "tessera/transfer.h"
 
 namespace tessera {
 

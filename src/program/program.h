@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "array/array_impl.h"
@@ -69,7 +70,7 @@ struct CompiledProgram {
 /// A mesh that an equation names.
 struct MeshUse {
   ops::ShardingConstraint constraint;  ///< of a shard_map only the mesh is set
-  std::string op = "sharding_constraint";
+  std::string_view op = "sharding_constraint";
 };
 
 class Program {

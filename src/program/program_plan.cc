@@ -170,7 +170,7 @@ Program::Plan Program::analyse(const std::vector<Array>& args) const {
       if (c.devices.empty()) continue;
       std::vector<Device> devices;
       for (auto id : c.devices) devices.push_back(Client::current().device(id));
-      choice.join(mesh::intern_device_list(devices, op, "sharding"), op, options_.name);
+      choice.join(mesh::intern_device_list(devices, std::string(op), "sharding"), std::string(op), options_.name);
       placed = true;
     }
   }

@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "ir/op_def.h"
-#include "ops/shared_attrs.h"
-#include "ops/define_op.h"
 #include "ops/control/subgraph_structure.h"
+#include "ops/define_op.h"
+#include "ops/shared_attrs.h"
 #include "spmd/spmd.h"
 
 namespace tessera::spmd {

@@ -7,8 +7,8 @@
 
 #include "ir/layout.h"
 #include "ir/type.h"
-#include "ops/shared_attrs.h"
 #include "ops/collective/transfer_bytes.h"
+#include "ops/shared_attrs.h"
 #include "spmd/factoring.h"
 
 namespace tessera::spmd {

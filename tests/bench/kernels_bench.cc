@@ -8,10 +8,10 @@
 #include <cstring>
 #include <vector>
 
-#include "engines/cpu/kernels/products/conv_loops.h"
 #include "engines/cpu/kernels/copy_kernels.h"
 #include "engines/cpu/kernels/elementwise/fused.h"
 #include "engines/cpu/kernels/gather_rows.h"
+#include "engines/cpu/kernels/products/conv_loops.h"
 #include "engines/cpu/kernels/products/gemm.h"
 #include "engines/cpu/kernels/reduce_axes.h"
 #include "engines/cpu/kernels/sort_kernels.h"

@@ -3,9 +3,9 @@
 // read.
 #include <gtest/gtest.h>
 
-#include "ops/transform/interpret.h"
 #include "ops/ops.h"
 #include "ops/reduce/sorting.h"
+#include "ops/transform/interpret.h"
 #include "support/engine_programs.h"
 #include "support/graphs.h"
 

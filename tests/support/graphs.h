@@ -5,8 +5,8 @@
 #include <functional>
 #include <vector>
 
-#include "ops/transform/interpret.h"
 #include "ops/ops.h"
+#include "ops/transform/interpret.h"
 
 namespace tessera::test {
 

@@ -12,9 +12,9 @@
 #include "ir/op_def.h"
 #include "ops/control/control.h"
 #include "ops/define_op.h"
+#include "ops/ops.h"
 #include "ops/transform/graph_rules.h"
 #include "ops/transform/interpret.h"
-#include "ops/ops.h"
 #include "support/moved_values.h"
 
 namespace tessera::test {

@@ -7,9 +7,9 @@
 #include "base/check.h"
 #include "base/strings.h"
 #include "ir/op_def.h"
-#include "ops/shared_attrs.h"
-#include "ops/ops.h"
 #include "ops/control/subgraph_structure.h"
+#include "ops/ops.h"
+#include "ops/shared_attrs.h"
 
 namespace tessera::test {
 

@@ -3,12 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <random>
 
 #include "base/strings.h"
-#include "hlo/module.h"
 #include "hlo/import/narrow.h"
+#include "hlo/module.h"
 #include "tessera/device.h"
 #include "tessera/error.h"
 #include "tessera/stablehlo.h"

@@ -4,8 +4,8 @@
 
 #include <functional>
 
-#include "ops/shared_attrs.h"
 #include "ops/ops.h"
+#include "ops/shared_attrs.h"
 #include "tessera/error.h"
 
 namespace tessera::ops {

@@ -3,8 +3,8 @@
 
 #include <cmath>
 
-#include "ops/transform/graph_rules.h"
 #include "ops/shape/indexing_ops.h"
+#include "ops/transform/graph_rules.h"
 #include "tests/support/graphs.h"
 
 namespace tessera::ops {

@@ -2,8 +2,8 @@
 // Numbers recorded from JAX 0.10.2 with jax.random.key(42).
 #include <gtest/gtest.h>
 
-#include "ops/transform/interpret.h"
 #include "ops/elementwise/random_bits.h"
+#include "ops/transform/interpret.h"
 #include "tests/support/graphs.h"
 
 namespace tessera::ops {

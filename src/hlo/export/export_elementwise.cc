@@ -3,8 +3,8 @@
 
 #include "base/strings.h"
 #include "hlo/export/export.h"
-#include "ops/shared_attrs.h"
 #include "ops/ops.h"
+#include "ops/shared_attrs.h"
 
 namespace tessera::hlo {
 

@@ -4,8 +4,8 @@
 
 #include "base/strings.h"
 #include "hlo/export/export.h"
-#include "ops/shape/indexing_ops.h"
 #include "ops/ops.h"
+#include "ops/shape/indexing_ops.h"
 
 namespace tessera::hlo {
 

@@ -4,9 +4,9 @@
 
 #include "base/strings.h"
 #include "hlo/export/export.h"
-#include "ops/shared_attrs.h"
-#include "ops/ops.h"
 #include "ops/collective/shard_map_op.h"
+#include "ops/ops.h"
+#include "ops/shared_attrs.h"
 
 namespace tessera::hlo {
 

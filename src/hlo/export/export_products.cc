@@ -2,9 +2,9 @@
 // Products and convolutions.
 #include "base/strings.h"
 #include "hlo/export/export.h"
-#include "ops/shared_attrs.h"
 #include "ops/linalg/conv.h"
 #include "ops/ops.h"
+#include "ops/shared_attrs.h"
 
 namespace tessera::hlo {
 

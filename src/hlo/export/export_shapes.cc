@@ -2,9 +2,9 @@
 // Constants and what moves elements at places that are known.
 #include "base/strings.h"
 #include "hlo/export/export.h"
+#include "ops/ops.h"
 #include "ops/shared_attrs.h"
 #include "ops/transform/interpret.h"
-#include "ops/ops.h"
 
 namespace tessera::hlo {
 

@@ -8,8 +8,8 @@
 #include <cstring>
 
 #include "base/strings.h"
-#include "hlo/text/ast.h"
 #include "hlo/export/export.h"
+#include "hlo/text/ast.h"
 #include "tessera/sharding.h"
 
 namespace tessera::hlo {

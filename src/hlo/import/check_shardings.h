@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "hlo/text/ast.h"
 #include "hlo/module.h"
+#include "hlo/text/ast.h"
 
 namespace tessera::hlo {
 

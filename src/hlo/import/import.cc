@@ -5,10 +5,10 @@
 #include <set>
 
 #include "base/strings.h"
-#include "hlo/text/dense.h"
-#include "hlo/text/parse.h"
 #include "hlo/sharding/sdy.h"
 #include "hlo/sharding/shard_marks.h"
+#include "hlo/text/dense.h"
+#include "hlo/text/parse.h"
 #include "ops/control/control.h"
 #include "tessera/error.h"
 

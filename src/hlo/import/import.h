@@ -13,9 +13,9 @@
 #include <unordered_set>
 #include <vector>
 
-#include "hlo/text/ast.h"
-#include "hlo/sharding/manual_devices.h"
 #include "hlo/module.h"
+#include "hlo/sharding/manual_devices.h"
+#include "hlo/text/ast.h"
 #include "ops/ops.h"
 
 namespace tessera::hlo {

@@ -5,11 +5,11 @@
 
 #include "base/strings.h"
 #include "hlo/import/check_shardings.h"
-#include "hlo/sharding/hlo_sharding.h"
 #include "hlo/import/import.h"
-#include "hlo/text/parse.h"
+#include "hlo/sharding/hlo_sharding.h"
 #include "hlo/sharding/sdy.h"
 #include "hlo/sharding/shard_marks.h"
+#include "hlo/text/parse.h"
 #include "sharding/mesh_tiling.h"
 #include "tessera/error.h"
 

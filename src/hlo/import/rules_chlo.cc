@@ -7,9 +7,9 @@
 
 #include "base/strings.h"
 #include "hlo/import/import.h"
-#include "hlo/text/literals.h"
 #include "hlo/import/narrow.h"
 #include "hlo/import/shared_compositions.h"
+#include "hlo/text/literals.h"
 #include "ops/reduce/sorting.h"
 
 namespace tessera::hlo {

@@ -5,13 +5,13 @@
 #include <set>
 
 #include "base/strings.h"
-#include "hlo/sharding/manual_devices.h"
 #include "hlo/import/import.h"
-#include "hlo/import/narrow.h"
-#include "hlo/text/parse.h"
 #include "hlo/import/named_reducers.h"
+#include "hlo/import/narrow.h"
 #include "hlo/import/rules_manual.h"
 #include "hlo/import/shared_compositions.h"
+#include "hlo/sharding/manual_devices.h"
+#include "hlo/text/parse.h"
 #include "ops/shape/indexing_ops.h"
 #include "tessera/error.h"
 

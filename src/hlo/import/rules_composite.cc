@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops that StableHLO lacks: the writer names them beside their decompositions.
 #include "hlo/import/import.h"
-#include "ops/linalg/linalg_ops.h"
 #include "ops/elementwise/random_bits.h"
+#include "ops/linalg/linalg_ops.h"
 
 namespace tessera::hlo {
 

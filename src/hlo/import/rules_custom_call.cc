@@ -4,11 +4,11 @@
 
 #include "base/strings.h"
 #include "hlo/host/host_kernels.h"
-#include "hlo/import/import.h"
 #include "hlo/host/lapack.h"
-#include "hlo/text/parse.h"
+#include "hlo/import/import.h"
 #include "hlo/import/rules_manual.h"
 #include "hlo/import/shared_compositions.h"
+#include "hlo/text/parse.h"
 #include "ops/linalg/linalg_ops.h"
 #include "ops/reduce/sorting.h"
 #include "tessera/error.h"

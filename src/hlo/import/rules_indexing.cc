@@ -5,10 +5,10 @@
 
 #include "base/strings.h"
 #include "hlo/import/import.h"
-#include "hlo/import/narrow.h"
-#include "hlo/text/parse.h"
 #include "hlo/import/named_reducers.h"
+#include "hlo/import/narrow.h"
 #include "hlo/import/shared_compositions.h"
+#include "hlo/text/parse.h"
 #include "ops/control/control.h"
 #include "ops/shape/indexing_ops.h"
 #include "tessera/error.h"

@@ -2,8 +2,8 @@
 // Fourier transforms, Cholesky factors, triangular systems, and batch normalisation.
 #include "base/strings.h"
 #include "hlo/import/import.h"
-#include "hlo/text/literals.h"
 #include "hlo/import/shared_compositions.h"
+#include "hlo/text/literals.h"
 #include "ops/linalg/linalg_ops.h"
 
 namespace tessera::hlo {

@@ -3,8 +3,8 @@
 #include "hlo/import/import.h"
 #include "hlo/import/narrow.h"
 #include "hlo/text/parse.h"
-#include "ops/shared_attrs.h"
 #include "ops/linalg/conv.h"
+#include "ops/shared_attrs.h"
 
 namespace tessera::hlo {
 

@@ -5,8 +5,8 @@
 
 #include "base/strings.h"
 #include "hlo/import/import.h"
-#include "hlo/import/narrow.h"
 #include "hlo/import/named_reducers.h"
+#include "hlo/import/narrow.h"
 #include "hlo/sharding/shard_marks.h"
 #include "ops/shared_attrs.h"
 #include "tessera/error.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Constants and shapes.
-#include "hlo/text/dense.h"
 #include "hlo/import/import.h"
 #include "hlo/import/narrow.h"
+#include "hlo/text/dense.h"
 #include "hlo/text/parse.h"
 
 namespace tessera::hlo {

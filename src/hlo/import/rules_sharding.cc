@@ -4,9 +4,9 @@
 #include <charconv>
 
 #include "base/strings.h"
-#include "hlo/sharding/hlo_sharding.h"
 #include "hlo/import/import.h"
 #include "hlo/import/rules_manual.h"
+#include "hlo/sharding/hlo_sharding.h"
 #include "hlo/sharding/sdy.h"
 #include "tessera/error.h"
 

@@ -3,8 +3,8 @@
 
 #include <utility>
 
-#include "ops/transform/graph_rules.h"
 #include "ops/shape/indexing_ops.h"
+#include "ops/transform/graph_rules.h"
 
 namespace tessera::hlo {
 

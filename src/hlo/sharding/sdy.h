@@ -2,8 +2,8 @@
 // Shardy's attributes.
 #pragma once
 
-#include "hlo/text/ast.h"
 #include "hlo/module.h"
+#include "hlo/text/ast.h"
 #include "ops/shared_attrs.h"
 
 namespace tessera::hlo {

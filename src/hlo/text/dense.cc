@@ -4,8 +4,8 @@
 #include <cstring>
 
 #include "base/strings.h"
-#include "hlo/text/literals.h"
 #include "hlo/import/narrow.h"
+#include "hlo/text/literals.h"
 
 namespace tessera::hlo {
 

@@ -5,8 +5,8 @@
 #include <cmath>
 
 #include "base/strings.h"
-#include "hlo/text/dense.h"
 #include "hlo/import/narrow.h"
+#include "hlo/text/dense.h"
 
 namespace tessera::hlo {
 

@@ -2,8 +2,8 @@
 // What all collectives share: names, groups, and access to attributes.
 #include "ops/collective/collectives.h"
 
-#include "ops/define_op.h"
 #include "ops/collective/manual.h"
+#include "ops/define_op.h"
 
 namespace tessera::ops {
 

@@ -3,10 +3,10 @@
 
 #include <algorithm>
 
-#include "ops/transform/batch_axes.h"
+#include "ops/collective/varying.h"
 #include "ops/control/control.h"
 #include "ops/define_op.h"
-#include "ops/collective/varying.h"
+#include "ops/transform/batch_axes.h"
 
 namespace tessera::ops {
 

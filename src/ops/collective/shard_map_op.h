@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "ops/shared_attrs.h"
 #include "ops/collective/collectives.h"
+#include "ops/shared_attrs.h"
 
 namespace tessera::ops {
 

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <cstring>
 
-#include "ops/shared_attrs.h"
 #include "ops/elementwise/elementwise.h"
+#include "ops/shared_attrs.h"
 
 namespace tessera::ops {
 

@@ -3,8 +3,8 @@
 #include <cmath>
 #include <numbers>
 
-#include "ops/shared_attrs.h"
 #include "ops/elementwise/elementwise.h"
+#include "ops/shared_attrs.h"
 
 namespace tessera::ops {
 

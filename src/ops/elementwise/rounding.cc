@@ -2,8 +2,8 @@
 // Sign, rounding, remainder and the neighbours of a float.
 #include <cmath>
 
-#include "ops/shared_attrs.h"
 #include "ops/elementwise/elementwise.h"
+#include "ops/shared_attrs.h"
 
 namespace tessera::ops {
 

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Special functions. Their numbers come from core/special_values.h; here are their derivatives.
-#include "core/special_values.h"
-
 #include <cmath>
 #include <numbers>
 
+#include "core/special_values.h"
 #include "ops/elementwise/elementwise.h"
 
 namespace tessera::ops {

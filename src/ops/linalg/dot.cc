@@ -2,8 +2,8 @@
 // dot_general: https://openxla.org/stablehlo/spec#dot_general
 #include <algorithm>
 
-#include "ops/shared_attrs.h"
 #include "ops/define_op.h"
+#include "ops/shared_attrs.h"
 
 namespace tessera::ops {
 

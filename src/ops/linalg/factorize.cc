@@ -5,8 +5,8 @@
 #include <limits>
 #include <numeric>
 
-#include "ops/shape/indexing_ops.h"
 #include "ops/linalg/linalg_common.h"
+#include "ops/shape/indexing_ops.h"
 
 namespace tessera::ops {
 

@@ -2,8 +2,8 @@
 // argmax and argmin: the first place of the extreme element along an axis; NaN counts as the extreme one.
 #include <cmath>
 
-#include "ops/shared_attrs.h"
 #include "ops/define_op.h"
+#include "ops/shared_attrs.h"
 
 namespace tessera::ops {
 

@@ -5,9 +5,9 @@
 #include <limits>
 #include <utility>
 
-#include "ops/shared_attrs.h"
 #include "ops/define_op.h"
 #include "ops/reduce/reduction.h"
+#include "ops/shared_attrs.h"
 
 namespace tessera::ops {
 

@@ -3,10 +3,10 @@
 // must be associative. Operands: n arrays, then n rank-0 start values.
 #include <algorithm>
 
-#include "ops/transform/graph_rules.h"
-#include "ops/transform/interpret.h"
 #include "ops/reduce/reduction.h"
 #include "ops/reduce/windows.h"
+#include "ops/transform/graph_rules.h"
+#include "ops/transform/interpret.h"
 
 namespace tessera::ops {
 

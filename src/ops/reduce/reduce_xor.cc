@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
-#include "ops/shared_attrs.h"
 #include "ops/define_op.h"
 #include "ops/reduce/reduction.h"
+#include "ops/shared_attrs.h"
 
 namespace tessera::ops {
 

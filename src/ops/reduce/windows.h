@@ -6,8 +6,8 @@
 #include <functional>
 #include <string_view>
 
-#include "ops/shared_attrs.h"
 #include "ops/define_op.h"
+#include "ops/shared_attrs.h"
 
 namespace tessera::ops {
 

@@ -5,9 +5,9 @@
 #include <numeric>
 
 #include "core/strided_copy.h"
-#include "ops/shared_attrs.h"
 #include "ops/define_op.h"
 #include "ops/shape/indexing_ops.h"
+#include "ops/shared_attrs.h"
 
 namespace tessera::ops {
 

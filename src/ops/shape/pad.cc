@@ -6,9 +6,9 @@
 #include <numeric>
 
 #include "core/strided_copy.h"
-#include "ops/shared_attrs.h"
 #include "ops/define_op.h"
 #include "ops/reduce/windows.h"
+#include "ops/shared_attrs.h"
 
 namespace tessera::ops {
 

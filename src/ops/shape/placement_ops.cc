@@ -2,8 +2,8 @@
 // Ops that change where a value lies, not what it is.
 #include <cstring>
 
-#include "ops/shared_attrs.h"
 #include "ops/define_op.h"
+#include "ops/shared_attrs.h"
 
 namespace tessera::ops {
 

@@ -4,8 +4,8 @@
 #include <numeric>
 
 #include "core/strided_copy.h"
-#include "ops/shared_attrs.h"
 #include "ops/define_op.h"
+#include "ops/shared_attrs.h"
 
 namespace tessera::ops {
 

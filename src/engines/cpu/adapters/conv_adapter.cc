@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "engines/cpu/adapters/kernel_table.h"
-#include "engines/cpu/kernels/products/conv_loops.h"
 #include "engines/cpu/kernels/elementwise/elementwise_kernels.h"
+#include "engines/cpu/kernels/products/conv_loops.h"
 #include "ops/linalg/conv.h"
 
 namespace tessera::cpu {

@@ -9,12 +9,12 @@
 #include <vector>
 
 #include "core/strided_copy.h"
-#include "engines/cpu/passes/fold_transposes.h"
 #include "engines/cpu/adapters/kernel_table.h"
 #include "engines/cpu/kernels/copy_kernels.h"
 #include "engines/cpu/kernels/products/gemm.h"
-#include "ops/shared_attrs.h"
+#include "engines/cpu/passes/fold_transposes.h"
 #include "ops/define_op.h"
+#include "ops/shared_attrs.h"
 
 namespace tessera::cpu {
 

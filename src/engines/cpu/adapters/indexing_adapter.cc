@@ -9,8 +9,8 @@
 #include "engines/cpu/kernels/copy_kernels.h"
 #include "engines/cpu/kernels/elementwise/elementwise_kernels.h"
 #include "engines/cpu/kernels/gather_rows.h"
-#include "ops/shared_attrs.h"
 #include "ops/shape/indexing_common.h"
+#include "ops/shared_attrs.h"
 
 namespace tessera::cpu {
 

@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "engines/cpu/adapters/kernel_table.h"
+#include "engines/cpu/adapters/reducers.h"
 #include "engines/cpu/kernels/copy_kernels.h"
 #include "engines/cpu/kernels/fixed_order.h"
 #include "engines/cpu/kernels/reduce_axes.h"
-#include "engines/cpu/adapters/reducers.h"
 #include "ops/shared_attrs.h"
 
 namespace tessera::cpu {

@@ -5,8 +5,8 @@
 #include "core/strided_copy.h"
 #include "engines/cpu/adapters/kernel_table.h"
 #include "engines/cpu/kernels/copy_kernels.h"
-#include "ops/shared_attrs.h"
 #include "ops/define_op.h"
+#include "ops/shared_attrs.h"
 
 namespace tessera::cpu {
 

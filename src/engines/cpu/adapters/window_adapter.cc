@@ -4,8 +4,8 @@
 #include <cstdint>
 
 #include "engines/cpu/adapters/kernel_table.h"
-#include "engines/cpu/kernels/window_kernels.h"
 #include "engines/cpu/adapters/reducers.h"
+#include "engines/cpu/kernels/window_kernels.h"
 #include "ops/shared_attrs.h"
 
 namespace tessera::cpu {

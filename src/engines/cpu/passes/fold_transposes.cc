@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "ops/define_op.h"
-#include "ops/transform/interpret.h"
 #include "ops/ops.h"
+#include "ops/transform/interpret.h"
 
 namespace tessera::cpu {
 

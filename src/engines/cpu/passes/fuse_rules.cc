@@ -6,8 +6,8 @@
 
 #include "engines/cpu/adapters/ew_ops.h"
 #include "ir/op_def.h"
-#include "ops/shared_attrs.h"
 #include "ops/ops.h"
+#include "ops/shared_attrs.h"
 #include "tessera/config.h"
 
 namespace tessera::cpu {

@@ -4,8 +4,8 @@
 
 #include <optional>
 
-#include "engines/cpu/passes/fuse.h"
 #include "engines/cpu/kernels/elementwise/fused.h"
+#include "engines/cpu/passes/fuse.h"
 
 namespace tessera::cpu {
 

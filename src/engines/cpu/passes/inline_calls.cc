@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "ops/shared_attrs.h"
 #include "ops/define_op.h"
+#include "ops/shared_attrs.h"
 
 namespace tessera::cpu {
 

@@ -7,8 +7,8 @@
 #include <cstring>
 
 #include "base/thread_pool.h"
-#include "engines/cpu/kernels/products/conv_dnnl.h"
 #include "engines/cpu/kernels/copy_kernels.h"
+#include "engines/cpu/kernels/products/conv_dnnl.h"
 #include "engines/cpu/kernels/products/gemm.h"
 
 namespace tessera::kernels {
