@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Putting values on devices and moving them between shardings.
+#include <algorithm>
 #include <cstring>
 #include <map>
 
@@ -291,6 +292,7 @@ Array make_array_from_single_device_arrays(const Shape& shape, const ShardingPtr
   // Equal replicas are promised, not proved: each device keeps its own buffer unless they are the same one.
   bool own = static_cast<std::size_t>(place.num_tiles) != place.devices->size();
   storage->shard_buffers.resize(own ? place.devices->size() : static_cast<std::size_t>(place.num_tiles));
+  std::vector<std::pair<std::size_t, arrays::StoragePtr>> shards;
   for (auto& [position, i] : by_position) {
     auto p = static_cast<std::size_t>(position);
     auto tile = static_cast<std::size_t>(place.tile_of[p]);
@@ -298,9 +300,19 @@ Array make_array_from_single_device_arrays(const Shape& shape, const ShardingPtr
       throw ValueError(str(name, ": arrays[", i, "] has shape ", arrays[i].shape(), "; expected ",
                            place.tile_shape[tile], ", the shard shape of ", shape));
     }
-    auto shard_buffer = arrays::storage_of(arrays::without_digits(arrays[i]), name);
-    shard_buffer->wait();
-    storage->shard_buffers[own ? p : tile] = shard_buffer->shard_buffers[0];
+    shards.emplace_back(own ? p : tile, arrays::storage_of(arrays::without_digits(arrays[i]), name));
+  }
+  std::vector<runtime::EventPtr> pending;
+  for (const auto& [slot, shard] : shards) {
+    if (shard->ready) pending.push_back(shard->ready);
+  }
+  auto adopt = [to = storage.get(), shards = std::move(shards)] {
+    for (const auto& [slot, shard] : shards) to->shard_buffers[slot] = shard->shard_buffers[0];
+  };
+  if (std::all_of(pending.begin(), pending.end(), [](const auto& e) { return e->ready() && !e->error(); })) {
+    adopt();
+  } else {
+    storage->ready = runtime::when_all(pending, [storage, adopt] { adopt(); });
   }
   return arrays::make(ir::Type{*type, shape}, sharding, std::move(storage), true, !own);
 }

@@ -35,11 +35,27 @@ class Completion final : public Event {
   }
   std::exception_ptr error() const override { return ready() ? error_ : nullptr; }
 
+  void on_ready(std::function<void()> callback) override {
+    {
+      std::lock_guard lock(mutex_);
+      if (!ready()) {
+        callbacks_.push_back(std::move(callback));
+        return;
+      }
+    }
+    callback();
+  }
+
   void complete(std::exception_ptr error) {
-    std::lock_guard lock(mutex_);
-    error_ = std::move(error);
-    ready_.store(true, std::memory_order_release);
-    done_.notify_all();
+    std::vector<std::function<void()>> callbacks;
+    {
+      std::lock_guard lock(mutex_);
+      error_ = std::move(error);
+      ready_.store(true, std::memory_order_release);
+      done_.notify_all();
+      callbacks.swap(callbacks_);
+    }
+    for (const auto& callback : callbacks) callback();
   }
 
  private:
@@ -47,6 +63,7 @@ class Completion final : public Event {
   std::exception_ptr error_;  // written before ready_, never after
   mutable std::mutex mutex_;
   mutable std::condition_variable done_;
+  std::vector<std::function<void()>> callbacks_;
 };
 
 std::exception_ptr run(const std::function<void()>& task) {
@@ -73,6 +90,28 @@ EventPtr finished(const std::exception_ptr& error) {
     std::rethrow_exception(error);  // no memory to keep it for later
   }
 }
+
+// What `when_all` waits for.
+struct Join {
+  std::vector<EventPtr> events;
+  std::function<void()> then;
+  std::shared_ptr<Completion> done = std::make_shared<Completion>();
+  std::atomic<std::size_t> missing;
+
+  Join(std::span<const EventPtr> all, std::function<void()> after)
+      : events(all.begin(), all.end()), then(std::move(after)), missing(events.size() + 1) {}
+  void arrive() {
+    if (missing.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+    std::exception_ptr error;
+    for (const auto& e : events) {
+      if (!error) error = e->error();
+    }
+    if (!error && then) error = run(then);
+    then = nullptr;
+    events.clear();
+    done->complete(std::move(error));
+  }
+};
 
 class Queue;
 
@@ -335,5 +374,13 @@ class Queue final : public TaskQueue {
 }  // namespace
 
 std::shared_ptr<TaskQueue> TaskQueue::create() { return Queue::create(); }
+
+EventPtr when_all(std::span<const EventPtr> events, std::function<void()> then) {
+  auto join = std::make_shared<Join>(events, std::move(then));
+  EventPtr done = join->done;
+  for (const auto& e : events) e->on_ready([join] { join->arrive(); });
+  join->arrive();
+  return done;
+}
 
 }  // namespace tessera::runtime

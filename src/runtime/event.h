@@ -5,6 +5,7 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <span>
 
 namespace tessera::runtime {
 
@@ -17,8 +18,16 @@ class Event {
   virtual void wait() const = 0;
   /// Null while not ready or without an error.
   virtual std::exception_ptr error() const = 0;
+  /// Calls back once: here where it is ready already, else on the thread that completes it. The callback neither throws
+  /// nor blocks.
+  virtual void on_ready(std::function<void()> callback) = 0;
 };
 using EventPtr = std::shared_ptr<Event>;
+
+/// Runs `then` once all of these are ready, without an error: here where they are already, else on the thread that
+/// completes the last one, so it must not block. The result is ready after it; it has the first error in their order,
+/// else what `then` throws.
+EventPtr when_all(std::span<const EventPtr> events, std::function<void()> then = nullptr);
 
 /// Runs tasks one after another in the order of submission: inline on the caller's thread when the queue is empty, no
 /// task is running and the task says that it is small; else on a thread of its own (started on first need). A task's

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A jitted function whose result has no arrays.
-// MESSAGE: a jitted function returns a tree of arrays
+// MESSAGE: a traced function returns a tree of arrays
 #include <tessera/tessera.h>
 
 namespace ts = tessera;

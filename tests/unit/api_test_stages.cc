@@ -97,7 +97,6 @@ TEST_F(Stages, WithoutDataThereIsNothingToRead) {
   EXPECT_THROW(jit([](const Array& v) { return v; })(none), StateError);
   EXPECT_THROW(none.addressable_shards(), StateError);
   EXPECT_THROW(device_put(none, whole), StateError);
-  EXPECT_THROW(none.delete_(), StateError);
   EXPECT_THROW(without_data({{7}, float32, false, split.share()}), IndivisibleError);
   // Trees of them.
   std::pair<Array, std::vector<Array>> tree{none, {none}};

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstring>
+#include <future>
 #include <thread>
 
 #include "runtime/buffer.h"
@@ -111,6 +112,47 @@ TEST(TaskQueue, OrderHoldsAndErrorsStayWithTheirEvents) {
   EXPECT_EQ(nested->error(), nullptr);
   auto inline_bad = queue->submit([] { throw TypeError("no"); }, true);
   EXPECT_THROW(inline_bad->wait(), TypeError);
+}
+
+TEST(Events, CallBackOnceReady) {
+  auto queue = TaskQueue::create();
+  std::promise<void> go;
+  std::shared_future<void> begin = go.get_future().share();
+  std::atomic<int> called = 0;
+  auto event = queue->submit([begin] { begin.wait(); }, false);
+  event->on_ready([&] { ++called; });
+  EXPECT_EQ(called, 0);
+  go.set_value();
+  queue->drain();
+  EXPECT_EQ(called, 1);
+  event->on_ready([&] { ++called; });
+  EXPECT_EQ(called, 2);
+}
+
+TEST(Events, WhenAllHasTheFirstError) {
+  auto first = TaskQueue::create(), second = TaskQueue::create();
+  std::promise<void> go;
+  std::shared_future<void> begin = go.get_future().share();
+  auto slow = first->submit(
+      [begin] {
+        begin.wait();
+        throw ValueError("slow");
+      },
+      false);
+  auto quick = second->submit([] { throw TypeError("quick"); }, false);
+  auto good = second->submit([] {}, false);
+  bool ran = false;
+  auto all = when_all(std::vector{slow, quick, good}, [&] { ran = true; });
+  second->drain();
+  EXPECT_FALSE(all->ready());
+  go.set_value();
+  EXPECT_THROW(all->wait(), ValueError);  // of the first in order, although it came last
+  EXPECT_FALSE(ran);
+  auto fine = when_all(std::vector{good, good}, [&] { ran = true; });
+  fine->wait();
+  EXPECT_TRUE(ran);
+  EXPECT_THROW(when_all({}, [] { throw TypeError("then"); })->wait(), TypeError);
+  when_all({})->wait();
 }
 
 TEST(TaskQueue, DestructionWaits) {
