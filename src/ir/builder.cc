@@ -4,6 +4,7 @@
 #include "base/check.h"
 #include "base/strings.h"
 #include "ir/op_def.h"
+#include "ir/rewriter.h"
 #include "tessera/error.h"
 
 namespace tessera::ir {
@@ -46,19 +47,10 @@ Values Builder::add_typed(const OpDef& op, ValueSpan in, Attrs attrs, Types out)
 }
 
 Values Builder::inline_graph(const Graph& g, ValueSpan args) {
-  TESSERA_CHECK(args.size() == g.inputs.size(), str(args.size(), " arguments for ", g.inputs.size(), " inputs"));
-  std::vector<ValueId> number(g.num_values(), -1);
-  for (std::size_t i = 0; i < args.size(); ++i) number[static_cast<std::size_t>(g.inputs[i])] = args[i].id;
-  for (const auto& source : g.eqns) {
-    Eqn e = source;
-    for (auto& v : e.in) v = number[static_cast<std::size_t>(v)];
-    for (auto& v : e.out) v = number[static_cast<std::size_t>(v)] = fresh(g.type(v));
-    if (e.loc.file == nullptr) e.loc = loc_;
-    graph_.eqns.push_back(std::move(e));
-  }
-  Values out;
-  for (auto v : g.outputs) out.push_back({this, number[static_cast<std::size_t>(v)]});
-  return out;
+  Rewriter r(*this, g);
+  r.bind(g.inputs, args);
+  r.walk();
+  return r.outputs();
 }
 
 void Builder::set_layout(Value v, Layout l) {
@@ -76,7 +68,9 @@ Graph Builder::finish(ValueSpan outputs) {
 }
 
 GraphPtr Builder::finish_shared(ValueSpan outputs) {
-  return std::make_shared<const Graph>(eliminate_dead(finish(outputs)));
+  Graph g = finish(outputs);
+  prune(g);
+  return std::make_shared<const Graph>(std::move(g));
 }
 
 }  // namespace tessera::ir

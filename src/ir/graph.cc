@@ -7,6 +7,7 @@
 #include "base/hash.h"
 #include "base/strings.h"
 #include "ir/op_def.h"
+#include "ir/rewriter.h"
 #include "tessera/error.h"
 
 namespace tessera::ir {
@@ -124,6 +125,15 @@ namespace {
   }
   throw InternalError(str("verify: ", what, " at equation ", at, around));
 }
+
+Types inferred(const Graph& g, std::size_t at, TypeSpan in) {
+  const Eqn& e = g.eqns[at];
+  try {
+    return e.op->infer(in, e.attrs);
+  } catch (const Error& refusal) {
+    broken(g, at, str("the operands are refused (", refusal.what(), ")"));
+  }
+}
 }  // namespace
 
 void verify(const Graph& g) {
@@ -148,7 +158,8 @@ void verify(const Graph& g) {
       in.push_back(g.type(v));
     }
     for (auto v : e.out) define(v, i);
-    Types want = e.op->infer(in, e.attrs);
+    for (const auto& inner : e.op->subgraphs(e.attrs)) verify(*inner);
+    Types want = inferred(g, i, in);
     if (want.size() != e.out.size()) broken(g, i, str(e.op->name(), " gives ", want.size(), " results"));
     for (std::size_t k = 0; k < want.size(); ++k) {
       const Type& got = g.type(e.out[k]);
@@ -179,36 +190,8 @@ bool has_effect(const Graph& g) {
 }
 
 Graph eliminate_dead(const Graph& g) {
-  std::vector<bool> needed(g.num_values());
-  for (auto v : g.outputs) needed[static_cast<std::size_t>(v)] = true;
-  std::vector<bool> keep(g.eqns.size());
-  for (std::size_t i = g.eqns.size(); i-- > 0;) {
-    const auto& e = g.eqns[i];
-    bool want = has_effect(e);
-    for (auto v : e.out) want = want || needed[static_cast<std::size_t>(v)];
-    keep[i] = want;
-    if (!want) continue;
-    for (auto v : e.in) needed[static_cast<std::size_t>(v)] = true;
-  }
-  // Values are renumbered in order of definition, so that equal programs get equal graphs.
-  Graph out;
-  out.mesh = g.mesh;
-  std::vector<ValueId> number(g.num_values(), -1);
-  auto move = [&](ValueId v) {
-    number[static_cast<std::size_t>(v)] = static_cast<ValueId>(out.types.size());
-    out.types.push_back(g.type(v));
-    if (!g.layouts.empty()) out.layouts.push_back(g.layout(v));
-    return number[static_cast<std::size_t>(v)];
-  };
-  for (auto v : g.inputs) out.inputs.push_back(move(v));
-  for (std::size_t i = 0; i < g.eqns.size(); ++i) {
-    if (!keep[i]) continue;
-    Eqn e = g.eqns[i];
-    for (auto& v : e.in) v = number[static_cast<std::size_t>(v)];
-    for (auto& v : e.out) v = move(v);
-    out.eqns.push_back(std::move(e));
-  }
-  for (auto v : g.outputs) out.outputs.push_back(number[static_cast<std::size_t>(v)]);
+  Graph out = g;
+  prune(out);
   return out;
 }
 

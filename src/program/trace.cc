@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "base/strings.h"
+#include "ir/pass.h"
 #include "ops/collective/manual_region.h"
 #include "program/axis_env.h"
 #include "program/program.h"
@@ -192,7 +193,7 @@ Traced trace(const LeafFunction& f, const ir::Types& inputs, const std::vector<o
   Traced traced;
   traced.num_inputs = inputs.size();
   traced.captures = t.captures();
-  traced.graph = ops::group_manual_regions(t.builder().finish_shared(results));
+  traced.graph = ops::group_manual_regions(ir::after_pass("trace", t.builder().finish_shared(results)));
   return traced;
 }
 

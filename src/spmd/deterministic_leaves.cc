@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ir/op_def.h"
+#include "ir/rewriter.h"
 #include "ops/control/subgraph_structure.h"
 #include "ops/define_op.h"
 #include "ops/shared_attrs.h"
@@ -57,20 +58,12 @@ Value cut(Value x, std::int64_t d, const Leaves& leaves, double fill) {
 
 class Writer {
  public:
-  explicit Writer(const ir::Graph& g) : g_(g), values_(g.num_values()) {}
+  explicit Writer(const ir::Graph& g) : g_(g), r_(b_, g) {}
 
   ir::GraphPtr run() {
-    for (auto v : g_.inputs) values_[at(v)] = b_.input(g_.type(v));
-    for (const auto& e : g_.eqns) {
-      b_.set_loc(e.loc);
-      Values in;
-      for (auto v : e.in) in.push_back(values_[at(v)]);
-      Values out = write(e, in);
-      for (std::size_t i = 0; i < out.size(); ++i) values_[at(e.out[i])] = out[i];
-    }
-    Values outputs;
-    for (auto v : g_.outputs) outputs.push_back(values_[at(v)]);
-    return std::make_shared<const ir::Graph>(b_.finish(outputs));
+    r_.add_inputs();
+    r_.walk([this](const ir::Eqn& e, const Values& in) { return write(e, in); });
+    return r_.finish("with_fixed_leaves");
   }
 
  private:
@@ -79,13 +72,11 @@ class Writer {
         !e.out.empty() && is_inexact(g_.type(e.out[0]).dtype) && g_.type(e.in.empty() ? e.out[0] : e.in[0]).size() > 0;
     if (rounds && (e.op == &ops::def::reduce_sum || e.op == &ops::def::reduce_prod)) return {reduced(*e.op, e, in[0])};
     if (rounds && e.op == &ops::def::dot_general) return {product(e, in)};
-    ir::Types types;
-    for (auto v : e.out) types.push_back(g_.type(v));
     auto control = ops::control_of(e);
-    if (!control) return b_.add_typed(*e.op, in, e.attrs, std::move(types));
+    if (!control) return r_.copy(e, in);
     std::vector<ir::GraphPtr> bodies;
     for (const auto& body : control->bodies) bodies.push_back(with_fixed_leaves(body.graph));
-    return b_.add_typed(*e.op, in, ops::with_bodies(e, bodies), std::move(types));
+    return r_.copy(e, in, ops::with_bodies(e, bodies));
   }
 
   Value reduced(const ir::OpDef& op, const ir::Eqn& e, Value x) {
@@ -136,7 +127,7 @@ class Writer {
 
   const ir::Graph& g_;
   ir::Builder b_;
-  Values values_;
+  ir::Rewriter r_;
 };
 
 }  // namespace

@@ -8,10 +8,10 @@
 #include "base/check.h"
 #include "base/strings.h"
 #include "ir/op_def.h"
+#include "ir/rewriter.h"
 #include "ops/collective/collectives.h"
 #include "ops/collective/manual.h"
 #include "ops/control/subgraph_structure.h"
-#include "spmd/factoring.h"
 
 namespace tessera::spmd {
 
@@ -25,32 +25,22 @@ class Expander {
 
   ir::GraphPtr graph(const ir::Graph& g, const Env& env) const {
     ir::Builder b;
-    ir::Values in;
-    for (auto v : g.inputs) in.push_back(b.input(g.type(v)));
-    return b.finish_shared(inline_into(b, g, in, env));
+    ir::Rewriter r(b, g);
+    r.add_inputs();
+    write(b, r, env);
+    return r.finish("expand_maps");
   }
 
  private:
-  ir::Values inline_into(ir::Builder& b, const ir::Graph& g, const ir::Values& in, const Env& env) const {
-    ir::Values values(g.num_values());
-    auto at = [&](ir::ValueId v) -> ir::Value& { return values[static_cast<std::size_t>(v)]; };
-    for (std::size_t i = 0; i < in.size(); ++i) at(g.inputs[i]) = in[i];
-    for (const auto& e : g.eqns) {
-      ir::Values x;
-      for (auto v : e.in) x.push_back(at(v));
-      b.set_loc(e.loc);
-      ir::Values out = equation(b, g, e, x, env);
-      for (std::size_t i = 0; i < out.size(); ++i) at(e.out[i]) = out[i];
-    }
-    ir::Values out;
-    for (auto v : g.outputs) out.push_back(at(v));
-    return out;
+  void write(ir::Builder& b, ir::Rewriter& r, const Env& env) const {
+    r.walk([&](const ir::Eqn& e, const ir::Values& x) {
+      if (e.op == &ops::def::shard_map) return map(b, e, x, env);
+      return e.op == &ops::def::pvary ? x : r.copy(e, x, attrs_of(e, env));
+    });
   }
 
-  ir::Values equation(ir::Builder& b, const ir::Graph& g, const ir::Eqn& e, const ir::Values& x, const Env& env) const {
-    ir::Attrs attrs = e.attrs;
-    if (e.op == &ops::def::shard_map) return map(b, e, x, env);
-    if (e.op == &ops::def::pvary) return x;
+  // The attributes with axes of the program's mesh in place of names.
+  ir::Attrs attrs_of(const ir::Eqn& e, const Env& env) const {
     if (const auto* c = ops::collective_of(e)) {
       Dims axes;
       for (const auto& name : c->names.list) {
@@ -58,13 +48,13 @@ class Expander {
         TESSERA_CHECK(it != env.end(), str("the axis name ", name, " of ", e.op->name(), " is not bound"));
         axes.insert(axes.end(), it->second.begin(), it->second.end());
       }
-      attrs = ops::with_axes(e, axes);
-    } else if (auto control = ops::control_of(e)) {
-      std::vector<ir::GraphPtr> bodies;
-      for (const auto& body : control->bodies) bodies.push_back(graph(*body.graph, env));
-      attrs = ops::with_bodies(e, bodies);
+      return ops::with_axes(e, axes);
     }
-    return b.add_typed(*e.op, x, std::move(attrs), types_of(g, e.out));
+    auto control = ops::control_of(e);
+    if (!control) return e.attrs;
+    std::vector<ir::GraphPtr> bodies;
+    for (const auto& body : control->bodies) bodies.push_back(graph(*body.graph, env));
+    return ops::with_bodies(e, bodies);
   }
 
   ir::Values map(ir::Builder& b, const ir::Eqn& e, const ir::Values& x, const Env& env) const {
@@ -93,11 +83,13 @@ class Expander {
       const Shape& shape = p.body->type(p.body->inputs[i]).shape;
       blocks.push_back(b.add1(ops::def::manual_enter, {x[i]}, boundary(p.in_specs.list[i], shape)));
     }
-    ir::Values results = inline_into(b, *p.body, blocks, inner);
+    ir::Rewriter body(b, *p.body);
+    body.bind(p.body->inputs, blocks);
+    write(b, body, inner);
+    ir::Values results = body.outputs();
     ir::Values out;
     for (std::size_t i = 0; i < results.size(); ++i) {
       Shape shape = ops::whole_shape(p, p.out_specs.list[i], results[i].shape());
-      b.set_loc(e.loc);
       out.push_back(b.add1(ops::def::manual_exit, {results[i]}, boundary(p.out_specs.list[i], shape)));
     }
     return out;

@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/strings.h"
 #include "ir/op_def.h"
+#include "ir/pass.h"
 #include "ops/control/subgraph_structure.h"
 #include "spmd/factor_candidates.h"
 #include "spmd/factoring.h"
@@ -61,7 +62,7 @@ class Partitioner {
       const Consumer consumer{nullptr, "output", i};
       outputs.push_back(values_.has(v, goal) ? provide(v, goal, consumer) : enter_partial(v, goal, consumer));
     }
-    return builder_.finish_shared(outputs);
+    return ir::after_pass("partition", builder_.finish_shared(outputs));
   }
 
  private:

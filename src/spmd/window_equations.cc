@@ -6,6 +6,8 @@
 
 #include "base/strings.h"
 #include "ir/op_def.h"
+#include "ir/pass.h"
+#include "ir/rewriter.h"
 #include "ops/define_op.h"
 #include "ops/linalg/conv.h"
 #include "ops/reduce/reduction.h"
@@ -77,42 +79,35 @@ Value unstacked(Value y, std::size_t dimension, std::int64_t extent) {
   return ops::slice_in_dim(ops::reshape(y, shape), 0, extent, static_cast<std::int64_t>(dimension));
 }
 
-class Rewriter {
+class WindowSplitter {
  public:
-  Rewriter(const Problem& problem, const std::vector<ir::Layout>& layouts)
-      : problem_(problem), g_(*problem.graph), layouts_(layouts), values_(g_.num_values()) {}
+  WindowSplitter(const Problem& problem, const std::vector<ir::Layout>& layouts)
+      : problem_(problem), g_(*problem.graph), layouts_(layouts) {}
 
   std::optional<LaidGraph> run() {
     auto qualifies = [&](const ir::Eqn& e) { return split_dim(e).has_value(); };
     if (std::none_of(g_.eqns.begin(), g_.eqns.end(), qualifies)) return std::nullopt;
-    for (auto v : g_.inputs) bind(v, b_.input(g_.type(v)));
-    for (const auto& e : g_.eqns) {
-      b_.set_loc(e.loc);
-      Values in;
-      for (auto v : e.in) in.push_back(values_[at(v)]);
-      if (auto dim = split_dim(e)) {
-        bind(e.out[0], splice(divided(e, *dim), in));
-        continue;
-      }
-      Values out = b_.add_typed(*e.op, in, e.attrs, types_of(g_, e.out));
-      for (std::size_t i = 0; i < out.size(); ++i) bind(e.out[i], out[i]);
-    }
-    Values outputs;
-    for (auto v : g_.outputs) outputs.push_back(values_[at(v)]);
-    auto graph = std::make_shared<const ir::Graph>(b_.finish(outputs));
-    return LaidGraph{graph, std::move(made_)};
+    ir::Rewriter r(b_, g_);
+    r.add_inputs();
+    lay(r.of(g_.inputs), g_.inputs, layouts_);
+    r.walk([&](const ir::Eqn& e, const Values& in) {
+      auto dim = split_dim(e);
+      Values out = dim ? splice(divided(e, *dim), in) : r.copy(e, in);
+      lay(out, e.out, layouts_);
+      return out;
+    });
+    // Not pruned: values keep the numbers that their layouts have.
+    auto graph = std::make_shared<const ir::Graph>(b_.finish(r.outputs()));
+    return LaidGraph{ir::after_pass("split_windows", graph), std::move(made_)};
   }
 
  private:
   const ir::Layout& layout(ir::ValueId v) const { return layouts_[at(v)]; }
 
-  void bind(ir::ValueId v, Value value) {
-    values_[at(v)] = value;
-    lay(value, layout(v));
-  }
-  void lay(Value value, ir::Layout l) {
-    made_.resize(std::max(made_.size(), at(value.id) + 1));
-    made_[at(value.id)] = std::move(l);
+  // Gives new values the layouts that `layouts` has for the old ones.
+  void lay(const Values& values, const std::vector<ir::ValueId>& old, const std::vector<ir::Layout>& layouts) {
+    made_.resize(b_.graph().num_values());
+    for (std::size_t i = 0; i < values.size(); ++i) made_[at(values[i].id)] = layouts[at(old[i])];
   }
 
   // The first dimension that is split alike on both sides and whose shards are not much smaller than their edges.
@@ -162,28 +157,22 @@ class Rewriter {
     return further ? *further : LaidGraph{inner.graph, std::move(layouts)};
   }
 
-  Value splice(const LaidGraph& part, const Values& args) {
-    const ir::Graph& g = *part.graph;
-    Values map(g.num_values());
-    for (std::size_t i = 0; i < args.size(); ++i) map[at(g.inputs[i])] = args[i];
-    for (const auto& e : g.eqns) {
-      Values in;
-      for (auto v : e.in) in.push_back(map[at(v)]);
-      Values out = b_.add_typed(*e.op, in, e.attrs, types_of(g, e.out));
-      for (std::size_t i = 0; i < out.size(); ++i) {
-        map[at(e.out[i])] = out[i];
-        lay(out[i], part.layouts[at(e.out[i])]);
-      }
-    }
-    return map[at(g.outputs[0])];
+  Values splice(const LaidGraph& part, const Values& args) {
+    ir::Rewriter r(b_, *part.graph);
+    r.bind(part.graph->inputs, args);
+    r.walk([&](const ir::Eqn& e, const Values& in) {
+      Values out = r.copy(e, in);
+      lay(out, e.out, part.layouts);
+      return out;
+    });
+    return r.outputs();
   }
 
   const Problem& problem_;
   const ir::Graph& g_;
   const std::vector<ir::Layout>& layouts_;
   ir::Builder b_;
-  Values values_;
-  std::vector<ir::Layout> made_;
+  std::vector<ir::Layout> made_;  // by new value
 };
 
 }  // namespace
@@ -211,7 +200,7 @@ std::vector<WindowDim> window_dims(const ir::Eqn& e, ir::TypeSpan in) {
 }
 
 std::optional<LaidGraph> split_windows(const Problem& problem, const std::vector<ir::Layout>& layouts) {
-  return Rewriter(problem, layouts).run();
+  return WindowSplitter(problem, layouts).run();
 }
 
 }  // namespace tessera::spmd

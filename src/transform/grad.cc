@@ -2,6 +2,7 @@
 #include "tessera/grad.h"
 
 #include "base/strings.h"
+#include "ir/pass.h"
 #include "ops/transform/graph_rules.h"
 #include "program/graph_fragment.h"
 #include "program/program.h"
@@ -90,7 +91,8 @@ std::vector<Array> value_and_grad(const LeafFn& f, const std::vector<Array>& lea
     Value v = grads[next++];
     outputs.push_back(program::marked(v ? v : ops::zeros(b, types[i]), types[i]));
   }
-  return program::bind_graph(b.finish_shared(outputs), join_captures(leaves, traced), Loc::current());
+  return program::bind_graph(ir::after_pass("grad", b.finish_shared(outputs)), join_captures(leaves, traced),
+                             Loc::current());
 }
 
 std::vector<Array> jvp(const LeafFn& f, const std::vector<Array>& leaves, const std::vector<Array>& tangents,
@@ -120,7 +122,7 @@ std::vector<Array> jvp(const LeafFn& f, const std::vector<Array>& leaves, const 
   Values out = d.out;
   for (std::size_t i = 0; i < d.out.size(); ++i)
     out.push_back(program::marked(d.tangents[i] ? d.tangents[i] : ops::zeros_like(d.out[i]), d.out[i].type()));
-  return program::bind_graph(b.finish_shared(out), args, Loc::current());
+  return program::bind_graph(ir::after_pass("jvp", b.finish_shared(out)), args, Loc::current());
 }
 
 struct Linear::Impl {
@@ -169,7 +171,7 @@ std::vector<Array> Linear::push(const std::vector<Array>& tangents) const {
     const ir::Type& type = impl->out_types[k];
     out.push_back(program::marked(impl->lin.active_out[k] ? found[next++] : ops::zeros(b, type), type));
   }
-  return program::bind_graph(b.finish_shared(out), args, Loc::current());
+  return program::bind_graph(ir::after_pass("linearize", b.finish_shared(out)), args, Loc::current());
 }
 
 std::vector<Array> Linear::pull(const std::vector<Array>& cotangents) const {
@@ -198,7 +200,7 @@ std::vector<Array> Linear::pull(const std::vector<Array>& cotangents) const {
     Value v = impl->active[i] ? all[next++] : Value{};
     out.push_back(program::marked(v ? v : ops::zeros(b, impl->in_types[i]), impl->in_types[i]));
   }
-  return program::bind_graph(b.finish_shared(out), args, Loc::current());
+  return program::bind_graph(ir::after_pass("vjp", b.finish_shared(out)), args, Loc::current());
 }
 
 namespace {
@@ -270,7 +272,8 @@ Array jacobian(const LeafFn& f, const Array& x, bool forward) {
   }
   if (!result) result = ops::zeros(b, ir::Type{out_type.dtype, full});
   result = program::marked(result, forward ? out_type : type);
-  return program::bind_graph(b.finish_shared(Values{result}), join_captures({x}, traced), Loc::current())[0];
+  ir::GraphPtr graph = ir::after_pass(name, b.finish_shared(Values{result}));
+  return program::bind_graph(graph, join_captures({x}, traced), Loc::current())[0];
 }
 
 }  // namespace tessera::detail

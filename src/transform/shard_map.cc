@@ -8,6 +8,7 @@
 #include <typeinfo>
 
 #include "base/strings.h"
+#include "ir/pass.h"
 #include "ops/collective/shard_map_op.h"
 #include "ops/collective/varying.h"
 #include "program/axis_env.h"
@@ -323,7 +324,7 @@ std::vector<Array> shard_map_leaves(const LeafFn& body, const std::vector<Array>
   b.set_loc(loc);
   ir::Values in;
   for (const auto& a : all) in.push_back(b.input(program::type_of(a, "shard_map")));
-  return program::bind_graph(b.finish_shared(ops::shard_map(b, p, in)), all, loc);
+  return program::bind_graph(ir::after_pass("shard_map", b.finish_shared(ops::shard_map(b, p, in))), all, loc);
 }
 
 }  // namespace detail

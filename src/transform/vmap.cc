@@ -2,6 +2,7 @@
 #include "tessera/vmap.h"
 
 #include "base/strings.h"
+#include "ir/pass.h"
 #include "ops/transform/batch_axes.h"
 #include "ops/transform/graph_rules.h"
 #include "program/axis_env.h"
@@ -134,7 +135,7 @@ std::vector<Array> vmap_leaves(const LeafFn& body, const std::vector<Array>& lea
   for (std::size_t i = 0; i < r.out.size(); ++i) {
     r.out[i] = program::marked(placed(r.out[i], r.batched[i], out_axes[i], size, i), t.graph->output_types()[i]);
   }
-  return program::bind_graph(b.finish_shared(r.out), all, loc);
+  return program::bind_graph(ir::after_pass("vmap", b.finish_shared(r.out)), all, loc);
 }
 
 }  // namespace detail

@@ -57,7 +57,9 @@ std::shared_ptr<const Program> Program::compile(const ir::GraphPtr& graph, Conte
   program->debug_nans_ = config().debug_nans;
   program->graph_ = inline_calls(graph);
   bool rewrites = !program->debug_nans_ && !context.plain();
-  if (rewrites) program->graph_ = recompute_cheap(fold_transposes(merge_equal(program->graph_)));
+  FusedGraph fused = rewrites ? recompute_cheap(fold_transposes(merge_equal(program->graph_)))
+                              : FusedGraph{program->graph_, fusion_groups(*program->graph_, false)};
+  program->graph_ = fused.graph;
   const ir::Graph& g = *program->graph_;
   for (auto v : g.inputs) {
     program->input_tables_.push_back(context.table(g.layout(v)));
@@ -66,7 +68,7 @@ std::shared_ptr<const Program> Program::compile(const ir::GraphPtr& graph, Conte
   }
   auto readers = only_readers(g);
   std::vector<bool> done(g.eqns.size());  // as part of another equation's step
-  for (const auto& group : fusion_groups(g, rewrites)) {
+  for (const auto& group : fused.groups) {
     if (done[group.eqns.back()]) continue;
     const ir::Eqn* e = &g.eqns[group.eqns.back()];
     StepPtr step;

@@ -10,6 +10,7 @@
 #include "hlo/sharding/sdy.h"
 #include "hlo/sharding/shard_marks.h"
 #include "hlo/text/parse.h"
+#include "ir/pass.h"
 #include "sharding/mesh_tiling.h"
 #include "tessera/error.h"
 
@@ -249,6 +250,7 @@ ImportedModule Importer::run() {
   } else {
     result_.graph = function(name, pos, nullptr).graph;
   }
+  result_.graph = ir::after_pass("import", std::move(result_.graph));
   return std::move(result_);
 }
 

@@ -5,6 +5,7 @@
 #include <map>
 #include <numeric>
 
+#include "ir/rewriter.h"
 #include "ops/collective/shard_map_op.h"
 #include "ops/define_op.h"
 #include "ops/transform/graph_rules.h"
@@ -146,8 +147,7 @@ struct Survey {
 // Builds the new graph: global equations as they are, each component of manual ones as a shard_map.
 class Grouper {
  public:
-  explicit Grouper(const Graph& g)
-      : g_(g), s_(g), parent_(g.eqns.size()), last_read_(g.num_values()), now_(g.num_values()) {
+  explicit Grouper(const Graph& g) : g_(g), s_(g), parent_(g.eqns.size()), last_read_(g.num_values()), now_(b_, g) {
     std::iota(parent_.begin(), parent_.end(), std::size_t{0});
     for (std::size_t i = 0; i < g.eqns.size(); ++i) {
       for (auto v : g.eqns[i].in) {
@@ -165,7 +165,7 @@ class Grouper {
       throw ValueError(str("traced function: output ", i, " is still manual over the mesh (", join(r->mesh_names.list),
                            "); call disable_manual_sharding before it is returned"));
     }
-    for (auto v : g_.inputs) now_[at(v)] = b_.input(g_.type(v));
+    now_.add_inputs();
     std::int64_t last = 0;
     for (auto n : s_.stage) last = std::max(last, n);
     for (std::int64_t n = 0; n <= last; ++n) {
@@ -173,16 +173,14 @@ class Grouper {
       for (std::size_t i = 0; i < g_.eqns.size(); ++i) {
         if (s_.stage[i] != n) continue;
         if (s_.inside[i] == nullptr) {
-          copy(b_, now_, g_.eqns[i]);
+          now_.copy(g_.eqns[i]);
         } else {
           components[root(i)].push_back(i);
         }
       }
       for (const auto& [first, eqns] : components) add_map(eqns);
     }
-    Values out;
-    for (auto v : g_.outputs) out.push_back(now_[at(v)]);
-    return b_.finish_shared(out);
+    return now_.finish("group_manual_regions");
   }
 
  private:
@@ -192,20 +190,11 @@ class Grouper {
     return i;
   }
 
-  void copy(Builder& b, Values& values, const ir::Eqn& e) const {
-    Values in;
-    Types types;
-    for (auto v : e.in) in.push_back(values[at(v)]);
-    for (auto v : e.out) types.push_back(g_.type(v));
-    b.set_loc(e.loc);
-    Values out = b.add_typed(*e.op, in, e.attrs, std::move(types));
-    for (std::size_t k = 0; k < out.size(); ++k) values[at(e.out[k])] = out[k];
-  }
-
   // One component on its way to a map.
   struct Map {
+    explicit Map(const Graph& g) : block(body, g) {}
     Builder body;
-    Values block;  // by old value
+    ir::Rewriter block;
     ShardMap p;
     Values in;                                          // of the map
     Values out;                                         // of the body
@@ -214,34 +203,34 @@ class Grouper {
 
   // An operand of a manual equation inside the body.
   void bring(Map& m, ir::ValueId v) {
-    if (m.block[at(v)]) return;
+    if (m.block[v]) return;
     const Type& t = g_.type(v);
     if (s_.region[at(v)] != nullptr) {  // of an earlier region: it left with all instances stacked
-      m.in.push_back(now_[at(v)]);
+      m.in.push_back(now_[v]);
       m.p.in_specs.list.emplace_back(at(t.rank() + 1));
       m.p.in_specs.list.back()[0] = m.p.manual;
       Type block = t;
       block.shape.insert(block.shape.begin(), 1);
-      m.block[at(v)] = reshape(m.body.input(block), t.shape);
+      m.block.bind(v, reshape(m.body.input(block), t.shape));
       return;
     }
     if (s_.maker[at(v)] >= 0 && is_constant(g_.eqns[at(s_.maker[at(v)])])) {
-      copy(m.body, m.block, g_.eqns[at(s_.maker[at(v)])]);
+      m.block.copy(g_.eqns[at(s_.maker[at(v)])]);
       return;
     }
-    m.in.push_back(now_[at(v)]);
+    m.in.push_back(now_[v]);
     m.p.in_specs.list.emplace_back(at(t.rank()));
-    m.block[at(v)] = m.body.input(t);
+    m.block.bind(v, m.body.input(t));
   }
 
   void enter(Map& m, const ir::Eqn& e) {
-    m.in.push_back(now_[at(e.in[0])]);
+    m.in.push_back(now_[e.in[0]]);
     m.p.in_specs.list.push_back(ir::get<RegionBoundary>(e.attrs).dims);
-    m.block[at(e.out[0])] = m.body.input(g_.type(e.out[0]));
+    m.block.bind(e.out[0], m.body.input(g_.type(e.out[0])));
   }
   void leave(Map& m, const ir::Eqn& e) {
     bring(m, e.in[0]);
-    m.out.push_back(m.block[at(e.in[0])]);
+    m.out.push_back(m.block[e.in[0]]);
     m.p.out_specs.list.push_back(ir::get<RegionBoundary>(e.attrs).dims);
     m.results.emplace_back(e.out[0], false);
   }
@@ -252,7 +241,7 @@ class Grouper {
       const Type& t = g_.type(v);
       Shape shape = t.shape;
       shape.insert(shape.begin(), 1);
-      m.out.push_back(reshape(m.block[at(v)], shape));
+      m.out.push_back(reshape(m.block[v], shape));
       m.p.out_specs.list.emplace_back(at(t.rank() + 1));
       m.p.out_specs.list.back()[0] = m.p.manual;
       m.results.emplace_back(v, true);
@@ -261,8 +250,7 @@ class Grouper {
 
   void add_map(const std::vector<std::size_t>& eqns) {
     const RegionBoundary& boundary = *s_.inside[eqns[0]];
-    Map m;
-    m.block.resize(g_.num_values());
+    Map m(g_);
     m.p.mesh_sizes = boundary.mesh_sizes;
     m.p.mesh_names = boundary.mesh_names;
     m.p.devices = boundary.devices;
@@ -279,9 +267,9 @@ class Grouper {
       } else {
         for (auto v : e.in) bring(m, v);
         if (e.op == &def::mark_manual) {
-          m.block[at(e.out[0])] = m.block[at(e.in[0])];
+          m.block.bind(e.out[0], m.block[e.in[0]]);
         } else {
-          copy(m.body, m.block, e);
+          m.block.copy(e);
         }
       }
       hand_on(m, e, at(s_.stage[i]));
@@ -289,7 +277,7 @@ class Grouper {
     b_.set_loc(g_.eqns[eqns[0]].loc);
     m.p.body = m.body.finish_shared(m.out);
     Values out = shard_map(b_, m.p, m.in);
-    for (std::size_t k = 0; k < out.size(); ++k) now_[at(m.results[k].first)] = out[k];
+    for (std::size_t k = 0; k < out.size(); ++k) now_.bind(m.results[k].first, out[k]);
   }
 
   const Graph& g_;
@@ -297,7 +285,7 @@ class Grouper {
   std::vector<std::size_t> parent_;
   std::vector<std::int64_t> last_read_;  // by value: latest level of an equation that reads it
   Builder b_;
-  Values now_;  // by old value: global ones, and manual ones that were handed on
+  ir::Rewriter now_;  // global values, and manual ones that were handed on
 };
 
 }  // namespace

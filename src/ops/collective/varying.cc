@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "ir/pass.h"
+#include "ir/rewriter.h"
 #include "ops/collective/collectives.h"
 #include "ops/collective/shard_map_op.h"
 #include "ops/control/subgraph_structure.h"
@@ -145,82 +147,66 @@ bool communicates(const Graph& g, const NameSet& names) {
 
 class Caster {
  public:
-  Caster(const Graph& g, const Sizes& sizes) : g_(g), sizes_(sizes), value_(g.num_values()), set_(g.num_values()) {}
+  Caster(const Graph& g, const Sizes& sizes) : g_(g), sizes_(sizes), r_(b_, g), set_(g.num_values()) {}
 
   GraphPtr run(const NameSets& inputs, const NameSets& outputs, NameSets* found) {
-    for (std::size_t i = 0; i < g_.inputs.size(); ++i) {
-      ir::ValueId v = g_.inputs[i];
-      value_[at(v)] = b_.input(g_.type(v));
-      set_[at(v)] = inputs[i];
-    }
-    for (const auto& e : g_.eqns) {
-      b_.set_loc(e.loc);
-      if (auto control = control_of(e)) {
-        add_control(e, *control);
-      } else if (e.op == &def::shard_map) {
-        add_map(e);
-      } else {
-        add(e);
-      }
-    }
+    r_.add_inputs();
+    for (std::size_t i = 0; i < g_.inputs.size(); ++i) set_[at(g_.inputs[i])] = inputs[i];
+    r_.walk([this](const ir::Eqn& e, const Values& in) {
+      if (auto control = control_of(e)) return with_control(e, *control);
+      return e.op == &def::shard_map ? with_map(e, in) : with_casts(e);
+    });
     Values out;
     for (std::size_t i = 0; i < g_.outputs.size(); ++i) {
       ir::ValueId v = g_.outputs[i];
       bool grow = i < outputs.size();
-      out.push_back(grow ? cast(v, outputs[i]) : value_[at(v)]);
+      out.push_back(grow ? cast(v, outputs[i]) : r_[v]);
       if (found) found->push_back(grow ? unite(set_[at(v)], outputs[i]) : set_[at(v)]);
     }
-    return b_.finish_shared(out);
+    return ir::after_pass("cast_varying", b_.finish_shared(out));
   }
 
  private:
   // The value typed varying over `want` too. Only what may be differentiated needs the cast.
   Value cast(ir::ValueId v, const NameSet& want) {
     NameSet missing = without(want, set_[at(v)]);
-    if (missing.empty() || !is_inexact(g_.type(v).dtype)) return value_[at(v)];
+    if (missing.empty() || !is_inexact(g_.type(v).dtype)) return r_[v];
     auto known = casts_.find({v, missing});
     if (known != casts_.end()) return known->second;
     Collective p;
     p.names.list = missing;
     p.checked = true;
     for (const auto& n : missing) p.sizes.push_back(sizes_.at(n));
-    return casts_[{v, missing}] = pvary(value_[at(v)], p);
+    return casts_[{v, missing}] = pvary(r_[v], p);
   }
 
-  void define(const ir::Eqn& e, const Values& out, const NameSets& sets) {
-    for (std::size_t i = 0; i < out.size(); ++i) {
-      value_[at(e.out[i])] = out[i];
-      set_[at(e.out[i])] = sets[i];
-    }
-  }
-  Types result_types(const ir::Eqn& e) const {
-    Types out;
-    for (auto v : e.out) out.push_back(g_.type(v));
+  NameSets sets_of(const std::vector<ir::ValueId>& values) const {
+    NameSets out;
+    for (auto v : values) out.push_back(set_[at(v)]);
     return out;
   }
+  void define(const ir::Eqn& e, const NameSets& sets) {
+    for (std::size_t i = 0; i < e.out.size(); ++i) set_[at(e.out[i])] = sets[i];
+  }
 
-  void add(const ir::Eqn& e) {
-    NameSets in;
-    for (auto v : e.in) in.push_back(set_[at(v)]);
+  Values with_casts(const ir::Eqn& e) {
+    NameSets in = sets_of(e.in);
+    define(e, varying_results(e, in));
     bool apart = e.op == &def::optimization_barrier;
     NameSet want = apart ? NameSet{} : all_of(in);
     const Collective* c = collective_of(e);
-    if (c && e.op == &def::pvary) return define(e, {cast(e.in[0], mesh_names(*c))}, varying_results(e, in));
+    if (c && e.op == &def::pvary) return {cast(e.in[0], mesh_names(*c))};
     if (c) want = unite(want, mesh_names(*c));
     Values operands;
     for (auto v : e.in) operands.push_back(cast(v, want));
-    define(e, b_.add_typed(*e.op, operands, e.attrs, result_types(e)), varying_results(e, in));
+    return r_.copy(e, operands);
   }
 
   // A map inside: its body sees the names of this one too.
-  void add_map(const ir::Eqn& e) {
+  Values with_map(const ir::Eqn& e, const Values& operands) {
     ShardMap p = ir::get<ShardMap>(e.attrs);
-    NameSets in;
-    Values operands;
-    for (auto v : e.in) {
-      in.push_back(set_[at(v)]);
-      operands.push_back(value_[at(v)]);
-    }
+    NameSets in = sets_of(e.in);
+    define(e, varying_results(e, in));
     if (p.checked) {
       Sizes sizes = sizes_;
       for (std::size_t a = 0; a < p.mesh_sizes.size(); ++a) sizes[p.mesh_names.list[a]] = p.mesh_sizes[a];
@@ -228,13 +214,11 @@ class Caster {
       for (const auto& s : p.out_specs.list) outputs.push_back(names_of(p, s));
       p.body = cast_varying(*p.body, map_inputs(p, in), sizes, outputs);
     }
-    define(e, b_.add_typed(*e.op, operands, attrs(p), result_types(e)), varying_results(e, in));
+    return r_.copy(e, operands, attrs(p));
   }
 
-  void add_control(const ir::Eqn& e, const Control& control) {
-    NameSets in;
-    for (auto v : e.in) in.push_back(set_[at(v)]);
-    BoundarySets s = settle(e, control, in);
+  Values with_control(const ir::Eqn& e, const Control& control) {
+    BoundarySets s = settle(e, control, sets_of(e.in));
     if (!s.predicate.empty()) {
       for (const auto& body : control.bodies) {
         if (communicates(*body.graph, s.predicate)) {
@@ -257,14 +241,15 @@ class Caster {
     }
     Values operands;
     for (std::size_t i = 0; i < e.in.size(); ++i) operands.push_back(cast(e.in[i], s.in[i]));
-    define(e, b_.add_typed(*e.op, operands, with_bodies(e, graphs), result_types(e)), s.out);
+    define(e, s.out);
+    return r_.copy(e, operands, with_bodies(e, graphs));
   }
 
   const Graph& g_;
   const Sizes& sizes_;
   Builder b_;
-  Values value_;
-  NameSets set_;
+  ir::Rewriter r_;
+  NameSets set_;  // by old value
   std::map<std::pair<ir::ValueId, NameSet>, Value> casts_;
 };
 

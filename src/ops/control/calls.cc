@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ir/rewriter.h"
 #include "ops/control/calls_common.h"
 
 namespace tessera::ops {
@@ -65,10 +66,10 @@ Values tangents_again(Builder& b, const ir::DualArgs& a, const Call& p, Flags& a
     used.push_back(i);
     args.push_back(all[i]);
   }
-  Graph fewer = *body;
-  fewer.inputs.clear();
-  for (auto i : used) fewer.inputs.push_back(body->inputs[i]);
-  return checkpoint(b, std::make_shared<const Graph>(eliminate_dead(fewer)), args, p.name);
+  std::vector<ir::ValueId> inputs;
+  for (auto i : used) inputs.push_back(body->inputs[i]);
+  std::vector<bool> all_equations(body->eqns.size(), true);
+  return checkpoint(b, ir::part_of(*body, inputs, all_equations, body->outputs), args, p.name);
 }
 
 Duals checkpoint_dual(Builder& b, const ir::DualArgs& a, const Call& p) {

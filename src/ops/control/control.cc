@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ir/rewriter.h"
 #include "ops/define_op.h"
 #include "ops/transform/interpret.h"
 
@@ -26,13 +27,15 @@ void check_inputs(const char* op, const std::string& which, const Graph& g, cons
 GraphPtr with_inputs(const Graph& g, const std::vector<std::size_t>& order) {
   Graph out = g;
   for (std::size_t i = 0; i < order.size(); ++i) out.inputs[i] = g.inputs[order[i]];
-  return std::make_shared<const Graph>(eliminate_dead(out));
+  ir::prune(out);
+  return std::make_shared<const Graph>(std::move(out));
 }
 GraphPtr with_outputs(const Graph& g, const std::vector<std::size_t>& order) {
   Graph out = g;
   out.outputs.clear();
   for (auto i : order) out.outputs.push_back(g.outputs[i]);
-  return std::make_shared<const Graph>(eliminate_dead(out));
+  ir::prune(out);
+  return std::make_shared<const Graph>(std::move(out));
 }
 
 Flags present(ValueSpan values) {

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "ir/rewriter.h"
 #include "ops/control/control.h"
 #include "ops/define_op.h"
 #include "ops/transform/interpret.h"
@@ -165,23 +166,22 @@ struct Residuals {
   std::vector<std::size_t> outside, input, kept;  // numbers of residuals
   std::vector<std::size_t> input_number;          // of the stacked input, for `input`
 };
-Residuals sort_residuals(const Graph& known, const Sizes& n, std::size_t count, Graph& once) {
-  once = known;
-  once.eqns.clear();
-  once.outputs.clear();
+Residuals sort_residuals(const Graph& known, const Sizes& n, std::size_t count, GraphPtr& once) {
   std::vector<bool> same(known.num_values());
+  std::vector<bool> makes_same;  // by equation
+  std::vector<ir::ValueId> outside;
   for (std::size_t i = 0; i < n.consts; ++i) same[at(known.inputs[i])] = true;
   for (const auto& e : known.eqns) {
-    if (has_effect(e) || !std::all_of(e.in.begin(), e.in.end(), [&](auto v) { return same[at(v)]; })) continue;
-    for (auto v : e.out) same[at(v)] = true;
-    once.eqns.push_back(e);
+    bool is = !has_effect(e) && std::all_of(e.in.begin(), e.in.end(), [&](auto v) { return same[at(v)]; });
+    for (auto v : e.out) same[at(v)] = is;
+    makes_same.push_back(is);
   }
   Residuals out;
   for (std::size_t i = 0; i < count; ++i) {
     auto v = known.outputs[n.carry + n.ys + i];
     auto x = std::find(known.inputs.begin() + static_cast<std::ptrdiff_t>(n.consts + n.carry), known.inputs.end(), v);
     if (same[at(v)]) {
-      once.outputs.push_back(v);
+      outside.push_back(v);
       out.outside.push_back(i);
     } else if (x != known.inputs.end()) {
       out.input.push_back(i);
@@ -190,7 +190,7 @@ Residuals sort_residuals(const Graph& known, const Sizes& n, std::size_t count, 
       out.kept.push_back(i);
     }
   }
-  once = eliminate_dead(once);
+  once = ir::part_of(known, known.inputs, makes_same, outside);
   return out;
 }
 
@@ -198,7 +198,7 @@ Duals split(Builder& b, const ir::DualArgs& a, const Scan& p) {
   Sizes n(p);
   Active active;
   Linearized body = settle(a, p, active, [](auto&&... x) { return linearize_graph(x...); });
-  Graph once;
+  GraphPtr once;
   Residuals r = sort_residuals(*body.known, n, body.num_residuals, once);
   std::size_t primal = n.carry + n.ys;
   std::vector<std::size_t> order(primal);
@@ -224,7 +224,7 @@ Duals split(Builder& b, const ir::DualArgs& a, const Scan& p) {
   append(in, r.kept);
   take(count(xs));
   ScanArgs linear{with_inputs(*body.linear, in), p.length, p.reverse, {}, {}, {}};
-  linear.consts = b.inline_graph(once, a.in);
+  linear.consts = b.inline_graph(*once, a.in);
   append(linear.consts, selected(subrange(a.tangents, 0, n.consts), consts));
   linear.carry = carry_tangents(a, active, n.consts);
   for (auto i : r.input_number) linear.xs.push_back(a.in[i]);

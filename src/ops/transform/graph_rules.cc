@@ -5,6 +5,8 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "ir/pass.h"
+#include "ir/rewriter.h"
 #include "ops/define_op.h"
 
 namespace tessera::ops {
@@ -52,45 +54,23 @@ Duals dual_of(Builder& b, const ir::OpDef& op, const ir::DualArgs& args, const i
 Duals jvp_inline(Builder& b, const Graph& g, ValueSpan in, ValueSpan tangents, bool split) {
   TESSERA_CHECK(in.size() == g.inputs.size() && tangents.size() == in.size(),
                 str(in.size(), " values and ", tangents.size(), " tangents for ", g.inputs.size(), " inputs"));
-  Values primal(g.num_values());
-  Values tangent(g.num_values());
-  for (std::size_t i = 0; i < in.size(); ++i) {
-    primal[at(g.inputs[i])] = in[i];
-    tangent[at(g.inputs[i])] = tangents[i];
-  }
-  Loc before = b.loc();
-  Values x;
+  ir::Rewriter primal(b, g);
+  primal.bind(g.inputs, in);
+  Values tangent(g.num_values());  // by value of `g`
+  for (std::size_t i = 0; i < in.size(); ++i) tangent[at(g.inputs[i])] = tangents[i];
   Values t;
-  for (const auto& e : g.eqns) {
-    x.clear();
+  primal.walk([&](const ir::Eqn& e, const Values& x) {
     t.clear();
-    bool active = false;
-    for (auto v : e.in) {
-      x.push_back(primal[at(v)]);
-      t.push_back(tangent[at(v)]);
-      active = active || t.back();
+    for (auto v : e.in) t.push_back(tangent[at(v)]);
+    if (std::none_of(t.begin(), t.end(), [](const Value& v) { return static_cast<bool>(v); })) {
+      return primal.copy(e, x);
     }
-    b.set_loc(e.loc.file ? e.loc : before);
-    Duals d;
-    if (active) {
-      d = dual_of(b, *e.op, ir::DualArgs{x, t, split}, e.attrs);
-    } else {
-      Types types;
-      for (auto v : e.out) types.push_back(g.type(v));
-      d.out = b.add_typed(*e.op, x, e.attrs, std::move(types));
-      d.tangents.resize(d.out.size());
-    }
-    for (std::size_t i = 0; i < e.out.size(); ++i) {
-      primal[at(e.out[i])] = d.out[i];
-      tangent[at(e.out[i])] = d.tangents[i];
-    }
-  }
-  b.set_loc(before);
-  Duals out;
-  for (auto v : g.outputs) {
-    out.out.push_back(primal[at(v)]);
-    out.tangents.push_back(tangent[at(v)]);
-  }
+    Duals d = dual_of(b, *e.op, ir::DualArgs{x, t, split}, e.attrs);
+    for (std::size_t i = 0; i < e.out.size(); ++i) tangent[at(e.out[i])] = d.tangents[i];
+    return d.out;
+  });
+  Duals out{primal.outputs(), {}};
+  for (auto v : g.outputs) out.tangents.push_back(tangent[at(v)]);
   return out;
 }
 
@@ -105,7 +85,7 @@ JvpGraph jvp_graph(const Graph& g, const Flags& active_in, const Flags& force_ou
     result.active_out.push_back(static_cast<bool>(d.tangents[i]));
     if (d.tangents[i]) outputs.push_back(d.tangents[i]);
   }
-  result.graph = b.finish_shared(outputs);
+  result.graph = ir::after_pass("jvp", b.finish_shared(outputs));
   return result;
 }
 
@@ -147,27 +127,21 @@ class Splitter {
       for (auto v : e.in) needed[at(v)] = true;
       for (auto v : e.out) needed[at(v)] = false;  // made there: no residual
     }
-    Graph known;
-    Graph linear;
-    known.types = linear.types = all_.types;
-    known.inputs.assign(all_.inputs.begin(), all_.inputs.begin() + static_cast<std::ptrdiff_t>(num_inputs_));
-    known.outputs = outputs;
-    linear.outputs = tangents;
-    Linearized out;
+    std::vector<ir::ValueId> residuals;
     for (std::size_t v = 0; v < needed.size(); ++v) {
-      if (!needed[v] || linear_[v]) continue;
-      linear.inputs.push_back(static_cast<ir::ValueId>(v));
-      known.outputs.push_back(static_cast<ir::ValueId>(v));
-      ++out.num_residuals;
+      if (needed[v] && !linear_[v]) residuals.push_back(static_cast<ir::ValueId>(v));
     }
-    linear.inputs.insert(linear.inputs.end(), all_.inputs.begin() + static_cast<std::ptrdiff_t>(num_inputs_),
-                         all_.inputs.end());
-    for (std::size_t i = 0; i < all_.eqns.size(); ++i) {
-      if (!eqn_linear_[i]) known.eqns.push_back(all_.eqns[i]);
-      if (copy[i]) linear.eqns.push_back(all_.eqns[i]);
-    }
-    out.known = std::make_shared<const Graph>(eliminate_dead(known));
-    out.linear = std::make_shared<const Graph>(eliminate_dead(linear));
+    std::span<const ir::ValueId> inputs(all_.inputs);
+    std::vector<ir::ValueId> kept = outputs;
+    kept.insert(kept.end(), residuals.begin(), residuals.end());
+    std::vector<ir::ValueId> read = residuals;
+    read.insert(read.end(), all_.inputs.begin() + static_cast<std::ptrdiff_t>(num_inputs_), all_.inputs.end());
+    std::vector<bool> stays = eqn_linear_;
+    stays.flip();
+    Linearized out;
+    out.known = ir::after_pass("linearize", ir::part_of(all_, inputs.first(num_inputs_), stays, kept));
+    out.linear = ir::after_pass("linearize", ir::part_of(all_, read, copy, tangents));
+    out.num_residuals = residuals.size();
     return out;
   }
 

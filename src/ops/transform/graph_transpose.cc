@@ -7,6 +7,8 @@
 
 #include "base/check.h"
 #include "base/thread_own.h"
+#include "ir/pass.h"
+#include "ir/rewriter.h"
 #include "ops/collective/collectives.h"
 #include "ops/define_op.h"
 #include "ops/transform/batch_axes.h"
@@ -21,28 +23,17 @@ namespace {
 class Transposer {
  public:
   Transposer(Builder& b, const Graph& g, ValueSpan in)
-      : b_(b), g_(g), known_(g.num_values()), linear_(g.num_values()), ct_(g.num_values()) {
-    for (std::size_t i = 0; i < in.size(); ++i) {
-      known_[at(g.inputs[i])] = in[i];
-      linear_[at(g.inputs[i])] = !in[i];
-    }
+      : b_(b), g_(g), known_(b, g), linear_(g.num_values()), ct_(g.num_values()) {
+    known_.bind(g.inputs, in);
+    for (std::size_t i = 0; i < in.size(); ++i) linear_[at(g.inputs[i])] = !in[i];
   }
 
   void forward() {
     for (const auto& e : g_.eqns) {
       bool depends = std::any_of(e.in.begin(), e.in.end(), [&](auto v) { return linear_[at(v)]; });
       eqn_linear_.push_back(depends);
-      if (depends) {
-        for (auto v : e.out) linear_[at(v)] = true;
-        continue;
-      }
-      Values in;
-      Types types;
-      for (auto v : e.in) in.push_back(known_[at(v)]);
-      for (auto v : e.out) types.push_back(g_.type(v));
-      b_.set_loc(e.loc.file ? e.loc : before_);
-      Values out = b_.add_typed(*e.op, in, e.attrs, std::move(types));
-      for (std::size_t i = 0; i < out.size(); ++i) known_[at(e.out[i])] = out[i];
+      for (auto v : e.out) linear_[at(v)] = depends;
+      if (!depends) known_.copy(e);
     }
   }
 
@@ -135,11 +126,10 @@ class Transposer {
       parts_[e.in[0]].push_back({&e, ct[0]});
       return;
     }
-    Values in;
+    Values in = known_.of(e.in);
     Types types;
     Flags linear;
     for (auto v : e.in) {
-      in.push_back(known_[at(v)]);
       types.push_back(g_.type(v));
       linear.push_back(linear_[at(v)]);
     }
@@ -152,7 +142,7 @@ class Transposer {
 
   Builder& b_;
   const Graph& g_;
-  Values known_;
+  ir::Rewriter known_;  // what does not depend on the linear inputs
   std::vector<bool> linear_;
   Values ct_;
   std::map<ir::ValueId, std::vector<Part>> parts_;
@@ -196,7 +186,7 @@ Transposed transpose_graph(const Graph& g, const Flags& linear_in, const Flags& 
     out.nonzero.push_back(static_cast<bool>(back[i]));
     if (back[i]) outputs.push_back(back[i]);
   }
-  out.graph = b.finish_shared(outputs);
+  out.graph = ir::after_pass("transpose", b.finish_shared(outputs));
   return out;
 }
 
@@ -245,45 +235,21 @@ const std::vector<std::string>& BatchMeshAxes::current() { return batch_axes(); 
 ir::Batched batch_inline(Builder& b, const Graph& g, ValueSpan in, const Flags& batched, std::int64_t size) {
   TESSERA_CHECK(in.size() == g.inputs.size() && batched.size() == in.size(),
                 str(in.size(), " values and ", batched.size(), " flags for ", g.inputs.size(), " inputs"));
-  Values value(g.num_values());
+  ir::Rewriter r(b, g);
+  r.bind(g.inputs, in);
   std::vector<bool> is_batched(g.num_values());
-  for (std::size_t i = 0; i < in.size(); ++i) {
-    value[at(g.inputs[i])] = in[i];
-    is_batched[at(g.inputs[i])] = batched[i];
-  }
-  Loc before = b.loc();
-  Values x;
+  for (std::size_t i = 0; i < in.size(); ++i) is_batched[at(g.inputs[i])] = batched[i];
   Flags flags;
-  for (const auto& e : g.eqns) {
-    x.clear();
+  r.walk([&](const ir::Eqn& e, const Values& x) {
     flags.clear();
-    bool any = false;
-    for (auto v : e.in) {
-      x.push_back(value[at(v)]);
-      flags.push_back(is_batched[at(v)]);
-      any = any || flags.back();
-    }
-    b.set_loc(e.loc.file ? e.loc : before);
-    ir::Batched r;
-    if (any || carries_name(e)) {
-      r = e.op->batch(b, ir::BatchArgs{x, flags, size}, e.attrs);
-    } else {
-      Types types;
-      for (auto v : e.out) types.push_back(g.type(v));
-      r.out = b.add_typed(*e.op, x, e.attrs, std::move(types));
-      r.batched.resize(r.out.size());
-    }
-    for (std::size_t i = 0; i < e.out.size(); ++i) {
-      value[at(e.out[i])] = r.out[i];
-      is_batched[at(e.out[i])] = r.batched[i];
-    }
-  }
-  b.set_loc(before);
-  ir::Batched out;
-  for (auto v : g.outputs) {
-    out.out.push_back(value[at(v)]);
-    out.batched.push_back(is_batched[at(v)]);
-  }
+    for (auto v : e.in) flags.push_back(is_batched[at(v)]);
+    if (std::find(flags.begin(), flags.end(), true) == flags.end() && !carries_name(e)) return r.copy(e, x);
+    ir::Batched results = e.op->batch(b, ir::BatchArgs{x, flags, size}, e.attrs);
+    for (std::size_t i = 0; i < e.out.size(); ++i) is_batched[at(e.out[i])] = results.batched[i];
+    return results.out;
+  });
+  ir::Batched out{r.outputs(), {}};
+  for (auto v : g.outputs) out.batched.push_back(is_batched[at(v)]);
   return out;
 }
 
@@ -300,7 +266,7 @@ BatchedGraph batch_graph(const Graph& g, const Flags& batched_in, std::int64_t s
     r.out[i] = repeat_in_front(r.out[i], size);
     r.batched[i] = true;
   }
-  return {b.finish_shared(r.out), r.batched};
+  return {ir::after_pass("batch", b.finish_shared(r.out)), r.batched};
 }
 
 }  // namespace tessera::ops

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "ir/pass.h"
+#include "ir/rewriter.h"
 #include "ops/define_op.h"
 #include "ops/ops.h"
 #include "ops/transform/interpret.h"
@@ -77,7 +79,9 @@ class Folder {
     for (auto& e : g_.eqns) {
       if (e.op == &ops::def::transpose) changed = write_through(e) || changed;
     }
-    return changed ? std::make_shared<const ir::Graph>(ir::eliminate_dead(g_)) : nullptr;
+    if (!changed) return nullptr;
+    ir::prune(g_);
+    return ir::after_pass("fold_transposes", std::make_shared<const ir::Graph>(std::move(g_)));
   }
 
  private:
@@ -142,6 +146,10 @@ class Folder {
 }  // namespace
 
 ir::GraphPtr fold_transposes(const ir::GraphPtr& graph) {
+  auto has = [&](const ir::OpDef& op) {
+    return std::any_of(graph->eqns.begin(), graph->eqns.end(), [&](const ir::Eqn& e) { return e.op == &op; });
+  };
+  if (!has(ops::def::transpose) || !has(ops::def::dot_general)) return graph;
   auto folded = Folder(*graph).run();
   return folded ? folded : graph;
 }

@@ -7,6 +7,7 @@
 #include "base/hash.h"
 #include "engines/cpu/context.h"
 #include "ir/op_def.h"
+#include "ir/rewriter.h"
 #include "ops/ops.h"
 
 namespace tessera::cpu {
@@ -18,32 +19,25 @@ constexpr std::int64_t kSmall = 4096;  // bytes that are rather kept than made a
 // Values are numbered so that equal ones have the same number, whether or not they will be merged.
 class Merger {
  public:
-  explicit Merger(const ir::Graph& g) : g_(g), number_(g.num_values()), value_(g.num_values()) {
-    std::iota(number_.begin(), number_.end(), 0);
-    std::iota(value_.begin(), value_.end(), 0);
-  }
+  explicit Merger(const ir::Graph& g) : g_(g), number_(g.num_values()) { std::iota(number_.begin(), number_.end(), 0); }
 
+  // Null where all stays as it is.
   ir::GraphPtr run() {
-    std::vector<ir::Eqn> kept;
-    kept.reserve(g_.eqns.size());
     for (const auto& e : g_.eqns) {
       const ir::Eqn* same = comparable(e) ? earlier(e) : nullptr;
-      if (same != nullptr) {
-        bool instead = worth_keeping(e);
-        for (std::size_t i = 0; i < e.out.size(); ++i) {
-          number_[at(e.out[i])] = number_[at(same->out[i])];
-          if (instead) value_[at(e.out[i])] = value_[at(same->out[i])];
-        }
-        if (instead) continue;
-      }
-      kept.push_back(e);
-      for (auto& v : kept.back().in) v = value_[at(v)];
+      if (same == nullptr) continue;
+      for (std::size_t i = 0; i < e.out.size(); ++i) number_[at(e.out[i])] = number_[at(same->out[i])];
+      if (worth_keeping(e)) instead_[&e] = same;
     }
-    if (kept.size() == g_.eqns.size()) return nullptr;
-    ir::Graph out = g_;
-    out.eqns = std::move(kept);
-    for (auto& v : out.outputs) v = value_[at(v)];
-    return std::make_shared<const ir::Graph>(ir::eliminate_dead(out));
+    if (instead_.empty()) return nullptr;
+    ir::Builder b;
+    ir::Rewriter r(b, g_);
+    r.add_inputs();
+    r.walk([&](const ir::Eqn& e, const ir::Values& in) {
+      auto it = instead_.find(&e);
+      return it == instead_.end() ? r.copy(e, in) : r.of(it->second->out);
+    });
+    return r.finish("merge_equal");
   }
 
  private:
@@ -83,8 +77,8 @@ class Merger {
   }
 
   const ir::Graph& g_;
-  std::vector<ir::ValueId> number_;  // by value: the first that equals it
-  std::vector<ir::ValueId> value_;   // by value: the one to read in its place
+  std::vector<ir::ValueId> number_;                             // by value: the first that equals it
+  std::unordered_map<const ir::Eqn*, const ir::Eqn*> instead_;  // what is merged, with the equation that stays
   std::unordered_map<std::size_t, std::vector<const ir::Eqn*>> known_;
 };
 

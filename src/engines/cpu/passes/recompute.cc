@@ -5,9 +5,9 @@
 #include <map>
 #include <set>
 
-#include "engines/cpu/passes/fuse.h"
 #include "engines/cpu/passes/fuse_rules.h"
 #include "ir/op_def.h"
+#include "ir/rewriter.h"
 
 namespace tessera::cpu {
 
@@ -36,12 +36,13 @@ class Recomputer {
     for (auto v : g.outputs) readers_[at(v)].insert(groups_.size());
   }
 
-  ir::GraphPtr run() {
+  FusedGraph run(const ir::GraphPtr& graph) {
     for (std::size_t k = 0; k < groups_.size(); ++k) {
       if (groups_[k].eqns.size() > 1) consider(k);
     }
-    if (again_.empty()) return nullptr;
-    return std::make_shared<const ir::Graph>(ir::eliminate_dead(written()));
+    if (again_.empty()) return {graph, std::move(groups_)};
+    ir::GraphPtr changed = written();
+    return {changed, fusion_groups(*changed, true)};
   }
 
  private:
@@ -111,38 +112,36 @@ class Recomputer {
   }
 
   // The graph with the chains in front of those who read them.
-  ir::Graph written() const {
-    ir::Graph out = g_;
-    out.eqns.clear();
+  ir::GraphPtr written() const {
+    ir::Builder b;
+    ir::Rewriter r(b, g_);
+    r.add_inputs();
     std::map<std::size_t, Copies> copies;
-    for (std::size_t i = 0; i < g_.eqns.size(); ++i) {
-      ir::Eqn e = g_.eqns[i];
-      auto [begin, end] = again_.equal_range(group_of_[i]);
+    std::size_t i = 0;
+    r.walk([&](const ir::Eqn& e, const ir::Values& now) {
+      std::size_t group = group_of_[i++];
+      ir::Values in = now;
+      auto [begin, end] = again_.equal_range(group);
       for (auto it = begin; it != end; ++it) {
         const auto& [eqns, gone] = it->second;
-        for (auto& v : e.in) {
-          if (gone.contains(v)) v = copy(v, eqns, copies[group_of_[i]], out);
+        for (std::size_t k = 0; k < in.size(); ++k) {
+          if (gone.contains(e.in[k])) in[k] = copy(e.in[k], eqns, copies[group], r);
         }
       }
-      out.eqns.push_back(std::move(e));
-    }
-    return out;
+      return r.copy(e, in);
+    });
+    return r.finish("recompute_cheap");
   }
 
-  using Copies = std::map<ir::ValueId, ir::ValueId>;
+  using Copies = std::map<ir::ValueId, ir::Value>;
   // The reader's own copy of `v`; its equations are written where that has not been done.
-  ir::ValueId copy(ir::ValueId v, const std::set<std::size_t>& chain, Copies& copies, ir::Graph& out) const {
+  ir::Value copy(ir::ValueId v, const std::set<std::size_t>& chain, Copies& copies, ir::Rewriter& r) const {
     if (auto known = copies.find(v); known != copies.end()) return known->second;
-    if (maker_[at(v)] < 0 || !chain.contains(at(maker_[at(v)]))) return v;
-    ir::Eqn e = g_.eqns[at(maker_[at(v)])];
-    for (auto& x : e.in) x = copy(x, chain, copies, out);
-    auto fresh = static_cast<ir::ValueId>(out.types.size());
-    out.types.push_back(g_.type(v));
-    out.layouts.push_back(g_.layout(v));
-    e.out[0] = fresh;
-    out.eqns.push_back(std::move(e));
-    copies[v] = fresh;
-    return fresh;
+    if (maker_[at(v)] < 0 || !chain.contains(at(maker_[at(v)]))) return r[v];
+    const ir::Eqn& e = g_.eqns[at(maker_[at(v)])];
+    ir::Values in;
+    for (auto x : e.in) in.push_back(copy(x, chain, copies, r));
+    return copies[v] = r.copy(e, in)[0];
   }
 
   const ir::Graph& g_;
@@ -155,9 +154,6 @@ class Recomputer {
 
 }  // namespace
 
-ir::GraphPtr recompute_cheap(const ir::GraphPtr& graph) {
-  auto changed = Recomputer(*graph).run();
-  return changed ? changed : graph;
-}
+FusedGraph recompute_cheap(const ir::GraphPtr& graph) { return Recomputer(*graph).run(graph); }
 
 }  // namespace tessera::cpu
