@@ -23,7 +23,7 @@ bool RegionBoundary::same_mesh(const RegionBoundary& other) const {
 
 namespace {
 
-constexpr const char* kMark = "stands in a function that is being traced only";
+constexpr const char* kRegionMark = "stands in a function that is being traced only";
 
 Types infer_boundary(const char* op, TypeSpan in, const RegionBoundary& p, bool enter) {
   check_count(op, in, 1);
@@ -47,26 +47,26 @@ TESSERA_DEFINE_OP(full_to_shard, RegionBoundary,
                       .name = "full_to_shard",
                       .infer = [](TypeSpan in,
                                   const RegionBoundary& p) { return infer_boundary("full_to_shard", in, p, true); },
-                      .factors = Never{kMark},
+                      .factors = Never{kRegionMark},
                       .remap = by_default,
-                      .batch = Never{kMark},
-                      .jvp = Never{kMark},
-                      .transpose = Never{kMark},
-                      .reference = Never{kMark},
-                      .samples = Never{kMark},
+                      .batch = Never{kRegionMark},
+                      .jvp = Never{kRegionMark},
+                      .transpose = Never{kRegionMark},
+                      .reference = Never{kRegionMark},
+                      .samples = Never{kRegionMark},
                   });
 TESSERA_DEFINE_OP(shard_to_full, RegionBoundary,
                   {
                       .name = "shard_to_full",
                       .infer = [](TypeSpan in,
                                   const RegionBoundary& p) { return infer_boundary("shard_to_full", in, p, false); },
-                      .factors = Never{kMark},
+                      .factors = Never{kRegionMark},
                       .remap = by_default,
-                      .batch = Never{kMark},
-                      .jvp = Never{kMark},
-                      .transpose = Never{kMark},
-                      .reference = Never{kMark},
-                      .samples = Never{kMark},
+                      .batch = Never{kRegionMark},
+                      .jvp = Never{kRegionMark},
+                      .transpose = Never{kRegionMark},
+                      .reference = Never{kRegionMark},
+                      .samples = Never{kRegionMark},
                   });
 TESSERA_DEFINE_OP(mark_manual, ManualMark,
                   {
@@ -76,13 +76,13 @@ TESSERA_DEFINE_OP(mark_manual, ManualMark,
                             check_count("mark_manual", in, 1);
                             return Types{in[0]};
                           },
-                      .factors = Never{kMark},
+                      .factors = Never{kRegionMark},
                       .remap = by_default,
-                      .batch = Never{kMark},
-                      .jvp = Never{kMark},
-                      .transpose = Never{kMark},
-                      .reference = Never{kMark},
-                      .samples = Never{kMark},
+                      .batch = Never{kRegionMark},
+                      .jvp = Never{kRegionMark},
+                      .transpose = Never{kRegionMark},
+                      .reference = Never{kRegionMark},
+                      .samples = Never{kRegionMark},
                   });
 
 namespace {

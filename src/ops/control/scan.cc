@@ -160,13 +160,13 @@ Duals fused(Builder& b, const ir::DualArgs& a, const Scan& p) {
   return out;
 }
 
-// Residuals that every step has alike (made of constants alone) are computed once, outside; those that are a stacked
-// input are read from it again; the others are stacked by the known loop.
-struct Residuals {
+// ScanResiduals that every step has alike (made of constants alone) are computed once, outside; those that are a
+// stacked input are read from it again; the others are stacked by the known loop.
+struct ScanResiduals {
   std::vector<std::size_t> outside, input, kept;  // numbers of residuals
   std::vector<std::size_t> input_number;          // of the stacked input, for `input`
 };
-Residuals sort_residuals(const Graph& known, const Sizes& n, std::size_t count, GraphPtr& once) {
+ScanResiduals sort_residuals(const Graph& known, const Sizes& n, std::size_t count, GraphPtr& once) {
   std::vector<bool> same(known.num_values());
   std::vector<bool> makes_same;  // by equation
   std::vector<ir::ValueId> outside;
@@ -176,7 +176,7 @@ Residuals sort_residuals(const Graph& known, const Sizes& n, std::size_t count, 
     for (auto v : e.out) same[at(v)] = is;
     makes_same.push_back(is);
   }
-  Residuals out;
+  ScanResiduals out;
   for (std::size_t i = 0; i < count; ++i) {
     auto v = known.outputs[n.carry + n.ys + i];
     auto x = std::find(known.inputs.begin() + static_cast<std::ptrdiff_t>(n.consts + n.carry), known.inputs.end(), v);
@@ -199,7 +199,7 @@ Duals split(Builder& b, const ir::DualArgs& a, const Scan& p) {
   Active active;
   Linearized body = settle(a, p, active, [](auto&&... x) { return linearize_graph(x...); });
   GraphPtr once;
-  Residuals r = sort_residuals(*body.known, n, body.num_residuals, once);
+  ScanResiduals r = sort_residuals(*body.known, n, body.num_residuals, once);
   std::size_t primal = n.carry + n.ys;
   std::vector<std::size_t> order(primal);
   std::iota(order.begin(), order.end(), 0);

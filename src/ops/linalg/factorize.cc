@@ -12,8 +12,6 @@ namespace tessera::ops {
 
 namespace {
 
-constexpr const char* kNotLinear = "the op is not linear";
-
 // --- triangular_solve --------------------------------------------------------------------------------------------
 
 Types infer_solve(TypeSpan in, const TriangularSolve& p) {

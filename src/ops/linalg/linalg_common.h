@@ -7,6 +7,9 @@
 
 namespace tessera::ops {
 
+/// Why decompositions have no transpose rule.
+inline constexpr const char* kNotLinear = "the op is not linear";
+
 /// Throws unless operand `i` is an inexact array of at least two dimensions (square where asked).
 void check_matrix(const char* op, std::size_t i, const Type& t, bool square);
 /// The dimensions before the last `inner` ones move together; `results` have as many inner dimensions as they have

@@ -10,8 +10,6 @@ namespace tessera::ops {
 
 namespace {
 
-constexpr const char* kNotLinear = "the op is not linear";
-
 Shape lead_of(const Shape& s) { return Shape(s.begin(), s.end() - 2); }
 Type with_inner(const Type& t, DType dtype, const Dims& inner) {
   Shape s = lead_of(t.shape);

@@ -16,13 +16,13 @@ namespace tessera::cpu {
 namespace {
 
 // Shard numbers of the operands of one term.
-struct Term {
+struct Product {
   std::int32_t lhs, rhs;
 };
 
 class SummedProductStep final : public Step {
  public:
-  SummedProductStep(Kernel kernel, std::int64_t bytes, std::vector<std::vector<Term>> terms, std::int64_t products)
+  SummedProductStep(Kernel kernel, std::int64_t bytes, std::vector<std::vector<Product>> terms, std::int64_t products)
       : kernel_(std::move(kernel)), bytes_(bytes), terms_(std::move(terms)), products_(products) {}
 
   void run(Frame& frame) const override {
@@ -33,7 +33,7 @@ class SummedProductStep final : public Step {
     spread(static_cast<std::int64_t>(terms_.size()), cost() / static_cast<double>(terms_.size()), [&](std::int64_t k) {
       void* out = to[at(k)]->data();
       bool first = true;
-      for (const Term& t : terms_[at(k)]) {
+      for (const Product& t : terms_[at(k)]) {
         const void* in[] = {lhs[at(t.lhs)]->data(), rhs[at(t.rhs)]->data()};
         (first ? kernel_.run : kernel_.add)(in, &out);
         first = false;
@@ -50,7 +50,7 @@ class SummedProductStep final : public Step {
  private:
   Kernel kernel_;
   std::int64_t bytes_;
-  std::vector<std::vector<Term>> terms_;  // by shard of the result
+  std::vector<std::vector<Product>> terms_;  // by shard of the result
   std::int64_t products_;
 };
 
@@ -88,7 +88,7 @@ StepPtr make_summed_product_step(const ir::Graph& g, const ir::Eqn& e, std::int3
   constexpr double kSharedOut = 1e6;
   if (result.count % base::num_threads() != 0 && kernel.cost < kSharedOut) return nullptr;
 
-  std::vector<std::vector<Term>> terms(at(result.count));
+  std::vector<std::vector<Product>> terms(at(result.count));
   std::vector<bool> seen(at(product.count));
   for (std::size_t p = 0; p < product.of_position.size(); ++p) {
     auto shard = at(product.of_position[p]);
