@@ -40,6 +40,6 @@ class Piece {
 /// numpy.piecewise: element-wise the function (or scalar) of the last condition that holds; where none holds, the one
 /// more function that may follow, else 0. The result has x's dtype. Throws `ValueError` unless there are as many
 /// functions as conditions or one more.
-Array piecewise(const Operand& x, const std::vector<Array>& conditions, const std::vector<Piece>& pieces);
+Array piecewise(const Operand& x, const std::vector<Array>& conditions, const std::vector<Piece>& functions);
 
 }  // namespace tessera

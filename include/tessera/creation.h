@@ -83,7 +83,7 @@ class ArrayLiteral {
   const HostArray& value() const { return value_; }
   /// Defined for an element that is an array.
   const Array& array() const { return array_; }
-  /// Of a type that literals have in C++ (int, long, double, …): its width says nothing.
+  /// Of a type that literals have in C++ (int, long, double, …): its width means nothing.
   bool is_plain() const { return plain_; }
 
  private:

@@ -52,8 +52,8 @@ struct JitOptions {
   /// Likewise for the results.
   std::vector<ShardingArg> out_shardings = {};
   /// Arguments (by position; negative ones count from the last) whose memory the results may take; they are deleted by
-  /// the call. A call throws `ValueError` for a position that it does not have, for one of a static argument, and for a
-  /// donated array that is given twice.
+  /// the call. A call throws `ValueError` for a position that it does not have, for that of a static argument, and for
+  /// a donated array that is given twice.
   std::vector<int> donate_argnums = {};
 };
 

@@ -73,7 +73,7 @@ struct GatherOptions {
 /// Slices of x, of extents `slice_sizes`, at computed start indices (integers): StableHLO's gather. `options.mode`
 /// decides what indices outside read. Dimensions that are gathered from must be replicated: sharded ones are
 /// all-gathered.
-Array gather(const Operand& x, const Operand& start_indices, const GatherDimensionNumbers& numbers,
+Array gather(const Operand& x, const Operand& start_indices, const GatherDimensionNumbers& dimension_numbers,
              const Dims& slice_sizes, const GatherOptions& options = {});
 /// How the scatters map dimensions, as https://openxla.org/stablehlo/spec#scatter.
 struct ScatterDimensionNumbers {
@@ -86,24 +86,24 @@ struct ScatterOptions {
 };
 /// x with `updates` subtracted at computed indices; several updates of one element accumulate.
 Array scatter_sub(const Operand& x, const Operand& indices, const Operand& updates,
-                  const ScatterDimensionNumbers& numbers, const ScatterOptions& options = {});
+                  const ScatterDimensionNumbers& dimension_numbers, const ScatterOptions& options = {});
 /// x with `updates` written at computed indices (integers): StableHLO's scatter; of several updates of one element the
 /// last stays. Indices outside are handled as `options.mode` specifies. Throws `TypeError` for updates of another
 /// dtype.
-Array scatter(const Operand& x, const Operand& indices, const Operand& updates, const ScatterDimensionNumbers& numbers,
-              const ScatterOptions& options = {});
+Array scatter(const Operand& x, const Operand& indices, const Operand& updates,
+              const ScatterDimensionNumbers& dimension_numbers, const ScatterOptions& options = {});
 /// x with `updates` added; several updates of one element accumulate.
 Array scatter_add(const Operand& x, const Operand& indices, const Operand& updates,
-                  const ScatterDimensionNumbers& numbers, const ScatterOptions& options = {});
+                  const ScatterDimensionNumbers& dimension_numbers, const ScatterOptions& options = {});
 /// x multiplied by `updates` at the indices; several updates of one element accumulate.
 Array scatter_mul(const Operand& x, const Operand& indices, const Operand& updates,
-                  const ScatterDimensionNumbers& numbers, const ScatterOptions& options = {});
+                  const ScatterDimensionNumbers& dimension_numbers, const ScatterOptions& options = {});
 /// The minimum of x and all updates of each element.
 Array scatter_min(const Operand& x, const Operand& indices, const Operand& updates,
-                  const ScatterDimensionNumbers& numbers, const ScatterOptions& options = {});
+                  const ScatterDimensionNumbers& dimension_numbers, const ScatterOptions& options = {});
 /// The maximum of x and all updates of each element.
 Array scatter_max(const Operand& x, const Operand& indices, const Operand& updates,
-                  const ScatterDimensionNumbers& numbers, const ScatterOptions& options = {});
+                  const ScatterDimensionNumbers& dimension_numbers, const ScatterOptions& options = {});
 
 // --- arg-reductions, cumulative and windowed reductions --------------------------------------------------------------
 /// Index of the largest element along the axis, the first of equals; NaN counts as largest. Throws `TypeError` for

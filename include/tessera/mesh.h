@@ -118,11 +118,11 @@ class AxisNames {
   }
   AxisNames(int number) : AxisNames({Name(number)}) { single_ = true; }
   AxisNames(std::int64_t number) : AxisNames({Name(number)}) { single_ = true; }
-  AxisNames(const std::vector<std::int64_t>& numbers) {
-    for (auto n : numbers) push(n);
+  AxisNames(const std::vector<std::int64_t>& indices) {
+    for (auto n : indices) push(n);
   }
-  AxisNames(const std::vector<int>& numbers) {
-    for (auto n : numbers) push(n);
+  AxisNames(const std::vector<int>& indices) {
+    for (auto n : indices) push(n);
   }
   AxisNames(const char* name) : AxisNames({Name(name)}) { single_ = true; }
   AxisNames(const std::string& name) : AxisNames({Name(name)}) { single_ = true; }

@@ -110,8 +110,8 @@ class PartitionSpec {
   }
   /// The same with indices of axes.
   template <std::size_t N>
-  PartitionSpec(const int (&numbers)[N]) {
-    std::vector<AxisRef> refs(numbers, numbers + N);
+  PartitionSpec(const int (&indices)[N]) {
+    std::vector<AxisRef> refs(indices, indices + N);
     entries_.emplace_back(std::move(refs));
   }
   /// Any number of entries.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reductions over segments: rows of an array that a vector of numbers puts together, as jax.ops has them.
+// Reductions over segments: rows of an array that a vector of ids puts together, as jax.ops has them.
 #pragma once
 
 #include <cstdint>

@@ -178,7 +178,7 @@ template <class T, class F>
 void member_paths(const T& m, const std::string& prefix, F&& f) {
   if constexpr (is_tree_v<T>) Tree<T>::paths(m, prefix, f);
 }
-/// Each member is a tree or static, and at least one is a tree.
+/// Each member is a tree or static, and some are trees.
 template <class... T>
 inline constexpr bool are_members = (is_tree_v<T> || ...) && ((is_tree_v<T> || is_static<T>()) && ...);
 

@@ -33,10 +33,11 @@ Array apply_over_axes(const std::function<Array(const Array&, std::int64_t)>& f,
   return a;
 }
 
-Array piecewise(const Operand& x, const std::vector<Array>& conditions, const std::vector<Piece>& pieces) {
+Array piecewise(const Operand& x, const std::vector<Array>& conditions, const std::vector<Piece>& functions) {
   const std::size_t n = conditions.size();
-  if (pieces.size() != n && pieces.size() != n + 1)
-    throw ValueError(str("piecewise: ", pieces.size(), " pieces for ", n, " conditions; expected as many or one more"));
+  if (functions.size() != n && functions.size() != n + 1)
+    throw ValueError(
+        str("piecewise: ", functions.size(), " functions for ", n, " conditions; expected as many or one more"));
   std::vector<Array> in = conditions;
   in.push_back(x.array());
   return program::composite("piecewise", x.loc(), in, [&](const std::vector<Array>& v) {
@@ -44,8 +45,8 @@ Array piecewise(const Operand& x, const std::vector<Array>& conditions, const st
     auto value = [&](const Piece& p) {
       return p.function() ? astype(p.function()(a), a.dtype()) : full(a.shape(), p.value(), a.dtype());
     };
-    Array out = pieces.size() > n ? value(pieces.back()) : zeros(a.shape(), a.dtype());
-    for (std::size_t i = 0; i < n; ++i) out = where(v[i], value(pieces[i]), out);
+    Array out = functions.size() > n ? value(functions.back()) : zeros(a.shape(), a.dtype());
+    for (std::size_t i = 0; i < n; ++i) out = where(v[i], value(functions[i]), out);
     return out;
   });
 }
