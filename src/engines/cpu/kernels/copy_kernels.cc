@@ -22,6 +22,7 @@ constexpr std::int64_t kGrainBytes = 128 << 10;
 // Copies above this size cannot stay in a cache, so their stores go around it and no line is read before it is written.
 constexpr std::int64_t kStreamBytes = 8 << 20;
 
+// Elsewhere than on x86 memcpy alone: Arm's has such stores.
 void stream_copy(Byte* dst, const Byte* src, std::int64_t n) {
 #if defined(__SSE2__)
   auto head = std::min<std::int64_t>(n, static_cast<std::int64_t>(-reinterpret_cast<std::uintptr_t>(dst) & 63));
@@ -138,34 +139,31 @@ void strided_run(Byte* dst, std::int64_t ds, const Byte* src, std::int64_t ss, s
   }
 }
 
-#if defined(__SSE2__)
 // 4x4 blocks of 32-bit elements in registers; `rows` and `cols` are multiples of 4.
 void transpose32(Byte* dst, std::int64_t ds, const Byte* src, std::int64_t ss, std::int64_t rows, std::int64_t cols) {
+  typedef std::uint32_t Quad __attribute__((vector_size(16)));
+  auto low = [](Quad x, Quad y) { return __builtin_shufflevector(x, y, 0, 4, 1, 5); };
+  auto high = [](Quad x, Quad y) { return __builtin_shufflevector(x, y, 2, 6, 3, 7); };
   for (std::int64_t r = 0; r < rows; r += 4) {
     for (std::int64_t c = 0; c < cols; c += 4) {
-      const Byte* from = src + c * ss + r * 4;
-      auto load = [&](int i) { return _mm_loadu_ps(reinterpret_cast<const float*>(from + i * ss)); };
-      __m128 a = load(0), b = load(1), e = load(2), f = load(3);
-      _MM_TRANSPOSE4_PS(a, b, e, f);
-      Byte* to = dst + r * ds + c * 4;
-      _mm_storeu_ps(reinterpret_cast<float*>(to), a);
-      _mm_storeu_ps(reinterpret_cast<float*>(to + ds), b);
-      _mm_storeu_ps(reinterpret_cast<float*>(to + 2 * ds), e);
-      _mm_storeu_ps(reinterpret_cast<float*>(to + 3 * ds), f);
+      Quad in[4];
+      for (int i = 0; i < 4; ++i) std::memcpy(&in[i], src + (c + i) * ss + r * 4, sizeof in[i]);
+      const Quad even_low = low(in[0], in[2]), even_high = high(in[0], in[2]);
+      const Quad odd_low = low(in[1], in[3]), odd_high = high(in[1], in[3]);
+      const Quad out[4] = {low(even_low, odd_low), high(even_low, odd_low), low(even_high, odd_high),
+                           high(even_high, odd_high)};
+      for (int i = 0; i < 4; ++i) std::memcpy(dst + (r + i) * ds + c * 4, &out[i], sizeof out[i]);
     }
   }
 }
-#endif
 
 // dst[r * ds + c * item] = src[c * ss + r * item] over one tile.
 template <class T>
 void transpose_tile(Byte* dst, std::int64_t ds, const Byte* src, std::int64_t ss, std::int64_t rows,
                     std::int64_t cols) {
-#if defined(__SSE2__)
   if constexpr (sizeof(T) == 4) {
     if (rows % 4 == 0 && cols % 4 == 0) return transpose32(dst, ds, src, ss, rows, cols);
   }
-#endif
   constexpr std::int64_t item = sizeof(T);
   for (std::int64_t r = 0; r < rows; ++r) strided_run<T>(dst + r * ds, item, src + r * item, ss, cols);
 }

@@ -4,10 +4,3 @@
 #pragma once
 
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL)
-
-// Lanes of the math functions of glibc's vector library (since 2.35 a full set); elsewhere scalar functions serve.
-#if defined(__x86_64__) && defined(__GLIBC__)
-#if __GLIBC_PREREQ(2, 35)
-#define TESSERA_LIBMVEC 1
-#endif
-#endif

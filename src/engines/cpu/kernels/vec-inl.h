@@ -9,6 +9,9 @@
 #endif
 // NOLINTEND
 
+#include <cstddef>
+#include <type_traits>
+
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -30,6 +33,39 @@ template <class T>
 using Vec = typename VecOf<T>::type;
 template <class T>
 constexpr int kLanes = kVecBytes / static_cast<int>(sizeof(T));
+
+// Highway's operations on the same lanes, for what the compiler's vectors have no operator for. Its scalar target,
+// which stands for x86-64's baseline, takes them one by one.
+namespace hn = hwy::HWY_NAMESPACE;
+template <class V>
+using LaneOf = std::remove_cvref_t<decltype(V{}[0])>;
+template <class V>
+using TagOf = hn::FixedTag<LaneOf<V>, HWY_TARGET == HWY_SCALAR ? 1 : kLanes<LaneOf<V>>>;
+
+template <class V, class F, class... Vs>
+HWY_INLINE V by_highway(F f, const V& first, const Vs&... more) {
+  using T = LaneOf<V>;
+  constexpr TagOf<V> tag;
+  V result;
+  for (std::size_t i = 0; i < kLanes<T>; i += hn::MaxLanes(tag)) {
+    hn::StoreU(f(hn::LoadU(tag, reinterpret_cast<const T*>(&first) + i),
+                 hn::LoadU(tag, reinterpret_cast<const T*>(&more) + i)...),
+               tag, reinterpret_cast<T*>(&result) + i);
+  }
+  return result;
+}
+
+// Whether no lane is above the limit; NaN is not.
+template <class V>
+HWY_INLINE bool none_above(LaneOf<V> limit, const V& x) {
+  using T = LaneOf<V>;
+  constexpr TagOf<V> tag;
+  bool none = true;
+  for (std::size_t i = 0; i < kLanes<T>; i += hn::MaxLanes(tag)) {
+    none &= hn::AllFalse(tag, hn::Gt(hn::LoadU(tag, reinterpret_cast<const T*>(&x) + i), hn::Set(tag, limit)));
+  }
+  return none;
+}
 
 }  // namespace tessera::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

@@ -10,7 +10,7 @@
 // NOLINTEND
 
 #include "engines/cpu/kernels/elementwise/ew_loops-inl.h"
-#include "engines/cpu/kernels/elementwise/ew_mvec.h"
+#include "engines/cpu/kernels/elementwise/ew_sleef-inl.h"
 #include "engines/cpu/kernels/elementwise/special_kernels.h"
 #include "engines/cpu/kernels/vec-inl.h"
 
@@ -57,43 +57,6 @@ void vmap2(const void* a, const void* b, const void*, void* out, std::int64_t n)
   __builtin_memcpy(r + i, &v, static_cast<std::size_t>(n - i) * sizeof(T));
 }
 
-#if TESSERA_LIBMVEC
-#if HWY_TARGET == HWY_AVX3
-#define TESSERA_MVEC_F32(v, name) _ZGVeN16##v##_##name##f
-#define TESSERA_MVEC_F64(v, name) _ZGVeN8##v##_##name
-#elif HWY_TARGET == HWY_AVX2
-#define TESSERA_MVEC_F32(v, name) _ZGVdN8##v##_##name##f
-#define TESSERA_MVEC_F64(v, name) _ZGVdN4##v##_##name
-#else
-#define TESSERA_MVEC_F32(v, name) _ZGVbN4##v##_##name##f
-#define TESSERA_MVEC_F64(v, name) _ZGVbN2##v##_##name
-#endif
-#define TESSERA_MATH1(name)                                                             \
-  HWY_INLINE Vec<float> v_##name(Vec<float> x) { return TESSERA_MVEC_F32(v, name)(x); } \
-  HWY_INLINE Vec<double> v_##name(Vec<double> x) { return TESSERA_MVEC_F64(v, name)(x); }
-#define TESSERA_MATH2(name)                                                                               \
-  HWY_INLINE Vec<float> v_##name(Vec<float> x, Vec<float> y) { return TESSERA_MVEC_F32(vv, name)(x, y); } \
-  HWY_INLINE Vec<double> v_##name(Vec<double> x, Vec<double> y) { return TESSERA_MVEC_F64(vv, name)(x, y); }
-#else
-#define TESSERA_MATH1(name)                                                          \
-  template <class V>                                                                 \
-  HWY_INLINE V v_##name(V x) {                                                       \
-    for (std::size_t i = 0; i < sizeof x / sizeof x[0]; ++i) x[i] = std::name(x[i]); \
-    return x;                                                                        \
-  }
-#define TESSERA_MATH2(name)                                                                \
-  template <class V>                                                                       \
-  HWY_INLINE V v_##name(V x, V y) {                                                        \
-    for (std::size_t i = 0; i < sizeof x / sizeof x[0]; ++i) x[i] = std::name(x[i], y[i]); \
-    return x;                                                                              \
-  }
-#endif
-TESSERA_MVEC_LIST(TESSERA_MATH1, TESSERA_MATH2)
-#undef TESSERA_MVEC_F32
-#undef TESSERA_MVEC_F64
-#undef TESSERA_MATH1
-#undef TESSERA_MATH2
-
 // Vectors through arrays, which the compiler vectorises where it would take lanes apart.
 template <class V, class F>
 HWY_INLINE V by_lanes(V x, F f) {
@@ -121,39 +84,26 @@ HWY_INLINE IntVec bits_of(Vec<float> x) {
 
 // One rounding where the instruction set has it.
 HWY_INLINE Vec<float> fma(Vec<float> a, Vec<float> b, Vec<float> c) {
-#if HWY_TARGET == HWY_AVX3
-  return _mm512_fmadd_ps(a, b, c);
-#elif HWY_TARGET == HWY_AVX2
-  return _mm256_fmadd_ps(a, b, c);
-#else
-  return a * b + c;
-#endif
+  return by_highway([](auto x, auto y, auto z) { return hn::MulAdd(x, y, z); }, a, b, c);
 }
 HWY_INLINE Vec<float> fma(Vec<float> a, Vec<float> b, float c) { return fma(a, b, Vec<float>{} + c); }
 HWY_INLINE Vec<float> fma(Vec<float> a, float b, Vec<float> c) { return fma(a, Vec<float>{} + b, c); }
 
-// NaN stays: the instructions give their second operand then.
-HWY_INLINE Vec<float> at_least(float low, Vec<float> x) {
-#if HWY_TARGET == HWY_AVX3
-  return _mm512_max_ps(Vec<float>{} + low, x);
-#elif HWY_TARGET == HWY_AVX2
-  return _mm256_max_ps(Vec<float>{} + low, x);
+// NaN stays: x86's instructions give their second operand then, Arm's give NaN, and Highway's scalar target a number.
+#if HWY_TARGET == HWY_SCALAR
+HWY_INLINE Vec<float> at_least(float low, Vec<float> x) { return x < low ? Vec<float>{} + low : x; }
+HWY_INLINE Vec<float> at_most(float high, Vec<float> x) { return x > high ? Vec<float>{} + high : x; }
 #else
-  return x < low ? Vec<float>{} + low : x;
-#endif
+HWY_INLINE Vec<float> at_least(float low, Vec<float> x) {
+  return by_highway([](auto a, auto b) { return hn::Max(a, b); }, Vec<float>{} + low, x);
 }
 HWY_INLINE Vec<float> at_most(float high, Vec<float> x) {
-#if HWY_TARGET == HWY_AVX3
-  return _mm512_min_ps(Vec<float>{} + high, x);
-#elif HWY_TARGET == HWY_AVX2
-  return _mm256_min_ps(Vec<float>{} + high, x);
-#else
-  return x > high ? Vec<float>{} + high : x;
-#endif
+  return by_highway([](auto a, auto b) { return hn::Min(a, b); }, Vec<float>{} + high, x);
 }
+#endif
 
-// The vector library leaves lanes that underflow to a scalar function, and masked softmaxes are full of them. Here all
-// lanes take one road: x = n log 2 + r, a polynomial of r (Cephes' expf), and 2^n.
+// Faster than the vector library's, tanh by five times at a unit and a half less exact. All lanes take one road:
+// x = n log 2 + r, a polynomial of r (Cephes' expf), and 2^n.
 constexpr float kRound = 12582912.0F;  // 1.5 * 2^23: adding it rounds to an integer
 struct ExpParts {
   Vec<float> minus_one;  // exp(r) - 1, in [-0.3, 0.42]
@@ -199,7 +149,7 @@ HWY_INLINE Vec<float> fast_tanh(Vec<float> x) {
 
 struct Exp {
   static Vec<float> op(Vec<float> x) { return fast_exp(x); }
-  static Vec<double> op(Vec<double> x) { return v_exp(x); }
+  static Vec<double> op(Vec<double> x) { return full_exp(x); }
 };
 struct Tanh {
   static Vec<float> op(Vec<float> x) { return fast_tanh(x); }
@@ -210,17 +160,17 @@ struct Tanh {
 #define TESSERA_WRAP1(name, function) \
   struct name { template <class V> static V op(V x) { return function(x); } };
 TESSERA_WRAP1(Exp2, v_exp2) TESSERA_WRAP1(Expm1, v_expm1) TESSERA_WRAP1(Log, v_log)
-TESSERA_WRAP1(Log1p, v_log1p) TESSERA_WRAP1(Cbrt, v_cbrt) TESSERA_WRAP1(Sin, v_sin)
+TESSERA_WRAP1(Log1p, full_log1p) TESSERA_WRAP1(Cbrt, v_cbrt) TESSERA_WRAP1(Sin, v_sin)
 TESSERA_WRAP1(Cos, v_cos) TESSERA_WRAP1(Tan, v_tan) TESSERA_WRAP1(Asin, v_asin) TESSERA_WRAP1(Acos, v_acos)
-TESSERA_WRAP1(Atan, v_atan) TESSERA_WRAP1(Sinh, v_sinh) TESSERA_WRAP1(Cosh, v_cosh)
-TESSERA_WRAP1(Asinh, v_asinh) TESSERA_WRAP1(Acosh, v_acosh) TESSERA_WRAP1(Atanh, v_atanh) TESSERA_WRAP1(Erf, v_erf)
+TESSERA_WRAP1(Atan, v_atan) TESSERA_WRAP1(Sinh, full_sinh) TESSERA_WRAP1(Cosh, full_cosh)
+TESSERA_WRAP1(Asinh, full_asinh) TESSERA_WRAP1(Acosh, full_acosh) TESSERA_WRAP1(Atanh, v_atanh) TESSERA_WRAP1(Erf, v_erf)
 TESSERA_WRAP1(Erfc, v_erfc)
 #undef TESSERA_WRAP1
     // clang-format on
     struct Pow {
   template <class V>
   static V op(V x, V y) {
-    return v_pow(x, y);
+    return full_pow(x, y);
   }
 };
 struct Atan2 {
