@@ -9,7 +9,8 @@
 #include <exception>
 #include <map>
 #include <mutex>
-#include <sstream>
+#include <nlohmann/json.hpp>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -26,14 +27,43 @@ struct Event {
   double thread_us;
 };
 
-std::string quoted(const std::string& text) {
-  std::string out = "\"";
-  for (char c : text) {
-    if (c == '"' || c == '\\') out += '\\';
-    out += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
-  }
-  return out + '"';
+using Json = nlohmann::ordered_json;
+
+Json device_row(int process, std::size_t device) {
+  return {{"ph", "M"},
+          {"name", "thread_name"},
+          {"pid", process},
+          {"tid", device},
+          {"args", {{"name", "device " + std::to_string(device)}}}};
 }
+
+Json args_of(const TracedStep& step, std::size_t device, bool first) {
+  Json args = {{"bytes", step.results[device]}};
+  if (step.received > 0) args["received"] = step.received;
+  if (first) args["step"] = {{"read", step.bytes.read}, {"written", step.bytes.written}};
+  args["at"] = step.where;
+  return args;
+}
+
+Json step_row(const Event& e, std::size_t device, bool first) {
+  return {
+      {"ph", "X"},        {"name", e.step.name},  {"pid", e.step.process}, {"tid", device},
+      {"ts", e.begin_us}, {"dur", e.duration_us}, {"tdur", e.thread_us},   {"args", args_of(e.step, device, first)}};
+}
+
+// The rows of a trace as text, one a line: as one value they would take many times their text.
+class Rows {
+ public:
+  void add(const Json& row) {
+    text_ += std::exchange(between_, ",\n");
+    text_ += row.dump(-1, ' ', false, Json::error_handler_t::replace);  // names may be bytes that are no text
+  }
+  std::string take() && { return std::move(text_) + "\n]}\n"; }
+
+ private:
+  std::string text_ = "{\"traceEvents\": [";
+  const char* between_ = "\n";
+};
 
 class Tracer {
  public:
@@ -72,34 +102,19 @@ class Tracer {
   static constexpr const char* kSource = "TESSERA_TRACE";
 
   std::string text() const {
-    std::ostringstream file;
-    file << "{\"traceEvents\": [";
-    const char* between = "\n";
+    Rows rows;
     std::map<int, std::size_t> devices;  // by process
     for (const auto& e : events_) devices[e.step.process] = std::max(devices[e.step.process], e.step.results.size());
     for (const auto& [process, count] : devices) {
-      for (std::size_t d = 0; d < count; ++d) {
-        file << std::exchange(between, ",\n") << R"({"ph": "M", "name": "thread_name", "pid": )" << process
-             << ", \"tid\": " << d << R"(, "args": {"name": "device )" << d << "\"}}";
-      }
+      for (std::size_t d = 0; d < count; ++d) rows.add(device_row(process, d));
     }
     for (const auto& e : events_) {
       bool first = true;  // the row that holds what the whole step moved
       for (std::size_t d = 0; d < e.step.results.size(); ++d) {
-        if (e.step.results[d] < 0) continue;
-        file << std::exchange(between, ",\n") << R"({"ph": "X", "name": )" << quoted(e.step.name)
-             << ", \"pid\": " << e.step.process << ", \"tid\": " << d << ", \"ts\": " << e.begin_us
-             << ", \"dur\": " << e.duration_us << ", \"tdur\": " << e.thread_us
-             << ", \"args\": {\"bytes\": " << e.step.results[d];
-        if (e.step.received > 0) file << ", \"received\": " << e.step.received;
-        if (std::exchange(first, false)) {
-          file << ", \"step\": {\"read\": " << e.step.bytes.read << ", \"written\": " << e.step.bytes.written << "}";
-        }
-        file << ", \"at\": " << quoted(e.step.where) << "}}";
+        if (e.step.results[d] >= 0) rows.add(step_row(e, d, std::exchange(first, false)));
       }
     }
-    file << "\n]}\n";
-    return std::move(file).str();
+    return std::move(rows).take();
   }
 
   std::string path_;
