@@ -5,6 +5,7 @@
 
 find_package(GTest REQUIRED)
 find_package(nlohmann_json REQUIRED)
+find_package(Boost 1.74 REQUIRED)
 
 file(GLOB support_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/support/*.cc)
 add_library(tessera_test_support STATIC ${support_sources})
@@ -45,7 +46,7 @@ function(tessera_test binary)
   add_executable(${binary} ${ARGN})
   set_property(TARGET ${binary} PROPERTY UNITY_BUILD OFF)
   target_link_libraries(${binary} PRIVATE tessera_warnings tessera_test_support GTest::gtest_main
-                        nlohmann_json::nlohmann_json)
+                        nlohmann_json::nlohmann_json Boost::headers)
   target_compile_options(${binary} PRIVATE ${test_options})
   tessera_read_precompiled(${binary} tessera_test_headers)
   set_target_properties(${binary} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
