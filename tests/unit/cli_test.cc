@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <random>
 #include <thread>
 
@@ -136,7 +137,12 @@ TEST_F(Cli, RunsAProgram) {
   EXPECT_EQ(o.status, 0) << o.err;
   EXPECT_EQ(load_npz(path("out.npz")).at("out0").to_vector<float>(), (std::vector<float>{2, 3, 4, 5}));
   EXPECT_GT(fs::file_size(path("again.mlir")), 0U);
-  EXPECT_GT(fs::file_size(path("trace.json")), 0U);
+  std::ifstream file(path("trace.json"));
+  const auto rows = nlohmann::json::parse(file).at("traceEvents");
+  ASSERT_FALSE(rows.empty());
+  EXPECT_EQ(rows.front().at("args").at("name"), "device 0");
+  EXPECT_EQ(rows.back().at("ph"), "X");
+  EXPECT_GE(rows.back().at("args").at("bytes"), 16);
   EXPECT_EQ(files(), 7U);
 }
 
