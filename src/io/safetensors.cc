@@ -238,8 +238,11 @@ std::string header_of(const HostArrays& values) {
   for (const auto& [key, value] : values) {
     check_storable(key, value);
     auto size = static_cast<std::uint64_t>(value.nbytes());
-    header.value[key] = {
-        {"dtype", type_name(value.dtype())}, {"shape", value.shape()}, {"data_offsets", {at, at + size}}};
+    // Member by member: the constructor from lists leaks what it has where memory runs out.
+    json& entry = header.value[key];
+    entry["dtype"] = type_name(value.dtype());
+    entry["shape"] = value.shape();
+    entry["data_offsets"] = std::vector<std::uint64_t>{at, at + size};
     header.value[kMetadata][kChecksum + key] = checksum(value);
     at += size;
   }
