@@ -39,7 +39,7 @@ Array power(const Operand& x, const Operand& y) {
     throw ValueError(str("power: the exponent is ", y.array().item<std::int64_t>(), " and x has dtype ",
                          dtype_name(x.array().dtype()), "; expected 0 or more, or a float x"));
   }
-  const Array p = elementwise(def::pow, "power", x, y);
+  Array p = elementwise(def::pow, "power", x, y);
   if (exponent.literal) return p;
   // StableHLO's power divides by 0 here.
   const auto zero = [&](const Array& a) { return on(zeros({}, a.dtype(), x.loc()), x.loc()); };
