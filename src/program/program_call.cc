@@ -73,10 +73,13 @@ std::vector<arrays::StoragePtr> Program::gather(const CompiledProgram& program, 
   for (std::size_t i = 0; i < args.size(); ++i) {
     const auto& spec = program.in[i];
     if (!arrays::usable(args[i])) arrays::throw_unusable(args[i], name, arg_name(i));
-    const Array arg = too_wide(args[i], *graph_, i) ? arrays::without_digits(args[i]) : args[i];
-    if (spec.as_is) {
-      out.push_back(arrays::storage_of(arg, name));
+    const bool narrows = too_wide(args[i], *graph_, i);
+    if (spec.as_is && !narrows) {
+      out.push_back(arrays::storage_of(args[i], name));
+    } else if (spec.as_is) {
+      out.push_back(arrays::storage_of(arrays::without_digits(args[i]), name));
     } else {
+      const Array arg = narrows ? arrays::without_digits(args[i]) : args[i];
       Array moved = arg.impl()->literal ? arrays::place(arrays::literal_value(*arg.impl()), spec.sharding, true)
                                         : arrays::reshard(arg, spec.sharding, true);
       out.push_back(arrays::storage_of(moved, name));
