@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Public functions written as graph fragments: one program at once, or equations of the current trace.
+// Public functions written as graph fragments: one eager program, or equations of the current trace.
 #pragma once
 
 #include <functional>

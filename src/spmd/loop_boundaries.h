@@ -20,7 +20,7 @@ struct Boundary {
 std::vector<ir::GraphPtr> partition_bodies(const Problem& problem, const ops::Control& control,
                                            const Boundary& boundary);
 /// What a loop reshards in every round although it does not change is resharded before the loop: changes `boundary` and
-/// returns true where there is such a value. Of stacked inputs only splitting is: all slices at once would take more
+/// returns true where there is such a value. Of stacked inputs only splitting is: all slices together would take more
 /// memory than one at a time.
 bool hoist(const ops::Control& control, const std::vector<ir::GraphPtr>& graphs, Boundary& boundary);
 /// The boundary with which sums that a loop takes over positions in every round only to add them up could be taken

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the passes make of some programs, as texts in tests/golden/passes. TESSERA_WRITE_GOLDEN=1 writes the files anew.
+// What the passes make of some programs, as golden files in tests/golden/passes. TESSERA_WRITE_GOLDEN=1 writes the
+// files anew.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -32,7 +33,7 @@ using ir::Values;
 Type f32(Shape shape) { return {DType::F32, std::move(shape)}; }
 Value matmul(Value a, Value b) { return ops::dot_general(a, b, {{1}, {0}, {}, {}}); }
 
-// The texts of one program, pass by pass.
+// The graphs of one program as text, pass by pass.
 class Golden {
  public:
   explicit Golden(std::string name) : path_(data_path("golden/passes/" + name + ".txt")) {}

@@ -51,7 +51,7 @@ Json step_row(const Event& e, std::size_t device, bool first) {
       {"ts", e.begin_us}, {"dur", e.duration_us}, {"tdur", e.thread_us},   {"args", args_of(e.step, device, first)}};
 }
 
-// The rows of a trace as text, one a line: as one value they would take many times their text.
+// The rows of a trace as text, one per line: as one JSON value they would take many times their size.
 class Rows {
  public:
   void add(const Json& row) {

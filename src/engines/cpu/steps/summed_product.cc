@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A product whose contracted dimension is split gives partial shards, which an all-reduce would read and sum. Inside
-// one process the library adds each product to the sum at once: partial shards are never written.
+// one process the library adds each product to the sum directly: partial shards are never written.
 #include "base/strings.h"
 #include "base/thread_pool.h"
 #include "engines/cpu/adapters/kernel_table.h"
