@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <cstring>
 #include <thread>
 
@@ -190,6 +191,31 @@ TEST(Checkpoint, FilesAreSafetensors) {
   const std::string map = test::read_bytes(step + "/model.safetensors.index.json");
   EXPECT_NE(map.find(R"("whole":"model-00001-of-00001.safetensors")"), std::string::npos) << map;
   EXPECT_NE(map.find("\"total_size\":" + std::to_string(64 + 39200 + 48)), std::string::npos) << map;
+}
+
+// Every dtype, split and whole, for tools/check_checkpoint.py: TESSERA_CHECKPOINTS_DIR keeps the folder.
+TEST(Checkpoint, AFolderForOtherReaders) {
+  EightDevices on;
+  TempFolder folder;
+  const char* keep = std::getenv("TESSERA_CHECKPOINTS_DIR");
+  const std::string dir = keep != nullptr ? keep : folder.path();
+  std::mt19937_64 random(21);
+  std::map<std::string, Array> tree;
+  HostArrays expected;
+  for (DType t : kAll) {
+    const std::string name(dtype_name(t));
+    expected[name + ".whole"] = random_bits(t, {3, 5}, random);
+    expected[name + ".split"] = random_bits(t, {9, 6}, random);
+    expected[name + ".scalar"] = random_bits(t, {}, random);
+    expected[name + ".empty"] = HostArray(t, {0, 2});
+  }
+  for (const auto& [name, value] : expected) {
+    const PartitionSpec spec = name.ends_with("split") ? P("x", "y") : P();
+    tree[name] = device_put(value, NamedSharding(on.A(), spec, {.uneven = true}));
+  }
+  checkpoints::save(dir, 1, tree).wait();
+  save_npz(dir + "/expected.npz", expected);
+  for (const auto& [name, value] : checkpoints::load(dir, 1)) EXPECT_TRUE(identical(value, expected.at(name))) << name;
 }
 
 TEST(Checkpoint, AShardIsReadWithoutTheOthers) {

@@ -33,7 +33,7 @@ std::string hex(std::uint32_t v) {
 // The last member: what the text has before it is what it is the checksum of.
 std::string ending(std::string_view before) { return str(",\"~crc32\":\"", hex(crc32_of(before)), "\"}\n"); }
 
-std::string dump(const Json& j) {
+std::string index_dump(const Json& j) {
   try {
     return j.value.dump();
   } catch (const json::exception&) {
@@ -299,7 +299,7 @@ std::string index_text(const CheckpointIndex& index) {
     for (const StoredShard& s : leaf.shards) entry["shards"].push_back(shard_json(s));
     j["leaves"].push_back(std::move(entry));
   }
-  std::string text = dump(out);
+  std::string text = index_dump(out);
   text.pop_back();  // the brace, which `ending` sets
   text += ending(text);
   return text;
@@ -320,7 +320,7 @@ std::string weights_index_text(const CheckpointIndex& index) {
     }
   }
   out.value["metadata"]["total_size"] = total;
-  return dump(out) + "\n";
+  return index_dump(out) + "\n";
 }
 
 }  // namespace tessera::io

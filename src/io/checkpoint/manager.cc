@@ -11,17 +11,17 @@ namespace tessera {
 
 namespace {
 
-constexpr const char kFunction[] = "CheckpointManager";
+constexpr const char kManager[] = "CheckpointManager";
 
 void check_option(const char* name, std::optional<std::int64_t> value) {
-  if (value && *value < 1) throw ValueError(str(kFunction, ": ", name, " = ", *value, "; expected 1 or more"));
+  if (value && *value < 1) throw ValueError(str(kManager, ": ", name, " = ", *value, "; expected 1 or more"));
 }
 
 }  // namespace
 
 CheckpointManager::CheckpointManager(std::string dir, CheckpointManagerOptions options, const Loc&)
     : dir_(std::move(dir)), options_(std::move(options)) {
-  if (dir_.empty()) throw ValueError(str(kFunction, ": dir is empty; expected a directory"));
+  if (dir_.empty()) throw ValueError(str(kManager, ": dir is empty; expected a directory"));
   check_option("max_to_keep", options_.max_to_keep);
   check_option("keep_period", options_.keep_period);
   check_option("save_interval_steps", options_.save_interval_steps);
@@ -76,15 +76,15 @@ std::vector<Array> CheckpointManager::restore_leaves(const checkpoints::detail::
                                                      const checkpoints::RestoreOptions& options) {
   wait();
   if (!step) step = latest_step();
-  if (!step) throw ValueError(str(kFunction, "::restore: \"", dir_, "\" has no checkpoint; ask latest_step before"));
+  if (!step) throw ValueError(str(kManager, "::restore: \"", dir_, "\" has no checkpoint; ask latest_step before"));
   checkpoints::RestoreOptions with_client = options;
   if (!with_client.client) with_client.client = options_.client;
   return checkpoints::detail::restore(dir_, *step, like, with_client);
 }
 
-std::vector<std::int64_t> CheckpointManager::all_steps(const Loc&) const { return io::steps_in(kFunction, dir_); }
+std::vector<std::int64_t> CheckpointManager::all_steps(const Loc&) const { return io::steps_in(kManager, dir_); }
 std::optional<std::int64_t> CheckpointManager::latest_step(const Loc&) const {
-  const auto steps = io::steps_in(kFunction, dir_);
+  const auto steps = io::steps_in(kManager, dir_);
   return steps.empty() ? std::nullopt : std::optional(steps.back());
 }
 

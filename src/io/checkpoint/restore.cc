@@ -20,7 +20,7 @@ namespace io {
 
 namespace {
 
-constexpr const char kFunction[] = "checkpoints::restore";
+constexpr const char kRestore[] = "checkpoints::restore";
 
 // Where a leaf goes.
 struct Target {
@@ -35,7 +35,7 @@ Target target_of(const checkpoints::detail::NamedLeaves& like, std::size_t i, co
 }
 
 void check_leaf(const OpenCheckpoint& from, const StoredLeaf* leaf, const std::string& name, const Array& like) {
-  const std::string where = str(kFunction, ": \"", from.folder(), "\"");
+  const std::string where = str(kRestore, ": \"", from.folder(), "\"");
   if (leaf == nullptr) throw ValueError(str(where, " has no leaf \"", name, "\"; it has ", from.names()));
   if (leaf->shape != like.shape()) {
     throw ValueError(str(where, ": leaf \"", name, "\" has shape ", leaf->shape, "; expected ", like.shape(),
@@ -52,22 +52,22 @@ std::vector<Array> read_leaves(const std::string& dir, std::int64_t step, const 
                                const checkpoints::RestoreOptions& options) {
   const std::size_t n = like.leaves.size();
   if (options.shardings.size() > 1 && options.shardings.size() != n) {
-    throw ValueError(str(kFunction, ": shardings has ", options.shardings.size(), " elements for a tree of ", n,
+    throw ValueError(str(kRestore, ": shardings has ", options.shardings.size(), " elements for a tree of ", n,
                          " leaves; expected none, one for all, or one for each"));
   }
-  OpenCheckpoint from(kFunction, dir, step);
+  OpenCheckpoint from(kRestore, dir, step);
   // Everything that can be wrong with types comes before memory is asked for.
   std::vector<const StoredLeaf*> stored;
   std::set<std::string> wanted;
   for (std::size_t i = 0; i < n; ++i) {
-    arrays::checked(like.leaves[i], kFunction, str("leaf \"", like.names[i], "\" of like").c_str());
+    arrays::checked(like.leaves[i], kRestore, str("leaf \"", like.names[i], "\" of like").c_str());
     stored.push_back(from.find(like.names[i]));
     check_leaf(from, stored.back(), like.names[i], like.leaves[i]);
     wanted.insert(like.names[i]);
   }
   for (const StoredLeaf& leaf : from.index().leaves) {
     if (options.partial || wanted.contains(leaf.name)) continue;
-    throw ValueError(str(kFunction, ": \"", from.folder(), "\" has the leaf \"", leaf.name,
+    throw ValueError(str(kRestore, ": \"", from.folder(), "\" has the leaf \"", leaf.name,
                          "\", which like lacks; expected the saved tree, or partial = true to pass over others"));
   }
   std::vector<Array> out;
@@ -75,7 +75,7 @@ std::vector<Array> read_leaves(const std::string& dir, std::int64_t step, const 
   for (std::size_t i = 0; i < n; ++i) {
     const StoredLeaf& leaf = *stored[i];
     const Target to = target_of(like, i, options.shardings);
-    sharding::check_fits(kFunction, str("the sharding of leaf \"", leaf.name, "\""), *to.sharding, leaf.shape);
+    sharding::check_fits(kRestore, str("the sharding of leaf \"", leaf.name, "\""), *to.sharding, leaf.shape);
     const auto place = arrays::look_up(to.sharding, leaf.shape);
     auto storage = std::make_shared<arrays::Storage>();
     storage->shard_buffers.resize(static_cast<std::size_t>(place->num_tiles));
@@ -106,7 +106,7 @@ std::vector<Array> detail::restore(const std::string& dir, std::int64_t step, co
                                    const RestoreOptions& options) {
   const Client client = io::client_of(options.client, like.leaves);
   const io::Agreement agreement(client, io::checkpoint_state(client).next_tag(),
-                                str(io::kFunction, ": step ", step, " in \"", dir, "\""));
+                                str(io::kRestore, ": step ", step, " in \"", dir, "\""));
   std::vector<Array> out;
   agreement.round(
       [&] {

@@ -25,7 +25,7 @@ namespace io {
 
 namespace {
 
-constexpr const char kFunction[] = "checkpoints::save";
+constexpr const char kSave[] = "checkpoints::save";
 
 // Everything that a save needs once the call has returned.
 struct SaveJob {
@@ -56,7 +56,7 @@ void check_new(const std::string& dir, std::int64_t step) {
   struct stat s {};
   const std::string path = checkpoints::step_path(dir, step);
   if (::lstat(path.c_str(), &s) != 0) return;
-  throw ValueError(str(kFunction, ": step = ", step, " is there already: \"", path,
+  throw ValueError(str(kSave, ": step = ", step, " is there already: \"", path,
                        "\"; expected a new step, or remove the old one with checkpoints::remove"));
 }
 
@@ -127,7 +127,7 @@ void SaveJob::commit(const std::vector<std::string>& written) {
     const std::string path = str(folder_, "/", f.name);
     const std::uint64_t size = fs->file_size(path);
     if (size == f.nbytes) continue;
-    throw StateError(str(kFunction, ": \"", path, "\" has ", size, " bytes here; expected the ", f.nbytes,
+    throw StateError(str(kSave, ": \"", path, "\" has ", size, " bytes here; expected the ", f.nbytes,
                          " that its process wrote: the directory must be on a file system that all processes share"));
   }
   const std::string weights = weights_index_text(index);
@@ -141,7 +141,7 @@ void SaveJob::commit(const std::vector<std::string>& written) {
 }
 
 void SaveJob::run() {
-  const Agreement agreement(client, tag, str(kFunction, ": step ", step, " in \"", dir, "\""));
+  const Agreement agreement(client, tag, str(kSave, ": step ", step, " in \"", dir, "\""));
   try {
     std::vector<OwnedShard> shards;
     const WriteOrder order = parse_order(agreement.round(
@@ -190,8 +190,8 @@ checkpoints::SaveHandle begin_save(const std::string& dir, std::int64_t step, ch
   CheckpointState& state = checkpoint_state(job.client);
   job.tag = state.next_tag();
   try {
-    if (dir.empty()) throw ValueError(str(kFunction, ": dir is empty; expected a directory"));
-    check_step(kFunction, step);
+    if (dir.empty()) throw ValueError(str(kSave, ": dir is empty; expected a directory"));
+    check_step(kSave, step);
     check_new(job.dir, step);
     for (std::size_t i = 0; i < tree.leaves.size(); ++i) job.leaves.push_back(hold(tree.names[i], tree.leaves[i]));
   } catch (const Error&) {

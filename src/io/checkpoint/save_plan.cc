@@ -16,7 +16,7 @@ using nlohmann::json;
 
 namespace {
 
-constexpr const char kFunction[] = "checkpoints::save";
+constexpr const char kSaving[] = "checkpoints::save";
 
 std::string type_text(const StoredLeaf& l) {
   return str("\"", l.name, "\" ", l.weak ? "weak " : "", dtype_name(l.dtype), base::list_text(l.shape));
@@ -25,11 +25,11 @@ bool same_type(const StoredLeaf& a, const StoredLeaf& b) {
   return a.name == b.name && a.dtype == b.dtype && a.stored == b.stored && a.weak == b.weak && a.shape == b.shape;
 }
 
-std::string dump(const Json& j) {
+std::string plan_dump(const Json& j) {
   try {
     return j.value.dump();
   } catch (const json::exception&) {
-    throw ValueError(str(kFunction, ": a leaf's name is no UTF-8, which the format asks for"));
+    throw ValueError(str(kSaving, ": a leaf's name is no UTF-8, which the format asks for"));
   }
 }
 
@@ -50,7 +50,7 @@ std::vector<StoredLeaf> leaves_of(const json& plan) {
 void check_equal(const json& first, const json& other, const std::vector<StoredLeaf>& leaves, std::size_t process) {
   const auto step = first.at("step").get<std::int64_t>();
   if (other.at("step").get<std::int64_t>() != step) {
-    throw ValueError(str(kFunction, ": process ", process, " saves step ", other.at("step").get<std::int64_t>(),
+    throw ValueError(str(kSaving, ": process ", process, " saves step ", other.at("step").get<std::int64_t>(),
                          " and process 0 step ", step, "; expected the same calls in every process"));
   }
   const std::vector<StoredLeaf> theirs = leaves_of(other);
@@ -59,7 +59,7 @@ void check_equal(const json& first, const json& other, const std::vector<StoredL
       return i < of.size() ? "leaf " + type_text(of[i]) : std::string("no leaf");
     };
     if (i < leaves.size() && i < theirs.size() && same_type(leaves[i], theirs[i])) continue;
-    throw ValueError(str(kFunction, ": process ", process, " saves ", text(theirs), " at position ", i,
+    throw ValueError(str(kSaving, ": process ", process, " saves ", text(theirs), " at position ", i,
                          " of the tree and process 0 ", text(leaves), "; expected the same tree in every process"));
   }
 }
@@ -68,7 +68,7 @@ void check_names(const SavePlan& plan) {
   std::set<std::string> names;
   for (const StoredLeaf& l : plan.leaves) {
     if (!names.insert(l.name).second) {
-      throw ValueError(str(kFunction, ": the tree has two leaves \"", l.name,
+      throw ValueError(str(kSaving, ": the tree has two leaves \"", l.name,
                            "\"; expected different names (a key of a map may hold a '.' that another path has)"));
     }
   }
@@ -78,7 +78,7 @@ void check_names(const SavePlan& plan) {
       const std::string name = tensor_name(plan.leaves[w.leaf], w.start, w.shape);
       if (!tensors.insert(name).second) {
         throw ValueError(
-            str(kFunction, ": the leaf name \"", name, "\" is that of a shard of another leaf; choose another"));
+            str(kSaving, ": the leaf name \"", name, "\" is that of a shard of another leaf; choose another"));
       }
     }
   }
@@ -92,7 +92,7 @@ void check_cover(const SavePlan& plan) {
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     const std::string fault = cover_fault(plan.leaves[i].shape, blocks[i]);
     if (fault.empty()) continue;
-    throw ValueError(str(kFunction, ": leaf \"", plan.leaves[i].name, "\": ", fault,
+    throw ValueError(str(kSaving, ": leaf \"", plan.leaves[i].name, "\": ", fault,
                          "; expected every element once, from the processes of the client that saves"));
   }
 }
@@ -121,7 +121,7 @@ std::string plan_text(std::int64_t step, const std::vector<HeldLeaf>& leaves, co
     shard["shape"] = s.shape;
     j["shards"].push_back(std::move(shard));
   }
-  return dump(plan);
+  return plan_dump(plan);
 }
 
 SavePlan merge_plans(const std::vector<std::string>& texts) {
@@ -160,7 +160,7 @@ std::string order_text(const WriteOrder& order) {
   j.value["file"] = order.file;
   j.value["checksums"] = order.checksums;
   j.value["dropped"] = order.dropped;
-  return dump(j);
+  return plan_dump(j);
 }
 WriteOrder parse_order(const std::string& text) {
   const Json j(json::parse(text));
@@ -170,14 +170,14 @@ WriteOrder parse_order(const std::string& text) {
 
 std::string written_text(const std::optional<WrittenFile>& written) {
   Json j(json::object());
-  if (!written) return dump(j);
+  if (!written) return plan_dump(j);
   j.value["name"] = written->file.name;
   j.value["checksums"] = written->file.checksums;
   j.value["nbytes"] = written->file.nbytes;
   j.value["header_bytes"] = written->file.header_bytes;
   j.value["header_crc32"] = written->file.header_crc;
   j.value["offsets"] = written->offsets;
-  return dump(j);
+  return plan_dump(j);
 }
 
 CheckpointIndex merge_written(std::int64_t step, const SavePlan& plan, const std::vector<std::string>& texts,
