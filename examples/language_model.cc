@@ -22,7 +22,6 @@
 #include <thread>
 #include <vector>
 
-#include "tessera/checkpoint.h"
 #include "tessera/tessera.h"
 
 namespace ts = tessera;
