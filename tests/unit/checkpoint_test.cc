@@ -218,11 +218,13 @@ TEST(Checkpoint, AFolderForOtherReaders) {
   for (const auto& [name, value] : checkpoints::load(dir, 1)) EXPECT_TRUE(identical(value, expected.at(name))) << name;
 }
 
+// TESSERA_CHECKPOINT_MB: of another size than 64 MB.
 TEST(Checkpoint, AShardIsReadWithoutTheOthers) {
   EightDevices on;
   TempFolder folder;
-  const std::int64_t rows = 8192;
-  const std::int64_t columns = 2048;  // 64 MB
+  const char* megabytes = std::getenv("TESSERA_CHECKPOINT_MB");
+  const std::int64_t rows = 128 * (megabytes != nullptr ? std::atoll(megabytes) : 64);
+  const std::int64_t columns = 2048;
   std::map<std::string, Array> tree;
   HostArray value(float32, {rows, columns});
   auto v = value.span<float>();

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <csignal>
-#include <ctime>
 #include <map>
 #include <optional>
 
@@ -327,8 +326,9 @@ TEST(CheckpointCrash, AKilledProcessGoesOn) {
         ::_exit(std::fputs(e.what(), stderr) < 0 ? 2 : 1);
       }
     }
-    const timespec pause{0, static_cast<long>(1'000'000 + random() % 60'000'000)};
-    ::nanosleep(&pause, nullptr);
+    // Wherever it is then, from a folder that is just made to an old one that is being deleted.
+    for (int polls = 0; polls < 20'000 && checkpoints::latest_step(folder.path()) <= last; ++polls) ::usleep(1000);
+    ::usleep(static_cast<unsigned>(random() % 30'000));
     ::kill(child, SIGKILL);
     int status = 0;
     ASSERT_EQ(::waitpid(child, &status, 0), child);
@@ -338,12 +338,12 @@ TEST(CheckpointCrash, AKilledProcessGoesOn) {
     const auto now = checkpoints::latest_step(folder.path());
     if (last) {
       ASSERT_TRUE(now.has_value());
-      EXPECT_GE(*now, *last);
+      EXPECT_GT(*now, *last);
     }
     last = now;
   }
   ASSERT_TRUE(last.has_value());
-  EXPECT_GT(*last, kills / 4);
+  EXPECT_GE(*last, kills);
   // What the kills left is gone with the next save.
   CheckpointManager manager(folder.path(), {.max_to_keep = 2, .async = false});
   manager.save(*last + 1, random_tree(1));
