@@ -45,7 +45,7 @@ void make_bools(const BlockToFill& block) {
 }  // namespace
 
 OpenCheckpoint::OpenCheckpoint(const char* function, const std::string& dir, std::int64_t step)
-    : function_(function), index_(read_index(function, dir, step, folder_)), files_(function, folder_, index_) {
+    : index_(read_index(function, dir, step, folder_)), files_(function, folder_, index_) {
   const MappedFile weights(function, str(folder_, "/", kWeightsIndexName));
   if (weights.size() != index_.weights_index_bytes ||
       crc32_of(weights.bytes(0, weights.size(), ReadKind::Index)) != index_.weights_index_crc) {

@@ -37,7 +37,6 @@ class OpenCheckpoint {
   void verify();
 
  private:
-  const char* function_;
   std::string folder_;
   CheckpointIndex index_;
   ShardFiles files_;

@@ -161,7 +161,7 @@ void SaveJob::run() {
     if (!folder_.empty()) {
       try {
         fs->remove_all(folder_);
-      } catch (const Error&) {  // what was thrown first is what the caller needs
+      } catch (...) {  // NOLINT(bugprone-empty-catch): what was thrown first is what the caller needs
       }
     }
     throw;

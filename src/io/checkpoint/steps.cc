@@ -132,7 +132,6 @@ std::optional<std::int64_t> latest_step(const std::string& dir, const Loc&) {
 }
 
 void remove(const std::string& dir, std::int64_t step, const Loc&) {
-  std::string folder;
   const auto steps = io::steps_in("checkpoints::remove", dir);
   if (!std::binary_search(steps.begin(), steps.end(), step)) {
     throw ValueError(str("checkpoints::remove: \"", dir, "\" has no checkpoint of step ", step));
