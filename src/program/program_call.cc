@@ -188,7 +188,7 @@ class Donation {
 
 std::vector<Array> Program::call(const std::vector<Array>& args) {
   check_donation(args);
-  return run(compiled_for(args), args);
+  return run(compile(args), args);
 }
 
 // Everything that may fail for want of memory comes before the data of donated arguments is handed over.

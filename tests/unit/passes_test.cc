@@ -102,7 +102,7 @@ TEST(PassTexts, TwoLayers) {
                    return Values{ops::reduce_sum(y * y, {0, 1})};
                  }));
   Derivatives d(golden, g);
-  auto p = problem(d.b, d.outputs, mesh_of("data:4, model:2"), {"data, -", "-, model", "model, -"});
+  auto p = module(d.b, d.outputs, mesh_of("data:4, model:2"), {"data, -", "-, model", "model, -"});
   add_engine_passes(golden, golden.add("partition", partitioned(p)));
   golden.check();
 }
@@ -118,7 +118,7 @@ TEST(PassTexts, Loop) {
                    return ops::scan(b, {body, 5, false, {v[0]}, {v[1]}, {v[2]}});
                  }));
   Derivatives d(golden, g);
-  auto p = problem(d.b, d.outputs, mesh_of("data:4"), {"-, -", "data, -", "-, data, -"});
+  auto p = module(d.b, d.outputs, mesh_of("data:4"), {"-, -", "data, -", "-, data, -"});
   golden.add("with_fixed_leaves", spmd::with_fixed_leaves(p.graph));
   golden.add("partition", partitioned(p));
   golden.check();
@@ -134,7 +134,7 @@ TEST(PassTexts, Calls) {
                             return Values{ops::checkpoint(b, outer, v)[0] + ops::exp(v[0]) * v[0]};
                           }));
   Derivatives d(golden, g);
-  auto p = problem(d.b, d.outputs, mesh_of("data:4"), {"data, -"});
+  auto p = module(d.b, d.outputs, mesh_of("data:4"), {"data, -"});
   add_engine_passes(golden, golden.add("partition", partitioned(p)));
   golden.check();
 }
@@ -157,10 +157,9 @@ TEST(PassTexts, Map) {
   GraphPtr g = golden.add("program", make_graph({f32({8, 6}), f32({2, 6})},
                                                 [&](Builder& b, const Values& v) { return ops::shard_map(b, p, v); }));
   Derivatives d(golden, g);
-  spmd::ResolveMap axes = [](const ops::ShardMap&) { return std::vector<ir::AxisList>{{0}}; };
-  auto problem_ = problem(d.b, d.outputs, mesh_of("x:4"), {"x, -", "-, -"});
-  problem_.graph = golden.add("expand_maps", spmd::expand_maps(problem_.graph, axes));
-  golden.add("partition", partitioned(problem_));
+  auto mapped = module(d.b, d.outputs, mesh_of("x:4"), {"x, -", "-, -"});
+  mapped.graph = golden.add("expand_maps", spmd::expand_maps(mapped));
+  golden.add("partition", partitioned(mapped));
   golden.check();
 }
 
@@ -175,7 +174,7 @@ TEST(PassTexts, Windows) {
                           }));
   Builder b;
   Values out = b.inline_graph(*g, Values{b.input(f32({16, 6}))});
-  golden.add("partition", partitioned(problem(b, out, mesh_of("x:4"), {"x, -"}, {"x, -"})));
+  golden.add("partition", partitioned(module(b, out, mesh_of("x:4"), {"x, -"}, {"x, -"})));
   golden.check();
 }
 
