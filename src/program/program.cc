@@ -3,14 +3,14 @@
 
 #include <algorithm>
 #include <atomic>
-#include <unordered_map>
 
 #include "array/array_stats.h"
-#include "base/check.h"
+#include "base/hash.h"
+#include "base/lru_cache.h"
 #include "base/strings.h"
 #include "base/verify_mode.h"
-#include "program/trace.h"
 #include "program/verified_program.h"
+#include "sharding/mesh_tiling.h"
 #include "spmd/spmd.h"
 #include "tessera/config.h"
 #include "tessera/error.h"
@@ -207,6 +207,13 @@ std::shared_ptr<const CompiledProgram> Program::compile_for(const PlacedModule& 
 // --- one operation or one graph at once -----------------------------------------------------------
 
 namespace {
+using ProgramPtr = std::shared_ptr<Program>;
+constexpr std::int64_t kMaxPrograms = 4096;
+
+std::size_t hash_of(std::size_t h, const ir::Type& t) {
+  return base::hash_range(h + static_cast<std::size_t>(t.dtype) * 2 + (t.weak ? 1 : 0), t.shape);
+}
+
 struct OpKey {
   const ir::OpDef* op;
   ir::Attrs attrs;
@@ -216,17 +223,35 @@ struct OpKey {
 struct OpKeyHash {
   std::size_t operator()(const OpKey& k) const {
     std::size_t h = base::hash_mix(std::hash<const void*>{}(k.op), ir::hash_of(k.attrs));
-    for (const auto& t : k.in)
-      h = base::hash_range(h + static_cast<std::size_t>(t.dtype) * 2 + (t.weak ? 1 : 0), t.shape);
+    for (const auto& t : k.in) h = hash_of(h, t);
     return h;
   }
 };
-constexpr std::size_t kMaxPrograms = 4096;
+
+struct GraphKey {
+  ir::GraphPtr graph;
+  bool operator==(const GraphKey& o) const { return graph == o.graph || ir::equal(*graph, *o.graph); }
+};
+struct GraphKeyHash {
+  std::size_t operator()(const GraphKey& k) const { return ir::hash_of(*k.graph); }
+};
+
+struct ReshardKey {
+  ir::Type type;
+  ShardingPtr to;
+  bool operator==(const ReshardKey& o) const { return type == o.type && (to == o.to || *to == *o.to); }
+};
+struct ReshardKeyHash {
+  std::size_t operator()(const ReshardKey& k) const { return hash_of(k.to->hash(), k.type); }
+};
+
+std::pair<ProgramPtr, std::int64_t> new_program(ir::Builder& b, const ir::Values& out, ProgramOptions options) {
+  return {std::make_shared<Program>(b.finish_shared(out), std::move(options)), 1};
+}
 }  // namespace
 
 std::vector<Array> run_op(const ir::OpDef& op, const std::vector<Array>& in, const ir::Attrs& attrs, const Loc& loc) {
-  static auto* mutex = new std::mutex;
-  static auto* cache = new std::unordered_map<OpKey, std::shared_ptr<Program>, OpKeyHash>;
+  static auto* cache = new base::LruCache<OpKey, ProgramPtr, OpKeyHash>(kMaxPrograms);
   std::string name(op.name());
   OpKey key{&op, attrs, {}};
   for (std::size_t i = 0; i < in.size(); ++i) {
@@ -234,13 +259,7 @@ std::vector<Array> run_op(const ir::OpDef& op, const std::vector<Array>& in, con
     if (in[i].impl()->trace != 0) arrays::throw_leaked(in[i], name.c_str(), str("operand ", i));
     key.in.push_back(in[i].impl()->type);
   }
-  std::shared_ptr<Program> program;
-  {
-    std::lock_guard lock(*mutex);
-    auto it = cache->find(key);
-    if (it != cache->end()) program = it->second;
-  }
-  if (!program) {
+  ProgramPtr program = cache->get(key, [&] {
     ir::Builder b;
     b.set_loc(loc);
     ir::Values values;
@@ -248,30 +267,37 @@ std::vector<Array> run_op(const ir::OpDef& op, const std::vector<Array>& in, con
     ir::Values out = b.add(op, values, attrs);
     ProgramOptions options;
     options.name = name;
-    program = std::make_shared<Program>(b.finish_shared(out), std::move(options));
-    std::lock_guard lock(*mutex);
-    if (cache->size() >= kMaxPrograms) cache->clear();
-    cache->emplace(std::move(key), program);
-  }
+    return new_program(b, out, std::move(options));
+  });
   return program->call(in);
 }
 
+bool can_reshard(const Array& a, const Sharding& to) {
+  const auto& impl = *a.impl();
+  auto from_axes = sharding::mesh_tiling(*impl.sharding, impl.type.rank());
+  auto to_axes = sharding::mesh_tiling(to, impl.type.rank());
+  return from_axes && to_axes && sharding::common_refinement({from_axes->axis_sizes, to_axes->axis_sizes});
+}
+
+Array reshard(const Array& a, const ShardingPtr& to) {
+  static auto* cache = new base::LruCache<ReshardKey, ProgramPtr, ReshardKeyHash>(kMaxPrograms);
+  ReshardKey key{a.impl()->type, to};
+  ProgramPtr program = cache->get(key, [&] {
+    ir::Builder b;
+    ir::Values whole{b.input(key.type)};
+    ProgramOptions options;
+    options.name = "device_put";
+    options.out_shardings = {to};
+    return new_program(b, whole, std::move(options));
+  });
+  return program->call({a})[0];
+}
+
 std::vector<Array> run_graph(const ir::GraphPtr& graph, const std::vector<Array>& args) {
-  static auto* mutex = new std::mutex;
-  static auto* cache = new std::unordered_map<std::size_t, std::vector<std::shared_ptr<Program>>>;
-  std::size_t hash = ir::hash_of(*graph);
-  std::shared_ptr<Program> program;
-  {
-    std::lock_guard lock(*mutex);
-    for (const auto& p : (*cache)[hash]) {
-      if (ir::equal(*p->graph(), *graph)) program = p;
-    }
-    if (!program) {
-      if (cache->size() >= kMaxPrograms) cache->clear();
-      program = std::make_shared<Program>(graph, ProgramOptions{});
-      (*cache)[hash].push_back(program);
-    }
-  }
+  static auto* cache = new base::LruCache<GraphKey, ProgramPtr, GraphKeyHash>(kMaxPrograms);
+  ProgramPtr program = cache->get(GraphKey{graph}, [&] {
+    return std::pair(std::make_shared<Program>(graph, ProgramOptions{}), std::int64_t{1});
+  });
   for (std::size_t i = 0; i < args.size(); ++i) {
     if (!arrays::usable(args[i])) arrays::throw_unusable(args[i], "call", str("argument ", i));
   }
