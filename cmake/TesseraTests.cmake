@@ -106,7 +106,7 @@ if(NOT TESSERA_SANITIZE)
 endif()
 
 # The C++ blocks of the guides are tests.
-file(GLOB guides CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/docs/coming-from-*.md)
+file(GLOB guides CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/docs/coming-from-*.md ${PROJECT_SOURCE_DIR}/docs/checkpoints.md)
 set(guide_sources "")
 foreach(guide IN LISTS guides)
   get_filename_component(name ${guide} NAME_WE)

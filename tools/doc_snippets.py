@@ -16,6 +16,7 @@ PRELUDE = """// Made from {guide}; edit that.
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <set>

@@ -12,6 +12,7 @@
 #include "tessera/axes.h"
 #include "tessera/calculus.h"
 #include "tessera/callable.h"
+#include "tessera/checkpoint.h"
 #include "tessera/collectives.h"
 #include "tessera/comm_plan.h"
 #include "tessera/config.h"

@@ -6,17 +6,19 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <set>
 
 #include "base/file.h"
 #include "base/strings.h"
 #include "io/input.h"
+#include "io/json.h"
 #include "tessera/io.h"
 
 namespace tessera {
 
 namespace {
 
+using io::Json;
+using io::parse_json;
 using nlohmann::json;
 
 constexpr std::pair<const char*, DType> kTypes[] = {
@@ -30,21 +32,6 @@ constexpr std::uint64_t kMostHeader = 100'000'000;
 constexpr const char kMetadata[] = "__metadata__";
 constexpr const char kChecksum[] = "crc32:";
 
-// A JSON value whose destructor needs no memory: that of nlohmann::json gathers what it holds in a vector, and a
-// destructor that finds no memory ends the program.
-struct Json {
-  json value;
-  ~Json() { take_apart(value); }
-
- private:
-  static void take_apart(json& j) {
-    for (auto& part : j) {
-      if (part.is_structured()) take_apart(part);
-    }
-    if (j.is_array()) j.get_ref<json::array_t&>().clear();
-    if (j.is_object()) j.get_ref<json::object_t&>().clear();
-  }
-};
 constexpr int kDeepest = 8;  // a header nests three levels
 
 const char* type_name(DType dtype) {
@@ -118,17 +105,8 @@ class SafetensorsReader {
     std::string text(length, '\0');
     in_.read(8, text.data(), text.size());
     if (!text.starts_with('{')) bad("the header does not begin with '{'");
-    std::vector<std::set<std::string>> keys;  // of the objects that are open
     std::optional<std::string> twice;
-    auto note = [&](int depth, json::parse_event_t event, json& value) {
-      if (event == json::parse_event_t::object_start) keys.emplace_back();
-      if (event == json::parse_event_t::object_end) keys.pop_back();
-      if (event == json::parse_event_t::key && !keys.back().insert(value.get<std::string>()).second && !twice) {
-        twice = value.get<std::string>();
-      }
-      return depth <= kDeepest;
-    };
-    header_.value = json::parse(text, note, false);
+    header_ = parse_json(text, kDeepest, twice);
     if (!header_.value.is_object()) bad("the header is no JSON object");
     if (twice) bad(str("the header has the key \"", *twice, "\" twice"));
     base_ = 8 + length;
@@ -233,7 +211,7 @@ void check_storable(const std::string& key, const HostArray& value) {
 }
 
 std::string header_of(const HostArrays& values) {
-  Json header{json::object()};
+  Json header(json::object());
   std::uint64_t at = 0;
   for (const auto& [key, value] : values) {
     check_storable(key, value);
