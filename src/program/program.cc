@@ -183,7 +183,8 @@ std::shared_ptr<const CompiledProgram> Program::compiled_for(const std::vector<A
       program->mesh = plan.mesh;
       program->committed = plan.committed;
       auto& runtime = runtime::runtime_of(plan.devices->client);
-      program->queue = runtime.queue;
+      program->scheduler = runtime.scheduler;
+      program->order = runtime::task_order(ir::has_effect(*lowered->graph), !plan.devices->all_local());
       program->executable = runtime.engine->compile(lowered->graph, plan.devices);
       if (base::verifying()) {
         program->executable = verified(program->executable, *runtime.engine, graph_, plan, lowered->graph);
