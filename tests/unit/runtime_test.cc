@@ -168,10 +168,10 @@ TEST(LocalCluster, MessagesKeepTheirOrderPerTag) {
     std::int32_t got[2] = {};
     std::vector<Collectives::Message> sends{{peer, &a, 4}, {peer, &b, 4}};
     std::vector<Collectives::Receipt> receipts{{peer, &got[0], 4}, {peer, &got[1], 4}};
-    c->exchange(7, sends, receipts);
+    c->exchange({7}, sends, receipts);
     EXPECT_EQ(got[0], 10 + peer);
     EXPECT_EQ(got[1], 20 + peer);
-    c->exchange(8, {}, {});
+    c->exchange({8}, {}, {});
   };
   std::thread other(work, 1);
   work(0);
@@ -188,7 +188,7 @@ TEST(LocalCluster, FailureAndEndWakeTheWaiting) {
   std::vector<Collectives::Receipt> from2{{2, &got, 4}};
   std::thread failing([&] { c1->poison(5, "the kernel broke"); });
   try {
-    c0->exchange(5, {}, from1);
+    c0->exchange({5}, {}, from1);
     FAIL() << "a failed peer must not be waited for";
   } catch (const StateError& e) {
     EXPECT_NE(std::string(e.what()).find("process 1 failed in this step: the kernel broke"), std::string::npos);
@@ -197,17 +197,17 @@ TEST(LocalCluster, FailureAndEndWakeTheWaiting) {
   // Other steps of the same process go on.
   int sent = 3;
   std::vector<Collectives::Message> to0{{0, &sent, 4}};
-  c1->exchange(6, to0, {});
-  c0->exchange(6, {}, from1);
+  c1->exchange({6}, to0, {});
+  c0->exchange({6}, {}, from1);
   EXPECT_EQ(got, 3);
   std::thread ending([&] { c2.reset(); });
-  EXPECT_THROW(c0->exchange(7, {}, from2), StateError);
+  EXPECT_THROW(c0->exchange({7}, {}, from2), StateError);
   ending.join();
   // A wrong size means different programs.
-  c1->exchange(9, to0, {});
+  c1->exchange({9}, to0, {});
   std::int64_t wide = 0;
   std::vector<Collectives::Receipt> wrong{{1, &wide, 8}};
-  EXPECT_THROW(c0->exchange(9, {}, wrong), StateError);
+  EXPECT_THROW(c0->exchange({9}, {}, wrong), StateError);
 }
 
 }  // namespace
