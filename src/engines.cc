@@ -30,7 +30,8 @@ std::shared_ptr<void> make_runtime(const Client& client) {
   runtime->memory = MemoryPool::create(client.memory_limit());
   runtime->collectives = join_cluster(client);
   runtime->engine = cpu::make_engine(client.process_index(), runtime->memory, runtime->collectives);
-  runtime->queue = TaskQueue::create();
+  // Under a limit of memory programs run one at a time: what one needs is known, what any few need is not.
+  runtime->scheduler = TaskScheduler::create(client.memory_limit() > 0 ? 1 : 0);
   return runtime;
 }
 

@@ -171,7 +171,8 @@ std::shared_ptr<const CompiledProgram> Program::compile_for(const PlacedModule& 
   program->mesh = placed.module.mesh;
   program->committed = placed.committed;
   auto& runtime = runtime::runtime_of(placed.devices->client);
-  program->queue = runtime.queue;
+  program->scheduler = runtime.scheduler;
+  program->order = runtime::task_order(ir::has_effect(*graph_), !placed.devices->all_local());
   if (runtime.engine->partitions()) {
     program->executable = runtime.engine->compile(placed.module, placed.devices);
   } else {
@@ -295,9 +296,8 @@ Array reshard(const Array& a, const ShardingPtr& to) {
 
 std::vector<Array> run_graph(const ir::GraphPtr& graph, const std::vector<Array>& args) {
   static auto* cache = new base::LruCache<GraphKey, ProgramPtr, GraphKeyHash>(kMaxPrograms);
-  ProgramPtr program = cache->get(GraphKey{graph}, [&] {
-    return std::pair(std::make_shared<Program>(graph, ProgramOptions{}), std::int64_t{1});
-  });
+  ProgramPtr program = cache->get(
+      GraphKey{graph}, [&] { return std::pair(std::make_shared<Program>(graph, ProgramOptions{}), std::int64_t{1}); });
   for (std::size_t i = 0; i < args.size(); ++i) {
     if (!arrays::usable(args[i])) arrays::throw_unusable(args[i], "call", str("argument ", i));
   }

@@ -45,7 +45,8 @@ class Lowering {
 struct CompiledProgram {
   std::shared_ptr<const Lowering> lowered;
   std::shared_ptr<runtime::Executable> executable;
-  std::shared_ptr<runtime::TaskQueue> queue;
+  std::shared_ptr<runtime::TaskScheduler> scheduler;
+  runtime::TaskOrder order = runtime::TaskOrder::None;
   struct In {
     ShardingPtr sharding;  ///< what the program expects
     bool as_is = true;     ///< the argument lies so already

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "ir/module.h"
-#include "runtime/event.h"
 #include "runtime/process_collectives.h"
 #include "runtime/shard_set.h"
+#include "runtime/task_scheduler.h"
 #include "sharding/placement.h"
 #include "tessera/device.h"
 
@@ -50,7 +50,7 @@ class Engine {
 struct ClientRuntime {
   std::shared_ptr<Engine> engine;
   std::shared_ptr<MemoryPool> memory;
-  std::shared_ptr<TaskQueue> queue;
+  std::shared_ptr<TaskScheduler> scheduler;
   std::shared_ptr<Collectives> collectives;  ///< null for a single process
 };
 /// Defined in src/engines.cc, the one file that names engines.

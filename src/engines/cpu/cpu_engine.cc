@@ -19,11 +19,14 @@ namespace {
 // same number) and how many times it ran.
 class Tags {
  public:
-  std::int64_t next(std::size_t program) {
+  struct Next {
+    std::int64_t tag, run;
+  };
+  Next next(std::size_t program) {
     std::lock_guard lock(mutex_);
     constexpr int kRunBits = 24;
-    auto run = runs_[program]++ & ((std::int64_t{1} << kRunBits) - 1);
-    return static_cast<std::int64_t>((program >> (kRunBits + 1)) << kRunBits) | run;
+    const std::int64_t run = runs_[program]++;
+    return {static_cast<std::int64_t>((program >> (kRunBits + 1)) << kRunBits) | (run & ((1 << kRunBits) - 1)), run};
   }
 
  private:
@@ -55,7 +58,9 @@ class CpuExecutable final : public runtime::Executable {
                                 const std::vector<const ShardBuffers*>& borrowed) override {
     Run run{*memory_, collectives_.get()};
     if (!collectives_) return program_->run(std::move(args), run, {}, borrowed);
-    run.tag = tags_->next(number_);
+    auto [tag, number] = tags_->next(number_);
+    run.tag = tag;
+    run.number = number;
     try {
       return program_->run(std::move(args), run, {}, borrowed);
     } catch (const std::exception& e) {
