@@ -231,7 +231,7 @@ class CheckpointManager {
   CheckpointManager& operator=(const CheckpointManager&) = delete;
 
   /// As an absolute path.
-  const std::string& directory() const & { return dir_; }
+  const std::string& directory() const& { return dir_; }
   std::string directory() const&& { return dir_; }
   /// Whether `save` would write this step: a multiple of the interval, after the newest one.
   bool should_save(std::int64_t step) const;
