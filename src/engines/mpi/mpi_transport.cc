@@ -58,6 +58,8 @@ struct Hello {
   std::int32_t node = 0;
 };
 
+void leave_joined();
+
 class Transport final : public MpiTransport, public std::enable_shared_from_this<Transport> {
  public:
   Transport(const tessera_mpi_module& module, const MpiOptions& options)
@@ -92,8 +94,8 @@ class Transport final : public MpiTransport, public std::enable_shared_from_this
   // Says goodbye, waits for that of all others, and ends MPI. One that stays away leaves it unfinished: MPI would wait
   // for it without end.
   void leave() {
+    if (leaves_.exchange(true)) return;  // MPI's end asks for it again
     std::unique_lock lock(mutex_);
-    if (left_) return;
     left_ = true;
     for (int p = 0; p < world_.size; ++p) {
       if (p != world_.rank) tell_or_not(p, Notice::Ended);
@@ -147,7 +149,13 @@ class Transport final : public MpiTransport, public std::enable_shared_from_this
   static constexpr int kNotices = 1;  // tag of the control channel
 
   void enter(const MpiOptions& options) {
-    check(mpi_.join(options.communicator.value_or(-1), &world_), "joining the others");
+    check(mpi_.join(options.communicator.value_or(-1), leave_joined, &world_), "joining the others");
+    if (!world_.threads) {
+      throw StateError(str("Client::mpi: ", mpi_.built_for,
+                           world_.initialized_here ? " was built without support for threads; expected a build with it"
+                                                   : " was initialised by the program for fewer threads than call it; "
+                                                     "expected MPI_Init_thread with MPI_THREAD_MULTIPLE"));
+    }
     const int started = started_processes();
     if (!options.communicator && started > 0 && started != world_.size) {
       throw StateError(str("Client::mpi: mpirun has started ", started, " processes, but ", mpi_.built_for,
@@ -296,9 +304,18 @@ class Transport final : public MpiTransport, public std::enable_shared_from_this
   bool left_ = false;            // nothing new is sent
   bool finished_ = false;        // MPI is gone
 
+  std::atomic<bool> leaves_{false};
   std::atomic<bool> stop_{false};
   std::thread listener_;
 };
+
+std::shared_ptr<Transport>& joined() {
+  static auto* transport = new std::shared_ptr<Transport>;  // others may ask until the program ends
+  return *transport;
+}
+void leave_joined() {
+  if (joined()) joined()->leave();
+}
 
 // Messages under way. MPI keeps those of one tag between two processes in order.
 class Exchange final : public Communication {
@@ -475,16 +492,15 @@ CommunicationPtr Transport::start_exchange(const Call& call, std::span<const Mes
 }  // namespace
 
 std::shared_ptr<MpiTransport> MpiTransport::join(const MpiOptions& options) {
-  // Never destroyed: other processes may ask until the program ends.
   static std::mutex mutex;
-  static auto* joined = new std::shared_ptr<Transport>;
   std::lock_guard lock(mutex);
-  if (*joined) {
+  if (joined()) {
     throw StateError("Client::mpi: this process has joined already; keep the client that was made then");
   }
-  *joined = std::make_shared<Transport>(load_module(options), options);
-  if (std::atexit([] { (*joined)->leave(); }) != 0) throw StateError("Client::mpi: the program's end cannot be told");
-  return *joined;
+  auto transport = std::make_shared<Transport>(load_module(options), options);
+  if (std::atexit(leave_joined) != 0) throw StateError("Client::mpi: the end of the program cannot be waited for");
+  joined() = transport;
+  return transport;
 }
 
 }  // namespace tessera::mpi

@@ -11,6 +11,16 @@
 
 static MPI_Comm channels[2] = {MPI_COMM_NULL, MPI_COMM_NULL};
 static int initialized_here = 0;
+static void (*call_before_end)(void) = NULL;
+static int ending = 0;
+
+/* MPI_Finalize deletes the attributes of MPI_COMM_SELF before all else. */
+static int before_end(MPI_Comm self, int key, void* value, void* state) {
+  (void)self, (void)key, (void)value, (void)state;
+  ending = 1;
+  if (call_before_end != NULL) call_before_end();
+  return MPI_SUCCESS;
+}
 
 static int node_of(MPI_Comm all, int rank, int* node) {
   MPI_Comm here;
@@ -22,12 +32,13 @@ static int node_of(MPI_Comm all, int rank, int* node) {
   return error;
 }
 
-static int join(int communicator, struct tessera_mpi_world* world) {
+static int join(int communicator, void (*call)(void), struct tessera_mpi_world* world) {
   int error;
   int initialized = 0;
   int level = MPI_THREAD_SINGLE;
   int found = 0;
   int* tag_max = NULL;
+  int key = MPI_KEYVAL_INVALID;
   MPI_Comm all = MPI_COMM_WORLD;
   if ((error = MPI_Initialized(&initialized)) != MPI_SUCCESS) return error;
   if (!initialized) {
@@ -36,7 +47,10 @@ static int join(int communicator, struct tessera_mpi_world* world) {
   } else if ((error = MPI_Query_thread(&level)) != MPI_SUCCESS) {
     return error;
   }
-  if (level < MPI_THREAD_SERIALIZED) return MPI_ERR_UNSUPPORTED_OPERATION;
+  /* The library has a lock for its own calls, and a program that uses MPI beside it has none. */
+  world->initialized_here = initialized_here;
+  world->threads = level >= (initialized_here ? MPI_THREAD_SERIALIZED : MPI_THREAD_MULTIPLE);
+  if (!world->threads) return MPI_SUCCESS;
   if (communicator != -1) all = MPI_Comm_f2c((MPI_Fint)communicator);
   for (int i = 0; i < 2; ++i) {
     if ((error = MPI_Comm_dup(all, &channels[i])) != MPI_SUCCESS) return error;
@@ -45,8 +59,10 @@ static int join(int communicator, struct tessera_mpi_world* world) {
   if ((error = MPI_Comm_rank(all, &world->rank)) != MPI_SUCCESS) return error;
   if ((error = MPI_Comm_size(all, &world->size)) != MPI_SUCCESS) return error;
   if ((error = MPI_Comm_get_attr(channels[0], MPI_TAG_UB, &tag_max, &found)) != MPI_SUCCESS) return error;
+  call_before_end = call;
+  if ((error = MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, before_end, &key, NULL)) != MPI_SUCCESS) return error;
+  if ((error = MPI_Comm_set_attr(MPI_COMM_SELF, key, NULL)) != MPI_SUCCESS) return error;
   world->tag_max = found ? *tag_max : 32767;
-  world->initialized_here = initialized_here;
   return node_of(channels[0], world->rank, &world->node);
 }
 
@@ -131,7 +147,7 @@ static int finish(void) {
   for (int i = 0; i < 2; ++i) {
     if (channels[i] != MPI_COMM_NULL) MPI_Comm_free(&channels[i]);
   }
-  return initialized_here ? MPI_Finalize() : 0;
+  return initialized_here && !ending ? MPI_Finalize() : 0;
 }
 
 const struct tessera_mpi_module tessera_mpi_module = {

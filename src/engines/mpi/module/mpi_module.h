@@ -24,6 +24,7 @@ struct tessera_mpi_world {
   int tag_max;          /* tags are 0..tag_max */
   int node;             /* the lowest rank on this process's machine */
   int initialized_here; /* else the program had initialised MPI */
+  int threads;          /* whether several threads may call MPI as `join` needs it; if not, nothing was joined */
 };
 
 struct tessera_mpi_message {
@@ -36,8 +37,9 @@ struct tessera_mpi_module {
   const char* implementation; /* "openmpi" or "mpich" */
   const char* built_for;      /* "Open MPI 4.1.4" */
 
-  /* `communicator`: what MPI_Comm_c2f gives, or -1 for all processes. */
-  int (*join)(int communicator, struct tessera_mpi_world* world);
+  /* `communicator`: what MPI_Comm_c2f gives, or -1 for all processes. `before_end` is called when the program ends MPI
+   * itself, while it is still there. */
+  int (*join)(int communicator, void (*before_end)(void), struct tessera_mpi_world* world);
   /* Every rank's `mine`, in their order. Blocks; for the time of joining. */
   int (*gather)(const void* mine, void* all, int nbytes);
   void (*error_text)(int error, char* text, int size);
@@ -51,6 +53,7 @@ struct tessera_mpi_module {
   /* A message that has come, of any peer. */
   int (*probe)(int channel, int* found, struct tessera_mpi_message* message);
 
+  /* Ends MPI where `join` has initialised it. */
   int (*finish)(void);
 };
 
