@@ -40,7 +40,8 @@ struct Traits {
   /// their direction, "stablehlo.compare LT". The writer uses it unless it has a rule of its own for the op, the reader
   /// likewise. Null: there is none.
   const char* stablehlo = nullptr;
-  bool cheap = false;  ///< takes less time to compute again than to store and load
+  bool composite = false;  ///< neither has it: written as a composite "tessera.<name>" of attributes, and read as one
+  bool cheap = false;      ///< takes less time to compute again than to store and load
   bool view = false;       ///< each result element is an operand's (or an index), found without arithmetic on values
   bool exact = false;  ///< picks, compares, moves, or computes what IEEE arithmetic fixes: one right answer to the bit
   /// What a reduction over dimensions, windows or mesh axes combines elements by.
