@@ -12,10 +12,12 @@
 #include "engines/cpu/passes/inline_calls.h"
 #include "engines/cpu/passes/merge.h"
 #include "engines/cpu/passes/recompute.h"
+#include "ir/graph_text.h"
 #include "ops/collective/collectives.h"
 #include "ops/collective/shard_map_op.h"
 #include "ops/control/calls.h"
 #include "ops/control/control.h"
+#include "ops/shape/halo.h"
 #include "spmd/inline_maps.h"
 #include "support/graphs.h"
 #include "support/paths.h"
@@ -40,6 +42,9 @@ class Golden {
 
   GraphPtr add(const std::string& pass, const GraphPtr& g) {
     text_ += str("== ", pass, "\n", to_string(*g), "\n\n");
+    if (!holds_rules(*g)) {
+      EXPECT_EQ(full_text(ir::parse_graph(full_text(*g), op_named)), full_text(*g)) << pass;
+    }
     return g;
   }
 
@@ -55,6 +60,15 @@ class Golden {
   }
 
  private:
+  // Rules of custom derivatives and callbacks cannot be read from text.
+  static bool holds_rules(const ir::Graph& g) { return full_text(g).find("=<") != std::string::npos; }
+  static const ir::OpDef* op_named(std::string_view name) {
+    for (const auto* op : {&cpu::transposed_product(), &ops::def::halo}) {
+      if (op->name() == name) return op;
+    }
+    return ops::find(name);
+  }
+
   std::filesystem::path path_;
   std::string text_;
 };

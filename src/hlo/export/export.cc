@@ -8,6 +8,7 @@
 #include <limits>
 #include <set>
 
+#include "base/check.h"
 #include "base/strings.h"
 #include "hlo/import/narrow.h"
 #include "hlo/sharding/sdy.h"
@@ -330,12 +331,34 @@ Texts Writer::call(const std::string& name, const std::string& key, const Texts&
   return line(str(indent_ == 2 ? "call @" : "func.call @", callee, "(", names_of(args), ") : ", signature(args, out)),
               out);
 }
-Texts Writer::composite(const std::string& name, const std::string& attributes, const Texts& args, const ir::Types& out,
+namespace {
+// Fields of an equation as a dictionary of MLIR. Empty lists are left out: the reader takes a field's default.
+std::string dictionary(const ir::Attrs& attrs) {
+  std::vector<std::string> out;
+  if (!attrs) return "";
+  for (auto [name, text] : attrs->fields()) {
+    if (text == "()") continue;
+    if (text.starts_with('(')) {
+      text = str("array<i64: ", text.substr(1, text.find_last_not_of(",)")), ">");
+    } else if (text != "true" && text != "false") {
+      text += " : i64";
+    }
+    out.push_back(str(name, " = ", text));
+  }
+  return join(out);
+}
+}  // namespace
+Texts Writer::composite(const ir::Eqn& e, const Texts& args, const ir::Types& out, const Body& body) {
+  return composite(*e.op, dictionary(e.attrs), args, out, body);
+}
+Texts Writer::composite(const ir::OpDef& op, const std::string& attributes, const Texts& args, const ir::Types& out,
                         const Body& body) {
-  std::string callee = private_function("tessera." + name, attributes, args, out, body);
+  TESSERA_CHECK(op.traits().composite, str(op.name(), " is not read as a composite"));
+  std::string name = str("tessera.", op.name());
+  std::string callee = private_function(name, attributes, args, out, body);
   std::string dict = attributes.empty() ? "" : str("composite_attributes = {", attributes, "}, ");
-  return line(str("stablehlo.composite \"tessera.", name, "\" ", names_of(args), " {", dict, "decomposition = @",
-                  callee, "} : ", signature(args, out)),
+  return line(str("stablehlo.composite \"", name, "\" ", names_of(args), " {", dict, "decomposition = @", callee,
+                  "} : ", signature(args, out)),
               out);
 }
 Texts Writer::call(const ir::GraphPtr& g, const std::string& name, const Texts& args) {

@@ -112,7 +112,9 @@ class Writer {
              const Body& body);
   /// An operation that StableHLO lacks: `body` says what it computes, the name "tessera.<name>" and the attributes let
   /// it be read back as what it is.
-  Texts composite(const std::string& name, const std::string& attributes, const Texts& args, const ir::Types& out,
+  Texts composite(const ir::Eqn& e, const Texts& args, const ir::Types& out, const Body& body);
+  /// The same for a computation that is no equation: `op` has no attributes.
+  Texts composite(const ir::OpDef& op, const std::string& attributes, const Texts& args, const ir::Types& out,
                   const Body& body);
 
   /// What stands before an operation of the current depth.
