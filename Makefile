@@ -6,6 +6,7 @@
 #   make build           the library, the command line, the examples and the tests, in build/
 #   make test-long       the long random suites, and both sanitizers over all else
 #   make test-verify     the tests labelled quick in verification mode: every program checked against itself run another way
+#   make test-mpi        programs of several processes, under Open MPI's mpirun and under MPICH's
 #   make sanitize-quick  both sanitizers over the tests labelled quick
 #   make bench           every workload beside JAX; ONLY=name,name for some, ROUNDS=5, RECORD=1 keeps the figures
 #   make check-xla       programs that Tessera writes as StableHLO, run by XLA (jaxlib); ORACLE_PYTHON names a Python with JAX
@@ -24,7 +25,7 @@ export CCACHE_NOHASHDIR ?= 1
 export CCACHE_SLOPPINESS ?= pch_defines,time_macros
 
 .DEFAULT_GOAL := build
-.PHONY: bench check-xla jax-modules setup setup-checks build test test-verify test-long demo sanitize-quick format check-format lint layers check-install install clean
+.PHONY: bench check-xla jax-modules setup setup-checks build test test-verify test-mpi test-long demo sanitize-quick format check-format lint layers check-install install clean
 
 setup:
 	@tools/setup.sh
@@ -69,6 +70,12 @@ jax-modules: build
 
 test-verify: build
 	@TESSERA_VERIFY=1 tools/run_tests.sh release -L quick
+
+test-mpi: setup
+	@tools/setup.sh --mpi
+	@cmake --preset release
+	@cmake --build --preset release -j $(JOBS) --target tests_mpi
+	@ctest --preset release -L mpi
 
 test-long: build
 	@tools/run_tests.sh release -L long

@@ -117,3 +117,8 @@ foreach(guide IN LISTS guides)
   list(APPEND guide_sources ${source})
 endforeach()
 tessera_test(guides_test ${guide_sources})
+
+# MPI's own memory and threads are not for the sanitizers.
+if(NOT TESSERA_SANITIZE)
+  include(cmake/MpiTests.cmake)
+endif()

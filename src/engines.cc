@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one file that names engines.
+// The one file that names engines and transports.
+#include <map>
+
+#include "base/strings.h"
 #include "engines/cpu/chrome_trace.h"
 #include "engines/cpu/cpu_engine.h"
+#include "engines/mpi/mpi_transport.h"
+#include "mesh/client_state.h"
 #include "runtime/engine.h"
 #include "runtime/local_cluster.h"
 #include "runtime/write_trace.h"
@@ -13,8 +18,12 @@ namespace {
 
 const char kRuntimeKey = 0;
 const char kClusterKey = 0;
+const char kTransportKey = 0;
 
-std::shared_ptr<Collectives> join_cluster(const Client& client) {
+// The transport that the client was made with; else that of the simulated cluster, else none.
+std::shared_ptr<Collectives> transport_of(const Client& client) {
+  auto made_with = client.extensions().get(&kTransportKey, [] { return std::shared_ptr<void>(); });
+  if (made_with) return std::static_pointer_cast<Collectives>(made_with);
   auto cluster = client.cluster();
   if (!cluster) return nullptr;
   auto meeting = std::static_pointer_cast<LocalCluster>(cluster->extensions().get(
@@ -28,9 +37,10 @@ std::shared_ptr<void> make_runtime(const Client& client) {
   }
   auto runtime = std::make_shared<ClientRuntime>();
   runtime->memory = MemoryPool::create(client.memory_limit());
-  runtime->collectives = join_cluster(client);
+  runtime->collectives = transport_of(client);
   runtime->engine = cpu::make_engine(client.process_index(), runtime->memory, runtime->collectives);
-  runtime->queue = TaskQueue::create();
+  // Under a limit of memory programs run one at a time: what one needs is known, what any few need is not.
+  runtime->scheduler = TaskScheduler::create(client.memory_limit() > 0 ? 1 : 0);
   return runtime;
 }
 
@@ -44,3 +54,38 @@ ClientRuntime& runtime_of(const Client& client) {
 void write_trace() { cpu::write_trace(); }
 
 }  // namespace tessera::runtime
+
+namespace tessera {
+
+Client Client::mpi(const MpiOptions& options, const Loc&) {
+  if (options.devices < 1) throw ValueError(str("Client::mpi: devices = ", options.devices, "; expected at least 1"));
+  if (options.memory_limit < 0) {
+    throw ValueError(str("Client::mpi: memory_limit = ", options.memory_limit, "; expected 0 or more bytes"));
+  }
+  if (!(options.timeout_seconds >= 0)) {
+    throw ValueError(str("Client::mpi: timeout_seconds = ", options.timeout_seconds, "; expected 0 or more"));
+  }
+  std::shared_ptr<mpi::MpiTransport> transport = mpi::MpiTransport::join(options);
+  std::map<std::int32_t, std::int64_t> islands;  // machines, numbered in the order of their first processes
+  for (auto node : transport->nodes()) islands.emplace(node, static_cast<std::int64_t>(islands.size()));
+  std::vector<mesh::DeviceDescription> devices;
+  for (int p = 0; p < transport->process_count(); ++p) {
+    const auto process = static_cast<std::size_t>(p);
+    for (std::int64_t i = 0; i < transport->devices()[process]; ++i) {
+      mesh::DeviceDescription d;
+      d.id = static_cast<std::int64_t>(devices.size());
+      d.process_index = p;
+      if (islands.size() > 1) d.slice_index = islands.at(transport->nodes()[process]);
+      devices.push_back(d);
+    }
+  }
+  Client client =
+      mesh::make_client("cpu", "CpuDevice", transport->process_index(), transport->process_count(), devices);
+  mesh::ClientState::of(client)->memory_limit = options.memory_limit;
+  client.extensions().get(&runtime::kTransportKey, [&]() -> std::shared_ptr<void> {
+    return std::static_pointer_cast<runtime::Collectives>(transport);
+  });
+  return client;
+}
+
+}  // namespace tessera

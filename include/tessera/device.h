@@ -72,6 +72,23 @@ struct CpuOptions {
   std::shared_ptr<Cluster> cluster = {};
 };
 
+/// How to join the processes that `mpirun` has started.
+struct MpiOptions {
+  /// Devices of this process; processes may have different counts.
+  std::int64_t devices = 1;
+  /// Bytes that this process's buffers may take; 0 means no limit.
+  std::int64_t memory_limit = 0;
+  /// How long a wait for another process may be before it throws; 0: TESSERA_EXCHANGE_SECONDS in the environment, else
+  /// 60.
+  double timeout_seconds = 0;
+  /// "openmpi" or "mpich"; empty: the one whose `mpirun` has started the program.
+  std::string implementation = {};
+  /// Path of the transport's module; empty: TESSERA_MPI_MODULE in the environment, else beside the library's files.
+  std::string module = {};
+  /// The caller's communicator, by the handle that `MPI_Comm_c2f` gives; empty: MPI_COMM_WORLD.
+  std::optional<int> communicator = {};
+};
+
 /// Lazily created state that other modules (engine, transport) attach to a client or a cluster.
 class Extensions {
  public:
@@ -114,6 +131,10 @@ class Client {
   /// Throws `ValueError` unless devices >= 1 and 0 <= process_index < process_count, when `cluster` has another size,
   /// or when that process has already joined it.
   static Client cpu(const CpuOptions& options = {}, const Loc& loc = Loc::current());
+  /// A client whose cluster are the processes of an MPI communicator; each of them makes it, once. MPI is loaded now, and
+  /// initialised unless the program has done so. Throws `StateError` where no module of the transport or no MPI is found,
+  /// where another MPI has started the program, and where the processes differ in the library's version.
+  static Client mpi(const MpiOptions& options = {}, const Loc& loc = Loc::current());
   /// The innermost `ClientScope` of this thread, else the default client: the one of `set_default`, else CPU devices,
   /// as many as the environment variable TESSERA_CPU_DEVICES sets (1 when unset; `ValueError` unless it is positive).
   static Client current();

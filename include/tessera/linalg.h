@@ -42,6 +42,22 @@ struct SvdResult {
 };
 /// Singular value decomposition a = u diag(s) vh with s descending; `full_matrices` gives square u and vh.
 SvdResult svd(const Operand& a, bool full_matrices = true);
+struct HessenbergResult {
+  Array h;
+  std::optional<Array> q;
+};
+/// Hessenberg form of a square matrix (…, n, n): a = q h q^H with h zero below its first subdiagonal and q unitary,
+/// which is computed when `calc_q`. It has no derivative.
+HessenbergResult hessenberg(const Operand& a, bool calc_q = false);
+struct PackedHessenberg {
+  Array a, taus;
+};
+/// The Hessenberg form as LAPACK's gehrd packs it: h (…, n, n), below its first subdiagonal the reflectors whose
+/// product is q, and their factors (…, n - 1).
+PackedHessenberg hessenberg_packed(const Operand& a);
+/// The first n columns (…, m, n) of the product of k reflectors: column i of a (…, m, n), n <= m, holds reflector i
+/// below its diagonal, `taus` (…, k), k <= n, their factors. It has no derivative.
+Array householder_product(const Operand& a, const Operand& taus);
 struct TriangularOptions {
   bool left_side = true, lower = false, transpose_a = false, conjugate_a = false, unit_diagonal = false;
 };

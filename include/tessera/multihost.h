@@ -47,6 +47,17 @@ HostArray process_allgather(const Array& x, const AllgatherOptions& options = {}
 /// The same for host data.
 HostArray process_allgather(const HostArray& x, const AllgatherOptions& options = {}, const Loc& loc = Loc::current());
 
+/// The data of one process, in each of them (broadcast; every process takes part): of process 0, or of the one that
+/// gives `is_source` = true, where all give it. Shape and dtype are those of the source. Throws `ValueError` unless
+/// there is exactly one source.
+HostArray broadcast_one_to_all(const HostArray& x, std::optional<bool> is_source = {}, const Loc& loc = Loc::current());
+/// The same for an array of this process; the result is on its default device.
+Array broadcast_one_to_all(const Array& x, std::optional<bool> is_source = {}, const Loc& loc = Loc::current());
+/// Returns when every process has called it with this name. Throws `ValueError`, in all of them, where names differ.
+void sync_global_devices(const std::string& name, const Loc& loc = Loc::current());
+/// Throws `ValueError`, in all processes, naming those whose data differs from process 0's (shape, dtype or bytes).
+void assert_equal(const HostArray& x, const std::string& message = "", const Loc& loc = Loc::current());
+
 namespace detail {
 template <class T, class F>
 T map_with_specs(const T& tree, const std::vector<PartitionSpec>& specs, const char* function, F&& f) {

@@ -20,6 +20,7 @@
 #include "tessera/creation.h"
 #include "tessera/custom.h"
 #include "tessera/device.h"
+#include "tessera/distributed.h"
 #include "tessera/dtype.h"
 #include "tessera/elementary.h"
 #include "tessera/error.h"

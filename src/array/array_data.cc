@@ -119,14 +119,15 @@ void check_all_here(const ArrayImpl& impl, const ShardBufferOf& shard_buffer) {
   }
 }
 
-HostArray gathered(const ArrayImpl& impl, const arrays::Storage& storage) {
+// `shards` are on the host.
+HostArray gathered(const ArrayImpl& impl, const runtime::ShardBuffers& shards) {
   const auto& place = *impl.placement;
   auto item = dtype_size(impl.type.dtype);
   ShardBufferOf shard_buffer = [&](std::size_t tile) -> runtime::BufferPtr {
-    if (impl.replicas_equal) return storage.shard_buffers[tile];
+    if (impl.replicas_equal) return shards[tile];
     for (auto p : place.devices->local_positions) {  // the lowest local replica is read
       if (place.tile_of[static_cast<std::size_t>(p)] == static_cast<std::int32_t>(tile)) {
-        return storage.shard_buffers[static_cast<std::size_t>(p)];
+        return shards[static_cast<std::size_t>(p)];
       }
     }
     return nullptr;
@@ -168,7 +169,7 @@ HostArray Array::whole(const char* function, const Loc& loc) const {
   storage->wait();
   std::lock_guard lock(impl.mutex);
   if (impl.host) return *impl.host;
-  HostArray out = gathered(impl, *storage);
+  HostArray out = gathered(impl, arrays::HostShards(*storage, impl.placement->devices->client).list());
   if (impl.storage == storage) impl.host = out;
   return out;
 }

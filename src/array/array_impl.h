@@ -36,6 +36,17 @@ struct Storage {
 };
 using StoragePtr = std::shared_ptr<Storage>;
 
+/// The shards of a storage that is ready, for those who read them by address; copied where they are elsewhere.
+class HostShards {
+ public:
+  HostShards(const Storage& storage, const Client& client);
+  const runtime::ShardBuffers& list() const { return copied_.empty() ? own_ : copied_; }
+
+ private:
+  const runtime::ShardBuffers& own_;
+  runtime::ShardBuffers copied_;
+};
+
 /// Whether a trace is still running, for those of its values that outlive it.
 struct TraceLife {
   std::atomic<bool> running{true};

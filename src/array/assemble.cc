@@ -95,18 +95,22 @@ Array place(const HostArray& value, const ShardingPtr& sharding, bool committed,
   return make(ir::Type{value.dtype(), value.shape(), weak}, sharding, std::move(storage), committed);
 }
 
+HostShards::HostShards(const Storage& storage, const Client& client) : own_(storage.shard_buffers) {
+  if (!runtime::all_on_host(own_)) copied_ = runtime::on_host(own_, *runtime::runtime_of(client).memory);
+}
+
 namespace {
 
 struct Source {
   const sharding::Placement& place;
-  const Storage& storage;
+  const runtime::ShardBuffers& shards;
   bool by_tile;
   // The local buffer of a tile, or null.
   runtime::BufferPtr shard_buffer(std::size_t tile) const {
-    if (by_tile) return storage.shard_buffers[tile];
+    if (by_tile) return shards[tile];
     for (auto p : place.devices->local_positions) {
       if (place.tile_of[static_cast<std::size_t>(p)] == static_cast<std::int32_t>(tile)) {
-        return storage.shard_buffers[static_cast<std::size_t>(p)];
+        return shards[static_cast<std::size_t>(p)];
       }
     }
     return nullptr;
@@ -159,21 +163,45 @@ runtime::BufferPtr assemble(const Source& from, const sharding::Placement& to, s
 
 }  // namespace
 
+namespace {
+
+// The shards of `to` that are wanted here, of those of an array that is ready.
+void fill(const Storage& storage, const sharding::Placement& place, bool by_tile, const sharding::Placement& to,
+          std::int64_t item, Storage& out) {
+  HostShards shards(storage, place.devices->client);
+  Source from{place, shards.list(), by_tile};
+  out.shard_buffers.resize(static_cast<std::size_t>(to.num_tiles));
+  auto local = local_tiles(to);
+  for (std::size_t t = 0; t < out.shard_buffers.size(); ++t) {
+    if (any_local(to, local, t)) out.shard_buffers[t] = assemble(from, to, t, item);
+  }
+}
+
+}  // namespace
+
 Array reshard(const Array& a, const ShardingPtr& sharding, bool committed) {
   auto storage = storage_of(a, "device_put");
   const auto& impl = *a.impl();
   auto placed = sharding::placement(sharding, impl.type.shape);
-  storage->wait();
+  const auto item = dtype_size(impl.type.dtype);
+  // Where all shards are here none can be missing, which is said at the call. An error is thrown where the result is
+  // waited for, whenever it came.
+  const bool all_here = impl.placement->devices->all_local() && placed->devices->all_local();
+  if (!all_here) storage->wait();
+  const bool pending = all_here && storage->ready && (!storage->ready->ready() || storage->ready->error());
   if (placed->devices == impl.placement->devices && impl.replicas_equal &&
       sharding->is_equivalent_to(*impl.sharding, impl.type.rank())) {
     return make(impl.type, sharding, storage, committed, true);
   }
   auto out = std::make_shared<Storage>();
-  out->shard_buffers.resize(static_cast<std::size_t>(placed->num_tiles));
-  auto local = local_tiles(*placed);
-  Source from{*impl.placement, *storage, impl.replicas_equal};
-  for (std::size_t t = 0; t < out->shard_buffers.size(); ++t) {
-    if (any_local(*placed, local, t)) out->shard_buffers[t] = assemble(from, *placed, t, dtype_size(impl.type.dtype));
+  if (!pending) {
+    fill(*storage, *impl.placement, impl.replicas_equal, *placed, item, *out);
+  } else {
+    auto move = [from = impl.placement, by_tile = impl.replicas_equal, storage, placed, item, out] {
+      storage->wait();  // for its error
+      fill(*storage, *from, by_tile, *placed, item, *out);
+    };
+    out->ready = runtime::runtime_of(placed->devices->client).scheduler->submit({std::move(move), {storage->ready}});
   }
   return make(impl.type, sharding, std::move(out), committed, true);
 }

@@ -2,9 +2,12 @@
 #include "ir/attrs.h"
 
 #include <bit>
+#include <charconv>
+#include <span>
 
 #include "base/strings.h"
 #include "ir/graph.h"
+#include "ir/graph_text.h"
 
 namespace tessera::ir {
 
@@ -14,12 +17,23 @@ bool equal(const Attrs& a, const Attrs& b) {
 }
 std::size_t hash_of(const Attrs& a) { return a ? a->hash() : 0; }
 
+std::string AttrsBase::text(TextForm form) const {
+  std::string out;
+  for (const auto& [name, value] : fields(form)) out += str(out.empty() ? "" : ", ", name, "=", value);
+  return out;
+}
+
+std::string one_of_names(const char* const* names, std::size_t count, std::string_view got) {
+  std::string out = str(count == 1 ? "" : "one of ", base::join(std::span(names, count)));
+  return got.empty() ? out : str(out, " (got ", got, ")");
+}
+
 std::string field_text(std::int64_t v) { return str(v); }
 std::string field_text(int v) { return str(v); }
 std::string field_text(bool v) { return v ? "true" : "false"; }
 std::string field_text(double v) { return str(v); }
 std::string field_text(DType v) { return std::string(dtype_short(v)); }
-std::string field_text(const std::string& v) { return str("\"", v, "\""); }
+std::string field_text(const std::string& v) { return quoted_text(v); }
 std::string field_text(const Dims& v) { return base::tuple_text(v); }
 std::string field_text(const std::vector<Dims>& v) {
   std::string out = "(";
@@ -31,15 +45,59 @@ std::string field_text(const std::vector<bool>& v) {
   for (std::size_t i = 0; i < v.size(); ++i) out += str(i > 0 ? ", " : "", v[i] ? 1 : 0);
   return out + ")";
 }
-std::string field_text(const HostArray& v) { return v.size() <= 16 ? to_string(v) : str("<", v.size(), " elements>"); }
-std::string field_text(const GraphPtr& v) { return v ? to_string(*v, "", 4) : "none"; }
-std::string field_text(const std::vector<GraphPtr>& v) {
-  std::string out = "[";
-  for (std::size_t i = 0; i < v.size(); ++i) out += (i > 0 ? ", " : "") + field_text(v[i]);
-  return out + "]";
+std::string field_text(const GraphPtr& v, TextForm form) { return v ? graph_text(*v, "", 4, form) : "none"; }
+std::string field_text(const std::vector<GraphPtr>& v, TextForm form) {
+  std::string out = "(";
+  for (std::size_t i = 0; i < v.size(); ++i) out += (i > 0 ? ", " : "") + field_text(v[i], form);
+  return out + ")";
 }
 std::string field_text(const Types& v) { return str("(", base::join(v), ")"); }
-std::string field_text(const Opaque& v) { return str("<", v.label, ">"); }
+std::string field_text(const Opaque& v) { return v.object ? str("<", v.label, ">") : "none"; }
+
+void read_field(TextReader& r, std::int64_t& v) { v = r.integer(); }
+void read_field(TextReader& r, int& v) { v = static_cast<int>(r.integer()); }
+void read_field(TextReader& r, bool& v) {
+  v = r.accept("true");
+  if (!v) r.expect("false");
+}
+void read_field(TextReader& r, double& v) {
+  std::string_view text = r.until(",]) \n");
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), v);
+  if (error != std::errc() || end != text.data() + text.size()) r.fail("a number before this");
+}
+void read_field(TextReader& r, DType& v) {
+  std::string_view word = r.word();
+  for (int i = 0; i < kNumDTypes; ++i) {
+    v = static_cast<DType>(i);
+    if (word == dtype_short(v)) return;
+  }
+  r.fail(str("a dtype (got '", word, "')"));
+}
+void read_field(TextReader& r, std::string& v) { v = r.quoted(); }
+void read_field(TextReader& r, Dims& v) {
+  read_items(r, [&] { v.push_back(r.integer()); });
+}
+void read_field(TextReader& r, std::vector<Dims>& v) {
+  read_items(r, [&] { read_field(r, v.emplace_back()); });
+}
+void read_field(TextReader& r, std::vector<bool>& v) {
+  read_items(r, [&] { v.push_back(r.integer() != 0); });
+}
+void read_field(TextReader& r, GraphPtr& v) {
+  if (!r.accept("none")) v = std::make_shared<const Graph>(read_graph(r));
+}
+void read_field(TextReader& r, std::vector<GraphPtr>& v) {
+  read_items(r, [&] { read_field(r, v.emplace_back()); });
+}
+void read_field(TextReader& r, Types& v) {
+  read_items(r, [&] { v.push_back(read_type(r)); });
+}
+void read_field(TextReader& r, Opaque& v) {
+  if (!r.accept("none")) {
+    r.fail("none: a function or rule of the process that printed the text cannot be read from it");
+  }
+  v = {};
+}
 
 std::size_t field_hash(std::int64_t v) { return base::hash_mix(3, static_cast<std::size_t>(v)); }
 std::size_t field_hash(double v) { return base::hash_mix(5, std::bit_cast<std::uint64_t>(v)); }

@@ -6,7 +6,8 @@
 //     static constexpr auto fields = std::tuple{field("axes", &ReduceSum::axes)};
 //   };
 //
-// Printing, parsing, equality and hashing come from that list.
+// Printing, parsing, equality and hashing come from that list. An enum among the fields lists its names once, by a
+// function that argument-dependent look-up finds: `constexpr std::array enum_names(Mode) { … }`.
 #pragma once
 
 #include <cstddef>
@@ -19,6 +20,7 @@
 #include <vector>
 
 #include "base/hash.h"
+#include "ir/text_reader.h"
 #include "ir/type.h"
 #include "tessera/dtype.h"
 #include "tessera/host_array.h"
@@ -34,8 +36,10 @@ class AttrsBase {
   virtual ~AttrsBase() = default;
   virtual bool equals(const AttrsBase& other) const = 0;
   virtual std::size_t hash() const = 0;
+  /// Names and texts of the fields, in their order.
+  virtual std::vector<std::pair<std::string, std::string>> fields(TextForm form = TextForm::Short) const = 0;
   /// "axes=(0, 1), keep=true".
-  virtual std::string text() const = 0;
+  std::string text(TextForm form = TextForm::Short) const;
 };
 /// Null for an op without attributes.
 using Attrs = std::shared_ptr<const AttrsBase>;
@@ -60,7 +64,10 @@ struct Opaque {
   bool operator==(const Opaque& o) const { return object == o.object; }
 };
 
-// The kinds of field. `field_text` and `parse_field` are inverses for every kind that a text can hold.
+/// "one of a, b (got c)", for messages.
+std::string one_of_names(const char* const* names, std::size_t count, std::string_view got);
+
+// The kinds of field. `read_field` reads what `field_text` writes, but for opaque fields and elided constants.
 std::string field_text(std::int64_t v);
 std::string field_text(int v);
 std::string field_text(bool v);
@@ -70,16 +77,59 @@ std::string field_text(const std::string& v);
 std::string field_text(const Dims& v);
 std::string field_text(const std::vector<Dims>& v);
 std::string field_text(const std::vector<bool>& v);
-std::string field_text(const HostArray& v);
-std::string field_text(const GraphPtr& v);
-std::string field_text(const std::vector<GraphPtr>& v);
+std::string field_text(const HostArray& v, TextForm form);  // "f32[2]{1, 2.5}"
+std::string field_text(const GraphPtr& v, TextForm form);
+std::string field_text(const std::vector<GraphPtr>& v, TextForm form);
 std::string field_text(const Opaque& v);
 std::string field_text(const Types& v);
 template <class T>
-requires std::is_enum_v<T> std::string field_text(T v) { return to_string(v); }
+requires std::is_enum_v<T> std::string field_text(T v) { return enum_names(v)[static_cast<std::size_t>(v)]; }
 template <class T>
 std::string field_text(const std::optional<T>& v) {
   return v ? field_text(*v) : std::string("none");
+}
+
+void read_field(TextReader& r, std::int64_t& v);
+void read_field(TextReader& r, int& v);
+void read_field(TextReader& r, bool& v);
+void read_field(TextReader& r, double& v);
+void read_field(TextReader& r, DType& v);
+void read_field(TextReader& r, std::string& v);
+void read_field(TextReader& r, Dims& v);
+void read_field(TextReader& r, std::vector<Dims>& v);
+void read_field(TextReader& r, std::vector<bool>& v);
+void read_field(TextReader& r, HostArray& v);
+void read_field(TextReader& r, GraphPtr& v);
+void read_field(TextReader& r, std::vector<GraphPtr>& v);
+void read_field(TextReader& r, Opaque& v);
+void read_field(TextReader& r, Types& v);
+template <class T>
+requires std::is_enum_v<T>
+void read_field(TextReader& r, T& v) {
+  constexpr auto names = enum_names(T{});
+  std::string_view word = r.word();
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (word == names[i]) {
+      v = static_cast<T>(i);
+      return;
+    }
+  }
+  r.fail(one_of_names(names.data(), names.size(), word));
+}
+template <class T>
+void read_field(TextReader& r, std::optional<T>& v) {
+  if (!r.accept("none")) read_field(r, v.emplace());
+}
+/// "(a, b)": calls `read_item` once per item.
+template <class F>
+void read_items(TextReader& r, const F& read_item) {
+  r.expect("(");
+  while (!r.accept(")")) {
+    read_item();
+    if (r.accept(",")) continue;
+    r.expect(")");
+    break;
+  }
 }
 
 std::size_t field_hash(std::int64_t v);
@@ -125,14 +175,19 @@ class AttrsOf final : public AttrsBase {
     std::apply([&](auto... f) { ((h = base::hash_mix(h, field_hash(value.*(f.member)))), ...); }, P::fields);
     return h;
   }
-  std::string text() const override {
-    std::string out;
-    std::apply(
+  std::vector<std::pair<std::string, std::string>> fields(TextForm form) const override {
+    auto text_of = [&](const auto& v) {
+      if constexpr (requires { field_text(v, form); }) {
+        return field_text(v, form);
+      } else {
+        return field_text(v);
+      }
+    };
+    return std::apply(
         [&](auto... f) {
-          ((out += out.empty() ? "" : ", ", out += f.name, out += '=', out += field_text(value.*(f.member))), ...);
+          return std::vector<std::pair<std::string, std::string>>{{f.name, text_of(value.*(f.member))}...};
         },
         P::fields);
-    return out;
   }
   P value;
 };
@@ -149,6 +204,37 @@ Attrs make_attrs(P p) {
 template <>
 inline Attrs make_attrs(NoAttrs) {
   return nullptr;
+}
+
+/// What a text leaves out: refused, or as the struct's initializers have it.
+enum class MissingFields : std::uint8_t { Refused, Default };
+
+/// Reads "[axes=(0, 1), keep=true]", in any order; nothing for an op without attributes.
+template <class P>
+Attrs read_attrs(TextReader& r, MissingFields missing) {
+  if constexpr (std::is_same_v<P, NoAttrs>) {
+    return nullptr;
+  } else {
+    P value{};
+    std::vector<const char*> wanted = std::apply([](auto... f) { return std::vector{f.name...}; }, P::fields);
+    r.expect("[");
+    while (!r.peek("]")) {
+      std::string_view name = r.word();
+      auto read = [&](const auto& f) {
+        // Equal literals need not have one address.
+        if (name != f.name || std::erase_if(wanted, [&](std::string_view w) { return w == name; }) == 0) return false;
+        r.expect("=");
+        read_field(r, value.*(f.member));
+        return true;
+      };
+      bool known = std::apply([&](auto... f) { return (read(f) || ...); }, P::fields);
+      if (!known) r.fail(one_of_names(wanted.data(), wanted.size(), name));
+      if (!r.accept(",")) break;
+    }
+    if (!wanted.empty() && missing == MissingFields::Refused) r.fail(one_of_names(wanted.data(), wanted.size(), ""));
+    r.expect("]");
+    return make_attrs(std::move(value));
+  }
 }
 
 /// The typed struct inside; the caller knows the op, so the type is certain.

@@ -2,10 +2,10 @@
 #include "ir/graph.h"
 
 #include <algorithm>
-#include <map>
 
 #include "base/hash.h"
 #include "base/strings.h"
+#include "ir/graph_text.h"
 #include "ir/op_def.h"
 #include "ir/rewriter.h"
 #include "tessera/error.h"
@@ -26,10 +26,6 @@ std::int64_t View::size() const {
   std::int64_t n = 1;
   for (auto d : shape) n *= d;
   return n;
-}
-
-std::string to_string(const Type& t) {
-  return str(dtype_short(t.dtype), "[", base::join(t.shape, ","), "]", t.weak ? "~" : "");
 }
 
 Types Graph::input_types() const {
@@ -68,59 +64,12 @@ std::size_t hash_of(const Graph& g) {
 }
 
 namespace {
-// a, b, …, z, aa, ab, … in order of definition, whatever the numbers are.
-class Namer {
- public:
-  const std::string& operator()(ValueId v) {
-    auto [it, fresh] = names_.try_emplace(v);
-    if (fresh) {
-      for (auto n = static_cast<std::int64_t>(names_.size()); n > 0; n = (n - 1) / 26) {
-        it->second.insert(it->second.begin(), static_cast<char>('a' + (n - 1) % 26));
-      }
-    }
-    return it->second;
-  }
-
- private:
-  std::map<ValueId, std::string> names_;
-};
-
-std::string declare(const Graph& g, ValueId v, Namer& name) {
-  std::string out = str(name(v), ":", g.type(v));
-  if (g.mesh && !g.layouts.empty()) out += str("@", to_string(g.layout(v), *g.mesh));
-  return out;
-}
-
-std::string eqn_text(const Graph& g, const Eqn& e, Namer& name) {
-  std::string out;
-  for (std::size_t i = 0; i < e.out.size(); ++i) out += (i > 0 ? ", " : "") + declare(g, e.out[i], name);
-  if (!e.out.empty()) out += " = ";
-  out += e.op->name();
-  if (e.attrs) out += str("[", e.attrs->text(), "]");
-  for (auto v : e.in) out += " " + name(v);
-  return out;
-}
-}  // namespace
-
-std::string to_string(const Graph& g, const std::string& name, int indent) {
-  Namer names;
-  std::string pad(static_cast<std::size_t>(indent), ' ');
-  std::string out = name + "(";
-  for (std::size_t i = 0; i < g.inputs.size(); ++i) out += (i > 0 ? ", " : "") + declare(g, g.inputs[i], names);
-  out += ") {\n";
-  for (const auto& e : g.eqns) out += pad + "  " + eqn_text(g, e, names) + "\n";
-  out += pad + "  return";
-  for (auto v : g.outputs) out += " " + names(v);
-  return out + " }";
-}
-
-namespace {
 [[noreturn]] void broken(const Graph& g, std::size_t at, const std::string& what) {
-  Namer names;
+  ValueNames names;
   for (auto v : g.inputs) names(v);
   std::string around;
   for (std::size_t i = 0; i < g.eqns.size() && i < at + 10; ++i) {
-    std::string line = eqn_text(g, g.eqns[i], names);
+    std::string line = eqn_text(g, g.eqns[i], names, TextForm::Short);
     if (i + 10 >= at) around += str(i == at ? "\n> " : "\n  ", line);
   }
   throw InternalError(str("verify: ", what, " at equation ", at, around));

@@ -2,6 +2,7 @@
 #include "ir/layout.h"
 
 #include "base/strings.h"
+#include "ir/text_reader.h"
 
 namespace tessera::ir {
 
@@ -9,11 +10,6 @@ std::int64_t MeshAxes::num_positions() const {
   std::int64_t n = 1;
   for (auto s : sizes) n *= s;
   return n;
-}
-
-const char* to_string(Reduction r) {
-  static constexpr const char* names[] = {"sum", "prod", "max", "min", "and", "or"};
-  return names[static_cast<int>(r)];
 }
 
 AxisMask Layout::tiled() const {
@@ -28,7 +24,7 @@ namespace {
 std::string mask_text(AxisMask mask, const MeshAxes& mesh) {
   std::string out;
   for (std::size_t a = 0; a < mesh.sizes.size(); ++a) {
-    if (mask >> a & 1) out += (out.empty() ? "" : ", ") + mesh.names[a];
+    if (mask >> a & 1) out += (out.empty() ? "" : ", ") + name_text(mesh.names[a]);
   }
   return out;
 }
@@ -41,7 +37,7 @@ std::string to_string(const Layout& l, const MeshAxes& mesh) {
     if (l.dims[d].empty()) out += '-';
     for (std::size_t i = 0; i < l.dims[d].size(); ++i) {
       if (i > 0) out += '.';
-      out += mesh.names[l.dims[d][i]];
+      out += name_text(mesh.names[l.dims[d][i]]);
     }
   }
   out += ']';

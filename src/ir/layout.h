@@ -7,6 +7,7 @@
 // only in axes that a layout does not mention hold the same value, and engines store it once.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -30,7 +31,8 @@ using AxisMask = std::uint32_t;
 
 /// What combines the shards of a partial value.
 enum class Reduction : std::uint8_t { Sum, Prod, Max, Min, And, Or };
-const char* to_string(Reduction r);
+constexpr auto enum_names(Reduction) { return std::array{"sum", "prod", "max", "min", "and", "or"}; }
+inline const char* to_string(Reduction r) { return enum_names(r)[static_cast<std::size_t>(r)]; }
 
 struct Layout {
   std::vector<AxisList> dims;  ///< one a dimension of the value

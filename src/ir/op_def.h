@@ -40,8 +40,9 @@ struct Traits {
   /// their direction, "stablehlo.compare LT". The writer uses it unless it has a rule of its own for the op, the reader
   /// likewise. Null: there is none.
   const char* stablehlo = nullptr;
-  bool cheap = false;  ///< takes less time to compute again than to store and load
-  bool view = false;   ///< each result element is an operand's (or an index), found without arithmetic on values
+  bool composite = false;  ///< neither has it: written as a composite "tessera.<name>" of attributes, and read as one
+  bool cheap = false;      ///< takes less time to compute again than to store and load
+  bool view = false;       ///< each result element is an operand's (or an index), found without arithmetic on values
   bool exact = false;  ///< picks, compares, moves, or computes what IEEE arithmetic fixes: one right answer to the bit
   /// What a reduction over dimensions, windows or mesh axes combines elements by.
   std::optional<Reduction> reduction = std::nullopt;
@@ -176,6 +177,8 @@ class OpDef {
   virtual bool has_reference() const = 0;
   virtual void reference(ViewSpan in, ViewSpan out, const Attrs& a) const = 0;
   virtual std::vector<AnySample> samples() const = 0;
+  /// Attributes, in brackets, as graphs print them.
+  virtual Attrs read(TextReader& r, MissingFields missing = MissingFields::Refused) const = 0;
   /// Sub-graphs among the attributes (control flow, calls), in the order of their fields.
   virtual std::vector<GraphPtr> subgraphs(const Attrs& a) const = 0;
   /// Reason given for not having the rule, or null: "infer", "jvp", "transpose", "batch", "reference", "factors".
@@ -244,6 +247,7 @@ class Op final : public OpDef {
     for (auto& s : spec_.samples.call()) out.push_back({s.in, make_attrs(s.attrs)});
     return out;
   }
+  Attrs read(TextReader& r, MissingFields missing) const override { return read_attrs<P>(r, missing); }
   std::vector<GraphPtr> subgraphs(const Attrs& a) const override {
     std::vector<GraphPtr> out;
     std::apply([&](auto... f) { (detail::collect(get<P>(a).*(f.member), out), ...); }, P::fields);

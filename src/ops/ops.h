@@ -21,6 +21,9 @@ namespace def {
 std::span<const ir::OpDef* const> all();
 /// By name, or null.
 const ir::OpDef* find(std::string_view name);
+/// The graph of a text as `ir::full_text` writes it, whose ops are of ops.def or made by the partitioner (`halo`) and
+/// by manual regions.
+ir::Graph parse_graph(std::string_view text);
 
 using ir::Builder;
 using ir::Type;

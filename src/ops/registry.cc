@@ -4,7 +4,10 @@
 #include <map>
 #include <numeric>
 
+#include "ir/graph_text.h"
+#include "ops/collective/manual_region.h"
 #include "ops/define_op.h"
+#include "ops/shape/halo.h"
 
 namespace tessera::ops {
 
@@ -26,6 +29,15 @@ const ir::OpDef* find(std::string_view name) {
   }();
   auto it = table->find(name);
   return it == table->end() ? nullptr : it->second;
+}
+
+ir::Graph parse_graph(std::string_view text) {
+  return ir::parse_graph(text, [](std::string_view name) {
+    for (const auto* op : {&def::halo, &def::full_to_shard, &def::mark_manual, &def::shard_to_full}) {
+      if (op->name() == name) return op;
+    }
+    return find(name);
+  });
 }
 
 Value add_any(Value x, Value y) {

@@ -2,6 +2,7 @@
 // Attributes that transformations and the partitioner look into. Others are private to their op's file.
 #pragma once
 
+#include <array>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@ struct Names {
   bool operator==(const Names&) const = default;
 };
 std::string field_text(const Names& v);
+void read_field(ir::TextReader& r, Names& v);
 std::size_t field_hash(const Names& v);
 
 /// `reshard`: the same value under another layout. What moves follows from the two layouts; the rest is for the
@@ -41,7 +43,10 @@ struct Reshard {
   static constexpr auto fields =
       std::tuple{field("kind", &Reshard::kind), field("axes", &Reshard::axes), field("reason", &Reshard::reason)};
 };
-const char* to_string(Reshard::Kind kind);
+constexpr auto enum_names(Reshard::Kind) {
+  return std::array{"all_reduce", "reduce_scatter", "all_gather", "all_to_all", "collective_permute", "slice"};
+}
+inline const char* to_string(Reshard::Kind kind) { return enum_names(kind)[static_cast<std::size_t>(kind)]; }
 
 /// `sharding_constraint`: a user's with_sharding_constraint. Axis names and sizes only, so that a program does not
 /// depend on devices; `devices` holds ids when the user named a concrete mesh.
@@ -105,7 +110,7 @@ struct Round {
   Method method = Method::AwayFromZero;
   static constexpr auto fields = std::tuple{field("method", &Round::method)};
 };
-const char* to_string(Round::Method method);
+constexpr auto enum_names(Round::Method) { return std::array{"away_from_zero", "to_nearest_even"}; }
 
 struct IntegerPow {
   std::int64_t y = 1;

@@ -6,10 +6,11 @@
 
 #include "base/hash.h"
 #include "base/strings.h"
+#include "hlo/export/export.h"
 #include "ops/shared_attrs.h"
 #include "program/axis_env.h"
 #include "program/jit_core.h"
-#include "program/program_plan.h"
+#include "program/program.h"
 #include "program/trace.h"
 #include "program/trace_once.h"
 #include "sharding/fits.h"
@@ -267,25 +268,23 @@ std::vector<Array> JitCore::call(const std::shared_ptr<JitEntry>& entry, const s
 const std::shared_ptr<void>& JitCore::result(const std::shared_ptr<JitEntry>& entry) { return entry->result; }
 std::string JitCore::graph_text(const std::shared_ptr<JitEntry>& entry) { return to_string(*entry->traced.graph); }
 std::shared_ptr<const void> JitCore::lower(const std::shared_ptr<JitEntry>& entry, const std::vector<Array>& leaves) {
-  // Over an abstract mesh there is text, and nothing to partition for.
-  if (!entry->program->has_devices(leaves)) return nullptr;
   return entry->program->lower(with_captures(*entry, leaves));
 }
 namespace {
-const program::LoweredProgram& partitioned(const std::shared_ptr<const void>& lowered) {
-  if (lowered) return *static_cast<const program::Lowering*>(lowered.get())->program();
-  throw StateError(
-      "the program was lowered over an abstract mesh: it has text (as_text) and no devices; give a concrete mesh");
+const program::Lowering& lowering(const std::shared_ptr<const void>& lowered) {
+  return *static_cast<const program::Lowering*>(lowered.get());
 }
 }  // namespace
 std::string JitCore::lowered_text(const std::shared_ptr<const void>& lowered) {
-  return to_string(*partitioned(lowered).graph);
+  return to_string(*lowering(lowered).partitioned());
 }
 std::string JitCore::stablehlo_text(const std::shared_ptr<JitEntry>& entry, const std::vector<Array>& leaves,
                                     const StablehloTextOptions& options) {
-  return entry->program->stablehlo_text(with_captures(*entry, leaves), options);
+  ir::Module module = entry->program->place(with_captures(*entry, leaves)).module;
+  module.name = entry->program->name() == "jit" ? "jit" : "jit_" + entry->program->name();
+  return hlo::export_module(module, {options.shardy.value_or(config().use_shardy), options.replicas});
 }
-CommPlan JitCore::comm_plan(const std::shared_ptr<const void>& lowered) { return partitioned(lowered).plan; }
+CommPlan JitCore::comm_plan(const std::shared_ptr<const void>& lowered) { return lowering(lowered).comm_plan(); }
 
 struct JitExecutable {
   std::shared_ptr<JitEntry> entry;

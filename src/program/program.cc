@@ -3,17 +3,15 @@
 
 #include <algorithm>
 #include <atomic>
-#include <unordered_map>
 
 #include "array/array_stats.h"
-#include "base/check.h"
+#include "base/hash.h"
+#include "base/lru_cache.h"
 #include "base/strings.h"
 #include "base/verify_mode.h"
-#include "ops/collective/shard_map_op.h"
-#include "program/program_plan.h"
-#include "program/trace.h"
 #include "program/verified_program.h"
-#include "spmd/inline_maps.h"
+#include "sharding/mesh_tiling.h"
+#include "spmd/spmd.h"
 #include "tessera/config.h"
 #include "tessera/error.h"
 
@@ -22,23 +20,6 @@ namespace tessera::program {
 namespace {
 std::atomic<std::int64_t> total_lowerings{0};
 std::atomic<std::int64_t> total_compiles{0};
-
-MeshUse mesh_of(const ops::ShardMap& p) {
-  MeshUse use;
-  use.op = "shard_map";
-  use.constraint.mesh_sizes = p.mesh_sizes;
-  use.constraint.mesh_names = p.mesh_names;
-  use.constraint.devices = p.devices;
-  return use;
-}
-
-void collect_constraints(const ir::Graph& g, std::vector<MeshUse>& out) {
-  for (const auto& e : g.eqns) {
-    if (e.op == &ops::def::sharding_constraint) out.push_back({ir::get<ops::ShardingConstraint>(e.attrs)});
-    if (e.op == &ops::def::shard_map) out.push_back(mesh_of(ir::get<ops::ShardMap>(e.attrs)));
-    for (const auto& sub : e.op->subgraphs(e.attrs)) collect_constraints(*sub, out);
-  }
-}
 
 // What decides, without looking further, that a call is like an earlier one.
 struct CallKey {
@@ -74,12 +55,24 @@ std::int64_t count_lowerings() { return total_lowerings; }
 std::int64_t count_compiles() { return total_compiles; }
 
 struct Program::CompiledEntry {
-  std::shared_ptr<const LoweredProgram> lowered;
+  struct Arg {
+    bool as_is;         // it is placed as the program wants it
+    ShardingPtr moved;  // what it is moved to; null: to what the program chooses
+    bool operator==(const Arg& o) const {
+      return as_is == o.as_is && (moved && o.moved ? *moved == *o.moved : moved == o.moved);
+    }
+  };
+  std::shared_ptr<const Lowering> lowered;
   std::shared_ptr<const mesh::DeviceList> devices;
-  std::string known;  // outputs are said in terms of the meshes that were named
+  std::vector<ir::NamedMesh> meshes;  // in whose terms the outputs' shardings are
   bool committed;
-  std::vector<ShardingPtr> in;
+  std::vector<Arg> args;
   std::shared_ptr<const CompiledProgram> program;
+
+  bool compiles_like(const CompiledEntry& o) const {
+    return lowered == o.lowered && devices == o.devices && meshes == o.meshes && committed == o.committed &&
+           args == o.args;
+  }
 };
 struct Program::CallEntry {
   CallKey key;
@@ -87,8 +80,8 @@ struct Program::CallEntry {
   std::shared_ptr<const CompiledProgram> program;
 };
 
-Program::Program(ir::GraphPtr graph, ProgramOptions options) : graph_(std::move(graph)), options_(std::move(options)) {
-  collect_constraints(*graph_, constraints_);
+Program::Program(ir::GraphPtr graph, ProgramOptions options)
+    : graph_(std::move(graph)), options_(std::move(options)), mesh_uses_(mesh_uses(*graph_)) {
   const std::string& made = options_.made.empty() ? options_.name : options_.made;
   for (std::size_t i = 0; i < options_.donate.size(); ++i) {
     donated_as_.push_back(options_.donate[i]
@@ -97,137 +90,131 @@ Program::Program(ir::GraphPtr graph, ProgramOptions options) : graph_(std::move(
   }
 }
 
-spmd::Problem problem_of(const ir::GraphPtr& graph, const Program::Plan& plan) {
-  spmd::ResolveMap axes_of_map = [&](const ops::ShardMap& p) {
-    const KnownMesh* k = plan.find(p.mesh_sizes, p.mesh_names);
-    TESSERA_CHECK(k != nullptr, "the mesh of a shard_map is not known");
-    return k->axes;
-  };
-  return {spmd::expand_maps(plan.options.deterministic ? spmd::with_fixed_leaves(graph) : graph, axes_of_map),
-          plan.mesh,
-          plan.inputs,
-          plan.outputs,
-          [&plan](const ops::ShardingConstraint& c) { return plan.resolve(c); },
-          plan.options};
-}
-
-std::shared_ptr<const LoweredProgram> Lowering::program() const {
+const ir::GraphPtr& Lowering::partitioned() const {
   std::lock_guard lock(mutex_);
-  if (program_) return program_;
-  spmd::Problem problem = problem_of(graph_, plan_);
-  auto layouts = spmd::propagate(problem);
-  auto program = std::make_shared<LoweredProgram>();
-  program->graph = spmd::partition(problem, layouts);
-  program->plan = spmd::comm_plan(*program->graph);
-  program_ = std::move(program);
-  return program_;
+  if (!partitioned_) {
+    ir::Module m = spmd::prepared(module_);
+    partitioned_ = spmd::partition(m, spmd::propagate(m));
+  }
+  return partitioned_;
+}
+const CommPlan& Lowering::comm_plan() const {
+  const ir::GraphPtr& graph = partitioned();
+  std::lock_guard lock(mutex_);
+  if (!comm_plan_) comm_plan_ = spmd::comm_plan(*graph);
+  return *comm_plan_;
 }
 
-std::shared_ptr<const Lowering> Program::lowering_for(const Plan& plan) {
+std::shared_ptr<const Lowering> Program::lowering_for(const ir::Module& m) {
   for (const auto& l : lowered_) {
-    if (l->plan().lowers_like(plan)) return l;
+    if (ir::partitions_alike(l->module(), m)) return l;
   }
   ++stats_.lowerings;
   ++total_lowerings;
-  return lowered_.emplace_back(std::make_shared<const Lowering>(graph_, plan));
+  return lowered_.emplace_back(std::make_shared<const Lowering>(m));
 }
 
 std::shared_ptr<const Lowering> Program::lower(const std::vector<Array>& args) {
-  Plan plan = analyse(args);
+  PlacedModule placed = place(args);
   std::lock_guard lock(mutex_);
-  return lowering_for(plan);
+  return lowering_for(placed.module);
 }
 
-std::shared_ptr<const CompiledProgram> Program::compile(const std::vector<Array>& args) { return compiled_for(args); }
-
-std::shared_ptr<const CompiledProgram> Program::compiled_for(const std::vector<Array>& args) {
+std::shared_ptr<const CompiledProgram> Program::compile(const std::vector<Array>& args) {
   CallKey key = key_of(args);
   std::lock_guard lock(mutex_);
-  std::shared_ptr<const CompiledProgram> found;
-  for (const auto& e : calls_) {
-    if (e->key == key) {
-      found = e->program;
-      break;
+  auto known = std::ranges::find_if(calls_, [&](const auto& e) { return e->key == key; });
+  if (known != calls_.end()) {
+    if (CommBudget::current() >= 0) check_budget(*(*known)->program->lowered);
+    return (*known)->program;
+  }
+  CallEntry entry{key, {}, compiled_from(place(args), args)};
+  for (const auto& a : args) entry.keep.push_back(a.impl()->sharding);
+  if (calls_.size() >= 64) calls_.erase(calls_.begin());
+  auto program = entry.program;
+  calls_.push_back(std::make_shared<CallEntry>(std::move(entry)));
+  if (CommBudget::current() >= 0) check_budget(*program->lowered);
+  return program;
+}
+
+void Program::check_budget(const Lowering& lowered) const {
+  const CommPlan& plan = lowered.comm_plan();
+  if (plan.bytes_per_device() <= CommBudget::current()) return;
+  throw CommBudgetError(str(options_.name, ": the program moves ", plan.bytes_per_device(),
+                            " bytes per device; the CommBudget allows ", CommBudget::current(), "\n", plan));
+}
+
+std::shared_ptr<const CompiledProgram> Program::compiled_from(const PlacedModule& placed,
+                                                              const std::vector<Array>& args) {
+  if (!placed.devices) {
+    throw ValueError(str(options_.name, ": the program is over an abstract mesh of ", placed.module.num_partitions,
+                         " positions, which has no devices to run on; give a Mesh (as_text, text and comm_plan need "
+                         "none)"));
+  }
+  CompiledEntry wanted{
+      lowering_for(placed.module), placed.devices, placed.module.meshes, placed.committed, {}, nullptr};
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    const auto& impl = *args[i].impl();
+    bool here = placed.module.inputs[i].layout && impl.placement && impl.placement->devices == placed.devices;
+    wanted.args.push_back({here && !placed.moved_in[i], placed.moved_in[i]});
+  }
+  for (const auto& e : compiled_) {
+    if (e->compiles_like(wanted)) return e->program;
+  }
+  wanted.program = compile_for(placed, wanted);
+  return compiled_.emplace_back(std::make_shared<CompiledEntry>(std::move(wanted)))->program;
+}
+
+std::shared_ptr<const CompiledProgram> Program::compile_for(const PlacedModule& placed, const CompiledEntry& wanted) {
+  auto program = std::make_shared<CompiledProgram>();
+  program->lowered = wanted.lowered;
+  program->mesh = placed.module.mesh;
+  program->committed = placed.committed;
+  auto& runtime = runtime::runtime_of(placed.devices->client);
+  program->scheduler = runtime.scheduler;
+  program->order = runtime::task_order(ir::has_effect(*graph_), !placed.devices->all_local());
+  if (runtime.engine->partitions()) {
+    program->executable = runtime.engine->compile(placed.module, placed.devices);
+  } else {
+    program->executable =
+        runtime.engine->compile(placed.module.with_graph(wanted.lowered->partitioned()), placed.devices);
+    if (base::verifying()) {
+      program->executable = verified(program->executable, *runtime.engine, placed, wanted.lowered->partitioned());
     }
   }
-  if (!found) {
-    Plan plan = analyse(args);
-    auto lowered = lowering_for(plan)->program();
-    std::string known;
-    for (const auto& k : plan.known)
-      known += str(k.mesh.abstract_mesh(), k.mesh.is_concrete() ? "" : "?", k.uneven ? "u;" : ";");
-    std::vector<ShardingPtr> in;
-    const auto& g = *lowered->graph;
-    for (std::size_t i = 0; i < args.size(); ++i) {
-      const auto& impl = *args[i].impl();
-      if (plan.wanted_in[i]) {
-        in.push_back(plan.wanted_in[i]);
-      } else if (plan.inputs[i] && impl.placement && impl.placement->devices == plan.devices) {
-        in.push_back(nullptr);  // lies right
-      } else {
-        in.push_back(express(plan, g.layout(g.inputs[i]), impl.type.shape));
-      }
-    }
-    for (const auto& e : compiled_) {
-      if (e->lowered != lowered || e->devices != plan.devices || e->known != known || e->committed != plan.committed)
-        continue;
-      bool same = true;
-      for (std::size_t i = 0; i < in.size() && same; ++i) {
-        same = (in[i] == nullptr) == (e->in[i] == nullptr) && (!in[i] || *in[i] == *e->in[i]);
-      }
-      if (same) found = e->program;
-    }
-    if (!found) {
-      auto program = std::make_shared<CompiledProgram>();
-      program->lowered = lowered;
-      program->mesh = plan.mesh;
-      program->committed = plan.committed;
-      auto& runtime = runtime::runtime_of(plan.devices->client);
-      program->queue = runtime.queue;
-      program->executable = runtime.engine->compile(lowered->graph, plan.devices);
-      if (base::verifying()) {
-        program->executable = verified(program->executable, *runtime.engine, graph_, plan, lowered->graph);
-      }
-      ++stats_.compiles;
-      ++total_compiles;
-      for (std::size_t i = 0; i < args.size(); ++i) {
-        const auto& layout = g.layout(g.inputs[i]);
-        program->in.push_back({in[i], in[i] == nullptr, layout, layout.vary != 0});
-      }
-      for (auto v : g.outputs) {
-        const auto& layout = g.layout(v);
-        CompiledProgram::Out out;
-        out.type = g.type(v);
-        out.layout = layout;
-        out.by_position = layout.vary != 0;
-        out.sharding = express(plan, layout, out.type.shape);
-        auto n = program->out.size();
-        if (n < options_.out_shardings.size() && options_.out_shardings[n]) out.sharding = options_.out_shardings[n];
-        out.placement = arrays::look_up(out.sharding, out.type.shape);
-        program->out.push_back(std::move(out));
-      }
-      found = program;
-      compiled_.push_back(
-          std::make_shared<CompiledEntry>(CompiledEntry{lowered, plan.devices, known, plan.committed, in, program}));
-    }
-    CallEntry entry{key, {}, found};
-    for (const auto& a : args) entry.keep.push_back(a.impl()->sharding);
-    if (calls_.size() >= 64) calls_.erase(calls_.begin());
-    calls_.push_back(std::make_shared<CallEntry>(std::move(entry)));
+  ++stats_.compiles;
+  ++total_compiles;
+  const runtime::PortLayouts& layouts = program->executable->layouts();
+  for (std::size_t i = 0; i < wanted.args.size(); ++i) {
+    const auto& [as_is, moved] = wanted.args[i];
+    const ir::Layout& layout = layouts.in[i];
+    const Shape& shape = graph_->type(graph_->inputs[i]).shape;
+    ShardingPtr sharding = as_is ? nullptr : moved ? moved : public_sharding(placed, layout, shape);
+    program->in.push_back({sharding, as_is, layout, layout.vary != 0});
   }
-  if (std::int64_t budget = CommBudget::current(); budget >= 0) {
-    const auto& plan = found->lowered->plan;
-    if (plan.bytes_per_device() > budget) {
-      throw CommBudgetError(str(options_.name, ": the program moves ", plan.bytes_per_device(),
-                                " bytes per device; the CommBudget allows ", budget, "\n", plan));
-    }
+  for (std::size_t i = 0; i < layouts.out.size(); ++i) {
+    CompiledProgram::Out out;
+    out.type = graph_->type(graph_->outputs[i]);
+    out.layout = layouts.out[i];
+    out.by_position = out.layout.vary != 0;
+    bool given = i < options_.out_shardings.size() && options_.out_shardings[i];
+    out.sharding = given ? options_.out_shardings[i] : public_sharding(placed, out.layout, out.type.shape);
+    out.placement = arrays::look_up(out.sharding, out.type.shape);
+    program->out.push_back(std::move(out));
   }
-  return found;
+  return program;
 }
 
 // --- one operation or one graph at once -----------------------------------------------------------
 
 namespace {
+using ProgramPtr = std::shared_ptr<Program>;
+constexpr std::int64_t kMaxPrograms = 4096;
+
+std::size_t hash_of(std::size_t h, const ir::Type& t) {
+  return base::hash_range(h + static_cast<std::size_t>(t.dtype) * 2 + (t.weak ? 1 : 0), t.shape);
+}
+
 struct OpKey {
   const ir::OpDef* op;
   ir::Attrs attrs;
@@ -237,17 +224,35 @@ struct OpKey {
 struct OpKeyHash {
   std::size_t operator()(const OpKey& k) const {
     std::size_t h = base::hash_mix(std::hash<const void*>{}(k.op), ir::hash_of(k.attrs));
-    for (const auto& t : k.in)
-      h = base::hash_range(h + static_cast<std::size_t>(t.dtype) * 2 + (t.weak ? 1 : 0), t.shape);
+    for (const auto& t : k.in) h = hash_of(h, t);
     return h;
   }
 };
-constexpr std::size_t kMaxPrograms = 4096;
+
+struct GraphKey {
+  ir::GraphPtr graph;
+  bool operator==(const GraphKey& o) const { return graph == o.graph || ir::equal(*graph, *o.graph); }
+};
+struct GraphKeyHash {
+  std::size_t operator()(const GraphKey& k) const { return ir::hash_of(*k.graph); }
+};
+
+struct ReshardKey {
+  ir::Type type;
+  ShardingPtr to;
+  bool operator==(const ReshardKey& o) const { return type == o.type && (to == o.to || *to == *o.to); }
+};
+struct ReshardKeyHash {
+  std::size_t operator()(const ReshardKey& k) const { return hash_of(k.to->hash(), k.type); }
+};
+
+std::pair<ProgramPtr, std::int64_t> new_program(ir::Builder& b, const ir::Values& out, ProgramOptions options) {
+  return {std::make_shared<Program>(b.finish_shared(out), std::move(options)), 1};
+}
 }  // namespace
 
 std::vector<Array> run_op(const ir::OpDef& op, const std::vector<Array>& in, const ir::Attrs& attrs, const Loc& loc) {
-  static auto* mutex = new std::mutex;
-  static auto* cache = new std::unordered_map<OpKey, std::shared_ptr<Program>, OpKeyHash>;
+  static auto* cache = new base::LruCache<OpKey, ProgramPtr, OpKeyHash>(kMaxPrograms);
   std::string name(op.name());
   OpKey key{&op, attrs, {}};
   for (std::size_t i = 0; i < in.size(); ++i) {
@@ -255,13 +260,7 @@ std::vector<Array> run_op(const ir::OpDef& op, const std::vector<Array>& in, con
     if (in[i].impl()->trace != 0) arrays::throw_leaked(in[i], name.c_str(), str("operand ", i));
     key.in.push_back(in[i].impl()->type);
   }
-  std::shared_ptr<Program> program;
-  {
-    std::lock_guard lock(*mutex);
-    auto it = cache->find(key);
-    if (it != cache->end()) program = it->second;
-  }
-  if (!program) {
+  ProgramPtr program = cache->get(key, [&] {
     ir::Builder b;
     b.set_loc(loc);
     ir::Values values;
@@ -269,30 +268,36 @@ std::vector<Array> run_op(const ir::OpDef& op, const std::vector<Array>& in, con
     ir::Values out = b.add(op, values, attrs);
     ProgramOptions options;
     options.name = name;
-    program = std::make_shared<Program>(b.finish_shared(out), std::move(options));
-    std::lock_guard lock(*mutex);
-    if (cache->size() >= kMaxPrograms) cache->clear();
-    cache->emplace(std::move(key), program);
-  }
+    return new_program(b, out, std::move(options));
+  });
   return program->call(in);
 }
 
+bool can_reshard(const Array& a, const Sharding& to) {
+  const auto& impl = *a.impl();
+  auto from_axes = sharding::mesh_tiling(*impl.sharding, impl.type.rank());
+  auto to_axes = sharding::mesh_tiling(to, impl.type.rank());
+  return from_axes && to_axes && sharding::common_refinement({from_axes->axis_sizes, to_axes->axis_sizes});
+}
+
+Array reshard(const Array& a, const ShardingPtr& to) {
+  static auto* cache = new base::LruCache<ReshardKey, ProgramPtr, ReshardKeyHash>(kMaxPrograms);
+  ReshardKey key{a.impl()->type, to};
+  ProgramPtr program = cache->get(key, [&] {
+    ir::Builder b;
+    ir::Values whole{b.input(key.type)};
+    ProgramOptions options;
+    options.name = "device_put";
+    options.out_shardings = {to};
+    return new_program(b, whole, std::move(options));
+  });
+  return program->call({a})[0];
+}
+
 std::vector<Array> run_graph(const ir::GraphPtr& graph, const std::vector<Array>& args) {
-  static auto* mutex = new std::mutex;
-  static auto* cache = new std::unordered_map<std::size_t, std::vector<std::shared_ptr<Program>>>;
-  std::size_t hash = ir::hash_of(*graph);
-  std::shared_ptr<Program> program;
-  {
-    std::lock_guard lock(*mutex);
-    for (const auto& p : (*cache)[hash]) {
-      if (ir::equal(*p->graph(), *graph)) program = p;
-    }
-    if (!program) {
-      if (cache->size() >= kMaxPrograms) cache->clear();
-      program = std::make_shared<Program>(graph, ProgramOptions{});
-      (*cache)[hash].push_back(program);
-    }
-  }
+  static auto* cache = new base::LruCache<GraphKey, ProgramPtr, GraphKeyHash>(kMaxPrograms);
+  ProgramPtr program = cache->get(
+      GraphKey{graph}, [&] { return std::pair(std::make_shared<Program>(graph, ProgramOptions{}), std::int64_t{1}); });
   for (std::size_t i = 0; i < args.size(); ++i) {
     if (!arrays::usable(args[i])) arrays::throw_unusable(args[i], "call", str("argument ", i));
   }

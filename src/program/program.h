@@ -3,16 +3,15 @@
 // device list) happen on the first call with new shardings, and are kept.
 #pragma once
 
-#include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "array/array_impl.h"
-#include "ir/graph.h"
-#include "ops/shared_attrs.h"
+#include "ir/module.h"
+#include "program/placed_module.h"
 #include "runtime/engine.h"
 #include "tessera/array.h"
 #include "tessera/comm_plan.h"
@@ -21,33 +20,33 @@
 
 namespace tessera::program {
 
-struct ProgramOptions {
-  std::string name = "program";
-  std::string made;                        ///< the name, and where the function was jitted; empty: the name
-  std::vector<ShardingPtr> in_shardings;   ///< empty, or one an input; null: as the argument lies
-  std::vector<ShardingPtr> out_shardings;  ///< empty, or one an output; null: free
-  std::vector<bool> donate;                ///< empty, or one an input
-  std::vector<std::string> arg_names;      ///< for messages
-};
-
 /// Which arguments `donate_argnums` means, of a call with `count` of them. Throws `ValueError` naming the entry that
 /// the call does not have, or whose argument is static.
 std::vector<bool> donated_arguments(const std::vector<int>& argnums, std::size_t count,
                                     const std::vector<std::size_t>& statics, const std::string& name);
 
-/// The device-free half.
-struct LoweredProgram {
-  ir::GraphPtr graph;  ///< partitioned
-  CommPlan plan;
+/// A placed module and, from the first question about the result on, its partitioned graph. Knows no devices.
+class Lowering {
+ public:
+  explicit Lowering(ir::Module module) : module_(std::move(module)) {}
+  const ir::Module& module() const { return module_; }
+  /// Both throw what propagation and partitioning throw.
+  const ir::GraphPtr& partitioned() const;
+  const CommPlan& comm_plan() const;
+
+ private:
+  ir::Module module_;
+  mutable std::mutex mutex_;
+  mutable ir::GraphPtr partitioned_;
+  mutable std::optional<CommPlan> comm_plan_;
 };
 
-class Lowering;
-
-/// The half for one device list.
+/// A lowering for one device list.
 struct CompiledProgram {
-  std::shared_ptr<const LoweredProgram> lowered;
+  std::shared_ptr<const Lowering> lowered;
   std::shared_ptr<runtime::Executable> executable;
-  std::shared_ptr<runtime::TaskQueue> queue;
+  std::shared_ptr<runtime::TaskScheduler> scheduler;
+  runtime::TaskOrder order = runtime::TaskOrder::None;
   struct In {
     ShardingPtr sharding;  ///< what the program expects
     bool as_is = true;     ///< the argument lies so already
@@ -67,12 +66,6 @@ struct CompiledProgram {
   ir::MeshAxesPtr mesh;
 };
 
-/// A mesh that an equation names.
-struct MeshUse {
-  ops::ShardingConstraint constraint;  ///< of a shard_map only the mesh is set
-  std::string_view op = "sharding_constraint";
-};
-
 class Program {
  public:
   Program(ir::GraphPtr graph, ProgramOptions options);
@@ -85,20 +78,19 @@ class Program {
   std::vector<Array> run(const std::shared_ptr<const CompiledProgram>& program, const std::vector<Array>& args);
   /// Throws what the arguments' placement breaks; partitions when asked for the result.
   std::shared_ptr<const Lowering> lower(const std::vector<Array>& args);
-  /// The program as StableHLO; the arguments' shardings are all that is asked of them.
-  std::string stablehlo_text(const std::vector<Array>& args, const StablehloTextOptions& options) const;
-  /// Whether arguments and meshes say which devices it runs on.
-  bool has_devices(const std::vector<Array>& args) const;
+  /// The module that arguments placed like these make of it.
+  PlacedModule place(const std::vector<Array>& args) const { return place_module(graph_, options_, mesh_uses_, args); }
   const ir::GraphPtr& graph() const { return graph_; }
   const std::string& name() const { return options_.name; }
   const CompileStats& stats() const { return stats_; }
 
-  struct Plan;
-
  private:
-  Plan analyse(const std::vector<Array>& args) const;
-  std::shared_ptr<const Lowering> lowering_for(const Plan& plan);
-  std::shared_ptr<const CompiledProgram> compiled_for(const std::vector<Array>& args);
+  struct CompiledEntry;
+  struct CallEntry;
+  std::shared_ptr<const Lowering> lowering_for(const ir::Module& m);
+  std::shared_ptr<const CompiledProgram> compiled_from(const PlacedModule& placed, const std::vector<Array>& args);
+  std::shared_ptr<const CompiledProgram> compile_for(const PlacedModule& placed, const CompiledEntry& wanted);
+  void check_budget(const Lowering& lowered) const;
 
   /// The data of the arguments, where the program expects it.
   std::vector<arrays::StoragePtr> gather(const CompiledProgram& program, const std::vector<Array>& args) const;
@@ -108,12 +100,10 @@ class Program {
   ir::GraphPtr graph_;
   ProgramOptions options_;
   std::vector<std::shared_ptr<const std::string>> donated_as_;  ///< by input: what messages say of an array given away
-  std::vector<MeshUse> constraints_;
+  std::vector<MeshUse> mesh_uses_;
 
   std::mutex mutex_;
   CompileStats stats_;
-  struct CompiledEntry;
-  struct CallEntry;
   std::vector<std::shared_ptr<const Lowering>> lowered_;
   std::vector<std::shared_ptr<CompiledEntry>> compiled_;
   std::vector<std::shared_ptr<CallEntry>> calls_;
@@ -121,6 +111,10 @@ class Program {
 
 /// One operation at once, through a program kept for its attributes and operand types.
 std::vector<Array> run_op(const ir::OpDef& op, const std::vector<Array>& in, const ir::Attrs& attrs, const Loc& loc);
+/// An array under another sharding of its own devices: the program without equations. False where no mesh has the axes
+/// of both shardings.
+bool can_reshard(const Array& a, const Sharding& to);
+Array reshard(const Array& a, const ShardingPtr& to);
 /// A graph at once, through a program kept for equal graphs.
 std::vector<Array> run_graph(const ir::GraphPtr& graph, const std::vector<Array>& args);
 

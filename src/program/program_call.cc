@@ -172,8 +172,8 @@ class Donation {
     if (data != run_->in[i]) kept_[i] = std::move(data);
     return taken_[i];
   }
-  void submit(runtime::TaskQueue& queue, std::function<void()> task, runtime::EventPtr& event) {
-    event = queue.submit(std::move(task), run_->small);
+  void submit(runtime::TaskScheduler& scheduler, runtime::Task task, runtime::EventPtr& event) {
+    event = scheduler.submit(std::move(task));
     taken_.clear();
   }
 
@@ -188,7 +188,7 @@ class Donation {
 
 std::vector<Array> Program::call(const std::vector<Array>& args) {
   check_donation(args);
-  return run(compiled_for(args), args);
+  return run(compile(args), args);
 }
 
 // Everything that may fail for want of memory comes before the data of donated arguments is handed over.
@@ -217,13 +217,16 @@ std::vector<Array> Program::run(const std::shared_ptr<const CompiledProgram>& pr
   }
   runtime::EventPtr event;
   {
-    std::function<void()> task = [run] { run->execute(); };
+    runtime::Task task{[run] { run->execute(); }, {}, run->small, program->order};
+    for (const auto& storage : run->in) {
+      if (storage->ready && !storage->ready->ready()) task.after.push_back(storage->ready);
+    }
     Donation donation(args, std::move(run));
     for (std::size_t i = 0; i < donated.size(); ++i) {
       if (!donated[i] || args[i].impl()->literal || donation.take(i, donated_as_[i])) continue;
       arrays::throw_unusable(args[i], options_.name.c_str(), arg_name(i));  // another thread was faster
     }
-    donation.submit(*program->queue, std::move(task), event);
+    donation.submit(*program->scheduler, std::move(task), event);
   }
   for (const auto& impl : made) {
     impl->storage->ready = event;

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <mutex>
-#include <numeric>
 
 #include "base/file.h"
 #include "base/strings.h"
 #include "hlo/export/export.h"
 #include "hlo/export/partitioned.h"
 #include "hlo/module.h"
-#include "hlo/sharding/sdy.h"
-#include "program/program_plan.h"
+#include "program/program.h"
 #include "sharding/placement.h"
 #include "tessera/error.h"
 #include "tessera/mesh.h"
@@ -19,7 +17,7 @@
 namespace tessera {
 
 struct StablehloProgram::Impl {
-  hlo::ImportedModule module;
+  ir::Module module;
   std::string name;
   std::vector<Port> inputs, outputs;
   // Fixed when it first runs: by the client that is current then. Meshes may name the devices in different orders; the
@@ -31,8 +29,7 @@ struct StablehloProgram::Impl {
   std::unique_ptr<program::Program> program;
 
   std::vector<Device> devices() const;
-  const hlo::SdyMesh* mesh_of(const hlo::Port& port, std::size_t count) const;
-  ShardingPtr sharding_of(const hlo::Port& port, const std::vector<Device>& order) const;
+  const ir::NamedMesh* mesh_of(const ir::Port& port) const;
   std::vector<Array> ordered(const std::vector<Array>& args) const;
   void prepare();
 };
@@ -40,7 +37,7 @@ struct StablehloProgram::Impl {
 std::vector<Device> StablehloProgram::Impl::devices() const {
   Client client = Client::current();
   auto all = client.devices();
-  auto n = module.num_partitions * module.num_replicas;
+  auto n = module.num_devices();
   if (static_cast<std::int64_t>(all.size()) < n) {
     throw DeviceMismatchError(str(name, ": the program is for ", n, " devices; the client has ", all.size()));
   }
@@ -48,25 +45,19 @@ std::vector<Device> StablehloProgram::Impl::devices() const {
 }
 
 // Null where the text leaves the placement open, or says something that NamedSharding cannot.
-const hlo::SdyMesh* StablehloProgram::Impl::mesh_of(const hlo::Port& port, std::size_t count) const {
-  if (!port.sdy) return nullptr;
-  const hlo::SdyMesh* mesh = nullptr;
-  for (const auto& m : module.meshes) {
-    if (m.name == port.sdy->mesh) mesh = &m;
-  }
-  if (mesh == nullptr || mesh->size() != static_cast<std::int64_t>(count) || mesh->axes.empty()) return nullptr;
-  if (!mesh->device_ids.empty()) {
-    Dims ids = mesh->device_ids;
-    std::sort(ids.begin(), ids.end());
-    Dims all(count);
-    std::iota(all.begin(), all.end(), 0);
-    if (ids != all) return nullptr;
+const ir::NamedMesh* StablehloProgram::Impl::mesh_of(const ir::Port& port) const {
+  const ir::NamedMesh* mesh = port.sharding ? module.find_mesh(port.sharding->mesh) : nullptr;
+  if (mesh == nullptr || mesh->size() != module.num_devices() || mesh->axes.empty()) return nullptr;
+  Dims ids = mesh->device_ids;
+  std::sort(ids.begin(), ids.end());
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    if (ids[i] != static_cast<std::int64_t>(i)) return nullptr;
   }
   return mesh;
 }
 
 namespace {
-std::vector<Device> in_order_of(const hlo::SdyMesh* mesh, const std::vector<Device>& devices) {
+std::vector<Device> in_order_of(const ir::NamedMesh* mesh, const std::vector<Device>& devices) {
   if (mesh == nullptr || mesh->device_ids.empty()) return devices;
   std::vector<Device> out;
   for (auto id : mesh->device_ids) out.push_back(devices[static_cast<std::size_t>(id)]);
@@ -74,64 +65,35 @@ std::vector<Device> in_order_of(const hlo::SdyMesh* mesh, const std::vector<Devi
 }
 }  // namespace
 
-// Over the port's mesh, whose positions are the devices of `order`.
-ShardingPtr StablehloProgram::Impl::sharding_of(const hlo::Port& port, const std::vector<Device>& order) const {
-  const hlo::SdyMesh* mesh = mesh_of(port, order.size());
-  if (mesh == nullptr) return nullptr;
-  if (port.sdy->dims.size() != port.shape.size()) {
-    throw ValueError(
-        str(name, ": a sharding of ", port.sdy->dims.size(), " dimensions for a value of shape ", port.shape));
-  }
-  ops::ShardingConstraint c = hlo::constraint_of(*port.sdy, *mesh);
-  std::vector<SpecEntry> entries;
-  bool uneven = false;
-  for (std::size_t d = 0; d < c.dims.size(); ++d) {
-    std::vector<AxisRef> axes;
-    std::int64_t parts = 1;
-    for (auto a : c.dims[d]) {
-      if (a < 0) continue;
-      axes.emplace_back(c.mesh_names.list[static_cast<std::size_t>(a)]);
-      parts *= c.mesh_sizes[static_cast<std::size_t>(a)];
-    }
-    uneven = uneven || port.shape[d] % parts != 0;
-    if (axes.empty()) {
-      entries.emplace_back(none);
-    } else {
-      entries.emplace_back(axes);
-    }
-  }
-  Mesh placed(DeviceArray(order, c.mesh_sizes), c.mesh_names.list);
-  return NamedSharding(placed, PartitionSpec(entries), {.uneven = uneven}).share();
-}
-
 void StablehloProgram::Impl::prepare() {
   std::call_once(once, [&] {
     auto on = devices();
-    const hlo::SdyMesh* first = nullptr;
+    const ir::NamedMesh* first = nullptr;
     for (const auto* ports : {&module.inputs, &module.outputs}) {
-      for (const auto& p : *ports) first = first == nullptr ? mesh_of(p, on.size()) : first;
+      for (const auto& p : *ports) first = first == nullptr ? mesh_of(p) : first;
     }
     auto order = in_order_of(first, on);
-    auto placed = [&](const hlo::Port& p, bool as_text) {
-      return sharding_of(p, as_text ? in_order_of(mesh_of(p, on.size()), on) : order);
+    auto placed = [&](const ir::Port& p, const Shape& shape, bool as_text) -> ShardingPtr {
+      const auto* mesh = mesh_of(p);
+      if (mesh == nullptr) return nullptr;
+      return program::public_sharding(*p.sharding, *mesh, shape, as_text ? in_order_of(mesh, on) : order);
     };
     program::ProgramOptions options;
     options.name = name;
-    for (const auto& p : module.inputs) {
-      if (p.token) continue;
+    for (std::size_t i = 0; i < module.inputs.size(); ++i) {
       for (bool as_text : {true, false}) {
-        ShardingPtr s = placed(p, as_text);
+        ShardingPtr s = placed(module.inputs[i], inputs[i].shape, as_text);
         if (!s && on.size() > 1) s = GspmdSharding::replicated(order).share();
         if (!s) s = SingleDeviceSharding(on[0]).share();
         (as_text ? in : in_order).push_back(s);
       }
-      options.arg_names.push_back(str("arg", in.size() - 1));
+      options.arg_names.push_back(str("arg", i));
     }
-    for (const auto& p : module.outputs) {
-      if (p.token) continue;
-      options.out_shardings.push_back(placed(p, false));
-      bool same = in_order_of(mesh_of(p, on.size()), on) == order;
-      moved_out.push_back(same ? nullptr : placed(p, true));
+    for (std::size_t i = 0; i < module.outputs.size(); ++i) {
+      const auto& p = module.outputs[i];
+      options.out_shardings.push_back(placed(p, outputs[i].shape, false));
+      bool same = in_order_of(mesh_of(p), on) == order;
+      moved_out.push_back(same ? nullptr : placed(p, outputs[i].shape, true));
     }
     // Without arguments nothing but a result's sharding says which devices are meant.
     if (in.empty() && !options.out_shardings.empty() && !options.out_shardings[0] && on.size() > 1) {
@@ -162,15 +124,17 @@ StablehloProgram StablehloProgram::parse(const std::string& text, const std::str
   o.max_memory = options.max_memory;
   p.impl_->module = hlo::import_module(text, o);
   p.impl_->name = name;
-  auto ports = [](const std::vector<hlo::Port>& from, std::vector<Port>& to) {
-    for (const auto& f : from) {
-      if (f.token) continue;
-      to.push_back({hlo::to_string(hlo::AstType{hlo::AstType::Kind::Tensor, f.elem, f.shape, {}}), hlo::storage(f.elem),
-                    f.shape, hlo::is_narrow_int(f.elem) || hlo::is_narrow_float(f.elem)});
+  const ir::Module& m = p.impl_->module;
+  auto ports = [](const std::vector<ir::Port>& from, const ir::Types& types, std::vector<Port>& to) {
+    for (std::size_t i = 0; i < from.size(); ++i) {
+      const std::string& element = from[i].element;
+      const Shape& shape = types[i].shape;
+      to.push_back({element.empty() ? hlo::tensor_text(types[i]) : hlo::tensor_text(shape, element), types[i].dtype,
+                    shape, !element.empty()});
     }
   };
-  ports(p.impl_->module.inputs, p.impl_->inputs);
-  ports(p.impl_->module.outputs, p.impl_->outputs);
+  ports(m.inputs, m.graph->input_types(), p.impl_->inputs);
+  ports(m.outputs, m.graph->output_types(), p.impl_->outputs);
   return p;
 }
 
@@ -180,30 +144,20 @@ StablehloProgram StablehloProgram::load(const std::string& path, const Stablehlo
 
 const std::vector<StablehloProgram::Port>& StablehloProgram::inputs() const& { return impl_->inputs; }
 const std::vector<StablehloProgram::Port>& StablehloProgram::outputs() const& { return impl_->outputs; }
-std::int64_t StablehloProgram::num_devices() const { return impl_->module.num_partitions * impl_->module.num_replicas; }
+std::int64_t StablehloProgram::num_devices() const { return impl_->module.num_devices(); }
 std::string StablehloProgram::text(const Loc&) const { return to_string(*impl_->module.graph); }
 
 std::string StablehloProgram::as_text(const Loc&) const {
-  hlo::ExportOptions o;
-  o.name = impl_->module.name.empty() ? "module" : impl_->module.name;
-  o.num_partitions = num_devices();
-  o.meshes = impl_->module.meshes;
-  auto ports = [](const std::vector<hlo::Port>& from, std::vector<hlo::PortText>& to) {
-    for (const auto& p : from) {
-      if (p.token) continue;
-      hlo::PortText text{p.sdy, p.sdy ? "" : p.mhlo, std::nullopt};
-      if (hlo::is_narrow_int(p.elem) || hlo::is_narrow_float(p.elem)) text.elem = p.elem;
-      to.push_back(std::move(text));
-    }
-  };
-  ports(impl_->module.inputs, o.inputs);
-  ports(impl_->module.outputs, o.outputs);
-  return hlo::export_module(*impl_->module.graph, o);
+  ir::Module m = impl_->module;
+  if (m.name.empty()) m.name = "module";
+  m.num_partitions = num_devices();
+  m.num_replicas = 1;
+  return hlo::export_module(m);
 }
 
 std::string StablehloProgram::device_text(const std::vector<Array>& args, const Loc&) const {
   impl_->prepare();
-  return hlo::partitioned_text(*impl_->program->lower(args)->program()->graph, impl_->module.name);
+  return hlo::partitioned_text(impl_->program->lower(args)->partitioned(), impl_->module.name);
 }
 
 std::vector<Array> StablehloProgram::place(const std::vector<HostArray>& args, const Loc&) const {
@@ -243,7 +197,7 @@ std::vector<HostArray> StablehloProgram::run(const std::vector<HostArray>& args,
 
 CommPlan StablehloProgram::comm_plan(const std::vector<Array>& args, const Loc&) const {
   impl_->prepare();
-  return impl_->program->lower(impl_->ordered(args))->program()->plan;
+  return impl_->program->lower(impl_->ordered(args))->comm_plan();
 }
 
 }  // namespace tessera

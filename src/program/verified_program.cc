@@ -13,6 +13,7 @@
 #include "ops/define_op.h"
 #include "ops/ops.h"
 #include "runtime/verify_executable.h"
+#include "spmd/spmd.h"
 #include "tessera/error.h"
 
 namespace tessera::program {
@@ -145,14 +146,6 @@ struct Way {
   ir::Layout out(std::size_t j) const { return graph->layout(graph->outputs[j]); }
 };
 
-bool names_meshes(const ir::Graph& g) {
-  return std::any_of(g.eqns.begin(), g.eqns.end(), [](const ir::Eqn& e) {
-    auto inner = e.op->subgraphs(e.attrs);
-    return e.op == &ops::def::sharding_constraint || e.op == &ops::def::shard_map ||
-           std::any_of(inner.begin(), inner.end(), [](const ir::GraphPtr& sub) { return names_meshes(*sub); });
-  });
-}
-
 // All of the mesh's axes along the first dimension that they divide.
 ir::Layout split_evenly(const ir::Type& type, const ir::MeshAxes& mesh) {
   ir::Layout l = ir::Layout::replicated(type.rank());
@@ -170,15 +163,17 @@ ir::Layout split_evenly(const ir::Type& type, const ir::MeshAxes& mesh) {
 class VerifiedExecutable final : public runtime::Executable {
  public:
   VerifiedExecutable(std::shared_ptr<runtime::Executable> executable, runtime::Engine& engine,
-                     const ir::GraphPtr& graph, const Program::Plan& plan, ir::GraphPtr partitioned)
+                     const PlacedModule& placed, ir::GraphPtr partitioned)
       : executable_(std::move(executable)),
         compiler_(dynamic_cast<runtime::PlainCompiler&>(engine)),
         memory_(engine.memory()),
-        graph_(graph),
-        plan_(plan),
+        placed_(placed),
+        graph_(placed.module.graph),
         partitioned_(std::move(partitioned)) {
     choose();
-    other_ = way(problem(graph_));
+    ir::Module other = another(graph_);
+    for (std::size_t i = 0; i < outputs_.size(); ++i) other.outputs[i].layout = outputs_[i];
+    other_ = way(other);
   }
 
   std::vector<ShardBuffers> run(std::vector<ShardBuffers> args,
@@ -197,6 +192,7 @@ class VerifiedExecutable final : public runtime::Executable {
     explain(outputs, kept);
     return results;
   }
+  const runtime::PortLayouts& layouts() const override { return executable_->layouts(); }
   bool small() const override { return executable_->small(); }
   std::string text() const override { return executable_->text(); }
 
@@ -213,14 +209,14 @@ class VerifiedExecutable final : public runtime::Executable {
 
   // Everything whole where something was split; else what can be is split, on two devices where the program has one.
   void choose() {
-    mesh_ = plan_.mesh;
-    devices_ = plan_.devices;
+    mesh_ = placed_.module.mesh;
+    devices_ = placed_.devices;
     bool tiled = false;
     for (const auto* side : {&partitioned_->inputs, &partitioned_->outputs}) {
       for (auto v : *side) tiled = tiled || partitioned_->layout(v).tiled() != 0;
     }
     auto all = devices_->client.local_devices();
-    if (devices_->size() == 1 && all.size() >= 2 && !names_meshes(*graph_)) {
+    if (devices_->size() == 1 && all.size() >= 2 && mesh_uses(*graph_).empty()) {
       mesh_ = std::make_shared<const ir::MeshAxes>(ir::MeshAxes{{2}, {"verify"}});
       devices_ = mesh::intern_device_list({all[0], all[1]}, "verify", "devices");
     }
@@ -237,16 +233,16 @@ class VerifiedExecutable final : public runtime::Executable {
     }
   }
 
-  spmd::Problem problem(const ir::GraphPtr& graph) const {
-    spmd::Problem p = problem_of(graph, plan_);
-    p.mesh = mesh_;
-    p.inputs = inputs_;
-    p.outputs = outputs_;
-    return p;
+  // Partitioned another way.
+  ir::Module another(const ir::GraphPtr& graph) const {
+    ir::Module m = spmd::prepared(placed_.module.with_graph(graph));
+    m.mesh = mesh_;
+    for (std::size_t i = 0; i < inputs_.size(); ++i) m.inputs[i].layout = inputs_[i];
+    return m;
   }
-  Way way(const spmd::Problem& p) const {
+  Way way(const ir::Module& m) const {
     Way w;
-    w.graph = spmd::partition(p, spmd::propagate(p));
+    w.graph = spmd::partition(m, spmd::propagate(m));
     w.executable = compiler_.compile_plainly(w.graph, devices_);
     return w;
   }
@@ -343,15 +339,13 @@ class VerifiedExecutable final : public runtime::Executable {
     }
     try {
       auto all = std::make_shared<const ir::Graph>(std::move(g));
-      spmd::Problem mine = problem_of(all, plan_);
-      for (std::size_t i = 0; i < mine.inputs.size(); ++i)
-        mine.inputs[i] = partitioned_->layout(partitioned_->inputs[i]);
-      mine.outputs.assign(makers.size(), std::nullopt);
-      spmd::Problem others = problem(all);
-      others.outputs = mine.outputs;
+      ir::Module mine = spmd::prepared(placed_.module.with_graph(all));
+      for (std::size_t i = 0; i < mine.inputs.size(); ++i) {
+        mine.inputs[i].layout = partitioned_->layout(partitioned_->inputs[i]);
+      }
       Way a{spmd::partition(mine, spmd::propagate(mine)), nullptr};
-      a.executable = compiler_.compile_plainly(a.graph, plan_.devices);
-      Way b = way(others);
+      a.executable = compiler_.compile_plainly(a.graph, placed_.devices);
+      Way b = way(another(all));
       auto x = a.executable->run(arguments(kept, a), 0);
       auto y = b.executable->run(arguments(kept, b), 0);
       for (std::size_t j = 0; j < makers.size(); ++j) {
@@ -380,8 +374,8 @@ class VerifiedExecutable final : public runtime::Executable {
   std::shared_ptr<runtime::Executable> executable_;
   runtime::PlainCompiler& compiler_;
   std::shared_ptr<runtime::MemoryPool> memory_;
+  PlacedModule placed_;
   ir::GraphPtr graph_;
-  Program::Plan plan_;
   ir::GraphPtr partitioned_;
   ir::MeshAxesPtr mesh_;
   std::shared_ptr<const mesh::DeviceList> devices_;
@@ -394,11 +388,10 @@ class VerifiedExecutable final : public runtime::Executable {
 }  // namespace
 
 std::shared_ptr<runtime::Executable> verified(std::shared_ptr<runtime::Executable> executable, runtime::Engine& engine,
-                                              const ir::GraphPtr& graph, const Program::Plan& plan,
-                                              const ir::GraphPtr& partitioned) {
+                                              const PlacedModule& placed, const ir::GraphPtr& partitioned) {
   bool plain = dynamic_cast<runtime::PlainCompiler*>(&engine) != nullptr;
-  if (!plain || !plan.devices->all_local() || ir::has_effect(*graph)) return executable;
-  return std::make_shared<VerifiedExecutable>(std::move(executable), engine, graph, plan, partitioned);
+  if (!plain || !placed.devices->all_local() || ir::has_effect(*placed.module.graph)) return executable;
+  return std::make_shared<VerifiedExecutable>(std::move(executable), engine, placed, partitioned);
 }
 
 }  // namespace tessera::program

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <exception>
+#include <map>
 #include <mutex>
 #include <new>
 #include <utility>
@@ -23,9 +25,46 @@ Buffer::Buffer(std::shared_ptr<void> storage, std::int64_t nbytes)
 Buffer::Buffer(MemoryPool& pool, void* data, std::int64_t nbytes, std::int64_t capacity)
     : pool_(&pool), data_(data), nbytes_(nbytes), capacity_(capacity) {}
 
+Buffer::Buffer(Elsewhere elsewhere, std::int64_t nbytes) : elsewhere_(std::move(elsewhere.memory)), nbytes_(nbytes) {}
+
 Buffer::~Buffer() {
   MemoryPool::Block block{data_, nbytes_, capacity_};
   if (pool_) pool_->release({&block, 1});
+}
+
+bool all_on_host(std::span<const BufferPtr> shards) {
+  return std::none_of(shards.begin(), shards.end(), [](const BufferPtr& b) { return b && b->elsewhere() != nullptr; });
+}
+
+std::vector<BufferPtr> on_host(std::span<const BufferPtr> shards, MemoryPool& pool) {
+  std::vector<BufferPtr> out(shards.begin(), shards.end());
+  std::vector<EventPtr> copies;
+  copies.reserve(shards.size());
+  std::exception_ptr error;
+  auto keep = [&](const auto& step) {
+    try {
+      step();
+    } catch (...) {
+      if (!error) error = std::current_exception();
+    }
+  };
+  std::map<const DeviceMemory*, BufferPtr> known;  // devices may share memory as they share the host's
+  for (std::size_t i = 0; i < out.size() && !error; ++i) {
+    const DeviceMemory* from = out[i] ? out[i]->elsewhere() : nullptr;
+    if (from == nullptr) continue;
+    keep([&] {
+      BufferPtr& copy = known[from];
+      if (!copy) {
+        copy = pool.allocate(out[i]->nbytes());
+        copies.push_back(from->copy_to_host(copy->data()));
+      }
+      out[i] = copy;
+    });
+  }
+  // Also after an error: memory that is being written must not go back to the pool.
+  for (const auto& c : copies) keep([&] { c->wait(); });
+  if (error) std::rethrow_exception(error);
+  return out;
 }
 
 void release(std::span<BufferPtr> shards) noexcept {

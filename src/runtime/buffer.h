@@ -1,29 +1,52 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory of shards of arrays, and the pool it comes from.
+// Memory of shards of arrays, on the host or elsewhere, and the pool that the host's comes from.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
+
+#include "runtime/event.h"
 
 namespace tessera::runtime {
 
 class MemoryPool;
 
-/// One shard's memory, 64-byte aligned. Immutable once the computation that fills it has ended; shared between all
-/// devices that hold equal values.
+/// Memory that the host has no address of: an accelerator's. An engine that computes there makes buffers of it.
+class DeviceMemory {
+ public:
+  virtual ~DeviceMemory() = default;
+  /// For messages: "cuda:0".
+  virtual std::string place() const = 0;
+  /// Copies all bytes to `to`; the copy is complete when the event is ready. Until then the caller keeps `to`, and
+  /// somebody this memory.
+  virtual EventPtr copy_to_host(void* to) const = 0;
+  /// Overwrites all bytes by those of `from`, likewise.
+  virtual EventPtr copy_from_host(const void* from) = 0;
+};
+
+/// One shard's memory, 64-byte aligned where it is the host's. Immutable once the computation that fills it has ended;
+/// shared between all devices that hold equal values.
 class Buffer {
  public:
   /// Memory that something else owns (host data given away, a constant).
   Buffer(std::shared_ptr<void> storage, std::int64_t nbytes);
   /// A block of a pool, which stays alive as long as its blocks are in use.
   Buffer(MemoryPool& pool, void* data, std::int64_t nbytes, std::int64_t capacity);
+  struct Elsewhere {
+    std::shared_ptr<DeviceMemory> memory;
+  };
+  Buffer(Elsewhere elsewhere, std::int64_t nbytes);
   ~Buffer();
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
 
+  /// The host's address; null where the memory is elsewhere (`on_host` copies it).
   void* data() const { return data_; }
+  /// Null where the memory is the host's.
+  DeviceMemory* elsewhere() const { return elsewhere_.get(); }
   std::int64_t nbytes() const { return nbytes_; }
   /// True when the memory belongs to this buffer alone: no view into another one, nobody else's data. Whoever holds the
   /// only handle to such a buffer may overwrite it.
@@ -32,12 +55,19 @@ class Buffer {
  private:
   friend void release(std::span<std::shared_ptr<Buffer>> shards) noexcept;
   std::shared_ptr<void> storage_;
+  std::shared_ptr<DeviceMemory> elsewhere_;
   MemoryPool* pool_ = nullptr;
   void* data_ = nullptr;
   std::int64_t nbytes_ = 0;
   std::int64_t capacity_ = 0;
 };
 using BufferPtr = std::shared_ptr<Buffer>;
+
+/// Shards for those who read them by address: the same handles where the memory is the host's, else copies in blocks of
+/// `pool`, all of which are under way before the first is waited for. Throws what a copy throws.
+std::vector<BufferPtr> on_host(std::span<const BufferPtr> shards, MemoryPool& pool);
+/// Whether `on_host` has nothing to copy.
+bool all_on_host(std::span<const BufferPtr> shards);
 
 /// Empties the handles; blocks that nobody else holds go back to their pools in groups.
 void release(std::span<BufferPtr> shards) noexcept;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an engine is: it compiles partitioned graphs for a device list and runs them.
+// What an engine is: it compiles modules for a device list and runs them.
 #pragma once
 
 #include <memory>
@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "ir/graph.h"
-#include "runtime/event.h"
+#include "ir/module.h"
 #include "runtime/process_collectives.h"
 #include "runtime/shard_set.h"
+#include "runtime/task_scheduler.h"
 #include "sharding/placement.h"
 #include "tessera/device.h"
 
@@ -19,8 +19,10 @@ namespace tessera::runtime {
 class Executable {
  public:
   virtual ~Executable() = default;
+  /// Of inputs and outputs, on the mesh of the module that it was compiled from.
+  virtual const PortLayouts& layouts() const = 0;
   /// Runs on the calling thread (and the kernels' pool) and returns when done. `args[i]` are the shards of input i
-  /// under its layout in the graph; a shard whose only owner is the vector may be overwritten (donation): pass it moved
+  /// under its layout; a shard whose only owner is the vector may be overwritten (donation): pass it moved
   /// in. Where `borrowed` has an entry that is not null, these shards are meant in place of `args[i]`; they stay with
   /// the caller, who keeps them until the run has ended. Throws what a step throws; nothing of the arguments is changed
   /// then.
@@ -35,8 +37,11 @@ class Executable {
 class Engine {
  public:
   virtual ~Engine() = default;
-  /// `graph` is partitioned over graph->mesh, whose row-major positions are `devices`.
-  virtual std::shared_ptr<Executable> compile(ir::GraphPtr graph,
+  /// Whether the engine partitions programs itself: then `compile` gets the placed module as it was traced or read,
+  /// whose free ports are the engine's to lay out. Else its graph is partitioned.
+  virtual bool partitions() const { return false; }
+  /// The row-major positions of the module's mesh are `devices`.
+  virtual std::shared_ptr<Executable> compile(const ir::Module& module,
                                               std::shared_ptr<const sharding::DeviceList> devices) = 0;
   virtual std::shared_ptr<MemoryPool> memory() = 0;
 };
@@ -45,7 +50,7 @@ class Engine {
 struct ClientRuntime {
   std::shared_ptr<Engine> engine;
   std::shared_ptr<MemoryPool> memory;
-  std::shared_ptr<TaskQueue> queue;
+  std::shared_ptr<TaskScheduler> scheduler;
   std::shared_ptr<Collectives> collectives;  ///< null for a single process
 };
 /// Defined in src/engines.cc, the one file that names engines.

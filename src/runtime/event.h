@@ -29,16 +29,4 @@ using EventPtr = std::shared_ptr<Event>;
 /// else what `then` throws.
 EventPtr when_all(std::span<const EventPtr> events, std::function<void()> then = nullptr);
 
-/// Runs tasks one after another in the order of submission: inline on the caller's thread when the queue is empty, no
-/// task is running and the task says that it is small; else on a thread of its own (started on first need). A task's
-/// exception becomes its event's error. Destroying the queue waits for what was submitted.
-class TaskQueue {
- public:
-  static std::shared_ptr<TaskQueue> create();
-  virtual ~TaskQueue() = default;
-  virtual EventPtr submit(std::function<void()> task, bool small) = 0;
-  /// Waits until everything submitted so far has ended; errors stay with their events.
-  virtual void drain() = 0;
-};
-
 }  // namespace tessera::runtime

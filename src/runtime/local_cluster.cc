@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <list>
 #include <map>
 #include <mutex>
 #include <string>
@@ -27,7 +28,16 @@ std::int64_t longest_wait() {
   return seconds > 0 ? seconds : kDefault;
 }
 
-// Messages wait in mailboxes, so a sender never waits and two processes that send to each other cannot lock up.
+// A receipt that was asked for. Messages of one tag between two processes fill the receipts in the order in which these
+// were asked for, whoever is waited for first.
+struct Posted {
+  Collectives::Receipt receipt;
+  enum class State : std::uint8_t { Open, Filling, Full, WrongSize } state = State::Open;
+  std::size_t came = 0;  ///< bytes of the message
+};
+
+// Messages that nobody has asked for yet wait in mailboxes, so a sender never waits and two processes that send to each
+// other cannot lock up.
 class Cluster final : public LocalCluster, public std::enable_shared_from_this<Cluster> {
  public:
   explicit Cluster(int process_count) : ended_(static_cast<std::size_t>(process_count)) {}
@@ -36,21 +46,79 @@ class Cluster final : public LocalCluster, public std::enable_shared_from_this<C
 
   void send(int from, std::int64_t tag, const Collectives::Message& m) {
     const auto* bytes = static_cast<const char*>(m.data);
-    std::vector<char> copy(bytes, bytes + m.nbytes);
-    {
-      std::lock_guard lock(mutex_);
-      mail_[{m.peer, from, tag}].push_back(std::move(copy));
+    const Key key{m.peer, from, tag};
+    const auto size = static_cast<std::size_t>(m.nbytes);
+    std::unique_lock lock(mutex_);
+    Posted* to = next_open(key);
+    if (to != nullptr) {
+      fill(lock, *to, bytes, size);
+    } else {
+      lock.unlock();
+      std::vector<char> copy(bytes, bytes + size);
+      lock.lock();
+      to = next_open(key);  // may have come meanwhile
+      if (to != nullptr) {
+        fill(lock, *to, copy.data(), size);
+      } else {
+        mail_[key].push_back(std::move(copy));
+      }
     }
+    lock.unlock();
     changed_.notify_all();
   }
 
-  void receive(int self, std::int64_t tag, const Collectives::Receipt& r) {
-    std::vector<char> bytes = take(self, r.peer, tag);
-    if (static_cast<std::int64_t>(bytes.size()) != r.nbytes) {
-      throw StateError(str("exchange: process ", r.peer, " sent ", bytes.size(), " bytes to process ", self,
-                           ", which expected ", r.nbytes, "; the processes run different programs"));
+  void post(int self, std::int64_t tag, Posted& p) {
+    const Key key{self, p.receipt.peer, tag};
+    std::unique_lock lock(mutex_);
+    auto box = mail_.find(key);
+    if (box == mail_.end()) {
+      posted_[key].push_back(&p);
+      return;
     }
-    if (!bytes.empty()) std::memcpy(r.data, bytes.data(), bytes.size());
+    std::vector<char> bytes = std::move(box->second.front());
+    box->second.pop_front();
+    if (box->second.empty()) mail_.erase(box);
+    fill(lock, p, bytes.data(), bytes.size());
+  }
+
+  void withdraw(int self, std::int64_t tag, std::list<Posted>& all) noexcept {
+    std::unique_lock lock(mutex_);
+    for (Posted& p : all) {
+      if (p.state == Posted::State::Open) {
+        auto entry = posted_.find({self, p.receipt.peer, tag});
+        if (entry == posted_.end()) continue;  // there was no memory to post it
+        std::erase(entry->second, &p);
+        if (entry->second.empty()) posted_.erase(entry);
+      }
+      changed_.wait(lock, [&] { return p.state != Posted::State::Filling; });
+    }
+  }
+
+  void wait(int self, const Collectives::Call& call, const Posted& p) {
+    std::unique_lock lock(mutex_);
+    const int peer = p.receipt.peer;
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(longest_wait());
+    for (;;) {
+      if (p.state == Posted::State::Full) return;
+      if (p.state == Posted::State::WrongSize) {
+        throw StateError(str(described(call), ": process ", peer, " sent ", p.came, " bytes to process ", self,
+                             ", which expected ", p.receipt.nbytes, "; the processes run different programs"));
+      }
+      if (p.state == Posted::State::Open) {
+        auto failure = failed_.find({peer, call.tag});
+        if (failure != failed_.end()) {
+          throw StateError(str(described(call), ": process ", peer, " failed in this step: ", failure->second));
+        }
+        if (ended_[static_cast<std::size_t>(peer)]) {
+          throw StateError(str(described(call), ": process ", self, " waits for process ", peer, ", which has ended"));
+        }
+      }
+      if (changed_.wait_until(lock, deadline) == std::cv_status::timeout) {
+        throw StateError(str(described(call), ": process ", self, " waited ", longest_wait(), " s for process ", peer,
+                             ", which has failed elsewhere or runs another program (TESSERA_EXCHANGE_SECONDS says how "
+                             "long a wait may be)"));
+      }
+    }
   }
 
   void poison(int from, std::int64_t tag, const char* why) {
@@ -74,39 +142,60 @@ class Cluster final : public LocalCluster, public std::enable_shared_from_this<C
   }
 
  private:
+  using Key = std::tuple<int, int, std::int64_t>;  // to, from, tag
   static constexpr std::size_t kRememberedFailures = 4096;
 
-  std::vector<char> take(int self, int peer, std::int64_t tag) {
-    std::unique_lock lock(mutex_);
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(longest_wait());
-    for (;;) {
-      auto box = mail_.find({self, peer, tag});
-      if (box != mail_.end()) {
-        std::vector<char> bytes = std::move(box->second.front());
-        box->second.pop_front();
-        if (box->second.empty()) mail_.erase(box);
-        return bytes;
-      }
-      auto failure = failed_.find({peer, tag});
-      if (failure != failed_.end()) {
-        throw StateError(str("exchange: process ", peer, " failed in this step: ", failure->second));
-      }
-      if (ended_[static_cast<std::size_t>(peer)]) {
-        throw StateError(str("exchange: process ", self, " waits for process ", peer, ", which has ended"));
-      }
-      if (changed_.wait_until(lock, deadline) == std::cv_status::timeout) {
-        throw StateError(str("exchange: process ", self, " waited ", longest_wait(), " s for process ", peer,
-                             ", which has failed elsewhere or runs another program (TESSERA_EXCHANGE_SECONDS says how "
-                             "long a wait may be)"));
-      }
+  Posted* next_open(const Key& key) {
+    auto entry = posted_.find(key);
+    if (entry == posted_.end()) return nullptr;
+    Posted* first = entry->second.front();
+    entry->second.pop_front();
+    if (entry->second.empty()) posted_.erase(entry);
+    return first;
+  }
+
+  // Copies without the lock; nobody takes back what is being filled.
+  void fill(std::unique_lock<std::mutex>& lock, Posted& p, const char* bytes, std::size_t size) {
+    p.came = size;
+    if (static_cast<std::int64_t>(size) != p.receipt.nbytes) {
+      p.state = Posted::State::WrongSize;
+      return;
     }
+    p.state = Posted::State::Filling;
+    lock.unlock();
+    if (size > 0) std::memcpy(p.receipt.data, bytes, size);
+    lock.lock();
+    p.state = Posted::State::Full;
   }
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::map<std::tuple<int, int, std::int64_t>, std::deque<std::vector<char>>> mail_;  // (to, from, tag)
+  std::map<Key, std::deque<std::vector<char>>> mail_;  // nobody has asked for
+  std::map<Key, std::deque<Posted*>> posted_;          // nothing has come for
   std::map<std::pair<int, std::int64_t>, std::string> failed_;
   std::vector<bool> ended_;
+};
+
+class Receiving final : public Communication {
+ public:
+  Receiving(std::shared_ptr<Cluster> cluster, int process, const Collectives::Call& call)
+      : cluster_(std::move(cluster)), process_(process), call_(call) {}
+  ~Receiving() override { cluster_->withdraw(process_, call_.call.tag, posted_); }
+  void post(const Collectives::Receipt& receipt) {
+    posted_.push_back({receipt});
+    cluster_->post(process_, call_.call.tag, posted_.back());
+  }
+  Receiving(const Receiving&) = delete;
+  Receiving& operator=(const Receiving&) = delete;
+  void wait() override {
+    for (const auto& p : posted_) cluster_->wait(process_, call_.call, p);
+  }
+
+ private:
+  std::shared_ptr<Cluster> cluster_;
+  int process_;
+  OwnCall call_;
+  std::list<Posted> posted_;
 };
 
 class Member final : public Collectives {
@@ -117,9 +206,12 @@ class Member final : public Collectives {
   ~Member() override { cluster_->end(process_); }
   int process_index() const override { return process_; }
   int process_count() const override { return cluster_->process_count(); }
-  void exchange(std::int64_t tag, std::span<const Message> sends, std::span<const Receipt> receipts) override {
-    for (const auto& m : sends) cluster_->send(process_, tag, m);
-    for (const auto& r : receipts) cluster_->receive(process_, tag, r);
+  CommunicationPtr start_exchange(const Call& call, std::span<const Message> sends,
+                                  std::span<const Receipt> receipts) override {
+    auto receiving = std::make_unique<Receiving>(cluster_, process_, call);
+    for (const auto& r : receipts) receiving->post(r);
+    for (const auto& m : sends) cluster_->send(process_, call.tag, m);
+    return receiving;
   }
   void poison(std::int64_t tag, const char* why) noexcept override {
     try {

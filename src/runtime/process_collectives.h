@@ -4,17 +4,47 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
-#include <vector>
+#include <string>
+#include <string_view>
+
+#include "ir/layout.h"
+#include "tessera/dtype.h"
+#include "tessera/loc.h"
 
 namespace tessera::runtime {
 
+/// A communication under way. Its memory belongs to it until it has ended.
+class Communication {
+ public:
+  virtual ~Communication() = default;
+  /// Returns when this process's part is complete. Once. Throws `StateError`, naming the collective, its source line
+  /// and the processes, when one has ended, has failed in this step, or does not arrive in time.
+  virtual void wait() = 0;
+};
+using CommunicationPtr = std::unique_ptr<Communication>;
+
+/// Communication between the processes of a cluster. A transport supplies messages; the operations over groups are made
+/// of them unless it has better ones. Every `start_` returns at once, so that a process can compute until it needs the
+/// result. Members of a group start their common operations in one order, and wait for them in one order, which may be
+/// another one. Sizes are 64-bit throughout.
 class Collectives {
  public:
   virtual ~Collectives() = default;
   virtual int process_index() const = 0;
   virtual int process_count() const = 0;
+
+  /// What an operation is, equal in all processes that take part.
+  struct Call {
+    std::int64_t tag = 0;  ///< of the program and its run
+    std::string_view name = "exchange";
+    Loc loc = {};
+    std::int64_t run = -1;  ///< of the program, from 0; negative: no program's
+  };
+  /// The processes that take part, ascending. Blocks are in their order.
+  using Group = std::span<const std::int32_t>;
 
   struct Message {
     int peer = 0;  ///< process
@@ -26,12 +56,57 @@ class Collectives {
     void* data = nullptr;
     std::int64_t nbytes = 0;  ///< expected size; another one is an error
   };
-  /// Sends and receives; every process of the cluster that takes part calls it with the same `tag`, in the same order
-  /// of tags. Between two processes messages keep their order. Returns when all receipts are filled. Throws
-  /// `StateError` when a peer has ended or failed.
-  virtual void exchange(std::int64_t tag, std::span<const Message> sends, std::span<const Receipt> receipts) = 0;
-  /// Tells the peers that this process failed in the step `tag`, so that their waits throw instead of hanging.
+  /// Sends and receives. Between two processes messages of one tag keep their order.
+  virtual CommunicationPtr start_exchange(const Call& call, std::span<const Message> sends,
+                                          std::span<const Receipt> receipts) = 0;
+  void exchange(const Call& call, std::span<const Message> sends, std::span<const Receipt> receipts) {
+    start_exchange(call, sends, receipts)->wait();
+  }
+
+  /// How elements are reduced. `combine` reduces blocks element by element in an order that their number alone
+  /// determines, with the roundings that one process would make; a transport that reduces by itself knows `kind` over
+  /// `dtype`.
+  struct Reducer {
+    DType dtype = DType::F32;
+    ir::Reduction kind = ir::Reduction::Sum;
+    std::function<void(std::span<const void* const> blocks, void* out, std::int64_t count)> combine;
+  };
+  /// `out` = the reduction of all `in`, in every member. They do not overlap.
+  virtual CommunicationPtr start_all_reduce(const Call& call, Group group, const void* in, void* out,
+                                            std::int64_t count, const Reducer& reducer);
+  /// `in` has a block for each member, of `counts` elements; `out` = the reduction of this member's blocks.
+  virtual CommunicationPtr start_reduce_scatter(const Call& call, Group group, const void* in, void* out,
+                                                std::span<const std::int64_t> counts, const Reducer& reducer);
+  /// `out` = the blocks of all members, of `nbytes` each; this one's is `in`.
+  virtual CommunicationPtr start_all_gather(const Call& call, Group group, const void* in, void* out,
+                                            std::span<const std::int64_t> nbytes);
+  /// Block i of `in` goes to member i, whose block comes to place i of `out`.
+  virtual CommunicationPtr start_all_to_all(const Call& call, Group group, const void* in,
+                                            std::span<const std::int64_t> sent, void* out,
+                                            std::span<const std::int64_t> received);
+  /// `data` of the process `root` (a member) comes to all.
+  virtual CommunicationPtr start_broadcast(const Call& call, Group group, int root, void* data, std::int64_t nbytes);
+  /// `in` goes to process `to` and `out` comes from process `from`; negative: nothing does.
+  virtual CommunicationPtr start_permute(const Call& call, int to, const void* in, std::int64_t sent, int from,
+                                         void* out, std::int64_t received);
+  /// Complete when every member has begun it.
+  virtual CommunicationPtr start_barrier(const Call& call, Group group);
+
+  /// Tells the others that this process failed in the step `tag`, so that their waits throw instead of hanging.
   virtual void poison(std::int64_t tag, const char* why) noexcept = 0;
 };
+
+/// "all_reduce at model.cc:12 in run 7 of its program", for messages.
+std::string described(const Collectives::Call& call);
+/// A call that outlives its caller's text.
+struct OwnCall {
+  explicit OwnCall(const Collectives::Call& c) : name(c.name), call(c) { call.name = name; }
+  OwnCall(const OwnCall&) = delete;
+  OwnCall& operator=(const OwnCall&) = delete;
+  std::string name;
+  Collectives::Call call;
+};
+/// The place of a process in a group. Throws `StateError` where it is no member.
+std::size_t member_of(Collectives::Group group, int process);
 
 }  // namespace tessera::runtime

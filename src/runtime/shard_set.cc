@@ -5,6 +5,13 @@
 
 namespace tessera::runtime {
 
+PortLayouts port_layouts(const ir::Graph& partitioned) {
+  PortLayouts out;
+  for (auto v : partitioned.inputs) out.in.push_back(partitioned.layout(v));
+  for (auto v : partitioned.outputs) out.out.push_back(partitioned.layout(v));
+  return out;
+}
+
 std::vector<std::int64_t> position_strides(const ir::MeshAxes& mesh) {
   std::vector<std::int64_t> strides(mesh.sizes.size());
   std::int64_t n = 1;

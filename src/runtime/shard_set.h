@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "ir/layout.h"
+#include "ir/graph.h"
 #include "runtime/buffer.h"
 
 namespace tessera::runtime {
@@ -26,6 +26,12 @@ struct Tile {
   Shape shape;
 };
 Tile tile_at(const Shape& global, const ir::Layout& layout, const ir::MeshAxes& mesh, std::int64_t p);
+
+/// Layouts of a program's inputs and outputs.
+struct PortLayouts {
+  std::vector<ir::Layout> in, out;
+};
+PortLayouts port_layouts(const ir::Graph& partitioned);
 
 /// Buffers of a value, by shard; null where no device of this process holds the shard.
 using ShardBuffers = std::vector<BufferPtr>;

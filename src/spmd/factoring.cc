@@ -33,15 +33,14 @@ ir::Types types_of(const ir::Graph& g, std::span<const ir::ValueId> values) {
   return out;
 }
 
-Factoring::Factoring(ir::FactorRule rule, ir::TypeSpan in, ir::TypeSpan out, const ir::MeshAxes& mesh,
-                     const Options& options, bool shifted)
-    : rule_(std::move(rule)), mesh_(mesh) {
+Factoring::Factoring(ir::FactorRule rule, ir::TypeSpan in, ir::TypeSpan out, const ir::Module& m, bool shifted)
+    : rule_(std::move(rule)), mesh_(*m.mesh) {
   for (const auto& f : rule_.factors) {
     unit_.push_back(f.size);
     // Beyond what users asked for, long dimensions inside a program may be split unevenly: little is lost to the last
     // shard, and much to every position's having the whole.
     constexpr std::int64_t kLong = 4;
-    uneven_.push_back(options.uneven ? f.size : f.size / kLong);
+    uneven_.push_back(m.uneven ? f.size : f.size / kLong);
   }
   auto limit = [&](const ir::FactorRule::Tensor& dims, const ir::Type& type) {
     for (std::size_t d = 0; d < dims.size(); ++d) {
@@ -57,8 +56,8 @@ Factoring::Factoring(ir::FactorRule rule, ir::TypeSpan in, ir::TypeSpan out, con
     }
   };
   // Sums of floats depend on their order: in a fixed order they are not taken in shards (decision D13).
-  bool rounds = options.deterministic &&
-                std::any_of(out.begin(), out.end(), [](const ir::Type& t) { return is_inexact(t.dtype); });
+  bool rounds =
+      m.deterministic && std::any_of(out.begin(), out.end(), [](const ir::Type& t) { return is_inexact(t.dtype); });
   for (auto& f : rule_.factors) {
     bool sum = f.reduction == ir::Reduction::Sum || f.reduction == ir::Reduction::Prod;
     if (rounds && sum && f.kind == ir::Factor::Kind::Reduce) f.kind = ir::Factor::Kind::Whole;

@@ -7,7 +7,7 @@
 
 #include "ir/factors.h"
 #include "ir/graph.h"
-#include "ir/layout.h"
+#include "ir/module.h"
 #include "spmd/spmd.h"
 
 namespace tessera::spmd {
@@ -29,8 +29,7 @@ std::size_t common_prefix(const AxisList& a, const AxisList& b);
 class Factoring {
  public:
   /// `shifted`: shards need not begin at the same place in all tensors, because what is missing is moved.
-  Factoring(ir::FactorRule rule, ir::TypeSpan in, ir::TypeSpan out, const ir::MeshAxes& mesh, const Options& options,
-            bool shifted = false);
+  Factoring(ir::FactorRule rule, ir::TypeSpan in, ir::TypeSpan out, const ir::Module& m, bool shifted = false);
 
   const ir::FactorRule& rule() const { return rule_; }
   std::size_t num_factors() const { return rule_.factors.size(); }

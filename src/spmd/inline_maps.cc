@@ -11,6 +11,7 @@
 #include "ir/rewriter.h"
 #include "ops/collective/collectives.h"
 #include "ops/collective/manual.h"
+#include "ops/collective/shard_map_op.h"
 #include "ops/control/subgraph_structure.h"
 
 namespace tessera::spmd {
@@ -21,7 +22,7 @@ using Env = std::map<std::string, ir::AxisList>;  // name -> axes of the program
 
 class Expander {
  public:
-  explicit Expander(const ResolveMap& resolve) : resolve_(resolve) {}
+  explicit Expander(const ir::Module& m) : m_(m) {}
 
   ir::GraphPtr graph(const ir::Graph& g, const Env& env) const {
     ir::Builder b;
@@ -59,7 +60,9 @@ class Expander {
 
   ir::Values map(ir::Builder& b, const ir::Eqn& e, const ir::Values& x, const Env& env) const {
     const auto& p = ir::get<ops::ShardMap>(e.attrs);
-    std::vector<ir::AxisList> axes = resolve_(p);
+    const auto* found = m_.find_axes(p.mesh_sizes, p.mesh_names.list);
+    TESSERA_CHECK(found != nullptr, "the mesh of a shard_map is not among the module's");
+    const std::vector<ir::AxisList>& axes = *found;
     Env inner = env;
     Dims manual;
     for (auto a : p.manual) {
@@ -95,10 +98,8 @@ class Expander {
     return out;
   }
 
-  const ResolveMap& resolve_;
+  const ir::Module& m_;
 };
-
-}  // namespace
 
 bool has_maps(const ir::Graph& g) {
   return std::any_of(g.eqns.begin(), g.eqns.end(), [](const ir::Eqn& e) {
@@ -108,8 +109,8 @@ bool has_maps(const ir::Graph& g) {
   });
 }
 
-ir::GraphPtr expand_maps(const ir::GraphPtr& g, const ResolveMap& resolve) {
-  return has_maps(*g) ? Expander(resolve).graph(*g, {}) : g;
-}
+}  // namespace
+
+ir::GraphPtr expand_maps(const ir::Module& m) { return has_maps(*m.graph) ? Expander(m).graph(*m.graph, {}) : m.graph; }
 
 }  // namespace tessera::spmd

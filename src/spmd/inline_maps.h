@@ -3,18 +3,11 @@
 // `manual_exit` at the boundaries, and collectives know their axes of the program's mesh.
 #pragma once
 
-#include <functional>
-#include <vector>
-
-#include "ir/graph.h"
-#include "ops/collective/shard_map_op.h"
+#include "ir/module.h"
 
 namespace tessera::spmd {
 
-/// For each axis of a map's mesh the axes of the program's mesh that it is made of, major first; none for size 1.
-using ResolveMap = std::function<std::vector<ir::AxisList>(const ops::ShardMap&)>;
-
-bool has_maps(const ir::Graph& g);
-ir::GraphPtr expand_maps(const ir::GraphPtr& g, const ResolveMap& resolve);
+/// The graph of a placed module without maps. Their meshes are among the module's.
+ir::GraphPtr expand_maps(const ir::Module& m);
 
 }  // namespace tessera::spmd

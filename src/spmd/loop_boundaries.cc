@@ -55,20 +55,23 @@ std::optional<ir::Layout> accumulates(const ir::Graph& body, std::size_t in, std
 
 }  // namespace
 
-std::vector<ir::GraphPtr> partition_bodies(const Problem& problem, const ops::Control& control,
-                                           const Boundary& boundary) {
+std::vector<ir::GraphPtr> partition_bodies(const ir::Module& m, const ops::Control& control, const Boundary& boundary) {
   auto inside = [](ir::Layout l, bool stacked) {
     if (stacked) l.dims.erase(l.dims.begin());
     return l;
   };
   std::vector<ir::GraphPtr> out;
   for (const auto& body : control.bodies) {
-    Problem inner{body.graph, problem.mesh, {}, {}, problem.resolve, problem.options};
-    for (const auto& t : body.inputs) inner.inputs.emplace_back(inside(boundary.in[t.outer], t.stacked));
-    for (const auto& t : body.outputs) inner.outputs.emplace_back(inside(boundary.out[t.outer], t.stacked));
+    ir::Module inner = m.with_graph(body.graph);
+    for (std::size_t i = 0; i < body.inputs.size(); ++i) {
+      inner.inputs[i].layout = inside(boundary.in[body.inputs[i].outer], body.inputs[i].stacked);
+    }
+    for (std::size_t i = 0; i < body.outputs.size(); ++i) {
+      inner.outputs[i].layout = inside(boundary.out[body.outputs[i].outer], body.outputs[i].stacked);
+    }
     // Outputs that are no results (a loop's condition) are for every position to know.
     for (std::size_t i = body.outputs.size(); i < body.graph->outputs.size(); ++i) {
-      inner.outputs.emplace_back(ir::Layout::replicated(body.graph->type(body.graph->outputs[i]).rank()));
+      inner.outputs[i].layout = ir::Layout::replicated(body.graph->type(body.graph->outputs[i]).rank());
     }
     out.push_back(partition(inner, propagate(inner)));
   }

@@ -17,8 +17,7 @@ struct Boundary {
 };
 
 /// The bodies, partitioned for that boundary.
-std::vector<ir::GraphPtr> partition_bodies(const Problem& problem, const ops::Control& control,
-                                           const Boundary& boundary);
+std::vector<ir::GraphPtr> partition_bodies(const ir::Module& m, const ops::Control& control, const Boundary& boundary);
 /// What a loop reshards in every round although it does not change is resharded before the loop: changes `boundary` and
 /// returns true where there is such a value. Of stacked inputs only splitting is: all slices together would take more
 /// memory than one at a time.

@@ -39,11 +39,11 @@ struct Split {
 
 class Partitioner {
  public:
-  Partitioner(const Problem& problem, const std::vector<ir::Layout>& wanted)
-      : problem_(problem), g_(*problem.graph), mesh_(*problem.mesh), wanted_(wanted), values_(g_, mesh_, builder_) {}
+  Partitioner(const ir::Module& m, const std::vector<ir::Layout>& wanted)
+      : m_(m), g_(*m.graph), mesh_(*m.mesh), wanted_(wanted), values_(g_, mesh_, builder_) {}
 
   ir::GraphPtr run() {
-    builder_.set_mesh(problem_.mesh);
+    builder_.set_mesh(m_.mesh);
     index_uses();
     for (auto v : g_.inputs) values_.add(v, {wanted(v), builder_.input(g_.type(v))});
     for (const auto& e : g_.eqns) {
@@ -58,7 +58,7 @@ class Partitioner {
     ir::Values outputs;
     for (std::size_t i = 0; i < g_.outputs.size(); ++i) {
       ir::ValueId v = g_.outputs[i];
-      const ir::Layout goal = problem_.outputs[i] ? *problem_.outputs[i] : visible(g_.type(v), wanted(v), problem_);
+      const ir::Layout goal = m_.outputs[i].layout ? *m_.outputs[i].layout : visible(g_.type(v), wanted(v), m_);
       const Consumer consumer{nullptr, "output", i};
       outputs.push_back(values_.has(v, goal) ? provide(v, goal, consumer) : enter_partial(v, goal, consumer));
     }
@@ -88,7 +88,7 @@ class Partitioner {
     ir::Types in = types_of(g_, e.in);
     ir::Types out = types_of(g_, e.out);
     if (e.op == &ops::def::halo) return take_windows(e, std::move(out));
-    Factoring f(e.op->factors(in, out, e.attrs), in, out, mesh_, problem_.options);
+    Factoring f(e.op->factors(in, out, e.attrs), in, out, m_);
     Split split = choose(e, f);
     if (!move_shards(e, in, out, split.cost)) emit(e, split, out);
     note_fresh(e, f);
@@ -370,7 +370,7 @@ class Partitioner {
   ir::Value enter_partial(ir::ValueId v, const ir::Layout& goal, const Consumer& consumer);
   void add_control(const ir::Eqn& e, const ops::Control& control);
 
-  const Problem& problem_;
+  const ir::Module& m_;
   const ir::Graph& g_;
   const ir::MeshAxes& mesh_;
   const std::vector<ir::Layout>& wanted_;
@@ -422,7 +422,7 @@ bool Partitioner::sum_after(const ops::Control& control, std::vector<ir::GraphPt
     return sum;
   };
   // Where variables are given partial, the body may prefer a split that completes them in every round: that costs more.
-  std::vector<ir::GraphPtr> again = partition_bodies(problem_, control, *other);
+  std::vector<ir::GraphPtr> again = partition_bodies(m_, control, *other);
   if (bytes(again) >= bytes(graphs)) return false;
   boundary = *std::move(other);
   graphs = std::move(again);
@@ -445,10 +445,9 @@ ir::Value Partitioner::enter_partial(ir::ValueId v, const ir::Layout& goal, cons
 // throughout.
 void Partitioner::add_control(const ir::Eqn& e, const ops::Control& control) {
   Boundary at = boundary(e, control);
-  std::vector<ir::GraphPtr> graphs = partition_bodies(problem_, control, at);
+  std::vector<ir::GraphPtr> graphs = partition_bodies(m_, control, at);
   // Another boundary may change what a body wants, so this need not settle; twice is enough to gain.
-  for (int round = 0; round < 2 && hoist(control, graphs, at); ++round)
-    graphs = partition_bodies(problem_, control, at);
+  for (int round = 0; round < 2 && hoist(control, graphs, at); ++round) graphs = partition_bodies(m_, control, at);
   sum_after(control, graphs, at);
   ir::Values operands;
   for (std::size_t i = 0; i < e.in.size(); ++i) {
@@ -465,15 +464,15 @@ void Partitioner::add_control(const ir::Eqn& e, const ops::Control& control) {
 
 }  // namespace
 
-ir::GraphPtr partition(const Problem& problem, const std::vector<ir::Layout>& layouts) {
-  TESSERA_CHECK(layouts.size() == problem.graph->num_values(),
-                str(layouts.size(), " layouts for ", problem.graph->num_values(), " values"));
-  if (auto split = split_windows(problem, layouts)) {
-    Problem changed = problem;
+ir::GraphPtr partition(const ir::Module& m, const std::vector<ir::Layout>& layouts) {
+  TESSERA_CHECK(layouts.size() == m.graph->num_values(),
+                str(layouts.size(), " layouts for ", m.graph->num_values(), " values"));
+  if (auto split = split_windows(m, layouts)) {
+    ir::Module changed = m;
     changed.graph = split->graph;
     return Partitioner(changed, split->layouts).run();
   }
-  return Partitioner(problem, layouts).run();
+  return Partitioner(m, layouts).run();
 }
 
 }  // namespace tessera::spmd

@@ -10,6 +10,7 @@
 #include "ops/control/subgraph_structure.h"
 #include "spmd/factoring.h"
 #include "spmd/halo_equations.h"
+#include "spmd/inline_maps.h"
 #include "spmd/spmd.h"
 #include "spmd/window_equations.h"
 
@@ -37,13 +38,14 @@ struct Node {
 
 class Propagator {
  public:
-  explicit Propagator(const Problem& problem) : problem_(problem) {}
+  explicit Propagator(const ir::Module& m) : m_(m) {}
 
   std::vector<ir::Layout> run() {
-    const ir::Graph& g = *problem_.graph;
+    const ir::Graph& g = *m_.graph;
     std::vector<Slot> slots = enter(g);
     for (std::size_t i = 0; i < g.inputs.size(); ++i) {
-      if (problem_.inputs[i]) fix(slots[static_cast<std::size_t>(g.inputs[i])], problem_.inputs[i]->dims, {});
+      const auto& layout = m_.inputs[i].layout;
+      if (layout) fix(slots[static_cast<std::size_t>(g.inputs[i])], layout->dims, {});
     }
     add_equations(g, slots);
     add_outputs(g, slots);
@@ -78,11 +80,7 @@ class Propagator {
 
   void add_node(ir::FactorRule rule, const ir::Types& in, const ir::Types& out, std::vector<Slot> tensors, int round,
                 bool shifted = false) {
-    Node n{Factoring(std::move(rule), in, out, *problem_.mesh, problem_.options, shifted),
-           std::move(tensors),
-           {},
-           {},
-           round};
+    Node n{Factoring(std::move(rule), in, out, m_, shifted), std::move(tensors), {}, {}, round};
     for (const auto& t : in) n.weight.push_back(t.nbytes());
     for (const auto& t : out) n.weight.push_back(t.nbytes());
     for (std::size_t t = 0; t < n.tensors.size(); ++t) n.order.push_back(t);
@@ -114,8 +112,7 @@ class Propagator {
       for (auto v : e.in) tensors.push_back(slots[static_cast<std::size_t>(v)]);
       for (auto v : e.out) tensors.push_back(slots[static_cast<std::size_t>(v)]);
       if (const auto* p = ir::get_if<ops::ShardingConstraint>(e.attrs)) {
-        TESSERA_CHECK(problem_.resolve != nullptr, "a sharding constraint without a resolver");
-        Constraint c = problem_.resolve(*p);
+        Constraint c = resolve(*p, m_);
         fix(tensors[1], c.layout.dims, c.open);
       }
       ir::FactorRule rule = e.op->factors(in, out, e.attrs);
@@ -206,10 +203,11 @@ class Propagator {
   // An output is a value of its own, so that a layout asked of it reaches what it is computed from without binding it.
   void add_outputs(const ir::Graph& g, const std::vector<Slot>& slots) {
     for (std::size_t i = 0; i < g.outputs.size(); ++i) {
-      if (!problem_.outputs[i]) continue;
+      const auto& layout = m_.outputs[i].layout;
+      if (!layout) continue;
       const ir::Type& type = g.type(g.outputs[i]);
       Slot out = fresh(type);
-      fix(out, problem_.outputs[i]->dims, {});
+      fix(out, layout->dims, {});
       tie(type, slots[static_cast<std::size_t>(g.outputs[i])], type, out, false);
     }
   }
@@ -305,12 +303,12 @@ class Propagator {
     for (std::size_t v = 0; v < out.size(); ++v) out[v].dims = state(slots[v]).dims;
     for (std::size_t i = 0; i < g.inputs.size(); ++i) {
       auto v = static_cast<std::size_t>(g.inputs[i]);
-      out[v] = problem_.inputs[i] ? *problem_.inputs[i] : visible(g.type(g.inputs[i]), out[v], problem_);
+      out[v] = m_.inputs[i].layout ? *m_.inputs[i].layout : visible(g.type(g.inputs[i]), out[v], m_);
     }
     return out;
   }
 
-  const Problem& problem_;
+  const ir::Module& m_;
   std::vector<State> states_;
   std::vector<Node> nodes_;
   std::vector<std::vector<std::size_t>> readers_;  ///< by slot: nodes that mention it
@@ -318,20 +316,42 @@ class Propagator {
 
 }  // namespace
 
-ir::Layout visible(const ir::Type& type, ir::Layout layout, const Problem& problem) {
-  for (std::size_t d = 0; d < layout.dims.size() && !problem.options.uneven; ++d) {
+ir::Module prepared(ir::Module m) {
+  if (m.deterministic) m.graph = with_fixed_leaves(m.graph);
+  m.graph = expand_maps(m);
+  return m;
+}
+
+Constraint resolve(const ops::ShardingConstraint& c, const ir::Module& m) {
+  Constraint out{ir::Layout::replicated(static_cast<std::int64_t>(c.dims.size())),
+                 std::vector<bool>(c.dims.size(), true)};
+  const auto* axes = m.find_axes(c.mesh_sizes, c.mesh_names.list);
+  if (axes == nullptr) return out;  // a mesh of other devices than the program's: only on the default device (M70)
+  for (std::size_t d = 0; d < c.dims.size(); ++d) {
+    if (c.dims[d] == Dims{-1}) continue;
+    out.open[d] = false;
+    for (auto a : c.dims[d]) {
+      const AxisList& parts = (*axes)[static_cast<std::size_t>(a)];
+      out.layout.dims[d].insert(out.layout.dims[d].end(), parts.begin(), parts.end());
+    }
+  }
+  return out;
+}
+
+ir::Layout visible(const ir::Type& type, ir::Layout layout, const ir::Module& m) {
+  for (std::size_t d = 0; d < layout.dims.size() && !m.uneven; ++d) {
     AxisList& axes = layout.dims[d];
-    while (type.shape[d] % ir::parts(axes, *problem.mesh) != 0) axes.pop_back();
+    while (type.shape[d] % ir::parts(axes, *m.mesh) != 0) axes.pop_back();
   }
   return layout;
 }
 
-std::vector<ir::Layout> propagate(const Problem& problem) {
-  TESSERA_CHECK(problem.inputs.size() == problem.graph->inputs.size(),
-                str(problem.inputs.size(), " layouts for ", problem.graph->inputs.size(), " inputs"));
-  TESSERA_CHECK(problem.outputs.size() == problem.graph->outputs.size(),
-                str(problem.outputs.size(), " layouts for ", problem.graph->outputs.size(), " outputs"));
-  return Propagator(problem).run();
+std::vector<ir::Layout> propagate(const ir::Module& m) {
+  TESSERA_CHECK(m.inputs.size() == m.graph->inputs.size(),
+                str(m.inputs.size(), " layouts for ", m.graph->inputs.size(), " inputs"));
+  TESSERA_CHECK(m.outputs.size() == m.graph->outputs.size(),
+                str(m.outputs.size(), " layouts for ", m.graph->outputs.size(), " outputs"));
+  return Propagator(m).run();
 }
 
 }  // namespace tessera::spmd

@@ -81,8 +81,8 @@ Value unstacked(Value y, std::size_t dimension, std::int64_t extent) {
 
 class WindowSplitter {
  public:
-  WindowSplitter(const Problem& problem, const std::vector<ir::Layout>& layouts)
-      : problem_(problem), g_(*problem.graph), layouts_(layouts) {}
+  WindowSplitter(const ir::Module& m, const std::vector<ir::Layout>& layouts)
+      : m_(m), g_(*m.graph), layouts_(layouts) {}
 
   std::optional<LaidGraph> run() {
     auto qualifies = [&](const ir::Eqn& e) { return split_dim(e).has_value(); };
@@ -123,7 +123,7 @@ class WindowSplitter {
     return std::nullopt;
   }
   std::int64_t chunk(const ir::Eqn& e, const WindowDim& w, const AxisList& axes) const {
-    std::int64_t parts = ir::parts(axes, *problem_.mesh);
+    std::int64_t parts = ir::parts(axes, *m_.mesh);
     return (g_.type(e.out[0]).shape[w.out] + parts - 1) / parts;
   }
 
@@ -134,16 +134,11 @@ class WindowSplitter {
     Values in;
     for (auto v : e.in) in.push_back(b.input(g_.type(v)));
     const AxisList& axes = layout(e.in[0]).dims[w.in];
-    Value windows = stacked(b, e, in[0], w, ir::parts(axes, *problem_.mesh), chunk(e, w, axes));
+    Value windows = stacked(b, e, in[0], w, ir::parts(axes, *m_.mesh), chunk(e, w, axes));
     Value y = unstacked(apply(b, e, windows, in, w), w.out, g_.type(e.out[0]).shape[w.out]);
-    Problem inner{std::make_shared<const ir::Graph>(b.finish(Values{y})),
-                  problem_.mesh,
-                  {},
-                  {},
-                  problem_.resolve,
-                  problem_.options};
-    for (auto v : e.in) inner.inputs.emplace_back(layout(v));
-    inner.outputs.emplace_back(layout(e.out[0]));
+    ir::Module inner = m_.with_graph(std::make_shared<const ir::Graph>(b.finish(Values{y})));
+    for (std::size_t i = 0; i < e.in.size(); ++i) inner.inputs[i].layout = layout(e.in[i]);
+    inner.outputs[0].layout = layout(e.out[0]);
     auto layouts = propagate(inner);
     for (const auto& eqn : inner.graph->eqns) {
       if (eqn.op != &ops::def::halo) continue;
@@ -168,7 +163,7 @@ class WindowSplitter {
     return r.outputs();
   }
 
-  const Problem& problem_;
+  const ir::Module& m_;
   const ir::Graph& g_;
   const std::vector<ir::Layout>& layouts_;
   ir::Builder b_;
@@ -199,8 +194,8 @@ std::vector<WindowDim> window_dims(const ir::Eqn& e, ir::TypeSpan in) {
   return out;
 }
 
-std::optional<LaidGraph> split_windows(const Problem& problem, const std::vector<ir::Layout>& layouts) {
-  return WindowSplitter(problem, layouts).run();
+std::optional<LaidGraph> split_windows(const ir::Module& m, const std::vector<ir::Layout>& layouts) {
+  return WindowSplitter(m, layouts).run();
 }
 
 }  // namespace tessera::spmd

@@ -26,6 +26,6 @@ struct LaidGraph {
 };
 /// With `halo` equations and stacks of windows in place of the equations that slide windows along a dimension that is
 /// split alike in operand and result; nothing when there are none. `layouts` are propagate's.
-std::optional<LaidGraph> split_windows(const Problem& problem, const std::vector<ir::Layout>& layouts);
+std::optional<LaidGraph> split_windows(const ir::Module& m, const std::vector<ir::Layout>& layouts);
 
 }  // namespace tessera::spmd

@@ -125,14 +125,12 @@ Array device_put(const Array& value, const ShardingPtr& sharding, const Loc&) {
   arrays::check_live(value, "device_put");
   auto placed = sharding::placement(sharding, impl.type.shape);
   bool cross = !impl.placement->devices->all_local();
-  if (cross && placed->devices == impl.placement->devices) {
-    // Shards of other processes travel by the engine's collectives.
-    ir::Builder b;
-    ir::Value v = b.input(impl.type);
-    program::ProgramOptions o;
-    o.name = "device_put";
-    o.out_shardings = {sharding};
-    return program::Program(b.finish_shared(ir::Values{v}), std::move(o)).call({value})[0];
+  // On the same devices shards travel by the engine's collectives, also to other processes. What is placed so already,
+  // and replicas that may differ, need none.
+  bool same_devices = placed->devices == impl.placement->devices;
+  bool moves = impl.replicas_equal && !sharding->is_equivalent_to(*impl.sharding, impl.type.rank());
+  if (same_devices && (cross || (moves && program::can_reshard(value, *sharding)))) {
+    return program::reshard(value, sharding);
   }
   if (cross && placed->devices->size() == 1) {
     throw ValueError(str("device_put: the array is on devices of several processes; it cannot move to ",

@@ -39,7 +39,7 @@ inline std::shared_ptr<const mesh::DeviceList> devices_of(const Client& client) 
 }
 
 inline std::shared_ptr<runtime::Executable> compile(const Client& client, ir::GraphPtr graph) {
-  return runtime::runtime_of(client).engine->compile(std::move(graph), devices_of(client));
+  return runtime::runtime_of(client).engine->compile(ir::module_of(std::move(graph)), devices_of(client));
 }
 
 /// Sets an element of any dtype from a small integer.

@@ -81,9 +81,9 @@ TEST_F(HaloTest, WindowsTakeTheEdgesOfNeighbours) {
   ops::Window w{{3, 1}, {1, 1}, {1, 0}, {1, 0}, {1, 1}, {1, 1}};
   ir::Values y{ops::reduce_window_max(b.input({DType::F32, {512, 16}}), w)};
   auto mesh = std::make_shared<const ir::MeshAxes>(ir::MeshAxes{{8}, {"x"}});
-  spmd::Problem problem{
-      std::make_shared<const ir::Graph>(b.finish(y)), mesh, {ir::Layout{{{0}, {}}}}, {std::nullopt}, nullptr, {}};
-  auto graph = spmd::partition(problem, spmd::propagate(problem));
+  ir::Module module = ir::module_over(std::make_shared<const ir::Graph>(b.finish(y)), *mesh);
+  module.inputs[0].layout = ir::Layout{{{0}, {}}};
+  auto graph = spmd::partition(module, spmd::propagate(module));
   auto plan = spmd::comm_plan(*graph);
   ASSERT_EQ(plan.steps().size(), 1U) << to_string(plan);
   EXPECT_EQ(plan.steps()[0].op, "halo_exchange");

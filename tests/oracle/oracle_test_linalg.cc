@@ -42,6 +42,15 @@ void add_decompositions(Table& t) {
     const Array diagonal = sum(r.r * eye(r.r.shape(-1), std::nullopt, 0, r.r.dtype()), -1);
     return Arrays{matmul(r.q, adjoint(r.q)), abs(diagonal)};
   };
+  t["slinalg.hessenberg"] = [](const Arrays& a, const Params& p) {
+    const auto r = linalg::hessenberg(a[0], p.flag("calc_q"));
+    return r.q ? Arrays{r.h, *r.q} : Arrays{r.h};
+  };
+  t["lax.linalg.hessenberg"] = [](const Arrays& a, const Params&) {
+    const auto r = linalg::hessenberg_packed(a[0]);
+    return Arrays{r.a, r.taus};
+  };
+  t["lax.linalg.householder_product"] = binary(linalg::householder_product);
   t["program.qr_forms"] = [](const Arrays& a, const Params&) {
     const auto r = linalg::qr(a[0]);
     return Arrays{matmul(r.q, r.r), matmul(adjoint(r.q), r.q), abs(r.r)};

@@ -11,7 +11,7 @@ namespace tessera::test {
 
 inline void report(std::uint64_t seed, const ir::MeshAxes& mesh, const RandomProgram& p, const std::string& why) {
   ADD_FAILURE() << "seed " << seed << ", mesh of " << mesh.sizes.size() << " axes: " << why << "\n"
-                << ir::to_string(*p.problem.graph);
+                << ir::to_string(*p.module.graph);
 }
 
 inline void check_programs(std::uint64_t first, int count, const RandomOptions& options) {
@@ -46,7 +46,7 @@ inline void check_bits(std::uint64_t first, int count, const RandomOptions& opti
       std::string why = different_bits(p);
       if (!why.empty()) report(seed, mesh, p, why);
       RandomProgram g = options.smooth ? gradient_of(p) : RandomProgram{};
-      if (!g.problem.graph) continue;
+      if (!g.module.graph) continue;
       why = different_bits(g);
       if (!why.empty()) report(seed, mesh, g, why);
     }
@@ -60,7 +60,7 @@ inline void check_gradients(std::uint64_t first, int count, const RandomOptions&
     for (int i = 0; i < count && !testing::Test::HasFailure(); ++i) {
       std::uint64_t seed = first + static_cast<std::uint64_t>(i);
       RandomProgram p = gradient_of(random_program(seed, mesh, options));
-      if (!p.problem.graph) continue;
+      if (!p.module.graph) continue;
       ++checked;
       std::string why = disagreement(p);
       if (!why.empty()) report(seed, mesh, p, why);

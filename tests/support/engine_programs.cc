@@ -28,7 +28,7 @@ using ops::at;
 std::shared_ptr<runtime::Executable> compile_on(const Client& client, ir::GraphPtr graph) {
   auto all = client.devices();
   auto list = mesh::intern_device_list({all.begin(), all.end()}, "test", "devices");
-  return runtime::runtime_of(client).engine->compile(std::move(graph), std::move(list));
+  return runtime::runtime_of(client).engine->compile(ir::module_of(std::move(graph)), std::move(list));
 }
 
 ir::GraphPtr whole(ir::Graph g) {
@@ -134,15 +134,14 @@ std::vector<HostArray> run_plainly(const ir::GraphPtr& graph, const std::vector<
       *g, [&](std::vector<ShardBuffers> in) { return program->run(std::move(in), 0); }, args, client);
 }
 
-std::vector<HostArray> run_on_mesh(const spmd::Problem& problem, const std::vector<HostArray>& args,
-                                   const Client& client) {
-  auto g = spmd::partition(problem, spmd::propagate(problem));
+std::vector<HostArray> run_on_mesh(const ir::Module& module, const std::vector<HostArray>& args, const Client& client) {
+  auto g = spmd::partition(module, spmd::propagate(module));
   ir::verify(*g);
   return run(*g, *compile_on(client, g), args, client);
 }
 
 RandomProgram gradient_of(const RandomProgram& p) {
-  const ir::Graph& g = *p.problem.graph;
+  const ir::Graph& g = *p.module.graph;
   ops::Flags active;
   for (auto v : g.inputs) active.push_back(is_inexact(g.type(v).dtype));
   RandomProgram out;
@@ -160,9 +159,8 @@ RandomProgram gradient_of(const RandomProgram& p) {
     for (auto v : lin.linear->outputs) operands.push_back(ops::full(b, 1, lin.linear->type(v)));
     ir::Values cts = b.inline_graph(*back.graph, operands);
     if (cts.empty()) return out;
-    out.problem = p.problem;
-    out.problem.outputs.assign(cts.size(), std::nullopt);
-    out.problem.graph = std::make_shared<const ir::Graph>(b.finish(cts));
+    out.module = p.module.with_graph(std::make_shared<const ir::Graph>(b.finish(cts)));
+    out.module.inputs = p.module.inputs;
   } catch (const UnimplementedError&) {
     return {};
   }
@@ -173,9 +171,9 @@ RandomProgram gradient_of(const RandomProgram& p) {
 
 std::string disagreement(const RandomProgram& p) {
   try {
-    auto got = run_on_mesh(p.problem, p.args, client_with(p.problem.mesh->num_positions()));
+    auto got = run_on_mesh(p.module, p.args, client_with(p.module.mesh->num_positions()));
     std::string d = first_difference(got, p.expected, p.tolerance, "by the references");
-    return d.empty() ? first_difference(got, run_on_one(p.problem.graph, p.args), p.tolerance, "on one device") : d;
+    return d.empty() ? first_difference(got, run_on_one(p.module.graph, p.args), p.tolerance, "on one device") : d;
   } catch (const Error& e) {
     return e.what();
   }
@@ -189,17 +187,15 @@ std::string disagreement(const NumpyProgram& p, std::uint64_t seed, const ir::Me
     if (!d.empty()) return str("equation by equation: ", d);
     if (mesh == nullptr) return "";
     std::mt19937_64 rng(seed);
-    spmd::Problem problem;
-    problem.graph = p.graph;
-    problem.mesh = std::make_shared<const ir::MeshAxes>(*mesh);
-    problem.options.uneven = rng() % 2 == 0;
+    ir::Module module = ir::module_over(p.graph, *mesh);
+    module.uneven = rng() % 2 == 0;
     auto choose = [&](ir::ValueId v) -> std::optional<ir::Layout> {
       if (rng() % 4 == 0) return std::nullopt;
-      return random_layout(rng, p.graph->type(v).shape, *mesh, problem.options.uneven);
+      return random_layout(rng, p.graph->type(v).shape, *mesh, module.uneven);
     };
-    for (auto v : p.graph->inputs) problem.inputs.push_back(choose(v));
-    for (auto v : p.graph->outputs) problem.outputs.push_back(choose(v));
-    d = difference(p, run_on_mesh(problem, p.args, client_with(mesh->num_positions())));
+    for (std::size_t i = 0; i < module.inputs.size(); ++i) module.inputs[i].layout = choose(p.graph->inputs[i]);
+    for (std::size_t i = 0; i < module.outputs.size(); ++i) module.outputs[i].layout = choose(p.graph->outputs[i]);
+    d = difference(p, run_on_mesh(module, p.args, client_with(mesh->num_positions())));
     return d.empty() ? "" : str("on a mesh: ", d);
   } catch (const Error& e) {
     return e.what();
@@ -209,11 +205,11 @@ std::string disagreement(const NumpyProgram& p, std::uint64_t seed, const ir::Me
 std::string different_bits(const RandomProgram& p) {
   ConfigScope deterministic(&Config::deterministic, true);
   RandomProgram q = p;
-  q.problem.options.deterministic = true;
-  q.problem.graph = spmd::with_fixed_leaves(p.problem.graph);
+  q.module.deterministic = true;
+  q.module.graph = spmd::with_fixed_leaves(p.module.graph);
   try {
-    auto got = run_on_mesh(q.problem, q.args, client_with(q.problem.mesh->num_positions()));
-    auto want = run_on_one(q.problem.graph, q.args);
+    auto got = run_on_mesh(q.module, q.args, client_with(q.module.mesh->num_positions()));
+    auto want = run_on_one(q.module.graph, q.args);
     for (std::size_t i = 0; i < want.size(); ++i) {
       std::size_t bytes = at(want[i].size() * dtype_size(want[i].dtype()));
       if (std::memcmp(got[i].data(), want[i].data(), bytes) == 0) continue;
@@ -245,7 +241,7 @@ const std::vector<Client>& cluster_with(int processes, std::int64_t devices) {
 }
 
 std::string check_local(const RandomProgram& p, const Client& client) {
-  auto g = spmd::partition(p.problem, spmd::propagate(p.problem));
+  auto g = spmd::partition(p.module, spmd::propagate(p.module));
   auto program = compile_on(client, g);
   std::vector<ShardBuffers> in;
   for (std::size_t i = 0; i < p.args.size(); ++i) {
@@ -273,7 +269,7 @@ std::string check_local(const RandomProgram& p, const Client& client) {
 }  // namespace
 
 std::string disagreement_across(const RandomProgram& p, int processes) {
-  const auto& clients = cluster_with(processes, p.problem.mesh->num_positions());
+  const auto& clients = cluster_with(processes, p.module.mesh->num_positions());
   std::vector<std::string> why(clients.size());
   std::vector<std::thread> threads;
   for (std::size_t i = 0; i < clients.size(); ++i) {

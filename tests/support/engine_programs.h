@@ -19,8 +19,7 @@ std::vector<HostArray> run_on_one(const ir::GraphPtr& graph, const std::vector<H
 std::vector<HostArray> run_plainly(const ir::GraphPtr& graph, const std::vector<HostArray>& args);
 /// Propagates, partitions, compiles and runs for the problem's mesh over all devices of `client`; arguments are cut as
 /// the partitioned program wants them, results joined. Positions that a layout says are equal share a shard.
-std::vector<HostArray> run_on_mesh(const spmd::Problem& problem, const std::vector<HostArray>& args,
-                                   const Client& client);
+std::vector<HostArray> run_on_mesh(const ir::Module& module, const std::vector<HostArray>& args, const Client& client);
 
 /// The program (inputs -> cotangents of its float inputs) for cotangents of 1 at every float output, under the
 /// layouts of `p` for inputs and free ones for outputs; its `expected` is empty. Empty graph where an op on the way

@@ -398,20 +398,10 @@ class Generator {
       if (chance(rng_, 25)) return std::nullopt;
       return random_layout(rng_, g.type(v).shape, mesh_, options_.uneven);
     };
-    for (auto v : g.inputs) p.problem.inputs.push_back(choose(v));
-    for (auto v : g.outputs) p.problem.outputs.push_back(choose(v));
-    p.problem.graph = std::make_shared<const ir::Graph>(std::move(g));
-    p.problem.mesh = std::make_shared<const ir::MeshAxes>(mesh_);
-    p.problem.options.uneven = options_.uneven;
-    p.problem.resolve = [](const ops::ShardingConstraint& c) {
-      spmd::Constraint out;
-      for (const auto& d : c.dims) {
-        bool open = d == Dims{-1};
-        out.open.push_back(open);
-        out.layout.dims.push_back(open ? ir::AxisList{} : ir::AxisList(d.begin(), d.end()));
-      }
-      return out;
-    };
+    p.module = ir::module_over(std::make_shared<const ir::Graph>(g), mesh_);
+    for (std::size_t i = 0; i < g.inputs.size(); ++i) p.module.inputs[i].layout = choose(g.inputs[i]);
+    for (std::size_t i = 0; i < g.outputs.size(); ++i) p.module.outputs[i].layout = choose(g.outputs[i]);
+    p.module.uneven = options_.uneven;
     p.args = std::move(args_);
     p.tolerance = 2e-4;
     return p;

@@ -14,7 +14,7 @@
 namespace tessera::test {
 
 struct RandomProgram {
-  spmd::Problem problem;  ///< its graph is the program
+  ir::Module module;  ///< its graph is the program
   std::vector<HostArray> args;
   std::vector<HostArray> expected;  ///< by the ops' references
   double tolerance = 0;             ///< for `difference`

@@ -64,30 +64,18 @@ ir::MeshAxes mesh_of(const std::string& text) {
   return mesh;
 }
 
-spmd::Problem problem(ir::Builder& b, const ir::Values& outputs, const ir::MeshAxes& mesh,
-                      const std::vector<std::string>& in, const std::vector<std::string>& out, spmd::Options options) {
-  auto layouts = [&](const std::vector<std::string>& texts, std::size_t count) {
-    std::vector<std::optional<ir::Layout>> all(count);
+ir::Module module(ir::Builder& b, const ir::Values& outputs, const ir::MeshAxes& mesh,
+                  const std::vector<std::string>& in, const std::vector<std::string>& out, ModuleOptions options) {
+  auto lay_out = [&](std::vector<ir::Port>& ports, const std::vector<std::string>& texts) {
     for (std::size_t i = 0; i < texts.size(); ++i) {
-      if (texts[i] != "?") all[i] = layout(texts[i], mesh);
+      if (texts[i] != "?") ports[i].layout = layout(texts[i], mesh);
     }
-    return all;
   };
-  spmd::Problem p;
-  p.graph = b.finish_shared(outputs);
-  p.mesh = std::make_shared<const ir::MeshAxes>(mesh);
-  p.inputs = layouts(in, p.graph->inputs.size());
-  p.outputs = layouts(out, outputs.size());
-  p.options = options;
-  p.resolve = [](const ops::ShardingConstraint& c) {
-    spmd::Constraint r;
-    for (const auto& d : c.dims) {
-      bool open = d == Dims{-1};
-      r.open.push_back(open);
-      r.layout.dims.push_back(open ? ir::AxisList{} : ir::AxisList(d.begin(), d.end()));
-    }
-    return r;
-  };
+  ir::Module p = ir::module_over(b.finish_shared(outputs), mesh);
+  lay_out(p.inputs, in);
+  lay_out(p.outputs, out);
+  p.uneven = options.uneven;
+  p.deterministic = options.deterministic;
   return p;
 }
 
@@ -103,7 +91,7 @@ ir::Value constrain(ir::Value x, const std::string& text, const ir::MeshAxes& me
   return x.builder->add1(ops::def::sharding_constraint, {x}, ir::make_attrs(c));
 }
 
-ir::GraphPtr partitioned(const spmd::Problem& p) {
+ir::GraphPtr partitioned(const ir::Module& p) {
   ir::verify(*p.graph);
   ir::GraphPtr g = spmd::partition(p, spmd::propagate(p));
   ir::verify(*g);
@@ -141,7 +129,7 @@ std::string sketch(const ir::Graph& g, int indent) {
   return out + pad + "-> " + list(g.outputs, false) + "\n";
 }
 
-std::string output_layouts(const spmd::Problem& p) {
+std::string output_layouts(const ir::Module& p) {
   auto layouts = spmd::propagate(p);
   std::vector<std::string> out;
   for (auto v : p.graph->outputs) out.push_back(to_string(layouts[static_cast<std::size_t>(v)], *p.mesh));

@@ -17,14 +17,18 @@ ir::Layout layout(const std::string& text, const ir::MeshAxes& mesh);
 /// Mesh from "x:4, y:2".
 ir::MeshAxes mesh_of(const std::string& text);
 
-/// A problem: `in` and `out` are layouts as above, "?" leaves one free. Constraints name the program's own mesh.
-spmd::Problem problem(ir::Builder& b, const ir::Values& outputs, const ir::MeshAxes& mesh,
-                      const std::vector<std::string>& in, const std::vector<std::string>& out = {},
-                      spmd::Options options = {});
+struct ModuleOptions {
+  bool uneven = false;
+  bool deterministic = false;
+};
+/// A placed module: `in` and `out` are layouts as above, "?" leaves one free. Constraints name the program's own mesh.
+ir::Module module(ir::Builder& b, const ir::Values& outputs, const ir::MeshAxes& mesh,
+                  const std::vector<std::string>& in, const std::vector<std::string>& out = {},
+                  ModuleOptions options = {});
 /// The constraint op on a mesh that is the program's; an entry "?" leaves its dimension open.
 ir::Value constrain(ir::Value x, const std::string& text, const ir::MeshAxes& mesh);
 
-ir::GraphPtr partitioned(const spmd::Problem& p);
+ir::GraphPtr partitioned(const ir::Module& p);
 /// Like to_string, without attributes and types:
 ///   (a@[x, -], b@[-, y])
 ///   c@[x, y] = dot_general a b
@@ -32,6 +36,6 @@ ir::GraphPtr partitioned(const spmd::Problem& p);
 ///   -> d
 std::string sketch(const ir::Graph& g, int indent = 0);
 /// Layouts of the outputs that propagation chooses, joined by ' '.
-std::string output_layouts(const spmd::Problem& p);
+std::string output_layouts(const ir::Module& p);
 
 }  // namespace tessera::test

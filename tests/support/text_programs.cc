@@ -65,35 +65,27 @@ double tolerance_of(const std::vector<HostArray>& arrays) {
   return worst;
 }
 
-hlo::SdySharding sdy_of(const ir::Layout& l, const ir::MeshAxes& mesh) {
-  hlo::SdySharding s;
-  s.mesh = "mesh";
+ir::AxisSharding sharding_of(const ir::Layout& l, const ir::NamedMesh& mesh) {
+  ir::AxisSharding s;
+  s.mesh = mesh.name;
   for (const auto& dim : l.dims) {
-    hlo::SdyDim d;
-    for (auto a : dim) d.axes.push_back({mesh.names[a], 1, 0});
+    ir::DimSharding d;
+    for (auto a : dim) d.axes.push_back({mesh.axes[a]});
     s.dims.push_back(d);
   }
   return s;
 }
 // Nothing for programs with an op that has no text.
 std::optional<TextProgram> text_of(const RandomProgram& p, std::string name) {
-  const auto& mesh = *p.problem.mesh;
-  hlo::ExportOptions o;
-  for (auto n : mesh.sizes) o.num_partitions *= n;
-  o.meshes.push_back({"mesh", mesh.names, Dims(mesh.sizes.begin(), mesh.sizes.end()), {}});
-  auto ports = [&](const std::vector<std::optional<ir::Layout>>& layouts, std::vector<hlo::PortText>& to) {
-    for (const auto& l : layouts) {
-      hlo::PortText port;
-      if (l) port.sdy = sdy_of(*l, mesh);
-      to.push_back(port);
+  ir::Module m = p.module;
+  for (auto* ports : {&m.inputs, &m.outputs}) {
+    for (auto& port : *ports) {
+      if (port.layout) port.sharding = sharding_of(*port.layout, m.meshes[0]);
     }
-  };
-  ports(p.problem.inputs, o.inputs);
-  ports(p.problem.outputs, o.outputs);
+  }
   try {
-    auto expected = p.expected.empty() ? ops::interpret(*p.problem.graph, p.args) : p.expected;
-    return TextProgram{
-        std::move(name), hlo::export_module(*p.problem.graph, o), p.args, std::move(expected), 1e-3, false};
+    auto expected = p.expected.empty() ? ops::interpret(*m.graph, p.args) : p.expected;
+    return TextProgram{std::move(name), hlo::export_module(m), p.args, std::move(expected), 1e-3, false};
   } catch (const UnimplementedError&) {
     return std::nullopt;
   }
@@ -178,7 +170,7 @@ std::vector<std::string> op_programs(const ProgramSink& sink) {
       }
       auto graph = b.finish_shared(b.add(*op, in, sample.attrs));
       try {
-        std::string text = hlo::export_module(*graph);
+        std::string text = hlo::export_module(ir::module_of(graph));
         auto expected = ops::interpret(*graph, args);
         double tolerance = tolerance_of(expected);
         sink({str("op.", op->name(), "_", number++), std::move(text), std::move(args), std::move(expected), tolerance,
@@ -204,7 +196,7 @@ void random_programs(const ProgramSink& sink, int count) {
       }
       if (i % 3 != 0) continue;
       RandomProgram g = gradient_of(random_program(seed, mesh, {.smooth = true}));
-      if (!g.problem.graph) continue;
+      if (!g.module.graph) continue;
       if (auto whole = text_of(g, name + "_gradient")) sink(std::move(*whole));
     }
   }

@@ -34,6 +34,36 @@ TEST(Linalg, FactorsGiveTheMatrixBack) {
   near(sign * exp(size), d, 1e-4F);
 }
 
+TEST(Linalg, HessenbergFormIsUnitarilySimilar) {
+  Array a = random::normal(random::key(5), {8, 4, 4});
+  auto similar = [](const Array& m) {
+    auto r = linalg::hessenberg(m, true);
+    return std::pair(matmul(matmul(*r.q, r.h), swapaxes(*r.q, -1, -2)), matmul(*r.q, swapaxes(*r.q, -1, -2)));
+  };
+  auto [back, unit] = similar(a);
+  near(back, a, 1e-5F);
+  near(unit, broadcast_to(eye(4), {8, 4, 4}), 1e-5F);
+  EXPECT_FALSE(linalg::hessenberg(a).q);
+  near(triu(linalg::hessenberg(a).h, -1), linalg::hessenberg(a).h, 0);
+  near(vmap([](Array m) { return linalg::hessenberg(m).h; })(a), linalg::hessenberg(a).h, 0);
+
+  EXPECT_THROW(grad([](Array m) { return sum(linalg::hessenberg(m).h); })(a), UnimplementedError);
+  EXPECT_THROW(linalg::hessenberg(ones({3, 4})), ValueError);
+  EXPECT_THROW(linalg::householder_product(ones({3, 4}), ones({2})), ValueError);
+}
+
+TEST(Linalg, HessenbergFormsOfASplitBatchCommunicateNothing) {
+  Client client = Client::cpu({.devices = 8});
+  ClientScope scope(client);
+  Array a = random::normal(random::key(5), {8, 4, 4});
+  Mesh mesh = make_mesh({8}, {"x"});
+  Array split = device_put(a, NamedSharding(mesh, P("x")));
+  auto f = jit([](Array m) { return *linalg::hessenberg(m, true).q; });
+  near(f(split), *linalg::hessenberg(a, true).q, 1e-6F);
+  EXPECT_TRUE(f(split).sharding()->is_equivalent_to(*split.sharding(), 3));
+  EXPECT_TRUE(f.comm_plan(split).empty()) << to_string(f.comm_plan(split));
+}
+
 TEST(Linalg, SolveAndItsGradient) {
   Array a(HostArray::from(Vec{4, 1, 2, 3}, {2, 2}));
   Array b(HostArray::from(Vec{1, 2}));

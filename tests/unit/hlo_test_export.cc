@@ -154,5 +154,47 @@ func.func @main(%a: tensor<6x6xcomplex<f32>>) -> tensor<6xf32> {
       << text;
 }
 
+// The whole matrix is an op, which is split and has a kernel; a part of it remains the host's call.
+TEST(HloExport, ReductionsToHessenbergFormAreAnOp) {
+  auto written = [](int low) {
+    return StablehloProgram::parse(
+               str("func.func @main(%a: tensor<2x6x6xf32>) -> tensor<2x6x6xf32> {\n  %0:3 = "
+                   "stablehlo.custom_call @lapack_sgehrd_ffi(%a) {mhlo.backend_config = {high = 6 : "
+                   "i32, low = ",
+                   low,
+                   " : i32}} : (tensor<2x6x6xf32>) -> (tensor<2x6x6xf32>, tensor<2x5xf32>, "
+                   "tensor<2xi32>)\n  return %0#0 : tensor<2x6x6xf32>\n}\n"))
+        .as_text();
+  };
+  EXPECT_NE(written(1).find("stablehlo.composite \"tessera.hessenberg\" %arg0 {decomposition = "), std::string::npos)
+      << written(1);
+  EXPECT_EQ(written(2).find("composite"), std::string::npos) << written(2);
+  EXPECT_NE(written(2).find("low = 2 : i32"), std::string::npos) << written(2);
+  for (int low : {1, 2}) EXPECT_EQ(StablehloProgram::parse(written(low)).as_text(), written(low));
+}
+
+// Attributes of a composite are the op's fields; what does not fit the op is computed by the decomposition.
+TEST(HloExport, CompositesAreReadByTheFieldsOfTheirOps) {
+  auto read_again = [](const std::string& attributes) {
+    std::string text =
+        str("func.func @main(%a: tensor<4x3xf32>) -> (tensor<4x3xf32>, tensor<3x3xf32>) {\n  %0:2 = "
+            "stablehlo.composite \"tessera.qr\" %a {",
+            attributes,
+            "decomposition = @f} : (tensor<4x3xf32>) -> (tensor<4x3xf32>, tensor<3x3xf32>)\n  return "
+            "%0#0, %0#1 : tensor<4x3xf32>, tensor<3x3xf32>\n}\nfunc.func private @f(%a: "
+            "tensor<4x3xf32>) -> (tensor<4x3xf32>, tensor<3x3xf32>) {\n  %0 = stablehlo.slice %a [0:3, "
+            "0:3] : (tensor<4x3xf32>) -> tensor<3x3xf32>\n  return %a, %0 : tensor<4x3xf32>, "
+            "tensor<3x3xf32>\n}\n");
+    return StablehloProgram::parse(text).as_text().find(
+               "\"tessera.qr\" %arg0 {composite_attributes = {full = false}") != std::string::npos;
+  };
+  EXPECT_TRUE(read_again("composite_attributes = {full = false}, "));
+  EXPECT_TRUE(read_again(""));
+  EXPECT_FALSE(read_again("composite_attributes = {full = true}, "));  // its results have other shapes
+  EXPECT_FALSE(read_again("composite_attributes = {pivots = true}, "));
+  EXPECT_FALSE(read_again("composite_attributes = {full = 2.5 : f64}, "));
+  EXPECT_FALSE(read_again("composite_attributes = {full = \"no\"}, "));
+}
+
 }  // namespace
 }  // namespace tessera

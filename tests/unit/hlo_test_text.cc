@@ -217,9 +217,15 @@ TEST_F(HloText, AbstractMeshesNeedNoDevices) {
   auto lowered = f.lower(zeros({2048, 64}));
   EXPECT_TRUE(has(lowered.as_text(), "sdy.mesh @mesh = <[\"x\"=1024, \"y\"=64]>")) << lowered.as_text();
   EXPECT_TRUE(has(lowered.as_text(), "mhlo.num_partitions = 65536 : i32"));
-  EXPECT_THROW(lowered.text(), StateError);
+  EXPECT_TRUE(has(lowered.text(), "= mul a b")) << lowered.text();
+  EXPECT_EQ(lowered.comm_plan().bytes_per_device(), 0);
+  EXPECT_THROW(lowered.compile(), ValueError);
   auto mapped = jit(shard_map([](Array v) { return psum(v, "x"); }, large, P("x", "y"), P(none, "y")));
   EXPECT_TRUE(has(mapped.lower(zeros({1024, 64})).as_text(), "(%arg1: tensor<1x1xf32>)"));
+  // One sum over 1,024 positions, planned for devices that are not there.
+  CommPlan plan = mapped.lower(zeros({1024, 64})).comm_plan();
+  ASSERT_EQ(plan.steps().size(), 1U) << to_string(plan);
+  EXPECT_EQ(plan.steps()[0].op, "all_reduce");
 }
 
 }  // namespace

@@ -147,6 +147,26 @@ void check_square(double eps) {
 }
 
 template <class T>
+void check_hessenberg(double eps) {
+  for (std::int64_t n : {1, 2, 5, 40, 150}) {
+    auto a = noise<T>(n, n, 9);
+    Matrix<T> packed(n, n), h(n, n), inner(n - 1, n - 1), q(n, n);
+    std::vector<T> taus(static_cast<std::size_t>(n - 1));
+    q.at(0, 0) = 1;
+    hessenberg(kType<T>, 1, n, a.v.data(), packed.v.data(), taus.data());
+    for (std::int64_t i = 0; i < n; ++i) {
+      for (std::int64_t j = std::max<std::int64_t>(i - 1, 0); j < n; ++j) h.at(i, j) = packed.at(i, j);
+      for (std::int64_t j = 0; i > 0 && j < n - 1; ++j) inner.at(i - 1, j) = packed.at(i, j);
+    }
+    householder_product(kType<T>, 1, n - 1, n - 1, n - 1, inner.v.data(), taus.data(), inner.v.data());
+    for (std::int64_t i = 1; i < n; ++i) {
+      for (std::int64_t j = 1; j < n; ++j) q.at(i, j) = inner.at(i - 1, j - 1);
+    }
+    near(times(a, q), times(q, h), eps * 1e2, "a q = q h");
+  }
+}
+
+template <class T>
 void check_any(double eps) {
   for (auto [m, n] : {std::pair<std::int64_t, std::int64_t>{1, 1}, {5, 5}, {9, 4}, {4, 9}, {33, 20}}) {
     auto a = noise<T>(m, n, 7);
@@ -186,10 +206,14 @@ void check_any(double eps) {
   }
 }
 
-TEST(Linalg, Float) { check_square<float>(1e-6), check_any<float>(1e-6); }
-TEST(Linalg, Double) { check_square<double>(1e-14), check_any<double>(1e-14); }
-TEST(Linalg, ComplexFloat) { check_square<complex64_t>(2e-6), check_any<complex64_t>(2e-6); }
-TEST(Linalg, ComplexDouble) { check_square<complex128_t>(2e-14), check_any<complex128_t>(2e-14); }
+TEST(Linalg, Float) { check_square<float>(1e-6), check_any<float>(1e-6), check_hessenberg<float>(1e-6); }
+TEST(Linalg, Double) { check_square<double>(1e-14), check_any<double>(1e-14), check_hessenberg<double>(1e-14); }
+TEST(Linalg, ComplexFloat) {
+  check_square<complex64_t>(2e-6), check_any<complex64_t>(2e-6), check_hessenberg<complex64_t>(2e-6);
+}
+TEST(Linalg, ComplexDouble) {
+  check_square<complex128_t>(2e-14), check_any<complex128_t>(2e-14), check_hessenberg<complex128_t>(2e-14);
+}
 
 TEST(Linalg, BatchesAndFailures) {
   std::vector<float> a = {4, 0, 0, 9, 1, 2, 2, 1, NAN, 0, 0, 1, 16, 0, 0, 25}, l(16);

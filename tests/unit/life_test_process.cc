@@ -92,6 +92,27 @@ TEST(Fork, ChildrenOfChildrenAndOfCallbacks) {
   EXPECT_EQ(status, 0);
 }
 
+// What runs beside a task that forks ends first, so that the child has it; what has not begun runs in both.
+TEST(Fork, OfATaskBesideOthers) {
+  ClientScope scope(Client::cpu({.devices = 2}));
+  auto beside = jit([](Array a) { return slow(long_work(a * 0.0 + 1.0)); });
+  for (int i = 0; i < 5; ++i) {
+    std::atomic<int> status{-1};
+    Array other = beside(square());
+    auto forks = jit([&](Array a) {
+      return pure_callback(
+          [&](const std::vector<HostArray>& in) {
+            Array later = beside(square());
+            status = in_child([&] { return other.host().defined() && later.host().defined(); });
+            return in;
+          },
+          {{a.shape(), a.dtype()}}, {long_work(a)})[0];
+    });
+    EXPECT_TRUE(forks(square()).host().defined());
+    EXPECT_EQ(status, 0);
+  }
+}
+
 TEST(Fork, WhileOtherClientsWork) {
   Client one = Client::cpu({.devices = 4});
   Client two = Client::cpu({.devices = 4});

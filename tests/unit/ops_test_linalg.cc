@@ -131,6 +131,41 @@ TEST(Qr, FactorsAndDifferentiates) {
   EXPECT_THROW(jvp_graph(*g(f64({3, 5})), {true}), UnimplementedError);
 }
 
+TEST(Hessenberg, IsSimilarToTheMatrixAndHasNoDerivative) {
+  for (const auto& t : {f64({2, 5, 5}), f64({1, 1}), f64({2, 2}), c128({4, 4}), c128({2, 2})}) {
+    auto n = t.shape.back();
+    auto g = make_graph({t}, [&](Builder& b, const Values& v) {
+      Values packed = b.add(def::hessenberg, {v[0]});
+      Value h = upper_part(packed[0], -1);
+      if (n < 2) return Values{h - v[0]};
+      Dims low(at(t.rank()), 0), limits = t.shape, none = low;
+      low[low.size() - 2] = 1;
+      --limits.back();
+      Value inner = b.add1(def::householder_product, {slice(packed[0], low, limits), packed[1]});
+      low.back() = 1;
+      Value q = pad(inner, scalar(b, 0, t.dtype), low, none);
+      Value corner = eq(iota(b, DType::I32, t.shape, t.rank() - 1) + iota(b, DType::I32, t.shape, t.rank() - 2),
+                        scalar(b, 0, DType::I32));
+      q = where(corner, scalar(b, 1, t.dtype), q);
+      return Values{matmul(v[0], q) - matmul(q, h), matmul(adjoint(q), q) - identity_like(q)};
+    });
+    expect_zeros(g, {host(t, 1)});
+    EXPECT_THROW(jvp_graph(*g, {true}), UnimplementedError);
+  }
+}
+
+TEST(HouseholderProduct, RefusesWhatDoesNotFit) {
+  auto product = [](const Type& a, const Type& taus) {
+    return make_graph({a, taus}, [](Builder& b, const Values& v) { return b.add(def::householder_product, v); });
+  };
+  EXPECT_NO_THROW(product(f64({4, 3}), f64({2})));
+  EXPECT_NO_THROW(product(f64({4, 0}), f64({0})));
+  EXPECT_THROW(product(f64({3, 4}), f64({2})), ValueError);
+  EXPECT_THROW(product(f64({4, 3}), f64({4})), ValueError);
+  EXPECT_THROW(product(f64({2, 4, 3}), f64({3})), ValueError);
+  EXPECT_THROW(product(f64({4, 3}), c128({2})), TypeError);
+}
+
 TEST(Lu, FactorsAndDifferentiates) {
   for (const auto& t : {f64({2, 4, 4}), f64({5, 3}), f64({3, 5}), c128({3, 3})}) {
     auto g = make_graph({t}, [](Builder&, const Values& v) { return lu(v[0]); });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory, tasks, shards and the transport of simulated clusters.
+// Memory, events, shards and the transport of simulated clusters.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -11,6 +11,7 @@
 #include "runtime/event.h"
 #include "runtime/local_cluster.h"
 #include "runtime/shard_set.h"
+#include "runtime/task_scheduler.h"
 #include "tessera/error.h"
 
 namespace tessera::runtime {
@@ -83,64 +84,32 @@ TEST(MemoryPool, ManyThreads) {
   EXPECT_EQ(pool->stats().live_buffers, 0);
 }
 
-TEST(TaskQueue, SmallTasksRunOnTheCaller) {
-  auto queue = TaskQueue::create();
-  std::thread::id small_on;
-  std::thread::id large_on;
-  auto a = queue->submit([&] { small_on = std::this_thread::get_id(); }, true);
-  EXPECT_TRUE(a->ready());
-  auto b = queue->submit([&] { large_on = std::this_thread::get_id(); }, false);
-  b->wait();
-  EXPECT_EQ(small_on, std::this_thread::get_id());
-  EXPECT_NE(large_on, std::this_thread::get_id());
-}
-
-TEST(TaskQueue, OrderHoldsAndErrorsStayWithTheirEvents) {
-  std::vector<int> order;
-  EventPtr bad;
-  EventPtr nested;
-  auto queue = TaskQueue::create();
-  for (int i = 0; i < 50; ++i) queue->submit([&order, i] { order.push_back(i); }, i % 2 == 0);
-  bad = queue->submit([] { throw ValueError("no"); }, false);
-  nested = queue->submit([&] { queue->submit([&order] { order.push_back(50); }, false)->wait(); }, false);
-  queue->drain();
-  ASSERT_EQ(order.size(), 51U);
-  for (int i = 0; i < 51; ++i) EXPECT_EQ(order[static_cast<std::size_t>(i)], i);
-  EXPECT_THROW(bad->wait(), ValueError);
-  EXPECT_THROW(bad->wait(), ValueError);
-  EXPECT_NE(bad->error(), nullptr);
-  EXPECT_EQ(nested->error(), nullptr);
-  auto inline_bad = queue->submit([] { throw TypeError("no"); }, true);
-  EXPECT_THROW(inline_bad->wait(), TypeError);
-}
-
 TEST(Events, CallBackOnceReady) {
-  auto queue = TaskQueue::create();
+  auto scheduler = TaskScheduler::create();
   std::promise<void> go;
   std::shared_future<void> begin = go.get_future().share();
   std::atomic<int> called = 0;
-  auto event = queue->submit([begin] { begin.wait(); }, false);
+  auto event = scheduler->submit({[begin] { begin.wait(); }});
   event->on_ready([&] { ++called; });
   EXPECT_EQ(called, 0);
   go.set_value();
-  queue->drain();
+  scheduler->drain();
   EXPECT_EQ(called, 1);
   event->on_ready([&] { ++called; });
   EXPECT_EQ(called, 2);
 }
 
 TEST(Events, WhenAllHasTheFirstError) {
-  auto first = TaskQueue::create(), second = TaskQueue::create();
+  auto first = TaskScheduler::create();
+  auto second = TaskScheduler::create();
   std::promise<void> go;
   std::shared_future<void> begin = go.get_future().share();
-  auto slow = first->submit(
-      [begin] {
-        begin.wait();
-        throw ValueError("slow");
-      },
-      false);
-  auto quick = second->submit([] { throw TypeError("quick"); }, false);
-  auto good = second->submit([] {}, false);
+  auto slow = first->submit({[begin] {
+    begin.wait();
+    throw ValueError("slow");
+  }});
+  auto quick = second->submit({[] { throw TypeError("quick"); }});
+  auto good = second->submit({[] {}});
   bool ran = false;
   auto all = when_all(std::vector{slow, quick, good}, [&] { ran = true; });
   second->drain();
@@ -153,15 +122,6 @@ TEST(Events, WhenAllHasTheFirstError) {
   EXPECT_TRUE(ran);
   EXPECT_THROW(when_all({}, [] { throw TypeError("then"); })->wait(), TypeError);
   when_all({})->wait();
-}
-
-TEST(TaskQueue, DestructionWaits) {
-  std::atomic<int> done = 0;
-  {
-    auto queue = TaskQueue::create();
-    for (int i = 0; i < 20; ++i) queue->submit([&] { ++done; }, false);
-  }
-  EXPECT_EQ(done, 20);
 }
 
 TEST(ShardBuffers, NumbersAreMixedRadix) {
@@ -208,10 +168,10 @@ TEST(LocalCluster, MessagesKeepTheirOrderPerTag) {
     std::int32_t got[2] = {};
     std::vector<Collectives::Message> sends{{peer, &a, 4}, {peer, &b, 4}};
     std::vector<Collectives::Receipt> receipts{{peer, &got[0], 4}, {peer, &got[1], 4}};
-    c->exchange(7, sends, receipts);
+    c->exchange({7}, sends, receipts);
     EXPECT_EQ(got[0], 10 + peer);
     EXPECT_EQ(got[1], 20 + peer);
-    c->exchange(8, {}, {});
+    c->exchange({8}, {}, {});
   };
   std::thread other(work, 1);
   work(0);
@@ -228,7 +188,7 @@ TEST(LocalCluster, FailureAndEndWakeTheWaiting) {
   std::vector<Collectives::Receipt> from2{{2, &got, 4}};
   std::thread failing([&] { c1->poison(5, "the kernel broke"); });
   try {
-    c0->exchange(5, {}, from1);
+    c0->exchange({5}, {}, from1);
     FAIL() << "a failed peer must not be waited for";
   } catch (const StateError& e) {
     EXPECT_NE(std::string(e.what()).find("process 1 failed in this step: the kernel broke"), std::string::npos);
@@ -237,17 +197,17 @@ TEST(LocalCluster, FailureAndEndWakeTheWaiting) {
   // Other steps of the same process go on.
   int sent = 3;
   std::vector<Collectives::Message> to0{{0, &sent, 4}};
-  c1->exchange(6, to0, {});
-  c0->exchange(6, {}, from1);
+  c1->exchange({6}, to0, {});
+  c0->exchange({6}, {}, from1);
   EXPECT_EQ(got, 3);
   std::thread ending([&] { c2.reset(); });
-  EXPECT_THROW(c0->exchange(7, {}, from2), StateError);
+  EXPECT_THROW(c0->exchange({7}, {}, from2), StateError);
   ending.join();
   // A wrong size means different programs.
-  c1->exchange(9, to0, {});
+  c1->exchange({9}, to0, {});
   std::int64_t wide = 0;
   std::vector<Collectives::Receipt> wrong{{1, &wide, 8}};
-  EXPECT_THROW(c0->exchange(9, {}, wrong), StateError);
+  EXPECT_THROW(c0->exchange({9}, {}, wrong), StateError);
 }
 
 }  // namespace

@@ -17,8 +17,8 @@ using ir::Builder;
 using ir::Value;
 using ir::Values;
 using test::layout;
+using test::module;
 using test::partitioned;
-using test::problem;
 using test::sketch;
 
 const ir::MeshAxes kMesh = test::mesh_of("data:4, model:2");
@@ -27,7 +27,7 @@ Value matmul(Value a, Value b) { return ops::dot_general(a, b, {{1}, {0}, {}, {}
 ir::Type f32(Shape shape) { return {DType::F32, std::move(shape)}; }
 
 // The program as it is, and partitioned position by position, on the same random arguments.
-void expect_same(const spmd::Problem& p, std::uint64_t seed) {
+void expect_same(const ir::Module& p, std::uint64_t seed) {
   std::mt19937_64 rng(seed);
   std::vector<HostArray> args;
   for (auto v : p.graph->inputs) args.push_back(test::random_array(rng, p.graph->type(v)));
@@ -56,7 +56,7 @@ Values scan_steps(Builder& b, ir::GraphPtr body, std::int64_t length = 5) {
 
 TEST(Control, ScanCarriesALayoutThroughItsBody) {
   Builder b;
-  auto p = problem(b, scan_steps(b, step_body()), kMesh, {"-, -", "data, -", "?"});
+  auto p = module(b, scan_steps(b, step_body()), kMesh, {"-, -", "data, -", "?"});
   EXPECT_EQ(sketch(*partitioned(p)),
             "(a@[-, -], b@[data, -], c@[-, data, -])\n"
             "d@[data, -], e@[-, data] = scan a b c\n"
@@ -72,7 +72,7 @@ TEST(Control, ScanCarriesALayoutThroughItsBody) {
 
 TEST(Control, ScanGathersWhatDoesNotChangeBeforeTheLoop) {
   Builder b;
-  auto p = problem(b, scan_steps(b, step_body()), kMesh, {"data, -", "data, -", "-, data, -"});
+  auto p = module(b, scan_steps(b, step_body()), kMesh, {"data, -", "data, -", "-, data, -"});
   auto g = partitioned(p);
   EXPECT_EQ(sketch(*g),
             "(a@[data, -], b@[data, -], c@[-, data, -])\n"
@@ -97,8 +97,8 @@ TEST(Control, ASumCarriedThroughALoopIsTakenAfterIt) {
   Builder b;
   Value start = b.input(f32({8, 8}));
   Value xs = b.input(f32({5, 16, 8}));
-  auto p = problem(b, b.add(ops::def::scan, {start, xs}, ir::make_attrs(ops::Scan{body, 5, false, 0, 1})), kMesh,
-                   {"-, -", "-, data, -"});
+  auto p = module(b, b.add(ops::def::scan, {start, xs}, ir::make_attrs(ops::Scan{body, 5, false, 0, 1})), kMesh,
+                  {"-, -", "-, data, -"});
   auto g = partitioned(p);
   auto plan = spmd::comm_plan(*g);
   ASSERT_EQ(plan.steps().size(), 1U) << sketch(*g);
@@ -109,7 +109,7 @@ TEST(Control, ASumCarriedThroughALoopIsTakenAfterIt) {
 
 TEST(Control, StackedInputsChangeDimensionBeforeTheLoop) {
   Builder b;
-  auto p = problem(b, scan_steps(b, step_body(), 8), kMesh, {"-, -", "data, -", "data, -, -"});
+  auto p = module(b, scan_steps(b, step_body(), 8), kMesh, {"-, -", "data, -", "data, -, -"});
   EXPECT_EQ(sketch(*partitioned(p)),
             "(a@[-, -], b@[data, -], c@[data, -, -])\n"
             "d@[-, data, -] = all_to_all(data) c\n"
@@ -126,8 +126,8 @@ TEST(Control, StackedInputsChangeDimensionBeforeTheLoop) {
 
 TEST(Control, UnequalReplicasStayApartInALoop) {
   Builder b;
-  auto p = problem(b, scan_steps(b, step_body()), kMesh, {"-, -", "data, -", "-, data, -"});
-  p.inputs[0]->vary = 2;  // model
+  auto p = module(b, scan_steps(b, step_body()), kMesh, {"-, -", "data, -", "-, data, -"});
+  p.inputs[0].layout->vary = 2;  // model
   ir::GraphPtr g = partitioned(p);
   EXPECT_EQ(to_string(g->layout(g->outputs[0]), kMesh), "[data, -] vary(model)");
   EXPECT_EQ(to_string(g->layout(g->outputs[1]), kMesh), "[-, data] vary(model)");
@@ -136,7 +136,7 @@ TEST(Control, UnequalReplicasStayApartInALoop) {
   for (auto v : p.graph->inputs) args.push_back(test::random_array(rng, p.graph->type(v)));
   HostArray other = test::random_array(rng, p.graph->type(p.graph->inputs[0]));
   std::vector<test::Held> held;
-  for (std::size_t i = 0; i < args.size(); ++i) held.push_back(test::scatter(args[i], *p.inputs[i], kMesh));
+  for (std::size_t i = 0; i < args.size(); ++i) held.push_back(test::scatter(args[i], *p.inputs[i].layout, kMesh));
   for (std::size_t at = 1; at < 8; at += 2) held[0][at] = other;
   auto out = test::simulate(*g, held);
   for (std::size_t at = 0; at < 8; ++at) {
@@ -172,7 +172,7 @@ TEST(Control, CallsAreLookedInto) {
   Value x = b.input(f32({16, 8}));
   Value v = b.input(f32({8, 8}));
   auto p =
-      problem(b, b.add(call_op(), {x, v}, ir::make_attrs(ops::Call{body, "layer"})), kMesh, {"data, -", "-, model"});
+      module(b, b.add(call_op(), {x, v}, ir::make_attrs(ops::Call{body, "layer"})), kMesh, {"data, -", "-, model"});
   EXPECT_EQ(sketch(*partitioned(p)),
             "(a@[data, -], b@[-, model])\n"
             "c@[data, model] = call a b\n"
@@ -186,7 +186,7 @@ TEST(Control, CallsAreLookedInto) {
 
 TEST(Control, PlansCountRounds) {
   Builder b;
-  auto p = problem(b, scan_steps(b, step_body()), kMesh, {"-, -", "-, model", "-, -, -"});
+  auto p = module(b, scan_steps(b, step_body()), kMesh, {"-, -", "-, model", "-, -, -"});
   CommPlan plan = spmd::comm_plan(*partitioned(p));
   EXPECT_EQ(to_string(plan),
             "collective  axes   value      bytes/device  times  where        why\n"
@@ -218,7 +218,7 @@ TEST(Control, WhilePartitionsConditionAndBody) {
   Value i = b.input({DType::I32, {}});
   Value h = b.input(f32({16, 8}));
   Values out = b.add(ops::def::while_, {limit, w, i, h}, ir::make_attrs(ops::While{while_cond(), while_body(), 1, 1}));
-  auto p = problem(b, {out[1]}, kMesh, {"", "-, model", "", "data, model"});
+  auto p = module(b, {out[1]}, kMesh, {"", "-, model", "", "data, model"});
   auto g = partitioned(p);
   EXPECT_EQ(sketch(*g),
             "(a@[], b@[-, model], c@[], d@[data, model])\n"
@@ -250,7 +250,7 @@ TEST(Control, BranchesShareTheirLayouts) {
     return c.finish_shared(Values{sums ? ops::broadcast_in_dim(ops::reduce_sum(y, {0}), {16, 8}, {1}) : ops::tanh(y)});
   };
   Values out = b.add(ops::def::cond, {which, x}, ir::make_attrs(ops::Cond{{branch(false), branch(true)}}));
-  auto p = problem(b, {out[0]}, kMesh, {"", "data, model"});
+  auto p = module(b, {out[0]}, kMesh, {"", "data, model"});
   EXPECT_EQ(sketch(*partitioned(p)),
             "(a@[], b@[data, model])\n"
             "c@[data, model] = cond a b\n"
@@ -273,13 +273,13 @@ TEST(Control, RandomLayoutsAroundAScan) {
     for (std::uint64_t i = 0; i < 20; ++i) {
       Builder b;
       Values out = scan_steps(b, step_body());
-      auto p = problem(b, {ops::tanh(out[0]), out[1]}, mesh, {});
+      auto p = module(b, {ops::tanh(out[0]), out[1]}, mesh, {});
       auto choose = [&](ir::ValueId v) -> std::optional<ir::Layout> {
         if (rng() % 4 == 0) return std::nullopt;
         return test::random_layout(rng, p.graph->type(v).shape, mesh, false);
       };
-      for (std::size_t k = 0; k < p.inputs.size(); ++k) p.inputs[k] = choose(p.graph->inputs[k]);
-      for (std::size_t k = 0; k < p.outputs.size(); ++k) p.outputs[k] = choose(p.graph->outputs[k]);
+      for (std::size_t k = 0; k < p.inputs.size(); ++k) p.inputs[k].layout = choose(p.graph->inputs[k]);
+      for (std::size_t k = 0; k < p.outputs.size(); ++k) p.outputs[k].layout = choose(p.graph->outputs[k]);
       SCOPED_TRACE(str("round ", i, " on ", mesh.sizes.size(), " axes"));
       expect_same(p, i);
     }

@@ -12,8 +12,8 @@ namespace {
 
 using ir::Builder;
 using ir::Value;
+using test::module;
 using test::partitioned;
-using test::problem;
 using test::sketch;
 
 const ir::MeshAxes kMesh = test::mesh_of("data:4, model:2");
@@ -25,7 +25,7 @@ TEST(Partition, SplitContractionLeavesAPartialSum) {
   Builder b;
   Value x = b.input(f32({64, 32}));
   Value w = b.input(f32({32, 16}));
-  EXPECT_EQ(sketch(*partitioned(problem(b, {matmul(x, w)}, kMesh, {"-, model", "model, -"}))),
+  EXPECT_EQ(sketch(*partitioned(module(b, {matmul(x, w)}, kMesh, {"-, model", "model, -"}))),
             "(a@[-, model], b@[model, -])\n"
             "c@[-, -] partial(model: sum) = dot_general a b\n"
             "d@[-, -] = all_reduce(model) c\n"
@@ -38,7 +38,7 @@ TEST(Partition, MegatronLayerHasOneAllReduce) {
   Value up = b.input(f32({32, 128}));
   Value down = b.input(f32({128, 32}));
   Value y = x + matmul(ops::tanh(matmul(x, up)), down);
-  EXPECT_EQ(sketch(*partitioned(problem(b, {y}, kMesh, {"data, -", "-, model", "model, -"}))),
+  EXPECT_EQ(sketch(*partitioned(module(b, {y}, kMesh, {"data, -", "-, model", "model, -"}))),
             "(a@[data, -], b@[-, model], c@[model, -])\n"
             "d@[data, model] = dot_general a b\n"
             "e@[data, model] = tanh d\n"
@@ -60,7 +60,7 @@ TEST(Partition, DataParallelGradientIsReducedOnceAndLate) {
   TESSERA_SPEC("A53");
   Builder b;
   Value w = gradient_step(b);
-  EXPECT_EQ(sketch(*partitioned(problem(b, {w}, kMesh, {"data, -", "data, -", "-, -"}))),
+  EXPECT_EQ(sketch(*partitioned(module(b, {w}, kMesh, {"data, -", "data, -", "-, -"}))),
             "(a@[data, -], b@[data, -], c@[-, -])\n"
             "d@[-, -] partial(data: sum) = dot_general a b\n"
             "e@[] = constant\n"
@@ -73,7 +73,7 @@ TEST(Partition, DataParallelGradientIsReducedOnceAndLate) {
 TEST(Partition, GradientOfSplitWeightsIsScattered) {
   Builder b;
   Value w = gradient_step(b);
-  EXPECT_EQ(sketch(*partitioned(problem(b, {w}, kMesh, {"data, -", "data, -", "data, -"}))),
+  EXPECT_EQ(sketch(*partitioned(module(b, {w}, kMesh, {"data, -", "data, -", "data, -"}))),
             "(a@[data, -], b@[data, -], c@[data, -])\n"
             "d@[-, -] partial(data: sum) = dot_general a b\n"
             "e@[] = constant\n"
@@ -87,7 +87,7 @@ TEST(Partition, SplitWeightsAreGatheredOverTheirOwnAxisAlone) {
   Builder b;
   Value x = b.input(f32({64, 32}));
   Value w = b.input(f32({32, 128}));
-  EXPECT_EQ(sketch(*partitioned(problem(b, {matmul(x, w)}, kMesh, {"data, -", "data, model"}))),
+  EXPECT_EQ(sketch(*partitioned(module(b, {matmul(x, w)}, kMesh, {"data, -", "data, model"}))),
             "(a@[data, -], b@[data, model])\n"
             "c@[-, model] = all_gather(data) b\n"
             "d@[data, model] = dot_general a c\n"
@@ -102,7 +102,7 @@ TEST(Partition, TwoPartialSumsBecomeOneAllReduce) {
   auto dot = [](Value p, Value q) { return ops::dot_general(p, q, {{0}, {0}, {}, {}}); };
   Value g = dot(x, y);
   Value h = dot(x, z);
-  EXPECT_EQ(sketch(*partitioned(problem(b, {g + h}, kMesh, {"data, -", "data, -", "data, -"}))),
+  EXPECT_EQ(sketch(*partitioned(module(b, {g + h}, kMesh, {"data, -", "data, -", "data, -"}))),
             "(a@[data, -], b@[data, -], c@[data, -])\n"
             "d@[-, -] partial(data: sum) = dot_general a b\n"
             "e@[-, -] partial(data: sum) = dot_general a c\n"
@@ -115,7 +115,7 @@ TEST(Partition, APartialSumWithAReaderThatNeedsItIsCompletedForAll) {
   Builder b;
   Value x = b.input(f32({64, 32}));
   Value s = ops::reduce_sum(x, {0});
-  EXPECT_EQ(sketch(*partitioned(problem(b, {ops::neg(s), ops::tanh(s)}, kMesh, {"data, -"}))),
+  EXPECT_EQ(sketch(*partitioned(module(b, {ops::neg(s), ops::tanh(s)}, kMesh, {"data, -"}))),
             "(a@[data, -])\n"
             "b@[-] partial(data: sum) = reduce_sum a\n"
             "c@[-] = all_reduce(data) b\n"
@@ -131,12 +131,12 @@ TEST(Partition, APartialSumWithSeveralReadersIsCompletedOnce) {
   Value g = ops::reduce_sum(x, {0});
   Value m = g * 0.1;
   Value v = (g * 0.001) * g;
-  auto p = partitioned(problem(b, {m, v}, kMesh, {"data, -"}));
+  auto p = partitioned(module(b, {m, v}, kMesh, {"data, -"}));
   EXPECT_EQ(spmd::comm_plan(*p).count("all_reduce"), 1) << sketch(*p);
   Builder c;
   x = c.input(f32({64, 4, 8}));
   g = ops::reduce_sum(x, {0});
-  p = partitioned(problem(c, {ops::reduce_sum(g, {0}), ops::reduce_sum(g, {1})}, kMesh, {"data, -, -"}));
+  p = partitioned(module(c, {ops::reduce_sum(g, {0}), ops::reduce_sum(g, {1})}, kMesh, {"data, -, -"}));
   EXPECT_EQ(spmd::comm_plan(*p).bytes_per_device(), (8 + 4) * 4 * 2 * 3 / 4)
       << "two small ones are less than " << sketch(*p);
 }
@@ -146,7 +146,7 @@ TEST(Partition, ASumPassesWhatMakesItSmaller) {
   Value x = b.input(f32({64, 32}));
   Value s = ops::reduce_sum(ops::reshape(ops::neg(ops::reduce_sum(x, {0})), {4, 8}), {1});
   Value grown = ops::broadcast_in_dim(s, {4, 8}, {0});
-  EXPECT_EQ(sketch(*partitioned(problem(b, {grown}, kMesh, {"data, -"}))),
+  EXPECT_EQ(sketch(*partitioned(module(b, {grown}, kMesh, {"data, -"}))),
             "(a@[data, -])\n"
             "b@[-] partial(data: sum) = reduce_sum a\n"
             "c@[-] partial(data: sum) = neg b\n"
@@ -160,7 +160,7 @@ TEST(Partition, ASumPassesWhatMakesItSmaller) {
 TEST(Partition, OtherReductionsCompleteWithTheirOwn) {
   Builder b;
   Value x = b.input(f32({64, 32}));
-  EXPECT_EQ(sketch(*partitioned(problem(b, {ops::neg(ops::reduce_max(x, {0}))}, kMesh, {"data, -"}))),
+  EXPECT_EQ(sketch(*partitioned(module(b, {ops::neg(ops::reduce_max(x, {0}))}, kMesh, {"data, -"}))),
             "(a@[data, -])\n"
             "b@[-] partial(data: max) = reduce_max a\n"
             "c@[-] = all_reduce(data) b\n"
@@ -172,7 +172,7 @@ TEST(Partition, DivisionPassesASumOnlyAboveTheLine) {
   Builder b;
   Value s = ops::reduce_sum(b.input(f32({64, 32})), {0});
   Value two = ops::scalar(b, 2, DType::F32);
-  EXPECT_EQ(sketch(*partitioned(problem(b, {ops::div(s, two)}, kMesh, {"data, -"}))),
+  EXPECT_EQ(sketch(*partitioned(module(b, {ops::div(s, two)}, kMesh, {"data, -"}))),
             "(a@[data, -])\n"
             "b@[-] partial(data: sum) = reduce_sum a\n"
             "c@[] = constant\n"
@@ -182,7 +182,7 @@ TEST(Partition, DivisionPassesASumOnlyAboveTheLine) {
   Builder c;
   s = ops::reduce_sum(c.input(f32({64, 32})), {0});
   two = ops::scalar(c, 2, DType::F32);
-  EXPECT_EQ(sketch(*partitioned(problem(c, {ops::div(two, s)}, kMesh, {"data, -"}))),
+  EXPECT_EQ(sketch(*partitioned(module(c, {ops::div(two, s)}, kMesh, {"data, -"}))),
             "(a@[data, -])\n"
             "b@[-] partial(data: sum) = reduce_sum a\n"
             "c@[] = constant\n"
@@ -195,7 +195,7 @@ TEST(Partition, WholeDimensionsAreGatheredAndNoOthers) {
   Builder b;
   Value x = b.input(f32({8, 6}));
   Value y = ops::reshape(x, {48});
-  EXPECT_EQ(sketch(*partitioned(problem(b, {y}, kMesh, {"data, model"}))),
+  EXPECT_EQ(sketch(*partitioned(module(b, {y}, kMesh, {"data, model"}))),
             "(a@[data, model])\n"
             "b@[data, -] = all_gather(model) a\n"
             "c@[data] = reshape b\n"
@@ -206,7 +206,7 @@ TEST(Partition, AConflictMovesTheSmallerOperandDirectly) {
   Builder b;
   Value x = b.input(f32({64, 32}));
   Value y = b.input(f32({64, 32}));
-  EXPECT_EQ(sketch(*partitioned(problem(b, {x + y}, kMesh, {"data, -", "-, data"}))),
+  EXPECT_EQ(sketch(*partitioned(module(b, {x + y}, kMesh, {"data, -", "-, data"}))),
             "(a@[data, -], b@[-, data])\n"
             "c@[data, -] = all_to_all(data) b\n"
             "d@[data, -] = add a c\n"
@@ -218,7 +218,7 @@ TEST(Partition, ReshardsOfOneValueAreShared) {
   Value x = b.input(f32({64, 32}));
   Value y = b.input(f32({64, 32}));
   Value z = b.input(f32({64, 32}));
-  auto text = sketch(*partitioned(problem(b, {x + z, y * z}, kMesh, {"data, -", "data, -", "-, data"})));
+  auto text = sketch(*partitioned(module(b, {x + z, y * z}, kMesh, {"data, -", "data, -", "-, data"})));
   EXPECT_EQ(text,
             "(a@[data, -], b@[data, -], c@[-, data])\n"
             "d@[data, -] = all_to_all(data) c\n"
@@ -233,7 +233,7 @@ TEST(Partition, FreshValuesAreMadeAgainNotMoved) {
   Value y = b.input(f32({8, 8}));
   Value mask = ops::ge(ops::iota(b, DType::I32, {8, 8}, 0), ops::iota(b, DType::I32, {8, 8}, 1));
   Value zero = ops::scalar(b, 0, DType::F32);
-  auto p = problem(b, {ops::where(mask, x, zero), ops::where(mask, y, zero)}, kMesh, {"data, -", "-, data"});
+  auto p = module(b, {ops::where(mask, x, zero), ops::where(mask, y, zero)}, kMesh, {"data, -", "-, data"});
   auto g = partitioned(p);
   EXPECT_TRUE(spmd::comm_plan(*g).empty()) << sketch(*g);
 }
@@ -241,7 +241,7 @@ TEST(Partition, FreshValuesAreMadeAgainNotMoved) {
 TEST(Partition, OutputsGetTheLayoutAskedFor) {
   Builder b;
   Value x = b.input(f32({8, 8}));
-  EXPECT_EQ(sketch(*partitioned(problem(b, {ops::tanh(x), x, x}, kMesh, {"data, model"}, {"-, -", "data, -", "?"}))),
+  EXPECT_EQ(sketch(*partitioned(module(b, {ops::tanh(x), x, x}, kMesh, {"data, model"}, {"-, -", "data, -", "?"}))),
             "(a@[data, model])\n"
             "b@[data, model] = tanh a\n"
             "c@[-, -] = all_gather(data,model) b\n"
@@ -254,8 +254,8 @@ TEST(Partition, UnequalReplicasAreComputedApart) {
   Value x = b.input(f32({8, 4}));
   Value y = b.input(f32({8, 4}));
   Value s = ops::reduce_sum(x * y, {0});
-  auto p = problem(b, {s}, kMesh, {"data, -", "-, -"});
-  p.inputs[1]->vary = 2;  // model
+  auto p = module(b, {s}, kMesh, {"data, -", "-, -"});
+  p.inputs[1].layout->vary = 2;  // model
   EXPECT_EQ(sketch(*partitioned(p)),
             "(a@[data, -], b@[-, -] vary(model))\n"
             "c@[data, -] vary(model) = slice b\n"
@@ -269,7 +269,7 @@ TEST(Partition, ConstraintsMoveData) {
   Builder b;
   Value x = b.input(f32({8, 8}));
   Value y = ops::tanh(test::constrain(x, "-, data", kMesh));
-  EXPECT_EQ(sketch(*partitioned(problem(b, {y}, kMesh, {"data, -"}))),
+  EXPECT_EQ(sketch(*partitioned(module(b, {y}, kMesh, {"data, -"}))),
             "(a@[data, -])\n"
             "b@[-, data] = all_to_all(data) a\n"
             "c@[-, data] = tanh b\n"
@@ -280,7 +280,7 @@ TEST(Partition, UnevenShards) {
   Builder b;
   Value x = b.input(f32({5, 3}));
   Value y = b.input(f32({3, 7}));
-  EXPECT_EQ(sketch(*partitioned(problem(b, {matmul(x, y)}, kMesh, {"data, model", "-, -"}, {}, {.uneven = true}))),
+  EXPECT_EQ(sketch(*partitioned(module(b, {matmul(x, y)}, kMesh, {"data, model", "-, -"}, {}, {.uneven = true}))),
             "(a@[data, model], b@[-, -])\n"
             "c@[model, -] = slice b\n"
             "d@[data, -] partial(model: sum) = dot_general a c\n"
@@ -291,8 +291,8 @@ TEST(Partition, UnevenShards) {
 TEST(Partition, DeterministicSumsAreNotTakenInShards) {
   Builder b;
   Value x = b.input(f32({8, 8}));
-  auto p = problem(b, {ops::reduce_sum(x, {0}), ops::reduce_max(x, {0})}, kMesh, {"data, model"}, {},
-                   {.deterministic = true});
+  auto p = module(b, {ops::reduce_sum(x, {0}), ops::reduce_max(x, {0})}, kMesh, {"data, model"}, {},
+                  {.deterministic = true});
   EXPECT_EQ(sketch(*partitioned(p)),
             "(a@[data, model])\n"
             "b@[-, model] = all_gather(data) a\n"
@@ -307,7 +307,7 @@ TEST(Partition, ReshapeAndTransposeKeepShards) {
   Builder b;
   Value x = b.input(f32({8, 8}));
   Value y = ops::transpose(ops::reshape(ops::tanh(x), {2, 4, 8}), {2, 0, 1});
-  EXPECT_EQ(sketch(*partitioned(problem(b, {y}, mesh, {"p.q, -"}))),
+  EXPECT_EQ(sketch(*partitioned(module(b, {y}, mesh, {"p.q, -"}))),
             "(a@[p.q, -])\n"
             "b@[p.q, -] = tanh a\n"
             "c@[p, q, -] = reshape b\n"

@@ -11,8 +11,8 @@ namespace {
 
 using ir::Builder;
 using ir::Value;
+using test::module;
 using test::partitioned;
-using test::problem;
 
 const ir::MeshAxes kMesh = test::mesh_of("data:4, model:2");
 ir::Type f32(Shape shape) { return {DType::F32, std::move(shape)}; }
@@ -27,7 +27,7 @@ TEST(CommPlan, NamesAxesBytesAndTheLineThatIsTheCause) {
   Value z = ops::tanh(ops::neg(y));
   b.set_loc({"src/model.cc", 44, nullptr});
   Value s = ops::reshape(z, {1024});
-  CommPlan plan = spmd::comm_plan(*partitioned(problem(b, {s}, kMesh, {"data, model", "model, -"}, {"-"})));
+  CommPlan plan = spmd::comm_plan(*partitioned(module(b, {s}, kMesh, {"data, model", "model, -"}, {"-"})));
   ASSERT_EQ(plan.steps().size(), 2u);
   const CommStep& sum = plan.steps()[0];
   EXPECT_EQ(sum.op, "all_reduce");
@@ -55,7 +55,7 @@ TEST(CommPlan, NamesAxesBytesAndTheLineThatIsTheCause) {
 TEST(CommPlan, LeavesOutWhatIsFree) {
   Builder b;
   Value x = b.input(f32({64, 32}));
-  CommPlan plan = spmd::comm_plan(*partitioned(problem(b, {ops::tanh(x)}, kMesh, {"-, -"}, {"data, model"})));
+  CommPlan plan = spmd::comm_plan(*partitioned(module(b, {ops::tanh(x)}, kMesh, {"-, -"}, {"data, model"})));
   EXPECT_TRUE(plan.empty()) << to_string(plan);
   EXPECT_EQ(to_string(plan), "no communication\n");
 }

@@ -12,8 +12,8 @@ namespace {
 
 using ir::Builder;
 using ir::Value;
+using test::module;
 using test::output_layouts;
-using test::problem;
 
 const ir::MeshAxes kXY = test::mesh_of("x:4, y:2");
 
@@ -42,7 +42,7 @@ TEST(Propagate, PlacesResultsAsJaxDoes) {
       ops::reshape(ops::slice(a, {0, 0}, {1, 2}), {2}),
       ops::slice(a, {2, 0}, {4, 2}),
   };
-  EXPECT_EQ(output_layouts(problem(b, out, kXY, {"x, y"})),
+  EXPECT_EQ(output_layouts(module(b, out, kXY, {"x, y"})),
             "[x, y] [x, y] [x, y] [x, y] [x, y] [y, x] [y] [x] [] [x, -] [y, -] [x, y] [y] [-, y]");
 }
 
@@ -51,7 +51,7 @@ TEST(Propagate, ReshapeKeepsWhatMajorFactorsTake) {
   Builder b;
   Value v = b.input(f32({8}));
   ir::Values out{ops::reshape(v, {4, 2}), ops::reshape(v, {2, 4}), ops::reshape(v, {8, 1}), ops::reshape(v, {1, 8})};
-  EXPECT_EQ(output_layouts(problem(b, out, kXY, {"x"})), "[x, -] [-, -] [x, -] [-, x]");
+  EXPECT_EQ(output_layouts(module(b, out, kXY, {"x"})), "[x, -] [-, -] [x, -] [-, x]");
 }
 
 TEST(Propagate, ReshapeFillsMinorFactorsOnceMajorOnesAreUsedUp) {
@@ -59,10 +59,10 @@ TEST(Propagate, ReshapeFillsMinorFactorsOnceMajorOnesAreUsedUp) {
   Value v = b.input(f32({8, 6}));
   Value split = ops::reshape(v, {4, 2, 6});
   Value merged = ops::reshape(split, {4, 12});
-  EXPECT_EQ(output_layouts(problem(b, {split, merged}, kXY, {"x.y, -"})), "[x, y, -] [x, y]");
+  EXPECT_EQ(output_layouts(module(b, {split, merged}, kXY, {"x.y, -"})), "[x, y, -] [x, y]");
   Builder c;
   v = c.input(f32({4, 2}));
-  EXPECT_EQ(output_layouts(problem(c, {ops::reshape(v, {8})}, kXY, {"-, y"})), "[-]") << "shards would be strided";
+  EXPECT_EQ(output_layouts(module(c, {ops::reshape(v, {8})}, kXY, {"-, y"})), "[-]") << "shards would be strided";
 }
 
 TEST(Propagate, GoesBackToFreeInputsAndFreshValues) {
@@ -72,7 +72,7 @@ TEST(Propagate, GoesBackToFreeInputsAndFreshValues) {
   Value i = ops::iota(b, DType::F32, {8, 4}, 0);
   Value z = ops::full(b, 2, f32({8, 4}));
   Value out = ops::tanh(x) * (i + z) + y;
-  auto p = problem(b, {out}, kXY, {"?", "?"}, {"x, y"});
+  auto p = module(b, {out}, kXY, {"?", "?"}, {"x, y"});
   for (const auto& l : spmd::propagate(p)) {
     if (l.dims.empty()) continue;  // a constant
     EXPECT_EQ(to_string(l, kXY), "[x, y]");
@@ -83,27 +83,27 @@ TEST(Propagate, TakesTheLongestOfCompatibleAxes) {
   Builder b;
   Value x = b.input(f32({8, 4}));
   Value y = b.input(f32({8, 4}));
-  EXPECT_EQ(output_layouts(problem(b, {x + y}, kXY, {"x, -", "x.y, -"})), "[x.y, -]");
+  EXPECT_EQ(output_layouts(module(b, {x + y}, kXY, {"x, -", "x.y, -"})), "[x.y, -]");
 }
 
 TEST(Propagate, LargerOperandWinsAConflictThenTheFirst) {
   Builder b;
   Value x = b.input(f32({8, 4}));
   Value y = b.input(f32({8, 4}));
-  EXPECT_EQ(output_layouts(problem(b, {x + y}, kXY, {"y, -", "x, -"})), "[y, -]");
+  EXPECT_EQ(output_layouts(module(b, {x + y}, kXY, {"y, -", "x, -"})), "[y, -]");
   Builder c;
   x = c.input(f32({8, 4}));
   y = c.input(f32({8, 4, 16}));
   // The batch dimension is y's there and x's here; y is larger.
   Value z = ops::dot_general(x, y, {{1}, {1}, {0}, {0}});
-  EXPECT_EQ(output_layouts(problem(c, {z}, kXY, {"x, -", "y, -, -"})), "[y, -]");
+  EXPECT_EQ(output_layouts(module(c, {z}, kXY, {"x, -", "y, -, -"})), "[y, -]");
 }
 
 TEST(Propagate, AnAxisSplitsAValueOnce) {
   Builder b;
   Value x = b.input(f32({8, 4}));
   Value y = b.input(f32({4, 8}));
-  EXPECT_EQ(output_layouts(problem(b, {matmul(x, y)}, kXY, {"x, -", "-, x"})), "[x, -]");
+  EXPECT_EQ(output_layouts(module(b, {matmul(x, y)}, kXY, {"x, -", "-, x"})), "[x, -]");
 }
 
 TEST(Propagate, ElementwiseOpsGoFirst) {
@@ -112,7 +112,7 @@ TEST(Propagate, ElementwiseOpsGoFirst) {
   Value x = b.input(f32({8, 8}));
   Value w = b.input(f32({8, 8}));
   Value h = matmul(x, w);
-  auto p = problem(b, {ops::tanh(h)}, kXY, {"-, -", "-, y"}, {"y, -"});
+  auto p = module(b, {ops::tanh(h)}, kXY, {"-, -", "-, y"}, {"y, -"});
   auto layouts = spmd::propagate(p);
   EXPECT_EQ(to_string(layouts[static_cast<std::size_t>(p.graph->eqns[0].out[0])], kXY), "[y, -]");
 }
@@ -121,13 +121,13 @@ TEST(Propagate, SplitsEvenlyUnlessToldOtherwise) {
   Builder b;
   Value x = b.input(f32({6}));
   Value y = ops::broadcast_in_dim(x, {6, 3}, {0});
-  auto p = problem(b, {y}, kXY, {"x"});
+  auto p = module(b, {y}, kXY, {"x"});
   EXPECT_EQ(output_layouts(p), "[-, -]");
-  p.options.uneven = true;
+  p.uneven = true;
   EXPECT_EQ(output_layouts(p), "[x, -]");
   Builder c;
-  auto q = problem(c, {ops::reshape(c.input(f32({6})), {2, 3})}, test::mesh_of("x:2, y:3"), {"y"});
-  q.options.uneven = true;
+  auto q = module(c, {ops::reshape(c.input(f32({6})), {2, 3})}, test::mesh_of("x:2, y:3"), {"y"});
+  q.uneven = true;
   EXPECT_EQ(output_layouts(q), "[-, -]") << "a dimension of several factors is never uneven";
 }
 
@@ -136,14 +136,14 @@ TEST(Propagate, ConstraintsHoldAndOpenDimensionsFollow) {
   Value x = b.input(f32({8, 4}));
   Value y = test::constrain(ops::tanh(x), "-, ?", kXY);
   Value z = ops::tanh(y);
-  EXPECT_EQ(output_layouts(problem(b, {y, z}, kXY, {"x, y"})), "[-, y] [-, y]");
+  EXPECT_EQ(output_layouts(module(b, {y, z}, kXY, {"x, y"})), "[-, y] [-, y]");
 }
 
 TEST(Propagate, ReducedAxesDoNotReturn) {
   Builder b;
   Value x = b.input(f32({8, 4}));
   Value s = ops::reduce_sum(x, {0});
-  EXPECT_EQ(output_layouts(problem(b, {ops::broadcast_in_dim(s, {8, 4}, {1})}, kXY, {"x, y"})), "[-, y]");
+  EXPECT_EQ(output_layouts(module(b, {ops::broadcast_in_dim(s, {8, 4}, {1})}, kXY, {"x, y"})), "[-, y]");
 }
 
 }  // namespace

@@ -17,8 +17,8 @@ void check_program(std::uint64_t seed, const ir::MeshAxes& mesh, const test::Ran
   ir::GraphPtr partitioned;
   std::string difference;
   try {
-    ir::verify(*p.problem.graph);
-    partitioned = spmd::partition(p.problem, spmd::propagate(p.problem));
+    ir::verify(*p.module.graph);
+    partitioned = spmd::partition(p.module, spmd::propagate(p.module));
     ir::verify(*partitioned);
     auto got = test::run_partitioned(*partitioned, p.args);
     for (std::size_t i = 0; i < got.size() && difference.empty(); ++i) {
@@ -29,15 +29,15 @@ void check_program(std::uint64_t seed, const ir::MeshAxes& mesh, const test::Ran
     difference = error.what();
   }
   ASSERT_EQ(difference, "") << "seed " << seed << ", " << mesh.sizes.size() << " axes\n"
-                            << ir::to_string(*p.problem.graph) << "\n"
+                            << ir::to_string(*p.module.graph) << "\n"
                             << (partitioned ? ir::to_string(*partitioned) : "not partitioned");
-  for (std::size_t i = 0; i < p.problem.inputs.size(); ++i) {
-    if (!p.problem.inputs[i]) continue;
-    ASSERT_EQ(partitioned->layout(partitioned->inputs[i]), *p.problem.inputs[i]) << "seed " << seed;
+  for (std::size_t i = 0; i < p.module.inputs.size(); ++i) {
+    if (!p.module.inputs[i].layout) continue;
+    ASSERT_EQ(partitioned->layout(partitioned->inputs[i]), *p.module.inputs[i].layout) << "seed " << seed;
   }
-  for (std::size_t i = 0; i < p.problem.outputs.size(); ++i) {
-    if (!p.problem.outputs[i]) continue;
-    ASSERT_EQ(partitioned->layout(partitioned->outputs[i]), *p.problem.outputs[i]) << "seed " << seed;
+  for (std::size_t i = 0; i < p.module.outputs.size(); ++i) {
+    if (!p.module.outputs[i].layout) continue;
+    ASSERT_EQ(partitioned->layout(partitioned->outputs[i]), *p.module.outputs[i].layout) << "seed " << seed;
   }
 }
 

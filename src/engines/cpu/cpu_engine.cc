@@ -19,11 +19,14 @@ namespace {
 // same number) and how many times it ran.
 class Tags {
  public:
-  std::int64_t next(std::size_t program) {
+  struct Next {
+    std::int64_t tag, run;
+  };
+  Next next(std::size_t program) {
     std::lock_guard lock(mutex_);
     constexpr int kRunBits = 24;
-    auto run = runs_[program]++ & ((std::int64_t{1} << kRunBits) - 1);
-    return static_cast<std::int64_t>((program >> (kRunBits + 1)) << kRunBits) | run;
+    const std::int64_t run = runs_[program]++;
+    return {static_cast<std::int64_t>((program >> (kRunBits + 1)) << kRunBits) | (run & ((1 << kRunBits) - 1)), run};
   }
 
  private:
@@ -40,19 +43,24 @@ std::size_t program_number(const ir::Graph& g, const sharding::DeviceList& devic
 
 class CpuExecutable final : public runtime::Executable {
  public:
-  CpuExecutable(std::shared_ptr<const Program> program, std::shared_ptr<runtime::MemoryPool> memory,
-                std::shared_ptr<runtime::Collectives> collectives, std::shared_ptr<Tags> tags, std::size_t number)
+  CpuExecutable(std::shared_ptr<const Program> program, runtime::PortLayouts layouts,
+                std::shared_ptr<runtime::MemoryPool> memory, std::shared_ptr<runtime::Collectives> collectives,
+                std::shared_ptr<Tags> tags, std::size_t number)
       : program_(std::move(program)),
+        layouts_(std::move(layouts)),
         memory_(std::move(memory)),
         collectives_(std::move(collectives)),
         tags_(std::move(tags)),
         number_(number) {}
 
+  const runtime::PortLayouts& layouts() const override { return layouts_; }
   std::vector<ShardBuffers> run(std::vector<ShardBuffers> args,
                                 const std::vector<const ShardBuffers*>& borrowed) override {
     Run run{*memory_, collectives_.get()};
     if (!collectives_) return program_->run(std::move(args), run, {}, borrowed);
-    run.tag = tags_->next(number_);
+    auto [tag, number] = tags_->next(number_);
+    run.tag = tag;
+    run.number = number;
     try {
       return program_->run(std::move(args), run, {}, borrowed);
     } catch (const std::exception& e) {
@@ -68,6 +76,7 @@ class CpuExecutable final : public runtime::Executable {
 
  private:
   std::shared_ptr<const Program> program_;
+  runtime::PortLayouts layouts_;
   std::shared_ptr<runtime::MemoryPool> memory_;
   std::shared_ptr<runtime::Collectives> collectives_;  // null unless the program spans processes
   std::shared_ptr<Tags> tags_;
@@ -95,13 +104,15 @@ class CpuEngine final : public runtime::Engine, public runtime::PlainCompiler {
             std::shared_ptr<runtime::Collectives> collectives)
       : process_index_(process_index), memory_(std::move(memory)), collectives_(std::move(collectives)) {}
 
-  std::shared_ptr<runtime::Executable> compile(ir::GraphPtr graph,
+  std::shared_ptr<runtime::Executable> compile(const ir::Module& module,
                                                std::shared_ptr<const sharding::DeviceList> devices) override {
+    const ir::GraphPtr& graph = module.graph;
     Owners owners = owners_of(*graph, *devices);
     bool distributed = owners.distributed();
     Context context(graph->mesh, std::move(owners), memory_);
     auto program = Program::compile(graph, context);
-    return std::make_shared<CpuExecutable>(std::move(program), memory_, distributed ? collectives_ : nullptr, tags_,
+    return std::make_shared<CpuExecutable>(std::move(program), runtime::port_layouts(*graph), memory_,
+                                           distributed ? collectives_ : nullptr, tags_,
                                            distributed ? program_number(*graph, *devices) : 0);
   }
   std::shared_ptr<runtime::PlainExecutable> compile_plainly(

@@ -139,6 +139,8 @@ void Program::check_args(const Slots& slots) const {
     for (std::size_t k = 0; k < arg.size(); ++k) {
       if (table.first_local[k] < 0) continue;
       TESSERA_CHECK(arg[k] != nullptr, str("argument ", i, " lacks shard ", k));
+      TESSERA_CHECK(arg[k]->elsewhere() == nullptr,
+                    str("shard ", k, " of argument ", i, " is in the memory of ", arg[k]->elsewhere()->place()));
       TESSERA_CHECK(
           input_bytes_[i] < 0 || arg[k]->nbytes() == input_bytes_[i],
           str("shard ", k, " of argument ", i, " has ", arg[k]->nbytes(), " bytes, expected ", input_bytes_[i]));

@@ -19,6 +19,7 @@ struct Run {
   runtime::MemoryPool& memory;
   runtime::Collectives* collectives = nullptr;
   std::int64_t tag = 0;
+  std::int64_t number = 0;  ///< of this run of the program, from 0
   std::uint64_t shake = 0;  ///< as for `PlainExecutable`; state of a generator
 };
 
@@ -64,6 +65,11 @@ class Step {
   virtual double cost() const { return 0; }
   /// Operand values that nobody reads later; told once, after all steps are made.
   virtual void set_dying(const std::vector<bool>& dies) { static_cast<void>(dies); }
+
+  /// What the step is to other processes.
+  runtime::Collectives::Call call(const Run& run, std::string_view name) const {
+    return {run.tag, name, loc, run.number};
+  }
 
   std::vector<ir::ValueId> reads;
   std::vector<ir::ValueId> writes;

@@ -8,8 +8,10 @@
 #include <limits>
 #include <set>
 
+#include "base/check.h"
 #include "base/strings.h"
 #include "hlo/import/narrow.h"
+#include "hlo/sharding/sdy.h"
 #include "hlo/text/ast.h"
 #include "ops/shared_attrs.h"
 #include "tessera/error.h"
@@ -91,7 +93,7 @@ std::string signature(const Texts& in, const ir::Types& out) {
   return str("(", types_of(in), ") -> ", out.size() == 1 ? to[0] : str("(", join(to), ")"));
 }
 
-Writer::Writer(const ExportOptions& options) : options_(options) {}
+Writer::Writer(const ir::Module& module, const TextOptions& options) : module_(module), options_(options) {}
 
 Texts Writer::line(const std::string& text, const ir::Types& out) {
   body_ += pad();
@@ -329,12 +331,34 @@ Texts Writer::call(const std::string& name, const std::string& key, const Texts&
   return line(str(indent_ == 2 ? "call @" : "func.call @", callee, "(", names_of(args), ") : ", signature(args, out)),
               out);
 }
-Texts Writer::composite(const std::string& name, const std::string& attributes, const Texts& args, const ir::Types& out,
+namespace {
+// Fields of an equation as a dictionary of MLIR. Empty lists are left out: the reader takes a field's default.
+std::string dictionary(const ir::Attrs& attrs) {
+  std::vector<std::string> out;
+  if (!attrs) return "";
+  for (auto [name, text] : attrs->fields()) {
+    if (text == "()") continue;
+    if (text.starts_with('(')) {
+      text = str("array<i64: ", text.substr(1, text.find_last_not_of(",)")), ">");
+    } else if (text != "true" && text != "false") {
+      text += " : i64";
+    }
+    out.push_back(str(name, " = ", text));
+  }
+  return join(out);
+}
+}  // namespace
+Texts Writer::composite(const ir::Eqn& e, const Texts& args, const ir::Types& out, const Body& body) {
+  return composite(*e.op, dictionary(e.attrs), args, out, body);
+}
+Texts Writer::composite(const ir::OpDef& op, const std::string& attributes, const Texts& args, const ir::Types& out,
                         const Body& body) {
-  std::string callee = private_function("tessera." + name, attributes, args, out, body);
+  TESSERA_CHECK(op.traits().composite, str(op.name(), " is not read as a composite"));
+  std::string name = str("tessera.", op.name());
+  std::string callee = private_function(name, attributes, args, out, body);
   std::string dict = attributes.empty() ? "" : str("composite_attributes = {", attributes, "}, ");
-  return line(str("stablehlo.composite \"tessera.", name, "\" ", names_of(args), " {", dict, "decomposition = @",
-                  callee, "} : ", signature(args, out)),
+  return line(str("stablehlo.composite \"", name, "\" ", names_of(args), " {", dict, "decomposition = @", callee,
+                  "} : ", signature(args, out)),
               out);
 }
 Texts Writer::call(const ir::GraphPtr& g, const std::string& name, const Texts& args) {
@@ -346,35 +370,42 @@ Texts Writer::call(const ir::GraphPtr& g, const std::string& name, const Texts& 
   return call(name, key, args, g->output_types(), [&](const Texts& in) { return inline_graph(*g, in); });
 }
 
+std::string Writer::port_attributes(const std::vector<ir::Port>& ports, std::size_t i, bool result) {
+  std::vector<std::string> attrs;
+  if (result) attrs.push_back(str("jax.result_info = \"result", ports.size() > 1 ? str("[", i, "]") : "", "\""));
+  const ir::Port* p = i < ports.size() && !options_.replicas ? &ports[i] : nullptr;
+  std::string tiles = p != nullptr ? p->tiles : "";
+  if (p != nullptr && p->sharding && options_.shardy) {
+    meshes_used_.insert(p->sharding->mesh);
+    attrs.push_back(str("sdy.sharding = #sdy.sharding", to_string(*p->sharding)));
+  } else if (p != nullptr && p->sharding) {
+    auto axes = constraint_of(*p->sharding, *module_.find_mesh(p->sharding->mesh));
+    tiles = hlo_sharding_text(axes.mesh_sizes, axes.dims);
+  }
+  if (!tiles.empty()) attrs.push_back(str("mhlo.sharding = \"", tiles, "\""));
+  return attrs.empty() ? std::string() : str(" {", join(attrs), "}");
+}
+
 std::string Writer::function(const std::string& name, const ir::Types& in, bool is_public, const Body& body) {
   std::string outer = std::move(body_);
   int indent = indent_, next = next_, next_arg = next_arg_, next_constant = next_constant_;
   body_.clear();
   indent_ = 2;
   next_ = next_arg_ = next_constant_ = 0;
-  auto mark = [&](const std::vector<PortText>& ports, std::size_t i, bool result) {
-    if (!is_public) return std::string();
-    std::vector<std::string> attrs;
-    if (result) attrs.push_back(str("jax.result_info = \"result", ports.size() > 1 ? str("[", i, "]") : "", "\""));
-    if (i < ports.size() && !ports[i].mhlo.empty()) attrs.push_back(str("mhlo.sharding = \"", ports[i].mhlo, "\""));
-    if (i < ports.size() && ports[i].sdy)
-      attrs.push_back(str("sdy.sharding = #sdy.sharding", to_string(*ports[i].sdy)));
-    return attrs.empty() ? std::string() : str(" {", join(attrs), "}");
+  auto narrow = [&](const std::vector<ir::Port>& ports, std::size_t i) {
+    return is_public && !options_.replicas && i < ports.size() ? ports[i].element : std::string();
   };
-  auto narrow = [&](const std::vector<PortText>& ports, std::size_t i) {
-    return is_public && i < ports.size() ? ports[i].elem : std::nullopt;
-  };
-  auto type_text = [&](const ir::Type& t, std::optional<Elem> elem) {
-    return elem ? to_string(AstType{AstType::Kind::Tensor, *elem, t.shape, {}}) : tensor_text(t);
+  auto type_text = [&](const ir::Type& t, const std::string& element) {
+    return element.empty() ? tensor_text(t) : tensor_text(t.shape, element);
   };
   Texts args;
   std::vector<std::string> heads, results;
   for (std::size_t i = 0; i < in.size(); ++i) {
     args.push_back({str("%arg", next_arg_++), {in[i].dtype, in[i].shape, false}});
-    auto elem = narrow(options_.inputs, i);
+    std::string elem = narrow(module_.inputs, i);
     std::string type = type_text(in[i], elem);
-    heads.push_back(str(args.back().name, ": ", type, mark(options_.inputs, i, false)));
-    if (elem) {
+    heads.push_back(str(args.back().name, ": ", type, is_public ? port_attributes(module_.inputs, i, false) : ""));
+    if (!elem.empty()) {
       std::string wide = tensor_text(in[i]);
       args.back() = line(str("stablehlo.convert ", args.back().name, " : (", type, ") -> ", wide), in[i]);
     }
@@ -382,10 +413,10 @@ std::string Writer::function(const std::string& name, const ir::Types& in, bool 
   Texts out = body(args);
   std::vector<std::string> types;
   for (std::size_t i = 0; i < out.size(); ++i) {
-    auto elem = narrow(options_.outputs, i);
+    std::string elem = narrow(module_.outputs, i);
     types.push_back(type_text(out[i].type, elem));
-    results.push_back(str(types.back(), mark(options_.outputs, i, true)));
-    if (elem) {
+    results.push_back(str(types.back(), is_public ? port_attributes(module_.outputs, i, true) : ""));
+    if (!elem.empty()) {
       std::string from = tensor_text(out[i].type);
       out[i] =
           line(str("stablehlo.convert ", out[i].name, " ", kExact, " : (", from, ") -> ", types.back()), out[i].type);
@@ -426,37 +457,31 @@ std::string Writer::main_function(const ir::Graph& g) {
   return text;
 }
 
-std::string Writer::module(const ir::Graph& g) {
-  if (options_.outputs.empty()) options_.outputs.resize(g.outputs.size());
-  std::string main = main_function(g);
+std::string Writer::text() {
+  std::string main = main_function(*module_.graph);
+  std::int64_t devices = module_.num_devices();
   std::string text =
-      str("module @", clean_name(options_.name), " attributes {mhlo.num_partitions = ", options_.num_partitions,
-          " : i32, mhlo.num_replicas = ", options_.num_replicas, " : i32} {\n");
+      str("module @", clean_name(module_.name),
+          " attributes {mhlo.num_partitions = ", options_.replicas ? 1 : module_.num_partitions,
+          " : i32, mhlo.num_replicas = ", options_.replicas ? devices : module_.num_replicas, " : i32} {\n");
   if (options_.shardy) {
-    for (const auto& m : options_.meshes) text += str("  ", to_string(m), "\n");
+    for (const auto& m : module_.meshes) {
+      if (meshes_used_.contains(m.name)) text += str("  ", to_string(m), "\n");
+    }
   }
   return str(text, main, functions_, "}\n");
 }
 
 std::string Writer::mesh_for(const std::vector<std::string>& names, const Dims& sizes) {
-  for (const auto& m : options_.meshes) {
-    if (m.axes == names && m.sizes == sizes && m.device_ids.empty()) return m.name;
-  }
-  SdyMesh m;
-  auto taken = [&] {
-    return std::any_of(options_.meshes.begin(), options_.meshes.end(),
-                       [&](const SdyMesh& o) { return o.name == m.name; });
-  };
-  m.name = "mesh";
-  for (int i = 0; taken(); ++i) m.name = str("mesh_", i);
-  m.axes = names;
-  m.sizes = sizes;
-  options_.meshes.push_back(m);
-  return m.name;
+  auto same = [&](const ir::NamedMesh& m) { return m.axes == names && m.sizes == sizes && m.device_ids.empty(); };
+  auto found = std::ranges::find_if(module_.meshes, same);
+  std::string name = found == module_.meshes.end() ? module_.add_mesh({"", names, sizes, {}}) : found->name;
+  meshes_used_.insert(name);
+  return name;
 }
 
-std::string export_module(const ir::Graph& graph, const ExportOptions& options) {
-  return Writer(options).module(graph);
+std::string export_module(const ir::Module& module, const TextOptions& options) {
+  return Writer(module, options).text();
 }
 
 }  // namespace tessera::hlo

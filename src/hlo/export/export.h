@@ -5,42 +5,35 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "hlo/module.h"
-#include "ir/graph.h"
+#include "ir/module.h"
 #include "ops/collective/shard_map_op.h"
 #include "ops/shared_attrs.h"
 
 namespace tessera::hlo {
 
-/// What the text says about an argument or a result of @main.
-struct PortText {
-  std::optional<SdySharding> sdy;
-  std::string mhlo;          ///< an HLO sharding, or ""
-  std::optional<Elem> elem;  ///< a narrower type than the graph's
-};
-struct ExportOptions {
-  std::string name = "module";
-  std::int64_t num_partitions = 1;
-  std::int64_t num_replicas = 1;
+struct TextOptions {
   /// Shardy's attributes and operations; else HLO shardings (`mhlo.sharding`) and the custom calls of GSPMD.
   bool shardy = true;
-  /// The graph is one map over the inputs; the text is its body, which every replica runs on its blocks.
+  /// For replicas in place of partitions: the graph is one map over the inputs, and the text is its body, which every
+  /// replica runs on its blocks.
   bool replicas = false;
-  std::vector<SdyMesh> meshes;
-  std::vector<PortText> inputs, outputs;  ///< empty, or one a port
 };
-/// Throws `UnimplementedError` naming an op that has no form in StableHLO. `graph` is not partitioned.
-std::string export_module(const ir::Graph& graph, const ExportOptions& options = {});
+/// Throws `UnimplementedError` naming an op that has no form in StableHLO. The graph is not partitioned.
+std::string export_module(const ir::Module& module, const TextOptions& options = {});
 
-std::string to_string(const SdySharding& s);
-std::string to_string(const SdyMesh& m);
+std::string to_string(const ir::AxisSharding& s);
+std::string to_string(const ir::NamedMesh& m);
 
 /// "tensor<8x4xf32>".
 std::string tensor_text(const ir::Type& t);
+/// "tensor<8x4xi4>", of an element type's name.
+std::string tensor_text(const Shape& shape, const std::string& element);
 /// "dense<[1, 2]>", "dense<0.000000e+00>".
 std::string dense_text(const HostArray& a);
 /// "array<i64: 1, 2>".
@@ -73,7 +66,7 @@ struct ManualText {
 
 class Writer {
  public:
-  explicit Writer(const ExportOptions& options);
+  explicit Writer(const ir::Module& module, const TextOptions& options = {});
 
   /// "%0 = <text>".
   Texts line(const std::string& text, const ir::Types& out);
@@ -119,19 +112,22 @@ class Writer {
              const Body& body);
   /// An operation that StableHLO lacks: `body` says what it computes, the name "tessera.<name>" and the attributes let
   /// it be read back as what it is.
-  Texts composite(const std::string& name, const std::string& attributes, const Texts& args, const ir::Types& out,
+  Texts composite(const ir::Eqn& e, const Texts& args, const ir::Types& out, const Body& body);
+  /// The same for a computation that is no equation: `op` has no attributes.
+  Texts composite(const ir::OpDef& op, const std::string& attributes, const Texts& args, const ir::Types& out,
                   const Body& body);
 
   /// What stands before an operation of the current depth.
   std::string pad() const { return std::string(static_cast<std::size_t>(indent_) * 2, ' '); }
-  const ExportOptions& options() const { return options_; }
+  const TextOptions& options() const { return options_; }
+  std::int64_t num_partitions() const { return options_.replicas ? 1 : module_.num_partitions; }
   /// The name of the mesh with these axes, which gets a line of the module.
   std::string mesh_for(const std::vector<std::string>& names, const Dims& sizes);
   const ManualText* manual() const { return manual_.empty() ? nullptr : &manual_.back(); }
   void enter(ManualText m) { manual_.push_back(std::move(m)); }
   void leave() { manual_.pop_back(); }
 
-  std::string module(const ir::Graph& g);
+  std::string text();
 
  private:
   std::string function(const std::string& name, const ir::Types& in, bool is_public, const Body& body);
@@ -140,7 +136,11 @@ class Writer {
   std::string main_function(const ir::Graph& g);
   std::string fresh() { return "%" + std::to_string(next_++); }
 
-  ExportOptions options_;
+  std::string port_attributes(const std::vector<ir::Port>& ports, std::size_t i, bool result);
+
+  ir::Module module_;  // with the meshes that the text needs besides
+  TextOptions options_;
+  std::set<std::string> meshes_used_;
   std::string body_;
   std::string functions_;
   std::map<std::string, int> names_;

@@ -98,7 +98,7 @@ Text leading(Writer& w, const Text& x, std::int64_t rows, std::int64_t columns) 
 
 Texts qr(Writer& w, const Eqn& e, const Texts& in, const Types& out) {
   bool full = ir::get<ops::Qr>(e.attrs).full;
-  return w.composite("qr", str("full = ", full ? "true" : "false"), in, out, [&](const Texts& a) {
+  return w.composite(e, in, out, [&](const Texts& a) {
     Shape batch = batch_of(a[0]);
     std::int64_t m = a[0].type.shape[batch.size()], n = a[0].type.shape[batch.size() + 1], k = std::min(m, n);
     DType t = a[0].type.dtype;
@@ -156,9 +156,9 @@ Text permutation(Writer& w, const Text& pivots, std::int64_t m) {
       });
   return out[1];
 }
-Texts lu(Writer& w, const Eqn&, const Texts& in, const Types& out) {
+Texts lu(Writer& w, const Eqn& e, const Texts& in, const Types& out) {
   const Types& types = out;
-  return w.composite("lu", "", in, out, [&](const Texts& a) {
+  return w.composite(e, in, out, [&](const Texts& a) {
     Type info{DType::I32, batch_of(a[0]), false};
     Texts f = lapack(w, "getrf", {a[0]}, {types[0], types[1], info}, "", {true, true, false, false});
     Text pivots = w.op("stablehlo.subtract", {f[1], w.constant(1, DType::I32, types[1].shape)}, types[1]);
@@ -166,9 +166,9 @@ Texts lu(Writer& w, const Eqn&, const Texts& in, const Types& out) {
     return Texts{checked(w, f[0], succeeded(w, f[2], "GE")), pivots, order};
   });
 }
-Texts eigh(Writer& w, const Eqn&, const Texts& in, const Types& out) {
+Texts eigh(Writer& w, const Eqn& e, const Texts& in, const Types& out) {
   const Types& types = out;
-  return w.composite("eigh", "", in, out, [&](const Texts& a) {
+  return w.composite(e, in, out, [&](const Texts& a) {
     Type info{DType::I32, batch_of(a[0]), false};
     const char* routine = is_complex(types[0].dtype) ? "heevd" : "syevd";
     Texts f = lapack(w, routine, {a[0]}, {types[0], types[1], info}, "mode = 86 : ui8, uplo = 76 : ui8",
@@ -180,8 +180,7 @@ Texts eigh(Writer& w, const Eqn&, const Texts& in, const Types& out) {
 Texts svd(Writer& w, const Eqn& e, const Texts& in, const Types& out) {
   auto p = ir::get<ops::Svd>(e.attrs);
   const Types& types = out;
-  std::string attributes = str("full = ", p.full ? "true" : "false", ", vectors = ", p.vectors ? "true" : "false");
-  return w.composite("svd", attributes, in, out, [&](const Texts& a) {
+  return w.composite(e, in, out, [&](const Texts& a) {
     Shape batch = batch_of(a[0]);
     std::int64_t m = a[0].type.shape[batch.size()], n = a[0].type.shape[batch.size() + 1];
     DType t = a[0].type.dtype;
@@ -200,6 +199,20 @@ Texts svd(Writer& w, const Eqn& e, const Texts& in, const Types& out) {
       results.push_back(checked(w, f[3], ok));
     }
     return results;
+  });
+}
+Texts hessenberg(Writer& w, const Eqn& e, const Texts& in, const Types& out) {
+  return w.composite(e, in, out, [&](const Texts& a) {
+    std::string config = str("high = ", a[0].type.shape.back(), " : i32, low = 1 : i32");
+    Texts f = lapack(w, "gehrd", a, {out[0], out[1], {DType::I32, batch_of(a[0]), false}}, config,
+                     {true, true, false, false});
+    Text ok = succeeded(w, f[2], "EQ");
+    return Texts{checked(w, f[0], ok), checked(w, f[1], ok)};
+  });
+}
+Texts householder_product(Writer& w, const Eqn& e, const Texts& in, const Types& out) {
+  return w.composite(e, in, out, [&](const Texts& a) {
+    return lapack(w, is_complex(out[0].dtype) ? "ungqr" : "orgqr", a, out, "", {true, false, true});
   });
 }
 // A routine of LAPACK or of JAX that was read from a text: its label is the call. Other functions of the host stay
@@ -235,6 +248,8 @@ void add_linalg_writers(WriterTable& t) {
   t[&def::lu] = lu;
   t[&def::eigh] = eigh;
   t[&def::svd] = svd;
+  t[&def::hessenberg] = hessenberg;
+  t[&def::householder_product] = householder_product;
   t[&def::pure_callback] = callback;
   t[&def::io_callback] = callback;
   t[&def::debug_callback] = callback;

@@ -22,12 +22,12 @@ std::vector<std::string> named(std::vector<std::string> names) {
   }
   return names;
 }
-SdySharding sdy_of(const std::string& mesh, const std::vector<std::string>& names, const std::vector<Dims>& dims,
-                   bool open) {
-  SdySharding s;
+ir::AxisSharding sdy_of(const std::string& mesh, const std::vector<std::string>& names, const std::vector<Dims>& dims,
+                        bool open) {
+  ir::AxisSharding s;
   s.mesh = mesh;
   for (const auto& d : dims) {
-    SdyDim dim;
+    ir::DimSharding dim;
     dim.open = open || d == Dims{-1};
     for (auto a : d) {
       if (a >= 0) dim.axes.push_back({names[static_cast<std::size_t>(a)], 1, 0});
@@ -55,7 +55,7 @@ Texts sharding_constraint(Writer& w, const Eqn& e, const Texts& in, const Types&
   std::int64_t devices = 1;
   for (auto s : p.mesh_sizes) devices *= s;
   // On other devices than the program's (one, by default) a constraint says nothing.
-  if (devices != w.options().num_partitions) return in;
+  if (devices != w.num_partitions()) return in;
   auto names = named(p.mesh_names.list);
   if (w.options().shardy) {
     auto s = sdy_of(w.mesh_for(names, p.mesh_sizes), names, p.dims, false);

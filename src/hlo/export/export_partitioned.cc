@@ -358,12 +358,11 @@ Texts write_partitioned(Writer& w, const ir::Graph& g, const Texts& args) {
   return out;
 }
 
-std::string partitioned_text(const ir::Graph& g, const std::string& name) {
-  ExportOptions o;
-  o.name = name;
-  o.num_replicas = g.mesh->num_positions();
-  o.replicas = true;
-  return export_module(g, o);
+std::string partitioned_text(const ir::GraphPtr& g, const std::string& name) {
+  ir::Module m = ir::module_of(g);
+  m.name = name;
+  m.num_partitions = g->mesh->num_positions();
+  return export_module(m, {.replicas = true});
 }
 
 }  // namespace tessera::hlo

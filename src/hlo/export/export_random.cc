@@ -43,7 +43,7 @@ Texts hash(Writer& w, const Texts& a) {
 // Operands of one shape.
 Texts threefry_of(Writer& w, const Texts& in) {
   Type t{DType::U32, in[2].type.shape, false};
-  return w.composite("threefry2x32", "", in, {t, t}, [&](const Texts& a) { return hash(w, a); });
+  return w.composite(def::threefry2x32, "", in, {t, t}, [&](const Texts& a) { return hash(w, a); });
 }
 Texts threefry(Writer& w, const Eqn&, const Texts& in, const Types& out) {
   Texts x;
@@ -60,8 +60,7 @@ Text counters(Writer& w, const Shape& shape) {
 Texts random_bits(Writer& w, const Eqn& e, const Texts& in, const Types& out) {
   const auto& p = ir::get<ops::RandomBits>(e.attrs);
   if (!p.whole.empty()) throw UnimplementedError("StableHLO text of a shard of random bits");
-  std::string attributes = str("bits = ", p.bits, " : i64, shape = ", array_text(p.shape));
-  return w.composite("random_bits", attributes, in, out, [&](const Texts& a) {
+  return w.composite(e, in, out, [&](const Texts& a) {
     const Shape& keys = a[0].type.shape;
     std::size_t lead = keys.size() - 1;
     Dims places(lead);

@@ -218,7 +218,7 @@ Num bessel_of(const Num& x0) {
 Texts special(Writer& w, const Eqn& e, const Texts& in, const Types& out) {
   Texts wide;
   for (const auto& t : in) wide.push_back(w.wide(t, out[0].shape));
-  return w.composite(std::string(e.op->name()), "", wide, out, [&](const Texts& a) {
+  return w.composite(e, wide, out, [&](const Texts& a) {
     Nums v;
     for (const auto& t : a) v.push_back({&w, w.convert(t, DType::F64)});
     Num r = e.op == &def::bessel_i0e                    ? bessel_of(v[0])

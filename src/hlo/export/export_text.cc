@@ -81,7 +81,7 @@ void list_level(const HostArray& a, std::size_t d, std::int64_t& at, std::string
   out += ']';
 }
 
-std::string axes_text(const std::vector<SdyAxis>& axes) {
+std::string axes_text(const std::vector<ir::SubAxis>& axes) {
   std::vector<std::string> out;
   for (const auto& a : axes) {
     out.push_back(a.size == 0 ? str("\"", a.name, "\"") : str("\"", a.name, "\":(", a.pre_size, ")", a.size));
@@ -125,13 +125,19 @@ std::string tensor_text(const ir::Type& t) {
   return to_string(AstType{AstType::Kind::Tensor, elem_of(t.dtype), t.shape, {}});
 }
 
-std::string to_string(const SdyMesh& m) {
+std::string tensor_text(const Shape& shape, const std::string& element) {
+  std::string dims;
+  for (auto d : shape) dims += str(d, "x");
+  return str("tensor<", dims, element, ">");
+}
+
+std::string to_string(const ir::NamedMesh& m) {
   std::vector<std::string> axes;
   for (std::size_t i = 0; i < m.axes.size(); ++i) axes.push_back(str("\"", m.axes[i], "\"=", m.sizes[i]));
   std::string ids = m.device_ids.empty() ? "" : str(", device_ids=[", join(m.device_ids), "]");
   return str("sdy.mesh @", m.name, " = <[", join(axes), "]", ids, ">");
 }
-std::string to_string(const SdySharding& s) {
+std::string to_string(const ir::AxisSharding& s) {
   std::vector<std::string> dims;
   for (const auto& d : s.dims) {
     std::string axes = axes_text(d.axes);

@@ -33,12 +33,9 @@ lapack_int done(lapack_int info) {
 }
 lapack_int narrow(std::int64_t n) { return static_cast<lapack_int>(n); }
 
-#define TESSERA_COMMON(T, p, orgqr_, ormqr_, sytrd_, syevd_)                                                    \
+#define TESSERA_COMMON(T, p, ormqr_, sytrd_, syevd_)                                                            \
   lapack_int geqrf(lapack_int m, lapack_int n, T* a, T* tau) {                                                  \
     return done(LAPACKE_##p##geqrf(kRow, m, n, a, n, tau));                                                     \
-  }                                                                                                             \
-  lapack_int orgqr(lapack_int m, lapack_int n, lapack_int k, T* a, const T* tau) {                              \
-    return done(LAPACKE_##p##orgqr_(kRow, m, n, k, a, n, tau));                                                 \
   }                                                                                                             \
   lapack_int ormqr(char side, char trans, lapack_int m, lapack_int n, lapack_int k, const T* a, lapack_int lda, \
                    const T* tau, T* c) {                                                                        \
@@ -63,10 +60,10 @@ lapack_int narrow(std::int64_t n) { return static_cast<lapack_int>(n); }
     std::vector<Real<T>> rest(static_cast<std::size_t>(std::max(m, n)) + 1);                                    \
     return done(LAPACKE_##p##gesvd(kRow, job, job, m, n, a, n, s, u, ldu, v, n, rest.data()));                  \
   }
-TESSERA_COMMON(float, s, orgqr, ormqr, sytrd, syevd)
-TESSERA_COMMON(double, d, orgqr, ormqr, sytrd, syevd)
-TESSERA_COMMON(c32, c, ungqr, unmqr, hetrd, heevd)
-TESSERA_COMMON(c64, z, ungqr, unmqr, hetrd, heevd)
+TESSERA_COMMON(float, s, ormqr, sytrd, syevd)
+TESSERA_COMMON(double, d, ormqr, sytrd, syevd)
+TESSERA_COMMON(c32, c, unmqr, hetrd, heevd)
+TESSERA_COMMON(c64, z, unmqr, hetrd, heevd)
 #undef TESSERA_COMMON
 
 // General eigenvalues come as two lists of real numbers from real matrices, as one of complex ones from complex ones.
@@ -134,14 +131,6 @@ void run_geqrf(Job& j) {
   copy_into(j.out[0], j.in[0]);
   for (std::int64_t i = 0; i < batches(j.in[0], 2); ++i) {
     geqrf(narrow(m), narrow(n), batch_item<T>(j.out[0], i, m * n), batch_item<T>(j.out[1], i, std::min(m, n)));
-  }
-}
-template <class T>
-void run_orgqr(Job& j) {
-  auto m = last(j.in[0], 2), n = last(j.in[0], 1), k = last(j.in[1], 1);
-  copy_into(j.out[0], j.in[0]);
-  for (std::int64_t i = 0; i < batches(j.in[0], 2); ++i) {
-    orgqr(narrow(m), narrow(n), narrow(k), batch_item<T>(j.out[0], i, m * n), batch_item<T>(j.in[1], i, k));
   }
 }
 template <class T>
@@ -288,10 +277,10 @@ struct Routine {
   {                                                                                              \
 #name, operands, { run_##name<float>, run_##name<double>, run_##name<c32>, run_##name<c64> } \
   }
-const Routine kRoutines[] = {TESSERA_ROUTINE(geqrf, 1), TESSERA_ROUTINE(orgqr, 2), TESSERA_ROUTINE(ormqr, 3),
-                             TESSERA_ROUTINE(gehrd, 1), TESSERA_ROUTINE(sytrd, 1), TESSERA_ROUTINE(gtsv, 4),
-                             TESSERA_ROUTINE(geqp3, 2), TESSERA_ROUTINE(gesvd, 1), TESSERA_ROUTINE(geev, 1),
-                             TESSERA_ROUTINE(gees, 1),  TESSERA_ROUTINE(syevd, 1)};
+const Routine kRoutines[] = {TESSERA_ROUTINE(geqrf, 1), TESSERA_ROUTINE(ormqr, 3), TESSERA_ROUTINE(gehrd, 1),
+                             TESSERA_ROUTINE(sytrd, 1), TESSERA_ROUTINE(gtsv, 4),  TESSERA_ROUTINE(geqp3, 2),
+                             TESSERA_ROUTINE(gesvd, 1), TESSERA_ROUTINE(geev, 1),  TESSERA_ROUTINE(gees, 1),
+                             TESSERA_ROUTINE(syevd, 1)};
 #undef TESSERA_ROUTINE
 }  // namespace
 

@@ -13,13 +13,13 @@ namespace tessera::hlo {
 namespace {
 // A part of an axis: from `pre` to `end` of its shards.
 struct Part {
-  const SdyAxis* axis;
+  const ir::SubAxis* axis;
   std::int64_t pre, end;
 };
 
 class Checker {
  public:
-  Checker(const Source& source, const std::vector<SdyMesh>& meshes, const DeviceCounts& devices)
+  Checker(const Source& source, const std::vector<ir::NamedMesh>& meshes, const DeviceCounts& devices)
       : source_(source), meshes_(meshes), devices_(devices) {}
 
   // An attribute dictionary of an argument or result.
@@ -63,10 +63,10 @@ class Checker {
     check(a.pos, parse_sharding(source_, a), op.result_types.size() == 1 ? op.result_types.data() : nullptr);
   }
 
-  void check(Offset pos, const SdySharding& s, const AstType* type) {
-    auto mesh = std::find_if(meshes_.begin(), meshes_.end(), [&](const SdyMesh& m) { return m.name == s.mesh; });
+  void check(Offset pos, const ir::AxisSharding& s, const AstType* type) {
+    auto mesh = std::find_if(meshes_.begin(), meshes_.end(), [&](const ir::NamedMesh& m) { return m.name == s.mesh; });
     if (mesh == meshes_.end() && !s.inlined) source_.fail(pos, str("there is no mesh @", s.mesh));
-    const SdyMesh& over = s.inlined ? *s.inlined : *mesh;
+    const ir::NamedMesh& over = s.inlined ? *s.inlined : *mesh;
     if (type != nullptr && s.dims.size() != rank_of(*type)) {
       source_.fail(pos, str("a sharding of ", s.dims.size(), " dimensions for a value of type ", to_string(*type)));
     }
@@ -78,7 +78,7 @@ class Checker {
       for (std::size_t k = 0; k < i; ++k) compare(pos, parts[k], parts[i]);
     }
   }
-  void add(Offset pos, const SdyMesh& mesh, const std::vector<SdyAxis>& axes, std::vector<Part>& to) {
+  void add(Offset pos, const ir::NamedMesh& mesh, const std::vector<ir::SubAxis>& axes, std::vector<Part>& to) {
     for (const auto& x : axes) {
       auto it = std::find(mesh.axes.begin(), mesh.axes.end(), x.name);
       if (it == mesh.axes.end()) {
@@ -139,12 +139,12 @@ class Checker {
   }
 
   const Source& source_;
-  const std::vector<SdyMesh>& meshes_;
+  const std::vector<ir::NamedMesh>& meshes_;
   const DeviceCounts& devices_;
 };
 }  // namespace
 
-void check_shardings(const Source& source, const AstModule& module, const std::vector<SdyMesh>& meshes,
+void check_shardings(const Source& source, const AstModule& module, const std::vector<ir::NamedMesh>& meshes,
                      const DeviceCounts& devices) {
   Checker checker(source, meshes, devices);
   for (const auto& f : module.functions) {

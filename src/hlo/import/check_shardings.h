@@ -17,7 +17,7 @@ struct DeviceCounts {
 /// Throws `FormatError` for a sharding, of Shardy's or HLO's form, on a function's argument or result or on any
 /// operation, that is malformed, names a mesh or axes that are not there, uses a part of an axis twice, or does not fit
 /// the value's rank or the module's devices.
-void check_shardings(const Source& source, const AstModule& module, const std::vector<SdyMesh>& meshes,
+void check_shardings(const Source& source, const AstModule& module, const std::vector<ir::NamedMesh>& meshes,
                      const DeviceCounts& devices);
 
 }  // namespace tessera::hlo

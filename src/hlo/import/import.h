@@ -129,7 +129,7 @@ struct RegionGraph {
 class Importer {
  public:
   Importer(const Source& source, const AstModule& ast, const ImportOptions& options);
-  ImportedModule run();
+  ir::Module run();
 
   /// Imports a region. Arguments that are tokens get no input. `types` replaces those of the arguments when not empty.
   RegionGraph region(Scope& outside, const AstRegion& r, const char* what);
@@ -139,13 +139,13 @@ class Importer {
   Items operations(Scope& scope, const std::vector<AstOp>& ops);
   Items call(OpCall& at, const std::string& function, const Items& args);
   HostArray elements(const AstAttr& a) const;
-  const SdyMesh* mesh(std::string_view name) const;
+  const ir::NamedMesh* mesh(const std::string& name) const { return result_.find_mesh(name); }
   /// The mesh cut by all sharding of manual computations in the module; null where these do not nest.
-  const CutMesh* cut(const SdyMesh& mesh);
+  const ir::CutMesh* cut(const ir::NamedMesh& mesh);
   /// The grid whose axes the module's HLO shardings are made of; null where there is none.
-  const SdyMesh* tile_mesh() const { return tile_mesh_ ? &*tile_mesh_ : nullptr; }
+  const ir::NamedMesh* tile_mesh() const { return tile_mesh_ ? &*tile_mesh_ : nullptr; }
   /// What the text says of a member of this sharding group; null where it says nothing of any.
-  const SdySharding* group_sharding(std::int64_t group) const {
+  const ir::AxisSharding* group_sharding(std::int64_t group) const {
     auto it = groups_.find(group);
     return it == groups_.end() ? nullptr : &it->second;
   }
@@ -159,7 +159,7 @@ class Importer {
   /// Another number at each call: seeds of rng.
   std::uint32_t next_seed() { return seed_++; }
   /// Devices that the program is for.
-  std::int64_t devices() const { return result_.num_partitions * result_.num_replicas; }
+  std::int64_t devices() const { return result_.num_devices(); }
   void check_type(const ir::Type& t, Offset pos) const;
   void count_equations(std::int64_t n, Offset pos);
 
@@ -179,7 +179,7 @@ class Importer {
   void find_devices();
   void find_tile_mesh();
   void find_groups();
-  bool place_on_grid(Port& p) const;
+  bool place_on_grid(ir::Port& p, const Shape& shape) const;
   void signature(const AstFunction& main);
 
   const Source& source_;
@@ -187,14 +187,15 @@ class Importer {
   ImportOptions options_;
   std::unordered_map<std::string, const AstFunction*> by_name_;
   std::unordered_map<std::string, Function> functions_;
-  ImportedModule result_;
+  ir::Module result_;
+  std::vector<Shape> in_shapes_, out_shapes_;
   std::int64_t equations_ = 0;
   int depth_ = 0;
   std::uint32_t seed_ = 0;
-  bool shard_marks_ = false;                            // SPMDFullToShardShape may stand anywhere
-  std::map<std::string, std::optional<CutMesh>> cuts_;  // by mesh
-  std::optional<SdyMesh> tile_mesh_;
-  std::map<std::int64_t, SdySharding> groups_;  // by number: the first sharding of a member
+  bool shard_marks_ = false;                                // SPMDFullToShardShape may stand anywhere
+  std::map<std::string, std::optional<ir::CutMesh>> cuts_;  // by mesh
+  std::optional<ir::NamedMesh> tile_mesh_;
+  std::map<std::int64_t, ir::AxisSharding> groups_;  // by number: the first sharding of a member
   std::vector<std::vector<std::int64_t>> grids_;
   std::map<std::string, std::shared_ptr<const ManualLevels>> levels_;
 };

@@ -21,18 +21,11 @@ constexpr std::int64_t kMaxDevices = 1 << 16;
 constexpr std::size_t kMaxMeshes = 1024;
 }  // namespace
 
-const SdyMesh* Importer::mesh(std::string_view name) const {
-  for (const auto& m : result_.meshes) {
-    if (m.name == name) return &m;
-  }
-  return nullptr;
-}
-
 void Importer::meshes() {
   for (const auto& op : ast_.others) {
     if (op.name != "sdy.mesh") source_.fail(op.pos, str("\"", op.name.substr(0, 60), "\" cannot stand in a module"));
     if (result_.meshes.size() == kMaxMeshes) source_.fail(op.pos, str("more than ", kMaxMeshes, " meshes"));
-    SdyMesh m = parse_mesh(source_, op);
+    ir::NamedMesh m = parse_mesh(source_, op);
     if (mesh(m.name) != nullptr) source_.fail(op.pos, str("mesh @", m.name, " is defined twice"));
     result_.meshes.push_back(std::move(m));
   }
@@ -52,7 +45,7 @@ void each_manual(const std::vector<AstOp>& ops, const F& f) {
 // The parts of axes that manual computations name, and how many devices these need where the module does not say it.
 void Importer::find_devices() {
   if (source_.text().find("sdy.manual_computation") == std::string_view::npos) return;
-  std::map<std::string, std::vector<SdyAxis>> named;
+  std::map<std::string, std::vector<ir::SubAxis>> named;
   auto see = [&](const AstOp& op) {
     for (const char* which : {"in_shardings", "out_shardings"}) {
       const AstAttr* a = op.find(which);
@@ -70,7 +63,7 @@ void Importer::find_devices() {
     auto it = named.find(m.name);
     if (it == named.end()) continue;
     try {
-      cuts_[m.name] = cut_mesh(m, it->second);
+      cuts_[m.name] = ir::cut_mesh(m, it->second);
     } catch (const ValueError& e) {
       source_.fail(0, e.what());
     }
@@ -96,7 +89,7 @@ void Importer::find_tile_mesh() {
   std::set<std::string> texts;
   for (const auto& f : ast_.functions) each_mark(f.body.ops, [&](const std::string& text) { texts.insert(text); });
   for (const auto* ports : {&result_.inputs, &result_.outputs}) {
-    for (const auto& p : *ports) texts.insert(p.mhlo);
+    for (const auto& p : *ports) texts.insert(p.tiles);
   }
   std::vector<GridTiles> all;
   for (const auto& text : texts) {
@@ -105,41 +98,40 @@ void Importer::find_tile_mesh() {
   }
   auto grid = grid_of(all, devices());
   if (!grid || !nests(*grid)) return;
-  SdyMesh m;
+  ir::NamedMesh m;
   m.name = "grid";
   while (mesh(m.name) != nullptr) m.name += "_";
   m.sizes = *grid;
   for (std::size_t a = 0; a < grid->size(); ++a) m.axes.push_back(str("d", a));
   tile_mesh_ = std::move(m);
   bool used = false;
-  for (auto* ports : {&result_.inputs, &result_.outputs}) {
-    for (auto& p : *ports) used = place_on_grid(p) || used;
-  }
+  for (std::size_t i = 0; i < in_shapes_.size(); ++i) used = place_on_grid(result_.inputs[i], in_shapes_[i]) || used;
+  for (std::size_t i = 0; i < out_shapes_.size(); ++i) used = place_on_grid(result_.outputs[i], out_shapes_[i]) || used;
   if (used) result_.meshes.push_back(*tile_mesh_);
 }
 
 // An HLO sharding of an argument or result said in Shardy's way, where it cuts the value evenly.
-bool Importer::place_on_grid(Port& p) const {
-  auto tiles = p.mhlo.empty() || p.sdy ? std::nullopt : grid_tiles(p.mhlo, devices());
+bool Importer::place_on_grid(ir::Port& p, const Shape& shape) const {
+  auto tiles = p.tiles.empty() || p.sharding ? std::nullopt : grid_tiles(p.tiles, devices());
   if (!tiles || !tiles->manual.empty()) return false;
-  if (tiles->dims.empty()) tiles->dims.resize(p.shape.size());
-  if (tiles->dims.size() != p.shape.size()) return false;
-  SdySharding s;
+  if (tiles->dims.empty()) tiles->dims.resize(shape.size());
+  if (tiles->dims.size() != shape.size()) return false;
+  ir::AxisSharding s;
   s.mesh = tile_mesh_->name;
   for (std::size_t d = 0; d < tiles->dims.size(); ++d) {
-    SdyDim& dim = s.dims.emplace_back();
+    ir::DimSharding& dim = s.dims.emplace_back();
     std::int64_t n = 1;
     for (auto a : axes_of(tiles->dims[d], tile_mesh_->sizes)) {
       dim.axes.push_back({tile_mesh_->axes[static_cast<std::size_t>(a)], 1, 0});
       n *= tile_mesh_->sizes[static_cast<std::size_t>(a)];
     }
-    if (p.shape[d] % n != 0) return false;
+    if (shape[d] % n != 0) return false;
   }
   for (auto a : axes_of(tiles->unreduced, tile_mesh_->sizes)) {
     s.unreduced.push_back({tile_mesh_->axes[static_cast<std::size_t>(a)], 1, 0});
   }
-  p.sdy = std::move(s);
-  p.mhlo.clear();
+  p.sharding = std::move(s);
+  p.tiles.clear();
   return true;
 }
 
@@ -164,7 +156,7 @@ void Importer::find_groups() {
   }
 }
 
-const CutMesh* Importer::cut(const SdyMesh& mesh) {
+const ir::CutMesh* Importer::cut(const ir::NamedMesh& mesh) {
   auto it = cuts_.find(mesh.name);
   return it == cuts_.end() || !it->second ? nullptr : &*it->second;
 }
@@ -187,31 +179,37 @@ const std::shared_ptr<const ManualLevels>& Importer::levels(const std::string& k
 }
 
 namespace {
-Port port(const Source& source, const AstType& t, const AstAttr& attrs) {
-  Port p;
-  p.token = t.kind == AstType::Kind::Token;
-  p.elem = t.elem;
-  p.shape = t.shape;
-  if (const AstAttr* a = attrs.find("sdy.sharding")) p.sdy = parse_sharding(source, *a);
-  if (const AstAttr* a = attrs.find("mhlo.sharding")) p.mhlo = a->text;
+ir::Port port(const Source& source, const AstType& t, const AstAttr& attrs) {
+  ir::Port p;
+  if (is_narrow_int(t.elem) || is_narrow_float(t.elem)) p.element = to_string(t.elem);
+  if (const AstAttr* a = attrs.find("sdy.sharding")) p.sharding = parse_sharding(source, *a);
+  const AstAttr* tiles = attrs.find("mhlo.sharding");
+  if (tiles != nullptr && !p.sharding) p.tiles = tiles->text;
   return p;
 }
 }  // namespace
 
+// Tokens are no ports of the graph.
 void Importer::signature(const AstFunction& main) {
-  for (const auto& a : main.body.args) result_.inputs.push_back(port(source_, a.type, a.attrs));
+  for (const auto& a : main.body.args) {
+    if (a.type.kind == AstType::Kind::Token) continue;
+    result_.inputs.push_back(port(source_, a.type, a.attrs));
+    in_shapes_.push_back(a.type.shape);
+  }
   for (std::size_t i = 0; i < main.result_types.size(); ++i) {
+    if (main.result_types[i].kind == AstType::Kind::Token) continue;
     result_.outputs.push_back(port(source_, main.result_types[i], main.result_attrs[i]));
+    out_shapes_.push_back(main.result_types[i].shape);
   }
   for (const auto* ports : {&result_.inputs, &result_.outputs}) {
     for (const auto& p : *ports) {
-      const SdyMesh* m = p.sdy ? mesh(p.sdy->mesh) : nullptr;
-      if (m != nullptr && m->size() == devices()) nests(constraint_of(*p.sdy, *m).mesh_sizes);
+      const ir::NamedMesh* m = p.sharding ? mesh(p.sharding->mesh) : nullptr;
+      if (m != nullptr && m->size() == devices()) nests(constraint_of(*p.sharding, *m).mesh_sizes);
     }
   }
 }
 
-ImportedModule Importer::run() {
+ir::Module Importer::run() {
   result_.name = ast_.name;
   auto count = [&](const char* name) {
     const AstAttr* a = ast_.attrs.find(name);
@@ -254,7 +252,7 @@ ImportedModule Importer::run() {
   return std::move(result_);
 }
 
-ImportedModule import_module(const std::string& text, const ImportOptions& options) {
+ir::Module import_module(const std::string& text, const ImportOptions& options) {
   Source source(text, options.name);
   Parser parser(source);
   AstModule ast = parser.module();

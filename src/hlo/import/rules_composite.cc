@@ -1,57 +1,53 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops that StableHLO lacks: the writer names them beside their decompositions.
+#include "base/strings.h"
 #include "hlo/import/import.h"
-#include "ops/elementwise/random_bits.h"
-#include "ops/linalg/linalg_ops.h"
+#include "ir/text_reader.h"
+#include "ops/ops.h"
+#include "tessera/error.h"
 
 namespace tessera::hlo {
 
 namespace {
-bool flag(const AstAttr& dict, const char* name) {
-  const AstAttr* a = dict.find(name);
-  return a != nullptr && a->integer != 0;
+// Fields of an op as its attributes print them; nothing where an attribute is of a kind that no field has.
+std::optional<std::string> fields_text(OpCall& c, const AstAttr& dict) {
+  std::vector<std::string> out;
+  for (const auto& f : dict.fields) {
+    const AstAttr& v = f.value;
+    using Kind = AstAttr::Kind;
+    if (v.kind != Kind::Bool && v.kind != Kind::Int && v.kind != Kind::Array && v.kind != Kind::Dense) {
+      return std::nullopt;
+    }
+    std::string text = v.kind == Kind::Bool  ? v.integer != 0 ? "true" : "false"
+                       : v.kind == Kind::Int ? str(v.integer)
+                                             : base::tuple_text(c.dims_of(v));
+    out.push_back(str(f.name, "=", text));
+  }
+  return str("[", join(out), "]");
 }
 
 // The op's results; none when the text does not fit the op.
-Values values_of_op(OpCall& c, const std::string& name, const AstAttr& attributes) {
-  Values in = values_of(c.in);
-  auto is_matrix = [&] { return in.size() == 1 && in[0].rank() >= 2 && is_inexact(in[0].dtype()); };
-  auto is_square = [&] { return is_matrix() && in[0].shape().back() == in[0].shape()[in[0].shape().size() - 2]; };
-  if (name == "qr" && is_matrix()) return ops::qr(in[0], flag(attributes, "full"));
-  if (name == "lu" && is_matrix()) return ops::lu(in[0]);
-  if (name == "eigh" && is_square()) return ops::eigh(in[0]);
-  if (name == "svd" && is_matrix()) return ops::svd(in[0], flag(attributes, "full"), flag(attributes, "vectors"));
-  if (name == "threefry2x32" && in.size() == 4) {
-    for (const auto& v : in) {
-      if (v.dtype() != DType::U32 || v.shape() != in[0].shape()) return {};
-    }
-    auto h = ops::threefry2x32(in[0], in[1], in[2], in[3]);
-    return {h[0], h[1]};
+Values values_of_op(OpCall& c, const std::string& name) {
+  const ir::OpDef* op = ops::find(name);
+  if (op == nullptr || !op->traits().composite) return {};
+  const AstAttr* dict = c.find("composite_attributes");
+  std::optional<std::string> text = dict == nullptr ? "[]" : fields_text(c, *dict);
+  if (!text) return {};
+  try {
+    ir::TextReader r(*text, ops::find);
+    ir::Attrs attrs = op->read(r, ir::MissingFields::Default);
+    if (!attrs && *text != "[]") return {};
+    return c.b().add(*op, values_of(c.in), attrs);
+  } catch (const ValueError&) {
+    return {};
+  } catch (const TypeError&) {
+    return {};
   }
-  for (const auto* op : {&ops::def::bessel_i0e, &ops::def::regularized_incomplete_beta, &ops::def::igamma,
-                         &ops::def::igammac, &ops::def::igamma_grad_a, &ops::def::random_gamma_grad}) {
-    std::size_t operands = op == &ops::def::bessel_i0e ? 1 : op == &ops::def::regularized_incomplete_beta ? 3 : 2;
-    bool fits = name == op->name() && in.size() == operands && is_float(in[0].dtype());
-    for (std::size_t i = 1; i < in.size() && fits; ++i) {
-      fits = in[i].dtype() == in[0].dtype() && in[i].shape() == in[0].shape();
-    }
-    if (fits) return c.b().add(*op, in, ir::make_attrs(ir::NoAttrs{}));
-  }
-  const AstAttr* bits = attributes.find("bits");
-  const AstAttr* shape = attributes.find("shape");
-  if (name == "random_bits" && bits && shape && in.size() == 1) {
-    if (in[0].dtype() != DType::U32 || in[0].rank() < 1 || in[0].shape().back() != 2) return {};
-    if (c.out().shape.size() != c.dims_of(*shape).size() + in[0].shape().size() - 1) return {};
-    return {ops::random_bits(in[0], bits->integer, c.dims_of(*shape))};
-  }
-  return {};
 }
 }  // namespace
 
 std::optional<Items> own_composite(OpCall& c, const std::string& name) {
-  static const auto& none = *new AstAttr;
-  const AstAttr* attributes = c.find("composite_attributes");
-  Values out = values_of_op(c, name, attributes ? *attributes : none);
+  Values out = values_of_op(c, name);
   if (out.empty() || out.size() != c.op.result_types.size()) return std::nullopt;
   Items items;
   for (std::size_t i = 0; i < out.size(); ++i) {

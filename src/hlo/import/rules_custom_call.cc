@@ -69,6 +69,15 @@ Items gesdd(OpCall& c) {
   return {c.in[0], result(c, 1, f[0]), result(c, 2, vectors ? f[1] : zeros(c, 2)),
           result(c, 3, vectors ? f[2] : zeros(c, 3)), result(c, 4, zeros(c, 4))};
 }
+// Other rows and columns than all are the host's.
+bool whole_matrix(OpCall& c) {
+  std::int64_t n = c.v(0).shape().back();
+  return flag_of(config_of(c), "low", 1) == 1 && flag_of(config_of(c), "high", n) == n;
+}
+Items gehrd(OpCall& c) {
+  Values f = c.b().add(ops::def::hessenberg, {c.v(0)});
+  return {result(c, 0, f[0]), result(c, 1, f[1]), result(c, 2, zeros(c, 2))};
+}
 Items trsm(OpCall& c) {
   c.check_operands(2);
   auto config = config_of(c);
@@ -137,6 +146,8 @@ Items lapack(OpCall& c, std::string name) {
   if (routine == "hetrd") routine = "sytrd";
   CallTypes t = types_of(c);
   check_lapack(routine, config_of(c), t.in, t.out);
+  if (routine == "gehrd" && whole_matrix(c)) return gehrd(c);
+  if (routine == "orgqr") return c.one(c.b().add1(ops::def::householder_product, {c.v(0), c.v(1)}));
   return on_host(c, lapack_function(routine, c.v(0).dtype(), config_of(c), t.out), label_of(c, routine));
 }
 

@@ -265,12 +265,12 @@ std::vector<std::string> texts_of(OpCall& c, const char* name, std::size_t count
 // As axes of the grid that all tiles of the text are made of; nothing where they are none.
 std::optional<MapPlan> plan_on_grid(OpCall& c, const std::vector<std::string>& in, const std::vector<std::string>& out,
                                     const std::string& mark) {
-  const SdyMesh* mesh = c.importer.tile_mesh();
+  const ir::NamedMesh* mesh = c.importer.tile_mesh();
   const auto& outer = c.scope.levels();
   if (mesh == nullptr || (outer && outer->mesh.empty())) return std::nullopt;
   MapPlan plan;
   plan.mesh = mesh;
-  plan.cut = *cut_mesh(*mesh, {});
+  plan.cut = *ir::cut_mesh(*mesh, {});
   auto marks = grid_tiles(mark, mesh->size());
   if (!marks) return std::nullopt;
   for (auto a : axes_of(marks->manual, mesh->sizes)) {
@@ -297,7 +297,7 @@ std::optional<MapPlan> plan_on_grid(OpCall& c, const std::vector<std::string>& i
       ops::Collective& sum = sums.emplace_back();
       for (auto a : axes_of(tiles->unreduced, mesh->sizes)) {
         if (std::find(plan.manual.begin(), plan.manual.end(), a) == plan.manual.end()) continue;
-        sum.names.list.push_back(plan.cut.names.list[static_cast<std::size_t>(a)]);
+        sum.names.list.push_back(plan.cut.names[static_cast<std::size_t>(a)]);
         sum.sizes.push_back(plan.cut.sizes[static_cast<std::size_t>(a)]);
       }
     }
@@ -326,7 +326,7 @@ Items manual_shards(OpCall& c) {
   if (c.region(0).args.size() != c.in.size()) c.fail("needs one argument for each operand");
   std::int64_t n = c.importer.devices();
   const auto& outer = c.scope.levels();
-  const SdyMesh* mesh = c.importer.tile_mesh();
+  const ir::NamedMesh* mesh = c.importer.tile_mesh();
   if (outer && !outer->mesh.empty() && (mesh == nullptr || outer->mesh != mesh->name)) {
     throw UnimplementedError("SPMDFullToShardShape inside sdy.manual_computation; lower the function with Shardy");
   }

@@ -29,9 +29,9 @@ std::vector<std::string> strings_of(OpCall& c, const AstAttr& a) {
 
 // What one computation says.
 struct Computation {
-  const SdyMesh* mesh = nullptr;
+  const ir::NamedMesh* mesh = nullptr;
   std::vector<std::string> manual;
-  std::vector<SdySharding> in, out;  // of tensors
+  std::vector<ir::AxisSharding> in, out;  // of tensors
   bool is_manual(const std::string& axis) const {
     return std::find(manual.begin(), manual.end(), axis) != manual.end();
   }
@@ -53,7 +53,7 @@ Computation computation_of(OpCall& c) {
   if (m.mesh == nullptr) c.fail(str("there is no mesh @", all[0].mesh));
   for (const auto* list : {&in, &out}) {
     for (const auto& s : *list) {
-      const SdyMesh* other = c.importer.mesh(s.mesh);
+      const ir::NamedMesh* other = c.importer.mesh(s.mesh);
       bool same = other != nullptr && other->axes == m.mesh->axes && other->sizes == m.mesh->sizes &&
                   other->device_ids == m.mesh->device_ids;
       if (!same) c.fail(str("shardings over two meshes, @", m.mesh->name, " and @", s.mesh));
@@ -77,7 +77,7 @@ Computation computation_of(OpCall& c) {
 }
 
 // Parts of the cut mesh that `axis` covers, major first.
-Dims parts_of(const CutMesh& cut, const SdyAxis& axis) {
+Dims parts_of(const ir::CutMesh& cut, const ir::SubAxis& axis) {
   Dims out;
   for (std::size_t a = 0; a < cut.axes.size(); ++a) {
     if (cut.axes[a] != axis.name) continue;
@@ -87,7 +87,7 @@ Dims parts_of(const CutMesh& cut, const SdyAxis& axis) {
   return out;
 }
 // By dimension of the value; axes that are not manual here say nothing about blocks.
-std::vector<Dims> spec_of(OpCall& c, const Computation& m, const CutMesh& cut, const SdySharding& s,
+std::vector<Dims> spec_of(OpCall& c, const Computation& m, const ir::CutMesh& cut, const ir::AxisSharding& s,
                           std::int64_t rank) {
   if (static_cast<std::int64_t>(s.dims.size()) != rank) {
     c.fail(str("a sharding of ", s.dims.size(), " dimensions for a value of ", rank));
@@ -178,7 +178,7 @@ Value first_addend(Value number, Value x) {
 
 Items manual_map(OpCall& c, MapPlan plan) {
   ops::ShardMap p;
-  p.mesh_names = plan.cut.names;
+  p.mesh_names.list = plan.cut.names;
   p.mesh_sizes = plan.cut.sizes;
   p.manual = plan.manual;
   p.checked = false;
@@ -221,18 +221,18 @@ Items manual_map(OpCall& c, MapPlan plan) {
 }
 
 namespace {
-ops::Collective unreduced_over(const Computation& m, const CutMesh& cut, const SdySharding& s) {
+ops::Collective unreduced_over(const Computation& m, const ir::CutMesh& cut, const ir::AxisSharding& s) {
   ops::Collective out;
   for (const auto& axis : s.unreduced) {
     for (auto part : m.is_manual(axis.name) ? parts_of(cut, axis) : Dims{}) {
-      out.names.list.push_back(cut.names.list[static_cast<std::size_t>(part)]);
+      out.names.list.push_back(cut.names[static_cast<std::size_t>(part)]);
       out.sizes.push_back(cut.sizes[static_cast<std::size_t>(part)]);
     }
   }
   return out;
 }
 
-Items as_map(OpCall& c, const Computation& m, const CutMesh& cut) {
+Items as_map(OpCall& c, const Computation& m, const ir::CutMesh& cut) {
   const auto& outer = c.scope.levels();
   MapPlan plan;
   plan.mesh = m.mesh;
@@ -247,14 +247,14 @@ Items as_map(OpCall& c, const Computation& m, const CutMesh& cut) {
   std::size_t next = 0;
   for (std::size_t i = 0; i < c.in.size(); ++i) {
     if (c.in[i].kind != AstType::Kind::Tensor) continue;
-    const SdySharding& s = m.in[next++];
+    const ir::AxisSharding& s = m.in[next++];
     plan.in.push_back(spec_of(c, m, cut, s, c.v(i).rank()));
     plan.addends.push_back(unreduced_over(m, cut, s));
   }
   next = 0;
   for (std::size_t i = 0; i < c.op.result_types.size(); ++i) {
     if (c.out(i).kind != AstType::Kind::Tensor) continue;
-    const SdySharding& s = m.out[next++];
+    const ir::AxisSharding& s = m.out[next++];
     plan.out.push_back(spec_of(c, m, cut, s, static_cast<std::int64_t>(c.out(i).shape.size())));
     plan.sums.push_back(unreduced_over(m, cut, s));
   }
@@ -264,7 +264,7 @@ Items as_map(OpCall& c, const Computation& m, const CutMesh& cut) {
 // --- among all devices -----------------------------------------------------------------------------------------------
 
 // By position of the mesh its number along these parts of axes, the first one major.
-Dims numbers_along(const SdyMesh& mesh, const std::vector<SdyAxis>& axes) {
+Dims numbers_along(const ir::NamedMesh& mesh, const std::vector<ir::SubAxis>& axes) {
   Dims strides = strides_of(mesh.sizes);
   Dims out(static_cast<std::size_t>(mesh.size()), 0);
   for (const auto& x : axes) {
@@ -280,14 +280,14 @@ Dims numbers_along(const SdyMesh& mesh, const std::vector<SdyAxis>& axes) {
 }
 
 // The parts of the mesh's axes that are none of `axes`.
-std::vector<SdyAxis> all_but(OpCall& c, const SdyMesh& mesh, const std::vector<SdyAxis>& axes) {
-  auto cut = cut_mesh(mesh, axes);
+std::vector<ir::SubAxis> all_but(OpCall& c, const ir::NamedMesh& mesh, const std::vector<ir::SubAxis>& axes) {
+  auto cut = ir::cut_mesh(mesh, axes);
   if (!cut) c.fail("parts of an axis do not nest");
   std::vector<bool> named(cut->axes.size());
   for (const auto& x : axes) {
     for (auto p : parts_of(*cut, x)) named[static_cast<std::size_t>(p)] = true;
   }
-  std::vector<SdyAxis> out;
+  std::vector<ir::SubAxis> out;
   for (std::size_t p = 0; p < named.size(); ++p) {
     if (!named[p]) out.push_back({cut->axes[p], cut->pre[p], cut->sizes[p]});
   }
@@ -295,7 +295,7 @@ std::vector<SdyAxis> all_but(OpCall& c, const SdyMesh& mesh, const std::vector<S
 }
 
 Items among_devices(OpCall& c, const Computation& m) {
-  const SdyMesh& mesh = *m.mesh;
+  const ir::NamedMesh& mesh = *m.mesh;
   auto n = static_cast<std::size_t>(c.importer.devices());
   if (mesh.size() > c.importer.devices()) {
     c.fail(str("mesh @", mesh.name, " has ", mesh.size(), " devices; the module says that it runs on ", n));
@@ -309,9 +309,9 @@ Items among_devices(OpCall& c, const Computation& m) {
     }
     return out;
   };
-  auto tiles = [&](const SdySharding& s) {
+  auto tiles = [&](const ir::AxisSharding& s) {
     Tiles t;
-    std::vector<SdyAxis> all, summed;
+    std::vector<ir::SubAxis> all, summed;
     for (const auto& x : s.unreduced) {
       if (m.is_manual(x.name)) summed.push_back(x);
     }
@@ -338,7 +338,7 @@ Items among_devices(OpCall& c, const Computation& m) {
   std::vector<Tiles> in, out;
   for (const auto& s : m.in) in.push_back(tiles(s));
   for (const auto& s : m.out) out.push_back(tiles(s));
-  std::vector<SdyAxis> manual;
+  std::vector<ir::SubAxis> manual;
   for (const auto& axis : m.manual) manual.push_back({axis, 1, 0});
   return manual_among_devices(c, in, out, by_device(numbers_along(mesh, manual), 0));
 }
@@ -348,7 +348,7 @@ Items manual_computation(OpCall& c) {
   if (m.mesh == nullptr) return in_place(c);
   const auto& outer = c.scope.levels();
   if (outer && outer->mesh.empty()) return among_devices(c, m);
-  const CutMesh* cut = c.importer.cut(*m.mesh);
+  const ir::CutMesh* cut = c.importer.cut(*m.mesh);
   if (outer && (outer->mesh != m.mesh->name || cut == nullptr)) {
     throw UnimplementedError("manual computations over different meshes inside each other; use one mesh");
   }

@@ -17,8 +17,8 @@ Value marked(OpCall& c, Value v);
 
 /// A manual computation as a map; axes are numbers of parts of the cut mesh.
 struct MapPlan {
-  const SdyMesh* mesh = nullptr;
-  CutMesh cut;
+  const ir::NamedMesh* mesh = nullptr;
+  ir::CutMesh cut;
   Dims manual;                        ///< from here on
   std::vector<std::vector<Dims>> in;  ///< by tensor and dimension
   std::vector<std::vector<Dims>> out;

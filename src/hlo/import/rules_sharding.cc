@@ -14,7 +14,7 @@ namespace tessera::hlo {
 
 namespace {
 // The constraint, unless the sharding says nothing that a layout can hold.
-Value constrained(OpCall& c, Value v, const SdySharding& s, const SdyMesh* mesh) {
+Value constrained(OpCall& c, Value v, const ir::AxisSharding& s, const ir::NamedMesh* mesh) {
   if (mesh == nullptr) {
     if (s.mesh.empty()) return v;
     c.fail(str("there is no mesh @", s.mesh));
@@ -55,7 +55,7 @@ Items constraint(OpCall& c) {
   if (a == nullptr) a = c.find("out_sharding");
   if (a == nullptr && !c.op.words.empty()) a = &c.op.words.back();
   if (a == nullptr) c.fail("has no sharding");
-  SdySharding s = parse_sharding(c.importer.source(), *a);
+  ir::AxisSharding s = parse_sharding(c.importer.source(), *a);
   return c.one(constrained(c, c.v(0), s, c.importer.mesh(s.mesh)));
 }
 
@@ -88,7 +88,7 @@ Items same(OpCall& c) { return c.in; }
 // From here on the member is held to what the text says of another one.
 Items sharding_group(OpCall& c) {
   c.check_operands(1);
-  const SdySharding* s = c.importer.group_sharding(c.integer("group_id"));
+  const ir::AxisSharding* s = c.importer.group_sharding(c.integer("group_id"));
   if (s == nullptr || static_cast<std::int64_t>(s->dims.size()) != c.v(0).rank()) return {};
   Item member = c.in[0];
   member.value = constrained(c, member.value, *s, c.importer.mesh(s->mesh));
@@ -112,17 +112,17 @@ Items named_computation(OpCall& c) {
 }  // namespace
 
 Value marked(OpCall& c, Value v) {
-  const SdyMesh* mesh = c.importer.tile_mesh();
+  const ir::NamedMesh* mesh = c.importer.tile_mesh();
   const AstAttr* a = c.find("mhlo.sharding");
   if (mesh == nullptr || a == nullptr || c.scope.levels()) return v;
   auto tiles = grid_tiles(a->text, mesh->size());
   if (!tiles || !tiles->manual.empty()) return v;
   if (tiles->dims.empty()) tiles->dims.resize(v.shape().size());
   if (tiles->dims.size() != v.shape().size()) return v;
-  SdySharding s;
+  ir::AxisSharding s;
   s.mesh = mesh->name;
   for (const auto& d : tiles->dims) {
-    SdyDim& dim = s.dims.emplace_back();
+    ir::DimSharding& dim = s.dims.emplace_back();
     for (auto axis : axes_of(d, mesh->sizes)) dim.axes.push_back({mesh->axes[static_cast<std::size_t>(axis)], 1, 0});
   }
   for (auto axis : axes_of(tiles->unreduced, mesh->sizes)) {

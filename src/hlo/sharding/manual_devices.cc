@@ -21,39 +21,6 @@ Dims strides_of(const Dims& sizes) {
   return out;
 }
 
-std::optional<CutMesh> cut_mesh(const SdyMesh& mesh, const std::vector<SdyAxis>& named) {
-  std::map<std::string, std::set<std::int64_t>> cuts;
-  for (std::size_t a = 0; a < mesh.axes.size(); ++a) cuts[mesh.axes[a]] = {1, mesh.sizes[a]};
-  for (const auto& x : named) {
-    auto it = cuts.find(x.name);
-    if (it == cuts.end()) throw ValueError(str("mesh @", mesh.name, " has no axis \"", x.name, "\""));
-    if (x.size != 0) it->second.insert({x.pre_size, x.pre_size * x.size});
-  }
-  CutMesh out;
-  auto add = [&](const std::string& axis, const std::string& name, std::int64_t pre, std::int64_t size) {
-    out.axes.push_back(axis);
-    out.names.list.push_back(name);
-    out.pre.push_back(pre);
-    out.sizes.push_back(size);
-  };
-  for (std::size_t a = 0; a < mesh.axes.size(); ++a) {
-    const auto& axis = mesh.axes[a];
-    if (mesh.sizes[a] == 1) {
-      if (cuts[axis].size() > 1) return std::nullopt;
-      add(axis, axis, 1, 1);
-      continue;
-    }
-    std::int64_t before = 0;
-    for (auto cut : cuts[axis]) {
-      if (before != 0 && cut % before != 0) return std::nullopt;
-      if (before != 0) add(axis, cuts[axis].size() == 2 ? axis : str(axis, ":", before), before, cut / before);
-      before = cut;
-    }
-    if (before != mesh.sizes[a]) return std::nullopt;
-  }
-  return out;
-}
-
 ManualLevels all_devices(std::int64_t n) {
   ManualLevels out;
   out.names.list = {"devices"};
@@ -66,14 +33,14 @@ ManualLevels all_devices(std::int64_t n) {
   return out;
 }
 
-ManualLevels members_of(const SdyMesh& mesh, const CutMesh& cut, const std::vector<bool>& manual) {
+ManualLevels members_of(const ir::NamedMesh& mesh, const ir::CutMesh& cut, const std::vector<bool>& manual) {
   ManualLevels out;
   out.mesh = mesh.name;
   Dims strides = strides_of(cut.sizes);
   for (std::size_t a = 0; a < cut.sizes.size(); ++a) {
     if (!manual[a]) continue;
     if (out.axes.empty() || out.axes.back() != cut.axes[a]) out.axes.push_back(cut.axes[a]);
-    out.names.list.push_back(cut.names.list[a]);
+    out.names.list.push_back(cut.names[a]);
     out.sizes.push_back(cut.sizes[a]);
     if (mesh.device_ids.empty()) out.strides.push_back(strides[a]);
   }

@@ -28,23 +28,13 @@ struct ManualLevels {
   std::int64_t members() const { return static_cast<std::int64_t>(devices.size()); }
 };
 
-/// A mesh of the text whose axes are cut so that every part of an axis that a sharding names is one of its own.
-struct CutMesh {
-  ops::Names names;
-  Dims sizes;
-  std::vector<std::string> axes;  ///< by part: the axis
-  Dims pre;                       ///< by part: shards of the axis that are more major
-};
-/// Nothing where the parts of an axis do not nest. Throws `ValueError` for axes that the mesh lacks.
-std::optional<CutMesh> cut_mesh(const SdyMesh& mesh, const std::vector<SdyAxis>& named);
-
 /// Row-major.
 Dims strides_of(const Dims& sizes);
 
 /// Every device a member of its own.
 ManualLevels all_devices(std::int64_t n);
 /// The members when `manual` parts of the mesh are manual.
-ManualLevels members_of(const SdyMesh& mesh, const CutMesh& cut, const std::vector<bool>& manual);
+ManualLevels members_of(const ir::NamedMesh& mesh, const ir::CutMesh& cut, const std::vector<bool>& manual);
 
 /// A map over one axis that has all n devices. Operands are given whole to each; of results that differ between
 /// devices, the first one's count.

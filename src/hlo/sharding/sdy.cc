@@ -2,7 +2,6 @@
 #include "hlo/sharding/sdy.h"
 
 #include <algorithm>
-#include <map>
 #include <set>
 
 #include "base/strings.h"
@@ -10,12 +9,6 @@
 #include "tessera/error.h"
 
 namespace tessera::hlo {
-
-std::int64_t SdyMesh::size() const {
-  std::int64_t n = 1;
-  for (auto s : sizes) n *= s;
-  return n;
-}
 
 namespace {
 constexpr std::int64_t kMaxDevices = 1 << 16;
@@ -31,7 +24,7 @@ void list_until(Parser& p, const char* close, const F& item) {
 }
 
 // Every position of the mesh has a device of its own; without axes there may be one device, whose number is free.
-void check_device_ids(Parser& p, const SdyMesh& m) {
+void check_device_ids(Parser& p, const ir::NamedMesh& m) {
   std::set<std::int64_t> seen(m.device_ids.begin(), m.device_ids.end());
   auto count = static_cast<std::int64_t>(m.device_ids.size());
   if (count != m.size()) p.fail(str("device_ids has ", count, " entries for a mesh of ", m.size()));
@@ -41,8 +34,8 @@ void check_device_ids(Parser& p, const SdyMesh& m) {
   if (!fits) p.fail(str("device_ids must be the numbers from 0 to ", count - 1));
 }
 
-SdyMesh mesh_body(Parser& p) {
-  SdyMesh m;
+ir::NamedMesh mesh_body(Parser& p) {
+  ir::NamedMesh m;
   p.expect("[");
   list_until(p, "]", [&] {
     m.axes.push_back(p.string());
@@ -65,8 +58,8 @@ SdyMesh mesh_body(Parser& p) {
   return m;
 }
 
-SdyAxis axis(Parser& p) {
-  SdyAxis a;
+ir::SubAxis axis(Parser& p) {
+  ir::SubAxis a;
   a.name = p.string();
   if (p.accept(":")) {
     p.expect("(");
@@ -78,16 +71,16 @@ SdyAxis axis(Parser& p) {
   }
   return a;
 }
-std::vector<SdyAxis> axis_set(Parser& p) {
-  std::vector<SdyAxis> out;
+std::vector<ir::SubAxis> axis_set(Parser& p) {
+  std::vector<ir::SubAxis> out;
   p.expect("=");
   p.expect("{");
   list_until(p, "}", [&] { out.push_back(axis(p)); });
   return out;
 }
 
-SdyDim dimension(Parser& p) {
-  SdyDim d;
+ir::DimSharding dimension(Parser& p) {
+  ir::DimSharding d;
   p.expect("{");
   list_until(p, "}", [&] {
     if (d.open) p.fail("\"?\" stands last");
@@ -105,26 +98,26 @@ SdyDim dimension(Parser& p) {
 }
 }  // namespace
 
-SdyMesh parse_mesh(const Source& source, const AstOp& op) {
+ir::NamedMesh parse_mesh(const Source& source, const AstOp& op) {
   const AstAttr* name = op.words.empty() ? op.find("sym_name") : &op.words[0];
   const AstAttr* body = op.words.size() > 1 ? &op.words[1] : op.find("mesh");
   if (name == nullptr || body == nullptr || body->kind != AstAttr::Kind::Dialect) {
     source.fail(op.pos, "sdy.mesh needs a name and axes");
   }
   Parser p(source, body->raw);
-  SdyMesh m = mesh_body(p);
+  ir::NamedMesh m = mesh_body(p);
   if (!p.at_end()) p.fail("expected the end of the mesh");
   m.name = name->text;
   if (m.name.empty()) source.fail(op.pos, "a mesh without a name");
   return m;
 }
 
-SdySharding parse_sharding(const Source& source, const AstAttr& a) {
+ir::AxisSharding parse_sharding(const Source& source, const AstAttr& a) {
   if (a.kind != AstAttr::Kind::Dialect || !(a.text.empty() || a.text == "sdy.sharding")) {
     source.fail(a.pos, "expected a sharding");
   }
   Parser p(source, a.raw);
-  SdySharding s;
+  ir::AxisSharding s;
   if (p.accept("@")) {
     s.mesh = p.peek("\"") ? p.string() : std::string(p.word());
     while (p.accept("-")) s.mesh += str("-", p.word());
@@ -149,8 +142,8 @@ SdySharding parse_sharding(const Source& source, const AstAttr& a) {
   return s;
 }
 
-std::vector<SdySharding> parse_shardings(const Source& source, const AstAttr& a) {
-  std::vector<SdySharding> out;
+std::vector<ir::AxisSharding> parse_shardings(const Source& source, const AstAttr& a) {
+  std::vector<ir::AxisSharding> out;
   AstAttr list = a;
   if (a.kind == AstAttr::Kind::Dialect && (a.text.empty() || a.text == "sdy.sharding_per_value")) {
     Parser p(source, a.raw);
@@ -168,50 +161,24 @@ const AstAttr* sharding_of_constraint(const AstOp& op) {
   return a == nullptr && !op.words.empty() ? &op.words.back() : a;
 }
 
-ops::ShardingConstraint constraint_of(const SdySharding& s, const SdyMesh& mesh) {
-  // Where an axis must be cut: after `pre_size` and after `pre_size * size` of its shards.
-  std::map<std::string, std::set<std::int64_t>> cuts;
-  for (std::size_t a = 0; a < mesh.axes.size(); ++a) cuts[mesh.axes[a]] = {1, mesh.sizes[a]};
-  auto see = [&](const SdyAxis& x) {
-    auto it = cuts.find(x.name);
-    if (it == cuts.end()) throw ValueError(str("mesh @", mesh.name, " has no axis \"", x.name, "\""));
-    if (x.size == 0) return;
-    it->second.insert(x.pre_size);
-    it->second.insert(x.pre_size * x.size);
-  };
-  for (const auto& d : s.dims) {
-    for (const auto& x : d.axes) see(x);
-  }
+ops::ShardingConstraint constraint_of(const ir::AxisSharding& s, const ir::NamedMesh& mesh) {
+  std::vector<ir::SubAxis> named;
+  for (const auto& d : s.dims) named.insert(named.end(), d.axes.begin(), d.axes.end());
+  auto cut = ir::cut_mesh(mesh, named);
+  if (!cut) throw ValueError(str("mesh @", mesh.name, ": parts of an axis do not nest"));
   ops::ShardingConstraint out;
-  std::vector<std::string> names;
-  std::map<std::string, std::vector<std::pair<std::int64_t, std::int64_t>>> parts;  // name -> (pre size, axis number)
-  for (std::size_t a = 0; a < mesh.axes.size(); ++a) {
-    std::int64_t before = 0;
-    for (auto cut : cuts[mesh.axes[a]]) {
-      if (before != 0) {
-        if (cut % before != 0) throw ValueError(str("parts of axis \"", mesh.axes[a], "\" do not nest"));
-        parts[mesh.axes[a]].emplace_back(before, static_cast<std::int64_t>(names.size()));
-        out.mesh_sizes.push_back(cut / before);
-        names.push_back(cuts[mesh.axes[a]].size() == 2 ? mesh.axes[a] : str(mesh.axes[a], ":", before));
-      }
-      before = cut;
-    }
-    if (cuts[mesh.axes[a]].size() == 1) {  // size 1
-      parts[mesh.axes[a]].emplace_back(1, static_cast<std::int64_t>(names.size()));
-      out.mesh_sizes.push_back(1);
-      names.push_back(mesh.axes[a]);
-    }
-  }
-  out.mesh_names.list = names;
-  std::set<std::int64_t> used;
+  out.mesh_sizes = cut->sizes;
+  out.mesh_names.list = cut->names;
+  std::set<std::size_t> used;
   for (const auto& d : s.dims) {
     Dims axes;
     for (const auto& x : d.axes) {
-      for (const auto& [pre, number] : parts[x.name]) {
-        bool inside = x.size == 0 || (pre >= x.pre_size && pre < x.pre_size * x.size);
+      for (std::size_t a = 0; a < cut->axes.size(); ++a) {
+        bool inside =
+            cut->axes[a] == x.name && (x.size == 0 || (cut->pre[a] >= x.pre_size && cut->pre[a] < x.pre_size * x.size));
         if (!inside) continue;
-        if (!used.insert(number).second) throw ValueError(str("axis \"", x.name, "\" is used twice"));
-        axes.push_back(number);
+        if (!used.insert(a).second) throw ValueError(str("axis \"", x.name, "\" is used twice"));
+        axes.push_back(static_cast<std::int64_t>(a));
       }
     }
     if (axes.empty() && d.open) axes = {-1};

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "ops/linalg/linalg_common.h"
 #include "ops/linalg/linalg_ops.h"
 #include "program/graph_fragment.h"
 #include "program/promote.h"
@@ -59,6 +60,41 @@ SvdResult svd(const Operand& a, bool full_matrices) {
   auto out = graph_fragment("svd", a.loc(), {matrix("svd", a, false)},
                             [&](Builder&, const Values& v) { return ops::svd(v[0], full_matrices, true); });
   return {out[1], out[0], out[2]};
+}
+PackedHessenberg hessenberg_packed(const Operand& a) {
+  auto out = graph_fragment("hessenberg", a.loc(), {matrix("hessenberg", a, true)},
+                            [](Builder& b, const Values& v) { return b.add(ops::def::hessenberg, {v[0]}); });
+  return {out[0], out[1]};
+}
+Array householder_product(const Operand& a, const Operand& taus) {
+  std::vector<Array> in = program::promote(
+      "householder_product",
+      {matrix("householder_product", a, false), program::inexact("householder_product", taus.array(), a.loc())},
+      a.loc());
+  return graph_fragment1("householder_product", a.loc(), in, [](Builder& b, const Values& v) {
+    return b.add1(ops::def::householder_product, {v[0], v[1]});
+  });
+}
+HessenbergResult hessenberg(const Operand& a, bool calc_q) {
+  const Loc& loc = a.loc();
+  PackedHessenberg packed = hessenberg_packed(a);
+  HessenbergResult out{triu(on(packed.a, loc), -1), std::nullopt};
+  if (!calc_q) return out;
+  out.q = graph_fragment1("hessenberg", loc, {packed.a, packed.taus}, [](Builder& b, const Values& v) {
+    Dims low(v[0].shape().size(), 0), limits = v[0].shape();
+    std::int64_t n = limits.back();
+    if (n < 2) return ops::identity_like(v[0]);
+    // The reflectors leave the first row and column alone.
+    low[low.size() - 2] = 1;
+    --limits.back();
+    Value q = b.add1(ops::def::householder_product, {ops::slice(v[0], low, limits), v[1]});
+    low.back() = 1;
+    q = ops::pad(q, ops::scalar(b, 0, q.dtype()), low, Dims(low.size(), 0));
+    auto index = [&](std::int64_t from_end) { return ops::iota(b, DType::I32, q.shape(), q.rank() - from_end); };
+    Value corner = ops::eq(ops::add(index(1), index(2)), ops::scalar(b, 0, DType::I32));
+    return ops::where(corner, ops::scalar(b, 1, q.dtype()), q);
+  });
+  return out;
 }
 Array triangular_solve(const Operand& a, const Operand& b, const TriangularOptions& o) {
   ops::TriangularSolve p{o.left_side, o.lower, o.transpose_a, o.conjugate_a, o.unit_diagonal};

@@ -11,7 +11,14 @@ namespace {
 constexpr const char* kMark = "@vmap";
 }  // namespace
 
-std::string field_text(const Names& v) { return str("(", base::join(v.list), ")"); }
+std::string field_text(const Names& v) {
+  std::vector<std::string> names;
+  for (const auto& n : v.list) names.push_back(ir::name_text(n));
+  return str("(", base::join(names), ")");
+}
+void read_field(ir::TextReader& r, Names& v) {
+  ir::read_items(r, [&] { v.list.push_back(r.name()); });
+}
 std::size_t field_hash(const Names& v) {
   std::size_t h = 19;
   for (const auto& n : v.list) h = base::hash_mix(h, std::hash<std::string>{}(n));

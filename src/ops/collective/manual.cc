@@ -5,11 +5,6 @@
 
 namespace tessera::ops {
 
-const char* to_string(GroupExchange::Kind kind) {
-  static constexpr const char* names[] = {"sum", "max", "min", "all_gather", "reduce_scatter", "all_to_all", "ragged"};
-  return names[static_cast<int>(kind)];
-}
-
 namespace {
 
 constexpr const char* kLater = "made when a program's maps are opened, after all transformations";

@@ -2,6 +2,7 @@
 // Manual regions of a program whose mesh is known: what shard_map and collectives become.
 #pragma once
 
+#include <array>
 #include <vector>
 
 #include "ops/shared_attrs.h"
@@ -45,6 +46,9 @@ struct GroupExchange {
                  field("concat", &GroupExchange::concat), field("groups", &GroupExchange::groups),
                  field("shape", &GroupExchange::shape),   field("axes", &GroupExchange::axes)};
 };
-const char* to_string(GroupExchange::Kind kind);
+constexpr auto enum_names(GroupExchange::Kind) {
+  return std::array{"sum", "max", "min", "all_gather", "reduce_scatter", "all_to_all", "ragged"};
+}
+inline const char* to_string(GroupExchange::Kind kind) { return enum_names(kind)[static_cast<std::size_t>(kind)]; }
 
 }  // namespace tessera::ops

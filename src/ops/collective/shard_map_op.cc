@@ -15,6 +15,9 @@ std::string field_text(const Specs& v) {
   for (std::size_t i = 0; i < v.list.size(); ++i) out += (i > 0 ? ", " : "") + ir::field_text(v.list[i]);
   return out + ")";
 }
+void read_field(ir::TextReader& r, Specs& v) {
+  ir::read_items(r, [&] { ir::read_field(r, v.list.emplace_back()); });
+}
 std::size_t field_hash(const Specs& v) {
   std::size_t h = 29;
   for (const auto& s : v.list) h = base::hash_mix(h, ir::field_hash(s));

@@ -16,6 +16,7 @@ struct Specs {
   bool operator==(const Specs&) const = default;
 };
 std::string field_text(const Specs& v);
+void read_field(ir::TextReader& r, Specs& v);
 std::size_t field_hash(const Specs& v);
 
 struct ShardMap {

@@ -100,6 +100,7 @@ ir::OpSpec<NoAttrs> unary_spec(UnaryRow row) {
                  .linearity = row.transpose ? Linearity::Joint : Linearity::None,
                  .arity = 1,
                  .stablehlo = row.stablehlo,
+                 .composite = row.composite,
                  .cheap = row.cheap,
                  .exact = row.exact},
       .infer =
@@ -160,6 +161,7 @@ ir::OpSpec<NoAttrs> binary_spec(BinaryRow row) {
                  .linear_operands = row.transpose_x && !row.transpose_y ? 1 : -1,
                  .arity = 2,
                  .stablehlo = row.stablehlo,
+                 .composite = row.composite,
                  .cheap = row.cheap,
                  .exact = row.exact},
       .infer =

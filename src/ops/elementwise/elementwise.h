@@ -39,6 +39,7 @@ using BinaryJvp = Value (*)(Value x, Value y, Value z, Value t);
 struct UnaryRow {
   const char* name;
   const char* stablehlo = nullptr;  ///< `Traits::stablehlo`
+  bool composite = false;           ///< `Traits::composite`
   bool cheap = false;               ///< `Traits::cheap`
   bool exact = false;               ///< `Traits::exact`
   UnaryFns fns;
@@ -49,6 +50,7 @@ struct UnaryRow {
 struct BinaryRow {
   const char* name;
   const char* stablehlo = nullptr;  ///< `Traits::stablehlo`
+  bool composite = false;           ///< `Traits::composite`
   bool cheap = false;               ///< `Traits::cheap`
   bool exact = false;               ///< `Traits::exact`
   BinaryFns fns;

@@ -108,6 +108,7 @@ void bits_reference(ViewSpan in, ViewSpan out, const RandomBits& p) {
 TESSERA_DEFINE_OP(random_bits, RandomBits,
                   {
                       .name = "random_bits",
+                      .traits = {.composite = true},
                       .infer = infer_bits,
                       .factors = bits_factors,
                       .remap = bits_remap,
@@ -131,6 +132,7 @@ TESSERA_DEFINE_OP(random_bits, RandomBits,
 TESSERA_DEFINE_OP(threefry2x32, NoAttrs,
                   {
                       .name = "threefry2x32",
+                      .traits = {.composite = true},
                       .infer =
                           [](TypeSpan in, const NoAttrs&) {
                             check_count("threefry2x32", in, 4);

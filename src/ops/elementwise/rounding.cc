@@ -24,10 +24,6 @@ double floor_of(double x) { return std::floor(x); }
 double ceil_of(double x) { return std::ceil(x); }
 }  // namespace
 
-const char* to_string(Round::Method m) {
-  return m == Round::Method::AwayFromZero ? "away_from_zero" : "to_nearest_even";
-}
-
 // The derivative is 0 for complex numbers too, as in JAX, though there it is not.
 TESSERA_ROW(sign, unary_spec({.name = "sign",
                               .stablehlo = "stablehlo.sign",

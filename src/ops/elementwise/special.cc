@@ -52,9 +52,10 @@ TESSERA_ROW(digamma, unary_spec({.name = "digamma",
                                    return t * polygamma(scalar(*x.builder, 1, x.dtype()), x);
                                  }}));
 TESSERA_ROW(bessel_i0e,
-            unary_spec({.name = "bessel_i0e", .fns = {.f = core::bessel_i0e}, .jvp = [](Value x, Value y, Value t) {
-                          return t * (bessel_i1e(x) - sign(x) * y);
-                        }}));
+            unary_spec({.name = "bessel_i0e",
+                        .composite = true,
+                        .fns = {.f = core::bessel_i0e},
+                        .jvp = [](Value x, Value y, Value t) { return t * (bessel_i1e(x) - sign(x) * y); }}));
 TESSERA_ROW(bessel_i1e, unary_spec({.name = "bessel_i1e",
                                     .stablehlo = "chlo.bessel_i1e",
                                     .fns = {.f = core::bessel_i1e},
@@ -73,23 +74,26 @@ TESSERA_ROW(zeta,
                          .jvp_x = [](Value, Value, Value, Value) { return no_derivative("zeta", "operand 0"); },
                          .jvp_y = [](Value x, Value q, Value, Value t) { return t * neg(x * zeta(x + 1.0, q)); }}));
 TESSERA_ROW(igamma, binary_spec({.name = "igamma",
+                                 .composite = true,
                                  .fns = {.f = core::igamma},
                                  .jvp_x = [](Value a, Value x, Value, Value t) { return t * igamma_grad_a(a, x); },
                                  .jvp_y = [](Value a, Value x, Value, Value t) { return t * gamma_density(a, x); }}));
 TESSERA_ROW(igammac,
             binary_spec({.name = "igammac",
+                         .composite = true,
                          .fns = {.f = core::igammac},
                          .jvp_x = [](Value a, Value x, Value, Value t) { return neg(t * igamma_grad_a(a, x)); },
                          .jvp_y = [](Value a, Value x, Value, Value t) { return neg(t * gamma_density(a, x)); }}));
 TESSERA_ROW(igamma_grad_a,
             binary_spec({.name = "igamma_grad_a",
+                         .composite = true,
                          .fns = {.f = core::igamma_grad_a},
                          .jvp_x = [](Value, Value, Value,
                                      Value) { return no_derivative("igamma_grad_a", "operand 0"); },
                          .jvp_y = [](Value a, Value x, Value,
                                      Value t) { return t * (gamma_density(a, x) * (log(x) - digamma(a))); }}));
 TESSERA_ROW(random_gamma_grad, [] {
-  auto spec = binary_spec({.name = "random_gamma_grad", .fns = {.f = core::random_gamma_grad}});
+  auto spec = binary_spec({.name = "random_gamma_grad", .composite = true, .fns = {.f = core::random_gamma_grad}});
   spec.jvp = Never{"the second derivative of a sample by its parameter is not known"};
   return spec;
 }());
@@ -97,7 +101,7 @@ TESSERA_ROW(random_gamma_grad, [] {
 TESSERA_DEFINE_OP(regularized_incomplete_beta, NoAttrs,
                   {
                       .name = "regularized_incomplete_beta",
-                      .traits = {.elementwise = true},
+                      .traits = {.elementwise = true, .composite = true},
                       .infer =
                           [](TypeSpan in, const NoAttrs&) {
                             const char* name = "regularized_incomplete_beta";

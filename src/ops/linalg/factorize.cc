@@ -289,6 +289,7 @@ TESSERA_DEFINE_OP(
     qr, Qr,
     {
         .name = "qr",
+        .traits = {.composite = true},
         .infer = infer_qr,
         .factors = [](TypeSpan in, TypeSpan out, const Qr&) { return batch_factors(in, out, in[0].rank() - 2); },
         .remap = by_default,
@@ -303,6 +304,7 @@ TESSERA_DEFINE_OP(
     lu, NoAttrs,
     {
         .name = "lu",
+        .traits = {.composite = true},
         .infer = infer_lu,
         .factors = [](TypeSpan in, TypeSpan out, const NoAttrs&) { return batch_factors(in, out, in[0].rank() - 2); },
         .remap = by_default,

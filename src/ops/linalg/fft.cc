@@ -7,11 +7,6 @@
 
 namespace tessera::ops {
 
-const char* to_string(FftType type) {
-  static constexpr const char* names[] = {"fft", "ifft", "rfft", "irfft"};
-  return names[static_cast<int>(type)];
-}
-
 namespace {
 
 Types infer(TypeSpan in, const Fft& p) {

@@ -117,33 +117,44 @@ Matrix product(const Matrix& a, const Matrix& b) {
   return out;
 }
 
-// LAPACK's choice of signs: each reflection makes the diagonal of r real, of the sign opposite to what was there.
+// LAPACK's choice of signs: beta is real, of the sign opposite to what was there.
+Reflector reflector(const Matrix& a, std::int64_t row, std::int64_t column) {
+  Reflector h{row, 0, a(row, column), std::vector<complexd>(at(a.rows))};
+  h.v[at(row)] = 1;
+  double tail = 0;
+  for (auto i = row + 1; i < a.rows; ++i) tail += std::norm(a(i, column));
+  complexd alpha = h.beta;
+  if (tail == 0 && alpha.imag() == 0) return h;
+  double beta = -std::copysign(std::sqrt(std::norm(alpha) + tail), alpha.real());
+  h.beta = beta;
+  h.tau = {(beta - alpha.real()) / beta, -alpha.imag() / beta};
+  for (auto i = row + 1; i < a.rows; ++i) h.v[at(i)] = a(i, column) / (alpha - beta);
+  return h;
+}
+void reflect_left(Matrix& a, const Reflector& h, std::int64_t from) {
+  for (auto j = from; j < a.cols; ++j) {
+    complexd dot = 0;
+    for (auto i = h.row; i < a.rows; ++i) dot += std::conj(h.v[at(i)]) * a(i, j);
+    for (auto i = h.row; i < a.rows; ++i) a(i, j) -= std::conj(h.tau) * h.v[at(i)] * dot;
+  }
+}
+void reflect_right(Matrix& a, const Reflector& h, std::int64_t from) {
+  for (auto i = from; i < a.rows; ++i) {
+    complexd dot = 0;
+    for (auto j = h.row; j < a.cols; ++j) dot += a(i, j) * h.v[at(j)];
+    for (auto j = h.row; j < a.cols; ++j) a(i, j) -= h.tau * dot * std::conj(h.v[at(j)]);
+  }
+}
+
 std::pair<Matrix, Matrix> householder(const Matrix& a) {
   Matrix r = a;
   Matrix q(a.rows, a.rows);
   for (std::int64_t i = 0; i < a.rows; ++i) q(i, i) = 1;
   for (std::int64_t k = 0; k < std::min(a.rows, a.cols); ++k) {
-    double tail = 0;
-    for (std::int64_t i = k + 1; i < a.rows; ++i) tail += std::norm(r(i, k));
-    complexd alpha = r(k, k);
-    if (tail == 0 && alpha.imag() == 0) continue;
-    double beta = -std::copysign(std::sqrt(std::norm(alpha) + tail), alpha.real());
-    complexd tau((beta - alpha.real()) / beta, -alpha.imag() / beta);
-    std::vector<complexd> v(at(a.rows));
-    v[at(k)] = 1;
-    for (std::int64_t i = k + 1; i < a.rows; ++i) v[at(i)] = r(i, k) / (alpha - beta);
-    // r <- (1 - tau v v^H)^H r, q <- q (1 - tau v v^H)
-    for (std::int64_t j = k; j < a.cols; ++j) {
-      complexd dot = 0;
-      for (std::int64_t i = k; i < a.rows; ++i) dot += std::conj(v[at(i)]) * r(i, j);
-      for (std::int64_t i = k; i < a.rows; ++i) r(i, j) -= std::conj(tau) * v[at(i)] * dot;
-    }
-    for (std::int64_t i = 0; i < a.rows; ++i) {
-      complexd dot = 0;
-      for (std::int64_t j = k; j < a.rows; ++j) dot += q(i, j) * v[at(j)];
-      for (std::int64_t j = k; j < a.rows; ++j) q(i, j) -= tau * dot * std::conj(v[at(j)]);
-    }
-    for (std::int64_t i = k + 1; i < a.rows; ++i) r(i, k) = 0;
+    Reflector h = reflector(r, k, k);
+    reflect_left(r, h, k);
+    reflect_right(q, h, 0);
+    for (auto i = k + 1; i < a.rows; ++i) r(i, k) = 0;
   }
   return {q, r};
 }

@@ -53,6 +53,18 @@ void store_number(const View& v, std::int64_t i, complexd x);
 std::int64_t matrix_count(const View& v);
 Matrix adjoint(const Matrix& a);
 Matrix product(const Matrix& a, const Matrix& b);
+/// 1 - tau v v^H, with v zero above `row` and 1 there.
+struct Reflector {
+  std::int64_t row = 0;
+  complexd tau = 0;
+  complexd beta = 0;  ///< what the adjoint makes of the element at `row`; the elements below become 0
+  std::vector<complexd> v;
+};
+/// The reflector whose adjoint annihilates the elements of `column` below `row`, as LAPACK chooses it.
+Reflector reflector(const Matrix& a, std::int64_t row, std::int64_t column);
+/// h^H a, in the columns from `from` on; a h, in the rows from `from` on.
+void reflect_left(Matrix& a, const Reflector& h, std::int64_t from);
+void reflect_right(Matrix& a, const Reflector& h, std::int64_t from);
 /// Householder's q (square) and r with a = q r.
 std::pair<Matrix, Matrix> householder(const Matrix& a);
 

@@ -2,6 +2,8 @@
 // Fourier transforms and decompositions of matrices: the last dimensions hold one problem, those before them a batch.
 #pragma once
 
+#include <array>
+
 #include "ir/attrs.h"
 #include "ops/ops.h"
 
@@ -15,7 +17,8 @@ enum class FftType : std::uint8_t {
   Rfft,   ///< real to the first half of the spectrum, n / 2 + 1 along the last dimension
   Irfft,  ///< the other way, divided by the number of points
 };
-const char* to_string(FftType type);
+constexpr auto enum_names(FftType) { return std::array{"fft", "ifft", "rfft", "irfft"}; }
+inline const char* to_string(FftType type) { return enum_names(type)[static_cast<std::size_t>(type)]; }
 struct Fft {
   FftType type = FftType::Fft;
   Dims lengths;  ///< one to three: points along the last dimensions, of the real side

@@ -5,11 +5,6 @@
 
 namespace tessera::ops {
 
-const char* to_string(IndexMode mode) {
-  static constexpr const char* names[] = {"promise_in_bounds", "clip", "fill_or_drop"};
-  return names[static_cast<int>(mode)];
-}
-
 bool contains(const Dims& v, std::int64_t d) { return std::find(v.begin(), v.end(), d) != v.end(); }
 
 Numbering numbering(const Gather& p) {

@@ -4,6 +4,8 @@
 // vector.
 #pragma once
 
+#include <array>
+
 #include "ir/attrs.h"
 #include "ops/ops.h"
 
@@ -17,7 +19,8 @@ enum class IndexMode : std::uint8_t {
   Clip,             ///< it is moved inside
   FillOrDrop,       ///< gather gives the fill value, scatter leaves it out
 };
-const char* to_string(IndexMode mode);
+constexpr auto enum_names(IndexMode) { return std::array{"promise_in_bounds", "clip", "fill_or_drop"}; }
+inline const char* to_string(IndexMode mode) { return enum_names(mode)[static_cast<std::size_t>(mode)]; }
 
 /// Operands: array, indices (integers). Result dimension `offset_dims[i]` is the i-th window dimension of the array
 /// (one that is neither collapsed nor batching); the others are the indices' leading dimensions, in order.

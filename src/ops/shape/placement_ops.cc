@@ -7,12 +7,6 @@
 
 namespace tessera::ops {
 
-const char* to_string(Reshard::Kind kind) {
-  static constexpr const char* names[] = {"all_reduce", "reduce_scatter",     "all_gather",
-                                          "all_to_all", "collective_permute", "slice"};
-  return names[static_cast<int>(kind)];
-}
-
 namespace {
 void copy_whole(ViewSpan in, ViewSpan out) {
   auto bytes = out[0].size() * dtype_size(out[0].dtype);

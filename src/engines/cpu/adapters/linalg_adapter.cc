@@ -46,65 +46,56 @@ Kernel make_fft(const Request& r) {
   return k;
 }
 
+// A kernel for stacks of matrices that takes `steps` n^3 operations per matrix: calls `run(dtype, stack, in, out)`.
+template <class F>
+Kernel factorization(const Request& r, double steps, F run) {
+  Kernel k;
+  Stack a(r.in[0].shape);
+  DType t = r.in[0].dtype;
+  if (!factors(t) || a.empty()) return k;
+  k.cost = a.cost(steps);
+  k.run = [=](const void* const* in, void* const* out) { run(t, a, in, out); };
+  return k;
+}
+using In = const void* const*;
+using Out = void* const*;
+
 Kernel make_cholesky(const Request& r) {
-  Kernel k;
-  Stack a(r.in[0].shape);
-  DType t = r.in[0].dtype;
-  if (!factors(t) || a.empty()) return k;
-  k.cost = a.cost(0.5);
-  k.run = [=](const void* const* in, void* const* out) { kernels::cholesky(t, true, a.count, a.rows, in[0], out[0]); };
-  return k;
+  return factorization(r, 0.5, [](DType t, const Stack& a, In in, Out out) {
+    kernels::cholesky(t, true, a.count, a.rows, in[0], out[0]);
+  });
 }
-
 Kernel make_qr(const Request& r) {
-  Kernel k;
-  Stack a(r.in[0].shape);
-  DType t = r.in[0].dtype;
-  if (!factors(t) || a.empty()) return k;
-  k.cost = a.cost(3);
-  k.run = [=, full = ir::get<ops::Qr>(r.attrs).full](const void* const* in, void* const* out) {
+  return factorization(r, 3, [full = ir::get<ops::Qr>(r.attrs).full](DType t, const Stack& a, In in, Out out) {
     kernels::qr(t, full, a.count, a.rows, a.cols, in[0], out[0], out[1]);
-  };
-  return k;
+  });
 }
-
 Kernel make_lu(const Request& r) {
-  Kernel k;
-  Stack a(r.in[0].shape);
-  DType t = r.in[0].dtype;
-  if (!factors(t) || a.empty()) return k;
-  k.cost = a.cost(1);
-  k.run = [=](const void* const* in, void* const* out) {
+  return factorization(r, 1, [](DType t, const Stack& a, In in, Out out) {
     kernels::lu(t, a.count, a.rows, a.cols, in[0], out[0], static_cast<std::int32_t*>(out[1]),
                 static_cast<std::int32_t*>(out[2]));
-  };
-  return k;
+  });
 }
-
 Kernel make_svd(const Request& r) {
-  const auto& p = ir::get<ops::Svd>(r.attrs);
-  Kernel k;
-  Stack a(r.in[0].shape);
-  DType t = r.in[0].dtype;
-  if (!factors(t) || a.empty()) return k;
-  k.cost = a.cost(20);
-  k.run = [=, full = p.full, vectors = p.vectors](const void* const* in, void* const* out) {
-    kernels::svd(t, full, a.count, a.rows, a.cols, in[0], out[0], vectors ? out[1] : nullptr,
-                 vectors ? out[2] : nullptr);
-  };
-  return k;
+  return factorization(r, 20, [p = ir::get<ops::Svd>(r.attrs)](DType t, const Stack& a, In in, Out out) {
+    kernels::svd(t, p.full, a.count, a.rows, a.cols, in[0], out[0], p.vectors ? out[1] : nullptr,
+                 p.vectors ? out[2] : nullptr);
+  });
 }
-
 Kernel make_eigh(const Request& r) {
-  Kernel k;
-  Stack a(r.in[0].shape);
-  DType t = r.in[0].dtype;
-  if (!factors(t) || a.empty()) return k;
-  k.cost = a.cost(10);
-  k.run = [=](const void* const* in, void* const* out) {
+  return factorization(r, 10, [](DType t, const Stack& a, In in, Out out) {
     kernels::eigh(t, true, a.count, a.rows, in[0], out[1], out[0]);
-  };
-  return k;
+  });
+}
+Kernel make_hessenberg(const Request& r) {
+  return factorization(r, 4, [](DType t, const Stack& a, In in, Out out) {
+    kernels::hessenberg(t, a.count, a.rows, in[0], out[0], out[1]);
+  });
+}
+Kernel make_householder_product(const Request& r) {
+  return factorization(r, 2, [k = r.in[1].shape.back()](DType t, const Stack& a, In in, Out out) {
+    kernels::householder_product(t, a.count, a.rows, a.cols, k, in[0], in[1], out[0]);
+  });
 }
 
 Kernel make_solve(const Request& r) {
@@ -144,6 +135,8 @@ void add_linalg_kernels(KernelTable& table) {
   table.add("lu", make_lu);
   table.add("svd", make_svd);
   table.add("eigh", make_eigh);
+  table.add("hessenberg", make_hessenberg);
+  table.add("householder_product", make_householder_product);
   table.add("triangular_solve", make_solve);
 }
 

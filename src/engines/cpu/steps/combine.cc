@@ -54,21 +54,32 @@ Combiner::Combiner(ir::Reduction reduction, DType dtype) : reduction_(reduction)
 
 // The first half is the largest power of two, so that a tree over more blocks extends one over fewer.
 const void* Combiner::tree(std::span<const void* const> blocks, std::int64_t offset, std::int64_t n, char* out,
-                           Scratch& scratch, std::size_t depth) const {
+                           Scratch& scratch, std::size_t depth, bool widens) const {
   if (blocks.size() == 1) {
-    const void* from = static_cast<const char*>(blocks[0]) + offset * dtype_size(dtype_);
-    if (widen_ == nullptr) return from;
+    const void* from = static_cast<const char*>(blocks[0]) + offset * dtype_size(widens ? dtype_ : wide_);
+    if (!widens) return from;
     widen_(from, nullptr, nullptr, out, n);
     return out;
   }
   std::size_t half = std::bit_floor(blocks.size() - 1);
-  const void* left = tree(blocks.first(half), offset, n, out, scratch, depth + 1);
-  const void* right = tree(blocks.subspan(half), offset, n, scratch.level(depth), scratch, depth + 1);
+  const void* left = tree(blocks.first(half), offset, n, out, scratch, depth + 1, widens);
+  const void* right = tree(blocks.subspan(half), offset, n, scratch.level(depth), scratch, depth + 1, widens);
   apply_(left, right, nullptr, out, n);
   return out;
 }
 
 void Combiner::combine(std::span<const void* const> blocks, void* out, std::int64_t n) const {
+  run(blocks, out, n, {widen_ != nullptr, narrow_ != nullptr});
+}
+void Combiner::combine_partly(std::span<const void* const> blocks, void* out, std::int64_t n) const {
+  run(blocks, out, n, {widen_ != nullptr, false});
+}
+void Combiner::combine_wide(std::span<const void* const> blocks, void* out, std::int64_t n) const {
+  run(blocks, out, n, {false, narrow_ != nullptr});
+}
+
+void Combiner::run(std::span<const void* const> blocks, void* out, std::int64_t n, Stage stage) const {
+  const std::int64_t item = dtype_size(stage.narrows || wide_ == dtype_ ? dtype_ : wide_);
   std::int64_t chunk = (blocks.size() > 64 ? 4096 : 16384) / dtype_size(wide_);
   chunk = std::clamp<std::int64_t>(n, 1, chunk);
   std::int64_t chunks = (n + chunk - 1) / chunk;
@@ -77,17 +88,17 @@ void Combiner::combine(std::span<const void* const> blocks, void* out, std::int6
       std::max<std::int64_t>(1, (1 << 20) / (chunk * dtype_size(wide_) * static_cast<std::int64_t>(blocks.size())));
   base::parallel_for(chunks, grain, [&](std::int64_t begin, std::int64_t end) {
     Scratch scratch(chunk * dtype_size(wide_));
-    std::vector<char> wide(widen_ != nullptr ? scratch.level_bytes : 0);
+    std::vector<char> wide(stage.narrows ? scratch.level_bytes : 0);
     for (std::int64_t c = begin; c < end; ++c) {
       std::int64_t first = c * chunk;
       std::int64_t count = std::min(chunk, n - first);
-      char* to = static_cast<char*>(out) + first * dtype_size(dtype_);
-      char* sum = widen_ != nullptr ? wide.data() : to;
-      const void* result = tree(blocks, first, count, sum, scratch, 0);
-      if (narrow_ != nullptr) {
+      char* to = static_cast<char*>(out) + first * item;
+      char* sum = stage.narrows ? wide.data() : to;
+      const void* result = tree(blocks, first, count, sum, scratch, 0, stage.widens);
+      if (stage.narrows) {
         narrow_(result, nullptr, nullptr, to, count);
       } else if (result != to) {
-        kernels::copy_bytes(to, result, count * dtype_size(dtype_));
+        kernels::copy_bytes(to, result, count * item);
       }
     }
   });

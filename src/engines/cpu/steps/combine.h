@@ -19,6 +19,13 @@ class Combiner {
   Combiner(ir::Reduction reduction, DType dtype);
   /// `out[i] = reduction over b of blocks[b][i]` for `n` elements; at least one block. `out` overlaps no block.
   void combine(std::span<const void* const> blocks, void* out, std::int64_t n) const;
+  /// The same in two stages with one rounding: `out` of the first one has the dtype `wide`, and the second one's
+  /// blocks.
+  void combine_partly(std::span<const void* const> blocks, void* out, std::int64_t n) const;
+  void combine_wide(std::span<const void* const> blocks, void* out, std::int64_t n) const;
+  /// In which sums are carried: f32 for f16 and bf16, else the dtype itself.
+  DType wide() const { return wide_; }
+  DType dtype() const { return dtype_; }
   /// True when the reduction of equal values is that value.
   bool idempotent() const { return reduction_ != ir::Reduction::Sum && reduction_ != ir::Reduction::Prod; }
   /// Fills with what changes nothing: 0 for sums, 1 for products (the others are idempotent and need none).
@@ -26,8 +33,13 @@ class Combiner {
 
  private:
   struct Scratch;
+  struct Stage {
+    bool widens;
+    bool narrows;
+  };
+  void run(std::span<const void* const> blocks, void* out, std::int64_t n, Stage stage) const;
   const void* tree(std::span<const void* const> blocks, std::int64_t offset, std::int64_t n, char* out,
-                   Scratch& scratch, std::size_t depth) const;
+                   Scratch& scratch, std::size_t depth, bool widens) const;
 
   ir::Reduction reduction_;
   DType dtype_;

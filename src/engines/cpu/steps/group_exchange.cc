@@ -53,7 +53,7 @@ class GroupStep final : public Step {
     std::vector<ShardBuffers> in;
     for (std::size_t i = 0; i < reads.size(); ++i) {
       in.push_back(frame.slots[at(reads[i])]);
-      if (distributed_) remote_[i].fetch(frame.run, in.back());
+      if (distributed_) remote_[i].fetch(frame.run, call(frame.run, name_), in.back());
     }
     ShardBuffers to(at(count_));
     for (std::size_t k = 0; k < groups_.size(); ++k) make(frame.run, groups_[k], shapes_[k], in, to);

@@ -263,7 +263,7 @@ class HaloStep final : public Step {
     }
     if (sends.empty() && receipts.empty()) return received;
     TESSERA_CHECK(frame.run.collectives != nullptr, "a program that spans processes needs a transport");
-    frame.run.collectives->exchange(frame.run.tag, sends, receipts);
+    frame.run.collectives->exchange(call(frame.run, "halo_exchange"), sends, receipts);
     return received;
   }
 

@@ -55,7 +55,7 @@ class ReinterpretStep final : public Step {
     ShardBuffers with_remote;
     if (remote_) {
       with_remote = frame.slots[at(reads[0])];
-      remote_->fetch(frame.run, with_remote);
+      remote_->fetch(frame.run, call(frame.run, "reinterpret"), with_remote);
     }
     const ShardBuffers& from = remote_ ? with_remote : frame.slots[at(reads[0])];
     ShardBuffers to(source_of_.size());

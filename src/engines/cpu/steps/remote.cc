@@ -18,7 +18,7 @@ void RemoteShards::want(const LayoutTable& source, const Context& context, std::
   transfers_.push_back({shard, provider, reader, bytes});
 }
 
-void RemoteShards::fetch(Run& run, ShardBuffers& shards) const {
+void RemoteShards::fetch(Run& run, const runtime::Collectives::Call& call, ShardBuffers& shards) const {
   std::vector<runtime::Collectives::Message> sends;
   std::vector<runtime::Collectives::Receipt> receipts;
   for (const auto& t : transfers_) {
@@ -35,7 +35,7 @@ void RemoteShards::fetch(Run& run, ShardBuffers& shards) const {
   }
   if (sends.empty() && receipts.empty()) return;
   TESSERA_CHECK(run.collectives != nullptr, "a program that spans processes needs a transport");
-  run.collectives->exchange(run.tag, sends, receipts);
+  run.collectives->exchange(call, sends, receipts);
 }
 
 }  // namespace tessera::cpu

@@ -18,7 +18,7 @@ class RemoteShards {
             std::int64_t bytes);
   bool empty() const { return transfers_.empty(); }
   /// Fills the missing shards; takes part in an exchange when this process sends or receives.
-  void fetch(Run& run, ShardBuffers& shards) const;
+  void fetch(Run& run, const runtime::Collectives::Call& call, ShardBuffers& shards) const;
 
  private:
   struct Transfer {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The step that puts a value under another layout. One rule for every collective: a shard of the result is assembled
 // from the boxes that tiles of the source share with it, and axes over which the source is partial are reduced.
+#include <algorithm>
 #include <optional>
 
 #include "base/check.h"
@@ -9,6 +10,7 @@
 #include "engines/cpu/kernels/copy_kernels.h"
 #include "engines/cpu/step_program.h"
 #include "engines/cpu/steps/combine.h"
+#include "engines/cpu/steps/process_sums.h"
 #include "engines/cpu/steps/reshard_plan.h"
 #include "ir/op_def.h"
 #include "ops/ops.h"
@@ -58,6 +60,13 @@ class ReshardStep final : public Step {
     for (std::size_t k = 0; k < firsts.size(); ++k) {
       if (firsts[k] >= 0) targets_.push_back(static_cast<std::int32_t>(k));
     }
+    part_item_ = itemsize_;
+    if (distributed_ && plan_.reduces()) {
+      staged_ = !config().deterministic && combiner_->wide() != dtype;
+      if (staged_) part_item_ = dtype_size(combiner_->wide());
+      if (!config().deterministic) sums_ = process_sums(plan_);
+      across_.emplace(plan_.source().layout.reduction, staged_ ? combiner_->wide() : dtype);
+    }
     if (!distributed_) prepare();
     auto largest = product(ir::tile_shape(g.type(e.out[0]).shape, g.layout(e.out[0]), context.mesh()));
     double bytes = static_cast<double>(largest) * static_cast<double>(itemsize_);
@@ -69,11 +78,17 @@ class ReshardStep final : public Step {
     const ShardBuffers& from = frame.slots[at(reads[0])];
     if (!ready_.empty()) return run_ready(frame, from);
     ShardBuffers to(plan_.target().first_local.size());
+    std::vector<RunningSum> sums;
+    for (const ProcessSum& sum : sums_) {
+      if (sum.has(self_)) sums.push_back(start_sum(frame.run, sum, from));
+    }
     Received received;
     if (distributed_) received = exchange(frame, from);
+    for (RunningSum& sum : sums) to[at(sum.target)] = finish_sum(frame.run, sum);
     const ShardBuffers nothing;
     std::vector<std::int32_t> open;
     for (auto k : targets_) {
+      if (to[at(k)]) continue;
       to[at(k)] = shared(k, from);
       if (to[at(k)]) continue;
       to[at(k)] = frame.run.memory.allocate(product(plan_.target_shape(k)) * itemsize_);
@@ -178,7 +193,8 @@ class ReshardStep final : public Step {
     return source < 0 ? nullptr : from[at(source)];
   }
 
-  // The box of these shards, reduced, as contiguous memory: `to` (when not null), or a shard itself, or `scratch`.
+  // The box of these shards, reduced, as contiguous memory: `to` (when not null), or a shard itself, or `scratch`. In
+  // programs over processes it has the dtype in which sums are carried: there the last stage rounds, once.
   const void* block(Run& run, const ShardBuffers& from, std::span<const std::int32_t> shards, const Box& box, void* to,
                     BufferPtr& scratch) const {
     std::int64_t n = product(box.extent);
@@ -198,15 +214,19 @@ class ReshardStep final : public Step {
       }
       blocks.push_back(start);
     }
-    if (blocks.size() == 1) {
+    if (blocks.size() == 1 && !staged_) {
       if (!direct) scratch = copies[0];
       return blocks[0];
     }
     if (to == nullptr) {
-      scratch = run.memory.allocate(n * itemsize_);
+      scratch = run.memory.allocate(n * part_item_);
       to = scratch->data();
     }
-    combiner_->combine(blocks, to, n);
+    if (staged_) {
+      combiner_->combine_partly(blocks, to, n);
+    } else {
+      combiner_->combine(blocks, to, n);
+    }
     return to;
   }
 
@@ -255,7 +275,7 @@ class ReshardStep final : public Step {
         blocks.push_back(received[next++]->data());
       }
     }
-    if (blocks.size() == 1) {
+    if (blocks.size() == 1 && !staged_) {
       scratch = keep.empty() ? nullptr : keep[0];
       return blocks[0];
     }
@@ -264,8 +284,71 @@ class ReshardStep final : public Step {
       scratch = run.memory.allocate(n * itemsize_);
       to = scratch->data();
     }
-    combiner_->combine(blocks, to, n);
+    if (staged_) {
+      combiner_->combine_wide(blocks, to, n);
+    } else {
+      combiner_->combine(blocks, to, n);
+    }
     return to;
+  }
+
+  // --- sums over the processes that want them ---------------------------------------------------------------------
+
+  struct RunningSum {
+    std::int32_t target;
+    BufferPtr part;  // of this process; null where it is a shard itself
+    BufferPtr sum;
+    runtime::CommunicationPtr communication;
+  };
+
+  // What this process has of a target shard, as one block.
+  RunningSum start_sum(Run& run, const ProcessSum& sum, const ShardBuffers& from) const {
+    const std::int64_t n = product(plan_.target_shape(sum.target));
+    RunningSum out{sum.target, nullptr, run.memory.allocate(n * part_item_), nullptr};
+    const void* part = own_part(run, sum.target, n, from, out.part);
+    runtime::Collectives::Reducer reducer{staged_ ? combiner_->wide() : combiner_->dtype(),
+                                          plan_.source().layout.reduction,
+                                          [this](std::span<const void* const> blocks, void* to, std::int64_t count) {
+                                            across_->combine(blocks, to, count);
+                                          }};
+    TESSERA_CHECK(run.collectives != nullptr, "a program that spans processes needs a transport");
+    out.communication =
+        run.collectives->start_all_reduce(call(run, name_), sum.group, part, out.sum->data(), n, reducer);
+    return out;
+  }
+
+  const void* own_part(Run& run, std::int32_t target, std::int64_t n, const ShardBuffers& from, BufferPtr& part) const {
+    Shape shape = plan_.target_shape(target);
+    Dims strides = core::contiguous_strides(shape, part_item_);
+    const void* whole = nullptr;
+    plan_.for_each_box(target, [&](const Box& box) {
+      for (const auto& term : plan_.terms(box, self_)) {
+        if (term.provider != self_) continue;
+        BufferPtr scratch;
+        if (box.extent == shape) {
+          whole = block(run, from, term.shards, box, nullptr, part);
+          return;
+        }
+        if (!part) part = run.memory.allocate(n * part_item_);
+        void* start = element(part->data(), box.in_target, strides);
+        const void* result =
+            block(run, from, term.shards, box, contiguous(box.extent, shape) ? start : nullptr, scratch);
+        if (result == start) continue;
+        kernels::copy_strided(start, strides, result, core::contiguous_strides(box.extent, part_item_), box.extent,
+                              part_item_);
+      }
+    });
+    return whole != nullptr ? whole : part ? part->data() : nullptr;
+  }
+
+  BufferPtr finish_sum(Run& run, RunningSum& sum) const {
+    sum.communication->wait();
+    if (!staged_) return std::move(sum.sum);
+    const std::int64_t n = sum.sum->nbytes() / part_item_;
+    BufferPtr rounded = run.memory.allocate(n * itemsize_);
+    const void* block = sum.sum->data();
+    combiner_->combine_wide({&block, 1}, rounded->data(), n);
+    return rounded;
   }
 
   // Sends what other processes need of this one's shards and receives what its own results need of theirs. Sender and
@@ -276,9 +359,9 @@ class ReshardStep final : public Step {
     ShardBuffers packed;
     Received received(plan_.target().holders.size());
     for (std::size_t k = 0; k < plan_.target().holders.size(); ++k) {
-      if (plan_.is_identity(static_cast<std::int32_t>(k))) continue;
+      if (plan_.is_identity(static_cast<std::int32_t>(k)) || summed(k)) continue;
       plan_.for_each_box(static_cast<std::int32_t>(k), [&](const Box& box) {
-        std::int64_t bytes = product(box.extent) * itemsize_;
+        std::int64_t bytes = product(box.extent) * part_item_;
         for (auto reader : plan_.target().holders[k]) {
           for (const auto& term : plan_.terms(box, reader)) {
             if (reader == self_ && term.provider != self_) {
@@ -294,14 +377,21 @@ class ReshardStep final : public Step {
     }
     if (sends.empty() && receipts.empty()) return received;
     TESSERA_CHECK(frame.run.collectives != nullptr, "a program that spans processes needs a transport");
-    frame.run.collectives->exchange(frame.run.tag, sends, receipts);
+    frame.run.collectives->exchange(call(frame.run, name_), sends, receipts);
     return received;
+  }
+  bool summed(std::size_t target) const {
+    return std::any_of(sums_.begin(), sums_.end(), [&](const ProcessSum& s) { return at(s.target) == target; });
   }
 
   ReshardPlan plan_;
   std::optional<Combiner> combiner_;
   std::optional<Combiner> identity_;
+  std::optional<Combiner> across_;  // of what processes have made of their own shards
+  bool staged_ = false;             // which is wider than the result
+  std::vector<ProcessSum> sums_;
   std::int64_t itemsize_;
+  std::int64_t part_item_ = 0;
   std::int32_t self_;
   bool distributed_;
   std::string name_;

@@ -55,6 +55,9 @@ lapack_int checked(lapack_int info) {
   lapack_int make_q(lapack_int m, lapack_int n, lapack_int k, T* a, const T* tau) {                       \
     return checked(LAPACKE_##p##gqr(LAPACK_ROW_MAJOR, m, n, k, a, n, tau));                               \
   }                                                                                                       \
+  lapack_int gehrd(lapack_int n, T* a, T* tau) {                                                          \
+    return checked(LAPACKE_##p##gehrd(LAPACK_ROW_MAJOR, n, 1, n, a, n, tau));                             \
+  }                                                                                                       \
   lapack_int getrf(lapack_int m, lapack_int n, T* a, lapack_int* pivots) {                                \
     return checked(LAPACKE_##p##getrf(LAPACK_ROW_MAJOR, m, n, a, n, pivots));                             \
   }                                                                                                       \
@@ -186,6 +189,27 @@ void qr(DType dtype, bool full, std::int64_t batch, std::int64_t m, std::int64_t
       return;
     }
     qr_one(full, m, n, matrix<T>(a, i, m * n), to, static_cast<T*>(r) + i * columns * n);
+  });
+}
+
+void hessenberg(DType dtype, std::int64_t batch, std::int64_t n, const void* a, void* out, void* taus) {
+  for_batch("hessenberg", dtype, batch, 4 * cube(n), [&]<class T>(T*, std::int64_t i) {
+    const T* from = static_cast<const T*>(a) + i * n * n;
+    T* to = std::copy(from, from + n * n, static_cast<T*>(out) + i * n * n) - n * n;
+    T* tau = static_cast<T*>(taus) + i * (n - 1);
+    if (n < 2 || gehrd(narrow(n), to, tau) == 0) return;
+    spoil(to, n * n);
+    spoil(tau, n - 1);
+  });
+}
+
+void householder_product(DType dtype, std::int64_t batch, std::int64_t m, std::int64_t n, std::int64_t k, const void* a,
+                         const void* taus, void* q) {
+  if (n == 0) return;
+  for_batch("householder_product", dtype, batch, cube(m), [&]<class T>(T*, std::int64_t i) {
+    const T* from = static_cast<const T*>(a) + i * m * n;
+    T* to = std::copy(from, from + m * n, static_cast<T*>(q) + i * m * n) - m * n;
+    if (make_q(narrow(m), narrow(n), narrow(k), to, static_cast<const T*>(taus) + i * k) != 0) spoil(to, m * n);
   });
 }
 

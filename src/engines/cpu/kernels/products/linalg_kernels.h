@@ -16,6 +16,14 @@ void cholesky(DType dtype, bool lower, std::int64_t batch, std::int64_t n, const
 /// a = q r with a m x n. With k = min(m, n): q is m x k and r k x n; `full`: q m x m and r m x n.
 void qr(DType dtype, bool full, std::int64_t batch, std::int64_t m, std::int64_t n, const void* a, void* q, void* r);
 
+/// a = q h q^H with h zero below its first subdiagonal: `out` holds h and, below, n - 1 reflectors, whose factors are
+/// `taus`.
+void hessenberg(DType dtype, std::int64_t batch, std::int64_t n, const void* a, void* out, void* taus);
+
+/// The first n columns of the product of k reflectors, which stand below the diagonal of a (m x n, n <= m, k <= n).
+void householder_product(DType dtype, std::int64_t batch, std::int64_t m, std::int64_t n, std::int64_t k, const void* a,
+                         const void* taus, void* q);
+
 /// Partial pivoting of m x n: `out` holds u and the unit lower factor, `pivots` (min(m, n) a matrix) the row, from 0,
 /// that each row was swapped with, `permutation` (m a matrix) the rows of a in their new order.
 void lu(DType dtype, std::int64_t batch, std::int64_t m, std::int64_t n, const void* a, void* out, std::int32_t* pivots,

@@ -1,0 +1,506 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engines/mpi/mpi_transport.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <list>
+#include <map>
+#include <mutex>
+#include <new>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "base/hash.h"
+#include "base/strings.h"
+#include "engines/mpi/load_module.h"
+#include "tessera/error.h"
+#include "tessera/version.h"
+
+namespace tessera::mpi {
+
+namespace {
+
+using runtime::Collectives;
+using runtime::Communication;
+using runtime::CommunicationPtr;
+using runtime::described;
+using Clock = std::chrono::steady_clock;
+using Time = Clock::time_point;
+using Seconds = std::chrono::duration<double>;
+
+double longest_wait(const MpiOptions& options) {
+  constexpr double kDefault = 60;
+  if (options.timeout_seconds > 0) return options.timeout_seconds;
+  const char* text = std::getenv("TESSERA_EXCHANGE_SECONDS");
+  const double seconds = text != nullptr ? std::atof(text) : 0;
+  return seconds > 0 ? seconds : kDefault;
+}
+
+// What processes tell each other beside their programs.
+enum class Notice : std::int32_t { Failed, Ended, Ask, Here };
+struct NoticeHead {
+  Notice kind;
+  std::int32_t length;  // of the text that follows
+  std::int64_t tag;
+};
+
+// What every process tells when it joins.
+struct Hello {
+  std::array<char, 32> version{};
+  std::int64_t devices = 0;
+  std::int32_t node = 0;
+};
+
+void leave_joined();
+
+class Transport final : public MpiTransport, public std::enable_shared_from_this<Transport> {
+ public:
+  Transport(const tessera_mpi_module& module, const MpiOptions& options)
+      : mpi_(module), longest_(longest_wait(options)) {
+    enter(options);
+    peers_.resize(static_cast<std::size_t>(world_.size));
+    listener_ = std::thread([this] { listen(); });
+  }
+  ~Transport() override {
+    stop_ = true;
+    if (listener_.joinable()) listener_.join();
+  }
+
+  int process_index() const override { return world_.rank; }
+  int process_count() const override { return world_.size; }
+  const std::vector<std::int64_t>& devices() const override { return devices_; }
+  const std::vector<std::int32_t>& nodes() const override { return nodes_; }
+
+  CommunicationPtr start_exchange(const Call& call, std::span<const Message> sends,
+                                  std::span<const Receipt> receipts) override;
+  void poison(std::int64_t tag, const char* why) noexcept override {
+    try {
+      std::lock_guard lock(mutex_);
+      for (int p = 0; p < world_.size && !left_; ++p) {
+        if (p != world_.rank) tell(p, Notice::Failed, tag, why);
+      }
+    } catch (const std::exception&) {
+      return;  // the peers' own waits end in time
+    }
+  }
+
+  // Says goodbye, waits for that of all others, and ends MPI. One that stays away leaves it unfinished: MPI would wait
+  // for it without end.
+  void leave() {
+    if (leaves_.exchange(true)) return;  // MPI's end asks for it again
+    std::unique_lock lock(mutex_);
+    left_ = true;
+    for (int p = 0; p < world_.size; ++p) {
+      if (p != world_.rank) tell_or_not(p, Notice::Ended);
+    }
+    auto here = [&](const Peer& p) { return p.ended || &p == &peers_[static_cast<std::size_t>(world_.rank)]; };
+    const Time began = Clock::now();
+    Time asked = began;
+    for (;;) {
+      poll();
+      if (outgoing_.empty() && std::all_of(peers_.begin(), peers_.end(), here)) break;
+      const Time now = Clock::now();
+      for (std::size_t p = 0; p < peers_.size(); ++p) {
+        if (!here(peers_[p]) && now - std::max(peers_[p].heard, began) > Seconds(longest_)) return;
+      }
+      if (now - asked > std::chrono::seconds(1)) {
+        asked = now;
+        for (std::size_t p = 0; p < peers_.size(); ++p) {
+          if (!here(peers_[p])) tell_or_not(static_cast<int>(p), Notice::Ask);
+        }
+      }
+      lock.unlock();
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      lock.lock();
+    }
+    drop_strays();
+    lock.unlock();
+    stop_ = true;
+    listener_.join();
+    lock.lock();
+    finished_ = true;
+    mpi_.finish();
+  }
+
+ private:
+  friend class Exchange;
+  struct Peer {
+    bool ended = false;
+    Time ended_at{};
+    Time heard{};
+    std::string at;  // what it waits for, by its last answer
+  };
+  struct Failure {
+    Time when;
+    std::string why;
+  };
+  struct Outgoing {
+    std::vector<char> bytes;
+    void* request = nullptr;
+  };
+  static constexpr std::size_t kRememberedFailures = 4096;
+  static constexpr int kNotices = 1;  // tag of the control channel
+
+  void enter(const MpiOptions& options) {
+    check(mpi_.join(options.communicator.value_or(-1), leave_joined, &world_), "joining the others");
+    if (!world_.threads) {
+      throw StateError(str("Client::mpi: ", mpi_.built_for,
+                           world_.initialized_here ? " was built without support for threads; expected a build with it"
+                                                   : " was initialised by the program for fewer threads than call it; "
+                                                     "expected MPI_Init_thread with MPI_THREAD_MULTIPLE"));
+    }
+    const int started = started_processes();
+    if (!options.communicator && started > 0 && started != world_.size) {
+      throw StateError(str("Client::mpi: mpirun has started ", started, " processes, but ", mpi_.built_for,
+                           " knows of ", world_.size, "; start the program by the mpirun of ", mpi_.built_for));
+    }
+    Hello mine;
+    std::strncpy(mine.version.data(), version(), mine.version.size() - 1);
+    mine.devices = options.devices;
+    mine.node = world_.node;
+    std::vector<Hello> all(static_cast<std::size_t>(world_.size));
+    check(mpi_.gather(&mine, all.data(), sizeof mine), "exchanging what the processes are");
+    for (std::size_t p = 0; p < all.size(); ++p) {
+      devices_.push_back(all[p].devices);
+      nodes_.push_back(all[p].node);
+      if (all[p].version == all[0].version) continue;
+      throw StateError(str("Client::mpi: process ", p, " runs version ", all[p].version.data(),
+                           " of the library and process 0 version ", all[0].version.data(),
+                           "; build the program once for all processes"));
+    }
+  }
+
+  void check(int error, const char* what) const {
+    if (error == 0) return;
+    throw StateError(str("MPI (", mpi_.built_for, "): ", what, " failed: ", text_of(error)));
+  }
+  std::string text_of(int error) const {
+    std::array<char, 512> text{};
+    mpi_.error_text(error, text.data(), static_cast<int>(text.size()));
+    return text.data();
+  }
+
+  // --- notices, with the lock held
+  // --------------------------------------------------------------------------------------
+
+  void tell(int peer, Notice kind, std::int64_t tag, std::string_view text) {
+    constexpr std::size_t kLongest = 2000;
+    text = text.substr(0, kLongest);
+    auto& out = outgoing_.emplace_back();
+    NoticeHead head{kind, static_cast<std::int32_t>(text.size()), tag};
+    out.bytes.resize(sizeof head + text.size());
+    std::memcpy(out.bytes.data(), &head, sizeof head);
+    std::copy(text.begin(), text.end(), out.bytes.begin() + sizeof head);
+    const int size = static_cast<int>(out.bytes.size());
+    if (mpi_.send(TESSERA_MPI_CONTROL, out.bytes.data(), size, peer, kNotices, &out.request) != 0) {
+      outgoing_.pop_back();  // a peer that cannot be told anything is found by those who wait for it
+    }
+  }
+  void tell_or_not(int peer, Notice kind) {
+    try {
+      tell(peer, kind, 0, "");
+    } catch (const std::bad_alloc&) {
+      return;
+    }
+  }
+
+  // Hears what others have to say. Their programs' messages advance by the way.
+  void poll() {
+    for (;;) {
+      int found = 0;
+      tessera_mpi_message message{};
+      if (mpi_.probe(TESSERA_MPI_CONTROL, &found, &message) != 0 || !found) break;
+      std::vector<char> bytes(static_cast<std::size_t>(std::max<std::int64_t>(message.nbytes, 0)));
+      void* request = nullptr;
+      if (mpi_.receive(TESSERA_MPI_CONTROL, bytes.data(), static_cast<int>(bytes.size()), message.peer, message.tag,
+                       &request) != 0) {
+        break;
+      }
+      int done = 0;
+      int error = 0;
+      while (!done) error = mpi_.test(request, &done, nullptr);  // it has come
+      if (error == 0) hear(message.peer, bytes);
+    }
+    for (auto out = outgoing_.begin(); out != outgoing_.end();) {
+      int done = 0;
+      mpi_.test(out->request, &done, nullptr);
+      out = done ? outgoing_.erase(out) : std::next(out);
+    }
+  }
+
+  void hear(int from, const std::vector<char>& bytes) {
+    NoticeHead head{};
+    if (bytes.size() < sizeof head) return;
+    std::memcpy(&head, bytes.data(), sizeof head);
+    std::string text(bytes.begin() + sizeof head, bytes.end());
+    Peer& peer = peers_[static_cast<std::size_t>(from)];
+    peer.heard = Clock::now();
+    switch (head.kind) {
+      case Notice::Failed:
+        failed_.insert_or_assign({from, head.tag}, Failure{peer.heard, std::move(text)});
+        if (failed_.size() > kRememberedFailures) failed_.erase(failed_.begin());
+        break;
+      case Notice::Ended:
+        peer.ended = true;
+        peer.ended_at = peer.heard;
+        break;
+      case Notice::Ask:
+        tell(from, Notice::Here, 0, at_.empty() ? "is outside any collective" : "is in " + at_.back());
+        break;
+      case Notice::Here:
+        peer.at = std::move(text);
+        break;
+    }
+  }
+
+  // What was sent to programs that failed here, and that nobody has asked for: their senders may still hold it.
+  void drop_strays() {
+    int found = 1;
+    tessera_mpi_message message{};
+    while (mpi_.probe(TESSERA_MPI_DATA, &found, &message) == 0 && found) {
+      std::vector<char> bytes(static_cast<std::size_t>(std::max<std::int64_t>(message.nbytes, 0)));
+      void* request = nullptr;
+      if (mpi_.receive(TESSERA_MPI_DATA, bytes.data(), static_cast<int>(bytes.size()), message.peer, message.tag,
+                       &request) != 0) {
+        return;
+      }
+      for (int done = 0; !done;) mpi_.test(request, &done, nullptr);
+    }
+  }
+
+  void listen() {
+    constexpr std::chrono::milliseconds kPause{5};
+    while (!stop_) {
+      {
+        std::lock_guard lock(mutex_);
+        try {
+          poll();
+        } catch (const std::bad_alloc&) {
+          static_cast<void>(0);  // the next round may have memory
+        }
+      }
+      std::this_thread::sleep_for(kPause);
+    }
+  }
+
+  const tessera_mpi_module& mpi_;
+  const double longest_;  // seconds
+  tessera_mpi_world world_{};
+  std::vector<std::int64_t> devices_;
+  std::vector<std::int32_t> nodes_;
+
+  std::mutex mutex_;  // of all calls of MPI, and of what follows
+  std::vector<Peer> peers_;
+  std::map<std::pair<int, std::int64_t>, Failure> failed_;
+  std::list<Outgoing> outgoing_;
+  std::vector<std::string> at_;  // waits of this process
+  bool left_ = false;            // nothing new is sent
+  bool finished_ = false;        // MPI is gone
+
+  std::atomic<bool> leaves_{false};
+  std::atomic<bool> stop_{false};
+  std::thread listener_;
+};
+
+std::shared_ptr<Transport>& joined() {
+  static auto* transport = new std::shared_ptr<Transport>;  // others may ask until the program ends
+  return *transport;
+}
+void leave_joined() {
+  if (joined()) joined()->leave();
+}
+
+// Messages under way. MPI keeps those of one tag between two processes in order.
+class Exchange final : public Communication {
+ public:
+  Exchange(std::shared_ptr<Transport> transport, const Collectives::Call& call)
+      : transport_(std::move(transport)), call_(call) {}
+  ~Exchange() override {
+    std::lock_guard lock(transport_->mutex_);
+    for (const Part& p : parts_) {
+      if (!p.done && !transport_->finished_) transport_->mpi_.abandon(p.request, p.receives ? 1 : 0);
+    }
+  }
+  Exchange(const Exchange&) = delete;
+  Exchange& operator=(const Exchange&) = delete;
+
+  // MPI counts in int.
+  void add(int peer, char* data, std::int64_t nbytes, bool receives) {
+    constexpr std::int64_t kMost = 1 << 30;
+    const std::int64_t count = std::max<std::int64_t>(1, (nbytes + kMost - 1) / kMost);
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::int64_t size = std::min(kMost, nbytes - i * kMost);
+      Part& p = parts_.emplace_back(Part{nullptr, peer, size, receives, true});
+      const auto& mpi = transport_->mpi_;
+      char* at = data == nullptr ? nullptr : data + i * kMost;
+      const int n = static_cast<int>(size);
+      transport_->check(receives ? mpi.receive(TESSERA_MPI_DATA, at, n, peer, tag(), &p.request)
+                                 : mpi.send(TESSERA_MPI_DATA, at, n, peer, tag(), &p.request),
+                        "a message");
+      p.done = false;
+    }
+  }
+
+  void wait() override {
+    Transport& t = *transport_;
+    std::unique_lock lock(t.mutex_);
+    if (advance()) return;
+    Waiting here(t, described(call_.call));
+    const Time deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(Seconds(t.longest_));
+    for (int round = 0; !advance(); ++round) {
+      if (round % 16 == 0) {
+        t.poll();
+        find_failures();
+        if (Clock::now() > deadline) late(lock);
+      }
+      lock.unlock();
+      pause(round);
+      lock.lock();
+    }
+  }
+
+ private:
+  struct Part {
+    void* request;
+    int peer;
+    std::int64_t nbytes;
+    bool receives;
+    bool done;
+  };
+  // Is told to those that ask.
+  struct Waiting {
+    Waiting(Transport& transport, std::string what) : t(transport) { t.at_.push_back(std::move(what)); }
+    ~Waiting() { t.at_.pop_back(); }
+    Waiting(const Waiting&) = delete;
+    Waiting& operator=(const Waiting&) = delete;
+    Transport& t;
+  };
+
+  int tag() const {
+    const auto mixed = base::hash_mix(17, static_cast<std::size_t>(call_.call.tag));
+    return static_cast<int>(mixed % (static_cast<std::size_t>(transport_->world_.tag_max) + 1));
+  }
+
+  static void pause(int round) {
+    constexpr int kSpins = 2000;
+    if (round < kSpins) {
+      sched_yield();
+    } else {
+      std::this_thread::sleep_for(std::chrono::microseconds(round < 4 * kSpins ? 20 : 200));
+    }
+  }
+
+  bool advance() {
+    if (transport_->finished_) throw StateError(str(described(call_.call), ": the program has ended, and with it MPI"));
+    bool all = true;
+    for (Part& p : parts_) {
+      if (p.done) continue;
+      int done = 0;
+      tessera_mpi_message message{};
+      const int error = transport_->mpi_.test(p.request, &done, &message);
+      p.done = done != 0;
+      all = all && p.done;
+      if (error != 0) {
+        throw StateError(str(described(call_.call), ": a message ", p.receives ? "of" : "to", " process ", p.peer,
+                             ", of which process ", transport_->world_.rank, " expects ", p.nbytes,
+                             " bytes, failed: ", transport_->text_of(error),
+                             " (where messages have other sizes, the processes run different programs)"));
+      }
+      if (p.done && p.receives && message.nbytes != p.nbytes) {
+        throw StateError(str(described(call_.call), ": process ", p.peer, " sent ", message.nbytes,
+                             " bytes to process ", transport_->world_.rank, ", which expected ", p.nbytes,
+                             "; the processes run different programs"));
+      }
+    }
+    return all;
+  }
+
+  // Notices and messages take different ways: what was sent before a notice may come after it.
+  void find_failures() const {
+    constexpr std::chrono::milliseconds kGrace{100};
+    const Time now = Clock::now();
+    for (const Part& p : parts_) {
+      if (p.done) continue;
+      auto failure = transport_->failed_.find({p.peer, call_.call.tag});
+      if (failure != transport_->failed_.end() && now - failure->second.when > kGrace) {
+        throw StateError(
+            str(described(call_.call), ": process ", p.peer, " failed in this step: ", failure->second.why));
+      }
+      const auto& peer = transport_->peers_[static_cast<std::size_t>(p.peer)];
+      if (peer.ended && now - peer.ended_at > 10 * kGrace) {
+        throw StateError(str(described(call_.call), ": process ", transport_->world_.rank, " waits for process ",
+                             p.peer, ", which has ended"));
+      }
+    }
+  }
+
+  // Those that do not arrive are asked where they are.
+  [[noreturn]] void late(std::unique_lock<std::mutex>& lock) {
+    Transport& t = *transport_;
+    constexpr std::chrono::milliseconds kAnswer{500};
+    const Time asked = Clock::now();
+    std::vector<int> missing;
+    for (const Part& p : parts_) {
+      if (!p.done && std::find(missing.begin(), missing.end(), p.peer) == missing.end()) missing.push_back(p.peer);
+    }
+    std::sort(missing.begin(), missing.end());
+    auto peer = [&](int p) -> Transport::Peer& { return t.peers_[static_cast<std::size_t>(p)]; };
+    for (int p : missing) {
+      peer(p).at.clear();
+      t.tell_or_not(p, Notice::Ask);
+    }
+    auto answered = [&](int p) { return !peer(p).at.empty(); };
+    while (Clock::now() - asked < kAnswer && !std::all_of(missing.begin(), missing.end(), answered)) {
+      lock.unlock();
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      lock.lock();
+      t.poll();
+    }
+    std::string who;
+    for (int p : missing) {
+      who += str(who.empty() ? "" : ", ", p, " (", answered(p) ? peer(p).at : "does not answer", ")");
+    }
+    throw StateError(str(described(call_.call), ": process ", t.world_.rank, " waited ", t.longest_, " s for process",
+                         missing.size() == 1 ? " " : "es ", who,
+                         "; it may be stopped or dead, or run another program (MpiOptions::timeout_seconds and "
+                         "TESSERA_EXCHANGE_SECONDS say how long a wait may be)"));
+  }
+
+  std::shared_ptr<Transport> transport_;
+  runtime::OwnCall call_;
+  std::vector<Part> parts_;
+};
+
+CommunicationPtr Transport::start_exchange(const Call& call, std::span<const Message> sends,
+                                           std::span<const Receipt> receipts) {
+  auto made = std::make_unique<Exchange>(shared_from_this(), call);
+  std::lock_guard lock(mutex_);
+  if (left_) throw StateError(str(described(call), ": the program has ended, and with it MPI"));
+  for (const auto& r : receipts) made->add(r.peer, static_cast<char*>(r.data), r.nbytes, true);
+  // MPI does not write what it sends.
+  for (const auto& m : sends) made->add(m.peer, const_cast<char*>(static_cast<const char*>(m.data)), m.nbytes, false);
+  return made;
+}
+
+}  // namespace
+
+std::shared_ptr<MpiTransport> MpiTransport::join(const MpiOptions& options) {
+  static std::mutex mutex;
+  std::lock_guard lock(mutex);
+  if (joined()) {
+    throw StateError("Client::mpi: this process has joined already; keep the client that was made then");
+  }
+  auto transport = std::make_shared<Transport>(load_module(options), options);
+  if (std::atexit(leave_joined) != 0) throw StateError("Client::mpi: the end of the program cannot be waited for");
+  joined() = transport;
+  return transport;
+}
+
+}  // namespace tessera::mpi

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operations over groups, made of messages. Everybody sends straight to everybody, so that whoever does not arrive is
+// known to all that wait for it.
+#include "runtime/process_collectives.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/strings.h"
+#include "tessera/error.h"
+
+namespace tessera::runtime {
+
+std::string described(const Collectives::Call& call) {
+  std::string out(call.name);
+  if (call.loc.file) out += str(" at ", call.loc);
+  if (call.run >= 0) out += str(" in run ", call.run, " of its program");
+  return out;
+}
+
+std::size_t member_of(Collectives::Group group, int process) {
+  auto at = std::lower_bound(group.begin(), group.end(), process);
+  if (at == group.end() || *at != process) {
+    throw StateError(str("collective: process ", process, " is not one of its processes ",
+                         base::list_text(std::vector<std::int64_t>(group.begin(), group.end()))));
+  }
+  return static_cast<std::size_t>(at - group.begin());
+}
+
+namespace {
+
+using Call = Collectives::Call;
+using Message = Collectives::Message;
+using Receipt = Collectives::Receipt;
+using Reducer = Collectives::Reducer;
+using Counts = std::vector<std::int64_t>;
+
+void copy(void* to, const void* from, std::int64_t nbytes) {
+  if (nbytes > 0) std::memcpy(to, from, static_cast<std::size_t>(nbytes));
+}
+const char* byte(const void* data, std::int64_t offset) { return static_cast<const char*>(data) + offset; }
+char* byte(void* data, std::int64_t offset) { return static_cast<char*>(data) + offset; }
+
+// Where blocks that follow each other begin, and where they end.
+Counts offsets(std::span<const std::int64_t> sizes) {
+  Counts out(sizes.size() + 1, 0);
+  std::partial_sum(sizes.begin(), sizes.end(), out.begin() + 1);
+  return out;
+}
+
+// Blocks of all members, and their reduction by this one.
+class ReduceScatter : public Communication {
+ public:
+  ReduceScatter(Collectives& transport, const Call& call, Collectives::Group group, const void* in, void* out,
+                std::span<const std::int64_t> counts, Reducer reducer)
+      : reducer_(std::move(reducer)), me_(member_of(group, transport.process_index())), out_(out), count_(counts[me_]) {
+    const auto item = dtype_size(reducer_.dtype);
+    Counts starts = offsets(counts);
+    received_.resize(static_cast<std::size_t>(count_ * item) * (group.size() - 1));
+    std::vector<Message> sends;
+    std::vector<Receipt> receipts;
+    for (std::size_t i = 0; i < group.size(); ++i) {
+      const char* mine = byte(in, starts[i] * item);
+      if (i == me_) {
+        blocks_.push_back(mine);
+        continue;
+      }
+      char* to = received_.data() + static_cast<std::int64_t>(receipts.size()) * count_ * item;
+      sends.push_back({group[i], mine, counts[i] * item});
+      receipts.push_back({group[i], to, count_ * item});
+      blocks_.push_back(to);
+    }
+    exchange_ = transport.start_exchange(call, sends, receipts);
+  }
+  void wait() override {
+    exchange_->wait();
+    if (count_ > 0) reducer_.combine(blocks_, out_, count_);
+  }
+
+ private:
+  Reducer reducer_;
+  std::size_t me_;
+  void* out_;
+  std::int64_t count_;
+  std::vector<char> received_;
+  std::vector<const void*> blocks_;  // by member
+  CommunicationPtr exchange_;
+};
+
+// Each member reduces a part and sends it to all: nobody sends more than two times its data, however many there are.
+class AllReduce final : public Communication {
+ public:
+  AllReduce(Collectives& transport, const Call& call, Collectives::Group group, const void* in, void* out,
+            std::int64_t count, const Reducer& reducer)
+      : transport_(transport), call_(call), group_(group.begin(), group.end()), out_(out) {
+    const auto n = static_cast<std::int64_t>(group_.size());
+    Counts counts;
+    for (std::int64_t i = 0; i < n; ++i) counts.push_back(count * (i + 1) / n - count * i / n);
+    for (auto c : counts) nbytes_.push_back(c * dtype_size(reducer.dtype));
+    me_ = member_of(group_, transport.process_index());
+    starts_ = offsets(nbytes_);
+    part_ = std::make_unique<ReduceScatter>(transport, call, group, in, byte(out, starts_[me_]), counts, reducer);
+  }
+  void wait() override {
+    part_->wait();
+    std::vector<Message> sends;
+    std::vector<Receipt> receipts;
+    for (std::size_t i = 0; i < group_.size(); ++i) {
+      if (i == me_) continue;
+      sends.push_back({group_[i], byte(out_, starts_[me_]), nbytes_[me_]});
+      receipts.push_back({group_[i], byte(out_, starts_[i]), nbytes_[i]});
+    }
+    transport_.exchange(call_.call, sends, receipts);
+  }
+
+ private:
+  Collectives& transport_;
+  OwnCall call_;
+  std::vector<std::int32_t> group_;
+  void* out_;
+  std::size_t me_ = 0;
+  Counts nbytes_;
+  Counts starts_;
+  std::unique_ptr<ReduceScatter> part_;
+};
+
+// So little that one message to each is quicker than two: everybody reduces everything.
+class SmallAllReduce final : public Communication {
+ public:
+  SmallAllReduce(Collectives& transport, const Call& call, Collectives::Group group, const void* in, void* out,
+                 std::int64_t count, const Reducer& reducer)
+      : reducer_(reducer), out_(out), count_(count) {
+    const auto bytes = count * dtype_size(reducer.dtype);
+    const auto me = member_of(group, transport.process_index());
+    received_.resize(static_cast<std::size_t>(bytes) * (group.size() - 1));
+    std::vector<Message> sends;
+    std::vector<Receipt> receipts;
+    for (std::size_t i = 0; i < group.size(); ++i) {
+      if (i == me) {
+        blocks_.push_back(in);
+        continue;
+      }
+      char* to = received_.data() + static_cast<std::int64_t>(receipts.size()) * bytes;
+      sends.push_back({group[i], in, bytes});
+      receipts.push_back({group[i], to, bytes});
+      blocks_.push_back(to);
+    }
+    exchange_ = transport.start_exchange(call, sends, receipts);
+  }
+  void wait() override {
+    exchange_->wait();
+    if (count_ > 0) reducer_.combine(blocks_, out_, count_);
+  }
+
+ private:
+  Reducer reducer_;
+  void* out_;
+  std::int64_t count_;
+  std::vector<char> received_;
+  std::vector<const void*> blocks_;
+  CommunicationPtr exchange_;
+};
+
+}  // namespace
+
+CommunicationPtr Collectives::start_all_reduce(const Call& call, Group group, const void* in, void* out,
+                                               std::int64_t count, const Reducer& reducer) {
+  constexpr std::int64_t kSmall = 16 << 10;
+  if (group.size() <= 2 || count * dtype_size(reducer.dtype) <= kSmall) {
+    return std::make_unique<SmallAllReduce>(*this, call, group, in, out, count, reducer);
+  }
+  return std::make_unique<AllReduce>(*this, call, group, in, out, count, reducer);
+}
+
+CommunicationPtr Collectives::start_reduce_scatter(const Call& call, Group group, const void* in, void* out,
+                                                   std::span<const std::int64_t> counts, const Reducer& reducer) {
+  return std::make_unique<ReduceScatter>(*this, call, group, in, out, counts, reducer);
+}
+
+CommunicationPtr Collectives::start_all_gather(const Call& call, Group group, const void* in, void* out,
+                                               std::span<const std::int64_t> nbytes) {
+  const std::size_t me = member_of(group, process_index());
+  Counts starts = offsets(nbytes);
+  std::vector<Message> sends;
+  std::vector<Receipt> receipts;
+  for (std::size_t i = 0; i < group.size(); ++i) {
+    if (i == me) continue;
+    sends.push_back({group[i], in, nbytes[me]});
+    receipts.push_back({group[i], byte(out, starts[i]), nbytes[i]});
+  }
+  auto exchange = start_exchange(call, sends, receipts);
+  copy(byte(out, starts[me]), in, nbytes[me]);
+  return exchange;
+}
+
+CommunicationPtr Collectives::start_all_to_all(const Call& call, Group group, const void* in,
+                                               std::span<const std::int64_t> sent, void* out,
+                                               std::span<const std::int64_t> received) {
+  const std::size_t me = member_of(group, process_index());
+  Counts from = offsets(sent);
+  Counts to = offsets(received);
+  std::vector<Message> sends;
+  std::vector<Receipt> receipts;
+  for (std::size_t i = 0; i < group.size(); ++i) {
+    if (i == me) continue;
+    sends.push_back({group[i], byte(in, from[i]), sent[i]});
+    receipts.push_back({group[i], byte(out, to[i]), received[i]});
+  }
+  auto exchange = start_exchange(call, sends, receipts);
+  copy(byte(out, to[me]), byte(in, from[me]), std::min(sent[me], received[me]));
+  return exchange;
+}
+
+CommunicationPtr Collectives::start_broadcast(const Call& call, Group group, int root, void* data,
+                                              std::int64_t nbytes) {
+  member_of(group, root);
+  member_of(group, process_index());
+  std::vector<Message> sends;
+  std::vector<Receipt> receipts;
+  if (process_index() != root) {
+    receipts.push_back({root, data, nbytes});
+  } else {
+    for (auto peer : group) {
+      if (peer != root) sends.push_back({peer, data, nbytes});
+    }
+  }
+  return start_exchange(call, sends, receipts);
+}
+
+CommunicationPtr Collectives::start_permute(const Call& call, int to, const void* in, std::int64_t sent, int from,
+                                            void* out, std::int64_t received) {
+  std::vector<Message> sends;
+  std::vector<Receipt> receipts;
+  if (to == process_index() && from == to) {
+    copy(out, in, std::min(sent, received));
+  } else {
+    if (to >= 0) sends.push_back({to, in, sent});
+    if (from >= 0) receipts.push_back({from, out, received});
+  }
+  return start_exchange(call, sends, receipts);
+}
+
+CommunicationPtr Collectives::start_barrier(const Call& call, Group group) {
+  const std::size_t me = member_of(group, process_index());
+  std::vector<Message> sends;
+  std::vector<Receipt> receipts;
+  for (std::size_t i = 0; i < group.size(); ++i) {
+    if (i == me) continue;
+    sends.push_back({group[i], nullptr, 0});
+    receipts.push_back({group[i], nullptr, 0});
+  }
+  return start_exchange(call, sends, receipts);
+}
+
+}  // namespace tessera::runtime

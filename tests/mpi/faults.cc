@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// Run by every process that mpirun starts, for tests/mpi/check_faults.py: one of them fails in the way that the
+// argument names, and each tells what it saw of that.
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <iostream>
+#include <sstream>
+#include <string>
+#include <thread>
+
+#include "tessera/tessera.h"
+
+namespace ts = tessera;
+
+namespace {
+
+constexpr double kTimeout = 2;
+
+// One write a line: those of other processes come between otherwise.
+void tell(const std::string& what) {
+  std::ostringstream line;
+  line << "process " << ts::process_index() << ": " << what << '\n';
+  std::cout << line.str() << std::flush;
+}
+
+struct Program {
+  ts::Mesh mesh = ts::make_mesh({std::ssize(ts::devices())}, {"x"});
+  ts::Array x = ts::device_put(ts::HostArray::from(std::vector<float>(ts::devices().size() * 4, 1)),
+                               ts::NamedSharding(mesh, ts::P("x")));
+
+  float sum(const std::function<void()>& before = nullptr) const {
+    auto f = ts::shard_map(
+        [before](const ts::Array& v) {
+          ts::Array seen = v;
+          if (before) {
+            seen = ts::pure_callback(
+                [before](const std::vector<ts::HostArray>& in) {
+                  before();
+                  return in;
+                },
+                {{v.shape(), v.dtype()}}, {v})[0];
+          }
+          return ts::psum(ts::sum(seen), "x");
+        },
+        mesh, ts::P("x"), ts::P());
+    return f(x).item<float>();
+  }
+};
+
+// What the call throws, and how long it took to.
+template <class F>
+bool fails(F&& f) {
+  const auto begin = std::chrono::steady_clock::now();
+  std::string said;
+  try {
+    f();
+  } catch (const std::exception& e) {
+    said = e.what();
+  }
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+  tell(said.empty() ? "no exception" : "exception after " + std::to_string(took.count()) + " s: " + said);
+  return !said.empty();
+}
+
+int run(const std::string& mode) {
+  Program program;
+  const int me = ts::process_index();
+  const int last = ts::process_count() - 1;
+  const auto expected = static_cast<float>(ts::devices().size() * 4);
+  if (program.sum() != expected) return 1;  // all is well so far
+
+  if (mode == "early_exit") {
+    if (me == last) return 0;
+    return fails([&] { program.sum(); }) ? 0 : 1;
+  }
+  if (mode == "late") {
+    if (me != last) return fails([&] { program.sum(); }) ? 0 : 1;
+    std::this_thread::sleep_for(std::chrono::duration<double>(3 * kTimeout));
+    fails([&] { program.sum(); });  // may be right: what the others had to give has come before they gave up
+    return fails([&] { program.sum(); }) ? 0 : 1;
+  }
+  if (mode == "stop") {
+    ts::HostArray pids = ts::process_allgather(ts::HostArray::from(std::vector<std::int32_t>{getpid()}));
+    if (me == last) {
+      raise(SIGSTOP);
+      return 0;  // until the first process lets it go on
+    }
+    const bool good = fails([&] { program.sum(); });
+    // The others are not stopped: what they have in common without the last one goes on.
+    if (me == 0) {
+      std::this_thread::sleep_for(std::chrono::seconds(1));
+      kill(pids.span<std::int32_t>()[static_cast<std::size_t>(last)], SIGCONT);
+    }
+    return good ? 0 : 1;
+  }
+  if (mode == "throw") {
+    const bool good = fails([&] {
+      program.sum([&] {
+        if (me == last) throw std::runtime_error("this process has had enough");
+      });
+    });
+    return good && program.sum() == expected ? 0 : 1;
+  }
+  if (mode == "other_program") {
+    if (me == last) return fails([&] { program.sum([] {}); }) ? 0 : 1;
+    return fails([&] { program.sum(); }) ? 0 : 1;
+  }
+  if (mode == "kill") {
+    if (me == last) raise(SIGKILL);
+    fails([&] { program.sum(); });
+    return 0;
+  }
+  if (mode == "uncaught") {
+    if (me == last) throw std::runtime_error("nobody catches this");
+    fails([&] { program.sum(); });
+    return 0;
+  }
+  std::cerr << "mpi_faults: unknown mode " << mode << '\n';
+  return 2;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string mode = argc > 1 ? argv[1] : "";
+  if (mode == "alone" || mode == "wrong_mpi" || mode == "no_module") {
+    try {
+      ts::distributed::initialize({.implementation = argc > 2 ? argv[2] : "", .module = argc > 3 ? argv[3] : ""});
+      std::cout << "joined " << ts::process_count() << " processes\n";
+    } catch (const ts::Error& e) {
+      std::cout << "refused: " << e.what() << '\n';
+    }
+    return 0;
+  }
+  ts::distributed::initialize({.devices = 2, .timeout_seconds = kTimeout});
+  return run(mode);
+}
