@@ -261,61 +261,73 @@ Array make_array_from_callback(const Shape& shape, const ShardingPtr& sharding,
 }
 
 namespace {
-std::string ids(const std::vector<std::int64_t>& list) { return str("{", join(list), "}"); }
-}  // namespace
+constexpr const char* kFromSingle = "make_array_from_single_device_arrays";
 
-Array make_array_from_single_device_arrays(const Shape& shape, const ShardingPtr& sharding,
-                                           std::span<const Array> arrays, std::optional<DType> dtype, const Loc&) {
-  const char* name = "make_array_from_single_device_arrays";
-  if (!sharding) throw ValueError(str(name, ": sharding is null; expected a Sharding"));
-  sharding::check_fits(name, "sharding", *sharding, shape);
-  auto placed = sharding::placement(sharding, shape);
-  const auto& place = *placed;
-  const auto& local = place.devices->local_positions;
-  std::map<std::int32_t, std::size_t> by_position;
-  std::vector<std::int64_t> given;
-  for (std::size_t i = 0; i < arrays.size(); ++i) {
-    arrays::check_live(arrays[i], name);
-    const auto& impl = *arrays[i].impl();
-    if (!impl.placement || impl.placement->devices->size() != 1) {
-      throw ValueError(str(name, ": arrays[", i, "] has ", impl.placement ? impl.placement->devices->size() : 0,
-                           " shards; expected one shard each"));
-    }
-    given.push_back(impl.placement->devices->devices[0].id());
+std::string ids(const std::vector<std::int64_t>& list) { return str("{", join(list), "}"); }
+
+const Device& only_device(const Array& a, std::size_t i) {
+  arrays::check_live(a, kFromSingle);
+  const auto& placement = a.impl()->placement;
+  if (!placement || placement->devices->size() != 1) {
+    throw ValueError(str(kFromSingle, ": arrays[", i, "] has ", placement ? placement->devices->size() : 0,
+                         " shards; expected one shard each"));
   }
-  std::vector<std::int64_t> extra;
+  return placement->devices->devices[0];
+}
+
+// Which array holds the shard of each local position of the sharding: exactly one each.
+std::map<std::int32_t, std::size_t> arrays_by_position(const sharding::Placement& place,
+                                                       std::span<const Array> arrays) {
+  std::map<std::int32_t, std::size_t> by_position;
+  std::vector<std::int64_t> given, extra, missing;
+  for (std::size_t i = 0; i < arrays.size(); ++i) given.push_back(only_device(arrays[i], i).id());
   for (std::size_t i = 0; i < arrays.size(); ++i) {
-    const Device& device = arrays[i].impl()->placement->devices->devices[0];
-    auto position = place.devices->position(device);
+    auto position = place.devices->position(only_device(arrays[i], i));
     if (position < 0) {
-      extra.push_back(device.id());
+      extra.push_back(given[i]);
     } else if (!by_position.emplace(position, i).second) {
       throw ValueError(
-          str(name, ": device ", device.id(), " appears twice among the arrays' devices ", base::list_text(given)));
+          str(kFromSingle, ": device ", given[i], " appears twice among the arrays' devices ", base::list_text(given)));
     }
   }
-  std::vector<std::int64_t> missing;
+  const auto& local = place.devices->local_positions;
   for (auto p : local) {
     if (!by_position.contains(p)) missing.push_back(place.devices->devices[static_cast<std::size_t>(p)].id());
   }
   if (extra.empty() && arrays.size() != local.size()) {
-    throw ValueError(str(name, ": arrays has ", arrays.size(), " elements; expected ", local.size(),
+    throw ValueError(str(kFromSingle, ": arrays has ", arrays.size(), " elements; expected ", local.size(),
                          ", one for each local device (missing ", ids(missing), ")"));
   }
   if (!extra.empty() || !missing.empty()) {
-    throw DeviceMismatchError(
-        str(name, ": the arrays' devices do not match the sharding: missing ", ids(missing), ", extra ", ids(extra)));
+    throw DeviceMismatchError(str(kFromSingle, ": the arrays' devices do not match the sharding: missing ",
+                                  ids(missing), ", extra ", ids(extra)));
   }
-  std::optional<DType> type = dtype;
-  for (std::size_t i = 0; i < arrays.size(); ++i) {
-    if (!type) type = arrays[i].dtype();
-    if (arrays[i].dtype() != *type) {
-      std::string all;
-      for (const auto& a : arrays) all += str(all.empty() ? "" : ", ", dtype_name(a.dtype()));
-      throw ValueError(str(name, ": arrays have dtypes ", all, "; expected ", dtype_name(*type), " for each"));
-    }
+  return by_position;
+}
+
+DType common_dtype(std::span<const Array> arrays, std::optional<DType> dtype) {
+  if (!dtype && !arrays.empty()) dtype = arrays[0].dtype();
+  for (const auto& a : arrays) {
+    if (a.dtype() == *dtype) continue;
+    std::string all;
+    for (const auto& b : arrays) all += str(all.empty() ? "" : ", ", dtype_name(b.dtype()));
+    throw ValueError(str(kFromSingle, ": arrays have dtypes ", all, "; expected ", dtype_name(*dtype), " for each"));
   }
-  if (!type) throw ValueError(str(name, ": arrays is empty (this process has no device of the sharding); give dtype"));
+  if (!dtype) {
+    throw ValueError(str(kFromSingle, ": arrays is empty (this process has no device of the sharding); give dtype"));
+  }
+  return *dtype;
+}
+}  // namespace
+
+Array make_array_from_single_device_arrays(const Shape& shape, const ShardingPtr& sharding,
+                                           std::span<const Array> arrays, std::optional<DType> dtype, const Loc&) {
+  if (!sharding) throw ValueError(str(kFromSingle, ": sharding is null; expected a Sharding"));
+  sharding::check_fits(kFromSingle, "sharding", *sharding, shape);
+  auto placed = sharding::placement(sharding, shape);
+  const auto& place = *placed;
+  auto by_position = arrays_by_position(place, arrays);
+  DType type = common_dtype(arrays, dtype);
   auto storage = std::make_shared<arrays::Storage>();
   // Equal replicas are promised, not proved: each device keeps its own buffer unless they are the same one.
   bool own = static_cast<std::size_t>(place.num_tiles) != place.devices->size();
@@ -325,10 +337,10 @@ Array make_array_from_single_device_arrays(const Shape& shape, const ShardingPtr
     auto p = static_cast<std::size_t>(position);
     auto tile = static_cast<std::size_t>(place.tile_of[p]);
     if (arrays[i].shape() != place.tile_shape[tile]) {
-      throw ValueError(str(name, ": arrays[", i, "] has shape ", arrays[i].shape(), "; expected ",
+      throw ValueError(str(kFromSingle, ": arrays[", i, "] has shape ", arrays[i].shape(), "; expected ",
                            place.tile_shape[tile], ", the shard shape of ", shape));
     }
-    shards.emplace_back(own ? p : tile, arrays::storage_of(arrays::without_digits(arrays[i]), name));
+    shards.emplace_back(own ? p : tile, arrays::storage_of(arrays::without_digits(arrays[i]), kFromSingle));
   }
   std::vector<runtime::EventPtr> pending;
   for (const auto& [slot, shard] : shards) {
@@ -342,7 +354,7 @@ Array make_array_from_single_device_arrays(const Shape& shape, const ShardingPtr
   } else {
     storage->ready = runtime::when_all(pending, [storage, adopt] { adopt(); });
   }
-  return arrays::make(ir::Type{*type, shape}, sharding, std::move(storage), true, !own);
+  return arrays::make(ir::Type{type, shape}, sharding, std::move(storage), true, !own);
 }
 
 }  // namespace tessera

@@ -119,27 +119,23 @@ Term contract(const Term& a, const Term& b, const std::string& needed, const Dot
   return {batch + free_a + free_b, dot_general(Operand(a.value, loc), Operand(b.value, loc), d, o)};
 }
 
-}  // namespace
-
-Array einsum(const std::string& subscripts, const std::vector<Array>& operands, const DotOptions& options,
-             const Loc& loc) {
+// The subscripts without blanks.
+std::string checked_text(const std::string& subscripts) {
   std::string text;
   for (char c : subscripts) {
-    if (c != ' ') text += c;
-  }
-  for (char c : text) {
+    if (c == ' ') continue;
     if (!std::isalpha(static_cast<unsigned char>(c)) && c != ',' && c != '.' && c != '-' && c != '>') {
       throw ValueError(str("einsum: subscripts = \"", subscripts, "\" has the character '", c,
                            "'; expected letters, commas, \"...\" and \"->\""));
     }
+    text += c;
   }
-  auto arrow = text.find("->");
-  std::vector<std::string> terms = split_terms(text.substr(0, arrow));
-  if (terms.size() != operands.size()) {
-    throw ValueError(
-        str("einsum: subscripts = \"", subscripts, "\" names ", terms.size(), " operands; got ", operands.size()));
-  }
-  Ellipsis dots;
+  return text;
+}
+
+// Labels, unused elsewhere, for the dimensions that "..." stands for in any operand.
+Ellipsis ellipsis_of(const std::string& text, const std::vector<std::string>& terms,
+                     const std::vector<Array>& operands) {
   std::string spare;
   for (char c = 'A'; c <= 'Z'; ++c) {
     if (text.find(c) == std::string::npos) spare += c;
@@ -150,8 +146,70 @@ Array einsum(const std::string& subscripts, const std::vector<Array>& operands, 
     std::int64_t n = operands[i].ndim() - static_cast<std::int64_t>(terms[i].size()) + 3;
     longest = std::max(longest, static_cast<std::size_t>(std::max<std::int64_t>(n, 0)));
   }
+  Ellipsis dots;
   dots.labels = spare.substr(0, longest);
+  return dots;
+}
 
+// Notes the extents of a term's labels; extent 1 fits any other.
+void add_extents(const Term& t, std::size_t operand, std::map<char, std::int64_t>& extent) {
+  const Shape& shape = t.value.shape();
+  for (std::size_t k = 0; k < t.labels.size(); ++k) {
+    auto n = shape[k];
+    auto [it, fresh] = extent.try_emplace(t.labels[k], n);
+    if (it->second == 1) it->second = n;
+    if (n != 1 && n != it->second) {
+      throw ValueError(str("einsum: label '", std::string(1, t.labels[k]), "' is ", n, " in operand ", operand,
+                           " with shape ", shape, "; expected ", it->second));
+    }
+  }
+}
+
+// Labels of the result: those behind the arrow, else those that occur once, in alphabetical order.
+std::string result_labels(const std::string& text, const Ellipsis& dots, const std::vector<Term>& terms) {
+  auto arrow = text.find("->");
+  if (arrow != std::string::npos) {
+    std::string result = text.substr(arrow + 2);
+    auto at = result.find("...");
+    return at == std::string::npos ? result : result.substr(0, at) + dots.labels + result.substr(at + 3);
+  }
+  std::map<char, int> count;
+  for (const auto& t : terms) {
+    for (char c : t.labels) ++count[c];
+  }
+  std::string result = dots.labels;
+  for (const auto& [c, n] : count) {
+    if (n == 1 && dots.labels.find(c) == std::string::npos) result += c;
+  }
+  return result;
+}
+
+// The product of all terms, summed over what the result does not name, from left to right.
+Term contract_all(std::vector<Term> terms, const std::string& result, const DotOptions& options, const Loc& loc) {
+  Term total = terms[0];
+  for (std::size_t i = 0; i < terms.size(); ++i) {
+    std::string needed = result;
+    for (std::size_t j = i + 1; j < terms.size(); ++j) needed += terms[j].labels;
+    if (i > 0) {
+      sum_unneeded(terms[i], needed + total.labels, loc);
+      total = contract(total, terms[i], needed, options, loc);
+    }
+    sum_unneeded(total, needed, loc);
+  }
+  return total;
+}
+
+}  // namespace
+
+Array einsum(const std::string& subscripts, const std::vector<Array>& operands, const DotOptions& options,
+             const Loc& loc) {
+  std::string text = checked_text(subscripts);
+  std::vector<std::string> terms = split_terms(text.substr(0, text.find("->")));
+  if (terms.size() != operands.size()) {
+    throw ValueError(
+        str("einsum: subscripts = \"", subscripts, "\" names ", terms.size(), " operands; got ", operands.size()));
+  }
+  Ellipsis dots = ellipsis_of(text, terms, operands);
   std::vector<Array> in = program::promote("einsum", operands, loc);
   std::vector<Term> values;
   std::map<char, std::int64_t> extent;
@@ -161,32 +219,10 @@ Array einsum(const std::string& subscripts, const std::vector<Array>& operands, 
       throw ValueError(str("einsum: \"", terms[i], "\" names ", t.labels.size(), " dimensions of operand ", i,
                            " with shape ", in[i].shape()));
     }
-    for (std::size_t k = 0; k < t.labels.size(); ++k) {
-      auto n = in[i].shape()[k];
-      auto [it, fresh] = extent.try_emplace(t.labels[k], n);
-      if (it->second == 1) it->second = n;
-      if (n != 1 && n != it->second) {
-        throw ValueError(str("einsum: label '", std::string(1, t.labels[k]), "' is ", n, " in operand ", i,
-                             " with shape ", in[i].shape(), "; expected ", it->second));
-      }
-    }
+    add_extents(t, i, extent);
     values.push_back(std::move(t));
   }
-  std::string result;
-  if (arrow != std::string::npos) {
-    result = text.substr(arrow + 2);
-    auto at = result.find("...");
-    if (at != std::string::npos) result = result.substr(0, at) + dots.labels + result.substr(at + 3);
-  } else {
-    std::map<char, int> count;
-    for (const auto& t : values) {
-      for (char c : t.labels) ++count[c];
-    }
-    result = dots.labels;
-    for (const auto& [c, n] : count) {
-      if (n == 1 && dots.labels.find(c) == std::string::npos) result += c;
-    }
-  }
+  std::string result = result_labels(text, dots, values);
   for (char c : result) {
     if (!extent.contains(c))
       throw ValueError(str("einsum: result label '", std::string(1, c), "' is in no operand of \"", subscripts, "\""));
@@ -199,18 +235,7 @@ Array einsum(const std::string& subscripts, const std::vector<Array>& operands, 
     take_diagonals(t, loc);
     drop_ones(t, extent, loc);
   }
-  Term total = values[0];
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    std::string needed = result;
-    for (std::size_t j = i + 1; j < values.size(); ++j) needed += values[j].labels;
-    if (i == 0) {
-      sum_unneeded(total, needed, loc);
-      continue;
-    }
-    sum_unneeded(values[i], needed + total.labels, loc);
-    total = contract(total, values[i], needed, options, loc);
-    sum_unneeded(total, needed, loc);
-  }
+  Term total = contract_all(std::move(values), result, options, loc);
   Dims permutation;
   for (char c : result) permutation.push_back(find(total.labels, c));
   Array out = transpose(Operand(total.value, loc), permutation);

@@ -44,6 +44,24 @@ void need(bool condition, const std::string& routine, const char* what) {
   if (!condition) throw ValueError(str(routine, ": ", what));
 }
 
+Wanted wanted_gesvd(const Shapes& s, const Type& a, std::int64_t m, std::int64_t n, std::int64_t mode,
+                    ir::TypeSpan out) {
+  std::int64_t k = std::min(m, n);
+  need(out.size() == 5 && (mode == 'A' || mode == 'S' || mode == 'N'), "gesvd", "expected mode A, S or N");
+  Types results{a, s.real({k})};
+  results.push_back(mode == 'N' ? out[2] : s.same({m, mode == 'A' ? m : k}));
+  results.push_back(mode == 'N' ? out[3] : s.same({mode == 'A' ? n : k, n}));
+  results.push_back(s.integers({}));
+  return {{a}, results};
+}
+// Eigenvalues of real matrices are two lists, of complex ones one.
+Wanted wanted_eigen(const Shapes& s, const Type& a, std::int64_t n, bool vectors) {
+  Type w = s.same({n}), v = s.complex({n, n}), info = s.integers({});
+  bool complex = is_complex(a.dtype);
+  if (vectors) return {{a}, complex ? Types{w, v, v, info} : Types{w, w, v, v, info}};
+  return {{a}, complex ? Types{a, a, w, info, info} : Types{a, a, w, w, info, info}};
+}
+
 Wanted wanted(const std::string& routine, const std::map<std::string, std::int64_t>& flags, ir::TypeSpan in,
               ir::TypeSpan out) {
   bool vector_first = routine == "gtsv";
@@ -87,24 +105,8 @@ Wanted wanted(const std::string& routine, const std::map<std::string, std::int64
     return {{a, a, a, b}, {a, a, a, b, s.integers({})}};
   }
   if (routine == "geqp3") return {{a, s.integers({n})}, {a, s.integers({n}), s.same({k})}};
-  if (routine == "gesvd") {
-    std::int64_t mode = flag(flags, "mode", 'S');
-    Types results{a, s.real({k})};
-    need(out.size() == 5 && (mode == 'A' || mode == 'S' || mode == 'N'), routine, "expected mode A, S or N");
-    results.push_back(mode == 'N' ? out[2] : s.same({m, mode == 'A' ? m : k}));
-    results.push_back(mode == 'N' ? out[3] : s.same({mode == 'A' ? n : k, n}));
-    results.push_back(s.integers({}));
-    return {{a}, results};
-  }
-  if (routine == "geev") {
-    Type v = s.complex({n, n});
-    if (is_complex(t)) return {{a}, {s.same({n}), v, v, s.integers({})}};
-    return {{a}, {s.same({n}), s.same({n}), v, v, s.integers({})}};
-  }
-  if (routine == "gees") {
-    if (is_complex(t)) return {{a}, {a, a, s.same({n}), s.integers({}), s.integers({})}};
-    return {{a}, {a, a, s.same({n}), s.same({n}), s.integers({}), s.integers({})}};
-  }
+  if (routine == "gesvd") return wanted_gesvd(s, a, m, n, flag(flags, "mode", 'S'), out);
+  if (routine == "geev" || routine == "gees") return wanted_eigen(s, a, n, routine == "geev");
   throw UnimplementedError(str("the custom call lapack_*", routine, " is not known here"));
 }
 }  // namespace

@@ -31,32 +31,9 @@ Dims or_ones(const char* what, const Dims& v, std::size_t n) {
   return v;
 }
 
-}  // namespace
-
-Array conv_general_dilated(const Operand& lhs, const Operand& rhs, const ConvOptions& o) {
-  const Loc& loc = lhs.loc();
-  if (o.dimension_numbers.size() != 3) {
-    throw ValueError(str("conv_general_dilated: dimension_numbers has ", o.dimension_numbers.size(),
-                         " layouts; expected those of lhs, rhs and result"));
-  }
-  std::string spatial;
-  for (char c : o.dimension_numbers[1]) {
-    if (c != 'O' && c != 'I') spatial += c;
-  }
-  std::size_t n = spatial.size();
-  const Shape x = lhs.array().shape();
-  const Shape w = rhs.array().shape();
-  if (x.size() != n + 2 || w.size() != n + 2) {
-    throw ValueError(str("conv_general_dilated: shapes ", x, " and ", w, " for the layouts ", o.dimension_numbers[0],
-                         " and ", o.dimension_numbers[1], "; expected rank ", n + 2));
-  }
-  ops::Conv p;
-  p.lhs_spec = numbers(o.dimension_numbers[0], 'N', 'C', spatial);
-  p.rhs_spec = numbers(o.dimension_numbers[1], 'O', 'I', spatial);
-  p.out_spec = numbers(o.dimension_numbers[2], 'N', 'C', spatial);
-  p.strides = or_ones("strides", o.strides, n);
-  p.lhs_dilation = or_ones("lhs_dilation", o.lhs_dilation, n);
-  p.rhs_dilation = or_ones("rhs_dilation", o.rhs_dilation, n);
+// Padding by mode or by amounts; the dilations and strides are set.
+void set_padding(ops::Conv& p, const ConvOptions& o, const Shape& x, const Shape& w) {
+  std::size_t n = p.strides.size();
   p.pad_low = Dims(n, 0);
   p.pad_high = Dims(n, 0);
   if (!o.pad_mode.empty() && !o.padding.empty()) {
@@ -88,6 +65,35 @@ Array conv_general_dilated(const Operand& lhs, const Operand& rhs, const ConvOpt
       p.pad_high[d] = o.padding[d].high;
     }
   }
+}
+
+}  // namespace
+
+Array conv_general_dilated(const Operand& lhs, const Operand& rhs, const ConvOptions& o) {
+  const Loc& loc = lhs.loc();
+  if (o.dimension_numbers.size() != 3) {
+    throw ValueError(str("conv_general_dilated: dimension_numbers has ", o.dimension_numbers.size(),
+                         " layouts; expected those of lhs, rhs and result"));
+  }
+  std::string spatial;
+  for (char c : o.dimension_numbers[1]) {
+    if (c != 'O' && c != 'I') spatial += c;
+  }
+  std::size_t n = spatial.size();
+  const Shape x = lhs.array().shape();
+  const Shape w = rhs.array().shape();
+  if (x.size() != n + 2 || w.size() != n + 2) {
+    throw ValueError(str("conv_general_dilated: shapes ", x, " and ", w, " for the layouts ", o.dimension_numbers[0],
+                         " and ", o.dimension_numbers[1], "; expected rank ", n + 2));
+  }
+  ops::Conv p;
+  p.lhs_spec = numbers(o.dimension_numbers[0], 'N', 'C', spatial);
+  p.rhs_spec = numbers(o.dimension_numbers[1], 'O', 'I', spatial);
+  p.out_spec = numbers(o.dimension_numbers[2], 'N', 'C', spatial);
+  p.strides = or_ones("strides", o.strides, n);
+  p.lhs_dilation = or_ones("lhs_dilation", o.lhs_dilation, n);
+  p.rhs_dilation = or_ones("rhs_dilation", o.rhs_dilation, n);
+  set_padding(p, o, x, w);
   p.feature_groups = o.feature_group_count;
   p.batch_groups = o.batch_group_count;
   p.preferred = o.preferred_element_type;

@@ -40,50 +40,34 @@ Types infer_boundary(const char* op, TypeSpan in, const RegionBoundary& p, bool 
   return {t};
 }
 
+// A mark answers its type and nothing else.
+template <class P>
+ir::OpSpec<P> mark_spec(const char* name, Types (*infer)(TypeSpan in, const P& p)) {
+  return {.name = name,
+          .infer = infer,
+          .factors = Never{kRegionMark},
+          .remap = by_default,
+          .batch = Never{kRegionMark},
+          .jvp = Never{kRegionMark},
+          .transpose = Never{kRegionMark},
+          .reference = Never{kRegionMark},
+          .samples = Never{kRegionMark}};
+}
+
 }  // namespace
 
 TESSERA_DEFINE_OP(full_to_shard, RegionBoundary,
-                  {
-                      .name = "full_to_shard",
-                      .infer = [](TypeSpan in,
-                                  const RegionBoundary& p) { return infer_boundary("full_to_shard", in, p, true); },
-                      .factors = Never{kRegionMark},
-                      .remap = by_default,
-                      .batch = Never{kRegionMark},
-                      .jvp = Never{kRegionMark},
-                      .transpose = Never{kRegionMark},
-                      .reference = Never{kRegionMark},
-                      .samples = Never{kRegionMark},
-                  });
+                  {mark_spec<RegionBoundary>("full_to_shard", [](TypeSpan in, const RegionBoundary& p) {
+                    return infer_boundary("full_to_shard", in, p, true);
+                  })});
 TESSERA_DEFINE_OP(shard_to_full, RegionBoundary,
-                  {
-                      .name = "shard_to_full",
-                      .infer = [](TypeSpan in,
-                                  const RegionBoundary& p) { return infer_boundary("shard_to_full", in, p, false); },
-                      .factors = Never{kRegionMark},
-                      .remap = by_default,
-                      .batch = Never{kRegionMark},
-                      .jvp = Never{kRegionMark},
-                      .transpose = Never{kRegionMark},
-                      .reference = Never{kRegionMark},
-                      .samples = Never{kRegionMark},
-                  });
-TESSERA_DEFINE_OP(mark_manual, ManualMark,
-                  {
-                      .name = "mark_manual",
-                      .infer =
-                          [](TypeSpan in, const ManualMark&) {
-                            check_count("mark_manual", in, 1);
-                            return Types{in[0]};
-                          },
-                      .factors = Never{kRegionMark},
-                      .remap = by_default,
-                      .batch = Never{kRegionMark},
-                      .jvp = Never{kRegionMark},
-                      .transpose = Never{kRegionMark},
-                      .reference = Never{kRegionMark},
-                      .samples = Never{kRegionMark},
-                  });
+                  {mark_spec<RegionBoundary>("shard_to_full", [](TypeSpan in, const RegionBoundary& p) {
+                    return infer_boundary("shard_to_full", in, p, false);
+                  })});
+TESSERA_DEFINE_OP(mark_manual, ManualMark, {mark_spec<ManualMark>("mark_manual", [](TypeSpan in, const ManualMark&) {
+                    check_count("mark_manual", in, 1);
+                    return Types{in[0]};
+                  })});
 
 namespace {
 

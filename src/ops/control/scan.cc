@@ -239,21 +239,10 @@ Duals split(Builder& b, const ir::DualArgs& a, const Scan& p) {
   return {results, out};
 }
 
-// Runs the other way: cotangents of the carry are carried, those of the constants summed on the way.
-Values transpose_rule(Builder& b, const TransposeArgs& t, const Scan& p) {
+// The scan of a transposed body. Inputs of `back`: fixed constants, fixed stacked inputs, cotangents of carry and
+// outputs; its outputs: cotangents of constants, carry and stacked inputs.
+ScanArgs reversed_scan(Builder& b, const TransposeArgs& t, const Scan& p, const Transposed& back) {
   Sizes n(p);
-  // A carry that linearization starts at zero is no linear operand, but linear inside the loop all the same: its
-  // cotangent is carried like the others and dropped at the end.
-  Flags linear_body = t.linear;
-  for (std::size_t i = 0; i < n.carry; ++i) linear_body[n.consts + i] = true;
-  Flags has_ct(n.carry, true);
-  for (std::size_t i = n.carry; i < t.ct.size(); ++i) has_ct.push_back(static_cast<bool>(t.ct[i]));
-  Flags force(n.in());
-  for (std::size_t i = 0; i < n.carry; ++i) force[n.consts + i] = true;
-  Transposed back = transpose_graph(*p.body, linear_body, has_ct, force);
-
-  // Its inputs: fixed constants, fixed stacked inputs, cotangents of carry and outputs; its outputs: cotangents of
-  // constants, carry and stacked inputs.
   Flags sums = subrange(back.nonzero, 0, n.consts);
   Builder inner;
   Values fixed_consts;
@@ -294,7 +283,23 @@ Values transpose_rule(Builder& b, const TransposeArgs& t, const Scan& p) {
   Values out = inner.inline_graph(*back.graph, args);
   for (std::size_t i = 0; i < acc.size(); ++i) out[i] = add(acc[i], out[i]);
   s.body = inner.finish_shared(out);
-  Values r = scan(b, s);
+  return s;
+}
+
+// Runs the other way: cotangents of the carry are carried, those of the constants summed on the way.
+Values transpose_rule(Builder& b, const TransposeArgs& t, const Scan& p) {
+  Sizes n(p);
+  // A carry that linearization starts at zero is no linear operand, but linear inside the loop all the same: its
+  // cotangent is carried like the others and dropped at the end.
+  Flags linear_body = t.linear;
+  for (std::size_t i = 0; i < n.carry; ++i) linear_body[n.consts + i] = true;
+  Flags has_ct(n.carry, true);
+  for (std::size_t i = n.carry; i < t.ct.size(); ++i) has_ct.push_back(static_cast<bool>(t.ct[i]));
+  Flags force(n.in());
+  for (std::size_t i = 0; i < n.carry; ++i) force[n.consts + i] = true;
+  Transposed back = transpose_graph(*p.body, linear_body, has_ct, force);
+
+  Values r = scan(b, reversed_scan(b, t, p, back));
   Values ct(n.in());
   for (std::size_t i = 0, k = 0; i < ct.size(); ++i) {
     if (!back.nonzero[i]) continue;

@@ -1,27 +1,85 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/elementwise/elementwise.h"
 
+#include <type_traits>
+
 namespace tessera::ops {
 
 namespace {
 
 int bits_of(DType t) { return static_cast<int>(dtype_size(t)) * 8; }
 
-template <class Fns>
-bool legal(const Fns& fns, DType t) {
+// How elements of one wide kind are loaded and stored, and which function of a row computes with them.
+struct AsBool {
+  static constexpr auto load = load_bool;
+  static constexpr auto store = store_bool;
+  static auto of(const auto& fns) { return fns.b; }
+};
+struct AsInt {
+  static constexpr auto load = load_int;
+  static constexpr auto store = store_int;
+  static auto of(const auto& fns) { return fns.i; }
+};
+struct AsUint {
+  static constexpr auto load = load_uint;
+  static constexpr auto store = store_uint;
+  static auto of(const auto& fns) { return fns.u; }
+};
+struct AsFloat {
+  static constexpr auto load = load_float;
+  static constexpr auto store = store_float;
+  static auto of(const auto& fns) { return fns.f; }
+};
+struct AsComplex {
+  static constexpr auto load = load_complex;
+  static constexpr auto store = store_complex;
+  static auto of(const auto& fns) { return fns.c; }
+};
+template <class F>
+decltype(auto) with_kind(DType t, const F& f) {
   switch (wide_kind(t)) {
     case Wide::Bool:
-      return fns.b != nullptr;
+      return f(AsBool{});
     case Wide::Int:
-      return fns.i != nullptr;
+      return f(AsInt{});
     case Wide::Uint:
-      return fns.u != nullptr;
+      return f(AsUint{});
     case Wide::Float:
-      return fns.f != nullptr;
-    case Wide::Complex:
-      return fns.c != nullptr;
+      return f(AsFloat{});
+    default:
+      return f(AsComplex{});
   }
-  return false;
+}
+
+// The row's function for each element of the result; those of integers may take the number of bits too.
+template <class Kind, class Fns>
+void apply_as(Kind kind, const Fns& fns, ViewSpan in, const View& out) {
+  auto call = [f = kind.of(fns), bits = bits_of(in[0].dtype)](auto... x) {
+    if constexpr (std::is_invocable_v<decltype(f), decltype(x)..., int>) {
+      return f(x..., bits);
+    } else {
+      return f(x...);
+    }
+  };
+  for (std::int64_t k = 0, n = out.size(); k < n; ++k) {
+    auto operand = [&](std::size_t i) { return kind.load(in[i], element(in[i], out, k)); };
+    if constexpr (std::is_same_v<Fns, UnaryFns>) {
+      kind.store(out, k, call(operand(0)));
+    } else if constexpr (std::is_same_v<Fns, BinaryFns>) {
+      kind.store(out, k, call(operand(0), operand(1)));
+    } else {
+      store_bool(out, k, call(operand(0), operand(1)));
+    }
+  }
+}
+template <class Fns>
+void apply(const Fns& fns, ViewSpan in, const View& out) {
+  with_kind(in[0].dtype, [&](auto kind) { apply_as(kind, fns, in, out); });
+}
+
+template <class Fns>
+bool legal(const Fns& fns, DType t) {
+  return with_kind(t, [&](auto kind) { return kind.of(fns) != nullptr; });
 }
 
 template <class Fns>
@@ -115,31 +173,7 @@ ir::OpSpec<NoAttrs> unary_spec(UnaryRow row) {
       .jvp = [row](Builder&, const JvpArgs& a,
                    const NoAttrs&) { return Values{row.jvp ? row.jvp(a.in[0], a.out[0], a.tangents[0]) : Value{}}; },
       .transpose = transpose,
-      .reference =
-          [row](ViewSpan in, ViewSpan out, const NoAttrs&) {
-            const View& x = in[0];
-            const View& y = out[0];
-            int bits = bits_of(x.dtype);
-            for (std::int64_t i = 0, n = y.size(); i < n; ++i) {
-              switch (wide_kind(x.dtype)) {
-                case Wide::Bool:
-                  store_bool(y, i, row.fns.b(load_bool(x, i)));
-                  break;
-                case Wide::Int:
-                  store_int(y, i, row.fns.i(load_int(x, i), bits));
-                  break;
-                case Wide::Uint:
-                  store_uint(y, i, row.fns.u(load_uint(x, i), bits));
-                  break;
-                case Wide::Float:
-                  store_float(y, i, row.fns.f(load_float(x, i)));
-                  break;
-                case Wide::Complex:
-                  store_complex(y, i, row.fns.c(load_complex(x, i)));
-                  break;
-              }
-            }
-          },
+      .reference = [row](ViewSpan in, ViewSpan out, const NoAttrs&) { apply(row.fns, in, out[0]); },
       .samples = [row] { return samples_of(row.fns, 1); },
   };
 }
@@ -183,34 +217,7 @@ ir::OpSpec<NoAttrs> binary_spec(BinaryRow row) {
             return Values{sum};
           },
       .transpose = transpose,
-      .reference =
-          [row](ViewSpan in, ViewSpan out, const NoAttrs&) {
-            const View& x = in[0];
-            const View& y = in[1];
-            const View& z = out[0];
-            int bits = bits_of(x.dtype);
-            for (std::int64_t k = 0, n = z.size(); k < n; ++k) {
-              std::int64_t i = element(x, z, k);
-              std::int64_t j = element(y, z, k);
-              switch (wide_kind(x.dtype)) {
-                case Wide::Bool:
-                  store_bool(z, k, row.fns.b(load_bool(x, i), load_bool(y, j)));
-                  break;
-                case Wide::Int:
-                  store_int(z, k, row.fns.i(load_int(x, i), load_int(y, j), bits));
-                  break;
-                case Wide::Uint:
-                  store_uint(z, k, row.fns.u(load_uint(x, i), load_uint(y, j), bits));
-                  break;
-                case Wide::Float:
-                  store_float(z, k, row.fns.f(load_float(x, i), load_float(y, j)));
-                  break;
-                case Wide::Complex:
-                  store_complex(z, k, row.fns.c(load_complex(x, i), load_complex(y, j)));
-                  break;
-              }
-            }
-          },
+      .reference = [row](ViewSpan in, ViewSpan out, const NoAttrs&) { apply(row.fns, in, out[0]); },
       .samples = [row] { return samples_of(row.fns, 2); },
   };
 }
@@ -230,34 +237,7 @@ ir::OpSpec<NoAttrs> compare_spec(const char* name, const char* stablehlo, Compar
       .batch = by_default,
       .jvp = Never{"bool has no tangent"},
       .transpose = Never{"the op is not linear"},
-      .reference =
-          [fns](ViewSpan in, ViewSpan out, const NoAttrs&) {
-            const View& x = in[0];
-            const View& y = in[1];
-            for (std::int64_t k = 0, n = out[0].size(); k < n; ++k) {
-              std::int64_t i = element(x, out[0], k);
-              std::int64_t j = element(y, out[0], k);
-              bool r = false;
-              switch (wide_kind(x.dtype)) {
-                case Wide::Bool:
-                  r = fns.b(load_bool(x, i), load_bool(y, j));
-                  break;
-                case Wide::Int:
-                  r = fns.i(load_int(x, i), load_int(y, j));
-                  break;
-                case Wide::Uint:
-                  r = fns.u(load_uint(x, i), load_uint(y, j));
-                  break;
-                case Wide::Float:
-                  r = fns.f(load_float(x, i), load_float(y, j));
-                  break;
-                case Wide::Complex:
-                  r = fns.c(load_complex(x, i), load_complex(y, j));
-                  break;
-              }
-              store_bool(out[0], k, r);
-            }
-          },
+      .reference = [fns](ViewSpan in, ViewSpan out, const NoAttrs&) { apply(fns, in, out[0]); },
       .samples = [fns] { return samples_of(fns, 2); },
   };
 }

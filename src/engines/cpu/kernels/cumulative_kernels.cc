@@ -9,6 +9,7 @@
 
 #include "base/strings.h"
 #include "base/thread_pool.h"
+#include "core/with_type.h"
 #include "engines/cpu/kernels/elementwise/elementwise_kernels.h"
 #include "engines/cpu/kernels/reduce_axes.h"
 #include "engines/cpu/kernels/reduce_kernels.h"
@@ -159,34 +160,13 @@ ScanFn find_scan(ScanOp op) {
 }
 
 ScanFn find_scan(ScanOp op, DType t) {
-  switch (t) {
-    case DType::I8:
-      return find_scan<std::int8_t>(op);
-    case DType::I16:
-      return find_scan<std::int16_t>(op);
-    case DType::I32:
-      return find_scan<std::int32_t>(op);
-    case DType::I64:
-      return find_scan<std::int64_t>(op);
-    case DType::U8:
-      return find_scan<std::uint8_t>(op);
-    case DType::U16:
-      return find_scan<std::uint16_t>(op);
-    case DType::U32:
-      return find_scan<std::uint32_t>(op);
-    case DType::U64:
-      return find_scan<std::uint64_t>(op);
-    case DType::F32:
-      return find_scan<float>(op);
-    case DType::F64:
-      return find_scan<double>(op);
-    case DType::C64:
-      return find_scan<complex64_t>(op);
-    case DType::C128:
-      return find_scan<complex128_t>(op);
-    default:
+  return core::with_type(t, [&]<class T>() -> ScanFn {
+    if constexpr (std::is_same_v<T, float16_t> || std::is_same_v<T, bfloat16_t>) {
       return nullptr;
-  }
+    } else {
+      return t == DType::Bool ? nullptr : find_scan<T>(op);
+    }
+  });
 }
 
 bool is_half(DType t) { return t == DType::F16 || t == DType::BF16; }
@@ -207,32 +187,13 @@ void arg_reduce(bool largest, DType dtype, DType index_dtype, const void* in, vo
     auto wide = widen(dtype, in, outer * red * inner);
     return arg_reduce(largest, DType::F32, index_dtype, wide.data(), out, outer, red, inner);
   }
-  switch (dtype) {
-    case DType::I8:
-      return arg_index<std::int8_t>(largest, index_dtype, in, out, outer, red, inner);
-    case DType::I16:
-      return arg_index<std::int16_t>(largest, index_dtype, in, out, outer, red, inner);
-    case DType::I32:
-      return arg_index<std::int32_t>(largest, index_dtype, in, out, outer, red, inner);
-    case DType::I64:
-      return arg_index<std::int64_t>(largest, index_dtype, in, out, outer, red, inner);
-    case DType::Bool:
-    case DType::U8:
-      return arg_index<std::uint8_t>(largest, index_dtype, in, out, outer, red, inner);
-    case DType::U16:
-      return arg_index<std::uint16_t>(largest, index_dtype, in, out, outer, red, inner);
-    case DType::U32:
-      return arg_index<std::uint32_t>(largest, index_dtype, in, out, outer, red, inner);
-    case DType::U64:
-      return arg_index<std::uint64_t>(largest, index_dtype, in, out, outer, red, inner);
-    case DType::F32:
-      return arg_index<float>(largest, index_dtype, in, out, outer, red, inner);
-    case DType::F64:
-      return arg_index<double>(largest, index_dtype, in, out, outer, red, inner);
-    default:
-      break;
-  }
-  throw UnimplementedError(str("arg_reduce: dtype = ", dtype_name(dtype), "; expected a real dtype or bool"));
+  core::with_type(dtype, [&]<class T>() {
+    if constexpr (std::is_arithmetic_v<T>) {
+      arg_index<T>(largest, index_dtype, in, out, outer, red, inner);
+    } else {
+      throw UnimplementedError(str("arg_reduce: dtype = ", dtype_name(dtype), "; expected a real dtype or bool"));
+    }
+  });
 }
 
 void cumulative(ScanOp op, DType dtype, bool reverse, const void* in, void* out, std::int64_t outer, std::int64_t red,

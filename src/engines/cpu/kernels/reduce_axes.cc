@@ -9,6 +9,7 @@
 
 #include "base/strings.h"
 #include "base/thread_pool.h"
+#include "core/with_type.h"
 #include "engines/cpu/kernels/copy_kernels.h"
 #include "engines/cpu/kernels/elementwise/elementwise_kernels.h"
 #include "engines/cpu/kernels/reduce_kernels.h"
@@ -154,31 +155,15 @@ void reduce_identity(ReduceOp op, DType dtype, void* out) {
     default:
       break;
   }
-  switch (dtype) {
-    case DType::I8:
-      return extreme_identity<std::int8_t>(op, out);
-    case DType::I16:
-      return extreme_identity<std::int16_t>(op, out);
-    case DType::I32:
-      return extreme_identity<std::int32_t>(op, out);
-    case DType::I64:
-      return extreme_identity<std::int64_t>(op, out);
-    case DType::U8:
-      return extreme_identity<std::uint8_t>(op, out);
-    case DType::U16:
-      return extreme_identity<std::uint16_t>(op, out);
-    case DType::U32:
-      return extreme_identity<std::uint32_t>(op, out);
-    case DType::U64:
-      return extreme_identity<std::uint64_t>(op, out);
-    case DType::F64:
-      return extreme_identity<double>(op, out);
-    default:
-      break;
-  }
-  float infinity;
-  extreme_identity<float>(op, &infinity);
-  ew_find(EwOp::Convert, DType::F32, dtype)(&infinity, nullptr, nullptr, out, 1);
+  core::with_type(dtype, [&]<class T>() {
+    if constexpr (std::is_arithmetic_v<T>) {
+      extreme_identity<T>(op, out);
+    } else {
+      float infinity;
+      extreme_identity<float>(op, &infinity);
+      ew_find(EwOp::Convert, DType::F32, dtype)(&infinity, nullptr, nullptr, out, 1);
+    }
+  });
 }
 
 void reduce(ReduceOp op, DType dtype, const void* in, void* out, std::int64_t outer, std::int64_t red,

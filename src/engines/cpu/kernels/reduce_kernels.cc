@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "core/with_type.h"
 #include "engines/cpu/kernels/elementwise/ew_find.h"
 #include "engines/cpu/kernels/simd.h"
 
@@ -271,33 +272,15 @@ ReduceFns floating(ReduceOp op) {
 }
 
 ReduceFns find_reduce_here(ReduceOp op, DType t) {
-  switch (t) {
-    case DType::Bool:
-      return op == ReduceOp::Sum || op == ReduceOp::Max || op == ReduceOp::Or ? fns<std::uint8_t, OrOf>()
-                                                                              : fns<std::uint8_t, AndOf>();
-    case DType::I8:
-      return integer<std::int8_t>(op);
-    case DType::I16:
-      return integer<std::int16_t>(op);
-    case DType::I32:
-      return integer<std::int32_t>(op);
-    case DType::I64:
-      return integer<std::int64_t>(op);
-    case DType::U8:
-      return integer<std::uint8_t>(op);
-    case DType::U16:
-      return integer<std::uint16_t>(op);
-    case DType::U32:
-      return integer<std::uint32_t>(op);
-    case DType::U64:
-      return integer<std::uint64_t>(op);
-    case DType::F32:
-      return floating<float>(op);
-    case DType::F64:
-      return floating<double>(op);
-    default:
-      return {};
+  if (t == DType::Bool) {
+    bool any = op == ReduceOp::Sum || op == ReduceOp::Max || op == ReduceOp::Or;
+    return any ? fns<std::uint8_t, OrOf>() : fns<std::uint8_t, AndOf>();
   }
+  return core::with_type(t, [&]<class T>() -> ReduceFns {
+    if constexpr (std::is_integral_v<T>) return integer<T>(op);
+    if constexpr (std::is_floating_point_v<T>) return floating<T>(op);
+    return {};
+  });
 }
 
 }  // namespace tessera::kernels::HWY_NAMESPACE
@@ -402,18 +385,11 @@ ReduceFns complex(ReduceOp op) {
 }  // namespace
 
 ReduceFns find_reduce(ReduceOp op, DType t) {
-  switch (t) {
-    case DType::F16:
-      return half<DType::F16>(op);
-    case DType::BF16:
-      return half<DType::BF16>(op);
-    case DType::C64:
-      return complex<complex64_t>(op);
-    case DType::C128:
-      return complex<complex128_t>(op);
-    default:
-      return HWY_DYNAMIC_DISPATCH(find_reduce_here)(op, t);
-  }
+  if (t == DType::F16) return half<DType::F16>(op);
+  if (t == DType::BF16) return half<DType::BF16>(op);
+  if (t == DType::C64) return complex<complex64_t>(op);
+  if (t == DType::C128) return complex<complex128_t>(op);
+  return HWY_DYNAMIC_DISPATCH(find_reduce_here)(op, t);
 }
 
 }  // namespace tessera::kernels

@@ -11,6 +11,7 @@
 #include "base/thread_own.h"
 #include "base/thread_pool.h"
 #include "base/verify_mode.h"
+#include "core/with_type.h"
 #include "engines/cpu/kernels/sort_keys.h"
 #include "tessera/error.h"
 
@@ -232,53 +233,17 @@ void top_row(const T* in, std::int64_t n, std::int64_t k, T* values, std::int32_
   }
 }
 
-// Calls `f` with a null pointer to the C++ type of `t`; bools are bytes.
-template <class F>
-void with_type(DType t, const F& f) {
-  switch (t) {
-    case DType::Bool:
-    case DType::U8:
-      return f(static_cast<std::uint8_t*>(nullptr));
-    case DType::I8:
-      return f(static_cast<std::int8_t*>(nullptr));
-    case DType::I16:
-      return f(static_cast<std::int16_t*>(nullptr));
-    case DType::I32:
-      return f(static_cast<std::int32_t*>(nullptr));
-    case DType::I64:
-      return f(static_cast<std::int64_t*>(nullptr));
-    case DType::U16:
-      return f(static_cast<std::uint16_t*>(nullptr));
-    case DType::U32:
-      return f(static_cast<std::uint32_t*>(nullptr));
-    case DType::U64:
-      return f(static_cast<std::uint64_t*>(nullptr));
-    case DType::F16:
-      return f(static_cast<float16_t*>(nullptr));
-    case DType::BF16:
-      return f(static_cast<bfloat16_t*>(nullptr));
-    case DType::F32:
-      return f(static_cast<float*>(nullptr));
-    case DType::F64:
-      return f(static_cast<double*>(nullptr));
-    case DType::C64:
-      return f(static_cast<complex64_t*>(nullptr));
-    case DType::C128:
-      return f(static_cast<complex128_t*>(nullptr));
-  }
-}
-
 }  // namespace
 
 void sort_rows(DType dtype, const void* in, void* out, std::int64_t rows, std::int64_t n) {
   if (rows * n == 0) return;
-  with_type(dtype, [&]<class T>(T*) { sort_typed<T>(in, out, rows, n); });
+  core::with_type(dtype, [&]<class T>() { sort_typed<T>(in, out, rows, n); });
 }
 
 void sort_permutation(DType dtype, const void* in, std::int32_t* permutation, bool refine, std::int64_t rows,
                       std::int64_t n) {
   if (rows * n == 0) return;
-  with_type(dtype, [&]<class T>(T*) {
+  core::with_type(dtype, [&]<class T>() {
     for_rows(rows, n, [&](std::int64_t r, bool parallel) {
       permutation_row(static_cast<const T*>(in) + r * n, permutation + r * n, refine, n, parallel);
     });
@@ -291,7 +256,7 @@ void top_k(DType dtype, const void* in, std::int64_t rows, std::int64_t n, std::
     throw UnimplementedError(str("top_k: dtype = ", dtype_name(dtype), "; expected a real dtype"));
   }
   if (rows * k == 0) return;
-  with_type(dtype, [&]<class T>(T*) {
+  core::with_type(dtype, [&]<class T>() {
     if constexpr (kInvertible<T>) {
       base::parallel_for(rows, std::max<std::int64_t>(1, 8192 / n), [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t r = begin; r < end; ++r) {

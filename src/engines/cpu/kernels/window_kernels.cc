@@ -8,6 +8,7 @@
 
 #include "base/strings.h"
 #include "base/thread_pool.h"
+#include "core/with_type.h"
 #include "engines/cpu/kernels/copy_kernels.h"
 #include "engines/cpu/kernels/elementwise/elementwise_kernels.h"
 #include "engines/cpu/kernels/reduce_kernels.h"
@@ -219,41 +220,19 @@ void reduce_window(ReduceOp op, DType dtype, const WindowSpec& spec, const void*
 void select_and_scatter_add(bool largest, DType dtype, const WindowSpec& spec, const void* in, const void* source,
                             const void* init, void* out) {
   if (product(spec.in_shape) == 0) return;
-  switch (dtype) {
-    case DType::F32:
-      return scatter_typed<float>(largest, spec, in, source, init, out);
-    case DType::F64:
-      return scatter_typed<double>(largest, spec, in, source, init, out);
-    case DType::I8:
-      return scatter_typed<std::int8_t>(largest, spec, in, source, init, out);
-    case DType::U8:
-      return scatter_typed<std::uint8_t>(largest, spec, in, source, init, out);
-    case DType::I16:
-      return scatter_typed<std::int16_t>(largest, spec, in, source, init, out);
-    case DType::U16:
-      return scatter_typed<std::uint16_t>(largest, spec, in, source, init, out);
-    case DType::I32:
-      return scatter_typed<std::int32_t>(largest, spec, in, source, init, out);
-    case DType::U32:
-      return scatter_typed<std::uint32_t>(largest, spec, in, source, init, out);
-    case DType::I64:
-      return scatter_typed<std::int64_t>(largest, spec, in, source, init, out);
-    case DType::U64:
-      return scatter_typed<std::uint64_t>(largest, spec, in, source, init, out);
-    case DType::F16:
-    case DType::BF16: {
+  core::with_type(dtype, [&]<class T>() {
+    if constexpr (std::is_arithmetic_v<T>) {
+      if (dtype != DType::Bool) return scatter_typed<T>(largest, spec, in, source, init, out);
+    } else if constexpr (!is_complex(dtype_of<T>())) {
       std::int64_t n = product(spec.in_shape);
       auto x = widen(dtype, in, n), y = widen(dtype, source, product(window_out_shape(spec))),
            z = widen(dtype, init, 1);
       std::vector<float> sums(x.size());
       scatter_typed<float>(largest, spec, x.data(), y.data(), z.data(), sums.data());
-      ew_find(EwOp::Convert, DType::F32, dtype)(sums.data(), nullptr, nullptr, out, n);
-      return;
+      return ew_find(EwOp::Convert, DType::F32, dtype)(sums.data(), nullptr, nullptr, out, n);
     }
-    default:
-      break;
-  }
-  throw UnimplementedError(str("select_and_scatter_add: dtype = ", dtype_name(dtype), "; expected a real dtype"));
+    throw UnimplementedError(str("select_and_scatter_add: dtype = ", dtype_name(dtype), "; expected a real dtype"));
+  });
 }
 
 }  // namespace tessera::kernels

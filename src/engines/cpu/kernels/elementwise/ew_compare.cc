@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What gives or takes bools: comparisons, IsFinite, logic, Select.
+#include "core/with_type.h"
 #include "engines/cpu/kernels/elementwise/ew_find.h"
 #include "engines/cpu/kernels/simd.h"
 
@@ -43,31 +44,10 @@ EwFn find_comparison(EwOp op) {
 }
 
 EwFn find_compare_here(EwOp op, DType t) {
-  switch (t) {
-    case DType::I8:
-      return find_comparison<std::int8_t>(op);
-    case DType::I16:
-      return find_comparison<std::int16_t>(op);
-    case DType::I32:
-      return find_comparison<std::int32_t>(op);
-    case DType::I64:
-      return find_comparison<std::int64_t>(op);
-    case DType::Bool:
-    case DType::U8:
-      return find_comparison<std::uint8_t>(op);
-    case DType::U16:
-      return find_comparison<std::uint16_t>(op);
-    case DType::U32:
-      return find_comparison<std::uint32_t>(op);
-    case DType::U64:
-      return find_comparison<std::uint64_t>(op);
-    case DType::F32:
-      return find_comparison<float>(op);
-    case DType::F64:
-      return find_comparison<double>(op);
-    default:
-      return nullptr;
-  }
+  return core::with_type(t, [&]<class T>() -> EwFn {
+    if constexpr (std::is_arithmetic_v<T>) return find_comparison<T>(op);
+    return nullptr;
+  });
 }
 
 struct LogicAnd {

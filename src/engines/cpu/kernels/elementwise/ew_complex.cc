@@ -57,6 +57,23 @@ C log1p(const C& a) {
 }
 
 template <class C>
+EwFn two_operands(EwOp op) {
+  switch (op) {
+    case EwOp::Add:
+      return map2<C, C, [](const C& a, const C& b) { return a + b; }>;
+    case EwOp::Sub:
+      return map2<C, C, [](const C& a, const C& b) { return a - b; }>;
+    case EwOp::Mul:
+      return map2<C, C, mul<C>>;
+    case EwOp::Div:
+      return map2<C, C, [](const C& a, const C& b) { return a / b; }>;
+    case EwOp::Pow:
+      return map2<C, C, pow<C>>;
+    default:
+      return nullptr;
+  }
+}
+template <class C>
 EwFn same_type(EwOp op) {
   switch (op) {
     case EwOp::Neg:
@@ -111,18 +128,8 @@ EwFn same_type(EwOp op) {
       return map1<C, C, [](const C& a) { return mul(a, a); }>;
     case EwOp::Reciprocal:
       return map1<C, C, [](const C& a) { return C{1} / a; }>;
-    case EwOp::Add:
-      return map2<C, C, [](const C& a, const C& b) { return a + b; }>;
-    case EwOp::Sub:
-      return map2<C, C, [](const C& a, const C& b) { return a - b; }>;
-    case EwOp::Mul:
-      return map2<C, C, mul<C>>;
-    case EwOp::Div:
-      return map2<C, C, [](const C& a, const C& b) { return a / b; }>;
-    case EwOp::Pow:
-      return map2<C, C, pow<C>>;
     default:
-      return nullptr;
+      return two_operands<C>(op);
   }
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Conversion of any real dtype to any other. Half and complex types are composed from these by the callers.
+#include "core/with_type.h"
 #include "engines/cpu/kernels/elementwise/ew_find.h"
 #include "engines/cpu/kernels/simd.h"
 
@@ -33,60 +34,18 @@ struct Cast {
 
 template <class From>
 EwFn convert_from(DType out) {
-  switch (out) {
-    case DType::Bool:
-      return map1<From, Bool8, Cast<bool>>;
-    case DType::I8:
-      return map1<From, std::int8_t, Cast<std::int8_t>>;
-    case DType::I16:
-      return map1<From, std::int16_t, Cast<std::int16_t>>;
-    case DType::I32:
-      return map1<From, std::int32_t, Cast<std::int32_t>>;
-    case DType::I64:
-      return map1<From, std::int64_t, Cast<std::int64_t>>;
-    case DType::U8:
-      return map1<From, std::uint8_t, Cast<std::uint8_t>>;
-    case DType::U16:
-      return map1<From, std::uint16_t, Cast<std::uint16_t>>;
-    case DType::U32:
-      return map1<From, std::uint32_t, Cast<std::uint32_t>>;
-    case DType::U64:
-      return map1<From, std::uint64_t, Cast<std::uint64_t>>;
-    case DType::F32:
-      return map1<From, float, Cast<float>>;
-    case DType::F64:
-      return map1<From, double, Cast<double>>;
-    default:
-      return nullptr;
-  }
+  if (out == DType::Bool) return map1<From, Bool8, Cast<bool>>;
+  return core::with_type(out, []<class To>() -> EwFn {
+    if constexpr (std::is_arithmetic_v<To>) return map1<From, To, Cast<To>>;
+    return nullptr;
+  });
 }
 
 EwFn find_convert_here(DType in, DType out) {
-  switch (in) {
-    case DType::I8:
-      return convert_from<std::int8_t>(out);
-    case DType::I16:
-      return convert_from<std::int16_t>(out);
-    case DType::I32:
-      return convert_from<std::int32_t>(out);
-    case DType::I64:
-      return convert_from<std::int64_t>(out);
-    case DType::Bool:
-    case DType::U8:
-      return convert_from<std::uint8_t>(out);
-    case DType::U16:
-      return convert_from<std::uint16_t>(out);
-    case DType::U32:
-      return convert_from<std::uint32_t>(out);
-    case DType::U64:
-      return convert_from<std::uint64_t>(out);
-    case DType::F32:
-      return convert_from<float>(out);
-    case DType::F64:
-      return convert_from<double>(out);
-    default:
-      return nullptr;
-  }
+  return core::with_type(in, [&]<class From>() -> EwFn {
+    if constexpr (std::is_arithmetic_v<From>) return convert_from<From>(out);
+    return nullptr;
+  });
 }
 
 void bf16_to_f32_here(const void* in, float* out, std::int64_t n) {

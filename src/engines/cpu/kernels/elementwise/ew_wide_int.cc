@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "core/with_type.h"
 #include "engines/cpu/kernels/elementwise/ew_find.h"
 #include "engines/cpu/kernels/simd.h"
 
@@ -10,18 +11,10 @@
 HWY_BEFORE_NAMESPACE();
 namespace tessera::kernels::HWY_NAMESPACE {
 EwFn find_wide_int_here(EwOp op, DType t) {
-  switch (t) {
-    case DType::I32:
-      return find_int<std::int32_t>(op);
-    case DType::U32:
-      return find_int<std::uint32_t>(op);
-    case DType::I64:
-      return find_int<std::int64_t>(op);
-    case DType::U64:
-      return find_int<std::uint64_t>(op);
-    default:
-      return nullptr;
-  }
+  return core::with_type(t, [&]<class T>() -> EwFn {
+    if constexpr (std::is_integral_v<T> && sizeof(T) >= 4) return find_int<T>(op);
+    return nullptr;
+  });
 }
 }  // namespace tessera::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <shared_mutex>
 #include <utility>
 
@@ -170,87 +171,102 @@ Chunk chunk_of(const ConvSpec& s, std::int64_t in_rows, std::int64_t kernel, std
   return {batch, end - begin, last - first, first - low, high - last};
 }
 
+// One call of oneDNN: some batch items, some rows of the image.
+struct Task {
+  std::shared_ptr<const Primitive> p;
+  const void* weights;
+  std::int64_t src, dst;  // bytes from the start
+};
+// The convolution in parts; the weights of each primitive in its own order.
+struct Tasks {
+  std::vector<Task> list;
+  std::map<const Primitive*, std::vector<std::byte>> weights;
+};
+
+// How many batch items and rows one task takes: batch items first, rows of the image too when there are fewer of those
+// than threads.
+std::pair<std::int64_t, std::int64_t> task_extents(std::int64_t batch, std::int64_t rows, std::int64_t threads) {
+  std::int64_t batch_chunks = std::min(batch, threads > 1 ? 2 * threads : 1);
+  std::int64_t row_chunks = batch_chunks >= threads ? 1 : std::min(rows, (threads + batch_chunks - 1) / batch_chunks);
+  return {(batch + batch_chunks - 1) / batch_chunks, (rows + row_chunks - 1) / row_chunks};
+}
+
+// The weights in the order that the primitive reads.
+const void* weights_for(const Primitive& p, const void* rhs, std::vector<std::byte>& buffer) {
+  if (p.weights == p.user_weights) return rhs;
+  if (buffer.empty()) reorder(p.user_weights, rhs, p.weights, scratch(buffer, p.weights.get_size()));
+  auto address = reinterpret_cast<std::uintptr_t>(buffer.data());
+  return buffer.data() + (-address & 63);
+}
+
+// Nothing where a task would read no row of the image.
+std::optional<Tasks> tasks_of(const ConvSpec& spec, const Array& l, const Array& w, const Array& o, const void* rhs,
+                              std::int64_t threads) {
+  std::int64_t size = dtype_size(spec.dtype), batch = o.shape[0], rows = o.shape[2];
+  auto [each_batch, each_rows] = task_extents(batch, rows, threads);
+  Tasks out;
+  std::map<Chunk, std::shared_ptr<const Primitive>> primitives;
+  SingleThreadedLibraries single;
+  for (std::int64_t b = 0; b < batch; b += each_batch) {
+    for (std::int64_t r = 0; r < rows; r += each_rows) {
+      std::int64_t first;
+      Chunk chunk = chunk_of(spec, l.shape[2], w.shape[2], std::min(each_batch, batch - b), r,
+                             std::min(rows, r + each_rows), first);
+      if (chunk.in_rows == 0) return std::nullopt;
+      auto& p = primitives[chunk];
+      if (!p) p = cached(spec, l, w, o, chunk);
+      out.list.push_back({p, weights_for(*p, rhs, out.weights[p.get()]),
+                          (b * l.strides[0] + first * l.strides[2]) * size,
+                          (b * o.strides[0] + r * o.strides[2]) * size});
+    }
+  }
+  return out;
+}
+
+void run_task(const Task& t, dnnl::stream& stream, const void* lhs, void* out) {
+  auto& src_memory = base::thread_own<std::vector<std::byte>, struct SrcTag>();
+  auto& dst_memory = base::thread_own<std::vector<std::byte>, struct DstTag>();
+  auto& pad_memory = base::thread_own<std::vector<std::byte>, struct PadTag>();
+  const Primitive& p = *t.p;
+  const void* src = static_cast<const std::byte*>(lhs) + t.src;
+  void* result = static_cast<std::byte*>(out) + t.dst;
+  void* dst = result;
+  if (p.src != p.user_src) {
+    std::byte* own = scratch(src_memory, p.src.get_size());
+    reorder(p.user_src, src, p.src, own);
+    src = own;
+  }
+  if (p.dst != p.user_dst) dst = scratch(dst_memory, p.dst.get_size());
+  p.primitive.execute(stream,
+                      {{DNNL_ARG_SRC, memory(p.src, cpu(), const_cast<void*>(src))},
+                       {DNNL_ARG_WEIGHTS, memory(p.weights, cpu(), const_cast<void*>(t.weights))},
+                       {DNNL_ARG_DST, memory(p.dst, cpu(), dst)},
+                       {DNNL_ARG_SCRATCHPAD, memory(p.scratch, cpu(), scratch(pad_memory, p.scratch.get_size()))}});
+  stream.wait();
+  if (dst != result) reorder(p.dst, dst, p.user_dst, result);
+}
+
 }  // namespace
 
 bool conv_dnnl(const ConvSpec& spec, const void* lhs, const void* rhs, void* out) {
   if (!supported(spec)) return false;
   Array l = in_order(spec.lhs_shape, spec.lhs), w = in_order(spec.rhs_shape, spec.rhs),
         o = in_order(spec.out_shape, spec.out);
-  std::int64_t size = dtype_size(spec.dtype), batch = o.shape[0], rows = o.shape[2];
   std::int64_t threads = base::in_parallel_region() ? 1 : base::num_threads();
   double work = 2e-9;
   for (std::int64_t e : o.shape) work *= static_cast<double>(e);
   for (std::size_t i = 1; i < w.shape.size(); ++i) work *= static_cast<double>(w.shape[i]);
   if (work < 2e-3) threads = 1;  // a few tens of microseconds
-  // Batch items first; rows of the image too when there are fewer of those than threads.
-  std::int64_t batch_chunks = std::min(batch, threads > 1 ? 2 * threads : 1);
-  std::int64_t row_chunks = batch_chunks >= threads ? 1 : std::min(rows, (threads + batch_chunks - 1) / batch_chunks);
-  std::int64_t each_batch = (batch + batch_chunks - 1) / batch_chunks, each_rows = (rows + row_chunks - 1) / row_chunks;
-  batch_chunks = (batch + each_batch - 1) / each_batch;
-  row_chunks = (rows + each_rows - 1) / each_rows;
-
   try {
-    struct Task {
-      std::shared_ptr<const Primitive> p;
-      const void* weights;
-      std::int64_t src, dst;  // bytes from the start
-    };
-    std::vector<Task> tasks;
-    std::map<const Primitive*, std::vector<std::byte>> weights;
-    std::map<Chunk, std::shared_ptr<const Primitive>> primitives;
-    SingleThreadedLibraries single;
-    for (std::int64_t b = 0; b < batch; b += each_batch) {
-      for (std::int64_t r = 0; r < rows; r += each_rows) {
-        std::int64_t first;
-        Chunk chunk = chunk_of(spec, l.shape[2], w.shape[2], std::min(each_batch, batch - b), r,
-                               std::min(rows, r + each_rows), first);
-        if (chunk.in_rows == 0) return false;
-        auto& p = primitives[chunk];
-        if (!p) p = cached(spec, l, w, o, chunk);
-        const void* own = rhs;
-        if (p->weights != p->user_weights) {
-          auto& buffer = weights[p.get()];
-          if (buffer.empty()) {
-            std::byte* at = scratch(buffer, p->weights.get_size());
-            reorder(p->user_weights, rhs, p->weights, at);
-          }
-          auto address = reinterpret_cast<std::uintptr_t>(buffer.data());
-          own = buffer.data() + (-address & 63);
-        }
-        tasks.push_back(
-            {p, own, (b * l.strides[0] + first * l.strides[2]) * size, (b * o.strides[0] + r * o.strides[2]) * size});
-      }
-    }
-    base::parallel_for(
-        static_cast<std::int64_t>(tasks.size()), threads > 1 ? 1 : static_cast<std::int64_t>(tasks.size()),
-        [&](std::int64_t begin, std::int64_t end) {
-          SingleThreadedLibraries alone;
-          alone.need_onednn();
-          auto& src_memory = base::thread_own<std::vector<std::byte>, struct SrcTag>();
-          auto& dst_memory = base::thread_own<std::vector<std::byte>, struct DstTag>();
-          auto& pad_memory = base::thread_own<std::vector<std::byte>, struct PadTag>();
-          dnnl::stream stream(cpu());
-          for (std::int64_t i = begin; i < end; ++i) {
-            const Task& t = tasks[static_cast<std::size_t>(i)];
-            const Primitive& p = *t.p;
-            const void* src = static_cast<const std::byte*>(lhs) + t.src;
-            void* result = static_cast<std::byte*>(out) + t.dst;
-            void* dst = result;
-            if (p.src != p.user_src) {
-              std::byte* own = scratch(src_memory, p.src.get_size());
-              reorder(p.user_src, src, p.src, own);
-              src = own;
-            }
-            if (p.dst != p.user_dst) dst = scratch(dst_memory, p.dst.get_size());
-            p.primitive.execute(
-                stream, {{DNNL_ARG_SRC, memory(p.src, cpu(), const_cast<void*>(src))},
-                         {DNNL_ARG_WEIGHTS, memory(p.weights, cpu(), const_cast<void*>(t.weights))},
-                         {DNNL_ARG_DST, memory(p.dst, cpu(), dst)},
-                         {DNNL_ARG_SCRATCHPAD, memory(p.scratch, cpu(), scratch(pad_memory, p.scratch.get_size()))}});
-            stream.wait();
-            if (dst != result) reorder(p.dst, dst, p.user_dst, result);
-          }
-        });
+    auto tasks = tasks_of(spec, l, w, o, rhs, threads);
+    if (!tasks) return false;
+    auto count = static_cast<std::int64_t>(tasks->list.size());
+    base::parallel_for(count, threads > 1 ? 1 : count, [&](std::int64_t begin, std::int64_t end) {
+      SingleThreadedLibraries alone;
+      alone.need_onednn();
+      dnnl::stream stream(cpu());
+      for (std::int64_t i = begin; i < end; ++i) run_task(tasks->list[static_cast<std::size_t>(i)], stream, lhs, out);
+    });
   } catch (const dnnl::error& e) {
     if (e.status == dnnl_unimplemented) return false;
     throw StateError(str("conv: oneDNN failed: ", e.what()));
