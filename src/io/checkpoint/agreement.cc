@@ -36,12 +36,13 @@ CheckpointState& checkpoint_state(const Client& client) {
   static const char key = 0;
   return *std::static_pointer_cast<CheckpointState>(client.extensions().get(&key, []() -> std::shared_ptr<void> {
     auto state = std::make_shared<CheckpointState>();
-    state->writer = runtime::TaskQueue::create();
+    state->writer = runtime::TaskScheduler::create(1);
     return state;
   }));
 }
 
-Agreement::Agreement(const Client& client, std::int64_t tag, std::string what) : tag_(tag), what_(std::move(what)) {
+Agreement::Agreement(const Client& client, std::int64_t tag, std::string what)
+    : call_{.tag = tag, .name = "checkpoint"}, what_(std::move(what)) {
   if (client.process_count() == 1) return;
   collectives_ = runtime::runtime_of(client).collectives;
   process_index_ = client.process_index();
@@ -52,17 +53,17 @@ void Agreement::send(int to, const std::string& text) const {
   const std::uint64_t n = text.size();
   const runtime::Collectives::Message length{to, &n, sizeof(n)};
   const runtime::Collectives::Message body{to, text.data(), static_cast<std::int64_t>(n)};
-  collectives_->exchange(tag_, {&length, 1}, {});
-  collectives_->exchange(tag_, {&body, 1}, {});
+  collectives_->exchange(call_, {&length, 1}, {});
+  collectives_->exchange(call_, {&body, 1}, {});
 }
 
 std::string Agreement::receive(int from) const {
   std::uint64_t n = 0;
   const runtime::Collectives::Receipt length{from, &n, sizeof(n)};
-  collectives_->exchange(tag_, {}, {&length, 1});
+  collectives_->exchange(call_, {}, {&length, 1});
   std::string text(n, '\0');
   const runtime::Collectives::Receipt body{from, text.data(), static_cast<std::int64_t>(n)};
-  collectives_->exchange(tag_, {}, {&body, 1});
+  collectives_->exchange(call_, {}, {&body, 1});
   return text;
 }
 

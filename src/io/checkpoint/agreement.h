@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "runtime/event.h"
 #include "runtime/process_collectives.h"
+#include "runtime/task_scheduler.h"
 #include "tessera/device.h"
 
 namespace tessera::io {
@@ -19,7 +19,7 @@ namespace tessera::io {
 /// What checkpoints keep for a client, made on first use.
 struct CheckpointState {
   /// Saves of this process run one after another, in the order in which they were asked for.
-  std::shared_ptr<runtime::TaskQueue> writer;
+  std::shared_ptr<runtime::TaskScheduler> writer;
   /// A tag for the messages of one save or restore. Every process asks for its tags in the same order. Tags of programs
   /// are never negative, these always are, so that a save may exchange messages while programs run.
   std::int64_t next_tag() { return -1 - tags.fetch_add(1); }
@@ -51,7 +51,7 @@ class Agreement {
   std::shared_ptr<runtime::Collectives> collectives_;  // null for a single process
   int process_index_ = 0;
   int process_count_ = 1;
-  std::int64_t tag_;
+  runtime::Collectives::Call call_;
   std::string what_;
 };
 

@@ -2,6 +2,7 @@
 #include "base/check.h"
 #include "base/strings.h"
 #include "io/checkpoint/save.h"
+#include "runtime/engine.h"
 #include "tessera/error.h"
 
 namespace tessera::io {
@@ -60,7 +61,10 @@ std::shared_ptr<const void> elements_of(const HeldLeaf& leaf, const OwnedShard& 
       leaf.replicas_equal ? shard.tile : static_cast<std::size_t>(leaf.placement->first_position[shard.tile]);
   const runtime::BufferPtr& buffer = leaf.storage->shard_buffers.at(slot);
   TESSERA_CHECK(buffer != nullptr, "this process has the shard");
-  return {buffer, buffer->data()};
+  // An accelerator's memory is copied, one shard at a time.
+  const auto& memory = runtime::runtime_of(leaf.placement->devices->client).memory;
+  const runtime::BufferPtr here = runtime::on_host({&buffer, 1}, *memory)[0];
+  return {here, here->data()};
 }
 
 std::string tensor_name(const StoredLeaf& leaf, const Dims& start, const Shape& shape) {

@@ -198,12 +198,10 @@ checkpoints::SaveHandle begin_save(const std::string& dir, std::int64_t step, ch
     if (job.client.process_count() == 1) throw;
     job.fault = std::current_exception();
   }
-  saving->done = state.writer->submit(
-      [saving] {
-        saving->job.run();
-        saving->stats = saving->job.stats;
-      },
-      false);
+  saving->done = state.writer->submit({.body = [saving] {
+    saving->job.run();
+    saving->stats = saving->job.stats;
+  }});
   return checkpoints::SaveHandle(std::move(saving));
 }
 
