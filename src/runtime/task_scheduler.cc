@@ -354,7 +354,8 @@ class Scheduler final : public TaskScheduler, public Resting {
       for (Job* job : {r->job, r->next}) {
         if (job != nullptr) lost_.push_back(unlink(job));
       }
-      static_cast<void>(r.release());  // neither its thread nor its condition can be asked to end
+      const Runner* gone = r.release();  // neither its thread nor its condition can be asked to end
+      static_cast<void>(gone);
     }
     std::erase(runners_, nullptr);
     idle_.clear();

@@ -67,8 +67,8 @@ TEST(GraphText, RandomPrograms) {
     for (const auto& mesh : test::test_meshes()) {
       SCOPED_TRACE(seed);
       auto p = test::random_program(seed, mesh, {.uneven = seed % 2 == 1});
-      if (holds_functions(*p.problem.graph)) continue;
-      expect_same(*p.problem.graph);
+      if (holds_functions(*p.module.graph)) continue;
+      expect_same(*p.module.graph);
       ++graphs;
     }
   }
@@ -104,7 +104,7 @@ TEST(GraphText, PartitionedGraphsHaveTheirMeshAndLayouts) {
   Builder b;
   Value x = b.input({DType::F32, {8, 6}}), y = b.input({DType::F32, {6, 4}});
   Values out{ops::dot_general(ops::exp(x), y, {{1}, {0}, {}, {}})};
-  auto p = test::problem(b, out, test::mesh_of("data:4, model:2"), {"data, model", "model, -"});
+  auto p = test::module(b, out, test::mesh_of("data:4, model:2"), {"data, model", "model, -"});
   Graph g = *test::partitioned(p);
   Graph back = again(g);
   EXPECT_NE(full_text(g).find(" mesh(data=4, model=2) {"), std::string::npos) << full_text(g);

@@ -32,6 +32,7 @@ struct tessera_mpi_message {
   int64_t nbytes;
 };
 
+/* NOLINTBEGIN(modernize-redundant-void-arg): in C an empty list says nothing about the arguments */
 struct tessera_mpi_module {
   int version;
   const char* implementation; /* "openmpi" or "mpich" */
@@ -56,6 +57,7 @@ struct tessera_mpi_module {
   /* Ends MPI where `join` has initialised it. */
   int (*finish)(void);
 };
+/* NOLINTEND(modernize-redundant-void-arg) */
 
 #ifdef __cplusplus
 }
