@@ -27,7 +27,7 @@ Result convolution(const Settings& s) {
   Mesh m = mesh1(s.devices);
   auto f = jit([](const Array& x, const Array& w) {
     return lax::conv_general_dilated(
-        x, w, {.strides = {1, 1}, .pad_mode = "SAME", .dimension_numbers = {"NHWC", "HWIO", "NHWC"}});
+        x, w, {.strides = {1, 1}, .pad_mode = lax::PadMode::Same, .dimension_numbers = {"NHWC", "HWIO", "NHWC"}});
   });
   Array x = put({32, 32, 32, 64}, m, P("x"));
   Array w = put({3, 3, 64, 64}, m, P());

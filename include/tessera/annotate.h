@@ -31,8 +31,6 @@ namespace tessera {
 void set_global_mesh(const std::optional<Mesh>& mesh, const Loc& loc = Loc::current());
 /// The mesh that was set last, or nothing.
 std::optional<Mesh> global_mesh();
-/// `global_mesh`.
-inline std::optional<Mesh> get_global_mesh() { return global_mesh(); }
 /// All devices of the current client in id order on one axis, which is unnamed without `name`.
 Mesh get_1d_mesh(const std::optional<std::string>& name = std::nullopt, const Loc& loc = Loc::current());
 
@@ -45,11 +43,6 @@ Mesh get_1d_mesh(const std::optional<std::string>& name = std::nullopt, const Lo
 /// for a repeated one.
 Array mark_sharding(const Array& x, const Mesh& mesh, const PartitionSpec& partition_spec,
                     const Loc& loc = Loc::current());
-/// `mark_sharding`, under its name in PyTorch/XLA: every constraint is differentiable.
-inline Array mark_sharding_with_gradients(const Array& x, const Mesh& mesh, const PartitionSpec& partition_spec,
-                                          const Loc& = Loc::current()) {
-  return mark_sharding(x, mesh, partition_spec);
-}
 /// `x` without annotation: on the default device, uncommitted; inside a traced function the constraints that made the
 /// value are removed. An array without annotation is returned as it is. An array over several processes is gathered by
 /// all of them.
@@ -82,12 +75,8 @@ std::string annotated_hlo(const F& f, const Args&... args) {
       tree_leaves(like));
 }
 
-// --- SPMD mode, which is always on ----------------------------------------------------------------------------------
+// --- devices ------------------------------------------------------------------------------------------------------
 
-/// Does nothing: SPMD mode is always on.
-inline void use_spmd() {}
-/// True.
-inline bool is_spmd() { return true; }
 /// Devices of all processes of the current client.
 std::int64_t global_device_count();
 /// The device of values without a sharding: the first of this process. Throws `StateError` where it has none.
@@ -145,22 +134,6 @@ class ShardedTensor {
  private:
   Array array_;
 };
-/// `ShardedTensor(x)`. Throws `ValueError` for an array without annotation, and for a traced one.
-inline ShardedTensor wrap_as_sharded_tensor(const Array& x, const Loc& = Loc::current()) { return ShardedTensor(x); }
-/// The tensor itself.
-inline ShardedTensor wrap_as_sharded_tensor(const ShardedTensor& x, const Loc& = Loc::current()) { return x; }
-/// Its array.
-inline const Array& unwrap_sharded_tensor(const ShardedTensor& x) { return x.array(); }
-/// Anything else passes through.
-template <class T>
-const T& unwrap_sharded_tensor(const T& x) {
-  return x;
-}
-/// Arrays are their own wrappers; anything else passes through.
-template <class T>
-const T& wrap_if_sharded(const T& x) {
-  return x;
-}
 
 // --- barriers --------------------------------------------------------------------------------------------------------
 
@@ -186,11 +159,6 @@ auto backward_optimization_barrier(F f) {
     Args passed = tree_unflatten(like, detail::backward_barrier(tree_leaves(like), Loc::current()));
     return std::apply(f, passed);
   });
-}
-/// `backward_optimization_barrier`.
-template <class F>
-auto apply_backward_optimization_barrier(F f) {
-  return backward_optimization_barrier(std::move(f));
 }
 
 // --- counters --------------------------------------------------------------------------------------------------------

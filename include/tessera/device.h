@@ -131,9 +131,9 @@ class Client {
   /// Throws `ValueError` unless devices >= 1 and 0 <= process_index < process_count, when `cluster` has another size,
   /// or when that process has already joined it.
   static Client cpu(const CpuOptions& options = {}, const Loc& loc = Loc::current());
-  /// A client whose cluster are the processes of an MPI communicator; each of them makes it, once. MPI is loaded now, and
-  /// initialised unless the program has done so. Throws `StateError` where no module of the transport or no MPI is found,
-  /// where another MPI has started the program, and where the processes differ in the library's version.
+  /// A client whose cluster are the processes of an MPI communicator; each of them makes it, once. MPI is loaded now,
+  /// and initialised unless the program has done so. Throws `StateError` where no module of the transport or no MPI is
+  /// found, where another MPI has started the program, and where the processes differ in the library's version.
   static Client mpi(const MpiOptions& options = {}, const Loc& loc = Loc::current());
   /// The innermost `ClientScope` of this thread, else the default client: the one of `set_default`, else CPU devices,
   /// as many as the environment variable TESSERA_CPU_DEVICES sets (1 when unset; `ValueError` unless it is positive).

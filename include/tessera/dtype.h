@@ -9,6 +9,8 @@
 #include <string_view>
 #include <type_traits>
 
+#include "tessera/detail/half_float.h"
+
 namespace tessera {
 
 /// Element type of an array.
@@ -70,21 +72,6 @@ PromotedType promote_types(PromotedType a, PromotedType b);
 /// `promote_types` of two strong dtypes.
 DType promote_types(DType a, DType b);
 
-namespace detail {
-float half_to_float(std::uint16_t bits);
-std::uint16_t float_to_half(float v);
-constexpr float bf16_to_float(std::uint16_t bits) {
-  return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
-}
-/// Round to nearest, ties to even; NaN stays NaN.
-constexpr std::uint16_t float_to_bf16(float v) {
-  auto u = std::bit_cast<std::uint32_t>(v);
-  if ((u & 0x7fffffffu) > 0x7f800000u) return static_cast<std::uint16_t>((u >> 16) | 0x40u);
-  u += 0x7fffu + ((u >> 16) & 1u);
-  return static_cast<std::uint16_t>(u >> 16);
-}
-}  // namespace detail
-
 /// IEEE binary16 storage; converts through float.
 struct float16_t {
   std::uint16_t bits = 0;
@@ -145,38 +132,32 @@ constexpr float operator-(A a) {
 using complex64_t = std::complex<float>;
 using complex128_t = std::complex<double>;
 
-namespace detail {
-template <class T>
-constexpr DType dtype_of_impl() {
-  if constexpr (std::is_same_v<T, bool>) {
-    return DType::Bool;
-  } else if constexpr (std::is_same_v<T, float16_t>) {
-    return DType::F16;
-  } else if constexpr (std::is_same_v<T, bfloat16_t>) {
-    return DType::BF16;
-  } else if constexpr (std::is_same_v<T, float>) {
-    return DType::F32;
-  } else if constexpr (std::is_same_v<T, double>) {
-    return DType::F64;
-  } else if constexpr (std::is_same_v<T, complex64_t>) {
-    return DType::C64;
-  } else if constexpr (std::is_same_v<T, complex128_t>) {
-    return DType::C128;
-  } else {
-    static_assert(std::is_integral_v<T>, "no tessera dtype for this C++ type");
-    constexpr bool s = std::is_signed_v<T>;
-    if constexpr (sizeof(T) == 1) return s ? DType::I8 : DType::U8;
-    if constexpr (sizeof(T) == 2) return s ? DType::I16 : DType::U16;
-    if constexpr (sizeof(T) == 4) return s ? DType::I32 : DType::U32;
-    if constexpr (sizeof(T) == 8) return s ? DType::I64 : DType::U64;
-  }
-}
-}  // namespace detail
-
 /// The dtype of a C++ element type: `dtype_of<float>() == float32`.
 template <class T>
 constexpr DType dtype_of() {
-  return detail::dtype_of_impl<std::remove_cv_t<T>>();
+  using E = std::remove_cv_t<T>;
+  if constexpr (std::is_same_v<E, bool>) {
+    return DType::Bool;
+  } else if constexpr (std::is_same_v<E, float16_t>) {
+    return DType::F16;
+  } else if constexpr (std::is_same_v<E, bfloat16_t>) {
+    return DType::BF16;
+  } else if constexpr (std::is_same_v<E, float>) {
+    return DType::F32;
+  } else if constexpr (std::is_same_v<E, double>) {
+    return DType::F64;
+  } else if constexpr (std::is_same_v<E, complex64_t>) {
+    return DType::C64;
+  } else if constexpr (std::is_same_v<E, complex128_t>) {
+    return DType::C128;
+  } else {
+    static_assert(std::is_integral_v<E>, "no tessera dtype for this C++ type");
+    constexpr bool s = std::is_signed_v<E>;
+    if constexpr (sizeof(E) == 1) return s ? DType::I8 : DType::U8;
+    if constexpr (sizeof(E) == 2) return s ? DType::I16 : DType::U16;
+    if constexpr (sizeof(E) == 4) return s ? DType::I32 : DType::U32;
+    if constexpr (sizeof(E) == 8) return s ? DType::I64 : DType::U64;
+  }
 }
 
 }  // namespace tessera

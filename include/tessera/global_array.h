@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `GlobalArray`: the names of older code over `Array`. It shares the array's shards and converts both ways for free.
+// Legacy names: `GlobalArray` of older code over `Array`. It shares the array's shards and converts both ways for free.
 //
 //   auto g = GlobalArray::from_callback({8, 2}, mesh, P("x", "y"), [&](const Index& i) { return data.slice(i); });
 //   g.local_data(0U);            // the shard of this process's first device

@@ -156,10 +156,13 @@ std::pair<Array, Array> approx_max_k(const Operand& x, std::int64_t k, std::int6
 std::pair<Array, Array> approx_min_k(const Operand& x, std::int64_t k, std::int64_t axis = -1);
 
 // --- convolution -----------------------------------------------------------------------------------------------------
+/// Where the padding of a convolution comes from: as given, none, or as much as keeps ceil(extent / stride) positions,
+/// the odd element after (Same) or before (SameLower).
+enum class PadMode : std::uint8_t { Explicit, Valid, Same, SameLower };
 struct ConvOptions {
   Dims strides = {};                 ///< one per spatial dimension; 1 where left out
-  std::vector<PadDim> padding = {};  ///< low and high per spatial dimension; "SAME" and "VALID" through `pad_mode`
-  std::string pad_mode = {};         ///< "SAME", "VALID" or empty: `padding` holds
+  std::vector<PadDim> padding = {};  ///< low and high per spatial dimension
+  PadMode pad_mode = PadMode::Explicit;
   Dims lhs_dilation = {}, rhs_dilation = {};
   /// Letters of the three layouts: N, C and digits (or H, W, D), O, I: {"NHWC", "HWIO", "NHWC"}.
   std::vector<std::string> dimension_numbers = {"NCHW", "OIHW", "NCHW"};
@@ -173,8 +176,8 @@ struct ConvOptions {
 Array conv_general_dilated(const Operand& lhs, const Operand& rhs, const ConvOptions& options = {});
 
 /// `conv_general_dilated` in the layouts (batch, features, spatial dimensions) and (out, in, spatial dimensions), with
-/// padding "SAME" or "VALID".
-Array conv(const Operand& lhs, const Operand& rhs, const Dims& strides, const std::string& padding);
+/// padding `mode`.
+Array conv(const Operand& lhs, const Operand& rhs, const Dims& strides, PadMode mode);
 /// The same with explicit padding and dilations.
 Array conv_with_general_padding(const Operand& lhs, const Operand& rhs, const Dims& strides,
                                 const std::vector<PadDim>& padding, const Dims& lhs_dilation = {},
@@ -184,7 +187,7 @@ Array conv_with_general_padding(const Operand& lhs, const Operand& rhs, const Di
 /// the order of its positions.
 Array conv_general_dilated_patches(const Operand& lhs, const Dims& filter_shape, const ConvOptions& options = {});
 struct ConvTransposeOptions {
-  std::string pad_mode = "SAME";  ///< "SAME" or "VALID", or empty: `padding` holds, as that of a plain convolution
+  PadMode pad_mode = PadMode::Same;  ///< Explicit: `padding` holds, as that of a plain convolution
   std::vector<PadDim> padding = {};
   Dims rhs_dilation = {};
   /// By default channels last: {"NHWC", "HWIO", "NHWC"} for images, and alike for other ranks.

@@ -16,6 +16,7 @@
 
 #include "tessera/array.h"
 #include "tessera/operand.h"
+#include "tessera/precision.h"
 #include "tessera/reduce_options.h"
 
 namespace tessera {
@@ -305,7 +306,7 @@ struct DotDimensionNumbers {
 };
 struct DotOptions {
   std::optional<DType> preferred_element_type = std::nullopt;
-  std::string precision = "default";  ///< "default", "high", "highest"
+  Precision precision = Precision::Default;
 };
 /// StableHLO's dot_general: contracts and batches the given dimensions of two operands of one dtype. The result's
 /// dimensions are the batch ones, the free ones of lhs, then those of rhs. Contracting a sharded dimension gives

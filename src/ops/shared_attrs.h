@@ -8,6 +8,11 @@
 
 #include "ir/attrs.h"
 #include "ops/ops.h"
+#include "tessera/precision.h"
+
+namespace tessera {
+constexpr auto enum_names(Precision) { return std::array{"default", "high", "highest"}; }
+}  // namespace tessera
 
 namespace tessera::ops {
 
@@ -208,7 +213,7 @@ struct ReduceWindow : Window {
 struct DotGeneral {
   Dims lhs_contracting, rhs_contracting, lhs_batch, rhs_batch;
   std::optional<DType> preferred;
-  std::string precision;  ///< "default", "high" or "highest"
+  Precision precision = Precision::Default;
   static constexpr auto fields = std::tuple{field("lhs_contracting", &DotGeneral::lhs_contracting),
                                             field("rhs_contracting", &DotGeneral::rhs_contracting),
                                             field("lhs_batch", &DotGeneral::lhs_batch),

@@ -275,6 +275,9 @@ std::vector<Array> run_op(const ir::OpDef& op, const std::vector<Array>& in, con
 
 bool can_reshard(const Array& a, const Sharding& to) {
   const auto& impl = *a.impl();
+  const auto storage = arrays::storage_of(a, "device_put");
+  const bool here = !storage->ready || storage->ready->ready();  // before that, its list of shards is not to be read
+  if (here && !runtime::all_on_host(storage->shard_buffers)) return false;
   auto from_axes = sharding::mesh_tiling(*impl.sharding, impl.type.rank());
   auto to_axes = sharding::mesh_tiling(to, impl.type.rank());
   return from_axes && to_axes && sharding::common_refinement({from_axes->axis_sizes, to_axes->axis_sizes});

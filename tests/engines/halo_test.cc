@@ -95,7 +95,7 @@ TEST_F(HaloTest, ConvolutionsTakeTheEdgesOfNeighbours) {
   auto conv = [](Array x) {
     Array w(numbers({3, 3, 4, 5}));
     return lax::conv_general_dilated(
-        x, w, {.strides = {1, 1}, .pad_mode = "SAME", .dimension_numbers = {"NHWC", "HWIO", "NHWC"}});
+        x, w, {.strides = {1, 1}, .pad_mode = lax::PadMode::Same, .dimension_numbers = {"NHWC", "HWIO", "NHWC"}});
   };
   std::int64_t row = 16 * 4 * 4;  // of an image
   check({{2, 64, 16, 4}, P(none, "x"), conv, 2 * 2 * row, 1e-5}, line);

@@ -72,7 +72,7 @@ void add_lax_formulas(Table& t) {
     o.strides = p.dims("window_strides");
     if (p.has("rhs_dilation")) o.rhs_dilation = p.dims("rhs_dilation");
     if (p.is_text("padding")) {
-      o.pad_mode = p.text("padding");
+      o.pad_mode = pad_mode(p);
     } else {
       for (const Dims& d : p.lists("padding")) o.padding.push_back({d[0], d[1], 0});
     }

@@ -16,7 +16,7 @@ std::vector<std::string> layouts(std::int64_t spatial) {
 Array convolved(const Arrays& a, const Params& p) {
   lax::ConvOptions o{.strides = p.dims("window_strides")};
   if (p.is_text("padding")) {
-    o.pad_mode = p.text("padding");
+    o.pad_mode = pad_mode(p);
   } else {
     for (const Dims& d : p.lists("padding")) o.padding.push_back({d[0], d[1], 0});
   }
@@ -32,9 +32,8 @@ Array convolved(const Arrays& a, const Params& p) {
 
 void add_products(Table& t) {
   t["lax.conv_general_dilated"] = one(convolved);
-  t["lax.conv"] = one([](const Arrays& a, const Params& p) {
-    return lax::conv(a[0], a[1], p.dims("window_strides"), p.text("padding"));
-  });
+  t["lax.conv"] = one(
+      [](const Arrays& a, const Params& p) { return lax::conv(a[0], a[1], p.dims("window_strides"), pad_mode(p)); });
   t["lax.conv_with_general_padding"] = one([](const Arrays& a, const Params& p) {
     std::vector<lax::PadDim> padding;
     for (const Dims& d : p.lists("padding")) padding.push_back({d[0], d[1], 0});
@@ -46,9 +45,9 @@ void add_products(Table& t) {
     o.rhs_dilation = p.maybe_dims("rhs_dilation").value_or(Dims{});
     if (p.has("dimension_numbers")) o.dimension_numbers = p.texts("dimension_numbers");
     if (p.is_text("padding")) {
-      o.pad_mode = p.text("padding");
+      o.pad_mode = pad_mode(p);
     } else {
-      o.pad_mode = "";
+      o.pad_mode = lax::PadMode::Explicit;
       for (const Dims& d : p.lists("padding")) o.padding.push_back({d[0], d[1], 0});
     }
     return lax::conv_transpose(a[0], a[1], p.dims("strides"), o);

@@ -65,5 +65,9 @@ inline Function binary2(std::pair<Array, Array> (*f)(const Operand&, const Opera
 inline Function one(std::function<Array(const Arrays&, const Params&)> f) {
   return [f = std::move(f)](const Arrays& a, const Params& p) { return Arrays{f(a, p)}; };
 }
+/// The mode that a convolution's `padding` names.
+inline lax::PadMode pad_mode(const Params& p) {
+  return p.text("padding") == "SAME" ? lax::PadMode::Same : lax::PadMode::Valid;
+}
 
 }  // namespace tessera::oracle

@@ -95,7 +95,7 @@ TEST(Edges, PaddingIsGivenOnceAndHasNoInterior) {
   o.padding = {{1, 1, 1}};
   EXPECT_THROW(ts::lax::conv_general_dilated(x, w, o), ts::ValueError);
   o.padding = {{1, 1}};
-  o.pad_mode = "SAME";
+  o.pad_mode = ts::lax::PadMode::Same;
   EXPECT_THROW(ts::lax::conv_general_dilated(x, w, o), ts::ValueError);
 }
 

@@ -89,7 +89,8 @@ TEST(Fft, AgreesWithTheDefinition) {
 TEST(Conv, SameAsShiftedProducts) {
   Array x = random::normal(random::key(2), {2, 5, 6, 3});
   Array w = random::normal(random::key(3), {3, 3, 3, 4});
-  Array y = lax::conv_general_dilated(x, w, {.pad_mode = "SAME", .dimension_numbers = {"NHWC", "HWIO", "NHWC"}});
+  Array y =
+      lax::conv_general_dilated(x, w, {.pad_mode = lax::PadMode::Same, .dimension_numbers = {"NHWC", "HWIO", "NHWC"}});
   Array padded = lax::pad(x, 0.0, {{}, {1, 1}, {1, 1}, {}});
   Array sum_of = zeros({2, 5, 6, 4});
   for (std::int64_t i = 0; i < 3; ++i) {

@@ -13,7 +13,9 @@ namespace def = ops::def;
 using ir::Eqn;
 using ir::Types;
 
-const char* precision(const std::string& p) { return p == "highest" ? "HIGHEST" : p == "high" ? "HIGH" : "DEFAULT"; }
+const char* precision(Precision p) {
+  return p == Precision::Highest ? "HIGHEST" : p == Precision::High ? "HIGH" : "DEFAULT";
+}
 
 Texts dot_general(Writer& w, const Eqn& e, const Texts& in, const Types& out) {
   const auto& p = ir::get<ops::DotGeneral>(e.attrs);

@@ -9,16 +9,16 @@
 namespace tessera::hlo {
 
 namespace {
-// "highest" when the text asks for it of either operand.
-std::string precision_of(OpCall& c) {
+// The highest that the text asks for of either operand.
+Precision precision_of(OpCall& c) {
   const AstAttr* a = c.find("precision");
   if (a == nullptr) a = c.find("precision_config");
-  std::string out = "default";
+  Precision out = Precision::Default;
   if (a == nullptr) return out;
   for (const auto& i : a->items) {
     std::string w = c.word_of(i);
-    if (w == "HIGHEST") return "highest";
-    if (w == "HIGH") out = "high";
+    if (w == "HIGHEST") return Precision::Highest;
+    if (w == "HIGH") out = Precision::High;
   }
   return out;
 }

@@ -36,23 +36,19 @@ void set_padding(ops::Conv& p, const ConvOptions& o, const Shape& x, const Shape
   std::size_t n = p.strides.size();
   p.pad_low = Dims(n, 0);
   p.pad_high = Dims(n, 0);
-  if (!o.pad_mode.empty() && !o.padding.empty()) {
-    throw ValueError(
-        str("conv_general_dilated: both pad_mode = \"", o.pad_mode, "\" and padding are given; expected one"));
+  if (o.pad_mode != PadMode::Explicit && !o.padding.empty()) {
+    throw ValueError("conv_general_dilated: both pad_mode and padding are given; expected one");
   }
-  if (o.pad_mode == "SAME") {
+  if (o.pad_mode == PadMode::Same || o.pad_mode == PadMode::SameLower) {
     for (std::size_t d = 0; d < n; ++d) {
       auto size = x[static_cast<std::size_t>(p.lhs_spec[d + 2])];
       std::int64_t extent = size == 0 ? 0 : (size - 1) * p.lhs_dilation[d] + 1;
       std::int64_t reach = (w[static_cast<std::size_t>(p.rhs_spec[d + 2])] - 1) * p.rhs_dilation[d] + 1;
       std::int64_t out = (extent + p.strides[d] - 1) / p.strides[d];
       std::int64_t total = std::max<std::int64_t>(0, (out - 1) * p.strides[d] + reach - extent);
-      p.pad_low[d] = total / 2;
-      p.pad_high[d] = total - total / 2;
+      p.pad_low[d] = (total + (o.pad_mode == PadMode::SameLower ? 1 : 0)) / 2;
+      p.pad_high[d] = total - p.pad_low[d];
     }
-  } else if (!o.pad_mode.empty() && o.pad_mode != "VALID") {
-    throw ValueError(
-        str("conv_general_dilated: pad_mode = \"", o.pad_mode, "\"; expected \"SAME\", \"VALID\" or nothing"));
   } else if (!o.padding.empty()) {
     if (o.padding.size() != n)
       throw ValueError(str("conv_general_dilated: padding has ", o.padding.size(), " entries; expected ", n));

@@ -21,19 +21,19 @@ std::vector<std::string> channels_last(std::int64_t rank) {
 }
 
 // What a plain convolution of the dilated operand must be padded with.
-PadDim transposed_padding(std::int64_t k, std::int64_t s, const std::string& mode) {
-  if (mode == "SAME") {
+PadDim transposed_padding(std::int64_t k, std::int64_t s, PadMode mode) {
+  if (mode == PadMode::Same) {
     const std::int64_t total = k + s - 2;
     const std::int64_t low = s > k - 1 ? k - 1 : (total + 1) / 2;
     return {low, total - low, 0};
   }
-  if (mode == "VALID") return {k - 1, s - 1 + std::max<std::int64_t>(k - s, 0), 0};
-  throw ValueError(str("conv_transpose: pad_mode = \"", mode, "\"; expected \"SAME\", \"VALID\" or nothing"));
+  if (mode == PadMode::Valid) return {k - 1, s - 1 + std::max<std::int64_t>(k - s, 0), 0};
+  throw ValueError("conv_transpose: pad_mode = SameLower; expected Same, Valid or Explicit");
 }
 }  // namespace
 
-Array conv(const Operand& lhs, const Operand& rhs, const Dims& strides, const std::string& padding) {
-  ConvOptions o{.strides = strides, .pad_mode = padding};
+Array conv(const Operand& lhs, const Operand& rhs, const Dims& strides, PadMode mode) {
+  ConvOptions o{.strides = strides, .pad_mode = mode};
   o.dimension_numbers = channels_first(lhs.array().ndim());
   return conv_general_dilated(lhs, rhs, o);
 }
@@ -56,7 +56,7 @@ Array conv_transpose(const Operand& lhs, const Operand& rhs, const Dims& strides
     if (spatial.size() != strides.size()) {
       throw ValueError(str("conv_transpose: strides = ", strides, "; expected ", spatial.size(), " entries"));
     }
-    for (std::size_t d = 0; d < spatial.size() && !o.pad_mode.empty(); ++d) {
+    for (std::size_t d = 0; d < spatial.size() && o.pad_mode != PadMode::Explicit; ++d) {
       const std::int64_t dilation = o.rhs_dilation.empty() ? 1 : o.rhs_dilation.at(d);
       const std::int64_t reach = (v[1].shape(spatial[d]) - 1) * dilation + 1;
       plain.padding.push_back(transposed_padding(reach, strides[d], o.pad_mode));

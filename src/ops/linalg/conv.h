@@ -4,6 +4,7 @@
 
 #include "ir/attrs.h"
 #include "ops/ops.h"
+#include "ops/shared_attrs.h"
 
 namespace tessera::ops {
 
@@ -19,7 +20,7 @@ struct Conv {
   std::int64_t feature_groups = 1;
   std::int64_t batch_groups = 1;
   std::optional<DType> preferred = std::nullopt;  ///< of the result, when not that of the operands
-  std::string precision = "default";
+  Precision precision = Precision::Default;
   static constexpr auto fields = std::tuple{field("strides", &Conv::strides),
                                             field("pad_low", &Conv::pad_low),
                                             field("pad_high", &Conv::pad_high),

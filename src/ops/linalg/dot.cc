@@ -223,22 +223,21 @@ TESSERA_DEFINE_OP(dot_general, DotGeneral,
                           [] {
                             auto f = [](Shape s) { return Type{DType::F32, std::move(s)}; };
                             return std::vector<Sample<DotGeneral>>{
-                                {{f({4, 6}), f({6, 8})}, {{1}, {0}, {}, {}, {}, "default"}},
-                                {{f({2, 4, 6}), f({2, 6, 3})}, {{2}, {1}, {0}, {0}, {}, "default"}},
-                                {{f({6, 4, 2}), f({2, 4, 6})}, {{0, 1}, {2, 1}, {2}, {0}, {}, "default"}},
-                                {{f({4}), f({4})}, {{0}, {0}, {}, {}, {}, "default"}},
-                                {{f({4}), f({6})}, {{}, {}, {}, {}, {}, "default"}},
-                                {{Type{DType::I32, {4, 6}}, Type{DType::I32, {6, 4}}},
-                                 {{1}, {0}, {}, {}, {}, "default"}},
+                                {{f({4, 6}), f({6, 8})}, {{1}, {0}, {}, {}, {}}},
+                                {{f({2, 4, 6}), f({2, 6, 3})}, {{2}, {1}, {0}, {0}, {}}},
+                                {{f({6, 4, 2}), f({2, 4, 6})}, {{0, 1}, {2, 1}, {2}, {0}, {}}},
+                                {{f({4}), f({4})}, {{0}, {0}, {}, {}, {}}},
+                                {{f({4}), f({6})}, {{}, {}, {}, {}, {}}},
+                                {{Type{DType::I32, {4, 6}}, Type{DType::I32, {6, 4}}}, {{1}, {0}, {}, {}, {}}},
                                 {{Type{DType::BF16, {4, 6}}, Type{DType::BF16, {6, 4}}},
-                                 {{1}, {0}, {}, {}, DType::F32, "default"}}};
+                                 {{1}, {0}, {}, {}, DType::F32}}};
                           },
                   });
 
 Value dot_general(Value lhs, Value rhs, const DotDims& d, std::optional<DType> preferred) {
   return lhs.builder->add1(
       def::dot_general, {lhs, rhs},
-      attrs(DotGeneral{d.lhs_contracting, d.rhs_contracting, d.lhs_batch, d.rhs_batch, preferred, "default"}));
+      attrs(DotGeneral{d.lhs_contracting, d.rhs_contracting, d.lhs_batch, d.rhs_batch, preferred}));
 }
 
 }  // namespace tessera::ops

@@ -12,7 +12,7 @@ namespace tessera::cpu {
 struct TransposedProduct {
   Dims lhs_contracting, rhs_contracting, lhs_batch, rhs_batch;
   std::optional<DType> preferred;
-  std::string precision;
+  Precision precision = Precision::Default;
   Dims permutation;
   ops::DotGeneral product() const {
     return {lhs_contracting, rhs_contracting, lhs_batch, rhs_batch, preferred, precision};

@@ -1,11 +1,10 @@
-/* SPDX-License-Identifier: Apache-2.0
- * What the library asks of MPI. The module that answers is compiled once for each MPI, whose binary interfaces differ;
- * the library itself never sees one of their types. Plain C: module and library may come from different compilers.
- *
- * All functions are called under one lock, and after `join`. Those that return int return 0, or an MPI error code for
- * `error_text`. */
-#ifndef TESSERA_MPI_MODULE_H
-#define TESSERA_MPI_MODULE_H
+// SPDX-License-Identifier: Apache-2.0
+// What the library asks of MPI. The module that answers is compiled once for each MPI, whose binary interfaces differ;
+// the library itself never sees one of their types. Plain C: module and library may come from different compilers.
+//
+// All functions are called under one lock, and after `join`. Those that return int return 0, or an MPI error code for
+// `error_text`.
+#pragma once
 
 #include <stdint.h>
 
@@ -61,6 +60,4 @@ struct tessera_mpi_module {
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

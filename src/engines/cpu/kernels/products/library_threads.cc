@@ -2,48 +2,36 @@
 #include "engines/cpu/kernels/products/library_threads.h"
 
 #include <cblas.h>
-#include <dlfcn.h>
 
 #include "base/address_space.h"
 #include "base/process.h"
 #include "tessera/error.h"
 
+// Of libgomp, the runtime of oneDNN. Its header is a compiler's own, and another compiler's does not fit.
+extern "C" {
+int omp_get_max_threads();
+void omp_set_num_threads(int threads);
+}
+
 namespace tessera::kernels {
 
 namespace {
 
-struct OpenMp;
-const OpenMp& open_mp();
-
-// Looked up at run time: whichever OpenMP runtime oneDNN was linked with is the one to ask.
-struct OpenMp {
-  int (*get)() = nullptr;
-  void (*set)(int) = nullptr;
-  OpenMp() {
-    if (openblas_get_num_threads() != 1) openblas_set_num_threads(1);
-    get = reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "omp_get_max_threads"));
-    set = reinterpret_cast<void (*)(int)>(dlsym(RTLD_DEFAULT, "omp_set_num_threads"));
-    if (!get || !set) get = nullptr;
-    // The runtime's threads are the parent's, and the thread that forks would wait for its own ones for ever.
-    base::at_fork(base::ForkStage::Libraries, {nullptr, nullptr, [] {
-                                                 if (open_mp().get) open_mp().set(1);
-                                               }});
-  }
-};
-
-const OpenMp& open_mp() {
-  static const auto* functions = new OpenMp;
-  return *functions;
+void prepare() {
+  // An OpenBLAS with threads of its own may stand in for the serial one.
+  if (openblas_get_num_threads() != 1) openblas_set_num_threads(1);
+  // libgomp's threads are the parent's, and the thread that forks would wait for its own ones for ever.
+  base::at_fork(base::ForkStage::Libraries, {nullptr, nullptr, [] { omp_set_num_threads(1); }});
 }
 
 }  // namespace
 
 SingleThreadedLibraries::SingleThreadedLibraries() {
   base::check_address_space(base::kBlasBuffer);
-  const OpenMp& omp = open_mp();
-  if (!omp.get) return;
-  before_ = omp.get();
-  if (before_ != 1) omp.set(1);
+  static const bool prepared = (prepare(), true);
+  static_cast<void>(prepared);
+  before_ = omp_get_max_threads();
+  if (before_ != 1) omp_set_num_threads(1);
 }
 
 void SingleThreadedLibraries::need_onednn() const {
@@ -54,7 +42,7 @@ void SingleThreadedLibraries::need_onednn() const {
 }
 
 SingleThreadedLibraries::~SingleThreadedLibraries() {
-  if (before_ != 1) open_mp().set(before_);
+  if (before_ != 1) omp_set_num_threads(before_);
 }
 
 }  // namespace tessera::kernels

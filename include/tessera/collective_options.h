@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Options of the collectives over named axes (tessera/collectives.h).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "tessera/reduce_options.h"
+
+namespace tessera {
+
+struct AllToAllOptions {
+  std::optional<AxisIndexGroups> axis_index_groups = {};
+  bool tiled = false;
+};
+/// How the result of a gather is typed in a map that checks varying types.
+enum class GatherTo { varying, invarying, reduced };
+enum class CastTo { varying, reduced, unreduced };
+struct AllGatherOptions {
+  std::optional<AxisIndexGroups> axis_index_groups = {};
+  std::int64_t axis = 0;
+  bool tiled = false;
+  GatherTo to = GatherTo::varying;
+};
+struct PsumScatterOptions {
+  std::int64_t scatter_dimension = 0;
+  std::optional<AxisIndexGroups> axis_index_groups = {};
+  bool tiled = false;
+};
+using PermutationPairs = std::vector<std::pair<std::int64_t, std::int64_t>>;
+
+}  // namespace tessera
