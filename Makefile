@@ -2,6 +2,8 @@
 #
 #   make demo            install what is missing, build the library and the main job (a small network trained over 8
 #                        devices), run it
+#   make demo-mpi        the same training on 4 processes x 2 devices under mpirun (MPIRUN=mpirun.mpich for another one), its
+#                        losses beside those of one process
 #   make test            install what is missing, build all, run every test; writes build/spec-report.txt
 #   make build           the library, the command line, the examples and the tests, in build/
 #   make test-long       the long random suites, and both sanitizers over all else
@@ -25,7 +27,7 @@ export CCACHE_NOHASHDIR ?= 1
 export CCACHE_SLOPPINESS ?= pch_defines,time_macros
 
 .DEFAULT_GOAL := build
-.PHONY: bench check-xla jax-modules setup setup-checks build test test-verify test-mpi test-long demo sanitize-quick format check-format lint layers check-install install clean
+.PHONY: bench check-xla jax-modules setup setup-checks build test test-verify test-mpi test-long demo demo-mpi sanitize-quick format check-format lint layers check-install install clean
 
 setup:
 	@tools/setup.sh
@@ -42,6 +44,18 @@ demo: setup
 	@cmake --preset release
 	@cmake --build --preset release -j $(JOBS) --target example_digits
 	build/examples/digits
+
+# More ranks than cores, and as root too, which Open MPI wants to be told.
+MPIRUN ?= mpirun.openmpi
+demo-mpi: export OMPI_ALLOW_RUN_AS_ROOT = 1
+demo-mpi: export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM = 1
+demo-mpi: export OMPI_MCA_rmaps_base_oversubscribe = 1
+demo-mpi: export OMPI_MCA_mpi_yield_when_idle = 1
+demo-mpi: setup
+	@tools/setup.sh --mpi
+	@cmake --preset release
+	@cmake --build --preset release -j $(JOBS) --target example_digits tessera_mpi_openmpi tessera_mpi_mpich
+	$(MPIRUN) -n 4 build/examples/digits
 
 test: build
 	@tools/run_tests.sh release
