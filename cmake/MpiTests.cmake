@@ -51,5 +51,7 @@ foreach(mpi openmpi mpich)
   if(launched)
     tessera_mpi_test(mpi_${mpi}_launch ${PYTHON3} ${PROJECT_SOURCE_DIR}/tests/mpi/check_launch.py
                      $<TARGET_FILE:tessera_cli> ${run} $<TARGET_FILE:example_language_model>)
+    tessera_mpi_test(mpi_${mpi}_overlap ${PYTHON3} ${PROJECT_SOURCE_DIR}/tests/mpi/check_overlap.py ${run}
+                     $<TARGET_FILE:example_language_model>)
   endif()
 endforeach()

@@ -91,6 +91,16 @@ class Transport final : public MpiTransport, public std::enable_shared_from_this
     }
   }
 
+  void progress() noexcept override {
+    std::unique_lock lock(mutex_, std::try_to_lock);
+    if (!lock || left_) return;
+    try {
+      poll();
+    } catch (const std::exception&) {
+      return;  // whoever waits sees to it
+    }
+  }
+
   // Says goodbye, waits for that of all others, and ends MPI. One that stays away leaves it unfinished: MPI would wait
   // for it without end.
   void leave() {
