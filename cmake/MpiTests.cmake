@@ -13,6 +13,8 @@ foreach(program mpi_test mpi_faults)
   tessera_read_precompiled(${program} tessera_test_headers)
   set_target_properties(${program} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
 endforeach()
+target_include_directories(mpi_test PRIVATE ${PROJECT_SOURCE_DIR}/bench)  # the training step that is timed
+target_link_libraries(mpi_test PRIVATE tessera_workloads)
 add_custom_target(tests_mpi DEPENDS mpi_test mpi_faults)
 set(launched FALSE)
 if(TARGET tessera_cli AND TARGET example_language_model)
