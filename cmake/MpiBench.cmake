@@ -1,6 +1,6 @@
 # What `make bench-mpi` runs: the library's side, and loops of plain MPI for each MPI. Built when asked for.
 
-add_executable(mpi_bench EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/bench/mpi/collectives.cc)
+add_executable(mpi_bench EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/tests/bench/mpi_bench.cc)
 target_include_directories(mpi_bench PRIVATE src)
 target_link_libraries(mpi_bench PRIVATE tessera_workloads tessera tessera_warnings)
 set_target_properties(mpi_bench PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bench)

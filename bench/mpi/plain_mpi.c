@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What MPI itself takes for the collectives that bench/mpi/collectives.cc times, in loops like those of the OSU
+ * What MPI itself takes for the collectives that tests/bench/mpi_bench.cc times, in loops like those of the OSU
  * micro-benchmarks. Prints "op bytes microseconds" of rank 0; sizes are of a rank's larger side. */
 #include <mpi.h>
 #include <stdio.h>
