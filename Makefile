@@ -2,6 +2,8 @@
 #
 #   make demo            install what is missing, build the library and the main job (a small network trained over 8
 #                        devices), run it
+#   make demo-mpi        the same training on 4 processes x 2 devices under mpirun (MPIRUN=mpirun.mpich for another one), its
+#                        losses beside those of one process
 #   make test            install what is missing, build all, run every test; writes build/spec-report.txt
 #   make build           the library, the command line, the examples and the tests, in build/
 #   make test-long       the long random suites, and both sanitizers over all else
@@ -9,6 +11,8 @@
 #   make test-mpi        programs of several processes, under Open MPI's mpirun and under MPICH's
 #   make sanitize-quick  both sanitizers over the tests labelled quick
 #   make bench           every workload beside JAX; ONLY=name,name for some, ROUNDS=5, RECORD=1 keeps the figures
+#   make bench-mpi       collectives over 2 and 4 processes beside plain MPI (MPI=mpich for MPICH) and, where ORACLE_PYTHON
+#                        has JAX, beside JAX with gloo
 #   make check-xla       programs that Tessera writes as StableHLO, run by XLA (jaxlib); ORACLE_PYTHON names a Python with JAX
 #   make jax-modules     the programs of JAX's own tests, recorded (JAX_TESTS=path to them) and run; MODULES=folder keeps them
 #   make format          rewrite the C++ files in the house format
@@ -25,7 +29,7 @@ export CCACHE_NOHASHDIR ?= 1
 export CCACHE_SLOPPINESS ?= pch_defines,time_macros
 
 .DEFAULT_GOAL := build
-.PHONY: bench check-xla jax-modules setup setup-checks build test test-verify test-mpi test-long demo sanitize-quick format check-format lint layers check-install install clean
+.PHONY: bench bench-mpi check-xla jax-modules setup setup-checks build test test-verify test-mpi test-long demo demo-mpi sanitize-quick format check-format lint layers check-install install clean
 
 setup:
 	@tools/setup.sh
@@ -42,6 +46,18 @@ demo: setup
 	@cmake --preset release
 	@cmake --build --preset release -j $(JOBS) --target example_digits
 	build/examples/digits
+
+# More ranks than cores, and as root too, which Open MPI wants to be told.
+MPIRUN ?= mpirun.openmpi
+demo-mpi: export OMPI_ALLOW_RUN_AS_ROOT = 1
+demo-mpi: export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM = 1
+demo-mpi: export OMPI_MCA_rmaps_base_oversubscribe = 1
+demo-mpi: export OMPI_MCA_mpi_yield_when_idle = 1
+demo-mpi: setup
+	@tools/setup.sh --mpi
+	@cmake --preset release
+	@cmake --build --preset release -j $(JOBS) --target example_digits tessera_mpi_openmpi tessera_mpi_mpich
+	$(MPIRUN) -n 4 build/examples/digits
 
 test: build
 	@tools/run_tests.sh release
@@ -67,6 +83,14 @@ jax-modules: build
 	@command -v $(ORACLE_PYTHON) >/dev/null || tools/oracle/setup.sh
 	@$(ORACLE_PYTHON) tools/hlo/jax_modules.py --tests $(JAX_TESTS) --folder $(MODULES)
 	@$(ORACLE_PYTHON) tools/hlo/run_modules.py $(MODULES) --report build/jax-modules.tsv
+
+MPI ?= openmpi
+bench-mpi: setup
+	@tools/setup.sh --mpi
+	@cmake --preset release
+	@cmake --build --preset release -j $(JOBS) --target bench_mpi
+	@python3 bench/mpi/side_by_side.py --mpi $(MPI) $(if $(ROUNDS),--rounds $(ROUNDS)) \
+	  $(if $(shell command -v $(ORACLE_PYTHON)),--jax $(ORACLE_PYTHON))
 
 test-verify: build
 	@TESSERA_VERIFY=1 tools/run_tests.sh release -L quick

@@ -10,6 +10,8 @@ namespace tessera::cli {
 
 void add_bench(CLI::App& app);
 void add_info(CLI::App& app);
+/// Fails with the exit status of the program, by `CLI::RuntimeError`.
+void add_launch(CLI::App& app);
 void add_run(CLI::App& app);
 void add_show_sharding(CLI::App& app);
 

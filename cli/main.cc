@@ -23,16 +23,19 @@ void end_library_threads() {
   end();
 }
 
-// 0; 1 where a command fails; 2 where the arguments are none.
+// 0; 1 where a command fails; 2 where the arguments are none; a launched program's own.
 int run_command(int argc, char** argv) {
   CLI::App app{"Tessera: sharded arrays on many devices"};
   app.require_subcommand(1);
   tessera::cli::add_run(app);
   tessera::cli::add_info(app);
   tessera::cli::add_bench(app);
+  tessera::cli::add_launch(app);
   tessera::cli::add_show_sharding(app);
   try {
     app.parse(argc, argv);
+  } catch (const CLI::RuntimeError& e) {
+    return e.get_exit_code();
   } catch (const CLI::ParseError& e) {
     return app.exit(e) == 0 ? 0 : 2;
   } catch (const std::bad_alloc&) {

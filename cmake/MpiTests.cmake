@@ -1,5 +1,6 @@
 # Programs under mpirun: tests/mpi/mpi_test*.cc is run whole by every rank, tests/mpi/faults.cc by tests/mpi/check_faults.py,
-# which lets ranks fail. Once for each MPI; where one is not installed, its tests are skipped and say so.
+# which lets ranks fail, examples/language_model.cc by tests/mpi/check_launch.py, which kills ranks. Once for each MPI; where
+# one is not installed, its tests are skipped and say so.
 
 file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/mpi/mpi_test*.cc)
 add_executable(mpi_test ${sources})
@@ -12,7 +13,14 @@ foreach(program mpi_test mpi_faults)
   tessera_read_precompiled(${program} tessera_test_headers)
   set_target_properties(${program} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
 endforeach()
+target_include_directories(mpi_test PRIVATE ${PROJECT_SOURCE_DIR}/bench)  # the training step that is timed
+target_link_libraries(mpi_test PRIVATE tessera_workloads)
 add_custom_target(tests_mpi DEPENDS mpi_test mpi_faults)
+set(launched FALSE)
+if(TARGET tessera_cli AND TARGET example_language_model)
+  set(launched TRUE)
+  add_dependencies(tests_mpi tessera_cli example_language_model)
+endif()
 
 # More ranks than cores, and as root too, which Open MPI wants to be told twice.
 set(environment OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
@@ -42,4 +50,10 @@ foreach(mpi openmpi mpich)
   endforeach()
   tessera_mpi_test(mpi_${mpi}_faults ${PYTHON3} ${PROJECT_SOURCE_DIR}/tests/mpi/check_faults.py ${run}
                    $<TARGET_FILE:mpi_faults>)
+  if(launched)
+    tessera_mpi_test(mpi_${mpi}_launch ${PYTHON3} ${PROJECT_SOURCE_DIR}/tests/mpi/check_launch.py
+                     $<TARGET_FILE:tessera_cli> ${run} $<TARGET_FILE:example_language_model>)
+    tessera_mpi_test(mpi_${mpi}_overlap ${PYTHON3} ${PROJECT_SOURCE_DIR}/tests/mpi/check_overlap.py ${run}
+                     $<TARGET_FILE:example_language_model>)
+  endif()
 endforeach()

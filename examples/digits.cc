@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Trains a classifier of handwritten digits on a 4x2 mesh of virtual devices, data x model parallel; compares its
-// losses with the same training on one device; saves the weights and reads them back on another mesh.
+// losses with the same training on one device; saves the weights and reads them back on another mesh. Started by
+// mpirun, it trains on two devices of every process and compares with the training of one process.
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <iostream>
 #include <numeric>
 #include <random>
@@ -184,6 +186,13 @@ Outcome train(const Data& data, const ts::Mesh& mesh, bool show) {
   return out;
 }
 
+float largest_difference(const std::vector<float>& a, const std::vector<float>& b) {
+  if (a.size() != b.size()) throw ts::ValueError("digits: the trainings have different numbers of steps");
+  float worst = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) worst = std::max(worst, std::abs(a[i] - b[i]) / std::abs(b[i]));
+  return worst;
+}
+
 std::vector<std::int32_t> predict(const Data& data, const Model& m, const ts::Mesh& mesh) {
   std::vector<std::int64_t> rows(data.order.end() - kHeldOut, data.order.end());
   auto [images, labels] = data.batch(rows, mesh);
@@ -220,10 +229,7 @@ int run(const std::string& path, const std::string& weights) {
   // The same training on one device.
   auto single = ts::Mesh(ts::DeviceArray({client.devices()[0]}, {1, 1}), {"data", "model"});
   Outcome one = train(data, single, false);
-  float worst = 0;
-  for (std::size_t i = 0; i < one.losses.size(); ++i) {
-    worst = std::max(worst, std::abs(many.losses[i] - one.losses[i]) / std::abs(one.losses[i]));
-  }
+  const float worst = largest_difference(many.losses, one.losses);
   std::printf("losses of 8 devices against 1 device: %zu steps, largest relative difference %.2e\n", one.losses.size(),
               worst);
 
@@ -240,10 +246,42 @@ int run(const std::string& path, const std::string& weights) {
   return good ? 0 : 1;
 }
 
+bool started_by_mpirun() {
+  return std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr || std::getenv("PMI_SIZE") != nullptr;
+}
+
+// Data parallel over the processes and model parallel over the two devices of each; then the same training by every
+// process for itself, on one device.
+int run_with_others(const std::string& path) {
+  const Data data = load(path);
+  ts::distributed::initialize({.devices = 2});
+  const bool tells = ts::process_index() == 0;
+  const Outcome many = train(data, ts::make_mesh({ts::process_count(), 2}, {"data", "model"}), tells);
+  const ts::Mesh single(ts::DeviceArray({ts::local_devices()[0]}, {1, 1}), {"data", "model"});
+  const Outcome one = train(data, single, false);
+  const float worst = largest_difference(many.losses, one.losses);
+  const bool good = worst <= 1e-4F;
+  if (tells) {
+    std::printf("%12s %23s %12s\n", "step", (std::to_string(ts::process_count()) + " processes x 2 devices").c_str(),
+                "one process");
+    for (std::size_t i = 0; i < one.losses.size(); ++i) {
+      if (i % 16 == 0 || i + 1 == one.losses.size())
+        std::printf("%12zu %23.7f %12.7f\n", i, many.losses[i], one.losses[i]);
+    }
+    std::printf("%zu steps, largest relative difference %.2e\n", one.losses.size(), worst);
+  }
+  if (!good) {
+    std::cerr << "digits: process " << ts::process_index() << ": losses differ by " << worst
+              << "; expected 1e-4 at most\n";
+  }
+  return good ? 0 : 1;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   try {
+    if (started_by_mpirun()) return run_with_others(argc > 1 ? argv[1] : "examples/data/digits.npz");
     return run(argc > 1 ? argv[1] : "examples/data/digits.npz", argc > 2 ? argv[2] : "demo_weights.npz");
   } catch (const std::exception& e) {
     std::cerr << e.what() << "\n";

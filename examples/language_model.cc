@@ -2,8 +2,12 @@
 // A small language model of characters that saves its state as it trains, is killed again and again, goes on from the
 // last checkpoint, and ends with the bits of the run that nobody disturbed. Then another mesh takes its weights.
 //
-//   language_model [KILLS]     the whole demonstration; 5 kills
-//   language_model train DIR   trains, or goes on, with checkpoints below DIR
+//   language_model [KILLS]             the whole demonstration; 5 kills
+//   language_model train DIR [STEPS]   trains, or goes on, with checkpoints below DIR
+//
+// Started by mpirun, `train` uses two devices of every process, however many there are, so that
+//   tessera launch -n 4 --restarts 3 -- language_model train DIR
+// goes on with fewer when some are lost.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -31,7 +35,7 @@ using ts::P;
 namespace {
 
 constexpr std::int64_t kWidth = 48, kHeads = 4, kLayers = 2, kLength = 24, kBatch = 16, kVocabulary = 128;
-constexpr std::int64_t kSteps = 480, kSaveEvery = 4;
+constexpr std::int64_t kSteps = 480, kSaveEvery = 4;  // unless the command line says another number
 
 constexpr std::string_view kText =
     "Four score and seven years ago our fathers brought forth on this continent, a new nation, conceived in Liberty, "
@@ -129,13 +133,15 @@ std::pair<Array, Array> batch(std::int64_t step, const ts::Mesh& mesh) {
     }
   }
   auto put = [&](const std::vector<std::int32_t>& v) {
-    return ts::device_put(ts::HostArray::from(v, {kBatch, kLength}), placed(mesh, P("data")));
+    // Not every number of processes divides the batch.
+    return ts::device_put(ts::HostArray::from(v, {kBatch, kLength}),
+                          ts::NamedSharding(mesh, P("data"), ts::NamedOptions{.uneven = true}));
   };
   return {put(tokens), put(next)};
 }
 
 // Trains to the end. With a manager: from its newest checkpoint, saving as it goes.
-State train(const ts::Mesh& mesh, ts::CheckpointManager* manager, float* last_loss) {
+State train(const ts::Mesh& mesh, std::int64_t steps, ts::CheckpointManager* manager, float* last_loss) {
   State s = initial(mesh);
   std::int64_t first = 0;
   if (manager != nullptr && manager->latest_step()) {
@@ -143,7 +149,7 @@ State train(const ts::Mesh& mesh, ts::CheckpointManager* manager, float* last_lo
     s = manager->restore(s);
   }
   auto step = ts::jit(train_step, {.name = "train_step", .donate_argnums = {0}});
-  for (std::int64_t i = first; i < kSteps; ++i) {
+  for (std::int64_t i = first; i < steps; ++i) {
     auto [tokens, next] = batch(i, mesh);
     auto [state, value] = step(s, tokens, next);
     s = state;
@@ -194,12 +200,33 @@ std::string continued(const Params& p, std::string text, std::size_t more) {
   return text;
 }
 
+bool started_by_mpirun() {
+  return std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr || std::getenv("PMI_SIZE") != nullptr;
+}
+
+// The sides of every layer on the two devices of a process, the batch dealt out to all processes.
+ts::Mesh mesh_of_processes() { return ts::make_mesh({ts::process_count(), 2}, {"data", "model"}); }
+
+// One of the processes that mpirun has started; it may have lost some since the last checkpoint.
+void train_with_others(const std::string& dir, std::int64_t steps) {
+  ts::config().deterministic = true;
+  ts::distributed::initialize({.devices = 2});
+  ts::CheckpointManager manager(dir, options());
+  const std::int64_t first = manager.latest_step().value_or(0);
+  float value = 0;
+  train(mesh_of_processes(), steps, &manager, &value);
+  if (ts::process_index() == 0) {
+    std::printf("%d processes: steps %lld to %lld, loss %.6f\n", ts::process_count(), static_cast<long long>(first),
+                static_cast<long long>(steps), value);
+  }
+}
+
 int demonstrate(std::int64_t wanted_kills) {
   ts::Client client = ts::Client::cpu({.devices = 8});
   ts::ClientScope scope(client);
   const ts::Mesh mesh = ts::make_mesh({4, 2}, {"data", "model"});
   float value = 0;
-  const State undisturbed = train(mesh, nullptr, &value);
+  const State undisturbed = train(mesh, kSteps, nullptr, &value);
   std::printf("undisturbed: %lld steps on 8 devices, loss %.3f\n", static_cast<long long>(kSteps), value);
   std::fflush(stdout);
 
@@ -244,14 +271,19 @@ int main(int argc, char** argv) {
   try {
     if (argc == 1) return demonstrate(5);
     if (argc == 2 && std::atoll(argv[1]) > 0) return demonstrate(std::atoll(argv[1]));
-    if (argc != 3 || std::string_view(argv[1]) != "train") {
-      std::cerr << "usage: language_model [KILLS | train DIR]\n";
+    const std::int64_t steps = argc == 4 ? std::atoll(argv[3]) : kSteps;
+    if (argc < 3 || argc > 4 || std::string_view(argv[1]) != "train" || steps < 1) {
+      std::cerr << "usage: language_model [KILLS | train DIR [STEPS]]\n";
       return 2;
+    }
+    if (started_by_mpirun()) {
+      train_with_others(argv[2], steps);
+      return 0;
     }
     ts::Client client = ts::Client::cpu({.devices = 8});
     ts::ClientScope scope(client);
     ts::CheckpointManager manager(argv[2], options());
-    train(ts::make_mesh({4, 2}, {"data", "model"}), &manager, nullptr);
+    train(ts::make_mesh({4, 2}, {"data", "model"}), steps, &manager, nullptr);
     return 0;
   } catch (const std::exception& e) {
     std::cerr << e.what() << "\n";

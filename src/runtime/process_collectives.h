@@ -92,6 +92,10 @@ class Collectives {
   /// Complete when every member has begun it.
   virtual CommunicationPtr start_barrier(const Call& call, Group group);
 
+  /// Called while a program computes beside communications under way: transports that move data only when asked may.
+  virtual void progress() noexcept {}
+  /// Bytes that this process has sent to others for programs, so far; 0 where the transport does not count.
+  virtual std::int64_t bytes_sent() const { return 0; }
   /// Tells the others that this process failed in the step `tag`, so that their waits throw instead of hanging.
   virtual void poison(std::int64_t tag, const char* why) noexcept = 0;
 };

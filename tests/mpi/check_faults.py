@@ -2,9 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the fault program under mpirun, in each of its ways, and checks what every process tells. No run may hang.
 
-usage: check_faults.py MPIRUN MPI_FAULTS
+usage: check_faults.py MPIRUN MPI_FAULTS [RUNS [SEED]]
+
+With RUNS, so many faults of random kinds, ranks and moments instead.
 """
 import os
+import random
 import re
 import subprocess
 import sys
@@ -12,6 +15,8 @@ import time
 
 LONGEST = 60
 mpirun, program = sys.argv[1:3]
+runs = int(sys.argv[3]) if len(sys.argv) > 3 else 0
+seed = int(sys.argv[4]) if len(sys.argv) > 4 else random.randrange(1 << 30)
 mpich = "mpich" in os.path.basename(mpirun)
 other = "openmpi" if mpich else "mpich"
 own = "mpich" if mpich else "openmpi"
@@ -62,36 +67,66 @@ def check(mode: str, ranks: int, patterns: dict[int, str], clean: bool = True) -
     print(f"{what}: {seconds:.1f} s", flush=True)
 
 
-for ranks in (2, 4):
-    last = ranks - 1
-    others = range(last)
-    where = r"all_reduce at faults\.cc:\d+ in run \d+ of its program"
-    waited = rf"{where}: process \d waited 2 s for process {last} "
-    late = {p: waited + r"\(is outside any collective\)|failed in this step" for p in others}
-    check("late", ranks, late | {last: r"which has ended|failed in this step"})
-    check("early_exit", ranks, {p: rf"{where}: process {p} waits for process {last}, which has ended" for p in others})
-    check("stop", ranks, {p: waited + r"\(does not answer\)|failed in this step" for p in others})
-    check("throw", ranks, {p: rf"process {last} failed in this step: this process has had enough" for p in others})
-    check("other_program", ranks, {p: r"waited 2 s for process|failed in this step|different programs" for p in range(ranks)})
-check("kill", 4, {}, clean=False)
-check("uncaught", 4, {}, clean=False)
+def at_places() -> None:
+    for ranks in (2, 4):
+        last = ranks - 1
+        others = range(last)
+        where = r"all_reduce at faults\.cc:\d+ in run \d+ of its program"
+        waited = rf"{where}: process \d waited 2 s for process {last} "
+        late = {p: waited + r"\(is outside any collective\)|failed in this step" for p in others}
+        check("late", ranks, late | {last: r"which has ended|failed in this step"})
+        check("early_exit", ranks, {p: rf"{where}: process {p} waits for process {last}, which has ended" for p in others})
+        check("stop", ranks, {p: waited + r"\(does not answer\)|failed in this step" for p in others})
+        check("throw", ranks, {p: rf"process {last} failed in this step: this process has had enough" for p in others})
+        check("other_program", ranks, {p: r"waited 2 s for process|failed in this step|different programs" for p in range(ranks)})
+    check("kill", 4, {}, clean=False)
+    check("uncaught", 4, {}, clean=False)
 
-# Started by nobody, by another mpirun, and with a module that is none or another MPI's.
-_, text, _ = run(1, "alone", start=False)
-expect("alone", text, "refused: .*not started by mpirun.*mpirun.openmpi -n 4 program.*mpirun.mpich -n 4 program")
-_, text, _ = run(1, "alone", own, start=False)
-expect("alone, named", text, "joined 1 processes")
-_, text, _ = run(2, "wrong_mpi", other)
-expect("another MPI", text, f'refused: .*implementation = "{other}", but .* mpirun has started the program')
-modules = os.path.join(os.path.dirname(os.path.dirname(program)), "modules")
-_, text, _ = run(2, "no_module", own, "/nowhere/module.so")
-expect("no module", text, "refused: .*the module of the transport.* is not there \\(looked for /nowhere/module.so\\)")
-_, text, _ = run(2, "no_module", own, program)
-expect("no library", text, "refused: .*cannot be loaded")
-if os.path.exists(f"{modules}/tessera_mpi_{other}.so"):
-    _, text, _ = run(2, "wrong_mpi", own, f"{modules}/tessera_mpi_{other}.so")
-    expect("another MPI's module", text, "refused: .*was built for .*, but the program runs under")
+    # Started by nobody, by another mpirun, and with a module that is none or another MPI's.
+    _, text, _ = run(1, "alone", start=False)
+    expect("alone", text, "refused: .*not started by mpirun.*mpirun.openmpi -n 4 program.*mpirun.mpich -n 4 program")
+    _, text, _ = run(1, "alone", own, start=False)
+    expect("alone, named", text, "joined 1 processes")
+    _, text, _ = run(2, "wrong_mpi", other)
+    expect("another MPI", text, f'refused: .*implementation = "{other}", but .* mpirun has started the program')
+    modules = os.path.join(os.path.dirname(os.path.dirname(program)), "modules")
+    _, text, _ = run(2, "no_module", own, "/nowhere/module.so")
+    expect("no module", text, "refused: .*the module of the transport.* is not there \\(looked for /nowhere/module.so\\)")
+    _, text, _ = run(2, "no_module", own, program)
+    expect("no library", text, "refused: .*cannot be loaded")
+    if os.path.exists(f"{modules}/tessera_mpi_{other}.so"):
+        _, text, _ = run(2, "wrong_mpi", own, f"{modules}/tessera_mpi_{other}.so")
+        expect("another MPI's module", text, "refused: .*was built for .*, but the program runs under")
 
+
+def at_random() -> None:
+    """Every survivor of a fault that MPI outlives tells of it, and ends well."""
+    chance = random.Random(seed)
+    for i in range(runs):
+        mode = chance.choice(["kill", "stop", "throw", "early_exit", "other_program"])
+        ranks = chance.randint(2, 4)
+        faulty = chance.randrange(ranks)
+        arguments = ["random", mode, str(faulty), str(chance.randrange(400))]
+        code, text, seconds = run(ranks, *arguments)
+        what = f"run {i} of seed {seed}, {ranks} ranks: {' '.join(arguments)}"
+        if mode == "kill":
+            if code == 0:
+                breaches.append(f"{what}: exit status 0:\n{text}")
+        else:
+            if code != 0:
+                breaches.append(f"{what}: exit status {code}:\n{text}")
+            for process in set(range(ranks)) - {faulty}:
+                expect(f"{what}, process {process}", told(text, process), "exception: ")
+        if "is wrong" in text:
+            breaches.append(f"{what}:\n{text}")
+        no_orphans(what)
+        print(f"{what}: {seconds:.1f} s", flush=True)
+
+
+if runs > 0:
+    at_random()
+else:
+    at_places()
 for breach in breaches:
     print(breach, file=sys.stderr)
 print(f"{len(breaches)} breaches")

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Run by every process that mpirun starts, for tests/mpi/check_faults.py: one of them fails in the way that the
 // argument names, and each tells what it saw of that.
+//
+//   mpi_faults MODE                      at a place of the program
+//   mpi_faults random MODE RANK MILLIS   at a moment, in the middle of a loop of sums
 #include <signal.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <iostream>
@@ -122,6 +126,76 @@ int run(const std::string& mode) {
   return 2;
 }
 
+// Sums without end, until the fault of process `rank`, after a while, is seen. What is right must be right to the end.
+class Random {
+ public:
+  Random(std::string mode, int rank, int millis)
+      : mode_(std::move(mode)),
+        faulty_(ts::process_index() == rank),
+        rank_(rank),
+        when_(Clock::now() + Millis(millis)) {
+    pids_ = ts::process_allgather(ts::HostArray::from(std::vector<std::int32_t>{getpid()}));
+    if (!faulty_ || (mode_ != "kill" && mode_ != "stop")) return;
+    std::thread([this] {
+      std::this_thread::sleep_until(when_);
+      kill(getpid(), mode_ == "kill" ? SIGKILL : SIGSTOP);
+    }).detach();
+  }
+
+  int run() {
+    for (;;) {
+      if (faulty_ && Clock::now() >= when_ && mode_ == "early_exit") return 0;
+      if (faulty_ && Clock::now() >= when_ && mode_ == "other_program") {
+        fails([&] { program_.sum(); });
+        return 0;
+      }
+      std::string said;
+      try {
+        if (program_.sum([this] { throw_in_time(); }) != expected_) return wrong("a sum is wrong before the fault");
+      } catch (const std::exception& e) {
+        said = e.what();
+      }
+      if (said.empty()) continue;
+      tell("exception: " + said);
+      return after_fault();
+    }
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  using Millis = std::chrono::milliseconds;
+
+  void throw_in_time() {
+    if (!faulty_ || mode_ != "throw" || Clock::now() < when_ || thrown_.exchange(true)) return;
+    throw std::runtime_error("this process has had enough");
+  }
+  int after_fault() {
+    if (mode_ == "throw") {
+      for (int i = 0; i < 20; ++i) {
+        if (program_.sum([this] { throw_in_time(); }) != expected_) return wrong("a sum is wrong after the fault");
+      }
+    }
+    if (mode_ == "stop" && ts::process_index() == (rank_ == 0 ? 1 : 0)) {
+      std::this_thread::sleep_for(Millis(500));
+      kill(pids_.span<std::int32_t>()[static_cast<std::size_t>(rank_)], SIGCONT);
+    }
+    return 0;
+  }
+  static int wrong(const char* what) {
+    tell(what);
+    return 3;
+  }
+
+  std::string mode_;
+  bool faulty_;
+  int rank_;
+  Clock::time_point when_;
+  std::atomic<bool> thrown_{false};
+  ts::HostArray pids_;
+  Program program_;
+  float expected_ = static_cast<float>(ts::devices().size() * 4);
+};
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -136,5 +210,6 @@ int main(int argc, char** argv) {
     return 0;
   }
   ts::distributed::initialize({.devices = 2, .timeout_seconds = kTimeout});
+  if (mode == "random" && argc == 5) return Random(argv[2], std::atoi(argv[3]), std::atoi(argv[4])).run();
   return run(mode);
 }

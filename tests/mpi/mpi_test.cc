@@ -238,6 +238,23 @@ TEST(MpiPrograms, TrainingSteps) {
       1e-5);
 }
 
+TEST(MpiPrograms, PmapOverTheDevicesOfAll) {
+  const auto n = std::ssize(devices());
+  HostArray rows = numbers({n, 3}, DType::I32);
+  auto f = pmap([](const Array& v) { return psum(v, "i") + v; },
+                {.axis_name = "i", .devices = {devices().begin(), devices().end()}});
+  Array out = f(device_put(rows, NamedSharding(make_mesh({n}, {"i"}), P("i"))));
+  EXPECT_EQ(std::ssize(out.addressable_shards()), devices_here);
+  HostArray expected;
+  {
+    const Client alone = Client::cpu({.devices = n});
+    ClientScope scope(alone);
+    Array x(rows);
+    expected = (sum(x, {.axis = 0, .keepdims = true}) + x).host();
+  }
+  EXPECT_TRUE(identical(process_allgather(out, {.tiled = true}), expected));
+}
+
 TEST(MpiPrograms, AFailureReachesAllAndTheNextStepWorks) {
   const auto n = std::ssize(devices());
   Mesh m = make_mesh({n}, {"x"});

@@ -268,18 +268,20 @@ std::string check_local(const RandomProgram& p, const Client& client) {
 
 }  // namespace
 
+std::string disagreement_here(const RandomProgram& p, const Client& client) {
+  try {
+    return check_local(p, client);
+  } catch (const std::exception& e) {
+    return e.what();
+  }
+}
+
 std::string disagreement_across(const RandomProgram& p, int processes) {
   const auto& clients = cluster_with(processes, p.module.mesh->num_positions());
   std::vector<std::string> why(clients.size());
   std::vector<std::thread> threads;
   for (std::size_t i = 0; i < clients.size(); ++i) {
-    threads.emplace_back([&, i] {
-      try {
-        why[i] = check_local(p, clients[i]);
-      } catch (const std::exception& e) {
-        why[i] = e.what();
-      }
-    });
+    threads.emplace_back([&, i] { why[i] = disagreement_here(p, clients[i]); });
   }
   for (auto& t : threads) t.join();
   for (std::size_t i = 0; i < why.size(); ++i) {

@@ -32,6 +32,8 @@ std::string disagreement(const RandomProgram& p);
 /// `disagreement` over `processes` simulated processes that share the mesh's devices evenly: every shard that a process
 /// gets against what the program's `expected` has there.
 std::string disagreement_across(const RandomProgram& p, int processes);
+/// The same for what this process gets, of the processes of `client`, all of which call it.
+std::string disagreement_here(const RandomProgram& p, const Client& client);
 
 /// What differs between the references and the program on one device, fused and equation by equation, and (`mesh` not
 /// null) under random shardings of arguments and results on a mesh; empty when nothing does. Errors that are thrown

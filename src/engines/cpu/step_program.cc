@@ -9,6 +9,7 @@
 #include "base/thread_pool.h"
 #include "base/verify_mode.h"
 #include "engines/cpu/chrome_trace.h"
+#include "engines/cpu/overlap.h"
 #include "engines/cpu/passes/fold_transposes.h"
 #include "engines/cpu/passes/fuse.h"
 #include "engines/cpu/passes/inline_calls.h"
@@ -90,10 +91,16 @@ std::shared_ptr<const Program> Program::compile(const ir::GraphPtr& graph, Conte
     if (!step) step = make_control_step(g, *e, context);
     if (!step) step = make_compute_step(g, *e, context);
     step->loc = e->loc;
+    step->ordered = ir::has_effect(*e);
     step->rounds = context.plain() && rounds(g, *e);
     if (tracing() && group.eqns.size() == 1) step->received = ops::received(g, *e);
     program->cost_ += step->cost();
     program->steps_.push_back(std::move(step));
+  }
+  if (context.distributed()) {
+    Overlapped all = overlapped(std::move(program->steps_), g.num_values());
+    program->steps_ = std::move(all.steps);
+    program->exchanges_ = all.exchanges;
   }
   program->free_early(!context.plain());
   return program;
@@ -166,6 +173,7 @@ std::vector<ShardBuffers> Program::run(std::vector<ShardBuffers> args, Run& run,
     }
   }
   check_args(frame.slots);
+  frame.under_way.resize(exchanges_);
   for (auto v : unused_inputs_) frame.slots.drop(at(v));
   for (const auto& step : steps_) {
     if (run.shake != 0 && step->rounds) {
@@ -177,6 +185,7 @@ std::vector<ShardBuffers> Program::run(std::vector<ShardBuffers> args, Run& run,
     }
     if (debug_nans_) check_nans(*step, frame);
     for (auto v : step->frees) frame.slots.drop(at(v));
+    if (exchanges_ > 0) run.collectives->progress();
   }
   std::vector<ShardBuffers> results;
   results.reserve(graph_->outputs.size());
@@ -201,12 +210,13 @@ void Program::run_traced(const Step& step, Frame& frame) const {
   bytes.written = bytes_of(step.writes);
   bool alone = frame.run.collectives == nullptr;
   std::vector<std::int64_t> results(static_cast<std::size_t>(graph_->mesh->num_positions()), alone ? 0 : -1);
-  for (auto v : step.writes) {
+  const bool begins = step.writes.empty();  // its devices are those that it begins with
+  for (auto v : begins ? step.reads : step.writes) {
     runtime::ShardNumbering map = runtime::shard_numbering(graph_->layout(v), *graph_->mesh);
     const ShardBuffers& shards = frame.slots[at(v)];
     for (std::size_t p = 0; p < results.size(); ++p) {
       const auto& shard = shards[static_cast<std::size_t>(map.of_position[p])];
-      if (shard) results[p] = std::max<std::int64_t>(0, results[p]) + shard->nbytes();
+      if (shard) results[p] = std::max<std::int64_t>(0, results[p]) + (begins ? 0 : shard->nbytes());
     }
   }
   int process = alone ? 0 : frame.run.collectives->process_index();

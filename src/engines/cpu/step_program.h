@@ -48,11 +48,19 @@ class Slots {
   std::vector<const ShardBuffers*> borrowed_;
 };
 
+/// What a step has under way with other processes, from its beginning to its end.
+class UnderWay {
+ public:
+  virtual ~UnderWay() = default;
+};
+
 struct Frame {
   Run& run;
   Slots slots;
   /// By value, where not empty: memory in which its shards are wanted. Steps that cannot do so may ignore it.
   std::vector<ShardBuffers> into;
+  /// By number of the step (`overlapped`). Last, for it ends before the memory that it moves.
+  std::vector<std::unique_ptr<UnderWay>> under_way = {};
 };
 
 class Step {
@@ -75,10 +83,23 @@ class Step {
   std::vector<ir::ValueId> writes;
   std::vector<ir::ValueId> frees;  ///< values to drop after this step
   Loc loc;
+  bool ordered = false;       ///< has effects, which keep their order
   bool rounds = false;        ///< told for plain programs alone: see `rounds(g, e)`
   std::int64_t received = 0;  ///< bytes that the busiest device receives from others; told where steps are traced
 };
 using StepPtr = std::unique_ptr<Step>;
+
+/// A step that may have other processes to wait for. Where it has (`exchanges`), programs begin it once its operands
+/// are there and end it before the first reader of its results; what lies between runs meanwhile, and leaves the
+/// operands as they are.
+class ExchangeStep : public Step {
+ public:
+  void run(Frame& frame) const final { end(frame, *begin(frame)); }
+  /// The same in all processes.
+  virtual bool exchanges() const = 0;
+  virtual std::unique_ptr<UnderWay> begin(Frame& frame) const = 0;
+  virtual void end(Frame& frame, UnderWay& under_way) const = 0;
+};
 
 class Program {
  public:
@@ -108,6 +129,7 @@ class Program {
   std::vector<std::int64_t> input_bytes_;  // of a shard; -1 where shards differ
   double cost_ = 0;
   bool debug_nans_ = false;
+  std::size_t exchanges_ = 0;  // steps in two parts
 };
 
 /// Where the product `e` is a partial value whose only reader (its number, or negative) is an all-reduce: one step that

@@ -91,6 +91,17 @@ class Transport final : public MpiTransport, public std::enable_shared_from_this
     }
   }
 
+  std::int64_t bytes_sent() const override { return sent_; }
+  void progress() noexcept override {
+    std::unique_lock lock(mutex_, std::try_to_lock);
+    if (!lock || left_) return;
+    try {
+      poll();
+    } catch (const std::exception&) {
+      return;  // whoever waits sees to it
+    }
+  }
+
   // Says goodbye, waits for that of all others, and ends MPI. One that stays away leaves it unfinished: MPI would wait
   // for it without end.
   void leave() {
@@ -304,6 +315,7 @@ class Transport final : public MpiTransport, public std::enable_shared_from_this
   bool left_ = false;            // nothing new is sent
   bool finished_ = false;        // MPI is gone
 
+  std::atomic<std::int64_t> sent_{0};
   std::atomic<bool> leaves_{false};
   std::atomic<bool> stop_{false};
   std::thread listener_;
@@ -485,7 +497,10 @@ CommunicationPtr Transport::start_exchange(const Call& call, std::span<const Mes
   if (left_) throw StateError(str(described(call), ": the program has ended, and with it MPI"));
   for (const auto& r : receipts) made->add(r.peer, static_cast<char*>(r.data), r.nbytes, true);
   // MPI does not write what it sends.
-  for (const auto& m : sends) made->add(m.peer, const_cast<char*>(static_cast<const char*>(m.data)), m.nbytes, false);
+  for (const auto& m : sends) {
+    made->add(m.peer, const_cast<char*>(static_cast<const char*>(m.data)), m.nbytes, false);
+    sent_ += m.nbytes;
+  }
   return made;
 }
 

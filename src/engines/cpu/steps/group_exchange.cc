@@ -30,7 +30,7 @@ struct Group {
   std::int64_t position = 0;                       // of the first member
 };
 
-class GroupStep final : public Step {
+class GroupStep final : public ExchangeStep {
  public:
   GroupStep(const ir::Graph& g, const ir::Eqn& e, Context& context)
       : p_(ir::get<GroupExchange>(e.attrs)), name_(str(ops::to_string(p_.kind), " in groups")) {
@@ -49,14 +49,27 @@ class GroupStep final : public Step {
     distributed_ = context.distributed();
   }
 
-  void run(Frame& frame) const override {
-    std::vector<ShardBuffers> in;
+  bool exchanges() const override {
+    return std::any_of(remote_.begin(), remote_.end(), [](const RemoteShards& r) { return !r.empty(); });
+  }
+
+  std::unique_ptr<UnderWay> begin(Frame& frame) const override {
+    auto out = std::make_unique<Fetched>();
     for (std::size_t i = 0; i < reads.size(); ++i) {
-      in.push_back(frame.slots[at(reads[i])]);
-      if (distributed_) remote_[i].fetch(frame.run, call(frame.run, name_), in.back());
+      out->in.push_back(frame.slots[at(reads[i])]);
+      if (!distributed_) continue;
+      out->communications.push_back(remote_[i].start(frame.run, call(frame.run, name_), out->in.back()));
+    }
+    return out;
+  }
+
+  void end(Frame& frame, UnderWay& under_way) const override {
+    auto& fetched = static_cast<Fetched&>(under_way);
+    for (auto& c : fetched.communications) {
+      if (c) c->wait();
     }
     ShardBuffers to(at(count_));
-    for (std::size_t k = 0; k < groups_.size(); ++k) make(frame.run, groups_[k], shapes_[k], in, to);
+    for (std::size_t k = 0; k < groups_.size(); ++k) make(frame.run, groups_[k], shapes_[k], fetched.in, to);
     frame.slots.own(at(writes[0])) = std::move(to);
   }
 
@@ -64,6 +77,10 @@ class GroupStep final : public Step {
   double cost() const override { return 1e5; }
 
  private:
+  struct Fetched final : UnderWay {
+    std::vector<ShardBuffers> in;  // by operand, with the shards that come
+    std::vector<runtime::CommunicationPtr> communications;
+  };
   struct Shapes {
     Shape in, out;  // of the first operand's block and of the result's
   };

@@ -18,7 +18,8 @@ void RemoteShards::want(const LayoutTable& source, const Context& context, std::
   transfers_.push_back({shard, provider, reader, bytes});
 }
 
-void RemoteShards::fetch(Run& run, const runtime::Collectives::Call& call, ShardBuffers& shards) const {
+runtime::CommunicationPtr RemoteShards::start(Run& run, const runtime::Collectives::Call& call,
+                                              ShardBuffers& shards) const {
   std::vector<runtime::Collectives::Message> sends;
   std::vector<runtime::Collectives::Receipt> receipts;
   for (const auto& t : transfers_) {
@@ -33,9 +34,9 @@ void RemoteShards::fetch(Run& run, const runtime::Collectives::Call& call, Shard
     shards[at(t.shard)] = run.memory.allocate(t.bytes);
     receipts.push_back({t.provider, shards[at(t.shard)]->data(), t.bytes});
   }
-  if (sends.empty() && receipts.empty()) return;
+  if (sends.empty() && receipts.empty()) return nullptr;
   TESSERA_CHECK(run.collectives != nullptr, "a program that spans processes needs a transport");
-  run.collectives->exchange(call, sends, receipts);
+  return run.collectives->start_exchange(call, sends, receipts);
 }
 
 }  // namespace tessera::cpu

@@ -17,8 +17,11 @@ class RemoteShards {
   void want(const LayoutTable& source, const Context& context, std::int64_t position, std::int32_t shard,
             std::int64_t bytes);
   bool empty() const { return transfers_.empty(); }
-  /// Fills the missing shards; takes part in an exchange when this process sends or receives.
-  void fetch(Run& run, const runtime::Collectives::Call& call, ShardBuffers& shards) const;
+  /// Begins to fill the missing shards; null where this process neither sends nor receives.
+  runtime::CommunicationPtr start(Run& run, const runtime::Collectives::Call& call, ShardBuffers& shards) const;
+  void fetch(Run& run, const runtime::Collectives::Call& call, ShardBuffers& shards) const {
+    if (auto under_way = start(run, call, shards)) under_way->wait();
+  }
 
  private:
   struct Transfer {

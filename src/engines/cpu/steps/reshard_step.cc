@@ -42,7 +42,7 @@ bool contiguous(const Shape& box, const Shape& tile) {
   return true;
 }
 
-class ReshardStep final : public Step {
+class ReshardStep final : public ExchangeStep {
  public:
   ReshardStep(const ir::Graph& g, const ir::Eqn& e, Context& context)
       : plan_(g.type(e.in[0]), context.table(g.layout(e.in[0])), context.table(g.layout(e.out[0])), context,
@@ -68,24 +68,39 @@ class ReshardStep final : public Step {
       across_.emplace(plan_.source().layout.reduction, staged_ ? combiner_->wide() : dtype);
     }
     if (!distributed_) prepare();
+    crosses_ = !sums_.empty();
+    if (distributed_) {
+      for_each_term([&](std::size_t, const Box&, std::int32_t reader, const Term& term) {
+        crosses_ = crosses_ || reader != term.provider;
+      });
+    }
     auto largest = product(ir::tile_shape(g.type(e.out[0]).shape, g.layout(e.out[0]), context.mesh()));
     double bytes = static_cast<double>(largest) * static_cast<double>(itemsize_);
     stream_ = bytes * static_cast<double>(targets_.size()) > kernels::kCacheBytes;
     cost_ = 50 + 0.15 * bytes * static_cast<double>(1 + plan_.combined().size());
   }
 
-  void run(Frame& frame) const override {
+  bool exchanges() const override { return crosses_; }
+
+  std::unique_ptr<UnderWay> begin(Frame& frame) const override {
+    auto out = std::make_unique<Exchanged>();
+    const ShardBuffers& from = frame.slots[at(reads[0])];
+    for (const ProcessSum& sum : sums_) {
+      if (sum.has(self_)) out->sums.push_back(start_sum(frame.run, sum, from));
+    }
+    if (distributed_) start_exchange(frame, from, *out);
+    return out;
+  }
+
+  void end(Frame& frame, UnderWay& under_way) const override {
     const ShardBuffers& from = frame.slots[at(reads[0])];
     if (!ready_.empty()) return run_ready(frame, from);
+    auto& exchanged = static_cast<Exchanged&>(under_way);
+    if (exchanged.messages) exchanged.messages->wait();
     ShardBuffers to(plan_.target().first_local.size());
-    std::vector<RunningSum> sums;
-    for (const ProcessSum& sum : sums_) {
-      if (sum.has(self_)) sums.push_back(start_sum(frame.run, sum, from));
-    }
-    Received received;
-    if (distributed_) received = exchange(frame, from);
-    for (RunningSum& sum : sums) to[at(sum.target)] = finish_sum(frame.run, sum);
+    for (RunningSum& sum : exchanged.sums) to[at(sum.target)] = finish_sum(frame.run, sum);
     const ShardBuffers nothing;
+    const Received& received = exchanged.received;
     std::vector<std::int32_t> open;
     for (auto k : targets_) {
       if (to[at(k)]) continue;
@@ -107,6 +122,22 @@ class ReshardStep final : public Step {
   double cost() const override { return cost_ * static_cast<double>(targets_.size()); }
 
  private:
+  // By target shard: blocks that other processes sent, in the order in which its boxes and terms ask for them.
+  using Received = std::vector<ShardBuffers>;
+
+  struct RunningSum {
+    std::int32_t target;
+    BufferPtr part;  // of this process; null where it is a shard itself
+    BufferPtr sum;
+    runtime::CommunicationPtr communication;
+  };
+  // Communications are last: they end before the memory that they move.
+  struct Exchanged final : UnderWay {
+    Received received;
+    ShardBuffers packed;  // what is sent and is no shard
+    std::vector<RunningSum> sums;
+    runtime::CommunicationPtr messages;
+  };
   // A box that is one run of memory on both sides.
   struct Part {
     std::int32_t shard;  // with a reduction the first of the shards
@@ -183,9 +214,6 @@ class ReshardStep final : public Step {
     });
     frame.slots.own(at(writes[0])) = std::move(to);
   }
-
-  // By target shard: blocks that other processes sent, in the order in which its boxes and terms ask for them.
-  using Received = std::vector<ShardBuffers>;
 
   BufferPtr shared(std::int32_t k, const ShardBuffers& from) const {
     if (plan_.reduces() || plan_.is_identity(k)) return nullptr;
@@ -294,13 +322,6 @@ class ReshardStep final : public Step {
 
   // --- sums over the processes that want them ---------------------------------------------------------------------
 
-  struct RunningSum {
-    std::int32_t target;
-    BufferPtr part;  // of this process; null where it is a shard itself
-    BufferPtr sum;
-    runtime::CommunicationPtr communication;
-  };
-
   // What this process has of a target shard, as one block.
   RunningSum start_sum(Run& run, const ProcessSum& sum, const ShardBuffers& from) const {
     const std::int64_t n = product(plan_.target_shape(sum.target));
@@ -353,32 +374,36 @@ class ReshardStep final : public Step {
 
   // Sends what other processes need of this one's shards and receives what its own results need of theirs. Sender and
   // receiver walk target shards, boxes and terms in the same order.
-  Received exchange(Frame& frame, const ShardBuffers& from) const {
+  void start_exchange(Frame& frame, const ShardBuffers& from, Exchanged& out) const {
     std::vector<runtime::Collectives::Message> sends;
     std::vector<runtime::Collectives::Receipt> receipts;
-    ShardBuffers packed;
-    Received received(plan_.target().holders.size());
+    out.received.resize(plan_.target().holders.size());
+    for_each_term([&](std::size_t k, const Box& box, std::int32_t reader, const Term& term) {
+      std::int64_t bytes = product(box.extent) * part_item_;
+      if (reader == self_ && term.provider != self_) {
+        out.received[k].push_back(frame.run.memory.allocate(bytes));
+        receipts.push_back({term.provider, out.received[k].back()->data(), bytes});
+      } else if (reader != self_ && term.provider == self_) {
+        const void* data = block(frame.run, from, term.shards, box, nullptr, out.packed.emplace_back());
+        sends.push_back({reader, data, bytes});
+      }
+    });
+    if (sends.empty() && receipts.empty()) return;
+    TESSERA_CHECK(frame.run.collectives != nullptr, "a program that spans processes needs a transport");
+    out.messages = frame.run.collectives->start_exchange(call(frame.run, name_), sends, receipts);
+  }
+
+  // What any process needs of any, but for sums over processes: body(target shard, box, reader, term).
+  template <class Body>
+  void for_each_term(const Body& body) const {
     for (std::size_t k = 0; k < plan_.target().holders.size(); ++k) {
       if (plan_.is_identity(static_cast<std::int32_t>(k)) || summed(k)) continue;
       plan_.for_each_box(static_cast<std::int32_t>(k), [&](const Box& box) {
-        std::int64_t bytes = product(box.extent) * part_item_;
         for (auto reader : plan_.target().holders[k]) {
-          for (const auto& term : plan_.terms(box, reader)) {
-            if (reader == self_ && term.provider != self_) {
-              received[k].push_back(frame.run.memory.allocate(bytes));
-              receipts.push_back({term.provider, received[k].back()->data(), bytes});
-            } else if (reader != self_ && term.provider == self_) {
-              const void* data = block(frame.run, from, term.shards, box, nullptr, packed.emplace_back());
-              sends.push_back({reader, data, bytes});
-            }
-          }
+          for (const auto& term : plan_.terms(box, reader)) body(k, box, reader, term);
         }
       });
     }
-    if (sends.empty() && receipts.empty()) return received;
-    TESSERA_CHECK(frame.run.collectives != nullptr, "a program that spans processes needs a transport");
-    frame.run.collectives->exchange(call(frame.run, name_), sends, receipts);
-    return received;
   }
   bool summed(std::size_t target) const {
     return std::any_of(sums_.begin(), sums_.end(), [&](const ProcessSum& s) { return at(s.target) == target; });
@@ -394,6 +419,7 @@ class ReshardStep final : public Step {
   std::int64_t part_item_ = 0;
   std::int32_t self_;
   bool distributed_;
+  bool crosses_ = false;  // processes exchange something
   std::string name_;
   std::vector<std::int32_t> targets_;  // shards of the result that this process holds
   std::vector<Ready> ready_;           // by target of this process; empty where shards are worked out in each run
