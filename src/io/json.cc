@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "io/json.h"
 
+#include <new>
 #include <set>
 #include <vector>
 
@@ -9,11 +10,16 @@ namespace tessera::io {
 using nlohmann::json;
 
 void Json::take_apart(json& j) {
-  for (auto& part : j) {
-    if (part.is_structured()) take_apart(part);
+  auto* array = j.get_ptr<json::array_t*>();
+  auto* object = j.get_ptr<json::object_t*>();
+  if (array == nullptr && object == nullptr) {
+    // A null that was to become an array or an object, for which there was no memory: it has the kind and no value.
+    if (j.is_structured()) new (&j) json(nullptr);
+    return;
   }
-  if (j.is_array()) j.get_ref<json::array_t&>().clear();
-  if (j.is_object()) j.get_ref<json::object_t&>().clear();
+  for (auto& part : j) take_apart(part);
+  if (array != nullptr) array->clear();
+  if (object != nullptr) object->clear();
 }
 
 Json parse_json(std::string_view text, int deepest, std::optional<std::string>& twice) {

@@ -41,14 +41,12 @@ std::string index_dump(const Json& j) {
   }
 }
 
-json shard_json(const StoredShard& s) {
-  json j = json::object();
+void write_shard(const StoredShard& s, json& j) {
   j["file"] = s.file;
   j["tensor"] = s.tensor;
   j["start"] = s.start;
   j["shape"] = s.shape;
   j["offset"] = s.offset;
-  return j;
 }
 
 class IndexReader {
@@ -279,25 +277,23 @@ std::string index_text(const CheckpointIndex& index) {
   for (const auto& [key, value] : index.metadata) j["metadata"][key] = value;
   j["files"] = json::array();
   for (const StoredFile& f : index.files) {
-    json entry = json::object();
+    json& entry = j["files"].emplace_back(json::object());
     entry["name"] = f.name;
     entry["checksums"] = f.checksums;
     entry["nbytes"] = f.nbytes;
     entry["header_bytes"] = f.header_bytes;
     entry["header_crc32"] = f.header_crc;
-    j["files"].push_back(std::move(entry));
   }
   j["leaves"] = json::array();
   for (const StoredLeaf& leaf : index.leaves) {
-    json entry = json::object();
+    json& entry = j["leaves"].emplace_back(json::object());
     entry["name"] = leaf.name;
     entry["dtype"] = std::string(dtype_name(leaf.dtype));
     entry["stored"] = std::string(dtype_name(leaf.stored));
     entry["weak"] = leaf.weak;
     entry["shape"] = leaf.shape;
     entry["shards"] = json::array();
-    for (const StoredShard& s : leaf.shards) entry["shards"].push_back(shard_json(s));
-    j["leaves"].push_back(std::move(entry));
+    for (const StoredShard& s : leaf.shards) write_shard(s, entry["shards"].emplace_back(json::object()));
   }
   std::string text = index_dump(out);
   text.pop_back();  // the brace, which `ending` sets

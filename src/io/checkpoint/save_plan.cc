@@ -105,21 +105,19 @@ std::string plan_text(std::int64_t step, const std::vector<HeldLeaf>& leaves, co
   j["step"] = step;
   j["leaves"] = json::array();
   for (const HeldLeaf& l : leaves) {
-    json leaf = json::object();
+    json& leaf = j["leaves"].emplace_back(json::object());
     leaf["name"] = l.type.name;
     leaf["dtype"] = static_cast<int>(l.type.dtype);
     leaf["stored"] = static_cast<int>(l.type.stored);
     leaf["weak"] = l.type.weak;
     leaf["shape"] = l.type.shape;
-    j["leaves"].push_back(std::move(leaf));
   }
   j["shards"] = json::array();
   for (const OwnedShard& s : shards) {
-    json shard = json::object();
+    json& shard = j["shards"].emplace_back(json::object());
     shard["leaf"] = s.leaf;
     shard["start"] = s.start;
     shard["shape"] = s.shape;
-    j["shards"].push_back(std::move(shard));
   }
   return plan_dump(plan);
 }
