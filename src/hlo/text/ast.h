@@ -7,6 +7,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -141,6 +142,7 @@ struct AstOp {
   std::vector<AstRegion> regions;
   std::vector<AstType> operand_types;  ///< empty where the text leaves them out
   std::vector<AstType> result_types;
+  Raw location;  ///< what stands inside `loc(…)`; empty where there is none
 
   const AstAttr* find(std::string_view attr) const { return attrs.find(attr); }
 };
@@ -183,6 +185,8 @@ struct AstModule {
   std::vector<AstOp> others;  ///< sdy.mesh and the like
   /// `{-# dialect_resources … #-}`: name -> the string with its hexadecimal digits.
   std::map<std::string, Raw, std::less<>> resources;
+  /// `#loc3 = loc(…)`: "#loc3" -> what stands inside.
+  std::unordered_map<std::string_view, Raw> locations;
 };
 
 }  // namespace tessera::hlo

@@ -141,7 +141,16 @@ std::string Parser::symbol() {
   return out;
 }
 
-// Everything up to the bracket that closes `open`, which stands here. "->" does not close.
+// From its first quote to behind its last.
+void Parser::skip_string() {
+  Offset begin = at_++;
+  while (look() != '"') {
+    at_ += look() == '\\' ? 2 : 1;
+    if (at_ >= end_) source_.fail(begin, "a string does not end");
+  }
+  ++at_;
+}
+
 Raw Parser::balanced(char open, char close) {
   skip_space();
   Offset begin = at_;
@@ -150,7 +159,7 @@ Raw Parser::balanced(char open, char close) {
   while (at_ < end_) {
     char c = look();
     if (c == '"') {
-      string();
+      skip_string();
       continue;
     }
     ++at_;
@@ -171,8 +180,10 @@ Raw Parser::balanced(char open, char close) {
   source_.fail(begin, str("\"", open, "\" is never closed"));
 }
 
-void Parser::skip_location() {
-  while (accept("loc")) balanced('(', ')');
+Raw Parser::location() {
+  Raw out;
+  while (accept("loc")) out = balanced('(', ')');
+  return out;
 }
 
 // --- types ---------------------------------------------------------------------------------------------------------
