@@ -22,6 +22,7 @@ enum OpParts : std::uint8_t {
   kHasUseOrders = 32,
   kHasProperties = 64,
 };
+constexpr std::string_view kCast = "builtin.unrealized_conversion_cast";
 constexpr int kDeepestRegion = 90;  // less than the reader of text takes
 
 class ProgramText {
@@ -152,6 +153,7 @@ class ProgramText {
   void operation(ByteCursor& c, std::string_view parent) {
     Op op = header(c);
     std::string_view name = op.name->name;
+    if (name == kCast) return cast(op, c);
     std::string text_name = name.starts_with("vhlo.") ? upgraded(name.substr(5), parent) : std::string(name);
     std::uint32_t id = ++names_;
     if (!op.results.empty())
@@ -172,6 +174,17 @@ class ProgramText {
     // The file's own block has no values.
     for (std::size_t i = 0; i < op.results.size() && scopes_.size() > 1; ++i) {
       define(c, {id, op.results.size() == 1 ? -1 : static_cast<std::int32_t>(i), op.results[i]});
+    }
+  }
+
+  // Between VHLO's types and those of other dialects' operations: the same types as text.
+  void cast(const Op& op, const ByteCursor& c) {
+    if (op.operands.size() != op.results.size() || op.regions > 0) c.fail(str("a bad ", kCast));
+    for (std::size_t i = 0; i < op.operands.size(); ++i) {
+      Value v = op.operands[i];
+      if (values_.type(v.type).text != values_.type(op.results[i]).text) c.fail(str(kCast, " between other types"));
+      v.type = op.results[i];
+      define(c, v);
     }
   }
 

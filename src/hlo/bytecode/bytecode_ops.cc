@@ -140,6 +140,7 @@ constexpr std::string_view kVhloPlain =
 
 constexpr PropertyRow kOtherRows[] = {
     {"builtin.module", "sym_name? sym_visibility?"},
+    {"builtin.unrealized_conversion_cast", ""},
     {"sdy.mesh", "mesh sym_name"},
     {"sdy.sharding_constraint", "sharding"},
     {"sdy.reshard", "sharding"},

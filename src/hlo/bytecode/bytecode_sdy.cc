@@ -104,12 +104,11 @@ void BytecodeValues::sdy_sharding(AttrNode& to, ByteCursor& c, std::uint64_t cod
     case 7:
     case 16:
       to.name = "sdy.sharding_per_value";
-      to.text = "[";
       for (std::size_t n = c.count(); n > 0; --n) {
-        to.text += str(to.text.size() > 1 ? ", <" : "<", inside(attr_number(c)), ">");
+        to.text += str(to.text.empty() ? "[<" : ", <", inside(attr_number(c)), ">");
         if (to.text.size() > budget_) spend(to.text.size());
       }
-      to.text += "]";
+      to.text += to.text.empty() ? "[]" : "]";
       return;
     case 8:
     case 9:
