@@ -32,7 +32,7 @@ class ProgramText {
 
   std::string text() {
     ByteCursor c(source_, tables_.operations);
-    out_.reserve(source_.bytes.size() * 4);
+    out_.reserve(source_.bytes.size() * 12);
     scopes_.emplace_back();
     bool has_arguments = false;
     std::uint64_t n = c.flagged(has_arguments);
@@ -156,9 +156,9 @@ class ProgramText {
     if (name == kCast) return cast(op, c);
     std::string text_name = name.starts_with("vhlo.") ? upgraded(name.substr(5), parent) : std::string(name);
     std::uint32_t id = ++names_;
-    if (!op.results.empty())
-      out_ += op.results.size() == 1 ? str("%", id, " = ") : str("%", id, ":", op.results.size(), " = ");
-    out_ += str("\"", text_name, "\"(");
+    if (op.results.size() == 1) add("%", id, " = ");
+    if (op.results.size() > 1) add("%", id, ":", op.results.size(), " = ");
+    add("\"", text_name, "\"(");
     list(op.operands, [&](const Value& v) { put(v); });
     out_ += ')';
     fields(op, c);
@@ -195,6 +195,10 @@ class ProgramText {
     return str(of_func ? "func." : "stablehlo.", name);
   }
 
+  template <class... Ts>
+  void add(const Ts&... parts) {
+    (base::append_any(out_, parts), ...);
+  }
   template <class T, class F>
   void list(const std::vector<T>& items, const F& put_one) {
     for (std::size_t i = 0; i < items.size(); ++i) {
@@ -207,7 +211,10 @@ class ProgramText {
     out_ += text;
     values_.spend(text.size());
   }
-  void put(const Value& v) { out_ += v.part < 0 ? str("%", v.name) : str("%", v.name, "#", v.part); }
+  void put(const Value& v) {
+    add("%", v.name);
+    if (v.part >= 0) add("#", v.part);
+  }
 
   void fields(const Op& op, const ByteCursor& c) {
     if (op.fields.empty()) return;
@@ -222,7 +229,7 @@ class ProgramText {
         values_.spend(text.size());
       }
     }
-    if (!text.empty()) out_ += str(" <{", text, "}>");
+    if (!text.empty()) add(" <{", text, "}>");
   }
 
   void discardable(const Op& op) {
@@ -285,7 +292,7 @@ class ProgramText {
       std::uint64_t type = tables_.version >= kNoUnknownLocations ? c.flagged(located) : c.varint();
       if (i > 0) out_ += ", ";
       Value v{++names_, -1, static_cast<std::uint32_t>(type)};
-      out_ += str("%", v.name, ": ");
+      add("%", v.name, ": ");
       emit(values_.type(type, c).text);
       if (located) values_.attr_number(c);
       define(c, v);
@@ -298,7 +305,7 @@ class ProgramText {
 
   void location(std::uint32_t i) {
     if (values_.attr(i).kind == AttrNode::Kind::UnknownLoc) return;
-    out_ += str(" loc(#loc", i, ")");
+    add(" loc(#loc", i, ")");
     reach(i);
   }
   void reach(std::uint32_t i) {
@@ -315,16 +322,16 @@ class ProgramText {
     for (std::size_t k = 0; k < reached_.size(); ++k) {  // grows
       std::size_t begin = out_.size();
       const AttrNode& a = values_.attr(reached_[k]);
-      out_ += str("#loc", reached_[k], " = loc(");
+      add("#loc", reached_[k], " = loc(");
       switch (a.kind) {
         case AttrNode::Kind::FileLine:
-          out_ += str(quoted(a.text), ":", a.integer, ":0");
+          add(quoted(a.text), ":", a.integer, ":0");
           break;
         case AttrNode::Kind::NameLoc:
-          out_ += str(quoted(a.text), "(", location_reference(a.items[0]), ")");
+          add(quoted(a.text), "(", location_reference(a.items[0]), ")");
           break;
         case AttrNode::Kind::CallSite:
-          out_ += str("callsite(", location_reference(a.items[0]), " at ", location_reference(a.items[1]), ")");
+          add("callsite(", location_reference(a.items[0]), " at ", location_reference(a.items[1]), ")");
           break;
         case AttrNode::Kind::Fused:
           out_ += "fused[";
@@ -352,7 +359,7 @@ class ProgramText {
       for (int k = 0; k < 4; ++k) bytes += static_cast<char>(alignment >> 8 * k & 0xFF);
       bytes += c.bytes(size);
       values_.spend(2 * bytes.size());
-      out_ += str("      resource", i, ": ", hex_text(bytes), i + 1 < tables_.resources.size() ? ",\n" : "\n");
+      add("      resource", i, ": ", hex_text(bytes), i + 1 < tables_.resources.size() ? ",\n" : "\n");
     }
     out_ += "    }\n  }\n#-}\n";
   }

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -53,6 +54,8 @@ enum class Elem : std::uint8_t {
 };
 /// "f32", "ui8", "complex<f32>", "i1".
 std::string to_string(Elem e);
+/// The one that this is the name of.
+std::optional<Elem> elem_named(std::string_view name);
 /// Dtype that holds it: F32 for narrow floats, I8 and U8 for narrow integers.
 DType storage(Elem e);
 bool is_narrow_int(Elem e);

@@ -199,9 +199,7 @@ Elem Parser::element_type() {
     if (part == "f64") return Elem::C128;
     source_.fail(begin, str("complex<", part, "> is not an element type; expected f32 or f64"));
   }
-  for (int e = 0; e <= static_cast<int>(Elem::C128); ++e) {
-    if (to_string(static_cast<Elem>(e)) == name) return static_cast<Elem>(e);
-  }
+  if (auto e = elem_named(name)) return *e;
   if (name == "index") return Elem::I64;  // in attributes: layouts, and shapes
   source_.fail(begin, str("unknown element type \"", name.substr(0, 40), "\""));
 }
