@@ -78,7 +78,7 @@ class TableReader {
     std::size_t end = r.end;
     for (std::size_t i = to_.strings.size(); i-- > 0;) {
       std::uint64_t size = c.varint();
-      if (size == 0 || size > end - c.offset()) c.fail(str("a string of ", size, " bytes"));
+      if (size == 0 || c.offset() > end || size > end - c.offset()) c.fail(str("a string of ", size, " bytes"));
       end -= static_cast<std::size_t>(size);
       to_.strings[i] = source_.bytes.substr(end, static_cast<std::size_t>(size) - 1);
     }

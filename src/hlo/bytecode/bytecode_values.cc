@@ -8,7 +8,7 @@ namespace tessera::hlo {
 
 namespace {
 constexpr int kDeepest = 100;                            // attributes within attributes
-constexpr std::size_t kFreeText = std::size_t{1} << 26;  // characters for files of any size
+constexpr std::size_t kFreeText = std::size_t{1} << 24;  // characters for files of any size
 constexpr std::size_t kTextPerByte = 64;
 }  // namespace
 
