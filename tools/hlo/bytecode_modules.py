@@ -6,8 +6,8 @@
 <modules>/<name>/program.mlir is written by jaxlib as an artifact of each version. `tessera run --write` writes the
 program that it reads from the text and from the artifact; these must be equal. Where jaxlib changes the program as it
 writes the artifact (it lowers CHLO), jaxlib's own reading of the artifact takes the text's place. Outcomes: same,
-same as jaxlib reads it, unwritten (the version lacks an operation), differ. The report has a line for each module that
-differs; the exit status is 0 when none does.
+same as jaxlib reads it, refused alike, unwritten (the version lacks an operation, or jaxlib refuses the text), differ.
+The report has a line for each module that differs; the exit status is 0 when none does.
 """
 import argparse
 import collections
@@ -29,10 +29,10 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def artifact_of(text, version):
-    """The module as an artifact; None where the version lacks something that it has."""
+    """The module as an artifact; None where the version lacks something that it has, or jaxlib cannot read the text."""
     with mlir.make_ir_context():
-        module = ir.Module.parse(text)
         try:
+            module = ir.Module.parse(text)
             return _jax.mlir.serialize_portable_artifact(module, version, True)
         except Exception:  # of types that differ between releases of jaxlib
             return None
