@@ -8,6 +8,7 @@
 #include "base/strings.h"
 #include "hlo/bytecode/bytecode_ops.h"
 #include "hlo/bytecode/exported_file.h"
+#include "tessera/error.h"
 
 namespace tessera::hlo {
 
@@ -40,7 +41,6 @@ class ProgramText {
     for (; n > 0; --n) operation(c, "");
     if (!c.at_end()) c.fail("data behind the last operation");
     locations();
-    resources();
     return std::move(out_);
   }
 
@@ -104,6 +104,7 @@ class ProgramText {
       BytecodeField f{values_.attr(d.items[i]).text, d.items[i + 1]};
       bool own = std::any_of(known.begin(), known.end(), [&](const PropertyName& p) { return p.name == f.name; });
       (own ? op.fields : op.attributes).push_back(f);
+      if (op.fields.size() > known.size()) values_.fail(d, "a property stands here twice");
     }
   }
 
@@ -303,8 +304,18 @@ class ProgramText {
 
   // --- locations, each once at the end
 
+  // Null for one that says nothing, or of a kind that is not known: no reason to refuse a program.
+  const AttrNode* place(std::uint32_t i) {
+    try {
+      const AttrNode& a = values_.attr(i);
+      return a.kind == AttrNode::Kind::UnknownLoc ? nullptr : &a;
+    } catch (const FormatError&) {
+      return nullptr;
+    }
+  }
+
   void location(std::uint32_t i) {
-    if (values_.attr(i).kind == AttrNode::Kind::UnknownLoc) return;
+    if (place(i) == nullptr) return;
     add(" loc(#loc", i, ")");
     reach(i);
   }
@@ -321,47 +332,34 @@ class ProgramText {
   void locations() {
     for (std::size_t k = 0; k < reached_.size(); ++k) {  // grows
       std::size_t begin = out_.size();
-      const AttrNode& a = values_.attr(reached_[k]);
       add("#loc", reached_[k], " = loc(");
-      switch (a.kind) {
-        case AttrNode::Kind::FileLine:
-          add(quoted(a.text), ":", a.integer, ":0");
-          break;
-        case AttrNode::Kind::NameLoc:
-          add(quoted(a.text), "(", location_reference(a.items[0]), ")");
-          break;
-        case AttrNode::Kind::CallSite:
-          add("callsite(", location_reference(a.items[0]), " at ", location_reference(a.items[1]), ")");
-          break;
-        case AttrNode::Kind::Fused:
-          out_ += "fused[";
-          list(a.items, [&](std::uint32_t i) { out_ += location_reference(i); });
-          out_ += ']';
-          break;
-        default:
-          out_ += "unknown";
+      const AttrNode* a = place(reached_[k]);
+      if (a != nullptr) {
+        put(*a);
+      } else {
+        out_ += "unknown";
       }
       out_ += ")\n";
       values_.spend(out_.size() - begin);
     }
   }
 
-  void resources() {
-    if (tables_.resources.empty()) return;
-    out_ += "{-#\n  dialect_resources: {\n    builtin: {\n";
-    for (std::size_t i = 0; i < tables_.resources.size(); ++i) {
-      ByteCursor c(source_, tables_.resources[i].range);
-      if (c.at_end()) continue;  // only declared
-      std::uint64_t alignment = c.varint(), size = c.varint();
-      if (size > c.remaining()) c.fail("a resource is cut off");
-      c.bytes(c.remaining() - size);  // padding
-      std::string bytes;
-      for (int k = 0; k < 4; ++k) bytes += static_cast<char>(alignment >> 8 * k & 0xFF);
-      bytes += c.bytes(size);
-      values_.spend(2 * bytes.size());
-      add("      resource", i, ": ", hex_text(bytes), i + 1 < tables_.resources.size() ? ",\n" : "\n");
+  void put(const AttrNode& a) {
+    switch (a.kind) {
+      case AttrNode::Kind::FileLine:
+        return add(quoted(a.text), ":", a.integer, ":0");
+      case AttrNode::Kind::NameLoc:
+        return add(quoted(a.text), "(", location_reference(a.items[0]), ")");
+      case AttrNode::Kind::CallSite:
+        return add("callsite(", location_reference(a.items[0]), " at ", location_reference(a.items[1]), ")");
+      case AttrNode::Kind::Fused:
+        out_ += "fused[";
+        list(a.items, [&](std::uint32_t i) { out_ += location_reference(i); });
+        out_ += ']';
+        return;
+      default:
+        out_ += "unknown";
     }
-    out_ += "    }\n  }\n#-}\n";
   }
 
   const BytecodeSource& source_;

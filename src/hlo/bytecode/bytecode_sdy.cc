@@ -11,7 +11,7 @@ std::string BytecodeValues::parts(ByteCursor& c, std::string_view open, std::str
   for (std::size_t n = c.count(); n > 0; --n) {
     if (out.size() > open.size()) out += ", ";
     out += inside(attr_number(c));
-    if (out.size() > budget_) spend(out.size());
+    bound(out);
   }
   return out += close;
 }
@@ -106,7 +106,7 @@ void BytecodeValues::sdy_sharding(AttrNode& to, ByteCursor& c, std::uint64_t cod
       to.name = "sdy.sharding_per_value";
       for (std::size_t n = c.count(); n > 0; --n) {
         to.text += str(to.text.empty() ? "[<" : ", <", inside(attr_number(c)), ">");
-        if (to.text.size() > budget_) spend(to.text.size());
+        bound(to.text);
       }
       to.text += to.text.empty() ? "[]" : "]";
       return;

@@ -48,7 +48,6 @@ class TableReader {
     read_strings(need(SectionId::Strings, "strings"));
     if (auto r = find(SectionId::Properties)) read_properties(*r);
     read_dialects(need(SectionId::Dialects, "dialects"));
-    read_resources();
     read_entries(need(SectionId::EntryOffsets, "offsets"), need(SectionId::Entries, "attributes and types"));
     to_.operations = need(SectionId::Operations, "operations");
   }
@@ -143,34 +142,6 @@ class TableReader {
       for (std::size_t next = 0; next < to->size();) read_group(offsets, *to, next, data);
     }
     if (!offsets.at_end()) offsets.fail("data behind the offsets");
-  }
-
-  void read_resources() {
-    auto offsets_range = find(SectionId::ResourceOffsets), data_range = find(SectionId::Resources);
-    if (offsets_range.has_value() != data_range.has_value()) {
-      source_.fail(source_.bytes.size(), "resources without offsets, or offsets without resources");
-    }
-    if (!offsets_range) return;
-    ByteCursor offsets(source_, *offsets_range), data(source_, *data_range);
-    for (std::size_t i = offsets.count(); i > 0; --i) {  // of others than dialects: not part of the program
-      to_.string(offsets);
-      resource_group(offsets, data, false);
-    }
-    while (!offsets.at_end()) {
-      dialect(offsets);
-      resource_group(offsets, data, true);
-    }
-  }
-
-  void resource_group(ByteCursor& offsets, ByteCursor& data, bool keep) {
-    for (std::size_t n = offsets.count(); n > 0; --n) {
-      BytecodeResource r;
-      r.key = to_.string(offsets);
-      std::uint64_t size = offsets.varint();
-      offsets.byte();  // which kind of value
-      r.range = data.range(size);
-      if (keep) to_.resources.push_back(r);
-    }
   }
 
   BytecodeSource& source_;

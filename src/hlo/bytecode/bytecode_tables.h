@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tables of a bytecode file: strings, dialects, names of operations, where each attribute, type, resource and set
-// of properties is encoded, and the operations themselves.
+// The tables of a bytecode file: strings, dialects, names of operations, where each attribute, type and set of
+// properties is encoded, and the operations themselves.
 #pragma once
 
 #include <string>
@@ -24,12 +24,6 @@ struct BytecodeOpName {
   bool registered = true;
 };
 
-/// Data beside the operations, by name.
-struct BytecodeResource {
-  std::string_view key;
-  ByteRange range;
-};
-
 struct BytecodeTables {
   std::uint64_t version = 0;
   std::vector<std::string_view> strings;
@@ -38,7 +32,6 @@ struct BytecodeTables {
   std::vector<EncodedEntry> attributes;
   std::vector<EncodedEntry> types;
   std::vector<ByteRange> properties;
-  std::vector<BytecodeResource> resources;  ///< of dialects, in order
   ByteRange operations;
 
   /// The string whose number stands at the cursor.

@@ -126,7 +126,7 @@ std::string BytecodeValues::printed_items(const AttrNode& a) {
       out += " = ";
     }
     out += text(a.items[i]);
-    if (out.size() > budget_) spend(out.size());
+    bound(out);
   }
   return out += dict ? '}' : ']';
 }
@@ -159,8 +159,6 @@ std::string BytecodeValues::printed(const AttrNode& a) {
       return printed_elements(a);
     case Kind::Integers:
       return printed_integers(a);
-    case Kind::Resource:
-      return str("dense_resource<resource", a.integer, "> : ", type(a.type).text);
     case Kind::Word:
       return str("#stablehlo<", a.name, " ", a.text, ">");
     case Kind::Text:

@@ -152,7 +152,7 @@ std::string BytecodeValues::type_list(ByteCursor& c) {
   for (std::size_t n = c.count(); n > 0; --n) {
     if (!out.empty()) out += ", ";
     out += type(type_number(c)).text;
-    if (out.size() > budget_) spend(out.size());
+    bound(out);
   }
   return out;
 }
@@ -267,7 +267,10 @@ void BytecodeValues::builtin_attr(AttrNode& to, ByteCursor& c) {
     case 5:
       to.kind = Kind::Symbol;
       to.text = attr(attr_number(c)).text;
-      for (std::size_t n = code == 5 ? c.count() : 0; n > 0; --n) to.text += str("::", attr(attr_number(c)).text);
+      for (std::size_t n = code == 5 ? c.count() : 0; n > 0; --n) {
+        to.text += str("::", attr(attr_number(c)).text);
+        bound(to.text);
+      }
       return;
     case 6:
       to.kind = Kind::Type;
@@ -279,7 +282,6 @@ void BytecodeValues::builtin_attr(AttrNode& to, ByteCursor& c) {
       return read_integer(to, c);
     case 9:
       return read_float(to, c);
-    case 16:
     case 17:
     case 18:
       return builtin_elements(to, c, code);
@@ -291,13 +293,6 @@ void BytecodeValues::builtin_attr(AttrNode& to, ByteCursor& c) {
 void BytecodeValues::builtin_elements(AttrNode& to, ByteCursor& c, std::uint64_t code) {
   using Kind = AttrNode::Kind;
   to.type = type_number(c);
-  if (code == 16) {
-    to.kind = Kind::Resource;
-    std::uint64_t i = c.varint();
-    if (i >= tables_.resources.size()) c.fail(str("there is no resource ", i));
-    to.integer = static_cast<std::int64_t>(i);
-    return;
-  }
   to.kind = code == 17 ? Kind::Integers : Kind::Elements;
   if (code == 17) c.varint();  // how many: the bytes say it too
   to.text = std::string(c.bytes(c.varint()));

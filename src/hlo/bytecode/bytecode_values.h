@@ -36,7 +36,6 @@ struct AttrNode {
     Type,      ///< `type`
     Elements,  ///< of type `type`, `text` is their bytes
     Integers,  ///< of type `type`, `text` is their bytes: an array without a shape
-    Resource,  ///< of type `type`, `integer` is its number
     Word,      ///< `text` of the enumeration `name`
     Text,      ///< `text` as it stands
     Part,      ///< of the attribute kind `name`, `text` is what stands inside its brackets
@@ -83,6 +82,10 @@ class BytecodeValues {
  private:
   struct Deeper;
 
+  /// Fails where a text that is being made is already too long.
+  void bound(const std::string& text) {
+    if (text.size() > budget_) spend(text.size());
+  }
   void decode(TypeNode& to, const EncodedEntry& e);
   void decode(AttrNode& to, const EncodedEntry& e);
   void builtin_type(TypeNode& to, ByteCursor& c);

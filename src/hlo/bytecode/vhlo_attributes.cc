@@ -148,7 +148,11 @@ class StablehloAttributes {
     if (a.kind == Kind::String) return str("@", quoted(a.text));
     if (a.kind != Kind::Array) values_.fail(a, "expected names of functions");
     std::string out = "[";
-    for (auto i : a.items) out += str(out.size() > 1 ? ", @" : "@", quoted(values_.attr(i).text));
+    for (auto i : a.items) {
+      std::string name = quoted(values_.attr(i).text);
+      values_.spend(name.size());
+      out += str(out.size() > 1 ? ", @" : "@", name);
+    }
     return out + "]";
   }
 

@@ -89,8 +89,8 @@ Source::Source(std::string text, std::string name) : text_(std::move(text)), nam
     throw FormatError(str(name_, ": ", text_.size(), " bytes; modules of 2 GB or more are refused"), name_);
   }
   lines_.push_back(0);
-  for (std::size_t i = 0; i < text_.size(); ++i) {
-    if (text_[i] == '\n') lines_.push_back(static_cast<Offset>(i + 1));
+  for (auto i = text_.find('\n'); i != std::string::npos; i = text_.find('\n', i + 1)) {
+    lines_.push_back(static_cast<Offset>(i + 1));
   }
 }
 std::int64_t Source::line(Offset pos) const {

@@ -183,15 +183,15 @@ bool Parser::at_location_alias() const {
 // An alias may stand behind what uses it (JAX prints locations so), so they are collected first.
 void Parser::aliases(AstModule& m) {
   Offset begin = position();
-  for (bool line_start = true; at_ < end_; ++at_) {
+  while (at_ < end_) {
     Offset here = at_;
-    if (line_start && at_location_alias()) {
+    if (at_location_alias()) {
       location_alias(m);
-    } else if (line_start && (look() == '#' || look() == '!')) {
+    } else if (look() == '#' || look() == '!') {
       alias();
     }
-    at_ = here;
-    line_start = look() == '\n';
+    auto line_end = source_.text().find('\n', here);
+    at_ = line_end < end_ ? static_cast<Offset>(line_end + 1) : end_;
   }
   at_ = begin;
 }
