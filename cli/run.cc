@@ -153,7 +153,10 @@ void run(const RunOptions& o) {
 void add_run(CLI::App& app) {
   auto o = std::make_shared<RunOptions>();
   CLI::App* command = app.add_subcommand("run", "Run a StableHLO program");
-  command->add_option("program", o->program, "The program's text (.mlir)")->required();
+  command
+      ->add_option("program", o->program,
+                   "The program: StableHLO's text (.mlir), a portable artifact (.mlirbc), or a file of jax.export")
+      ->required();
   command->add_option("--devices", o->devices, "Virtual devices; default: as many as the program is for")
       ->check(CLI::Range(std::int64_t{1}, kMostDevices));
   command->add_option("--inputs", o->inputs,

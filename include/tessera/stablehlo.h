@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs as StableHLO modules in their textual form, as JAX and XLA print them.
+// Programs as StableHLO modules: text as JAX and XLA print it, portable artifacts (MLIR bytecode), files of jax.export.
 //
 //   auto program = StablehloProgram::load("program.mlir");
 //   std::vector<HostArray> results = program.run({x, y});
@@ -36,8 +36,9 @@ class StablehloProgram {
     bool narrow = false;  ///< the module's element type is none of Tessera's
   };
 
-  /// Reads a module. Throws `FormatError` with line and column for a string that is no module, `UnimplementedError` for
-  /// what cannot run here, `ResourceExhaustedError` for what exceeds the bounds. `name` is used in messages.
+  /// Reads a module: text, bytecode, or what jax.export writes. Throws `FormatError` with line and column, or the byte,
+  /// for a string that is no module, `UnimplementedError` for what cannot run here, `ResourceExhaustedError` for what
+  /// exceeds the bounds. `name` is used in messages.
   static StablehloProgram parse(const std::string& text, const std::string& name = "module",
                                 const StablehloOptions& options = {}, const Loc& loc = Loc::current());
   /// Reads a module from a file. Throws `ValueError` naming the path when it cannot be read; else as `parse`.

@@ -14,8 +14,9 @@ struct ImportOptions {
   std::int64_t max_equations = 1 << 20;
 };
 
-/// Throws `FormatError` with line and column for texts that are no module or break a rule of the specification,
-/// `UnimplementedError` for what Tessera cannot run, `ResourceExhaustedError` for what goes beyond the bounds.
+/// Of text, bytecode, or an exported function of JAX. Throws `FormatError` with line and column (or the byte) for what
+/// is no module or breaks a rule of the specification, `UnimplementedError` for what Tessera cannot run,
+/// `ResourceExhaustedError` for what goes beyond the bounds.
 ir::Module import_module(const std::string& text, const ImportOptions& options = {});
 
 }  // namespace tessera::hlo

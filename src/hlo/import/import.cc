@@ -127,7 +127,7 @@ void Scope::claim(std::string_view name, const Source& source, Offset pos) {
 }
 
 Importer::Importer(const Source& source, const AstModule& ast, const ImportOptions& options)
-    : source_(source), ast_(ast), options_(options) {
+    : source_(source), ast_(ast), options_(options), locations_(source, ast) {
   for (const auto& f : ast.functions) {
     if (!by_name_.emplace(f.name, &f).second) source.fail(f.pos, str("function @", f.name, " is defined twice"));
   }
@@ -179,14 +179,25 @@ Items Importer::guarded(OpCall& call, Rule rule) {
     throw;
   } catch (const UnimplementedError& e) {
     std::string text = e.what();
-    throw UnimplementedError(text.starts_with(source_.name()) ? text : prefix() + text);
+    throw UnimplementedError(text.starts_with(source_.name()) ? text : prefix() + text + origin(call.op));
   } catch (const ResourceExhaustedError&) {
     throw;
   } catch (const InternalError&) {
     throw;
   } catch (const Error& e) {
-    source_.fail(call.op.pos, str(call.op.name, ": ", e.what()));
+    source_.fail(call.op.pos, str(call.op.name, ": ", e.what(), origin(call.op)));
   }
+}
+
+// The user's line; without one the text's.
+Loc Importer::line_of(const AstOp& op) {
+  if (const SourceLine* line = locations_.find(op.location)) return {lasting(line->file), line->line, nullptr};
+  return {lasting(source_.name()), static_cast<std::uint32_t>(source_.line(op.pos)), nullptr};
+}
+
+std::string Importer::origin(const AstOp& op) {
+  const SourceLine* line = locations_.find(op.location);
+  return line == nullptr ? "" : str(" (", line->file, ":", line->line, ")");
 }
 
 void Importer::apply(Scope& scope, const AstOp& op) {
@@ -205,7 +216,7 @@ void Importer::apply(Scope& scope, const AstOp& op) {
                                to_string(op.operand_types[i])));
     }
   }
-  scope.builder.set_loc({lasting(source_.name()), static_cast<std::uint32_t>(source_.line(op.pos)), nullptr});
+  scope.builder.set_loc(line_of(op));
   count_equations(1, op.pos);
   OpCall call(*this, scope, op, std::move(in));
   Items out = guarded(call, rule->second);

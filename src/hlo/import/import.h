@@ -16,6 +16,7 @@
 #include "hlo/module.h"
 #include "hlo/sharding/manual_devices.h"
 #include "hlo/text/ast.h"
+#include "hlo/text/locations.h"
 #include "ops/ops.h"
 
 namespace tessera::hlo {
@@ -154,6 +155,8 @@ class Importer {
   /// The same levels for the same key, so that a function means the same to all who call it there.
   const std::shared_ptr<const ManualLevels>& levels(const std::string& key, const std::function<ManualLevels()>& make);
   const Source& source() const { return source_; }
+  /// " (model.py:12)" where the text says which line of the user's an operation comes from; else nothing.
+  std::string origin(const AstOp& op);
   const AstModule& ast() const { return ast_; }
   std::int64_t partitions() const { return result_.num_partitions; }
   /// Another number at each call: seeds of rng.
@@ -175,6 +178,7 @@ class Importer {
   void check_results(const OpCall& call, const Items& out) const;
   const Function& function(const std::string& name, Offset pos, const std::shared_ptr<const ManualLevels>& levels);
   Items block(Scope& scope, const std::vector<AstOp>& ops);
+  Loc line_of(const AstOp& op);
   void meshes();
   void find_devices();
   void find_tile_mesh();
@@ -185,6 +189,7 @@ class Importer {
   const Source& source_;
   const AstModule& ast_;
   ImportOptions options_;
+  Locations locations_;
   std::unordered_map<std::string, const AstFunction*> by_name_;
   std::unordered_map<std::string, Function> functions_;
   ir::Module result_;

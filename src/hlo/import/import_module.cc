@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/strings.h"
+#include "hlo/bytecode/bytecode.h"
 #include "hlo/import/check_shardings.h"
 #include "hlo/import/import.h"
 #include "hlo/sharding/hlo_sharding.h"
@@ -253,7 +254,8 @@ ir::Module Importer::run() {
 }
 
 ir::Module import_module(const std::string& text, const ImportOptions& options) {
-  Source source(text, options.name);
+  bool bytes = is_bytecode(text) || is_exported(text);
+  Source source(bytes ? text_of_bytecode(text, options.name) : text, bytes ? options.name + ", as text" : options.name);
   Parser parser(source);
   AstModule ast = parser.module();
   return Importer(source, ast, options).run();

@@ -18,7 +18,9 @@ std::int64_t small(const Source& source, Offset pos, std::int64_t n) {
 }
 }  // namespace
 
-void OpCall::fail(const std::string& what) const { importer.source().fail(op.pos, str(op.name, ": ", what)); }
+void OpCall::fail(const std::string& what) const {
+  importer.source().fail(op.pos, str(op.name, ": ", what, importer.origin(op)));
+}
 const Item& OpCall::operand(std::size_t i) const {
   if (i >= in.size()) fail(str("expected more than ", in.size(), " operands"));
   return in[i];

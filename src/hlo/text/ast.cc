@@ -11,7 +11,7 @@ namespace tessera::hlo {
 
 namespace {
 struct ElemRow {
-  const char* name;
+  std::string_view name;
   DType storage;
   int bits;
 };
@@ -50,7 +50,13 @@ constexpr std::array<ElemRow, 30> kElems = {{
 const ElemRow& row(Elem e) { return kElems[static_cast<std::size_t>(e)]; }
 }  // namespace
 
-std::string to_string(Elem e) { return row(e).name; }
+std::string to_string(Elem e) { return std::string(row(e).name); }
+std::optional<Elem> elem_named(std::string_view name) {
+  for (std::size_t i = 0; i < kElems.size(); ++i) {
+    if (name == kElems[i].name) return static_cast<Elem>(i);
+  }
+  return std::nullopt;
+}
 DType storage(Elem e) { return row(e).storage; }
 int bit_width(Elem e) { return row(e).bits; }
 bool is_narrow_int(Elem e) { return e == Elem::I2 || e == Elem::I4 || e == Elem::U2 || e == Elem::U4; }
@@ -83,8 +89,8 @@ Source::Source(std::string text, std::string name) : text_(std::move(text)), nam
     throw FormatError(str(name_, ": ", text_.size(), " bytes; modules of 2 GB or more are refused"), name_);
   }
   lines_.push_back(0);
-  for (std::size_t i = 0; i < text_.size(); ++i) {
-    if (text_[i] == '\n') lines_.push_back(static_cast<Offset>(i + 1));
+  for (auto i = text_.find('\n'); i != std::string::npos; i = text_.find('\n', i + 1)) {
+    lines_.push_back(static_cast<Offset>(i + 1));
   }
 }
 std::int64_t Source::line(Offset pos) const {

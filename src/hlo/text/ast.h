@@ -5,8 +5,10 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -52,6 +54,8 @@ enum class Elem : std::uint8_t {
 };
 /// "f32", "ui8", "complex<f32>", "i1".
 std::string to_string(Elem e);
+/// The one that this is the name of.
+std::optional<Elem> elem_named(std::string_view name);
 /// Dtype that holds it: F32 for narrow floats, I8 and U8 for narrow integers.
 DType storage(Elem e);
 bool is_narrow_int(Elem e);
@@ -141,6 +145,7 @@ struct AstOp {
   std::vector<AstRegion> regions;
   std::vector<AstType> operand_types;  ///< empty where the text leaves them out
   std::vector<AstType> result_types;
+  Raw location;  ///< what stands inside `loc(…)`; empty where there is none
 
   const AstAttr* find(std::string_view attr) const { return attrs.find(attr); }
 };
@@ -183,6 +188,8 @@ struct AstModule {
   std::vector<AstOp> others;  ///< sdy.mesh and the like
   /// `{-# dialect_resources … #-}`: name -> the string with its hexadecimal digits.
   std::map<std::string, Raw, std::less<>> resources;
+  /// `#loc3 = loc(…)`: "#loc3" -> what stands inside.
+  std::unordered_map<std::string_view, Raw> locations;
 };
 
 }  // namespace tessera::hlo

@@ -141,7 +141,16 @@ std::string Parser::symbol() {
   return out;
 }
 
-// Everything up to the bracket that closes `open`, which stands here. "->" does not close.
+// From its first quote to behind its last.
+void Parser::skip_string() {
+  Offset begin = at_++;
+  while (look() != '"') {
+    at_ += look() == '\\' ? 2 : 1;
+    if (at_ >= end_) source_.fail(begin, "a string does not end");
+  }
+  ++at_;
+}
+
 Raw Parser::balanced(char open, char close) {
   skip_space();
   Offset begin = at_;
@@ -150,7 +159,7 @@ Raw Parser::balanced(char open, char close) {
   while (at_ < end_) {
     char c = look();
     if (c == '"') {
-      string();
+      skip_string();
       continue;
     }
     ++at_;
@@ -171,8 +180,10 @@ Raw Parser::balanced(char open, char close) {
   source_.fail(begin, str("\"", open, "\" is never closed"));
 }
 
-void Parser::skip_location() {
-  while (accept("loc")) balanced('(', ')');
+Raw Parser::location() {
+  Raw out;
+  while (accept("loc")) out = balanced('(', ')');
+  return out;
 }
 
 // --- types ---------------------------------------------------------------------------------------------------------
@@ -188,9 +199,7 @@ Elem Parser::element_type() {
     if (part == "f64") return Elem::C128;
     source_.fail(begin, str("complex<", part, "> is not an element type; expected f32 or f64"));
   }
-  for (int e = 0; e <= static_cast<int>(Elem::C128); ++e) {
-    if (to_string(static_cast<Elem>(e)) == name) return static_cast<Elem>(e);
-  }
+  if (auto e = elem_named(name)) return *e;
   if (name == "index") return Elem::I64;  // in attributes: layouts, and shapes
   source_.fail(begin, str("unknown element type \"", name.substr(0, 40), "\""));
 }

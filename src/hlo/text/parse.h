@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// MLIR text to AST. Takes what JAX 0.10.2 and XLA print (pretty and generic forms); locations are dropped.
+// MLIR text to AST. Takes what JAX 0.10.2 and XLA print (pretty and generic forms).
 //
 // The text is untrusted: nesting deeper than kMaxDepth is refused, and what is built is bounded by the text's length.
 #pragma once
@@ -52,6 +52,8 @@ class Parser {
   Offset position();
   /// Skips the string that begins here; gives the offset of its last quote.
   Offset closing_quote();
+  /// Skips brackets with everything between them; gives what stands inside. "->" does not close.
+  Raw balanced(char open, char close);
   [[noreturn]] void fail(const std::string& what);
 
  private:
@@ -62,8 +64,8 @@ class Parser {
   std::string_view slice(Offset begin, Offset end) const { return source_.text().substr(begin, end - begin); }
   std::string_view value_name();
   std::string symbol();
-  Raw balanced(char open, char close);
-  void skip_location();
+  void skip_string();
+  Raw location();
 
   AstType tensor_type();
   Elem element_type();
@@ -82,9 +84,10 @@ class Parser {
   void module_op(AstModule& m);
   void take(AstModule& m, AstOp op);
   void resources(AstModule& m);
-  void aliases();
+  void aliases(AstModule& m);
   void alias();
-  bool at_alias() const;
+  void location_alias(AstModule& m);
+  bool at_location_alias() const;
   void spend(std::int64_t parts);
   AstFunction function();
   AstFunction generic_function(AstOp op);

@@ -13,16 +13,20 @@ AstAttr Parser::dict() {
   AstAttr a;
   a.kind = AstAttr::Kind::Dict;
   a.pos = position();
-  std::set<std::string> names;
   expect("{");
   while (!accept("}")) {
     AstField f;
     f.name = peek("\"") ? string() : std::string(word());
     if (f.name.empty()) fail("expected an attribute's name");
-    if (!names.insert(f.name).second) fail(str("attribute \"", f.name.substr(0, 60), "\" stands here twice"));
     if (accept("=")) f.value = attribute();
     a.fields.push_back(std::move(f));
     if (!accept(",") && !peek("}")) fail("expected \",\" or \"}\" between attributes");
+  }
+  if (a.fields.size() < 2) return a;
+  std::set<std::string_view> names;
+  for (const auto& f : a.fields) {
+    if (names.insert(f.name).second) continue;
+    source_.fail(a.pos, str("attribute \"", f.name.substr(0, 60), "\" stands here twice"));
   }
   return a;
 }

@@ -50,7 +50,7 @@ AstFunction Parser::function() {
   } else {
     f.body.args = std::move(args);
   }
-  skip_location();
+  location();
   return f;
 }
 
@@ -118,7 +118,7 @@ void Parser::module_op(AstModule& m) {
     if (at_end()) fail("the module does not end");
     module_op(m);
   }
-  skip_location();
+  location();
 }
 
 namespace {
@@ -163,24 +163,35 @@ void Parser::alias() {
   alias_ends_[begin] = at_;
 }
 
-// Whether one begins here; those of locations (#loc, #loc12) are not looked at.
-bool Parser::at_alias() const {
-  if (look() == '!') return true;
-  if (look() != '#') return false;
-  if (slice(at_, end_).substr(0, 4) != "#loc") return true;
+// #loc3 = loc(…), kept as it stands.
+void Parser::location_alias(AstModule& m) {
+  Offset begin = at_;
+  at_ += 4;
+  while (is_digit(look())) ++at_;
+  std::string_view name = slice(begin, at_);
+  if (accept("=") && accept("loc")) m.locations.emplace(name, balanced('(', ')'));
+}
+
+// Whether `#loc` or `#loc12` begins here.
+bool Parser::at_location_alias() const {
+  if (slice(at_, end_).substr(0, 4) != "#loc") return false;
   Offset i = 4;
   while (is_digit(look(i))) ++i;
-  return is_word(look(i));
+  return !is_word(look(i));
 }
 
 // An alias may stand behind what uses it (JAX prints locations so), so they are collected first.
-void Parser::aliases() {
+void Parser::aliases(AstModule& m) {
   Offset begin = position();
-  for (bool line_start = true; at_ < end_; ++at_) {
+  while (at_ < end_) {
     Offset here = at_;
-    if (line_start && at_alias()) alias();
-    at_ = here;
-    line_start = look() == '\n';
+    if (at_location_alias()) {
+      location_alias(m);
+    } else if (look() == '#' || look() == '!') {
+      alias();
+    }
+    auto line_end = source_.text().find('\n', here);
+    at_ = line_end < end_ ? static_cast<Offset>(line_end + 1) : end_;
   }
   at_ = begin;
 }
@@ -210,7 +221,7 @@ void Parser::resources(AstModule& m) {
 AstModule Parser::module() {
   AstModule m;
   m.attrs = empty_dict();
-  aliases();
+  aliases(m);
   while (!at_end()) {
     if (peek("{-#")) {
       resources(m);

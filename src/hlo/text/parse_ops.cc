@@ -64,7 +64,7 @@ AstOp Parser::operation() {
     if (op.name == "call") op.name = "func.call";
     pretty(op);
   }
-  skip_location();
+  op.location = location();
   auto n = static_cast<std::size_t>(result_count(op));
   if (op.result_types.size() != n && n > 0) {
     source_.fail(op.pos, str(op.name, " names ", n, " results and gives ", op.result_types.size(), " types"));
@@ -300,7 +300,7 @@ std::vector<AstArg> Parser::block_args() {
     expect(":");
     a.type = type();
     if (peek("{")) a.attrs = dict();
-    skip_location();
+    location();
     out.push_back(std::move(a));
     if (!accept(",") && !peek(")")) fail("expected \",\" or \")\" between arguments");
   }
