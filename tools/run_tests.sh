@@ -22,8 +22,8 @@ report=()
 if [ "$preset" = release ] && [ $# -eq 0 ]; then
   rm -rf "$build/spec-report.d"
   report=(env TESSERA_SPEC_REPORT_DIR="$PWD/$build/spec-report.d")
-  # A long suite is part of `make test-long` only.
-  set -- -LE long
+  # A long suite is part of `make test-long`, programs of several processes of `make test-mpi`.
+  set -- -LE 'long|mpi'
 fi
 "${report[@]}" ctest --preset "$preset" -j "$jobs" --no-tests=error \
   --output-junit "$PWD/$build/test-results/ctest.xml" "$@"
