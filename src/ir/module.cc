@@ -14,7 +14,7 @@ namespace tessera::ir {
 
 namespace {
 
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+std::size_t as_size(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 // Axes without a name go by their number.
 std::string axis_name(const std::vector<std::string>& names, std::size_t a) {
@@ -117,8 +117,8 @@ class Placer {
     for (const auto& axis : parts_[mesh]) {
       AxisList& list = out.emplace_back();
       for (std::size_t end = part + axis.size(); part < end; ++part) {
-        for (int f : fine_.axes[at(grid)][part]) {
-          if (fine_.sizes[at(f)] > 1) list.push_back(static_cast<std::uint8_t>(f));
+        for (int f : fine_.axes[as_size(grid)][part]) {
+          if (fine_.sizes[as_size(f)] > 1) list.push_back(static_cast<std::uint8_t>(f));
         }
       }
     }
@@ -136,8 +136,8 @@ class Placer {
   }
 
   std::optional<Layout> layout_of(const AxisSharding& s) const {
-    auto k = at(std::find_if(m_.meshes.begin(), m_.meshes.end(), [&](const auto& m) { return m.name == s.mesh; }) -
-                m_.meshes.begin());
+    auto k = as_size(std::find_if(m_.meshes.begin(), m_.meshes.end(), [&](const auto& m) { return m.name == s.mesh; }) -
+                     m_.meshes.begin());
     if (k == m_.meshes.size() || !m_.axes_of[k]) return std::nullopt;
     Layout out;
     for (const auto& d : s.dims) {

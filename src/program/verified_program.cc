@@ -130,7 +130,7 @@ ShardBuffers cut(HostArray& whole, const ir::Layout& layout, const ir::MeshAxes&
 
 ShardBuffers copied(const ShardBuffers& shard_buffers, runtime::MemoryPool& memory) {
   ShardBuffers out;
-  for (const auto& b : shard_buffers) {
+  for (const auto& b : runtime::on_host(shard_buffers, memory)) {
     out.push_back(memory.allocate(b->nbytes()));
     if (b->nbytes() > 0) std::memcpy(out.back()->data(), b->data(), at(b->nbytes()));
   }
