@@ -36,7 +36,7 @@ class AttrsBase {
   virtual ~AttrsBase() = default;
   virtual bool equals(const AttrsBase& other) const = 0;
   virtual std::size_t hash() const = 0;
-  /// Names and texts of the fields, in their order.
+  /// Names and values of the fields as strings, in their order.
   virtual std::vector<std::pair<std::string, std::string>> fields(TextForm form = TextForm::Short) const = 0;
   /// "axes=(0, 1), keep=true".
   std::string text(TextForm form = TextForm::Short) const;

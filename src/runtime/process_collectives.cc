@@ -52,25 +52,26 @@ Counts offsets(std::span<const std::int64_t> sizes) {
   return out;
 }
 
-// Blocks of all members, and their reduction by this one.
-class ReduceScatter : public Communication {
+// This member's block from every member, and their reduction. `blocks` are what it sends, by member, of `counts`
+// elements.
+class ReducedBlocks final : public Communication {
  public:
-  ReduceScatter(Collectives& transport, const Call& call, Collectives::Group group, const void* in, void* out,
-                std::span<const std::int64_t> counts, Reducer reducer)
-      : reducer_(std::move(reducer)), me_(member_of(group, transport.process_index())), out_(out), count_(counts[me_]) {
+  ReducedBlocks(Collectives& transport, const Call& call, Collectives::Group group, std::span<const void* const> blocks,
+                std::span<const std::int64_t> counts, void* out, Reducer reducer)
+      : reducer_(std::move(reducer)), out_(out) {
     const auto item = dtype_size(reducer_.dtype);
-    Counts starts = offsets(counts);
+    const auto me = member_of(group, transport.process_index());
+    count_ = counts[me];
     received_.resize(static_cast<std::size_t>(count_ * item) * (group.size() - 1));
     std::vector<Message> sends;
     std::vector<Receipt> receipts;
     for (std::size_t i = 0; i < group.size(); ++i) {
-      const char* mine = byte(in, starts[i] * item);
-      if (i == me_) {
-        blocks_.push_back(mine);
+      if (i == me) {
+        blocks_.push_back(blocks[i]);
         continue;
       }
       char* to = received_.data() + static_cast<std::int64_t>(receipts.size()) * count_ * item;
-      sends.push_back({group[i], mine, counts[i] * item});
+      sends.push_back({group[i], blocks[i], counts[i] * item});
       receipts.push_back({group[i], to, count_ * item});
       blocks_.push_back(to);
     }
@@ -83,13 +84,20 @@ class ReduceScatter : public Communication {
 
  private:
   Reducer reducer_;
-  std::size_t me_;
   void* out_;
-  std::int64_t count_;
+  std::int64_t count_ = 0;
   std::vector<char> received_;
   std::vector<const void*> blocks_;  // by member
   CommunicationPtr exchange_;
 };
+
+CommunicationPtr reduce_scatter(Collectives& transport, const Call& call, Collectives::Group group, const void* in,
+                                void* out, std::span<const std::int64_t> counts, const Reducer& reducer) {
+  const Counts starts = offsets(counts);
+  std::vector<const void*> blocks;
+  for (std::size_t i = 0; i < group.size(); ++i) blocks.push_back(byte(in, starts[i] * dtype_size(reducer.dtype)));
+  return std::make_unique<ReducedBlocks>(transport, call, group, blocks, counts, out, reducer);
+}
 
 // Each member reduces a part and sends it to all: nobody sends more than two times its data, however many there are.
 class AllReduce final : public Communication {
@@ -103,7 +111,7 @@ class AllReduce final : public Communication {
     for (auto c : counts) nbytes_.push_back(c * dtype_size(reducer.dtype));
     me_ = member_of(group_, transport.process_index());
     starts_ = offsets(nbytes_);
-    part_ = std::make_unique<ReduceScatter>(transport, call, group, in, byte(out, starts_[me_]), counts, reducer);
+    part_ = reduce_scatter(transport, call, group, in, byte(out, starts_[me_]), counts, reducer);
   }
   void wait() override {
     part_->wait();
@@ -125,44 +133,7 @@ class AllReduce final : public Communication {
   std::size_t me_ = 0;
   Counts nbytes_;
   Counts starts_;
-  std::unique_ptr<ReduceScatter> part_;
-};
-
-// So little that one message to each is quicker than two: everybody reduces everything.
-class SmallAllReduce final : public Communication {
- public:
-  SmallAllReduce(Collectives& transport, const Call& call, Collectives::Group group, const void* in, void* out,
-                 std::int64_t count, const Reducer& reducer)
-      : reducer_(reducer), out_(out), count_(count) {
-    const auto bytes = count * dtype_size(reducer.dtype);
-    const auto me = member_of(group, transport.process_index());
-    received_.resize(static_cast<std::size_t>(bytes) * (group.size() - 1));
-    std::vector<Message> sends;
-    std::vector<Receipt> receipts;
-    for (std::size_t i = 0; i < group.size(); ++i) {
-      if (i == me) {
-        blocks_.push_back(in);
-        continue;
-      }
-      char* to = received_.data() + static_cast<std::int64_t>(receipts.size()) * bytes;
-      sends.push_back({group[i], in, bytes});
-      receipts.push_back({group[i], to, bytes});
-      blocks_.push_back(to);
-    }
-    exchange_ = transport.start_exchange(call, sends, receipts);
-  }
-  void wait() override {
-    exchange_->wait();
-    if (count_ > 0) reducer_.combine(blocks_, out_, count_);
-  }
-
- private:
-  Reducer reducer_;
-  void* out_;
-  std::int64_t count_;
-  std::vector<char> received_;
-  std::vector<const void*> blocks_;
-  CommunicationPtr exchange_;
+  CommunicationPtr part_;
 };
 
 }  // namespace
@@ -171,14 +142,17 @@ CommunicationPtr Collectives::start_all_reduce(const Call& call, Group group, co
                                                std::int64_t count, const Reducer& reducer) {
   constexpr std::int64_t kSmall = 16 << 10;
   if (group.size() <= 2 || count * dtype_size(reducer.dtype) <= kSmall) {
-    return std::make_unique<SmallAllReduce>(*this, call, group, in, out, count, reducer);
+    // So little that one message to each is quicker than two: everybody reduces everything.
+    const std::vector<const void*> blocks(group.size(), in);
+    const Counts counts(group.size(), count);
+    return std::make_unique<ReducedBlocks>(*this, call, group, blocks, counts, out, reducer);
   }
   return std::make_unique<AllReduce>(*this, call, group, in, out, count, reducer);
 }
 
 CommunicationPtr Collectives::start_reduce_scatter(const Call& call, Group group, const void* in, void* out,
                                                    std::span<const std::int64_t> counts, const Reducer& reducer) {
-  return std::make_unique<ReduceScatter>(*this, call, group, in, out, counts, reducer);
+  return reduce_scatter(*this, call, group, in, out, counts, reducer);
 }
 
 CommunicationPtr Collectives::start_all_gather(const Call& call, Group group, const void* in, void* out,

@@ -79,6 +79,21 @@ struct Differences {
   }
 };
 
+/// The shards of a minibatch that `process` has given its rows `local` for, against the case's rows of that process.
+inline void compare_rows(const json& expect, int process, const Array& a, const HostArray& local, Differences& d) {
+  for (const auto& row : expect["rows"]) {
+    if (row["process"] != process) continue;
+    for (const Shard& s : a.addressable_shards()) {
+      if (s.device().id() != row["device"]) continue;
+      d.same("shard_shape", s.value().shape(), expect["shard_shape"]);
+      d.same("global_rows", to_json(s.index(), a.shape())[0], row["global_rows"]);
+      Index rows(static_cast<std::size_t>(local.ndim()));
+      rows[0] = {row["local_rows"][0], row["local_rows"][1]};
+      if (!identical(s.value().host(), local.slice(rows))) d.text += "rows differ; ";
+    }
+  }
+}
+
 /// Empty when `f` throws an `Error` that mentions the case's words.
 template <class F>
 std::string refused(const json& c, F&& f) {

@@ -264,17 +264,7 @@ std::string run_minibatch(const json& c) {
     Differences d;
     d.same("global_shape", a.shape(), e["global_shape"]);
     d.same("hlo_v1", mesh.op_sharding(to_spec(c["spec"])).hlo_v1(), e["hlo_v1"]);
-    for (const auto& row : e["rows"]) {
-      if (row["process"] != process) continue;
-      for (const Shard& s : a.addressable_shards()) {
-        if (s.device().id() != row["device"]) continue;
-        d.same("shard_shape", s.value().shape(), e["shard_shape"]);
-        d.same("global_rows", to_json(s.index(), a.shape())[0], row["global_rows"]);
-        Index rows(static_cast<std::size_t>(local.ndim()));
-        rows[0] = {row["local_rows"][0], row["local_rows"][1]};
-        if (!identical(s.value().host(), local.slice(rows))) d.text += "rows differ; ";
-      }
-    }
+    compare_rows(e, process, a, local, d);
     return d.text;
   });
 }

@@ -43,17 +43,7 @@ std::string minibatch(const json& c) {
   Array a = device_put(local, ShardingSpec(mesh, to_spec(c["spec"]), {.minibatch = true}));
   Differences d;
   d.same("global_shape", a.shape(), e["global_shape"]);
-  for (const auto& row : e["rows"]) {
-    if (row["process"] != process_index()) continue;
-    for (const Shard& s : a.addressable_shards()) {
-      if (s.device().id() != row["device"]) continue;
-      d.same("shard_shape", s.value().shape(), e["shard_shape"]);
-      d.same("global_rows", to_json(s.index(), a.shape())[0], row["global_rows"]);
-      Index rows(static_cast<std::size_t>(local.ndim()));
-      rows[0] = {row["local_rows"][0], row["local_rows"][1]};
-      if (!identical(s.value().host(), local.slice(rows))) d.text += "rows differ; ";
-    }
-  }
+  compare_rows(e, process_index(), a, local, d);
   return d.text;
 }
 

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/support/series.h"
 
+#include <gtest/gtest.h>
+
 #include <cstdlib>
+#include <ctime>
+#include <fstream>
 
 namespace tessera::test {
 
@@ -11,6 +15,32 @@ int case_stride() {
 #else
   return 1;
 #endif
+}
+
+std::uint64_t fuzz_seed(std::uint64_t usual) {
+  const char* seed = std::getenv("TESSERA_FUZZ_SEED");
+  return seed != nullptr ? std::strtoull(seed, nullptr, 10) : usual;
+}
+
+std::int64_t fuzz(int usual, const std::function<std::string()>& next,
+                  const std::function<void(const std::string&)>& use) {
+  const char* longer = std::getenv("TESSERA_FUZZ_SECONDS");
+  const char* keep = std::getenv("TESSERA_FUZZ_KEEP");
+  // Of this process alone: others may hold it up.
+  auto seconds = [] { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; };
+  const double until = seconds() + (longer != nullptr ? std::atof(longer) : 0);
+  std::int64_t ran = 0;
+  while (longer != nullptr ? seconds() < until : ran < usual / case_stride()) {
+    const std::string input = next();
+    if (keep != nullptr) std::ofstream(keep, std::ios::binary) << input;
+    const double begin = seconds();
+    use(input);
+    ++ran;
+    const double took = seconds() - begin;
+    EXPECT_LT(took, 20) << input.substr(0, 4000);
+    if (took >= 20 || ::testing::Test::HasFatalFailure()) break;
+  }
+  return ran;
 }
 
 }  // namespace tessera::test

@@ -84,35 +84,25 @@ class ByteMutator {
 };
 
 TEST(HloBytecodeFuzz, WhateverIsWrongComesAsAnError) {
-  const char* longer = std::getenv("TESSERA_FUZZ_SECONDS");
-  const char* seed = std::getenv("TESSERA_FUZZ_SEED");
-  // Of this process alone: others may hold it up.
-  auto seconds = [] { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; };
-  double until = seconds() + (longer ? std::atof(longer) : 0);
   auto files = artifacts();
   ASSERT_GT(files.size(), 80U);
-  ByteMutator mutator(files, seed ? std::strtoull(seed, nullptr, 10) : 20261123);
+  ByteMutator mutator(files, test::fuzz_seed(20261123));
   hlo::ImportOptions options;
   options.max_memory = 64 << 20;
   options.max_equations = 20000;
-  std::int64_t ran = 0, text = 0, read = 0;
-  // Without a time: the same files on every machine.
-  const int usual = 3000 / test::case_stride();
-  while (longer ? seconds() < until : ran < usual) {
-    std::string bytes = mutator.next();
-    if (const char* keep = std::getenv("TESSERA_FUZZ_KEEP")) std::ofstream(keep, std::ios::binary) << bytes;
-    double begin = seconds();
-    try {
-      std::string as_text = hlo::text_of_bytecode(bytes);
-      ++text;
-      hlo::import_module(as_text, options);
-      ++read;
-      StablehloProgram::parse(bytes, "mutated", {.max_memory = options.max_memory}).as_text();
-    } catch (const Error&) {
-    }
-    ++ran;
-    ASSERT_LT(seconds() - begin, 20);
-  }
+  std::int64_t text = 0, read = 0;
+  const std::int64_t ran = test::fuzz(
+      3000, [&] { return mutator.next(); },
+      [&](const std::string& bytes) {
+        try {
+          std::string as_text = hlo::text_of_bytecode(bytes);
+          ++text;
+          hlo::import_module(as_text, options);
+          ++read;
+          StablehloProgram::parse(bytes, "mutated", {.max_memory = options.max_memory}).as_text();
+        } catch (const Error&) {
+        }
+      });
   std::printf("%lld files, %lld of them still text, %lld programs\n", static_cast<long long>(ran),
               static_cast<long long>(text), static_cast<long long>(read));
   EXPECT_GT(read, 10);

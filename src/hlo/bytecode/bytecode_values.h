@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attributes and types of a bytecode file, decoded when they are first asked for, and as text.
 //
-// An attribute names others by number, so that few bytes may stand for very long text: texts are made once each, and
+// An attribute names others by number, so that few bytes may stand for very long strings: each is made once, and
 // what they add up to is bounded by the size of the file.
 #pragma once
 
