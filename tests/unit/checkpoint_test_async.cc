@@ -112,15 +112,15 @@ TEST(CheckpointAsync, DeletedArraysAreSaved) {
 // The buffers are free as soon as the files are written, whoever keeps the handle.
 TEST(CheckpointAsync, AHandleHoldsNoMemory) {
   TempFolder folder;
-  const Client client = Client::cpu({.devices = 1, .memory_limit = 18 << 20});
+  const Client client = Client::cpu({.devices = 1, .memory_limit = 26 << 20});
   ClientScope scope(client);
   std::vector<checkpoints::SaveHandle> handles;
-  for (int i = 0; i < 9; ++i) {
+  for (int i = 0; i < 14; ++i) {
     const Array x = zeros({1 << 20}, float32) + static_cast<float>(i);  // 4 MB
     handles.push_back(checkpoints::save(folder.path(), i, x));
     handles.back().wait();
   }
-  EXPECT_EQ(checkpoints::all_steps(folder.path()).size(), 9U);
+  EXPECT_EQ(checkpoints::all_steps(folder.path()).size(), 14U);
 }
 
 TEST(CheckpointAsync, WhatAComputationThrewFailsItsSaveAlone) {
