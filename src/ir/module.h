@@ -63,6 +63,8 @@ struct Port {
   std::optional<AxisSharding> sharding;  ///< as users or a text gave it
   std::string tiles;                     ///< an HLO sharding that no axes can express; else ""
   std::string element;                   ///< the text's element type where the graph's dtype is wider ("i4"); else ""
+  bool donated = false;                  ///< an argument whose memory results may take
+  std::string memory_kind;               ///< "pinned_host"; empty: the device's default
   std::optional<Layout> layout;          ///< on `Module::mesh`; nullopt: for propagation to choose
 };
 

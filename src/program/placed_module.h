@@ -45,6 +45,10 @@ struct PlacedModule {
 PlacedModule place_module(const ir::GraphPtr& graph, const ProgramOptions& options, const std::vector<MeshUse>& uses,
                           const std::vector<Array>& args);
 
+/// One object for equal shardings as long as it is in use: calls are told apart by shardings' addresses first, so results
+/// of one program should be found where the next looks for them.
+ShardingPtr interned(ShardingPtr s);
+
 /// A public sharding in the module's words; the module gets its mesh. Nothing for kinds that no axes can express.
 /// Throws `ValueError` for a rank that it does not fit.
 std::optional<ir::AxisSharding> axis_sharding(const Sharding& s, std::int64_t rank, ir::Module& m);

@@ -71,11 +71,13 @@ class Program {
   Program(ir::GraphPtr graph, ProgramOptions options);
 
   /// Runs; results may not be ready yet. Throws `DeviceMismatchError`, `ValueError` for arguments that lie otherwise
-  /// than `in_shardings` say, `CommBudgetError`, `DeletedArrayError`.
-  std::vector<Array> call(const std::vector<Array>& args);
+  /// than `in_shardings` say, `CommBudgetError`, `DeletedArrayError`. `done`, where it is given, becomes the event of the
+  /// run, which programs without results have too.
+  std::vector<Array> call(const std::vector<Array>& args, runtime::EventPtr* done = nullptr);
   std::shared_ptr<const CompiledProgram> compile(const std::vector<Array>& args);
   /// Runs what `compile` gave, for arguments placed as its were, or that may move.
-  std::vector<Array> run(const std::shared_ptr<const CompiledProgram>& program, const std::vector<Array>& args);
+  std::vector<Array> run(const std::shared_ptr<const CompiledProgram>& program, const std::vector<Array>& args,
+                         runtime::EventPtr* done = nullptr);
   /// Throws what the arguments' placement breaks; partitions when asked for the result.
   std::shared_ptr<const Lowering> lower(const std::vector<Array>& args);
   /// The module that arguments placed like these make of it.

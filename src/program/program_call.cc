@@ -186,13 +186,14 @@ class Donation {
 
 }  // namespace
 
-std::vector<Array> Program::call(const std::vector<Array>& args) {
+std::vector<Array> Program::call(const std::vector<Array>& args, runtime::EventPtr* done) {
   check_donation(args);
-  return run(compile(args), args);
+  return run(compile(args), args, done);
 }
 
 // Everything that may fail for want of memory comes before the data of donated arguments is handed over.
-std::vector<Array> Program::run(const std::shared_ptr<const CompiledProgram>& program, const std::vector<Array>& args) {
+std::vector<Array> Program::run(const std::shared_ptr<const CompiledProgram>& program, const std::vector<Array>& args,
+                                runtime::EventPtr* done) {
   auto run = std::make_shared<Run>();
   run->program = program;
   run->in = gather(*program, args);
@@ -232,6 +233,7 @@ std::vector<Array> Program::run(const std::shared_ptr<const CompiledProgram>& pr
     impl->storage->ready = event;
     arrays::enlist(impl);
   }
+  if (done != nullptr) *done = event;
   return results;
 }
 

@@ -2,6 +2,7 @@
 // Shardings of the public interface as axes of a module's meshes, and back.
 #include <algorithm>
 
+#include "base/intern_table.h"
 #include "base/strings.h"
 #include "hlo/sharding/sdy.h"
 #include "program/placed_module.h"
@@ -9,6 +10,12 @@
 #include "tessera/error.h"
 
 namespace tessera::program {
+
+ShardingPtr interned(ShardingPtr s) {
+  static auto* table = new base::InternTable<Sharding>;
+  return table->get(
+      s->hash(), [&](const Sharding& known) { return known == *s; }, [&] { return s; });
+}
 
 namespace {
 
@@ -41,7 +48,7 @@ ShardingPtr named(const ir::NamedMesh& mesh, const std::vector<std::vector<std::
   while (!entries.empty() && entries.back().is_none()) entries.pop_back();
   DeviceArray grid(devices, mesh.sizes);
   Mesh placed(grid, numbered ? AxisNames(std::nullopt) : AxisNames(mesh.axes));
-  return NamedSharding(placed, PartitionSpec(entries), {.uneven = uneven}).share();
+  return interned(NamedSharding(placed, PartitionSpec(entries), {.uneven = uneven}));
 }
 
 // Tiles over the axes of the module's mesh.
@@ -61,7 +68,7 @@ ShardingPtr tiles(const ir::Layout& layout, const ir::MeshAxes& mesh, const std:
     rest = rest || mesh.sizes[a] > 1;
   }
   if (rest) dims.push_back(last);
-  return GspmdSharding(devices, TileAssignment(dims, mesh.sizes, permutation, rest)).share();
+  return interned(GspmdSharding(devices, TileAssignment(dims, mesh.sizes, permutation, rest)));
 }
 
 }  // namespace
@@ -140,8 +147,8 @@ ShardingPtr public_sharding(const PlacedModule& placed, const ir::Layout& layout
     for (std::size_t d = 0; d < dims.size(); ++d) fits = fits && whole_axes(layout.dims[d], *m.axes_of[k], dims[d]);
     if (fits) return named(m.meshes[k], dims, uneven || m.meshes[k].uneven, devices);
   }
-  if (devices.size() == 1) return SingleDeviceSharding(devices[0]).share();
-  if (layout.tiled() == 0) return GspmdSharding::replicated(devices).share();
+  if (devices.size() == 1) return interned(SingleDeviceSharding(devices[0]));
+  if (layout.tiled() == 0) return interned(GspmdSharding::replicated(devices));
   return tiles(layout, *m.mesh, devices);
 }
 

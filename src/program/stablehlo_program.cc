@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
 #include <mutex>
 
 #include "base/file.h"
@@ -7,11 +6,8 @@
 #include "hlo/export/export.h"
 #include "hlo/export/partitioned.h"
 #include "hlo/module.h"
-#include "program/program.h"
-#include "sharding/placement.h"
+#include "program/placed_stablehlo.h"
 #include "tessera/error.h"
-#include "tessera/mesh.h"
-#include "tessera/sharding.h"
 #include "tessera/stablehlo.h"
 
 namespace tessera {
@@ -20,99 +16,24 @@ struct StablehloProgram::Impl {
   ir::Module module;
   std::string name;
   std::vector<Port> inputs, outputs;
-  // Fixed when it first runs: by the client that is current then. Meshes may name the devices in different orders; the
-  // program runs in one of them, and arguments and results of others are moved at its boundary.
+  // Fixed when it first runs: by the client that is current then.
   std::once_flag once;
-  std::vector<ShardingPtr> in;         // as the text says
-  std::vector<ShardingPtr> in_order;   // in the program's order of devices
-  std::vector<ShardingPtr> moved_out;  // of results that the text has in another order, else null
-  std::unique_ptr<program::Program> program;
+  std::unique_ptr<program::PlacedStablehlo> placed;
 
-  std::vector<Device> devices() const;
-  const ir::NamedMesh* mesh_of(const ir::Port& port) const;
-  std::vector<Array> ordered(const std::vector<Array>& args) const;
-  void prepare();
+  program::PlacedStablehlo& prepared();
 };
 
-std::vector<Device> StablehloProgram::Impl::devices() const {
-  Client client = Client::current();
-  auto all = client.devices();
-  auto n = module.num_devices();
-  if (static_cast<std::int64_t>(all.size()) < n) {
-    throw DeviceMismatchError(str(name, ": the program is for ", n, " devices; the client has ", all.size()));
-  }
-  return {all.begin(), all.begin() + n};
-}
-
-// Null where the text leaves the placement open, or says something that NamedSharding cannot.
-const ir::NamedMesh* StablehloProgram::Impl::mesh_of(const ir::Port& port) const {
-  const ir::NamedMesh* mesh = port.sharding ? module.find_mesh(port.sharding->mesh) : nullptr;
-  if (mesh == nullptr || mesh->size() != module.num_devices() || mesh->axes.empty()) return nullptr;
-  Dims ids = mesh->device_ids;
-  std::sort(ids.begin(), ids.end());
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    if (ids[i] != static_cast<std::int64_t>(i)) return nullptr;
-  }
-  return mesh;
-}
-
-namespace {
-std::vector<Device> in_order_of(const ir::NamedMesh* mesh, const std::vector<Device>& devices) {
-  if (mesh == nullptr || mesh->device_ids.empty()) return devices;
-  std::vector<Device> out;
-  for (auto id : mesh->device_ids) out.push_back(devices[static_cast<std::size_t>(id)]);
-  return out;
-}
-}  // namespace
-
-void StablehloProgram::Impl::prepare() {
+program::PlacedStablehlo& StablehloProgram::Impl::prepared() {
   std::call_once(once, [&] {
-    auto on = devices();
-    const ir::NamedMesh* first = nullptr;
-    for (const auto* ports : {&module.inputs, &module.outputs}) {
-      for (const auto& p : *ports) first = first == nullptr ? mesh_of(p) : first;
+    auto all = Client::current().devices();
+    auto n = module.num_devices();
+    if (static_cast<std::int64_t>(all.size()) < n) {
+      throw DeviceMismatchError(str(name, ": the program is for ", n, " devices; the client has ", all.size()));
     }
-    auto order = in_order_of(first, on);
-    auto placed = [&](const ir::Port& p, const Shape& shape, bool as_text) -> ShardingPtr {
-      const auto* mesh = mesh_of(p);
-      if (mesh == nullptr) return nullptr;
-      return program::public_sharding(*p.sharding, *mesh, shape, as_text ? in_order_of(mesh, on) : order);
-    };
-    program::ProgramOptions options;
-    options.name = name;
-    for (std::size_t i = 0; i < module.inputs.size(); ++i) {
-      for (bool as_text : {true, false}) {
-        ShardingPtr s = placed(module.inputs[i], inputs[i].shape, as_text);
-        if (!s && on.size() > 1) s = GspmdSharding::replicated(order).share();
-        if (!s) s = SingleDeviceSharding(on[0]).share();
-        (as_text ? in : in_order).push_back(s);
-      }
-      options.arg_names.push_back(str("arg", i));
-    }
-    for (std::size_t i = 0; i < module.outputs.size(); ++i) {
-      const auto& p = module.outputs[i];
-      options.out_shardings.push_back(placed(p, outputs[i].shape, false));
-      bool same = in_order_of(mesh_of(p), on) == order;
-      moved_out.push_back(same ? nullptr : placed(p, outputs[i].shape, true));
-    }
-    // Without arguments nothing but a result's sharding says which devices are meant.
-    if (in.empty() && !options.out_shardings.empty() && !options.out_shardings[0] && on.size() > 1) {
-      options.out_shardings[0] = GspmdSharding::replicated(order).share();
-    }
-    program = std::make_unique<program::Program>(module.graph, std::move(options));
+    std::vector<Device> on(all.begin(), all.begin() + n);
+    placed = std::make_unique<program::PlacedStablehlo>(module, name, std::move(on), false);
   });
-}
-
-std::vector<Array> StablehloProgram::Impl::ordered(const std::vector<Array>& args) const {
-  std::vector<Array> out;
-  for (std::size_t i = 0; i < args.size() && i < in_order.size(); ++i) {
-    // What lies right stays as it is: replicas may hold values of their own.
-    const auto& impl = args[i].impl();
-    bool lies_right = impl && impl->placement && impl->placement->devices == sharding::device_list(*in_order[i]) &&
-                      in_order[i]->is_equivalent_to(*impl->sharding, impl->type.rank());
-    out.push_back(lies_right ? args[i] : device_put(args[i], in_order[i]));
-  }
-  return out;
+  return *placed;
 }
 
 StablehloProgram StablehloProgram::parse(const std::string& text, const std::string& name,
@@ -156,8 +77,7 @@ std::string StablehloProgram::as_text(const Loc&) const {
 }
 
 std::string StablehloProgram::device_text(const std::vector<Array>& args, const Loc&) const {
-  impl_->prepare();
-  return hlo::partitioned_text(impl_->program->lower(args)->partitioned(), impl_->module.name);
+  return hlo::partitioned_text(impl_->prepared().lower(args)->partitioned(), impl_->module.name);
 }
 
 std::vector<Array> StablehloProgram::place(const std::vector<HostArray>& args, const Loc&) const {
@@ -165,7 +85,7 @@ std::vector<Array> StablehloProgram::place(const std::vector<HostArray>& args, c
   if (args.size() != want.size()) {
     throw ValueError(str(impl_->name, ": ", args.size(), " arguments; @main takes ", want.size()));
   }
-  impl_->prepare();
+  const auto& in = impl_->prepared().in();
   std::vector<Array> out;
   for (std::size_t i = 0; i < args.size(); ++i) {
     if (args[i].shape() != want[i].shape) {
@@ -175,18 +95,13 @@ std::vector<Array> StablehloProgram::place(const std::vector<HostArray>& args, c
       throw TypeError(
           str(impl_->name, ": arg", i, " has dtype ", dtype_name(args[i].dtype()), "; expected ", want[i].type));
     }
-    out.push_back(device_put(args[i], impl_->in[i]));
+    out.push_back(device_put(args[i], in[i]));
   }
   return out;
 }
 
 std::vector<Array> StablehloProgram::operator()(const std::vector<Array>& args, const Loc&) const {
-  impl_->prepare();
-  std::vector<Array> out = impl_->program->call(impl_->ordered(args));
-  for (std::size_t i = 0; i < out.size() && i < impl_->moved_out.size(); ++i) {
-    if (impl_->moved_out[i]) out[i] = device_put(out[i], impl_->moved_out[i]);
-  }
-  return out;
+  return impl_->prepared()(args);
 }
 
 std::vector<HostArray> StablehloProgram::run(const std::vector<HostArray>& args, const Loc&) const {
@@ -196,8 +111,7 @@ std::vector<HostArray> StablehloProgram::run(const std::vector<HostArray>& args,
 }
 
 CommPlan StablehloProgram::comm_plan(const std::vector<Array>& args, const Loc&) const {
-  impl_->prepare();
-  return impl_->program->lower(impl_->ordered(args))->comm_plan();
+  return impl_->prepared().lower(args)->comm_plan();
 }
 
 }  // namespace tessera

@@ -186,6 +186,8 @@ ir::Port port(const Source& source, const AstType& t, const AstAttr& attrs) {
   if (const AstAttr* a = attrs.find("sdy.sharding")) p.sharding = parse_sharding(source, *a);
   const AstAttr* tiles = attrs.find("mhlo.sharding");
   if (tiles != nullptr && !p.sharding) p.tiles = tiles->text;
+  p.donated = attrs.find("jax.buffer_donor") != nullptr || attrs.find("tf.aliasing_output") != nullptr;
+  if (const AstAttr* kind = attrs.find("mhlo.memory_kind")) p.memory_kind = kind->text;
   return p;
 }
 }  // namespace

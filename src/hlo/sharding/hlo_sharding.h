@@ -41,6 +41,8 @@ struct HloShardings {
 /// messages. Throws `FormatError` with the column and what was expected.
 HloShardings parse_hlo_shardings(std::string_view text);
 HloShardings parse_serialized_hlo_shardings(std::string_view bytes);
+/// The message of one sharding.
+std::string serialized(const HloSharding& s);
 /// The same where no tuple may stand.
 HloSharding parse_hlo_sharding(std::string_view text);
 

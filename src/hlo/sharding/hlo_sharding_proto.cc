@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The serialized OpSharding message that JAX writes in place of the string for lists of more than 100 devices.
+#include <span>
+
 #include "base/strings.h"
 #include "hlo/sharding/hlo_sharding.h"
 #include "tessera/error.h"
@@ -163,5 +165,69 @@ HloShardings message(std::string_view bytes, bool inside) {
 }  // namespace
 
 HloShardings parse_serialized_hlo_shardings(std::string_view bytes) { return message(bytes, false); }
+
+namespace {
+void put_varint(std::string& to, std::uint64_t n) {
+  for (; n >= 128; n >>= 7) to += static_cast<char>(n | 128U);
+  to += static_cast<char>(n);
+}
+void put(std::string& to, WireField field, std::int64_t n) {
+  put_varint(to, static_cast<std::uint64_t>(field) << 3);
+  put_varint(to, static_cast<std::uint64_t>(n));
+}
+void put(std::string& to, WireField field, std::span<const std::int64_t> list) {
+  if (list.empty()) return;
+  std::string packed;
+  for (auto n : list) put_varint(packed, static_cast<std::uint64_t>(n));
+  put_varint(to, static_cast<std::uint64_t>(field) << 3 | 2U);
+  put_varint(to, packed.size());
+  to += packed;
+}
+
+WireType type_of(HloSharding::Kind kind) {
+  switch (kind) {
+    case HloSharding::Kind::Replicated:
+      return WireType::Replicated;
+    case HloSharding::Kind::Manual:
+      return WireType::Manual;
+    case HloSharding::Kind::Unreduced:
+      return WireType::Unreduced;
+    case HloSharding::Kind::Unknown:
+      return WireType::Unknown;
+    case HloSharding::Kind::Maximal:
+      return WireType::Maximal;
+    case HloSharding::Kind::Tiled:
+      return WireType::Other;
+  }
+  throw InternalError(str("an HLO sharding of kind ", static_cast<int>(kind)));
+}
+WireType type_of(HloSharding::Last last) {
+  if (last == HloSharding::Last::Manual) return WireType::Manual;
+  return last == HloSharding::Last::Unreduced ? WireType::Unreduced : WireType::Replicated;
+}
+}  // namespace
+
+std::string serialized(const HloSharding& s) {
+  std::string out;
+  put(out, WireField::Kind, static_cast<std::int64_t>(type_of(s.kind)));
+  if (s.kind == HloSharding::Kind::Maximal) put(out, WireField::Devices, std::vector<std::int64_t>{s.device});
+  if (s.kind != HloSharding::Kind::Tiled) return out;
+  put(out, WireField::Dimensions, s.tiles->dims());
+  if (s.tiles->is_iota()) {
+    put(out, WireField::Reshape, s.tiles->reshape_dims());
+    put(out, WireField::Permutation, s.tiles->transpose_perm());
+  } else {
+    put(out, WireField::Devices, s.tiles->to_list());
+  }
+  // The flag says of a single replicated dimension what the list would.
+  if (s.last.size() == 1 && s.last[0] == HloSharding::Last::Replicated) {
+    put(out, WireField::ReplicateLast, 1);
+  } else {
+    std::vector<std::int64_t> types;
+    for (auto last : s.last) types.push_back(static_cast<std::int64_t>(type_of(last)));
+    put(out, WireField::LastDims, types);
+  }
+  return out;
+}
 
 }  // namespace tessera::hlo

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the opaque handles of the PJRT C API are here.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "array/array_impl.h"
+#include "compile_options.h"
+#include "element_types.h"
+#include "guard.h"
+#include "program/placed_stablehlo.h"
+#include "runtime/completion.h"
+#include "runtime/engine.h"
+#include "tessera/array.h"
+#include "tessera/device.h"
+
+namespace tessera::pjrt {
+
+/// One kind of memory of one device. All of them are the host's; what differs is what programs call them.
+struct Memory final : PJRT_Memory {
+  int id = 0;
+  int kind_id = 0;
+  std::string kind, text, debug_text;
+  PJRT_Device* device = nullptr;
+
+  struct UserData {
+    void* data = nullptr;
+    void (*destroy)(void*) = nullptr;
+  };
+  std::mutex mutex;
+  std::map<const void*, UserData> user_data;
+
+  Memory();
+  ~Memory();
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+};
+inline Memory& of(PJRT_Memory* m) { return *static_cast<Memory*>(m); }
+
+/// An array, or what one device put; its devices' buffers share it.
+struct Value {
+  Array array;
+  ElementType element = ElementType::F32;
+  Shape shape;  ///< of one device's shard
+};
+using ValuePtr = std::shared_ptr<Value>;
+
+/// Strings as lists of the C API.
+struct Strings {
+  std::vector<std::string> list;
+  std::vector<const char*> data;
+  std::vector<std::size_t> sizes;
+  void add(std::string s) { list.push_back(std::move(s)); }
+  void finish() {
+    for (const auto& s : list) {
+      data.push_back(s.data());
+      sizes.push_back(s.size());
+    }
+  }
+};
+
+/// A program compiled for devices; handles share it.
+struct Executable {
+  PJRT_Client* client = nullptr;
+  std::shared_ptr<PJRT_Client> own_client;  ///< of a topology: lives as long as what was compiled for it
+  std::string name, program, options, fingerprint;
+  CompileOptions parsed;
+  ir::Module module;
+  std::vector<PJRT_Device*> devices;  ///< by logical id: replica * partitions + partition
+  std::shared_ptr<program::PlacedStablehlo> placed;
+  std::shared_ptr<const program::CompiledProgram> compiled;
+
+  /// An argument or a result.
+  struct Port {
+    ElementType element = ElementType::F32;
+    ir::Type type;
+    Shape shard_shape;
+    ShardingPtr sharding;
+    std::shared_ptr<const sharding::Placement> placement;
+    std::vector<std::int32_t> position;  ///< by logical id: position in the placement's devices
+    std::size_t memory = 0;              ///< which of its device's
+    bool donated = false;
+  };
+  std::vector<Port> in, out;
+
+  // What entries give lives as long as the executable.
+  std::vector<PJRT_Buffer_Type> out_types;
+  std::vector<std::int64_t> out_dims;  ///< of all results, one after the other
+  std::vector<std::size_t> out_ranks;
+  Strings in_kinds, out_kinds, in_shardings, out_shardings;
+  std::mutex mutex;
+  std::string optimized;  ///< made when asked for
+  std::vector<std::pair<std::string, float>> costs;
+  std::vector<PJRT_NamedValue> cost_values;
+};
+/// Compiles a StableHLO module; throws what reading, placing and partitioning throw.
+std::shared_ptr<Executable> compile(PJRT_Client& client, std::string_view program, std::string_view options);
+
+/// A buffer's value and shard, as they are now.
+struct Held {
+  ValuePtr value;
+  std::int32_t index = 0;
+};
+/// Throws `DeletedArrayError` naming the entry for a buffer whose data is gone.
+Held held(PJRT_Buffer& b, const char* entry);
+
+/// An event that is ready from the start where `e` is null.
+PJRT_Event* new_event(runtime::EventPtr e);
+/// The shard `index` of an array as a device's buffer.
+PJRT_Buffer* new_buffer(PJRT_Client* client, const ValuePtr& value, std::int32_t index, PJRT_Device* device,
+                        PJRT_Memory* memory);
+
+}  // namespace tessera::pjrt
+
+struct PJRT_Event {
+  tessera::runtime::EventPtr event;                       ///< null: ready
+  std::shared_ptr<tessera::runtime::Completion> settable;  ///< of one that the caller completes
+};
+
+struct PJRT_DeviceDescription {
+  int id = 0;
+  int process_index = 0;
+  std::string kind, text, debug_text;
+};
+
+struct PJRT_Device {
+  PJRT_DeviceDescription description;
+  tessera::Device device;
+  PJRT_Client* client = nullptr;
+  std::vector<PJRT_Memory*> memories;  ///< the default one first
+  bool addressable = true;
+};
+
+/// Devices that may not exist: what programs are compiled for ahead of time.
+struct PJRT_TopologyDescription {
+  PJRT_Client* client = nullptr;
+  std::shared_ptr<PJRT_Client> own;  ///< of a topology that no client gave
+  std::vector<PJRT_DeviceDescription*> descriptions;
+};
+
+struct PJRT_Client {
+  tessera::Client client;
+  std::string platform_name, platform_version;
+  std::deque<PJRT_Device> devices;
+  std::deque<tessera::pjrt::Memory> memories;
+  std::vector<PJRT_Device*> all, addressable;
+  std::vector<PJRT_Memory*> addressable_memories;
+  std::unique_ptr<PJRT_TopologyDescription> topology;
+
+  /// Who puts the same bytes on one device after the other means replicas: they share the buffer of the last put.
+  struct LastPut {
+    const void* data = nullptr;
+    PJRT_Buffer_Type type = PJRT_Buffer_Type_INVALID;
+    tessera::Shape shape;
+    std::weak_ptr<tessera::runtime::Buffer> buffer;
+  };
+  std::mutex mutex;
+  LastPut last_put;
+
+  /// The device of a handle of Tessera's.
+  PJRT_Device* find(const tessera::Device& d) { return all[static_cast<std::size_t>(d.id())]; }
+};
+
+struct PJRT_Buffer {
+  PJRT_Client* client = nullptr;
+  PJRT_Device* device = nullptr;
+  PJRT_Memory* memory = nullptr;
+  std::mutex mutex;
+  tessera::pjrt::ValuePtr value;  ///< null once deleted; under the mutex, as what follows
+  std::int32_t index = 0;         ///< of the shard among those of the array's storage
+  tessera::pjrt::ElementType element = tessera::pjrt::ElementType::F32;
+  tessera::Shape shape;
+  std::vector<std::int64_t> minor_to_major;  ///< made when asked for
+  int external_references = 0;
+  tessera::runtime::BufferPtr held;  ///< for those that have its address
+};
+
+struct PJRT_ExecuteContext {
+  std::map<std::int64_t, void*> user_data;  ///< by type id
+};
+
+struct PJRT_Executable {
+  std::shared_ptr<tessera::pjrt::Executable> executable;
+};
+
+struct PJRT_LoadedExecutable {
+  std::shared_ptr<tessera::pjrt::Executable> executable;  ///< null once deleted
+  std::vector<PJRT_Device*> devices;
+  std::vector<PJRT_LogicalDeviceIds> logical_ids;
+};
+
+/// What backs bytes that an entry gives away.
+struct PJRT_SerializedExecutable {
+  std::string bytes;
+};
+struct PJRT_SerializedCompileOptions {
+  std::string bytes;
+};
+struct PJRT_DeviceAssignmentSerialized {
+  std::string bytes;
+};

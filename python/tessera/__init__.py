@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tessera for JAX: unmodified JAX programs on as many virtual devices as one asks for.
+
+    JAX_PLATFORMS=tessera python program.py     # as a platform of its own
+    TESSERA_JAX=cpu python program.py           # in the place of JAX's CPU backend
+    import tessera.jax                          # the same, from the program
+"""

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "program/placed_stablehlo.h"
+
+#include <algorithm>
+
+#include "array/array_impl.h"
+#include "array/array_stats.h"
+#include "base/strings.h"
+#include "sharding/placement.h"
+#include "tessera/mesh.h"
+#include "tessera/sharding.h"
+
+namespace tessera::program {
+
+namespace {
+// Null where the text leaves the placement open, or says something that NamedSharding cannot.
+const ir::NamedMesh* mesh_of(const ir::Module& module, const ir::Port& port) {
+  const ir::NamedMesh* mesh = port.sharding ? module.find_mesh(port.sharding->mesh) : nullptr;
+  if (mesh == nullptr || mesh->size() != module.num_devices() || mesh->axes.empty()) return nullptr;
+  Dims ids = mesh->device_ids;
+  std::sort(ids.begin(), ids.end());
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    if (ids[i] != static_cast<std::int64_t>(i)) return nullptr;
+  }
+  return mesh;
+}
+
+std::vector<Device> in_order_of(const ir::NamedMesh* mesh, const std::vector<Device>& devices) {
+  if (mesh == nullptr || mesh->device_ids.empty()) return devices;
+  std::vector<Device> out;
+  for (auto id : mesh->device_ids) out.push_back(devices[static_cast<std::size_t>(id)]);
+  return out;
+}
+
+Array without_data(const ir::Type& type, const ShardingPtr& sharding, bool replicas_equal) {
+  auto impl = std::make_shared<arrays::ArrayImpl>();
+  impl->type = type;
+  impl->sharding = sharding;
+  impl->placement = arrays::look_up(sharding, type.shape);
+  impl->committed = true;
+  impl->replicas_equal = replicas_equal;
+  impl->without_data = true;
+  return Array(std::move(impl));
+}
+}  // namespace
+
+PlacedStablehlo::PlacedStablehlo(const ir::Module& module, const std::string& name, std::vector<Device> devices,
+                                 bool donate)
+    : types_(module.graph->input_types()) {
+  const ir::NamedMesh* first = nullptr;
+  for (const auto* ports : {&module.inputs, &module.outputs}) {
+    for (const auto& p : *ports) first = first == nullptr ? mesh_of(module, p) : first;
+  }
+  auto order = in_order_of(first, devices);
+  auto whole = [&](const std::vector<Device>& on) -> ShardingPtr {
+    if (on.size() > 1) return interned(GspmdSharding::replicated(on));
+    return interned(SingleDeviceSharding(on[0]));
+  };
+  auto placed = [&](const ir::Port& p, const Shape& shape, bool as_text) -> ShardingPtr {
+    const auto* mesh = mesh_of(module, p);
+    if (mesh == nullptr) return nullptr;
+    return public_sharding(*p.sharding, *mesh, shape, as_text ? in_order_of(mesh, devices) : order);
+  };
+  ProgramOptions options;
+  options.name = name;
+  for (std::size_t i = 0; i < module.inputs.size(); ++i) {
+    for (bool as_text : {true, false}) {
+      ShardingPtr s = placed(module.inputs[i], types_[i].shape, as_text);
+      (as_text ? in_ : in_order_).push_back(s ? s : whole(order));
+    }
+    options.arg_names.push_back(str("arg", i));
+    if (donate) options.donate.push_back(module.inputs[i].donated);
+  }
+  ir::Types results = module.graph->output_types();
+  for (std::size_t i = 0; i < module.outputs.size(); ++i) {
+    const auto& p = module.outputs[i];
+    options.out_shardings.push_back(placed(p, results[i].shape, false));
+    bool same = in_order_of(mesh_of(module, p), devices) == order;
+    moved_out_.push_back(same ? nullptr : placed(p, results[i].shape, true));
+  }
+  // Without arguments nothing but a result's sharding says which devices are meant.
+  if (in_.empty() && !options.out_shardings.empty() && !options.out_shardings[0]) {
+    options.out_shardings[0] = whole(order);
+  }
+  program_ = std::make_unique<Program>(module.graph, std::move(options));
+}
+
+std::vector<Array> PlacedStablehlo::ordered(const std::vector<Array>& args) const {
+  std::vector<Array> out;
+  for (std::size_t i = 0; i < args.size() && i < in_order_.size(); ++i) {
+    // What lies right stays as it is: replicas may hold values of their own.
+    const auto& impl = args[i].impl();
+    bool lies_right = impl && impl->placement &&
+                      (impl->sharding == in_order_[i] ||
+                       (impl->placement->devices == sharding::device_list(*in_order_[i]) &&
+                        in_order_[i]->is_equivalent_to(*impl->sharding, impl->type.rank())));
+    out.push_back(lies_right ? args[i] : device_put(args[i], in_order_[i]));
+  }
+  return out;
+}
+
+std::shared_ptr<const CompiledProgram> PlacedStablehlo::compile(const std::vector<bool>& by_position) {
+  std::vector<Array> args;
+  for (std::size_t i = 0; i < in_order_.size(); ++i) {
+    args.push_back(without_data(types_[i], in_order_[i], i >= by_position.size() || !by_position[i]));
+  }
+  return program_->compile(args);
+}
+
+ShardingPtr PlacedStablehlo::out(const CompiledProgram& compiled, std::size_t i) const {
+  return moved_out_[i] ? moved_out_[i] : compiled.out[i].sharding;
+}
+
+std::vector<Array> PlacedStablehlo::operator()(const std::vector<Array>& args, runtime::EventPtr* done) {
+  std::vector<Array> out = program_->call(ordered(args), done);
+  for (std::size_t i = 0; i < out.size() && i < moved_out_.size(); ++i) {
+    if (moved_out_[i]) out[i] = device_put(out[i], moved_out_[i]);
+  }
+  return out;
+}
+
+}  // namespace tessera::program
