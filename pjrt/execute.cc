@@ -6,6 +6,7 @@
 #include "entries.h"
 #include "objects.h"
 #include "sharding/placement.h"
+#include "tessera/comm_plan.h"
 
 namespace tessera::pjrt {
 
@@ -175,6 +176,11 @@ class Made {
 };
 }  // namespace
 
+std::int64_t& comm_budget() {
+  thread_local std::int64_t budget = -1;
+  return budget;
+}
+
 void loaded_execute(PJRT_LoadedExecutable_Execute_Args& args) {
   if (!args.executable->executable) throw StateError("the executable was deleted");
   Executable& exe = *args.executable->executable;
@@ -189,6 +195,8 @@ void loaded_execute(PJRT_LoadedExecutable_Execute_Args& args) {
   std::vector<Array> in;
   for (std::size_t i = 0; i < exe.in.size(); ++i) in.push_back(Argument(exe, i, args.argument_lists).array(keep[i]));
   ClientScope scope(exe.client->client);
+  std::optional<CommBudget> budget;
+  if (comm_budget() >= 0) budget.emplace(comm_budget());
   runtime::EventPtr done;
   std::vector<Array> results = (*exe.placed)(in, &done);
   in.clear();

@@ -100,6 +100,9 @@ struct Executable {
   std::vector<std::pair<std::string, float>> costs;
   std::vector<PJRT_NamedValue> cost_values;
 };
+/// Bytes per device that programs of this thread may move; -1: any number.
+std::int64_t& comm_budget();
+
 /// Compiles a StableHLO module; throws what reading, placing and partitioning throw.
 std::shared_ptr<Executable> compile(PJRT_Client& client, std::string_view program, std::string_view options);
 

@@ -5,3 +5,6 @@
     TESSERA_JAX=cpu python program.py           # in the place of JAX's CPU backend
     import tessera.jax                          # the same, from the program
 """
+from .explain import Collective, CommPlan, comm_budget, comm_plan, show
+
+__all__ = ["Collective", "CommPlan", "comm_budget", "comm_plan", "show"]

@@ -3,7 +3,7 @@
 import os
 import re
 
-from . import _library
+from . import _host_callbacks, _library
 
 _NAME = "tessera"
 _c_api = None
@@ -94,5 +94,6 @@ def replace_cpu() -> None:
         raise RuntimeError("tessera: JAX has started its backends already; import tessera.jax before the first array, "
                            "or set TESSERA_JAX=cpu in the environment")
     c_api = load()
+    _host_callbacks.install()
     xla_bridge._backend_factories["cpu"] = xla_bridge.BackendRegistration(
         lambda: client("cpu"), priority=0, fail_quietly=False, experimental=False, c_api=c_api)

@@ -67,7 +67,8 @@ class Checker {
     auto mesh = std::find_if(meshes_.begin(), meshes_.end(), [&](const ir::NamedMesh& m) { return m.name == s.mesh; });
     if (mesh == meshes_.end() && !s.inlined) source_.fail(pos, str("there is no mesh @", s.mesh));
     const ir::NamedMesh& over = s.inlined ? *s.inlined : *mesh;
-    if (type != nullptr && s.dims.size() != rank_of(*type)) {
+    const bool one_device = over.axes.empty() && over.device_ids.size() == 1;  // says nothing of dimensions
+    if (type != nullptr && s.dims.size() != rank_of(*type) && !(one_device && s.dims.empty())) {
       source_.fail(pos, str("a sharding of ", s.dims.size(), " dimensions for a value of type ", to_string(*type)));
     }
     std::vector<Part> parts;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Custom calls that JAX makes on the CPU.
+#include <algorithm>
 #include <cmath>
 
 #include "base/strings.h"
+#include "hlo/host/host_callbacks.h"
 #include "hlo/host/host_kernels.h"
 #include "hlo/host/lapack.h"
 #include "hlo/import/import.h"
@@ -204,6 +206,40 @@ Items approx_top_k(OpCall& c) {
   return {result(c, 0, largest ? out[0] : ops::neg(out[0])), result(c, 1, places)};
 }
 
+bool is_python_callback(const std::string& name) {
+  return name == "xla_ffi_python_cpu_callback" || name == "xla_ffi_partitioned_python_cpu_callback";
+}
+
+// By the number that the module's writer gave the function. Tokens order the calls; they are no values.
+Items python_callback(OpCall& c, const std::string& name, const HostCallbacks& callbacks) {
+  ops::Callback p;
+  std::vector<std::size_t> tensors;
+  for (const auto& i : c.in) {
+    if (i.kind == AstType::Kind::Tensor && (is_narrow_int(i.elem) || is_narrow_float(i.elem))) {
+      throw UnimplementedError(str("the custom call @", name, " with an operand of type ", to_string(i.type())));
+    }
+  }
+  for (std::size_t i = 0; i < c.op.result_types.size(); ++i) {
+    const AstType& t = c.out(i);
+    if (t.kind != AstType::Kind::Tensor) continue;
+    if (is_narrow_int(t.elem) || is_narrow_float(t.elem)) {
+      throw UnimplementedError(str("the custom call @", name, " with a result of type ", to_string(t)));
+    }
+    p.results.push_back({storage(t.elem), t.shape, false});
+    tensors.push_back(i);
+  }
+  std::int64_t number = flag_of(config_of(c), "index", 0);
+  p.function = ops::host_function(callbacks(number, p.results), str("Python callback ", number));
+  p.ordered = std::ranges::any_of(c.in, [](const Item& i) { return i.kind == AstType::Kind::Token; });
+  bool pure = !c.flag("has_side_effect", false);
+  p.vmap_method = "sequential";
+  Values out = c.b().add(pure ? ops::def::pure_callback : ops::def::io_callback, values_of(c.in), ir::make_attrs(p));
+  Items items(c.op.result_types.size());
+  for (std::size_t i = 0; i < items.size(); ++i) items[i].kind = c.out(i).kind;
+  for (std::size_t k = 0; k < tensors.size(); ++k) items[tensors[k]] = result(c, tensors[k], out[k]);
+  return items;
+}
+
 bool is_pass_through(const std::string& name) {
   for (const char* known : {"Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "annotate_device_placement",
                             "LayoutConstraint", "InspectSharding", "MoveToHost", "MoveToDevice", "PinToDevice",
@@ -243,6 +279,9 @@ Items with_results(OpCall& c) {
   for (const char* unary : {"mhlo.erf", "mhlo.tan", "mhlo.asin", "mhlo.acos", "mhlo.sinh", "mhlo.cosh", "mhlo.asinh",
                             "mhlo.acosh", "mhlo.atanh", "mhlo.erf_inv"}) {
     if (name == unary) return rules().at(str("chlo.", name.substr(5)))(c);
+  }
+  if (is_python_callback(name)) {
+    if (HostCallbacks callbacks = host_callbacks()) return python_callback(c, name, callbacks);
   }
   // What only reports (printing, checks of shapes) changes no value.
   if (c.op.result_types.empty() || name == "shape_assertion") return {};

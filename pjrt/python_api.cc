@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the Python package asks of the library beside PJRT: plain C, for ctypes.
+#include "python_api.h"
+
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "hlo/host/host_callbacks.h"
+#include "hlo/module.h"
+#include "objects.h"
+#include "tessera/comm_plan.h"
+
+namespace tessera::pjrt {
+
+namespace {
+thread_local std::string answer;  // what the last call on this thread gave
+
+nlohmann::json json_of(const CommStep& s) {
+  return {{"op", s.op},         {"axes", s.axes},     {"bytes_per_device", s.bytes_per_device},
+          {"times", s.times},   {"value", s.value},   {"equation", s.equation},
+          {"file", s.loc.file}, {"line", s.loc.line}, {"reason", s.reason}};
+}
+
+// Of a program as each of its devices runs it, whatever devices there are.
+nlohmann::json plan_of(std::string_view module, std::int64_t devices) {
+  ir::Module m = hlo::import_module(std::string(module), {.name = "program"});
+  if (m.num_devices() == 1) m.num_partitions = devices;
+  Client client = Client::cpu({.devices = m.num_devices()});
+  ClientScope scope(client);
+  auto all = client.devices();
+  program::PlacedStablehlo placed(m, m.name, {all.begin(), all.end()}, false);
+  const CommPlan& plan = placed.compile()->lowered->comm_plan();
+  nlohmann::json steps = nlohmann::json::array();
+  for (const auto& s : plan.steps()) steps.push_back(json_of(s));
+  return {{"steps", steps}, {"bytes_per_device", plan.bytes_per_device()}, {"devices", m.num_devices()}};
+}
+
+template <class F>
+const char* answered(const F& f) noexcept {
+  try {
+    answer = f().dump();
+  } catch (const std::exception& e) {
+    answer = nlohmann::json{{"error", e.what()}}.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  }
+  return answer.c_str();
+}
+
+ops::HostFunction host_function(TesseraHostCallback call, std::int64_t number, const ir::Types& results) {
+  return [=](const std::vector<HostArray>& in) {
+    std::vector<HostArray> out;
+    for (const auto& t : results) out.emplace_back(t.dtype, t.shape);
+    auto described = [](const HostArray& a) {
+      return TesseraHostArray{const_cast<void*>(a.data()), a.shape().data(), static_cast<std::int32_t>(a.shape().size()),
+                              static_cast<std::int32_t>(a.dtype())};
+    };
+    std::vector<TesseraHostArray> ins, outs;
+    for (const auto& a : in) ins.push_back(described(a));
+    for (const auto& a : out) outs.push_back(described(a));
+    std::string error(4096, '\0');
+    if (call(number, ins.data(), static_cast<std::int32_t>(ins.size()), outs.data(),
+             static_cast<std::int32_t>(outs.size()), error.data(), static_cast<std::int32_t>(error.size())) != 0) {
+      throw StateError(str("CpuCallback error: ", error.c_str()));
+    }
+    return out;
+  };
+}
+}  // namespace
+
+}  // namespace tessera::pjrt
+
+using namespace tessera;
+
+const char* tessera_comm_plan(const char* module, std::size_t size, std::int64_t devices) {
+  return pjrt::answered([&] { return pjrt::plan_of({module, size}, devices); });
+}
+
+void tessera_set_host_callback(TesseraHostCallback call) {
+  if (call == nullptr) {
+    hlo::set_host_callbacks(nullptr);
+    return;
+  }
+  hlo::set_host_callbacks([call](std::int64_t number, const ir::Types& results) {
+    return pjrt::host_function(call, number, results);
+  });
+}
+
+std::int64_t tessera_set_comm_budget(std::int64_t bytes) {
+  return std::exchange(pjrt::comm_budget(), bytes);
+}

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the Python package asks of the library beside PJRT: plain C, for ctypes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#define TESSERA_EXPORT extern "C" __attribute__((visibility("default")))
+
+/// An array in host memory, row-major. `dtype` is tessera::DType's number.
+struct TesseraHostArray {
+  void* data;
+  const std::int64_t* shape;
+  std::int32_t rank;
+  std::int32_t dtype;
+};
+/// A function that programs call by number: fills `out`. Returns 0, or another number after writing a terminated
+/// message of at most `error_size` bytes. It may be called from any thread.
+using TesseraHostCallback = std::int32_t (*)(std::int64_t number, const TesseraHostArray* in, std::int32_t num_in,
+                                             const TesseraHostArray* out, std::int32_t num_out, char* error,
+                                             std::int32_t error_size);
+
+/// Programs that are compiled from now on may call Python; null: they may not.
+TESSERA_EXPORT void tessera_set_host_callback(TesseraHostCallback call);
+
+/// The collectives of a StableHLO module (text or bytecode) as JSON: {"steps": [{"op", "axes", "bytes_per_device",
+/// "times", "value", "equation", "file", "line", "reason"}], "bytes_per_device", "devices"}, or {"error": text}. A
+/// module that does not say for how many devices it is is taken to be for `devices`. The answer is the calling thread's
+/// until its next call.
+TESSERA_EXPORT const char* tessera_comm_plan(const char* module, std::size_t size, std::int64_t devices);
+
+/// Programs that this thread compiles or calls may move at most so many bytes per device; -1: as many as they like.
+/// Returns what held before.
+TESSERA_EXPORT std::int64_t tessera_set_comm_budget(std::int64_t bytes);

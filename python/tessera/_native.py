@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The library's plain C functions (pjrt/python_api.h)."""
+import ctypes
+import functools
+import json
+
+from . import _library
+
+
+class HostArray(ctypes.Structure):
+    _fields_ = [("data", ctypes.c_void_p), ("shape", ctypes.POINTER(ctypes.c_int64)), ("rank", ctypes.c_int32),
+                ("dtype", ctypes.c_int32)]
+
+
+HostCallback = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64, ctypes.POINTER(HostArray), ctypes.c_int32,
+                                ctypes.POINTER(HostArray), ctypes.c_int32, ctypes.c_void_p, ctypes.c_int32)
+
+
+@functools.cache
+def library() -> ctypes.CDLL:
+    lib = ctypes.CDLL(_library.path())
+    lib.tessera_comm_plan.argtypes = [ctypes.c_char_p, ctypes.c_size_t, ctypes.c_int64]
+    lib.tessera_comm_plan.restype = ctypes.c_char_p
+    lib.tessera_set_host_callback.argtypes = [HostCallback]
+    lib.tessera_set_host_callback.restype = None
+    lib.tessera_set_comm_budget.argtypes = [ctypes.c_int64]
+    lib.tessera_set_comm_budget.restype = ctypes.c_int64
+    return lib
+
+
+def comm_plan(module: bytes, devices: int) -> dict:
+    """Raises `RuntimeError` with the library's reason where the module cannot be read or partitioned."""
+    answer = json.loads(library().tessera_comm_plan(module, len(module), devices))
+    if "error" in answer:
+        raise RuntimeError(f"tessera: {answer['error']}")
+    return answer
