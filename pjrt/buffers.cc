@@ -58,6 +58,14 @@ PJRT_Buffer* new_buffer(PJRT_Client* client, const ValuePtr& value, std::int32_t
   return out;
 }
 
+PJRT_Buffer* new_token(PJRT_Client* client, runtime::EventPtr ready, PJRT_Device* device) {
+  auto nothing = runtime::runtime_of(client->client).memory->allocate(0);
+  auto value = single(ElementType::Bool, {0}, std::move(nothing), device->device, std::move(ready));
+  auto* out = new_buffer(client, value, 0, device, device->memories.front());
+  out->token = true;
+  return out;
+}
+
 Held held(PJRT_Buffer& b, const char* entry) {
   std::lock_guard lock(b.mutex);
   if (!b.value || !arrays::usable(b.value->array)) {
@@ -221,7 +229,9 @@ void create_error_buffer(PJRT_Client_CreateErrorBuffer_Args& args) {
 }
 
 void buffer_destroy(PJRT_Buffer_Destroy_Args& args) { delete args.buffer; }
-void buffer_element_type(PJRT_Buffer_ElementType_Args& args) { args.type = buffer_type(args.buffer->element); }
+void buffer_element_type(PJRT_Buffer_ElementType_Args& args) {
+  args.type = args.buffer->token ? PJRT_Buffer_Type_TOKEN : buffer_type(args.buffer->element);
+}
 void buffer_dimensions(PJRT_Buffer_Dimensions_Args& args) {
   args.dims = args.buffer->shape.data();
   args.num_dims = args.buffer->shape.size();

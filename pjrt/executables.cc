@@ -99,12 +99,32 @@ std::string op_sharding(const Port& p) {
   return hlo::serialized(s);
 }
 
-void describe(Executable& exe) {
-  for (const auto& p : exe.in) {
-    exe.in_shardings.add(op_sharding(p));
-    exe.in_kinds.add(of(exe.devices[0]->memories[p.memory]).kind);
+// Ports with tokens between them.
+std::vector<std::int32_t> with_tokens(std::size_t ports, const std::vector<std::size_t>& tokens) {
+  std::vector<std::int32_t> out;
+  std::int32_t next = 0;
+  for (std::size_t i = 0; i < ports + tokens.size(); ++i) {
+    bool token = std::ranges::find(tokens, i) != tokens.end();
+    out.push_back(token ? -1 : next++);
   }
-  for (const auto& p : exe.out) {
+  return out;
+}
+
+void describe(Executable& exe) {
+  for (auto a : exe.arguments) {
+    const Port* p = a < 0 ? nullptr : &exe.in[static_cast<std::size_t>(a)];
+    exe.in_shardings.add(p == nullptr ? hlo::serialized({}) : op_sharding(*p));
+    exe.in_kinds.add(of(exe.devices[0]->memories[p == nullptr ? 0 : p->memory]).kind);
+  }
+  for (auto r : exe.results) {
+    if (r < 0) {
+      exe.out_shardings.add(hlo::serialized({}));
+      exe.out_kinds.add(of(exe.devices[0]->memories[0]).kind);
+      exe.out_types.push_back(PJRT_Buffer_Type_TOKEN);
+      exe.out_ranks.push_back(0);
+      continue;
+    }
+    const Port& p = exe.out[static_cast<std::size_t>(r)];
     exe.out_shardings.add(op_sharding(p));
     exe.out_kinds.add(of(exe.devices[0]->memories[p.memory]).kind);
     exe.out_types.push_back(buffer_type(p.element));
@@ -139,6 +159,8 @@ std::shared_ptr<Executable> compile(PJRT_Client& client, std::string_view progra
   for (std::size_t i = 0; i < out.size(); ++i) {
     exe->out.push_back(port(*exe, m.outputs[i], out[i], exe->placed->out(*exe->compiled, i)));
   }
+  exe->arguments = with_tokens(exe->in.size(), m.token_inputs);
+  exe->results = with_tokens(exe->out.size(), m.token_outputs);
   describe(*exe);
   return exe;
 }
@@ -256,7 +278,7 @@ void executable_num_partitions(PJRT_Executable_NumPartitions_Args& args) {
   args.num_partitions = static_cast<std::size_t>(args.executable->executable->parsed.num_partitions);
 }
 void executable_num_outputs(PJRT_Executable_NumOutputs_Args& args) {
-  args.num_outputs = args.executable->executable->out.size();
+  args.num_outputs = args.executable->executable->results.size();
 }
 // Steps refer to kernels of the library; there is no code of the program's own.
 void executable_code_size(PJRT_Executable_SizeOfGeneratedCodeInBytes_Args& args) { args.size_in_bytes = 0; }
@@ -269,7 +291,7 @@ void executable_output_types(PJRT_Executable_OutputElementTypes_Args& args) {
 }
 void executable_output_dimensions(PJRT_Executable_OutputDimensions_Args& args) {
   const Executable& e = *args.executable->executable;
-  args.num_outputs = e.out.size();
+  args.num_outputs = e.results.size();
   args.dims = e.out_dims.data();
   args.dim_sizes = e.out_ranks.data();
 }

@@ -22,8 +22,9 @@ std::int32_t index_at(const Port& port, bool replicas_equal, std::size_t logical
 // The buffers of one argument, by logical id.
 class Argument {
  public:
+  /// Of the argument `i` of a call.
   Argument(const Executable& exe, std::size_t i, PJRT_Buffer* const* const* lists)
-      : exe_(exe), port_(exe.in[i]), i_(i) {
+      : exe_(exe), port_(exe.in[static_cast<std::size_t>(exe.arguments[i])]), i_(i) {
     for (std::size_t k = 0; k < exe.devices.size(); ++k) buffers_.push_back(lists[k][i]);
   }
 
@@ -156,8 +157,8 @@ void check_call(const Executable& exe, const PJRT_LoadedExecutable_Execute_Args&
     throw InvalidArgument(str(exe.name, ": arguments for ", args.num_devices, " devices; the program is for ",
                               exe.devices.size()));
   }
-  if (args.num_args != exe.in.size()) {
-    throw InvalidArgument(str(exe.name, ": ", args.num_args, " arguments; the program takes ", exe.in.size()));
+  if (args.num_args != exe.arguments.size()) {
+    throw InvalidArgument(str(exe.name, ": ", args.num_args, " arguments; the program takes ", exe.arguments.size()));
   }
 }
 
@@ -185,26 +186,36 @@ void loaded_execute(PJRT_LoadedExecutable_Execute_Args& args) {
   if (!args.executable->executable) throw StateError("the executable was deleted");
   Executable& exe = *args.executable->executable;
   check_call(exe, args);
-  std::vector<bool> keep(exe.in.size());
+  std::vector<bool> keep(exe.arguments.size());
   if (args.options != nullptr) {
     for (std::size_t j = 0; j < args.options->num_non_donatable_input_indices; ++j) {
       auto i = static_cast<std::size_t>(args.options->non_donatable_input_indices[j]);
-      if (i < keep.size()) keep[i] = exe.in[i].donated;
+      if (i < keep.size()) keep[i] = true;
     }
   }
   std::vector<Array> in;
-  for (std::size_t i = 0; i < exe.in.size(); ++i) in.push_back(Argument(exe, i, args.argument_lists).array(keep[i]));
+  for (std::size_t i = 0; i < exe.arguments.size(); ++i) {
+    if (exe.arguments[i] < 0) continue;
+    bool donated = exe.in[static_cast<std::size_t>(exe.arguments[i])].donated;
+    in.push_back(Argument(exe, i, args.argument_lists).array(keep[i] && donated));
+  }
   ClientScope scope(exe.client->client);
   std::optional<CommBudget> budget;
   if (comm_budget() >= 0) budget.emplace(comm_budget());
   runtime::EventPtr done;
   std::vector<Array> results = (*exe.placed)(in, &done);
   in.clear();
+  if (done && done->ready() && done->error()) std::rethrow_exception(done->error());
   const std::size_t n = exe.devices.size();
   Made made;
-  for (std::size_t j = 0; j < results.size(); ++j) {
-    const Port& port = exe.out[j];
-    auto value = std::make_shared<Value>(Value{as_said(results[j], port), port.element, port.shard_shape});
+  for (auto r : exe.results) {
+    if (r < 0) {
+      for (auto* d : exe.devices) made.buffers.push_back(new_token(exe.client, done, d));
+      continue;
+    }
+    const Port& port = exe.out[static_cast<std::size_t>(r)];
+    Array result = as_said(results[static_cast<std::size_t>(r)], port);
+    auto value = std::make_shared<Value>(Value{std::move(result), port.element, port.shard_shape});
     bool equal = value->array.impl()->replicas_equal;
     for (std::size_t k = 0; k < n; ++k) {
       made.buffers.push_back(
@@ -212,7 +223,7 @@ void loaded_execute(PJRT_LoadedExecutable_Execute_Args& args) {
     }
   }
   for (std::size_t k = 0; k < n && args.device_complete_events != nullptr; ++k) made.events.push_back(new_event(done));
-  for (std::size_t j = 0; j < results.size(); ++j) {
+  for (std::size_t j = 0; j < exe.results.size(); ++j) {
     for (std::size_t k = 0; k < n; ++k) args.output_lists[k][j] = made.buffers[j * n + k];
   }
   std::ranges::copy(made.events, args.device_complete_events);

@@ -89,6 +89,8 @@ struct Executable {
     bool donated = false;
   };
   std::vector<Port> in, out;
+  /// By argument (result) of a call: the port, or -1 for a token.
+  std::vector<std::int32_t> arguments, results;
 
   // What entries give lives as long as the executable.
   std::vector<PJRT_Buffer_Type> out_types;
@@ -116,6 +118,8 @@ Held held(PJRT_Buffer& b, const char* entry);
 
 /// An event that is ready from the start where `e` is null.
 PJRT_Event* new_event(runtime::EventPtr e);
+/// What a program gives for a token: ready when the run is.
+PJRT_Buffer* new_token(PJRT_Client* client, runtime::EventPtr ready, PJRT_Device* device);
 /// The shard `index` of an array as a device's buffer.
 PJRT_Buffer* new_buffer(PJRT_Client* client, const ValuePtr& value, std::int32_t index, PJRT_Device* device,
                         PJRT_Memory* memory);
@@ -180,6 +184,7 @@ struct PJRT_Buffer {
   std::int32_t index = 0;         ///< of the shard among those of the array's storage
   tessera::pjrt::ElementType element = tessera::pjrt::ElementType::F32;
   tessera::Shape shape;
+  bool token = false;  ///< has no elements
   std::vector<std::int64_t> minor_to_major;  ///< made when asked for
   int external_references = 0;
   tessera::runtime::BufferPtr held;  ///< for those that have its address

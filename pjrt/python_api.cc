@@ -45,17 +45,28 @@ const char* answered(const F& f) noexcept {
   return answer.c_str();
 }
 
-ops::HostFunction host_function(TesseraHostCallback call, std::int64_t number, const ir::Types& results) {
-  return [=](const std::vector<HostArray>& in) {
+std::vector<std::string> narrow_names(const std::vector<hlo::Elem>& elements) {
+  std::vector<std::string> out;
+  for (auto e : elements) out.push_back(is_narrow(e) ? hlo::to_string(e) : std::string());
+  return out;
+}
+
+ops::HostFunction host_function(TesseraHostCallback call, const hlo::HostCall& of) {
+  return [call, number = of.number, results = of.results, in_names = narrow_names(of.in),
+          out_names = narrow_names(of.out)](const std::vector<HostArray>& in) {
     std::vector<HostArray> out;
     for (const auto& t : results) out.emplace_back(t.dtype, t.shape);
-    auto described = [](const HostArray& a) {
-      return TesseraHostArray{const_cast<void*>(a.data()), a.shape().data(), static_cast<std::int32_t>(a.shape().size()),
-                              static_cast<std::int32_t>(a.dtype())};
+    auto described = [](const std::vector<HostArray>& arrays, const std::vector<std::string>& names) {
+      std::vector<TesseraHostArray> list;
+      for (std::size_t i = 0; i < arrays.size(); ++i) {
+        const HostArray& a = arrays[i];
+        list.push_back({const_cast<void*>(a.data()), a.shape().data(), static_cast<std::int32_t>(a.shape().size()),
+                        static_cast<std::int32_t>(a.dtype()), names[i].empty() ? nullptr : names[i].c_str()});
+      }
+      return list;
     };
-    std::vector<TesseraHostArray> ins, outs;
-    for (const auto& a : in) ins.push_back(described(a));
-    for (const auto& a : out) outs.push_back(described(a));
+    auto ins = described(in, in_names);
+    auto outs = described(out, out_names);
     std::string error(4096, '\0');
     if (call(number, ins.data(), static_cast<std::int32_t>(ins.size()), outs.data(),
              static_cast<std::int32_t>(outs.size()), error.data(), static_cast<std::int32_t>(error.size())) != 0) {
@@ -79,9 +90,7 @@ void tessera_set_host_callback(TesseraHostCallback call) {
     hlo::set_host_callbacks(nullptr);
     return;
   }
-  hlo::set_host_callbacks([call](std::int64_t number, const ir::Types& results) {
-    return pjrt::host_function(call, number, results);
-  });
+  hlo::set_host_callbacks([call](const hlo::HostCall& of) { return pjrt::host_function(call, of); });
 }
 
 std::int64_t tessera_set_comm_budget(std::int64_t bytes) {

@@ -7,12 +7,14 @@
 
 #define TESSERA_EXPORT extern "C" __attribute__((visibility("default")))
 
-/// An array in host memory, row-major. `dtype` is tessera::DType's number.
+/// An array in host memory, row-major. `dtype` is tessera::DType's number; `narrow` the module's element type where that
+/// is narrower ("i4", "f8E4M3FN"), else null.
 struct TesseraHostArray {
   void* data;
   const std::int64_t* shape;
   std::int32_t rank;
   std::int32_t dtype;
+  const char* narrow;
 };
 /// A function that programs call by number: fills `out`. Returns 0, or another number after writing a terminated
 /// message of at most `error_size` bytes. It may be called from any thread.

@@ -24,6 +24,17 @@ def _dtypes():
 _DTYPES = _dtypes()
 
 
+def _narrow(name: bytes) -> np.dtype:
+    """Of "i4", "ui2", "f8E4M3FN": NumPy's name of an element type that the library holds in a wider one."""
+    import ml_dtypes
+
+    text = name.decode()
+    if text.startswith("f"):
+        bits, _, rest = text[1:].partition("E")
+        return np.dtype(getattr(ml_dtypes, f"float{bits}_e{rest.lower()}"))
+    return np.dtype(getattr(ml_dtypes, text.replace("ui", "uint") if text.startswith("ui") else text.replace("i", "int")))
+
+
 def _view(a: _native.HostArray) -> np.ndarray:
     dtype = _DTYPES[a.dtype]
     shape = tuple(a.shape[d] for d in range(a.rank))
@@ -36,14 +47,16 @@ def _view(a: _native.HostArray) -> np.ndarray:
 @_native.HostCallback
 def _call(number, ins, num_in, outs, num_out, error, error_size):
     try:
-        args = [_view(ins[i]).copy() for i in range(num_in)]
+        args = [_view(ins[i]).astype(_narrow(ins[i].narrow)) if ins[i].narrow else _view(ins[i]).copy()
+                for i in range(num_in)]
         for a in args:
             a.flags.writeable = False
         with _lock:
             function = _functions[number]
         results = function(*args)
         for i in range(num_out):
-            _view(outs[i])[...] = results[i]
+            to = _view(outs[i])
+            to[...] = np.asarray(results[i]).astype(to.dtype) if outs[i].narrow else results[i]
         return 0
     except BaseException as e:  # whoever waits for the program gets it
         text = f"{type(e).__name__}: {e}".encode()[: error_size - 1]

@@ -9,7 +9,7 @@ from . import _library
 
 class HostArray(ctypes.Structure):
     _fields_ = [("data", ctypes.c_void_p), ("shape", ctypes.POINTER(ctypes.c_int64)), ("rank", ctypes.c_int32),
-                ("dtype", ctypes.c_int32)]
+                ("dtype", ctypes.c_int32), ("narrow", ctypes.c_char_p)]
 
 
 HostCallback = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64, ctypes.POINTER(HostArray), ctypes.c_int32,

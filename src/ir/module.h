@@ -73,6 +73,8 @@ struct Module {
   GraphPtr graph;
   std::vector<NamedMesh> meshes;
   std::vector<Port> inputs, outputs;
+  /// Places of tokens among the arguments and results of a text, which order its effects and are no ports.
+  std::vector<std::size_t> token_inputs, token_outputs;
   std::int64_t num_partitions = 1;
   std::int64_t num_replicas = 1;
 

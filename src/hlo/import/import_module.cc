@@ -194,13 +194,20 @@ ir::Port port(const Source& source, const AstType& t, const AstAttr& attrs) {
 
 // Tokens are no ports of the graph.
 void Importer::signature(const AstFunction& main) {
-  for (const auto& a : main.body.args) {
-    if (a.type.kind == AstType::Kind::Token) continue;
+  for (std::size_t i = 0; i < main.body.args.size(); ++i) {
+    const auto& a = main.body.args[i];
+    if (a.type.kind == AstType::Kind::Token) {
+      result_.token_inputs.push_back(i);
+      continue;
+    }
     result_.inputs.push_back(port(source_, a.type, a.attrs));
     in_shapes_.push_back(a.type.shape);
   }
   for (std::size_t i = 0; i < main.result_types.size(); ++i) {
-    if (main.result_types[i].kind == AstType::Kind::Token) continue;
+    if (main.result_types[i].kind == AstType::Kind::Token) {
+      result_.token_outputs.push_back(i);
+      continue;
+    }
     result_.outputs.push_back(port(source_, main.result_types[i], main.result_attrs[i]));
     out_shapes_.push_back(main.result_types[i].shape);
   }

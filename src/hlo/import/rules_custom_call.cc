@@ -211,27 +211,26 @@ bool is_python_callback(const std::string& name) {
 }
 
 // By the number that the module's writer gave the function. Tokens order the calls; they are no values.
-Items python_callback(OpCall& c, const std::string& name, const HostCallbacks& callbacks) {
-  ops::Callback p;
+Items python_callback(OpCall& c, const HostCallbacks& callbacks) {
+  HostCall call;
   std::vector<std::size_t> tensors;
   for (const auto& i : c.in) {
-    if (i.kind == AstType::Kind::Tensor && (is_narrow_int(i.elem) || is_narrow_float(i.elem))) {
-      throw UnimplementedError(str("the custom call @", name, " with an operand of type ", to_string(i.type())));
-    }
+    if (i.kind == AstType::Kind::Tensor) call.in.push_back(i.elem);
   }
   for (std::size_t i = 0; i < c.op.result_types.size(); ++i) {
     const AstType& t = c.out(i);
     if (t.kind != AstType::Kind::Tensor) continue;
-    if (is_narrow_int(t.elem) || is_narrow_float(t.elem)) {
-      throw UnimplementedError(str("the custom call @", name, " with a result of type ", to_string(t)));
-    }
-    p.results.push_back({storage(t.elem), t.shape, false});
+    call.results.push_back({storage(t.elem), t.shape, false});
+    call.out.push_back(t.elem);
     tensors.push_back(i);
   }
-  std::int64_t number = flag_of(config_of(c), "index", 0);
-  p.function = ops::host_function(callbacks(number, p.results), str("Python callback ", number));
+  call.number = flag_of(config_of(c), "index", 0);
+  ops::Callback p;
+  p.results = call.results;
+  p.function = ops::host_function(callbacks(call), str("Python callback ", call.number));
   p.ordered = std::ranges::any_of(c.in, [](const Item& i) { return i.kind == AstType::Kind::Token; });
   bool pure = !c.flag("has_side_effect", false);
+  p.once = !pure && !c.scope.levels();
   p.vmap_method = "sequential";
   Values out = c.b().add(pure ? ops::def::pure_callback : ops::def::io_callback, values_of(c.in), ir::make_attrs(p));
   Items items(c.op.result_types.size());
@@ -281,7 +280,7 @@ Items with_results(OpCall& c) {
     if (name == unary) return rules().at(str("chlo.", name.substr(5)))(c);
   }
   if (is_python_callback(name)) {
-    if (HostCallbacks callbacks = host_callbacks()) return python_callback(c, name, callbacks);
+    if (HostCallbacks callbacks = host_callbacks()) return python_callback(c, callbacks);
   }
   // What only reports (printing, checks of shapes) changes no value.
   if (c.op.result_types.empty() || name == "shape_assertion") return {};

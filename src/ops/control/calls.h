@@ -39,9 +39,11 @@ struct Callback {
   ir::Types results;
   std::string vmap_method;
   bool ordered = false;  ///< io_callback, debug_callback: in program order; cannot be batched
+  bool once = false;     ///< io_callback: by one device for all, and not by each
   static constexpr auto fields =
       std::tuple{field("function", &Callback::function), field("results", &Callback::results),
-                 field("vmap_method", &Callback::vmap_method), field("ordered", &Callback::ordered)};
+                 field("vmap_method", &Callback::vmap_method), field("ordered", &Callback::ordered),
+                 field("once", &Callback::once)};
 };
 ir::Opaque host_function(HostFunction f, std::string label);
 

@@ -222,10 +222,10 @@ class ConstantStep final : public Step {
   std::vector<ShardBuffers> values_;
 };
 
-// Effects happen once a device, in mesh order; everything else once a distinct value.
+// Effects happen once a device, in mesh order, unless one device acts for all; everything else once a distinct value.
 Work plan_work(const ir::Graph& g, const Unit& unit, Context& context, std::vector<std::int32_t>& positions) {
   Work work;
-  if (unit.effect) {
+  if (unit.effect && !unit.once) {
     for (std::int32_t p = 0; p < context.mesh().num_positions(); ++p) {
       if (context.local(p)) positions.push_back(p);
     }
@@ -369,7 +369,9 @@ class EqnUnit final : public Unit {
     out = e.out;
     effect = e.op->traits().effect;
     // Functions of the host may be the user's, who expects no threads.
-    serial = effect || (e.attrs && ir::get_if<ops::Callback>(e.attrs) != nullptr);
+    const auto* callback = e.attrs ? ir::get_if<ops::Callback>(e.attrs) : nullptr;
+    serial = effect || callback != nullptr;
+    once = callback != nullptr && callback->once;
   }
   std::string name() const override { return std::string(e_.op->name()); }
   // Asking each of thousands of shards takes time, and these two are most of all equations that have a remap.

@@ -25,6 +25,7 @@ class Unit {
   std::vector<ir::ValueId> in;
   std::vector<ir::ValueId> out;
   bool effect = false;  ///< once a device and in mesh order
+  bool once = false;    ///< an effect of one device for all
   bool serial = false;  ///< on the calling thread, one shard after the other
 };
 
