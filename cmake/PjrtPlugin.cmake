@@ -1,6 +1,11 @@
 # JAX's way to Tessera: a plugin of the PJRT C API. Its headers come from PyPI (tools/pjrt_headers.py); without them the
 # plugin is left out, and nothing else needs them.
 set(TESSERA_PJRT_HEADERS ${PROJECT_SOURCE_DIR}/build/pjrt-headers CACHE PATH "Folder with xla/pjrt/c/pjrt_c_api.h")
+if(SKBUILD AND NOT EXISTS ${TESSERA_PJRT_HEADERS}/xla/pjrt/c/pjrt_c_api.h)
+  find_package(Python3 REQUIRED COMPONENTS Interpreter)
+  execute_process(COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tools/pjrt_headers.py ${TESSERA_PJRT_HEADERS}
+                  COMMAND_ERROR_IS_FATAL ANY)
+endif()
 if(NOT EXISTS ${TESSERA_PJRT_HEADERS}/xla/pjrt/c/pjrt_c_api.h)
   message(STATUS "no headers of the PJRT C API in ${TESSERA_PJRT_HEADERS}: no plugin for JAX (make plugin fetches them)")
   return()
@@ -15,6 +20,10 @@ target_link_libraries(tessera_pjrt PRIVATE tessera tessera_warnings nlohmann_jso
 # Nothing but GetPjrtApi and the functions of pjrt/python_api.h is seen from outside: a process may hold other copies of the libraries that it is made of.
 target_link_options(tessera_pjrt PRIVATE -Wl,--exclude-libs,ALL -Wl,-z,defs)
 install(TARGETS tessera_pjrt LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/tessera)
+# Into the Python package.
+if(SKBUILD)
+  install(TARGETS tessera_pjrt LIBRARY DESTINATION tessera COMPONENT python)
+endif()
 
 # The test loads the plugin as JAX does, and links nothing of Tessera.
 if(TESSERA_BUILD_TESTS)

@@ -10,10 +10,20 @@ namespace {
 #define TESSERA_PJRT_MISSING(name) \
   .name = [](name##_Args*) -> PJRT_Error* { return missing(#name); }
 
+PJRT_Layouts_Extension layouts = {
+    .base = {.struct_size = PJRT_Layouts_Extension_STRUCT_SIZE, .type = PJRT_Extension_Type_Layouts, .next = nullptr},
+    .PJRT_Layouts_MemoryLayout_Destroy = entry<layout_destroy>,
+    .PJRT_Layouts_MemoryLayout_Serialize = entry<layout_serialize>,
+    .PJRT_Layouts_PJRT_Client_GetDefaultLayout = entry<layout_of_client>,
+    .PJRT_Layouts_PJRT_Buffer_MemoryLayout = entry<layout_of_buffer>,
+    .PJRT_Layouts_PJRT_Topology_GetDefaultLayout = entry<layout_of_topology>,
+    .PJRT_Layouts_PJRT_Executable_GetOutputLayouts = entry<layouts_of_outputs>,
+    .PJRT_Layouts_PJRT_Executable_GetParameterLayouts = entry<layouts_of_parameters>,
+};
 PJRT_Shardings_Extension shardings = {
     .base = {.struct_size = PJRT_Shardings_Extension_STRUCT_SIZE,
              .type = PJRT_Extension_Type_Shardings,
-             .next = nullptr},
+             .next = &layouts.base},
     .PJRT_Shardings_PJRT_Executable_ParameterShardings = entry<executable_parameter_shardings>,
     .PJRT_Shardings_PJRT_Executable_OutputShardings = entry<executable_output_shardings>,
 };

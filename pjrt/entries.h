@@ -4,6 +4,7 @@
 
 #include "xla/pjrt/c/pjrt_c_api.h"
 #include "xla/pjrt/c/pjrt_c_api_ffi_extension.h"
+#include "xla/pjrt/c/pjrt_c_api_layouts_extension.h"
 #include "xla/pjrt/c/pjrt_c_api_shardings_extension.h"
 
 namespace tessera::pjrt {
@@ -124,5 +125,14 @@ void loaded_fingerprint(PJRT_LoadedExecutable_Fingerprint_Args& args);
 
 // execute.cc
 void loaded_execute(PJRT_LoadedExecutable_Execute_Args& args);
+
+// layouts.cc
+void layout_destroy(PJRT_Layouts_MemoryLayout_Destroy_Args& args);
+void layout_serialize(PJRT_Layouts_MemoryLayout_Serialize_Args& args);
+void layout_of_client(PJRT_Layouts_PJRT_Client_GetDefaultLayout_Args& args);
+void layout_of_topology(PJRT_Layouts_PJRT_Topology_GetDefaultLayout_Args& args);
+void layout_of_buffer(PJRT_Layouts_PJRT_Buffer_MemoryLayout_Args& args);
+void layouts_of_outputs(PJRT_Layouts_PJRT_Executable_GetOutputLayouts_Args& args);
+void layouts_of_parameters(PJRT_Layouts_PJRT_Executable_GetParameterLayouts_Args& args);
 
 }  // namespace tessera::pjrt

@@ -115,6 +115,7 @@ void describe(Executable& exe) {
     const Port* p = a < 0 ? nullptr : &exe.in[static_cast<std::size_t>(a)];
     exe.in_shardings.add(p == nullptr ? hlo::serialized({}) : op_sharding(*p));
     exe.in_kinds.add(of(exe.devices[0]->memories[p == nullptr ? 0 : p->memory]).kind);
+    exe.in_layouts.add(row_major_text(p == nullptr ? 0 : p->shard_shape.size()));
   }
   for (auto r : exe.results) {
     if (r < 0) {
@@ -122,6 +123,7 @@ void describe(Executable& exe) {
       exe.out_kinds.add(of(exe.devices[0]->memories[0]).kind);
       exe.out_types.push_back(PJRT_Buffer_Type_TOKEN);
       exe.out_ranks.push_back(0);
+      exe.out_layouts.add(row_major_text(0));
       continue;
     }
     const Port& p = exe.out[static_cast<std::size_t>(r)];
@@ -130,6 +132,7 @@ void describe(Executable& exe) {
     exe.out_types.push_back(buffer_type(p.element));
     exe.out_dims.insert(exe.out_dims.end(), p.shard_shape.begin(), p.shard_shape.end());
     exe.out_ranks.push_back(p.shard_shape.size());
+    exe.out_layouts.add(row_major_text(p.shard_shape.size()));
   }
   for (auto* strings : {&exe.in_shardings, &exe.out_shardings, &exe.in_kinds, &exe.out_kinds}) strings->finish();
 }
@@ -151,7 +154,8 @@ std::shared_ptr<Executable> compile(PJRT_Client& client, std::string_view progra
   exe->fingerprint = str(base::hash_mix(std::hash<std::string>{}(exe->program), std::hash<std::string>{}(exe->options)));
   std::vector<Device> on;
   for (const auto* d : exe->devices) on.push_back(d->device);
-  exe->placed = std::make_shared<program::PlacedStablehlo>(m, m.name, std::move(on), true);
+  exe->placed = std::make_shared<program::PlacedStablehlo>(m, m.name, std::move(on),
+                                                         program::PlacedStablehlo::Options{true, true});
   exe->compiled = exe->placed->compile();
   ir::Types in = m.graph->input_types();
   ir::Types out = m.graph->output_types();

@@ -20,6 +20,11 @@
 #include "runtime/engine.h"
 #include "tessera/array.h"
 #include "tessera/device.h"
+#include "xla/pjrt/c/pjrt_c_api_layouts_extension.h"
+
+struct PJRT_Layouts_MemoryLayout {
+  std::string text;
+};
 
 namespace tessera::pjrt {
 
@@ -66,6 +71,15 @@ struct Strings {
   }
 };
 
+/// Memory layouts of arguments or results.
+struct Layouts {
+  std::deque<PJRT_Layouts_MemoryLayout> list;
+  std::vector<PJRT_Layouts_MemoryLayout*> pointers;
+  void add(std::string text) { pointers.push_back(&list.emplace_back(PJRT_Layouts_MemoryLayout{std::move(text)})); }
+};
+/// "{2,1,0}".
+std::string row_major_text(std::size_t rank);
+
 /// A program compiled for devices; handles share it.
 struct Executable {
   PJRT_Client* client = nullptr;
@@ -97,6 +111,7 @@ struct Executable {
   std::vector<std::int64_t> out_dims;  ///< of all results, one after the other
   std::vector<std::size_t> out_ranks;
   Strings in_kinds, out_kinds, in_shardings, out_shardings;
+  Layouts in_layouts, out_layouts;
   std::mutex mutex;
   std::string optimized;  ///< made when asked for
   std::vector<std::pair<std::string, float>> costs;

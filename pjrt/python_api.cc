@@ -28,7 +28,7 @@ nlohmann::json plan_of(std::string_view module, std::int64_t devices) {
   Client client = Client::cpu({.devices = m.num_devices()});
   ClientScope scope(client);
   auto all = client.devices();
-  program::PlacedStablehlo placed(m, m.name, {all.begin(), all.end()}, false);
+  program::PlacedStablehlo placed(m, m.name, {all.begin(), all.end()}, {});
   const CommPlan& plan = placed.compile()->lowered->comm_plan();
   nlohmann::json steps = nlohmann::json::array();
   for (const auto& s : plan.steps()) steps.push_back(json_of(s));

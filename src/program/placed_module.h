@@ -21,6 +21,7 @@ struct ProgramOptions {
   std::vector<ShardingPtr> out_shardings;  ///< empty, or one an output; null: free
   std::vector<bool> donate;                ///< empty, or one an input
   std::vector<std::string> arg_names;      ///< for messages
+  bool distinct_results = false;           ///< no result shares memory with an argument or with another result
 };
 
 /// A mesh that an equation names.

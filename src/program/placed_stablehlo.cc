@@ -45,7 +45,7 @@ Array without_data(const ir::Type& type, const ShardingPtr& sharding, bool repli
 }  // namespace
 
 PlacedStablehlo::PlacedStablehlo(const ir::Module& module, const std::string& name, std::vector<Device> devices,
-                                 bool donate)
+                                 const Options& how)
     : types_(module.graph->input_types()) {
   const ir::NamedMesh* first = nullptr;
   for (const auto* ports : {&module.inputs, &module.outputs}) {
@@ -63,13 +63,14 @@ PlacedStablehlo::PlacedStablehlo(const ir::Module& module, const std::string& na
   };
   ProgramOptions options;
   options.name = name;
+  options.distinct_results = how.distinct_results;
   for (std::size_t i = 0; i < module.inputs.size(); ++i) {
     for (bool as_text : {true, false}) {
       ShardingPtr s = placed(module.inputs[i], types_[i].shape, as_text);
       (as_text ? in_ : in_order_).push_back(s ? s : whole(order));
     }
     options.arg_names.push_back(str("arg", i));
-    if (donate) options.donate.push_back(module.inputs[i].donated);
+    if (how.donate) options.donate.push_back(module.inputs[i].donated);
   }
   ir::Types results = module.graph->output_types();
   for (std::size_t i = 0; i < module.outputs.size(); ++i) {

@@ -14,9 +14,14 @@ namespace tessera::program {
 
 class PlacedStablehlo {
  public:
-  /// The module's device k is `devices[k]`; there are as many as the module has. Arguments that the module marks as
-  /// donated are, where `donate` says so. Throws what the module's shardings break.
-  PlacedStablehlo(const ir::Module& module, const std::string& name, std::vector<Device> devices, bool donate);
+  struct Options {
+    bool donate = false;            ///< arguments that the module marks as donated are
+    bool distinct_results = false;  ///< no result shares memory with an argument or with another result
+  };
+  /// The module's device k is `devices[k]`; there are as many as the module has. Throws what the module's shardings
+  /// break.
+  PlacedStablehlo(const ir::Module& module, const std::string& name, std::vector<Device> devices,
+                  const Options& options);
 
   /// Where the module wants its arguments.
   const std::vector<ShardingPtr>& in() const { return in_; }

@@ -172,6 +172,7 @@ std::shared_ptr<const CompiledProgram> Program::compile_for(const PlacedModule& 
   program->committed = placed.committed;
   auto& runtime = runtime::runtime_of(placed.devices->client);
   program->scheduler = runtime.scheduler;
+  program->memory = runtime.memory;
   program->order = runtime::task_order(ir::has_effect(*graph_), !placed.devices->all_local());
   if (runtime.engine->partitions()) {
     program->executable = runtime.engine->compile(placed.module, placed.devices);

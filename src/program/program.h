@@ -46,6 +46,7 @@ struct CompiledProgram {
   std::shared_ptr<const Lowering> lowered;
   std::shared_ptr<runtime::Executable> executable;
   std::shared_ptr<runtime::TaskScheduler> scheduler;
+  std::shared_ptr<runtime::MemoryPool> memory;
   runtime::TaskOrder order = runtime::TaskOrder::None;
   struct In {
     ShardingPtr sharding;  ///< what the program expects

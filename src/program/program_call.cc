@@ -2,6 +2,7 @@
 // Calls of compiled programs: donation, and the run.
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <numeric>
 
 #include "array/array_stats.h"
@@ -97,6 +98,7 @@ struct Run {
   std::vector<bool> donated;
   std::vector<arrays::StoragePtr> out;
   bool small = false;
+  runtime::MemoryPool* copies_from = nullptr;  // where results that share memory are copied to; null: they may share
   std::atomic<bool> started{false};
 
   void execute();
@@ -135,12 +137,25 @@ std::vector<runtime::ShardBuffers> Run::take(std::vector<const runtime::ShardBuf
   return shard_buffers;
 }
 
+// What is held elsewhere, too, is copied.
+void make_distinct(std::vector<runtime::ShardBuffers>& results, runtime::MemoryPool& pool) {
+  for (auto& shards : results) {
+    for (auto& shard : shards) {
+      if (!shard || shard.use_count() == 1 || shard->data() == nullptr) continue;
+      auto copy = pool.allocate(shard->nbytes());
+      std::memcpy(copy->data(), shard->data(), static_cast<std::size_t>(shard->nbytes()));
+      shard = std::move(copy);
+    }
+  }
+}
+
 void Run::execute() {
   started = true;
   std::vector<const runtime::ShardBuffers*> borrowed(in.size());
   std::vector<runtime::ShardBuffers> shard_buffers = take(borrowed);
   auto results = program->executable->run(std::move(shard_buffers), borrowed);
   for (auto& storage : in) storage.reset();
+  if (copies_from != nullptr) make_distinct(results, *copies_from);
   for (std::size_t i = 0; i < results.size(); ++i) {
     const auto& spec = program->out[i];
     if (spec.by_position) {
@@ -198,6 +213,7 @@ std::vector<Array> Program::run(const std::shared_ptr<const CompiledProgram>& pr
   run->program = program;
   run->in = gather(*program, args);
   run->small = program->executable->small();
+  if (options_.distinct_results) run->copies_from = program->memory.get();
   std::vector<bool> donated(args.size());
   for (std::size_t i = 0; i < args.size() && i < options_.donate.size(); ++i) donated[i] = options_.donate[i];
   run->donated = donated;

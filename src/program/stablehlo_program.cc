@@ -31,7 +31,7 @@ program::PlacedStablehlo& StablehloProgram::Impl::prepared() {
       throw DeviceMismatchError(str(name, ": the program is for ", n, " devices; the client has ", all.size()));
     }
     std::vector<Device> on(all.begin(), all.begin() + n);
-    placed = std::make_unique<program::PlacedStablehlo>(module, name, std::move(on), false);
+    placed = std::make_unique<program::PlacedStablehlo>(module, name, std::move(on), program::PlacedStablehlo::Options());
   });
   return *placed;
 }
