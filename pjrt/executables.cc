@@ -69,6 +69,7 @@ Port port(const Executable& exe, const ir::Port& p, const ir::Type& type, const 
   for (const auto* d : exe.devices) out.position.push_back(out.placement->devices->position(d->device));
   out.memory = memory_index(*exe.devices[0], p.memory_kind);
   out.donated = p.donated;
+  out.layout = asked_layout(p.memory_layout, out.shard_shape.size());
   return out;
 }
 
@@ -110,12 +111,14 @@ std::vector<std::int32_t> with_tokens(std::size_t ports, const std::vector<std::
   return out;
 }
 
+std::string layout_text(const Port& p) { return p.layout.empty() ? row_major_text(p.shard_shape.size()) : p.layout; }
+
 void describe(Executable& exe) {
   for (auto a : exe.arguments) {
     const Port* p = a < 0 ? nullptr : &exe.in[static_cast<std::size_t>(a)];
     exe.in_shardings.add(p == nullptr ? hlo::serialized({}) : op_sharding(*p));
     exe.in_kinds.add(of(exe.devices[0]->memories[p == nullptr ? 0 : p->memory]).kind);
-    exe.in_layouts.add(row_major_text(p == nullptr ? 0 : p->shard_shape.size()));
+    exe.in_layouts.add(p == nullptr ? row_major_text(0) : layout_text(*p));
   }
   for (auto r : exe.results) {
     if (r < 0) {
@@ -132,7 +135,7 @@ void describe(Executable& exe) {
     exe.out_types.push_back(buffer_type(p.element));
     exe.out_dims.insert(exe.out_dims.end(), p.shard_shape.begin(), p.shard_shape.end());
     exe.out_ranks.push_back(p.shard_shape.size());
-    exe.out_layouts.add(row_major_text(p.shard_shape.size()));
+    exe.out_layouts.add(layout_text(p));
   }
   for (auto* strings : {&exe.in_shardings, &exe.out_shardings, &exe.in_kinds, &exe.out_kinds}) strings->finish();
 }

@@ -121,7 +121,7 @@ class Argument {
       storage->ready = runtime::when_all(pending, std::move(fill));
     }
     Array a = arrays::make(port_.type, port_.sharding, std::move(storage), true, equal);
-    return std::make_shared<Value>(Value{std::move(a), port_.element, port_.shard_shape});
+    return std::make_shared<Value>(Value{std::move(a), port_.element, port_.shard_shape, port_.layout});
   }
 
   void check(const Value& v, std::size_t k) const {
@@ -215,7 +215,7 @@ void loaded_execute(PJRT_LoadedExecutable_Execute_Args& args) {
     }
     const Port& port = exe.out[static_cast<std::size_t>(r)];
     Array result = as_said(results[static_cast<std::size_t>(r)], port);
-    auto value = std::make_shared<Value>(Value{std::move(result), port.element, port.shard_shape});
+    auto value = std::make_shared<Value>(Value{std::move(result), port.element, port.shard_shape, port.layout});
     bool equal = value->array.impl()->replicas_equal;
     for (std::size_t k = 0; k < n; ++k) {
       made.buffers.push_back(

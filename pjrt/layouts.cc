@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The Layouts extension: every buffer is a row-major array. Layouts are written as XLA prints them, minor to major.
+// The Layouts extension. Data lies row-major; an order of dimensions that a caller asks for is kept with the buffer and told
+// again, and whoever wants the memory itself is refused. Layouts are written as XLA prints them, minor to major.
+#include <algorithm>
+#include <charconv>
+
 #include "entries.h"
 #include "objects.h"
 
@@ -10,8 +14,48 @@ struct PJRT_Layouts_SerializedLayout {
 namespace tessera::pjrt {
 
 namespace {
-PJRT_Layouts_MemoryLayout* new_layout(std::size_t rank) { return new PJRT_Layouts_MemoryLayout{row_major_text(rank)}; }
+PJRT_Layouts_MemoryLayout* new_layout(std::size_t rank, const std::string& asked = {}) {
+  if (!asked.empty()) return new PJRT_Layouts_MemoryLayout{asked};
+  return new PJRT_Layouts_MemoryLayout{row_major_text(rank)};
+}
+
+std::string checked(const std::vector<std::int64_t>& minor_to_major, std::size_t rank) {
+  std::vector<std::int64_t> sorted = minor_to_major;
+  std::ranges::sort(sorted);
+  for (std::size_t d = 0; d < std::max(rank, sorted.size()); ++d) {
+    if (d >= rank || d >= sorted.size() || sorted[d] != static_cast<std::int64_t>(d)) {
+      throw InvalidArgument(str("a memory layout {", join(minor_to_major, ","), "} for an array of rank ", rank));
+    }
+  }
+  std::string text = str("{", join(minor_to_major, ","), "}");
+  return text == row_major_text(rank) ? "" : text;
+}
 }  // namespace
+
+std::string asked_layout(std::string_view text, std::size_t rank) {
+  if (text.empty()) return "";
+  std::vector<std::int64_t> dims;
+  bool closed = false;
+  for (std::size_t at = 1; at < text.size() && !closed;) {
+    std::int64_t d = 0;
+    auto [end, error] = std::from_chars(text.data() + at, text.data() + text.size(), d);
+    if (error != std::errc() && !(text[at] == '}' && dims.empty())) break;
+    if (error == std::errc()) dims.push_back(d);
+    at = error == std::errc() ? static_cast<std::size_t>(end - text.data()) : at;
+    closed = at + 1 == text.size() && text[at] == '}';
+    if (!closed && (at >= text.size() || text[at] != ',')) break;
+    ++at;
+  }
+  if (!closed) throw UnimplementedError(str("the memory layout ", text, "; buffers here are plain arrays without tiles"));
+  return checked(dims, rank);
+}
+
+std::string asked_layout(const PJRT_Buffer_MemoryLayout* layout, std::size_t rank) {
+  if (layout == nullptr || layout->type != PJRT_Buffer_MemoryLayout_Type_Tiled) return "";
+  const auto& t = layout->tiled;
+  if (t.num_tiles != 0) throw UnimplementedError("a tiled memory layout; buffers here are plain arrays");
+  return checked({t.minor_to_major, t.minor_to_major + t.minor_to_major_size}, rank);
+}
 
 std::string row_major_text(std::size_t rank) {
   std::string out = "{";
@@ -32,7 +76,7 @@ void layout_of_topology(PJRT_Layouts_PJRT_Topology_GetDefaultLayout_Args& args) 
   args.layout = new_layout(args.num_dims);
 }
 void layout_of_buffer(PJRT_Layouts_PJRT_Buffer_MemoryLayout_Args& args) {
-  args.layout = new_layout(args.buffer->shape.size());
+  args.layout = new_layout(args.buffer->shape.size(), args.buffer->layout);
 }
 
 void layouts_of_outputs(PJRT_Layouts_PJRT_Executable_GetOutputLayouts_Args& args) {

@@ -54,6 +54,8 @@ struct Value {
   Array array;
   ElementType element = ElementType::F32;
   Shape shape;  ///< of one device's shard
+  /// "{0,1}": the order of dimensions that callers asked to see, minor to major; empty: row-major, as all data lies.
+  std::string layout;
 };
 using ValuePtr = std::shared_ptr<Value>;
 
@@ -79,6 +81,10 @@ struct Layouts {
 };
 /// "{2,1,0}".
 std::string row_major_text(std::size_t rank);
+/// A layout as callers asked for it: empty where it is the row-major one. Throws `UnimplementedError` for tiles, and
+/// `InvalidArgument` for what is no order of `rank` dimensions.
+std::string asked_layout(std::string_view text, std::size_t rank);
+std::string asked_layout(const PJRT_Buffer_MemoryLayout* layout, std::size_t rank);
 
 /// A program compiled for devices; handles share it.
 struct Executable {
@@ -100,6 +106,7 @@ struct Executable {
     std::shared_ptr<const sharding::Placement> placement;
     std::vector<std::int32_t> position;  ///< by logical id: position in the placement's devices
     std::size_t memory = 0;              ///< which of its device's
+    std::string layout;                  ///< as `Value::layout`
     bool donated = false;
   };
   std::vector<Port> in, out;
@@ -199,6 +206,7 @@ struct PJRT_Buffer {
   std::int32_t index = 0;         ///< of the shard among those of the array's storage
   tessera::pjrt::ElementType element = tessera::pjrt::ElementType::F32;
   tessera::Shape shape;
+  std::string layout;  ///< as `Value::layout`
   bool token = false;  ///< has no elements
   std::vector<std::int64_t> minor_to_major;  ///< made when asked for
   int external_references = 0;

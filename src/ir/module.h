@@ -65,6 +65,7 @@ struct Port {
   std::string element;                   ///< the text's element type where the graph's dtype is wider ("i4"); else ""
   bool donated = false;                  ///< an argument whose memory results may take
   std::string memory_kind;               ///< "pinned_host"; empty: the device's default
+  std::string memory_layout;             ///< "{0,1}", as callers want to see it, minor to major; empty: row-major
   std::optional<Layout> layout;          ///< on `Module::mesh`; nullopt: for propagation to choose
 };
 

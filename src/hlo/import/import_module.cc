@@ -188,6 +188,8 @@ ir::Port port(const Source& source, const AstType& t, const AstAttr& attrs) {
   if (tiles != nullptr && !p.sharding) p.tiles = tiles->text;
   p.donated = attrs.find("jax.buffer_donor") != nullptr || attrs.find("tf.aliasing_output") != nullptr;
   if (const AstAttr* kind = attrs.find("mhlo.memory_kind")) p.memory_kind = kind->text;
+  const AstAttr* mode = attrs.find("mhlo.layout_mode");
+  if (mode != nullptr && mode->text.starts_with("{")) p.memory_layout = mode->text;
   return p;
 }
 }  // namespace
