@@ -7,6 +7,7 @@
 #include "hlo/export/export.h"
 #include "hlo/export/partitioned.h"
 #include "hlo/module.h"
+#include "hlo/sharding/hlo_sharding.h"
 #include "program/program.h"
 #include "sharding/placement.h"
 #include "tessera/error.h"
@@ -24,12 +25,14 @@ struct StablehloProgram::Impl {
   // program runs in one of them, and arguments and results of others are moved at its boundary.
   std::once_flag once;
   std::vector<ShardingPtr> in;         // as the text says
+  std::vector<ShardingPtr> out;        // the same; null where it leaves the placement open
   std::vector<ShardingPtr> in_order;   // in the program's order of devices
   std::vector<ShardingPtr> moved_out;  // of results that the text has in another order, else null
   std::unique_ptr<program::Program> program;
 
   std::vector<Device> devices() const;
   const ir::NamedMesh* mesh_of(const ir::Port& port) const;
+  void check_sum(const ir::Port& port, const std::string& who) const;
   std::vector<Array> ordered(const std::vector<Array>& args) const;
   void prepare();
 };
@@ -57,6 +60,34 @@ const ir::NamedMesh* StablehloProgram::Impl::mesh_of(const ir::Port& port) const
 }
 
 namespace {
+bool is_sum(const hlo::HloSharding& s) {
+  using Last = hlo::HloSharding::Last;
+  for (std::size_t k = 0; k < s.last.size(); ++k) {
+    if (s.last[k] == Last::Unreduced && s.tiles->dims()[s.tiled_rank() + k] > 1) return true;
+  }
+  return s.kind == hlo::HloSharding::Kind::Unreduced;
+}
+}  // namespace
+
+// What devices hold addends of must be said by a sharding: taken for the value, it would be wrong.
+void StablehloProgram::Impl::check_sum(const ir::Port& port, const std::string& who) const {
+  bool sum = port.sharding && !port.sharding->unreduced.empty();
+  if (!port.tiles.empty() && is_sum(hlo::parse_hlo_sharding(port.tiles))) {
+    throw UnimplementedError(str(name, ": ", who, " has the sharding ", port.tiles,
+                                 ", unreduced over devices that are no axes of the program's mesh"));
+  }
+  if (!sum) return;
+  if (!port.element.empty()) {
+    throw UnimplementedError(str(name, ": ", who, " is unreduced and of type ", port.element,
+                                 ", whose sums round; convert it to a wider type"));
+  }
+  if (mesh_of(port) == nullptr) {
+    throw UnimplementedError(
+        str(name, ": ", who, " is unreduced over a mesh of other devices than the program's ", module.num_devices()));
+  }
+}
+
+namespace {
 std::vector<Device> in_order_of(const ir::NamedMesh* mesh, const std::vector<Device>& devices) {
   if (mesh == nullptr || mesh->device_ids.empty()) return devices;
   std::vector<Device> out;
@@ -78,8 +109,11 @@ void StablehloProgram::Impl::prepare() {
       if (mesh == nullptr) return nullptr;
       return program::public_sharding(*p.sharding, *mesh, shape, as_text ? in_order_of(mesh, on) : order);
     };
+    for (std::size_t i = 0; i < inputs.size() && on.size() > 1; ++i) check_sum(module.inputs[i], str("arg", i));
+    for (std::size_t i = 0; i < outputs.size() && on.size() > 1; ++i) check_sum(module.outputs[i], str("result ", i));
     program::ProgramOptions options;
     options.name = name;
+    options.sums_stay = false;  // a result is a sum where the text says it of the result
     for (std::size_t i = 0; i < module.inputs.size(); ++i) {
       for (bool as_text : {true, false}) {
         ShardingPtr s = placed(module.inputs[i], inputs[i].shape, as_text);
@@ -93,7 +127,8 @@ void StablehloProgram::Impl::prepare() {
       const auto& p = module.outputs[i];
       options.out_shardings.push_back(placed(p, outputs[i].shape, false));
       bool same = in_order_of(mesh_of(p), on) == order;
-      moved_out.push_back(same ? nullptr : placed(p, outputs[i].shape, true));
+      out.push_back(placed(p, outputs[i].shape, true));
+      moved_out.push_back(same ? nullptr : out.back());
     }
     // Without arguments nothing but a result's sharding says which devices are meant.
     if (in.empty() && !options.out_shardings.empty() && !options.out_shardings[0] && on.size() > 1) {
@@ -191,8 +226,29 @@ std::vector<Array> StablehloProgram::operator()(const std::vector<Array>& args, 
 
 std::vector<HostArray> StablehloProgram::run(const std::vector<HostArray>& args, const Loc&) const {
   std::vector<HostArray> out;
-  for (const auto& a : (*this)(place(args))) out.push_back(a.host());
+  for (const auto& a : (*this)(place(args))) {
+    const auto* named = dynamic_cast<const NamedSharding*>(a.impl()->sharding.get());
+    bool sum = named != nullptr && !named->unreduced_axes().empty();
+    out.push_back(sum ? device_put(a, named->with_spec(PartitionSpec(named->spec().entries())).share()).host()
+                      : a.host());
+  }
   return out;
+}
+
+namespace {
+const ShardingPtr& entry(const std::vector<ShardingPtr>& list, std::size_t i, const char* function) {
+  if (i < list.size()) return list[i];
+  throw IndexError(str("StablehloProgram::", function, ": i = ", i, "; @main has ", list.size()));
+}
+}  // namespace
+
+ShardingPtr StablehloProgram::input_sharding(std::size_t i, const Loc&) const {
+  impl_->prepare();
+  return entry(impl_->in, i, "input_sharding");
+}
+ShardingPtr StablehloProgram::output_sharding(std::size_t i, const Loc&) const {
+  impl_->prepare();
+  return entry(impl_->out, i, "output_sharding");
 }
 
 CommPlan StablehloProgram::comm_plan(const std::vector<Array>& args, const Loc&) const {

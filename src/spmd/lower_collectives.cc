@@ -67,9 +67,10 @@ class Emitter {
  private:
   // --- steps ------------------------------------------------------------------------------------------------------
 
-  Placed operand(std::size_t i, const DimAxes& dims) {
+  Placed operand(std::size_t i, const DimAxes& dims, AxisMask partial = 0) {
     ir::Layout goal;
     goal.dims = dims;
+    goal.partial = partial;
     ir::Value v = a_.operand(e_, i, goal);
     a_.builder.set_loc(e_.loc);
     return {v, a_.builder.layout(v)};
@@ -138,10 +139,12 @@ class Emitter {
       outside[d] = list_of(p.dims[d]);
       cut |= mask_of_dims(p.dims[d]);
     }
-    Placed x = operand(0, outside);
+    AxisMask addends = mask_of_dims(p.partial);
+    Placed x = operand(0, outside, addends);
     ir::Layout to = x.layout;
     to.dims = inside;
-    to.vary |= cut;
+    to.partial &= ~addends;
+    to.vary |= cut | addends;
     finish(reinterpret(x, to, p.shape));
   }
 
@@ -158,6 +161,9 @@ class Emitter {
       to.dims[d] = list_of(p.dims[d]);
       to.vary &= ~mask_of_dims(p.dims[d]);
     }
+    // Each instance has an addend, also where all of these are equal.
+    to.partial = mask_of_dims(p.partial);
+    to.vary &= ~to.partial;
     finish(reinterpret(x, to, p.shape));
   }
 
@@ -401,6 +407,7 @@ class VaryAnalysis {
       const auto& p = ir::get<ops::ManualSpec>(e.attrs);
       AxisMask cut = 0;
       for (const auto& d : p.dims) cut |= mask_of_dims(d);
+      cut |= mask_of_dims(p.partial);
       all = e.op == &ops::def::manual_enter ? all | cut : all & ~cut;
     } else if (auto control = ops::control_of(e)) {
       return boundary(e, *control, in).out;

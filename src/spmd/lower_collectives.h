@@ -19,7 +19,7 @@ struct PartitionAccess {
   const ir::MeshAxes& mesh;
   ir::Builder& builder;
   std::function<const ir::Layout&(ir::ValueId)> wanted;
-  /// Operand `number` of the equation under a layout with the dimensions of `goal`, complete.
+  /// Operand `number` of the equation under a layout with the dimensions and partial axes of `goal`.
   std::function<ir::Value(const ir::Eqn&, std::size_t number, const ir::Layout& goal)> operand;
   std::function<void(ir::ValueId, Version)> define;
 };

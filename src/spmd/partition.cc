@@ -16,6 +16,7 @@
 #include "spmd/loop_boundaries.h"
 #include "spmd/lower_collectives.h"
 #include "spmd/spmd.h"
+#include "spmd/sums_wanted.h"
 #include "spmd/value_versions.h"
 #include "spmd/window_equations.h"
 #include "tessera/error.h"
@@ -37,6 +38,18 @@ struct Split {
   double cost = 0;
 };
 
+// Whether a value becomes a sum where its tiles are: they are parts of the goal's, cut by axes that are to be partial.
+bool tiles_stay(const ir::Type& type, const ir::Layout& have, const ir::Layout& before, const ir::Layout& goal,
+                const ir::MeshAxes& mesh) {
+  AxisMask made = goal.partial & ~before.partial;
+  for (std::size_t d = 0; d < goal.dims.size(); ++d) {
+    AxisMask kept = mask_of(goal.dims[d]);
+    if (!ops::nested(type.shape[d], goal.dims[d], have.dims[d], mesh)) return false;
+    if ((mask_of(have.dims[d]) & ~kept & ~made) != 0) return false;
+  }
+  return true;
+}
+
 class Partitioner {
  public:
   Partitioner(const ir::Module& m, const std::vector<ir::Layout>& wanted)
@@ -45,6 +58,7 @@ class Partitioner {
   ir::GraphPtr run() {
     builder_.set_mesh(m_.mesh);
     index_uses();
+    sums_wanted_ = spmd::sums_wanted(m_);
     for (auto v : g_.inputs) values_.add(v, {wanted(v), builder_.input(g_.type(v))});
     for (const auto& e : g_.eqns) {
       if (e.op == &ops::def::sharding_constraint) {
@@ -60,13 +74,14 @@ class Partitioner {
       ir::ValueId v = g_.outputs[i];
       const ir::Layout goal = m_.outputs[i].layout ? *m_.outputs[i].layout : visible(g_.type(v), wanted(v), m_);
       const Consumer consumer{nullptr, "output", i};
-      outputs.push_back(values_.has(v, goal) ? provide(v, goal, consumer) : enter_partial(v, goal, consumer));
+      outputs.push_back(provide(v, goal, consumer));
     }
     return ir::after_pass("partition", builder_.finish_shared(outputs));
   }
 
  private:
   const ir::Layout& wanted(ir::ValueId v) const { return wanted_[static_cast<std::size_t>(v)]; }
+  AxisMask sums_wanted(ir::ValueId v) const { return sums_wanted_[static_cast<std::size_t>(v)]; }
 
   void index_uses() {
     uses_.resize(g_.num_values());
@@ -78,8 +93,16 @@ class Partitioner {
   }
 
   void constrain(const ir::Eqn& e) {
-    Version now = values_.provide(e.in[0], wanted(e.out[0]), {&e, "operand", 0});
-    values_.add(e.out[0], now);
+    ir::Layout goal = wanted(e.out[0]);
+    goal.partial = resolve(ir::get<ops::ShardingConstraint>(e.attrs), m_).layout.partial;
+    const Consumer consumer{&e, "operand", 0};
+    if (goal.partial == 0 || values_.has(e.in[0], goal)) {
+      Version now = values_.provide(e.in[0], goal, consumer);
+      values_.add(e.out[0], now);
+    } else {
+      ir::Value now = enter_partial(e.in[0], goal, consumer);
+      values_.add(e.out[0], {builder_.layout(now), now, &e});
+    }
   }
 
   // --- one equation -------------------------------------------------------------------------------------------
@@ -182,6 +205,7 @@ class Partitioner {
   }
 
   ir::Value provide(ir::ValueId v, const ir::Layout& goal, const Consumer& consumer) {
+    if (!values_.has(v, goal)) return enter_partial(v, goal, consumer);
     if (values_.cost(v, goal) == 0) return values_.provide(v, goal, consumer).value;
     auto axes = remake(v, goal);
     if (!axes) return values_.provide(v, goal, consumer).value;
@@ -246,6 +270,7 @@ class Partitioner {
       const ir::Type& type = g_.type(e.out[i]);
       ir::Layout goal;
       goal.dims = wanted(e.out[i]).dims;
+      if (made.reduction == ir::Reduction::Sum) goal.partial = made.partial & sums_wanted(e.out[i]);
       s.cost += static_cast<double>(cost(type, made, goal, mesh_)) +
                 0.125 * static_cast<double>(local_bytes(type, made, mesh_));
       s.results.push_back(std::move(made));
@@ -269,24 +294,6 @@ class Partitioner {
 
   // --- late completion ------------------------------------------------------------------------------------------
 
-  static std::size_t linear_operands(const ir::Eqn& e) {
-    int n = e.op->traits().linear_operands;
-    return n < 0 ? e.in.size() : static_cast<std::size_t>(n);
-  }
-
-  // The op takes sums apart, whatever the layouts are: op(sum of x) = sum of op(x) in operand i.
-  bool linear_in(const ir::Eqn& e, std::size_t i) const {
-    const ir::Traits& t = e.op->traits();
-    if (t.linearity == ir::Linearity::None || t.effect || t.collective || i >= linear_operands(e)) return false;
-    DType from = g_.type(e.in[i]).dtype;
-    // Division of integers rounds.
-    if (t.linearity == ir::Linearity::Multi && t.linear_operands == 1 && !is_inexact(from)) return false;
-    return std::all_of(e.out.begin(), e.out.end(), [&](ir::ValueId v) {
-      DType to = g_.type(v).dtype;
-      return to == from || (is_inexact(from) && is_inexact(to) && dtype_size(to) >= dtype_size(from));
-    });
-  }
-
   // Which operands stay partial, over `axes`, when the equation is split so; none unless it pays.
   std::vector<bool> passing(const ir::Eqn& e, const Factoring& f, const FactorAxes& split, AxisMask& over) const {
     std::vector<bool> none(e.in.size());
@@ -296,7 +303,7 @@ class Partitioner {
     AxisMask vary = 0;
     for (std::size_t i = 0; i < e.in.size(); ++i) {
       const Version* p = values_.partial(e.in[i]);
-      if (!p || p->layout.reduction != ir::Reduction::Sum || !linear_in(e, i)) {
+      if (!p || p->layout.reduction != ir::Reduction::Sum || !linear_in(g_, e, i)) {
         vary |= values_.vary(e.in[i]);
         continue;
       }
@@ -305,14 +312,17 @@ class Partitioner {
       marks[i] = true;
       ++count;
     }
-    if (count == 0 || (sums & (mask_of(split) | vary))) return none;
+    if (count == 0 || (sums & mask_of(split))) return none;
+    // Where the sum is asked for, each position takes its own replica of another operand.
+    bool asked = std::all_of(e.out.begin(), e.out.end(), [&](ir::ValueId v) { return !(sums & ~sums_wanted(v)); });
+    if (!asked && (sums & vary)) return none;
     bool joint = e.op->traits().linearity == ir::Linearity::Joint;
     if (count != (joint ? linear_operands(e) : 1)) return none;
     for (std::size_t n = 0; n < split.size(); ++n) {
       const auto& factor = f.rule().factors[n];
       if (factor.kind == ir::Factor::Kind::Reduce && factor.reduction != ir::Reduction::Sum) return none;
     }
-    if (!pays(e, f, split, marks)) return none;
+    if (!asked && !pays(e, f, split, marks)) return none;
     over = sums;
     return marks;
   }
@@ -339,6 +349,7 @@ class Partitioner {
   // Nobody else needs the value complete, and all that its readers make of it is not larger: otherwise several sums
   // would have to be completed in place of one.
   bool readers_pass(const ir::Eqn& e, ir::ValueId v, AxisMask sums) const {
+    if (!(sums & ~sums_wanted(v))) return true;
     if (returned_[static_cast<std::size_t>(v)]) return false;
     std::int64_t made = 0;
     const ir::Eqn* last = nullptr;
@@ -353,7 +364,7 @@ class Partitioner {
 
   bool could_pass(const Use& use, AxisMask sums) const {
     const ir::Eqn& e = *use.eqn;
-    if (e.op == &ops::def::sharding_constraint || ops::control_of(e) || !linear_in(e, use.operand)) return false;
+    if (e.op == &ops::def::sharding_constraint || ops::control_of(e) || !linear_in(g_, e, use.operand)) return false;
     bool joint = e.op->traits().linearity == ir::Linearity::Joint;
     for (std::size_t i = 0; i < linear_operands(e); ++i) {
       if (i == use.operand) continue;
@@ -378,6 +389,7 @@ class Partitioner {
   VersionTable values_;
   std::vector<std::vector<Use>> uses_;  ///< by value
   std::vector<bool> returned_;          ///< by value
+  std::vector<AxisMask> sums_wanted_;   ///< by value
   std::map<ir::ValueId, std::pair<const ir::Eqn*, Factoring>> fresh_;
   PartitionAccess access_{g_,
                           mesh_,
@@ -429,15 +441,24 @@ bool Partitioner::sum_after(const ops::Control& control, std::vector<ir::GraphPt
   return true;
 }
 
-// A complete value as a partial one: one position of the axes keeps it, the others have zeros.
+// A value that is complete over axes of a goal as a sum over them: one position keeps it, the others have zeros. Along
+// an axis that splits it each keeps its own tile among zeros.
 ir::Value Partitioner::enter_partial(ir::ValueId v, const ir::Layout& goal, const Consumer& consumer) {
-  ir::Value whole = provide(v, ir::Layout{goal.dims}, consumer);
-  if (goal.partial == 0) return whole;
-  ops::Reshard p{ops::Reshard::Kind::Slice, {}, "a sum over positions is taken after the loop", "scan"};
+  ir::Layout before = goal;
+  before.partial = 0;
+  const ir::Layout& have = values_.of(v).front().layout;
+  if (have.reduction == goal.reduction) before.partial = have.partial & goal.partial;
+  if (tiles_stay(g_.type(v), have, before, goal, mesh_)) before.dims = have.dims;
+  ir::Value x = provide(v, before, consumer);
+  bool loop = consumer.eqn != nullptr && ops::control_of(*consumer.eqn);
+  ops::Reshard p{ops::Reshard::Kind::Slice, {}, str(consumer.role, " ", consumer.number, " is taken as a sum"), {}};
+  p.cause = consumer.eqn ? std::string(consumer.eqn->op->name()) : "return";
+  if (loop) p.reason = "a sum over positions is taken after the loop";
   const ir::Type& type = g_.type(v);
-  ir::Value out =
-      builder_.add_typed(ops::def::reshard, ir::ValueSpan(&whole, 1), ir::make_attrs(std::move(p)), {type})[0];
-  builder_.set_layout(out, goal);
+  ir::Value out = builder_.add_typed(ops::def::reshard, ir::ValueSpan(&x, 1), ir::make_attrs(std::move(p)), {type})[0];
+  ir::Layout to = goal;
+  to.vary = (goal.vary | builder_.layout(x).vary) & ~(to.tiled() | to.partial);
+  builder_.set_layout(out, to);
   return out;
 }
 
@@ -452,8 +473,7 @@ void Partitioner::add_control(const ir::Eqn& e, const ops::Control& control) {
   ir::Values operands;
   for (std::size_t i = 0; i < e.in.size(); ++i) {
     Consumer consumer{&e, "operand", i};
-    operands.push_back(at.in[i].partial == 0 ? provide(e.in[i], at.in[i], consumer)
-                                             : enter_partial(e.in[i], at.in[i], consumer));
+    operands.push_back(provide(e.in[i], at.in[i], consumer));
   }
   builder_.set_loc(e.loc);
   ir::Values results = builder_.add_typed(*e.op, operands, ops::with_bodies(e, graphs), types_of(g_, e.out));

@@ -1,0 +1,399 @@
+// SPDX-License-Identifier: Apache-2.0
+// Unreduced arguments and results of modules are addends, one a device: what JAX's lowered programs take and give.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+
+#include "base/strings.h"
+#include "tessera/device.h"
+#include "tessera/error.h"
+#include "tessera/stablehlo.h"
+#include "tests/support/addends.h"
+
+namespace tessera {
+namespace {
+
+using Floats = std::vector<float>;
+
+std::string module(const std::string& body, const std::string& mesh = R"(<["x"=4, "y"=2]>)") {
+  return str(
+      "module @jit_f attributes {mhlo.num_partitions = 8 : i32, mhlo.num_replicas = 1 : i32} {\n  sdy.mesh @mesh = ",
+      mesh, "\n", body, "\n}\n");
+}
+
+HostArray counting(const Shape& shape) {
+  Floats v;
+  for (std::int64_t i = 0; i < size_of(shape); ++i) v.push_back(static_cast<float>((i * 7 + 3) % 11 - 5));
+  return HostArray::from(v, shape);
+}
+
+// A program on eight devices, called with buffers of theirs.
+struct Called {
+  explicit Called(const std::string& text) : program(StablehloProgram::parse(text)) {
+    for (const auto& port : program.inputs()) whole.push_back(counting(port.shape));
+  }
+
+  // Arguments by device; `whole` holds their values.
+  std::vector<Array> arguments(std::int64_t seed = 1) {
+    std::vector<Array> args;
+    for (std::size_t i = 0; i < whole.size(); ++i) {
+      args.push_back(test::from_device_buffers(whole[i], program.input_sharding(i), seed + static_cast<int>(i)));
+    }
+    return args;
+  }
+  Array result() {
+    Array out = program(arguments())[0];
+    EXPECT_TRUE(*out.sharding() == *program.output_sharding(0)) << out.sharding()->text();
+    return out;
+  }
+  // Of the same program on whole arguments, run on the host's values.
+  HostArray plain() { return program.run(whole)[0]; }
+  std::int64_t collectives() {
+    CommPlan plan = program.comm_plan(arguments());
+    return static_cast<std::int64_t>(plan.steps().size());
+  }
+
+  Client client = Client::cpu({.devices = 8});
+  ClientScope scope{client};
+  StablehloProgram program;
+  std::vector<HostArray> whole;
+};
+
+void expect_equal(const HostArray& got, const HostArray& want) {
+  EXPECT_EQ(got.astype(float64).to_vector<double>(), want.astype(float64).to_vector<double>());
+}
+
+const char* const kDot = R"(
+  func.func public @main(%arg0: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>}, %arg1: tensor<8x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}) -> (tensor<8x4xf32> {jax.result_info = "result", sdy.sharding = #sdy.sharding<@mesh, [{}, {}], unreduced={"x"}>}) {
+    %0 = stablehlo.dot_general %arg0, %arg1, contracting_dims = [1] x [0], precision = [DEFAULT, DEFAULT] : (tensor<8x8xf32>, tensor<8x4xf32>) -> tensor<8x4xf32>
+    %1 = sdy.sharding_constraint %0 <@mesh, [{}, {}], unreduced={"x"}> : tensor<8x4xf32>
+    return %1 : tensor<8x4xf32>
+  })";
+
+TEST(HloAddends, AProductLeavesItsSumUndone) {
+  Called c(module(kDot));
+  Array out = c.result();
+  HostArray value = test::value_of_shards(out);
+  HostArray want(float32, {8, 4});
+  for (std::int64_t i = 0; i < 8; ++i) {
+    for (std::int64_t j = 0; j < 4; ++j) {
+      float sum = 0;
+      for (std::int64_t k = 0; k < 8; ++k)
+        sum += c.whole[0].span<float>()[i * 8 + k] * c.whole[1].span<float>()[k * 4 + j];
+      want.span<float>()[i * 4 + j] = sum;
+    }
+  }
+  expect_equal(value, want);
+  expect_equal(c.plain(), want);
+  // Each device has the product of its own columns and rows.
+  Floats first = out.addressable_shards()[0].value().host().to_vector<float>();
+  float own = 0;
+  for (std::int64_t k = 0; k < 2; ++k) own += c.whole[0].span<float>()[k] * c.whole[1].span<float>()[k * 4];
+  EXPECT_EQ(first[0], own);
+  EXPECT_EQ(Called(module(kDot)).collectives(), 0);
+  EXPECT_THROW(out.host(), StateError);
+}
+
+std::string of_one(const std::string& in, const std::string& out, const std::string& body,
+                   const std::string& result = "tensor<8xf32>") {
+  return module(str("  func.func public @main(%arg0: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, ", in,
+                    ">}) -> (", result, " {sdy.sharding = #sdy.sharding<@mesh, ", out, ">}) {\n", body, "\n  }"));
+}
+
+TEST(HloAddends, ReshardsBothWays) {
+  struct Case {
+    std::string from, to;
+    std::int64_t collectives;
+  };
+  const std::string whole = "[{}]", x = "[{\"x\"}]", y = "[{\"y\"}]", sum = "[{}], unreduced={\"x\"}",
+                    both = "[{}], unreduced={\"x\", \"y\"}", split = "[{\"y\"}], unreduced={\"x\"}";
+  for (const Case& k :
+       {Case{whole, sum, 0}, Case{sum, whole, 1}, Case{sum, x, 1}, Case{sum, sum, 0}, Case{sum, both, 0},
+        Case{both, sum, 1}, Case{both, whole, 1}, Case{x, sum, 0}, Case{x, both, 0}, Case{split, sum, 1},
+        Case{sum, split, 0}, Case{split, y, 1}, Case{y, split, 0}, Case{x, split, -1}}) {
+    std::string text = of_one(k.from, k.to,
+                              str("    %0 = sdy.sharding_constraint %arg0 <@mesh, ", k.to, "> : tensor<8xf32>\n",
+                                  "    return %0 : tensor<8xf32>"));
+    Called c(text);
+    expect_equal(test::value_of_shards(c.result()), c.whole[0]);
+    expect_equal(c.plain(), c.whole[0]);
+    if (k.collectives >= 0) {
+      EXPECT_EQ(Called(text).collectives(), k.collectives) << k.from << " to " << k.to;
+    }
+    // Without the constraint the result's sharding says the same.
+    Called d(of_one(k.from, k.to, "    return %arg0 : tensor<8xf32>"));
+    expect_equal(test::value_of_shards(d.result()), d.whole[0]);
+  }
+}
+
+TEST(HloAddends, LinearCodePassesThem) {
+  const std::string sum = "[{}], unreduced={\"x\"}";
+  std::string add = of_one(
+      sum, sum,
+      str("    %0 = stablehlo.add %arg0, %arg0 : tensor<8xf32>\n", "    %1 = sdy.sharding_constraint %0 <@mesh, ", sum,
+          "> : tensor<8xf32>\n", "    return %1 : tensor<8xf32>"));
+  Called c(add);
+  HostArray twice = c.program.run({counting({8})})[0];
+  expect_equal(test::value_of_shards(c.result()), twice);
+  EXPECT_EQ(Called(add).collectives(), 0);
+  // What is larger than the operand too: whoever reads it takes it as a sum.
+  std::string wide =
+      of_one(sum, "[{}, {}], unreduced={\"x\"}",
+             "    %0 = stablehlo.broadcast_in_dim %arg0, dims = [1] : (tensor<8xf32>) -> tensor<4x8xf32>\n"
+             "    %1 = sdy.sharding_constraint %0 <@mesh, [{}, {}], unreduced={\"x\"}> : tensor<4x8xf32>\n"
+             "    return %1 : tensor<4x8xf32>",
+             "tensor<4x8xf32>");
+  Called w(wide);
+  expect_equal(test::value_of_shards(w.result()), w.plain());
+  EXPECT_EQ(Called(wide).collectives(), 0);
+  // What is not linear sums first.
+  Called s(of_one(sum, sum, "    %0 = stablehlo.multiply %arg0, %arg0 : tensor<8xf32>\n    return %0 : tensor<8xf32>"));
+  expect_equal(test::value_of_shards(s.result()), s.plain());
+}
+
+TEST(HloAddends, AReducedFactorKeepsTheSum) {
+  std::string text = module(R"(
+  func.func public @main(%arg0: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}]>}, %arg1: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}], unreduced={"x"}>}) -> (tensor<8xf32> {jax.result_info = "result", sdy.sharding = #sdy.sharding<@mesh, [{}], unreduced={"x"}>}) {
+    %0 = stablehlo.multiply %arg0, %arg1 : tensor<8xf32>
+    %1 = sdy.sharding_constraint %0 <@mesh, [{}], unreduced={"x"}> : tensor<8xf32>
+    return %1 : tensor<8xf32>
+  })");
+  Called c(text);
+  expect_equal(test::value_of_shards(c.result()), c.plain());
+  EXPECT_EQ(Called(text).collectives(), 0);
+}
+
+const std::string kSum =
+    "%1 = \"stablehlo.all_reduce\"(%arg1) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, "
+    "replica_groups = dense<[[0, 2, 4, 6], [1, 3, 5, 7]]> : tensor<2x4xi64>, use_global_device_ids}> ({\n"
+    "^bb0(%arg2: tensor<f32>, %arg3: tensor<f32>):\n%2 = stablehlo.add %arg2, %arg3 : tensor<f32>\n"
+    "stablehlo.return %2 : tensor<f32>\n}) : (tensor<8xf32>) -> tensor<8xf32>\nsdy.return %1 : tensor<8xf32>\n";
+
+std::string map(const std::string& in, const std::string& out, const std::string& local, const std::string& body,
+                const std::string& result = "tensor<8xf32>", const std::string& before = "") {
+  return of_one(
+      in, out,
+      str(before, "    %0 = sdy.manual_computation(", before.empty() ? "%arg0" : "%c", ") in_shardings=[<@mesh, ", in,
+          ">] out_shardings=[<@mesh, ", out, ">] manual_axes={\"x\", \"y\"} (%arg1: ", local, ") {\n", body,
+          "    } : (tensor<8xf32>) -> ", result, "\n    return %0 : ", result),
+      result);
+}
+
+TEST(HloAddends, EnterAndLeaveManualComputations) {
+  const std::string sum = "[{}], unreduced={\"x\"}";
+  // One sum, that of the body.
+  std::string psum = map(sum, "[{}]", "tensor<8xf32>", kSum);
+  Called c(psum);
+  expect_equal(test::value_of_shards(c.result()), c.whole[0]);
+  EXPECT_EQ(Called(psum).collectives(), 1);
+  // As they are.
+  std::string same = map(sum, sum, "tensor<8xf32>", "sdy.return %arg1 : tensor<8xf32>\n");
+  Called d(same);
+  std::vector<Array> args = d.arguments();
+  Array out = d.program(args)[0];
+  for (std::size_t i = 0; i < 8; ++i) {
+    expect_equal(out.addressable_shards()[i].value().host(), args[0].addressable_shards()[i].value().host());
+  }
+  EXPECT_EQ(Called(same).collectives(), 0);
+  // pcast(x, 'x', to='unreduced') of a split value.
+  std::string cast = map("[{\"x\"}]", sum, "tensor<2xf32>", "sdy.return %arg1 : tensor<2xf32>\n", "tensor<2xf32>");
+  Called e(cast);
+  Floats sums = test::value_of_shards(e.result()).to_vector<float>();
+  Floats v = e.whole[0].to_vector<float>();
+  EXPECT_EQ(sums, (Floats{v[0] + v[2] + v[4] + v[6], v[1] + v[3] + v[5] + v[7]}));
+  EXPECT_EQ(Called(cast).collectives(), 0);
+  // A value that is equal on all devices: each of them is an addend, as in a map that does not check types.
+  Called f(map("[{}]", sum, "tensor<8xf32>", "sdy.return %arg1 : tensor<8xf32>\n"));
+  Floats four = test::value_of_shards(f.result()).to_vector<float>();
+  for (std::size_t i = 0; i < 8; ++i) EXPECT_EQ(four[i], 4 * f.whole[0].span<float>()[i]);
+  // And back, taken as it is.
+  Called g(map(sum, "[{\"x\"}]", "tensor<8xf32>", "sdy.return %arg1 : tensor<8xf32>\n", "tensor<32xf32>"));
+  args = g.arguments();
+  Floats own = g.program(args)[0].host().to_vector<float>();
+  for (std::size_t k = 0; k < 4; ++k) {
+    Floats at = args[0].addressable_shards()[2 * k].value().host().to_vector<float>();
+    EXPECT_TRUE(std::equal(at.begin(), at.end(), own.begin() + static_cast<std::ptrdiff_t>(8 * k)));
+  }
+}
+
+TEST(HloAddends, AProductEntersAMapWithoutASum) {
+  std::string text = module(str(R"(
+  func.func public @main(%arg0: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>}, %arg4: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}) -> (tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}]>}) {
+    %3 = stablehlo.dot_general %arg0, %arg4, contracting_dims = [1] x [0] : (tensor<8x8xf32>, tensor<8xf32>) -> tensor<8xf32>
+    %4 = sdy.sharding_constraint %3 <@mesh, [{}], unreduced={"x"}> : tensor<8xf32>
+    %0 = sdy.manual_computation(%4) in_shardings=[<@mesh, [{}], unreduced={"x"}>] out_shardings=[<@mesh, [{}]>] manual_axes={"x", "y"} (%arg1: tensor<8xf32>) {
+)",
+                                kSum, "    } : (tensor<8xf32>) -> tensor<8xf32>\n    return %0 : tensor<8xf32>\n  }"));
+  Called c(text);
+  expect_equal(test::value_of_shards(c.result()), c.plain());
+  Called d(text);
+  CommPlan plan = d.program.comm_plan(d.arguments());
+  ASSERT_EQ(plan.steps().size(), 1U) << to_string(plan);
+}
+
+// The gradient of a weight that is reduced: addends leave the map.
+TEST(HloAddends, GradientOfAReducedWeight) {
+  Called c(module(R"(
+  func.func public @main(%arg0: tensor<32xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}) -> (tensor<8xf32> {jax.result_info = "result", sdy.sharding = #sdy.sharding<@mesh, [{}], unreduced={"x"}>}) {
+    %cst = stablehlo.constant dense<1.000000e+00> : tensor<f32>
+    %0 = sdy.sharding_constraint %cst <@mesh, []> : tensor<f32>
+    %1 = sdy.manual_computation(%0, %arg0) in_shardings=[<@mesh, []>, <@mesh, [{"x"}]>] out_shardings=[<@mesh, [{}], unreduced={"x"}>] manual_axes={"x", "y"} (%arg1: tensor<f32>, %arg2: tensor<8xf32>) {
+      %2 = stablehlo.broadcast_in_dim %arg1, dims = [] : (tensor<f32>) -> tensor<8xf32>
+      %3 = stablehlo.multiply %2, %arg2 : tensor<8xf32>
+      sdy.return %3 : tensor<8xf32>
+    } : (tensor<f32>, tensor<32xf32>) -> tensor<8xf32>
+    return %1 : tensor<8xf32>
+  })"));
+  Array out = c.result();
+  for (std::size_t d = 0; d < 8; ++d) {
+    Floats got = out.addressable_shards()[d].value().host().to_vector<float>();
+    for (std::size_t i = 0; i < 8; ++i) EXPECT_EQ(got[i], c.whole[0].span<float>()[d / 2 * 8 + i]);
+  }
+}
+
+// A cotangent that is whole becomes a sum, and is summed in a map (the gradient of pcast to reduced).
+TEST(HloAddends, AWholeValueBecomesASum) {
+  Called c(of_one("[{}]", "[{}]",
+                  str("    %3 = sdy.sharding_constraint %arg0 <@mesh, [{}], unreduced={\"x\"}> : tensor<8xf32>\n",
+                      "    %0 = sdy.manual_computation(%3) in_shardings=[<@mesh, [{}], unreduced={\"x\"}>] "
+                      "out_shardings=[<@mesh, [{}]>] manual_axes={\"x\", \"y\"} (%arg1: tensor<8xf32>) {\n",
+                      kSum, "    } : (tensor<8xf32>) -> tensor<8xf32>\n    return %0 : tensor<8xf32>")));
+  expect_equal(test::value_of_shards(c.result()), c.whole[0]);
+}
+
+TEST(HloAddends, HloShardings) {
+  for (const char* s : {"{unreduced}", "{devices=[4,1,2]<=[8] last_tile_dims={unreduced}}",
+                        "{devices=[2,1,4]<=[4,2]T(1,0) last_tile_dims={unreduced}}",
+                        "{devices=[2,1,2,2]<=[8] last_tile_dims={unreduced, replicated}}"}) {
+    std::string text = str("module @m attributes {mhlo.num_partitions = 8 : i32, mhlo.num_replicas = 1 : i32} {\n",
+                           "func.func public @main(%arg0: tensor<8x4xf32> {mhlo.sharding = \"", s,
+                           "\"}) -> (tensor<8x4xf32> {mhlo.sharding = \"", s,
+                           "\"}) {\n%0 = stablehlo.add %arg0, %arg0 : tensor<8x4xf32>\n"
+                           "%1 = stablehlo.custom_call @Sharding(%0) {mhlo.sharding = \"",
+                           s, "\"} : (tensor<8x4xf32>) -> tensor<8x4xf32>\nreturn %1 : tensor<8x4xf32>\n}\n}\n");
+    Called c(text);
+    expect_equal(test::value_of_shards(c.result()), c.plain());
+    EXPECT_EQ(Called(text).collectives(), 0) << s;
+  }
+  Called odd(
+      "module @m attributes {mhlo.num_partitions = 8 : i32, mhlo.num_replicas = 1 : i32} {\n"
+      "func.func public @main(%arg0: tensor<8x4xf32> {mhlo.sharding = \"{devices=[2,1,4]0,7,2,5,1,6,3,4 "
+      "last_tile_dims={unreduced}}\"}) -> tensor<8x4xf32> {\nreturn %arg0 : tensor<8x4xf32>\n}\n}\n");
+  EXPECT_THROW(odd.arguments(), UnimplementedError);
+}
+
+TEST(HloAddends, ShardyReshardsBetweenSums) {
+  for (const char* op : {"sdy.replicated_to_unreduced {\"x\"} %arg0 out_sharding=<@mesh, [{}], unreduced={\"x\"}>",
+                         "sdy.sharding_constraint %arg0 <@mesh, [{}], unreduced={\"x\"}>"}) {
+    std::string text = of_one("[{}]", "[{}], unreduced={\"x\"}",
+                              str("    %0 = ", op, " : tensor<8xf32>\n    return %0 : tensor<8xf32>"));
+    Called c(text);
+    Array out = c.result();
+    // The first position along the axis keeps the value, as JAX's reshard.
+    for (std::size_t d = 0; d < 8; ++d) {
+      Floats got = out.addressable_shards()[d].value().host().to_vector<float>();
+      EXPECT_EQ(got, d < 2 ? c.whole[0].to_vector<float>() : Floats(8, 0.0F)) << op;
+    }
+  }
+  std::string text = of_one("[{\"x\"}]", "[{}], unreduced={\"x\"}",
+                            "    %0 = sdy.sharded_to_unreduced [{\"x\"}] %arg0 out_sharding=<@mesh, [{}], "
+                            "unreduced={\"x\"}> : tensor<8xf32>\n    return %0 : tensor<8xf32>");
+  Called c(text);
+  Array out = c.result();
+  // Every device keeps its own block.
+  for (std::size_t d = 0; d < 8; ++d) {
+    Floats want(8, 0.0F);
+    for (std::size_t i = d / 2 * 2; i < d / 2 * 2 + 2; ++i) want[i] = c.whole[0].span<float>()[i];
+    EXPECT_EQ(out.addressable_shards()[d].value().host().to_vector<float>(), want);
+  }
+  EXPECT_EQ(Called(text).collectives(), 0);
+}
+
+TEST(HloAddends, WrittenAndReadAgain) {
+  for (const std::string& text : {module(kDot), map("[{}], unreduced={\"x\"}", "[{}], unreduced={\"x\"}",
+                                                    "tensor<8xf32>", "sdy.return %arg1 : tensor<8xf32>\n")}) {
+    Called c(text);
+    Array out = c.result();
+    std::string written = c.program.as_text();
+    Called again(written);
+    Array same = again.result();
+    for (std::size_t d = 0; d < 8; ++d) {
+      expect_equal(same.addressable_shards()[d].value().host(), out.addressable_shards()[d].value().host());
+    }
+    EXPECT_EQ(StablehloProgram::parse(written).as_text(), written);
+  }
+}
+
+// Every way to give the axes of a mesh to the dimensions, to the sum, or to nothing, for the argument, a constraint,
+// a map's operand and result, and the result, in random programs of linear code and products.
+TEST(HloAddends, RandomAssignmentsOfAxes) {
+  std::mt19937 draws(7);
+  auto pick = [&](std::size_t n) { return std::uniform_int_distribution<std::size_t>(0, n - 1)(draws); };
+  for (int round = 0; round < 60; ++round) {
+    bool three = pick(2) == 0;
+    std::vector<std::string> axes =
+        three ? std::vector<std::string>{"a", "b", "c"} : std::vector<std::string>{"a", "b"};
+    std::string mesh = three          ? R"(<["a"=2, "b"=2, "c"=2]>)"
+                       : pick(2) == 0 ? R"(<["a"=4, "b"=2]>)"
+                                      : R"(<["a"=2, "b"=4]>)";
+    auto sharding = [&](bool sums) {
+      std::vector<std::string> groups[4];
+      for (const auto& axis : axes) groups[pick(sums ? 4 : 3)].push_back(str("\"", axis, "\""));
+      std::string out = str("[{", join(groups[0]), "}, {", join(groups[1]), "}]");
+      if (!groups[3].empty()) out += str(", unreduced={", join(groups[3]), "}");
+      return out;
+    };
+    std::string body;
+    std::string at = "%arg0";
+    int n = 0;
+    auto define = [&](const std::string& op) {
+      std::string name = str("%v", n++);
+      body += str("    ", name, " = ", op, " : tensor<8x8xf32>\n");
+      at = name;
+    };
+    for (std::size_t steps = 1 + pick(5); steps > 0; --steps) {
+      switch (pick(4)) {
+        case 0:
+          define(str("stablehlo.add ", at, ", ", at));
+          break;
+        case 1:
+          define(str("stablehlo.multiply ", at, ", %arg1"));
+          break;
+        case 2:
+          define(str("stablehlo.negate ", at));
+          break;
+        default:
+          break;
+      }
+      define(str("sdy.sharding_constraint ", at, " <@mesh, ", sharding(true), ">"));
+    }
+    std::string text =
+        module(str("  func.func public @main(%arg0: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, ",
+                   sharding(true), ">}, %arg1: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, ", sharding(true),
+                   ">}) -> (tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, ", sharding(true), ">}) {\n", body,
+                   "    return ", at, " : tensor<8x8xf32>\n  }"),
+               mesh);
+    SCOPED_TRACE(text);
+    Called c(text);
+    Array out = c.result();
+    // The reference: every operation on whole values.
+    std::vector<double> x = c.whole[0].astype(float64).to_vector<double>();
+    std::vector<double> y = c.whole[1].astype(float64).to_vector<double>();
+    for (std::size_t from = 0; from < body.size();) {
+      std::size_t end = body.find('\n', from);
+      std::string line = body.substr(from, end - from);
+      for (std::size_t i = 0; i < x.size(); ++i) {
+        if (line.find("stablehlo.add") != std::string::npos) x[i] += x[i];
+        if (line.find("stablehlo.multiply") != std::string::npos) x[i] *= y[i];
+        if (line.find("stablehlo.negate") != std::string::npos) x[i] = -x[i];
+      }
+      from = end + 1;
+    }
+    EXPECT_EQ(test::value_of_shards(out).astype(float64).to_vector<double>(), x);
+    EXPECT_EQ(c.plain().astype(float64).to_vector<double>(), x);
+  }
+}
+
+}  // namespace
+}  // namespace tessera
