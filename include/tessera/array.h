@@ -271,9 +271,9 @@ Array device_put(const Array& value, const Device& device, const Loc& loc = Loc:
 Array device_put(const HostArray& value, const ShardingPtr& sharding, const Loc& loc = Loc::current());
 /// Reshards between any two shardings, committed; an equal sharding shares the buffers. Between equal device lists of
 /// several processes it runs the collectives of a program, in which every process takes part. Inside a traced function
-/// it is `with_sharding_constraint`. To an unreduced sharding, the first device along those axes keeps the value and the
-/// others get zeros, which moves nothing; from one, the addends are summed, by a reduce-scatter where the new sharding
-/// splits along their axes. Throws `IndivisibleError`, `ValueError` (rank too small, null sharding),
+/// it is `with_sharding_constraint`. To an unreduced sharding, the first device along those axes keeps the value and
+/// the others get zeros, which moves nothing; from one, the addends are summed, by a reduce-scatter where the new
+/// sharding splits along their axes. Throws `IndivisibleError`, `ValueError` (rank too small, null sharding),
 /// `UnimplementedError` for addends on other devices, `DeletedArrayError`.
 Array device_put(const Array& value, const ShardingPtr& sharding, const Loc& loc = Loc::current());
 /// With the mesh of the enclosing `shard_map` or of the current scope. Throws `StateError` where there is none.
@@ -289,8 +289,8 @@ Array make_array_from_callback(const Shape& shape, const ShardingPtr& sharding,
                                const std::function<HostArray(const Index&)>& data,
                                std::optional<DType> dtype = std::nullopt, const Loc& loc = Loc::current());
 /// Adopts one single-device array per local device, in any order, without copying. Of an unreduced sharding each is its
-/// device's addend. Throws `ValueError` for an array with more than one shard, a device that is missing, repeated or not in the sharding, and for shapes and dtypes that
-/// do not fit.
+/// device's addend. Throws `ValueError` for an array with more than one shard, a device that is missing, repeated or
+/// not in the sharding, and for shapes and dtypes that do not fit.
 Array make_array_from_single_device_arrays(const Shape& shape, const ShardingPtr& sharding,
                                            std::span<const Array> arrays, std::optional<DType> dtype = std::nullopt,
                                            const Loc& loc = Loc::current());

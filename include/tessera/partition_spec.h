@@ -135,14 +135,12 @@ class PartitionSpec {
   PartitionSpec with_reduced(std::vector<AxisRef> axes, const Loc& loc = Loc::current()) const;
   /// `with_unreduced` for axes that are written out: `P("x").unreduced("y", "z")`.
   template <std::convertible_to<AxisRef>... A>
-  requires(sizeof...(A) > 0) PartitionSpec unreduced(const A&... axes) const {
-    return with_unreduced({AxisRef(axes)...});
-  }
+  requires(sizeof...(A) > 0) PartitionSpec unreduced(const A&... axes)
+  const { return with_unreduced({AxisRef(axes)...}); }
   /// `with_reduced` for axes that are written out: `P("x").reduced("y", "z")`.
   template <std::convertible_to<AxisRef>... A>
-  requires(sizeof...(A) > 0) PartitionSpec reduced(const A&... axes) const {
-    return with_reduced({AxisRef(axes)...});
-  }
+  requires(sizeof...(A) > 0) PartitionSpec reduced(const A&... axes)
+  const { return with_reduced({AxisRef(axes)...}); }
   /// The axes over which the value is a sum of what devices hold; a set, in the order of their names.
   const std::vector<AxisRef>& unreduced() const& { return unreduced_; }
   std::vector<AxisRef> unreduced() const&& { return unreduced_; }

@@ -63,11 +63,12 @@ struct ShardingConstraint {
   Dims devices;
   bool uneven = false;
   Dims unreduced;  ///< axes over which the value is to stay a sum of what positions hold
-  static constexpr auto fields =
-      std::tuple{field("mesh_sizes", &ShardingConstraint::mesh_sizes),
-                 field("mesh_names", &ShardingConstraint::mesh_names), field("dims", &ShardingConstraint::dims),
-                 field("devices", &ShardingConstraint::devices), field("uneven", &ShardingConstraint::uneven),
-                 rare_field("unreduced", &ShardingConstraint::unreduced)};
+  static constexpr auto fields = std::tuple{field("mesh_sizes", &ShardingConstraint::mesh_sizes),
+                                            field("mesh_names", &ShardingConstraint::mesh_names),
+                                            field("dims", &ShardingConstraint::dims),
+                                            field("devices", &ShardingConstraint::devices),
+                                            field("uneven", &ShardingConstraint::uneven),
+                                            rare_field("unreduced", &ShardingConstraint::unreduced)};
 };
 
 using ir::GraphPtr;

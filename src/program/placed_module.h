@@ -21,8 +21,8 @@ struct ProgramOptions {
   std::vector<ShardingPtr> out_shardings;  ///< empty, or one an output; null: free
   std::vector<bool> donate;                ///< empty, or one an input
   std::vector<std::string> arg_names;      ///< for messages
-  /// A result whose placement is free and that the program leaves as a sum (by a constraint, by the spec of a map) stays
-  /// one.
+  /// A result whose placement is free and that the program leaves as a sum (by a constraint, by the spec of a map)
+  /// stays one.
   bool sums_stay = true;
 };
 
@@ -40,7 +40,7 @@ struct PlacedModule {
   ir::Module module;                                ///< placed
   std::shared_ptr<const mesh::DeviceList> devices;  ///< null over abstract meshes: there is text, and nothing to run on
   bool committed = false;
-  std::vector<ShardingPtr> moved_in;  ///< sharding that an input is moved to; null: as it is
+  std::vector<ShardingPtr> moved_in;              ///< sharding that an input is moved to; null: as it is
   std::vector<std::vector<AxisRef>> reduced_out;  ///< by result that a map gives: axes that its spec marks as reduced
 };
 

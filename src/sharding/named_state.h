@@ -25,8 +25,8 @@ struct Caller {
   std::string_view argument;
 };
 
-/// Resolves a spec over a mesh. Throws `ValueError` for an unknown axis and for one that is unreduced or reduced and has
-/// another use, `DuplicateAxisError` for one that entries repeat.
+/// Resolves a spec over a mesh. Throws `ValueError` for an unknown axis and for one that is unreduced or reduced and
+/// has another use, `DuplicateAxisError` for one that entries repeat.
 std::shared_ptr<const NamedState> resolve_spec(const AnyMesh& mesh, const PartitionSpec& spec,
                                                const NamedOptions& options, const Caller& caller);
 /// Shape of a shard. Throws `ValueError` for a spec longer than the shape and `IndivisibleError`.

@@ -54,14 +54,14 @@ class TileTable {
   std::int64_t addends_ = 1;
 };
 
-/// Where every device's shard of an array of one shape lies. Of an unreduced array each block has as many tiles as there
-/// are addends of it, the number of the addend being the slowest: the numbering of `runtime::shard_numbering`.
+/// Where every device's shard of an array of one shape lies. Of an unreduced array each block has as many tiles as
+/// there are addends of it, the number of the addend being the slowest: the numbering of `runtime::shard_numbering`.
 struct Placement {
   std::shared_ptr<const DeviceList> devices;
   Shape global_shape;
   Shape shard_shape;  // of the largest shard
   std::int64_t num_tiles = 0;
-  std::int64_t addends = 1;  // tiles of one block, whose sum it is
+  std::int64_t addends = 1;           // tiles of one block, whose sum it is
   std::vector<std::int32_t> tile_of;  // device position -> tile, row-major over the part numbers
   TileTable<Index, &ShardGrid::tile_index> tile_index;
   TileTable<Shape, &ShardGrid::tile_shape> tile_shape;  // true extents: uneven shards are shorter or empty

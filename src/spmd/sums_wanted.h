@@ -10,7 +10,7 @@
 
 namespace tessera::spmd {
 
-/// Operands in which an op may be linear.
+/// How many operands, from the first on, an op may be linear in.
 std::size_t linear_operands(const ir::Eqn& e);
 /// The op takes sums apart, whatever the layouts are: op(sum of x) = sum of op(x) in operand `i`.
 bool linear_in(const ir::Graph& g, const ir::Eqn& e, std::size_t i);

@@ -64,7 +64,7 @@ TEST_F(UnreducedMap, ResultsStaySums) {
                        P("x"), sum_);
     Array u = f(put(P("x")));
     EXPECT_EQ(u.shape(), (Shape{2}));
-    EXPECT_EQ(*u.sharding(), *of(P(none).unreduced("x"))) << u.sharding()->text();
+    EXPECT_EQ(*u.sharding(), *of(sum_)) << u.sharding()->text();
     EXPECT_EQ(shard(u, 2), (Floats{4, 1}));
     EXPECT_EQ(reshard(u, P()).host().to_vector<float>(), (Floats{4, 15}));
     EXPECT_TRUE(jit(f).lower(put(P("x"))).comm_plan().empty());
@@ -110,7 +110,7 @@ TEST_F(UnreducedMap, SpecsAndCastsAreChecked) {
 TEST_F(UnreducedMap, ReducedValuesAreEqual) {
   auto f = shard_map([](const Array& x) { return pcast(x, "x", CastTo::reduced); }, mesh_, P(), reduced_);
   Array r = f(put(P()));
-  EXPECT_EQ(*r.sharding(), *of(P(none).reduced("x"))) << r.sharding()->text();
+  EXPECT_EQ(*r.sharding(), *of(reduced_)) << r.sharding()->text();
   EXPECT_EQ(r.host().to_vector<float>(), value_.to_vector<float>());
   auto gather = shard_map([](const Array& x) { return all_gather(x, "x", {.tiled = true, .to = GatherTo::reduced}); },
                           mesh_, P("x"), reduced_);

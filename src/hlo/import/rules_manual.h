@@ -22,7 +22,7 @@ struct MapPlan {
   Dims manual;                        ///< from here on
   std::vector<std::vector<Dims>> in;  ///< by tensor and dimension
   std::vector<std::vector<Dims>> out;
-  std::vector<Dims> in_unreduced;     ///< by tensor: axes over which blocks are addends
+  std::vector<Dims> in_unreduced;  ///< by tensor: axes over which blocks are addends
   std::vector<Dims> out_unreduced;
 };
 Items manual_map(OpCall& c, MapPlan plan);

@@ -17,9 +17,9 @@ struct ManualSpec {
   Shape shape;  ///< of the result
   Dims manual;  ///< all axes that are manual inside
   Dims partial;
-  static constexpr auto fields = std::tuple{field("dims", &ManualSpec::dims), field("shape", &ManualSpec::shape),
-                                            field("manual", &ManualSpec::manual),
-                                            rare_field("partial", &ManualSpec::partial)};
+  static constexpr auto fields =
+      std::tuple{field("dims", &ManualSpec::dims), field("shape", &ManualSpec::shape),
+                 field("manual", &ManualSpec::manual), rare_field("partial", &ManualSpec::partial)};
 };
 
 /// `reinterpret`, in partitioned graphs only: position p holds the bytes that position `source[p]` held, zeros for -1;
