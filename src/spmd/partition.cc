@@ -38,18 +38,6 @@ struct Split {
   double cost = 0;
 };
 
-// Whether a value becomes a sum where its tiles are: they are parts of the goal's, cut by axes that are to be partial.
-bool tiles_stay(const ir::Type& type, const ir::Layout& have, const ir::Layout& before, const ir::Layout& goal,
-                const ir::MeshAxes& mesh) {
-  AxisMask made = goal.partial & ~before.partial;
-  for (std::size_t d = 0; d < goal.dims.size(); ++d) {
-    AxisMask kept = mask_of(goal.dims[d]);
-    if (!ops::nested(type.shape[d], goal.dims[d], have.dims[d], mesh)) return false;
-    if ((mask_of(have.dims[d]) & ~kept & ~made) != 0) return false;
-  }
-  return true;
-}
-
 class Partitioner {
  public:
   Partitioner(const ir::Module& m, const std::vector<ir::Layout>& wanted)
@@ -200,6 +188,7 @@ class Partitioner {
   }
 
   std::int64_t cost_of(ir::ValueId v, const ir::Layout& goal) const {
+    if (!values_.has(v, goal)) return cost_of(v, ir::Layout{goal.dims});  // it becomes a sum for nothing
     std::int64_t bytes = values_.cost(v, goal);
     return bytes == 0 || remake(v, goal) ? 0 : bytes;
   }
@@ -246,7 +235,7 @@ class Partitioner {
       need.dims = f.dims_of(i, axes);
       if (passes[i]) {
         need.partial = passed;
-        s.origin = values_.partial(e.in[i])->origin;
+        if (const Version* p = values_.partial(e.in[i])) s.origin = p->origin;
       }
       s.cost += static_cast<double>(cost_of(e.in[i], need));
       vary |= values_.vary(e.in[i]);
@@ -294,35 +283,40 @@ class Partitioner {
 
   // --- late completion ------------------------------------------------------------------------------------------
 
-  // Which operands stay partial, over `axes`, when the equation is split so; none unless it pays.
+  // Which operands stay partial, over `axes`, when the equation is split so; none unless it pays or is asked for.
   std::vector<bool> passing(const ir::Eqn& e, const Factoring& f, const FactorAxes& split, AxisMask& over) const {
     std::vector<bool> none(e.in.size());
     std::vector<bool> marks(e.in.size());
+    AxisMask asked = e.out.empty() ? 0 : ~AxisMask{0};
+    for (auto v : e.out) asked &= sums_wanted(v);
     std::size_t count = 0;
     AxisMask sums = 0;
     AxisMask vary = 0;
     for (std::size_t i = 0; i < e.in.size(); ++i) {
       const Version* p = values_.partial(e.in[i]);
-      if (!p || p->layout.reduction != ir::Reduction::Sum || !linear_in(g_, e, i)) {
+      AxisMask mine = !p ? 0 : asked != 0 ? p->layout.partial & asked : p->layout.partial;
+      if (mine == 0 || p->layout.reduction != ir::Reduction::Sum || !linear_in(g_, e, i)) {
         vary |= values_.vary(e.in[i]);
         continue;
       }
-      if (count > 0 && p->layout.partial != sums) return none;
-      sums = p->layout.partial;
+      if (count > 0 && mine != sums) return none;
+      sums = mine;
       marks[i] = true;
       ++count;
     }
     if (count == 0 || (sums & mask_of(split))) return none;
     // Where the sum is asked for, each position takes its own replica of another operand.
-    bool asked = std::all_of(e.out.begin(), e.out.end(), [&](ir::ValueId v) { return !(sums & ~sums_wanted(v)); });
-    if (!asked && (sums & vary)) return none;
+    if (asked == 0 && (sums & vary)) return none;
     bool joint = e.op->traits().linearity == ir::Linearity::Joint;
-    if (count != (joint ? linear_operands(e) : 1)) return none;
+    if (count != (joint ? linear_operands(e) : 1)) {
+      if (!joint || asked == 0) return none;
+      for (std::size_t i = 0; i < linear_operands(e); ++i) marks[i] = true;  // complete ones become sums
+    }
     for (std::size_t n = 0; n < split.size(); ++n) {
       const auto& factor = f.rule().factors[n];
       if (factor.kind == ir::Factor::Kind::Reduce && factor.reduction != ir::Reduction::Sum) return none;
     }
-    if (!asked && !pays(e, f, split, marks)) return none;
+    if (asked == 0 && !pays(e, f, split, marks)) return none;
     over = sums;
     return marks;
   }
@@ -421,6 +415,9 @@ Boundary Partitioner::boundary(const ir::Eqn& e, const ops::Control& control) co
   for (std::size_t i = 0; i < e.in.size(); ++i) out.in[i].vary = masks.in[i] & ~out.in[i].tiled();
   for (std::size_t i = 0; i < e.out.size(); ++i) out.out[i].vary = masks.out[i] & ~out.out[i].tiled();
   for (auto [operand, result] : control.carried) out.in[operand].vary = out.out[result].vary;
+  std::vector<AxisMask> wanted_sums;
+  for (auto v : e.out) wanted_sums.push_back(sums_wanted(v));
+  keep_sums(m_, control, wanted_sums, out);
   return out;
 }
 
@@ -448,7 +445,7 @@ ir::Value Partitioner::enter_partial(ir::ValueId v, const ir::Layout& goal, cons
   before.partial = 0;
   const ir::Layout& have = values_.of(v).front().layout;
   if (have.reduction == goal.reduction) before.partial = have.partial & goal.partial;
-  if (tiles_stay(g_.type(v), have, before, goal, mesh_)) before.dims = have.dims;
+  if (tiles_stay(g_.type(v).shape, have, goal, goal.partial & ~before.partial, mesh_)) before.dims = have.dims;
   ir::Value x = provide(v, before, consumer);
   bool loop = consumer.eqn != nullptr && ops::control_of(*consumer.eqn);
   ops::Reshard p{ops::Reshard::Kind::Slice, {}, str(consumer.role, " ", consumer.number, " is taken as a sum"), {}};

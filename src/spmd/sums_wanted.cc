@@ -26,9 +26,12 @@ bool linear_in(const ir::Graph& g, const ir::Eqn& e, std::size_t i) {
   });
 }
 
-std::vector<AxisMask> sums_wanted(const ir::Module& m) {
+namespace {
+constexpr AxisMask kUnread = ~AxisMask{0};
+}
+
+std::vector<AxisMask> read_as_sums(const ir::Module& m) {
   const ir::Graph& g = *m.graph;
-  constexpr AxisMask kUnread = ~AxisMask{0};
   std::vector<AxisMask> out(g.num_values(), kUnread);
   auto at = [&](ir::ValueId v) -> AxisMask& { return out[static_cast<std::size_t>(v)]; };
   for (std::size_t i = 0; i < g.outputs.size(); ++i) {
@@ -50,6 +53,11 @@ std::vector<AxisMask> sums_wanted(const ir::Module& m) {
       at(e->in[i]) &= wanted;
     }
   }
+  return out;
+}
+
+std::vector<AxisMask> sums_wanted(const ir::Module& m) {
+  std::vector<AxisMask> out = read_as_sums(m);
   for (auto& mask : out) mask = mask == kUnread ? 0 : mask;
   return out;
 }

@@ -18,5 +18,7 @@ bool linear_in(const ir::Graph& g, const ir::Eqn& e, std::size_t i);
 /// By value the axes over which all that read it take it as a sum, directly or through linear ops, so that a sum that
 /// is left open over them costs nothing. 0 for all values of a program without unreduced ones.
 std::vector<AxisMask> sums_wanted(const ir::Module& m);
+/// The same, all axes for values that nobody reads.
+std::vector<AxisMask> read_as_sums(const ir::Module& m);
 
 }  // namespace tessera::spmd

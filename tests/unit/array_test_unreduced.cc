@@ -8,6 +8,7 @@
 
 #include "tessera/tessera.h"
 #include "tests/support/addends.h"
+#include "tests/support/checkpoint_files.h"
 #include "tests/support/meshes.h"
 
 namespace tessera {
@@ -178,7 +179,13 @@ TEST_F(Unreduced, DonatedAndDeleted) {
   EXPECT_EQ(test::value_of_shards(b).to_vector<float>(), twice);
 }
 
-TEST_F(Unreduced, CheckpointsRefuseThem) { EXPECT_THROW(checkpoints::save("nowhere", 0, sum()), StateError); }
+TEST_F(Unreduced, CheckpointsHoldValues) {
+  EXPECT_THROW(checkpoints::save("nowhere", 0, sum()), StateError);
+  test::TempFolder folder;
+  Array whole = device_put(value_, of(P("x")));
+  checkpoints::save(folder.path(), 1, whole).wait();
+  expect_value(checkpoints::restore(folder.path(), 1, whole, {.shardings = {of(P("y").unreduced("x"))}}));
+}
 
 }  // namespace
 }  // namespace tessera

@@ -262,6 +262,97 @@ TEST(HloAddends, AWholeValueBecomesASum) {
   expect_equal(test::value_of_shards(c.result()), c.whole[0]);
 }
 
+// Gradients of minibatches are added up in a loop, and summed over devices once, after it.
+TEST(HloAddends, LoopVariablesStaySums) {
+  std::string text = module(R"(
+  func.func public @main(%arg0: tensor<4x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>}, %arg1: tensor<3x8x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}, {}]>}) -> (tensor<4x4xf32> {jax.result_info = "result", sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>}) {
+    %cst = stablehlo.constant dense<0.000000e+00> : tensor<f32>
+    %0 = stablehlo.broadcast_in_dim %cst, dims = [] : (tensor<f32>) -> tensor<4x4xf32>
+    %1 = sdy.sharding_constraint %0 <@mesh, [{}, {}]> : tensor<4x4xf32>
+    %2 = sdy.sharding_constraint %1 <@mesh, [{}, {}], unreduced={"x"}> : tensor<4x4xf32>
+    %c = stablehlo.constant dense<0> : tensor<i32>
+    %3:3 = stablehlo.while(%iterArg = %arg1, %iterArg_0 = %c, %iterArg_1 = %2) : tensor<3x8x4xf32>, tensor<i32>, tensor<4x4xf32>
+    cond {
+      %c_2 = stablehlo.constant dense<3> : tensor<i32>
+      %11 = sdy.sharding_constraint %iterArg_0 <@mesh, []> : tensor<i32>
+      %12 = sdy.sharding_constraint %c_2 <@mesh, []> : tensor<i32>
+      %13 = stablehlo.compare LT, %11, %12, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %13 : tensor<i1>
+    } do {
+      %11 = func.call @dynamic_index_in_dim(%iterArg, %iterArg_0) : (tensor<3x8x4xf32>, tensor<i32>) -> tensor<8x4xf32>
+      %12 = func.call @closed_call(%iterArg_1, %11) : (tensor<4x4xf32>, tensor<8x4xf32>) -> tensor<4x4xf32>
+      %c_2 = stablehlo.constant dense<1> : tensor<i32>
+      %13 = sdy.sharding_constraint %iterArg_0 <@mesh, []> : tensor<i32>
+      %14 = sdy.sharding_constraint %c_2 <@mesh, []> : tensor<i32>
+      %15 = stablehlo.add %13, %14 : tensor<i32>
+      %16 = sdy.sharding_constraint %15 <@mesh, []> : tensor<i32>
+      stablehlo.return %iterArg, %16, %12 : tensor<3x8x4xf32>, tensor<i32>, tensor<4x4xf32>
+    }
+    %4 = sdy.sharding_constraint %3#1 <@mesh, []> : tensor<i32>
+    %5 = sdy.sharding_constraint %3#2 <@mesh, [{}, {}], unreduced={"x"}> : tensor<4x4xf32>
+    %6 = sdy.sharding_constraint %5 <@mesh, [{}, {}], unreduced={"x"}> : tensor<4x4xf32>
+    %7 = sdy.sharding_constraint %arg0 <@mesh, [{}, {}]> : tensor<4x4xf32>
+    %8 = sdy.sharding_constraint %6 <@mesh, [{}, {}]> : tensor<4x4xf32>
+    %9 = stablehlo.subtract %7, %8 : tensor<4x4xf32>
+    %10 = sdy.sharding_constraint %9 <@mesh, [{}, {}]> : tensor<4x4xf32>
+    return %10 : tensor<4x4xf32>
+  }
+  func.func private @dynamic_index_in_dim(%arg0: tensor<3x8x4xf32>, %arg1: tensor<i32>) -> tensor<8x4xf32> {
+    %c = stablehlo.constant dense<0> : tensor<i32>
+    %c_0 = stablehlo.constant dense<0> : tensor<i32>
+    %0 = stablehlo.dynamic_slice %arg0, %arg1, %c, %c_0, sizes = [1, 8, 4] : (tensor<3x8x4xf32>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<1x8x4xf32>
+    %1 = sdy.sharding_constraint %0 <@mesh, [{}, {"x"}, {}]> : tensor<1x8x4xf32>
+    %2 = stablehlo.reshape %1 : (tensor<1x8x4xf32>) -> tensor<8x4xf32>
+    %3 = sdy.sharding_constraint %2 <@mesh, [{"x"}, {}]> : tensor<8x4xf32>
+    return %3 : tensor<8x4xf32>
+  }
+  func.func private @closed_call(%arg0: tensor<4x4xf32>, %arg1: tensor<8x4xf32>) -> tensor<4x4xf32> {
+    %cst = stablehlo.constant dense<1.000000e+00> : tensor<f32>
+    %0 = sdy.sharding_constraint %cst <@mesh, []> : tensor<f32>
+    %1 = stablehlo.broadcast_in_dim %0, dims = [] : (tensor<f32>) -> tensor<8x4xf32>
+    %2 = sdy.sharding_constraint %1 <@mesh, [{"x"}, {}]> : tensor<8x4xf32>
+    %3 = stablehlo.dot_general %2, %arg1, contracting_dims = [0] x [0], precision = [DEFAULT, DEFAULT] : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<4x4xf32>
+    %4 = sdy.sharding_constraint %3 <@mesh, [{}, {}], unreduced={"x"}> : tensor<4x4xf32>
+    %5 = stablehlo.transpose %4, dims = [1, 0] : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    %6 = sdy.sharding_constraint %5 <@mesh, [{}, {}], unreduced={"x"}> : tensor<4x4xf32>
+    %7 = stablehlo.add %arg0, %6 : tensor<4x4xf32>
+    %8 = sdy.sharding_constraint %7 <@mesh, [{}, {}], unreduced={"x"}> : tensor<4x4xf32>
+    return %8 : tensor<4x4xf32>
+  })",
+                            R"(<["x"=8]>)");
+  Called c(text);
+  expect_equal(test::value_of_shards(c.result()), c.plain());
+  Floats want = c.whole[0].to_vector<float>();
+  for (std::int64_t i = 0; i < 4; ++i) {
+    float sum = 0;
+    for (std::int64_t k = 0; k < 24; ++k) sum += c.whole[1].span<float>()[k * 4 + i];
+    for (std::int64_t j = 0; j < 4; ++j) want[static_cast<std::size_t>(i * 4 + j)] -= sum;
+  }
+  EXPECT_EQ(c.plain().to_vector<float>(), want);
+  CommPlan plan = c.program.comm_plan(c.arguments());
+  EXPECT_EQ(plan.steps().size(), 1U) << to_string(plan);
+  EXPECT_EQ(plan.count("all_reduce"), 1) << to_string(plan);
+}
+
+TEST(HloAddends, DevicesInAnotherOrder) {
+  const std::string sum = "[{}], unreduced={\"x\"}";
+  std::string text = of_one(
+      sum, sum,
+      str("    %0 = stablehlo.add %arg0, %arg0 : tensor<8xf32>\n", "    %1 = sdy.sharding_constraint %0 <@mesh, ", sum,
+          "> : tensor<8xf32>\n", "    return %1 : tensor<8xf32>"));
+  const std::string mesh = R"(<["x"=4, "y"=2]>)";
+  text.replace(text.find(mesh), mesh.size(), R"(<["x"=4, "y"=2], device_ids=[7, 3, 1, 5, 0, 2, 6, 4]>)");
+  Called c(text);
+  std::vector<Array> args = c.arguments();
+  Array out = c.program(args)[0];
+  for (std::size_t d = 0; d < 8; ++d) {
+    Floats in = args[0].addressable_shards()[d].value().host().to_vector<float>();
+    for (auto& x : in) x *= 2;
+    EXPECT_EQ(out.addressable_shards()[d].value().host().to_vector<float>(), in);
+    EXPECT_EQ(out.addressable_shards()[d].device(), args[0].addressable_shards()[d].device());
+  }
+}
+
 TEST(HloAddends, HloShardings) {
   for (const char* s : {"{unreduced}", "{devices=[4,1,2]<=[8] last_tile_dims={unreduced}}",
                         "{devices=[2,1,4]<=[4,2]T(1,0) last_tile_dims={unreduced}}",
@@ -337,9 +428,19 @@ TEST(HloAddends, RandomAssignmentsOfAxes) {
     std::string mesh = three          ? R"(<["a"=2, "b"=2, "c"=2]>)"
                        : pick(2) == 0 ? R"(<["a"=4, "b"=2]>)"
                                       : R"(<["a"=2, "b"=4]>)";
-    auto sharding = [&](bool sums) {
+    auto size_of_axis = [&](const std::string& axis) {
+      return static_cast<std::int64_t>(mesh[mesh.find(axis + "\"=") + 3] - '0');
+    };
+    std::string block;  // of the last sharding
+    auto sharding = [&] {
       std::vector<std::string> groups[4];
-      for (const auto& axis : axes) groups[pick(sums ? 4 : 3)].push_back(str("\"", axis, "\""));
+      std::int64_t rows = 8, columns = 8;
+      for (const auto& axis : axes) {
+        std::size_t use = pick(4);
+        groups[use].push_back(str("\"", axis, "\""));
+        if (use < 2) (use == 0 ? rows : columns) /= size_of_axis(axis);
+      }
+      block = str("tensor<", rows, "x", columns, "xf32>");
       std::string out = str("[{", join(groups[0]), "}, {", join(groups[1]), "}]");
       if (!groups[3].empty()) out += str(", unreduced={", join(groups[3]), "}");
       return out;
@@ -349,7 +450,8 @@ TEST(HloAddends, RandomAssignmentsOfAxes) {
     int n = 0;
     auto define = [&](const std::string& op) {
       std::string name = str("%v", n++);
-      body += str("    ", name, " = ", op, " : tensor<8x8xf32>\n");
+      body += str("    ", name, " = ", op,
+                  op.back() == '>' && op.find("->") != std::string::npos ? "" : " : tensor<8x8xf32>", "\n");
       at = name;
     };
     for (std::size_t steps = 1 + pick(5); steps > 0; --steps) {
@@ -363,15 +465,23 @@ TEST(HloAddends, RandomAssignmentsOfAxes) {
         case 2:
           define(str("stablehlo.negate ", at));
           break;
-        default:
+        default: {
+          std::string s = sharding();
+          std::string manual;
+          for (const auto& axis : axes) manual += str(manual.empty() ? "\"" : ", \"", axis, "\"");
+          std::string operand = at;
+          define(str("sdy.manual_computation(", operand, ") in_shardings=[<@mesh, ", s, ">] out_shardings=[<@mesh, ", s,
+                     ">] manual_axes={", manual, "} (%a: ", block, ") {\n      %b = stablehlo.negate %a : ", block,
+                     "\n      sdy.return %b : ", block, "\n    } : (tensor<8x8xf32>) -> tensor<8x8xf32>"));
           break;
+        }
       }
-      define(str("sdy.sharding_constraint ", at, " <@mesh, ", sharding(true), ">"));
+      define(str("sdy.sharding_constraint ", at, " <@mesh, ", sharding(), ">"));
     }
     std::string text =
-        module(str("  func.func public @main(%arg0: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, ",
-                   sharding(true), ">}, %arg1: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, ", sharding(true),
-                   ">}) -> (tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, ", sharding(true), ">}) {\n", body,
+        module(str("  func.func public @main(%arg0: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, ", sharding(),
+                   ">}, %arg1: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, ", sharding(),
+                   ">}) -> (tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, ", sharding(), ">}) {\n", body,
                    "    return ", at, " : tensor<8x8xf32>\n  }"),
                mesh);
     SCOPED_TRACE(text);
