@@ -11,6 +11,7 @@
 #include "ops/collective/manual.h"
 #include "ops/ops.h"
 #include "spmd/layout_change.h"
+#include "spmd/spmd.h"
 
 namespace tessera::spmd {
 
@@ -380,6 +381,8 @@ void Emitter::among_groups(const Collective& c) {
 
 class VaryAnalysis {
  public:
+  explicit VaryAnalysis(const ir::Module& m) : m_(m) {}
+
   // By value, from the masks of the inputs.
   std::vector<AxisMask> run(const ir::Graph& g, const std::vector<AxisMask>& inputs) {
     std::vector<AxisMask> out(g.num_values());
@@ -409,11 +412,15 @@ class VaryAnalysis {
       for (const auto& d : p.dims) cut |= mask_of_dims(d);
       cut |= mask_of_dims(p.partial);
       all = e.op == &ops::def::manual_enter ? all | cut : all & ~cut;
+    } else if (const auto* c = ir::get_if<ops::ShardingConstraint>(e.attrs)) {
+      if (!c->unreduced.empty()) all &= ~resolve(*c, m_).layout.partial;  // a sum has one value
     } else if (auto control = ops::control_of(e)) {
       return boundary(e, *control, in).out;
     }
     return std::vector<AxisMask>(e.out.size(), all);
   }
+
+  const ir::Module& m_;
 };
 
 VaryBoundary VaryAnalysis::boundary(const ir::Eqn& e, const ops::Control& control, std::vector<AxisMask> in) {
@@ -450,8 +457,9 @@ VaryBoundary VaryAnalysis::boundary(const ir::Eqn& e, const ops::Control& contro
 
 bool add_manual(const ir::Eqn& e, const PartitionAccess& access) { return Emitter(e, access).run(); }
 
-VaryBoundary vary_boundary(const ir::Eqn& e, const ops::Control& control, const std::vector<AxisMask>& in) {
-  return VaryAnalysis().boundary(e, control, in);
+VaryBoundary vary_boundary(const ir::Module& m, const ir::Eqn& e, const ops::Control& control,
+                           const std::vector<AxisMask>& in) {
+  return VaryAnalysis(m).boundary(e, control, in);
 }
 
 }  // namespace tessera::spmd

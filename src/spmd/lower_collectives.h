@@ -8,6 +8,7 @@
 #include <functional>
 
 #include "ir/builder.h"
+#include "ir/module.h"
 #include "ops/control/subgraph_structure.h"
 #include "spmd/value_versions.h"
 
@@ -31,6 +32,7 @@ bool add_manual(const ir::Eqn& e, const PartitionAccess& access);
 struct VaryBoundary {
   std::vector<AxisMask> in, out;
 };
-VaryBoundary vary_boundary(const ir::Eqn& e, const ops::Control& control, const std::vector<AxisMask>& in);
+VaryBoundary vary_boundary(const ir::Module& m, const ir::Eqn& e, const ops::Control& control,
+                           const std::vector<AxisMask>& in);
 
 }  // namespace tessera::spmd

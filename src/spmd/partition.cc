@@ -411,7 +411,7 @@ Boundary Partitioner::boundary(const ir::Eqn& e, const ops::Control& control) co
   }
   std::vector<AxisMask> vary;
   for (auto v : e.in) vary.push_back(values_.vary(v));
-  VaryBoundary masks = vary_boundary(e, control, vary);
+  VaryBoundary masks = vary_boundary(m_, e, control, vary);
   for (std::size_t i = 0; i < e.in.size(); ++i) out.in[i].vary = masks.in[i] & ~out.in[i].tiled();
   for (std::size_t i = 0; i < e.out.size(); ++i) out.out[i].vary = masks.out[i] & ~out.out[i].tiled();
   for (auto [operand, result] : control.carried) out.in[operand].vary = out.out[result].vary;
