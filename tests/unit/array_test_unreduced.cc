@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tessera/tessera.h"
@@ -185,6 +186,36 @@ TEST_F(Unreduced, CheckpointsHoldValues) {
   Array whole = device_put(value_, of(P("x")));
   checkpoints::save(folder.path(), 1, whole).wait();
   expect_value(checkpoints::restore(folder.path(), 1, whole, {.shardings = {of(P("y").unreduced("x"))}}));
+}
+
+// Addends in several processes: they are made where their devices are, and summed by all.
+TEST(UnreducedCluster, AcrossProcesses) {
+  auto clients = test::cluster_clients(2, 4);
+  std::vector<std::thread> threads;
+  for (const Client& client : clients) {
+    threads.emplace_back([&client] {
+      ClientScope scope(client);
+      try {
+        Mesh mesh = make_mesh({4, 2}, {"x", "y"}, client.devices());
+        auto of = [&](const PartitionSpec& spec) { return NamedSharding(mesh, spec).share(); };
+        Floats want{3, -1, 4, 1, -5, 9, 2, 6};
+        HostArray value = HostArray::from(want, {8});
+        for (const auto& from : {P(), P("x"), P({"x", "y"})}) {
+          for (const auto& to : {P().unreduced("x"), P("y").unreduced("x"), P().unreduced("x", "y")}) {
+            Array u = reshard(device_put(value, of(from)), of(to));
+            EXPECT_EQ(reshard(u, of(P())).host().to_vector<float>(), want) << from.text() << " to " << to.text();
+            EXPECT_EQ(reshard(device_put(value, of(to)), of(P())).host().to_vector<float>(), want) << to.text();
+            Array twice = jit([](const Array& a) { return a + a; }, JitOptions{.out_shardings = {of(to)}})(u);
+            Array half = jit([](const Array& a) { return a * 0.5F; }, JitOptions{.out_shardings = {of(P())}})(twice);
+            EXPECT_EQ(half.host().to_vector<float>(), want) << from.text() << " to " << to.text();
+          }
+        }
+      } catch (const std::exception& e) {
+        ADD_FAILURE() << e.what();
+      }
+    });
+  }
+  for (auto& t : threads) t.join();
 }
 
 }  // namespace
