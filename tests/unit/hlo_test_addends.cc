@@ -3,66 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <random>
 
-#include "base/strings.h"
-#include "tessera/device.h"
-#include "tessera/error.h"
-#include "tessera/stablehlo.h"
-#include "tests/support/addends.h"
+#include "tests/unit/hlo_addends.h"
 
-namespace tessera {
+namespace tessera::test {
 namespace {
-
-using Floats = std::vector<float>;
-
-std::string module(const std::string& body, const std::string& mesh = R"(<["x"=4, "y"=2]>)") {
-  return str(
-      "module @jit_f attributes {mhlo.num_partitions = 8 : i32, mhlo.num_replicas = 1 : i32} {\n  sdy.mesh @mesh = ",
-      mesh, "\n", body, "\n}\n");
-}
-
-HostArray counting(const Shape& shape) {
-  Floats v;
-  for (std::int64_t i = 0; i < size_of(shape); ++i) v.push_back(static_cast<float>((i * 7 + 3) % 11 - 5));
-  return HostArray::from(v, shape);
-}
-
-// A program on eight devices, called with buffers of theirs.
-struct Called {
-  explicit Called(const std::string& text) : program(StablehloProgram::parse(text)) {
-    for (const auto& port : program.inputs()) whole.push_back(counting(port.shape));
-  }
-
-  // Arguments by device; `whole` holds their values.
-  std::vector<Array> arguments(std::int64_t seed = 1) {
-    std::vector<Array> args;
-    for (std::size_t i = 0; i < whole.size(); ++i) {
-      args.push_back(test::from_device_buffers(whole[i], program.input_sharding(i), seed + static_cast<int>(i)));
-    }
-    return args;
-  }
-  Array result() {
-    Array out = program(arguments())[0];
-    EXPECT_TRUE(*out.sharding() == *program.output_sharding(0)) << out.sharding()->text();
-    return out;
-  }
-  // Of the same program on whole arguments, run on the host's values.
-  HostArray plain() { return program.run(whole)[0]; }
-  std::int64_t collectives() {
-    CommPlan plan = program.comm_plan(arguments());
-    return static_cast<std::int64_t>(plan.steps().size());
-  }
-
-  Client client = Client::cpu({.devices = 8});
-  ClientScope scope{client};
-  StablehloProgram program;
-  std::vector<HostArray> whole;
-};
-
-void expect_equal(const HostArray& got, const HostArray& want) {
-  EXPECT_EQ(got.astype(float64).to_vector<double>(), want.astype(float64).to_vector<double>());
-}
 
 const char* const kDot = R"(
   func.func public @main(%arg0: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>}, %arg1: tensor<8x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}) -> (tensor<8x4xf32> {jax.result_info = "result", sdy.sharding = #sdy.sharding<@mesh, [{}, {}], unreduced={"x"}>}) {
@@ -74,7 +19,7 @@ const char* const kDot = R"(
 TEST(HloAddends, AProductLeavesItsSumUndone) {
   Called c(module(kDot));
   Array out = c.result();
-  HostArray value = test::value_of_shards(out);
+  HostArray value = value_of_shards(out);
   HostArray want(float32, {8, 4});
   for (std::int64_t i = 0; i < 8; ++i) {
     for (std::int64_t j = 0; j < 4; ++j) {
@@ -116,14 +61,14 @@ TEST(HloAddends, ReshardsBothWays) {
                               str("    %0 = sdy.sharding_constraint %arg0 <@mesh, ", k.to, "> : tensor<8xf32>\n",
                                   "    return %0 : tensor<8xf32>"));
     Called c(text);
-    expect_equal(test::value_of_shards(c.result()), c.whole[0]);
+    expect_equal(value_of_shards(c.result()), c.whole[0]);
     expect_equal(c.plain(), c.whole[0]);
     if (k.collectives >= 0) {
       EXPECT_EQ(Called(text).collectives(), k.collectives) << k.from << " to " << k.to;
     }
     // Without the constraint the result's sharding says the same.
     Called d(of_one(k.from, k.to, "    return %arg0 : tensor<8xf32>"));
-    expect_equal(test::value_of_shards(d.result()), d.whole[0]);
+    expect_equal(value_of_shards(d.result()), d.whole[0]);
   }
 }
 
@@ -135,7 +80,7 @@ TEST(HloAddends, LinearCodePassesThem) {
           "> : tensor<8xf32>\n", "    return %1 : tensor<8xf32>"));
   Called c(add);
   HostArray twice = c.program.run({counting({8})})[0];
-  expect_equal(test::value_of_shards(c.result()), twice);
+  expect_equal(value_of_shards(c.result()), twice);
   EXPECT_EQ(Called(add).collectives(), 0);
   // What is larger than the operand too: whoever reads it takes it as a sum.
   std::string wide =
@@ -145,11 +90,11 @@ TEST(HloAddends, LinearCodePassesThem) {
              "    return %1 : tensor<4x8xf32>",
              "tensor<4x8xf32>");
   Called w(wide);
-  expect_equal(test::value_of_shards(w.result()), w.plain());
+  expect_equal(value_of_shards(w.result()), w.plain());
   EXPECT_EQ(Called(wide).collectives(), 0);
   // What is not linear sums first.
   Called s(of_one(sum, sum, "    %0 = stablehlo.multiply %arg0, %arg0 : tensor<8xf32>\n    return %0 : tensor<8xf32>"));
-  expect_equal(test::value_of_shards(s.result()), s.plain());
+  expect_equal(value_of_shards(s.result()), s.plain());
 }
 
 TEST(HloAddends, AReducedFactorKeepsTheSum) {
@@ -160,7 +105,7 @@ TEST(HloAddends, AReducedFactorKeepsTheSum) {
     return %1 : tensor<8xf32>
   })");
   Called c(text);
-  expect_equal(test::value_of_shards(c.result()), c.plain());
+  expect_equal(value_of_shards(c.result()), c.plain());
   EXPECT_EQ(Called(text).collectives(), 0);
 }
 
@@ -185,7 +130,7 @@ TEST(HloAddends, EnterAndLeaveManualComputations) {
   // One sum, that of the body.
   std::string psum = map(sum, "[{}]", "tensor<8xf32>", kSum);
   Called c(psum);
-  expect_equal(test::value_of_shards(c.result()), c.whole[0]);
+  expect_equal(value_of_shards(c.result()), c.whole[0]);
   EXPECT_EQ(Called(psum).collectives(), 1);
   // As they are.
   std::string same = map(sum, sum, "tensor<8xf32>", "sdy.return %arg1 : tensor<8xf32>\n");
@@ -199,13 +144,13 @@ TEST(HloAddends, EnterAndLeaveManualComputations) {
   // pcast(x, 'x', to='unreduced') of a split value.
   std::string cast = map("[{\"x\"}]", sum, "tensor<2xf32>", "sdy.return %arg1 : tensor<2xf32>\n", "tensor<2xf32>");
   Called e(cast);
-  Floats sums = test::value_of_shards(e.result()).to_vector<float>();
+  Floats sums = value_of_shards(e.result()).to_vector<float>();
   Floats v = e.whole[0].to_vector<float>();
   EXPECT_EQ(sums, (Floats{v[0] + v[2] + v[4] + v[6], v[1] + v[3] + v[5] + v[7]}));
   EXPECT_EQ(Called(cast).collectives(), 0);
   // A value that is equal on all devices: each of them is an addend, as in a map that does not check types.
   Called f(map("[{}]", sum, "tensor<8xf32>", "sdy.return %arg1 : tensor<8xf32>\n"));
-  Floats four = test::value_of_shards(f.result()).to_vector<float>();
+  Floats four = value_of_shards(f.result()).to_vector<float>();
   for (std::size_t i = 0; i < 8; ++i) EXPECT_EQ(four[i], 4 * f.whole[0].span<float>()[i]);
   // And back, taken as it is.
   Called g(map(sum, "[{\"x\"}]", "tensor<8xf32>", "sdy.return %arg1 : tensor<8xf32>\n", "tensor<32xf32>"));
@@ -226,7 +171,7 @@ TEST(HloAddends, AProductEntersAMapWithoutASum) {
 )",
                                 kSum, "    } : (tensor<8xf32>) -> tensor<8xf32>\n    return %0 : tensor<8xf32>\n  }"));
   Called c(text);
-  expect_equal(test::value_of_shards(c.result()), c.plain());
+  expect_equal(value_of_shards(c.result()), c.plain());
   Called d(text);
   CommPlan plan = d.program.comm_plan(d.arguments());
   ASSERT_EQ(plan.steps().size(), 1U) << to_string(plan);
@@ -259,7 +204,7 @@ TEST(HloAddends, AWholeValueBecomesASum) {
                       "    %0 = sdy.manual_computation(%3) in_shardings=[<@mesh, [{}], unreduced={\"x\"}>] "
                       "out_shardings=[<@mesh, [{}]>] manual_axes={\"x\", \"y\"} (%arg1: tensor<8xf32>) {\n",
                       kSum, "    } : (tensor<8xf32>) -> tensor<8xf32>\n    return %0 : tensor<8xf32>")));
-  expect_equal(test::value_of_shards(c.result()), c.whole[0]);
+  expect_equal(value_of_shards(c.result()), c.whole[0]);
 }
 
 // Gradients of minibatches are added up in a loop, and summed over devices once, after it.
@@ -321,7 +266,7 @@ TEST(HloAddends, LoopVariablesStaySums) {
   })",
                             R"(<["x"=8]>)");
   Called c(text);
-  expect_equal(test::value_of_shards(c.result()), c.plain());
+  expect_equal(value_of_shards(c.result()), c.plain());
   Floats want = c.whole[0].to_vector<float>();
   for (std::int64_t i = 0; i < 4; ++i) {
     float sum = 0;
@@ -364,7 +309,7 @@ TEST(HloAddends, HloShardings) {
                            "%1 = stablehlo.custom_call @Sharding(%0) {mhlo.sharding = \"",
                            s, "\"} : (tensor<8x4xf32>) -> tensor<8x4xf32>\nreturn %1 : tensor<8x4xf32>\n}\n}\n");
     Called c(text);
-    expect_equal(test::value_of_shards(c.result()), c.plain());
+    expect_equal(value_of_shards(c.result()), c.plain());
     EXPECT_EQ(Called(text).collectives(), 0) << s;
   }
   Called odd(
@@ -416,94 +361,5 @@ TEST(HloAddends, WrittenAndReadAgain) {
   }
 }
 
-// Every way to give the axes of a mesh to the dimensions, to the sum, or to nothing, for the argument, a constraint,
-// a map's operand and result, and the result, in random programs of linear code and products.
-TEST(HloAddends, RandomAssignmentsOfAxes) {
-  std::mt19937 draws(7);
-  auto pick = [&](std::size_t n) { return std::uniform_int_distribution<std::size_t>(0, n - 1)(draws); };
-  for (int round = 0; round < 60; ++round) {
-    bool three = pick(2) == 0;
-    std::vector<std::string> axes =
-        three ? std::vector<std::string>{"a", "b", "c"} : std::vector<std::string>{"a", "b"};
-    std::string mesh = three          ? R"(<["a"=2, "b"=2, "c"=2]>)"
-                       : pick(2) == 0 ? R"(<["a"=4, "b"=2]>)"
-                                      : R"(<["a"=2, "b"=4]>)";
-    auto size_of_axis = [&](const std::string& axis) {
-      return static_cast<std::int64_t>(mesh[mesh.find(axis + "\"=") + 3] - '0');
-    };
-    std::string block;  // of the last sharding
-    auto sharding = [&] {
-      std::vector<std::string> groups[4];
-      std::int64_t rows = 8, columns = 8;
-      for (const auto& axis : axes) {
-        std::size_t use = pick(4);
-        groups[use].push_back(str("\"", axis, "\""));
-        if (use < 2) (use == 0 ? rows : columns) /= size_of_axis(axis);
-      }
-      block = str("tensor<", rows, "x", columns, "xf32>");
-      std::string out = str("[{", join(groups[0]), "}, {", join(groups[1]), "}]");
-      if (!groups[3].empty()) out += str(", unreduced={", join(groups[3]), "}");
-      return out;
-    };
-    std::string body;
-    std::string at = "%arg0";
-    int n = 0;
-    auto define = [&](const std::string& op) {
-      std::string name = str("%v", n++);
-      body += str("    ", name, " = ", op,
-                  op.back() == '>' && op.find("->") != std::string::npos ? "" : " : tensor<8x8xf32>", "\n");
-      at = name;
-    };
-    for (std::size_t steps = 1 + pick(5); steps > 0; --steps) {
-      switch (pick(4)) {
-        case 0:
-          define(str("stablehlo.add ", at, ", ", at));
-          break;
-        case 1:
-          define(str("stablehlo.multiply ", at, ", %arg1"));
-          break;
-        case 2:
-          define(str("stablehlo.negate ", at));
-          break;
-        default: {
-          std::string s = sharding();
-          std::string manual;
-          for (const auto& axis : axes) manual += str(manual.empty() ? "\"" : ", \"", axis, "\"");
-          std::string operand = at;
-          define(str("sdy.manual_computation(", operand, ") in_shardings=[<@mesh, ", s, ">] out_shardings=[<@mesh, ", s,
-                     ">] manual_axes={", manual, "} (%a: ", block, ") {\n      %b = stablehlo.negate %a : ", block,
-                     "\n      sdy.return %b : ", block, "\n    } : (tensor<8x8xf32>) -> tensor<8x8xf32>"));
-          break;
-        }
-      }
-      define(str("sdy.sharding_constraint ", at, " <@mesh, ", sharding(), ">"));
-    }
-    std::string text =
-        module(str("  func.func public @main(%arg0: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, ", sharding(),
-                   ">}, %arg1: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, ", sharding(),
-                   ">}) -> (tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, ", sharding(), ">}) {\n", body,
-                   "    return ", at, " : tensor<8x8xf32>\n  }"),
-               mesh);
-    SCOPED_TRACE(text);
-    Called c(text);
-    Array out = c.result();
-    // The reference: every operation on whole values.
-    std::vector<double> x = c.whole[0].astype(float64).to_vector<double>();
-    std::vector<double> y = c.whole[1].astype(float64).to_vector<double>();
-    for (std::size_t from = 0; from < body.size();) {
-      std::size_t end = body.find('\n', from);
-      std::string line = body.substr(from, end - from);
-      for (std::size_t i = 0; i < x.size(); ++i) {
-        if (line.find("stablehlo.add") != std::string::npos) x[i] += x[i];
-        if (line.find("stablehlo.multiply") != std::string::npos) x[i] *= y[i];
-        if (line.find("stablehlo.negate") != std::string::npos) x[i] = -x[i];
-      }
-      from = end + 1;
-    }
-    EXPECT_EQ(test::value_of_shards(out).astype(float64).to_vector<double>(), x);
-    EXPECT_EQ(c.plain().astype(float64).to_vector<double>(), x);
-  }
-}
-
 }  // namespace
-}  // namespace tessera
+}  // namespace tessera::test
