@@ -7,8 +7,7 @@ namespace tessera::pjrt {
 
 namespace {
 // An entry that callers do without; asked for, it says so.
-#define TESSERA_PJRT_MISSING(name) \
-  .name = [](name##_Args*) -> PJRT_Error* { return missing(#name); }
+#define TESSERA_PJRT_MISSING(name) .name = [](name##_Args*) -> PJRT_Error* { return missing(#name); }
 
 PJRT_Layouts_Extension layouts = {
     .base = {.struct_size = PJRT_Layouts_Extension_STRUCT_SIZE, .type = PJRT_Extension_Type_Layouts, .next = nullptr},

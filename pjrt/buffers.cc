@@ -41,7 +41,8 @@ ValuePtr single(ElementType element, Shape shape, runtime::BufferPtr buffer, con
   storage->shard_buffers.push_back(std::move(buffer));
   storage->ready = std::move(ready);
   ir::Type type{hlo::storage(element), shape, false};
-  Array array = arrays::make(std::move(type), program::interned(SingleDeviceSharding(device)), std::move(storage), true);
+  Array array =
+      arrays::make(std::move(type), program::interned(SingleDeviceSharding(device)), std::move(storage), true);
   return std::make_shared<Value>(Value{std::move(array), element, std::move(shape), {}});
 }
 
@@ -221,7 +222,8 @@ void create_view(PJRT_Client_CreateViewOfDeviceBuffer_Args& args) {
     buffer = copied(*args.client, e, shape, args.device_buffer_ptr, strides);
   }
   auto* device = of(memory).device;
-  args.buffer = new_buffer(args.client, single(e, std::move(shape), std::move(buffer), device->device), 0, device, memory);
+  args.buffer =
+      new_buffer(args.client, single(e, std::move(shape), std::move(buffer), device->device), 0, device, memory);
 }
 
 void create_uninitialized(PJRT_Client_CreateUninitializedBuffer_Args& args) {
@@ -231,7 +233,8 @@ void create_uninitialized(PJRT_Client_CreateUninitializedBuffer_Args& args) {
   auto buffer = runtime::runtime_of(args.client->client).memory->allocate(size_of(shape) * dtype_size(hlo::storage(e)));
   std::memset(buffer->data(), 0, static_cast<std::size_t>(buffer->nbytes()));
   auto* device = of(memory).device;
-  args.buffer = new_buffer(args.client, single(e, std::move(shape), std::move(buffer), device->device), 0, device, memory);
+  args.buffer =
+      new_buffer(args.client, single(e, std::move(shape), std::move(buffer), device->device), 0, device, memory);
 }
 
 void create_error_buffer(PJRT_Client_CreateErrorBuffer_Args& args) {
@@ -239,10 +242,10 @@ void create_error_buffer(PJRT_Client_CreateErrorBuffer_Args& args) {
   ElementType e = element_type(args.shape_element_type);
   auto error = std::make_exception_ptr(StateError(std::string(view(args.error_message, args.error_message_size))));
   auto* device = of(memory).device;
-  args.buffer = new_buffer(args.client,
-                           single(e, shape_of(args.shape_dims, args.shape_num_dims), nullptr, device->device,
-                                  runtime::ready_event(error)),
-                           0, device, memory);
+  args.buffer = new_buffer(
+      args.client,
+      single(e, shape_of(args.shape_dims, args.shape_num_dims), nullptr, device->device, runtime::ready_event(error)),
+      0, device, memory);
 }
 
 void buffer_destroy(PJRT_Buffer_Destroy_Args& args) { delete args.buffer; }
@@ -297,8 +300,13 @@ void buffer_memory_layout(PJRT_Buffer_GetMemoryLayout_Args& args) {
   args.layout.struct_size = PJRT_Buffer_MemoryLayout_STRUCT_SIZE;
   args.layout.extension_start = nullptr;
   args.layout.type = PJRT_Buffer_MemoryLayout_Type_Tiled;
-  args.layout.tiled = {PJRT_Buffer_MemoryLayout_Tiled_STRUCT_SIZE, nullptr, b.minor_to_major.data(),
-                       b.minor_to_major.size(), nullptr, nullptr, 0};
+  args.layout.tiled = {PJRT_Buffer_MemoryLayout_Tiled_STRUCT_SIZE,
+                       nullptr,
+                       b.minor_to_major.data(),
+                       b.minor_to_major.size(),
+                       nullptr,
+                       nullptr,
+                       0};
 }
 
 // --- out of a buffer -------------------------------------------------------------------------------------------------
@@ -356,7 +364,8 @@ void buffer_copy_raw(PJRT_Buffer_CopyRawToHost_Args& args) {
   if (!b.layout.empty()) throw UnimplementedError(str("raw bytes of a buffer of layout ", b.layout));
   std::int64_t bytes = size_of(b.shape) * host_size(b.element);
   if (args.offset < 0 || args.transfer_size < 0 || args.offset > bytes || args.transfer_size > bytes - args.offset) {
-    throw InvalidArgument(str("bytes ", args.offset, "..", args.offset, "+", args.transfer_size, " of a buffer of ", bytes));
+    throw InvalidArgument(
+        str("bytes ", args.offset, "..", args.offset, "+", args.transfer_size, " of a buffer of ", bytes));
   }
   args.event = when_there(b, "PJRT_Buffer_CopyRawToHost",
                           [e = b.element, n = size_of(b.shape), offset = args.offset, size = args.transfer_size,
@@ -380,7 +389,8 @@ PJRT_Buffer* copy_to(PJRT_Buffer& b, PJRT_Memory* memory, const char* entry) {
   auto from = arrays::storage_of(value->array, entry);
   auto* device = of(memory).device;
   if (!from->ready || (from->ready->ready() && !from->ready->error())) {
-    auto copy = single(value->element, value->shape, from->shard_buffers[static_cast<std::size_t>(index)], device->device);
+    auto copy =
+        single(value->element, value->shape, from->shard_buffers[static_cast<std::size_t>(index)], device->device);
     copy->layout = value->layout;
     return new_buffer(device->client, copy, 0, device, memory);
   }
@@ -406,7 +416,8 @@ void* address(PJRT_Buffer& b, const char* entry) {
   if (is_narrow(b.element)) {
     throw UnimplementedError(str(entry, ": elements of type ", hlo::to_string(b.element), " lie in wider ones"));
   }
-  if (!b.layout.empty()) throw UnimplementedError(str(entry, ": the data of a buffer of layout ", b.layout, " lies row-major"));
+  if (!b.layout.empty())
+    throw UnimplementedError(str(entry, ": the data of a buffer of layout ", b.layout, " lies row-major"));
   return shard_of(b, entry)->data();
 }
 }  // namespace

@@ -180,7 +180,9 @@ void client_addressable_devices(PJRT_Client_AddressableDevices_Args& args) {
   args.addressable_devices = args.client->addressable.data();
   args.num_addressable_devices = args.client->addressable.size();
 }
-void client_lookup_device(PJRT_Client_LookupDevice_Args& args) { args.device = at(args.client->all, args.id, "device"); }
+void client_lookup_device(PJRT_Client_LookupDevice_Args& args) {
+  args.device = at(args.client->all, args.id, "device");
+}
 void client_lookup_addressable_device(PJRT_Client_LookupAddressableDevice_Args& args) {
   args.addressable_device = at(args.client->addressable, args.local_hardware_id, "local device");
 }

@@ -59,8 +59,8 @@ void event_set(PJRT_Event_Set_Args& args) {
   if (!args.event->settable) throw InvalidArgument("PJRT_Event_Set: an event that PJRT_Event_Create did not make");
   std::exception_ptr error;
   if (args.error_code != PJRT_Error_Code_OK) {
-    error = std::make_exception_ptr(
-        CallerError(str(view(args.error_message, args.error_message_size), " (code ", static_cast<int>(args.error_code), ")")));
+    error = std::make_exception_ptr(CallerError(
+        str(view(args.error_message, args.error_message_size), " (code ", static_cast<int>(args.error_code), ")")));
   }
   std::exchange(args.event->settable, nullptr)->complete(error);
 }

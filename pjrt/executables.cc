@@ -25,7 +25,8 @@ std::vector<PJRT_Device*> devices_of(PJRT_Client& client, const CompileOptions& 
   auto n = options.num_replicas * options.num_partitions;
   std::vector<std::int64_t> ids = options.device_ids;
   if (ids.empty()) {
-    for (std::int64_t k = 0; k < n; ++k) ids.push_back(n == 1 && options.device_ordinal > 0 ? options.device_ordinal : k);
+    for (std::int64_t k = 0; k < n; ++k)
+      ids.push_back(n == 1 && options.device_ordinal > 0 ? options.device_ordinal : k);
   }
   for (auto id : ids) {
     if (id >= std::ssize(client.all)) {
@@ -73,11 +74,43 @@ Port port(const Executable& exe, const ir::Port& p, const ir::Type& type, const 
   return out;
 }
 
+// Tiles of blocks, then of addends, then of replicas.
+TileAssignment addend_tiles(const NamedSharding& s, std::int64_t rank, std::vector<hlo::HloSharding::Last>& last) {
+  const Dims& sizes = s.mesh().abstract_mesh().axis_sizes();
+  Dims dims, permutation;
+  std::vector<bool> used(sizes.size());
+  auto take = [&](std::size_t a) {
+    used[a] = true;
+    permutation.push_back(static_cast<std::int64_t>(a));
+    return sizes[a];
+  };
+  for (std::size_t d = 0; d < static_cast<std::size_t>(rank); ++d) {
+    dims.push_back(1);
+    if (d >= s.spec().size()) continue;
+    for (auto a : s.dim_axes(d)) dims.back() *= take(static_cast<std::size_t>(a));
+  }
+  dims.push_back(1);
+  for (auto a : s.unreduced_axes()) dims.back() *= take(static_cast<std::size_t>(a));
+  last.push_back(hlo::HloSharding::Last::Unreduced);
+  std::int64_t rest = 1;
+  for (std::size_t a = 0; a < sizes.size(); ++a) {
+    if (!used[a]) rest *= take(a);
+  }
+  if (rest > 1) {
+    dims.push_back(rest);
+    last.push_back(hlo::HloSharding::Last::Replicated);
+  }
+  return TileAssignment(dims, Dims(sizes.begin(), sizes.end()), permutation);
+}
+
 // In the words of XLA: tiles by logical id.
 std::string op_sharding(const Port& p) {
   hlo::HloSharding s;
   std::optional<TileAssignment> tiles;
-  if (const auto* named = dynamic_cast<const NamedSharding*>(p.sharding.get())) {
+  const auto* named = dynamic_cast<const NamedSharding*>(p.sharding.get());
+  if (named != nullptr && p.placement->addends > 1) {
+    tiles = addend_tiles(*named, p.type.rank(), s.last);
+  } else if (named != nullptr) {
     tiles = named->to_tiles(p.type.rank());
   } else if (const auto* gspmd = dynamic_cast<const GspmdSharding*>(p.sharding.get())) {
     tiles = gspmd->tiles();
@@ -154,11 +187,12 @@ std::shared_ptr<Executable> compile(PJRT_Client& client, std::string_view progra
   ir::Module& m = exe->module;
   fit_counts(m, exe->parsed);
   exe->name = m.name;
-  exe->fingerprint = str(base::hash_mix(std::hash<std::string>{}(exe->program), std::hash<std::string>{}(exe->options)));
+  exe->fingerprint =
+      str(base::hash_mix(std::hash<std::string>{}(exe->program), std::hash<std::string>{}(exe->options)));
   std::vector<Device> on;
   for (const auto* d : exe->devices) on.push_back(d->device);
   exe->placed = std::make_shared<program::PlacedStablehlo>(m, m.name, std::move(on),
-                                                         program::PlacedStablehlo::Options{true, true});
+                                                           program::PlacedStablehlo::Options{true, true});
   exe->compiled = exe->placed->compile();
   ir::Types in = m.graph->input_types();
   ir::Types out = m.graph->output_types();
@@ -203,7 +237,8 @@ Executable& live(PJRT_LoadedExecutable* e) {
 // --- compiling -------------------------------------------------------------------------------------------------------
 
 void client_compile(PJRT_Client_Compile_Args& args) {
-  args.executable = loaded(compile(*args.client, text_of(*args.program), view(args.compile_options, args.compile_options_size)));
+  args.executable =
+      loaded(compile(*args.client, text_of(*args.program), view(args.compile_options, args.compile_options_size)));
 }
 
 void client_load(PJRT_Client_Load_Args& args) {
@@ -215,7 +250,8 @@ void client_load(PJRT_Client_Load_Args& args) {
 
 // For devices that need not be there: a topology's are as virtual as any.
 void ahead_of_time(PJRT_Compile_Args& args) {
-  auto exe = compile(*args.topology->client, text_of(*args.program), view(args.compile_options, args.compile_options_size));
+  auto exe =
+      compile(*args.topology->client, text_of(*args.program), view(args.compile_options, args.compile_options_size));
   exe->own_client = args.topology->own;
   args.executable = new PJRT_Executable{std::move(exe)};
 }
@@ -388,7 +424,8 @@ void executable_memory_stats(PJRT_Executable_GetCompiledMemoryStats_Args& args) 
   args.host_output_size_in_bytes = 0;
   args.host_alias_size_in_bytes = 0;
   args.host_temp_size_in_bytes = 0;
-  auto all = args.argument_size_in_bytes + args.output_size_in_bytes - args.alias_size_in_bytes + args.temp_size_in_bytes;
+  auto all =
+      args.argument_size_in_bytes + args.output_size_in_bytes - args.alias_size_in_bytes + args.temp_size_in_bytes;
   if (TESSERA_PJRT_HAS(args, peak_memory_in_bytes)) args.peak_memory_in_bytes = all;
   if (TESSERA_PJRT_HAS(args, total_size_in_bytes)) args.total_size_in_bytes = all;
   if (TESSERA_PJRT_HAS(args, total_allocation_bytes)) args.total_allocation_bytes = all;

@@ -154,8 +154,8 @@ void check_call(const Executable& exe, const PJRT_LoadedExecutable_Execute_Args&
                                  " of a program that was compiled for other devices"));
   }
   if (args.num_devices != exe.devices.size()) {
-    throw InvalidArgument(str(exe.name, ": arguments for ", args.num_devices, " devices; the program is for ",
-                              exe.devices.size()));
+    throw InvalidArgument(
+        str(exe.name, ": arguments for ", args.num_devices, " devices; the program is for ", exe.devices.size()));
   }
   if (args.num_args != exe.arguments.size()) {
     throw InvalidArgument(str(exe.name, ": ", args.num_args, " arguments; the program takes ", exe.arguments.size()));
@@ -218,8 +218,8 @@ void loaded_execute(PJRT_LoadedExecutable_Execute_Args& args) {
     auto value = std::make_shared<Value>(Value{std::move(result), port.element, port.shard_shape, port.layout});
     bool equal = value->array.impl()->replicas_equal;
     for (std::size_t k = 0; k < n; ++k) {
-      made.buffers.push_back(
-          new_buffer(exe.client, value, index_at(port, equal, k), exe.devices[k], exe.devices[k]->memories[port.memory]));
+      made.buffers.push_back(new_buffer(exe.client, value, index_at(port, equal, k), exe.devices[k],
+                                        exe.devices[k]->memories[port.memory]));
     }
   }
   for (std::size_t k = 0; k < n && args.device_complete_events != nullptr; ++k) made.events.push_back(new_event(done));

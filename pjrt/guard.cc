@@ -15,8 +15,8 @@ const PJRT_Error_FunctionTable kErrorTable = {
     .instance_size = sizeof(Error),
     .extension_start = nullptr,
     .destroy = [](PJRT_Error* e) { delete static_cast<Error*>(e); },
-    .message =
-        [](const PJRT_Error* e, const char** message, std::size_t* size) { give(of(e).message, *message, *size); },
+    .message = [](const PJRT_Error* e, const char** message,
+                  std::size_t* size) { give(of(e).message, *message, *size); },
     .get_code = [](const PJRT_Error* e) { return of(e).code; },
     .for_each_payload = [](const PJRT_Error*, PJRT_Error_PayloadVisitor, void*) {},
 };

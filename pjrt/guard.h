@@ -33,12 +33,12 @@ class InvalidArgument : public ValueError {
 #define TESSERA_PJRT_HAS(args, field) \
   ((args).struct_size >= offsetof(std::remove_cvref_t<decltype(args)>, field) + sizeof((args).field))
 /// Throws unless the writer knew the last field that the entry needs.
-#define TESSERA_PJRT_NEEDS(args, field)                                                                          \
-  do {                                                                                                           \
-    if (!TESSERA_PJRT_HAS(args, field)) {                                                                        \
-      throw ::tessera::pjrt::InvalidArgument(::tessera::base::str("a struct of ", (args).struct_size,            \
-                                                                  " bytes, too short for " #field " of " #args)); \
-    }                                                                                                            \
+#define TESSERA_PJRT_NEEDS(args, field)                                                                            \
+  do {                                                                                                             \
+    if (!TESSERA_PJRT_HAS(args, field)) {                                                                          \
+      throw ::tessera::pjrt::InvalidArgument(                                                                      \
+          ::tessera::base::str("a struct of ", (args).struct_size, " bytes, too short for " #field " of " #args)); \
+    }                                                                                                              \
   } while (false)
 
 template <auto F>

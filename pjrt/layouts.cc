@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The Layouts extension. Data lies row-major; an order of dimensions that a caller asks for is kept with the buffer and told
-// again, and whoever wants the memory itself is refused. Layouts are written as XLA prints them, minor to major.
+// The Layouts extension. Data lies row-major; an order of dimensions that a caller asks for is kept with the buffer and
+// told again, and whoever wants the memory itself is refused. Layouts are written as XLA prints them, minor to major.
 #include <algorithm>
 #include <charconv>
 
@@ -46,7 +46,8 @@ std::string asked_layout(std::string_view text, std::size_t rank) {
     if (!closed && (at >= text.size() || text[at] != ',')) break;
     ++at;
   }
-  if (!closed) throw UnimplementedError(str("the memory layout ", text, "; buffers here are plain arrays without tiles"));
+  if (!closed)
+    throw UnimplementedError(str("the memory layout ", text, "; buffers here are plain arrays without tiles"));
   return checked(dims, rank);
 }
 

@@ -149,7 +149,7 @@ PJRT_Buffer* new_buffer(PJRT_Client* client, const ValuePtr& value, std::int32_t
 }  // namespace tessera::pjrt
 
 struct PJRT_Event {
-  tessera::runtime::EventPtr event;                       ///< null: ready
+  tessera::runtime::EventPtr event;                        ///< null: ready
   std::shared_ptr<tessera::runtime::Completion> settable;  ///< of one that the caller completes
 };
 
@@ -206,8 +206,8 @@ struct PJRT_Buffer {
   std::int32_t index = 0;         ///< of the shard among those of the array's storage
   tessera::pjrt::ElementType element = tessera::pjrt::ElementType::F32;
   tessera::Shape shape;
-  std::string layout;  ///< as `Value::layout`
-  bool token = false;  ///< has no elements
+  std::string layout;                        ///< as `Value::layout`
+  bool token = false;                        ///< has no elements
   std::vector<std::int64_t> minor_to_major;  ///< made when asked for
   int external_references = 0;
   tessera::runtime::BufferPtr held;  ///< for those that have its address

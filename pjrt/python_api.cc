@@ -93,6 +93,4 @@ void tessera_set_host_callback(TesseraHostCallback call) {
   hlo::set_host_callbacks([call](const hlo::HostCall& of) { return pjrt::host_function(call, of); });
 }
 
-std::int64_t tessera_set_comm_budget(std::int64_t bytes) {
-  return std::exchange(pjrt::comm_budget(), bytes);
-}
+std::int64_t tessera_set_comm_budget(std::int64_t bytes) { return std::exchange(pjrt::comm_budget(), bytes); }

@@ -7,8 +7,8 @@
 
 #define TESSERA_EXPORT extern "C" __attribute__((visibility("default")))
 
-/// An array in host memory, row-major. `dtype` is tessera::DType's number; `narrow` the module's element type where that
-/// is narrower ("i4", "f8E4M3FN"), else null.
+/// An array in host memory, row-major. `dtype` is tessera::DType's number; `narrow` the module's element type where
+/// that is narrower ("i4", "f8E4M3FN"), else null.
 struct TesseraHostArray {
   void* data;
   const std::int64_t* shape;

@@ -97,7 +97,8 @@ class Array {
 
   /// The global value on the host, gathered once from this process's devices and kept while the array lives; it waits
   /// for the computation. Throws `NotAddressableError` when another process holds a shard that this one lacks,
-  /// `ConcretizationError` for a traced array, `DeletedArrayError`, and what the computation threw.
+  /// `StateError` for an unreduced array, whose devices hold addends (`reshard` sums them), `ConcretizationError` for a
+  /// traced array, `DeletedArrayError`, and what the computation threw.
   HostArray host(const Loc& loc = Loc::current()) const;
   /// Elements in row-major order. Throws `TypeError` when T is not the dtype.
   template <Number T>
@@ -270,8 +271,10 @@ Array device_put(const Array& value, const Device& device, const Loc& loc = Loc:
 Array device_put(const HostArray& value, const ShardingPtr& sharding, const Loc& loc = Loc::current());
 /// Reshards between any two shardings, committed; an equal sharding shares the buffers. Between equal device lists of
 /// several processes it runs the collectives of a program, in which every process takes part. Inside a traced function
-/// it is `with_sharding_constraint`. Throws `IndivisibleError`, `ValueError` (rank too small, null sharding),
-/// `DeletedArrayError`.
+/// it is `with_sharding_constraint`. To an unreduced sharding, the first device along those axes keeps the value and
+/// the others get zeros, which moves nothing; from one, the addends are summed, by a reduce-scatter where the new
+/// sharding splits along their axes. Throws `IndivisibleError`, `ValueError` (rank too small, null sharding),
+/// `UnimplementedError` for addends on other devices, `DeletedArrayError`.
 Array device_put(const Array& value, const ShardingPtr& sharding, const Loc& loc = Loc::current());
 /// With the mesh of the enclosing `shard_map` or of the current scope. Throws `StateError` where there is none.
 Array device_put(const HostArray& value, const PartitionSpec& spec, const Loc& loc = Loc::current());
@@ -279,14 +282,15 @@ Array device_put(const HostArray& value, const PartitionSpec& spec, const Loc& l
 Array device_put(const Array& value, const PartitionSpec& spec, const Loc& loc = Loc::current());
 
 /// Calls `data(index)` once per local device, or once in all where the sharding is fully replicated, and places the
-/// results without communication. Throws `ValueError` for a shard of the wrong shape, for mixed dtypes, for one that is
+/// results without communication. Of an unreduced sharding the results are addends, in the order of the mesh. Throws
+/// `ValueError` for a shard of the wrong shape, for mixed dtypes, for one that is
 /// not `dtype`, and without `dtype` where this process has no device of the sharding.
 Array make_array_from_callback(const Shape& shape, const ShardingPtr& sharding,
                                const std::function<HostArray(const Index&)>& data,
                                std::optional<DType> dtype = std::nullopt, const Loc& loc = Loc::current());
-/// Adopts one single-device array per local device, in any order, without copying. Throws `ValueError` for an array
-/// with more than one shard, a device that is missing, repeated or not in the sharding, and for shapes and dtypes that
-/// do not fit.
+/// Adopts one single-device array per local device, in any order, without copying. Of an unreduced sharding each is its
+/// device's addend. Throws `ValueError` for an array with more than one shard, a device that is missing, repeated or
+/// not in the sharding, and for shapes and dtypes that do not fit.
 Array make_array_from_single_device_arrays(const Shape& shape, const ShardingPtr& sharding,
                                            std::span<const Array> arrays, std::optional<DType> dtype = std::nullopt,
                                            const Loc& loc = Loc::current());

@@ -195,11 +195,14 @@ template <class T>
 requires is_tree_v<T> T pvary(const T& x, const AxisNames& axes, const Loc& loc = Loc::current()) {
   return tree_unflatten(x, detail::pvary(tree_leaves(x), axes, "pvary", loc));
 }
-/// `pvary`, with the target type as an argument. Throws `UnimplementedError` for targets other than `varying`.
+/// The same value, typed anew over the names; no communication. `varying`: as `pvary`, and of a reduced operand each
+/// instance's own. `unreduced`: what the instances hold, which varies, are addends; the result leaves the map by an
+/// out-spec with `unreduced`, and its cotangent is the whole one for each. `reduced`: a value that is equal along the
+/// names leaves the map by an out-spec with `reduced`; addends of its cotangent come back and are summed. Throws
+/// `ValueError`, in a map with `check_vma`, for a value of another type than these.
 template <class T>
 requires is_tree_v<T> T pcast(const T& x, const AxisNames& axes, CastTo to, const Loc& loc = Loc::current()) {
-  detail::check_cast(to);
-  return tree_unflatten(x, detail::pvary(tree_leaves(x), axes, "pcast", loc));
+  return tree_unflatten(x, detail::pcast(tree_leaves(x), axes, to, loc));
 }
 
 /// What is beyond the first and the last block.

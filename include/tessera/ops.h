@@ -321,7 +321,8 @@ Array matmul(const Operand& x, const Operand& y, const DotOptions& options = {})
 
 // --- placement -------------------------------------------------------------------------------------------
 /// Inside a traced function: the value, and its gradient, have this sharding from here on; the partitioner inserts the
-/// collectives that resharding needs. Eagerly: `device_put`. Throws `IndivisibleError` for an extent that does not
+/// collectives that resharding needs. Over unreduced axes the value stays a sum of what devices hold, and nothing is
+/// added up here. Eagerly: `device_put`. Throws `IndivisibleError` for an extent that does not
 /// divide, `ValueError` for a null sharding, for more entries than dimensions and for axes that an enclosing
 /// `shard_map` maps, `UnimplementedError` for anything but a `NamedSharding` inside a traced function.
 Array with_sharding_constraint(const Operand& x, const ShardingPtr& sharding);

@@ -4,6 +4,8 @@
 //   P("x", none, {"y", "z"})   dimension 0 over x, 1 replicated, 2 over y (slow) and z (fast)
 //   P(0, none)                 mesh axes may be given by index
 //   P(axes("x", "y"), unconstrained)
+//   P("x").unreduced("y")      dimension 0 over x; devices along y hold addends of each block
+//   P("x").reduced("y")        devices along y hold equal blocks; the gradient stays unreduced over y
 #pragma once
 
 #include <concepts>
@@ -90,7 +92,7 @@ SpecEntry axes(SpecEntry a = SpecEntry::absent(), SpecEntry b = SpecEntry::absen
                SpecEntry g = SpecEntry::absent(), SpecEntry h = SpecEntry::absent(), const Loc& loc = Loc::current());
 
 /// One entry per dimension; dimensions past the end are replicated. Names are looked up when a sharding is built from
-/// it. Equality is by entries: trailing `none` counts.
+/// it. Equality is by entries, of which a trailing `none` counts, and by the sets of unreduced and reduced axes.
 class PartitionSpec {
  public:
   PartitionSpec(SpecEntry a = SpecEntry::absent(), SpecEntry b = SpecEntry::absent(), SpecEntry c = SpecEntry::absent(),
@@ -124,9 +126,30 @@ class PartitionSpec {
   auto end() const { return entries_.end(); }
   const std::vector<SpecEntry>& entries() const& { return entries_; }
   std::vector<SpecEntry> entries() const&& { return entries_; }
+  /// This spec, unreduced over `axes` too: the value is the sum, over these mesh axes, of the blocks that devices hold,
+  /// each of the shape that the entries give. Throws `ValueError` naming an axis that an entry or `reduced` has.
+  PartitionSpec with_unreduced(std::vector<AxisRef> axes, const Loc& loc = Loc::current()) const;
+  /// This spec, reduced over `axes` too: devices along these mesh axes hold equal blocks, as without the mark, which
+  /// says that the gradient is to stay unreduced over them. Throws `ValueError` naming an axis that an entry or
+  /// `unreduced` has.
+  PartitionSpec with_reduced(std::vector<AxisRef> axes, const Loc& loc = Loc::current()) const;
+  /// `with_unreduced` for axes that are written out: `P("x").unreduced("y", "z")`.
+  template <std::convertible_to<AxisRef>... A>
+  requires(sizeof...(A) > 0) PartitionSpec unreduced(const A&... axes)
+  const { return with_unreduced({AxisRef(axes)...}); }
+  /// `with_reduced` for axes that are written out: `P("x").reduced("y", "z")`.
+  template <std::convertible_to<AxisRef>... A>
+  requires(sizeof...(A) > 0) PartitionSpec reduced(const A&... axes)
+  const { return with_reduced({AxisRef(axes)...}); }
+  /// The axes over which the value is a sum of what devices hold; a set, in the order of their names.
+  const std::vector<AxisRef>& unreduced() const& { return unreduced_; }
+  std::vector<AxisRef> unreduced() const&& { return unreduced_; }
+  /// The axes over which the gradient is to stay unreduced; a set, in the order of their names.
+  const std::vector<AxisRef>& reduced() const& { return reduced_; }
+  std::vector<AxisRef> reduced() const&& { return reduced_; }
   /// Position of the first equal entry. Throws `ValueError` when there is none.
   std::int64_t index(const SpecEntry& entry, const Loc& loc = Loc::current()) const;
-  /// "P('x', None)", or with another word in front.
+  /// "P('x', None)", "P('x', unreduced={'y'})", or with another word in front.
   std::string text(std::string_view name = "P") const;
 
   bool operator==(const PartitionSpec&) const = default;
@@ -134,12 +157,14 @@ class PartitionSpec {
 
  private:
   std::vector<SpecEntry> entries_;
+  std::vector<AxisRef> unreduced_, reduced_;  // sorted, without repeats
 };
 using P = PartitionSpec;
 
 /// "P('x', None)".
 inline std::string to_string(const PartitionSpec& s) { return s.text(); }
-/// The entries of a, then those of b.
+/// The entries of a, then those of b; unreduced and reduced over the axes of either. Throws `ValueError` as
+/// `with_unreduced`.
 PartitionSpec operator+(const PartitionSpec& a, const PartitionSpec& b);
 
 }  // namespace tessera

@@ -108,8 +108,12 @@ AnyMesh shard_map_mesh();
 /// `f` on the blocks of its arguments: dimension d of a block is the argument's divided by the axes of `in_specs`
 /// there; results are assembled as `out_specs` specifies. `mesh` may be abstract: then the arguments' shardings give
 /// the devices. Arguments of another sharding are resharded first; besides that, only the collectives that `f` calls
-/// communicate. Throws `IndivisibleError`, `ValueError` for specs that do not fit and, with `check_vma`, for a result
-/// that varies over an axis that its spec does not name; `DeviceMismatchError`.
+/// communicate. An operand whose spec is `unreduced` over axes gives each instance its addend, which varies over them;
+/// a result with such a spec is the sum of what the instances return, left undone. One whose spec is `reduced` is equal
+/// along the axes, and its cotangent unreduced. Throws `IndivisibleError`, `ValueError` for specs that do not fit and,
+/// with `check_vma`, for a result that varies over an axis that its spec does not name or does not vary over an
+/// unreduced one; `UnimplementedError` for unreduced and reduced specs in a map that leaves axes automatic;
+/// `DeviceMismatchError`.
 template <class F>
 auto shard_map(F f, AnyMesh mesh, SpecTree in_specs, SpecTree out_specs, ShardMapOptions options = {}) {
   return Callable([f = std::move(f), mesh = std::move(mesh), in = std::move(in_specs), out = std::move(out_specs),

@@ -225,7 +225,8 @@ struct NamedOptions {
 /// Mesh axes per dimension.
 class NamedSharding : public Sharding {
  public:
-  /// Throws `ValueError` naming `spec` for an unknown axis and `DuplicateAxisError` for one that is used twice.
+  /// Throws `ValueError` naming `spec` for an unknown axis, and for one that is unreduced or reduced and has another
+  /// use too; `DuplicateAxisError` for one that entries use twice.
   NamedSharding(const AnyMesh& mesh, const PartitionSpec& spec, const NamedOptions& options = {},
                 const Loc& loc = Loc::current());
 
@@ -236,10 +237,16 @@ class NamedSharding : public Sharding {
   PartitionSpec spec() const&& { return spec(); }
   /// `NamedOptions::uneven`.
   bool uneven() const;
-  /// The tile form for arrays of `ndim` dimensions. Throws `ValueError` when the spec is longer.
+  /// The tile form for arrays of `ndim` dimensions. Throws `ValueError` when the spec is longer, `UnimplementedError`
+  /// for unreduced axes, which tiles cannot say.
   TileAssignment to_tiles(std::int64_t ndim, const Loc& loc = Loc::current()) const;
   /// Positions of the mesh axes that split dimension `dim`, slowest first; empty past the end of the spec.
   std::span<const int> dim_axes(std::size_t dim) const;
+  /// Positions of the mesh axes over which an array is the sum of the blocks that devices hold, ascending. Such an
+  /// array has shards (the addends) but no value to read; `reshard` to a spec without these axes makes one.
+  std::span<const int> unreduced_axes() const;
+  /// Positions of the mesh axes that the spec marks as reduced, ascending. Devices along them hold equal blocks.
+  std::span<const int> reduced_axes() const;
   /// The same mesh and options with another spec. Throws as the constructor.
   NamedSharding with_spec(const PartitionSpec& spec, const Loc& loc = Loc::current()) const;
 

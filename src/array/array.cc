@@ -359,6 +359,10 @@ std::string to_string(const Array& a, const Loc&) {
   };
   if (impl.trace != 0) return plain("Traced");
   if (a.is_deleted()) return plain("DeletedArray");
+  if (impl.placement && impl.placement->addends > 1) {
+    return str("Array(shape=", impl.type.shape, ", dtype=", dtype_name(a.dtype()), ", sharding=", impl.sharding->text(),
+               ")");
+  }
   HostArray value;
   try {
     value = a.host();

@@ -11,6 +11,16 @@
 
 namespace tessera {
 
+namespace arrays {
+void check_whole(const ArrayImpl& impl, const char* function) {
+  if (!impl.placement || impl.placement->addends == 1) return;
+  throw StateError(str(function, ": the array of type ", dtype_name(impl.type.dtype), "[", join(impl.type.shape, ","),
+                       "] is unreduced (", impl.sharding->text(),
+                       "): its devices hold addends and nobody has the value; reshard it to a spec without unreduced "
+                       "axes, or read addressable_shards"));
+}
+}  // namespace arrays
+
 using arrays::ArrayImpl;
 using arrays::checked;
 
@@ -165,6 +175,7 @@ HostArray Array::whole(const char* function, const Loc& loc) const {
   const auto& impl = *checked(*this, function);
   if (impl.trace != 0) arrays::traced(*this, function, loc);
   if (impl.literal) return arrays::literal_value(impl);
+  arrays::check_whole(impl, function);
   auto storage = arrays::storage_of(*this, function);
   storage->wait();
   std::lock_guard lock(impl.mutex);

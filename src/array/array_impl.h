@@ -123,6 +123,8 @@ Array like_without_data(const Array& a);
 /// The same value in memory of the visible dtype, for those who read the memory themselves.
 Array without_digits(const Array& a);
 
+/// Throws `StateError` for an unreduced array: its devices hold addends, and nobody has the value.
+void check_whole(const ArrayImpl& impl, const char* function);
 /// Has a value and is not deleted; literals and traced values are always alive.
 bool usable(const Array& a);
 /// Throws `StateError` for an uninitialised array and `DeletedArrayError` for one that was deleted or donated, naming

@@ -75,6 +75,8 @@ Array place(const HostArray& value, const ShardingPtr& sharding, bool committed,
     }
   }
   if (!adopt || tiles > 1) {
+    // The first addend of a block is the value, the others are zeros.
+    const auto blocks = tiles / static_cast<std::size_t>(place.addends);
     base::parallel_for(static_cast<std::int64_t>(tiles),
                        std::max<std::int64_t>(
                            1, (1 << 16) * static_cast<std::int64_t>(tiles) / std::max<std::int64_t>(1, value.nbytes())),
@@ -83,6 +85,12 @@ Array place(const HostArray& value, const ShardingPtr& sharding, bool committed,
                            auto t = static_cast<std::size_t>(i);
                            if (!storage->shard_buffers[t]) continue;
                            Shape shape = place.tile_shape[t];
+                           if (t >= blocks) {
+                             const auto& zeros = *storage->shard_buffers[t];
+                             if (zeros.nbytes() > 0)
+                               std::memset(zeros.data(), 0, static_cast<std::size_t>(zeros.nbytes()));
+                             continue;
+                           }
                            Dims offset = offset_of(place.tile_index[t]);
                            std::int64_t from = 0;
                            for (std::size_t d = 0; d < shape.size(); ++d) from += offset[d] * strides[d];
@@ -172,8 +180,18 @@ void fill(const Storage& storage, const sharding::Placement& place, bool by_tile
   Source from{place, shards.list(), by_tile};
   out.shard_buffers.resize(static_cast<std::size_t>(to.num_tiles));
   auto local = local_tiles(to);
+  const auto blocks = out.shard_buffers.size() / static_cast<std::size_t>(to.addends);
   for (std::size_t t = 0; t < out.shard_buffers.size(); ++t) {
-    if (any_local(to, local, t)) out.shard_buffers[t] = assemble(from, to, t, item);
+    if (!any_local(to, local, t)) continue;
+    if (place.addends > 1) {
+      out.shard_buffers[t] = from.shard_buffer(t);  // the same addends
+    } else if (t < blocks) {
+      out.shard_buffers[t] = assemble(from, to, t, item);
+    } else {
+      const std::int64_t bytes = size_of(to.tile_shape[t]) * item;
+      out.shard_buffers[t] = allocate(to, bytes);
+      if (bytes > 0) std::memset(out.shard_buffers[t]->data(), 0, static_cast<std::size_t>(bytes));
+    }
   }
 }
 
@@ -184,13 +202,18 @@ Array reshard(const Array& a, const ShardingPtr& sharding, bool committed) {
   const auto& impl = *a.impl();
   auto placed = sharding::placement(sharding, impl.type.shape);
   const auto item = dtype_size(impl.type.dtype);
+  const bool same =
+      placed->devices == impl.placement->devices && sharding->is_equivalent_to(*impl.sharding, impl.type.rank());
+  if (impl.placement->addends > 1 && !same) {
+    throw UnimplementedError(str("device_put: the array is unreduced (", impl.sharding->text(), ") and cannot go to ",
+                                 sharding->text(), " as it is; reshard it on its own devices first"));
+  }
   // Where all shards are here none can be missing, which is said at the call. An error is thrown where the result is
   // waited for, whenever it came.
   const bool all_here = impl.placement->devices->all_local() && placed->devices->all_local();
   if (!all_here) storage->wait();
   const bool pending = all_here && storage->ready && (!storage->ready->ready() || storage->ready->error());
-  if (placed->devices == impl.placement->devices && impl.replicas_equal &&
-      sharding->is_equivalent_to(*impl.sharding, impl.type.rank())) {
+  if (same && impl.replicas_equal) {
     return make(impl.type, sharding, storage, committed, true);
   }
   auto out = std::make_shared<Storage>();

@@ -51,10 +51,15 @@ template <class P, class T>
 struct Field {
   const char* name;
   T P::*member;
+  bool rare = false;  ///< texts leave it out where it has its default
 };
 template <class P, class T>
 constexpr Field<P, T> field(const char* name, T P::*member) {
   return {name, member};
+}
+template <class P, class T>
+constexpr Field<P, T> rare_field(const char* name, T P::*member) {
+  return {name, member, true};
 }
 
 /// Something opaque (a callback, a custom rule): equal only to itself.
@@ -183,11 +188,13 @@ class AttrsOf final : public AttrsBase {
         return field_text(v);
       }
     };
-    return std::apply(
-        [&](auto... f) {
-          return std::vector<std::pair<std::string, std::string>>{{f.name, text_of(value.*(f.member))}...};
-        },
-        P::fields);
+    std::vector<std::pair<std::string, std::string>> out;
+    auto add = [&](const auto& f) {
+      if (f.rare && field_equal(value.*(f.member), P{}.*(f.member))) return;
+      out.emplace_back(f.name, text_of(value.*(f.member)));
+    };
+    std::apply([&](auto... f) { (add(f), ...); }, P::fields);
+    return out;
   }
   P value;
 };
@@ -231,6 +238,10 @@ Attrs read_attrs(TextReader& r, MissingFields missing) {
       if (!known) r.fail(one_of_names(wanted.data(), wanted.size(), name));
       if (!r.accept(",")) break;
     }
+    auto drop = [&](const auto& f) {
+      if (f.rare) std::erase_if(wanted, [&](std::string_view w) { return w == f.name; });
+    };
+    std::apply([&](auto... f) { (drop(f), ...); }, P::fields);
     if (!wanted.empty() && missing == MissingFields::Refused) r.fail(one_of_names(wanted.data(), wanted.size(), ""));
     r.expect("]");
     return make_attrs(std::move(value));

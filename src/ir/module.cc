@@ -83,6 +83,8 @@ class Placer {
         for (const auto& d : p.sharding->dims) {
           std::ranges::copy_if(d.axes, std::back_inserter(named), [](const SubAxis& x) { return x.size != 0; });
         }
+        std::ranges::copy_if(p.sharding->unreduced, std::back_inserter(named),
+                             [](const SubAxis& x) { return x.size != 0; });
       }
     }
     auto cut = named.empty() ? std::nullopt : cut_mesh(mesh, named);
@@ -140,18 +142,22 @@ class Placer {
                      m_.meshes.begin());
     if (k == m_.meshes.size() || !m_.axes_of[k]) return std::nullopt;
     Layout out;
-    for (const auto& d : s.dims) {
-      AxisList& list = out.dims.emplace_back();
-      for (const auto& x : d.axes) {
+    AxisList partial;
+    bool whole = true;
+    auto add = [&](const std::vector<SubAxis>& axes, AxisList& list) {
+      for (const auto& x : axes) {
         std::size_t a = 0;
         while (a < m_.meshes[k].axes.size() && axis_name(m_.meshes[k].axes, a) != x.name) ++a;
         TESSERA_CHECK(a < m_.meshes[k].axes.size(), str("mesh ", s.mesh, " has no axis ", x.name));
         auto part = axes_of_part((*m_.axes_of[k])[a], x, *m_.mesh);
-        if (!part) return std::nullopt;
-        list.insert(list.end(), part->begin(), part->end());
+        whole = whole && part;
+        if (part) list.insert(list.end(), part->begin(), part->end());
       }
-    }
-    return out;
+    };
+    for (const auto& d : s.dims) add(d.axes, out.dims.emplace_back());
+    add(s.unreduced, partial);
+    for (auto a : partial) out.partial |= AxisMask{1} << a;
+    return whole ? std::optional(std::move(out)) : std::nullopt;
   }
 
   Module& m_;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tessera/indexing.h"
 
+#include "array/array_impl.h"
 #include "numpy/index_plan.h"
 #include "program/graph_fragment.h"
 #include "tessera/lax.h"
@@ -18,6 +19,7 @@ IndexItem::IndexItem(const std::vector<std::int64_t>& indices)
 Array index(const Operand& x, const IndexItems& items, const IndexOptions& o) {
   const Loc& loc = x.loc();
   IndexPlan p = program::plan_index(program::type_of(x.array(), "index").shape, items, loc);
+  arrays::check_whole(*x.array().impl(), "index");
   p.gather.mode = program::mode_of(o.mode.value_or(IndexMode::PromiseInBounds));
   p.gather.fill = o.fill_value;
   p.gather.unique_indices = o.unique_indices;

@@ -17,6 +17,7 @@ constexpr auto enum_names(Precision) { return std::array{"default", "high", "hig
 namespace tessera::ops {
 
 using ir::field;
+using ir::rare_field;
 
 /// Names of axes, most significant first. A name that a vmap binds is marked (`vmapped_name`), so that it is never
 /// taken for a mesh axis of the same name.
@@ -61,10 +62,13 @@ struct ShardingConstraint {
   std::vector<Dims> dims;  ///< per dimension: axis numbers, major first; {-1} leaves the dimension unconstrained
   Dims devices;
   bool uneven = false;
-  static constexpr auto fields =
-      std::tuple{field("mesh_sizes", &ShardingConstraint::mesh_sizes),
-                 field("mesh_names", &ShardingConstraint::mesh_names), field("dims", &ShardingConstraint::dims),
-                 field("devices", &ShardingConstraint::devices), field("uneven", &ShardingConstraint::uneven)};
+  Dims unreduced;  ///< axes over which the value is to stay a sum of what positions hold
+  static constexpr auto fields = std::tuple{field("mesh_sizes", &ShardingConstraint::mesh_sizes),
+                                            field("mesh_names", &ShardingConstraint::mesh_names),
+                                            field("dims", &ShardingConstraint::dims),
+                                            field("devices", &ShardingConstraint::devices),
+                                            field("uneven", &ShardingConstraint::uneven),
+                                            rare_field("unreduced", &ShardingConstraint::unreduced)};
 };
 
 using ir::GraphPtr;

@@ -90,7 +90,7 @@ const AxisBinding& find_axis(const std::string& name, const char* function) {
 
 std::string axis_env_key() {
   std::string key;
-  for (const auto& b : stack()) key += str(b.internal, ":", b.size, b.checked ? "c;" : ";");
+  for (const auto& b : stack()) key += str(b.internal, ":", b.size, b.checked ? "c" : "", b.reduced ? "r;" : ";");
   return key;
 }
 

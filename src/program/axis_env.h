@@ -18,6 +18,7 @@ struct AxisBinding {
   std::int64_t size = 1;
   bool mesh = true;      ///< of a mesh map; else of a vmap
   bool checked = false;  ///< the map checks varying types
+  bool reduced = false;  ///< some operand of the map is reduced over the axis
   bool operator==(const AxisBinding&) const = default;
 };
 /// The mesh of the innermost mesh map, and which of its axes bodies may not map again.

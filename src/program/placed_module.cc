@@ -2,6 +2,7 @@
 #include "program/placed_module.h"
 
 #include <algorithm>
+#include <map>
 
 #include "array/array_impl.h"
 #include "base/strings.h"
@@ -52,6 +53,7 @@ class Placing {
     if (!scope.empty() && scope.device_list() == out_.devices) add_mesh(AnyMesh(scope), false);
     for (const auto& use : uses_) add_use(use);
     ir::place(out_.module, total_);
+    check_sums();
     if (out_.devices) check_nesting();
     finish_inputs();
     return std::move(out_);
@@ -177,13 +179,61 @@ class Placing {
     }
   }
   void add_outputs() {
+    out_.reduced_out.resize(graph_.outputs.size());
+    if (options_.sums_stay) find_sums();
     for (std::size_t i = 0; i < graph_.outputs.size(); ++i) {
       const auto& shape = graph_.type(graph_.outputs[i]).shape;
       auto s = wanted_out(i);
+      if (!s && options_.sums_stay) s = left_as_sum(i);
       if (!s) continue;
       sharding::check_fits(options_.name, str("out_shardings[", i, "]"), *s, shape);
       state(out_.module.outputs[i], s, rank(shape));
     }
+  }
+  // The placement of a result that the program leaves as a sum; null for any other. Notes what is reduced.
+  ShardingPtr left_as_sum(std::size_t i) {
+    auto made = sums_.find(graph_.outputs[i]);
+    if (made == sums_.end()) return nullptr;
+    const auto& [e, k] = made->second;
+    if (const auto* c = ir::get_if<ops::ShardingConstraint>(e->attrs)) {
+      return sum_over(c->mesh_sizes, c->mesh_names.list, c->dims, c->unreduced, c->uneven);
+    }
+    const auto& map = ir::get<ops::ShardMap>(e->attrs);
+    for (auto a : map.out_specs.reduced_of(k)) {
+      const std::string& name = map.mesh_names.list[static_cast<std::size_t>(a)];
+      out_.reduced_out[i].push_back(name.empty() ? AxisRef(a) : AxisRef(name));
+    }
+    return sum_over(map.mesh_sizes, map.mesh_names.list, map.out_specs.list[k], map.out_specs.unreduced_of(k), false);
+  }
+  // Values that constraints and maps make as sums, or mark as reduced.
+  void find_sums() {
+    for (const auto& e : graph_.eqns) {
+      const auto* c = ir::get_if<ops::ShardingConstraint>(e.attrs);
+      const auto* map = c == nullptr ? ir::get_if<ops::ShardMap>(e.attrs) : nullptr;
+      for (std::size_t k = 0; k < e.out.size(); ++k) {
+        bool sum = c != nullptr     ? !c->unreduced.empty()
+                   : map != nullptr ? !map->out_specs.unreduced_of(k).empty() || !map->out_specs.reduced_of(k).empty()
+                                    : false;
+        if (sum) sums_.emplace(e.out[k], std::pair(&e, k));
+      }
+    }
+  }
+  ShardingPtr sum_over(const Dims& sizes, const std::vector<std::string>& names, const std::vector<Dims>& dims,
+                       const Dims& unreduced, bool uneven) const {
+    if (unreduced.empty() || size_of(sizes) != total_) return nullptr;
+    std::vector<AxisSize> axes;
+    for (std::size_t a = 0; a < sizes.size(); ++a) axes.push_back({names[a], sizes[a]});
+    auto refs = [](const Dims& list) {
+      std::vector<AxisRef> out;
+      for (auto a : list) {
+        if (a >= 0) out.emplace_back(a);
+      }
+      return out;
+    };
+    std::vector<SpecEntry> entries;
+    for (const auto& d : dims) entries.push_back(refs(d).empty() ? SpecEntry(none) : SpecEntry(refs(d)));
+    return NamedSharding(AbstractMesh(axes), PartitionSpec(entries).with_unreduced(refs(unreduced)), {.uneven = uneven})
+        .share();
   }
   void add_mesh(const AnyMesh& mesh, bool uneven) {
     axis_sharding(NamedSharding(mesh, PartitionSpec(), {.uneven = uneven}), 0, out_.module);
@@ -228,6 +278,18 @@ class Placing {
     }
   }
 
+  // A sum whose axes the program does not know would be taken for the value.
+  void check_sums() const {
+    auto check = [&](const ir::Port& port, const std::string& who) {
+      if (!port.sharding || port.sharding->unreduced.empty() || port.layout) return;
+      throw UnimplementedError(str(options_.name, ": ", who,
+                                   " is unreduced over axes of a mesh that does not nest with the program's others; "
+                                   "use one mesh"));
+    };
+    for (std::size_t i = 0; i < args_.size(); ++i) check(out_.module.inputs[i], arg_name(i));
+    for (std::size_t i = 0; i < graph_.outputs.size(); ++i) check(out_.module.outputs[i], str("result ", i));
+  }
+
   // --- what the arguments' data adds ---------------------------------------------------------------------------------
 
   void finish_inputs() {
@@ -250,7 +312,7 @@ class Placing {
       } else if (!arg(i).replicas_equal) {
         const auto& sizes = out_.module.mesh->sizes;
         for (std::size_t a = 0; a < sizes.size(); ++a) {
-          if (sizes[a] > 1 && !(layout->tiled() >> a & 1)) layout->vary |= ir::AxisMask{1} << a;
+          if (sizes[a] > 1 && !((layout->tiled() | layout->partial) >> a & 1)) layout->vary |= ir::AxisMask{1} << a;
         }
       }
     }
@@ -264,6 +326,7 @@ class Placing {
   std::string named_by_;   // the argument that named the devices
   bool by_scope_ = false;  // the devices are those of the mesh that is in scope
   std::int64_t total_ = 1;
+  std::map<ir::ValueId, std::pair<const ir::Eqn*, std::size_t>> sums_;
 };
 
 void collect(const ir::Graph& g, std::vector<MeshUse>& out) {

@@ -22,6 +22,9 @@ struct ProgramOptions {
   std::vector<bool> donate;                ///< empty, or one an input
   std::vector<std::string> arg_names;      ///< for messages
   bool distinct_results = false;           ///< no result shares memory with an argument or with another result
+  /// A result whose placement is free and that the program leaves as a sum (by a constraint, by the spec of a map)
+  /// stays one.
+  bool sums_stay = true;
 };
 
 /// A mesh that an equation names.
@@ -38,7 +41,8 @@ struct PlacedModule {
   ir::Module module;                                ///< placed
   std::shared_ptr<const mesh::DeviceList> devices;  ///< null over abstract meshes: there is text, and nothing to run on
   bool committed = false;
-  std::vector<ShardingPtr> moved_in;  ///< sharding that an input is moved to; null: as it is
+  std::vector<ShardingPtr> moved_in;              ///< sharding that an input is moved to; null: as it is
+  std::vector<std::vector<AxisRef>> reduced_out;  ///< by result that a map gives: axes that its spec marks as reduced
 };
 
 /// The module that arguments placed like these make of a graph. Throws `DeviceMismatchError` where arguments, shardings
@@ -46,8 +50,8 @@ struct PlacedModule {
 PlacedModule place_module(const ir::GraphPtr& graph, const ProgramOptions& options, const std::vector<MeshUse>& uses,
                           const std::vector<Array>& args);
 
-/// One object for equal shardings as long as it is in use: calls are told apart by shardings' addresses first, so results
-/// of one program should be found where the next looks for them.
+/// One object for equal shardings as long as it is in use: calls are told apart by shardings' addresses first, so
+/// results of one program should be found where the next looks for them.
 ShardingPtr interned(ShardingPtr s);
 
 /// A public sharding in the module's words; the module gets its mesh. Nothing for kinds that no axes can express.

@@ -6,7 +6,9 @@
 #include "array/array_impl.h"
 #include "array/array_stats.h"
 #include "base/strings.h"
+#include "hlo/sharding/hlo_sharding.h"
 #include "sharding/placement.h"
+#include "tessera/error.h"
 #include "tessera/mesh.h"
 #include "tessera/sharding.h"
 
@@ -23,6 +25,34 @@ const ir::NamedMesh* mesh_of(const ir::Module& module, const ir::Port& port) {
     if (ids[i] != static_cast<std::int64_t>(i)) return nullptr;
   }
   return mesh;
+}
+
+bool is_sum(const std::string& tiles) {
+  if (tiles.find("unreduced") == std::string::npos) return false;
+  if (tiles.starts_with("{{")) return true;  // of a tuple
+  hlo::HloSharding s = hlo::parse_hlo_sharding(tiles);
+  using Last = hlo::HloSharding::Last;
+  for (std::size_t k = 0; k < s.last.size(); ++k) {
+    if (s.last[k] == Last::Unreduced && s.tiles->dims()[s.tiled_rank() + k] > 1) return true;
+  }
+  return s.kind == hlo::HloSharding::Kind::Unreduced;
+}
+
+// What devices hold addends of must be said by a sharding: taken for the value, it would be wrong.
+void check_sum(const ir::Module& module, const ir::Port& port, const std::string& who) {
+  if (!port.tiles.empty() && is_sum(port.tiles)) {
+    throw UnimplementedError(
+        str(who, " has the sharding ", port.tiles, ", unreduced over devices that are no axes of the program's mesh"));
+  }
+  if (!port.sharding || port.sharding->unreduced.empty()) return;
+  if (!port.element.empty()) {
+    throw UnimplementedError(
+        str(who, " is unreduced and of type ", port.element, ", whose sums round; convert it to a wider type"));
+  }
+  if (mesh_of(module, port) == nullptr) {
+    throw UnimplementedError(
+        str(who, " is unreduced over a mesh of other devices than the program's ", module.num_devices()));
+  }
 }
 
 std::vector<Device> in_order_of(const ir::NamedMesh* mesh, const std::vector<Device>& devices) {
@@ -61,7 +91,14 @@ PlacedStablehlo::PlacedStablehlo(const ir::Module& module, const std::string& na
     if (mesh == nullptr) return nullptr;
     return public_sharding(*p.sharding, *mesh, shape, as_text ? in_order_of(mesh, devices) : order);
   };
+  for (std::size_t i = 0; i < module.inputs.size() && devices.size() > 1; ++i) {
+    check_sum(module, module.inputs[i], str(name, ": arg", i));
+  }
+  for (std::size_t i = 0; i < module.outputs.size() && devices.size() > 1; ++i) {
+    check_sum(module, module.outputs[i], str(name, ": result ", i));
+  }
   ProgramOptions options;
+  options.sums_stay = false;  // a result is a sum where the text says it of the result
   options.name = name;
   options.distinct_results = how.distinct_results;
   for (std::size_t i = 0; i < module.inputs.size(); ++i) {
@@ -77,7 +114,8 @@ PlacedStablehlo::PlacedStablehlo(const ir::Module& module, const std::string& na
     const auto& p = module.outputs[i];
     options.out_shardings.push_back(placed(p, results[i].shape, false));
     bool same = in_order_of(mesh_of(module, p), devices) == order;
-    moved_out_.push_back(same ? nullptr : placed(p, results[i].shape, true));
+    said_out_.push_back(placed(p, results[i].shape, true));
+    moved_out_.push_back(same ? nullptr : said_out_.back());
   }
   // Without arguments nothing but a result's sharding says which devices are meant.
   if (in_.empty() && !options.out_shardings.empty() && !options.out_shardings[0]) {
@@ -91,10 +129,10 @@ std::vector<Array> PlacedStablehlo::ordered(const std::vector<Array>& args) cons
   for (std::size_t i = 0; i < args.size() && i < in_order_.size(); ++i) {
     // What lies right stays as it is: replicas may hold values of their own.
     const auto& impl = args[i].impl();
-    bool lies_right = impl && impl->placement &&
-                      (impl->sharding == in_order_[i] ||
-                       (impl->placement->devices == sharding::device_list(*in_order_[i]) &&
-                        in_order_[i]->is_equivalent_to(*impl->sharding, impl->type.rank())));
+    bool lies_right =
+        impl && impl->placement &&
+        (impl->sharding == in_order_[i] || (impl->placement->devices == sharding::device_list(*in_order_[i]) &&
+                                            in_order_[i]->is_equivalent_to(*impl->sharding, impl->type.rank())));
     out.push_back(lies_right ? args[i] : device_put(args[i], in_order_[i]));
   }
   return out;

@@ -19,12 +19,14 @@ class PlacedStablehlo {
     bool distinct_results = false;  ///< no result shares memory with an argument or with another result
   };
   /// The module's device k is `devices[k]`; there are as many as the module has. Throws what the module's shardings
-  /// break.
+  /// break, `UnimplementedError` for sums over what are no axes of its mesh.
   PlacedStablehlo(const ir::Module& module, const std::string& name, std::vector<Device> devices,
                   const Options& options);
 
   /// Where the module wants its arguments.
   const std::vector<ShardingPtr>& in() const { return in_; }
+  /// Where it says that its results are; null where it leaves their placement open.
+  const std::vector<ShardingPtr>& said_out() const { return said_out_; }
   /// Where its results are; known once it is compiled.
   ShardingPtr out(const CompiledProgram& compiled, std::size_t i) const;
   /// For arguments that lie as `in()` says, or that `by_position` marks as holding values of their own on replicas.
@@ -41,6 +43,7 @@ class PlacedStablehlo {
   // others are moved at its boundary.
   ir::Types types_;
   std::vector<ShardingPtr> in_;         // as the text says
+  std::vector<ShardingPtr> said_out_;   // the same
   std::vector<ShardingPtr> in_order_;   // in the program's order of devices
   std::vector<ShardingPtr> moved_out_;  // of results that the text has in another order, else null
   std::unique_ptr<Program> program_;

@@ -165,6 +165,25 @@ std::shared_ptr<const CompiledProgram> Program::compiled_from(const PlacedModule
   return compiled_.emplace_back(std::make_shared<CompiledEntry>(std::move(wanted)))->program;
 }
 
+namespace {
+// The same placement, marked as reduced over axes where it is by a mesh that has them.
+ShardingPtr with_reduced(const ShardingPtr& s, const std::vector<AxisRef>& axes) {
+  const auto* named = dynamic_cast<const NamedSharding*>(s.get());
+  if (named == nullptr) return s;
+  std::vector<AxisRef> free;
+  for (const auto& a : axes) {
+    auto at = named->mesh().axis_index(a);
+    if (!at) return s;
+    bool used = std::ranges::count(named->unreduced_axes(), static_cast<int>(*at)) > 0;
+    for (std::size_t d = 0; d < named->spec().size(); ++d) {
+      used = used || std::ranges::count(named->dim_axes(d), static_cast<int>(*at)) > 0;
+    }
+    if (!used) free.push_back(a);
+  }
+  return named->with_spec(named->spec().with_reduced(free)).share();
+}
+}  // namespace
+
 std::shared_ptr<const CompiledProgram> Program::compile_for(const PlacedModule& placed, const CompiledEntry& wanted) {
   auto program = std::make_shared<CompiledProgram>();
   program->lowered = wanted.lowered;
@@ -200,6 +219,7 @@ std::shared_ptr<const CompiledProgram> Program::compile_for(const PlacedModule& 
     out.by_position = out.layout.vary != 0;
     bool given = i < options_.out_shardings.size() && options_.out_shardings[i];
     out.sharding = given ? options_.out_shardings[i] : public_sharding(placed, out.layout, out.type.shape);
+    if (!given && !placed.reduced_out[i].empty()) out.sharding = with_reduced(out.sharding, placed.reduced_out[i]);
     out.placement = arrays::look_up(out.sharding, out.type.shape);
     program->out.push_back(std::move(out));
   }

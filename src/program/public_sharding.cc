@@ -36,19 +36,28 @@ bool whole_axes(const ir::AxisList& dim, const std::vector<ir::AxisList>& mesh, 
   return true;
 }
 
-ShardingPtr named(const ir::NamedMesh& mesh, const std::vector<std::vector<std::size_t>>& dims, bool uneven,
-                  const std::vector<Device>& devices) {
+ShardingPtr named(const ir::NamedMesh& mesh, const std::vector<std::vector<std::size_t>>& dims,
+                  const std::vector<std::size_t>& unreduced, bool uneven, const std::vector<Device>& devices) {
   bool numbered = mesh.origin == Origin::Numbered;
-  std::vector<SpecEntry> entries;
-  for (const auto& dim : dims) {
+  auto refs = [&](const std::vector<std::size_t>& list) {
     std::vector<AxisRef> axes;
-    for (auto a : dim) axes.push_back(numbered ? AxisRef(static_cast<std::int64_t>(a)) : AxisRef(mesh.axes[a]));
-    entries.push_back(axes.empty() ? SpecEntry(none) : SpecEntry(axes));
-  }
+    for (auto a : list) axes.push_back(numbered ? AxisRef(static_cast<std::int64_t>(a)) : AxisRef(mesh.axes[a]));
+    return axes;
+  };
+  std::vector<SpecEntry> entries;
+  for (const auto& dim : dims) entries.push_back(dim.empty() ? SpecEntry(none) : SpecEntry(refs(dim)));
   while (!entries.empty() && entries.back().is_none()) entries.pop_back();
   DeviceArray grid(devices, mesh.sizes);
   Mesh placed(grid, numbered ? AxisNames(std::nullopt) : AxisNames(mesh.axes));
-  return interned(NamedSharding(placed, PartitionSpec(entries), {.uneven = uneven}));
+  return interned(NamedSharding(placed, PartitionSpec(entries).with_unreduced(refs(unreduced)), {.uneven = uneven}));
+}
+
+ir::AxisList axes_in(ir::AxisMask mask) {
+  ir::AxisList out;
+  for (std::uint8_t a = 0; a < 32; ++a) {
+    if (mask >> a & 1) out.push_back(a);
+  }
+  return out;
 }
 
 // Tiles over the axes of the module's mesh.
@@ -77,6 +86,7 @@ std::optional<ir::AxisSharding> axis_sharding(const Sharding& s, std::int64_t ra
   ir::NamedMesh mesh;
   std::vector<Dims> dims(static_cast<std::size_t>(rank));
   std::vector<bool> open(dims.size());
+  Dims unreduced;
   if (const auto* by_name = dynamic_cast<const NamedSharding*>(&s)) {
     const auto& spec = by_name->spec();
     if (static_cast<std::int64_t>(spec.size()) > rank) {
@@ -95,6 +105,7 @@ std::optional<ir::AxisSharding> axis_sharding(const Sharding& s, std::int64_t ra
       auto list = by_name->dim_axes(d);
       dims[d].assign(list.begin(), list.end());
     }
+    unreduced.assign(by_name->unreduced_axes().begin(), by_name->unreduced_axes().end());
   } else {
     auto tiling = sharding::mesh_tiling(s, rank);
     if (!tiling) return std::nullopt;
@@ -112,6 +123,7 @@ std::optional<ir::AxisSharding> axis_sharding(const Sharding& s, std::int64_t ra
     dim.open = open[d];
     for (auto a : dims[d]) dim.axes.push_back({names[static_cast<std::size_t>(a)]});
   }
+  for (auto a : unreduced) out.unreduced.push_back({names[static_cast<std::size_t>(a)]});
   return out;
 }
 
@@ -129,7 +141,8 @@ ShardingPtr public_sharding(const ir::AxisSharding& s, const ir::NamedMesh& mesh
     }
     uneven = uneven || shape[d] % parts != 0;
   }
-  return named({mesh.name, c.mesh_names.list, c.mesh_sizes, {}}, dims, uneven, devices);
+  std::vector<std::size_t> unreduced(c.unreduced.begin(), c.unreduced.end());
+  return named({mesh.name, c.mesh_names.list, c.mesh_sizes, {}}, dims, unreduced, uneven, devices);
 }
 
 ShardingPtr public_sharding(const PlacedModule& placed, const ir::Layout& layout, const Shape& shape) {
@@ -145,7 +158,13 @@ ShardingPtr public_sharding(const PlacedModule& placed, const ir::Layout& layout
     std::vector<std::vector<std::size_t>> dims(layout.dims.size());
     bool fits = true;
     for (std::size_t d = 0; d < dims.size(); ++d) fits = fits && whole_axes(layout.dims[d], *m.axes_of[k], dims[d]);
-    if (fits) return named(m.meshes[k], dims, uneven || m.meshes[k].uneven, devices);
+    std::vector<std::size_t> unreduced;
+    fits = fits && whole_axes(axes_in(layout.partial), *m.axes_of[k], unreduced);
+    if (fits) return named(m.meshes[k], dims, unreduced, uneven || m.meshes[k].uneven, devices);
+  }
+  if (layout.partial != 0) {
+    throw UnimplementedError(str(m.name, ": a value of shape ", shape, " that lies ", to_string(layout, *m.mesh),
+                                 ", a sum over what are no axes of one mesh; give it a sharding"));
   }
   if (devices.size() == 1) return interned(SingleDeviceSharding(devices[0]));
   if (layout.tiled() == 0) return interned(GspmdSharding::replicated(devices));

@@ -31,7 +31,8 @@ program::PlacedStablehlo& StablehloProgram::Impl::prepared() {
       throw DeviceMismatchError(str(name, ": the program is for ", n, " devices; the client has ", all.size()));
     }
     std::vector<Device> on(all.begin(), all.begin() + n);
-    placed = std::make_unique<program::PlacedStablehlo>(module, name, std::move(on), program::PlacedStablehlo::Options());
+    placed =
+        std::make_unique<program::PlacedStablehlo>(module, name, std::move(on), program::PlacedStablehlo::Options());
   });
   return *placed;
 }
@@ -106,8 +107,27 @@ std::vector<Array> StablehloProgram::operator()(const std::vector<Array>& args, 
 
 std::vector<HostArray> StablehloProgram::run(const std::vector<HostArray>& args, const Loc&) const {
   std::vector<HostArray> out;
-  for (const auto& a : (*this)(place(args))) out.push_back(a.host());
+  for (const auto& a : (*this)(place(args))) {
+    const auto* named = dynamic_cast<const NamedSharding*>(a.impl()->sharding.get());
+    bool sum = named != nullptr && !named->unreduced_axes().empty();
+    out.push_back(sum ? device_put(a, named->with_spec(PartitionSpec(named->spec().entries())).share()).host()
+                      : a.host());
+  }
   return out;
+}
+
+namespace {
+const ShardingPtr& entry(const std::vector<ShardingPtr>& list, std::size_t i, const char* function) {
+  if (i < list.size()) return list[i];
+  throw IndexError(str("StablehloProgram::", function, ": i = ", i, "; @main has ", list.size()));
+}
+}  // namespace
+
+ShardingPtr StablehloProgram::input_sharding(std::size_t i, const Loc&) const {
+  return entry(impl_->prepared().in(), i, "input_sharding");
+}
+ShardingPtr StablehloProgram::output_sharding(std::size_t i, const Loc&) const {
+  return entry(impl_->prepared().said_out(), i, "output_sharding");
 }
 
 CommPlan StablehloProgram::comm_plan(const std::vector<Array>& args, const Loc&) const {

@@ -186,7 +186,7 @@ class VerifiedExecutable final : public runtime::Executable {
     auto again = other_.executable->run(arguments(kept, other_), 0);
     std::vector<Compared> outputs;
     for (std::size_t j = 0; j < results.size(); ++j) {
-      if (partitioned_->layout(partitioned_->outputs[j]).vary != 0 || other_.out(j).vary != 0) continue;
+      if (differ(partitioned_->layout(partitioned_->outputs[j])) || differ(other_.out(j))) continue;
       outputs.push_back({j, whole(results[j], *partitioned_, j), whole(again[j], *other_.graph, j)});
     }
     explain(outputs, kept);
@@ -197,6 +197,9 @@ class VerifiedExecutable final : public runtime::Executable {
   std::string text() const override { return executable_->text(); }
 
  private:
+  // Positions hold values of their own, or addends: there is no value to compare.
+  static bool differ(const ir::Layout& l) { return l.vary != 0 || l.partial != 0; }
+
   // How far the elements of an output move when last places change; empty for those that need no asking.
   struct Moves {
     std::vector<double> by;
@@ -223,13 +226,13 @@ class VerifiedExecutable final : public runtime::Executable {
     for (auto v : partitioned_->inputs) {
       ir::Layout l = partitioned_->layout(v);
       const ir::Type& type = partitioned_->type(v);
-      if (l.vary == 0) l = tiled ? ir::Layout::replicated(type.rank()) : split_evenly(type, *mesh_);
+      if (!differ(l)) l = tiled ? ir::Layout::replicated(type.rank()) : split_evenly(type, *mesh_);
       inputs_.emplace_back(std::move(l));
     }
     for (auto v : partitioned_->outputs) {
       const ir::Layout& l = partitioned_->layout(v);
-      outputs_.push_back(l.vary != 0 ? std::nullopt
-                                     : std::optional(ir::Layout::replicated(partitioned_->type(v).rank())));
+      outputs_.push_back(differ(l) ? std::nullopt
+                                   : std::optional(ir::Layout::replicated(partitioned_->type(v).rank())));
     }
   }
 
@@ -253,7 +256,7 @@ class VerifiedExecutable final : public runtime::Executable {
     for (std::size_t i = 0; i < kept.size(); ++i) {
       auto v = partitioned_->inputs[i];
       const ir::Layout& from = partitioned_->layout(v);
-      if (from.vary != 0 || (from == w.in(i) && *w.graph->mesh == *partitioned_->mesh)) {
+      if (differ(from) || (from == w.in(i) && *w.graph->mesh == *partitioned_->mesh)) {
         out.push_back(copied(kept[i], *memory_));
         continue;
       }
@@ -349,7 +352,7 @@ class VerifiedExecutable final : public runtime::Executable {
       auto x = a.executable->run(arguments(kept, a), 0);
       auto y = b.executable->run(arguments(kept, b), 0);
       for (std::size_t j = 0; j < makers.size(); ++j) {
-        if (a.out(j).vary != 0 || b.out(j).vary != 0) continue;
+        if (differ(a.out(j)) || differ(b.out(j))) continue;
         HostArray p = whole(x[j], *a.graph, j);
         HostArray q = whole(y[j], *b.graph, j);
         std::int64_t i = apart(p, q, {{}, largest(q) * runtime::epsilon(p.dtype()) * 64});

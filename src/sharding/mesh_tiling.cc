@@ -53,6 +53,16 @@ std::vector<std::vector<Digit>> dim_digits(const MeshTiling& t) {
   return out;
 }
 
+std::vector<Digit> addend_digits(const MeshTiling& t) {
+  auto strides = axis_strides(t.axis_sizes);
+  std::vector<Digit> digits;
+  for (int a : t.unreduced) {
+    auto i = static_cast<std::size_t>(a);
+    digits.push_back({t.axis_sizes[i], strides[i]});
+  }
+  return canonical(std::move(digits));
+}
+
 std::optional<std::vector<std::vector<Digit>>> cut_digits(const std::vector<Digit>& digits, const Dims& products) {
   std::vector<std::vector<Digit>> out;
   std::size_t next = 0;

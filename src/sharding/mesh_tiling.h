@@ -14,6 +14,7 @@ namespace tessera::sharding {
 struct MeshTiling {
   std::vector<std::int64_t> axis_sizes;    // of a row-major mesh over the order of the device list
   std::vector<std::vector<int>> dim_axes;  // per array dimension, slowest first
+  std::vector<int> unreduced = {};         // over these the array is the sum of what devices hold; ascending
 };
 
 /// The sharding as axes per dimension for arrays of `ndim` dimensions, when it can be said so: always for named, pmap
@@ -35,6 +36,8 @@ std::vector<Digit> canonical(std::vector<Digit> digits);
 void canonical(std::vector<Digit>& digits, std::size_t first);
 /// Canonical digits of every dimension.
 std::vector<std::vector<Digit>> dim_digits(const MeshTiling& t);
+/// Canonical digits of the unreduced axes: the number of a device's addend.
+std::vector<Digit> addend_digits(const MeshTiling& t);
 /// Cuts `digits` into runs with these products, splitting a digit where needed; nothing when a cut does not divide.
 std::optional<std::vector<std::vector<Digit>>> cut_digits(const std::vector<Digit>& digits, const Dims& products);
 

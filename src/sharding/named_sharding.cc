@@ -65,8 +65,31 @@ std::shared_ptr<const NamedState> resolve_spec(const AnyMesh& mesh, const Partit
     parts.push_back(n);
     entries.push_back(e.kind() == SpecEntry::Kind::Axes ? SpecEntry(std::move(refs)) : e);
   }
-  auto s = std::make_shared<NamedState>(
-      NamedState{mesh, PartitionSpec(std::move(entries)), options, std::move(dim_axes), std::move(parts)});
+  auto set = [&](const char* name, const std::vector<AxisRef>& axes, std::vector<AxisRef>& refs) {
+    std::vector<int> out;
+    for (const AxisRef& a : axes) {
+      auto at = mesh.axis_index(a);
+      if (!at) throw_unknown_axis(mesh, spec, a, caller);
+      auto i = static_cast<std::size_t>(*at);
+      if (used[i]) {
+        throw ValueError(str(caller.function, ": ", caller.argument, " = ", spec, " has the mesh axis `",
+                             mesh.shape_tuple()[i].name, "` in ", name,
+                             " and in another place; expected axes of no other use"));
+      }
+      used[i] = true;
+      refs.push_back(mesh.has_names() ? AxisRef(mesh.axis_names()[i]) : AxisRef(*at));
+      out.push_back(static_cast<int>(*at));
+    }
+    std::sort(out.begin(), out.end());
+    return out;
+  };
+  std::vector<AxisRef> unreduced_refs, reduced_refs;
+  std::vector<int> unreduced = set("unreduced", spec.unreduced(), unreduced_refs);
+  std::vector<int> reduced = set("reduced", spec.reduced(), reduced_refs);
+  PartitionSpec by_name =
+      PartitionSpec(std::move(entries)).with_unreduced(std::move(unreduced_refs)).with_reduced(std::move(reduced_refs));
+  auto s = std::make_shared<NamedState>(NamedState{mesh, std::move(by_name), options, std::move(dim_axes),
+                                                   std::move(parts), std::move(unreduced), std::move(reduced)});
   s->hash = base::hash_mix(base::hash_mix(mesh.hash(), s->spec.hash()),
                            std::hash<std::string>{}(options.memory_kind) + (options.uneven ? 1 : 0));
   return s;
@@ -96,9 +119,14 @@ std::span<const int> NamedSharding::dim_axes(std::size_t dim) const {
   return state_->dim_axes[dim];
 }
 
+std::span<const int> NamedSharding::unreduced_axes() const { return state_->unreduced; }
+std::span<const int> NamedSharding::reduced_axes() const { return state_->reduced; }
+
 std::int64_t NamedSharding::num_devices() const { return state_->mesh.size(); }
 bool NamedSharding::is_concrete() const { return state_->mesh.is_concrete(); }
 bool NamedSharding::is_fully_replicated() const {
+  auto alone = [&](int a) { return state_->mesh.mesh_shape()[static_cast<std::size_t>(a)] == 1; };
+  if (!std::ranges::all_of(state_->unreduced, alone)) return false;
   return std::ranges::all_of(state_->parts, [](std::int64_t n) { return n == 1; });
 }
 Shape NamedSharding::shard_shape(const Shape& global_shape) const {
@@ -136,11 +164,15 @@ std::optional<MeshTiling> NamedSharding::mesh_tiling(std::int64_t ndim) const {
   t.dim_axes.reserve(static_cast<std::size_t>(ndim));
   t.dim_axes = state_->dim_axes;
   t.dim_axes.resize(static_cast<std::size_t>(ndim));
+  t.unreduced = state_->unreduced;
   return t;
 }
 
 TileAssignment NamedSharding::to_tiles(std::int64_t ndim, const Loc&) const {
   sharding::check_rank(*state_, ndim, "ndim", {"to_tiles", "spec"});
+  if (!state_->unreduced.empty()) {
+    throw UnimplementedError(str("to_tiles: spec = ", state_->spec, " is unreduced, which tiles cannot say"));
+  }
   if (is_fully_replicated()) return TileAssignment::replicated();
   const Shape& sizes = state_->mesh.mesh_shape();
   std::vector<bool> used(sizes.size());

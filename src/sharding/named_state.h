@@ -15,6 +15,7 @@ struct NamedState {
   NamedOptions options;
   std::vector<std::vector<int>> dim_axes;  // one entry of the spec each
   Dims parts;                              // one entry of the spec each
+  std::vector<int> unreduced, reduced;     // mesh axes, ascending
   std::size_t hash = 0;
 };
 
@@ -24,7 +25,8 @@ struct Caller {
   std::string_view argument;
 };
 
-/// Resolves a spec over a mesh. Throws `ValueError` for an unknown axis and `DuplicateAxisError` for a repeated one.
+/// Resolves a spec over a mesh. Throws `ValueError` for an unknown axis and for one that is unreduced or reduced and
+/// has another use, `DuplicateAxisError` for one that entries repeat.
 std::shared_ptr<const NamedState> resolve_spec(const AnyMesh& mesh, const PartitionSpec& spec,
                                                const NamedOptions& options, const Caller& caller);
 /// Shape of a shard. Throws `ValueError` for a spec longer than the shape and `IndivisibleError`.

@@ -95,9 +95,12 @@ std::shared_ptr<const Placement> placement(const ShardingPtr& s, const Shape& gl
     const ShardGrid& shard_grid = *p->shard_grid;
     p->global_shape = global_shape;
     p->shard_shape = shard_grid.shard_shape();
-    p->num_tiles = shard_grid.num_tiles();
-    p->tile_index = TileTable<Index, &ShardGrid::tile_index>(p->shard_grid);
-    p->tile_shape = TileTable<Shape, &ShardGrid::tile_shape>(p->shard_grid);
+    auto tiling = mesh_tiling(*s, rank(global_shape));
+    std::vector<Digit> addend = tiling ? addend_digits(*tiling) : std::vector<Digit>{};
+    for (const Digit& d : addend) p->addends *= d.size;
+    p->num_tiles = shard_grid.num_tiles() * p->addends;
+    p->tile_index = TileTable<Index, &ShardGrid::tile_index>(p->shard_grid, p->addends);
+    p->tile_shape = TileTable<Shape, &ShardGrid::tile_shape>(p->shard_grid, p->addends);
     for (const auto& d : shard_grid.dims) {
       if (shard_grid.grid) p->parts.push_back(static_cast<std::int32_t>(d.parts));
     }
@@ -106,7 +109,9 @@ std::shared_ptr<const Placement> placement(const ShardingPtr& s, const Shape& gl
     p->tile_of.resize(n);
     p->first_position.assign(static_cast<std::size_t>(p->num_tiles), -1);
     for (std::size_t i = 0; i < n; ++i) {
-      auto t = shard_grid.tile(static_cast<std::int64_t>(i));
+      std::int64_t number = 0;
+      for (const Digit& d : addend) number = number * d.size + static_cast<std::int64_t>(i) / d.stride % d.size;
+      auto t = number * shard_grid.num_tiles() + shard_grid.tile(static_cast<std::int64_t>(i));
       p->tile_of[i] = static_cast<std::int32_t>(t);
       auto& first = p->first_position[static_cast<std::size_t>(t)];
       if (first < 0) first = static_cast<std::int32_t>(i);

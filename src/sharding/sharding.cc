@@ -51,7 +51,10 @@ bool Sharding::is_equivalent_to(const Sharding& other, std::int64_t ndim, const 
   if (is_concrete() && device_list() != other.device_list()) return false;
   auto a = mesh_tiling(ndim);
   auto b = other.mesh_tiling(ndim);
-  if (a && b) return sharding::dim_digits(*a) == sharding::dim_digits(*b);
+  if (a && b) {
+    return sharding::dim_digits(*a) == sharding::dim_digits(*b) &&
+           sharding::addend_digits(*a) == sharding::addend_digits(*b);
+  }
   const auto* g = dynamic_cast<const GspmdSharding*>(this);
   const auto* h = dynamic_cast<const GspmdSharding*>(&other);
   if (a || b || g == nullptr || h == nullptr) return false;

@@ -70,21 +70,22 @@ class Expander {
       inner[p.mesh_names.list[static_cast<std::size_t>(a)]] = list;
       manual.insert(manual.end(), list.begin(), list.end());
     }
-    auto boundary = [&](const std::vector<Dims>& spec, const Shape& shape) {
-      ops::ManualSpec s{{}, shape, manual};
-      for (const auto& dim : spec) {
-        Dims& to = s.dims.emplace_back();
-        for (auto a : dim) {
+    auto boundary = [&](const ops::Specs& specs, std::size_t i, const Shape& shape) {
+      ops::ManualSpec s{{}, shape, manual, {}};
+      auto add = [&](const Dims& from, Dims& to) {
+        for (auto a : from) {
           const auto& list = axes[static_cast<std::size_t>(a)];
           to.insert(to.end(), list.begin(), list.end());
         }
-      }
+      };
+      for (const auto& dim : specs.list[i]) add(dim, s.dims.emplace_back());
+      add(specs.unreduced_of(i), s.partial);
       return ir::make_attrs(std::move(s));
     };
     ir::Values blocks;
     for (std::size_t i = 0; i < x.size(); ++i) {
       const Shape& shape = p.body->type(p.body->inputs[i]).shape;
-      blocks.push_back(b.add1(ops::def::manual_enter, {x[i]}, boundary(p.in_specs.list[i], shape)));
+      blocks.push_back(b.add1(ops::def::manual_enter, {x[i]}, boundary(p.in_specs, i, shape)));
     }
     ir::Rewriter body(b, *p.body);
     body.bind(p.body->inputs, blocks);
@@ -93,7 +94,7 @@ class Expander {
     ir::Values out;
     for (std::size_t i = 0; i < results.size(); ++i) {
       Shape shape = ops::whole_shape(p, p.out_specs.list[i], results[i].shape());
-      out.push_back(b.add1(ops::def::manual_exit, {results[i]}, boundary(p.out_specs.list[i], shape)));
+      out.push_back(b.add1(ops::def::manual_exit, {results[i]}, boundary(p.out_specs, i, shape)));
     }
     return out;
   }

@@ -164,6 +164,15 @@ std::int64_t cost(const ir::Type& type, const ir::Layout& from, const ir::Layout
   return total(type, from, plan(type, from, goal, mesh), mesh);
 }
 
+bool tiles_stay(const Shape& shape, const ir::Layout& have, const ir::Layout& goal, AxisMask made,
+                const ir::MeshAxes& mesh) {
+  for (std::size_t d = 0; d < goal.dims.size(); ++d) {
+    if (!ops::nested(shape[d], goal.dims[d], have.dims[d], mesh)) return false;
+    if ((mask_of(have.dims[d]) & ~mask_of(goal.dims[d]) & ~made) != 0) return false;
+  }
+  return true;
+}
+
 Dims moving_axes(const ir::Layout& from, const ir::Layout& to) {
   AxisMask moved = from.partial & ~to.partial;
   for (std::size_t d = 0; d < from.dims.size(); ++d) {

@@ -28,6 +28,11 @@ using ops::received;
 /// Sum over the steps of a plan.
 std::int64_t cost(const ir::Type& type, const ir::Layout& from, const ir::Layout& goal, const ir::MeshAxes& mesh);
 
+/// Whether a value becomes partial over the axes of `made` where its tiles are: they are parts of the goal's tiles, cut
+/// by these axes alone.
+bool tiles_stay(const Shape& shape, const ir::Layout& have, const ir::Layout& goal, AxisMask made,
+                const ir::MeshAxes& mesh);
+
 /// Axes over which a step moves data.
 Dims moving_axes(const ir::Layout& from, const ir::Layout& to);
 

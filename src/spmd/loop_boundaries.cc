@@ -7,6 +7,7 @@
 #include "ir/op_def.h"
 #include "ops/ops.h"
 #include "ops/shared_attrs.h"
+#include "spmd/sums_wanted.h"
 
 namespace tessera::spmd {
 
@@ -124,6 +125,44 @@ std::optional<Boundary> summed_after(const ops::Control& control, const std::vec
     }
   }
   return changed ? std::optional(std::move(other)) : std::nullopt;
+}
+
+void keep_sums(const ir::Module& m, const ops::Control& control, const std::vector<ir::AxisMask>& wanted,
+               Boundary& boundary) {
+  std::vector<AxisMask> sums;  // by variable
+  AxisMask any = 0;
+  for (auto [operand, result] : control.carried) {
+    const ir::Layout& in = boundary.in[operand];
+    const ir::Layout& out = boundary.out[result];
+    sums.push_back(wanted[result] & ~(in.distinct() | out.distinct()));
+    any |= sums.back();
+  }
+  for (bool changed = any != 0; changed;) {
+    changed = false;
+    for (const auto& body : control.bodies) {
+      ir::Module inner = m.with_graph(body.graph);
+      for (const auto& t : body.outputs) {
+        for (std::size_t k = 0; k < sums.size() && !t.stacked; ++k) {
+          if (control.carried[k].second != t.outer) continue;
+          auto& layout = inner.outputs[t.inner].layout.emplace(boundary.out[t.outer]);
+          layout.partial = sums[k];
+        }
+      }
+      std::vector<AxisMask> read = read_as_sums(inner);
+      for (const auto& t : body.inputs) {
+        for (std::size_t k = 0; k < sums.size(); ++k) {
+          if (control.carried[k].first != t.outer) continue;
+          AxisMask left = sums[k] & read[static_cast<std::size_t>(body.graph->inputs[t.inner])];
+          changed = changed || left != sums[k];
+          sums[k] = left;
+        }
+      }
+    }
+  }
+  for (std::size_t k = 0; k < sums.size(); ++k) {
+    boundary.in[control.carried[k].first].partial |= sums[k];
+    boundary.out[control.carried[k].second].partial |= sums[k];
+  }
 }
 
 }  // namespace tessera::spmd

@@ -27,4 +27,9 @@ bool hoist(const ops::Control& control, const std::vector<ir::GraphPtr>& graphs,
 std::optional<Boundary> summed_after(const ops::Control& control, const std::vector<ir::GraphPtr>& graphs,
                                      const Boundary& boundary);
 
+/// Lets loop variables stay sums where the loop's reader takes them so and every round only passes them on or adds to
+/// them. `wanted`: by result, what `sums_wanted` says.
+void keep_sums(const ir::Module& m, const ops::Control& control, const std::vector<ir::AxisMask>& wanted,
+               Boundary& boundary);
+
 }  // namespace tessera::spmd

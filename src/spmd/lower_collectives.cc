@@ -11,6 +11,7 @@
 #include "ops/collective/manual.h"
 #include "ops/ops.h"
 #include "spmd/layout_change.h"
+#include "spmd/spmd.h"
 
 namespace tessera::spmd {
 
@@ -67,9 +68,10 @@ class Emitter {
  private:
   // --- steps ------------------------------------------------------------------------------------------------------
 
-  Placed operand(std::size_t i, const DimAxes& dims) {
+  Placed operand(std::size_t i, const DimAxes& dims, AxisMask partial = 0) {
     ir::Layout goal;
     goal.dims = dims;
+    goal.partial = partial;
     ir::Value v = a_.operand(e_, i, goal);
     a_.builder.set_loc(e_.loc);
     return {v, a_.builder.layout(v)};
@@ -138,10 +140,12 @@ class Emitter {
       outside[d] = list_of(p.dims[d]);
       cut |= mask_of_dims(p.dims[d]);
     }
-    Placed x = operand(0, outside);
+    AxisMask addends = mask_of_dims(p.partial);
+    Placed x = operand(0, outside, addends);
     ir::Layout to = x.layout;
     to.dims = inside;
-    to.vary |= cut;
+    to.partial &= ~addends;
+    to.vary |= cut | addends;
     finish(reinterpret(x, to, p.shape));
   }
 
@@ -158,6 +162,9 @@ class Emitter {
       to.dims[d] = list_of(p.dims[d]);
       to.vary &= ~mask_of_dims(p.dims[d]);
     }
+    // Each instance has an addend, also where all of these are equal.
+    to.partial = mask_of_dims(p.partial);
+    to.vary &= ~to.partial;
     finish(reinterpret(x, to, p.shape));
   }
 
@@ -374,6 +381,8 @@ void Emitter::among_groups(const Collective& c) {
 
 class VaryAnalysis {
  public:
+  explicit VaryAnalysis(const ir::Module& m) : m_(m) {}
+
   // By value, from the masks of the inputs.
   std::vector<AxisMask> run(const ir::Graph& g, const std::vector<AxisMask>& inputs) {
     std::vector<AxisMask> out(g.num_values());
@@ -401,12 +410,17 @@ class VaryAnalysis {
       const auto& p = ir::get<ops::ManualSpec>(e.attrs);
       AxisMask cut = 0;
       for (const auto& d : p.dims) cut |= mask_of_dims(d);
+      cut |= mask_of_dims(p.partial);
       all = e.op == &ops::def::manual_enter ? all | cut : all & ~cut;
+    } else if (const auto* c = ir::get_if<ops::ShardingConstraint>(e.attrs)) {
+      if (!c->unreduced.empty()) all &= ~resolve(*c, m_).layout.partial;  // a sum has one value
     } else if (auto control = ops::control_of(e)) {
       return boundary(e, *control, in).out;
     }
     return std::vector<AxisMask>(e.out.size(), all);
   }
+
+  const ir::Module& m_;
 };
 
 VaryBoundary VaryAnalysis::boundary(const ir::Eqn& e, const ops::Control& control, std::vector<AxisMask> in) {
@@ -443,8 +457,9 @@ VaryBoundary VaryAnalysis::boundary(const ir::Eqn& e, const ops::Control& contro
 
 bool add_manual(const ir::Eqn& e, const PartitionAccess& access) { return Emitter(e, access).run(); }
 
-VaryBoundary vary_boundary(const ir::Eqn& e, const ops::Control& control, const std::vector<AxisMask>& in) {
-  return VaryAnalysis().boundary(e, control, in);
+VaryBoundary vary_boundary(const ir::Module& m, const ir::Eqn& e, const ops::Control& control,
+                           const std::vector<AxisMask>& in) {
+  return VaryAnalysis(m).boundary(e, control, in);
 }
 
 }  // namespace tessera::spmd

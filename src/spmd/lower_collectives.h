@@ -8,6 +8,7 @@
 #include <functional>
 
 #include "ir/builder.h"
+#include "ir/module.h"
 #include "ops/control/subgraph_structure.h"
 #include "spmd/value_versions.h"
 
@@ -19,7 +20,7 @@ struct PartitionAccess {
   const ir::MeshAxes& mesh;
   ir::Builder& builder;
   std::function<const ir::Layout&(ir::ValueId)> wanted;
-  /// Operand `number` of the equation under a layout with the dimensions of `goal`, complete.
+  /// Operand `number` of the equation under a layout with the dimensions and partial axes of `goal`.
   std::function<ir::Value(const ir::Eqn&, std::size_t number, const ir::Layout& goal)> operand;
   std::function<void(ir::ValueId, Version)> define;
 };
@@ -31,6 +32,7 @@ bool add_manual(const ir::Eqn& e, const PartitionAccess& access);
 struct VaryBoundary {
   std::vector<AxisMask> in, out;
 };
-VaryBoundary vary_boundary(const ir::Eqn& e, const ops::Control& control, const std::vector<AxisMask>& in);
+VaryBoundary vary_boundary(const ir::Module& m, const ir::Eqn& e, const ops::Control& control,
+                           const std::vector<AxisMask>& in);
 
 }  // namespace tessera::spmd

@@ -16,6 +16,7 @@
 #include "spmd/loop_boundaries.h"
 #include "spmd/lower_collectives.h"
 #include "spmd/spmd.h"
+#include "spmd/sums_wanted.h"
 #include "spmd/value_versions.h"
 #include "spmd/window_equations.h"
 #include "tessera/error.h"
@@ -45,6 +46,7 @@ class Partitioner {
   ir::GraphPtr run() {
     builder_.set_mesh(m_.mesh);
     index_uses();
+    sums_wanted_ = spmd::sums_wanted(m_);
     for (auto v : g_.inputs) values_.add(v, {wanted(v), builder_.input(g_.type(v))});
     for (const auto& e : g_.eqns) {
       if (e.op == &ops::def::sharding_constraint) {
@@ -60,13 +62,14 @@ class Partitioner {
       ir::ValueId v = g_.outputs[i];
       const ir::Layout goal = m_.outputs[i].layout ? *m_.outputs[i].layout : visible(g_.type(v), wanted(v), m_);
       const Consumer consumer{nullptr, "output", i};
-      outputs.push_back(values_.has(v, goal) ? provide(v, goal, consumer) : enter_partial(v, goal, consumer));
+      outputs.push_back(provide(v, goal, consumer));
     }
     return ir::after_pass("partition", builder_.finish_shared(outputs));
   }
 
  private:
   const ir::Layout& wanted(ir::ValueId v) const { return wanted_[static_cast<std::size_t>(v)]; }
+  AxisMask sums_wanted(ir::ValueId v) const { return sums_wanted_[static_cast<std::size_t>(v)]; }
 
   void index_uses() {
     uses_.resize(g_.num_values());
@@ -78,8 +81,16 @@ class Partitioner {
   }
 
   void constrain(const ir::Eqn& e) {
-    Version now = values_.provide(e.in[0], wanted(e.out[0]), {&e, "operand", 0});
-    values_.add(e.out[0], now);
+    ir::Layout goal = wanted(e.out[0]);
+    goal.partial = resolve(ir::get<ops::ShardingConstraint>(e.attrs), m_).layout.partial;
+    const Consumer consumer{&e, "operand", 0};
+    if (goal.partial == 0 || values_.has(e.in[0], goal)) {
+      Version now = values_.provide(e.in[0], goal, consumer);
+      values_.add(e.out[0], now);
+    } else {
+      ir::Value now = enter_partial(e.in[0], goal, consumer);
+      values_.add(e.out[0], {builder_.layout(now), now, &e});
+    }
   }
 
   // --- one equation -------------------------------------------------------------------------------------------
@@ -177,11 +188,13 @@ class Partitioner {
   }
 
   std::int64_t cost_of(ir::ValueId v, const ir::Layout& goal) const {
+    if (!values_.has(v, goal)) return cost_of(v, ir::Layout{goal.dims});  // it becomes a sum for nothing
     std::int64_t bytes = values_.cost(v, goal);
     return bytes == 0 || remake(v, goal) ? 0 : bytes;
   }
 
   ir::Value provide(ir::ValueId v, const ir::Layout& goal, const Consumer& consumer) {
+    if (!values_.has(v, goal)) return enter_partial(v, goal, consumer);
     if (values_.cost(v, goal) == 0) return values_.provide(v, goal, consumer).value;
     auto axes = remake(v, goal);
     if (!axes) return values_.provide(v, goal, consumer).value;
@@ -222,7 +235,7 @@ class Partitioner {
       need.dims = f.dims_of(i, axes);
       if (passes[i]) {
         need.partial = passed;
-        s.origin = values_.partial(e.in[i])->origin;
+        if (const Version* p = values_.partial(e.in[i])) s.origin = p->origin;
       }
       s.cost += static_cast<double>(cost_of(e.in[i], need));
       vary |= values_.vary(e.in[i]);
@@ -246,6 +259,7 @@ class Partitioner {
       const ir::Type& type = g_.type(e.out[i]);
       ir::Layout goal;
       goal.dims = wanted(e.out[i]).dims;
+      if (made.reduction == ir::Reduction::Sum) goal.partial = made.partial & sums_wanted(e.out[i]);
       s.cost += static_cast<double>(cost(type, made, goal, mesh_)) +
                 0.125 * static_cast<double>(local_bytes(type, made, mesh_));
       s.results.push_back(std::move(made));
@@ -269,50 +283,40 @@ class Partitioner {
 
   // --- late completion ------------------------------------------------------------------------------------------
 
-  static std::size_t linear_operands(const ir::Eqn& e) {
-    int n = e.op->traits().linear_operands;
-    return n < 0 ? e.in.size() : static_cast<std::size_t>(n);
-  }
-
-  // The op takes sums apart, whatever the layouts are: op(sum of x) = sum of op(x) in operand i.
-  bool linear_in(const ir::Eqn& e, std::size_t i) const {
-    const ir::Traits& t = e.op->traits();
-    if (t.linearity == ir::Linearity::None || t.effect || t.collective || i >= linear_operands(e)) return false;
-    DType from = g_.type(e.in[i]).dtype;
-    // Division of integers rounds.
-    if (t.linearity == ir::Linearity::Multi && t.linear_operands == 1 && !is_inexact(from)) return false;
-    return std::all_of(e.out.begin(), e.out.end(), [&](ir::ValueId v) {
-      DType to = g_.type(v).dtype;
-      return to == from || (is_inexact(from) && is_inexact(to) && dtype_size(to) >= dtype_size(from));
-    });
-  }
-
-  // Which operands stay partial, over `axes`, when the equation is split so; none unless it pays.
+  // Which operands stay partial, over `axes`, when the equation is split so; none unless it pays or is asked for.
   std::vector<bool> passing(const ir::Eqn& e, const Factoring& f, const FactorAxes& split, AxisMask& over) const {
     std::vector<bool> none(e.in.size());
     std::vector<bool> marks(e.in.size());
+    AxisMask asked = e.out.empty() ? 0 : ~AxisMask{0};
+    for (auto v : e.out) asked &= sums_wanted(v);
     std::size_t count = 0;
     AxisMask sums = 0;
     AxisMask vary = 0;
     for (std::size_t i = 0; i < e.in.size(); ++i) {
       const Version* p = values_.partial(e.in[i]);
-      if (!p || p->layout.reduction != ir::Reduction::Sum || !linear_in(e, i)) {
+      AxisMask mine = !p ? 0 : asked != 0 ? p->layout.partial & asked : p->layout.partial;
+      if (mine == 0 || p->layout.reduction != ir::Reduction::Sum || !linear_in(g_, e, i)) {
         vary |= values_.vary(e.in[i]);
         continue;
       }
-      if (count > 0 && p->layout.partial != sums) return none;
-      sums = p->layout.partial;
+      if (count > 0 && mine != sums) return none;
+      sums = mine;
       marks[i] = true;
       ++count;
     }
-    if (count == 0 || (sums & (mask_of(split) | vary))) return none;
+    if (count == 0 || (sums & mask_of(split))) return none;
+    // Where the sum is asked for, each position takes its own replica of another operand.
+    if (asked == 0 && (sums & vary)) return none;
     bool joint = e.op->traits().linearity == ir::Linearity::Joint;
-    if (count != (joint ? linear_operands(e) : 1)) return none;
+    if (count != (joint ? linear_operands(e) : 1)) {
+      if (!joint || asked == 0) return none;
+      for (std::size_t i = 0; i < linear_operands(e); ++i) marks[i] = true;  // complete ones become sums
+    }
     for (std::size_t n = 0; n < split.size(); ++n) {
       const auto& factor = f.rule().factors[n];
       if (factor.kind == ir::Factor::Kind::Reduce && factor.reduction != ir::Reduction::Sum) return none;
     }
-    if (!pays(e, f, split, marks)) return none;
+    if (asked == 0 && !pays(e, f, split, marks)) return none;
     over = sums;
     return marks;
   }
@@ -339,6 +343,7 @@ class Partitioner {
   // Nobody else needs the value complete, and all that its readers make of it is not larger: otherwise several sums
   // would have to be completed in place of one.
   bool readers_pass(const ir::Eqn& e, ir::ValueId v, AxisMask sums) const {
+    if (!(sums & ~sums_wanted(v))) return true;
     if (returned_[static_cast<std::size_t>(v)]) return false;
     std::int64_t made = 0;
     const ir::Eqn* last = nullptr;
@@ -353,7 +358,7 @@ class Partitioner {
 
   bool could_pass(const Use& use, AxisMask sums) const {
     const ir::Eqn& e = *use.eqn;
-    if (e.op == &ops::def::sharding_constraint || ops::control_of(e) || !linear_in(e, use.operand)) return false;
+    if (e.op == &ops::def::sharding_constraint || ops::control_of(e) || !linear_in(g_, e, use.operand)) return false;
     bool joint = e.op->traits().linearity == ir::Linearity::Joint;
     for (std::size_t i = 0; i < linear_operands(e); ++i) {
       if (i == use.operand) continue;
@@ -378,6 +383,7 @@ class Partitioner {
   VersionTable values_;
   std::vector<std::vector<Use>> uses_;  ///< by value
   std::vector<bool> returned_;          ///< by value
+  std::vector<AxisMask> sums_wanted_;   ///< by value
   std::map<ir::ValueId, std::pair<const ir::Eqn*, Factoring>> fresh_;
   PartitionAccess access_{g_,
                           mesh_,
@@ -405,10 +411,13 @@ Boundary Partitioner::boundary(const ir::Eqn& e, const ops::Control& control) co
   }
   std::vector<AxisMask> vary;
   for (auto v : e.in) vary.push_back(values_.vary(v));
-  VaryBoundary masks = vary_boundary(e, control, vary);
+  VaryBoundary masks = vary_boundary(m_, e, control, vary);
   for (std::size_t i = 0; i < e.in.size(); ++i) out.in[i].vary = masks.in[i] & ~out.in[i].tiled();
   for (std::size_t i = 0; i < e.out.size(); ++i) out.out[i].vary = masks.out[i] & ~out.out[i].tiled();
   for (auto [operand, result] : control.carried) out.in[operand].vary = out.out[result].vary;
+  std::vector<AxisMask> wanted_sums;
+  for (auto v : e.out) wanted_sums.push_back(sums_wanted(v));
+  keep_sums(m_, control, wanted_sums, out);
   return out;
 }
 
@@ -429,15 +438,24 @@ bool Partitioner::sum_after(const ops::Control& control, std::vector<ir::GraphPt
   return true;
 }
 
-// A complete value as a partial one: one position of the axes keeps it, the others have zeros.
+// A value that is complete over axes of a goal as a sum over them: one position keeps it, the others have zeros. Along
+// an axis that splits it each keeps its own tile among zeros.
 ir::Value Partitioner::enter_partial(ir::ValueId v, const ir::Layout& goal, const Consumer& consumer) {
-  ir::Value whole = provide(v, ir::Layout{goal.dims}, consumer);
-  if (goal.partial == 0) return whole;
-  ops::Reshard p{ops::Reshard::Kind::Slice, {}, "a sum over positions is taken after the loop", "scan"};
+  ir::Layout before = goal;
+  before.partial = 0;
+  const ir::Layout& have = values_.of(v).front().layout;
+  if (have.reduction == goal.reduction) before.partial = have.partial & goal.partial;
+  if (tiles_stay(g_.type(v).shape, have, goal, goal.partial & ~before.partial, mesh_)) before.dims = have.dims;
+  ir::Value x = provide(v, before, consumer);
+  bool loop = consumer.eqn != nullptr && ops::control_of(*consumer.eqn);
+  ops::Reshard p{ops::Reshard::Kind::Slice, {}, str(consumer.role, " ", consumer.number, " is taken as a sum"), {}};
+  p.cause = consumer.eqn ? std::string(consumer.eqn->op->name()) : "return";
+  if (loop) p.reason = "a sum over positions is taken after the loop";
   const ir::Type& type = g_.type(v);
-  ir::Value out =
-      builder_.add_typed(ops::def::reshard, ir::ValueSpan(&whole, 1), ir::make_attrs(std::move(p)), {type})[0];
-  builder_.set_layout(out, goal);
+  ir::Value out = builder_.add_typed(ops::def::reshard, ir::ValueSpan(&x, 1), ir::make_attrs(std::move(p)), {type})[0];
+  ir::Layout to = goal;
+  to.vary = (goal.vary | builder_.layout(x).vary) & ~(to.tiled() | to.partial);
+  builder_.set_layout(out, to);
   return out;
 }
 
@@ -452,8 +470,7 @@ void Partitioner::add_control(const ir::Eqn& e, const ops::Control& control) {
   ir::Values operands;
   for (std::size_t i = 0; i < e.in.size(); ++i) {
     Consumer consumer{&e, "operand", i};
-    operands.push_back(at.in[i].partial == 0 ? provide(e.in[i], at.in[i], consumer)
-                                             : enter_partial(e.in[i], at.in[i], consumer));
+    operands.push_back(provide(e.in[i], at.in[i], consumer));
   }
   builder_.set_loc(e.loc);
   ir::Values results = builder_.add_typed(*e.op, operands, ops::with_bodies(e, graphs), types_of(g_, e.out));

@@ -45,7 +45,7 @@ class Propagator {
     std::vector<Slot> slots = enter(g);
     for (std::size_t i = 0; i < g.inputs.size(); ++i) {
       const auto& layout = m_.inputs[i].layout;
-      if (layout) fix(slots[static_cast<std::size_t>(g.inputs[i])], layout->dims, {});
+      if (layout) fix(slots[static_cast<std::size_t>(g.inputs[i])], *layout, {});
     }
     add_equations(g, slots);
     add_outputs(g, slots);
@@ -71,11 +71,11 @@ class Propagator {
   }
   State& state(Slot s) { return states_[static_cast<std::size_t>(s)]; }
 
-  void fix(Slot slot, const DimAxes& dims, const std::vector<bool>& open) {
+  void fix(Slot slot, const ir::Layout& layout, const std::vector<bool>& open) {
     State& s = state(slot);
-    s.dims = dims;
-    s.used = mask_of(dims);
-    for (std::size_t d = 0; d < dims.size(); ++d) s.closed[d] = open.empty() || !open[d];
+    s.dims = layout.dims;
+    s.used = mask_of(layout.dims) | layout.partial;
+    for (std::size_t d = 0; d < s.dims.size(); ++d) s.closed[d] = open.empty() || !open[d];
   }
 
   void add_node(ir::FactorRule rule, const ir::Types& in, const ir::Types& out, std::vector<Slot> tensors, int round,
@@ -113,7 +113,7 @@ class Propagator {
       for (auto v : e.out) tensors.push_back(slots[static_cast<std::size_t>(v)]);
       if (const auto* p = ir::get_if<ops::ShardingConstraint>(e.attrs)) {
         Constraint c = resolve(*p, m_);
-        fix(tensors[1], c.layout.dims, c.open);
+        fix(tensors[1], c.layout, c.open);
       }
       ir::FactorRule rule = e.op->factors(in, out, e.attrs);
       if (const auto* p = ir::get_if<ops::ManualSpec>(e.attrs)) boundary(e, *p, in, tensors);
@@ -126,21 +126,21 @@ class Propagator {
 
   // The boundary of a manual region. Its axes split nothing inside; outside, the value is wanted as the spec says.
   void boundary(const ir::Eqn& e, const ops::ManualSpec& p, const ir::Types& in, std::vector<Slot>& tensors) {
-    DimAxes dims;
+    ir::Layout spec;
     std::vector<bool> open;
     AxisMask manual = 0;
     for (auto a : p.manual) manual |= bit(static_cast<std::uint8_t>(a));
     for (const auto& d : p.dims) {
-      dims.emplace_back(d.begin(), d.end());
+      spec.dims.emplace_back(d.begin(), d.end());
       open.push_back(d.empty());
     }
     if (e.op == &ops::def::manual_exit) {
       state(tensors[0]).used |= manual;
-      fix(tensors[1], dims, open);
+      fix(tensors[1], spec, open);
       return;
     }
     Slot outside = fresh(in[0]);
-    fix(outside, dims, open);
+    fix(outside, spec, open);
     state(outside).used |= manual;
     add_node(ir::FactorRule::pointwise(in, in), in, in, {tensors[0], outside}, 0);
     tensors[0] = outside;
@@ -207,7 +207,7 @@ class Propagator {
       if (!layout) continue;
       const ir::Type& type = g.type(g.outputs[i]);
       Slot out = fresh(type);
-      fix(out, layout->dims, {});
+      fix(out, *layout, {});
       tie(type, slots[static_cast<std::size_t>(g.outputs[i])], type, out, false);
     }
   }
@@ -335,6 +335,7 @@ Constraint resolve(const ops::ShardingConstraint& c, const ir::Module& m) {
       out.layout.dims[d].insert(out.layout.dims[d].end(), parts.begin(), parts.end());
     }
   }
+  for (auto a : c.unreduced) out.layout.partial |= mask_of((*axes)[static_cast<std::size_t>(a)]);
   return out;
 }
 

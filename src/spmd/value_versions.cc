@@ -12,7 +12,9 @@ namespace tessera::spmd {
 namespace {
 
 // A version can stand for a goal only if nothing that the goal wants partial is complete in it.
-bool usable(const ir::Layout& have, const ir::Layout& goal) { return (goal.partial & ~have.partial) == 0; }
+bool usable(const ir::Layout& have, const ir::Layout& goal) {
+  return (goal.partial & ~have.partial) == 0 && (goal.partial == 0 || goal.reduction == have.reduction);
+}
 
 bool fits(const ir::Layout& have, const ir::Layout& goal) {
   return have.dims == goal.dims && have.partial == goal.partial &&

@@ -280,10 +280,8 @@ Leaves all_gather(const Leaves& x, const AxisNames& names, const AllGatherOption
                   const Loc& loc) {
   Axes axes = resolve(names, function);
   set_groups(axes, o.axis_index_groups, function, true);
-  if (o.to == GatherTo::reduced) {
-    throw UnimplementedError(str(function, ": to = reduced is not supported; use varying or invarying"));
-  }
-  bool invarying = o.to == GatherTo::invarying;
+  // A reduced result is equal along the names too; the spec by which it leaves the map says the rest.
+  bool invarying = o.to == GatherTo::invarying || o.to == GatherTo::reduced;
   if (!invarying && o.to != GatherTo::varying) {
     throw ValueError(str(function, ": to = ", static_cast<int>(o.to), "; expected varying, invarying or reduced"));
   }
@@ -328,31 +326,50 @@ Leaves psum_scatter(const Leaves& x, const AxisNames& names, const PsumScatterOp
   });
 }
 
-void check_cast(CastTo to) {
-  if (to == CastTo::reduced || to == CastTo::unreduced) {
-    throw UnimplementedError("pcast: to = reduced and to = unreduced are not supported; use varying");
+namespace {
+// The names that are axes of meshes; none in a map that does not check types.
+Collective checked_names(const AxisNames& names, const char* function) {
+  Collective mesh = resolve(names, function).named;
+  std::vector<std::string> list;
+  std::vector<std::int64_t> sizes;
+  for (std::size_t i = 0; i < mesh.names.list.size() && mesh.checked; ++i) {
+    if (ops::is_vmapped(mesh.names.list[i])) continue;
+    list.push_back(mesh.names.list[i]);
+    sizes.push_back(mesh.sizes[i]);
   }
-  if (to != CastTo::varying) {
+  mesh.names.list = std::move(list);
+  mesh.sizes.assign(sizes.begin(), sizes.end());
+  return mesh;
+}
+}  // namespace
+
+Leaves pcast(const Leaves& x, const AxisNames& names, CastTo to, const Loc& loc) {
+  if (to == CastTo::varying) return pvary(x, names, "pcast", loc);
+  if (to != CastTo::reduced && to != CastTo::unreduced) {
     throw ValueError(str("pcast: to = ", static_cast<int>(to), "; expected varying, reduced or unreduced"));
   }
-}
-
-Leaves pvary(const Leaves& x, const AxisNames& names, const char* function, const Loc& loc) {
-  Axes axes = resolve(names, function);
-  const Collective& p = axes.named;
-  if (p.names.list.empty() || !p.checked) return x;
-  Collective mesh = p;
-  mesh.names.list.clear();
-  mesh.sizes.clear();
-  for (std::size_t i = 0; i < p.names.list.size(); ++i) {
-    if (ops::is_vmapped(p.names.list[i])) continue;
-    mesh.names.list.push_back(p.names.list[i]);
-    mesh.sizes.push_back(p.sizes[i]);
-  }
+  // What tells the types apart is the spec by which the value leaves the map.
+  Collective mesh = checked_names(names, "pcast");
+  bool sums = to == CastTo::unreduced;
   for (const auto& a : x) {
     ops::NameSet set = program::varying_of(a);
     for (const auto& name : mesh.names.list) {
-      if (ops::contains(set, name)) {
+      if (ops::contains(set, name) == sums) continue;
+      throw ValueError(str("pcast: to = ", sums ? "unreduced" : "reduced", " and the value is ",
+                           sums ? "invarying" : "varying", " over ", name, "; expected one that ",
+                           sums ? "varies over all of axes" : "is invarying over all of axes"));
+    }
+  }
+  return x;
+}
+
+Leaves pvary(const Leaves& x, const AxisNames& names, const char* function, const Loc& loc) {
+  Collective mesh = checked_names(names, function);
+  if (mesh.names.list.empty()) return x;
+  for (const auto& a : x) {
+    ops::NameSet set = program::varying_of(a);
+    for (const auto& name : mesh.names.list) {
+      if (ops::contains(set, name) && !program::find_axis(name, function).reduced) {
         throw ValueError(str(function, ": the value is varying over ", name, " already; expected one that is invarying",
                              " over all of axes"));
       }

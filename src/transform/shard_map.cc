@@ -127,8 +127,10 @@ ops::ShardMap map_of(const ShardMapCall& call) {
   return p;
 }
 
-std::vector<Dims> spec_dims(const ops::ShardMap& p, const ShardMapCall& call, const PartitionSpec& spec,
-                            std::int64_t rank, const char* what, std::size_t leaf) {
+// Adds one leaf's spec to `to`.
+void add_spec(ops::Specs& to, const ops::ShardMap& p, const ShardMapCall& call, const PartitionSpec& spec,
+              std::int64_t rank, const char* what) {
+  const std::size_t leaf = to.list.size();
   if (static_cast<std::int64_t>(spec.size()) > rank) {
     throw ValueError(str("shard_map: ", what, " ", spec, " of leaf ", leaf, " has ", spec.size(),
                          " entries, but the value has rank ", rank));
@@ -136,11 +138,8 @@ std::vector<Dims> spec_dims(const ops::ShardMap& p, const ShardMapCall& call, co
   const AbstractMesh& mesh = call.mesh.abstract_mesh();
   std::vector<Dims> out(static_cast<std::size_t>(rank));
   Dims seen;
-  for (std::size_t d = 0; d < spec.size(); ++d) {
-    if (spec[d].is_unconstrained()) {
-      throw ValueError(str("shard_map: ", what, " ", spec, " has an unconstrained dimension; expected axes or none"));
-    }
-    for (const auto& ref : spec[d].axes()) {
+  auto add = [&](const std::vector<AxisRef>& refs, Dims& axes) {
+    for (const auto& ref : refs) {
       auto a = mesh.axis_index(ref);
       if (!a) {
         throw ValueError(str("shard_map: ", what, " ", spec, " names ", ref, ", which is no axis of the mesh (",
@@ -154,10 +153,24 @@ std::vector<Dims> spec_dims(const ops::ShardMap& p, const ShardMapCall& call, co
         throw DuplicateAxisError(str("shard_map: ", what, " ", spec, " names the axis ", ref, " twice"));
       }
       seen.push_back(*a);
-      out[d].push_back(*a);
+      axes.push_back(*a);
     }
+  };
+  for (std::size_t d = 0; d < spec.size(); ++d) {
+    if (spec[d].is_unconstrained()) {
+      throw ValueError(str("shard_map: ", what, " ", spec, " has an unconstrained dimension; expected axes or none"));
+    }
+    add(spec[d].axes(), out[d]);
   }
-  return out;
+  Dims unreduced, reduced;
+  add(spec.unreduced(), unreduced);
+  add(spec.reduced(), reduced);
+  if (p.manual.size() != p.mesh_sizes.size() && !(unreduced.empty() && reduced.empty())) {
+    throw UnimplementedError(
+        str("shard_map: ", what, " ", spec,
+            " is unreduced or reduced, and the map leaves axes automatic; map all axes of the mesh"));
+  }
+  to.add(std::move(out), unreduced, reduced);
 }
 
 ops::NameSet set_of(const ops::ShardMap& p, const std::vector<Dims>& spec) {
@@ -169,13 +182,29 @@ ops::NameSet set_of(const ops::ShardMap& p, const std::vector<Dims>& spec) {
   return out;
 }
 
-// Results must be equal along the manual axes that their specs leave out.
+// Results must be equal along the manual axes that their specs leave out, and addends along those that they call
+// unreduced.
 void check_results(const ops::ShardMap& p, const program::Traced& t, const std::vector<ops::NameSet>& inputs,
                    const std::vector<PartitionSpec>& specs) {
   ops::NameSets sets = ops::varying(*t.graph, inputs);
+  // Without what varies only in that its cotangents do.
+  std::vector<ops::NameSet> values = inputs;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    values[i] = ops::without(values[i], set_of(p, {p.in_specs.reduced_of(i)}));
+  }
+  ops::NameSets differ = p.in_specs.reduced.empty() ? sets : ops::varying(*t.graph, values);
   ops::NameSet manual = set_of(p, {p.manual});
   for (std::size_t i = 0; i < t.graph->outputs.size(); ++i) {
-    ops::NameSet extra = sets[static_cast<std::size_t>(t.graph->outputs[i])];
+    auto v = static_cast<std::size_t>(t.graph->outputs[i]);
+    ops::NameSet sum = set_of(p, {p.out_specs.unreduced_of(i)});
+    ops::NameSet reduced = set_of(p, {p.out_specs.reduced_of(i)});
+    if (ops::NameSet equal = ops::without(sum, sets[v]); !equal.empty()) {
+      throw ValueError(str("shard_map: out_specs ", specs[i], " of result ", i, " is unreduced over (",
+                           base::join(equal),
+                           "), and the value is invarying over it; expected addends, which vary, as "
+                           "pvary of the value gives"));
+    }
+    ops::NameSet extra = ops::without(sets[v], ops::unite(sum, ops::without(reduced, differ[v])));
     extra = ops::without(extra, set_of(p, p.out_specs.list[i]));
     extra = ops::without(extra, ops::without(extra, manual));
     if (extra.empty()) continue;
@@ -190,7 +219,9 @@ std::vector<program::AxisBinding> bindings_of(const ops::ShardMap& p) {
   std::vector<program::AxisBinding> out;
   for (auto a : p.manual) {
     const auto& name = p.mesh_names.list[static_cast<std::size_t>(a)];
-    out.push_back({name, name, p.mesh_sizes[static_cast<std::size_t>(a)], true, p.checked});
+    bool reduced = std::any_of(p.in_specs.reduced.begin(), p.in_specs.reduced.end(),
+                               [&](const Dims& axes) { return std::find(axes.begin(), axes.end(), a) != axes.end(); });
+    out.push_back({name, name, p.mesh_sizes[static_cast<std::size_t>(a)], true, p.checked, reduced});
   }
   return out;
 }
@@ -289,10 +320,13 @@ std::vector<Array> shard_map_leaves(const LeafFn& body, const std::vector<Array>
   std::vector<ops::NameSet> inputs;
   for (std::size_t i = 0; i < leaves.size(); ++i) {
     ir::Type t = program::type_of(leaves[i], "shard_map");
-    p.in_specs.list.push_back(spec_dims(p, call, in_specs[i], t.rank(), "in_specs", i));
+    add_spec(p.in_specs, p, call, in_specs[i], t.rank(), "in_specs");
     t.shape = checked_blocks.of(p, i, t.shape);
     blocks.push_back(std::move(t));
-    inputs.push_back(ops::unite(program::varying_of(leaves[i]), set_of(p, p.in_specs.list[i])));
+    std::vector<Dims> varies = p.in_specs.list[i];
+    varies.push_back(p.in_specs.unreduced_of(i));
+    varies.push_back(p.in_specs.reduced_of(i));
+    inputs.push_back(ops::unite(program::varying_of(leaves[i]), set_of(p, varies)));
   }
   program::Traced t;
   {
@@ -309,7 +343,7 @@ std::vector<Array> shard_map_leaves(const LeafFn& body, const std::vector<Array>
   std::vector<PartitionSpec> out_specs = call.out_specs.resolve(call.leaves_per_result, "out_specs");
   ir::Types results = t.graph->output_types();
   for (std::size_t i = 0; i < results.size(); ++i) {
-    p.out_specs.list.push_back(spec_dims(p, call, out_specs[i], results[i].rank(), "out_specs", i));
+    add_spec(p.out_specs, p, call, out_specs[i], results[i].rank(), "out_specs");
   }
   if (p.checked) check_results(p, t, inputs, out_specs);
   if (program::Trace* outer = program::Trace::current()) {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Placement that may happen inside a program: device_put and with_sharding_constraint.
+#include <algorithm>
+
 #include "ops/shared_attrs.h"
 #include "program/axis_env.h"
 #include "program/program.h"
@@ -16,15 +18,17 @@ namespace {
 void check_manual(const NamedSharding& s) {
   const auto* outer = program::manual_mesh();
   if (outer == nullptr) return;
-  for (const auto& name : outer->manual) {
-    for (std::size_t d = 0; d < s.spec().size(); ++d) {
-      for (int a : s.dim_axes(d)) {
-        if (s.mesh().abstract_mesh().shape_tuple()[static_cast<std::size_t>(a)].name != name) continue;
-        throw ValueError(str("with_sharding_constraint: spec ", s.spec(), " names the axis '", name,
-                             "', which the enclosing shard_map maps by hand; expected axes that it leaves automatic"));
-      }
+  auto check = [&](std::span<const int> axes) {
+    for (int a : axes) {
+      const auto& name = s.mesh().abstract_mesh().shape_tuple()[static_cast<std::size_t>(a)].name;
+      if (std::find(outer->manual.begin(), outer->manual.end(), name) == outer->manual.end()) continue;
+      throw ValueError(str("with_sharding_constraint: spec ", s.spec(), " names the axis '", name,
+                           "', which the enclosing shard_map maps by hand; expected axes that it leaves automatic"));
     }
-  }
+  };
+  for (std::size_t d = 0; d < s.spec().size(); ++d) check(s.dim_axes(d));
+  check(s.unreduced_axes());
+  check(s.reduced_axes());
 }
 
 ops::ShardingConstraint constraint_of(const NamedSharding& s, std::int64_t ndim) {
@@ -47,6 +51,7 @@ ops::ShardingConstraint constraint_of(const NamedSharding& s, std::int64_t ndim)
     for (int a : s.dim_axes(i)) axes.push_back(a);
     c.dims.push_back(std::move(axes));
   }
+  c.unreduced.assign(s.unreduced_axes().begin(), s.unreduced_axes().end());
   if (s.mesh().is_concrete()) {
     for (const auto& d : s.devices()) c.devices.push_back(d.id());
   }
@@ -128,9 +133,16 @@ Array device_put(const Array& value, const ShardingPtr& sharding, const Loc&) {
   // On the same devices shards travel by the engine's collectives, also to other processes. What is placed so already,
   // and replicas that may differ, need none.
   bool same_devices = placed->devices == impl.placement->devices;
-  bool moves = impl.replicas_equal && !sharding->is_equivalent_to(*impl.sharding, impl.type.rank());
+  bool differs = !sharding->is_equivalent_to(*impl.sharding, impl.type.rank());
+  bool sums = differs && (impl.placement->addends > 1 || (same_devices && placed->addends > 1));
+  bool moves = (impl.replicas_equal || sums) && differs;
   if (same_devices && (cross || (moves && program::can_reshard(value, *sharding)))) {
     return program::reshard(value, sharding);
+  }
+  if (impl.placement->addends > 1 && differs) {
+    // Summed where it is, then moved.
+    const auto& from = dynamic_cast<const NamedSharding&>(*impl.sharding);
+    return device_put(device_put(value, from.with_spec(PartitionSpec(from.spec().entries())).share()), sharding);
   }
   if (cross && placed->devices->size() == 1) {
     throw ValueError(str("device_put: the array is on devices of several processes; it cannot move to ",

@@ -138,8 +138,9 @@ bool is_deleted(PJRT_Buffer* b) {
   return args.is_deleted;
 }
 
-std::vector<std::vector<Buffer>> execute(PJRT_LoadedExecutable* e, const std::vector<std::vector<PJRT_Buffer*>>& arguments,
-                                         std::size_t results, const std::vector<std::int64_t>& not_donated) {
+std::vector<std::vector<Buffer>> execute(PJRT_LoadedExecutable* e,
+                                         const std::vector<std::vector<PJRT_Buffer*>>& arguments, std::size_t results,
+                                         const std::vector<std::int64_t>& not_donated) {
   std::vector<PJRT_Buffer* const*> lists;
   for (const auto& list : arguments) lists.push_back(list.data());
   std::vector<std::vector<PJRT_Buffer*>> out(arguments.size(), std::vector<PJRT_Buffer*>(results));
@@ -170,9 +171,7 @@ namespace {
 std::string field(int number, const std::string& message) {
   return std::string{static_cast<char>(number << 3 | 2), static_cast<char>(message.size())} + message;
 }
-std::string field(int number, int value) {
-  return {static_cast<char>(number << 3), static_cast<char>(value)};
-}
+std::string field(int number, int value) { return {static_cast<char>(number << 3), static_cast<char>(value)}; }
 }  // namespace
 
 std::string compile_options(int partitions, const std::vector<int>& device_ids) {

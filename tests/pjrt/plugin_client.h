@@ -74,8 +74,9 @@ void* address_of(PJRT_Buffer* b);
 bool is_deleted(PJRT_Buffer* b);
 void await(PJRT_Event* e);
 /// Results by device, then by their order. `arguments` likewise.
-std::vector<std::vector<Buffer>> execute(PJRT_LoadedExecutable* e, const std::vector<std::vector<PJRT_Buffer*>>& arguments,
-                                         std::size_t results, const std::vector<std::int64_t>& not_donated = {});
+std::vector<std::vector<Buffer>> execute(PJRT_LoadedExecutable* e,
+                                         const std::vector<std::vector<PJRT_Buffer*>>& arguments, std::size_t results,
+                                         const std::vector<std::int64_t>& not_donated = {});
 /// xla.CompileOptionsProto with counts and, where ids are given, the device assignment of one replica.
 std::string compile_options(int partitions, const std::vector<int>& device_ids = {});
 

@@ -96,18 +96,19 @@ TEST(PjrtPlugin, ClientsHaveDevicesAndMemories) {
 TEST(PjrtPlugin, BuffersGiveBackWhatWasPut) {
   Client client(2);
   const std::vector<std::pair<PJRT_Buffer_Type, std::size_t>> types = {
-      {PJRT_Buffer_Type_PRED, 1},     {PJRT_Buffer_Type_S8, 1},         {PJRT_Buffer_Type_S16, 2},
-      {PJRT_Buffer_Type_S32, 4},      {PJRT_Buffer_Type_S64, 8},        {PJRT_Buffer_Type_U8, 1},
-      {PJRT_Buffer_Type_U16, 2},      {PJRT_Buffer_Type_U32, 4},        {PJRT_Buffer_Type_U64, 8},
-      {PJRT_Buffer_Type_F16, 2},      {PJRT_Buffer_Type_BF16, 2},       {PJRT_Buffer_Type_F32, 4},
-      {PJRT_Buffer_Type_F64, 8},      {PJRT_Buffer_Type_C64, 8},        {PJRT_Buffer_Type_C128, 16},
-      {PJRT_Buffer_Type_F8E5M2, 1},   {PJRT_Buffer_Type_F8E4M3FN, 1},   {PJRT_Buffer_Type_F8E4M3B11FNUZ, 1},
+      {PJRT_Buffer_Type_PRED, 1},       {PJRT_Buffer_Type_S8, 1},         {PJRT_Buffer_Type_S16, 2},
+      {PJRT_Buffer_Type_S32, 4},        {PJRT_Buffer_Type_S64, 8},        {PJRT_Buffer_Type_U8, 1},
+      {PJRT_Buffer_Type_U16, 2},        {PJRT_Buffer_Type_U32, 4},        {PJRT_Buffer_Type_U64, 8},
+      {PJRT_Buffer_Type_F16, 2},        {PJRT_Buffer_Type_BF16, 2},       {PJRT_Buffer_Type_F32, 4},
+      {PJRT_Buffer_Type_F64, 8},        {PJRT_Buffer_Type_C64, 8},        {PJRT_Buffer_Type_C128, 16},
+      {PJRT_Buffer_Type_F8E5M2, 1},     {PJRT_Buffer_Type_F8E4M3FN, 1},   {PJRT_Buffer_Type_F8E4M3B11FNUZ, 1},
       {PJRT_Buffer_Type_F8E5M2FNUZ, 1}, {PJRT_Buffer_Type_F8E4M3FNUZ, 1}, {PJRT_Buffer_Type_F8E4M3, 1},
-      {PJRT_Buffer_Type_F8E3M4, 1},   {PJRT_Buffer_Type_F8E8M0FNU, 1},  {PJRT_Buffer_Type_F4E2M1FN, 1}};
+      {PJRT_Buffer_Type_F8E3M4, 1},     {PJRT_Buffer_Type_F8E8M0FNU, 1},  {PJRT_Buffer_Type_F4E2M1FN, 1}};
   for (auto [type, size] : types) {
     Bytes data(16 * size);
     // Every number of a narrow type, its NaNs left out: their bits are not kept.
-    for (std::size_t i = 0; i < data.size(); ++i) data[i] = static_cast<std::uint8_t>(type == PJRT_Buffer_Type_PRED ? i % 2 : i);
+    for (std::size_t i = 0; i < data.size(); ++i)
+      data[i] = static_cast<std::uint8_t>(type == PJRT_Buffer_Type_PRED ? i % 2 : i);
     Buffer b = client.put(data.data(), type, {2, 8}, 1);
     EXPECT_EQ(bytes_in(b.get()), data) << "type " << type;
     auto element = sized<PJRT_Buffer_ElementType_Args>();
@@ -175,7 +176,9 @@ TEST(PjrtPlugin, DevicesAreThoseOfTheAssignment) {
   PLUGIN_CALL(PJRT_LoadedExecutable_AddressableDevices, devices);
   ASSERT_EQ(devices.num_addressable_devices, 8U);
   EXPECT_EQ(devices.addressable_devices[0], client.devices()[15]);
-  EXPECT_TRUE(has(error_of([&] { client.compile(add_program(false), compile_options(8, {16, 3, 5, 1, 9, 0, 2, 4})); }),
+  EXPECT_TRUE(has(error_of([&] {
+                    client.compile(add_program(false), compile_options(8, {16, 3, 5, 1, 9, 0, 2, 4}));
+                  }),
                   "device 16; the client has devices 0..15"));
 }
 
@@ -193,7 +196,8 @@ TEST(PjrtPlugin, DonatedBuffersAreGone) {
     EXPECT_EQ(floats(out[k][0].get())[0], static_cast<float>(2 * k + 1));
   }
   EXPECT_TRUE(has(error_of([&] { bytes_in(args.lists[0][0]); }, PJRT_Error_Code_FAILED_PRECONDITION), "donated"));
-  EXPECT_TRUE(has(error_of([&] { execute(exe.get(), args.lists, 2); }, PJRT_Error_Code_FAILED_PRECONDITION), "donated"));
+  EXPECT_TRUE(
+      has(error_of([&] { execute(exe.get(), args.lists, 2); }, PJRT_Error_Code_FAILED_PRECONDITION), "donated"));
 }
 
 TEST(PjrtPlugin, MemoryThatSomebodyPointsAtIsNotOverwritten) {
@@ -219,7 +223,8 @@ TEST(PjrtPlugin, CallsThatDoNotFitSayWhy) {
   Arguments args = add_arguments(client, {1});
   auto seven = args.lists;
   seven.pop_back();
-  EXPECT_TRUE(has(error_of([&] { execute(exe.get(), seven, 2); }), "add: arguments for 7 devices; the program is for 8"));
+  EXPECT_TRUE(
+      has(error_of([&] { execute(exe.get(), seven, 2); }), "add: arguments for 7 devices; the program is for 8"));
   auto one = args.lists;
   for (auto& list : one) list.pop_back();
   EXPECT_TRUE(has(error_of([&] { execute(exe.get(), one, 2); }), "add: 1 arguments; the program takes 2"));
@@ -238,7 +243,8 @@ TEST(PjrtPlugin, ProgramsThatCannotBeReadSayWhy) {
   std::string unknown = R"(func.func public @main(%a: tensor<f32>) -> tensor<f32> {
     %0 = stablehlo.custom_call @nobody(%a) : (tensor<f32>) -> tensor<f32>
     return %0 : tensor<f32> })";
-  EXPECT_TRUE(has(error_of([&] { client.compile(unknown, compile_options(1)); }, PJRT_Error_Code_UNIMPLEMENTED), "@nobody"));
+  EXPECT_TRUE(
+      has(error_of([&] { client.compile(unknown, compile_options(1)); }, PJRT_Error_Code_UNIMPLEMENTED), "@nobody"));
 }
 
 TEST(PjrtPlugin, StructsAreReadBySize) {
@@ -269,7 +275,8 @@ TEST(PjrtPlugin, ShardingsAreXlas) {
   check(shardings->PJRT_Shardings_PJRT_Executable_OutputShardings(&out));
   ASSERT_EQ(out.num_outputs, 2U);
   // type: OTHER, tile_assignment_dimensions: [8, 1], iota_reshape_dims: [8], iota_transpose_perm: [0]
-  EXPECT_EQ(std::string(out.shardings[0], out.sharding_sizes[0]), std::string("\x08\x03\x1a\x02\x08\x01\x4a\x01\x08\x52\x01\x00", 12));
+  EXPECT_EQ(std::string(out.shardings[0], out.sharding_sizes[0]),
+            std::string("\x08\x03\x1a\x02\x08\x01\x4a\x01\x08\x52\x01\x00", 12));
   EXPECT_EQ(std::string(out.shardings[1], out.sharding_sizes[1]), std::string("\x08\x00", 2));  // REPLICATED
   auto destroy = sized<PJRT_Executable_Destroy_Args>();
   destroy.executable = get.executable;

@@ -285,6 +285,8 @@ Held reshard(const Held& in, const ir::Type& type, const Layout& from, const Lay
   ir::AxisMask done = from.partial & ~to.partial;
   ir::AxisMask made = to.partial & ~from.partial;
   TESSERA_CHECK(made == 0 || to.reduction == ir::Reduction::Sum, "a reshard makes values partial for sums only");
+  const ir::AxisMask own = made & from.tiled();  // along these a position keeps its own tile among zeros
+  made &= ~own;
   TESSERA_CHECK((from.vary & ~(to.vary | to.tiled() | to.partial)) == 0, "a reshard cannot make replicas equal");
   Held out;
   for (std::int64_t p = 0; p < mesh.num_positions(); ++p) {
@@ -305,6 +307,13 @@ Held reshard(const Held& in, const ir::Type& type, const Layout& from, const Lay
       Dims at = local;
       for (std::size_t d = 0; d < at.size(); ++d) at[d] += *index[d].start;
       bool first = true;
+      Dims holder = coordinates(find_source(at, c, type.shape, from, mesh).position, mesh);
+      for (std::size_t a = 0; a < c.size(); ++a) {
+        if (!(own >> a & 1) || holder[a] == c[a]) continue;
+        std::int64_t item = dtype_size(mine.dtype());
+        std::memset(static_cast<char*>(mine.data()) + k++ * item, 0, static_cast<std::size_t>(item));
+        return;
+      }
       for (std::int64_t q = 0; q < mesh.num_positions(); ++q) {
         Dims other = coordinates(q, mesh);
         bool counts = true;

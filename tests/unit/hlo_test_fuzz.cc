@@ -405,6 +405,9 @@ TEST(HloFuzz, ShardingsAreAcceptedWhenTheyFit) {
     } catch (const FormatError& e) {
       EXPECT_FALSE(fits) << e.what() << "\n" << text;
       ++refused;
+    } catch (const UnimplementedError& e) {
+      EXPECT_NE(a.find("unreduced"), std::string::npos) << e.what() << "\n" << text;  // over devices that are no grid
+      EXPECT_TRUE(fits) << text;
     }
   }
   EXPECT_GT(accepted * test::case_stride(), 20);

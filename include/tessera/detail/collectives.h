@@ -30,7 +30,7 @@ Leaves all_gather(const Leaves& x, const AxisNames& axes, const AllGatherOptions
                   const Loc& loc);
 Leaves psum_scatter(const Leaves& x, const AxisNames& axes, const PsumScatterOptions& o, const Loc& loc);
 Leaves pvary(const Leaves& x, const AxisNames& axes, const char* function, const Loc& loc);
-void check_cast(CastTo to);
+Leaves pcast(const Leaves& x, const AxisNames& axes, CastTo to, const Loc& loc);
 Array arg_extreme(const Leaves& x, const AxisNames& axis, bool maximum, const Loc& loc);
 
 /// dtype of a host scalar under a reduction.

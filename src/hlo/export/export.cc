@@ -380,6 +380,9 @@ std::string Writer::port_attributes(const std::vector<ir::Port>& ports, std::siz
     attrs.push_back(str("sdy.sharding = #sdy.sharding", to_string(*p->sharding)));
   } else if (p != nullptr && p->sharding) {
     auto axes = constraint_of(*p->sharding, *module_.find_mesh(p->sharding->mesh));
+    if (!axes.unreduced.empty()) {
+      throw UnimplementedError("unreduced values in HLO's shardings; write Shardy's");
+    }
     tiles = hlo_sharding_text(axes.mesh_sizes, axes.dims);
   }
   if (!tiles.empty()) attrs.push_back(str("mhlo.sharding = \"", tiles, "\""));

@@ -7,6 +7,7 @@
 #include "ops/collective/shard_map_op.h"
 #include "ops/ops.h"
 #include "ops/shared_attrs.h"
+#include "tessera/error.h"
 
 namespace tessera::hlo {
 
@@ -23,7 +24,7 @@ std::vector<std::string> named(std::vector<std::string> names) {
   return names;
 }
 ir::AxisSharding sdy_of(const std::string& mesh, const std::vector<std::string>& names, const std::vector<Dims>& dims,
-                        bool open) {
+                        const Dims& unreduced, bool open) {
   ir::AxisSharding s;
   s.mesh = mesh;
   for (const auto& d : dims) {
@@ -34,6 +35,7 @@ ir::AxisSharding sdy_of(const std::string& mesh, const std::vector<std::string>&
     }
     s.dims.push_back(dim);
   }
+  for (auto a : unreduced) s.unreduced.push_back({names[static_cast<std::size_t>(a)], 1, 0});
   return s;
 }
 Dims manual_axes(const Writer& w, std::size_t count) {
@@ -50,6 +52,10 @@ Text gspmd(Writer& w, const std::string& target, const Text& x, const ir::Type& 
                 out);
 }
 
+[[noreturn]] void refuse_unreduced() {
+  throw UnimplementedError("unreduced values in HLO's shardings; write Shardy's");
+}
+
 Texts sharding_constraint(Writer& w, const Eqn& e, const Texts& in, const Types& out) {
   const auto& p = ir::get<ops::ShardingConstraint>(e.attrs);
   std::int64_t devices = 1;
@@ -58,7 +64,7 @@ Texts sharding_constraint(Writer& w, const Eqn& e, const Texts& in, const Types&
   if (devices != w.num_partitions()) return in;
   auto names = named(p.mesh_names.list);
   if (w.options().shardy) {
-    auto s = sdy_of(w.mesh_for(names, p.mesh_sizes), names, p.dims, false);
+    auto s = sdy_of(w.mesh_for(names, p.mesh_sizes), names, p.dims, p.unreduced, false);
     return {w.line(str("sdy.sharding_constraint ", in[0].name, " ", to_string(s), " : ", tensor_text(out[0])), out[0])};
   }
   Dims open;
@@ -66,6 +72,7 @@ Texts sharding_constraint(Writer& w, const Eqn& e, const Texts& in, const Types&
     if (p.dims[d] == Dims{-1}) open.push_back(static_cast<std::int64_t>(d));
   }
   std::string config = open.empty() ? "" : str("unspecified_dims=[", join(open, ","), "]");
+  if (!p.unreduced.empty()) refuse_unreduced();
   std::string text = hlo_sharding_text(p.mesh_sizes, p.dims, manual_axes(w, p.mesh_sizes.size()));
   return {gspmd(w, "Sharding", in[0], out[0], text, config)};
 }
@@ -78,6 +85,7 @@ ManualText inside(const Writer& w, const ops::ShardMap& p, const std::vector<std
 }
 
 Texts map_of_gspmd(Writer& w, const ops::ShardMap& p, const Texts& in, const Types& out, const ManualText& m) {
+  if (!p.in_specs.unreduced.empty() || !p.out_specs.unreduced.empty()) refuse_unreduced();
   Dims before = manual_axes(w, m.names.size());
   Dims all;
   for (std::size_t a = 0; a < m.manual.size(); ++a) {
@@ -119,7 +127,9 @@ Texts shard_map(Writer& w, const Eqn& e, const Texts& in, const Types& out) {
   bool open = p.manual.size() != p.mesh_sizes.size();
   auto shardings = [&](const ops::Specs& specs) {
     std::vector<std::string> list;
-    for (const auto& s : specs.list) list.push_back(to_string(sdy_of(mesh, names, s, open)));
+    for (std::size_t i = 0; i < specs.list.size(); ++i) {
+      list.push_back(to_string(sdy_of(mesh, names, specs.list[i], specs.unreduced_of(i), open)));
+    }
     return join(list);
   };
   std::vector<std::string> axes;

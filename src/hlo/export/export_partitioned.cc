@@ -149,10 +149,13 @@ class Move {
       : w_(w), mesh_(mesh), m_(*w.manual()), x_(std::move(x)), at_(std::move(from)) {}
 
   Text to(const Layout& want) {
-    if ((want.partial & ~at_.partial) != 0 || (at_.vary & ~want.vary & ~want.partial) != 0) {
+    if ((at_.vary & ~want.vary & ~want.partial) != 0) {
       throw UnimplementedError(
           str("StableHLO text of one device: from ", ir::to_string(at_, mesh_), " to ", ir::to_string(want, mesh_)));
     }
+    ir::AxisMask made = want.partial & ~at_.partial;
+    for (std::size_t d = 0; d < at_.dims.size(); ++d) keep_tile(d, made);
+    made &= ~at_.partial;
     complete(want);
     exchange(want);
     for (std::size_t d = 0; d < at_.dims.size(); ++d) {
@@ -161,6 +164,7 @@ class Move {
       gather(d, same);
     }
     for (std::size_t d = 0; d < at_.dims.size(); ++d) cut(d, behind(want.dims[d], at_.dims[d].size()));
+    if (made != 0) keep_first(axes_in(made));
     return x_;
   }
 
@@ -219,6 +223,34 @@ class Move {
                     collective_attributes(w_, str("all_gather_dim = ", d, " : i64, "), groups_text(m_, axes), true),
                     "")[0];
     at_.dims[d].resize(keep);
+  }
+  Text zeros(const Shape& shape) { return w_.wide(w_.constant(0, x_.type.dtype), shape); }
+  // A sum over axes along which the value is whole: the first position has it.
+  void keep_first(const AxisList& axes) {
+    std::vector<std::int64_t> mine(static_cast<std::size_t>(mesh_.num_positions()), 0);
+    for (const auto& group : position_groups(m_, numbers(axes))) mine[static_cast<std::size_t>(group[0])] = 1;
+    Text which = w_.convert(by_position(w_, mine), DType::Bool);
+    x_ = w_.select(w_.wide(which, x_.type.shape), x_, zeros(x_.type.shape));
+  }
+  // A sum over axes that cut a dimension last: each position has its own tile.
+  void keep_tile(std::size_t d, ir::AxisMask made) {
+    std::size_t keep = at_.dims[d].size();
+    while (keep > 0 && (made >> at_.dims[d][keep - 1] & 1)) --keep;
+    AxisList axes = behind(at_.dims[d], keep);
+    if (axes.empty()) return;
+    Type out = resized(d, x_.type.shape[d] * size(axes));
+    std::vector<std::int64_t> starts(static_cast<std::size_t>(mesh_.num_positions()));
+    for (const auto& group : position_groups(m_, numbers(axes))) {
+      for (std::size_t k = 0; k < group.size(); ++k) {
+        starts[static_cast<std::size_t>(group[k])] = static_cast<std::int64_t>(k) * x_.type.shape[d];
+      }
+    }
+    Texts in{zeros(out.shape), x_};
+    Text start = by_position(w_, starts), zero = w_.constant(0, DType::I32);
+    for (std::size_t k = 0; k < out.shape.size(); ++k) in.push_back(k == d ? start : zero);
+    x_ = w_.line(str("stablehlo.dynamic_update_slice ", names_of(in), " : ", signature(in, {out})), out);
+    at_.dims[d].resize(keep);
+    for (auto a : axes) at_.partial |= ir::AxisMask{1} << a;
   }
   void cut(std::size_t d, const AxisList& axes) {
     if (axes.empty()) return;

@@ -10,8 +10,8 @@
 
 namespace tessera::hlo {
 
-/// A call of the host: the function's number, the results' types, and element types as the module says them (narrow ones
-/// are held in wider dtypes).
+/// A call of the host: the function's number, the results' types, and element types as the module says them (narrow
+/// ones are held in wider dtypes).
 struct HostCall {
   std::int64_t number = 0;
   ir::Types results;

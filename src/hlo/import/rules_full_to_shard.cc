@@ -281,7 +281,7 @@ std::optional<MapPlan> plan_on_grid(OpCall& c, const std::vector<std::string>& i
   }
   std::sort(plan.manual.begin(), plan.manual.end());
   auto specs = [&](const std::vector<std::string>& texts, auto rank, std::vector<std::vector<Dims>>& to,
-                   std::vector<ops::Collective>& sums) {
+                   std::vector<Dims>& unreduced) {
     for (std::size_t i = 0; i < texts.size(); ++i) {
       auto tiles = grid_tiles(texts[i].empty() ? "{replicated}" : texts[i], mesh->size());
       if (!tiles) return false;
@@ -294,19 +294,17 @@ std::optional<MapPlan> plan_on_grid(OpCall& c, const std::vector<std::string>& i
           if (std::find(plan.manual.begin(), plan.manual.end(), a) == plan.manual.end()) return false;
         }
       }
-      ops::Collective& sum = sums.emplace_back();
+      Dims& sum = unreduced.emplace_back();
       for (auto a : axes_of(tiles->unreduced, mesh->sizes)) {
-        if (std::find(plan.manual.begin(), plan.manual.end(), a) == plan.manual.end()) continue;
-        sum.names.list.push_back(plan.cut.names[static_cast<std::size_t>(a)]);
-        sum.sizes.push_back(plan.cut.sizes[static_cast<std::size_t>(a)]);
+        if (std::find(plan.manual.begin(), plan.manual.end(), a) != plan.manual.end()) sum.push_back(a);
       }
     }
     return true;
   };
   bool fits = specs(
-                  in, [&](std::size_t i) { return c.v(i).shape().size(); }, plan.in, plan.addends) &&
+                  in, [&](std::size_t i) { return c.v(i).shape().size(); }, plan.in, plan.in_unreduced) &&
               specs(
-                  out, [&](std::size_t i) { return c.out(i).shape.size(); }, plan.out, plan.sums);
+                  out, [&](std::size_t i) { return c.out(i).shape.size(); }, plan.out, plan.out_unreduced);
   if (!fits) return std::nullopt;
   return plan;
 }

@@ -134,24 +134,29 @@ std::shared_ptr<const ManualLevels> levels_inside(OpCall& c, const MapPlan& plan
   return c.importer.levels(key, [&] { return members_of(*plan.mesh, plan.cut, manual); });
 }
 
-// The body between whole values outside and what it takes and gives unreduced: the sums that results declare to be
-// still due, and operands whole in the first instance along their axes and zero in the others.
-GraphPtr with_sums(const GraphPtr& body, const MapPlan& plan) {
-  auto none = [](const ops::Collective& s) { return s.names.list.empty(); };
-  if (std::all_of(plan.sums.begin(), plan.sums.end(), none) &&
-      std::all_of(plan.addends.begin(), plan.addends.end(), none)) {
-    return body;
-  }
+// Sums of narrow types must be rounded when they are complete: these results leave the body as whole values.
+void complete_narrow_sums(MapPlan& plan, const Items& items, GraphPtr& body) {
   ir::Builder b;
   Values in;
   for (const auto& t : body->input_types()) in.push_back(b.input(t));
-  Values args = in;
-  for (std::size_t i = 0; i < plan.addends.size(); ++i) {
-    if (!none(plan.addends[i])) args[i] = first_addend(ops::axis_index(b, plan.addends[i]), in[i]);
+  Values out = b.inline_graph(*body, in);
+  bool changed = false;
+  std::size_t next = 0;
+  for (const auto& item : items) {
+    if (item.kind != AstType::Kind::Tensor) continue;
+    Dims& sums = plan.out_unreduced[next];
+    Value& result = out[next++];
+    if (sums.empty() || !(is_narrow_int(item.elem) || is_narrow_float(item.elem))) continue;
+    ops::Collective over;
+    for (auto a : sums) {
+      over.names.list.push_back(plan.cut.names[static_cast<std::size_t>(a)]);
+      over.sizes.push_back(plan.cut.sizes[static_cast<std::size_t>(a)]);
+    }
+    result = round_to(ops::psum(result, over), item.elem);
+    sums.clear();
+    changed = true;
   }
-  Values out = b.inline_graph(*body, args);
-  for (std::size_t i = 0; i < out.size(); ++i) out[i] = ops::psum(out[i], plan.sums[i]);
-  return b.finish_shared(out);
+  if (changed) body = b.finish_shared(out);
 }
 
 void check_block(OpCall& c, std::size_t i, const ops::ShardMap& p, const std::vector<Dims>& spec, const Shape& shape,
@@ -189,11 +194,11 @@ Items manual_map(OpCall& c, MapPlan plan) {
     const auto& spec = plan.in[in.size()];
     in.push_back(c.v(i));
     check_block(c, i, p, spec, in.back().shape(), c.region(0).args[i].type);
-    p.in_specs.list.push_back(spec);
+    p.in_specs.add(spec, plan.in_unreduced[in.size() - 1]);
   }
   for (const auto& v : values_of(r.captured)) {
     in.push_back(v);
-    p.in_specs.list.emplace_back(static_cast<std::size_t>(v.rank()));
+    p.in_specs.add(std::vector<Dims>(static_cast<std::size_t>(v.rank())));
   }
   Items items = r.out_types;
   if (items.size() != c.op.result_types.size() || r.graph->outputs.size() != plan.out.size()) {
@@ -204,8 +209,9 @@ Items manual_map(OpCall& c, MapPlan plan) {
       c.fail("the body gives other results");
     }
   }
-  p.out_specs.list = plan.out;
-  p.body = with_sums(r.graph, plan);
+  p.body = r.graph;
+  complete_narrow_sums(plan, items, p.body);
+  for (std::size_t i = 0; i < plan.out.size(); ++i) p.out_specs.add(plan.out[i], plan.out_unreduced[i]);
   c.importer.count_equations(static_cast<std::int64_t>(r.graph->eqns.size()), c.op.pos);
   Values out = ops::shard_map(c.b(), std::move(p), in);
   std::size_t next = 0;
@@ -213,21 +219,17 @@ Items manual_map(OpCall& c, MapPlan plan) {
     i.known = nullptr;
     i.id_size = 0;
     if (i.kind != AstType::Kind::Tensor) continue;
-    bool summed = !plan.sums[next].names.list.empty();
-    i.value = summed ? round_to(out[next], i.elem) : out[next];
-    ++next;
+    i.value = out[next++];
   }
   return items;
 }
 
 namespace {
-ops::Collective unreduced_over(const Computation& m, const ir::CutMesh& cut, const ir::AxisSharding& s) {
-  ops::Collective out;
+// The manual ones; over others the value is for the partitioner.
+Dims unreduced_over(const Computation& m, const ir::CutMesh& cut, const ir::AxisSharding& s) {
+  Dims out;
   for (const auto& axis : s.unreduced) {
-    for (auto part : m.is_manual(axis.name) ? parts_of(cut, axis) : Dims{}) {
-      out.names.list.push_back(cut.names[static_cast<std::size_t>(part)]);
-      out.sizes.push_back(cut.sizes[static_cast<std::size_t>(part)]);
-    }
+    for (auto part : m.is_manual(axis.name) ? parts_of(cut, axis) : Dims{}) out.push_back(part);
   }
   return out;
 }
@@ -249,14 +251,14 @@ Items as_map(OpCall& c, const Computation& m, const ir::CutMesh& cut) {
     if (c.in[i].kind != AstType::Kind::Tensor) continue;
     const ir::AxisSharding& s = m.in[next++];
     plan.in.push_back(spec_of(c, m, cut, s, c.v(i).rank()));
-    plan.addends.push_back(unreduced_over(m, cut, s));
+    plan.in_unreduced.push_back(unreduced_over(m, cut, s));
   }
   next = 0;
   for (std::size_t i = 0; i < c.op.result_types.size(); ++i) {
     if (c.out(i).kind != AstType::Kind::Tensor) continue;
     const ir::AxisSharding& s = m.out[next++];
     plan.out.push_back(spec_of(c, m, cut, s, static_cast<std::int64_t>(c.out(i).shape.size())));
-    plan.sums.push_back(unreduced_over(m, cut, s));
+    plan.out_unreduced.push_back(unreduced_over(m, cut, s));
   }
   return manual_map(c, std::move(plan));
 }

@@ -22,8 +22,8 @@ struct MapPlan {
   Dims manual;                        ///< from here on
   std::vector<std::vector<Dims>> in;  ///< by tensor and dimension
   std::vector<std::vector<Dims>> out;
-  std::vector<ops::Collective> addends;  ///< by operand: axes over which its blocks are addends
-  std::vector<ops::Collective> sums;     ///< by result
+  std::vector<Dims> in_unreduced;  ///< by tensor: axes over which blocks are addends
+  std::vector<Dims> out_unreduced;
 };
 Items manual_map(OpCall& c, MapPlan plan);
 /// `x` where `number` (i32[]) is 0, else zeros: addends that sum to `x` over numbers that count from 0.

@@ -30,13 +30,7 @@ Value constrained(OpCall& c, Value v, const ir::AxisSharding& s, const ir::Named
   }
   if (mesh->size() != c.importer.devices()) return v;
   ops::ShardingConstraint p = constraint_of(s, *mesh);
-  // The value is what the addends sum to. Where it is needed unsplit is for others to say, so that it may stay partial.
-  if (!s.unreduced.empty()) {
-    for (auto& axes : p.dims) {
-      if (axes.empty()) axes = {-1};
-    }
-  }
-  bool says_something = s.dims.empty();
+  bool says_something = s.dims.empty() || !p.unreduced.empty();
   for (std::size_t d = 0; d < p.dims.size(); ++d) {
     std::int64_t n = 1;
     for (auto a : p.dims[d]) {

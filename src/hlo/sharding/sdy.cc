@@ -164,15 +164,16 @@ const AstAttr* sharding_of_constraint(const AstOp& op) {
 ops::ShardingConstraint constraint_of(const ir::AxisSharding& s, const ir::NamedMesh& mesh) {
   std::vector<ir::SubAxis> named;
   for (const auto& d : s.dims) named.insert(named.end(), d.axes.begin(), d.axes.end());
+  named.insert(named.end(), s.unreduced.begin(), s.unreduced.end());
   auto cut = ir::cut_mesh(mesh, named);
   if (!cut) throw ValueError(str("mesh @", mesh.name, ": parts of an axis do not nest"));
   ops::ShardingConstraint out;
   out.mesh_sizes = cut->sizes;
   out.mesh_names.list = cut->names;
   std::set<std::size_t> used;
-  for (const auto& d : s.dims) {
+  auto parts = [&](const std::vector<ir::SubAxis>& from) {
     Dims axes;
-    for (const auto& x : d.axes) {
+    for (const auto& x : from) {
       for (std::size_t a = 0; a < cut->axes.size(); ++a) {
         bool inside =
             cut->axes[a] == x.name && (x.size == 0 || (cut->pre[a] >= x.pre_size && cut->pre[a] < x.pre_size * x.size));
@@ -181,9 +182,15 @@ ops::ShardingConstraint constraint_of(const ir::AxisSharding& s, const ir::Named
         axes.push_back(static_cast<std::int64_t>(a));
       }
     }
+    return axes;
+  };
+  for (const auto& d : s.dims) {
+    Dims axes = parts(d.axes);
     if (axes.empty() && d.open) axes = {-1};
     out.dims.push_back(std::move(axes));
   }
+  out.unreduced = parts(s.unreduced);
+  std::sort(out.unreduced.begin(), out.unreduced.end());
   return out;
 }
 

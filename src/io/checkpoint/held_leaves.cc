@@ -20,6 +20,7 @@ HeldLeaf hold(const std::string& name, const Array& leaf) {
     out.literal = arrays::literal_value(impl);
     return out;
   }
+  arrays::check_whole(impl, who.c_str());
   out.storage = arrays::storage_of(leaf, who.c_str());
   out.placement = impl.placement;
   out.replicas_equal = impl.replicas_equal;

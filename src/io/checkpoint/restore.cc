@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "io/checkpoint/restore.h"
 
+#include <cstring>
 #include <set>
 #include <utility>
 
@@ -87,7 +88,12 @@ std::vector<Array> read_leaves(const std::string& dir, std::int64_t step, const 
       for (const Slice& s : place->tile_index[tile]) b.start.push_back(s.start.value_or(0));
       buffer = runtime::runtime_of(place->devices->client).memory->allocate(size_of(b.shape) * dtype_size(leaf.stored));
       b.to = static_cast<char*>(buffer->data());
-      blocks.push_back(std::move(b));
+      // Of an unreduced array the first addend is the value, the others are zeros.
+      if (tile < place->tile_index.size() / static_cast<std::size_t>(place->addends)) {
+        blocks.push_back(std::move(b));
+      } else if (buffer->nbytes() > 0) {
+        std::memset(buffer->data(), 0, static_cast<std::size_t>(buffer->nbytes()));
+      }
     }
     out.push_back(
         arrays::make(ir::Type{leaf.stored, leaf.shape, leaf.weak}, to.sharding, std::move(storage), to.committed));

@@ -11,13 +11,15 @@ namespace tessera::ops {
 
 /// `manual_enter`: a whole value seen as one block a position; `manual_exit`: blocks seen as a whole value. `dims`: by
 /// dimension the manual axes of the program's mesh that cut it, major first. Nothing moves but to bring the value under
-/// that layout.
+/// that layout. Over the axes of `partial` the whole value is the sum of the blocks.
 struct ManualSpec {
   std::vector<Dims> dims;
   Shape shape;  ///< of the result
   Dims manual;  ///< all axes that are manual inside
-  static constexpr auto fields = std::tuple{field("dims", &ManualSpec::dims), field("shape", &ManualSpec::shape),
-                                            field("manual", &ManualSpec::manual)};
+  Dims partial;
+  static constexpr auto fields =
+      std::tuple{field("dims", &ManualSpec::dims), field("shape", &ManualSpec::shape),
+                 field("manual", &ManualSpec::manual), rare_field("partial", &ManualSpec::partial)};
 };
 
 /// `reinterpret`, in partitioned graphs only: position p holds the bytes that position `source[p]` held, zeros for -1;

@@ -13,15 +13,20 @@ namespace tessera::ops {
 std::string field_text(const Specs& v) {
   std::string out = "(";
   for (std::size_t i = 0; i < v.list.size(); ++i) out += (i > 0 ? ", " : "") + ir::field_text(v.list[i]);
-  return out + ")";
+  out += ")";
+  if (!v.unreduced.empty()) out += " unreduced " + ir::field_text(v.unreduced);
+  if (!v.reduced.empty()) out += " reduced " + ir::field_text(v.reduced);
+  return out;
 }
 void read_field(ir::TextReader& r, Specs& v) {
   ir::read_items(r, [&] { ir::read_field(r, v.list.emplace_back()); });
+  if (r.accept("unreduced")) ir::read_field(r, v.unreduced);
+  if (r.accept("reduced")) ir::read_field(r, v.reduced);
 }
 std::size_t field_hash(const Specs& v) {
   std::size_t h = 29;
   for (const auto& s : v.list) h = base::hash_mix(h, ir::field_hash(s));
-  return h;
+  return base::hash_mix(base::hash_mix(h, ir::field_hash(v.unreduced)), ir::field_hash(v.reduced));
 }
 
 namespace {
@@ -65,9 +70,28 @@ NameSet spec_names(const ShardMap& p, const Spec& spec) {
   return out;
 }
 
+// What a value inside varies over. One that is reduced counts: each instance has a cotangent of its own for it.
+NameSet varying_names(const ShardMap& p, const Specs& specs, std::size_t i) {
+  Spec all = specs.list[i];
+  all.push_back(specs.unreduced_of(i));
+  all.push_back(specs.reduced_of(i));
+  return spec_names(p, all);
+}
+
 NameSets input_sets(const ShardMap& p) {
   NameSets out;
-  for (const auto& s : p.in_specs.list) out.push_back(spec_names(p, s));
+  for (std::size_t i = 0; i < p.in_specs.list.size(); ++i) out.push_back(varying_names(p, p.in_specs, i));
+  return out;
+}
+
+// What results are cast to. One that is reduced stays as it is: instances need not have cotangents of their own.
+NameSets output_sets(const ShardMap& p) {
+  NameSets out;
+  for (std::size_t i = 0; i < p.out_specs.list.size(); ++i) {
+    Spec all = p.out_specs.list[i];
+    all.push_back(p.out_specs.unreduced_of(i));
+    out.push_back(spec_names(p, all));
+  }
   return out;
 }
 
@@ -87,13 +111,19 @@ Types infer(TypeSpan in, const ShardMap& p) {
 ShardMap like(const ShardMap& p, GraphPtr body) {
   ShardMap q = p;
   q.body = std::move(body);
-  q.in_specs.list.clear();
-  q.out_specs.list.clear();
+  q.in_specs = {};
+  q.out_specs = {};
   return q;
 }
 void append_specs(Specs& to, const Specs& from, const Flags& which = {}) {
   for (std::size_t i = 0; i < from.list.size(); ++i) {
-    if (which.empty() || which[i]) to.list.push_back(from.list[i]);
+    if (which.empty() || which[i]) to.add(from.list[i], from.unreduced_of(i), from.reduced_of(i));
+  }
+}
+// Those of cotangents: that of a sum is equal for all addends, and that of a reduced value is a sum.
+void append_cotangent_specs(Specs& to, const Specs& from, const Flags& which) {
+  for (std::size_t i = 0; i < from.list.size(); ++i) {
+    if (which[i]) to.add(from.list[i], from.reduced_of(i), from.unreduced_of(i));
   }
 }
 
@@ -174,8 +204,8 @@ Duals split(Builder& b, const ir::DualArgs& a, const ShardMap& p) {
   ShardMap linear = like(p, with_stacked_inputs(lin, residuals));
   for (std::size_t i = 0; i < lin.num_residuals; ++i) {
     Spec s = residuals.spec(i, lin.known->type(lin.known->outputs[n + i]).rank());
-    known.out_specs.list.push_back(s);
-    linear.in_specs.list.push_back(s);
+    known.out_specs.add(s);
+    linear.in_specs.add(s);
   }
   append_specs(linear.in_specs, p.in_specs, active);
   append_specs(linear.out_specs, p.out_specs, lin.active_out);
@@ -192,11 +222,15 @@ Duals split(Builder& b, const ir::DualArgs& a, const ShardMap& p) {
   return d;
 }
 
-Dims missing_axes(const ShardMap& p, const Spec& spec) {
+// Manual axes that nothing is said of.
+Dims missing_axes(const ShardMap& p, const Specs& specs, std::size_t i) {
+  Spec all = specs.list[i];
+  all.push_back(specs.unreduced_of(i));
+  all.push_back(specs.reduced_of(i));
   Dims out;
   for (auto m : p.manual) {
-    bool there = std::any_of(spec.begin(), spec.end(),
-                             [&](const Dims& d) { return std::find(d.begin(), d.end(), m) != d.end(); });
+    bool there =
+        std::any_of(all.begin(), all.end(), [&](const Dims& d) { return std::find(d.begin(), d.end(), m) != d.end(); });
     if (!there) out.push_back(m);
   }
   return out;
@@ -217,6 +251,7 @@ Collective over(const ShardMap& p, const Dims& axes) {
 // it.
 GraphPtr transposed_body(const ShardMap& p, const Flags& linear, const Flags& has_ct, Flags& nonzero) {
   Builder b;
+  NameSets sets = p.checked ? varying(*p.body, input_sets(p)) : NameSets{};
   Values in;
   Values ct;
   const Graph& g = *p.body;
@@ -224,14 +259,23 @@ GraphPtr transposed_body(const ShardMap& p, const Flags& linear, const Flags& ha
   for (std::size_t i = 0; i < has_ct.size(); ++i) {
     const Type& t = g.type(g.outputs[i]);
     ct.push_back(has_ct[i] ? b.input(Type{t.dtype, t.shape}) : Value{});
-    if (!has_ct[i] || p.checked) continue;
-    std::int64_t n = cut(p, missing_axes(p, p.out_specs.list[i]));
+    if (!has_ct[i]) continue;
+    if (p.checked) {
+      // Instances hold addends of the cotangent of a reduced result; one that they share wants their sum.
+      Dims shared;
+      for (auto a : p.out_specs.reduced_of(i)) {
+        if (!contains(sets[at(g.outputs[i])], p.mesh_names.list[at(a)])) shared.push_back(a);
+      }
+      if (!shared.empty()) ct[i] = psum(ct[i], over(p, shared));
+      continue;
+    }
+    std::int64_t n = cut(p, missing_axes(p, p.out_specs, i));
     if (n > 1) ct[i] = ct[i] / static_cast<double>(n);
   }
   Values back = transpose_inline(b, g, in, ct);
   nonzero = present(back);
   for (std::size_t i = 0; i < back.size(); ++i) {
-    if (back[i] && !p.checked) back[i] = psum(back[i], over(p, missing_axes(p, p.in_specs.list[i])));
+    if (back[i] && !p.checked) back[i] = psum(back[i], over(p, missing_axes(p, p.in_specs, i)));
   }
   return b.finish_shared(selected(back, nonzero));
 }
@@ -243,8 +287,8 @@ Values transpose_rule(Builder& b, const TransposeArgs& t, const ShardMap& p) {
   Flags nonzero;
   ShardMap q = like(p, transposed_body(p, t.linear, has_ct, nonzero));
   append_specs(q.in_specs, p.in_specs, fixed);
-  append_specs(q.in_specs, p.out_specs, has_ct);
-  append_specs(q.out_specs, p.in_specs, nonzero);
+  append_cotangent_specs(q.in_specs, p.out_specs, has_ct);
+  append_cotangent_specs(q.out_specs, p.in_specs, nonzero);
   Values args = selected(t.in, fixed);
   append(args, selected(t.ct, has_ct));
   Values out(t.linear.size());
@@ -265,8 +309,8 @@ Dims batch_axes(const ShardMap& p, std::int64_t size) {
     for (auto m : p.manual) {
       if (p.mesh_names.list[at(m)] != name) continue;
       for (const auto* specs : {&p.in_specs, &p.out_specs}) {
-        for (const auto& s : specs->list) {
-          if (!contains(spec_names(p, s), name)) continue;
+        for (std::size_t i = 0; i < specs->list.size(); ++i) {
+          if (!contains(varying_names(p, *specs, i), name)) continue;
           throw ValueError(str("vmap: spmd_axis_name = ", name,
                                " occurs in a spec of the shard_map inside; expected an ",
                                "axis that its in_specs and out_specs leave out"));
@@ -321,9 +365,7 @@ Values shard_map(Builder& b, ShardMap p, ValueSpan in) {
   if (p.checked) {
     std::map<std::string, std::int64_t> sizes;
     for (std::size_t a = 0; a < p.mesh_sizes.size(); ++a) sizes[p.mesh_names.list[a]] = p.mesh_sizes[a];
-    NameSets outputs;
-    for (const auto& s : p.out_specs.list) outputs.push_back(spec_names(p, s));
-    p.body = cast_varying(*p.body, input_sets(p), sizes, outputs);
+    p.body = cast_varying(*p.body, input_sets(p), sizes, output_sets(p));
   }
   return b.add(def::shard_map, in, attrs(std::move(p)));
 }

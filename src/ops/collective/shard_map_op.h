@@ -13,7 +13,29 @@ namespace tessera::ops {
 /// By operand (result) and dimension: numbers of the map's mesh axes that cut it, major first.
 struct Specs {
   std::vector<std::vector<Dims>> list;
+  /// By operand, for those before the last that has any: manual axes over which it is the sum of the blocks, and axes
+  /// along which blocks are equal and its cotangent is such a sum. Empty at the end of lists: none.
+  std::vector<Dims> unreduced, reduced;
   bool operator==(const Specs&) const = default;
+
+  const Dims& unreduced_of(std::size_t i) const { return of(unreduced, i); }
+  const Dims& reduced_of(std::size_t i) const { return of(reduced, i); }
+  void add(std::vector<Dims> spec, const Dims& unreduced_axes = {}, const Dims& reduced_axes = {}) {
+    list.push_back(std::move(spec));
+    put(unreduced, unreduced_axes);
+    put(reduced, reduced_axes);
+  }
+
+ private:
+  static const Dims& of(const std::vector<Dims>& all, std::size_t i) {
+    static const Dims none;
+    return i < all.size() ? all[i] : none;
+  }
+  void put(std::vector<Dims>& all, const Dims& axes) const {
+    if (axes.empty()) return;
+    all.resize(list.size());
+    all.back() = axes;
+  }
 };
 std::string field_text(const Specs& v);
 void read_field(ir::TextReader& r, Specs& v);

@@ -93,7 +93,10 @@ BoundarySets settle(const ir::Eqn& e, const Control& control, const NameSets& in
 NameSets map_inputs(const ShardMap& p, const NameSets& in) {
   NameSets out;
   for (std::size_t i = 0; i < in.size(); ++i) {
-    out.push_back(unite(without(in[i], manual_names(p)), names_of(p, p.in_specs.list[i])));
+    std::vector<Dims> all = p.in_specs.list[i];
+    all.push_back(p.in_specs.unreduced_of(i));
+    all.push_back(p.in_specs.reduced_of(i));
+    out.push_back(unite(without(in[i], manual_names(p)), names_of(p, all)));
   }
   return out;
 }
@@ -211,7 +214,11 @@ class Caster {
       Sizes sizes = sizes_;
       for (std::size_t a = 0; a < p.mesh_sizes.size(); ++a) sizes[p.mesh_names.list[a]] = p.mesh_sizes[a];
       NameSets outputs;
-      for (const auto& s : p.out_specs.list) outputs.push_back(names_of(p, s));
+      for (std::size_t i = 0; i < p.out_specs.list.size(); ++i) {
+        std::vector<Dims> all = p.out_specs.list[i];
+        all.push_back(p.out_specs.unreduced_of(i));
+        outputs.push_back(names_of(p, all));
+      }
       p.body = cast_varying(*p.body, map_inputs(p, in), sizes, outputs);
     }
     return r_.copy(e, operands, attrs(p));

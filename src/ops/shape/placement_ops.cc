@@ -39,7 +39,9 @@ TESSERA_DEFINE_OP(sharding_constraint, ShardingConstraint,
                       .jvp = linear,
                       .transpose =
                           [](Builder& b, const TransposeArgs& t, const ShardingConstraint& p) {
-                            return Values{b.add1(def::sharding_constraint, {t.ct[0]}, attrs(p))};
+                            ShardingConstraint q = p;  // the cotangent of a sum is whole for each addend
+                            q.unreduced.clear();
+                            return Values{b.add1(def::sharding_constraint, {t.ct[0]}, attrs(q))};
                           },
                       .reference = [](ViewSpan in, ViewSpan out, const ShardingConstraint&) { copy_whole(in, out); },
                       .samples = Never{"needs a mesh; tested with the partitioner"},

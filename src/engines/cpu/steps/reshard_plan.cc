@@ -23,7 +23,7 @@ ReshardPlan::ReshardPlan(const ir::Type& type, std::shared_ptr<const LayoutTable
   const ir::Layout& to = target_->layout;
   ir::AxisMask reduced = from.partial & ~(to.partial | to.vary);
   kept_ = (from.partial | from.vary) & ~reduced;
-  if (!keeps_equal_values(to.reduction)) identity_axes_ = to.partial & ~(from.partial | from.vary);
+  if (!keeps_equal_values(to.reduction)) identity_axes_ = to.partial & ~(from.partial | from.tiled());
   combined_ = {0};
   for (std::size_t a = 0; a < mesh_.sizes.size(); ++a) {
     if (!(reduced >> a & 1)) continue;
@@ -38,7 +38,17 @@ ReshardPlan::ReshardPlan(const ir::Type& type, std::shared_ptr<const LayoutTable
   for (std::size_t d = 0; d < global_.size(); ++d) {
     source_parts_.push_back(ir::parts(from.dims[d], mesh_));
     target_parts_.push_back(ir::parts(to.dims[d], mesh_));
+    std::int64_t stride = 1;
+    for (std::size_t k = from.dims[d].size(); k-- > 0; stride *= mesh_.sizes[from.dims[d][k]]) {
+      if (to.partial >> from.dims[d][k] & 1) own_.push_back({from.dims[d][k], d, stride});
+    }
   }
+}
+
+bool ReshardPlan::is_own(const Dims& tile, std::int64_t position) const {
+  return std::all_of(own_.begin(), own_.end(), [&](const OwnTile& o) {
+    return tile[o.dim] / o.stride % mesh_.sizes[o.axis] == position / strides_[o.axis] % mesh_.sizes[o.axis];
+  });
 }
 
 bool ReshardPlan::is_identity(std::int32_t target) const {
@@ -88,6 +98,7 @@ Shape ReshardPlan::source_shape(std::int32_t source) const {
 
 std::int32_t ReshardPlan::equal_source(std::int32_t target) const {
   std::int64_t shard = base_shard(target);
+  if (keeps_tiles()) return -1;
   auto ranges = spans(target);
   for (std::size_t d = 0; d < ranges.size(); ++d) {
     const Span& s = ranges[d];
@@ -120,7 +131,7 @@ void ReshardPlan::for_each_box(std::int32_t target, const std::function<void(con
       box.source_shape[d] = end - begin;
       box.shard += tile[d] * source_->strides.of_dim[d];
     }
-    body(box);
+    if (is_own(tile, target_->map.first_position[at(target)])) body(box);
     std::size_t d = rank;
     while (d-- > 0) {
       if (++tile[d] <= ranges[d].last_tile) break;

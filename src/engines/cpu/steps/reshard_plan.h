@@ -38,8 +38,10 @@ class ReshardPlan {
   const std::vector<std::int32_t>& combined() const { return combined_; }
   bool reduces() const { return combined_.size() > 1; }
   /// True when the target is partial where the source is not: one position of an axis then keeps the value and the
-  /// others hold the identity of the reduction.
-  bool makes_partial() const { return identity_axes_ != 0; }
+  /// others hold the identity of the reduction; along an axis that splits the source each position keeps its own tile.
+  bool makes_partial() const { return identity_axes_ != 0 || keeps_tiles(); }
+  /// True when boxes leave elements out, which are the identity.
+  bool keeps_tiles() const { return !own_.empty(); }
   bool is_identity(std::int32_t target) const;
 
   Shape target_shape(std::int32_t target) const;
@@ -58,7 +60,13 @@ class ReshardPlan {
   std::vector<Span> spans(std::int32_t target) const;
   std::int64_t base_shard(std::int32_t target) const;
   std::int32_t owner(std::int32_t source_shard) const;
+  bool is_own(const Dims& tile, std::int64_t position) const;
 
+  // An axis that splits the source and becomes partial: the digit of tiles of `dim` that a position's own has.
+  struct OwnTile {
+    std::size_t axis, dim;
+    std::int64_t stride;
+  };
   Shape global_;
   std::shared_ptr<const LayoutTable> source_;
   std::shared_ptr<const LayoutTable> target_;
@@ -68,6 +76,7 @@ class ReshardPlan {
   bool deterministic_;
   ir::AxisMask kept_ = 0;  // axes along which a target shard reads its own coordinate's source shard
   ir::AxisMask identity_axes_ = 0;
+  std::vector<OwnTile> own_;
   std::vector<std::int32_t> combined_;
   std::vector<std::int64_t> source_parts_;
   std::vector<std::int64_t> target_parts_;

@@ -157,7 +157,7 @@ class ReshardStep final : public ExchangeStep {
     std::size_t count = 0;
     bool good = true;
     for (auto k : targets_) {
-      if (plan_.is_identity(k)) good = false;
+      if (plan_.is_identity(k) || plan_.keeps_tiles()) good = false;
       Ready r;
       r.target = k;
       r.shared = plan_.reduces() ? -1 : plan_.equal_source(k);
@@ -261,6 +261,7 @@ class ReshardStep final : public ExchangeStep {
   void assemble(Run& run, std::int32_t k, const ShardBuffers& from, const ShardBuffers& received, void* to) const {
     Shape shape = plan_.target_shape(k);
     if (plan_.is_identity(k)) return identity_->fill_identity(to, product(shape));
+    if (plan_.keeps_tiles()) identity_->fill_identity(to, product(shape));
     Dims strides = core::contiguous_strides(shape, itemsize_);
     std::size_t next = 0;
     std::vector<std::int32_t> shards(plan_.combined().size());
