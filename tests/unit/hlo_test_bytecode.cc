@@ -44,6 +44,30 @@ TEST(HloBytecode, ArtifactsAreTheirText) {
   EXPECT_GT(compared, 80);
 }
 
+TEST(HloBytecode, TruncatedExportsAreNamed) {
+  const std::string& file = recorded().at("exported/file");
+  for (std::size_t n = 4; n < file.size(); n += n < 300 ? 1 : 97) {
+    std::string said;
+    try {
+      hlo::import_module(file.substr(0, n));
+    } catch (const FormatError& e) {
+      said = e.what();
+    }
+    if (hlo::is_exported(file.substr(0, n))) continue;  // only what follows the program is missing
+    EXPECT_NE(said.find("looks like one of jax.export, truncated at byte " + std::to_string(n)), std::string::npos)
+        << n << ": " << said;
+  }
+  for (const char* text : {"module {}", "<html>", "", "    "}) {
+    std::string said;
+    try {
+      hlo::import_module(text);
+    } catch (const FormatError& e) {
+      said = e.what();
+    }
+    EXPECT_EQ(said.find("jax.export"), std::string::npos) << said;
+  }
+}
+
 TEST(HloBytecode, ExportedFunctionRuns) {
   const std::string& file = recorded().at("exported/file");
   EXPECT_TRUE(hlo::is_exported(file));

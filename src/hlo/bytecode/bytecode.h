@@ -16,6 +16,8 @@ bool is_bytecode(std::string_view bytes);
 
 /// Whether the bytes are an exported function of JAX: a flatbuffer with bytecode inside.
 bool is_exported(std::string_view bytes);
+/// Throws `FormatError` where the bytes begin as an exported function of JAX and end before its program does.
+void check_whole_export(std::string_view bytes, const std::string& name);
 
 /// The program as text. Takes bytecode and exported functions; `name` is used in messages. Throws `FormatError` (a
 /// `ValueError`) naming the byte, for what is cut off, damaged, or of a version, dialect, operation, attribute or type

@@ -4,6 +4,9 @@
 // is a vector is the offset to its length and bytes.
 #include "hlo/bytecode/exported_file.h"
 
+#include <algorithm>
+
+#include "base/strings.h"
 #include "hlo/bytecode/bytecode.h"
 
 namespace tessera::hlo {
@@ -18,9 +21,14 @@ std::optional<std::uint64_t> number_at(std::string_view bytes, std::uint64_t at,
   for (std::size_t i = size; i-- > 0;) v = v << 8 | static_cast<std::uint8_t>(bytes[static_cast<std::size_t>(at) + i]);
   return v;
 }
-}  // namespace
 
-std::optional<ByteRange> exported_program(std::string_view bytes) {
+// Where the program's bytecode lies, or would lie if the bytes went on.
+struct Found {
+  std::uint64_t begin = 0;
+  std::optional<std::uint64_t> end;  // nothing where not even its length is there
+};
+
+std::optional<Found> find_program(std::string_view bytes) {
   auto table = number_at(bytes, 0, 4);
   auto back = table ? number_at(bytes, *table, 4) : std::nullopt;
   if (!back) return std::nullopt;
@@ -36,12 +44,42 @@ std::optional<ByteRange> exported_program(std::string_view bytes) {
   if (!to_vector) return std::nullopt;
   std::uint64_t vector = *table + *slot + *to_vector;
   auto size = number_at(bytes, vector, 4);
-  if (!size || *size > bytes.size() - vector - 4) return std::nullopt;
-  ByteRange out{static_cast<std::size_t>(vector) + 4, static_cast<std::size_t>(vector + 4 + *size)};
+  Found out{vector + 4, std::nullopt};
+  if (size) out.end = vector + 4 + *size;
+  return out;
+}
+}  // namespace
+
+std::optional<ByteRange> exported_program(std::string_view bytes) {
+  auto found = find_program(bytes);
+  if (!found || !found->end || *found->end > bytes.size()) return std::nullopt;
+  ByteRange out{static_cast<std::size_t>(found->begin), static_cast<std::size_t>(*found->end)};
   if (!is_bytecode(bytes.substr(out.begin, out.end - out.begin))) return std::nullopt;
   return out;
 }
 
 bool is_exported(std::string_view bytes) { return exported_program(bytes).has_value(); }
+
+void check_whole_export(std::string_view bytes, const std::string& name) {
+  // The first number is the place of a table near the beginning; the characters of a text are no such number.
+  auto table = number_at(bytes, 0, 4);
+  if (!table || *table > (1 << 16)) return;
+  const std::size_t size = bytes.size();
+  const std::string seems = str("the file looks like one of jax.export, truncated at byte ", size);
+  const BytecodeSource source{bytes, name, {}};
+  auto found = find_program(bytes);
+  if (!found) {
+    // The table and its layout are within the first bytes of a whole file.
+    constexpr std::size_t kHead = 256;
+    if (*table >= 4 && size < kHead) source.fail(size, str(seems, ": its table of contents is not whole"));
+    return;
+  }
+  if (found->end && *found->end <= size) return;
+  const auto begin = static_cast<std::size_t>(std::min<std::uint64_t>(found->begin, size));
+  const std::string_view there = bytes.substr(begin, kBytecodeMagic.size());
+  if (!kBytecodeMagic.starts_with(there)) return;
+  source.fail(size, found->end ? str(seems, ": the program in it ends at byte ", *found->end)
+                               : str(seems, ": the program in it begins at byte ", found->begin));
+}
 
 }  // namespace tessera::hlo

@@ -266,6 +266,7 @@ ir::Module Importer::run() {
 
 ir::Module import_module(const std::string& text, const ImportOptions& options) {
   bool bytes = is_bytecode(text) || is_exported(text);
+  if (!bytes) check_whole_export(text, options.name);
   Source source(bytes ? text_of_bytecode(text, options.name) : text, bytes ? options.name + ", as text" : options.name);
   Parser parser(source);
   AstModule ast = parser.module();
