@@ -51,7 +51,7 @@ PJRT_Error* error_of(const std::exception_ptr& e) noexcept {
   }
 }
 
-PJRT_Error* missing(const char* entry) noexcept {
+PJRT_Error* missing(const char* entry) {
   if (std::getenv("TESSERA_PJRT_LOG") != nullptr) std::fprintf(stderr, "tessera: %s is not there\n", entry);
   return new Error(PJRT_Error_Code_UNIMPLEMENTED, str(entry, ": Tessera's PJRT plugin does not have it"));
 }

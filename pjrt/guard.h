@@ -21,7 +21,7 @@ struct Error final : PJRT_Error {
 /// Of the exception in flight.
 PJRT_Error* error_of(const std::exception_ptr& e) noexcept;
 /// Says that the plugin lacks an entry of the API, and logs it where TESSERA_PJRT_LOG is set.
-PJRT_Error* missing(const char* entry) noexcept;
+PJRT_Error* missing(const char* entry);
 
 /// A request that is against the API's rules.
 class InvalidArgument : public ValueError {
@@ -31,7 +31,7 @@ class InvalidArgument : public ValueError {
 
 /// Whether the struct's writer knew a field; a caller built against another version of the API may have shorter ones.
 #define TESSERA_PJRT_HAS(args, field) \
-  ((args).struct_size >= offsetof(std::remove_cvref_t<decltype(args)>, field) + sizeof((args).field))
+  ((args).struct_size >= offsetof(std::remove_cvref_t<decltype(args)>, field) + sizeof(decltype((args).field)))
 /// Throws unless the writer knew the last field that the entry needs.
 #define TESSERA_PJRT_NEEDS(args, field)                                                                            \
   do {                                                                                                             \

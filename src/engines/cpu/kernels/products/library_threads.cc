@@ -18,7 +18,12 @@ namespace tessera::kernels {
 namespace {
 
 void prepare() {
-  // An OpenBLAS with threads of its own may stand in for the serial one.
+  if (openblas_get_parallel() == OPENBLAS_SEQUENTIAL) {
+    throw StateError(
+        "products: this OpenBLAS was built without threads, and then has no locks either: calls of several threads "
+        "give "
+        "wrong values; install the one with threads (Debian: libopenblas0-pthread), of which one is used");
+  }
   if (openblas_get_num_threads() != 1) openblas_set_num_threads(1);
   // libgomp's threads are the parent's, and the thread that forks would wait for its own ones for ever.
   base::at_fork(base::ForkStage::Libraries, {nullptr, nullptr, [] { omp_set_num_threads(1); }});
