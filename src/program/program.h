@@ -72,8 +72,8 @@ class Program {
   Program(ir::GraphPtr graph, ProgramOptions options);
 
   /// Runs; results may not be ready yet. Throws `DeviceMismatchError`, `ValueError` for arguments that lie otherwise
-  /// than `in_shardings` say, `CommBudgetError`, `DeletedArrayError`. `done`, where it is given, becomes the event of the
-  /// run, which programs without results have too.
+  /// than `in_shardings` say, `CommBudgetError`, `DeletedArrayError`. `done`, where it is given, becomes the event of
+  /// the run, which programs without results have too.
   std::vector<Array> call(const std::vector<Array>& args, runtime::EventPtr* done = nullptr);
   std::shared_ptr<const CompiledProgram> compile(const std::vector<Array>& args);
   /// Runs what `compile` gave, for arguments placed as its were, or that may move.
