@@ -173,6 +173,38 @@ void describe(Executable& exe) {
   for (auto* strings : {&exe.in_shardings, &exe.out_shardings, &exe.in_kinds, &exe.out_kinds}) strings->finish();
 }
 
+void place(Executable& exe, const std::vector<Device>& on) {
+  const ir::Module& m = exe.module;
+  exe.placed =
+      std::make_shared<program::PlacedStablehlo>(m, m.name, on, program::PlacedStablehlo::Options{true, true, true});
+  exe.compiled = exe.placed->compile();
+  ir::Types in = m.graph->input_types();
+  ir::Types out = m.graph->output_types();
+  exe.in.clear();
+  exe.out.clear();
+  for (std::size_t i = 0; i < in.size(); ++i) exe.in.push_back(port(exe, m.inputs[i], in[i], exe.placed->in()[i]));
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    exe.out.push_back(port(exe, m.outputs[i], out[i], exe.placed->out(*exe.compiled, i)));
+  }
+}
+
+// An argument stays the caller's where no result could take its memory. Returns whether there is one.
+bool drop_useless_donations(Executable& exe) {
+  std::vector<bool> taken(exe.out.size());
+  bool dropped = false;
+  for (std::size_t i = 0; i < exe.in.size(); ++i) {
+    const Port& p = exe.in[i];
+    if (!p.donated) continue;
+    bool used = false;
+    for (std::size_t j = 0; j < taken.size() && !used; ++j) {
+      used = !taken[j] && exe.out[j].element == p.element && exe.out[j].shard_shape == p.shard_shape;
+      if (used) taken[j] = true;
+    }
+    exe.module.inputs[i].donated = used;
+    dropped = dropped || !used;
+  }
+  return dropped;
+}
 }  // namespace
 
 std::shared_ptr<Executable> compile(PJRT_Client& client, std::string_view program, std::string_view options) {
@@ -191,15 +223,8 @@ std::shared_ptr<Executable> compile(PJRT_Client& client, std::string_view progra
       str(base::hash_mix(std::hash<std::string>{}(exe->program), std::hash<std::string>{}(exe->options)));
   std::vector<Device> on;
   for (const auto* d : exe->devices) on.push_back(d->device);
-  exe->placed = std::make_shared<program::PlacedStablehlo>(m, m.name, std::move(on),
-                                                           program::PlacedStablehlo::Options{true, true});
-  exe->compiled = exe->placed->compile();
-  ir::Types in = m.graph->input_types();
-  ir::Types out = m.graph->output_types();
-  for (std::size_t i = 0; i < in.size(); ++i) exe->in.push_back(port(*exe, m.inputs[i], in[i], exe->placed->in()[i]));
-  for (std::size_t i = 0; i < out.size(); ++i) {
-    exe->out.push_back(port(*exe, m.outputs[i], out[i], exe->placed->out(*exe->compiled, i)));
-  }
+  place(*exe, on);
+  if (drop_useless_donations(*exe)) place(*exe, on);
   exe->arguments = with_tokens(exe->in.size(), m.token_inputs);
   exe->results = with_tokens(exe->out.size(), m.token_outputs);
   describe(*exe);

@@ -97,3 +97,13 @@ def replace_cpu() -> None:
     _host_callbacks.install()
     xla_bridge._backend_factories["cpu"] = xla_bridge.BackendRegistration(
         lambda: client("cpu"), priority=0, fail_quietly=False, experimental=False, c_api=c_api)
+
+
+def refuse_cpu(error: Exception) -> None:
+    """Makes the first use of JAX's CPU backend fail with this error."""
+    from jax._src import xla_bridge
+
+    def fail():
+        raise RuntimeError(f"tessera cannot take the place of JAX's CPU backend: {error}") from error
+
+    xla_bridge._backend_factories["cpu"] = xla_bridge.BackendRegistration(fail, priority=0, fail_quietly=False)

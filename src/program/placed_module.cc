@@ -79,6 +79,7 @@ class Placing {
     auto abstract = [](const ShardingPtr& s) { return s && !s->is_concrete(); };
     if (std::ranges::any_of(options_.in_shardings, abstract)) return false;
     if (std::ranges::any_of(options_.out_shardings, abstract)) return false;
+    if (options_.devices) return true;
     std::int64_t have = 1;
     for (std::size_t i = 0; i < args_.size(); ++i) {
       if (!wanted_in(i) && abstract(arg(i).sharding)) return false;
@@ -119,6 +120,7 @@ class Placing {
     }
   }
   void choose_devices() {
+    if (options_.devices) agree_on(options_.devices, "the program");
     for (std::size_t i = 0; i < args_.size(); ++i) {
       if (auto want = wanted_in(i)) {
         if (arg(i).committed && !want->is_equivalent_to(*arg(i).sharding, arg(i).type.rank())) {

@@ -16,12 +16,13 @@ namespace tessera::program {
 
 struct ProgramOptions {
   std::string name = "program";
-  std::string made;                        ///< the name, and where the function was jitted; empty: the name
-  std::vector<ShardingPtr> in_shardings;   ///< empty, or one an input; null: as the argument is placed
-  std::vector<ShardingPtr> out_shardings;  ///< empty, or one an output; null: free
-  std::vector<bool> donate;                ///< empty, or one an input
-  std::vector<std::string> arg_names;      ///< for messages
-  bool distinct_results = false;           ///< no result shares memory with an argument or with another result
+  std::string made;                                 ///< the name, and where the function was jitted; empty: the name
+  std::vector<ShardingPtr> in_shardings;            ///< empty, or one an input; null: as the argument is placed
+  std::vector<ShardingPtr> out_shardings;           ///< empty, or one an output; null: free
+  std::vector<bool> donate;                         ///< empty, or one an input
+  std::vector<std::string> arg_names;               ///< for messages
+  std::shared_ptr<const mesh::DeviceList> devices;  ///< where it runs; null: where arguments, shardings and meshes say
+  bool distinct_results = false;                    ///< no result shares memory with an argument or with another result
   /// A result whose placement is free and that the program leaves as a sum (by a constraint, by the spec of a map)
   /// stays one.
   bool sums_stay = true;

@@ -62,6 +62,13 @@ std::vector<Device> in_order_of(const ir::NamedMesh* mesh, const std::vector<Dev
   return out;
 }
 
+bool is_even(const sharding::Placement& place) {
+  for (std::size_t t = 0; t < place.tile_shape.size(); ++t) {
+    if (place.tile_shape[t] != place.shard_shape) return false;
+  }
+  return true;
+}
+
 Array without_data(const ir::Type& type, const ShardingPtr& sharding, bool replicas_equal) {
   auto impl = std::make_shared<arrays::ArrayImpl>();
   impl->type = type;
@@ -117,10 +124,10 @@ PlacedStablehlo::PlacedStablehlo(const ir::Module& module, const std::string& na
     said_out_.push_back(placed(p, results[i].shape, true));
     moved_out_.push_back(same ? nullptr : said_out_.back());
   }
-  // Without arguments nothing but a result's sharding says which devices are meant.
-  if (in_.empty() && !options.out_shardings.empty() && !options.out_shardings[0]) {
-    options.out_shardings[0] = whole(order);
-  }
+  options.devices = mesh::intern_device_list(order, "StablehloProgram", "devices");
+  whole_ = whole(order);
+  even_results_ = how.even_results;
+  options_ = options;
   program_ = std::make_unique<Program>(module.graph, std::move(options));
 }
 
@@ -143,6 +150,16 @@ std::shared_ptr<const CompiledProgram> PlacedStablehlo::compile(const std::vecto
   for (std::size_t i = 0; i < in_order_.size(); ++i) {
     args.push_back(without_data(types_[i], in_order_[i], i >= by_position.size() || !by_position[i]));
   }
+  auto compiled = program_->compile(args);
+  if (!even_results_) return compiled;
+  bool uneven = false;
+  for (std::size_t i = 0; i < compiled->out.size(); ++i) {
+    if (options_.out_shardings[i] || is_even(*compiled->out[i].placement)) continue;
+    options_.out_shardings[i] = whole_;
+    uneven = true;
+  }
+  if (!uneven) return compiled;
+  program_ = std::make_unique<Program>(program_->graph(), options_);
   return program_->compile(args);
 }
 

@@ -17,6 +17,7 @@ class PlacedStablehlo {
   struct Options {
     bool donate = false;            ///< arguments that the module marks as donated are
     bool distinct_results = false;  ///< no result shares memory with an argument or with another result
+    bool even_results = false;  ///< results whose placement is free are whole where their shards would differ in shape
   };
   /// The module's device k is `devices[k]`; there are as many as the module has. Throws what the module's shardings
   /// break, `UnimplementedError` for sums over what are no axes of its mesh.
@@ -46,6 +47,9 @@ class PlacedStablehlo {
   std::vector<ShardingPtr> said_out_;   // the same
   std::vector<ShardingPtr> in_order_;   // in the program's order of devices
   std::vector<ShardingPtr> moved_out_;  // of results that the text has in another order, else null
+  ProgramOptions options_;
+  ShardingPtr whole_;
+  bool even_results_ = false;
   std::unique_ptr<Program> program_;
 };
 

@@ -34,6 +34,9 @@ def run(backend: str, file: pathlib.Path, out: pathlib.Path, devices: int, limit
     if backend == "tessera":
         env["TESSERA_JAX"] = "cpu"
     env["PYTHONPATH"] = os.pathsep.join([str(HERE / "python"), str(file.parent)] if backend == "tessera" else [str(file.parent)])
+    if backend == "tessera":  # and no other backend in its place
+        subprocess.run([sys.executable, "-c", "import jax; assert 'Tessera' in jax.devices()[0].client.platform_version"],
+                       env=env, check=True)
     xml = out / f"{file.stem}.{backend}.xml"
     xml.unlink(missing_ok=True)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=short",
