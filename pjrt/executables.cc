@@ -188,6 +188,8 @@ void place(Executable& exe, const std::vector<Device>& on) {
   }
 }
 
+std::int64_t shard_bytes(const Port& p) { return size_of(p.shard_shape) * host_size(p.element); }
+
 // An argument stays the caller's where no result could take its memory. Returns whether there is one.
 bool drop_useless_donations(Executable& exe) {
   std::vector<bool> taken(exe.out.size());
@@ -197,7 +199,7 @@ bool drop_useless_donations(Executable& exe) {
     if (!p.donated) continue;
     bool used = false;
     for (std::size_t j = 0; j < taken.size() && !used; ++j) {
-      used = !taken[j] && exe.out[j].element == p.element && exe.out[j].shard_shape == p.shard_shape;
+      used = !taken[j] && shard_bytes(exe.out[j]) == shard_bytes(p);
       if (used) taken[j] = true;
     }
     exe.module.inputs[i].donated = used;
@@ -431,7 +433,7 @@ namespace {
 std::int64_t bytes_of(const std::vector<Port>& ports, bool donated_only) {
   std::int64_t out = 0;
   for (const auto& p : ports) {
-    if (p.donated || !donated_only) out += size_of(p.shard_shape) * host_size(p.element);
+    if (p.donated || !donated_only) out += shard_bytes(p);
   }
   return out;
 }
