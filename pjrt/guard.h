@@ -32,14 +32,6 @@ class InvalidArgument : public ValueError {
 /// Whether the struct's writer knew a field; a caller built against another version of the API may have shorter ones.
 #define TESSERA_PJRT_HAS(args, field) \
   ((args).struct_size >= offsetof(std::remove_cvref_t<decltype(args)>, field) + sizeof(decltype((args).field)))
-/// Throws unless the writer knew the last field that the entry needs.
-#define TESSERA_PJRT_NEEDS(args, field)                                                                            \
-  do {                                                                                                             \
-    if (!TESSERA_PJRT_HAS(args, field)) {                                                                          \
-      throw ::tessera::pjrt::InvalidArgument(                                                                      \
-          ::tessera::base::str("a struct of ", (args).struct_size, " bytes, too short for " #field " of " #args)); \
-    }                                                                                                              \
-  } while (false)
 
 template <auto F>
 struct EntryOf;

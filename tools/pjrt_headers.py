@@ -64,8 +64,15 @@ class Remote(io.RawIOBase):
         return len(data)
 
 
+def default_index() -> str:
+    """The index that pip asks where nothing else is set."""
+    from pip._internal.models.index import PyPI
+
+    return PyPI.simple_url
+
+
 def wheel() -> zipfile.ZipFile:
-    index = os.environ.get("PIP_INDEX_URL", "https://pypi.org/simple").rstrip("/")
+    index = (os.environ.get("PIP_INDEX_URL") or default_index()).rstrip("/")
     ask = urllib.request.Request(f"{index}/{PACKAGE}/", headers={"Accept": "application/vnd.pypi.simple.v1+json"})
     with urllib.request.urlopen(ask, timeout=120) as answer:
         files = json.load(answer)["files"]

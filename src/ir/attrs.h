@@ -51,7 +51,7 @@ template <class P, class T>
 struct Field {
   const char* name;
   T P::*member;
-  bool rare = false;  ///< texts leave it out where it has its default
+  bool rare = false;  ///< omitted from texts where it has its default
 };
 template <class P, class T>
 constexpr Field<P, T> field(const char* name, T P::*member) {

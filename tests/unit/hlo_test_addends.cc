@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Unreduced arguments and results of modules are addends, one a device: what JAX's lowered programs take and give.
+// Unreduced arguments and results of modules are addends, one per device: what JAX's lowered programs take and give.
 #include <gtest/gtest.h>
 
 #include <algorithm>
