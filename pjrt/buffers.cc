@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <charconv>
 #include <cstring>
-#include <numeric>
 #include <span>
 
 #include "core/strided_copy.h"
@@ -87,17 +85,6 @@ runtime::BufferPtr shard_of(PJRT_Buffer& b, const char* entry) {
   return storage->shard_buffers[static_cast<std::size_t>(index)];
 }
 
-// Dimensions of a layout's text, minor to major.
-std::vector<std::int64_t> order_of(const std::string& layout, std::size_t rank) {
-  std::vector<std::int64_t> out(rank);
-  std::iota(out.rbegin(), out.rend(), 0);
-  for (std::size_t at = 1, d = 0; at < layout.size() && d < rank; ++d) {
-    auto end = std::min(layout.find_first_of(",}", at), layout.size());
-    std::from_chars(layout.data() + at, layout.data() + end, out[d]);
-    at = end + 1;
-  }
-  return out;
-}
 Dims strides_in_order(std::span<const std::int64_t> minor_to_major, const Shape& shape, std::int64_t item) {
   Dims out(shape.size());
   for (auto d : minor_to_major) {
@@ -209,17 +196,18 @@ void create_view(PJRT_Client_CreateViewOfDeviceBuffer_Args& args) {
   if (is_narrow(e)) throw UnimplementedError(str("a view of elements of type ", hlo::to_string(e)));
   Shape shape = shape_of(args.dims, args.num_dims);
   Dims strides = strides_of(args.layout, shape, host_size(e));
+  auto bytes = size_of(shape) * host_size(e);
+  // The caller keeps the memory where this fails.
   auto release = [callback = args.on_delete_callback, arg = args.on_delete_callback_arg](void* data) {
     if (callback != nullptr) callback(data, arg);
   };
-  std::shared_ptr<void> given(args.device_buffer_ptr, release);
   runtime::BufferPtr buffer;
-  auto bytes = size_of(shape) * host_size(e);
-  if (is_dense(strides, shape, host_size(e)) && bytes > 0 &&
-      reinterpret_cast<std::uintptr_t>(args.device_buffer_ptr) % kAlignment == 0) {
-    buffer = std::make_shared<runtime::Buffer>(std::move(given), bytes);
+  bool aligned = reinterpret_cast<std::uintptr_t>(args.device_buffer_ptr) % kAlignment == 0;
+  if (aligned && is_dense(strides, shape, host_size(e)) && bytes > 0) {
+    buffer = std::make_shared<runtime::Buffer>(std::shared_ptr<void>(args.device_buffer_ptr, release), bytes);
   } else {
     buffer = copied(*args.client, e, shape, args.device_buffer_ptr, strides);
+    release(args.device_buffer_ptr);
   }
   auto* device = of(memory).device;
   args.buffer =
@@ -294,9 +282,7 @@ void buffer_ready_event(PJRT_Buffer_ReadyEvent_Args& args) {
 void buffer_memory_layout(PJRT_Buffer_GetMemoryLayout_Args& args) {
   auto& b = *args.buffer;
   std::lock_guard lock(b.mutex);
-  if (b.minor_to_major.size() != b.shape.size()) {
-    b.minor_to_major = order_of(b.layout, b.shape.size());
-  }
+  if (b.minor_to_major.size() != b.shape.size()) b.minor_to_major = full_order(b.layout, b.shape.size());
   args.layout.struct_size = PJRT_Buffer_MemoryLayout_STRUCT_SIZE;
   args.layout.extension_start = nullptr;
   args.layout.type = PJRT_Buffer_MemoryLayout_Type_Tiled;
@@ -339,9 +325,8 @@ void buffer_to_host(PJRT_Buffer_ToHostBuffer_Args& args) {
   }
   if (args.dst_size < bytes) throw InvalidArgument(str("room for ", args.dst_size, " bytes; the buffer has ", bytes));
   // Without a layout the host gets the buffer's own.
-  Dims strides = args.host_layout == nullptr && !b.layout.empty()
-                     ? strides_in_order(order_of(b.layout, shape.size()), shape, item)
-                     : strides_of(args.host_layout, shape, item);
+  Dims strides = args.host_layout == nullptr && !b.layout.empty() ? strides_in_order(b.layout, shape, item)
+                                                                  : strides_of(args.host_layout, shape, item);
   args.event = when_there(b, "PJRT_Buffer_ToHostBuffer", [=, dst = args.dst](const runtime::Buffer& from) {
     if (bytes == 0) return;
     const void* source = from.data();
@@ -361,7 +346,8 @@ void buffer_to_host(PJRT_Buffer_ToHostBuffer_Args& args) {
 
 void buffer_copy_raw(PJRT_Buffer_CopyRawToHost_Args& args) {
   auto& b = *args.buffer;
-  if (!b.layout.empty()) throw UnimplementedError(str("raw bytes of a buffer of layout ", b.layout));
+  if (!b.layout.empty())
+    throw UnimplementedError(str("raw bytes of a buffer of layout ", layout_text(b.layout, b.shape.size())));
   std::int64_t bytes = size_of(b.shape) * host_size(b.element);
   if (args.offset < 0 || args.transfer_size < 0 || args.offset > bytes || args.transfer_size > bytes - args.offset) {
     throw InvalidArgument(
@@ -417,7 +403,8 @@ void* address(PJRT_Buffer& b, const char* entry) {
     throw UnimplementedError(str(entry, ": elements of type ", hlo::to_string(b.element), " lie in wider ones"));
   }
   if (!b.layout.empty())
-    throw UnimplementedError(str(entry, ": the data of a buffer of layout ", b.layout, " lies row-major"));
+    throw UnimplementedError(
+        str(entry, ": the data of a buffer of layout ", layout_text(b.layout, b.shape.size()), " lies row-major"));
   return shard_of(b, entry)->data();
 }
 }  // namespace

@@ -2,8 +2,11 @@
 // Numbers of fields: xla/pjrt/proto/compile_options.proto and xla/xla_data.proto of OpenXLA.
 #include "compile_options.h"
 
+#include <algorithm>
+#include <array>
 #include <functional>
 
+#include "base/protobuf.h"
 #include "base/strings.h"
 #include "tessera/error.h"
 
@@ -11,84 +14,11 @@ namespace tessera::pjrt {
 
 namespace {
 
-class Cursor {
- public:
-  Cursor(std::string_view bytes, std::size_t at) : bytes_(bytes), start_(at) {}
-  bool at_end() const { return at_ == bytes_.size(); }
-  std::uint64_t varint() {
-    std::uint64_t out = 0;
-    for (int shift = 0; shift < 64; shift += 7) {
-      if (at_end()) break;
-      auto byte = static_cast<unsigned char>(bytes_[at_++]);
-      out |= static_cast<std::uint64_t>(byte & 127U) << shift;
-      if (byte < 128) return out;
-    }
-    broken("a number that does not end");
-  }
-  std::string_view stretch(std::uint64_t n) {
-    if (n > bytes_.size() - at_) broken("a field that does not end");
-    auto out = bytes_.substr(at_, static_cast<std::size_t>(n));
-    at_ += out.size();
-    return out;
-  }
-  std::size_t offset() const { return start_ + at_; }
-  [[noreturn]] void broken(const char* what) const {
-    throw FormatError(str("compile options: ", what, " at byte ", offset()), "", 0, 0);
-  }
+constexpr const char* kOptions = "compile options";
+using protobuf::Field;
 
- private:
-  std::string_view bytes_;
-  std::size_t start_ = 0;
-  std::size_t at_ = 0;
-};
-
-struct Field {
-  std::uint64_t number = 0;
-  bool is_number = false;
-  std::uint64_t value = 0;  ///< of a number
-  std::string_view bytes;   ///< of a message, string or packed list
-  std::size_t offset = 0;
-};
-
-void each_field(std::string_view message, std::size_t at, const std::function<void(const Field&)>& f) {
-  Cursor in(message, at);
-  while (!in.at_end()) {
-    std::uint64_t tag = in.varint();
-    Field field;
-    field.number = tag >> 3;
-    switch (tag & 7U) {
-      case 0:
-        field.is_number = true;
-        field.value = in.varint();
-        break;
-      case 1:
-        in.stretch(8);
-        continue;
-      case 2: {
-        std::uint64_t n = in.varint();
-        field.offset = in.offset();
-        field.bytes = in.stretch(n);
-        break;
-      }
-      case 5:
-        in.stretch(4);
-        continue;
-      default:
-        in.broken("a field of an unknown kind");
-    }
-    f(field);
-  }
-}
-
-// A repeated number, packed or not.
-template <class F>
-void each_number(const Field& field, const F& f) {
-  if (field.is_number) {
-    f(field.value);
-    return;
-  }
-  Cursor in(field.bytes, field.offset);
-  while (!in.at_end()) f(in.varint());
+void each_field(const Field& message, const std::function<void(const Field&)>& f) {
+  protobuf::each_field(message.bytes, message.offset, kOptions, f);
 }
 
 std::int64_t count(const Field& field, const char* name) {
@@ -101,11 +31,12 @@ std::int64_t count(const Field& field, const char* name) {
 // DeviceAssignmentProto: one list of replicas for each partition.
 void device_assignment(const Field& message, CompileOptions& out) {
   std::vector<std::vector<std::int64_t>> by_partition;
-  each_field(message.bytes, message.offset, [&](const Field& f) {
+  each_field(message, [&](const Field& f) {
     if (f.number != 3) return;
     auto& ids = by_partition.emplace_back();
-    each_field(f.bytes, f.offset, [&](const Field& g) {
-      if (g.number == 1) each_number(g, [&](std::uint64_t n) { ids.push_back(static_cast<std::int64_t>(n)); });
+    each_field(f, [&](const Field& g) {
+      if (g.number == 1)
+        protobuf::each_number(g, kOptions, [&](std::uint64_t n) { ids.push_back(static_cast<std::int64_t>(n)); });
     });
   });
   if (by_partition.empty()) return;
@@ -121,7 +52,7 @@ void device_assignment(const Field& message, CompileOptions& out) {
 }
 
 void build_options(const Field& message, CompileOptions& out) {
-  each_field(message.bytes, message.offset, [&](const Field& f) {
+  each_field(message, [&](const Field& f) {
     switch (f.number) {
       case 1:
         out.device_ordinal = static_cast<std::int64_t>(f.value);
@@ -136,7 +67,7 @@ void build_options(const Field& message, CompileOptions& out) {
         device_assignment(f, out);
         break;
       case 12:
-        each_number(f, [&](std::uint64_t n) { out.propagate_to_outputs.push_back(n != 0); });
+        protobuf::each_number(f, kOptions, [&](std::uint64_t n) { out.propagate_to_outputs.push_back(n != 0); });
         break;
       default:
         break;
@@ -144,21 +75,60 @@ void build_options(const Field& message, CompileOptions& out) {
   });
 }
 
-void put_varint(std::string& to, std::uint64_t n) {
-  for (; n >= 128; n >>= 7) to += static_cast<char>(n | 128U);
-  to += static_cast<char>(n);
+// Options of XLA that are there for every backend or for its CPU backend, are true or false, and that programs set.
+constexpr std::array<std::string_view, 23> kTrueOrFalse = {
+    "xla_allow_excess_precision",
+    "xla_cpu_enable_concurrency_optimized_scheduler",
+    "xla_cpu_enable_fast_math",
+    "xla_cpu_enable_fast_min_max",
+    "xla_cpu_fast_math_honor_division",
+    "xla_cpu_fast_math_honor_functions",
+    "xla_cpu_fast_math_honor_infs",
+    "xla_cpu_fast_math_honor_nans",
+    "xla_cpu_multi_thread_eigen",
+    "xla_cpu_use_thunk_runtime",
+    "xla_disable_all_hlo_passes",
+    "xla_dump_fusion_visualization",
+    "xla_dump_hlo_as_dot",
+    "xla_dump_hlo_as_html",
+    "xla_dump_hlo_as_proto",
+    "xla_dump_hlo_as_text",
+    "xla_dump_hlo_as_url",
+    "xla_dump_hlo_snapshots",
+    "xla_embed_ir_in_executable",
+    "xla_enable_fast_math",
+    "xla_llvm_disable_expensive_passes",
+    "xla_test_all_input_layouts",
+    "xla_test_all_output_layouts",
+};
+
+// One of XLA's options, set by name: none has an effect here. Those of any version of XLA are taken; what no version
+// has, or a text for one that is true or false, is refused in XLA's words, which callers look for.
+void check_override(const Field& entry) {
+  std::string name, text;
+  bool is_text = false;
+  each_field(entry, [&](const Field& f) {
+    if (f.number == 1) name = f.bytes;
+    if (f.number != 2) return;
+    each_field(f, [&](const Field& value) {
+      is_text = value.number == 1 && value.kind == protobuf::Kind::Bytes;
+      text = value.bytes;
+    });
+  });
+  if (!name.starts_with("xla_")) throw ValueError(str("No such compile option: '", name, "'"));
+  bool asks = std::find(kTrueOrFalse.begin(), kTrueOrFalse.end(), name) != kTrueOrFalse.end();
+  if (is_text && asks && text != "true" && text != "false" && text != "True" && text != "False") {
+    throw ValueError(str("While setting option ", name, ", '", text, "' is not a valid bool value."));
+  }
 }
 
 }  // namespace
 
 CompileOptions parse_compile_options(std::string_view bytes) {
   CompileOptions out;
-  each_field(bytes, 0, [&](const Field& f) {
+  protobuf::each_field(bytes, 0, kOptions, [&](const Field& f) {
     if (f.number == 3) build_options(f, out);
-    if (f.number != 7) return;
-    each_field(f.bytes, f.offset, [&](const Field& g) {
-      if (g.number == 1) out.overrides.emplace_back(g.bytes);
-    });
+    if (f.number == 7) check_override(f);
   });
   std::int64_t n = out.num_replicas * out.num_partitions;
   if (!out.device_ids.empty() && static_cast<std::int64_t>(out.device_ids.size()) != n) {
@@ -171,21 +141,14 @@ CompileOptions parse_compile_options(std::string_view bytes) {
 std::string serialized_device_assignment(std::int64_t replicas, std::int64_t partitions,
                                          const std::vector<std::int64_t>& device_ids) {
   std::string out;
-  out += '\x08';
-  put_varint(out, static_cast<std::uint64_t>(replicas));
-  out += '\x10';
-  put_varint(out, static_cast<std::uint64_t>(partitions));
+  protobuf::put_number(out, 1, static_cast<std::uint64_t>(replicas));
+  protobuf::put_number(out, 2, static_cast<std::uint64_t>(partitions));
   for (std::int64_t p = 0; p < partitions; ++p) {
-    std::string ids;
-    for (std::int64_t r = 0; r < replicas; ++r) {
-      put_varint(ids, static_cast<std::uint64_t>(device_ids[static_cast<std::size_t>(r * partitions + p)]));
-    }
-    std::string computation = "\x0a";
-    put_varint(computation, ids.size());
-    computation += ids;
-    out += '\x1a';
-    put_varint(out, computation.size());
-    out += computation;
+    std::vector<std::int64_t> ids;
+    for (std::int64_t r = 0; r < replicas; ++r) ids.push_back(device_ids[static_cast<std::size_t>(r * partitions + p)]);
+    std::string computation;
+    protobuf::put_numbers(computation, 1, ids);
+    protobuf::put_bytes(out, 3, computation);
   }
   return out;
 }

@@ -16,10 +16,10 @@ struct CompileOptions {
   std::int64_t device_ordinal = -1;      ///< of a program for one device
   /// By result: whether the compiler may choose the sharding of one that has none; a single entry speaks of all.
   std::vector<bool> propagate_to_outputs;
-  std::vector<std::string> overrides;  ///< names of XLA's options that are set by name
 };
 
-/// Throws `FormatError` naming the byte for what is no such message, `ValueError` for counts or ids below zero.
+/// Throws `FormatError` naming the byte for what is no such message, `ValueError` for counts or ids below zero and for
+/// options by name that XLA does not have.
 CompileOptions parse_compile_options(std::string_view bytes);
 /// xla.DeviceAssignmentProto.
 std::string serialized_device_assignment(std::int64_t replicas, std::int64_t partitions,

@@ -144,33 +144,29 @@ std::vector<std::int32_t> with_tokens(std::size_t ports, const std::vector<std::
   return out;
 }
 
-std::string layout_text(const Port& p) { return p.layout.empty() ? row_major_text(p.shard_shape.size()) : p.layout; }
+// What callers are told of an argument or a result; nullptr: of a token.
+void describe(const Executable& exe, const Port* p, Executable::Described& to) {
+  to.shardings.add(p == nullptr ? hlo::serialized({}) : op_sharding(*p));
+  to.kinds.add(of(exe.devices[0]->memories[p == nullptr ? 0 : p->memory]).kind);
+  to.layouts.add(p == nullptr ? layout_text({}, 0) : layout_text(p->layout, p->shard_shape.size()));
+}
 
 void describe(Executable& exe) {
-  for (auto a : exe.arguments) {
-    const Port* p = a < 0 ? nullptr : &exe.in[static_cast<std::size_t>(a)];
-    exe.in_shardings.add(p == nullptr ? hlo::serialized({}) : op_sharding(*p));
-    exe.in_kinds.add(of(exe.devices[0]->memories[p == nullptr ? 0 : p->memory]).kind);
-    exe.in_layouts.add(p == nullptr ? row_major_text(0) : layout_text(*p));
-  }
+  auto at = [](const std::vector<Port>& ports, std::int32_t i) {
+    return i < 0 ? nullptr : &ports[static_cast<std::size_t>(i)];
+  };
+  for (auto a : exe.arguments) describe(exe, at(exe.in, a), exe.described_in);
   for (auto r : exe.results) {
-    if (r < 0) {
-      exe.out_shardings.add(hlo::serialized({}));
-      exe.out_kinds.add(of(exe.devices[0]->memories[0]).kind);
-      exe.out_types.push_back(PJRT_Buffer_Type_TOKEN);
-      exe.out_ranks.push_back(0);
-      exe.out_layouts.add(row_major_text(0));
-      continue;
-    }
-    const Port& p = exe.out[static_cast<std::size_t>(r)];
-    exe.out_shardings.add(op_sharding(p));
-    exe.out_kinds.add(of(exe.devices[0]->memories[p.memory]).kind);
-    exe.out_types.push_back(buffer_type(p.element));
-    exe.out_dims.insert(exe.out_dims.end(), p.shard_shape.begin(), p.shard_shape.end());
-    exe.out_ranks.push_back(p.shard_shape.size());
-    exe.out_layouts.add(layout_text(p));
+    const Port* p = at(exe.out, r);
+    describe(exe, p, exe.described_out);
+    exe.out_types.push_back(p == nullptr ? PJRT_Buffer_Type_TOKEN : buffer_type(p->element));
+    if (p != nullptr) exe.out_dims.insert(exe.out_dims.end(), p->shard_shape.begin(), p->shard_shape.end());
+    exe.out_ranks.push_back(p == nullptr ? 0 : p->shard_shape.size());
   }
-  for (auto* strings : {&exe.in_shardings, &exe.out_shardings, &exe.in_kinds, &exe.out_kinds}) strings->finish();
+  for (auto* d : {&exe.described_in, &exe.described_out}) {
+    d->shardings.finish();
+    d->kinds.finish();
+  }
 }
 
 void place(Executable& exe, const std::vector<Device>& on) {
@@ -366,25 +362,25 @@ void executable_output_dimensions(PJRT_Executable_OutputDimensions_Args& args) {
   args.dim_sizes = e.out_ranks.data();
 }
 void executable_output_memory_kinds(PJRT_Executable_OutputMemoryKinds_Args& args) {
-  const Strings& kinds = args.executable->executable->out_kinds;
+  const Strings& kinds = args.executable->executable->described_out.kinds;
   args.num_outputs = kinds.list.size();
   args.memory_kinds = kinds.data.data();
   args.memory_kind_sizes = kinds.sizes.data();
 }
 void executable_parameter_memory_kinds(PJRT_Executable_ParameterMemoryKinds_Args& args) {
-  const Strings& kinds = args.executable->executable->in_kinds;
+  const Strings& kinds = args.executable->executable->described_in.kinds;
   args.num_parameters = kinds.list.size();
   args.memory_kinds = kinds.data.data();
   args.memory_kind_sizes = kinds.sizes.data();
 }
 void executable_parameter_shardings(PJRT_Shardings_PJRT_Executable_ParameterShardings_Args& args) {
-  const Strings& s = args.executable->executable->in_shardings;
+  const Strings& s = args.executable->executable->described_in.shardings;
   args.num_parameters = s.list.size();
   args.shardings = s.data.data();
   args.sharding_sizes = s.sizes.data();
 }
 void executable_output_shardings(PJRT_Shardings_PJRT_Executable_OutputShardings_Args& args) {
-  const Strings& s = args.executable->executable->out_shardings;
+  const Strings& s = args.executable->executable->described_out.shardings;
   args.num_outputs = s.list.size();
   args.shardings = s.data.data();
   args.sharding_sizes = s.sizes.data();

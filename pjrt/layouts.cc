@@ -3,6 +3,7 @@
 // told again, and whoever wants the memory itself is refused. Layouts are written as XLA prints them, minor to major.
 #include <algorithm>
 #include <charconv>
+#include <numeric>
 
 #include "entries.h"
 #include "objects.h"
@@ -14,27 +15,25 @@ struct PJRT_Layouts_SerializedLayout {
 namespace tessera::pjrt {
 
 namespace {
-PJRT_Layouts_MemoryLayout* new_layout(std::size_t rank, const std::string& asked = {}) {
-  if (!asked.empty()) return new PJRT_Layouts_MemoryLayout{asked};
-  return new PJRT_Layouts_MemoryLayout{row_major_text(rank)};
+PJRT_Layouts_MemoryLayout* new_layout(std::size_t rank, const Order& order = {}) {
+  return new PJRT_Layouts_MemoryLayout{layout_text(order, rank)};
 }
 
-std::string checked(const std::vector<std::int64_t>& minor_to_major, std::size_t rank) {
-  std::vector<std::int64_t> sorted = minor_to_major;
+Order checked(Order minor_to_major, std::size_t rank) {
+  Order sorted = minor_to_major;
   std::ranges::sort(sorted);
   for (std::size_t d = 0; d < std::max(rank, sorted.size()); ++d) {
     if (d >= rank || d >= sorted.size() || sorted[d] != static_cast<std::int64_t>(d)) {
       throw InvalidArgument(str("a memory layout {", join(minor_to_major, ","), "} for an array of rank ", rank));
     }
   }
-  std::string text = str("{", join(minor_to_major, ","), "}");
-  return text == row_major_text(rank) ? "" : text;
+  return minor_to_major == full_order({}, rank) ? Order{} : minor_to_major;
 }
 }  // namespace
 
-std::string asked_layout(std::string_view text, std::size_t rank) {
-  if (text.empty()) return "";
-  std::vector<std::int64_t> dims;
+Order asked_layout(std::string_view text, std::size_t rank) {
+  if (text.empty()) return {};
+  Order dims;
   bool closed = false;
   for (std::size_t at = 1; at < text.size() && !closed;) {
     std::int64_t d = 0;
@@ -51,17 +50,22 @@ std::string asked_layout(std::string_view text, std::size_t rank) {
   return checked(dims, rank);
 }
 
-std::string asked_layout(const PJRT_Buffer_MemoryLayout* layout, std::size_t rank) {
-  if (layout == nullptr || layout->type != PJRT_Buffer_MemoryLayout_Type_Tiled) return "";
+Order asked_layout(const PJRT_Buffer_MemoryLayout* layout, std::size_t rank) {
+  if (layout == nullptr || layout->type != PJRT_Buffer_MemoryLayout_Type_Tiled) return {};
   const auto& t = layout->tiled;
   if (t.num_tiles != 0) throw UnimplementedError("a tiled memory layout; buffers here are plain arrays");
   return checked({t.minor_to_major, t.minor_to_major + t.minor_to_major_size}, rank);
 }
 
-std::string row_major_text(std::size_t rank) {
-  std::string out = "{";
-  for (std::size_t d = rank; d > 0; --d) out += str(d == rank ? "" : ",", d - 1);
-  return out + "}";
+Order full_order(const Order& order, std::size_t rank) {
+  if (!order.empty()) return order;
+  Order out(rank);
+  std::iota(out.rbegin(), out.rend(), 0);
+  return out;
+}
+
+std::string layout_text(const Order& order, std::size_t rank) {
+  return str("{", join(full_order(order, rank), ","), "}");
 }
 
 void layout_destroy(PJRT_Layouts_MemoryLayout_Destroy_Args& args) { delete args.layout; }
@@ -81,12 +85,12 @@ void layout_of_buffer(PJRT_Layouts_PJRT_Buffer_MemoryLayout_Args& args) {
 }
 
 void layouts_of_outputs(PJRT_Layouts_PJRT_Executable_GetOutputLayouts_Args& args) {
-  auto& list = args.executable->executable->out_layouts.pointers;
+  auto& list = args.executable->executable->described_out.layouts.pointers;
   args.num_outputs = list.size();
   args.layouts = list.data();
 }
 void layouts_of_parameters(PJRT_Layouts_PJRT_Executable_GetParameterLayouts_Args& args) {
-  auto& list = args.executable->executable->in_layouts.pointers;
+  auto& list = args.executable->executable->described_in.layouts.pointers;
   args.num_parameters = list.size();
   args.layouts = list.data();
 }

@@ -49,13 +49,15 @@ struct Memory final : PJRT_Memory {
 };
 inline Memory& of(PJRT_Memory* m) { return *static_cast<Memory*>(m); }
 
+/// Dimensions from minor to major; empty: row-major.
+using Order = std::vector<std::int64_t>;
+
 /// An array, or what one device put; its devices' buffers share it.
 struct Value {
   Array array;
   ElementType element = ElementType::F32;
-  Shape shape;  ///< of one device's shard
-  /// "{0,1}": the order of dimensions that callers asked to see, minor to major; empty: row-major, as all data lies.
-  std::string layout;
+  Shape shape;   ///< of one device's shard
+  Order layout;  ///< that callers asked to see; the data lies row-major
 };
 using ValuePtr = std::shared_ptr<Value>;
 
@@ -79,12 +81,14 @@ struct Layouts {
   std::vector<PJRT_Layouts_MemoryLayout*> pointers;
   void add(std::string text) { pointers.push_back(&list.emplace_back(PJRT_Layouts_MemoryLayout{std::move(text)})); }
 };
-/// "{2,1,0}".
-std::string row_major_text(std::size_t rank);
-/// A layout as callers asked for it: empty where it is the row-major one. Throws `UnimplementedError` for tiles, and
-/// `InvalidArgument` for what is no order of `rank` dimensions.
-std::string asked_layout(std::string_view text, std::size_t rank);
-std::string asked_layout(const PJRT_Buffer_MemoryLayout* layout, std::size_t rank);
+/// All dimensions from minor to major.
+Order full_order(const Order& order, std::size_t rank);
+/// As XLA prints it: "{2,1,0}".
+std::string layout_text(const Order& order, std::size_t rank);
+/// A layout as callers ask for it. Throws `UnimplementedError` for tiles, and `InvalidArgument` for what is no order of
+/// `rank` dimensions.
+Order asked_layout(std::string_view text, std::size_t rank);
+Order asked_layout(const PJRT_Buffer_MemoryLayout* layout, std::size_t rank);
 
 /// A program compiled for devices; handles share it.
 struct Executable {
@@ -106,7 +110,7 @@ struct Executable {
     std::shared_ptr<const sharding::Placement> placement;
     std::vector<std::int32_t> position;  ///< by logical id: position in the placement's devices
     std::size_t memory = 0;              ///< which of its device's
-    std::string layout;                  ///< as `Value::layout`
+    Order layout;                        ///< as `Value::layout`
     bool donated = false;
   };
   std::vector<Port> in, out;
@@ -117,8 +121,10 @@ struct Executable {
   std::vector<PJRT_Buffer_Type> out_types;
   std::vector<std::int64_t> out_dims;  ///< of all results, one after the other
   std::vector<std::size_t> out_ranks;
-  Strings in_kinds, out_kinds, in_shardings, out_shardings;
-  Layouts in_layouts, out_layouts;
+  struct Described {
+    Strings kinds, shardings;
+    Layouts layouts;
+  } described_in, described_out;  ///< by argument, by result
   std::mutex mutex;
   std::string optimized;  ///< made when asked for
   std::vector<std::pair<std::string, float>> costs;
@@ -206,7 +212,7 @@ struct PJRT_Buffer {
   std::int32_t index = 0;         ///< of the shard among those of the array's storage
   tessera::pjrt::ElementType element = tessera::pjrt::ElementType::F32;
   tessera::Shape shape;
-  std::string layout;                        ///< as `Value::layout`
+  tessera::pjrt::Order layout;               ///< as `Value::layout`
   bool token = false;                        ///< has no elements
   std::vector<std::int64_t> minor_to_major;  ///< made when asked for
   int external_references = 0;

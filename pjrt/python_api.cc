@@ -8,6 +8,7 @@
 #include "hlo/host/host_callbacks.h"
 #include "hlo/module.h"
 #include "objects.h"
+#include "runtime/write_trace.h"
 #include "tessera/comm_plan.h"
 
 namespace tessera::pjrt {
@@ -16,9 +17,15 @@ namespace {
 thread_local std::string answer;  // what the last call on this thread gave
 
 nlohmann::json json_of(const CommStep& s) {
-  return {{"op", s.op},         {"axes", s.axes},     {"bytes_per_device", s.bytes_per_device},
-          {"times", s.times},   {"value", s.value},   {"equation", s.equation},
-          {"file", s.loc.file}, {"line", s.loc.line}, {"reason", s.reason}};
+  return {{"op", s.op},
+          {"axes", s.axes},
+          {"bytes_per_device", s.bytes_per_device},
+          {"times", s.times},
+          {"value", s.value},
+          {"equation", s.equation},
+          {"file", s.loc.file == nullptr ? "" : s.loc.file},
+          {"line", s.loc.line},
+          {"reason", s.reason}};
 }
 
 // Of a program as each of its devices runs it, whatever devices there are.
@@ -94,3 +101,14 @@ void tessera_set_host_callback(TesseraHostCallback call) {
 }
 
 std::int64_t tessera_set_comm_budget(std::int64_t bytes) { return std::exchange(pjrt::comm_budget(), bytes); }
+
+const char* tessera_begin_trace(const char* path) {
+  return pjrt::answered([&] { return nlohmann::json{{"trace", runtime::begin_trace(path)}}; });
+}
+
+const char* tessera_end_trace(std::int64_t trace) {
+  return pjrt::answered([&] {
+    runtime::end_trace(trace);
+    return nlohmann::json::object();
+  });
+}

@@ -34,3 +34,10 @@ TESSERA_EXPORT const char* tessera_comm_plan(const char* module, std::size_t siz
 /// Programs that this thread compiles or calls may move at most so many bytes per device; -1: as many as they like.
 /// Returns what held before.
 TESSERA_EXPORT std::int64_t tessera_set_comm_budget(std::int64_t bytes);
+
+/// Keeps the steps of all programs from now on for a Chrome trace in the file `path`: {"trace": number}, or
+/// {"error": text} where it cannot be written. The answer is the calling thread's until its next call.
+TESSERA_EXPORT const char* tessera_begin_trace(const char* path);
+
+/// Waits for the programs that were called so far and writes the trace of this number: {}, or {"error": text}.
+TESSERA_EXPORT const char* tessera_end_trace(std::int64_t trace);

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The one file that names engines and transports.
 #include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
 
+#include "base/immortal.h"
 #include "base/strings.h"
 #include "engines/cpu/chrome_trace.h"
 #include "engines/cpu/cpu_engine.h"
@@ -31,6 +35,35 @@ std::shared_ptr<Collectives> transport_of(const Client& client) {
   return meeting->join(client.process_index());
 }
 
+// Of all clients that there are, for `end_trace` to wait for their programs.
+class Schedulers {
+ public:
+  void add(const std::shared_ptr<TaskScheduler>& s) {
+    std::lock_guard lock(mutex_);
+    std::erase_if(all_, [](const auto& known) { return known.expired(); });
+    all_.push_back(s);
+  }
+  void drain() {
+    std::vector<std::shared_ptr<TaskScheduler>> now;
+    {
+      std::lock_guard lock(mutex_);
+      for (const auto& known : all_) {
+        if (auto s = known.lock()) now.push_back(std::move(s));
+      }
+    }
+    for (const auto& s : now) s->drain();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::weak_ptr<TaskScheduler>> all_;
+};
+
+Schedulers& schedulers() {
+  static base::Immortal<Schedulers> s;  // clients may be made while the program ends
+  return s.value;
+}
+
 std::shared_ptr<void> make_runtime(const Client& client) {
   if (client.platform() != "cpu") {
     throw UnimplementedError("no engine for platform " + std::string(client.platform()) + "; this build has: cpu");
@@ -41,6 +74,7 @@ std::shared_ptr<void> make_runtime(const Client& client) {
   runtime->engine = cpu::make_engine(client.process_index(), runtime->memory, runtime->collectives);
   // Under a limit of memory programs run one at a time: what one needs is known, what any few need is not.
   runtime->scheduler = TaskScheduler::create(client.memory_limit() > 0 ? 1 : 0);
+  schedulers().add(runtime->scheduler);
   return runtime;
 }
 
@@ -52,6 +86,13 @@ ClientRuntime& runtime_of(const Client& client) {
 }
 
 void write_trace() { cpu::write_trace(); }
+
+std::int64_t begin_trace(const std::string& path) { return cpu::begin_trace(path); }
+
+void end_trace(std::int64_t trace) {
+  schedulers().drain();
+  cpu::end_trace(trace);
+}
 
 }  // namespace tessera::runtime
 

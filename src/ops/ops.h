@@ -39,6 +39,9 @@ Value scalar(Builder& b, double value, DType dtype);
 Value full(Builder& b, double value, const Type& type);
 Value zeros(Builder& b, const Type& type);
 Value zeros_like(Value x);
+/// Whether the graph so far shows that all elements of `x` are zero: a constant, also broadcast, reshaped, converted or
+/// under a constraint.
+bool is_zeros(Value x);
 Value iota(Builder& b, DType dtype, const Shape& shape, std::int64_t dimension);
 
 // --- element-wise: operands share dtype and shape, or have rank 0 --------------------------------

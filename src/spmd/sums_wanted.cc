@@ -22,7 +22,7 @@ bool linear_in(const ir::Graph& g, const ir::Eqn& e, std::size_t i) {
   if (t.linearity == ir::Linearity::Multi && t.linear_operands == 1 && !is_inexact(from)) return false;
   return std::all_of(e.out.begin(), e.out.end(), [&](ir::ValueId v) {
     DType to = g.type(v).dtype;
-    return to == from || (is_inexact(from) && is_inexact(to) && dtype_size(to) >= dtype_size(from));
+    return to == from || (is_inexact(from) && is_inexact(to) && dtype_size(to) > dtype_size(from));
   });
 }
 

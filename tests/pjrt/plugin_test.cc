@@ -355,4 +355,43 @@ TEST(PjrtPlugin, EventsOfCallersAreCompletedByThem) {
 }
 
 }  // namespace
+// Memory of others is given back once, whether it is used as it is or copied, and stays theirs where the call fails.
+TEST(PjrtPlugin, ViewsGiveTheirMemoryBackOnce) {
+  Client client(1);
+  alignas(64) static const float memory[9] = {0, 1, 2, 3, 4, 5, 6, 7, 8};
+  std::int64_t dims[] = {4};
+  auto view = [&](const float* at, std::size_t rank, int& given_back) {
+    auto args = sized<PJRT_Client_CreateViewOfDeviceBuffer_Args>();
+    args.client = client.get();
+    args.device_buffer_ptr = const_cast<float*>(at);
+    args.dims = dims;
+    args.num_dims = 1;
+    args.element_type = PJRT_Buffer_Type_F32;
+    args.device = client.devices()[0];
+    std::int64_t minor_to_major[] = {0, 1};
+    PJRT_Buffer_MemoryLayout layout{};
+    layout.struct_size = PJRT_Buffer_MemoryLayout_STRUCT_SIZE;
+    layout.type = PJRT_Buffer_MemoryLayout_Type_Tiled;
+    layout.tiled.struct_size = PJRT_Buffer_MemoryLayout_Tiled_STRUCT_SIZE;
+    layout.tiled.minor_to_major = minor_to_major;
+    layout.tiled.minor_to_major_size = rank;
+    args.layout = &layout;
+    args.on_delete_callback = [](void*, void* count) { ++*static_cast<int*>(count); };
+    args.on_delete_callback_arg = &given_back;
+    PLUGIN_CALL(PJRT_Client_CreateViewOfDeviceBuffer, args);
+    return Buffer(args.buffer);
+  };
+  for (const float* at : {memory, memory + 1}) {
+    int given_back = 0;
+    Buffer b = view(at, 1, given_back);
+    EXPECT_EQ(floats(b.get()), Floats(at, at + 4));
+    EXPECT_EQ(given_back, at == memory ? 0 : 1);
+    b.reset();
+    EXPECT_EQ(given_back, 1);
+  }
+  int given_back = 0;
+  EXPECT_TRUE(has(error_of([&] { view(memory, 2, given_back); }), "another rank"));
+  EXPECT_EQ(given_back, 0);
+}
+
 }  // namespace plugin

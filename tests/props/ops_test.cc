@@ -254,8 +254,11 @@ TEST_P(OpTranspose, TransposeIsTheAdjoint) {
   for (const auto& given : op().samples()) {
     if (own_derivative(op(), given)) continue;
     AnySample s = widened(op(), given);
-    bool out = false;
-    for (const auto& t : op().infer(s.in, s.attrs)) out = out || is_inexact(t.dtype);
+    bool out = false, rounds = false;
+    for (const auto& t : op().infer(s.in, s.attrs)) {
+      out = out || is_inexact(t.dtype);
+      rounds = rounds || dtype_size(t.dtype) < dtype_size(DType::F64);
+    }
     std::vector<std::size_t> data;
     for (std::size_t i = 0; i < s.in.size(); ++i) {
       bool covered = op().traits().linear_operands < 0 || static_cast<int>(i) < op().traits().linear_operands;
@@ -272,8 +275,8 @@ TEST_P(OpTranspose, TransposeIsTheAdjoint) {
       std::vector<HostArray> t;
       for (auto i : which) t.push_back(test::host(s.in[i], 700 + static_cast<unsigned>(i)));
       bool is_linear = behaves_linear(op(), s, in, which, t);
-      // Beside other data a joint op is affine in a single operand.
-      if (op().traits().linearity == Linearity::Joint && which.size() == data.size()) {
+      // Beside other data a joint op is affine in a single operand. A conversion to a narrower type rounds.
+      if (op().traits().linearity == Linearity::Joint && which.size() == data.size() && !rounds) {
         EXPECT_TRUE(is_linear) << "the op says that it is linear";
       }
       if (!is_linear) continue;

@@ -56,16 +56,90 @@ std::string on_4x2(const std::string& body, const std::string& mesh = "<[\"x\"=4
   })");
 }
 
-std::string all_reduce(const std::string& groups, const std::string& how) {
+std::string all_reduce_in(const std::string& groups, const std::string& how) {
   return str(
-      R"(      %r = "stablehlo.all_reduce"(%a) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = dense<)",
-      groups, R"(>, use_global_device_ids}> ({
+      R"(      %r = "stablehlo.all_reduce"(%a) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = )",
+      groups, R"(, use_global_device_ids}> ({
       ^bb0(%p: tensor<f32>, %q: tensor<f32>):
         %s = stablehlo.)",
       how, R"( %p, %q : tensor<f32>
         stablehlo.return %s : tensor<f32>
       }) : (tensor<1xf32>) -> tensor<1xf32>
 )");
+}
+std::string all_reduce(const std::string& groups, const std::string& how) {
+  return all_reduce_in(str("dense<", groups, ">"), how);
+}
+// Of a mesh in the attribute itself, or "@mesh".
+std::string along(const std::string& mesh, const std::string& axes) {
+  return str("#stablehlo.replica_group_mesh_axes<mesh = ", mesh, ", axes = [", axes, "]>");
+}
+
+TEST(HloManual, GroupsByAxesOfAMesh) {
+  const std::string x = "#stablehlo.axis_ref<name = \"x\">", y = "#stablehlo.axis_ref<name = \"y\">";
+  auto sums = [](const std::string& groups) { return run(on_4x2(all_reduce_in(groups, "add")), {numbers(8)}); };
+  Ran along_x = sums(along("@mesh", x));
+  EXPECT_EQ(along_x.out, (Floats{12, 16, 12, 16, 12, 16, 12, 16}));
+  EXPECT_NE(along_x.plan.find("all_reduce  x "), std::string::npos) << along_x.plan;
+  EXPECT_EQ(sums(along("@mesh", y)).out, (Floats{1, 1, 5, 5, 9, 9, 13, 13}));
+  EXPECT_EQ(sums(along("@mesh", x + ", " + y)).out, Floats(8, 28));
+  EXPECT_EQ(sums(along("@mesh", "")).out, (Floats{0, 1, 2, 3, 4, 5, 6, 7}));
+  // Halves of x: devices 0, 2, 4, 6 are its coordinates 0 to 3.
+  auto part = [](const char* which) { return str("#stablehlo.axis_ref<name = \"x\", sub_axis_info = ", which, ">"); };
+  EXPECT_EQ(sums(along("@mesh", part("(1)2"))).out, (Floats{4, 6, 8, 10, 4, 6, 8, 10}));
+  EXPECT_EQ(sums(along("@mesh", part("(2)2"))).out, (Floats{2, 4, 2, 4, 10, 12, 10, 12}));
+  EXPECT_EQ(sums(along("@mesh", part("(2)2") + ", " + part("(1)2"))).out, along_x.out);
+  // A mesh that stands in the attribute, with its axes' kinds said and left out, and devices in another order.
+  const std::string axes = "[#stablehlo.mesh_axis<name = \"a\", size = 2>, <name = \"b\", size = 4>]";
+  const std::string a = "#stablehlo.axis_ref<name = \"a\">";
+  EXPECT_EQ(sums(along(str("#stablehlo.mesh<axes=", axes, ">"), a)).out, (Floats{4, 6, 8, 10, 4, 6, 8, 10}));
+  const std::string turned = "dense<[0, 2, 4, 6, 1, 3, 5, 7]> : tensor<8xi64>";
+  EXPECT_EQ(sums(along(str("#stablehlo.mesh<axes=", axes, ", device_ids=", turned, ">"), a)).out,
+            (Floats{1, 1, 5, 5, 9, 9, 13, 13}));
+}
+
+// An asynchronous collective gives what the synchronous one does; operands may come from outside.
+TEST(HloManual, AsynchronousCollectives) {
+  std::string body = all_reduce("[[0, 2, 4, 6], [1, 3, 5, 7]]> : tensor<2x4xi64", "add");
+  Ran synchronous = run(on_4x2(body), {numbers(8)});
+  body.replace(body.find("%r"), 2, "%sum");
+  std::string start = str("      %f = \"stablehlo.async_start\"(%a) ({\n      ^bb0(%b: tensor<1xf32>):\n", body,
+                          "        stablehlo.return %sum, %a : tensor<1xf32>, tensor<1xf32>\n",
+                          "      }) : (tensor<1xf32>) -> !stablehlo.future<tensor<1xf32>, tensor<1xf32>>\n",
+                          "      %other = stablehlo.negate %a : tensor<1xf32>\n");
+  std::string done = str("      %s:2 = \"stablehlo.async_done\"(%f) : (!stablehlo.future<tensor<1xf32>, ",
+                         "tensor<1xf32>>) -> (tensor<1xf32>, tensor<1xf32>)\n");
+  std::string rest =
+      "      %t = stablehlo.add %s#0, %other : tensor<1xf32>\n      %r = stablehlo.add %t, %s#1 : tensor<1xf32>\n";
+  Ran later = run(on_4x2(start + done + rest), {numbers(8)});
+  EXPECT_EQ(later.out, synchronous.out);
+  EXPECT_NE(later.plan.find("all_reduce  x "), std::string::npos) << later.plan;
+  std::string wrong = start + done + rest;
+  wrong.replace(wrong.find("async_done\"(%f)"), 15, "async_done\"(%a)");
+  EXPECT_THROW(StablehloProgram::parse(on_4x2(wrong)), Error);
+}
+
+TEST(HloManual, GroupsByAxesThatAreNotThere) {
+  const std::string x = "#stablehlo.axis_ref<name = \"x\">";
+  auto message = [](const std::string& groups) -> std::string {
+    try {
+      run(on_4x2(all_reduce_in(groups, "add")), {numbers(8)});
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "no error";
+  };
+  auto has = [&](const std::string& groups, const std::string& what) {
+    EXPECT_NE(message(groups).find(what), std::string::npos) << message(groups);
+  };
+  has(along("@other", x), "there is no mesh @other");
+  has(along("@mesh", "#stablehlo.axis_ref<name = \"z\">"), "the mesh has no axis \"z\"");
+  has(along("@mesh", x + ", " + x), "an axis is named twice");
+  has(along("@mesh", "#stablehlo.axis_ref<name = \"x\", sub_axis_info = (1)3>"), "an axis of 4 has no part (1)3");
+  has(along("@mesh", "0 : i64"), "expected #stablehlo.axis_ref<…>");
+  has(along("#stablehlo.mesh<axes=[<name = \"a\", size = 0>]>", ""), "a bad size of a mesh axis");
+  has(along("#stablehlo.mesh<axes=[<name = \"a\", size = 2>], device_ids=dense<0> : tensor<1xi64>>", ""),
+      "device_ids has 1 entries for a mesh of 2");
 }
 
 TEST(HloManual, GroupsBecomeAxes) {

@@ -3,6 +3,7 @@
 // of them, whatever control flow stands between; and equal values are computed once.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <functional>
 #include <string>
@@ -133,6 +134,57 @@ TEST_F(Varying, EqualValuesAreComputedOnce) {
     };
     EXPECT_EQ(runs(loop, check), 3);
   }
+}
+
+// Each device calls where its own predicate leads, and loops as often as it wants to.
+TEST_F(Varying, CallbacksHappenOnTheDevicesThatChooseThem) {
+  std::vector<int> seen;
+  auto note = [&](int what) {
+    return [&seen, what](const std::vector<HostArray>& in) { seen.push_back(100 * what + in[0].span<int>()[0]); };
+  };
+  auto f = shard_map(
+      [&](const Array& x) {
+        Array i = axis_index("x");
+        auto even = [&](const Array& k) {
+          debug_callback(note(1), {k});
+          return cond(
+              k > 0,
+              [&](const Array& v) {
+                debug_callback(note(2), {v});
+                return v;
+              },
+              [](const Array& v) { return -v; }, k);
+        };
+        auto odd = [&](const Array& k) {
+          return while_loop([](const Array& v) { return v > 0; },
+                            [&](const Array& v) {
+                              debug_callback(note(3), {v});
+                              return v - 1;
+                            },
+                            k);
+        };
+        return x + cond(i % 2 == 0, even, odd, i);
+      },
+      mesh_, P("x"), P("x"));
+  Array y = jit(f)(arange(4));
+  EXPECT_EQ(y.to_vector<int>(), (std::vector<int>{0, 1, 4, 3}));
+  std::sort(seen.begin(), seen.end());
+  EXPECT_EQ(seen, (std::vector<int>{100, 102, 202, 301, 301, 302, 303}));
+}
+
+// A loop that would not end on devices that never come to it.
+TEST_F(Varying, LoopsOfDevicesThatDoNotComeToThemAreNotRun) {
+  auto f = shard_map(
+      [&](const Array& x) {
+        Array i = axis_index("x");
+        auto loop = [](const Array& k) {
+          return while_loop([](const Array& v) { return v != 7; }, [](const Array& v) { return v + 2; }, k);
+        };
+        return x + cond(
+                       i % 2 == 1, loop, [](const Array& k) { return k; }, i);
+      },
+      mesh_, P("x"), P("x"));
+  EXPECT_EQ(jit(f)(arange(4)).to_vector<int>(), (std::vector<int>{0, 8, 4, 10}));
 }
 
 }  // namespace

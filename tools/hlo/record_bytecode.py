@@ -30,6 +30,32 @@ CASES = {
     "shapes": "const_int4 const_f8 const_bools const_c64 const_big empty dynamic_slice_oob optimization_barrier pad",
     "sharding": "auto_matmul auto_constraint psum all_to_all ppermute manual_nested_jit explicit_matmul groups",
 }
+# Groups of devices by axes of a mesh, as JAX 0.11 writes them; older ones of jaxlib do not know all of these.
+X, PART = '#stablehlo.axis_ref<name = "x">', '#stablehlo.axis_ref<name = "y", sub_axis_info = (2)2>'
+AXES = 'axes = [#stablehlo.mesh_axis<name = "x", size = 2>, #stablehlo.mesh_axis<name = "y", size = 4>]'
+GROUPS = {
+    "named": f"mesh = @mesh, axes = [{X}, {PART}]",
+    "quoted": f'mesh = @"other mesh", axes = [{X}]',
+    "inline": f"mesh = #stablehlo.mesh<{AXES}>, axes = [{PART}]",
+    "ordered": f"mesh = #stablehlo.mesh<{AXES}, device_ids = dense<[0, 4, 1, 5, 2, 6, 3, 7]> : tensor<8xi64>>, axes = [{X}]",
+}
+MESH_AXES = """\
+module @groups attributes {mhlo.num_partitions = 8 : i32, mhlo.num_replicas = 1 : i32} {
+  sdy.mesh @mesh = <["x"=2, "y"=4]>
+  sdy.mesh @"other mesh" = <["x"=2, "y"=4]>
+  func.func public @main(%arg0: tensor<8xf32>) -> tensor<8xf32> {
+    %0 = sdy.manual_computation(%arg0) in_shardings=[<@mesh, [{"x", "y"}]>] out_shardings=[<@mesh, [{"x", "y"}]>] manual_axes={"x", "y"} (%arg1: tensor<1xf32>) {
+      %1 = "stablehlo.all_reduce"(%arg1) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = #stablehlo.replica_group_mesh_axes<GROUPS>, use_global_device_ids}> ({
+      ^bb0(%arg2: tensor<f32>, %arg3: tensor<f32>):
+        %2 = stablehlo.add %arg2, %arg3 : tensor<f32>
+        stablehlo.return %2 : tensor<f32>
+      }) : (tensor<1xf32>) -> tensor<1xf32>
+      sdy.return %1 : tensor<1xf32>
+    } : (tensor<8xf32>) -> tensor<8xf32>
+    return %0 : tensor<8xf32>
+  }
+}
+"""
 VERSIONS = ["1.17.0", "1.8.0", "1.0.0", "0.14.0", "0.9.0"]
 
 MODEL = """\
@@ -54,11 +80,22 @@ def exported():
     return jax.export.export(jax.jit(scope["model"]))(*f32).serialize()
 
 
+def mesh_axes():
+    out = {}
+    for case, groups in GROUPS.items():
+        artifact = artifact_of(MESH_AXES.replace("GROUPS", groups), VERSIONS[0])
+        if artifact is None:
+            raise RuntimeError(f"jaxlib does not write groups by mesh axes ({case}); jaxlib 0.11.0 does")
+        out[f"mesh_axes.{case}/{VERSIONS[0]}"] = as_array(artifact)
+        out[f"mesh_axes.{case}/text"] = as_array(text_of(artifact).encode())
+    return out
+
+
 def main():
     ap = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     ap.add_argument("folder")
     o = ap.parse_args()
-    out, n = {"exported/file": as_array(bytes(exported()))}, 0
+    out, n = {"exported/file": as_array(bytes(exported())), **mesh_axes()}, 0
     for family, cases in CASES.items():
         programs = np.load(os.path.join(o.folder, f"{family}.npz"))
         for case in cases.split():

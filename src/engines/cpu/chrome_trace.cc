@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -15,6 +16,8 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/strings.h"
+#include "tessera/error.h"
 
 namespace tessera::cpu {
 
@@ -65,42 +68,27 @@ class Rows {
   const char* between_ = "\n";
 };
 
-class Tracer {
+// The steps that are to go into one file. Not thread-safe.
+class Recording {
  public:
-  Tracer() {
-    const char* path = std::getenv("TESSERA_TRACE");
-    if (path == nullptr || *path == '\0') return;
-    base::check_writable(kSource, path);  // before the work, not after it
-    path_ = path;
+  /// `source` asked for it; errors name it.
+  Recording(const char* source, std::string path) : source_(source), path_(std::move(path)) {
+    base::check_writable(source_, path_);  // before the work, not after it
   }
-  ~Tracer() {
-    try {
-      write();
-    } catch (const std::exception& e) {
-      std::fprintf(stderr, "%s\n", e.what());
-    }
-  }
-  bool on() const { return !path_.empty(); }
-  void write() {
-    std::lock_guard lock(mutex_);
-    if (path_.empty() || std::exchange(written_, true)) return;
-    base::write_file(kSource, path_, text());
-  }
-  void add(TracedStep step, const TraceStart& begin) {
-    TraceStart now = TraceStart::now();
+  void add(const TracedStep& step, const TraceStart& begin, const TraceStart& end) {
+    if (begin.wall < start_) return;
     auto us = [](std::chrono::steady_clock::duration d) {
       return std::chrono::duration<double, std::micro>(d).count();
     };
-    Event e{std::move(step), us(begin.wall - start_), us(now.wall - begin.wall),
-            static_cast<double>(now.thread_ns - begin.thread_ns) / 1000};
-    std::lock_guard lock(mutex_);
-    events_.push_back(std::move(e));
+    events_.push_back({step, us(begin.wall - start_), us(end.wall - begin.wall),
+                       static_cast<double>(end.thread_ns - begin.thread_ns) / 1000});
     written_ = false;
+  }
+  void write() {
+    if (!std::exchange(written_, true)) base::write_file(source_, path_, text());
   }
 
  private:
-  static constexpr const char* kSource = "TESSERA_TRACE";
-
   std::string text() const {
     Rows rows;
     std::map<int, std::size_t> devices;  // by process
@@ -117,11 +105,64 @@ class Tracer {
     return std::move(rows).take();
   }
 
+  const char* source_;
   std::string path_;
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-  std::mutex mutex_;
   std::vector<Event> events_;
   bool written_ = false;  // as they are now
+};
+
+class Tracer {
+ public:
+  Tracer() {
+    const char* path = std::getenv("TESSERA_TRACE");
+    if (path == nullptr || *path == '\0') return;
+    recordings_.emplace(kEnvironment, Recording("TESSERA_TRACE", path));
+    on_ = true;
+  }
+  ~Tracer() {
+    try {
+      write();
+    } catch (const std::exception& e) {
+      std::fprintf(stderr, "%s\n", e.what());
+    }
+  }
+  bool on() const { return on_.load(std::memory_order_relaxed); }
+  void write() {
+    std::lock_guard lock(mutex_);
+    if (auto r = recordings_.find(kEnvironment); r != recordings_.end()) r->second.write();
+  }
+  void add(const TracedStep& step, const TraceStart& begin) {
+    TraceStart now = TraceStart::now();
+    std::lock_guard lock(mutex_);
+    for (auto& [number, recording] : recordings_) recording.add(step, begin, now);
+  }
+  std::int64_t begin(const std::string& path) {
+    Recording recording("begin_trace", path);
+    std::lock_guard lock(mutex_);
+    recordings_.emplace(++last_, std::move(recording));
+    on_ = true;
+    return last_;
+  }
+  void end(std::int64_t number) {
+    std::unique_lock lock(mutex_);
+    auto found = number == kEnvironment ? recordings_.end() : recordings_.find(number);
+    if (found == recordings_.end())
+      throw ValueError(str("end_trace: trace ", number, " has not been begun, or has ended"));
+    Recording recording = std::move(found->second);
+    recordings_.erase(found);
+    on_ = !recordings_.empty();
+    lock.unlock();
+    recording.write();
+  }
+
+ private:
+  static constexpr std::int64_t kEnvironment = 0;
+
+  std::atomic<bool> on_ = false;
+  std::mutex mutex_;
+  std::map<std::int64_t, Recording> recordings_;
+  std::int64_t last_ = kEnvironment;
 };
 
 Tracer& tracer() {
@@ -137,13 +178,14 @@ TraceStart TraceStart::now() {
   return {std::chrono::steady_clock::now(), std::int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec};
 }
 
-bool tracing() {
-  static const bool on = tracer().on();
-  return on;
-}
+bool tracing() { return tracer().on(); }
 
 void write_trace() { tracer().write(); }
 
-void trace_step(TracedStep step, const TraceStart& begin) { tracer().add(std::move(step), begin); }
+std::int64_t begin_trace(const std::string& path) { return tracer().begin(path); }
+
+void end_trace(std::int64_t trace) { tracer().end(trace); }
+
+void trace_step(const TracedStep& step, const TraceStart& begin) { tracer().add(step, begin); }
 
 }  // namespace tessera::cpu

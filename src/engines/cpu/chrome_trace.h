@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // TESSERA_TRACE=file.json in the environment: every step of every program, as a Chrome trace (chrome://tracing,
-// Perfetto) with one row a device. Written when the program ends, or by `write_trace`.
+// Perfetto) with one row a device. Written when the program ends, or by `write_trace`. Between `begin_trace` and
+// `end_trace`, the steps of that time.
 #pragma once
 
 #include <chrono>
@@ -10,10 +11,16 @@
 
 namespace tessera::cpu {
 
-/// Throws `ValueError` where the file cannot be written.
+/// Whether steps are asked for now. Throws `ValueError` where TESSERA_TRACE's file cannot be written.
 bool tracing();
 /// The steps so far. Throws `ValueError` naming the path and the reason; nothing where no trace is asked for.
 void write_trace();
+/// Keeps the steps that begin from now on for `path`. Returns the trace's number for `end_trace`; traces may overlap.
+/// Throws `ValueError` where the file cannot be written.
+std::int64_t begin_trace(const std::string& path);
+/// Writes what `begin_trace` began, and forgets it. Throws `ValueError` naming the path and the reason, or for a number
+/// of no trace.
+void end_trace(std::int64_t trace);
 
 /// When a step began, on the wall and in time of this thread.
 struct TraceStart {
@@ -36,6 +43,6 @@ struct TracedStep {
   std::int64_t received;              ///< by the busiest device from others; 0 for steps that move nothing
 };
 /// The step is finished, on the calling thread.
-void trace_step(TracedStep step, const TraceStart& begin);
+void trace_step(const TracedStep& step, const TraceStart& begin);
 
 }  // namespace tessera::cpu

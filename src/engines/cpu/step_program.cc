@@ -93,7 +93,7 @@ std::shared_ptr<const Program> Program::compile(const ir::GraphPtr& graph, Conte
     step->loc = e->loc;
     step->ordered = ir::has_effect(*e);
     step->rounds = context.plain() && rounds(g, *e);
-    if (tracing() && group.eqns.size() == 1) step->received = ops::received(g, *e);
+    if (group.eqns.size() == 1) step->received = ops::received(g, *e);
     program->cost_ += step->cost();
     program->steps_.push_back(std::move(step));
   }

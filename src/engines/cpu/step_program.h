@@ -21,6 +21,9 @@ struct Run {
   std::int64_t tag = 0;
   std::int64_t number = 0;  ///< of this run of the program, from 0
   std::uint64_t shake = 0;  ///< as for `PlainExecutable`; state of a generator
+  /// By mesh position: whether its predicates chose this nested program; null: those of all did. Effects happen there
+  /// alone.
+  const std::vector<bool>* taken = nullptr;
 };
 
 /// By value its shards: the program's own, or borrowed ones, which stay where they are.
@@ -85,7 +88,7 @@ class Step {
   Loc loc;
   bool ordered = false;       ///< has effects, which keep their order
   bool rounds = false;        ///< told for plain programs alone: see `rounds(g, e)`
-  std::int64_t received = 0;  ///< bytes that the busiest device receives from others; told where steps are traced
+  std::int64_t received = 0;  ///< bytes that the busiest device receives from others; of steps of one equation
 };
 using StepPtr = std::unique_ptr<Step>;
 

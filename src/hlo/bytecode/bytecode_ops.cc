@@ -129,7 +129,8 @@ constexpr PropertyRow kVhloRows[] = {
 
 // Operations of VHLO without properties.
 constexpr std::string_view kVhloPlain =
-    "abs_v1 add_v1 after_all_v1 and_v1 atan2_v1 bitcast_convert_v1 case_v1 cbrt_v1 ceil_v1 clamp_v1 "
+    "abs_v1 add_v1 after_all_v1 and_v1 async_done_v1 async_start_v1 atan2_v1 bitcast_convert_v1 case_v1 cbrt_v1 "
+    "ceil_v1 clamp_v1 "
     "count_leading_zeros_v1 complex_v1 convert_v1 cosine_v1 create_token_v1 divide_v1 dynamic_pad_v1 "
     "dynamic_reshape_v1 dynamic_update_slice_v1 exponential_minus_one_v1 exponential_v1 floor_v1 if_v1 imag_v1 "
     "is_finite_v1 log_plus_one_v1 logistic_v1 log_v1 maximum_v1 minimum_v1 multiply_v1 negate_v1 not_v1 "

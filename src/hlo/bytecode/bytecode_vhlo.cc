@@ -73,7 +73,8 @@ void BytecodeValues::vhlo_type(TypeNode& to, ByteCursor& c) {
     case 25:
       c.fail("unranked tensors are not supported");
     case 42:
-      c.fail("the futures of asynchronous operations are not supported");
+      to.text = str("!stablehlo.future<", type_list(c), ">");
+      return;
     default:
       c.fail(str("VHLO types of code ", code, " are not read"));
   }
@@ -181,12 +182,43 @@ void BytecodeValues::vhlo_part(AttrNode& to, ByteCursor& c, std::uint64_t code) 
       to.text = str("mode = #stablehlo.result_accuracy_mode<", mode.text.substr(0, 20), ">");
       return;
     }
-    case 21:
-    case 22:
-    case 23:
-    case 24:
-    case 25:
-      c.fail("groups of devices by mesh axes in StableHLO's operations are not supported");
+    case 21: {  // stands within an axis_ref alone
+      to.kind = AttrNode::Kind::Text;
+      std::int64_t before = c.signed_varint();
+      to.text = str("(", before, ")", c.signed_varint());
+      return;
+    }
+    case 22: {
+      to.name = "stablehlo.axis_ref";
+      to.text = str("name = ", text(attr_number(c)));
+      if (c.varint() != 0) to.text += str(", sub_axis_info = ", text(attr_number(c)));
+      return;
+    }
+    case 23: {
+      to.name = "stablehlo.replica_group_mesh_axes";
+      std::uint32_t mesh = attr_number(c);
+      bool named = attr(mesh).kind == AttrNode::Kind::String;  // of a symbol
+      to.text = str("mesh = ", named ? "@" : "", text(mesh), ", axes = ");
+      to.text += text(attr_number(c));
+      return;
+    }
+    case 24: {
+      to.name = "stablehlo.mesh_axis";
+      to.text = str("name = ", text(attr_number(c)));
+      to.text += str(", size = ", c.signed_varint());
+      return;
+    }
+    case 25: {
+      to.name = "stablehlo.mesh";
+      to.text = str("axes = ", text(attr_number(c)));
+      bool given = false;
+      std::uint64_t devices = c.flagged(given);
+      if (given) {
+        attr(devices, c);
+        to.text += str(", device_ids = ", text(static_cast<std::uint32_t>(devices)));
+      }
+      return;
+    }
     default:
       c.fail(str("VHLO attributes of code ", code, " are not read"));
   }

@@ -238,9 +238,14 @@ Texts callback(Writer& w, const Eqn& e, const Texts& in, const Types& out) {
                     "], result_layouts = [", join(to), "]} : ", signature(in, out)),
                 out);
 }
+Texts dce_sink(Writer& w, const Eqn&, const Texts& in, const Types& out) {
+  return w.line(
+      str("stablehlo.custom_call @dce_sink(", names_of(in), ") {has_side_effect = true} : ", signature(in, out)), out);
+}
 }  // namespace
 
 void add_linalg_writers(WriterTable& t) {
+  t[&def::dce_sink] = dce_sink;
   t[&def::fft] = fft;
   t[&def::triangular_solve] = triangular_solve;
   t[&def::cholesky] = cholesky;

@@ -169,6 +169,7 @@ void run_sytrd(Job& j) {
 template <class T>
 void run_syevd(Job& j) {
   auto n = last(j.in[0], 1);
+  if (n == 0) return;  // no eigenvalues
   copy_into(j.out[0], j.in[0]);
   for (std::int64_t i = 0; i < batches(j.in[0], 2); ++i) {
     set_info(j.out[2], i,
@@ -232,6 +233,7 @@ void unpack(const T* packed, const T* imaginary, std::int64_t n, std::complex<T>
 template <class T>
 void run_geev(Job& j) {
   auto n = last(j.in[0], 1);
+  if (n == 0) return;  // no eigenvalues
   auto size = static_cast<std::size_t>(n * n);
   char l = j.letter("compute_left", 'N'), r = j.letter("compute_right", 'V');
   constexpr bool kReal = std::is_same_v<T, Real<T>>;
@@ -256,6 +258,7 @@ void run_geev(Job& j) {
 template <class T>
 void run_gees(Job& j) {
   auto n = last(j.in[0], 1);
+  if (n == 0) return;  // no eigenvalues
   constexpr bool kReal = std::is_same_v<T, Real<T>>;
   std::size_t selected = kReal ? 4 : 3;
   copy_into(j.out[0], j.in[0]);
@@ -284,17 +287,20 @@ const Routine kRoutines[] = {TESSERA_ROUTINE(geqrf, 1), TESSERA_ROUTINE(ormqr, 3
 #undef TESSERA_ROUTINE
 }  // namespace
 
-ops::HostFunction lapack_function(const std::string& routine, DType dtype, Flags flags, ir::Types types) {
+ops::HostFunction lapack_function(const std::string& routine, DType dtype, Flags flags, ir::Types types,
+                                  std::int64_t batch_dims) {
   for (const auto& r : kRoutines) {
     if (routine != r.name) continue;
     int which = dtype == DType::F32 ? 0 : dtype == DType::F64 ? 1 : dtype == DType::C64 ? 2 : 3;
     auto run = r.run[which];
     std::size_t operands = r.operands;
-    return [run, operands, flags = std::move(flags), types = std::move(types)](const Hosts& in) {
+    return [run, operands, flags = std::move(flags), types = std::move(types), batch_dims](const Hosts& in) {
       if (in.size() != operands) throw ValueError("a LAPACK call with a wrong number of operands");
       Hosts out;
       for (const auto& t : types) {
-        out.emplace_back(t.dtype, t.shape);
+        Shape shape = t.shape;
+        std::copy_n(in[0].shape().begin(), batch_dims, shape.begin());
+        out.emplace_back(t.dtype, shape);
         if (out.back().nbytes() > 0) std::memset(out.back().data(), 0, static_cast<std::size_t>(out.back().nbytes()));
       }
       base::check_address_space(base::kBlasBuffer);

@@ -72,9 +72,10 @@ Wanted wanted(const std::string& routine, const std::map<std::string, std::int64
   Shapes s(in[0], rank);
   std::int64_t m = rank == 2 ? in[0].shape[in[0].shape.size() - 2] : 0, n = in[0].shape.back(), k = std::min(m, n);
   Type a = rank == 2 ? s.same({m, n}) : s.same({n});
-  bool square =
-      routine == "gehrd" || routine == "sytrd" || routine == "syevd" || routine == "geev" || routine == "gees";
-  if (square) need(m == n && n > 0, routine, "the matrix must be square and not empty");
+  bool eigen = routine == "syevd" || routine == "geev" || routine == "gees";
+  if (eigen) need(m == n, routine, "the matrix must be square");
+  bool reduced = routine == "gehrd" || routine == "sytrd";
+  if (reduced) need(m == n && n > 0, routine, "the matrix must be square and not empty");
   auto last = [&](std::size_t i) {
     need(i < in.size() && !in[i].shape.empty(), routine, "an operand is missing");
     return in[i].shape.back();
@@ -110,6 +111,10 @@ Wanted wanted(const std::string& routine, const std::map<std::string, std::int64
   throw UnimplementedError(str("the custom call lapack_*", routine, " is not known here"));
 }
 }  // namespace
+
+std::int64_t lapack_batch_dims(const std::string& routine, ir::TypeSpan in) {
+  return in[0].rank() - (routine == "gtsv" ? 1 : 2);
+}
 
 void check_lapack(const std::string& routine, const std::map<std::string, std::int64_t>& flags, ir::TypeSpan in,
                   ir::TypeSpan out) {

@@ -57,6 +57,16 @@ ir::Values values_of(const Items& items) {
   return out;
 }
 
+Items shaped_like(const Items& like, const Values& values) {
+  Items out = like;
+  std::size_t next = 0;
+  for (auto& i : out) {
+    i.known = nullptr;
+    if (i.kind == AstType::Kind::Tensor) i.value = values.at(next++);
+  }
+  return out;
+}
+
 namespace {
 // Equations, with those of the graphs inside; no more than `most` are counted. Loops share the graphs of functions that
 // they call, so that few equations may stand for very many.

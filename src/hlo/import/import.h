@@ -96,13 +96,15 @@ class OpCall {
   std::string word(std::string_view name) const;
   std::string word_of(const AstAttr& a) const;
   Dims dims_of(const AstAttr& a) const;
-  /// Rows of `dense<[[1, 2], [3, 4]]>`, or of nested lists.
+  /// Rows of `dense<[[1, 2], [3, 4]]>`, of nested lists, or of groups by axes of a mesh.
   std::vector<Dims> table_of(const AstAttr& a) const;
 
   void check_operands(std::size_t count) const;
   const AstRegion& region(std::size_t i) const;
   /// A region that takes and gives so many numbers and nothing from outside.
   GraphPtr function_of_numbers(const AstRegion& r, const char* what, std::size_t args, std::size_t results) const;
+  /// What the only region gives for the operands, written here.
+  Items inlined_region(const char* what);
   [[noreturn]] void fail(const std::string& what) const;
   /// The elements of an operand that the text must fix.
   HostArray known(std::size_t i) const;
@@ -207,6 +209,8 @@ class Importer {
 
 /// Flattens tuples and drops tokens.
 void flatten(const Item& item, Items& out);
+/// Results in the form of `like`, tensors taken from `values` in order.
+Items shaped_like(const Items& like, const Values& values);
 ir::Values values_of(const Items& items);
 
 /// Whether @function runs a collective outside every manual computation, or asks for the number of the replica where

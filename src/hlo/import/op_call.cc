@@ -2,6 +2,7 @@
 // What one operation's rule asks for: operands, attributes, regions.
 #include "base/strings.h"
 #include "hlo/import/import.h"
+#include "hlo/import/mesh_axis_groups.h"
 #include "hlo/text/parse.h"
 #include "tessera/error.h"
 
@@ -95,6 +96,7 @@ std::vector<Dims> OpCall::table_of(const AstAttr& a) const {
     }
     return out;
   }
+  if (is_mesh_axis_groups(a)) return mesh_axis_groups(*this, a);
   if (a.kind != AstAttr::Kind::Array) importer.source().fail(a.pos, "expected a table of integers");
   for (const auto& row : a.items) out.push_back(dims_of(row));
   return out;
@@ -140,6 +142,12 @@ std::string OpCall::word(std::string_view name) const {
   return a ? word_of(*a) : std::string();
 }
 
+Items OpCall::inlined_region(const char* what) {
+  RegionGraph r = importer.region(scope, region(0), what);
+  Values args = values_of(in);
+  for (const auto& v : values_of(r.captured)) args.push_back(v);
+  return shaped_like(r.out_types, b().inline_graph(*r.graph, args));
+}
 HostArray OpCall::known(std::size_t i) const {
   if (!operand(i).known) {
     throw UnimplementedError(str(importer.source().where(op.pos), ": ", op.name, ": operand ", i,

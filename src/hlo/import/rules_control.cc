@@ -44,17 +44,6 @@ void check_region(OpCall& c, const RegionGraph& r, const Items& want, const char
   }
 }
 
-// Results in the form of `like`, tensors taken from `values` in order.
-Items shaped_like(const Items& like, const Values& values) {
-  Items out = like;
-  std::size_t next = 0;
-  for (auto& i : out) {
-    i.known = nullptr;
-    if (i.kind == AstType::Kind::Tensor) i.value = values.at(next++);
-  }
-  return out;
-}
-
 Items while_loop(OpCall& c) {
   const AstRegion& cond = c.region(0);
   const AstRegion& body = c.region(1);
@@ -158,6 +147,19 @@ Items get_tuple_element(OpCall& c) {
   if (index < 0 || index >= static_cast<std::int64_t>(c.in[0].parts.size())) c.fail("index lies outside the tuple");
   return {c.in[0].parts[static_cast<std::size_t>(index)]};
 }
+// Nothing is gained by an order of its own: the engine begins an exchange once its operands are there, and waits for it
+// where its result is read.
+Items async_start(OpCall& c) {
+  Item out;
+  out.kind = AstType::Kind::Tuple;
+  out.parts = c.inlined_region("an asynchronous operation");
+  return {out};
+}
+Items async_done(OpCall& c) {
+  c.check_operands(1);
+  if (c.in[0].kind != AstType::Kind::Tuple) c.fail("the operand is no future");
+  return c.in[0].parts;
+}
 Items token(OpCall&) {
   Item out;
   out.kind = AstType::Kind::Token;
@@ -175,6 +177,8 @@ void add_control_rules(RuleTable& t) {
   t["stablehlo.optimization_barrier"] = optimization_barrier;
   t["stablehlo.tuple"] = tuple;
   t["stablehlo.get_tuple_element"] = get_tuple_element;
+  t["stablehlo.async_start"] = async_start;
+  t["stablehlo.async_done"] = async_done;
   t["stablehlo.create_token"] = token;
   t["stablehlo.after_all"] = token;
   t["builtin.unrealized_conversion_cast"] = same;

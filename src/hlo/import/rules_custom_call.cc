@@ -119,8 +119,9 @@ CallTypes types_of(OpCall& c) {
   return t;
 }
 
-Items on_host(OpCall& c, ops::HostFunction function, const std::string& name) {
+Items on_host(OpCall& c, ops::HostFunction function, const std::string& name, std::int64_t batch_dims = 0) {
   ops::Callback p;
+  p.batch_dims = batch_dims;
   p.function = ops::host_function(std::move(function), name);
   p.results = types_of(c).out;
   p.vmap_method = "sequential";
@@ -150,7 +151,9 @@ Items lapack(OpCall& c, std::string name) {
   check_lapack(routine, config_of(c), t.in, t.out);
   if (routine == "gehrd" && whole_matrix(c)) return gehrd(c);
   if (routine == "orgqr") return c.one(c.b().add1(ops::def::householder_product, {c.v(0), c.v(1)}));
-  return on_host(c, lapack_function(routine, c.v(0).dtype(), config_of(c), t.out), label_of(c, routine));
+  std::int64_t batch_dims = lapack_batch_dims(routine, t.in);
+  return on_host(c, lapack_function(routine, c.v(0).dtype(), config_of(c), t.out, batch_dims), label_of(c, routine),
+                 batch_dims);
 }
 
 // mhlo.topk and TopK: along the last dimension.
@@ -206,12 +209,13 @@ Items approx_top_k(OpCall& c) {
   return {result(c, 0, largest ? out[0] : ops::neg(out[0])), result(c, 1, places)};
 }
 
+constexpr std::string_view kPythonCallback = "xla_ffi_python_cpu_callback";
 bool is_python_callback(const std::string& name) {
-  return name == "xla_ffi_python_cpu_callback" || name == "xla_ffi_partitioned_python_cpu_callback";
+  return name == kPythonCallback || name == "xla_ffi_partitioned_python_cpu_callback";
 }
 
 // By the number that the module's writer gave the function. Tokens order the calls; they are no values.
-Items python_callback(OpCall& c, const HostCallbacks& callbacks) {
+Items python_callback(OpCall& c, const HostCallbacks& callbacks, bool partitioned) {
   HostCall call;
   std::vector<std::size_t> tensors;
   for (const auto& i : c.in) {
@@ -230,7 +234,8 @@ Items python_callback(OpCall& c, const HostCallbacks& callbacks) {
   p.function = ops::host_function(callbacks(call), str("Python callback ", call.number));
   p.ordered = std::ranges::any_of(c.in, [](const Item& i) { return i.kind == AstType::Kind::Token; });
   bool pure = !c.flag("has_side_effect", false);
-  p.once = !pure && !c.scope.levels();
+  p.partitioned = partitioned && !pure && call.results.empty();
+  p.once = !pure && !c.scope.levels() && !p.partitioned;
   p.vmap_method = "sequential";
   Values out = c.b().add(pure ? ops::def::pure_callback : ops::def::io_callback, values_of(c.in), ir::make_attrs(p));
   Items items(c.op.result_types.size());
@@ -257,7 +262,7 @@ Items with_results(OpCall& c) {
   if (name == "tridiagonal_solve_perturbed_ffi") {
     CallTypes t = types_of(c);
     check_tridiagonal_perturbed(t.in, t.out);
-    return on_host(c, tridiagonal_perturbed(), name);
+    return on_host(c, tridiagonal_perturbed(), name, c.v(0).rank() - 1);
   }
   if (name == "cpu_csr_sparse_dense_ffi") {
     CallTypes t = types_of(c);
@@ -280,7 +285,11 @@ Items with_results(OpCall& c) {
     if (name == unary) return rules().at(str("chlo.", name.substr(5)))(c);
   }
   if (is_python_callback(name)) {
-    if (HostCallbacks callbacks = host_callbacks()) return python_callback(c, callbacks);
+    if (HostCallbacks callbacks = host_callbacks()) return python_callback(c, callbacks, name != kPythonCallback);
+  }
+  if (name == "dce_sink") {
+    for (const auto& v : values_of(c.in)) c.b().add(ops::def::dce_sink, {v});
+    return {};
   }
   // What only reports (printing, checks of shapes) changes no value.
   if (c.op.result_types.empty() || name == "shape_assertion") return {};

@@ -90,19 +90,7 @@ Items sharding_group(OpCall& c) {
   return {};
 }
 
-Items named_computation(OpCall& c) {
-  RegionGraph r = c.importer.region(c.scope, c.region(0), "a named computation");
-  Values in = values_of(c.in);
-  for (const auto& v : values_of(r.captured)) in.push_back(v);
-  Values out = c.b().inline_graph(*r.graph, in);
-  Items items = r.out_types;
-  std::size_t next = 0;
-  for (auto& i : items) {
-    i.known = nullptr;
-    if (i.kind == AstType::Kind::Tensor) i.value = out[next++];
-  }
-  return items;
-}
+Items named_computation(OpCall& c) { return c.inlined_region("a named computation"); }
 }  // namespace
 
 Value marked(OpCall& c, Value v) {

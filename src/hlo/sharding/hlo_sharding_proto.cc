@@ -2,6 +2,7 @@
 // The serialized OpSharding message that JAX writes in place of the string for lists of more than 100 devices.
 #include <span>
 
+#include "base/protobuf.h"
 #include "base/strings.h"
 #include "hlo/sharding/hlo_sharding.h"
 #include "tessera/error.h"
@@ -22,35 +23,9 @@ enum class WireField : std::uint64_t {
 };
 enum class WireType : std::int64_t { Replicated, Maximal, Tuple, Other, Manual, Unknown, Unreduced };
 
-[[noreturn]] void broken(const char* what) {
-  throw FormatError(str("sharding that begins with no \"{\": as a serialized message ", what), "", 1, 1);
-}
+constexpr const char* kSerialized = "sharding that begins with no \"{\", read as a serialized message";
 
-class Wire {
- public:
-  explicit Wire(std::string_view bytes) : bytes_(bytes) {}
-  bool at_end() const { return bytes_.empty(); }
-  std::uint64_t varint() {
-    std::uint64_t out = 0;
-    for (int shift = 0; shift < 64; shift += 7) {
-      if (bytes_.empty()) break;
-      auto byte = static_cast<unsigned char>(bytes_[0]);
-      bytes_.remove_prefix(1);
-      out |= static_cast<std::uint64_t>(byte & 127U) << shift;
-      if (byte < 128) return out;
-    }
-    broken("it has a number that does not end");
-  }
-  std::string_view stretch(std::uint64_t n) {
-    if (n > bytes_.size()) broken("it ends within a field");
-    auto out = bytes_.substr(0, static_cast<std::size_t>(n));
-    bytes_.remove_prefix(out.size());
-    return out;
-  }
-
- private:
-  std::string_view bytes_;
-};
+[[noreturn]] void broken(const char* what) { throw FormatError(str(kSerialized, ": ", what), "", 1, 1); }
 
 struct WireMessage {
   WireType type = WireType::Replicated;
@@ -73,6 +48,11 @@ void take_number(WireMessage& m, WireField field, std::uint64_t n) {
   if (field == WireField::LastDims) append(m.last, n);
   if (field == WireField::Reshape) append(m.reshape, n);
   if (field == WireField::Permutation) append(m.permutation, n);
+}
+
+bool is_list(WireField field) {
+  return field == WireField::Dimensions || field == WireField::Devices || field == WireField::LastDims ||
+         field == WireField::Reshape || field == WireField::Permutation;
 }
 
 HloSharding::Last last_of(std::int64_t type) {
@@ -132,30 +112,17 @@ HloSharding single(const WireMessage& m) {
 
 namespace {
 HloShardings message(std::string_view bytes, bool inside) {
-  Wire in(bytes);
   WireMessage m;
-  while (!in.at_end()) {
-    std::uint64_t tag = in.varint();
-    auto field = static_cast<WireField>(tag >> 3);
-    switch (tag & 7U) {
-      case 0:
-        take_number(m, field, in.varint());
-        break;
-      case 2: {
-        auto body = in.stretch(in.varint());
-        if (field == WireField::Tuple) {
-          if (inside) broken("it has a tuple in a tuple");
-          m.tuple.push_back(message(body, true).parts[0]);
-        } else if (field == WireField::Dimensions || field == WireField::Devices || field == WireField::LastDims ||
-                   field == WireField::Reshape || field == WireField::Permutation) {
-          for (Wire list(body); !list.at_end();) take_number(m, field, list.varint());
-        }
-        break;
-      }
-      default:
-        broken("it has a field of a kind that OpSharding lacks");
+  protobuf::each_field(bytes, 0, kSerialized, [&](const protobuf::Field& f) {
+    auto field = static_cast<WireField>(f.number);
+    if (f.kind == protobuf::Kind::Fixed) broken("it has a field of a kind that OpSharding lacks");
+    if (field == WireField::Tuple && f.kind == protobuf::Kind::Bytes) {
+      if (inside) broken("it has a tuple in a tuple");
+      m.tuple.push_back(message(f.bytes, true).parts[0]);
+    } else if (is_list(field) || f.kind == protobuf::Kind::Number) {
+      protobuf::each_number(f, kSerialized, [&](std::uint64_t n) { take_number(m, field, n); });
     }
-  }
+  });
   HloShardings out;
   out.tuple = m.type == WireType::Tuple && !inside;
   if (out.tuple) out.parts = std::move(m.tuple);
@@ -167,21 +134,11 @@ HloShardings message(std::string_view bytes, bool inside) {
 HloShardings parse_serialized_hlo_shardings(std::string_view bytes) { return message(bytes, false); }
 
 namespace {
-void put_varint(std::string& to, std::uint64_t n) {
-  for (; n >= 128; n >>= 7) to += static_cast<char>(n | 128U);
-  to += static_cast<char>(n);
-}
 void put(std::string& to, WireField field, std::int64_t n) {
-  put_varint(to, static_cast<std::uint64_t>(field) << 3);
-  put_varint(to, static_cast<std::uint64_t>(n));
+  protobuf::put_number(to, static_cast<std::uint64_t>(field), static_cast<std::uint64_t>(n));
 }
 void put(std::string& to, WireField field, std::span<const std::int64_t> list) {
-  if (list.empty()) return;
-  std::string packed;
-  for (auto n : list) put_varint(packed, static_cast<std::uint64_t>(n));
-  put_varint(to, static_cast<std::uint64_t>(field) << 3 | 2U);
-  put_varint(to, packed.size());
-  to += packed;
+  protobuf::put_numbers(to, static_cast<std::uint64_t>(field), list);
 }
 
 WireType type_of(HloSharding::Kind kind) {

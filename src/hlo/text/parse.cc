@@ -250,12 +250,12 @@ AstType Parser::type() {
     t.kind = AstType::Kind::Token;
     return t;
   }
-  if (accept("tuple")) {
+  if (accept("tuple") || accept("!stablehlo.future")) {  // a future is the tuple of what it will be
     t.kind = AstType::Kind::Tuple;
     expect("<");
     while (!accept(">")) {
       t.parts.push_back(type());
-      if (!accept(",") && !peek(">")) fail("expected \",\" or \">\" in a tuple type");
+      if (!accept(",") && !peek(">")) fail("expected \",\" or \">\" in a type of several");
     }
     return t;
   }

@@ -36,6 +36,7 @@ class Parser {
 
   AstModule module();
   AstAttr attribute();
+  AstAttr word_attribute(AstAttr a);
   AstType type();
 
   // --- shards, for attributes that importers look into
@@ -105,6 +106,8 @@ class Parser {
   void while_loop(AstOp& op);
   void manual_computation(AstOp& op);
   bool item(AstOp& op);
+  void parenthesized(AstOp& op);
+  bool named_or_plain_attribute(AstOp& op);
   void signature(AstOp& op);
 
   // What `#name` or `!name` stands for. Each use is a copy, so what they name together is bounded.

@@ -208,6 +208,11 @@ AstAttr Parser::attribute() {
     return a;
   }
   if (c == '-' || !is_letter(c)) fail("expected an attribute");
+  return word_attribute(std::move(a));
+}
+
+// An attribute that begins with a word: true, dense<…>, array<…>.
+AstAttr Parser::word_attribute(AstAttr a) {
   auto w = word();
   if (w == "true" || w == "false") {
     a.kind = AstAttr::Kind::Bool;

@@ -132,23 +132,7 @@ bool Parser::item(AstOp& op) {
     return true;
   }
   if (c == '(') {
-    Offset begin = at_;
-    ++at_;
-    bool args = false;
-    if (peek("%")) {
-      value_name();
-      args = peek(":");
-    }
-    at_ = begin;
-    if (args) {
-      auto list = block_args();
-      op.regions.push_back(region(std::move(list)));
-      return true;
-    }
-    ++at_;
-    while (!accept(")")) {
-      if (!item(op)) fail("expected operands");
-    }
+    parenthesized(op);
     return true;
   }
   if (c == '{') {
@@ -169,6 +153,32 @@ bool Parser::item(AstOp& op) {
     return true;
   }
   if (c == ':' || c == '}' || c == ')' || at_ >= end_) return false;
+  return named_or_plain_attribute(op);
+}
+
+// Operands, or the arguments of a region.
+void Parser::parenthesized(AstOp& op) {
+  Offset begin = at_;
+  ++at_;
+  bool args = false;
+  if (peek("%")) {
+    value_name();
+    args = peek(":");
+  }
+  at_ = begin;
+  if (args) {
+    auto list = block_args();
+    op.regions.push_back(region(std::move(list)));
+    return;
+  }
+  ++at_;
+  while (!accept(")")) {
+    if (!item(op)) fail("expected operands");
+  }
+}
+
+// "name = attribute", "attributes {…}", or an attribute alone; false where the operation ends with it.
+bool Parser::named_or_plain_attribute(AstOp& op) {
   Offset begin = at_;
   auto w = word();
   if (!w.empty() && peek("=") && !peek("==")) {

@@ -5,6 +5,7 @@
 #include "ops/control/calls.h"
 #include "ops/control/control.h"
 #include "ops/define_op.h"
+#include "ops/linalg/linalg_common.h"
 #include "ops/transform/interpret.h"
 
 namespace tessera::ops {
@@ -52,6 +53,12 @@ Batched batch_in_order(const ir::OpDef& op, Builder& b, const BatchArgs& a, cons
 }
 
 Batched batch_pure(Builder& b, const BatchArgs& a, const Callback& p) {
+  if (p.batch_dims > 0) {
+    Callback q = p;
+    ++q.batch_dims;
+    for (auto& t : q.results) t = stacked(t, a.size);
+    return batch_in_front(def::pure_callback, b, a, q);
+  }
   if (p.vmap_method == "sequential") return batch_in_order(def::pure_callback, b, a, p);
   bool repeat = p.vmap_method == "broadcast_all";
   if (!repeat && p.vmap_method != "expand_dims") {
@@ -76,6 +83,16 @@ Batched batch_effect(const ir::OpDef& op, Builder& b, const BatchArgs& a, const 
   return batch_in_order(op, b, a, p);
 }
 
+FactorRule io_factors(TypeSpan in, TypeSpan out, const Callback& p) {
+  if (!p.partitioned) return FactorRule::whole(in, out);
+  FactorRule r;
+  for (const auto& t : in) {
+    auto& dims = r.operands.emplace_back();
+    for (auto extent : t.shape) dims.push_back({r.add(extent)});
+  }
+  return r;
+}
+
 std::vector<HostArray> twice(const std::vector<HostArray>& in) {
   HostArray out(in[0].dtype(), in[0].shape());
   for (std::int64_t i = 0; i < out.size(); ++i) {
@@ -86,13 +103,42 @@ std::vector<HostArray> twice(const std::vector<HostArray>& in) {
 
 }  // namespace
 
+// jax.lax.dce_sink: its operand is computed although nobody reads it.
+TESSERA_DEFINE_OP(dce_sink, NoAttrs,
+                  {
+                      .name = "dce_sink",
+                      .traits = {.effect = true},
+                      .infer =
+                          [](TypeSpan in, const NoAttrs&) {
+                            check_count("dce_sink", in, 1);
+                            return Types{};
+                          },
+                      .factors = [](TypeSpan in, TypeSpan out,
+                                    const NoAttrs&) { return batch_factors(in, out, in[0].rank()); },
+                      .remap = by_default,
+                      .batch =
+                          [](Builder& b, const BatchArgs& a, const NoAttrs&) {
+                            b.add(def::dce_sink, {a.in[0]});
+                            return Batched{};
+                          },
+                      .jvp = Never{"there is no result"},
+                      .transpose = Never{"there is no result"},
+                      .reference = [](ViewSpan, ViewSpan, const NoAttrs&) {},
+                      .samples = Never{"has an effect and no result"},
+                  });
+
 TESSERA_DEFINE_OP(
     pure_callback, Callback,
     {
         .name = "pure_callback",
         .infer = [](TypeSpan, const Callback& p) { return p.results; },
-        .factors = Never{"the function wants whole values"},
-        .remap = by_default,
+        .factors = [](TypeSpan in, TypeSpan out, const Callback& p) { return batch_factors(in, out, p.batch_dims); },
+        .remap =
+            [](const RemapArgs& r, const Callback& p) {
+              Callback q = p;
+              q.results.assign(r.local_out.begin(), r.local_out.end());
+              return q;
+            },
         .batch = batch_pure,
         .jvp = Never{"the derivative of a host function is not known; wrap it with custom_jvp or custom_vjp"},
         .transpose = Never{"the op is not linear"},
@@ -110,7 +156,7 @@ TESSERA_DEFINE_OP(io_callback, Callback,
                       .name = "io_callback",
                       .traits = {.effect = true},
                       .infer = [](TypeSpan, const Callback& p) { return p.results; },
-                      .factors = Never{"the function wants whole values"},
+                      .factors = io_factors,
                       .remap = by_default,
                       .batch = [](Builder& b, const BatchArgs& a,
                                   const Callback& p) { return batch_effect(def::io_callback, b, a, p); },

@@ -40,10 +40,17 @@ struct Callback {
   std::string vmap_method;
   bool ordered = false;  ///< io_callback, debug_callback: in program order; cannot be batched
   bool once = false;     ///< io_callback: by one device for all, and not by each
-  static constexpr auto fields =
-      std::tuple{field("function", &Callback::function), field("results", &Callback::results),
-                 field("vmap_method", &Callback::vmap_method), field("ordered", &Callback::ordered),
-                 field("once", &Callback::once)};
+  /// pure_callback: so many leading dimensions of all operands and results are batches, which may be split; such a
+  /// function takes any batch, from any thread.
+  std::int64_t batch_dims = 0;
+  bool partitioned = false;  ///< io_callback without results: each device calls with its own shards, as they are split
+  static constexpr auto fields = std::tuple{field("function", &Callback::function),
+                                            field("results", &Callback::results),
+                                            field("vmap_method", &Callback::vmap_method),
+                                            field("ordered", &Callback::ordered),
+                                            field("once", &Callback::once),
+                                            field("batch_dims", &Callback::batch_dims),
+                                            field("partitioned", &Callback::partitioned)};
 };
 ir::Opaque host_function(HostFunction f, std::string label);
 

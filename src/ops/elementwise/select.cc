@@ -129,7 +129,8 @@ TESSERA_DEFINE_OP(
     convert, Convert,
     {
         .name = "convert_element_type",
-        .traits = {.elementwise = true, .own_dtypes = true, .cheap = true, .exact = true},
+        .traits =
+            {.elementwise = true, .linearity = Linearity::Joint, .own_dtypes = true, .cheap = true, .exact = true},
         .infer =
             [](TypeSpan in, const Convert& p) {
               check_count("convert_element_type", in, 1);

@@ -115,10 +115,12 @@ Values set_jvp(Builder& b, const JvpArgs& a, const Scatter& p) {
   return {scatter_add(kept, a.in[1], winners, p)};
 }
 
-Values add_jvp(Builder& b, const JvpArgs& a, const Scatter& p) {
+Values add_jvp(Builder&, const JvpArgs& a, const Scatter& p) {
   if (!a.tangents[0]) return {scatter_add(zeros_like(a.in[0]), a.in[1], a.tangents[2], onto_zeros(p))};
   if (!a.tangents[2]) return {a.tangents[0]};
-  return {b.add1(def::scatter_add, {a.tangents[0], a.in[1], a.tangents[2]}, attrs(p))};
+  Scatter q = p;
+  q.onto_zeros = false;
+  return {scatter_add(a.tangents[0], a.in[1], a.tangents[2], q)};
 }
 
 Values mul_jvp(Builder&, const JvpArgs& a, const Scatter& p) {
@@ -267,6 +269,11 @@ std::vector<Sample<Scatter>> samples(Update kind) {
   return out;
 }
 
+Scatter with_what_is_known(Update kind, Value x, Scatter p) {
+  p.onto_zeros = p.onto_zeros || (kind == Update::Add && is_zeros(x));
+  return p;
+}
+
 using JvpRule = Values (*)(Builder&, const JvpArgs&, const Scatter&);
 
 ir::OpSpec<Scatter> scatter_spec(const ir::OpDef* self, const char* name, Update kind, JvpRule jvp,
@@ -292,7 +299,7 @@ ir::OpSpec<Scatter> scatter_spec(const ir::OpDef* self, const char* name, Update
   const ir::Op<Scatter> op##_definition{scatter_spec(&op##_definition, text, kind, jvp, transpose)}; \
   const ir::OpDef& def::op = op##_definition;                                                        \
   Value op(Value x, Value indices, Value updates, const Scatter& p) {                                \
-    return x.builder->add1(def::op, {x, indices, updates}, attrs(p));                                \
+    return x.builder->add1(def::op, {x, indices, updates}, attrs(with_what_is_known(kind, x, p)));   \
   }
 
 TESSERA_SCATTER(scatter, "scatter", Update::Set, set_jvp, set_transpose)

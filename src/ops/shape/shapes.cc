@@ -348,6 +348,23 @@ Value full(Builder& b, double value, const Type& type) {
 }
 Value zeros(Builder& b, const Type& type) { return full(b, 0, type); }
 Value zeros_like(Value x) { return zeros(*x.builder, x.type()); }
+bool is_zeros(Value x) {
+  const auto& eqns = x.builder->graph().eqns;
+  ir::ValueId of = x.id;
+  for (auto e = eqns.rbegin(); e != eqns.rend(); ++e) {
+    if (std::find(e->out.begin(), e->out.end(), of) == e->out.end()) continue;
+    if (e->op == &def::constant) {
+      const HostArray& value = ir::get<Constant>(e->attrs).value;
+      const auto* bytes = static_cast<const char*>(value.data());
+      return std::all_of(bytes, bytes + value.nbytes(), [](char c) { return c == 0; });
+    }
+    bool keeps = e->op == &def::broadcast_in_dim || e->op == &def::reshape || e->op == &def::convert ||
+                 e->op == &def::sharding_constraint;
+    if (!keeps) return false;
+    of = e->in[0];
+  }
+  return false;
+}
 Value iota(Builder& b, DType dtype, const Shape& shape, std::int64_t dimension) {
   return b.add1(def::iota, {}, attrs(Iota{dtype, shape, dimension}));
 }

@@ -20,9 +20,10 @@ namespace {
 
 // Which kernel runs on which shards.
 struct Work {
-  std::vector<std::int32_t> in;       // works x operands: shard numbers
-  std::vector<std::int32_t> out;      // works x results
-  std::vector<std::int32_t> variant;  // by work; empty when there is one kernel
+  std::vector<std::int32_t> in;           // works x operands: shard numbers
+  std::vector<std::int32_t> out;          // works x results
+  std::vector<std::int32_t> variant;      // by work; empty when there is one kernel
+  std::vector<std::int32_t> of_position;  // of effects: the work of each mesh position of this process, else -1
   std::int64_t count = 0;
 };
 
@@ -99,7 +100,9 @@ class ComputeStep final : public Step {
         pointers[at(k) * width + operands + j] = shards[at(work_.out[at(k) * results + j])]->data();
       }
     }
+    std::vector<bool> idle = untaken(frame.run);
     auto body = [&](std::int64_t k) {
+      if (!idle.empty() && idle[at(k)]) return;
       const Variant& v = variant(k);
       void** p = pointers + at(k) * width;
       if (!v.empty) v.kernel.run(p, p + operands);
@@ -137,6 +140,16 @@ class ComputeStep final : public Step {
  private:
   const Variant& variant(std::int64_t k) const {
     return variants_[work_.variant.empty() ? 0 : at(work_.variant[at(k)])];
+  }
+
+  // By work: true where no device that chose this program does it; empty where all are done.
+  std::vector<bool> untaken(const Run& run) const {
+    if (run.taken == nullptr || work_.of_position.empty()) return {};
+    std::vector<bool> out(at(work_.count), true);
+    for (std::size_t p = 0; p < work_.of_position.size(); ++p) {
+      if (work_.of_position[p] >= 0 && (*run.taken)[p]) out[at(work_.of_position[p])] = false;
+    }
+    return out;
   }
 
   // Each work's pointers are its operands', then its results'.
@@ -225,15 +238,26 @@ class ConstantStep final : public Step {
 // Effects happen once a device, in mesh order, unless one device acts for all; everything else once a distinct value.
 Work plan_work(const ir::Graph& g, const Unit& unit, Context& context, std::vector<std::int32_t>& positions) {
   Work work;
+  auto devices = context.mesh().num_positions();
+  if (unit.effect) work.of_position.assign(at(devices), -1);
   if (unit.effect && !unit.once) {
-    for (std::int32_t p = 0; p < context.mesh().num_positions(); ++p) {
-      if (context.local(p)) positions.push_back(p);
+    for (std::int32_t p = 0; p < devices; ++p) {
+      if (!context.local(p)) continue;
+      work.of_position[at(p)] = static_cast<std::int32_t>(positions.size());
+      positions.push_back(p);
     }
   } else {
     ir::AxisMask mask = 0;
     for (auto v : unit.out.empty() ? unit.in : unit.out) mask |= g.layout(v).distinct();
-    for (auto p : context.combinations(mask)->first_local) {
-      if (p >= 0) positions.push_back(p);
+    const auto& distinct = context.combinations(mask);
+    for (std::size_t c = 0; c < distinct->first_local.size(); ++c) {
+      if (distinct->first_local[c] < 0) continue;
+      for (std::size_t p = 0; p < work.of_position.size(); ++p) {
+        if (distinct->map.of_position[p] == static_cast<std::int32_t>(c)) {
+          work.of_position[p] = static_cast<std::int32_t>(positions.size());
+        }
+      }
+      positions.push_back(distinct->first_local[c]);
     }
   }
   work.count = static_cast<std::int64_t>(positions.size());
@@ -370,7 +394,7 @@ class EqnUnit final : public Unit {
     effect = e.op->traits().effect;
     // Functions of the host may be the user's, who expects no threads.
     const auto* callback = e.attrs ? ir::get_if<ops::Callback>(e.attrs) : nullptr;
-    serial = effect || callback != nullptr;
+    serial = effect || (callback != nullptr && callback->batch_dims == 0);
     once = callback != nullptr && callback->once;
   }
   std::string name() const override { return std::string(e_.op->name()); }

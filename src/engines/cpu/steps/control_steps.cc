@@ -105,30 +105,42 @@ class Predicate {
         table_(context.table(g.layout(v))),
         name_(str(e.op->name(), " at ", e.loc)) {
     axes_ = ir::axes_size(g.layout(v).distinct(), *g.mesh) == 1 ? 0 : g.layout(v).distinct();
-    for (const auto& b : bodies) {
-      collective_ = collective_ || communicates_over(*b, axes_);
-      for (const auto& nested : b->eqns) effect_ = effect_ || nested.op->traits().effect;
-    }
+    for (const auto& b : bodies) collective_ = collective_ || communicates_over(*b, axes_);
   }
-  /// The way that each shard takes; -1 where no device of this process holds it. Throws when they differ and may not.
-  std::vector<std::int64_t> read(const ShardBuffers& shards) const {
+  /// The way that each shard takes; -1 where no device of this process holds it that has come here. Throws when they
+  /// differ and may not.
+  std::vector<std::int64_t> read(const ShardBuffers& shards, const Run& run) const {
+    std::vector<bool> asked(shards.size(), run.taken == nullptr);
+    for (std::size_t p = 0; run.taken != nullptr && p < run.taken->size(); ++p) {
+      if ((*run.taken)[p]) asked[at(table_->map.of_position[p])] = true;
+    }
     std::vector<std::int64_t> out;
     bool differs = false;
-    for (const auto& b : shards) {
-      out.push_back(b ? std::clamp<std::int64_t>(decision(b, dtype_), 0, ways_ - 1) : -1);
-      if (!b) continue;
+    for (std::size_t k = 0; k < shards.size(); ++k) {
+      const BufferPtr& b = shards[k];
+      out.push_back(b && asked[k] ? std::clamp<std::int64_t>(decision(b, dtype_), 0, ways_ - 1) : -1);
+      if (out.back() < 0) continue;
       auto other = std::find_if(out.begin(), out.end(), [](std::int64_t w) { return w >= 0; });
       differs = differs || *other != out.back();
     }
     if (differs && collective_) {
       throw ValueError(str(name_, ": the predicate differs along a mesh axis over which the body communicates"));
     }
-    if (differs && effect_) {
-      throw UnimplementedError(str(name_,
-                                   ": a callback inside, and the predicate differs between devices; move the "
-                                   "callback out"));
-    }
     return out;
+  }
+
+  /// Runs what the devices of way `w` alone choose; `ways` as read. Devices that did not come here stay out.
+  template <class F>
+  auto run_way(Run& run, const std::vector<std::int64_t>& ways, std::int64_t w, const F& nested) const {
+    const std::vector<bool>* outer = run.taken;
+    std::vector<bool> taken;
+    for (auto shard : table_->map.of_position) {
+      taken.push_back(ways[at(shard)] == w && (outer == nullptr || (*outer)[taken.size()]));
+    }
+    run.taken = &taken;
+    auto results = nested();
+    run.taken = outer;  // a run that throws ends with its error
+    return results;
   }
 
   /// Shard of the predicate at the device that holds shard `k` of a result.
@@ -143,7 +155,6 @@ class Predicate {
   std::string name_;
   ir::AxisMask axes_;
   bool collective_ = false;
-  bool effect_ = false;
 };
 
 class CondStep final : public NestedStep {
@@ -158,7 +169,7 @@ class CondStep final : public NestedStep {
     for (auto v : e.out) results_.push_back(context.table(g.layout(v)));
   }
   void run(Frame& frame) const override {
-    auto which = predicate_.read(frame.slots[at(reads[0])]);
+    auto which = predicate_.read(frame.slots[at(reads[0])], frame.run);
     auto one = *std::max_element(which.begin(), which.end());
     if (one < 0) {  // no device of this process takes part
       for (std::size_t j = 0; j < writes.size(); ++j)
@@ -173,14 +184,16 @@ class CondStep final : public NestedStep {
       if (w < 0 || !of_branch[at(w)].empty()) continue;
       std::vector<ShardBuffers> args;
       for (std::size_t i = 1; i < reads.size(); ++i) args.push_back(frame.slots[at(reads[i])]);
-      of_branch[at(w)] = branches_[at(w)]->run(std::move(args), frame.run);
+      of_branch[at(w)] =
+          predicate_.run_way(frame.run, which, w, [&] { return branches_[at(w)]->run(std::move(args), frame.run); });
     }
     std::vector<ShardBuffers> chosen;
     for (std::size_t j = 0; j < writes.size(); ++j) {
       auto& shards = chosen.emplace_back(results_[j]->first_local.size());
       for (std::size_t k = 0; k < shards.size(); ++k) {
         if (results_[j]->first_local[k] < 0) continue;
-        shards[k] = of_branch[at(which[at(predicate_.of_shard(*results_[j], k))])][j][k];
+        auto way = which[at(predicate_.of_shard(*results_[j], k))];
+        shards[k] = of_branch[at(way < 0 ? one : way)][j][k];  // below 0: nobody reads it
       }
     }
     give(frame, std::move(chosen));
@@ -218,12 +231,14 @@ class WhileStep final : public NestedStep {
     auto body_consts = take(frame, cond_consts_, body_consts_);
     std::size_t first = cond_consts_ + body_consts_;
     auto carry = take(frame, first, reads.size() - first);
-    for (;;) {
+    bool all = true;
+    for (std::vector<std::int64_t> go_on;;) {
       auto args = cond_consts;
       args.insert(args.end(), carry.begin(), carry.end());
-      auto go_on = predicate_.read(cond_->run(std::move(args), frame.run)[0]);
+      auto decide = [&] { return cond_->run(std::move(args), frame.run); };
+      go_on = predicate_.read((all ? decide() : predicate_.run_way(frame.run, go_on, 1, decide))[0], frame.run);
       bool some = std::find(go_on.begin(), go_on.end(), 1) != go_on.end();
-      bool all = std::find(go_on.begin(), go_on.end(), 0) == go_on.end();
+      all = std::find(go_on.begin(), go_on.end(), 0) == go_on.end();
       if (!some) break;
       args = body_consts;
       if (all) {
@@ -231,7 +246,8 @@ class WhileStep final : public NestedStep {
         carry = body_->run(std::move(args), frame.run);
       } else {
         args.insert(args.end(), carry.begin(), carry.end());
-        advance(carry, body_->run(std::move(args), frame.run), go_on);
+        auto next = [&] { return body_->run(std::move(args), frame.run); };
+        advance(carry, predicate_.run_way(frame.run, go_on, 1, next), go_on);
       }
     }
     give(frame, std::move(carry));
