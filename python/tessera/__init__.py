@@ -6,5 +6,6 @@
     import tessera.jax                          # the same, from the program
 """
 from .explain import Collective, CommPlan, comm_budget, comm_plan, show
+from .tracing import trace
 
-__all__ = ["Collective", "CommPlan", "comm_budget", "comm_plan", "show"]
+__all__ = ["Collective", "CommPlan", "comm_budget", "comm_plan", "show", "trace"]

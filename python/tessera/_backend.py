@@ -3,7 +3,7 @@
 import os
 import re
 
-from . import _host_callbacks, _library
+from . import _host_callbacks, _library, _lowerings
 
 _NAME = "tessera"
 _c_api = None
@@ -42,14 +42,14 @@ def load():
     return _c_api
 
 
-OLDEST = (0, 9)
+OLDEST = (0, 9, 1)  # jaxlib 0.9.0 does not ask plugins for the shardings of results
 
 
 def check_version(version: str) -> None:
     """Raises `ImportError` for a JAX that is older than what the plugin was tried with."""
-    numbers = tuple(int(n) for n in re.findall(r"\d+", version)[:2])
+    numbers = tuple(int(n) for n in re.findall(r"\d+", version)[:3])
     if numbers < OLDEST:
-        raise ImportError(f"tessera: JAX {version} is too old; expected {OLDEST[0]}.{OLDEST[1]} or newer "
+        raise ImportError(f"tessera: JAX {version} is too old; expected {'.'.join(map(str, OLDEST))} or newer "
                           "(pip install --upgrade jax jaxlib)")
 
 
@@ -95,6 +95,7 @@ def replace_cpu() -> None:
                            "or set TESSERA_JAX=cpu in the environment")
     c_api = load()
     _host_callbacks.install()
+    _lowerings.install()
     xla_bridge._backend_factories["cpu"] = xla_bridge.BackendRegistration(
         lambda: client("cpu"), priority=0, fail_quietly=False, experimental=False, c_api=c_api)
 

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Python functions inside programs: jax.pure_callback, io_callback, debug.print and what stands on them."""
+import contextlib
 import ctypes
+import functools
 import itertools
+import queue
 import threading
 
 import numpy as np
@@ -44,6 +47,43 @@ def _view(a: _native.HostArray) -> np.ndarray:
     return np.frombuffer((ctypes.c_char * size).from_address(a.data), dtype).reshape(shape)
 
 
+class _Workers:
+    """Threads for calls into Python, as many as there are at the same time. What JAX keeps by thread is that of a fresh
+    thread there, as in XLA's callbacks: small programs run on the thread that calls them, which may be tracing or have a
+    mesh set."""
+
+    def __init__(self):
+        self._idle = queue.LifoQueue()
+
+    def run(self, function):
+        """What `function()` gives, or throws."""
+        try:
+            requests = self._idle.get_nowait()
+        except queue.Empty:
+            requests = queue.SimpleQueue()
+            threading.Thread(target=self._serve, args=(requests,), name="tessera-callback", daemon=True).start()
+        answers = queue.SimpleQueue()
+        requests.put((function, answers))
+        result, error = answers.get()
+        if error is not None:
+            raise error
+        return result
+
+    def _serve(self, requests):
+        while True:
+            function, answers = requests.get()
+            try:
+                answer = function(), None
+            except BaseException as error:
+                answer = None, error
+            self._idle.put(requests)  # before the answer: who gets it may call again at once
+            answers.put(answer)
+            del function, answers, answer  # arrays must not live until the next call
+
+
+_workers = _Workers()
+
+
 @_native.HostCallback
 def _call(number, ins, num_in, outs, num_out, error, error_size):
     try:
@@ -53,7 +93,7 @@ def _call(number, ins, num_in, outs, num_out, error, error_size):
             a.flags.writeable = False
         with _lock:
             function = _functions[number]
-        results = function(*args)
+        results = _workers.run(lambda: function(*args))
         for i in range(num_out):
             to = _view(outs[i])
             to[...] = np.asarray(results[i]).astype(to.dtype) if outs[i].narrow else results[i]
@@ -75,6 +115,43 @@ class _Kept:
             _functions.pop(self.number, None)
 
 
+def number_of(ctx, function) -> np.uint64:
+    """The number by which the module that is lowered calls a function of arrays, which lives as long as the module."""
+    with _lock:
+        number = next(_numbers)
+        _functions[number] = function
+    ctx.module_context.add_keepalive(_Kept(number))
+    return np.uint64(number)
+
+
+_TARGETS = ("xla_ffi_python_cpu_callback", "xla_ffi_partitioned_python_cpu_callback")
+_own = threading.local()
+
+
+def in_module(text: str) -> bool:
+    """Whether a module's text calls Python."""
+    return any(target in text for target in _TARGETS)
+
+
+def is_jax_own_lowering() -> bool:
+    return getattr(_own, "active", False)
+
+
+@contextlib.contextmanager
+def jax_own_lowering():
+    """Inside it, on this thread, programs are lowered for XLA's own callbacks. What JAX has lowered is forgotten before
+    and after, as it is kept by function alone."""
+    import jax
+
+    jax.clear_caches()
+    _own.active = True
+    try:
+        yield
+    finally:
+        _own.active = False
+        jax.clear_caches()
+
+
 class _Lowering:
     """jax._src.ffi for jax._src.callback: numbers functions for all programs, and not one by one for each."""
 
@@ -86,17 +163,13 @@ class _Lowering:
 
     def build_ffi_lowering_function(self, target, **options):
         build = self._ffi.build_ffi_lowering_function(target, **options)
-        if target not in ("xla_ffi_python_cpu_callback", "xla_ffi_partitioned_python_cpu_callback"):
+        if target not in _TARGETS or is_jax_own_lowering():
             return build
 
         def lower(ctx, *operands, index):
-            del index  # the place in this list, which the call's number takes the place of
-            function = ctx.module_context.host_callbacks.pop()
-            with _lock:
-                number = next(_numbers)
-                _functions[number] = _without_token(function, operands)
-            ctx.module_context.add_keepalive(_Kept(number))
-            return build(ctx, *operands, index=np.uint64(number))
+            # It stays in the list, too: JAX keeps programs that call Python out of its persistent cache.
+            function = ctx.module_context.host_callbacks[int(index)]
+            return build(ctx, *operands, index=number_of(ctx, _without_token(function, operands)))
 
         return lower
 
@@ -114,9 +187,18 @@ def _without_token(function, operands):
 
 def install() -> None:
     """From now on callbacks are lowered for Tessera."""
-    from jax._src import callback
+    from jax._src import callback, compiler
 
     if isinstance(callback.ffi, _Lowering):
         return
     _native.library().tessera_set_host_callback(_call)
     callback.ffi = _Lowering(callback.ffi)
+    compile_and_load = compiler.backend_compile_and_load
+
+    @functools.wraps(compile_and_load)
+    def without_list(backend, module, executable_devices, options, host_callbacks):
+        if "Tessera" in backend.platform_version:  # the module calls them by number
+            host_callbacks = ()
+        return compile_and_load(backend, module, executable_devices, options, host_callbacks)
+
+    compiler.backend_compile_and_load = without_list

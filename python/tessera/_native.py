@@ -3,6 +3,7 @@
 import ctypes
 import functools
 import json
+import os
 
 from . import _library
 
@@ -25,12 +26,30 @@ def library() -> ctypes.CDLL:
     lib.tessera_set_host_callback.restype = None
     lib.tessera_set_comm_budget.argtypes = [ctypes.c_int64]
     lib.tessera_set_comm_budget.restype = ctypes.c_int64
+    lib.tessera_begin_trace.argtypes = [ctypes.c_char_p]
+    lib.tessera_begin_trace.restype = ctypes.c_char_p
+    lib.tessera_end_trace.argtypes = [ctypes.c_int64]
+    lib.tessera_end_trace.restype = ctypes.c_char_p
     return lib
+
+
+def _answer(text: bytes) -> dict:
+    answer = json.loads(text)
+    if "error" in answer:
+        raise RuntimeError(f"tessera: {answer['error']}")
+    return answer
 
 
 def comm_plan(module: bytes, devices: int) -> dict:
     """Raises `RuntimeError` with the library's reason where the module cannot be read or partitioned."""
-    answer = json.loads(library().tessera_comm_plan(module, len(module), devices))
-    if "error" in answer:
-        raise RuntimeError(f"tessera: {answer['error']}")
-    return answer
+    return _answer(library().tessera_comm_plan(module, len(module), devices))
+
+
+def begin_trace(path: str) -> int:
+    """The number of the new trace. Raises `RuntimeError` where the file cannot be written."""
+    return _answer(library().tessera_begin_trace(os.fsencode(path)))["trace"]
+
+
+def end_trace(trace: int) -> None:
+    """Raises `RuntimeError` where the file cannot be written."""
+    _answer(library().tessera_end_trace(trace))

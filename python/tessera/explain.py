@@ -7,17 +7,25 @@ import os
 import re
 
 from . import _native
+from ._tables import text_table
 
+_KEEP_WHOLE = "keep the summed dimension on one device"
 _HINTS = {
     "all_gather": "split the operand as its reader needs it (with_sharding_constraint), or keep the dimension split "
                   "through {equation}",
-    "all_reduce": "keep the summed dimension on one device, or let the result stay split (a constraint on it makes this "
-                  "a reduce_scatter of a {parts}th of the bytes)",
-    "reduce_scatter": "keep the summed dimension on one device",
+    "all_reduce": f"{_KEEP_WHOLE}, or let the result stay split (a constraint on it makes this "
+                  "a reduce_scatter of half the bytes)",
+    "reduce_scatter": _KEEP_WHOLE,
     "all_to_all": "split producer and reader along the same dimension",
     "collective_permute": "give both values the same order of devices",
     "halo_exchange": "split another dimension than the one whose neighbours {equation} reads",
 }
+
+
+def _hint(step: dict) -> str:
+    if step["op"] == "all_reduce" and step["value"].endswith("[]"):  # nothing to split
+        return _KEEP_WHOLE
+    return _HINTS.get(step["op"], "").format(equation=step["equation"])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,8 +59,7 @@ class CommPlan:
         self.bytes_per_device = bytes_per_device
         self.collectives = [
             Collective(s["op"], tuple(s["axes"]), s["value"], s["bytes_per_device"], s["times"], s["file"], s["line"],
-                       s["equation"], s["reason"],
-                       _HINTS.get(s["op"], "").format(equation=s["equation"], parts=devices)) for s in steps
+                       s["equation"], s["reason"], _hint(s)) for s in steps
         ]
 
     def __len__(self):
@@ -78,11 +85,7 @@ class CommPlan:
 
     def __str__(self):
         head, rows = self._rows()
-        widths = [max(len(r[i]) for r in [head, *rows]) for i in range(len(head))]
-        right = {3, 4}
-        lines = ["  ".join(c.rjust(w) if i in right else c.ljust(w) for i, (c, w) in enumerate(zip(r, widths))).rstrip()
-                 for r in [head, *rows]]
-        return "\n".join([*lines, self._total()])
+        return f"{text_table(head, rows, right={3, 4}, wrap={6: 32, 7: 44})}\n{self._total()}"
 
     __repr__ = __str__
 
@@ -107,7 +110,8 @@ def comm_plan(function, *args, **kwargs) -> CommPlan:
         lowered = (function if hasattr(function, "lower") else jax.jit(function)).lower(*args, **kwargs)
     module = lowered.compiler_ir("stablehlo")
     text = module.operation.get_asm(enable_debug_info=True)
-    devices = len(getattr(lowered._lowering, "compile_args", {}).get("device_list") or [None]) or 1
+    # Modules say for how many devices they are, but for those of one partition or replica.
+    devices = getattr(lowered._lowering, "compile_args", {}).get("num_devices", 1)
     plan = _native.comm_plan(text.encode(), devices)
     return CommPlan(plan["steps"], plan["devices"], plan["bytes_per_device"])
 

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Puts Tessera in the place of JAX's CPU backend: `import tessera.jax` before the first array is made."""
+"""Puts Tessera in the place of JAX's CPU backend: `import tessera.jax` before the first array is made. `check` compares
+a program with XLA:CPU."""
 import jax as _jax
 
 from . import _backend
 
 _backend.replace_cpu()
+
+from .check import Mismatch, Report, check  # noqa: E402  needs the backend that was just replaced
 
 
 def devices(count: int | None = None):

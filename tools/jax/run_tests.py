@@ -13,6 +13,8 @@ import argparse
 import json
 import os
 import pathlib
+import re
+import signal
 import subprocess
 import sys
 import time
@@ -22,7 +24,8 @@ FILES = """multi_device array pmap pjit shard_map ragged_collective layout memor
 lax lax_numpy lax_numpy_einsum lax_numpy_indexing lax_numpy_operators lax_numpy_reducers lax_numpy_setops lax_numpy_ufuncs
 lax_numpy_vectorize lax_control_flow lax_autodiff lax_scipy lax_scipy_sparse lax_scipy_special_functions
 lax_scipy_spectral_dac lax_vmap lax_vmap_op linalg linalg_sharding fft random random_lax nn sparse sparse_bcoo_bcsr sparsify
-image ode stax optimizers custom_api custom_linear_solve custom_root""".split()
+image ode stax optimizers custom_api custom_linear_solve custom_root custom_partitioning custom_partitioning_sharding_rule
+async_collectives buffer_callback""".split()
 HERE = pathlib.Path(__file__).resolve().parents[2]
 
 
@@ -39,16 +42,27 @@ def run(backend: str, file: pathlib.Path, out: pathlib.Path, devices: int, limit
                        env=env, check=True)
     xml = out / f"{file.stem}.{backend}.xml"
     xml.unlink(missing_ok=True)
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=short",
+    command = [sys.executable, "-m", "pytest", "-v", "-p", "no:cacheprovider", "--tb=short",
                f"--junitxml={xml}", "-o", "junit_logging=no", str(file)]
     start = time.monotonic()
     with open(out / f"{file.stem}.{backend}.log", "w") as log:
+        tests_run = subprocess.Popen(command, env=env, cwd=out, stdout=log, stderr=subprocess.STDOUT)
         try:
-            code = subprocess.run(command, env=env, cwd=out, stdout=log, stderr=subprocess.STDOUT, timeout=limit).returncode
+            code = tests_run.wait(limit)
         except subprocess.TimeoutExpired:
             code = "timeout"
+            tests_run.send_signal(signal.SIGINT)  # pytest writes what it has
+            try:
+                tests_run.wait(30)
+            except subprocess.TimeoutExpired:
+                tests_run.kill()
+                tests_run.wait()
     seconds = time.monotonic() - start
+    # What a run that crashed or hung has shown so far.
     tests = {}
+    for line in (out / f"{file.stem}.{backend}.log").read_text(errors="replace").splitlines():
+        if found := re.search(r"::(\w+)::(\w+) ?.*(PASSED|FAILED|SKIPPED|ERROR)", line):
+            tests[f"{found[1]}.{found[2]}"] = found[3].lower()
     if xml.is_file():
         for case in ElementTree.parse(xml).getroot().iter("testcase"):
             name = f"{case.get('classname').split('.')[-1]}.{case.get('name')}"
