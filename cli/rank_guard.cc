@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -16,6 +17,7 @@
 #include <fstream>
 #include <initializer_list>
 #include <system_error>
+#include <thread>
 #include <utility>
 
 #include "tessera/error.h"
@@ -65,7 +67,7 @@ sigset_t heard_signals() {
 
 struct Watched {
   int status = 0;
-  bool told_to_end = false;
+  bool told_to_end = false, killed_here = false;
 };
 
 // Waits for the program and hands signals on. Whoever started this process may be killed itself.
@@ -87,11 +89,15 @@ Watched watch(pid_t program, pid_t starter) {
     if (ended || ::getppid() == starter) continue;
     ::kill(program, SIGKILL);
     ended = ::waitpid(program, &out.status, 0) == program;
-    out.told_to_end = true;
+    out.told_to_end = out.killed_here = true;
   }
   while (hear({0, 0})) continue;  // a signal that came for both
   return out;
 }
+
+// MPI may abort a rank in the middle of a transfer with one that is gone, and mpirun ends all ranks when the first of
+// their guards has ended. The one that is gone shall have been told of by then.
+void let_others_tell() { std::this_thread::sleep_for(std::chrono::milliseconds(500)); }
 
 }  // namespace
 
@@ -136,8 +142,10 @@ int guard_rank(const std::string& reports, const std::vector<std::string>& progr
   const int number = killed ? WTERMSIG(end.status) : WEXITSTATUS(end.status);
   if (number == 0) {
     std::ofstream(report_path(reports, kDone)) << self << '\n';
-  } else if (!end.told_to_end) {
+  } else if (!end.told_to_end ||
+             (number == SIGKILL && killed && !end.killed_here)) {  // nobody is told to end like this
     report(failed, killed ? RankEnd::Kind::Killed : RankEnd::Kind::Exited, number);
+    if (killed && number != SIGKILL) let_others_tell();
   }
   return killed ? 128 + number : number;
 }

@@ -1,13 +1,5 @@
-# JAX's way to Tessera: a plugin of the PJRT C API. Its headers come from PyPI (tools/pjrt_headers.py); without them the
-# plugin is left out, and nothing else needs them.
-set(TESSERA_PJRT_HEADERS ${PROJECT_SOURCE_DIR}/build/pjrt-headers CACHE PATH "Folder with xla/pjrt/c/pjrt_c_api.h")
-if(SKBUILD AND NOT EXISTS ${TESSERA_PJRT_HEADERS}/xla/pjrt/c/pjrt_c_api.h)
-  find_package(Python3 REQUIRED COMPONENTS Interpreter)
-  execute_process(COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tools/pjrt_headers.py ${TESSERA_PJRT_HEADERS}
-                  COMMAND_ERROR_IS_FATAL ANY)
-endif()
-if(NOT EXISTS ${TESSERA_PJRT_HEADERS}/xla/pjrt/c/pjrt_c_api.h)
-  message(STATUS "no headers of the PJRT C API in ${TESSERA_PJRT_HEADERS}: no plugin for JAX (make plugin fetches them)")
+# JAX's way to Tessera: a plugin of the PJRT C API.
+if(NOT TESSERA_HAS_PJRT)
   return()
 endif()
 file(GLOB plugin_sources CONFIGURE_DEPENDS pjrt/*.cc)
@@ -38,4 +30,14 @@ if(TESSERA_BUILD_TESTS)
   add_test(NAME pjrt_plugin_test COMMAND pjrt_plugin_test WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
   set_tests_properties(pjrt_plugin_test PROPERTIES LABELS quick TIMEOUT 900 ENVIRONMENT
                        "GTEST_OUTPUT=json:${PROJECT_BINARY_DIR}/test-results/pjrt_plugin_test.json")
+
+  # The engine for PJRT plugins, on this build's own plugin, and on one that fails as it is told.
+  add_library(tessera_fake_plugin MODULE tests/engines/pjrt/fake_plugin.cc)
+  target_include_directories(tessera_fake_plugin SYSTEM PRIVATE ${TESSERA_PJRT_HEADERS})
+  target_link_libraries(tessera_fake_plugin PRIVATE tessera_warnings ${CMAKE_DL_LIBS})
+  tessera_test(pjrt_engine_test tests/engines/pjrt/pjrt_engine_test.cc tests/engines/pjrt/pjrt_engine_test_failures.cc
+               tests/engines/pjrt/plugin_programs.cc)
+  target_compile_definitions(pjrt_engine_test PRIVATE TESSERA_PJRT_LIBRARY="$<TARGET_FILE:tessera_pjrt>"
+                             TESSERA_FAKE_PLUGIN="$<TARGET_FILE:tessera_fake_plugin>")
+  add_dependencies(pjrt_engine_test tessera_pjrt tessera_fake_plugin)
 endif()

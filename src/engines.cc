@@ -10,6 +10,9 @@
 #include "engines/cpu/chrome_trace.h"
 #include "engines/cpu/cpu_engine.h"
 #include "engines/mpi/mpi_transport.h"
+#ifdef TESSERA_HAS_PJRT
+#include "engines/pjrt/pjrt_engine.h"
+#endif
 #include "mesh/client_state.h"
 #include "runtime/engine.h"
 #include "runtime/local_cluster.h"
@@ -23,6 +26,7 @@ namespace {
 const char kRuntimeKey = 0;
 const char kClusterKey = 0;
 const char kTransportKey = 0;
+const char kEngineKey = 0;
 
 // The transport that the client was made with; else that of the simulated cluster, else none.
 std::shared_ptr<Collectives> transport_of(const Client& client) {
@@ -64,14 +68,21 @@ Schedulers& schedulers() {
   return s.value;
 }
 
-std::shared_ptr<void> make_runtime(const Client& client) {
+// The engine that the client was made with; else the native one, for CPU devices.
+std::shared_ptr<Engine> engine_of(const Client& client, const ClientRuntime& runtime) {
+  auto made_with = client.extensions().get(&kEngineKey, [] { return std::shared_ptr<void>(); });
+  if (made_with) return std::static_pointer_cast<Engine>(made_with);
   if (client.platform() != "cpu") {
     throw UnimplementedError("no engine for platform " + std::string(client.platform()) + "; this build has: cpu");
   }
+  return cpu::make_engine(client.process_index(), runtime.memory, runtime.collectives);
+}
+
+std::shared_ptr<void> make_runtime(const Client& client) {
   auto runtime = std::make_shared<ClientRuntime>();
   runtime->memory = MemoryPool::create(client.memory_limit());
   runtime->collectives = transport_of(client);
-  runtime->engine = cpu::make_engine(client.process_index(), runtime->memory, runtime->collectives);
+  runtime->engine = engine_of(client, *runtime);
   // Under a limit of memory programs run one at a time: what one needs is known, what any few need is not.
   runtime->scheduler = TaskScheduler::create(client.memory_limit() > 0 ? 1 : 0);
   schedulers().add(runtime->scheduler);
@@ -128,5 +139,24 @@ Client Client::mpi(const MpiOptions& options, const Loc&) {
   });
   return client;
 }
+
+#ifdef TESSERA_HAS_PJRT
+Client Client::pjrt(const PjrtOptions& options, const Loc&) {
+  pjrt_engine::PluginClientPtr plugin = pjrt_engine::open_client(options);
+  Client client = mesh::make_client(plugin->platform(), plugin->device_word(), plugin->process_index(),
+                                    plugin->process_count(), plugin->described());
+  client.extensions().get(&runtime::kEngineKey, [&]() -> std::shared_ptr<void> {
+    return pjrt_engine::make_engine(plugin, runtime::MemoryPool::create());
+  });
+  return client;
+}
+#else
+Client Client::pjrt(const PjrtOptions&, const Loc&) {
+  throw UnimplementedError(
+      "Client::pjrt: this build has no engine for PJRT plugins, since the headers of the PJRT C API were not there "
+      "when it "
+      "was configured; `make plugin` fetches them");
+}
+#endif
 
 }  // namespace tessera

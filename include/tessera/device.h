@@ -6,11 +6,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "tessera/loc.h"
@@ -89,6 +91,15 @@ struct MpiOptions {
   std::optional<int> communicator = {};
 };
 
+/// How to load a PJRT plugin (https://openxla.org/xla/pjrt) and make its client.
+struct PjrtOptions {
+  /// Path of the shared library, or the name of a plugin that is installed as a Python package: "cuda", "tpu".
+  std::string plugin;
+  using Value = std::variant<std::string, bool, std::int64_t, std::vector<std::int64_t>, float>;
+  /// What the plugin takes when its client is made, by name; the plugin refuses what it does not know.
+  std::map<std::string, Value> options = {};
+};
+
 /// Lazily created state that other modules (engine, transport) attach to a client or a cluster.
 class Extensions {
  public:
@@ -135,8 +146,14 @@ class Client {
   /// and initialised unless the program has done so. Throws `StateError` where no module of the transport or no MPI is
   /// found, where another MPI has started the program, and where the processes differ in the library's version.
   static Client mpi(const MpiOptions& options = {}, const Loc& loc = Loc::current());
-  /// The innermost `ClientScope` of this thread, else the default client: the one of `set_default`, else CPU devices,
-  /// as many as the environment variable TESSERA_CPU_DEVICES sets (1 when unset; `ValueError` unless it is positive).
+  /// The devices of a PJRT plugin (XLA on GPUs, TPUs and CPUs): programs are handed over as they were traced, and the
+  /// plugin's compiler partitions them; arrays lie in the devices' memory. The plugin stays loaded until the program
+  /// ends. Throws `StateError` where it cannot be loaded, is no plugin, has another version of the API or cannot make a
+  /// client, with the plugin's own message; `UnimplementedError` in a build without the engine.
+  static Client pjrt(const PjrtOptions& options, const Loc& loc = Loc::current());
+  /// The innermost `ClientScope` of this thread, else the default client: the one of `set_default`, else what the
+  /// environment variable TESSERA_ENGINE says: "pjrt:" and a plugin's path or name, or "cpu", as when it is unset, for
+  /// CPU devices, as many as TESSERA_CPU_DEVICES sets (1 when unset; `ValueError` unless it is positive).
   static Client current();
   /// Replaces the default client of the whole program.
   static void set_default(const Client& client);

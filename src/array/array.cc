@@ -11,6 +11,7 @@
 #include "base/strings.h"
 #include "core/numpy_text.h"
 #include "core/strided_copy.h"
+#include "runtime/engine.h"
 #include "tessera/shape_dtype.h"
 
 namespace tessera {
@@ -175,6 +176,10 @@ StoragePtr storage_of(const Array& a, const char* function) {
 Array make(ir::Type type, ShardingPtr sharding, StoragePtr storage, bool committed, bool replicas_equal) {
   auto impl = std::make_shared<ArrayImpl>();
   impl->placement = look_up(sharding, type.shape);
+  if (!storage->ready) {  // else it is brought there when a program reads it
+    runtime::runtime_of(impl->placement->devices->client)
+        .engine->put_on_devices(storage->shard_buffers, type.dtype, *impl->placement, replicas_equal);
+  }
   impl->type = std::move(type);
   impl->sharding = std::move(sharding);
   impl->committed = committed;
@@ -299,7 +304,7 @@ bool Array::is_fully_replicated(const Loc&) const { return sharding()->is_fully_
 
 const Array& Array::block_until_ready(const Loc&) const& {
   const auto& impl = *checked(*this, "Array::block_until_ready");
-  if (impl.trace == 0 && !impl.literal) arrays::storage_of(*this, "Array::block_until_ready")->wait();
+  if (impl.trace == 0 && !impl.literal) arrays::storage_of(*this, "Array::block_until_ready")->wait_for_values();
   return *this;
 }
 

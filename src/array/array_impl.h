@@ -30,8 +30,15 @@ struct Storage {
   ~Storage() { runtime::release(shard_buffers); }
   Storage(const Storage&) = delete;
   Storage& operator=(const Storage&) = delete;
+  /// For the list of shards, which is complete before all of them are computed where they are elsewhere.
   void wait() const {
     if (ready) ready->wait();
+  }
+  void wait_for_values() const {
+    wait();
+    for (const auto& shard : shard_buffers) {
+      if (shard && shard->elsewhere() != nullptr) shard->elsewhere()->wait();
+    }
   }
 };
 using StoragePtr = std::shared_ptr<Storage>;

@@ -133,6 +133,18 @@ std::int64_t devices_from_environment() {
   return n;
 }
 
+Client from_environment() {
+  const char* text = std::getenv("TESSERA_ENGINE");
+  const std::string_view engine = text == nullptr ? "" : text;
+  if (engine.empty() || engine == "cpu") return Client::cpu({.devices = devices_from_environment()});
+  constexpr std::string_view kPjrt = "pjrt:";
+  if (engine.substr(0, kPjrt.size()) == kPjrt) {
+    return Client::pjrt({.plugin = std::string(engine.substr(kPjrt.size()))});
+  }
+  throw ValueError(str("Client::current: TESSERA_ENGINE = \"", engine,
+                       "\"; expected \"cpu\", or \"pjrt:\" and a plugin's path or name"));
+}
+
 }  // namespace
 
 namespace mesh {
@@ -215,9 +227,9 @@ Client Client::current() {
     std::lock_guard lock(r.mutex);
     if (r.default_client) return r.default_client;
   }
-  static const Client from_environment = cpu({.devices = devices_from_environment()});
+  static const Client default_client = from_environment();
   std::lock_guard lock(r.mutex);
-  if (!r.default_client) r.default_client = from_environment;
+  if (!r.default_client) r.default_client = default_client;
   return r.default_client;
 }
 void Client::set_default(const Client& client) {

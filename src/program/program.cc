@@ -184,6 +184,28 @@ ShardingPtr with_reduced(const ShardingPtr& s, const std::vector<AxisRef>& axes)
 }
 }  // namespace
 
+namespace {
+// For an engine that partitions itself: what is free is laid out as it would be here, so that results lie the same way
+// on every engine.
+ir::Module pinned(const PlacedModule& placed, const std::vector<bool>& donate) {
+  ir::Module m = placed.module;
+  const ir::Module flat = spmd::prepared(placed.module);
+  const std::vector<ir::Layout> layouts = spmd::propagate(flat);
+  auto pin = [&](ir::Port& port, ir::ValueId v) {
+    const ir::Type& type = flat.graph->type(v);
+    if (!port.layout) port.layout = spmd::visible(type, layouts[static_cast<std::size_t>(v)], flat);
+    if (port.sharding || m.mesh->num_positions() == 1) return;
+    port.sharding = axis_sharding(*public_sharding(placed, *port.layout, type.shape), type.rank(), m);
+  };
+  for (std::size_t i = 0; i < m.inputs.size(); ++i) {
+    pin(m.inputs[i], flat.graph->inputs[i]);
+    m.inputs[i].donated = i < donate.size() && donate[i];
+  }
+  for (std::size_t i = 0; i < m.outputs.size(); ++i) pin(m.outputs[i], flat.graph->outputs[i]);
+  return m;
+}
+}  // namespace
+
 std::shared_ptr<const CompiledProgram> Program::compile_for(const PlacedModule& placed, const CompiledEntry& wanted) {
   auto program = std::make_shared<CompiledProgram>();
   program->lowered = wanted.lowered;
@@ -194,7 +216,7 @@ std::shared_ptr<const CompiledProgram> Program::compile_for(const PlacedModule& 
   program->memory = runtime.memory;
   program->order = runtime::task_order(ir::has_effect(*graph_), !placed.devices->all_local());
   if (runtime.engine->partitions()) {
-    program->executable = runtime.engine->compile(placed.module, placed.devices);
+    program->executable = runtime.engine->compile(pinned(placed, options_.donate), placed.devices);
   } else {
     program->executable =
         runtime.engine->compile(placed.module.with_graph(wanted.lowered->partitioned()), placed.devices);
@@ -298,7 +320,10 @@ bool can_reshard(const Array& a, const Sharding& to) {
   const auto& impl = *a.impl();
   const auto storage = arrays::storage_of(a, "device_put");
   const bool here = !storage->ready || storage->ready->ready();  // before that, its list of shards is not to be read
-  if (here && !runtime::all_on_host(storage->shard_buffers)) return false;
+  if (here && !runtime::all_on_host(storage->shard_buffers) &&
+      !runtime::runtime_of(impl.placement->devices->client).engine->partitions()) {
+    return false;
+  }
   auto from_axes = sharding::mesh_tiling(*impl.sharding, impl.type.rank());
   auto to_axes = sharding::mesh_tiling(to, impl.type.rank());
   return from_axes && to_axes && sharding::common_refinement({from_axes->axis_sizes, to_axes->axis_sizes});

@@ -115,7 +115,7 @@ class Program {
 /// One operation at once, through a program kept for its attributes and operand types.
 std::vector<Array> run_op(const ir::OpDef& op, const std::vector<Array>& in, const ir::Attrs& attrs, const Loc& loc);
 /// An array under another sharding of its own devices: the program without equations. False where no mesh has the axes
-/// of both shardings, and for shards elsewhere than in host memory, which are read through the host.
+/// of both shardings, and for shards elsewhere than in the memory of the engine, which are read through the host.
 bool can_reshard(const Array& a, const Sharding& to);
 Array reshard(const Array& a, const ShardingPtr& to);
 /// A graph at once, through a program kept for equal graphs.

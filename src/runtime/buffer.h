@@ -20,11 +20,11 @@ class DeviceMemory {
   virtual ~DeviceMemory() = default;
   /// For messages: "cuda:0".
   virtual std::string place() const = 0;
+  /// Waits until the computation that fills it has ended; throws its error.
+  virtual void wait() const = 0;
   /// Copies all bytes to `to`; the copy is complete when the event is ready. Until then the caller keeps `to`, and
   /// somebody this memory.
   virtual EventPtr copy_to_host(void* to) const = 0;
-  /// Overwrites all bytes by those of `from`, likewise.
-  virtual EventPtr copy_from_host(const void* from) = 0;
 };
 
 /// One shard's memory, 64-byte aligned where it is the host's. Immutable once the computation that fills it has ended;

@@ -38,12 +38,18 @@ class Engine {
  public:
   virtual ~Engine() = default;
   /// Whether the engine partitions programs itself: then `compile` gets the placed module as it was traced or read,
-  /// whose free ports are the engine's to lay out. Else its graph is partitioned.
+  /// with a sharding and a layout for every port. Else its graph is partitioned.
   virtual bool partitions() const { return false; }
   /// The row-major positions of the module's mesh are `devices`.
   virtual std::shared_ptr<Executable> compile(const ir::Module& module,
                                               std::shared_ptr<const sharding::DeviceList> devices) = 0;
+  /// Of the host.
   virtual std::shared_ptr<MemoryPool> memory() = 0;
+  /// Where the devices have memory of their own: brings shards there that the host has made, of the tiles of
+  /// `placement` or, where replicas differ, of its positions. The host's memory is held as long as it is read.
+  virtual void put_on_devices(ShardBuffers& shards, DType dtype, const sharding::Placement& placement, bool by_tile) {
+    static_cast<void>(shards), static_cast<void>(dtype), static_cast<void>(placement), static_cast<void>(by_tile);
+  }
 };
 
 /// What the runtime keeps for a client: made on first use, in the client's extension slot.

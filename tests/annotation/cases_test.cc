@@ -22,7 +22,7 @@ static_assert(!std::is_constructible_v<SpecEntry, std::nullptr_t> && !std::is_co
 std::int64_t largest_client(const json& c) { return c.contains("n_devices") ? c["n_devices"].get<std::int64_t>() : 8; }
 
 std::string run_mesh(const json& c) {
-  ClientScope scope(Client::cpu({.devices = static_cast<std::int64_t>(c["device_ids"].size())}));
+  ClientScope scope(test_client(static_cast<std::int64_t>(c["device_ids"].size())));
   const json& e = c["expect"];
   Mesh m = to_mesh(c);
   Differences d;
@@ -45,7 +45,7 @@ std::string run_mesh(const json& c) {
 }
 
 std::string run_mesh_error(const json& c) {
-  ClientScope scope(Client::cpu({.devices = 8}));
+  ClientScope scope(test_client(8));
   return refused(c, [&] { to_mesh(c); });
 }
 
@@ -87,7 +87,7 @@ void check_shards(const json& c, const Array& a, const HostArray& data, Differen
 }
 
 std::string run_sharding(const json& c) {
-  ClientScope scope(Client::cpu({.devices = largest_client(c)}));
+  ClientScope scope(test_client(largest_client(c)));
   const json& e = c["expect"];
   Mesh mesh = to_mesh(c);
   PartitionSpec spec = to_spec(c["spec"]);
@@ -128,7 +128,7 @@ std::string run_sharding_error(const json& c) {
   for (const auto& entry : c["spec"]) {
     if (entry.is_boolean() || entry.is_number_float()) return "";
   }
-  ClientScope scope(Client::cpu({.devices = largest_client(c)}));
+  ClientScope scope(test_client(largest_client(c)));
   return refused(c, [&] {
     Array a = device_put(counted(to_shape(c["tensor_shape"])));
     mark_sharding(a, to_mesh(c), to_spec(c["spec"]));
@@ -163,7 +163,7 @@ std::string run_sharding_type(const json& c) {
 }
 
 std::string run_cache(const json& c) {
-  ClientScope scope(Client::cpu({.devices = 8}));
+  ClientScope scope(test_client(8));
   Differences d;
   std::int64_t before = annotation_stats().op_shardings_built;
   std::map<std::string, const OpSharding*> first;
@@ -212,7 +212,7 @@ HybridMeshOptions hybrid_options(const json& c) {
 std::string run_hybrid(const json& c) {
   const json& e = c["expect"];
   HybridMeshOptions o = hybrid_options(c);
-  ClientScope scope(Client::cpu({.devices = static_cast<std::int64_t>(o.devices->size())}));
+  ClientScope scope(test_client(static_cast<std::int64_t>(o.devices->size())));
   HybridMesh mesh = make_hybrid_mesh(o);
   Differences d;
   d.same("mesh_shape", mesh.mesh_shape(), e["mesh_shape"]);
@@ -284,7 +284,7 @@ Array floats(const json& values, const Shape& shape) {
 }
 
 std::string run_linear(const json& c) {
-  ClientScope scope(Client::cpu({.devices = 1}));
+  ClientScope scope(test_client(1));
   const json& e = c["expect"];
   const json& data = c["data"];
   Shape ws = to_shape(c["weight_shape"]);
@@ -374,7 +374,7 @@ CommPlan linear_plan(const std::string& equation, const std::vector<Array>& in, 
 }
 
 std::string run_linear_sharded(const json& c) {
-  ClientScope scope(Client::cpu({.devices = 8}));
+  ClientScope scope(test_client(8));
   Mesh mesh = make_mesh(to_shape(c["mesh_shape"]), to_names(c["axis_names"]));
   std::size_t last = c["shapes"].size() - 1;
   std::vector<Array> in;
@@ -398,7 +398,7 @@ std::string run_linear_sharded(const json& c) {
 // --- manual regions -------------------------------------------------------------------------------------------------
 
 std::string run_manual(const json& c) {
-  ClientScope scope(Client::cpu({.devices = 8}));
+  ClientScope scope(test_client(8));
   const json& e = c["expect"];
   Mesh mesh = to_mesh(c);
   PartitionSpec spec = to_spec(c["spec"]);

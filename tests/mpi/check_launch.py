@@ -136,6 +136,10 @@ def main() -> None:
     shell = ["--", "/bin/sh", "-c"]
     finish("a program that fails", launch("-n", "2", "--restarts", "1", *shell, "exit 3"), 3, "exit status 3",
            "restart 1 of 1, on 2 of 2 ranks", "1 of 1 restarts used")
+    # A rank that MPI aborts because another one is gone may end before that one is told of.
+    rank = '[ "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" = 0 ]'
+    finish("an abort before the kill", launch("-n", "2", "--restarts", "1", *shell, f"{rank} || kill -6 $$; sleep 0.1; kill -9 $$"),
+           137, "rank 0 was killed by signal 9", "restart 1 of 1, on 1 of 2 ranks")
     finish("too few", launch("-n", "2", "--min", "2", "--restarts", "1", *shell, "kill -9 $$"), 137, "fewer than --min 2")
     finish("no program", launch("-n", "2", "--restarts", "9", "--", "/nowhere/program"), 127,
            "could not start the program: No such file or directory")

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "support/test_client.h"
 #include "tessera/device.h"
 #include "tessera/mesh.h"
 
@@ -12,7 +13,7 @@ namespace tessera::test {
 
 /// One process with eight devices; its client is current while the object lives.
 struct EightDevices {
-  Client client = Client::cpu({.devices = 8});
+  Client client = test_client(8);
   ClientScope scope{client};
 
   Device d(std::int64_t id) const { return client.device(id); }

@@ -9,6 +9,7 @@
 #include "tests/support/collective_case.h"
 #include "tests/support/collective_programs.h"
 #include "tests/support/spec_report.h"
+#include "tests/support/test_client.h"
 
 namespace tessera::test {
 namespace {
@@ -46,7 +47,7 @@ Outcome run_all(const std::vector<json>& cases, const std::function<std::string(
 
 class Cases : public ::testing::Test {
  protected:
-  Client client_ = Client::cpu({.devices = 8});
+  Client client_ = test_client(8);
   ClientScope scope_{client_};
 };
 

@@ -27,7 +27,10 @@ class FarMemory final : public DeviceMemory {
   EventPtr copy_to_host(void* to) const override {
     return later([this, to] { std::memcpy(to, bytes_.data(), bytes_.size()); });
   }
-  EventPtr copy_from_host(const void* from) override {
+  void wait() const override {
+    if (fails_) throw StateError("far:0 is lost");
+  }
+  EventPtr copy_from_host(const void* from) {
     return later([this, from] { std::memcpy(bytes_.data(), from, bytes_.size()); });
   }
   int copies() const { return static_cast<int>(threads_.size()); }

@@ -375,6 +375,7 @@ std::string Writer::port_attributes(const std::vector<ir::Port>& ports, std::siz
   if (result) attrs.push_back(str("jax.result_info = \"result", ports.size() > 1 ? str("[", i, "]") : "", "\""));
   const ir::Port* p = i < ports.size() && !options_.replicas ? &ports[i] : nullptr;
   std::string tiles = p != nullptr ? p->tiles : "";
+  if (p != nullptr && p->donated) attrs.push_back("jax.buffer_donor = true");
   if (p != nullptr && p->sharding && options_.shardy) {
     meshes_used_.insert(p->sharding->mesh);
     attrs.push_back(str("sdy.sharding = #sdy.sharding", to_string(*p->sharding)));

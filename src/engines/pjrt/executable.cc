@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+// Compiled programs of a plugin, and their runs.
+#include <algorithm>
+#include <utility>
+
+#include "base/strings.h"
+#include "engines/pjrt/pjrt_engine.h"
+#include "tessera/error.h"
+
+namespace tessera::pjrt_engine {
+
+namespace {
+
+using runtime::ShardBuffers;
+
+// An input or an output: which shard each position holds, and how many positions before it hold the same one.
+struct PortShards {
+  runtime::ShardNumbering numbering;
+  std::vector<std::size_t> nth;
+  std::vector<Shape> shapes;  // by shard
+  DType dtype;
+};
+
+PortShards shards_of(const ir::Type& type, const ir::Layout& layout, const ir::MeshAxes& mesh) {
+  PortShards out{runtime::shard_numbering(layout, mesh), {}, {}, type.dtype};
+  std::vector<std::size_t> seen(static_cast<std::size_t>(out.numbering.count));
+  for (auto k : out.numbering.of_position) out.nth.push_back(seen[static_cast<std::size_t>(k)]++);
+  for (auto p : out.numbering.first_position) {
+    out.shapes.push_back(p < 0 ? Shape() : runtime::tile_at(type.shape, layout, mesh, p).shape);
+  }
+  return out;
+}
+
+PJRT_LoadedExecutable* compiled_anew(const PluginClient& client, const std::string& name, std::string text,
+                                     const std::string& options) {
+  auto program = sized<PJRT_Program>();
+  program.code = text.data();
+  program.code_size = text.size();
+  constexpr std::string_view kFormat = "mlir";
+  program.format = kFormat.data();
+  program.format_size = kFormat.size();
+  auto args = sized<PJRT_Client_Compile_Args>();
+  args.client = client.handle();
+  args.program = &program;
+  args.compile_options = options.data();
+  args.compile_options_size = options.size();
+  PJRT_CALL(client.api(), PJRT_Client_Compile, args, str("compile ", name).c_str());
+  return args.executable;
+}
+
+// Null where the plugin takes it no more: it may be of another version, or for another machine.
+PJRT_LoadedExecutable* read_back(const PluginClient& client, const std::string& bytes) {
+  auto args = sized<PJRT_Executable_DeserializeAndLoad_Args>();
+  args.client = client.handle();
+  args.serialized_executable = bytes.data();
+  args.serialized_executable_size = bytes.size();
+  const Api& api = client.api();
+  auto read = api.entry(&PJRT_Api::PJRT_Executable_DeserializeAndLoad, "PJRT_Executable_DeserializeAndLoad");
+  return api.exception(read(&args), "read a program back") ? nullptr : args.loaded_executable;
+}
+
+// Empty where the plugin cannot write it.
+std::string serialized(const PluginClient& client, PJRT_LoadedExecutable* executable) {
+  const Api& api = client.api();
+  auto of = sized<PJRT_LoadedExecutable_GetExecutable_Args>();
+  of.loaded_executable = executable;
+  PJRT_CALL(api, PJRT_LoadedExecutable_GetExecutable, of, "describe a program");
+  auto write = sized<PJRT_Executable_Serialize_Args>();
+  write.executable = of.executable;
+  std::string out;
+  if (!api.exception(api.entry(&PJRT_Api::PJRT_Executable_Serialize, "PJRT_Executable_Serialize")(&write),
+                     "write a program")) {
+    out.assign(write.serialized_bytes, write.serialized_bytes_size);
+    write.serialized_executable_deleter(write.serialized_executable);
+  }
+  auto end = sized<PJRT_Executable_Destroy_Args>();
+  end.executable = of.executable;
+  PJRT_CALL(api, PJRT_Executable_Destroy, end, "end a program's description");
+  return out;
+}
+
+PJRT_LoadedExecutable* compiled(const PluginClient& client, const std::string& name, const std::string& text,
+                                const std::string& options) {
+  const Api& api = client.api();
+  if (!client.cache().used() || !api.has(&PJRT_Api::PJRT_Executable_Serialize) ||
+      !api.has(&PJRT_Api::PJRT_Executable_DeserializeAndLoad)) {
+    return compiled_anew(client, name, text, options);
+  }
+  const std::string key =
+      join(std::vector<std::string>{client.platform(), client.platform_version(), api.version(), options, text},
+           std::string(1, '\0'));
+  if (auto known = client.cache().find(key)) {
+    if (auto* executable = read_back(client, *known)) return executable;
+    client.cache().remove(key);
+  }
+  auto* executable = compiled_anew(client, name, text, options);
+  const std::string bytes = serialized(client, executable);
+  if (!bytes.empty()) client.cache().store(key, bytes);
+  return executable;
+}
+
+class PjrtExecutable final : public runtime::Executable {
+ public:
+  PjrtExecutable(PluginClientPtr client, const ir::Module& module, const sharding::DeviceList& devices);
+  ~PjrtExecutable() override;
+  PjrtExecutable(const PjrtExecutable&) = delete;
+  PjrtExecutable& operator=(const PjrtExecutable&) = delete;
+
+  const runtime::PortLayouts& layouts() const override { return layouts_; }
+  std::vector<ShardBuffers> run(std::vector<ShardBuffers> args,
+                                const std::vector<const ShardBuffers*>& borrowed) override;
+  /// The plugin runs it on threads of its own.
+  bool small() const override { return true; }
+  std::string text() const override { return text_; }
+
+ private:
+  struct Lists;
+  void check_result_count() const;
+  void set_arguments(std::vector<ShardBuffers>& args, const std::vector<const ShardBuffers*>& borrowed, Lists& lists);
+  std::vector<ShardBuffers> results(Lists& lists) const;
+
+  PluginClientPtr client_;
+  std::string name_, text_;
+  PJRT_LoadedExecutable* handle_ = nullptr;
+  std::vector<PJRT_Device*> devices_;  // by position
+  runtime::PortLayouts layouts_;
+  std::vector<PortShards> in_, out_;
+  std::vector<bool> donated_;
+};
+
+PjrtExecutable::PjrtExecutable(PluginClientPtr client, const ir::Module& module, const sharding::DeviceList& devices)
+    : client_(std::move(client)), name_(module.name), text_(program_text(module)) {
+  std::vector<std::int64_t> ids;
+  for (const Device& d : devices.devices) {
+    const auto at = static_cast<std::size_t>(mesh::DeviceState::of(d)->table_position);
+    ids.push_back(d.id());
+    devices_.push_back(client_->device(at));
+    if (devices_.back() == nullptr) {
+      throw UnimplementedError(str(name_, ": a program over the devices of several processes (", to_string(d),
+                                   "), which PJRT plugins cannot run here yet"));
+    }
+  }
+  const ir::Graph& g = *module.graph;
+  for (std::size_t i = 0; i < module.inputs.size(); ++i) {
+    layouts_.in.push_back(*module.inputs[i].layout);
+    in_.push_back(shards_of(g.type(g.inputs[i]), layouts_.in.back(), *module.mesh));
+    donated_.push_back(module.inputs[i].donated);
+  }
+  for (std::size_t i = 0; i < module.outputs.size(); ++i) {
+    layouts_.out.push_back(*module.outputs[i].layout);
+    out_.push_back(shards_of(g.type(g.outputs[i]), layouts_.out.back(), *module.mesh));
+  }
+  handle_ = compiled(*client_, name_, text_, compile_options(ids));
+  check_result_count();
+}
+
+PjrtExecutable::~PjrtExecutable() {
+  if (handle_ == nullptr) return;
+  auto args = sized<PJRT_LoadedExecutable_Destroy_Args>();
+  args.executable = handle_;
+  const Api& api = client_->api();
+  static_cast<void>(api.exception(
+      api.entry(&PJRT_Api::PJRT_LoadedExecutable_Destroy, "PJRT_LoadedExecutable_Destroy")(&args), "end a program"));
+}
+
+// The lists that results are written to are as long as the plugin takes them to be.
+void PjrtExecutable::check_result_count() const {
+  auto of = sized<PJRT_LoadedExecutable_GetExecutable_Args>();
+  of.loaded_executable = handle_;
+  PJRT_CALL(client_->api(), PJRT_LoadedExecutable_GetExecutable, of, "describe a program");
+  auto count = sized<PJRT_Executable_NumOutputs_Args>();
+  count.executable = of.executable;
+  PJRT_CALL(client_->api(), PJRT_Executable_NumOutputs, count, "count a program's results");
+  auto end = sized<PJRT_Executable_Destroy_Args>();
+  end.executable = of.executable;
+  PJRT_CALL(client_->api(), PJRT_Executable_Destroy, end, "end a program's description");
+  if (count.num_outputs != out_.size()) {
+    throw StateError(str(name_, ": the plugin ", client_->api().path(), " gives ", count.num_outputs,
+                         " results; the program has ", out_.size()));
+  }
+}
+
+// By position, then argument or result.
+struct PjrtExecutable::Lists {
+  Lists(std::size_t positions, std::size_t in, std::size_t out)
+      : arguments(positions * in), results(positions * out), in_rows(positions), out_rows(positions) {
+    for (std::size_t p = 0; p < positions; ++p) {
+      in_rows[p] = arguments.data() + p * in;
+      out_rows[p] = results.data() + p * out;
+    }
+  }
+  std::vector<PJRT_Buffer*> arguments, results;
+  std::vector<PJRT_Buffer* const*> in_rows;
+  std::vector<PJRT_Buffer**> out_rows;
+  std::vector<std::int64_t> kept;           // arguments that must not be given away
+  std::vector<runtime::BufferPtr> brought;  // for this run alone
+};
+
+void PjrtExecutable::set_arguments(std::vector<ShardBuffers>& args, const std::vector<const ShardBuffers*>& borrowed,
+                                   Lists& lists) {
+  const std::size_t n = devices_.size();
+  for (std::size_t i = 0; i < in_.size(); ++i) {
+    const bool lent = i < borrowed.size() && borrowed[i] != nullptr;
+    const ShardBuffers& shards = lent ? *borrowed[i] : args[i];
+    const PortShards& port = in_[i];
+    bool own = donated_[i] && !lent;
+    for (std::size_t p = 0; p < n; ++p) {
+      const auto k = static_cast<std::size_t>(port.numbering.of_position[p]);
+      const runtime::BufferPtr* shard = &shards[k];
+      if ((*shard)->elsewhere() == nullptr) {
+        lists.brought.push_back(put(client_, *shard, port.dtype, port.shapes[k], {devices_[p]}));
+        shard = &lists.brought.back();
+        own = false;
+      }
+      const auto* memory = dynamic_cast<const DeviceShard*>((*shard)->elsewhere());
+      if (memory == nullptr || memory->client() != client_) {
+        throw InternalError(str(name_, ": argument ", i, " lies in the memory of ", (*shard)->elsewhere()->place()));
+      }
+      own = own && shard->use_count() == 1;
+      lists.arguments[p * in_.size() + i] = memory->on(devices_[p], port.nth[p]);
+    }
+    if (donated_[i] && !own) lists.kept.push_back(static_cast<std::int64_t>(i));
+  }
+}
+
+std::vector<ShardBuffers> PjrtExecutable::run(std::vector<ShardBuffers> args,
+                                              const std::vector<const ShardBuffers*>& borrowed) {
+  Lists lists(devices_.size(), in_.size(), out_.size());
+  set_arguments(args, borrowed, lists);
+  auto options = sized<PJRT_ExecuteOptions>();
+  options.non_donatable_input_indices = lists.kept.data();
+  options.num_non_donatable_input_indices = lists.kept.size();
+  auto call = sized<PJRT_LoadedExecutable_Execute_Args>();
+  call.executable = handle_;
+  call.options = &options;
+  call.argument_lists = lists.in_rows.data();
+  call.num_devices = devices_.size();
+  call.num_args = in_.size();
+  call.output_lists = lists.out_rows.data();
+  const Api& api = client_->api();
+  if (auto* error = api.entry(&PJRT_Api::PJRT_LoadedExecutable_Execute, "PJRT_LoadedExecutable_Execute")(&call)) {
+    api.check(error, str("run ", name_).c_str());
+  }
+  return results(lists);
+}
+
+std::vector<ShardBuffers> PjrtExecutable::results(Lists& lists) const {
+  const std::size_t n = devices_.size();
+  std::vector<OwnBuffer> own;
+  own.reserve(lists.results.size());
+  for (auto* b : lists.results) own.emplace_back(client_.get(), b);
+  std::vector<ShardBuffers> out;
+  out.reserve(out_.size());
+  for (std::size_t j = 0; j < out_.size(); ++j) {
+    const PortShards& port = out_[j];
+    const auto count = static_cast<std::size_t>(port.numbering.count);
+    std::vector<std::vector<DeviceShard::Copy>> copies(count);
+    for (std::size_t p = 0; p < n; ++p) {
+      copies[static_cast<std::size_t>(port.numbering.of_position[p])].push_back(
+          {devices_[p], std::move(own[p * out_.size() + j])});
+    }
+    ShardBuffers& shards = out.emplace_back(count);
+    for (std::size_t k = 0; k < count; ++k) {
+      const Shape& shape = port.shapes[k];
+      const std::int64_t nbytes = size_of(shape) * dtype_size(port.dtype);
+      shards[k] = std::make_shared<runtime::Buffer>(
+          runtime::Buffer::Elsewhere{std::make_shared<DeviceShard>(client_, std::move(copies[k]), nbytes,
+                                                                   static_cast<std::int64_t>(shape.size()))},
+          nbytes);
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+std::shared_ptr<runtime::Executable> compile(const PluginClientPtr& client, const ir::Module& module,
+                                             const sharding::DeviceList& devices) {
+  return std::make_shared<PjrtExecutable>(client, module, devices);
+}
+
+}  // namespace tessera::pjrt_engine

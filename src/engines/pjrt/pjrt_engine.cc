@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engines/pjrt/pjrt_engine.h"
+
+#include <algorithm>
+
+namespace tessera::pjrt_engine {
+
+namespace {
+
+// The plugin's device behind each position of a list.
+std::vector<PJRT_Device*> handles(const PluginClient& client, const sharding::DeviceList& devices) {
+  std::vector<PJRT_Device*> out;
+  out.reserve(devices.size());
+  for (const Device& d : devices.devices) {
+    out.push_back(client.device(static_cast<std::size_t>(mesh::DeviceState::of(d)->table_position)));
+  }
+  return out;
+}
+
+class PjrtEngine final : public runtime::Engine {
+ public:
+  PjrtEngine(PluginClientPtr client, std::shared_ptr<runtime::MemoryPool> memory)
+      : client_(std::move(client)), memory_(std::move(memory)) {}
+
+  bool partitions() const override { return true; }
+  std::shared_ptr<runtime::Executable> compile(const ir::Module& module,
+                                               std::shared_ptr<const sharding::DeviceList> devices) override {
+    return pjrt_engine::compile(client_, module, *devices);
+  }
+  std::shared_ptr<runtime::MemoryPool> memory() override { return memory_; }
+  void put_on_devices(runtime::ShardBuffers& shards, DType dtype, const sharding::Placement& placement,
+                      bool by_tile) override;
+
+ private:
+  PluginClientPtr client_;
+  std::shared_ptr<runtime::MemoryPool> memory_;
+};
+
+void PjrtEngine::put_on_devices(runtime::ShardBuffers& shards, DType dtype, const sharding::Placement& placement,
+                                bool by_tile) {
+  const auto devices = handles(*client_, *placement.devices);
+  std::vector<std::vector<PJRT_Device*>> holders(shards.size());
+  for (std::size_t p = 0; p < devices.size(); ++p) {
+    const std::size_t shard = by_tile ? static_cast<std::size_t>(placement.tile_of[p]) : p;
+    if (devices[p] != nullptr) holders[shard].push_back(devices[p]);
+  }
+  for (std::size_t k = 0; k < shards.size(); ++k) {
+    if (!shards[k] || shards[k]->elsewhere() != nullptr || holders[k].empty()) continue;
+    const auto tile = by_tile ? k : static_cast<std::size_t>(placement.tile_of[k]);
+    shards[k] = put(client_, shards[k], dtype, placement.tile_shape[tile], holders[k]);
+  }
+}
+
+}  // namespace
+
+PluginClientPtr open_client(const PjrtOptions& options) {
+  return std::make_shared<const PluginClient>(Api::load(plugin_path(options.plugin)), options);
+}
+
+std::shared_ptr<runtime::Engine> make_engine(PluginClientPtr client, std::shared_ptr<runtime::MemoryPool> memory) {
+  return std::make_shared<PjrtEngine>(std::move(client), std::move(memory));
+}
+
+}  // namespace tessera::pjrt_engine

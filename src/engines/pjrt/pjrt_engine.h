@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// XLA, or whatever else a PJRT plugin holds, as an engine: it takes programs as StableHLO before they are partitioned.
+#pragma once
+
+#include <memory>
+
+#include "engines/pjrt/plugin_client.h"
+#include "runtime/engine.h"
+
+namespace tessera::pjrt_engine {
+
+/// Throws what loading a plugin and making its client throw.
+PluginClientPtr open_client(const PjrtOptions& options);
+
+/// `memory` is the host's, for copies.
+std::shared_ptr<runtime::Engine> make_engine(PluginClientPtr client, std::shared_ptr<runtime::MemoryPool> memory);
+
+/// A module in the words of the plugin's compiler: StableHLO with Shardy's shardings. Throws `UnimplementedError` where
+/// XLA cannot take it: shards of different sizes, sums that are not complete, element types that arrays do not have.
+std::string program_text(const ir::Module& module);
+/// xla.CompileOptionsProto: one partition for each of these device ids.
+std::string compile_options(const std::vector<std::int64_t>& device_ids);
+
+/// A program that the plugin has compiled, one device for each position of its module's mesh.
+std::shared_ptr<runtime::Executable> compile(const PluginClientPtr& client, const ir::Module& module,
+                                             const sharding::DeviceList& devices);
+
+}  // namespace tessera::pjrt_engine

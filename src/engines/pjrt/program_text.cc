@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the plugin's compiler is given. Numbers of fields: xla/pjrt/proto/compile_options.proto and xla/xla_data.proto
+// of OpenXLA.
+#include "base/protobuf.h"
+#include "base/strings.h"
+#include "engines/pjrt/pjrt_engine.h"
+#include "hlo/export/export.h"
+#include "tessera/error.h"
+
+namespace tessera::pjrt_engine {
+
+namespace {
+
+void check_port(const ir::Port& port, const ir::Type& type, const ir::MeshAxes& mesh, const std::string& who) {
+  if (!port.element.empty()) {
+    throw UnimplementedError(
+        str(who, " has the element type ", port.element,
+            ", which arrays of PJRT plugins do not have yet; run the program on the native engine"));
+  }
+  if (!port.layout) throw InternalError(str(who, " has no layout"));
+  if (port.layout->partial != 0) {
+    throw UnimplementedError(str(who,
+                                 " is unreduced; XLA keeps no sums undone between programs: reduce it first, or run "
+                                 "the program on the native engine"));
+  }
+  for (std::size_t d = 0; d < port.layout->dims.size(); ++d) {
+    const std::int64_t parts = ir::parts(port.layout->dims[d], mesh);
+    if (type.shape[d] % parts != 0) {
+      throw UnimplementedError(
+          str(who, " has dimension ", d, " of size ", type.shape[d], " split over ", parts,
+              " devices; XLA splits evenly only: pad it, or run the program on the native engine"));
+    }
+  }
+}
+
+}  // namespace
+
+std::string program_text(const ir::Module& module) {
+  const ir::Graph& g = *module.graph;
+  for (std::size_t i = 0; i < module.inputs.size(); ++i) {
+    check_port(module.inputs[i], g.type(g.inputs[i]), *module.mesh, str(module.name, ": argument ", i));
+  }
+  for (std::size_t i = 0; i < module.outputs.size(); ++i) {
+    check_port(module.outputs[i], g.type(g.outputs[i]), *module.mesh, str(module.name, ": result ", i));
+  }
+  return hlo::export_module(module);
+}
+
+std::string compile_options(const std::vector<std::int64_t>& device_ids) {
+  const auto count = static_cast<std::uint64_t>(device_ids.size());
+  std::string assignment;
+  protobuf::put_number(assignment, 1, 1);      // replicas
+  protobuf::put_number(assignment, 2, count);  // partitions
+  for (auto id : device_ids) {
+    std::string replicas;
+    protobuf::put_numbers(replicas, 1, {&id, 1});
+    protobuf::put_bytes(assignment, 3, replicas);
+  }
+  std::string build;
+  protobuf::put_number(build, 1, ~std::uint64_t{0});  // device ordinal -1: the assignment says where
+  protobuf::put_number(build, 4, 1);
+  protobuf::put_number(build, 5, count);
+  protobuf::put_number(build, 6, count > 1 ? 1 : 0);  // SPMD
+  protobuf::put_bytes(build, 9, assignment);
+  protobuf::put_number(build, 19, 1);  // Shardy
+  std::string out;
+  protobuf::put_bytes(out, 3, build);
+  return out;
+}
+
+}  // namespace tessera::pjrt_engine

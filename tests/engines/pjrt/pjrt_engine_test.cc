@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+// Programs on the devices of a PJRT plugin beside the same programs on the native engine. The plugin is the one of this
+// build, for JAX, or what TESSERA_TEST_PLUGIN names, for example XLA:CPU (`make test-xla`).
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <thread>
+
+#include "engines/pjrt/plugin_programs.h"
+#include "tessera/tessera.h"
+
+namespace tessera::test {
+
+namespace {
+
+struct Result {
+  std::string spec;
+  std::vector<std::vector<float>> values;  // whole, then of each device
+};
+
+Result result_of(const Array& a) {
+  Result out{a.sharding()->is_fully_replicated() ? "whole" : a.sharding()->text(), {a.to_vector<float>()}};
+  out.spec = out.spec.substr(0, out.spec.find("devices"));
+  for (const auto& s : a.addressable_shards()) out.values.push_back(s.data().value().to_vector<float>());
+  return out;
+}
+
+void expect_alike(const std::vector<Result>& got, const std::vector<Result>& want) {
+  ASSERT_EQ(got.size(), want.size());
+  for (std::size_t i = 0; i < want.size(); ++i) {
+    EXPECT_EQ(got[i].spec, want[i].spec);
+    ASSERT_EQ(got[i].values.size(), want[i].values.size());
+    for (std::size_t d = 0; d < want[i].values.size(); ++d) {
+      ASSERT_EQ(got[i].values[d].size(), want[i].values[d].size());
+      for (std::size_t e = 0; e < want[i].values[d].size(); ++e) {
+        EXPECT_NEAR(got[i].values[d][e], want[i].values[d][e], 1e-5) << "result " << i << ", " << d << ", " << e;
+      }
+    }
+  }
+}
+
+// A product over a split dimension, a map, a gradient and reshards on a 4x2 mesh.
+std::vector<Result> mixed_programs(const Client& client) {
+  ClientScope scope(client);
+  auto mesh = make_mesh({4, 2}, {"x", "y"});
+  NamedSharding rows(mesh, P("x", "y"));
+  NamedSharding columns(mesh, P("y", none));
+  Array a = device_put(reshape(arange(8.0F * 4), {8, 4}), rows);
+  Array b = device_put(reshape(arange(4.0F * 6), {4, 6}), columns);
+  auto sums = shard_map([](Array v) { return psum(v, "x"); }, mesh, P("x", none), P(none, none));
+  auto f = jit([sums](Array x, Array y) { return std::pair(tanh(matmul(x, y) / 100.0), sums(x)); });
+  auto [p, q] = f(a, b);
+  auto g = jit(grad([](Array x, Array y) { return sum(sin(matmul(x, y) / 50.0)); }))(a, b);
+  std::vector<Result> out;
+  for (const Array& r : {p, q, g, device_put(p, NamedSharding(mesh, P("y", none))), a + a, sum(a, {0})}) {
+    out.push_back(result_of(r));
+  }
+  return out;
+}
+
+TEST(PjrtEngine, AgreesWithTheNativeEngine) {
+  expect_alike(mixed_programs(plugin_client()), mixed_programs(Client::cpu({.devices = 8})));
+}
+
+TEST(PjrtEngine, KeepsArraysOnItsDevices) {
+  ClientScope scope(plugin_client());
+  auto mesh = make_mesh({8}, "x");
+  Array a = device_put(arange(16.0F), NamedSharding(mesh, P("x")));
+  auto f = jit([](Array x) { return x * 2.0 + 1.0; });
+  Array b = f(a);
+  const std::int64_t moved = transfer_stats().bytes;
+  for (int i = 0; i < 4; ++i) b = f(b);
+  Array c = device_put(b, NamedSharding(mesh, P(none)));
+  c.block_until_ready();
+  EXPECT_EQ(transfer_stats().bytes, moved);
+  EXPECT_EQ(c.to_vector<float>()[1], 1.0F * 32 + 31);
+  EXPECT_EQ(b.addressable_shards()[3].data().value().to_vector<float>(),
+            (std::vector<float>{6 * 32 + 31, 7 * 32 + 31}));
+}
+
+TEST(PjrtEngine, GivesDonatedMemoryAway) {
+  ClientScope scope(plugin_client());
+  Array x = device_put(arange(8.0F));
+  Array same = x + 0.0;
+  auto step = jit([](Array v) { return v + 1.0; }, {.donate_argnums = {0}});
+  for (int i = 0; i < 3; ++i) {
+    Array next = step(x);
+    EXPECT_TRUE(x.is_deleted());
+    x = next;
+  }
+  EXPECT_EQ(x.to_vector<float>()[7], 10.0F);
+  EXPECT_EQ(same.to_vector<float>()[7], 7.0F);
+}
+
+TEST(PjrtEngine, RunsBesideTheNativeEngine) {
+  Client native = Client::cpu({.devices = 8});
+  auto f = jit([](Array x) { return cumsum(x) * 0.5; });
+  std::vector<std::vector<float>> values;
+  for (const Client& client : {native, plugin_client(), native, plugin_client()}) {
+    ClientScope scope(client);
+    auto mesh = make_mesh({2, 4}, {"a", "b"});
+    values.push_back(f(device_put(arange(24.0F), NamedSharding(mesh, P("b")))).to_vector<float>());
+  }
+  for (const auto& v : values) EXPECT_EQ(v, values[0]);
+  // Arrays move between them.
+  NamedSharding there(make_mesh({8}, "x", plugin_client().devices()), P("x"));
+  NamedSharding here(make_mesh({4, 2}, {"x", "y"}, native.devices()), P("y", "x"));
+  Array a = device_put(reshape(arange(32.0F), {8, 4}), here);
+  Array b = device_put(a, there);
+  EXPECT_EQ(b.sharding()->text(), there.share()->text());
+  EXPECT_EQ((b * 2.0).to_vector<float>()[31], 62.0F);
+  EXPECT_EQ(device_put(b + 1.0, here).to_vector<float>()[31], 32.0F);
+}
+
+TEST(PjrtEngine, TakesArraysThatAreStillComputed) {
+  Client native = Client::cpu({.devices = 8});
+  Array late;
+  {
+    ClientScope scope(native);
+    late = jit([](Array x) { return matmul(x, x); })(ones({512, 512}));
+  }
+  NamedSharding there(make_mesh({8}, "x", plugin_client().devices()), P("x"));
+  Array b = device_put(late, there);
+  EXPECT_EQ(sum(b).item<float>(), 512.0F * 512 * 512);
+}
+
+TEST(PjrtEngine, HasEveryDtype) {
+  ClientScope scope(plugin_client());
+  for (DType t : {bool_, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float16, bfloat16, float32, float64,
+                  complex64, complex128}) {
+    Array x = astype(arange(4.0F), t);
+    EXPECT_EQ(x.dtype(), t);
+    EXPECT_EQ(astype(flip(x), float32).to_vector<float>().back(), 0.0F) << dtype_name(t);
+  }
+}
+
+TEST(PjrtEngine, RefusesWhatXlaCannotTake) {
+  ClientScope scope(plugin_client());
+  auto mesh = make_mesh({8}, "x");
+  NamedSharding uneven(mesh, P("x"), {.uneven = true});
+  try {
+    static_cast<void>(device_put(arange(10.0F), uneven) + 1.0);
+    ADD_FAILURE() << "an uneven split";
+  } catch (const UnimplementedError& e) {
+    EXPECT_NE(std::string(e.what()).find("splits evenly only"), std::string::npos) << e.what();
+  }
+}
+
+TEST(PjrtEngine, RunsOnManyThreads) {
+  const Client client = plugin_client();
+  ClientScope outer(client);
+  auto f = jit([](Array x) { return sin(x) * 2.0; });
+  const auto want = f(arange(64.0F)).to_vector<float>();
+  std::vector<std::thread> threads;
+  std::atomic<int> wrong{0};
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      ClientScope scope(client);
+      for (int i = 0; i < 50; ++i) wrong += f(arange(64.0F)).to_vector<float>() == want ? 0 : 1;
+    });
+  }
+  for (auto& t : threads) t.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST(PjrtEngine, AgreesOnRandomPrograms) {
+  const char* count = std::getenv("TESSERA_TEST_PROGRAMS");
+  const std::uint64_t programs = count == nullptr ? 60 : std::strtoull(count, nullptr, 10);
+  int agree = 0;
+  int refused = 0;
+  for (std::uint64_t seed = 0; seed < programs; ++seed) {
+    const PluginOutcome outcome = run_random_program(seed, plugin_client());
+    agree += outcome.difference.empty() && !outcome.refused ? 1 : 0;
+    refused += outcome.refused ? 1 : 0;
+    EXPECT_EQ(outcome.difference, "") << "seed " << seed;
+  }
+  std::printf("%d random programs agree, %d are refused with a reason\n", agree, refused);
+  EXPECT_GT(agree, static_cast<int>(programs / 2));
+}
+
+}  // namespace
+}  // namespace tessera::test
