@@ -17,16 +17,16 @@ using runtime::ShardBuffers;
 struct PortShards {
   runtime::ShardNumbering numbering;
   std::vector<std::size_t> nth;
-  std::vector<Shape> shapes;  // by shard
-  DType dtype;
+  std::vector<ShardType> types;  // by shard
 };
 
 PortShards shards_of(const ir::Type& type, const ir::Layout& layout, const ir::MeshAxes& mesh) {
-  PortShards out{runtime::shard_numbering(layout, mesh), {}, {}, type.dtype};
+  PortShards out{runtime::shard_numbering(layout, mesh), {}, {}};
   std::vector<std::size_t> seen(static_cast<std::size_t>(out.numbering.count));
   for (auto k : out.numbering.of_position) out.nth.push_back(seen[static_cast<std::size_t>(k)]++);
   for (auto p : out.numbering.first_position) {
-    out.shapes.push_back(p < 0 ? Shape() : runtime::tile_at(type.shape, layout, mesh, p).shape);
+    out.types.push_back(
+        {type.dtype, runtime::tile_at(type.shape, layout, mesh, p).shape, device_shape(type.shape, layout, mesh)});
   }
   return out;
 }
@@ -101,7 +101,8 @@ PJRT_LoadedExecutable* compiled(const PluginClient& client, const std::string& n
 
 class PjrtExecutable final : public runtime::Executable {
  public:
-  PjrtExecutable(PluginClientPtr client, const ir::Module& module, const sharding::DeviceList& devices);
+  PjrtExecutable(PluginClientPtr client, std::shared_ptr<runtime::MemoryPool> memory, const ir::Module& module,
+                 const sharding::DeviceList& devices);
   ~PjrtExecutable() override;
   PjrtExecutable(const PjrtExecutable&) = delete;
   PjrtExecutable& operator=(const PjrtExecutable&) = delete;
@@ -116,10 +117,12 @@ class PjrtExecutable final : public runtime::Executable {
  private:
   struct Lists;
   void check_result_count() const;
+  bool fits(const runtime::BufferPtr& shard, const ShardType& type) const;
   void set_arguments(std::vector<ShardBuffers>& args, const std::vector<const ShardBuffers*>& borrowed, Lists& lists);
   std::vector<ShardBuffers> results(Lists& lists) const;
 
   PluginClientPtr client_;
+  std::shared_ptr<runtime::MemoryPool> memory_;  // the host's
   std::string name_, text_;
   PJRT_LoadedExecutable* handle_ = nullptr;
   std::vector<PJRT_Device*> devices_;  // by position
@@ -128,8 +131,9 @@ class PjrtExecutable final : public runtime::Executable {
   std::vector<bool> donated_;
 };
 
-PjrtExecutable::PjrtExecutable(PluginClientPtr client, const ir::Module& module, const sharding::DeviceList& devices)
-    : client_(std::move(client)), name_(module.name), text_(program_text(module)) {
+PjrtExecutable::PjrtExecutable(PluginClientPtr client, std::shared_ptr<runtime::MemoryPool> memory,
+                               const ir::Module& module, const sharding::DeviceList& devices)
+    : client_(std::move(client)), memory_(std::move(memory)), name_(module.name), text_(program_text(module)) {
   std::vector<std::int64_t> ids;
   for (const Device& d : devices.devices) {
     const auto at = static_cast<std::size_t>(mesh::DeviceState::of(d)->table_position);
@@ -196,6 +200,12 @@ struct PjrtExecutable::Lists {
   std::vector<runtime::BufferPtr> brought;  // for this run alone
 };
 
+// Whether the shard is in the memory of this plugin's devices, as long as the program wants it.
+bool PjrtExecutable::fits(const runtime::BufferPtr& shard, const ShardType& type) const {
+  const auto* memory = dynamic_cast<const DeviceShard*>(shard->elsewhere());
+  return memory != nullptr && memory->client() == client_ && memory->type().on_device == type.on_device;
+}
+
 void PjrtExecutable::set_arguments(std::vector<ShardBuffers>& args, const std::vector<const ShardBuffers*>& borrowed,
                                    Lists& lists) {
   const std::size_t n = devices_.size();
@@ -207,15 +217,12 @@ void PjrtExecutable::set_arguments(std::vector<ShardBuffers>& args, const std::v
     for (std::size_t p = 0; p < n; ++p) {
       const auto k = static_cast<std::size_t>(port.numbering.of_position[p]);
       const runtime::BufferPtr* shard = &shards[k];
-      if ((*shard)->elsewhere() == nullptr) {
-        lists.brought.push_back(put(client_, *shard, port.dtype, port.shapes[k], {devices_[p]}));
+      if (!fits(*shard, port.types[k])) {
+        lists.brought.push_back(put(client_, runtime::on_host({shard, 1}, *memory_)[0], port.types[k], {devices_[p]}));
         shard = &lists.brought.back();
         own = false;
       }
-      const auto* memory = dynamic_cast<const DeviceShard*>((*shard)->elsewhere());
-      if (memory == nullptr || memory->client() != client_) {
-        throw InternalError(str(name_, ": argument ", i, " lies in the memory of ", (*shard)->elsewhere()->place()));
-      }
+      const auto* memory = static_cast<const DeviceShard*>((*shard)->elsewhere());
       own = own && shard->use_count() == 1;
       lists.arguments[p * in_.size() + i] = memory->on(devices_[p], port.nth[p]);
     }
@@ -261,12 +268,9 @@ std::vector<ShardBuffers> PjrtExecutable::results(Lists& lists) const {
     }
     ShardBuffers& shards = out.emplace_back(count);
     for (std::size_t k = 0; k < count; ++k) {
-      const Shape& shape = port.shapes[k];
-      const std::int64_t nbytes = size_of(shape) * dtype_size(port.dtype);
-      shards[k] = std::make_shared<runtime::Buffer>(
-          runtime::Buffer::Elsewhere{std::make_shared<DeviceShard>(client_, std::move(copies[k]), nbytes,
-                                                                   static_cast<std::int64_t>(shape.size()))},
-          nbytes);
+      auto memory = std::make_shared<DeviceShard>(client_, std::move(copies[k]), port.types[k]);
+      shards[k] =
+          std::make_shared<runtime::Buffer>(runtime::Buffer::Elsewhere{std::move(memory)}, port.types[k].nbytes());
     }
   }
   return out;
@@ -274,9 +278,10 @@ std::vector<ShardBuffers> PjrtExecutable::results(Lists& lists) const {
 
 }  // namespace
 
-std::shared_ptr<runtime::Executable> compile(const PluginClientPtr& client, const ir::Module& module,
-                                             const sharding::DeviceList& devices) {
-  return std::make_shared<PjrtExecutable>(client, module, devices);
+std::shared_ptr<runtime::Executable> compile(const PluginClientPtr& client,
+                                             const std::shared_ptr<runtime::MemoryPool>& memory,
+                                             const ir::Module& module, const sharding::DeviceList& devices) {
+  return std::make_shared<PjrtExecutable>(client, memory, module, devices);
 }
 
 }  // namespace tessera::pjrt_engine

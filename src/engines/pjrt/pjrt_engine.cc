@@ -25,7 +25,7 @@ class PjrtEngine final : public runtime::Engine {
   bool partitions() const override { return true; }
   std::shared_ptr<runtime::Executable> compile(const ir::Module& module,
                                                std::shared_ptr<const sharding::DeviceList> devices) override {
-    return pjrt_engine::compile(client_, module, *devices);
+    return pjrt_engine::compile(client_, memory_, module, *devices);
   }
   std::shared_ptr<runtime::MemoryPool> memory() override { return memory_; }
   void put_on_devices(runtime::ShardBuffers& shards, DType dtype, const sharding::Placement& placement,
@@ -47,7 +47,7 @@ void PjrtEngine::put_on_devices(runtime::ShardBuffers& shards, DType dtype, cons
   for (std::size_t k = 0; k < shards.size(); ++k) {
     if (!shards[k] || shards[k]->elsewhere() != nullptr || holders[k].empty()) continue;
     const auto tile = by_tile ? k : static_cast<std::size_t>(placement.tile_of[k]);
-    shards[k] = put(client_, shards[k], dtype, placement.tile_shape[tile], holders[k]);
+    shards[k] = put(client_, shards[k], {dtype, placement.tile_shape[tile], placement.shard_shape}, holders[k]);
   }
 }
 

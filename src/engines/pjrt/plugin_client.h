@@ -77,6 +77,13 @@ class OwnBuffer {
   PJRT_Buffer* buffer_ = nullptr;
 };
 
+struct ShardType {
+  DType dtype;
+  Shape shape;      ///< of the shard
+  Shape on_device;  ///< the same or longer: filled up behind the last elements
+  std::int64_t nbytes() const { return size_of(shape) * dtype_size(dtype); }
+};
+
 /// A shard in the memory of every device that holds it.
 class DeviceShard final : public runtime::DeviceMemory {
  public:
@@ -84,8 +91,8 @@ class DeviceShard final : public runtime::DeviceMemory {
     PJRT_Device* device = nullptr;
     OwnBuffer buffer;
   };
-  DeviceShard(PluginClientPtr client, std::vector<Copy> copies, std::int64_t nbytes, std::int64_t rank)
-      : client_(std::move(client)), copies_(std::move(copies)), nbytes_(nbytes), rank_(rank) {}
+  DeviceShard(PluginClientPtr client, std::vector<Copy> copies, const ShardType& type)
+      : client_(std::move(client)), copies_(std::move(copies)), type_(type) {}
 
   std::string place() const override { return client_->place(copies_.front().device); }
   void wait() const override;
@@ -95,16 +102,17 @@ class DeviceShard final : public runtime::DeviceMemory {
   /// asked for before, which is where it most often is.
   PJRT_Buffer* on(PJRT_Device* device, std::size_t nth) const;
   const PluginClientPtr& client() const { return client_; }
+  const ShardType& type() const { return type_; }
 
  private:
   PluginClientPtr client_;
   mutable std::mutex mutex_;
   mutable std::vector<Copy> copies_;
-  std::int64_t nbytes_, rank_;
+  ShardType type_;
 };
 
 /// A host's shard as one of these devices; the host's memory is held as long as it is read.
-runtime::BufferPtr put(const PluginClientPtr& client, const runtime::BufferPtr& from, DType dtype, const Shape& shape,
+runtime::BufferPtr put(const PluginClientPtr& client, const runtime::BufferPtr& from, const ShardType& type,
                        const std::vector<PJRT_Device*>& devices);
 
 }  // namespace tessera::pjrt_engine

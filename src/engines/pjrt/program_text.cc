@@ -11,7 +11,7 @@ namespace tessera::pjrt_engine {
 
 namespace {
 
-void check_port(const ir::Port& port, const ir::Type& type, const ir::MeshAxes& mesh, const std::string& who) {
+void check_port(const ir::Port& port, const std::string& who) {
   if (!port.element.empty()) {
     throw UnimplementedError(
         str(who, " has the element type ", port.element,
@@ -23,27 +23,20 @@ void check_port(const ir::Port& port, const ir::Type& type, const ir::MeshAxes& 
                                  " is unreduced; XLA keeps no sums undone between programs: reduce it first, or run "
                                  "the program on the native engine"));
   }
-  for (std::size_t d = 0; d < port.layout->dims.size(); ++d) {
-    const std::int64_t parts = ir::parts(port.layout->dims[d], mesh);
-    if (type.shape[d] % parts != 0) {
-      throw UnimplementedError(
-          str(who, " has dimension ", d, " of size ", type.shape[d], " split over ", parts,
-              " devices; XLA splits evenly only: pad it, or run the program on the native engine"));
-    }
-  }
 }
 
 }  // namespace
 
 std::string program_text(const ir::Module& module) {
-  const ir::Graph& g = *module.graph;
   for (std::size_t i = 0; i < module.inputs.size(); ++i) {
-    check_port(module.inputs[i], g.type(g.inputs[i]), *module.mesh, str(module.name, ": argument ", i));
+    check_port(module.inputs[i], str(module.name, ": argument ", i));
   }
   for (std::size_t i = 0; i < module.outputs.size(); ++i) {
-    check_port(module.outputs[i], g.type(g.outputs[i]), *module.mesh, str(module.name, ": result ", i));
+    check_port(module.outputs[i], str(module.name, ": result ", i));
   }
-  return hlo::export_module(module);
+  ir::Module even = module;
+  even.graph = with_even_ports(module);
+  return hlo::export_module(even);
 }
 
 std::string compile_options(const std::vector<std::int64_t>& device_ids) {

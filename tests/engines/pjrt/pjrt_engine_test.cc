@@ -137,15 +137,35 @@ TEST(PjrtEngine, HasEveryDtype) {
   }
 }
 
+TEST(PjrtEngine, SplitsUnevenly) {
+  ClientScope scope(plugin_client());
+  auto mesh = make_mesh({4, 2}, {"x", "y"});
+  NamedSharding uneven(mesh, P("x", "y"), {.uneven = true});
+  Array a = device_put(reshape(arange(10.0F * 3), {10, 3}), uneven);
+  Array b =
+      jit([](Array v) { return std::pair(v + 1.0, sum(v, {0})); }, {.out_shardings = {uneven.share(), nullptr}})(a)
+          .first;
+  EXPECT_EQ(b.to_vector<float>(), (arange(10.0F * 3) + 1.0).to_vector<float>());
+  std::vector<std::size_t> sizes;
+  for (const auto& s : b.addressable_shards()) sizes.push_back(s.data().value().to_vector<float>().size());
+  EXPECT_EQ(sizes, (std::vector<std::size_t>{6, 3, 6, 3, 6, 3, 2, 1}));
+  // A shard by itself is as long as it is.
+  Array last = b.addressable_shards()[6].data().value();
+  EXPECT_EQ((last * 2.0).to_vector<float>(), (std::vector<float>{56, 58}));
+  // Shards of one size lie as they are.
+  EXPECT_EQ(sum(device_put(b, NamedSharding(mesh, P("y")))).item<float>(), 435.0F + 30);
+}
+
 TEST(PjrtEngine, RefusesWhatXlaCannotTake) {
   ClientScope scope(plugin_client());
   auto mesh = make_mesh({8}, "x");
-  NamedSharding uneven(mesh, P("x"), {.uneven = true});
+  Array a = device_put(arange(8.0F), NamedSharding(mesh, P("x")));
+  NamedSharding addends(mesh, PartitionSpec().with_unreduced({AxisRef("x")}));
   try {
-    static_cast<void>(device_put(arange(10.0F), uneven) + 1.0);
-    ADD_FAILURE() << "an uneven split";
+    static_cast<void>(jit([](Array v) { return sum(v); }, {.out_shardings = {addends.share()}})(a));
+    ADD_FAILURE() << "a sum that is not complete";
   } catch (const UnimplementedError& e) {
-    EXPECT_NE(std::string(e.what()).find("splits evenly only"), std::string::npos) << e.what();
+    EXPECT_NE(std::string(e.what()).find("is unreduced"), std::string::npos) << e.what();
   }
 }
 
