@@ -17,6 +17,7 @@
 #   make jax-modules     the programs of JAX's own tests, recorded (JAX_TESTS=path to them) and run; MODULES=folder keeps them
 #   make plugin          the PJRT plugin for JAX, build/plugin/libtessera_pjrt.so; its headers come from PyPI
 #   make wheel           the Python package tessera-jax with the plugin, in build/wheel, for machines without Debian's libraries
+#   make xla             XLA:CPU as a PJRT plugin, build/xla/libtessera_xla_cpu.so (docs/xla.md); test-xla-plugin tests it
 #   make jax-tests       JAX's own tests (JAX_TESTS=path to them) on XLA:CPU and on Tessera in its place; FILES=a,b for some
 #   make test-python     the Python package's tests, and JAX's libraries on Tessera as far as ORACLE_PYTHON has them
 #   make jax-random      COUNT=300 random JAX programs from SEED=0 on XLA:CPU and on Tessera (docs/jax-oracle.md)
@@ -35,7 +36,7 @@ export CCACHE_NOHASHDIR ?= 1
 export CCACHE_SLOPPINESS ?= pch_defines,time_macros
 
 .DEFAULT_GOAL := build
-.PHONY: bench bench-jax jax-tests jax-random test-python plugin wheel bench-mpi check-xla jax-modules setup setup-checks build test test-verify test-mpi test-long demo demo-mpi sanitize-quick format check-format lint layers check-install install clean
+.PHONY: bench bench-jax jax-tests jax-random test-python plugin xla test-xla-plugin wheel bench-mpi check-xla jax-modules setup setup-checks build test test-verify test-mpi test-long demo demo-mpi sanitize-quick format check-format lint layers check-install install clean
 
 setup:
 	@tools/setup.sh
@@ -94,6 +95,19 @@ plugin: setup
 	@python3 tools/pjrt_headers.py build/pjrt-headers
 	@cmake --preset release
 	@cmake --build --preset release -j $(JOBS) --target tessera_pjrt
+
+# 270 MB from PyPI the first time, and two minutes of one core.
+XLA_TARGET ?= tessera_xla_cpu
+xla: setup
+	@python3 tools/pjrt_headers.py build/pjrt-headers
+	@python3 tools/xla/fetch.py build/xla
+	@cmake -S xla/cpu_plugin -B build/xla/plugin -G Ninja
+	@cmake --build build/xla/plugin --target $(XLA_TARGET)
+	@echo "XLA:CPU as a plugin: $(CURDIR)/build/xla/libtessera_xla_cpu.so"
+
+test-xla-plugin: XLA_TARGET = xla_cpu_plugin_test
+test-xla-plugin: xla
+	@build/xla/plugin/xla_cpu_plugin_test --gtest_brief=1
 
 # The wheel brings the libraries that the plugin needs.
 wheel: setup

@@ -3,6 +3,13 @@
 
 #include <dlfcn.h>
 
+#include <cstring>
+
+// What the plugin calls the number of its devices.
+#ifndef TESSERA_PJRT_DEVICES_OPTION
+#define TESSERA_PJRT_DEVICES_OPTION "num_devices"
+#endif
+
 namespace plugin {
 
 const PJRT_Api& api() {
@@ -45,8 +52,8 @@ void DestroyExecutable::operator()(PJRT_LoadedExecutable* e) const {
 Client::Client(std::int64_t devices) {
   PJRT_NamedValue option{};
   option.struct_size = sizeof(option);
-  option.name = "num_devices";
-  option.name_size = 11;
+  option.name = TESSERA_PJRT_DEVICES_OPTION;
+  option.name_size = std::strlen(option.name);
   option.type = PJRT_NamedValue_kInt64;
   option.int64_value = devices;
   option.value_size = 1;
