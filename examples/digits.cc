@@ -207,7 +207,7 @@ std::vector<std::int32_t> predict(const Data& data, const Model& m, const ts::Me
 
 int run(const std::string& path, const std::string& weights) {
   Data data = load(path);
-  ts::Client client = ts::Client::cpu({.devices = 8});
+  ts::Client client = ts::Client::from_environment(8);
   ts::ClientScope scope(client);
   auto mesh = ts::make_mesh({4, 2}, {"data", "model"});
   std::cout << data.count() << " images, " << kHeldOut << " held out; mesh:\n" << ts::visualize_mesh(mesh);

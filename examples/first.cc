@@ -17,7 +17,7 @@ ts::Array loss_fn(Params p, ts::Array x, ts::Array y) {
 }
 
 int main() {
-  ts::ClientScope eight(ts::Client::cpu({.devices = 8}));
+  ts::ClientScope eight(ts::Client::from_environment(8));
   auto mesh = ts::make_mesh({4, 2}, {"data", "model"});
   ts::Array x = ts::device_put(ts::arange(64) / 64.0, ts::NamedSharding(mesh, P("data")));
   ts::Array y = 3.0 * x - 1.0;  // has the sharding of x

@@ -98,6 +98,11 @@ struct PjrtOptions {
   using Value = std::variant<std::string, bool, std::int64_t, std::vector<std::int64_t>, float>;
   /// What the plugin takes when its client is made, by name; the plugin refuses what it does not know.
   std::map<std::string, Value> options = {};
+  /// Folder for compiled programs, which later runs read instead of compiling; processes may share it. Empty:
+  /// TESSERA_COMPILATION_CACHE in the environment, else none.
+  std::string compilation_cache = {};
+  /// Bytes that the folder may take; what was not used for longest goes.
+  std::int64_t compilation_cache_bytes = std::int64_t{1} << 30;
 };
 
 /// Lazily created state that other modules (engine, transport) attach to a client or a cluster.
@@ -151,9 +156,13 @@ class Client {
   /// ends. Throws `StateError` where it cannot be loaded, is no plugin, has another version of the API or cannot make a
   /// client, with the plugin's own message; `UnimplementedError` in a build without the engine.
   static Client pjrt(const PjrtOptions& options, const Loc& loc = Loc::current());
-  /// The innermost `ClientScope` of this thread, else the default client: the one of `set_default`, else what the
-  /// environment variable TESSERA_ENGINE says: "pjrt:" and a plugin's path or name, or "cpu", as when it is unset, for
-  /// CPU devices, as many as TESSERA_CPU_DEVICES sets (1 when unset; `ValueError` unless it is positive).
+  /// A client of the engine that the environment variable TESSERA_ENGINE names: with "pjrt:" and a plugin's path or name
+  /// that plugin's devices; with "cpu", or unset, CPU devices: `cpu_devices`, or where that is 0 as many as
+  /// TESSERA_CPU_DEVICES sets (1 when unset). Throws `ValueError` for another engine or number, and what making the
+  /// client throws.
+  static Client from_environment(std::int64_t cpu_devices = 0, const Loc& loc = Loc::current());
+  /// The innermost `ClientScope` of this thread, else the default client: the one of `set_default`, else
+  /// `from_environment()`.
   static Client current();
   /// Replaces the default client of the whole program.
   static void set_default(const Client& client);

@@ -133,18 +133,6 @@ std::int64_t devices_from_environment() {
   return n;
 }
 
-Client from_environment() {
-  const char* text = std::getenv("TESSERA_ENGINE");
-  const std::string_view engine = text == nullptr ? "" : text;
-  if (engine.empty() || engine == "cpu") return Client::cpu({.devices = devices_from_environment()});
-  constexpr std::string_view kPjrt = "pjrt:";
-  if (engine.substr(0, kPjrt.size()) == kPjrt) {
-    return Client::pjrt({.plugin = std::string(engine.substr(kPjrt.size()))});
-  }
-  throw ValueError(str("Client::current: TESSERA_ENGINE = \"", engine,
-                       "\"; expected \"cpu\", or \"pjrt:\" and a plugin's path or name"));
-}
-
 }  // namespace
 
 namespace mesh {
@@ -220,6 +208,18 @@ Client Client::cpu(const CpuOptions& o, const Loc&) {
   return keep(std::move(s));
 }
 
+Client Client::from_environment(std::int64_t cpu_devices, const Loc& loc) {
+  const char* text = std::getenv("TESSERA_ENGINE");
+  const std::string_view engine = text == nullptr ? "" : text;
+  if (engine.empty() || engine == "cpu") {
+    return cpu({.devices = cpu_devices == 0 ? devices_from_environment() : cpu_devices}, loc);
+  }
+  constexpr std::string_view kPjrt = "pjrt:";
+  if (engine.substr(0, kPjrt.size()) == kPjrt) return pjrt({.plugin = std::string(engine.substr(kPjrt.size()))}, loc);
+  throw ValueError(str("Client::from_environment: TESSERA_ENGINE = \"", engine,
+                       "\"; expected \"cpu\", or \"pjrt:\" and a plugin's path or name"));
+}
+
 Client Client::current() {
   if (!scope_stack().empty()) return scope_stack().back();
   auto& r = registry();
@@ -227,7 +227,7 @@ Client Client::current() {
     std::lock_guard lock(r.mutex);
     if (r.default_client) return r.default_client;
   }
-  static const Client default_client = from_environment();
+  static const Client default_client = from_environment(0, Loc{});
   std::lock_guard lock(r.mutex);
   if (!r.default_client) r.default_client = default_client;
   return r.default_client;

@@ -26,22 +26,25 @@ Shape filled_up(const Shape& shape, const ir::Layout& layout, const ir::MeshAxes
 
 ir::GraphPtr with_even_ports(const ir::Module& module) {
   const ir::Graph& g = *module.graph;
-  bool even = true;
   auto port_type = [&](ir::ValueId v, const ir::Port& port) {
     ir::Type type = g.type(v);
     type.shape = filled_up(type.shape, *port.layout, *module.mesh);
-    even = even && type.shape == g.type(v).shape;
     return type;
   };
+  auto is_even = [&](const std::vector<ir::ValueId>& values, const std::vector<ir::Port>& ports) {
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      if (port_type(values[i], ports[i]).shape != g.type(values[i]).shape) return false;
+    }
+    return true;
+  };
+  if (is_even(g.inputs, module.inputs) && is_even(g.outputs, module.outputs)) return module.graph;
   ir::Builder b;
   ir::Values in;
   for (std::size_t i = 0; i < g.inputs.size(); ++i) {
     const ir::Type type = port_type(g.inputs[i], module.inputs[i]);
     const Shape& shape = g.type(g.inputs[i]).shape;
     ir::Value v = b.input(type);
-    if (type.shape != shape) {
-      v = ops::slice(v, Dims(shape.size()), shape, {});
-    }
+    if (type.shape != shape) v = ops::slice(v, Dims(shape.size()), shape, {});
     in.push_back(v);
   }
   ir::Values out = b.inline_graph(g, in);
@@ -54,7 +57,7 @@ ir::GraphPtr with_even_ports(const ir::Module& module) {
     out[i] = b.add1(ops::def::pad, {out[i], ops::zeros(b, {type.dtype, {}})},
                     ir::make_attrs(ops::Pad{Dims(shape.size()), high, Dims(shape.size())}));
   }
-  return even ? module.graph : b.finish_shared(out);
+  return b.finish_shared(out);
 }
 
 }  // namespace tessera::pjrt_engine

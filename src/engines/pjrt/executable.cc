@@ -154,7 +154,7 @@ PjrtExecutable::PjrtExecutable(PluginClientPtr client, std::shared_ptr<runtime::
     layouts_.out.push_back(*module.outputs[i].layout);
     out_.push_back(shards_of(g.type(g.outputs[i]), layouts_.out.back(), *module.mesh));
   }
-  handle_ = compiled(*client_, name_, text_, compile_options(ids));
+  handle_ = compiled(*client_, name_, text_, compile_options(ids, client_->platform()));
   check_result_count();
 }
 

@@ -24,7 +24,7 @@ ir::GraphPtr with_even_ports(const ir::Module& module);
 /// XLA cannot take it: sums that are not complete, element types that arrays do not have.
 std::string program_text(const ir::Module& module);
 /// xla.CompileOptionsProto: one partition for each of these device ids.
-std::string compile_options(const std::vector<std::int64_t>& device_ids);
+std::string compile_options(const std::vector<std::int64_t>& device_ids, const std::string& platform);
 
 /// A program that the plugin has compiled, one device for each position of its module's mesh.
 std::shared_ptr<runtime::Executable> compile(const PluginClientPtr& client,

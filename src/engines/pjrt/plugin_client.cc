@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <cstdlib>
 #include <string_view>
 #include <type_traits>
@@ -46,25 +45,15 @@ PJRT_NamedValue named(const std::string& name, const PjrtOptions::Value& value) 
   return out;
 }
 
-// The folder of the environment variable TESSERA_COMPILATION_CACHE, of TESSERA_COMPILATION_CACHE_BYTES at most (1 GiB).
-ProgramCache cache_of_environment() {
-  const char* folder = std::getenv("TESSERA_COMPILATION_CACHE");
-  const char* most = std::getenv("TESSERA_COMPILATION_CACHE_BYTES");
-  std::int64_t bytes = std::int64_t{1} << 30;
-  if (most != nullptr && *most != '\0') {
-    const std::string_view text(most);
-    auto end = std::from_chars(text.data(), text.data() + text.size(), bytes);
-    if (end.ec != std::errc() || end.ptr != text.data() + text.size() || bytes < 0) {
-      throw ValueError(
-          str("Client::pjrt: TESSERA_COMPILATION_CACHE_BYTES = \"", text, "\"; expected a number of bytes"));
-    }
-  }
-  return ProgramCache(folder == nullptr ? "" : folder, bytes);
+std::string cache_folder(const PjrtOptions& options) {
+  const char* set = std::getenv("TESSERA_COMPILATION_CACHE");
+  return !options.compilation_cache.empty() || set == nullptr ? options.compilation_cache : set;
 }
 
 }  // namespace
 
-PluginClient::PluginClient(const Api& api, const PjrtOptions& options) : api_(api), cache_(cache_of_environment()) {
+PluginClient::PluginClient(const Api& api, const PjrtOptions& options)
+    : api_(api), cache_(cache_folder(options), options.compilation_cache_bytes) {
   std::vector<PJRT_NamedValue> values;
   for (const auto& [name, value] : options.options) values.push_back(named(name, value));
   auto create = sized<PJRT_Client_Create_Args>();

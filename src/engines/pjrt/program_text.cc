@@ -39,7 +39,7 @@ std::string program_text(const ir::Module& module) {
   return hlo::export_module(even);
 }
 
-std::string compile_options(const std::vector<std::int64_t>& device_ids) {
+std::string compile_options(const std::vector<std::int64_t>& device_ids, const std::string& platform) {
   const auto count = static_cast<std::uint64_t>(device_ids.size());
   std::string assignment;
   protobuf::put_number(assignment, 1, 1);      // replicas
@@ -58,6 +58,14 @@ std::string compile_options(const std::vector<std::int64_t>& device_ids) {
   protobuf::put_number(build, 19, 1);  // Shardy
   std::string out;
   protobuf::put_bytes(out, 3, build);
+  // Maxima and minima of NaN are NaN, which XLA:CPU does not mind unless it is told to.
+  if (platform == "cpu") {
+    std::string no, option;
+    protobuf::put_number(no, 2, 0);
+    protobuf::put_bytes(option, 1, "xla_cpu_enable_fast_min_max");
+    protobuf::put_bytes(option, 2, no);
+    protobuf::put_bytes(out, 7, option);
+  }
   return out;
 }
 

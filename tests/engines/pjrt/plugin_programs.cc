@@ -12,11 +12,14 @@
 
 namespace tessera::test {
 
+std::string plugin_path_of_test() {
+  if (std::getenv("TESSERA_TEST_PLUGIN") == nullptr) ::setenv("TESSERA_TEST_PLUGIN", TESSERA_PJRT_LIBRARY, 1);
+  return std::getenv("TESSERA_TEST_PLUGIN");
+}
+
 Client plugin_client() {
-  static const Client client = [] {
-    if (std::getenv("TESSERA_TEST_PLUGIN") == nullptr) ::setenv("TESSERA_TEST_PLUGIN", TESSERA_PJRT_LIBRARY, 1);
-    return test_client(8);
-  }();
+  plugin_path_of_test();
+  static const Client client = test_client(8);
   return client;
 }
 
@@ -33,18 +36,20 @@ ShardingPtr sharding_of(const std::optional<ir::Layout>& layout, const Mesh& mes
   return NamedSharding(mesh, PartitionSpec(entries)).share();
 }
 
-std::string check(const RandomProgram& p, const Client& client) {
+std::string check(const RandomProgram& p, const Client& client, bool split) {
   ClientScope scope(client);
   const ir::MeshAxes& axes = *p.module.mesh;
   Mesh mesh = make_mesh(axes.sizes, AxisNames(axes.names), client.devices());
   program::ProgramOptions options;
   std::vector<Array> args;
   for (std::size_t i = 0; i < p.args.size(); ++i) {
-    ShardingPtr sharding = sharding_of(p.module.inputs[i].layout, mesh);
+    ShardingPtr sharding = split ? sharding_of(p.module.inputs[i].layout, mesh) : nullptr;
     if (!sharding) sharding = NamedSharding(mesh, P()).share();
     args.push_back(device_put(p.args[i], sharding));
   }
-  for (const auto& port : p.module.outputs) options.out_shardings.push_back(sharding_of(port.layout, mesh));
+  for (const auto& port : p.module.outputs) {
+    options.out_shardings.push_back(split ? sharding_of(port.layout, mesh) : NamedSharding(mesh, P()).share());
+  }
   program::Program program(p.module.graph, std::move(options));
   const std::vector<Array> got = program.call(args);
   for (std::size_t i = 0; i < got.size(); ++i) {
@@ -58,13 +63,21 @@ std::string check(const RandomProgram& p, const Client& client) {
 
 PluginOutcome run_random_program(std::uint64_t seed, const Client& client) {
   const auto meshes = test_meshes();
-  try {
-    return {check(random_program(seed, meshes[seed % meshes.size()]), client), false};
-  } catch (const UnimplementedError&) {
-    return {"", true};
-  } catch (const std::exception& e) {
-    return {e.what(), false};
-  }
+  const RandomProgram p = random_program(seed, meshes[seed % meshes.size()]);
+  PluginOutcome out;
+  auto difference_of = [&](bool split) -> std::string {
+    try {
+      return check(p, client, split);
+    } catch (const UnimplementedError& e) {
+      out.refused = true;
+      return e.what();
+    } catch (const std::exception& e) {
+      return e.what();
+    }
+  };
+  out.difference = difference_of(true);
+  out.partitioner = !out.refused && !out.difference.empty() && difference_of(false).empty();
+  return out;
 }
 
 }  // namespace tessera::test
