@@ -42,6 +42,13 @@ bool fits(const xla::PjRtBuffer& argument, const xla::Shape& parameter) {
   return argument.element_type() == parameter.element_type() && argument.dimensions() == parameter.dimensions();
 }
 
+// What is known by now to have failed.
+template <class Bad>
+void check_data(xla::PjRtBuffer* argument, const Bad& bad) {
+  xla::Future<> ready = argument->GetReadyFuture();
+  if (ready.IsReady() && !ready.Await().ok()) bad(absl::StrCat("is an error: ", ready.Await().message()));
+}
+
 // XLA would find these on one device, while the others wait for it in a collective without end.
 void check_arguments(const PJRT_LoadedExecutable& e, const std::vector<std::vector<xla::PjRtBuffer*>>& arguments) {
   for (std::size_t d = 0; d < arguments.size(); ++d) {
@@ -58,6 +65,7 @@ void check_arguments(const PJRT_LoadedExecutable& e, const std::vector<std::vect
       if (argument.device() != e.devices[d]->device) {
         bad(absl::StrCat("is on ", argument.device()->DebugString(), ", not on ", e.devices[d]->device->DebugString()));
       }
+      check_data(arguments[d][i], bad);
       if (!fits(argument, e.parameters[i])) {
         bad(absl::StrCat("is ", argument.on_device_shape().ToString(), ", not ", e.parameters[i].ToString()));
       }
@@ -91,6 +99,9 @@ void execute_on(PJRT_LoadedExecutable_Execute_Args& args, const xla::ExecuteOpti
 void loaded_execute(PJRT_LoadedExecutable_Execute_Args& args) {
   auto options = options_of(args.options);
   if (XLA_CPU_HAS(args, execute_device) && args.execute_device != nullptr) return execute_on(args, options);
+  if (args.executable->devices.empty()) {
+    refuse("PJRT_LoadedExecutable_Execute: the program is compiled for any device; execute_device says which");
+  }
   if (args.num_devices != args.executable->devices.size()) {
     refuse(absl::StrCat("PJRT_LoadedExecutable_Execute: arguments of ", args.num_devices,
                         " devices; the program runs on ", args.executable->devices.size()));
