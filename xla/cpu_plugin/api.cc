@@ -9,8 +9,14 @@ namespace {
 // An entry that callers do without; asked for, it says so.
 #define XLA_CPU_MISSING(name) .name = [](name##_Args*) -> PJRT_Error* { return missing(#name); }
 
+PJRT_FFI_Extension ffi = {
+    .base = {.struct_size = PJRT_FFI_Extension_STRUCT_SIZE, .type = PJRT_Extension_Type_FFI, .next = nullptr},
+    .type_register = entry<ffi_register_type>,
+    .user_data_add = entry<ffi_add_user_data>,
+    .register_handler = entry<ffi_register_handler>,
+};
 PJRT_Layouts_Extension layouts = {
-    .base = {.struct_size = PJRT_Layouts_Extension_STRUCT_SIZE, .type = PJRT_Extension_Type_Layouts, .next = nullptr},
+    .base = {.struct_size = PJRT_Layouts_Extension_STRUCT_SIZE, .type = PJRT_Extension_Type_Layouts, .next = &ffi.base},
     .PJRT_Layouts_MemoryLayout_Destroy = entry<layout_destroy>,
     .PJRT_Layouts_MemoryLayout_Serialize = entry<layout_serialize>,
     .PJRT_Layouts_PJRT_Client_GetDefaultLayout = entry<layout_of_client>,
@@ -132,8 +138,8 @@ const PJRT_Api kApi = {
     .PJRT_Client_TopologyDescription = entry<client_topology>,
     .PJRT_Executable_GetCompiledMemoryStats = entry<executable_memory_stats>,
     .PJRT_Memory_Kind_Id = entry<memory_kind_id>,
-    XLA_CPU_MISSING(PJRT_ExecuteContext_Create),
-    XLA_CPU_MISSING(PJRT_ExecuteContext_Destroy),
+    .PJRT_ExecuteContext_Create = entry<context_create>,
+    .PJRT_ExecuteContext_Destroy = entry<context_destroy>,
     .PJRT_Buffer_CopyRawToHost = entry<buffer_copy_raw>,
     XLA_CPU_MISSING(PJRT_AsyncHostToDeviceTransferManager_Destroy),
     XLA_CPU_MISSING(PJRT_AsyncHostToDeviceTransferManager_TransferData),

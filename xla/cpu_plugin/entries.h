@@ -4,6 +4,7 @@
 
 #include "guard.h"
 #include "xla/pjrt/c/pjrt_c_api.h"
+#include "xla/pjrt/c/pjrt_c_api_ffi_extension.h"
 #include "xla/pjrt/c/pjrt_c_api_layouts_extension.h"
 #include "xla/pjrt/c/pjrt_c_api_shardings_extension.h"
 
@@ -100,6 +101,13 @@ void loaded_fingerprint(PJRT_LoadedExecutable_Fingerprint_Args& args);
 
 // execute.cc
 void loaded_execute(PJRT_LoadedExecutable_Execute_Args& args);
+
+// ffi.cc
+void context_create(PJRT_ExecuteContext_Create_Args& args);
+void context_destroy(PJRT_ExecuteContext_Destroy_Args& args);
+void ffi_register_type(PJRT_FFI_Type_Register_Args& args);
+void ffi_add_user_data(PJRT_FFI_UserData_Add_Args& args);
+void ffi_register_handler(PJRT_FFI_Register_Handler_Args& args);
 
 // make_buffers.cc
 void buffer_from_host(PJRT_Client_BufferFromHostBuffer_Args& args);

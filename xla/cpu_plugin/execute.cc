@@ -21,7 +21,7 @@ xla::ExecuteOptions options_of(const PJRT_ExecuteOptions* options) {
       out.non_donatable_input_indices.insert(static_cast<int>(indices[i]));
     }
   }
-  if (XLA_CPU_HAS(*options, context) && options->context != nullptr) unsupported("contexts of executions");
+  if (XLA_CPU_HAS(*options, context) && options->context != nullptr) out.context = &options->context->context;
   if (XLA_CPU_HAS(*options, call_location) && options->call_location != nullptr) {
     out.call_location = options->call_location;
   }

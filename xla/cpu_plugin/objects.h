@@ -15,6 +15,7 @@
 #include "guard.h"
 #include "xla/pjrt/c/pjrt_c_api_layouts_extension.h"
 #include "xla/pjrt/pjrt_client.h"
+#include "xla/pjrt/plugin/xla_cpu/cpu_execute_options.h"
 
 struct PJRT_Layouts_MemoryLayout {
   std::string text;
@@ -143,6 +144,10 @@ struct PJRT_Buffer {
   };
   std::mutex mutex;
   std::unique_ptr<Described> described;  ///< made when asked for, under the mutex
+};
+
+struct PJRT_ExecuteContext {
+  xla::CpuExecuteContext context;
 };
 
 struct PJRT_Executable {

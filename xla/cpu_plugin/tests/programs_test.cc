@@ -8,6 +8,8 @@
 #include <memory>
 #include <thread>
 
+#include "xla/ffi/api/c_api.h"
+#include "xla/pjrt/c/pjrt_c_api_ffi_extension.h"
 #include "xla/pjrt/c/pjrt_c_api_layouts_extension.h"
 
 namespace plugin {
@@ -297,6 +299,86 @@ TEST(XlaCpu, RunsOnTheDeviceThatTheCallerNames) {
   PLUGIN_CALL(PJRT_Buffer_Device, device);
   EXPECT_EQ(device.device, client.devices()[2]);
   has(error_of([&] { execute(exe.get(), {{a.get(), a.get()}}, 1); }), "compiled for any device");
+}
+
+constexpr char kCall[] = R"(module @call {
+  func.func public @main(%a: tensor<4xf32>) -> tensor<4xf32> {
+    %0 = stablehlo.custom_call @tessera_test_scale(%a) {api_version = 4 : i32, backend_config = {}}
+        : (tensor<4xf32>) -> tensor<4xf32>
+    return %0 : tensor<4xf32>
+  }
+})";
+
+std::int64_t factor_type = 0;
+
+// Registered, it is asked for its version; called, it multiplies by the factor in the execution's context.
+XLA_FFI_Error* scale(XLA_FFI_CallFrame* frame) {
+  if (frame->extension_start != nullptr && frame->extension_start->type == XLA_FFI_Extension_Metadata) {
+    auto* metadata = reinterpret_cast<XLA_FFI_Metadata_Extension*>(frame->extension_start)->metadata;
+    metadata->api_version.major_version = XLA_FFI_API_MAJOR;
+    metadata->api_version.minor_version = XLA_FFI_API_MINOR;
+    return nullptr;
+  }
+  XLA_FFI_TypeId type{factor_type};
+  XLA_FFI_ExecutionContext_Get_Args get{};
+  get.struct_size = XLA_FFI_ExecutionContext_Get_Args_STRUCT_SIZE;
+  get.ctx = frame->ctx;
+  get.type_id = &type;
+  if (auto* error = frame->api->XLA_FFI_ExecutionContext_Get(&get)) return error;
+  const auto* in = static_cast<const float*>(static_cast<XLA_FFI_Buffer*>(frame->args.args[0])->data);
+  auto* out = static_cast<float*>(static_cast<XLA_FFI_Buffer*>(frame->rets.rets[0])->data);
+  for (int i = 0; i < 4; ++i) out[i] = *static_cast<const float*>(get.data) * in[i];
+  return nullptr;
+}
+
+TEST(XlaCpu, ProgramsCallFunctionsOfTheCaller) {
+  const auto* ffi = extension<PJRT_FFI_Extension>(PJRT_Extension_Type_FFI);
+  ASSERT_NE(ffi, nullptr);
+  auto handler = sized<PJRT_FFI_Register_Handler_Args>();
+  const std::string name = "tessera_test_scale", platform = "Host";
+  handler.target_name = name.data();
+  handler.target_name_size = name.size();
+  handler.platform_name = platform.data();
+  handler.platform_name_size = platform.size();
+  handler.handler = reinterpret_cast<void*>(scale);
+  check(ffi->register_handler(&handler));
+  PJRT_FFI_Type_Info info{};
+  auto type = sized<PJRT_FFI_Type_Register_Args>();
+  type.type_name = "tessera_test_factor";
+  type.type_name_size = 19;
+  type.type_info = &info;
+  check(ffi->type_register(&type));
+  factor_type = type.type_id;
+  auto context = sized<PJRT_ExecuteContext_Create_Args>();
+  PLUGIN_CALL(PJRT_ExecuteContext_Create, context);
+  float factor = 3;
+  auto add = sized<PJRT_FFI_UserData_Add_Args>();
+  add.context = context.context;
+  add.user_data = {factor_type, &factor};
+  check(ffi->user_data_add(&add));
+
+  Client client(1);
+  Executable exe = client.compile(kCall, compile_options(1));
+  Buffer a = four(client, 1);
+  PJRT_Buffer* list[] = {a.get()};
+  PJRT_Buffer* const* lists[] = {list};
+  PJRT_Buffer* out = nullptr;
+  PJRT_Buffer** outs[] = {&out};
+  auto options = sized<PJRT_ExecuteOptions>();
+  options.context = context.context;
+  auto args = sized<PJRT_LoadedExecutable_Execute_Args>();
+  args.executable = exe.get();
+  args.options = &options;
+  args.argument_lists = lists;
+  args.num_devices = 1;
+  args.num_args = 1;
+  args.output_lists = outs;
+  PLUGIN_CALL(PJRT_LoadedExecutable_Execute, args);
+  Buffer result(out);
+  EXPECT_EQ(floats(result.get()), (Floats{3, 6, 9, 12}));
+  auto destroy = sized<PJRT_ExecuteContext_Destroy_Args>();
+  destroy.context = context.context;
+  PLUGIN_CALL(PJRT_ExecuteContext_Destroy, destroy);
 }
 
 std::size_t resident_kilobytes() {
