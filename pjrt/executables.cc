@@ -176,8 +176,6 @@ void place(Executable& exe, const std::vector<Device>& on) {
   exe.compiled = exe.placed->compile();
   ir::Types in = m.graph->input_types();
   ir::Types out = m.graph->output_types();
-  exe.in.clear();
-  exe.out.clear();
   for (std::size_t i = 0; i < in.size(); ++i) exe.in.push_back(port(exe, m.inputs[i], in[i], exe.placed->in()[i]));
   for (std::size_t i = 0; i < out.size(); ++i) {
     exe.out.push_back(port(exe, m.outputs[i], out[i], exe.placed->out(*exe.compiled, i)));
@@ -186,22 +184,22 @@ void place(Executable& exe, const std::vector<Device>& on) {
 
 std::int64_t shard_bytes(const Port& p) { return size_of(p.shard_shape) * host_size(p.element); }
 
-// An argument stays the caller's where no result could take its memory. Returns whether there is one.
-bool drop_useless_donations(Executable& exe) {
+// An argument stays the caller's where no result could take its memory. Which results there are on a device is known
+// once the program is compiled; what is donated makes no other program.
+void drop_useless_donations(Executable& exe) {
   std::vector<bool> taken(exe.out.size());
-  bool dropped = false;
   for (std::size_t i = 0; i < exe.in.size(); ++i) {
-    const Port& p = exe.in[i];
+    Port& p = exe.in[i];
     if (!p.donated) continue;
-    bool used = false;
-    for (std::size_t j = 0; j < taken.size() && !used; ++j) {
-      used = !taken[j] && shard_bytes(exe.out[j]) == shard_bytes(p);
-      if (used) taken[j] = true;
+    p.donated = false;
+    for (std::size_t j = 0; j < taken.size() && !p.donated; ++j) {
+      p.donated = !taken[j] && shard_bytes(exe.out[j]) == shard_bytes(p);
+      if (p.donated) taken[j] = true;
     }
-    exe.module.inputs[i].donated = used;
-    dropped = dropped || !used;
+    if (p.donated) continue;
+    exe.module.inputs[i].donated = false;
+    exe.placed->keep(i);
   }
-  return dropped;
 }
 }  // namespace
 
@@ -222,7 +220,7 @@ std::shared_ptr<Executable> compile(PJRT_Client& client, std::string_view progra
   std::vector<Device> on;
   for (const auto* d : exe->devices) on.push_back(d->device);
   place(*exe, on);
-  if (drop_useless_donations(*exe)) place(*exe, on);
+  drop_useless_donations(*exe);
   exe->arguments = with_tokens(exe->in.size(), m.token_inputs);
   exe->results = with_tokens(exe->out.size(), m.token_outputs);
   describe(*exe);

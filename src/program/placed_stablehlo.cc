@@ -163,6 +163,11 @@ std::shared_ptr<const CompiledProgram> PlacedStablehlo::compile(const std::vecto
   return program_->compile(args);
 }
 
+void PlacedStablehlo::keep(std::size_t i) {
+  if (i < options_.donate.size()) options_.donate[i] = false;
+  program_->keep(i);
+}
+
 ShardingPtr PlacedStablehlo::out(const CompiledProgram& compiled, std::size_t i) const {
   return moved_out_[i] ? moved_out_[i] : compiled.out[i].sharding;
 }

@@ -32,6 +32,8 @@ class PlacedStablehlo {
   ShardingPtr out(const CompiledProgram& compiled, std::size_t i) const;
   /// For arguments that lie as `in()` says, or that `by_position` marks as holding values of their own on replicas.
   std::shared_ptr<const CompiledProgram> compile(const std::vector<bool>& by_position = {});
+  /// Argument `i` stays the caller's, also where the module marks it as donated. Before the first call.
+  void keep(std::size_t i);
   /// Moves the arguments to where `in()` says, and runs. Results may not be ready yet; `done` becomes ready with them.
   std::vector<Array> operator()(const std::vector<Array>& args, runtime::EventPtr* done = nullptr);
   /// Lowered for these arguments.

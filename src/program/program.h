@@ -83,6 +83,8 @@ class Program {
   std::shared_ptr<const Lowering> lower(const std::vector<Array>& args);
   /// The module that arguments placed like these make of it.
   PlacedModule place(const std::vector<Array>& args) const { return place_module(graph_, options_, mesh_uses_, args); }
+  /// An argument that `ProgramOptions::donate` names stays the caller's after all. Before the first call.
+  void keep(std::size_t i);
   const ir::GraphPtr& graph() const { return graph_; }
   const std::string& name() const { return options_.name; }
   const CompileStats& stats() const { return stats_; }

@@ -38,6 +38,12 @@ std::string Program::arg_name(std::size_t i) const {
   return options_.arg_names.empty() ? str("operand ", i) : str("captured array ", i - options_.arg_names.size());
 }
 
+void Program::keep(std::size_t i) {
+  if (i >= options_.donate.size()) return;
+  options_.donate[i] = false;
+  donated_as_[i] = nullptr;
+}
+
 // Memory that a result may take must not be read through another argument.
 void Program::check_donation(const std::vector<Array>& args) const {
   if (std::find(options_.donate.begin(), options_.donate.end(), true) == options_.donate.end()) return;
