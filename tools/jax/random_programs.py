@@ -10,27 +10,41 @@ TESSERA_PJRT_LIBRARY names, or the package's. Prints each program whose values o
 first of them whose values differ when every step's value is returned, and how far both sides are from what XLA computes
 of unsplit arguments; then how the collectives compare. --out writes a line of JSON per program. Ends with 1 where values
 differ or a side fails.
+
+Programs run in a process that is replaced when one ends it, or takes more than --limit seconds; such a program is run
+once more by JAX alone, and where that process ends so too, the fault is XLA's.
 """
 import argparse
 import collections
 import json
 import os
 import pathlib
+import re
+import signal
+import subprocess
 import sys
+import tempfile
+import threading
 import time
 
 os.environ["JAX_PLATFORMS"] = "cpu"
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"  # XLA's advice on shardings
+ALONE = "--alone" in sys.argv  # without Tessera in the process
+if ALONE:
+    os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
+    os.environ.pop("TESSERA_JAX", None)
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python"))
 
 import jax  # noqa: E402
 import jax.numpy as jnp  # noqa: E402
 import numpy as np  # noqa: E402
-import tessera.jax  # noqa: E402
 from jax.sharding import AxisType, NamedSharding, PartitionSpec as P  # noqa: E402
 
 from random_steps import STEPS, random_spec  # noqa: E402
-from tessera.check import difference  # noqa: E402
+
+if not ALONE:
+    import tessera.jax
+    from tessera.check import difference
 
 MESHES = [((8,), ("x",)), ((4, 2), ("x", "y")), ((2, 4), ("x", "y")), ((2, 2, 2), ("x", "y", "z"))]
 SIZES = (1, 2, 4, 6, 8, 8, 16, 16, 24, 32)
@@ -117,52 +131,139 @@ def against_whole(program: Program, report) -> str:
     return f"off from XLA:CPU's values for unsplit arguments: {', '.join(parts)}"
 
 
+def checked(seed: int, steps: int, quiet: bool) -> dict:
+    """What `check` finds of a program; "text" is for the reader."""
+    program = Program(seed, steps)
+    record = {"seed": seed, "steps": len(program.steps)}
+    try:
+        report = tessera.jax.check(program.last, *program.args, rtol=program.rtol, report_only=True)
+    except Exception as error:
+        line = (str(error).strip() or type(error).__name__).splitlines()[0]
+        return record | {"error": line, "text": f"seed {seed}: {type(error).__name__}: {line[:300]}\n{program}"}
+    record |= {"values": report.same_values, "shardings": report.same_shardings, "collectives": report.collectives,
+               "differences": [r.difference for r in report.results]}
+    if not report.same_values or not (report.same_shardings or quiet):
+        record["text"] = f"seed {seed}:\n{report}\n{program}"
+    if not report.same_values:
+        record["text"] += (f"\n    first difference: {first_difference(program)}\n"
+                           f"    {against_whole(program, report)}")
+    return record
+
+
+def work(seeds: range, steps: int, quiet: bool) -> None:
+    """In a process of its own: a line for each program."""
+    if ALONE:
+        for seed in seeds:
+            program = Program(seed, steps)
+            jax.block_until_ready(jax.jit(program.last)(*program.args))
+        return
+    tessera.jax.devices(8)
+    for seed in seeds:
+        print(json.dumps(checked(seed, steps, quiet)), flush=True)
+        if seed % 50 == 49:
+            jax.clear_caches()  # compiled programs are kept otherwise
+
+
+class Worker:
+    """A process that runs programs, and what it writes on its error output."""
+
+    def __init__(self, seeds: range, args, *more: str):
+        self.errors = tempfile.TemporaryFile("w+", errors="replace")
+        self.process = subprocess.Popen(
+            [sys.executable, __file__, "--work", "--seed", str(seeds.start), "--count", str(len(seeds)),
+             "--steps", str(args.steps), *["--quiet"] * args.quiet, *more],
+            stdout=subprocess.PIPE, stderr=self.errors, text=True)
+        self.limit = args.limit
+        self.slow = False
+
+    def line(self) -> str:
+        """The next line; "" where there is none any more."""
+        timer = threading.Timer(self.limit, self.stop)
+        timer.start()
+        try:
+            return self.process.stdout.readline()
+        finally:
+            timer.cancel()
+
+    def stop(self) -> None:
+        self.slow = True
+        self.process.kill()
+
+    def end(self) -> str | None:
+        """How it ended, with the last line of a fatal error; None: well."""
+        code = self.process.wait()
+        if code == 0:
+            return None
+        self.errors.seek(0)
+        written = self.errors.read()
+        fatal = re.findall(r"^F\d{4} .*", written, re.M) or written.strip().splitlines()
+        how = (f"no answer in {self.limit} s" if self.slow else
+               signal.Signals(-code).name if code < 0 else f"exit status {code}")
+        return f"{how}{': ' + fatal[-1][:300] if fatal else ''}"
+
+
+def records(args):
+    """Of all programs, whatever they do to the process that runs them."""
+    end = args.seed + args.count
+    seed = args.seed
+    while seed < end:
+        worker = Worker(range(seed, end), args)
+        while line := worker.line():
+            record = json.loads(line)
+            yield record
+            seed = record["seed"] + 1
+        how = worker.end()
+        if how is None and seed < end:
+            how = "it wrote nothing"
+        if seed == end:
+            break
+        alone = Worker(range(seed, seed + 1), args, "--alone")
+        alone.line()
+        again = alone.end()
+        culprit = "XLA:CPU" if again else "Tessera, or XLA:CPU beside it"
+        text = f"seed {seed}: {culprit} ended the process: {how}" + (f"; by JAX alone: {again}" if again else "")
+        yield {"seed": seed, "ended": culprit, "error": how, "text": text}
+        seed += 1
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--count", type=int, default=300)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--steps", type=int, default=8)
+    parser.add_argument("--limit", type=int, default=300, help="seconds for a program")
     parser.add_argument("--out", type=pathlib.Path)
     parser.add_argument("--quiet", action="store_true", help="only the closing lines")
+    parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--alone", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
-    tessera.jax.devices(8)
+    if args.work:
+        work(range(args.seed, args.seed + args.count), args.steps, args.quiet)
+        return 0
     out = args.out.open("w") if args.out else None
     outcome = collections.Counter()
     totals, fewer, more = (collections.Counter() for _ in range(3))
     start = time.monotonic()
-    for seed in range(args.seed, args.seed + args.count):
-        program = Program(seed, args.steps)
-        record = {"seed": seed, "steps": len(program.steps)}
-        try:
-            report = tessera.jax.check(program.last, *program.args, rtol=program.rtol, report_only=True)
-        except Exception as error:
-            text = (str(error).strip() or type(error).__name__).splitlines()[0]
-            record["error"] = text
-            outcome["failed"] += 1
-            print(f"seed {seed}: {type(error).__name__}: {text[:300]}\n{program}", flush=True)
-        else:
-            record |= {"values": report.same_values, "shardings": report.same_shardings, "collectives": report.collectives,
-                       "differences": [r.difference for r in report.results]}
-            outcome["values"] += report.same_values
-            outcome["shardings"] += report.same_shardings
-            outcome["collectives"] += report.same_collectives
-            for kind, (xla, ours) in report.collectives.items():
-                totals[kind, "xla"] += xla
-                totals[kind, "tessera"] += ours
-                fewer[kind] += ours < xla
-                more[kind] += ours > xla
-            if not report.same_values or not (report.same_shardings or args.quiet):
-                print(f"seed {seed}:\n{report}\n{program}", flush=True)
-                if not report.same_values:
-                    print(f"    first difference: {first_difference(program)}\n    {against_whole(program, report)}",
-                          flush=True)
+    for record in records(args):
+        if text := record.pop("text", None):
+            print(text, flush=True)
         if out:
             out.write(json.dumps(record) + "\n")
             out.flush()
-        if seed % 50 == 49:
-            jax.clear_caches()  # compiled programs are kept otherwise
+        outcome["ended " + record.get("ended", "")] += "ended" in record
+        outcome["failed"] += "error" in record
+        outcome["values"] += record.get("values", False)
+        outcome["shardings"] += record.get("shardings", False)
+        pairs = record.get("collectives", {})
+        outcome["collectives"] += "error" not in record and all(xla == ours for xla, ours in pairs.values())
+        for kind, (xla, ours) in pairs.items():
+            totals[kind, "xla"] += xla
+            totals[kind, "tessera"] += ours
+            fewer[kind] += ours < xla
+            more[kind] += ours > xla
     print(f"{args.count} programs in {time.monotonic() - start:.0f} s: values agree in {outcome['values']}, shardings in "
-          f"{outcome['shardings']}, counts of collectives in {outcome['collectives']}; {outcome['failed']} failed")
+          f"{outcome['shardings']}, counts of collectives in {outcome['collectives']}; {outcome['failed']} failed, in "
+          f"{outcome['ended XLA:CPU']} of them XLA:CPU ended the process")
     print(f"{'collective':20} {'XLA:CPU':>8} {'Tessera':>8} {'programs with fewer here':>25} {'with more':>10}")
     for kind in sorted({k for k, _ in totals}):
         print(f"{kind:20} {totals[kind, 'xla']:8} {totals[kind, 'tessera']:8} {fewer[kind]:25} {more[kind]:10}")
