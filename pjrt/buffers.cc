@@ -33,43 +33,65 @@ PJRT_Memory* memory_for(PJRT_Device* device, PJRT_Memory* memory) {
 }
 
 // What one device holds: an array of that device alone.
-ValuePtr single(ElementType element, Shape shape, runtime::BufferPtr buffer, const Device& device,
+ValuePtr single(DescriptionPtr about, runtime::BufferPtr buffer, const Device& device,
                 runtime::EventPtr ready = nullptr) {
   auto storage = std::make_shared<arrays::Storage>();
   storage->shard_buffers.push_back(std::move(buffer));
   storage->ready = std::move(ready);
-  ir::Type type{hlo::storage(element), shape, false};
+  ir::Type type{hlo::storage(about->element), about->shape, false};
   Array array =
       arrays::make(std::move(type), program::interned(SingleDeviceSharding(device)), std::move(storage), true);
-  return std::make_shared<Value>(Value{std::move(array), element, std::move(shape), {}});
+  return std::make_shared<const Value>(Value{std::move(array), std::move(about)});
+}
+
+DescriptionPtr described(ElementType element, Shape shape, Order layout = {}) {
+  return std::make_shared<const Description>(Description{element, std::move(shape), std::move(layout)});
 }
 
 }  // namespace
 
-PJRT_Buffer* new_buffer(PJRT_Client* client, const ValuePtr& value, std::int32_t index, PJRT_Device* device,
-                        PJRT_Memory* memory) {
-  auto* out = new PJRT_Buffer;
-  out->client = client;
+std::mutex& buffers_mutex() {
+  static auto* mutex = new std::mutex;  // buffers may outlive static objects
+  return *mutex;
+}
+
+PJRT_Buffer* new_buffers(const ValuePtr& value, const std::vector<std::int32_t>& index) {
+  auto together = std::make_unique<Handles>();
+  together->about = value->about;
+  together->left = index.size();
+  together->list = std::make_unique<PJRT_Buffer[]>(index.size());
+  for (std::size_t k = 0; k < index.size(); ++k) {
+    PJRT_Buffer& b = together->list[k];
+    b.together = together.get();
+    b.value = value;
+    b.index = index[k];
+  }
+  return together.release()->list.get();
+}
+
+PJRT_Buffer* new_buffer(const ValuePtr& value, PJRT_Device* device, PJRT_Memory* memory) {
+  auto* out = new_buffers(value, {0});
   out->device = device;
   out->memory = memory;
-  out->value = value;
-  out->index = index;
-  out->element = value->element;
-  out->shape = value->shape;
-  out->layout = value->layout;
   return out;
 }
 
-PJRT_Buffer* new_token(PJRT_Client* client, runtime::EventPtr ready, PJRT_Device* device) {
-  auto nothing = runtime::runtime_of(client->client).memory->allocate(0);
-  auto value = single(ElementType::Bool, {0}, std::move(nothing), device->device, std::move(ready));
-  auto* out = new_buffer(client, value, 0, device, device->memories.front());
+void destroy(PJRT_Buffer* b) {
+  b->value = nullptr;
+  b->held = nullptr;
+  if (b->together->left.fetch_sub(1) == 1) delete b->together;
+}
+
+PJRT_Buffer* new_token(runtime::EventPtr ready, PJRT_Device* device) {
+  auto nothing = runtime::runtime_of(device->client->client).memory->allocate(0);
+  auto value = single(described(ElementType::Bool, {0}), std::move(nothing), device->device, std::move(ready));
+  auto* out = new_buffer(value, device, device->memories.front());
   out->token = true;
   return out;
 }
 
 Held held(PJRT_Buffer& b, const char* entry) {
-  std::lock_guard lock(b.mutex);
+  std::lock_guard lock(buffers_mutex());
   if (!b.value || !arrays::usable(b.value->array)) {
     throw DeletedArrayError(str(entry, ": the buffer was deleted or donated"));
   }
@@ -183,11 +205,10 @@ void buffer_from_host(PJRT_Client_BufferFromHostBuffer_Args& args) {
     std::lock_guard lock(client.mutex);
     client.last_put = {args.data, args.type, shape, buffer};
   }
-  ValuePtr value = single(e, shape, std::move(buffer), device->device);
-  value->layout = asked_layout(args.device_layout, shape.size());
-  std::unique_ptr<PJRT_Event> event(new_event(done));
-  args.buffer = new_buffer(&client, value, 0, device, memory);
-  args.done_with_host_buffer = event.release();
+  auto about = described(e, shape, asked_layout(args.device_layout, shape.size()));
+  OwnedBuffer made(new_buffer(single(std::move(about), std::move(buffer), device->device), device, memory));
+  args.done_with_host_buffer = new_event(done);
+  args.buffer = made.release();
 }
 
 void create_view(PJRT_Client_CreateViewOfDeviceBuffer_Args& args) {
@@ -211,7 +232,7 @@ void create_view(PJRT_Client_CreateViewOfDeviceBuffer_Args& args) {
   }
   auto* device = of(memory).device;
   args.buffer =
-      new_buffer(args.client, single(e, std::move(shape), std::move(buffer), device->device), 0, device, memory);
+      new_buffer(single(described(e, std::move(shape)), std::move(buffer), device->device), device, memory);
 }
 
 void create_uninitialized(PJRT_Client_CreateUninitializedBuffer_Args& args) {
@@ -222,7 +243,7 @@ void create_uninitialized(PJRT_Client_CreateUninitializedBuffer_Args& args) {
   std::memset(buffer->data(), 0, static_cast<std::size_t>(buffer->nbytes()));
   auto* device = of(memory).device;
   args.buffer =
-      new_buffer(args.client, single(e, std::move(shape), std::move(buffer), device->device), 0, device, memory);
+      new_buffer(single(described(e, std::move(shape)), std::move(buffer), device->device), device, memory);
 }
 
 void create_error_buffer(PJRT_Client_CreateErrorBuffer_Args& args) {
@@ -230,47 +251,45 @@ void create_error_buffer(PJRT_Client_CreateErrorBuffer_Args& args) {
   ElementType e = element_type(args.shape_element_type);
   auto error = std::make_exception_ptr(StateError(std::string(view(args.error_message, args.error_message_size))));
   auto* device = of(memory).device;
-  args.buffer = new_buffer(
-      args.client,
-      single(e, shape_of(args.shape_dims, args.shape_num_dims), nullptr, device->device, runtime::ready_event(error)),
-      0, device, memory);
+  auto about = described(e, shape_of(args.shape_dims, args.shape_num_dims));
+  args.buffer = new_buffer(single(std::move(about), nullptr, device->device, runtime::ready_event(error)), device, memory);
 }
 
-void buffer_destroy(PJRT_Buffer_Destroy_Args& args) { delete args.buffer; }
+void buffer_destroy(PJRT_Buffer_Destroy_Args& args) { destroy(args.buffer); }
 void buffer_element_type(PJRT_Buffer_ElementType_Args& args) {
-  args.type = args.buffer->token ? PJRT_Buffer_Type_TOKEN : buffer_type(args.buffer->element);
+  args.type = args.buffer->token ? PJRT_Buffer_Type_TOKEN : buffer_type(args.buffer->about().element);
 }
 void buffer_dimensions(PJRT_Buffer_Dimensions_Args& args) {
-  args.dims = args.buffer->shape.data();
-  args.num_dims = args.buffer->shape.size();
+  args.dims = args.buffer->about().shape.data();
+  args.num_dims = args.buffer->about().shape.size();
 }
 void buffer_unpadded_dimensions(PJRT_Buffer_UnpaddedDimensions_Args& args) {
-  args.unpadded_dims = args.buffer->shape.data();
-  args.num_dims = args.buffer->shape.size();
+  args.unpadded_dims = args.buffer->about().shape.data();
+  args.num_dims = args.buffer->about().shape.size();
 }
 void buffer_dynamic_dimensions(PJRT_Buffer_DynamicDimensionIndices_Args& args) {
   args.dynamic_dim_indices = nullptr;
   args.num_dynamic_dims = 0;
 }
 void buffer_size(PJRT_Buffer_OnDeviceSizeInBytes_Args& args) {
-  args.on_device_size_in_bytes =
-      static_cast<std::size_t>(size_of(args.buffer->shape) * host_size(args.buffer->element));
+  const Description& about = args.buffer->about();
+  args.on_device_size_in_bytes = static_cast<std::size_t>(size_of(about.shape) * host_size(about.element));
 }
 void buffer_device(PJRT_Buffer_Device_Args& args) { args.device = args.buffer->device; }
 void buffer_memory(PJRT_Buffer_Memory_Args& args) { args.memory = args.buffer->memory; }
 // Narrow elements lie in wider ones here, and all data row-major: readers of others must ask for a copy.
 void buffer_is_on_cpu(PJRT_Buffer_IsOnCpu_Args& args) {
-  args.is_on_cpu = !is_narrow(args.buffer->element) && args.buffer->layout.empty();
+  const Description& about = args.buffer->about();
+  args.is_on_cpu = !is_narrow(about.element) && about.layout.empty();
 }
 
 void buffer_delete(PJRT_Buffer_Delete_Args& args) {
   ValuePtr gone;
-  std::lock_guard lock(args.buffer->mutex);
-  gone = std::move(args.buffer->value);
-  args.buffer->value = nullptr;
+  std::lock_guard lock(buffers_mutex());
+  gone = std::exchange(args.buffer->value, nullptr);
 }
 void buffer_is_deleted(PJRT_Buffer_IsDeleted_Args& args) {
-  std::lock_guard lock(args.buffer->mutex);
+  std::lock_guard lock(buffers_mutex());
   args.is_deleted = !args.buffer->value || !arrays::usable(args.buffer->value->array);
 }
 
@@ -280,16 +299,17 @@ void buffer_ready_event(PJRT_Buffer_ReadyEvent_Args& args) {
 }
 
 void buffer_memory_layout(PJRT_Buffer_GetMemoryLayout_Args& args) {
-  auto& b = *args.buffer;
-  std::lock_guard lock(b.mutex);
-  if (b.minor_to_major.size() != b.shape.size()) b.minor_to_major = full_order(b.layout, b.shape.size());
+  const Description& about = args.buffer->about();
+  Order& order = args.buffer->together->minor_to_major;
+  std::lock_guard lock(buffers_mutex());
+  if (order.size() != about.shape.size()) order = full_order(about.layout, about.shape.size());
   args.layout.struct_size = PJRT_Buffer_MemoryLayout_STRUCT_SIZE;
   args.layout.extension_start = nullptr;
   args.layout.type = PJRT_Buffer_MemoryLayout_Type_Tiled;
   args.layout.tiled = {PJRT_Buffer_MemoryLayout_Tiled_STRUCT_SIZE,
                        nullptr,
-                       b.minor_to_major.data(),
-                       b.minor_to_major.size(),
+                       order.data(),
+                       order.size(),
                        nullptr,
                        nullptr,
                        0};
@@ -315,8 +335,7 @@ PJRT_Event* when_there(PJRT_Buffer& b, const char* entry, std::function<void(con
 
 void buffer_to_host(PJRT_Buffer_ToHostBuffer_Args& args) {
   auto& b = *args.src;
-  ElementType e = b.element;
-  Shape shape = b.shape;
+  const auto& [e, shape, layout] = b.about();
   std::int64_t item = host_size(e);
   auto bytes = static_cast<std::size_t>(size_of(shape) * item);
   if (args.dst == nullptr) {
@@ -325,10 +344,11 @@ void buffer_to_host(PJRT_Buffer_ToHostBuffer_Args& args) {
   }
   if (args.dst_size < bytes) throw InvalidArgument(str("room for ", args.dst_size, " bytes; the buffer has ", bytes));
   // Without a layout the host gets the buffer's own.
-  Dims strides = args.host_layout == nullptr && !b.layout.empty() ? strides_in_order(b.layout, shape, item)
-                                                                  : strides_of(args.host_layout, shape, item);
-  args.event = when_there(b, "PJRT_Buffer_ToHostBuffer", [=, dst = args.dst](const runtime::Buffer& from) {
+  Dims strides = args.host_layout == nullptr && !layout.empty() ? strides_in_order(layout, shape, item)
+                                                                : strides_of(args.host_layout, shape, item);
+  auto copy = [bytes, item, strides = std::move(strides), about = b.together->about, dst = args.dst](const runtime::Buffer& from) {
     if (bytes == 0) return;
+    const auto& [e, shape, layout] = *about;
     const void* source = from.data();
     std::vector<std::uint8_t> narrowed;
     if (is_narrow(e)) {
@@ -341,20 +361,21 @@ void buffer_to_host(PJRT_Buffer_ToHostBuffer_Args& args) {
     } else {
       core::copy_strided(dst, strides, source, core::contiguous_strides(shape, item), shape, item);
     }
-  });
+  };
+  args.event = when_there(b, "PJRT_Buffer_ToHostBuffer", std::move(copy));
 }
 
 void buffer_copy_raw(PJRT_Buffer_CopyRawToHost_Args& args) {
   auto& b = *args.buffer;
-  if (!b.layout.empty())
-    throw UnimplementedError(str("raw bytes of a buffer of layout ", layout_text(b.layout, b.shape.size())));
-  std::int64_t bytes = size_of(b.shape) * host_size(b.element);
+  const auto& [element, shape, layout] = b.about();
+  if (!layout.empty()) throw UnimplementedError(str("raw bytes of a buffer of layout ", layout_text(layout, shape.size())));
+  std::int64_t bytes = size_of(shape) * host_size(element);
   if (args.offset < 0 || args.transfer_size < 0 || args.offset > bytes || args.transfer_size > bytes - args.offset) {
     throw InvalidArgument(
         str("bytes ", args.offset, "..", args.offset, "+", args.transfer_size, " of a buffer of ", bytes));
   }
   args.event = when_there(b, "PJRT_Buffer_CopyRawToHost",
-                          [e = b.element, n = size_of(b.shape), offset = args.offset, size = args.transfer_size,
+                          [e = element, n = size_of(shape), offset = args.offset, size = args.transfer_size,
                            dst = args.dst](const runtime::Buffer& from) {
                             if (size == 0) return;
                             std::vector<std::uint8_t> narrowed;
@@ -375,18 +396,15 @@ PJRT_Buffer* copy_to(PJRT_Buffer& b, PJRT_Memory* memory, const char* entry) {
   auto from = arrays::storage_of(value->array, entry);
   auto* device = of(memory).device;
   if (!from->ready || (from->ready->ready() && !from->ready->error())) {
-    auto copy =
-        single(value->element, value->shape, from->shard_buffers[static_cast<std::size_t>(index)], device->device);
-    copy->layout = value->layout;
-    return new_buffer(device->client, copy, 0, device, memory);
+    auto copy = single(value->about, from->shard_buffers[static_cast<std::size_t>(index)], device->device);
+    return new_buffer(copy, device, memory);
   }
-  auto copy = single(value->element, value->shape, nullptr, device->device);
-  copy->layout = value->layout;
+  auto copy = single(value->about, nullptr, device->device);
   auto to = arrays::storage_of(copy->array, entry);
   to->ready = runtime::when_all(std::span(&from->ready, 1), [from, index, to] {
     to->shard_buffers[0] = from->shard_buffers[static_cast<std::size_t>(index)];
   });
-  return new_buffer(device->client, copy, 0, device, memory);
+  return new_buffer(copy, device, memory);
 }
 }  // namespace
 
@@ -399,12 +417,14 @@ void buffer_copy_to_memory(PJRT_Buffer_CopyToMemory_Args& args) {
 
 namespace {
 void* address(PJRT_Buffer& b, const char* entry) {
-  if (is_narrow(b.element)) {
-    throw UnimplementedError(str(entry, ": elements of type ", hlo::to_string(b.element), " lie in wider ones"));
+  const auto& [element, shape, layout] = b.about();
+  if (is_narrow(element)) {
+    throw UnimplementedError(str(entry, ": elements of type ", hlo::to_string(element), " lie in wider ones"));
   }
-  if (!b.layout.empty())
+  if (!layout.empty()) {
     throw UnimplementedError(
-        str(entry, ": the data of a buffer of layout ", layout_text(b.layout, b.shape.size()), " lies row-major"));
+        str(entry, ": the data of a buffer of layout ", layout_text(layout, shape.size()), " lies row-major"));
+  }
   return shard_of(b, entry)->data();
 }
 }  // namespace
@@ -419,13 +439,13 @@ void buffer_opaque_pointer(PJRT_Buffer_OpaqueDeviceMemoryDataPointer_Args& args)
 // Who has the address keeps the memory, and a program that the buffer is donated to does not overwrite it.
 void buffer_increase_references(PJRT_Buffer_IncreaseExternalReferenceCount_Args& args) {
   auto shard = shard_of(*args.buffer, "PJRT_Buffer_IncreaseExternalReferenceCount");
-  std::lock_guard lock(args.buffer->mutex);
+  std::lock_guard lock(buffers_mutex());
   ++args.buffer->external_references;
   args.buffer->held = std::move(shard);
 }
 void buffer_decrease_references(PJRT_Buffer_DecreaseExternalReferenceCount_Args& args) {
   runtime::BufferPtr gone;
-  std::lock_guard lock(args.buffer->mutex);
+  std::lock_guard lock(buffers_mutex());
   if (args.buffer->external_references < 1) {
     throw InvalidArgument("PJRT_Buffer_DecreaseExternalReferenceCount: more often than increased");
   }

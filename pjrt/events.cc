@@ -14,7 +14,18 @@ class CallerError : public StateError {
 };
 }  // namespace
 
-PJRT_Event* new_event(runtime::EventPtr e) { return new PJRT_Event{std::move(e), nullptr}; }
+namespace {
+// One for everything that is ready without an error: most results are when their call returns.
+PJRT_Event* always_ready() {
+  static auto* event = new PJRT_Event;
+  return event;
+}
+}  // namespace
+
+PJRT_Event* new_event(runtime::EventPtr e, std::uint32_t callers) {
+  if (!e || (e->ready() && !e->error())) return always_ready();
+  return new PJRT_Event{std::move(e), nullptr, callers};
+}
 
 void error_destroy(PJRT_Error_Destroy_Args* args) { delete static_cast<Error*>(args->error); }
 void error_message(PJRT_Error_Message_Args* args) {
@@ -24,7 +35,9 @@ void error_get_code(PJRT_Error_GetCode_Args& args) { args.code = static_cast<con
 // Errors here carry no payloads.
 void error_for_each_payload(PJRT_Error_ForEachPayload_Args&) {}
 
-void event_destroy(PJRT_Event_Destroy_Args& args) { delete args.event; }
+void event_destroy(PJRT_Event_Destroy_Args& args) {
+  if (args.event != always_ready() && args.event->callers.fetch_sub(1) == 1) delete args.event;
+}
 
 void event_is_ready(PJRT_Event_IsReady_Args& args) {
   args.is_ready = args.event->event == nullptr || args.event->event->ready();

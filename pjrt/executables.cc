@@ -61,16 +61,19 @@ std::size_t memory_index(const PJRT_Device& device, const std::string& kind) {
 
 Port port(const Executable& exe, const ir::Port& p, const ir::Type& type, const ShardingPtr& sharding) {
   Port out;
-  out.element = element_type(p, type.dtype);
   out.type = type;
   out.type.weak = false;
   out.sharding = sharding;
   out.placement = arrays::look_up(sharding, type.shape);
-  out.shard_shape = out.placement->shard_shape;
-  for (const auto* d : exe.devices) out.position.push_back(out.placement->devices->position(d->device));
+  for (const auto* d : exe.devices) {
+    out.position.push_back(out.placement->devices->position(d->device));
+    out.tile.push_back(out.placement->tile_of[static_cast<std::size_t>(out.position.back())]);
+  }
   out.memory = memory_index(*exe.devices[0], p.memory_kind);
   out.donated = p.donated;
-  out.layout = asked_layout(p.memory_layout, out.shard_shape.size());
+  const Shape& shape = out.placement->shard_shape;
+  out.about = std::make_shared<const Description>(
+      Description{element_type(p, type.dtype), shape, asked_layout(p.memory_layout, shape.size())});
   return out;
 }
 
@@ -148,7 +151,7 @@ std::vector<std::int32_t> with_tokens(std::size_t ports, const std::vector<std::
 void describe(const Executable& exe, const Port* p, Executable::Described& to) {
   to.shardings.add(p == nullptr ? hlo::serialized({}) : op_sharding(*p));
   to.kinds.add(of(exe.devices[0]->memories[p == nullptr ? 0 : p->memory]).kind);
-  to.layouts.add(p == nullptr ? layout_text({}, 0) : layout_text(p->layout, p->shard_shape.size()));
+  to.layouts.add(p == nullptr ? layout_text({}, 0) : layout_text(p->about->layout, p->about->shape.size()));
 }
 
 void describe(Executable& exe) {
@@ -159,9 +162,9 @@ void describe(Executable& exe) {
   for (auto r : exe.results) {
     const Port* p = at(exe.out, r);
     describe(exe, p, exe.described_out);
-    exe.out_types.push_back(p == nullptr ? PJRT_Buffer_Type_TOKEN : buffer_type(p->element));
-    if (p != nullptr) exe.out_dims.insert(exe.out_dims.end(), p->shard_shape.begin(), p->shard_shape.end());
-    exe.out_ranks.push_back(p == nullptr ? 0 : p->shard_shape.size());
+    exe.out_types.push_back(p == nullptr ? PJRT_Buffer_Type_TOKEN : buffer_type(p->about->element));
+    if (p != nullptr) exe.out_dims.insert(exe.out_dims.end(), p->about->shape.begin(), p->about->shape.end());
+    exe.out_ranks.push_back(p == nullptr ? 0 : p->about->shape.size());
   }
   for (auto* d : {&exe.described_in, &exe.described_out}) {
     d->shardings.finish();
@@ -182,7 +185,7 @@ void place(Executable& exe, const std::vector<Device>& on) {
   }
 }
 
-std::int64_t shard_bytes(const Port& p) { return size_of(p.shard_shape) * host_size(p.element); }
+std::int64_t shard_bytes(const Port& p) { return size_of(p.about->shape) * host_size(p.about->element); }
 
 // An argument stays the caller's where no result could take its memory. Which results there are on a device is known
 // once the program is compiled; what is donated makes no other program.

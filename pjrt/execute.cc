@@ -14,19 +14,12 @@ namespace {
 
 using Port = Executable::Port;
 
-std::int32_t index_at(const Port& port, bool replicas_equal, std::size_t logical) {
-  auto position = static_cast<std::size_t>(port.position[logical]);
-  return replicas_equal ? port.placement->tile_of[position] : port.position[logical];
-}
-
 // The buffers of one argument, by logical id.
 class Argument {
  public:
   /// Of the argument `i` of a call.
   Argument(const Executable& exe, std::size_t i, PJRT_Buffer* const* const* lists)
-      : exe_(exe), port_(exe.in[static_cast<std::size_t>(exe.arguments[i])]), i_(i) {
-    for (std::size_t k = 0; k < exe.devices.size(); ++k) buffers_.push_back(lists[k][i]);
-  }
+      : exe_(exe), port_(exe.in[static_cast<std::size_t>(exe.arguments[i])]), i_(i), lists_(lists) {}
 
   /// The array that they are the shards of. Buffers that came one by one are of one array from then on. One that is to
   /// be kept gets an array of its own, so that the program gives away that one only.
@@ -34,27 +27,35 @@ class Argument {
     if (Array known = whole(); known.defined()) return keep ? again(known) : known;
     ValuePtr value = assembled();
     if (keep) return value->array;
-    bool equal = value->array.impl()->replicas_equal;
-    for (std::size_t k = 0; k < buffers_.size(); ++k) {
-      std::lock_guard lock(buffers_[k]->mutex);
-      buffers_[k]->value = value;
-      buffers_[k]->index = index_at(port_, equal, k);
+    const auto& indices = port_.indices(value->array.impl()->replicas_equal);
+    std::vector<ValuePtr> before(size(), value);
+    std::lock_guard lock(buffers_mutex());
+    for (std::size_t k = 0; k < size(); ++k) {
+      before[k].swap(buffer(k).value);
+      buffer(k).index = indices[k];
     }
     return value->array;
   }
 
  private:
+  std::size_t size() const { return exe_.devices.size(); }
+  PJRT_Buffer& buffer(std::size_t k) const { return *lists_[k][i_]; }
+
   // The array, where all of the buffers are its shards, and lie as the program wants them.
   Array whole() {
-    Held first = held(*buffers_[0], "Execute");
-    const auto& impl = *first.value->array.impl();
-    if (impl.sharding != port_.sharding || impl.type.shape != port_.type.shape || first.value->element != port_.element)
+    std::lock_guard lock(buffers_mutex());
+    const Value* value = buffer(0).value.get();
+    if (value == nullptr) return {};
+    const auto& impl = *value->array.impl();
+    if (impl.sharding != port_.sharding || impl.type.shape != port_.type.shape ||
+        value->about->element != port_.about->element) {
       return {};
-    for (std::size_t k = 0; k < buffers_.size(); ++k) {
-      std::lock_guard lock(buffers_[k]->mutex);
-      if (buffers_[k]->value != first.value || buffers_[k]->index != index_at(port_, impl.replicas_equal, k)) return {};
     }
-    return first.value->array;
+    const auto& indices = port_.indices(impl.replicas_equal);
+    for (std::size_t k = 0; k < size(); ++k) {
+      if (buffer(k).value.get() != value || buffer(k).index != indices[k]) return {};
+    }
+    return value->array;
   }
 
   Array again(const Array& a) const {
@@ -71,8 +72,8 @@ class Argument {
   ValuePtr assembled() {
     std::vector<Source> sources;
     std::vector<runtime::EventPtr> pending;
-    for (std::size_t k = 0; k < buffers_.size(); ++k) {
-      auto [value, index] = held(*buffers_[k], "Execute");
+    for (std::size_t k = 0; k < size(); ++k) {
+      auto [value, index] = held(buffer(k), "Execute");
       check(*value, k);
       auto storage = arrays::storage_of(value->array, "Execute");
       if (storage->ready) pending.push_back(storage->ready);
@@ -85,7 +86,7 @@ class Argument {
     std::vector<std::size_t> of_tile(static_cast<std::size_t>(port_.placement->num_tiles), sources.size());
     std::vector<std::pair<std::size_t, std::size_t>> differ;
     for (std::size_t k = 0; k < sources.size(); ++k) {
-      auto& first = of_tile[static_cast<std::size_t>(index_at(port_, true, k))];
+      auto& first = of_tile[static_cast<std::size_t>(port_.tile[k])];
       if (first == sources.size()) {
         first = k;
       } else if (!(sources[k] == sources[first])) {
@@ -121,20 +122,22 @@ class Argument {
       storage->ready = runtime::when_all(pending, std::move(fill));
     }
     Array a = arrays::make(port_.type, port_.sharding, std::move(storage), true, equal);
-    return std::make_shared<Value>(Value{std::move(a), port_.element, port_.shard_shape, port_.layout});
+    return std::make_shared<const Value>(Value{std::move(a), port_.about});
   }
 
   void check(const Value& v, std::size_t k) const {
-    if (v.element == port_.element && v.shape == port_.shard_shape) return;
+    const Description& is = *v.about;
+    const Description& wanted = *port_.about;
+    if (is.element == wanted.element && is.shape == wanted.shape) return;
     throw InvalidArgument(str(exe_.name, ": argument ", i_, " on device ", exe_.devices[k]->description.id, " is ",
-                              hlo::to_string(v.element), "[", join(v.shape, ","), "]; the program was compiled for ",
-                              hlo::to_string(port_.element), "[", join(port_.shard_shape, ","), "]"));
+                              hlo::to_string(is.element), "[", join(is.shape, ","), "]; the program was compiled for ",
+                              hlo::to_string(wanted.element), "[", join(wanted.shape, ","), "]"));
   }
 
   const Executable& exe_;
   const Port& port_;
   std::size_t i_;
-  std::vector<PJRT_Buffer*> buffers_;
+  PJRT_Buffer* const* const* lists_;
 };
 
 // Results that replicas with values of their own made otherwise are brought to where the executable has said they are.
@@ -162,18 +165,55 @@ void check_call(const Executable& exe, const PJRT_LoadedExecutable_Execute_Args&
   }
 }
 
-// Handles of the C API that are destroyed unless the call succeeds.
+std::vector<Array> arrays_of(const Executable& exe, const PJRT_LoadedExecutable_Execute_Args& args) {
+  std::vector<bool> keep;
+  if (args.options != nullptr && args.options->num_non_donatable_input_indices > 0) {
+    keep.resize(exe.arguments.size());
+    for (std::size_t j = 0; j < args.options->num_non_donatable_input_indices; ++j) {
+      auto i = static_cast<std::size_t>(args.options->non_donatable_input_indices[j]);
+      if (i < keep.size()) keep[i] = true;
+    }
+  }
+  std::vector<Array> in;
+  in.reserve(exe.in.size());
+  for (std::size_t i = 0; i < exe.arguments.size(); ++i) {
+    if (exe.arguments[i] < 0) continue;
+    bool donated = exe.in[static_cast<std::size_t>(exe.arguments[i])].donated;
+    in.push_back(Argument(exe, i, args.argument_lists).array(donated && !keep.empty() && keep[i]));
+  }
+  return in;
+}
+
+// Buffers that are destroyed unless the call succeeds: by result, then device.
 class Made {
  public:
-  Made() = default;
+  explicit Made(std::size_t count) { buffers_.reserve(count); }
   Made(const Made&) = delete;
   Made& operator=(const Made&) = delete;
   ~Made() {
-    for (auto* b : buffers) delete b;
-    for (auto* e : events) delete e;
+    for (auto* b : buffers_) destroy(b);
   }
-  std::vector<PJRT_Buffer*> buffers;  // by result, then device
-  std::vector<PJRT_Event*> events;
+  void add_tokens(const Executable& exe, const runtime::EventPtr& done) {
+    for (auto* d : exe.devices) buffers_.push_back(new_token(done, d));
+  }
+  void add(const Executable& exe, const Port& port, Array result) {
+    const auto& indices = port.indices(result.impl()->replicas_equal);
+    auto value = std::make_shared<const Value>(Value{std::move(result), port.about});
+    PJRT_Buffer* first = new_buffers(value, indices);
+    for (std::size_t k = 0; k < exe.devices.size(); ++k) {
+      first[k].device = exe.devices[k];
+      first[k].memory = exe.devices[k]->memories[port.memory];
+      buffers_.push_back(&first[k]);  // there is room
+    }
+  }
+  // By device, then result.
+  void give(std::size_t devices, PJRT_Buffer** const* lists) {
+    for (std::size_t n = 0; n < buffers_.size(); ++n) lists[n % devices][n / devices] = buffers_[n];
+    buffers_.clear();
+  }
+
+ private:
+  std::vector<PJRT_Buffer*> buffers_;
 };
 }  // namespace
 
@@ -186,49 +226,27 @@ void loaded_execute(PJRT_LoadedExecutable_Execute_Args& args) {
   if (!args.executable->executable) throw StateError("the executable was deleted");
   Executable& exe = *args.executable->executable;
   check_call(exe, args);
-  std::vector<bool> keep(exe.arguments.size());
-  if (args.options != nullptr) {
-    for (std::size_t j = 0; j < args.options->num_non_donatable_input_indices; ++j) {
-      auto i = static_cast<std::size_t>(args.options->non_donatable_input_indices[j]);
-      if (i < keep.size()) keep[i] = true;
-    }
-  }
-  std::vector<Array> in;
-  for (std::size_t i = 0; i < exe.arguments.size(); ++i) {
-    if (exe.arguments[i] < 0) continue;
-    bool donated = exe.in[static_cast<std::size_t>(exe.arguments[i])].donated;
-    in.push_back(Argument(exe, i, args.argument_lists).array(keep[i] && donated));
-  }
+  std::vector<Array> in = arrays_of(exe, args);
   ClientScope scope(exe.client->client);
   std::optional<CommBudget> budget;
   if (comm_budget() >= 0) budget.emplace(comm_budget());
   runtime::EventPtr done;
-  std::vector<Array> results = (*exe.placed)(in, &done);
-  in.clear();
+  std::vector<Array> results = (*exe.placed)(std::move(in), &done);
   if (done && done->ready() && done->error()) std::rethrow_exception(done->error());
   const std::size_t n = exe.devices.size();
-  Made made;
+  Made made(exe.results.size() * n);
   for (auto r : exe.results) {
     if (r < 0) {
-      for (auto* d : exe.devices) made.buffers.push_back(new_token(exe.client, done, d));
-      continue;
-    }
-    const Port& port = exe.out[static_cast<std::size_t>(r)];
-    Array result = as_said(results[static_cast<std::size_t>(r)], port);
-    auto value = std::make_shared<Value>(Value{std::move(result), port.element, port.shard_shape, port.layout});
-    bool equal = value->array.impl()->replicas_equal;
-    for (std::size_t k = 0; k < n; ++k) {
-      made.buffers.push_back(new_buffer(exe.client, value, index_at(port, equal, k), exe.devices[k],
-                                        exe.devices[k]->memories[port.memory]));
+      made.add_tokens(exe, done);
+    } else {
+      const Port& port = exe.out[static_cast<std::size_t>(r)];
+      made.add(exe, port, as_said(results[static_cast<std::size_t>(r)], port));
     }
   }
-  for (std::size_t k = 0; k < n && args.device_complete_events != nullptr; ++k) made.events.push_back(new_event(done));
-  for (std::size_t j = 0; j < exe.results.size(); ++j) {
-    for (std::size_t k = 0; k < n; ++k) args.output_lists[k][j] = made.buffers[j * n + k];
+  if (args.device_complete_events != nullptr) {
+    std::fill_n(args.device_complete_events, n, new_event(done, static_cast<std::uint32_t>(n)));
   }
-  std::ranges::copy(made.events, args.device_complete_events);
-  made.buffers.clear();
-  made.events.clear();
+  made.give(n, args.output_lists);
 }
 
 }  // namespace tessera::pjrt

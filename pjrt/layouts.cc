@@ -81,7 +81,7 @@ void layout_of_topology(PJRT_Layouts_PJRT_Topology_GetDefaultLayout_Args& args) 
   args.layout = new_layout(args.num_dims);
 }
 void layout_of_buffer(PJRT_Layouts_PJRT_Buffer_MemoryLayout_Args& args) {
-  args.layout = new_layout(args.buffer->shape.size(), args.buffer->layout);
+  args.layout = new_layout(args.buffer->about().shape.size(), args.buffer->about().layout);
 }
 
 void layouts_of_outputs(PJRT_Layouts_PJRT_Executable_GetOutputLayouts_Args& args) {

@@ -2,6 +2,7 @@
 // What the opaque handles of the PJRT C API are here.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -52,14 +53,20 @@ inline Memory& of(PJRT_Memory* m) { return *static_cast<Memory*>(m); }
 /// Dimensions from minor to major; empty: row-major.
 using Order = std::vector<std::int64_t>;
 
+/// What callers see of one device's shard.
+struct Description {
+  ElementType element = ElementType::F32;
+  Shape shape;
+  Order layout;  ///< that callers asked to see; the data lies row-major
+};
+using DescriptionPtr = std::shared_ptr<const Description>;
+
 /// An array, or what one device put; its devices' buffers share it.
 struct Value {
   Array array;
-  ElementType element = ElementType::F32;
-  Shape shape;   ///< of one device's shard
-  Order layout;  ///< that callers asked to see; the data lies row-major
+  DescriptionPtr about;
 };
-using ValuePtr = std::shared_ptr<Value>;
+using ValuePtr = std::shared_ptr<const Value>;
 
 /// Strings as lists of the C API.
 struct Strings {
@@ -103,15 +110,16 @@ struct Executable {
 
   /// An argument or a result.
   struct Port {
-    ElementType element = ElementType::F32;
+    DescriptionPtr about;
     ir::Type type;
-    Shape shard_shape;
     ShardingPtr sharding;
     std::shared_ptr<const sharding::Placement> placement;
     std::vector<std::int32_t> position;  ///< by logical id: position in the placement's devices
+    std::vector<std::int32_t> tile;      ///< by logical id: the placement's tile
     std::size_t memory = 0;              ///< which of its device's
-    Order layout;                        ///< as `Value::layout`
     bool donated = false;
+    /// By logical id: which of the shards of an array's storage is the device's.
+    const std::vector<std::int32_t>& indices(bool replicas_equal) const { return replicas_equal ? tile : position; }
   };
   std::vector<Port> in, out;
   /// By argument (result) of a call: the port, or -1 for a token.
@@ -144,19 +152,28 @@ struct Held {
 /// Throws `DeletedArrayError` naming the entry for a buffer whose data is gone.
 Held held(PJRT_Buffer& b, const char* entry);
 
-/// An event that is ready from the start where `e` is null.
-PJRT_Event* new_event(runtime::EventPtr e);
+/// For `callers` who each destroy it; ready from the start where `e` is null.
+PJRT_Event* new_event(runtime::EventPtr e, std::uint32_t callers = 1);
+/// As many buffers in one piece of memory, which goes with the last of them; the shards of `value` by `index`.
+PJRT_Buffer* new_buffers(const ValuePtr& value, const std::vector<std::int32_t>& index);
+PJRT_Buffer* new_buffer(const ValuePtr& value, PJRT_Device* device, PJRT_Memory* memory);
+void destroy(PJRT_Buffer* b);
+struct Destroy {
+  void operator()(PJRT_Buffer* b) const { destroy(b); }
+};
+using OwnedBuffer = std::unique_ptr<PJRT_Buffer, Destroy>;
 /// What a program gives for a token: ready when the run is.
-PJRT_Buffer* new_token(PJRT_Client* client, runtime::EventPtr ready, PJRT_Device* device);
-/// The shard `index` of an array as a device's buffer.
-PJRT_Buffer* new_buffer(PJRT_Client* client, const ValuePtr& value, std::int32_t index, PJRT_Device* device,
-                        PJRT_Memory* memory);
+PJRT_Buffer* new_token(runtime::EventPtr ready, PJRT_Device* device);
+/// Guards what buffers stand for. One for all: a call looks at those of all devices. Nothing is freed under it, as that
+/// may call the user.
+std::mutex& buffers_mutex();
 
 }  // namespace tessera::pjrt
 
 struct PJRT_Event {
   tessera::runtime::EventPtr event;                        ///< null: ready
   std::shared_ptr<tessera::runtime::Completion> settable;  ///< of one that the caller completes
+  std::atomic<std::uint32_t> callers{1};                   ///< who will destroy it
 };
 
 struct PJRT_DeviceDescription {
@@ -203,21 +220,30 @@ struct PJRT_Client {
   PJRT_Device* find(const tessera::Device& d) { return all[static_cast<std::size_t>(d.id())]; }
 };
 
+namespace tessera::pjrt {
+struct Handles;
+}
 struct PJRT_Buffer {
-  PJRT_Client* client = nullptr;
+  tessera::pjrt::Handles* together = nullptr;  ///< it is one of
   PJRT_Device* device = nullptr;
   PJRT_Memory* memory = nullptr;
-  std::mutex mutex;
-  tessera::pjrt::ValuePtr value;  ///< null once deleted; under the mutex, as what follows
-  std::int32_t index = 0;         ///< of the shard among those of the array's storage
-  tessera::pjrt::ElementType element = tessera::pjrt::ElementType::F32;
-  tessera::Shape shape;
-  tessera::pjrt::Order layout;               ///< as `Value::layout`
-  bool token = false;                        ///< has no elements
-  std::vector<std::int64_t> minor_to_major;  ///< made when asked for
-  int external_references = 0;
-  tessera::runtime::BufferPtr held;  ///< for those that have its address
+  // Under `buffers_mutex`.
+  tessera::pjrt::ValuePtr value;      ///< null once deleted
+  std::int32_t index = 0;             ///< of the shard among those of the array's storage
+  int external_references = 0;        ///< of those that have its address
+  tessera::runtime::BufferPtr held;   ///< for these
+  bool token = false;                 ///< has no elements
+
+  inline const tessera::pjrt::Description& about() const;
 };
+/// The buffers that `new_buffers` made at once.
+struct tessera::pjrt::Handles {
+  DescriptionPtr about;
+  std::atomic<std::size_t> left{0};
+  std::unique_ptr<PJRT_Buffer[]> list;
+  Order minor_to_major;  ///< made when asked for, under `buffers_mutex`
+};
+const tessera::pjrt::Description& PJRT_Buffer::about() const { return *together->about; }
 
 struct PJRT_ExecuteContext {
   std::map<std::int64_t, void*> user_data;  ///< by type id

@@ -131,8 +131,7 @@ PlacedStablehlo::PlacedStablehlo(const ir::Module& module, const std::string& na
   program_ = std::make_unique<Program>(module.graph, std::move(options));
 }
 
-std::vector<Array> PlacedStablehlo::ordered(const std::vector<Array>& args) const {
-  std::vector<Array> out;
+std::vector<Array> PlacedStablehlo::ordered(std::vector<Array> args) const {
   for (std::size_t i = 0; i < args.size() && i < in_order_.size(); ++i) {
     // What lies right stays as it is: replicas may hold values of their own.
     const auto& impl = args[i].impl();
@@ -140,9 +139,9 @@ std::vector<Array> PlacedStablehlo::ordered(const std::vector<Array>& args) cons
         impl && impl->placement &&
         (impl->sharding == in_order_[i] || (impl->placement->devices == sharding::device_list(*in_order_[i]) &&
                                             in_order_[i]->is_equivalent_to(*impl->sharding, impl->type.rank())));
-    out.push_back(lies_right ? args[i] : device_put(args[i], in_order_[i]));
+    if (!lies_right) args[i] = device_put(args[i], in_order_[i]);
   }
-  return out;
+  return args;
 }
 
 std::shared_ptr<const CompiledProgram> PlacedStablehlo::compile(const std::vector<bool>& by_position) {
@@ -172,8 +171,8 @@ ShardingPtr PlacedStablehlo::out(const CompiledProgram& compiled, std::size_t i)
   return moved_out_[i] ? moved_out_[i] : compiled.out[i].sharding;
 }
 
-std::vector<Array> PlacedStablehlo::operator()(const std::vector<Array>& args, runtime::EventPtr* done) {
-  std::vector<Array> out = program_->call(ordered(args), done);
+std::vector<Array> PlacedStablehlo::operator()(std::vector<Array> args, runtime::EventPtr* done) {
+  std::vector<Array> out = program_->call(ordered(std::move(args)), done);
   for (std::size_t i = 0; i < out.size() && i < moved_out_.size(); ++i) {
     if (moved_out_[i]) out[i] = device_put(out[i], moved_out_[i]);
   }

@@ -35,12 +35,12 @@ class PlacedStablehlo {
   /// Argument `i` stays the caller's, also where the module marks it as donated. Before the first call.
   void keep(std::size_t i);
   /// Moves the arguments to where `in()` says, and runs. Results may not be ready yet; `done` becomes ready with them.
-  std::vector<Array> operator()(const std::vector<Array>& args, runtime::EventPtr* done = nullptr);
+  std::vector<Array> operator()(std::vector<Array> args, runtime::EventPtr* done = nullptr);
   /// Lowered for these arguments.
   std::shared_ptr<const Lowering> lower(const std::vector<Array>& args) { return program_->lower(ordered(args)); }
 
  private:
-  std::vector<Array> ordered(const std::vector<Array>& args) const;
+  std::vector<Array> ordered(std::vector<Array> args) const;
 
   // Meshes may name the devices in different orders; the program runs in one of them, and arguments and results of
   // others are moved at its boundary.

@@ -32,22 +32,27 @@ struct CallKey {
   const void* scope = nullptr;
   const void* client = nullptr;
   std::size_t config = 0;
-  bool operator==(const CallKey&) const = default;
 };
 
-CallKey key_of(const std::vector<Array>& args) {
+CallKey::Arg key_of(const Array& a) {
+  const auto& impl = *a.impl();
+  return {impl.sharding.get(), (impl.committed ? 1U : 0U) | (impl.replicas_equal ? 2U : 0U)};
+}
+
+// All but the arguments' own parts, which `is_for` compares where they are: nearly every call is like an earlier one.
+CallKey key_around(const std::vector<Array>& args) {
   CallKey key;
-  key.args.reserve(args.size());
-  for (const auto& a : args) {
-    const auto& impl = *a.impl();
-    key.args.push_back({impl.sharding.get(), (impl.committed ? 1U : 0U) | (impl.replicas_equal ? 2U : 0U)});
-  }
   const Mesh& scope = current_mesh();
   key.scope = scope.empty() ? nullptr : scope.identity();
-  bool any_placed = std::any_of(key.args.begin(), key.args.end(), [](const auto& a) { return a.sharding != nullptr; });
+  bool any_placed = std::any_of(args.begin(), args.end(), [](const Array& a) { return a.impl()->sharding != nullptr; });
   if (!any_placed) key.client = &Client::current().extensions();
   key.config = config_key();
   return key;
+}
+bool is_for(const CallKey& known, const CallKey& around, const std::vector<Array>& args) {
+  return known.scope == around.scope && known.client == around.client && known.config == around.config &&
+         std::equal(args.begin(), args.end(), known.args.begin(), known.args.end(),
+                    [](const Array& a, const CallKey::Arg& k) { return key_of(a) == k; });
 }
 }  // namespace
 
@@ -121,15 +126,18 @@ std::shared_ptr<const Lowering> Program::lower(const std::vector<Array>& args) {
 }
 
 std::shared_ptr<const CompiledProgram> Program::compile(const std::vector<Array>& args) {
-  CallKey key = key_of(args);
+  CallKey key = key_around(args);
   std::lock_guard lock(mutex_);
-  auto known = std::ranges::find_if(calls_, [&](const auto& e) { return e->key == key; });
+  auto known = std::ranges::find_if(calls_, [&](const auto& e) { return is_for(e->key, key, args); });
   if (known != calls_.end()) {
     if (CommBudget::current() >= 0) check_budget(*(*known)->program->lowered);
     return (*known)->program;
   }
   CallEntry entry{key, {}, compiled_from(place(args), args)};
-  for (const auto& a : args) entry.keep.push_back(a.impl()->sharding);
+  for (const auto& a : args) {
+    entry.key.args.push_back(key_of(a));
+    entry.keep.push_back(a.impl()->sharding);
+  }
   if (calls_.size() >= 64) calls_.erase(calls_.begin());
   auto program = entry.program;
   calls_.push_back(std::make_shared<CallEntry>(std::move(entry)));

@@ -100,6 +100,7 @@ class Program {
   /// The data of the arguments, where the program expects it.
   std::vector<arrays::StoragePtr> gather(const CompiledProgram& program, const std::vector<Array>& args) const;
   std::string arg_name(std::size_t i) const;
+  bool donates() const;
   void check_donation(const std::vector<Array>& args) const;
 
   ir::GraphPtr graph_;

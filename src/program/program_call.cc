@@ -38,6 +38,9 @@ std::string Program::arg_name(std::size_t i) const {
   return options_.arg_names.empty() ? str("operand ", i) : str("captured array ", i - options_.arg_names.size());
 }
 
+bool Program::donates() const {
+  return std::find(options_.donate.begin(), options_.donate.end(), true) != options_.donate.end();
+}
 void Program::keep(std::size_t i) {
   if (i >= options_.donate.size()) return;
   options_.donate[i] = false;
@@ -46,7 +49,7 @@ void Program::keep(std::size_t i) {
 
 // Memory that a result may take must not be read through another argument.
 void Program::check_donation(const std::vector<Array>& args) const {
-  if (std::find(options_.donate.begin(), options_.donate.end(), true) == options_.donate.end()) return;
+  if (!donates()) return;
   std::vector<std::size_t> order(args.size());
   std::iota(order.begin(), order.end(), 0);
   std::sort(order.begin(), order.end(), [&](std::size_t i, std::size_t j) {
@@ -101,7 +104,7 @@ namespace {
 struct Run {
   std::shared_ptr<const CompiledProgram> program;
   std::vector<arrays::StoragePtr> in;
-  std::vector<bool> donated;
+  std::vector<bool> donated;  // empty: none
   std::vector<arrays::StoragePtr> out;
   bool small = false;
   runtime::MemoryPool* copies_from = nullptr;  // where results that share memory are copied to; null: they may share
@@ -110,6 +113,7 @@ struct Run {
   void execute();
 
  private:
+  bool gives(std::size_t i) const { return !donated.empty() && donated[i]; }
   std::vector<runtime::ShardBuffers> take(std::vector<const runtime::ShardBuffers*>& borrowed);
 };
 
@@ -130,9 +134,9 @@ std::vector<runtime::ShardBuffers> Run::take(std::vector<const runtime::ShardBuf
       runtime::ShardNumbering map = runtime::shard_numbering(spec.layout, *program->mesh);
       for (auto position : map.first_position)
         shard_buffers[i].push_back(storage->shard_buffers[static_cast<std::size_t>(position)]);
-    } else if (donated[i] && sole_owner(storage)) {
+    } else if (gives(i) && sole_owner(storage)) {
       shard_buffers[i] = std::move(storage->shard_buffers);
-    } else if (small && !donated[i]) {
+    } else if (small && !gives(i)) {
       borrowed[i] = &storage->shard_buffers;  // it runs before the caller goes on, who has the arguments
       continue;
     } else {
@@ -220,13 +224,15 @@ std::vector<Array> Program::run(const std::shared_ptr<const CompiledProgram>& pr
   run->in = gather(*program, args);
   run->small = program->executable->small();
   if (options_.distinct_results) run->copies_from = program->memory.get();
-  std::vector<bool> donated(args.size());
-  for (std::size_t i = 0; i < args.size() && i < options_.donate.size(); ++i) donated[i] = options_.donate[i];
-  run->donated = donated;
+  std::vector<bool> donated;
+  if (donates()) {
+    donated = options_.donate;
+    donated.resize(args.size());
+    run->donated = donated;
+  }
   std::vector<Array> results;
-  std::vector<arrays::ImplPtr> made;
   results.reserve(program->out.size());
-  made.reserve(program->out.size());
+  run->out.reserve(program->out.size());
   for (const auto& spec : program->out) {
     auto impl = std::make_shared<arrays::ArrayImpl>();
     impl->type = spec.type;
@@ -235,8 +241,7 @@ std::vector<Array> Program::run(const std::shared_ptr<const CompiledProgram>& pr
     impl->committed = program->committed;
     impl->replicas_equal = !spec.by_position;
     impl->storage = run->out.emplace_back(std::make_shared<arrays::Storage>());
-    results.emplace_back(impl);
-    made.push_back(std::move(impl));
+    results.emplace_back(std::move(impl));
   }
   runtime::EventPtr event;
   {
@@ -251,9 +256,9 @@ std::vector<Array> Program::run(const std::shared_ptr<const CompiledProgram>& pr
     }
     donation.submit(*program->scheduler, std::move(task), event);
   }
-  for (const auto& impl : made) {
-    impl->storage->ready = event;
-    arrays::enlist(impl);
+  for (const auto& result : results) {
+    result.impl()->storage->ready = event;
+    arrays::enlist(result.impl());
   }
   if (done != nullptr) *done = event;
   return results;
