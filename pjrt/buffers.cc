@@ -231,8 +231,7 @@ void create_view(PJRT_Client_CreateViewOfDeviceBuffer_Args& args) {
     release(args.device_buffer_ptr);
   }
   auto* device = of(memory).device;
-  args.buffer =
-      new_buffer(single(described(e, std::move(shape)), std::move(buffer), device->device), device, memory);
+  args.buffer = new_buffer(single(described(e, std::move(shape)), std::move(buffer), device->device), device, memory);
 }
 
 void create_uninitialized(PJRT_Client_CreateUninitializedBuffer_Args& args) {
@@ -242,8 +241,7 @@ void create_uninitialized(PJRT_Client_CreateUninitializedBuffer_Args& args) {
   auto buffer = runtime::runtime_of(args.client->client).memory->allocate(size_of(shape) * dtype_size(hlo::storage(e)));
   std::memset(buffer->data(), 0, static_cast<std::size_t>(buffer->nbytes()));
   auto* device = of(memory).device;
-  args.buffer =
-      new_buffer(single(described(e, std::move(shape)), std::move(buffer), device->device), device, memory);
+  args.buffer = new_buffer(single(described(e, std::move(shape)), std::move(buffer), device->device), device, memory);
 }
 
 void create_error_buffer(PJRT_Client_CreateErrorBuffer_Args& args) {
@@ -252,7 +250,8 @@ void create_error_buffer(PJRT_Client_CreateErrorBuffer_Args& args) {
   auto error = std::make_exception_ptr(StateError(std::string(view(args.error_message, args.error_message_size))));
   auto* device = of(memory).device;
   auto about = described(e, shape_of(args.shape_dims, args.shape_num_dims));
-  args.buffer = new_buffer(single(std::move(about), nullptr, device->device, runtime::ready_event(error)), device, memory);
+  args.buffer =
+      new_buffer(single(std::move(about), nullptr, device->device, runtime::ready_event(error)), device, memory);
 }
 
 void buffer_destroy(PJRT_Buffer_Destroy_Args& args) { destroy(args.buffer); }
@@ -306,13 +305,8 @@ void buffer_memory_layout(PJRT_Buffer_GetMemoryLayout_Args& args) {
   args.layout.struct_size = PJRT_Buffer_MemoryLayout_STRUCT_SIZE;
   args.layout.extension_start = nullptr;
   args.layout.type = PJRT_Buffer_MemoryLayout_Type_Tiled;
-  args.layout.tiled = {PJRT_Buffer_MemoryLayout_Tiled_STRUCT_SIZE,
-                       nullptr,
-                       order.data(),
-                       order.size(),
-                       nullptr,
-                       nullptr,
-                       0};
+  args.layout.tiled = {
+      PJRT_Buffer_MemoryLayout_Tiled_STRUCT_SIZE, nullptr, order.data(), order.size(), nullptr, nullptr, 0};
 }
 
 // --- out of a buffer -------------------------------------------------------------------------------------------------
@@ -346,7 +340,8 @@ void buffer_to_host(PJRT_Buffer_ToHostBuffer_Args& args) {
   // Without a layout the host gets the buffer's own.
   Dims strides = args.host_layout == nullptr && !layout.empty() ? strides_in_order(layout, shape, item)
                                                                 : strides_of(args.host_layout, shape, item);
-  auto copy = [bytes, item, strides = std::move(strides), about = b.together->about, dst = args.dst](const runtime::Buffer& from) {
+  auto copy = [bytes, item, strides = std::move(strides), about = b.together->about,
+               dst = args.dst](const runtime::Buffer& from) {
     if (bytes == 0) return;
     const auto& [e, shape, layout] = *about;
     const void* source = from.data();
@@ -368,7 +363,8 @@ void buffer_to_host(PJRT_Buffer_ToHostBuffer_Args& args) {
 void buffer_copy_raw(PJRT_Buffer_CopyRawToHost_Args& args) {
   auto& b = *args.buffer;
   const auto& [element, shape, layout] = b.about();
-  if (!layout.empty()) throw UnimplementedError(str("raw bytes of a buffer of layout ", layout_text(layout, shape.size())));
+  if (!layout.empty())
+    throw UnimplementedError(str("raw bytes of a buffer of layout ", layout_text(layout, shape.size())));
   std::int64_t bytes = size_of(shape) * host_size(element);
   if (args.offset < 0 || args.transfer_size < 0 || args.offset > bytes || args.transfer_size > bytes - args.offset) {
     throw InvalidArgument(

@@ -228,11 +228,11 @@ struct PJRT_Buffer {
   PJRT_Device* device = nullptr;
   PJRT_Memory* memory = nullptr;
   // Under `buffers_mutex`.
-  tessera::pjrt::ValuePtr value;      ///< null once deleted
-  std::int32_t index = 0;             ///< of the shard among those of the array's storage
-  int external_references = 0;        ///< of those that have its address
-  tessera::runtime::BufferPtr held;   ///< for these
-  bool token = false;                 ///< has no elements
+  tessera::pjrt::ValuePtr value;     ///< null once deleted
+  std::int32_t index = 0;            ///< of the shard among those of the array's storage
+  int external_references = 0;       ///< of those that have its address
+  tessera::runtime::BufferPtr held;  ///< for these
+  bool token = false;                ///< has no elements
 
   inline const tessera::pjrt::Description& about() const;
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Steps that compute: one kernel call a distinct combination of operand shards.
 #include <algorithm>
+#include <functional>
 #include <map>
 
 #include "base/check.h"
@@ -110,7 +111,7 @@ class ComputeStep final : public Step {
     if (serial_) {
       for (std::int64_t k = 0; k < work_.count; ++k) body(k);
     } else {
-      spread(work_.count, cost_, body);
+      spread(work_.count, cost_, std::ref(body));
     }
   }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <utility>
 
 #include "base/thread_own.h"
@@ -59,13 +60,8 @@ class Run {
         inner_(inner),
         tile_rows_(tile_rows),
         tile_columns_(tile_columns),
-        capacity_((tile_rows * std::max<std::int64_t>(tile_columns, 1) + 63) / 64 * 64) {
-    offsets_.reserve(v_.buffer_sizes.size());
-    for (std::int64_t size : v_.buffer_sizes) {
-      offsets_.push_back(scratch_bytes_);
-      scratch_bytes_ += size * capacity_;
-    }
-  }
+        capacity_((tile_rows * std::max<std::int64_t>(tile_columns, 1) + 63) / 64 * 64),
+        scratch_bytes_(v_.buffer_starts.back() * capacity_) {}
 
   bool stream = false;
   std::byte* kept = nullptr;  // row values of all rows: each `rows_total` elements, in order
@@ -85,11 +81,11 @@ class Run {
     std::byte* scratch = memory.data() + (-address & (kPage - 1));
     base::poison(scratch, static_cast<std::size_t>(scratch_bytes_));
     for (const Prefill& f : v_.prefills) {
-      std::byte* to = scratch + offsets_[static_cast<std::size_t>(f.buffer)];
+      std::byte* to = scratch + offset(f.buffer);
       if (f.fn) {
         const std::byte* in[3] = {};
         for (std::size_t i = 0; i < 3; ++i) {
-          if (f.operands[i] >= 0) in[i] = scratch + offsets_[static_cast<std::size_t>(f.operands[i])];
+          if (f.operands[i] >= 0) in[i] = scratch + offset(f.operands[i]);
         }
         f.fn(in[0], in[1], in[2], to, capacity_);
       } else if (f.period_input >= 0) {
@@ -152,6 +148,9 @@ class Run {
   }
 
  private:
+  std::int64_t offset(std::int32_t buffer) const {
+    return v_.buffer_starts[static_cast<std::size_t>(buffer)] * capacity_;
+  }
   std::byte* at(const Operand& o, std::byte* scratch, const Tile& t) const {
     auto i = static_cast<std::size_t>(o.index);
     // Inputs are never written: the cast only lets reads and writes share this function.
@@ -165,13 +164,13 @@ class Run {
         return input() + t.row * o.size;
       case Place::Period:
         if (tile_rows_ == 1) return input() + t.column * o.size;
-        return scratch + offsets_[static_cast<std::size_t>(o.buffer)];
+        return scratch + offset(o.buffer);
       case Place::Output:
         return static_cast<std::byte*>(outputs_[i]) + (t.row * inner_ + t.column) * o.size;
       case Place::OutputRow:
         return static_cast<std::byte*>(outputs_[i]) + t.row * o.size;
       case Place::Buffer:
-        return scratch + offsets_[static_cast<std::size_t>(o.buffer)];
+        return scratch + offset(o.buffer);
       case Place::Kept:
         return kept + kept_offsets[i] + t.row * o.size;
       case Place::Partial:
@@ -184,8 +183,7 @@ class Run {
   std::span<const void* const> inputs_;
   std::span<void* const> outputs_;
   std::int64_t inner_, tile_rows_, tile_columns_, capacity_;
-  std::vector<std::int64_t> offsets_;
-  std::int64_t scratch_bytes_ = 0;
+  std::int64_t scratch_bytes_;
 };
 
 std::int64_t grain(double cost, std::int64_t elements) {
@@ -198,7 +196,7 @@ void run_tiles(const Variant& v, Run& run, std::int64_t outer, std::int64_t inne
                std::int64_t tile_columns, double cost) {
   std::int64_t across = std::max<std::int64_t>(1, (inner + tile_columns - 1) / std::max<std::int64_t>(tile_columns, 1));
   std::int64_t down = (outer + tile_rows - 1) / tile_rows;
-  base::parallel_for(down * across, grain(cost, tile_rows * tile_columns), [&](std::int64_t begin, std::int64_t end) {
+  auto tiles = [&](std::int64_t begin, std::int64_t end) {
     std::byte* scratch = run.prepare();
     auto tile = [&](std::int64_t u) {
       Tile t{u / across * tile_rows, u % across * tile_columns, 0, 0};
@@ -210,7 +208,8 @@ void run_tiles(const Variant& v, Run& run, std::int64_t outer, std::int64_t inne
       if (u + 1 < end) run.prefetch(tile(u + 1));
       run.steps(v.stages[0].steps, scratch, tile(u));
     }
-  });
+  };
+  base::parallel_for(down * across, grain(cost, tile_rows * tile_columns), std::ref(tiles));  // copied, it is allocated
 }
 
 // Long rows: stage by stage, chunks of `columns` elements, the chunks' reductions combined in order between stages.

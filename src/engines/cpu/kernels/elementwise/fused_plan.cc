@@ -182,6 +182,8 @@ class VariantBuilder {
         variant_.buffer_sizes[b] = std::max(variant_.buffer_sizes[b], mine[b]);
       }
     }
+    variant_.buffer_starts = {0};
+    for (auto size : variant_.buffer_sizes) variant_.buffer_starts.push_back(variant_.buffer_starts.back() + size);
     return std::move(variant_);
   }
 

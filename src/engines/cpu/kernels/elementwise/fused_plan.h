@@ -74,7 +74,8 @@ struct Stage {
 struct Variant {
   std::vector<Stage> stages;
   std::vector<Prefill> prefills;
-  std::vector<std::int64_t> buffer_sizes;  // bytes of an element of each scratch buffer
+  std::vector<std::int64_t> buffer_sizes;   // bytes of an element of each scratch buffer
+  std::vector<std::int64_t> buffer_starts;  // sum of the sizes before each, and of all
   std::vector<std::int64_t> kept_sizes;
   std::vector<PartialReduce> partials;
   std::vector<Operand> streamed;  // Contiguous inputs
