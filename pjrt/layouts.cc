@@ -19,7 +19,7 @@ PJRT_Layouts_MemoryLayout* new_layout(std::size_t rank, const Order& order = {})
   return new PJRT_Layouts_MemoryLayout{layout_text(order, rank)};
 }
 
-Order checked(Order minor_to_major, std::size_t rank) {
+Order checked(const Order& minor_to_major, std::size_t rank) {
   Order sorted = minor_to_major;
   std::ranges::sort(sorted);
   for (std::size_t d = 0; d < std::max(rank, sorted.size()); ++d) {

@@ -3,9 +3,11 @@
 """Runs files of JAX's own tests on XLA:CPU and on Tessera in its place, and compares which tests pass.
 
 Usage: tools/jax/run_tests.py --tests FOLDER [--files a,b,c] [--out FOLDER] [--devices 8] [--only tessera|xla] [--again]
+                              [--passing] [--limit 3600]
 
 FOLDER is the `tests` folder of JAX's repository at the tag of the installed version. Results of XLA:CPU are kept in the
-output folder and used again; --again runs them anew. Run it with the Python that has JAX and pytest; the plugin is the
+output folder and used again; --again runs them anew. --passing runs on Tessera those tests alone that passed on XLA:CPU,
+also of a file that was cut off there after --limit seconds. Run it with the Python that has JAX and pytest; the plugin is the
 one that TESSERA_PJRT_LIBRARY names. Writes report.txt: by file the counts, then every test that passes on XLA:CPU and
 not here, with the last line of its error.
 """
@@ -29,8 +31,29 @@ async_collectives buffer_callback""".split()
 HERE = pathlib.Path(__file__).resolve().parents[2]
 
 
-def run(backend: str, file: pathlib.Path, out: pathlib.Path, devices: int, limit: int) -> dict:
-    """Names of tests -> "passed", "skipped", or the error's last line."""
+def outcomes(log: pathlib.Path, xml: pathlib.Path) -> dict:
+    tests = {}
+    if not xml.is_file():  # what a run that crashed or hung has shown so far
+        for line in log.read_text(errors="replace").splitlines():
+            # A test may write between its name, which may have spaces, and its outcome.
+            for name in (r"::(\w+)::(.+?) ", r"::(\w+)::(\S+) .*?\b"):
+                if found := re.search(name + r"(PASSED|FAILED|SKIPPED|ERROR)\b", line):
+                    tests[f"{found[1]}.{found[2]}"] = found[3].lower()
+                    break
+        return tests
+    for case in ElementTree.parse(xml).getroot().iter("testcase"):
+        name = f"{case.get('classname').split('.')[-1]}.{case.get('name')}"
+        bad = case.find("failure") if case.find("failure") is not None else case.find("error")
+        if bad is not None:
+            lines = [line for line in (bad.get("message") or "?").splitlines() if line.strip()]
+            tests[name] = "failed: " + " | ".join(lines)[:400]
+        else:
+            tests[name] = "skipped" if case.find("skipped") is not None else "passed"
+    return tests
+
+
+def run(backend: str, file: pathlib.Path, out: pathlib.Path, devices: int, limit: int, chosen: list | None = None) -> dict:
+    """Names of tests -> "passed", "skipped", or the error's last line. Of all tests, or the chosen ones."""
     env = dict(os.environ, JAX_PLATFORMS="cpu", XLA_FLAGS=f"--xla_force_host_platform_device_count={devices}",
                JAX_NUM_GENERATED_CASES=os.environ.get("JAX_NUM_GENERATED_CASES", "5"), PYTHONDONTWRITEBYTECODE="1")
     env.pop("TESSERA_JAX", None)
@@ -42,8 +65,13 @@ def run(backend: str, file: pathlib.Path, out: pathlib.Path, devices: int, limit
                        env=env, check=True)
     xml = out / f"{file.stem}.{backend}.xml"
     xml.unlink(missing_ok=True)
+    what = str(file)
+    if chosen is not None:
+        ids = out / f"{file.stem}.{backend}.ids"
+        ids.write_text("".join(f"{file}::{t.replace('.', '::', 1)}\n" for t in chosen))
+        what = f"@{ids}"
     command = [sys.executable, "-m", "pytest", "-v", "-p", "no:cacheprovider", "--tb=short",
-               f"--junitxml={xml}", "-o", "junit_logging=no", str(file)]
+               f"--junitxml={xml}", "-o", "junit_logging=no", what]
     start = time.monotonic()
     with open(out / f"{file.stem}.{backend}.log", "w") as log:
         tests_run = subprocess.Popen(command, env=env, cwd=out, stdout=log, stderr=subprocess.STDOUT)
@@ -58,21 +86,7 @@ def run(backend: str, file: pathlib.Path, out: pathlib.Path, devices: int, limit
                 tests_run.kill()
                 tests_run.wait()
     seconds = time.monotonic() - start
-    # What a run that crashed or hung has shown so far.
-    tests = {}
-    for line in (out / f"{file.stem}.{backend}.log").read_text(errors="replace").splitlines():
-        if found := re.search(r"::(\w+)::(\w+) ?.*(PASSED|FAILED|SKIPPED|ERROR)", line):
-            tests[f"{found[1]}.{found[2]}"] = found[3].lower()
-    if xml.is_file():
-        for case in ElementTree.parse(xml).getroot().iter("testcase"):
-            name = f"{case.get('classname').split('.')[-1]}.{case.get('name')}"
-            bad = case.find("failure") if case.find("failure") is not None else case.find("error")
-            if bad is not None:
-                lines = [line for line in (bad.get("message") or "?").splitlines() if line.strip()]
-                tests[name] = "failed: " + " | ".join(lines)[:400]
-            else:
-                tests[name] = "skipped" if case.find("skipped") is not None else "passed"
-    return {"seconds": seconds, "code": code, "tests": tests}
+    return {"seconds": seconds, "code": code, "tests": outcomes(out / f"{file.stem}.{backend}.log", xml)}
 
 
 def main() -> int:
@@ -82,6 +96,7 @@ def main() -> int:
     parser.add_argument("--out", default=pathlib.Path("build/jax-tests"), type=pathlib.Path)
     parser.add_argument("--devices", type=int, default=8)
     parser.add_argument("--only", choices=["tessera", "xla"])
+    parser.add_argument("--passing", action="store_true")
     parser.add_argument("--limit", type=int, default=3600, help="seconds for a file")
     parser.add_argument("--again", action="store_true")
     args = parser.parse_args()
@@ -100,9 +115,14 @@ def main() -> int:
             if args.only and args.only != backend or backend == "xla" and kept.is_file() and not args.again:
                 results[backend] = json.loads(kept.read_text()) if kept.is_file() else None
                 continue
-            results[backend] = run(backend, file, args.out, args.devices, args.limit)
+            chosen = None
+            if args.passing and backend == "tessera" and results["xla"]:
+                chosen = [t for t, r in results["xla"]["tests"].items() if r == "passed"]
+                if not chosen:
+                    continue
+            results[backend] = run(backend, file, args.out, args.devices, args.limit, chosen)
             kept.write_text(json.dumps(results[backend]))
-        xla, ours = results["xla"], results["tessera"]
+        xla, ours = results.get("xla"), results.get("tessera")
         if not xla or not ours:
             continue
         expected = [t for t, r in xla["tests"].items() if r == "passed"]
