@@ -58,21 +58,21 @@ void DeviceShard::wait() const {
 runtime::EventPtr DeviceShard::copy_to_host(void* to) const {
   const Api& api = client_->api();
   // Row-major, whatever the device has chosen.
-  std::vector<std::int64_t> minor_to_major(type_.shape.size());
+  std::vector<std::int64_t> minor_to_major(type_->shape.size());
   std::iota(minor_to_major.rbegin(), minor_to_major.rend(), 0);
   auto layout = sized<PJRT_Buffer_MemoryLayout>();
   layout.type = PJRT_Buffer_MemoryLayout_Type_Tiled;
   layout.tiled = sized<PJRT_Buffer_MemoryLayout_Tiled>();
   layout.tiled.minor_to_major = minor_to_major.data();
   layout.tiled.minor_to_major_size = minor_to_major.size();
-  const std::int64_t item = dtype_size(type_.dtype);
-  const bool filled_up = type_.on_device != type_.shape;
-  auto whole = std::make_shared<std::vector<char>>(filled_up ? static_cast<std::size_t>(size_of(type_.on_device) * item)
-                                                             : std::size_t{0});
+  const std::int64_t item = dtype_size(type_->dtype);
+  const bool filled_up = type_->on_device != type_->shape;
+  auto whole = std::make_shared<std::vector<char>>(
+      filled_up ? static_cast<std::size_t>(size_of(type_->on_device) * item) : std::size_t{0});
   auto args = sized<PJRT_Buffer_ToHostBuffer_Args>();
   args.host_layout = &layout;
   args.dst = filled_up ? whole->data() : to;
-  args.dst_size = static_cast<std::size_t>(size_of(type_.on_device) * item);
+  args.dst_size = static_cast<std::size_t>(size_of(type_->on_device) * item);
   {
     std::lock_guard lock(mutex_);
     args.src = copies_.front().buffer.get();
@@ -81,8 +81,8 @@ runtime::EventPtr DeviceShard::copy_to_host(void* to) const {
   runtime::EventPtr copied = api.event(args.event, "compute what is copied to the host");
   if (!filled_up) return copied;
   return runtime::when_all({&copied, 1}, [to, whole, type = type_, item] {
-    core::copy_strided(to, core::contiguous_strides(type.shape, item), whole->data(),
-                       core::contiguous_strides(type.on_device, item), type.shape, item);
+    core::copy_strided(to, core::contiguous_strides(type->shape, item), whole->data(),
+                       core::contiguous_strides(type->on_device, item), type->shape, item);
   });
 }
 
@@ -99,16 +99,16 @@ PJRT_Buffer* DeviceShard::on(PJRT_Device* device, std::size_t nth) const {
   return args.dst_buffer;
 }
 
-runtime::BufferPtr put(const PluginClientPtr& client, const runtime::BufferPtr& from, const ShardType& type,
+runtime::BufferPtr put(const PluginClientPtr& client, const runtime::BufferPtr& from, const ShardTypePtr& type,
                        const std::vector<PJRT_Device*>& devices) {
   const Api& api = client->api();
   std::shared_ptr<const void> held = from;
   const void* data = from->data();
-  if (type.on_device != type.shape) {
-    const std::int64_t item = dtype_size(type.dtype);
-    auto whole = std::make_shared<std::vector<char>>(static_cast<std::size_t>(size_of(type.on_device) * item));
-    core::copy_strided(whole->data(), core::contiguous_strides(type.on_device, item), data,
-                       core::contiguous_strides(type.shape, item), type.shape, item);
+  if (type->on_device != type->shape) {
+    const std::int64_t item = dtype_size(type->dtype);
+    auto whole = std::make_shared<std::vector<char>>(static_cast<std::size_t>(size_of(type->on_device) * item));
+    core::copy_strided(whole->data(), core::contiguous_strides(type->on_device, item), data,
+                       core::contiguous_strides(type->shape, item), type->shape, item);
     data = whole->data();
     held = std::move(whole);
   }
@@ -117,9 +117,9 @@ runtime::BufferPtr put(const PluginClientPtr& client, const runtime::BufferPtr& 
     auto args = sized<PJRT_Client_BufferFromHostBuffer_Args>();
     args.client = client->handle();
     args.data = data;
-    args.type = buffer_type(type.dtype);
-    args.dims = type.on_device.data();
-    args.num_dims = type.on_device.size();
+    args.type = buffer_type(type->dtype);
+    args.dims = type->on_device.data();
+    args.num_dims = type->on_device.size();
     args.host_buffer_semantics = PJRT_HostBufferSemantics_kImmutableZeroCopy;
     args.device = device;
     PJRT_CALL(api, PJRT_Client_BufferFromHostBuffer, args, "copy an array to a device");
@@ -128,7 +128,7 @@ runtime::BufferPtr put(const PluginClientPtr& client, const runtime::BufferPtr& 
     done->on_ready([held] { static_cast<void>(held); });
   }
   auto memory = std::make_shared<DeviceShard>(client, std::move(copies), type);
-  return std::make_shared<runtime::Buffer>(runtime::Buffer::Elsewhere{std::move(memory)}, type.nbytes());
+  return std::make_shared<runtime::Buffer>(runtime::Buffer::Elsewhere{std::move(memory)}, type->nbytes());
 }
 
 }  // namespace tessera::pjrt_engine

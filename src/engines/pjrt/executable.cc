@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compiled programs of a plugin, and their runs.
 #include <algorithm>
+#include <typeinfo>
 #include <utility>
 
 #include "base/strings.h"
@@ -13,20 +14,26 @@ namespace {
 
 using runtime::ShardBuffers;
 
-// An input or an output: which shard each position holds, and how many positions before it hold the same one.
+// An input or an output: which shard each position holds, how many positions before it hold the same one, and the
+// positions of each shard.
 struct PortShards {
   runtime::ShardNumbering numbering;
   std::vector<std::size_t> nth;
-  std::vector<ShardType> types;  // by shard
+  std::vector<std::vector<std::size_t>> holders;
+  std::vector<ShardTypePtr> types;  // by shard
 };
 
 PortShards shards_of(const ir::Type& type, const ir::Layout& layout, const ir::MeshAxes& mesh) {
-  PortShards out{runtime::shard_numbering(layout, mesh), {}, {}};
-  std::vector<std::size_t> seen(static_cast<std::size_t>(out.numbering.count));
-  for (auto k : out.numbering.of_position) out.nth.push_back(seen[static_cast<std::size_t>(k)]++);
+  PortShards out{runtime::shard_numbering(layout, mesh), {}, {}, {}};
+  out.holders.resize(static_cast<std::size_t>(out.numbering.count));
+  for (std::size_t p = 0; p < out.numbering.of_position.size(); ++p) {
+    auto& holders = out.holders[static_cast<std::size_t>(out.numbering.of_position[p])];
+    out.nth.push_back(holders.size());
+    holders.push_back(p);
+  }
   for (auto p : out.numbering.first_position) {
-    out.types.push_back(
-        {type.dtype, runtime::tile_at(type.shape, layout, mesh, p).shape, device_shape(type.shape, layout, mesh)});
+    out.types.push_back(std::make_shared<const ShardType>(ShardType{
+        type.dtype, runtime::tile_at(type.shape, layout, mesh, p).shape, device_shape(type.shape, layout, mesh)}));
   }
   return out;
 }
@@ -186,13 +193,19 @@ void PjrtExecutable::check_result_count() const {
 
 // By position, then argument or result.
 struct PjrtExecutable::Lists {
-  Lists(std::size_t positions, std::size_t in, std::size_t out)
-      : arguments(positions * in), results(positions * out), in_rows(positions), out_rows(positions) {
+  Lists(const PluginClient& of, std::size_t positions, std::size_t in, std::size_t out)
+      : client(of), arguments(positions * in), results(positions * out), in_rows(positions), out_rows(positions) {
     for (std::size_t p = 0; p < positions; ++p) {
       in_rows[p] = arguments.data() + p * in;
       out_rows[p] = results.data() + p * out;
     }
   }
+  ~Lists() {
+    for (auto* b : results) OwnBuffer(&client, b);  // what nobody took
+  }
+  Lists(const Lists&) = delete;
+  Lists& operator=(const Lists&) = delete;
+  const PluginClient& client;
   std::vector<PJRT_Buffer*> arguments, results;
   std::vector<PJRT_Buffer* const*> in_rows;
   std::vector<PJRT_Buffer**> out_rows;
@@ -202,8 +215,10 @@ struct PjrtExecutable::Lists {
 
 // Whether the shard is in the memory of this plugin's devices, as long as the program wants it.
 bool PjrtExecutable::fits(const runtime::BufferPtr& shard, const ShardType& type) const {
-  const auto* memory = dynamic_cast<const DeviceShard*>(shard->elsewhere());
-  return memory != nullptr && memory->client() == client_ && memory->type().on_device == type.on_device;
+  const runtime::DeviceMemory* elsewhere = shard->elsewhere();
+  if (elsewhere == nullptr || typeid(*elsewhere) != typeid(DeviceShard)) return false;
+  const auto& memory = static_cast<const DeviceShard&>(*elsewhere);
+  return memory.client() == client_ && memory.type().on_device == type.on_device;
 }
 
 void PjrtExecutable::set_arguments(std::vector<ShardBuffers>& args, const std::vector<const ShardBuffers*>& borrowed,
@@ -217,7 +232,7 @@ void PjrtExecutable::set_arguments(std::vector<ShardBuffers>& args, const std::v
     for (std::size_t p = 0; p < n; ++p) {
       const auto k = static_cast<std::size_t>(port.numbering.of_position[p]);
       const runtime::BufferPtr* shard = &shards[k];
-      if (!fits(*shard, port.types[k])) {
+      if (!fits(*shard, *port.types[k])) {
         lists.brought.push_back(put(client_, runtime::on_host({shard, 1}, *memory_)[0], port.types[k], {devices_[p]}));
         shard = &lists.brought.back();
         own = false;
@@ -232,7 +247,7 @@ void PjrtExecutable::set_arguments(std::vector<ShardBuffers>& args, const std::v
 
 std::vector<ShardBuffers> PjrtExecutable::run(std::vector<ShardBuffers> args,
                                               const std::vector<const ShardBuffers*>& borrowed) {
-  Lists lists(devices_.size(), in_.size(), out_.size());
+  Lists lists(*client_, devices_.size(), in_.size(), out_.size());
   set_arguments(args, borrowed, lists);
   auto options = sized<PJRT_ExecuteOptions>();
   options.non_donatable_input_indices = lists.kept.data();
@@ -245,32 +260,41 @@ std::vector<ShardBuffers> PjrtExecutable::run(std::vector<ShardBuffers> args,
   call.num_args = in_.size();
   call.output_lists = lists.out_rows.data();
   const Api& api = client_->api();
-  if (auto* error = api.entry(&PJRT_Api::PJRT_LoadedExecutable_Execute, "PJRT_LoadedExecutable_Execute")(&call)) {
-    api.check(error, str("run ", name_).c_str());
+  auto execute = [&] {
+    auto* error = api.entry(&PJRT_Api::PJRT_LoadedExecutable_Execute, "PJRT_LoadedExecutable_Execute")(&call);
+    if (error != nullptr) api.check(error, str("run ", name_).c_str());
+  };
+  if (devices_.size() == 1) {
+    execute();
+  } else {
+    std::vector<PJRT_Event*> ends(devices_.size());
+    call.device_complete_events = client_->turns().one_by_one() ? ends.data() : nullptr;
+    client_->turns().take([&] {
+      execute();
+      std::vector<runtime::EventPtr> out;
+      for (auto* e : ends) out.push_back(api.event(e, "run"));
+      return out;
+    });
   }
   return results(lists);
 }
 
 std::vector<ShardBuffers> PjrtExecutable::results(Lists& lists) const {
-  const std::size_t n = devices_.size();
-  std::vector<OwnBuffer> own;
-  own.reserve(lists.results.size());
-  for (auto* b : lists.results) own.emplace_back(client_.get(), b);
   std::vector<ShardBuffers> out;
   out.reserve(out_.size());
   for (std::size_t j = 0; j < out_.size(); ++j) {
     const PortShards& port = out_[j];
-    const auto count = static_cast<std::size_t>(port.numbering.count);
-    std::vector<std::vector<DeviceShard::Copy>> copies(count);
-    for (std::size_t p = 0; p < n; ++p) {
-      copies[static_cast<std::size_t>(port.numbering.of_position[p])].push_back(
-          {devices_[p], std::move(own[p * out_.size() + j])});
-    }
-    ShardBuffers& shards = out.emplace_back(count);
-    for (std::size_t k = 0; k < count; ++k) {
-      auto memory = std::make_shared<DeviceShard>(client_, std::move(copies[k]), port.types[k]);
+    ShardBuffers& shards = out.emplace_back(port.holders.size());
+    for (std::size_t k = 0; k < shards.size(); ++k) {
+      std::vector<DeviceShard::Copy> copies;
+      copies.reserve(port.holders[k].size());
+      for (auto p : port.holders[k]) {
+        PJRT_Buffer* buffer = std::exchange(lists.results[p * out_.size() + j], nullptr);
+        copies.push_back({devices_[p], OwnBuffer(client_.get(), buffer)});
+      }
+      auto memory = std::make_shared<DeviceShard>(client_, std::move(copies), port.types[k]);
       shards[k] =
-          std::make_shared<runtime::Buffer>(runtime::Buffer::Elsewhere{std::move(memory)}, port.types[k].nbytes());
+          std::make_shared<runtime::Buffer>(runtime::Buffer::Elsewhere{std::move(memory)}, port.types[k]->nbytes());
     }
   }
   return out;

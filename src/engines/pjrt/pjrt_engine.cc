@@ -47,7 +47,8 @@ void PjrtEngine::put_on_devices(runtime::ShardBuffers& shards, DType dtype, cons
   for (std::size_t k = 0; k < shards.size(); ++k) {
     if (!shards[k] || shards[k]->elsewhere() != nullptr || holders[k].empty()) continue;
     const auto tile = by_tile ? k : static_cast<std::size_t>(placement.tile_of[k]);
-    shards[k] = put(client_, shards[k], {dtype, placement.tile_shape[tile], placement.shard_shape}, holders[k]);
+    auto type = std::make_shared<const ShardType>(ShardType{dtype, placement.tile_shape[tile], placement.shard_shape});
+    shards[k] = put(client_, shards[k], type, holders[k]);
   }
 }
 

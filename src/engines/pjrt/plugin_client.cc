@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "base/strings.h"
+#include "runtime/completion.h"
 #include "tessera/error.h"
 
 namespace tessera::pjrt_engine {
@@ -65,6 +66,7 @@ PluginClient::PluginClient(const Api& api, const PjrtOptions& options)
   platform.client = client_;
   PJRT_CALL(api_, PJRT_Client_PlatformName, platform, "name its platform");
   platform_.assign(platform.platform_name, platform.platform_name_size);
+  turns_ = std::make_unique<Turns>(platform_ == "cpu");
   auto version = sized<PJRT_Client_PlatformVersion_Args>();
   version.client = client_;
   if (api_.has(&PJRT_Api::PJRT_Client_PlatformVersion)) {
@@ -76,6 +78,15 @@ PluginClient::PluginClient(const Api& api, const PjrtOptions& options)
   PJRT_CALL(api_, PJRT_Client_ProcessIndex, process, "tell its process");
   process_index_ = process.process_index;
   describe_devices();
+}
+
+void Turns::take(const std::function<std::vector<runtime::EventPtr>()>& start) {
+  std::lock_guard lock(mutex_);
+  // What failed is told where its results are read.
+  for (const auto& e : last_) static_cast<void>(runtime::error_of([&] { e->wait(); }));
+  last_.clear();
+  auto ends = start();
+  if (one_by_one_) last_ = std::move(ends);
 }
 
 PluginClient::~PluginClient() {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -19,6 +20,22 @@
 namespace tessera::pjrt_engine {
 
 PJRT_Buffer_Type buffer_type(DType t);
+
+/// Programs over several devices are started one after the other, so that every device has them in the same order: else
+/// collectives of two programs wait for each other. XLA:CPU runs devices on fewer threads than programs under way may
+/// wait on, so there each also ends before the next is started.
+class Turns {
+ public:
+  explicit Turns(bool one_by_one) : one_by_one_(one_by_one) {}
+  bool one_by_one() const { return one_by_one_; }
+  /// `start` gives the events of the program's end, or null ones.
+  void take(const std::function<std::vector<runtime::EventPtr>()>& start);
+
+ private:
+  bool one_by_one_;
+  std::mutex mutex_;
+  std::vector<runtime::EventPtr> last_;
+};
 
 class PluginClient {
  public:
@@ -43,6 +60,7 @@ class PluginClient {
   /// "cuda:0".
   std::string place(const PJRT_Device* d) const;
   const ProgramCache& cache() const { return cache_; }
+  Turns& turns() const { return *turns_; }
 
  private:
   void describe_devices();
@@ -52,6 +70,7 @@ class PluginClient {
   ProgramCache cache_;
   PJRT_Client* client_ = nullptr;
   std::string platform_, version_;
+  std::unique_ptr<Turns> turns_;
   int process_index_ = 0, process_count_ = 1;
   std::vector<PJRT_Device*> devices_;
   std::vector<mesh::DeviceDescription> described_;
@@ -84,6 +103,8 @@ struct ShardType {
   std::int64_t nbytes() const { return size_of(shape) * dtype_size(dtype); }
 };
 
+using ShardTypePtr = std::shared_ptr<const ShardType>;
+
 /// A shard in the memory of every device that holds it.
 class DeviceShard final : public runtime::DeviceMemory {
  public:
@@ -91,8 +112,8 @@ class DeviceShard final : public runtime::DeviceMemory {
     PJRT_Device* device = nullptr;
     OwnBuffer buffer;
   };
-  DeviceShard(PluginClientPtr client, std::vector<Copy> copies, const ShardType& type)
-      : client_(std::move(client)), copies_(std::move(copies)), type_(type) {}
+  DeviceShard(PluginClientPtr client, std::vector<Copy> copies, ShardTypePtr type)
+      : client_(std::move(client)), copies_(std::move(copies)), type_(std::move(type)) {}
 
   std::string place() const override { return client_->place(copies_.front().device); }
   void wait() const override;
@@ -102,17 +123,17 @@ class DeviceShard final : public runtime::DeviceMemory {
   /// asked for before, which is where it most often is.
   PJRT_Buffer* on(PJRT_Device* device, std::size_t nth) const;
   const PluginClientPtr& client() const { return client_; }
-  const ShardType& type() const { return type_; }
+  const ShardType& type() const { return *type_; }
 
  private:
   PluginClientPtr client_;
   mutable std::mutex mutex_;
   mutable std::vector<Copy> copies_;
-  ShardType type_;
+  ShardTypePtr type_;
 };
 
 /// A host's shard as one of these devices; the host's memory is held as long as it is read.
-runtime::BufferPtr put(const PluginClientPtr& client, const runtime::BufferPtr& from, const ShardType& type,
+runtime::BufferPtr put(const PluginClientPtr& client, const runtime::BufferPtr& from, const ShardTypePtr& type,
                        const std::vector<PJRT_Device*>& devices);
 
 }  // namespace tessera::pjrt_engine
