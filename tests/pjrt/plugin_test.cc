@@ -200,6 +200,42 @@ TEST(PjrtPlugin, DonatedBuffersAreGone) {
       has(error_of([&] { execute(exe.get(), args.lists, 2); }, PJRT_Error_Code_FAILED_PRECONDITION), "donated"));
 }
 
+TEST(PjrtPlugin, WhatNoResultCouldTakeIsNotDonated) {
+  Client client(8);
+  std::string text = add_program(true);
+  text.replace(text.find("-> (tensor<8x2xf32>"), std::string::npos, R"(-> tensor<f32> {
+    return %b : tensor<f32>
+  }
+})");
+  Executable exe = client.compile(text, compile_options(8));
+  Arguments args = add_arguments(client, {1});
+  for (int call = 0; call < 2; ++call) {
+    auto out = execute(exe.get(), args.lists, 1);
+    EXPECT_EQ(floats(out[2][0].get()), (Floats{1}));
+  }
+  EXPECT_FALSE(is_deleted(args.lists[3][0]));
+}
+
+// The devices' buffers of a result are made at once, and each is its owner's alone.
+TEST(PjrtPlugin, BuffersOfOneResultEndOnTheirOwn) {
+  Client client(8);
+  Executable exe = client.compile(add_program(false), compile_options(8));
+  Arguments args = add_arguments(client, {1});
+  auto out = execute(exe.get(), args.lists, 2);
+  for (std::size_t k = 0; k < 8; ++k) {
+    if (k != 5) out[k][0].reset();
+  }
+  auto remove = sized<PJRT_Buffer_Delete_Args>();
+  remove.buffer = out[3][1].get();
+  PLUGIN_CALL(PJRT_Buffer_Delete, remove);
+  EXPECT_TRUE(is_deleted(out[3][1].get()));
+  EXPECT_FALSE(is_deleted(out[4][1].get()));
+  EXPECT_EQ(floats(out[5][0].get()), (Floats{11, 12}));
+  exe.reset();
+  args.owned.clear();
+  EXPECT_EQ(floats(out[5][0].get()), (Floats{11, 12}));
+}
+
 TEST(PjrtPlugin, MemoryThatSomebodyPointsAtIsNotOverwritten) {
   Client client(8);
   Executable exe = client.compile(add_program(true), compile_options(8));
