@@ -43,6 +43,8 @@ def outcomes(log: pathlib.Path, xml: pathlib.Path) -> dict:
         return tests
     for case in ElementTree.parse(xml).getroot().iter("testcase"):
         name = f"{case.get('classname').split('.')[-1]}.{case.get('name')}"
+        if name.count("]") > name.count("["):  # pytest adds one to names with brackets inside
+            name = name.removesuffix("]")
         bad = case.find("failure") if case.find("failure") is not None else case.find("error")
         if bad is not None:
             lines = [line for line in (bad.get("message") or "?").splitlines() if line.strip()]
