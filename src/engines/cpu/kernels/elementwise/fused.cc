@@ -6,6 +6,7 @@
 #include <functional>
 #include <utility>
 
+#include "base/process.h"
 #include "base/thread_own.h"
 #include "base/thread_pool.h"
 #include "base/verify_mode.h"
@@ -194,6 +195,11 @@ std::int64_t grain(double cost, std::int64_t elements) {
 // Tiles of whole rows, or of chunks of a row where nothing is reduced.
 void run_tiles(const Variant& v, Run& run, std::int64_t outer, std::int64_t inner, std::int64_t tile_rows,
                std::int64_t tile_columns, double cost) {
+  if (tile_rows >= outer && tile_columns >= inner) {  // small shards, of which there may be thousands
+    base::stop_if_ended();
+    run.steps(v.stages[0].steps, run.prepare(), {0, 0, outer, inner});
+    return;
+  }
   std::int64_t across = std::max<std::int64_t>(1, (inner + tile_columns - 1) / std::max<std::int64_t>(tile_columns, 1));
   std::int64_t down = (outer + tile_rows - 1) / tile_rows;
   auto tiles = [&](std::int64_t begin, std::int64_t end) {
@@ -303,8 +309,9 @@ void FusedKernel::run(std::span<const void* const> inputs, std::span<void* const
     return run_chunks(v, run, outer, inner, p.block, p.cost);
   }
   std::int64_t columns = p.reduces ? inner : std::min(inner, p.block);
-  std::int64_t rows =
-      columns == inner ? std::clamp<std::int64_t>(p.block / std::max<std::int64_t>(inner, 1), 1, outer) : 1;
+  std::int64_t rows = columns == inner && outer > 1
+                          ? std::clamp<std::int64_t>(p.block / std::max<std::int64_t>(inner, 1), 1, outer)
+                          : 1;
   const Variant& v = staged ? p.staged : p.direct;
   Run run(v, inputs, outputs, inner, rows, columns);
   run.stream = stream;
