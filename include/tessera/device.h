@@ -156,8 +156,8 @@ class Client {
   /// ends. Throws `StateError` where it cannot be loaded, is no plugin, has another version of the API or cannot make a
   /// client, with the plugin's own message; `UnimplementedError` in a build without the engine.
   static Client pjrt(const PjrtOptions& options, const Loc& loc = Loc::current());
-  /// A client of the engine that the environment variable TESSERA_ENGINE names: with "pjrt:" and a plugin's path or name
-  /// that plugin's devices; with "cpu", or unset, CPU devices: `cpu_devices`, or where that is 0 as many as
+  /// A client of the engine that the environment variable TESSERA_ENGINE names: with "pjrt:" and a plugin's path or
+  /// name that plugin's devices; with "cpu", or unset, CPU devices: `cpu_devices`, or where that is 0 as many as
   /// TESSERA_CPU_DEVICES sets (1 when unset). Throws `ValueError` for another engine or number, and what making the
   /// client throws.
   static Client from_environment(std::int64_t cpu_devices = 0, const Loc& loc = Loc::current());

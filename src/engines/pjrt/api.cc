@@ -136,19 +136,21 @@ runtime::EventPtr Api::event(PJRT_Event* event, const char* doing) const {
     destroy(*this, event);
     return runtime::ready_event(error);
   }
-  auto pending = std::make_unique<Pending>(Pending{*this, event, doing});
+  auto* pending = new Pending{*this, event, doing};  // the callback's
   runtime::EventPtr out = pending->done;
   auto args = sized<PJRT_Event_OnReady_Args>();
   args.event = event;
-  args.user_arg = pending.get();
+  args.user_arg = pending;
   args.callback = [](PJRT_Error* error, void* told) {
     std::unique_ptr<Pending> p(static_cast<Pending*>(told));
     auto kept = p->api.exception(error, p->doing);
     destroy(p->api, p->event);
     p->done->complete(std::move(kept));
   };
-  PJRT_CALL(*this, PJRT_Event_OnReady, args, doing);
-  static_cast<void>(pending.release());  // the callback's, which may have come already
+  if (auto* error = entry(&PJRT_Api::PJRT_Event_OnReady, "PJRT_Event_OnReady")(&args)) {
+    delete pending;
+    raise(error, doing);
+  }
   return out;
 }
 

@@ -13,7 +13,7 @@
 
 #include "base/file.h"
 #include "engines/pjrt/plugin_programs.h"
-#include "src/engines/pjrt/program_cache.h"
+#include "engines/pjrt/program_cache.h"
 #include "tessera/tessera.h"
 
 namespace tessera::test {
