@@ -106,13 +106,27 @@ PJRT_LoadedExecutable* compiled(const PluginClient& client, const std::string& n
   return executable;
 }
 
+// A program of the plugin, which ends with this.
+struct Loaded {
+  explicit Loaded(const PluginClient& of) : client(of) {}
+  ~Loaded() {
+    if (handle == nullptr) return;
+    auto args = sized<PJRT_LoadedExecutable_Destroy_Args>();
+    args.executable = handle;
+    const Api& api = client.api();
+    static_cast<void>(api.exception(
+        api.entry(&PJRT_Api::PJRT_LoadedExecutable_Destroy, "PJRT_LoadedExecutable_Destroy")(&args), "end a program"));
+  }
+  Loaded(const Loaded&) = delete;
+  Loaded& operator=(const Loaded&) = delete;
+  const PluginClient& client;
+  PJRT_LoadedExecutable* handle = nullptr;
+};
+
 class PjrtExecutable final : public runtime::Executable {
  public:
   PjrtExecutable(PluginClientPtr client, std::shared_ptr<runtime::MemoryPool> memory, const ir::Module& module,
                  const sharding::DeviceList& devices);
-  ~PjrtExecutable() override;
-  PjrtExecutable(const PjrtExecutable&) = delete;
-  PjrtExecutable& operator=(const PjrtExecutable&) = delete;
 
   const runtime::PortLayouts& layouts() const override { return layouts_; }
   std::vector<ShardBuffers> run(std::vector<ShardBuffers> args,
@@ -131,7 +145,7 @@ class PjrtExecutable final : public runtime::Executable {
   PluginClientPtr client_;
   std::shared_ptr<runtime::MemoryPool> memory_;  // the host's
   std::string name_, text_;
-  PJRT_LoadedExecutable* handle_ = nullptr;
+  std::unique_ptr<Loaded> loaded_;
   std::vector<PJRT_Device*> devices_;  // by position
   runtime::PortLayouts layouts_;
   std::vector<PortShards> in_, out_;
@@ -161,23 +175,15 @@ PjrtExecutable::PjrtExecutable(PluginClientPtr client, std::shared_ptr<runtime::
     layouts_.out.push_back(*module.outputs[i].layout);
     out_.push_back(shards_of(g.type(g.outputs[i]), layouts_.out.back(), *module.mesh));
   }
-  handle_ = compiled(*client_, name_, text_, compile_options(ids, client_->platform()));
+  loaded_ = std::make_unique<Loaded>(*client_);
+  loaded_->handle = compiled(*client_, name_, text_, compile_options(ids, client_->platform()));
   check_result_count();
-}
-
-PjrtExecutable::~PjrtExecutable() {
-  if (handle_ == nullptr) return;
-  auto args = sized<PJRT_LoadedExecutable_Destroy_Args>();
-  args.executable = handle_;
-  const Api& api = client_->api();
-  static_cast<void>(api.exception(
-      api.entry(&PJRT_Api::PJRT_LoadedExecutable_Destroy, "PJRT_LoadedExecutable_Destroy")(&args), "end a program"));
 }
 
 // The lists that results are written to are as long as the plugin takes them to be.
 void PjrtExecutable::check_result_count() const {
   auto of = sized<PJRT_LoadedExecutable_GetExecutable_Args>();
-  of.loaded_executable = handle_;
+  of.loaded_executable = loaded_->handle;
   PJRT_CALL(client_->api(), PJRT_LoadedExecutable_GetExecutable, of, "describe a program");
   auto count = sized<PJRT_Executable_NumOutputs_Args>();
   count.executable = of.executable;
@@ -253,7 +259,7 @@ std::vector<ShardBuffers> PjrtExecutable::run(std::vector<ShardBuffers> args,
   options.non_donatable_input_indices = lists.kept.data();
   options.num_non_donatable_input_indices = lists.kept.size();
   auto call = sized<PJRT_LoadedExecutable_Execute_Args>();
-  call.executable = handle_;
+  call.executable = loaded_->handle;
   call.options = &options;
   call.argument_lists = lists.in_rows.data();
   call.num_devices = devices_.size();

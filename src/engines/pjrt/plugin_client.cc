@@ -54,27 +54,27 @@ std::string cache_folder(const PjrtOptions& options) {
 }  // namespace
 
 PluginClient::PluginClient(const Api& api, const PjrtOptions& options)
-    : api_(api), cache_(cache_folder(options), options.compilation_cache_bytes) {
+    : api_(api), cache_(cache_folder(options), options.compilation_cache_bytes), client_(api) {
   std::vector<PJRT_NamedValue> values;
   for (const auto& [name, value] : options.options) values.push_back(named(name, value));
   auto create = sized<PJRT_Client_Create_Args>();
   create.create_options = values.data();
   create.num_options = values.size();
   PJRT_CALL(api_, PJRT_Client_Create, create, "make a client");
-  client_ = create.client;
+  client_.handle = create.client;
   auto platform = sized<PJRT_Client_PlatformName_Args>();
-  platform.client = client_;
+  platform.client = client_.handle;
   PJRT_CALL(api_, PJRT_Client_PlatformName, platform, "name its platform");
   platform_.assign(platform.platform_name, platform.platform_name_size);
   turns_ = std::make_unique<Turns>(platform_ == "cpu");
   auto version = sized<PJRT_Client_PlatformVersion_Args>();
-  version.client = client_;
+  version.client = client_.handle;
   if (api_.has(&PJRT_Api::PJRT_Client_PlatformVersion)) {
     PJRT_CALL(api_, PJRT_Client_PlatformVersion, version, "name its version");
     version_.assign(version.platform_version, version.platform_version_size);
   }
   auto process = sized<PJRT_Client_ProcessIndex_Args>();
-  process.client = client_;
+  process.client = client_.handle;
   PJRT_CALL(api_, PJRT_Client_ProcessIndex, process, "tell its process");
   process_index_ = process.process_index;
   describe_devices();
@@ -89,18 +89,17 @@ void Turns::take(const std::function<std::vector<runtime::EventPtr>()>& start) {
   if (one_by_one_) last_ = std::move(ends);
 }
 
-PluginClient::~PluginClient() {
+PluginClient::Handle::~Handle() {
+  if (handle == nullptr || !api.has(&PJRT_Api::PJRT_Client_Destroy)) return;
   auto args = sized<PJRT_Client_Destroy_Args>();
-  args.client = client_;
-  if (api_.has(&PJRT_Api::PJRT_Client_Destroy)) {
-    static_cast<void>(
-        api_.exception(api_.entry(&PJRT_Api::PJRT_Client_Destroy, "PJRT_Client_Destroy")(&args), "end a client"));
-  }
+  args.client = handle;
+  static_cast<void>(
+      api.exception(api.entry(&PJRT_Api::PJRT_Client_Destroy, "PJRT_Client_Destroy")(&args), "end a client"));
 }
 
 void PluginClient::describe_devices() {
   auto list = sized<PJRT_Client_Devices_Args>();
-  list.client = client_;
+  list.client = client_.handle;
   PJRT_CALL(api_, PJRT_Client_Devices, list, "list its devices");
   if (list.num_devices == 0) throw StateError(str("Client::pjrt: the plugin ", api_.path(), " has no devices"));
   struct Listed {

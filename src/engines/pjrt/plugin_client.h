@@ -41,12 +41,9 @@ class PluginClient {
  public:
   /// Throws `StateError` with the plugin's message where it cannot make one.
   PluginClient(const Api& api, const PjrtOptions& options);
-  ~PluginClient();
-  PluginClient(const PluginClient&) = delete;
-  PluginClient& operator=(const PluginClient&) = delete;
 
   const Api& api() const { return api_; }
-  PJRT_Client* handle() const { return client_; }
+  PJRT_Client* handle() const { return client_.handle; }
   /// "cuda".
   const std::string& platform() const { return platform_; }
   const std::string& platform_version() const { return version_; }
@@ -68,7 +65,15 @@ class PluginClient {
 
   const Api& api_;
   ProgramCache cache_;
-  PJRT_Client* client_ = nullptr;
+  struct Handle {
+    explicit Handle(const Api& of) : api(of) {}
+    ~Handle();
+    Handle(const Handle&) = delete;
+    Handle& operator=(const Handle&) = delete;
+    const Api& api;
+    PJRT_Client* handle = nullptr;
+  };
+  Handle client_;
   std::string platform_, version_;
   std::unique_ptr<Turns> turns_;
   int process_index_ = 0, process_count_ = 1;

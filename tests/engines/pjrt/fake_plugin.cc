@@ -101,6 +101,10 @@ void client(PJRT_Api& api) {
     a->client = new PJRT_Client;
     return nullptr;
   });
+  set<PJRT_Client_Destroy_Args>(api, &PJRT_Api::PJRT_Client_Destroy, [](auto* a) -> PJRT_Error* {
+    delete a->client;
+    return nullptr;
+  });
   set<PJRT_Client_PlatformName_Args>(api, &PJRT_Api::PJRT_Client_PlatformName, [](auto* a) -> PJRT_Error* {
     a->platform_name = kPlatform;
     a->platform_name_size = std::strlen(kPlatform);
