@@ -154,7 +154,7 @@ Held held(PJRT_Buffer& b, const char* entry);
 
 /// For `callers` who each destroy it; ready from the start where `e` is null.
 PJRT_Event* new_event(runtime::EventPtr e, std::uint32_t callers = 1);
-/// As many buffers in one piece of memory, which goes with the last of them; the shards of `value` by `index`.
+/// As many buffers in one block of memory, which goes with the last of them; the shards of `value` by `index`.
 PJRT_Buffer* new_buffers(const ValuePtr& value, const std::vector<std::int32_t>& index);
 PJRT_Buffer* new_buffer(const ValuePtr& value, PJRT_Device* device, PJRT_Memory* memory);
 void destroy(PJRT_Buffer* b);
@@ -236,7 +236,7 @@ struct PJRT_Buffer {
 
   inline const tessera::pjrt::Description& about() const;
 };
-/// The buffers that `new_buffers` made at once.
+/// The buffers that `new_buffers` made together.
 struct tessera::pjrt::Handles {
   DescriptionPtr about;
   std::atomic<std::size_t> left{0};

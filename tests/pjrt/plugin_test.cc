@@ -216,7 +216,7 @@ TEST(PjrtPlugin, WhatNoResultCouldTakeIsNotDonated) {
   EXPECT_FALSE(is_deleted(args.lists[3][0]));
 }
 
-// The devices' buffers of a result are made at once, and each is its owner's alone.
+// The devices' buffers of a result are made together, and each is its owner's alone.
 TEST(PjrtPlugin, BuffersOfOneResultEndOnTheirOwn) {
   Client client(8);
   Executable exe = client.compile(add_program(false), compile_options(8));

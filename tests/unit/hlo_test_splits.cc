@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operations of texts along dimensions that are split: each device works on its own shards.
+// Operations of modules along dimensions that are split: each device works on its own shards.
 #include <gtest/gtest.h>
 
 #include <cmath>
