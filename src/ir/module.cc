@@ -207,6 +207,7 @@ Module Module::with_graph(GraphPtr other) const {
   out.axes_of = axes_of;
   out.uneven = uneven;
   out.deterministic = deterministic;
+  out.divides = divides;
   return out;
 }
 
@@ -231,7 +232,7 @@ Module module_over(GraphPtr graph, const MeshAxes& mesh) {
 bool partitions_alike(const Module& a, const Module& b) {
   auto same = [](const Port& x, const Port& y) { return x.layout == y.layout; };
   return (a.graph == b.graph || equal(*a.graph, *b.graph)) && *a.mesh == *b.mesh && a.uneven == b.uneven &&
-         a.deterministic == b.deterministic && std::ranges::equal(a.inputs, b.inputs, same) &&
+         a.deterministic == b.deterministic && a.divides == b.divides && std::ranges::equal(a.inputs, b.inputs, same) &&
          std::ranges::equal(a.outputs, b.outputs, same);
 }
 

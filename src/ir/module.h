@@ -84,6 +84,7 @@ struct Module {
   std::vector<std::optional<std::vector<AxisList>>> axes_of;  ///< by mesh, then axis: axes of `mesh`, major first
   bool uneven = false;         ///< dimensions may be split that their axes do not divide (decision D12)
   bool deterministic = false;  ///< partial sums in a fixed order (decision D13)
+  bool divides = true;         ///< equations may be written by the rules of `OpSpec::divide`; tests turn it off
 
   std::int64_t num_devices() const { return num_partitions * num_replicas; }
   const NamedMesh* find_mesh(const std::string& mesh_name) const;

@@ -105,6 +105,28 @@ struct TransposeArgs {
   ValueSpan ct;                     ///< cotangents of the results; empty Value = zero
 };
 
+/// An equation whose operands or results are split along dimensions that its factors do not let be split.
+struct DivideArgs {
+  ValueSpan in;
+  TypeSpan out;
+  std::span<const Layout> operands, results;  ///< as propagation chose them
+  const MeshAxes& mesh;
+  bool deterministic;  ///< sums and products of floats keep their order
+  /// Operand 0 before a reshape that made it one dimension; empty where there was none.
+  Value unflattened = {};
+  const Layout* unflattened_layout = nullptr;
+
+  /// Into how many parts dimension d of operand i is split.
+  std::int64_t parts_of(std::size_t i, std::int64_t d) const {
+    return parts(operands[i].dims[static_cast<std::size_t>(d)], mesh);
+  }
+};
+/// What is written in place of the equation, and layouts of values in it that their neighbours would not get them.
+struct Division {
+  Values out;
+  std::vector<std::pair<Value, Layout>> layouts = {};
+};
+
 /// An instance of an op for the property tests.
 template <class P>
 struct Sample {
@@ -150,6 +172,10 @@ struct OpSpec {
   Must<Values(Builder&, const TransposeArgs&, const P&)> transpose;
   /// Ops that hold graphs only: results and tangents together, in place of computing the results and then `jvp`.
   std::function<Duals(Builder&, const DualArgs&, const P&)> dual = nullptr;
+  /// Ways to write the op as equations that move less where a dimension that `factors` leaves whole is split: a running
+  /// sum as running sums of shards and what stands before each. The partitioner takes the one that moves the fewest
+  /// bytes, if they are fewer than without; nothing where a way does not apply.
+  std::vector<std::function<std::optional<Division>(Builder&, const DivideArgs&, const P&)>> divide = {};
   Must<void(ViewSpan in, ViewSpan out, const P&)> reference;
   Must<std::vector<Sample<P>>()> samples;
 };
@@ -174,6 +200,9 @@ class OpDef {
   virtual Values transpose(Builder& b, const TransposeArgs& args, const Attrs& a) const = 0;
   virtual bool has_dual() const = 0;
   virtual Duals dual(Builder& b, const DualArgs& args, const Attrs& a) const = 0;
+  /// How many rules `divide` has.
+  virtual std::size_t divisions() const = 0;
+  virtual std::optional<Division> divide(std::size_t way, Builder& b, const DivideArgs& args, const Attrs& a) const = 0;
   virtual bool has_reference() const = 0;
   virtual void reference(ViewSpan in, ViewSpan out, const Attrs& a) const = 0;
   virtual std::vector<AnySample> samples() const = 0;
@@ -235,6 +264,10 @@ class Op final : public OpDef {
   Duals dual(Builder& b, const DualArgs& args, const Attrs& a) const override {
     if (!spec_.dual) detail::no_rule(*this, "dual", "the op holds no graph");
     return spec_.dual(b, args, get<P>(a));
+  }
+  std::size_t divisions() const override { return spec_.divide.size(); }
+  std::optional<Division> divide(std::size_t way, Builder& b, const DivideArgs& args, const Attrs& a) const override {
+    return spec_.divide[way](b, args, get<P>(a));
   }
   bool has_reference() const override { return static_cast<bool>(spec_.reference.call); }
   void reference(ViewSpan in, ViewSpan out, const Attrs& a) const override {

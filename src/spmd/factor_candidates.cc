@@ -30,9 +30,52 @@ bool merge(const Factoring& f, const FactorAxes& offer, FactorAxes& into, AxisMa
   return conflict;
 }
 
+// Axes that a tensor has on dimensions that must be whole, in order.
+AxisList left_over(const Factoring& f, const Hint& hint, const FactorAxes& offer) {
+  AxisMask taken = 0;
+  for (const auto& axes : offer) taken |= mask_of(axes);
+  AxisList out;
+  for (std::size_t d = 0; d < hint.dims->size(); ++d) {
+    const auto& factors = f.tensor(hint.tensor)[d];
+    bool whole = std::all_of(factors.begin(), factors.end(), [&](int n) {
+      return f.rule().factors[static_cast<std::size_t>(n)].kind == ir::Factor::Kind::Whole;
+    });
+    for (auto a : (*hint.dims)[d]) {
+      if (whole && !(taken & bit(a))) out.push_back(a);
+    }
+  }
+  return out;
+}
+
+// Moves axes that no factor has to the longest factors that can be split, so that an exchange does where everything
+// would be gathered. True where one was moved.
+bool settle(const Factoring& f, const ir::MeshAxes& mesh, const AxisList& axes, FactorAxes& into) {
+  bool moved = false;
+  for (auto a : axes) {
+    AxisMask used = 0;
+    for (const auto& list : into) used |= mask_of(list);
+    if (used & bit(a)) continue;
+    int best = -1;
+    std::int64_t most = 1;
+    for (std::size_t n = 0; n < into.size(); ++n) {
+      const auto& factor = f.rule().factors[n];
+      std::int64_t now = ir::parts(into[n], mesh);
+      bool can = factor.kind == ir::Factor::Kind::Pass && f.splittable(static_cast<int>(n), now * mesh.sizes[a]);
+      if (!can || factor.size / now <= most) continue;
+      most = factor.size / now;
+      best = static_cast<int>(n);
+    }
+    if (best < 0) continue;
+    into[static_cast<std::size_t>(best)].push_back(a);
+    moved = true;
+  }
+  return moved;
+}
+
 }  // namespace
 
-std::vector<FactorAxes> candidates(const Factoring& factoring, const std::vector<Hint>& hints) {
+std::vector<FactorAxes> candidates(const Factoring& factoring, const std::vector<Hint>& hints,
+                                   const ir::MeshAxes& mesh) {
   std::vector<FactorAxes> offers;
   for (const auto& h : hints) {
     offers.emplace_back(factoring.num_factors());
@@ -55,7 +98,16 @@ std::vector<FactorAxes> candidates(const Factoring& factoring, const std::vector
     if (std::find(out.begin(), out.end(), axes) == out.end()) out.push_back(std::move(axes));
   };
   add(order);
-  if (!conflict) return out;  // every order gives the same
+  auto settled = [&] {
+    for (std::size_t i = 0; i < hints.size(); ++i) {
+      FactorAxes axes = out.front();
+      if (!settle(factoring, mesh, left_over(factoring, hints[i], offers[i]), axes)) continue;
+      factoring.repair(axes);
+      if (std::find(out.begin(), out.end(), axes) == out.end()) out.push_back(std::move(axes));
+    }
+    return out;
+  };
+  if (!conflict) return settled();  // every order gives the same
   for (auto first : order) {
     if (mask_of(offers[first]) == 0) continue;
     std::vector<std::size_t> by{first};
@@ -77,7 +129,7 @@ std::vector<FactorAxes> candidates(const Factoring& factoring, const std::vector
     factoring.repair(axes);
     if (std::find(out.begin(), out.end(), axes) == out.end()) out.push_back(std::move(axes));
   }
-  return out;
+  return settled();
 }
 
 }  // namespace tessera::spmd

@@ -10,6 +10,7 @@
 #include "ir/op_def.h"
 #include "ir/pass.h"
 #include "ops/control/subgraph_structure.h"
+#include "spmd/divided_equations.h"
 #include "spmd/factor_candidates.h"
 #include "spmd/factoring.h"
 #include "spmd/halo_equations.h"
@@ -18,7 +19,6 @@
 #include "spmd/spmd.h"
 #include "spmd/sums_wanted.h"
 #include "spmd/value_versions.h"
-#include "spmd/window_equations.h"
 #include "tessera/error.h"
 
 namespace tessera::spmd {
@@ -216,7 +216,7 @@ class Partitioner {
     for (std::size_t i = 0; i < e.out.size(); ++i) {
       hints.push_back({e.in.size() + i, &wanted(e.out[i]).dims, g_.type(e.out[i]).nbytes()});
     }
-    std::vector<FactorAxes> ways = candidates(f, hints);
+    std::vector<FactorAxes> ways = candidates(f, hints, mesh_);
     Split best = weigh(e, f, ways[0]);
     for (std::size_t k = 1; k < ways.size(); ++k) {
       Split s = weigh(e, f, ways[k]);
@@ -482,14 +482,20 @@ void Partitioner::add_control(const ir::Eqn& e, const ops::Control& control) {
 }  // namespace
 
 ir::GraphPtr partition(const ir::Module& m, const std::vector<ir::Layout>& layouts) {
-  TESSERA_CHECK(layouts.size() == m.graph->num_values(),
-                str(layouts.size(), " layouts for ", m.graph->num_values(), " values"));
-  if (auto split = split_windows(m, layouts)) {
-    ir::Module changed = m;
-    changed.graph = split->graph;
-    return Partitioner(changed, split->layouts).run();
-  }
-  return Partitioner(m, layouts).run();
+  Price price = [](const ir::Module& alone, const std::vector<ir::Layout>& laid) {
+    return comm_plan(*Partitioner(alone, laid).run()).bytes_per_device();
+  };
+  auto divided = divide_equations(m, layouts, price);
+  if (!divided) return Partitioner(m, layouts).run();
+  ir::Module changed = m;
+  changed.graph = divided->graph;
+  ir::GraphPtr out = Partitioner(changed, divided->layouts).run();
+  if (!divided->by_rules) return out;
+  // An equation by itself is not the program: where what follows makes up for it, nothing is divided.
+  changed.divides = false;
+  changed.graph = m.graph;
+  ir::GraphPtr whole = partition(changed, layouts);
+  return comm_plan(*whole).bytes_per_device() < comm_plan(*out).bytes_per_device() ? whole : out;
 }
 
 }  // namespace tessera::spmd

@@ -40,13 +40,14 @@ class Propagator {
  public:
   explicit Propagator(const ir::Module& m) : m_(m) {}
 
-  std::vector<ir::Layout> run() {
+  std::vector<ir::Layout> run(std::span<const FixedLayout> fixed) {
     const ir::Graph& g = *m_.graph;
     std::vector<Slot> slots = enter(g);
     for (std::size_t i = 0; i < g.inputs.size(); ++i) {
       const auto& layout = m_.inputs[i].layout;
       if (layout) fix(slots[static_cast<std::size_t>(g.inputs[i])], *layout, {});
     }
+    for (const auto& f : fixed) fix(slots[static_cast<std::size_t>(f.value)], f.layout, {});
     add_equations(g, slots);
     add_outputs(g, slots);
     connect();
@@ -120,8 +121,27 @@ class Propagator {
       int round = e.op->traits().elementwise || keeps_elements(rule, in, out) ? 0 : 1;
       if (auto moves = moves_of(e, in, out)) tie_moved(*moves, in, out, tensors);
       for (const auto& w : window_dims(e, in)) tie_dims({in[0], w.in, tensors[0]}, {out[0], w.out, tensors.back()});
+      tie_whole(rule, in, out, tensors);
       add_node(std::move(rule), in, out, std::move(tensors), round);
     }
+  }
+
+  // A dimension that operands and results share though it may not be split while they are computed (sort, running
+  // sums): who has its operand split wants the result so, too.
+  void tie_whole(ir::FactorRule rule, const ir::Types& in, const ir::Types& out, const std::vector<Slot>& tensors) {
+    auto has = [](const std::vector<ir::FactorRule::Tensor>& all, int f) {
+      return std::any_of(all.begin(), all.end(), [&](const ir::FactorRule::Tensor& t) {
+        return std::any_of(t.begin(), t.end(), [&](const std::vector<int>& d) { return d == std::vector<int>{f}; });
+      });
+    };
+    bool any = false;
+    for (std::size_t n = 0; n < rule.factors.size(); ++n) {
+      int f = static_cast<int>(n);
+      bool shared = rule.factors[n].kind == ir::Factor::Kind::Whole && has(rule.operands, f) && has(rule.results, f);
+      rule.factors[n].kind = shared ? ir::Factor::Kind::Pass : ir::Factor::Kind::Whole;
+      any = any || shared;
+    }
+    if (any) add_node(std::move(rule), in, out, tensors, 1);
   }
 
   // The boundary of a manual region. Its axes split nothing inside; outside, the value is wanted as the spec says.
@@ -347,12 +367,12 @@ ir::Layout visible(const ir::Type& type, ir::Layout layout, const ir::Module& m)
   return layout;
 }
 
-std::vector<ir::Layout> propagate(const ir::Module& m) {
+std::vector<ir::Layout> propagate(const ir::Module& m, std::span<const FixedLayout> fixed) {
   TESSERA_CHECK(m.inputs.size() == m.graph->inputs.size(),
                 str(m.inputs.size(), " layouts for ", m.graph->inputs.size(), " inputs"));
   TESSERA_CHECK(m.outputs.size() == m.graph->outputs.size(),
                 str(m.outputs.size(), " layouts for ", m.graph->outputs.size(), " outputs"));
-  return Propagator(m).run();
+  return Propagator(m).run(fixed);
 }
 
 }  // namespace tessera::spmd

@@ -2,6 +2,7 @@
 // Automatic parallelism: graph + shardings -> partitioned graph with explicit collectives.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "ir/module.h"
@@ -27,8 +28,14 @@ ir::GraphPtr with_fixed_leaves(const ir::GraphPtr& graph);
 /// have their leaves.
 ir::Module prepared(ir::Module m);
 
-/// A layout for every value of the graph: inputs, outputs and constraints as given, others chosen. Deterministic.
-std::vector<ir::Layout> propagate(const ir::Module& m);
+/// A value inside a graph whose layout is given.
+struct FixedLayout {
+  ir::ValueId value;
+  ir::Layout layout;
+};
+/// A layout for every value of the graph: inputs, outputs, constraints and `fixed` values as given, others chosen.
+/// Deterministic.
+std::vector<ir::Layout> propagate(const ir::Module& m, std::span<const FixedLayout> fixed = {});
 
 /// What a user sees of a layout that was chosen for an input or an output: without uneven splits, unless they are asked
 /// for.

@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "spmd/spmd.h"
+#include "ir/op_def.h"
 
 namespace tessera::spmd {
 
@@ -19,13 +19,10 @@ struct WindowDim {
 /// Empty for other ops.
 std::vector<WindowDim> window_dims(const ir::Eqn& e, ir::TypeSpan in);
 
-/// A graph and a layout for each of its values.
-struct LaidGraph {
-  ir::GraphPtr graph;
-  std::vector<ir::Layout> layouts;
-};
-/// With `halo` equations and stacks of windows in place of the equations that slide windows along a dimension that is
-/// split alike in operand and result; nothing when there are none. `layouts` are propagate's.
-std::optional<LaidGraph> split_windows(const ir::Module& m, const std::vector<ir::Layout>& layouts);
+/// Whether windows slide along a dimension of the equation's operand 0.
+bool slides_windows(const ir::Eqn& e);
+/// With a `halo` equation and stacks of windows in place of an equation that slides windows along a dimension that is
+/// split alike in operand and result; nothing for others.
+std::optional<ir::Division> divide_windows(ir::Builder& b, const ir::Eqn& e, const ir::DivideArgs& args);
 
 }  // namespace tessera::spmd

@@ -295,11 +295,12 @@ TEST(Partition, DeterministicSumsAreNotTakenInShards) {
                   {.deterministic = true});
   EXPECT_EQ(sketch(*partitioned(p)),
             "(a@[data, model])\n"
-            "b@[-, model] = all_gather(data) a\n"
-            "c@[model] = reduce_sum b\n"
+            "b@[-, model.data] = all_to_all(data) a\n"
+            "c@[model.data] = reduce_sum b\n"
             "d@[model] partial(data: max) = reduce_max a\n"
-            "e@[model] = all_reduce(data) d\n"
-            "-> c e\n");
+            "e@[model] = all_gather(data) c\n"
+            "f@[model] = all_reduce(data) d\n"
+            "-> e f\n");
 }
 
 TEST(Partition, ReshapeAndTransposeKeepShards) {

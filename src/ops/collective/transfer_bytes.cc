@@ -140,8 +140,16 @@ std::int64_t received(const ir::Graph& g, const ir::Eqn& e) {
     return moves ? local_bytes(g.type(e.in[0]), g.layout(e.in[0]), *g.mesh) : 0;
   }
   if (e.op == &def::group_exchange) {
-    auto members = static_cast<std::int64_t>(ir::get<GroupExchange>(e.attrs).groups.front().size());
-    return local_bytes(g.type(e.in[0]), g.layout(e.in[0]), *g.mesh) * (members - 1);
+    const auto& p = ir::get<GroupExchange>(e.attrs);
+    auto members = static_cast<std::int64_t>(p.groups.front().size());
+    std::int64_t all = local_bytes(g.type(e.in[0]), g.layout(e.in[0]), *g.mesh) * (members - 1);
+    if (p.kind != GroupExchange::Kind::Ragged) return all;
+    // How many rows come is known when they do: no more than the result holds. Their numbers go to all members.
+    std::int64_t numbers = 0;
+    for (std::size_t i = 2; i < 5; ++i) {
+      numbers += local_bytes(g.type(e.in[i]), g.layout(e.in[i]), *g.mesh) * (members - 1);
+    }
+    return std::min(all, local_bytes(g.type(e.out[0]), g.layout(e.out[0]), *g.mesh)) + numbers;
   }
   if (e.op != &def::reshard || ir::get<Reshard>(e.attrs).kind == Reshard::Kind::Slice) return 0;
   return received(g.type(e.in[0]), g.layout(e.in[0]), g.layout(e.out[0]), *g.mesh);

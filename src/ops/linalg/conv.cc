@@ -7,6 +7,7 @@
 
 #include "ops/define_op.h"
 #include "ops/reduce/windows.h"
+#include "ops/shape/halo.h"
 
 namespace tessera::ops {
 
@@ -238,6 +239,51 @@ Values transpose_rule(Builder& b, const TransposeArgs& t, const Conv& p) {
   return out;
 }
 
+// A kernel that is split along a spatial dimension, as a cotangent is that is the kernel of a gradient: every shard of
+// it meets the part of the inputs that it reaches. Shards count as input features, so that their results are summed.
+std::optional<ir::Division> by_kernel_shards(Builder& b, const ir::DivideArgs& a, const Conv& p) {
+  if (p.feature_groups != 1 || p.batch_groups != 1 || a.out[0].size() == 0) return std::nullopt;
+  for (std::size_t i = 0; i < p.strides.size(); ++i) {
+    auto d = p.rhs_spec[i + 2];
+    auto from = at(p.lhs_spec[i + 2]);
+    auto parts = a.parts_of(1, d);
+    auto chunk = (a.in[1].shape()[at(d)] + parts - 1) / parts;
+    if (parts == 1 || chunk == 1) continue;
+    auto outputs = a.out[0].shape[at(p.out_spec[i + 2])];
+    Value zero = scalar(b, 0, a.in[0].dtype());
+    WindowStack stack{from,
+                      parts,
+                      (chunk - 1) * p.rhs_dilation[i] + (outputs - 1) * p.strides[i] + 1,
+                      -p.pad_low[i],
+                      chunk * p.rhs_dilation[i],
+                      p.lhs_dilation[i]};
+    Value x = window_stack(a.in[0], zero, stack, kName);
+    ir::Layout split{a.operands[0].dims};
+    split.dims[from].clear();
+    split.dims.insert(split.dims.begin(), a.operands[1].dims[at(d)]);
+    ir::AxisMask taken = 0;
+    for (auto& axes : split.dims) {  // other dimensions keep axes that the shards of the kernel do not have
+      std::erase_if(axes, [&](std::uint8_t axis) { return ((taken >> axis) & 1) != 0; });
+      for (auto axis : axes) taken |= ir::AxisMask{1} << axis;
+    }
+    Value w = a.in[1];
+    Dims zeros(at(w.rank()), 0);
+    Dims high = zeros;
+    high[at(d)] = parts * chunk - w.shape()[at(d)];
+    if (high[at(d)] > 0) w = pad(w, zero, zeros, high);
+    Shape shape = w.shape();
+    shape[at(d)] = chunk;
+    shape.insert(shape.begin() + d, parts);
+    w = move_dim(reshape(w, shape), d, 0);
+    Conv q = p;
+    q.pad_low[i] = q.pad_high[i] = 0;
+    q.lhs_dilation[i] = 1;
+    Value y = conv_general_dilated(merge_front(x, p.lhs_spec[1]), merge_front(w, p.rhs_spec[1]), q);
+    return ir::Division{{y}, {{x, split}}};
+  }
+  return std::nullopt;
+}
+
 void reference(ViewSpan in, ViewSpan out, const Conv& p) {
   const View& x = in[0];
   const View& w = in[1];
@@ -318,6 +364,7 @@ TESSERA_DEFINE_OP(conv_general_dilated, Conv,
                       .batch = batch,
                       .jvp = jvp,
                       .transpose = transpose_rule,
+                      .divide = {by_kernel_shards},
                       .reference = reference,
                       .samples = conv_samples,
                   });

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // fft: https://openxla.org/stablehlo/spec#fft
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <numbers>
+#include <utility>
 
 #include "ops/linalg/linalg_common.h"
 
@@ -107,6 +110,127 @@ void reference(ViewSpan in, ViewSpan out, const Fft& p) {
                     [&](const Dims& position) { store_number(out[0], to++, x[at(flat(position, strides))] * scale); });
 }
 
+bool keeps_extent(const Fft& p, const Type& in, const Type& out, std::int64_t d) {
+  return p.type == FftType::Fft || p.type == FftType::Ifft || in.shape[at(d)] == out.shape[at(d)];
+}
+
+FactorRule factors(TypeSpan in, TypeSpan out, const Fft& p) {
+  FactorRule r;
+  r.operands.emplace_back();
+  r.results.emplace_back();
+  auto lead = in[0].rank() - static_cast<std::int64_t>(p.lengths.size());
+  for (std::int64_t d = 0; d < in[0].rank(); ++d) {
+    int f = r.add(in[0].shape[at(d)], d < lead ? Factor::Kind::Pass : Factor::Kind::Whole);
+    bool same = keeps_extent(p, in[0], out[0], d);
+    r.operands[0].push_back({f});
+    r.results[0].push_back({same ? f : r.add(out[0].shape[at(d)], Factor::Kind::Whole)});
+  }
+  return r;
+}
+
+// Axes of the whole dimension d moved to the dimension that has the most left for a position, behind those that it had
+// at first. Nothing where none can take them.
+std::optional<ir::Layout> without(const ir::DivideArgs& a, ir::Layout l, const Shape& shape, std::int64_t d) {
+  ir::AxisList axes = std::exchange(l.dims[at(d)], {});
+  if (axes.empty()) return l;
+  std::int64_t best = -1;
+  std::int64_t most = 3;  // as in `Factoring`: not less than four elements for each part
+  for (std::int64_t e = 0; e < rank(shape); ++e) {
+    std::int64_t left = shape[at(e)] / (ir::parts(l.dims[at(e)], a.mesh) * ir::parts(axes, a.mesh));
+    if (e == d || left <= most) continue;
+    most = left;
+    best = e;
+  }
+  if (best < 0) return std::nullopt;
+  ir::AxisList all = a.operands[0].dims[at(best)];
+  for (const ir::AxisList* more : std::array<const ir::AxisList*, 2>{&l.dims[at(best)], &axes}) {
+    for (auto axis : *more) {
+      if (std::find(all.begin(), all.end(), axis) == all.end()) all.push_back(axis);
+    }
+  }
+  // Those that it had at first and that stand elsewhere by now stay there.
+  std::erase_if(all, [&](std::uint8_t axis) {
+    auto has = [&](const ir::AxisList& list) { return std::find(list.begin(), list.end(), axis) != list.end(); };
+    return !has(axes) && !has(l.dims[at(best)]);
+  });
+  l.dims[at(best)] = all;
+  return l;
+}
+
+// One dimension after the other, each whole while it is transformed: an exchange between two of them.
+std::optional<ir::Division> one_by_one(Builder&, const ir::DivideArgs& a, const Fft& p) {
+  std::int64_t last = a.in[0].rank() - 1;
+  std::int64_t lead = last + 1 - static_cast<std::int64_t>(p.lengths.size());
+  Dims order;
+  bool split = false;
+  for (std::int64_t d = lead; d <= last; ++d) {
+    order.push_back(d);
+    split = split || a.parts_of(0, d) > 1;
+  }
+  if (!split || p.lengths.size() == 1 || a.in[0].type().size() == 0) return std::nullopt;
+  std::stable_sort(order.begin(), order.end(), [&](std::int64_t d, std::int64_t e) {
+    // Numbers are real before the last dimension is transformed, or after.
+    if (p.type == FftType::Rfft && (d == last) != (e == last)) return d == last;
+    if (p.type == FftType::Irfft && (d == last) != (e == last)) return e == last;
+    return a.parts_of(0, d) == 1 && a.parts_of(0, e) > 1;
+  });
+  ir::Division out;
+  Value x = a.in[0];
+  ir::Layout layout = a.operands[0];
+  layout.partial = 0;
+  for (auto d : order) {
+    FftType type = d == last                  ? p.type
+                   : p.type == FftType::Rfft  ? FftType::Fft
+                   : p.type == FftType::Irfft ? FftType::Ifft
+                                              : p.type;
+    x = fft(move_dim(x, d, last), type, {p.lengths[at(d - lead)]});
+    Shape shape = x.shape();
+    std::rotate(shape.begin() + d, shape.end() - 1, shape.end());
+    if (auto next = without(a, layout, shape, d)) {
+      layout = *next;
+      ir::Layout moved = layout;
+      std::rotate(moved.dims.begin() + d, moved.dims.begin() + d + 1, moved.dims.end());
+      out.layouts.emplace_back(x, moved);
+    }
+    x = move_dim(x, last, d);
+  }
+  out.out = {x};
+  return out;
+}
+
+// exp(sign 2 pi i j k / n) for j along dimension -2 and k along dimension -1 of a matrix.
+Value roots(Builder& b, DType dtype, const Shape& matrix, std::int64_t n, double sign) {
+  Value product = iota(b, DType::I64, matrix, 0) * iota(b, DType::I64, matrix, 1);
+  Value angle = convert(product, DType::F64) * (sign * 2 * std::numbers::pi / static_cast<double>(n));
+  return complex(convert(cos(angle), real_dtype(dtype)), convert(sin(angle), real_dtype(dtype)));
+}
+
+// A dimension that is split, with no other that could be: its n = parts * m elements x[p m + j] are transformed along
+// p, turned, and transformed along j (Bailey's four steps: doi.org/10.1109/SUPERC.1989.1263263); three exchanges.
+std::optional<ir::Division> four_steps(Builder& b, const ir::DivideArgs& a, const Fft& p) {
+  std::int64_t last = a.in[0].rank() - 1;
+  std::int64_t parts = a.parts_of(0, last);
+  std::int64_t n = a.in[0].shape()[at(last)];
+  bool complex_to_complex = p.type == FftType::Fft || p.type == FftType::Ifft;
+  if (parts == 1 || p.lengths.size() != 1 || !complex_to_complex || n % (parts * parts) != 0) return std::nullopt;
+  if (a.in[0].type().size() == 0) return std::nullopt;
+  std::int64_t m = n / parts;
+  Shape shape = a.in[0].shape();
+  shape.back() = parts;
+  shape.push_back(m);
+  ir::Layout turned = a.operands[0];
+  turned.partial = 0;
+  turned.dims.emplace_back();  // both steps work along the last dimension and are split along the one before
+  Value x = fft(move_dim(reshape(a.in[0], shape), last, last + 1), p.type, {parts});
+  ir::Division out{{}, {{x, turned}}};
+  Value w = roots(b, x.dtype(), {m, parts}, n, p.type == FftType::Fft ? -1 : 1);
+  x = x * broadcast_in_dim(w, x.shape(), {last, last + 1});
+  x = fft(move_dim(x, last, last + 1), p.type, {m});
+  out.layouts.emplace_back(x, turned);
+  out.out = {reshape(move_dim(x, last, last + 1), a.in[0].shape())};
+  return out;
+}
+
 }  // namespace
 
 TESSERA_DEFINE_OP(fft, Fft,
@@ -114,10 +238,7 @@ TESSERA_DEFINE_OP(fft, Fft,
                       .name = "fft",
                       .traits = {.linearity = Linearity::Joint},
                       .infer = infer,
-                      .factors =
-                          [](TypeSpan in, TypeSpan out, const Fft& p) {
-                            return batch_factors(in, out, in[0].rank() - static_cast<std::int64_t>(p.lengths.size()));
-                          },
+                      .factors = factors,
                       .remap = by_default,
                       .batch =
                           [](Builder&, const BatchArgs& a, const Fft& p) {
@@ -125,6 +246,7 @@ TESSERA_DEFINE_OP(fft, Fft,
                           },
                       .jvp = linear,
                       .transpose = transpose_rule,
+                      .divide = {one_by_one, four_steps},
                       .reference = reference,
                       .samples =
                           [] {

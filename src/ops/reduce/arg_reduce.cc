@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // argmax and argmin: the first place of the extreme element along an axis; NaN counts as the extreme one.
 #include <cmath>
+#include <limits>
 
 #include "ops/define_op.h"
 #include "ops/shared_attrs.h"
@@ -63,6 +64,47 @@ Types infer(const char* name, TypeSpan in, const ArgReduce& p) {
   return {Type{p.index_dtype, shape}};
 }
 
+std::int64_t largest_index(DType t) {
+  auto bits = dtype_size(t) * 8 - (is_unsigned_int(t) ? 0 : 1);
+  return bits >= 63 ? std::numeric_limits<std::int64_t>::max() : (std::int64_t{1} << bits) - 1;
+}
+
+// The place of each element among those that are searched, row-major.
+Value places(Value x, const Dims& axes, DType dtype) {
+  Value out;
+  std::int64_t stride = 1;
+  for (auto i = axes.size(); i-- > 0;) {
+    Value along = iota(*x.builder, dtype, x.shape(), axes[i]);
+    Value here = stride == 1 ? along : along * static_cast<double>(stride);
+    out = out ? out + here : here;
+    stride *= x.shape()[at(axes[i])];
+  }
+  return out;
+}
+
+// The least place that holds the extreme element: two reductions over positions of one number a line each.
+std::optional<ir::Division> divide(const ir::DivideArgs& a, const ArgReduce& p, bool maximum) {
+  Value x = a.in[0];
+  Dims axes{p.axis};
+  if (a.unflattened && x.rank() == 1) {
+    x = a.unflattened;
+    axes.clear();
+    for (std::int64_t d = 0; d < x.rank(); ++d) axes.push_back(d);
+  } else if (a.parts_of(0, p.axis) == 1) {
+    return std::nullopt;
+  }
+  std::int64_t count = 1;
+  for (auto d : axes) count *= x.shape()[at(d)];
+  if (count > largest_index(p.index_dtype)) return std::nullopt;  // the index would wrap
+  DType wide = count > std::numeric_limits<std::int32_t>::max() ? DType::I64 : DType::I32;
+  if (is_bool(x.dtype())) x = convert(x, DType::U8);
+  Value best = broadcast_back(maximum ? reduce_max(x, axes) : reduce_min(x, axes), x.type(), axes);
+  Value hit = eq(x, best);
+  if (is_float(x.dtype())) hit = or_(hit, ne(x, x));
+  Value none = scalar(*x.builder, static_cast<double>(count), wide);
+  return ir::Division{{convert(reduce_min(where(hit, places(x, axes, wide), none), axes), p.index_dtype)}};
+}
+
 ir::OpSpec<ArgReduce> spec(const ir::OpDef* self, const char* name, bool maximum) {
   return {
       .name = name,
@@ -80,6 +122,7 @@ ir::OpSpec<ArgReduce> spec(const ir::OpDef* self, const char* name, bool maximum
           },
       .jvp = Never{"an index has no tangent"},
       .transpose = Never{"the op is not linear"},
+      .divide = {[maximum](Builder&, const ir::DivideArgs& a, const ArgReduce& p) { return divide(a, p, maximum); }},
       .reference = [maximum](ViewSpan in, ViewSpan out, const ArgReduce& p) { reference(maximum, in, out, p); },
       .samples =
           [] {

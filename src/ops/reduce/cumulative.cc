@@ -63,11 +63,14 @@ Pair maxima(const Pair& a, const Pair& b) { return chosen(max(a.x, b.x), a, b, g
 Pair minima(const Pair& a, const Pair& b) { return chosen(min(a.x, b.x), a, b, lt(a.x, b.x)); }
 // Weights exp(a - y) and exp(b - y) of y = log(exp a + exp b), without overflow; where both are -inf, so is y, and the
 // weights are halves.
-Pair log_sums(const Pair& a, const Pair& b) {
-  Value high = max(a.x, b.x);
+Value log_add_exp(Value a, Value b) {
+  Value high = max(a, b);
   Value zero = scalar(*high.builder, 0, high.dtype());
-  Value gap = where(eq(a.x, b.x), zero, neg(abs(a.x - b.x)));
-  Value y = high + log1p(exp(gap));
+  return high + log1p(exp(where(eq(a, b), zero, neg(abs(a - b)))));
+}
+Pair log_sums(const Pair& a, const Pair& b) {
+  Value zero = scalar(*a.x.builder, 0, a.x.dtype());
+  Value y = log_add_exp(a.x, b.x);
   Value share = logistic(where(eq(a.x, b.x), zero, a.x - b.x));
   return {y, share * a.t + (1.0 - share) * b.t};
 }
@@ -101,6 +104,56 @@ Types infer(const char* name, const Kind& kind, TypeSpan in, const Cumulative& p
   return {in[0]};
 }
 
+Value combined(const Kind& kind, Value x, Value y) {
+  if (!kind) return log_add_exp(x, y);
+  switch (*kind) {
+    case Reduction::Sum:
+      return x + y;
+    case Reduction::Prod:
+      return x * y;
+    case Reduction::Max:
+      return max(x, y);
+    default:
+      return min(x, y);
+  }
+}
+Value neutral(Builder& b, const Kind& kind, DType dtype) {
+  HostArray number(dtype, {});
+  View view{dtype, {}, number.data()};
+  kind ? identity(*kind, view, 0) : store_float(view, 0, -std::numeric_limits<double>::infinity());
+  return constant(b, number);
+}
+
+// Every shard runs over its own elements; what stands before it, one number a line and shard, is combined with them.
+std::optional<ir::Division> divide(Builder& b, const ir::OpDef& op, const Kind& kind, const ir::DivideArgs& a,
+                                   const Cumulative& p) {
+  Value x = a.in[0];
+  std::int64_t n = x.shape()[at(p.axis)];
+  std::int64_t parts = a.parts_of(0, p.axis);
+  std::int64_t chunk = (n + parts - 1) / parts;
+  bool rounds = is_inexact(x.dtype()) && kind != Reduction::Max && kind != Reduction::Min;
+  if (parts == 1 || chunk == 1 || x.type().size() == 0 || (rounds && a.deterministic)) return std::nullopt;
+  auto pad_axis = [&](Value v, std::int64_t low, std::int64_t high) {
+    Dims before(at(v.rank()), 0);
+    Dims behind = before;
+    before[at(p.axis)] = low;
+    behind[at(p.axis)] = high;
+    return low == 0 && high == 0 ? v : pad(v, neutral(b, kind, v.dtype()), before, behind);
+  };
+  auto run = [&](Value v, std::int64_t axis) { return b.add1(op, {v}, attrs(Cumulative{axis, p.reverse})); };
+  Shape shape = x.shape();
+  shape[at(p.axis)] = chunk;
+  shape.insert(shape.begin() + p.axis, parts);
+  Value within = run(reshape(pad_axis(x, 0, parts * chunk - n), shape), p.axis + 1);
+  std::int64_t last = p.reverse ? 0 : chunk - 1;
+  Value totals = run(squeeze(slice_in_dim(within, last, last + 1, p.axis + 1), {p.axis + 1}), p.axis);
+  Value before = p.reverse ? pad_axis(totals, -1, 1) : pad_axis(totals, 1, -1);
+  Value y = combined(kind, broadcast_back(before, within.type(), {p.axis + 1}), within);
+  shape.erase(shape.begin() + p.axis);
+  shape[at(p.axis)] = parts * chunk;
+  return ir::Division{{slice_in_dim(reshape(y, shape), 0, n, p.axis)}};
+}
+
 ir::OpSpec<Cumulative> spec(const ir::OpDef& (*self)(), const char* name, Kind kind,
                             ir::Must<Values(Builder&, const JvpArgs&, const Cumulative&)> jvp,
                             ir::Must<Values(Builder&, const TransposeArgs&, const Cumulative&)> transpose) {
@@ -127,6 +180,9 @@ ir::OpSpec<Cumulative> spec(const ir::OpDef& (*self)(), const char* name, Kind k
           },
       .jvp = std::move(jvp),
       .transpose = std::move(transpose),
+      .divide = {[self, kind](Builder& b, const ir::DivideArgs& a, const Cumulative& p) {
+        return divide(b, self(), kind, a, p);
+      }},
       .reference = [kind](ViewSpan in, ViewSpan out, const Cumulative& p) { reference(kind, in, out, p); },
       .samples =
           [kind] {

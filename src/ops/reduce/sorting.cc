@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "ops/define_op.h"
+#include "ops/reduce/reduction.h"
 #include "ops/shape/indexing_ops.h"
 
 namespace tessera::ops {
@@ -155,6 +157,43 @@ void top_k_reference(ViewSpan in, ViewSpan out, const TopK& p) {
   });
 }
 
+// Before every number in the order of top_k: a NaN with a sign.
+Value least(Builder& b, DType dtype) {
+  HostArray number(dtype, {});
+  View view{dtype, {}, number.data()};
+  if (is_float(dtype)) {
+    store_float(view, 0, std::copysign(std::numeric_limits<double>::quiet_NaN(), -1.0));
+  } else {
+    identity(Reduction::Max, view, 0);
+  }
+  return constant(b, number);
+}
+
+// The k greatest are among the k greatest of each shard. Fillings come last, so that of equal ones they are not taken.
+std::optional<ir::Division> divide_top_k(Builder& b, const ir::DivideArgs& a, const TopK& p) {
+  Value x = a.in[0];
+  std::int64_t d = p.dimension;
+  std::int64_t n = x.shape()[at(d)];
+  std::int64_t parts = a.parts_of(0, d);
+  std::int64_t chunk = (n + parts - 1) / parts;
+  if (parts == 1 || p.k >= chunk || x.type().size() == 0 || p.k == 0) return std::nullopt;
+  if (parts * chunk != n) {
+    Dims zeros(at(x.rank()), 0);
+    Dims high = zeros;
+    high[at(d)] = parts * chunk - n;
+    x = pad(x, least(b, x.dtype()), zeros, high);
+  }
+  Shape shape = x.shape();
+  shape[at(d)] = chunk;
+  shape.insert(shape.begin() + d, parts);
+  Values best = top_k(reshape(x, shape), p.k, d + 1);
+  best[1] = best[1] + iota(b, DType::I32, best[1].shape(), d) * static_cast<double>(chunk);
+  shape.erase(shape.begin() + d);
+  shape[at(d)] = parts * p.k;
+  Values chosen = top_k(reshape(best[0], shape), p.k, d);
+  return ir::Division{{chosen[0], take_along(reshape(best[1], shape), chosen[1], d)}};
+}
+
 }  // namespace
 
 TESSERA_DEFINE_OP(sort, Sort,
@@ -179,6 +218,7 @@ TESSERA_DEFINE_OP(sort, Sort,
                           },
                       .transpose = Never{"the op is not linear"},
                       .dual = sort_dual,
+                      .divide = {sort_by_exchange},
                       .reference = sort_reference,
                       .samples =
                           [] {
@@ -210,6 +250,7 @@ TESSERA_DEFINE_OP(top_k, TopK,
                             return Values{take_along(a.tangents[0], a.out[1], p.dimension), Value{}};
                           },
                       .transpose = Never{"the op is not linear"},
+                      .divide = {divide_top_k},
                       .reference = top_k_reference,
                       .samples =
                           [] {

@@ -27,6 +27,9 @@ struct TopK {
   static constexpr auto fields = std::tuple{field("k", &TopK::k), field("dimension", &TopK::dimension)};
 };
 
+/// Rule of `OpSpec::divide` for one line of real keys: each element is sent once.
+std::optional<ir::Division> sort_by_exchange(Builder& b, const ir::DivideArgs& a, const Sort& p);
+
 Values sort(ValueSpan operands, std::int64_t dimension, std::int64_t num_keys = 1, bool stable = true);
 /// Values and places.
 Values top_k(Value x, std::int64_t k, std::int64_t dimension);

@@ -6,7 +6,7 @@
 
 #include "core/strided_copy.h"
 #include "ops/define_op.h"
-#include "ops/shape/indexing_ops.h"
+#include "ops/shape/indexing_common.h"
 #include "ops/shared_attrs.h"
 
 namespace tessera::ops {
@@ -152,6 +152,71 @@ Types update_infer(TypeSpan in, const NoAttrs&) {
   if (!fits) bad_operand(name, 1, str("shape ", in[1].shape, "; expected at most ", in[0].shape, " of operand 0"));
   return {Type{in[0].dtype, in[0].shape, in[0].weak && in[1].weak}};
 }
+// Dimensions of which a part is taken or replaced, along which `full` is split.
+Dims split_cuts(const ir::DivideArgs& a, const Shape& full, const Shape& window) {
+  Dims out;
+  for (auto d : cut_dims(full, window)) {
+    if (a.parts_of(0, d) > 1) out.push_back(d);
+  }
+  return out;
+}
+Value clamped_start(Value start, std::int64_t room) {
+  Value i = as_signed(start);
+  return clamp(scalar(*i.builder, 0, i.dtype()), i, scalar(*i.builder, static_cast<double>(room), i.dtype()));
+}
+// x[…, places, …], where `places` are all inside.
+Value taken(Value x, Value places, std::int64_t d) {
+  Gather g{.collapsed_slice_dims = {d}, .start_index_map = {d}, .slice_sizes = x.shape()};
+  for (std::int64_t i = 0; i < x.rank(); ++i) {
+    if (i != d) g.offset_dims.push_back(i);
+  }
+  g.slice_sizes[at(d)] = 1;
+  g.mode = IndexMode::PromiseInBounds;
+  return gather(x, expand_dims(places, {1}), g);
+}
+
+// Along split dimensions the elements are picked one by one, of which every shard gives those that it has.
+std::optional<ir::Division> divide_slice(Builder& b, const ir::DivideArgs& a, const DynamicSlice& p) {
+  Value x = a.in[0];
+  const Shape full = x.shape();
+  Dims split = split_cuts(a, full, p.sizes);
+  if (split.empty() || size_of(p.sizes) == 0) return std::nullopt;
+  Values starts(a.in.begin() + 1, a.in.end());
+  Dims sizes = p.sizes;
+  for (auto d : split) {
+    starts[at(d)] = scalar(b, 0, starts[at(d)].dtype());
+    sizes[at(d)] = full[at(d)];
+  }
+  if (sizes != full) x = dynamic_slice(x, starts, sizes);
+  for (auto d : split) {
+    Value start = clamped_start(a.in[at(d) + 1], full[at(d)] - p.sizes[at(d)]);
+    x = taken(x, iota(b, start.dtype(), {p.sizes[at(d)]}, 0) + start, d);
+  }
+  return ir::Division{{x}};
+}
+
+// Every shard of the array picks what comes to it of the update.
+std::optional<ir::Division> divide_update(Builder& b, const ir::DivideArgs& a, const NoAttrs&) {
+  Value x = a.in[0];
+  Value update = a.in[1];
+  const Shape window = update.shape();
+  Dims split = split_cuts(a, x.shape(), window);
+  if (split.empty() || size_of(window) == 0) return std::nullopt;
+  Values starts(a.in.begin() + 2, a.in.end());
+  Value inside;
+  for (auto d : split) {
+    Value start = clamped_start(starts[at(d)], x.shape()[at(d)] - window[at(d)]);
+    Value place = iota(b, start.dtype(), {x.shape()[at(d)]}, 0) - start;
+    Value first = scalar(b, 0, place.dtype());
+    Value last = scalar(b, static_cast<double>(window[at(d)] - 1), place.dtype());
+    Value here = broadcast_in_dim(and_(ge(place, first), le(place, last)), x.shape(), {d});
+    inside = inside ? and_(inside, here) : here;
+    update = taken(update, clamp(first, place, last), d);
+    starts[at(d)] = scalar(b, 0, starts[at(d)].dtype());
+  }
+  if (update.shape() != x.shape()) update = dynamic_update_slice(x, update, starts);
+  return ir::Division{{where(inside, update, x)}};
+}
 }  // namespace
 
 TESSERA_DEFINE_OP(
@@ -174,6 +239,7 @@ TESSERA_DEFINE_OP(
               out[0] = dynamic_update_slice(zeros(b, t.types[0]), t.ct[0], t.in.subspan(1));
               return out;
             },
+        .divide = {divide_slice},
         .reference =
             [](ViewSpan in, ViewSpan out, const DynamicSlice& p) {
               if (out[0].size() == 0) return;
@@ -220,6 +286,7 @@ TESSERA_DEFINE_OP(
               if (t.linear[1]) out[1] = dynamic_slice(t.ct[0], starts, t.types[1].shape);
               return out;
             },
+        .divide = {divide_update},
         .reference =
             [](ViewSpan in, ViewSpan out, const NoAttrs&) {
               auto item = dtype_size(out[0].dtype);

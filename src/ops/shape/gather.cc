@@ -162,6 +162,7 @@ TESSERA_DEFINE_OP(gather, Gather,
                       .batch = batch,
                       .jvp = jvp,
                       .transpose = transpose_rule,
+                      .divide = {gather_by_shards},
                       .reference = reference,
                       .samples = gather_samples,
                   });

@@ -60,6 +60,22 @@ void reference(ViewSpan in, ViewSpan out, const Halo& p) {
 
 }  // namespace
 
+Value window_stack(Value x, Value outside, const WindowStack& w, std::string_view cause) {
+  Halo h;
+  h.shape = x.shape();
+  h.shape[w.dimension] = w.size;
+  h.starts = {Dims(h.shape.size(), 0)};
+  h.strides = h.spacing = Dims(h.shape.size(), 1);
+  h.starts[0][w.dimension] = w.first;
+  h.spacing[w.dimension] = w.spacing;
+  h.windows = w.count;
+  h.dimension = static_cast<std::int64_t>(w.dimension);
+  h.step = w.step;
+  h.reason = str(cause, " along a split dimension needs the edges of other shards");
+  h.cause = std::string(cause);
+  return x.builder->add1(def::halo, {x, outside}, ir::make_attrs(std::move(h)));
+}
+
 HaloLine halo_line(const Halo& h, std::size_t k, std::size_t d, std::int64_t w, std::int64_t begin, std::int64_t end,
                    std::int64_t from, std::int64_t to) {
   std::int64_t start = h.starts[k][d] + (static_cast<std::int64_t>(d) == h.dimension ? w * h.step : 0);

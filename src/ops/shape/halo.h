@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ir/attrs.h"
@@ -37,6 +38,18 @@ struct Halo {
                                             field("windows", &Halo::windows), field("dimension", &Halo::dimension),
                                             field("step", &Halo::step)};
 };
+
+/// Windows of one dimension that may overlap and reach beyond the array.
+struct WindowStack {
+  std::size_t dimension;
+  std::int64_t count;    ///< of windows
+  std::int64_t size;     ///< elements of each
+  std::int64_t first;    ///< where the first one begins
+  std::int64_t step;     ///< how much further each next one does
+  std::int64_t spacing;  ///< of the array's elements; between them, and beyond the array, is `outside`
+};
+/// The windows along a new dimension 0, as a `halo` that `cause` needs.
+Value window_stack(Value x, Value outside, const WindowStack& w, std::string_view cause);
 
 /// Positions of the result, and the elements that they hold.
 struct HaloLine {

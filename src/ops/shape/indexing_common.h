@@ -39,4 +39,12 @@ struct WindowFactors {
 WindowFactors window_factors(FactorRule& r, const Numbering& n, const WindowMap& map, const Shape& operand,
                              const Shape& indices, const Shape& window, Factor::Kind batch, Reduction reduction);
 
+/// An array that is split along dimensions in which single elements are picked: every shard gives what it has of the
+/// windows, and their sum is the result; every shard takes what is written to it.
+std::optional<ir::Division> gather_by_shards(Builder& b, const ir::DivideArgs& a, const Gather& p);
+std::optional<ir::Division> scatter_by_shards(const ir::OpDef& op, Builder& b, const ir::DivideArgs& a,
+                                              const Scatter& p);
+/// Integers as signed ones of 32 or 64 bits, so that offsets can be taken away; those beyond 62 bits are that large.
+Value as_signed(Value indices);
+
 }  // namespace tessera::ops

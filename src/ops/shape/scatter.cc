@@ -274,6 +274,17 @@ Scatter with_what_is_known(Update kind, Value x, Scatter p) {
   return p;
 }
 
+// The updates are added to zeros, so that shards of them can be, and then to the array.
+std::optional<ir::Division> add_apart(Update kind, const ir::DivideArgs& a, const Scatter& p) {
+  DType t = a.in[0].dtype();
+  if (kind != Update::Add || p.onto_zeros || is_bool(t) || (a.deterministic && is_inexact(t))) return std::nullopt;
+  WindowMap map(p, a.in[0].shape(), a.in[1].shape(), a.in[2].shape());
+  bool split = std::any_of(map.batch_of_window.begin(), map.batch_of_window.end(),
+                           [&](std::int64_t d) { return a.parts_of(2, d) > 1; });
+  if (!split) return std::nullopt;
+  return ir::Division{{a.in[0] + scatter_add(zeros_like(a.in[0]), a.in[1], a.in[2], onto_zeros(p))}};
+}
+
 using JvpRule = Values (*)(Builder&, const JvpArgs&, const Scatter&);
 
 ir::OpSpec<Scatter> scatter_spec(const ir::OpDef* self, const char* name, Update kind, JvpRule jvp,
@@ -287,6 +298,10 @@ ir::OpSpec<Scatter> scatter_spec(const ir::OpDef* self, const char* name, Update
       .batch = [self](Builder& b, const BatchArgs& a, const Scatter& p) { return batch(*self, b, a, p); },
       .jvp = jvp,
       .transpose = std::move(transpose),
+      .divide = {[self](Builder& b, const ir::DivideArgs& a, const Scatter& p) {
+                   return scatter_by_shards(*self, b, a, p);
+                 },
+                 [kind](Builder&, const ir::DivideArgs& a, const Scatter& p) { return add_apart(kind, a, p); }},
       .reference = [kind](ViewSpan in, ViewSpan out, const Scatter& p) { reference(kind, in, out, p); },
       .samples = [kind] { return samples(kind); },
   };

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Collectives among lists of positions: axis_index_groups and ragged_all_to_all. What the members of a group receive in
-// common is made once and shared.
+// common is made once and shared. Of a ragged exchange the numbers go to all members, and rows only where they are
+// sent.
 #include <algorithm>
+#include <memory>
 #include <optional>
+#include <set>
+#include <utility>
 
 #include "base/check.h"
 #include "base/strings.h"
@@ -44,7 +48,9 @@ class GroupStep final : public ExchangeStep {
     if (p_.kind == Kind::Min) combiner_.emplace(ir::Reduction::Min, dtype(g, e));
     remote_.resize(e.in.size());
     std::vector<bool> made(at(count_));
-    for (const auto& members : p_.groups) add_group(g, e, members, context, to, made);
+    for (const auto& members : p_.groups) {
+      p_.kind == Kind::Ragged ? add_ragged(g, e, members, context, to) : add_group(g, e, members, context, to, made);
+    }
     for (auto v : e.in) offsets_.push_back(g.type(v).dtype);
     distributed_ = context.distributed();
   }
@@ -69,7 +75,12 @@ class GroupStep final : public ExchangeStep {
       if (c) c->wait();
     }
     ShardBuffers to(at(count_));
-    for (std::size_t k = 0; k < groups_.size(); ++k) make(frame.run, groups_[k], shapes_[k], fetched.in, to);
+    if (p_.kind == Kind::Ragged) {
+      std::vector<BufferPtr> rows = exchange_rows(frame.run, fetched.in);
+      for (std::size_t k = 0; k < groups_.size(); ++k) ragged(frame.run, k, rows, fetched.in, to);
+    } else {
+      for (std::size_t k = 0; k < groups_.size(); ++k) make(frame.run, groups_[k], shapes_[k], fetched.in, to);
+    }
     frame.slots.own(at(writes[0])) = std::move(to);
   }
 
@@ -109,11 +120,13 @@ class GroupStep final : public ExchangeStep {
       }
     }
     if (!wanted) return;
-    Shapes s;
-    s.in = local_type(g.type(e.in[0]), g.layout(e.in[0]), context.mesh(), members[0]).shape;
-    s.out = local_type(g.type(e.out[0]), g.layout(e.out[0]), context.mesh(), members[0]).shape;
-    shapes_.push_back(std::move(s));
+    shapes_.push_back(shapes(g, e, members[0], context));
     groups_.push_back(std::move(group));
+  }
+
+  static Shapes shapes(const ir::Graph& g, const ir::Eqn& e, std::int64_t position, const Context& context) {
+    return {local_type(g.type(e.in[0]), g.layout(e.in[0]), context.mesh(), position).shape,
+            local_type(g.type(e.out[0]), g.layout(e.out[0]), context.mesh(), position).shape};
   }
 
   static std::int64_t size_of(const Shape& s) {
@@ -123,7 +136,6 @@ class GroupStep final : public ExchangeStep {
   }
 
   void make(Run& run, const Group& g, const Shapes& s, const std::vector<ShardBuffers>& in, ShardBuffers& to) const {
-    if (p_.kind == Kind::Ragged) return ragged(run, g, s, in, to);
     std::vector<const void*> blocks;
     for (auto shard : g.sources[0]) {
       const BufferPtr& b = in[0][at(shard)];
@@ -205,39 +217,145 @@ class GroupStep final : public ExchangeStep {
     return out;
   }
 
-  void ragged(Run& run, const Group& g, const Shapes& s, const std::vector<ShardBuffers>& in, ShardBuffers& to) const {
-    std::size_t n = g.targets.size();
-    std::int64_t row = item_;
-    for (std::size_t d = 1; d < s.out.size(); ++d) row *= s.out[d];
-    std::vector<Dims> starts;
-    std::vector<Dims> sizes;
-    std::vector<Dims> places;
-    for (std::size_t j = 0; j < n; ++j) {
-      starts.push_back(numbers(g, in, 2, j));
-      sizes.push_back(numbers(g, in, 3, j));
-      places.push_back(numbers(g, in, 4, j));
-      for (std::size_t i = 0; i < sizes[j].size(); ++i) {
-        check_range("input_offsets", j, i, starts[j][i], sizes[j][i], s.in[0]);
-        check_range("output_offsets", j, i, places[j][i], sizes[j][i], s.out[0]);
+  // Rows that a member sends to one in another process; both know how many once they have the numbers of all members.
+  // Every process has the same list.
+  struct RowTransfer {
+    std::size_t group, source, target;  // members
+    std::int32_t provider, reader;      // processes
+  };
+
+  void add_ragged(const ir::Graph& g, const ir::Eqn& e, const Dims& members, Context& context, const LayoutTable& to) {
+    constexpr std::size_t kNumbers = 2, kEnd = 5;  // operands that tell which rows go where
+    Group group;
+    group.position = members[0];
+    self_ = context.owners().self;
+    std::vector<std::shared_ptr<const LayoutTable>> from;
+    for (auto v : e.in) {
+      from.push_back(context.table(g.layout(v)));
+      auto& list = group.sources.emplace_back();
+      for (auto p : members) list.push_back(from.back()->map.of_position[at(p)]);
+    }
+    auto want_numbers = [&](std::int64_t position) {
+      for (std::size_t i = kNumbers; i < kEnd; ++i) {
+        std::int64_t bytes = local_type(g.type(e.in[i]), g.layout(e.in[i]), context.mesh(), members[0]).nbytes();
+        for (auto shard : group.sources[i]) remote_[i].want(*from[i], context, position, shard, bytes);
+      }
+    };
+    for (std::size_t r = 0; r < members.size(); ++r) {
+      std::int32_t reader = context.owners().process_of[at(members[r])];
+      std::int32_t k = to.map.of_position[at(members[r])];
+      bool first = taken_.emplace(reader, k).second;
+      group.targets.push_back(first && reader == self_ ? k : -1);
+      if (!first || !context.distributed()) continue;
+      want_numbers(members[r]);
+      for (std::size_t j = 0; j < members.size(); ++j) {
+        std::int32_t shard = group.sources[0][j];
+        const auto& holders = from[0]->holders[at(shard)];
+        if (std::binary_search(holders.begin(), holders.end(), reader)) continue;
+        std::int64_t position = from[0]->map.first_position[at(shard)];
+        transfers_.push_back({groups_.size(), j, r, context.owners().process_of[at(position)], reader});
+        want_numbers(position);
       }
     }
-    for (std::size_t r = 0; r < n; ++r) {
-      if (g.targets[r] < 0) continue;
-      BufferPtr out = run.memory.allocate(size_of(s.out) * item_);
-      if (out->nbytes() > 0) {
-        kernels::copy_bytes(out->data(), in[1][at(g.sources[1][r])]->data(), out->nbytes());
+    shapes_.push_back(shapes(g, e, members[0], context));
+    groups_.push_back(std::move(group));
+  }
+
+  // What the members send: by member, by slot.
+  struct Sent {
+    std::vector<Dims> starts, sizes, places;
+    std::int64_t row = 1;  // bytes
+    std::size_t slots(std::size_t member) const { return sizes[member].size() / sizes.size(); }
+    std::int64_t bytes(std::size_t from, std::size_t to) const {
+      std::int64_t rows = 0;
+      for (std::size_t i = to * slots(from); i < (to + 1) * slots(from); ++i) rows += sizes[from][i];
+      return rows * row;
+    }
+  };
+  Sent sent(std::size_t group, const std::vector<ShardBuffers>& in) const {
+    const Group& g = groups_[group];
+    const Shapes& s = shapes_[group];
+    Sent out;
+    out.row = item_;
+    for (std::size_t d = 1; d < s.out.size(); ++d) out.row *= s.out[d];
+    for (std::size_t j = 0; j < g.targets.size(); ++j) {
+      out.starts.push_back(numbers(g, in, 2, j));
+      out.sizes.push_back(numbers(g, in, 3, j));
+      out.places.push_back(numbers(g, in, 4, j));
+      for (std::size_t i = 0; i < out.sizes[j].size(); ++i) {
+        check_range("input_offsets", j, i, out.starts[j][i], out.sizes[j][i], s.in[0]);
+        check_range("output_offsets", j, i, out.places[j][i], out.sizes[j][i], s.out[0]);
       }
-      for (std::size_t j = 0; j < n; ++j) {
-        const auto* from = static_cast<const char*>(in[0][at(g.sources[0][j])]->data());
-        std::size_t slots = sizes[j].size() / n;
-        for (std::size_t i = r * slots; i < (r + 1) * slots; ++i) {
-          if (sizes[j][i] * row == 0) continue;
-          kernels::copy_bytes(static_cast<char*>(out->data()) + places[j][i] * row, from + starts[j][i] * row,
-                              sizes[j][i] * row);
+    }
+    return out;
+  }
+
+  // By transfer, the rows that come to this process, one slot after the other.
+  std::vector<BufferPtr> exchange_rows(Run& run, const std::vector<ShardBuffers>& in) const {
+    std::vector<BufferPtr> rows(transfers_.size());
+    std::vector<BufferPtr> packed;
+    std::vector<runtime::Collectives::Message> sends;
+    std::vector<runtime::Collectives::Receipt> receipts;
+    for (std::size_t n = 0; n < transfers_.size(); ++n) {
+      const RowTransfer& t = transfers_[n];
+      if (t.provider != self_ && t.reader != self_) continue;
+      Sent s = sent(t.group, in);
+      std::int64_t bytes = s.bytes(t.source, t.target);
+      if (bytes == 0) continue;
+      BufferPtr memory = run.memory.allocate(bytes);
+      if (t.reader == self_) {
+        receipts.push_back({t.provider, memory->data(), bytes});
+        rows[n] = std::move(memory);
+        continue;
+      }
+      const auto* from = static_cast<const char*>(in[0][at(groups_[t.group].sources[0][t.source])]->data());
+      auto* to = static_cast<char*>(memory->data());
+      for (std::size_t i = t.target * s.slots(t.source); i < (t.target + 1) * s.slots(t.source); ++i) {
+        if (s.sizes[t.source][i] == 0) continue;
+        kernels::copy_bytes(to, from + s.starts[t.source][i] * s.row, s.sizes[t.source][i] * s.row);
+        to += s.sizes[t.source][i] * s.row;
+      }
+      sends.push_back({t.reader, memory->data(), bytes});
+      packed.push_back(std::move(memory));
+    }
+    if (sends.empty() && receipts.empty()) return rows;
+    TESSERA_CHECK(run.collectives != nullptr, "a program that spans processes needs a transport");
+    run.collectives->exchange(call(run, name_), sends, receipts);
+    return rows;
+  }
+
+  void ragged(Run& run, std::size_t group, const std::vector<BufferPtr>& rows, const std::vector<ShardBuffers>& in,
+              ShardBuffers& to) const {
+    const Group& g = groups_[group];
+    if (std::all_of(g.targets.begin(), g.targets.end(), [](std::int32_t k) { return k < 0; })) return;
+    Sent s = sent(group, in);
+    std::int64_t bytes = size_of(shapes_[group].out) * item_;
+    for (std::size_t r = 0; r < g.targets.size(); ++r) {
+      if (g.targets[r] < 0) continue;
+      BufferPtr out = run.memory.allocate(bytes);
+      if (bytes > 0) kernels::copy_bytes(out->data(), in[1][at(g.sources[1][r])]->data(), bytes);
+      for (std::size_t j = 0; j < g.targets.size(); ++j) {
+        if (s.bytes(j, r) == 0) continue;
+        const BufferPtr& block = in[0][at(g.sources[0][j])];
+        const BufferPtr& came = block ? block : rows[transfer(group, j, r)];
+        const auto* from = static_cast<const char*>(came->data());
+        for (std::size_t i = r * s.slots(j); i < (r + 1) * s.slots(j); ++i) {
+          std::int64_t size = s.sizes[j][i] * s.row;
+          if (size == 0) continue;
+          const char* first = block ? from + s.starts[j][i] * s.row : from;
+          kernels::copy_bytes(static_cast<char*>(out->data()) + s.places[j][i] * s.row, first, size);
+          if (!block) from += size;
         }
       }
       to[at(g.targets[r])] = std::move(out);
     }
+  }
+  std::size_t transfer(std::size_t group, std::size_t source, std::size_t target) const {
+    auto it = std::find_if(transfers_.begin(), transfers_.end(), [&](const RowTransfer& t) {
+      return t.group == group && t.source == source && t.target == target && t.reader == self_;
+    });
+    TESSERA_CHECK(it != transfers_.end(), str(name_, ": rows of a member are not here"));
+    return at(it - transfers_.begin());
   }
 
   void check_range(const char* what, std::size_t member, std::size_t slot, std::int64_t start, std::int64_t size,
@@ -258,6 +376,9 @@ class GroupStep final : public ExchangeStep {
   std::vector<DType> offsets_;        // dtypes of the operands
   std::vector<Group> groups_;
   std::vector<Shapes> shapes_;  // by group
+  std::int32_t self_ = 0;
+  std::set<std::pair<std::int32_t, std::int32_t>> taken_;  // ragged: process, shard of the result
+  std::vector<RowTransfer> transfers_;
 };
 
 }  // namespace

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "spmd/divided_equations.h"
+
+#include <algorithm>
+
+#include "ir/op_def.h"
+#include "ir/pass.h"
+#include "ir/rewriter.h"
+#include "ops/define_op.h"
+#include "ops/shared_attrs.h"
+#include "spmd/factoring.h"
+#include "spmd/window_equations.h"
+
+namespace tessera::spmd {
+
+namespace {
+
+using ir::Value;
+using ir::Values;
+using ops::at;
+
+class Divider {
+ public:
+  Divider(const ir::Module& m, const std::vector<ir::Layout>& layouts, const Price& price)
+      : m_(m), g_(*m.graph), layouts_(layouts), price_(price), maker_(g_.num_values()) {}
+
+  std::optional<LaidGraph> run() {
+    std::vector<std::optional<Part>> parts;
+    bool any = false;
+    for (const auto& e : g_.eqns) {
+      parts.push_back(divided(e));
+      any = any || parts.back();
+      for (auto v : e.out) maker_[at(v)] = &e;
+    }
+    if (!any) return std::nullopt;
+    ir::Rewriter r(b_, g_);
+    r.add_inputs();
+    lay(r.of(g_.inputs), g_.inputs, layouts_);
+    std::size_t next = 0;
+    r.walk([&](const ir::Eqn& e, const Values& in) {
+      const auto& part = parts[next++];
+      Values out = part ? splice(*part, r.of(part->reads)) : r.copy(e, in);
+      lay(out, e.out, layouts_);
+      return out;
+    });
+    // Not pruned: values keep the numbers that their layouts have.
+    auto graph = std::make_shared<const ir::Graph>(b_.finish(r.outputs()));
+    return LaidGraph{ir::after_pass("divide_equations", graph), std::move(made_), by_rules_};
+  }
+
+ private:
+  // What stands in an equation's place, and the values of the program that it reads.
+  struct Part {
+    ir::Module module;
+    std::vector<ir::Layout> layouts;
+    std::vector<ir::ValueId> reads;
+  };
+  // An equation's operands as inputs of a program of its own.
+  struct Alone {
+    Alone(const ir::Graph& g, const ir::Eqn& e, const ir::Eqn* source) : reads(e.in) {
+      b.set_loc(e.loc);
+      if (source != nullptr) reads[0] = source->in[0];
+      for (auto v : reads) in.push_back(b.input(g.type(v)));
+      if (source == nullptr) return;
+      whole = in[0];
+      in[0] = ops::reshape(whole, g.type(e.in[0]).shape);
+    }
+    ir::Builder b;
+    Values in;
+    std::vector<ir::ValueId> reads;
+    Value whole;  // operand 0 before it was reshaped
+  };
+
+  const ir::Layout& layout(ir::ValueId v) const { return layouts_[at(v)]; }
+
+  // Gives new values the layouts that `layouts` has for the old ones.
+  void lay(const Values& values, const std::vector<ir::ValueId>& old, const std::vector<ir::Layout>& layouts) {
+    made_.resize(b_.graph().num_values());
+    for (std::size_t i = 0; i < values.size(); ++i) made_[at(values[i].id)] = layouts[at(old[i])];
+  }
+
+  std::vector<ir::Layout> layouts_of(const std::vector<ir::ValueId>& values) const {
+    std::vector<ir::Layout> out;
+    for (auto v : values) out.push_back(layout(v));
+    return out;
+  }
+
+  std::optional<Part> divided(const ir::Eqn& e) {
+    bool slides = slides_windows(e);
+    if (e.in.empty() || (!slides && e.op->divisions() == 0)) return std::nullopt;
+    bool split = false;
+    for (const auto* values : {&e.in, &e.out}) {
+      for (auto v : *values) split = split || layout(v).tiled() != 0;
+    }
+    const ir::Eqn* source = reshaped(e);
+    if (!split && source == nullptr) return std::nullopt;
+    if (slides) {
+      if (auto part = written(e, nullptr, divide_windows)) return part;
+    }
+    if (!m_.divides) return std::nullopt;
+    std::optional<Part> best;
+    std::int64_t least = -1;  // found when the first way applies
+    for (std::size_t way = 0; way < e.op->divisions(); ++way) {
+      auto part = written(e, source, [way](ir::Builder& b, const ir::Eqn& eqn, const ir::DivideArgs& args) {
+        return eqn.op->divide(way, b, args, eqn.attrs);
+      });
+      if (!part) continue;
+      if (least < 0) least = undivided_price(e, source);
+      std::int64_t bytes = price_(part->module, part->layouts);
+      if (bytes >= least) continue;
+      least = bytes;
+      best = std::move(part);
+    }
+    by_rules_ = by_rules_ || best;
+    return best;
+  }
+
+  using Rule = std::function<std::optional<ir::Division>(ir::Builder&, const ir::Eqn&, const ir::DivideArgs&)>;
+  std::optional<Part> written(const ir::Eqn& e, const ir::Eqn* source, const Rule& rule) const {
+    Alone alone(g_, e, source);
+    std::vector<ir::Layout> operands = layouts_of(e.in), results = layouts_of(e.out);
+    ir::Types out = types_of(g_, e.out);
+    ir::DivideArgs args{alone.in, out, operands, results, *m_.mesh, m_.deterministic, {}, nullptr};
+    if (source != nullptr) {
+      args.unflattened = alone.whole;
+      args.unflattened_layout = &layout(source->in[0]);
+    }
+    auto division = rule(alone.b, e, args);
+    if (!division) return std::nullopt;
+    ir::Module inner = ported(e, alone, std::move(division->out));
+    std::vector<FixedLayout> fixed;
+    for (auto& [value, l] : division->layouts) fixed.push_back({value.id, std::move(l)});
+    std::vector<ir::Layout> layouts = propagate(inner, fixed);
+    if (auto further = divide_equations(inner, layouts, price_)) {
+      inner.graph = further->graph;
+      layouts = std::move(further->layouts);
+    }
+    return Part{std::move(inner), std::move(layouts), std::move(alone.reads)};
+  }
+
+  std::int64_t undivided_price(const ir::Eqn& e, const ir::Eqn* source) const {
+    Alone alone(g_, e, source);
+    ir::Module whole = ported(e, alone, alone.b.add_typed(*e.op, alone.in, e.attrs, types_of(g_, e.out)));
+    return price_(whole, propagate(whole));
+  }
+
+  // The reshape that makes an equation's operand 0, where it leaves axes behind.
+  const ir::Eqn* reshaped(const ir::Eqn& e) const {
+    const ir::Eqn* from = e.in.empty() ? nullptr : maker_[at(e.in[0])];
+    if (from == nullptr || from->op != &ops::def::reshape) return nullptr;
+    return (layout(from->in[0]).tiled() & ~layout(e.in[0]).tiled()) != 0 ? from : nullptr;
+  }
+
+  // A program in place of an equation, with the layouts of what the equation reads and makes.
+  ir::Module ported(const ir::Eqn& e, Alone& alone, Values out) const {
+    ir::Module inner = m_.with_graph(std::make_shared<const ir::Graph>(alone.b.finish(std::move(out))));
+    for (std::size_t i = 0; i < alone.reads.size(); ++i) inner.inputs[i].layout = layout(alone.reads[i]);
+    for (std::size_t i = 0; i < e.out.size(); ++i) inner.outputs[i].layout = wanted(e.out[i]);
+    return inner;
+  }
+  // The layout of an output of the program where that is given.
+  const ir::Layout& wanted(ir::ValueId v) const {
+    for (std::size_t i = 0; i < g_.outputs.size(); ++i) {
+      if (g_.outputs[i] == v && m_.outputs[i].layout) return *m_.outputs[i].layout;
+    }
+    return layout(v);
+  }
+
+  Values splice(const Part& part, const Values& args) {
+    ir::Rewriter r(b_, *part.module.graph);
+    r.bind(part.module.graph->inputs, args);
+    r.walk([&](const ir::Eqn& e, const Values& in) {
+      Values out = r.copy(e, in);
+      lay(out, e.out, part.layouts);
+      return out;
+    });
+    return r.outputs();
+  }
+
+  const ir::Module& m_;
+  const ir::Graph& g_;
+  const std::vector<ir::Layout>& layouts_;
+  const Price& price_;
+  std::vector<const ir::Eqn*> maker_;  // by value, as far as equations have been looked at
+  ir::Builder b_;
+  std::vector<ir::Layout> made_;  // by new value
+  bool by_rules_ = false;
+};
+
+}  // namespace
+
+std::optional<LaidGraph> divide_equations(const ir::Module& m, const std::vector<ir::Layout>& layouts,
+                                          const Price& price) {
+  return Divider(m, layouts, price).run();
+}
+
+}  // namespace tessera::spmd

@@ -1,0 +1,418 @@
+// SPDX-License-Identifier: Apache-2.0
+// Equations along split dimensions that are written as others: what they move, and that they compute the same.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <limits>
+
+#include "base/strings.h"
+#include "ops/linalg/conv.h"
+#include "ops/linalg/linalg_ops.h"
+#include "ops/ops.h"
+#include "ops/reduce/sorting.h"
+#include "ops/shape/indexing_ops.h"
+#include "spmd/spmd.h"
+#include "support/random_graphs.h"
+#include "support/series.h"
+#include "support/spmd_simulator.h"
+#include "support/spmd_sketch.h"
+
+namespace tessera {
+namespace {
+
+using ir::Builder;
+using ir::Type;
+using ir::Value;
+using ir::Values;
+using Rng = std::mt19937_64;
+
+const ir::MeshAxes kMesh = test::mesh_of("x:4, y:2");
+
+Type f32(Shape shape) { return {DType::F32, std::move(shape)}; }
+Type i32(Shape shape) { return {DType::I32, std::move(shape)}; }
+
+std::int64_t bytes(const ir::Module& m) {
+  return spmd::comm_plan(*spmd::partition(m, spmd::propagate(m))).bytes_per_device();
+}
+
+// --- what is moved
+// ----------------------------------------------------------------------------------------------------
+
+TEST(Divide, ArgmaxReducesAValueAndAnIndexForEachLine) {
+  Builder b;
+  Value x = b.input(f32({1024, 1024}));
+  EXPECT_EQ(bytes(test::module(b, {ops::argmax(x, 0)}, kMesh, {"x, y"})), 2 * 3 * 512 * (4 + 4) / 4);
+}
+
+TEST(Divide, ArgmaxOfAllElementsReducesOneValueAndOneIndex) {
+  Builder b;
+  Value x = b.input(f32({1024, 1024}));
+  Value y = ops::argmax(ops::reshape(x, {1024 * 1024}), 0);
+  EXPECT_LE(bytes(test::module(b, {y}, kMesh, {"x, y"})), 2 * 7 * (4 + 4) / 8 + 2);
+}
+
+TEST(Divide, ARunningSumExchangesOneNumberForEachLineAndShard) {
+  for (bool reverse : {false, true}) {
+    Builder b;
+    Value x = b.input(f32({1024, 1024}));
+    EXPECT_EQ(bytes(test::module(b, {ops::cumsum(x, 0, reverse)}, kMesh, {"x, y"}, {"x, y"})), 2 * 3 * 512 * 4 / 4);
+  }
+}
+
+TEST(Divide, TopKMovesTheGreatestOfEachShard) {
+  Builder b;
+  Value x = b.input(f32({1024, 1024}));
+  EXPECT_EQ(bytes(test::module(b, ops::top_k(x, 16, 1), kMesh, {"x, y"})), 256 * 16 * (4 + 4));
+}
+
+TEST(Divide, SortingRowsThatAreSplitExchangesThemTwice) {
+  Builder b;
+  Value x = b.input(f32({1024, 1024}));
+  std::int64_t shard = 1024 * 1024 / 8 * 4;
+  EXPECT_EQ(bytes(test::module(b, ops::sort(Values{x}, 0), kMesh, {"x, y"}, {"x, y"})), 2 * shard * 3 / 4);
+}
+
+TEST(Divide, AGatherFromASplitTableSumsWhatShardsHave) {
+  Builder b;
+  Value table = b.input(f32({4096, 64}));
+  Value rows = b.input(i32({32}));
+  ops::Gather p{{1}, {0}, {0}, {}, {}, {1, 64}, ops::IndexMode::Clip};
+  Value y = ops::gather(table, ops::reshape(rows, {32, 1}), p);
+  EXPECT_EQ(bytes(test::module(b, {y}, kMesh, {"x, -", "-"}, {"-, -"})), 2 * 3 * 32 * 64 * 4 / 4);
+}
+
+TEST(Divide, AScatterIntoASplitArrayMovesNothingWhenAllHaveTheUpdates) {
+  Builder b;
+  Value table = b.input(f32({4096, 64}));
+  Value rows = b.input(i32({32}));
+  Value updates = b.input(f32({32, 64}));
+  ops::Scatter p{{1}, {0}, {0}};
+  Value y = ops::scatter(table, ops::reshape(rows, {32, 1}), updates, p);
+  EXPECT_EQ(bytes(test::module(b, {y}, kMesh, {"x, -", "-", "-, -"})), 0);
+}
+
+TEST(Divide, DynamicSlicesAndUpdatesLeaveTheArrayWhereItIs) {
+  Builder b;
+  Value x = b.input(f32({4096, 64}));
+  Value i = b.input(i32({}));
+  Value y = ops::dynamic_slice(x, Values{i, ops::scalar(b, 0, DType::I32)}, {16, 64});
+  EXPECT_EQ(bytes(test::module(b, {y}, kMesh, {"x, -", ""})), 2 * 3 * 16 * 64 * 4 / 4);
+  Builder c;
+  x = c.input(f32({4096, 64}));
+  Value update = c.input(f32({16, 64}));
+  i = c.input(i32({}));
+  y = ops::dynamic_update_slice(x, update, Values{i, ops::scalar(c, 0, DType::I32)});
+  EXPECT_EQ(bytes(test::module(c, {y}, kMesh, {"x, -", "-, -", ""}, {"x, -"})), 0);
+}
+
+TEST(Divide, AnEvenSortOfOneLineSendsEachElementOnce) {
+  Builder b;
+  Value x = b.input(f32({1 << 16}));
+  std::int64_t shard = (1 << 14) * 4;
+  std::int64_t moved = bytes(test::module(b, ops::sort(Values{x}, 0), kMesh, {"x"}, {"x"}));
+  EXPECT_GE(moved, shard);
+  EXPECT_LE(moved, shard * 5 / 4);
+}
+
+TEST(Divide, TransformsAreExchangedBetweenDimensions) {
+  Type complex{DType::C64, {1024, 1024}};
+  std::int64_t shard = 1024 * 1024 / 8 * 8;
+  Builder b;
+  Value y = ops::fft(b.input(complex), ops::FftType::Fft, {1024, 1024});
+  EXPECT_EQ(bytes(test::module(b, {y}, kMesh, {"x, y"}, {"x, y"})), shard / 2 + shard * 7 / 8 + shard * 3 / 4);
+  Builder c;
+  y = ops::fft(c.input({DType::C64, {1 << 16}}), ops::FftType::Ifft, {1 << 16});
+  shard = (1 << 14) * 8;
+  EXPECT_EQ(bytes(test::module(c, {y}, kMesh, {"x"}, {"x"})), 3 * shard * 3 / 4);
+}
+
+TEST(Divide, AKernelsGradientMovesEdgesAndTheSum) {
+  Builder b;
+  Value x = b.input(f32({8, 16, 64, 64}));
+  Value ct = b.input(f32({8, 32, 64, 64}));
+  // As in the rule for a kernel of 3x3: batch and features trade places, and the cotangent is the kernel.
+  ops::Conv p{{1, 1}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, {1, 0, 2, 3}, {1, 0, 2, 3}, {1, 0, 2, 3}};
+  Value y = ops::conv_general_dilated(x, ct, p);
+  ASSERT_EQ(y.shape(), (Shape{32, 16, 3, 3}));
+  std::int64_t edges = 8 * 16 * (2 * 32 + 16 + 2) * 4;  // rows above and below, a column, corners
+  std::int64_t sum = 2 * 7 * 32 * 16 * 9 * 4 / 8;
+  EXPECT_LE(bytes(test::module(b, {y}, kMesh, {"-, -, x, y", "-, -, x, y"})), 2 * edges + sum);
+}
+
+// --- the same values, and never more bytes
+// ------------------------------------------------------------------------------
+
+std::int64_t pick(Rng& rng, std::int64_t n) { return static_cast<std::int64_t>(rng() % static_cast<std::uint64_t>(n)); }
+
+Shape random_shape(Rng& rng, std::int64_t most) {
+  Shape s(static_cast<std::size_t>(1 + pick(rng, 3)));
+  for (auto& n : s) n = 1 + pick(rng, most);
+  return s;
+}
+
+// Indices of which some are outside.
+HostArray random_indices(Rng& rng, const Shape& shape, std::int64_t extent) {
+  HostArray out(DType::I32, shape);
+  for (std::int64_t k = 0; k < out.size(); ++k) {
+    static_cast<std::int32_t*>(out.data())[k] = static_cast<std::int32_t>(pick(rng, extent + 4) - 2);
+  }
+  return out;
+}
+
+struct Case {
+  Builder b;
+  std::vector<HostArray> args;
+  Values out;
+  Value input(Rng& rng, const Type& type) {
+    args.push_back(test::random_array(rng, type));
+    return b.input(type);
+  }
+  Value indices(Rng& rng, const Shape& shape, std::int64_t extent) {
+    args.push_back(random_indices(rng, shape, extent));
+    return b.input({DType::I32, shape});
+  }
+};
+
+// Few different values, NaN and infinities among them, so that there are ties.
+Value with_ties(Rng& rng, Case& c, const Shape& shape) {
+  HostArray a(DType::F32, shape);
+  static constexpr std::array<float, 8> values{0.0f,
+                                               -0.0f,
+                                               1.0f,
+                                               2.0f,
+                                               -1.0f,
+                                               3.0f,
+                                               std::numeric_limits<float>::infinity(),
+                                               std::numeric_limits<float>::quiet_NaN()};
+  for (std::int64_t k = 0; k < a.size(); ++k) {
+    static_cast<float*>(a.data())[k] = values[static_cast<std::size_t>(pick(rng, pick(rng, 4) == 0 ? 8 : 6))];
+  }
+  c.args.push_back(a);
+  return c.b.input({DType::F32, shape});
+}
+
+using Make = std::function<void(Rng&, Case&)>;
+
+void arg_reduce(Rng& rng, Case& c) {
+  Value x = with_ties(rng, c, random_shape(rng, 20));
+  if (pick(rng, 3) == 0) x = ops::reshape(x, {x.type().size()});
+  auto axis = pick(rng, x.rank());
+  c.out = {pick(rng, 2) == 0 ? ops::argmax(x, axis) : ops::argmin(x, axis, DType::I64)};
+}
+
+void running(Rng& rng, Case& c) {
+  Shape shape = random_shape(rng, 20);
+  auto axis = pick(rng, static_cast<std::int64_t>(shape.size()));
+  bool reverse = pick(rng, 2) == 0;
+  switch (pick(rng, 5)) {
+    case 0:
+      c.out = {ops::cumsum(c.input(rng, {pick(rng, 2) == 0 ? DType::F32 : DType::I32, shape}), axis, reverse)};
+      break;
+    case 1:
+      c.out = {ops::cumprod(c.input(rng, f32(shape)), axis, reverse)};
+      break;
+    case 2:
+      c.out = {ops::cummax(with_ties(rng, c, shape), axis, reverse)};
+      break;
+    case 3:
+      c.out = {ops::cummin(c.input(rng, i32(shape)), axis, reverse)};
+      break;
+    default:
+      c.out = {ops::cumlogsumexp(c.input(rng, f32(shape)), axis, reverse)};
+  }
+}
+
+void top(Rng& rng, Case& c) {
+  Value x = with_ties(rng, c, random_shape(rng, 40));
+  auto d = pick(rng, x.rank());
+  auto n = x.shape()[static_cast<std::size_t>(d)];
+  c.out = ops::top_k(x, pick(rng, 2) == 0 ? std::min<std::int64_t>(n, 2) : pick(rng, n + 1), d);
+}
+
+void sorted(Rng& rng, Case& c) {
+  Value x = with_ties(rng, c, random_shape(rng, 20));
+  Values operands{x};
+  if (pick(rng, 2) == 0) operands.push_back(c.input(rng, i32(x.shape())));
+  c.out = ops::sort(operands, pick(rng, x.rank()), 1 + pick(rng, static_cast<std::int64_t>(operands.size())), true);
+}
+
+ops::IndexMode random_mode(Rng& rng) { return pick(rng, 2) == 0 ? ops::IndexMode::Clip : ops::IndexMode::FillOrDrop; }
+
+// Rows, columns or elements of a matrix.
+void gathered(Rng& rng, Case& c) {
+  Shape shape{1 + pick(rng, 20), 1 + pick(rng, 20)};
+  Value x = c.input(rng, {pick(rng, 4) == 0 ? DType::C64 : pick(rng, 2) == 0 ? DType::F32 : DType::I16, shape});
+  auto n = 1 + pick(rng, 12);
+  ops::Gather p;
+  switch (pick(rng, 3)) {
+    case 0:
+      p = {{1}, {0}, {0}, {}, {}, {1, shape[1]}};
+      break;
+    case 1:
+      p = {{0}, {1}, {1}, {}, {}, {shape[0], 1}};
+      break;
+    default:
+      p = {{}, {0, 1}, {1, 0}, {}, {}, {1, 1}};
+  }
+  p.mode = random_mode(rng);
+  auto components = static_cast<std::int64_t>(p.start_index_map.size());
+  c.out = {ops::gather(x, c.indices(rng, {n, components}, shape[static_cast<std::size_t>(p.start_index_map[0])]), p)};
+}
+
+void scattered(Rng& rng, Case& c) {
+  Shape shape{1 + pick(rng, 20), 1 + pick(rng, 20)};
+  DType t = pick(rng, 2) == 0 ? DType::F32 : DType::I32;
+  auto n = 1 + pick(rng, 12);
+  ops::Scatter p;
+  Shape updates{n};
+  switch (pick(rng, 3)) {
+    case 0:
+      p = {{1}, {0}, {0}};
+      updates = {n, shape[1]};
+      break;
+    case 1:
+      p = {{0}, {1}, {1}};
+      updates = {shape[0], n};
+      break;
+    default:
+      p = {{}, {0, 1}, {1, 0}};
+  }
+  p.mode = random_mode(rng);
+  Value x = c.input(rng, {t, shape});
+  auto components = static_cast<std::int64_t>(p.scatter_dims_to_operand_dims.size());
+  Value i = c.indices(rng, {n, components}, shape[static_cast<std::size_t>(p.scatter_dims_to_operand_dims[0])]);
+  Value u = c.input(rng, {t, updates});
+  switch (pick(rng, 4)) {
+    case 0:
+      c.out = {ops::scatter(x, i, u, p)};
+      break;
+    case 1:
+      c.out = {ops::scatter_max(x, i, u, p)};
+      break;
+    default:
+      c.out = {ops::scatter_add(x, i, u, p)};
+  }
+}
+
+void windowed(Rng& rng, Case& c) {
+  Shape shape = random_shape(rng, 20);
+  Shape window;
+  for (auto n : shape) window.push_back(pick(rng, 3) == 0 ? n : 1 + pick(rng, n));
+  Value x = c.input(rng, f32(shape));
+  bool update = pick(rng, 2) == 0;
+  Value u = update ? c.input(rng, f32(window)) : Value{};
+  Values starts;
+  for (auto n : shape) starts.push_back(c.indices(rng, {}, n));
+  c.out = {update ? ops::dynamic_update_slice(x, u, starts) : ops::dynamic_slice(x, starts, window)};
+}
+
+void transformed(Rng& rng, Case& c) {
+  static constexpr std::array<std::int64_t, 6> extents{4, 8, 16, 32, 64, 12};
+  Shape shape(static_cast<std::size_t>(1 + pick(rng, 3)));
+  for (auto& n : shape) n = extents[static_cast<std::size_t>(pick(rng, 6))];
+  if (shape.size() == 1 && pick(rng, 2) == 0) shape[0] = 64;
+  auto n = 1 + pick(rng, static_cast<std::int64_t>(shape.size()));
+  Dims lengths(shape.end() - n, shape.end());
+  switch (pick(rng, 4)) {
+    case 0:
+      c.out = {ops::fft(c.input(rng, f32(shape)), ops::FftType::Rfft, lengths)};
+      break;
+    case 1:
+      shape.back() = shape.back() / 2 + 1;
+      c.out = {ops::fft(c.input(rng, {DType::C64, shape}), ops::FftType::Irfft, lengths)};
+      break;
+    default:
+      c.out = {ops::fft(c.input(rng, {DType::C64, shape}), pick(rng, 2) == 0 ? ops::FftType::Fft : ops::FftType::Ifft,
+                        lengths)};
+  }
+}
+
+void convolved(Rng& rng, Case& c) {
+  bool two = pick(rng, 2) == 0;
+  std::size_t n = two ? 2 : 1;
+  Shape x{1 + pick(rng, 3), 1 + pick(rng, 4)}, w{1 + pick(rng, 3), x[1]};
+  ops::Conv p;
+  for (std::size_t i = 0; i < n; ++i) {
+    x.push_back(4 + pick(rng, 14));
+    w.push_back(1 + pick(rng, x.back()));
+    p.strides.push_back(1 + pick(rng, 2));
+    p.rhs_dilation.push_back(1 + pick(rng, 2));
+    p.lhs_dilation.push_back(1 + pick(rng, 2));
+    std::int64_t reach = (w.back() - 1) * p.rhs_dilation.back() + 1;
+    p.pad_low.push_back(pick(rng, 3) + reach / 2);
+    p.pad_high.push_back(pick(rng, 3) + reach / 2);
+  }
+  p.lhs_spec = p.rhs_spec = p.out_spec = two ? Dims{0, 1, 2, 3} : Dims{0, 1, 2};
+  Value lhs = c.input(rng, f32(x));
+  c.out = {ops::conv_general_dilated(lhs, c.input(rng, f32(w)), p)};
+}
+
+void line_sorted(Rng& rng, Case& c) {
+  Shape shape{16 + pick(rng, 120)};
+  if (pick(rng, 3) == 0) shape.push_back(1);
+  Value x = pick(rng, 2) == 0 ? with_ties(rng, c, shape)
+                              : c.input(rng, {std::array{DType::I32, DType::U8, DType::F64, DType::BF16,
+                                                         DType::I64}[static_cast<std::size_t>(pick(rng, 5))],
+                                              shape});
+  Values operands{x};
+  if (pick(rng, 2) == 0) operands.push_back(ops::iota(c.b, DType::I32, shape, 0));
+  c.out = ops::sort(operands, 0);
+}
+
+void check(std::uint64_t seed, const ir::MeshAxes& mesh, const Make& make, bool uneven) {
+  Rng rng(seed * 0x9E3779B97F4A7C15ull + 1);
+  Case c;
+  make(rng, c);
+  ir::Module m = ir::module_over(c.b.finish_shared(c.out), mesh);
+  m.uneven = uneven;
+  auto lay = [&](std::vector<ir::Port>& ports, const std::vector<ir::ValueId>& values) {
+    for (std::size_t i = 0; i < ports.size(); ++i) {
+      if (pick(rng, 4) > 0) ports[i].layout = test::random_layout(rng, m.graph->type(values[i]).shape, mesh, uneven);
+    }
+  };
+  lay(m.inputs, m.graph->inputs);
+  lay(m.outputs, m.graph->outputs);
+  std::vector<HostArray> expected = test::evaluate(*m.graph, c.args);
+  auto layouts = spmd::propagate(m);
+  ir::GraphPtr divided = spmd::partition(m, layouts);
+  ir::verify(*divided);
+  m.divides = false;
+  ir::GraphPtr whole = spmd::partition(m, layouts);
+  for (const auto& g : {divided, whole}) {
+    auto got = test::run_partitioned(*g, c.args);
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      ASSERT_EQ(test::difference(got[i], expected[i], 1e-5), "") << "seed " << seed << "\n"
+                                                                 << ir::to_string(*m.graph) << "\n"
+                                                                 << ir::to_string(*g);
+    }
+  }
+  EXPECT_LE(spmd::comm_plan(*divided).bytes_per_device(), spmd::comm_plan(*whole).bytes_per_device())
+      << "seed " << seed << "\n"
+      << ir::to_string(*divided) << "\n"
+      << ir::to_string(*whole);
+}
+
+void check_many(std::uint64_t first, const Make& make) {
+  for (bool uneven : {false, true}) {
+    for (const auto& mesh : test::test_meshes()) {
+      for (std::uint64_t i = 0; i < 60 && !testing::Test::HasFailure(); i += test::case_stride()) {
+        check(first + i, mesh, make, uneven);
+      }
+    }
+  }
+}
+
+TEST(DivideRandom, ArgReductions) { check_many(1, arg_reduce); }
+TEST(DivideRandom, RunningReductions) { check_many(100, running); }
+TEST(DivideRandom, TopK) { check_many(200, top); }
+TEST(DivideRandom, Sorts) { check_many(300, sorted); }
+TEST(DivideRandom, SortsOfOneLine) { check_many(350, line_sorted); }
+TEST(DivideRandom, Transforms) { check_many(800, transformed); }
+TEST(DivideRandom, Convolutions) { check_many(900, convolved); }
+TEST(DivideRandom, Gathers) { check_many(400, gathered); }
+TEST(DivideRandom, Scatters) { check_many(500, scattered); }
+TEST(DivideRandom, DynamicSlicesAndUpdates) { check_many(600, windowed); }
+
+}  // namespace
+}  // namespace tessera
