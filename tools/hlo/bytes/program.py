@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a program of the table is: a function, the shapes and shardings of its arguments and results, and the fewest bytes
+that a device must receive, where they were derived."""
+import dataclasses
+import zlib
+from typing import Any, Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import AxisType, NamedSharding, PartitionSpec as P
+
+MESHES = {"4x2": ((4, 2), ("x", "y")), "8": ((8,), ("x",))}
+PROGRAMS = {}  # by name, in the order of their definition
+
+
+@dataclasses.dataclass(frozen=True)
+class Arg:
+    """An argument: random numbers of a shape, split as `spec`."""
+    shape: tuple[int, ...]
+    spec: P = P()
+    kind: str = "normal"  # "ints" below `below`, "definite" matrices, "sorted", "uniform", "complex"
+    below: int = 0
+    scale: float = 1.0
+
+    def draw(self, rng):
+        if self.kind == "ints":
+            return rng.integers(0, self.below, self.shape).astype(np.int32)
+        x = (rng.random(self.shape) if self.kind in ("uniform", "sorted") else rng.normal(size=self.shape)) * self.scale
+        if self.kind == "sorted":
+            x = np.sort(x)
+        if self.kind == "definite":
+            x = x @ np.swapaxes(x, -1, -2) / self.shape[-1] + np.eye(self.shape[-1])
+        if self.kind == "lower":
+            x = np.tril(x) / np.sqrt(self.shape[-1]) + 2 * np.eye(self.shape[-1])
+        if self.kind == "complex":
+            return (x + 1j * rng.normal(size=self.shape)).astype(np.complex64)
+        return x.astype(np.float32)
+
+
+@dataclasses.dataclass(frozen=True)
+class Program:
+    """`make(mesh)` is the function; `args` a tuple of trees of Arg; `out` the specs of the results, None where the
+    partitioner chooses. `bound` is in bytes that the busiest device receives, `why` its derivation. Values may differ
+    by `rtol` times the largest of a result; `canonical` maps the results to what is determined (eigenvectors have
+    either sign)."""
+    name: str
+    family: str
+    make: Callable
+    args: tuple
+    out: Any
+    mesh: str
+    bound: int | None
+    why: str
+    rtol: float
+    canonical: Callable
+
+    def mesh_of(self, devices):
+        """The program's mesh; over one device, one of as many axes."""
+        shape, names = MESHES[self.mesh]
+        shape = shape if len(devices) > 1 else (1,) * len(shape)
+        return jax.make_mesh(shape, names, axis_types=(AxisType.Auto,) * len(names), devices=devices)
+
+    def values(self):
+        rng = np.random.default_rng(zlib.crc32(self.name.encode()))
+        return jax.tree.map(lambda a: a.draw(rng), self.args, is_leaf=lambda a: isinstance(a, Arg))
+
+    def jitted(self, mesh):
+        """The jitted function and the types of its arguments with their shardings."""
+        sharding = lambda spec: NamedSharding(mesh, spec)
+        types = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.draw(np.random.default_rng(0)).dtype if a.kind in
+                                                            ("ints", "complex") else jnp.float32, sharding=sharding(a.spec)),
+                             self.args, is_leaf=lambda a: isinstance(a, Arg))
+        out = None if self.out is None else jax.tree.map(sharding, self.out, is_leaf=lambda s: isinstance(s, P))
+        return jax.jit(self.make(mesh), out_shardings=out, keep_unused=True), types
+
+
+def program(name, family, *args, out=None, mesh="4x2", bound=None, why="", rtol=1e-4, meshed=False, canonical=None):
+    """Enters the decorated function as a program; with `meshed` it takes the mesh before its arguments."""
+    def enter(fn):
+        assert name not in PROGRAMS, name
+        make = (lambda m: lambda *a: fn(m, *a)) if meshed else lambda m: fn
+        PROGRAMS[name] = Program(name, family, make, args, out, mesh, None if bound is None else int(bound), why, rtol,
+                                 canonical or (lambda x: x))
+        return fn
+    return enter
