@@ -84,7 +84,7 @@ def _(x):
     return jnp.unique(x, size=1024, fill_value=-1)
 
 
-@program("searchsorted", "ordering", Arg((1 << 18,), P("x"), "sorted"), Arg((1 << 16,), P("y"), "uniform"), out=P("y"),
+@program("searchsorted", "ordering", Arg((1 << 18,), P("x"), "sorted"), Arg((1 << 16,), P("y"), "uniform"), out=P("y"), loop=19,
          bound=all_reduce((1 << 15) * 4, 4), why="an all-reduce of how many of a device's elements are smaller")
 def _(x, v):
     return jnp.searchsorted(x, v)
@@ -111,7 +111,7 @@ def _(x):
     return lax.cummax(x, 0)
 
 
-@program("cumlogsumexp", "cumulation", Arg((256, 1024), XY), out=XY, bound=all_gather(4 * COLUMNS, 4), why=BEFORE)
+@program("cumlogsumexp", "cumulation", Arg((64, 1024), XY), out=XY, bound=all_gather(4 * COLUMNS, 4), why=BEFORE)
 def _(x):
     return lax.cumlogsumexp(x, 0)
 

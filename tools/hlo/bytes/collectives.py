@@ -36,10 +36,11 @@ def all_to_all(shard, p):
 
 @dataclasses.dataclass(frozen=True)
 class Collective:
-    """A collective in XLA's text. `times` is how often it runs in a call; None in a loop whose length XLA does not know."""
+    """A collective in XLA's text. `times` is how often it runs in a call; None in a loop whose length XLA does not know.
+    `receivers` are the devices that receive `bytes_once`."""
     op: str
     value: str
-    group: int
+    receivers: frozenset
     bytes_once: int
     times: int | None
     source: str
@@ -88,20 +89,16 @@ def _group_size(rest, devices):
     raise ValueError(f"groups in a form that is not read: {rest[:200]}")
 
 
-def _bytes_of(kind, type_text, rest, devices):
-    """Devices in a group, and the bytes that one receives."""
+def _received(kind, type_text, rest, devices):
+    """The devices that receive, and the bytes that one receives."""
     if kind == "collective-permute":
         pairs = re.search(r"source_target_pairs=\{((?:\{\d+,\d+\},?)*)\}", rest).group(1)
-        moving = [p for p in re.findall(r"(\d+),(\d+)", pairs) if p[0] != p[1]]
-        return len(moving), _size(type_text) if moving else 0
+        to = frozenset(int(b) for a, b in re.findall(r"(\d+),(\d+)", pairs) if a != b)
+        return to, _size(type_text) if to else 0
     p, size = _group_size(rest, devices), _size(type_text)
-    if kind == "all-reduce":
-        return p, all_reduce(size, p)
-    if kind == "reduce-scatter":
-        return p, reduce_scatter(size, p)
-    if kind == "all-gather":
-        return p, all_gather(size // p, p)
-    return p, all_to_all(size, p)
+    received = {"all-reduce": lambda: all_reduce(size, p), "reduce-scatter": lambda: reduce_scatter(size, p),
+                "all-gather": lambda: all_gather(size // p, p), "all-to-all": lambda: all_to_all(size, p)}
+    return frozenset(range(devices)), received[kind]()
 
 
 def _computations(text):
@@ -128,10 +125,10 @@ def read(text, devices=8):
             if kind in _KINDS:
                 if op.endswith("-start") and kind in ("all-gather", "collective-permute"):
                     type_text = type_text[1:-1].split(", ")[1]  # (operand, result, …)
-                p, size = _bytes_of(kind, type_text, rest, devices)
+                receivers, size = _received(kind, type_text, rest, devices)
                 source = re.search(r'op_name="([^"]*)"', rest)
-                found.append(Collective(kind.replace("-", "_"), re.sub(r"\{[\d,:TS()*]*\}", "", type_text), p, size, times,
-                                        source.group(1) if source else ""))
+                found.append(Collective(kind.replace("-", "_"), re.sub(r"\{[\d,:TS()*]*\}", "", type_text), receivers, size,
+                                        times, source.group(1) if source else ""))
             elif kind in ("ragged-all-to-all", "collective-broadcast"):
                 raise ValueError(f"{kind} is not counted")
             if op == "while":
@@ -148,6 +145,11 @@ def read(text, devices=8):
 
     visit(entry, 1)
     return found
+
+
+def busiest(found, devices=8):
+    """Bytes that the busiest device receives in all: a halo is several permutations, of which an edge device takes part in few."""
+    return max(sum(c.bytes for c in found if d in c.receivers) for d in range(devices))
 
 
 def summary(found):

@@ -205,7 +205,7 @@ def _(parameters, x):
 RECURRENT = {"in": Arg((128, 768), P(None, "y"), scale=0.05), "state": Arg((256, 768), P(None, "y"), scale=0.05)}
 
 
-@program("gru-step", "training", RECURRENT, Arg((16, 256, 128), P(None, "x")), out=(P(), specs(RECURRENT)), rtol=1e-3)
+@program("gru-step", "training", RECURRENT, Arg((16, 256, 128), P(None, "x")), out=(P(), specs(RECURRENT)), rtol=1e-3, loop=16)
 def _(parameters, x):
     def cell(p, h, x):
         r, z, n = jnp.split(x @ p["in"], 3, -1)
@@ -235,13 +235,14 @@ def transformer_arguments(split):
     return {"blocks": block, "embedding": Arg((VOCABULARY, MODEL), P("y", x), scale=0.04)}
 
 
-def transformer_loss(p, tokens, layers):
-    h = p["embedding"][tokens]
+def transformer_loss(p, tokens, layers, activations):
+    """`layers` applies a block with each block's parameters; `activations` may say how what goes between blocks is split."""
+    h = activations(p["embedding"][tokens])
 
     def block(h, p):
         q, k, v = jnp.moveaxis(jnp.einsum("bsd,dnhe->bsnhe", layer_norm(h, p["norm"][0], 0.0), p["qkv"]), 2, 0)
         h = h + jnp.einsum("bshe,hed->bsd", attention(q, k, v, causal=True), p["out"])
-        return h + jax.nn.gelu(layer_norm(h, p["norm"][1], 0.0) @ p["up"]) @ p["down"]
+        return activations(h + jax.nn.gelu(layer_norm(h, p["norm"][1], 0.0) @ p["up"]) @ p["down"])
 
     h = layers(block, h, p["blocks"])
     logits = jnp.einsum("bsd,vd->bsv", h[:, :-1], p["embedding"])
@@ -262,12 +263,20 @@ TOKEN_IDS = Arg((16, 128), P("x"), "ints", VOCABULARY)
 ACTIVATIONS = 4 * 128 * MODEL * 4
 HALF_PARAMETERS = (DEPTH * 12 * MODEL * MODEL + VOCABULARY * MODEL) * 4 // 2  # of a device along y
 
-for name, split, layers in (("gpt-step-fully-split", True, unrolled), ("gpt-step", False, unrolled), ("gpt-step-scanned", True, scanned)):
+def transformer_step(layers, constrained, mesh, p, tokens):
+    by_batch = NamedSharding(mesh, P("x"))
+    activations = (lambda h: lax.with_sharding_constraint(h, by_batch)) if constrained else lambda h: h
+    return sgd(functools.partial(transformer_loss, layers=layers, activations=activations), p, tokens)
+
+
+for name, split, layers, constrained in (
+        ("gpt-step", False, unrolled, False), ("gpt-step-fully-split", True, unrolled, True),
+        ("gpt-step-unconstrained", True, unrolled, False), ("gpt-step-scanned", True, scanned, True)):
     model = transformer_arguments(split)
-    program(name, "training", model, TOKEN_IDS, out=(P(), specs(model)), rtol=1e-3,
+    program(name, "training", model, TOKEN_IDS, out=(P(), specs(model)), rtol=1e-3, loop=DEPTH, meshed=True,
             bound=all_reduce(HALF_PARAMETERS, 4) + (4 * DEPTH + 2) * all_reduce(ACTIVATIONS, 2),
             why="weights gathered and gradients scattered over x (as much as all-reduces), activations summed over y")(
-        functools.partial(lambda layers, p, tokens: sgd(functools.partial(transformer_loss, layers=layers), p, tokens), layers))
+        functools.partial(transformer_step, layers, constrained))
 
 
 @program("psum_scatter-map", "training", Arg((2048, 512), P("x")), Arg((512, 512), P("y")), out=P("x", "y"), meshed=True,

@@ -42,7 +42,7 @@ class Arg:
 class Program:
     """`make(mesh)` is the function; `args` a tuple of trees of Arg; `out` the specs of the results, None where the
     partitioner chooses. `bound` is in bytes that the busiest device receives, `why` its derivation. Values may differ
-    by `rtol` times the largest of a result; `canonical` maps the results to what is determined (eigenvectors have
+    by `rtol` times the largest of a result; each of its loops runs `loop` times; `canonical` maps the results to what is determined (eigenvectors have
     either sign)."""
     name: str
     family: str
@@ -53,6 +53,7 @@ class Program:
     bound: int | None
     why: str
     rtol: float
+    loop: int | None
     canonical: Callable
 
     def mesh_of(self, devices):
@@ -75,12 +76,12 @@ class Program:
         return jax.jit(self.make(mesh), out_shardings=out, keep_unused=True), types
 
 
-def program(name, family, *args, out=None, mesh="4x2", bound=None, why="", rtol=1e-4, meshed=False, canonical=None):
+def program(name, family, *args, out=None, mesh="4x2", bound=None, why="", rtol=1e-4, loop=None, meshed=False, canonical=None):
     """Enters the decorated function as a program; with `meshed` it takes the mesh before its arguments."""
     def enter(fn):
         assert name not in PROGRAMS, name
         make = (lambda m: lambda *a: fn(m, *a)) if meshed else lambda m: fn
-        PROGRAMS[name] = Program(name, family, make, args, out, mesh, None if bound is None else int(bound), why, rtol,
+        PROGRAMS[name] = Program(name, family, make, args, out, mesh, None if bound is None else int(bound), why, rtol, loop,
                                  canonical or (lambda x: x))
         return fn
     return enter
