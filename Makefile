@@ -13,7 +13,8 @@
 #   make bench           every workload beside JAX; ONLY=name,name for some, ROUNDS=5, RECORD=1 keeps the figures
 #   make bench-mpi       collectives over 2 and 4 processes beside plain MPI (MPI=mpich for MPICH) and, where ORACLE_PYTHON
 #                        has JAX, beside JAX with gloo
-#   make check-xla       programs that Tessera writes as StableHLO, run by XLA (jaxlib); ORACLE_PYTHON names a Python with JAX
+#   make check-xla       programs that Tessera writes as StableHLO, run by XLA (jaxlib), and the bytes that both send for programs
+#                        of JAX (ONLY=names or families); ORACLE_PYTHON names a Python with JAX
 #   make jax-modules     the programs of JAX's own tests, recorded (JAX_TESTS=path to them) and run; MODULES=folder keeps them
 #   make plugin          the PJRT plugin for JAX, build/plugin/libtessera_pjrt.so; its headers come from PyPI
 #   make wheel           the Python package tessera-jax with the plugin, in build/wheel, for machines without Debian's libraries
@@ -83,6 +84,7 @@ check-xla: build
 	@rm -rf build/programs
 	@TESSERA_PROGRAMS_DIR=build/programs build/tests/hlo_test --gtest_filter='Programs.*:*HloExport*' --gtest_brief=1
 	@$(ORACLE_PYTHON) tools/hlo/check_with_xla.py build/programs --report build/xla-report.txt
+	@$(ORACLE_PYTHON) tools/hlo/bytes/table.py --markdown build/bytes.md $(if $(ONLY),--only $(ONLY))
 
 # What is recorded is kept: later runs record what is missing. Needs some hours of one core at first, then minutes.
 MODULES ?= build/jax-modules

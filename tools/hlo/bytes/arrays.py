@@ -218,9 +218,9 @@ def _(x):
     return jnp.pad(x, ((1024, 0), (0, 0)))
 
 
-@program("stencil-of-slices", "moving", SQUARE, bound=EDGES, why="edges of the neighbours")
+@program("stencil-of-slices", "moving", SQUARE, out=XY, bound=EDGES, why="edges of the neighbours")
 def _(x):
-    return x[:-2, 1:-1] + x[2:, 1:-1] + x[1:-1, :-2] + x[1:-1, 2:] - 4 * x[1:-1, 1:-1]
+    return jnp.pad(x[:-2, 1:-1] + x[2:, 1:-1] + x[1:-1, :-2] + x[1:-1, 2:] - 4 * x[1:-1, 1:-1], 1)
 
 
 # Windows

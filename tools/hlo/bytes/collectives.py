@@ -117,9 +117,10 @@ def read(text, devices=8):
     """The collectives of a compiled program's text, each as often as it is reached. As in Tessera's plan, every branch of
     a conditional counts, and a loop of unknown length counts once."""
     computations, entry = _computations(text)
-    found = []
+    found, reached = [], set()
 
     def visit(name, times):
+        reached.add(name)
         for type_text, op, rest in computations[name]:
             kind = op.removesuffix("-start")
             if kind in _KINDS:
@@ -144,6 +145,9 @@ def read(text, devices=8):
                             visit(called, times)
 
     visit(entry, 1)
+    is_one = lambda op: op.removesuffix("-start") in _KINDS
+    if lost := [name for name, body in computations.items() if name not in reached and any(is_one(op) for _, op, _ in body)]:
+        raise ValueError(f"collectives in computations that nothing calls: {lost}")
     return found
 
 
