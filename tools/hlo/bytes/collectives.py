@@ -152,7 +152,7 @@ def read(text, devices=8):
 
 
 def busiest(found, devices=8):
-    """Bytes that the busiest device receives in all: a halo is several permutations, of which an edge device takes part in few."""
+    """Bytes that the busiest device receives in all: a halo is several permutations, and a device takes part in some."""
     return max(sum(c.bytes for c in found if d in c.receivers) for d in range(devices))
 
 

@@ -37,6 +37,7 @@ def cross_entropy(logits, labels):
 
 
 EXPERTS, TOKENS, WIDTH = 8, 2048, 256
+ROUTED = 2 * TOKENS // 4 * WIDTH * 4  # places for twice the tokens of a device
 
 
 def mixture(x, router, up, down):
@@ -53,8 +54,8 @@ def mixture(x, router, up, down):
 
 @program("mixture-of-experts", "layers", Arg((TOKENS, WIDTH), P("x")), Arg((WIDTH, EXPERTS)),
          Arg((EXPERTS, WIDTH, 512), P("x", None, "y"), scale=0.05), Arg((EXPERTS, 512, WIDTH), P("x", "y"), scale=0.05), out=P("x"),
-         rtol=1e-3, bound=2 * all_to_all(2 * 512 * WIDTH * 4, 4),
-         why="all-to-alls of the experts' inputs and outputs, of twice a device's tokens")
+         rtol=1e-3, bound=2 * all_to_all(ROUTED, 4) + all_reduce(ROUTED, 2),
+         why="all-to-alls of the experts' inputs and outputs over x, an all-reduce of the outputs over y")
 def _(x, router, up, down):
     return mixture(x, router, up, down)
 
@@ -196,8 +197,8 @@ EXPERT_LAYER = {"router": Arg((WIDTH, EXPERTS), scale=0.3), "up": Arg((EXPERTS, 
 
 
 @program("mixture-of-experts-step", "training", EXPERT_LAYER, Arg((TOKENS, WIDTH), P("x")), out=(P(), specs(EXPERT_LAYER)),
-         rtol=1e-3, bound=4 * all_to_all(2 * 512 * WIDTH * 4, 4),
-         why="all-to-alls of the experts' inputs and outputs and of their cotangents")
+         rtol=1e-3, bound=4 * all_to_all(ROUTED, 4) + 2 * all_reduce(ROUTED, 2),
+         why="all-to-alls over x of the experts' inputs, outputs and their cotangents, all-reduces over y of what two products sum")
 def _(parameters, x):
     return sgd(lambda p, x: jnp.mean((mixture(x, p["router"], p["up"], p["down"]) - x) ** 2), parameters, x)
 

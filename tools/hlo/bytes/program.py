@@ -6,7 +6,6 @@ import zlib
 from typing import Any, Callable
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.sharding import AxisType, NamedSharding, PartitionSpec as P
 
@@ -16,16 +15,21 @@ PROGRAMS = {}  # by name, in the order of their definition
 
 @dataclasses.dataclass(frozen=True)
 class Arg:
-    """An argument: random numbers of a shape, split as `spec`."""
+    """An argument: random numbers of a shape, split as `spec`. Its kind is normal, uniform, sorted, complex, ints (below
+    `below`), definite or lower (matrices that are well conditioned)."""
     shape: tuple[int, ...]
     spec: P = P()
-    kind: str = "normal"  # "ints" below `below`, "definite" matrices, "sorted", "uniform", "complex"
+    kind: str = "normal"
     below: int = 0
     scale: float = 1.0
 
+    @property
+    def dtype(self):
+        return np.dtype({"ints": np.int32, "complex": np.complex64}.get(self.kind, np.float32))
+
     def draw(self, rng):
         if self.kind == "ints":
-            return rng.integers(0, self.below, self.shape).astype(np.int32)
+            return rng.integers(0, self.below, self.shape).astype(self.dtype)
         x = (rng.random(self.shape) if self.kind in ("uniform", "sorted") else rng.normal(size=self.shape)) * self.scale
         if self.kind == "sorted":
             x = np.sort(x)
@@ -34,16 +38,16 @@ class Arg:
         if self.kind == "lower":
             x = np.tril(x) / np.sqrt(self.shape[-1]) + 2 * np.eye(self.shape[-1])
         if self.kind == "complex":
-            return (x + 1j * rng.normal(size=self.shape)).astype(np.complex64)
-        return x.astype(np.float32)
+            x = x + 1j * rng.normal(size=self.shape)
+        return x.astype(self.dtype)
 
 
 @dataclasses.dataclass(frozen=True)
 class Program:
     """`make(mesh)` is the function; `args` a tuple of trees of Arg; `out` the specs of the results, None where the
     partitioner chooses. `bound` is in bytes that the busiest device receives, `why` its derivation. Values may differ
-    by `rtol` times the largest of a result; each of its loops runs `loop` times; `canonical` maps the results to what is determined (eigenvectors have
-    either sign)."""
+    by `rtol` times the largest of a result. Each of its loops with collectives runs `loop` times. `canonical` maps the
+    results to what is determined (eigenvectors have either sign)."""
     name: str
     family: str
     make: Callable
@@ -69,9 +73,8 @@ class Program:
     def jitted(self, mesh):
         """The jitted function and the types of its arguments with their shardings."""
         sharding = lambda spec: NamedSharding(mesh, spec)
-        types = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.draw(np.random.default_rng(0)).dtype if a.kind in
-                                                            ("ints", "complex") else jnp.float32, sharding=sharding(a.spec)),
-                             self.args, is_leaf=lambda a: isinstance(a, Arg))
+        types = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=sharding(a.spec)), self.args,
+                             is_leaf=lambda a: isinstance(a, Arg))
         out = None if self.out is None else jax.tree.map(sharding, self.out, is_leaf=lambda s: isinstance(s, P))
         return jax.jit(self.make(mesh), out_shardings=out, keep_unused=True), types
 

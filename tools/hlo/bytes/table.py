@@ -94,10 +94,8 @@ def run_tessera(tessera, module, arguments, limit):
 
 def reference(program, values):
     """The results on one device, leaves in order."""
-    mesh = program.mesh_of(jax.devices()[:1])
-    with jax.set_mesh(mesh) if hasattr(jax, "set_mesh") else mesh:
-        jitted, _ = program.jitted(mesh)
-        return jax.tree.map(np.asarray, jitted(*values))
+    jitted, _ = program.jitted(program.mesh_of(jax.devices()[:1]))
+    return jax.tree.map(np.asarray, jitted(*values))
 
 
 def scaled_difference(got, want, rtol):
@@ -109,9 +107,8 @@ def scaled_difference(got, want, rtol):
 
 
 def value_differences(program, want, leaves):
-    got = jax.tree.unflatten(jax.tree.structure(want), [l.astype(w.dtype) if l.dtype.itemsize != w.dtype.itemsize else l
-                                                         for l, w in zip(leaves, jax.tree.leaves(want), strict=True)])
-    got, want = program.canonical(got), program.canonical(want)
+    """What of Tessera's results differs from `want`, those on one device."""
+    got, want = program.canonical(jax.tree.unflatten(jax.tree.structure(want), leaves)), program.canonical(want)
     pairs = zip(jax.tree_util.tree_leaves_with_path(want), jax.tree.leaves(got), strict=True)
     off = [(jax.tree_util.keystr(path), scaled_difference(plain(g), plain(w), program.rtol)) for (path, w), g in pairs]
     return [f"differs: result{path}: {d}" for path, d in off if d]
