@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a program of the table is: a function, the shapes and shardings of its arguments and results, and the fewest bytes
-that a device must receive, where they were derived."""
+"""What a program of the table is: a function, the shapes and shardings of its arguments and results, and the bytes that the
+best algorithm known sends a device, where they were derived."""
 import dataclasses
 import zlib
 from typing import Any, Callable

@@ -5,8 +5,8 @@
     python tools/hlo/bytes/table.py [--tessera build/bin/tessera] [--only NAME[,NAME]] [--plans] [--markdown FILE]
 
 JAX lowers each program once, for 8 devices; `tessera run` gets the module, XLA:CPU compiles it, and the bytes that the
-busiest device receives are counted for both by one rule (collectives.py). `bound` is what a device must receive, where it
-was derived. Marks: `> XLA`, `> 1.25 bound`, `differs` (values from those on one device). The exit status is 0 unless values
+busiest device receives are counted for both by one rule (collectives.py). `bound` is what the best algorithm known to us
+sends it, where that was derived. Marks: `> XLA`, `> 1.25 bound`, `differs` (values from those on one device). The exit status is 0 unless values
 differ, a side fails, or a program that known.toml does not name has more bytes than XLA's.
 """
 import argparse
