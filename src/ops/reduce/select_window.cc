@@ -5,7 +5,9 @@
 #include <cmath>
 
 #include "ops/reduce/reduction.h"
+#include "ops/reduce/sorting.h"
 #include "ops/reduce/windows.h"
+#include "ops/shape/halo.h"
 
 namespace tessera::ops {
 
@@ -85,6 +87,48 @@ void gather_reference(ViewSpan in, ViewSpan out, const SelectWindow& w) {
   }
 }
 
+// Every shard of the array takes the windows that reach into it, whole, and of what they add the part that is its own.
+std::optional<ir::Division> scatter_by_shards(Builder& b, const ir::DivideArgs& a, const SelectWindow& w) {
+  Value source = a.in[0];
+  Value x = a.in[1];
+  if (source.type().size() == 0 || x.type().size() == 0) return std::nullopt;
+  for (std::int64_t d = 0; d < x.rank(); ++d) {
+    auto i = at(d);
+    std::int64_t n = x.shape()[i];
+    std::int64_t parts = a.parts_of(1, d);
+    std::int64_t step = w.strides[i];
+    bool plain = w.base_dilation[i] == 1 && w.window_dilation[i] == 1;
+    if (parts == 1 || !plain || n % parts != 0 || n / parts % step != 0) continue;
+    std::int64_t chunk = n / parts;
+    auto floored = [&](std::int64_t v) { return v >= 0 ? v / step : -((step - 1 - v) / step); };
+    std::int64_t first = -floored(w.dimensions[i] - 1 - w.low[i]);  // window, of those that reach into the first shard
+    std::int64_t count = floored(chunk - 1 + w.low[i]) - first + 1;
+    std::int64_t reach = (count - 1) * step + w.dimensions[i];
+    if (count <= 0 || reach > 4 * chunk) continue;
+    bool maximum = w.maximum;
+    double outside = 0;
+    if (w.low[i] != 0 || w.high[i] != 0) {
+      // Padding is never selected: less than any element, which numbers in the same order leave room for.
+      if (!is_float(x.dtype())) continue;
+      x = ordered_keys(maximum ? x : neg(x));
+      maximum = true;
+    }
+    WindowStack elements{i, parts, reach, first * step - w.low[i], chunk, 1};
+    WindowStack windows{i, parts, count, first, chunk / step, 1};
+    Value xs = window_stack(x, scalar(b, outside, x.dtype()), elements, "select_and_scatter_add");
+    Value sources = window_stack(source, scalar(b, 0, source.dtype()), windows, "select_and_scatter_add");
+    Window q = with_batch_window(w);
+    q.low[i + 1] = q.high[i + 1] = 0;
+    ir::Layout split{a.operands[1].dims};
+    split.dims[i].clear();
+    split.dims.insert(split.dims.begin(), a.operands[1].dims[i]);
+    std::int64_t mine = w.low[i] - first * step;
+    Value y = slice_in_dim(select_and_scatter_add(sources, xs, q, maximum), mine, mine + chunk, d + 1);
+    return ir::Division{{reshape(move_dim(y, 0, d), x.shape())}, {{xs, split}, {sources, split}}};
+  }
+  return std::nullopt;
+}
+
 std::vector<Sample<SelectWindow>> samples(bool scatter) {
   std::vector<Sample<SelectWindow>> out;
   Type x{DType::F32, {4, 6}};
@@ -135,6 +179,7 @@ TESSERA_DEFINE_OP(select_and_scatter_add, SelectWindow,
                           [](Builder&, const TransposeArgs& t, const SelectWindow& w) {
                             return Values{select_and_gather_add(t.ct[0], t.in[1], w, w.maximum), {}};
                           },
+                      .divide = {scatter_by_shards},
                       .reference = scatter_reference,
                       .samples = [] { return samples(true); },
                   });

@@ -27,6 +27,8 @@ struct TopK {
   static constexpr auto fields = std::tuple{field("k", &TopK::k), field("dimension", &TopK::dimension)};
 };
 
+/// Unsigned integers in the order of real keys: -0 is 0, NaN comes last, and no float's is 0.
+Value ordered_keys(Value key);
 /// Rule of `OpSpec::divide` for one line of real keys: each element is sent once.
 std::optional<ir::Division> sort_by_exchange(Builder& b, const ir::DivideArgs& a, const Sort& p);
 

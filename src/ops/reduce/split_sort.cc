@@ -23,8 +23,9 @@ constexpr std::int64_t kDigit = 4;  // bits
 
 Value number(Value like, double value) { return scalar(*like.builder, value, like.dtype()); }
 
-// Unsigned integers in the order of the keys: -0 is 0, and NaN comes last.
-Value ordered(Value key) {
+}  // namespace
+
+Value ordered_keys(Value key) {
   if (is_bool(key.dtype())) return convert(key, DType::U32);
   if (is_unsigned_int(key.dtype())) return convert(key, dtype_size(key.dtype()) == 8 ? DType::U64 : DType::U32);
   bool wide = dtype_size(key.dtype()) == 8;
@@ -40,6 +41,8 @@ Value ordered(Value key) {
   Value flipped = where(ge(u, number(u, sign)), not_(u), or_(u, number(u, sign)));
   return where(ne(key, key), not_(number(u, 0)), flipped);
 }
+
+namespace {
 
 // By bound: how many of the ascending numbers are less, or not more. A binary search for all bounds together.
 Value count_below(Value ascending, Value bounds, bool or_equal) {
@@ -151,7 +154,7 @@ std::optional<ir::Division> sort_by_exchange(Builder& b, const ir::DivideArgs& a
     blocks.push_back(b.add1(def::manual_enter, {x}, attrs(spec)));
   }
   blocks = sort(blocks, 0);
-  Shares s = shares(ordered(blocks[0]), parts, c);
+  Shares s = shares(ordered_keys(blocks[0]), parts, c);
   Value me = axis_index(b, c);
   Value received = row(transpose(s.size, {1, 0}), me);
   Value to = row(cumsum(s.size, 0) - s.size, me);
