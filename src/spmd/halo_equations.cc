@@ -2,7 +2,7 @@
 #include "spmd/halo_equations.h"
 
 #include <algorithm>
-#include <map>
+#include <utility>
 
 #include "ir/op_def.h"
 #include "ops/shared_attrs.h"
@@ -76,7 +76,49 @@ std::optional<Moves> moves_of(const ir::Eqn& e, ir::TypeSpan in, ir::TypeSpan ou
   for (const auto& t : in) {
     if (t.size() == 0) return std::nullopt;
   }
+  m->operands = e.in;
   return m;
+}
+
+namespace {
+
+// Positions of a result of `extent` that an operand of `length` elements covers, the first of them element `start`.
+std::pair<std::int64_t, std::int64_t> covered(std::int64_t start, std::int64_t length, std::int64_t extent) {
+  return {std::clamp<std::int64_t>(-start, 0, extent), std::clamp<std::int64_t>(length - start, 0, extent)};
+}
+
+// Whether the whole operand of a slice covers no position that the slice does not.
+bool hides(const ops::StaticSlice& slice, const Shape& whole, const Shape& cut, const ops::Halo& h, std::size_t k) {
+  for (std::size_t d = 0; d < whole.size(); ++d) {
+    if (slice.strides[d] != 1 || h.strides[d] != 1 || h.spacing[d] != 1) return false;
+    std::int64_t start = h.starts[k][d];
+    if (covered(start, cut[d], h.shape[d]) != covered(start + slice.starts[d], whole[d], h.shape[d])) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+std::optional<Moves> through_slices(const Moves& m, const ir::Graph& g,
+                                    const std::function<const ir::Eqn*(ir::ValueId)>& maker) {
+  Moves out = m;
+  bool any = false;
+  for (std::size_t k = 0; k < m.halo.starts.size(); ++k) {
+    const ir::Eqn* e = maker(m.operands[k]);
+    const auto* slice = e == nullptr || !e->attrs ? nullptr : ir::get_if<ops::StaticSlice>(e->attrs);
+    if (slice == nullptr) continue;
+    const Shape& whole = g.type(e->in[0]).shape;
+    const Shape& cut = g.type(m.operands[k]).shape;
+    if (!hides(*slice, whole, cut, m.halo, k)) continue;
+    for (std::size_t d = 0; d < whole.size(); ++d) {
+      out.halo.starts[k][d] += slice->starts[d];
+      if (whole[d] != cut[d]) out.dims.push_back({k, d});
+    }
+    out.operands[k] = e->in[0];
+    any = true;
+  }
+  if (!any) return std::nullopt;
+  return out;
 }
 
 Dims halo_axes(const ops::Halo& h, const std::vector<ir::Layout>& from, const ir::Layout& to) {

@@ -2,6 +2,7 @@
 // Equations that move elements along dimensions: what they need of neighbours when those dimensions are split.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -17,13 +18,18 @@ struct MovedDim {
   std::size_t dimension;  ///< of both
 };
 
-/// A slice, padding, reversal or concatenation as the op that takes shards from neighbours. Operands of the equation
-/// are those of the op, in order.
+/// A slice, padding, reversal or concatenation as the op that takes shards from neighbours.
 struct Moves {
   ops::Halo halo;
   std::vector<MovedDim> dims;
+  std::vector<ir::ValueId> operands;  ///< those of the equation, in order
 };
 std::optional<Moves> moves_of(const ir::Eqn& e, ir::TypeSpan in, ir::TypeSpan out);
+
+/// The same from the operands of slices in place of the slices, where what these cut off would not be seen; nothing
+/// where no operand is such a slice. `maker` gives the equation that makes a value which nobody else reads, else null.
+std::optional<Moves> through_slices(const Moves& m, const ir::Graph& g,
+                                    const std::function<const ir::Eqn*(ir::ValueId)>& maker);
 
 using ops::halo_received;
 

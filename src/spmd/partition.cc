@@ -74,7 +74,9 @@ class Partitioner {
   void index_uses() {
     uses_.resize(g_.num_values());
     returned_.resize(g_.num_values());
+    makers_.resize(g_.num_values());
     for (const auto& e : g_.eqns) {
+      for (auto v : e.out) makers_[static_cast<std::size_t>(v)] = &e;
       for (std::size_t i = 0; i < e.in.size(); ++i) uses_[static_cast<std::size_t>(e.in[i])].push_back({&e, i});
     }
     for (auto v : g_.outputs) returned_[static_cast<std::size_t>(v)] = true;
@@ -121,44 +123,86 @@ class Partitioner {
     values_.add(e.out[0], {goal, moved});
   }
 
-  // --- elements that move along split dimensions
-  // -----------------------------------------------------------------------
+  // --- elements that move along split dimensions --------------------------------------------------------------
 
   // Writes the equation as shards that take what they need from their neighbours, where that moves less than `limit`.
   bool move_shards(const ir::Eqn& e, const ir::Types& in, const ir::Types& out, double limit) {
     auto moves = moves_of(e, in, out);
     if (!moves) return false;
-    ir::Layout goal{wanted(e.out[0]).dims};
-    bool split = false;
-    std::vector<ir::Layout> from;
-    double cost = 0.125 * static_cast<double>(local_bytes(out[0], goal, mesh_));
-    for (std::size_t k = 0; k < e.in.size(); ++k) {
-      goal.vary |= values_.vary(e.in[k]);
-      const ir::Layout& have = values_.of(e.in[k]).front().layout;
-      bool fill = k >= moves->halo.starts.size();
-      from.push_back(fill ? ir::Layout{} : ir::Layout{have.partial == 0 ? have.dims : wanted(e.in[k]).dims});
-      // Every position can make such a value by itself, which moves nothing.
-      constexpr std::int64_t kSmall = 1 << 20;
-      bool makes = !fill && fresh_.contains(e.in[k]) && in[k].nbytes() <= kSmall;
-      if (makes && values_.vary(e.in[k]) == 0) from.back() = ir::Layout::replicated(in[k].rank());
-      cost += static_cast<double>(cost_of(e.in[k], from.back()));
+    auto way = weigh_moves(e.out[0], *moves);
+    if (auto joined = through_slices(*moves, g_, [this](ir::ValueId v) { return only_for_one(v); })) {
+      auto other = weigh_moves(e.out[0], *joined);
+      double saved = moved_for(*moves, *joined);
+      if (other && other->cost <= (way ? std::min(way->cost, limit) : limit) + saved) {
+        other->cost -= saved;
+        moves = std::move(joined);
+        way = std::move(other);
+      }
     }
-    for (const auto& m : moves->dims) {
-      split = split || !from[m.operand].dims[m.dimension].empty() || !goal.dims[m.dimension].empty();
-    }
-    if (!split) return false;
-    goal.vary &= ~goal.tiled();
-    cost += static_cast<double>(halo_received(moves->halo, in, out[0], from, goal, mesh_));
-    cost += 0.1 * static_cast<double>(local_bytes(out[0], goal, mesh_)) / static_cast<double>(dtype_size(out[0].dtype));
-    if (cost >= limit) return false;
+    if (!way || way->cost >= limit) return false;
     ir::Values operands;
-    for (std::size_t k = 0; k < e.in.size(); ++k) operands.push_back(provide(e.in[k], from[k], {&e, "operand", k}));
+    for (std::size_t k = 0; k < e.in.size(); ++k) {
+      operands.push_back(provide(moves->operands[k], way->from[k], {&e, "operand", k}));
+    }
     moves->halo.reason = str(e.op->name(), " along a split dimension needs elements of other shards");
     moves->halo.cause = std::string(e.op->name());
     builder_.set_loc(e.loc);
     ir::Value moved = builder_.add_typed(ops::def::halo, operands, ir::make_attrs(moves->halo), out)[0];
-    values_.add(e.out[0], {goal, moved});
+    values_.add(e.out[0], {way->goal, moved});
     return true;
+  }
+
+  struct MovedShards {
+    std::vector<ir::Layout> from;
+    ir::Layout goal;
+    double cost = 0;
+  };
+  std::optional<MovedShards> weigh_moves(ir::ValueId result, const Moves& moves) const {
+    MovedShards way;
+    way.goal.dims = wanted(result).dims;
+    ir::Types in = types_of(g_, moves.operands);
+    const ir::Type& out = g_.type(result);
+    way.cost = 0.125 * static_cast<double>(local_bytes(out, way.goal, mesh_));
+    for (std::size_t k = 0; k < in.size(); ++k) {
+      ir::ValueId v = moves.operands[k];
+      way.goal.vary |= values_.vary(v);
+      const ir::Layout& have = values_.of(v).front().layout;
+      bool fill = k >= moves.halo.starts.size();
+      way.from.push_back(fill ? ir::Layout{} : ir::Layout{have.partial == 0 ? have.dims : wanted(v).dims});
+      // Every position can make such a value by itself, which moves nothing.
+      constexpr std::int64_t kSmall = 1 << 20;
+      bool makes = !fill && fresh_.contains(v) && in[k].nbytes() <= kSmall;
+      if (makes && values_.vary(v) == 0) way.from.back() = ir::Layout::replicated(in[k].rank());
+      way.cost += static_cast<double>(cost_of(v, way.from.back()));
+    }
+    bool split = std::any_of(moves.dims.begin(), moves.dims.end(), [&](const MovedDim& m) {
+      return !way.from[m.operand].dims[m.dimension].empty() || !way.goal.dims[m.dimension].empty();
+    });
+    if (!split) return std::nullopt;
+    way.goal.vary &= ~way.goal.tiled();
+    way.cost += static_cast<double>(halo_received(moves.halo, in, out, way.from, way.goal, mesh_));
+    way.cost +=
+        0.1 * static_cast<double>(local_bytes(out, way.goal, mesh_)) / static_cast<double>(dtype_size(out.dtype));
+    return way;
+  }
+
+  // The equation that makes a value which one operand alone reads.
+  const ir::Eqn* only_for_one(ir::ValueId v) const {
+    auto n = static_cast<std::size_t>(v);
+    return uses_[n].size() == 1 && !returned_[n] ? makers_[n] : nullptr;
+  }
+  // Bytes that were moved for operands that are not read then.
+  double moved_for(const Moves& before, const Moves& after) const {
+    double bytes = 0;
+    for (std::size_t k = 0; k < before.operands.size(); ++k) {
+      ir::ValueId v = before.operands[k];
+      if (v == after.operands[k]) continue;
+      for (const auto& e : builder_.graph().eqns) {
+        if (e.out[0] == values_.of(v).front().value.id)
+          bytes += static_cast<double>(ops::received(builder_.graph(), e));
+      }
+    }
+    return bytes;
   }
 
   // --- fresh values: made of nothing but scalars, so making one again costs less than moving it ---------------------
@@ -383,6 +427,7 @@ class Partitioner {
   VersionTable values_;
   std::vector<std::vector<Use>> uses_;  ///< by value
   std::vector<bool> returned_;          ///< by value
+  std::vector<const ir::Eqn*> makers_;  ///< by value; null for inputs
   std::vector<AxisMask> sums_wanted_;   ///< by value
   std::map<ir::ValueId, std::pair<const ir::Eqn*, Factoring>> fresh_;
   PartitionAccess access_{g_,

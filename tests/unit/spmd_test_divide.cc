@@ -12,6 +12,7 @@
 #include "ops/ops.h"
 #include "ops/reduce/sorting.h"
 #include "ops/shape/indexing_ops.h"
+#include "ops/shared_attrs.h"
 #include "spmd/spmd.h"
 #include "support/random_graphs.h"
 #include "support/series.h"
@@ -138,6 +139,25 @@ TEST(Divide, AKernelsGradientMovesEdgesAndTheSum) {
   std::int64_t edges = 8 * 16 * (2 * 32 + 16 + 2) * 4;  // rows above and below, a column, corners
   std::int64_t sum = 2 * 7 * 32 * 16 * 9 * 4 / 8;
   EXPECT_LE(bytes(test::module(b, {y}, kMesh, {"-, -, x, y", "-, -, x, y"})), 2 * edges + sum);
+}
+
+TEST(Divide, ARotationMovesItsRowsOnce) {
+  Builder b;
+  Value x = b.input(f32({1024, 64}));
+  Value y = ops::concatenate(Values{ops::slice_in_dim(x, 1021, 1024, 0), ops::slice_in_dim(x, 0, 1021, 0)}, 0);
+  EXPECT_EQ(bytes(test::module(b, {y}, kMesh, {"x, -"}, {"x, -"})), 3 * 64 * 4);
+}
+
+TEST(Divide, TheGradientOfAWindowMaximumMovesEdges) {
+  for (std::int64_t padding : {0, 1}) {
+    Builder b;
+    ops::Window w{{1, 3}, {1, 2}, {0, padding}, {0, padding}, {1, 1}, {1, 1}};
+    Value x = b.input(f32({16, 1024}));
+    Value source = b.input(f32({16, padding == 0 ? 511 : 512}));
+    Value y = ops::select_and_scatter_add(source, x, w, true);
+    ir::Module m = test::module(b, {y}, kMesh, {"-, x", "-, x"}, {"-, x"}, {.uneven = true});
+    EXPECT_LE(bytes(m), 16 * (3 * 4 + 2 * 4)) << padding;
+  }
 }
 
 // --- the same values, and never more bytes
@@ -348,6 +368,54 @@ void convolved(Rng& rng, Case& c) {
   c.out = {ops::conv_general_dilated(lhs, c.input(rng, f32(w)), p)};
 }
 
+void window_gradient(Rng& rng, Case& c) {
+  Shape shape = random_shape(rng, 24);
+  ops::SelectWindow w;
+  Shape windows = shape;
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    if (pick(rng, 2) == 0) shape[d] = 8 * (1 + pick(rng, 3));
+    w.dimensions.push_back(1 + pick(rng, std::min<std::int64_t>(shape[d], 4)));
+    w.strides.push_back(1 + pick(rng, 3));
+    w.low.push_back(pick(rng, w.dimensions[d]));
+    w.high.push_back(pick(rng, w.dimensions[d]));
+    w.base_dilation.push_back(1);
+    w.window_dilation.push_back(1);
+    windows[d] = (shape[d] + w.low[d] + w.high[d] - w.dimensions[d]) / w.strides[d] + 1;
+  }
+  Value source = c.input(rng, f32(windows));
+  Value x = with_ties(rng, c, shape);
+  c.out = {ops::select_and_scatter_add(source, x, w, pick(rng, 2) == 0)};
+}
+
+// Rotations, shifts and stencils: slices that are joined or padded again.
+void joined(Rng& rng, Case& c) {
+  Shape shape = random_shape(rng, 24);
+  Value x = c.input(rng, f32(shape));
+  auto d = pick(rng, x.rank());
+  auto n = shape[static_cast<std::size_t>(d)];
+  auto cut = [&] {
+    auto from = pick(rng, n);
+    return ops::slice_in_dim(x, from, from + 1 + pick(rng, n - from), d);
+  };
+  auto k = pick(rng, n);
+  switch (pick(rng, 3)) {
+    case 0:
+      if (k == 0) k = n;
+      c.out = {k == n ? x : ops::concatenate(Values{ops::slice_in_dim(x, k, n, d), ops::slice_in_dim(x, 0, k, d)}, d)};
+      break;
+    case 1:
+      c.out = {ops::concatenate(Values{cut(), cut(), cut()}, d)};
+      break;
+    default: {
+      Dims low(shape.size(), 0), high = low;
+      Value part = cut();
+      low[static_cast<std::size_t>(d)] = pick(rng, 4);
+      high[static_cast<std::size_t>(d)] = pick(rng, 4);
+      c.out = {ops::pad(part, ops::scalar(c.b, 2, DType::F32), low, high)};
+    }
+  }
+}
+
 void line_sorted(Rng& rng, Case& c) {
   Shape shape{16 + pick(rng, 120)};
   if (pick(rng, 3) == 0) shape.push_back(1);
@@ -410,6 +478,8 @@ TEST(DivideRandom, Sorts) { check_many(300, sorted); }
 TEST(DivideRandom, SortsOfOneLine) { check_many(350, line_sorted); }
 TEST(DivideRandom, Transforms) { check_many(800, transformed); }
 TEST(DivideRandom, Convolutions) { check_many(900, convolved); }
+TEST(DivideRandom, GradientsOfWindowMaxima) { check_many(1000, window_gradient); }
+TEST(DivideRandom, JoinedSlices) { check_many(1100, joined); }
 TEST(DivideRandom, Gathers) { check_many(400, gathered); }
 TEST(DivideRandom, Scatters) { check_many(500, scattered); }
 TEST(DivideRandom, DynamicSlicesAndUpdates) { check_many(600, windowed); }
