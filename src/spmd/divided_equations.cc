@@ -55,21 +55,44 @@ class Divider {
     std::vector<ir::Layout> layouts;
     std::vector<ir::ValueId> reads;
   };
-  // An equation's operands as inputs of a program of its own.
+  // An equation's operands as inputs of a program of its own, in which small constants are themselves.
   struct Alone {
-    Alone(const ir::Graph& g, const ir::Eqn& e, const ir::Eqn* source) : reads(e.in) {
+    Alone(const Divider& d, const ir::Eqn& e, const ir::Eqn* source) {
       b.set_loc(e.loc);
-      if (source != nullptr) reads[0] = source->in[0];
-      for (auto v : reads) in.push_back(b.input(g.type(v)));
+      for (std::size_t i = 0; i < e.in.size(); ++i) {
+        ir::ValueId v = source != nullptr && i == 0 ? source->in[0] : e.in[i];
+        Value x = d.constant(b, v, kDepth);
+        if (!x) {
+          x = b.input(d.g_.type(v));
+          reads.push_back(v);
+        }
+        in.push_back(x);
+      }
       if (source == nullptr) return;
       whole = in[0];
-      in[0] = ops::reshape(whole, g.type(e.in[0]).shape);
+      in[0] = ops::reshape(whole, d.g_.type(e.in[0]).shape);
     }
+    static constexpr int kDepth = 6;
     ir::Builder b;
     Values in;
     std::vector<ir::ValueId> reads;
     Value whole;  // operand 0 before it was reshaped
   };
+
+  // A value that is made of constants, again; empty where it depends on anything else or is large.
+  Value constant(ir::Builder& b, ir::ValueId v, int depth) const {
+    constexpr std::int64_t kLarge = 1024;  // bytes
+    const ir::Eqn* e = maker_[at(v)];
+    if (depth == 0 || e == nullptr || e->out.size() != 1 || g_.type(v).nbytes() > kLarge) return {};
+    bool pure = !e->op->traits().effect && !e->op->traits().collective && e->op != &ops::def::sharding_constraint;
+    if (!pure || !e->op->subgraphs(e->attrs).empty()) return {};
+    Values in;
+    for (auto operand : e->in) {
+      in.push_back(constant(b, operand, depth - 1));
+      if (!in.back()) return {};
+    }
+    return b.add_typed(*e->op, in, e->attrs, {g_.type(v)})[0];
+  }
 
   const ir::Layout& layout(ir::ValueId v) const { return layouts_[at(v)]; }
 
@@ -117,7 +140,7 @@ class Divider {
 
   using Rule = std::function<std::optional<ir::Division>(ir::Builder&, const ir::Eqn&, const ir::DivideArgs&)>;
   std::optional<Part> written(const ir::Eqn& e, const ir::Eqn* source, const Rule& rule) const {
-    Alone alone(g_, e, source);
+    Alone alone(*this, e, source);
     std::vector<ir::Layout> operands = layouts_of(e.in), results = layouts_of(e.out);
     ir::Types out = types_of(g_, e.out);
     ir::DivideArgs args{alone.in, out, operands, results, *m_.mesh, m_.deterministic, {}, nullptr};
@@ -139,7 +162,7 @@ class Divider {
   }
 
   std::int64_t undivided_price(const ir::Eqn& e, const ir::Eqn* source) const {
-    Alone alone(g_, e, source);
+    Alone alone(*this, e, source);
     ir::Module whole = ported(e, alone, alone.b.add_typed(*e.op, alone.in, e.attrs, types_of(g_, e.out)));
     return price_(whole, propagate(whole));
   }

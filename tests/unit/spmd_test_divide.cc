@@ -148,6 +148,16 @@ TEST(Divide, ARotationMovesItsRowsOnce) {
   EXPECT_EQ(bytes(test::module(b, {y}, kMesh, {"x, -"}, {"x, -"})), 3 * 64 * 4);
 }
 
+TEST(Divide, ABlockThatIsAddedAtAKnownPlaceMovesEdges) {
+  Builder b;
+  Value x = b.input(f32({1024, 1024}));
+  Value inner = b.input(f32({1022, 1022}));
+  Value one = ops::full(b, 1, i32({2}));
+  Value y = ops::scatter_add(x, one, inner, {{0, 1}, {}, {0, 1}});
+  ir::Module m = test::module(b, {y}, kMesh, {"x, y", "x, y"}, {"x, y"}, {.uneven = true});
+  EXPECT_LE(bytes(m), 4 * (2 * 512 + 2 * 256 + 4));
+}
+
 TEST(Divide, TheGradientOfAWindowMaximumMovesEdges) {
   for (std::int64_t padding : {0, 1}) {
     Builder b;
@@ -303,6 +313,13 @@ void scattered(Rng& rng, Case& c) {
   auto components = static_cast<std::int64_t>(p.scatter_dims_to_operand_dims.size());
   Value i = c.indices(rng, {n, components}, shape[static_cast<std::size_t>(p.scatter_dims_to_operand_dims[0])]);
   Value u = c.input(rng, {t, updates});
+  if (pick(rng, 3) == 0) {  // one window at a known place
+    p = {{0, 1}, {}, {0, 1}};
+    p.mode = random_mode(rng);
+    HostArray place = random_indices(rng, {2}, std::min(shape[0], shape[1]));
+    i = ops::constant(c.b, place);
+    u = c.input(rng, {t, {1 + pick(rng, shape[0]), 1 + pick(rng, shape[1])}});
+  }
   switch (pick(rng, 4)) {
     case 0:
       c.out = {ops::scatter(x, i, u, p)};

@@ -98,8 +98,9 @@ std::optional<ir::Division> scatter_by_shards(Builder& b, const ir::DivideArgs& 
     std::int64_t parts = a.parts_of(1, d);
     std::int64_t step = w.strides[i];
     bool plain = w.base_dilation[i] == 1 && w.window_dilation[i] == 1;
-    if (parts == 1 || !plain || n % parts != 0 || n / parts % step != 0) continue;
-    std::int64_t chunk = n / parts;
+    bool still = w.dimensions[i] == 1 && step == 1 && w.low[i] == 0 && w.high[i] == 0;
+    if (parts == 1 || still || !plain || (n + parts - 1) / parts % step != 0) continue;
+    std::int64_t chunk = (n + parts - 1) / parts;
     auto floored = [&](std::int64_t v) { return v >= 0 ? v / step : -((step - 1 - v) / step); };
     std::int64_t first = -floored(w.dimensions[i] - 1 - w.low[i]);  // window, of those that reach into the first shard
     std::int64_t count = floored(chunk - 1 + w.low[i]) - first + 1;
@@ -122,9 +123,17 @@ std::optional<ir::Division> scatter_by_shards(Builder& b, const ir::DivideArgs& 
     ir::Layout split{a.operands[1].dims};
     split.dims[i].clear();
     split.dims.insert(split.dims.begin(), a.operands[1].dims[i]);
-    std::int64_t mine = w.low[i] - first * step;
-    Value y = slice_in_dim(select_and_scatter_add(sources, xs, q, maximum), mine, mine + chunk, d + 1);
-    return ir::Division{{reshape(move_dim(y, 0, d), x.shape())}, {{xs, split}, {sources, split}}};
+    // Of the stacked elements those of the shard; what no window reaches has nothing added to it.
+    Value y = select_and_scatter_add(sources, xs, q, maximum);
+    Dims low(at(y.rank()), 0);
+    Dims high = low;
+    low[i + 1] = elements.first;
+    high[i + 1] = chunk - reach - elements.first;
+    y = move_dim(pad(y, scalar(b, 0, y.dtype()), low, high), 0, d);
+    Shape shape = x.shape();
+    shape[i] = parts * chunk;
+    y = slice_in_dim(reshape(y, shape), 0, n, d);
+    return ir::Division{{y}, {{xs, split}, {sources, split}}};
   }
   return std::nullopt;
 }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "ops/shape/indexing_common.h"
+#include "ops/transform/known_value.h"
 
 namespace tessera::ops {
 
@@ -285,6 +286,44 @@ std::optional<ir::Division> add_apart(Update kind, const ir::DivideArgs& a, cons
   return ir::Division{{a.in[0] + scatter_add(zeros_like(a.in[0]), a.in[1], a.in[2], onto_zeros(p))}};
 }
 
+// One window whose place is known: updates that are padded to the array's shape, without a gather of either.
+std::optional<ir::Division> at_known_place(Update kind, Builder& b, const ir::DivideArgs& a, const Scatter& p) {
+  Value x = a.in[0];
+  Value updates = a.in[2];
+  bool one = a.in[1].rank() == 1 && p.operand_batching_dims.empty() && kind != Update::Mul && !is_bool(x.dtype());
+  if (!one || updates.type().size() == 0) return std::nullopt;
+  auto place = known_value(a.in[1]);
+  if (!place) return std::nullopt;
+  WindowMap map(p, x.shape(), a.in[1].shape(), updates.shape());
+  View indices{place->dtype(), place->shape(), place->data()};
+  Dims low(at(x.rank()), 0);
+  for (std::size_t c = 0; c < p.scatter_dims_to_operand_dims.size(); ++c) {
+    auto d = at(p.scatter_dims_to_operand_dims[c]);
+    std::int64_t room = x.shape()[d] - map.sizes[d];
+    std::int64_t start = load_int(indices, static_cast<std::int64_t>(c));
+    if (p.mode == IndexMode::FillOrDrop && (start < 0 || start > room)) return ir::Division{{x}};
+    low[d] = std::clamp<std::int64_t>(start, 0, room);
+  }
+  Shape window(at(x.rank()));
+  Dims high(at(x.rank()));
+  for (std::size_t d = 0; d < window.size(); ++d) {
+    window[d] = map.sizes[d];
+    high[d] = x.shape()[d] - low[d] - window[d];
+  }
+  updates = pad(reshape(updates, window), scalar(b, 0, x.dtype()), low, high);
+  if (kind == Update::Add) return ir::Division{{x + updates}};
+  Value inside;
+  for (std::int64_t d = 0; d < x.rank(); ++d) {
+    if (window[at(d)] == x.shape()[at(d)]) continue;
+    Value i = iota(b, DType::I64, x.shape(), d);
+    auto bound = [&](std::int64_t n) { return scalar(b, static_cast<double>(n), DType::I64); };
+    Value here = and_(ge(i, bound(low[at(d)])), lt(i, bound(low[at(d)] + window[at(d)])));
+    inside = inside ? and_(inside, here) : here;
+  }
+  Value new_value = kind == Update::Set ? updates : kind == Update::Min ? min(x, updates) : max(x, updates);
+  return ir::Division{{inside ? where(inside, new_value, x) : new_value}};
+}
+
 using JvpRule = Values (*)(Builder&, const JvpArgs&, const Scatter&);
 
 ir::OpSpec<Scatter> scatter_spec(const ir::OpDef* self, const char* name, Update kind, JvpRule jvp,
@@ -301,7 +340,10 @@ ir::OpSpec<Scatter> scatter_spec(const ir::OpDef* self, const char* name, Update
       .divide = {[self](Builder& b, const ir::DivideArgs& a, const Scatter& p) {
                    return scatter_by_shards(*self, b, a, p);
                  },
-                 [kind](Builder&, const ir::DivideArgs& a, const Scatter& p) { return add_apart(kind, a, p); }},
+                 [kind](Builder&, const ir::DivideArgs& a, const Scatter& p) { return add_apart(kind, a, p); },
+                 [kind](Builder& b, const ir::DivideArgs& a, const Scatter& p) {
+                   return at_known_place(kind, b, a, p);
+                 }},
       .reference = [kind](ViewSpan in, ViewSpan out, const Scatter& p) { reference(kind, in, out, p); },
       .samples = [kind] { return samples(kind); },
   };

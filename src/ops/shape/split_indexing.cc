@@ -137,8 +137,13 @@ std::optional<ir::Division> gather_by_shards(Builder& b, const ir::DivideArgs& a
   WindowMap map(p, a.in[0].shape(), a.in[1].shape(), a.out[0].shape);
   Dims dims{0};
   for (auto d : map.batch_of_window) dims.push_back(d + 1);
+  // Every shard knows what is its own, so that only indices are moved for it.
+  ir::Layout by_shard = ir::Layout::replicated(owned.rank());
+  by_shard.dims[0] = a.operands[0].dims[at(s->dimension)];
+  ir::Division out{{}, {{owned, by_shard}}};
   owned = broadcast_in_dim(owned, picked.shape(), dims);
-  return ir::Division{{joined(where(owned, picked, scalar(b, 0, picked.dtype())))}};
+  out.out = {joined(where(owned, picked, scalar(b, 0, picked.dtype())))};
+  return out;
 }
 
 std::optional<ir::Division> scatter_by_shards(const ir::OpDef& op, Builder& b, const ir::DivideArgs& a,
