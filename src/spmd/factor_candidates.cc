@@ -74,8 +74,7 @@ bool settle(const Factoring& f, const ir::MeshAxes& mesh, const AxisList& axes, 
 
 }  // namespace
 
-std::vector<FactorAxes> candidates(const Factoring& factoring, const std::vector<Hint>& hints,
-                                   const ir::MeshAxes& mesh) {
+Candidates candidates(const Factoring& factoring, const std::vector<Hint>& hints, const ir::MeshAxes& mesh) {
   std::vector<FactorAxes> offers;
   for (const auto& h : hints) {
     offers.emplace_back(factoring.num_factors());
@@ -88,7 +87,8 @@ std::vector<FactorAxes> candidates(const Factoring& factoring, const std::vector
     if (is_result(a) != is_result(b)) return is_result(a);
     return hints[a].weight > hints[b].weight;
   });
-  std::vector<FactorAxes> out;
+  Candidates found;
+  std::vector<FactorAxes>& out = found.ways;
   bool conflict = false;
   auto add = [&](const std::vector<std::size_t>& by) {
     FactorAxes axes(factoring.num_factors());
@@ -98,16 +98,14 @@ std::vector<FactorAxes> candidates(const Factoring& factoring, const std::vector
     if (std::find(out.begin(), out.end(), axes) == out.end()) out.push_back(std::move(axes));
   };
   add(order);
-  auto settled = [&] {
-    for (std::size_t i = 0; i < hints.size(); ++i) {
-      FactorAxes axes = out.front();
-      if (!settle(factoring, mesh, left_over(factoring, hints[i], offers[i]), axes)) continue;
-      factoring.repair(axes);
-      if (std::find(out.begin(), out.end(), axes) == out.end()) out.push_back(std::move(axes));
-    }
-    return out;
-  };
-  if (!conflict) return settled();  // every order gives the same
+  for (std::size_t i = 0; i < hints.size(); ++i) {
+    FactorAxes axes = out.front();
+    if (!settle(factoring, mesh, left_over(factoring, hints[i], offers[i]), axes)) continue;
+    factoring.repair(axes);
+    auto& list = found.settled;
+    if (axes != out.front() && std::find(list.begin(), list.end(), axes) == list.end()) list.push_back(std::move(axes));
+  }
+  if (!conflict) return found;  // every order gives the same
   for (auto first : order) {
     if (mask_of(offers[first]) == 0) continue;
     std::vector<std::size_t> by{first};
@@ -129,7 +127,7 @@ std::vector<FactorAxes> candidates(const Factoring& factoring, const std::vector
     factoring.repair(axes);
     if (std::find(out.begin(), out.end(), axes) == out.end()) out.push_back(std::move(axes));
   }
-  return settled();
+  return found;
 }
 
 }  // namespace tessera::spmd

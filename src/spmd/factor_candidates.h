@@ -17,9 +17,11 @@ struct Hint {
 };
 
 /// Assignments that are worth comparing, without repetition: hints are merged in several orders, the first one that
-/// names a factor wins. The first assignment prefers the results' hints, then those of larger operands. Axes of
-/// dimensions that must be whole are also offered to others.
-std::vector<FactorAxes> candidates(const Factoring& factoring, const std::vector<Hint>& hints,
-                                   const ir::MeshAxes& mesh);
+/// names a factor wins. The first assignment prefers the results' hints, then those of larger operands.
+struct Candidates {
+  std::vector<FactorAxes> ways;
+  std::vector<FactorAxes> settled;  ///< others, in which axes of dimensions that must be whole split further ones
+};
+Candidates candidates(const Factoring& factoring, const std::vector<Hint>& hints, const ir::MeshAxes& mesh);
 
 }  // namespace tessera::spmd

@@ -35,7 +35,8 @@ struct Split {
   std::vector<ir::Layout> operands;
   std::vector<ir::Layout> results;
   const ir::Eqn* origin = nullptr;  ///< of what the results leave partial
-  double cost = 0;
+  double bytes = 0;                 ///< moved, for operands and for results
+  double cost = 0;                  ///< with what is computed
 };
 
 class Partitioner {
@@ -260,11 +261,16 @@ class Partitioner {
     for (std::size_t i = 0; i < e.out.size(); ++i) {
       hints.push_back({e.in.size() + i, &wanted(e.out[i]).dims, g_.type(e.out[i]).nbytes()});
     }
-    std::vector<FactorAxes> ways = candidates(f, hints, mesh_);
-    Split best = weigh(e, f, ways[0]);
-    for (std::size_t k = 1; k < ways.size(); ++k) {
-      Split s = weigh(e, f, ways[k]);
+    Candidates found = candidates(f, hints, mesh_);
+    Split best = weigh(e, f, found.ways[0]);
+    for (std::size_t k = 1; k < found.ways.size(); ++k) {
+      Split s = weigh(e, f, found.ways[k]);
       if (s.cost < best.cost) best = std::move(s);
+    }
+    // Nobody asked for these: they are for what they save, not for what a position computes less.
+    for (const auto& axes : found.settled) {
+      Split s = weigh(e, f, axes);
+      if (s.bytes <= best.bytes && s.cost < best.cost) best = std::move(s);
     }
     return best;
   }
@@ -281,7 +287,7 @@ class Partitioner {
         need.partial = passed;
         if (const Version* p = values_.partial(e.in[i])) s.origin = p->origin;
       }
-      s.cost += static_cast<double>(cost_of(e.in[i], need));
+      s.bytes += static_cast<double>(cost_of(e.in[i], need));
       vary |= values_.vary(e.in[i]);
       s.operands.push_back(std::move(need));
     }
@@ -304,12 +310,12 @@ class Partitioner {
       ir::Layout goal;
       goal.dims = wanted(e.out[i]).dims;
       if (made.reduction == ir::Reduction::Sum) goal.partial = made.partial & sums_wanted(e.out[i]);
-      s.cost += static_cast<double>(cost(type, made, goal, mesh_)) +
-                0.125 * static_cast<double>(local_bytes(type, made, mesh_));
+      s.bytes += static_cast<double>(cost(type, made, goal, mesh_));
+      s.cost += 0.125 * static_cast<double>(local_bytes(type, made, mesh_));
       s.results.push_back(std::move(made));
     }
     // Bytes moved come first; beyond them, what each position computes.
-    s.cost += work;
+    s.cost += s.bytes + work;
     return s;
   }
 
