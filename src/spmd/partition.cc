@@ -14,6 +14,7 @@
 #include "spmd/factor_candidates.h"
 #include "spmd/factoring.h"
 #include "spmd/halo_equations.h"
+#include "spmd/late_completion.h"
 #include "spmd/loop_boundaries.h"
 #include "spmd/lower_collectives.h"
 #include "spmd/spmd.h"
@@ -24,11 +25,6 @@
 namespace tessera::spmd {
 
 namespace {
-
-struct Use {
-  const ir::Eqn* eqn;
-  std::size_t operand;
-};
 
 // One way to compute an equation.
 struct Split {
@@ -42,12 +38,16 @@ struct Split {
 class Partitioner {
  public:
   Partitioner(const ir::Module& m, const std::vector<ir::Layout>& wanted)
-      : m_(m), g_(*m.graph), mesh_(*m.mesh), wanted_(wanted), values_(g_, mesh_, builder_) {}
+      : m_(m),
+        g_(*m.graph),
+        mesh_(*m.mesh),
+        wanted_(wanted),
+        values_(g_, mesh_, builder_),
+        uses_(g_),
+        sums_wanted_(spmd::sums_wanted(m)) {}
 
   ir::GraphPtr run() {
     builder_.set_mesh(m_.mesh);
-    index_uses();
-    sums_wanted_ = spmd::sums_wanted(m_);
     for (auto v : g_.inputs) values_.add(v, {wanted(v), builder_.input(g_.type(v))});
     for (const auto& e : g_.eqns) {
       if (e.op == &ops::def::sharding_constraint) {
@@ -71,17 +71,6 @@ class Partitioner {
  private:
   const ir::Layout& wanted(ir::ValueId v) const { return wanted_[static_cast<std::size_t>(v)]; }
   AxisMask sums_wanted(ir::ValueId v) const { return sums_wanted_[static_cast<std::size_t>(v)]; }
-
-  void index_uses() {
-    uses_.resize(g_.num_values());
-    returned_.resize(g_.num_values());
-    makers_.resize(g_.num_values());
-    for (const auto& e : g_.eqns) {
-      for (auto v : e.out) makers_[static_cast<std::size_t>(v)] = &e;
-      for (std::size_t i = 0; i < e.in.size(); ++i) uses_[static_cast<std::size_t>(e.in[i])].push_back({&e, i});
-    }
-    for (auto v : g_.outputs) returned_[static_cast<std::size_t>(v)] = true;
-  }
 
   void constrain(const ir::Eqn& e) {
     ir::Layout goal = wanted(e.out[0]);
@@ -131,7 +120,7 @@ class Partitioner {
     auto moves = moves_of(e, in, out);
     if (!moves) return false;
     auto way = weigh_moves(e.out[0], *moves);
-    if (auto joined = through_slices(*moves, g_, [this](ir::ValueId v) { return only_for_one(v); })) {
+    if (auto joined = through_slices(*moves, g_, [this](ir::ValueId v) { return uses_.maker_for_one(v); })) {
       auto other = weigh_moves(e.out[0], *joined);
       double saved = moved_for(*moves, *joined);
       if (other && other->cost <= (way ? std::min(way->cost, limit) : limit) + saved) {
@@ -187,11 +176,6 @@ class Partitioner {
     return way;
   }
 
-  // The equation that makes a value which one operand alone reads.
-  const ir::Eqn* only_for_one(ir::ValueId v) const {
-    auto n = static_cast<std::size_t>(v);
-    return uses_[n].size() == 1 && !returned_[n] ? makers_[n] : nullptr;
-  }
   // Bytes that were moved for operands that are not read then.
   double moved_for(const Moves& before, const Moves& after) const {
     double bytes = 0;
@@ -278,7 +262,7 @@ class Partitioner {
   Split weigh(const ir::Eqn& e, const Factoring& f, const FactorAxes& axes) const {
     Split s;
     AxisMask passed = 0;
-    std::vector<bool> passes = passing(e, f, axes, passed);
+    std::vector<bool> passes = late_.passing(e, f, axes, passed);
     AxisMask vary = 0;
     for (std::size_t i = 0; i < e.in.size(); ++i) {
       ir::Layout need;
@@ -331,93 +315,6 @@ class Partitioner {
     }
   }
 
-  // --- late completion ------------------------------------------------------------------------------------------
-
-  // Which operands stay partial, over `axes`, when the equation is split so; none unless it pays or is asked for.
-  std::vector<bool> passing(const ir::Eqn& e, const Factoring& f, const FactorAxes& split, AxisMask& over) const {
-    std::vector<bool> none(e.in.size());
-    std::vector<bool> marks(e.in.size());
-    AxisMask asked = e.out.empty() ? 0 : ~AxisMask{0};
-    for (auto v : e.out) asked &= sums_wanted(v);
-    std::size_t count = 0;
-    AxisMask sums = 0;
-    AxisMask vary = 0;
-    for (std::size_t i = 0; i < e.in.size(); ++i) {
-      const Version* p = values_.partial(e.in[i]);
-      AxisMask mine = !p ? 0 : asked != 0 ? p->layout.partial & asked : p->layout.partial;
-      if (mine == 0 || p->layout.reduction != ir::Reduction::Sum || !linear_in(g_, e, i)) {
-        vary |= values_.vary(e.in[i]);
-        continue;
-      }
-      if (count > 0 && mine != sums) return none;
-      sums = mine;
-      marks[i] = true;
-      ++count;
-    }
-    if (count == 0 || (sums & mask_of(split))) return none;
-    // Where the sum is asked for, each position takes its own replica of another operand.
-    if (asked == 0 && (sums & vary)) return none;
-    bool joint = e.op->traits().linearity == ir::Linearity::Joint;
-    if (count != (joint ? linear_operands(e) : 1)) {
-      if (!joint || asked == 0) return none;
-      for (std::size_t i = 0; i < linear_operands(e); ++i) marks[i] = true;  // complete ones become sums
-    }
-    for (std::size_t n = 0; n < split.size(); ++n) {
-      const auto& factor = f.rule().factors[n];
-      if (factor.kind == ir::Factor::Kind::Reduce && factor.reduction != ir::Reduction::Sum) return none;
-    }
-    if (asked == 0 && !pays(e, f, split, marks)) return none;
-    over = sums;
-    return marks;
-  }
-
-  bool pays(const ir::Eqn& e, const Factoring& f, const FactorAxes& split, const std::vector<bool>& marks) const {
-    std::int64_t before = 0;
-    for (std::size_t i = 0; i < marks.size(); ++i) {
-      if (!marks[i]) continue;
-      const Version& p = *values_.partial(e.in[i]);
-      ir::Layout need = p.layout;
-      need.dims = f.dims_of(i, split);
-      if (cost(g_.type(e.in[i]), p.layout, need, mesh_) != 0) return false;
-      before += local_bytes(g_.type(e.in[i]), need, mesh_);
-      if (!readers_pass(e, e.in[i], p.layout.partial)) return false;
-    }
-    for (std::size_t i = 0; i < e.out.size(); ++i) {
-      ir::Layout made;
-      made.dims = f.dims_of(e.in.size() + i, split);
-      before -= local_bytes(g_.type(e.out[i]), made, mesh_);
-    }
-    return before >= 0;
-  }
-
-  // Nobody else needs the value complete, and all that its readers make of it is not larger: otherwise several sums
-  // would have to be completed in place of one.
-  bool readers_pass(const ir::Eqn& e, ir::ValueId v, AxisMask sums) const {
-    if (!(sums & ~sums_wanted(v))) return true;
-    if (returned_[static_cast<std::size_t>(v)]) return false;
-    std::int64_t made = 0;
-    const ir::Eqn* last = nullptr;
-    for (const auto& use : uses_[static_cast<std::size_t>(v)]) {
-      if (use.eqn != &e && !could_pass(use, sums)) return false;
-      if (use.eqn == last) continue;  // reads it twice
-      last = use.eqn;
-      for (auto r : use.eqn->out) made += g_.type(r).nbytes();
-    }
-    return made <= g_.type(v).nbytes();
-  }
-
-  bool could_pass(const Use& use, AxisMask sums) const {
-    const ir::Eqn& e = *use.eqn;
-    if (e.op == &ops::def::sharding_constraint || ops::control_of(e) || !linear_in(g_, e, use.operand)) return false;
-    bool joint = e.op->traits().linearity == ir::Linearity::Joint;
-    for (std::size_t i = 0; i < linear_operands(e); ++i) {
-      if (i == use.operand) continue;
-      const Version* p = values_.of(e.in[i]).empty() ? nullptr : values_.partial(e.in[i]);
-      if (joint ? !p || p->layout.partial != sums : p != nullptr) return false;
-    }
-    return true;
-  }
-
   // --- sub-graphs -------------------------------------------------------------------------------------------------
 
   Boundary boundary(const ir::Eqn& e, const ops::Control& control) const;
@@ -431,10 +328,9 @@ class Partitioner {
   const std::vector<ir::Layout>& wanted_;
   ir::Builder builder_;
   VersionTable values_;
-  std::vector<std::vector<Use>> uses_;  ///< by value
-  std::vector<bool> returned_;          ///< by value
-  std::vector<const ir::Eqn*> makers_;  ///< by value; null for inputs
-  std::vector<AxisMask> sums_wanted_;   ///< by value
+  GraphUses uses_;
+  std::vector<AxisMask> sums_wanted_;  ///< by value
+  LateCompletion late_{g_, mesh_, values_, uses_, sums_wanted_};
   std::map<ir::ValueId, std::pair<const ir::Eqn*, Factoring>> fresh_;
   PartitionAccess access_{g_,
                           mesh_,

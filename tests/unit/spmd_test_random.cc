@@ -25,6 +25,18 @@ void check_program(std::uint64_t seed, const ir::MeshAxes& mesh, const test::Ran
       std::string d = test::difference(got[i], p.expected[i], p.tolerance);
       if (!d.empty()) difference = str("output ", i, " ", d);
     }
+    // Without the ops' ways along split dimensions: the values are those of the reference again, and no byte less
+    // moves.
+    ir::Module undivided = p.module;
+    undivided.divides = false;
+    ir::GraphPtr whole = spmd::partition(undivided, spmd::propagate(undivided));
+    got = test::run_partitioned(*whole, p.args);
+    for (std::size_t i = 0; i < got.size() && difference.empty(); ++i) {
+      std::string d = test::difference(got[i], p.expected[i], p.tolerance);
+      if (!d.empty()) difference = str("undivided: output ", i, " ", d);
+    }
+    auto bytes = [](const ir::Graph& g) { return spmd::comm_plan(g).bytes_per_device(); };
+    if (bytes(*partitioned) > bytes(*whole)) difference = str(bytes(*partitioned), " bytes, undivided ", bytes(*whole));
   } catch (const Error& error) {
     difference = error.what();
   }

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Partial values that pass through linear equations, so that one sum is completed where several would be.
+#pragma once
+
+#include <vector>
+
+#include "spmd/factoring.h"
+#include "spmd/value_versions.h"
+
+namespace tessera::spmd {
+
+struct Use {
+  const ir::Eqn* eqn;
+  std::size_t operand;
+};
+
+/// Who makes and who reads each value of a graph.
+class GraphUses {
+ public:
+  explicit GraphUses(const ir::Graph& g);
+  const std::vector<Use>& of(ir::ValueId v) const { return uses_[static_cast<std::size_t>(v)]; }
+  bool returned(ir::ValueId v) const { return returned_[static_cast<std::size_t>(v)]; }
+  /// The equation that makes a value which one operand alone reads; null for others.
+  const ir::Eqn* maker_for_one(ir::ValueId v) const;
+
+ private:
+  std::vector<std::vector<Use>> uses_;
+  std::vector<bool> returned_;
+  std::vector<const ir::Eqn*> makers_;
+};
+
+class LateCompletion {
+ public:
+  /// `sums_wanted`: by value, the axes over which all who read it take it as a sum.
+  LateCompletion(const ir::Graph& g, const ir::MeshAxes& mesh, const VersionTable& values, const GraphUses& uses,
+                 const std::vector<AxisMask>& sums_wanted)
+      : g_(g), mesh_(mesh), values_(values), uses_(uses), sums_wanted_(sums_wanted) {}
+
+  /// Which operands stay partial, over the axes `over`, when the equation is split so; none unless it pays or is asked
+  /// for.
+  std::vector<bool> passing(const ir::Eqn& e, const Factoring& f, const FactorAxes& split, AxisMask& over) const;
+
+ private:
+  bool pays(const ir::Eqn& e, const Factoring& f, const FactorAxes& split, const std::vector<bool>& marks) const;
+  bool readers_pass(const ir::Eqn& e, ir::ValueId v, AxisMask sums) const;
+  bool could_pass(const Use& use, AxisMask sums) const;
+
+  const ir::Graph& g_;
+  const ir::MeshAxes& mesh_;
+  const VersionTable& values_;
+  const GraphUses& uses_;
+  const std::vector<AxisMask>& sums_wanted_;
+};
+
+}  // namespace tessera::spmd
