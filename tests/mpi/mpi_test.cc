@@ -216,6 +216,23 @@ TEST(MpiPrograms, WindowsAndShifts) {
   });
 }
 
+TEST(MpiPrograms, OpsAlongSplitDimensions) {
+  const auto n = std::ssize(devices());
+  auto compare = [&](const std::function<Array(const Array&)>& f) {
+    Both::compare({n}, {"x"}, [&](const Mesh& m) {
+      Array x = put({64 * n * n}, m, P("x"));
+      return jit([&](const Array& v) { return f(sin(v * 3)); })(x);
+    });
+  };
+  compare([](const Array& v) { return sort(v); });
+  compare([](const Array& v) { return argsort(floor(v * 4)); });
+  compare([](const Array& v) { return argmax(v); });
+  compare([](const Array& v) { return lax::cummax(v); });
+  compare([](const Array& v) { return lax::top_k(v, 5).first; });
+  compare([](const Array& v) { return at(v, {span(3, 20)}).set(7); });
+  compare([](const Array& v) { return take(v, astype(arange(40) * 3, int32)); });
+}
+
 TEST(MpiPrograms, TrainingSteps) {
   Both::compare(
       Both::two_axes(), {"data", "model"},
