@@ -2,30 +2,47 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs tests and examples on the devices of a PJRT plugin in place of the native engine's, and prints counts.
 
-Usage: tools/xla/test.py BUILD PLUGIN [--only NAME] [--accepted FILE]
+Usage: tools/xla/test.py BUILD PLUGIN [--only NAME[/GROUP]] [--jobs COUNT] [--accepted FILE]
 
-BUILD is the folder of the build. What differs must be in FILE (tools/xla/accepted.txt): lines of three parts with two spaces or
+BUILD is the folder of the build. The recorded operations run group by group, COUNT processes at a time (the number of cores). What differs must be in FILE (tools/xla/accepted.txt): lines of three parts with two spaces or
 more between them, a pattern of the case, a pattern of its message, and the reason. Lines that nothing matches are named.
 """
 import argparse
+import concurrent.futures
 import os
 import pathlib
 import re
 import subprocess
 import sys
 import time
+from typing import NamedTuple
 
 HERE = pathlib.Path(__file__).resolve().parent
-# Programs, and how many cases each prints; the operations' recorded results take twelve minutes.
+# Programs; those with groups run once for each, whose test is this one.
 PROGRAMS = {
-    "engine": ["tests/pjrt_engine_test"],
-    "annotations": ["tests/annotation_cases_test"],
-    "collectives": ["tests/collectives_test"],
-    "operations": ["tests/oracle_oracle_test"],
-    "first": ["examples/first"],
-    "digits": ["examples/digits"],
+    "engine": "tests/pjrt_engine_test",
+    "annotations": "tests/annotation_cases_test",
+    "collectives": "tests/collectives_test",
+    "operations": "tests/oracle_oracle_test",
+    "first": "examples/first",
+    "digits": "examples/digits",
 }
+GROUPS = {"operations": "Groups/Oracle.AgreesWithRecordedResults/"}
 DEVICES = 8
+COUNTS = re.compile(r"^(?:oracle \w+: \d+/\d+|random programs: .*|.*cases? .*agree.*|seed \d+, split: .*|losses of .*)$", re.MULTILINE)
+
+
+class Task(NamedTuple):
+    name: str
+    command: list[str]
+    env: dict[str, str]
+
+
+class Outcome(NamedTuple):
+    task: Task
+    status: int
+    text: str
+    seconds: float
 
 
 def failures(text: str) -> list[tuple[str, str]]:
@@ -51,53 +68,84 @@ def accepted_lines(path: pathlib.Path) -> list[tuple[str, str, str]]:
     return [tuple(re.split(r"\s{2,}", line.strip(), maxsplit=2)) for line in lines]
 
 
+def tasks_of(build: pathlib.Path, plugin: str, only: str | None) -> list[Task]:
+    env = dict(os.environ, TESSERA_TEST_PLUGIN=plugin, TESSERA_ENGINE=f"pjrt:{plugin}", TESSERA_CPU_DEVICES=str(DEVICES),
+               TF_CPP_MIN_LOG_LEVEL=os.environ.get("TF_CPP_MIN_LOG_LEVEL", "3"))
+    beside = {name: value for name, value in env.items() if name != "TESSERA_ENGINE"}
+    out = []
+    for name, program in PROGRAMS.items():
+        command = [str(build / program)]
+        if test := GROUPS.get(name):
+            listed = subprocess.run([*command, "--gtest_list_tests"], env=beside, capture_output=True, text=True, check=True)
+            groups = re.findall(rf"^  {test.partition('.')[2]}(\w+)", listed.stdout, re.MULTILINE)
+            out += [Task(f"{name}/{group}", [*command, f"--gtest_filter={test}{group}"], env) for group in groups]
+        else:  # the engine's own test runs the native engine beside the plugin
+            out.append(Task(name, command, beside if name == "engine" else env))
+    return [task for task in out if only is None or task.name == only or task.name.startswith(f"{only}/")]
+
+
+def outcome_of(task: Task) -> Outcome:
+    begin = time.monotonic()
+    run = subprocess.run(task.command, env=task.env, capture_output=True, text=True, errors="replace")
+    return Outcome(task, run.returncode, run.stdout + run.stderr, time.monotonic() - begin)
+
+
+class Report:
+    """What differs, of what is accepted."""
+
+    def __init__(self, accepted: list[tuple[str, str, str]]):
+        self.accepted = accepted
+        self.used: set[tuple[str, str, str]] = set()
+        self.agree = self.let_pass = self.wrong = self.cases = self.cases_agree = 0
+
+    def add(self, run: Outcome) -> None:
+        found = failures(run.text)
+        unknown = []
+        for case, message in found:
+            match = next((a for a in self.accepted if re.search(a[0], case) and re.search(a[1], message)), None)
+            if match:
+                self.used.add(match)
+            else:
+                unknown.append((case, message))
+        if run.status != 0 and not found:
+            unknown.append((run.task.command[0], f"exit status {run.status}: {run.text[-2000:]}"))
+        print(f"{run.task.name}: {len(found) - len(unknown)} accepted, {len(unknown)} wrong, {run.seconds:.0f} s")
+        for line in COUNTS.findall(run.text):
+            print(f"  {line[:200]}")
+            if counts := re.match(r"oracle \w+: (\d+)/(\d+)", line):
+                self.cases_agree += int(counts[1])
+                self.cases += int(counts[2])
+        for case, message in unknown:
+            print(f"  WRONG {case}: {message[:400]}")
+        sys.stdout.flush()
+        self.agree += not unknown
+        self.let_pass += len(found) - len(unknown)
+        self.wrong += len(unknown)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("build", type=pathlib.Path)
     parser.add_argument("plugin", type=pathlib.Path)
-    parser.add_argument("--only", choices=PROGRAMS)
+    parser.add_argument("--only")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--accepted", type=pathlib.Path, default=HERE / "accepted.txt")
     o = parser.parse_args()
-    plugin = str(o.plugin.resolve())
-    accepted = accepted_lines(o.accepted)
-    used = set()
-    wrong = passed = let_pass = 0
-    for name, command in PROGRAMS.items():
-        if o.only not in (None, name):
-            continue
-        env = dict(os.environ, TESSERA_TEST_PLUGIN=plugin, TESSERA_ENGINE=f"pjrt:{plugin}",
-                   TESSERA_CPU_DEVICES=str(DEVICES), TF_CPP_MIN_LOG_LEVEL=os.environ.get("TF_CPP_MIN_LOG_LEVEL", "3"))
-        if name == "engine":
-            env.pop("TESSERA_ENGINE")  # it runs the native engine beside the plugin
-        begin = time.monotonic()
-        run = subprocess.run([str(o.build / command[0])], env=env, capture_output=True, text=True, errors="replace")
-        text = run.stdout + run.stderr
-        found = failures(text)
-        unknown = []
-        for case, message in found:
-            match = next((a for a in accepted if re.search(a[0], case) and re.search(a[1], message)), None)
-            if match:
-                used.add(match)
-                let_pass += 1
-            else:
-                unknown.append((case, message))
-        if run.returncode != 0 and not found:
-            unknown.append((command[0], f"exit status {run.returncode}: {text[-2000:]}"))
-        counts = re.findall(r"^(?:oracle \w+: \d+/\d+|random programs: .*|.*cases? .*agree.*|seed \d+, split: .*|losses of .*)$", text,
-                            re.MULTILINE)
-        print(f"{name}: {len(found) - len(unknown)} accepted, {len(unknown)} wrong, {time.monotonic() - begin:.0f} s")
-        for line in counts:
-            print(f"  {line[:200]}")
-        for case, message in unknown:
-            print(f"  WRONG {case}: {message[:400]}")
-        wrong += len(unknown)
-        passed += 1 if not unknown else 0
+    tasks = tasks_of(o.build, str(o.plugin.resolve()), o.only)
+    if not tasks:
+        parser.error(f"--only {o.only}: expected one of {', '.join(PROGRAMS)}, or operations/GROUP")
+    report = Report(accepted_lines(o.accepted))
+    with concurrent.futures.ThreadPoolExecutor(o.jobs) as pool:
+        for run in pool.map(outcome_of, tasks):
+            report.add(run)
     if o.only is None:
-        for line in accepted:
-            if line not in used:
+        for line in report.accepted:
+            if line not in report.used:
                 print(f"nothing differs any more: {'  '.join(line)}")
-    print(f"{passed} programs agree, {let_pass} cases are accepted as {o.accepted.name} says, {wrong} differ")
-    return 0 if wrong == 0 else 1
+    if report.cases:
+        print(f"recorded operations: {report.cases_agree} of {report.cases} agree")
+    print(f"{report.agree} programs agree, {report.let_pass} cases are accepted as {o.accepted.name} says, {report.wrong} differ")
+    return 0 if report.wrong == 0 else 1
 
 
 sys.exit(main())
