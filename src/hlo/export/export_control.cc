@@ -56,6 +56,14 @@ class ScanLoop {
     xs_.assign(in.begin() + consts + carry, in.end());
   }
   Texts run() {
+    // A loop that never runs is not written: its body would slice rows out of arrays that have none.
+    if (p_.length == 0) {
+      Texts results = carry_;
+      for (std::size_t i = carry_.size(); i < out_.size(); ++i) {
+        results.push_back(w_.constant(0, out_[i].dtype, out_[i].shape));
+      }
+      return results;
+    }
     Texts start{w_.constant(0, DType::I32)};
     start.insert(start.end(), carry_.begin(), carry_.end());
     for (std::size_t i = carry_.size(); i < out_.size(); ++i) {

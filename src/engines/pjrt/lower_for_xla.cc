@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engines/pjrt/lower_for_xla.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/strings.h"
+#include "engines/pjrt/sub_graphs.h"
+#include "ir/rewriter.h"
+#include "ops/collective/collectives.h"
+#include "ops/ops.h"
+#include "ops/shape/indexing_ops.h"
+#include "tessera/error.h"
+
+namespace tessera::pjrt_engine {
+
+namespace {
+
+namespace def = ops::def;
+using ir::Builder;
+using ir::Eqn;
+using ir::Value;
+using ir::Values;
+
+// --- products -------------------------------------------------------------------------------------------------------
+
+Value shifted_right(Value x, std::int64_t bits) {
+  Value count = ops::scalar(*x.builder, static_cast<double>(bits), x.dtype());
+  return is_signed_int(x.dtype()) ? ops::shift_right_arithmetic(x, count) : ops::shift_right_logical(x, count);
+}
+
+// The upper 64 bits of a product of unsigned numbers, as one multiplies by hand, digits being of 32 bits.
+Value mulhi_u64(Value x, Value y) {
+  Value mask = ops::scalar(*x.builder, 4294967295.0, DType::U64);
+  auto low = [&](Value v) { return ops::and_(v, mask); };
+  Value xl = low(x), xh = shifted_right(x, 32), yl = low(y), yh = shifted_right(y, 32);
+  Value middle = xh * yl + shifted_right(xl * yl, 32);  // cannot overflow, as none of these sums can
+  Value other = xl * yh + low(middle);
+  return xh * yh + shifted_right(middle, 32) + shifted_right(other, 32);
+}
+
+Value mulhi(Value x, Value y) {
+  const DType t = x.dtype();
+  const bool is_signed = is_signed_int(t);
+  const std::int64_t bits = dtype_size(t) * 8;
+  if (bits < 64) {
+    const DType wide = is_signed ? DType::I64 : DType::U64;
+    return ops::convert(shifted_right(ops::convert(x, wide) * ops::convert(y, wide), bits), t);
+  }
+  if (!is_signed) return mulhi_u64(x, y);
+  auto as_unsigned = [](Value v) { return ops::bitcast_convert_type(v, DType::U64); };
+  Value high = ops::bitcast_convert_type(mulhi_u64(as_unsigned(x), as_unsigned(y)), DType::I64);
+  // A negative number is 2^64 less than the unsigned one of its bits.
+  auto where_negative = [](Value sign, Value v) { return ops::and_(shifted_right(sign, 63), v); };
+  return high - where_negative(x, y) - where_negative(y, x);
+}
+
+// --- collectives ----------------------------------------------------------------------------------------------------
+
+ops::AllGather gather_of(const ops::Collective& p) {
+  ops::AllGather out;
+  static_cast<ops::Collective&>(out) = p;
+  return out;
+}
+
+Value from_source(Value x, const ops::Pbroadcast& p) {
+  Value all = ops::all_gather(ops::expand_dims(x, {0}), gather_of(p));
+  return ops::squeeze(ops::slice_in_dim(all, p.source, p.source + 1, 0), {0});
+}
+
+// Integers of the same order as these floats, where NaN is the extreme.
+Value ordered(Value x, bool largest) {
+  Builder& b = *x.builder;
+  const DType t = x.dtype(), number = dtype_size(t) == 4 ? DType::I32 : DType::I64;
+  // NaN of either sign becomes the one that is beyond the infinity.
+  Value nan = largest ? ops::scalar(b, std::nan(""), t) : ops::bitcast_convert_type(ops::scalar(b, -1, number), t);
+  Value bits = ops::bitcast_convert_type(ops::where(ops::ne(x, x), ops::broadcast_to(nan, x.shape()), x), number);
+  Value sign = shifted_right(bits, dtype_size(t) * 8 - 1);
+  // Negative floats are ordered backwards: all bits but the sign are turned over.
+  Value turned = ops::shift_right_logical(sign, ops::scalar(b, 1, number));
+  return ops::xor_(bits, turned);
+}
+Value from_ordered(Value n, DType t) {
+  Value sign = shifted_right(n, dtype_size(t) * 8 - 1);
+  Value turned = ops::shift_right_logical(sign, ops::scalar(*n.builder, 1, n.dtype()));
+  return ops::bitcast_convert_type(ops::xor_(n, turned), t);
+}
+Value extreme(Value x, const ops::Collective& p, bool largest) {
+  const DType t = x.dtype();
+  Value wide = dtype_size(t) < 4 ? ops::convert(x, DType::F32) : x;
+  Value n = ordered(wide, largest);
+  return ops::convert(from_ordered(largest ? ops::pmax(n, p) : ops::pmin(n, p), wide.dtype()), t);
+}
+
+// Operands: operand, output, input offsets, send sizes, output offsets, receive sizes. Every instance gathers the
+// operands and finds for each of its rows the one that was sent there.
+Value ragged(const Values& in, const ops::Collective& p) {
+  Builder& b = *in[0].builder;
+  ops::AllToAll exchange;
+  static_cast<ops::Collective&>(exchange) = p;
+  const std::int64_t slots = in[2].shape()[0], rows = in[1].shape()[0], from_rows = in[0].shape()[0];
+  const std::int64_t slots_each = slots / p.group_size();
+  // Of what comes here, by the sender's slot, repeated over the rows of the result.
+  auto received = [&](Value v) {
+    return ops::broadcast_in_dim(ops::all_to_all(ops::convert(v, DType::I64), exchange), {slots, rows}, {0});
+  };
+  Value from = received(in[2]), size = received(in[3]), to = received(in[4]);
+  Value row = ops::iota(b, DType::I64, {slots, rows}, 1), slot = ops::iota(b, DType::I64, {slots, rows}, 0);
+  auto number = [&](std::int64_t v) { return ops::scalar(b, static_cast<double>(v), DType::I64); };
+  Value inside = ops::and_(ops::ge(row, to), ops::lt(row, to + size));
+  Value at = ops::clamp(number(0), from + row - to, number(std::max<std::int64_t>(from_rows - 1, 0)));
+  Value source = ops::where(inside, ops::div(slot, number(slots_each)) * number(from_rows) + at,
+                            ops::broadcast_to(number(-1), {slots, rows}));
+  Value best = ops::reduce_max(source, {0});  // of overlapping slots the last one
+  if (from_rows == 0 || rows == 0) return in[1];
+  ops::Gather take;
+  Shape one = in[0].shape();
+  one[0] = 1;
+  for (std::int64_t d = 1; d < in[0].rank(); ++d) take.offset_dims.push_back(d);
+  take.collapsed_slice_dims = {0};
+  take.start_index_map = {0};
+  take.slice_sizes = one;
+  Value taken = ops::gather(ops::all_gather(in[0], gather_of(p)), ops::reshape(best, {rows, 1}), take);
+  Value is_sent = ops::broadcast_in_dim(ops::ge(best, number(0)), in[1].shape(), {0});
+  return ops::where(is_sent, taken, in[1]);
+}
+
+// --- the walk -------------------------------------------------------------------------------------------------------
+
+class Lowering {
+ public:
+  explicit Lowering(const std::string& platform) : platform_(platform), cpu_(platform == "cpu") {}
+
+  ir::GraphPtr operator()(const ir::GraphPtr& g) const {
+    if (!wants(*g)) return g;
+    Builder b;
+    ir::Rewriter r(b, *g);
+    r.add_inputs();
+    r.walk([&](const Eqn& e, const Values& in) { return lowered(r, *g, e, in); });
+    return r.finish("lower_for_xla");
+  }
+
+ private:
+  static bool is_empty(const ir::Graph& g, const Eqn& e) {
+    if (ops::collective_of(e) == nullptr || e.op == &def::axis_index) return false;
+    return std::ranges::all_of(e.out, [&](ir::ValueId v) { return g.type(v).size() == 0; });
+  }
+  bool is_float_extreme(const ir::Graph& g, const Eqn& e) const {
+    return cpu_ && (e.op == &def::pmax || e.op == &def::pmin) && is_float(g.type(e.in[0]).dtype);
+  }
+  bool changes(const ir::Graph& g, const Eqn& e) const {
+    return e.op == &def::mulhi || e.op == &def::dce_sink || is_foreign(e) || is_empty(g, e) || is_float_extreme(g, e) ||
+           (cpu_ && (e.op == &def::pbroadcast || e.op == &def::ragged_all_to_all));
+  }
+  bool wants(const ir::Graph& g) const {
+    return std::ranges::any_of(g.eqns, [&](const Eqn& e) {
+      return changes(g, e) || std::ranges::any_of(sub_graphs(e), [&](const auto& body) { return wants(*body); });
+    });
+  }
+
+  // LAPACK is the host's.
+  bool is_foreign(const Eqn& e) const {
+    static constexpr std::array<std::string_view, 3> kAccelerators = {"cuda", "rocm", "tpu"};
+    const std::array lapack = {&def::qr, &def::lu, &def::eigh, &def::svd, &def::hessenberg, &def::householder_product};
+    return std::ranges::find(kAccelerators, platform_) != kAccelerators.end() &&
+           std::ranges::find(lapack, e.op) != lapack.end();
+  }
+  Values lowered(ir::Rewriter& r, const ir::Graph& g, const Eqn& e, const Values& in) const {
+    if (!changes(g, e)) return r.copy(e, in, with_lowered_bodies(e));
+    if (is_foreign(e)) {
+      throw UnimplementedError(str("the op ", e.op->name(), " (", to_string(e.loc), ") on the platform ", platform_,
+                                   ": decompositions are LAPACK's, on the host; run the program on the native engine"));
+    }
+    if (e.op == &def::mulhi) return {mulhi(in[0], in[1])};
+    if (e.op == &def::dce_sink) return {};  // what it is to keep has no effect
+    if (is_empty(g, e)) {
+      Values out;
+      for (auto v : e.out) out.push_back(ops::zeros(*in[0].builder, g.type(v)));
+      return out;
+    }
+    if (e.op == &def::pbroadcast) return {from_source(in[0], ir::get<ops::Pbroadcast>(e.attrs))};
+    if (e.op == &def::ragged_all_to_all) return {ragged(in, ir::get<ops::Collective>(e.attrs))};
+    return {extreme(in[0], ir::get<ops::Collective>(e.attrs), e.op == &def::pmax)};
+  }
+  ir::Attrs with_lowered_bodies(const Eqn& e) const {
+    const std::vector<ir::GraphPtr> before = sub_graphs(e);
+    std::vector<ir::GraphPtr> now = before;
+    for (auto& body : now) body = (*this)(body);
+    return now == before ? e.attrs : with_sub_graphs(e, std::move(now));
+  }
+
+  const std::string& platform_;
+  bool cpu_;
+};
+
+}  // namespace
+
+ir::GraphPtr lowered_for_xla(const ir::GraphPtr& g, const std::string& platform) { return Lowering(platform)(g); }
+
+}  // namespace tessera::pjrt_engine

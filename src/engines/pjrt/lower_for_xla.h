@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// Programs without what XLA, or its backend for the CPU, lacks or gets wrong.
+#pragma once
+
+#include <string>
+
+#include "ir/graph.h"
+
+namespace tessera::pjrt_engine {
+
+/// The same program, in which operations that this platform's XLA does not take are written by others:
+///   - everywhere: `mulhi` by products of halves, collectives without elements by constants;
+///   - on the platform "cpu": `pbroadcast` and `ragged_all_to_all` by gathers and exchanges, `pmax` and `pmin` of
+///     floats on integers of the same order, so that NaN stays.
+/// The same graph where there is nothing to do. Rows of a ragged exchange that would come from outside their operand
+/// are taken from inside, and those that would go outside the result are left out. Throws `UnimplementedError` for
+/// decompositions on accelerators.
+ir::GraphPtr lowered_for_xla(const ir::GraphPtr& g, const std::string& platform);
+
+}  // namespace tessera::pjrt_engine
