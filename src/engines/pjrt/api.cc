@@ -62,6 +62,13 @@ std::string Api::version() const {
   return str(table_->pjrt_api_version.major_version, ".", table_->pjrt_api_version.minor_version);
 }
 
+const PJRT_Extension_Base* Api::extension(PJRT_Extension_Type type) const {
+  for (const PJRT_Extension_Base* at = table_->extension_start; at != nullptr; at = at->next) {
+    if (at->type == type) return at;
+  }
+  return nullptr;
+}
+
 void Api::lacks(const char* name) const {
   throw UnimplementedError(str("the PJRT plugin ", path_, " (version ", version(), " of the API) has no ", name));
 }

@@ -43,6 +43,9 @@ class Api {
     return offset + sizeof(F) <= table_->struct_size && table_->*field != nullptr;
   }
 
+  /// The extension of this type, null where the plugin has none; it begins with a `PJRT_Extension_Base`.
+  const PJRT_Extension_Base* extension(PJRT_Extension_Type type) const;
+
   /// Throws what an entry gives for an error: `ResourceExhaustedError` for memory, `UnimplementedError`, `ValueError`
   /// for arguments that it refuses, else `StateError`; `doing` says what it was to do.
   void check(PJRT_Error* error, const char* doing) const;

@@ -6,6 +6,7 @@
 
 #include "base/strings.h"
 #include "engines/pjrt/pjrt_engine.h"
+#include "runtime/completion.h"
 #include "tessera/error.h"
 
 namespace tessera::pjrt_engine {
@@ -86,10 +87,11 @@ std::string serialized(const PluginClient& client, PJRT_LoadedExecutable* execut
   return out;
 }
 
+// `lasting`: the text means the same in other processes.
 PJRT_LoadedExecutable* compiled(const PluginClient& client, const std::string& name, const std::string& text,
-                                const std::string& options) {
+                                const std::string& options, bool lasting) {
   const Api& api = client.api();
-  if (!client.cache().used() || !api.has(&PJRT_Api::PJRT_Executable_Serialize) ||
+  if (!lasting || !client.cache().used() || !api.has(&PJRT_Api::PJRT_Executable_Serialize) ||
       !api.has(&PJRT_Api::PJRT_Executable_DeserializeAndLoad)) {
     return compiled_anew(client, name, text, options);
   }
@@ -140,11 +142,14 @@ class PjrtExecutable final : public runtime::Executable {
   void check_result_count() const;
   bool fits(const runtime::BufferPtr& shard, const ShardType& type) const;
   void set_arguments(std::vector<ShardBuffers>& args, const std::vector<const ShardBuffers*>& borrowed, Lists& lists);
+  std::vector<runtime::EventPtr> start(Lists& lists, bool wants_ends) const;
   std::vector<ShardBuffers> results(Lists& lists) const;
 
   PluginClientPtr client_;
   std::shared_ptr<runtime::MemoryPool> memory_;  // the host's
-  std::string name_, text_;
+  std::string name_;
+  HostCalls host_calls_;
+  std::string text_;
   std::unique_ptr<Loaded> loaded_;
   std::vector<PJRT_Device*> devices_;  // by position
   runtime::PortLayouts layouts_;
@@ -154,7 +159,11 @@ class PjrtExecutable final : public runtime::Executable {
 
 PjrtExecutable::PjrtExecutable(PluginClientPtr client, std::shared_ptr<runtime::MemoryPool> memory,
                                const ir::Module& module, const sharding::DeviceList& devices)
-    : client_(std::move(client)), memory_(std::move(memory)), name_(module.name), text_(program_text(module)) {
+    : client_(std::move(client)),
+      memory_(std::move(memory)),
+      name_(module.name),
+      host_calls_(devices.size() > 1),
+      text_(program_text(module, *client_, host_calls_)) {
   std::vector<std::int64_t> ids;
   for (const Device& d : devices.devices) {
     const auto at = static_cast<std::size_t>(mesh::DeviceState::of(d)->table_position);
@@ -176,7 +185,7 @@ PjrtExecutable::PjrtExecutable(PluginClientPtr client, std::shared_ptr<runtime::
     out_.push_back(shards_of(g.type(g.outputs[i]), layouts_.out.back(), *module.mesh));
   }
   loaded_ = std::make_unique<Loaded>(*client_);
-  loaded_->handle = compiled(*client_, name_, text_, compile_options(ids, client_->platform()));
+  loaded_->handle = compiled(*client_, name_, text_, compile_options(ids, client_->platform()), host_calls_.empty());
   check_result_count();
 }
 
@@ -253,8 +262,30 @@ void PjrtExecutable::set_arguments(std::vector<ShardBuffers>& args, const std::v
 
 std::vector<ShardBuffers> PjrtExecutable::run(std::vector<ShardBuffers> args,
                                               const std::vector<const ShardBuffers*>& borrowed) {
+  if (HostCalls::inside()) {
+    throw StateError(str(name_, ": a function of the host, which a program calls, runs a program on the devices of ",
+                         client_->api().path(), ", which wait for it; use a client of the native engine there"));
+  }
   Lists lists(*client_, devices_.size(), in_.size(), out_.size());
   set_arguments(args, borrowed, lists);
+  if (host_calls_.empty()) {
+    start(lists, false);
+  } else {
+    // What the functions throw is thrown here, and programs that begin later find their effects done.
+    auto turn = host_calls_.begin();
+    std::exception_ptr error = runtime::error_of([&] {
+      const auto ends = start(lists, true);
+      for (const auto& end : ends) static_cast<void>(runtime::error_of([&] { end->wait(); }));
+      for (const auto& end : ends) end->wait();
+    });
+    if (auto thrown = host_calls_.error()) error = thrown;
+    if (error) std::rethrow_exception(error);
+  }
+  return results(lists);
+}
+
+// Events of the end on each device, where they are asked for or programs run one by one.
+std::vector<runtime::EventPtr> PjrtExecutable::start(Lists& lists, bool wants_ends) const {
   auto options = sized<PJRT_ExecuteOptions>();
   options.non_donatable_input_indices = lists.kept.data();
   options.num_non_donatable_input_indices = lists.kept.size();
@@ -266,23 +297,25 @@ std::vector<ShardBuffers> PjrtExecutable::run(std::vector<ShardBuffers> args,
   call.num_args = in_.size();
   call.output_lists = lists.out_rows.data();
   const Api& api = client_->api();
+  const bool takes_turn = devices_.size() > 1;
+  std::vector<PJRT_Event*> ends;
+  if (wants_ends || (takes_turn && client_->turns().one_by_one())) {
+    ends.resize(devices_.size());
+    call.device_complete_events = ends.data();
+  }
+  std::vector<runtime::EventPtr> out;
   auto execute = [&] {
     auto* error = api.entry(&PJRT_Api::PJRT_LoadedExecutable_Execute, "PJRT_LoadedExecutable_Execute")(&call);
     if (error != nullptr) api.check(error, str("run ", name_).c_str());
+    for (auto* e : ends) out.push_back(api.event(e, "run"));
+    return out;
   };
-  if (devices_.size() == 1) {
-    execute();
+  if (takes_turn) {
+    client_->turns().take(execute);
   } else {
-    std::vector<PJRT_Event*> ends(devices_.size());
-    call.device_complete_events = client_->turns().one_by_one() ? ends.data() : nullptr;
-    client_->turns().take([&] {
-      execute();
-      std::vector<runtime::EventPtr> out;
-      for (auto* e : ends) out.push_back(api.event(e, "run"));
-      return out;
-    });
+    execute();
   }
-  return results(lists);
+  return out;
 }
 
 std::vector<ShardBuffers> PjrtExecutable::results(Lists& lists) const {

@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "engines/pjrt/host_calls.h"
 #include "engines/pjrt/plugin_client.h"
 #include "runtime/engine.h"
 
@@ -21,8 +22,9 @@ Shape device_shape(const Shape& shape, const ir::Layout& layout, const ir::MeshA
 ir::GraphPtr with_even_ports(const ir::Module& module);
 
 /// A module in the words of the plugin's compiler: StableHLO with Shardy's shardings. Throws `UnimplementedError` where
-/// XLA cannot take it: sums that are not complete, element types that arrays do not have.
-std::string program_text(const ir::Module& module);
+/// XLA cannot take it: sums that are not complete, element types that arrays do not have, calls of the host where the
+/// plugin cannot make them. Functions of the host that it calls are added to `host_calls`.
+std::string program_text(const ir::Module& module, const PluginClient& client, HostCalls& host_calls);
 /// xla.CompileOptionsProto: one partition for each of these device ids.
 std::string compile_options(const std::vector<std::int64_t>& device_ids, const std::string& platform);
 

@@ -3,8 +3,12 @@
 // of OpenXLA.
 #include "base/protobuf.h"
 #include "base/strings.h"
+#include "engines/pjrt/ffi.h"
+#include "engines/pjrt/lower_for_xla.h"
+#include "engines/pjrt/ordered_effects.h"
 #include "engines/pjrt/pjrt_engine.h"
 #include "hlo/export/export.h"
+#include "ops/control/calls.h"
 #include "tessera/error.h"
 
 namespace tessera::pjrt_engine {
@@ -25,18 +29,38 @@ void check_port(const ir::Port& port, const std::string& who) {
   }
 }
 
+// A mesh over all of the program's devices, of those that its text has where there is one.
+ir::MeshAxes mesh_of(const ir::Module& module) {
+  for (const auto& m : module.meshes) {
+    if (m.size() == module.mesh->num_positions() && m.device_ids.empty()) return {m.sizes, m.axes};
+  }
+  return *module.mesh;
+}
+
 }  // namespace
 
-std::string program_text(const ir::Module& module) {
+std::string program_text(const ir::Module& module, const PluginClient& client, HostCalls& host_calls) {
   for (std::size_t i = 0; i < module.inputs.size(); ++i) {
     check_port(module.inputs[i], str(module.name, ": argument ", i));
   }
   for (std::size_t i = 0; i < module.outputs.size(); ++i) {
     check_port(module.outputs[i], str(module.name, ": result ", i));
   }
+  const bool on_host = calls_host(client.api(), client.platform());
+  if (on_host) register_handlers(client.api());
   ir::Module even = module;
-  even.graph = with_even_ports(module);
-  return hlo::export_module(even);
+  even.graph = with_ordered_effects(lowered_for_xla(with_even_ports(module), client.platform()), mesh_of(module));
+  hlo::TextOptions options;
+  options.host_call = [&](const ops::Callback& call) -> std::optional<std::int64_t> {
+    if (on_host) return host_calls.add(call);
+    if (hlo::is_known_routine(call)) return std::nullopt;
+    throw UnimplementedError(str(module.name, ": \"", call.function.label,
+                                 "\" calls a function of the host; the plugin ", client.api().path(), " (platform ",
+                                 client.platform(),
+                                 ") cannot, as it has no FFI extension for the host's memory; run the program on the "
+                                 "native engine"));
+  };
+  return hlo::export_module(even, options);
 }
 
 std::string compile_options(const std::vector<std::int64_t>& device_ids, const std::string& platform) {

@@ -15,6 +15,10 @@
 #include "ops/collective/shard_map_op.h"
 #include "ops/shared_attrs.h"
 
+namespace tessera::ops {
+struct Callback;
+}  // namespace tessera::ops
+
 namespace tessera::hlo {
 
 struct TextOptions {
@@ -23,9 +27,15 @@ struct TextOptions {
   /// For replicas in place of partitions: the graph is one map over the inputs, and the text is its body, which every
   /// replica runs on its blocks.
   bool replicas = false;
+  /// The number by which the text calls a function of the host: a custom call of "tessera_host_call" with the attribute
+  /// `function`. Where nothing is given, the call is written as the routine of LAPACK that its label names, or refused.
+  std::function<std::optional<std::int64_t>(const ops::Callback& call)> host_call = {};
 };
 /// Throws `UnimplementedError` naming an op that has no form in StableHLO. The graph is not partitioned.
 std::string export_module(const ir::Module& module, const TextOptions& options = {});
+
+/// Whether a call of the host is a routine of LAPACK or of JAX that texts name.
+bool is_known_routine(const ops::Callback& call);
 
 std::string to_string(const ir::AxisSharding& s);
 std::string to_string(const ir::NamedMesh& m);

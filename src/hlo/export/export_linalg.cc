@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fourier transforms and decompositions; the latter as the LAPACK calls that XLA's CPU programs make.
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
@@ -215,16 +216,33 @@ Texts householder_product(Writer& w, const Eqn& e, const Texts& in, const Types&
     return lapack(w, is_complex(out[0].dtype) ? "ungqr" : "orgqr", a, out, "", {true, false, true});
   });
 }
+constexpr const char* kSparseProduct = "cpu_csr_sparse_dense_ffi";
+
+// A function of the process by its number.
+Texts host_call(Writer& w, const Eqn& e, std::int64_t number, const Texts& in, const Types& out) {
+  std::vector<std::string> from, to;
+  for (const auto& x : in) from.push_back(layout_text(x.type.shape, false));
+  for (const auto& t : out) to.push_back(layout_text(t.shape, false));
+  const bool effect = e.op != &def::pure_callback;
+  return w.line(str("stablehlo.custom_call @tessera_host_call(", names_of(in),
+                    ") {api_version = 4 : i32, backend_config = {function = ", number,
+                    " : i64}, has_side_effect = ", effect ? "true" : "false", ", operand_layouts = [", join(from),
+                    "], result_layouts = [", join(to), "]} : ", signature(in, out)),
+                out);
+}
 // A routine of LAPACK or of JAX that was read from a text: its label is the call. Other functions of the host stay
 // here.
 Texts callback(Writer& w, const Eqn& e, const Texts& in, const Types& out) {
   const auto& p = ir::get<ops::Callback>(e.attrs);
+  if (w.options().host_call) {
+    if (auto number = w.options().host_call(p)) return host_call(w, e, *number, in, out);
+  }
   const std::string& label = p.function.label;
-  bool rows = label == "cpu_csr_sparse_dense_ffi";
-  if (!rows && !label.starts_with("lapack_") && label != "tridiagonal_solve_perturbed_ffi") {
+  if (!is_known_routine(p)) {
     throw UnimplementedError(str("the op ", e.op->name(), " of \"", label, "\" (", to_string(e.loc),
                                  ") calls a function of this process, which StableHLO text cannot hold"));
   }
+  const bool rows = label == kSparseProduct;
   auto space = std::min(label.find(' '), label.size());
   std::string config = label.substr(std::min(space + 1, label.size()));
   std::vector<std::string> from, to;
@@ -243,6 +261,11 @@ Texts dce_sink(Writer& w, const Eqn&, const Texts& in, const Types& out) {
       str("stablehlo.custom_call @dce_sink(", names_of(in), ") {has_side_effect = true} : ", signature(in, out)), out);
 }
 }  // namespace
+
+bool is_known_routine(const ops::Callback& call) {
+  const std::string& label = call.function.label;
+  return label.starts_with("lapack_") || label == kSparseProduct || label == "tridiagonal_solve_perturbed_ffi";
+}
 
 void add_linalg_writers(WriterTable& t) {
   t[&def::dce_sink] = dce_sink;
