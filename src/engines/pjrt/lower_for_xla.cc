@@ -12,6 +12,7 @@
 #include "engines/pjrt/sub_graphs.h"
 #include "ir/rewriter.h"
 #include "ops/collective/collectives.h"
+#include "ops/linalg/linalg_common.h"
 #include "ops/ops.h"
 #include "ops/shape/indexing_ops.h"
 #include "tessera/error.h"
@@ -153,8 +154,8 @@ class Lowering {
     return cpu_ && (e.op == &def::pmax || e.op == &def::pmin) && is_float(g.type(e.in[0]).dtype);
   }
   bool changes(const ir::Graph& g, const Eqn& e) const {
-    return e.op == &def::mulhi || e.op == &def::dce_sink || is_foreign(e) || is_empty(g, e) || is_float_extreme(g, e) ||
-           (cpu_ && (e.op == &def::pbroadcast || e.op == &def::ragged_all_to_all));
+    return e.op == &def::mulhi || e.op == &def::dce_sink || e.op == &def::cholesky || is_foreign(e) || is_empty(g, e) ||
+           is_float_extreme(g, e) || (cpu_ && (e.op == &def::pbroadcast || e.op == &def::ragged_all_to_all));
   }
   bool wants(const ir::Graph& g) const {
     return std::ranges::any_of(g.eqns, [&](const Eqn& e) {
@@ -175,6 +176,7 @@ class Lowering {
       throw UnimplementedError(str("the op ", e.op->name(), " (", to_string(e.loc), ") on the platform ", platform_,
                                    ": decompositions are LAPACK's, on the host; run the program on the native engine"));
     }
+    if (e.op == &def::cholesky) return {ops::lower_part(r.copy(e, in)[0])};
     if (e.op == &def::mulhi) return {mulhi(in[0], in[1])};
     if (e.op == &def::dce_sink) return {};  // what it is to keep has no effect
     if (is_empty(g, e)) {

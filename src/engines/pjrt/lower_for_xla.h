@@ -9,7 +9,9 @@
 namespace tessera::pjrt_engine {
 
 /// The same program, in which operations that this platform's XLA does not take are written by others:
-///   - everywhere: `mulhi` by products of halves, collectives without elements by constants;
+///   - everywhere: `mulhi` by products of halves, collectives without elements by constants, zeros above the diagonal
+///   of
+///     `cholesky`, where StableHLO leaves open what is;
 ///   - on the platform "cpu": `pbroadcast` and `ragged_all_to_all` by gathers and exchanges, `pmax` and `pmin` of
 ///     floats on integers of the same order, so that NaN stays.
 /// The same graph where there is nothing to do. Rows of a ragged exchange that would come from outside their operand

@@ -205,7 +205,12 @@ Text Writer::identity(const std::string& how, DType t) {
   if (how == "add" || how == "or" || how == "xor") return constant(0, t);
   if (how == "multiply") return constant(1, t);
   bool largest = how == "maximum";
-  if (how == "and") return constant(is_bool(t) ? 1 : -1, t);
+  if (how == "and" && is_bool(t)) return constant(1, t);
+  if (how == "and") {
+    HostArray ones(t, {});
+    std::memset(ones.data(), 0xff, static_cast<std::size_t>(ones.nbytes()));
+    return constant(ones);
+  }
   if (is_bool(t)) return constant(largest ? 0 : 1, t);
   if (is_complex(t)) {
     Text part = constant(largest ? -inf : inf, real_dtype(t));

@@ -47,8 +47,8 @@ Text inside(Writer& w, const Text& indices, const Dims& dims, const Shape& opera
 Text fill_value(Writer& w, const ops::Gather& p, DType t) {
   if (p.fill) return w.constant(*p.fill, t);
   if (is_complex(t)) {
-    Text part = w.constant(std::nan(""), real_dtype(t));
-    return w.op("stablehlo.complex", {part, part}, {t, {}, false});
+    Text real = w.constant(std::nan(""), real_dtype(t)), imag = w.constant(0, real_dtype(t));
+    return w.op("stablehlo.complex", {real, imag}, {t, {}, false});
   }
   if (is_inexact(t)) return w.constant(std::nan(""), t);
   return w.identity(is_signed_int(t) ? "maximum" : "minimum", t);  // the least signed, the greatest unsigned number

@@ -26,8 +26,16 @@ Texts fft(Writer& w, const Eqn& e, const Texts& in, const Types& out) {
                      join(p.lengths), "] : ", signature(in, out)),
                  out[0])};
 }
-Texts triangular_solve(Writer& w, const Eqn& e, const Texts& in, const Types& out) {
+Text conjugate(Writer& w, const Text& x) {
+  const Type part{real_dtype(x.type.dtype), x.type.shape, false};
+  Text imag = w.op("stablehlo.negate", {w.op("stablehlo.imag", {x}, part)}, part);
+  return w.op("stablehlo.complex", {w.op("stablehlo.real", {x}, part), imag}, x.type);
+}
+Texts triangular_solve(Writer& w, const Eqn& e, const Texts& operands, const Types& out) {
   const auto& p = ir::get<ops::TriangularSolve>(e.attrs);
+  Texts in = operands;
+  // StableHLO knows the adjoint, not the conjugate alone.
+  if (p.conjugate_a && !p.transpose_a && is_complex(in[0].type.dtype)) in[0] = conjugate(w, in[0]);
   const char* how = !p.transpose_a ? "NO_TRANSPOSE" : p.conjugate_a ? "ADJOINT" : "TRANSPOSE";
   auto flag = [](bool v) { return v ? "true" : "false"; };
   return {w.generic("stablehlo.triangular_solve", in, out[0],
