@@ -19,7 +19,8 @@
 #   make plugin          the PJRT plugin for JAX, build/plugin/libtessera_pjrt.so; its headers come from PyPI
 #   make wheel           the Python package tessera-jax with the plugin, in build/wheel, for machines without Debian's libraries
 #   make xla             XLA:CPU as a PJRT plugin, build/xla/libtessera_xla_cpu.so (docs/xla.md); test-xla-plugin tests it
-#   make test-xla        tests and examples on XLA:CPU in place of the native engine (PLUGIN=path for another plugin, ONLY=engine)
+#   make test-xla        tests and examples on XLA:CPU in place of the native engine (PLUGIN=path for another plugin, ONLY=engine, ONLY=operations/nn)
+#   make test-cuda       the same on this machine's NVIDIA GPUs, and the compute workloads there beside JAX; says so where there is none
 #   make jax-tests       JAX's own tests (JAX_TESTS=path to them) on XLA:CPU and on Tessera in its place; FILES=a,b for some
 #   make test-python     the Python package's tests, and JAX's libraries on Tessera as far as ORACLE_PYTHON has them
 #   make jax-random      COUNT=300 random JAX programs from SEED=0 on XLA:CPU and on Tessera (docs/jax-oracle.md)
@@ -38,7 +39,7 @@ export CCACHE_NOHASHDIR ?= 1
 export CCACHE_SLOPPINESS ?= pch_defines,time_macros
 
 .DEFAULT_GOAL := build
-.PHONY: bench bench-jax jax-tests jax-random test-python plugin xla test-xla test-xla-plugin wheel bench-mpi check-xla jax-modules setup setup-checks build test test-verify test-mpi test-long demo demo-mpi sanitize-quick format check-format lint layers check-install install clean
+.PHONY: bench bench-jax jax-tests jax-random test-python plugin xla test-xla test-xla-plugin test-cuda wheel bench-mpi check-xla jax-modules setup setup-checks build test test-verify test-mpi test-long demo demo-mpi sanitize-quick format check-format lint layers check-install install clean
 
 setup:
 	@tools/setup.sh
@@ -113,6 +114,10 @@ PLUGIN ?= build/xla/libtessera_xla_cpu.so
 test-xla: plugin build
 	@test -e $(PLUGIN) || $(MAKE) xla
 	@python3 tools/xla/test.py build $(PLUGIN) $(if $(ONLY),--only $(ONLY))
+
+# The plugin is that of the package jax-cuda13-pjrt; TESSERA_CUDA_PYTHON names a Python that has it, and JAX.
+test-cuda: plugin build
+	@python3 tools/xla/test_cuda.py build $(if $(ROUNDS),--rounds $(ROUNDS))
 
 test-xla-plugin: XLA_TARGET = xla_cpu_plugin_test
 test-xla-plugin: xla

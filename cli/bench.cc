@@ -76,10 +76,15 @@ void run_bench(const BenchOptions& o) {
   if (o.first_result) return bench::first_result(o.settings.devices);
   if (o.scale) return bench::print_scale();
   auto list = chosen(o.names);
-  if (o.settings.devices < 2 || o.settings.devices % 2 != 0) {
-    throw ValueError("--devices: " + std::to_string(o.settings.devices) + "; expected an even number, 2 at least");
+  if (o.settings.devices > 1 && o.settings.devices % 2 != 0) {
+    throw ValueError("--devices: " + std::to_string(o.settings.devices) + "; expected an even number, or 1");
   }
-  ClientScope scope(Client::cpu({.devices = o.settings.devices}));
+  const Client client = Client::from_environment(o.settings.devices);
+  if (static_cast<std::int64_t>(client.devices().size()) != o.settings.devices) {
+    throw ValueError("--devices: " + std::to_string(o.settings.devices) + "; the engine of TESSERA_ENGINE has " +
+                     std::to_string(client.devices().size()));
+  }
+  ClientScope scope(client);
   for (const auto* w : list) {
     if (o.list) {
       std::printf("%s\n", w->name.c_str());
@@ -97,7 +102,8 @@ void add_bench(CLI::App& app) {
   auto o = std::make_shared<BenchOptions>();
   CLI::App* command = app.add_subcommand("bench", "Time this library's side of the benchmark workloads");
   command->add_option("workloads", o->names, "Which ones; default: all");
-  command->add_option("--devices", o->settings.devices, "Virtual devices (8)")->check(CLI::Range(2, 1 << 20));
+  command->add_option("--devices", o->settings.devices, "Virtual devices (8), or those of TESSERA_ENGINE")
+      ->check(CLI::Range(1, 1 << 20));
   command->add_option("--budget", o->settings.budget, "Seconds of timed runs a workload (2)")
       ->check(CLI::Range(0.0, 1e6));
   command->add_option("--min-runs", o->settings.min_runs, "Runs at least, whatever they take (5)")
