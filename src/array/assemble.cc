@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <optional>
 
 #include "array/array_impl.h"
 #include "base/strings.h"
@@ -173,11 +174,30 @@ runtime::BufferPtr assemble(const Source& from, const sharding::Placement& to, s
 
 namespace {
 
+// Whether each tile of `to` is a tile of `from`, on other devices of the same client: then memory that is the engine's
+// needs no way through the host.
+bool moves_whole_tiles(const sharding::Placement& from, const sharding::Placement& to) {
+  if (from.devices->client != to.devices->client || from.addends > 1 || to.addends > 1) return false;
+  auto is_tile = [&](const Shape& shape, const Index& index) {
+    for (std::size_t s = 0; s < static_cast<std::size_t>(from.num_tiles); ++s) {
+      if (from.tile_shape[s] == shape && offset_of(from.tile_index[s]) == offset_of(index)) return true;
+    }
+    return false;
+  };
+  for (std::size_t t = 0; t < static_cast<std::size_t>(to.num_tiles); ++t) {
+    if (!is_tile(to.tile_shape[t], to.tile_index[t])) return false;
+  }
+  return true;
+}
+
 // The shards of `to` that are wanted here, of those of an array that is ready.
 void fill(const Storage& storage, const sharding::Placement& place, bool by_tile, const sharding::Placement& to,
           std::int64_t item, Storage& out) {
-  HostShards shards(storage, place.devices->client);
-  Source from{place, shards.list(), by_tile};
+  std::optional<HostShards> shards;
+  if (!runtime::all_on_host(storage.shard_buffers) && !moves_whole_tiles(place, to)) {
+    shards.emplace(storage, place.devices->client);
+  }
+  Source from{place, shards ? shards->list() : storage.shard_buffers, by_tile};
   out.shard_buffers.resize(static_cast<std::size_t>(to.num_tiles));
   auto local = local_tiles(to);
   const auto blocks = out.shard_buffers.size() / static_cast<std::size_t>(to.addends);

@@ -6,6 +6,7 @@
 #include "program/axis_env.h"
 #include "program/program.h"
 #include "program/promote.h"
+#include "runtime/engine.h"
 #include "sharding/fits.h"
 #include "tessera/mesh.h"
 #include "tessera/ops.h"
@@ -103,6 +104,24 @@ ShardingPtr on_argument_mesh(const Array& a, const NamedSharding& s) {
   return NamedSharding(own->mesh(), s.spec(), {.uneven = s.uneven()}).share();
 }
 
+// Where the memory is the engine's: the same sharding on the devices that have the array, from where whole shards go to
+// their new devices without the host. Null where there is none, or nothing would be gained.
+ShardingPtr on_own_devices(const Array& value, const sharding::DeviceList& to, const Sharding& sharding) {
+  const auto& from = *value.impl()->placement->devices;
+  const auto* named = dynamic_cast<const NamedSharding*>(&sharding);
+  if (named == nullptr || !named->is_concrete() || from.client != to.client || from.size() != to.size() ||
+      from.size() == 1 || !runtime::runtime_of(from.client).engine->partitions()) {
+    return nullptr;
+  }
+  const Mesh& mesh = named->mesh().concrete();
+  if (!mesh.has_names()) return nullptr;
+  const auto names = mesh.axis_names();
+  Mesh own(DeviceArray(from.devices, mesh.mesh_shape()),
+           AxisNames(std::vector<std::string>(names.begin(), names.end())));
+  ShardingPtr there = NamedSharding(own, named->spec(), {.uneven = named->uneven()}).share();
+  return program::can_reshard(value, *there) ? there : nullptr;
+}
+
 }  // namespace
 
 Array with_sharding_constraint(const Operand& x, const ShardingPtr& sharding) {
@@ -143,6 +162,11 @@ Array device_put(const Array& value, const ShardingPtr& sharding, const Loc&) {
     // Summed where it is, then moved.
     const auto& from = dynamic_cast<const NamedSharding&>(*impl.sharding);
     return device_put(device_put(value, from.with_spec(PartitionSpec(from.spec().entries())).share()), sharding);
+  }
+  if (!same_devices && moves && !cross) {
+    if (auto there = on_own_devices(value, *placed->devices, *sharding)) {
+      return arrays::reshard(program::reshard(value, there), sharding, true);
+    }
   }
   if (cross && placed->devices->size() == 1) {
     throw ValueError(str("device_put: the array is on devices of several processes; it cannot move to ",

@@ -91,12 +91,29 @@ PJRT_Buffer* DeviceShard::on(PJRT_Device* device, std::size_t nth) const {
   if (nth < copies_.size() && copies_[nth].device == device) return copies_[nth].buffer.get();
   auto known = std::ranges::find(copies_, device, &Copy::device);
   if (known != copies_.end()) return known->buffer.get();
+  copies_.push_back({device, copy_on(device)});
+  return copies_.back().buffer.get();
+}
+
+OwnBuffer DeviceShard::copy_on(PJRT_Device* device) const {
   auto args = sized<PJRT_Buffer_CopyToDevice_Args>();
   args.buffer = copies_.front().buffer.get();
   args.dst_device = device;
   PJRT_CALL(client_->api(), PJRT_Buffer_CopyToDevice, args, "copy a buffer to another device");
-  copies_.push_back({device, OwnBuffer(client_.get(), args.dst_buffer)});
-  return args.dst_buffer;
+  return {client_.get(), args.dst_buffer};
+}
+
+bool DeviceShard::is_on_any(const std::vector<PJRT_Device*>& devices) const {
+  std::lock_guard lock(mutex_);
+  return std::ranges::any_of(copies_,
+                             [&](const Copy& c) { return std::ranges::find(devices, c.device) != devices.end(); });
+}
+
+std::shared_ptr<DeviceShard> DeviceShard::copied_to(const std::vector<PJRT_Device*>& devices) const {
+  std::vector<Copy> copies;
+  std::lock_guard lock(mutex_);
+  for (PJRT_Device* device : devices) copies.push_back({device, copy_on(device)});
+  return std::make_shared<DeviceShard>(client_, std::move(copies), type_);
 }
 
 runtime::BufferPtr put(const PluginClientPtr& client, const runtime::BufferPtr& from, const ShardTypePtr& type,

@@ -32,9 +32,19 @@ class PjrtEngine final : public runtime::Engine {
                       bool by_tile) override;
 
  private:
+  runtime::BufferPtr on_other_devices(const runtime::Buffer& shard, const std::vector<PJRT_Device*>& holders) const;
+
   PluginClientPtr client_;
   std::shared_ptr<runtime::MemoryPool> memory_;
 };
+
+// A shard of these devices' memory that none of `holders` has, in theirs; null where it stays as it is.
+runtime::BufferPtr PjrtEngine::on_other_devices(const runtime::Buffer& shard,
+                                                const std::vector<PJRT_Device*>& holders) const {
+  const auto* memory = dynamic_cast<const DeviceShard*>(shard.elsewhere());
+  if (memory == nullptr || memory->client() != client_ || memory->is_on_any(holders)) return nullptr;
+  return std::make_shared<runtime::Buffer>(runtime::Buffer::Elsewhere{memory->copied_to(holders)}, shard.nbytes());
+}
 
 void PjrtEngine::put_on_devices(runtime::ShardBuffers& shards, DType dtype, const sharding::Placement& placement,
                                 bool by_tile) {
@@ -45,7 +55,11 @@ void PjrtEngine::put_on_devices(runtime::ShardBuffers& shards, DType dtype, cons
     if (devices[p] != nullptr) holders[shard].push_back(devices[p]);
   }
   for (std::size_t k = 0; k < shards.size(); ++k) {
-    if (!shards[k] || shards[k]->elsewhere() != nullptr || holders[k].empty()) continue;
+    if (!shards[k] || holders[k].empty()) continue;
+    if (shards[k]->elsewhere() != nullptr) {
+      if (auto moved = on_other_devices(*shards[k], holders[k])) shards[k] = std::move(moved);
+      continue;
+    }
     const auto tile = by_tile ? k : static_cast<std::size_t>(placement.tile_of[k]);
     auto type = std::make_shared<const ShardType>(ShardType{dtype, placement.tile_shape[tile], placement.shard_shape});
     shards[k] = put(client_, shards[k], type, holders[k]);

@@ -127,10 +127,17 @@ class DeviceShard final : public runtime::DeviceMemory {
   /// The buffer of a device, where the shard is brought unless it is there. `nth`: how many of the shard's holders were
   /// asked for before, which is where it most often is.
   PJRT_Buffer* on(PJRT_Device* device, std::size_t nth) const;
+  /// Whether one of these devices holds it.
+  bool is_on_any(const std::vector<PJRT_Device*>& devices) const;
+  /// The same shard on these devices, none of which holds it: copied without the host.
+  std::shared_ptr<DeviceShard> copied_to(const std::vector<PJRT_Device*>& devices) const;
   const PluginClientPtr& client() const { return client_; }
   const ShardType& type() const { return *type_; }
 
  private:
+  // Under the lock.
+  OwnBuffer copy_on(PJRT_Device* device) const;
+
   PluginClientPtr client_;
   mutable std::mutex mutex_;
   mutable std::vector<Copy> copies_;

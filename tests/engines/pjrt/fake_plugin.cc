@@ -150,6 +150,10 @@ void buffers(PJRT_Api& api) {
     a->event = new PJRT_Event{fails("later", PJRT_Error_Code_INTERNAL, "the device has fallen off the bus")};
     return nullptr;
   });
+  set<PJRT_Buffer_CopyToDevice_Args>(api, &PJRT_Api::PJRT_Buffer_CopyToDevice, [](auto* a) -> PJRT_Error* {
+    a->dst_buffer = new PJRT_Buffer{};
+    return nullptr;
+  });
   set<PJRT_Buffer_ToHostBuffer_Args>(api, &PJRT_Api::PJRT_Buffer_ToHostBuffer, [](auto* a) -> PJRT_Error* {
     if (auto* e = fails("read", PJRT_Error_Code_INTERNAL, "the copy engine is lost")) return e;
     std::memset(a->dst, 0, a->dst_size);

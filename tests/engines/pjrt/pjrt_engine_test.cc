@@ -82,6 +82,33 @@ TEST(PjrtEngine, KeepsArraysOnItsDevices) {
             (std::vector<float>{6 * 32 + 31, 7 * 32 + 31}));
 }
 
+// Other devices of the client, under other shardings: XLA reshards on the old ones, and whole shards are copied.
+TEST(PjrtEngine, MovesArraysBetweenItsDevices) {
+  ClientScope scope(plugin_client());
+  const auto all = plugin_client().devices();
+  const std::vector<Device> first{all[0], all[1], all[2], all[3]}, last{all[4], all[5], all[6], all[7]};
+  const std::vector<Device> turned{all[3], all[2], all[1], all[0]}, middle{all[2], all[3], all[4], all[5]};
+  Array a = device_put(reshape(arange(32.0F), {8, 4}), NamedSharding(make_mesh({4}, "x", first), P("x")));
+  for (const NamedSharding& to :
+       {NamedSharding(make_mesh({4}, "x", last), P("x")),
+        NamedSharding(make_mesh({2, 2}, {"a", "b"}, last), P("b", "a")),
+        NamedSharding(make_mesh({4}, "x", turned), P("x")), NamedSharding(make_mesh({4}, "x", middle), P(none, "x"))}) {
+    const std::int64_t moved = transfer_stats().bytes;
+    Array b = device_put(a, to);
+    EXPECT_EQ(b.sharding()->text(), to.share()->text());
+    EXPECT_EQ(transfer_stats().bytes, moved);
+    EXPECT_EQ((b + 1.0).to_vector<float>(), (a + 1.0).to_vector<float>());
+    const auto want = device_put(a.host(), to.share()).addressable_shards(), got = b.addressable_shards();
+    ASSERT_EQ(got.size(), want.size());
+    for (std::size_t i = 0; i < want.size(); ++i) {
+      EXPECT_EQ(got[i].data().value().to_vector<float>(), want[i].data().value().to_vector<float>());
+    }
+  }
+  Array one = device_put(sum(a), all[6]);
+  EXPECT_EQ((one * 2.0).item<float>(), 2 * 496.0F);
+  EXPECT_EQ(device_put(one, all[1]).item<float>(), 496.0F);
+}
+
 TEST(PjrtEngine, GivesDonatedMemoryAway) {
   ClientScope scope(plugin_client());
   Array x = device_put(arange(8.0F));

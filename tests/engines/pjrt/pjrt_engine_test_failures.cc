@@ -96,6 +96,17 @@ TEST_F(Failures, OfProgramsAndMemory) {
       {"out of memory: 4 bytes"});
 }
 
+// Between devices of one client nothing goes through the host, which cannot read these.
+TEST_F(Failures, OfReadingDoNotStopCopiesBetweenDevices) {
+  Client client = Client::pjrt(fake("read"));
+  ClientScope scope(client);
+  Array x = device_put(HostArray::from({1.0F}), client.devices()[0]);
+  Array y = device_put(x, client.devices()[1]);
+  y.block_until_ready();
+  EXPECT_EQ(to_string(y.addressable_shards()[0].device()), "FakeDevice(id=1)");
+  throws<StateError>([&] { static_cast<void>(y.to_vector<float>()); }, {"the copy engine is lost"});
+}
+
 TEST_F(Failures, LeaveOtherArraysAlone) {
   Client good = Client::pjrt(fake("fine"));
   ClientScope scope(good);
