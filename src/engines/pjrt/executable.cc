@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compiled programs of a plugin, and their runs.
 #include <algorithm>
+#include <array>
 #include <typeinfo>
 #include <utility>
 
@@ -206,6 +207,21 @@ void PjrtExecutable::check_result_count() const {
   }
 }
 
+// Pointers in a row, a few of them without an allocation.
+template <class T>
+class Row {
+ public:
+  explicit Row(std::size_t size) : more_(size > few_.size() ? size : 0), size_(size) {}
+  T* data() { return more_.empty() ? few_.data() : more_.data(); }
+  std::size_t size() const { return size_; }
+  T& operator[](std::size_t i) { return data()[i]; }
+
+ private:
+  std::array<T, 8> few_{};
+  std::vector<T> more_;
+  std::size_t size_;
+};
+
 // By position, then argument or result.
 struct PjrtExecutable::Lists {
   Lists(const PluginClient& of, std::size_t positions, std::size_t in, std::size_t out)
@@ -216,14 +232,14 @@ struct PjrtExecutable::Lists {
     }
   }
   ~Lists() {
-    for (auto* b : results) OwnBuffer(&client, b);  // what nobody took
+    for (std::size_t i = 0; i < results.size(); ++i) OwnBuffer(&client, results[i]);  // what nobody took
   }
   Lists(const Lists&) = delete;
   Lists& operator=(const Lists&) = delete;
   const PluginClient& client;
-  std::vector<PJRT_Buffer*> arguments, results;
-  std::vector<PJRT_Buffer* const*> in_rows;
-  std::vector<PJRT_Buffer**> out_rows;
+  Row<PJRT_Buffer*> arguments, results;
+  Row<PJRT_Buffer* const*> in_rows;
+  Row<PJRT_Buffer**> out_rows;
   std::vector<std::int64_t> kept;           // arguments that must not be given away
   std::vector<runtime::BufferPtr> brought;  // for this run alone
 };
