@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -12,9 +13,11 @@
 #include "engines/pjrt/sub_graphs.h"
 #include "ir/rewriter.h"
 #include "ops/collective/collectives.h"
+#include "ops/collective/shard_map_op.h"
 #include "ops/linalg/linalg_common.h"
 #include "ops/ops.h"
 #include "ops/shape/indexing_ops.h"
+#include "ops/shared_attrs.h"
 #include "tessera/error.h"
 
 namespace tessera::pjrt_engine {
@@ -90,11 +93,17 @@ Value from_ordered(Value n, DType t) {
   Value turned = ops::shift_right_logical(sign, ops::scalar(*n.builder, 1, n.dtype()));
   return ops::bitcast_convert_type(ops::xor_(n, turned), t);
 }
-Value extreme(Value x, const ops::Collective& p, bool largest) {
+// What `of` makes of such integers, which picks extremes.
+Value extreme(Value x, bool largest, const std::function<Value(Value)>& of) {
   const DType t = x.dtype();
   Value wide = dtype_size(t) < 4 ? ops::convert(x, DType::F32) : x;
-  Value n = ordered(wide, largest);
-  return ops::convert(from_ordered(largest ? ops::pmax(n, p) : ops::pmin(n, p), wide.dtype()), t);
+  return ops::convert(from_ordered(of(ordered(wide, largest)), wide.dtype()), t);
+}
+Value extreme_over_devices(Value x, const ops::Collective& p, bool largest) {
+  return extreme(x, largest, [&](Value n) { return largest ? ops::pmax(n, p) : ops::pmin(n, p); });
+}
+Value extreme_along(Value x, const Dims& axes, bool largest) {
+  return extreme(x, largest, [&](Value n) { return largest ? ops::reduce_max(n, axes) : ops::reduce_min(n, axes); });
 }
 
 // Operands: operand, output, input offsets, send sizes, output offsets, receive sizes. Every instance gathers the
@@ -134,7 +143,7 @@ Value ragged(const Values& in, const ops::Collective& p) {
 
 class Lowering {
  public:
-  explicit Lowering(const std::string& platform) : platform_(platform), cpu_(platform == "cpu") {}
+  Lowering(const std::string& platform, bool splits) : platform_(platform), cpu_(platform == "cpu"), splits_(splits) {}
 
   ir::GraphPtr operator()(const ir::GraphPtr& g) const {
     if (!wants(*g)) return g;
@@ -146,6 +155,11 @@ class Lowering {
   }
 
  private:
+  // Inside a map over all axes nothing is split any more.
+  Lowering inside(const Eqn& e) const {
+    const auto* map = e.attrs ? ir::get_if<ops::ShardMap>(e.attrs) : nullptr;
+    return {platform_, splits_ && (map == nullptr || map->manual.size() < map->mesh_sizes.size())};
+  }
   static bool is_empty(const ir::Graph& g, const Eqn& e) {
     if (ops::collective_of(e) == nullptr || e.op == &def::axis_index) return false;
     return std::ranges::all_of(e.out, [&](ir::ValueId v) { return g.type(v).size() == 0; });
@@ -153,13 +167,20 @@ class Lowering {
   bool is_float_extreme(const ir::Graph& g, const Eqn& e) const {
     return cpu_ && (e.op == &def::pmax || e.op == &def::pmin) && is_float(g.type(e.in[0]).dtype);
   }
+  // Along a dimension that is split XLA reduces over devices.
+  bool is_split_extreme(const ir::Graph& g, const Eqn& e) const {
+    return cpu_ && splits_ && (e.op == &def::reduce_max || e.op == &def::reduce_min) &&
+           is_float(g.type(e.in[0]).dtype) && g.type(e.in[0]).size() > 0;
+  }
   bool changes(const ir::Graph& g, const Eqn& e) const {
-    return e.op == &def::mulhi || e.op == &def::dce_sink || e.op == &def::cholesky || is_foreign(e) || is_empty(g, e) ||
-           is_float_extreme(g, e) || (cpu_ && (e.op == &def::pbroadcast || e.op == &def::ragged_all_to_all));
+    return is_split_extreme(g, e) || e.op == &def::mulhi || e.op == &def::dce_sink || e.op == &def::cholesky ||
+           is_foreign(e) || is_empty(g, e) || is_float_extreme(g, e) ||
+           (cpu_ && (e.op == &def::pbroadcast || e.op == &def::ragged_all_to_all));
   }
   bool wants(const ir::Graph& g) const {
     return std::ranges::any_of(g.eqns, [&](const Eqn& e) {
-      return changes(g, e) || std::ranges::any_of(sub_graphs(e), [&](const auto& body) { return wants(*body); });
+      return changes(g, e) ||
+             std::ranges::any_of(sub_graphs(e), [&](const auto& body) { return inside(e).wants(*body); });
     });
   }
 
@@ -186,21 +207,27 @@ class Lowering {
     }
     if (e.op == &def::pbroadcast) return {from_source(in[0], ir::get<ops::Pbroadcast>(e.attrs))};
     if (e.op == &def::ragged_all_to_all) return {ragged(in, ir::get<ops::Collective>(e.attrs))};
-    return {extreme(in[0], ir::get<ops::Collective>(e.attrs), e.op == &def::pmax)};
+    if (is_split_extreme(g, e)) {
+      return {extreme_along(in[0], ir::get<ops::Axes>(e.attrs).axes, e.op == &def::reduce_max)};
+    }
+    return {extreme_over_devices(in[0], ir::get<ops::Collective>(e.attrs), e.op == &def::pmax)};
   }
   ir::Attrs with_lowered_bodies(const Eqn& e) const {
     const std::vector<ir::GraphPtr> before = sub_graphs(e);
     std::vector<ir::GraphPtr> now = before;
-    for (auto& body : now) body = (*this)(body);
+    for (auto& body : now) body = inside(e)(body);
     return now == before ? e.attrs : with_sub_graphs(e, std::move(now));
   }
 
   const std::string& platform_;
   bool cpu_;
+  bool splits_;  // values may be split over devices
 };
 
 }  // namespace
 
-ir::GraphPtr lowered_for_xla(const ir::GraphPtr& g, const std::string& platform) { return Lowering(platform)(g); }
+ir::GraphPtr lowered_for_xla(const ir::GraphPtr& g, const std::string& platform, std::int64_t devices) {
+  return Lowering(platform, devices > 1)(g);
+}
 
 }  // namespace tessera::pjrt_engine

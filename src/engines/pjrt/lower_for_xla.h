@@ -2,6 +2,7 @@
 // Programs without what XLA, or its backend for the CPU, lacks or gets wrong.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "ir/graph.h"
@@ -12,11 +13,12 @@ namespace tessera::pjrt_engine {
 ///   - everywhere: `mulhi` by products of halves, collectives without elements by constants, zeros above the diagonal
 ///   of
 ///     `cholesky`, where StableHLO leaves open what is;
-///   - on the platform "cpu": `pbroadcast` and `ragged_all_to_all` by gathers and exchanges, `pmax` and `pmin` of
+///   - on the platform "cpu": `pbroadcast` and `ragged_all_to_all` by gathers and exchanges, `pmax` and `pmin`, and
+///   with several devices `reduce_max` and `reduce_min`, of
 ///     floats on integers of the same order, so that NaN stays.
 /// The same graph where there is nothing to do. Rows of a ragged exchange that would come from outside their operand
 /// are taken from inside, and those that would go outside the result are left out. Throws `UnimplementedError` for
 /// decompositions on accelerators.
-ir::GraphPtr lowered_for_xla(const ir::GraphPtr& g, const std::string& platform);
+ir::GraphPtr lowered_for_xla(const ir::GraphPtr& g, const std::string& platform, std::int64_t devices);
 
 }  // namespace tessera::pjrt_engine

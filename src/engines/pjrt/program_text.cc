@@ -49,7 +49,8 @@ std::string program_text(const ir::Module& module, const PluginClient& client, H
   const bool on_host = calls_host(client.api(), client.platform());
   if (on_host) register_handlers(client.api());
   ir::Module even = module;
-  even.graph = with_ordered_effects(lowered_for_xla(with_even_ports(module), client.platform()), mesh_of(module));
+  even.graph = with_ordered_effects(
+      lowered_for_xla(with_even_ports(module), client.platform(), module.mesh->num_positions()), mesh_of(module));
   hlo::TextOptions options;
   options.host_call = [&](const ops::Callback& call) -> std::optional<std::int64_t> {
     if (on_host) return host_calls.add(call);

@@ -288,6 +288,34 @@ TEST(PjrtFunctions, MayNotRunProgramsThere) {
   EXPECT_THROW(summed_by(plugin)(arange(4.0F)).block_until_ready(), StateError);
 }
 
+TEST(LoweredForXla, KeepsNaNInExtremesOverDevices) {
+  ClientScope scope(plugin_client());
+  auto mesh = make_mesh({8}, "x");
+  const float nan = std::numeric_limits<float>::quiet_NaN(), inf = std::numeric_limits<float>::infinity();
+  const std::vector<float> values{3, -0.0F, -inf, 0.0F, inf, -5, 7, 1};
+  for (float odd : {1.0F, nan, -nan}) {
+    for (DType t : {float16, bfloat16, float32, float64}) {
+      std::vector<float> row = values;
+      row[5] = odd;
+      Array x = astype(device_put(HostArray::from(row), NamedSharding(mesh, P("x"))), t);
+      Array most = jit(shard_map([](Array v) { return pmax(v, "x"); }, mesh, P("x"), P(none)))(x);
+      Array least = jit(shard_map([](Array v) { return pmin(v, "x"); }, mesh, P("x"), P(none)))(x);
+      for (const Array& m : {jit([](Array v) { return max(v); })(x), jit([](Array v) { return -min(-v); })(x)}) {
+        const float got = astype(m, float32).item<float>();
+        EXPECT_TRUE(std::isnan(odd) ? std::isnan(got) : got == inf) << dtype_name(t) << ", " << got;
+      }
+      if (std::isnan(odd)) {
+        EXPECT_EQ(jit([](Array v) { return argmax(v); })(x).item<int>(), 5);
+      }
+      EXPECT_EQ(std::isnan(astype(most, float32).to_vector<float>()[0]), std::isnan(odd)) << dtype_name(t);
+      EXPECT_EQ(std::isnan(astype(least, float32).to_vector<float>()[0]), std::isnan(odd)) << dtype_name(t);
+      if (std::isnan(odd)) continue;
+      EXPECT_EQ(astype(most, float32).to_vector<float>()[0], inf);
+      EXPECT_EQ(astype(least, float32).to_vector<float>()[0], -inf);
+    }
+  }
+}
+
 TEST(LoweredForXla, MultipliesByHalves) {
   const std::vector<std::int64_t> numbers{
       0, 1, -1, 2, -2, 77, -12345678901234567, 0x7fffffffffffffff, INT64_MIN, 0x80000000, -0x80000000LL, 0xffffffff};
@@ -300,7 +328,7 @@ TEST(LoweredForXla, MultipliesByHalves) {
     const ir::Type type{t, {static_cast<std::int64_t>(left.size())}};
     ir::Value x = b.input(type), y = b.input(type);
     const ir::GraphPtr g = b.finish_shared(ir::Values{ops::mulhi(x, y)});
-    const ir::GraphPtr lowered = pjrt_engine::lowered_for_xla(g, "cuda");
+    const ir::GraphPtr lowered = pjrt_engine::lowered_for_xla(g, "cuda", 1);
     for (const auto& e : lowered->eqns) EXPECT_NE(e.op->name(), "mulhi");
     const std::vector<HostArray> args{HostArray::from(left).astype(t), HostArray::from(right).astype(t)};
     EXPECT_EQ(to_string(ops::interpret(*lowered, args)[0]), to_string(ops::interpret(*g, args)[0])) << dtype_name(t);
@@ -311,7 +339,7 @@ TEST(LoweredForXla, KeepsWhatThePlatformHas) {
   ir::Builder b;
   ir::Value x = b.input({DType::F32, {4}});
   const ir::GraphPtr g = b.finish_shared(ir::Values{ops::sin(x)});
-  EXPECT_EQ(pjrt_engine::lowered_for_xla(g, "cpu"), g);
+  EXPECT_EQ(pjrt_engine::lowered_for_xla(g, "cpu", 8), g);
 }
 
 }  // namespace
