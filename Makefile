@@ -20,7 +20,7 @@
 #   make wheel           the Python package tessera-jax with the plugin, in build/wheel, for machines without Debian's libraries
 #   make xla             XLA:CPU as a PJRT plugin, build/xla/libtessera_xla_cpu.so (docs/xla.md); test-xla-plugin tests it
 #   make test-xla        tests and examples on XLA:CPU in place of the native engine (PLUGIN=path for another plugin, ONLY=engine, ONLY=operations/nn)
-#   make test-cuda       the same on this machine's NVIDIA GPUs, and the compute workloads there beside JAX; says so where there is none
+#   make test-cuda       the same on this machine's NVIDIA GPUs, and the compute workloads there beside JAX; without a GPU it prints that
 #   make jax-tests       JAX's own tests (JAX_TESTS=path to them) on XLA:CPU and on Tessera in its place; FILES=a,b for some
 #   make test-python     the Python package's tests, and JAX's libraries on Tessera as far as ORACLE_PYTHON has them
 #   make jax-random      COUNT=300 random JAX programs from SEED=0 on XLA:CPU and on Tessera (docs/jax-oracle.md)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Tests, examples and the benchmark's compute workloads on the NVIDIA GPUs of this machine, the workloads beside JAX on the same
-GPUs. Without a GPU it says so, and succeeds.
+GPUs. Where there is no GPU it prints that, and succeeds.
 
 Usage: tools/xla/test_cuda.py BUILD [--plugin PATH] [--rounds COUNT] [--no-bench]
 

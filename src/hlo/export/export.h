@@ -34,7 +34,7 @@ struct TextOptions {
 /// Throws `UnimplementedError` naming an op that has no form in StableHLO. The graph is not partitioned.
 std::string export_module(const ir::Module& module, const TextOptions& options = {});
 
-/// Whether a call of the host is a routine of LAPACK or of JAX that texts name.
+/// Whether a call of the host is a routine of LAPACK or of JAX, which StableHLO text calls by name.
 bool is_known_routine(const ops::Callback& call);
 
 std::string to_string(const ir::AxisSharding& s);
