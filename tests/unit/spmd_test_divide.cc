@@ -61,6 +61,61 @@ TEST(Divide, ARunningSumExchangesOneNumberForEachLineAndShard) {
   }
 }
 
+// (u, v) of x -> u x + v: maps in the order in which they are applied, which do not commute.
+ir::GraphPtr affine_maps() {
+  Builder b;
+  Values in;
+  for (int i = 0; i < 4; ++i) in.push_back(b.input(i32({})));
+  return b.finish_shared(Values{in[0] * in[2], in[1] * in[2] + in[3]});
+}
+// The greater number, and what stands beside it; the first of equal ones.
+ir::GraphPtr greater_pair() {
+  Builder b;
+  Value x = b.input(f32({})), i = b.input(i32({})), y = b.input(f32({})), k = b.input(i32({}));
+  Value first = ops::or_(ops::ge(x, y), ops::ne(x, x));
+  return b.finish_shared(Values{ops::where(first, x, y), ops::where(first, i, k)});
+}
+ir::GraphPtr log_sums() {
+  Builder b;
+  Value x = b.input(f32({})), y = b.input(f32({}));
+  return b.finish_shared(Values{ops::max(x, y) + ops::log1p(ops::exp(ops::neg(ops::abs(x - y))))});
+}
+ops::Window running_window(const Shape& shape, std::int64_t axis, bool reverse) {
+  auto d = static_cast<std::size_t>(axis);
+  ops::Window w;
+  w.dimensions = w.strides = w.base_dilation = w.window_dilation = Dims(shape.size(), 1);
+  w.low = w.high = Dims(shape.size(), 0);
+  w.dimensions[d] = shape[d];
+  (reverse ? w.high : w.low)[d] = shape[d] - 1;
+  return w;
+}
+
+TEST(Divide, AReducerOfPairsMovesAPairForEachLineAndShard) {
+  for (bool deterministic : {false, true}) {
+    Builder b;
+    Value x = b.input(f32({1024, 1024}));
+    Values starts{b.input(f32({})), b.input(i32({}))};
+    Values y = ops::reduce(Values{x, ops::iota(b, DType::I32, x.shape(), 0)}, starts, greater_pair(), {0});
+    test::ModuleOptions options{false, deterministic};
+    EXPECT_LE(bytes(test::module(b, y, kMesh, {"x, y", "", ""}, {"y", "y"}, options)), 3 * 512 * (4 + 4));
+  }
+}
+
+TEST(Divide, ReducersThatRoundKeepTheirOrderInDeterministicPrograms) {
+  for (bool running : {false, true}) {
+    for (bool deterministic : {false, true}) {
+      Builder b;
+      Value x = b.input(f32({1024, 1024}));
+      Values start{b.input(f32({}))};
+      Values y = running ? ops::reduce_window(Values{x}, start, log_sums(), running_window(x.shape(), 0, false))
+                         : ops::reduce(Values{x}, start, log_sums(), {0});
+      test::ModuleOptions options{false, deterministic};
+      auto moved = bytes(test::module(b, y, kMesh, {"x, y", ""}, {running ? "x, y" : "y"}, options));
+      EXPECT_EQ(deterministic, moved > 3 * 512 * 4) << moved;
+    }
+  }
+}
+
 TEST(Divide, TopKMovesTheGreatestOfEachShard) {
   Builder b;
   Value x = b.input(f32({1024, 1024}));
@@ -251,6 +306,50 @@ void running(Rng& rng, Case& c) {
     default:
       c.out = {ops::cumlogsumexp(c.input(rng, f32(shape)), axis, reverse)};
   }
+}
+
+// Arrays of one shape for a reducer, and start values that are not neutral.
+struct Reduced {
+  Values arrays, starts;
+  ir::GraphPtr body;
+};
+Reduced for_reducer(Rng& rng, Case& c, const Shape& shape) {
+  switch (pick(rng, 3)) {
+    case 0: {
+      Reduced r{{}, {}, affine_maps()};
+      for (int i = 0; i < 2; ++i) r.arrays.push_back(c.input(rng, i32(shape)));
+      for (int i = 0; i < 2; ++i) r.starts.push_back(c.input(rng, i32({})));
+      return r;
+    }
+    case 1: {
+      Value x = with_ties(rng, c, shape);
+      Value start = with_ties(rng, c, {});
+      return {{x, c.input(rng, i32(shape))}, {start, c.input(rng, i32({}))}, greater_pair()};
+    }
+    default:
+      return {{c.input(rng, f32(shape))}, {c.input(rng, f32({}))}, log_sums()};
+  }
+}
+
+void reduced(Rng& rng, Case& c) {
+  Reduced r = for_reducer(rng, c, random_shape(rng, 12));
+  Dims axes;
+  for (std::int64_t d = r.arrays[0].rank(); d-- > 0;) {
+    if (pick(rng, 2) == 0) axes.push_back(d);
+  }
+  if (axes.empty()) axes = {pick(rng, r.arrays[0].rank())};
+  if (pick(rng, 3) == 0) {
+    for (auto& v : r.arrays) v = ops::reshape(v, {v.type().size()});
+    axes = {0};
+  }
+  c.out = ops::reduce(r.arrays, r.starts, r.body, axes);
+}
+
+void running_windows(Rng& rng, Case& c) {
+  Shape shape = random_shape(rng, 9);
+  Reduced r = for_reducer(rng, c, shape);
+  auto axis = pick(rng, static_cast<std::int64_t>(shape.size()));
+  c.out = ops::reduce_window(r.arrays, r.starts, r.body, running_window(shape, axis, pick(rng, 2) == 0));
 }
 
 void top(Rng& rng, Case& c) {
@@ -490,6 +589,8 @@ void check_many(std::uint64_t first, const Make& make) {
 
 TEST(DivideRandom, ArgReductions) { check_many(1, arg_reduce); }
 TEST(DivideRandom, RunningReductions) { check_many(100, running); }
+TEST(DivideRandom, Reducers) { check_many(1100, reduced); }
+TEST(DivideRandom, RunningWindowsOfReducers) { check_many(1200, running_windows); }
 TEST(DivideRandom, TopK) { check_many(200, top); }
 TEST(DivideRandom, Sorts) { check_many(300, sorted); }
 TEST(DivideRandom, SortsOfOneLine) { check_many(350, line_sorted); }

@@ -8,6 +8,8 @@ namespace tessera::hlo {
 
 /// On bools "add" and "maximum" are "or", "multiply" and "minimum" are "and".
 std::string reducer_for(std::string name, DType t);
+/// Whether the text fixes a start value, and it changes nothing that the operation of this name is done with.
+bool is_identity(const Item& start, const std::string& name);
 /// x and y taken together by "add", "multiply", "maximum", "minimum", "and", "or", "xor".
 Value combine(const std::string& name, Value x, Value y);
 /// x reduced over the dimensions by one of these.

@@ -4,10 +4,12 @@
 #include <limits>
 
 #include "base/strings.h"
+#include "hlo/import/extreme_reducers.h"
 #include "hlo/import/import.h"
 #include "hlo/import/named_reducers.h"
 #include "hlo/import/narrow.h"
 #include "hlo/sharding/shard_marks.h"
+#include "ops/reduce/windows.h"
 #include "ops/shared_attrs.h"
 #include "tessera/error.h"
 
@@ -19,6 +21,7 @@ std::optional<double> known_number(const Item& i) {
   if (!i.known || i.known->size() != 1 || is_complex(i.known->dtype())) return std::nullopt;
   return i.known->astype(DType::F64).span<double>()[0];
 }
+}  // namespace
 
 bool is_identity(const Item& start, const std::string& name) {
   if (start.known && start.known->size() == 1 && is_complex(start.known->dtype())) {
@@ -46,7 +49,6 @@ bool is_identity(const Item& start, const std::string& name) {
   std::int64_t greatest = std::numeric_limits<std::int64_t>::max() >> unused;
   return name == "maximum" ? n == -greatest - 1 : n == greatest;
 }
-}  // namespace
 
 std::string simple_reducer(const AstRegion& r) {
   if (r.args.size() != 2 || r.ops.size() < 2) return "";
@@ -139,8 +141,11 @@ Items reduce(OpCall& c) {
   if (axes.empty()) return {c.in.begin(), c.in.begin() + static_cast<std::ptrdiff_t>(n)};
   Values all = values_of(c.in);
   ir::ValueSpan span(all);
-  return results(c, ops::reduce(span.subspan(0, n), span.subspan(n),
-                                c.function_of_numbers(c.region(0), "a reducer", 2 * n, n), axes));
+  GraphPtr body = c.function_of_numbers(c.region(0), "a reducer", 2 * n, n);
+  Values out = ops::reduce(span.subspan(0, n), span.subspan(n), body, axes);
+  // The extreme element itself is mostly not used; which of two zeros it is, only the reducer tells.
+  if (Value place = place_of_extreme(c, *body, axes)) out[1] = place;
+  return results(c, out);
 }
 
 ops::Window window_of(OpCall& c, std::size_t dims) {
@@ -168,6 +173,19 @@ ops::Window window_of(OpCall& c, std::size_t dims) {
   return w;
 }
 
+// The running reduction that the windows are, by an operation with a name; an empty value for others.
+Value running_reduction(OpCall& c, const std::string& name, const ops::Window& w) {
+  Value x = c.v(0);
+  auto along = ops::running_window(x.shape(), w);
+  if (!along) return {};
+  bool ordered = !is_complex(x.dtype());
+  if (name == "add") return ops::cumsum(x, along->axis, along->reverse);
+  if (name == "multiply") return ops::cumprod(x, along->axis, along->reverse);
+  if (name == "maximum" && ordered) return ops::cummax(x, along->axis, along->reverse);
+  if (name == "minimum" && ordered) return ops::cummin(x, along->axis, along->reverse);
+  return {};
+}
+
 Items reduce_window(OpCall& c) {
   if (c.in.empty() || c.in.size() % 2 != 0) c.fail("needs one start value an operand");
   auto dims = static_cast<std::size_t>(c.v(0).rank());
@@ -175,6 +193,7 @@ Items reduce_window(OpCall& c) {
   std::string name = c.in.size() == 2 ? simple_reducer(c.region(0)) : "";
   DType t = c.v(0).dtype();
   if (!is_bool(t) && !name.empty() && is_identity(c.in[1], name)) {
+    if (Value running = running_reduction(c, name, w)) return results(c, {running});
     if (name == "add") return results(c, {ops::reduce_window_sum(c.v(0), w)});
     if (name == "maximum" && !is_complex(t)) return results(c, {ops::reduce_window_max(c.v(0), w)});
     if (name == "minimum" && !is_complex(t)) return results(c, {ops::reduce_window_min(c.v(0), w)});

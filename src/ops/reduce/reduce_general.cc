@@ -3,6 +3,7 @@
 // must be associative. Operands: n arrays, then n rank-0 start values.
 #include <algorithm>
 
+#include "ops/reduce/divided_reducers.h"
 #include "ops/reduce/reduction.h"
 #include "ops/reduce/windows.h"
 #include "ops/transform/graph_rules.h"
@@ -244,6 +245,7 @@ TESSERA_DEFINE_OP(reduce, Reduce,
                           },
                       .jvp = reduce_jvp,
                       .transpose = Never{"a general reducer is not linear; its derivative is made of other ops"},
+                      .divide = {divide_reduce},
                       .reference =
                           [](ViewSpan in, ViewSpan out, const Reduce& p) {
                             Folder fold(p.body, in, out);
@@ -285,6 +287,7 @@ TESSERA_DEFINE_OP(
                     const ReduceWindow& p) { return batch(b, def::reduce_window, a, p, with_batch_window(p)); },
         .jvp = Never{"windows of a general reducer have no derivative; use sums, maxima or minima"},
         .transpose = Never{"a general reducer is not linear"},
+        .divide = {divide_running_window},
         .reference =
             [](ViewSpan in, ViewSpan out, const ReduceWindow& p) {
               Folder fold(p.body, in, out);

@@ -111,6 +111,21 @@ void for_each_window(const Shape& in, const Shape& out, const Window& w, const s
   });
 }
 
+std::optional<Cumulative> running_window(const Shape& in, const Window& w) {
+  std::optional<Cumulative> found;
+  for (std::size_t d = 0; d < in.size(); ++d) {
+    bool plain = w.strides[d] == 1 && w.base_dilation[d] == 1 && w.window_dilation[d] == 1;
+    if (!plain) return std::nullopt;
+    std::int64_t reach = w.dimensions[d] - 1;
+    if (reach == 0 && w.low[d] == 0 && w.high[d] == 0) continue;
+    bool forward = w.low[d] == reach && w.high[d] == 0;
+    bool reverse = w.low[d] == 0 && w.high[d] == reach;
+    if (found || w.dimensions[d] != in[d] || (!forward && !reverse)) return std::nullopt;
+    found = Cumulative{static_cast<std::int64_t>(d), reverse};
+  }
+  return found;
+}
+
 std::vector<Window> sample_windows() {
   return {{{2, 3}, {1, 1}, {0, 0}, {0, 0}, {1, 1}, {1, 1}},
           {{1, 3}, {1, 2}, {0, 1}, {0, 1}, {1, 1}, {1, 1}},

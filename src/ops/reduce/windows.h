@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string_view>
 
 #include "ops/define_op.h"
@@ -32,6 +33,10 @@ P with_batch_window(P w) {
 /// it, in order; padding and holes are left out.
 void for_each_window(const Shape& in, const Shape& out, const Window& w, const std::function<void(std::int64_t)>& open,
                      const std::function<void(std::int64_t, std::int64_t)>& element);
+
+/// Windows that each hold an element and all before it along one dimension (`reverse`: all behind it): a running
+/// reduction. Empty for other windows.
+std::optional<Cumulative> running_window(const Shape& in, const Window& w);
 
 /// Windows of every kind, for samples.
 std::vector<Window> sample_windows();
