@@ -226,6 +226,13 @@ GraphPtr sample_pair_body() {
   Value first = ge(in[0], in[2]);
   return b.finish_shared(Values{where(first, in[0], in[2]), where(first, in[1], in[3])});
 }
+// u x + v after another such map: the order of elements matters.
+GraphPtr sample_map_body() {
+  Builder b;
+  Values in;
+  for (int i = 0; i < 4; ++i) in.push_back(b.input(Type{DType::I32, {}}));
+  return b.finish_shared(Values{in[0] * in[2], in[1] * in[2] + in[3]});
+}
 }  // namespace
 
 TESSERA_DEFINE_OP(reduce, Reduce,
@@ -265,7 +272,8 @@ TESSERA_DEFINE_OP(reduce, Reduce,
                             return std::vector<Sample<Reduce>>{{{x, s}, {sample_body(DType::F64), {1}}},
                                                                {{x, s}, {sample_body(DType::F64), {0, 1}}},
                                                                {{i, k}, {sample_body(DType::I32), {0}}},
-                                                               {{x, i, s, k}, {sample_pair_body(), {1}}}};
+                                                               {{x, i, s, k}, {sample_pair_body(), {1}}},
+                                                               {{i, i, k, k}, {sample_map_body(), {0, 1}}}};
                           },
                   });
 
@@ -300,6 +308,15 @@ TESSERA_DEFINE_OP(
               std::vector<Sample<ReduceWindow>> out;
               for (const auto& w : sample_windows()) {
                 out.push_back({{Type{DType::F32, {4, 6}}, Type{DType::F32, {}}}, {w, sample_body(DType::F32)}});
+              }
+              Window before{{1, 11, 1}, {1, 1, 1}, {0, 10, 0}, {0, 0, 0}, {1, 1, 1}, {1, 1, 1}};
+              Window behind{{1, 11, 1}, {1, 1, 1}, {0, 0, 0}, {0, 10, 0}, {1, 1, 1}, {1, 1, 1}};
+              Type x{DType::F64, {2, 11, 3}};
+              Type n{DType::I32, {}};
+              Type i{DType::I32, {2, 11, 3}};
+              for (const auto& w : {before, behind}) {
+                out.push_back({{x, i, Type{DType::F64, {}}, n}, {w, sample_pair_body()}});
+                out.push_back({{i, i, n, n}, {w, sample_map_body()}});
               }
               return out;
             },

@@ -91,14 +91,14 @@ MakeKernel maker(ReduceOp op) {
   };
 }
 
-// Reducers that programs give are mostly one op; others go number by number through the reference.
+// Reducers that programs give are mostly one op.
 Kernel make_general_reduce(const Request& r) {
   Kernel k;
   const auto& p = ir::get<ops::Reduce>(r.attrs);
   auto op = simple_reducer(*p.body);
   DType t = r.in[0].dtype;
   auto steps = passes(r.in[0].shape, p.axes);
-  if (!op || steps.empty() || !supported(op->reduce, t)) return k;
+  if (!op || steps.empty() || !supported(op->reduce, t)) return reduce_by_body(r);
   auto combine = kernels::ew_find(op->combine, t, t);
   if (combine == nullptr) return k;
   k.run = [=, op = op->reduce, fixed = orders(op->reduce, r), n = r.out[0].size()](const void* const* in,

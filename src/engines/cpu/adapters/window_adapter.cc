@@ -41,7 +41,7 @@ Kernel make_general_window(const Request& r) {
   Kernel k;
   auto op = simple_reducer(*p.body);
   DType t = r.in[0].dtype;
-  if (!op || !windows(op->reduce) || !reduces(op->reduce, t)) return k;
+  if (!op || !windows(op->reduce) || !reduces(op->reduce, t)) return run_by_body(r);
   k.run = [op = op->reduce, t, spec = spec_of(p, r.in[0].shape)](const void* const* in, void* const* out) {
     kernels::reduce_window(op, t, spec, in[0], in[1], out[0]);
   };
