@@ -9,6 +9,7 @@
 #include "ir/op_def.h"
 #include "ops/collective/manual.h"
 #include "ops/control/subgraph_structure.h"
+#include "ops/control/trip_count.h"
 #include "spmd/halo_equations.h"
 #include "spmd/layout_change.h"
 #include "spmd/spmd.h"
@@ -111,11 +112,22 @@ void collect_halo(const ir::Graph& g, const ir::Eqn& e, std::int64_t times, std:
   out.push_back(std::move(s));
 }
 
+void collect(const ir::Graph& g, std::int64_t times, std::vector<CommStep>& out);
+
+void collect_bodies(const ir::Graph& g, const ir::Eqn& e, const ops::Control& control, std::int64_t times,
+                    std::vector<CommStep>& out) {
+  std::int64_t rounds = control.times >= 0 ? control.times : ops::trip_count(g, e).value_or(-1);
+  bool tests = e.op == &ops::def::while_;  // the first body, once more than there are rounds
+  for (std::size_t b = 0; b < control.bodies.size(); ++b) {
+    std::int64_t each = rounds + (tests && b == 0 ? 1 : 0);
+    collect(*control.bodies[b].graph, times < 0 || rounds < 0 ? -1 : times * each, out);
+  }
+}
+
 void collect(const ir::Graph& g, std::int64_t times, std::vector<CommStep>& out) {
   for (const auto& e : g.eqns) {
     if (auto control = ops::control_of(e)) {
-      bool known = times >= 0 && control->times >= 0;
-      for (const auto& body : control->bodies) collect(*body.graph, known ? times * control->times : -1, out);
+      collect_bodies(g, e, *control, times, out);
       continue;
     }
     if (e.op == &ops::def::halo) collect_halo(g, e, times, out);

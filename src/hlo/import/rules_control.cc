@@ -26,10 +26,23 @@ Items composite(OpCall& c) {
   return c.importer.call(c, c.need("decomposition").text, c.in);
 }
 
-std::vector<std::size_t> rotated(std::size_t args, std::size_t consts) {
+// Loop variables that the body gives back as they are. One stays a variable, as loops have one at least.
+std::vector<bool> unchanged(const ir::Graph& body, std::size_t variables) {
+  std::vector<bool> out;
+  for (std::size_t i = 0; i < variables; ++i) out.push_back(body.outputs[i] == body.inputs[i]);
+  if (std::find(out.begin(), out.end(), false) == out.end() && !out.empty()) out[0] = false;
+  return out;
+}
+// The inputs of a region, variables and then what it takes from outside, as a loop's graph has them: what is taken from
+// outside, variables that stay as they are, the others.
+std::vector<std::size_t> constants_first(const std::vector<bool>& stays, std::size_t captured) {
   std::vector<std::size_t> order;
-  for (std::size_t i = 0; i < consts; ++i) order.push_back(args + i);
-  for (std::size_t i = 0; i < args; ++i) order.push_back(i);
+  for (std::size_t i = 0; i < captured; ++i) order.push_back(stays.size() + i);
+  for (bool constant : {true, false}) {
+    for (std::size_t i = 0; i < stays.size(); ++i) {
+      if (stays[i] == constant) order.push_back(i);
+    }
+  }
   return order;
 }
 
@@ -57,13 +70,23 @@ Items while_loop(OpCall& c) {
   RegionGraph step = c.importer.region(c.scope, body, "the body");
   if (condition.out_types.size() != 1 || condition.graph->outputs.size() != 1) c.fail("the condition gives one value");
   check_region(c, step, c.in, "the body");
+  Values carry = values_of(c.in);
+  std::vector<bool> stays = unchanged(*step.graph, carry.size());
   ops::WhileArgs args;
-  args.carry = values_of(c.in);
   args.cond_consts = values_of(condition.captured);
   args.body_consts = values_of(step.captured);
-  args.cond = ops::with_inputs(*condition.graph, rotated(args.carry.size(), args.cond_consts.size()));
-  args.body = ops::with_inputs(*step.graph, rotated(args.carry.size(), args.body_consts.size()));
-  return shaped_like(c.in, ops::while_loop(c.b(), args));
+  args.cond = ops::with_inputs(*condition.graph, constants_first(stays, args.cond_consts.size()));
+  args.body = ops::with_inputs(*step.graph, constants_first(stays, args.body_consts.size()));
+  std::vector<std::size_t> changing;
+  for (std::size_t i = 0; i < carry.size(); ++i) {
+    if (!stays[i]) changing.push_back(i);
+    if (stays[i]) args.cond_consts.push_back(carry[i]);
+    (stays[i] ? args.body_consts : args.carry).push_back(carry[i]);
+  }
+  args.body = ops::with_outputs(*args.body, changing);
+  Values last = ops::while_loop(c.b(), args);
+  for (std::size_t i = 0; i < changing.size(); ++i) carry[changing[i]] = last[i];
+  return shaped_like(c.in, carry);
 }
 
 Items branches(OpCall& c, Value which, const std::vector<const AstRegion*>& regions) {
