@@ -174,10 +174,11 @@ runtime::BufferPtr assemble(const Source& from, const sharding::Placement& to, s
 
 namespace {
 
-// Whether each tile of `to` is a tile of `from`, on other devices of the same client: then memory that is the engine's
-// needs no way through the host.
+// Whether each tile of `to` is a tile of `from`, on other devices of the same client, whose engine has memory of its
+// own: then that needs no way through the host.
 bool moves_whole_tiles(const sharding::Placement& from, const sharding::Placement& to) {
   if (from.devices->client != to.devices->client || from.addends > 1 || to.addends > 1) return false;
+  if (!runtime::runtime_of(to.devices->client).engine->partitions()) return false;
   auto is_tile = [&](const Shape& shape, const Index& index) {
     for (std::size_t s = 0; s < static_cast<std::size_t>(from.num_tiles); ++s) {
       if (from.tile_shape[s] == shape && offset_of(from.tile_index[s]) == offset_of(index)) return true;
