@@ -39,9 +39,12 @@ class Divider {
     std::size_t next = 0;
     r.walk([&](const ir::Eqn& e, const Values& in) {
       const auto& part = parts[next++];
-      Values out = part ? splice(*part, r.of(part->reads)) : r.copy(e, in);
-      lay(out, e.out, layouts_);
-      return out;
+      if (part) {
+        Values out = splice(*part, r.of(part->reads));
+        lay(out, e.out, layouts_);
+        return out;
+      }
+      return copied(r, e, in, layouts_);
     });
     // Not pruned: values keep the numbers that their layouts have.
     auto graph = std::make_shared<const ir::Graph>(b_.finish(r.outputs()));
@@ -192,12 +195,22 @@ class Divider {
   Values splice(const Part& part, const Values& args) {
     ir::Rewriter r(b_, *part.module.graph);
     r.bind(part.module.graph->inputs, args);
-    r.walk([&](const ir::Eqn& e, const Values& in) {
-      Values out = r.copy(e, in);
-      lay(out, e.out, part.layouts);
-      return out;
-    });
+    r.walk([&](const ir::Eqn& e, const Values& in) { return copied(r, e, in, part.layouts); });
     return r.outputs();
+  }
+
+  // An equation as it is. A reduction that is there already is not done again: its sum over positions would be
+  // exchanged twice (argmax is written with the maximum, which programs often want too).
+  Values copied(ir::Rewriter& r, const ir::Eqn& e, const Values& in, const std::vector<ir::Layout>& layouts) {
+    bool reduces = e.op->traits().reduction && !e.op->traits().collective && e.out.size() == 1;
+    for (const auto& [op, attrs, operand, result] : reductions_) {
+      bool same = reduces && op == e.op && operand == in[0].id && in.size() == 1 && ir::equal(attrs, e.attrs);
+      if (same && made_[at(result)] == layouts[at(e.out[0])]) return {Value{&b_, result}};
+    }
+    Values out = r.copy(e, in);
+    lay(out, e.out, layouts);
+    if (reduces && in.size() == 1) reductions_.push_back({e.op, e.attrs, in[0].id, out[0].id});
+    return out;
   }
 
   const ir::Module& m_;
@@ -207,6 +220,12 @@ class Divider {
   std::vector<const ir::Eqn*> maker_;  // by value, as far as equations have been looked at
   ir::Builder b_;
   std::vector<ir::Layout> made_;  // by new value
+  struct Reduction {
+    const ir::OpDef* op;
+    ir::Attrs attrs;
+    ir::ValueId operand, result;
+  };
+  std::vector<Reduction> reductions_;  // in the new graph
   bool by_rules_ = false;
 };
 

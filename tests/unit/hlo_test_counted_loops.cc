@@ -30,9 +30,9 @@ module @m attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 : i32
   func.func public @main(%t: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}, %start: tensor<f32>, %n: )",
              t, R"() -> tensor<f32> {
 )",
-             constant("first", c.first), R"(
-    %0:3 = stablehlo.while(%u = %t, %i = %first, %x = %start) : tensor<8xf32>, )",
-             t, R"(, tensor<f32>
+             constant("first", c.first), constant("many", c.limit), R"(
+    %0:4 = stablehlo.while(%u = %t, %i = %first, %x = %start, %most = %many) : tensor<8xf32>, )",
+             t, ", tensor<f32>, ", t, R"(
     cond {
 )",
              constant("limit", c.limit), "      %1 = stablehlo.compare ", c.test, " : (", t, ", ", t, R"() -> tensor<i1>
@@ -48,8 +48,8 @@ module @m attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 : i32
       %4 = stablehlo.reduce(%3 init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<8xf32>, tensor<f32>) -> tensor<f32>
       %5 = )",
              c.next, " : ", t, R"(
-      stablehlo.return %u, %5, %4 : tensor<8xf32>, )",
-             t, R"(, tensor<f32>
+      stablehlo.return %u, %5, %4, %most : tensor<8xf32>, )",
+             t, ", tensor<f32>, ", t, R"(
     }
     return %0#2 : tensor<f32>
   }
@@ -76,6 +76,7 @@ TEST(HloCountedLoops, ThePlanKnowsHowOftenTheyRun) {
   EXPECT_EQ(planned({.first = "-4", .limit = "8", .step = "4"}, 3), 3);
   EXPECT_EQ(planned({.test = "GT, %limit, %i", .next = "stablehlo.add %step, %i"}, 10), 10);
   EXPECT_EQ(planned({.first = "10"}, 0), 0);
+  EXPECT_EQ(planned({.test = "LT, %i, %most"}, 10), 10);  // a variable that never changes
   EXPECT_EQ(planned({.type = "i8", .first = "0", .limit = "127", .step = "1"}, 127), 127);
 }
 

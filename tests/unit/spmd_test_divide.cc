@@ -53,6 +53,17 @@ TEST(Divide, ArgmaxOfAllElementsReducesOneValueAndOneIndex) {
   EXPECT_LE(bytes(test::module(b, {y}, kMesh, {"x, y"})), 2 * 7 * (4 + 4) / 8 + 2);
 }
 
+TEST(Divide, ArgminSharesTheMinimumWithTheProgram) {
+  for (bool before : {false, true}) {
+    Builder b;
+    Value x = b.input(f32({1024, 1024}));
+    Value least = before ? ops::reduce_min(x, {0}) : Value{};
+    Value place = ops::argmin(x, 0);
+    if (!before) least = ops::reduce_min(x, {0});
+    EXPECT_EQ(bytes(test::module(b, {place, least}, kMesh, {"x, y"}, {"y", "y"})), 2 * 3 * 512 * (4 + 4) / 4);
+  }
+}
+
 TEST(Divide, ARunningSumExchangesOneNumberForEachLineAndShard) {
   for (bool reverse : {false, true}) {
     Builder b;

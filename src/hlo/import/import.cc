@@ -114,7 +114,7 @@ Item Scope::capture(const Item& outer) {
     return here;
   }
   if (outer.kind == AstType::Kind::Token) return here;
-  if (outer.known && outer.known->size() <= 16) {
+  if (outer.known && outer.known->size() <= kMostCopied) {
     here.value = ops::constant(builder, *outer.known);
     return here;
   }

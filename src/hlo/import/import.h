@@ -45,6 +45,9 @@ class Importer;
 /// The largest extent, and the largest number that an operation may count along a dimension.
 constexpr std::int64_t kMostAlong = std::int64_t{1} << 46;
 
+/// Elements of a constant that a region has as a constant of its own, not as an input.
+constexpr std::int64_t kMostCopied = 16;
+
 /// The names that one region sees, and the builder that its operations go to. Regions become closed graphs: what they
 /// take from outside becomes an input, in `captured` order.
 class Scope {

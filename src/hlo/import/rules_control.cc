@@ -26,10 +26,13 @@ Items composite(OpCall& c) {
   return c.importer.call(c, c.need("decomposition").text, c.in);
 }
 
-// Loop variables that the body gives back as they are. One stays a variable, as loops have one at least.
+// Loop variables that the body gives back as they are, and that are larger than what regions hold as constants of their
+// own. One stays a variable, as loops have one at least.
 std::vector<bool> unchanged(const ir::Graph& body, std::size_t variables) {
   std::vector<bool> out;
-  for (std::size_t i = 0; i < variables; ++i) out.push_back(body.outputs[i] == body.inputs[i]);
+  for (std::size_t i = 0; i < variables; ++i) {
+    out.push_back(body.outputs[i] == body.inputs[i] && body.type(body.inputs[i]).size() > kMostCopied);
+  }
   if (std::find(out.begin(), out.end(), false) == out.end() && !out.empty()) out[0] = false;
   return out;
 }

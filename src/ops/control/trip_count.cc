@@ -42,23 +42,19 @@ struct Loop {
   const While& p;
 
   std::size_t consts() const { return at(p.cond_consts + p.body_consts); }
-  // Operand of the equation that is a constant input of `cond` or `body`; empty for the loop's variables.
-  std::optional<std::size_t> constant_operand(const ir::Graph& inside, std::size_t input) const {
-    bool cond = &inside == p.cond.get();
-    std::size_t own = at(cond ? p.cond_consts : p.body_consts);
-    if (input >= own) return std::nullopt;
-    return cond ? input : at(p.cond_consts) + input;
-  }
   std::optional<std::size_t> variable(const ir::Graph& inside, ir::ValueId v) const {
     auto input = input_number(inside, v);
     std::size_t own = at(&inside == p.cond.get() ? p.cond_consts : p.body_consts);
     return input && *input >= own ? std::optional(*input - own) : std::nullopt;
   }
+  // Inputs are known where they are constants of the loop, or variables that every round leaves as they are.
   std::optional<std::int64_t> number(const ir::Graph& inside, ir::ValueId v) const {
     auto input = input_number(inside, v);
     if (!input) return constant_of(inside, v);
-    auto operand = constant_operand(inside, *input);
-    return operand ? constant_of(outside, eqn.in[*operand]) : std::nullopt;
+    auto changing = variable(inside, v);
+    if (!changing) return constant_of(outside, eqn.in[&inside == p.cond.get() ? *input : at(p.cond_consts) + *input]);
+    bool stays = p.body->outputs[*changing] == p.body->inputs[at(p.body_consts) + *changing];
+    return stays ? constant_of(outside, eqn.in[consts() + *changing]) : std::nullopt;
   }
 };
 
