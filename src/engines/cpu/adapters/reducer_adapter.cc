@@ -13,6 +13,7 @@
 #include "engines/cpu/adapters/ew_ops.h"
 #include "engines/cpu/adapters/reducers.h"
 #include "engines/cpu/kernels/copy_kernels.h"
+#include "ops/define_op.h"
 #include "ops/reduce/windows.h"
 #include "ops/shared_attrs.h"
 #include "ops/transform/interpret.h"
@@ -24,7 +25,7 @@ namespace {
 using kernels::FusedKernel;
 using kernels::FusedProgram;
 
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+using ops::at;
 
 // The body on vectors of numbers; null where an equation has no kernel.
 std::shared_ptr<const FusedKernel> vectorized(const ir::Graph& body) {
