@@ -25,7 +25,11 @@ std::vector<bool> LateCompletion::passing(const ir::Eqn& e, const Factoring& f, 
   std::vector<bool> none(e.in.size());
   std::vector<bool> marks(e.in.size());
   AxisMask asked = e.out.empty() ? 0 : ~AxisMask{0};
-  for (auto v : e.out) asked &= sums_wanted_[static_cast<std::size_t>(v)];
+  AxisMask wanted = asked;
+  for (auto v : e.out) {
+    asked &= stays(v);
+    wanted &= sums_wanted_[static_cast<std::size_t>(v)];
+  }
   std::size_t count = 0;
   AxisMask sums = 0;
   AxisMask vary = 0;
@@ -43,7 +47,7 @@ std::vector<bool> LateCompletion::passing(const ir::Eqn& e, const Factoring& f, 
   }
   if (count == 0 || (sums & mask_of(split))) return none;
   // Where the sum is asked for, each position takes its own replica of another operand.
-  if (asked == 0 && (sums & vary)) return none;
+  if (wanted == 0 && (sums & vary)) return none;
   bool joint = e.op->traits().linearity == ir::Linearity::Joint;
   if (count != (joint ? linear_operands(e) : 1)) {
     if (!joint || asked == 0) return none;

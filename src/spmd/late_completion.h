@@ -34,7 +34,14 @@ class LateCompletion {
   /// `sums_wanted`: by value, the axes over which all who read it take it as a sum.
   LateCompletion(const ir::Graph& g, const ir::MeshAxes& mesh, const VersionTable& values, const GraphUses& uses,
                  const std::vector<AxisMask>& sums_wanted)
-      : g_(g), mesh_(mesh), values_(values), uses_(uses), sums_wanted_(sums_wanted) {}
+      : g_(g), mesh_(mesh), values_(values), uses_(uses), sums_wanted_(sums_wanted), left_(g.num_values()) {}
+
+  /// A value is to stay partial over these axes, because it is cheaper to complete what is made of it.
+  void leave(ir::ValueId v, AxisMask axes) { left_[static_cast<std::size_t>(v)] |= axes; }
+  /// Axes over which a value is not completed where it is made.
+  AxisMask stays(ir::ValueId v) const {
+    return sums_wanted_[static_cast<std::size_t>(v)] | left_[static_cast<std::size_t>(v)];
+  }
 
   /// Which operands stay partial, over the axes `over`, when the equation is split so; none unless it pays or is asked
   /// for.
@@ -50,6 +57,7 @@ class LateCompletion {
   const VersionTable& values_;
   const GraphUses& uses_;
   const std::vector<AxisMask>& sums_wanted_;
+  std::vector<AxisMask> left_;  ///< by value
 };
 
 }  // namespace tessera::spmd

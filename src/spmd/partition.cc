@@ -10,6 +10,7 @@
 #include "ir/op_def.h"
 #include "ir/pass.h"
 #include "ops/control/subgraph_structure.h"
+#include "spmd/completion_cut.h"
 #include "spmd/divided_equations.h"
 #include "spmd/factor_candidates.h"
 #include "spmd/factoring.h"
@@ -293,7 +294,7 @@ class Partitioner {
       const ir::Type& type = g_.type(e.out[i]);
       ir::Layout goal;
       goal.dims = wanted(e.out[i]).dims;
-      if (made.reduction == ir::Reduction::Sum) goal.partial = made.partial & sums_wanted(e.out[i]);
+      if (made.reduction == ir::Reduction::Sum) goal.partial = made.partial & late_.stays(e.out[i]);
       s.bytes += static_cast<double>(cost(type, made, goal, mesh_));
       s.cost += 0.125 * static_cast<double>(local_bytes(type, made, mesh_));
       s.results.push_back(std::move(made));
@@ -312,6 +313,10 @@ class Partitioner {
     ir::Values results = builder_.add_typed(*e.op, in, e.attrs, std::move(out));
     for (std::size_t i = 0; i < results.size(); ++i) {
       values_.add(e.out[i], {s.results[i], results[i], s.results[i].partial ? s.origin : nullptr});
+      bool begins = s.origin == &e && s.results[i].reduction == ir::Reduction::Sum;
+      if (AxisMask axes = begins ? s.results[i].partial : 0) {
+        for (auto v : left_partial(g_, mesh_, wanted_, uses_, e.out[i], axes)) late_.leave(v, axes);
+      }
     }
   }
 

@@ -383,30 +383,30 @@ void check(std::uint64_t seed, const ir::MeshAxes& mesh, const Make& make, bool 
       << ir::to_string(*whole);
 }
 
-void check_many(std::uint64_t first, const Make& make) {
+void check_many(std::uint64_t first, std::uint64_t count, const Make& make) {
   for (bool uneven : {false, true}) {
     for (const auto& mesh : test::test_meshes()) {
-      for (std::uint64_t i = 0; i < 60 && !testing::Test::HasFailure(); i += test::case_stride()) {
+      for (std::uint64_t i = 0; i < count && !testing::Test::HasFailure(); i += test::case_stride()) {
         check(first + i, mesh, make, uneven);
       }
     }
   }
 }
 
-TEST(DivideRandom, ArgReductions) { check_many(1, arg_reduce); }
-TEST(DivideRandom, RunningReductions) { check_many(100, running); }
-TEST(DivideRandom, Reducers) { check_many(1100, reduced); }
-TEST(DivideRandom, RunningWindowsOfReducers) { check_many(1200, running_windows); }
-TEST(DivideRandom, TopK) { check_many(200, top); }
-TEST(DivideRandom, Sorts) { check_many(300, sorted); }
-TEST(DivideRandom, SortsOfOneLine) { check_many(350, line_sorted); }
-TEST(DivideRandom, Transforms) { check_many(800, transformed); }
-TEST(DivideRandom, Convolutions) { check_many(900, convolved); }
-TEST(DivideRandom, GradientsOfWindowMaxima) { check_many(1000, window_gradient); }
-TEST(DivideRandom, JoinedSlices) { check_many(1100, joined); }
-TEST(DivideRandom, Gathers) { check_many(400, gathered); }
-TEST(DivideRandom, Scatters) { check_many(500, scattered); }
-TEST(DivideRandom, DynamicSlicesAndUpdates) { check_many(600, windowed); }
+TEST(DivideRandom, ArgReductions) { check_many(1, 60, arg_reduce); }
+TEST(DivideRandom, RunningReductions) { check_many(100, 30, running); }
+TEST(DivideRandom, Reducers) { check_many(1100, 30, reduced); }
+TEST(DivideRandom, RunningWindowsOfReducers) { check_many(1200, 24, running_windows); }
+TEST(DivideRandom, TopK) { check_many(200, 16, top); }
+TEST(DivideRandom, Sorts) { check_many(300, 16, sorted); }
+TEST(DivideRandom, SortsOfOneLine) { check_many(350, 60, line_sorted); }
+TEST(DivideRandom, Transforms) { check_many(800, 10, transformed); }
+TEST(DivideRandom, Convolutions) { check_many(900, 20, convolved); }
+TEST(DivideRandom, GradientsOfWindowMaxima) { check_many(1000, 10, window_gradient); }
+TEST(DivideRandom, JoinedSlices) { check_many(1100, 12, joined); }
+TEST(DivideRandom, Gathers) { check_many(400, 60, gathered); }
+TEST(DivideRandom, Scatters) { check_many(500, 60, scattered); }
+TEST(DivideRandom, DynamicSlicesAndUpdates) { check_many(600, 60, windowed); }
 
 }  // namespace
 }  // namespace tessera

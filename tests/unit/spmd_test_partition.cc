@@ -111,6 +111,34 @@ TEST(Partition, TwoPartialSumsBecomeOneAllReduce) {
             "-> g\n");
 }
 
+TEST(Partition, WhatIsMadeOfShiftedSlicesOfASumIsCompletedInPlaceOfTheSum) {
+  Builder b;
+  Value x = b.input(f32({64, 32}));
+  Value w = b.input(f32({32, 30}));
+  Value joined = matmul(x, w);
+  Value sum;
+  for (std::int64_t k = 0; k < 3; ++k) {
+    Value part = ops::slice_in_dim(joined, 10 * k, 10 * k + 10, 1);
+    part = ops::pad(part, ops::scalar(b, 0, DType::F32), {k, 0}, {2 - k, 0});
+    sum = ops::add_any(sum, part);
+  }
+  Value y = ops::tanh(ops::slice_in_dim(sum, 1, 65, 0));
+  auto g = partitioned(module(b, {y}, kMesh, {"-, model", "model, -"}));
+  CommPlan plan = spmd::comm_plan(*g);
+  EXPECT_EQ(plan.count("all_reduce"), 1) << sketch(*g);
+  EXPECT_EQ(plan.bytes_per_device(), 64 * 10 * 4) << sketch(*g);
+}
+
+TEST(Partition, ASumThatIsNeededStaysCompletedAtOnePlace) {
+  Builder b;
+  Value x = b.input(f32({64, 32}));
+  Value w = b.input(f32({32, 30}));
+  Value joined = matmul(x, w);
+  Value small = ops::slice_in_dim(joined, 0, 10, 1) + 1.0;
+  auto g = partitioned(module(b, {small, ops::tanh(joined)}, kMesh, {"-, model", "model, -"}));
+  EXPECT_EQ(spmd::comm_plan(*g).bytes_per_device(), 64 * 30 * 4) << sketch(*g);
+}
+
 TEST(Partition, APartialSumWithAReaderThatNeedsItIsCompletedForAll) {
   Builder b;
   Value x = b.input(f32({64, 32}));
