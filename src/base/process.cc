@@ -53,6 +53,15 @@ std::thread::id ending_thread;  // written before `ended`
 
 std::atomic<bool> ending{false};
 std::atomic<int> library_calls{0};
+std::atomic<int> late_calls{0};  // of libraries that the process still has while it ends
+
+void wait_for_calls(const std::atomic<int>& calls) {
+  constexpr std::chrono::seconds kLongest{2};
+  auto deadline = std::chrono::steady_clock::now() + kLongest;
+  while (calls.load() > 0 && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+}
 
 // Objects of the main thread go before static ones.
 struct EndOfMainThread {
@@ -70,7 +79,8 @@ struct End {
   }
   ~End() {
     ending_thread = std::this_thread::get_id();
-    ended.store(true, std::memory_order_release);
+    ended.store(true);
+    wait_for_calls(late_calls);  // next, libraries free their memory
   }
 };
 __attribute__((init_priority(101))) const End end;
@@ -95,18 +105,18 @@ void stop_if_ended() {
 LibraryCall::LibraryCall() {
   library_calls.fetch_add(1);
   allowed_ = !ending.load();
-  if (!allowed_) library_calls.fetch_sub(1);
-}
-LibraryCall::~LibraryCall() {
-  if (allowed_) library_calls.fetch_sub(1);
-}
-void stop_library_calls() {
-  constexpr std::chrono::seconds kLongest{2};
-  ending.store(true);
-  auto deadline = std::chrono::steady_clock::now() + kLongest;
-  while (library_calls.load() > 0 && std::chrono::steady_clock::now() < deadline) {
-    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  if (allowed_) return;
+  library_calls.fetch_sub(1);
+  late_calls.fetch_add(1);
+  if (ended.load() && ending_thread != std::this_thread::get_id()) {
+    late_calls.fetch_sub(1);
+    stop_if_ended();
   }
+}
+LibraryCall::~LibraryCall() { (allowed_ ? library_calls : late_calls).fetch_sub(1); }
+void stop_library_calls() {
+  ending.store(true);
+  wait_for_calls(library_calls);
 }
 
 const void* work_context() { return context; }
