@@ -100,6 +100,20 @@ TEST(Divide, ReducersThatRoundKeepTheirOrderInDeterministicPrograms) {
   }
 }
 
+TEST(Divide, NarrowRunningSumsAreRoundedOnce) {
+  std::mt19937_64 rng(1);
+  Type narrow{DType::BF16, {64, 8}};
+  HostArray x = test::random_array(rng, narrow);
+  for (bool logs : {false, true}) {
+    Builder b;
+    Value v = b.input(narrow);
+    auto m = test::module(b, {logs ? ops::cumlogsumexp(v, 0) : ops::cumsum(v, 0)}, kMesh, {"x, -"}, {"x, -"});
+    auto g = test::partitioned(m);
+    ASSERT_LT(spmd::comm_plan(*g).bytes_per_device(), 3 * 16 * 8 * 2);  // it is divided
+    EXPECT_EQ(test::difference(test::run_partitioned(*g, {x})[0], test::evaluate(*m.graph, {x})[0], 0x1p-10), "");
+  }
+}
+
 TEST(Divide, TopKMovesTheGreatestOfEachShard) {
   Builder b;
   Value x = b.input(f32({1024, 1024}));

@@ -133,6 +133,9 @@ std::optional<ir::Division> divide(Builder& b, const ir::OpDef& op, const Kind& 
   std::int64_t chunk = (n + parts - 1) / parts;
   bool rounds = is_inexact(x.dtype()) && kind != Reduction::Max && kind != Reduction::Min;
   if (parts == 1 || chunk == 1 || x.type().size() == 0 || (rounds && a.deterministic)) return std::nullopt;
+  // Each element is rounded once, as where the dimension is whole.
+  bool narrow = rounds && is_float(x.dtype()) && dtype_size(x.dtype()) < 4;
+  if (narrow) x = convert(x, DType::F32);
   auto pad_axis = [&](Value v, std::int64_t low, std::int64_t high) {
     Dims before(at(v.rank()), 0);
     Dims behind = before;
@@ -151,7 +154,8 @@ std::optional<ir::Division> divide(Builder& b, const ir::OpDef& op, const Kind& 
   Value y = combined(kind, broadcast_back(before, within.type(), {p.axis + 1}), within);
   shape.erase(shape.begin() + p.axis);
   shape[at(p.axis)] = parts * chunk;
-  return ir::Division{{slice_in_dim(reshape(y, shape), 0, n, p.axis)}};
+  y = slice_in_dim(reshape(y, shape), 0, n, p.axis);
+  return ir::Division{{narrow ? convert(y, a.in[0].dtype()) : y}};
 }
 
 ir::OpSpec<Cumulative> spec(const ir::OpDef& (*self)(), const char* name, Kind kind,
