@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "spmd/completion_cut.h"
-
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -8,6 +6,7 @@
 #include "ir/op_def.h"
 #include "ops/control/subgraph_structure.h"
 #include "ops/shared_attrs.h"
+#include "spmd/late_completion.h"
 #include "spmd/layout_change.h"
 #include "spmd/sums_wanted.h"
 

@@ -10,7 +10,6 @@
 #include "ir/op_def.h"
 #include "ir/pass.h"
 #include "ops/control/subgraph_structure.h"
-#include "spmd/completion_cut.h"
 #include "spmd/divided_equations.h"
 #include "spmd/factor_candidates.h"
 #include "spmd/factoring.h"
