@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/integer_range.h"
 #include "program/composite.h"
 #include "tessera/calculus.h"
 #include "tessera/elementary.h"
@@ -238,13 +239,6 @@ Array sort_complex(const Operand& x) {
 
 // --- index arithmetic ---------------------------------------------------------------------------------------------
 
-namespace {
-std::int64_t largest(DType integer) {
-  auto bits = static_cast<int>(dtype_size(integer)) * 8 - (is_signed_int(integer) ? 1 : 0);
-  return bits > 62 ? INT64_MAX : (std::int64_t{1} << bits) - 1;
-}
-}  // namespace
-
 std::vector<Array> unravel_index(const Operand& indices, const std::vector<std::int64_t>& shape) {
   if (!is_integer(indices.array().dtype())) {
     throw TypeError(
@@ -264,7 +258,7 @@ std::vector<Array> unravel_index(const Operand& indices, const std::vector<std::
     Array before = rest < -1;
     for (std::size_t d = 0; d < shape.size(); ++d) {
       out[d] = where(beyond, shape[d] - 1, where(before, 0, out[d]));
-      if (shape[d] <= largest(own)) out[d] = program::as(out[d], own);
+      if (shape[d] <= core::largest_integer(own)) out[d] = program::as(out[d], own);
     }
     return out;
   });

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/strings.h"
+#include "core/integer_range.h"
 #include "hlo/import/import.h"
 #include "hlo/import/named_reducers.h"
 #include "hlo/import/narrow.h"
@@ -166,11 +167,6 @@ std::int64_t counts_along(const OpCall& c, Value v) {
   return -1;
 }
 
-std::int64_t largest(DType t) {
-  auto bits = dtype_size(t) * 8 - (is_unsigned_int(t) ? 0 : 1);
-  return bits >= 63 ? std::numeric_limits<std::int64_t>::max() : (std::int64_t{1} << bits) - 1;
-}
-
 bool is_zero(const Item& i) {
   return i.known && i.known->size() == 1 && i.known->astype(DType::I64).span<std::int64_t>()[0] == 0;
 }
@@ -197,7 +193,8 @@ Value place_of_extreme(OpCall& c, const ir::Graph& body, const Dims& axes) {
   Value place = c.v(1);
   std::int64_t extent = x.shape()[static_cast<std::size_t>(axes[0])];
   bool exact_types = !is_narrow_float(c.in[0].elem) && !is_narrow_int(c.in[0].elem) && !is_narrow_int(c.in[1].elem);
-  if (!exact_types || extent == 0 || !is_integer(place.dtype()) || extent - 1 > largest(place.dtype())) return {};
+  if (!exact_types || extent == 0 || !is_integer(place.dtype()) || extent - 1 > core::largest_integer(place.dtype()))
+    return {};
   if (counts_along(c, place) != axes[0] || !is_zero(c.in[3])) return {};
   auto kind = extreme_with_place(body);
   if (!kind) return {};

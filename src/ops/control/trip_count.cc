@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "core/integer_range.h"
 #include "ops/define_op.h"
 #include "ops/shared_attrs.h"
 #include "ops/transform/interpret.h"
@@ -58,11 +59,6 @@ struct Loop {
   }
 };
 
-std::int64_t largest(DType t) {
-  auto bits = dtype_size(t) * 8 - (is_unsigned_int(t) ? 0 : 1);
-  return bits >= 63 ? std::numeric_limits<std::int64_t>::max() : (std::int64_t{1} << bits) - 1;
-}
-
 }  // namespace
 
 std::optional<std::int64_t> trip_count(const ir::Graph& g, const ir::Eqn& e) {
@@ -84,7 +80,7 @@ std::optional<std::int64_t> trip_count(const ir::Graph& g, const ir::Eqn& e) {
   if (!step || !first || *step <= 0) return std::nullopt;
   if (*first >= *limit) return 0;
   // Beyond the largest number the counter would begin again below the limit.
-  if (*limit - 1 > largest(g.type(e.in[loop.consts() + *counter]).dtype) - *step) return std::nullopt;
+  if (*limit - 1 > core::largest_integer(g.type(e.in[loop.consts() + *counter]).dtype) - *step) return std::nullopt;
   auto distance = static_cast<std::uint64_t>(*limit) - static_cast<std::uint64_t>(*first);
   auto rounds = (distance - 1) / static_cast<std::uint64_t>(*step) + 1;
   if (rounds > static_cast<std::uint64_t>(std::numeric_limits<std::int32_t>::max())) return std::nullopt;

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "core/integer_range.h"
 #include "ops/define_op.h"
 #include "ops/shared_attrs.h"
 
@@ -64,11 +65,6 @@ Types infer(const char* name, TypeSpan in, const ArgReduce& p) {
   return {Type{p.index_dtype, shape}};
 }
 
-std::int64_t largest_index(DType t) {
-  auto bits = dtype_size(t) * 8 - (is_unsigned_int(t) ? 0 : 1);
-  return bits >= 63 ? std::numeric_limits<std::int64_t>::max() : (std::int64_t{1} << bits) - 1;
-}
-
 // The place of each element among those that are searched, row-major.
 Value places(Value x, const Dims& axes, DType dtype) {
   Value out;
@@ -95,7 +91,7 @@ std::optional<ir::Division> divide(const ir::DivideArgs& a, const ArgReduce& p, 
   }
   std::int64_t count = 1;
   for (auto d : axes) count *= x.shape()[at(d)];
-  if (count > largest_index(p.index_dtype)) return std::nullopt;  // the index would wrap
+  if (count > core::largest_integer(p.index_dtype)) return std::nullopt;  // the index would wrap
   DType wide = count > std::numeric_limits<std::int32_t>::max() ? DType::I64 : DType::I32;
   if (is_bool(x.dtype())) x = convert(x, DType::U8);
   Value best = broadcast_back(maximum ? reduce_max(x, axes) : reduce_min(x, axes), x.type(), axes);
