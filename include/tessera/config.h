@@ -29,6 +29,8 @@ struct Config {
   Setting disallow_mesh_scope = false;
   /// StableHLO text uses Shardy attributes; off: GSPMD sharding strings.
   Setting use_shardy = true;
+  /// `make_mesh` makes meshes whose axes are all `Explicit`, where it is not told otherwise.
+  Setting explicit_meshes = false;
   /// Validate buffers even where a compiled program made them.
   Setting enable_checks = false;
   /// Reductions give the same bits for any number of threads and processes.

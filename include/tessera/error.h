@@ -74,6 +74,12 @@ class TypeError : public Error {
   using Error::Error;
 };
 
+/// Placements over `Explicit` mesh axes do not fit together: what an operation got, and the lines that would cure it.
+class ShardingTypeError : public TypeError {
+ public:
+  using TypeError::TypeError;
+};
+
 /// The concrete value of a traced array was needed.
 class ConcretizationError : public TypeError {
  public:

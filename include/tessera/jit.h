@@ -25,26 +25,10 @@
 #include "tessera/function.h"
 #include "tessera/shape_dtype.h"
 #include "tessera/sharding.h"
+#include "tessera/sharding_arg.h"
 #include "tessera/tree.h"
 
 namespace tessera {
-
-/// A sharding, nothing (null), or a bare spec, which means the mesh that is current where the function is called.
-class ShardingArg {
- public:
-  // NOLINTBEGIN(google-explicit-constructor): shardings and specs are arguments
-  ShardingArg(std::nullptr_t) {}
-  ShardingArg(ShardingPtr sharding) : sharding_(std::move(sharding)) {}
-  ShardingArg(const NamedSharding& sharding) : sharding_(sharding.share()) {}
-  ShardingArg(PartitionSpec spec) : spec_(std::move(spec)) {}
-  // NOLINTEND(google-explicit-constructor)
-  /// Throws `StateError` naming `argument` for a spec outside any mesh, `ValueError` for an axis that the mesh lacks.
-  ShardingPtr resolve(const std::string& function, const char* argument) const;
-
- private:
-  ShardingPtr sharding_;
-  std::optional<PartitionSpec> spec_;
-};
 
 struct JitOptions {
   std::string name = "jit";

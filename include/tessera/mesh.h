@@ -20,6 +20,7 @@
 #include <variant>
 #include <vector>
 
+#include "tessera/axis_type.h"
 #include "tessera/cache_stats.h"
 #include "tessera/device.h"
 #include "tessera/nd_array.h"
@@ -198,6 +199,9 @@ class Mesh {
   /// Throws `ValueError` when the rank of `devices` is not the number of names, a name is missing, or a device is null
   /// or listed twice; `DuplicateAxisError` for a repeated name.
   Mesh(const DeviceArray& devices, const AxisNames& axis_names, const Loc& loc = Loc::current());
+  /// The same with types of the axes. Also throws `ValueError` where there is not one type for each axis.
+  Mesh(const DeviceArray& devices, const AxisNames& axis_names, const MeshOptions& options,
+       const Loc& loc = Loc::current());
   template <std::integral T>
   Mesh(const DeviceArray& devices, const std::vector<T>& axis_names) = delete;  // integers are no names
   /// From positions of the current client's devices in id order, a permutation of 0..size-1, filling `mesh_shape` in
@@ -230,6 +234,19 @@ class Mesh {
   std::int64_t axis_size(const AxisRef& axis, const Loc& loc = Loc::current()) const;
   /// Position of an axis, or nothing.
   std::optional<int> axis_index(const AxisRef& axis) const;
+  /// One type an axis, in axis order.
+  std::span<const AxisType> axis_types() const&;
+  std::vector<AxisType> axis_types() const&& { return detail::owned(axis_types()); }
+  /// Names of the axes of one type, in mesh order.
+  std::vector<std::string> explicit_axes() const;
+  std::vector<std::string> auto_axes() const;
+  std::vector<std::string> manual_axes() const;
+  /// False for a mesh without axes.
+  bool are_all_axes_explicit() const;
+  bool are_all_axes_auto() const;
+  bool are_all_axes_manual() const;
+  /// This mesh with other types for the axes named. Throws `ValueError` naming an axis that it lacks.
+  Mesh update_axis_types(const AxisTypes& types, const Loc& loc = Loc::current()) const;
   /// Count of the devices; 0 for the empty mesh.
   std::int64_t size() const;
   bool empty() const { return size() == 0; }
@@ -291,14 +308,20 @@ class Mesh {
   explicit Mesh(std::shared_ptr<const mesh::MeshState> state);
   std::shared_ptr<const mesh::MeshState> state_;
 };
-/// "Mesh('x': 4, 'y': 2)", "Mesh()".
+/// "Mesh('x': 4, 'y': 2)", "Mesh()"; where an axis is not `Auto`, with "axis_types=(Explicit, Auto)" at the end.
 std::string to_string(const Mesh& m);
 /// "Mesh(device_ids=[[0, 1], [2, 3]], axis_names=('x', 'y'))".
 std::string repr(const Mesh& m);
 
-/// A mesh of the first devices of the current client in row-major order, as many as `sizes` needs. Throws `ValueError`
-/// when there are fewer, and as the constructor.
+/// A mesh of the first devices of the current client in row-major order, as many as `sizes` needs. Its axes are `Auto`,
+/// or `Explicit` where `config().explicit_meshes` is set. Throws `ValueError` when there are fewer devices, and as the
+/// constructor.
 Mesh make_mesh(const Shape& sizes, const AxisNames& axis_names, const Loc& loc = Loc::current());
+/// The same with types of the axes.
+Mesh make_mesh(const Shape& sizes, const AxisNames& axis_names, const MeshOptions& options,
+               const Loc& loc = Loc::current());
+/// The same with all axes `Explicit`.
+Mesh make_explicit_mesh(const Shape& sizes, const AxisNames& axis_names, const Loc& loc = Loc::current());
 /// The same from the first of `devices`.
 Mesh make_mesh(const Shape& sizes, const AxisNames& axis_names, std::span<const Device> devices,
                const Loc& loc = Loc::current());
@@ -318,6 +341,10 @@ class AbstractMesh {
   AbstractMesh(std::initializer_list<AxisSize> axes, const Loc& loc = Loc::current());
   explicit AbstractMesh(std::span<const AxisSize> axes, const Loc& loc = Loc::current());
   AbstractMesh(const Shape& sizes, const AxisNames& axis_names, const Loc& loc = Loc::current());
+  /// With types of the axes. Also throws `ValueError` where there is not one type for each axis.
+  AbstractMesh(const Shape& sizes, const AxisNames& axis_names, const MeshOptions& options,
+               const Loc& loc = Loc::current());
+  AbstractMesh(std::initializer_list<AxisSize> axes, const MeshOptions& options, const Loc& loc = Loc::current());
   /// Axes without names.
   static AbstractMesh unnamed(const Shape& sizes, const Loc& loc = Loc::current());
 
@@ -336,6 +363,15 @@ class AbstractMesh {
   std::vector<AxisSize> shape_tuple() const&& { return detail::owned(shape_tuple()); }
   std::int64_t axis_size(const AxisRef& axis, const Loc& loc = Loc::current()) const;
   std::optional<int> axis_index(const AxisRef& axis) const;
+  std::span<const AxisType> axis_types() const&;
+  std::vector<AxisType> axis_types() const&& { return detail::owned(axis_types()); }
+  std::vector<std::string> explicit_axes() const;
+  std::vector<std::string> auto_axes() const;
+  std::vector<std::string> manual_axes() const;
+  bool are_all_axes_explicit() const;
+  bool are_all_axes_auto() const;
+  bool are_all_axes_manual() const;
+  AbstractMesh update_axis_types(const AxisTypes& types, const Loc& loc = Loc::current()) const;
   std::int64_t size() const;
   bool empty() const { return size() == 0; }
   bool is_device_mesh() const { return false; }
@@ -350,7 +386,7 @@ class AbstractMesh {
   std::shared_ptr<const mesh::AbstractMeshState> state_;
 };
 inline AbstractMesh Mesh::abstract_mesh() const&& { return abstract_mesh(); }
-/// "AbstractMesh((('x', 4), ('y', 2)))".
+/// "AbstractMesh((('x', 4), ('y', 2)))"; where an axis is not `Auto`, with "axis_types=(Explicit, Auto)" at the end.
 std::string to_string(const AbstractMesh& m);
 
 /// Either kind of mesh. Members that need devices throw `ValueError` for an abstract one.
@@ -456,7 +492,41 @@ class MeshScope {
   std::size_t depth_ = 0;
 };
 
-/// The innermost mesh of this thread; the empty mesh outside all scopes.
+/// Makes a mesh the current one on this thread until the scope ends, as `MeshScope`, and its axes those by which types
+/// are derived: `jax.set_mesh`. Scopes nest, and may change devices, sizes and types of axes.
+class SetMesh {
+ public:
+  /// Throws `ValueError` inside a traced function, and as `MeshScope`.
+  explicit SetMesh(const Mesh& m, const Loc& loc = Loc::current());
+  const Mesh& mesh() const& { return scope_.mesh(); }
+  Mesh mesh() const&& { return scope_.mesh(); }
+
+ private:
+  MeshScope scope_;
+};
+/// The mesh outside all scopes, for every thread; the empty mesh takes it away. Throws `ValueError` inside a traced
+/// function.
+void set_mesh(const Mesh& m, const Loc& loc = Loc::current());
+
+/// Makes the axes of an abstract mesh those by which types are derived, on this thread until the scope ends; the devices
+/// stay. Scopes end in the reverse order of their beginning, together with those of meshes.
+class UseAbstractMesh {
+ public:
+  /// Throws `ValueError` with both sizes where a non-empty mesh of another number of devices is current.
+  explicit UseAbstractMesh(const AbstractMesh& m, const Loc& loc = Loc::current());
+  ~UseAbstractMesh();
+  UseAbstractMesh(const UseAbstractMesh&) = delete;
+  UseAbstractMesh& operator=(const UseAbstractMesh&) = delete;
+
+ private:
+  std::size_t depth_ = 0;
+};
+/// The axes of the innermost scope: those of its mesh, or the abstract mesh itself; without axes outside all scopes.
+const AbstractMesh& get_abstract_mesh();
+/// The mesh of the innermost scope that has devices: `current_mesh`.
+const Mesh& get_mesh();
+
+/// The innermost mesh of this thread; outside all scopes what `set_mesh` set, or the empty mesh.
 const Mesh& current_mesh();
 /// The innermost level of this thread's stack of scopes.
 const ResourceEnv& current_env();

@@ -24,6 +24,7 @@
 #include "tessera/dtype.h"
 #include "tessera/elementary.h"
 #include "tessera/error.h"
+#include "tessera/explicit_sharding.h"
 #include "tessera/fft.h"
 #include "tessera/global_array.h"
 #include "tessera/grad.h"

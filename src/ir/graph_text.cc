@@ -12,7 +12,8 @@ namespace tessera::ir {
 // --- written ---------------------------------------------------------------------------------------------------------
 
 std::string to_string(const Type& t) {
-  return str(dtype_short(t.dtype), "[", base::join(t.shape, ","), "]", t.weak ? "~" : "");
+  return str(dtype_short(t.dtype), "[", shape_text(t), "]", t.sharding != nullptr ? marks_text(*t.sharding) : "",
+             t.weak ? "~" : "");
 }
 
 const std::string& ValueNames::operator()(ValueId v) {

@@ -8,6 +8,7 @@
 #include "base/intern_table.h"
 #include "base/strings.h"
 #include "mesh/mesh_state.h"
+#include "tessera/config.h"
 #include "tessera/error.h"
 
 namespace tessera {
@@ -42,14 +43,16 @@ Mesh empty_mesh() {
 
 std::string names_text(const std::vector<std::string>& names) { return str("(", join(names), ")"); }
 
-Mesh mesh_from_devices(const DeviceArray& devices, const AxisNames& axis_names) {
+Mesh mesh_from_devices(const DeviceArray& devices, const AxisNames& axis_names, const MeshOptions& options) {
   auto names = checked_names(axis_names, "Mesh");
+  check_axis_types(options.axis_types, devices.ndim(), "Mesh");
   if (axis_names.given() && static_cast<std::int64_t>(names.size()) != devices.ndim()) {
     throw ValueError(str("Mesh: devices has rank ", devices.ndim(), " but axis_names has ", names.size(), " entries ",
                          names_text(names), "; expected one name for each dimension"));
   }
   return MeshState::intern(intern_device_list(devices.flat(), "Mesh", "devices"),
-                           AbstractMeshState::make(std::move(names), devices.shape(), axis_names.given()));
+                           AbstractMeshState::make(std::move(names), devices.shape(), axis_names.given(),
+                                                   options.axis_types));
 }
 
 std::int64_t checked_mesh_size(const Shape& mesh_shape) {
@@ -104,7 +107,9 @@ Mesh mesh_from_ids(std::span<const Int> ids, const Shape& mesh_shape, const Axis
 Mesh::Mesh() : Mesh(mesh::empty_mesh()) {}
 Mesh::Mesh(std::shared_ptr<const MeshState> state) : state_(std::move(state)) {}
 Mesh::Mesh(const DeviceArray& devices, const AxisNames& axis_names, const Loc&)
-    : Mesh(mesh::mesh_from_devices(devices, axis_names)) {}
+    : Mesh(mesh::mesh_from_devices(devices, axis_names, {})) {}
+Mesh::Mesh(const DeviceArray& devices, const AxisNames& axis_names, const MeshOptions& options, const Loc&)
+    : Mesh(mesh::mesh_from_devices(devices, axis_names, options)) {}
 Mesh::Mesh(std::span<const std::int64_t> device_ids, const Shape& mesh_shape, const AxisNames& axis_names, const Loc&)
     : Mesh(mesh::mesh_from_ids(device_ids, mesh_shape, axis_names)) {}
 Mesh::Mesh(std::span<const int> device_ids, const Shape& mesh_shape, const AxisNames& axis_names, const Loc&)
@@ -121,6 +126,16 @@ std::span<const AxisSize> Mesh::shape_tuple() const& { return state_->abstract.s
 const Shape& Mesh::mesh_shape() const& { return state_->abstract.axis_sizes(); }
 std::int64_t Mesh::axis_size(const AxisRef& axis, const Loc&) const { return state_->abstract.axis_size(axis); }
 std::optional<int> Mesh::axis_index(const AxisRef& axis) const { return state_->abstract.axis_index(axis); }
+std::span<const AxisType> Mesh::axis_types() const& { return state_->abstract.axis_types(); }
+std::vector<std::string> Mesh::explicit_axes() const { return state_->abstract.explicit_axes(); }
+std::vector<std::string> Mesh::auto_axes() const { return state_->abstract.auto_axes(); }
+std::vector<std::string> Mesh::manual_axes() const { return state_->abstract.manual_axes(); }
+bool Mesh::are_all_axes_explicit() const { return state_->abstract.are_all_axes_explicit(); }
+bool Mesh::are_all_axes_auto() const { return state_->abstract.are_all_axes_auto(); }
+bool Mesh::are_all_axes_manual() const { return state_->abstract.are_all_axes_manual(); }
+Mesh Mesh::update_axis_types(const AxisTypes& types, const Loc&) const {
+  return MeshState::intern(state_->list, state_->abstract.update_axis_types(types));
+}
 std::int64_t Mesh::size() const { return static_cast<std::int64_t>(state_->list->size()); }
 
 const DeviceArray& Mesh::devices() const& {
@@ -164,14 +179,31 @@ bool DeviceSet::operator==(const DeviceSet& other) const {
   return std::ranges::equal(devices(), other.devices());
 }
 
-Mesh make_mesh(const Shape& sizes, const AxisNames& axis_names, const Loc&) {
-  return make_mesh(sizes, axis_names, devices());
-}
-Mesh make_mesh(const Shape& sizes, const AxisNames& axis_names, std::span<const Device> devices, const Loc&) {
+namespace {
+DeviceArray first_devices(const Shape& sizes, std::span<const Device> devices) {
   std::int64_t needed = size_of(sizes);
   if (needed > static_cast<std::int64_t>(devices.size()))
     throw ValueError(str("make_mesh: sizes = ", sizes, " need ", needed, " devices; got ", devices.size()));
-  return Mesh(DeviceArray({devices.begin(), devices.begin() + needed}, sizes), axis_names);
+  return DeviceArray({devices.begin(), devices.begin() + needed}, sizes);
+}
+std::vector<AxisType> all_explicit(const Shape& sizes) {
+  return std::vector<AxisType>(sizes.size(), AxisType::Explicit);
+}
+}  // namespace
+
+Mesh make_mesh(const Shape& sizes, const AxisNames& axis_names, const Loc&) {
+  return make_mesh(sizes, axis_names, devices());
+}
+Mesh make_mesh(const Shape& sizes, const AxisNames& axis_names, const MeshOptions& options, const Loc&) {
+  return Mesh(first_devices(sizes, devices()), axis_names, options);
+}
+Mesh make_explicit_mesh(const Shape& sizes, const AxisNames& axis_names, const Loc&) {
+  return make_mesh(sizes, axis_names, {.axis_types = all_explicit(sizes)});
+}
+Mesh make_mesh(const Shape& sizes, const AxisNames& axis_names, std::span<const Device> devices, const Loc&) {
+  MeshOptions options;
+  if (config().explicit_meshes) options.axis_types = all_explicit(sizes);
+  return Mesh(first_devices(sizes, devices), axis_names, options);
 }
 
 std::string to_string(const Mesh& m) {
@@ -182,14 +214,15 @@ std::string to_string(const Mesh& m) {
     first = false;
     out += m.has_names() ? str("'", a.name, "': ", a.size) : str(a.name, ": ", a.size);
   }
-  return out + ")";
+  return str(out, mesh::axis_types_text(m.axis_types()), ")");
 }
 
 std::string repr(const Mesh& m) {
   std::string names;
   for (const auto& n : m.axis_names()) names += str(names.empty() ? "'" : ", '", n, "'");
   if (m.axis_names().size() == 1) names += ",";
-  return str("Mesh(device_ids=", m.empty() ? "[]" : to_string(m.device_ids()), ", axis_names=(", names, "))");
+  return str("Mesh(device_ids=", m.empty() ? "[]" : to_string(m.device_ids()), ", axis_names=(", names, ")",
+             mesh::axis_types_text(m.axis_types()), ")");
 }
 
 const Mesh& AnyMesh::concrete(std::string_view member, const Loc&) const& {

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <exception>
 
 #include "base/strings.h"
 #include "base/thread_own.h"
+#include "mesh/mesh_state.h"
 #include "tessera/config.h"
 #include "tessera/error.h"
 #include "tessera/mesh.h"
@@ -14,24 +16,54 @@ namespace tessera {
 namespace {
 
 // The levels above the shared start value.
+struct Level {
+  ResourceEnv env;
+  AbstractMesh axes;
+};
 struct LevelsTag;
-std::vector<ResourceEnv>& levels() { return base::thread_own<std::vector<ResourceEnv>, LevelsTag>(); }
+std::vector<Level>& levels() { return base::thread_own<std::vector<Level>, LevelsTag>(); }
 
-const ResourceEnv& start_env() {
-  static const auto* env = new ResourceEnv;
-  return *env;
+// What `set_mesh` set. Those that were set before stay: other threads may refer to them.
+std::atomic<const Level*>& start_level() {
+  static std::atomic<const Level*> level{new Level};
+  return level;
+}
+const Level& current_level() { return levels().empty() ? *start_level().load() : levels().back(); }
+
+void check_not_traced(const char* function, const Mesh& m) {
+  if (mesh::tracing_depth() == 0) return;
+  throw ValueError(str(function, ": mesh = ", m,
+                       " inside a traced function; call set_mesh outside, and use_abstract_mesh, auto_axes or "
+                       "explicit_axes for other types of axes inside"));
+}
+
+// Ends a scope of this thread.
+void leave(std::size_t depth, const char* scope) {
+  if (levels().size() != depth) {
+    std::fprintf(stderr, "tessera: %s ended out of order, or on another thread than it began\n", scope);
+    std::terminate();
+  }
+  levels().pop_back();
 }
 
 }  // namespace
 
-const ResourceEnv& current_env() { return levels().empty() ? start_env() : levels().back(); }
+int& mesh::tracing_depth() {
+  static thread_local int depth = 0;
+  return depth;
+}
+
+const ResourceEnv& current_env() { return current_level().env; }
+const AbstractMesh& get_abstract_mesh() { return current_level().axes; }
+const Mesh& get_mesh() { return current_mesh(); }
 const Mesh& current_mesh() { return current_env().physical_mesh; }
 std::size_t mesh_scope_depth() { return levels().size() + 1; }
 
 std::vector<Mesh> mesh_scope_stack() {
   std::vector<Mesh> out;
-  for (const auto& env : levels()) {
-    if (!env.physical_mesh.empty()) out.push_back(env.physical_mesh);
+  if (levels().empty() && !current_mesh().empty()) out.push_back(current_mesh());
+  for (const auto& level : levels()) {
+    if (!level.env.physical_mesh.empty()) out.push_back(level.env.physical_mesh);
   }
   return out;
 }
@@ -40,9 +72,26 @@ MeshScope::MeshScope(const Mesh& m, const Loc&) : mesh_(m) {
   if (config().disallow_mesh_scope) {
     throw StateError(str("MeshScope: mesh scopes are disabled (config().disallow_mesh_scope); got mesh = ", m));
   }
-  levels().push_back(current_env().with_mesh(m));
+  levels().push_back({current_env().with_mesh(m), m.abstract_mesh()});
   depth_ = levels().size();
 }
+
+SetMesh::SetMesh(const Mesh& m, const Loc&) : scope_((check_not_traced("set_mesh", m), m)) {}
+void set_mesh(const Mesh& m, const Loc&) {
+  check_not_traced("set_mesh", m);
+  start_level() = new Level{ResourceEnv().with_mesh(m), m.abstract_mesh()};
+}
+
+UseAbstractMesh::UseAbstractMesh(const AbstractMesh& m, const Loc&) {
+  const Mesh& devices = current_mesh();
+  if (!devices.empty() && !m.empty() && devices.size() != m.size()) {
+    throw ValueError(str("use_abstract_mesh: mesh = ", m, " has size ", m.size(), " but the current mesh ", devices,
+                         " has ", devices.size(), " devices; expected as many"));
+  }
+  levels().push_back({current_env(), m});
+  depth_ = levels().size();
+}
+UseAbstractMesh::~UseAbstractMesh() { leave(depth_, "UseAbstractMesh"); }
 
 MeshScope::MeshScope(const AnyMesh& m, const Loc&)
     : MeshScope(m.is_concrete() ? m.concrete()
@@ -50,13 +99,7 @@ MeshScope::MeshScope(const AnyMesh& m, const Loc&)
                                                        " is abstract; abstract meshes cannot be entered "
                                                        "or left, a concrete Mesh is needed"))) {}
 
-MeshScope::~MeshScope() {
-  if (levels().size() != depth_) {
-    std::fputs("tessera: MeshScope ended out of order, or on another thread than it began\n", stderr);
-    std::terminate();
-  }
-  levels().pop_back();
-}
+MeshScope::~MeshScope() { leave(depth_, "MeshScope"); }
 
 ResourceEnv ResourceEnv::with_mesh(const Mesh& m) const {
   std::vector<std::string> clashes;

@@ -24,9 +24,10 @@ struct AbstractMeshState {
   std::int64_t size = 0;
   std::size_t hash = 0;
   bool named = true;
+  std::vector<AxisType> types;  // one an axis
 
-  /// Without checks: an axis of a mesh may have size 0.
-  static AbstractMesh make(std::vector<std::string> names, Shape sizes, bool named);
+  /// Without checks: an axis of a mesh may have size 0. Without types all axes are `Auto`.
+  static AbstractMesh make(std::vector<std::string> names, Shape sizes, bool named, std::vector<AxisType> types = {});
 };
 
 struct MeshState {
@@ -41,6 +42,13 @@ struct MeshState {
   /// The one mesh with these devices and axes, already checked.
   static Mesh intern(std::shared_ptr<const DeviceList> list, const AbstractMesh& abstract);
 };
+
+/// One type an axis, or none. Throws `ValueError` with both counts.
+void check_axis_types(const std::vector<AxisType>& types, std::int64_t ndim, std::string_view function);
+/// ", axis_types=(Explicit, Auto)", or nothing where all are `Auto`.
+std::string axis_types_text(std::span<const AxisType> types);
+/// How many functions this thread is tracing, each inside the one before.
+int& tracing_depth();
 
 /// `m.local_mesh(process)` without the cache.
 Mesh compute_local_mesh(const Mesh& m, int process);

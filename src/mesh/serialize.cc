@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The text form of a mesh: a header, then counts, sizes, names (each with its length in front, so that any text may be
-// a name) and device ids.
+// a name), device ids and, where an axis is not `Auto`, the types of the axes.
 #include <charconv>
 
 #include "base/strings.h"
@@ -61,6 +61,9 @@ std::string serialize(const Mesh& m) {
   }
   out += str(" ", m.size());
   for (const auto& d : m.devices_flat()) out += str(" ", d.id());
+  if (mesh::axis_types_text(m.axis_types()).empty()) return out;
+  out += " types";
+  for (auto t : m.axis_types()) out += str(" ", static_cast<int>(t));
   return out;
 }
 
@@ -88,11 +91,19 @@ Mesh deserialize_mesh(std::string_view text, const Client& client, const Loc&) {
     in.expect(" ");
     devices.push_back(client.device(in.number()));
   }
+  MeshOptions options;
+  if (in.left() != 0) {
+    in.expect(" types");
+    for (std::size_t i = 0; i < n; ++i) {
+      in.expect(" ");
+      options.axis_types.push_back(static_cast<AxisType>(in.count(2, "a type of an axis")));
+    }
+  }
   if (in.left() != 0) in.fail("the end of the text");
   if (n == 0 && count == 0) return Mesh();
   if (size_of(shape) != static_cast<std::int64_t>(count)) in.fail(str(size_of(shape), " devices"));
-  if (!named) return Mesh(DeviceArray(std::move(devices), std::move(shape)), std::nullopt);
-  return Mesh(DeviceArray(std::move(devices), std::move(shape)), names);
+  if (!named) return Mesh(DeviceArray(std::move(devices), std::move(shape)), std::nullopt, options);
+  return Mesh(DeviceArray(std::move(devices), std::move(shape)), names, options);
 }
 
 }  // namespace tessera
