@@ -20,6 +20,7 @@ namespace tessera {
 
 namespace detail {
 Array float_range(double start, double stop, double step, DType dtype, const Loc& loc);
+Array float_range(double start, double stop, double step, DType dtype, const PlaceOptions& options, const Loc& loc);
 }  // namespace detail
 
 /// 0, 1, … below stop, in `dtype`.
@@ -46,6 +47,17 @@ requires(std::is_floating_point_v<A> || std::is_floating_point_v<B> || std::is_f
     arange(A start, B stop, C step, DType dtype = float32, const Loc& loc = Loc::current()) {
   return detail::float_range(static_cast<double>(start), static_cast<double>(stop), static_cast<double>(step), dtype,
                              loc);
+}
+
+/// The ranges placed as `options.out_sharding`.
+Array arange(std::int64_t stop, DType dtype, const PlaceOptions& options, const Loc& loc = Loc::current());
+Array arange(std::int64_t start, std::int64_t stop, std::int64_t step, DType dtype, const PlaceOptions& options,
+             const Loc& loc = Loc::current());
+template <class A, class B, class C>
+requires(std::is_floating_point_v<A> || std::is_floating_point_v<B> || std::is_floating_point_v<C>) Array
+    arange(A start, B stop, C step, DType dtype, const PlaceOptions& options, const Loc& loc = Loc::current()) {
+  return detail::float_range(static_cast<double>(start), static_cast<double>(stop), static_cast<double>(step), dtype,
+                             options, loc);
 }
 
 struct SpaceOptions {
@@ -102,15 +114,28 @@ class ArrayLiteral {
 /// not fit), floats float32, bools bool, other types (std::uint8_t, bfloat16_t, …) themselves; mixed ones promote.
 /// Arrays among the elements are stacked. Throws `ValueError` for a ragged list, naming the element.
 Array array(const ArrayLiteral& values, std::optional<DType> dtype = std::nullopt, const Loc& loc = Loc::current());
+/// The same, placed as `options.out_sharding`.
+Array array(const ArrayLiteral& values, const PlaceOptions& options, const Loc& loc = Loc::current());
+Array array(const ArrayLiteral& values, std::optional<DType> dtype, const PlaceOptions& options,
+            const Loc& loc = Loc::current());
 
 /// A scalar or an array, converted to `dtype` where one is given.
 Array asarray(const Operand& x, std::optional<DType> dtype = std::nullopt);
+/// The same, placed as `options.out_sharding`, in traced functions too.
+Array asarray(const Operand& x, const PlaceOptions& options);
+Array asarray(const Operand& x, std::optional<DType> dtype, const PlaceOptions& options);
 /// An array of x's shape (and dtype unless one is given) filled with `value`, of rank 0.
 Array full_like(const Operand& x, const Operand& value, std::optional<DType> dtype = std::nullopt);
+/// The same but for what the options give.
+Array full_like(const Operand& x, const Operand& value, const LikeOptions& options);
 /// Zeros, as in JAX: nothing is left uninitialised.
 Array empty(const Shape& shape, DType dtype = float32, const Loc& loc = Loc::current());
+/// The same, placed as `options.out_sharding`.
+Array empty(const Shape& shape, const PlaceOptions& options, const Loc& loc = Loc::current());
+Array empty(const Shape& shape, DType dtype, const PlaceOptions& options, const Loc& loc = Loc::current());
 /// `zeros_like`.
 Array empty_like(const Operand& x);
+Array empty_like(const Operand& x, const LikeOptions& options);
 /// The n x n identity matrix.
 Array identity(std::int64_t n, DType dtype = float32, const Loc& loc = Loc::current());
 

@@ -15,6 +15,8 @@
 #include <vector>
 
 #include "tessera/array.h"
+#include "tessera/callable.h"
+#include "tessera/function.h"
 #include "tessera/mesh.h"
 #include "tessera/operand.h"
 #include "tessera/partition_spec.h"
@@ -42,12 +44,13 @@ std::string to_string(const ArrayType& t);
 /// The type of an array, of a traced value, or of a number as an operation would see it. Needs no data, and moves none.
 ArrayType type_of(const Operand& x);
 
-/// Turns explicit axes into automatic ones inside `f`: no rule is checked there, and types show no automatic axes.
+/// Turns explicit axes into automatic ones inside a function: no rule is checked there, and types show no automatic
+/// axes.
 struct AutoAxesOptions {
   std::optional<AxisNames> axes = std::nullopt;  ///< none: all explicit axes
   std::vector<ShardingArg> out_sharding = {};    ///< of the results: one for all, or one a leaf. Required.
 };
-/// Turns automatic axes into explicit ones inside `f`.
+/// Turns automatic axes into explicit ones inside a function.
 struct ExplicitAxesOptions {
   std::optional<AxisNames> axes = std::nullopt;  ///< none: all automatic axes
   std::vector<ShardingArg> in_sharding = {};     ///< of the arguments: one for all, or one a leaf. Required.
@@ -67,5 +70,38 @@ std::vector<Array> auto_axes_leaves(const ExplicitLeafFn& f, const std::vector<A
 std::vector<Array> explicit_axes_leaves(const ExplicitLeafFn& f, const std::vector<Array>& leaves,
                                         const ExplicitAxesOptions& options);
 }  // namespace detail
+
+/// `f` with explicit axes turned automatic inside: arguments keep their placements, each result is resharded to
+/// `options.out_sharding`. The identity where the axes are automatic already. Throws `TypeError` naming `out_sharding`
+/// where that is not given, `ValueError` for an axis that the mesh lacks, `UnimplementedError` for a manual one.
+template <class F>
+auto auto_axes(F f, AutoAxesOptions options) {
+  return Callable([f = std::move(f), options = std::move(options)](const auto&... given) {
+    static_assert(detail::takes<F, detail::Leafy<std::decay_t<decltype(given)>>...>,
+                  "auto_axes: the function does not take arguments of these types in this number");
+    // Not deduced: a tuple of one pair would become a tuple of its two parts.
+    std::tuple<detail::Leafy<std::decay_t<decltype(given)>>...> args{detail::leafy(given)...};
+    detail::FlatFunction flat(f, args);
+    return flat.rebuild(detail::auto_axes_leaves(flat, tree_leaves(args), options));
+  });
+}
+/// `f` with automatic axes turned explicit inside: arguments are resharded to `options.in_sharding`, results lose the
+/// entries of axes that are automatic outside. Throws `TypeError` naming `in_sharding` where that is not given,
+/// `ValueError` where no mesh is current and for an axis that it lacks.
+template <class F>
+auto explicit_axes(F f, ExplicitAxesOptions options) {
+  return Callable([f = std::move(f), options = std::move(options)](const auto&... given) {
+    static_assert(detail::takes<F, detail::Leafy<std::decay_t<decltype(given)>>...>,
+                  "explicit_axes: the function does not take arguments of these types in this number");
+    // Not deduced: a tuple of one pair would become a tuple of its two parts.
+    std::tuple<detail::Leafy<std::decay_t<decltype(given)>>...> args{detail::leafy(given)...};
+    detail::FlatFunction flat(f, args);
+    return flat.rebuild(detail::explicit_axes_leaves(flat, tree_leaves(args), options));
+  });
+}
+
+/// Types of what `f` returns for arguments of these types, without running it.
+std::vector<ArrayType> eval_types(const std::function<std::vector<Array>(const std::vector<Array>&)>& f,
+                                  const std::vector<Array>& args, const Loc& loc = Loc::current());
 
 }  // namespace tessera

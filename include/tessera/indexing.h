@@ -20,6 +20,7 @@
 #include "tessera/array.h"
 #include "tessera/operand.h"
 #include "tessera/partition_spec.h"
+#include "tessera/sharding_arg.h"
 
 namespace tessera {
 
@@ -81,6 +82,8 @@ struct IndexOptions {
   std::optional<double> fill_value = std::nullopt;
   bool unique_indices = false;        ///< the program promises that no element is indexed twice
   bool wrap_negative_indices = true;  ///< negative indices in arrays count from the end
+  /// As in `PlaceOptions`. An index without arrays is a slice: its rules hold, and the result is resharded.
+  ShardingArg out_sharding = {};
 };
 
 /// x[items] in x's dtype. A sharded dimension that is indexed by an array is all-gathered; ranges exchange what shards

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "tessera/array.h"
+#include "tessera/sharding_arg.h"
 
 namespace tessera::nn::initializers {
 
@@ -20,6 +21,9 @@ class Initializer {
   Array operator()(const Array& key, const Shape& shape, DType dtype = float32, const Loc& = Loc::current()) const {
     return f_(key, shape, dtype);
   }
+  /// The same, placed as `options.out_sharding`.
+  Array operator()(const Array& key, const Shape& shape, DType dtype, const PlaceOptions& options,
+                   const Loc& = Loc::current()) const;
 
  private:
   Function f_;

@@ -13,6 +13,7 @@
 #include "tessera/array.h"
 #include "tessera/indexing.h"
 #include "tessera/operand.h"
+#include "tessera/sharding_arg.h"
 
 namespace tessera::lax {
 
@@ -169,6 +170,9 @@ struct ConvOptions {
   std::int64_t feature_group_count = 1;
   std::int64_t batch_group_count = 1;
   std::optional<DType> preferred_element_type = std::nullopt;
+  /// As in `PlaceOptions`; it needs to be given where the kernel or the input's features are split. Unreduced axes
+  /// throw `UnimplementedError`.
+  ShardingArg out_sharding = {};
 };
 /// https://openxla.org/stablehlo/spec#convolution; lhs holds images, rhs kernels, both of one dtype. A sharded spatial
 /// dimension exchanges halos with its neighbors, a sharded input-feature dimension needs an all-reduce. Throws
@@ -227,6 +231,11 @@ Array random_gamma_grad(const Operand& a, const Operand& sample);
 // --- shapes, products, reductions ------------------------------------------------------------------------------------
 /// Repeats x along new leading dimensions of these sizes.
 Array broadcast(const Operand& x, const Dims& sizes);
+/// The same, placed as `options.out_sharding`.
+Array broadcast(const Operand& x, const Dims& sizes, const PlaceOptions& options);
+/// 0, 1, … along `dimension`, constant along the others, placed as `options.out_sharding`.
+Array broadcasted_iota(DType dtype, const Shape& shape, std::int64_t dimension, const PlaceOptions& options = {},
+                       const Loc& loc = Loc::current());
 /// Dimensions start … stop - 1 as one; negative ones count from the end. Throws `ValueError` for an empty range.
 Array collapse(const Operand& x, std::int64_t start, std::int64_t stop);
 /// Matrix products over equal leading dimensions, without broadcasting. Throws `ValueError` unless both ranks are equal
@@ -235,8 +244,13 @@ Array batch_matmul(const Operand& lhs, const Operand& rhs);
 /// Rows of lhs [m, k] in consecutive groups of `group_sizes` [g], each multiplied by its own matrix of rhs [g, k, n];
 /// the result is [m, n], and rows behind the groups are zero. Throws `ValueError` for other shapes.
 Array ragged_dot(const Operand& lhs, const Operand& rhs, const Operand& group_sizes);
+/// The same, placed as `options.out_sharding`.
+Array ragged_dot(const Operand& lhs, const Operand& rhs, const Operand& group_sizes, const PlaceOptions& options);
 /// Sum over the axes in x's dtype. Throws `TypeError` for bool.
 Array reduce_sum(const Operand& x, const Dims& axes);
+/// The same, placed as `options.out_sharding`. Unreduced axes must be those of summed dimensions, or be unreduced in x,
+/// else `ShardingTypeError`.
+Array reduce_sum(const Operand& x, const Dims& axes, const PlaceOptions& options);
 /// Product over the axes in x's dtype. Throws `TypeError` for bool.
 Array reduce_prod(const Operand& x, const Dims& axes);
 /// Maximum over the axes; the smallest value of the dtype for no elements.
@@ -256,10 +270,23 @@ using Reducer = std::function<std::vector<Array>(const std::vector<Array>&, cons
 /// operands' dtypes). Throws `ValueError` unless there is one init per operand.
 std::vector<Array> reduce(const std::vector<Array>& operands, const std::vector<Array>& init, const Reducer& reducer,
                           const Dims& axes, const Loc& loc = Loc::current());
+/// The same with every result placed as `options.out_sharding`.
+std::vector<Array> reduce(const std::vector<Array>& operands, const std::vector<Array>& init, const Reducer& reducer,
+                          const Dims& axes, const PlaceOptions& options, const Loc& loc = Loc::current());
 /// StableHLO's reduce_window with a traced function. Throws as `reduce` and `reduce_window_sum`.
 std::vector<Array> reduce_window(const std::vector<Array>& operands, const std::vector<Array>& init,
                                  const Reducer& reducer, const Dims& window, const WindowOptions& options = {},
                                  const Loc& loc = Loc::current());
+/// Generators of `rng_bit_generator`; the default one is Philox.
+enum class RngAlgorithm : std::uint8_t { Default, ThreeFry, Philox };
+struct RngBitOptions {
+  DType dtype = uint32;  ///< an unsigned integer
+  RngAlgorithm algorithm = RngAlgorithm::Default;
+  ShardingArg out_sharding = {};  ///< of the numbers, as in `PlaceOptions`; the key stays unsplit
+};
+/// StableHLO's rng_bit_generator: the key for the next call, and uniform bits of `shape`. The key is uint32[4] or
+/// uint64[2]; Philox takes uint64[3] too. Throws `TypeError` for another key or dtype.
+std::pair<Array, Array> rng_bit_generator(const Operand& key, const Shape& shape, const RngBitOptions& options = {});
 /// Kinds of StableHLO's fft: complex forward and inverse, real forward and inverse.
 enum class FftType { Fft, Ifft, Rfft, Irfft };
 /// Fourier transform over as many last dimensions as `lengths` has (https://openxla.org/stablehlo/spec#fft); the

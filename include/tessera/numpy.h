@@ -34,6 +34,8 @@ Array moveaxis(const Operand& x, I source, J destination) {
 }
 /// The elements as a vector, in row-major order.
 Array ravel(const Operand& x);
+/// The same, placed as `options.out_sharding`.
+Array ravel(const Operand& x, const PlaceOptions& options);
 /// Reverses the elements along the axes, or along all of them.
 Array flip(const Operand& x, const MaybeDims& axis = {});
 /// Elements that leave at one end come in at the other; without an axis the flattened array rolls.
@@ -134,7 +136,8 @@ Array searchsorted(const Operand& sorted, const Operand& v, bool right = false);
 
 // --- products --------------------------------------------------------------------------------------------------------
 /// Any contraction in Einstein's notation: einsum("bij,bjk->bik", {x, y}), with ellipses, repeated and summed indices.
-/// Communicates as `dot_general`. Throws `ValueError` for subscripts that do not fit the operands.
+/// Communicates as `dot_general`. `options.out_sharding` is the placement of the result in the order of its subscripts;
+/// of several products the last one takes it. Throws `ValueError` for subscripts that do not fit the operands.
 Array einsum(const std::string& subscripts, const std::vector<Array>& operands, const DotOptions& options = {},
              const Loc& loc = Loc::current());
 

@@ -18,6 +18,7 @@
 #include "tessera/operand.h"
 #include "tessera/precision.h"
 #include "tessera/reduce_options.h"
+#include "tessera/sharding_arg.h"
 
 namespace tessera {
 
@@ -248,17 +249,39 @@ Array stop_gradient(const Operand& x);
 Array zeros(const Shape& shape, DType dtype = float32, const Loc& loc = Loc::current());
 /// Ones on the default device, uncommitted. Throws `ValueError` for a negative extent.
 Array ones(const Shape& shape, DType dtype = float32, const Loc& loc = Loc::current());
+/// Zeros and ones that are made where `options.out_sharding` places them: each device makes its own part.
+Array zeros(const Shape& shape, const PlaceOptions& options, const Loc& loc = Loc::current());
+Array zeros(const Shape& shape, DType dtype, const PlaceOptions& options, const Loc& loc = Loc::current());
+Array ones(const Shape& shape, const PlaceOptions& options, const Loc& loc = Loc::current());
+Array ones(const Shape& shape, DType dtype, const PlaceOptions& options, const Loc& loc = Loc::current());
 /// Every element is `value`, of rank 0. The dtype is that of `value` (weak float32 or int32 for a C++ scalar) unless
 /// one is given.
 Array full(const Shape& shape, const Operand& value, std::optional<DType> dtype = std::nullopt);
-/// Zeros of x's shape and dtype; with x's sharding where x is committed and concrete.
+/// The same, placed as `options.out_sharding`.
+Array full(const Shape& shape, const Operand& value, const PlaceOptions& options);
+Array full(const Shape& shape, const Operand& value, std::optional<DType> dtype, const PlaceOptions& options);
+/// Zeros of x's shape and dtype; with x's sharding where x is committed and concrete, and with that of its type.
 Array zeros_like(const Operand& x);
-/// Ones of x's shape and dtype; with x's sharding where x is committed and concrete.
+/// Ones of x's shape and dtype; with x's sharding where x is committed and concrete, and with that of its type.
 Array ones_like(const Operand& x);
+/// What `zeros_like` and its kin may have other than their template.
+struct LikeOptions {
+  std::optional<DType> dtype = std::nullopt;
+  MaybeDims shape = {};           ///< with another shape the result is unsplit, unless `out_sharding` is given
+  ShardingArg out_sharding = {};  ///< as in `PlaceOptions`
+};
+/// Zeros like x but for what the options give.
+Array zeros_like(const Operand& x, const LikeOptions& options);
+/// Ones like x but for what the options give.
+Array ones_like(const Operand& x, const LikeOptions& options);
 /// 0, 1, …, stop - 1 as int32; empty for a negative stop. tessera/creation.h has other dtypes and floats.
 Array arange(std::int64_t stop, const Loc& loc = Loc::current());
 /// start, start + step, … below stop (above it for a negative step) as int32. Throws `ValueError` for step 0.
 Array arange(std::int64_t start, std::int64_t stop, std::int64_t step = 1, const Loc& loc = Loc::current());
+/// The same, placed as `options.out_sharding`.
+Array arange(std::int64_t stop, const PlaceOptions& options, const Loc& loc = Loc::current());
+Array arange(std::int64_t start, std::int64_t stop, std::int64_t step, const PlaceOptions& options,
+             const Loc& loc = Loc::current());
 /// 0, 1, … along `dimension`, constant along the others, as StableHLO's iota.
 Array iota(DType dtype, const Shape& shape, std::int64_t dimension = 0, const Loc& loc = Loc::current());
 
@@ -266,14 +289,26 @@ Array iota(DType dtype, const Shape& shape, std::int64_t dimension = 0, const Lo
 /// The elements of x in row-major order under another shape; one extent may be -1 and is computed. Throws `ValueError`
 /// when sizes differ.
 Array reshape(const Operand& x, const Shape& shape);
+struct ReshapeOptions {
+  Dims dimensions = {};           ///< the order in which x's dimensions are read, as by `transpose`; none: as they are
+  bool column_major = false;      ///< read and fill with the first index fastest: NumPy's order "F"
+  ShardingArg out_sharding = {};  ///< as in `PlaceOptions`
+};
+/// The same with options. Throws `ValueError` for `dimensions` that are no permutation and for both orders together,
+/// `ShardingTypeError` where x is split, is read in another order, and `out_sharding` is not given.
+Array reshape(const Operand& x, const Shape& shape, const ReshapeOptions& options);
 /// Reverses the order of the dimensions.
 Array transpose(const Operand& x);
 /// Dimension i of the result is dimension permutation[i] of x. Throws `ValueError` unless it is a permutation.
 Array transpose(const Operand& x, const Dims& permutation);
 /// Repeats x to `shape` by NumPy's rule. Throws `ValueError` where x's shape does not broadcast to it.
 Array broadcast_to(const Operand& x, const Shape& shape);
+/// The same, placed as `options.out_sharding`.
+Array broadcast_to(const Operand& x, const Shape& shape, const PlaceOptions& options);
 /// StableHLO's broadcast_in_dim: dimension i of x becomes dimension dims[i] of the result; extents of 1 are repeated.
 Array broadcast_in_dim(const Operand& x, const Shape& shape, const Dims& dims);
+/// The same, placed as `options.out_sharding`.
+Array broadcast_in_dim(const Operand& x, const Shape& shape, const Dims& dims, const PlaceOptions& options);
 
 // --- reductions: over all axes unless some are given; negative axes count from the end -----------------
 /// Sum over the axes; 0 for no elements. The result has `options.dtype`, else x's dtype; bool, int8 and int16 are
@@ -307,6 +342,9 @@ struct DotDimensionNumbers {
 struct DotOptions {
   std::optional<DType> preferred_element_type = std::nullopt;
   Precision precision = Precision::Default;
+  /// As in `PlaceOptions`. Unreduced axes must be those of the contracted dimensions, split alike on both sides, else
+  /// `ShardingTypeError`: the products of each device's part then stay unsummed.
+  ShardingArg out_sharding = {};
 };
 /// StableHLO's dot_general: contracts and batches the given dimensions of two operands of one dtype. The result's
 /// dimensions are the batch ones, the free ones of lhs, then those of rhs. Contracting a sharded dimension gives

@@ -11,6 +11,7 @@
 
 #include "tessera/array.h"
 #include "tessera/operand.h"
+#include "tessera/sharding_arg.h"
 
 namespace tessera::random {
 
@@ -68,6 +69,7 @@ struct ChoiceOptions {
   bool replace = true;
   std::optional<Array> p = std::nullopt;  ///< probabilities, one per slice; uniform unless given
   std::int64_t axis = 0;
+  ShardingArg out_sharding = {};  ///< as in `PlaceOptions`
 };
 /// Slices of `from` along the axis, which `shape` takes the place of. Throws `ValueError` for an empty array, more
 /// draws than slices without replacement, and a `p` of another shape.

@@ -9,6 +9,7 @@
 #include "tessera/dtype.h"
 #include "tessera/operand.h"
 #include "tessera/shape.h"
+#include "tessera/sharding_arg.h"
 
 namespace tessera {
 
@@ -29,6 +30,9 @@ struct ReduceOptions {
   std::optional<Operand> where = std::nullopt;
   // Of collectives; reductions over dimensions throw `ValueError` where it is set.
   std::optional<AxisIndexGroups> axis_index_groups = std::nullopt;
+  /// Of `sum` alone, as in `PlaceOptions`; the others throw `ValueError` where it is given. Unreduced axes must be
+  /// those of summed dimensions, or be unreduced in the operand, else `ShardingTypeError`.
+  ShardingArg out_sharding = {};
 };
 
 }  // namespace tessera

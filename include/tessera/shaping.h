@@ -11,6 +11,7 @@
 
 #include "tessera/array.h"
 #include "tessera/operand.h"
+#include "tessera/sharding_arg.h"
 
 namespace tessera {
 
@@ -20,6 +21,10 @@ Array repeat(const Operand& x, std::int64_t repeats, std::optional<std::int64_t>
 /// are filled with the last element, longer ones truncated.
 Array repeat(const Operand& x, const Array& repeats, std::optional<std::int64_t> axis = std::nullopt,
              std::optional<std::int64_t> total = std::nullopt);
+/// The same, placed as `options.out_sharding`, which a repeated dimension that is split needs.
+Array repeat(const Operand& x, std::int64_t repeats, std::optional<std::int64_t> axis, const PlaceOptions& options);
+Array repeat(const Operand& x, const Array& repeats, std::optional<std::int64_t> axis,
+             std::optional<std::int64_t> total, const PlaceOptions& options);
 /// Rolls by shift[i] along axis[i]; one shift serves all axes.
 Array roll(const Operand& x, const Dims& shift, const Dims& axis);
 /// Reverses dimension 1.

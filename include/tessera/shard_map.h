@@ -26,6 +26,10 @@
 
 namespace tessera {
 
+/// In place of `in_specs`: each argument's own spec, as its type has it.
+struct InferType {};
+inline constexpr InferType Infer{};
+
 /// Specs for the leaves of a tree: one for all of them, or a list with an entry for every argument (for every element
 /// of a result that is a tuple, pair, vector, array, map or struct), each of which is again one for all or a list with
 /// one entry per leaf.
@@ -33,6 +37,7 @@ class SpecTree {
  public:
   // NOLINTBEGIN(google-explicit-constructor): specs and lists of specs are spec trees
   SpecTree(PartitionSpec spec) : spec_(std::make_shared<PartitionSpec>(std::move(spec))) {}
+  SpecTree(InferType) : inferred_(true) {}
   SpecTree(std::initializer_list<SpecTree> children) : children_(children) {}
   SpecTree(std::vector<SpecTree> children) : children_(std::move(children)) {}
   SpecTree(const std::vector<PartitionSpec>& specs) : children_(specs.begin(), specs.end()) {}
@@ -40,9 +45,12 @@ class SpecTree {
 
   /// Null for a list.
   const PartitionSpec* spec() const { return spec_.get(); }
-  /// Empty for a single spec.
+  /// True for `Infer`.
+  bool inferred() const { return inferred_; }
+  /// Empty for a single spec and for `Infer`.
   const std::vector<SpecTree>& children() const { return children_; }
-  /// One spec per leaf, for parts with these counts of leaves. Throws `ValueError` naming `what` where counts differ.
+  /// One spec per leaf, for parts with these counts of leaves. Throws `ValueError` naming `what` where counts differ,
+  /// and for `Infer`.
   std::vector<PartitionSpec> resolve(const std::vector<std::size_t>& leaves, const char* what) const;
 
  private:
@@ -50,6 +58,7 @@ class SpecTree {
 
   std::shared_ptr<PartitionSpec> spec_;
   std::vector<SpecTree> children_;
+  bool inferred_ = false;
 };
 
 struct ShardMapOptions {
@@ -107,13 +116,14 @@ AnyMesh shard_map_mesh();
 
 /// `f` on the blocks of its arguments: dimension d of a block is the argument's divided by the axes of `in_specs`
 /// there; results are assembled as `out_specs` specifies. `mesh` may be abstract: then the arguments' shardings give
-/// the devices. Arguments of another sharding are resharded first; besides that, only the collectives that `f` calls
-/// communicate. An operand whose spec is `unreduced` over axes gives each instance its addend, which varies over them;
-/// a result with such a spec is the sum of what the instances return, left undone. One whose spec is `reduced` is equal
-/// along the axes, and its cotangent unreduced. Throws `IndivisibleError`, `ValueError` for specs that do not fit and,
-/// with `check_vma`, for a result that varies over an axis that its spec does not name or does not vary over an
-/// unreduced one; `UnimplementedError` for unreduced and reduced specs in a map that leaves axes automatic;
-/// `DeviceMismatchError`.
+/// the devices. Arguments of another sharding are resharded first, over `Auto` axes and where some axes stay
+/// outside the map; besides that, only the collectives that `f` calls communicate. Over `Explicit` axes `in_specs` must
+/// be what the arguments' types have, which `Infer` in their place reads from there. An operand whose spec is
+/// `unreduced` over axes gives each instance its addend, which varies over them; a result with such a spec is the sum
+/// of what the instances return, left undone. One whose spec is `reduced` is equal along the axes, and its cotangent
+/// unreduced. Throws `IndivisibleError`, `ValueError` for specs that do not fit and, with `check_vma`, for a result
+/// that varies over an axis that its spec does not name or does not vary over an unreduced one; `UnimplementedError`
+/// for unreduced and reduced specs in a map that leaves axes automatic; `DeviceMismatchError`.
 template <class F>
 auto shard_map(F f, AnyMesh mesh, SpecTree in_specs, SpecTree out_specs, ShardMapOptions options = {}) {
   return Callable([f = std::move(f), mesh = std::move(mesh), in = std::move(in_specs), out = std::move(out_specs),

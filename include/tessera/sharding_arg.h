@@ -35,4 +35,12 @@ class ShardingArg {
   std::optional<PartitionSpec> spec_;
 };
 
+/// Where the result of a function is to be.
+struct PlaceOptions {
+  /// Over `Explicit` axes: the result has exactly this placement in its type, unreduced and reduced axes included, and
+  /// the value that `reshard` of the plain result has. What the rules of the function's operations would refuse is
+  /// legal with it. Not given: as the rules derive, which is unsplit for what has no operands.
+  ShardingArg out_sharding = {};
+};
+
 }  // namespace tessera

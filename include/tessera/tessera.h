@@ -51,6 +51,7 @@
 #include "tessera/pmap.h"
 #include "tessera/products.h"
 #include "tessera/random.h"
+#include "tessera/random_sharding.h"
 #include "tessera/segments.h"
 #include "tessera/sets.h"
 #include "tessera/shape.h"

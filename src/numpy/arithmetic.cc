@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "numpy/placed.h"
 #include "ops/shared_attrs.h"
 #include "program/promote.h"
 #include "tessera/ops.h"
@@ -199,13 +200,16 @@ Array broadcast_to(const Operand& x, const Shape& shape) {
 // --- products --------------------------------------------------------------------------------------------
 
 Array dot_general(const Operand& lhs, const Operand& rhs, const DotDimensionNumbers& d, const DotOptions& o) {
-  return bind1(def::dot_general, {lhs.array(), rhs.array()},
-               attrs(ops::DotGeneral{d.lhs_contracting, d.rhs_contracting, d.lhs_batch, d.rhs_batch,
-                                     o.preferred_element_type, o.precision}),
-               lhs.loc());
+  return detail::placed_as(o.out_sharding, "dot_general", [&] {
+    return bind1(def::dot_general, {lhs.array(), rhs.array()},
+                 attrs(ops::DotGeneral{d.lhs_contracting, d.rhs_contracting, d.lhs_batch, d.rhs_batch,
+                                       o.preferred_element_type, o.precision}),
+                 lhs.loc());
+  });
 }
 
-Array matmul(const Operand& x, const Operand& y, const DotOptions& o) {
+namespace {
+Array plain_matmul(const Operand& x, const Operand& y, const DotOptions& o) {
   const Loc& loc = x.loc();
   std::vector<Array> in = program::promote("matmul", {x.array(), y.array()}, loc);
   Array a = in[0];
@@ -251,6 +255,10 @@ Array matmul(const Operand& x, const Operand& y, const DotOptions& o) {
   std::iota(dims.begin(), dims.end(), 0);
   return dot_general(on(a, loc), on(b, loc),
                      {.lhs_contracting = {nb + 1}, .rhs_contracting = {nb}, .lhs_batch = dims, .rhs_batch = dims}, o);
+}
+}  // namespace
+Array matmul(const Operand& x, const Operand& y, const DotOptions& o) {
+  return detail::placed_as(o.out_sharding, "matmul", [&] { return plain_matmul(x, y, program::unplaced(o)); });
 }
 
 }  // namespace tessera

@@ -3,6 +3,7 @@
 
 #include "array/array_impl.h"
 #include "numpy/index_plan.h"
+#include "numpy/placed.h"
 #include "program/graph_fragment.h"
 #include "tessera/lax.h"
 #include "tessera/numpy.h"
@@ -12,6 +13,7 @@ namespace tessera {
 
 using program::Arrays;
 using program::IndexPlan;
+using program::unplaced;
 
 IndexItem::IndexItem(const std::vector<std::int64_t>& indices)
     : kind_(Kind::Array), array_(HostArray::from(std::vector<std::int32_t>(indices.begin(), indices.end()))) {}
@@ -25,15 +27,22 @@ Array index(const Operand& x, const IndexItems& items, const IndexOptions& o) {
   p.gather.unique_indices = o.unique_indices;
   Arrays in{x.array()};
   in.insert(in.end(), p.arrays.begin(), p.arrays.end());
-  return program::composite("index", loc, in, [&](const Arrays& v) {
-    Array y = program::sliced(p, v[0]);
-    if (!p.arrays.empty()) {
-      Array at = program::index_vectors(p, Arrays(v.begin() + 1, v.end()), o.wrap_negative_indices);
-      y = program::graph_fragment1(
-          "index", loc, {y, at}, [&](ir::Builder&, const ir::Values& u) { return ops::gather(u[0], u[1], p.gather); });
-    }
-    return reshape(y, p.result);
-  });
+  auto read = [&] {
+    return program::composite("index", loc, in, [&](const Arrays& v) {
+      Array y = program::sliced(p, v[0]);
+      if (!p.arrays.empty()) {
+        Array at = program::index_vectors(p, Arrays(v.begin() + 1, v.end()), o.wrap_negative_indices);
+        y = program::graph_fragment1("index", loc, {y, at}, [&](ir::Builder&, const ir::Values& u) {
+          return ops::gather(u[0], u[1], p.gather);
+        });
+      }
+      return reshape(y, p.result);
+    });
+  };
+  if (!p.arrays.empty()) return detail::placed_as(o.out_sharding, "index", read);
+  // A slice must be legal by itself; then it is resharded.
+  const Array slice = read();
+  return detail::placed_as(o.out_sharding, "index", [&] { return slice; });
 }
 
 // One for each number of items: a pack would leave no place for the caller's line, and would call anything callable.
@@ -131,7 +140,8 @@ Array write_mask(const Update& u, const Array& x, const Array& mask, const Array
   return where(m, u.combine ? u.combine(x, update) : update, x);
 }
 
-Array write(const Update& u, const Operand& x, const IndexItems& items, const Operand& given, const IndexOptions& o) {
+Array plain_write(const Update& u, const Operand& x, const IndexItems& items, const Operand& given,
+                  const IndexOptions& o) {
   const Loc& loc = x.loc();
   const ir::Type type = program::type_of(x.array(), u.name);
   const bool masked = is_plain_mask(items, given.array());
@@ -159,6 +169,10 @@ Array write(const Update& u, const Operand& x, const IndexItems& items, const Op
   });
 }
 
+Array write(const Update& u, const Operand& x, const IndexItems& items, const Operand& given, const IndexOptions& o) {
+  return detail::placed_as(o.out_sharding, u.name, [&] { return plain_write(u, x, items, given, o); });
+}
+
 const Update kSet{"set", ops::scatter, nullptr, 0};
 const Update kAdd{"add", ops::scatter_add, add, 0};
 const Update kMultiply{"multiply", ops::scatter_mul, multiply, 1};
@@ -176,17 +190,21 @@ Array IndexUpdate::multiply(const Operand& v, const IndexOptions& o) const {
   return write(kMultiply, x_, items_, v, o);
 }
 Array IndexUpdate::divide(const Operand& v, const IndexOptions& o) const {
-  Array divisor = at(ones_like(x_), items_).multiply(v, o);
-  return tessera::divide(x_, divisor);
+  return detail::placed_as(o.out_sharding, "divide", [&] {
+    Array divisor = at(ones_like(x_), items_).multiply(v, unplaced(o));
+    return tessera::divide(x_, divisor);
+  });
 }
 Array IndexUpdate::power(const Operand& v, const IndexOptions& o) const {
-  Array exponent = at(ones_like(x_), items_).multiply(v, o);
-  return tessera::power(x_, exponent);
+  return detail::placed_as(o.out_sharding, "power", [&] {
+    Array exponent = at(ones_like(x_), items_).multiply(v, unplaced(o));
+    return tessera::power(x_, exponent);
+  });
 }
 Array IndexUpdate::min(const Operand& v, const IndexOptions& o) const { return write(kMin, x_, items_, v, o); }
 Array IndexUpdate::max(const Operand& v, const IndexOptions& o) const { return write(kMax, x_, items_, v, o); }
 Array IndexUpdate::apply(const std::function<Array(const Array&)>& f, const IndexOptions& o, const Loc&) const {
-  return set(f(get(o)), o);
+  return set(f(get(unplaced(o))), o);
 }
 
 }  // namespace tessera

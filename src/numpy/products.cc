@@ -3,6 +3,7 @@
 
 #include <numeric>
 
+#include "numpy/placed.h"
 #include "program/composite.h"
 #include "tessera/lax.h"
 #include "tessera/numpy.h"
@@ -26,6 +27,13 @@ Array contracted(const char* name, const Arrays& v, const Dims& a, const Dims& b
   for (auto& x : p) x = program::cast(x, x.dtype(), p[0].weak_type() && p[1].weak_type(), Loc::current());
   return dot_general(p[0], p[1], {.lhs_contracting = a, .rhs_contracting = b}, o);
 }
+// A product with the placement that its options give, f(operands, the other options).
+Array placed(const char* name, const std::vector<Operand>& operands, const DotOptions& o,
+             const std::function<Array(const Arrays&, const DotOptions&)>& f) {
+  return detail::placed_as(o.out_sharding, name, [&] {
+    return composite(name, operands, [&](const Arrays& v) { return f(v, program::unplaced(o)); });
+  });
+}
 Dims axes_in(const Dims& axes, const Array& x) {
   Dims out;
   for (auto d : axes) out.push_back(program::axis_of("tensordot", d, x.ndim()));
@@ -34,20 +42,20 @@ Dims axes_in(const Dims& axes, const Array& x) {
 }  // namespace
 
 Array dot(const Operand& x, const Operand& y, const DotOptions& o) {
-  return composite("dot", {x, y}, [&](const Arrays& v) {
+  return placed("dot", {x, y}, o, [](const Arrays& v, const DotOptions& plain) {
     if (v[0].ndim() == 0 || v[1].ndim() == 0) return v[0] * v[1];
-    return contracted("dot", v, {v[0].ndim() - 1}, {std::max<std::int64_t>(0, v[1].ndim() - 2)}, o);
+    return contracted("dot", v, {v[0].ndim() - 1}, {std::max<std::int64_t>(0, v[1].ndim() - 2)}, plain);
   });
 }
 Array vdot(const Operand& x, const Operand& y, const DotOptions& o) {
-  return composite("vdot", {x, y}, [&](const Arrays& v) {
-    return contracted("vdot", {ravel(conj(v[0])), ravel(v[1])}, {0}, {0}, o);
+  return placed("vdot", {x, y}, o, [](const Arrays& v, const DotOptions& plain) {
+    return contracted("vdot", {ravel(conj(v[0])), ravel(v[1])}, {0}, {0}, plain);
   });
 }
 Array inner(const Operand& x, const Operand& y, const DotOptions& o) {
-  return composite("inner", {x, y}, [&](const Arrays& v) {
+  return placed("inner", {x, y}, o, [](const Arrays& v, const DotOptions& plain) {
     if (v[0].ndim() == 0 || v[1].ndim() == 0) return v[0] * v[1];
-    return contracted("inner", v, {v[0].ndim() - 1}, {v[1].ndim() - 1}, o);
+    return contracted("inner", v, {v[0].ndim() - 1}, {v[1].ndim() - 1}, plain);
   });
 }
 Array outer(const Operand& x, const Operand& y) {
@@ -68,8 +76,8 @@ Array tensordot(const Operand& x, const Operand& y, const Dims& x_axes, const Di
   if (x_axes.size() != y_axes.size()) {
     throw ValueError(str("tensordot: axes ", x_axes, " and ", y_axes, " differ in length"));
   }
-  return composite("tensordot", {x, y}, [&](const Arrays& v) {
-    return contracted("tensordot", v, axes_in(x_axes, v[0]), axes_in(y_axes, v[1]), o);
+  return placed("tensordot", {x, y}, o, [&](const Arrays& v, const DotOptions& plain) {
+    return contracted("tensordot", v, axes_in(x_axes, v[0]), axes_in(y_axes, v[1]), plain);
   });
 }
 Array kron(const Operand& x, const Operand& y) {

@@ -8,6 +8,7 @@
 
 #include "ops/shared_attrs.h"
 #include "program/composite.h"
+#include "tessera/explicit_sharding.h"
 #include "tessera/numpy.h"
 #include "tessera/ops.h"
 
@@ -22,6 +23,8 @@ namespace program {
 
 void only(const char* name, const ReduceOptions& o, Takes takes) {
   if (o.axis_index_groups) throw ValueError(str(name, ": axis_index_groups is an option of collectives"));
+  if (o.out_sharding.given())
+    throw ValueError(str(name, ": out_sharding is an option of sum alone; reshard the result"));
   if (o.initial && takes != Takes::InitialAndWhere) {
     throw ValueError(str(name, ": initial is given; expected none, because the result has no start value"));
   }
@@ -133,7 +136,13 @@ Array truth(const Kind& k, const Operand& x, const ReduceOptions& o) {
 
 }  // namespace
 
-Array sum(const Operand& x, const ReduceOptions& o) { return accumulate({def::reduce_sum, "sum", 0, true, add}, x, o); }
+Array sum(const Operand& x, const ReduceOptions& o) {
+  ReduceOptions plain = o;
+  plain.out_sharding = {};
+  return detail::placed_as(o.out_sharding, "sum", [&] {
+    return accumulate({def::reduce_sum, "sum", 0, true, add}, x, plain);
+  });
+}
 Array prod(const Operand& x, const ReduceOptions& o) {
   return accumulate({def::reduce_prod, "prod", 1, true, multiply}, x, o);
 }

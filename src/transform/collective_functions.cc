@@ -92,11 +92,11 @@ Value reduce_value(detail::AxisReduction kind, Value x, const Axes& axes, bool c
 
 Axes resolve_reduction(detail::AxisReduction kind, const AxisNames& axes, const ReduceOptions& o) {
   const char* function = name_of(kind);
-  if (o.axis || o.keepdims || o.dtype || o.initial || o.where) {
-    throw ValueError(
-        str(function,
-            ": axis, keepdims, dtype, initial and where are options of reductions over dimensions; name axes in "
-            "the argument axes"));
+  if (o.axis || o.keepdims || o.dtype || o.initial || o.where || o.out_sharding.given()) {
+    throw ValueError(str(function,
+                         ": axis, keepdims, dtype, initial, where and out_sharding are options of reductions over "
+                         "dimensions; name axes in "
+                         "the argument axes"));
   }
   Axes out = resolve(axes, function, true);
   set_groups(out, o.axis_index_groups, function, false);

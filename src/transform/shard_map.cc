@@ -28,6 +28,7 @@ std::vector<PartitionSpec> SpecTree::resolve(const std::vector<std::size_t>& lea
   std::size_t total = 0;
   for (auto n : leaves) total += n;
   if (spec_) return std::vector<PartitionSpec>(total, *spec_);
+  if (inferred_) throw ValueError(str("shard_map: ", what, " = Infer; expected specs"));
   std::vector<PartitionSpec> out;
   if (children_.size() == leaves.size()) {
     for (std::size_t i = 0; i < leaves.size(); ++i) {

@@ -4,6 +4,7 @@
 #include "ops/linalg/conv.h"
 #include "program/graph_fragment.h"
 #include "program/promote.h"
+#include "tessera/explicit_sharding.h"
 #include "tessera/lax.h"
 
 namespace tessera::lax {
@@ -93,9 +94,11 @@ Array conv_general_dilated(const Operand& lhs, const Operand& rhs, const ConvOpt
   p.feature_groups = o.feature_group_count;
   p.batch_groups = o.batch_group_count;
   p.preferred = o.preferred_element_type;
-  return program::graph_fragment1(
-      "conv_general_dilated", loc, {lhs.array(), rhs.array()},
-      [&](ir::Builder&, const ir::Values& v) { return ops::conv_general_dilated(v[0], v[1], p); });
+  return detail::placed_as(o.out_sharding, "conv_general_dilated", [&] {
+    return program::graph_fragment1(
+        "conv_general_dilated", loc, {lhs.array(), rhs.array()},
+        [&](ir::Builder&, const ir::Values& v) { return ops::conv_general_dilated(v[0], v[1], p); });
+  });
 }
 
 }  // namespace tessera::lax

@@ -7,6 +7,7 @@
 #include "numpy/random/random_common.h"
 #include "tessera/control.h"
 #include "tessera/elementary.h"
+#include "tessera/explicit_sharding.h"
 #include "tessera/indexing.h"
 #include "tessera/lax.h"
 #include "tessera/linalg.h"
@@ -324,7 +325,7 @@ Array choice(const Operand& key, const Array& from, const Shape& shape, const Ch
     throw ValueError(str("random::choice: p has shape ", o.p->shape(), "; expected (", n, ",)"));
   Arrays in{key.array(), from};
   if (o.p) in.push_back(*o.p);
-  return composite("choice", key.loc(), in, [&](const Arrays& v) {
+  auto draw = [&](const Arrays& v) {
     Array rows;
     if (!o.p && o.replace) {
       rows = randint(v[0], shape, 0, n);
@@ -345,7 +346,8 @@ Array choice(const Operand& key, const Array& from, const Shape& shape, const Ch
       }
     }
     return take(v[1], rows, d, TakeMode::Clip);
-  });
+  };
+  return detail::placed_as(o.out_sharding, "random::choice", [&] { return composite("choice", key.loc(), in, draw); });
 }
 
 }  // namespace random
