@@ -100,8 +100,4 @@ auto explicit_axes(F f, ExplicitAxesOptions options) {
   });
 }
 
-/// Types of what `f` returns for arguments of these types, without running it.
-std::vector<ArrayType> eval_types(const std::function<std::vector<Array>(const std::vector<Array>&)>& f,
-                                  const std::vector<Array>& args, const Loc& loc = Loc::current());
-
 }  // namespace tessera

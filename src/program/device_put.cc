@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "array/array_impl.h"
 #include "base/strings.h"
+#include "mesh/mesh_state.h"
 #include "program/typed_placement.h"
 #include "sharding/fits.h"
 #include "tessera/error.h"
@@ -42,7 +43,8 @@ Array reshard(const Array& x, const ShardingPtr& sharding, const Loc&) {
 }
 Array reshard(const Array& x, const PartitionSpec& spec, const Loc&) {
   arrays::checked(x, "reshard");
-  if (!program::is_typed_here(x)) return with_sharding_constraint(x, spec);
+  // As in JAX, a mesh that is set decides that specs name its explicit axes; in an older scope it is a constraint.
+  if (!program::is_typed_here(x) && !mesh::axes_are_set()) return with_sharding_constraint(x, spec);
   return program::reshard_typed(x, program::wanted_type(spec, x.shape(), "reshard"), spec, "reshard");
 }
 

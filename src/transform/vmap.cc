@@ -92,7 +92,7 @@ ir::AxisList mapped_entry(const std::vector<Array>& leaves, const std::vector<Ma
     const ir::AxisList& own = t.sharding->dims[static_cast<std::size_t>(*axes[i])];
     if (entry && *entry != own) {
       throw ValueError(str("vmap: the mapped dimension of argument leaf ", i, ", ", t, ", is sharded over ",
-                           axes_text(own, *mesh), ", and that of ", from, " over ", axes_text(*entry, *mesh),
+                           ir::axes_text(own, *mesh), ", and that of ", from, " over ", ir::axes_text(*entry, *mesh),
                            "; expected the same axes (reshard one)"));
     }
     if (!entry) from = str("argument leaf ", i, ", ", t);
@@ -105,7 +105,7 @@ ir::AxisList mapped_entry(const std::vector<Array>& leaves, const std::vector<Ma
     for (auto a : *entry) {
       if ((t.sharding->split() >> a & 1) == 0) continue;
       throw ValueError(str("vmap: argument leaf ", i, ", ", t, ", is not mapped and is sharded over ",
-                           axes_text({a}, *mesh), ", which the mapped dimensions are sharded over; reshard it"));
+                           ir::axes_text({a}, *mesh), ", which the mapped dimensions are sharded over; reshard it"));
     }
   }
   ir::AxisList named;
@@ -116,7 +116,7 @@ ir::AxisList mapped_entry(const std::vector<Array>& leaves, const std::vector<Ma
     std::string given;
     for (const auto& name : spmd_axis_name.values()) given += str(given.empty() ? "" : ",", name.value_or(""));
     throw ValueError(str("vmap: Only one of spmd_axis_name and the explicit axes of the mapped dimension can name axes: ",
-                         "spmd_axis_name is ", given, " and the dimension is sharded over ", axes_text(*entry, *mesh)));
+                         "spmd_axis_name is ", given, " and the dimension is sharded over ", ir::axes_text(*entry, *mesh)));
   }
   return *entry;
 }
