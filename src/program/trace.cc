@@ -15,6 +15,7 @@
 #include "program/axis_env.h"
 #include "program/program.h"
 #include "program/promote.h"
+#include "program/sharding_cures.h"
 #include "tessera/error.h"
 
 namespace tessera::program {
@@ -124,6 +125,23 @@ ir::Value Trace::lift(const Array& a, const char* function, const char* what, st
   return lifted(a, function);
 }
 
+namespace {
+// A value from outside a map, or from outside `auto_axes`, in a type over the axes that are explicit here.
+ir::Type seen_here(const arrays::ArrayImpl& a) {
+  const ir::Type& t = a.type;
+  if (t.sharding == nullptr) return t;
+  const AbstractMesh& here = get_abstract_mesh();
+  if (a.trace == 0 && here.manual_axes().empty()) return t;
+  if (here.empty() || here == t.sharding->mesh || !(here.shape() == t.sharding->mesh.shape())) return t;
+  ir::Type out = t;
+  ir::TypeSharding s{here, t.sharding->dims, t.sharding->unreduced, t.sharding->reduced};
+  auto is_explicit = [&](std::uint8_t a) { return here.axis_types()[a] == AxisType::Explicit; };
+  for (auto& axes : s.dims) std::erase_if(axes, [&](std::uint8_t a) { return !is_explicit(a); });
+  out.sharding = here.explicit_axes().empty() ? nullptr : ir::intern(std::move(s));
+  return out;
+}
+}  // namespace
+
 // An array that can be used here.
 ir::Value Trace::lifted(const Array& a, const char* function) {
   const auto& impl = a.impl();
@@ -138,7 +156,7 @@ ir::Value Trace::lifted(const Array& a, const char* function) {
                                     "] that this process cannot read whole; pass it as an argument instead"));
     }
   }
-  ir::Value v = builder_.input(impl->type);
+  ir::Value v = builder_.input(seen_here(*impl));
   if (checks_varying()) {
     ops::NameSet set = varying_of(a);
     varying_.resize(std::max(varying_.size(), static_cast<std::size_t>(v.id) + 1));
@@ -261,16 +279,36 @@ std::vector<Array> seen(std::vector<Array> out, const std::vector<Array>& in, co
 }
 
 namespace {
+// What does not fit is told again, with what would.
+template <class F>
+auto with_cures(const ir::OpDef& op, const ir::Attrs& attrs, const std::vector<Array>& in, F add) {
+  try {
+    return add();
+  } catch (const ShardingTypeError& e) {
+    const std::string told = e.what();
+    if (told.find("cheapest first") != std::string::npos) throw;
+    ir::Types types;
+    for (const auto& a : in) types.push_back(a.impl()->type);
+    TraceSuspension outside;  // the candidates are programs of their own
+    throw ShardingTypeError(told + sharding_cures(op, types, attrs));
+  }
+}
+
 std::vector<Array> bind_as_given(const ir::OpDef& op, const std::vector<Array>& in, ir::Attrs attrs, const Loc& loc) {
   Trace* t = Trace::current();
-  if (t == nullptr) return run_op(op, in, attrs, loc);
+  if (t == nullptr) {
+    if (!mesh::types_in_use()) return run_op(op, in, attrs, loc);
+    return with_cures(op, attrs, in, [&] { return run_op(op, in, attrs, loc); });
+  }
   ir::Values values;
   values.reserve(in.size());
   std::string name(op.name());
   for (std::size_t i = 0; i < in.size(); ++i) values.push_back(t->lift(in[i], name.c_str(), "operand", i));
   t->builder().set_loc(loc);
   std::vector<Array> out;
-  for (auto v : t->builder().add(op, values, std::move(attrs))) out.push_back(t->wrap(v, op.name(), loc));
+  auto add = [&] { return t->builder().add(op, values, attrs); };
+  const ir::Values made = t->builder().typing() == ir::Typing::Off ? add() : with_cures(op, attrs, in, add);
+  for (auto v : made) out.push_back(t->wrap(v, op.name(), loc));
   return out;
 }
 }  // namespace

@@ -46,6 +46,10 @@ bool settle(const char* name, std::vector<Array>& carry, const ir::Types& after,
   bool changed = false;
   for (std::size_t i = 0; i < carry.size(); ++i) {
     const ir::Type before = program::type_of(carry[i], name);
+    if (!ir::same_sharding(before, after[i])) {
+      throw TypeError(str(name, ": leaf ", i, " of the carry is ", before, " and the body returns ", after[i],
+                          "; expected equal types, their shardings included (reshard one)"));
+    }
     if (before == after[i] || program::takes(before, after[i])) continue;
     const ir::Type a = arrays::visible(before), b = arrays::visible(after[i]);
     if (a.shape == b.shape && a.weak && promote_types({a.dtype, a.weak}, {b.dtype, b.weak}).dtype == b.dtype) {
@@ -61,8 +65,12 @@ bool settle(const char* name, std::vector<Array>& carry, const ir::Types& after,
 
 // The type of one result of all branches: weak ones take the dtype of the others.
 ir::Type joined(const ir::Type& a, const ir::Type& b, std::size_t result, std::size_t branch) {
-  if (program::takes(a, b)) return {a.dtype, a.shape, a.weak && b.weak};
-  if (program::takes(b, a)) return {b.dtype, b.shape, a.weak && b.weak};
+  if (!ir::same_sharding(a, b)) {
+    throw TypeError(str("cond, switch: the branches return different types: result ", result, " of branch ", branch,
+                        " is ", b, "; branch 0 gives ", a, " (reshard one)"));
+  }
+  if (program::takes(a, b)) return {a.dtype, a.shape, a.weak && b.weak, a.sharding};
+  if (program::takes(b, a)) return {b.dtype, b.shape, a.weak && b.weak, a.sharding};
   throw TypeError(str("cond: result ", result, " of branch ", branch, " is ", b, "; branch 0 gives ", a));
 }
 
@@ -183,9 +191,12 @@ std::vector<Array> scan_leaves(const LeafFn& body, const std::vector<Array>& ini
   for (int round = 0; round < 2; ++round) {
     ir::Types types = types_of(carry, "scan");
     for (const auto& x : xs) {
-      ir::Type slice = program::type_of(x, "scan");
-      slice.shape.erase(slice.shape.begin());
-      types.push_back(slice);
+      const ir::Type all = program::type_of(x, "scan");
+      if (all.sharding != nullptr && !all.sharding->dims[0].empty()) {
+        throw ValueError(str("scan: all xs must be replicated along dimension 0, which is scanned; one is ", all,
+                             ", placed by ", spec_text(*all.sharding), "; reshard it"));
+      }
+      types.push_back(ir::without_dim(all, 0));
     }
     do {
       t = program::trace(body, types, varying);

@@ -8,11 +8,13 @@
 #include <typeinfo>
 
 #include "base/strings.h"
+#include "ir/derive_sharding.h"
 #include "ir/pass.h"
 #include "ops/collective/shard_map_op.h"
 #include "ops/collective/varying.h"
 #include "program/axis_env.h"
 #include "program/trace.h"
+#include "program/typed_placement.h"
 
 namespace tessera {
 
@@ -310,18 +312,110 @@ class Blocks {
 
 }  // namespace
 
+namespace {
+
+// --- over explicit axes ---------------------------------------------------------------------------------------------
+
+// The map's mesh where some of its axes are explicit, else one without axes.
+AbstractMesh typed_mesh(const ShardMapCall& call, const std::vector<Array>& leaves) {
+  const AbstractMesh& mesh = call.mesh.abstract_mesh();
+  const AbstractMesh& current = get_abstract_mesh();
+  // Inside another map the scope knows which axes are manual by now.
+  if (current.axis_sizes() == mesh.axis_sizes() && !current.explicit_axes().empty()) return current;
+  if (!mesh.explicit_axes().empty()) return mesh;
+  for (const auto& a : leaves) {
+    if (a.impl()->type.sharding != nullptr) return a.impl()->type.sharding->mesh;
+  }
+  return {};
+}
+
+AbstractMesh inner_mesh(const ops::ShardMap& p, const AbstractMesh& mesh) {
+  AxisTypes types;
+  for (auto m : p.manual) types.emplace_back(p.mesh_names.list[static_cast<std::size_t>(m)], AxisType::Manual);
+  return mesh.update_axis_types(types);
+}
+
+ir::AxisMask manual_mask(const ops::ShardMap& p) {
+  ir::AxisMask mask = 0;
+  for (auto m : p.manual) mask |= ir::AxisMask{1} << m;
+  return mask;
+}
+
+std::vector<AxisRef> refs(const AbstractMesh& mesh, const ir::AxisList& axes, ir::AxisMask of) {
+  std::vector<AxisRef> out;
+  for (auto a : axes) {
+    if (of >> a & 1) out.emplace_back(mesh.shape_tuple()[a].name);
+  }
+  return out;
+}
+
+// `in_specs` that is left to the argument's type.
+PartitionSpec spec_of_type(const ops::ShardMap& p, const AbstractMesh& mesh, const Array& a) {
+  for (auto m : p.manual) {
+    if (!mesh.empty() && mesh.axis_types()[static_cast<std::size_t>(m)] == AxisType::Explicit) continue;
+    throw TypeError(str("shard_map: in_specs may be left out only where all axes that the map takes are Explicit; ",
+                        p.mesh_names.list[static_cast<std::size_t>(m)], " is not; give in_specs"));
+  }
+  const ir::TypeSharding s = ir::sharding_of(a.impl()->type, mesh);
+  const ir::AxisMask manual = manual_mask(p);
+  std::vector<SpecEntry> entries;
+  for (const auto& axes : s.dims) {
+    auto named = refs(mesh, axes, manual);
+    entries.push_back(named.empty() ? SpecEntry(none) : SpecEntry(std::move(named)));
+  }
+  return PartitionSpec(std::move(entries))
+      .with_unreduced(refs(mesh, ir::axes_of(s.unreduced), manual))
+      .with_reduced(refs(mesh, ir::axes_of(s.reduced), manual));
+}
+
+// The argument placed as its spec says, which must be so already where the map takes all axes and they are explicit.
+Array as_spec(const ops::ShardMap& p, const AbstractMesh& mesh, const Array& a, const PartitionSpec& spec,
+              std::size_t i) {
+  const ir::TypeSharding own = ir::sharding_of(a.impl()->type, mesh);
+  const ir::AxisMask manual = manual_mask(p);
+  ir::TypeSharding want{mesh, {}, 0, 0};
+  for (auto x : p.in_specs.unreduced_of(i)) want.unreduced |= ir::AxisMask{1} << x;
+  for (auto x : p.in_specs.reduced_of(i)) want.reduced |= ir::AxisMask{1} << x;
+  for (std::size_t d = 0; d < own.dims.size(); ++d) {
+    ir::AxisList dim;
+    for (auto x : p.in_specs.list[i][d]) {
+      if (mesh.axis_types()[static_cast<std::size_t>(x)] == AxisType::Explicit)
+        dim.push_back(static_cast<std::uint8_t>(x));
+    }
+    for (auto x : own.dims[d]) {
+      if ((manual >> x & 1) == 0) dim.push_back(x);
+    }
+    want.dims.push_back(std::move(dim));
+  }
+  if (want == own) return a;
+  if (p.manual.size() == p.mesh_sizes.size() && mesh.are_all_axes_explicit()) {
+    throw ValueError(str("shard_map: in_specs ", spec, " of leaf ", i, " differs from the argument's type ",
+                         a.impl()->type, ", placed by ", spec_text(own),
+                         "; leave in_specs out (Infer), or reshard the argument: reshard(x, ", spec_text(want), ")"));
+  }
+  return program::reshard_typed(a, ir::intern(std::move(want)), nullptr, "shard_map");
+}
+
+}  // namespace
+
 std::vector<Array> shard_map_leaves(const LeafFn& body, const std::vector<Array>& leaves, ShardMapCall& call,
                                     const Loc& loc) {
   program::check_leaves(leaves, "shard_map", call.names);
   ops::ShardMap p = map_of(call);
   adopt_devices(p, call, leaves);
-  std::vector<PartitionSpec> in_specs = call.in_specs.resolve(call.leaves_per_arg, "in_specs");
+  const bool infer = call.in_specs.inferred();
+  std::vector<PartitionSpec> in_specs;
+  if (!infer) in_specs = call.in_specs.resolve(call.leaves_per_arg, "in_specs");
+  const AbstractMesh typed = typed_mesh(call, leaves);
+  std::vector<Array> placed = leaves;
   ir::Types blocks;
   Blocks checked_blocks;
   std::vector<ops::NameSet> inputs;
   for (std::size_t i = 0; i < leaves.size(); ++i) {
-    ir::Type t = program::type_of(leaves[i], "shard_map");
-    add_spec(p.in_specs, p, call, in_specs[i], t.rank(), "in_specs");
+    if (infer) in_specs.push_back(spec_of_type(p, typed, leaves[i]));
+    add_spec(p.in_specs, p, call, in_specs[i], leaves[i].ndim(), "in_specs");
+    if (!typed.empty()) placed[i] = as_spec(p, typed, leaves[i], in_specs[i], i);
+    ir::Type t = ops::block_type(p, program::type_of(placed[i], "shard_map"));
     t.shape = checked_blocks.of(p, i, t.shape);
     blocks.push_back(std::move(t));
     std::vector<Dims> varies = p.in_specs.list[i];
@@ -332,10 +426,12 @@ std::vector<Array> shard_map_leaves(const LeafFn& body, const std::vector<Array>
   program::Traced t;
   {
     program::MeshAxesScope scope(manual_of(p, call), bindings_of(p));
+    std::optional<UseAbstractMesh> axes;
+    if (!typed.empty()) axes.emplace(inner_mesh(p, typed));
     t = checked_blocks.trace(body, blocks, inputs);
   }
   p.body = t.graph;
-  std::vector<Array> all = leaves;
+  std::vector<Array> all = placed;
   for (const auto& c : t.captures) {
     all.push_back(c);
     p.in_specs.list.emplace_back(static_cast<std::size_t>(c.ndim()));

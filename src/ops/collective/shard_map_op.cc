@@ -52,6 +52,22 @@ Shape block_shape(const ShardMap& p, const std::vector<Dims>& spec, const Shape&
   }
   return out;
 }
+Type block_type(const ShardMap& p, const Type& t) {
+  Type out = t;
+  if (t.sharding == nullptr) return out;
+  AxisTypes types;
+  ir::AxisMask manual = 0;
+  for (auto m : p.manual) {
+    types.emplace_back(p.mesh_names.list[at(m)], AxisType::Manual);
+    manual |= ir::AxisMask{1} << m;
+  }
+  ir::TypeSharding s{t.sharding->mesh.update_axis_types(types), t.sharding->dims, 0, 0};
+  out.sharding = nullptr;
+  if (s.mesh.explicit_axes().empty()) return out;
+  for (auto& axes : s.dims) std::erase_if(axes, [&](std::uint8_t a) { return (manual >> a & 1) != 0; });
+  out.sharding = ir::intern(std::move(s));
+  return out;
+}
 Shape whole_shape(const ShardMap& p, const std::vector<Dims>& spec, const Shape& block) {
   Shape out = block;
   for (std::size_t d = 0; d < block.size(); ++d) out[d] *= cut(p, spec[d]);
@@ -96,10 +112,29 @@ NameSets output_sets(const ShardMap& p) {
   return out;
 }
 
+// The result's placement: what its spec says, and within it that of the block over the axes that stay outside the map.
+void place(const ir::PlaceArgs& args, Types& out, const ShardMap& p) {
+  auto mask = [](const Dims& axes) {
+    ir::AxisMask m = 0;
+    for (auto a : axes) m |= ir::AxisMask{1} << a;
+    return m;
+  };
+  for (std::size_t k = 0; k < out.size(); ++k) {
+    ir::TypeSharding s{args.mesh, std::vector<ir::AxisList>(out[k].shape.size()), mask(p.out_specs.unreduced_of(k)),
+                       mask(p.out_specs.reduced_of(k))};
+    const auto* inner = out[k].sharding;
+    for (std::size_t d = 0; d < s.dims.size(); ++d) {
+      for (auto a : p.out_specs.list[k][d]) s.dims[d].push_back(static_cast<std::uint8_t>(a));
+      if (inner != nullptr) s.dims[d].insert(s.dims[d].end(), inner->dims[d].begin(), inner->dims[d].end());
+    }
+    ir::set_sharding(args, out[k], std::move(s));
+  }
+}
+
 Types infer(TypeSpan in, const ShardMap& p) {
   Types blocks;
   for (std::size_t i = 0; i < in.size(); ++i) {
-    blocks.push_back(in[i]);
+    blocks.push_back(block_type(p, in[i]));
     blocks.back().shape = block_shape(p, p.in_specs.list[i], in[i].shape, str("operand ", i));
   }
   check_inputs("shard_map", "body", *p.body, blocks);
@@ -259,7 +294,7 @@ GraphPtr transposed_body(const ShardMap& p, const Flags& linear, const Flags& ha
   for (std::size_t i = 0; i < linear.size(); ++i) in.push_back(linear[i] ? Value{} : b.input(g.type(g.inputs[i])));
   for (std::size_t i = 0; i < has_ct.size(); ++i) {
     const Type& t = g.type(g.outputs[i]);
-    ct.push_back(has_ct[i] ? b.input(Type{t.dtype, t.shape}) : Value{});
+    ct.push_back(has_ct[i] ? b.input(ir::cotangent_type(t)) : Value{});
     if (!has_ct[i]) continue;
     if (p.checked) {
       // Instances hold addends of the cotangent of a reduced result; one that they share wants their sum.
@@ -329,7 +364,17 @@ Dims batch_axes(const ShardMap& p, std::int64_t size) {
 // The batch is one more dimension of the specs.
 Batched batch(Builder& b, const BatchArgs& a, const ShardMap& p) {
   Dims axes = batch_axes(p, a.size);
+  const ir::AxisList& entry = BatchEntry::current();
+  if (!entry.empty()) {
+    for (auto e : entry) {
+      if (std::find(p.manual.begin(), p.manual.end(), e) != p.manual.end()) continue;
+      throw UnimplementedError(str("vmap: the mapped dimension is split over the explicit axis ",
+                                   p.mesh_names.list[e], ", which a shard_map inside leaves outside; map all axes"));
+    }
+    axes.assign(entry.begin(), entry.end());
+  }
   BatchMeshAxes inside(axes.empty() ? BatchMeshAxes::current() : std::vector<std::string>{});
+  BatchEntry whole_inside(ir::AxisList{});
   BatchedGraph body = batch_graph(*p.body, a.batched, a.size / cut(p, axes));
   ShardMap q = p;
   q.body = body.graph;
@@ -358,7 +403,7 @@ TESSERA_DEFINE_OP(shard_map, ShardMap,
                       .transpose = transpose_rule,
                       .dual = [](Builder& b, const ir::DualArgs& a,
                                  const ShardMap& p) { return a.split ? split(b, a, p) : fused(b, a, p); },
-                      .place = [](const ir::PlaceArgs& args, Types& out, const ShardMap&) { ir::keep_inferred(args, out); },
+                      .place = place,
                       .reference = Never{"it is opened before a program runs"},
                       .samples = Never{"needs a mesh; tested with maps"},
                   });

@@ -61,6 +61,9 @@ struct ShardMap {
 
 /// Shape of a block; throws `IndivisibleError` naming `what` where axes do not divide a dimension.
 Shape block_shape(const ShardMap& p, const std::vector<Dims>& spec, const Shape& shape, const std::string& what);
+/// The type of a block, but for its shape: placed over the axes that stay outside the map, in a mesh whose others are
+/// `Manual`.
+Type block_type(const ShardMap& p, const Type& t);
 Shape whole_shape(const ShardMap& p, const std::vector<Dims>& spec, const Shape& block);
 
 /// Results of the map. In a checked map the body first gets its casts to varying.

@@ -45,8 +45,16 @@ Values lin_transpose(Builder& b, const TransposeArgs& t, const CustomLin& p) {
   Values out(t.types.size());
   for (std::size_t i = 0, k = kept; i < back.size(); ++i) {
     if (!p.inexact_in[i]) continue;
-    if (back[i])
-      check_type("custom_vjp_call", str("cotangent ", i, " from bwd of ", p.name), back[i].type(), t.types[k]);
+    if (back[i]) {
+      const std::string what = str("cotangent ", i, " from bwd of ", p.name);
+      Type want = t.types[k];
+      want.sharding = ir::cotangent_type(want).sharding;
+      if (!ir::same_sharding(back[i].type(), want)) {
+        throw ValueError(str("[custom_vjp_call] ", what, " is ", back[i].type(), "; expected ", want,
+                             ", placed as the cotangent of the argument (reshard it)"));
+      }
+      check_type("custom_vjp_call", what, back[i].type(), want);
+    }
     if (t.linear[k]) out[k] = back[i];
     ++k;
   }
