@@ -59,6 +59,10 @@ struct ExplicitAxesOptions {
   std::vector<ShardingArg> in_sharding = {};     ///< of the arguments: one for all, or one a leaf. Required.
 };
 
+/// The types of what `f` returns for arguments of these types, which it is traced for and not run.
+std::vector<ArrayType> eval_types(const std::function<std::vector<Array>(const std::vector<Array>&)>& f,
+                                  const std::vector<Array>& args, const Loc& loc = Loc::current());
+
 namespace detail {
 /// What `f` makes, with exactly the type that `out` asks for; no rule for placements is checked on the way. Without
 /// `out`, `f()` as it is.
@@ -120,9 +124,5 @@ requires(is_tree_v<T> && !std::is_same_v<T, Array>) T
     reshard(const T& tree, const ShardingArg& placement, const Loc& loc = Loc::current()) {
   return reshard(tree, std::vector<ShardingArg>{placement}, loc);
 }
-
-/// Types of what `f` returns for arguments of these types, without running it.
-std::vector<ArrayType> eval_types(const std::function<std::vector<Array>(const std::vector<Array>&)>& f,
-                                  const std::vector<Array>& args, const Loc& loc = Loc::current());
 
 }  // namespace tessera

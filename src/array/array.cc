@@ -181,6 +181,7 @@ Array make(ir::Type type, ShardingPtr sharding, StoragePtr storage, bool committ
         .engine->put_on_devices(storage->shard_buffers, type.dtype, *impl->placement, replicas_equal);
   }
   impl->type = std::move(type);
+  impl->type.sharding = ir::type_sharding(*sharding, impl->type.rank());
   impl->sharding = std::move(sharding);
   impl->committed = committed;
   impl->replicas_equal = replicas_equal;
@@ -352,6 +353,7 @@ Array without_data(const ShapeDtype& type, const Loc&) {
   impl->sharding = type.sharding ? type.sharding : arrays::default_sharding();
   impl->placement = arrays::look_up(impl->sharding, type.shape);
   impl->committed = type.sharding != nullptr;
+  impl->type.sharding = ir::type_sharding(*impl->sharding, impl->type.rank());
   impl->without_data = true;
   return Array(std::move(impl));
 }

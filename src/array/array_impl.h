@@ -14,6 +14,7 @@
 
 #include "ir/builder.h"
 #include "ir/type.h"
+#include "ir/type_sharding.h"
 #include "runtime/event.h"
 #include "runtime/shard_set.h"
 #include "sharding/placement.h"
@@ -113,7 +114,7 @@ inline DType visible(DType dtype, bool weak) {
   return !weak ? dtype : dtype == DType::F64 ? DType::F32 : dtype == DType::C128 ? DType::C64 : dtype;
 }
 /// The type as users see it.
-inline ir::Type visible(const ir::Type& t) { return {visible(t.dtype, t.weak), t.shape, t.weak}; }
+inline ir::Type visible(const ir::Type& t) { return {visible(t.dtype, t.weak), t.shape, t.weak, t.sharding}; }
 inline DType with_digits(DType t) { return t == DType::F32 ? DType::F64 : t == DType::C64 ? DType::C128 : t; }
 
 /// A literal under its dtype.

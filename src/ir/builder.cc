@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "base/strings.h"
+#include "ir/derive_sharding.h"
 #include "ir/op_def.h"
 #include "ir/rewriter.h"
 #include "tessera/error.h"
@@ -16,6 +17,7 @@ ValueId Builder::fresh(Type type) {
 }
 
 Value Builder::input(Type type) {
+  if (type.sharding != nullptr && typing_ == Typing::Off) typing_ = Typing::Lenient;
   ValueId v = fresh(std::move(type));
   graph_.inputs.push_back(v);
   return {this, v};
@@ -29,6 +31,7 @@ Values Builder::add(const OpDef& op, ValueSpan in, Attrs attrs) {
     types.push_back(v.type());
   }
   Types out = op.infer(types, attrs);
+  if (typing_ != Typing::Off) derive_shardings(op, types, out, attrs, typing_, open_);
   return add_typed(op, in, std::move(attrs), std::move(out));
 }
 
@@ -51,6 +54,11 @@ Values Builder::inline_graph(const Graph& g, ValueSpan args) {
   r.bind(g.inputs, args);
   r.walk();
   return r.outputs();
+}
+
+void Builder::set_sharding(Value v, const TypeSharding* sharding) {
+  types_[static_cast<std::size_t>(v.id)].sharding = sharding;
+  graph_.types[static_cast<std::size_t>(v.id)].sharding = sharding;
 }
 
 void Builder::set_layout(Value v, Layout l) {

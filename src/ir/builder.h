@@ -29,12 +29,20 @@ struct Value {
 using Values = std::vector<Value>;
 using ValueSpan = std::span<const Value>;
 
+/// How a builder sees to shardings over explicit axes in types (ir/derive_sharding.h).
+enum class Typing : std::uint8_t {
+  Off,      ///< no value has one
+  Lenient,  ///< derived; what does not fit is left unsplit (rules of transformations, results of `out_sharding`)
+  Strict,   ///< derived; what does not fit is an error (what users write)
+};
+
 class Builder {
  public:
   Builder() = default;
   Builder(const Builder&) = delete;  // values point here
   Builder& operator=(const Builder&) = delete;
 
+  /// From the first input whose type has a sharding on, the builder derives those of what it adds, leniently.
   Value input(Type type);
   /// Appends one equation. Checks and infers types by the op's rule; throws what that throws.
   Values add(const OpDef& op, ValueSpan in, Attrs attrs = nullptr);
@@ -57,6 +65,14 @@ class Builder {
   const Graph& graph() const { return graph_; }
   Value value(ValueId id) { return {this, id}; }
 
+  Typing typing() const { return typing_; }
+  void set_typing(Typing t) { typing_ = t; }
+  /// Lenient typing: axes over which sums and contractions of operands that are split alike stay unreduced.
+  AxisMask open_axes() const { return open_; }
+  void set_open_axes(AxisMask axes) { open_ = axes; }
+  /// Gives a value made here another sharding in its type, for what is not read yet.
+  void set_sharding(Value v, const TypeSharding* sharding);
+
   /// Line that following equations get.
   void set_loc(const Loc& loc) { loc_ = loc; }
   const Loc& loc() const { return loc_; }
@@ -77,6 +93,8 @@ class Builder {
   Graph graph_;
   std::deque<Type> types_;  // those of graph_, where they do not move
   Loc loc_;
+  Typing typing_ = Typing::Off;
+  AxisMask open_ = 0;
 };
 
 inline const Type& Value::type() const { return builder->type(id); }

@@ -190,6 +190,7 @@ std::string Module::add_mesh(NamedMesh m) {
     bool same = known.axes == m.axes && known.sizes == m.sizes && known.device_ids == m.device_ids;
     if (!same || known.origin != m.origin) continue;
     known.uneven = known.uneven || m.uneven;
+    if (known.axis_types.empty()) known.axis_types = m.axis_types;
     return known.name;
   }
   m.name = "mesh";

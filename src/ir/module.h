@@ -13,6 +13,7 @@
 
 #include "ir/graph.h"
 #include "ir/layout.h"
+#include "tessera/axis_type.h"
 
 namespace tessera::ir {
 
@@ -36,6 +37,7 @@ struct NamedMesh {
   };
   Origin origin = Origin::Named;
   bool uneven = false;  ///< shardings over it may split unevenly
+  std::vector<AxisType> axis_types = {};  ///< of the public mesh; none: all `Auto`
   std::int64_t size() const { return size_of(sizes); }
   bool operator==(const NamedMesh&) const = default;
 };

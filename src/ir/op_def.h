@@ -17,14 +17,25 @@
 #include "ir/graph.h"
 #include "ir/layout.h"
 #include "ir/type.h"
+#include "ir/type_sharding.h"
 
 namespace tessera::ir {
+
+class OpDef;
 
 /// In how far an op is linear; tells what may pass partial sums through.
 enum class Linearity : std::uint8_t {
   None,
   Joint,  ///< linear in all its (inexact or integer) data operands together: add, reduce_sum, reshape, concatenate
   Multi,  ///< linear in each data operand alone: mul, dot_general
+};
+
+/// What becomes of an entry, in a type's sharding, of a dimension that the factors leave whole.
+enum class WholeEntry : std::uint8_t {
+  Refused,  ///< the operand must be resharded first: sorts, running reductions, decompositions
+  Resized,  ///< it stays on the same dimension of the result, where it divides the new extent: slices, padding, windows
+  Kept,     ///< it stays on the same dimension of the result: reversals, transforms, concatenations
+  Dropped,  ///< the result is unsplit there: arg-reductions
 };
 
 /// Element-wise ops: result element i depends on operand elements i (or on rank-0 operands) alone.
@@ -46,6 +57,11 @@ struct Traits {
   bool exact = false;  ///< picks, compares, moves, or computes what IEEE arithmetic fixes: one right answer to the bit
   /// What a reduction over dimensions, windows or mesh axes combines elements by.
   std::optional<Reduction> reduction = std::nullopt;
+  // In types over explicit axes (ir/derive_sharding.h).
+  WholeEntry whole_entry = WholeEntry::Refused;
+  bool alike = false;             ///< operands of full rank must have one sharding
+  bool casts_mesh = false;        ///< its rule for types gives results the sharding, over another mesh
+  const char* activity = nullptr; ///< what errors call it where that is not the op's name: "sorting"
 };
 
 /// Contiguous row-major memory of one operand or result of a kernel.
@@ -127,6 +143,16 @@ struct Division {
   std::vector<std::pair<Value, Layout>> layouts = {};
 };
 
+/// An equation whose results' types get their shardings over explicit axes.
+struct PlaceArgs {
+  const OpDef& op;
+  TypeSpan in;
+  const AbstractMesh& mesh;
+  Typing typing;
+  AxisMask open = 0;  ///< axes over which a sum of what is split alike stays unreduced (lenient typing)
+  bool strict() const { return typing == Typing::Strict; }
+};
+
 /// An instance of an op for the property tests.
 template <class P>
 struct Sample {
@@ -176,6 +202,9 @@ struct OpSpec {
   /// sum as running sums of shards and what stands before each. The partitioner takes the one that moves the fewest
   /// bytes, if they are fewer than without; nothing where a way does not apply.
   std::vector<std::function<std::optional<Division>(Builder&, const DivideArgs&, const P&)>> divide = {};
+  /// Sets the shardings of the results' types where they do not follow from the factors alone, or the results come from
+  /// graphs that have typed them.
+  std::function<void(const PlaceArgs&, Types& out, const P&)> place = nullptr;
   Must<void(ViewSpan in, ViewSpan out, const P&)> reference;
   Must<std::vector<Sample<P>>()> samples;
 };
@@ -203,6 +232,8 @@ class OpDef {
   /// How many rules `divide` has.
   virtual std::size_t divisions() const = 0;
   virtual std::optional<Division> divide(std::size_t way, Builder& b, const DivideArgs& args, const Attrs& a) const = 0;
+  /// False where the op has no rule `place` of its own.
+  virtual bool place(const PlaceArgs& args, Types& out, const Attrs& a) const = 0;
   virtual bool has_reference() const = 0;
   virtual void reference(ViewSpan in, ViewSpan out, const Attrs& a) const = 0;
   virtual std::vector<AnySample> samples() const = 0;
@@ -268,6 +299,10 @@ class Op final : public OpDef {
   std::size_t divisions() const override { return spec_.divide.size(); }
   std::optional<Division> divide(std::size_t way, Builder& b, const DivideArgs& args, const Attrs& a) const override {
     return spec_.divide[way](b, args, get<P>(a));
+  }
+  bool place(const PlaceArgs& args, Types& out, const Attrs& a) const override {
+    if (spec_.place) spec_.place(args, out, get<P>(a));
+    return static_cast<bool>(spec_.place);
   }
   bool has_reference() const override { return static_cast<bool>(spec_.reference.call); }
   void reference(ViewSpan in, ViewSpan out, const Attrs& a) const override {

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ir/type_sharding.h"
 
+#include <algorithm>
 #include <mutex>
 #include <unordered_set>
 
 #include "base/hash.h"
 #include "base/strings.h"
+#include "mesh/mesh_state.h"
 
 namespace tessera::ir {
 
@@ -51,11 +53,63 @@ TypeShardingPtr intern(TypeSharding s) {
   return &*known->insert(std::move(s)).first;
 }
 
+TypeShardingPtr type_sharding(const Sharding& sharding, std::int64_t rank) {
+  if (!mesh::types_in_use().load(std::memory_order_relaxed)) return nullptr;
+  const auto* named = dynamic_cast<const NamedSharding*>(&sharding);
+  if (named == nullptr) return nullptr;
+  const AbstractMesh& mesh = named->mesh().abstract_mesh();
+  const auto types = mesh.axis_types();
+  auto is_explicit = [&](int a) { return types[static_cast<std::size_t>(a)] == AxisType::Explicit; };
+  if (std::ranges::none_of(types, [](AxisType t) { return t == AxisType::Explicit; })) return nullptr;
+  TypeSharding s{mesh, std::vector<AxisList>(static_cast<std::size_t>(rank)), 0, 0};
+  for (std::size_t d = 0; d < s.dims.size(); ++d) {
+    for (int a : named->dim_axes(d)) {
+      if (is_explicit(a)) s.dims[d].push_back(static_cast<std::uint8_t>(a));
+    }
+  }
+  for (int a : named->unreduced_axes()) s.unreduced |= is_explicit(a) ? AxisMask{1} << a : 0;
+  for (int a : named->reduced_axes()) s.reduced |= is_explicit(a) ? AxisMask{1} << a : 0;
+  return intern(std::move(s));
+}
+
 TypeShardingPtr unsplit(const AbstractMesh& mesh, std::int64_t rank) {
   bool some = false;
   for (auto t : mesh.axis_types()) some = some || t == AxisType::Explicit;
   if (!some) return nullptr;
   return intern({mesh, std::vector<AxisList>(static_cast<std::size_t>(rank)), 0, 0});
+}
+
+bool same_sharding(const Type& a, const Type& b) {
+  if (a.sharding == b.sharding) return true;
+  if (a.sharding != nullptr && b.sharding != nullptr) return false;
+  return (a.sharding != nullptr ? a.sharding : b.sharding)->plain_whole();
+}
+
+Type with_dim(Type t, std::size_t d, std::int64_t extent, AxisList entry) {
+  t.shape.insert(t.shape.begin() + static_cast<std::ptrdiff_t>(d), extent);
+  if (t.sharding == nullptr) return t;
+  TypeSharding s = *t.sharding;
+  s.dims.insert(s.dims.begin() + static_cast<std::ptrdiff_t>(d), std::move(entry));
+  t.sharding = intern(std::move(s));
+  return t;
+}
+Type without_dim(Type t, std::size_t d) {
+  t.shape.erase(t.shape.begin() + static_cast<std::ptrdiff_t>(d));
+  if (t.sharding == nullptr) return t;
+  TypeSharding s = *t.sharding;
+  s.dims.erase(s.dims.begin() + static_cast<std::ptrdiff_t>(d));
+  t.sharding = intern(std::move(s));
+  return t;
+}
+
+Type tangent_type(const Type& t) { return {t.dtype, t.shape, false, t.sharding}; }
+Type cotangent_type(const Type& t) {
+  Type out = tangent_type(t);
+  if (t.sharding == nullptr || !t.sharding->marked()) return out;
+  TypeSharding s = *t.sharding;
+  std::swap(s.unreduced, s.reduced);
+  out.sharding = intern(std::move(s));
+  return out;
 }
 
 AxisList axes_of(AxisMask mask) {

@@ -9,6 +9,7 @@
 #include "ir/layout.h"
 #include "ir/type.h"
 #include "tessera/mesh.h"
+#include "tessera/sharding.h"
 
 namespace tessera::ir {
 
@@ -31,8 +32,19 @@ using TypeShardingPtr = const TypeSharding*;
 
 /// The one object with this content.
 TypeShardingPtr intern(TypeSharding s);
+/// What a sharding is in the type of an array of this rank: its entries over `Explicit` axes; null where there are none.
+TypeShardingPtr type_sharding(const Sharding& s, std::int64_t rank);
 /// Nothing split, over this mesh; null where none of its axes is `Explicit`.
 TypeShardingPtr unsplit(const AbstractMesh& mesh, std::int64_t rank);
+
+/// Whether types agree in their shardings: none is as good as one that splits nothing.
+bool same_sharding(const Type& a, const Type& b);
+/// The type with one more dimension in front of dimension d, over these axes; without dimension d.
+Type with_dim(Type t, std::size_t d, std::int64_t extent, AxisList entry = {});
+Type without_dim(Type t, std::size_t d);
+/// The type of a tangent, and of a cotangent: unreduced and reduced axes change places.
+Type tangent_type(const Type& t);
+Type cotangent_type(const Type& t);
 
 /// "x", "(x,y)".
 std::string axes_text(const AxisList& axes, const AbstractMesh& mesh);

@@ -30,6 +30,11 @@ void check_axis_types(const std::vector<AxisType>& types, std::int64_t ndim, std
       str(function, ": axis_types has ", types.size(), " entries for ", ndim, " axes; expected one for each axis"));
 }
 
+std::atomic<bool>& types_in_use() {
+  static std::atomic<bool> used{false};
+  return used;
+}
+
 std::string axis_types_text(std::span<const AxisType> types) {
   if (std::ranges::all_of(types, [](AxisType t) { return t == AxisType::Auto; })) return "";
   std::string out;
@@ -41,6 +46,7 @@ AbstractMesh AbstractMeshState::make(std::vector<std::string> names, Shape sizes
                                      std::vector<AxisType> types) {
   auto s = std::make_shared<AbstractMeshState>();
   types.resize(sizes.size(), AxisType::Auto);
+  if (std::ranges::any_of(types, [](AxisType t) { return t != AxisType::Auto; })) types_in_use() = true;
   s->types = std::move(types);
   if (named) s->names = names;
   std::vector<std::pair<std::string, std::int64_t>> entries;

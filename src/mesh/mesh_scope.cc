@@ -19,6 +19,7 @@ namespace {
 struct Level {
   ResourceEnv env;
   AbstractMesh axes;
+  bool sets_axes = false;
 };
 struct LevelsTag;
 std::vector<Level>& levels() { return base::thread_own<std::vector<Level>, LevelsTag>(); }
@@ -53,6 +54,8 @@ int& mesh::tracing_depth() {
   return depth;
 }
 
+bool mesh::axes_are_set() { return current_level().sets_axes; }
+
 const ResourceEnv& current_env() { return current_level().env; }
 const AbstractMesh& get_abstract_mesh() { return current_level().axes; }
 const Mesh& get_mesh() { return current_mesh(); }
@@ -76,10 +79,12 @@ MeshScope::MeshScope(const Mesh& m, const Loc&) : mesh_(m) {
   depth_ = levels().size();
 }
 
-SetMesh::SetMesh(const Mesh& m, const Loc&) : scope_((check_not_traced("set_mesh", m), m)) {}
+SetMesh::SetMesh(const Mesh& m, const Loc&) : scope_((check_not_traced("set_mesh", m), m)) {
+  levels().back().sets_axes = true;
+}
 void set_mesh(const Mesh& m, const Loc&) {
   check_not_traced("set_mesh", m);
-  start_level() = new Level{ResourceEnv().with_mesh(m), m.abstract_mesh()};
+  start_level() = new Level{ResourceEnv().with_mesh(m), m.abstract_mesh(), true};
 }
 
 UseAbstractMesh::UseAbstractMesh(const AbstractMesh& m, const Loc&) {
@@ -88,7 +93,7 @@ UseAbstractMesh::UseAbstractMesh(const AbstractMesh& m, const Loc&) {
     throw ValueError(str("use_abstract_mesh: mesh = ", m, " has size ", m.size(), " but the current mesh ", devices,
                          " has ", devices.size(), " devices; expected as many"));
   }
-  levels().push_back({current_env(), m});
+  levels().push_back({current_env(), m, true});
   depth_ = levels().size();
 }
 UseAbstractMesh::~UseAbstractMesh() { leave(depth_, "UseAbstractMesh"); }

@@ -2,6 +2,7 @@
 // What stands behind Mesh and AbstractMesh handles.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -47,6 +48,10 @@ struct MeshState {
 void check_axis_types(const std::vector<AxisType>& types, std::int64_t ndim, std::string_view function);
 /// ", axis_types=(Explicit, Auto)", or nothing where all are `Auto`.
 std::string axis_types_text(std::span<const AxisType> types);
+/// Set for good when the first mesh is made that has an axis of another type than `Auto`.
+std::atomic<bool>& types_in_use();
+/// Whether the innermost scope is one that sets the axes of types (`SetMesh`, `set_mesh`, `UseAbstractMesh`).
+bool axes_are_set();
 /// How many functions this thread is tracing, each inside the one before.
 int& tracing_depth();
 

@@ -59,17 +59,37 @@ inline const char* to_string(Reshard::Kind kind) { return enum_names(kind)[stati
 struct ShardingConstraint {
   Dims mesh_sizes;
   Names mesh_names;
-  std::vector<Dims> dims;  ///< per dimension: axis numbers, major first; {-1} leaves the dimension unconstrained
+  std::vector<Dims> dims;  ///< per dimension: axis numbers, major first; -1 leaves it open to further axes
   Dims devices;
   bool uneven = false;
   Dims unreduced;  ///< axes over which the value is to stay a sum of what positions hold
+  Dims reduced = {};   ///< typed: axes over which the gradient is to stay unreduced
+  bool typed = false;  ///< jax.reshard: the result's type has this sharding, over the `Explicit` axes of its mesh
   static constexpr auto fields = std::tuple{field("mesh_sizes", &ShardingConstraint::mesh_sizes),
                                             field("mesh_names", &ShardingConstraint::mesh_names),
                                             field("dims", &ShardingConstraint::dims),
                                             field("devices", &ShardingConstraint::devices),
                                             field("uneven", &ShardingConstraint::uneven),
-                                            rare_field("unreduced", &ShardingConstraint::unreduced)};
+                                            rare_field("unreduced", &ShardingConstraint::unreduced),
+                                            rare_field("reduced", &ShardingConstraint::reduced),
+                                            rare_field("typed", &ShardingConstraint::typed)};
 };
+
+/// `mesh_cast`: the same value in types over a mesh with other types of axes. Entries over axes that are `Explicit` in
+/// both stay; those over axes that become `Auto` leave the type, and nothing moves.
+struct MeshCast {
+  Dims sizes;
+  Names names;
+  Dims from, to;  ///< types of the axes
+  static constexpr auto fields = std::tuple{field("sizes", &MeshCast::sizes), field("names", &MeshCast::names),
+                                            field("from", &MeshCast::from), field("to", &MeshCast::to)};
+};
+
+/// jax.reshard: the value under this sharding, in its type too.
+Value reshard_to(Value x, const ir::TypeSharding* want);
+/// The value with this sharding in its type: one that was made here, from value `own` of the builder on, just gets it,
+/// another is resharded. `want` may be null, which asks for nothing.
+Value placed_as(Value x, const ir::TypeSharding* want, std::size_t own);
 
 using ir::GraphPtr;
 

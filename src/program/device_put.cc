@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "array/array_impl.h"
 #include "base/strings.h"
+#include "mesh/mesh_state.h"
+#include "program/typed_placement.h"
 #include "sharding/fits.h"
 #include "tessera/error.h"
 #include "tessera/numpy.h"
@@ -25,11 +27,26 @@ std::vector<HostArray> device_get(const std::vector<Array>& arrays, const Loc&) 
   return out;
 }
 
+namespace {
+bool is_typed(const Sharding& s) {
+  const auto* named = dynamic_cast<const NamedSharding*>(&s);
+  return named != nullptr && !named->mesh().abstract_mesh().explicit_axes().empty();
+}
+}  // namespace
+
 Array reshard(const Array& x, const ShardingPtr& sharding, const Loc&) {
+  if (sharding && is_typed(*sharding)) {
+    return program::reshard_typed(x, program::wanted_type(sharding, x.shape(), "reshard"), sharding, "reshard");
+  }
   if (sharding) sharding::check_fits("reshard", "sharding", *sharding, x.shape());
   return with_sharding_constraint(x, sharding);
 }
-Array reshard(const Array& x, const PartitionSpec& spec, const Loc&) { return with_sharding_constraint(x, spec); }
+Array reshard(const Array& x, const PartitionSpec& spec, const Loc&) {
+  arrays::checked(x, "reshard");
+  // As in JAX, a mesh that is set decides that specs name its explicit axes; in an older scope it is a constraint.
+  if (!program::is_typed_here(x) && !mesh::axes_are_set()) return with_sharding_constraint(x, spec);
+  return program::reshard_typed(x, program::wanted_type(spec, x.shape(), "reshard"), spec, "reshard");
+}
 
 Array device_put_sharded(const std::vector<Array>& shards, const std::vector<Device>& devices, const Loc&) {
   if (shards.empty() || shards.size() != devices.size())

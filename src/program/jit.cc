@@ -119,6 +119,7 @@ std::shared_ptr<JitEntry> JitCore::Impl::key_of(const FlatCall& request, const C
   fresh->statics = request.statics;
   fresh->config = config_key();
   fresh->scope = mesh_scope_stack();
+  fresh->meshes.push_back(get_abstract_mesh());
   fresh->axes = program::axis_env_key();
   fresh->varying = program::varying_of(leaves);
   if (placement != nullptr) fresh->mesh = placement->mesh;
@@ -177,13 +178,21 @@ void JitCore::Impl::build(JitEntry& e, const FlatCall& call, const CallPlacement
   std::vector<bool> donated =
       program::donated_arguments(options.donate_argnums, call.leaves_per_arg.size(), call.static_argnums, options.name);
   FlatBody body = call.function();
+  ir::Types types = e.types;
+  if (placement == nullptr) {
+    // An argument from the host is typed as it will be placed.
+    const auto in = spread(options.in_shardings, call.leaves.size(), options.name, "in_shardings", "argument");
+    for (std::size_t i = 0; i < in.size(); ++i) {
+      if (in[i] && types[i].sharding == nullptr) types[i].sharding = ir::type_sharding(*in[i], types[i].rank());
+    }
+  }
   e.traced = program::trace(
       [&](const std::vector<Array>& tracers) {
         ++traces;
         ++total_traces;
         return body.run(tracers);
       },
-      e.types, e.varying);
+      types, e.varying);
   e.result = body.like();
   if (placement != nullptr) {
     e.in_shardings = placement->in_shardings();

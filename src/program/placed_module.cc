@@ -186,11 +186,27 @@ class Placing {
     for (std::size_t i = 0; i < graph_.outputs.size(); ++i) {
       const auto& shape = graph_.type(graph_.outputs[i]).shape;
       auto s = wanted_out(i);
+      if (!s) s = typed_out(i);
       if (!s && options_.sums_stay) s = left_as_sum(i);
       if (!s) continue;
       sharding::check_fits(options_.name, str("out_shardings[", i, "]"), *s, shape);
       state(out_.module.outputs[i], s, rank(shape));
     }
+  }
+  // What the result's type says; null where it leaves axes to the partitioner. Notes what is reduced.
+  ShardingPtr typed_out(std::size_t i) {
+    const auto* t = i < options_.typed_out.size() ? options_.typed_out[i] : nullptr;
+    if (t == nullptr || t->mesh.size() != total_) return nullptr;
+    auto refs = [&](const ir::AxisList& axes) {
+      std::vector<AxisRef> out;
+      for (auto a : axes) out.emplace_back(t->mesh.shape_tuple()[a].name);
+      return out;
+    };
+    for (const auto& a : refs(ir::axes_of(t->reduced))) out_.reduced_out[i].push_back(a);
+    if (!t->mesh.auto_axes().empty()) return nullptr;
+    std::vector<SpecEntry> entries;
+    for (const auto& d : t->dims) entries.push_back(d.empty() ? SpecEntry(none) : SpecEntry(refs(d)));
+    return NamedSharding(t->mesh, PartitionSpec(entries).with_unreduced(refs(ir::axes_of(t->unreduced)))).share();
   }
   // The placement of a result that the program leaves as a sum; null for any other. Notes what is reduced.
   ShardingPtr left_as_sum(std::size_t i) {

@@ -26,6 +26,7 @@ struct ProgramOptions {
   /// A result whose placement is free and that the program leaves as a sum (by a constraint, by the spec of a map)
   /// stays one.
   bool sums_stay = true;
+  std::vector<ir::TypeShardingPtr> typed_out = {};  ///< one an output: what its type says; null: nothing
 };
 
 /// A mesh that an equation names.

@@ -9,6 +9,7 @@
 #include "base/lru_cache.h"
 #include "base/strings.h"
 #include "base/verify_mode.h"
+#include "ops/transform/write_shardings.h"
 #include "program/verified_program.h"
 #include "sharding/mesh_tiling.h"
 #include "spmd/spmd.h"
@@ -86,7 +87,8 @@ struct Program::CallEntry {
 };
 
 Program::Program(ir::GraphPtr graph, ProgramOptions options)
-    : graph_(std::move(graph)), options_(std::move(options)), mesh_uses_(mesh_uses(*graph_)) {
+    : graph_(ops::write_shardings(graph)), options_(std::move(options)), mesh_uses_(mesh_uses(*graph_)) {
+  for (auto v : graph->outputs) options_.typed_out.push_back(graph->type(v).sharding);
   const std::string& made = options_.made.empty() ? options_.name : options_.made;
   for (std::size_t i = 0; i < options_.donate.size(); ++i) {
     donated_as_.push_back(options_.donate[i]
@@ -302,6 +304,17 @@ std::pair<ProgramPtr, std::int64_t> new_program(ir::Builder& b, const ir::Values
 }
 }  // namespace
 
+namespace {
+// The program of an operation is kept without the mesh that is current, so this is looked at before.
+void check_current_mesh(const ir::OpDef& op, const ir::Type& t) {
+  if (t.sharding == nullptr) return;
+  const AbstractMesh& current = get_abstract_mesh();
+  if (current.empty() || current == t.sharding->mesh) return;
+  throw ValueError(str(op.name(), ": the operand ", t, " is typed over the mesh ", t.sharding->mesh,
+                       " but the current mesh is ", current, "; expected one mesh, with equal types of axes"));
+}
+}  // namespace
+
 std::vector<Array> run_op(const ir::OpDef& op, const std::vector<Array>& in, const ir::Attrs& attrs, const Loc& loc) {
   static auto* cache = new base::LruCache<OpKey, ProgramPtr, OpKeyHash>(kMaxPrograms);
   std::string name(op.name());
@@ -310,12 +323,14 @@ std::vector<Array> run_op(const ir::OpDef& op, const std::vector<Array>& in, con
     if (!arrays::usable(in[i])) arrays::throw_unusable(in[i], name.c_str(), str("operand ", i));
     if (in[i].impl()->trace != 0) arrays::throw_leaked(in[i], name.c_str(), str("operand ", i));
     key.in.push_back(in[i].impl()->type);
+    check_current_mesh(op, key.in.back());
   }
   ProgramPtr program = cache->get(key, [&] {
     ir::Builder b;
     b.set_loc(loc);
     ir::Values values;
     for (const auto& t : key.in) values.push_back(b.input(t));
+    if (b.typing() != ir::Typing::Off) b.set_typing(ir::Typing::Strict);
     ir::Values out = b.add(op, values, attrs);
     ProgramOptions options;
     options.name = name;

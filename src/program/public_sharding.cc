@@ -48,7 +48,8 @@ ShardingPtr named(const ir::NamedMesh& mesh, const std::vector<std::vector<std::
   for (const auto& dim : dims) entries.push_back(dim.empty() ? SpecEntry(none) : SpecEntry(refs(dim)));
   while (!entries.empty() && entries.back().is_none()) entries.pop_back();
   DeviceArray grid(devices, mesh.sizes);
-  Mesh placed(grid, numbered ? AxisNames(std::nullopt) : AxisNames(mesh.axes));
+  Mesh placed(grid, numbered ? AxisNames(std::nullopt) : AxisNames(mesh.axes),
+              {.axis_types = mesh.axis_types});
   return interned(NamedSharding(placed, PartitionSpec(entries).with_unreduced(refs(unreduced)), {.uneven = uneven}));
 }
 
@@ -95,6 +96,10 @@ std::optional<ir::AxisSharding> axis_sharding(const Sharding& s, std::int64_t ra
     const auto& axes = by_name->mesh().abstract_mesh();
     mesh.origin = axes.axis_names().empty() ? Origin::Numbered : Origin::Named;
     mesh.uneven = by_name->uneven();
+    const auto all_auto = [](AxisType t) { return t == AxisType::Auto; };
+    if (!std::ranges::all_of(axes.axis_types(), all_auto)) {
+      mesh.axis_types.assign(axes.axis_types().begin(), axes.axis_types().end());
+    }
     for (const auto& a : axes.shape_tuple()) {
       mesh.axes.push_back(a.name);
       mesh.sizes.push_back(a.size);
@@ -142,7 +147,9 @@ ShardingPtr public_sharding(const ir::AxisSharding& s, const ir::NamedMesh& mesh
     uneven = uneven || shape[d] % parts != 0;
   }
   std::vector<std::size_t> unreduced(c.unreduced.begin(), c.unreduced.end());
-  return named({mesh.name, c.mesh_names.list, c.mesh_sizes, {}}, dims, unreduced, uneven, devices);
+  ir::NamedMesh cut{mesh.name, c.mesh_names.list, c.mesh_sizes, {}};
+  if (cut.axes == mesh.axes) cut.axis_types = mesh.axis_types;
+  return named(cut, dims, unreduced, uneven, devices);
 }
 
 ShardingPtr public_sharding(const PlacedModule& placed, const ir::Layout& layout, const Shape& shape) {

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "base/strings.h"
+#include "mesh/mesh_state.h"
 #include "ir/pass.h"
 #include "ops/collective/manual_region.h"
 #include "program/axis_env.h"
@@ -21,6 +22,7 @@ namespace tessera::program {
 namespace {
 thread_local Trace* current_trace = nullptr;
 std::atomic<std::uint64_t> next_trace{1};
+thread_local int lenient_depth = 0;
 }  // namespace
 
 namespace {
@@ -52,9 +54,12 @@ void check_stack() {
 
 Trace::Trace() : id_(next_trace.fetch_add(1)), outer_(current_trace) {
   check_stack();
+  if (mesh::types_in_use()) builder_.set_typing(lenient_depth > 0 ? ir::Typing::Lenient : ir::Typing::Strict);
+  ++mesh::tracing_depth();
   current_trace = this;
 }
 Trace::~Trace() {
+  --mesh::tracing_depth();
   life_->running = false;
   unbind_region_axes(id_);
   current_trace = outer_;
@@ -66,6 +71,20 @@ Trace* Trace::find(std::uint64_t id) {
     if (t->id_ == id) return t;
   }
   return nullptr;
+}
+
+LenientTyping::LenientTyping(ir::AxisMask open) : trace_(current_trace) {
+  ++lenient_depth;
+  if (trace_ == nullptr) return;
+  before_ = trace_->builder().typing();
+  if (before_ != ir::Typing::Off) trace_->builder().set_typing(ir::Typing::Lenient);
+  trace_->builder().set_open_axes(open);
+}
+LenientTyping::~LenientTyping() {
+  --lenient_depth;
+  if (trace_ == nullptr) return;
+  trace_->builder().set_typing(before_);
+  trace_->builder().set_open_axes(0);
 }
 
 TraceSuspension::TraceSuspension() : before_(current_trace) { current_trace = nullptr; }

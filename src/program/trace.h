@@ -68,6 +68,20 @@ class TraceSuspension {
   Trace* before_;
 };
 
+/// While it lives, the current trace, and those begun inside it, take any placement of operands: what a rule cannot keep
+/// is left unsplit. `open`: axes over which sums and contractions of operands that are split alike stay unreduced.
+class LenientTyping {
+ public:
+  explicit LenientTyping(ir::AxisMask open = 0);
+  ~LenientTyping();
+  LenientTyping(const LenientTyping&) = delete;
+  LenientTyping& operator=(const LenientTyping&) = delete;
+
+ private:
+  Trace* trace_;
+  ir::Typing before_ = ir::Typing::Off;
+};
+
 using LeafFunction = std::function<std::vector<Array>(const std::vector<Array>&)>;
 
 /// A traced function: graph inputs are the explicit ones, then the captures.

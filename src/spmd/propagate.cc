@@ -348,9 +348,9 @@ Constraint resolve(const ops::ShardingConstraint& c, const ir::Module& m) {
   const auto* axes = m.find_axes(c.mesh_sizes, c.mesh_names.list);
   if (axes == nullptr) return out;  // a mesh of other devices than the program's: only on the default device (M70)
   for (std::size_t d = 0; d < c.dims.size(); ++d) {
-    if (c.dims[d] == Dims{-1}) continue;
-    out.open[d] = false;
+    out.open[d] = std::ranges::count(c.dims[d], -1) > 0;
     for (auto a : c.dims[d]) {
+      if (a < 0) continue;
       const AxisList& parts = (*axes)[static_cast<std::size_t>(a)];
       out.layout.dims[d].insert(out.layout.dims[d].end(), parts.begin(), parts.end());
     }

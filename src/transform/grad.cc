@@ -39,6 +39,10 @@ Array checked_tangent(const ir::Type& t, const Array& given, std::size_t i, cons
   if (got.shape != t.shape || (!fits && is_inexact(t.dtype))) {
     throw TypeError(str(name, ": ", what, " ", i, " is ", got, "; expected ", arrays::visible(t)));
   }
+  if (!ir::same_sharding(got, t)) {
+    throw ValueError(str(name, ": ", what, " ", i, " is ", got, "; expected ", arrays::visible(t),
+                         ", the same sharding over explicit axes (reshard it)"));
+  }
   return is_inexact(t.dtype) ? program::cast_exactly(given, t.dtype, t.weak && got.weak, Loc::current()) : given;
 }
 
@@ -89,7 +93,7 @@ std::vector<Array> value_and_grad(const LeafFn& f, const std::vector<Array>& lea
   for (std::size_t i = 0; i < flags.size(); ++i) {
     if (!flags[i]) continue;
     Value v = grads[next++];
-    outputs.push_back(program::marked(v ? v : ops::zeros(b, types[i]), types[i]));
+    outputs.push_back(program::marked(v ? v : ops::zeros(b, ir::cotangent_type(types[i])), types[i]));
   }
   return program::bind_graph(ir::after_pass("grad", b.finish_shared(outputs)), join_captures(leaves, traced),
                              Loc::current());
@@ -184,9 +188,11 @@ std::vector<Array> Linear::pull(const std::vector<Array>& cotangents) const {
   for (const auto& a : impl->residuals) in.push_back(b.input(program::type_of(a, "vjp")));
   Values ct;
   for (std::size_t k = 0; k < cotangents.size(); ++k) {
-    const Array direction = checked_tangent(impl->out_types[k], cotangents[k], k, "vjp", "cotangent");
+    ir::Type type = impl->out_types[k];
+    type.sharding = ir::cotangent_type(type).sharding;
+    const Array direction = checked_tangent(type, cotangents[k], k, "vjp", "cotangent");
     if (!impl->lin.active_out[k]) continue;
-    ct.push_back(b.input(impl->out_types[k]));
+    ct.push_back(b.input(type));
     args.push_back(direction);
   }
   std::size_t residuals = in.size();
@@ -198,7 +204,7 @@ std::vector<Array> Linear::pull(const std::vector<Array>& cotangents) const {
   std::size_t next = residuals;
   for (std::size_t i = 0; i < impl->in_types.size(); ++i) {
     Value v = impl->active[i] ? all[next++] : Value{};
-    out.push_back(program::marked(v ? v : ops::zeros(b, impl->in_types[i]), impl->in_types[i]));
+    out.push_back(program::marked(v ? v : ops::zeros(b, ir::cotangent_type(impl->in_types[i])), impl->in_types[i]));
   }
   return program::bind_graph(ir::after_pass("vjp", b.finish_shared(out)), args, Loc::current());
 }

@@ -2,10 +2,12 @@
 // Placement that may happen inside a program: device_put and with_sharding_constraint.
 #include <algorithm>
 
+#include "ir/derive_sharding.h"
 #include "ops/shared_attrs.h"
 #include "program/axis_env.h"
 #include "program/program.h"
 #include "program/promote.h"
+#include "program/typed_placement.h"
 #include "runtime/engine.h"
 #include "sharding/fits.h"
 #include "tessera/mesh.h"
@@ -122,11 +124,58 @@ ShardingPtr on_own_devices(const Array& value, const sharding::DeviceList& to, c
   return program::can_reshard(value, *there) ? there : nullptr;
 }
 
+bool is_explicit(const AbstractMesh& mesh) {
+  return std::ranges::any_of(mesh.axis_types(), [](AxisType t) { return t == AxisType::Explicit; });
+}
+const NamedSharding* over_explicit_axes(const Sharding& sharding) {
+  const auto* named = dynamic_cast<const NamedSharding*>(&sharding);
+  return named != nullptr && is_explicit(named->mesh().abstract_mesh()) ? named : nullptr;
+}
+// What a bare spec means: the devices of the current mesh under the axes of the scope.
+AnyMesh mesh_of_scope() {
+  if (!current_mesh().empty() && current_mesh().abstract_mesh() == get_abstract_mesh()) return current_mesh();
+  return get_abstract_mesh();
+}
+
+// Over explicit axes it asserts the type; over automatic ones of the same mesh it places.
+Array constrain_typed(const Array& a, const NamedSharding& s, const Loc& loc) {
+  const char* function = "with_sharding_constraint";
+  const AbstractMesh& mesh = s.mesh().abstract_mesh();
+  const ir::TypeSharding own = ir::sharding_of(a.impl()->type, mesh);
+  const bool mixed = !mesh.auto_axes().empty();
+  if (!mixed) {
+    const auto* want = program::wanted_type(s, a.shape(), function);
+    if (*want == own) return a;
+    throw ShardingTypeError(str(function, ": the value has the type ", a.impl()->type, ", placed by ", spec_text(own),
+                                ", and the constraint asserts ", spec_text(*want),
+                                "; over Explicit axes it moves nothing. Use reshard(x, ", spec_text(*want), ")"));
+  }
+  sharding::check_fits(function, "sharding", s, a.shape());
+  auto check = [&](std::span<const int> axes) {
+    for (int i : axes) {
+      if (mesh.axis_types()[static_cast<std::size_t>(i)] == AxisType::Auto) continue;
+      throw ValueError(str(function, ": spec = ", s.spec(), " names the mesh axis '",
+                           mesh.shape_tuple()[static_cast<std::size_t>(i)].name, "', which is not Auto in ", mesh,
+                           "; expected Auto axes (reshard moves over Explicit ones)"));
+    }
+  };
+  ops::ShardingConstraint c = constraint_of(s, a.ndim());
+  for (std::size_t d = 0; d < own.dims.size(); ++d) {
+    check(s.dim_axes(d));
+    // The type's own entries stay.
+    c.dims[d].insert(c.dims[d].begin(), own.dims[d].begin(), own.dims[d].end());
+  }
+  check(s.unreduced_axes());
+  check(s.reduced_axes());
+  return program::bind1(ops::def::sharding_constraint, {a}, program::attrs(c), loc);
+}
+
 }  // namespace
 
 Array with_sharding_constraint(const Operand& x, const ShardingPtr& sharding) {
   if (!sharding) throw ValueError("with_sharding_constraint: sharding is null; expected a Sharding");
   arrays::checked(x.array(), "with_sharding_constraint");
+  if (const auto* typed = over_explicit_axes(*sharding)) return constrain_typed(x.array(), *typed, x.loc());
   if (program::Trace::current() != nullptr) return constrain("with_sharding_constraint", x.array(), sharding, x.loc());
   const auto* named = dynamic_cast<const NamedSharding*>(sharding.get());
   if (named != nullptr && !named->is_concrete()) {
@@ -137,12 +186,20 @@ Array with_sharding_constraint(const Operand& x, const ShardingPtr& sharding) {
   return device_put(x.array(), sharding);
 }
 Array with_sharding_constraint(const Operand& x, const PartitionSpec& spec) {
+  if (is_explicit(get_abstract_mesh())) {
+    return with_sharding_constraint(
+        x, sharding::named("with_sharding_constraint", "spec", mesh_of_scope(), spec).share());
+  }
   return with_sharding_constraint(x, with_current_mesh(spec, "with_sharding_constraint"));
 }
 
 Array device_put(const Array& value, const ShardingPtr& sharding, const Loc&) {
   if (!sharding) throw ValueError("device_put: sharding is null; expected a Sharding");
   const auto& impl = *arrays::checked(value, "device_put");
+  if (program::Trace::current() != nullptr && over_explicit_axes(*sharding) != nullptr) {
+    return program::reshard_typed(value, program::wanted_type(sharding, value.shape(), "device_put"), sharding,
+                                  "device_put");
+  }
   if (program::Trace::current() != nullptr) return constrain("device_put", value, sharding, Loc::current());
   sharding::check_fits("device_put", "sharding", *sharding, impl.type.shape);
   if (impl.literal) return arrays::place(arrays::literal_value(impl), sharding, true, false, impl.type.weak);

@@ -78,6 +78,49 @@ std::int64_t mapped_size(const std::vector<Array>& leaves, std::vector<MaybeAxis
 
 namespace {
 
+// The explicit axes that the mapped dimension is split over, on which all mapped operands must agree and which the
+// others must not use.
+ir::AxisList mapped_entry(const std::vector<Array>& leaves, const std::vector<MaybeAxis>& axes,
+                          const AxisNames& spmd_axis_name) {
+  std::optional<ir::AxisList> entry;
+  std::string from;
+  const AbstractMesh* mesh = nullptr;
+  for (std::size_t i = 0; i < leaves.size(); ++i) {
+    const ir::Type t = program::type_of(leaves[i], "vmap");
+    if (t.sharding == nullptr || !axes[i]) continue;
+    mesh = &t.sharding->mesh;
+    const ir::AxisList& own = t.sharding->dims[static_cast<std::size_t>(*axes[i])];
+    if (entry && *entry != own) {
+      throw ValueError(str("vmap: the mapped dimension of argument leaf ", i, ", ", t, ", is sharded over ",
+                           ir::axes_text(own, *mesh), ", and that of ", from, " over ", ir::axes_text(*entry, *mesh),
+                           "; expected the same axes (reshard one)"));
+    }
+    if (!entry) from = str("argument leaf ", i, ", ", t);
+    entry = own;
+  }
+  if (!entry) return {};
+  for (std::size_t i = 0; i < leaves.size(); ++i) {
+    const ir::Type t = program::type_of(leaves[i], "vmap");
+    if (t.sharding == nullptr || axes[i]) continue;
+    for (auto a : *entry) {
+      if ((t.sharding->split() >> a & 1) == 0) continue;
+      throw ValueError(str("vmap: argument leaf ", i, ", ", t, ", is not mapped and is sharded over ",
+                           ir::axes_text({a}, *mesh), ", which the mapped dimensions are sharded over; reshard it"));
+    }
+  }
+  ir::AxisList named;
+  for (const auto& name : spmd_axis_name.values()) {
+    if (auto i = name ? mesh->axis_index(*name) : std::nullopt) named.push_back(static_cast<std::uint8_t>(*i));
+  }
+  if (!entry->empty() && !spmd_axis_name.values().empty() && named != *entry) {
+    std::string given;
+    for (const auto& name : spmd_axis_name.values()) given += str(given.empty() ? "" : ",", name.value_or(""));
+    throw ValueError(str("vmap: Only one of spmd_axis_name and the explicit axes of the mapped dimension can name axes: ",
+                         "spmd_axis_name is ", given, " and the dimension is sharded over ", ir::axes_text(*entry, *mesh)));
+  }
+  return *entry;
+}
+
 // A result with the mapped dimension where `out_axes` wants it.
 ir::Value placed(ir::Value x, bool batched, const MaybeAxis& axis, std::int64_t size, std::size_t i) {
   if (!axis) {
@@ -102,10 +145,10 @@ std::vector<Array> vmap_leaves(const LeafFn& body, const std::vector<Array>& lea
   std::int64_t size = mapped_size(leaves, axes, call.options.axis_size, "vmap");
   ir::Types blocks;
   for (std::size_t i = 0; i < leaves.size(); ++i) {
-    ir::Type t = program::type_of(leaves[i], "vmap");
-    if (axes[i]) t.shape.erase(t.shape.begin() + *axes[i]);
-    blocks.push_back(std::move(t));
+    const ir::Type t = program::type_of(leaves[i], "vmap");
+    blocks.push_back(axes[i] ? ir::without_dim(t, static_cast<std::size_t>(*axes[i])) : t);
   }
+  const ir::AxisList entry = mapped_entry(leaves, axes, call.options.spmd_axis_name);
   // The name stays bound while rules run, which may trace more of the user's functions.
   program::VmapAxisScope scope(call.options.axis_name, size);
   program::Traced t = program::trace(body, blocks, program::varying_of(leaves));
@@ -130,6 +173,7 @@ std::vector<Array> vmap_leaves(const LeafFn& body, const std::vector<Array>& lea
   {
     ops::BatchName name(scope.internal());
     ops::BatchMeshAxes laid(mesh_axes);
+    ops::BatchEntry split(entry);
     r = ops::batch_inline(b, *t.graph, in, batched, size);
   }
   for (std::size_t i = 0; i < r.out.size(); ++i) {

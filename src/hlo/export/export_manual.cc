@@ -23,13 +23,16 @@ std::vector<std::string> named(std::vector<std::string> names) {
   }
   return names;
 }
+// The dimension may be split over further axes.
+bool is_open(const Dims& dim) { return std::ranges::count(dim, -1) > 0; }
+
 ir::AxisSharding sdy_of(const std::string& mesh, const std::vector<std::string>& names, const std::vector<Dims>& dims,
                         const Dims& unreduced, bool open) {
   ir::AxisSharding s;
   s.mesh = mesh;
   for (const auto& d : dims) {
     ir::DimSharding dim;
-    dim.open = open || d == Dims{-1};
+    dim.open = open || is_open(d);
     for (auto a : d) {
       if (a >= 0) dim.axes.push_back({names[static_cast<std::size_t>(a)], 1, 0});
     }
@@ -68,12 +71,15 @@ Texts sharding_constraint(Writer& w, const Eqn& e, const Texts& in, const Types&
     return {w.line(str("sdy.sharding_constraint ", in[0].name, " ", to_string(s), " : ", tensor_text(out[0])), out[0])};
   }
   Dims open;
-  for (std::size_t d = 0; d < p.dims.size(); ++d) {
-    if (p.dims[d] == Dims{-1}) open.push_back(static_cast<std::int64_t>(d));
+  std::vector<Dims> dims = p.dims;
+  for (std::size_t d = 0; d < dims.size(); ++d) {
+    if (!is_open(dims[d])) continue;
+    open.push_back(static_cast<std::int64_t>(d));
+    if (dims[d].size() > 1) std::erase(dims[d], -1);
   }
   std::string config = open.empty() ? "" : str("unspecified_dims=[", join(open, ","), "]");
   if (!p.unreduced.empty()) refuse_unreduced();
-  std::string text = hlo_sharding_text(p.mesh_sizes, p.dims, manual_axes(w, p.mesh_sizes.size()));
+  std::string text = hlo_sharding_text(p.mesh_sizes, dims, manual_axes(w, p.mesh_sizes.size()));
   return {gspmd(w, "Sharding", in[0], out[0], text, config)};
 }
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "ir/derive_sharding.h"
 #include "ops/collective/shard_map_op.h"
 
 #include <algorithm>
@@ -357,6 +358,7 @@ TESSERA_DEFINE_OP(shard_map, ShardMap,
                       .transpose = transpose_rule,
                       .dual = [](Builder& b, const ir::DualArgs& a,
                                  const ShardMap& p) { return a.split ? split(b, a, p) : fused(b, a, p); },
+                      .place = [](const ir::PlaceArgs& args, Types& out, const ShardMap&) { ir::keep_inferred(args, out); },
                       .reference = Never{"it is opened before a program runs"},
                       .samples = Never{"needs a mesh; tested with maps"},
                   });

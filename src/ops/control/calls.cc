@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // checkpoint, custom_jvp_call, custom_vjp_call.
+#include "ir/derive_sharding.h"
 #include "ops/control/calls.h"
 
 #include <algorithm>
@@ -142,6 +143,7 @@ TESSERA_DEFINE_OP(checkpoint, Call,
                           },
                       .transpose = checkpoint_transpose,
                       .dual = checkpoint_dual,
+                      .place = [](const ir::PlaceArgs& args, Types& out, const Call&) { ir::keep_inferred(args, out); },
                       .reference = [](ViewSpan in, ViewSpan out, const Call& p) { interpret(*p.body, in, out); },
                       .samples =
                           [] {
@@ -226,6 +228,7 @@ TESSERA_DEFINE_OP(
             },
         .transpose = Never{"the call is not linear; its rule is applied before"},
         .dual = custom_jvp_dual,
+                      .place = [](const ir::PlaceArgs& args, Types& out, const Call&) { ir::keep_inferred(args, out); },
         .reference = [](ViewSpan in, ViewSpan out, const Call& p) { interpret(*p.body, in, out); },
         .samples =
             [] {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What control-flow ops share, and cond.
+#include "ir/derive_sharding.h"
 #include "ops/control/control.h"
 
 #include <algorithm>
@@ -11,7 +12,7 @@
 namespace tessera::ops {
 
 void check_type(const char* op, const std::string& what, const Type& got, const Type& want) {
-  if (got.dtype != want.dtype || got.shape != want.shape) {
+  if (got.dtype != want.dtype || got.shape != want.shape || !ir::same_sharding(got, want)) {
     throw TypeError(str("[", op, "] ", what, " is ", got, "; expected ", want));
   }
 }
@@ -312,6 +313,7 @@ TESSERA_DEFINE_OP(cond, Cond,
                       .transpose = transpose_rule,
                       .dual = [](Builder&, const ir::DualArgs& a,
                                  const Cond& p) { return a.split ? split(a, p) : fused(a, p); },
+                      .place = [](const ir::PlaceArgs& args, Types& out, const Cond&) { ir::keep_inferred(args, out); },
                       .reference = reference,
                       .samples =
                           [] {

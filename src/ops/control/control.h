@@ -29,7 +29,7 @@ Values scan(Builder& b, const ScanArgs& args);
 
 // --- what the files of control-flow ops share ------------------------------------------------------------------
 
-/// Throws `TypeError` unless both types agree in dtype and shape: "[op] what is f32[3]; expected f32[4]".
+/// Throws `TypeError` unless both types agree in dtype, shape and sharding: "[op] what is f32[3]; expected f32[4]".
 void check_type(const char* op, const std::string& what, const Type& got, const Type& want);
 void check_inputs(const char* op, const std::string& which, const Graph& g, const std::vector<Type>& want);
 

@@ -2,6 +2,7 @@
 // custom_vjp_call, and custom_lin, the linear part that its derivative leaves for transposition.
 #include <algorithm>
 
+#include "ir/derive_sharding.h"
 #include "ops/control/calls_common.h"
 
 namespace tessera::ops {
@@ -66,6 +67,7 @@ TESSERA_DEFINE_OP(custom_lin, CustomLin,
                       .batch = Never{kForward},
                       .jvp = Never{kForward},
                       .transpose = lin_transpose,
+                      .place = [](const ir::PlaceArgs& args, Types& out, const CustomLin&) { ir::keep_inferred(args, out); },
                       .reference = Never{kForward},
                       .samples = Never{"made by custom_vjp_call and tested with it"},
                   });
@@ -93,7 +95,7 @@ Duals dual(Builder& b, const ir::DualArgs& a, const Call& p) {
   CustomLin lin{p.rule, static_cast<std::int64_t>(all.size() - n), inexact(p.body->input_types()), inexact(types), {},
                 p.name};
   for (const auto& t : types) {
-    if (is_inexact(t.dtype)) lin.results.push_back(Type{t.dtype, t.shape});
+    if (is_inexact(t.dtype)) lin.results.push_back(ir::tangent_type(t));
   }
   Values args(all.begin() + static_cast<std::ptrdiff_t>(n), all.end());
   append(args, selected(filled(a.tangents, a.in), lin.inexact_in));
@@ -192,6 +194,7 @@ TESSERA_DEFINE_OP(custom_vjp_call, Call,
                       .jvp = Never{kForward},
                       .transpose = Never{"the call is not linear; its rule is applied before"},
                       .dual = dual,
+                      .place = [](const ir::PlaceArgs& args, Types& out, const Call&) { ir::keep_inferred(args, out); },
                       .reference = [](ViewSpan in, ViewSpan out, const Call& p) { interpret(*p.body, in, out); },
                       .samples =
                           [] {

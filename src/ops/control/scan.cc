@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "ir/rewriter.h"
+#include "ir/derive_sharding.h"
 #include "ops/control/control.h"
 #include "ops/define_op.h"
 #include "ops/transform/interpret.h"
@@ -23,7 +24,7 @@ struct Sizes {
   std::size_t in() const { return consts + carry + xs; }
 };
 
-Type slice_type(const Type& t) { return Type{t.dtype, Shape(t.shape.begin() + 1, t.shape.end()), t.weak}; }
+Type slice_type(const Type& t) { return ir::without_dim(t, 0); }
 
 Types infer(TypeSpan in, const Scan& p) {
   auto fixed = p.num_consts + p.num_carry;
@@ -378,6 +379,7 @@ TESSERA_DEFINE_OP(scan, Scan,
                       .transpose = transpose_rule,
                       .dual = [](Builder& b, const ir::DualArgs& a,
                                  const Scan& p) { return a.split ? split(b, a, p) : fused(b, a, p); },
+                      .place = [](const ir::PlaceArgs& args, Types& out, const Scan&) { ir::keep_inferred(args, out); },
                       .reference = reference,
                       .samples = scan_samples,
                   });

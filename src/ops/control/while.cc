@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "ir/derive_sharding.h"
 #include "ops/control/control.h"
 #include "ops/define_op.h"
 #include "ops/transform/interpret.h"
@@ -228,6 +229,7 @@ TESSERA_DEFINE_OP(while_, While,
                           },
                       .transpose = Never{"a loop of unknown length cannot run backward; use scan or fori_loop"},
                       .dual = while_dual,
+                      .place = [](const ir::PlaceArgs& args, Types& out, const While&) { ir::keep_inferred(args, out); },
                       .reference = reference,
                       .samples =
                           [] {

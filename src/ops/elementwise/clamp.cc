@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ir/derive_sharding.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/reduce/total_order.h"
 
@@ -45,6 +46,21 @@ Values clamp_jvp(Builder& b, const JvpArgs& a, const NoAttrs&) {
   put(2, [&] { return lt(high, max(low, x)); });
   return {sum};
 }
+
+// As the operand; bounds that are arrays are split as it, or not at all.
+void place_clamp(const ir::PlaceArgs& args, Types& out) {
+  const ir::TypeSharding s = ir::sharding_of(args.in[1], args.mesh);
+  if (s.unreduced != 0) {
+    throw UnimplementedError(str("clamp: the operand ", args.in[1], " is unreduced; reshard it first"));
+  }
+  for (std::size_t i : {0, 2}) {
+    if (!args.strict() || args.in[i].shape.empty()) continue;
+    const ir::TypeSharding bound = ir::sharding_of(args.in[i], args.mesh);
+    if (bound.split() == 0 || bound.dims == s.dims) continue;
+    ir::refuse_sharding(args, "a bound is sharded otherwise than the operand", "Reshard the bound");
+  }
+  ir::set_sharding(args, out[0], s);
+}
 }  // namespace
 
 TESSERA_DEFINE_OP(clamp, NoAttrs,
@@ -70,6 +86,7 @@ TESSERA_DEFINE_OP(clamp, NoAttrs,
                       .batch = by_default,
                       .jvp = clamp_jvp,
                       .transpose = Never{"the op is not linear"},
+                      .place = [](const ir::PlaceArgs& args, Types& out, const NoAttrs&) { place_clamp(args, out); },
                       .reference =
                           [](ViewSpan in, ViewSpan out, const NoAttrs&) {
                             for (std::int64_t k = 0, n = out[0].size(); k < n; ++k) clamp_element(out[0], k, in);

@@ -3,10 +3,46 @@
 #include <cmath>
 #include <limits>
 
+#include "ir/derive_sharding.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/shared_attrs.h"
 
 namespace tessera::ops {
+
+namespace {
+
+// Cases of one sharding, and a predicate split like them.
+void place_select(const ir::PlaceArgs& args, Types& out) {
+  ir::TypeSharding s{args.mesh, std::vector<ir::AxisList>(out[0].shape.size()), 0, 0};
+  bool first = true;
+  for (std::size_t i = 1; i < args.in.size(); ++i) {
+    if (args.in[i].shape.empty()) continue;
+    const ir::TypeSharding own = ir::sharding_of(args.in[i], args.mesh);
+    if (!first && args.strict() && !(own == s)) {
+      ir::refuse_sharding(args, str("cases must have the same shardings, got ", spec_text(s), " and ", spec_text(own)),
+                          "Reshard a case");
+    }
+    if (first) s = own;
+    first = false;
+    s.unreduced |= own.unreduced;
+    s.reduced |= own.reduced;
+    for (std::size_t d = 0; d < s.dims.size(); ++d) {
+      if (s.dims[d].empty()) s.dims[d] = own.dims[d];
+    }
+  }
+  if (!args.in[0].shape.empty()) {
+    const ir::TypeSharding which = ir::sharding_of(args.in[0], args.mesh);
+    if (args.strict() && which.dims != s.dims && !first) {
+      ir::refuse_sharding(
+          args, str("the predicate and the cases must have the same shardings, got ", spec_text(which), " and ", spec_text(s)),
+          "Reshard the predicate");
+    }
+    if (first) s.dims = which.dims;
+  }
+  ir::set_sharding(args, out[0], std::move(s));
+}
+
+}  // namespace
 
 // jax.lax.select_n: `which` is bool (two cases) or i32; it has the cases' shape, or rank 0.
 TESSERA_DEFINE_OP(select_n, NoAttrs,
@@ -57,6 +93,7 @@ TESSERA_DEFINE_OP(select_n, NoAttrs,
                             }
                             return out;
                           },
+                      .place = [](const ir::PlaceArgs& args, Types& out, const NoAttrs&) { place_select(args, out); },
                       .reference =
                           [](ViewSpan in, ViewSpan out, const NoAttrs&) {
                             for (std::int64_t k = 0, n = out[0].size(); k < n; ++k) {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "ir/derive_sharding.h"
 #include "ops/linalg/conv.h"
 
 #include <algorithm>
@@ -123,6 +124,24 @@ FactorRule factors(TypeSpan in, TypeSpan out, const Conv& p) {
   r.operands = {lhs, rhs};
   r.results = {result};
   return r;
+}
+
+// Batch and space follow the inputs; what is summed over, or made, must be whole.
+void place(const ir::PlaceArgs& args, Types& out, const Conv& p) {
+  if (!args.strict()) return derive_by_factors(args, out, attrs(p));
+  const ir::TypeSharding x = ir::sharding_of(args.in[0], args.mesh);
+  const ir::TypeSharding w = ir::sharding_of(args.in[1], args.mesh);
+  if (w.split() != 0 || !x.dims[at(p.lhs_spec[1])].empty() || p.batch_groups > 1) {
+    ir::refuse_sharding(args, "the kernel and the input's features must be unsharded",
+                        "Give out_sharding=, or reshard the operands");
+  }
+  ir::TypeSharding s{args.mesh, std::vector<ir::AxisList>(out[0].shape.size()), 0, 0};
+  s.dims[at(p.out_spec[0])] = x.dims[at(p.lhs_spec[0])];
+  for (std::size_t i = 2; i < s.dims.size(); ++i) {
+    s.dims[at(p.out_spec[i])] = kept_entry(args, x.dims[at(p.lhs_spec[i])], args.in[0].shape[at(p.lhs_spec[i])],
+                                           out[0].shape[at(p.out_spec[i])]);
+  }
+  ir::set_sharding(args, out[0], std::move(s));
 }
 
 Conv remap(const RemapArgs& r, const Conv& p) {
@@ -365,6 +384,7 @@ TESSERA_DEFINE_OP(conv_general_dilated, Conv,
                       .jvp = jvp,
                       .transpose = transpose_rule,
                       .divide = {by_kernel_shards},
+                      .place = place,
                       .reference = reference,
                       .samples = conv_samples,
                   });

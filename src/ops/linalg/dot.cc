@@ -2,6 +2,7 @@
 // dot_general: https://openxla.org/stablehlo/spec#dot_general
 #include <algorithm>
 
+#include "ir/derive_sharding.h"
 #include "ops/define_op.h"
 #include "ops/shared_attrs.h"
 
@@ -86,6 +87,18 @@ FactorRule factors(TypeSpan in, TypeSpan, const DotGeneral& p) {
     r.operands[1][at(p.rhs_contracting[i])] = {f};
   }
   return r;
+}
+
+// Of a batch dimension's entries the left one counts, also where it has none, as in JAX.
+void place(const ir::PlaceArgs& args, Types& out, const DotGeneral& p) {
+  if (args.in[1].sharding == nullptr || p.rhs_batch.empty()) return derive_by_factors(args, out, attrs(p));
+  const ir::TypeSharding left = ir::sharding_of(args.in[0], args.mesh);
+  ir::TypeSharding right = *args.in[1].sharding;
+  for (std::size_t i = 0; i < p.lhs_batch.size(); ++i) {
+    if (left.dims[at(p.lhs_batch[i])].empty()) right.dims[at(p.rhs_batch[i])].clear();
+  }
+  const Types in{args.in[0], Type{args.in[1].dtype, args.in[1].shape, args.in[1].weak, intern(right)}};
+  derive_by_factors({args.op, in, args.mesh, args.typing, args.open}, out, attrs(p));
 }
 
 Batched batch(Builder& b, const BatchArgs& a, const DotGeneral& p) {
@@ -218,6 +231,7 @@ TESSERA_DEFINE_OP(dot_general, DotGeneral,
                       .batch = batch,
                       .jvp = jvp,
                       .transpose = transpose_rule,
+                      .place = place,
                       .reference = reference,
                       .samples =
                           [] {

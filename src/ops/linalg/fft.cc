@@ -236,7 +236,7 @@ std::optional<ir::Division> four_steps(Builder& b, const ir::DivideArgs& a, cons
 TESSERA_DEFINE_OP(fft, Fft,
                   {
                       .name = "fft",
-                      .traits = {.linearity = Linearity::Joint},
+                      .traits = {.linearity = Linearity::Joint, .whole_entry = ir::WholeEntry::Kept},
                       .infer = infer,
                       .factors = factors,
                       .remap = by_default,

@@ -104,6 +104,7 @@ std::optional<ir::Division> divide(const ir::DivideArgs& a, const ArgReduce& p, 
 ir::OpSpec<ArgReduce> spec(const ir::OpDef* self, const char* name, bool maximum) {
   return {
       .name = name,
+      .traits = {.whole_entry = ir::WholeEntry::Dropped},
       .infer = [name](TypeSpan in, const ArgReduce& p) { return infer(name, in, p); },
       .factors =
           [](TypeSpan in, TypeSpan out, const ArgReduce& p) {

@@ -238,6 +238,7 @@ GraphPtr sample_map_body() {
 TESSERA_DEFINE_OP(reduce, Reduce,
                   {
                       .name = "reduce",
+                      .traits = {.whole_entry = ir::WholeEntry::Dropped},
                       .infer =
                           [](TypeSpan in, const Reduce& p) {
                             auto n = check_reducer("reduce", in, p.body);
@@ -281,6 +282,7 @@ TESSERA_DEFINE_OP(
     reduce_window, ReduceWindow,
     {
         .name = "reduce_window",
+        .traits = {.whole_entry = ir::WholeEntry::Resized},
         .infer =
             [](TypeSpan in, const ReduceWindow& p) {
               auto n = check_reducer("reduce_window", in, p.body);

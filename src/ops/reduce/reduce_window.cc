@@ -41,7 +41,8 @@ ir::OpSpec<Window> spec(const ir::OpDef* self, const char* name, Reduction r,
       .name = name,
       .traits = {.linearity = r == Reduction::Sum ? Linearity::Joint : Linearity::None,
                  .exact = picks(r),
-                 .reduction = r},
+                 .reduction = r,
+                 .whole_entry = ir::WholeEntry::Resized},
       .infer =
           [name, r](TypeSpan in, const Window& w) {
             check_count(name, in, 1);

@@ -154,7 +154,7 @@ std::vector<Sample<SelectWindow>> samples(bool scatter) {
 TESSERA_DEFINE_OP(select_and_gather_add, SelectWindow,
                   {
                       .name = "select_and_gather_add",
-                      .traits = {.linearity = Linearity::Joint, .linear_operands = 1},
+                      .traits = {.linearity = Linearity::Joint, .linear_operands = 1, .whole_entry = ir::WholeEntry::Resized},
                       .infer = gather_infer,
                       .factors =
                           [](TypeSpan in, TypeSpan out, const SelectWindow& w) {
@@ -176,7 +176,7 @@ TESSERA_DEFINE_OP(select_and_gather_add, SelectWindow,
 TESSERA_DEFINE_OP(select_and_scatter_add, SelectWindow,
                   {
                       .name = "select_and_scatter_add",
-                      .traits = {.linearity = Linearity::Joint, .linear_operands = 1},
+                      .traits = {.linearity = Linearity::Joint, .linear_operands = 1, .whole_entry = ir::WholeEntry::Resized},
                       .infer = scatter_infer,
                       .factors = scatter_factors,
                       .remap = by_default,

@@ -199,7 +199,7 @@ std::optional<ir::Division> divide_top_k(Builder& b, const ir::DivideArgs& a, co
 TESSERA_DEFINE_OP(sort, Sort,
                   {
                       .name = "sort",
-                      .traits = {.exact = true},
+                      .traits = {.exact = true, .alike = true, .activity = "sorting"},
                       .infer = infer_sort,
                       .factors = [](TypeSpan in, TypeSpan out,
                                     const Sort& p) { return line_factors(in, out, p.dimension); },

@@ -223,7 +223,7 @@ TESSERA_DEFINE_OP(
     dynamic_slice, DynamicSlice,
     {
         .name = "dynamic_slice",
-        .traits = {.linearity = Linearity::Joint, .linear_operands = 1, .exact = true},
+        .traits = {.linearity = Linearity::Joint, .linear_operands = 1, .exact = true, .whole_entry = ir::WholeEntry::Resized, .activity = "slicing"},
         .infer = slice_infer,
         .factors = [](TypeSpan in, TypeSpan,
                       const DynamicSlice& p) { return window_factors(in[0].shape, p.sizes, 1, in.size() - 1); },
@@ -266,7 +266,7 @@ TESSERA_DEFINE_OP(
     dynamic_update_slice, NoAttrs,
     {
         .name = "dynamic_update_slice",
-        .traits = {.linearity = Linearity::Joint, .linear_operands = 2, .exact = true},
+        .traits = {.linearity = Linearity::Joint, .linear_operands = 2, .exact = true, .whole_entry = ir::WholeEntry::Kept, .alike = true},
         .infer = update_infer,
         .factors = [](TypeSpan in, TypeSpan,
                       const NoAttrs&) { return window_factors(in[0].shape, in[1].shape, 2, in.size() - 2); },

@@ -6,6 +6,7 @@
 
 #include "core/strided_copy.h"
 #include "ops/define_op.h"
+#include "ops/shape/reshape_sharding.h"
 #include "ops/shared_attrs.h"
 
 namespace tessera::ops {
@@ -257,6 +258,7 @@ TESSERA_DEFINE_OP(reshape, Reshape,
                       .jvp = linear,
                       .transpose = [](Builder&, const TransposeArgs& t,
                                       const Reshape&) { return Values{reshape(t.ct[0], t.types[0].shape)}; },
+                      .place = [](const ir::PlaceArgs& args, Types& out, const Reshape&) { place_reshape(args, out); },
                       .reference =
                           [](ViewSpan in, ViewSpan out, const Reshape&) {
                             auto bytes = out[0].size() * dtype_size(out[0].dtype);
@@ -344,7 +346,8 @@ Value scalar(Builder& b, double value, DType dtype) {
   return constant(b, host);
 }
 Value full(Builder& b, double value, const Type& type) {
-  return broadcast_to(scalar(b, value, type.dtype), type.shape);
+  const std::size_t own = b.graph().num_values();
+  return placed_as(broadcast_to(scalar(b, value, type.dtype), type.shape), type.sharding, own);
 }
 Value zeros(Builder& b, const Type& type) { return full(b, 0, type); }
 Value zeros_like(Value x) { return zeros(*x.builder, x.type()); }

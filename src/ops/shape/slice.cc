@@ -75,7 +75,7 @@ void slice_reference(ViewSpan in, ViewSpan out, const StaticSlice& p) {
 TESSERA_DEFINE_OP(slice, StaticSlice,
                   {
                       .name = "slice",
-                      .traits = {.linearity = Linearity::Joint, .view = true},
+                      .traits = {.linearity = Linearity::Joint, .view = true, .whole_entry = ir::WholeEntry::Resized, .activity = "slicing"},
                       .infer = slice_infer,
                       .factors = slice_factors,
                       .remap =
@@ -124,7 +124,7 @@ TESSERA_DEFINE_OP(
     rev, Rev,
     {
         .name = "rev",
-        .traits = {.linearity = Linearity::Joint, .exact = true},
+        .traits = {.linearity = Linearity::Joint, .exact = true, .whole_entry = ir::WholeEntry::Kept},
         .infer =
             [](TypeSpan in, const Rev& p) {
               check_count("rev", in, 1);
@@ -217,7 +217,7 @@ FactorRule concatenate_factors(TypeSpan in, TypeSpan out, const Concatenate& p) 
 TESSERA_DEFINE_OP(concatenate, Concatenate,
                   {
                       .name = "concatenate",
-                      .traits = {.linearity = Linearity::Joint, .exact = true},
+                      .traits = {.linearity = Linearity::Joint, .exact = true, .whole_entry = ir::WholeEntry::Kept, .alike = true},
                       .infer = concatenate_infer,
                       .factors = concatenate_factors,
                       .remap = by_default,

@@ -21,6 +21,18 @@ class BatchMeshAxes {
  private:
   std::vector<std::string> before_;
 };
+/// While it lives, the batch of a graph that is batched is split over these explicit mesh axes in types.
+class BatchEntry {
+ public:
+  explicit BatchEntry(ir::AxisList axes);
+  ~BatchEntry();
+  BatchEntry(const BatchEntry&) = delete;
+  BatchEntry& operator=(const BatchEntry&) = delete;
+  static const ir::AxisList& current();
+
+ private:
+  ir::AxisList before_;
+};
 /// A collective of the graph, or of one inside it, acts over this name.
 bool uses_name(const Graph& g, const std::string& name);
 

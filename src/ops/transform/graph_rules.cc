@@ -8,6 +8,7 @@
 #include "ir/pass.h"
 #include "ir/rewriter.h"
 #include "ops/define_op.h"
+#include "ops/shared_attrs.h"
 
 namespace tessera::ops {
 
@@ -25,7 +26,7 @@ DualInputs dual_inputs(Builder& b, const Graph& g, const Flags& active) {
   for (std::size_t i = 0; i < g.inputs.size(); ++i) {
     const Type& t = g.type(g.inputs[i]);
     bool has = active[i] && is_inexact(t.dtype);
-    out.tangents.push_back(has ? b.input(Type{t.dtype, t.shape}) : Value{});
+    out.tangents.push_back(has ? b.input(ir::tangent_type(t)) : Value{});
   }
   return out;
 }
@@ -65,8 +66,12 @@ Duals jvp_inline(Builder& b, const Graph& g, ValueSpan in, ValueSpan tangents, b
     if (std::none_of(t.begin(), t.end(), [](const Value& v) { return static_cast<bool>(v); })) {
       return primal.copy(e, x);
     }
+    const std::size_t own = b.graph().num_values();
     Duals d = dual_of(b, *e.op, ir::DualArgs{x, t, split}, e.attrs);
-    for (std::size_t i = 0; i < e.out.size(); ++i) tangent[at(e.out[i])] = d.tangents[i];
+    for (std::size_t i = 0; i < e.out.size(); ++i) {
+      if (d.tangents[i]) d.tangents[i] = placed_as(d.tangents[i], d.out[i].type().sharding, own);
+      tangent[at(e.out[i])] = d.tangents[i];
+    }
     return d.out;
   });
   Duals out{primal.outputs(), {}};

@@ -39,8 +39,25 @@ class Transposer {
 
   void accumulate(ir::ValueId v, Value ct) {
     if (!ct || !linear_[at(v)]) return;
-    ct = broadcast_to(ct, g_.type(v).shape);
+    ct = placed_cotangent(broadcast_to(ct, g_.type(v).shape), v);
     ct_[at(v)] = add_any(ct_[at(v)], ct);
+  }
+
+  // A cotangent is placed as its value; it is unreduced where that is reduced.
+  Value placed_cotangent(Value ct, ir::ValueId v) {
+    const Type& t = g_.type(v);
+    if (t.sharding == nullptr) return ct;
+    const Type want = ir::cotangent_type(t);
+    const auto* have = ct.type().sharding;
+    const ir::AxisMask sums = have != nullptr ? have->unreduced : 0;
+    if ((want.sharding->unreduced & ~sums) != 0 && !is_zeros(ct)) {
+      throw ShardingTypeError(
+          str("grad: the cotangent of a value of type ", t, " is to be unreduced, ", want,
+              ", but it comes as ", ct.type(), ", summed already: the contraction is not split over exactly the reduced ",
+              "axes; expected out_sharding with unreduced axes to fit, or reshard the value to a spec without reduced ",
+              "axes"));
+    }
+    return placed_as(ct, want.sharding, own_);
   }
 
   // The cotangent of a value after all of its readers.
@@ -80,6 +97,7 @@ class Transposer {
         Values shards;
         for (const Part& p : parts) shards.push_back(p.ct);
         b_.set_loc(loc_of(*parts[0].slice));
+        own_ = b_.graph().num_values();
         Value whole = shards.size() == 1 ? shards[0] : concatenate(shards, *dim);
         Dims low(shape.size());
         Dims high(shape.size());
@@ -94,6 +112,7 @@ class Transposer {
       b_.set_loc(loc_of(*p.slice));
       Types types{g_.type(v)};
       Values in(1), ct{p.ct};
+      own_ = b_.graph().num_values();
       accumulate(v, transpose_of(b_, *p.slice->op, ir::TransposeArgs{in, types, {true}, ct}, p.slice->attrs)[0]);
     }
   }
@@ -134,7 +153,14 @@ class Transposer {
       linear.push_back(linear_[at(v)]);
     }
     b_.set_loc(loc_of(e));
+    own_ = b_.graph().num_values();
+    ir::AxisMask reduced = 0;
+    for (std::size_t i = 0; i < types.size(); ++i) {
+      if (linear[i] && types[i].sharding != nullptr) reduced |= types[i].sharding->reduced;
+    }
+    b_.set_open_axes(reduced);
     Values back = transpose_of(b_, *e.op, ir::TransposeArgs{in, types, linear, ct}, e.attrs);
+    b_.set_open_axes(0);
     for (std::size_t i = 0; i < e.in.size(); ++i) {
       if (linear[i]) accumulate(e.in[i], back[i]);
     }
@@ -147,6 +173,7 @@ class Transposer {
   Values ct_;
   std::map<ir::ValueId, std::vector<Part>> parts_;
   std::vector<bool> eqn_linear_;
+  std::size_t own_ = 0;  // the builder's values before the rule that runs
   Loc before_ = b_.loc();
 };
 
@@ -176,7 +203,7 @@ Transposed transpose_graph(const Graph& g, const Flags& linear_in, const Flags& 
   Values ct;
   for (std::size_t i = 0; i < g.outputs.size(); ++i) {
     const Type& t = g.type(g.outputs[i]);
-    ct.push_back(has_ct[i] ? b.input(Type{t.dtype, t.shape}) : Value{});
+    ct.push_back(has_ct[i] ? b.input(ir::cotangent_type(t)) : Value{});
   }
   Values back = transpose_inline(b, g, in, ct);
   Transposed out;
@@ -190,17 +217,8 @@ Transposed transpose_graph(const Graph& g, const Flags& linear_in, const Flags& 
   return out;
 }
 
-Type stacked(const Type& t, std::int64_t size) {
-  Type out = t;
-  out.shape.insert(out.shape.begin(), size);
-  return out;
-}
+Type stacked(const Type& t, std::int64_t size) { return ir::with_dim(t, 0, size); }
 
-Value repeat_in_front(Value x, std::int64_t size) {
-  Dims dims;
-  for (std::int64_t d = 0; d < x.rank(); ++d) dims.push_back(d + 1);
-  return broadcast_in_dim(x, stacked(x.type(), size).shape, dims);
-}
 
 namespace {
 struct NameTag;
@@ -208,6 +226,9 @@ std::string& batch_name() { return base::thread_own<std::string, NameTag>(); }
 
 struct AxesTag;
 std::vector<std::string>& batch_axes() { return base::thread_own<std::vector<std::string>, AxesTag>(); }
+
+struct EntryTag;
+ir::AxisList& batch_entry() { return base::thread_own<ir::AxisList, EntryTag>(); }
 
 bool uses_name(const ir::Eqn& e, const std::string& name) {
   if (const Collective* c = collective_of(e)) {
@@ -232,6 +253,18 @@ BatchMeshAxes::BatchMeshAxes(std::vector<std::string> axes) : before_(std::excha
 BatchMeshAxes::~BatchMeshAxes() { batch_axes() = std::move(before_); }
 const std::vector<std::string>& BatchMeshAxes::current() { return batch_axes(); }
 
+BatchEntry::BatchEntry(ir::AxisList axes) : before_(std::exchange(batch_entry(), std::move(axes))) {}
+BatchEntry::~BatchEntry() { batch_entry() = std::move(before_); }
+const ir::AxisList& BatchEntry::current() { return batch_entry(); }
+
+Value repeat_in_front(Value x, std::int64_t size) {
+  const std::size_t own = x.builder->graph().num_values();
+  const Type type = ir::with_dim(x.type(), 0, size, batch_entry());
+  Dims dims;
+  for (std::int64_t d = 0; d < x.rank(); ++d) dims.push_back(d + 1);
+  return placed_as(broadcast_in_dim(x, type.shape, dims), type.sharding, own);
+}
+
 ir::Batched batch_inline(Builder& b, const Graph& g, ValueSpan in, const Flags& batched, std::int64_t size) {
   TESSERA_CHECK(in.size() == g.inputs.size() && batched.size() == in.size(),
                 str(in.size(), " values and ", batched.size(), " flags for ", g.inputs.size(), " inputs"));
@@ -244,8 +277,16 @@ ir::Batched batch_inline(Builder& b, const Graph& g, ValueSpan in, const Flags& 
     flags.clear();
     for (auto v : e.in) flags.push_back(is_batched[at(v)]);
     if (std::find(flags.begin(), flags.end(), true) == flags.end() && !carries_name(e)) return r.copy(e, x);
+    const std::size_t own = b.graph().num_values();
     ir::Batched results = e.op->batch(b, ir::BatchArgs{x, flags, size}, e.attrs);
-    for (std::size_t i = 0; i < e.out.size(); ++i) is_batched[at(e.out[i])] = results.batched[i];
+    for (std::size_t i = 0; i < e.out.size(); ++i) {
+      is_batched[at(e.out[i])] = results.batched[i];
+      // In types the results are those of one call, with the batch's axes in front.
+      const Type& one = g.type(e.out[i]);
+      if (one.sharding == nullptr) continue;
+      const Type want = results.batched[i] ? ir::with_dim(one, 0, size, batch_entry()) : one;
+      results.out[i] = placed_as(results.out[i], want.sharding, own);
+    }
     return results.out;
   });
   ir::Batched out{r.outputs(), {}};
@@ -258,7 +299,7 @@ BatchedGraph batch_graph(const Graph& g, const Flags& batched_in, std::int64_t s
   Values in;
   for (std::size_t i = 0; i < g.inputs.size(); ++i) {
     const Type& t = g.type(g.inputs[i]);
-    in.push_back(b.input(batched_in[i] ? stacked(t, size) : t));
+    in.push_back(b.input(batched_in[i] ? ir::with_dim(t, 0, size, batch_entry()) : t));
   }
   ir::Batched r = batch_inline(b, g, in, batched_in, size);
   for (std::size_t i = 0; i < r.out.size(); ++i) {

@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ir/derive_sharding.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "base/strings.h"
+#include "tessera/error.h"
+
+namespace tessera::ir {
+
+std::string types_text(TypeSpan types) {
+  std::string out;
+  for (const auto& t : types) out += str(out.empty() ? "" : ", ", to_string(t));
+  return out;
+}
+
+void refuse_sharding(const PlaceArgs& args, const std::string& what, const std::string& cure) {
+  throw ShardingTypeError(str(args.op.name(), ": ", what, "; operands ", types_text(args.in), ". ", cure));
+}
+
+TypeSharding sharding_of(const Type& t, const AbstractMesh& mesh) {
+  if (t.sharding != nullptr) return *t.sharding;
+  return {mesh, std::vector<AxisList>(t.shape.size()), 0, 0};
+}
+
+namespace {
+
+AxisMask mask_of(const AxisList& axes) {
+  AxisMask mask = 0;
+  for (auto a : axes) mask |= AxisMask{1} << a;
+  return mask;
+}
+
+std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+// Numbers of the program take part in any operation and decide nothing.
+bool is_scalar(const Type& t) { return t.shape.empty(); }
+
+std::string specs_text(TypeSpan in, const AbstractMesh& mesh) {
+  std::string out;
+  for (const auto& t : in) {
+    if (!is_scalar(t)) out += str(out.empty() ? "" : " and ", spec_text(sharding_of(t, mesh)));
+  }
+  return out;
+}
+
+// --- meshes ---------------------------------------------------------------------------------------------------------
+
+// The mesh over which an equation's types are placed; null where none is typed.
+const AbstractMesh* mesh_of(const OpDef& op, TypeSpan in, Typing typing) {
+  const AbstractMesh* mesh = nullptr;
+  for (const auto& t : in) {
+    if (t.sharding == nullptr) continue;
+    if (mesh == nullptr) {
+      mesh = &t.sharding->mesh;
+    } else if (!(*mesh == t.sharding->mesh)) {
+      throw ValueError(str(op.name(), ": operands over the meshes ", *mesh, " and ", t.sharding->mesh, ": ",
+                           types_text(in), "; expected one mesh"));
+    }
+  }
+  const AbstractMesh& current = get_abstract_mesh();
+  if (mesh == nullptr) {
+    const auto& types = current.axis_types();
+    bool some = std::ranges::any_of(types, [](AxisType t) { return t == AxisType::Explicit; });
+    return some ? &current : nullptr;
+  }
+  if (typing == Typing::Strict && !current.empty() && !(current == *mesh)) {
+    throw ValueError(str(op.name(), ": the operands ", types_text(in), " are typed over the mesh ", *mesh,
+                         " but the current mesh is ", current, "; expected one mesh, with equal types of axes"));
+  }
+  return mesh;
+}
+
+// --- sums -----------------------------------------------------------------------------------------------------------
+
+bool takes_part(const OpDef& op, std::size_t operand) {
+  const int n = op.traits().linear_operands;
+  return n < 0 || static_cast<int>(operand) < n;
+}
+
+// The axes over which the result is an open sum. The op is linear in the operands that are.
+AxisMask unreduced_result(const PlaceArgs& args) {
+  const OpDef& op = args.op;
+  AxisMask sums = 0;
+  for (const auto& t : args.in) {
+    if (t.sharding != nullptr) sums |= t.sharding->unreduced;
+  }
+  if (sums == 0) return 0;
+  const auto& traits = op.traits();
+  auto over = [&](const Type& t) { return t.sharding != nullptr ? t.sharding->unreduced : 0; };
+  if (traits.linearity == Linearity::None || (traits.linearity == Linearity::Multi && !traits.elementwise)) {
+    if (!args.strict() && traits.linearity != Linearity::None) return sums;
+    throw UnimplementedError(str(op.name(), ": operands ", types_text(args.in),
+                                 " are unreduced, sums not yet done, which the op cannot pass through; reshard them to "
+                                 "a spec without unreduced axes first"));
+  }
+  if (!args.strict()) return sums;
+  if (traits.linearity == Linearity::Multi) {
+    bool before = false;
+    for (const auto& t : args.in) {
+      const AxisMask own = over(t);
+      if (own != 0 && before) {
+        refuse_sharding(args, "two unreduced operands of an op that is bilinear in them",
+                        "Expected one; reshard the other to a spec without unreduced axes");
+      }
+      before = before || own != 0;
+    }
+    for (const auto& t : args.in) {
+      const AxisMask reduced = t.sharding != nullptr ? t.sharding->reduced : 0;
+      if (over(t) != 0 || reduced == sums) continue;
+      refuse_sharding(args,
+                      str("one operand is unreduced over ", axes_text(axes_of(sums), args.mesh),
+                          " and the other is not reduced over the same axes (the op is bilinear)"),
+                      str("Reshard the other operand to reduced=", axes_text(axes_of(sums), args.mesh),
+                          ", or the sum to a spec without unreduced axes"));
+    }
+    return sums;
+  }
+  for (std::size_t i = 0; i < args.in.size(); ++i) {
+    // A number beside arrays is what fills them up.
+    if (!takes_part(op, i) || over(args.in[i]) == sums || (!traits.elementwise && is_scalar(args.in[i]))) continue;
+    refuse_sharding(args,
+                    over(args.in[i]) == 0 ? "one operand is unreduced and another is not"
+                                          : "the operands are unreduced over different axes",
+                    "Reshard them to one spec: reshard(x, P(...)) completes the sum");
+  }
+  return sums;
+}
+
+// The axes over which the result's gradient stays open.
+AxisMask reduced_result(const PlaceArgs& args) {
+  AxisMask marks = 0;
+  for (const auto& t : args.in) {
+    if (t.sharding != nullptr) marks |= t.sharding->reduced;
+  }
+  if (marks == 0) return 0;
+  const auto& traits = args.op.traits();
+  if (traits.linearity == Linearity::Multi && !traits.elementwise) return 0;  // products take and drop it
+  if (!args.strict() || !traits.elementwise) return marks;
+  for (const auto& t : args.in) {
+    if (is_scalar(t) || (t.sharding != nullptr && t.sharding->reduced == marks)) continue;
+    if (t.sharding != nullptr && t.sharding->unreduced != 0) continue;
+    const bool split = t.sharding != nullptr && (t.sharding->split() & marks) != 0;
+    refuse_sharding(args,
+                    str("an operand is reduced over ", axes_text(axes_of(marks), args.mesh), " and another is ",
+                        split ? "split over it" : "replicated over it"),
+                    str("Reshard the other operand, so that all are reduced over the same axes"));
+  }
+  return marks;
+}
+
+// --- entries --------------------------------------------------------------------------------------------------------
+
+// The entries of factors, from those of the operands' dimensions.
+class Entries {
+ public:
+  Entries(const PlaceArgs& args, const FactorRule& rule) : args_(args), rule_(rule), entry_(rule.factors.size()) {}
+
+  void read() {
+    for (std::size_t i = 0; i < args_.in.size(); ++i) {
+      const Type& t = args_.in[i];
+      if (t.sharding == nullptr) continue;
+      const auto& tensor = rule_.operands[i];
+      for (std::size_t d = 0; d < tensor.size(); ++d) {
+        const AxisList& axes = t.sharding->dims[d];
+        if (!axes.empty()) read_dim(i, d, tensor[d], axes);
+      }
+    }
+  }
+
+  const AxisList& of(int factor) const { return entry_[at(factor)]; }
+  AxisMask open() const { return open_; }
+
+ private:
+  void read_dim(std::size_t i, std::size_t d, const std::vector<int>& factors, const AxisList& axes) {
+    if (factors.empty()) return whole(i, d, axes);
+    // A dimension of several factors is split along the first.
+    const Factor& f = rule_.factors[at(factors[0])];
+    if (f.kind == Factor::Kind::Whole) return whole(i, d, axes);
+    if (factors.size() > 1 && f.size % parts_of(axes) != 0) return whole(i, d, axes);
+    AxisList& known = entry_[at(factors[0])];
+    const bool again = !known.empty();
+    if (again && known != axes) return conflict(f, known, axes);
+    known = axes;
+    if (f.kind == Factor::Kind::Reduce && again) alike(axes);
+  }
+
+  std::int64_t parts_of(const AxisList& axes) const {
+    std::int64_t n = 1;
+    for (auto a : axes) n *= args_.mesh.axis_sizes()[a];
+    return n;
+  }
+
+  void whole(std::size_t i, std::size_t d, const AxisList& axes) const {
+    if (!args_.strict() || args_.op.traits().whole_entry != WholeEntry::Refused) return;
+    std::string what = str("dimension ", d, " of operand ", i, " is sharded over ", axes_text(axes, args_.mesh));
+    if (const char* activity = args_.op.traits().activity) what = str(activity, " needs an unsharded dimension: ", what);
+    refuse_sharding(args_, what,
+                    "Expected it unsharded (replicated there): reshard the operand first, or call inside auto_axes");
+  }
+
+  void conflict(const Factor& f, const AxisList& known, const AxisList& axes) const {
+    if (!args_.strict()) return;
+    const bool sum = f.kind == Factor::Kind::Reduce;
+    refuse_sharding(args_,
+                    str(sum ? "contracting dimensions are sharded differently, over "
+                            : "broadcasting: one dimension is sharded differently, over ",
+                        axes_text(known, args_.mesh), " and over ", axes_text(axes, args_.mesh), " (",
+                        specs_text(args_.in, args_.mesh), ")"),
+                    sum ? "Reshard an operand so that the contracting dimensions agree, or give out_sharding="
+                        : "Reshard an operand so that the dimensions agree");
+  }
+
+  // Two operands split alike along a dimension that is summed.
+  void alike(const AxisList& axes) {
+    if (!args_.strict()) {
+      const AxisMask own = mask_of(axes);
+      if ((own & ~args_.open) == 0) open_ |= own;
+      return;
+    }
+    refuse_sharding(args_,
+                    str("contracting dimensions are both sharded over ", axes_text(axes, args_.mesh),
+                        ", so the result's placement is ambiguous"),
+                    "Give out_sharding=: a spec, or one that is unreduced over these axes");
+  }
+
+  const PlaceArgs& args_;
+  const FactorRule& rule_;
+  std::vector<AxisList> entry_;
+  AxisMask open_ = 0;
+};
+
+// A sum of one operand over a split dimension may stay open, too.
+AxisMask open_sums(const PlaceArgs& args, const FactorRule& rule, const Entries& entries) {
+  AxisMask open = entries.open();
+  if (args.open == 0) return open;
+  for (std::size_t f = 0; f < rule.factors.size(); ++f) {
+    if (rule.factors[f].kind != Factor::Kind::Reduce || rule.factors[f].reduction != Reduction::Sum) continue;
+    const AxisMask own = mask_of(entries.of(static_cast<int>(f)));
+    if ((own & ~args.open) == 0) open |= own;
+  }
+  return open;
+}
+
+void check_alike(const PlaceArgs& args) {
+  const Type* first = nullptr;
+  for (std::size_t i = 0; i < args.in.size(); ++i) {
+    const Type& t = args.in[i];
+    if (is_scalar(t)) continue;
+    if (first == nullptr) {
+      first = &t;
+      continue;
+    }
+    if (t.rank() != first->rank()) continue;
+    if (t.sharding == first->sharding || sharding_of(t, args.mesh) == sharding_of(*first, args.mesh)) continue;
+    refuse_sharding(args,
+                    str("operands must have the same shardings, got ", specs_text(args.in, args.mesh)),
+                    "Reshard them to one spec");
+  }
+}
+
+}  // namespace
+
+AxisList kept_entry(const PlaceArgs& args, const AxisList& axes, std::int64_t before, std::int64_t now) {
+  if (axes.empty() || before == now) return axes;
+  std::int64_t parts = 1;
+  for (auto a : axes) parts *= args.mesh.axis_sizes()[a];
+  if (now % parts == 0) return axes;
+  if (!args.strict()) return {};
+  refuse_sharding(args,
+                  str("a dimension of extent ", before, " sharded over ", axes_text(axes, args.mesh),
+                      " gets the extent ", now, ", which is not divisible by ", parts),
+                  "Reshard the operand so that the dimension is unsharded");
+}
+
+void set_sharding(const PlaceArgs& args, Type& out, TypeSharding s) {
+  AxisMask used = 0;
+  bool twice = false;
+  for (auto& axes : s.dims) {
+    if ((used & mask_of(axes)) != 0) {
+      twice = true;
+      if (!args.strict()) axes.clear();
+    }
+    used |= mask_of(axes);
+  }
+  // An axis over which blocks differ can neither be summed over nor hold equal blocks.
+  s.unreduced &= ~used;
+  s.reduced &= ~(used | s.unreduced);
+  if (!twice || !args.strict()) {
+    out.sharding = intern(std::move(s));
+    return;
+  }
+  Type illegal = out;
+  TypeSharding shown = s;
+  illegal.sharding = &shown;
+  refuse_sharding(args,
+                  str("the result would be illegally sharded, ", to_string(illegal), ": one axis in two dimensions"),
+                  "Reshard an operand, or give out_sharding= where the function takes it");
+}
+
+void derive_by_factors(const PlaceArgs& args, Types& out, const Attrs& attrs) {
+  const TypeSpan in = args.in;
+  const auto& traits = args.op.traits();
+  if (traits.alike && args.strict()) check_alike(args);
+  for (auto& t : out) t.sharding = nullptr;
+  const AxisMask unreduced = unreduced_result(args);
+  const AxisMask reduced = reduced_result(args);
+  const FactorRule rule = args.op.factors(in, out, attrs);
+  Entries entries(args, rule);
+  entries.read();
+  const bool moved = traits.whole_entry == WholeEntry::Resized || traits.whole_entry == WholeEntry::Kept;
+  for (std::size_t k = 0; k < out.size(); ++k) {
+    TypeSharding s{args.mesh, std::vector<AxisList>(out[k].shape.size()), unreduced | open_sums(args, rule, entries),
+                   reduced};
+    const bool like_first = moved && !in.empty() && in[0].sharding != nullptr && in[0].rank() == out[k].rank();
+    for (std::size_t d = 0; d < s.dims.size(); ++d) {
+      const auto& factors = rule.results[k][d];
+      if (!factors.empty()) s.dims[d] = entries.of(factors[0]);
+      if (!like_first || !s.dims[d].empty()) continue;
+      s.dims[d] = in[0].sharding->dims[d];
+      if (traits.whole_entry == WholeEntry::Resized) {
+        s.dims[d] = kept_entry(args, s.dims[d], in[0].shape[d], out[k].shape[d]);
+      }
+    }
+    set_sharding(args, out[k], std::move(s));
+  }
+}
+
+void keep_inferred(const PlaceArgs& args, Types& out) {
+  for (auto& t : out) {
+    if (t.sharding == nullptr || t.sharding->dims.size() != t.shape.size()) t.sharding = unsplit(args.mesh, t.rank());
+  }
+}
+
+void derive_shardings(const OpDef& op, TypeSpan in, Types& out, const Attrs& attrs, Typing typing, AxisMask open) {
+  if (op.traits().casts_mesh) return;
+  const AbstractMesh* mesh = mesh_of(op, in, typing);
+  if (mesh == nullptr) return;
+  const PlaceArgs args{op, in, *mesh, typing, open};
+  // Most equations: element-wise, operands of one sharding.
+  if (op.traits().elementwise && !in.empty() && in[0].sharding != nullptr && !in[0].sharding->marked()) {
+    const auto* one = in[0].sharding;
+    if (std::ranges::all_of(in, [&](const Type& t) { return t.sharding == one; }) &&
+        std::ranges::all_of(out, [&](const Type& t) { return t.shape.size() == one->dims.size(); })) {
+      for (auto& t : out) t.sharding = one;
+      return;
+    }
+  }
+  if (!op.place(args, out, attrs)) derive_by_factors(args, out, attrs);
+}
+
+}  // namespace tessera::ir
