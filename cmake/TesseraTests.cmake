@@ -73,7 +73,7 @@ function(tessera_test binary)
   set_tests_properties(${binary} PROPERTIES LABELS ${label} TIMEOUT ${timeout} ENVIRONMENT "${environment}")
 endfunction()
 
-foreach(folder unit ir props engines oracle annotation)
+foreach(folder unit ir props engines oracle annotation explicit)
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/${folder}/*_test*.cc)
   set(binaries "")
   foreach(source IN LISTS sources)

@@ -12,9 +12,9 @@ import re
 import sys
 
 # How many requirements each page of the specification has.
-TOTALS = {"G": 71, "M": 81, "A": 80, "C": 119, "T": 109, "R": 28}
+TOTALS = {"G": 71, "M": 81, "A": 80, "C": 119, "T": 109, "R": 28, "E": 107}
 PAGES = {"G": "global arrays", "M": "meshes", "A": "arrays and shardings", "C": "collectives", "T": "annotations",
-         "R": "table of global arrays"}
+         "R": "table of global arrays", "E": "explicit sharding"}
 REQUIREMENT = re.compile(r"requirement ([A-Z])(\d+): (\S+) passed")
 CASES = re.compile(r"cases (\S+): (\d+)/(\d+)")
 

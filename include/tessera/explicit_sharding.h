@@ -12,6 +12,8 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "tessera/array.h"
@@ -22,6 +24,7 @@
 #include "tessera/partition_spec.h"
 #include "tessera/sharding.h"
 #include "tessera/sharding_arg.h"
+#include "tessera/transfer.h"
 #include "tessera/tree.h"
 
 namespace tessera {
@@ -98,6 +101,28 @@ auto explicit_axes(F f, ExplicitAxesOptions options) {
     detail::FlatFunction flat(f, args);
     return flat.rebuild(detail::explicit_axes_leaves(flat, tree_leaves(args), options));
   });
+}
+
+/// `reshard` of every leaf of a tree, to one placement for all of them or one a leaf. Throws `ValueError` for another
+/// number of placements, and as `reshard` of an array.
+template <class T>
+requires(is_tree_v<T> && !std::is_same_v<T, Array>) T
+    reshard(const T& tree, const std::vector<ShardingArg>& placements, const Loc& loc = Loc::current()) {
+  std::vector<Array> leaves = tree_leaves(tree);
+  if (placements.size() != 1 && placements.size() != leaves.size()) {
+    throw ValueError("reshard: " + std::to_string(placements.size()) + " placements for a tree of " +
+                     std::to_string(leaves.size()) + " arrays; expected one, or one an array");
+  }
+  for (std::size_t i = 0; i < leaves.size(); ++i) {
+    const ShardingArg& to = placements[placements.size() == 1 ? 0 : i];
+    leaves[i] = to.spec() ? reshard(leaves[i], *to.spec(), loc) : reshard(leaves[i], to.sharding(), loc);
+  }
+  return tree_unflatten(tree, leaves);
+}
+template <class T>
+requires(is_tree_v<T> && !std::is_same_v<T, Array>) T
+    reshard(const T& tree, const ShardingArg& placement, const Loc& loc = Loc::current()) {
+  return reshard(tree, std::vector<ShardingArg>{placement}, loc);
 }
 
 }  // namespace tessera

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "ir/type_sharding.h"
 #include "tessera/explicit_sharding.h"
 
 namespace tessera::program {
@@ -13,6 +14,11 @@ template <class Options>
 Options unplaced(Options o) {
   o.out_sharding = {};
   return o;
+}
+
+/// True where axes split dimension d of the type.
+inline bool is_split(const ir::Type& t, std::int64_t d) {
+  return t.sharding != nullptr && !t.sharding->dims[static_cast<std::size_t>(d)].empty();
 }
 
 }  // namespace tessera::program

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "numpy/placed.h"
 #include "ops/shape/indexing_ops.h"
 #include "program/composite.h"
 #include "program/graph_fragment.h"
@@ -21,6 +22,12 @@ using program::cut;
 
 namespace {
 std::size_t at_(std::int64_t i) { return static_cast<std::size_t>(i); }
+// Repeated elements go to other devices than those that they come from.
+void check_repeated(const Array& x, std::int64_t d) {
+  const ir::Type t = program::type_of(x, "repeat");
+  if (program::is_split(t, d))
+    throw ValueError(str("repeat: dimension ", d, " of ", t, " is split; expected out_sharding"));
+}
 }  // namespace
 
 // --- repeating and turning ----------------------------------------------------------------------------------------
@@ -30,6 +37,7 @@ Array repeat(const Operand& x, std::int64_t repeats, std::optional<std::int64_t>
   return composite("repeat", {x}, [&](const Arrays& v) {
     Array a = axis ? v[0] : ravel(v[0]);
     const std::int64_t d = program::axis_of("repeat", axis.value_or(0), a.ndim());
+    check_repeated(a, d);
     Shape wide = a.shape();
     wide.insert(wide.begin() + d + 1, repeats);
     Shape out = a.shape();
@@ -55,6 +63,7 @@ Array repeat(const Operand& x, const Array& repeats, std::optional<std::int64_t>
   return composite("repeat", {x, Operand(repeats, x.loc())}, [&](const Arrays& v) {
     Array a = axis ? v[0] : ravel(v[0]);
     const std::int64_t d = program::axis_of("repeat", axis.value_or(0), a.ndim());
+    check_repeated(a, d);
     Array counts = broadcast_to(program::as(v[1], int32), {a.shape(d)});
     // Which element each place shows: how many runs have begun there, less one.
     Array ends = lax::cumsum(counts, 0);
@@ -240,6 +249,11 @@ std::vector<Array> dsplit(const Operand& x, std::int64_t sections) { return spli
 std::vector<Array> unstack(const Operand& x, std::int64_t axis) {
   return composites("unstack", {x}, [&](const Arrays& v) {
     const std::int64_t d = program::axis_of("unstack", axis, v[0].ndim());
+    const ir::Type t = program::type_of(v[0], "unstack");
+    if (program::is_split(t, d)) {
+      throw ShardingTypeError(
+          str("unstack: ", t, ": the dimension of unstacking, ", d, ", is split; reshard the operand first"));
+    }
     Arrays out;
     for (std::int64_t i = 0; i < v[0].shape(d); ++i) out.push_back(program::pick(v[0], i, d));
     return out;

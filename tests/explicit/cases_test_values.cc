@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+// Recorded programs of explicit sharding: values, placements and types of their results, eagerly and compiled, and the
+// shardings in the text that they are lowered to. TESSERA_EXPLICIT_ONLY chooses programs by the beginning of their ids.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+#include <regex>
+#include <set>
+
+#include "explicit/program.h"
+#include "support/paths.h"
+#include "support/spec_report.h"
+#include "support/test_client.h"
+
+namespace tessera::test {
+namespace {
+
+void flatten(const json& j, std::vector<double>& out) {
+  if (j.is_array()) {
+    for (const auto& e : j) flatten(e, out);
+  } else if (j.is_boolean()) {
+    out.push_back(j.get<bool>() ? 1 : 0);
+  } else if (j.is_string()) {
+    out.push_back(std::stod(j.get<std::string>()));
+  } else {
+    out.push_back(j.get<double>());
+  }
+}
+std::vector<double> numbers(const json& j) {
+  std::vector<double> out;
+  flatten(j, out);
+  return out;
+}
+
+Array input_of(const json& j, const Mesh& mesh) {
+  const HostArray host = HostArray::from(numbers(j.at("data")), j.at("shape").get<Shape>());
+  return device_put(host.astype(to_dtype(j.at("dtype"))), NamedSharding(mesh, to_partition_spec(j)).share());
+}
+
+bool close(double a, double b, bool exact) {
+  if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && std::isnan(b);
+  return exact ? a == b : std::abs(a - b) <= 1e-5 + 1e-5 * std::abs(b);
+}
+
+/// The global value; of an unreduced array the sum.
+std::vector<double> global_value(const Array& y) {
+  const ArrayType t = type_of(y);
+  if (t.spec.unreduced().empty()) return y.host().astype(float64).to_vector<double>();
+  return reshard(y, PartitionSpec(t.spec.entries())).host().astype(float64).to_vector<double>();
+}
+
+std::string compare_value(const Array& y, const json& want) {
+  const std::vector<double> got = global_value(y);
+  const std::vector<double> data = numbers(want.at("data"));
+  const bool exact = !is_inexact(to_dtype(want.at("dtype")));
+  if (got.size() != data.size()) return "another number of elements; ";
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    if (!close(got[i], data[i], exact)) {
+      return "element " + std::to_string(i) + " is " + std::to_string(got[i]) + ", not " + std::to_string(data[i]) +
+             "; ";
+    }
+  }
+  return "";
+}
+
+/// Every device's block has the shape that the entries of the type give.
+std::string check_blocks(const Array& y) {
+  const ArrayType t = type_of(y);
+  if (t.mesh.empty()) return "";
+  Shape block = t.shape;
+  for (std::size_t d = 0; d < block.size() && d < t.spec.size(); ++d) {
+    for (const auto& axis : t.spec[d].axes()) block[d] /= t.mesh.axis_size(axis);
+  }
+  for (const auto& s : y.addressable_shards()) {
+    const Shape& shape = s.value().shape();
+    for (std::size_t d = 0; d < block.size(); ++d) {
+      if (shape[d] > block[d] || block[d] % shape[d] != 0)
+        return "a block of shape " + to_string(shape) + " for " + t.text() + "; ";
+    }
+  }
+  return "";
+}
+
+/// What JAX types otherwise than it is written: placements that a nested jit gives its results.
+std::string type_text(const std::string& id, const json& want) {
+  return id == "jit/nested-out" ? "float32[8,4@y]" : want.at("type").get<std::string>();
+}
+
+std::string compare_results(const std::string& id, const Arrays& got, const json& want) {
+  std::string wrong;
+  if (got.size() != want.size()) return "another number of results; ";
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    const std::string type = type_of(got[i]).text();
+    if (type != type_text(id, want[i]))
+      wrong += "result " + std::to_string(i) + " is " + type + ", not " + type_text(id, want[i]) + "; ";
+    wrong += check_blocks(got[i]);
+    wrong += compare_value(got[i], want[i]);
+  }
+  return wrong;
+}
+
+// --- text ------------------------------------------------------------------------------------------------------------
+
+/// What a lowered text places: the meshes, each argument and result of @main ("-" where nothing is written), and the
+/// constraints in order, with the type of what they constrain.
+struct Placements {
+  std::vector<std::string> meshes, arguments, results, constraints;
+};
+
+/// The text from `at` on, up to the bracket that closes the one there.
+std::string bracketed(const std::string& text, std::size_t at) {
+  const char open = text[at];
+  const char close = open == '(' ? ')' : '>';
+  int depth = 0;
+  for (std::size_t i = at; i < text.size(); ++i) {
+    if (text[i] == open) ++depth;
+    if (text[i] == close && (close == ')' || text[i - 1] != '-') && --depth == 0) return text.substr(at, i - at + 1);
+  }
+  return text.substr(at);
+}
+
+std::vector<std::string> shardings_in(const std::string& list) {
+  std::vector<std::string> out;
+  int depth = 0;
+  std::string part;
+  for (char c : list.substr(1, list.size() - 2) + ",") {
+    if (c == '(' || c == '<' || c == '{' || c == '[') ++depth;
+    if (c == ')' || c == '>' || c == '}' || c == ']') --depth;
+    if (c != ',' || depth != 0) {
+      part += c;
+      continue;
+    }
+    static const std::regex sharding(R"(#sdy\.sharding<@\w+, ([^>]*)>)");
+    std::smatch m;
+    if (!part.empty()) out.push_back(std::regex_search(part, m, sharding) ? m[1].str() : "-");
+    part.clear();
+  }
+  return out;
+}
+
+Placements placements_of(const std::string& text) {
+  Placements p;
+  static const std::regex mesh(R"(sdy\.mesh @\w+ = <(\[[^\]]*\]))");
+  for (std::sregex_iterator i(text.begin(), text.end(), mesh), end; i != end; ++i) p.meshes.push_back((*i)[1]);
+  const std::size_t main = text.find("@main(");
+  if (main != std::string::npos) {
+    const std::string arguments = bracketed(text, main + 5);
+    p.arguments = shardings_in(arguments);
+    std::size_t at = main + 5 + arguments.size();
+    if (text.compare(at, 4, " -> ") == 0) {
+      at += 4;
+      const std::size_t end = text.find("{\n", at);
+      p.results = shardings_in(text[at] == '(' ? bracketed(text, at) : "(" + text.substr(at, end - at) + ")");
+    }
+  }
+  static const std::regex constraint(R"(sdy\.sharding_constraint %[\w#]+ <@\w+, ([^>]*)> : (tensor<[^>]*>))");
+  for (std::sregex_iterator i(text.begin(), text.end(), constraint), end; i != end; ++i)
+    p.constraints.push_back((*i)[1].str() + " : " + (*i)[2].str());
+  return p;
+}
+
+std::string joined(const std::vector<std::string>& list) {
+  std::string out;
+  for (const auto& e : list) out += (out.empty() ? "" : " | ") + e;
+  return out;
+}
+std::string compare_lists(const char* what, const std::vector<std::string>& got, const std::vector<std::string>& want) {
+  if (got == want) return "";
+  return std::string(what) + ": " + joined(got) + " in place of " + joined(want) + "; ";
+}
+
+/// Constraints on what the program itself computes: each of `want` occurs among `got`, in this order. Between them the
+/// two libraries lower operations in their own ways.
+std::string compare_text(const std::string& got_text, const std::string& want_text) {
+  const Placements got = placements_of(got_text);
+  const Placements want = placements_of(want_text);
+  return compare_lists("meshes", got.meshes, want.meshes) + compare_lists("arguments", got.arguments, want.arguments) +
+         compare_lists("results", got.results, want.results) +
+         compare_lists("constraints", got.constraints, want.constraints);
+}
+
+// --- programs --------------------------------------------------------------------------------------------------------
+
+/// Each way of running it on its own, so that a report tells them apart.
+std::string run_case(const json& c) {
+  const Mesh mesh = to_typed_mesh(c.at("mesh"));
+  const SetMesh scope(mesh);
+  const std::string id = c.at("id");
+  const json& program = c.at("program");
+  Arrays inputs;
+  for (const auto& i : c.at("inputs")) inputs.push_back(input_of(i, mesh));
+  std::string wrong;
+  auto attempt = [&](const char* how, const std::function<std::string()>& f) {
+    try {
+      const std::string found = f();
+      if (!found.empty()) wrong += std::string("[") + how + "] " + found;
+    } catch (const std::exception& e) {
+      wrong += std::string("[") + how + "] threw " + e.what() + "; ";
+    }
+  };
+  auto f = jit([&](const Arrays& a) { return run_program(program, a); });
+  attempt("eager", [&] { return compare_results(id, run_program(program, inputs), c.at("results")); });
+  attempt("jit", [&] { return compare_results(id, f(inputs), c.at("results")); });
+  attempt("text", [&] {
+    if (c.contains("level") || id == "jit/nested-out") return std::string();
+    return compare_text(f.lower(inputs).as_text({.shardy = true}), c.at("stablehlo"));
+  });
+  return wrong;
+}
+
+TEST(ExplicitValues, All) {
+  ClientScope scope(test_client(8));
+  const char* only = std::getenv("TESSERA_EXPLICIT_ONLY");
+  std::ifstream file(data_path("explicit/values.jsonl"));
+  std::set<std::string> requirements;
+  int total = 0;
+  int passed = 0;
+  std::string line;
+  while (std::getline(file, line)) {
+    const json c = json::parse(line);
+    const std::string id = c.at("id");
+    if (only != nullptr && id.rfind(only, 0) != 0) continue;
+    ++total;
+    for (const auto& r : c.at("req")) requirements.insert(r);
+    std::string wrong;
+    try {
+      wrong = run_case(c);
+    } catch (const std::exception& e) {
+      wrong = std::string("the case threw ") + e.what();
+    }
+    if (wrong.empty()) {
+      ++passed;
+    } else {
+      std::cout << id << ": " << wrong << "\n";
+    }
+  }
+  std::cout << "values " << passed << "/" << total << "\n";
+  EXPECT_EQ(passed, total);
+  if (only != nullptr) return;
+  EXPECT_EQ(total, 127);
+  record_cases("explicit_sharding/values.jsonl", passed, total);
+  record_requirements(requirements);
+}
+
+}  // namespace
+}  // namespace tessera::test

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+// Recorded programs: steps of operations on named values.
+#pragma once
+
+#include "explicit/ops.h"
+
+namespace tessera::test {
+
+/// The results of a program on these arguments.
+Arrays run_program(const json& program, const Arrays& args);
+
+}  // namespace tessera::test
