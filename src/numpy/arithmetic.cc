@@ -5,6 +5,7 @@
 
 #include "numpy/placed.h"
 #include "ops/shared_attrs.h"
+#include "program/typed_placement.h"
 #include "program/promote.h"
 #include "tessera/ops.h"
 
@@ -106,9 +107,11 @@ Array where(const Operand& condition, const Operand& x, const Operand& y) {
   Array pred = truth(condition).array();
   std::vector<Array> in = program::promote("where", {x.array(), y.array()}, loc);
   Shape shape = program::broadcast_shapes("where", {pred.shape(), in[0].shape(), in[1].shape()});
-  return bind1(def::select_n,
-               {program::widen(pred, shape, loc), program::widen(in[1], shape, loc), program::widen(in[0], shape, loc)},
-               nullptr, loc);
+  const bool broadcasts = pred.shape() != shape || in[0].shape() != shape || in[1].shape() != shape;
+  std::vector<Array> operands{program::widen(pred, shape, loc), program::widen(in[1], shape, loc),
+                              program::widen(in[0], shape, loc)};
+  if (broadcasts) operands = program::placed_alike(std::move(operands), "where");
+  return bind1(def::select_n, operands, nullptr, loc);
 }
 
 Array astype(const Operand& x, DType dtype) { return program::cast(x.array(), dtype, false, x.loc()); }

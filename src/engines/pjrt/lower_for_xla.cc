@@ -216,7 +216,7 @@ class Lowering {
     const std::vector<ir::GraphPtr> before = sub_graphs(e);
     std::vector<ir::GraphPtr> now = before;
     for (auto& body : now) body = inside(e)(body);
-    return now == before ? e.attrs : with_sub_graphs(e, std::move(now));
+    return now == before ? e.attrs : ops::with_bodies(e, std::move(now));
   }
 
   const std::string& platform_;
