@@ -81,30 +81,31 @@ bool takes_part(const OpDef& op, std::size_t operand) {
 
 // The axes over which the result is an open sum. The op is linear in the operands that are.
 AxisMask unreduced_result(const PlaceArgs& args) {
-  const OpDef& op = args.op;
-  AxisMask sums = 0;
-  for (const auto& t : args.in) {
-    if (t.sharding != nullptr) sums |= t.sharding->unreduced;
-  }
-  if (sums == 0) return 0;
-  const auto& traits = op.traits();
+  const auto& traits = args.op.traits();
   auto over = [&](const Type& t) { return t.sharding != nullptr ? t.sharding->unreduced : 0; };
-  if (traits.linearity == Linearity::None || (traits.linearity == Linearity::Multi && !traits.elementwise)) {
-    if (!args.strict() && traits.linearity != Linearity::None) return sums;
-    throw UnimplementedError(str(op.name(), ": operands ", types_text(args.in),
+  AxisMask sums = 0;
+  for (const auto& t : args.in) sums |= over(t);
+  if (sums == 0) return 0;
+  const bool linear = traits.linearity != Linearity::None;
+  if (!args.strict() && linear) return sums;
+  if (traits.linearity == Linearity::Multi && !traits.elementwise) {
+    refuse_sharding(args, "an operand is unreduced, a sum not yet done, which a product of sums cannot take",
+                    "Reshard it to a spec without unreduced axes");
+  }
+  auto cannot = [&] {
+    throw UnimplementedError(str(args.op.name(), ": operands ", types_text(args.in),
                                  " are unreduced, sums not yet done, which the op cannot pass through; reshard them to "
                                  "a spec without unreduced axes first"));
-  }
-  if (!args.strict()) return sums;
+  };
+  if (!linear || (traits.linearity == Linearity::Multi && !traits.takes_sums)) cannot();
   if (traits.linearity == Linearity::Multi) {
     bool before = false;
     for (const auto& t : args.in) {
-      const AxisMask own = over(t);
-      if (own != 0 && before) {
+      if (over(t) != 0 && before) {
         refuse_sharding(args, "two unreduced operands of an op that is bilinear in them",
                         "Expected one; reshard the other to a spec without unreduced axes");
       }
-      before = before || own != 0;
+      before = before || over(t) != 0;
     }
     for (const auto& t : args.in) {
       const AxisMask reduced = t.sharding != nullptr ? t.sharding->reduced : 0;
@@ -119,7 +120,9 @@ AxisMask unreduced_result(const PlaceArgs& args) {
   }
   for (std::size_t i = 0; i < args.in.size(); ++i) {
     // A number beside arrays is what fills them up.
-    if (!takes_part(op, i) || over(args.in[i]) == sums || (!traits.elementwise && is_scalar(args.in[i]))) continue;
+    const bool filler = !traits.elementwise && is_scalar(args.in[i]);
+    if (!takes_part(args.op, i) || over(args.in[i]) == sums || filler) continue;
+    if (!traits.takes_sums) cannot();
     refuse_sharding(args,
                     over(args.in[i]) == 0 ? "one operand is unreduced and another is not"
                                           : "the operands are unreduced over different axes",
@@ -203,9 +206,11 @@ class Entries {
   void conflict(const Factor& f, const AxisList& known, const AxisList& axes) const {
     if (!args_.strict()) return;
     const bool sum = f.kind == Factor::Kind::Reduce;
+    const bool batch = args_.op.traits().linearity == Linearity::Multi && !args_.op.traits().elementwise;
     refuse_sharding(args_,
-                    str(sum ? "contracting dimensions are sharded differently, over "
-                            : "broadcasting: one dimension is sharded differently, over ",
+                    str(sum     ? "contracting dimensions are sharded differently, over "
+                        : batch ? "batch dimensions are sharded differently, over "
+                                : "broadcasting: one dimension is sharded differently, over ",
                         axes_text(known, args_.mesh), " and over ", axes_text(axes, args_.mesh), " (",
                         specs_text(args_.in, args_.mesh), ")"),
                     sum ? "Reshard an operand so that the contracting dimensions agree, or give out_sharding="
@@ -231,14 +236,13 @@ class Entries {
   AxisMask open_ = 0;
 };
 
-// A sum of one operand over a split dimension may stay open, too.
+// A sum of one operand over a split dimension may stay open, too, also over some of its axes.
 AxisMask open_sums(const PlaceArgs& args, const FactorRule& rule, const Entries& entries) {
   AxisMask open = entries.open();
-  if (args.open == 0) return open;
+  if (args.open == 0 || args.op.traits().linearity == Linearity::Multi) return open;
   for (std::size_t f = 0; f < rule.factors.size(); ++f) {
     if (rule.factors[f].kind != Factor::Kind::Reduce || rule.factors[f].reduction != Reduction::Sum) continue;
-    const AxisMask own = mask_of(entries.of(static_cast<int>(f)));
-    if ((own & ~args.open) == 0) open |= own;
+    open |= mask_of(entries.of(static_cast<int>(f))) & args.open;
   }
   return open;
 }
@@ -268,8 +272,9 @@ AxisList kept_entry(const PlaceArgs& args, const AxisList& axes, std::int64_t be
   for (auto a : axes) parts *= args.mesh.axis_sizes()[a];
   if (now % parts == 0) return axes;
   if (!args.strict()) return {};
+  const char* activity = args.op.traits().activity;
   refuse_sharding(args,
-                  str("a dimension of extent ", before, " sharded over ", axes_text(axes, args.mesh),
+                  str(activity != nullptr ? activity : "it", " changes the extent of a sharded dimension: one of extent ", before, " sharded over ", axes_text(axes, args.mesh),
                       " gets the extent ", now, ", which is not divisible by ", parts),
                   "Reshard the operand so that the dimension is unsharded");
 }
@@ -305,10 +310,10 @@ void derive_by_factors(const PlaceArgs& args, Types& out, const Attrs& attrs) {
   if (traits.alike && args.strict()) check_alike(args);
   for (auto& t : out) t.sharding = nullptr;
   const AxisMask unreduced = unreduced_result(args);
-  const AxisMask reduced = reduced_result(args);
   const FactorRule rule = args.op.factors(in, out, attrs);
   Entries entries(args, rule);
   entries.read();
+  const AxisMask reduced = reduced_result(args);
   const bool moved = traits.whole_entry == WholeEntry::Resized || traits.whole_entry == WholeEntry::Kept;
   for (std::size_t k = 0; k < out.size(); ++k) {
     TypeSharding s{args.mesh, std::vector<AxisList>(out[k].shape.size()), unreduced | open_sums(args, rule, entries),

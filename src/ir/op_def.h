@@ -60,6 +60,7 @@ struct Traits {
   // In types over explicit axes (ir/derive_sharding.h).
   WholeEntry whole_entry = WholeEntry::Refused;
   bool alike = false;             ///< operands of full rank must have one sharding
+  bool takes_sums = false;        ///< some operands may be unreduced beside others that are not, as the op's rule says
   bool casts_mesh = false;        ///< its rule for types gives results the sharding, over another mesh
   const char* activity = nullptr; ///< what errors call it where that is not the op's name: "sorting"
 };

@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "numpy/placed.h"
 
-#include <algorithm>
-
-#include "base/strings.h"
 #include "ops/shared_attrs.h"
 #include "program/trace.h"
-#include "tessera/error.h"
 
 namespace tessera::program {
 
@@ -42,30 +38,6 @@ ir::Value split_like(ir::Value x, ir::Value made) {
   ir::TypeSharding s = *x.type().sharding;
   s.unreduced = s.reduced = 0;
   return ops::placed_as(made, ir::intern(std::move(s)), 0);
-}
-
-ir::TypeShardingPtr broadcast_sharding(const char* name, const std::vector<Array>& in, const Shape& shape) {
-  if (!checks_placements()) return nullptr;
-  const AbstractMesh* mesh = nullptr;
-  std::vector<ir::AxisList> dims(shape.size());
-  for (const Array& x : in) {
-    const ir::Type t = type_of(x, name);
-    if (t.sharding == nullptr) continue;
-    if (t.sharding->marked()) return nullptr;
-    mesh = &t.sharding->mesh;
-    const std::size_t missing = shape.size() - t.shape.size();
-    for (std::size_t d = 0; d < t.shape.size(); ++d) {
-      const ir::AxisList& axes = t.sharding->dims[d];
-      ir::AxisList& known = dims[missing + d];
-      if (!axes.empty() && !known.empty() && known != axes) {
-        throw ShardingTypeError(str(name, ": broadcasting: dimension ", missing + d, " of the operands is split over ",
-                                    ir::axes_text(known, *mesh), " and over ", ir::axes_text(axes, *mesh),
-                                    "; reshard an operand so that they agree"));
-      }
-      if (!axes.empty()) known = axes;
-    }
-  }
-  return mesh == nullptr ? nullptr : ir::intern({*mesh, std::move(dims), 0, 0});
 }
 
 }  // namespace tessera::program

@@ -18,6 +18,7 @@
 #include "tessera/error.h"
 #include "tessera/mesh.h"
 #include "tessera/ops.h"
+#include "tessera/transfer.h"
 
 namespace tessera {
 
@@ -207,7 +208,7 @@ void JitCore::Impl::build(JitEntry& e, const FlatCall& call, const CallPlacement
     const auto& type = e.traced.graph->type(e.traced.graph->outputs[i]);
     if (named && static_cast<std::int64_t>(named->spec().size()) > type.rank()) {
       throw ValueError(str(options.name, ": out_shardings[", i, "] has ", named->spec().size(),
-                           " entries but the result ", type, " has rank ", type.rank()));
+                           " entries, ", named->spec(), ", but the result ", type, " has rank ", type.rank()));
     }
   }
   e.program = std::make_unique<program::Program>(e.traced.graph, program_options(e, call, donated));
@@ -261,15 +262,30 @@ std::vector<Array> with_captures(const JitEntry& e, const std::vector<Array>& le
 }
 }  // namespace
 
+namespace {
+// An argument of a call inside a trace, placed as `in_shardings` says: over explicit axes it is so already.
+Array entered(const JitEntry& e, const Array& a, std::size_t i) {
+  const ShardingPtr& want = e.in_shardings[i];
+  const ir::Type& own = a.impl()->type;
+  const auto* typed = ir::type_sharding(*want, own.rank());
+  if (typed == nullptr || own.sharding == nullptr || own.sharding->plain_whole() || own.sharding == typed) {
+    return reshard(a, want);
+  }
+  throw ValueError(str(e.program->name(), ": argument ", i, " has the type ", own, "; in_shardings wants ",
+                       spec_text(*typed), " (reshard moves it)"));
+}
+}  // namespace
+
 std::vector<Array> JitCore::call(const std::shared_ptr<JitEntry>& entry, const std::vector<Array>& leaves) {
   std::vector<Array> all = with_captures(*entry, leaves);
   if (program::Trace::current() == nullptr) return entry->program->call(all);
   for (std::size_t i = 0; i < entry->in_shardings.size(); ++i) {
-    if (entry->in_shardings[i]) all[i] = with_sharding_constraint(all[i], entry->in_shardings[i]);
+    if (!entry->in_shardings[i]) continue;
+    all[i] = entered(*entry, all[i], i);
   }
   std::vector<Array> out = program::bind_graph(entry->traced.graph, all, Loc::current());
   for (std::size_t i = 0; i < entry->out_shardings.size(); ++i) {
-    if (entry->out_shardings[i]) out[i] = with_sharding_constraint(out[i], entry->out_shardings[i]);
+    if (entry->out_shardings[i]) out[i] = reshard(out[i], entry->out_shardings[i]);
   }
   return out;
 }

@@ -252,6 +252,7 @@ std::shared_ptr<const CompiledProgram> Program::compile_for(const PlacedModule& 
     bool given = i < options_.out_shardings.size() && options_.out_shardings[i];
     out.sharding = given ? options_.out_shardings[i] : public_sharding(placed, out.layout, out.type.shape);
     if (!given && !placed.reduced_out[i].empty()) out.sharding = with_reduced(out.sharding, placed.reduced_out[i]);
+    out.type.sharding = ir::type_sharding(*out.sharding, out.type.rank());
     out.placement = arrays::look_up(out.sharding, out.type.shape);
     program->out.push_back(std::move(out));
   }

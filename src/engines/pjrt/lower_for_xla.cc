@@ -12,6 +12,7 @@
 #include "base/strings.h"
 #include "engines/pjrt/sub_graphs.h"
 #include "ir/rewriter.h"
+#include "ops/control/subgraph_structure.h"
 #include "ops/collective/collectives.h"
 #include "ops/collective/shard_map_op.h"
 #include "ops/linalg/linalg_common.h"
@@ -216,7 +217,7 @@ class Lowering {
     const std::vector<ir::GraphPtr> before = sub_graphs(e);
     std::vector<ir::GraphPtr> now = before;
     for (auto& body : now) body = inside(e)(body);
-    return now == before ? e.attrs : with_sub_graphs(e, std::move(now));
+    return now == before ? e.attrs : ops::with_bodies(e, now);
   }
 
   const std::string& platform_;

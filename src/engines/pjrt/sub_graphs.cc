@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engines/pjrt/sub_graphs.h"
 
-#include <utility>
-
 #include "ops/collective/shard_map_op.h"
 #include "ops/control/subgraph_structure.h"
 
@@ -16,14 +14,6 @@ std::vector<ir::GraphPtr> sub_graphs(const ir::Eqn& e) {
     for (const auto& body : control->bodies) out.push_back(body.graph);
   }
   return out;
-}
-
-ir::Attrs with_sub_graphs(const ir::Eqn& e, std::vector<ir::GraphPtr> graphs) {
-  const auto* map = ir::get_if<ops::ShardMap>(e.attrs);
-  if (map == nullptr) return ops::with_bodies(e, graphs);
-  ops::ShardMap other = *map;
-  other.body = std::move(graphs[0]);
-  return ir::make_attrs(std::move(other));
 }
 
 }  // namespace tessera::pjrt_engine

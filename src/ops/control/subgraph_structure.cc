@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "ir/op_def.h"
+#include "ops/collective/shard_map_op.h"
 #include "ops/shared_attrs.h"
 
 namespace tessera::ops {
@@ -79,6 +80,17 @@ ir::Attrs with_bodies(const ir::Eqn& e, const std::vector<ir::GraphPtr>& graphs)
   }
   if (const auto* p = ir::get_if<Scan>(e.attrs)) {
     Scan q = *p;
+    q.body = graphs[0];
+    return ir::make_attrs(q);
+  }
+  if (const auto* p = ir::get_if<Reduce>(e.attrs)) return ir::make_attrs(Reduce{graphs[0], p->axes});
+  if (const auto* p = ir::get_if<ReduceWindow>(e.attrs)) {
+    ReduceWindow q = *p;
+    q.body = graphs[0];
+    return ir::make_attrs(q);
+  }
+  if (const auto* p = ir::get_if<ShardMap>(e.attrs)) {
+    ShardMap q = *p;
     q.body = graphs[0];
     return ir::make_attrs(q);
   }

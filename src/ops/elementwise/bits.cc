@@ -177,7 +177,7 @@ Types bitcast_infer(TypeSpan in, const BitcastConvertType& p) {
 TESSERA_DEFINE_OP(bitcast_convert_type, BitcastConvertType,
                   {
                       .name = "bitcast_convert_type",
-                      .traits = {.exact = true},
+                      .traits = {.exact = true, .whole_entry = ir::WholeEntry::Dropped},
                       .infer = bitcast_infer,
                       .factors =
                           [](TypeSpan in, TypeSpan out, const BitcastConvertType&) {

@@ -47,17 +47,11 @@ Values clamp_jvp(Builder& b, const JvpArgs& a, const NoAttrs&) {
   return {sum};
 }
 
-// As the operand; bounds that are arrays are split as it, or not at all.
+// As the operand, whatever the bounds are.
 void place_clamp(const ir::PlaceArgs& args, Types& out) {
   const ir::TypeSharding s = ir::sharding_of(args.in[1], args.mesh);
   if (s.unreduced != 0) {
     throw UnimplementedError(str("clamp: the operand ", args.in[1], " is unreduced; reshard it first"));
-  }
-  for (std::size_t i : {0, 2}) {
-    if (!args.strict() || args.in[i].shape.empty()) continue;
-    const ir::TypeSharding bound = ir::sharding_of(args.in[i], args.mesh);
-    if (bound.split() == 0 || bound.dims == s.dims) continue;
-    ir::refuse_sharding(args, "a bound is sharded otherwise than the operand", "Reshard the bound");
   }
   ir::set_sharding(args, out[0], s);
 }

@@ -197,7 +197,8 @@ ir::OpSpec<NoAttrs> binary_spec(BinaryRow row) {
                  .stablehlo = row.stablehlo,
                  .composite = row.composite,
                  .cheap = row.cheap,
-                 .exact = row.exact},
+                 .exact = row.exact,
+                 .takes_sums = row.takes_sums},
       .infer =
           [row](TypeSpan in, const NoAttrs&) {
             check_count(row.name, in, 2);

@@ -57,6 +57,7 @@ struct BinaryRow {
   BinaryJvp jvp_x = nullptr;
   BinaryJvp jvp_y = nullptr;
   Linearity linearity = Linearity::None;
+  bool takes_sums = false;  ///< `Traits::takes_sums`
   /// Linear in an operand: its cotangent from that of the result and the other operand (empty when that is linear too).
   Value (*transpose_x)(Value ct, Value y) = nullptr;
   Value (*transpose_y)(Value ct, Value x) = nullptr;

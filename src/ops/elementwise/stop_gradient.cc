@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstring>
 
+#include "ir/derive_sharding.h"
 #include "ops/define_op.h"
 
 namespace tessera::ops {
@@ -20,6 +21,10 @@ TESSERA_DEFINE_OP(stop_gradient, NoAttrs,
                       .batch = by_default,
                       .jvp = [](Builder&, const JvpArgs&, const NoAttrs&) { return Values{Value{}}; },
                       .transpose = Never{"no tangent passes"},
+                      .place =
+                          [](const ir::PlaceArgs& args, Types& out, const NoAttrs&) {
+                            ir::set_sharding(args, out[0], ir::sharding_of(args.in[0], args.mesh));
+                          },
                       .reference =
                           [](ViewSpan in, ViewSpan out, const NoAttrs&) {
                             auto bytes = out[0].size() * dtype_size(out[0].dtype);

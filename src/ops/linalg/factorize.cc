@@ -5,6 +5,7 @@
 #include <limits>
 #include <numeric>
 
+#include "ir/derive_sharding.h"
 #include "ops/linalg/linalg_common.h"
 #include "ops/shape/indexing_ops.h"
 
@@ -249,6 +250,28 @@ void lu_reference(ViewSpan in, ViewSpan out, const NoAttrs&) {
   }
 }
 
+// As the product with the inverse.
+void place_solve(const ir::PlaceArgs& args, Types& out, const TriangularSolve& p) {
+  if (!args.strict()) return derive_by_factors(args, out, attrs(p));
+  const ir::TypeSharding a = ir::sharding_of(args.in[0], args.mesh);
+  const ir::TypeSharding b = ir::sharding_of(args.in[1], args.mesh);
+  if (a.unreduced != 0 || b.unreduced != 0) return derive_by_factors(args, out, attrs(p));
+  const std::size_t rows = b.dims.size() - 2;
+  for (std::size_t d = 0; d < rows; ++d) {
+    if (a.dims[d] == b.dims[d]) continue;
+    ir::refuse_sharding(args, "batch dimensions are sharded differently", "Reshard an operand");
+  }
+  const std::size_t own = p.left ? rows : rows + 1;    // of the result, from a
+  const std::size_t other = p.left ? rows + 1 : rows;  // from b
+  if (!a.dims[other].empty() || !b.dims[own].empty()) {
+    ir::refuse_sharding(args, "the contracting dimensions of the matrix and of the right-hand sides must be unsharded",
+                        "Reshard the operands");
+  }
+  ir::TypeSharding s = b;
+  s.dims[own] = a.dims[own];
+  ir::set_sharding(args, out[0], std::move(s));
+}
+
 }  // namespace
 
 TESSERA_DEFINE_OP(triangular_solve, TriangularSolve,
@@ -261,6 +284,7 @@ TESSERA_DEFINE_OP(triangular_solve, TriangularSolve,
                                   const TriangularSolve& p) { return batch_in_front(def::triangular_solve, b, a, p); },
                       .jvp = solve_jvp,
                       .transpose = solve_transpose,
+                      .place = place_solve,
                       .reference = solve_reference,
                       .samples = Never{"needs matrices far from singular; tested on its own"},
                   });
@@ -268,6 +292,7 @@ TESSERA_DEFINE_OP(triangular_solve, TriangularSolve,
 TESSERA_DEFINE_OP(cholesky, NoAttrs,
                   {
                       .name = "cholesky",
+                      .traits = {.activity = kBatches},
                       .infer =
                           [](TypeSpan in, const NoAttrs&) {
                             check_count("cholesky", in, 1);
@@ -289,7 +314,7 @@ TESSERA_DEFINE_OP(
     qr, Qr,
     {
         .name = "qr",
-        .traits = {.composite = true},
+        .traits = {.composite = true, .activity = kBatches},
         .infer = infer_qr,
         .factors = [](TypeSpan in, TypeSpan out, const Qr&) { return batch_factors(in, out, in[0].rank() - 2); },
         .remap = by_default,
@@ -304,7 +329,7 @@ TESSERA_DEFINE_OP(
     lu, NoAttrs,
     {
         .name = "lu",
-        .traits = {.composite = true},
+        .traits = {.composite = true, .activity = kBatches},
         .infer = infer_lu,
         .factors = [](TypeSpan in, TypeSpan out, const NoAttrs&) { return batch_factors(in, out, in[0].rank() - 2); },
         .remap = by_default,

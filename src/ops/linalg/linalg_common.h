@@ -68,4 +68,7 @@ void reflect_right(Matrix& a, const Reflector& h, std::int64_t from);
 /// Householder's q (square) and r with a = q r.
 std::pair<Matrix, Matrix> householder(const Matrix& a);
 
+/// What errors call a decomposition whose matrices are split.
+inline constexpr const char* kBatches = "a decomposition of a batch of matrices";
+
 }  // namespace tessera::ops

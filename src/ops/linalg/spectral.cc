@@ -252,7 +252,7 @@ TESSERA_DEFINE_OP(
     eigh, NoAttrs,
     {
         .name = "eigh",
-        .traits = {.composite = true},
+        .traits = {.composite = true, .activity = kBatches},
         .infer =
             [](TypeSpan in, const NoAttrs&) {
               check_count("eigh", in, 1);
@@ -273,7 +273,7 @@ TESSERA_DEFINE_OP(
     svd, Svd,
     {
         .name = "svd",
-        .traits = {.composite = true},
+        .traits = {.composite = true, .activity = kBatches},
         .infer = infer_svd,
         .factors = [](TypeSpan in, TypeSpan out, const Svd&) { return batch_factors(in, out, in[0].rank() - 2); },
         .remap = by_default,

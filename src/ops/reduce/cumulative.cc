@@ -164,7 +164,8 @@ ir::OpSpec<Cumulative> spec(const ir::OpDef& (*self)(), const char* name, Kind k
   return {
       .name = name,
       .traits = {.linearity = kind == Reduction::Sum ? Linearity::Joint : Linearity::None,
-                 .exact = kind == Reduction::Max || kind == Reduction::Min},
+                 .exact = kind == Reduction::Max || kind == Reduction::Min,
+                 .activity = "a dimension that is reduced step by step"},
       .infer = [name, kind](TypeSpan in, const Cumulative& p) { return infer(name, kind, in, p); },
       .factors =
           [](TypeSpan in, TypeSpan, const Cumulative& p) {

@@ -10,6 +10,7 @@ namespace tessera::ops {
 TESSERA_DEFINE_OP(reduce_xor, Axes,
                   {
                       .name = "reduce_xor",
+                      .traits = {.whole_entry = ir::WholeEntry::Dropped},
                       .infer =
                           [](TypeSpan in, const Axes& p) {
                             check_count("reduce_xor", in, 1);

@@ -2,6 +2,7 @@
 // gather: https://openxla.org/stablehlo/spec#gather, with jax.lax.gather's modes.
 #include <limits>
 
+#include "ops/shape/indexing_sharding.h"
 #include "ops/shape/indexing_common.h"
 
 namespace tessera::ops {
@@ -163,6 +164,7 @@ TESSERA_DEFINE_OP(gather, Gather,
                       .jvp = jvp,
                       .transpose = transpose_rule,
                       .divide = {gather_by_shards},
+                      .place = place_gather,
                       .reference = reference,
                       .samples = gather_samples,
                   });

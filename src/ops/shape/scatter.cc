@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "ops/shape/indexing_sharding.h"
 #include "ops/shape/indexing_common.h"
 #include "ops/transform/known_value.h"
 
@@ -344,6 +345,7 @@ ir::OpSpec<Scatter> scatter_spec(const ir::OpDef* self, const char* name, Update
                  [kind](Builder& b, const ir::DivideArgs& a, const Scatter& p) {
                    return at_known_place(kind, b, a, p);
                  }},
+      .place = place_scatter,
       .reference = [kind](ViewSpan in, ViewSpan out, const Scatter& p) { reference(kind, in, out, p); },
       .samples = [kind] { return samples(kind); },
   };

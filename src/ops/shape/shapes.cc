@@ -158,6 +158,15 @@ TESSERA_DEFINE_OP(broadcast_in_dim, BroadcastInDim,
                               permutation.push_back(std::find(sorted.begin(), sorted.end(), d) - sorted.begin());
                             return Values{reshape(transpose(ct, permutation), shape)};
                           },
+                      .place =
+                          [](const ir::PlaceArgs& args, Types& out, const BroadcastInDim& p) {
+                            // An extent of 1 keeps its entry, which can be over axes of size 1 alone.
+                            const ir::TypeSharding s = ir::sharding_of(args.in[0], args.mesh);
+                            ir::TypeSharding result{args.mesh, std::vector<ir::AxisList>(p.shape.size()), s.unreduced,
+                                                    s.reduced};
+                            for (std::size_t i = 0; i < p.dims.size(); ++i) result.dims[at(p.dims[i])] = s.dims[i];
+                            ir::set_sharding(args, out[0], std::move(result));
+                          },
                       .reference =
                           [](ViewSpan in, ViewSpan out, const BroadcastInDim& p) {
                             auto item = dtype_size(out[0].dtype);

@@ -25,9 +25,11 @@ Type untyped(Type t) {
   return t;
 }
 
+GraphPtr written(const GraphPtr& graph, bool constrain);
+
 class Writer {
  public:
-  explicit Writer(const ir::Graph& g) : g_(g), r_(b_, g) {}
+  Writer(const ir::Graph& g, bool constrain) : g_(g), r_(b_, g), constrain_(constrain) {}
 
   GraphPtr run() {
     for (auto v : g_.inputs) r_.bind(v, b_.input(untyped(g_.type(v))));
@@ -61,8 +63,11 @@ class Writer {
     ir::Attrs attrs = e.attrs;
     std::vector<GraphPtr> bodies = e.op->subgraphs(attrs);
     if (!bodies.empty()) {
-      for (auto& body : bodies) body = write_shardings(body);
-      attrs = with_bodies(e, bodies);
+      // Reducers work on numbers: nothing to place.
+      const bool reducer = ir::get_if<Reduce>(attrs) != nullptr || ir::get_if<ReduceWindow>(attrs) != nullptr;
+      const std::vector<GraphPtr> before = bodies;
+      for (auto& body : bodies) body = written(body, constrain_ && !reducer);
+      if (bodies != before) attrs = with_bodies(e, bodies);
     }
     Types types;
     for (auto v : e.out) types.push_back(untyped(g_.type(v)));
@@ -70,7 +75,7 @@ class Writer {
   }
 
   Value constrained(Value x, ir::TypeShardingPtr s) {
-    if (s == nullptr) return x;
+    if (s == nullptr || !constrain_) return x;
     const auto& types = s->mesh.axis_types();
     const bool open = std::ranges::any_of(types, [](AxisType t) { return t == AxisType::Auto; });
     ShardingConstraint c;
@@ -89,10 +94,15 @@ class Writer {
   const ir::Graph& g_;
   ir::Builder b_;
   ir::Rewriter r_;
+  bool constrain_;
 };
+
+GraphPtr written(const GraphPtr& graph, bool constrain) {
+  return is_typed(*graph) ? Writer(*graph, constrain).run() : graph;
+}
 
 }  // namespace
 
-GraphPtr write_shardings(const GraphPtr& graph) { return is_typed(*graph) ? Writer(*graph).run() : graph; }
+GraphPtr write_shardings(const GraphPtr& graph) { return written(graph, true); }
 
 }  // namespace tessera::ops
