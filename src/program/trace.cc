@@ -290,7 +290,7 @@ auto with_cures(const ir::OpDef& op, const ir::Attrs& attrs, const std::vector<A
     ir::Types types;
     for (const auto& a : in) types.push_back(a.impl()->type);
     TraceSuspension outside;  // the candidates are programs of their own
-    throw ShardingTypeError(told + sharding_cures(op, types, attrs));
+    throw ShardingTypeError(told + to_string(sharding_cures(op, types, attrs)));
   }
 }
 
