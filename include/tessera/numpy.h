@@ -136,8 +136,8 @@ Array searchsorted(const Operand& sorted, const Operand& v, bool right = false);
 
 // --- products --------------------------------------------------------------------------------------------------------
 /// Any contraction in Einstein's notation: einsum("bij,bjk->bik", {x, y}), with ellipses, repeated and summed indices.
-/// Communicates as `dot_general`. `options.out_sharding` is the placement of the result in the order of its subscripts;
-/// of several products the last one takes it. Throws `ValueError` for subscripts that do not fit the operands.
+/// Communicates as `dot_general`. `options.out_sharding` is the placement of the result in the order of its subscripts.
+/// Throws `ValueError` for subscripts that do not fit the operands.
 Array einsum(const std::string& subscripts, const std::vector<Array>& operands, const DotOptions& options = {},
              const Loc& loc = Loc::current());
 

@@ -5,6 +5,7 @@
 #include <numbers>
 #include <numeric>
 
+#include "numpy/placed.h"
 #include "program/composite.h"
 #include "tessera/elementary.h"
 #include "tessera/lax.h"
@@ -135,7 +136,8 @@ Array asarray(const Operand& x, std::optional<DType> dtype) {
   return arrays::materialize(a);
 }
 Array full_like(const Operand& x, const Operand& value, std::optional<DType> dtype) {
-  return full(x.array().shape(), value, dtype.value_or(x.array().dtype()));
+  return program::typed_as(program::type_of(x.array(), "full_like").sharding,
+                           [&] { return full(x.array().shape(), value, dtype.value_or(x.array().dtype())); });
 }
 Array empty(const Shape& shape, DType dtype, const Loc& loc) { return zeros(shape, dtype, loc); }
 Array empty_like(const Operand& x) { return zeros_like(x); }

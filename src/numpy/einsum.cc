@@ -185,11 +185,10 @@ std::string result_labels(const std::string& text, const Ellipsis& dots, const s
   return result;
 }
 
-// The product of terms from left to right, of `total` (that of the terms before `first`) with those before `last`;
-// summed over what neither the result nor later terms name.
-void contract_some(Term& total, std::vector<Term>& terms, std::size_t first, std::size_t last,
-                   const std::string& result, const DotOptions& options, const Loc& loc) {
-  for (std::size_t i = first; i < last; ++i) {
+// The product of all terms, summed over what the result does not name, from left to right.
+Term contract_all(std::vector<Term> terms, const std::string& result, const DotOptions& options, const Loc& loc) {
+  Term total = terms[0];
+  for (std::size_t i = 0; i < terms.size(); ++i) {
     std::string needed = result;
     for (std::size_t j = i + 1; j < terms.size(); ++j) needed += terms[j].labels;
     if (i > 0) {
@@ -198,6 +197,7 @@ void contract_some(Term& total, std::vector<Term>& terms, std::size_t first, std
     }
     sum_unneeded(total, needed, loc);
   }
+  return total;
 }
 
 }  // namespace
@@ -236,16 +236,12 @@ Array einsum(const std::string& subscripts, const std::vector<Array>& operands, 
     take_diagonals(t, loc);
     drop_ones(t, extent, loc);
   }
-  const DotOptions plain = program::unplaced(options);
-  const std::size_t n = values.size();
-  Term total = values[0];
-  contract_some(total, values, 0, n - 1, result, plain, loc);
   return detail::placed_as(options.out_sharding, "einsum", [&] {
-    contract_some(total, values, n - 1, n, result, plain, loc);
+    Term total = contract_all(values, result, program::unplaced(options), loc);
     Dims permutation;
     for (char c : result) permutation.push_back(find(total.labels, c));
     Array out = transpose(Operand(total.value, loc), permutation);
-    if (n == 1 && options.preferred_element_type) out = astype(out, *options.preferred_element_type);
+    if (operands.size() == 1 && options.preferred_element_type) out = astype(out, *options.preferred_element_type);
     return out;
   });
 }

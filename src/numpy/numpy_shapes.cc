@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "numpy/placed.h"
 #include "program/graph_fragment.h"
 #include "program/promote.h"
 #include "tessera/lax.h"
@@ -145,7 +146,7 @@ Array triangle(const Operand& x, std::int64_t k, bool upper, const char* name) {
   return graph_fragment1(name, x.loc(), {x.array()}, [&](Builder& b, const Values& v) {
     Value mask = lower(b, shape[shape.size() - 2], shape.back(), upper ? k - 1 : k);
     Dims dims{rank(shape) - 2, rank(shape) - 1};
-    mask = ops::broadcast_in_dim(mask, shape, dims);
+    mask = program::split_like(v[0], ops::broadcast_in_dim(mask, shape, dims));
     Value zero = ops::scalar(b, 0, v[0].dtype());
     return upper ? ops::where(mask, zero, v[0]) : ops::where(mask, v[0], zero);
   });

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "numpy/lax/window_options.h"
+#include "numpy/placed.h"
 #include "ops/reduce/sorting.h"
 #include "ops/shared_attrs.h"
 #include "program/composite.h"
@@ -139,6 +140,17 @@ Array widened(const Operand& x) {
 }
 }  // namespace
 
+namespace {
+// The elements of an operand that is scanned through all dimensions.
+Array flat(const char* name, const Array& x, const Loc& loc) {
+  if (program::is_split(program::checked_sharding(x, name))) {
+    throw ShardingTypeError(str(name, ": without an axis the operand must be replicated (unsharded); it is ",
+                                program::type_of(x, name), ". Reshard it, or give an axis that is not split"));
+  }
+  return ravel(on(x, loc));
+}
+}  // namespace
+
 Array argmax(const Operand& x, std::optional<std::int64_t> axis, bool keepdims) {
   return arg_reduce("argmax", lax::argmax, x, axis, keepdims);
 }
@@ -147,11 +159,11 @@ Array argmin(const Operand& x, std::optional<std::int64_t> axis, bool keepdims) 
 }
 Array cumsum(const Operand& x, std::optional<std::int64_t> axis) {
   Array a = widened(x);
-  return axis ? lax::cumsum(on(a, x.loc()), *axis) : lax::cumsum(on(ravel(on(a, x.loc())), x.loc()), 0);
+  return axis ? lax::cumsum(on(a, x.loc()), *axis) : lax::cumsum(on(flat("cumsum", a, x.loc()), x.loc()), 0);
 }
 Array cumprod(const Operand& x, std::optional<std::int64_t> axis) {
   Array a = widened(x);
-  return axis ? lax::cumprod(on(a, x.loc()), *axis) : lax::cumprod(on(ravel(on(a, x.loc())), x.loc()), 0);
+  return axis ? lax::cumprod(on(a, x.loc()), *axis) : lax::cumprod(on(flat("cumprod", a, x.loc()), x.loc()), 0);
 }
 
 Array sort(const Operand& x, std::int64_t axis, bool descending) {
@@ -163,9 +175,12 @@ Array argsort(const Operand& x, std::int64_t axis, bool descending) {
   const Loc& loc = x.loc();
   std::int64_t d = program::axis_of("argsort", axis, x.array().ndim());
   std::int64_t n = x.array().shape(d);
-  // Sorting the reversed array and reversing back keeps equal elements in their order.
-  Array keys = descending ? lax::rev(x, {d}) : x.array();
-  Array order = lax::sort({keys, iota(int32, keys.shape(), d, loc)}, d, 1, true, loc)[1];
+  Array order = program::graph_fragment_as_given("argsort", loc, {x.array()}, [&](Builder& b, const Values& v) {
+    // Sorting the reversed array and reversing back keeps equal elements in their order.
+    const Value keys = descending ? ops::rev(v[0], {d}) : v[0];
+    const Value places = program::split_like(keys, ops::iota(b, DType::I32, keys.shape(), d));
+    return Values{ops::sort(Values{keys, places}, d, 1, true)[1]};
+  })[0];
   if (!descending) return order;
   return subtract(Operand(n - 1, loc), on(lax::rev(on(order, loc), {d}), loc));
 }
@@ -183,20 +198,27 @@ Array searchsorted(const Operand& sorted, const Operand& v, bool right) {
   if (sorted.array().ndim() != 1)
     throw ValueError(str("searchsorted: sorted has shape ", sorted.array().shape(), "; expected rank 1"));
   return program::composite("searchsorted", {sorted, v}, [&](const std::vector<Array>& in) {
-    std::vector<Array> p = program::promoted("searchsorted", in);
-    const std::int64_t n = p[0].shape(0);
-    Array place = zeros(p[1].shape(), int32);
-    if (n == 0) return place;
-    // How many elements stand in front, bit by bit from the highest.
-    std::int64_t bit = 1;
-    while (2 * bit <= n) bit *= 2;
-    for (; bit > 0; bit /= 2) {
-      Array next = place + bit;
-      Array element = take(p[0], next - 1, 0, TakeMode::Clip);
-      Array in_front = right ? ~before(p[1], element) : before(element, p[1]);
-      place = where((next <= n) & in_front, next, place);
+    const ir::TypeShardingPtr wanted = program::checked_sharding(in[1], "searchsorted");
+    if (program::is_split(wanted)) {
+      throw UnimplementedError(str("searchsorted: v is ", program::type_of(in[1], "searchsorted"),
+                                   "; expected it unsplit: reshard it, or call inside auto_axes"));
     }
-    return place;
+    return program::typed_as(wanted, [&] {
+      std::vector<Array> p = program::promoted("searchsorted", in);
+      const std::int64_t n = p[0].shape(0);
+      Array place = zeros(p[1].shape(), int32);
+      if (n == 0) return place;
+      // How many elements stand in front, bit by bit from the highest.
+      std::int64_t bit = 1;
+      while (2 * bit <= n) bit *= 2;
+      for (; bit > 0; bit /= 2) {
+        Array next = place + bit;
+        Array element = take(p[0], next - 1, 0, TakeMode::Clip);
+        Array in_front = right ? ~before(p[1], element) : before(element, p[1]);
+        place = where((next <= n) & in_front, next, place);
+      }
+      return place;
+    });
   });
 }
 

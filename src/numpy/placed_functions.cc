@@ -105,6 +105,26 @@ void check_order(const Operand& x, const Shape& shape) {
                               " in another order than row-major; expected out_sharding, or an operand that is not "
                               "split"));
 }
+// Other elements in a place do not make a sum complete.
+void check_marks(const Operand& x, const ShardingArg& out) {
+  const ArrayType t = type_of(x);
+  if (t.mesh.empty()) return;
+  const auto* named = dynamic_cast<const NamedSharding*>(out.sharding().get());
+  const PartitionSpec want = named != nullptr ? named->spec() : out.spec().value_or(P());
+  auto places = [&](const std::vector<AxisRef>& axes) {
+    std::vector<int> at;
+    for (const auto& a : axes) at.push_back(t.mesh.axis_index(a).value_or(-1));
+    std::ranges::sort(at);
+    return at;
+  };
+  for (bool open : {true, false}) {
+    if (open ? places(want.unreduced()) == places(t.spec.unreduced())
+             : places(want.reduced()) == places(t.spec.reduced()))
+      continue;
+    throw ValueError(str("reshape: out_sharding = ", want, " for an operand ", to_string(t), "; expected the same ",
+                         open ? "unreduced" : "reduced", " axes as the operand's: reshard it before or after"));
+  }
+}
 }  // namespace
 
 Array reshape(const Operand& x, const Shape& shape, const ReshapeOptions& o) {
@@ -114,6 +134,7 @@ Array reshape(const Operand& x, const Shape& shape, const ReshapeOptions& o) {
   const Dims order = o.column_major ? reversed(rank) : o.dimensions;
   const bool moved = !std::is_sorted(order.begin(), order.end());
   if (moved && !o.out_sharding.given()) check_order(x, shape);
+  if (o.out_sharding.given()) check_marks(x, o.out_sharding);
   return placed_as(o.out_sharding, "reshape", [&] {
     if (!moved) return reshape(order.empty() ? x : program::on(transpose(x, order), x.loc()), shape);
     const Operand turned = program::on(transpose(x, order), x.loc());

@@ -24,9 +24,10 @@ namespace {
 std::size_t at_(std::int64_t i) { return static_cast<std::size_t>(i); }
 // Repeated elements go to other devices than those that they come from.
 void check_repeated(const Array& x, std::int64_t d) {
-  const ir::Type t = program::type_of(x, "repeat");
-  if (program::is_split(t, d))
-    throw ValueError(str("repeat: dimension ", d, " of ", t, " is split; expected out_sharding"));
+  if (program::is_split(program::checked_sharding(x, "repeat"), d)) {
+    throw ValueError(
+        str("repeat: dimension ", d, " of ", program::type_of(x, "repeat"), " is split; expected out_sharding"));
+  }
 }
 }  // namespace
 
@@ -249,10 +250,9 @@ std::vector<Array> dsplit(const Operand& x, std::int64_t sections) { return spli
 std::vector<Array> unstack(const Operand& x, std::int64_t axis) {
   return composites("unstack", {x}, [&](const Arrays& v) {
     const std::int64_t d = program::axis_of("unstack", axis, v[0].ndim());
-    const ir::Type t = program::type_of(v[0], "unstack");
-    if (program::is_split(t, d)) {
-      throw ShardingTypeError(
-          str("unstack: ", t, ": the dimension of unstacking, ", d, ", is split; reshard the operand first"));
+    if (program::is_split(program::checked_sharding(v[0], "unstack"), d)) {
+      throw ShardingTypeError(str("unstack: ", program::type_of(v[0], "unstack"), ": the dimension of unstacking, ", d,
+                                  ", is split; reshard the operand first"));
     }
     Arrays out;
     for (std::int64_t i = 0; i < v[0].shape(d); ++i) out.push_back(program::pick(v[0], i, d));

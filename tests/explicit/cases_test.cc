@@ -172,13 +172,33 @@ bool has_marked_operand(const json& c) {
   return false;
 }
 
+/// What the specification's text asks for where the recorded outcome is another.
+const json* departure(const std::string& id) {
+  static const std::map<std::string, json> table = {
+      // E66: unreduced axes are compared too.
+      {"constraint/008", json::parse(R"({"error": {"class": "ShardingTypeError", "mentions": ["unreduced"]}})")},
+      // E94: a tangent has the type of its primal.
+      {"grad/104", json::parse(R"({"error": {"class": "ValueError", "mentions": ["jvp", "x"]}})")},
+  };
+  auto it = table.find(id);
+  return it == table.end() ? nullptr : &it->second;
+}
+
 /// Empty where the case is as it should be.
 std::string run_case(const json& c) {
   const std::string level = c.at("level");
   const Outcome got = outcome_of(c);
+  if (const json* other = departure(c.at("id"))) return compare(got, *other);
   if (level == "core") return compare(got, c.contains("tessera") ? c["tessera"] : c.at("expected"));
   if (c.contains("tessera")) return compare(got, c["tessera"]);
-  const std::string wrong = compare(got, c.at("expected"));
+  // Where JAX fails on an assertion or a lookup there are no words, and rules name the class: E5, E12, E65, E68.
+  const json& expected = c.at("expected");
+  if (level == "defect" && got.error && expected.contains("error") && expected["error"]["mentions"].empty()) {
+    return compare_error(got.error, {{"class", "ValueError"}, {"mentions", json::array()}}).empty()
+               ? ""
+               : compare_error(got.error, expected["error"]);
+  }
+  const std::string wrong = compare(got, expected);
   // What JAX refuses may have a result, where it is a gap of JAX or a value with marks that an operation can pass on.
   const bool may_succeed = level == "gap" || has_marked_operand(c);
   return !got.error && c["expected"].contains("error") && may_succeed ? "" : wrong;

@@ -28,7 +28,7 @@ Function update(Update f) {
   return one([f](const Call& c) {
     const json& value = c.params.at("value");
     const Operand v =
-        value.is_number_integer() ? Operand(c.in.at(value.get<std::size_t>())) : Operand(value.get<double>());
+        value.is_object() ? Operand(value.at("scalar").get<double>()) : Operand(c.in.at(value.get<std::size_t>()));
     return (at(c.x(), items_of(c)).*f)(v, {.out_sharding = c.out});
   });
 }

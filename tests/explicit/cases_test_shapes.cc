@@ -96,7 +96,7 @@ void add_shapes(Table& t) {
   t["lax.pad"] = one([](const Call& c) {
     std::vector<lax::PadDim> dims;
     for (const auto& d : c.params.at("padding_config")) dims.push_back({d[0], d[1], d[2]});
-    return lax::pad(c.x(), c.x(1), dims);
+    return c.in.size() > 1 ? lax::pad(c.x(), c.x(1), dims) : lax::pad(c.x(), 0, dims);
   });
   t["jnp.pad"] = one([](const Call& c) { return pad(c.x(), widths(c.params.at("pad_width"))); });
 }

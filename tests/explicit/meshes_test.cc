@@ -129,8 +129,8 @@ TEST_F(ExplicitMeshes, OperandsShareTheMesh) {
   const Array a = device_put(HostArray(float32, {8, 4}), NamedSharding(m2, P("x")).share());
   const Array b = device_put(HostArray(float32, {8, 4}), NamedSharding(half, P("x")).share());
   const SetMesh scope(m2);
-  EXPECT_ERROR(ValueError, a + b, "add", "float32[8@x,4]", "Auto");
-  EXPECT_ERROR(ValueError, sin(b), "sin", "float32[8@x,4]");
+  EXPECT_ERROR(ValueError, a + b, "add", "f32[8@x,4]", "Auto");
+  EXPECT_ERROR(ValueError, sin(b), "sin", "f32[8@x,4]");
   EXPECT_EQ(type_of(a + a).text(), "float32[8@x,4]");
   const Mesh reversed = Mesh(DeviceArray(eight.list({3, 2, 1, 0}), {2, 2}), {"x", "y"},
                              {.axis_types = {AxisType::Explicit, AxisType::Explicit}});

@@ -2,6 +2,7 @@
 // Functions of jax.lax that are formulas over its primitives.
 #include <numeric>
 
+#include "numpy/placed.h"
 #include "ops/ops.h"
 #include "program/composite.h"
 #include "program/promote.h"
@@ -51,6 +52,11 @@ Array mulhi(const Operand& x, const Operand& y) {
 
 Array ragged_dot(const Operand& lhs, const Operand& rhs, const Operand& group_sizes) {
   return composite("ragged_dot", {lhs, rhs, group_sizes}, [](const Arrays& v) {
+    for (const Array& x : v) {
+      if (program::checked_sharding(x, "ragged_dot") == nullptr) continue;
+      throw UnimplementedError(
+          "ragged_dot: the placement of its result (ragged_dot_general) is not derived; give out_sharding");
+    }
     const Shape& a = v[0].shape();
     const Shape& b = v[1].shape();
     if (rank(a) != 2 || rank(b) != 3 || a[1] != b[1] || v[2].shape() != Shape{b[0]} || !is_integer(v[2].dtype()))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "numpy/index_plan.h"
+#include "numpy/indexing/index_plan.h"
 #include "ops/shape/indexing_ops.h"
 #include "program/graph_fragment.h"
 #include "tessera/lax.h"

@@ -2,7 +2,8 @@
 #include "tessera/indexing.h"
 
 #include "array/array_impl.h"
-#include "numpy/index_plan.h"
+#include "numpy/indexing/index_plan.h"
+#include "numpy/indexing/write_sharding.h"
 #include "numpy/placed.h"
 #include "program/graph_fragment.h"
 #include "tessera/lax.h"
@@ -115,16 +116,27 @@ Array write_slice(const IndexPlan& p, const Update& u, const Array& x, const Arr
   return where(taken(p), u.combine ? u.combine(x, y) : y, x);
 }
 
-Array write_arrays(const IndexPlan& p, const Update& u, const Array& x, const Array& update, const Arrays& arrays,
+Array write_arrays(const IndexPlan& p, const Update& u, const Array& x, const Array& given, const Arrays& arrays,
                    const IndexOptions& o) {
   Array at = program::index_vectors(p, arrays, o.wrap_negative_indices);
+  const Array update = program::placed_update(p, u.name, x, at, given);
+  program::check_written_ranges(p, u.name, x);
   ops::Scatter s = ops::inverse_of(p.gather);
   s.mode = program::mode_of(o.mode.value_or(IndexMode::FillOrDrop));
   s.unique_indices = o.unique_indices;
   Array y = program::sliced(p, x);
   y = program::graph_fragment1(u.name, Loc::current(), {y, at, update},
                                [&](ir::Builder&, const ir::Values& v) { return u.scatter(v[0], v[1], v[2], s); });
-  return p.whole ? y : write_slice(p, {"set", ops::scatter, nullptr, 0}, x, y);
+  if (p.whole) return y;
+  return program::typed_as(program::checked_sharding(x, u.name), [&] {
+    return write_slice(p, {"set", ops::scatter, nullptr, 0}, x, y);
+  });
+}
+
+Array write_ranges(const IndexPlan& p, const Update& u, const Array& x, const Array& given) {
+  const Array update = program::placed_update(p, u.name, x, Array(), given);
+  program::check_written_ranges(p, u.name, x);
+  return program::typed_as(program::checked_sharding(x, u.name), [&] { return write_slice(p, u, x, update); });
 }
 
 // A bool array alone: the update, of rank 0, goes where it is true. Needs no positions, so it works under a trace.
@@ -162,7 +174,7 @@ Array plain_write(const Update& u, const Operand& x, const IndexItems& items, co
     } else {
       Array update = reshape(broadcast_to(both[1], p.result), p.gathered);
       if (is_bool(update.dtype()) || update.weak_type()) update = program::as(update, update.dtype());
-      y = p.arrays.empty() ? write_slice(p, u, both[0], update)
+      y = p.arrays.empty() ? write_ranges(p, u, both[0], update)
                            : write_arrays(p, u, both[0], update, Arrays(v.begin() + 2, v.end()), o);
     }
     return program::cast(y, type.dtype, type.weak, Loc::current());
