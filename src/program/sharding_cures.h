@@ -6,7 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "ir/op_def.h"
+#include "ir/derive_sharding.h"
+#include "program/trace.h"
 
 namespace tessera::program {
 
@@ -22,6 +23,17 @@ struct ShardingCure {
 std::vector<ShardingCure> sharding_cures(const ir::OpDef& op, const ir::Types& in, const ir::Attrs& attrs);
 /// Lines for the end of a `ShardingTypeError`; empty where there is none.
 std::string to_string(const std::vector<ShardingCure>& cures);
+
+/// What `f` gives; where it is refused, the error is told again with its cures.
+template <class F>
+auto with_cures(F f) {
+  try {
+    return f();
+  } catch (const ir::ShardingRefusal& refusal) {
+    const TraceSuspension outside;  // the candidates are programs of their own
+    throw ShardingTypeError(refusal.what() + to_string(sharding_cures(*refusal.op, refusal.in, refusal.attrs)));
+  }
+}
 
 /// The program of an equation as a cure writes it. Throws what derivation throws.
 ir::GraphPtr cured(const ir::OpDef& op, const ir::Types& in, const ir::Attrs& attrs, const ShardingCure& cure);
