@@ -44,7 +44,8 @@ inline ts::Array gelu(const ts::Array& x) {
   return 0.5 * x * (1.0 + ts::tanh(0.7978845608028654 * (x + 0.044715 * ts::integer_pow(x, 3))));
 }
 
-inline ts::Array block(const ts::Array& input, const Block& b) {
+/// `placed`: of the activations, where products over what both operands are split over must say it (explicit axes).
+inline ts::Array block(const ts::Array& input, const Block& b, const ts::ShardingArg& placed = {}) {
   ts::Array x = input;
   std::int64_t n = x.shape(0);
   auto qkv = ts::split(ts::matmul(norm(x), b.qkv), 3, -1);
@@ -58,22 +59,24 @@ inline ts::Array block(const ts::Array& input, const Block& b) {
   ts::Array scores = ts::matmul(q, ts::transpose(k, {0, 1, 3, 2})) / std::sqrt(static_cast<double>(kWidth / kHeads));
   ts::Array w = ts::where(mask, scores, -1e9);
   ts::Array o = ts::reshape(ts::transpose(ts::matmul(ts::softmax(w, -1), v), {0, 2, 1, 3}), {n, kLength, kWidth});
-  x = x + ts::matmul(o, b.proj);
-  return x + ts::matmul(gelu(ts::matmul(norm(x), b.up)), b.down);
+  x = x + ts::matmul(o, b.proj, {.out_sharding = placed});
+  return x + ts::matmul(gelu(ts::matmul(norm(x), b.up)), b.down, {.out_sharding = placed});
 }
 
-inline ts::Array loss(const Params& p, const ts::Array& tokens, bool remat) {
+inline ts::Array loss(const Params& p, const ts::Array& tokens, bool remat, const ts::ShardingArg& placed = {}) {
   ts::Array x = ts::take(p.embed, tokens, 0) + p.pos;
-  for (const auto& b : p.blocks) x = remat ? ts::checkpoint(block)(x, b) : block(x, b);
+  auto layer = [&](const ts::Array& input, const Block& b) { return block(input, b, placed); };
+  for (const auto& b : p.blocks) x = remat ? ts::checkpoint(layer)(x, b) : layer(x, b);
   ts::Array logp = ts::log_softmax(ts::matmul(norm(x), ts::transpose(p.embed)), -1);
   ts::Array target = ts::roll(tokens, -1, 1);
   return -ts::mean(ts::take_along_axis(logp, ts::expand_dims(target, {-1}), -1));
 }
 
 /// One step of Adam. With `remat` the activations inside a block are computed again for the backward pass.
-inline std::pair<State, ts::Array> step(const State& s, const ts::Array& tokens, bool remat = false) {
+inline std::pair<State, ts::Array> step(const State& s, const ts::Array& tokens, bool remat = false,
+                                        const ts::ShardingArg& placed = {}) {
   auto [value, g] =
-      ts::value_and_grad([&](const Params& p, const ts::Array& t) { return loss(p, t, remat); })(s.p, tokens);
+      ts::value_and_grad([&](const Params& p, const ts::Array& t) { return loss(p, t, remat, placed); })(s.p, tokens);
   State next;
   next.t = s.t + 1;
   next.m = ts::tree_map([](const ts::Array& a, const ts::Array& b) { return 0.9 * a + 0.1 * b; }, s.m, g);

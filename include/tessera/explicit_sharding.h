@@ -47,6 +47,20 @@ std::string to_string(const ArrayType& t);
 /// The type of an array, of a traced value, or of a number as an operation would see it. Needs no data, and moves none.
 ArrayType type_of(const Operand& x);
 
+/// While it lives, compiling or calling a program over explicit axes on this thread throws `CommBudgetError` where its
+/// communication plan has a step on a source line of which no operation states that data moves: by `reshard`,
+/// `out_sharding`, a collective, a sum over what is split, or an operation along a split dimension that its rule allows
+/// (slices, reversals, transforms). The error lists these steps. Guards nest.
+class NoHiddenCommunication {
+ public:
+  NoHiddenCommunication();
+  ~NoHiddenCommunication();
+  NoHiddenCommunication(const NoHiddenCommunication&) = delete;
+  NoHiddenCommunication& operator=(const NoHiddenCommunication&) = delete;
+  /// Whether one is in force on this thread.
+  static bool current();
+};
+
 /// Turns explicit axes into automatic ones inside a function: no rule is checked there, and types show no automatic
 /// axes.
 struct AutoAxesOptions {

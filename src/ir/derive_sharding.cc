@@ -16,7 +16,8 @@ std::string types_text(TypeSpan types) {
 }
 
 void refuse_sharding(const PlaceArgs& args, const std::string& what, const std::string& cure) {
-  throw ShardingTypeError(str(args.op.name(), ": ", what, "; operands ", types_text(args.in), ". ", cure));
+  throw ShardingRefusal(str(args.op.name(), ": ", what, "; operands ", types_text(args.in), ". ", cure), args.op,
+                        args.in);
 }
 
 TypeSharding sharding_of(const Type& t, const AbstractMesh& mesh) {
@@ -352,7 +353,12 @@ void derive_shardings(const OpDef& op, TypeSpan in, Types& out, const Attrs& att
       return;
     }
   }
-  if (!op.place(args, out, attrs)) derive_by_factors(args, out, attrs);
+  try {
+    if (!op.place(args, out, attrs)) derive_by_factors(args, out, attrs);
+  } catch (ShardingRefusal& refusal) {
+    refusal.attrs = attrs;
+    throw;
+  }
 }
 
 }  // namespace tessera::ir

@@ -7,8 +7,19 @@
 
 #include "ir/op_def.h"
 #include "ir/type_sharding.h"
+#include "tessera/error.h"
 
 namespace tessera::ir {
+
+/// A `ShardingTypeError` that still knows the equation, for those who can tell what would do.
+class ShardingRefusal : public ShardingTypeError {
+ public:
+  ShardingRefusal(const std::string& message, const OpDef& op, TypeSpan in)
+      : ShardingTypeError(message), op(&op), in(in.begin(), in.end()) {}
+  const OpDef* op;
+  Types in;
+  Attrs attrs = nullptr;
+};
 
 /// Sets the shardings of `out`, the types that the op infers. `Typing::Lenient` never refuses a split: where an entry
 /// cannot stay it goes. `open`: axes over which a contraction or sum of operands split alike is left unreduced

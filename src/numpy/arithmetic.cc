@@ -6,7 +6,6 @@
 #include "numpy/placed.h"
 #include "ops/shared_attrs.h"
 #include "program/promote.h"
-#include "program/typed_placement.h"
 #include "tessera/ops.h"
 
 namespace tessera {
@@ -102,16 +101,25 @@ Array operator<=(const Operand& x, const Operand& y) { return compare(def::le, "
 Array operator>(const Operand& x, const Operand& y) { return compare(def::gt, "greater", x, y); }
 Array operator>=(const Operand& x, const Operand& y) { return compare(def::ge, "greater_equal", x, y); }
 
+namespace {
+// Operands of several shapes take part in the split of the result, too; those of one shape must agree as they are.
+Array chosen(const Array& pred, const Array& x, const Array& y, const Shape& shape, const Loc& loc) {
+  std::vector<Array> in{pred, y, x};
+  const bool one_shape = pred.shape() == shape && x.shape() == shape && y.shape() == shape;
+  const auto* split = one_shape ? nullptr : program::broadcast_sharding("where", in, shape);
+  for (auto& a : in) {
+    const Array wide = program::widen(a, shape, loc);
+    a = wide.ndim() == 0 ? wide : program::typed_as(split, [&] { return wide; });
+  }
+  return bind1(def::select_n, in, nullptr, loc);
+}
+}  // namespace
 Array where(const Operand& condition, const Operand& x, const Operand& y) {
   const Loc& loc = condition.loc();
   Array pred = truth(condition).array();
   std::vector<Array> in = program::promote("where", {x.array(), y.array()}, loc);
   Shape shape = program::broadcast_shapes("where", {pred.shape(), in[0].shape(), in[1].shape()});
-  const bool broadcasts = pred.shape() != shape || in[0].shape() != shape || in[1].shape() != shape;
-  std::vector<Array> operands{program::widen(pred, shape, loc), program::widen(in[1], shape, loc),
-                              program::widen(in[0], shape, loc)};
-  if (broadcasts) operands = program::placed_alike(std::move(operands), "where");
-  return bind1(def::select_n, operands, nullptr, loc);
+  return chosen(pred, in[0], in[1], shape, loc);
 }
 
 Array astype(const Operand& x, DType dtype) { return program::cast(x.array(), dtype, false, x.loc()); }

@@ -34,4 +34,9 @@ Array typed_as(ir::TypeShardingPtr want, const std::function<Array()>& f);
 /// A value of x's shape that was made here, split as x is.
 ir::Value split_like(ir::Value x, ir::Value made);
 
+/// The sharding of operands that are broadcast to `shape`, as element-wise operations derive it, without marks. Null
+/// where nothing is checked, and where an operand is unreduced or reduced, which the operations themselves see to.
+/// Throws `ShardingTypeError` for operands whose entries differ.
+ir::TypeShardingPtr broadcast_sharding(const char* name, const std::vector<Array>& in, const Shape& shape);
+
 }  // namespace tessera::program

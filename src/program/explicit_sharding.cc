@@ -170,55 +170,6 @@ Array reshard_typed(const Array& a, ir::TypeShardingPtr to, const ShardingArg& n
   return device_put(a, NamedSharding(current_mesh(), spec_of(*to)).share());
 }
 
-std::vector<Array> placed_alike(std::vector<Array> arrays, const char* function) {
-  const ir::TypeSharding* first = nullptr;
-  for (const auto& a : arrays) {
-    if (first == nullptr && a.ndim() > 0) first = a.impl()->type.sharding;
-  }
-  if (first == nullptr) return arrays;
-  ir::TypeSharding all{first->mesh, std::vector<ir::AxisList>(first->dims.size()), 0, 0};
-  ir::AxisMask used = 0;
-  for (const auto& a : arrays) {
-    const auto* own = a.impl()->type.sharding;
-    if (own == nullptr || a.ndim() == 0) continue;
-    for (std::size_t d = 0; d < all.dims.size(); ++d) {
-      if (own->dims[d].empty() || own->dims[d] == all.dims[d]) continue;
-      if (!all.dims[d].empty()) {
-        throw ShardingTypeError(str(function, ": broadcasting: dimension ", d, " is sharded over ",
-                                    ir::axes_text(all.dims[d], all.mesh), " and over ",
-                                    ir::axes_text(own->dims[d], all.mesh), "; one operand is ", a.impl()->type,
-                                    ". Reshard an operand"));
-      }
-      all.dims[d] = own->dims[d];
-    }
-  }
-  for (const auto& dim : all.dims) {
-    for (auto a : dim) {
-      if ((used >> a & 1) != 0) {
-        throw ShardingTypeError(str(function, ": the result would be illegally sharded, ", spec_text(all),
-                                    ": one axis in two dimensions. Reshard an operand"));
-      }
-      used |= ir::AxisMask{1} << a;
-    }
-  }
-  for (auto& a : arrays) {
-    if (a.ndim() == 0) continue;
-    ir::TypeSharding want = all;
-    if (const auto* own = a.impl()->type.sharding) {
-      want.unreduced = own->unreduced;
-      want.reduced = own->reduced;
-    }
-    a = reshard_typed(a, ir::intern(std::move(want)), nullptr, function);
-  }
-  return arrays;
-}
-
-Array placed_like(const Array& a, const Array& like, const char* function) {
-  const auto* s = like.impl()->type.sharding;
-  if (s == nullptr) return a;
-  return reshard_typed(a, ir::intern({s->mesh, s->dims, 0, s->reduced}), nullptr, function);
-}
-
 namespace {
 
 bool contracts(const std::string& function) {

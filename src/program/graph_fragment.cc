@@ -3,6 +3,7 @@
 
 #include "ops/shared_attrs.h"
 #include "program/program.h"
+#include "program/sharding_cures.h"
 #include "tessera/dtype.h"
 
 namespace tessera::program {
@@ -14,14 +15,15 @@ std::vector<Array> graph_fragment_as_given(const char* name, const Loc& loc, con
     for (const auto& a : in) values.push_back(t->lift(a, name));
     t->builder().set_loc(loc);
     std::vector<Array> out;
-    for (auto v : fragment(t->builder(), values)) out.push_back(t->wrap(v));
+    for (auto v : with_cures([&] { return fragment(t->builder(), values); })) out.push_back(t->wrap(v));
     return out;
   }
   ir::Builder b;
   b.set_loc(loc);
   ir::Values values;
   for (const auto& a : in) values.push_back(b.input(type_of(a, name)));
-  ir::Values out = fragment(b, values);
+  if (b.typing() != ir::Typing::Off) b.set_typing(ir::Typing::Strict);
+  ir::Values out = with_cures([&] { return fragment(b, values); });
   return run_graph(b.finish_shared(out), in);
 }
 

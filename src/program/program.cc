@@ -10,11 +10,13 @@
 #include "base/strings.h"
 #include "base/verify_mode.h"
 #include "ops/transform/write_shardings.h"
+#include "program/hidden_communication.h"
 #include "program/verified_program.h"
 #include "sharding/mesh_tiling.h"
 #include "spmd/spmd.h"
 #include "tessera/config.h"
 #include "tessera/error.h"
+#include "tessera/explicit_sharding.h"
 
 namespace tessera::program {
 
@@ -86,9 +88,10 @@ struct Program::CallEntry {
   std::shared_ptr<const CompiledProgram> program;
 };
 
-Program::Program(ir::GraphPtr graph, ProgramOptions options)
+Program::Program(const ir::GraphPtr& graph, ProgramOptions options)
     : graph_(ops::write_shardings(graph)), options_(std::move(options)), mesh_uses_(mesh_uses(*graph_)) {
   for (auto v : graph->outputs) options_.typed_out.push_back(graph->type(v).sharding);
+  if (graph != graph_) typed_ = graph;
   const std::string& made = options_.made.empty() ? options_.name : options_.made;
   for (std::size_t i = 0; i < options_.donate.size(); ++i) {
     donated_as_.push_back(options_.donate[i]
@@ -132,7 +135,7 @@ std::shared_ptr<const CompiledProgram> Program::compile(const std::vector<Array>
   std::lock_guard lock(mutex_);
   auto known = std::ranges::find_if(calls_, [&](const auto& e) { return is_for(e->key, key, args); });
   if (known != calls_.end()) {
-    if (CommBudget::current() >= 0) check_budget(*(*known)->program->lowered);
+    if (CommBudget::current() >= 0 || NoHiddenCommunication::current()) check_budget(*(*known)->program->lowered);
     return (*known)->program;
   }
   CallEntry entry{key, {}, compiled_from(place(args), args)};
@@ -143,12 +146,19 @@ std::shared_ptr<const CompiledProgram> Program::compile(const std::vector<Array>
   if (calls_.size() >= 64) calls_.erase(calls_.begin());
   auto program = entry.program;
   calls_.push_back(std::make_shared<CallEntry>(std::move(entry)));
-  if (CommBudget::current() >= 0) check_budget(*program->lowered);
+  if (CommBudget::current() >= 0 || NoHiddenCommunication::current()) check_budget(*program->lowered);
   return program;
 }
 
 void Program::check_budget(const Lowering& lowered) const {
   const CommPlan& plan = lowered.comm_plan();
+  if (typed_ != nullptr && NoHiddenCommunication::current()) {
+    if (const auto hidden = hidden_steps(*typed_, plan); !hidden.empty()) {
+      throw CommBudgetError(str(options_.name, ": the program moves data on lines where no operation states it ",
+                                "(NoHiddenCommunication); reshard there\n", CommPlan(hidden)));
+    }
+  }
+  if (CommBudget::current() < 0) return;
   if (plan.bytes_per_device() <= CommBudget::current()) return;
   throw CommBudgetError(str(options_.name, ": the program moves ", plan.bytes_per_device(),
                             " bytes per device; the CommBudget allows ", CommBudget::current(), "\n", plan));

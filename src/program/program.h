@@ -69,7 +69,8 @@ struct CompiledProgram {
 
 class Program {
  public:
-  Program(ir::GraphPtr graph, ProgramOptions options);
+  /// Shardings in the graph's types are written as constraints.
+  Program(const ir::GraphPtr& graph, ProgramOptions options);
 
   /// Runs; results may not be ready yet. Throws `DeviceMismatchError`, `ValueError` for arguments that lie otherwise
   /// than `in_shardings` say, `CommBudgetError`, `DeletedArrayError`. `done`, where it is given, becomes the event of
@@ -104,6 +105,7 @@ class Program {
   void check_donation(const std::vector<Array>& args) const;
 
   ir::GraphPtr graph_;
+  ir::GraphPtr typed_;  ///< as it was given; null where no type has a sharding
   ProgramOptions options_;
   std::vector<std::shared_ptr<const std::string>> donated_as_;  ///< by input: what messages say of an array given away
   std::vector<MeshUse> mesh_uses_;

@@ -19,14 +19,6 @@ constexpr std::size_t kShown = 4;
 
 using ir::TypeShardingPtr;
 
-// What is written: other placements of operands, and perhaps one of the result.
-struct Cure {
-  std::vector<TypeShardingPtr> operands;  // null: as it is
-  TypeShardingPtr out = nullptr;
-  std::string text;
-  std::int64_t bytes = 0;
-};
-
 ShardingPtr over_mesh(const ir::Type& t) {
   auto refs = [&](const ir::AxisList& axes) {
     std::vector<AxisRef> out;
@@ -42,30 +34,14 @@ ShardingPtr over_mesh(const ir::Type& t) {
 }
 
 // The bytes that the program of the cure moves. Throws what derivation and partitioning throw.
-std::int64_t price(const ir::OpDef& op, const ir::Types& in, const ir::Attrs& attrs, const Cure& cure) {
-  ir::Builder b;
-  ir::Values operands;
+std::int64_t price(const ir::OpDef& op, const ir::Types& in, const ir::Attrs& attrs, const ShardingCure& cure) {
   std::vector<Array> args;
-  ir::AxisMask open = cure.out != nullptr ? cure.out->unreduced : 0;
   for (const auto& t : in) {
-    operands.push_back(b.input(t));
     args.push_back(without_data({t.shape, t.dtype, false, t.sharding != nullptr ? over_mesh(t) : nullptr}));
-  }
-  for (std::size_t i = 0; i < in.size(); ++i) {
-    if (cure.operands[i] != nullptr) operands[i] = ops::reshard_to(operands[i], cure.operands[i]);
-  }
-  const std::size_t own = b.graph().num_values();
-  b.set_typing(cure.out == nullptr ? ir::Typing::Strict : ir::Typing::Lenient);
-  b.set_open_axes(open);
-  ir::Values out = b.add(op, operands, attrs);
-  if (cure.out != nullptr) {
-    const auto* have = out[0].type().sharding;
-    if (have == nullptr || have->unreduced != open) throw ShardingTypeError("not left open");
-    out[0] = ops::placed_as(out[0], cure.out, own);
   }
   ProgramOptions options;
   options.name = std::string(op.name());
-  Program program(b.finish_shared(out), std::move(options));
+  Program program(cured(op, in, attrs, cure), std::move(options));
   return program.lower(args)->comm_plan().bytes_per_device();
 }
 
@@ -135,12 +111,34 @@ std::vector<TypeShardingPtr> results(const ir::OpDef& op, const ir::Types& in, c
 
 }  // namespace
 
-std::string sharding_cures(const ir::OpDef& op, const ir::Types& in, const ir::Attrs& attrs) {
-  std::vector<Cure> tried;
+ir::GraphPtr cured(const ir::OpDef& op, const ir::Types& in, const ir::Attrs& attrs, const ShardingCure& cure) {
+  ir::Builder b;
+  ir::Values operands;
+  for (const auto& t : in) operands.push_back(b.input(t));
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    if (cure.operands[i] != nullptr) operands[i] = ops::reshard_to(operands[i], cure.operands[i]);
+  }
+  const std::size_t own = b.graph().num_values();
+  const ir::AxisMask open = cure.out != nullptr ? cure.out->unreduced : 0;
+  b.set_typing(cure.out == nullptr ? ir::Typing::Strict : ir::Typing::Lenient);
+  b.set_open_axes(open);
+  ir::Values out = b.add(op, operands, attrs);
+  if (cure.out != nullptr) {
+    const auto* have = out[0].type().sharding;
+    if (have == nullptr || have->unreduced != open) {
+      throw ShardingTypeError(str(op.name(), ": the result is not left unreduced over the axes of ", cure.text));
+    }
+    out[0] = ops::placed_as(out[0], cure.out, own);
+  }
+  return b.finish_shared(out);
+}
+
+std::vector<ShardingCure> sharding_cures(const ir::OpDef& op, const ir::Types& in, const ir::Attrs& attrs) {
+  std::vector<ShardingCure> tried;
   const std::vector<TypeShardingPtr> nothing(in.size());
   for (std::size_t i = 0; i < in.size(); ++i) {
     for (const auto* s : candidates(in, i)) {
-      Cure& c = tried.emplace_back(Cure{nothing});
+      ShardingCure& c = tried.emplace_back(ShardingCure{nothing});
       c.operands[i] = s;
       c.text = str("reshard(operand ", i, ", ", spec_text(*s), ")");
     }
@@ -151,7 +149,7 @@ std::string sharding_cures(const ir::OpDef& op, const ir::Types& in, const ir::A
     }
   }
   if (tried.size() > kTried) tried.resize(kTried);
-  std::vector<Cure> found;
+  std::vector<ShardingCure> found;
   for (auto& c : tried) {
     try {
       c.bytes = price(op, in, attrs, c);
@@ -160,11 +158,15 @@ std::string sharding_cures(const ir::OpDef& op, const ir::Types& in, const ir::A
     }
     found.push_back(std::move(c));
   }
-  std::ranges::stable_sort(found, {}, &Cure::bytes);
+  std::ranges::stable_sort(found, {}, &ShardingCure::bytes);
   if (found.size() > kShown) found.resize(kShown);
-  std::string out;
-  for (const auto& c : found) out += str("\n  ", c.text, ": moves ", c.bytes, " bytes a device");
-  return out.empty() ? out : "\nWhat would do, cheapest first:" + out;
+  return found;
+}
+
+std::string to_string(const std::vector<ShardingCure>& cures) {
+  std::string out = cures.empty() ? "" : "\nWhat would do, cheapest first:";
+  for (const auto& c : cures) out += str("\n  ", c.text, ": moves ", c.bytes, " bytes a device");
+  return out;
 }
 
 }  // namespace tessera::program

@@ -279,26 +279,11 @@ std::vector<Array> seen(std::vector<Array> out, const std::vector<Array>& in, co
 }
 
 namespace {
-// What does not fit is told again, with what would.
-template <class F>
-auto with_cures(const ir::OpDef& op, const ir::Attrs& attrs, const std::vector<Array>& in, F add) {
-  try {
-    return add();
-  } catch (const ShardingTypeError& e) {
-    const std::string told = e.what();
-    if (told.find("cheapest first") != std::string::npos) throw;
-    ir::Types types;
-    for (const auto& a : in) types.push_back(a.impl()->type);
-    TraceSuspension outside;  // the candidates are programs of their own
-    throw ShardingTypeError(told + sharding_cures(op, types, attrs));
-  }
-}
-
 std::vector<Array> bind_as_given(const ir::OpDef& op, const std::vector<Array>& in, ir::Attrs attrs, const Loc& loc) {
   Trace* t = Trace::current();
   if (t == nullptr) {
     if (!mesh::types_in_use()) return run_op(op, in, attrs, loc);
-    return with_cures(op, attrs, in, [&] { return run_op(op, in, attrs, loc); });
+    return with_cures([&] { return run_op(op, in, attrs, loc); });
   }
   ir::Values values;
   values.reserve(in.size());
@@ -307,7 +292,7 @@ std::vector<Array> bind_as_given(const ir::OpDef& op, const std::vector<Array>& 
   t->builder().set_loc(loc);
   std::vector<Array> out;
   auto add = [&] { return t->builder().add(op, values, attrs); };
-  const ir::Values made = t->builder().typing() == ir::Typing::Off ? add() : with_cures(op, attrs, in, add);
+  const ir::Values made = t->builder().typing() == ir::Typing::Off ? add() : with_cures(add);
   for (auto v : made) out.push_back(t->wrap(v, op.name(), loc));
   return out;
 }

@@ -19,13 +19,6 @@ bool is_typed_here(const Array& a);
 /// nothing over others.
 ir::TypeShardingPtr wanted_type(const ShardingArg& to, const Shape& shape, const std::string& function);
 
-/// Arrays of one shape (numbers are left as they are), each placed as all of them together derive it: per dimension the
-/// entry that some of them have. Throws `ShardingTypeError` where two differ.
-std::vector<Array> placed_alike(std::vector<Array> arrays, const char* function);
-/// An array that functions of the library make beside `like`, of the same shape, placed as that in types; as it is where
-/// `like` is not typed.
-Array placed_like(const Array& a, const Array& like, const char* function);
-
 /// The value under this sharding: an equation `reshard` of the current trace, or a move. `named` is where it goes on
 /// devices, for a call outside traces.
 Array reshard_typed(const Array& a, ir::TypeShardingPtr to, const ShardingArg& named, const char* function);

@@ -32,5 +32,35 @@ TEST(Gpt, ChainedLossesAreThePeers) {
     std::cout << to_string(step.comm_plan(state, tokens)) << "\n" << step.lower(state, tokens).text() << "\n";
 }
 
+// Over explicit axes: the same losses and the same plan, all of which the program states.
+TEST(Gpt, ExplicitAxesMoveWhatAutomaticOnesDo) {
+  Client client = Client::cpu({.devices = 8});
+  ClientScope scope(client);
+  const auto automatic = make_mesh({4, 2}, {"x", "y"});
+  const auto explicit_mesh = make_explicit_mesh({4, 2}, {"x", "y"});
+  auto [auto_state, auto_tokens] = gpt::state(automatic);
+  auto auto_step = jit([](const gpt::State& s, const Array& t) { return gpt::step(s, t); });
+  const CommPlan plan = auto_step.comm_plan(auto_state, auto_tokens);
+  std::vector<float> losses;
+  for (int i = 0; i < 3; ++i) {
+    auto [next, loss] = auto_step(auto_state, auto_tokens);
+    losses.push_back(loss.item<float>());
+    auto_state = next;
+  }
+  SetMesh set(explicit_mesh);
+  auto [state, tokens] = gpt::state(explicit_mesh);
+  auto step = jit([](const gpt::State& s, const Array& t) { return gpt::step(s, t, false, P("x")); });
+  NoHiddenCommunication guard;
+  const CommPlan typed = step.comm_plan(state, tokens);
+  EXPECT_EQ(typed.bytes_per_device(), plan.bytes_per_device()) << to_string(typed) << to_string(plan);
+  EXPECT_EQ(typed.steps().size(), plan.steps().size());
+  for (float expected : losses) {
+    auto [next, loss] = step(state, tokens);
+    EXPECT_NEAR(loss.item<float>(), expected, 1e-5 * expected);
+    EXPECT_EQ(type_of(next.p.blocks[0].qkv).text(), "float32[256,768@y]");
+    state = next;
+  }
+}
+
 }  // namespace
 }  // namespace tessera
