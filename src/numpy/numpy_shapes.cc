@@ -121,7 +121,7 @@ Array tile(const Operand& x, const Dims& reps) {
   Shape result;
   for (std::size_t d = 0; d < shape.size(); ++d) {
     if (r[d] < 0) throw ValueError(str("tile: reps = ", reps, "; expected no negative count"));
-    wide.push_back(r[d]);
+    if (r[d] != 1) wide.push_back(r[d]);
     dims.push_back(static_cast<std::int64_t>(wide.size()));
     wide.push_back(shape[d]);
     result.push_back(r[d] * shape[d]);

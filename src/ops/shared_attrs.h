@@ -63,6 +63,7 @@ struct ShardingConstraint {
   Dims devices;
   bool uneven = false;
   Dims unreduced;  ///< axes over which the value is to stay a sum of what positions hold
+  Dims replicated = {};  ///< axes that may not split it, where dimensions are open
   Dims reduced = {};   ///< typed: axes over which the gradient is to stay unreduced
   bool typed = false;  ///< jax.reshard: the result's type has this sharding, over the `Explicit` axes of its mesh
   static constexpr auto fields = std::tuple{field("mesh_sizes", &ShardingConstraint::mesh_sizes),
@@ -71,6 +72,7 @@ struct ShardingConstraint {
                                             field("devices", &ShardingConstraint::devices),
                                             field("uneven", &ShardingConstraint::uneven),
                                             rare_field("unreduced", &ShardingConstraint::unreduced),
+                                            rare_field("replicated", &ShardingConstraint::replicated),
                                             rare_field("reduced", &ShardingConstraint::reduced),
                                             rare_field("typed", &ShardingConstraint::typed)};
 };

@@ -4,7 +4,9 @@
 #include <algorithm>
 
 #include "base/strings.h"
+#include "ir/derive_sharding.h"
 #include "ir/pass.h"
+#include "mesh/mesh_state.h"
 #include "ops/shared_attrs.h"
 #include "program/axis_env.h"
 #include "program/trace.h"
@@ -180,6 +182,16 @@ bool contracts(const std::string& function) {
 }
 bool sums(const std::string& function) { return function == "reduce_sum" || function == "sum" || function == "reduce"; }
 
+// "dot_general of f32[8@x,4], f32[4,8]"
+std::string last_equation(Trace& t) {
+  const ir::Graph& g = t.builder().graph();
+  if (g.eqns.empty()) return "it";
+  const ir::Eqn& e = g.eqns.back();
+  ir::Types in;
+  for (auto v : e.in) in.push_back(g.type(v));
+  return str(e.op->name(), " of ", ir::types_text(in));
+}
+
 // Products refuse sums also where the result's placement is given.
 void check_products(Trace& t, std::size_t own, const std::string& function) {
   const ir::Graph& g = t.builder().graph();
@@ -219,12 +231,19 @@ Array placed_in_trace(const ShardingArg& out, const std::string& function, const
   if (want == nullptr) return made;
   const ir::AxisMask have = x.type().sharding != nullptr ? x.type().sharding->unreduced : 0;
   if (contracts(function)) check_products(*t, own, function);
+  if (sums(function) && x.type().sharding != nullptr) {
+    const auto* made_as = x.type().sharding;
+    if (((made_as->unreduced | made_as->reduced) & want->split()) != 0) {
+      throw ValueError(str(function, ": out_sharding = ", spec_text(*want), " splits a dimension over an axis over which ",
+                           "the result is unreduced or reduced, ", x.type(), "; reshard the operand first"));
+    }
+  }
   if (opens && (want->unreduced & ~have) != 0) {
     throw ShardingTypeError(
         str(function, ": out_sharding = ", spec_text(*want), " is unreduced over axes that the ",
             contracts(function) ? "contracting dimensions of both operands are not split over alike"
                                 : "summed dimensions are not split over",
-            "; the result is ", x.type(), ". Expected unreduced to be ",
+            "; ", last_equation(*t), " gives ", x.type(), ". Expected unreduced to be ",
             contracts(function) ? "exactly the axes of the contracting dimensions" : "axes of summed dimensions"));
   }
   t->builder().set_loc(Loc::current());
@@ -244,7 +263,7 @@ Array placed_as(const ShardingArg& out, const char* function, const std::functio
   if (!has_explicit(mesh)) {
     // Over automatic axes it is a constraint.
     const Array made = f();
-    if (mesh.empty()) program::wanted_type(out, made.shape(), function);
+    if (mesh.empty() || mesh::axes_are_set()) program::wanted_type(out, made.shape(), function);
     return with_sharding_constraint(made, out.resolve(function, "out_sharding"));
   }
   if (program::Trace::current() != nullptr) return program::placed_in_trace(out, function, f);
@@ -281,6 +300,7 @@ AbstractMesh changed(const AbstractMesh& mesh, const std::optional<AxisNames>& a
 }
 
 Array cast(const Array& a, const AbstractMesh& from, const AbstractMesh& to, const char* function) {
+  if (from == to) return a;
   program::Trace* t = program::Trace::current();
   ops::MeshCast p;
   for (const auto& x : from.shape_tuple()) {
@@ -360,7 +380,6 @@ std::vector<Array> explicit_axes_leaves(const ExplicitLeafFn& f, const std::vect
     throw TypeError("explicit_axes: in_sharding is missing; expected the placement of the arguments: one, or one a leaf");
   }
   const AbstractMesh inner = changed(outer, options.axes, AxisType::Auto, AxisType::Explicit, "explicit_axes");
-  if (inner == outer) return f(leaves);
   auto run = [&](const std::vector<Array>& given) {
     std::vector<Array> in, out;
     for (const auto& a : given) in.push_back(cast(a, outer, inner, "explicit_axes"));

@@ -115,6 +115,7 @@ class Propagator {
       if (const auto* p = ir::get_if<ops::ShardingConstraint>(e.attrs)) {
         Constraint c = resolve(*p, m_);
         fix(tensors[1], c.layout, c.open);
+        state(tensors[1]).used |= c.replicated;
       }
       ir::FactorRule rule = e.op->factors(in, out, e.attrs);
       if (const auto* p = ir::get_if<ops::ManualSpec>(e.attrs)) boundary(e, *p, in, tensors);
@@ -356,6 +357,7 @@ Constraint resolve(const ops::ShardingConstraint& c, const ir::Module& m) {
     }
   }
   for (auto a : c.unreduced) out.layout.partial |= mask_of((*axes)[static_cast<std::size_t>(a)]);
+  for (auto a : c.replicated) out.replicated |= mask_of((*axes)[static_cast<std::size_t>(a)]);
   return out;
 }
 

@@ -15,6 +15,7 @@ namespace tessera::spmd {
 struct Constraint {
   ir::Layout layout;
   std::vector<bool> open;
+  ir::AxisMask replicated = 0;  ///< axes that open dimensions may not take
 };
 Constraint resolve(const ops::ShardingConstraint& c, const ir::Module& m);
 

@@ -81,6 +81,11 @@ ShardingPtr with_current_mesh(const PartitionSpec& spec, const char* function) {
   if (mesh.empty()) {
     throw StateError(str(function, ": the spec ", spec, " needs a mesh: open a MeshScope or give a NamedSharding"));
   }
+  for (const SpecEntry& e : spec) {
+    if (!e.is_unconstrained() || !mesh.auto_axes().empty()) continue;
+    throw ValueError(str(function, ": spec = ", spec, " has an UNCONSTRAINED entry, which only Auto axes can fill; expected ",
+                         "axes or none over the mesh ", mesh));
+  }
   return sharding::named(function, "spec", mesh, spec).share();
 }
 
@@ -163,6 +168,7 @@ Array constrain_typed(const Array& a, const NamedSharding& s, const Loc& loc) {
   for (std::size_t d = 0; d < own.dims.size(); ++d) {
     check(s.dim_axes(d));
     // The type's own entries stay.
+    if (c.dims[d] == Dims{-1} && !own.dims[d].empty()) c.dims[d].clear();
     c.dims[d].insert(c.dims[d].begin(), own.dims[d].begin(), own.dims[d].end());
   }
   check(s.unreduced_axes());

@@ -68,6 +68,7 @@ Texts sharding_constraint(Writer& w, const Eqn& e, const Texts& in, const Types&
   auto names = named(p.mesh_names.list);
   if (w.options().shardy) {
     auto s = sdy_of(w.mesh_for(names, p.mesh_sizes), names, p.dims, p.unreduced, false);
+    for (auto a : p.replicated) s.replicated.push_back({names[static_cast<std::size_t>(a)], 1, 0});
     return {w.line(str("sdy.sharding_constraint ", in[0].name, " ", to_string(s), " : ", tensor_text(out[0])), out[0])};
   }
   Dims open;

@@ -45,9 +45,10 @@ void check_duplicates(const ir::PlaceArgs& args, const Type& out, const TypeShar
   for (const auto& dim : s.dims) {
     for (auto a : dim) {
       if ((used >> a & 1) != 0) {
-        throw DuplicateAxisError(str(args.op.name(), ": the result of shape ", out.shape, " would have ", spec_text(s),
-                                     ", duplicate entries for the mesh axis `", args.mesh.shape_tuple()[a].name,
-                                     "`; operands ", ir::types_text(args.in), ". Give out_sharding="));
+        ir::refuse_sharding(args,
+                            str("the result of shape ", out.shape, " would have ", spec_text(s),
+                                ", duplicate entries for the mesh axis `", args.mesh.shape_tuple()[a].name, "`"),
+                            "Give out_sharding= (x.at[...].get takes it)");
       }
       used |= ir::AxisMask{1} << a;
     }

@@ -51,11 +51,12 @@ bool any_entry(const DimList& dims) {
 }
 
 // The dimensions of `long_` that each dimension of `short_` becomes: all one by one but for a single group, which takes
-// trailing extents of 1 along. Extents of 1 count as any other. Empty where there are several groups, or none fits.
+// trailing extents of 1 along. Extents of 1 count as any other. Empty where there are several groups, or none fits, or,
+// which `uncounted` says, extents of 1 are left over.
 struct Group {
   std::size_t begin, end;
 };
-std::vector<Group> one_group(const DimList& short_, const DimList& long_) {
+std::vector<Group> one_group(const DimList& short_, const DimList& long_, bool& uncounted) {
   std::size_t last_short = short_.size();
   std::size_t last_long = long_.size();
   std::vector<Group> tail;
@@ -69,7 +70,10 @@ std::vector<Group> one_group(const DimList& short_, const DimList& long_) {
   std::size_t i = 0;
   std::size_t j = 0;
   while (j < last_long) {
-    if (i >= last_short) return {};
+    if (i >= last_short) {
+      uncounted = true;
+      return {};
+    }
     const std::size_t begin = j;
     if (short_[i].extent == long_[j].extent) {
       ++j;
@@ -86,7 +90,10 @@ std::vector<Group> one_group(const DimList& short_, const DimList& long_) {
     out.push_back({begin, j});
     ++i;
   }
-  if (i != last_short) return {};
+  if (i != last_short) {
+    uncounted = true;
+    return {};
+  }
   out.insert(out.end(), tail.begin(), tail.end());
   return out;
 }
@@ -112,7 +119,18 @@ bool follow(const DimList& from, DimList& to, const AbstractMesh& mesh) {
     return true;
   }
   const bool splits = to.size() > from.size();
-  const auto groups = splits ? one_group(from, to) : to.size() < from.size() ? one_group(to, from) : std::vector<Group>();
+  bool uncounted = to.size() == from.size();
+  std::vector<Group> groups;
+  if (!uncounted) groups = splits ? one_group(from, to, uncounted) : one_group(to, from, uncounted);
+  if (uncounted && (dense.size() != from.size() || dense_to.size() != to.size())) {
+    DimList inner = dense_to;
+    if (!follow(dense, inner, mesh)) return false;
+    std::size_t next = 0;
+    for (auto& d : to) {
+      if (d.extent != 1) d.entry = inner[next++].entry;
+    }
+    return true;
+  }
   for (std::size_t i = 0; i < groups.size(); ++i) {
     const auto [begin, end] = groups[i];
     if (splits) {

@@ -75,7 +75,7 @@ void slice_reference(ViewSpan in, ViewSpan out, const StaticSlice& p) {
 TESSERA_DEFINE_OP(slice, StaticSlice,
                   {
                       .name = "slice",
-                      .traits = {.linearity = Linearity::Joint, .view = true, .whole_entry = ir::WholeEntry::Resized, .activity = "slicing"},
+                      .traits = {.linearity = Linearity::Joint, .view = true, .whole_entry = ir::WholeEntry::Resized, .activity = "slicing or splitting"},
                       .infer = slice_infer,
                       .factors = slice_factors,
                       .remap =

@@ -284,6 +284,12 @@ ir::Batched batch_inline(Builder& b, const Graph& g, ValueSpan in, const Flags& 
       // In types the results are those of one call, with the batch's axes in front.
       const Type& one = g.type(e.out[i]);
       if (one.sharding == nullptr) continue;
+      for (auto a : batch_entry()) {
+        if (!results.batched[i] || (one.sharding->split() >> a & 1) == 0) continue;
+        throw DuplicateAxisError(str("vmap: a value of type ", one, " in each call and the mapped dimension have duplicate ",
+                                     "entries for the mesh axis `", ir::axes_text({a}, one.sharding->mesh),
+                                     "`; expected other axes inside"));
+      }
       const Type want = results.batched[i] ? ir::with_dim(one, 0, size, batch_entry()) : one;
       results.out[i] = placed_as(results.out[i], want.sharding, own);
     }

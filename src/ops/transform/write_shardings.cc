@@ -39,7 +39,7 @@ class Writer {
 
  private:
   Values write(const ir::Eqn& e, const Values& in) {
-    if (e.op == &def::mesh_cast) return {constrained(in[0], g_.type(e.out[0]).sharding)};
+    if (e.op == &def::mesh_cast) return in;  // nothing moves
     if (const auto* c = ir::get_if<ShardingConstraint>(e.attrs)) {
       if (c->typed) return {constrained(in[0], g_.type(e.out[0]).sharding)};
       return add(e, in);
@@ -55,6 +55,8 @@ class Writer {
       }
     }
     Values out = add(e, operands);
+    // Maps and collectives place their results themselves, and numbers of the program are everywhere.
+    if (e.op == &def::shard_map || e.op == &def::constant || e.op->traits().collective) return out;
     for (std::size_t k = 0; k < out.size(); ++k) out[k] = constrained(out[k], g_.type(e.out[k]).sharding);
     return out;
   }
@@ -88,6 +90,11 @@ class Writer {
       if (open) dim.push_back(-1);
     }
     for (auto a : ir::axes_of(s->unreduced)) c.unreduced.push_back(a);
+    for (std::size_t a = 0; a < types.size(); ++a) {
+      // Explicit axes that split nothing may not be taken for what is open.
+      const bool used = ((s->split() | s->unreduced) >> a & 1) != 0;
+      if (open && !used && types[a] == AxisType::Explicit) c.replicated.push_back(static_cast<std::int64_t>(a));
+    }
     return b_.add_typed(def::sharding_constraint, Values{x}, attrs(std::move(c)), {untyped(x.type())})[0];
   }
 
