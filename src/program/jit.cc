@@ -7,6 +7,7 @@
 #include "base/hash.h"
 #include "base/strings.h"
 #include "hlo/export/export.h"
+#include "mesh/mesh_state.h"
 #include "ops/shared_attrs.h"
 #include "program/axis_env.h"
 #include "program/jit_core.h"
@@ -120,7 +121,7 @@ std::shared_ptr<JitEntry> JitCore::Impl::key_of(const FlatCall& request, const C
   fresh->statics = request.statics;
   fresh->config = config_key();
   fresh->scope = mesh_scope_stack();
-  fresh->meshes.push_back(get_abstract_mesh());
+  if (mesh::types_in_use()) fresh->meshes.push_back(get_abstract_mesh());
   fresh->axes = program::axis_env_key();
   fresh->varying = program::varying_of(leaves);
   if (placement != nullptr) fresh->mesh = placement->mesh;
