@@ -81,6 +81,10 @@ ShardingPtr with_current_mesh(const PartitionSpec& spec, const char* function) {
   if (mesh.empty()) {
     throw StateError(str(function, ": the spec ", spec, " needs a mesh: open a MeshScope or give a NamedSharding"));
   }
+  // Inside auto_axes the axes are other ones than those of the mesh.
+  if (!(mesh.abstract_mesh() == get_abstract_mesh()) && program::Trace::current() != nullptr) {
+    return sharding::named(function, "spec", get_abstract_mesh(), spec).share();
+  }
   for (const SpecEntry& e : spec) {
     if (!e.is_unconstrained() || !mesh.auto_axes().empty()) continue;
     throw ValueError(str(function, ": spec = ", spec, " has an UNCONSTRAINED entry, which only Auto axes can fill; expected ",

@@ -119,9 +119,9 @@ bool follow(const DimList& from, DimList& to, const AbstractMesh& mesh) {
     return true;
   }
   const bool splits = to.size() > from.size();
-  bool uncounted = to.size() == from.size();
-  std::vector<Group> groups;
-  if (!uncounted) groups = splits ? one_group(from, to, uncounted) : one_group(to, from, uncounted);
+  if (to.size() == from.size()) return false;
+  bool uncounted = false;
+  const std::vector<Group> groups = splits ? one_group(from, to, uncounted) : one_group(to, from, uncounted);
   if (uncounted && (dense.size() != from.size() || dense_to.size() != to.size())) {
     DimList inner = dense_to;
     if (!follow(dense, inner, mesh)) return false;
