@@ -41,8 +41,11 @@ TEST_F(Stages, CompiledNeverCompilesAgain) {
 // Of one device, which has an eighth of the rows.
 TEST_F(Stages, CompiledTellsWhatItCosts) {
   Array x = device_put(ones({64, 32}), split), w = device_put(ones({32, 16}), whole);
-  auto f = jit([](const Array& l, const Array& r) { return std::pair{exp(matmul(l, r)), l * 2.0}; },
-               {.donate_argnums = {0, 1}});
+  auto f = jit(
+      [](const Array& l, const Array& r) {
+        return std::pair{exp(matmul(l, r)), l * 2.0};
+      },
+      {.donate_argnums = {0, 1}});
   auto compiled = f.lower(x, w).compile();
   const CostAnalysis costs = compiled.cost_analysis();
   EXPECT_EQ(costs.at("flops"), 2.0 * 8 * 32 * 16 + 8 * 32);
@@ -57,7 +60,10 @@ TEST_F(Stages, CompiledTellsWhatItCosts) {
   EXPECT_EQ(memory.peak_memory_in_bytes, memory.argument_size_in_bytes + memory.output_size_in_bytes -
                                              memory.alias_size_in_bytes + memory.temp_size_in_bytes);
   // What a loop's body makes counts while the loop runs.
-  auto loop = jit([](const Array& v) { return fori_loop(0, 3, [](Array, Array c) { return sin(cos(c)); }, v); });
+  auto loop = jit([](const Array& v) {
+    return fori_loop(
+        0, 3, [](Array, Array c) { return sin(cos(c)); }, v);
+  });
   EXPECT_GE(loop.lower(x).compile().memory_analysis().temp_size_in_bytes, 4 * 8 * 32);
   EXPECT_EQ(f.stats(), (CompileStats{1, 1, 1}));
 }

@@ -129,7 +129,7 @@ class PjrtExecutable final : public runtime::Executable {
   bool fits(const runtime::BufferPtr& shard, const ShardType& type) const;
   void set_arguments(std::vector<ShardBuffers>& args, const std::vector<const ShardBuffers*>& borrowed, Lists& lists);
   std::vector<runtime::EventPtr> start(Lists& lists, bool wants_ends) const;
-  std::vector<ShardBuffers> results(Lists& lists) const;
+  std::vector<ShardBuffers> results(Lists& lists, const std::vector<runtime::EventPtr>& ends) const;
 
   PluginClientPtr client_;
   std::shared_ptr<runtime::MemoryPool> memory_;  // the host's
@@ -261,20 +261,21 @@ std::vector<ShardBuffers> PjrtExecutable::run(std::vector<ShardBuffers> args,
   }
   Lists lists(*client_, devices_.size(), in_.size(), out_.size());
   set_arguments(args, borrowed, lists);
+  std::vector<runtime::EventPtr> ends;
   if (host_calls_.empty()) {
-    start(lists, false);
+    ends = start(lists, false);
   } else {
     // What the functions throw is thrown here, and programs that begin later find their effects done.
     auto turn = host_calls_.begin();
     std::exception_ptr error = runtime::error_of([&] {
-      const auto ends = start(lists, true);
+      ends = start(lists, true);
       for (const auto& end : ends) static_cast<void>(runtime::error_of([&] { end->wait(); }));
       for (const auto& end : ends) end->wait();
     });
     if (auto thrown = host_calls_.error()) error = thrown;
     if (error) std::rethrow_exception(error);
   }
-  return results(lists);
+  return results(lists, ends);
 }
 
 // Events of the end on each device, where they are asked for or programs run one by one.
@@ -311,7 +312,8 @@ std::vector<runtime::EventPtr> PjrtExecutable::start(Lists& lists, bool wants_en
   return out;
 }
 
-std::vector<ShardBuffers> PjrtExecutable::results(Lists& lists) const {
+// `ends`: as `start` gives them.
+std::vector<ShardBuffers> PjrtExecutable::results(Lists& lists, const std::vector<runtime::EventPtr>& ends) const {
   std::vector<ShardBuffers> out;
   out.reserve(out_.size());
   for (std::size_t j = 0; j < out_.size(); ++j) {
@@ -322,7 +324,7 @@ std::vector<ShardBuffers> PjrtExecutable::results(Lists& lists) const {
       copies.reserve(port.holders[k].size());
       for (auto p : port.holders[k]) {
         PJRT_Buffer* buffer = std::exchange(lists.results[p * out_.size() + j], nullptr);
-        copies.push_back({devices_[p], OwnBuffer(client_.get(), buffer)});
+        copies.push_back({devices_[p], OwnBuffer(client_.get(), buffer), ends.empty() ? nullptr : ends[p]});
       }
       auto memory = std::make_shared<DeviceShard>(client_, std::move(copies), port.types[k]);
       shards[k] =
