@@ -85,13 +85,13 @@ class Compiled {
   /// The partitioned graph, for reading.
   std::string text(const Loc& = Loc::current()) const { return detail::JitCore::lowered_text(lowered_); }
   /// What one run costs a device, that with the largest shards where they differ: "flops", "transcendentals" and "bytes
-  /// accessed", counted on the partitioned graph with the bodies of loops once and nothing fused; on the devices of a
-  /// PJRT plugin what its compiler tells, by the compiler's names. Throws `UnimplementedError` naming the entry that
-  /// the plugin lacks, and its own error. Nothing runs or is communicated.
+  /// accessed", counted on the partitioned graph with the bodies of loops once and nothing fused. Where the engine has
+  /// a compiler of its own (XLA), what that tells, by its names; throws its error, and `UnimplementedError` naming what
+  /// it lacks. Nothing runs or is communicated.
   CostAnalysis cost_analysis(const Loc& = Loc::current()) const { return detail::JitCore::cost_analysis(*executable_); }
   /// The bytes of arguments, results and what is made between, on a device, that with the largest shards where they
-  /// differ. The native engine generates no code, and what kernels themselves take for a while is not counted. On the
-  /// devices of a PJRT plugin it is what its compiler tells. Throws as `cost_analysis`.
+  /// differ. The native engine generates no code, and what kernels themselves take for a while is not counted. Where
+  /// the engine has a compiler of its own it is what that tells. Throws as `cost_analysis`.
   CompiledMemoryStats memory_analysis(const Loc& = Loc::current()) const {
     return detail::JitCore::memory_analysis(*executable_);
   }

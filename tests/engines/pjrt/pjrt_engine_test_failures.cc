@@ -54,6 +54,7 @@ TEST_F(Failures, OfLoading) {
   const fs::path text = folder_ / "text.so";
   std::ofstream(text) << "not a library";
   throws<StateError>([&] { Client::pjrt({.plugin = text.string()}); }, {"cannot be loaded", "text.so"});
+  throws<StateError>([&] { Client::pjrt({.plugin = folder_.string()}); }, {"cannot be loaded", "directory"});
   throws<StateError>([] { Client::pjrt({.plugin = "libm.so.6", .options = {}}); }, {"libm.so.6"});
   throws<StateError>([] { Client::pjrt({.plugin = "/lib/x86_64-linux-gnu/libm.so.6"}); },
                      {"libm.so.6", "no PJRT plugin", "GetPjrtApi"});
