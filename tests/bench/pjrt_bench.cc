@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a jitted call on one device of a PJRT plugin adds to the plugin's own execute call: both for the same program
-// and the same two arguments, in turns. Prints the medians of the rounds, in microseconds. `make bench-xla` runs it.
+// and the same two arguments, in turns. Prints the medians and the best of the rounds, in microseconds. `make
+// bench-xla` runs it.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -18,8 +19,9 @@ namespace engine = tessera::pjrt_engine;
 
 namespace {
 
-constexpr int kRounds = 41;
-constexpr int kCalls = 2000;
+// Short rounds: on a busy machine some are not interrupted.
+constexpr int kRounds = 1001;
+constexpr int kCalls = 100;
 
 template <class F>
 double microseconds(const F& call) {
@@ -103,15 +105,18 @@ int measure(const std::string& plugin) {
   const ts::Array x = ts::device_put(ts::zeros({16})), y = ts::device_put(ts::zeros({16}));
   const Bare bare(plugin, f.lower(x, y).as_text());
   f(x, y).block_until_ready();
-  std::vector<double> ours, plain, more;
+  std::vector<double> ours, plain;
   for (int round = 0; round < kRounds; ++round) {
     ours.push_back(microseconds([&] { f(x, y); }));
     plain.push_back(microseconds([&] { bare.call(); }));
-    more.push_back(ours.back() - plain.back());
   }
-  std::printf(
-      "a jitted call of two arguments on one device: %.2f us; the plugin's execute call: %.2f us; more: %.2f us\n",
-      median(ours), median(plain), median(more));
+  auto print = [](const char* which, double call, double execute) {
+    std::printf(
+        "two arguments, one device, %s: a jitted call %.2f us, the plugin's execute call %.2f us, %.2f us more\n",
+        which, call, execute, call - execute);
+  };
+  print("median", median(ours), median(plain));
+  print("best", std::ranges::min(ours), std::ranges::min(plain));
   return 0;
 }
 
