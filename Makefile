@@ -21,6 +21,7 @@
 #   make xla             XLA:CPU as a PJRT plugin, build/xla/libtessera_xla_cpu.so (docs/xla.md); test-xla-plugin tests it
 #   make test-xla        tests and examples on XLA:CPU in place of the native engine (PLUGIN=path for another plugin, ONLY=engine, ONLY=operations/nn)
 #   make test-cuda       the same on this machine's NVIDIA GPUs, and the compute workloads there beside JAX; without a GPU it prints that
+#   make bench-xla       a jitted call on XLA:CPU beside the plugin's own execute call, and beside JAX on its XLA:CPU (PLUGIN=path, ROUNDS=5)
 #   make jax-tests       JAX's own tests (JAX_TESTS=path to them) on XLA:CPU and on Tessera in its place; FILES=a,b for some
 #   make test-python     the Python package's tests, and JAX's libraries on Tessera as far as ORACLE_PYTHON has them
 #   make jax-random      COUNT=300 random JAX programs from SEED=0 on XLA:CPU and on Tessera (docs/jax-oracle.md)
@@ -39,7 +40,7 @@ export CCACHE_NOHASHDIR ?= 1
 export CCACHE_SLOPPINESS ?= pch_defines,time_macros
 
 .DEFAULT_GOAL := build
-.PHONY: bench bench-jax jax-tests jax-random test-python plugin xla test-xla test-xla-plugin test-cuda wheel bench-mpi check-xla jax-modules setup setup-checks build test test-verify test-mpi test-long demo demo-mpi sanitize-quick format check-format lint layers check-install install clean
+.PHONY: bench bench-jax jax-tests jax-random test-python plugin xla test-xla test-xla-plugin test-cuda bench-xla wheel bench-mpi check-xla jax-modules setup setup-checks build test test-verify test-mpi test-long demo demo-mpi sanitize-quick format check-format lint layers check-install install clean
 
 setup:
 	@tools/setup.sh
@@ -118,6 +119,14 @@ test-xla: plugin build
 # The plugin is that of the package jax-cuda13-pjrt; TESSERA_CUDA_PYTHON names a Python that has it, and JAX.
 test-cuda: plugin build
 	@python3 tools/xla/test_cuda.py build $(if $(ROUNDS),--rounds $(ROUNDS))
+
+bench-xla: plugin
+	@test -e $(PLUGIN) || $(MAKE) xla
+	@cmake --build --preset release -j $(JOBS) --target pjrt_bench tessera_cli
+	@build/bench/pjrt_bench $(abspath $(PLUGIN))
+	@TESSERA_ENGINE=pjrt:$(abspath $(PLUGIN)) TESSERA_CPU_DEVICES=8 TF_CPP_MIN_LOG_LEVEL=3 JAX_PLATFORMS=cpu python3 bench/side_by_side.py \
+	  --only dispatch_jit_1dev,dispatch_jit_alldev,dispatch_eager_alldev,dispatch_jit_100args_alldev --no-targets --out build/xla \
+	  $(if $(ROUNDS),--rounds $(ROUNDS))
 
 test-xla-plugin: XLA_TARGET = xla_cpu_plugin_test
 test-xla-plugin: xla

@@ -42,3 +42,10 @@ if(TESSERA_BUILD_TESTS)
                              TESSERA_FAKE_PLUGIN="$<TARGET_FILE:tessera_fake_plugin>")
   add_dependencies(pjrt_engine_test tessera_pjrt tessera_fake_plugin)
 endif()
+
+# What `make bench-xla` runs. Built when asked for.
+add_executable(pjrt_bench EXCLUDE_FROM_ALL tests/bench/pjrt_bench.cc)
+target_include_directories(pjrt_bench PRIVATE src)
+target_include_directories(pjrt_bench SYSTEM PRIVATE ${TESSERA_PJRT_HEADERS})
+target_link_libraries(pjrt_bench PRIVATE tessera tessera_warnings)
+set_target_properties(pjrt_bench PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bench)

@@ -10,7 +10,7 @@
 #include "hlo/module.h"
 #include "hlo/sharding/hlo_sharding.h"
 #include "objects.h"
-#include "program_costs.h"
+#include "runtime/program_costs.h"
 #include "sharding/placement.h"
 #include "tessera/sharding.h"
 
@@ -408,16 +408,13 @@ void executable_cost_analysis(PJRT_Executable_GetCostAnalysis_Args& args) {
   Executable& e = *args.executable->executable;
   std::lock_guard lock(e.mutex);
   if (e.cost_values.empty()) {
-    Costs costs = costs_of(*e.compiled->lowered->partitioned());
-    e.costs = {{"flops", static_cast<float>(costs.flops)},
-               {"transcendentals", static_cast<float>(costs.transcendentals)},
-               {"bytes accessed", static_cast<float>(costs.bytes)}};
+    e.costs = runtime::costs_of(*e.compiled->lowered->partitioned());
     for (const auto& [name, number] : e.costs) {
       PJRT_NamedValue v{};
       v.struct_size = PJRT_NamedValue_STRUCT_SIZE;
       give(name, v.name, v.name_size);
       v.type = PJRT_NamedValue_kFloat;
-      v.float_value = number;
+      v.float_value = static_cast<float>(number);
       v.value_size = 1;
       e.cost_values.push_back(v);
     }
@@ -442,7 +439,7 @@ void executable_memory_stats(PJRT_Executable_GetCompiledMemoryStats_Args& args) 
   args.argument_size_in_bytes = bytes_of(e.in, false);
   args.output_size_in_bytes = bytes_of(e.out, false);
   args.alias_size_in_bytes = bytes_of(e.in, true);
-  args.temp_size_in_bytes = costs_of(*e.compiled->lowered->partitioned()).temporary_bytes;
+  args.temp_size_in_bytes = runtime::temporary_bytes(*e.compiled->lowered->partitioned());
   args.host_generated_code_size_in_bytes = 0;
   args.host_argument_size_in_bytes = 0;
   args.host_output_size_in_bytes = 0;

@@ -135,8 +135,8 @@ struct Executable {
   } described_in, described_out;  ///< by argument, by result
   std::mutex mutex;
   std::string optimized;  ///< made when asked for
-  std::vector<std::pair<std::string, float>> costs;
-  std::vector<PJRT_NamedValue> cost_values;
+  CostAnalysis costs;
+  std::vector<PJRT_NamedValue> cost_values;  ///< their names are those of `costs`
 };
 /// Bytes per device that programs of this thread may move; -1: any number.
 std::int64_t& comm_budget();

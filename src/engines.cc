@@ -9,6 +9,7 @@
 #include "base/strings.h"
 #include "engines/cpu/chrome_trace.h"
 #include "engines/cpu/cpu_engine.h"
+#include "engines/mpi/load_module.h"
 #include "engines/mpi/mpi_transport.h"
 #ifdef TESSERA_HAS_PJRT
 #include "engines/pjrt/pjrt_engine.h"
@@ -142,6 +143,12 @@ Client Client::mpi(const MpiOptions& options, const Loc&) {
 
 #ifdef TESSERA_HAS_PJRT
 Client Client::pjrt(const PjrtOptions& options, const Loc&) {
+  if (const int processes = mpi::started_processes(); processes > 1 && !options.alone) {
+    throw UnimplementedError(str("Client::pjrt: mpirun has started the program as one of ", processes,
+                                 " processes, and the devices of PJRT plugins of several processes cannot be one "
+                                 "client's; start it as one process, set PjrtOptions::alone for a client of this "
+                                 "process alone, or use Client::mpi for CPU devices of all of them"));
+  }
   pjrt_engine::PluginClientPtr plugin = pjrt_engine::open_client(options);
   Client client = mesh::make_client(plugin->platform(), plugin->device_word(), plugin->process_index(),
                                     plugin->process_count(), plugin->described());

@@ -103,6 +103,9 @@ struct PjrtOptions {
   std::string compilation_cache = {};
   /// Bytes that the folder may take; what was not used for longest goes.
   std::int64_t compilation_cache_bytes = std::int64_t{1} << 30;
+  /// Of a program that `mpirun` has started as several processes: the client is of this process alone, and no program
+  /// runs over the devices of several.
+  bool alone = false;
 };
 
 /// Lazily created state that other modules (engine, transport) attach to a client or a cluster.
@@ -154,7 +157,8 @@ class Client {
   /// The devices of a PJRT plugin (XLA on GPUs, TPUs and CPUs): programs are handed over as they were traced, and the
   /// plugin's compiler partitions them; arrays lie in the devices' memory. The plugin stays loaded until the program
   /// ends. Throws `StateError` where it cannot be loaded, is no plugin, has another version of the API or cannot make a
-  /// client, with the plugin's own message; `UnimplementedError` in a build without the engine.
+  /// client, with the plugin's own message; `UnimplementedError` in a build without the engine, and in one of several
+  /// processes of `mpirun` unless `PjrtOptions::alone` is set.
   static Client pjrt(const PjrtOptions& options, const Loc& loc = Loc::current());
   /// A client of the engine that the environment variable TESSERA_ENGINE names: with "pjrt:" and a plugin's path or
   /// name that plugin's devices; with "cpu", or unset, CPU devices: `cpu_devices`, or where that is 0 as many as

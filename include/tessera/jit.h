@@ -23,6 +23,7 @@
 #include "tessera/compile_stats.h"
 #include "tessera/detail/jit.h"
 #include "tessera/function.h"
+#include "tessera/program_analysis.h"
 #include "tessera/shape_dtype.h"
 #include "tessera/sharding.h"
 #include "tessera/sharding_arg.h"
@@ -67,6 +68,17 @@ class Compiled {
   CommPlan comm_plan(const Loc& = Loc::current()) const { return detail::JitCore::comm_plan(lowered_); }
   /// The partitioned graph, for reading.
   std::string text(const Loc& = Loc::current()) const { return detail::JitCore::lowered_text(lowered_); }
+  /// What one run costs a device, that with the largest shards where they differ: "flops", "transcendentals" and "bytes
+  /// accessed", counted on the partitioned graph with the bodies of loops once and nothing fused. Where the engine has
+  /// a compiler of its own (XLA), what that tells, by its names; throws its error, and `UnimplementedError` naming what
+  /// it lacks. Nothing runs or is communicated.
+  CostAnalysis cost_analysis(const Loc& = Loc::current()) const { return detail::JitCore::cost_analysis(*executable_); }
+  /// The bytes of arguments, results and what is made between, on a device, that with the largest shards where they
+  /// differ. The native engine generates no code, and what kernels themselves take for a while is not counted. Where
+  /// the engine has a compiler of its own it is what that tells. Throws as `cost_analysis`.
+  CompiledMemoryStats memory_analysis(const Loc& = Loc::current()) const {
+    return detail::JitCore::memory_analysis(*executable_);
+  }
 
  private:
   template <class... Args>

@@ -50,6 +50,7 @@
 #include "tessera/partition_spec.h"
 #include "tessera/pmap.h"
 #include "tessera/products.h"
+#include "tessera/program_analysis.h"
 #include "tessera/random.h"
 #include "tessera/random_sharding.h"
 #include "tessera/segments.h"

@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <mutex>
 #include <numeric>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/strings.h"
@@ -100,6 +102,12 @@ struct Source {
 namespace distributed {
 Client initialize(const MpiOptions& options, const Loc&) {
   if (initialized) throw StateError("distributed::initialize: this process has joined already; expected one call");
+  if (const char* engine = std::getenv("TESSERA_ENGINE");
+      engine != nullptr && std::string_view(engine) != "cpu" && *engine != '\0') {
+    throw UnimplementedError(str("distributed::initialize: TESSERA_ENGINE = \"", engine,
+                                 "\", but only CPU devices can be those of several processes; expected \"cpu\", or "
+                                 "TESSERA_ENGINE unset"));
+  }
   Client client = Client::mpi(options);
   Client::set_default(client);
   initialized = true;

@@ -14,6 +14,7 @@
 #include "program/program.h"
 #include "program/trace.h"
 #include "program/trace_once.h"
+#include "runtime/program_costs.h"
 #include "sharding/fits.h"
 #include "tessera/config.h"
 #include "tessera/error.h"
@@ -371,6 +372,16 @@ std::vector<Array> JitCore::run(const JitExecutable& executable, const FlatCall&
   return entry.program->run(executable.program, with_captures(entry, leaves));
 }
 const std::shared_ptr<void>& JitCore::result(const JitExecutable& executable) { return executable.entry->result; }
+CostAnalysis JitCore::cost_analysis(const JitExecutable& executable) {
+  const program::CompiledProgram& program = *executable.program;
+  if (auto told = program.executable->cost_analysis()) return *std::move(told);
+  return runtime::costs_of(*program.lowered->partitioned());
+}
+CompiledMemoryStats JitCore::memory_analysis(const JitExecutable& executable) {
+  const program::CompiledProgram& program = *executable.program;
+  if (auto told = program.executable->memory_analysis()) return *std::move(told);
+  return runtime::memory_of(*program.lowered->partitioned(), executable.entry->program->donated());
+}
 
 std::vector<ShapeDtype> eval_shapes(const LeafFn& f, const std::vector<Array>& like) {
   ir::Types types;

@@ -88,6 +88,8 @@ class Program {
   void keep(std::size_t i);
   const ir::GraphPtr& graph() const { return graph_; }
   const std::string& name() const { return options_.name; }
+  /// By argument; missing entries are false.
+  const std::vector<bool>& donated() const { return options_.donate; }
   const CompileStats& stats() const { return stats_; }
 
  private:

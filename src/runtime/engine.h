@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "runtime/task_scheduler.h"
 #include "sharding/placement.h"
 #include "tessera/device.h"
+#include "tessera/program_analysis.h"
 
 namespace tessera::runtime {
 
@@ -32,6 +34,10 @@ class Executable {
   virtual bool small() const = 0;
   /// One line a step, for tests and traces.
   virtual std::string text() const = 0;
+  /// What the engine's own compiler tells of the program, on one device; empty where the partitioned graph tells it
+  /// (`costs_of`). Throw what the compiler answers.
+  virtual std::optional<CostAnalysis> cost_analysis() const { return std::nullopt; }
+  virtual std::optional<CompiledMemoryStats> memory_analysis() const { return std::nullopt; }
 };
 
 class Engine {

@@ -38,6 +38,36 @@ TEST_F(Stages, CompiledNeverCompilesAgain) {
   EXPECT_EQ(f.stats(), (CompileStats{1, 1, 1}));
 }
 
+// Of one device, which has an eighth of the rows.
+TEST_F(Stages, CompiledTellsWhatItCosts) {
+  Array x = device_put(ones({64, 32}), split), w = device_put(ones({32, 16}), whole);
+  auto f = jit(
+      [](const Array& l, const Array& r) {
+        return std::pair{exp(matmul(l, r)), l * 2.0};
+      },
+      {.donate_argnums = {0, 1}});
+  auto compiled = f.lower(x, w).compile();
+  const CostAnalysis costs = compiled.cost_analysis();
+  EXPECT_EQ(costs.at("flops"), 2.0 * 8 * 32 * 16 + 8 * 32);
+  EXPECT_EQ(costs.at("transcendentals"), 8 * 16);
+  const double of_product = 8 * 32 + 32 * 16 + 8 * 16;
+  EXPECT_GE(costs.at("bytes accessed"), 4 * (of_product + 2 * 8 * 16 + 2 * 8 * 32));
+  const CompiledMemoryStats memory = compiled.memory_analysis();
+  EXPECT_EQ(memory.argument_size_in_bytes, 4 * (8 * 32 + 32 * 16));
+  EXPECT_EQ(memory.output_size_in_bytes, 4 * (8 * 16 + 8 * 32));
+  EXPECT_EQ(memory.alias_size_in_bytes, 4 * 8 * 32);  // no result has the size of the second argument
+  EXPECT_EQ(memory.temp_size_in_bytes, 4 * 8 * 16);   // the product
+  EXPECT_EQ(memory.peak_memory_in_bytes, memory.argument_size_in_bytes + memory.output_size_in_bytes -
+                                             memory.alias_size_in_bytes + memory.temp_size_in_bytes);
+  // What a loop's body makes counts while the loop runs.
+  auto loop = jit([](const Array& v) {
+    return fori_loop(
+        0, 3, [](Array, Array c) { return sin(cos(c)); }, v);
+  });
+  EXPECT_GE(loop.lower(x).compile().memory_analysis().temp_size_in_bytes, 4 * 8 * 32);
+  EXPECT_EQ(f.stats(), (CompileStats{1, 1, 1}));
+}
+
 TEST_F(Stages, CompiledChecksItsArguments) {
   auto f = jit([](const std::vector<Array>& x, int n) { return x[0] * n; }, {.name = "scale"});
   auto compiled = f.lower(std::vector{a}, 3).compile();

@@ -10,6 +10,7 @@
 #include "tessera/comm_plan.h"
 #include "tessera/compile_stats.h"
 #include "tessera/function.h"
+#include "tessera/program_analysis.h"
 #include "tessera/shape_dtype.h"
 #include "tessera/tree.h"
 
@@ -48,6 +49,8 @@ class JitCore {
   /// Runs what `compile` gave. Throws where the arguments are not those that it was compiled for.
   static std::vector<Array> run(const JitExecutable& executable, const FlatCall& call);
   static const std::shared_ptr<void>& result(const JitExecutable& executable);
+  static CostAnalysis cost_analysis(const JitExecutable& executable);
+  static CompiledMemoryStats memory_analysis(const JitExecutable& executable);
   CompileStats stats() const;
 
  private:

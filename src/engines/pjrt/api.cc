@@ -20,7 +20,9 @@ constexpr int kOldestMinor = 40;
 
 const PJRT_Api* open(const std::string& path) {
   void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) throw StateError(str("Client::pjrt: the plugin cannot be loaded: ", ::dlerror()));
+  if (library == nullptr) {
+    throw StateError(str("Client::pjrt: the plugin ", path, " cannot be loaded: ", ::dlerror()));
+  }
   auto get = reinterpret_cast<const PJRT_Api* (*)()>(::dlsym(library, "GetPjrtApi"));
   if (get == nullptr) throw StateError(str("Client::pjrt: ", path, " is no PJRT plugin: it has no GetPjrtApi"));
   const PJRT_Api* table = get();

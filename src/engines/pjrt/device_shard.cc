@@ -7,6 +7,7 @@
 #include "base/strings.h"
 #include "core/strided_copy.h"
 #include "engines/pjrt/plugin_client.h"
+#include "runtime/completion.h"
 #include "tessera/error.h"
 
 namespace tessera::pjrt_engine {
@@ -43,6 +44,13 @@ OwnBuffer::~OwnBuffer() {
 
 void DeviceShard::wait() const {
   std::vector<runtime::EventPtr> events;
+  {
+    std::lock_guard lock(mutex_);
+    for (const auto& copy : copies_) events.push_back(copy.written);
+  }
+  // One event of a run stands for all that it fills. Where it has an error, the buffers tell theirs.
+  if (std::ranges::all_of(events, [](const auto& e) { return e && !runtime::error_of([&] { e->wait(); }); })) return;
+  events.clear();
   {
     std::lock_guard lock(mutex_);
     for (const auto& copy : copies_) {

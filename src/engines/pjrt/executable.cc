@@ -2,11 +2,13 @@
 // Compiled programs of a plugin, and their runs.
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <typeinfo>
 #include <utility>
 
 #include "base/strings.h"
 #include "engines/pjrt/pjrt_engine.h"
+#include "engines/pjrt/program_description.h"
 #include "runtime/completion.h"
 #include "tessera/error.h"
 
@@ -68,26 +70,6 @@ PJRT_LoadedExecutable* read_back(const PluginClient& client, const std::string& 
   return api.exception(read(&args), "read a program back") ? nullptr : args.loaded_executable;
 }
 
-// Empty where the plugin cannot write it.
-std::string serialized(const PluginClient& client, PJRT_LoadedExecutable* executable) {
-  const Api& api = client.api();
-  auto of = sized<PJRT_LoadedExecutable_GetExecutable_Args>();
-  of.loaded_executable = executable;
-  PJRT_CALL(api, PJRT_LoadedExecutable_GetExecutable, of, "describe a program");
-  auto write = sized<PJRT_Executable_Serialize_Args>();
-  write.executable = of.executable;
-  std::string out;
-  if (!api.exception(api.entry(&PJRT_Api::PJRT_Executable_Serialize, "PJRT_Executable_Serialize")(&write),
-                     "write a program")) {
-    out.assign(write.serialized_bytes, write.serialized_bytes_size);
-    write.serialized_executable_deleter(write.serialized_executable);
-  }
-  auto end = sized<PJRT_Executable_Destroy_Args>();
-  end.executable = of.executable;
-  PJRT_CALL(api, PJRT_Executable_Destroy, end, "end a program's description");
-  return out;
-}
-
 // `lasting`: the text means the same in other processes.
 PJRT_LoadedExecutable* compiled(const PluginClient& client, const std::string& name, const std::string& text,
                                 const std::string& options, bool lasting) {
@@ -104,7 +86,7 @@ PJRT_LoadedExecutable* compiled(const PluginClient& client, const std::string& n
     client.cache().remove(key);
   }
   auto* executable = compiled_anew(client, name, text, options);
-  const std::string bytes = serialized(client, executable);
+  const std::string bytes = ProgramDescription(client, executable).serialized();
   if (!bytes.empty()) client.cache().store(key, bytes);
   return executable;
 }
@@ -137,14 +119,17 @@ class PjrtExecutable final : public runtime::Executable {
   /// The plugin runs it on threads of its own.
   bool small() const override { return true; }
   std::string text() const override { return text_; }
+  std::optional<CostAnalysis> cost_analysis() const override { return description().cost_analysis(); }
+  std::optional<CompiledMemoryStats> memory_analysis() const override { return description().memory_analysis(); }
 
  private:
+  ProgramDescription description() const { return {*client_, loaded_->handle}; }
   struct Lists;
   void check_result_count() const;
   bool fits(const runtime::BufferPtr& shard, const ShardType& type) const;
   void set_arguments(std::vector<ShardBuffers>& args, const std::vector<const ShardBuffers*>& borrowed, Lists& lists);
   std::vector<runtime::EventPtr> start(Lists& lists, bool wants_ends) const;
-  std::vector<ShardBuffers> results(Lists& lists) const;
+  std::vector<ShardBuffers> results(Lists& lists, const std::vector<runtime::EventPtr>& ends) const;
 
   PluginClientPtr client_;
   std::shared_ptr<runtime::MemoryPool> memory_;  // the host's
@@ -192,18 +177,10 @@ PjrtExecutable::PjrtExecutable(PluginClientPtr client, std::shared_ptr<runtime::
 
 // The lists that results are written to are as long as the plugin takes them to be.
 void PjrtExecutable::check_result_count() const {
-  auto of = sized<PJRT_LoadedExecutable_GetExecutable_Args>();
-  of.loaded_executable = loaded_->handle;
-  PJRT_CALL(client_->api(), PJRT_LoadedExecutable_GetExecutable, of, "describe a program");
-  auto count = sized<PJRT_Executable_NumOutputs_Args>();
-  count.executable = of.executable;
-  PJRT_CALL(client_->api(), PJRT_Executable_NumOutputs, count, "count a program's results");
-  auto end = sized<PJRT_Executable_Destroy_Args>();
-  end.executable = of.executable;
-  PJRT_CALL(client_->api(), PJRT_Executable_Destroy, end, "end a program's description");
-  if (count.num_outputs != out_.size()) {
-    throw StateError(str(name_, ": the plugin ", client_->api().path(), " gives ", count.num_outputs,
-                         " results; the program has ", out_.size()));
+  const std::size_t count = description().result_count();
+  if (count != out_.size()) {
+    throw StateError(str(name_, ": the plugin ", client_->api().path(), " gives ", count, " results; the program has ",
+                         out_.size()));
   }
 }
 
@@ -284,20 +261,21 @@ std::vector<ShardBuffers> PjrtExecutable::run(std::vector<ShardBuffers> args,
   }
   Lists lists(*client_, devices_.size(), in_.size(), out_.size());
   set_arguments(args, borrowed, lists);
+  std::vector<runtime::EventPtr> ends;
   if (host_calls_.empty()) {
-    start(lists, false);
+    ends = start(lists, false);
   } else {
     // What the functions throw is thrown here, and programs that begin later find their effects done.
     auto turn = host_calls_.begin();
     std::exception_ptr error = runtime::error_of([&] {
-      const auto ends = start(lists, true);
+      ends = start(lists, true);
       for (const auto& end : ends) static_cast<void>(runtime::error_of([&] { end->wait(); }));
       for (const auto& end : ends) end->wait();
     });
     if (auto thrown = host_calls_.error()) error = thrown;
     if (error) std::rethrow_exception(error);
   }
-  return results(lists);
+  return results(lists, ends);
 }
 
 // Events of the end on each device, where they are asked for or programs run one by one.
@@ -334,7 +312,8 @@ std::vector<runtime::EventPtr> PjrtExecutable::start(Lists& lists, bool wants_en
   return out;
 }
 
-std::vector<ShardBuffers> PjrtExecutable::results(Lists& lists) const {
+// `ends`: as `start` gives them.
+std::vector<ShardBuffers> PjrtExecutable::results(Lists& lists, const std::vector<runtime::EventPtr>& ends) const {
   std::vector<ShardBuffers> out;
   out.reserve(out_.size());
   for (std::size_t j = 0; j < out_.size(); ++j) {
@@ -345,7 +324,7 @@ std::vector<ShardBuffers> PjrtExecutable::results(Lists& lists) const {
       copies.reserve(port.holders[k].size());
       for (auto p : port.holders[k]) {
         PJRT_Buffer* buffer = std::exchange(lists.results[p * out_.size() + j], nullptr);
-        copies.push_back({devices_[p], OwnBuffer(client_.get(), buffer)});
+        copies.push_back({devices_[p], OwnBuffer(client_.get(), buffer), ends.empty() ? nullptr : ends[p]});
       }
       auto memory = std::make_shared<DeviceShard>(client_, std::move(copies), port.types[k]);
       shards[k] =

@@ -55,12 +55,12 @@ std::string plugin_path(const std::string& plugin) {
     throw ValueError(
         "Client::pjrt: plugin = \"\"; expected the path of a PJRT plugin, or the name of an installed one");
   }
-  if (plugin.find('/') != std::string::npos || fs::path(plugin).extension() == ".so") {
-    return plugin;
-  }
+  if (plugin.find('/') != std::string::npos) return plugin;
+  std::error_code none;
+  // The loader looks for bare names in the system's folders alone.
+  if (fs::path(plugin).extension() == ".so") return fs::exists(plugin, none) ? "./" + plugin : plugin;
   std::vector<std::string> looked;
   for (const auto& folder : package_folders()) {
-    std::error_code none;
     std::vector<fs::path> found;
     for (const auto& package : fs::directory_iterator(folder / "jax_plugins", none)) {
       if (package.path().filename().string().find(plugin) == std::string::npos) continue;

@@ -116,6 +116,7 @@ class DeviceShard final : public runtime::DeviceMemory {
   struct Copy {
     PJRT_Device* device = nullptr;
     OwnBuffer buffer;
+    runtime::EventPtr written = nullptr;  ///< the end of the run that fills it, where that is known
   };
   DeviceShard(PluginClientPtr client, std::vector<Copy> copies, ShardTypePtr type)
       : client_(std::move(client)), copies_(std::move(copies)), type_(std::move(type)) {}

@@ -193,6 +193,47 @@ void programs(PJRT_Api& api) {
   });
 }
 
+// Entries that a plugin need not have: only "fake_analysis.so" and "fake_unknowing.so" do.
+void analysis(PJRT_Api& api) {
+  set<PJRT_Executable_GetCostAnalysis_Args>(
+      api, &PJRT_Api::PJRT_Executable_GetCostAnalysis, [](auto* a) -> PJRT_Error* {
+        if (auto* e = fails("unknowing", PJRT_Error_Code_INTERNAL, "the compiler kept no account")) return e;
+        static PJRT_NamedValue values[3];
+        const char* names[] = {"flops", "bytes accessed", "unit"};
+        for (int i = 0; i < 3; ++i) {
+          values[i] = {};
+          values[i].struct_size = PJRT_NamedValue_STRUCT_SIZE;
+          values[i].name = names[i];
+          values[i].name_size = std::strlen(names[i]);
+          values[i].value_size = 1;
+        }
+        values[0].type = PJRT_NamedValue_kFloat;
+        values[0].float_value = 1.5F;
+        values[1].type = PJRT_NamedValue_kInt64;
+        values[1].int64_value = 12;
+        values[2].type = PJRT_NamedValue_kString;
+        values[2].string_value = "x";
+        a->properties = values;
+        a->num_properties = 3;
+        return nullptr;
+      });
+  set<PJRT_Executable_GetCompiledMemoryStats_Args>(
+      api, &PJRT_Api::PJRT_Executable_GetCompiledMemoryStats, [](auto* a) -> PJRT_Error* {
+        if (auto* e = fails("unknowing", PJRT_Error_Code_INTERNAL, "the compiler kept no account")) return e;
+        a->generated_code_size_in_bytes = 1;
+        a->argument_size_in_bytes = 2;
+        a->output_size_in_bytes = 3;
+        a->alias_size_in_bytes = 4;
+        a->temp_size_in_bytes = 5;
+        a->host_generated_code_size_in_bytes = 6;
+        a->host_argument_size_in_bytes = 7;
+        a->host_output_size_in_bytes = 8;
+        a->host_alias_size_in_bytes = 9;
+        a->host_temp_size_in_bytes = 10;
+        return nullptr;
+      });
+}
+
 }  // namespace
 
 extern "C" const PJRT_Api* GetPjrtApi() {
@@ -206,6 +247,7 @@ extern "C" const PJRT_Api* GetPjrtApi() {
     client(a);
     buffers(a);
     programs(a);
+    if (how() == "analysis" || how() == "unknowing") analysis(a);
     if (how() == "lacking") a.PJRT_Client_Compile = nullptr;
     return a;
   }();

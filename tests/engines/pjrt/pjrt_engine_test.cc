@@ -197,6 +197,35 @@ TEST(PjrtEngine, RefusesWhatXlaCannotTake) {
   }
 }
 
+// A product over a split dimension, on each of two devices: what the plugin's compiler tells, in the native engine's
+// words and of its size.
+TEST(PjrtEngine, TellsWhatAProgramCosts) {
+  std::vector<CostAnalysis> costs;
+  std::vector<CompiledMemoryStats> memory;
+  for (const Client& client : {Client::cpu({.devices = 2}), plugin_client()}) {
+    ClientScope scope(client);
+    auto mesh = make_mesh({2}, "x", std::vector<Device>{client.devices()[0], client.devices()[1]});
+    Array a = device_put(ones({64, 32}), NamedSharding(mesh, P("x")));
+    Array b = device_put(ones({32, 16}), NamedSharding(mesh, P()));
+    auto f = jit([](Array x, Array y) { return std::pair(tanh(matmul(x, y)), x + 1.0); }, {.donate_argnums = {0}});
+    const auto compiled = f.lower(a, b).compile();
+    costs.push_back(compiled.cost_analysis());
+    memory.push_back(compiled.memory_analysis());
+  }
+  const double flops = 2.0 * 32 * 32 * 16;
+  for (std::size_t i = 0; i < costs.size(); ++i) {
+    EXPECT_GE(costs[i].at("flops"), flops) << i;
+    EXPECT_LE(costs[i].at("flops"), 1.2 * flops) << i;
+    EXPECT_EQ(costs[i].at("transcendentals"), 32 * 16) << i;
+    EXPECT_GE(costs[i].at("bytes accessed"), 4 * (32 * 32 + 32 * 16 + 32 * 16 + 32 * 32)) << i;
+    EXPECT_EQ(memory[i].argument_size_in_bytes, 4 * (32 * 32 + 32 * 16)) << i;
+    EXPECT_EQ(memory[i].alias_size_in_bytes, 4 * 32 * 32) << i;
+    EXPECT_GE(memory[i].output_size_in_bytes, 4 * (32 * 16 + 32 * 32)) << i;
+    EXPECT_LE(memory[i].output_size_in_bytes, 4 * (32 * 16 + 32 * 32) + 64) << i;  // XLA counts its tuple, too
+    EXPECT_GE(memory[i].temp_size_in_bytes, 0) << i;
+  }
+}
+
 TEST(PjrtEngine, RunsOnManyThreads) {
   const Client client = plugin_client();
   ClientScope outer(client);
@@ -214,12 +243,10 @@ TEST(PjrtEngine, RunsOnManyThreads) {
   EXPECT_EQ(wrong, 0);
 }
 
-// XLA's partitioner gives wrong values for some programs, or fails, which agree where nothing is split; this build's
-// own plugin has no such excuse.
+// Those of XLA:CPU that differ are named in tools/xla/accepted.txt; this build's own plugin has no such excuse.
 TEST(PjrtEngine, AgreesOnRandomPrograms) {
   const char* count = std::getenv("TESSERA_TEST_PROGRAMS");
   const std::uint64_t programs = count == nullptr ? 60 : std::strtoull(count, nullptr, 10);
-  const bool own = plugin_client().devices()[0].platform() == "tessera";
   std::uint64_t agree = 0;
   std::uint64_t refused = 0;
   std::uint64_t partitioner = 0;
@@ -228,13 +255,12 @@ TEST(PjrtEngine, AgreesOnRandomPrograms) {
     agree += outcome.difference.empty() ? 1 : 0;
     refused += outcome.refused ? 1 : 0;
     partitioner += outcome.partitioner ? 1 : 0;
-    if (outcome.partitioner) std::printf("seed %ju, split: %s\n", std::uintmax_t{seed}, outcome.difference.c_str());
-    EXPECT_TRUE(outcome.difference.empty() || (!own && (outcome.partitioner || outcome.refused)))
-        << "seed " << seed << ": " << outcome.difference;
+    if (outcome.difference.empty()) continue;
+    ADD_FAILURE() << "random program " << seed << ": " << (outcome.partitioner ? "only where it is split: " : "")
+                  << outcome.difference;
   }
   std::printf("random programs: %ju agree, %ju fail only where they are split, %ju are refused\n",
               std::uintmax_t{agree}, std::uintmax_t{partitioner}, std::uintmax_t{refused});
-  EXPECT_GT(agree, programs * 9 / 10);
 }
 
 TEST(PjrtEngine, TrainsAsTheNativeEngine) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -53,6 +54,7 @@ TEST_F(Failures, OfLoading) {
   const fs::path text = folder_ / "text.so";
   std::ofstream(text) << "not a library";
   throws<StateError>([&] { Client::pjrt({.plugin = text.string()}); }, {"cannot be loaded", "text.so"});
+  throws<StateError>([&] { Client::pjrt({.plugin = folder_.string()}); }, {"cannot be loaded", "directory"});
   throws<StateError>([] { Client::pjrt({.plugin = "libm.so.6", .options = {}}); }, {"libm.so.6"});
   throws<StateError>([] { Client::pjrt({.plugin = "/lib/x86_64-linux-gnu/libm.so.6"}); },
                      {"libm.so.6", "no PJRT plugin", "GetPjrtApi"});
@@ -94,6 +96,36 @@ TEST_F(Failures, OfProgramsAndMemory) {
         static_cast<void>(device_put(HostArray::from({1.0F})));
       },
       {"out of memory: 4 bytes"});
+}
+
+// A plugin need not tell what a program costs.
+TEST_F(Failures, OfAnalysis) {
+  auto compiled = [](const Client& client) {
+    ClientScope scope(client);
+    return jit([](Array x) { return x + x; }).lower(arange(1.0F)).compile();
+  };
+  const auto plain = compiled(Client::pjrt(fake("fine")));
+  throws<UnimplementedError>([&] { plain.cost_analysis(); }, {"has no PJRT_Executable_GetCostAnalysis"});
+  throws<UnimplementedError>([&] { plain.memory_analysis(); }, {"has no PJRT_Executable_GetCompiledMemoryStats"});
+  const auto unknowing = compiled(Client::pjrt(fake("unknowing")));
+  throws<StateError>([&] { unknowing.cost_analysis(); }, {"could not tell a program's costs: the compiler kept no"});
+  throws<StateError>([&] { unknowing.memory_analysis(); }, {"could not tell a program's memory: the compiler kept no"});
+  const auto told = compiled(Client::pjrt(fake("analysis")));
+  EXPECT_EQ(told.cost_analysis(), (CostAnalysis{{"flops", 1.5}, {"bytes accessed", 12}}));
+  EXPECT_EQ(told.memory_analysis(), (CompiledMemoryStats{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, {}}));
+}
+
+// One client cannot have the devices of several processes.
+TEST_F(Failures, OfSeveralProcesses) {
+  PjrtOptions options = fake("fine");
+  ASSERT_EQ(::setenv("PMI_SIZE", "2", 1), 0);
+  throws<UnimplementedError>([&] { Client::pjrt(options); }, {"as one of 2 processes", "PjrtOptions::alone"});
+  options.alone = true;
+  EXPECT_EQ(Client::pjrt(options).devices().size(), 2U);
+  ASSERT_EQ(::setenv("TESSERA_ENGINE", ("pjrt:" + options.plugin).c_str(), 1), 0);
+  throws<UnimplementedError>([] { distributed::initialize(); }, {"TESSERA_ENGINE = \"pjrt:", "expected \"cpu\""});
+  ::unsetenv("TESSERA_ENGINE");
+  ::unsetenv("PMI_SIZE");
 }
 
 // Between devices of one client nothing goes through the host, which cannot read these.
