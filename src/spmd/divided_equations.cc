@@ -13,6 +13,7 @@
 
 namespace tessera::spmd {
 
+std::string dbgplan(const ir::Module&, const std::vector<ir::Layout>&);
 namespace {
 
 using ir::Value;
@@ -133,6 +134,7 @@ class Divider {
       if (!part) continue;
       if (least < 0) least = undivided_price(e, source);
       std::int64_t bytes = price_(part->module, part->layouts);
+      if (getenv("DBG")) fprintf(stderr, "DBG %s way %zu: %ld against %ld\n", e.op->name().data(), way, bytes, least), fprintf(stderr, "%s\n", dbgplan(part->module, part->layouts).c_str());
       if (bytes >= least) continue;
       least = bytes;
       best = std::move(part);

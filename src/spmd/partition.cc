@@ -432,6 +432,10 @@ void Partitioner::add_control(const ir::Eqn& e, const ops::Control& control) {
 
 }  // namespace
 
+std::string dbgplan(const ir::Module& m, const std::vector<ir::Layout>& l) {
+  auto g = Partitioner(m, l).run();
+  return to_string(comm_plan(*g)) + (getenv("DBGG") ? ir::to_string(*g) : "");
+}
 ir::GraphPtr partition(const ir::Module& m, const std::vector<ir::Layout>& layouts) {
   Price price = [](const ir::Module& alone, const std::vector<ir::Layout>& laid) {
     return comm_plan(*Partitioner(alone, laid).run()).bytes_per_device();

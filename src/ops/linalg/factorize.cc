@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "ops/linalg/linalg_common.h"
+#include "ops/linalg/split_factors.h"
 #include "ops/shape/indexing_ops.h"
 
 namespace tessera::ops {
@@ -281,6 +282,7 @@ TESSERA_DEFINE_OP(cholesky, NoAttrs,
                                   const NoAttrs& p) { return batch_in_front(def::cholesky, b, a, p); },
                       .jvp = cholesky_jvp,
                       .transpose = Never{kNotLinear},
+                      .divide = {cholesky_by_panels},
                       .reference = cholesky_reference,
                       .samples = Never{"needs positive definite matrices; tested on its own"},
                   });

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// A Cholesky decomposition along split dimensions: ScaLAPACK's pdpotrf, with panels that reach all devices evenly.
+#include <limits>
+
+#include "ops/linalg/block_cyclic.h"
+#include "ops/linalg/split_factors.h"
+
+namespace tessera::ops {
+
+namespace {
+
+// Grown to n x n by the identity, whose factor is the identity.
+Value with_identity(Value a, std::int64_t n) {
+  Builder& b = *a.builder;
+  std::int64_t old = a.shape().back();
+  if (old == n) return a;
+  Dims low(at(a.rank()), 0);
+  Dims high = low;
+  high.back() = high[high.size() - 2] = n - old;
+  Value x = pad(a, scalar(b, 0, a.dtype()), low, high);
+  Value row = iota(b, DType::I32, x.shape(), x.rank() - 2);
+  Value column = iota(b, DType::I32, x.shape(), x.rank() - 1);
+  Value added = and_(eq(row, column), ge(row, scalar(b, static_cast<double>(old), DType::I32)));
+  return where(added, scalar(b, 1, a.dtype()), x);
+}
+
+// By matrix: whether the factor of a diagonal block says that there is none.
+Value failed(Value factor) {
+  Value trace = reduce_sum(diagonal(factor), {factor.rank() - 2});
+  return ne(trace, trace);
+}
+
+// x, or NaN in those of the stack's matrices that have no factor.
+Value unless_failed(Value x, Value fails) {
+  Dims lead(at(fails.rank()));
+  for (std::size_t d = 0; d < lead.size(); ++d) lead[d] = static_cast<std::int64_t>(d);
+  Value all = broadcast_in_dim(fails, x.shape(), lead);
+  return where(all, scalar(*x.builder, std::numeric_limits<double>::quiet_NaN(), x.dtype()), x);
+}
+
+}  // namespace
+
+std::optional<ir::Division> cholesky_by_panels(Builder& b, const ir::DivideArgs& a, const NoAttrs&) {
+  std::int64_t n = a.in[0].shape().back();
+  auto grid = BlockCyclic::of(a, a.operands[0], n, n);
+  if (!grid || a.deterministic || a.in[0].type().size() == 0) return std::nullopt;
+  std::int64_t panels = grid->row_panels();
+  std::int64_t tall = grid->local_rows();
+  std::int64_t wide = grid->local_columns();
+  Value local = grid->spread(with_identity(a.in[0], grid->rows()));
+  // By panel of columns: its rows from the diagonal on.
+  Values rest;
+  for (std::int64_t k = 0; k < panels; ++k) {
+    rest.push_back(row_range(column_range(local, k * wide, (k + 1) * wide), k * tall));
+  }
+  struct Panel {
+    Value diagonal, below;  // of the factor
+  };
+  std::vector<Panel> factor;
+  Value fails;
+  for (std::int64_t k = 0; k < panels; ++k) {
+    Value own = grid->own_rows(rest[at(k)]);
+    rest[at(k)] = {};
+    Value l = cholesky(grid->all_rows(row_range(own, 0, grid->block())));
+    fails = fails ? or_(fails, failed(l)) : failed(l);
+    factor.push_back({l, {}});
+    if (k + 1 == panels) break;
+    Value x = triangular_solve(l, row_range(own, grid->block()),
+                               {.left = false, .transpose_a = true, .conjugate_a = true});
+    Value rows = grid->for_rows(x);
+    Value columns = adjoint(grid->for_columns(x));
+    factor.back().below = grid->columns_of_panel(rows);
+    for (std::int64_t j = k + 1; j < panels; ++j) {
+      std::int64_t from = j - k - 1;
+      Value update = matmul(row_range(rows, from * tall), column_range(columns, from * wide, (from + 1) * wide));
+      rest[at(j)] = rest[at(j)] - update;
+    }
+  }
+  Values done;
+  for (std::int64_t k = 0; k < panels; ++k) {
+    auto& [l, below] = factor[at(k)];
+    l = lower_part(unless_failed(l, fails));
+    Values parts;
+    if (k > 0) {
+      Shape above = l.shape();
+      above[above.size() - 2] = k * tall;
+      above.back() = wide;
+      parts.push_back(zeros(b, {l.dtype(), above}));
+    }
+    parts.push_back(grid->columns_of_panel(grid->rows_of_panel(l)));
+    if (below) parts.push_back(unless_failed(below, fails));
+    done.push_back(concatenate(parts, l.rank() - 2));
+  }
+  Value whole = grid->collected(concatenate(done, local.rank() - 1));
+  return ir::Division{{column_range(row_range(whole, 0, n), 0, n)}};
+}
+
+}  // namespace tessera::ops

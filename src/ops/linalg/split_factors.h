@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rules of `divide` for decompositions of matrices whose rows or columns are split.
+#pragma once
+
+#include <optional>
+
+#include "ops/linalg/linalg_common.h"
+
+namespace tessera::ops {
+
+/// Panel by panel, the rest of the matrix updated after each (right-looking), in a block-cyclic distribution.
+std::optional<ir::Division> cholesky_by_panels(Builder& b, const ir::DivideArgs& a, const NoAttrs&);
+
+}  // namespace tessera::ops

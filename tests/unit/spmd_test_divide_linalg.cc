@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+// Decompositions of matrices whose rows or columns are split: what they move, and their values.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <limits>
+
+#include "base/strings.h"
+#include "ops/linalg/linalg_common.h"
+#include "spmd/spmd.h"
+#include "support/random_graphs.h"
+#include "support/series.h"
+#include "support/spmd_simulator.h"
+#include "support/spmd_sketch.h"
+
+namespace tessera {
+namespace {
+
+using ir::Builder;
+using ir::Type;
+using ir::Value;
+using ir::Values;
+
+const ir::MeshAxes kMesh = test::mesh_of("x:4, y:2");
+
+Type f32(Shape shape) { return {DType::F32, std::move(shape)}; }
+
+using Rng = std::mt19937_64;
+
+std::int64_t bytes(const ir::Module& m) {
+  return spmd::comm_plan(*spmd::partition(m, spmd::propagate(m))).bytes_per_device();
+}
+
+// --- what is moved
+
+TEST(DivideLinalg, CholeskyMovesPanels) {
+  for (const char* layout : {"x, y", "x.y, -", "-, x.y", "y, x", "-, y.x"}) {
+    Builder b;
+    Value x = b.input(f32({512, 512}));
+    // To panels and back, half of what the rows and columns of a device are, and the diagonal.
+    std::int64_t bound = 2 * 512 * 512 / 8 * 4 + 512 * 512 * 4 / 4 + 512 * 512 * 4 / 8;
+    EXPECT_LE(bytes(test::module(b, {ops::cholesky(x)}, kMesh, {layout}, {"x, y"})), bound + 512 * 512 * 4 / 4) << layout;
+  }
+  for (const char* layout : {"x, -", "-, x"}) {
+    Builder b;
+    Value x = b.input(f32({512, 512}));
+    std::int64_t bound = 2 * 512 * 512 / 8 * 4 + 512 * 512 * 4 / 2 + 512 * 512 * 4 / 8;
+    EXPECT_LE(bytes(test::module(b, {ops::cholesky(x)}, test::mesh_of("x:8"), {layout}, {layout})), bound) << layout;
+  }
+}
+
+// --- values
+
+struct Case {
+  Builder b;
+  std::vector<HostArray> args;
+  Values out;
+  double tolerance = 1e-4;
+};
+
+std::int64_t pick(Rng& rng, std::int64_t n) { return static_cast<std::int64_t>(rng() % static_cast<std::uint64_t>(n)); }
+
+DType random_dtype(Rng& rng) {
+  return std::array{DType::F32, DType::F64, DType::C64}[static_cast<std::size_t>(pick(rng, 3))];
+}
+
+// One matrix, or a few.
+Shape stack_of(Rng& rng, std::int64_t m, std::int64_t n) {
+  if (pick(rng, 3) > 0) return {m, n};
+  return {1 + pick(rng, 2), m, n};
+}
+
+// Far from singular: random numbers, `diagonal` more on the diagonal.
+HostArray matrices(Rng& rng, DType t, const Shape& shape, double diagonal) {
+  HostArray a = test::random_array(rng, {t, shape});
+  ops::View v{t, shape, a.data()};
+  for (std::int64_t i = 0; i < ops::matrix_count(v); ++i) {
+    for (std::int64_t k = 0; k < std::min(shape.back(), shape[shape.size() - 2]); ++k) {
+      std::int64_t at = (i * shape[shape.size() - 2] + k) * shape.back() + k;
+      ops::store_number(v, at, ops::load_complex(v, at) + diagonal);
+    }
+  }
+  return a;
+}
+
+void cholesky_of(Rng& rng, Case& c) {
+  std::int64_t n = 128 + pick(rng, 60);
+  DType t = random_dtype(rng);
+  Shape shape = stack_of(rng, n, n);
+  bool none = pick(rng, 8) == 0;
+  // Only the lower triangle is read: a diagonal that dominates makes the matrix definite.
+  c.args.push_back(matrices(rng, t, shape, 2.5 * static_cast<double>(n)));
+  if (none) {
+    ops::View v{t, shape, c.args[0].data()};
+    std::int64_t k = pick(rng, n);
+    ops::store_number(v, k * n + k, -1.0);
+  }
+  c.out = {ops::cholesky(c.b.input({t, shape}))};
+}
+
+using Make = std::function<void(Rng&, Case&)>;
+
+// A matrix's rows and columns split by some of the axes, what is before them by others.
+ir::Layout split_matrices(Rng& rng, const Shape& shape, const ir::MeshAxes& mesh) {
+  ir::Layout l = ir::Layout::replicated(static_cast<std::int64_t>(shape.size()));
+  for (std::uint8_t axis = 0; axis < mesh.sizes.size(); ++axis) {
+    auto d = static_cast<std::size_t>(pick(rng, static_cast<std::int64_t>(shape.size()) + 1));
+    if (d == shape.size()) continue;
+    if (d + 2 < shape.size() && shape[d] % ir::parts(l.dims[d], mesh) * mesh.sizes[axis] != 0) continue;
+    l.dims[d].insert(l.dims[d].begin() + pick(rng, static_cast<std::int64_t>(l.dims[d].size()) + 1), axis);
+  }
+  return l;
+}
+
+// What the rule writes in the place of the program's one equation, whatever it moves.
+bool check(std::uint64_t seed, const ir::MeshAxes& mesh, const Make& make) {
+  Rng rng(seed * 0x9E3779B97F4A7C15ull + 1);
+  Case c;
+  make(rng, c);
+  auto g = c.b.finish_shared(c.out);
+  const ir::Eqn& e = g->eqns.at(0);
+  std::vector<ir::Layout> operands, results;
+  Builder b;
+  Values in;
+  ir::Types out;
+  for (auto v : e.in) {
+    in.push_back(b.input(g->type(v)));
+    operands.push_back(split_matrices(rng, g->type(v).shape, mesh));
+  }
+  for (auto v : e.out) {
+    out.push_back(g->type(v));
+    results.push_back(split_matrices(rng, g->type(v).shape, mesh));
+  }
+  ir::DivideArgs args{in, out, operands, results, mesh, false, {}, nullptr};
+  auto division = e.op->divide(static_cast<std::size_t>(pick(rng, static_cast<std::int64_t>(e.op->divisions()))), b, args, e.attrs);
+  if (!division) return false;
+  ir::Module m = ir::module_over(b.finish_shared(division->out), mesh);
+  m.uneven = true;
+  for (std::size_t i = 0; i < operands.size(); ++i) m.inputs[i].layout = operands[i];
+  for (std::size_t i = 0; i < results.size(); ++i) m.outputs[i].layout = results[i];
+  std::vector<HostArray> expected = test::evaluate(*g, c.args);
+  auto partitioned = test::partitioned(m);
+  auto got = test::run_partitioned(*partitioned, c.args);
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    EXPECT_EQ(test::difference(got[i], expected[i], c.tolerance), "") << "seed " << seed << ", result " << i << "\n"
+                                                                   << ir::to_string(*g) << ir::to_string(*partitioned).substr(0, 300);
+  }
+  return true;
+}
+
+void check_many(std::uint64_t first, std::uint64_t count, const Make& make) {
+  std::uint64_t divided = 0, cases = 0;
+  for (const auto& mesh : test::test_meshes()) {
+    for (std::uint64_t i = 0; i < count && !testing::Test::HasFailure(); i += test::case_stride()) {
+      ++cases;
+      divided += check(first + i, mesh, make);
+    }
+  }
+  EXPECT_GE(2 * divided, cases);
+}
+
+TEST(DivideLinalg, RandomCholesky) { check_many(1, 8, cholesky_of); }
+
+}  // namespace
+}  // namespace tessera
