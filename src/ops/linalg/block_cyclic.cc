@@ -3,8 +3,6 @@
 
 #include <numeric>
 
-#include "ops/collective/manual.h"
-
 namespace tessera::ops {
 
 namespace {
@@ -105,67 +103,74 @@ std::optional<BlockCyclic> BlockCyclic::of(const ir::DivideArgs& a, const ir::La
   return g;
 }
 
+ManualSpec BlockCyclic::boundary(Value matrix, const Dims& last) const {
+  std::int64_t lead = matrix.rank() - 2;
+  ManualSpec spec;
+  spec.dims.resize(at(matrix.rank()));
+  spec.dims[at(lead)] = *rows_.axes;
+  spec.dims[at(lead + 1)] = *columns_.axes;
+  spec.manual = *grid_.axes;
+  spec.shape = stacked(matrix, lead, last);
+  return spec;
+}
+
+// Chunk (i, j) goes to device (i, j), the first dimensions' numbers being those of the grid.
 Value BlockCyclic::exchanged(Value chunks) const {
-  AllToAll p;
-  static_cast<Collective&>(p) = grid_;
-  return all_to_all(chunks, p);
+  AllToAll c;
+  static_cast<Collective&>(c) = grid_;
+  Shape shape = chunks.shape();
+  Shape flat(shape.begin() + 1, shape.end());
+  flat[0] = p() * q();
+  return reshape(all_to_all(reshape(chunks, flat), c), shape);
 }
 
-Value BlockCyclic::spread(Value whole) const {
-  Builder& b = *whole.builder;
+Values BlockCyclic::panels(Value whole, const std::function<Value(std::int64_t k, Value panel)>& kept) const {
   std::int64_t lead = whole.rank() - 2;
-  ManualSpec spec;
-  spec.dims.resize(at(whole.rank()));
-  spec.dims[at(lead)] = *rows_.axes;
-  spec.dims[at(lead + 1)] = *columns_.axes;
-  spec.manual = *grid_.axes;
-  spec.shape = stacked(whole, lead, {rows() / p(), columns() / q()});
-  Value x = b.add1(def::manual_enter, {whole}, attrs(spec));
+  Value x = whole.builder->add1(def::manual_enter, {whole},
+                                attrs(boundary(whole, {rows() / p(), columns() / q()})));
   std::int64_t tall = row_panels_ / p();
   std::int64_t wide = column_panels_ / q();
-  // Rows (panel, i, (j', t)), columns (panel, i', j, t): chunks for each (i, j).
-  x = ordered(as(x, {tall, p(), local_rows(), wide, p(), q(), block_}), lead, {1, 5, 0, 2, 3, 4, 6}, 2);
-  Shape shape = x.shape();
-  Shape flat = shape;
-  flat.erase(flat.begin());
-  flat[0] = p() * q();
-  x = reshape(exchanged(reshape(x, flat)), shape);
-  // Each of (i, j) had its panels.
-  Dims order;
-  for (std::int64_t d = 0; d < lead; ++d) order.push_back(2 + d);
-  for (std::int64_t d : {std::int64_t{0}, lead + 2, lead + 3, std::int64_t{1}, lead + 4, lead + 5, lead + 6}) {
-    order.push_back(d);
+  Dims back;
+  for (std::int64_t d = 0; d < lead; ++d) back.push_back(1 + d);
+  for (std::int64_t d : {std::int64_t{0}, lead + 1, lead + 2, lead + 3, lead + 4}) back.push_back(d);
+  // One panel of every column of the grid together: all devices then have something to send to all.
+  Values out(at(column_panels_));
+  for (std::int64_t w = 0; w < wide; ++w) {
+    Value part = column_range(x, w * width(), (w + 1) * width());
+    part = exchanged(ordered(as(part, {tall, p(), local_rows(), p(), q(), block_}), lead, {1, 4, 0, 2, 3, 5}, 2));
+    for (std::int64_t j = 0; j < q(); ++j) {
+      Value panel = transpose(squeeze(slice_in_dim(part, j, j + 1, 1), {1}), back);
+      panel = reshape(panel, stacked(panel, lead, {row_panels_ * local_rows(), local_columns()}));
+      out[at(j * wide + w)] = kept(j * wide + w, panel);
+    }
   }
-  x = transpose(x, order);
-  return reshape(x, stacked(x, lead, {row_panels_ * local_rows(), column_panels_ * local_columns()}));
+  return out;
 }
 
-Value BlockCyclic::collected(Value local) const {
-  Builder& b = *local.builder;
-  std::int64_t lead = local.rank() - 2;
+Value BlockCyclic::joined(Builder& b, const Type& whole, const std::function<Value(std::int64_t k)>& panel) const {
+  std::int64_t lead = whole.rank() - 2;
   std::int64_t tall = row_panels_ / p();
   std::int64_t wide = column_panels_ / q();
-  Value x =
-      ordered(as(local, {p(), tall, local_rows(), q(), wide, p(), block_}), lead, {0, 3, 1, 2, 4, 5, 6}, 2);
-  Shape shape = x.shape();
-  Shape flat = shape;
-  flat.erase(flat.begin());
-  flat[0] = p() * q();
-  x = reshape(exchanged(reshape(x, flat)), shape);
-  Dims order;
-  for (std::int64_t d = 0; d < lead; ++d) order.push_back(2 + d);
-  for (std::int64_t d : {lead + 2, std::int64_t{0}, lead + 3, lead + 4, lead + 5, std::int64_t{1}, lead + 6}) {
-    order.push_back(d);
+  Shape tile = whole.shape;
+  tile[at(lead)] = rows() / p();
+  tile[at(lead + 1)] = columns() / q();
+  Dims back;
+  for (std::int64_t d = 0; d < lead; ++d) back.push_back(2 + d);
+  for (std::int64_t d : {lead + 2, std::int64_t{0}, lead + 3, lead + 4, std::int64_t{1}, lead + 5}) back.push_back(d);
+  // Written into one array: beside the parts of a concatenation there would be room for both.
+  Value x = zeros(b, {whole.dtype, tile});
+  Values starts(tile.size(), scalar(b, 0, DType::I32));
+  for (std::int64_t w = 0; w < wide; ++w) {
+    Values columns;
+    for (std::int64_t j = 0; j < q(); ++j) columns.push_back(panel(j * wide + w));
+    Value part = concatenate(columns, lead + 1);
+    part = exchanged(ordered(as(part, {p(), tall, local_rows(), q(), p(), block_}), lead, {0, 3, 1, 2, 4, 5}, 2));
+    part = transpose(part, back);
+    part = reshape(part, stacked(part, lead, {rows() / p(), width()}));
+    starts.back() = scalar(b, static_cast<double>(w * width()), DType::I32);
+    x = dynamic_update_slice(x, part, starts);
   }
-  x = transpose(x, order);
-  x = reshape(x, stacked(x, lead, {rows() / p(), columns() / q()}));
-  ManualSpec spec;
-  spec.dims.resize(at(local.rank()));
-  spec.dims[at(lead)] = *rows_.axes;
-  spec.dims[at(lead + 1)] = *columns_.axes;
-  spec.manual = *grid_.axes;
-  spec.shape = stacked(local, lead, {rows(), columns()});
-  return b.add1(def::manual_exit, {x}, attrs(spec));
+  return b.add1(def::manual_exit, {x}, attrs(boundary(x, {rows(), columns()})));
 }
 
 Value BlockCyclic::own_rows(Value panel) const {

@@ -10,9 +10,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 
 #include "ops/collective/collectives.h"
+#include "ops/collective/manual.h"
 #include "ops/linalg/linalg_common.h"
 
 namespace tessera::ops {
@@ -35,9 +37,11 @@ class BlockCyclic {
   std::int64_t local_rows() const { return q() * block_; }     ///< of a panel, on a device
   std::int64_t local_columns() const { return p() * block_; }  ///< of a panel, on a device
 
-  /// What each device has of a whole matrix (…, rows(), columns()), and back.
-  Value spread(Value whole) const;
-  Value collected(Value local) const;
+  /// What each device has of a whole matrix (…, rows(), columns()), by panel of columns: what `kept` makes of panel k
+  /// (…, row_panels() local_rows(), local_columns()). And back. Both go a few panels at a time, since matrices that
+  /// are divided may leave no room for copies.
+  Values panels(Value whole, const std::function<Value(std::int64_t k, Value panel)>& kept) const;
+  Value joined(Builder& b, const Type& whole, const std::function<Value(std::int64_t k)>& panel) const;
 
   /// Of rows (…, k local_rows(), local_columns()) of one panel of columns: the rows that a device has alone, with all
   /// columns of the panel: (…, k block(), width()).
@@ -53,6 +57,7 @@ class BlockCyclic {
   Value columns_of_panel(Value all) const;
 
  private:
+  ManualSpec boundary(Value matrix, const Dims& last) const;
   Value exchanged(Value chunks) const;
   Collective rows_, columns_, grid_;  // axes along the grid's first dimension, its second, both
   std::int64_t row_panels_ = 0, column_panels_ = 0, block_ = 0;

@@ -30,11 +30,12 @@ Value failed(Value factor) {
   return ne(trace, trace);
 }
 
-// x, or NaN in those of the stack's matrices that have no factor.
-Value unless_failed(Value x, Value fails) {
+// x, or NaN in those of the stack's matrices that have no factor: everywhere, or where `mask` says.
+Value unless_failed(Value x, Value fails, Value mask = {}) {
   Dims lead(at(fails.rank()));
   for (std::size_t d = 0; d < lead.size(); ++d) lead[d] = static_cast<std::int64_t>(d);
   Value all = broadcast_in_dim(fails, x.shape(), lead);
+  if (mask) all = and_(all, mask);
   return where(all, scalar(*x.builder, std::numeric_limits<double>::quiet_NaN(), x.dtype()), x);
 }
 
@@ -44,26 +45,24 @@ std::optional<ir::Division> cholesky_by_panels(Builder& b, const ir::DivideArgs&
   std::int64_t n = a.in[0].shape().back();
   auto grid = BlockCyclic::of(a, a.operands[0], n, n);
   if (!grid || a.deterministic || a.in[0].type().size() == 0) return std::nullopt;
-  std::int64_t panels = grid->row_panels();
+  std::int64_t panels = grid->column_panels();
   std::int64_t tall = grid->local_rows();
   std::int64_t wide = grid->local_columns();
-  Value local = grid->spread(with_identity(a.in[0], grid->rows()));
   // By panel of columns: its rows from the diagonal on.
-  Values rest;
-  for (std::int64_t k = 0; k < panels; ++k) {
-    rest.push_back(row_range(column_range(local, k * wide, (k + 1) * wide), k * tall));
-  }
+  Values rest = grid->panels(with_identity(a.in[0], grid->rows()),
+                             [&](std::int64_t k, Value panel) { return row_range(panel, k * tall); });
+  auto mine = [&](Value diagonal_block) { return grid->columns_of_panel(grid->rows_of_panel(diagonal_block)); };
   struct Panel {
     Value diagonal, below;  // of the factor
   };
   std::vector<Panel> factor;
-  Value fails;
+  Value fails, lower;
   for (std::int64_t k = 0; k < panels; ++k) {
     Value own = grid->own_rows(rest[at(k)]);
-    rest[at(k)] = {};
     Value l = cholesky(grid->all_rows(row_range(own, 0, grid->block())));
     fails = fails ? or_(fails, failed(l)) : failed(l);
-    factor.push_back({l, {}});
+    if (!lower) lower = mine(ge(iota(b, DType::I32, l.shape(), l.rank() - 2), iota(b, DType::I32, l.shape(), l.rank() - 1)));
+    factor.push_back({mine(l), {}});
     if (k + 1 == panels) break;
     Value x = triangular_solve(l, row_range(own, grid->block()),
                                {.left = false, .transpose_a = true, .conjugate_a = true});
@@ -76,22 +75,18 @@ std::optional<ir::Division> cholesky_by_panels(Builder& b, const ir::DivideArgs&
       rest[at(j)] = rest[at(j)] - update;
     }
   }
-  Values done;
-  for (std::int64_t k = 0; k < panels; ++k) {
-    auto& [l, below] = factor[at(k)];
-    l = lower_part(unless_failed(l, fails));
+  Value whole = grid->joined(b, a.out[0], [&](std::int64_t k) {
+    auto [diagonal_block, below] = factor[at(k)];
     Values parts;
     if (k > 0) {
-      Shape above = l.shape();
-      above[above.size() - 2] = k * tall;
-      above.back() = wide;
-      parts.push_back(zeros(b, {l.dtype(), above}));
+      Shape above = diagonal_block.shape();
+      above[above.size() - 2] *= k;
+      parts.push_back(zeros(b, {diagonal_block.dtype(), above}));
     }
-    parts.push_back(grid->columns_of_panel(grid->rows_of_panel(l)));
+    parts.push_back(unless_failed(diagonal_block, fails, lower));
     if (below) parts.push_back(unless_failed(below, fails));
-    done.push_back(concatenate(parts, l.rank() - 2));
-  }
-  Value whole = grid->collected(concatenate(done, local.rank() - 1));
+    return concatenate(parts, diagonal_block.rank() - 2);
+  });
   return ir::Division{{column_range(row_range(whole, 0, n), 0, n)}};
 }
 
