@@ -61,6 +61,23 @@ Value column_range(Value x, std::int64_t from, std::optional<std::int64_t> to) {
   return slice_in_dim(x, from, to.value_or(x.shape().back()), x.rank() - 1);
 }
 
+Value grown(Value x, std::int64_t rows, std::int64_t columns, bool ones) {
+  Builder& b = *x.builder;
+  std::int64_t m = x.shape()[at(x.rank() - 2)];
+  std::int64_t n = x.shape().back();
+  if (m == rows && n == columns) return x;
+  Dims low(at(x.rank()), 0);
+  Dims high = low;
+  high[high.size() - 2] = rows - m;
+  high.back() = columns - n;
+  x = pad(x, scalar(b, 0, x.dtype()), low, high);
+  if (!ones || n == columns) return x;
+  Value row = iota(b, DType::I32, x.shape(), x.rank() - 2);
+  Value column = iota(b, DType::I32, x.shape(), x.rank() - 1);
+  Value added = and_(eq(row, column), ge(row, scalar(b, static_cast<double>(n), DType::I32)));
+  return where(added, scalar(b, 1, x.dtype()), x);
+}
+
 std::optional<BlockCyclic> BlockCyclic::of(const ir::DivideArgs& a, const ir::Layout& layout, std::int64_t m,
                                            std::int64_t n) {
   auto d = layout.dims.size();
@@ -103,12 +120,12 @@ std::optional<BlockCyclic> BlockCyclic::of(const ir::DivideArgs& a, const ir::La
   return g;
 }
 
-ManualSpec BlockCyclic::boundary(Value matrix, const Dims& last) const {
+ManualSpec BlockCyclic::boundary(Value matrix, const Dims& last, bool cut) const {
   std::int64_t lead = matrix.rank() - 2;
   ManualSpec spec;
   spec.dims.resize(at(matrix.rank()));
   spec.dims[at(lead)] = *rows_.axes;
-  spec.dims[at(lead + 1)] = *columns_.axes;
+  if (cut) spec.dims[at(lead + 1)] = *columns_.axes;
   spec.manual = *grid_.axes;
   spec.shape = stacked(matrix, lead, last);
   return spec;
@@ -171,6 +188,46 @@ Value BlockCyclic::joined(Builder& b, const Type& whole, const std::function<Val
     x = dynamic_update_slice(x, part, starts);
   }
   return b.add1(def::manual_exit, {x}, attrs(boundary(x, {rows(), columns()})));
+}
+
+Value BlockCyclic::spread_rows(Value whole, bool cut) const {
+  std::int64_t lead = whole.rank() - 2;
+  std::int64_t n = whole.shape().back() / (cut ? q() : 1);
+  Value x = whole.builder->add1(def::manual_enter, {whole}, attrs(boundary(whole, {rows() / p(), n}, cut)));
+  if (p() == 1) return x;
+  AllToAll c;
+  static_cast<Collective&>(c) = rows_;
+  c.split = lead + 1;
+  c.concat = lead;
+  x = all_to_all(as(x, {row_panels_ / p(), p(), local_rows(), n}), c);
+  return reshape(x, stacked(x, lead, {row_panels_ * local_rows(), n}));
+}
+
+Value BlockCyclic::joined_rows(const Values& panels, bool cut) const {
+  Builder& b = *panels[0].builder;
+  std::int64_t lead = panels[0].rank() - 2;
+  std::int64_t n = panels[0].shape().back();
+  std::int64_t tall = row_panels_ / p();
+  // A device keeps the panels of its rows.
+  Values mine(panels.begin(), panels.begin() + tall);
+  for (std::int64_t i = 1; i < p(); ++i) {
+    Value here = eq(axis_index(b, rows_), scalar(b, static_cast<double>(i), DType::I32));
+    for (std::int64_t w = 0; w < tall; ++w) mine[at(w)] = where(here, panels[at(i * tall + w)], mine[at(w)]);
+  }
+  Value x = concatenate(mine, lead);
+  return b.add1(def::manual_exit, {x}, attrs(boundary(x, {rows(), cut ? n * q() : n}, cut)));
+}
+
+Value BlockCyclic::all_columns(Value panel) const {
+  if (q() == 1) return panel;
+  std::int64_t lead = panel.rank() - 2;
+  std::int64_t m = panel.shape()[at(lead)];
+  Value x = gathered(as(panel, {m, p(), 1, block_}), columns_, lead + 2);
+  return reshape(x, stacked(panel, lead, {m, width()}));
+}
+
+Value BlockCyclic::all_rows_of_panel(Value panel) const {
+  return p() == 1 ? panel : gathered(panel, rows_, panel.rank() - 2);
 }
 
 Value BlockCyclic::own_rows(Value panel) const {

@@ -43,6 +43,16 @@ class BlockCyclic {
   Values panels(Value whole, const std::function<Value(std::int64_t k, Value panel)>& kept) const;
   Value joined(Builder& b, const Type& whole, const std::function<Value(std::int64_t k)>& panel) const;
 
+  /// Of rows (…, k local_rows(), local_columns()) of one panel of columns: all columns of the panel, (…, k local_rows(),
+  /// width()).
+  Value all_columns(Value panel) const;
+  /// What each device has of matrices (…, rows(), n) whose rows are spread as this one's: (…, row_panels() local_rows(),
+  /// n'), with n' = n / q() where `cut`, and n in their own layout else. The other way from all rows of each panel, (…,
+  /// width(), n').
+  Value spread_rows(Value whole, bool cut) const;
+  Value joined_rows(const Values& panels, bool cut) const;
+  /// Of rows (…, local_rows(), n) of one panel of rows: all of them, (…, width(), n).
+  Value all_rows_of_panel(Value panel) const;
   /// Of rows (…, k local_rows(), local_columns()) of one panel of columns: the rows that a device has alone, with all
   /// columns of the panel: (…, k block(), width()).
   Value own_rows(Value panel) const;
@@ -57,12 +67,15 @@ class BlockCyclic {
   Value columns_of_panel(Value all) const;
 
  private:
-  ManualSpec boundary(Value matrix, const Dims& last) const;
+  ManualSpec boundary(Value matrix, const Dims& last, bool cut = true) const;
   Value exchanged(Value chunks) const;
   Collective rows_, columns_, grid_;  // axes along the grid's first dimension, its second, both
   std::int64_t row_panels_ = 0, column_panels_ = 0, block_ = 0;
 };
 
+/// Grown to `rows` x `columns` by zeros; with ones on the diagonal behind square matrices where asked, so that they
+/// stay regular.
+Value grown(Value x, std::int64_t rows, std::int64_t columns, bool ones);
 /// Rows [from, to) of matrices, or columns; `to` empty: to the end.
 Value row_range(Value x, std::int64_t from, std::optional<std::int64_t> to = {});
 Value column_range(Value x, std::int64_t from, std::optional<std::int64_t> to = {});

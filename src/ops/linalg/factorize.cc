@@ -262,6 +262,7 @@ TESSERA_DEFINE_OP(triangular_solve, TriangularSolve,
                                   const TriangularSolve& p) { return batch_in_front(def::triangular_solve, b, a, p); },
                       .jvp = solve_jvp,
                       .transpose = solve_transpose,
+                      .divide = {solve_by_panels},
                       .reference = solve_reference,
                       .samples = Never{"needs matrices far from singular; tested on its own"},
                   });

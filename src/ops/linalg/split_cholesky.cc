@@ -9,21 +9,6 @@ namespace tessera::ops {
 
 namespace {
 
-// Grown to n x n by the identity, whose factor is the identity.
-Value with_identity(Value a, std::int64_t n) {
-  Builder& b = *a.builder;
-  std::int64_t old = a.shape().back();
-  if (old == n) return a;
-  Dims low(at(a.rank()), 0);
-  Dims high = low;
-  high.back() = high[high.size() - 2] = n - old;
-  Value x = pad(a, scalar(b, 0, a.dtype()), low, high);
-  Value row = iota(b, DType::I32, x.shape(), x.rank() - 2);
-  Value column = iota(b, DType::I32, x.shape(), x.rank() - 1);
-  Value added = and_(eq(row, column), ge(row, scalar(b, static_cast<double>(old), DType::I32)));
-  return where(added, scalar(b, 1, a.dtype()), x);
-}
-
 // By matrix: whether the factor of a diagonal block says that there is none.
 Value failed(Value factor) {
   Value trace = reduce_sum(diagonal(factor), {factor.rank() - 2});
@@ -49,7 +34,7 @@ std::optional<ir::Division> cholesky_by_panels(Builder& b, const ir::DivideArgs&
   std::int64_t tall = grid->local_rows();
   std::int64_t wide = grid->local_columns();
   // By panel of columns: its rows from the diagonal on.
-  Values rest = grid->panels(with_identity(a.in[0], grid->rows()),
+  Values rest = grid->panels(grown(a.in[0], grid->rows(), grid->rows(), true),
                              [&](std::int64_t k, Value panel) { return row_range(panel, k * tall); });
   auto mine = [&](Value diagonal_block) { return grid->columns_of_panel(grid->rows_of_panel(diagonal_block)); };
   struct Panel {

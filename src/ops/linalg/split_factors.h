@@ -11,4 +11,7 @@ namespace tessera::ops {
 /// Panel by panel, the rest of the matrix updated after each (right-looking), in a block-cyclic distribution.
 std::optional<ir::Division> cholesky_by_panels(Builder& b, const ir::DivideArgs& a, const NoAttrs&);
 
+/// The same for the right-hand sides: a panel of the result, then the rows that depend on it.
+std::optional<ir::Division> solve_by_panels(Builder& b, const ir::DivideArgs& a, const TriangularSolve& p);
+
 }  // namespace tessera::ops
