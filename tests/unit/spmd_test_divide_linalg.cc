@@ -131,6 +131,23 @@ void unit_solve_of(Rng& rng, Case& c) {
   c.out = {ops::triangular_solve(a, c.b.input({t.dtype, sides}), p)};
 }
 
+void tall_qr_of(Rng& rng, Case& c) {
+  std::int64_t n = 1 + pick(rng, 12);
+  std::int64_t m = 8 * n + pick(rng, 40);
+  DType t = random_dtype(rng);
+  Shape shape = stack_of(rng, m, n);
+  c.args.push_back(test::random_array(rng, {t, shape}));
+  c.out = ops::qr(c.b.input({t, shape}));
+}
+
+void tall_svd_of(Rng& rng, Case& c) {
+  std::int64_t n = 1 + pick(rng, 12);
+  std::int64_t m = 8 * n + pick(rng, 40);
+  Shape shape = stack_of(rng, m, n);
+  c.args.push_back(test::random_array(rng, {DType::F64, shape}));
+  c.out = ops::svd(c.b.input({DType::F64, shape}));
+}
+
 using Make = std::function<void(Rng&, Case&)>;
 
 // A matrix's rows and columns split by some of the axes, what is before them by others.
@@ -191,7 +208,9 @@ void check_many(std::uint64_t first, std::uint64_t count, const Make& make) {
   EXPECT_GE(2 * divided, cases);
 }
 
-TEST(DivideLinalg, RandomCholesky) { check_many(1, 24, cholesky_of); }
+TEST(DivideLinalg, RandomCholesky) { check_many(1, 12, cholesky_of); }
+TEST(DivideLinalg, RandomTallQr) { check_many(300, 40, tall_qr_of); }
+TEST(DivideLinalg, RandomTallSvd) { check_many(400, 20, tall_svd_of); }
 TEST(DivideLinalg, RandomTriangularSolves) { check_many(100, 24, solve_of); }
 TEST(DivideLinalg, RandomTriangularSolvesWithAUnitDiagonal) { check_many(200, 24, unit_solve_of); }
 

@@ -299,6 +299,7 @@ TESSERA_DEFINE_OP(
         .batch = [](Builder& b, const BatchArgs& a, const Qr& p) { return batch_in_front(def::qr, b, a, p); },
         .jvp = qr_jvp,
         .transpose = Never{kNotLinear},
+        .divide = {qr_by_rows},
         .reference = qr_reference,
         .samples = Never{"needs matrices far from singular; tested on its own"},
     });

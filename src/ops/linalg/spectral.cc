@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "ops/linalg/linalg_common.h"
+#include "ops/linalg/split_factors.h"
 
 namespace tessera::ops {
 
@@ -280,6 +281,7 @@ TESSERA_DEFINE_OP(
         .batch = [](Builder& b, const BatchArgs& a, const Svd& p) { return batch_in_front(def::svd, b, a, p); },
         .jvp = svd_jvp,
         .transpose = Never{kNotLinear},
+        .divide = {svd_by_qr},
         .reference = svd_reference,
         .samples = Never{"needs distinct singular values; tested on its own"},
     });
