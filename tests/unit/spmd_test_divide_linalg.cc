@@ -140,6 +140,32 @@ void tall_qr_of(Rng& rng, Case& c) {
   c.out = ops::qr(c.b.input({t, shape}));
 }
 
+void packed_qr_of(Rng& rng, Case& c) {
+  bool tall = pick(rng, 2) == 0;
+  std::int64_t n = tall ? 1 + pick(rng, 12) : 128 + pick(rng, 30);
+  std::int64_t m = tall ? 8 * n + pick(rng, 40) : n + pick(rng, 2) * pick(rng, 90);
+  DType t = random_dtype(rng);
+  Shape shape = stack_of(rng, m, n);
+  c.args.push_back(test::random_array(rng, {t, shape}));
+  if (pick(rng, 4) == 0) {  // columns that need no reflector
+    ops::View v{t, shape, c.args[0].data()};
+    for (std::int64_t i = 0; i < m; ++i) {
+      for (std::int64_t j = 0; j < n; j += 3) {
+        if (i > j / 2) ops::store_number(v, i * n + j, 0.0);
+      }
+    }
+  }
+  c.out = ops::packed_qr(c.b.input({t, shape}));
+}
+
+void reflectors_of(Rng& rng, Case& c) {
+  Case factors;
+  packed_qr_of(rng, factors);
+  c.args = test::run_on_one(factors.b.finish_shared(factors.out), factors.args);
+  Value packed = c.b.input({c.args[0].dtype(), c.args[0].shape()});
+  c.out = {ops::householder_product(packed, c.b.input({c.args[1].dtype(), c.args[1].shape()}))};
+}
+
 void tall_svd_of(Rng& rng, Case& c) {
   std::int64_t n = 1 + pick(rng, 12);
   std::int64_t m = 8 * n + pick(rng, 40);
@@ -182,7 +208,8 @@ bool check(std::uint64_t seed, const ir::MeshAxes& mesh, const Make& make) {
     results.push_back(split_matrices(rng, g->type(v).shape, mesh));
   }
   ir::DivideArgs args{in, out, operands, results, mesh, false, {}, nullptr};
-  auto division = e.op->divide(static_cast<std::size_t>(pick(rng, static_cast<std::int64_t>(e.op->divisions()))), b, args, e.attrs);
+  std::optional<ir::Division> division;
+  for (std::size_t way = 0; way < e.op->divisions() && !division; ++way) division = e.op->divide(way, b, args, e.attrs);
   if (!division) return false;
   ir::Module m = ir::module_over(b.finish_shared(division->out), mesh);
   m.uneven = true;
@@ -210,6 +237,8 @@ void check_many(std::uint64_t first, std::uint64_t count, const Make& make) {
 
 TEST(DivideLinalg, RandomCholesky) { check_many(1, 12, cholesky_of); }
 TEST(DivideLinalg, RandomTallQr) { check_many(300, 40, tall_qr_of); }
+TEST(DivideLinalg, RandomReflectors) { check_many(500, 40, packed_qr_of); }
+TEST(DivideLinalg, RandomProductsOfReflectors) { check_many(600, 24, reflectors_of); }
 TEST(DivideLinalg, RandomTallSvd) { check_many(400, 20, tall_svd_of); }
 TEST(DivideLinalg, RandomTriangularSolves) { check_many(100, 24, solve_of); }
 TEST(DivideLinalg, RandomTriangularSolvesWithAUnitDiagonal) { check_many(200, 24, unit_solve_of); }

@@ -261,6 +261,36 @@ Value BlockCyclic::for_columns(Value own) const {
 
 Value BlockCyclic::all_rows(Value own) const { return gathered(own, grid_, own.rank() - 2); }
 
+Value BlockCyclic::summed_over_rows(Value x) const { return p() == 1 ? x : psum(x, rows_); }
+Value BlockCyclic::summed(Value x) const { return psum(x, grid_); }
+
+Value BlockCyclic::gathered_over_columns(Value x) const { return q() == 1 ? x : gathered(x, columns_, x.rank() - 2); }
+Value BlockCyclic::gathered_over_rows(Value x) const { return p() == 1 ? x : gathered(x, rows_, x.rank() - 2); }
+
+Value BlockCyclic::part_by_column(Value x) const {
+  if (q() == 1) return x;
+  std::int64_t lead = x.rank() - 2;
+  std::int64_t n = x.shape().back();
+  std::int64_t m = x.shape()[at(lead)] / q();
+  return reshape(part_of(as(x, {q(), m, n}), axis_index(*x.builder, columns_), lead), stacked(x, lead, {m, n}));
+}
+
+Value BlockCyclic::part_by_row(Value x, std::int64_t n) const {
+  if (p() == 1) return x;
+  std::int64_t lead = x.rank() - 2;
+  std::int64_t k = x.shape().back();
+  return reshape(part_of(as(x, {p(), n, k}), axis_index(*x.builder, rows_), lead), stacked(x, lead, {n, k}));
+}
+
+Value BlockCyclic::entered(Value x) const {
+  ManualSpec spec{std::vector<Dims>(at(x.rank())), x.shape(), *grid_.axes};
+  return x.builder->add1(def::manual_enter, {x}, attrs(spec));
+}
+Value BlockCyclic::left(Value x) const {
+  ManualSpec spec{std::vector<Dims>(at(x.rank())), x.shape(), *grid_.axes};
+  return x.builder->add1(def::manual_exit, {x}, attrs(spec));
+}
+
 Value BlockCyclic::rows_of_panel(Value all) const {
   if (p() == 1) return all;
   std::int64_t lead = all.rank() - 2;

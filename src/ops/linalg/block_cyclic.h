@@ -61,6 +61,18 @@ class BlockCyclic {
   Value for_rows(Value own) const;
   Value for_columns(Value own) const;
   Value all_rows(Value own) const;
+  /// The sum over the devices of a column of the grid, or over all.
+  Value summed_over_rows(Value x) const;
+  Value summed(Value x) const;
+  /// The matrices of the devices of a row of the grid (of a column), below each other; and what stands in the place of
+  /// this device's, `n` rows each.
+  Value gathered_over_columns(Value x) const;
+  Value gathered_over_rows(Value x) const;
+  Value part_by_column(Value x) const;
+  Value part_by_row(Value x, std::int64_t n) const;
+  /// Values that all devices have, into the region of the others and back.
+  Value entered(Value x) const;
+  Value left(Value x) const;
   /// Of (…, width(), n), which all devices have: the device's rows of the panel.
   Value rows_of_panel(Value all) const;
   /// Of (…, n, width()): the device's columns of the panel.

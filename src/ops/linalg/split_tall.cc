@@ -61,53 +61,130 @@ Reduced joined_along(Reduced x, const Collective& axis) {
   return x;
 }
 
+// The rows that each device has of a tall matrix, all axes that split it along its rows.
+class Rows {
+ public:
+  static std::optional<Rows> of(const ir::DivideArgs& a) {
+    Rows r;
+    auto lead = a.in[0].rank() - 2;
+    r.n_ = a.in[0].shape().back();
+    r.m_ = a.in[0].shape()[at(lead)];
+    r.axes_ = a.operands[0].dims[at(lead)];
+    for (auto axis : a.operands[0].dims[at(lead + 1)]) r.axes_.push_back(axis);
+    r.parts_ = ir::parts(r.axes_, a.mesh);
+    r.chunk_ = (r.m_ + r.parts_ - 1) / r.parts_;
+    if (r.parts_ == 1 || a.deterministic || r.chunk_ < r.n_ || a.in[0].type().size() == 0) return std::nullopt;
+    r.all_ = over(a.mesh, r.axes_);
+    for (auto axis : r.axes_) r.each_.push_back(over(a.mesh, {axis}));
+    return r;
+  }
+
+  Value enter(Value whole) const {
+    Shape shape = whole.shape();
+    shape[shape.size() - 2] = chunk_;
+    return whole.builder->add1(def::manual_enter, {grown(whole, parts_ * chunk_, n_, false)},
+                               attrs(cut(shape, whole.rank() - 2)));
+  }
+  Value enter_shared(Value x) const {
+    ManualSpec spec{std::vector<Dims>(at(x.rank())), x.shape(), *all_.axes};
+    return x.builder->add1(def::manual_enter, {x}, attrs(spec));
+  }
+  Value leave(Value rows) const {
+    Shape shape = rows.shape();
+    shape[shape.size() - 2] *= parts_;
+    return row_range(rows.builder->add1(def::manual_exit, {rows}, attrs(cut(shape, rows.rank() - 2))), 0, m_);
+  }
+  // What all devices have leaves the region in shards of dimension d: a varying value cannot leave it whole.
+  Value leave_shared(Value x, std::int64_t d) const {
+    Builder& b = *x.builder;
+    std::int64_t extent = x.shape()[at(d)];
+    std::int64_t share = (extent + parts_ - 1) / parts_;
+    Dims low(at(x.rank()), 0);
+    Dims high = low;
+    high[at(d)] = parts_ * share - extent;
+    Values starts(at(x.rank()), scalar(b, 0, DType::I32));
+    starts[at(d)] = axis_index(b, all_) * static_cast<double>(share);
+    Shape shape = x.shape();
+    shape[at(d)] = share;
+    x = dynamic_slice(pad(x, scalar(b, 0, x.dtype()), low, high), starts, shape);
+    shape[at(d)] = parts_ * share;
+    return slice_in_dim(b.add1(def::manual_exit, {x}, attrs(cut(shape, d))), 0, extent, d);
+  }
+
+  Value first(Builder& b) const { return eq(axis_index(b, all_), scalar(b, 0, DType::I32)); }
+  // The first device's, for all.
+  Value from_first(Value x) const {
+    Pbroadcast c;
+    static_cast<Collective&>(c) = all_;
+    return pbroadcast(x, c);
+  }
+  Value summed(Value x) const { return psum(x, all_); }
+  // The first n rows, where the first device has them, and all others.
+  Value with_top(Value top, Value rows) const {
+    Value mine = where(first(*top.builder), top, row_range(rows, 0, n_));
+    return concatenate(Values{mine, row_range(rows, n_)}, rows.rank() - 2);
+  }
+
+  // The first n rows, below them the triangle of all others; and what makes a device's rows of that triangle's.
+  struct Stack {
+    Value rows, q;
+  };
+  Stack reduced(Value x) const {
+    Value top = row_range(x, 0, n_);
+    Values f = qr(with_top(zeros_like(top), x));
+    Reduced rest{identity_like(f[1]), f[1]};
+    for (std::size_t i = each_.size(); i-- > 0;) rest = joined_along(rest, each_[i]);
+    return {concatenate(Values{from_first(top), rest.r}, x.rank() - 2), matmul(f[0], rest.q)};
+  }
+  std::int64_t n() const { return n_; }
+
+ private:
+  ManualSpec cut(Shape shape, std::int64_t d) const {
+    ManualSpec spec;
+    spec.dims.resize(shape.size());
+    spec.dims[at(d)] = spec.manual = *all_.axes;
+    spec.shape = std::move(shape);
+    return spec;
+  }
+  ir::AxisList axes_;
+  Collective all_;
+  std::vector<Collective> each_;
+  std::int64_t m_ = 0, n_ = 0, parts_ = 1, chunk_ = 0;
+};
+
 }  // namespace
 
-std::optional<ir::Division> qr_by_rows(Builder& b, const ir::DivideArgs& a, const Qr& p) {
-  const Shape shape = a.in[0].shape();
-  auto lead = a.in[0].rank() - 2;
-  std::int64_t m = shape[at(lead)];
-  std::int64_t n = shape.back();
-  ir::AxisList axes = a.operands[0].dims[at(lead)];
-  for (auto axis : a.operands[0].dims[at(lead + 1)]) axes.push_back(axis);
-  std::int64_t parts = ir::parts(axes, a.mesh);
-  std::int64_t chunk = (m + parts - 1) / parts;
-  if (parts == 1 || a.deterministic || (p.full && m != n) || chunk < n || a.in[0].type().size() == 0) {
-    return std::nullopt;
-  }
-  Collective all = over(a.mesh, axes);
-  ManualSpec spec;
-  spec.dims.resize(shape.size());
-  spec.dims[at(lead)] = spec.manual = *all.axes;
-  spec.shape = shape;
-  spec.shape[at(lead)] = chunk;
-  Value x = b.add1(def::manual_enter, {grown(a.in[0], parts * chunk, n, false)}, attrs(spec));
-  Value first = eq(axis_index(b, all), scalar(b, 0, DType::I32));
-  Pbroadcast from_first;
-  static_cast<Collective&>(from_first) = all;
-  Value top = row_range(x, 0, n);
-  Value all_top = pbroadcast(top, from_first);
-  x = concatenate(Values{where(first, zeros_like(top), top), row_range(x, n)}, lead);
-  Values f = qr(x);
-  Reduced rest{identity_like(f[1]), f[1]};
-  for (std::size_t i = axes.size(); i-- > 0;) rest = joined_along(rest, over(a.mesh, {axes[i]}));
-  Values last = qr(concatenate(Values{all_top, rest.r}, lead));
-  Value q = matmul(f[0], matmul(rest.q, row_range(last[0], n)));
-  q = concatenate(Values{where(first, row_range(last[0], 0, n), row_range(q, 0, n)), row_range(q, n)}, lead);
-  spec.shape[at(lead)] = parts * chunk;
-  ir::Division out;
-  out.out.push_back(row_range(b.add1(def::manual_exit, {q}, attrs(spec)), 0, m));
-  // All devices have the triangle, but a varying value leaves the region in shards.
-  std::int64_t share = (n + parts - 1) / parts;
-  Values starts(shape.size(), scalar(b, 0, DType::I32));
-  starts[at(lead)] = axis_index(b, all) * static_cast<double>(share);
-  Shape cut = last[1].shape();
-  cut[at(lead)] = share;
-  Value r = dynamic_slice(grown(last[1], parts * share, n, false), starts, cut);
-  spec.shape = cut;
-  spec.shape[at(lead)] = parts * share;
-  out.out.push_back(row_range(b.add1(def::manual_exit, {r}, attrs(spec)), 0, n));
-  return out;
+std::optional<ir::Division> qr_by_rows(Builder&, const ir::DivideArgs& a, const Qr& p) {
+  auto rows = Rows::of(a);
+  const Shape& shape = a.in[0].shape();
+  if (!rows || p.packed || (p.full && shape[shape.size() - 2] != shape.back())) return std::nullopt;
+  auto [stack, q] = rows->reduced(rows->enter(a.in[0]));
+  Values f = qr(stack);
+  Value mine = rows->with_top(row_range(f[0], 0, rows->n()), matmul(q, row_range(f[0], rows->n())));
+  return ir::Division{{rows->leave(mine), rows->leave_shared(f[1], f[1].rank() - 2)}};
+}
+
+std::optional<ir::Division> reflectors_by_rows(Builder&, const ir::DivideArgs& a, const Qr& p) {
+  auto rows = Rows::of(a);
+  if (!rows || !p.packed) return std::nullopt;
+  Value x = rows->enter(a.in[0]);
+  auto [stack, q] = rows->reduced(x);
+  Values f = packed_qr(stack);
+  Value rest = zero_where_zero(matmul(q, row_range(f[0], rows->n())), x);
+  Value mine = rows->with_top(row_range(f[0], 0, rows->n()), rest);
+  return ir::Division{{rows->leave(mine), rows->leave_shared(f[1], f[1].rank() - 1)}};
+}
+
+std::optional<ir::Division> product_by_rows(Builder&, const ir::DivideArgs& a, const NoAttrs&) {
+  auto rows = Rows::of(a);
+  if (!rows || a.in[1].shape().back() != rows->n()) return std::nullopt;
+  Value packed = rows->enter(a.in[0]);
+  Value top = reflectors_of(row_range(packed, 0, rows->n()));
+  Value v = rows->with_top(top, packed);
+  Value factor = compact_factor(rows->summed(matmul(adjoint(v), v)), rows->enter_shared(a.in[1]));
+  Value q = neg(matmul(v, matmul(factor, adjoint(rows->from_first(top)))));
+  Value head = row_range(q, 0, rows->n());
+  return ir::Division{{rows->leave(rows->with_top(head + identity_like(head), q))}};
 }
 
 std::optional<ir::Division> svd_by_qr(Builder&, const ir::DivideArgs& a, const Svd& p) {
