@@ -2,8 +2,10 @@
 // Decomposes a matrix that is split over a 4x2 mesh, as one that no device could hold would be, and reports the time,
 // the memory of the process beside the matrix's own, the bytes that devices exchange, and how well the factors fit.
 //
-//   large_matrices [cholesky|qr|lu] [n]            on eight virtual devices
-//   mpirun -n 2 large_matrices cholesky 16384      on the devices of two processes
+//   large_matrices [cholesky|qr|lu] [n] [room]             on eight virtual devices
+//   mpirun -n 2 large_matrices cholesky 16384 3.01         on the devices of two processes
+//
+// With `room`, arrays may take that many times the memory of the matrix, and the program fails where they would not do.
 #include <sys/resource.h>
 
 #include <chrono>
@@ -66,7 +68,8 @@ int run(const std::string& name, std::int64_t n) {
   auto whole = ts::NamedSharding(mesh, P()).share();
   bool report = ts::process_index() == 0;
   double before = peak_mb();
-  Array a = ts::jit([&] { return name == "cholesky" ? smooth(n) : rough(n); }, {.out_shardings = {split}})();
+  auto matrix = ts::jit([&] { return name == "cholesky" ? smooth(n) : rough(n); }, {.out_shardings = {split}});
+  Array a = matrix();
   a.block_until_ready();
   std::vector<ts::ShardingArg> shardings{split};
   if (name == "qr") shardings = {split, split};
@@ -81,7 +84,7 @@ int run(const std::string& name, std::int64_t n) {
         auto r = ts::linalg::lu(x);
         return std::vector<Array>{r.lu, r.pivots, r.permutation};
       },
-      {.out_shardings = shardings});
+      {.out_shardings = shardings, .donate_argnums = {0}});
   auto compiled = f.lower(a).compile();
   auto start = std::chrono::steady_clock::now();
   std::vector<Array> factors = compiled(a);
@@ -89,11 +92,12 @@ int run(const std::string& name, std::int64_t n) {
   double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   double peak = peak_mb() - before;
   double share = static_cast<double>(n) * static_cast<double>(n) * 4 / ts::process_count() / kMb;
-  double fit = residual(name, a, factors);
+  double fit = residual(name, matrix(), factors);
   if (!report) return 0;
-  std::printf("%s of %lld x %lld: %.1f s, peak %.0f MB = %.2f of this process's part of the matrix, %.0f MB to a device\n",
-              name.c_str(), static_cast<long long>(n), static_cast<long long>(n), seconds, peak, peak / share,
-              static_cast<double>(compiled.comm_plan().bytes_per_device()) / kMb);
+  std::printf(
+      "%s of %lld x %lld: %.1f s, peak %.0f MB = %.2f of this process's part of the matrix, %.0f MB to a device\n",
+      name.c_str(), static_cast<long long>(n), static_cast<long long>(n), seconds, peak, peak / share,
+      static_cast<double>(compiled.comm_plan().bytes_per_device()) / kMb);
   std::printf("residual %.2g\n", fit);
   return fit < 1e-4 ? 0 : 1;
 }
@@ -102,13 +106,20 @@ int run(const std::string& name, std::int64_t n) {
 
 int main(int argc, char** argv) {
   try {
-    if (std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr || std::getenv("PMI_SIZE") != nullptr) {
-      ts::distributed::initialize({.devices = 8 / std::max(1, std::atoi(argc > 3 ? argv[3] : "2"))});
-      return run(argc > 1 ? argv[1] : "cholesky", argc > 2 ? std::atoll(argv[2]) : 512);
+    const char* size = std::getenv("OMPI_COMM_WORLD_SIZE");
+    if (size == nullptr) size = std::getenv("PMI_SIZE");
+    const int processes = size == nullptr ? 1 : std::atoi(size);
+    const std::string name = argc > 1 ? argv[1] : "cholesky";
+    const std::int64_t n = argc > 2 ? std::atoll(argv[2]) : 512;
+    const double room = argc > 3 ? std::atof(argv[3]) : 0;
+    const auto limit =
+        static_cast<std::int64_t>(room * 4 * static_cast<double>(n) * static_cast<double>(n) / processes);
+    if (processes > 1) {
+      ts::distributed::initialize({.devices = 8 / processes, .memory_limit = limit});
+      return run(name, n);
     }
-    std::int64_t limit = argc > 3 ? std::int64_t(std::atof(argv[3]) * 4 * std::atof(argv[2]) * std::atof(argv[2])) : 0;
     ts::ClientScope eight(ts::Client::cpu({.devices = 8, .memory_limit = limit}));
-    return run(argc > 1 ? argv[1] : "cholesky", argc > 2 ? std::atoll(argv[2]) : 512);
+    return run(name, n);
   } catch (const std::exception& e) {
     std::cerr << e.what() << "\n";
     return 1;

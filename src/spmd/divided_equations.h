@@ -23,8 +23,8 @@ struct Price {
   std::int64_t bytes = 0;    ///< that it moves
   std::int64_t largest = 0;  ///< bytes of the largest value that it holds
 };
-/// Whether a is to be preferred: for fewer bytes, but where values are so large that a device may have no room for them,
-/// first of all for smaller ones.
+/// Whether a is to be preferred: for fewer bytes, but where values are so large that a device may have no room for
+/// them, first of all for smaller ones.
 bool less(const Price& a, const Price& b);
 /// The price of a program that is partitioned under these layouts as it is.
 using Pricing = std::function<Price(const ir::Module& m, const std::vector<ir::Layout>& layouts)>;

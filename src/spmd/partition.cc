@@ -435,7 +435,8 @@ Price price_of(const ir::Graph& partitioned) {
   Price out{comm_plan(partitioned).bytes_per_device()};
   for (std::size_t v = 0; v < partitioned.num_values(); ++v) {
     auto id = static_cast<ir::ValueId>(v);
-    out.largest = std::max(out.largest, ops::local_bytes(partitioned.type(id), partitioned.layout(id), *partitioned.mesh));
+    out.largest =
+        std::max(out.largest, ops::local_bytes(partitioned.type(id), partitioned.layout(id), *partitioned.mesh));
   }
   return out;
 }

@@ -432,7 +432,8 @@ std::vector<Held> simulate(const ir::Graph& g, std::vector<Held> args) {
     if (e.op == &ops::def::reshard) {
       out[0] = reshard(in[0], g.type(e.in[0]), g.layout(e.in[0]), g.layout(e.out[0]), mesh);
     } else if (e.op == &ops::def::reinterpret) {
-      out[0] = reinterpret(in[0], ir::get<ops::Reinterpret>(e.attrs).source, g.type(e.out[0]), g.layout(e.out[0]), mesh);
+      out[0] =
+          reinterpret(in[0], ir::get<ops::Reinterpret>(e.attrs).source, g.type(e.out[0]), g.layout(e.out[0]), mesh);
     } else if (e.op == &ops::def::halo) {
       std::vector<Held> whole;
       for (std::size_t i = 0; i < in.size(); ++i) {

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "base/strings.h"
+#include "ops/collective/transfer_bytes.h"
 #include "ops/linalg/linalg_common.h"
 #include "spmd/spmd.h"
 #include "support/engine_programs.h"
@@ -41,7 +42,8 @@ TEST(DivideLinalg, CholeskyMovesPanels) {
     Value x = b.input(f32({512, 512}));
     // To panels and back, half of what the rows and columns of a device are, and the diagonal.
     std::int64_t bound = 2 * 512 * 512 / 8 * 4 + 512 * 512 * 4 / 4 + 512 * 512 * 4 / 8;
-    EXPECT_LE(bytes(test::module(b, {ops::cholesky(x)}, kMesh, {layout}, {"x, y"})), bound + 512 * 512 * 4 / 4) << layout;
+    EXPECT_LE(bytes(test::module(b, {ops::cholesky(x)}, kMesh, {layout}, {"x, y"})), bound + 512 * 512 * 4 / 4)
+        << layout;
   }
   for (const char* layout : {"x, -", "-, x"}) {
     Builder b;
@@ -49,6 +51,86 @@ TEST(DivideLinalg, CholeskyMovesPanels) {
     std::int64_t bound = 2 * 512 * 512 / 8 * 4 + 512 * 512 * 4 / 2 + 512 * 512 * 4 / 8;
     EXPECT_LE(bytes(test::module(b, {ops::cholesky(x)}, test::mesh_of("x:8"), {layout}, {layout})), bound) << layout;
   }
+}
+
+TEST(DivideLinalg, TallMatricesMoveTriangles) {
+  constexpr std::int64_t kTriangle = 64 * 64 * 4;
+  for (const char* layout : {"x.y, -", "y.x, -"}) {
+    Builder b;
+    Values f = ops::qr(b.input(f32({8192, 64})));
+    // Three rounds, the first rows, and the triangle for all.
+    EXPECT_LE(bytes(test::module(b, f, kMesh, {layout}, {layout, "-, -"})), 5 * kTriangle);
+  }
+  Builder b;
+  Values f = ops::packed_qr(b.input(f32({8192, 64})));
+  Value q = ops::householder_product(f[0], f[1]);
+  Value r = ops::upper_part(ops::slice_in_dim(f[0], 0, 64, 0));
+  EXPECT_LE(bytes(test::module(b, {q, r}, kMesh, {"x.y, -"}, {"x.y, -", "-, -"})), 9 * kTriangle);
+}
+
+// --- what is held
+
+// Bytes that a device holds at most while the equations run in their order, arguments all the time.
+std::int64_t most_held(const ir::Graph& g) {
+  std::vector<ir::ValueId> storage(g.num_values());
+  std::vector<std::int64_t> bytes(g.num_values());
+  auto at = [](ir::ValueId v) { return static_cast<std::size_t>(v); };
+  for (std::size_t v = 0; v < g.num_values(); ++v) {
+    auto id = static_cast<ir::ValueId>(v);
+    storage[v] = id;
+    // Numbers of rows and columns, and what is compared with them, are made where they are used.
+    bool made = g.type(id).dtype == DType::I32 || g.type(id).dtype == DType::Bool;
+    bytes[v] = made ? 0 : ops::local_bytes(g.type(id), g.layout(id), *g.mesh);
+  }
+  auto is_view = [](const ir::Eqn& e) {
+    return e.op == &ops::def::reinterpret || e.op == &ops::def::reshape || e.op == &ops::def::broadcast_in_dim;
+  };
+  std::vector<std::size_t> last(g.num_values());
+  for (std::size_t i = 0; i < g.eqns.size(); ++i) {
+    const auto& e = g.eqns[i];
+    if (is_view(e)) storage[at(e.out[0])] = storage[at(e.in[0])];
+    for (auto v : e.in) last[at(storage[at(v)])] = i;
+    for (auto v : e.out) last[at(storage[at(v)])] = std::max(last[at(storage[at(v)])], i);
+  }
+  for (const auto* ports : {&g.inputs, &g.outputs}) {
+    for (auto v : *ports) last[at(storage[at(v)])] = g.eqns.size();
+  }
+  std::int64_t now = 0, most = 0;
+  std::vector<std::vector<ir::ValueId>> dies(g.eqns.size() + 1);
+  for (std::size_t v = 0; v < g.num_values(); ++v) dies[last[v]].push_back(static_cast<ir::ValueId>(v));
+  for (auto v : g.inputs) now += bytes[at(v)];
+  for (std::size_t i = 0; i < g.eqns.size(); ++i) {
+    const auto& e = g.eqns[i];
+    // Element by element, a result takes the place of an operand that is not needed any more.
+    bool in_place = false;
+    if (e.op->traits().elementwise || e.op == &ops::def::dynamic_update_slice) {
+      for (auto v : e.in)
+        in_place = in_place || (last[at(storage[at(v)])] == i && bytes[at(storage[at(v)])] == bytes[at(e.out[0])]);
+    }
+    for (auto v : e.out) {
+      if (storage[at(v)] == v) now += bytes[at(v)];
+    }
+    std::int64_t held = now - (in_place ? bytes[at(e.out[0])] : 0);
+    most = std::max(most, held);
+    for (auto v : dies[i]) {
+      if (storage[at(v)] == v) now -= bytes[at(v)];
+    }
+  }
+  return most;
+}
+
+TEST(DivideLinalg, LargeMatricesAreNeverWholeOnADevice) {
+  constexpr std::int64_t kShare = std::int64_t{16384} * 16384 * 4 / 8;
+  auto held = [&](const std::function<Values(Value)>& f, const std::vector<std::string>& out) {
+    Builder b;
+    Values results = f(b.input(f32({16384, 16384})));
+    auto m = test::module(b, results, kMesh, {"x, y"}, out);
+    return static_cast<double>(most_held(*spmd::partition(m, spmd::propagate(m)))) / kShare;
+  };
+  EXPECT_LE(held([](Value x) { return Values{ops::cholesky(x)}; }, {"x, y"}), 3);
+  EXPECT_LE(held([](Value x) { return ops::packed_qr(x); }, {"x, y", "-"}), 3.1);
+  // Beside the argument and both results, one of the results in another order.
+  EXPECT_LE(held([](Value x) { return ops::qr(x); }, {"x, y", "x, y"}), 4.3);
 }
 
 // --- values
@@ -219,7 +301,7 @@ bool check(std::uint64_t seed, const ir::MeshAxes& mesh, const Make& make) {
   std::vector<HostArray> got = test::run_on_mesh(m, c.args, test::client_with(mesh.num_positions()));
   for (std::size_t i = 0; i < got.size(); ++i) {
     EXPECT_EQ(test::difference(got[i], expected[i], c.tolerance), "") << "seed " << seed << ", result " << i << "\n"
-                                                                   << ir::to_string(*g);
+                                                                      << ir::to_string(*g);
   }
   return true;
 }
@@ -233,6 +315,21 @@ void check_many(std::uint64_t first, std::uint64_t count, const Make& make) {
     }
   }
   EXPECT_GE(2 * divided, cases);
+}
+
+TEST(DivideLinalg, GradientsOfSplitFactors) {
+  Rng rng(7);
+  constexpr std::int64_t kSize = 256;
+  for (const char* layout : {"x, y", "x.y, -", "-, y"}) {
+    Builder b;
+    Value x = b.input({DType::F64, {kSize, kSize}});
+    Value l = test::constrain(ops::cholesky(x), layout, kMesh);
+    Value y = ops::triangular_solve(l, x, {});
+    test::RandomProgram p{test::module(b, {ops::sin(y)}, kMesh, {layout}, {layout}), {}, {}, 1e-6};
+    p.args = {matrices(rng, DType::F64, {kSize, kSize}, 2.5 * kSize)};
+    test::RandomProgram gradient = test::gradient_of(p);
+    EXPECT_EQ(test::disagreement(gradient), "") << layout;
+  }
 }
 
 TEST(DivideLinalg, RandomCholesky) { check_many(1, 12, cholesky_of); }

@@ -24,7 +24,7 @@ Shape stacked(Value like, std::int64_t lead, const Dims& last) {
   shape.insert(shape.end(), last.begin(), last.end());
   return shape;
 }
-Value as(Value x, const Dims& last) { return reshape(x, stacked(x, x.rank() - 2, last)); }
+Value with_last(Value x, const Dims& last) { return reshape(x, stacked(x, x.rank() - 2, last)); }
 
 // Brings dimensions `lead + order[i]` to place i behind the leading ones, or in front of them for the first `front`.
 Value ordered(Value x, std::int64_t lead, const Dims& order, std::size_t front) {
@@ -143,8 +143,7 @@ Value BlockCyclic::exchanged(Value chunks) const {
 
 Values BlockCyclic::panels(Value whole, const std::function<Value(std::int64_t k, Value panel)>& kept) const {
   std::int64_t lead = whole.rank() - 2;
-  Value x = whole.builder->add1(def::manual_enter, {whole},
-                                attrs(boundary(whole, {rows() / p(), columns() / q()})));
+  Value x = whole.builder->add1(def::manual_enter, {whole}, attrs(boundary(whole, {rows() / p(), columns() / q()})));
   std::int64_t tall = row_panels_ / p();
   std::int64_t wide = column_panels_ / q();
   Dims back;
@@ -154,7 +153,8 @@ Values BlockCyclic::panels(Value whole, const std::function<Value(std::int64_t k
   Values out(at(column_panels_));
   for (std::int64_t w = 0; w < wide; ++w) {
     Value part = column_range(x, w * width(), (w + 1) * width());
-    part = exchanged(ordered(as(part, {tall, p(), local_rows(), p(), q(), block_}), lead, {1, 4, 0, 2, 3, 5}, 2));
+    part =
+        exchanged(ordered(with_last(part, {tall, p(), local_rows(), p(), q(), block_}), lead, {1, 4, 0, 2, 3, 5}, 2));
     for (std::int64_t j = 0; j < q(); ++j) {
       Value panel = transpose(squeeze(slice_in_dim(part, j, j + 1, 1), {1}), back);
       panel = reshape(panel, stacked(panel, lead, {row_panels_ * local_rows(), local_columns()}));
@@ -181,7 +181,8 @@ Value BlockCyclic::joined(Builder& b, const Type& whole, const std::function<Val
     Values columns;
     for (std::int64_t j = 0; j < q(); ++j) columns.push_back(panel(j * wide + w));
     Value part = concatenate(columns, lead + 1);
-    part = exchanged(ordered(as(part, {p(), tall, local_rows(), q(), p(), block_}), lead, {0, 3, 1, 2, 4, 5}, 2));
+    part =
+        exchanged(ordered(with_last(part, {p(), tall, local_rows(), q(), p(), block_}), lead, {0, 3, 1, 2, 4, 5}, 2));
     part = transpose(part, back);
     part = reshape(part, stacked(part, lead, {rows() / p(), width()}));
     starts.back() = scalar(b, static_cast<double>(w * width()), DType::I32);
@@ -199,7 +200,7 @@ Value BlockCyclic::spread_rows(Value whole, bool cut) const {
   static_cast<Collective&>(c) = rows_;
   c.split = lead + 1;
   c.concat = lead;
-  x = all_to_all(as(x, {row_panels_ / p(), p(), local_rows(), n}), c);
+  x = all_to_all(with_last(x, {row_panels_ / p(), p(), local_rows(), n}), c);
   return reshape(x, stacked(x, lead, {row_panels_ * local_rows(), n}));
 }
 
@@ -222,7 +223,7 @@ Value BlockCyclic::all_columns(Value panel) const {
   if (q() == 1) return panel;
   std::int64_t lead = panel.rank() - 2;
   std::int64_t m = panel.shape()[at(lead)];
-  Value x = gathered(as(panel, {m, p(), 1, block_}), columns_, lead + 2);
+  Value x = gathered(with_last(panel, {m, p(), 1, block_}), columns_, lead + 2);
   return reshape(x, stacked(panel, lead, {m, width()}));
 }
 
@@ -238,7 +239,7 @@ Value BlockCyclic::own_rows(Value panel) const {
     static_cast<Collective&>(c) = columns_;
     c.split = lead + 1;
     c.concat = lead + 4;
-    panel = all_to_all(as(panel, {k, q(), block_, p(), 1, block_}), c);
+    panel = all_to_all(with_last(panel, {k, q(), block_, p(), 1, block_}), c);
   }
   return reshape(panel, stacked(panel, lead, {k * block_, width()}));
 }
@@ -247,7 +248,7 @@ Value BlockCyclic::for_rows(Value own) const {
   if (q() == 1) return own;
   std::int64_t lead = own.rank() - 2;
   std::int64_t k = own.shape()[at(lead)] / block_;
-  Value x = gathered(as(own, {k, 1, block_, width()}), columns_, lead + 1);
+  Value x = gathered(with_last(own, {k, 1, block_, width()}), columns_, lead + 1);
   return reshape(x, stacked(own, lead, {k * local_rows(), width()}));
 }
 
@@ -255,7 +256,7 @@ Value BlockCyclic::for_columns(Value own) const {
   if (p() == 1) return own;
   std::int64_t lead = own.rank() - 2;
   std::int64_t k = own.shape()[at(lead)] / block_;
-  Value x = gathered(as(own, {k, 1, block_, width()}), rows_, lead + 1);
+  Value x = gathered(with_last(own, {k, 1, block_, width()}), rows_, lead + 1);
   return reshape(x, stacked(own, lead, {k * local_columns(), width()}));
 }
 
@@ -272,14 +273,14 @@ Value BlockCyclic::part_by_column(Value x) const {
   std::int64_t lead = x.rank() - 2;
   std::int64_t n = x.shape().back();
   std::int64_t m = x.shape()[at(lead)] / q();
-  return reshape(part_of(as(x, {q(), m, n}), axis_index(*x.builder, columns_), lead), stacked(x, lead, {m, n}));
+  return reshape(part_of(with_last(x, {q(), m, n}), axis_index(*x.builder, columns_), lead), stacked(x, lead, {m, n}));
 }
 
 Value BlockCyclic::part_by_row(Value x, std::int64_t n) const {
   if (p() == 1) return x;
   std::int64_t lead = x.rank() - 2;
   std::int64_t k = x.shape().back();
-  return reshape(part_of(as(x, {p(), n, k}), axis_index(*x.builder, rows_), lead), stacked(x, lead, {n, k}));
+  return reshape(part_of(with_last(x, {p(), n, k}), axis_index(*x.builder, rows_), lead), stacked(x, lead, {n, k}));
 }
 
 Value BlockCyclic::entered(Value x) const {
@@ -295,7 +296,7 @@ Value BlockCyclic::rows_of_panel(Value all) const {
   if (p() == 1) return all;
   std::int64_t lead = all.rank() - 2;
   std::int64_t n = all.shape().back();
-  Value x = part_of(as(all, {p(), local_rows(), n}), axis_index(*all.builder, rows_), lead);
+  Value x = part_of(with_last(all, {p(), local_rows(), n}), axis_index(*all.builder, rows_), lead);
   return reshape(x, stacked(all, lead, {local_rows(), n}));
 }
 
@@ -303,7 +304,7 @@ Value BlockCyclic::columns_of_panel(Value all) const {
   if (q() == 1) return all;
   std::int64_t lead = all.rank() - 2;
   std::int64_t n = all.shape()[at(lead)];
-  Value x = part_of(as(all, {n, p(), q(), block_}), axis_index(*all.builder, columns_), lead + 2);
+  Value x = part_of(with_last(all, {n, p(), q(), block_}), axis_index(*all.builder, columns_), lead + 2);
   return reshape(x, stacked(all, lead, {n, local_columns()}));
 }
 

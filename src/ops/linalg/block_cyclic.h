@@ -43,12 +43,12 @@ class BlockCyclic {
   Values panels(Value whole, const std::function<Value(std::int64_t k, Value panel)>& kept) const;
   Value joined(Builder& b, const Type& whole, const std::function<Value(std::int64_t k)>& panel) const;
 
-  /// Of rows (…, k local_rows(), local_columns()) of one panel of columns: all columns of the panel, (…, k local_rows(),
-  /// width()).
+  /// Of rows (…, k local_rows(), local_columns()) of one panel of columns: all columns of the panel, (…, k
+  /// local_rows(), width()).
   Value all_columns(Value panel) const;
-  /// What each device has of matrices (…, rows(), n) whose rows are spread as this one's: (…, row_panels() local_rows(),
-  /// n'), with n' = n / q() where `cut`, and n in their own layout else. The other way from all rows of each panel, (…,
-  /// width(), n').
+  /// What each device has of matrices (…, rows(), n) whose rows are spread as this one's: (…, row_panels()
+  /// local_rows(), n'), with n' = n / q() where `cut`, and n in their own layout else. The other way from all rows of
+  /// each panel, (…, width(), n').
   Value spread_rows(Value whole, bool cut) const;
   Value joined_rows(const Values& panels, bool cut) const;
   /// Of rows (…, local_rows(), n) of one panel of rows: all of them, (…, width(), n).

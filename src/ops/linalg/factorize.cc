@@ -310,21 +310,21 @@ TESSERA_DEFINE_OP(cholesky, NoAttrs,
                       .samples = Never{"needs positive definite matrices; tested on its own"},
                   });
 
-TESSERA_DEFINE_OP(
-    qr, Qr,
-    {
-        .name = "qr",
-        .traits = {.composite = true},
-        .infer = infer_qr,
-        .factors = [](TypeSpan in, TypeSpan out, const Qr&) { return batch_factors(in, out, in[0].rank() - 2); },
-        .remap = by_default,
-        .batch = [](Builder& b, const BatchArgs& a, const Qr& p) { return batch_in_front(def::qr, b, a, p); },
-        .jvp = qr_jvp,
-        .transpose = Never{kNotLinear},
-        .divide = {qr_by_rows, qr_by_reflectors, reflectors_by_rows, reflectors_by_panels},
-        .reference = qr_reference,
-        .samples = Never{"needs matrices far from singular; tested on its own"},
-    });
+TESSERA_DEFINE_OP(qr, Qr,
+                  {
+                      .name = "qr",
+                      .traits = {.composite = true},
+                      .infer = infer_qr,
+                      .factors = [](TypeSpan in, TypeSpan out, const Qr&) { return tall_factors(in, out); },
+                      .remap = by_default,
+                      .batch = [](Builder& b, const BatchArgs& a,
+                                  const Qr& p) { return batch_in_front(def::qr, b, a, p); },
+                      .jvp = qr_jvp,
+                      .transpose = Never{kNotLinear},
+                      .divide = {qr_by_rows, qr_by_reflectors, reflectors_by_rows, reflectors_by_panels},
+                      .reference = qr_reference,
+                      .samples = Never{"needs matrices far from singular; tested on its own"},
+                  });
 
 TESSERA_DEFINE_OP(
     lu, NoAttrs,

@@ -33,6 +33,16 @@ FactorRule batch_factors(TypeSpan in, TypeSpan out, std::int64_t lead) {
   return r;
 }
 
+FactorRule tall_factors(TypeSpan in, TypeSpan out) {
+  std::int64_t lead = in[0].rank() - 2;
+  FactorRule r = batch_factors(in, out, lead);
+  constexpr std::int64_t kTall = 16;
+  std::int64_t rows = in[0].shape[at(lead)];
+  if (rows < kTall * in[0].shape.back() || out[0].shape[at(lead)] != rows) return r;
+  r.operands[0][at(lead)] = r.results[0][at(lead)] = {r.add(rows, Factor::Kind::Whole)};
+  return r;
+}
+
 Value transposed(Value x) {
   Dims order(at(x.rank()));
   std::iota(order.begin(), order.end(), 0);

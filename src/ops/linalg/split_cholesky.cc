@@ -46,11 +46,12 @@ std::optional<ir::Division> cholesky_by_panels(Builder& b, const ir::DivideArgs&
     Value own = grid->own_rows(rest[at(k)]);
     Value l = cholesky(grid->all_rows(row_range(own, 0, grid->block())));
     fails = fails ? or_(fails, failed(l)) : failed(l);
-    if (!lower) lower = mine(ge(iota(b, DType::I32, l.shape(), l.rank() - 2), iota(b, DType::I32, l.shape(), l.rank() - 1)));
+    if (!lower)
+      lower = mine(ge(iota(b, DType::I32, l.shape(), l.rank() - 2), iota(b, DType::I32, l.shape(), l.rank() - 1)));
     factor.push_back({mine(l), {}});
     if (k + 1 == panels) break;
-    Value x = triangular_solve(l, row_range(own, grid->block()),
-                               {.left = false, .transpose_a = true, .conjugate_a = true});
+    Value x =
+        triangular_solve(l, row_range(own, grid->block()), {.left = false, .transpose_a = true, .conjugate_a = true});
     Value rows = grid->for_rows(x);
     Value columns = adjoint(grid->for_columns(x));
     factor.back().below = grid->columns_of_panel(rows);

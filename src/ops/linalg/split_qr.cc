@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Householder's reflectors for split matrices, panel by panel in compact WY form (Schreiber, Van Loan: A storage-efficient
-// WY representation for products of Householder transformations, 1989). Those of a panel come from its first rows and
-// the triangles of all devices' others (TSQR), as they would from the whole panel: q and r are LAPACK's.
+// Householder's reflectors for split matrices, panel by panel in compact WY form (Schreiber, Van Loan: A
+// storage-efficient WY representation for products of Householder transformations, 1989). Those of a panel come from
+// its first rows and the triangles of all devices' others (TSQR), as they would from the whole panel: q and r are
+// LAPACK's.
 #include "ops/linalg/block_cyclic.h"
 #include "ops/linalg/split_factors.h"
 
@@ -28,9 +29,7 @@ Value zero_where_zero(Value v, Value rows) {
 
 namespace {
 
-Value below(Value x, Value further) {
-  return further ? concatenate(Values{x, further}, x.rank() - 2) : x;
-}
+Value below(Value x, Value further) { return further ? concatenate(Values{x, further}, x.rank() - 2) : x; }
 
 // c - v f v^H c for each of these panels of columns: what the products with v^H need of other devices is one sum.
 Values reflected(const BlockCyclic& grid, Value v, Value factor, const Values& panels) {
@@ -90,7 +89,9 @@ std::optional<ir::Division> qr_by_reflectors(Builder&, const ir::DivideArgs& a, 
   if (p.packed || m < n || (p.full && m != n) || a.deterministic || a.in[0].type().size() == 0) return std::nullopt;
   Values f = packed_qr(a.in[0]);
   Value q = householder_product(f[0], f[1]);
-  return ir::Division{{q, upper_part(row_range(f[0], 0, n))}};
+  ir::Layout split = a.operands[0];
+  split.partial = 0;
+  return ir::Division{{q, upper_part(row_range(f[0], 0, n))}, {{f[0], split}}};
 }
 
 std::optional<ir::Division> reflectors_by_panels(Builder& b, const ir::DivideArgs& a, const Qr& p) {
@@ -103,7 +104,8 @@ std::optional<ir::Division> reflectors_by_panels(Builder& b, const ir::DivideArg
   std::int64_t panels = grid->column_panels();
   std::int64_t tall = grid->local_rows();
   // By panel of columns: its rows from the current panel of rows on, and those above, which are done.
-  Values rest = grid->panels(grown(a.in[0], grid->rows(), grid->columns(), false), [](std::int64_t, Value x) { return x; });
+  Values rest =
+      grid->panels(grown(a.in[0], grid->rows(), grid->columns(), false), [](std::int64_t, Value x) { return x; });
   std::vector<Values> done(at(panels));
   Values taus;
   for (std::int64_t k = 0; k < panels; ++k) {
@@ -122,8 +124,7 @@ std::optional<ir::Division> reflectors_by_panels(Builder& b, const ir::DivideArg
   }
   Value whole = grid->joined(b, a.out[0], [&](std::int64_t k) { return concatenate(done[at(k)], a.in[0].rank() - 2); });
   Value all_taus = grid->left(concatenate(taus, taus[0].rank() - 1));
-  return ir::Division{
-      {column_range(row_range(whole, 0, m), 0, n), slice_in_dim(all_taus, 0, n, all_taus.rank() - 1)}};
+  return ir::Division{{column_range(row_range(whole, 0, m), 0, n), slice_in_dim(all_taus, 0, n, all_taus.rank() - 1)}};
 }
 
 std::optional<ir::Division> product_by_panels(Builder& b, const ir::DivideArgs& a, const NoAttrs&) {
