@@ -21,7 +21,7 @@ using ops::at;
 
 class Divider {
  public:
-  Divider(const ir::Module& m, const std::vector<ir::Layout>& layouts, const Price& price)
+  Divider(const ir::Module& m, const std::vector<ir::Layout>& layouts, const Pricing& price)
       : m_(m), g_(*m.graph), layouts_(layouts), price_(price), maker_(g_.num_values()) {}
 
   std::optional<LaidGraph> run() {
@@ -125,16 +125,16 @@ class Divider {
     }
     if (!m_.divides) return std::nullopt;
     std::optional<Part> best;
-    std::int64_t least = -1;  // found when the first way applies
+    std::optional<Price> least;  // found when the first way applies
     for (std::size_t way = 0; way < e.op->divisions(); ++way) {
       auto part = written(e, source, [way](ir::Builder& b, const ir::Eqn& eqn, const ir::DivideArgs& args) {
         return eqn.op->divide(way, b, args, eqn.attrs);
       });
       if (!part) continue;
-      if (least < 0) least = undivided_price(e, source);
-      std::int64_t bytes = price_(part->module, part->layouts);
-      if (bytes >= least) continue;
-      least = bytes;
+      if (!least) least = undivided_price(e, source);
+      Price found = price_(part->module, part->layouts);
+      if (!less(found, *least)) continue;
+      least = found;
       best = std::move(part);
     }
     by_rules_ = by_rules_ || best;
@@ -164,7 +164,7 @@ class Divider {
     return Part{std::move(inner), std::move(layouts), std::move(alone.reads)};
   }
 
-  std::int64_t undivided_price(const ir::Eqn& e, const ir::Eqn* source) const {
+  Price undivided_price(const ir::Eqn& e, const ir::Eqn* source) const {
     Alone alone(*this, e, source);
     ir::Module whole = ported(e, alone, alone.b.add_typed(*e.op, alone.in, e.attrs, types_of(g_, e.out)));
     return price_(whole, propagate(whole));
@@ -216,7 +216,7 @@ class Divider {
   const ir::Module& m_;
   const ir::Graph& g_;
   const std::vector<ir::Layout>& layouts_;
-  const Price& price_;
+  const Pricing& price_;
   std::vector<const ir::Eqn*> maker_;  // by value, as far as equations have been looked at
   ir::Builder b_;
   std::vector<ir::Layout> made_;  // by new value
@@ -229,10 +229,22 @@ class Divider {
   bool by_rules_ = false;
 };
 
+// How often a value would have to be halved to be of a size that any device has room for.
+int crowding(std::int64_t bytes) {
+  constexpr std::int64_t kRoom = std::int64_t{256} << 20;
+  int halvings = 0;
+  for (; bytes > kRoom; bytes /= 2) ++halvings;
+  return halvings;
+}
+
 }  // namespace
 
+bool less(const Price& a, const Price& b) {
+  return std::pair(crowding(a.largest), a.bytes) < std::pair(crowding(b.largest), b.bytes);
+}
+
 std::optional<LaidGraph> divide_equations(const ir::Module& m, const std::vector<ir::Layout>& layouts,
-                                          const Price& price) {
+                                          const Pricing& price) {
   return Divider(m, layouts, price).run();
 }
 

@@ -18,12 +18,20 @@ struct LaidGraph {
   std::vector<ir::Layout> layouts;
   bool by_rules = false;  ///< an equation was divided by a rule of its op
 };
-/// Bytes per device that a program moves when it is partitioned under these layouts as it is.
-using Price = std::function<std::int64_t(const ir::Module& m, const std::vector<ir::Layout>& layouts)>;
+/// What a partitioned program asks of a device.
+struct Price {
+  std::int64_t bytes = 0;    ///< that it moves
+  std::int64_t largest = 0;  ///< bytes of the largest value that it holds
+};
+/// Whether a is to be preferred: for fewer bytes, but where values are so large that a device may have no room for
+/// them, first of all for smaller ones.
+bool less(const Price& a, const Price& b);
+/// The price of a program that is partitioned under these layouts as it is.
+using Pricing = std::function<Price(const ir::Module& m, const std::vector<ir::Layout>& layouts)>;
 
 /// The program with equations divided that then move less, also those that were written for them; nothing where there
 /// are none. `layouts` are propagate's.
 std::optional<LaidGraph> divide_equations(const ir::Module& m, const std::vector<ir::Layout>& layouts,
-                                          const Price& price);
+                                          const Pricing& price);
 
 }  // namespace tessera::spmd

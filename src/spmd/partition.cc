@@ -9,6 +9,7 @@
 #include "base/strings.h"
 #include "ir/op_def.h"
 #include "ir/pass.h"
+#include "ops/collective/transfer_bytes.h"
 #include "ops/control/subgraph_structure.h"
 #include "spmd/divided_equations.h"
 #include "spmd/factor_candidates.h"
@@ -430,11 +431,21 @@ void Partitioner::add_control(const ir::Eqn& e, const ops::Control& control) {
   }
 }
 
+Price price_of(const ir::Graph& partitioned) {
+  Price out{comm_plan(partitioned).bytes_per_device()};
+  for (std::size_t v = 0; v < partitioned.num_values(); ++v) {
+    auto id = static_cast<ir::ValueId>(v);
+    out.largest =
+        std::max(out.largest, ops::local_bytes(partitioned.type(id), partitioned.layout(id), *partitioned.mesh));
+  }
+  return out;
+}
+
 }  // namespace
 
 ir::GraphPtr partition(const ir::Module& m, const std::vector<ir::Layout>& layouts) {
-  Price price = [](const ir::Module& alone, const std::vector<ir::Layout>& laid) {
-    return comm_plan(*Partitioner(alone, laid).run()).bytes_per_device();
+  Pricing price = [](const ir::Module& alone, const std::vector<ir::Layout>& laid) {
+    return price_of(*Partitioner(alone, laid).run());
   };
   auto divided = divide_equations(m, layouts, price);
   if (!divided) return Partitioner(m, layouts).run();
@@ -446,7 +457,7 @@ ir::GraphPtr partition(const ir::Module& m, const std::vector<ir::Layout>& layou
   changed.divides = false;
   changed.graph = m.graph;
   ir::GraphPtr whole = partition(changed, layouts);
-  return comm_plan(*whole).bytes_per_device() < comm_plan(*out).bytes_per_device() ? whole : out;
+  return less(price_of(*whole), price_of(*out)) ? whole : out;
 }
 
 }  // namespace tessera::spmd

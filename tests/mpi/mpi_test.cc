@@ -233,6 +233,22 @@ TEST(MpiPrograms, OpsAlongSplitDimensions) {
   compare([](const Array& v) { return take(v, astype(arange(40) * 3, int32)); });
 }
 
+TEST(MpiPrograms, DecompositionsOfSplitMatrices) {
+  const auto n = std::ssize(devices());
+  auto compare = [&](const Shape& shape, const P& spec, const std::function<Array(const Array&)>& f) {
+    Both::compare(
+        Both::two_axes(), {"x", "y"},
+        [&](const Mesh& m) {
+          auto split = NamedSharding(m, spec).share();
+          return jit([&](const Array& v) { return f(sin(v * 3)); }, {.out_shardings = {split}})(put(shape, m, spec));
+        },
+        1e-4);
+  };
+  auto definite = [](const Array& v) { return matmul(v, transpose(v)) + 64 * eye(v.shape(0)); };
+  compare({512, 512}, P("x", "y"), [&](const Array& v) { return linalg::cholesky(definite(v)); });
+  compare({64 * n, 8}, P(axes("x", "y")), [](const Array& v) { return linalg::qr(v).q; });
+}
+
 TEST(MpiPrograms, TrainingSteps) {
   Both::compare(
       Both::two_axes(), {"data", "model"},

@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "base/strings.h"
 #include "ir/op_def.h"
+#include "ops/collective/manual.h"
 #include "ops/control/subgraph_structure.h"
 #include "ops/define_op.h"
 #include "ops/shape/halo.h"
@@ -351,6 +352,23 @@ void check_equal_positions(const Held& held, const ir::Type& type, const Layout&
   }
 }
 
+// What position p of a boundary of a manual region holds: the elements of another position, in another shape.
+Held reinterpret(const Held& in, const Dims& source, const ir::Type& type, const Layout& to, const MeshAxes& mesh) {
+  Held out;
+  for (std::int64_t p = 0; p < mesh.num_positions(); ++p) {
+    Shape shape;
+    for (const auto& s : tile_index(type.shape, to, mesh, p)) shape.push_back(*s.stop - *s.start);
+    std::int64_t from = source.empty() ? p : source[static_cast<std::size_t>(p)];
+    HostArray x(type.dtype, shape);
+    const HostArray& y = in[static_cast<std::size_t>(std::max<std::int64_t>(from, 0))];
+    TESSERA_CHECK(x.nbytes() == y.nbytes(), "a shard keeps its number of elements");
+    from < 0 ? std::memset(x.data(), 0, static_cast<std::size_t>(x.nbytes()))
+             : std::memcpy(x.data(), y.data(), static_cast<std::size_t>(x.nbytes()));
+    out.push_back(std::move(x));
+  }
+  return out;
+}
+
 }  // namespace
 
 std::vector<HostArray> evaluate_eqn(const ir::Graph& g, const ir::Eqn& e, const std::vector<HostArray>& in) {
@@ -413,6 +431,9 @@ std::vector<Held> simulate(const ir::Graph& g, std::vector<Held> args) {
     std::vector<Held> out(e.out.size());
     if (e.op == &ops::def::reshard) {
       out[0] = reshard(in[0], g.type(e.in[0]), g.layout(e.in[0]), g.layout(e.out[0]), mesh);
+    } else if (e.op == &ops::def::reinterpret) {
+      out[0] =
+          reinterpret(in[0], ir::get<ops::Reinterpret>(e.attrs).source, g.type(e.out[0]), g.layout(e.out[0]), mesh);
     } else if (e.op == &ops::def::halo) {
       std::vector<Held> whole;
       for (std::size_t i = 0; i < in.size(); ++i) {

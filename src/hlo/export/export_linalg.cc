@@ -108,6 +108,7 @@ Text leading(Writer& w, const Text& x, std::int64_t rows, std::int64_t columns) 
 Texts qr(Writer& w, const Eqn& e, const Texts& in, const Types& out) {
   bool full = ir::get<ops::Qr>(e.attrs).full;
   return w.composite(e, in, out, [&](const Texts& a) {
+    if (ir::get<ops::Qr>(e.attrs).packed) return lapack(w, "geqrf", {a[0]}, out, "", {true, true, false});
     Shape batch = batch_of(a[0]);
     std::int64_t m = a[0].type.shape[batch.size()], n = a[0].type.shape[batch.size() + 1], k = std::min(m, n);
     DType t = a[0].type.dtype;

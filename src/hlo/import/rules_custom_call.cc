@@ -150,6 +150,10 @@ Items lapack(OpCall& c, std::string name) {
   CallTypes t = types_of(c);
   check_lapack(routine, config_of(c), t.in, t.out);
   if (routine == "gehrd" && whole_matrix(c)) return gehrd(c);
+  if (routine == "geqrf") {
+    Values out = ops::packed_qr(c.v(0));
+    return {result(c, 0, out[0]), result(c, 1, out[1])};
+  }
   if (routine == "orgqr") return c.one(c.b().add1(ops::def::householder_product, {c.v(0), c.v(1)}));
   std::int64_t batch_dims = lapack_batch_dims(routine, t.in);
   return on_host(c, lapack_function(routine, c.v(0).dtype(), config_of(c), t.out, batch_dims), label_of(c, routine),

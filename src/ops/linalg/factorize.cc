@@ -7,6 +7,7 @@
 
 #include "ir/derive_sharding.h"
 #include "ops/linalg/linalg_common.h"
+#include "ops/linalg/split_factors.h"
 #include "ops/shape/indexing_ops.h"
 
 namespace tessera::ops {
@@ -138,6 +139,11 @@ Types infer_qr(TypeSpan in, const Qr& p) {
   Shape r = in[0].shape;
   auto d = q.size();
   auto k = p.full ? q[d - 2] : std::min(q[d - 2], q[d - 1]);
+  if (p.packed) {
+    Shape taus(q.begin(), q.end() - 1);
+    taus.back() = std::min(q[d - 2], q[d - 1]);
+    return {Type{in[0].dtype, q}, Type{in[0].dtype, taus}};
+  }
   q[d - 1] = k;
   r[d - 2] = k;
   return {Type{in[0].dtype, q}, Type{in[0].dtype, r}};
@@ -149,6 +155,7 @@ Values qr_jvp(Builder&, const JvpArgs& a, const Qr& p) {
   const Shape& shape = a.in[0].shape();
   auto m = shape[shape.size() - 2];
   auto n = shape.back();
+  if (p.packed) throw UnimplementedError("[qr] derivative of reflectors: use q and r");
   if (m < n || (p.full && m != n)) {
     throw UnimplementedError(str("[qr] derivative of ", m, " x ", n, " matrices", p.full ? " with full=true" : "",
                                  "; expected at least as many rows as columns, and full=false"));
@@ -161,7 +168,23 @@ Values qr_jvp(Builder&, const JvpArgs& a, const Qr& p) {
   return {matmul(q, skew - s) + dx, matmul(s - skew, r)};
 }
 
-void qr_reference(ViewSpan in, ViewSpan out, const Qr&) {
+void packed_reference(ViewSpan in, ViewSpan out) {
+  for (std::int64_t n = 0, count = matrix_count(in[0]); n < count; ++n) {
+    Matrix a = load_matrix(in[0], n);
+    std::int64_t k = out[1].shape.back();
+    for (std::int64_t j = 0; j < k; ++j) {
+      Reflector h = reflector(a, j, j);
+      reflect_left(a, h, j);
+      a(j, j) = h.beta;
+      for (auto i = j + 1; i < a.rows; ++i) a(i, j) = h.v[at(i)];
+      store_number(out[1], n * k + j, h.tau);
+    }
+    store_matrix(out[0], n, a);
+  }
+}
+
+void qr_reference(ViewSpan in, ViewSpan out, const Qr& p) {
+  if (p.packed) return packed_reference(in, out);
   for (std::int64_t n = 0, count = matrix_count(in[0]); n < count; ++n) {
     auto [q, r] = householder(load_matrix(in[0], n));
     store_matrix(out[0], n, q);
@@ -284,6 +307,7 @@ TESSERA_DEFINE_OP(triangular_solve, TriangularSolve,
                                   const TriangularSolve& p) { return batch_in_front(def::triangular_solve, b, a, p); },
                       .jvp = solve_jvp,
                       .transpose = solve_transpose,
+                      .divide = {solve_by_panels},
                       .place = place_solve,
                       .reference = solve_reference,
                       .samples = Never{"needs matrices far from singular; tested on its own"},
@@ -306,24 +330,28 @@ TESSERA_DEFINE_OP(cholesky, NoAttrs,
                                   const NoAttrs& p) { return batch_in_front(def::cholesky, b, a, p); },
                       .jvp = cholesky_jvp,
                       .transpose = Never{kNotLinear},
+                      .divide = {cholesky_by_panels},
+                      .place = [](const ir::PlaceArgs& args, Types& out, const NoAttrs&) { place_batches(args, out); },
                       .reference = cholesky_reference,
                       .samples = Never{"needs positive definite matrices; tested on its own"},
                   });
 
-TESSERA_DEFINE_OP(
-    qr, Qr,
-    {
-        .name = "qr",
-        .traits = {.composite = true, .activity = kBatches},
-        .infer = infer_qr,
-        .factors = [](TypeSpan in, TypeSpan out, const Qr&) { return batch_factors(in, out, in[0].rank() - 2); },
-        .remap = by_default,
-        .batch = [](Builder& b, const BatchArgs& a, const Qr& p) { return batch_in_front(def::qr, b, a, p); },
-        .jvp = qr_jvp,
-        .transpose = Never{kNotLinear},
-        .reference = qr_reference,
-        .samples = Never{"needs matrices far from singular; tested on its own"},
-    });
+TESSERA_DEFINE_OP(qr, Qr,
+                  {
+                      .name = "qr",
+                      .traits = {.composite = true, .activity = kBatches},
+                      .infer = infer_qr,
+                      .factors = [](TypeSpan in, TypeSpan out, const Qr&) { return tall_factors(in, out); },
+                      .remap = by_default,
+                      .batch = [](Builder& b, const BatchArgs& a,
+                                  const Qr& p) { return batch_in_front(def::qr, b, a, p); },
+                      .jvp = qr_jvp,
+                      .transpose = Never{kNotLinear},
+                      .divide = {qr_by_rows, qr_by_reflectors, reflectors_by_rows, reflectors_by_panels},
+                      .place = [](const ir::PlaceArgs& args, Types& out, const Qr&) { place_batches(args, out); },
+                      .reference = qr_reference,
+                      .samples = Never{"needs matrices far from singular; tested on its own"},
+                  });
 
 TESSERA_DEFINE_OP(
     lu, NoAttrs,
@@ -336,6 +364,7 @@ TESSERA_DEFINE_OP(
         .batch = [](Builder& b, const BatchArgs& a, const NoAttrs& p) { return batch_in_front(def::lu, b, a, p); },
         .jvp = lu_jvp,
         .transpose = Never{kNotLinear},
+        .place = [](const ir::PlaceArgs& args, Types& out, const NoAttrs&) { place_batches(args, out); },
         .reference = lu_reference,
         .samples = Never{"needs matrices far from singular; tested on its own"},
     });
@@ -345,6 +374,7 @@ Value triangular_solve(Value a, Value b, const TriangularSolve& p) {
 }
 Value cholesky(Value a) { return a.builder->add1(def::cholesky, {a}); }
 Values qr(Value a, bool full) { return a.builder->add(def::qr, {a}, attrs(Qr{full})); }
+Values packed_qr(Value a) { return a.builder->add(def::qr, {a}, attrs(Qr{false, true})); }
 Values lu(Value a) { return a.builder->add(def::lu, {a}); }
 
 }  // namespace tessera::ops

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ops/linalg/linalg_common.h"
+#include "ops/linalg/split_factors.h"
 
 namespace tessera::ops {
 
@@ -94,13 +95,13 @@ TESSERA_DEFINE_OP(householder_product, NoAttrs,
                       .name = "householder_product",
                       .traits = {.composite = true},
                       .infer = infer_product,
-                      .factors = [](TypeSpan in, TypeSpan out,
-                                    const NoAttrs&) { return batch_factors(in, out, in[0].rank() - 2); },
+                      .factors = [](TypeSpan in, TypeSpan out, const NoAttrs&) { return tall_factors(in, out); },
                       .remap = by_default,
                       .batch = [](Builder& b, const BatchArgs& a,
                                   const NoAttrs& p) { return batch_in_front(def::householder_product, b, a, p); },
                       .jvp = Never{kNoDerivative},
                       .transpose = Never{kNotLinear},
+                      .divide = {product_by_rows, product_by_panels},
                       .reference = product_reference,
                       .samples =
                           [] {
@@ -109,5 +110,9 @@ TESSERA_DEFINE_OP(householder_product, NoAttrs,
                                 {{Type{DType::F32, {2, 3, 3}}, Type{DType::F32, {2, 3}}}, {}}};
                           },
                   });
+
+Value householder_product(Value packed, Value taus) {
+  return packed.builder->add1(def::householder_product, {packed, taus});
+}
 
 }  // namespace tessera::ops

@@ -33,6 +33,16 @@ FactorRule batch_factors(TypeSpan in, TypeSpan out, std::int64_t lead) {
   return r;
 }
 
+FactorRule tall_factors(TypeSpan in, TypeSpan out) {
+  std::int64_t lead = in[0].rank() - 2;
+  FactorRule r = batch_factors(in, out, lead);
+  constexpr std::int64_t kTall = 16;
+  std::int64_t rows = in[0].shape[at(lead)];
+  if (rows < kTall * in[0].shape.back() || out[0].shape[at(lead)] != rows) return r;
+  r.operands[0][at(lead)] = r.results[0][at(lead)] = {r.add(rows, Factor::Kind::Whole)};
+  return r;
+}
+
 Value transposed(Value x) {
   Dims order(at(x.rank()));
   std::iota(order.begin(), order.end(), 0);
@@ -157,6 +167,26 @@ std::pair<Matrix, Matrix> householder(const Matrix& a) {
     for (auto i = k + 1; i < a.rows; ++i) r(i, k) = 0;
   }
   return {q, r};
+}
+
+void place_batches(const ir::PlaceArgs& args, Types& out) {
+  const ir::TypeSharding x = ir::sharding_of(args.in[0], args.mesh);
+  const std::size_t batch = x.dims.size() - 2;
+  if (args.strict() && x.unreduced != 0) {
+    throw UnimplementedError(str(args.op.name(), ": the operand ", args.in[0],
+                                 " is unreduced, a sum not yet done; reshard it to a spec without unreduced axes first"));
+  }
+  for (std::size_t d = batch; args.strict() && d < x.dims.size(); ++d) {
+    if (x.dims[d].empty()) continue;
+    ir::refuse_sharding(args, str(kBatches, " needs unsharded matrices: dimension ", d, " is sharded over ",
+                                  ir::axes_text(x.dims[d], args.mesh)),
+                        "Reshard the operand, or call inside auto_axes");
+  }
+  for (auto& t : out) {
+    ir::TypeSharding s{args.mesh, std::vector<ir::AxisList>(t.shape.size()), 0, x.reduced};
+    std::copy_n(x.dims.begin(), std::min(batch, t.shape.size()), s.dims.begin());
+    ir::set_sharding(args, t, std::move(s));
+  }
 }
 
 }  // namespace tessera::ops

@@ -2,6 +2,7 @@
 // What the ops on matrices share: checks, factors, and small matrices for references.
 #pragma once
 
+#include "ir/derive_sharding.h"
 #include "ops/define_op.h"
 #include "ops/linalg/linalg_ops.h"
 
@@ -15,6 +16,9 @@ void check_matrix(const char* op, std::size_t i, const Type& t, bool square);
 /// The dimensions before the last `inner` ones move together; `results` have as many inner dimensions as they have
 /// more.
 FactorRule batch_factors(TypeSpan in, TypeSpan out, std::int64_t lead);
+/// The same for an operand 0 and a result 0 with the same rows, which are as the other's where matrices are so tall
+/// that their rows are divided.
+FactorRule tall_factors(TypeSpan in, TypeSpan out);
 /// Batching for an op of one operand: one more leading dimension.
 template <class P>
 Batched batch_in_front(const ir::OpDef& op, Builder& b, const BatchArgs& a, const P& p) {
@@ -70,5 +74,8 @@ std::pair<Matrix, Matrix> householder(const Matrix& a);
 
 /// What errors call a decomposition whose matrices are split.
 inline constexpr const char* kBatches = "a decomposition of a batch of matrices";
+
+/// The rule for types of decompositions: matrices are unsplit, and batches pass.
+void place_batches(const ir::PlaceArgs& args, Types& out);
 
 }  // namespace tessera::ops

@@ -10,6 +10,7 @@
 namespace tessera::ops {
 
 using ir::field;
+using ir::rare_field;
 
 enum class FftType : std::uint8_t {
   Fft,    ///< complex to complex
@@ -46,11 +47,16 @@ Value triangular_solve(Value a, Value b, const TriangularSolve& p);
 Value cholesky(Value a);
 
 struct Qr {
-  bool full = false;  ///< q[…, m, m] and r[…, m, n]; else k = min(m, n) in place of the inner m
-  static constexpr auto fields = std::tuple{field("full", &Qr::full)};
+  bool full = false;    ///< q[…, m, m] and r[…, m, n]; else k = min(m, n) in place of the inner m
+  bool packed = false;  ///< in their place LAPACK's geqrf: r with the reflectors below it, and their factors […, k]
+  static constexpr auto fields = std::tuple{field("full", &Qr::full), rare_field("packed", &Qr::packed)};
 };
 /// q and r.
 Values qr(Value a, bool full = false);
+/// r, with the reflectors below it, and their factors.
+Values packed_qr(Value a);
+/// The first n columns of the product of the reflectors of `packed`.
+Value householder_product(Value packed, Value taus);
 
 /// l (unit diagonal, not stored) and u in one matrix, pivots i32[…, k], permutation i32[…, m] with a[permutation] = l
 /// u.

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "ops/linalg/linalg_common.h"
+#include "ops/linalg/split_factors.h"
 
 namespace tessera::ops {
 
@@ -265,6 +266,7 @@ TESSERA_DEFINE_OP(
         .batch = [](Builder& b, const BatchArgs& a, const NoAttrs& p) { return batch_in_front(def::eigh, b, a, p); },
         .jvp = eigh_jvp,
         .transpose = Never{kNotLinear},
+        .place = [](const ir::PlaceArgs& args, Types& out, const NoAttrs&) { place_batches(args, out); },
         .reference = eigh_reference,
         .samples = Never{"needs Hermitian matrices; tested on its own"},
     });
@@ -280,6 +282,8 @@ TESSERA_DEFINE_OP(
         .batch = [](Builder& b, const BatchArgs& a, const Svd& p) { return batch_in_front(def::svd, b, a, p); },
         .jvp = svd_jvp,
         .transpose = Never{kNotLinear},
+        .divide = {svd_by_qr},
+        .place = [](const ir::PlaceArgs& args, Types& out, const Svd&) { place_batches(args, out); },
         .reference = svd_reference,
         .samples = Never{"needs distinct singular values; tested on its own"},
     });

@@ -60,6 +60,12 @@ def _(a):
     return jnp.linalg.cholesky(a)
 
 
+@program("cholesky-rows", "linear algebra", Arg((1024, 1024), ALL, "definite"), out=ALL,
+         bound=(all_gather(4 * BLOCK, 2) + all_gather(4 * BLOCK, 4)) // 2, why="as above, by blocks")
+def _(a):
+    return lax.linalg.cholesky(a, symmetrize_input=False)
+
+
 @program("cholesky-batched", "linear algebra", Arg((16, 128, 128), ALL, "definite"), out=ALL, bound=0, why="one device has each")
 def _(a):
     return jnp.linalg.cholesky(a)
@@ -76,6 +82,11 @@ def _(a):
     return tuple(jnp.linalg.qr(a))
 
 
+@program("qr", "linear algebra", Arg((1024, 1024), XY), out=(XY, XY), rtol=1e-3, canonical=without_signs)
+def _(a):
+    return tuple(jnp.linalg.qr(a))
+
+
 @program("lu", "linear algebra", MATRIX, out=(XY, P()), bound=all_gather(BLOCK, 2) + all_gather(BLOCK, 4), rtol=1e-3,
          why="a block row and a block column of the factors")
 def _(a):
@@ -85,6 +96,13 @@ def _(a):
 
 @program("triangular_solve", "linear algebra", Arg((512, 512), P("x"), "lower"), Arg((512, 1024), P(None, "y")), out=P(None, "y"),
          bound=all_gather(128 * 512 * 4, 4), why="the rows of the matrix that a device has not")
+def _(l, b):
+    return lax.linalg.triangular_solve(l, b, left_side=True, lower=True)
+
+
+@program("triangular_solve-blocks", "linear algebra", Arg((1024, 1024), XY, "lower"), Arg((1024, 64), XY), out=XY,
+         bound=all_gather(4 * BLOCK, 2) // 2 + all_gather(256 * 32 * 4, 4),
+         why="of the triangle the rest of a device's rows, of the result the other rows")
 def _(l, b):
     return lax.linalg.triangular_solve(l, b, left_side=True, lower=True)
 

@@ -66,6 +66,11 @@ Kernel make_cholesky(const Request& r) {
   });
 }
 Kernel make_qr(const Request& r) {
+  if (ir::get<ops::Qr>(r.attrs).packed) {
+    return factorization(r, 2, [](DType t, const Stack& a, In in, Out out) {
+      kernels::packed_qr(t, a.count, a.rows, a.cols, in[0], out[0], out[1]);
+    });
+  }
   return factorization(r, 3, [full = ir::get<ops::Qr>(r.attrs).full](DType t, const Stack& a, In in, Out out) {
     kernels::qr(t, full, a.count, a.rows, a.cols, in[0], out[0], out[1]);
   });

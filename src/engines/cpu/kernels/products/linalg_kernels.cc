@@ -192,6 +192,18 @@ void qr(DType dtype, bool full, std::int64_t batch, std::int64_t m, std::int64_t
   });
 }
 
+void packed_qr(DType dtype, std::int64_t batch, std::int64_t m, std::int64_t n, const void* a, void* out, void* taus) {
+  std::int64_t k = std::min(m, n);
+  for_batch("packed_qr", dtype, batch, cube(std::max(m, n)), [&]<class T>(T*, std::int64_t i) {
+    const T* from = static_cast<const T*>(a) + i * m * n;
+    T* to = std::copy(from, from + m * n, static_cast<T*>(out) + i * m * n) - m * n;
+    T* tau = static_cast<T*>(taus) + i * k;
+    if (k == 0 || geqrf(narrow(m), narrow(n), to, tau) == 0) return;
+    spoil(to, m * n);
+    spoil(tau, k);
+  });
+}
+
 void hessenberg(DType dtype, std::int64_t batch, std::int64_t n, const void* a, void* out, void* taus) {
   for_batch("hessenberg", dtype, batch, 4 * cube(n), [&]<class T>(T*, std::int64_t i) {
     const T* from = static_cast<const T*>(a) + i * n * n;

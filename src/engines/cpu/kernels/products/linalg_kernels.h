@@ -16,6 +16,10 @@ void cholesky(DType dtype, bool lower, std::int64_t batch, std::int64_t n, const
 /// a = q r with a m x n. With k = min(m, n): q is m x k and r k x n; `full`: q m x m and r m x n.
 void qr(DType dtype, bool full, std::int64_t batch, std::int64_t m, std::int64_t n, const void* a, void* q, void* r);
 
+/// The same as LAPACK leaves it: `out` (m x n) holds r and, below its diagonal, min(m, n) reflectors, whose factors are
+/// `taus`.
+void packed_qr(DType dtype, std::int64_t batch, std::int64_t m, std::int64_t n, const void* a, void* out, void* taus);
+
 /// a = q h q^H with h zero below its first subdiagonal: `out` holds h and, below, n - 1 reflectors, whose factors are
 /// `taus`.
 void hessenberg(DType dtype, std::int64_t batch, std::int64_t n, const void* a, void* out, void* taus);

@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: Apache-2.0
+// Decompositions of matrices whose rows or columns are split: what they move, and their values.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <limits>
+
+#include "base/strings.h"
+#include "ops/collective/transfer_bytes.h"
+#include "ops/linalg/linalg_common.h"
+#include "spmd/spmd.h"
+#include "support/engine_programs.h"
+#include "support/random_graphs.h"
+#include "support/series.h"
+#include "support/spmd_simulator.h"
+#include "support/spmd_sketch.h"
+
+namespace tessera {
+namespace {
+
+using ir::Builder;
+using ir::Type;
+using ir::Value;
+using ir::Values;
+
+const ir::MeshAxes kMesh = test::mesh_of("x:4, y:2");
+
+Type f32(Shape shape) { return {DType::F32, std::move(shape)}; }
+
+using Rng = std::mt19937_64;
+
+std::int64_t bytes(const ir::Module& m) {
+  return spmd::comm_plan(*spmd::partition(m, spmd::propagate(m))).bytes_per_device();
+}
+
+// --- what is moved
+
+TEST(DivideLinalg, CholeskyMovesPanels) {
+  for (const char* layout : {"x, y", "x.y, -", "-, x.y", "y, x", "-, y.x"}) {
+    Builder b;
+    Value x = b.input(f32({512, 512}));
+    // To panels and back, half of what the rows and columns of a device are, and the diagonal.
+    std::int64_t bound = 2 * 512 * 512 / 8 * 4 + 512 * 512 * 4 / 4 + 512 * 512 * 4 / 8;
+    EXPECT_LE(bytes(test::module(b, {ops::cholesky(x)}, kMesh, {layout}, {"x, y"})), bound + 512 * 512 * 4 / 4)
+        << layout;
+  }
+  for (const char* layout : {"x, -", "-, x"}) {
+    Builder b;
+    Value x = b.input(f32({512, 512}));
+    std::int64_t bound = 2 * 512 * 512 / 8 * 4 + 512 * 512 * 4 / 2 + 512 * 512 * 4 / 8;
+    EXPECT_LE(bytes(test::module(b, {ops::cholesky(x)}, test::mesh_of("x:8"), {layout}, {layout})), bound) << layout;
+  }
+}
+
+TEST(DivideLinalg, TallMatricesMoveTriangles) {
+  constexpr std::int64_t kTriangle = 64 * 64 * 4;
+  for (const char* layout : {"x.y, -", "y.x, -"}) {
+    Builder b;
+    Values f = ops::qr(b.input(f32({8192, 64})));
+    // Three rounds, the first rows, and the triangle for all.
+    EXPECT_LE(bytes(test::module(b, f, kMesh, {layout}, {layout, "-, -"})), 5 * kTriangle);
+  }
+  Builder b;
+  Values f = ops::packed_qr(b.input(f32({8192, 64})));
+  Value q = ops::householder_product(f[0], f[1]);
+  Value r = ops::upper_part(ops::slice_in_dim(f[0], 0, 64, 0));
+  EXPECT_LE(bytes(test::module(b, {q, r}, kMesh, {"x.y, -"}, {"x.y, -", "-, -"})), 9 * kTriangle);
+}
+
+// --- what is held
+
+// Bytes that a device holds at most while the equations run in their order, arguments all the time.
+std::int64_t most_held(const ir::Graph& g) {
+  std::vector<ir::ValueId> storage(g.num_values());
+  std::vector<std::int64_t> bytes(g.num_values());
+  auto at = [](ir::ValueId v) { return static_cast<std::size_t>(v); };
+  for (std::size_t v = 0; v < g.num_values(); ++v) {
+    auto id = static_cast<ir::ValueId>(v);
+    storage[v] = id;
+    // Numbers of rows and columns, and what is compared with them, are made where they are used.
+    bool made = g.type(id).dtype == DType::I32 || g.type(id).dtype == DType::Bool;
+    bytes[v] = made ? 0 : ops::local_bytes(g.type(id), g.layout(id), *g.mesh);
+  }
+  auto is_view = [](const ir::Eqn& e) {
+    return e.op == &ops::def::reinterpret || e.op == &ops::def::reshape || e.op == &ops::def::broadcast_in_dim;
+  };
+  std::vector<std::size_t> last(g.num_values());
+  for (std::size_t i = 0; i < g.eqns.size(); ++i) {
+    const auto& e = g.eqns[i];
+    if (is_view(e)) storage[at(e.out[0])] = storage[at(e.in[0])];
+    for (auto v : e.in) last[at(storage[at(v)])] = i;
+    for (auto v : e.out) last[at(storage[at(v)])] = std::max(last[at(storage[at(v)])], i);
+  }
+  for (const auto* ports : {&g.inputs, &g.outputs}) {
+    for (auto v : *ports) last[at(storage[at(v)])] = g.eqns.size();
+  }
+  std::int64_t now = 0, most = 0;
+  std::vector<std::vector<ir::ValueId>> dies(g.eqns.size() + 1);
+  for (std::size_t v = 0; v < g.num_values(); ++v) dies[last[v]].push_back(static_cast<ir::ValueId>(v));
+  for (auto v : g.inputs) now += bytes[at(v)];
+  for (std::size_t i = 0; i < g.eqns.size(); ++i) {
+    const auto& e = g.eqns[i];
+    // Element by element, a result takes the place of an operand that is not needed any more.
+    bool in_place = false;
+    if (e.op->traits().elementwise || e.op == &ops::def::dynamic_update_slice) {
+      for (auto v : e.in)
+        in_place = in_place || (last[at(storage[at(v)])] == i && bytes[at(storage[at(v)])] == bytes[at(e.out[0])]);
+    }
+    for (auto v : e.out) {
+      if (storage[at(v)] == v) now += bytes[at(v)];
+    }
+    std::int64_t held = now - (in_place ? bytes[at(e.out[0])] : 0);
+    most = std::max(most, held);
+    for (auto v : dies[i]) {
+      if (storage[at(v)] == v) now -= bytes[at(v)];
+    }
+  }
+  return most;
+}
+
+TEST(DivideLinalg, LargeMatricesAreNeverWholeOnADevice) {
+  constexpr std::int64_t kShare = std::int64_t{16384} * 16384 * 4 / 8;
+  auto held = [&](const std::function<Values(Value)>& f, const std::vector<std::string>& out) {
+    Builder b;
+    Values results = f(b.input(f32({16384, 16384})));
+    auto m = test::module(b, results, kMesh, {"x, y"}, out);
+    return static_cast<double>(most_held(*spmd::partition(m, spmd::propagate(m)))) / kShare;
+  };
+  EXPECT_LE(held([](Value x) { return Values{ops::cholesky(x)}; }, {"x, y"}), 3);
+  EXPECT_LE(held([](Value x) { return ops::packed_qr(x); }, {"x, y", "-"}), 3.1);
+  // Beside the argument and both results, one of the results in another order.
+  EXPECT_LE(held([](Value x) { return ops::qr(x); }, {"x, y", "x, y"}), 4.3);
+}
+
+// --- values
+
+struct Case {
+  Builder b;
+  std::vector<HostArray> args;
+  Values out;
+  double tolerance = 1e-4;
+};
+
+std::int64_t pick(Rng& rng, std::int64_t n) { return static_cast<std::int64_t>(rng() % static_cast<std::uint64_t>(n)); }
+
+DType random_dtype(Rng& rng) {
+  return std::array{DType::F32, DType::F64, DType::C64}[static_cast<std::size_t>(pick(rng, 3))];
+}
+
+// One matrix, or a few.
+Shape stack_of(Rng& rng, std::int64_t m, std::int64_t n) {
+  if (pick(rng, 3) > 0) return {m, n};
+  return {1 + pick(rng, 2), m, n};
+}
+
+// Far from singular: random numbers, `diagonal` more on the diagonal.
+HostArray matrices(Rng& rng, DType t, const Shape& shape, double diagonal) {
+  HostArray a = test::random_array(rng, {t, shape});
+  ops::View v{t, shape, a.data()};
+  for (std::int64_t i = 0; i < ops::matrix_count(v); ++i) {
+    for (std::int64_t k = 0; k < std::min(shape.back(), shape[shape.size() - 2]); ++k) {
+      std::int64_t at = (i * shape[shape.size() - 2] + k) * shape.back() + k;
+      ops::store_number(v, at, ops::load_complex(v, at) + diagonal);
+    }
+  }
+  return a;
+}
+
+void cholesky_of(Rng& rng, Case& c) {
+  std::int64_t n = 128 + pick(rng, 60);
+  DType t = random_dtype(rng);
+  Shape shape = stack_of(rng, n, n);
+  bool none = pick(rng, 8) == 0;
+  // Only the lower triangle is read: a diagonal that dominates makes the matrix definite.
+  c.args.push_back(matrices(rng, t, shape, 2.5 * static_cast<double>(n)));
+  if (none) {
+    ops::View v{t, shape, c.args[0].data()};
+    std::int64_t k = pick(rng, n);
+    ops::store_number(v, k * n + k, -1.0);
+  }
+  c.out = {ops::cholesky(c.b.input({t, shape}))};
+}
+
+void solve_of(Rng& rng, Case& c) {
+  std::int64_t n = 128 + pick(rng, 60);
+  DType t = random_dtype(rng);
+  Shape shape = stack_of(rng, n, n);
+  auto flag = [&] { return pick(rng, 2) == 0; };
+  ops::TriangularSolve p{flag(), flag(), flag(), flag(), false};
+  c.args.push_back(matrices(rng, t, shape, 2.0 * static_cast<double>(n)));
+  Shape sides = shape;
+  sides[shape.size() - (p.left ? 1 : 2)] = 1 + pick(rng, 40);
+  c.args.push_back(test::random_array(rng, {t, sides}));
+  Value a = c.b.input({t, shape});
+  c.out = {ops::triangular_solve(a, c.b.input({t, sides}), p)};
+}
+
+// A unit diagonal, and few other elements, that the result does not grow with the size.
+void unit_solve_of(Rng& rng, Case& c) {
+  std::int64_t n = 128 + pick(rng, 60);
+  Type t{DType::F64, {n, n}};
+  auto flag = [&] { return pick(rng, 2) == 0; };
+  ops::TriangularSolve p{flag(), flag(), flag(), flag(), true};
+  c.args.push_back(matrices(rng, t.dtype, t.shape, 0));
+  for (std::int64_t i = 0; i < c.args[0].size(); ++i) {
+    if (i % 29 != 0) static_cast<double*>(c.args[0].data())[i] = 0;
+  }
+  Shape sides{n, n};
+  sides[p.left ? 1 : 0] = 1 + pick(rng, 40);
+  c.args.push_back(test::random_array(rng, {t.dtype, sides}));
+  Value a = c.b.input(t);
+  c.out = {ops::triangular_solve(a, c.b.input({t.dtype, sides}), p)};
+}
+
+void tall_qr_of(Rng& rng, Case& c) {
+  std::int64_t n = 1 + pick(rng, 12);
+  std::int64_t m = 8 * n + pick(rng, 40);
+  DType t = random_dtype(rng);
+  Shape shape = stack_of(rng, m, n);
+  c.args.push_back(test::random_array(rng, {t, shape}));
+  c.out = ops::qr(c.b.input({t, shape}));
+}
+
+void packed_qr_of(Rng& rng, Case& c) {
+  bool tall = pick(rng, 2) == 0;
+  std::int64_t n = tall ? 1 + pick(rng, 12) : 128 + pick(rng, 30);
+  std::int64_t m = tall ? 8 * n + pick(rng, 40) : n + pick(rng, 2) * pick(rng, 90);
+  DType t = random_dtype(rng);
+  Shape shape = stack_of(rng, m, n);
+  c.args.push_back(test::random_array(rng, {t, shape}));
+  if (pick(rng, 4) == 0) {  // columns that need no reflector
+    ops::View v{t, shape, c.args[0].data()};
+    for (std::int64_t i = 0; i < m; ++i) {
+      for (std::int64_t j = 0; j < n; j += 3) {
+        if (i > j / 2) ops::store_number(v, i * n + j, 0.0);
+      }
+    }
+  }
+  c.out = ops::packed_qr(c.b.input({t, shape}));
+}
+
+void reflectors_of(Rng& rng, Case& c) {
+  Case factors;
+  packed_qr_of(rng, factors);
+  c.args = test::run_on_one(factors.b.finish_shared(factors.out), factors.args);
+  Value packed = c.b.input({c.args[0].dtype(), c.args[0].shape()});
+  c.out = {ops::householder_product(packed, c.b.input({c.args[1].dtype(), c.args[1].shape()}))};
+}
+
+void tall_svd_of(Rng& rng, Case& c) {
+  std::int64_t n = 1 + pick(rng, 12);
+  std::int64_t m = 8 * n + pick(rng, 40);
+  Shape shape = stack_of(rng, m, n);
+  c.args.push_back(test::random_array(rng, {DType::F64, shape}));
+  c.out = ops::svd(c.b.input({DType::F64, shape}));
+}
+
+using Make = std::function<void(Rng&, Case&)>;
+
+// A matrix's rows and columns split by some of the axes, what is before them by others.
+ir::Layout split_matrices(Rng& rng, const Shape& shape, const ir::MeshAxes& mesh) {
+  ir::Layout l = ir::Layout::replicated(static_cast<std::int64_t>(shape.size()));
+  for (std::uint8_t axis = 0; axis < mesh.sizes.size(); ++axis) {
+    auto d = static_cast<std::size_t>(pick(rng, static_cast<std::int64_t>(shape.size()) + 1));
+    if (d == shape.size()) continue;
+    if (d + 2 < shape.size() && shape[d] % ir::parts(l.dims[d], mesh) * mesh.sizes[axis] != 0) continue;
+    l.dims[d].insert(l.dims[d].begin() + pick(rng, static_cast<std::int64_t>(l.dims[d].size()) + 1), axis);
+  }
+  return l;
+}
+
+// What the rule writes in the place of the program's one equation, whatever it moves.
+bool check(std::uint64_t seed, const ir::MeshAxes& mesh, const Make& make) {
+  Rng rng(seed * 0x9E3779B97F4A7C15ull + 1);
+  Case c;
+  make(rng, c);
+  auto g = c.b.finish_shared(c.out);
+  const ir::Eqn& e = g->eqns.at(0);
+  std::vector<ir::Layout> operands, results;
+  Builder b;
+  Values in;
+  ir::Types out;
+  for (auto v : e.in) {
+    in.push_back(b.input(g->type(v)));
+    operands.push_back(split_matrices(rng, g->type(v).shape, mesh));
+  }
+  for (auto v : e.out) {
+    out.push_back(g->type(v));
+    results.push_back(split_matrices(rng, g->type(v).shape, mesh));
+  }
+  ir::DivideArgs args{in, out, operands, results, mesh, false, {}, nullptr};
+  std::optional<ir::Division> division;
+  for (std::size_t way = 0; way < e.op->divisions() && !division; ++way) division = e.op->divide(way, b, args, e.attrs);
+  if (!division) return false;
+  ir::Module m = ir::module_over(b.finish_shared(division->out), mesh);
+  m.uneven = true;
+  for (std::size_t i = 0; i < operands.size(); ++i) m.inputs[i].layout = operands[i];
+  for (std::size_t i = 0; i < results.size(); ++i) m.outputs[i].layout = results[i];
+  std::vector<HostArray> expected = test::run_on_one(g, c.args);
+  std::vector<HostArray> got = test::run_on_mesh(m, c.args, test::client_with(mesh.num_positions()));
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    EXPECT_EQ(test::difference(got[i], expected[i], c.tolerance), "") << "seed " << seed << ", result " << i << "\n"
+                                                                      << ir::to_string(*g);
+  }
+  return true;
+}
+
+void check_many(std::uint64_t first, std::uint64_t count, const Make& make) {
+  std::uint64_t divided = 0, cases = 0;
+  for (const auto& mesh : test::test_meshes()) {
+    for (std::uint64_t i = 0; i < count && !testing::Test::HasFailure(); i += test::case_stride()) {
+      ++cases;
+      divided += check(first + i, mesh, make);
+    }
+  }
+  EXPECT_GE(2 * divided, cases);
+}
+
+TEST(DivideLinalg, GradientsOfSplitFactors) {
+  Rng rng(7);
+  constexpr std::int64_t kSize = 256;
+  for (const char* layout : {"x, y", "x.y, -", "-, y"}) {
+    Builder b;
+    Value x = b.input({DType::F64, {kSize, kSize}});
+    Value l = test::constrain(ops::cholesky(x), layout, kMesh);
+    Value y = ops::triangular_solve(l, x, {});
+    test::RandomProgram p{test::module(b, {ops::sin(y)}, kMesh, {layout}, {layout}), {}, {}, 1e-6};
+    p.args = {matrices(rng, DType::F64, {kSize, kSize}, 2.5 * kSize)};
+    test::RandomProgram gradient = test::gradient_of(p);
+    EXPECT_EQ(test::disagreement(gradient), "") << layout;
+  }
+}
+
+TEST(DivideLinalg, RandomCholesky) { check_many(1, 12, cholesky_of); }
+TEST(DivideLinalg, RandomTallQr) { check_many(300, 40, tall_qr_of); }
+TEST(DivideLinalg, RandomReflectors) { check_many(500, 40, packed_qr_of); }
+TEST(DivideLinalg, RandomProductsOfReflectors) { check_many(600, 24, reflectors_of); }
+TEST(DivideLinalg, RandomTallSvd) { check_many(400, 20, tall_svd_of); }
+TEST(DivideLinalg, RandomTriangularSolves) { check_many(100, 24, solve_of); }
+TEST(DivideLinalg, RandomTriangularSolvesWithAUnitDiagonal) { check_many(200, 24, unit_solve_of); }
+
+}  // namespace
+}  // namespace tessera
