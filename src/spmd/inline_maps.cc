@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "spmd/inline_maps.h"
+#include "spmd/spmd.h"
 
 #include <algorithm>
 #include <map>

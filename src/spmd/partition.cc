@@ -452,7 +452,7 @@ void Partitioner::add_control(const ir::Eqn& e, const ops::Control& control) {
 
 }  // namespace
 
-ir::GraphPtr partition(const ir::Module& m, const std::vector<ir::Layout>& layouts) {
+ir::GraphPtr partition_apart(const ir::Module& m, const std::vector<ir::Layout>& layouts) {
   Price price = [](const ir::Module& alone, const std::vector<ir::Layout>& laid) {
     return comm_plan(*Partitioner(alone, laid).run()).bytes_per_device();
   };
@@ -465,8 +465,13 @@ ir::GraphPtr partition(const ir::Module& m, const std::vector<ir::Layout>& layou
   // An equation by itself is not the program: where what follows makes up for it, nothing is divided.
   changed.divides = false;
   changed.graph = m.graph;
-  ir::GraphPtr whole = partition(changed, layouts);
-  return comm_plan(*whole).bytes_per_device() < comm_plan(*out).bytes_per_device() ? whole : out;
+  ir::GraphPtr whole = partition_apart(changed, layouts);
+  auto bytes = [](const ir::GraphPtr& g) { return comm_plan(*join_exchanges(g)).bytes_per_device(); };
+  return bytes(whole) < bytes(out) ? whole : out;
+}
+
+ir::GraphPtr partition(const ir::Module& m, const std::vector<ir::Layout>& layouts) {
+  return ir::after_pass("join_exchanges", join_exchanges(partition_apart(m, layouts)));
 }
 
 }  // namespace tessera::spmd

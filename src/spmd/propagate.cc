@@ -10,7 +10,6 @@
 #include "ops/control/subgraph_structure.h"
 #include "spmd/factoring.h"
 #include "spmd/halo_equations.h"
-#include "spmd/inline_maps.h"
 #include "spmd/spmd.h"
 #include "spmd/window_equations.h"
 

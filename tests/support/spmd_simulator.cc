@@ -412,7 +412,9 @@ std::vector<Held> simulate(const ir::Graph& g, std::vector<Held> args) {
     for (auto v : e.in) in.push_back(values[static_cast<std::size_t>(v)]);
     std::vector<Held> out(e.out.size());
     if (e.op == &ops::def::reshard) {
-      out[0] = reshard(in[0], g.type(e.in[0]), g.layout(e.in[0]), g.layout(e.out[0]), mesh);
+      for (std::size_t i = 0; i < in.size(); ++i) {
+        out[i] = reshard(in[i], g.type(e.in[i]), g.layout(e.in[i]), g.layout(e.out[i]), mesh);
+      }
     } else if (e.op == &ops::def::halo) {
       std::vector<Held> whole;
       for (std::size_t i = 0; i < in.size(); ++i) {
@@ -421,12 +423,15 @@ std::vector<Held> simulate(const ir::Graph& g, std::vector<Held> args) {
         all.vary = g.layout(e.in[i]).vary;
         whole.push_back(reshard(in[i], type, g.layout(e.in[i]), all, mesh));
       }
-      const ir::Type& type = g.type(e.out[0]);
+      ir::Types types;
+      for (auto v : e.out) types.push_back(g.type(v));
       for (std::int64_t p = 0; p < mesh.num_positions(); ++p) {
         std::vector<HostArray> mine;
         for (const auto& h : whole) mine.push_back(h[static_cast<std::size_t>(p)]);
-        HostArray result = call_reference(e, e.attrs, mine, {type})[0];
-        out[0].push_back(result.slice(tile_index(type.shape, g.layout(e.out[0]), mesh, p)));
+        std::vector<HostArray> results = call_reference(e, e.attrs, mine, types);
+        for (std::size_t i = 0; i < out.size(); ++i) {
+          out[i].push_back(results[i].slice(tile_index(types[i].shape, g.layout(e.out[i]), mesh, p)));
+        }
       }
     } else if (!flow.eval(e, in, out)) {
       for (std::int64_t p = 0; p < mesh.num_positions(); ++p) {
