@@ -17,28 +17,35 @@ namespace {
 // Larger sums take their time by the byte, and all results of one exchange are in memory together.
 constexpr std::int64_t kMostBytes = 16 << 10;
 constexpr std::int64_t kMostTogether = 1 << 20;
+// Equations that are computed earlier, so that what they make can go with an exchange that was before them.
+constexpr std::size_t kMostEarlier = 8;
 
 class Joiner {
  public:
-  explicit Joiner(const ir::Graph& g) : g_(g), made_(g.num_values(), -1), joined_(g.eqns) {}
+  explicit Joiner(const ir::Graph& g)
+      : g_(g), maker_(g.num_values(), kInput), place_(g.eqns.size()), joined_(g.eqns), earlier_(g.eqns.size()) {}
 
   ir::GraphPtr run() {
     for (std::size_t i = 0; i < g_.eqns.size(); ++i) {
       const ir::Eqn& e = g_.eqns[i];
       if (auto control = ops::control_of(e)) join_bodies(i, *control);
+      place_[i] = 2 * i + 1;
+      for (auto v : e.out) maker_[static_cast<std::size_t>(v)] = i;
       if (exchanges(e)) find_place(i);
-      for (auto v : e.out) made_[static_cast<std::size_t>(v)] = static_cast<std::int64_t>(i);
     }
     if (!changed_) return nullptr;
     auto out = std::make_shared<ir::Graph>(g_);
     out->eqns.clear();
-    for (auto& e : joined_) {
-      if (e.op != nullptr) out->eqns.push_back(std::move(e));
+    for (std::size_t i = 0; i < joined_.size(); ++i) {
+      for (auto k : earlier_[i]) out->eqns.push_back(g_.eqns[k]);
+      if (joined_[i].op != nullptr) out->eqns.push_back(std::move(joined_[i]));
     }
     return out;
   }
 
  private:
+  static constexpr std::size_t kInput = static_cast<std::size_t>(-1);
+
   // Equations that become the first of them, with bytes received when apart.
   struct Group {
     std::vector<std::size_t> members;
@@ -70,15 +77,36 @@ class Joiner {
     return ops::local_bytes(g_.type(e.out[0]), g_.layout(e.out[0]), *g_.mesh) <= kMostBytes;
   }
 
-  // Joins an equation to the first group that was ready for it and takes it, or begins one.
+  // Joins an equation to the first group that takes it and can have its operand, or begins one.
   void find_place(std::size_t i) {
-    const ir::Eqn& e = g_.eqns[i];
-    std::int64_t ready = -1;
-    for (auto v : e.in) ready = std::max(ready, made_[static_cast<std::size_t>(v)]);
     for (Group& group : groups_) {
-      if (ready < static_cast<std::int64_t>(group.members.front()) && fits(group, e)) return take(group, i);
+      if (!fits(group, g_.eqns[i])) continue;
+      std::vector<std::size_t> before;
+      if (!ready_for(g_.eqns[i], group.members.front(), before)) continue;
+      std::ranges::sort(before);
+      for (auto k : before) {
+        earlier_[group.members.front()].push_back(k);
+        place_[k] = 2 * group.members.front();
+        joined_[k].op = nullptr;
+      }
+      return take(group, i);
     }
-    groups_.push_back({{i}, received(e)});
+    groups_.push_back({{i}, received(g_.eqns[i])});
+  }
+
+  // Whether the operands of an equation are there before equation `first`, or can be: `before` are equations that are
+  // to be computed earlier for it. What exchanges or has effects stays where it is.
+  bool ready_for(const ir::Eqn& e, std::size_t first, std::vector<std::size_t>& before) const {
+    for (auto v : e.in) {
+      std::size_t k = maker_[static_cast<std::size_t>(v)];
+      if (k == kInput || place_[k] < 2 * first + 1 || std::ranges::find(before, k) != before.end()) continue;
+      const ir::Eqn& made = g_.eqns[k];
+      bool fixed = made.op->traits().collective || ir::has_effect(made) || ops::control_of(made);
+      if (fixed || before.size() == kMostEarlier) return false;
+      before.push_back(k);
+      if (!ready_for(made, first, before)) return false;
+    }
+    return true;
   }
 
   bool fits(const Group& group, const ir::Eqn& e) const {
@@ -154,8 +182,10 @@ class Joiner {
   }
 
   const ir::Graph& g_;
-  std::vector<std::int64_t> made_;  // by value: the equation that makes it, as far as they have been looked at
-  std::vector<ir::Eqn> joined_;     // by equation what stands there; without op where it has joined an earlier one
+  std::vector<std::size_t> maker_;  // by value: the equation that makes it, as far as they have been looked at
+  std::vector<std::size_t> place_;  // by equation: odd where it stands, even where it is before equation place / 2
+  std::vector<ir::Eqn> joined_;     // by equation what stands there; without op where it has joined or gone before one
+  std::vector<std::vector<std::size_t>> earlier_;  // by equation those that have gone before it
   std::vector<Group> groups_;
   bool changed_ = false;
 };
