@@ -62,8 +62,9 @@ class Factoring {
   std::vector<std::int64_t> uneven_;  ///< by factor: up to how many parts need not be equal
 };
 
-/// How many bytes each value of a graph is made of: its own, but for values that ops which compute element by element or
-/// repeat elements make of less. Such values can be made again under another layout, where that moves less than they do.
+/// How many bytes each value of a graph is made of: its own, but for values that ops which compute element by element
+/// or repeat elements make of less. Such values can be made again under another layout, where that moves less than they
+/// do.
 class SourceBytes {
  public:
   explicit SourceBytes(const ir::Graph& g);

@@ -73,7 +73,8 @@ class Joiner {
       return h.windows == 0 && std::ranges::all_of(h.strides, one) && std::ranges::all_of(h.spacing, one) &&
              received(e) > 0;
     }
-    if (e.op != &ops::def::reshard || ir::get<ops::Reshard>(e.attrs).kind != ops::Reshard::Kind::AllReduce) return false;
+    if (e.op != &ops::def::reshard || ir::get<ops::Reshard>(e.attrs).kind != ops::Reshard::Kind::AllReduce)
+      return false;
     return ops::local_bytes(g_.type(e.out[0]), g_.layout(e.out[0]), *g_.mesh) <= kMostBytes;
   }
 
@@ -116,7 +117,8 @@ class Joiner {
       const ir::Layout& a = g_.layout(first.in[0]);
       const ir::Layout& b = g_.layout(e.in[0]);
       const ir::Layout& to = g_.layout(e.out[0]);
-      return a.reduction == b.reduction && (a.partial & ~g_.layout(first.out[0]).partial) == (b.partial & ~to.partial) &&
+      return a.reduction == b.reduction &&
+             (a.partial & ~g_.layout(first.out[0]).partial) == (b.partial & ~to.partial) &&
              g_.type(first.in[0]).dtype == g_.type(e.in[0]).dtype && group.bytes + received(e) <= kMostTogether;
     }
     const auto& a = ir::get<ops::Halo>(first.attrs);

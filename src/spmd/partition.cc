@@ -201,9 +201,9 @@ class Partitioner {
   }
   bool fresh(ir::ValueId v) const { return sources_.of(v) == 0 && makers_.contains(v); }
 
-  // What it costs to make a value as asked for: the bytes that move for what it is made of, and those that it is written
-  // to; what is between them does not leave a fused block. Nothing where that cannot be or is not less than `limit`;
-  // `steps` bounds the search.
+  // What it costs to make a value as asked for: the bytes that move for what it is made of, and those that it is
+  // written to; what is between them does not leave a fused block. Nothing where that cannot be or is not less than
+  // `limit`; `steps` bounds the search.
   std::optional<double> cost_again(ir::ValueId v, const ir::Layout& goal, double limit, int& steps) const {
     auto it = makers_.find(v);
     if (it == makers_.end() || goal.partial != 0 || --steps < 0) return std::nullopt;

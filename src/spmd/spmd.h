@@ -25,7 +25,8 @@ Constraint resolve(const ops::ShardingConstraint& c, const ir::Module& m);
 ir::GraphPtr with_fixed_leaves(const ir::GraphPtr& graph);
 
 /// The graph of a placed module without maps, whose meshes are among the module's: one flat graph, in which blocks are
-/// values with `manual_enter` and `manual_exit` at the boundaries, and collectives know their axes of the program's mesh.
+/// values with `manual_enter` and `manual_exit` at the boundaries, and collectives know their axes of the program's
+/// mesh.
 ir::GraphPtr expand_maps(const ir::Module& m);
 
 /// A placed module as the partitioner takes it: maps are opened, and where it is deterministic, sums have their leaves.

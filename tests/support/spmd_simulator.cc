@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "base/strings.h"
 #include "ir/op_def.h"
+#include "ops/collective/manual.h"
 #include "ops/control/subgraph_structure.h"
 #include "ops/define_op.h"
 #include "ops/shape/halo.h"
@@ -402,6 +403,51 @@ HostArray gather(const Held& held, const Shape& global, const Layout& l, const M
   return reshard(held, type, l, Layout::replicated(rank(global)), mesh)[0];
 }
 
+namespace {
+
+// What positions hold, under the numbers of others.
+Held reinterpret(const Held& in, const ops::Reinterpret& p, const ir::Type& type, const Layout& to,
+                 const MeshAxes& mesh) {
+  Held out;
+  for (std::int64_t q = 0; q < mesh.num_positions(); ++q) {
+    HostArray& mine = out.emplace_back(type.dtype, ir::tile_shape(type.shape, to, mesh));
+    std::int64_t from = p.source.empty() ? q : p.source[static_cast<std::size_t>(q)];
+    auto bytes = static_cast<std::size_t>(mine.nbytes());
+    if (from < 0) std::memset(mine.data(), 0, bytes);
+    if (from >= 0) std::memcpy(mine.data(), in[static_cast<std::size_t>(from)].data(), bytes);
+  }
+  return out;
+}
+
+// Rows of every member of a group to every other, as `ragged_all_to_all` says.
+Held ragged(const std::vector<Held>& in, const ops::GroupExchange& p) {
+  Held out;
+  for (const auto& array : in[1]) {
+    HostArray& mine = out.emplace_back(array.dtype(), array.shape());
+    std::memcpy(mine.data(), array.data(), static_cast<std::size_t>(array.nbytes()));
+  }
+  for (const auto& group : p.groups) {
+    auto number = [&](std::size_t operand, std::int64_t position, std::size_t k) {
+      return in[operand][static_cast<std::size_t>(position)].astype(DType::I64).span<std::int64_t>()[k];
+    };
+    for (auto sender : group) {
+      for (std::size_t r = 0; r < group.size(); ++r) {
+        const HostArray& from = in[0][static_cast<std::size_t>(sender)];
+        HostArray& to = out[static_cast<std::size_t>(group[r])];
+        std::int64_t row = from.nbytes() / std::max<std::int64_t>(from.shape()[0], 1);
+        std::int64_t bytes = number(3, sender, r) * row;
+        if (bytes == 0) continue;
+        std::memcpy(static_cast<char*>(to.data()) + number(4, sender, r) * row,
+                    static_cast<const char*>(from.data()) + number(2, sender, r) * row,
+                    static_cast<std::size_t>(bytes));
+      }
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
 std::vector<Held> simulate(const ir::Graph& g, std::vector<Held> args) {
   const MeshAxes& mesh = *g.mesh;
   std::vector<Held> values(g.num_values());
@@ -415,6 +461,12 @@ std::vector<Held> simulate(const ir::Graph& g, std::vector<Held> args) {
       for (std::size_t i = 0; i < in.size(); ++i) {
         out[i] = reshard(in[i], g.type(e.in[i]), g.layout(e.in[i]), g.layout(e.out[i]), mesh);
       }
+    } else if (e.op == &ops::def::reinterpret) {
+      out[0] = reinterpret(in[0], ir::get<ops::Reinterpret>(e.attrs), g.type(e.out[0]), g.layout(e.out[0]), mesh);
+    } else if (e.op == &ops::def::group_exchange) {
+      const auto& p = ir::get<ops::GroupExchange>(e.attrs);
+      TESSERA_CHECK(p.kind == ops::GroupExchange::Kind::Ragged, "exchanges in groups are simulated where rows move");
+      out[0] = ragged(in, p);
     } else if (e.op == &ops::def::halo) {
       std::vector<Held> whole;
       for (std::size_t i = 0; i < in.size(); ++i) {

@@ -36,7 +36,8 @@ Plans plans(const ir::Module& m) {
   ir::verify(*joined);
   auto got = test::run_partitioned(*joined, args);
   auto want = test::evaluate(*m.graph, args);
-  for (std::size_t i = 0; i < want.size(); ++i) EXPECT_EQ(test::difference(got[i], want[i], 1e-5), "") << "output " << i;
+  for (std::size_t i = 0; i < want.size(); ++i)
+    EXPECT_EQ(test::difference(got[i], want[i], 1e-5), "") << "output " << i;
   return {spmd::comm_plan(*joined), spmd::comm_plan(*spmd::partition_apart(m, layouts))};
 }
 
@@ -136,8 +137,7 @@ TEST(JoinedExchanges, EdgesOnBothSidesOfTwoShardsDoNotBecomeTheShard) {
   auto rolled = [&](std::int64_t by) {
     std::int64_t n = 64;
     std::int64_t at = (by + n) % n;
-    return ops::concatenate(
-        Values{ops::slice_in_dim(x, n - at, n, 1), ops::slice_in_dim(x, 0, n - at, 1)}, 1);
+    return ops::concatenate(Values{ops::slice_in_dim(x, n - at, n, 1), ops::slice_in_dim(x, 0, n - at, 1)}, 1);
   };
   Value y = rolled(1) + rolled(-1) + rolled(2);
   Plans p = plans(test::module(b, {y}, kMesh, {"-, y"}, {"-, y"}));

@@ -169,8 +169,7 @@ std::optional<ir::Division> divide_running_window(Builder& b, const ir::DivideAr
   (along->reverse ? low : high)[at(axis)] = -1;
   Values fill = before.no_starts();
   for (std::size_t i = 0; i < n; ++i) before.arrays()[i] = pad(totals[i], fill[i], low, high);
-  along->reverse ? before.set_there(axis, 0, parts.occupied() - 1)
-                 : before.set_there(axis, 1, parts.parts);
+  along->reverse ? before.set_there(axis, 0, parts.occupied() - 1) : before.set_there(axis, 1, parts.parts);
   Values& y = elements.arrays();
   for (std::size_t i = 0; i <= n; ++i) {
     Value edge = expand_dims(before.arrays()[i], {axis + 1});

@@ -162,7 +162,7 @@ TESSERA_DEFINE_OP(gather, Gather,
                       .batch = batch,
                       .jvp = jvp,
                       .transpose = transpose_rule,
-                      .divide = {gather_by_shards},
+                      .divide = {gather_by_shards, gather_by_routes},
                       .reference = reference,
                       .samples = gather_samples,
                   });

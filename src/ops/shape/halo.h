@@ -24,7 +24,7 @@ using ir::field;
 /// of the result along dimension d is element s of operand k where s * spacing[d] = starts[k][d] + strides[d] * o, if
 /// there is one. No two operands cover one position; strides or spacing of a dimension are 1.
 struct Halo {
-  Shape shape;  ///< of the result, without the dimension of windows
+  Shape shape;                 ///< of the result, without the dimension of windows
   std::vector<Dims> starts;    ///< of each operand; with several results those of the first result, then of the next
   Dims strides;                ///< not 0; negative ones go backward
   Dims spacing;                ///< at least 1
@@ -34,11 +34,10 @@ struct Halo {
   std::int64_t results = 1;    ///< that many arrays of the shape; several have strides and spacing of 1, and no windows
   std::string reason = {};     ///< for the communication plan, as with `Reshard`
   std::string cause = {};
-  static constexpr auto fields = std::tuple{field("shape", &Halo::shape),     field("starts", &Halo::starts),
-                                            field("strides", &Halo::strides), field("spacing", &Halo::spacing),
-                                            field("windows", &Halo::windows), field("dimension", &Halo::dimension),
-                                            field("step", &Halo::step),
-                                            ir::rare_field("results", &Halo::results)};
+  static constexpr auto fields = std::tuple{
+      field("shape", &Halo::shape),     field("starts", &Halo::starts),           field("strides", &Halo::strides),
+      field("spacing", &Halo::spacing), field("windows", &Halo::windows),         field("dimension", &Halo::dimension),
+      field("step", &Halo::step),       ir::rare_field("results", &Halo::results)};
   /// Operands that have starts.
   std::size_t operands() const { return starts.size() / static_cast<std::size_t>(results); }
 };

@@ -501,8 +501,7 @@ class JointReshardStep final : public ExchangeStep {
     reads = e.in;
     writes = e.out;
     for (std::size_t i = 0; i < e.in.size(); ++i) {
-      steps_.push_back(
-          std::make_unique<ReshardStep>(g, ir::Eqn{e.op, e.attrs, {e.in[i]}, {e.out[i]}, e.loc}, context));
+      steps_.push_back(std::make_unique<ReshardStep>(g, ir::Eqn{e.op, e.attrs, {e.in[i]}, {e.out[i]}, e.loc}, context));
       steps_.back()->loc = e.loc;
     }
     packed_ = std::all_of(steps_.begin(), steps_.end(), [&](const auto& s) { return steps_[0]->sums_with(*s); });
