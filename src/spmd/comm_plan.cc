@@ -140,7 +140,6 @@ void collect(const ir::Graph& g, std::int64_t times, std::vector<CommStep>& out)
     }
     if (e.op != &ops::def::reshard) continue;
     const auto& p = ir::get<ops::Reshard>(e.attrs);
-    const ir::Type& type = g.type(e.in[0]);
     std::int64_t bytes = received(g, e);
     if (bytes == 0) continue;
     CommStep s;
@@ -148,7 +147,9 @@ void collect(const ir::Graph& g, std::int64_t times, std::vector<CommStep>& out)
     for (auto a : p.axes) s.axes.push_back(g.mesh->names[static_cast<std::size_t>(a)]);
     s.bytes_per_device = bytes;
     s.times = times;
-    s.value = to_string(type);
+    std::vector<std::string> values;
+    for (auto v : e.in) values.push_back(to_string(g.type(v)));
+    s.value = join(values, ", ");
     s.equation = p.cause;
     s.loc = e.loc;
     s.reason = p.reason;

@@ -5,6 +5,8 @@
 #include <numeric>
 #include <optional>
 
+#include "ir/op_def.h"
+
 namespace tessera::spmd {
 
 AxisMask mask_of(const AxisList& axes) {
@@ -31,6 +33,26 @@ ir::Types types_of(const ir::Graph& g, std::span<const ir::ValueId> values) {
   out.reserve(values.size());
   for (auto v : values) out.push_back(g.type(v));
   return out;
+}
+
+bool repeatable(const ir::Graph& g, const ir::Eqn& e, const ir::FactorRule& rule) {
+  const ir::Traits& t = e.op->traits();
+  return !t.effect && !t.collective && e.out.size() == 1 && g.type(e.out[0]).rank() > 0 &&
+         std::all_of(rule.factors.begin(), rule.factors.end(),
+                     [](const ir::Factor& f) { return f.kind == ir::Factor::Kind::Pass || f.size == 1; });
+}
+
+SourceBytes::SourceBytes(const ir::Graph& g) {
+  bytes_.reserve(g.num_values());
+  for (const auto& type : g.types) bytes_.push_back(type.rank() == 0 ? 0 : type.nbytes());
+}
+
+void SourceBytes::add(const ir::Graph& g, const ir::Eqn& e, const ir::FactorRule& rule) {
+  if (!repeatable(g, e, rule)) return;
+  std::int64_t sum = 0;
+  for (auto v : e.in) sum += of(v);
+  std::int64_t& mine = bytes_[static_cast<std::size_t>(e.out[0])];
+  mine = std::min(mine, sum);
 }
 
 Factoring::Factoring(ir::FactorRule rule, ir::TypeSpan in, ir::TypeSpan out, const ir::Module& m, bool shifted)

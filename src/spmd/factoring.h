@@ -62,6 +62,22 @@ class Factoring {
   std::vector<std::int64_t> uneven_;  ///< by factor: up to how many parts need not be equal
 };
 
+/// How many bytes each value of a graph is made of: its own, but for values that ops which compute element by element
+/// or repeat elements make of less. Such values can be made again under another layout, where that moves less than they
+/// do.
+class SourceBytes {
+ public:
+  explicit SourceBytes(const ir::Graph& g);
+  /// Equations are added in their order.
+  void add(const ir::Graph& g, const ir::Eqn& e, const ir::FactorRule& rule);
+  std::int64_t of(ir::ValueId v) const { return bytes_[static_cast<std::size_t>(v)]; }
+
+ private:
+  std::vector<std::int64_t> bytes_;  ///< by value; scalars count nothing
+};
+/// Whether an equation can be computed twice, in any split of its result.
+bool repeatable(const ir::Graph& g, const ir::Eqn& e, const ir::FactorRule& rule);
+
 /// Types of an equation's operands and results.
 ir::Types types_of(const ir::Graph& g, std::span<const ir::ValueId> values);
 

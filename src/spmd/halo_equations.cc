@@ -125,10 +125,10 @@ Dims halo_axes(const ops::Halo& h, const std::vector<ir::Layout>& from, const ir
   std::size_t lead = h.windows > 0 ? 1 : 0;
   AxisMask moved = 0;
   for (std::size_t k = 0; k < h.starts.size(); ++k) {
-    for (std::size_t d = 0; d < from[k].dims.size(); ++d) {
-      bool still =
-          h.strides[d] == 1 && h.spacing[d] == 1 && h.starts[k][d] == 0 && from[k].dims[d] == to.dims[d + lead];
-      if (!still) moved |= mask_of(from[k].dims[d]);
+    const DimAxes& have = from[k % h.operands()].dims;
+    for (std::size_t d = 0; d < have.size(); ++d) {
+      bool still = h.strides[d] == 1 && h.spacing[d] == 1 && h.starts[k][d] == 0 && have[d] == to.dims[d + lead];
+      if (!still) moved |= mask_of(have[d]);
     }
   }
   Dims out;

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "spmd/inline_maps.h"
-
 #include <algorithm>
 #include <map>
 #include <string>
@@ -13,6 +11,7 @@
 #include "ops/collective/manual.h"
 #include "ops/collective/shard_map_op.h"
 #include "ops/control/subgraph_structure.h"
+#include "spmd/spmd.h"
 
 namespace tessera::spmd {
 

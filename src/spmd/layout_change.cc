@@ -24,9 +24,11 @@ class Planner {
   Planner(const ir::Type& type, const ir::Layout& from, const ir::Layout& goal, const ir::MeshAxes& mesh)
       : type_(type), mesh_(mesh), now_(from), goal_(goal) {}
 
-  std::vector<Step> run(bool move_first) {
+  enum class First { Complete, Move, Scatter };
+  std::vector<Step> run(First first) {
     slice();
-    if (move_first) move();
+    if (first == First::Move) move();
+    if (first == First::Scatter) scatter();
     complete();
     move();
     gather();
@@ -64,6 +66,26 @@ class Planner {
       next.dims[d] = std::move(axes);
     }
     push(Kind::Slice, std::move(next));
+  }
+
+  // Scatters over dimensions that need not stay so: where tiles move on anyway, the other half of an all-reduce would
+  // bring elements to positions that do not keep them.
+  void scatter() {
+    ir::Layout next = now_;
+    for (auto a : axes_in(now_.partial & ~goal_.partial)) {
+      std::size_t best = next.dims.size();
+      std::int64_t most = 0;
+      for (std::size_t d = 0; d < next.dims.size(); ++d) {
+        std::int64_t parts = ir::parts(next.dims[d], mesh_);
+        if (type_.shape[d] % (parts * mesh_.sizes[a]) != 0 || type_.shape[d] / parts <= most) continue;
+        most = type_.shape[d] / parts;
+        best = d;
+      }
+      if (best == next.dims.size()) continue;
+      next.dims[best].push_back(a);
+      next.partial &= ~bit(a);
+    }
+    push(Kind::ReduceScatter, std::move(next));
   }
 
   // Partial axes that the goal has on a dimension are scattered, others reduced everywhere.
@@ -130,6 +152,14 @@ class Planner {
     push(kind, std::move(next));
   }
 
+  static AxisList axes_in(AxisMask mask) {
+    AxisList out;
+    for (std::uint8_t a = 0; a < 32; ++a) {
+      if (mask & bit(a)) out.push_back(a);
+    }
+    return out;
+  }
+
   const ir::Type& type_;
   const ir::MeshAxes& mesh_;
   ir::Layout now_;
@@ -153,10 +183,19 @@ std::int64_t total(const ir::Type& type, const ir::Layout& from, const std::vect
 std::vector<Step> plan(const ir::Type& type, const ir::Layout& from, const ir::Layout& goal, const ir::MeshAxes& mesh) {
   AxisMask open = from.partial & ~goal.partial;
   if (from == goal) return {};
-  std::vector<Step> steps = Planner(type, from, goal, mesh).run(false);
-  if ((open & goal.tiled()) == 0) return steps;
-  std::vector<Step> other = Planner(type, from, goal, mesh).run(true);
-  return total(type, from, other, mesh) < total(type, from, steps, mesh) ? other : steps;
+  using First = Planner::First;
+  std::vector<Step> steps = Planner(type, from, goal, mesh).run(First::Complete);
+  if (open == 0 || from.dims == goal.dims) return steps;
+  std::int64_t least = total(type, from, steps, mesh);
+  for (First first : {First::Move, First::Scatter}) {
+    if (first == First::Move && (open & goal.tiled()) == 0) continue;
+    std::vector<Step> other = Planner(type, from, goal, mesh).run(first);
+    std::int64_t bytes = total(type, from, other, mesh);
+    if (bytes >= least) continue;
+    least = bytes;
+    steps = std::move(other);
+  }
+  return steps;
 }
 
 std::int64_t cost(const ir::Type& type, const ir::Layout& from, const ir::Layout& goal, const ir::MeshAxes& mesh) {

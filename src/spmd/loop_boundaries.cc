@@ -74,7 +74,7 @@ std::vector<ir::GraphPtr> partition_bodies(const ir::Module& m, const ops::Contr
     for (std::size_t i = body.outputs.size(); i < body.graph->outputs.size(); ++i) {
       inner.outputs[i].layout = ir::Layout::replicated(body.graph->type(body.graph->outputs[i]).rank());
     }
-    out.push_back(partition(inner, propagate(inner)));
+    out.push_back(partition_apart(inner, propagate(inner)));
   }
   return out;
 }

@@ -95,7 +95,7 @@ class Partitioner {
     Factoring f(e.op->factors(in, out, e.attrs), in, out, m_);
     Split split = choose(e, f);
     if (!move_shards(e, in, out, split.cost)) emit(e, split, out);
-    note_fresh(e, f);
+    note_maker(e, std::move(f));
   }
 
   // Windows of an operand: its shards stay where they are.
@@ -162,9 +162,9 @@ class Partitioner {
       way.from.push_back(fill ? ir::Layout{} : ir::Layout{have.partial == 0 ? have.dims : wanted(v).dims});
       // Every position can make such a value by itself, which moves nothing.
       constexpr std::int64_t kSmall = 1 << 20;
-      bool makes = !fill && fresh_.contains(v) && in[k].nbytes() <= kSmall;
+      bool makes = !fill && fresh(v) && in[k].nbytes() <= kSmall;
       if (makes && values_.vary(v) == 0) way.from.back() = ir::Layout::replicated(in[k].rank());
-      way.cost += static_cast<double>(cost_of(v, way.from.back()));
+      way.cost += cost_of(v, way.from.back());
     }
     bool split = std::any_of(moves.dims.begin(), moves.dims.end(), [&](const MovedDim& m) {
       return !way.from[m.operand].dims[m.dimension].empty() || !way.goal.dims[m.dimension].empty();
@@ -191,46 +191,63 @@ class Partitioner {
     return bytes;
   }
 
-  // --- fresh values: made of nothing but scalars, so making one again costs less than moving it ---------------------
+  // --- values that cost less to make again than to move: made of nothing but scalars, or of little ------------------
 
-  void note_fresh(const ir::Eqn& e, const Factoring& f) {
-    const ir::Traits& t = e.op->traits();
-    const auto& factors = f.rule().factors;
-    bool pass = std::all_of(factors.begin(), factors.end(),
-                            [](const ir::Factor& x) { return x.kind == ir::Factor::Kind::Pass; });
-    bool scalars = std::all_of(e.in.begin(), e.in.end(),
-                               [&](ir::ValueId v) { return g_.type(v).rank() == 0 || fresh_.contains(v); });
-    if (pass && scalars && !t.effect && !t.collective && e.out.size() == 1 && g_.type(e.out[0]).rank() > 0) {
-      fresh_.emplace(e.out[0], std::pair(&e, f));
-    }
+  void note_maker(const ir::Eqn& e, Factoring f) {
+    sources_.add(g_, e, f.rule());
+    if (!repeatable(g_, e, f.rule())) return;
+    constexpr std::int64_t kLess = 4;
+    ir::ValueId v = e.out[0];
+    if (sources_.of(v) <= g_.type(v).nbytes() / kLess) makers_.emplace(v, std::pair(&e, std::move(f)));
   }
+  bool fresh(ir::ValueId v) const { return sources_.of(v) == 0 && makers_.contains(v); }
 
-  // The split under which a fresh value comes out as asked for.
-  std::optional<FactorAxes> remake(ir::ValueId v, const ir::Layout& goal) const {
-    auto it = fresh_.find(v);
-    if (it == fresh_.end() || goal.partial != 0) return std::nullopt;
+  // What it costs to make a value as asked for: the bytes that move for what it is made of, and those that it is
+  // written to; what is between them does not leave a fused block. Nothing where that cannot be or is not less than
+  // `limit`; `steps` bounds the search.
+  std::optional<double> cost_again(ir::ValueId v, const ir::Layout& goal, double limit, int& steps) const {
+    auto it = makers_.find(v);
+    if (it == makers_.end() || goal.partial != 0 || --steps < 0) return std::nullopt;
     const auto& [e, f] = it->second;
     FactorAxes axes(f.num_factors());
     f.project(e->in.size(), goal.dims, axes);
     f.repair(axes);
     if (f.dims_of(e->in.size(), axes) != goal.dims) return std::nullopt;
-    return axes;
+    if (fresh(v)) return 0.0;
+    if (values_.vary(v) != 0 || values_.partial(v) != nullptr) return std::nullopt;
+    double sum = 0;
+    for (std::size_t i = 0; i < e->in.size() && sum < limit; ++i) {
+      ir::Layout need{f.dims_of(i, axes)};
+      if (!values_.has(e->in[i], need)) return std::nullopt;
+      auto moved = static_cast<double>(values_.cost(e->in[i], need));
+      if (moved > 0) sum += cost_again(e->in[i], need, moved, steps).value_or(moved);
+    }
+    return sum < limit ? std::optional(sum) : std::nullopt;
+  }
+  std::optional<double> cost_again(ir::ValueId v, const ir::Layout& goal, std::int64_t limit) const {
+    int steps = 32;
+    auto most = static_cast<double>(limit);
+    auto moved = cost_again(v, goal, most, steps);
+    if (!moved || fresh(v)) return moved;
+    double cost = *moved + 0.125 * static_cast<double>(local_bytes(g_.type(v), goal, mesh_));
+    return cost < most ? std::optional(cost) : std::nullopt;
   }
 
-  std::int64_t cost_of(ir::ValueId v, const ir::Layout& goal) const {
+  double cost_of(ir::ValueId v, const ir::Layout& goal) const {
     if (!values_.has(v, goal)) return cost_of(v, ir::Layout{goal.dims});  // it becomes a sum for nothing
     std::int64_t bytes = values_.cost(v, goal);
-    return bytes == 0 || remake(v, goal) ? 0 : bytes;
+    return bytes == 0 ? 0 : cost_again(v, goal, bytes).value_or(static_cast<double>(bytes));
   }
 
   ir::Value provide(ir::ValueId v, const ir::Layout& goal, const Consumer& consumer) {
     if (!values_.has(v, goal)) return enter_partial(v, goal, consumer);
-    if (values_.cost(v, goal) == 0) return values_.provide(v, goal, consumer).value;
-    auto axes = remake(v, goal);
-    if (!axes) return values_.provide(v, goal, consumer).value;
-    const auto& [e, f] = fresh_.at(v);
-    Split s = weigh(*e, f, *axes);
-    emit(*e, s, {g_.type(v)});
+    std::int64_t bytes = values_.cost(v, goal);
+    if (bytes > 0 && cost_again(v, goal, bytes)) {
+      const auto& [e, f] = makers_.at(v);
+      FactorAxes axes(f.num_factors());
+      f.project(e->in.size(), goal.dims, axes);
+      emit(*e, weigh(*e, f, axes), {g_.type(v)});
+    }
     return values_.provide(v, goal, consumer).value;
   }
 
@@ -272,7 +289,9 @@ class Partitioner {
         need.partial = passed;
         if (const Version* p = values_.partial(e.in[i])) s.origin = p->origin;
       }
-      s.bytes += static_cast<double>(cost_of(e.in[i], need));
+      bool again = false;  // moved for an earlier operand
+      for (std::size_t j = 0; j < i; ++j) again = again || (e.in[j] == e.in[i] && s.operands[j] == need);
+      if (!again) s.bytes += cost_of(e.in[i], need);
       vary |= values_.vary(e.in[i]);
       s.operands.push_back(std::move(need));
     }
@@ -336,7 +355,8 @@ class Partitioner {
   GraphUses uses_;
   std::vector<AxisMask> sums_wanted_;  ///< by value
   LateCompletion late_{g_, mesh_, values_, uses_, sums_wanted_};
-  std::map<ir::ValueId, std::pair<const ir::Eqn*, Factoring>> fresh_;
+  SourceBytes sources_{g_};
+  std::map<ir::ValueId, std::pair<const ir::Eqn*, Factoring>> makers_;
   PartitionAccess access_{g_,
                           mesh_,
                           builder_,
@@ -443,7 +463,7 @@ Price price_of(const ir::Graph& partitioned) {
 
 }  // namespace
 
-ir::GraphPtr partition(const ir::Module& m, const std::vector<ir::Layout>& layouts) {
+ir::GraphPtr partition_apart(const ir::Module& m, const std::vector<ir::Layout>& layouts) {
   Pricing price = [](const ir::Module& alone, const std::vector<ir::Layout>& laid) {
     return price_of(*Partitioner(alone, laid).run());
   };
@@ -456,8 +476,13 @@ ir::GraphPtr partition(const ir::Module& m, const std::vector<ir::Layout>& layou
   // An equation by itself is not the program: where what follows makes up for it, nothing is divided.
   changed.divides = false;
   changed.graph = m.graph;
-  ir::GraphPtr whole = partition(changed, layouts);
-  return less(price_of(*whole), price_of(*out)) ? whole : out;
+  ir::GraphPtr whole = partition_apart(changed, layouts);
+  auto joined = [](const ir::GraphPtr& g) { return price_of(*join_exchanges(g)); };
+  return less(joined(whole), joined(out)) ? whole : out;
+}
+
+ir::GraphPtr partition(const ir::Module& m, const std::vector<ir::Layout>& layouts) {
+  return ir::after_pass("join_exchanges", join_exchanges(partition_apart(m, layouts)));
 }
 
 }  // namespace tessera::spmd

@@ -10,7 +10,6 @@
 #include "ops/control/subgraph_structure.h"
 #include "spmd/factoring.h"
 #include "spmd/halo_equations.h"
-#include "spmd/inline_maps.h"
 #include "spmd/spmd.h"
 #include "spmd/window_equations.h"
 
@@ -24,6 +23,7 @@ struct State {
   DimAxes dims;
   std::vector<bool> closed;  ///< by dimension: may not grow
   AxisMask used = 0;
+  std::int64_t sources = 0;  ///< bytes of what the value is made of (`SourceBytes`)
 };
 
 // An equation, an output or a tie between a value inside a sub-graph and one outside: whatever relates axes of values.
@@ -67,7 +67,7 @@ class Propagator {
   }
   Slot fresh(const ir::Type& type) {
     auto rank = static_cast<std::size_t>(type.rank());
-    states_.push_back({DimAxes(rank), std::vector<bool>(rank), 0});
+    states_.push_back({DimAxes(rank), std::vector<bool>(rank), 0, type.nbytes()});
     return static_cast<Slot>(states_.size()) - 1;
   }
   State& state(Slot s) { return states_[static_cast<std::size_t>(s)]; }
@@ -85,8 +85,9 @@ class Propagator {
     for (const auto& t : in) n.weight.push_back(t.nbytes());
     for (const auto& t : out) n.weight.push_back(t.nbytes());
     for (std::size_t t = 0; t < n.tensors.size(); ++t) n.order.push_back(t);
-    std::stable_sort(n.order.begin(), n.order.end(),
-                     [&](std::size_t a, std::size_t b) { return n.weight[a] > n.weight[b]; });
+    // Among tensors of one size, those that can be made of less under any layout give way.
+    auto rank = [&](std::size_t t) { return std::pair(n.weight[t], state(n.tensors[t]).sources); };
+    std::stable_sort(n.order.begin(), n.order.end(), [&](std::size_t a, std::size_t b) { return rank(a) > rank(b); });
     nodes_.push_back(std::move(n));
   }
 
@@ -105,6 +106,7 @@ class Propagator {
   }
 
   void add_equations(const ir::Graph& g, const std::vector<Slot>& slots) {
+    SourceBytes sources(g);
     for (const auto& e : g.eqns) {
       if (add_control(g, e, slots)) continue;
       ir::Types in = types_of(g, e.in);
@@ -118,6 +120,8 @@ class Propagator {
         state(tensors[1]).used |= c.replicated;
       }
       ir::FactorRule rule = e.op->factors(in, out, e.attrs);
+      sources.add(g, e, rule);
+      for (auto v : e.out) state(slots[static_cast<std::size_t>(v)]).sources = sources.of(v);
       if (const auto* p = ir::get_if<ops::ManualSpec>(e.attrs)) boundary(e, *p, in, tensors);
       int round = e.op->traits().elementwise || keeps_elements(rule, in, out) ? 0 : 1;
       if (auto moves = moves_of(e, in, out)) tie_moved(*moves, in, out, tensors);

@@ -25,8 +25,12 @@ Constraint resolve(const ops::ShardingConstraint& c, const ir::Module& m);
 /// completed by moving their data.
 ir::GraphPtr with_fixed_leaves(const ir::GraphPtr& graph);
 
-/// A placed module as the partitioner takes it: maps are opened (`inline_maps.h`), and where it is deterministic, sums
-/// have their leaves.
+/// The graph of a placed module without maps, whose meshes are among the module's: one flat graph, in which blocks are
+/// values with `manual_enter` and `manual_exit` at the boundaries, and collectives know their axes of the program's
+/// mesh.
+ir::GraphPtr expand_maps(const ir::Module& m);
+
+/// A placed module as the partitioner takes it: maps are opened, and where it is deterministic, sums have their leaves.
 ir::Module prepared(ir::Module m);
 
 /// A value inside a graph whose layout is given.
@@ -45,6 +49,12 @@ ir::Layout visible(const ir::Type& type, ir::Layout layout, const ir::Module& m)
 /// The per-device program: every equation runs on shards under the layouts of its operands and results, and `reshard`
 /// equations stand between. `layouts` are propagate's.
 ir::GraphPtr partition(const ir::Module& m, const std::vector<ir::Layout>& layouts);
+
+/// The same, with every exchange by itself.
+ir::GraphPtr partition_apart(const ir::Module& m, const std::vector<ir::Layout>& layouts);
+/// A partitioned graph in which exchanges that can take place together are one: small sums over the same axes, and
+/// halos of one array, whose edges are then sent once. None waits for what it did not wait for before.
+ir::GraphPtr join_exchanges(const ir::GraphPtr& partitioned);
 
 /// Every collective of a partitioned graph, loops included.
 CommPlan comm_plan(const ir::Graph& partitioned);

@@ -10,6 +10,7 @@
 #include "ops/linalg/conv.h"
 #include "ops/reduce/reduction.h"
 #include "ops/reduce/windows.h"
+#include "ops/shape/dimension_parts.h"
 #include "ops/shape/halo.h"
 #include "ops/shared_attrs.h"
 
@@ -59,11 +60,7 @@ Value unstacked(Value y, std::size_t dimension, std::int64_t extent) {
   Dims order(y.shape().size());
   std::iota(order.begin(), order.end(), 0);
   std::rotate(order.begin(), order.begin() + 1, order.begin() + static_cast<std::ptrdiff_t>(dimension) + 1);
-  y = ops::transpose(y, order);
-  Shape shape = y.shape();
-  shape[dimension] *= shape[dimension + 1];
-  shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(dimension) + 1);
-  return ops::slice_in_dim(ops::reshape(y, shape), 0, extent, static_cast<std::int64_t>(dimension));
+  return ops::join_parts(ops::transpose(y, order), {static_cast<std::int64_t>(dimension), extent, y.shape()[0]});
 }
 
 std::int64_t chunk_of(const ir::DivideArgs& a, const WindowDim& w) {

@@ -420,6 +420,37 @@ HostArray gather(const Held& held, const Shape& global, const Layout& l, const M
   return reshard(held, type, l, Layout::replicated(rank(global)), mesh)[0];
 }
 
+namespace {
+
+// Rows of every member of a group to every other, as `ragged_all_to_all` says.
+Held ragged(const std::vector<Held>& in, const ops::GroupExchange& p) {
+  Held out;
+  for (const auto& array : in[1]) {
+    HostArray& mine = out.emplace_back(array.dtype(), array.shape());
+    std::memcpy(mine.data(), array.data(), static_cast<std::size_t>(array.nbytes()));
+  }
+  for (const auto& group : p.groups) {
+    auto number = [&](std::size_t operand, std::int64_t position, std::size_t k) {
+      return in[operand][static_cast<std::size_t>(position)].astype(DType::I64).span<std::int64_t>()[k];
+    };
+    for (auto sender : group) {
+      for (std::size_t r = 0; r < group.size(); ++r) {
+        const HostArray& from = in[0][static_cast<std::size_t>(sender)];
+        HostArray& to = out[static_cast<std::size_t>(group[r])];
+        std::int64_t row = from.nbytes() / std::max<std::int64_t>(from.shape()[0], 1);
+        std::int64_t bytes = number(3, sender, r) * row;
+        if (bytes == 0) continue;
+        std::memcpy(static_cast<char*>(to.data()) + number(4, sender, r) * row,
+                    static_cast<const char*>(from.data()) + number(2, sender, r) * row,
+                    static_cast<std::size_t>(bytes));
+      }
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
 std::vector<Held> simulate(const ir::Graph& g, std::vector<Held> args) {
   const MeshAxes& mesh = *g.mesh;
   std::vector<Held> values(g.num_values());
@@ -430,10 +461,15 @@ std::vector<Held> simulate(const ir::Graph& g, std::vector<Held> args) {
     for (auto v : e.in) in.push_back(values[static_cast<std::size_t>(v)]);
     std::vector<Held> out(e.out.size());
     if (e.op == &ops::def::reshard) {
-      out[0] = reshard(in[0], g.type(e.in[0]), g.layout(e.in[0]), g.layout(e.out[0]), mesh);
+      for (std::size_t i = 0; i < in.size(); ++i) {
+        out[i] = reshard(in[i], g.type(e.in[i]), g.layout(e.in[i]), g.layout(e.out[i]), mesh);
+      }
     } else if (e.op == &ops::def::reinterpret) {
-      out[0] =
-          reinterpret(in[0], ir::get<ops::Reinterpret>(e.attrs).source, g.type(e.out[0]), g.layout(e.out[0]), mesh);
+      out[0] = reinterpret(in[0], ir::get<ops::Reinterpret>(e.attrs).source, g.type(e.out[0]), g.layout(e.out[0]), mesh);
+    } else if (e.op == &ops::def::group_exchange) {
+      const auto& p = ir::get<ops::GroupExchange>(e.attrs);
+      TESSERA_CHECK(p.kind == ops::GroupExchange::Kind::Ragged, "exchanges in groups are simulated where rows move");
+      out[0] = ragged(in, p);
     } else if (e.op == &ops::def::halo) {
       std::vector<Held> whole;
       for (std::size_t i = 0; i < in.size(); ++i) {
@@ -442,12 +478,15 @@ std::vector<Held> simulate(const ir::Graph& g, std::vector<Held> args) {
         all.vary = g.layout(e.in[i]).vary;
         whole.push_back(reshard(in[i], type, g.layout(e.in[i]), all, mesh));
       }
-      const ir::Type& type = g.type(e.out[0]);
+      ir::Types types;
+      for (auto v : e.out) types.push_back(g.type(v));
       for (std::int64_t p = 0; p < mesh.num_positions(); ++p) {
         std::vector<HostArray> mine;
         for (const auto& h : whole) mine.push_back(h[static_cast<std::size_t>(p)]);
-        HostArray result = call_reference(e, e.attrs, mine, {type})[0];
-        out[0].push_back(result.slice(tile_index(type.shape, g.layout(e.out[0]), mesh, p)));
+        std::vector<HostArray> results = call_reference(e, e.attrs, mine, types);
+        for (std::size_t i = 0; i < out.size(); ++i) {
+          out[i].push_back(results[i].slice(tile_index(types[i].shape, g.layout(e.out[i]), mesh, p)));
+        }
       }
     } else if (!flow.eval(e, in, out)) {
       for (std::int64_t p = 0; p < mesh.num_positions(); ++p) {

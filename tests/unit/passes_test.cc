@@ -18,7 +18,6 @@
 #include "ops/control/calls.h"
 #include "ops/control/control.h"
 #include "ops/shape/halo.h"
-#include "spmd/inline_maps.h"
 #include "support/graphs.h"
 #include "support/paths.h"
 #include "support/spmd_sketch.h"

@@ -136,6 +136,16 @@ TEST(Divide, AGatherFromASplitTableSumsWhatShardsHave) {
   EXPECT_EQ(bytes(test::module(b, {y}, kMesh, {"x, -", "-"}, {"-, -"})), 2 * 3 * 32 * 64 * 4 / 4);
 }
 
+TEST(Divide, RowsGoFromTheirOwnersToThoseThatAskForThem) {
+  Builder b;
+  Value table = b.input(f32({4096, 64}));
+  Value rows = b.input(i32({32}));
+  ops::Gather p{{1}, {0}, {0}, {}, {}, {1, 64}, ops::IndexMode::Clip};
+  Value y = ops::gather(table, ops::reshape(rows, {32, 1}), p);
+  // The other positions' numbers, rows, and from each position three tables of how many rows go where.
+  EXPECT_EQ(bytes(test::module(b, {y}, kMesh, {"x, -", "x"}, {"x, -"})), 3 * 8 * 4 + 8 * 64 * 4 + 3 * 3 * 4 * 4);
+}
+
 TEST(Divide, AScatterIntoASplitArrayMovesNothingWhenAllHaveTheUpdates) {
   Builder b;
   Value table = b.input(f32({4096, 64}));

@@ -55,6 +55,7 @@ struct Case {
   Builder b;
   std::vector<HostArray> args;
   Values out;
+  std::vector<ir::Layout> layouts;  // of inputs, where they are not random
   Value input(Rng& rng, const Type& type) {
     args.push_back(test::random_array(rng, type));
     return b.input(type);
@@ -194,6 +195,29 @@ void gathered(Rng& rng, Case& c) {
   p.mode = random_mode(rng);
   auto components = static_cast<std::int64_t>(p.start_index_map.size());
   c.out = {ops::gather(x, c.indices(rng, {n, components}, shape[static_cast<std::size_t>(p.start_index_map[0])]), p)};
+}
+
+// Rows of a table, wherever they are, for indices that are split by the same axis.
+void routed(Rng& rng, Case& c) {
+  Shape table{8 + pick(rng, 20), 1 + pick(rng, 5)};
+  if (pick(rng, 3) == 0) table.push_back(2);
+  auto d = pick(rng, static_cast<std::int64_t>(table.size()));
+  std::swap(table[0], table[static_cast<std::size_t>(d)]);
+  table[static_cast<std::size_t>(d)] = 8 * (1 + pick(rng, 3));
+  Shape asked{8 * (1 + pick(rng, 3))};
+  if (pick(rng, 2) == 0) asked.push_back(1 + pick(rng, 3));
+  Value x = c.input(rng, {pick(rng, 4) == 0 ? DType::C64 : pick(rng, 2) == 0 ? DType::BF16 : DType::I16, table});
+  ops::Gather p{{}, {d}, {d}, {}, {}, table, random_mode(rng)};
+  p.slice_sizes[static_cast<std::size_t>(d)] = 1;
+  auto rank = static_cast<std::int64_t>(asked.size() + table.size()) - 1;
+  for (std::int64_t k = 0; k < rank; ++k) p.offset_dims.push_back(k);
+  for (std::size_t k = 0; k < asked.size(); ++k)
+    p.offset_dims.erase(p.offset_dims.begin() + pick(rng, rank - static_cast<std::int64_t>(k)));
+  Shape vectors = asked;
+  vectors.push_back(1);
+  c.out = {ops::gather(x, c.indices(rng, vectors, table[static_cast<std::size_t>(d)]), p)};
+  c.layouts = {ir::Layout::replicated(x.rank()), ir::Layout::replicated(static_cast<std::int64_t>(vectors.size()))};
+  c.layouts[0].dims[static_cast<std::size_t>(d)] = c.layouts[1].dims[0] = {0};
 }
 
 void scattered(Rng& rng, Case& c) {
@@ -363,6 +387,7 @@ void check(std::uint64_t seed, const ir::MeshAxes& mesh, const Make& make, bool 
     }
   };
   lay(m.inputs, m.graph->inputs);
+  for (std::size_t i = 0; i < c.layouts.size(); ++i) m.inputs[i].layout = c.layouts[i];
   lay(m.outputs, m.graph->outputs);
   std::vector<HostArray> expected = test::evaluate(*m.graph, c.args);
   auto layouts = spmd::propagate(m);
@@ -397,6 +422,7 @@ void check_many(std::uint64_t first, std::uint64_t count, const Make& make) {
 }
 
 TEST(DivideRandom, ArgReductions) { check_many(1, 60, arg_reduce); }
+TEST(DivideRandom, RoutedLookups) { check_many(50, 40, routed); }
 TEST(DivideRandom, RunningReductions) { check_many(100, 30, running); }
 TEST(DivideRandom, Reducers) { check_many(1100, 30, reduced); }
 TEST(DivideRandom, RunningWindowsOfReducers) { check_many(1200, 24, running_windows); }

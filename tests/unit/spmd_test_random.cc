@@ -36,6 +36,8 @@ void check_program(std::uint64_t seed, const ir::MeshAxes& mesh, const test::Ran
       if (!d.empty()) difference = str("undivided: output ", i, " ", d);
     }
     auto bytes = [](const ir::Graph& g) { return spmd::comm_plan(g).bytes_per_device(); };
+    ir::GraphPtr apart = spmd::partition_apart(p.module, spmd::propagate(p.module));
+    if (bytes(*partitioned) > bytes(*apart)) difference = str(bytes(*partitioned), " bytes, apart ", bytes(*apart));
     if (bytes(*partitioned) > bytes(*whole)) difference = str(bytes(*partitioned), " bytes, undivided ", bytes(*whole));
   } catch (const Error& error) {
     difference = error.what();

@@ -370,7 +370,9 @@ Texts write_partitioned(Writer& w, const ir::Graph& g, const Texts& args) {
     for (auto v : e.out) out.push_back(shard_type(g, v));
     Texts results;
     if (e.op == &def::reshard) {
-      results = {Move(w, *g.mesh, in[0], g.layout(e.in[0])).to(g.layout(e.out[0]))};
+      for (std::size_t i = 0; i < in.size(); ++i) {
+        results.push_back(Move(w, *g.mesh, in[i], g.layout(e.in[i])).to(g.layout(e.out[i])));
+      }
     } else if (e.op == &def::reinterpret) {
       results = {reinterpreted(w, e, in[0], out[0])};
     } else if (e.op == &def::group_exchange) {

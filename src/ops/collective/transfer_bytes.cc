@@ -2,6 +2,7 @@
 #include "ops/collective/transfer_bytes.h"
 
 #include <algorithm>
+#include <map>
 
 #include "ops/collective/manual.h"
 #include "ops/control/subgraph_structure.h"
@@ -78,6 +79,53 @@ std::int64_t missing(const Halo& h, std::size_t k, const Shape& shape, const Sha
   }
   return sum;
 }
+
+// The same of several results, of which each shard sends boxes that hold what all of them need.
+std::int64_t missing_of_all(const Halo& h, std::size_t k, const Shape& shape, const Shape& result,
+                            const ir::Layout& from, const ir::Layout& to, const ir::MeshAxes& mesh, const Dims& c) {
+  std::size_t rank = shape.size();
+  Dims own(rank), chunk(rank);
+  for (std::size_t d = 0; d < rank; ++d) {
+    for (auto a : from.dims[d]) own[d] = own[d] * mesh.sizes[a] + c[a];
+    std::int64_t parts = ir::parts(from.dims[d], mesh);
+    chunk[d] = (shape[d] + parts - 1) / parts;
+  }
+  std::map<Dims, std::vector<HaloBox>> boxes;  // by shard of the operand
+  for (std::size_t r = 0; r < static_cast<std::size_t>(h.results); ++r) {
+    HaloBox need{Dims(rank), Shape(rank)};
+    for (std::size_t d = 0; d < rank; ++d) {
+      auto [begin, end] = part_at(result[d], to.dims[d], mesh, c);
+      HaloLine line = halo_line(h, r * h.operands() + k, d, 0, begin, end, 0, shape[d]);
+      need.low[d] = line.element;
+      need.extent[d] = line.count;
+    }
+    if (need.size() == 0) continue;
+    Dims first(rank), last(rank);
+    for (std::size_t d = 0; d < rank; ++d) {
+      first[d] = need.low[d] / chunk[d];
+      last[d] = (need.low[d] + need.extent[d] - 1) / chunk[d];
+    }
+    for (Dims tile = first;;) {
+      HaloBox part = need;
+      for (std::size_t d = 0; d < rank; ++d) {
+        part.low[d] = std::max(need.low[d], tile[d] * chunk[d]);
+        part.extent[d] = std::min(need.low[d] + need.extent[d], (tile[d] + 1) * chunk[d]) - part.low[d];
+      }
+      if (tile != own) add_box(boxes[tile], std::move(part));
+      std::size_t d = rank;
+      while (d > 0 && ++tile[d - 1] > last[d - 1]) {
+        tile[d - 1] = first[d - 1];
+        --d;
+      }
+      if (d == 0) break;
+    }
+  }
+  std::int64_t sum = 0;
+  for (const auto& [tile, list] : boxes) {
+    for (const HaloBox& box : list) sum += box.size();
+  }
+  return sum;
+}
 }  // namespace
 
 std::int64_t local_bytes(const ir::Type& type, const ir::Layout& layout, const ir::MeshAxes& mesh) {
@@ -108,13 +156,14 @@ std::int64_t received(const ir::Type& type, const ir::Layout& from, const ir::La
 std::int64_t halo_received(const Halo& h, ir::TypeSpan in, const ir::Type& out, const std::vector<ir::Layout>& from,
                            const ir::Layout& to, const ir::MeshAxes& mesh) {
   AxisMask matter = to.tiled();
-  for (std::size_t k = 0; k < h.starts.size(); ++k) matter |= from[k].tiled();
+  for (std::size_t k = 0; k < h.operands(); ++k) matter |= from[k].tiled();
+  auto one = h.results > 1 ? missing_of_all : missing;
   std::int64_t most = 0;
   Dims c(mesh.sizes.size());
   for (;;) {
     std::int64_t sum = 0;
-    for (std::size_t k = 0; k < h.starts.size(); ++k) {
-      sum += missing(h, k, in[k].shape, out.shape, from[k], to, mesh, c);
+    for (std::size_t k = 0; k < h.operands(); ++k) {
+      sum += one(h, k, in[k].shape, out.shape, from[k], to, mesh, c);
     }
     most = std::max(most, sum);
     std::size_t a = 0;
@@ -152,7 +201,11 @@ std::int64_t received(const ir::Graph& g, const ir::Eqn& e) {
     return std::min(all, local_bytes(g.type(e.out[0]), g.layout(e.out[0]), *g.mesh)) + numbers;
   }
   if (e.op != &def::reshard || ir::get<Reshard>(e.attrs).kind == Reshard::Kind::Slice) return 0;
-  return received(g.type(e.in[0]), g.layout(e.in[0]), g.layout(e.out[0]), *g.mesh);
+  std::int64_t sum = 0;
+  for (std::size_t i = 0; i < e.in.size(); ++i) {
+    sum += received(g.type(e.in[i]), g.layout(e.in[i]), g.layout(e.out[i]), *g.mesh);
+  }
+  return sum;
 }
 
 }  // namespace tessera::ops

@@ -29,7 +29,10 @@ std::optional<std::int64_t> constant_of(const ir::Graph& g, ir::ValueId v) {
   const Type& type = g.type(v);
   if (!is_integer(type.dtype) || !type.shape.empty()) return std::nullopt;
   const ir::Eqn* e = maker_of(g, v);
-  while (e != nullptr && e->op == &def::reshard) e = maker_of(g, e->in[0]);
+  while (e != nullptr && e->op == &def::reshard) {
+    v = e->in[static_cast<std::size_t>(std::ranges::find(e->out, v) - e->out.begin())];
+    e = maker_of(g, v);
+  }
   if (e == nullptr || e->op != &def::constant) return std::nullopt;
   HostArray value = interpret(*e->op, {}, e->attrs)[0];
   if (value.dtype() == DType::U64) return std::nullopt;

@@ -8,6 +8,7 @@
 
 #include "ops/define_op.h"
 #include "ops/reduce/windows.h"
+#include "ops/shape/dimension_parts.h"
 #include "ops/shape/halo.h"
 
 namespace tessera::ops {
@@ -265,16 +266,15 @@ std::optional<ir::Division> by_kernel_shards(Builder& b, const ir::DivideArgs& a
   for (std::size_t i = 0; i < p.strides.size(); ++i) {
     auto d = p.rhs_spec[i + 2];
     auto from = at(p.lhs_spec[i + 2]);
-    auto parts = a.parts_of(1, d);
-    auto chunk = (a.in[1].shape()[at(d)] + parts - 1) / parts;
-    if (parts == 1 || chunk == 1) continue;
+    DimensionParts parts(d, a.in[1].shape()[at(d)], a.parts_of(1, d));
+    if (parts.parts == 1 || parts.chunk() == 1) continue;
     auto outputs = a.out[0].shape[at(p.out_spec[i + 2])];
     Value zero = scalar(b, 0, a.in[0].dtype());
     WindowStack stack{from,
-                      parts,
-                      (chunk - 1) * p.rhs_dilation[i] + (outputs - 1) * p.strides[i] + 1,
+                      parts.parts,
+                      (parts.chunk() - 1) * p.rhs_dilation[i] + (outputs - 1) * p.strides[i] + 1,
                       -p.pad_low[i],
-                      chunk * p.rhs_dilation[i],
+                      parts.chunk() * p.rhs_dilation[i],
                       p.lhs_dilation[i]};
     Value x = window_stack(a.in[0], zero, stack, kName);
     ir::Layout split{a.operands[0].dims};
@@ -285,15 +285,7 @@ std::optional<ir::Division> by_kernel_shards(Builder& b, const ir::DivideArgs& a
       std::erase_if(axes, [&](std::uint8_t axis) { return ((taken >> axis) & 1) != 0; });
       for (auto axis : axes) taken |= ir::AxisMask{1} << axis;
     }
-    Value w = a.in[1];
-    Dims zeros(at(w.rank()), 0);
-    Dims high = zeros;
-    high[at(d)] = parts * chunk - w.shape()[at(d)];
-    if (high[at(d)] > 0) w = pad(w, zero, zeros, high);
-    Shape shape = w.shape();
-    shape[at(d)] = chunk;
-    shape.insert(shape.begin() + d, parts);
-    w = move_dim(reshape(w, shape), d, 0);
+    Value w = move_dim(cut_in_parts(a.in[1], parts, zero), d, 0);
     Conv q = p;
     q.pad_low[i] = q.pad_high[i] = 0;
     q.lhs_dilation[i] = 1;

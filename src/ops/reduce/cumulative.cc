@@ -8,6 +8,7 @@
 
 #include "ops/define_op.h"
 #include "ops/reduce/reduction.h"
+#include "ops/shape/dimension_parts.h"
 #include "ops/shared_attrs.h"
 
 namespace tessera::ops {
@@ -128,33 +129,27 @@ Value neutral(Builder& b, const Kind& kind, DType dtype) {
 std::optional<ir::Division> divide(Builder& b, const ir::OpDef& op, const Kind& kind, const ir::DivideArgs& a,
                                    const Cumulative& p) {
   Value x = a.in[0];
-  std::int64_t n = x.shape()[at(p.axis)];
-  std::int64_t parts = a.parts_of(0, p.axis);
-  std::int64_t chunk = (n + parts - 1) / parts;
+  DimensionParts parts(p.axis, x.shape()[at(p.axis)], a.parts_of(0, p.axis));
   bool rounds = is_inexact(x.dtype()) && kind != Reduction::Max && kind != Reduction::Min;
-  if (parts == 1 || chunk == 1 || x.type().size() == 0 || (rounds && a.deterministic)) return std::nullopt;
+  bool whole = parts.parts == 1 || parts.chunk() == 1;
+  if (whole || x.type().size() == 0 || (rounds && a.deterministic)) return std::nullopt;
   // Each element is rounded once, as where the dimension is whole.
   bool narrow = rounds && is_float(x.dtype()) && dtype_size(x.dtype()) < 4;
   if (narrow) x = convert(x, DType::F32);
-  auto pad_axis = [&](Value v, std::int64_t low, std::int64_t high) {
+  auto shifted = [&](Value v, std::int64_t by) {
     Dims before(at(v.rank()), 0);
     Dims behind = before;
-    before[at(p.axis)] = low;
-    behind[at(p.axis)] = high;
-    return low == 0 && high == 0 ? v : pad(v, neutral(b, kind, v.dtype()), before, behind);
+    before[at(p.axis)] = by;
+    behind[at(p.axis)] = -by;
+    return pad(v, neutral(b, kind, v.dtype()), before, behind);
   };
   auto run = [&](Value v, std::int64_t axis) { return b.add1(op, {v}, attrs(Cumulative{axis, p.reverse})); };
-  Shape shape = x.shape();
-  shape[at(p.axis)] = chunk;
-  shape.insert(shape.begin() + p.axis, parts);
-  Value within = run(reshape(pad_axis(x, 0, parts * chunk - n), shape), p.axis + 1);
-  std::int64_t last = p.reverse ? 0 : chunk - 1;
+  Value within = run(cut_in_parts(x, parts, neutral(b, kind, x.dtype())), p.axis + 1);
+  std::int64_t last = p.reverse ? 0 : parts.chunk() - 1;
   Value totals = run(squeeze(slice_in_dim(within, last, last + 1, p.axis + 1), {p.axis + 1}), p.axis);
-  Value before = p.reverse ? pad_axis(totals, -1, 1) : pad_axis(totals, 1, -1);
+  Value before = shifted(totals, p.reverse ? -1 : 1);
   Value y = combined(kind, broadcast_back(before, within.type(), {p.axis + 1}), within);
-  shape.erase(shape.begin() + p.axis);
-  shape[at(p.axis)] = parts * chunk;
-  y = slice_in_dim(reshape(y, shape), 0, n, p.axis);
+  y = join_parts(y, parts);
   return ir::Division{{narrow ? convert(y, a.in[0].dtype()) : y}};
 }
 

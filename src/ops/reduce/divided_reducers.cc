@@ -6,6 +6,7 @@
 
 #include "ops/define_op.h"
 #include "ops/reduce/windows.h"
+#include "ops/shape/dimension_parts.h"
 
 namespace tessera::ops {
 
@@ -67,29 +68,12 @@ class Present {
     return out;
   }
 
-  // Dimension `axis` as [parts, chunk].
-  void cut(std::int64_t axis, std::int64_t parts) {
-    Shape shape = x_[0].shape();
-    std::int64_t n = shape[at(axis)];
-    std::int64_t chunk = (n + parts - 1) / parts;
-    Dims none(shape.size(), 0);
-    Dims behind = none;
-    behind[at(axis)] = parts * chunk - n;
-    shape[at(axis)] = chunk;
-    shape.insert(shape.begin() + axis, parts);
+  void cut(const DimensionParts& parts) {
     Values fill = no_starts();
-    for (std::size_t i = 0; i < x_.size(); ++i) {
-      Value v = parts * chunk == n ? x_[i] : pad(x_[i], fill[i], none, behind);
-      x_[i] = reshape(v, shape);
-    }
+    for (std::size_t i = 0; i < x_.size(); ++i) x_[i] = cut_in_parts(x_[i], parts, fill[i]);
   }
   void reduce_axis(std::int64_t axis) { x_ = reduce(x_, no_starts(), body_, {axis}); }
 
-  // Number of parts of `n` that are not empty.
-  static std::int64_t filled(std::int64_t n, std::int64_t parts) {
-    std::int64_t chunk = (n + parts - 1) / parts;
-    return (n + chunk - 1) / chunk;
-  }
   // Says of the entries along `axis` that those in [from, to) are there, which needs no exchange.
   void set_there(std::int64_t axis, std::int64_t from, std::int64_t to) {
     Value place = iota(b_, DType::I32, x_[0].shape(), axis);
@@ -149,12 +133,11 @@ std::optional<ir::Division> divide_reduce(Builder& b, const ir::DivideArgs& a, c
   Present all(b, *p.body, x);
   for (std::size_t i = axes.size(); i-- > 0;) {
     std::int64_t d = axes[i];
-    std::int64_t extent = x[0].shape()[at(d)];
-    std::int64_t count = parts_of(d);
-    if (count > 1 && count < extent) {
-      all.cut(d, count);
+    DimensionParts parts(d, x[0].shape()[at(d)], parts_of(d));
+    if (parts.parts > 1 && parts.parts < parts.extent) {
+      all.cut(parts);
       all.reduce_axis(d + 1);
-      all.set_there(d, 0, Present::filled(extent, count));
+      all.set_there(d, 0, parts.occupied());
     }
     if (i > 0) all.reduce_axis(d);
   }
@@ -171,16 +154,13 @@ std::optional<ir::Division> divide_running_window(Builder& b, const ir::DivideAr
   auto along = running_window(shape, p);
   if (!along || x[0].type().size() == 0 || keeps_order(a, *p.body)) return std::nullopt;
   std::int64_t axis = along->axis;
-  std::int64_t extent = shape[at(axis)];
-  std::int64_t count = a.parts_of(0, axis);
-  std::int64_t chunk = (extent + count - 1) / count;
-  if (count == 1 || chunk == 1) return std::nullopt;
+  DimensionParts parts(axis, shape[at(axis)], a.parts_of(0, axis));
+  if (parts.parts == 1 || parts.chunk() == 1) return std::nullopt;
   Present elements(b, *p.body, x);
-  elements.cut(axis, count);
+  elements.cut(parts);
   Present before = elements;
   before.reduce_axis(axis + 1);
-  std::int64_t filled = Present::filled(extent, count);
-  before.set_there(axis, 0, filled);
+  before.set_there(axis, 0, parts.occupied());
   Values totals = reduce_window(before.arrays(), before.no_starts(), before.body(),
                                 running(before.arrays()[0].shape(), *along, before.body()));
   Dims low(shape.size(), 0);
@@ -189,7 +169,7 @@ std::optional<ir::Division> divide_running_window(Builder& b, const ir::DivideAr
   (along->reverse ? low : high)[at(axis)] = -1;
   Values fill = before.no_starts();
   for (std::size_t i = 0; i < n; ++i) before.arrays()[i] = pad(totals[i], fill[i], low, high);
-  along->reverse ? before.set_there(axis, 0, filled - 1) : before.set_there(axis, 1, count);
+  along->reverse ? before.set_there(axis, 0, parts.occupied() - 1) : before.set_there(axis, 1, parts.parts);
   Values& y = elements.arrays();
   for (std::size_t i = 0; i <= n; ++i) {
     Value edge = expand_dims(before.arrays()[i], {axis + 1});
@@ -199,11 +179,7 @@ std::optional<ir::Division> divide_running_window(Builder& b, const ir::DivideAr
                              running(y[0].shape(), {axis + 1, along->reverse}, elements.body()));
   out.pop_back();
   std::int64_t from = along->reverse ? 0 : 1;
-  Shape merged = shape;
-  merged[at(axis)] = count * chunk;
-  for (auto& v : out) {
-    v = slice_in_dim(reshape(slice_in_dim(v, from, from + chunk, axis + 1), merged), 0, extent, axis);
-  }
+  for (auto& v : out) v = join_parts(slice_in_dim(v, from, from + parts.chunk(), axis + 1), parts);
   return ir::Division{out};
 }
 

@@ -8,6 +8,7 @@
 
 #include "ops/define_op.h"
 #include "ops/reduce/reduction.h"
+#include "ops/shape/dimension_parts.h"
 #include "ops/shape/indexing_ops.h"
 
 namespace tessera::ops {
@@ -173,23 +174,12 @@ Value least(Builder& b, DType dtype) {
 std::optional<ir::Division> divide_top_k(Builder& b, const ir::DivideArgs& a, const TopK& p) {
   Value x = a.in[0];
   std::int64_t d = p.dimension;
-  std::int64_t n = x.shape()[at(d)];
-  std::int64_t parts = a.parts_of(0, d);
-  std::int64_t chunk = (n + parts - 1) / parts;
-  if (parts == 1 || p.k >= chunk || x.type().size() == 0 || p.k == 0) return std::nullopt;
-  if (parts * chunk != n) {
-    Dims zeros(at(x.rank()), 0);
-    Dims high = zeros;
-    high[at(d)] = parts * chunk - n;
-    x = pad(x, least(b, x.dtype()), zeros, high);
-  }
+  DimensionParts parts(d, x.shape()[at(d)], a.parts_of(0, d));
+  if (parts.parts == 1 || p.k >= parts.chunk() || x.type().size() == 0 || p.k == 0) return std::nullopt;
+  Values best = top_k(cut_in_parts(x, parts, least(b, x.dtype())), p.k, d + 1);
+  best[1] = best[1] + iota(b, DType::I32, best[1].shape(), d) * static_cast<double>(parts.chunk());
   Shape shape = x.shape();
-  shape[at(d)] = chunk;
-  shape.insert(shape.begin() + d, parts);
-  Values best = top_k(reshape(x, shape), p.k, d + 1);
-  best[1] = best[1] + iota(b, DType::I32, best[1].shape(), d) * static_cast<double>(chunk);
-  shape.erase(shape.begin() + d);
-  shape[at(d)] = parts * p.k;
+  shape[at(d)] = parts.parts * p.k;
   Values chosen = top_k(reshape(best[0], shape), p.k, d);
   return ir::Division{{chosen[0], take_along(reshape(best[1], shape), chosen[1], d)}};
 }

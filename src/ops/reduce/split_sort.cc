@@ -13,6 +13,7 @@
 #include "ops/define_op.h"
 #include "ops/reduce/reduction.h"
 #include "ops/reduce/sorting.h"
+#include "ops/shape/dimension_parts.h"
 #include "ops/shape/indexing_ops.h"
 
 namespace tessera::ops {
@@ -126,7 +127,8 @@ std::optional<ir::Division> sort_by_exchange(Builder& b, const ir::DivideArgs& a
   const Shape shape = a.in[0].shape();
   std::int64_t n = shape[at(p.dimension)];
   std::int64_t parts = a.parts_of(0, p.dimension);
-  std::int64_t chunk = (n + parts - 1) / parts;
+  DimensionParts line(0, n, parts);
+  std::int64_t chunk = line.chunk();
   bool one_line = size_of(shape) == n;
   if (parts == 1 || !one_line || p.num_keys != 1 || is_complex(a.in[0].dtype())) return std::nullopt;
   if (chunk < 2 * parts || parts * chunk > std::numeric_limits<std::int32_t>::max()) return std::nullopt;
@@ -150,8 +152,7 @@ std::optional<ir::Division> sort_by_exchange(Builder& b, const ir::DivideArgs& a
     nan                     ? store_float(view, 0, std::numeric_limits<double>::quiet_NaN())
     : is_complex(x.dtype()) ? store_complex(view, 0, 0)
                             : identity(Reduction::Min, view, 0);
-    if (parts * chunk != n) x = pad(x, constant(b, last), {0}, {parts * chunk - n});
-    blocks.push_back(b.add1(def::manual_enter, {x}, attrs(spec)));
+    blocks.push_back(b.add1(def::manual_enter, {fill_up(x, line, constant(b, last))}, attrs(spec)));
   }
   blocks = sort(blocks, 0);
   Shares s = shares(ordered_keys(blocks[0]), parts, c);

@@ -16,36 +16,40 @@ std::int64_t floor_div(std::int64_t a, std::int64_t b) { return a / b - (a % b !
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return -floor_div(-a, b); }
 
 Types infer(TypeSpan in, const Halo& p) {
-  if (in.size() != p.starts.size() && in.size() != p.starts.size() + 1) {
-    throw ValueError(str("[halo] ", in.size(), " operands for ", p.starts.size(), " starts"));
+  bool single = p.results == 1;
+  if (!single && (p.results < 1 || p.windows > 0 || p.starts.size() % at(p.results) != 0)) {
+    throw ValueError(str("[halo] ", p.results, " results of ", p.starts.size(), " starts"));
+  }
+  if (in.size() != p.operands() && in.size() != p.operands() + 1) {
+    throw ValueError(str("[halo] ", in.size(), " operands for ", p.operands(), " starts"));
   }
   for (std::size_t i = 0; i < in.size(); ++i) {
-    auto rank = i < p.starts.size() ? p.shape.size() : 0;
+    auto rank = i < p.operands() ? p.shape.size() : 0;
     if (in[i].shape.size() != rank) bad_operand("halo", i, str("shape ", in[i].shape, "; expected rank ", rank));
   }
   Shape shape = p.shape;
   if (p.windows > 0) shape.insert(shape.begin(), p.windows);
-  return {Type{in[0].dtype, shape, in[0].weak}};
+  return Types(at(p.results), Type{in[0].dtype, shape, in[0].weak});
 }
 
-void reference(ViewSpan in, ViewSpan out, const Halo& p) {
-  std::int64_t item = dtype_size(out[0].dtype);
+void fill_result(ViewSpan in, const View& out, const Halo& p, std::size_t first) {
+  std::int64_t item = dtype_size(out.dtype);
   Dims to = core::contiguous_strides(p.shape, item);
   std::int64_t each = item;
   for (auto n : p.shape) each *= n;
-  if (in.size() > p.starts.size()) {
-    for (std::int64_t i = 0; i < out[0].size(); ++i) copy_element(out[0], i, in.back(), 0);
+  if (in.size() > p.operands()) {
+    for (std::int64_t i = 0; i < out.size(); ++i) copy_element(out, i, in.back(), 0);
   }
   for (std::int64_t w = 0; w < std::max<std::int64_t>(p.windows, 1); ++w) {
-    for (std::size_t k = 0; k < p.starts.size(); ++k) {
+    for (std::size_t k = 0; k < p.operands(); ++k) {
       Dims from = core::contiguous_strides(in[k].shape, item);
       Dims stride = to;
       Shape extent;
-      char* target = static_cast<char*>(out[0].data) + w * each;
+      char* target = static_cast<char*>(out.data) + w * each;
       const char* source = static_cast<const char*>(in[k].data);
       bool empty = false;
       for (std::size_t d = 0; d < p.shape.size(); ++d) {
-        HaloLine line = halo_line(p, k, d, w, 0, p.shape[d], 0, in[k].shape[d]);
+        HaloLine line = halo_line(p, first + k, d, w, 0, p.shape[d], 0, in[k].shape[d]);
         empty = empty || line.count == 0;
         extent.push_back(line.count);
         target += line.position * to[d];
@@ -58,7 +62,45 @@ void reference(ViewSpan in, ViewSpan out, const Halo& p) {
   }
 }
 
+void reference(ViewSpan in, ViewSpan out, const Halo& p) {
+  for (std::size_t r = 0; r < out.size(); ++r) fill_result(in, out[r], p, r * p.operands());
+}
+
+// Of two boxes the least that holds both.
+HaloBox around(const HaloBox& a, const HaloBox& b) {
+  HaloBox out = a;
+  for (std::size_t d = 0; d < out.low.size(); ++d) {
+    std::int64_t end = std::max(a.low[d] + a.extent[d], b.low[d] + b.extent[d]);
+    out.low[d] = std::min(a.low[d], b.low[d]);
+    out.extent[d] = end - out.low[d];
+  }
+  return out;
+}
+
 }  // namespace
+
+std::int64_t HaloBox::size() const {
+  std::int64_t n = 1;
+  for (auto e : extent) n *= e;
+  return n;
+}
+
+bool HaloBox::holds(const HaloBox& other) const {
+  for (std::size_t d = 0; d < low.size(); ++d) {
+    if (other.low[d] < low[d] || other.low[d] + other.extent[d] > low[d] + extent[d]) return false;
+  }
+  return true;
+}
+
+void add_box(std::vector<HaloBox>& boxes, HaloBox box) {
+  for (HaloBox& have : boxes) {
+    HaloBox both = around(have, box);
+    if (both.size() > have.size() + box.size()) continue;
+    have = std::move(both);
+    return;
+  }
+  boxes.push_back(std::move(box));
+}
 
 Value window_stack(Value x, Value outside, const WindowStack& w, std::string_view cause) {
   Halo h;

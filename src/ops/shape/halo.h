@@ -24,20 +24,34 @@ using ir::field;
 /// of the result along dimension d is element s of operand k where s * spacing[d] = starts[k][d] + strides[d] * o, if
 /// there is one. No two operands cover one position; strides or spacing of a dimension are 1.
 struct Halo {
-  Shape shape;  ///< of the result, without the dimension of windows
-  std::vector<Dims> starts;
+  Shape shape;                 ///< of the result, without the dimension of windows
+  std::vector<Dims> starts;    ///< of each operand; with several results those of the first result, then of the next
   Dims strides;                ///< not 0; negative ones go backward
   Dims spacing;                ///< at least 1
   std::int64_t windows = 0;    ///< not 0: that many such results, stacked along a further dimension 0, each of which
   std::int64_t dimension = 0;  ///< starts, along this dimension,
   std::int64_t step = 0;       ///< so much further than the one before
+  std::int64_t results = 1;    ///< that many arrays of the shape; several have strides and spacing of 1, and no windows
   std::string reason = {};     ///< for the communication plan, as with `Reshard`
   std::string cause = {};
-  static constexpr auto fields = std::tuple{field("shape", &Halo::shape),     field("starts", &Halo::starts),
-                                            field("strides", &Halo::strides), field("spacing", &Halo::spacing),
-                                            field("windows", &Halo::windows), field("dimension", &Halo::dimension),
-                                            field("step", &Halo::step)};
+  static constexpr auto fields = std::tuple{
+      field("shape", &Halo::shape),     field("starts", &Halo::starts),           field("strides", &Halo::strides),
+      field("spacing", &Halo::spacing), field("windows", &Halo::windows),         field("dimension", &Halo::dimension),
+      field("step", &Halo::step),       ir::rare_field("results", &Halo::results)};
+  /// Operands that have starts.
+  std::size_t operands() const { return starts.size() / static_cast<std::size_t>(results); }
 };
+
+/// Elements of one shard.
+struct HaloBox {
+  Dims low;
+  Shape extent;
+  std::int64_t size() const;
+  bool holds(const HaloBox& other) const;
+};
+/// Adds a box to those that a shard is to send. Two become the least box around them where that has no more elements
+/// than both: what several results need is sent once.
+void add_box(std::vector<HaloBox>& boxes, HaloBox box);
 
 /// Windows of one dimension that may overlap and reach beyond the array.
 struct WindowStack {
@@ -57,7 +71,8 @@ struct HaloLine {
   std::int64_t position = 0, position_step = 1;
   std::int64_t element = 0, element_step = 1;
 };
-/// Those of positions [begin, end) along dimension d that hold elements [from, to) of operand k, in window w.
+/// Those of positions [begin, end) along dimension d that hold elements [from, to) of the operand of `starts[k]`, in
+/// window w.
 HaloLine halo_line(const Halo& h, std::size_t k, std::size_t d, std::int64_t w, std::int64_t begin, std::int64_t end,
                    std::int64_t from, std::int64_t to);
 

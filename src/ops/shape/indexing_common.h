@@ -44,6 +44,8 @@ WindowFactors window_factors(FactorRule& r, const Numbering& n, const WindowMap&
 std::optional<ir::Division> gather_by_shards(Builder& b, const ir::DivideArgs& a, const Gather& p);
 std::optional<ir::Division> scatter_by_shards(const ir::OpDef& op, Builder& b, const ir::DivideArgs& a,
                                               const Scatter& p);
+/// Rows of a table whose indices are split by the same axes: each is sent once, to the position that asks for it.
+std::optional<ir::Division> gather_by_routes(Builder& b, const ir::DivideArgs& a, const Gather& p);
 /// Integers as signed ones of 32 or 64 bits, so that offsets can be taken away; those beyond 62 bits are that large.
 Value as_signed(Value indices);
 

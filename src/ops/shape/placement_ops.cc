@@ -11,8 +11,10 @@ namespace tessera::ops {
 
 namespace {
 void copy_whole(ViewSpan in, ViewSpan out) {
-  auto bytes = out[0].size() * dtype_size(out[0].dtype);
-  if (bytes > 0) std::memcpy(out[0].data, in[0].data, at(bytes));
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    auto bytes = out[i].size() * dtype_size(out[i].dtype);
+    if (bytes > 0) std::memcpy(out[i].data, in[i].data, at(bytes));
+  }
 }
 
 ir::AxisMask mask_of(const Dims& axes) {
@@ -142,15 +144,12 @@ TESSERA_DEFINE_OP(mesh_cast, MeshCast,
                       .samples = Never{"needs a mesh; tested with auto_axes"},
                   });
 
+// Several operands are values whose sums are completed in one exchange.
 TESSERA_DEFINE_OP(reshard, Reshard,
                   {
                       .name = "reshard",
                       .traits = {.linearity = Linearity::Joint, .collective = true},
-                      .infer =
-                          [](TypeSpan in, const Reshard&) {
-                            check_count("reshard", in, 1);
-                            return Types{in[0]};
-                          },
+                      .infer = [](TypeSpan in, const Reshard&) { return Types(in.begin(), in.end()); },
                       .factors = Never{"stands in partitioned graphs only"},
                       .remap = by_default,
                       .batch = Never{"stands in partitioned graphs only"},

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "ops/shape/dimension_parts.h"
 #include "ops/shape/indexing_common.h"
 
 namespace tessera::ops {
@@ -10,45 +11,24 @@ namespace tessera::ops {
 namespace {
 
 // The component of index vectors that picks along a dimension, and how that is split.
-struct Split {
+struct Split : DimensionParts {
   std::int64_t component;
-  std::int64_t dimension;
-  std::int64_t extent;
-  std::int64_t parts;
-  std::int64_t chunk;
 };
 std::optional<Split> split_of(const ir::DivideArgs& a, const Dims& map, const Dims& single) {
   const Shape& shape = a.in[0].shape();
   for (std::size_t c = 0; c < map.size(); ++c) {
     std::int64_t d = map[c];
-    std::int64_t parts = a.parts_of(0, d);
-    std::int64_t n = shape[at(d)];
-    std::int64_t chunk = (n + parts - 1) / parts;
-    if (parts > 1 && contains(single, d)) return Split{static_cast<std::int64_t>(c), d, n, parts, chunk};
+    DimensionParts parts(d, shape[at(d)], a.parts_of(0, d));
+    if (parts.parts > 1 && contains(single, d)) return Split{parts, static_cast<std::int64_t>(c)};
   }
   return std::nullopt;
 }
 
 // The shards along a new dimension 0, filled up with zeros.
 Value stacked(Value x, const Split& s) {
-  Shape shape = x.shape();
-  if (s.parts * s.chunk != s.extent) {
-    Dims zeros(shape.size(), 0);
-    Dims high = zeros;
-    high[at(s.dimension)] = s.parts * s.chunk - s.extent;
-    x = pad(x, scalar(*x.builder, 0, x.dtype()), zeros, high);
-  }
-  shape[at(s.dimension)] = s.chunk;
-  shape.insert(shape.begin() + s.dimension, s.parts);
-  return move_dim(reshape(x, shape), s.dimension, 0);
+  return move_dim(cut_in_parts(x, s, scalar(*x.builder, 0, x.dtype())), s.dimension, 0);
 }
-Value unstacked(Value x, const Split& s) {
-  x = move_dim(x, 0, s.dimension);
-  Shape shape = x.shape();
-  shape.erase(shape.begin() + s.dimension);
-  shape[at(s.dimension)] = s.parts * s.chunk;
-  return slice_in_dim(reshape(x, shape), 0, s.extent, s.dimension);
-}
+Value unstacked(Value x, const Split& s) { return join_parts(move_dim(x, 0, s.dimension), s); }
 
 Value component(Value indices, std::int64_t c) {
   return squeeze(slice_in_dim(indices, c, c + 1, indices.rank() - 1), {indices.rank() - 1});
@@ -85,7 +65,7 @@ ShardIndices of_shards(Value indices, Value along, const Split& s) {
   ShardIndices out;
   out.along = repeated(along);
   out.shard = iota(*indices.builder, indices.dtype(), out.along.shape(), 0);
-  out.along = out.along - out.shard * static_cast<double>(s.chunk);
+  out.along = out.along - out.shard * static_cast<double>(s.chunk());
   out.vectors = with_component(repeated(indices), s.component, out.along);
   return out;
 }
@@ -125,7 +105,7 @@ std::optional<ir::Division> gather_by_shards(Builder& b, const ir::DivideArgs& a
   Value outside = number(along, -1);
   if (drop) along = where(lt(along, number(along, s->extent)), along, outside);
   ShardIndices mine = of_shards(indices, along, *s);
-  Value owned = and_(ge(mine.along, number(along, 0)), lt(mine.along, number(along, s->chunk)));
+  Value owned = and_(ge(mine.along, number(along, 0)), lt(mine.along, number(along, s->chunk())));
   if (drop) {
     // The first shard gives the fill value of what none has.
     Value first = number(along, 0);
@@ -159,7 +139,7 @@ std::optional<ir::Division> scatter_by_shards(const ir::OpDef& op, Builder& b, c
       indices = with_component(indices, n, clamped(component(indices, n), 0, a.in[0].shape()[d] - map.sizes[d]));
     }
   }
-  Value along = clamped(component(indices, s->component), -1, s->parts * s->chunk);
+  Value along = clamped(component(indices, s->component), -1, s->filled_extent());
   ShardIndices mine = of_shards(indices, along, *s);
   Scatter q = p;
   q.mode = IndexMode::FillOrDrop;

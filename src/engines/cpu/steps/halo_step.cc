@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The step that moves elements along split dimensions: a shard of the result is put together from the boxes that it
-// needs of the operands' shards.
+// needs of the operands' shards. Several results are made together, and what they need of another process is sent once.
 #include <algorithm>
 #include <functional>
+#include <map>
 
 #include "base/check.h"
 #include "base/strings.h"
@@ -20,10 +21,20 @@ namespace {
 struct Contribution {
   std::size_t operand = 0;
   std::int32_t shard = 0;
+  Dims low;  // first element of the shard
   Shape extent;
   std::int64_t read = 0, write = 0;  // bytes from the start of the shards
   Dims from, to;
   bool whole = false;  // all of the one is all of the other
+};
+
+// What a shard of an operand sends for a shard of the results.
+struct Parcel {
+  std::size_t operand = 0;
+  std::int32_t shard = 0;
+  ops::HaloBox box;
+  std::int64_t read = 0;
+  Dims from;
 };
 
 class HaloStep final : public Step {
@@ -39,12 +50,12 @@ class HaloStep final : public Step {
         target_(context.table(g.layout(e.out[0]))) {
     reads = e.in;
     writes = e.out;
-    for (std::size_t k = 0; k < p_.starts.size(); ++k) {
+    for (std::size_t k = 0; k < p_.operands(); ++k) {
       shapes_.push_back(g.type(e.in[k]).shape);
       sources_.push_back(context.table(g.layout(e.in[k])));
     }
     for (auto v : e.in) TESSERA_CHECK(g.layout(v).partial == 0, "halo: a partial operand");
-    fills_ = e.in.size() > p_.starts.size();
+    fills_ = e.in.size() > p_.operands();
     for (std::size_t t = 0; t < target_->first_local.size(); ++t) {
       if (target_->first_local[t] >= 0) targets_.push_back(static_cast<std::int32_t>(t));
     }
@@ -55,25 +66,33 @@ class HaloStep final : public Step {
   }
 
   void run(Frame& frame) const override {
-    ShardBuffers to(target_->first_local.size());
     std::vector<ShardBuffers> received;
     if (distributed_) received = exchange(frame);
-    std::vector<std::int32_t> open;
-    for (auto t : targets_) {
-      to[at(t)] = shared(t, frame);
-      if (to[at(t)]) continue;
-      to[at(t)] = frame.run.memory.allocate(parts_[at(t)].size * item_);
-      open.push_back(t);
+    struct Open {
+      const Part& part;
+      std::int32_t target;
+      runtime::Buffer& to;
+    };
+    std::vector<Open> open;
+    for (std::size_t r = 0; r < parts_.size(); ++r) {
+      ShardBuffers to(target_->first_local.size());
+      for (auto t : targets_) {
+        const Part& part = parts_[r][at(t)];
+        to[at(t)] = shared(part, frame);
+        if (to[at(t)]) continue;
+        to[at(t)] = frame.run.memory.allocate(part.size * item_);
+        open.push_back({part, t, *to[at(t)]});
+      }
+      frame.slots.own(at(writes[r])) = std::move(to);
     }
     spread(static_cast<std::int64_t>(open.size()), cost_, [&](std::int64_t i) {
-      std::int32_t t = open[at(i)];
-      assemble(frame, t, received.empty() ? ShardBuffers() : received[at(t)], *to[at(t)]);
+      const Open& o = open[at(i)];
+      assemble(frame, o.part, o.target, received.empty() ? ShardBuffers() : received[at(o.target)], o.to);
     });
-    frame.slots.own(at(writes[0])) = std::move(to);
   }
 
   std::string label() const override { return str("halo (", target_->map.count, " shards)"); }
-  double cost() const override { return cost_ * static_cast<double>(targets_.size()); }
+  double cost() const override { return cost_ * static_cast<double>(targets_.size() * parts_.size()); }
 
  private:
   static std::int64_t elements(const Shape& shape) {
@@ -86,7 +105,7 @@ class HaloStep final : public Step {
     return runtime::tile_at(global, table.layout, mesh_, table.map.first_position[at(shard)]);
   }
 
-  // What a shard of the result is made of.
+  // What a shard of a result is made of.
   struct Part {
     std::vector<Contribution> contributions;  // in an order that every process finds
     std::int64_t size = 0;                    // elements
@@ -95,12 +114,19 @@ class HaloStep final : public Step {
   };
 
   void plan() {
-    parts_.resize(target_->first_local.size());
-    for (std::size_t t = 0; t < parts_.size(); ++t) {
+    parts_.resize(writes.size());
+    for (std::size_t r = 0; r < parts_.size(); ++r) plan_result(r);
+    if (distributed_) plan_parcels();
+  }
+
+  void plan_result(std::size_t r) {
+    std::vector<Part>& parts = parts_[r];
+    parts.resize(target_->first_local.size());
+    for (std::size_t t = 0; t < parts.size(); ++t) {
       if (!distributed_ && target_->first_local[t] < 0) continue;
-      Part& part = parts_[t];
+      Part& part = parts[t];
       part.size = part.missing = elements(tile(shape_, *target_, static_cast<std::int32_t>(t)).shape);
-      for_each_contribution(static_cast<std::int32_t>(t), [&](const Contribution& contribution) {
+      for_each_contribution(r, static_cast<std::int32_t>(t), [&](const Contribution& contribution) {
         if (contribution.whole) part.whole = static_cast<std::int32_t>(part.contributions.size());
         part.missing -= elements(contribution.extent);
         part.contributions.push_back(contribution);
@@ -108,7 +134,42 @@ class HaloStep final : public Step {
     }
   }
 
-  void for_each_contribution(std::int32_t target, const std::function<void(const Contribution&)>& body) const {
+  // Several results share parcels. Those of one result are its contributions, in their order.
+  void plan_parcels() {
+    parcels_.resize(target_->first_local.size());
+    for (std::size_t t = 0; t < parcels_.size(); ++t) {
+      std::map<std::pair<std::size_t, std::int32_t>, std::vector<ops::HaloBox>> boxes;
+      for (const auto& parts : parts_) {
+        for (const Contribution& c : parts[t].contributions) {
+          ops::HaloBox box{c.low, c.extent};
+          if (parts_.size() > 1) {
+            ops::add_box(boxes[{c.operand, c.shard}], std::move(box));
+          } else {
+            parcels_[t].push_back({c.operand, c.shard, std::move(box), c.read, c.from});
+          }
+        }
+      }
+      for (auto& [from, list] : boxes) {
+        Dims strides = shard_strides(from.first, from.second);
+        for (auto& box : list) {
+          std::int64_t read = offset(box.low, strides);
+          parcels_[t].push_back({from.first, from.second, std::move(box), read, strides});
+        }
+      }
+    }
+  }
+
+  Dims shard_strides(std::size_t operand, std::int32_t shard) const {
+    return core::contiguous_strides(tile(shapes_[operand], *sources_[operand], shard).shape, item_);
+  }
+  static std::int64_t offset(const Dims& index, const Dims& strides) {
+    std::int64_t sum = 0;
+    for (std::size_t d = 0; d < index.size(); ++d) sum += index[d] * strides[d];
+    return sum;
+  }
+
+  void for_each_contribution(std::size_t result, std::int32_t target,
+                             const std::function<void(const Contribution&)>& body) const {
     auto out = tile(shape_, *target_, target);
     std::size_t lead = p_.windows > 0 ? 1 : 0;
     std::int64_t first = lead ? out.offset[0] : 0;
@@ -121,7 +182,7 @@ class HaloStep final : public Step {
         contribution.shard = own_shard(k, target);
         contribution.write = lead ? w * strides[0] : 0;
         contribution.to.assign(strides.begin() + static_cast<std::ptrdiff_t>(lead), strides.end());
-        walk_tiles(out, lead, first + w, contribution, body);
+        walk_tiles(out, result * sources_.size() + k, lead, first + w, contribution, body);
       }
     }
   }
@@ -138,9 +199,9 @@ class HaloStep final : public Step {
     return static_cast<std::int32_t>(shard);
   }
 
-  // The shards of one operand that a window of the result meets.
-  void walk_tiles(const runtime::Tile& out, std::size_t lead, std::int64_t w, const Contribution& start,
-                  const std::function<void(const Contribution&)>& body) const {
+  // The shards of one operand that a window of the result meets; `line` is the number of its starts.
+  void walk_tiles(const runtime::Tile& out, std::size_t line, std::size_t lead, std::int64_t w,
+                  const Contribution& start, const std::function<void(const Contribution&)>& body) const {
     std::size_t k = start.operand;
     const Shape& shape = shapes_[k];
     std::size_t rank = shape.size();
@@ -149,16 +210,16 @@ class HaloStep final : public Step {
     Dims chunk(rank);
     for (std::size_t d = 0; d < rank; ++d) {
       std::int64_t begin = out.offset[d + lead];
-      auto line = ops::halo_line(p_, k, d, w, begin, begin + out.shape[d + lead], 0, shape[d]);
-      if (line.count == 0) return;
-      std::int64_t last = line.element + (line.count - 1) * line.element_step;
+      auto along = ops::halo_line(p_, line, d, w, begin, begin + out.shape[d + lead], 0, shape[d]);
+      if (along.count == 0) return;
+      std::int64_t last = along.element + (along.count - 1) * along.element_step;
       std::int64_t parts = ir::parts(sources_[k]->layout.dims[d], mesh_);
       chunk[d] = (shape[d] + parts - 1) / parts;
-      low[d] = std::min(line.element, last) / chunk[d];
-      high[d] = std::max(line.element, last) / chunk[d];
+      low[d] = std::min(along.element, last) / chunk[d];
+      high[d] = std::max(along.element, last) / chunk[d];
     }
     for (Dims number = low;;) {
-      give(out, lead, w, start, number, chunk, body);
+      give(out, line, lead, w, start, number, chunk, body);
       std::size_t d = rank;
       while (d > 0 && ++number[d - 1] > high[d - 1]) {
         number[d - 1] = low[d - 1];
@@ -168,8 +229,8 @@ class HaloStep final : public Step {
     }
   }
 
-  void give(const runtime::Tile& out, std::size_t lead, std::int64_t w, const Contribution& start, const Dims& number,
-            const Dims& chunk, const std::function<void(const Contribution&)>& body) const {
+  void give(const runtime::Tile& out, std::size_t line, std::size_t lead, std::int64_t w, const Contribution& start,
+            const Dims& number, const Dims& chunk, const std::function<void(const Contribution&)>& body) const {
     Contribution contribution = start;
     const Shape& shape = shapes_[contribution.operand];
     std::size_t rank = shape.size();
@@ -180,82 +241,106 @@ class HaloStep final : public Step {
     }
     Dims strides = core::contiguous_strides(source, item_);
     contribution.from = strides;
+    contribution.low.resize(rank);
     contribution.extent.resize(rank);
     contribution.whole = lead == 0 || out.shape[0] == 1;
     for (std::size_t d = 0; d < rank; ++d) {
       std::int64_t begin = out.offset[d + lead];
       std::int64_t extent = out.shape[d + lead];
       std::int64_t from = number[d] * chunk[d];
-      auto line = ops::halo_line(p_, contribution.operand, d, w, begin, begin + extent, from, from + source[d]);
-      if (line.count == 0) return;  // between the elements that are taken
-      contribution.extent[d] = line.count;
-      contribution.write += (line.position - begin) * contribution.to[d];
-      contribution.read += (line.element - from) * strides[d];
-      contribution.to[d] *= line.position_step;
-      contribution.from[d] *= line.element_step;
-      bool all = line.count == extent && line.count == source[d];
+      auto along = ops::halo_line(p_, line, d, w, begin, begin + extent, from, from + source[d]);
+      if (along.count == 0) return;  // between the elements that are taken
+      contribution.low[d] = along.element - from;
+      contribution.extent[d] = along.count;
+      contribution.write += (along.position - begin) * contribution.to[d];
+      contribution.read += contribution.low[d] * strides[d];
+      contribution.to[d] *= along.position_step;
+      contribution.from[d] *= along.element_step;
+      bool all = along.count == extent && along.count == source[d];
       contribution.whole =
-          contribution.whole && all && (line.count == 1 || (line.position_step == 1 && line.element_step == 1));
+          contribution.whole && all && (along.count == 1 || (along.position_step == 1 && along.element_step == 1));
     }
     body(contribution);
   }
 
-  const BufferPtr& shard_of(const Frame& frame, const Contribution& contribution) const {
-    return frame.slots[at(reads[contribution.operand])][at(contribution.shard)];
+  const BufferPtr& shard_of(const Frame& frame, std::size_t operand, std::int32_t shard) const {
+    return frame.slots[at(reads[operand])][at(shard)];
   }
 
-  BufferPtr shared(std::int32_t target, const Frame& frame) const {
-    const Part& part = parts_[at(target)];
-    return part.whole < 0 ? nullptr : shard_of(frame, part.contributions[at(part.whole)]);
+  BufferPtr shared(const Part& part, const Frame& frame) const {
+    if (part.whole < 0) return nullptr;
+    const Contribution& contribution = part.contributions[at(part.whole)];
+    return shard_of(frame, contribution.operand, contribution.shard);
   }
 
-  void assemble(const Frame& frame, std::int32_t target, const ShardBuffers& received, runtime::Buffer& to) const {
-    const Part& part = parts_[at(target)];
+  void assemble(const Frame& frame, const Part& part, std::int32_t target, const ShardBuffers& received,
+                runtime::Buffer& to) const {
     if (part.missing > 0) {
       TESSERA_CHECK(fills_, "halo: positions that nothing covers");
       kernels::fill(to.data(), frame.slots[at(reads.back())][0]->data(), item_, part.size);
     }
-    std::size_t next = 0;
-    for (const Contribution& contribution : part.contributions) {
+    for (std::size_t i = 0; i < part.contributions.size(); ++i) {
+      const Contribution& contribution = part.contributions[i];
       char* write = static_cast<char*>(to.data()) + contribution.write;
-      const BufferPtr& own = shard_of(frame, contribution);
+      const BufferPtr& own = shard_of(frame, contribution.operand, contribution.shard);
       if (own) {
         kernels::copy_strided(write, contribution.to, static_cast<const char*>(own->data()) + contribution.read,
                               contribution.from, contribution.extent, item_);
-      } else {
-        TESSERA_CHECK(next < received.size(), str("halo: shard ", contribution.shard, " is not here"));
-        kernels::copy_strided(write, contribution.to, received[next++]->data(),
-                              core::contiguous_strides(contribution.extent, item_), contribution.extent, item_);
+        continue;
       }
+      std::size_t n = parcel_of(target, i, contribution);
+      TESSERA_CHECK(n < received.size() && received[n], str("halo: shard ", contribution.shard, " is not here"));
+      const ops::HaloBox& box = parcels_[at(target)][n].box;
+      Dims strides = core::contiguous_strides(box.extent, item_);
+      Dims within(box.low.size());
+      for (std::size_t d = 0; d < within.size() && parts_.size() > 1; ++d) within[d] = contribution.low[d] - box.low[d];
+      kernels::copy_strided(write, contribution.to,
+                            static_cast<const char*>(received[n]->data()) + offset(within, strides), strides,
+                            contribution.extent, item_);
     }
   }
 
-  // Who gives a shard to a reader: itself where it has the shard, else the first holder.
-  std::int32_t giver(const Contribution& contribution, std::int32_t reader) const {
-    const LayoutTable& source = *sources_[contribution.operand];
-    const auto& holders = source.holders[at(contribution.shard)];
-    bool has = std::binary_search(holders.begin(), holders.end(), reader);
-    return has ? reader : process_of_[at(source.map.first_position[at(contribution.shard)])];
+  // The number of the parcel that has what a contribution takes.
+  std::size_t parcel_of(std::int32_t target, std::size_t number, const Contribution& contribution) const {
+    if (parts_.size() == 1) return number;
+    const auto& parcels = parcels_[at(target)];
+    auto has = [&](const Parcel& p) {
+      return p.operand == contribution.operand && p.shard == contribution.shard &&
+             p.box.holds({contribution.low, contribution.extent});
+    };
+    return static_cast<std::size_t>(std::find_if(parcels.begin(), parcels.end(), has) - parcels.begin());
   }
 
+  // Who gives a shard to a reader: itself where it has the shard, else the first holder.
+  std::int32_t giver(const Parcel& parcel, std::int32_t reader) const {
+    const LayoutTable& source = *sources_[parcel.operand];
+    const auto& holders = source.holders[at(parcel.shard)];
+    bool has = std::binary_search(holders.begin(), holders.end(), reader);
+    return has ? reader : process_of_[at(source.map.first_position[at(parcel.shard)])];
+  }
+
+  // By shard of the results the parcels that come from other processes.
   std::vector<ShardBuffers> exchange(Frame& frame) const {
     std::vector<runtime::Collectives::Message> sends;
     std::vector<runtime::Collectives::Receipt> receipts;
     ShardBuffers packed;
-    std::vector<ShardBuffers> received(target_->holders.size());
+    std::vector<ShardBuffers> received(parcels_.size());
     for (std::size_t t = 0; t < received.size(); ++t) {
-      for (const Contribution& contribution : parts_[t].contributions) {
-        std::int64_t bytes = elements(contribution.extent) * item_;
+      received[t].resize(parcels_[t].size());
+      for (std::size_t n = 0; n < parcels_[t].size(); ++n) {
+        const Parcel& parcel = parcels_[t][n];
+        std::int64_t bytes = parcel.box.size() * item_;
         for (auto reader : target_->holders[t]) {
-          std::int32_t from = giver(contribution, reader);
+          std::int32_t from = giver(parcel, reader);
           if (reader == self_ && from != self_) {
-            received[t].push_back(frame.run.memory.allocate(bytes));
-            receipts.push_back({from, received[t].back()->data(), bytes});
+            received[t][n] = frame.run.memory.allocate(bytes);
+            receipts.push_back({from, received[t][n]->data(), bytes});
           } else if (reader != self_ && from == self_) {
             packed.push_back(frame.run.memory.allocate(bytes));
-            kernels::copy_strided(packed.back()->data(), core::contiguous_strides(contribution.extent, item_),
-                                  static_cast<const char*>(shard_of(frame, contribution)->data()) + contribution.read,
-                                  contribution.from, contribution.extent, item_);
+            const BufferPtr& shard = shard_of(frame, parcel.operand, parcel.shard);
+            kernels::copy_strided(packed.back()->data(), core::contiguous_strides(parcel.box.extent, item_),
+                                  static_cast<const char*>(shard->data()) + parcel.read, parcel.from, parcel.box.extent,
+                                  item_);
             sends.push_back({reader, packed.back()->data(), bytes});
           }
         }
@@ -278,7 +363,9 @@ class HaloStep final : public Step {
   std::vector<Shape> shapes_;
   std::vector<std::shared_ptr<const LayoutTable>> sources_;
   std::vector<std::int32_t> targets_;  // shards of the result that this process holds
-  std::vector<Part> parts_;  // by shard of the result; of the others only where these are asked for contributions
+  // By result and shard of it; of other processes' shards only where these are asked for contributions.
+  std::vector<std::vector<Part>> parts_;
+  std::vector<std::vector<Parcel>> parcels_;  // by shard of the results, in an order that every process finds
   bool fills_ = false;
   double cost_ = 0;
 };

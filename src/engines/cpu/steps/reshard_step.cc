@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The step that puts a value under another layout. One rule for every collective: a shard of the result is assembled
-// from the boxes that tiles of the source share with it, and axes over which the source is partial are reduced.
+// from the boxes that tiles of the source share with it, and axes over which the source is partial are reduced. Several
+// values whose sums are one exchange have a step each, which begin and end together.
 #include <algorithm>
+#include <cstring>
 #include <optional>
 
 #include "base/check.h"
@@ -82,14 +84,75 @@ class ReshardStep final : public ExchangeStep {
 
   bool exchanges() const override { return crosses_; }
 
-  std::unique_ptr<UnderWay> begin(Frame& frame) const override {
+  std::unique_ptr<UnderWay> begin(Frame& frame) const override { return begin(frame, true); }
+
+  // Without the sums over processes, where these are taken for several steps together.
+  std::unique_ptr<UnderWay> begin(Frame& frame, bool with_sums) const {
     auto out = std::make_unique<Exchanged>();
     const ShardBuffers& from = frame.slots[at(reads[0])];
     for (const ProcessSum& sum : sums_) {
-      if (sum.has(self_)) out->sums.push_back(start_sum(frame.run, sum, from));
+      if (with_sums && sum.has(self_)) out->sums.push_back(start_sum(frame.run, sum, from));
     }
     if (distributed_) start_exchange(frame, from, *out);
     return out;
+  }
+
+  // Sums of several steps that the same processes take of the same dtype go as one.
+  bool sums_with(const ReshardStep& other) const {
+    auto same = [](const ProcessSum& a, const ProcessSum& b) { return a.group == b.group; };
+    return !sums_.empty() && std::equal(sums_.begin(), sums_.end(), other.sums_.begin(), other.sums_.end(), same) &&
+           combiner_->dtype() == other.combiner_->dtype() && staged_ == other.staged_ &&
+           plan_.source().layout.reduction == other.plan_.source().layout.reduction;
+  }
+  struct JointSum {
+    BufferPtr parts, sums;
+    std::vector<std::pair<std::int32_t, std::int64_t>> slices;  // by step: target shard, elements
+    runtime::CommunicationPtr communication;
+  };
+  static std::vector<JointSum> start_sums(Frame& frame, const std::vector<std::unique_ptr<ReshardStep>>& steps) {
+    std::vector<JointSum> out;
+    const ReshardStep& first = *steps[0];
+    for (std::size_t i = 0; i < first.sums_.size(); ++i) {
+      if (!first.sums_[i].has(first.self_)) continue;
+      JointSum joint;
+      std::int64_t total = 0;
+      for (const auto& step : steps) {
+        std::int32_t target = step->sums_[i].target;
+        joint.slices.emplace_back(target, product(step->plan_.target_shape(target)));
+        total += joint.slices.back().second;
+      }
+      joint.parts = frame.run.memory.allocate(total * first.part_item_);
+      joint.sums = frame.run.memory.allocate(total * first.part_item_);
+      auto* to = static_cast<char*>(joint.parts->data());
+      for (std::size_t k = 0; k < steps.size(); ++k) {
+        auto [target, n] = joint.slices[k];
+        BufferPtr scratch;
+        const void* part = steps[k]->own_part(frame.run, target, n, frame.slots[at(steps[k]->reads[0])], scratch);
+        if (n > 0) std::memcpy(to, part, at(n * first.part_item_));
+        to += n * first.part_item_;
+      }
+      joint.communication =
+          first.start_reduction(frame.run, first.sums_[i], joint.parts->data(), joint.sums->data(), total);
+      out.push_back(std::move(joint));
+    }
+    return out;
+  }
+  static void finish_sums(Frame& frame, std::vector<JointSum>& sums,
+                          const std::vector<std::unique_ptr<UnderWay>>& steps) {
+    for (JointSum& joint : sums) {
+      joint.communication->wait();
+      const auto* from = static_cast<const char*>(joint.sums->data());
+      std::int64_t total = 0;
+      for (auto [target, n] : joint.slices) total += n;
+      std::int64_t item = total == 0 ? 0 : joint.sums->nbytes() / total;
+      for (std::size_t k = 0; k < steps.size(); ++k) {
+        auto [target, n] = joint.slices[k];
+        BufferPtr sum = frame.run.memory.allocate(n * item);
+        if (n > 0) std::memcpy(sum->data(), from, at(n * item));
+        from += n * item;
+        static_cast<Exchanged&>(*steps[k]).sums.push_back({target, nullptr, std::move(sum), nullptr});
+      }
+    }
   }
 
   void end(Frame& frame, UnderWay& under_way) const override {
@@ -328,15 +391,19 @@ class ReshardStep final : public ExchangeStep {
     const std::int64_t n = product(plan_.target_shape(sum.target));
     RunningSum out{sum.target, nullptr, run.memory.allocate(n * part_item_), nullptr};
     const void* part = own_part(run, sum.target, n, from, out.part);
+    out.communication = start_reduction(run, sum, part, out.sum->data(), n);
+    return out;
+  }
+
+  runtime::CommunicationPtr start_reduction(Run& run, const ProcessSum& sum, const void* part, void* to,
+                                            std::int64_t n) const {
     runtime::Collectives::Reducer reducer{staged_ ? combiner_->wide() : combiner_->dtype(),
                                           plan_.source().layout.reduction,
                                           [this](std::span<const void* const> blocks, void* to, std::int64_t count) {
                                             across_->combine(blocks, to, count);
                                           }};
     TESSERA_CHECK(run.collectives != nullptr, "a program that spans processes needs a transport");
-    out.communication =
-        run.collectives->start_all_reduce(call(run, name_), sum.group, part, out.sum->data(), n, reducer);
-    return out;
+    return run.collectives->start_all_reduce(call(run, name_), sum.group, part, to, n, reducer);
   }
 
   const void* own_part(Run& run, std::int32_t target, std::int64_t n, const ShardBuffers& from, BufferPtr& part) const {
@@ -364,7 +431,7 @@ class ReshardStep final : public ExchangeStep {
   }
 
   BufferPtr finish_sum(Run& run, RunningSum& sum) const {
-    sum.communication->wait();
+    if (sum.communication) sum.communication->wait();
     if (!staged_) return std::move(sum.sum);
     const std::int64_t n = sum.sum->nbytes() / part_item_;
     BufferPtr rounded = run.memory.allocate(n * itemsize_);
@@ -428,10 +495,57 @@ class ReshardStep final : public ExchangeStep {
   bool stream_ = false;  // all results together leave the caches
 };
 
+class JointReshardStep final : public ExchangeStep {
+ public:
+  JointReshardStep(const ir::Graph& g, const ir::Eqn& e, Context& context) {
+    reads = e.in;
+    writes = e.out;
+    for (std::size_t i = 0; i < e.in.size(); ++i) {
+      steps_.push_back(std::make_unique<ReshardStep>(g, ir::Eqn{e.op, e.attrs, {e.in[i]}, {e.out[i]}, e.loc}, context));
+      steps_.back()->loc = e.loc;
+    }
+    packed_ = std::all_of(steps_.begin(), steps_.end(), [&](const auto& s) { return steps_[0]->sums_with(*s); });
+  }
+
+  bool exchanges() const override {
+    return std::any_of(steps_.begin(), steps_.end(), [](const auto& s) { return s->exchanges(); });
+  }
+
+  std::unique_ptr<UnderWay> begin(Frame& frame) const override {
+    auto out = std::make_unique<AllUnderWay>();
+    for (const auto& s : steps_) out->steps.push_back(s->begin(frame, !packed_));
+    if (packed_) out->sums = ReshardStep::start_sums(frame, steps_);
+    return out;
+  }
+
+  void end(Frame& frame, UnderWay& under_way) const override {
+    auto& all = static_cast<AllUnderWay&>(under_way);
+    ReshardStep::finish_sums(frame, all.sums, all.steps);
+    for (std::size_t i = 0; i < steps_.size(); ++i) steps_[i]->end(frame, *all.steps[i]);
+  }
+
+  std::string label() const override { return str(steps_[0]->label(), " and ", steps_.size() - 1, " more"); }
+  double cost() const override {
+    double sum = 0;
+    for (const auto& s : steps_) sum += s->cost();
+    return sum;
+  }
+
+ private:
+  struct AllUnderWay final : UnderWay {
+    std::vector<std::unique_ptr<UnderWay>> steps;
+    std::vector<ReshardStep::JointSum> sums;  // last: they end before the memory of others goes
+  };
+
+  std::vector<std::unique_ptr<ReshardStep>> steps_;
+  bool packed_ = false;
+};
+
 }  // namespace
 
 StepPtr make_reshard_step(const ir::Graph& g, const ir::Eqn& e, Context& context) {
   if (e.op != &ops::def::reshard) return nullptr;
+  if (e.in.size() > 1) return std::make_unique<JointReshardStep>(g, e, context);
   return std::make_unique<ReshardStep>(g, e, context);
 }
 

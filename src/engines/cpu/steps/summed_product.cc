@@ -65,7 +65,8 @@ StepPtr make_summed_product_step(const ir::Graph& g, const ir::Eqn& e, std::int3
     return nullptr;
   }
   const ir::Eqn& reader = g.eqns[at(only_reader)];
-  if (reader.op != &ops::def::reshard || ir::get<ops::Reshard>(reader.attrs).kind != ops::Reshard::Kind::AllReduce) {
+  if (reader.op != &ops::def::reshard || reader.in.size() > 1 ||
+      ir::get<ops::Reshard>(reader.attrs).kind != ops::Reshard::Kind::AllReduce) {
     return nullptr;
   }
   const ir::Layout& whole = g.layout(reader.out[0]);
