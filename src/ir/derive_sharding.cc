@@ -199,7 +199,8 @@ class Entries {
   void whole(std::size_t i, std::size_t d, const AxisList& axes) const {
     if (!args_.strict() || args_.op.traits().whole_entry != WholeEntry::Refused) return;
     std::string what = str("dimension ", d, " of operand ", i, " is sharded over ", axes_text(axes, args_.mesh));
-    if (const char* activity = args_.op.traits().activity) what = str(activity, " needs an unsharded dimension: ", what);
+    if (const char* activity = args_.op.traits().activity)
+      what = str(activity, " needs an unsharded dimension: ", what);
     refuse_sharding(args_, what,
                     "Expected it unsharded (replicated there): reshard the operand first, or call inside auto_axes");
   }
@@ -259,8 +260,7 @@ void check_alike(const PlaceArgs& args) {
     }
     if (t.rank() != first->rank()) continue;
     if (t.sharding == first->sharding || sharding_of(t, args.mesh) == sharding_of(*first, args.mesh)) continue;
-    refuse_sharding(args,
-                    str("operands must have the same shardings, got ", specs_text(args.in, args.mesh)),
+    refuse_sharding(args, str("operands must have the same shardings, got ", specs_text(args.in, args.mesh)),
                     "Reshard them to one spec");
   }
 }
@@ -275,8 +275,9 @@ AxisList kept_entry(const PlaceArgs& args, const AxisList& axes, std::int64_t be
   if (!args.strict()) return {};
   const char* activity = args.op.traits().activity;
   refuse_sharding(args,
-                  str(activity != nullptr ? activity : "it", " changes the extent of a sharded dimension: one of extent ", before, " sharded over ", axes_text(axes, args.mesh),
-                      " gets the extent ", now, ", which is not divisible by ", parts),
+                  str(activity != nullptr ? activity : "it",
+                      " changes the extent of a sharded dimension: one of extent ", before, " sharded over ",
+                      axes_text(axes, args.mesh), " gets the extent ", now, ", which is not divisible by ", parts),
                   "Reshard the operand so that the dimension is unsharded");
 }
 

@@ -36,7 +36,7 @@ struct NamedMesh {
     Tiles      ///< the axes of a sharding that has none
   };
   Origin origin = Origin::Named;
-  bool uneven = false;  ///< shardings over it may split unevenly
+  bool uneven = false;                    ///< shardings over it may split unevenly
   std::vector<AxisType> axis_types = {};  ///< of the public mesh; none: all `Auto`
   std::int64_t size() const { return size_of(sizes); }
   bool operator==(const NamedMesh&) const = default;

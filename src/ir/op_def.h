@@ -59,10 +59,10 @@ struct Traits {
   std::optional<Reduction> reduction = std::nullopt;
   // In types over explicit axes (ir/derive_sharding.h).
   WholeEntry whole_entry = WholeEntry::Refused;
-  bool alike = false;             ///< operands of full rank must have one sharding
-  bool takes_sums = false;        ///< some operands may be unreduced beside others that are not, as the op's rule says
-  bool casts_mesh = false;        ///< its rule for types gives results the sharding, over another mesh
-  const char* activity = nullptr; ///< what errors call it where that is not the op's name: "sorting"
+  bool alike = false;              ///< operands of full rank must have one sharding
+  bool takes_sums = false;         ///< some operands may be unreduced beside others that are not, as the op's rule says
+  bool casts_mesh = false;         ///< its rule for types gives results the sharding, over another mesh
+  const char* activity = nullptr;  ///< what errors call it where that is not the op's name: "sorting"
 };
 
 /// Contiguous row-major memory of one operand or result of a kernel.

@@ -32,7 +32,8 @@ using TypeShardingPtr = const TypeSharding*;
 
 /// The one object with this content.
 TypeShardingPtr intern(TypeSharding s);
-/// What a sharding is in the type of an array of this rank: its entries over `Explicit` axes; null where there are none.
+/// What a sharding is in the type of an array of this rank: its entries over `Explicit` axes; null where there are
+/// none.
 TypeShardingPtr type_sharding(const Sharding& s, std::int64_t rank);
 /// Nothing split, over this mesh; null where none of its axes is `Explicit`.
 TypeShardingPtr unsplit(const AbstractMesh& mesh, std::int64_t rank);

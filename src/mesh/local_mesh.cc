@@ -89,10 +89,9 @@ Mesh compute_local_mesh(const Mesh& m, int process) {
     }
     devices.push_back(d);
   }
-  return MeshState::intern(
-      intern_device_list(std::move(devices), "local_mesh", "devices"),
-      AbstractMeshState::make({m.axis_names().begin(), m.axis_names().end()}, std::move(shape), m.has_names(),
-                              {m.axis_types().begin(), m.axis_types().end()}));
+  return MeshState::intern(intern_device_list(std::move(devices), "local_mesh", "devices"),
+                           AbstractMeshState::make({m.axis_names().begin(), m.axis_names().end()}, std::move(shape),
+                                                   m.has_names(), {m.axis_types().begin(), m.axis_types().end()}));
 }
 
 base::LruStats local_mesh_cache_stats() { return cache().stats(); }

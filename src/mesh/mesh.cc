@@ -50,9 +50,9 @@ Mesh mesh_from_devices(const DeviceArray& devices, const AxisNames& axis_names, 
     throw ValueError(str("Mesh: devices has rank ", devices.ndim(), " but axis_names has ", names.size(), " entries ",
                          names_text(names), "; expected one name for each dimension"));
   }
-  return MeshState::intern(intern_device_list(devices.flat(), "Mesh", "devices"),
-                           AbstractMeshState::make(std::move(names), devices.shape(), axis_names.given(),
-                                                   options.axis_types));
+  return MeshState::intern(
+      intern_device_list(devices.flat(), "Mesh", "devices"),
+      AbstractMeshState::make(std::move(names), devices.shape(), axis_names.given(), options.axis_types));
 }
 
 std::int64_t checked_mesh_size(const Shape& mesh_shape) {

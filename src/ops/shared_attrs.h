@@ -62,10 +62,10 @@ struct ShardingConstraint {
   std::vector<Dims> dims;  ///< per dimension: axis numbers, major first; -1 leaves it open to further axes
   Dims devices;
   bool uneven = false;
-  Dims unreduced;  ///< axes over which the value is to stay a sum of what positions hold
+  Dims unreduced;        ///< axes over which the value is to stay a sum of what positions hold
   Dims replicated = {};  ///< axes that may not split it, where dimensions are open
-  Dims reduced = {};   ///< typed: axes over which the gradient is to stay unreduced
-  bool typed = false;  ///< jax.reshard: the result's type has this sharding, over the `Explicit` axes of its mesh
+  Dims reduced = {};     ///< typed: axes over which the gradient is to stay unreduced
+  bool typed = false;    ///< jax.reshard: the result's type has this sharding, over the `Explicit` axes of its mesh
   static constexpr auto fields = std::tuple{field("mesh_sizes", &ShardingConstraint::mesh_sizes),
                                             field("mesh_names", &ShardingConstraint::mesh_names),
                                             field("dims", &ShardingConstraint::dims),

@@ -69,8 +69,7 @@ std::string type_text(const ArrayType& t, const std::string& dtype) {
   out += "]";
   // Sets stand in mesh order.
   auto in_order = [&](std::vector<AxisRef> axes) {
-    std::ranges::stable_sort(
-        axes, {}, [&](const AxisRef& a) { return t.mesh.axis_index(a).value_or(INT32_MAX); });
+    std::ranges::stable_sort(axes, {}, [&](const AxisRef& a) { return t.mesh.axis_index(a).value_or(INT32_MAX); });
     return axes;
   };
   std::string marks;
@@ -120,18 +119,18 @@ ir::TypeShardingPtr wanted_type(const ShardingArg& to, const Shape& shape, const
   const AbstractMesh mesh = named != nullptr ? named->mesh().abstract_mesh() : get_abstract_mesh();
   const PartitionSpec spec = named != nullptr ? named->spec() : to.spec().value();
   if (mesh.empty()) {
-    throw ValueError(str(function, ": the spec ", spec,
-                         " needs a mesh: set one (SetMesh, MeshScope) or give a NamedSharding"));
+    throw ValueError(
+        str(function, ": the spec ", spec, " needs a mesh: set one (SetMesh, MeshScope) or give a NamedSharding"));
   }
   const NamedSharding resolved = sharding::named(function.c_str(), "spec", mesh, spec);
   auto check = [&](std::span<const int> axes) {
     for (int a : axes) {
       const AxisType type = mesh.axis_types()[static_cast<std::size_t>(a)];
       if (type == AxisType::Explicit) continue;
-      throw ValueError(str(function, ": spec = ", spec, " names the mesh axis '",
-                           mesh.shape_tuple()[static_cast<std::size_t>(a)].name, "', which is ", to_string(type), " in ",
-                           mesh, "; expected Explicit axes (reshard moves over those; with_sharding_constraint names ",
-                           "Auto ones)"));
+      throw ValueError(
+          str(function, ": spec = ", spec, " names the mesh axis '",
+              mesh.shape_tuple()[static_cast<std::size_t>(a)].name, "', which is ", to_string(type), " in ", mesh,
+              "; expected Explicit axes (reshard moves over those; with_sharding_constraint names ", "Auto ones)"));
     }
   };
   for (std::size_t d = 0; d < spec.size(); ++d) {
@@ -234,8 +233,9 @@ Array placed_in_trace(const ShardingArg& out, const std::string& function, const
   if (sums(function) && x.type().sharding != nullptr) {
     const auto* made_as = x.type().sharding;
     if (((made_as->unreduced | made_as->reduced) & want->split()) != 0) {
-      throw ValueError(str(function, ": out_sharding = ", spec_text(*want), " splits a dimension over an axis over which ",
-                           "the result is unreduced or reduced, ", x.type(), "; reshard the operand first"));
+      throw ValueError(str(function, ": out_sharding = ", spec_text(*want),
+                           " splits a dimension over an axis over which ", "the result is unreduced or reduced, ",
+                           x.type(), "; reshard the operand first"));
     }
   }
   if (opens && (want->unreduced & ~have) != 0) {
@@ -377,7 +377,8 @@ std::vector<Array> explicit_axes_leaves(const ExplicitLeafFn& f, const std::vect
   const AbstractMesh outer = mesh_here(leaves);
   if (outer.empty()) throw ValueError("explicit_axes: no mesh is current; set a mesh");
   if (options.in_sharding.empty()) {
-    throw TypeError("explicit_axes: in_sharding is missing; expected the placement of the arguments: one, or one a leaf");
+    throw TypeError(
+        "explicit_axes: in_sharding is missing; expected the placement of the arguments: one, or one a leaf");
   }
   const AbstractMesh inner = changed(outer, options.axes, AxisType::Auto, AxisType::Explicit, "explicit_axes");
   auto run = [&](const std::vector<Array>& given) {

@@ -39,9 +39,8 @@ bool works_along_split(const ir::Eqn& e, const ir::Types& in, const ir::Types& o
       const bool whole = factors.empty() || std::ranges::any_of(factors, [&](int f) {
                            return rule.factors[static_cast<std::size_t>(f)].kind == ir::Factor::Kind::Whole;
                          });
-      const bool summed = std::ranges::any_of(factors, [&](int f) {
-        return rule.factors[static_cast<std::size_t>(f)].kind == ir::Factor::Kind::Reduce;
-      });
+      const bool summed = std::ranges::any_of(
+          factors, [&](int f) { return rule.factors[static_cast<std::size_t>(f)].kind == ir::Factor::Kind::Reduce; });
       if (summed || (whole && e.op->traits().whole_entry != ir::WholeEntry::Refused)) return true;
     }
   }

@@ -209,8 +209,8 @@ void JitCore::Impl::build(JitEntry& e, const FlatCall& call, const CallPlacement
     const auto* named = dynamic_cast<const NamedSharding*>(e.out_shardings[i].get());
     const auto& type = e.traced.graph->type(e.traced.graph->outputs[i]);
     if (named && static_cast<std::int64_t>(named->spec().size()) > type.rank()) {
-      throw ValueError(str(options.name, ": out_shardings[", i, "] has ", named->spec().size(),
-                           " entries, ", named->spec(), ", but the result ", type, " has rank ", type.rank()));
+      throw ValueError(str(options.name, ": out_shardings[", i, "] has ", named->spec().size(), " entries, ",
+                           named->spec(), ", but the result ", type, " has rank ", type.rank()));
     }
   }
   e.program = std::make_unique<program::Program>(e.traced.graph, program_options(e, call, donated));

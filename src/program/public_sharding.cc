@@ -48,8 +48,7 @@ ShardingPtr named(const ir::NamedMesh& mesh, const std::vector<std::vector<std::
   for (const auto& dim : dims) entries.push_back(dim.empty() ? SpecEntry(none) : SpecEntry(refs(dim)));
   while (!entries.empty() && entries.back().is_none()) entries.pop_back();
   DeviceArray grid(devices, mesh.sizes);
-  Mesh placed(grid, numbered ? AxisNames(std::nullopt) : AxisNames(mesh.axes),
-              {.axis_types = mesh.axis_types});
+  Mesh placed(grid, numbered ? AxisNames(std::nullopt) : AxisNames(mesh.axes), {.axis_types = mesh.axis_types});
   return interned(NamedSharding(placed, PartitionSpec(entries).with_unreduced(refs(unreduced)), {.uneven = uneven}));
 }
 

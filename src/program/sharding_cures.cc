@@ -47,15 +47,16 @@ std::int64_t price(const ir::OpDef& op, const ir::Types& in, const ir::Attrs& at
 
 // Whether the functions of the op take `out_sharding`.
 bool takes_out_sharding(const ir::OpDef& op) {
-  const ir::OpDef* list[] = {&ops::def::dot_general, &ops::def::reshape,     &ops::def::gather,
-                             &ops::def::scatter,     &ops::def::scatter_add, &ops::def::conv_general_dilated,
+  const ir::OpDef* list[] = {&ops::def::dot_general, &ops::def::reshape,         &ops::def::gather,
+                             &ops::def::scatter,     &ops::def::scatter_add,     &ops::def::conv_general_dilated,
                              &ops::def::reduce_sum,  &ops::def::broadcast_in_dim};
   return std::ranges::find(list, &op) != std::end(list);
 }
 
 // Placements worth a try for one operand: those of the others, and its own without some of its entries.
 std::vector<TypeShardingPtr> candidates(const ir::Types& in, std::size_t i) {
-  const ir::TypeSharding own = ir::sharding_of(in[i], in[i].sharding != nullptr ? in[i].sharding->mesh : AbstractMesh());
+  const ir::TypeSharding own =
+      ir::sharding_of(in[i], in[i].sharding != nullptr ? in[i].sharding->mesh : AbstractMesh());
   std::vector<TypeShardingPtr> out;
   auto add = [&](TypeShardingPtr s) {
     if (*s == own || std::ranges::find(out, s) != out.end()) return;

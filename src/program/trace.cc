@@ -9,8 +9,8 @@
 #include <string_view>
 
 #include "base/strings.h"
-#include "mesh/mesh_state.h"
 #include "ir/pass.h"
+#include "mesh/mesh_state.h"
 #include "ops/collective/manual_region.h"
 #include "program/axis_env.h"
 #include "program/program.h"

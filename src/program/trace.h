@@ -68,8 +68,8 @@ class TraceSuspension {
   Trace* before_;
 };
 
-/// While it lives, the current trace, and those begun inside it, take any placement of operands: what a rule cannot keep
-/// is left unsplit. `open`: axes over which sums and contractions of operands that are split alike stay unreduced.
+/// While it lives, the current trace, and those begun inside it, take any placement of operands: what a rule cannot
+/// keep is left unsplit. `open`: axes over which sums and contractions of operands that are split alike stay unreduced.
 class LenientTyping {
  public:
   explicit LenientTyping(ir::AxisMask open = 0);

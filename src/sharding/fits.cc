@@ -32,7 +32,8 @@ std::string fitting_axes(const NamedSharding& s, std::int64_t extent) {
 void check_named(std::string_view function, std::string_view argument, const NamedSharding& s, const Shape& shape) {
   if (static_cast<std::int64_t>(s.spec().size()) > rank(shape)) {
     throw ValueError(str(function, ": ", argument, " = ", s.text(), " has ", s.spec().size(),
-                         " entries for a value of shape ", shape, ", of rank ", rank(shape), "; expected at most one per dimension"));
+                         " entries for a value of shape ", shape, ", of rank ", rank(shape),
+                         "; expected at most one per dimension"));
   }
   if (s.uneven()) return;
   for (std::size_t d = 0; d < s.spec().size(); ++d) {

@@ -55,8 +55,9 @@ std::shared_ptr<const NamedState> resolve_spec(const AnyMesh& mesh, const Partit
       auto i = static_cast<std::size_t>(*at);
       refs.push_back(mesh.has_names() ? AxisRef(mesh.axis_names()[i]) : AxisRef(*at));
       if (used[i]) {
-        throw DuplicateAxisError(str(caller.function, ": ", caller.argument, " = ", spec, " has duplicate entries: it uses the mesh axis `",
-                                     mesh.shape_tuple()[i].name, "` more than once; expected every axis at most once"));
+        throw DuplicateAxisError(str(caller.function, ": ", caller.argument, " = ", spec,
+                                     " has duplicate entries: it uses the mesh axis `", mesh.shape_tuple()[i].name,
+                                     "` more than once; expected every axis at most once"));
       }
       used[i] = true;
       axes.push_back(*at);

@@ -87,7 +87,8 @@ ShardingPtr with_current_mesh(const PartitionSpec& spec, const char* function) {
   }
   for (const SpecEntry& e : spec) {
     if (!e.is_unconstrained() || !mesh.auto_axes().empty()) continue;
-    throw ValueError(str(function, ": spec = ", spec, " has an UNCONSTRAINED entry, which only Auto axes can fill; expected ",
+    throw ValueError(str(function, ": spec = ", spec,
+                         " has an UNCONSTRAINED entry, which only Auto axes can fill; expected ",
                          "axes or none over the mesh ", mesh));
   }
   return sharding::named(function, "spec", mesh, spec).share();
@@ -197,8 +198,8 @@ Array with_sharding_constraint(const Operand& x, const ShardingPtr& sharding) {
 }
 Array with_sharding_constraint(const Operand& x, const PartitionSpec& spec) {
   if (is_explicit(get_abstract_mesh())) {
-    return with_sharding_constraint(
-        x, sharding::named("with_sharding_constraint", "spec", mesh_of_scope(), spec).share());
+    return with_sharding_constraint(x,
+                                    sharding::named("with_sharding_constraint", "spec", mesh_of_scope(), spec).share());
   }
   return with_sharding_constraint(x, with_current_mesh(spec, "with_sharding_constraint"));
 }

@@ -115,8 +115,9 @@ ir::AxisList mapped_entry(const std::vector<Array>& leaves, const std::vector<Ma
   if (!entry->empty() && !spmd_axis_name.values().empty() && named != *entry) {
     std::string given;
     for (const auto& name : spmd_axis_name.values()) given += str(given.empty() ? "" : ",", name.value_or(""));
-    throw ValueError(str("vmap: Only one of spmd_axis_name and the explicit axes of the mapped dimension can name axes: ",
-                         "spmd_axis_name is ", given, " and the dimension is sharded over ", ir::axes_text(*entry, *mesh)));
+    throw ValueError(
+        str("vmap: Only one of spmd_axis_name and the explicit axes of the mapped dimension can name axes: ",
+            "spmd_axis_name is ", given, " and the dimension is sharded over ", ir::axes_text(*entry, *mesh)));
   }
   return *entry;
 }

@@ -12,9 +12,9 @@
 #include "program/program.h"
 #include "program/sharding_cures.h"
 #include "program/trace.h"
+#include "tessera/explicit_sharding.h"
 #include "tests/props/op_cases.h"
 #include "tests/support/graphs.h"
-#include "tessera/explicit_sharding.h"
 
 namespace tessera::ops {
 namespace {
@@ -96,7 +96,8 @@ TEST_P(OpPlaced, TypeIsPlacementOrCuresDo) {
       }
     }
   }
-  if (HasFailure()) std::cout << op().name() << ": " << typed << " typed, " << refused << " refused, " << cured_count << " cured\n";
+  if (HasFailure())
+    std::cout << op().name() << ": " << typed << " typed, " << refused << " refused, " << cured_count << " cured\n";
 }
 
 INSTANTIATE_TEST_SUITE_P(All, OpPlaced, testing::ValuesIn(comparable("factors")), test_name);

@@ -465,7 +465,8 @@ std::vector<Held> simulate(const ir::Graph& g, std::vector<Held> args) {
         out[i] = reshard(in[i], g.type(e.in[i]), g.layout(e.in[i]), g.layout(e.out[i]), mesh);
       }
     } else if (e.op == &ops::def::reinterpret) {
-      out[0] = reinterpret(in[0], ir::get<ops::Reinterpret>(e.attrs).source, g.type(e.out[0]), g.layout(e.out[0]), mesh);
+      out[0] =
+          reinterpret(in[0], ir::get<ops::Reinterpret>(e.attrs).source, g.type(e.out[0]), g.layout(e.out[0]), mesh);
     } else if (e.op == &ops::def::group_exchange) {
       const auto& p = ir::get<ops::GroupExchange>(e.attrs);
       TESSERA_CHECK(p.kind == ops::GroupExchange::Kind::Ragged, "exchanges in groups are simulated where rows move");

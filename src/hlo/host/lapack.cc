@@ -34,9 +34,6 @@ lapack_int done(lapack_int info) {
 lapack_int narrow(std::int64_t n) { return static_cast<lapack_int>(n); }
 
 #define TESSERA_COMMON(T, p, ormqr_, sytrd_, syevd_)                                                            \
-  lapack_int geqrf(lapack_int m, lapack_int n, T* a, T* tau) {                                                  \
-    return done(LAPACKE_##p##geqrf(kRow, m, n, a, n, tau));                                                     \
-  }                                                                                                             \
   lapack_int ormqr(char side, char trans, lapack_int m, lapack_int n, lapack_int k, const T* a, lapack_int lda, \
                    const T* tau, T* c) {                                                                        \
     return done(LAPACKE_##p##ormqr_(kRow, side, trans, m, n, k, a, lda, tau, c, n));                            \
@@ -125,14 +122,6 @@ void copy_into(HostArray& to, const HostArray& from) {
 }
 void set_info(HostArray& info, std::int64_t i, lapack_int v) { static_cast<std::int32_t*>(info.data())[i] = v; }
 
-template <class T>
-void run_geqrf(Job& j) {
-  auto m = last(j.in[0], 2), n = last(j.in[0], 1);
-  copy_into(j.out[0], j.in[0]);
-  for (std::int64_t i = 0; i < batches(j.in[0], 2); ++i) {
-    geqrf(narrow(m), narrow(n), batch_item<T>(j.out[0], i, m * n), batch_item<T>(j.out[1], i, std::min(m, n)));
-  }
-}
 template <class T>
 void run_ormqr(Job& j) {
   auto rows = last(j.in[0], 2), cols = last(j.in[0], 1), k = last(j.in[1], 1);
@@ -280,10 +269,9 @@ struct Routine {
   {                                                                                              \
 #name, operands, { run_##name<float>, run_##name<double>, run_##name<c32>, run_##name<c64> } \
   }
-const Routine kRoutines[] = {TESSERA_ROUTINE(geqrf, 1), TESSERA_ROUTINE(ormqr, 3), TESSERA_ROUTINE(gehrd, 1),
-                             TESSERA_ROUTINE(sytrd, 1), TESSERA_ROUTINE(gtsv, 4),  TESSERA_ROUTINE(geqp3, 2),
-                             TESSERA_ROUTINE(gesvd, 1), TESSERA_ROUTINE(geev, 1),  TESSERA_ROUTINE(gees, 1),
-                             TESSERA_ROUTINE(syevd, 1)};
+const Routine kRoutines[] = {TESSERA_ROUTINE(ormqr, 3), TESSERA_ROUTINE(gehrd, 1), TESSERA_ROUTINE(sytrd, 1),
+                             TESSERA_ROUTINE(gtsv, 4),  TESSERA_ROUTINE(geqp3, 2), TESSERA_ROUTINE(gesvd, 1),
+                             TESSERA_ROUTINE(geev, 1),  TESSERA_ROUTINE(gees, 1),  TESSERA_ROUTINE(syevd, 1)};
 #undef TESSERA_ROUTINE
 }  // namespace
 

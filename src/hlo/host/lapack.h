@@ -11,7 +11,7 @@
 
 namespace tessera::hlo {
 
-/// "geqrf" and the like, without the letter of the dtype. Throws `UnimplementedError` for a routine that is not here.
+/// "ormqr" and the like, without the letter of the dtype. Throws `UnimplementedError` for a routine that is not here.
 /// Operands and results are batches of row-major matrices and vectors; `flags` are the letters and numbers of the
 /// call. Results have `types`, but for their leading `batch_dims` dimensions, which are those of the operands.
 ops::HostFunction lapack_function(const std::string& routine, DType dtype, std::map<std::string, std::int64_t> flags,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ir/derive_sharding.h"
 #include "ops/collective/shard_map_op.h"
 
 #include <algorithm>
 
+#include "ir/derive_sharding.h"
 #include "ops/collective/varying.h"
 #include "ops/control/control.h"
 #include "ops/define_op.h"
@@ -368,8 +368,8 @@ Batched batch(Builder& b, const BatchArgs& a, const ShardMap& p) {
   if (!entry.empty()) {
     for (auto e : entry) {
       if (std::find(p.manual.begin(), p.manual.end(), e) != p.manual.end()) continue;
-      throw UnimplementedError(str("vmap: the mapped dimension is split over the explicit axis ",
-                                   p.mesh_names.list[e], ", which a shard_map inside leaves outside; map all axes"));
+      throw UnimplementedError(str("vmap: the mapped dimension is split over the explicit axis ", p.mesh_names.list[e],
+                                   ", which a shard_map inside leaves outside; map all axes"));
     }
     axes.assign(entry.begin(), entry.end());
   }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // checkpoint, custom_jvp_call, custom_vjp_call.
-#include "ir/derive_sharding.h"
 #include "ops/control/calls.h"
 
 #include <algorithm>
 
+#include "ir/derive_sharding.h"
 #include "ir/rewriter.h"
 #include "ops/control/calls_common.h"
 
@@ -228,7 +228,7 @@ TESSERA_DEFINE_OP(
             },
         .transpose = Never{"the call is not linear; its rule is applied before"},
         .dual = custom_jvp_dual,
-                      .place = [](const ir::PlaceArgs& args, Types& out, const Call&) { ir::keep_inferred(args, out); },
+        .place = [](const ir::PlaceArgs& args, Types& out, const Call&) { ir::keep_inferred(args, out); },
         .reference = [](ViewSpan in, ViewSpan out, const Call& p) { interpret(*p.body, in, out); },
         .samples =
             [] {

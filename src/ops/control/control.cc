@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What control-flow ops share, and cond.
-#include "ir/derive_sharding.h"
 #include "ops/control/control.h"
 
 #include <algorithm>
 
+#include "ir/derive_sharding.h"
 #include "ir/rewriter.h"
 #include "ops/define_op.h"
 #include "ops/transform/interpret.h"

@@ -4,8 +4,8 @@
 #include <cstring>
 #include <numeric>
 
-#include "ir/rewriter.h"
 #include "ir/derive_sharding.h"
+#include "ir/rewriter.h"
 #include "ops/control/control.h"
 #include "ops/define_op.h"
 #include "ops/transform/interpret.h"

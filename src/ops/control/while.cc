@@ -229,7 +229,8 @@ TESSERA_DEFINE_OP(while_, While,
                           },
                       .transpose = Never{"a loop of unknown length cannot run backward; use scan or fori_loop"},
                       .dual = while_dual,
-                      .place = [](const ir::PlaceArgs& args, Types& out, const While&) { ir::keep_inferred(args, out); },
+                      .place = [](const ir::PlaceArgs& args, Types& out,
+                                  const While&) { ir::keep_inferred(args, out); },
                       .reference = reference,
                       .samples =
                           [] {

@@ -33,9 +33,10 @@ void place_select(const ir::PlaceArgs& args, Types& out) {
   if (!args.in[0].shape.empty()) {
     const ir::TypeSharding which = ir::sharding_of(args.in[0], args.mesh);
     if (args.strict() && which.dims != s.dims && !first) {
-      ir::refuse_sharding(
-          args, str("the predicate and the cases must have the same shardings, got ", spec_text(which), " and ", spec_text(s)),
-          "Reshard the predicate");
+      ir::refuse_sharding(args,
+                          str("the predicate and the cases must have the same shardings, got ", spec_text(which),
+                              " and ", spec_text(s)),
+                          "Reshard the predicate");
     }
     if (first) s.dims = which.dims;
   }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ir/derive_sharding.h"
 #include "ops/linalg/conv.h"
 
 #include <algorithm>
 #include <limits>
 #include <utility>
 
+#include "ir/derive_sharding.h"
 #include "ops/define_op.h"
 #include "ops/reduce/windows.h"
 #include "ops/shape/dimension_parts.h"

@@ -173,13 +173,15 @@ void place_batches(const ir::PlaceArgs& args, Types& out) {
   const ir::TypeSharding x = ir::sharding_of(args.in[0], args.mesh);
   const std::size_t batch = x.dims.size() - 2;
   if (args.strict() && x.unreduced != 0) {
-    throw UnimplementedError(str(args.op.name(), ": the operand ", args.in[0],
-                                 " is unreduced, a sum not yet done; reshard it to a spec without unreduced axes first"));
+    throw UnimplementedError(
+        str(args.op.name(), ": the operand ", args.in[0],
+            " is unreduced, a sum not yet done; reshard it to a spec without unreduced axes first"));
   }
   for (std::size_t d = batch; args.strict() && d < x.dims.size(); ++d) {
     if (x.dims[d].empty()) continue;
-    ir::refuse_sharding(args, str(kBatches, " needs unsharded matrices: dimension ", d, " is sharded over ",
-                                  ir::axes_text(x.dims[d], args.mesh)),
+    ir::refuse_sharding(args,
+                        str(kBatches, " needs unsharded matrices: dimension ", d, " is sharded over ",
+                            ir::axes_text(x.dims[d], args.mesh)),
                         "Reshard the operand, or call inside auto_axes");
   }
   for (auto& t : out) {

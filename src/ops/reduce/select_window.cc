@@ -151,47 +151,47 @@ std::vector<Sample<SelectWindow>> samples(bool scatter) {
 }
 }  // namespace
 
-TESSERA_DEFINE_OP(select_and_gather_add, SelectWindow,
-                  {
-                      .name = "select_and_gather_add",
-                      .traits = {.linearity = Linearity::Joint, .linear_operands = 1, .whole_entry = ir::WholeEntry::Resized},
-                      .infer = gather_infer,
-                      .factors =
-                          [](TypeSpan in, TypeSpan out, const SelectWindow& w) {
-                            return window_factors(2, 0, 1, in[1].shape, out[0].shape, w);
-                          },
-                      .remap = by_default,
-                      .batch = [](Builder& b, const BatchArgs& a,
-                                  const SelectWindow& w) { return batch(b, def::select_and_gather_add, a, w); },
-                      .jvp = [](Builder& b, const JvpArgs& a,
-                                const SelectWindow& w) { return jvp(b, def::select_and_gather_add, a, w); },
-                      .transpose =
-                          [](Builder&, const TransposeArgs& t, const SelectWindow& w) {
-                            return Values{select_and_scatter_add(t.ct[0], t.in[1], w, w.maximum), {}};
-                          },
-                      .reference = gather_reference,
-                      .samples = [] { return samples(false); },
-                  });
+TESSERA_DEFINE_OP(
+    select_and_gather_add, SelectWindow,
+    {
+        .name = "select_and_gather_add",
+        .traits = {.linearity = Linearity::Joint, .linear_operands = 1, .whole_entry = ir::WholeEntry::Resized},
+        .infer = gather_infer,
+        .factors = [](TypeSpan in, TypeSpan out,
+                      const SelectWindow& w) { return window_factors(2, 0, 1, in[1].shape, out[0].shape, w); },
+        .remap = by_default,
+        .batch = [](Builder& b, const BatchArgs& a,
+                    const SelectWindow& w) { return batch(b, def::select_and_gather_add, a, w); },
+        .jvp = [](Builder& b, const JvpArgs& a,
+                  const SelectWindow& w) { return jvp(b, def::select_and_gather_add, a, w); },
+        .transpose =
+            [](Builder&, const TransposeArgs& t, const SelectWindow& w) {
+              return Values{select_and_scatter_add(t.ct[0], t.in[1], w, w.maximum), {}};
+            },
+        .reference = gather_reference,
+        .samples = [] { return samples(false); },
+    });
 
-TESSERA_DEFINE_OP(select_and_scatter_add, SelectWindow,
-                  {
-                      .name = "select_and_scatter_add",
-                      .traits = {.linearity = Linearity::Joint, .linear_operands = 1, .whole_entry = ir::WholeEntry::Resized},
-                      .infer = scatter_infer,
-                      .factors = scatter_factors,
-                      .remap = by_default,
-                      .batch = [](Builder& b, const BatchArgs& a,
-                                  const SelectWindow& w) { return batch(b, def::select_and_scatter_add, a, w); },
-                      .jvp = [](Builder& b, const JvpArgs& a,
-                                const SelectWindow& w) { return jvp(b, def::select_and_scatter_add, a, w); },
-                      .transpose =
-                          [](Builder&, const TransposeArgs& t, const SelectWindow& w) {
-                            return Values{select_and_gather_add(t.ct[0], t.in[1], w, w.maximum), {}};
-                          },
-                      .divide = {scatter_by_shards},
-                      .reference = scatter_reference,
-                      .samples = [] { return samples(true); },
-                  });
+TESSERA_DEFINE_OP(
+    select_and_scatter_add, SelectWindow,
+    {
+        .name = "select_and_scatter_add",
+        .traits = {.linearity = Linearity::Joint, .linear_operands = 1, .whole_entry = ir::WholeEntry::Resized},
+        .infer = scatter_infer,
+        .factors = scatter_factors,
+        .remap = by_default,
+        .batch = [](Builder& b, const BatchArgs& a,
+                    const SelectWindow& w) { return batch(b, def::select_and_scatter_add, a, w); },
+        .jvp = [](Builder& b, const JvpArgs& a,
+                  const SelectWindow& w) { return jvp(b, def::select_and_scatter_add, a, w); },
+        .transpose =
+            [](Builder&, const TransposeArgs& t, const SelectWindow& w) {
+              return Values{select_and_gather_add(t.ct[0], t.in[1], w, w.maximum), {}};
+            },
+        .divide = {scatter_by_shards},
+        .reference = scatter_reference,
+        .samples = [] { return samples(true); },
+    });
 
 Value select_and_gather_add(Value source, Value operand, const Window& w, bool maximum) {
   return operand.builder->add1(def::select_and_gather_add, {source, operand}, attrs(SelectWindow{w, maximum}));

@@ -2,8 +2,8 @@
 // gather: https://openxla.org/stablehlo/spec#gather, with jax.lax.gather's modes.
 #include <limits>
 
-#include "ops/shape/indexing_sharding.h"
 #include "ops/shape/indexing_common.h"
+#include "ops/shape/indexing_sharding.h"
 
 namespace tessera::ops {
 

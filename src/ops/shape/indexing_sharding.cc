@@ -37,7 +37,8 @@ bool all_whole(const ir::PlaceArgs& args) {
   return std::ranges::all_of(args.in, [](const Type& t) { return t.sharding == nullptr || t.sharding->split() == 0; });
 }
 bool has_sums(const ir::PlaceArgs& args) {
-  return std::ranges::any_of(args.in, [](const Type& t) { return t.sharding != nullptr && t.sharding->unreduced != 0; });
+  return std::ranges::any_of(args.in,
+                             [](const Type& t) { return t.sharding != nullptr && t.sharding->unreduced != 0; });
 }
 
 void check_duplicates(const ir::PlaceArgs& args, const Type& out, const TypeSharding& s) {

@@ -131,7 +131,10 @@ void reference(ViewSpan in, ViewSpan out, const Pad& p) {
 TESSERA_DEFINE_OP(pad, Pad,
                   {
                       .name = "pad",
-                      .traits = {.linearity = Linearity::Joint, .exact = true, .whole_entry = ir::WholeEntry::Resized, .activity = "padding"},
+                      .traits = {.linearity = Linearity::Joint,
+                                 .exact = true,
+                                 .whole_entry = ir::WholeEntry::Resized,
+                                 .activity = "padding"},
                       .infer = infer,
                       .factors = factors,
                       .remap = by_default,

@@ -33,8 +33,9 @@ void place_constraint(const ir::PlaceArgs& args, Types& out, const ShardingConst
   ir::AxisMask used = s.unreduced | s.reduced;
   for (const auto& dim : p.dims) {
     if ((used & mask_of(dim)) != 0) {
-      throw DuplicateAxisError(str("reshard: the spec ", ir::spec_text(s), " and the dimensions after it have duplicate ",
-                                   "entries for the mesh axis `", ir::axes_text(ir::axes_of(used & mask_of(dim)), args.mesh),
+      throw DuplicateAxisError(str("reshard: the spec ", ir::spec_text(s),
+                                   " and the dimensions after it have duplicate ", "entries for the mesh axis `",
+                                   ir::axes_text(ir::axes_of(used & mask_of(dim)), args.mesh),
                                    "`; expected every axis at most once"));
     }
     used |= mask_of(dim);

@@ -5,8 +5,8 @@
 #include <cstring>
 #include <utility>
 
-#include "ops/shape/indexing_sharding.h"
 #include "ops/shape/indexing_common.h"
+#include "ops/shape/indexing_sharding.h"
 #include "ops/transform/known_value.h"
 
 namespace tessera::ops {

@@ -75,7 +75,10 @@ void slice_reference(ViewSpan in, ViewSpan out, const StaticSlice& p) {
 TESSERA_DEFINE_OP(slice, StaticSlice,
                   {
                       .name = "slice",
-                      .traits = {.linearity = Linearity::Joint, .view = true, .whole_entry = ir::WholeEntry::Resized, .activity = "slicing or splitting"},
+                      .traits = {.linearity = Linearity::Joint,
+                                 .view = true,
+                                 .whole_entry = ir::WholeEntry::Resized,
+                                 .activity = "slicing or splitting"},
                       .infer = slice_infer,
                       .factors = slice_factors,
                       .remap =
@@ -214,52 +217,52 @@ FactorRule concatenate_factors(TypeSpan in, TypeSpan out, const Concatenate& p) 
 }
 }  // namespace
 
-TESSERA_DEFINE_OP(concatenate, Concatenate,
-                  {
-                      .name = "concatenate",
-                      .traits = {.linearity = Linearity::Joint, .exact = true, .whole_entry = ir::WholeEntry::Kept, .alike = true},
-                      .infer = concatenate_infer,
-                      .factors = concatenate_factors,
-                      .remap = by_default,
-                      .batch =
-                          [](Builder&, const BatchArgs& a, const Concatenate& p) {
-                            Values in;
-                            for (std::size_t i = 0; i < a.in.size(); ++i) in.push_back(with_batch(a, i));
-                            return Batched{{concatenate(in, p.dimension + 1)}, {true}};
-                          },
-                      .jvp = linear,
-                      .transpose =
-                          [](Builder&, const TransposeArgs& t, const Concatenate& p) {
-                            Values out(t.types.size());
-                            std::int64_t start = 0;
-                            for (std::size_t i = 0; i < t.types.size(); ++i) {
-                              auto n = t.types[i].shape[at(p.dimension)];
-                              if (t.linear[i]) out[i] = slice_in_dim(t.ct[0], start, start + n, p.dimension);
-                              start += n;
-                            }
-                            return out;
-                          },
-                      .reference =
-                          [](ViewSpan in, ViewSpan out, const Concatenate& p) {
-                            auto item = dtype_size(out[0].dtype);
-                            Dims to = core::contiguous_strides(out[0].shape, item);
-                            auto* start = static_cast<char*>(out[0].data);
-                            for (const auto& x : in) {
-                              Dims from = core::contiguous_strides(x.shape, item);
-                              if (x.size() > 0) core::copy_strided(start, to, x.data, from, x.shape, item);
-                              start += x.shape[at(p.dimension)] * to[at(p.dimension)];
-                            }
-                          },
-                      .samples =
-                          [] {
-                            Type x{DType::F32, {4, 6}};
-                            return std::vector<Sample<Concatenate>>{
-                                {{x, x}, {0}},
-                                {{x, Type{DType::F32, {4, 3}}, Type{DType::F32, {4, 0}}}, {1}},
-                                {{x}, {1}},
-                                {{Type{DType::I8, {3}}, Type{DType::I8, {2}}}, {0}}};
-                          },
-                  });
+TESSERA_DEFINE_OP(
+    concatenate, Concatenate,
+    {
+        .name = "concatenate",
+        .traits = {.linearity = Linearity::Joint, .exact = true, .whole_entry = ir::WholeEntry::Kept, .alike = true},
+        .infer = concatenate_infer,
+        .factors = concatenate_factors,
+        .remap = by_default,
+        .batch =
+            [](Builder&, const BatchArgs& a, const Concatenate& p) {
+              Values in;
+              for (std::size_t i = 0; i < a.in.size(); ++i) in.push_back(with_batch(a, i));
+              return Batched{{concatenate(in, p.dimension + 1)}, {true}};
+            },
+        .jvp = linear,
+        .transpose =
+            [](Builder&, const TransposeArgs& t, const Concatenate& p) {
+              Values out(t.types.size());
+              std::int64_t start = 0;
+              for (std::size_t i = 0; i < t.types.size(); ++i) {
+                auto n = t.types[i].shape[at(p.dimension)];
+                if (t.linear[i]) out[i] = slice_in_dim(t.ct[0], start, start + n, p.dimension);
+                start += n;
+              }
+              return out;
+            },
+        .reference =
+            [](ViewSpan in, ViewSpan out, const Concatenate& p) {
+              auto item = dtype_size(out[0].dtype);
+              Dims to = core::contiguous_strides(out[0].shape, item);
+              auto* start = static_cast<char*>(out[0].data);
+              for (const auto& x : in) {
+                Dims from = core::contiguous_strides(x.shape, item);
+                if (x.size() > 0) core::copy_strided(start, to, x.data, from, x.shape, item);
+                start += x.shape[at(p.dimension)] * to[at(p.dimension)];
+              }
+            },
+        .samples =
+            [] {
+              Type x{DType::F32, {4, 6}};
+              return std::vector<Sample<Concatenate>>{{{x, x}, {0}},
+                                                      {{x, Type{DType::F32, {4, 3}}, Type{DType::F32, {4, 0}}}, {1}},
+                                                      {{x}, {1}},
+                                                      {{Type{DType::I8, {3}}, Type{DType::I8, {2}}}, {0}}};
+            },
+    });
 
 Value slice(Value x, const Dims& starts, const Dims& limits, const Dims& strides) {
   StaticSlice p{starts, limits, strides.empty() ? Dims(starts.size(), 1) : strides};

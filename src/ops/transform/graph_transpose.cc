@@ -52,8 +52,8 @@ class Transposer {
     const ir::AxisMask sums = have != nullptr ? have->unreduced : 0;
     if ((want.sharding->unreduced & ~sums) != 0 && !is_zeros(ct)) {
       throw ShardingTypeError(
-          str("grad: the cotangent of a value of type ", t, " is to be unreduced, ", want,
-              ", but it comes as ", ct.type(), ", summed already: the contraction is not split over exactly the reduced ",
+          str("grad: the cotangent of a value of type ", t, " is to be unreduced, ", want, ", but it comes as ",
+              ct.type(), ", summed already: the contraction is not split over exactly the reduced ",
               "axes; expected out_sharding with unreduced axes to fit, or reshard the value to a spec without reduced ",
               "axes"));
     }
@@ -219,7 +219,6 @@ Transposed transpose_graph(const Graph& g, const Flags& linear_in, const Flags& 
 
 Type stacked(const Type& t, std::int64_t size) { return ir::with_dim(t, 0, size); }
 
-
 namespace {
 struct NameTag;
 std::string& batch_name() { return base::thread_own<std::string, NameTag>(); }
@@ -286,9 +285,9 @@ ir::Batched batch_inline(Builder& b, const Graph& g, ValueSpan in, const Flags& 
       if (one.sharding == nullptr) continue;
       for (auto a : batch_entry()) {
         if (!results.batched[i] || (one.sharding->split() >> a & 1) == 0) continue;
-        throw DuplicateAxisError(str("vmap: a value of type ", one, " in each call and the mapped dimension have duplicate ",
-                                     "entries for the mesh axis `", ir::axes_text({a}, one.sharding->mesh),
-                                     "`; expected other axes inside"));
+        throw DuplicateAxisError(str(
+            "vmap: a value of type ", one, " in each call and the mapped dimension have duplicate ",
+            "entries for the mesh axis `", ir::axes_text({a}, one.sharding->mesh), "`; expected other axes inside"));
       }
       const Type want = results.batched[i] ? ir::with_dim(one, 0, size, batch_entry()) : one;
       results.out[i] = placed_as(results.out[i], want.sharding, own);
