@@ -101,7 +101,8 @@ const Table& program_operations() {
 
 }  // namespace
 
-Arrays run_program(const json& program, const Arrays& args) {
+namespace {
+Arrays run_steps(const json& program, const Arrays& args, std::vector<ArrayType>* types) {
   std::map<std::string, Array> values;
   for (std::size_t i = 0; i < args.size(); ++i) values[program.at("args").at(i)] = args[i];
   for (const auto& step : program.at("steps")) {
@@ -113,11 +114,23 @@ Arrays run_program(const json& program, const Arrays& args) {
     const std::string op = step.at("op");
     auto special = program_operations().find(op);
     const Arrays out = special != program_operations().end() ? special->second(call) : operation(op)(call);
-    for (std::size_t i = 0; i < out.size() && i < step.at("out").size(); ++i) values[step["out"][i]] = out[i];
+    for (std::size_t i = 0; i < out.size() && i < step.at("out").size(); ++i) {
+      values[step["out"][i]] = out[i];
+      if (types != nullptr) types->push_back(type_of(out[i]));
+    }
   }
   Arrays out;
   for (const auto& name : program.at("results")) out.push_back(values.at(name));
   return out;
+}
+}  // namespace
+
+Arrays run_program(const json& program, const Arrays& args) { return run_steps(program, args, nullptr); }
+
+std::vector<ArrayType> types_of_steps(const json& program, const Arrays& args) {
+  std::vector<ArrayType> types;
+  eval_types([&](const Arrays& in) { return run_steps(program, in, &types); }, args);
+  return types;
 }
 
 }  // namespace tessera::test

@@ -8,5 +8,7 @@ namespace tessera::test {
 
 /// The results of a program on these arguments.
 Arrays run_program(const json& program, const Arrays& args);
+/// The types of what the steps of a program give, one after the other.
+std::vector<ArrayType> types_of_steps(const json& program, const Arrays& args);
 
 }  // namespace tessera::test

@@ -185,10 +185,10 @@ TEST_F(ExplicitTypes, Reshard) {
     EXPECT_EQ(type_of(b).text(), type_of(reshard(put(P()), spec)).text());
     EXPECT_EQ(b.to_vector<float>(), a.to_vector<float>());
   }
-  EXPECT_NE(jit([](const Array& x) { return reshard(x, P(none, "y")); }).trace(a).text().find("reshard"),
-            std::string::npos);
+  const std::string traced = jit([](const Array& x) { return reshard(x, P(none, "y")); }).trace(a).text();
+  EXPECT_NE(traced.find("f32[8,4@y]"), std::string::npos) << traced;
   EXPECT_ERROR(ValueError, reshard(a, P(unconstrained)), "UNCONSTRAINED");
-  EXPECT_ERROR(ValueError, reshard(a, ShardingPtr()), "reshard");
+  EXPECT_ERROR(ValueError, reshard(a, ShardingPtr()), "sharding is null");
   const Array g = grad([](const Array& x) { return sum(sin(reshard(x, P(none, "y")))); })(a);
   EXPECT_EQ(type_of(g).text(), "float32[8@x,4]");
   const auto both = reshard(std::pair{a, put(P())}, P("y"));
@@ -205,7 +205,7 @@ TEST_F(ExplicitTypes, ReadingUnreducedArrays) {
   EXPECT_ERROR(StateError, open.host(), "unreduced", "reshard");
   EXPECT_ERROR(StateError, open.to_vector<float>(), "unreduced", "reshard");
   EXPECT_ERROR(StateError, reshard(sum(put(P())), P().unreduced("x")).item<float>(), "unreduced", "reshard");
-  EXPECT_NE(to_string(open).find("8@x,4]{U:y}"), std::string::npos);
+  EXPECT_NE(to_string(open).find("unreduced"), std::string::npos) << to_string(open);
   ASSERT_EQ(open.addressable_shards().size(), 4U);
   std::vector<float> total(32, 0.0F);
   for (const Shard& s : open.addressable_shards()) {
@@ -271,7 +271,7 @@ TEST(ExplicitTypesAlone, MeshesOfOperandsDecide) {
   EXPECT_EQ(type_of(a + a).text(), "float32[8@x,4]");
   EXPECT_EQ(type_of(reshard(a, NamedSharding(m2, P(none, "y")).share())).text(), "float32[8,4@y]");
   EXPECT_ERROR(ValueError, reshard(a, P("y")), "reshard", "mesh");
-  EXPECT_ERROR(ValueError, matmul(a, a, {.out_sharding = P("x")}), "out_sharding", "mesh");
+  EXPECT_ERROR(ValueError, matmul(a, transpose(a), {.out_sharding = P("x")}), "matmul", "mesh");
   EXPECT_EQ(type_of(zeros({8, 4}, {.out_sharding = rows})).text(), "float32[8@x,4]");
 }
 
