@@ -35,11 +35,12 @@ ShardingPtr over_mesh(const ir::Type& t) {
 
 // The bytes that the program of the cure moves. Throws what derivation and partitioning throw.
 std::int64_t price(const ir::OpDef& op, const ir::Types& in, const ir::Attrs& attrs, const ShardingCure& cure) {
+  ProgramOptions options;
   std::vector<Array> args;
   for (const auto& t : in) {
-    args.push_back(without_data({t.shape, t.dtype, false, t.sharding != nullptr ? over_mesh(t) : nullptr}));
+    args.push_back(without_data({t.shape, t.dtype}));
+    options.in_shardings.push_back(t.sharding != nullptr ? over_mesh(t) : nullptr);
   }
-  ProgramOptions options;
   options.name = std::string(op.name());
   Program program(cured(op, in, attrs, cure), std::move(options));
   return program.lower(args)->comm_plan().bytes_per_device();
