@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Dense linear algebra as jax.numpy.linalg and jax.scipy.linalg. The last dimensions hold one problem, those before
 // them a batch; dtypes are f32, f64, c64 and c128, integers become floats. A sharded batch
-// communicates nothing. Sharded matrices: Cholesky, QR and triangular solves are blocked where that moves fewer bytes or
-// a device has no room for the matrix, others all-gather it (docs/communication.md). Throws `ValueError` for shapes that
-// do not fit.
+// communicates nothing. Sharded matrices: Cholesky, QR and triangular solves are blocked where that moves fewer bytes
+// or a device has no room for the matrix, others all-gather it (docs/communication.md). Throws `ValueError` for shapes
+// that do not fit.
 #pragma once
 
 #include <limits>

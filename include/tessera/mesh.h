@@ -508,8 +508,8 @@ class SetMesh {
 /// function.
 void set_mesh(const Mesh& m, const Loc& loc = Loc::current());
 
-/// Makes the axes of an abstract mesh those by which types are derived, on this thread until the scope ends; the devices
-/// stay. Scopes end in the reverse order of their beginning, together with those of meshes.
+/// Makes the axes of an abstract mesh those by which types are derived, on this thread until the scope ends; the
+/// devices stay. Scopes end in the reverse order of their beginning, together with those of meshes.
 class UseAbstractMesh {
  public:
   /// Throws `ValueError` with both sizes where a non-empty mesh of another number of devices is current.

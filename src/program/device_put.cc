@@ -2,7 +2,7 @@
 #include "array/array_impl.h"
 #include "base/strings.h"
 #include "mesh/mesh_state.h"
-#include "program/typed_placement.h"
+#include "program/typed/typed_placement.h"
 #include "sharding/fits.h"
 #include "tessera/error.h"
 #include "tessera/numpy.h"

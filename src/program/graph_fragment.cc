@@ -3,7 +3,7 @@
 
 #include "ops/shared_attrs.h"
 #include "program/program.h"
-#include "program/sharding_cures.h"
+#include "program/typed/sharding_cures.h"
 #include "tessera/dtype.h"
 
 namespace tessera::program {

@@ -10,7 +10,7 @@
 #include "base/strings.h"
 #include "base/verify_mode.h"
 #include "ops/transform/write_shardings.h"
-#include "program/hidden_communication.h"
+#include "program/typed/hidden_communication.h"
 #include "program/verified_program.h"
 #include "sharding/mesh_tiling.h"
 #include "spmd/spmd.h"

@@ -15,7 +15,7 @@
 #include "program/axis_env.h"
 #include "program/program.h"
 #include "program/promote.h"
-#include "program/sharding_cures.h"
+#include "program/typed/sharding_cures.h"
 #include "tessera/error.h"
 
 namespace tessera::program {

@@ -14,7 +14,7 @@
 #include "ops/collective/varying.h"
 #include "program/axis_env.h"
 #include "program/trace.h"
-#include "program/typed_placement.h"
+#include "program/typed/typed_placement.h"
 
 namespace tessera {
 

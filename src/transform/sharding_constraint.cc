@@ -7,7 +7,7 @@
 #include "program/axis_env.h"
 #include "program/program.h"
 #include "program/promote.h"
-#include "program/typed_placement.h"
+#include "program/typed/typed_placement.h"
 #include "runtime/engine.h"
 #include "sharding/fits.h"
 #include "tessera/mesh.h"

@@ -7,8 +7,8 @@
 #include "ir/op_def.h"
 #include "ops/transform/interpret.h"
 #include "program/program.h"
-#include "program/sharding_cures.h"
 #include "program/trace.h"
+#include "program/typed/sharding_cures.h"
 #include "support/random_graphs.h"
 #include "support/spmd_simulator.h"
 #include "tessera/tessera.h"
@@ -56,7 +56,8 @@ void check(const std::vector<Array>& got, const RandomProgram& p, const std::str
       EXPECT_TRUE(named->is_equivalent_to(NamedSharding(named->mesh(), type.spec), got[k].ndim()))
           << what << ": " << type.text() << " is placed by " << named->text();
     }
-    EXPECT_EQ(difference(whole(got[k]), p.expected[k], p.tolerance), "") << what << ", result " << k << ", " << type.text();
+    EXPECT_EQ(difference(whole(got[k]), p.expected[k], p.tolerance), "")
+        << what << ", result " << k << ", " << type.text();
   }
 }
 
@@ -65,8 +66,7 @@ TEST(ExplicitPrograms, TypesArePlacementsAndValuesThoseOfOneDevice) {
   int programs = 0;
   int cured = 0;
   for (const auto& axes : test_meshes()) {
-    const Mesh mesh =
-        make_explicit_mesh(Shape(axes.sizes.begin(), axes.sizes.end()), AxisNames(axes.names));
+    const Mesh mesh = make_explicit_mesh(Shape(axes.sizes.begin(), axes.sizes.end()), AxisNames(axes.names));
     SetMesh set(mesh);
     for (std::uint64_t seed = 0; seed < 12; ++seed) {
       const RandomProgram p = random_program(seed * 31 + 7, axes, {.equations = 6, .samples = seed % 2 == 0});

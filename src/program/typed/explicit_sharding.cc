@@ -10,7 +10,7 @@
 #include "ops/shared_attrs.h"
 #include "program/axis_env.h"
 #include "program/trace.h"
-#include "program/typed_placement.h"
+#include "program/typed/typed_placement.h"
 #include "sharding/fits.h"
 #include "tessera/error.h"
 #include "tessera/mesh.h"

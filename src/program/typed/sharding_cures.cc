@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "program/sharding_cures.h"
+#include "program/typed/sharding_cures.h"
 
 #include <algorithm>
 #include <set>

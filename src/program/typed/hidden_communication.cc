@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "program/hidden_communication.h"
+#include "program/typed/hidden_communication.h"
 
 #include <algorithm>
 #include <set>
