@@ -54,6 +54,13 @@ void take_diagonals(Term& t, const Loc& loc) {
       if (t.labels[i] != t.labels[j]) continue;
       auto a = static_cast<std::int64_t>(i);
       auto b = static_cast<std::int64_t>(j);
+      const auto* split = program::checked_sharding(t.value, "einsum");
+      if (program::is_split(split, a) || program::is_split(split, b)) {
+        throw ShardingTypeError(str("einsum: the label '", std::string(1, t.labels[i]), "' is repeated in an operand ",
+                                    program::type_of(t.value, "einsum"),
+                                    ": to select a diagonal its dimensions must have the same sharding, unsplit; "
+                                    "reshard the operand"));
+      }
       Shape shape = t.value.shape();
       Array same = iota(int32, shape, a, loc) == Operand(iota(int32, shape, b, loc), loc);
       Array zero = zeros({}, t.value.dtype(), loc);

@@ -33,6 +33,7 @@ Array index(const Operand& x, const IndexItems& items, const IndexOptions& o) {
       Array y = program::sliced(p, v[0]);
       if (!p.arrays.empty()) {
         Array at = program::index_vectors(p, Arrays(v.begin() + 1, v.end()), o.wrap_negative_indices);
+        program::check_read(p, "gather", v[0], at);
         y = program::graph_fragment1("index", loc, {y, at}, [&](ir::Builder&, const ir::Values& u) {
           return ops::gather(u[0], u[1], p.gather);
         });

@@ -74,6 +74,25 @@ Array placed_update(const IndexPlan& plan, const char* name, const Array& x, con
   return typed_as(ir::intern(std::move(want)), [&] { return update; });
 }
 
+void check_read(const IndexPlan& plan, const char* name, const Array& x, const Array& indices) {
+  const auto* whole = checked_sharding(x, name);
+  if (whole == nullptr) return;
+  const ir::TypeSharding read = read_sharding(plan, *whole, checked_sharding(indices, name));
+  ir::AxisMask used = 0;
+  for (const auto& axes : read.dims) {
+    for (auto a : axes) {
+      const ir::AxisMask bit = ir::AxisMask{1} << a;
+      if ((used & bit) != 0) {
+        throw DuplicateAxisError(str(name, ": the result would be split by ", ir::spec_text(read),
+                                     ", duplicate entries for one mesh axis: the indices are ", type_of(indices, name),
+                                     " and the operand ", type_of(x, name),
+                                     "; give .at[...].get(out_sharding=), or reshard one of them"));
+      }
+      used |= bit;
+    }
+  }
+}
+
 void check_written_ranges(const IndexPlan& plan, const char* name, const Array& x) {
   const auto* s = checked_sharding(x, name);
   for (std::size_t d = 0; d < plan.operand.size(); ++d) {

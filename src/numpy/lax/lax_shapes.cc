@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <numeric>
 
+#include "numpy/placed.h"
 #include "program/graph_fragment.h"
 #include "program/promote.h"
 #include "tessera/lax.h"
@@ -85,6 +86,14 @@ std::vector<Array> split(const Operand& x, const Dims& sizes, std::int64_t axis)
   if (total != x.array().shape(d)) {
     throw ValueError(str("split: sizes ", sizes, " add up to ", total, "; expected ", x.array().shape(d),
                          ", dimension ", d, " of ", x.array().shape()));
+  }
+  const auto* placed = program::checked_sharding(x.array(), "split");
+  const std::int64_t parts = placed != nullptr ? placed->parts(at(d)) : 1;
+  for (std::int64_t n : sizes) {
+    if (n % parts == 0) continue;
+    throw ShardingTypeError(str("split: a part of extent ", n, " of dimension ", d, " of ",
+                                program::type_of(x.array(), "split"), " is not divisible by ", parts,
+                                "; reshard the operand so that the dimension is not split"));
   }
   return graph_fragment("split", x.loc(), {x.array()},
                         [&](Builder&, const Values& v) { return ops::split(v[0], sizes, d); });

@@ -179,7 +179,7 @@ bool contracts(const std::string& function) {
   }
   return false;
 }
-bool sums(const std::string& function) { return function == "reduce_sum" || function == "sum" || function == "reduce"; }
+bool sums(const std::string& function) { return function == "reduce_sum" || function == "sum"; }
 
 // "dot_general of f32[8@x,4], f32[4,8]"
 std::string last_equation(Trace& t) {
@@ -262,6 +262,7 @@ Array placed_as(const ShardingArg& out, const char* function, const std::functio
   const AbstractMesh& mesh = named != nullptr ? named->mesh().abstract_mesh() : get_abstract_mesh();
   if (!has_explicit(mesh)) {
     // Over automatic axes it is a constraint.
+    if (mesh.empty() && out.spec()) program::wanted_type(out, {}, function);
     const Array made = f();
     if (mesh.empty() || mesh::axes_are_set()) program::wanted_type(out, made.shape(), function);
     return with_sharding_constraint(made, out.resolve(function, "out_sharding"));
