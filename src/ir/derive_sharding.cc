@@ -123,7 +123,7 @@ AxisMask unreduced_result(const PlaceArgs& args) {
     // A number beside arrays is what fills them up.
     const bool filler = !traits.elementwise && is_scalar(args.in[i]);
     if (!takes_part(args.op, i) || over(args.in[i]) == sums || filler) continue;
-    if (!traits.takes_sums) cannot();
+    if (!traits.takes_sums || !args.mesh.auto_axes().empty()) cannot();
     refuse_sharding(args,
                     over(args.in[i]) == 0 ? "one operand is unreduced and another is not"
                                           : "the operands are unreduced over different axes",

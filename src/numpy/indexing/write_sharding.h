@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Placements of reads and updates at indices over explicit axes: an update is a scatter to the types, whatever it is computed by.
+// Placements of reads and updates at indices over explicit axes: an update is a scatter to the types, whatever it is
+// computed by.
 #pragma once
 
 #include "numpy/indexing/index_plan.h"

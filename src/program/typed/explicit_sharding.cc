@@ -230,14 +230,6 @@ Array placed_in_trace(const ShardingArg& out, const std::string& function, const
   if (want == nullptr) return made;
   const ir::AxisMask have = x.type().sharding != nullptr ? x.type().sharding->unreduced : 0;
   if (contracts(function)) check_products(*t, own, function);
-  if (sums(function) && x.type().sharding != nullptr) {
-    const auto* made_as = x.type().sharding;
-    if (((made_as->unreduced | made_as->reduced) & want->split()) != 0) {
-      throw ValueError(str(function, ": out_sharding = ", spec_text(*want),
-                           " splits a dimension over an axis over which ", "the result is unreduced or reduced, ",
-                           x.type(), "; reshard the operand first"));
-    }
-  }
   if (opens && (want->unreduced & ~have) != 0) {
     throw ShardingTypeError(
         str(function, ": out_sharding = ", spec_text(*want), " is unreduced over axes that the ",
