@@ -64,7 +64,9 @@ inline ts::Array block(const ts::Array& input, const Block& b, const ts::Shardin
 }
 
 inline ts::Array loss(const Params& p, const ts::Array& tokens, bool remat, const ts::ShardingArg& placed = {}) {
-  ts::Array x = ts::take(p.embed, tokens, 0) + p.pos;
+  ts::Array rows =
+      placed.given() ? ts::at(p.embed, {tokens}).get({.out_sharding = placed}) : ts::take(p.embed, tokens, 0);
+  ts::Array x = rows + p.pos;
   auto layer = [&](const ts::Array& input, const Block& b) { return block(input, b, placed); };
   for (const auto& b : p.blocks) x = remat ? ts::checkpoint(layer)(x, b) : layer(x, b);
   ts::Array logp = ts::log_softmax(ts::matmul(norm(x), ts::transpose(p.embed)), -1);

@@ -316,7 +316,7 @@ void derive_by_factors(const PlaceArgs& args, Types& out, const Attrs& attrs) {
   Entries entries(args, rule);
   entries.read();
   const AxisMask reduced = reduced_result(args);
-  const bool moved = traits.whole_entry == WholeEntry::Resized || traits.whole_entry == WholeEntry::Kept;
+  const bool moved = traits.whole_entry == WholeEntry::Kept;
   for (std::size_t k = 0; k < out.size(); ++k) {
     TypeSharding s{args.mesh, std::vector<AxisList>(out[k].shape.size()), unreduced | open_sums(args, rule, entries),
                    reduced};
@@ -325,10 +325,7 @@ void derive_by_factors(const PlaceArgs& args, Types& out, const Attrs& attrs) {
       const auto& factors = rule.results[k][d];
       if (!factors.empty()) s.dims[d] = entries.of(factors[0]);
       if (!like_first || !s.dims[d].empty()) continue;
-      s.dims[d] = in[0].sharding->dims[d];
-      if (traits.whole_entry == WholeEntry::Resized) {
-        s.dims[d] = kept_entry(args, s.dims[d], in[0].shape[d], out[k].shape[d]);
-      }
+      s.dims[d] = kept_entry(args, in[0].sharding->dims[d], in[0].shape[d], out[k].shape[d]);
     }
     set_sharding(args, out[k], std::move(s));
   }

@@ -33,8 +33,8 @@ enum class Linearity : std::uint8_t {
 /// What becomes of an entry, in a type's sharding, of a dimension that the factors leave whole.
 enum class WholeEntry : std::uint8_t {
   Refused,  ///< the operand must be resharded first: sorts, running reductions, decompositions
-  Resized,  ///< it stays on the same dimension of the result, where it divides the new extent: slices, padding, windows
-  Kept,     ///< it stays on the same dimension of the result: reversals, transforms, concatenations
+  Kept,     ///< it stays on the same dimension of the result, where it divides the extent: slices, padding, windows,
+            ///< reversals, transforms, concatenations
   Dropped,  ///< the result is unsplit there: arg-reductions
 };
 

@@ -171,6 +171,25 @@ Array repeat(const Operand& x, const Array& repeats, std::optional<std::int64_t>
   return placed_as(o.out_sharding, "repeat", [&] { return repeat(x, repeats, axis, total); });
 }
 
+namespace {
+// Marks of the operand stay in a sum, where an axis cannot split it, too.
+void check_open_axes(const Operand& x, const ShardingArg& out) {
+  if (!out.spec()) return;
+  const ArrayType t = type_of(x);
+  // An operand that no axis splits is whole on every device, and its sum goes anywhere.
+  if (std::ranges::all_of(t.spec, [](const SpecEntry& e) { return e.axes().empty(); })) return;
+  for (const SpecEntry& e : *out.spec()) {
+    for (const auto& a : e.axes()) {
+      const bool open = std::ranges::find(t.spec.unreduced(), a) != t.spec.unreduced().end();
+      const bool marked = std::ranges::find(t.spec.reduced(), a) != t.spec.reduced().end();
+      if (!open && !marked) continue;
+      throw ValueError(str("reduce_sum: out_sharding = ", *out.spec(), " splits over '", to_string(a),
+                           "', over which the operand ", to_string(t), " is ", open ? "unreduced" : "reduced",
+                           "; expected other axes: reshard the result"));
+    }
+  }
+}
+}  // namespace
 namespace lax {
 
 Array broadcast(const Operand& x, const Dims& sizes, const PlaceOptions& o) {
@@ -183,6 +202,7 @@ Array ragged_dot(const Operand& lhs, const Operand& rhs, const Operand& group_si
   return placed_as(o.out_sharding, "ragged_dot", [&] { return ragged_dot(lhs, rhs, group_sizes); });
 }
 Array reduce_sum(const Operand& x, const Dims& axes, const PlaceOptions& o) {
+  check_open_axes(x, o.out_sharding);
   return placed_as(o.out_sharding, "reduce_sum", [&] { return reduce_sum(x, axes); });
 }
 std::vector<Array> reduce(const std::vector<Array>& operands, const std::vector<Array>& init, const Reducer& reducer,

@@ -365,16 +365,16 @@ Dims batch_axes(const ShardMap& p, std::int64_t size) {
 Batched batch(Builder& b, const BatchArgs& a, const ShardMap& p) {
   Dims axes = batch_axes(p, a.size);
   const ir::AxisList& entry = BatchEntry::current();
-  if (!entry.empty()) {
-    for (auto e : entry) {
-      if (std::find(p.manual.begin(), p.manual.end(), e) != p.manual.end()) continue;
-      throw UnimplementedError(str("vmap: the mapped dimension is split over the explicit axis ", p.mesh_names.list[e],
-                                   ", which a shard_map inside leaves outside; map all axes"));
-    }
-    axes.assign(entry.begin(), entry.end());
+  const auto mapped = [&](std::uint8_t e) { return std::ranges::find(p.manual, e) != p.manual.end(); };
+  const bool mapped_batch = !entry.empty() && mapped(entry[0]);
+  if (!std::ranges::all_of(entry, [&](std::uint8_t e) { return mapped(e) == mapped_batch; })) {
+    throw UnimplementedError(str("vmap: of the explicit axes ", entry.size(),
+                                 " that the mapped dimension is split over, ",
+                                 "a shard_map inside maps some and leaves others outside; map all or none"));
   }
+  if (mapped_batch) axes.assign(entry.begin(), entry.end());
   BatchMeshAxes inside(axes.empty() ? BatchMeshAxes::current() : std::vector<std::string>{});
-  BatchEntry whole_inside(ir::AxisList{});
+  BatchEntry entry_inside(mapped_batch ? ir::AxisList{} : entry);
   BatchedGraph body = batch_graph(*p.body, a.batched, a.size / cut(p, axes));
   ShardMap q = p;
   q.body = body.graph;

@@ -282,7 +282,7 @@ TESSERA_DEFINE_OP(
     reduce_window, ReduceWindow,
     {
         .name = "reduce_window",
-        .traits = {.whole_entry = ir::WholeEntry::Resized},
+        .traits = {.whole_entry = ir::WholeEntry::Kept},
         .infer =
             [](TypeSpan in, const ReduceWindow& p) {
               auto n = check_reducer("reduce_window", in, p.body);

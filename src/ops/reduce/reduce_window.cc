@@ -42,7 +42,7 @@ ir::OpSpec<Window> spec(const ir::OpDef* self, const char* name, Reduction r,
       .traits = {.linearity = r == Reduction::Sum ? Linearity::Joint : Linearity::None,
                  .exact = picks(r),
                  .reduction = r,
-                 .whole_entry = ir::WholeEntry::Resized},
+                 .whole_entry = ir::WholeEntry::Kept},
       .infer =
           [name, r](TypeSpan in, const Window& w) {
             check_count(name, in, 1);

@@ -155,7 +155,7 @@ TESSERA_DEFINE_OP(
     select_and_gather_add, SelectWindow,
     {
         .name = "select_and_gather_add",
-        .traits = {.linearity = Linearity::Joint, .linear_operands = 1, .whole_entry = ir::WholeEntry::Resized},
+        .traits = {.linearity = Linearity::Joint, .linear_operands = 1, .whole_entry = ir::WholeEntry::Kept},
         .infer = gather_infer,
         .factors = [](TypeSpan in, TypeSpan out,
                       const SelectWindow& w) { return window_factors(2, 0, 1, in[1].shape, out[0].shape, w); },
@@ -176,7 +176,7 @@ TESSERA_DEFINE_OP(
     select_and_scatter_add, SelectWindow,
     {
         .name = "select_and_scatter_add",
-        .traits = {.linearity = Linearity::Joint, .linear_operands = 1, .whole_entry = ir::WholeEntry::Resized},
+        .traits = {.linearity = Linearity::Joint, .linear_operands = 1, .whole_entry = ir::WholeEntry::Kept},
         .infer = scatter_infer,
         .factors = scatter_factors,
         .remap = by_default,

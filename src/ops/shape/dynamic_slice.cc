@@ -226,7 +226,7 @@ TESSERA_DEFINE_OP(
         .traits = {.linearity = Linearity::Joint,
                    .linear_operands = 1,
                    .exact = true,
-                   .whole_entry = ir::WholeEntry::Resized,
+                   .whole_entry = ir::WholeEntry::Kept,
                    .activity = "slicing"},
         .infer = slice_infer,
         .factors = [](TypeSpan in, TypeSpan,

@@ -39,7 +39,14 @@ class Writer {
 
  private:
   Values write(const ir::Eqn& e, const Values& in) {
-    if (e.op == &def::mesh_cast) return in;  // nothing moves
+    if (const auto* cast = ir::get_if<MeshCast>(e.attrs)) {
+      // Axes that become explicit are named by the reshard that follows.
+      const auto explicit_axes = [](const Dims& types) {
+        return std::ranges::count(types, static_cast<std::int64_t>(AxisType::Explicit));
+      };
+      if (explicit_axes(cast->to) > explicit_axes(cast->from)) return in;
+      return {constrained(in[0], g_.type(e.out[0]).sharding)};
+    }
     if (const auto* c = ir::get_if<ShardingConstraint>(e.attrs)) {
       if (c->typed) return {constrained(in[0], g_.type(e.out[0]).sharding)};
       return add(e, in);

@@ -154,7 +154,6 @@ Array reshard_typed(const Array& a, ir::TypeShardingPtr to, const ShardingArg& n
   if (to == nullptr) return a;
   if (Trace* t = Trace::current()) {
     const ir::Value x = t->lift(a, function);
-    if (x.type().sharding == to) return a;
     if (x.type().sharding != nullptr && !(x.type().sharding->mesh == to->mesh)) {
       throw ValueError(str(function, ": the value ", x.type(), " is typed over the mesh ", x.type().sharding->mesh,
                            "; expected that of the spec, ", to->mesh));
@@ -262,7 +261,10 @@ Array placed_as(const ShardingArg& out, const char* function, const std::functio
   if (program::Trace::current() != nullptr) return program::placed_in_trace(out, function, f);
   const program::Traced t = program::trace(
       [&](const std::vector<Array>&) { return std::vector<Array>{program::placed_in_trace(out, function, f)}; }, {});
-  return program::bind_graph(t.graph, t.captures, Loc::current())[0];
+  const Array made = program::bind_graph(t.graph, t.captures, Loc::current())[0];
+  // Without arguments and without a mesh in scope only the sharding knows the devices.
+  const bool placed = made.impl()->type.sharding == t.graph->output_types()[0].sharding;
+  return placed || named == nullptr || !named->is_concrete() ? made : device_put(made, out.sharding());
 }
 
 namespace {
