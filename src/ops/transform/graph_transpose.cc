@@ -23,7 +23,7 @@ namespace {
 class Transposer {
  public:
   Transposer(Builder& b, const Graph& g, ValueSpan in)
-      : b_(b), g_(g), known_(b, g), linear_(g.num_values()), ct_(g.num_values()) {
+      : b_(b), g_(g), known_(b, g), linear_(g.num_values()), repeats_(g.num_values()), ct_(g.num_values()) {
     known_.bind(g.inputs, in);
     for (std::size_t i = 0; i < in.size(); ++i) linear_[at(g.inputs[i])] = !in[i];
   }
@@ -32,7 +32,10 @@ class Transposer {
     for (const auto& e : g_.eqns) {
       bool depends = std::any_of(e.in.begin(), e.in.end(), [&](auto v) { return linear_[at(v)]; });
       eqn_linear_.push_back(depends);
-      for (auto v : e.out) linear_[at(v)] = depends;
+      for (auto v : e.out) {
+        linear_[at(v)] = depends;
+        repeats_[at(v)] = e.op == &def::broadcast_in_dim;
+      }
       if (!depends) known_.copy(e);
     }
   }
@@ -57,6 +60,8 @@ class Transposer {
               "axes; expected out_sharding with unreduced axes to fit, or reshard the value to a spec without reduced ",
               "axes"));
     }
+    // That of a repetition is summed where it is, and then placed.
+    if (repeats_[at(v)] && sums == want.sharding->unreduced) return ct;
     return placed_as(ct, want.sharding, own_);
   }
 
@@ -170,6 +175,7 @@ class Transposer {
   const Graph& g_;
   ir::Rewriter known_;  // what does not depend on the linear inputs
   std::vector<bool> linear_;
+  std::vector<bool> repeats_;  // by value: a repetition of fewer elements
   Values ct_;
   std::map<ir::ValueId, std::vector<Part>> parts_;
   std::vector<bool> eqn_linear_;
