@@ -33,7 +33,7 @@ AxisMask mask_of(const AxisList& axes) {
   return mask;
 }
 
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+std::size_t slot(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 // Numbers of the program take part in any operation and decide nothing.
 bool is_scalar(const Type& t) { return t.shape.empty(); }
@@ -173,17 +173,17 @@ class Entries {
     }
   }
 
-  const AxisList& of(int factor) const { return entry_[at(factor)]; }
+  const AxisList& of(int factor) const { return entry_[slot(factor)]; }
   AxisMask open() const { return open_; }
 
  private:
   void read_dim(std::size_t i, std::size_t d, const std::vector<int>& factors, const AxisList& axes) {
     if (factors.empty()) return whole(i, d, axes);
     // A dimension of several factors is split along the first.
-    const Factor& f = rule_.factors[at(factors[0])];
+    const Factor& f = rule_.factors[slot(factors[0])];
     if (f.kind == Factor::Kind::Whole) return whole(i, d, axes);
     if (factors.size() > 1 && f.size % parts_of(axes) != 0) return whole(i, d, axes);
-    AxisList& known = entry_[at(factors[0])];
+    AxisList& known = entry_[slot(factors[0])];
     const bool again = !known.empty();
     if (again && known != axes) return conflict(f, known, axes);
     known = axes;

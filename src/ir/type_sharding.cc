@@ -13,12 +13,6 @@ namespace tessera::ir {
 
 namespace {
 
-AxisMask mask_of(const AxisList& axes) {
-  AxisMask mask = 0;
-  for (auto a : axes) mask |= AxisMask{1} << a;
-  return mask;
-}
-
 struct Hash {
   std::size_t operator()(const TypeSharding& s) const {
     std::size_t h = base::hash_mix(s.mesh.hash(), (std::size_t{s.unreduced} << 32) | s.reduced);
@@ -36,7 +30,9 @@ bool TypeSharding::plain_whole() const { return !marked() && split() == 0; }
 
 AxisMask TypeSharding::split() const {
   AxisMask mask = 0;
-  for (const auto& d : dims) mask |= mask_of(d);
+  for (const auto& d : dims) {
+    for (auto a : d) mask |= AxisMask{1} << a;
+  }
   return mask;
 }
 

@@ -14,7 +14,7 @@ using program::cut;
 
 namespace {
 
-constexpr std::int64_t kEnd = INT64_MAX;
+constexpr std::int64_t kPastEnd = INT64_MAX;
 
 Array wrapped(const Array& x, std::int64_t low, std::int64_t high, std::int64_t d) {
   const std::int64_t n = x.shape(d);
@@ -29,7 +29,7 @@ Array wrapped(const Array& x, std::int64_t low, std::int64_t high, std::int64_t 
 Array mirrored(Array x, std::int64_t width, std::int64_t d, bool before, bool reflect, bool odd) {
   const std::int64_t n = x.shape(d);
   const std::int64_t offset = reflect && n > 1 ? 1 : 0;
-  Array edge = before ? cut(x, 0, 1, d) : cut(x, -1, kEnd, d);
+  Array edge = before ? cut(x, 0, 1, d) : cut(x, -1, kPastEnd, d);
   while (width > 0) {
     const std::int64_t now = std::min(width, n - offset);
     width -= now;
@@ -38,7 +38,7 @@ Array mirrored(Array x, std::int64_t width, std::int64_t d, bool before, bool re
     part = lax::rev(part, {d});
     if (odd) {
       part = 2 * edge - part;
-      if (n > 1) edge = before ? cut(part, 0, 1, d) : cut(part, -1, kEnd, d);
+      if (n > 1) edge = before ? cut(part, 0, 1, d) : cut(part, -1, kPastEnd, d);
     }
     x = before ? concatenate({part, x}, d) : concatenate({x, part}, d);
   }
@@ -50,7 +50,7 @@ Array ramped(const Array& x, std::int64_t low, std::int64_t high, std::int64_t d
     const SpaceOptions o{.endpoint = false, .dtype = x.dtype(), .axis = d};
     return linspace(full({}, end_value, x.dtype()), lax::squeeze(edge, {d}), n, o);
   };
-  Array behind = lax::rev(ramp(cut(x, -1, kEnd, d), high), {d});
+  Array behind = lax::rev(ramp(cut(x, -1, kPastEnd, d), high), {d});
   return concatenate({ramp(cut(x, 0, 1, d), low), x, behind}, d);
 }
 
@@ -67,7 +67,7 @@ Array with_statistic(const Array& x, std::int64_t low, std::int64_t high, std::i
   const std::int64_t n = std::min(o.stat_length.value_or(x.shape(d)), x.shape(d));
   if (n <= 0) throw ValueError(str("pad: stat_length of ", n, " elements gives no value"));
   Array before = statistic(cut(x, 0, n, d));
-  Array behind = statistic(cut(x, x.shape(d) - n, kEnd, d));
+  Array behind = statistic(cut(x, x.shape(d) - n, kPastEnd, d));
   return concatenate({repeat(before, low, d), x, repeat(behind, high, d)}, d);
 }
 
@@ -77,7 +77,7 @@ Array padded(const Array& x, std::int64_t low, std::int64_t high, std::int64_t d
     throw ValueError(str("pad: dimension ", d, " of shape ", x.shape(), " is empty; expected mode Constant"));
   switch (mode) {
     case PadMode::Edge:
-      return concatenate({repeat(cut(x, 0, 1, d), low, d), x, repeat(cut(x, -1, kEnd, d), high, d)}, d);
+      return concatenate({repeat(cut(x, 0, 1, d), low, d), x, repeat(cut(x, -1, kPastEnd, d), high, d)}, d);
     case PadMode::Wrap:
       return wrapped(x, low, high, d);
     case PadMode::LinearRamp:

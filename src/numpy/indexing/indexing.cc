@@ -43,7 +43,7 @@ Array index(const Operand& x, const IndexItems& items, const IndexOptions& o) {
   };
   if (!p.arrays.empty()) return detail::placed_as(o.out_sharding, "index", read);
   // A slice must be legal by itself; then it is resharded.
-  const Array slice = read();
+  Array slice = read();
   return detail::placed_as(o.out_sharding, "index", [&] { return slice; });
 }
 

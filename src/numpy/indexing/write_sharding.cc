@@ -10,7 +10,7 @@ namespace tessera::program {
 
 namespace {
 
-std::size_t at_(std::int64_t i) { return static_cast<std::size_t>(i); }
+std::size_t as_index(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 bool takes_whole(const IndexPlan& p, std::size_t d) {
   return p.starts[d] == 0 && p.limits[d] == p.operand[d] && p.strides[d] == 1;
@@ -20,7 +20,7 @@ bool takes_whole(const IndexPlan& p, std::size_t d) {
 ir::TypeSharding read_sharding(const IndexPlan& p, const ir::TypeSharding& x, const ir::TypeSharding* indices) {
   ir::TypeSharding out{x.mesh, std::vector<ir::AxisList>(p.gathered.size()), x.unreduced, x.reduced};
   auto entry = [&](std::int64_t d) {
-    const std::size_t k = at_(d);
+    const std::size_t k = as_index(d);
     return takes_whole(p, k) || p.sliced[k] % x.parts(k) == 0 ? x.dims[k] : ir::AxisList{};
   };
   if (p.arrays.empty()) {
@@ -31,7 +31,7 @@ ir::TypeSharding read_sharding(const IndexPlan& p, const ir::TypeSharding& x, co
   for (std::int64_t d = 0; d < rank(p.operand); ++d) {
     if (std::ranges::find(p.array_dims, d) == p.array_dims.end()) windows.push_back(d);
   }
-  for (std::size_t i = 0; i < windows.size(); ++i) out.dims[at_(p.gather.offset_dims[i])] = entry(windows[i]);
+  for (std::size_t i = 0; i < windows.size(); ++i) out.dims[as_index(p.gather.offset_dims[i])] = entry(windows[i]);
   std::size_t batch = 0;
   for (std::size_t d = 0; d < out.dims.size(); ++d) {
     const bool window =

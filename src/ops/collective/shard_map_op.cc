@@ -113,7 +113,7 @@ NameSets output_sets(const ShardMap& p) {
 }
 
 // The result's placement: what its spec says, and within it that of the block over the axes that stay outside the map.
-void place(const ir::PlaceArgs& args, Types& out, const ShardMap& p) {
+void place_map(const ir::PlaceArgs& args, Types& out, const ShardMap& p) {
   auto mask = [](const Dims& axes) {
     ir::AxisMask m = 0;
     for (auto a : axes) m |= ir::AxisMask{1} << a;
@@ -403,7 +403,7 @@ TESSERA_DEFINE_OP(shard_map, ShardMap,
                       .transpose = transpose_rule,
                       .dual = [](Builder& b, const ir::DualArgs& a,
                                  const ShardMap& p) { return a.split ? split(b, a, p) : fused(b, a, p); },
-                      .place = place,
+                      .place = place_map,
                       .reference = Never{"it is opened before a program runs"},
                       .samples = Never{"needs a mesh; tested with maps"},
                   });

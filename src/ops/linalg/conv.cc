@@ -128,7 +128,7 @@ FactorRule factors(TypeSpan in, TypeSpan out, const Conv& p) {
 }
 
 // Batch and space follow the inputs; what is summed over, or made, must be whole.
-void place(const ir::PlaceArgs& args, Types& out, const Conv& p) {
+void place_conv(const ir::PlaceArgs& args, Types& out, const Conv& p) {
   if (!args.strict()) return derive_by_factors(args, out, attrs(p));
   const ir::TypeSharding x = ir::sharding_of(args.in[0], args.mesh);
   const ir::TypeSharding w = ir::sharding_of(args.in[1], args.mesh);
@@ -376,7 +376,7 @@ TESSERA_DEFINE_OP(conv_general_dilated, Conv,
                       .jvp = jvp,
                       .transpose = transpose_rule,
                       .divide = {by_kernel_shards},
-                      .place = place,
+                      .place = place_conv,
                       .reference = reference,
                       .samples = conv_samples,
                   });

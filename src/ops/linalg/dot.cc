@@ -90,7 +90,7 @@ FactorRule factors(TypeSpan in, TypeSpan, const DotGeneral& p) {
 }
 
 // Of a batch dimension's entries the left one counts, also where it has none, as in JAX.
-void place(const ir::PlaceArgs& args, Types& out, const DotGeneral& p) {
+void place_product(const ir::PlaceArgs& args, Types& out, const DotGeneral& p) {
   if (args.in[1].sharding == nullptr || p.rhs_batch.empty()) return derive_by_factors(args, out, attrs(p));
   const ir::TypeSharding left = ir::sharding_of(args.in[0], args.mesh);
   ir::TypeSharding right = *args.in[1].sharding;
@@ -231,7 +231,7 @@ TESSERA_DEFINE_OP(dot_general, DotGeneral,
                       .batch = batch,
                       .jvp = jvp,
                       .transpose = transpose_rule,
-                      .place = place,
+                      .place = place_product,
                       .reference = reference,
                       .samples =
                           [] {
