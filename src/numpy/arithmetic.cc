@@ -108,7 +108,7 @@ Array chosen(const Array& pred, const Array& x, const Array& y, const Shape& sha
   const bool one_shape = pred.shape() == shape && x.shape() == shape && y.shape() == shape;
   const auto* split = one_shape ? nullptr : program::broadcast_sharding("where", in, shape);
   for (auto& a : in) {
-    const Array wide = program::widen(a, shape, loc);
+    Array wide = program::widen(a, shape, loc);
     a = wide.ndim() == 0 ? wide : program::typed_as(split, [&] { return wide; });
   }
   return bind1(def::select_n, in, nullptr, loc);
