@@ -122,7 +122,7 @@ ir::TypeShardingPtr wanted_type(const ShardingArg& to, const Shape& shape, const
     throw ValueError(
         str(function, ": the spec ", spec, " needs a mesh: set one (SetMesh, MeshScope) or give a NamedSharding"));
   }
-  const NamedSharding resolved = sharding::named(function.c_str(), "spec", mesh, spec);
+  const NamedSharding resolved = sharding::named(function, "spec", mesh, spec);
   auto check = [&](std::span<const int> axes) {
     for (int a : axes) {
       const AxisType type = mesh.axis_types()[static_cast<std::size_t>(a)];
