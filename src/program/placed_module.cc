@@ -8,6 +8,7 @@
 #include "base/strings.h"
 #include "ir/op_def.h"
 #include "ops/collective/shard_map_op.h"
+#include "program/typed/typed_placement.h"
 #include "sharding/fits.h"
 #include "sharding/placement.h"
 #include "tessera/config.h"
@@ -197,16 +198,10 @@ class Placing {
   ShardingPtr typed_out(std::size_t i) {
     const auto* t = i < options_.typed_out.size() ? options_.typed_out[i] : nullptr;
     if (t == nullptr || t->mesh.size() != total_) return nullptr;
-    auto refs = [&](const ir::AxisList& axes) {
-      std::vector<AxisRef> out;
-      for (auto a : axes) out.emplace_back(t->mesh.shape_tuple()[a].name);
-      return out;
-    };
-    for (const auto& a : refs(ir::axes_of(t->reduced))) out_.reduced_out[i].push_back(a);
+    const PartitionSpec spec = spec_of(*t);
+    out_.reduced_out[i] = spec.reduced();
     if (!t->mesh.auto_axes().empty()) return nullptr;
-    std::vector<SpecEntry> entries;
-    for (const auto& d : t->dims) entries.push_back(d.empty() ? SpecEntry(none) : SpecEntry(refs(d)));
-    return NamedSharding(t->mesh, PartitionSpec(entries).with_unreduced(refs(ir::axes_of(t->unreduced)))).share();
+    return NamedSharding(t->mesh, PartitionSpec(spec.entries()).with_unreduced(spec.unreduced())).share();
   }
   // The placement of a result that the program leaves as a sum; null for any other. Notes what is reduced.
   ShardingPtr left_as_sum(std::size_t i) {

@@ -134,12 +134,9 @@ ShardingPtr on_own_devices(const Array& value, const sharding::DeviceList& to, c
   return program::can_reshard(value, *there) ? there : nullptr;
 }
 
-bool is_explicit(const AbstractMesh& mesh) {
-  return std::ranges::any_of(mesh.axis_types(), [](AxisType t) { return t == AxisType::Explicit; });
-}
 const NamedSharding* over_explicit_axes(const Sharding& sharding) {
   const auto* named = dynamic_cast<const NamedSharding*>(&sharding);
-  return named != nullptr && is_explicit(named->mesh().abstract_mesh()) ? named : nullptr;
+  return named != nullptr && program::has_explicit(named->mesh().abstract_mesh()) ? named : nullptr;
 }
 // What a bare spec means: the devices of the current mesh under the axes of the scope.
 AnyMesh mesh_of_scope() {
@@ -197,7 +194,7 @@ Array with_sharding_constraint(const Operand& x, const ShardingPtr& sharding) {
   return device_put(x.array(), sharding);
 }
 Array with_sharding_constraint(const Operand& x, const PartitionSpec& spec) {
-  if (is_explicit(get_abstract_mesh())) {
+  if (program::has_explicit(get_abstract_mesh())) {
     return with_sharding_constraint(x,
                                     sharding::named("with_sharding_constraint", "spec", mesh_of_scope(), spec).share());
   }

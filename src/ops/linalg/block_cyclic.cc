@@ -5,8 +5,6 @@
 
 namespace tessera::ops {
 
-namespace {
-
 Collective along(const ir::MeshAxes& mesh, const ir::AxisList& axes) {
   Collective c;
   c.axes.emplace();
@@ -17,6 +15,8 @@ Collective along(const ir::MeshAxes& mesh, const ir::AxisList& axes) {
   }
   return c;
 }
+
+namespace {
 
 // The shape of a stack of matrices with other last dimensions.
 Shape stacked(Value like, std::int64_t lead, const Dims& last) {

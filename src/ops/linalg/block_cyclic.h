@@ -19,6 +19,9 @@
 
 namespace tessera::ops {
 
+/// A collective over axes of a program's mesh.
+Collective along(const ir::MeshAxes& mesh, const ir::AxisList& axes);
+
 class BlockCyclic {
  public:
   /// For matrices of m x n in the last two dimensions under this layout; nothing where they are whole, or so small that

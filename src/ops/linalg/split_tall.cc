@@ -13,17 +13,6 @@ namespace tessera::ops {
 
 namespace {
 
-Collective over(const ir::MeshAxes& mesh, const ir::AxisList& axes) {
-  Collective c;
-  c.axes.emplace();
-  for (auto axis : axes) {
-    c.names.list.push_back(mesh.names[axis]);
-    c.sizes.push_back(mesh.sizes[axis]);
-    c.axes->push_back(axis);
-  }
-  return c;
-}
-
 Value is_set(Value number, std::int64_t bit) {
   Value b = scalar(*number.builder, static_cast<double>(bit), DType::I32);
   return ne(and_(number, b), scalar(*number.builder, 0, DType::I32));
@@ -74,8 +63,8 @@ class Rows {
     r.parts_ = ir::parts(r.axes_, a.mesh);
     r.chunk_ = (r.m_ + r.parts_ - 1) / r.parts_;
     if (r.parts_ == 1 || a.deterministic || r.chunk_ < r.n_ || a.in[0].type().size() == 0) return std::nullopt;
-    r.all_ = over(a.mesh, r.axes_);
-    for (auto axis : r.axes_) r.each_.push_back(over(a.mesh, {axis}));
+    r.all_ = along(a.mesh, r.axes_);
+    for (auto axis : r.axes_) r.each_.push_back(along(a.mesh, {axis}));
     return r;
   }
 

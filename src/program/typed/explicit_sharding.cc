@@ -20,22 +20,8 @@ namespace tessera {
 
 namespace {
 
-bool has_explicit(const AbstractMesh& mesh) {
-  return std::ranges::any_of(mesh.axis_types(), [](AxisType t) { return t == AxisType::Explicit; });
-}
-
-PartitionSpec spec_of(const ir::TypeSharding& s) {
-  auto refs = [&](const ir::AxisList& axes) {
-    std::vector<AxisRef> out;
-    for (auto a : axes) out.emplace_back(s.mesh.shape_tuple()[a].name);
-    return out;
-  };
-  std::vector<SpecEntry> entries;
-  for (const auto& d : s.dims) entries.push_back(d.empty() ? SpecEntry(none) : SpecEntry(refs(d)));
-  return PartitionSpec(std::move(entries))
-      .with_unreduced(refs(ir::axes_of(s.unreduced)))
-      .with_reduced(refs(ir::axes_of(s.reduced)));
-}
+using program::has_explicit;
+using program::spec_of;
 
 ArrayType public_type(const ir::Type& own, ops::NameSet varying) {
   const ir::Type t = arrays::visible(own);
@@ -105,6 +91,23 @@ std::vector<ArrayType> eval_types(const std::function<std::vector<Array>(const s
 }
 
 namespace program {
+
+bool has_explicit(const AbstractMesh& mesh) {
+  return std::ranges::any_of(mesh.axis_types(), [](AxisType t) { return t == AxisType::Explicit; });
+}
+
+PartitionSpec spec_of(const ir::TypeSharding& s) {
+  auto refs = [&](const ir::AxisList& axes) {
+    std::vector<AxisRef> out;
+    for (auto a : axes) out.emplace_back(s.mesh.shape_tuple()[a].name);
+    return out;
+  };
+  std::vector<SpecEntry> entries;
+  for (const auto& d : s.dims) entries.push_back(d.empty() ? SpecEntry(none) : SpecEntry(refs(d)));
+  return PartitionSpec(std::move(entries))
+      .with_unreduced(refs(ir::axes_of(s.unreduced)))
+      .with_reduced(refs(ir::axes_of(s.reduced)));
+}
 
 bool is_typed_here(const Array& a) { return a.impl()->type.sharding != nullptr || has_explicit(get_abstract_mesh()); }
 

@@ -8,6 +8,7 @@
 #include "ir/derive_sharding.h"
 #include "ops/shared_attrs.h"
 #include "program/program.h"
+#include "program/typed/typed_placement.h"
 #include "tessera/error.h"
 
 namespace tessera::program {
@@ -19,27 +20,14 @@ constexpr std::size_t kShown = 4;
 
 using ir::TypeShardingPtr;
 
-ShardingPtr over_mesh(const ir::Type& t) {
-  auto refs = [&](const ir::AxisList& axes) {
-    std::vector<AxisRef> out;
-    for (auto a : axes) out.emplace_back(t.sharding->mesh.shape_tuple()[a].name);
-    return out;
-  };
-  std::vector<SpecEntry> entries;
-  for (const auto& d : t.sharding->dims) entries.push_back(d.empty() ? SpecEntry(none) : SpecEntry(refs(d)));
-  return NamedSharding(t.sharding->mesh, PartitionSpec(std::move(entries))
-                                             .with_unreduced(refs(ir::axes_of(t.sharding->unreduced)))
-                                             .with_reduced(refs(ir::axes_of(t.sharding->reduced))))
-      .share();
-}
-
 // The bytes that the program of the cure moves. Throws what derivation and partitioning throw.
 std::int64_t price(const ir::OpDef& op, const ir::Types& in, const ir::Attrs& attrs, const ShardingCure& cure) {
   ProgramOptions options;
   std::vector<Array> args;
   for (const auto& t : in) {
     args.push_back(without_data({t.shape, t.dtype}));
-    options.in_shardings.push_back(t.sharding != nullptr ? over_mesh(t) : nullptr);
+    options.in_shardings.push_back(t.sharding != nullptr ? NamedSharding(t.sharding->mesh, spec_of(*t.sharding)).share()
+                                                         : nullptr);
   }
   options.name = std::string(op.name());
   Program program(cured(op, in, attrs, cure), std::move(options));

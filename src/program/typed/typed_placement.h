@@ -10,6 +10,11 @@
 
 namespace tessera::program {
 
+/// Whether types over this mesh have shardings.
+bool has_explicit(const AbstractMesh& mesh);
+/// What a user writes for a type's sharding.
+PartitionSpec spec_of(const ir::TypeSharding& s);
+
 /// Whether this array's type, or the mesh that is current, has explicit axes.
 bool is_typed_here(const Array& a);
 
