@@ -2,7 +2,9 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
+#include <deque>
 #include <exception>
+#include <mutex>
 
 #include "base/strings.h"
 #include "base/thread_own.h"
@@ -24,12 +26,26 @@ struct Level {
 struct LevelsTag;
 std::vector<Level>& levels() { return base::thread_own<std::vector<Level>, LevelsTag>(); }
 
-// What `set_mesh` set. Those that were set before stay: other threads may refer to them.
-std::atomic<const Level*>& start_level() {
-  static std::atomic<const Level*> level{new Level};
-  return level;
+// What `set_mesh` set, the last one in force. Those before it stay, to the end of the process: other threads may
+// refer to them.
+class StartLevels {
+ public:
+  const Level& last() const { return *last_.load(); }
+  void set(Level level) {
+    const std::lock_guard lock(mutex_);
+    last_ = &all_.emplace_back(std::move(level));
+  }
+
+ private:
+  std::mutex mutex_;
+  std::deque<Level> all_{1};
+  std::atomic<const Level*> last_{&all_.front()};
+};
+StartLevels& start_levels() {
+  static auto* const levels = new StartLevels;
+  return *levels;
 }
-const Level& current_level() { return levels().empty() ? *start_level().load() : levels().back(); }
+const Level& current_level() { return levels().empty() ? start_levels().last() : levels().back(); }
 
 void check_not_traced(const char* function, const Mesh& m) {
   if (mesh::tracing_depth() == 0) return;
@@ -84,7 +100,7 @@ SetMesh::SetMesh(const Mesh& m, const Loc&) : scope_((check_not_traced("set_mesh
 }
 void set_mesh(const Mesh& m, const Loc&) {
   check_not_traced("set_mesh", m);
-  start_level() = new Level{ResourceEnv().with_mesh(m), m.abstract_mesh(), true};
+  start_levels().set({ResourceEnv().with_mesh(m), m.abstract_mesh(), true});
 }
 
 UseAbstractMesh::UseAbstractMesh(const AbstractMesh& m, const Loc&) {

@@ -101,7 +101,7 @@ class Bare {
 
 int measure(const std::string& plugin) {
   ts::ClientScope scope(ts::Client::pjrt({.plugin = plugin, .alone = true}));
-  auto f = ts::jit([](ts::Array x, ts::Array y) { return x + y; });
+  auto f = ts::jit([](const ts::Array& x, const ts::Array& y) { return x + y; });
   const ts::Array x = ts::device_put(ts::zeros({16})), y = ts::device_put(ts::zeros({16}));
   const Bare bare(plugin, f.lower(x, y).as_text());
   f(x, y).block_until_ready();
