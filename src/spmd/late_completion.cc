@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "spmd/late_completion.h"
 
+#include <algorithm>
+
 #include "ir/op_def.h"
 #include "ops/control/subgraph_structure.h"
 #include "spmd/layout_change.h"
@@ -18,6 +20,24 @@ GraphUses::GraphUses(const ir::Graph& g) : uses_(g.num_values()), returned_(g.nu
 
 const ir::Eqn* GraphUses::maker_for_one(ir::ValueId v) const {
   return of(v).size() == 1 && !returned(v) ? makers_[static_cast<std::size_t>(v)] : nullptr;
+}
+
+bool only_added(const std::vector<ir::Layout>& wanted, const GraphUses& uses, ir::ValueId v) {
+  const auto every_use = [&](ir::ValueId x, auto&& holds) {
+    return !uses.returned(x) && std::ranges::all_of(uses.of(x), [&](const Use& use) { return holds(*use.eqn); });
+  };
+  const auto& dims = wanted[static_cast<std::size_t>(v)].dims;
+  return every_use(v, [&](const ir::Eqn& reader) {
+    const ir::ValueId made = reader.out[0];
+    if (reader.op == &ops::def::transpose) {
+      return every_use(made, [&](const ir::Eqn& e) {
+        return e.op == &ops::def::sharding_constraint && only_added(wanted, uses, e.out[0]);
+      });
+    }
+    return reader.op == &ops::def::add && every_use(made, [&](const ir::Eqn& e) {
+             return e.op == &ops::def::sharding_constraint && wanted[static_cast<std::size_t>(e.out[0])].dims == dims;
+           });
+  });
 }
 
 std::vector<bool> LateCompletion::passing(const ir::Eqn& e, const Factoring& f, const FactorAxes& split,

@@ -29,6 +29,9 @@ class GraphUses {
   std::vector<const ir::Eqn*> makers_;
 };
 
+/// Whether a constrained value is read as an addend only, itself or transposed, of sums that are constrained as it is.
+bool only_added(const std::vector<ir::Layout>& wanted, const GraphUses& uses, ir::ValueId v);
+
 class LateCompletion {
  public:
   /// `sums_wanted`: by value, the axes over which all who read it take it as a sum.

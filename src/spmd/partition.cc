@@ -77,13 +77,23 @@ class Partitioner {
     ir::Layout goal = wanted(e.out[0]);
     goal.partial = resolve(ir::get<ops::ShardingConstraint>(e.attrs), m_).layout.partial;
     const Consumer consumer{&e, "operand", 0};
-    if (goal.partial == 0 || values_.has(e.in[0], goal)) {
+    if (const Version* sum = added_alike(e, goal)) {
+      values_.add(e.out[0], *sum);
+    } else if (goal.partial == 0 || values_.has(e.in[0], goal)) {
       Version now = values_.provide(e.in[0], goal, consumer);
       values_.add(e.out[0], now);
     } else {
       ir::Value now = enter_partial(e.in[0], goal, consumer);
       values_.add(e.out[0], {builder_.layout(now), now, &e});
     }
+  }
+
+  // A constrained sum that is only added to others: completed where they have been added and that is constrained alike.
+  const Version* added_alike(const ir::Eqn& constraint, const ir::Layout& goal) const {
+    const Version* sum = values_.partial(constraint.in[0]);
+    const bool open = sum && goal.partial == 0 && sum->layout.reduction == ir::Reduction::Sum &&
+                      sum->layout.dims == goal.dims && only_added(wanted_, uses_, constraint.out[0]);
+    return open ? sum : nullptr;
   }
 
   // --- one equation -------------------------------------------------------------------------------------------

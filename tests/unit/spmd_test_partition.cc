@@ -111,6 +111,24 @@ TEST(Partition, TwoPartialSumsBecomeOneAllReduce) {
             "-> g\n");
 }
 
+TEST(Partition, ConstrainedAddendsAreCompletedAsOneSum) {
+  Builder b;
+  Value x = b.input(f32({64, 32}));
+  Value y = b.input(f32({64, 16}));
+  auto dot = [](Value p, Value q) { return ops::dot_general(p, q, {{0}, {0}, {}, {}}); };
+  const auto placed = [](Value v) { return test::constrain(v, "-, -", kMesh); };
+  Value g = placed(dot(x, y));
+  Value h = placed(ops::transpose(placed(dot(y, x)), {1, 0}));
+  EXPECT_EQ(sketch(*partitioned(module(b, {placed(g + h)}, kMesh, {"data, -", "data, -"}))),
+            "(a@[data, -], b@[data, -])\n"
+            "c@[-, -] partial(data: sum) = dot_general a b\n"
+            "d@[-, -] partial(data: sum) = dot_general b a\n"
+            "e@[-, -] partial(data: sum) = transpose d\n"
+            "f@[-, -] partial(data: sum) = add c e\n"
+            "g@[-, -] = all_reduce(data) f\n"
+            "-> g\n");
+}
+
 TEST(Partition, WhatIsMadeOfShiftedSlicesOfASumIsCompletedInPlaceOfTheSum) {
   Builder b;
   Value x = b.input(f32({64, 32}));
