@@ -53,7 +53,9 @@ std::string check(const RandomProgram& p, const Client& client, bool split) {
   program::Program program(p.module.graph, std::move(options));
   const std::vector<Array> got = program.call(args);
   for (std::size_t i = 0; i < got.size(); ++i) {
-    std::string d = difference(got[i].host(), p.expected[i], p.tolerance);
+    // Where the plugin rounds between the steps of a product or sum of narrow numbers is its own choice.
+    const bool narrow = is_inexact(p.expected[i].dtype()) && dtype_size(p.expected[i].dtype()) < 4;
+    std::string d = difference(got[i].host(), p.expected[i], narrow ? 1e-2 : p.tolerance);
     if (!d.empty()) return str("result ", i, ": ", d);
   }
   return "";
