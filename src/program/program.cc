@@ -88,16 +88,28 @@ struct Program::CallEntry {
   std::shared_ptr<const CompiledProgram> program;
 };
 
-Program::Program(const ir::GraphPtr& graph, ProgramOptions options)
-    : graph_(ops::write_shardings(graph)), options_(std::move(options)), mesh_uses_(mesh_uses(*graph_)) {
-  for (auto v : graph->outputs) options_.typed_out.push_back(graph->type(v).sharding);
-  if (graph != graph_) typed_ = graph;
+Program::Program(ir::GraphPtr graph, ProgramOptions options) : graph_(std::move(graph)), options_(std::move(options)) {
+  for (auto v : graph_->outputs) options_.typed_out.push_back(graph_->type(v).sharding);
   const std::string& made = options_.made.empty() ? options_.name : options_.made;
   for (std::size_t i = 0; i < options_.donate.size(); ++i) {
     donated_as_.push_back(options_.donate[i]
                               ? std::make_shared<const std::string>(str("donated to ", made, " as ", arg_name(i)))
                               : nullptr);
   }
+}
+
+const Program::Written& Program::written() const {
+  const std::lock_guard lock(write_mutex_);
+  if (!written_.graph) {
+    ir::GraphPtr graph = ops::write_shardings(graph_);
+    written_.uses = mesh_uses(*graph);
+    written_.graph = std::move(graph);
+  }
+  return written_;
+}
+PlacedModule Program::place(const std::vector<Array>& args) const {
+  const Written& w = written();
+  return place_module(w.graph, options_, w.uses, args);
 }
 
 const ir::GraphPtr& Lowering::partitioned() const {
@@ -152,8 +164,9 @@ std::shared_ptr<const CompiledProgram> Program::compile(const std::vector<Array>
 
 void Program::check_budget(const Lowering& lowered) const {
   const CommPlan& plan = lowered.comm_plan();
-  if (typed_ != nullptr && NoHiddenCommunication::current()) {
-    if (const auto hidden = hidden_steps(*typed_, plan); !hidden.empty()) {
+  const bool typed = written().graph != graph_;
+  if (typed && NoHiddenCommunication::current()) {
+    if (const auto hidden = hidden_steps(*graph_, plan); !hidden.empty()) {
       throw CommBudgetError(str(options_.name, ": the program moves data on lines where no operation states it ",
                                 "(NoHiddenCommunication); reshard there\n", CommPlan(hidden)));
     }

@@ -69,8 +69,8 @@ struct CompiledProgram {
 
 class Program {
  public:
-  /// Shardings in the graph's types are written as constraints.
-  Program(const ir::GraphPtr& graph, ProgramOptions options);
+  /// For lowering, shardings in the graph's types are written as constraints.
+  Program(ir::GraphPtr graph, ProgramOptions options);
 
   /// Runs; results may not be ready yet. Throws `DeviceMismatchError`, `ValueError` for arguments that lie otherwise
   /// than `in_shardings` say, `CommBudgetError`, `DeletedArrayError`. `done`, where it is given, becomes the event of
@@ -83,9 +83,10 @@ class Program {
   /// Throws what the arguments' placement breaks; partitions when asked for the result.
   std::shared_ptr<const Lowering> lower(const std::vector<Array>& args);
   /// The module that arguments placed like these make of it.
-  PlacedModule place(const std::vector<Array>& args) const { return place_module(graph_, options_, mesh_uses_, args); }
+  PlacedModule place(const std::vector<Array>& args) const;
   /// An argument that `ProgramOptions::donate` names stays the caller's after all. Before the first call.
   void keep(std::size_t i);
+  /// As it was given.
   const ir::GraphPtr& graph() const { return graph_; }
   const std::string& name() const { return options_.name; }
   /// By argument; missing entries are false.
@@ -100,6 +101,14 @@ class Program {
   std::shared_ptr<const CompiledProgram> compile_for(const PlacedModule& placed, const CompiledEntry& wanted);
   void check_budget(const Lowering& lowered) const;
 
+  /// What is lowered: the graph with shardings of types written as constraints, and the meshes that it names. Made when
+  /// it is first asked for: many programs are traced and never lowered, as are those of calls inside other traces.
+  struct Written {
+    ir::GraphPtr graph;
+    std::vector<MeshUse> uses;
+  };
+  const Written& written() const;
+
   /// The data of the arguments, where the program expects it.
   std::vector<arrays::StoragePtr> gather(const CompiledProgram& program, const std::vector<Array>& args) const;
   std::string arg_name(std::size_t i) const;
@@ -107,10 +116,11 @@ class Program {
   void check_donation(const std::vector<Array>& args) const;
 
   ir::GraphPtr graph_;
-  ir::GraphPtr typed_;  ///< as it was given; null where no type has a sharding
   ProgramOptions options_;
   std::vector<std::shared_ptr<const std::string>> donated_as_;  ///< by input: what messages say of an array given away
-  std::vector<MeshUse> mesh_uses_;
+
+  mutable std::mutex write_mutex_;
+  mutable Written written_;
 
   std::mutex mutex_;
   CompileStats stats_;
