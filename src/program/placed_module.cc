@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <unordered_set>
 
 #include "array/array_impl.h"
 #include "base/strings.h"
@@ -342,9 +343,11 @@ class Placing {
   std::map<ir::ValueId, std::pair<const ir::Eqn*, std::size_t>> sums_;
 };
 
-void collect(const ir::Graph& g, std::vector<MeshUse>& out) {
+// `seen`: constraints of several equations.
+void collect(const ir::Graph& g, std::vector<MeshUse>& out, std::unordered_set<const void*>& seen) {
   for (const auto& e : g.eqns) {
-    if (const auto* c = ir::get_if<ops::ShardingConstraint>(e.attrs)) out.push_back({*c});
+    const auto* c = ir::get_if<ops::ShardingConstraint>(e.attrs);
+    if (c != nullptr && seen.insert(c).second) out.push_back({*c});
     if (const auto* map = ir::get_if<ops::ShardMap>(e.attrs)) {
       MeshUse& use = out.emplace_back();
       use.manual = true;
@@ -352,7 +355,7 @@ void collect(const ir::Graph& g, std::vector<MeshUse>& out) {
       use.constraint.mesh_names = map->mesh_names;
       use.constraint.devices = map->devices;
     }
-    for (const auto& sub : e.op->subgraphs(e.attrs)) collect(*sub, out);
+    for (const auto& sub : e.op->subgraphs(e.attrs)) collect(*sub, out, seen);
   }
 }
 
@@ -360,7 +363,8 @@ void collect(const ir::Graph& g, std::vector<MeshUse>& out) {
 
 std::vector<MeshUse> mesh_uses(const ir::Graph& g) {
   std::vector<MeshUse> out;
-  collect(g, out);
+  std::unordered_set<const void*> seen;
+  collect(g, out, seen);
   return out;
 }
 

@@ -2,6 +2,7 @@
 #include "ops/transform/write_shardings.h"
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "ir/op_def.h"
 #include "ir/rewriter.h"
@@ -85,6 +86,12 @@ class Writer {
 
   Value constrained(Value x, ir::TypeShardingPtr s) {
     if (s == nullptr || !constrain_) return x;
+    ir::Attrs& constraint = constraints_[s];
+    if (constraint == nullptr) constraint = attrs(constraint_of(s));
+    return b_.add_typed(def::sharding_constraint, Values{x}, constraint, {untyped(x.type())})[0];
+  }
+
+  static ShardingConstraint constraint_of(ir::TypeShardingPtr s) {
     const auto& types = s->mesh.axis_types();
     const bool open = std::ranges::any_of(types, [](AxisType t) { return t == AxisType::Auto; });
     ShardingConstraint c;
@@ -102,13 +109,14 @@ class Writer {
       const bool used = ((s->split() | s->unreduced) >> a & 1) != 0;
       if (open && !used && types[a] == AxisType::Explicit) c.replicated.push_back(static_cast<std::int64_t>(a));
     }
-    return b_.add_typed(def::sharding_constraint, Values{x}, attrs(std::move(c)), {untyped(x.type())})[0];
+    return c;
   }
 
   const ir::Graph& g_;
   ir::Builder b_;
   ir::Rewriter r_;
   bool constrain_;
+  std::unordered_map<ir::TypeShardingPtr, ir::Attrs> constraints_;  // a program has few
 };
 
 GraphPtr written(const GraphPtr& graph, bool constrain) {
