@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/strings.h"
+#include "ir/known_shardings.h"
 #include "tessera/error.h"
 
 namespace tessera::ir {
@@ -55,18 +56,19 @@ const AbstractMesh* mesh_of(const OpDef& op, TypeSpan in, Typing typing) {
     if (t.sharding == nullptr) continue;
     if (mesh == nullptr) {
       mesh = &t.sharding->mesh;
-    } else if (!(*mesh == t.sharding->mesh)) {
+    } else if (mesh != &t.sharding->mesh && !(*mesh == t.sharding->mesh)) {
       throw ValueError(str(op.name(), ": operands over the meshes ", *mesh, " and ", t.sharding->mesh, ": ",
                            types_text(in), "; expected one mesh"));
     }
   }
+  if (mesh != nullptr && typing != Typing::Strict) return mesh;
   const AbstractMesh& current = get_abstract_mesh();
   if (mesh == nullptr) {
     const auto& types = current.axis_types();
     bool some = std::ranges::any_of(types, [](AxisType t) { return t == AxisType::Explicit; });
     return some ? &current : nullptr;
   }
-  if (typing == Typing::Strict && !current.empty() && !(current == *mesh)) {
+  if (!current.empty() && !(current == *mesh)) {
     throw ValueError(str(op.name(), ": the operands ", types_text(in), " are typed over the mesh ", *mesh,
                          " but the current mesh is ", current, "; expected one mesh, with equal types of axes"));
   }
@@ -249,6 +251,41 @@ AxisMask open_sums(const PlaceArgs& args, const FactorRule& rule, const Entries&
   return open;
 }
 
+// --- what needs no factors ------------------------------------------------------------------------------------------
+
+// Whether no operand is split, unreduced or reduced.
+bool all_whole(const PlaceArgs& args) {
+  return std::ranges::all_of(
+      args.in, [&](const Type& t) { return t.sharding == nullptr || t.sharding == unsplit(args.mesh, t.rank()); });
+}
+
+// Of an element-wise op whose operands carry no marks: the one sharding of all that are split; null where there are
+// several.
+TypeShardingPtr only_sharding(const PlaceArgs& args, std::int64_t rank) {
+  const TypeShardingPtr whole = unsplit(args.mesh, rank);
+  TypeShardingPtr one = whole;
+  for (const auto& t : args.in) {
+    if (t.sharding == nullptr || t.sharding == one) continue;
+    if (t.sharding->marked()) return nullptr;
+    if (t.sharding == whole || is_scalar(t)) continue;
+    if (one != whole) return nullptr;
+    one = t.sharding;
+  }
+  return one;
+}
+
+// The shardings of most results: those of the operands, or none. False where factors decide.
+bool derive_plainly(const PlaceArgs& args, Types& out) {
+  if (args.op.traits().elementwise && !args.op.traits().alike) {
+    const TypeShardingPtr one = only_sharding(args, out[0].rank());
+    for (auto& t : out) t.sharding = one;
+    return one != nullptr;
+  }
+  if (!all_whole(args)) return false;
+  for (auto& t : out) t.sharding = unsplit(args.mesh, t.rank());
+  return true;
+}
+
 void check_alike(const PlaceArgs& args) {
   const Type* first = nullptr;
   for (std::size_t i = 0; i < args.in.size(); ++i) {
@@ -307,6 +344,7 @@ void set_sharding(const PlaceArgs& args, Type& out, TypeSharding s) {
 }
 
 void derive_by_factors(const PlaceArgs& args, Types& out, const Attrs& attrs) {
+  if (derive_plainly(args, out)) return;
   const TypeSpan in = args.in;
   const auto& traits = args.op.traits();
   if (traits.alike && args.strict()) check_alike(args);
@@ -337,6 +375,16 @@ void keep_inferred(const PlaceArgs& args, Types& out) {
   }
 }
 
+namespace {
+void derive_or_recall(const PlaceArgs& args, Types& out, const Attrs& attrs) {
+  auto derive = [&] {
+    if (!args.op.place(args, out, attrs)) derive_by_factors(args, out, attrs);
+  };
+  if (args.in.empty() || args.op.traits().elementwise || !KnownShardings::keeps(args.op, attrs)) return derive();
+  KnownShardings::of_thread().set(args, attrs, out, derive);
+}
+}  // namespace
+
 void derive_shardings(const OpDef& op, TypeSpan in, Types& out, const Attrs& attrs, Typing typing, AxisMask open) {
   if (op.traits().casts_mesh) return;
   const AbstractMesh* mesh = mesh_of(op, in, typing);
@@ -352,7 +400,7 @@ void derive_shardings(const OpDef& op, TypeSpan in, Types& out, const Attrs& att
     }
   }
   try {
-    if (!op.place(args, out, attrs)) derive_by_factors(args, out, attrs);
+    derive_or_recall(args, out, attrs);
   } catch (ShardingRefusal& refusal) {
     refusal.attrs = attrs;
     throw;

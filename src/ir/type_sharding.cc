@@ -2,11 +2,13 @@
 #include "ir/type_sharding.h"
 
 #include <algorithm>
+#include <array>
 #include <mutex>
 #include <unordered_set>
 
 #include "base/hash.h"
 #include "base/strings.h"
+#include "base/thread_own.h"
 #include "mesh/mesh_state.h"
 
 namespace tessera::ir {
@@ -68,11 +70,29 @@ TypeShardingPtr type_sharding(const Sharding& sharding, std::int64_t rank) {
   return intern(std::move(s));
 }
 
-TypeShardingPtr unsplit(const AbstractMesh& mesh, std::int64_t rank) {
+namespace {
+// Those of the mesh that a thread asked for last, by rank.
+struct Unsplit {
+  AbstractMesh mesh;
+  std::array<TypeShardingPtr, 8> by_rank{};
+};
+struct UnsplitTag;
+
+TypeShardingPtr new_unsplit(const AbstractMesh& mesh, std::int64_t rank) {
   bool some = false;
   for (auto t : mesh.axis_types()) some = some || t == AxisType::Explicit;
   if (!some) return nullptr;
   return intern({mesh, std::vector<AxisList>(static_cast<std::size_t>(rank)), 0, 0});
+}
+}  // namespace
+
+TypeShardingPtr unsplit(const AbstractMesh& mesh, std::int64_t rank) {
+  auto& last = base::thread_own<Unsplit, UnsplitTag>();
+  const auto r = static_cast<std::size_t>(rank);
+  if (r >= last.by_rank.size()) return new_unsplit(mesh, rank);
+  if (!(last.mesh == mesh)) last = {mesh, {}};
+  if (last.by_rank[r] == nullptr) last.by_rank[r] = new_unsplit(mesh, rank);
+  return last.by_rank[r];
 }
 
 bool same_sharding(const Type& a, const Type& b) {

@@ -50,19 +50,19 @@ class Transposer {
   Value placed_cotangent(Value ct, ir::ValueId v) {
     const Type& t = g_.type(v);
     if (t.sharding == nullptr) return ct;
-    const Type want = ir::cotangent_type(t);
+    const auto* want = t.sharding->marked() ? ir::cotangent_type(t).sharding : t.sharding;
     const auto* have = ct.type().sharding;
     const ir::AxisMask sums = have != nullptr ? have->unreduced : 0;
-    if ((want.sharding->unreduced & ~sums) != 0 && !is_zeros(ct)) {
-      throw ShardingTypeError(
-          str("grad: the cotangent of a value of type ", t, " is to be unreduced, ", want, ", but it comes as ",
-              ct.type(), ", summed already: the contraction is not split over exactly the reduced ",
-              "axes; expected out_sharding with unreduced axes to fit, or reshard the value to a spec without reduced ",
-              "axes"));
+    if ((want->unreduced & ~sums) != 0 && !is_zeros(ct)) {
+      throw ShardingTypeError(str(
+          "grad: the cotangent of a value of type ", t, " is to be unreduced, ", ir::cotangent_type(t),
+          ", but it comes as ", ct.type(), ", summed already: the contraction is not split over exactly the reduced ",
+          "axes; expected out_sharding with unreduced axes to fit, or reshard the value to a spec without reduced ",
+          "axes"));
     }
     // That of a repetition is summed where it is, and then placed.
-    if (repeats_[at(v)] && sums == want.sharding->unreduced) return ct;
-    return placed_as(ct, want.sharding, own_);
+    if (repeats_[at(v)] && sums == want->unreduced) return ct;
+    return placed_as(ct, want, own_);
   }
 
   // The cotangent of a value after all of its readers.

@@ -2,6 +2,7 @@
 #include "tessera/explicit_sharding.h"
 
 #include <algorithm>
+#include <ranges>
 
 #include "base/strings.h"
 #include "ir/derive_sharding.h"
@@ -196,8 +197,9 @@ std::string last_equation(Trace& t) {
 // Products refuse sums also where the result's placement is given.
 void check_products(Trace& t, std::size_t own, const std::string& function) {
   const ir::Graph& g = t.builder().graph();
-  for (const auto& e : g.eqns) {
-    if (e.op != &ops::def::dot_general || static_cast<std::size_t>(e.out[0]) < own) continue;
+  for (const auto& e : g.eqns | std::views::reverse) {
+    if (!e.out.empty() && static_cast<std::size_t>(e.out[0]) < own) return;
+    if (e.op != &ops::def::dot_general) continue;
     for (auto v : e.in) {
       const auto* s = g.type(v).sharding;
       if (s == nullptr || s->unreduced == 0) continue;
