@@ -51,6 +51,31 @@ TEST_F(ExplicitTypes, TypesOfArraysAndTracedValues) {
   EXPECT_EQ(shapes.at(0).text(), "float32[4@y]");
 }
 
+// What was derived before is found again for the same placements only.
+TEST_F(ExplicitTypes, EqualOperationsOverOtherPlacementsAreDerivedApart) {
+  const Mesh longer = make_explicit_mesh({4, 2}, {"x", "y"});
+  const auto folded = [](const Array& x) { return type_of(transpose(reshape(sum(x, 0), {2, 2}))).text(); };
+  const auto traced = [&](const Array& x) {
+    std::string inside;
+    jit([&](const Array& v) {
+      inside = folded(v);
+      return v;
+    }).trace(x);
+    return inside;
+  };
+  for (int again = 0; again < 2; ++again) {
+    EXPECT_EQ(traced(put(P("x", "y"))), "float32[2,2@y]");
+    EXPECT_EQ(traced(put(P("y", "x"))), "float32[2,2@x]");
+    EXPECT_EQ(traced(put(P("x"))), "float32[2,2]");
+    EXPECT_EQ(traced(put(P(none, axes("x", "y")))), "float32[2@y,2@x]");
+    const SetMesh other(longer);
+    const Array a = device_put(HostArray(float32, {8, 4}), NamedSharding(longer, P(none, "x")).share());
+    EXPECT_THROW(traced(a), ShardingTypeError);
+    const Array b = device_put(HostArray(float32, {8, 4}), NamedSharding(longer, P(none, "y")).share());
+    EXPECT_EQ(traced(b), "float32[2,2@y]");
+  }
+}
+
 TEST_F(ExplicitTypes, HostValuesAreUnsplit) {
   TESSERA_SPEC("E14");
   const Array host(HostArray::from(std::vector<float>(4, 1.0F)));
