@@ -2,6 +2,8 @@
 // Micro-benchmarks of what stands around the kernels: calls, tracing and compiling, shardings, exchanges, texts, files.
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -43,6 +45,33 @@ void trace(State& state) {
   for (auto _ : state) benchmark::DoNotOptimize(jit(step()).trace(weights, tokens));
 }
 BENCHMARK(trace)->Unit(benchmark::kMillisecond)->UseRealTime();
+
+// The same over explicit axes, in alternation with automatic ones: `ratio` is that of the fastest of each.
+void trace_explicit(State& state) {
+  const Mesh typed = make_explicit_mesh({4, 2}, {"x", "y"});
+  const auto automatic = gpt::state(grid());
+  const auto placed = [&] {
+    const SetMesh scope(typed);
+    return gpt::state(typed);
+  }();
+  auto typed_step = [](const gpt::State& s, const Array& tokens) { return gpt::step(s, tokens, false, P("x")); };
+  using Clock = std::chrono::steady_clock;
+  auto least = [](Clock::duration& best, auto f) {
+    const auto start = Clock::now();
+    f();
+    best = std::min(best, Clock::now() - start);
+  };
+  Clock::duration by_types = Clock::duration::max(), without = Clock::duration::max();
+  for (auto _ : state) {
+    state.PauseTiming();
+    least(without, [&] { benchmark::DoNotOptimize(jit(step()).trace(automatic.first, automatic.second)); });
+    const SetMesh scope(typed);
+    state.ResumeTiming();
+    least(by_types, [&] { benchmark::DoNotOptimize(jit(typed_step).trace(placed.first, placed.second)); });
+  }
+  state.counters["ratio"] = std::chrono::duration<double>(by_types) / std::chrono::duration<double>(without);
+}
+BENCHMARK(trace_explicit)->Unit(benchmark::kMillisecond)->UseRealTime();
 
 void partition_and_compile(State& state) {
   auto [weights, tokens] = gpt::state(grid());
