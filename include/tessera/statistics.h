@@ -26,6 +26,8 @@ struct QuantileOptions {
 Array quantile(const Operand& x, const Operand& q, const QuantileOptions& options = {});
 /// `quantile` with q in percent.
 Array percentile(const Operand& x, const Operand& q, const QuantileOptions& options = {});
+/// The same placed as `place.out_sharding`: dimensions that are sorted may then be split over explicit axes.
+Array percentile(const Operand& x, const Operand& q, const QuantileOptions& options, const PlaceOptions& place);
 struct MedianOptions {
   MaybeDims axis = {};
   bool keepdims = false;

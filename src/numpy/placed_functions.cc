@@ -12,6 +12,7 @@
 #include "tessera/numpy.h"
 #include "tessera/ops.h"
 #include "tessera/shaping.h"
+#include "tessera/statistics.h"
 
 namespace tessera {
 
@@ -190,6 +191,11 @@ void check_open_axes(const Operand& x, const ShardingArg& out) {
   }
 }
 }  // namespace
+
+Array percentile(const Operand& x, const Operand& q, const QuantileOptions& options, const PlaceOptions& place) {
+  return placed_as(place.out_sharding, "percentile", [&] { return percentile(x, q, options); });
+}
+
 namespace lax {
 
 Array broadcast(const Operand& x, const Dims& sizes, const PlaceOptions& o) {

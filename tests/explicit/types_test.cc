@@ -165,6 +165,7 @@ TEST_F(ExplicitTypes, EveryFunctionPlacesItsResult) {
       {"dot", dot(a, put(P(), {4, 4}), {.out_sharding = want})},
       {"tensordot", tensordot(a, put(P(), {4, 4}), 1, {.out_sharding = want})},
       {"einsum", einsum("ij,jk->ik", {a, put(P(), {4, 4})}, {.out_sharding = want})},
+      {"percentile", percentile(put(P("x", "y")), array({25.0, 50.0}), {.axis = Dims{1}}, o)},
       {"ragged_dot", lax::ragged_dot(a, put(P(), {2, 4, 4}), array({4, 4}), o)},
       {"uniform", random::uniform(key, {8, 4}, o)},
       {"normal", random::normal(key, {8, 4}, o)},
@@ -187,6 +188,20 @@ TEST_F(ExplicitTypes, EveryFunctionPlacesItsResult) {
   EXPECT_EQ(type_of(arange(0.0, 8.0, 1.0, float32, {.out_sharding = P("y")})).text(), "float32[8@y]");
   EXPECT_EQ(type_of(random::categorical(key, a, -1, {}, {.out_sharding = P("y")})).text(), "int32[8@y]");
   EXPECT_EQ(type_of(lax::reduce_sum(a, {0}, {.out_sharding = P("y")})).text(), "float32[4@y]");
+}
+
+TEST_F(ExplicitTypes, PercentilesOverSplitDimensions) {
+  const Array x = put(P("x", "y"));
+  const Array q = array({25.0, 50.0});
+  const QuantileOptions rows{.axis = Dims{1}};
+  EXPECT_THROW(percentile(x, q, rows), ShardingTypeError);
+  const Array want = percentile(put(P()), q, rows);
+  const Array eager = percentile(x, q, rows, {.out_sharding = P(none, "x")});
+  const Array traced = jit([&](const Array& v) { return percentile(v, q, rows, {.out_sharding = P(none, "x")}); })(x);
+  for (const Array& got : {eager, traced}) {
+    EXPECT_EQ(type_of(got).text(), "float32[2,8@x]");
+    EXPECT_EQ(got.to_vector<float>(), want.to_vector<float>());
+  }
 }
 
 TEST_F(ExplicitTypes, NumbersDoNotDependOnPlacement) {
