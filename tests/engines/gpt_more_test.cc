@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The training step of the workloads: five chained losses against the peer's.
-#include "bench/workloads/gpt.h"
-
 #include <gtest/gtest.h>
 
 #include <chrono>
 #include <iostream>
 #include <set>
 #include <string>
+
+#include "bench/workloads/gpt.h"
 
 namespace tessera {
 namespace {
