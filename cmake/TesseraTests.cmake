@@ -65,7 +65,7 @@ endfunction()
 function(tessera_test binary)
   set(sources ${ARGN})
   # In these, names of unnamed namespaces are used outside them.
-  if(CMAKE_UNITY_BUILD AND NOT binary MATCHES "^(oracle_oracle|explicit_cases)_test$")
+  if(CMAKE_UNITY_BUILD AND NOT binary MATCHES "^(oracle_oracle|explicit_cases|pjrt_engine)_test$")
     tessera_unite(sources ${binary})
   endif()
   add_executable(${binary} ${sources})
