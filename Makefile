@@ -49,7 +49,7 @@ setup-checks: setup
 	@tools/setup.sh --checks
 
 build: setup
-	@cmake --preset release
+	@cmake --preset release $(CMAKE_FLAGS)
 	@cmake --build --preset release -j $(JOBS)
 
 # What it builds is a part of what `build` builds, in the same place.

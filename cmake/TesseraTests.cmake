@@ -43,8 +43,9 @@ endif()
 
 find_program(PYTHON3 python3 REQUIRED)
 
-# The presets of unity builds read five sources of a test as one: two fifths of their compile time. CMake's own would
-# have names in unnamed namespaces differ between the files of a test.
+# Five sources of a test are read as one, in two fifths of their compile time, where all are compiled anyway: in the
+# presets of unity builds and in `.ci/run`. CMake's own unity builds would have equal names in unnamed namespaces meet.
+option(TESSERA_UNITE_TESTS "Sources of a test are compiled five as one" ${CMAKE_UNITY_BUILD})
 function(tessera_unite variable binary)
   set(united "")
   set(sources ${${variable}})
@@ -61,11 +62,16 @@ function(tessera_unite variable binary)
   set(${variable} ${united} PARENT_SCOPE)
 endfunction()
 
+# Readers, writers, graph passes and tables of cases: the thread sanitizer sees nothing there that other tests lack.
+string(JOIN "|" one_thread annotation_cases bench core explicit_cases explicit_meshes explicit_programs explicit_types
+       guides hlo ir mesh ops oracle_oracle oracle_reference passes props_numpy props_ops sharding spmd support)
+set(one_thread "^(${one_thread})_test$")
+
 # GoogleTest has its main in a library of its own, so support may come before it.
 function(tessera_test binary)
   set(sources ${ARGN})
   # In these, names of unnamed namespaces are used outside them.
-  if(CMAKE_UNITY_BUILD AND NOT binary MATCHES "^(oracle_oracle|explicit_cases|pjrt_engine)_test$")
+  if(TESSERA_UNITE_TESTS AND NOT binary MATCHES "^(oracle_oracle|explicit_cases|pjrt_engine)_test$")
     tessera_unite(sources ${binary})
   endif()
   add_executable(${binary} ${sources})
@@ -79,7 +85,7 @@ function(tessera_test binary)
   if(binary MATCHES "_long_test$")
     set(label long)
     set(timeout 3600)
-  elseif(binary MATCHES "_more_test$")
+  elseif(binary MATCHES "_more_test$" OR (TESSERA_SANITIZE STREQUAL "thread" AND binary MATCHES "${one_thread}"))
     set(label full)
     set(timeout 900)
   else()

@@ -13,6 +13,7 @@
 #include "tessera/array.h"
 #include "tessera/indexing.h"
 #include "tessera/operand.h"
+#include "tessera/ops.h"
 #include "tessera/sharding_arg.h"
 
 namespace tessera::lax {
@@ -242,10 +243,24 @@ Array collapse(const Operand& x, std::int64_t start, std::int64_t stop);
 /// and at least 2.
 Array batch_matmul(const Operand& lhs, const Operand& rhs);
 /// Rows of lhs [m, k] in consecutive groups of `group_sizes` [g], each multiplied by its own matrix of rhs [g, k, n];
-/// the result is [m, n], and rows behind the groups are zero. Throws `ValueError` for other shapes.
-Array ragged_dot(const Operand& lhs, const Operand& rhs, const Operand& group_sizes);
-/// The same, placed as `options.out_sharding`.
-Array ragged_dot(const Operand& lhs, const Operand& rhs, const Operand& group_sizes, const PlaceOptions& options);
+/// the result is [m, n], and rows behind the groups are zero. Throws `ValueError` for other shapes. Where a placement
+/// is in the operands' types, `UnimplementedError` unless `options` has `out_sharding`.
+Array ragged_dot(const Operand& lhs, const Operand& rhs, const Operand& group_sizes, const DotOptions& options = {});
+/// Dimensions of `ragged_dot_general`: `dot_general`'s, the one of lhs that consists of groups, and that of rhs which
+/// numbers them, where the ragged dimension is neither contracted nor a batch dimension.
+struct RaggedDotDimensionNumbers : DotDimensionNumbers {
+  Dims lhs_ragged_dimensions = {}, rhs_group_dimensions = {};
+};
+/// `dot_general` in which one dimension of lhs consists of consecutive groups; positions behind the groups count for
+/// nothing. With g groups, b batch, m and n free and k contracted dimensions, by the kind of the ragged dimension:
+///   - free: [b…, m…, k…] and rhs with a dimension g give [b…, m…, n…]; each position is multiplied by its group's rhs;
+///   - contracted: [b…, m…, k…] and [b…, k…, n…] give [g, b…, m…, n…]: one sum a group;
+///   - batch: as `dot_general`; group sizes change nothing.
+/// `group_sizes` is [g], or has sizes of its own for every batch dimension and the free (contracted) ones outside the
+/// ragged one: [b…, x…, g]. Communicates as `dot_general`. Throws `TypeError` for sizes that are no integers and dtypes
+/// that differ, `ValueError` for dimensions and extents that do not fit, `UnimplementedError` as `ragged_dot` does.
+Array ragged_dot_general(const Operand& lhs, const Operand& rhs, const Operand& group_sizes,
+                         const RaggedDotDimensionNumbers& dims, const DotOptions& options = {});
 /// Sum over the axes in x's dtype. Throws `TypeError` for bool.
 Array reduce_sum(const Operand& x, const Dims& axes);
 /// The same, placed as `options.out_sharding`. Unreduced axes must be those of summed dimensions, or be unreduced in x,

@@ -204,9 +204,6 @@ Array broadcast(const Operand& x, const Dims& sizes, const PlaceOptions& o) {
 Array broadcasted_iota(DType dtype, const Shape& shape, std::int64_t dimension, const PlaceOptions& o, const Loc& loc) {
   return placed_as(o.out_sharding, "broadcasted_iota", [&] { return iota(dtype, shape, dimension, loc); });
 }
-Array ragged_dot(const Operand& lhs, const Operand& rhs, const Operand& group_sizes, const PlaceOptions& o) {
-  return placed_as(o.out_sharding, "ragged_dot", [&] { return ragged_dot(lhs, rhs, group_sizes); });
-}
 Array reduce_sum(const Operand& x, const Dims& axes, const PlaceOptions& o) {
   check_open_axes(x, o.out_sharding);
   return placed_as(o.out_sharding, "reduce_sum", [&] { return reduce_sum(x, axes); });

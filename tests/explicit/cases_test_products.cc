@@ -57,7 +57,7 @@ void add_products(Table& t) {
   });
   t["jnp.einsum"] =
       one([](const Call& c) { return einsum(c.params.at("subscripts").get<std::string>(), c.in, dot_options(c)); });
-  t["lax.ragged_dot"] = one([](const Call& c) { return lax::ragged_dot(c.x(), c.x(1), c.x(2), c.place()); });
+  t["lax.ragged_dot"] = one([](const Call& c) { return lax::ragged_dot(c.x(), c.x(1), c.x(2), dot_options(c)); });
   t["lax.conv_general_dilated"] = one(convolved);
 }
 

@@ -62,7 +62,15 @@ void add_lax_formulas(Table& t) {
     return both(lax::approx_min_k(a[0], p.integer("k")));
   };
   t["lax.mulhi"] = binary(lax::mulhi);
-  t["lax.ragged_dot"] = ternary(lax::ragged_dot);
+  t["lax.ragged_dot"] = one([](const Arrays& a, const Params&) { return lax::ragged_dot(a[0], a[1], a[2]); });
+  t["lax.ragged_dot_general"] = one([](const Arrays& a, const Params& p) {
+    const auto d = p.items("dimension_numbers");
+    return lax::ragged_dot_general(a[0], a[1], a[2],
+                                   {{d[0].as_list(0), d[0].as_list(1), d[1].as_list(0), d[1].as_list(1)},
+                                    p.dims("lhs_ragged_dimensions"),
+                                    p.dims("rhs_group_dimensions")},
+                                   {.preferred_element_type = p.maybe_dtype("preferred_element_type")});
+  });
   t["lax.conv_general_dilated_patches"] = one([](const Arrays& a, const Params& p) {
     lax::ConvOptions o;
     if (p.has("dimension_numbers"))

@@ -8,10 +8,10 @@
 
 namespace tessera::test {
 
-/// Every how many-th case of a long series to run: each one in plain builds, one in four under sanitizers, which are
-/// ten to thirty times slower and look for what the cases of a series have in common. TESSERA_ALL_CASES in the
-/// environment asks for all of them there too.
-int case_stride();
+/// Every how many-th case of a long series to run: each one in plain builds, fewer under sanitizers, which are ten to
+/// thirty times slower and look for what the cases of a series have in common. TESSERA_ALL_CASES in the environment
+/// asks for all of them there too.
+int case_stride(int under_sanitizers = 4);
 
 /// The seed of a fuzzer: TESSERA_FUZZ_SEED, or else `usual`.
 std::uint64_t fuzz_seed(std::uint64_t usual);

@@ -414,7 +414,7 @@ void check(std::uint64_t seed, const ir::MeshAxes& mesh, const Make& make, bool 
 void check_many(std::uint64_t first, std::uint64_t count, const Make& make) {
   for (bool uneven : {false, true}) {
     for (const auto& mesh : test::test_meshes()) {
-      for (std::uint64_t i = 0; i < count && !testing::Test::HasFailure(); i += test::case_stride()) {
+      for (std::uint64_t i = 0; i < count && !testing::Test::HasFailure(); i += test::case_stride(16)) {
         check(first + i, mesh, make, uneven);
       }
     }

@@ -57,7 +57,7 @@ void check_program(std::uint64_t seed, const ir::MeshAxes& mesh, const test::Ran
 
 void check_many(std::uint64_t first, int count, const test::RandomOptions& options) {
   for (const auto& mesh : test::test_meshes()) {
-    for (int i = 0; i < count && !testing::Test::HasFatalFailure(); i += test::case_stride()) {
+    for (int i = 0; i < count && !testing::Test::HasFatalFailure(); i += test::case_stride(16)) {
       check_program(first + static_cast<std::uint64_t>(i), mesh, options);
     }
   }

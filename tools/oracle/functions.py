@@ -52,6 +52,11 @@ def gather(x, indices, dimension_numbers, slice_sizes, mode=None, fill_value=Non
                       fill_value=fill_value)
 
 
+def ragged_dot_general(lhs, rhs, group_sizes, dimension_numbers, lhs_ragged_dimensions, rhs_group_dimensions, **params):
+    numbers = lax.RaggedDotDimensionNumbers(dimension_numbers, lhs_ragged_dimensions, rhs_group_dimensions)
+    return lax.ragged_dot_general(lhs, rhs, group_sizes, numbers, **params)
+
+
 def scatter(name):
     def f(x, indices, updates, dimension_numbers, mode=None):
         return getattr(lax, name)(x, indices, updates, lax.ScatterDimensionNumbers(**decode(dimension_numbers)), mode=mode)
@@ -76,6 +81,7 @@ SPECIAL = {
     "lax.gather": gather,
     **{f"lax.{n}": scatter(n) for n in ("scatter", "scatter_add", "scatter_sub", "scatter_mul", "scatter_min", "scatter_max")},
     "lax.reduce_window": reduce_window,
+    "lax.ragged_dot_general": ragged_dot_general,
     "lax.concatenate": lambda *xs, dimension: lax.concatenate(xs, dimension),
     "lax.sort": lambda *xs, **p: lax.sort(xs if len(xs) > 1 else xs[0], **p),
     "lax.round": lambda x, rounding_method: lax.round(x, lax.RoundingMethod[rounding_method]),

@@ -78,26 +78,6 @@ Items constant_like(OpCall& c) {
   return c.one(ops::broadcast_to(ops::constant(c.b(), value), c.out().shape));
 }
 
-// Rows of `lhs` in groups of `group_sizes`, each group times its own matrix.
-Items ragged_dot(OpCall& c) {
-  c.check_operands(3);
-  Value x = c.v(0), w = c.v(1), sizes = c.v(2);
-  if (x.rank() != 2 || w.rank() != 3 || sizes.rank() != 1) c.fail("only [m, k] by [g, k, n] is supported");
-  std::int64_t m = x.shape()[0], k = x.shape()[1], g = w.shape()[0];
-  Value ends = ops::cumsum(sizes, 0);
-  Value starts = ops::sub(ends, sizes);
-  Shape grid{g, m, k};
-  Value row = ops::iota(c.b(), sizes.dtype(), grid, 1);
-  Value inside = ops::and_(ops::ge(row, ops::broadcast_in_dim(starts, grid, {0})),
-                           ops::lt(row, ops::broadcast_in_dim(ends, grid, {0})));
-  Value wide = ops::broadcast_in_dim(x, grid, {1, 2});
-  Value parts = ops::where(inside, wide, ops::zeros_like(wide));
-  DType out = storage(c.elem());
-  std::optional<DType> preferred;
-  if (out != x.dtype()) preferred = out;
-  return c.one(ops::dot_general(parts, w, {{0, 2}, {0, 1}, {}, {}}, preferred));
-}
-
 void add_broadcasting(RuleTable& t) {
   for (const auto& [name, op] : broadcasting_ops()) t[name] = broadcast_binary;
   t["chlo.broadcast_compare"] = broadcast_compare;
@@ -113,7 +93,6 @@ void add_chlo_rules(RuleTable& t) {
   t["chlo.is_pos_inf"] = unary<is_pos_inf>;
   t["chlo.top_k"] = top_k;
   t["chlo.constant_like"] = constant_like;
-  t["chlo.ragged_dot"] = ragged_dot;
   add_broadcasting(t);
 }
 

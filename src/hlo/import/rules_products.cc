@@ -4,6 +4,7 @@
 #include "hlo/import/narrow.h"
 #include "hlo/text/parse.h"
 #include "ops/linalg/conv.h"
+#include "ops/linalg/ragged_dot.h"
 #include "ops/shared_attrs.h"
 
 namespace tessera::hlo {
@@ -47,9 +48,14 @@ Items product(OpCall& c, ops::DotGeneral p) {
   return c.one(round_to(v, c.elem()));
 }
 
-// #stablehlo.dot<lhs_batching_dimensions = [0], …>
-ops::DotGeneral dot_numbers(OpCall& c, const AstAttr& a) {
-  ops::DotGeneral p;
+// #stablehlo.dot<lhs_batching_dimensions = [0], …>, #chlo.ragged_dot<…>
+struct DotNumbers {
+  ops::DotGeneral dot;
+  Dims lhs_ragged, rhs_group;
+};
+DotNumbers dot_numbers(OpCall& c, const AstAttr& a) {
+  DotNumbers out;
+  ops::DotGeneral& p = out.dot;
   Parser parser(c.importer.source(), a.raw);
   while (!parser.at_end()) {
     auto name = parser.word();
@@ -59,14 +65,16 @@ ops::DotGeneral dot_numbers(OpCall& c, const AstAttr& a) {
     if (name == "rhs_batching_dimensions") p.rhs_batch = value;
     if (name == "lhs_contracting_dimensions") p.lhs_contracting = value;
     if (name == "rhs_contracting_dimensions") p.rhs_contracting = value;
+    if (name == "lhs_ragged_dimensions") out.lhs_ragged = value;
+    if (name == "rhs_group_dimensions") out.rhs_group = value;
     if (!parser.accept(",") && !parser.at_end()) parser.fail("expected \",\"");
   }
-  return p;
+  return out;
 }
 
 Items dot_general(OpCall& c) {
   c.check_operands(2);
-  if (const AstAttr* a = c.find("dot_dimension_numbers")) return product(c, dot_numbers(c, *a));
+  if (const AstAttr* a = c.find("dot_dimension_numbers")) return product(c, dot_numbers(c, *a).dot);
   ops::DotGeneral p;
   auto pair = [&](const char* name, Dims& lhs, Dims& rhs) {
     const AstAttr* a = c.find(name);
@@ -78,6 +86,15 @@ Items dot_general(OpCall& c) {
   pair("batching_dims", p.lhs_batch, p.rhs_batch);
   pair("contracting_dims", p.lhs_contracting, p.rhs_contracting);
   return product(c, p);
+}
+Items ragged_dot(OpCall& c) {
+  c.check_operands(3);
+  DotNumbers n = dot_numbers(c, c.need("ragged_dot_dimension_numbers"));
+  Pair in = same_dtype(c);
+  n.dot.preferred = in.preferred;
+  n.dot.precision = precision_of(c);
+  Value v = ops::ragged_dot_general(in.x, in.y, c.v(2), n.dot, n.lhs_ragged, n.rhs_group);
+  return c.one(round_to(v, c.elem()));
 }
 Items dot(OpCall& c) {
   c.check_operands(2);
@@ -227,6 +244,7 @@ Items einsum(OpCall& c) {
 
 void add_product_rules(RuleTable& t) {
   t["stablehlo.dot_general"] = dot_general;
+  t["chlo.ragged_dot"] = ragged_dot;
   t["stablehlo.dot"] = dot;
   t["stablehlo.convolution"] = convolution;
   t["stablehlo.dynamic_conv"] = dynamic_conv;

@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "numpy/placed.h"
+#include "ops/linalg/ragged_dot.h"
 #include "ops/ops.h"
 #include "program/composite.h"
 #include "program/promote.h"
@@ -50,25 +51,38 @@ Array mulhi(const Operand& x, const Operand& y) {
   });
 }
 
-Array ragged_dot(const Operand& lhs, const Operand& rhs, const Operand& group_sizes) {
-  return composite("ragged_dot", {lhs, rhs, group_sizes}, [](const Arrays& v) {
-    for (const Array& x : v) {
-      if (program::checked_sharding(x, "ragged_dot") == nullptr) continue;
-      throw UnimplementedError(
-          "ragged_dot: the placement of its result (ragged_dot_general) is not derived; give out_sharding");
-    }
-    const Shape& a = v[0].shape();
-    const Shape& b = v[1].shape();
-    if (rank(a) != 2 || rank(b) != 3 || a[1] != b[1] || v[2].shape() != Shape{b[0]} || !is_integer(v[2].dtype()))
-      throw ValueError(str("ragged_dot: shapes ", a, ", ", b, " and ", v[2].shape(),
-                           "; expected [m, k], [g, k, n] and integer group sizes [g]"));
-    Array ends = cumsum(v[2], 0);
-    Array row = iota(v[2].dtype(), {a[0], b[0]}, 0);
-    Array member = (row < ends) & (row >= ends - v[2]);
-    // One row of lhs per group, zero where the group has another row: one product over groups and k.
-    Array spread = where(expand_dims(member, 2), expand_dims(v[0], 1), zeros({}, v[0].dtype()));
-    return einsum("mgk,gkn->mn", {spread, v[1]});
+Array ragged_dot_general(const Operand& lhs, const Operand& rhs, const Operand& group_sizes,
+                         const RaggedDotDimensionNumbers& n, const DotOptions& o) {
+  constexpr const char* kName = "ragged_dot_general";
+  return detail::placed_as(o.out_sharding, kName, [&] {
+    return composite(kName, {lhs, rhs, group_sizes}, [&](const Arrays& v) {
+      for (const Array& x : v) {
+        if (program::checked_sharding(x, kName) == nullptr) continue;
+        throw UnimplementedError(
+            "ragged_dot: the placement of its result (ragged_dot_general) is not derived; give out_sharding");
+      }
+      program::Trace& t = *program::Trace::current();
+      const ops::DotGeneral dot{n.lhs_contracting, n.rhs_contracting,        n.lhs_batch,
+                                n.rhs_batch,       o.preferred_element_type, o.precision};
+      return t.wrap(ops::ragged_dot_general(t.lift(v[0], kName), t.lift(v[1], kName), t.lift(v[2], kName), dot,
+                                            n.lhs_ragged_dimensions, n.rhs_group_dimensions));
+    });
   });
+}
+
+Array ragged_dot(const Operand& lhs, const Operand& rhs, const Operand& group_sizes, const DotOptions& o) {
+  const Shape& a = lhs.array().shape();
+  const Shape& b = rhs.array().shape();
+  const Array& sizes = group_sizes.array();
+  if (rank(a) != 2 || rank(b) != 3 || a[1] != b[1] || sizes.shape() != Shape{b[0]} || !is_integer(sizes.dtype())) {
+    throw ValueError(str("ragged_dot: shapes ", a, ", ", b, " and ", sizes.shape(),
+                         "; expected [m, k], [g, k, n] and integer group sizes [g]"));
+  }
+  return ragged_dot_general(lhs, rhs, group_sizes,
+                            {{.lhs_contracting = {1}, .rhs_contracting = {1}},
+                             /*lhs_ragged_dimensions=*/{0},
+                             /*rhs_group_dimensions=*/{0}},
+                            o);
 }
 
 Array conv_general_dilated_patches(const Operand& lhs, const Dims& filter_shape, const ConvOptions& options) {

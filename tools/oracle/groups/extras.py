@@ -37,6 +37,33 @@ def initializers(rec):
         case("delta_orthogonal", {"shape": shape}, tol="linalg")
 
 
+# Shapes, contracted and batch dimensions of both sides, the ragged one, that of groups, and group sizes.
+RAGGED = [((7, 3), (3, 3, 4), [[1], [1]], [[], []], [0], [0], [2, 4, 1]),
+          ((7, 3), (3, 4, 3), [[1], [0]], [[], []], [0], [2], [2, 0, 3]),  # groups last, rows behind them
+          ((2, 7, 3), (2, 3, 3, 4), [[2], [2]], [[0], [0]], [1], [1], [[2, 4, 1], [0, 3, 4]]),
+          ((7, 3, 2), (3, 2, 3, 4), [[1], [2]], [[2], [1]], [0], [0], [5, 1, 1]),
+          ((2, 6, 3), (3, 3, 4), [[2], [1]], [[], []], [1], [0], [[1, 2, 3], [3, 3, 0]]),  # a free dimension outside
+          ((2, 3, 5, 4), (3, 2, 4, 3, 2), [[3], [2]], [[1, 0], [3, 1]], [2], [0], [[[2, 1, 2], [0, 5, 0]], [[1, 1, 1], [2, 2, 1]], [[0, 0, 0], [3, 0, 2]]]),
+          ((7, 3), (7, 4), [[0], [0]], [[], []], [0], [], [2, 4, 1]),
+          ((3, 8), (4, 8), [[1], [1]], [[], []], [1], [], [3, 0, 2, 1]),
+          ((2, 7, 3), (7, 4, 2), [[1], [0]], [[0], [2]], [1], [], [[2, 4, 1], [1, 1, 1]]),
+          ((2, 5, 3), (5, 2, 4), [[0, 1], [1, 0]], [[], []], [1], [], [[2, 3], [4, 1]]),  # a contracted dimension outside
+          ((3, 2, 4), (3, 4, 5), [[2], [1]], [[0], [0]], [0], [], [2, 1])]
+
+
+def ragged_products(case):
+    for dtype in ("float32", "float64"):
+        for lhs, rhs, contract, batch, ragged, group, sizes in RAGGED:
+            args = [uniform("ragged general l", lhs, dtype), uniform("ragged general r", rhs, dtype), np.array(sizes, np.int32)]
+            p = {"dimension_numbers": [contract, batch], "lhs_ragged_dimensions": ragged, "rhs_group_dimensions": group}
+            for kind in ("value", "vjp"):
+                case("ragged_dot_general", args, p, kind=kind, tol="reduce", note=str(sizes), may_fail=kind == "vjp")
+    lhs, rhs, contract, batch, ragged, group, sizes = RAGGED[0]
+    args = [uniform("ragged general l", lhs, "bfloat16"), uniform("ragged general r", rhs, "bfloat16"), np.array(sizes, np.uint8)]
+    case("ragged_dot_general", args, {"dimension_numbers": [contract, batch], "lhs_ragged_dimensions": ragged,
+                                      "rhs_group_dimensions": group, "preferred_element_type": "float32"}, tol="reduce")
+
+
 def lax_formulas(rec):
     g = "extras"
     case = lambda fn, args, p=None, **k: rec.case(g, "lax." + fn, args, p, **k)
@@ -53,6 +80,7 @@ def lax_formulas(rec):
         for sizes in ([2, 4, 1], [0, 3, 2], [7, 0, 0]):
             for kind in ("value", "vjp"):
                 case("ragged_dot", [lhs, rhs, np.array(sizes, np.int32)], kind=kind, tol="reduce", note=str(sizes))
+    ragged_products(case)
     for dtype in FLOATS:
         image = uniform("patches", (2, 3, 6, 5), dtype)
         case("conv_general_dilated_patches", [image],
