@@ -169,6 +169,7 @@ Array weak_scalar(complex128_t v);
 /// A strongly typed scalar of `rank0`'s dtype.
 Array strong_scalar(const HostArray& rank0);
 
+/// See `Array`.
 template <Number T>
 Array Array::scalar(T value) {
   if constexpr (std::is_same_v<T, bool>) {

@@ -92,10 +92,12 @@ TESSERA_AXES_OF(nanpercentile)
 
 #undef TESSERA_AXES_OF
 
+/// The mean along one axis.
 template <std::integral I>
 Array average(const Operand& x, I axis, bool keepdims = false) {
   return average(x, std::nullopt, detail::along<AverageOptions>(Dims{static_cast<std::int64_t>(axis)}, keepdims));
 }
+/// The mean along these axes.
 template <std::same_as<Dims> D>
 Array average(const Operand& x, const D& axes, bool keepdims = false) {
   return average(x, std::nullopt, detail::along<AverageOptions>(axes, keepdims));

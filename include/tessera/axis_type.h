@@ -16,6 +16,7 @@ enum class AxisType : std::uint8_t {
   Explicit,  ///< placement along the axis is part of every array's type, and operations derive it
   Manual,    ///< inside a `shard_map`: values are blocks along the axis
 };
+/// JAX's names, in order.
 constexpr auto enum_names(AxisType) { return std::array{"Auto", "Explicit", "Manual"}; }
 /// "Auto".
 inline std::string to_string(AxisType t) { return enum_names(t)[static_cast<std::size_t>(t)]; }

@@ -196,7 +196,7 @@ std::vector<std::int64_t> all_steps(const std::string& dir, const Loc& loc = Loc
 std::optional<std::int64_t> latest_step(const std::string& dir, const Loc& loc = Loc::current());
 /// Folder of a step: "run7/step_00000100".
 std::string step_path(const std::string& dir, std::int64_t step);
-/// Deletes a checkpoint; it disappears at once, then its files. Throws `ValueError` where there is none.
+/// Deletes a checkpoint; it disappears first, then its files. Throws `ValueError` where there is none.
 void remove(const std::string& dir, std::int64_t step, const Loc& loc = Loc::current());
 
 }  // namespace checkpoints
@@ -235,7 +235,7 @@ class CheckpointManager {
   std::string directory() const&& { return dir_; }
   /// Whether `save` would write this step: a multiple of the interval, after the newest one.
   bool should_save(std::int64_t step) const;
-  /// Saves the tree where `should_save` says so or `force` is set, and returns whether it does. Waits for the save
+  /// Saves the tree where `should_save` is true or `force` is set, and returns whether it does. Waits for the save
   /// before, so that the buffers of at most one are held; rethrows what that one threw. Otherwise as
   /// `checkpoints::save`.
   template <class T>

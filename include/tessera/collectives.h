@@ -196,7 +196,7 @@ requires is_tree_v<T> T pvary(const T& x, const AxisNames& axes, const Loc& loc 
   return tree_unflatten(x, detail::pvary(tree_leaves(x), axes, "pvary", loc));
 }
 /// The same value, typed anew over the names; no communication. `varying`: as `pvary`, and of a reduced operand each
-/// instance's own. `unreduced`: what the instances hold, which varies, are addends; the result leaves the map by an
+/// device's own. `unreduced`: what the devices hold, which varies, are addends; the result leaves the map by an
 /// out-spec with `unreduced`, and its cotangent is the whole one for each. `reduced`: a value that is equal along the
 /// names leaves the map by an out-spec with `reduced`; addends of its cotangent come back and are summed. Throws
 /// `ValueError`, in a map with `check_vma`, for a value of another type than these.

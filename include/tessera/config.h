@@ -29,7 +29,7 @@ struct Config {
   Setting disallow_mesh_scope = false;
   /// StableHLO text uses Shardy attributes; off: GSPMD sharding strings.
   Setting use_shardy = true;
-  /// `make_mesh` makes meshes whose axes are all `Explicit`, where it is not told otherwise.
+  /// `make_mesh` makes meshes whose axes are all `Explicit`, where no other type is given.
   Setting explicit_meshes = false;
   /// Validate buffers even where a compiled program made them.
   Setting enable_checks = false;

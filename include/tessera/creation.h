@@ -25,6 +25,7 @@ Array float_range(double start, double stop, double step, DType dtype, const Pla
 
 /// 0, 1, … below stop, in `dtype`.
 Array arange(std::int64_t stop, DType dtype, const Loc& loc = Loc::current());
+/// start, start + 1, … below stop, in `dtype`.
 Array arange(std::int64_t start, std::int64_t stop, DType dtype, const Loc& loc = Loc::current());
 /// start, start + step, … below stop (above it for a negative step), in `dtype`. Throws `ValueError` for step 0.
 Array arange(std::int64_t start, std::int64_t stop, std::int64_t step, DType dtype, const Loc& loc = Loc::current());
@@ -49,8 +50,9 @@ requires(std::is_floating_point_v<A> || std::is_floating_point_v<B> || std::is_f
                              loc);
 }
 
-/// The ranges placed as `options.out_sharding`.
+/// 0, 1, … below stop, placed as `options.out_sharding`.
 Array arange(std::int64_t stop, DType dtype, const PlaceOptions& options, const Loc& loc = Loc::current());
+/// The range of three arguments, placed as `options.out_sharding`.
 Array arange(std::int64_t start, std::int64_t stop, std::int64_t step, DType dtype, const PlaceOptions& options,
              const Loc& loc = Loc::current());
 template <class A, class B, class C>
@@ -116,6 +118,7 @@ class ArrayLiteral {
 Array array(const ArrayLiteral& values, std::optional<DType> dtype = std::nullopt, const Loc& loc = Loc::current());
 /// The same, placed as `options.out_sharding`.
 Array array(const ArrayLiteral& values, const PlaceOptions& options, const Loc& loc = Loc::current());
+/// The same with a dtype.
 Array array(const ArrayLiteral& values, std::optional<DType> dtype, const PlaceOptions& options,
             const Loc& loc = Loc::current());
 
@@ -123,6 +126,7 @@ Array array(const ArrayLiteral& values, std::optional<DType> dtype, const PlaceO
 Array asarray(const Operand& x, std::optional<DType> dtype = std::nullopt);
 /// The same, placed as `options.out_sharding`, in traced functions too.
 Array asarray(const Operand& x, const PlaceOptions& options);
+/// The same with a dtype.
 Array asarray(const Operand& x, std::optional<DType> dtype, const PlaceOptions& options);
 /// An array of x's shape (and dtype unless one is given) filled with `value`, of rank 0.
 Array full_like(const Operand& x, const Operand& value, std::optional<DType> dtype = std::nullopt);
@@ -132,9 +136,11 @@ Array full_like(const Operand& x, const Operand& value, const LikeOptions& optio
 Array empty(const Shape& shape, DType dtype = float32, const Loc& loc = Loc::current());
 /// The same, placed as `options.out_sharding`.
 Array empty(const Shape& shape, const PlaceOptions& options, const Loc& loc = Loc::current());
+/// The same with a dtype.
 Array empty(const Shape& shape, DType dtype, const PlaceOptions& options, const Loc& loc = Loc::current());
 /// `zeros_like`.
 Array empty_like(const Operand& x);
+/// `zeros_like` with options.
 Array empty_like(const Operand& x, const LikeOptions& options);
 /// The n x n identity matrix.
 Array identity(std::int64_t n, DType dtype = float32, const Loc& loc = Loc::current());

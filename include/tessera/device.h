@@ -155,10 +155,10 @@ class Client {
   /// found, where another MPI has started the program, and where the processes differ in the library's version.
   static Client mpi(const MpiOptions& options = {}, const Loc& loc = Loc::current());
   /// The devices of a PJRT plugin (XLA on GPUs, TPUs and CPUs): programs are handed over as they were traced, and the
-  /// plugin's compiler partitions them; arrays lie in the devices' memory. The plugin stays loaded until the program
-  /// ends. Throws `StateError` where it cannot be loaded, is no plugin, has another version of the API or cannot make a
-  /// client, with the plugin's own message; `UnimplementedError` in a build without the engine, and in one of several
-  /// processes of `mpirun` unless `PjrtOptions::alone` is set.
+  /// plugin's compiler partitions them; arrays are kept in the devices' memory. The plugin stays loaded until the
+  /// program ends. Throws `StateError` where it cannot be loaded, is no plugin, has another version of the API or
+  /// cannot make a client, with the plugin's own message; `UnimplementedError` in a build without the engine, and in
+  /// one of several processes of `mpirun` unless `PjrtOptions::alone` is set.
   static Client pjrt(const PjrtOptions& options, const Loc& loc = Loc::current());
   /// A client of the engine that the environment variable TESSERA_ENGINE names: with "pjrt:" and a plugin's path or
   /// name that plugin's devices; with "cpu", or unset, CPU devices: `cpu_devices`, or where that is 0 as many as

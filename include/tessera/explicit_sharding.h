@@ -34,8 +34,8 @@ struct ArrayType {
   Shape shape;
   DType dtype = float32;
   bool weak = false;
-  AbstractMesh mesh;                 ///< of the sharding; without axes where no axis is `Explicit`
-  PartitionSpec spec;                ///< one entry a dimension, over `Explicit` axes, with unreduced and reduced ones
+  AbstractMesh mesh;   ///< of the sharding; without axes where no axis is `Explicit`
+  PartitionSpec spec;  ///< an entry for each dimension, over `Explicit` axes, with unreduced and reduced ones
   std::vector<std::string> varying;  ///< inside a map: the axes over which the value differs, in mesh order
   bool operator==(const ArrayType&) const = default;
   /// "float32[8@x,4]{U:y}"; weak types begin with '~'.

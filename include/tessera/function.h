@@ -28,6 +28,7 @@ inline constexpr bool takes = std::is_invocable_v<const F&, Args...>;
 /// A C++ scalar is traced as a weakly typed array.
 template <class T>
 using Leafy = std::conditional_t<Number<T>, Array, T>;
+/// v as a leaf.
 template <class T>
 Leafy<T> leafy(const T& v) {
   if constexpr (Number<T>) {
@@ -42,6 +43,7 @@ template <class T>
 const T& as_argument(const T& v) {
   return v;
 }
+/// The same for a literal.
 template <std::size_t N>
 std::string as_argument(const char (&v)[N]) {
   return v;
@@ -51,6 +53,7 @@ std::string as_argument(const char (&v)[N]) {
 template <class Bound, class T>
 using BoundArgument = std::conditional_t<std::is_same_v<Bound, T>, const T&, Bound>;
 
+/// Refuses to compile for a type that is neither a tree nor static.
 template <class T>
 constexpr void require_argument() {
   static_assert(is_tree_v<T> || is_static<T>(),

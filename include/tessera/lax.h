@@ -246,15 +246,15 @@ Array batch_matmul(const Operand& lhs, const Operand& rhs);
 /// the result is [m, n], and rows behind the groups are zero. Throws `ValueError` for other shapes. Where a placement
 /// is in the operands' types, `UnimplementedError` unless `options` has `out_sharding`.
 Array ragged_dot(const Operand& lhs, const Operand& rhs, const Operand& group_sizes, const DotOptions& options = {});
-/// Dimensions of `ragged_dot_general`: `dot_general`'s, the one of lhs that consists of groups, and that of rhs which
-/// numbers them, where the ragged dimension is neither contracted nor a batch dimension.
+/// Dimensions of `ragged_dot_general`: `dot_general`'s, the one of lhs that consists of groups, and that of rhs along
+/// which they are counted, where the ragged dimension is neither contracted nor a batch dimension.
 struct RaggedDotDimensionNumbers : DotDimensionNumbers {
   Dims lhs_ragged_dimensions = {}, rhs_group_dimensions = {};
 };
 /// `dot_general` in which one dimension of lhs consists of consecutive groups; positions behind the groups count for
 /// nothing. With g groups, b batch, m and n free and k contracted dimensions, by the kind of the ragged dimension:
 ///   - free: [b…, m…, k…] and rhs with a dimension g give [b…, m…, n…]; each position is multiplied by its group's rhs;
-///   - contracted: [b…, m…, k…] and [b…, k…, n…] give [g, b…, m…, n…]: one sum a group;
+///   - contracted: [b…, m…, k…] and [b…, k…, n…] give [g, b…, m…, n…]: a sum for each group;
 ///   - batch: as `dot_general`; group sizes change nothing.
 /// `group_sizes` is [g], or has sizes of its own for every batch dimension and the free (contracted) ones outside the
 /// ragged one: [b…, x…, g]. Communicates as `dot_general`. Throws `TypeError` for sizes that are no integers and dtypes
@@ -297,7 +297,7 @@ enum class RngAlgorithm : std::uint8_t { Default, ThreeFry, Philox };
 struct RngBitOptions {
   DType dtype = uint32;  ///< an unsigned integer
   RngAlgorithm algorithm = RngAlgorithm::Default;
-  ShardingArg out_sharding = {};  ///< of the numbers, as in `PlaceOptions`; the key stays unsplit
+  ShardingArg out_sharding = {};  ///< of the bits, as in `PlaceOptions`; the key stays unsplit
 };
 /// StableHLO's rng_bit_generator: the key for the next call, and uniform bits of `shape`. The key is uint32[4] or
 /// uint64[2]; Philox takes uint64[3] too. Throws `TypeError` for another key or dtype.

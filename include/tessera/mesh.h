@@ -385,6 +385,7 @@ class AbstractMesh {
   friend struct mesh::AbstractMeshState;
   std::shared_ptr<const mesh::AbstractMeshState> state_;
 };
+/// Of a temporary, by value.
 inline AbstractMesh Mesh::abstract_mesh() const&& { return abstract_mesh(); }
 /// "AbstractMesh((('x', 4), ('y', 2)))"; where an axis is not `Auto`, with "axis_types=(Explicit, Auto)" at the end.
 std::string to_string(const AbstractMesh& m);

@@ -249,16 +249,20 @@ Array stop_gradient(const Operand& x);
 Array zeros(const Shape& shape, DType dtype = float32, const Loc& loc = Loc::current());
 /// Ones on the default device, uncommitted. Throws `ValueError` for a negative extent.
 Array ones(const Shape& shape, DType dtype = float32, const Loc& loc = Loc::current());
-/// Zeros and ones that are made where `options.out_sharding` places them: each device makes its own part.
+/// Zeros that are made where `options.out_sharding` places them: each device makes its own part.
 Array zeros(const Shape& shape, const PlaceOptions& options, const Loc& loc = Loc::current());
+/// The same with a dtype.
 Array zeros(const Shape& shape, DType dtype, const PlaceOptions& options, const Loc& loc = Loc::current());
+/// Ones that are made where `options.out_sharding` places them.
 Array ones(const Shape& shape, const PlaceOptions& options, const Loc& loc = Loc::current());
+/// The same with a dtype.
 Array ones(const Shape& shape, DType dtype, const PlaceOptions& options, const Loc& loc = Loc::current());
 /// Every element is `value`, of rank 0. The dtype is that of `value` (weak float32 or int32 for a C++ scalar) unless
 /// one is given.
 Array full(const Shape& shape, const Operand& value, std::optional<DType> dtype = std::nullopt);
 /// The same, placed as `options.out_sharding`.
 Array full(const Shape& shape, const Operand& value, const PlaceOptions& options);
+/// The same with a dtype.
 Array full(const Shape& shape, const Operand& value, std::optional<DType> dtype, const PlaceOptions& options);
 /// Zeros of x's shape and dtype; with x's sharding where x is committed and concrete, and with that of its type.
 Array zeros_like(const Operand& x);
@@ -278,8 +282,9 @@ Array ones_like(const Operand& x, const LikeOptions& options);
 Array arange(std::int64_t stop, const Loc& loc = Loc::current());
 /// start, start + step, … below stop (above it for a negative step) as int32. Throws `ValueError` for step 0.
 Array arange(std::int64_t start, std::int64_t stop, std::int64_t step = 1, const Loc& loc = Loc::current());
-/// The same, placed as `options.out_sharding`.
+/// 0, 1, …, stop - 1, placed as `options.out_sharding`.
 Array arange(std::int64_t stop, const PlaceOptions& options, const Loc& loc = Loc::current());
+/// The range of three arguments, placed as `options.out_sharding`.
 Array arange(std::int64_t start, std::int64_t stop, std::int64_t step, const PlaceOptions& options,
              const Loc& loc = Loc::current());
 /// 0, 1, … along `dimension`, constant along the others, as StableHLO's iota.

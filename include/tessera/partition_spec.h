@@ -129,8 +129,8 @@ class PartitionSpec {
   /// This spec, unreduced over `axes` too: the value is the sum, over these mesh axes, of the blocks that devices hold,
   /// each of the shape that the entries give. Throws `ValueError` naming an axis that an entry or `reduced` has.
   PartitionSpec with_unreduced(std::vector<AxisRef> axes, const Loc& loc = Loc::current()) const;
-  /// This spec, reduced over `axes` too: devices along these mesh axes hold equal blocks, as without the mark, which
-  /// says that the gradient is to stay unreduced over them. Throws `ValueError` naming an axis that an entry or
+  /// This spec, reduced over `axes` too: devices along these mesh axes hold equal blocks, as without the mark, by
+  /// which the gradient is to stay unreduced over them. Throws `ValueError` naming an axis that an entry or
   /// `unreduced` has.
   PartitionSpec with_reduced(std::vector<AxisRef> axes, const Loc& loc = Loc::current()) const;
   /// `with_unreduced` for axes that are written out: `P("x").unreduced("y", "z")`.

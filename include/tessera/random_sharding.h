@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random values that are made where they are wanted: the functions of tessera/random.h with one more argument. The
-// numbers are the same, bit by bit, whatever the placement; each device draws its own part.
+// values are the same, bit by bit, whatever the placement; each device draws its own part.
 //
 //   random::normal(key, {8, 4}, float32, {.out_sharding = P("x", none)})
 #pragma once

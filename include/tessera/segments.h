@@ -36,16 +36,19 @@ Array segment_max(const Operand& data, const Operand& segment_ids, const Segment
 /// The smallest; the dtype's largest value (inf for floats) where there is none.
 Array segment_min(const Operand& data, const Operand& segment_ids, const SegmentOptions& options = {});
 
-/// With the count of segments as in JAX.
+/// Sums, with the count of segments as in JAX.
 inline Array segment_sum(const Operand& data, const Operand& segment_ids, std::int64_t num_segments) {
   return segment_sum(data, segment_ids, SegmentOptions{.num_segments = num_segments});
 }
+/// Products, with the count of segments.
 inline Array segment_prod(const Operand& data, const Operand& segment_ids, std::int64_t num_segments) {
   return segment_prod(data, segment_ids, SegmentOptions{.num_segments = num_segments});
 }
+/// Largest elements, with the count of segments.
 inline Array segment_max(const Operand& data, const Operand& segment_ids, std::int64_t num_segments) {
   return segment_max(data, segment_ids, SegmentOptions{.num_segments = num_segments});
 }
+/// Smallest elements, with the count of segments.
 inline Array segment_min(const Operand& data, const Operand& segment_ids, std::int64_t num_segments) {
   return segment_min(data, segment_ids, SegmentOptions{.num_segments = num_segments});
 }

@@ -23,6 +23,7 @@ Array repeat(const Operand& x, const Array& repeats, std::optional<std::int64_t>
              std::optional<std::int64_t> total = std::nullopt);
 /// The same, placed as `options.out_sharding`, which a repeated dimension that is split needs.
 Array repeat(const Operand& x, std::int64_t repeats, std::optional<std::int64_t> axis, const PlaceOptions& options);
+/// Element i repeats[i] times, placed as `options.out_sharding`.
 Array repeat(const Operand& x, const Array& repeats, std::optional<std::int64_t> axis,
              std::optional<std::int64_t> total, const PlaceOptions& options);
 /// Rolls by shift[i] along axis[i]; one shift serves all axes.

@@ -119,8 +119,8 @@ AnyMesh shard_map_mesh();
 /// the devices. Arguments of another sharding are resharded first, over `Auto` axes and where some axes stay
 /// outside the map; besides that, only the collectives that `f` calls communicate. Over `Explicit` axes `in_specs` must
 /// be what the arguments' types have, which `Infer` in their place reads from there. An operand whose spec is
-/// `unreduced` over axes gives each instance its addend, which varies over them; a result with such a spec is the sum
-/// of what the instances return, left undone. One whose spec is `reduced` is equal along the axes, and its cotangent
+/// `unreduced` over axes gives each device its addend, which varies over them; a result with such a spec is the sum
+/// of what the devices return, left undone. One whose spec is `reduced` is equal along the axes, and its cotangent
 /// unreduced. Throws `IndivisibleError`, `ValueError` for specs that do not fit and, with `check_vma`, for a result
 /// that varies over an axis that its spec does not name or does not vary over an unreduced one; `UnimplementedError`
 /// for unreduced and reduced specs in a map that leaves axes automatic; `DeviceMismatchError`.

@@ -56,16 +56,17 @@ class StablehloProgram {
 
   /// Reshards the arguments to the module's shardings and runs. Throws `ValueError` for a wrong count or shape,
   /// `TypeError` for a wrong dtype, `DeviceMismatchError` when the current client has fewer devices than the program
-  /// needs. An argument that the module says is unreduced (`sdy.sharding` with `unreduced`) is taken as the addends
-  /// that its devices hold where its sharding says so too (`input_sharding`), else as the value, of which the first
-  /// device along the axes gets all and the others zeros. A result that is unreduced has the addends on its devices.
+  /// needs. An argument that the module marks as unreduced (`sdy.sharding` with `unreduced`) is taken as the addends
+  /// that its devices hold where its sharding is so marked too (`input_sharding`), else as the value, of which the
+  /// first device along the axes gets all and the others zeros. A result that is unreduced has the addends on its
+  /// devices.
   std::vector<Array> operator()(const std::vector<Array>& args, const Loc& loc = Loc::current()) const;
   /// The same from and to the host; waits for the results. On the host there are values: what is unreduced is summed.
   std::vector<HostArray> run(const std::vector<HostArray>& args, const Loc& loc = Loc::current()) const;
   /// The arguments on devices, under the module's shardings.
   std::vector<Array> place(const std::vector<HostArray>& args, const Loc& loc = Loc::current()) const;
-  /// How argument `i` lies on the current client's devices by the module: a `NamedSharding` where it names a mesh, with
-  /// `unreduced` axes where devices hold addends. An array of a buffer per device is made for it by
+  /// The sharding of argument `i` over the current client's devices, as the module has it: a `NamedSharding` where it
+  /// names a mesh, with `unreduced` axes where devices hold addends. An array of a buffer per device is made for it by
   /// `make_array_from_single_device_arrays`. Throws `IndexError` for an argument that there is not,
   /// `DeviceMismatchError` as the call does.
   ShardingPtr input_sharding(std::size_t i, const Loc& loc = Loc::current()) const;
