@@ -10,34 +10,34 @@
 namespace tessera::ops {
 
 namespace {
-constexpr const char* kName = "ragged_dot_general";
+constexpr const char* kRaggedName = "ragged_dot_general";
 
 bool has(const Dims& dims, std::int64_t d) { return std::ranges::find(dims, d) != dims.end(); }
 
 std::int64_t checked(const char* what, std::int64_t d, Value x) {
   if (d >= 0 && d < x.rank()) return d;
   throw ValueError(
-      str(kName, ": ", what, " = ", d, " for an operand of shape ", x.shape(), "; expected 0 to ", x.rank() - 1));
+      str(kRaggedName, ": ", what, " = ", d, " for an operand of shape ", x.shape(), "; expected 0 to ", x.rank() - 1));
 }
 
 // Of an operand: its ragged dimension, and those that have group sizes of their own, in the order in which
 // `group_sizes` has them: batch dimensions, then those outside the ragged one.
-struct Groups {
+struct RaggedAxis {
   std::int64_t ragged;
   Dims prefix;
 };
 
 Dims up_to(const Dims& dims, std::int64_t d) { return {dims.begin(), std::ranges::find(dims, d)}; }
 
-Groups in_free(std::int64_t ragged, const Dims& batch, const Dims& contracting) {
-  Groups g{ragged, batch};
+RaggedAxis in_free(std::int64_t ragged, const Dims& batch, const Dims& contracting) {
+  RaggedAxis g{ragged, batch};
   for (std::int64_t d = 0; d < ragged; ++d) {
     if (!has(batch, d) && !has(contracting, d)) g.prefix.push_back(d);
   }
   return g;
 }
-Groups in_contracted(std::int64_t ragged, const Dims& batch, const Dims& contracting) {
-  Groups g{ragged, batch};
+RaggedAxis in_contracted(std::int64_t ragged, const Dims& batch, const Dims& contracting) {
+  RaggedAxis g{ragged, batch};
   const Dims outer = up_to(contracting, ragged);
   g.prefix.insert(g.prefix.end(), outer.begin(), outer.end());
   return g;
@@ -45,17 +45,17 @@ Groups in_contracted(std::int64_t ragged, const Dims& batch, const Dims& contrac
 
 void check_sizes(Value sizes, Value lhs, const Dims& prefix) {
   if (!is_integer(sizes.dtype()))
-    throw TypeError(str(kName, ": group_sizes of dtype ", dtype_name(sizes.dtype()), "; expected integers"));
+    throw TypeError(str(kRaggedName, ": group_sizes of dtype ", dtype_name(sizes.dtype()), "; expected integers"));
   if (sizes.rank() == 1) return;
   Shape expected;
   for (auto d : prefix) expected.push_back(lhs.shape()[d]);
   if (sizes.rank() > 0 && Shape(sizes.shape().begin(), sizes.shape().end() - 1) == expected) return;
-  throw ValueError(str(kName, ": group_sizes of shape ", sizes.shape(), " for lhs of shape ", lhs.shape(),
+  throw ValueError(str(kRaggedName, ": group_sizes of shape ", sizes.shape(), " for lhs of shape ", lhs.shape(),
                        "; expected [g]", prefix.empty() ? "" : str(", or ", expected, " and then g")));
 }
 
 // [g, …x]: x once a group, zero at the positions of other groups.
-Value spread(Value x, Value sizes, const Groups& groups) {
+Value spread(Value x, Value sizes, const RaggedAxis& groups) {
   const std::int64_t g = sizes.shape().back();
   Value ends = cumsum(sizes, sizes.rank() - 1);
   Value starts = sub(ends, sizes);
@@ -103,12 +103,12 @@ Value product(Value lhs, Value rhs, const DotGeneral& dot) {
 Value ragged_dot_general(Value lhs, Value rhs, Value sizes, const DotGeneral& dot, const Dims& lhs_ragged,
                          const Dims& rhs_group) {
   if (lhs_ragged.size() != 1)
-    throw ValueError(str(kName, ": lhs_ragged_dimensions = ", lhs_ragged, "; expected one dimension"));
+    throw ValueError(str(kRaggedName, ": lhs_ragged_dimensions = ", lhs_ragged, "; expected one dimension"));
   const std::int64_t ragged = checked("lhs_ragged_dimensions", lhs_ragged[0], lhs);
   const bool contracted = has(dot.lhs_contracting, ragged);
   const bool batch = has(dot.lhs_batch, ragged);
   if ((contracted || batch) != rhs_group.empty() || rhs_group.size() > 1) {
-    throw ValueError(str(kName, ": rhs_group_dimensions = ", rhs_group, " where the ragged dimension ", ragged,
+    throw ValueError(str(kRaggedName, ": rhs_group_dimensions = ", rhs_group, " where the ragged dimension ", ragged,
                          " of lhs is ",
                          contracted ? "contracted"
                          : batch    ? "a batch dimension"
@@ -116,7 +116,7 @@ Value ragged_dot_general(Value lhs, Value rhs, Value sizes, const DotGeneral& do
                          "; expected ", contracted || batch ? "none" : "one dimension"));
   }
   if (dot.lhs_contracting.size() != dot.rhs_contracting.size()) {
-    throw ValueError(str(kName, ": lhs_contracting = ", dot.lhs_contracting,
+    throw ValueError(str(kRaggedName, ": lhs_contracting = ", dot.lhs_contracting,
                          " and rhs_contracting = ", dot.rhs_contracting, "; expected as many dimensions of each"));
   }
   for (auto d : dot.lhs_batch) checked("lhs_batch", d, lhs);
@@ -127,8 +127,8 @@ Value ragged_dot_general(Value lhs, Value rhs, Value sizes, const DotGeneral& do
     check_sizes(sizes, lhs, up_to(dot.lhs_batch, ragged));
     return product(lhs, rhs, dot);
   }
-  const Groups of_lhs = contracted ? in_contracted(ragged, dot.lhs_batch, dot.lhs_contracting)
-                                   : in_free(ragged, dot.lhs_batch, dot.lhs_contracting);
+  const RaggedAxis of_lhs = contracted ? in_contracted(ragged, dot.lhs_batch, dot.lhs_contracting)
+                                       : in_free(ragged, dot.lhs_batch, dot.lhs_contracting);
   check_sizes(sizes, lhs, of_lhs.prefix);
   DotGeneral out = dot;
   out.lhs_contracting = moved_up(dot.lhs_contracting);
@@ -136,11 +136,11 @@ Value ragged_dot_general(Value lhs, Value rhs, Value sizes, const DotGeneral& do
   if (!contracted) {
     const std::int64_t group = checked("rhs_group_dimensions", rhs_group[0], rhs);
     if (has(dot.rhs_batch, group) || has(dot.rhs_contracting, group)) {
-      throw ValueError(str(kName, ": rhs_group_dimensions = ", rhs_group,
+      throw ValueError(str(kRaggedName, ": rhs_group_dimensions = ", rhs_group,
                            " is a batch or contracted dimension; expected another one of rhs"));
     }
     if (rhs.shape()[group] != sizes.shape().back()) {
-      throw ValueError(str(kName, ": rhs of shape ", rhs.shape(), " has ", rhs.shape()[group],
+      throw ValueError(str(kRaggedName, ": rhs of shape ", rhs.shape(), " has ", rhs.shape()[group],
                            " groups along dimension ", group, " and group_sizes of shape ", sizes.shape(), " has ",
                            sizes.shape().back(), "; expected as many"));
     }
@@ -149,7 +149,7 @@ Value ragged_dot_general(Value lhs, Value rhs, Value sizes, const DotGeneral& do
     return product(spread(lhs, sizes, of_lhs), rhs, out);
   }
   const auto k = std::ranges::find(dot.lhs_contracting, ragged) - dot.lhs_contracting.begin();
-  const Groups of_rhs = in_contracted(dot.rhs_contracting[k], dot.rhs_batch, dot.rhs_contracting);
+  const RaggedAxis of_rhs = in_contracted(dot.rhs_contracting[k], dot.rhs_batch, dot.rhs_contracting);
   out.rhs_contracting = moved_up(dot.rhs_contracting);
   out.rhs_batch = moved_up(dot.rhs_batch);
   out.lhs_batch.insert(out.lhs_batch.begin(), 0);
