@@ -14,6 +14,10 @@ target_include_directories(tessera_test_support PUBLIC ${PROJECT_SOURCE_DIR} ${P
 set_source_files_properties(${PROJECT_SOURCE_DIR}/tests/support/paths.cc PROPERTIES
                             COMPILE_DEFINITIONS TESSERA_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
 target_link_libraries(tessera_test_support PUBLIC tessera GTest::gtest PRIVATE tessera_warnings nlohmann_json::nlohmann_json)
+# A static library brings what it links to, a shared one does not, and some tests call zlib themselves.
+if(TESSERA_SANITIZE)
+  target_link_libraries(tessera_test_support PUBLIC ${TESSERA_DEPENDENCIES})
+endif()
 
 # Every test reads the same headers, so they are compiled once; and what a test itself does is too little for an optimiser
 # to be worth its time (two fifths of the compile time of all tests together). Support stays optimised.
@@ -125,6 +129,11 @@ endforeach()
 # Their allocations fail: the library's calls of the C allocators go through the test.
 foreach(binary props_allocation_test props_allocation_long_test)
   target_link_options(${binary} PRIVATE -Wl,--wrap=malloc -Wl,--wrap=aligned_alloc -Wl,--wrap=posix_memalign)
+  # A shared library's would not: there the test has the library's objects itself, and needs the library no more.
+  if(TESSERA_SANITIZE)
+    target_sources(${binary} PRIVATE $<TARGET_OBJECTS:tessera>)
+    target_link_options(${binary} PRIVATE -Wl,--as-needed)
+  endif()
 endforeach()
 
 # What the compiler says of common mistakes.
