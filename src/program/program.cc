@@ -115,8 +115,7 @@ PlacedModule Program::place(const std::vector<Array>& args) const {
 const ir::GraphPtr& Lowering::partitioned() const {
   std::lock_guard lock(mutex_);
   if (!partitioned_) {
-    ir::Module m = spmd::prepared(module_);
-    partitioned_ = spmd::partition(m, spmd::propagate(m));
+    partitioned_ = spmd::partition(spmd::prepared(module_));
   }
   return partitioned_;
 }

@@ -6,6 +6,7 @@
 #include "ir/op_def.h"
 #include "ir/pass.h"
 #include "ir/rewriter.h"
+#include "ops/collective/transfer_bytes.h"
 #include "ops/define_op.h"
 #include "ops/shared_attrs.h"
 #include "spmd/factoring.h"
@@ -238,6 +239,18 @@ int crowding(std::int64_t bytes) {
 }
 
 }  // namespace
+
+Price price_of(const ir::Graph& partitioned) {
+  const CommPlan plan = comm_plan(partitioned);
+  Price out{plan.bytes_per_device()};
+  for (const auto& step : plan.steps()) out.exchanges += std::max<std::int64_t>(step.times, 1);
+  for (std::size_t v = 0; v < partitioned.num_values(); ++v) {
+    auto id = static_cast<ir::ValueId>(v);
+    out.largest =
+        std::max(out.largest, ops::local_bytes(partitioned.type(id), partitioned.layout(id), *partitioned.mesh));
+  }
+  return out;
+}
 
 bool less(const Price& a, const Price& b) {
   return std::pair(crowding(a.largest), a.bytes) < std::pair(crowding(b.largest), b.bytes);

@@ -20,9 +20,11 @@ struct LaidGraph {
 };
 /// What a partitioned program asks of a device.
 struct Price {
-  std::int64_t bytes = 0;    ///< that it moves
-  std::int64_t largest = 0;  ///< bytes of the largest value that it holds
+  std::int64_t bytes = 0;      ///< that it moves
+  std::int64_t exchanges = 0;  ///< in which it moves them
+  std::int64_t largest = 0;    ///< bytes of the largest value that it holds
 };
+Price price_of(const ir::Graph& partitioned);
 /// Whether a is to be preferred: for fewer bytes, but where values are so large that a device may have no room for
 /// them, first of all for smaller ones.
 bool less(const Price& a, const Price& b);

@@ -130,4 +130,30 @@ Candidates candidates(const Factoring& factoring, const std::vector<Hint>& hints
   return found;
 }
 
+std::vector<FactorAxes> elsewhere(const Factoring& factoring, const std::vector<Hint>& hints, const FactorAxes& first,
+                                  const ir::MeshAxes& mesh) {
+  AxisMask held = 0;
+  for (const auto& h : hints) {
+    if (h.tensor < factoring.num_operands()) held |= mask_of(*h.dims);
+  }
+  std::vector<FactorAxes> out;
+  for (std::size_t a = 0; a < mesh.sizes.size(); ++a) {
+    const auto axis = static_cast<std::uint8_t>(a);
+    if (!(held & bit(axis))) continue;
+    FactorAxes rest = first;
+    for (auto& axes : rest) std::erase(axes, axis);
+    for (std::size_t n = 0; n < rest.size(); ++n) {
+      const bool has = std::ranges::count(first[n], axis) > 0;
+      const std::int64_t count = ir::parts(rest[n], mesh) * mesh.sizes[a];
+      if (has || factoring.rule().factors[n].kind != ir::Factor::Kind::Pass) continue;
+      if (!factoring.splittable(static_cast<int>(n), count)) continue;
+      FactorAxes way = rest;
+      way[n].push_back(axis);
+      factoring.repair(way);
+      out.push_back(std::move(way));
+    }
+  }
+  return out;
+}
+
 }  // namespace tessera::spmd

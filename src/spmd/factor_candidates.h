@@ -24,4 +24,9 @@ struct Candidates {
 };
 Candidates candidates(const Factoring& factoring, const std::vector<Hint>& hints, const ir::MeshAxes& mesh);
 
+/// Further assignments: `first` with one axis of an operand moved to another factor that results have, whatever that
+/// means for the results' layouts.
+std::vector<FactorAxes> elsewhere(const Factoring& factoring, const std::vector<Hint>& hints, const FactorAxes& first,
+                                  const ir::MeshAxes& mesh);
+
 }  // namespace tessera::spmd

@@ -16,6 +16,7 @@
 #include "spmd/factoring.h"
 #include "spmd/halo_equations.h"
 #include "spmd/late_completion.h"
+#include "spmd/layouts/alternatives.h"
 #include "spmd/loop_boundaries.h"
 #include "spmd/lower_collectives.h"
 #include "spmd/spmd.h"
@@ -33,16 +34,19 @@ struct Split {
   std::vector<ir::Layout> results;
   const ir::Eqn* origin = nullptr;  ///< of what the results leave partial
   double bytes = 0;                 ///< moved, for operands and for results
+  double before = 0;                ///< of these, for operands
   double cost = 0;                  ///< with what is computed
 };
 
 class Partitioner {
  public:
-  Partitioner(const ir::Module& m, const std::vector<ir::Layout>& wanted)
+  /// `others`, where given, takes the alternatives that were seen.
+  Partitioner(const ir::Module& m, const std::vector<ir::Layout>& wanted, std::vector<Alternative>* others = nullptr)
       : m_(m),
         g_(*m.graph),
         mesh_(*m.mesh),
         wanted_(wanted),
+        others_(others),
         values_(g_, mesh_, builder_),
         uses_(g_),
         sums_wanted_(spmd::sums_wanted(m)) {}
@@ -284,7 +288,25 @@ class Partitioner {
       Split s = weigh(e, f, axes);
       if (s.bytes <= best.bytes && s.cost < best.cost) best = std::move(s);
     }
+    if (others_ != nullptr && best.bytes > 0) {
+      for (const auto& axes : elsewhere(f, hints, found.ways[0], mesh_)) found.ways.push_back(axes);
+      for (const auto* ways : {&found.ways, &found.settled}) {
+        for (const auto& axes : *ways) note_alternative(e, weigh(e, f, axes), best.bytes);
+      }
+    }
     return best;
+  }
+
+  // Results as one way makes them, where they are wanted otherwise and its operands move less than `bytes`.
+  void note_alternative(const ir::Eqn& e, const Split& way, double bytes) {
+    Alternative other{&e, {}, bytes - way.before};
+    bool differs = false;
+    for (std::size_t i = 0; i < e.out.size(); ++i) {
+      if (way.results[i].partial != 0) return;
+      differs = differs || way.results[i].dims != wanted(e.out[i]).dims;
+      other.results.push_back({e.out[i], ir::Layout{way.results[i].dims}});
+    }
+    if (differs && other.saved > 0) others_->push_back(std::move(other));
   }
 
   Split weigh(const ir::Eqn& e, const Factoring& f, const FactorAxes& axes) const {
@@ -305,6 +327,7 @@ class Partitioner {
       vary |= values_.vary(e.in[i]);
       s.operands.push_back(std::move(need));
     }
+    s.before = s.bytes;
     ir::Layout common;
     common.partial = passed;
     double work = 0.1;
@@ -360,6 +383,7 @@ class Partitioner {
   const ir::Graph& g_;
   const ir::MeshAxes& mesh_;
   const std::vector<ir::Layout>& wanted_;
+  std::vector<Alternative>* others_;
   ir::Builder builder_;
   VersionTable values_;
   GraphUses uses_;
@@ -461,16 +485,6 @@ void Partitioner::add_control(const ir::Eqn& e, const ops::Control& control) {
   }
 }
 
-Price price_of(const ir::Graph& partitioned) {
-  Price out{comm_plan(partitioned).bytes_per_device()};
-  for (std::size_t v = 0; v < partitioned.num_values(); ++v) {
-    auto id = static_cast<ir::ValueId>(v);
-    out.largest =
-        std::max(out.largest, ops::local_bytes(partitioned.type(id), partitioned.layout(id), *partitioned.mesh));
-  }
-  return out;
-}
-
 }  // namespace
 
 ir::GraphPtr partition_apart(const ir::Module& m, const std::vector<ir::Layout>& layouts) {
@@ -489,6 +503,12 @@ ir::GraphPtr partition_apart(const ir::Module& m, const std::vector<ir::Layout>&
   ir::GraphPtr whole = partition_apart(changed, layouts);
   auto joined = [](const ir::GraphPtr& g) { return price_of(*join_exchanges(g)); };
   return less(joined(whole), joined(out)) ? whole : out;
+}
+
+std::vector<Alternative> alternatives(const ir::Module& m, const std::vector<ir::Layout>& layouts) {
+  std::vector<Alternative> out;
+  Partitioner(m, layouts, &out).run();
+  return out;
 }
 
 ir::GraphPtr partition(const ir::Module& m, const std::vector<ir::Layout>& layouts) {

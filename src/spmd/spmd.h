@@ -50,7 +50,11 @@ ir::Layout visible(const ir::Type& type, ir::Layout layout, const ir::Module& m)
 /// equations stand between. `layouts` are propagate's.
 ir::GraphPtr partition(const ir::Module& m, const std::vector<ir::Layout>& layouts);
 
-/// The same, with every exchange by itself.
+/// The per-device program of a module as `prepared` gives it: under propagate's layouts, but for values that
+/// have others where the whole program then moves less. Inputs and outputs have propagate's layouts. Deterministic.
+ir::GraphPtr partition(const ir::Module& m);
+
+/// That of given layouts, with every exchange by itself.
 ir::GraphPtr partition_apart(const ir::Module& m, const std::vector<ir::Layout>& layouts);
 /// A partitioned graph in which exchanges that can take place together are one: small sums over the same axes, and
 /// halos of one array, whose edges are then sent once. None waits for what it did not wait for before.

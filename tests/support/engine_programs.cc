@@ -135,7 +135,7 @@ std::vector<HostArray> run_plainly(const ir::GraphPtr& graph, const std::vector<
 }
 
 std::vector<HostArray> run_on_mesh(const ir::Module& module, const std::vector<HostArray>& args, const Client& client) {
-  auto g = spmd::partition(module, spmd::propagate(module));
+  auto g = spmd::partition(module);
   ir::verify(*g);
   return run(*g, *compile_on(client, g), args, client);
 }

@@ -38,6 +38,17 @@ void check_program(std::uint64_t seed, const ir::MeshAxes& mesh, const test::Ran
     auto bytes = [](const ir::Graph& g) { return spmd::comm_plan(g).bytes_per_device(); };
     ir::GraphPtr apart = spmd::partition_apart(p.module, spmd::propagate(p.module));
     if (bytes(*partitioned) > bytes(*apart)) difference = str(bytes(*partitioned), " bytes, apart ", bytes(*apart));
+    ir::GraphPtr chosen = spmd::partition(p.module);
+    ir::verify(*chosen);
+    got = test::run_partitioned(*chosen, p.args);
+    for (std::size_t i = 0; i < got.size() && difference.empty(); ++i) {
+      std::string d = test::difference(got[i], p.expected[i], p.tolerance);
+      if (!d.empty()) difference = str("chosen layouts: output ", i, " ", d);
+      if (!(chosen->layout(chosen->outputs[i]) == partitioned->layout(partitioned->outputs[i]))) {
+        difference = str("chosen layouts: output ", i, " has another layout");
+      }
+    }
+    if (bytes(*chosen) > bytes(*partitioned)) difference = str(bytes(*chosen), " bytes, was ", bytes(*partitioned));
     if (bytes(*partitioned) > bytes(*whole)) difference = str(bytes(*partitioned), " bytes, undivided ", bytes(*whole));
   } catch (const Error& error) {
     difference = error.what();
