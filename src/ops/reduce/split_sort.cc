@@ -15,6 +15,7 @@
 #include "ops/reduce/sorting.h"
 #include "ops/shape/dimension_parts.h"
 #include "ops/shape/indexing_ops.h"
+#include "ops/shape/row_routes.h"
 
 namespace tessera::ops {
 
@@ -115,12 +116,6 @@ Shares shares(Value ascending, std::int64_t parts, const Collective& c) {
   return {first, slice_in_dim(edges, 1, parts + 1, 1) - first};
 }
 
-Value row(Value matrix, Value number) {
-  Builder& b = *matrix.builder;
-  std::int64_t n = matrix.shape()[1];
-  return reshape(dynamic_slice(matrix, Values{number, scalar(b, 0, DType::I32)}, {1, n}), {n});
-}
-
 }  // namespace
 
 std::optional<ir::Division> sort_by_exchange(Builder& b, const ir::DivideArgs& a, const Sort& p) {
@@ -156,15 +151,8 @@ std::optional<ir::Division> sort_by_exchange(Builder& b, const ir::DivideArgs& a
   }
   blocks = sort(blocks, 0);
   Shares s = shares(ordered_keys(blocks[0]), parts, c);
-  Value me = axis_index(b, c);
-  Value received = row(transpose(s.size, {1, 0}), me);
-  Value to = row(cumsum(s.size, 0) - s.size, me);
-  Values offsets{row(s.first, me), row(s.size, me), to, received};
-  for (auto& x : blocks) {
-    Values in{x, zeros_like(x)};
-    in.insert(in.end(), offsets.begin(), offsets.end());
-    x = ragged_all_to_all(in, c);
-  }
+  RowRoutes routes(s.first, s.size, c);
+  for (auto& x : blocks) x = routes.sent(x, chunk);
   blocks = sort(blocks, 0);
   spec.shape = {parts * chunk};
   ir::Division out;

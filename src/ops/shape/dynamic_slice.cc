@@ -7,6 +7,7 @@
 #include "core/strided_copy.h"
 #include "ops/define_op.h"
 #include "ops/shape/indexing_common.h"
+#include "ops/shape/row_routes.h"
 #include "ops/shared_attrs.h"
 
 namespace tessera::ops {
@@ -243,7 +244,7 @@ TESSERA_DEFINE_OP(
               out[0] = dynamic_update_slice(zeros(b, t.types[0]), t.ct[0], t.in.subspan(1));
               return out;
             },
-        .divide = {divide_slice},
+        .divide = {divide_slice, slice_by_routes},
         .reference =
             [](ViewSpan in, ViewSpan out, const DynamicSlice& p) {
               if (out[0].size() == 0) return;

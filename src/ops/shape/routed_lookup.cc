@@ -3,32 +3,15 @@
 // and each row is sent once, by its owner, to the position that asked for it.
 #include "ops/collective/collectives.h"
 #include "ops/collective/manual.h"
-#include "ops/reduce/sorting.h"
 #include "ops/shape/dimension_parts.h"
 #include "ops/shape/indexing_common.h"
+#include "ops/shape/row_routes.h"
 
 namespace tessera::ops {
 
 namespace {
 
 Value whole_number(Builder& b, std::int64_t value) { return scalar(b, static_cast<double>(value), DType::I32); }
-
-// Row `number` of a matrix; entries of a dimension 0.
-Value line_of(Value matrix, Value number) {
-  std::int64_t n = matrix.shape()[1];
-  return reshape(dynamic_slice(matrix, Values{number, whole_number(*matrix.builder, 0)}, {1, n}), {n});
-}
-Value entries(Value x, Value numbers) {
-  Gather p;
-  for (std::int64_t d = 1; d < x.rank(); ++d) p.offset_dims.push_back(d);
-  p.collapsed_slice_dims = p.start_index_map = {0};
-  p.slice_sizes = x.shape();
-  p.slice_sizes[0] = 1;
-  return gather(x, expand_dims(numbers, {1}), p);
-}
-
-// The numbers of the elements in the order of ascending keys; of a permutation, its inverse.
-Value order_of(Value keys) { return sort(Values{keys, iota(*keys.builder, DType::I32, keys.shape(), 0)}, 0)[1]; }
 
 // A table as [n, …] and numbers of its rows, both split along dimension 0 by the same axes; as many rows.
 Value routed(Value table, Value numbers, const DimensionParts& rows, const Collective& c, ManualSpec spec) {
@@ -52,19 +35,15 @@ Value routed(Value table, Value numbers, const DimensionParts& rows, const Colle
   Value asked = broadcast_in_dim(reshape(owners, {parts, each}), {parts, parts, each}, {1, 2});
   Value numbered = iota(b, DType::I32, asked.shape(), 0);
   Value sizes = reduce_sum(convert(eq(asked, numbered), DType::I32), {2});
-  Value own_sizes = line_of(sizes, me);
-  Value to = line_of(cumsum(sizes, 0) - sizes, me);
-  Value received = line_of(transpose(sizes, {1, 0}), me);
+  RowRoutes routes(cumsum(sizes, 1) - sizes, sizes, c);
 
   // Rows that are asked of this position, in the order of those that ask, come first.
   Value of_others = convert(ne(owners, broadcast_to(me, owners.shape())), DType::I32);
   Value first = broadcast_to(me * static_cast<double>(rows.chunk()), all.shape());
-  Value sent = entries(mine, entries(all, order_of(of_others)) - first);
-  Value got = zeros(b, {table.dtype(), {each, width}});
-  got = ragged_all_to_all(Values{sent, got, cumsum(own_sizes, 0) - own_sizes, own_sizes, to, received}, c);
+  Value got = routes.sent(rows_at(mine, rows_at(all, order_of(of_others)) - first), each);
   // They come by owner, and in the order of the numbers from each.
   Value from = div(wanted, broadcast_to(whole_number(b, rows.chunk()), wanted.shape()));
-  Value out = entries(got, order_of(order_of(from)));
+  Value out = rows_at(got, order_of(order_of(from)));
   spec.shape = {count, width};
   return b.add1(def::manual_exit, {out}, attrs(spec));
 }
