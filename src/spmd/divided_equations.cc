@@ -52,6 +52,16 @@ class Divider {
     return LaidGraph{ir::after_pass("divide_equations", graph), std::move(made_), by_rules_};
   }
 
+  // Results under the layouts in which rules leave them, where that moves less than to bring them under their own.
+  std::vector<Alternative> left_elsewhere() {
+    std::vector<Alternative> out;
+    for (const auto& e : g_.eqns) {
+      if (m_.divides && e.op->divisions() > 0 && is_split(e)) note_left(e, out);
+      for (auto v : e.out) maker_[at(v)] = &e;
+    }
+    return out;
+  }
+
  private:
   // What stands in an equation's place, and the values of the program that it reads.
   struct Part {
@@ -115,12 +125,8 @@ class Divider {
   std::optional<Part> divided(const ir::Eqn& e) {
     bool slides = slides_windows(e);
     if (e.in.empty() || (!slides && e.op->divisions() == 0)) return std::nullopt;
-    bool split = false;
-    for (const auto* values : {&e.in, &e.out}) {
-      for (auto v : *values) split = split || layout(v).tiled() != 0;
-    }
     const ir::Eqn* source = reshaped(e);
-    if (!split && source == nullptr) return std::nullopt;
+    if (!is_split(e) && source == nullptr) return std::nullopt;
     if (slides) {
       if (auto part = written(e, nullptr, divide_windows)) return part;
     }
@@ -128,9 +134,7 @@ class Divider {
     std::optional<Part> best;
     std::optional<Price> least;  // found when the first way applies
     for (std::size_t way = 0; way < e.op->divisions(); ++way) {
-      auto part = written(e, source, [way](ir::Builder& b, const ir::Eqn& eqn, const ir::DivideArgs& args) {
-        return eqn.op->divide(way, b, args, eqn.attrs);
-      });
+      auto part = written(e, source, rule(way));
       if (!part) continue;
       if (!least) least = undivided_price(e, source);
       Price found = price_(part->module, part->layouts);
@@ -143,8 +147,12 @@ class Divider {
   }
 
   using Rule = std::function<std::optional<ir::Division>(ir::Builder&, const ir::Eqn&, const ir::DivideArgs&)>;
-  std::optional<Part> written(const ir::Eqn& e, const ir::Eqn* source, const Rule& rule) const {
-    Alone alone(*this, e, source);
+  static Rule rule(std::size_t way) {
+    return [way](ir::Builder& b, const ir::Eqn& e, const ir::DivideArgs& args) {
+      return e.op->divide(way, b, args, e.attrs);
+    };
+  }
+  std::optional<ir::Division> applied(const ir::Eqn& e, const ir::Eqn* source, const Rule& rule, Alone& alone) const {
     std::vector<ir::Layout> operands = layouts_of(e.in), results = layouts_of(e.out);
     ir::Types out = types_of(g_, e.out);
     ir::DivideArgs args{alone.in, out, operands, results, *m_.mesh, m_.deterministic, {}, nullptr};
@@ -152,17 +160,59 @@ class Divider {
       args.unflattened = alone.whole;
       args.unflattened_layout = &layout(source->in[0]);
     }
-    auto division = rule(alone.b, e, args);
+    return rule(alone.b, e, args);
+  }
+  // With `others`, the results of the equation under these layouts.
+  std::optional<Part> written(const ir::Eqn& e, const ir::Eqn* source, const Rule& rule,
+                              const std::vector<FixedLayout>& others = {}) const {
+    Alone alone(*this, e, source);
+    auto division = applied(e, source, rule, alone);
     if (!division) return std::nullopt;
-    ir::Module inner = ported(e, alone, std::move(division->out));
     std::vector<FixedLayout> fixed;
     for (auto& [value, l] : division->layouts) fixed.push_back({value.id, std::move(l)});
+    ir::Module inner = ported(e, alone, std::move(division->out));
+    for (std::size_t i = 0; i < e.out.size(); ++i) {
+      auto it = std::ranges::find(others, e.out[i], &FixedLayout::value);
+      if (it != others.end()) inner.outputs[i].layout = it->layout;
+    }
     std::vector<ir::Layout> layouts = propagate(inner, fixed);
     if (auto further = divide_equations(inner, layouts, price_)) {
       inner.graph = further->graph;
       layouts = std::move(further->layouts);
     }
     return Part{std::move(inner), std::move(layouts), std::move(alone.reads)};
+  }
+
+  // Results that a rule leaves under other layouts than they have, and that are not the program's.
+  std::vector<FixedLayout> left_by(std::size_t way, const ir::Eqn& e) const {
+    Alone alone(*this, e, nullptr);
+    std::vector<FixedLayout> out;
+    auto division = applied(e, nullptr, rule(way), alone);
+    for (std::size_t i = 0; division && i < e.out.size(); ++i) {
+      if (std::ranges::find(g_.outputs, e.out[i]) != g_.outputs.end()) continue;
+      for (const auto& [value, l] : division->layouts) {
+        if (value.id == division->out[i].id && l != layout(e.out[i])) out.push_back({e.out[i], l});
+      }
+    }
+    return out;
+  }
+
+  void note_left(const ir::Eqn& e, std::vector<Alternative>& out) const {
+    for (std::size_t way = 0; way < e.op->divisions(); ++way) {
+      std::vector<FixedLayout> left = left_by(way, e);
+      if (left.empty()) continue;
+      auto part = written(e, nullptr, rule(way));
+      auto other = written(e, nullptr, rule(way), left);
+      if (!part || !other) continue;
+      auto saved =
+          static_cast<double>(price_(part->module, part->layouts).bytes - price_(other->module, other->layouts).bytes);
+      if (saved > 0) out.push_back({&e, std::move(left), saved});
+    }
+  }
+
+  bool is_split(const ir::Eqn& e) const {
+    auto split = [&](ir::ValueId v) { return layout(v).tiled() != 0; };
+    return std::ranges::any_of(e.in, split) || std::ranges::any_of(e.out, split);
   }
 
   Price undivided_price(const ir::Eqn& e, const ir::Eqn* source) const {
@@ -259,6 +309,11 @@ bool less(const Price& a, const Price& b) {
 std::optional<LaidGraph> divide_equations(const ir::Module& m, const std::vector<ir::Layout>& layouts,
                                           const Pricing& price) {
   return Divider(m, layouts, price).run();
+}
+
+std::vector<Alternative> left_elsewhere(const ir::Module& m, const std::vector<ir::Layout>& layouts,
+                                        const Pricing& price) {
+  return Divider(m, layouts, price).left_elsewhere();
 }
 
 }  // namespace tessera::spmd

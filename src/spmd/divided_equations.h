@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "spmd/layouts/alternatives.h"
 #include "spmd/spmd.h"
 
 namespace tessera::spmd {
@@ -35,5 +36,10 @@ using Pricing = std::function<Price(const ir::Module& m, const std::vector<ir::L
 /// are none. `layouts` are propagate's.
 std::optional<LaidGraph> divide_equations(const ir::Module& m, const std::vector<ir::Layout>& layouts,
                                           const Pricing& price);
+
+/// Results that rules leave under other layouts than they are wanted with: a transform of several dimensions ends with
+/// the last of them whole, and its inverse may begin there.
+std::vector<Alternative> left_elsewhere(const ir::Module& m, const std::vector<ir::Layout>& layouts,
+                                        const Pricing& price);
 
 }  // namespace tessera::spmd

@@ -121,6 +121,25 @@ std::optional<Moves> through_slices(const Moves& m, const ir::Graph& g,
   return out;
 }
 
+std::optional<Moves> through_padding(const Moves& m, const ir::Graph& g, const ir::Eqn* maker) {
+  const auto* pad = maker == nullptr || !maker->attrs ? nullptr : ir::get_if<ops::Pad>(maker->attrs);
+  const auto one = [](std::int64_t n) { return n == 1; };
+  bool slices = m.operands.size() == 1 && std::ranges::all_of(m.halo.strides, one) &&
+                std::ranges::all_of(m.halo.spacing, one) && g.type(m.operands[0]).size() > 0;
+  if (pad == nullptr || !slices || std::ranges::any_of(pad->interior, [](std::int64_t n) { return n != 0; }))
+    return std::nullopt;
+  Moves out = m;
+  out.operands = maker->in;
+  out.dims.clear();
+  const Shape& shape = g.type(maker->in[0]).shape;
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    out.halo.starts[0][d] -= pad->low[d];
+    if (out.halo.starts[0][d] != 0 || shape[d] != m.halo.shape[d]) out.dims.push_back({0, d});
+  }
+  if (out.dims.empty() || g.type(maker->in[0]).size() == 0) return std::nullopt;
+  return out;
+}
+
 Dims halo_axes(const ops::Halo& h, const std::vector<ir::Layout>& from, const ir::Layout& to) {
   std::size_t lead = h.windows > 0 ? 1 : 0;
   AxisMask moved = 0;

@@ -31,6 +31,9 @@ std::optional<Moves> moves_of(const ir::Eqn& e, ir::TypeSpan in, ir::TypeSpan ou
 std::optional<Moves> through_slices(const Moves& m, const ir::Graph& g,
                                     const std::function<const ir::Eqn*(ir::ValueId)>& maker);
 
+/// A slice of a padded array as one of the array itself, between elements of the padding; nothing where it is none.
+std::optional<Moves> through_padding(const Moves& m, const ir::Graph& g, const ir::Eqn* maker);
+
 using ops::halo_received;
 
 /// Axes over which elements move.

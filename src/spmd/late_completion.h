@@ -20,7 +20,9 @@ class GraphUses {
   explicit GraphUses(const ir::Graph& g);
   const std::vector<Use>& of(ir::ValueId v) const { return uses_[static_cast<std::size_t>(v)]; }
   bool returned(ir::ValueId v) const { return returned_[static_cast<std::size_t>(v)]; }
-  /// The equation that makes a value which one operand alone reads; null for others.
+  /// The equation that makes a value; null for inputs.
+  const ir::Eqn* maker(ir::ValueId v) const { return makers_[static_cast<std::size_t>(v)]; }
+  /// The same of a value which one operand alone reads; null for others.
   const ir::Eqn* maker_for_one(ir::ValueId v) const;
 
  private:

@@ -135,6 +135,13 @@ class Partitioner {
     auto moves = moves_of(e, in, out);
     if (!moves) return false;
     auto way = weigh_moves(e.out[0], *moves);
+    if (auto direct = through_padding(*moves, g_, uses_.maker(e.in[0]))) {
+      auto other = weigh_moves(e.out[0], *direct);
+      if (other && (!way || other->cost <= way->cost)) {
+        moves = std::move(direct);
+        way = std::move(other);
+      }
+    }
     if (auto joined = through_slices(*moves, g_, [this](ir::ValueId v) { return uses_.maker_for_one(v); })) {
       auto other = weigh_moves(e.out[0], *joined);
       double saved = moved_for(*moves, *joined);
@@ -146,7 +153,7 @@ class Partitioner {
     }
     if (!way || way->cost >= limit) return false;
     ir::Values operands;
-    for (std::size_t k = 0; k < e.in.size(); ++k) {
+    for (std::size_t k = 0; k < moves->operands.size(); ++k) {
       operands.push_back(provide(moves->operands[k], way->from[k], {&e, "operand", k}));
     }
     moves->halo.reason = str(e.op->name(), " along a split dimension needs elements of other shards");
@@ -487,11 +494,16 @@ void Partitioner::add_control(const ir::Eqn& e, const ops::Control& control) {
 
 }  // namespace
 
+namespace {
+
+Price price_alone(const ir::Module& m, const std::vector<ir::Layout>& layouts) {
+  return price_of(*Partitioner(m, layouts).run());
+}
+
+}  // namespace
+
 ir::GraphPtr partition_apart(const ir::Module& m, const std::vector<ir::Layout>& layouts) {
-  Pricing price = [](const ir::Module& alone, const std::vector<ir::Layout>& laid) {
-    return price_of(*Partitioner(alone, laid).run());
-  };
-  auto divided = divide_equations(m, layouts, price);
+  auto divided = divide_equations(m, layouts, price_alone);
   if (!divided) return Partitioner(m, layouts).run();
   ir::Module changed = m;
   changed.graph = divided->graph;
@@ -508,6 +520,7 @@ ir::GraphPtr partition_apart(const ir::Module& m, const std::vector<ir::Layout>&
 std::vector<Alternative> alternatives(const ir::Module& m, const std::vector<ir::Layout>& layouts) {
   std::vector<Alternative> out;
   Partitioner(m, layouts, &out).run();
+  for (auto& other : left_elsewhere(m, layouts, price_alone)) out.push_back(std::move(other));
   return out;
 }
 

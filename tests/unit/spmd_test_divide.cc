@@ -170,6 +170,19 @@ TEST(Divide, DynamicSlicesAndUpdatesLeaveTheArrayWhereItIs) {
   EXPECT_EQ(bytes(test::module(c, {y}, kMesh, {"x, -", "-, -", ""}, {"x, -"})), 0);
 }
 
+TEST(Divide, ASliceThatIsSplitAsItsArrayIsTakesItsRowsFromTheirOwners) {
+  for (bool columns : {false, true}) {
+    Builder b;
+    Value x = b.input(f32({4096, 64}));
+    Value i = b.input(i32({}));
+    Value y = ops::dynamic_slice(x, Values{i, ops::scalar(b, 0, DType::I32)}, {512, 64});
+    const char* layout = columns ? "x, y" : "x, -";
+    // Its rows, and from each position three tables of how many rows go where.
+    std::int64_t rows = 512 / 4 * 64 / (columns ? 2 : 1) * 4;
+    EXPECT_EQ(bytes(test::module(b, {y}, kMesh, {layout, ""}, {layout})), rows + 3 * 3 * 4 * 4);
+  }
+}
+
 TEST(Divide, AnEvenSortOfOneLineSendsEachElementOnce) {
   Builder b;
   Value x = b.input(f32({1 << 16}));
@@ -209,6 +222,17 @@ TEST(Divide, ARotationMovesItsRowsOnce) {
   Value x = b.input(f32({1024, 64}));
   Value y = ops::concatenate(Values{ops::slice_in_dim(x, 1021, 1024, 0), ops::slice_in_dim(x, 0, 1021, 0)}, 0);
   EXPECT_EQ(bytes(test::module(b, {y}, kMesh, {"x, -"}, {"x, -"})), 3 * 64 * 4);
+}
+
+TEST(Divide, NeighboursCutOutOfAPaddedArrayAreOneExchangeOfEdges) {
+  Builder b;
+  Value x = b.input(f32({1024, 1024}));
+  Value padded = ops::pad(x, ops::scalar(b, 0, DType::F32), {1, 1}, {1, 1});
+  auto from = [&](std::int64_t i, std::int64_t j) { return ops::slice(padded, {i, j}, {i + 1024, j + 1024}); };
+  Value y = from(0, 1) + from(2, 1) + from(1, 0) + from(1, 2);
+  auto plan = spmd::comm_plan(*test::partitioned(test::module(b, {y}, kMesh, {"x, y"}, {"x, y"})));
+  EXPECT_EQ(plan.bytes_per_device(), 4 * (2 * 512 + 256)) << to_string(plan);
+  EXPECT_EQ(plan.steps().size(), 1u);
 }
 
 TEST(Divide, ABlockThatIsAddedAtAKnownPlaceMovesEdges) {

@@ -334,6 +334,17 @@ void window_gradient(Rng& rng, Case& c) {
   c.out = {ops::select_and_scatter_add(source, x, w, pick(rng, 2) == 0)};
 }
 
+// Two slices of an array that is padded, or cut, along one dimension.
+Values padded_slices(Rng& rng, Case& c, Value x, std::int64_t d) {
+  Dims low(x.shape().size(), 0), high = low;
+  low[static_cast<std::size_t>(d)] = pick(rng, 5) - 1;
+  high[static_cast<std::size_t>(d)] = 2 + pick(rng, 3);
+  Value padded = ops::pad(x, ops::scalar(c.b, 3, DType::F32), low, high);
+  auto n = padded.shape()[static_cast<std::size_t>(d)];
+  auto from = pick(rng, n), to = pick(rng, n);
+  return {ops::slice_in_dim(padded, from, from + 1 + pick(rng, n - from), d), ops::slice_in_dim(padded, 0, 1 + to, d)};
+}
+
 // Rotations, shifts and stencils: slices that are joined or padded again.
 void joined(Rng& rng, Case& c) {
   Shape shape = random_shape(rng, 24);
@@ -345,7 +356,10 @@ void joined(Rng& rng, Case& c) {
     return ops::slice_in_dim(x, from, from + 1 + pick(rng, n - from), d);
   };
   auto k = pick(rng, n);
-  switch (pick(rng, 3)) {
+  switch (pick(rng, 4)) {
+    case 3:
+      c.out = padded_slices(rng, c, x, d);
+      break;
     case 0:
       if (k == 0) k = n;
       c.out = {k == n ? x : ops::concatenate(Values{ops::slice_in_dim(x, k, n, d), ops::slice_in_dim(x, 0, k, d)}, d)};
@@ -432,7 +446,7 @@ TEST(DivideRandom, SortsOfOneLine) { check_many(350, 60, line_sorted); }
 TEST(DivideRandom, Transforms) { check_many(800, 10, transformed); }
 TEST(DivideRandom, Convolutions) { check_many(900, 20, convolved); }
 TEST(DivideRandom, GradientsOfWindowMaxima) { check_many(1000, 10, window_gradient); }
-TEST(DivideRandom, JoinedSlices) { check_many(1100, 12, joined); }
+TEST(DivideRandom, JoinedSlices) { check_many(1100, 24, joined); }
 TEST(DivideRandom, Gathers) { check_many(400, 60, gathered); }
 TEST(DivideRandom, Scatters) { check_many(500, 60, scattered); }
 TEST(DivideRandom, DynamicSlicesAndUpdates) { check_many(600, 60, windowed); }

@@ -2,6 +2,7 @@
 // Layouts that are chosen by what the whole program moves.
 #include <gtest/gtest.h>
 
+#include "ops/linalg/linalg_ops.h"
 #include "ops/ops.h"
 #include "spmd/spmd.h"
 #include "support/spmd_sketch.h"
@@ -52,6 +53,25 @@ TEST(ChosenLayouts, LayersThatAreAlikeChangeTogether) {
   EXPECT_EQ(by_propagation(m).bytes_per_device(), 3 * 2 * 3 * shard);
   const CommPlan plan = chosen(m);
   EXPECT_EQ(plan.bytes_per_device(), (1 + 3 * 2 + 1) * shard * 3 / 4) << to_string(plan);
+}
+
+// What a transform leaves is where its inverse begins.
+TEST(ChosenLayouts, SpectraStayWhereTheLastTransformLeavesThem) {
+  const ir::Type type{DType::C64, {1024, 1024}};
+  const std::int64_t shard = 1024 * 1024 / 8 * 8;
+  auto filtered = [&](Builder& b, const Value& x) {
+    Value spectrum = ops::fft(x, ops::FftType::Fft, {1024, 1024});
+    return ops::fft(spectrum * ops::iota(b, DType::C64, type.shape, 1), ops::FftType::Ifft, {1024, 1024});
+  };
+  Builder b;
+  ir::Module blocks = test::module(b, {filtered(b, b.input(type))}, kMesh, {"x, y"}, {"x, y"});
+  CommPlan plan = chosen(blocks);
+  EXPECT_EQ(plan.bytes_per_device(), 2 * (shard / 2 + shard * 7 / 8)) << to_string(plan);
+  Builder c;
+  ir::Module rows = test::module(c, {filtered(c, c.input(type))}, kMesh, {"x.y, -"}, {"x.y, -"});
+  plan = chosen(rows);
+  EXPECT_EQ(plan.bytes_per_device(), 2 * shard * 7 / 8) << to_string(plan);
+  EXPECT_EQ(by_propagation(rows).bytes_per_device(), 4 * shard * 7 / 8);
 }
 
 // Three exchanges of fewer bytes would take longer.

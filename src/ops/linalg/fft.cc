@@ -129,7 +129,7 @@ FactorRule factors(TypeSpan in, TypeSpan out, const Fft& p) {
 }
 
 // Axes of the whole dimension d moved to the dimension that has the most left for a position, behind those that it had
-// at first. Nothing where none can take them.
+// at first, and those that it is to have. Nothing where none can take them.
 std::optional<ir::Layout> without(const ir::DivideArgs& a, ir::Layout l, const Shape& shape, std::int64_t d) {
   ir::AxisList axes = std::exchange(l.dims[at(d)], {});
   if (axes.empty()) return l;
@@ -143,7 +143,8 @@ std::optional<ir::Layout> without(const ir::DivideArgs& a, ir::Layout l, const S
   }
   if (best < 0) return std::nullopt;
   ir::AxisList all = a.operands[0].dims[at(best)];
-  for (const ir::AxisList* more : std::array<const ir::AxisList*, 2>{&l.dims[at(best)], &axes}) {
+  for (const ir::AxisList* more :
+       {&a.results[0].dims[at(best)], &std::as_const(l.dims[at(best)]), &std::as_const(axes)}) {
     for (auto axis : *more) {
       if (std::find(all.begin(), all.end(), axis) == all.end()) all.push_back(axis);
     }
@@ -172,7 +173,7 @@ std::optional<ir::Division> one_by_one(Builder&, const ir::DivideArgs& a, const 
     // Numbers are real before the last dimension is transformed, or after.
     if (p.type == FftType::Rfft && (d == last) != (e == last)) return d == last;
     if (p.type == FftType::Irfft && (d == last) != (e == last)) return e == last;
-    return a.parts_of(0, d) == 1 && a.parts_of(0, e) > 1;
+    return a.parts_of(0, d) < a.parts_of(0, e);  // an exchange among few moves less
   });
   ir::Division out;
   Value x = a.in[0];
@@ -195,6 +196,7 @@ std::optional<ir::Division> one_by_one(Builder&, const ir::DivideArgs& a, const 
     x = move_dim(x, last, d);
   }
   out.out = {x};
+  if (order.back() != last && layout.dims[at(order.back())].empty()) out.layouts.emplace_back(x, layout);
   return out;
 }
 

@@ -78,7 +78,8 @@ class Chooser {
 
   bool alike(const Idea& idea, const Alternative& other) const {
     const ir::Eqn &a = *idea.eqn, &b = *other.eqn;
-    if (a.op != b.op || a.in.size() != b.in.size() || a.out.size() != b.out.size()) return false;
+    if (a.op != b.op || !ir::equal(a.attrs, b.attrs) || a.in.size() != b.in.size() || a.out.size() != b.out.size())
+      return false;
     for (std::size_t i = 0; i < other.results.size(); ++i) {
       if (!(idea.fixed[i].layout == other.results[i].layout)) return false;
     }
