@@ -18,6 +18,26 @@ Value is_set(Value number, std::int64_t bit) {
   return ne(and_(number, b), scalar(*number.builder, 0, DType::I32));
 }
 
+// Triangles (…, n, n) of even n as rectangles (…, n / 2, n + 1) without the zeros: the last rows, turned round, stand
+// before the first ones.
+Value folded(Value r) {
+  Builder& b = *r.builder;
+  std::int64_t n = r.shape().back();
+  Dims none(at(r.rank()), 0);
+  Dims one = none;
+  one.back() = 1;
+  Value zero = scalar(b, 0, r.dtype());
+  Value first = pad(row_range(r, 0, n / 2), zero, one, none);
+  Value last = pad(rev(row_range(r, n / 2), {r.rank() - 2, r.rank() - 1}), zero, none, one);
+  Value row = iota(b, DType::I32, first.shape(), r.rank() - 2);
+  return where(le(iota(b, DType::I32, first.shape(), r.rank() - 1), row), last, first);
+}
+Value unfolded(Value x) {
+  std::int64_t n = x.shape().back() - 1;
+  Value last = rev(lower_part(column_range(x, 0, n)), {x.rank() - 2, x.rank() - 1});
+  return concatenate(Values{upper_part(column_range(x, 1)), last}, x.rank() - 2);
+}
+
 // The triangle of all devices along one axis, and the part of the orthogonal factor that belongs to each.
 struct Reduced {
   Value q, r;
@@ -42,7 +62,7 @@ Reduced joined_along(Reduced x, const Collective& axis) {
     Ppermute pairs;
     static_cast<Collective&>(pairs) = axis;
     for (std::int64_t i = 0; i < parts; ++i) pairs.pairs.push_back({i, i ^ bit});
-    Value other = ppermute(x.r, pairs);
+    Value other = n % 2 == 0 ? unfolded(ppermute(folded(x.r), pairs)) : ppermute(x.r, pairs);
     Value second = is_set(me, bit);
     Values f = qr(concatenate(Values{where(second, other, x.r), where(second, x.r, other)}, rows));
     x = {matmul(x.q, where(second, row_range(f[0], n), row_range(f[0], 0, n))), f[1]};
