@@ -79,7 +79,7 @@ Value grown(Value x, std::int64_t rows, std::int64_t columns, bool ones) {
 }
 
 std::optional<BlockCyclic> BlockCyclic::of(const ir::DivideArgs& a, const ir::Layout& layout, std::int64_t m,
-                                           std::int64_t n) {
+                                           std::int64_t n, std::int64_t wanted) {
   auto d = layout.dims.size();
   ir::AxisList rows = layout.dims[d - 2];
   ir::AxisList columns = layout.dims[d - 1];
@@ -111,7 +111,7 @@ std::optional<BlockCyclic> BlockCyclic::of(const ir::DivideArgs& a, const ir::La
   std::int64_t panels = unit;
   auto fits = [&](std::int64_t k, std::int64_t least) { return extent >= least * devices * k; };
   if (extent < kLeastExtent || !fits(panels, kLeastBlock)) return std::nullopt;
-  while (panels < 16 && fits(2 * panels, panels < 8 ? kLeastBlock : 2 * kLeastBlock)) panels *= 2;
+  while (panels < wanted && fits(2 * panels, panels < 8 ? kLeastBlock : 2 * kLeastBlock)) panels *= 2;
   if (panels > kMostPanels) return std::nullopt;
   g.block_ = (extent + devices * panels - 1) / (devices * panels);
   auto count = [&](std::int64_t size) { return (size + g.width() * unit - 1) / (g.width() * unit) * unit; };
@@ -263,6 +263,8 @@ Value BlockCyclic::for_columns(Value own) const {
 Value BlockCyclic::all_rows(Value own) const { return gathered(own, grid_, own.rank() - 2); }
 
 Value BlockCyclic::summed_over_rows(Value x) const { return p() == 1 ? x : psum(x, rows_); }
+Value BlockCyclic::greatest_over_rows(Value x) const { return p() == 1 ? x : pmax(x, rows_); }
+Value BlockCyclic::least_over_rows(Value x) const { return p() == 1 ? x : pmin(x, rows_); }
 Value BlockCyclic::summed(Value x) const { return psum(x, grid_); }
 
 Value BlockCyclic::gathered_over_columns(Value x) const { return q() == 1 ? x : gathered(x, columns_, x.rank() - 2); }

@@ -16,6 +16,7 @@
 #include "ops/collective/collectives.h"
 #include "ops/collective/manual.h"
 #include "ops/linalg/linalg_common.h"
+#include "ops/shape/row_routes.h"
 
 namespace tessera::ops {
 
@@ -25,9 +26,10 @@ Collective along(const ir::MeshAxes& mesh, const ir::AxisList& axes);
 class BlockCyclic {
  public:
   /// For matrices of m x n in the last two dimensions under this layout; nothing where they are whole, or so small that
-  /// panels would cost more messages than they save bytes.
+  /// panels would cost more messages than they save bytes. There are about `wanted` panels, where they are large
+  /// enough.
   static std::optional<BlockCyclic> of(const ir::DivideArgs& a, const ir::Layout& layout, std::int64_t m,
-                                       std::int64_t n);
+                                       std::int64_t n, std::int64_t wanted = 16);
 
   std::int64_t p() const { return rows_.total(); }  ///< rows of the grid
   std::int64_t q() const { return columns_.total(); }
@@ -45,6 +47,19 @@ class BlockCyclic {
   /// are divided may leave no room for copies.
   Values panels(Value whole, const std::function<Value(std::int64_t k, Value panel)>& kept) const;
   Value joined(Builder& b, const Type& whole, const std::function<Value(std::int64_t k)>& panel) const;
+
+  /// `joined`, with the rows in another order: `numbers`, i32[rows()], which all devices know, says which row comes to
+  /// each place. Matrices alone, no stacks of them.
+  Value joined_in_order(const Type& whole, Value numbers, const std::function<Value(std::int64_t k)>& panel) const;
+  /// For numbers of rows, i32[n]: the row of the grid that has them, and where among its rows they are.
+  Value owner_of_row(Value numbers) const;
+  Value place_of_row(Value numbers) const;
+  /// This device's place along the grid's rows, i32[], and the numbers of its rows, i32[row_panels() local_rows()].
+  Value row_of_grid(Builder& b) const;
+  Value numbers_of_rows(Builder& b) const;
+  /// The rows with these numbers, i32[n], which all devices know, of the matrices (row_panels() local_rows(), …) beside
+  /// each other. Each row is sent once to each device of the column of the grid.
+  Value rows_with(Value numbers, const Values& matrices) const;
 
   /// Of rows (…, k local_rows(), local_columns()) of one panel of columns: all columns of the panel, (…, k
   /// local_rows(), width()).
@@ -64,8 +79,10 @@ class BlockCyclic {
   Value for_rows(Value own) const;
   Value for_columns(Value own) const;
   Value all_rows(Value own) const;
-  /// The sum over the devices of a column of the grid, or over all.
+  /// The sum over the devices of a column of the grid, or over all; the greatest and the least over a column.
   Value summed_over_rows(Value x) const;
+  Value greatest_over_rows(Value x) const;
+  Value least_over_rows(Value x) const;
   Value summed(Value x) const;
   /// The matrices of the devices of a row of the grid (of a column), below each other; and what stands in the place of
   /// this device's, `n` rows each.
@@ -84,6 +101,7 @@ class BlockCyclic {
  private:
   ManualSpec boundary(Value matrix, const Dims& last, bool cut = true) const;
   Value exchanged(Value chunks) const;
+  Value received_in_order(const RowRoutes& routes, const Values& panels, Value sent, Value order) const;
   Collective rows_, columns_, grid_;  // axes along the grid's first dimension, its second, both
   std::int64_t row_panels_ = 0, column_panels_ = 0, block_ = 0;
 };

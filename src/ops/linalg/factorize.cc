@@ -364,6 +364,7 @@ TESSERA_DEFINE_OP(
         .batch = [](Builder& b, const BatchArgs& a, const NoAttrs& p) { return batch_in_front(def::lu, b, a, p); },
         .jvp = lu_jvp,
         .transpose = Never{kNotLinear},
+        .divide = {lu_by_panels},
         .place = [](const ir::PlaceArgs& args, Types& out, const NoAttrs&) { place_batches(args, out); },
         .reference = lu_reference,
         .samples = Never{"needs matrices far from singular; tested on its own"},

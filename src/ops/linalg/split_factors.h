@@ -14,6 +14,11 @@ std::optional<ir::Division> cholesky_by_panels(Builder& b, const ir::DivideArgs&
 /// The same for the right-hand sides: a panel of the result, then the rows that depend on it.
 std::optional<ir::Division> solve_by_panels(Builder& b, const ir::DivideArgs& a, const TriangularSolve& p);
 
+/// Panel by panel with partial pivoting, rows in their places until the end: large square matrices, no stacks of them.
+/// And the same for those of any size that panels have.
+std::optional<ir::Division> lu_by_panels(Builder& b, const ir::DivideArgs& a, const NoAttrs&);
+std::optional<ir::Division> lu_in_panels(Builder& b, const ir::DivideArgs& a);
+
 /// Q and R by their reflectors, which other rules make.
 std::optional<ir::Division> qr_by_reflectors(Builder& b, const ir::DivideArgs& a, const Qr& p);
 /// Reflectors panel by panel, each panel by TSQR (blocked Householder in compact WY form), and their product.
