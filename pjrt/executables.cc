@@ -8,7 +8,6 @@
 #include "entries.h"
 #include "hlo/export/partitioned.h"
 #include "hlo/module.h"
-#include "hlo/sharding/hlo_sharding.h"
 #include "objects.h"
 #include "runtime/program_costs.h"
 #include "sharding/placement.h"
@@ -77,65 +76,6 @@ Port port(const Executable& exe, const ir::Port& p, const ir::Type& type, const 
   return out;
 }
 
-// Tiles of blocks, then of addends, then of replicas.
-TileAssignment addend_tiles(const NamedSharding& s, std::int64_t rank, std::vector<hlo::HloSharding::Last>& last) {
-  const Dims& sizes = s.mesh().abstract_mesh().axis_sizes();
-  Dims dims, permutation;
-  std::vector<bool> used(sizes.size());
-  auto take = [&](std::size_t a) {
-    used[a] = true;
-    permutation.push_back(static_cast<std::int64_t>(a));
-    return sizes[a];
-  };
-  for (std::size_t d = 0; d < static_cast<std::size_t>(rank); ++d) {
-    dims.push_back(1);
-    if (d >= s.spec().size()) continue;
-    for (auto a : s.dim_axes(d)) dims.back() *= take(static_cast<std::size_t>(a));
-  }
-  dims.push_back(1);
-  for (auto a : s.unreduced_axes()) dims.back() *= take(static_cast<std::size_t>(a));
-  last.push_back(hlo::HloSharding::Last::Unreduced);
-  std::int64_t rest = 1;
-  for (std::size_t a = 0; a < sizes.size(); ++a) {
-    if (!used[a]) rest *= take(a);
-  }
-  if (rest > 1) {
-    dims.push_back(rest);
-    last.push_back(hlo::HloSharding::Last::Replicated);
-  }
-  return TileAssignment(dims, Dims(sizes.begin(), sizes.end()), permutation);
-}
-
-// In the words of XLA: tiles by logical id.
-std::string op_sharding(const Port& p) {
-  hlo::HloSharding s;
-  std::optional<TileAssignment> tiles;
-  const auto* named = dynamic_cast<const NamedSharding*>(p.sharding.get());
-  if (named != nullptr && p.placement->addends > 1) {
-    tiles = addend_tiles(*named, p.type.rank(), s.last);
-  } else if (named != nullptr) {
-    tiles = named->to_tiles(p.type.rank());
-  } else if (const auto* gspmd = dynamic_cast<const GspmdSharding*>(p.sharding.get())) {
-    tiles = gspmd->tiles();
-  }
-  if (!tiles || !tiles->is_tiled()) return hlo::serialized(s);
-  bool in_order = true;
-  std::vector<std::int64_t> logical(p.position.size());
-  for (std::size_t k = 0; k < p.position.size(); ++k) {
-    logical[static_cast<std::size_t>(p.position[k])] = static_cast<std::int64_t>(k);
-    in_order = in_order && p.position[k] == static_cast<std::int32_t>(k);
-  }
-  s.kind = hlo::HloSharding::Kind::Tiled;
-  if (tiles->replicate_last()) s.last.push_back(hlo::HloSharding::Last::Replicated);
-  if (!in_order) {
-    std::vector<std::int64_t> list = tiles->to_list();
-    for (auto& position : list) position = logical[static_cast<std::size_t>(position)];
-    tiles = TileAssignment::from_list(tiles->dims(), std::move(list), tiles->replicate_last());
-  }
-  s.tiles = std::move(tiles);
-  return hlo::serialized(s);
-}
-
 // Ports with tokens between them.
 std::vector<std::int32_t> with_tokens(std::size_t ports, const std::vector<std::size_t>& tokens) {
   std::vector<std::int32_t> out;
@@ -149,7 +89,7 @@ std::vector<std::int32_t> with_tokens(std::size_t ports, const std::vector<std::
 
 // What callers are told of an argument or a result; nullptr: of a token.
 void describe(const Executable& exe, const Port* p, Executable::Described& to) {
-  to.shardings.add(p == nullptr ? hlo::serialized({}) : op_sharding(*p));
+  to.shardings.add(op_sharding(p));
   to.kinds.add(of(exe.devices[0]->memories[p == nullptr ? 0 : p->memory]).kind);
   to.layouts.add(p == nullptr ? layout_text({}, 0) : layout_text(p->about->layout, p->about->shape.size()));
 }
@@ -261,8 +201,9 @@ Executable& live(PJRT_LoadedExecutable* e) {
 // --- compiling -------------------------------------------------------------------------------------------------------
 
 void client_compile(PJRT_Client_Compile_Args& args) {
-  args.executable =
-      loaded(compile(*args.client, text_of(*args.program), view(args.compile_options, args.compile_options_size)));
+  auto exe = compile(*args.client, text_of(*args.program), view(args.compile_options, args.compile_options_size));
+  report_shardings(*exe);
+  args.executable = loaded(std::move(exe));
 }
 
 void client_load(PJRT_Client_Load_Args& args) {

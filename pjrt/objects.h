@@ -138,6 +138,10 @@ struct Executable {
   CostAnalysis costs;
   std::vector<PJRT_NamedValue> cost_values;  ///< their names are those of `costs`
 };
+/// The serialized OpSharding of an argument or a result, over logical devices; null: of a token.
+std::string op_sharding(const Executable::Port* p);
+/// Tells those who asked in the program how its values are sharded. Throws `StateError` with what a callback throws.
+void report_shardings(const Executable& exe);
 /// Bytes per device that programs of this thread may move; -1: any number.
 std::int64_t& comm_budget();
 

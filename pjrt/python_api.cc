@@ -2,6 +2,7 @@
 // What the Python package asks of the library beside PJRT: plain C, for ctypes.
 #include "python_api.h"
 
+#include <atomic>
 #include <cstring>
 #include <nlohmann/json.hpp>
 
@@ -14,6 +15,7 @@
 namespace tessera::pjrt {
 
 namespace {
+std::atomic<TesseraShardingCallback> inspector = nullptr;
 thread_local std::string answer;  // what the last call on this thread gave
 
 nlohmann::json json_of(const CommStep& s) {
@@ -84,6 +86,8 @@ ops::HostFunction host_function(TesseraHostCallback call, const hlo::HostCall& o
 }
 }  // namespace
 
+TesseraShardingCallback sharding_callback() { return inspector.load(); }
+
 }  // namespace tessera::pjrt
 
 using namespace tessera;
@@ -99,6 +103,8 @@ void tessera_set_host_callback(TesseraHostCallback call) {
   }
   hlo::set_host_callbacks([call](const hlo::HostCall& of) { return pjrt::host_function(call, of); });
 }
+
+void tessera_set_sharding_callback(TesseraShardingCallback call) { pjrt::inspector.store(call); }
 
 std::int64_t tessera_set_comm_budget(std::int64_t bytes) { return std::exchange(pjrt::comm_budget(), bytes); }
 

@@ -25,6 +25,27 @@ using TesseraHostCallback = std::int32_t (*)(std::int64_t number, const TesseraH
 /// Programs that are compiled from now on may call Python; null: they may not.
 TESSERA_EXPORT void tessera_set_host_callback(TesseraHostCallback call);
 
+/// A function that is given where a value is placed (a serialized OpSharding over the program's logical devices) while
+/// the program that asks for it is compiled. Returns as a host callback does.
+using TesseraShardingCallback = std::int32_t (*)(std::int64_t number, const char* op_sharding, std::size_t size,
+                                                 char* error, std::int32_t error_size);
+
+/// Programs that are compiled from now on may ask for shardings; null: they are given none.
+TESSERA_EXPORT void tessera_set_sharding_callback(TesseraShardingCallback call);
+
+/// The handlers of a target of XLA's FFI, by stage; null: it has none for that stage.
+struct TesseraFfiTarget {
+  void* instantiate;
+  void* prepare;
+  void* initialize;
+  void* execute;
+};
+/// Finds the handlers of a target by its name. Returns 0 where there is no such target.
+using TesseraFfiTargets = std::int32_t (*)(const char* name, TesseraFfiTarget* target);
+
+/// Programs that are compiled from now on may call these; null: they may not.
+TESSERA_EXPORT void tessera_set_ffi_targets(TesseraFfiTargets find);
+
 /// The collectives of a StableHLO module (text or bytecode) as JSON: {"steps": [{"op", "axes", "bytes_per_device",
 /// "times", "value", "equation", "file", "line", "reason"}], "bytes_per_device", "devices"}, or {"error": text}. A
 /// module that does not say for how many devices it is is taken to be for `devices`. The answer is the calling thread's
@@ -41,3 +62,8 @@ TESSERA_EXPORT const char* tessera_begin_trace(const char* path);
 
 /// Waits for the programs that were called so far and writes the trace of this number: {}, or {"error": text}.
 TESSERA_EXPORT const char* tessera_end_trace(std::int64_t trace);
+
+namespace tessera::pjrt {
+/// What `tessera_set_sharding_callback` set.
+TesseraShardingCallback sharding_callback();
+}  // namespace tessera::pjrt

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Registers Tessera with JAX: under its own name, and in the place of JAX's CPU backend."""
+import contextlib
 import os
 import re
 
-from . import _host_callbacks, _library, _lowerings
+from . import _ffi_targets, _host_callbacks, _inspect_sharding, _library, _lowerings
 
 _NAME = "tessera"
 _c_api = None
@@ -43,6 +44,7 @@ def load():
 
 
 OLDEST = (0, 9, 1)  # jaxlib 0.9.0 does not ask plugins for the shardings of results
+NEWEST_TRIED = "0.12.0"
 
 
 def check_version(version: str) -> None:
@@ -51,6 +53,20 @@ def check_version(version: str) -> None:
     if numbers < OLDEST:
         raise ImportError(f"tessera: JAX {version} is too old; expected {'.'.join(map(str, OLDEST))} or newer "
                           "(pip install --upgrade jax jaxlib)")
+
+
+@contextlib.contextmanager
+def known_jax():
+    """Inside it, what a JAX or jaxlib lacks of those that the package was tried with is an `ImportError` that says so."""
+    try:
+        yield
+    except (AttributeError, ModuleNotFoundError, TypeError) as error:
+        import jax
+        import jaxlib
+
+        raise ImportError(f"tessera: JAX {jax.__version__} with jaxlib {jaxlib.__version__} is not what this version was "
+                          f"made for, which was tried with {'.'.join(map(str, OLDEST))} to {NEWEST_TRIED}: {error} (install "
+                          "one of those, or a newer tessera-jax)") from error
 
 
 def client(platform: str = _NAME, devices: int | None = None):
@@ -71,16 +87,18 @@ def register() -> None:
 
     if _NAME in xla_bridge._backend_factories:
         return
-    c_api = load()
-    nonexperimental = getattr(xla_bridge, "_nonexperimental_plugins", None)
-    if isinstance(nonexperimental, set):
-        nonexperimental.add(_NAME)
-    def topology(topology_name="", **options):
-        return xla_client.make_c_api_device_topology(c_api, topology_name, **options)
+    with known_jax():
+        c_api = load()
+        nonexperimental = getattr(xla_bridge, "_nonexperimental_plugins", None)
+        if isinstance(nonexperimental, set):
+            nonexperimental.add(_NAME)
 
-    # Below JAX's own CPU backend: whoever only installs the package keeps what they had.
-    xla_bridge.register_backend_factory(_NAME, client, priority=-1, fail_quietly=False, make_topology=topology,
-                                        c_api=c_api)
+        def topology(topology_name="", **options):
+            return xla_client.make_c_api_device_topology(c_api, topology_name, **options)
+
+        # Below JAX's own CPU backend: whoever only installs the package keeps what they had.
+        xla_bridge.register_backend_factory(_NAME, client, priority=-1, fail_quietly=False, make_topology=topology,
+                                            c_api=c_api)
 
 
 def replace_cpu() -> None:
@@ -93,11 +111,14 @@ def replace_cpu() -> None:
             return
         raise RuntimeError("tessera: JAX has started its backends already; import tessera.jax before the first array, "
                            "or set TESSERA_JAX=cpu in the environment")
-    c_api = load()
-    _host_callbacks.install()
-    _lowerings.install()
-    xla_bridge._backend_factories["cpu"] = xla_bridge.BackendRegistration(
-        lambda: client("cpu"), priority=0, fail_quietly=False, experimental=False, c_api=c_api)
+    with known_jax():
+        c_api = load()
+        _host_callbacks.install()
+        _lowerings.install()
+        _inspect_sharding.install()
+        _ffi_targets.install()
+        xla_bridge._backend_factories["cpu"] = xla_bridge.BackendRegistration(
+            lambda: client("cpu"), priority=0, fail_quietly=False, experimental=False, c_api=c_api)
 
 
 def refuse_cpu(error: Exception) -> None:

@@ -99,9 +99,14 @@ def _call(number, ins, num_in, outs, num_out, error, error_size):
             to[...] = np.asarray(results[i]).astype(to.dtype) if outs[i].narrow else results[i]
         return 0
     except BaseException as e:  # whoever waits for the program gets it
-        text = f"{type(e).__name__}: {e}".encode()[: error_size - 1]
-        ctypes.memmove(error, text + b"\0", len(text) + 1)
-        return 1
+        return give_error(e, error, error_size)
+
+
+def give_error(e: BaseException, to: int, size: int) -> int:
+    """Writes the error as C has it: a terminated message in so many bytes at `to`. Returns 1."""
+    text = f"{type(e).__name__}: {e}".encode()[: size - 1]
+    ctypes.memmove(to, text + b"\0", len(text) + 1)
+    return 1
 
 
 class _Kept:

@@ -17,6 +17,17 @@ HostCallback = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64, ctypes.POINTER(H
                                 ctypes.POINTER(HostArray), ctypes.c_int32, ctypes.c_void_p, ctypes.c_int32)
 
 
+ShardingCallback = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p,
+                                    ctypes.c_int32)
+
+
+class FfiTarget(ctypes.Structure):
+    _fields_ = [(stage, ctypes.c_void_p) for stage in ("instantiate", "prepare", "initialize", "execute")]
+
+
+FfiTargets = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_char_p, ctypes.POINTER(FfiTarget))
+
+
 @functools.cache
 def library() -> ctypes.CDLL:
     lib = ctypes.CDLL(_library.path())
@@ -24,6 +35,10 @@ def library() -> ctypes.CDLL:
     lib.tessera_comm_plan.restype = ctypes.c_char_p
     lib.tessera_set_host_callback.argtypes = [HostCallback]
     lib.tessera_set_host_callback.restype = None
+    lib.tessera_set_sharding_callback.argtypes = [ShardingCallback]
+    lib.tessera_set_sharding_callback.restype = None
+    lib.tessera_set_ffi_targets.argtypes = [FfiTargets]
+    lib.tessera_set_ffi_targets.restype = None
     lib.tessera_set_comm_budget.argtypes = [ctypes.c_int64]
     lib.tessera_set_comm_budget.restype = ctypes.c_int64
     lib.tessera_begin_trace.argtypes = [ctypes.c_char_p]

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import jax
 import pytest
+from jax._src import custom_partitioning, xla_bridge
 from tessera import _backend
 
 
@@ -10,6 +11,13 @@ def test_versions_of_jax():
     for old in ("0.9.0.1", "0.9.0", "0.8.3"):
         with pytest.raises(ImportError, match=f"JAX {old} is too old; expected 0.9.1 or newer"):
             _backend.check_version(old)
+
+
+def test_a_jax_that_lacks_something(monkeypatch):
+    monkeypatch.setattr(xla_bridge, "_backends", {})
+    monkeypatch.delattr(custom_partitioning, "custom_partitioning_p")
+    with pytest.raises(ImportError, match=f"JAX {jax.__version__} with jaxlib .* was tried with 0.9.1 to .*custom_partitioning_p"):
+        _backend.replace_cpu()
 
 
 def test_device_count(monkeypatch):

@@ -30,6 +30,8 @@ class PlacedStablehlo {
   const std::vector<ShardingPtr>& said_out() const { return said_out_; }
   /// Where its results are; known once it is compiled.
   ShardingPtr out(const CompiledProgram& compiled, std::size_t i) const;
+  /// By position of the program's mesh.
+  const mesh::DeviceList& devices() const { return *options_.devices; }
   /// For arguments that lie as `in()` says, or that `by_position` marks as holding values of their own on replicas.
   std::shared_ptr<const CompiledProgram> compile(const std::vector<bool>& by_position = {});
   /// Argument `i` stays the caller's, also where the module marks it as donated. Before the first call.

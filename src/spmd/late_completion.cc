@@ -28,13 +28,12 @@ bool only_added(const std::vector<ir::Layout>& wanted, const GraphUses& uses, ir
   };
   const auto& dims = wanted[static_cast<std::size_t>(v)].dims;
   return every_use(v, [&](const ir::Eqn& reader) {
-    const ir::ValueId made = reader.out[0];
     if (reader.op == &ops::def::transpose) {
-      return every_use(made, [&](const ir::Eqn& e) {
+      return every_use(reader.out[0], [&](const ir::Eqn& e) {
         return e.op == &ops::def::sharding_constraint && only_added(wanted, uses, e.out[0]);
       });
     }
-    return reader.op == &ops::def::add && every_use(made, [&](const ir::Eqn& e) {
+    return reader.op == &ops::def::add && every_use(reader.out[0], [&](const ir::Eqn& e) {
              return e.op == &ops::def::sharding_constraint && wanted[static_cast<std::size_t>(e.out[0])].dims == dims;
            });
   });

@@ -11,6 +11,7 @@
 #include "ir/pass.h"
 #include "ops/collective/transfer_bytes.h"
 #include "ops/control/subgraph_structure.h"
+#include "ops/shape/sharding_groups.h"
 #include "spmd/divided_equations.h"
 #include "spmd/factor_candidates.h"
 #include "spmd/factoring.h"
@@ -59,6 +60,8 @@ class Partitioner {
         constrain(e);
       } else if (auto control = ops::control_of(e)) {
         add_control(e, *control);
+      } else if (e.op == &ops::def::sharding_group) {
+        add_member(e);
       } else if (!e.op->traits().collective || !add_manual(e, access_)) {
         add_equation(e);
       }
@@ -90,6 +93,14 @@ class Partitioner {
       ir::Value now = enter_partial(e.in[0], goal, consumer);
       values_.add(e.out[0], {builder_.layout(now), now, &e});
     }
+  }
+
+  // A member of a sharding group, where somebody reads it.
+  void add_member(const ir::Eqn& e) {
+    const ir::ValueId v = e.out[0];
+    if (uses_.of(v).empty() && !uses_.returned(v)) return;
+    const Consumer consumer{&e, "operand", 0};
+    values_.add(v, values_.provide(e.in[0], wanted(v), consumer));
   }
 
   // A constrained sum that is only added to others: completed where they have been added and that is constrained alike.

@@ -325,19 +325,99 @@ TEST(HloManual, HloShardingsPlaceValues) {
 }
 
 TEST(HloManual, MembersOfAShardingGroupLieAlike) {
-  auto program = StablehloProgram::parse(module("  sdy.mesh @mesh = <[\"x\"=4, \"y\"=2]>\n", R"(
+  std::string text = module("  sdy.mesh @mesh = <[\"x\"=4, \"y\"=2]>\n", R"(
   func.func public @main(%arg0: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}) -> (tensor<8xf32>, tensor<8xf32>) {
     %0 = stablehlo.iota dim = 0 : tensor<8xf32>
     %1 = stablehlo.iota dim = 0 : tensor<8xf32>
     sdy.sharding_group %0 group_id=3 : tensor<8xf32>
     sdy.sharding_group %arg0 group_id=3 : tensor<8xf32>
     return %0, %1 : tensor<8xf32>, tensor<8xf32>
-  })"));
+  })");
+  auto program = StablehloProgram::parse(text);
   ClientScope scope(Client::cpu({.devices = 8}));
   auto out = program(program.place({numbers(8)}));
   EXPECT_EQ(out[0].sharding()->shard_shape({8}), (Shape{2}));
   EXPECT_EQ(out[1].sharding()->shard_shape({8}), (Shape{8}));
   EXPECT_EQ(out[0].host().to_vector<float>(), numbers(8).to_vector<float>());
+  EXPECT_EQ(StablehloProgram::parse(program.as_text()).as_text(), program.as_text());
+  EXPECT_NE(program.as_text().find("group_id=3"), std::string::npos) << program.as_text();
+}
+
+// Shardings that no member is given: that of %2 comes from a product, in one group with a value of a loop's body.
+TEST(HloManual, MembersTakeWhatPropagationFinds) {
+  auto program = StablehloProgram::parse(module("  sdy.mesh @mesh = <[\"x\"=4, \"y\"=2]>\n", R"(
+  func.func public @main(%arg0: tensor<8x2xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {"y"}]>}) -> (tensor<8x8xf32>, tensor<8x8xf32>, tensor<8x8xf32>) {
+    %c = stablehlo.constant dense<0> : tensor<i32>
+    %one = stablehlo.constant dense<1> : tensor<i32>
+    %n = stablehlo.constant dense<2> : tensor<i32>
+    %0 = stablehlo.transpose %arg0, dims = [1, 0] : (tensor<8x2xf32>) -> tensor<2x8xf32>
+    %2 = stablehlo.dot_general %arg0, %0, contracting_dims = [1] x [0] : (tensor<8x2xf32>, tensor<2x8xf32>) -> tensor<8x8xf32>
+    %3 = stablehlo.iota dim = 0 : tensor<8x8xf32>
+    %4 = stablehlo.iota dim = 1 : tensor<8x8xf32>
+    %5:2 = stablehlo.while(%i = %c, %v = %3) : tensor<i32>, tensor<8x8xf32>
+     cond {
+      %6 = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %6 : tensor<i1>
+    } do {
+      %6 = stablehlo.add %i, %one : tensor<i32>
+      sdy.sharding_group %v group_id=0 : tensor<8x8xf32>
+      %7 = stablehlo.add %v, %v : tensor<8x8xf32>
+      stablehlo.return %6, %7 : tensor<i32>, tensor<8x8xf32>
+    }
+    sdy.sharding_group %2 group_id=0 : tensor<8x8xf32>
+    return %2, %5#1, %4 : tensor<8x8xf32>, tensor<8x8xf32>, tensor<8x8xf32>
+  })"));
+  ClientScope scope(Client::cpu({.devices = 8}));
+  auto out = program(program.place({numbers(16).reshape({8, 2})}));
+  EXPECT_EQ(out[0].sharding()->shard_shape({8, 8}), (Shape{2, 8}));
+  EXPECT_EQ(out[1].sharding()->shard_shape({8, 8}), (Shape{2, 8}));
+  EXPECT_EQ(out[2].sharding()->shard_shape({8, 8}), (Shape{8, 8}));
+  EXPECT_EQ(out[1].host().to_vector<float>()[63], 28);
+}
+
+// What is asked of a value stands in the module, and moves nothing.
+TEST(HloManual, InspectedShardingsAreWrittenAndRead) {
+  Ran r = run(module("  sdy.mesh @mesh = <[\"x\"=4, \"y\"=2]>\n", R"(
+  func.func public @main(%arg0: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}) -> tensor<8xf32> {
+    %0 = stablehlo.add %arg0, %arg0 : tensor<8xf32>
+    %1 = stablehlo.custom_call @InspectSharding(%0) {backend_config = "tessera:7", has_side_effect = true} : (tensor<8xf32>) -> tensor<8xf32>
+    return %0 : tensor<8xf32>
+  })"),
+              {numbers(8)});
+  EXPECT_EQ(r.out[7], 14);
+  EXPECT_EQ(r.plan.find("all_gather"), std::string::npos) << r.plan;
+  auto with = [](const std::string& config) {
+    return StablehloProgram::parse(module("", str(R"(
+  func.func public @main(%arg0: tensor<8xf32>) -> tensor<8xf32> {
+    %1 = stablehlo.custom_call @InspectSharding(%arg0) {backend_config = ")",
+                                                  config, R"("} : (tensor<8xf32>) -> tensor<8xf32>
+    return %1 : tensor<8xf32>
+  })")));
+  };
+  EXPECT_NO_THROW(with("\\10\\20\\7F"));  // an address of another process
+  EXPECT_THROW(with("tessera:"), FormatError);
+  EXPECT_THROW(with("tessera:7x"), FormatError);
+}
+
+// Sums that the plan shows as one exchange are one operation of the per-device program.
+TEST(HloManual, JoinedSumsAreWrittenAsOne) {
+  auto program = StablehloProgram::parse(module("  sdy.mesh @mesh = <[\"x\"=8]>\n", R"(
+  func.func public @main(%arg0: tensor<8x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}) -> (tensor<4xf32>, tensor<f32>) {
+    %c = stablehlo.constant dense<0.0> : tensor<f32>
+    %0 = stablehlo.reduce(%arg0 init: %c) applies stablehlo.add across dimensions = [0] : (tensor<8x4xf32>, tensor<f32>) -> tensor<4xf32>
+    %1 = stablehlo.reduce(%arg0 init: %c) applies stablehlo.add across dimensions = [0, 1] : (tensor<8x4xf32>, tensor<f32>) -> tensor<f32>
+    return %0, %1 : tensor<4xf32>, tensor<f32>
+  })"));
+  ClientScope scope(Client::cpu({.devices = 8}));
+  auto args = program.place({numbers(32).reshape({8, 4})});
+  ASSERT_EQ(program.comm_plan(args).steps().size(), 1U);
+  std::string text = program.device_text(args);
+  auto at = text.find("stablehlo.all_reduce");
+  ASSERT_NE(at, std::string::npos) << text;
+  EXPECT_EQ(text.find("stablehlo.all_reduce", at + 1), std::string::npos) << text;
+  auto out = StablehloProgram::parse(text).run({numbers(4).reshape({1, 4})});  // the same shard on every device
+  EXPECT_EQ(out[0].to_vector<float>(), (Floats{0, 8, 16, 24}));
+  EXPECT_EQ(out[1].to_vector<float>(), (Floats{48}));
 }
 
 }  // namespace

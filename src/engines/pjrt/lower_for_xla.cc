@@ -18,6 +18,7 @@
 #include "ops/linalg/linalg_common.h"
 #include "ops/ops.h"
 #include "ops/shape/indexing_ops.h"
+#include "ops/shape/sharding_groups.h"
 #include "ops/shared_attrs.h"
 #include "tessera/error.h"
 
@@ -173,8 +174,10 @@ class Lowering {
     return cpu_ && splits_ && (e.op == &def::reduce_max || e.op == &def::reduce_min) &&
            is_float(g.type(e.in[0]).dtype) && g.type(e.in[0]).size() > 0;
   }
+  // What computes nothing: what dce_sink is to keep has no effect.
+  static bool is_note(const Eqn& e) { return e.op == &def::dce_sink || e.op == &def::inspect_sharding; }
   bool changes(const ir::Graph& g, const Eqn& e) const {
-    return is_split_extreme(g, e) || e.op == &def::mulhi || e.op == &def::dce_sink || e.op == &def::cholesky ||
+    return is_split_extreme(g, e) || e.op == &def::mulhi || is_note(e) || e.op == &def::cholesky ||
            is_foreign(e) || is_empty(g, e) || is_float_extreme(g, e) ||
            (cpu_ && (e.op == &def::pbroadcast || e.op == &def::ragged_all_to_all));
   }
@@ -200,7 +203,7 @@ class Lowering {
     }
     if (e.op == &def::cholesky) return {ops::lower_part(r.copy(e, in)[0])};
     if (e.op == &def::mulhi) return {mulhi(in[0], in[1])};
-    if (e.op == &def::dce_sink) return {};  // what it is to keep has no effect
+    if (is_note(e)) return {};
     if (is_empty(g, e)) {
       Values out;
       for (auto v : e.out) out.push_back(ops::zeros(*in[0].builder, g.type(v)));

@@ -6,6 +6,7 @@
 #include "hlo/export/export.h"
 #include "ops/collective/shard_map_op.h"
 #include "ops/ops.h"
+#include "ops/shape/sharding_groups.h"
 #include "ops/shared_attrs.h"
 #include "tessera/error.h"
 
@@ -84,6 +85,20 @@ Texts sharding_constraint(Writer& w, const Eqn& e, const Texts& in, const Types&
   return {gspmd(w, "Sharding", in[0], out[0], text, config)};
 }
 
+Texts sharding_group(Writer& w, const Eqn& e, const Texts& in, const Types&) {
+  if (!w.options().shardy) return in;
+  auto group = ir::get<ops::ShardingGroup>(e.attrs).group;
+  w.line(str("sdy.sharding_group ", in[0].name, " group_id=", group, " : ", tensor_text(in[0].type)), Types{});
+  return in;
+}
+Texts inspect_sharding(Writer& w, const Eqn& e, const Texts& in, const Types&) {
+  auto number = ir::get<ops::InspectSharding>(e.attrs).number;
+  w.line(str("stablehlo.custom_call @InspectSharding(", in[0].name, ") {backend_config = \"", ops::kInspectKey, number,
+             "\", has_side_effect = true} : ", signature(in, {in[0].type})),
+         in[0].type);
+  return {};
+}
+
 ManualText inside(const Writer& w, const ops::ShardMap& p, const std::vector<std::string>& names) {
   ManualText m{names, p.mesh_sizes, std::vector<bool>(names.size(), false)};
   if (w.manual() != nullptr) m.manual = w.manual()->manual;
@@ -157,6 +172,8 @@ Texts shard_map(Writer& w, const Eqn& e, const Texts& in, const Types& out) {
 
 void add_manual_writers(WriterTable& t) {
   t[&def::sharding_constraint] = sharding_constraint;
+  t[&def::sharding_group] = sharding_group;
+  t[&def::inspect_sharding] = inspect_sharding;
   t[&def::shard_map] = shard_map;
 }
 

@@ -8,6 +8,7 @@
 #include "ir/op_def.h"
 #include "ops/collective/manual.h"
 #include "ops/ops.h"
+#include "ops/shape/sharding_groups.h"
 #include "ops/shared_attrs.h"
 #include "tessera/error.h"
 
@@ -277,6 +278,29 @@ class Move {
   Layout at_;
 };
 
+// Sums that are completed over the same axes and stay where they are: one exchange, and so one operation.
+bool is_joined_sum(const ir::Graph& g, const Eqn& e) {
+  if (e.in.size() < 2) return false;
+  const Layout& first = g.layout(e.in[0]);
+  const ir::AxisMask axes = first.partial & ~g.layout(e.out[0]).partial;
+  for (std::size_t i = 0; i < e.in.size(); ++i) {
+    const Layout &from = g.layout(e.in[i]), &to = g.layout(e.out[i]);
+    const bool stays = from.dims == to.dims && (to.partial & ~from.partial) == 0 && (from.vary & ~to.vary) == 0;
+    const bool alike = from.reduction == first.reduction && g.type(e.in[i]).dtype == g.type(e.in[0]).dtype;
+    if (!stays || !alike || (from.partial & ~to.partial) != axes) return false;
+  }
+  return axes != 0;
+}
+Texts summed_together(Writer& w, const ir::Graph& g, const Eqn& e, const Texts& in) {
+  const Layout& from = g.layout(e.in[0]);
+  const AxisList axes = axes_in(from.partial & ~g.layout(e.out[0]).partial);
+  Types out;
+  for (const auto& x : in) out.push_back(x.type);
+  return w.generic("stablehlo.all_reduce", in, out,
+                   collective_attributes(w, "", groups_text(*w.manual(), axes), true),
+                   w.reducer(how(from.reduction, in[0].type.dtype), in[0].type.dtype));
+}
+
 // ShardBuffers with other owners. A shard that several positions want is sent in as many rounds.
 Text reinterpreted(Writer& w, const Eqn& e, const Text& in, const Type& out) {
   const auto& p = ir::get<ops::Reinterpret>(e.attrs);
@@ -369,10 +393,14 @@ Texts write_partitioned(Writer& w, const ir::Graph& g, const Texts& args) {
     for (auto v : e.in) in.push_back(values[static_cast<std::size_t>(v)]);
     for (auto v : e.out) out.push_back(shard_type(g, v));
     Texts results;
-    if (e.op == &def::reshard) {
+    if (e.op == &def::reshard && is_joined_sum(g, e)) {
+      results = summed_together(w, g, e, in);
+    } else if (e.op == &def::reshard) {
       for (std::size_t i = 0; i < in.size(); ++i) {
         results.push_back(Move(w, *g.mesh, in[i], g.layout(e.in[i])).to(g.layout(e.out[i])));
       }
+    } else if (e.op == &def::inspect_sharding) {
+      continue;
     } else if (e.op == &def::reinterpret) {
       results = {reinterpreted(w, e, in[0], out[0])};
     } else if (e.op == &def::group_exchange) {

@@ -1,28 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hlo/host/host_callbacks.h"
 
-#include <mutex>
+#include "hlo/host/module_functions.h"
 
 namespace tessera::hlo {
 
 namespace {
-struct Slot {
-  std::mutex mutex;
-  HostCallbacks callbacks;
-};
-Slot& slot() {
-  static auto* it = new Slot;
+ModuleFunctions<HostCallbacks>& slot() {
+  static auto* it = new ModuleFunctions<HostCallbacks>;
   return *it;
 }
 }  // namespace
 
-void set_host_callbacks(HostCallbacks callbacks) {
-  std::lock_guard lock(slot().mutex);
-  slot().callbacks = std::move(callbacks);
-}
-HostCallbacks host_callbacks() {
-  std::lock_guard lock(slot().mutex);
-  return slot().callbacks;
-}
+void set_host_callbacks(HostCallbacks callbacks) { slot().set(std::move(callbacks)); }
+HostCallbacks host_callbacks() { return slot().get(); }
 
 }  // namespace tessera::hlo

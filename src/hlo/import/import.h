@@ -150,11 +150,6 @@ class Importer {
   const ir::CutMesh* cut(const ir::NamedMesh& mesh);
   /// The grid whose axes the module's HLO shardings are made of; null where there is none.
   const ir::NamedMesh* tile_mesh() const { return tile_mesh_ ? &*tile_mesh_ : nullptr; }
-  /// What the text says of a member of this sharding group; null where it says nothing of any.
-  const ir::AxisSharding* group_sharding(std::int64_t group) const {
-    auto it = groups_.find(group);
-    return it == groups_.end() ? nullptr : &it->second;
-  }
   /// Whether the program's devices can be this grid beside those that they are already; if so, they are.
   bool nests(const Dims& sizes);
   /// The same levels for the same key, so that a function means the same to all who call it there.
@@ -187,7 +182,6 @@ class Importer {
   void meshes();
   void find_devices();
   void find_tile_mesh();
-  void find_groups();
   bool place_on_grid(ir::Port& p, const Shape& shape) const;
   void signature(const AstFunction& main);
 
@@ -205,7 +199,6 @@ class Importer {
   bool shard_marks_ = false;                                // SPMDFullToShardShape may stand anywhere
   std::map<std::string, std::optional<ir::CutMesh>> cuts_;  // by mesh
   std::optional<ir::NamedMesh> tile_mesh_;
-  std::map<std::int64_t, ir::AxisSharding> groups_;  // by number: the first sharding of a member
   std::vector<std::vector<std::int64_t>> grids_;
   std::map<std::string, std::shared_ptr<const ManualLevels>> levels_;
 };

@@ -136,27 +136,6 @@ bool Importer::place_on_grid(ir::Port& p, const Shape& shape) const {
   return true;
 }
 
-void Importer::find_groups() {
-  std::map<std::string_view, const AstAttr*> known;  // by value
-  std::function<void(const std::vector<AstOp>&)> see = [&](const std::vector<AstOp>& ops) {
-    for (const auto& op : ops) {
-      const AstAttr* sharding = sharding_of_constraint(op);
-      if (sharding != nullptr && op.results.size() == 1) known[op.results[0].name] = sharding;
-      const AstAttr* group = op.name == "sdy.sharding_group" ? op.find("group_id") : nullptr;
-      auto it = group == nullptr || op.operands.size() != 1 ? known.end() : known.find(op.operands[0]);
-      if (it != known.end()) groups_.try_emplace(group->integer, parse_sharding(source_, *it->second));
-      for (const auto& r : op.regions) see(r.ops);
-    }
-  };
-  for (const auto& f : ast_.functions) {
-    known.clear();
-    for (const auto& a : f.body.args) {
-      if (const AstAttr* sharding = a.attrs.find("sdy.sharding")) known[a.name] = sharding;
-    }
-    see(f.body.ops);
-  }
-}
-
 const ir::CutMesh* Importer::cut(const ir::NamedMesh& mesh) {
   auto it = cuts_.find(mesh.name);
   return it == cuts_.end() || !it->second ? nullptr : &*it->second;
@@ -247,7 +226,6 @@ ir::Module Importer::run() {
   signature(*by_name_.at(name));
   shard_marks_ = source_.text().find("SPMDFullToShardShape") != std::string_view::npos ||
                  source_.text().find("SPMDShardToFullShape") != std::string_view::npos;
-  if (source_.text().find("sdy.sharding_group") != std::string_view::npos) find_groups();
   if (devices() > 1 && source_.text().find("mhlo.sharding") != std::string_view::npos) find_tile_mesh();
   Offset pos = by_name_.at(name)->pos;
   if (!shard_marks_ && runs_on_each_device(ast_, name, result_.num_replicas > 1)) {

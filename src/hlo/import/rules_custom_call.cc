@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Custom calls that JAX makes on the CPU.
 #include <algorithm>
+#include <charconv>
 #include <cmath>
+#include <optional>
 
 #include "base/strings.h"
+#include "hlo/host/foreign_functions.h"
 #include "hlo/host/host_callbacks.h"
 #include "hlo/host/host_kernels.h"
 #include "hlo/host/lapack.h"
@@ -13,6 +16,7 @@
 #include "hlo/text/parse.h"
 #include "ops/linalg/linalg_ops.h"
 #include "ops/reduce/sorting.h"
+#include "ops/shape/sharding_groups.h"
 #include "tessera/error.h"
 
 namespace tessera::hlo {
@@ -248,9 +252,163 @@ Items python_callback(OpCall& c, const HostCallbacks& callbacks, bool partitione
   return items;
 }
 
+// Who has lowered the program for this library gives a number; others mean a function in their own process.
+Items inspect_sharding(OpCall& c) {
+  c.check_operands(1);
+  const AstAttr* config = c.find("backend_config");
+  std::string_view text = config == nullptr ? std::string_view() : config->text;
+  ops::InspectSharding p;
+  if (text.starts_with(ops::kInspectKey) && c.importer.devices() > 1) {
+    text.remove_prefix(ops::kInspectKey.size());
+    auto read = std::from_chars(text.data(), text.data() + text.size(), p.number);
+    if (read.ec != std::errc() || read.ptr != text.data() + text.size()) {
+      c.fail(str("the backend_config \"", config->text.substr(0, 80), "\"; expected \"", ops::kInspectKey, "NUMBER\""));
+    }
+    c.b().add(ops::def::inspect_sharding, {c.v(0)}, ir::make_attrs(p));
+  }
+  return c.op.result_types.empty() ? Items{} : Items{c.in[0]};
+}
+
+[[noreturn]] void refuse_foreign(const std::string& what, const char* why) {
+  throw UnimplementedError(str("a call of another library's function: ", what, " ", why));
+}
+
+HostArray foreign_numbers(const std::string& name, Elem elem, const std::vector<AstAttr>& list, const Shape& shape) {
+  if (is_narrow_int(elem) || is_narrow_float(elem)) {
+    refuse_foreign(str("the attribute ", name), "is of an element type that is held in a wider one");
+  }
+  HostArray out(is_float(storage(elem)) ? DType::F64 : DType::I64, shape);
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    if (out.dtype() == DType::F64) {
+      out.span<double>()[i] = list[i].number;
+    } else {
+      out.span<std::int64_t>()[i] = list[i].integer;
+    }
+  }
+  return out.astype(storage(elem));
+}
+
+// An attribute as XLA's FFI has it: strings, numbers, flat arrays of them, and dictionaries.
+ForeignAttribute foreign_attribute(OpCall& c, const std::string& name, const AstAttr& a) {
+  using Kind = AstAttr::Kind;
+  ForeignAttribute out;
+  out.name = name;
+  if (a.kind == Kind::String) {
+    out.kind = ForeignAttribute::Kind::String;
+    out.text = a.text;
+  } else if (a.kind == Kind::Dict) {
+    out.kind = ForeignAttribute::Kind::Dictionary;
+    for (const auto& f : a.fields) out.fields.push_back(foreign_attribute(c, f.name, f.value));
+  } else if (a.kind == Kind::Bool) {
+    out.elements = HostArray::scalar(a.integer != 0);
+  } else if (a.kind == Kind::Int || a.kind == Kind::Float) {
+    out.elements = foreign_numbers(name, a.type.elem, {a}, {});
+  } else if (a.kind == Kind::Array && a.raw.end == 0) {  // array<…>, not a list of attributes
+    out.kind = ForeignAttribute::Kind::Array;
+    out.elements = foreign_numbers(name, a.type.elem, a.items, {static_cast<std::int64_t>(a.items.size())});
+  } else if (a.kind == Kind::Dense) {
+    out.kind = ForeignAttribute::Kind::Array;
+    out.elements = c.importer.elements(a);
+    if (is_narrow_int(a.type.elem) || is_narrow_float(a.type.elem)) foreign_numbers(name, a.type.elem, {}, {0});
+  } else {
+    refuse_foreign(str("the attribute ", name), "is neither a number, an array, a string nor a dictionary");
+  }
+  return out;
+}
+
+// "dense<[1, 0]>", from minor to major, for each operand or result; empty where they are row-major.
+std::vector<Dims> foreign_layouts(OpCall& c, const char* name, const std::vector<std::size_t>& ranks) {
+  std::vector<Dims> out(ranks.size());
+  const AstAttr* a = c.find(name);
+  if (a == nullptr) return out;
+  if (a->items.size() != ranks.size()) c.fail(str(name, " has ", a->items.size(), " entries for ", ranks.size()));
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    Dims order;
+    if (a->items[i].kind == AstAttr::Kind::Dense) {
+      HostArray e = c.importer.elements(a->items[i]).astype(DType::I64);
+      order.assign(e.span<std::int64_t>().begin(), e.span<std::int64_t>().end());
+    }
+    Dims sorted = order, row_major(ranks[i]);
+    std::ranges::sort(sorted);
+    for (std::size_t d = 0; d < ranks[i]; ++d) row_major[ranks[i] - 1 - d] = static_cast<std::int64_t>(d);
+    if (!std::equal(sorted.begin(), sorted.end(), row_major.rbegin(), row_major.rend())) {
+      c.fail(str(name, " of ", i, ": expected the dimensions of a value of ", ranks[i]));
+    }
+    if (order != row_major) out[i] = std::move(order);
+  }
+  return out;
+}
+
+// #stablehlo.output_operand_alias<output_tuple_indices = [1], operand_index = 0, operand_tuple_indices = []>
+std::vector<std::pair<std::size_t, std::size_t>> foreign_aliases(OpCall& c) {
+  std::vector<std::pair<std::size_t, std::size_t>> out;
+  const AstAttr* list = c.find("output_operand_aliases");
+  if (list == nullptr) return out;
+  for (const auto& a : list->items) {
+    std::string_view text = c.importer.source().text().substr(a.raw.begin, a.raw.end - a.raw.begin);
+    auto after = [&](std::string_view name) -> std::size_t {
+      auto at = text.find(name);
+      std::size_t n = 0;
+      if (at == std::string_view::npos) return n;
+      at = text.find_first_not_of(" =[", at + name.size());
+      if (at != std::string_view::npos) std::from_chars(text.data() + at, text.data() + text.size(), n);
+      return n;
+    };
+    std::size_t result = after("output_tuple_indices"), operand = after("operand_index");
+    if (result >= c.op.result_types.size() || operand >= c.in.size()) c.fail("an alias of no operand or no result");
+    out.emplace_back(result, operand);
+  }
+  return out;
+}
+
+// A call of another library's function, where the process knows one of this name. Devices call it for their own shards
+// inside manual computations, and elsewhere once for whole values.
+std::optional<Items> foreign_call(OpCall& c, const std::string& name) {
+  ForeignFunctions functions = foreign_functions();
+  if (!functions) return std::nullopt;
+  ForeignCall call;
+  call.target = name;
+  std::vector<std::size_t> in_ranks, out_ranks;
+  auto check_tensor = [&](const AstType::Kind kind, Elem elem) {
+    if (kind != AstType::Kind::Tensor) refuse_foreign("@" + name, "takes or gives a token");
+    if (is_narrow_int(elem) || is_narrow_float(elem)) {
+      refuse_foreign("@" + name, "has values of an element type that is held in a wider one");
+    }
+  };
+  for (std::size_t i = 0; i < c.in.size(); ++i) {
+    check_tensor(c.in[i].kind, c.in[i].elem);
+    in_ranks.push_back(c.v(i).shape().size());
+  }
+  for (const auto& r : c.op.result_types) {
+    check_tensor(r.kind, r.elem);
+    out_ranks.push_back(r.shape.size());
+    call.results.push_back({storage(r.elem), r.shape, false});
+  }
+  call.in_layouts = foreign_layouts(c, "operand_layouts", in_ranks);
+  call.out_layouts = foreign_layouts(c, "result_layouts", out_ranks);
+  call.aliases = foreign_aliases(c);
+  for (const char* config : {"mhlo.backend_config", "backend_config"}) {
+    const AstAttr* a = c.find(config);
+    if (a == nullptr || a->kind != AstAttr::Kind::Dict) continue;
+    for (const auto& f : a->fields) call.attributes.push_back(foreign_attribute(c, f.name, f.value));
+  }
+  ops::HostFunction function = functions(call);
+  if (!function) return std::nullopt;
+  ops::Callback p;
+  p.results = call.results;
+  p.function = ops::host_function(std::move(function), name);
+  p.vmap_method = "sequential";
+  bool pure = !c.flag("has_side_effect", false);
+  p.once = !pure && !c.scope.levels();
+  Values out = c.b().add(pure ? ops::def::pure_callback : ops::def::io_callback, values_of(c.in), ir::make_attrs(p));
+  Items items;
+  for (std::size_t i = 0; i < out.size(); ++i) items.push_back(result(c, i, out[i]));
+  return items;
+}
+
 bool is_pass_through(const std::string& name) {
   for (const char* known : {"Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "annotate_device_placement",
-                            "LayoutConstraint", "InspectSharding", "MoveToHost", "MoveToDevice", "PinToDevice",
+                            "LayoutConstraint", "MoveToHost", "MoveToDevice", "PinToDevice",
                             "xla.sdy.FuncResultSharding", "xla.sdy.PropagationBarrier"}) {
     if (name == known) return true;
   }
@@ -274,6 +432,7 @@ Items with_results(OpCall& c) {
     return on_host(c, sparse_product(), name);
   }
   if (name == "ragged_all_to_all") return ragged_all_to_all(c);
+  if (name == "InspectSharding") return inspect_sharding(c);
   if (is_pass_through(name)) {
     c.check_operands(1);
     if (c.op.result_types.empty()) return {};
@@ -295,6 +454,7 @@ Items with_results(OpCall& c) {
     for (const auto& v : values_of(c.in)) c.b().add(ops::def::dce_sink, {v});
     return {};
   }
+  if (auto items = foreign_call(c, name)) return *items;
   // What only reports (printing, checks of shapes) changes no value.
   if (c.op.result_types.empty() || name == "shape_assertion") return {};
   if (name.find("callback") != std::string::npos) {

@@ -8,6 +8,7 @@
 #include "hlo/import/rules_manual.h"
 #include "hlo/sharding/hlo_sharding.h"
 #include "hlo/sharding/sdy.h"
+#include "ops/shape/sharding_groups.h"
 #include "tessera/error.h"
 
 namespace tessera::hlo {
@@ -79,13 +80,13 @@ Dims open_dims(OpCall& c, std::int64_t rank) {
 
 Items same(OpCall& c) { return c.in; }
 
-// From here on the member is held to what the text says of another one.
+// Who reads the value from here on reads the group's member.
 Items sharding_group(OpCall& c) {
   c.check_operands(1);
-  const ir::AxisSharding* s = c.importer.group_sharding(c.integer("group_id"));
-  if (s == nullptr || static_cast<std::int64_t>(s->dims.size()) != c.v(0).rank()) return {};
+  ops::ShardingGroup p{c.integer("group_id")};
+  if (c.importer.devices() == 1) return {};
   Item member = c.in[0];
-  member.value = constrained(c, member.value, *s, c.importer.mesh(s->mesh));
+  member.value = c.b().add1(ops::def::sharding_group, {c.v(0)}, ir::make_attrs(p));
   c.scope.define(c.op.operands[0], member);
   return {};
 }

@@ -359,8 +359,9 @@ AstAttr Parser::number(bool typed) {
   a.kind = n.whole ? AstAttr::Kind::Int : AstAttr::Kind::Float;
   bool has_type = typed && accept(":");
   bool index = has_type && peek("index");
+  a.type.elem = n.whole ? Elem::I64 : Elem::F64;
   if (has_type) a.type = type();
-  Elem e = has_type ? a.type.elem : n.whole ? Elem::I64 : Elem::F64;
+  Elem e = a.type.elem;
   bool scalar = !has_type || (a.type.kind == AstType::Kind::Tensor && a.type.shape.empty());
   if (!scalar || is_complex(storage(e))) source_.fail(n.pos, "a number of a type that is no integer and no float");
   if (is_float(storage(e))) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sharding propagation; docs/propagation.md describes the rules with examples.
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "base/check.h"
@@ -8,6 +9,7 @@
 #include "ir/op_def.h"
 #include "ops/collective/manual.h"
 #include "ops/control/subgraph_structure.h"
+#include "ops/shape/sharding_groups.h"
 #include "spmd/factoring.h"
 #include "spmd/halo_equations.h"
 #include "spmd/spmd.h"
@@ -105,6 +107,12 @@ class Propagator {
     add_node(std::move(rule), {outer}, {inner}, {outer_slot, inner_slot}, 0);
   }
 
+  // Members of a group take each other's axes; values of another shape are in another group.
+  void add_member(std::int64_t group, const ir::Type& type, Slot slot) {
+    auto [first, is_new] = groups_.try_emplace({group, type.shape}, type, slot);
+    if (!is_new) tie(first->second.first, first->second.second, type, slot, false);
+  }
+
   void add_equations(const ir::Graph& g, const std::vector<Slot>& slots) {
     SourceBytes sources(g);
     for (const auto& e : g.eqns) {
@@ -119,6 +127,7 @@ class Propagator {
         fix(tensors[1], c.layout, c.open);
         state(tensors[1]).used |= c.replicated;
       }
+      if (const auto* p = ir::get_if<ops::ShardingGroup>(e.attrs)) add_member(p->group, out[0], tensors[1]);
       ir::FactorRule rule = e.op->factors(in, out, e.attrs);
       sources.add(g, e, rule);
       for (auto v : e.out) state(slots[static_cast<std::size_t>(v)]).sources = sources.of(v);
@@ -336,6 +345,7 @@ class Propagator {
   const ir::Module& m_;
   std::vector<State> states_;
   std::vector<Node> nodes_;
+  std::map<std::pair<std::int64_t, Shape>, std::pair<ir::Type, Slot>> groups_;  ///< by number and shape: the first member
   std::vector<std::vector<std::size_t>> readers_;  ///< by slot: nodes that mention it
 };
 
