@@ -147,6 +147,8 @@ test-python jax-random: export TESSERA_PJRT_LIBRARY = $(CURDIR)/build/plugin/lib
 test-python: plugin
 	@command -v $(ORACLE_PYTHON) >/dev/null || tools/oracle/setup.sh
 	@PYTHONPATH=python $(ORACLE_PYTHON) -m pytest -q -p tessera.pytest_plugin python/tests
+	@cmake --build --preset release -j $(JOBS) --target tessera_dlpack_module
+	@$(ORACLE_PYTHON) tests/interop/check_dlpack.py build/interop/libtessera_dlpack_module.so
 
 jax-random: plugin
 	@command -v $(ORACLE_PYTHON) >/dev/null || tools/oracle/setup.sh

@@ -17,12 +17,17 @@ PRELUDE = """// Made from {guide}; edit that.
 
 #include <cmath>
 #include <filesystem>
+#include <iostream>
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "tessera/dlpack.h"
+#include "tessera/eigen.h"
+#include "tessera/nd_view.h"
+#include "tessera/sharded_files.h"
 #include "tessera/tessera.h"
 
 namespace ts = tessera;
