@@ -17,7 +17,6 @@ PRELUDE = """// Made from {guide}; edit that.
 
 #include <cmath>
 #include <filesystem>
-#include <iostream>
 #include <map>
 #include <optional>
 #include <set>
@@ -27,6 +26,7 @@ PRELUDE = """// Made from {guide}; edit that.
 #include "tessera/dlpack.h"
 #include "tessera/eigen.h"
 #include "tessera/nd_view.h"
+#include "tessera/pictures.h"
 #include "tessera/sharded_files.h"
 #include "tessera/tessera.h"
 

@@ -10,7 +10,7 @@
 
 namespace tessera::io {
 
-/// What a header says of an array: its elements follow each other from `offset` on.
+/// An array as a header describes it: its elements follow each other from `offset` on.
 struct StoredArray {
   DType dtype = DType::F32;
   Shape shape;
