@@ -59,8 +59,10 @@ class EigenView : public Eigen::Map<const Matrix, Eigen::Aligned64> {
   std::shared_ptr<const void> owner_;
 };
 
+/// A row-major matrix of any size.
 template <class T>
 using EigenMatrixView = EigenView<Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>>;
+/// A column vector of any size.
 template <class T>
 using EigenVectorView = EigenView<Eigen::Matrix<T, Eigen::Dynamic, 1>>;
 

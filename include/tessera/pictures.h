@@ -29,6 +29,7 @@ struct PlacedValue {
   ShardingPtr sharding;  ///< null: not drawn
 };
 
+/// What a page of a plan holds beside the collectives.
 struct PlanPageOptions {
   std::string title = "Communication plan";
   std::optional<Mesh> mesh;         ///< drawn where it is given
