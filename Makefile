@@ -26,6 +26,8 @@
 #   make test-python     the Python package's tests, and JAX's libraries on Tessera as far as ORACLE_PYTHON has them
 #   make jax-random      COUNT=300 random JAX programs from SEED=0 on XLA:CPU and on Tessera (docs/jax-oracle.md)
 #   make bench-jax       plain JAX programs on Tessera beside XLA:CPU; RECORD=1 writes the table
+#   make docs            the documentation site in build/site, and its checks: every public name documented, no dead link
+#   make check-pages     the pages of plans, clicked through in headless Chromium; screenshots in build/pages
 #   make format          rewrite the C++ files in the house format
 #   make check-format, make lint, make layers, make check-install    what CI checks beside the tests
 #   make install         install into PREFIX (/usr/local)
@@ -40,7 +42,7 @@ export CCACHE_NOHASHDIR ?= 1
 export CCACHE_SLOPPINESS ?= pch_defines,time_macros
 
 .DEFAULT_GOAL := build
-.PHONY: bench bench-jax jax-tests jax-random test-python plugin xla test-xla test-xla-plugin test-cuda bench-xla wheel bench-mpi check-xla jax-modules setup setup-checks build test test-verify test-mpi test-long demo demo-mpi sanitize-quick format check-format lint layers check-install install clean
+.PHONY: docs check-pages bench bench-jax jax-tests jax-random test-python plugin xla test-xla test-xla-plugin test-cuda bench-xla wheel bench-mpi check-xla jax-modules setup setup-checks build test test-verify test-mpi test-long demo demo-mpi sanitize-quick format check-format lint layers check-install install clean
 
 setup:
 	@tools/setup.sh
@@ -147,6 +149,8 @@ test-python jax-random: export TESSERA_PJRT_LIBRARY = $(CURDIR)/build/plugin/lib
 test-python: plugin
 	@command -v $(ORACLE_PYTHON) >/dev/null || tools/oracle/setup.sh
 	@PYTHONPATH=python $(ORACLE_PYTHON) -m pytest -q -p tessera.pytest_plugin python/tests
+	@cmake --build --preset release -j $(JOBS) --target tessera_dlpack_module
+	@$(ORACLE_PYTHON) tests/interop/check_dlpack.py build/interop/libtessera_dlpack_module.so
 
 jax-random: plugin
 	@command -v $(ORACLE_PYTHON) >/dev/null || tools/oracle/setup.sh
@@ -180,6 +184,16 @@ test-long: build
 
 sanitize-quick: setup
 	@for preset in asan-ubsan tsan; do tools/run_tests.sh $$preset -L quick || exit 1; done
+
+docs: setup
+	@tools/setup.sh --docs
+	@tools/docs/build.py
+
+check-pages: setup
+	@tools/setup.sh --pages
+	@cmake --preset release
+	@cmake --build --preset release -j $(JOBS) --target tessera_cli
+	@/usr/bin/python3 tests/pages/check_pages.py build/bin/tessera build/pages
 
 format: setup-checks
 	@git ls-files -z '*.h' '*.cc' | xargs -0 clang-format-14 -i

@@ -28,6 +28,7 @@ int run_command(int argc, char** argv) {
   CLI::App app{"Tessera: sharded arrays on many devices"};
   app.require_subcommand(1);
   tessera::cli::add_run(app);
+  tessera::cli::add_plan(app);
   tessera::cli::add_info(app);
   tessera::cli::add_bench(app);
   tessera::cli::add_launch(app);

@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // tessera run program.mlir --devices 8 --inputs inputs.npz --outputs out.npz
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <memory>
 #include <optional>
 #include <string>
@@ -29,8 +26,6 @@
 namespace tessera::cli {
 
 namespace {
-constexpr std::int64_t kMostDevices = 1 << 20;
-
 struct RunOptions {
   std::string program, inputs, outputs, trace, write;
   std::optional<std::string> max_memory_text, time_limit;
@@ -39,17 +34,6 @@ struct RunOptions {
   int time = 0;
   bool comm_plan = false, graph = false;
 };
-
-// Without a bound, that of the machine, or of the control group (container) that the process runs in: a program's text
-// is not trusted.
-std::int64_t machine_memory() {
-  std::int64_t bytes = std::int64_t{::sysconf(_SC_PHYS_PAGES)} * std::int64_t{::sysconf(_SC_PAGE_SIZE)};
-  for (const char* path : {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
-    std::int64_t group = 0;  // "max" is no number
-    if (std::ifstream(path) >> group && group > 0) bytes = std::min(bytes, group);
-  }
-  return bytes;
-}
 
 // True where JAX takes the one for the other: NumPy's own numbers have 64 bits, programs mostly 32.
 bool halved(DType from, DType to) {

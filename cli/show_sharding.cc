@@ -4,9 +4,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdio>
-#include <map>
 #include <memory>
-#include <sstream>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -14,9 +12,11 @@
 
 #include "base/file.h"
 #include "commands.h"
+#include "terminal.h"
 #include "tessera/device.h"
 #include "tessera/error.h"
 #include "tessera/mesh.h"
+#include "tessera/pictures.h"
 #include "tessera/sharding.h"
 #include "tessera/visualize.h"
 #include "values.h"
@@ -101,39 +101,15 @@ PartitionSpec spec_of(const std::string& text) {
   return PartitionSpec(entries);
 }
 
-// One rectangle a piece, in the colours of a wheel, with the devices that hold it.
-void write_svg(const std::string& path, const NamedSharding& sharding, const Shape& shape) {
-  if (shape.empty() || shape.size() > 2) throw ValueError("--svg draws shapes of one or two dimensions");
-  struct Piece {
-    double x, y, w, h;
-    std::string devices;
-  };
-  std::map<std::string, Piece> pieces;
-  double height = shape.size() == 2 ? static_cast<double>(shape[0]) : 1.0;
-  double width = static_cast<double>(shape.back());
-  double sx = 640.0 / std::max(width, 1.0), sy = (shape.size() == 2 ? 480.0 : 80.0) / std::max(height, 1.0);
-  for (const auto& e : sharding.devices_indices_map(shape)) {
-    auto rows = shape.size() == 2 ? e.index[0].resolve(shape[0]) : std::pair<std::int64_t, std::int64_t>{0, 1};
-    auto cols = e.index.back().resolve(shape.back());
-    auto& p = pieces[to_string(e.index)];
-    p.x = static_cast<double>(cols.first) * sx;
-    p.y = static_cast<double>(rows.first) * sy;
-    p.w = static_cast<double>(cols.second - cols.first) * sx;
-    p.h = static_cast<double>(rows.second - rows.first) * sy;
-    p.devices += (p.devices.empty() ? "" : ",") + std::to_string(e.device.id());
+// As many cells as the terminal has room for.
+std::string drawing(const NamedSharding& sharding, const Shape& shape) {
+  constexpr std::size_t kWithoutTerminal = 120;
+  constexpr std::int64_t kMostCells = 64, kFewestCells = 3;
+  const std::size_t room = terminal_width(kWithoutTerminal);
+  for (std::int64_t cells = kMostCells;; cells = std::max(kFewestCells, cells * 3 / 4)) {
+    std::string text = visualize_array_sharding(sharding.share(), shape, {.max_cells = cells});
+    if (width_of(text) <= room || cells == kFewestCells) return text;
   }
-  std::ostringstream out;
-  out << "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"660\" height=\"" << height * sy + 20 << "\">\n";
-  std::size_t n = 0;
-  for (const auto& [index, p] : pieces) {
-    std::size_t hue = n++ * 360 / pieces.size();
-    out << "<rect x=\"" << p.x + 10 << "\" y=\"" << p.y + 10 << "\" width=\"" << p.w << "\" height=\"" << p.h
-        << "\" fill=\"hsl(" << hue << ",60%,75%)\" stroke=\"black\"><title>" << index << "</title></rect>\n"
-        << "<text x=\"" << p.x + p.w / 2 + 10 << "\" y=\"" << p.y + p.h / 2 + 14
-        << "\" text-anchor=\"middle\" font-family=\"sans-serif\" font-size=\"12\">" << p.devices << "</text>\n";
-  }
-  out << "</svg>\n";
-  base::write_file("--svg", path, std::move(out).str());
 }
 
 void show(const Options& o) {
@@ -143,7 +119,8 @@ void show(const Options& o) {
   Shape shape = extents_value("shape", o.shape);
   NamedSharding sharding(mesh, spec_of(o.spec));
   if (shape.size() == 1 || shape.size() == 2) {
-    std::printf("%s", visualize_array_sharding(sharding.share(), shape).c_str());
+    const std::string text = drawing(sharding, shape);
+    std::printf("%s", (shows_colours() ? coloured(text) : text).c_str());
   } else {
     for (const auto& e : sharding.devices_indices_map(shape)) {
       std::printf("%s: %s\n", to_string(e.device).c_str(), to_string(e.index).c_str());
@@ -151,13 +128,13 @@ void show(const Options& o) {
   }
   std::printf("%s: each device holds %s of %s\n", sharding.text().c_str(),
               to_string(sharding.shard_shape(shape)).c_str(), to_string(shape).c_str());
-  if (!o.svg.empty()) write_svg(o.svg, sharding, shape);
+  if (!o.svg.empty()) base::write_file("--svg", o.svg, sharding_svg(sharding.share(), shape));
 }
 }  // namespace
 
 void add_show_sharding(CLI::App& app) {
   auto o = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("show-sharding", "Draw which device holds which piece");
+  CLI::App* command = app.add_subcommand("show-sharding", "Draw which device holds which shard");
   command->add_option("mesh", o->mesh, "Axes and sizes: x=4,y=2")->required();
   command->add_option("spec", o->spec, "Axes of each dimension: P(x, None, (y, z))")->required();
   command->add_option("shape", o->shape, "Extents: 8x16")->required();

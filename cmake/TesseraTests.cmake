@@ -126,6 +126,12 @@ foreach(folder unit ir props engines oracle annotation explicit)
   endforeach()
 endforeach()
 
+target_link_libraries(interop_test PRIVATE Eigen3::Eigen)
+# What tests/interop/check_dlpack.py loads (`make test-python`).
+add_library(tessera_dlpack_module MODULE EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/tests/interop/dlpack_module.cc)
+target_link_libraries(tessera_dlpack_module PRIVATE tessera tessera_warnings)
+set_target_properties(tessera_dlpack_module PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/interop)
+
 # Their allocations fail: the library's calls of the C allocators go through the test.
 foreach(binary props_allocation_test props_allocation_long_test)
   target_link_options(${binary} PRIVATE -Wl,--wrap=malloc -Wl,--wrap=aligned_alloc -Wl,--wrap=posix_memalign)
@@ -144,7 +150,10 @@ if(NOT TESSERA_SANITIZE)
 endif()
 
 # The C++ blocks of the guides are tests.
-file(GLOB guides CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/docs/coming-from-*.md ${PROJECT_SOURCE_DIR}/docs/checkpoints.md)
+file(GLOB guides CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/docs/coming-from-*.md)
+foreach(guide quick-start concepts interop plans checkpoints explicit-sharding)
+  list(APPEND guides ${PROJECT_SOURCE_DIR}/docs/${guide}.md)
+endforeach()
 set(guide_sources "")
 foreach(guide IN LISTS guides)
   get_filename_component(name ${guide} NAME_WE)
@@ -155,6 +164,7 @@ foreach(guide IN LISTS guides)
   list(APPEND guide_sources ${source})
 endforeach()
 tessera_test(guides_test ${guide_sources})
+target_link_libraries(guides_test PRIVATE Eigen3::Eigen)
 
 # MPI's own memory and threads are not for the sanitizers.
 if(NOT TESSERA_SANITIZE)

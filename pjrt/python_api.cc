@@ -11,6 +11,7 @@
 #include "objects.h"
 #include "runtime/write_trace.h"
 #include "tessera/comm_plan.h"
+#include "tessera/pictures.h"
 
 namespace tessera::pjrt {
 
@@ -27,7 +28,8 @@ nlohmann::json json_of(const CommStep& s) {
           {"equation", s.equation},
           {"file", s.loc.file == nullptr ? "" : s.loc.file},
           {"line", s.loc.line},
-          {"reason", s.reason}};
+          {"reason", s.reason},
+          {"hint", advice(s)}};
 }
 
 // Of a program as each of its devices runs it, whatever devices there are.

@@ -47,9 +47,9 @@ using TesseraFfiTargets = std::int32_t (*)(const char* name, TesseraFfiTarget* t
 TESSERA_EXPORT void tessera_set_ffi_targets(TesseraFfiTargets find);
 
 /// The collectives of a StableHLO module (text or bytecode) as JSON: {"steps": [{"op", "axes", "bytes_per_device",
-/// "times", "value", "equation", "file", "line", "reason"}], "bytes_per_device", "devices"}, or {"error": text}. A
-/// module that does not say for how many devices it is is taken to be for `devices`. The answer is the calling thread's
-/// until its next call.
+/// "times", "value", "equation", "file", "line", "reason", "hint"}], "bytes_per_device", "devices"}, or {"error":
+/// text}. A module that does not say for how many devices it is is taken to be for `devices`. The answer is the calling
+/// thread's until its next call.
 TESSERA_EXPORT const char* tessera_comm_plan(const char* module, std::size_t size, std::int64_t devices);
 
 /// Programs that this thread compiles or calls may move at most so many bytes per device; -1: as many as they like.

@@ -23,6 +23,11 @@ PRELUDE = """// Made from {guide}; edit that.
 #include <string>
 #include <vector>
 
+#include "tessera/dlpack.h"
+#include "tessera/eigen.h"
+#include "tessera/nd_view.h"
+#include "tessera/pictures.h"
+#include "tessera/sharded_files.h"
 #include "tessera/tessera.h"
 
 namespace ts = tessera;

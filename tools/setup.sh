@@ -5,15 +5,19 @@
 #   tools/setup.sh           what building and testing needs
 #   tools/setup.sh --checks  what the format and lint checks need
 #   tools/setup.sh --mpi     what programs of many processes need beside that: both MPIs, which can be installed together
+#   tools/setup.sh --docs    what the documentation site needs
+#   tools/setup.sh --pages   what clicks through pages in a browser
 #   tools/setup.sh --bench   what the side-by-side benchmark needs (the peer itself comes from PyPI)
 set -euo pipefail
 
 packages=(g++ cmake ninja-build ccache mold pkg-config
           libgtest-dev libdnnl-dev libhwy-dev libsleef-dev libopenblas-pthread-dev liblapacke-dev libeigen3-dev
-          nlohmann-json3-dev libboost-math-dev libzip-dev zlib1g-dev libcli11-dev libmimalloc-dev python3)
+          nlohmann-json3-dev libdlpack-dev libboost-math-dev libzip-dev zlib1g-dev libcli11-dev libmimalloc-dev python3)
 # Pinned: another clang-format writes other lines, and clang-tidy before 16 cannot read C++20 as g++ 12 does.
 [ "${1:-}" != --checks ] || packages=(ninja-build cmake g++ python3 clang-format-14 clang-tidy-19)
 [ "${1:-}" != --mpi ] || packages=(libopenmpi-dev openmpi-bin libmpich-dev mpich)
+[ "${1:-}" != --docs ] || packages=(doxygen python3)
+[ "${1:-}" != --pages ] || packages=(chromium chromium-driver fonts-dejavu-core python3 python3-selenium)
 [ "${1:-}" != --bench ] || packages=(python3 python3-venv)
 
 if ! command -v dpkg-query >/dev/null; then

@@ -19,6 +19,7 @@
 
 namespace tessera {
 
+/// What a `ShardingSpec` holds beside mesh and spec.
 struct ShardingSpecOptions {
   /// Every process feeds its own part of the batch.
   bool minibatch = false;
@@ -89,6 +90,7 @@ requires(is_tree_v<T> && !std::is_same_v<T, Array>) T
 
 /// Named host arrays, and the same on devices.
 using HostBatch = std::map<std::string, HostArray>;
+/// Arrays of a batch by name.
 using DeviceBatch = std::map<std::string, Array>;
 
 /// Progress of a loader.
@@ -100,6 +102,7 @@ struct LoaderProgress {
   double waited_seconds = 0;  ///< time that `next` waited for a batch
 };
 
+/// What a `ShardedDataLoader` does with batches.
 struct LoaderOptions {
   /// By name; the entry "" is for all other names. Names without a spec are replicated.
   std::map<std::string, ShardingSpec> specs = {};

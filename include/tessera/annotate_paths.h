@@ -21,6 +21,7 @@ struct PathRule {
   std::string pattern;
   PartitionSpec spec;
 };
+/// Rules in order: the first that matches a path decides.
 using PathRules = std::vector<PathRule>;
 
 /// Which rule each name takes: the first that matches.

@@ -31,6 +31,7 @@ class Shard;
 class IndexItem;
 class ShardList;
 
+/// A C++ type that is the element type of an array.
 template <class T>
 concept Number = std::is_arithmetic_v<T> || std::same_as<T, float16_t> || std::same_as<T, bfloat16_t> ||
     std::same_as<T, complex64_t> || std::same_as<T, complex128_t>;

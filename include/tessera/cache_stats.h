@@ -6,6 +6,7 @@
 
 namespace tessera {
 
+/// Uses of one of the library's caches since the program began.
 struct CacheStats {
   std::int64_t hits = 0;
   std::int64_t misses = 0;
@@ -13,6 +14,7 @@ struct CacheStats {
   bool operator==(const CacheStats&) const = default;
 };
 
+/// The library's caches.
 enum class CacheId {
   LocalMesh,     ///< `Mesh::local_mesh`
   ShardIndices,  ///< `get_shard_indices`
@@ -21,6 +23,7 @@ enum class CacheId {
   IndicesMap,    ///< `Sharding::devices_indices_map` and its addressable part
   Placement,     ///< the common form that arrays and programs use
 };
+/// Count of `CacheId`.
 inline constexpr int kNumCaches = 6;
 
 /// Counters of one cache.

@@ -12,6 +12,7 @@
 
 namespace tessera {
 
+/// Order, axis and borders of `diff`.
 struct DiffOptions {
   std::int64_t n = 1;
   std::int64_t axis = -1;
@@ -28,6 +29,7 @@ Array ediff1d(const Operand& x, const std::optional<Array>& to_end = std::nullop
 std::vector<Array> gradient(const Operand& f, const std::vector<Array>& spacing = {}, const MaybeDims& axis = {});
 /// Trapezoidal rule along an axis, over coordinates x or at distances dx.
 Array trapezoid(const Operand& y, const std::optional<Array>& x = std::nullopt, double dx = 1, std::int64_t axis = -1);
+/// What `interp` gives beyond the ends.
 struct InterpOptions {
   std::optional<Array> left = std::nullopt, right = std::nullopt;  ///< beyond the ends; the end values if not given
   bool extrapolate = false;                                        ///< beyond the ends, the first and last line
@@ -40,6 +42,7 @@ Array interp(const Operand& x, const Operand& xp, const Operand& fp, const Inter
 Array unwrap(const Operand& p, std::optional<double> discont = std::nullopt, std::int64_t axis = -1,
              double period = 6.283185307179586);
 
+/// Which part of a convolution is kept, as in NumPy.
 enum class ConvolveMode { Full, Same, Valid };
 /// Convolution of two vectors, as floats. Throws `ValueError` for other ranks and empty vectors.
 Array convolve(const Operand& a, const Operand& v, ConvolveMode mode = ConvolveMode::Full);

@@ -30,12 +30,15 @@ namespace tessera {
 struct PsumOp {
   static constexpr auto kind = detail::AxisReduction::Sum;
 };
+/// Means over mesh axes (`pmean`).
 struct PmeanOp {
   static constexpr auto kind = detail::AxisReduction::Mean;
 };
+/// Maxima over mesh axes (`pmax`).
 struct PmaxOp {
   static constexpr auto kind = detail::AxisReduction::Max;
 };
+/// Minima over mesh axes (`pmin`).
 struct PminOp {
   static constexpr auto kind = detail::AxisReduction::Min;
 };
@@ -207,6 +210,7 @@ requires is_tree_v<T> T pcast(const T& x, const AxisNames& axes, CastTo to, cons
 
 /// What is beyond the first and the last block.
 enum class HaloEdge { periodic, constant };
+/// Width and borders of `halo_exchange`.
 struct HaloOptions {
   std::int64_t before = 1;  ///< rows of the block before that are put in front
   std::int64_t after = 1;   ///< rows of the block behind that are put at the end

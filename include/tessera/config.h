@@ -24,6 +24,7 @@ class Setting {
   std::atomic<bool> value_;
 };
 
+/// Settings of the process, which may be changed at any time (`config()`).
 struct Config {
   /// Opening a `MeshScope` throws.
   Setting disallow_mesh_scope = false;

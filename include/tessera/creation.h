@@ -55,6 +55,7 @@ Array arange(std::int64_t stop, DType dtype, const PlaceOptions& options, const 
 /// The range of three arguments, placed as `options.out_sharding`.
 Array arange(std::int64_t start, std::int64_t stop, std::int64_t step, DType dtype, const PlaceOptions& options,
              const Loc& loc = Loc::current());
+/// The same of floats.
 template <class A, class B, class C>
 requires(std::is_floating_point_v<A> || std::is_floating_point_v<B> || std::is_floating_point_v<C>) Array
     arange(A start, B stop, C step, DType dtype, const PlaceOptions& options, const Loc& loc = Loc::current()) {
@@ -62,6 +63,7 @@ requires(std::is_floating_point_v<A> || std::is_floating_point_v<B> || std::is_f
                              options, loc);
 }
 
+/// End, dtype and axis of `linspace`, `logspace` and `geomspace`.
 struct SpaceOptions {
   bool endpoint = true;
   std::optional<DType> dtype = std::nullopt;  ///< the float type of both ends
@@ -153,6 +155,7 @@ Array diagflat(const Operand& v, std::int64_t k = 0);
 /// where `increasing`. Throws `ValueError` for another rank or a negative n.
 Array vander(const Operand& x, std::optional<std::int64_t> n = std::nullopt, bool increasing = false);
 
+/// Form of `meshgrid`.
 struct MeshgridOptions {
   bool matrix_indexing = false;  ///< "ij"; else "xy": the first two dimensions are exchanged
   bool sparse = false;           ///< extents of 1 in place of repetition

@@ -15,23 +15,24 @@ namespace tessera {
 
 /// Element type of an array.
 enum class DType : std::uint8_t { Bool, I8, I16, I32, I64, U8, U16, U32, U64, F16, BF16, F32, F64, C64, C128 };
+/// Count of `DType`.
 inline constexpr int kNumDTypes = 15;
 
-inline constexpr DType bool_ = DType::Bool;
-inline constexpr DType int8 = DType::I8;
-inline constexpr DType int16 = DType::I16;
-inline constexpr DType int32 = DType::I32;
-inline constexpr DType int64 = DType::I64;
-inline constexpr DType uint8 = DType::U8;
-inline constexpr DType uint16 = DType::U16;
-inline constexpr DType uint32 = DType::U32;
-inline constexpr DType uint64 = DType::U64;
-inline constexpr DType float16 = DType::F16;
-inline constexpr DType bfloat16 = DType::BF16;
-inline constexpr DType float32 = DType::F32;
-inline constexpr DType float64 = DType::F64;
-inline constexpr DType complex64 = DType::C64;
-inline constexpr DType complex128 = DType::C128;
+inline constexpr DType bool_ = DType::Bool;       ///< as NumPy names it
+inline constexpr DType int8 = DType::I8;          ///< as NumPy names it
+inline constexpr DType int16 = DType::I16;        ///< as NumPy names it
+inline constexpr DType int32 = DType::I32;        ///< as NumPy names it
+inline constexpr DType int64 = DType::I64;        ///< as NumPy names it
+inline constexpr DType uint8 = DType::U8;         ///< as NumPy names it
+inline constexpr DType uint16 = DType::U16;       ///< as NumPy names it
+inline constexpr DType uint32 = DType::U32;       ///< as NumPy names it
+inline constexpr DType uint64 = DType::U64;       ///< as NumPy names it
+inline constexpr DType float16 = DType::F16;      ///< as NumPy names it
+inline constexpr DType bfloat16 = DType::BF16;    ///< as NumPy names it
+inline constexpr DType float32 = DType::F32;      ///< as NumPy names it
+inline constexpr DType float64 = DType::F64;      ///< as NumPy names it
+inline constexpr DType complex64 = DType::C64;    ///< as NumPy names it
+inline constexpr DType complex128 = DType::C128;  ///< as NumPy names it
 
 /// NumPy's name: "float32".
 std::string_view dtype_name(DType t);
@@ -129,8 +130,8 @@ constexpr float operator-(A a) {
   return -static_cast<float>(a);
 }
 
-using complex64_t = std::complex<float>;
-using complex128_t = std::complex<double>;
+using complex64_t = std::complex<float>;    ///< of dtype complex64
+using complex128_t = std::complex<double>;  ///< of dtype complex128
 
 /// The dtype of a C++ element type: `dtype_of<float>() == float32`.
 template <class T>

@@ -73,6 +73,7 @@ Array isneginf(const Operand& x);
 Array isreal(const Operand& x);
 /// Bool: the imaginary part is not zero.
 Array iscomplex(const Operand& x);
+/// Tolerances of `isclose` and `allclose`: |x - y| <= atol + rtol |y|.
 struct CloseOptions {
   double rtol = 1e-5, atol = 1e-8;
   bool equal_nan = false;
@@ -85,6 +86,7 @@ Array allclose(const Operand& x, const Operand& y, const CloseOptions& options =
 Array array_equal(const Operand& x, const Operand& y, bool equal_nan = false);
 /// One bool: equal after broadcasting; false where shapes do not broadcast.
 Array array_equiv(const Operand& x, const Operand& y);
+/// What `nan_to_num` puts in place of NaN and infinities.
 struct NanToNum {
   double nan = 0;
   std::optional<double> posinf = std::nullopt, neginf = std::nullopt;  ///< largest finite values where not given

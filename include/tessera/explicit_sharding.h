@@ -133,6 +133,7 @@ requires(is_tree_v<T> && !std::is_same_v<T, Array>) T
   }
   return tree_unflatten(tree, leaves);
 }
+/// The same with one placement for all leaves.
 template <class T>
 requires(is_tree_v<T> && !std::is_same_v<T, Array>) T
     reshard(const T& tree, const ShardingArg& placement, const Loc& loc = Loc::current()) {

@@ -13,6 +13,7 @@ namespace tessera::fft {
 
 /// Which transform is scaled: the inverse by 1/n, both by 1/sqrt(n), the forward one by 1/n.
 enum class Norm { Backward, Ortho, Forward };
+/// Points, axis and scale of transforms of one dimension.
 struct Options {
   /// Points of the transform: operands are truncated or padded with zeros. Their extent unless given (irfft, hfft:
   /// twice the terms less 2).
@@ -33,6 +34,7 @@ Array hfft(const Operand& x, const Options& options = {});
 /// Inverse of `hfft`: n / 2 + 1 complex terms from a real operand.
 Array ihfft(const Operand& x, const Options& options = {});
 
+/// Points, axes and scale of transforms of several dimensions.
 struct OptionsN {
   MaybeDims s = {};     ///< points along the axes
   MaybeDims axes = {};  ///< all, or as many at the end as `s` has

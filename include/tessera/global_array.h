@@ -164,6 +164,7 @@ struct ArrayStats {
 /// The counters of this process.
 ArrayStats array_stats();
 
+/// A `GlobalArray` is a leaf.
 template <>
 struct Tree<GlobalArray> {
   static constexpr bool is_tree = true;

@@ -39,6 +39,7 @@ std::int64_t device_ordinal(std::string_view name, const Loc& loc = Loc::current
 /// Attributes of the current client's devices, in id order.
 std::vector<DeviceAttributes> device_attributes();
 
+/// Sizes and names of `make_hybrid_mesh`.
 struct HybridMeshOptions {
   /// Sizes inside a slice.
   Shape ici_mesh_shape = {};

@@ -25,8 +25,10 @@
 namespace tessera {
 
 struct EllipsisType {};
+/// NumPy's `...`.
 inline constexpr EllipsisType ellipsis{};
 struct NewAxisType {};
+/// NumPy's `None` in an index: a dimension of 1.
 inline constexpr NewAxisType newaxis{};
 
 /// Python's start:stop:step.
@@ -69,6 +71,7 @@ class IndexItem {
   Span span_;
   Array array_;
 };
+/// The items of an index.
 using IndexItems = std::vector<IndexItem>;
 
 /// What index arrays do outside the array.
@@ -77,6 +80,7 @@ enum class IndexMode {
   Clip,             ///< the nearest element is used
   FillOrDrop,       ///< reading gives the fill value (as `TakeMode::Fill`), writing skips it
 };
+/// What an index outside means, and what the program promises of its indices.
 struct IndexOptions {
   std::optional<IndexMode> mode = std::nullopt;  ///< `PromiseInBounds` for reading, `FillOrDrop` for writing
   std::optional<double> fill_value = std::nullopt;

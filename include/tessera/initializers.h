@@ -49,7 +49,9 @@ struct FanAxes {
   Dims out_axis = {-1};
   Dims batch_axis = {};
 };
+/// Which fan the scale follows from.
 enum class FanMode { fan_in, fan_out, fan_avg, fan_geo_avg };
+/// From which the weights are drawn.
 enum class FanDistribution { truncated_normal, normal, uniform };
 /// Values of variance scale / fan, where `mode` selects the fan. Throws `IndexError` for an axis out of range, so for a
 /// vector without `in_axis`.

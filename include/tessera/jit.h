@@ -31,6 +31,7 @@
 
 namespace tessera {
 
+/// How `jit` places, donates and names.
 struct JitOptions {
   std::string name = "jit";
   /// Empty; one for every leaf of the arguments; or a single one for all. Null entries keep the argument's placement.

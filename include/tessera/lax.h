@@ -67,6 +67,7 @@ struct GatherDimensionNumbers {
   Dims offset_dims, collapsed_slice_dims, start_index_map;
   Dims operand_batching_dims = {}, start_indices_batching_dims = {};
 };
+/// What `gather` does outside, and what the program promises of its indices.
 struct GatherOptions {
   IndexMode mode = IndexMode::FillOrDrop;
   std::optional<double> fill_value = std::nullopt;
@@ -82,6 +83,7 @@ struct ScatterDimensionNumbers {
   Dims update_window_dims, inserted_window_dims, scatter_dims_to_operand_dims;
   Dims operand_batching_dims = {}, scatter_indices_batching_dims = {};
 };
+/// What scatters do outside, and what the program promises of its indices.
 struct ScatterOptions {
   IndexMode mode = IndexMode::FillOrDrop;
   bool unique_indices = false;
@@ -161,6 +163,7 @@ std::pair<Array, Array> approx_min_k(const Operand& x, std::int64_t k, std::int6
 /// Where the padding of a convolution comes from: as given, none, or as much as keeps ceil(extent / stride) positions,
 /// the odd element after (Same) or before (SameLower).
 enum class PadMode : std::uint8_t { Explicit, Valid, Same, SameLower };
+/// Strides, padding, dilation and groups of convolutions.
 struct ConvOptions {
   Dims strides = {};                 ///< one per spatial dimension; 1 where left out
   std::vector<PadDim> padding = {};  ///< low and high per spatial dimension
@@ -191,6 +194,7 @@ Array conv_with_general_padding(const Operand& lhs, const Operand& rhs, const Di
 /// for `conv_general_dilated`, with the extents of the window in place of a kernel; `rhs` of `dimension_numbers` gives
 /// the order of its positions.
 Array conv_general_dilated_patches(const Operand& lhs, const Dims& filter_shape, const ConvOptions& options = {});
+/// Padding, dilation and form of `conv_transpose`.
 struct ConvTransposeOptions {
   PadMode pad_mode = PadMode::Same;  ///< Explicit: `padding` holds, as that of a plain convolution
   std::vector<PadDim> padding = {};
@@ -294,6 +298,7 @@ std::vector<Array> reduce_window(const std::vector<Array>& operands, const std::
                                  const Loc& loc = Loc::current());
 /// Generators of `rng_bit_generator`; the default one is Philox.
 enum class RngAlgorithm : std::uint8_t { Default, ThreeFry, Philox };
+/// Dtype, generator and placement of `rng_bit_generator`.
 struct RngBitOptions {
   DType dtype = uint32;  ///< an unsigned integer
   RngAlgorithm algorithm = RngAlgorithm::Default;

@@ -21,28 +21,33 @@ namespace tessera::linalg {
 /// Lower Cholesky factor of a positive definite matrix (…, n, n), which is made symmetric (Hermitian) first; NaN where
 /// it is not positive definite.
 Array cholesky(const Operand& a);
+/// The factors of `qr`.
 struct QrResult {
   Array q, r;
 };
 /// QR factorization a = q r of (…, m, n), with k = min(m, n) columns of q, or all m with `complete`.
 QrResult qr(const Operand& a, bool complete = false);
+/// What `lu` gives.
 struct LuResult {
   Array lu, pivots, permutation;
 };
 /// LU factorization with partial pivoting of (…, m, n): both factors in one matrix, the row exchanges (int32), and the
 /// permutation of rows that they amount to (int32).
 LuResult lu(const Operand& a);
+/// What `eigh` gives.
 struct EighResult {
   Array eigenvalues, eigenvectors;
 };
 /// Eigenvalues in ascending order and eigenvectors (columns) of a symmetric or Hermitian matrix, which is made so
 /// first.
 EighResult eigh(const Operand& a);
+/// The factors of `svd`.
 struct SvdResult {
   Array u, s, vh;
 };
 /// Singular value decomposition a = u diag(s) vh with s descending; `full_matrices` gives square u and vh.
 SvdResult svd(const Operand& a, bool full_matrices = true);
+/// What `hessenberg` gives; `q` where it was asked for.
 struct HessenbergResult {
   Array h;
   std::optional<Array> q;
@@ -50,6 +55,7 @@ struct HessenbergResult {
 /// Hessenberg form of a square matrix (…, n, n): a = q h q^H with h zero below its first subdiagonal and q unitary,
 /// which is computed when `calc_q`. It has no derivative.
 HessenbergResult hessenberg(const Operand& a, bool calc_q = false);
+/// What LAPACK's gehrd gives.
 struct PackedHessenberg {
   Array a, taus;
 };
@@ -59,6 +65,7 @@ PackedHessenberg hessenberg_packed(const Operand& a);
 /// The first n columns (…, m, n) of the product of k reflectors: column i of a (…, m, n), n <= m, holds reflector i
 /// below its diagonal, `taus` (…, k), k <= n, their factors. It has no derivative.
 Array householder_product(const Operand& a, const Operand& taus);
+/// Which triangle, side and form `triangular_solve` takes.
 struct TriangularOptions {
   bool left_side = true, lower = false, transpose_a = false, conjugate_a = false, unit_diagonal = false;
 };
@@ -96,7 +103,9 @@ class NormOrder {
   std::optional<double> power_;
   std::string name_;
 };
+/// For `norm`: the largest absolute value.
 inline constexpr double infinity = std::numeric_limits<double>::infinity();
+/// Order and axes of `norm`.
 struct NormOptions {
   NormOrder order = {};  ///< 2 for vectors, "fro" for matrices
   MaybeDims axis = {};   ///< one: of vectors; two: of matrices; all elements of rank 1 or 2
@@ -124,6 +133,7 @@ Array matrix_power(const Operand& a, std::int64_t n);
 Array expm(const Operand& a);
 /// Product of several matrices (the first and last may be vectors), in the cheapest order.
 Array multi_dot(const std::vector<Array>& arrays, const Loc& loc = Loc::current());
+/// What `lstsq` gives: the solution, the sums of squared residuals, the rank and the singular values.
 struct LstsqResult {
   Array x, residuals, rank, s;
 };
@@ -140,6 +150,7 @@ Array tensorsolve(const Operand& a, const Operand& b);
 Array cho_solve(const Operand& lower_factor, const Operand& b);
 /// x with a x = b, given lu(a); b is a matrix or a vector.
 Array lu_solve(const LuResult& factors, const Operand& b);
+/// The factors of `polar`.
 struct PolarResult {
   Array unitary, positive;
 };

@@ -95,6 +95,7 @@ std::string to_string(const AxisRef& a);
 /// every constructor of a mesh rejects. Collectives also take integers, which are dimensions of the block.
 class AxisNames {
  public:
+  /// A name of an axis, or none.
   class Name {
    public:
     // NOLINTBEGIN(google-explicit-constructor)

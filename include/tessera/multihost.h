@@ -36,6 +36,7 @@ Array global_array_to_host_local_array(const Array& global, const Mesh& mesh, co
 Array make_array_from_process_local_data(const ShardingPtr& sharding, const HostArray& local,
                                          const MaybeDims& global_shape = {}, const Loc& loc = Loc::current());
 
+/// Form of `process_allgather`.
 struct AllgatherOptions {
   /// Joins along dimension 0 instead of stacking along a new one; needed for global arrays.
   bool tiled = false;

@@ -99,6 +99,7 @@ template <class F>
 auto remat(F f) {
   return checkpoint(std::move(f));
 }
+/// JAX's name.
 using named_scope = NamedScope;
 
 namespace lax {

@@ -69,6 +69,7 @@ Array log1mexp(const Operand& x);
 /// log(mean(exp(x))) over the axes, without overflow.
 Array logmeanexp(const Operand& x, const ReduceOptions& options = {});
 
+/// Bias, mask and scale of `dot_product_attention`.
 struct AttentionOptions {
   std::optional<Array> bias = std::nullopt;    ///< added to scores (batch, heads, queries, keys)
   std::optional<Array> mask = std::nullopt;    ///< bool of that shape: false takes no part

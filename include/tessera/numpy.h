@@ -72,6 +72,7 @@ Array eye(std::int64_t n, std::optional<std::int64_t> m = std::nullopt, std::int
           const Loc& loc = Loc::current());
 
 // --- statistics ------------------------------------------------------------------------------------------------------
+/// Axes and degrees of freedom of `var` and `std`.
 struct VarOptions {
   MaybeDims axis = {};
   double ddof = 0;  ///< subtracted from the count of elements, by which the sum of squares is divided

@@ -294,6 +294,7 @@ Array iota(DType dtype, const Shape& shape, std::int64_t dimension = 0, const Lo
 /// The elements of x in row-major order under another shape; one extent may be -1 and is computed. Throws `ValueError`
 /// when sizes differ.
 Array reshape(const Operand& x, const Shape& shape);
+/// Order and placement of `reshape`.
 struct ReshapeOptions {
   Dims dimensions = {};           ///< the order in which x's dimensions are read, as by `transpose`; none: as they are
   bool column_major = false;      ///< read and fill with the first index fastest: NumPy's order "F"
@@ -341,9 +342,11 @@ inline Array max(const Operand& x, std::int64_t axis) { return max(x, ReduceOpti
 inline Array min(const Operand& x, std::int64_t axis) { return min(x, ReduceOptions{.axis = Dims{axis}}); }
 
 // --- products ------------------------------------------------------------------------------------------
+/// Which dimensions `dot_general` contracts and which it treats as batches, pairwise by position.
 struct DotDimensionNumbers {
   Dims lhs_contracting = {}, rhs_contracting = {}, lhs_batch = {}, rhs_batch = {};
 };
+/// Result dtype, precision and placement of products.
 struct DotOptions {
   std::optional<DType> preferred_element_type = std::nullopt;
   Precision precision = Precision::Default;

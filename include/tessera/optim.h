@@ -57,6 +57,7 @@ struct AdamOptions {
   double epsilon = 1e-8;
   double weight_decay = 0;
 };
+/// First and second moments, and the steps that were done.
 template <class T>
 struct AdamState {
   T m, v;
@@ -145,6 +146,7 @@ Schedule linear_schedule(double init_value, double end_value, std::int64_t trans
                          std::int64_t transition_begin = 0);
 /// Multiplied by a factor at each of these steps, and so from there on. Throws `ValueError` for a negative factor.
 Schedule piecewise_constant_schedule(double init_value, const std::map<std::int64_t, double>& boundaries_and_scales);
+/// Beginning, steps and end of `exponential_decay`.
 struct ExponentialDecayOptions {
   std::int64_t transition_begin = 0;
   bool staircase = false;                          ///< whole powers only

@@ -11,6 +11,7 @@
 
 namespace tessera {
 
+/// Which bit of a byte is first.
 enum class BitOrder { Big, Little };
 /// Eight elements along `axis` (of the flattened array without one) become a byte: 1 where they are not zero; zeros
 /// fill the last one up. `Big`: the first is the highest bit. uint8. Throws `TypeError` for other than integers and

@@ -22,10 +22,13 @@ namespace tessera {
 
 /// A dimension that no mesh axis splits.
 struct NoneType {};
+/// The dimension is not split.
 inline constexpr NoneType none{};
+/// The same.
 inline constexpr NoneType None{};
 /// A dimension that the compiler may split as it likes (constraints only).
 struct Unconstrained {};
+/// The dimension is split as the partitioner decides.
 inline constexpr Unconstrained unconstrained{};
 
 /// One entry of a `PartitionSpec`. One axis and a list of that one axis are the same entry.
@@ -159,6 +162,7 @@ class PartitionSpec {
   std::vector<SpecEntry> entries_;
   std::vector<AxisRef> unreduced_, reduced_;  // sorted, without repeats
 };
+/// Short for specs.
 using P = PartitionSpec;
 
 /// "P('x', None)".

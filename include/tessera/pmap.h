@@ -21,6 +21,7 @@
 
 namespace tessera {
 
+/// Axes, devices and names of `pmap`.
 struct PmapOptions {
   /// What collectives call the mapped axis; empty for nothing.
   std::string axis_name = {};

@@ -27,6 +27,7 @@ Array tensordot(const Operand& x, const Operand& y, const Dims& x_axes, const Di
                 const DotOptions& options = {});
 /// Kronecker product: blocks x[i, …] * y.
 Array kron(const Operand& x, const Operand& y);
+/// Axes of the vectors of `cross`.
 struct CrossOptions {
   std::int64_t axis_x = -1, axis_y = -1, axis_result = -1;
 };

@@ -77,6 +77,7 @@ Array choice(const Operand& key, const Array& from, const Shape& shape, const Ch
 
 // --- distributions with parameters: parameters broadcast to `shape`, which is theirs where not given. `ValueError`
 // where they do not broadcast, `TypeError` for a dtype that is no float. ---------------------------------------------
+/// A shape, or none: a scalar, or the broadcast shape of the parameters.
 using MaybeShape = MaybeDims;
 /// Gamma distribution of shape a and scale 1: density x^(a-1) exp(-x) / gamma(a) (Marsaglia and Tsang, 2000).
 /// Differentiable in a by implicit reparametrisation.

@@ -11,6 +11,7 @@
 
 namespace tessera {
 
+/// Count of segments, and what the program promises of ids.
 struct SegmentOptions {
   /// Segments of the result. Where it is left out the largest id decides, which is read now: needed inside a traced
   /// function.

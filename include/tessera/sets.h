@@ -13,6 +13,7 @@
 
 namespace tessera {
 
+/// The size of a result that depends on values: needed inside a traced function. Shorter results are filled.
 struct SizeOptions {
   std::optional<std::int64_t> size = std::nullopt;
   std::optional<double> fill_value = std::nullopt;
@@ -31,6 +32,7 @@ Array compress(const Operand& condition, const Operand& x, std::optional<std::in
 /// Elements of the flattened array where the condition holds.
 Array extract(const Operand& condition, const Operand& x, const SizeOptions& options = {});
 
+/// What `unique_all` gives.
 struct UniqueResult {
   Array values, indices, inverse, counts;
 };

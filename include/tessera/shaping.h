@@ -81,6 +81,7 @@ std::vector<Array> dsplit(const Operand& x, std::int64_t sections);
 /// Slices along an axis, without it.
 std::vector<Array> unstack(const Operand& x, std::int64_t axis = 0);
 
+/// Which diagonal.
 struct DiagonalOptions {
   std::int64_t offset = 0, axis1 = 0, axis2 = 1;
 };
@@ -95,7 +96,9 @@ Array trace(const Operand& x, const DiagonalOptions& options = {}, std::optional
 /// `ValueError` below rank 2, and above it for extents that differ.
 Array fill_diagonal(const Operand& x, const Operand& value);
 
+/// What `pad` fills with, as in NumPy.
 enum class PadMode { Constant, Edge, LinearRamp, Maximum, Mean, Median, Minimum, Reflect, Symmetric, Wrap, Empty };
+/// Values of the modes of `pad`.
 struct PadOptions {
   double constant_value = 0;                               ///< `Constant`
   double end_value = 0;                                    ///< `LinearRamp`

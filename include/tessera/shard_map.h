@@ -28,6 +28,7 @@ namespace tessera {
 
 /// In place of `in_specs`: each argument's own spec, as its type has it.
 struct InferType {};
+/// The spec follows from the argument's own sharding.
 inline constexpr InferType Infer{};
 
 /// Specs for the leaves of a tree: one for all of them, or a list with an entry for every argument (for every element
@@ -61,6 +62,7 @@ class SpecTree {
   bool inferred_ = false;
 };
 
+/// Which axes are manual, and what is checked.
 struct ShardMapOptions {
   /// Manual axes, which the body may name; empty for all. Others stay automatic: inside, values may be sharded over
   /// them as the partitioner decides.

@@ -26,6 +26,7 @@ namespace tessera {
 
 class Sharding;
 class TileAssignment;
+/// Shardings are shared: arrays keep them.
 using ShardingPtr = std::shared_ptr<const Sharding>;
 
 namespace sharding {
@@ -82,6 +83,7 @@ class EntryIterator {
 /// over eight.
 class IndexMap {
  public:
+  /// A device and the slices of its shard.
   struct Entry {
     Device device;
     Index index;
@@ -118,6 +120,7 @@ class IndexMap {
 /// `IndexMap` with replica ids: devices in mesh order, each repeat of an equal shard counted 0, 1, 2, ...
 class PlaceMap {
  public:
+  /// A device and the place of its shard.
   struct Entry {
     Device device;
     ShardPlace place;
@@ -215,6 +218,7 @@ inline std::string to_string(const Sharding& s) { return s.text(); }
 /// The sharding's `text()`; "Sharding(null)" for null.
 inline std::string to_string(const ShardingPtr& s) { return s ? s->text() : "Sharding(null)"; }
 
+/// What a `NamedSharding` allows.
 struct NamedOptions {
   /// Allows extents that their parts do not divide: shards are ceil(extent / parts) long, trailing ones shorter or
   /// empty.

@@ -14,7 +14,9 @@
 
 namespace tessera {
 
+/// What lies between two elements.
 enum class QuantileMethod { Linear, Lower, Higher, Midpoint, Nearest, InvertedCdf };
+/// Axes and interpolation of quantiles.
 struct QuantileOptions {
   MaybeDims axis = {};
   QuantileMethod method = QuantileMethod::Linear;
@@ -28,6 +30,7 @@ Array quantile(const Operand& x, const Operand& q, const QuantileOptions& option
 Array percentile(const Operand& x, const Operand& q, const QuantileOptions& options = {});
 /// The same placed as `place.out_sharding`: dimensions that are sorted may then be split over explicit axes.
 Array percentile(const Operand& x, const Operand& q, const QuantileOptions& options, const PlaceOptions& place);
+/// Axes of `median`.
 struct MedianOptions {
   MaybeDims axis = {};
   bool keepdims = false;
@@ -41,6 +44,7 @@ Array nanpercentile(const Operand& x, const Operand& q, const QuantileOptions& o
 /// `median` of the elements that are not NaN.
 Array nanmedian(const Operand& x, const MedianOptions& options = {});
 
+/// Axis and weights of `average`.
 struct AverageOptions {
   MaybeDims axis = {};
   bool keepdims = false;
@@ -77,6 +81,7 @@ Array nancumsum(const Operand& x, std::optional<std::int64_t> axis = std::nullop
 /// `cumprod` with NaN as 1.
 Array nancumprod(const Operand& x, std::optional<std::int64_t> axis = std::nullopt);
 
+/// Axis and form of cumulative sums and products.
 struct CumulativeOptions {
   std::optional<std::int64_t> axis = std::nullopt;  ///< may be left out for rank 1
   std::optional<DType> dtype = std::nullopt;
@@ -88,6 +93,7 @@ Array cumulative_sum(const Operand& x, const CumulativeOptions& options = {});
 /// Cumulative product of the array API standard, in x's dtype.
 Array cumulative_prod(const Operand& x, const CumulativeOptions& options = {});
 
+/// Form of `cov` and `corrcoef`: rows are variables unless `rowvar` is false.
 struct CovOptions {
   bool rowvar = true;  ///< variables are rows
   bool bias = false;   ///< divide by n, not n - 1
@@ -103,11 +109,13 @@ Array cov(const Operand& m, const CovOptions& options = {});
 /// Correlation coefficients: `cov` divided by the standard deviations, clipped to [-1, 1].
 Array corrcoef(const Operand& x, const CovOptions& options = {});
 
+/// Range and weights of `histogram`.
 struct HistogramOptions {
   std::optional<std::pair<double, double>> range = std::nullopt;  ///< smallest and largest element where not given
   std::optional<Array> weights = std::nullopt;
   bool density = false;
 };
+/// What `histogram` gives.
 struct HistogramResult {
   Array counts, edges;
 };
@@ -120,6 +128,7 @@ HistogramResult histogram(const Operand& x, const Array& edges, const HistogramO
 /// The edges of `histogram`.
 Array histogram_bin_edges(const Operand& x, std::int64_t bins = 10,
                           const std::optional<std::pair<double, double>>& range = std::nullopt);
+/// What `histogramdd` gives.
 struct HistogramDdResult {
   Array counts;
   std::vector<Array> edges;
@@ -133,6 +142,7 @@ HistogramDdResult histogramdd(const Operand& sample, const Dims& bins,
 /// Histogram of the points (x[i], y[i]) over a square grid of bins.
 HistogramDdResult histogram2d(const Operand& x, const Operand& y, std::int64_t bins = 10);
 
+/// Weights and length of `bincount`.
 struct BincountOptions {
   std::optional<Array> weights = std::nullopt;
   std::int64_t minlength = 0;

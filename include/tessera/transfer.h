@@ -25,6 +25,7 @@ const T& block_until_ready(const T& tree, const Loc& = Loc::current()) {
   Tree<T>::visit(tree, [](const Array& a) { a.block_until_ready(); });
   return tree;
 }
+/// The same for a temporary, which is returned.
 template <class T>
 requires(!std::is_reference_v<T> && is_tree_v<T>) T block_until_ready(T&& tree) {
   Tree<T>::visit(tree, [](const Array& a) { a.block_until_ready(); });

@@ -18,6 +18,7 @@
 
 namespace tessera {
 
+/// Sizes of a drawing.
 struct VisualizeOptions {
   /// Smallest and largest width of a cell; longer lists of devices are truncated with "…".
   std::int64_t min_width = 5;

@@ -55,6 +55,7 @@ class MapAxes {
   std::vector<MapAxes> children_;
 };
 
+/// Axes, count and name of `vmap`.
 struct VmapOptions {
   MapAxes in_axes = 0;
   /// Where results get the mapped dimension. `none` is for results that do not depend on the mapped index.

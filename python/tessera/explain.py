@@ -9,25 +9,6 @@ import re
 from . import _native
 from ._tables import text_table
 
-_KEEP_WHOLE = "keep the summed dimension on one device"
-_HINTS = {
-    "all_gather": "split the operand as its reader needs it (with_sharding_constraint), or keep the dimension split "
-                  "through {equation}",
-    "all_reduce": f"{_KEEP_WHOLE}, or let the result stay split (a constraint on it makes this "
-                  "a reduce_scatter of half the bytes)",
-    "reduce_scatter": _KEEP_WHOLE,
-    "all_to_all": "split producer and reader along the same dimension",
-    "collective_permute": "give both values the same order of devices",
-    "halo_exchange": "split another dimension than the one whose neighbours {equation} reads",
-}
-
-
-def _hint(step: dict) -> str:
-    if step["op"] == "all_reduce" and step["value"].endswith("[]"):  # nothing to split
-        return _KEEP_WHOLE
-    return _HINTS.get(step["op"], "").format(equation=step["equation"])
-
-
 @dataclasses.dataclass(frozen=True)
 class Collective:
     """One collective of a program. `bytes` are those that the busiest device receives in one call of the program."""
@@ -59,7 +40,7 @@ class CommPlan:
         self.bytes_per_device = bytes_per_device
         self.collectives = [
             Collective(s["op"], tuple(s["axes"]), s["value"], s["bytes_per_device"], s["times"], s["file"], s["line"],
-                       s["equation"], s["reason"], _hint(s)) for s in steps
+                       s["equation"], s["reason"], s["hint"]) for s in steps
         ]
 
     def __len__(self):

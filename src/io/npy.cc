@@ -8,6 +8,7 @@
 #include "base/strings.h"
 #include "core/strided_copy.h"
 #include "io/input.h"
+#include "io/stored_array.h"
 #include "tessera/io.h"
 
 namespace tessera {
@@ -168,23 +169,24 @@ std::string header_text(const io::NextBytes& next, std::uint64_t& size, const st
   return text;
 }
 
-void make_native(HostArray& out, bool swap) {
-  std::int64_t item = dtype_size(out.dtype());
-  if (swap) {
-    std::int64_t width = is_complex(out.dtype()) ? item / 2 : item;
-    swap_bytes(static_cast<char*>(out.data()), out.size() * (item / width), width);
-  }
-  if (is_bool(out.dtype())) {
-    auto* v = static_cast<unsigned char*>(out.data());
-    for (std::int64_t i = 0; i < out.size(); ++i) v[i] = v[i] != 0 ? 1 : 0;  // other values are no bool
-  }
-}
-
 }  // namespace
 
 namespace io {
 
-HostArray read_npy(const NextBytes& next, std::uint64_t size, const std::string& name) {
+void make_native(void* elements, DType dtype, std::int64_t count, bool swap) {
+  std::int64_t item = dtype_size(dtype);
+  if (swap) {
+    std::int64_t width = is_complex(dtype) ? item / 2 : item;
+    swap_bytes(static_cast<char*>(elements), count * (item / width), width);
+  }
+  if (is_bool(dtype)) {
+    auto* v = static_cast<unsigned char*>(elements);
+    for (std::int64_t i = 0; i < count; ++i) v[i] = v[i] != 0 ? 1 : 0;  // other values are no bool
+  }
+}
+
+StoredArray read_npy_header(const NextBytes& next, std::uint64_t file_size, const std::string& name) {
+  std::uint64_t size = file_size;
   std::string text = header_text(next, size, name);
   HeaderParser parser(text, name);
   Header h = parser.parse();
@@ -202,10 +204,16 @@ HostArray read_npy(const NextBytes& next, std::uint64_t size, const std::string&
                           item, " bytes but ", size, " bytes follow the header"),
                       name);
   }
-  HostArray out(stored.dtype, h.shape);
-  if (count > 0) next(out.data(), static_cast<std::size_t>(size));
-  if (count > 0 && h.fortran && h.shape.size() > 1) {
-    HostArray rows(stored.dtype, h.shape);
+  return {stored.dtype, h.shape, h.fortran, stored.swap, file_size - size};
+}
+
+HostArray read_npy(const NextBytes& next, std::uint64_t size, const std::string& name) {
+  const StoredArray h = read_npy_header(next, size, name);
+  const std::int64_t item = dtype_size(h.dtype);
+  HostArray out(h.dtype, h.shape);
+  if (out.size() > 0) next(out.data(), static_cast<std::size_t>(out.nbytes()));
+  if (out.size() > 0 && h.fortran && h.shape.size() > 1) {
+    HostArray rows(h.dtype, h.shape);
     Dims strides(h.shape.size());
     std::int64_t step = item;
     for (std::size_t d = 0; d < strides.size(); ++d) {
@@ -215,7 +223,7 @@ HostArray read_npy(const NextBytes& next, std::uint64_t size, const std::string&
     core::copy_strided(rows.data(), core::contiguous_strides(h.shape, item), out.data(), strides, h.shape, item);
     out = std::move(rows);
   }
-  make_native(out, stored.swap);
+  make_native(out.data(), out.dtype(), out.size(), h.swap);
   return out;
 }
 

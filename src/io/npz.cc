@@ -13,7 +13,9 @@
 #include "base/file.h"
 #include "base/strings.h"
 #include "io/input.h"
+#include "io/sharded_read.h"
 #include "tessera/io.h"
+#include "tessera/sharded_files.h"
 
 namespace tessera {
 
@@ -67,17 +69,20 @@ class NpzReader {
   }
   HostArrays read_named(const std::vector<std::string>& names) const {
     HostArrays out(in_.name());
-    for (const auto& name : names) {
-      auto it = members_.find(name);
-      if (it == members_.end()) fail_missing(name);
-      out[name] = read(it->second);
-    }
+    for (const auto& name : names) out[name] = read(member_named(name));
+    return out;
+  }
+  std::map<std::string, Array> read_sharded(const std::map<std::string, ShardingPtr>& shardings) const {
+    std::map<std::string, Array> out;
+    for (const auto& [name, sharding] : shardings) out[name] = read(member_named(name), sharding);
     return out;
   }
 
  private:
   [[noreturn]] void bad(const std::string& what) const { bad_npz(in_.name(), what); }
-  [[noreturn]] void fail_missing(const std::string& name) const {
+  zip_uint64_t member_named(const std::string& name) const {
+    auto it = members_.find(name);
+    if (it != members_.end()) return it->second;
     std::vector<std::string> names;
     for (const auto& [key, index] : members_) names.push_back(key);
     io::fail_missing("load_npz", in_.name(), name, names);
@@ -91,36 +96,67 @@ class NpzReader {
     if (!members_.emplace(key, index).second) bad(str("it has two members for \"", key, "\""));
   }
 
-  HostArray read(zip_uint64_t index) const {
+  // A member that is being read.
+  struct Open {
+    const NpzReader* archive;
+    std::string name;
     zip_stat_t stat;
-    zip_stat_init(&stat);
-    if (zip_stat_index(archive_.get(), index, 0, &stat) != 0 || !(stat.valid & ZIP_STAT_NAME)) {
-      bad(str("member ", std::uint64_t{index}, " has no record"));
-    }
-    std::string member = stat.name;
-    auto bad_member = [&](const std::string& what) { bad(str("member \"", member, "\" ", what)); };
-    constexpr zip_uint64_t kNeeded = ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE | ZIP_STAT_CRC;
-    if ((stat.valid & kNeeded) != kNeeded) bad_member("has no size or no checksum");
-    if (stat.comp_size > in_.size() || stat.size / kMaxRatio > stat.comp_size)
-      bad_member(str("claims ", std::uint64_t{stat.size}, " bytes, compressed to ", std::uint64_t{stat.comp_size}));
-    std::unique_ptr<zip_file_t, Closer> file(zip_fopen_index(archive_.get(), index, 0));
-    if (!file) bad_member(str("cannot be opened: ", zip_strerror(archive_.get())));
-    auto next = [&](void* to, std::size_t n) {
+    std::unique_ptr<zip_file_t, Closer> file;
+
+    [[noreturn]] void bad(const std::string& what) const { archive->bad(str("member \"", name, "\" ", what)); }
+    std::string title() const { return str(archive->in_.name(), ":", name); }
+    void next(void* to, std::size_t n) const {
       char* out = static_cast<char*>(to);
       while (n > 0) {
         zip_int64_t got = zip_fread(file.get(), out, n);
-        if (got <= 0) bad_member(str("cannot be read: ", got < 0 ? zip_file_strerror(file.get()) : "it is cut off"));
+        if (got <= 0) bad(str("cannot be read: ", got < 0 ? zip_file_strerror(file.get()) : "it is cut off"));
         out += got;
         n -= static_cast<std::size_t>(got);
       }
-    };
-    HostArray value = io::read_npy(next, stat.size, str(in_.name(), ":", member));
+    }
+  };
+
+  Open open(zip_uint64_t index) const {
+    Open m{this, {}, {}, nullptr};
+    zip_stat_init(&m.stat);
+    if (zip_stat_index(archive_.get(), index, 0, &m.stat) != 0 || !(m.stat.valid & ZIP_STAT_NAME)) {
+      bad(str("member ", std::uint64_t{index}, " has no record"));
+    }
+    m.name = m.stat.name;
+    constexpr zip_uint64_t kNeeded = ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE | ZIP_STAT_CRC;
+    if ((m.stat.valid & kNeeded) != kNeeded) m.bad("has no size or no checksum");
+    if (m.stat.comp_size > in_.size() || m.stat.size / kMaxRatio > m.stat.comp_size)
+      m.bad(str("claims ", std::uint64_t{m.stat.size}, " bytes, compressed to ", std::uint64_t{m.stat.comp_size}));
+    m.file.reset(zip_fopen_index(archive_.get(), index, 0));
+    if (!m.file) m.bad(str("cannot be opened: ", zip_strerror(archive_.get())));
+    return m;
+  }
+
+  HostArray read(zip_uint64_t index) const {
+    const Open m = open(index);
+    HostArray value = io::read_npy([&](void* to, std::size_t n) { m.next(to, n); }, m.stat.size, m.title());
     // libzip compares size and checksum when it meets the end, which is after the last byte.
     char more = 0;
-    zip_int64_t got = zip_fread(file.get(), &more, 1);
-    if (got < 0) bad_member(str("is damaged: ", zip_file_strerror(file.get())));
-    if (got > 0) bad_member(str("has more than the ", std::uint64_t{stat.size}, " bytes of its record"));
+    zip_int64_t got = zip_fread(m.file.get(), &more, 1);
+    if (got < 0) m.bad(str("is damaged: ", zip_file_strerror(m.file.get())));
+    if (got > 0) m.bad(str("has more than the ", std::uint64_t{m.stat.size}, " bytes of its record"));
     return value;
+  }
+
+  // Of a member that is stored as it is, only the runs of bytes that the shards need.
+  Array read(zip_uint64_t index, const ShardingPtr& sharding) const {
+    const Open m = open(index);
+    constexpr const char kFunction[] = "load_npz";
+    const bool as_it_is = (m.stat.valid & ZIP_STAT_COMP_METHOD) != 0 && m.stat.comp_method == ZIP_CM_STORE;
+    if (!as_it_is) return io::placed(kFunction, read(index), sharding);
+    const io::StoredArray stored =
+        io::read_npy_header([&](void* to, std::size_t n) { m.next(to, n); }, m.stat.size, m.title());
+    return io::read_shards(kFunction, stored, sharding, [&](std::uint64_t offset, std::uint64_t n, char* to) {
+      if (zip_fseek(m.file.get(), static_cast<zip_int64_t>(offset), SEEK_SET) != 0) {
+        m.bad(str("cannot be read at byte ", offset, ": ", zip_file_strerror(m.file.get())));
+      }
+      m.next(to, static_cast<std::size_t>(n));
+    });
   }
 
   io::Input in_;
@@ -250,6 +286,11 @@ HostArrays load_npz(const std::string& path, const Loc&) {
 }
 HostArrays load_npz(const std::string& path, const std::vector<std::string>& names, const Loc&) {
   return NpzReader(io::Input::open("load_npz", path)).read_named(names);
+}
+
+std::map<std::string, Array> load_npz(const std::string& path, const std::map<std::string, ShardingPtr>& shardings,
+                                      const Loc&) {
+  return NpzReader(io::Input::open("load_npz", path)).read_sharded(shardings);
 }
 
 void save_npz(const std::string& path, const HostArrays& values, const Loc&) {

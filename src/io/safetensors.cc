@@ -11,6 +11,7 @@
 #include "base/strings.h"
 #include "io/input.h"
 #include "io/json.h"
+#include "io/stored_array.h"
 #include "tessera/io.h"
 
 namespace tessera {
@@ -48,7 +49,7 @@ std::string checksum(const HostArray& value) {
   return std::to_string(crc);
 }
 
-class SafetensorsReader {
+class SafetensorsReader final : public io::SafetensorsIndex {
  public:
   explicit SafetensorsReader(io::Input in) : in_(std::move(in)) {
     read_header();
@@ -69,13 +70,10 @@ class SafetensorsReader {
   }
   HostArrays read_named(const std::vector<std::string>& names) const {
     HostArrays out(in_.name());
-    for (const auto& name : names) {
-      auto it = tensors_.find(name);
-      if (it == tensors_.end()) fail_missing(name);
-      out[name] = read(name, it->second);
-    }
+    for (const auto& name : names) out[name] = read(name, tensor_named(name));
     return out;
   }
+  io::StoredArray find(const std::string& name) const override { return stored(name, tensor_named(name)); }
 
  private:
   struct Tensor {
@@ -87,7 +85,9 @@ class SafetensorsReader {
   [[noreturn]] void bad(const std::string& what) const {
     throw FormatError(str("load_safetensors: \"", in_.name(), "\" is no safetensors file: ", what), in_.name());
   }
-  [[noreturn]] void fail_missing(const std::string& name) const {
+  const Tensor& tensor_named(const std::string& name) const {
+    auto it = tensors_.find(name);
+    if (it != tensors_.end()) return it->second;
     std::vector<std::string> names;
     for (const auto& [key, t] : tensors_) names.push_back(key);
     io::fail_missing("load_safetensors", in_.name(), name, names);
@@ -161,7 +161,7 @@ class SafetensorsReader {
       bad(str("its tensors have ", at, " bytes; ", in_.size() - base_, " follow the header"));
   }
 
-  HostArray read(const std::string& key, const Tensor& t) const {
+  io::StoredArray stored(const std::string& key, const Tensor& t) const {
     std::optional<DType> dtype;
     for (const auto& [text, d] : kTypes) {
       if (t.type == text) dtype = d;
@@ -182,8 +182,13 @@ class SafetensorsReader {
       bad(str("tensor \"", key, "\" of dtype ", t.type, " and shape ", t.shape, " has data_offsets ", t.begin, ", ",
               t.end));
     }
-    HostArray value(*dtype, t.shape);
-    in_.read(base_ + t.begin, value.data(), bytes);
+    return {*dtype, t.shape, false, false, base_ + t.begin};
+  }
+
+  HostArray read(const std::string& key, const Tensor& t) const {
+    const io::StoredArray s = stored(key, t);
+    HostArray value(s.dtype, s.shape);
+    in_.read(s.offset, value.data(), static_cast<std::size_t>(value.nbytes()));
     if (!checksums_.empty()) {
       auto it = checksums_.find(key);
       if (it == checksums_.end()) bad(str("tensor \"", key, "\" has no checksum, others have"));
@@ -238,6 +243,10 @@ std::string header_of(const HostArrays& values) {
 }
 
 }  // namespace
+
+std::unique_ptr<io::SafetensorsIndex> io::read_safetensors_index(Input in) {
+  return std::make_unique<SafetensorsReader>(std::move(in));
+}
 
 HostArrays parse_safetensors(const std::string& bytes, const std::string& name, const Loc&) {
   return SafetensorsReader(io::Input(bytes, name)).read_all();

@@ -197,6 +197,45 @@ TEST_F(Cli, FilesThatAreNotThereOrNotFitAreNamed) {
   EXPECT_EQ(files(), 6U);
 }
 
+TEST_F(Cli, PlansAreShownWithoutInputsAndComparedAndWritten) {
+  const std::string sharded = R"(module @m attributes {mhlo.num_partitions = 4 : i32} {
+  sdy.mesh @mesh = <["x"=4]>
+  func.func public @main(%arg0: tensor<8x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{SPEC}]>}) -> (tensor<4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}]>}) {
+    %c = stablehlo.constant dense<0.0> : tensor<f32>
+    %0 = stablehlo.reduce(%arg0 init: %c) applies stablehlo.add across dimensions = [0] : (tensor<8x4xf32>, tensor<f32>) -> tensor<4xf32>
+    return %0 : tensor<4xf32>
+  }
+})";
+  auto with = [&](const std::string& spec) {
+    std::string text = sharded;
+    return text.replace(text.find("{SPEC}"), 6, spec);
+  };
+  write("rows.mlir", with("{\"x\"}, {}"));
+  write("whole.mlir", with("{}, {}"));
+  Outcome o = run("plan rows.mlir --html plan.html");
+  EXPECT_EQ(o.status, 0) << o.err;
+  EXPECT_NE(o.out.find("all_reduce"), std::string::npos) << o.out;
+  EXPECT_NE(base::read_file("test", path("plan.html")).find("argument 0"), std::string::npos);
+  o = run("plan whole.mlir --compare rows.mlir --html change.html");
+  EXPECT_EQ(o.status, 0) << o.err;
+  EXPECT_NE(o.out.find("change: -"), std::string::npos) << o.out;
+  EXPECT_NE(base::read_file("test", path("change.html")).find("What has changed"), std::string::npos);
+  EXPECT_NE(run("plan whole.mlir").out.find("no communication"), std::string::npos);
+  expect_refused("plan none.mlir", {"none.mlir"});
+  expect_refused("plan rows.mlir --compare none.mlir", {"none.mlir"});
+  expect_refused("plan rows.mlir --html rows.mlir", {"--html", "rows.mlir"});
+  expect_refused("plan rows.mlir --html none/plan.html", {"--html", "none/plan.html"});
+  expect_refused("plan rows.mlir --max-memory none", {"--max-memory", "none"});
+}
+
+TEST_F(Cli, ShardingsAreDrawnInTheTerminalAndAsSvg) {
+  Outcome o = run("show-sharding x=4,y=2 x,y 8,4 --svg s.svg");
+  EXPECT_EQ(o.status, 0) << o.err;
+  EXPECT_NE(o.out.find("CPU 7"), std::string::npos) << o.out;
+  EXPECT_EQ(o.out.find('\x1b'), std::string::npos) << "no colours where no terminal is";
+  EXPECT_NE(base::read_file("test", path("s.svg")).find("[6:8, 2:4] on 7"), std::string::npos);
+}
+
 TEST_F(Cli, AMissingArgumentNamesWhatIsThere) {
   HostArrays in = load_npz(path("in.npz"));
   in.erase("arg1");

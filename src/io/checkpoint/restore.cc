@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "io/checkpoint/restore.h"
 
-#include <cstring>
 #include <set>
 #include <utility>
 
 #include "array/array_impl.h"
-#include "array/array_stats.h"
 #include "base/strings.h"
+#include "io/array_to_fill.h"
 #include "io/checkpoint/agreement.h"
 #include "io/checkpoint/save.h"
 #include "io/checkpoint/steps.h"
-#include "runtime/engine.h"
 #include "sharding/fits.h"
 #include "tessera/error.h"
 
@@ -71,34 +69,18 @@ std::vector<Array> read_leaves(const std::string& dir, std::int64_t step, const 
     throw ValueError(str(kRestore, ": \"", from.folder(), "\" has the leaf \"", leaf.name,
                          "\", which like lacks; expected the saved tree, or partial = true to pass over others"));
   }
-  std::vector<Array> out;
+  std::vector<ArrayToFill> arrays;
   std::vector<BlockToFill> blocks;
   for (std::size_t i = 0; i < n; ++i) {
     const StoredLeaf& leaf = *stored[i];
     const Target to = target_of(like, i, options.shardings);
     sharding::check_fits(kRestore, str("the sharding of leaf \"", leaf.name, "\""), *to.sharding, leaf.shape);
-    const auto place = arrays::look_up(to.sharding, leaf.shape);
-    auto storage = std::make_shared<arrays::Storage>();
-    storage->shard_buffers.resize(static_cast<std::size_t>(place->num_tiles));
-    for (auto p : place->devices->local_positions) {
-      const auto tile = static_cast<std::size_t>(place->tile_of[static_cast<std::size_t>(p)]);
-      auto& buffer = storage->shard_buffers[tile];
-      if (buffer) continue;
-      BlockToFill b{&leaf, {}, place->tile_shape[tile]};
-      for (const Slice& s : place->tile_index[tile]) b.start.push_back(s.start.value_or(0));
-      buffer = runtime::runtime_of(place->devices->client).memory->allocate(size_of(b.shape) * dtype_size(leaf.stored));
-      b.to = static_cast<char*>(buffer->data());
-      // Of an unreduced array the first addend is the value, the others are zeros.
-      if (tile < place->tile_index.size() / static_cast<std::size_t>(place->addends)) {
-        blocks.push_back(std::move(b));
-      } else if (buffer->nbytes() > 0) {
-        std::memset(buffer->data(), 0, static_cast<std::size_t>(buffer->nbytes()));
-      }
-    }
-    out.push_back(
-        arrays::make(ir::Type{leaf.stored, leaf.shape, leaf.weak}, to.sharding, std::move(storage), to.committed));
+    arrays.emplace_back(ir::Type{leaf.stored, leaf.shape, leaf.weak}, to.sharding, to.committed);
+    for (const BlockMemory& b : arrays.back().blocks()) blocks.push_back({&leaf, b.start, b.shape, b.to});
   }
   from.read(blocks, options.progress);
+  std::vector<Array> out;
+  for (const ArrayToFill& a : arrays) out.push_back(a.finish());
   return out;
 }
 

@@ -6,6 +6,7 @@
 #include "base/strings.h"
 #include "core/strided_copy.h"
 #include "io/checkpoint/shard_file.h"
+#include "io/runs.h"
 #include "tessera/error.h"
 
 namespace tessera::io {
@@ -113,25 +114,8 @@ void ShardFiles::read(const StoredLeaf& leaf, const StoredShard& shard, const Bl
   CheckedShard bytes(who, *files.data, *files.checksums, shard.offset, leaf.shard_bytes(shard), shard.first_block);
   const std::int64_t item = dtype_size(leaf.stored);
   const Dims strides = core::contiguous_strides(shard.shape, item);
-  // The inner dimensions that are contiguous on both sides are copied as one run.
-  std::size_t outer = block.shape.size();
-  std::int64_t run = item;
-  while (outer > 0 && block.to_strides[outer - 1] == run && strides[outer - 1] == run) run *= block.shape[--outer];
-  Dims at(outer, 0);
-  for (bool more = true; more;) {
-    std::int64_t from = 0;
-    std::int64_t to = 0;
-    for (std::size_t d = 0; d < block.shape.size(); ++d) {
-      from += (block.start[d] + (d < outer ? at[d] : 0)) * strides[d];
-      if (d < outer) to += at[d] * block.to_strides[d];
-    }
-    bytes.copy(static_cast<std::uint64_t>(from), static_cast<std::uint64_t>(run), block.to + to);
-    more = false;
-    for (std::size_t d = outer; d-- > 0 && !more;) {
-      more = ++at[d] < block.shape[d];
-      if (!more) at[d] = 0;
-    }
-  }
+  for_each_run(block.start, block.shape, strides, block.to_strides, item,
+               [&](std::uint64_t from, std::int64_t to, std::uint64_t n) { bytes.copy(from, n, block.to + to); });
 }
 
 void ShardFiles::verify(std::size_t file) {
