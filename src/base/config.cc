@@ -10,6 +10,8 @@ Config& config() {
   static auto* c = [] {
     auto* made = new Config;
     const char* verify = std::getenv("TESSERA_VERIFY");
+    const char* blocks = std::getenv("TESSERA_COMPILE_BLOCKS");
+    made->compile_blocks = blocks == nullptr || std::string_view(blocks) != "0";
     made->verify = verify != nullptr && *verify != '\0' && std::string_view(verify) != "0";
     return made;
   }();
