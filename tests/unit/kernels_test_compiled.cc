@@ -6,10 +6,13 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
-#include <limits>
+#include <fstream>
 #include <random>
+#include <sstream>
+#include <string>
 #include <vector>
 
+#include "engines/cpu/kernels/compiled/code_memory.h"
 #include "engines/cpu/kernels/compiled/fragment.h"
 #include "engines/cpu/kernels/elementwise/fused.h"
 #include "engines/cpu/kernels/reduce_kernels.h"
@@ -21,7 +24,6 @@ namespace {
 using Bytes = std::vector<std::byte>;
 
 const DType kDTypes[] = {DType::F32, DType::BF16, DType::F16, DType::I32, DType::U32, DType::Bool, DType::F64};
-constexpr std::int64_t kLead = 64;  // room before operands, so that they can start anywhere
 
 const float kSpecial[] = {0.0F,     -0.0F,     1.0F,   -1.0F,         0.5F,           -0.5F,   2.5F,  0.49999997F,
                           INFINITY, -INFINITY, NAN,    88.7F,         -88.7F,         -103.9F, 89.5F, 1e-40F,
@@ -31,7 +33,7 @@ class Data {
  public:
   explicit Data(unsigned seed) : rng_(seed) {}
 
-  // `n` elements that start `shift` bytes after a multiple of 64, a fifth of them at the edges of their range.
+  // A fifth of the elements are at the edges of their range.
   Bytes operand(DType t, std::int64_t n) {
     std::vector<float> wide(static_cast<std::size_t>(n));
     for (auto& v : wide) {
@@ -117,26 +119,49 @@ std::int64_t elements(Access a, std::int64_t outer, std::int64_t inner) {
   }
 }
 
+// Operands and results start at odd places, and around results nothing may change: sanitizers do not see the code.
+constexpr std::size_t kGuard = 64;
+const std::byte kUntouched{0x77};
+
+Bytes run_guarded(const FusedKernel& kernel, const std::vector<Bytes>& inputs, std::vector<Bytes>& outputs,
+                  const std::vector<std::size_t>& sizes, std::int64_t outer, std::int64_t inner, bool stream) {
+  std::vector<const void*> in;
+  std::vector<void*> out;
+  for (const auto& i : inputs) in.push_back(i.data() + kGuard);
+  for (auto& o : outputs) out.push_back(o.data() + kGuard);
+  kernel.run(in, out, outer, inner, stream);
+  Bytes around;
+  for (std::size_t o = 0; o < outputs.size(); ++o) {
+    around.insert(around.end(), outputs[o].begin(), outputs[o].begin() + kGuard);
+    around.insert(around.end(), outputs[o].begin() + static_cast<std::ptrdiff_t>(kGuard + sizes[o]), outputs[o].end());
+    outputs[o] =
+        Bytes(outputs[o].begin() + kGuard, outputs[o].begin() + static_cast<std::ptrdiff_t>(kGuard + sizes[o]));
+  }
+  return around;
+}
+
 std::vector<Bytes> run_case(const FusedKernel& kernel, const Case& c, const std::vector<Bytes>& inputs,
                             std::int64_t outer, std::int64_t inner, bool code, bool stream) {
   ConfigScope scope(&Config::compile_blocks, code);
   std::vector<Bytes> outputs;
-  std::vector<const void*> in;
-  std::vector<void*> out;
-  for (std::size_t i = 0; i < inputs.size(); ++i) in.push_back(inputs[i].data());
+  std::vector<std::size_t> sizes;
   for (const auto& o : c.outputs) {
-    outputs.emplace_back(static_cast<std::size_t>((o.per_row ? outer : outer * inner) * dtype_size(o.dtype)),
-                         std::byte{0x77});
+    sizes.push_back(static_cast<std::size_t>((o.per_row ? outer : outer * inner) * dtype_size(o.dtype)));
+    outputs.emplace_back(sizes.back() + 2 * kGuard, kUntouched);
   }
-  for (auto& o : outputs) out.push_back(o.data());
-  kernel.run(in, out, outer, inner, stream);
+  Bytes around = run_guarded(kernel, inputs, outputs, sizes, outer, inner, stream);
+  EXPECT_EQ(around, Bytes(around.size(), kUntouched)) << c.text << "\n" << outer << " x " << inner << ": wrote outside";
   return outputs;
 }
 
 void compare(const Case& c, std::int64_t outer, std::int64_t inner, Data& data) {
   FusedKernel kernel(c.program);
   std::vector<Bytes> inputs;
-  for (const auto& i : c.inputs) inputs.push_back(data.operand(i.dtype, elements(i.access, outer, inner)));
+  for (const auto& i : c.inputs) {
+    Bytes bytes = data.operand(i.dtype, elements(i.access, outer, inner));
+    bytes.insert(bytes.begin(), kGuard, kUntouched);
+    inputs.push_back(std::move(bytes));
+  }
   for (bool stream : {false, true}) {
     auto expected = run_case(kernel, c, inputs, outer, inner, false, stream);
     auto got = run_case(kernel, c, inputs, outer, inner, true, stream);
@@ -199,7 +224,7 @@ TEST_F(Compiled, EveryReductionGivesTheKernelsBits) {
   Data data(2);
   for (ReduceOp op : {ReduceOp::Sum, ReduceOp::Prod, ReduceOp::Max, ReduceOp::Min}) {
     for (DType t : {DType::F32, DType::I32, DType::U32, DType::BF16}) {
-      for (std::int64_t inner : {16, 17, 31, 32, 33, 64, 100, 127, 1024, 1025, 4096, 4097, 5003, 9000}) {
+      for (std::int64_t inner : {96, 97, 100, 103, 127, 128, 1024, 1025, 4096, 4096 + 16, 4096 + 31, 5003, 9000}) {
         Case c;
         c.text = "reduction " + std::to_string(static_cast<int>(op)) + " of " + std::string(dtype_name(t));
         auto x = c.input(t, Access::Contiguous);
@@ -304,8 +329,8 @@ class Random {
 };
 
 TEST_F(Compiled, RandomProgramsGiveTheKernelsBits) {
-  const std::pair<std::int64_t, std::int64_t> spaces[] = {{1, 1},   {3, 17},   {7, 33},        {40, 100}, {2, 1024},
-                                                          {9, 777}, {1, 5000}, {3, 4097 + 40}, {20, 15}};
+  const std::pair<std::int64_t, std::int64_t> spaces[] = {{1, 300}, {3, 117},  {7, 133},  {40, 100}, {2, 1024},
+                                                          {9, 777}, {1, 5000}, {3, 4137}, {20, 97}};
   std::int64_t by_code = 0;
   for (unsigned seed = 0; seed < 400; ++seed) {
     Random random(seed);
@@ -317,6 +342,82 @@ TEST_F(Compiled, RandomProgramsGiveTheKernelsBits) {
     by_code += FusedKernel(c.program).coverage(outer, inner).by_code;
   }
   EXPECT_GT(by_code, 200);
+}
+
+// Whole vectors, aligned: stores that go around the caches.
+TEST_F(Compiled, StoresAroundTheCachesGiveTheSame) {
+  Data data(3);
+  for (DType t : {DType::F32, DType::BF16, DType::I32}) {
+    constexpr std::int64_t kRows = 9, kColumns = 1024;
+    FusedProgram p;
+    auto x = p.input(t, Access::Contiguous);
+    p.output(p.op(EwOp::Mul, t, p.op(EwOp::Add, t, x, p.reduce(ReduceOp::Max, x)), x));
+    FusedKernel kernel(std::move(p));
+    Bytes in = data.operand(t, kRows * kColumns);
+    auto bytes = static_cast<std::size_t>(kRows * kColumns * dtype_size(t));
+    Bytes results[2];
+    for (bool stream : {false, true}) {
+      Bytes memory(bytes + 64);
+      auto start = (reinterpret_cast<std::uintptr_t>(memory.data()) + 63) / 64 * 64;
+      auto* to = reinterpret_cast<std::byte*>(start);
+      const void* from[] = {in.data()};
+      void* out[] = {to};
+      ConfigScope scope(&Config::compile_blocks, true);
+      kernel.run(from, out, kRows, kColumns, stream);
+      results[stream ? 1 : 0] = Bytes(to, to + bytes);
+    }
+    EXPECT_LT(first_difference(t, results[0], results[1]), 0) << dtype_name(t);
+  }
+}
+
+// Memory of code is not writable, and no memory is writable and executable.
+TEST_F(Compiled, CodeIsNeverWritable) {
+  const std::uint8_t code[] = {0xC3};
+  auto memory = CodeMemory::make(code);
+  ASSERT_NE(memory, nullptr);
+  reinterpret_cast<void (*)()>(const_cast<void*>(memory->start()))();
+  std::ifstream maps("/proc/self/maps");
+  bool found = false;
+  for (std::string line; std::getline(maps, line);) {
+    auto permissions = line.substr(line.find(' ') + 1, 4);
+    EXPECT_FALSE(permissions[1] == 'w' && permissions[2] == 'x') << line;
+    auto start = std::stoull(line, nullptr, 16);
+    auto end = std::stoull(line.substr(line.find('-') + 1), nullptr, 16);
+    auto at = reinterpret_cast<std::uintptr_t>(memory->start());
+    if (at < start || at >= end) continue;
+    found = true;
+    EXPECT_EQ(permissions, "r-xp");
+  }
+  EXPECT_TRUE(found);
+}
+
+TEST_F(Compiled, NoCodeWhereTheSystemRefusesMemory) {
+  const std::uint8_t code[] = {0xC3};
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_AS, &before), 0);
+  rlimit none = before;
+  none.rlim_cur = 1 << 20;
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &none), 0);
+  auto memory = CodeMemory::make(code);
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &before), 0);
+  EXPECT_EQ(memory, nullptr);
+}
+
+TEST_F(Compiled, EqualProgramsShareTheirCode) {
+  auto program = [](float factor) {
+    FusedProgram p;
+    auto x = p.input(DType::F32, Access::Contiguous);
+    p.output(p.op(EwOp::Mul, DType::F32, p.op(EwOp::Add, DType::F32, x, x), p.constant(DType::F32, &factor)));
+    return p;
+  };
+  ConfigScope scope(&Config::compile_blocks, true);
+  FusedKernel a(program(2)), b(program(2)), c(program(3));
+  EXPECT_EQ(a.plan(), b.plan());
+  EXPECT_NE(a.plan(), c.plan());
+  EXPECT_EQ(a.coverage(1, 1000).by_code, 1);
+  EXPECT_EQ(a.coverage(1, 1000).by_kernels, 0);
+  config().compile_blocks = false;
+  EXPECT_EQ(a.coverage(1, 1000).by_code, 0);
 }
 
 }  // namespace

@@ -15,11 +15,14 @@ std::size_t index(int r) { return static_cast<std::size_t>(r); }
 }  // namespace
 
 void Assembler::begin_body(std::size_t values) {
-  for (const Value& v : values_) {
+  if (values_.size() < values) values_.resize(values);
+  for (Value& v : values_) {
     if (v.slot >= 0) free_slots_.push_back(v.slot);
+    v.reg = v.slot = -1;
+    v.uses.clear();
+    v.next = 0;
   }
-  values_.assign(values, {});
-  places_.clear();
+  places_.assign(values_.size(), std::nullopt);
   owner_.fill(kNobody);
   pinned_.fill(false);
   read_.clear();
@@ -28,9 +31,6 @@ void Assembler::begin_body(std::size_t values) {
 void Assembler::at(int position) {
   read_.clear();
   position_ = position;
-  for (Value& v : values_) {
-    while (v.needed() && v.uses[v.next] < position) ++v.next;
-  }
 }
 
 // A free register, or that of the value which is needed last.
@@ -40,8 +40,8 @@ int Assembler::take() {
   for (int r = 0; r < kRegisters; ++r) {
     if (reserved_[index(r)] || pinned_[index(r)]) continue;
     if (owner_[index(r)] == kNobody) return r;
-    const Value& v = value(owner_[index(r)]);
-    int next = v.needed() ? v.uses[v.next] : INT_MAX;
+    Value& v = value(owner_[index(r)]);
+    int next = needed(v) ? v.uses[v.next] : INT_MAX;
     if (next > furthest) {
       furthest = next;
       best = r;
@@ -55,7 +55,7 @@ int Assembler::take() {
 void Assembler::spill(int reg) {
   std::int32_t v = owner_[index(reg)];
   Value& x = value(v);
-  if (x.slot < 0 && x.needed() && !placed(v)) {
+  if (x.slot < 0 && needed(x) && !placed(v)) {
     x.slot = new_slot();
     vmovaps(slot(x.slot), Reg(reg));
   }
@@ -65,8 +65,7 @@ void Assembler::spill(int reg) {
 
 void Assembler::load(std::int32_t v, int reg) {
   Value& x = value(v);
-  auto place = places_.find(v);
-  vmovups(Reg(reg), place != places_.end() ? place->second : slot(x.slot));
+  vmovups(Reg(reg), memory(v));
   x.reg = reg;
   owner_[index(reg)] = v;
 }
@@ -74,7 +73,7 @@ void Assembler::load(std::int32_t v, int reg) {
 void Assembler::lift(std::int32_t v) {
   if (!placed(v)) return;
   if (value(v).reg < 0) load(v, take());
-  places_.erase(v);
+  places_[static_cast<std::size_t>(v)].reset();
 }
 
 Assembler::Reg Assembler::reg(std::int32_t v) {
@@ -89,8 +88,7 @@ Assembler::Source Assembler::source(std::int32_t v) {
   Value& x = value(v);
   if (x.reg >= 0 || x.uses.back() > position_) return reg(v);
   read_.push_back(v);
-  auto place = places_.find(v);
-  return place != places_.end() ? place->second : slot(x.slot);
+  return memory(v);
 }
 
 Assembler::Reg Assembler::temporary() {
@@ -115,7 +113,7 @@ void Assembler::done() {
 void Assembler::done(std::int32_t v, Reg result) {
   done();
   Value& x = value(v);
-  if (!x.needed()) return;
+  if (!needed(x)) return;
   x.reg = result.getIdx();
   owner_[index(x.reg)] = v;
 }
@@ -126,7 +124,7 @@ Assembler::Reg Assembler::call(const void* function, std::initializer_list<std::
     std::int32_t v = owner_[index(r)];
     if (v == kNobody) continue;
     Value& x = value(v);
-    if (x.slot < 0 && !placed(v) && x.needed()) {
+    if (x.slot < 0 && !placed(v) && needed(x)) {
       x.slot = new_slot();
       vmovaps(slot(x.slot), Reg(r));
     }
@@ -136,8 +134,7 @@ Assembler::Reg Assembler::call(const void* function, std::initializer_list<std::
   int argument = 0;
   for (std::int32_t v : operands) {
     read_.push_back(v);
-    auto place = places_.find(v);
-    vmovups(Reg(argument++), place != places_.end() ? place->second : slot(value(v).slot));
+    vmovups(Reg(argument++), memory(v));
   }
   mov(r13, rcx);
   mov(rax, reinterpret_cast<std::size_t>(function));

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <map>
+#include <optional>
 #include <vector>
 
 namespace tessera::kernels {
@@ -44,8 +45,8 @@ class Assembler : public Xbyak::CodeGenerator {
   /// The op at `position` of the body reads value `v`.
   void used(std::int32_t v, int position) { values_[static_cast<std::size_t>(v)].uses.push_back(position); }
   /// Value `v` lies there throughout the body.
-  void place(std::int32_t v, const Address& address) { places_.insert_or_assign(v, address); }
-  bool placed(std::int32_t v) const { return places_.contains(v); }
+  void place(std::int32_t v, const Address& address) { places_[static_cast<std::size_t>(v)] = address; }
+  bool placed(std::int32_t v) const { return places_[static_cast<std::size_t>(v)].has_value(); }
   /// What lies there is about to be written over: `v` moves to a register.
   void lift(std::int32_t v);
 
@@ -91,16 +92,25 @@ class Assembler : public Xbyak::CodeGenerator {
     int slot = -1;
     std::vector<int> uses;  // positions, ascending
     std::size_t next = 0;   // of `uses`
-    bool needed() const { return next < uses.size(); }
   };
+  // Whether the op at this position or a later one reads it.
+  bool needed(Value& v) const {
+    while (v.next < v.uses.size() && v.uses[v.next] < position_) ++v.next;
+    return v.next < v.uses.size();
+  }
   Value& value(std::int32_t v) { return values_[static_cast<std::size_t>(v)]; }
+  // Where a value lies that no register holds.
+  Address memory(std::int32_t v) {
+    const auto& place = places_[static_cast<std::size_t>(v)];
+    return place ? *place : slot(value(v).slot);
+  }
   int take();
   void spill(int reg);
   void load(std::int32_t v, int reg);
 
   std::vector<Value> values_;
-  std::map<std::int32_t, Address> places_;
-  std::array<std::int32_t, 16> owner_{};  // value in each register, -1: none
+  std::vector<std::optional<Address>> places_;  // by value
+  std::array<std::int32_t, 16> owner_{};        // value in each register, -1: none
   std::array<bool, 16> pinned_{}, reserved_{};
   std::vector<std::int32_t> read_;  // operands of the op
   int position_ = 0;

@@ -10,6 +10,7 @@
 #include <limits>
 
 #include "engines/cpu/kernels/compiled/assembler.h"
+#include "engines/cpu/kernels/compiled/elements.h"
 #include "engines/cpu/kernels/compiled/emit_ops.h"
 #include "engines/cpu/kernels/compiled/fragment.h"
 #include "engines/cpu/kernels/compiled/passes.h"
@@ -27,7 +28,6 @@ using Address = Assembler::Address;
 using Xbyak::Reg64;
 using Xbyak::Xmm;
 
-constexpr int kLanes = 8;
 constexpr std::size_t kLargest = 32768;  // bytes of code
 
 bool is_half(DType t) { return t == DType::F16 || t == DType::BF16; }
@@ -41,20 +41,25 @@ std::uint32_t identity_bits(ReduceOp op, DType t) {
 class Emitter {
  public:
   Emitter(const Fragment& f, std::uint8_t* memory)
-      : f_(f), passes_(plan_passes(f)), a_(memory, kLargest), row_slot_(f.nodes.size(), -1) {}
+      : f_(f),
+        passes_(plan_passes(f)),
+        a_(memory, kLargest),
+        elements_(a_),
+        row_slot_(f.nodes.size(), -1),
+        codes_(f.nodes.size()) {
+    for (std::size_t v = 0; v < f.nodes.size(); ++v) {
+      const Node& n = f.nodes[v];
+      if (n.kind != Kind::Op) continue;
+      codes_[v] = find_code(n.op, node(n.operands[n.op == EwOp::Select ? 1 : 0]).dtype, n.dtype);
+    }
+  }
 
   const Passes& passes() const { return passes_; }
 
   std::size_t write() {
     auto pointers = f_.pointers + static_cast<std::int32_t>(passes_.scratch_dtypes.size());
     a_.prologue(pointers);
-    tail_mask_ = a_.new_slot();
-    a_.mov(a_.r10, a_.r14);
-    a_.and_(a_.r10, kLanes - 1);
-    a_.begin_body(0);
-    Reg mask = a_.temporary();
-    a_.load_mask(mask, a_.r10, a_.r11);
-    a_.vmovaps(a_.slot(tail_mask_), mask);
+    elements_.begin();
     for (std::size_t v = 0; v < f_.nodes.size(); ++v) {
       if (f_.nodes[v].kind == Kind::Once) broadcast(static_cast<Value>(v));
     }
@@ -86,66 +91,16 @@ class Emitter {
     if (row_slot(v) < 0) row_slot(v) = a_.new_slot();
     a_.vmovaps(a_.slot(row_slot(v)), r);
     for (const auto& s : f_.stores) {
-      if (s.value == v && !s.full) store_row(s, r);
+      if (s.value == v && !s.full) elements_.store_one(node(v).dtype, s.pointer, r);
     }
   }
 
   // One element into all lanes.
   void broadcast(Value v) {
-    const Node& n = node(v);
     a_.begin_body(0);
     Reg d = a_.temporary();
-    Xmm low(d.getIdx());
-    a_.mov(a_.rax, a_.pointer(n.pointer));
-    if (dtype_size(n.dtype) == 4) {
-      a_.vbroadcastss(d, a_.dword[a_.rax]);
-    } else if (n.dtype == DType::Bool) {
-      a_.vpbroadcastb(d, a_.byte[a_.rax]);
-      Reg zero = a_.temporary();
-      a_.vpxor(zero, zero, zero);
-      a_.vpcmpeqb(d, d, zero);
-      a_.vpcmpeqb(zero, zero, zero);
-      a_.vpxor(d, d, zero);
-    } else {
-      a_.vpbroadcastw(low, a_.word[a_.rax]);
-      widen(n.dtype, d, low);
-    }
+    elements_.load_one(node(v).dtype, node(v).pointer, d);
     keep_row(v, d);
-  }
-
-  template <class From>
-  void widen(DType half, Reg d, const From& from) {
-    if (half == DType::F16) {
-      a_.vcvtph2ps(d, from);
-    } else {
-      a_.vpmovzxwd(d, from);
-      a_.vpslld(d, d, 16);
-    }
-  }
-
-  void store_row(const Fragment::Store& s, Reg r) {
-    Xmm low(r.getIdx());
-    a_.mov(a_.rax, a_.pointer(s.pointer));
-    switch (node(s.value).dtype) {
-      case DType::Bool:
-        a_.vmovd(a_.r11d, low);
-        a_.and_(a_.r11d, 1);
-        a_.mov(a_.byte[a_.rax], a_.r11b);
-        break;
-      case DType::BF16:
-        a_.vmovd(a_.r11d, low);
-        a_.shr(a_.r11d, 16);
-        a_.mov(a_.word[a_.rax], a_.r11w);
-        break;
-      case DType::F16: {
-        a_.vcvtps2ph(low, r, 0);
-        a_.vmovd(a_.r11d, low);
-        a_.mov(a_.word[a_.rax], a_.r11w);
-        break;
-      }
-      default:
-        a_.vmovd(a_.dword[a_.rax], low);
-    }
   }
 
   // Every pointer to the next row.
@@ -192,20 +147,21 @@ class Emitter {
     return bits;
   }
 
-  void op(Value v) {
+  void op(Value v, int vector = 0) {
     const Node& n = node(v);
-    DType in = node(n.operands[n.op == EwOp::Select ? 1 : 0]).dtype;
-    OpCode code = find_code(n.op, in, n.dtype);
+    std::array<Value, 3> operands = n.operands;
+    for (Value& o : operands) o = numbered(o, vector);
+    const OpCode& code = codes_[static_cast<std::size_t>(v)];
     Reg d = Reg(0);
     if (code.emit != nullptr) {
-      d = code.emit(a_, n.operands);
+      d = code.emit(a_, operands);
     } else if (ew_arity(n.op) == 1) {
-      d = a_.call(code.function, {n.operands[0]});
+      d = a_.call(code.function, {operands[0]});
     } else {
-      d = a_.call(code.function, {n.operands[0], n.operands[1]});
+      d = a_.call(code.function, {operands[0], operands[1]});
     }
     if (is_half(code.rounded)) emit_round(a_, code.rounded, d);
-    a_.done(v, d);
+    a_.done(numbered(v, vector), d);
   }
 
   void row_ops(const Pass& p) {
@@ -227,15 +183,15 @@ class Emitter {
 
   // Registers that hold addresses during a pass; what is left over is read from the frame each time.
   void assign_pointers(const Pass& p) {
-    address_.assign(static_cast<std::size_t>(f_.pointers) + passes_.scratch_dtypes.size(), -1);
+    elements_.forget_addresses(f_.pointers + std::ssize(passes_.scratch_dtypes));
     std::vector<int> free = {Xbyak::Operand::RBX, Xbyak::Operand::R12};
     if (!calls(p)) {
       using O = Xbyak::Operand;
       free.insert(free.end(), {O::RDI, O::RSI, O::RDX, O::R8, O::R9, O::R13});
     }
     auto assign = [&](std::int32_t q) {
-      if (q < 0 || free.empty() || address_[static_cast<std::size_t>(q)] >= 0) return;
-      address_[static_cast<std::size_t>(q)] = free.back();
+      if (q < 0 || free.empty() || elements_.holds_address(q)) return;
+      elements_.hold_address(q, free.back());
       a_.mov(Reg64(free.back()), a_.pointer(q));
       free.pop_back();
     };
@@ -248,7 +204,7 @@ class Emitter {
     return std::any_of(p.values.begin(), p.values.end(), [&](Value v) {
       const Node& n = node(v);
       if (n.kind != Kind::Op || loads(v, p)) return false;
-      return find_code(n.op, node(n.operands[n.op == EwOp::Select ? 1 : 0]).dtype, n.dtype).emit == nullptr;
+      return codes_[static_cast<std::size_t>(v)].emit == nullptr;
     });
   }
   std::int32_t number(const Pass& p) const { return static_cast<std::int32_t>(&p - passes_.list.data()); }
@@ -260,181 +216,87 @@ class Emitter {
     return node(v).kind == Kind::Full ? node(v).pointer : scratch_pointer(v);
   }
 
-  // Element `column` + `ahead` of the row at pointer `p`.
-  Xbyak::RegExp element(std::int32_t p, std::int64_t size, int ahead) {
-    int r = address_[static_cast<std::size_t>(p)];
-    if (r < 0) {
-      a_.mov(a_.rax, a_.pointer(p));
-      r = Xbyak::Operand::RAX;
-    }
-    return Reg64(r) + a_.rcx * static_cast<int>(size) + ahead * static_cast<int>(size);
+  // A body computes several vectors, op by op: a long chain of one of them waits for itself, those of four do not.
+  // Each has values of its own where they differ along the row.
+  Value numbered(Value v, int vector) const {
+    return v < 0 || !node(v).full ? v : v + vector * static_cast<Value>(f_.nodes.size());
   }
 
-  // Positions of a body: its values in order, then reductions, what is kept, and stores.
-  void count_uses(const Pass& p) {
+  // Positions of a body: its values in order, then reductions, what is kept, and stores; of each all vectors.
+  void count_uses(const Pass& p, int vectors) {
     int at = 0;
+    auto each = [&](auto&& use) {
+      for (int k = 0; k < vectors; ++k) use(k, at++);
+    };
     for (Value v : p.values) {
-      if (!loads(v, p)) {
+      each([&](int k, int position) {
+        if (loads(v, p)) return;
         for (Value o : node(v).operands) {
-          if (o >= 0) a_.used(o, at);
+          if (o >= 0) a_.used(numbered(o, k), position);
         }
-      }
-      ++at;
+      });
     }
-    for (Value v : p.reduces) a_.used(node(v).operands[0], at++);
-    for (Value v : p.keeps) a_.used(v, at++);
+    for (Value v : p.reduces) each([&](int k, int position) { a_.used(numbered(node(v).operands[0], k), position); });
+    for (Value v : p.keeps) each([&](int k, int position) { a_.used(numbered(v, k), position); });
     if (!p.stores) return;
     for (const auto& s : f_.stores) {
-      if (s.full) a_.used(s.value, at++);
+      if (s.full) each([&](int k, int position) { a_.used(numbered(s.value, k), position); });
     }
   }
 
-  // Eight columns: those `ahead` of the current one, or what is left of the row.
-  void body(const Pass& p, int vector, bool tail) {
-    a_.begin_body(f_.nodes.size());
+  // `vectors` of eight columns from the current one on, or what is left of the row.
+  void body(const Pass& p, int vectors, bool tail) {
+    a_.begin_body(f_.nodes.size() * static_cast<std::size_t>(vectors));
     place_rows();
-    count_uses(p);
+    count_uses(p, vectors);
     int at = 0;
-    for (Value v : p.values) {
-      a_.at(at++);
-      if (loads(v, p)) {
-        load(v, p, vector, tail);
-      } else {
-        op(v);
+    auto each = [&](auto&& write) {
+      for (int k = 0; k < vectors; ++k) {
+        a_.at(at++);
+        write(k);
       }
+    };
+    for (Value v : p.values) {
+      each([&](int k) { loads(v, p) ? load(v, k, tail) : op(v, k); });
     }
     for (std::size_t r = 0; r < p.reduces.size(); ++r) {
-      a_.at(at++);
-      reduce(p, r, vector, tail);
-      a_.done();
+      each([&](int k) {
+        reduce(p, r, k, tail);
+        a_.done();
+      });
     }
-    for (Value v : p.keeps) {
-      a_.at(at++);
-      store(v, scratch_pointer(v), vector, false, tail);
-      a_.done();
-    }
+    auto write = [&](Value v, std::int32_t to, bool stream) {
+      each([&](int k) {
+        store(v, to, k, stream, tail);
+        a_.done();
+      });
+    };
+    for (Value v : p.keeps) write(v, scratch_pointer(v), false);
     if (!p.stores) return;
     // Results may lie over operands: all are read before the first is written.
     for (const auto& s : f_.stores) {
-      if (s.full && node(s.value).full) a_.lift(s.value);
+      for (int k = 0; k < vectors && s.full && node(s.value).full; ++k) a_.lift(numbered(s.value, k));
     }
     for (const auto& s : f_.stores) {
-      if (!s.full) continue;
-      a_.at(at++);
-      store(s.value, s.pointer, vector, s.stream, tail);
-      a_.done();
+      if (s.full) write(s.value, s.pointer, s.stream);
     }
   }
 
-  void load(Value v, const Pass& p, int vector, bool tail) {
+  void load(Value v, int vector, bool tail) {
     std::int32_t from = source_pointer(v);
     DType t = node(v).dtype;
-    std::int64_t size = dtype_size(t);
-    bool words = size == 4;
     // Where an address stays good, the value is read as it is needed.
-    if (words && !tail && address_[static_cast<std::size_t>(from)] >= 0) {
-      a_.place(v, a_.yword[element(from, size, vector * kLanes)]);
+    if (dtype_size(t) == 4 && !tail && elements_.holds_address(from)) {
+      a_.place(numbered(v, vector), a_.yword[elements_.at(from, 4, vector * kCodeLanes)]);
       return;
     }
-    (void)p;
     Reg d = a_.temporary();
-    if (words) {
-      if (tail) a_.vmovaps(d, a_.slot(tail_mask_));
-      auto e = element(from, size, vector * kLanes);
-      tail ? a_.vmaskmovps(d, d, a_.yword[e]) : a_.vmovups(d, a_.yword[e]);
-      a_.done(v, d);
-      return;
-    }
-    auto e = element(from, size, vector * kLanes);
-    if (tail) {
-      int slot = a_.new_slot();
-      a_.vxorps(d, d, d);
-      a_.vmovaps(a_.slot(slot), d);
-      copy_tail(a_.rsp + a_.slot_offset(slot), e, size);
-      widened(t, d, a_.rsp + a_.slot_offset(slot));
-      a_.free_slot(slot);
-    } else {
-      widened(t, d, e);
-    }
-    a_.done(v, d);
-  }
-
-  void widened(DType t, Reg d, const Xbyak::RegExp& e) {
-    if (t != DType::Bool) return widen(t, d, a_.xword[e]);
-    Reg zero = a_.temporary();
-    a_.vpmovzxbd(d, a_.qword[e]);
-    a_.vpxor(zero, zero, zero);
-    a_.vpcmpgtd(d, d, zero);
-  }
-
-  // The elements that are left of the row, one after the other.
-  void copy_tail(const Xbyak::RegExp& to, const Xbyak::RegExp& from, std::int64_t size) {
-    a_.lea(a_.rax, a_.ptr[from]);
-    a_.mov(a_.r10, a_.r14);
-    a_.and_(a_.r10, kLanes - 1);
-    Xbyak::Label next;
-    a_.lea(a_.r11, a_.ptr[to]);
-    a_.L(next);
-    int s = static_cast<int>(size);
-    a_.push(a_.rbx);
-    s == 1 ? a_.movzx(a_.ebx, a_.byte[a_.rax]) : a_.movzx(a_.ebx, a_.word[a_.rax]);
-    s == 1 ? a_.mov(a_.byte[a_.r11], a_.bl) : a_.mov(a_.word[a_.r11], a_.bx);
-    a_.pop(a_.rbx);
-    a_.add(a_.rax, s);
-    a_.add(a_.r11, s);
-    a_.dec(a_.r10);
-    a_.jnz(next);
+    elements_.load(t, from, vector * kCodeLanes, tail, d);
+    a_.done(numbered(v, vector), d);
   }
 
   void store(Value v, std::int32_t to, int vector, bool stream, bool tail) {
-    DType t = node(v).dtype;
-    std::int64_t size = dtype_size(t);
-    Reg x = a_.reg(v);
-    if (size == 4) {
-      if (tail) {
-        Reg mask = a_.temporary();
-        a_.vmovaps(mask, a_.slot(tail_mask_));
-        a_.vmaskmovps(a_.yword[element(to, size, vector * kLanes)], mask, x);
-      } else {
-        auto e = a_.yword[element(to, size, vector * kLanes)];
-        stream ? a_.vmovntps(e, x) : a_.vmovups(e, x);
-      }
-      return;
-    }
-    Reg d = a_.temporary();
-    Xmm low(d.getIdx());
-    narrow(t, d, x);
-    if (tail) {
-      int slot = a_.new_slot();
-      a_.vmovaps(a_.slot(slot), d);
-      auto e = element(to, size, vector * kLanes);
-      a_.lea(a_.r11, a_.ptr[e]);
-      copy_tail_out(slot, size);
-      a_.free_slot(slot);
-      return;
-    }
-    auto e = element(to, size, vector * kLanes);
-    if (t == DType::Bool) {
-      a_.vmovq(a_.qword[e], low);
-    } else {
-      stream ? a_.vmovntdq(a_.xword[e], low) : a_.vmovdqu(a_.xword[e], low);
-    }
-  }
-
-  void copy_tail_out(int slot, std::int64_t size) { copy_tail(a_.r11, a_.rsp + a_.slot_offset(slot), size); }
-
-  // Eight elements in the low lanes of d.
-  void narrow(DType t, Reg d, Reg x) {
-    Xmm low(d.getIdx());
-    if (t == DType::F16) {
-      a_.vcvtps2ph(low, x, 0);
-      return;
-    }
-    Reg high = a_.temporary();
-    a_.vpsrld(d, x, t == DType::BF16 ? 16 : 31);
-    a_.vextracti128(Xmm(high.getIdx()), d, 1);
-    a_.vpackusdw(low, low, Xmm(high.getIdx()));
-    if (t == DType::Bool) a_.vpackuswb(low, low, low);
+    elements_.store(node(v).dtype, to, vector * kCodeLanes, tail, stream, a_.reg(numbered(v, vector)));
   }
 
   // --- Reductions: four accumulators by turns, in the kernels' order.
@@ -474,7 +336,7 @@ class Emitter {
       if (n.kind != Kind::Op || loads(v, p)) {
         ++sum;
       } else {
-        sum += find_code(n.op, node(n.operands[n.op == EwOp::Select ? 1 : 0]).dtype, n.dtype).weight;
+        sum += codes_[static_cast<std::size_t>(v)].weight;
       }
     }
     return sum;
@@ -483,7 +345,7 @@ class Emitter {
   void reduce(const Pass& p, std::size_t r, int vector, bool tail) {
     const Node& n = node(p.reduces[r]);
     Fold& f = folds_[r];
-    Reg x = a_.reg(n.operands[0]);
+    Reg x = a_.reg(numbered(n.operands[0], vector));
     if (tail) {
       a_.vmovaps(a_.slot(f.tail), x);
       return;
@@ -536,7 +398,7 @@ class Emitter {
   // The elements of the last, partial vector, one after the other.
   void add_tail(const Pass& p) {
     a_.mov(a_.r10, a_.r14);
-    a_.and_(a_.r10, kLanes - 1);
+    a_.and_(a_.r10, kCodeLanes - 1);
     for (std::size_t r = 0; r < p.reduces.size(); ++r) {
       const Node& n = node(p.reduces[r]);
       a_.begin_body(0);
@@ -562,7 +424,9 @@ class Emitter {
     if (p.values.empty() && p.reduces.empty() && !p.stores) return;
     begin_folds(p);
     assign_pointers(p);
-    int unrolled = !p.reduces.empty() ? 4 : weight(p) <= 12 ? 4 : weight(p) <= 24 ? 2 : 1;
+    constexpr int kLong = 150, kLongest = 400;  // instructions of a vector
+    int w = weight(p);
+    int unrolled = !p.reduces.empty() || w <= kLong ? 4 : w <= kLongest ? 2 : 1;
     a_.xor_(a_.ecx, a_.ecx);
     if (unrolled > 1) loop(p, unrolled);
     loop(p, 1);
@@ -570,7 +434,7 @@ class Emitter {
     Xbyak::Label whole;
     a_.cmp(a_.rcx, a_.r14);
     a_.jge(whole, Xbyak::CodeGenerator::T_NEAR);
-    body(p, 0, true);
+    body(p, 1, true);
     if (!p.reduces.empty()) add_tail(p);
     a_.L(whole);
     for (std::size_t r = 0; r < p.reduces.size(); ++r) {
@@ -585,22 +449,22 @@ class Emitter {
       a_.begin_body(0);
       Reg d = a_.temporary();
       a_.vmovaps(d, a_.slot(row_slot(v)));
-      store_row(s, d);
+      elements_.store_one(node(v).dtype, s.pointer, d);
     }
   }
 
   void loop(const Pass& p, int vectors) {
     constexpr auto kNear = Xbyak::CodeGenerator::T_NEAR;
     Xbyak::Label again, end;
-    a_.lea(a_.rax, a_.ptr[a_.rcx + kLanes * vectors]);
+    a_.lea(a_.rax, a_.ptr[a_.rcx + kCodeLanes * vectors]);
     a_.cmp(a_.rax, a_.r14);
     a_.jg(end, kNear);
     a_.align(16);
     a_.L(again);
     prefetch(p, vectors);
-    for (int k = 0; k < vectors; ++k) body(p, k, false);
-    a_.add(a_.rcx, kLanes * vectors);
-    a_.lea(a_.rax, a_.ptr[a_.rcx + kLanes * vectors]);
+    body(p, vectors, false);
+    a_.add(a_.rcx, kCodeLanes * vectors);
+    a_.lea(a_.rax, a_.ptr[a_.rcx + kCodeLanes * vectors]);
     a_.cmp(a_.rax, a_.r14);
     a_.jle(again, kNear);
     a_.L(end);
@@ -614,18 +478,19 @@ class Emitter {
       const Node& n = node(v);
       if (n.kind != Kind::Full || !n.streamed) continue;
       auto size = dtype_size(n.dtype);
-      auto e = element(n.pointer, size, 0);
-      for (int b = 0; b < vectors * kLanes * static_cast<int>(size); b += kLine) a_.prefetcht0(a_.byte[e + kAhead + b]);
+      auto e = elements_.at(n.pointer, size, 0);
+      for (int b = 0; b < vectors * kCodeLanes * static_cast<int>(size); b += kLine)
+        a_.prefetcht0(a_.byte[e + kAhead + b]);
     }
   }
 
   const Fragment& f_;
   Passes passes_;
   Assembler a_;
+  Elements elements_;
   std::vector<int> row_slot_;  // by value
-  std::vector<int> address_;   // register of each pointer, or -1
+  std::vector<OpCode> codes_;
   std::vector<Fold> folds_;
-  int tail_mask_ = 0;
 };
 
 }  // namespace

@@ -303,11 +303,13 @@ void run_chunks(const Variant& v, Run& run, std::int64_t outer, std::int64_t inn
 
 namespace {
 
-// Code takes rows of a few vectors or more, also the last chunk of a row.
-bool takes_code(const FusedKernel::Plan& p, bool chunks, std::int64_t inner) {
-  if (!config().compile_blocks || !can_compile()) return false;
-  std::int64_t shortest = chunks && inner % p.block != 0 ? inner % p.block : inner;
-  return p.reduces || p.by_rows ? shortest >= kShortestRow : inner > 0;
+// Code makes a pass over one row after the other, kernels one over all rows of a tile: short rows are theirs, and so is
+// what is done before a call of the code pays.
+bool takes_code(const FusedKernel::Plan& p, bool chunks, std::int64_t outer, std::int64_t inner) {
+  constexpr std::int64_t kLongEnough = 96, kMany = 256;
+  if (!config().compile_blocks || !can_compile() || outer * inner < kMany) return false;
+  if (chunks && inner % p.block != 0 && inner % p.block < kShortestRow) return false;
+  return !(p.reduces || p.by_rows) || inner >= kLongEnough;
 }
 
 // Stores around the caches go to whole vectors.
@@ -341,7 +343,7 @@ void FusedKernel::run(std::span<const void* const> inputs, std::span<void* const
   if (inner == 0 && !p.rows_matter) return;
   bool chunks = p.reduces && inner > kWholeRow;
   const Variant* variant = nullptr;
-  if (takes_code(p, chunks, inner)) variant = p.by_code(chunks, stream && streams(p, outputs, inner));
+  if (takes_code(p, chunks, outer, inner)) variant = p.by_code(chunks, stream && streams(p, outputs, inner));
   if (variant == nullptr) variant = &p.by_kernels(chunks, staged);
   const Variant& v = *variant;
   if (chunks) {
@@ -360,9 +362,12 @@ void FusedKernel::run(std::span<const void* const> inputs, std::span<void* const
 
 FusedKernel::Coverage FusedKernel::coverage(std::int64_t outer, std::int64_t inner) const {
   const Plan& p = *plan_;
-  if (!p.rows_matter) inner *= outer;
+  if (!p.rows_matter) {
+    inner *= outer;
+    outer = 1;
+  }
   bool chunks = p.reduces && inner > kWholeRow;
-  const Variant* v = takes_code(p, chunks, inner) ? p.by_code(chunks, false) : nullptr;
+  const Variant* v = takes_code(p, chunks, outer, inner) ? p.by_code(chunks, false) : nullptr;
   if (v == nullptr) v = &p.by_kernels(chunks, false);
   Coverage c;
   for (const Stage& s : v->stages) {

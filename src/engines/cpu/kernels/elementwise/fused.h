@@ -103,6 +103,8 @@ class FusedKernel {
   Coverage coverage(std::int64_t outer, std::int64_t inner) const;
 
   struct Plan;
+  /// The same for equal programs.
+  const Plan* plan() const { return plan_.get(); }
 
  private:
   std::shared_ptr<const Plan> plan_;

@@ -95,6 +95,10 @@ struct Variant {
   std::int64_t block = 0;         // elements of a tile
 };
 
+/// Buffers are first handed out without limit; then those whose last use has passed are given to later steps. `sizes`
+/// are those of their elements, the first `fixed` stay as they are.
+void share_buffers(std::vector<Step>& steps, std::vector<std::int64_t>& sizes, std::size_t fixed);
+
 /// Puts machine code in the place of steps that follow each other, where `compile` knows them; buffers are each written
 /// by one step. `stream`: full results are stored around the caches.
 void compile_steps(std::vector<Step>& steps, const Variant& variant, std::vector<std::int64_t>& buffer_sizes,
