@@ -203,13 +203,15 @@ def main() -> int:
     if unknown:
         print(f"no such workload: {', '.join(unknown)}; there are {', '.join(targets)}")
         return 2
+    machine = run([args.binary, "bench", "--machine", "--json"])
+    print("machine: " + ", ".join(f"{key} {value}" for key, value in machine.items() if key != "peak_mb"))
     sides, problems = measure(names, args.rounds, args.budget, args.binary, peer_python(), args.devices)
     table = {n: row(n, sides[n], 0 if args.no_targets else targets[n]) for n in names if sides[n]["tessera"]}
     if table:
         geomean = math.exp(statistics.mean(math.log(w["ratio"]) for w in table.values()))
         print_table(table, geomean)
         out = pathlib.Path(args.out)
-        result = {"workloads": table, "geomean_ratio": round(geomean, 3), "rounds": args.rounds}
+        result = {"machine": machine, "workloads": table, "geomean_ratio": round(geomean, 3), "rounds": args.rounds}
         (out / "bench.json").write_text(json.dumps(result, indent=1) + "\n")
         (out / "bench.svg").write_text(plot(table))
     record = ROOT / "bench/record.json"
@@ -223,7 +225,7 @@ def main() -> int:
         kept = {**recorded, **table}
         kept = {n: kept[n] for n in targets if n in kept}
         mean = math.exp(statistics.mean(math.log(w["ratio"]) for w in kept.values()))
-        record.write_text(json.dumps({"workloads": kept, "geomean_ratio": round(mean, 3)}, indent=1) + "\n")
+        record.write_text(json.dumps({"machine": machine, "workloads": kept, "geomean_ratio": round(mean, 3)}, indent=1) + "\n")
         write_docs(kept, mean)
     missed = [n for n, w in table.items() if not w["met"]]
     return 1 if problems or fell or missed else 0

@@ -21,7 +21,7 @@ namespace {
 struct BenchOptions {
   bench::Settings settings;
   std::vector<std::string> names;
-  bool json = false, list = false, first_result = false, scale = false;
+  bool json = false, list = false, first_result = false, scale = false, machine = false;
 };
 
 double peak_mb() {
@@ -58,6 +58,25 @@ void print_row(const std::string& name, const bench::Result& r) {
   std::fflush(stdout);
 }
 
+void print_machine(bool json) {
+  bench::Machine m = bench::measure_machine();
+  std::string isa;
+  for (const auto& set : m.isa) isa += (isa.empty() ? "" : " ") + set;
+  const char* rows =
+      "machine       %s, %d cores, %s\n"
+      "caches        L1 %lld KB, L2 %lld KB, L3 %lld KB\n"
+      "memory        copy %.1f GB/s, read %.1f, fill %.1f\n"
+      "L1            copy %.1f GB/s\n"
+      "products      f32 %.1f GFLOP/s, bf16 %.1f\n";
+  const char* object =
+      "{\"model\": \"%s\", \"cores\": %d, \"isa\": \"%s\", \"l1_kb\": %lld, \"l2_kb\": %lld, \"l3_kb\": %lld, "
+      "\"copy_gb_s\": %.1f, \"read_gb_s\": %.1f, \"fill_gb_s\": %.1f, \"l1_copy_gb_s\": %.1f, "
+      "\"f32_gflop_s\": %.1f, \"bf16_gflop_s\": %.1f}\n";
+  auto kb = [](std::int64_t bytes) { return static_cast<long long>(bytes / 1024); };
+  std::printf(json ? object : rows, m.model.c_str(), m.cores, isa.c_str(), kb(m.l1), kb(m.l2), kb(m.l3), m.copy, m.read,
+              m.fill, m.cached_copy, m.f32_products, m.bf16_products);
+}
+
 std::vector<const bench::Workload*> chosen(const std::vector<std::string>& names) {
   std::vector<const bench::Workload*> out;
   for (const auto& name : names) {
@@ -75,6 +94,7 @@ std::vector<const bench::Workload*> chosen(const std::vector<std::string>& names
 void run_bench(const BenchOptions& o) {
   if (o.first_result) return bench::first_result(o.settings.devices);
   if (o.scale) return bench::print_scale();
+  if (o.machine) return print_machine(o.json);
   auto list = chosen(o.names);
   if (o.settings.devices > 1 && o.settings.devices % 2 != 0) {
     throw ValueError("--devices: " + std::to_string(o.settings.devices) + "; expected an even number, or 1");
@@ -112,6 +132,8 @@ void add_bench(CLI::App& app) {
   command->add_flag("--json", o->json, "One JSON object a line");
   command->add_flag("--list", o->list, "Names only");
   command->add_flag("--scale", o->scale, "Instead: meshes and shardings of up to 1,048,576 devices");
+  command->add_flag("--machine", o->machine,
+                    "Instead: instruction sets, caches, bandwidths and products of this machine");
   command->add_flag("--first-result", o->first_result, "One small call, and out")->group("");
   command->callback([o] { run_bench(*o); });
 }

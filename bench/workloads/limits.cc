@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the machine can do, measured beside each workload.
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <dnnl.hpp>
+#include <fstream>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -112,7 +116,62 @@ double empty_call() {
          kCalls;
 }
 
+// Bytes per nanosecond of copies within the first-level caches, read and written.
+double cached_copy_rate() {
+  constexpr std::size_t kBytes = 8192;
+  constexpr int kTimes = 2000;
+  std::size_t threads = std::max(1U, std::thread::hardware_concurrency());
+  std::vector<char> memory(2 * kBytes * threads, 1);
+  double time = on_all_cores([&](std::size_t i, std::size_t) {
+    char* from = memory.data() + 2 * kBytes * i;
+    for (int k = 0; k < kTimes; ++k) {
+      std::memcpy(from + kBytes, from, kBytes);
+      std::atomic_signal_fence(std::memory_order_seq_cst);  // each is done
+    }
+  });
+  return 2.0 * kBytes * kTimes * static_cast<double>(threads) / (1000 * time);
+}
+
+std::string model_name() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    auto colon = line.find(": ");
+    if (line.starts_with("model name") && colon != std::string::npos) return line.substr(colon + 2);
+  }
+  return "unknown";
+}
+
+std::vector<std::string> instruction_sets() {
+  std::vector<std::string> out;
+#ifdef __x86_64__
+  if (__builtin_cpu_supports("avx2") != 0) out.emplace_back("avx2");
+  if (__builtin_cpu_supports("fma") != 0) out.emplace_back("fma");
+  if (__builtin_cpu_supports("avx512f") != 0) out.emplace_back("avx512f");
+  if (__builtin_cpu_supports("avx512bf16") != 0) out.emplace_back("avx512bf16");
+#endif
+  return out;
+}
+
 }  // namespace
+
+Machine measure_machine() {
+  Machine m;
+  m.model = model_name();
+  m.cores = static_cast<int>(std::thread::hardware_concurrency());
+  m.isa = instruction_sets();
+  auto size = [](int name) { return std::max<std::int64_t>(0, sysconf(name)); };
+  m.l1 = size(_SC_LEVEL1_DCACHE_SIZE);
+  m.l2 = size(_SC_LEVEL2_CACHE_SIZE);
+  m.l3 = size(_SC_LEVEL3_CACHE_SIZE);
+  constexpr double kBytes = 256e6;
+  m.copy = 2 * kBytes / (1000 * memory_time(kBytes, kBytes));
+  m.read = kBytes / (1000 * memory_time(kBytes, 0));
+  m.fill = kBytes / (1000 * memory_time(0, kBytes));
+  m.cached_copy = cached_copy_rate();
+  m.f32_products = 1 / (1000 * product_rate(false));
+  m.bf16_products = 1 / (1000 * product_rate(true));
+  return m;
+}
 
 double measure(const Limit& limit) {
   if (limit.flops == 0 && limit.reads + limit.writes == 0) return empty_call();

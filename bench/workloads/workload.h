@@ -59,6 +59,16 @@ struct Workload {
 const std::vector<Workload>& workloads();
 /// One result on all devices, and out: what a process does whose start is timed.
 void first_result(std::int64_t devices);
+/// What the machine is and can do: instruction sets, caches, bandwidths, products.
+struct Machine {
+  std::string model;
+  int cores = 0;
+  std::vector<std::string> isa;                          ///< instruction sets that kernels are written for
+  std::int64_t l1 = 0, l2 = 0, l3 = 0;                   ///< bytes, as the system gives them; 0: it does not
+  double copy = 0, read = 0, fill = 0, cached_copy = 0;  ///< GB/s on all cores: 256 MB, and 8 KB a core
+  double f32_products = 0, bf16_products = 0;            ///< GFLOP/s on all cores
+};
+Machine measure_machine();
 /// A table of what meshes, shardings and index maps of 64 to 1,048,576 devices cost.
 void print_scale();
 

@@ -6,10 +6,21 @@
 
 namespace tessera {
 
+namespace {
+// Sanitizers see what kernels read and write, not what code does that is written at run time.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kCompileBlocks = false;
+#else
+constexpr bool kCompileBlocks = true;
+#endif
+}  // namespace
+
 Config& config() {
   static auto* c = [] {
     auto* made = new Config;
     const char* verify = std::getenv("TESSERA_VERIFY");
+    const char* blocks = std::getenv("TESSERA_COMPILE_BLOCKS");
+    made->compile_blocks = blocks == nullptr ? kCompileBlocks : std::string_view(blocks) != "0";
     made->verify = verify != nullptr && *verify != '\0' && std::string_view(verify) != "0";
     return made;
   }();

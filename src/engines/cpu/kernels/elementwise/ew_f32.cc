@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engines/cpu/kernels/elementwise/ew_find.h"
+#include "engines/cpu/kernels/elementwise/vector_functions.h"
 #include "engines/cpu/kernels/simd.h"
 
 #define HWY_TARGET_INCLUDE "engines/cpu/kernels/elementwise/ew_f32.cc"
@@ -10,6 +11,37 @@
 HWY_BEFORE_NAMESPACE();
 namespace tessera::kernels::HWY_NAMESPACE {
 EwFn find_f32_here(EwOp op) { return find_float<float>(op); }
+
+int vector_bytes_here() { return kVecBytes; }
+
+#if HWY_TARGET == HWY_AVX2
+template <class F>
+const void* one() {
+  return reinterpret_cast<const void*>(static_cast<Vec<float> (*)(Vec<float>)>(&F::op));
+}
+template <class F>
+const void* two() {
+  return reinterpret_cast<const void*>(static_cast<Vec<float> (*)(Vec<float>, Vec<float>)>(&F::op));
+}
+const void* vector_function_here(EwOp op) {
+  switch (op) {
+#define TESSERA_ROW(name, arity) \
+  case EwOp::name:               \
+    return arity<name>();
+    // clang-format off
+    TESSERA_ROW(Exp2, one) TESSERA_ROW(Expm1, one) TESSERA_ROW(Log, one) TESSERA_ROW(Log1p, one) TESSERA_ROW(Cbrt, one)
+    TESSERA_ROW(Sin, one) TESSERA_ROW(Cos, one) TESSERA_ROW(Tan, one) TESSERA_ROW(Asin, one) TESSERA_ROW(Acos, one)
+    TESSERA_ROW(Atan, one) TESSERA_ROW(Sinh, one) TESSERA_ROW(Cosh, one) TESSERA_ROW(Asinh, one) TESSERA_ROW(Acosh, one)
+    TESSERA_ROW(Atanh, one) TESSERA_ROW(Erf, one) TESSERA_ROW(Erfc, one) TESSERA_ROW(ErfInv, one) TESSERA_ROW(Pow, two)
+    TESSERA_ROW(Atan2, two)
+    // clang-format on
+#undef TESSERA_ROW
+                        default : return nullptr;
+  }
+}
+#else
+const void* vector_function_here(EwOp) { return nullptr; }
+#endif
 }  // namespace tessera::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -17,7 +49,11 @@ HWY_AFTER_NAMESPACE();
 namespace tessera::kernels {
 namespace {
 HWY_EXPORT(find_f32_here);
-}
+HWY_EXPORT(vector_bytes_here);
+HWY_EXPORT(vector_function_here);
+}  // namespace
 EwFn find_f32(EwOp op) { return HWY_DYNAMIC_DISPATCH(find_f32_here)(op); }
+int vector_bytes() { return HWY_DYNAMIC_DISPATCH(vector_bytes_here)(); }
+const void* vector_function(EwOp op) { return HWY_DYNAMIC_DISPATCH(vector_function_here)(op); }
 }  // namespace tessera::kernels
 #endif

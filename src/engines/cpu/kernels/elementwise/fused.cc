@@ -12,6 +12,7 @@
 #include "base/verify_mode.h"
 #include "engines/cpu/kernels/copy_kernels.h"
 #include "engines/cpu/kernels/elementwise/fused_plan.h"
+#include "tessera/config.h"
 
 namespace tessera::kernels {
 
@@ -81,14 +82,16 @@ class Run {
     auto address = reinterpret_cast<std::uintptr_t>(memory.data());
     std::byte* scratch = memory.data() + (-address & (kPage - 1));
     base::poison(scratch, static_cast<std::size_t>(scratch_bytes_));
+    constexpr std::int64_t kVectorful = 16;
     for (const Prefill& f : v_.prefills) {
       std::byte* to = scratch + offset(f.buffer);
+      std::int64_t count = f.whole ? capacity_ : kVectorful;
       if (f.fn) {
         const std::byte* in[3] = {};
         for (std::size_t i = 0; i < 3; ++i) {
           if (f.operands[i] >= 0) in[i] = scratch + offset(f.operands[i]);
         }
-        f.fn(in[0], in[1], in[2], to, capacity_);
+        f.fn(in[0], in[1], in[2], to, count);
       } else if (f.period_input >= 0) {
         if (tile_rows_ == 1) continue;
         const void* from = inputs_[static_cast<std::size_t>(f.period_input)];
@@ -97,7 +100,7 @@ class Run {
         }
       } else {
         const void* from = f.scalar_input >= 0 ? inputs_[static_cast<std::size_t>(f.scalar_input)] : f.bytes.data();
-        expand(to, from, 1, capacity_, f.size);
+        expand(to, from, 1, count, f.size);
       }
     }
     return scratch;
@@ -124,6 +127,9 @@ class Run {
         case Step::Kind::Op:
           s.fn(a, at(s.in[1], scratch, t), at(s.in[2], scratch, t), out, n);
           break;
+        case Step::Kind::Code:
+          run_code(s, scratch, t);
+          break;
         case Step::Kind::RowOperand:
           s.row_fn(a, at(s.in[1], scratch, t), out, t.rows, t.columns);
           break;
@@ -149,6 +155,18 @@ class Run {
   }
 
  private:
+  void run_code(const Step& s, std::byte* scratch, const Tile& t) const {
+    void* pointers[Code::kMostPointers];
+    void** next = pointers;
+    for (const Operand& o : s.reads) *next++ = at(o, scratch, t);
+    for (const Operand& o : s.writes) *next++ = at(o, scratch, t);
+    if (s.code->by_rows) {
+      s.code->run(pointers, t.rows, t.columns);
+    } else {
+      s.code->run(pointers, 1, t.rows * t.columns);
+    }
+  }
+
   std::int64_t offset(std::int32_t buffer) const {
     return v_.buffer_starts[static_cast<std::size_t>(buffer)] * capacity_;
   }
@@ -283,10 +301,31 @@ void run_chunks(const Variant& v, Run& run, std::int64_t outer, std::int64_t inn
 
 }  // namespace
 
-FusedKernel::FusedKernel(FusedProgram program) : plan_(FusedPlanner::make(std::move(program))) {}
-FusedKernel::~FusedKernel() = default;
-FusedKernel::FusedKernel(FusedKernel&&) noexcept = default;
-FusedKernel& FusedKernel::operator=(FusedKernel&&) noexcept = default;
+namespace {
+
+// Code makes a pass over one row after the other, kernels one over all rows of a tile: short rows are theirs, and so is
+// what is done before a call of the code pays.
+bool takes_code(const FusedKernel::Plan& p, bool chunks, std::int64_t outer, std::int64_t inner) {
+  constexpr std::int64_t kLongEnough = 96, kMany = 256;
+  if (!config().compile_blocks || !can_compile() || outer * inner < kMany) return false;
+  if (chunks && inner % p.block != 0 && inner % p.block < kShortestRow) return false;
+  return !(p.reduces || p.by_rows) || inner >= kLongEnough;
+}
+
+// Stores around the caches go to whole vectors.
+bool streams(const FusedKernel::Plan& p, std::span<void* const> outputs, std::int64_t inner) {
+  for (std::size_t o = 0; o < outputs.size(); ++o) {
+    if (!p.output_is_full[o]) continue;
+    std::int64_t row = p.rows_matter ? inner * dtype_size(p.output_dtypes[o]) : 0;
+    if (reinterpret_cast<std::uintptr_t>(outputs[o]) % kStreamAlignment != 0 || row % kStreamAlignment != 0)
+      return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+FusedKernel::FusedKernel(FusedProgram program) : plan_(FusedPlanner::plan(std::move(program))) {}
 
 void FusedKernel::run(std::span<const void* const> inputs, std::span<void* const> outputs, std::int64_t outer,
                       std::int64_t inner, bool stream) const {
@@ -302,20 +341,42 @@ void FusedKernel::run(std::span<const void* const> inputs, std::span<void* const
     outer = 1;
   }
   if (inner == 0 && !p.rows_matter) return;
-  if (p.reduces && inner > kWholeRow) {
-    const Variant& v = staged ? p.chunks_staged : p.chunks;
-    Run run(v, inputs, outputs, inner, 1, p.block);
+  bool chunks = p.reduces && inner > kWholeRow;
+  const Variant* variant = nullptr;
+  if (takes_code(p, chunks, outer, inner)) variant = p.by_code(chunks, stream && streams(p, outputs, inner));
+  if (variant == nullptr) variant = &p.by_kernels(chunks, staged);
+  const Variant& v = *variant;
+  if (chunks) {
+    Run run(v, inputs, outputs, inner, 1, v.block);
     run.stream = stream;
-    return run_chunks(v, run, outer, inner, p.block, p.cost);
+    return run_chunks(v, run, outer, inner, v.block, p.cost);
   }
-  std::int64_t columns = p.reduces ? inner : std::min(inner, p.block);
+  std::int64_t columns = p.reduces ? inner : std::min(inner, v.block);
   std::int64_t rows = columns == inner && outer > 1
-                          ? std::clamp<std::int64_t>(p.block / std::max<std::int64_t>(inner, 1), 1, outer)
+                          ? std::clamp<std::int64_t>(v.block / std::max<std::int64_t>(inner, 1), 1, outer)
                           : 1;
-  const Variant& v = staged ? p.staged : p.direct;
   Run run(v, inputs, outputs, inner, rows, columns);
   run.stream = stream;
   run_tiles(v, run, outer, inner, rows, columns, p.cost);
+}
+
+FusedKernel::Coverage FusedKernel::coverage(std::int64_t outer, std::int64_t inner) const {
+  const Plan& p = *plan_;
+  if (!p.rows_matter) {
+    inner *= outer;
+    outer = 1;
+  }
+  bool chunks = p.reduces && inner > kWholeRow;
+  const Variant* v = takes_code(p, chunks, outer, inner) ? p.by_code(chunks, false) : nullptr;
+  if (v == nullptr) v = &p.by_kernels(chunks, false);
+  Coverage c;
+  for (const Stage& s : v->stages) {
+    for (const Step& step : s.steps) {
+      ++(step.code ? c.by_code : c.by_kernels);
+      if (step.code) c.code_bytes += step.code->size;
+    }
+  }
+  return c;
 }
 
 void run(const FusedProgram& program, std::span<const void* const> inputs, std::span<void* const> outputs,

@@ -83,13 +83,11 @@ class FusedProgram {
   std::int32_t inputs_ = 0;
 };
 
-/// A program made ready: buffers assigned, kernels looked up. Immutable; `run` may be called from several threads.
+/// A program made ready: buffers assigned, kernels looked up, machine code written where the machine has AVX2 and
+/// `Config::compile_blocks` is on. Equal programs share all that. Immutable; `run` may be called from several threads.
 class FusedKernel {
  public:
   explicit FusedKernel(FusedProgram program);
-  ~FusedKernel();
-  FusedKernel(FusedKernel&&) noexcept;
-  FusedKernel& operator=(FusedKernel&&) noexcept;
 
   /// Operands and results in the order in which the program names them. A full result may be the very memory of a
   /// Contiguous input whose elements have the same size, one of rows that of a Contiguous input whose rows do;
@@ -97,10 +95,19 @@ class FusedKernel {
   void run(std::span<const void* const> inputs, std::span<void* const> outputs, std::int64_t outer, std::int64_t inner,
            bool stream = false) const;
 
+  /// What of a run over such a space is machine code: for tests.
+  struct Coverage {
+    std::int64_t by_code = 0, by_kernels = 0;  // steps
+    std::size_t code_bytes = 0;
+  };
+  Coverage coverage(std::int64_t outer, std::int64_t inner) const;
+
   struct Plan;
+  /// The same for equal programs.
+  const Plan* plan() const { return plan_.get(); }
 
  private:
-  std::unique_ptr<Plan> plan_;
+  std::shared_ptr<const Plan> plan_;
 };
 
 /// Prepares and runs in one call.

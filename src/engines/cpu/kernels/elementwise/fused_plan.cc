@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <initializer_list>
 #include <optional>
+#include <string>
 #include <utility>
 
+#include "base/intern_table.h"
 #include "base/strings.h"
 #include "tessera/error.h"
 
@@ -77,59 +80,6 @@ void FusedProgram::row_output(Value value) {
   outputs_.push_back({value, true});
 }
 
-namespace {
-
-// Buffers are first handed out without limit; then those whose last use has passed are given to later steps.
-void share_buffers(std::vector<Step>& steps, std::vector<std::int64_t>& sizes, std::size_t fixed) {
-  std::vector<std::size_t> last(sizes.size(), 0);
-  for (std::size_t s = 0; s < steps.size(); ++s) {
-    for (const Operand& o : steps[s].in) {
-      if (o.place == Place::Buffer) last[static_cast<std::size_t>(o.buffer)] = s;
-    }
-  }
-  std::vector<std::int32_t> renamed(sizes.size(), -1);
-  std::vector<std::int64_t> kept(sizes.begin(), sizes.begin() + static_cast<std::ptrdiff_t>(fixed));
-  for (std::size_t i = 0; i < fixed; ++i) renamed[i] = static_cast<std::int32_t>(i);
-  std::vector<std::int32_t> free;
-  for (std::size_t s = 0; s < steps.size(); ++s) {
-    std::vector<std::int32_t> dying;
-    for (Operand& o : steps[s].in) {
-      if (o.place != Place::Buffer) continue;
-      auto old = static_cast<std::size_t>(o.buffer);
-      o.buffer = renamed[old];
-      bool seen = std::find(dying.begin(), dying.end(), o.buffer) != dying.end();
-      if (old >= fixed && last[old] == s && !seen) dying.push_back(o.buffer);
-    }
-    // Element-wise kernels may write over an operand of as many elements; the other steps may not.
-    bool in_place = steps[s].kind == Step::Kind::Op;
-    if (steps[s].kind == Step::Kind::RowOperand && !dying.empty() && steps[s].in[0].place == Place::Buffer &&
-        dying.front() == steps[s].in[0].buffer) {
-      free.push_back(dying.front());
-      dying.erase(dying.begin());
-    }
-    if (in_place) free.insert(free.end(), dying.begin(), dying.end());
-    Operand& out = steps[s].out;
-    if (out.place == Place::Buffer) {
-      auto old = static_cast<std::size_t>(out.buffer);
-      // The most recently freed buffer is the one most surely still in L1.
-      auto same = std::find_if(free.rbegin(), free.rend(),
-                               [&](std::int32_t b) { return kept[static_cast<std::size_t>(b)] == sizes[old]; });
-      if (same != free.rend()) {
-        renamed[old] = *same;
-        free.erase(std::next(same).base());
-      } else {
-        renamed[old] = static_cast<std::int32_t>(kept.size());
-        kept.push_back(sizes[old]);
-      }
-      out.buffer = renamed[old];
-    }
-    if (!in_place) free.insert(free.end(), dying.begin(), dying.end());
-  }
-  sizes = std::move(kept);
-}
-
-}  // namespace
-
 // Writes the steps of one variant.
 class VariantBuilder {
  public:
@@ -137,12 +87,16 @@ class VariantBuilder {
   using Kind = FusedProgram::Kind;
   using Extent = FusedProgram::Extent;
 
-  VariantBuilder(const std::vector<Node>& nodes, const std::vector<FusedProgram::Output>& outputs, bool chunks,
-                 bool staged)
+  struct Options {
+    bool chunks, staged, code, stream;
+  };
+  VariantBuilder(const std::vector<Node>& nodes, const std::vector<FusedProgram::Output>& outputs, Options options)
       : nodes_(nodes),
         outputs_(outputs),
-        chunks_(chunks),
-        staged_(staged),
+        chunks_(options.chunks),
+        staged_(options.staged),
+        code_(options.code),
+        stream_(options.stream),
         at_(nodes.size()),
         kept_(nodes.size(), -1) {}
 
@@ -170,6 +124,7 @@ class VariantBuilder {
       if (!needed[v] || n.kind != Kind::Input || n.access != Access::Contiguous) continue;
       variant_.streamed.push_back({Place::Input, n.index, -1, dtype_size(n.dtype)});
     }
+    if (code_) use_code();
     auto fixed = static_cast<std::size_t>(fixed_);
     std::vector<std::int64_t> all = std::move(variant_.buffer_sizes);
     variant_.buffer_sizes = {all.begin(), all.begin() + fixed_};
@@ -189,6 +144,39 @@ class VariantBuilder {
 
  private:
   const Node& node(Value v) const { return nodes_[static_cast<std::size_t>(v)]; }
+
+  // Code reads one vector of what is the same everywhere, and asks for operands ahead of time itself.
+  void use_code() {
+    for (Stage& s : variant_.stages) compile_steps(s.steps, variant_, variant_.buffer_sizes, stream_);
+    bool kernels = false;
+    for (Prefill& f : variant_.prefills) f.whole = f.period_input >= 0;
+    auto whole = [&](const Operand& o) {
+      if (o.place == Place::Buffer && o.buffer < fixed_) prefill_of(o.buffer).whole = true;
+    };
+    for (const Stage& s : variant_.stages) {
+      for (const auto* list : {&s.row_steps, &s.steps}) {
+        for (const Step& step : *list) {
+          kernels |= step.kind != Step::Kind::Code && !step.per_row;
+          for (const Operand& o : step.in) whole(o);
+        }
+      }
+    }
+    for (std::size_t i = variant_.prefills.size(); i-- > 0;) {
+      const Prefill& f = variant_.prefills[i];
+      if (!f.whole) continue;
+      for (std::int32_t b : f.operands) {
+        if (b >= 0) prefill_of(b).whole = true;
+      }
+    }
+    if (!kernels) variant_.streamed.clear();
+    constexpr std::int64_t kLargeTile = 4096;
+    if (!kernels && !chunks_) variant_.block = kLargeTile;
+  }
+  Prefill& prefill_of(std::int32_t buffer) {
+    auto it = std::find_if(variant_.prefills.begin(), variant_.prefills.end(),
+                           [&](const Prefill& f) { return f.buffer == buffer; });
+    return *it;
+  }
 
   // Marks everything that marked values are made of.
   void close(std::vector<bool>& needed) const {
@@ -249,7 +237,7 @@ class VariantBuilder {
       if (value == v) return operand;
     }
     Operand wide{Place::Buffer, 0, new_buffer(n.dtype), dtype_size(n.dtype)};
-    steps_->push_back({.kind = Step::Kind::Expand, .in = {at}, .out = wide});
+    steps_->push_back({.kind = Step::Kind::Expand, .to = n.dtype, .in = {at}, .out = wide});
     expanded_.emplace_back(v, wide);
     return wide;
   }
@@ -265,7 +253,7 @@ class VariantBuilder {
 
   // The kernel that takes one operand as it is, one value a row, in place of repeating it.
   EwRowFn row_operand(const Node& n) const {
-    if (n.kind != Kind::Op || n.extent != Extent::Full || n.joined || ew_arity(n.op) != 2) return nullptr;
+    if (code_ || n.kind != Kind::Op || n.extent != Extent::Full || n.joined || ew_arity(n.op) != 2) return nullptr;
     const Node& a = node(n.operands[0]);
     const Node& b = node(n.operands[1]);
     if (n.dtype != DType::F32 || a.dtype != DType::F32) return nullptr;
@@ -288,8 +276,12 @@ class VariantBuilder {
     if (n.kind == Kind::Input || n.kind == Kind::Constant || n.extent == Extent::Once) return;
     Step step;
     std::int64_t size = dtype_size(n.dtype);
+    step.op = n.op;
+    step.from = node(n.operands[n.op == EwOp::Select ? 1 : 0]).dtype;
+    step.to = n.dtype;
     if (n.kind == Kind::Reduce) {
       step.kind = Step::Kind::Reduce;
+      step.reduction = n.reduce;
       step.reduce = find_reduce(n.reduce, node(n.operands[0]).dtype).row;
       step.in[0] = read(n.operands[0], true);
       reduce_identity(n.reduce, n.dtype, step.identity.data());
@@ -335,7 +327,7 @@ class VariantBuilder {
       Operand from = read(v, false);
       if (from.place == Place::Output && from.index == to.index) continue;
       auto kind = !per_row && node(v).extent == Extent::Row ? Step::Kind::Expand : Step::Kind::Copy;
-      steps_->push_back({.kind = kind, .per_row = per_row, .in = {from}, .out = to});
+      steps_->push_back({.kind = kind, .to = node(v).dtype, .per_row = per_row, .in = {from}, .out = to});
     }
   }
 
@@ -345,7 +337,7 @@ class VariantBuilder {
       Operand from = read(v, false);
       if (from.place != Place::Input) continue;
       Operand lifted{Place::Buffer, 0, new_buffer(node(v).dtype), from.size};
-      steps_->push_back({.kind = Step::Kind::Copy, .in = {from}, .out = lifted});
+      steps_->push_back({.kind = Step::Kind::Copy, .to = node(v).dtype, .in = {from}, .out = lifted});
       at_[static_cast<std::size_t>(v)] = lifted;
     }
   }
@@ -393,7 +385,7 @@ class VariantBuilder {
 
   const std::vector<Node>& nodes_;
   const std::vector<FusedProgram::Output>& outputs_;
-  bool chunks_, staged_;
+  bool chunks_, staged_, code_, stream_;
   bool storing_ = true;
   std::vector<Operand> at_;
   std::vector<std::int32_t> kept_;
@@ -459,35 +451,87 @@ void FusedPlanner::join(std::vector<FusedProgram::Node>& nodes, const std::vecto
   }
 }
 
-FusedKernel::Plan* FusedPlanner::make(FusedProgram program) {
-  auto plan = std::make_unique<FusedKernel::Plan>();
-  using Kind = FusedProgram::Kind;
-  join(program.nodes_, program.outputs_);
+// Everything that the plan is made of.
+std::string FusedPlanner::key(const FusedProgram& program) {
+  std::string key;
+  auto put = [&](const auto& value) { key.append(reinterpret_cast<const char*>(&value), sizeof value); };
   for (const auto& n : program.nodes_) {
+    put(n.kind);
+    put(n.dtype);
+    put(n.access);
+    put(n.op);
+    put(n.reduce);
+    put(n.operands);
+    put(n.bytes);
+  }
+  for (const auto& o : program.outputs_) {
+    put(o.value);
+    put(o.per_row);
+  }
+  return key;
+}
+
+std::shared_ptr<const FusedKernel::Plan> FusedPlanner::plan(FusedProgram program) {
+  // Never destroyed: other threads may compile while the program ends.
+  static auto& known = *new base::InternTable<FusedKernel::Plan>;
+  std::string name = key(program);
+  return known.get(
+      std::hash<std::string>()(name), [&](const FusedKernel::Plan& plan) { return plan.key == name; },
+      [&] {
+        auto plan = make(std::move(program));
+        plan->key = name;
+        return plan;
+      });
+}
+
+std::shared_ptr<FusedKernel::Plan> FusedPlanner::make(FusedProgram program) {
+  FusedProgram joined = program;
+  join(joined.nodes_, joined.outputs_);
+  auto plan = std::make_shared<FusedKernel::Plan>(std::move(program), std::move(joined));
+  using Kind = FusedProgram::Kind;
+  for (const auto& n : plan->program.nodes_) {
     if (n.kind == Kind::Input) {
-      plan->input_dtypes.push_back(n.dtype);
       plan->accesses.push_back(n.access);
       plan->rows_matter |= n.access == Access::RowBroadcast || n.access == Access::ColBroadcast;
     }
     plan->reduces |= n.kind == Kind::Reduce;
+    plan->by_rows |= n.extent == FusedProgram::Extent::Row;
     plan->cost += n.kind == Kind::Op ? cost_of(n.op, n.dtype) : 0.05;
     if (dtype_size(n.dtype) > 4) plan->block = 512;
   }
-  for (const auto& o : program.outputs_) {
-    plan->output_dtypes.push_back(program.dtype(o.value));
+  for (const auto& o : plan->program.outputs_) {
+    plan->output_dtypes.push_back(plan->program.dtype(o.value));
+    plan->output_is_full.push_back(!o.per_row);
     plan->rows_matter |= o.per_row;
   }
   plan->rows_matter |= plan->reduces;
-  auto build = [&](bool chunks, bool staged) {
-    return VariantBuilder(program.nodes_, program.outputs_, chunks, staged).build();
-  };
-  plan->direct = build(false, false);
-  plan->staged = build(false, true);
-  if (plan->reduces) {
-    plan->chunks = build(true, false);
-    plan->chunks_staged = build(true, true);
-  }
-  return plan.release();
+  return plan;
+}
+
+Variant FusedPlanner::build(const FusedProgram& program, bool chunks, bool staged, bool code, bool stream) {
+  return VariantBuilder(program.nodes_, program.outputs_, {chunks, staged, code, stream}).build();
+}
+
+const Variant& FusedKernel::Plan::by_kernels(bool chunks, bool staged) const {
+  Built& b = built_[(chunks ? 2 : 0) + (staged ? 1 : 0)];
+  std::call_once(b.once, [&] {
+    b.variant = FusedPlanner::build(joined, chunks, staged, false, false);
+    b.variant->block = block;
+  });
+  return *b.variant;
+}
+
+const Variant* FusedKernel::Plan::by_code(bool chunks, bool stream) const {
+  Built& b = built_[4 + (chunks ? 2 : 0) + (stream ? 1 : 0)];
+  std::call_once(b.once, [&] {
+    Variant v = FusedPlanner::build(program, chunks, true, true, stream);
+    if (v.block == 0) v.block = block;
+    bool any = std::any_of(v.stages.begin(), v.stages.end(), [](const Stage& s) {
+      return std::any_of(s.steps.begin(), s.steps.end(), [](const Step& step) { return step.code != nullptr; });
+    });
+    if (any) b.variant = std::move(v);
+  });
+  return b.variant ? &*b.variant : nullptr;
 }
 
 }  // namespace tessera::kernels

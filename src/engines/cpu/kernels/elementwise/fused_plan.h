@@ -5,8 +5,14 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
+#include "engines/cpu/kernels/compiled/fragment.h"
 #include "engines/cpu/kernels/elementwise/elementwise_kernels.h"
 #include "engines/cpu/kernels/elementwise/ew_joined.h"
 #include "engines/cpu/kernels/elementwise/fused.h"
@@ -35,20 +41,27 @@ struct Operand {
 };
 
 struct Step {
-  enum class Kind : std::uint8_t { Op, RowOperand, Expand, Reduce, Copy };
+  enum class Kind : std::uint8_t { Op, RowOperand, Expand, Reduce, Copy, Code };
   Kind kind = Kind::Op;
-  bool per_row = false;  // over the rows of the tile, not its elements
+  EwOp op = EwOp::Neg;  // of an Op
+  ReduceOp reduction = ReduceOp::Sum;
+  DType from = DType::F32, to = DType::F32;  // of the data operands and of the result
+  bool per_row = false;                      // over the rows of the tile, not its elements
   EwFn fn = nullptr;
   EwRowFn row_fn = nullptr;  // the second operand has one element a row
   RowReduceFn reduce = nullptr;
   std::array<std::byte, 16> identity = {};  // what `reduce` gives for rows without elements
   std::array<Operand, 3> in;
   Operand out;
+  std::shared_ptr<const Code> code;  // in place of several steps:
+  std::vector<Operand> reads;        // its pointers, in this order
+  std::vector<Operand> writes;
 };
 
 /// A value that is the same everywhere, laid out over a whole buffer before the tiles start.
 struct Prefill {
   std::int32_t buffer = 0;
+  bool whole = true;  // else its first elements are enough
   std::int64_t size = 0;
   std::int32_t scalar_input = -1;  // else `bytes`, or `fn` of other such buffers
   std::int32_t period_input = -1;  // else: whole rows, repeated
@@ -79,24 +92,55 @@ struct Variant {
   std::vector<std::int64_t> kept_sizes;
   std::vector<PartialReduce> partials;
   std::vector<Operand> streamed;  // Contiguous inputs
+  std::int64_t block = 0;         // elements of a tile
 };
 
+/// Buffers are first handed out without limit; then those whose last use has passed are given to later steps. `sizes`
+/// are those of their elements, the first `fixed` stay as they are.
+void share_buffers(std::vector<Step>& steps, std::vector<std::int64_t>& sizes, std::size_t fixed);
+
+/// Puts machine code in the place of steps that follow each other, where `compile` knows them; buffers are each written
+/// by one step. `stream`: full results are stored around the caches.
+void compile_steps(std::vector<Step>& steps, const Variant& variant, std::vector<std::int64_t>& buffer_sizes,
+                   bool stream);
+
 struct FusedKernel::Plan {
-  // Whole rows in a tile: direct, results through scratch; then rows in chunks, likewise. The last two are empty for
-  // programs without reductions.
-  Variant direct, staged, chunks, chunks_staged;
-  std::vector<DType> input_dtypes, output_dtypes;
+  Plan(FusedProgram as_written, FusedProgram with_pairs)
+      : program(std::move(as_written)), joined(std::move(with_pairs)) {}
+
+  /// One way to run it, built when it is first asked for. Whole rows in a tile or, where `chunks`, parts of a row, for
+  /// programs with reductions; `staged`: results through scratch.
+  const Variant& by_kernels(bool chunks, bool staged) const;
+  /// With machine code; null where that would replace nothing, or cannot be had.
+  const Variant* by_code(bool chunks, bool stream) const;
+
+  FusedProgram program, joined;  // what code is made of, and the kernels' steps
+  std::string key;               // of the program
+  std::vector<DType> output_dtypes;
   std::vector<Access> accesses;
+  std::vector<bool> output_is_full;
   bool rows_matter = false;  // else the space is one long row
   bool reduces = false;
-  double cost = 0;  // nanoseconds an element, roughly
+  bool by_rows = false;  // has values of one element a row
+  double cost = 0;       // nanoseconds an element, roughly
   std::int64_t block = 1024;
+
+ private:
+  struct Built {
+    std::once_flag once;
+    std::optional<Variant> variant;
+  };
+  mutable std::array<Built, 8> built_;
 };
 
 struct FusedPlanner {
-  static FusedKernel::Plan* make(FusedProgram program);
+  /// The plan of an equal program, where there is one.
+  static std::shared_ptr<const FusedKernel::Plan> plan(FusedProgram program);
+  static Variant build(const FusedProgram& program, bool chunks, bool staged, bool code, bool stream);
 
  private:
+  static std::string key(const FusedProgram& program);
+  static std::shared_ptr<FusedKernel::Plan> make(FusedProgram program);
   static void join(std::vector<FusedProgram::Node>& nodes, const std::vector<FusedProgram::Output>& outputs);
 };
 

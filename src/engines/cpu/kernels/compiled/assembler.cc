@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engines/cpu/kernels/compiled/assembler.h"
+
+#include <bit>
+#include <climits>
+#include <cstring>
+
+namespace tessera::kernels {
+
+namespace {
+constexpr int kRegisters = 16;
+constexpr std::int32_t kNobody = -1;
+constexpr int kVector = 32;
+std::size_t index(int r) { return static_cast<std::size_t>(r); }
+}  // namespace
+
+void Assembler::begin_body(std::size_t values) {
+  if (values_.size() < values) values_.resize(values);
+  for (Value& v : values_) {
+    if (v.slot >= 0) free_slots_.push_back(v.slot);
+    v.reg = v.slot = -1;
+    v.uses.clear();
+    v.next = 0;
+  }
+  places_.assign(values_.size(), std::nullopt);
+  owner_.fill(kNobody);
+  pinned_.fill(false);
+  read_.clear();
+}
+
+void Assembler::at(int position) {
+  read_.clear();
+  position_ = position;
+}
+
+// A free register, or that of the value which is needed last.
+int Assembler::take() {
+  int best = -1;
+  int furthest = -1;
+  for (int r = 0; r < kRegisters; ++r) {
+    if (reserved_[index(r)] || pinned_[index(r)]) continue;
+    if (owner_[index(r)] == kNobody) return r;
+    Value& v = value(owner_[index(r)]);
+    int next = needed(v) ? v.uses[v.next] : INT_MAX;
+    if (next > furthest) {
+      furthest = next;
+      best = r;
+    }
+  }
+  if (best < 0) throw Xbyak::Error(Xbyak::ERR_INTERNAL);  // an op that takes more registers than there are
+  spill(best);
+  return best;
+}
+
+void Assembler::spill(int reg) {
+  std::int32_t v = owner_[index(reg)];
+  Value& x = value(v);
+  if (x.slot < 0 && needed(x) && !placed(v)) {
+    x.slot = new_slot();
+    vmovaps(slot(x.slot), Reg(reg));
+  }
+  x.reg = -1;
+  owner_[index(reg)] = kNobody;
+}
+
+void Assembler::load(std::int32_t v, int reg) {
+  Value& x = value(v);
+  vmovups(Reg(reg), memory(v));
+  x.reg = reg;
+  owner_[index(reg)] = v;
+}
+
+void Assembler::lift(std::int32_t v) {
+  if (!placed(v)) return;
+  if (value(v).reg < 0) load(v, take());
+  places_[static_cast<std::size_t>(v)].reset();
+}
+
+Assembler::Reg Assembler::reg(std::int32_t v) {
+  Value& x = value(v);
+  read_.push_back(v);
+  if (x.reg < 0) load(v, take());
+  pinned_[index(x.reg)] = true;
+  return Reg(x.reg);
+}
+
+Assembler::Source Assembler::source(std::int32_t v) {
+  Value& x = value(v);
+  if (x.reg >= 0 || x.uses.back() > position_) return reg(v);
+  read_.push_back(v);
+  return memory(v);
+}
+
+Assembler::Reg Assembler::temporary() {
+  int r = take();
+  pinned_[index(r)] = true;
+  return Reg(r);
+}
+
+void Assembler::done() {
+  pinned_.fill(false);
+  for (std::int32_t v : read_) {
+    Value& x = value(v);
+    if (!x.uses.empty() && x.uses.back() > position_) continue;
+    if (x.reg >= 0) owner_[index(x.reg)] = kNobody;
+    if (x.slot >= 0) free_slots_.push_back(x.slot);
+    x.reg = x.slot = -1;
+    x.next = x.uses.size();
+  }
+  read_.clear();
+}
+
+void Assembler::done(std::int32_t v, Reg result) {
+  done();
+  Value& x = value(v);
+  if (!needed(x)) return;
+  x.reg = result.getIdx();
+  owner_[index(x.reg)] = v;
+}
+
+Assembler::Reg Assembler::call(const void* function, std::initializer_list<std::int32_t> operands) {
+  // Vectors are the callee's to use: what is needed later, and the operands first of all, goes to the stack.
+  for (int r = 0; r < kRegisters; ++r) {
+    std::int32_t v = owner_[index(r)];
+    if (v == kNobody) continue;
+    Value& x = value(v);
+    if (x.slot < 0 && !placed(v) && needed(x)) {
+      x.slot = new_slot();
+      vmovaps(slot(x.slot), Reg(r));
+    }
+    x.reg = -1;
+    owner_[index(r)] = kNobody;
+  }
+  int argument = 0;
+  for (std::int32_t v : operands) {
+    read_.push_back(v);
+    vmovups(Reg(argument++), memory(v));
+  }
+  mov(r13, rcx);
+  mov(rax, reinterpret_cast<std::size_t>(function));
+  Xbyak::CodeGenerator::call(rax);
+  mov(rcx, r13);
+  pinned_[0] = true;
+  return Reg(0);
+}
+
+Assembler::Reg Assembler::reserve() {
+  for (int r = kRegisters - 1; r >= 0; --r) {
+    if (reserved_[index(r)]) continue;
+    reserved_[index(r)] = true;
+    return Reg(r);
+  }
+  throw Xbyak::Error(Xbyak::ERR_INTERNAL);
+}
+
+int Assembler::new_slot() {
+  if (free_slots_.empty()) return slots_++;
+  int s = free_slots_.back();
+  free_slots_.pop_back();
+  return s;
+}
+
+void Assembler::prologue(std::int32_t pointers) {
+  for (const auto& r : {rbp, rbx, r12, r13, r14, r15}) push(r);
+  mov(rbp, rsp);
+  base_ = (8 * pointers + kVector - 1) / kVector * kVector;
+  sub(rsp, INT_MAX);  // the size is written when it is known
+  frame_at_ = getSize() - 4;
+  and_(rsp, -kVector);
+  for (std::int32_t p = 0; p < pointers; ++p) {
+    mov(rax, ptr[rdi + 8 * p]);
+    mov(pointer(p), rax);
+  }
+  mov(r15, rsi);
+  mov(r14, rdx);
+}
+
+void Assembler::epilogue(bool fence) {
+  if (fence) sfence();
+  vzeroupper();
+  mov(rsp, rbp);
+  for (const auto& r : {r15, r14, r13, r12, rbx, rbp}) pop(r);
+  ret();
+}
+
+void Assembler::finish() {
+  while (getSize() % kVector != 0) db(0);
+  for (auto& [bits, label] : constants_) {
+    L(label);
+    for (int i = 0; i < kVector / 4; ++i) dd(bits);
+  }
+  if (masks_used_) {
+    L(masks_);
+    for (int i = 0; i < kVector / 2; ++i) dd(i < kVector / 4 ? 0xFFFFFFFFU : 0);
+  }
+  auto frame = static_cast<std::uint32_t>(base_ + kVector * slots_ + kVector);
+  std::memcpy(const_cast<std::uint8_t*>(getCode()) + frame_at_, &frame, sizeof frame);
+}
+
+Assembler::Address Assembler::constant(std::uint32_t bits) { return yword[rip + constants_[bits]]; }
+Assembler::Address Assembler::constant(float value) { return constant(std::bit_cast<std::uint32_t>(value)); }
+
+void Assembler::load_mask(Reg mask, const Xbyak::Reg64& lanes, const Xbyak::Reg64& scratch) {
+  masks_used_ = true;
+  lea(scratch, ptr[rip + masks_]);
+  neg(lanes);
+  vmovups(mask, ptr[scratch + lanes * 4 + kVector]);
+}
+
+}  // namespace tessera::kernels

@@ -1,0 +1,520 @@
+// SPDX-License-Identifier: Apache-2.0
+// From fragments to machine code. For each row: the values that all elements of it share, then a loop over its columns
+// for each pass, whose reductions are complete before the next.
+//
+// Registers: r14 columns, r15 rows left, rcx the column, rax, r10 and r11 for anything, r13 keeps rcx in calls, the
+// others hold addresses of rows.
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <limits>
+
+#include "engines/cpu/kernels/compiled/assembler.h"
+#include "engines/cpu/kernels/compiled/elements.h"
+#include "engines/cpu/kernels/compiled/emit_ops.h"
+#include "engines/cpu/kernels/compiled/fragment.h"
+#include "engines/cpu/kernels/compiled/passes.h"
+#include "engines/cpu/kernels/elementwise/vector_functions.h"
+
+namespace tessera::kernels {
+
+namespace {
+
+using Kind = Fragment::Kind;
+using Node = Fragment::Node;
+using Value = Fragment::Value;
+using Reg = Assembler::Reg;
+using Address = Assembler::Address;
+using Xbyak::Reg64;
+using Xbyak::Xmm;
+
+constexpr std::size_t kLargest = 32768;  // bytes of code
+
+bool is_half(DType t) { return t == DType::F16 || t == DType::BF16; }
+
+std::uint32_t identity_bits(ReduceOp op, DType t) {
+  std::uint32_t bits = 0;
+  reduce_identity(op, t, &bits);
+  return bits;
+}
+
+class Emitter {
+ public:
+  Emitter(const Fragment& f, std::uint8_t* memory)
+      : f_(f),
+        passes_(plan_passes(f)),
+        a_(memory, kLargest),
+        elements_(a_),
+        row_slot_(f.nodes.size(), -1),
+        codes_(f.nodes.size()) {
+    for (std::size_t v = 0; v < f.nodes.size(); ++v) {
+      const Node& n = f.nodes[v];
+      if (n.kind != Kind::Op) continue;
+      codes_[v] = find_code(n.op, node(n.operands[n.op == EwOp::Select ? 1 : 0]).dtype, n.dtype);
+    }
+  }
+
+  const Passes& passes() const { return passes_; }
+
+  std::size_t write() {
+    auto pointers = f_.pointers + static_cast<std::int32_t>(passes_.scratch_dtypes.size());
+    a_.prologue(pointers);
+    elements_.begin();
+    for (std::size_t v = 0; v < f_.nodes.size(); ++v) {
+      if (f_.nodes[v].kind == Kind::Once) broadcast(static_cast<Value>(v));
+    }
+    Xbyak::Label rows;
+    a_.L(rows);
+    for (std::size_t v = 0; v < f_.nodes.size(); ++v) {
+      if (f_.nodes[v].kind == Kind::Row) broadcast(static_cast<Value>(v));
+    }
+    for (const Pass& p : passes_.list) pass(p);
+    next_row();
+    a_.dec(a_.r15);
+    a_.jnz(rows, Xbyak::CodeGenerator::T_NEAR);
+    a_.epilogue(std::any_of(f_.stores.begin(), f_.stores.end(), [](const auto& s) { return s.stream; }));
+    a_.finish();
+    return a_.getSize();
+  }
+
+ private:
+  const Node& node(Value v) const { return f_.nodes[static_cast<std::size_t>(v)]; }
+  std::int32_t scratch_pointer(Value v) const {
+    std::int32_t s = passes_.scratch[static_cast<std::size_t>(v)];
+    return s < 0 ? -1 : f_.pointers + s;
+  }
+
+  // --- Values that are the same for a whole row.
+
+  int& row_slot(Value v) { return row_slot_[static_cast<std::size_t>(v)]; }
+  void keep_row(Value v, Reg r) {
+    if (row_slot(v) < 0) row_slot(v) = a_.new_slot();
+    a_.vmovaps(a_.slot(row_slot(v)), r);
+    for (const auto& s : f_.stores) {
+      if (s.value == v && !s.full) elements_.store_one(node(v).dtype, s.pointer, r);
+    }
+  }
+
+  // One element into all lanes.
+  void broadcast(Value v) {
+    a_.begin_body(0);
+    Reg d = a_.temporary();
+    elements_.load_one(node(v).dtype, node(v).pointer, d);
+    keep_row(v, d);
+  }
+
+  // Every pointer to the next row.
+  void next_row() {
+    if (!f_.by_rows()) return;
+    std::vector<bool> moved(static_cast<std::size_t>(f_.pointers));
+    auto move = [&](std::int32_t p, std::int64_t size, bool full) {
+      if (p < 0 || moved[static_cast<std::size_t>(p)]) return;
+      moved[static_cast<std::size_t>(p)] = true;
+      if (full) {
+        a_.imul(a_.rax, a_.r14, static_cast<int>(size));
+        a_.add(a_.pointer(p), a_.rax);
+      } else {
+        a_.add(a_.pointer(p), static_cast<std::uint32_t>(size));
+      }
+    };
+    for (const Node& n : f_.nodes) {
+      if (n.kind == Kind::Full || n.kind == Kind::Row) move(n.pointer, dtype_size(n.dtype), n.kind == Kind::Full);
+    }
+    for (const auto& s : f_.stores) move(s.pointer, dtype_size(node(s.value).dtype), s.full);
+  }
+
+  // --- Bodies.
+
+  // Constants and values of rows lie in memory, in all lanes.
+  void place_rows() {
+    for (std::size_t v = 0; v < f_.nodes.size(); ++v) {
+      const Node& n = f_.nodes[v];
+      auto value = static_cast<Value>(v);
+      if (n.kind == Kind::Constant) {
+        a_.place(value, a_.constant(lane_bits(n)));
+      } else if (row_slot(value) >= 0) {
+        a_.place(value, a_.slot(row_slot(value)));
+      }
+    }
+  }
+  static std::uint32_t lane_bits(const Node& n) {
+    std::uint32_t bits = 0;
+    std::memcpy(&bits, n.bytes.data(), static_cast<std::size_t>(dtype_size(n.dtype)));
+    if (n.dtype == DType::Bool) return bits != 0 ? 0xFFFFFFFFU : 0;
+    if (n.dtype == DType::BF16) return bits << 16;
+    if (n.dtype == DType::F16)
+      return std::bit_cast<std::uint32_t>(detail::half_to_float(static_cast<std::uint16_t>(bits)));
+    return bits;
+  }
+
+  void op(Value v, int vector = 0) {
+    const Node& n = node(v);
+    std::array<Value, 3> operands = n.operands;
+    for (Value& o : operands) o = numbered(o, vector);
+    const OpCode& code = codes_[static_cast<std::size_t>(v)];
+    Reg d = Reg(0);
+    if (code.emit != nullptr) {
+      d = code.emit(a_, operands);
+    } else if (ew_arity(n.op) == 1) {
+      d = a_.call(code.function, {operands[0]});
+    } else {
+      d = a_.call(code.function, {operands[0], operands[1]});
+    }
+    if (is_half(code.rounded)) emit_round(a_, code.rounded, d);
+    a_.done(numbered(v, vector), d);
+  }
+
+  void row_ops(const Pass& p) {
+    for (Value v : p.row_ops) {
+      a_.begin_body(f_.nodes.size());
+      place_rows();
+      for (Value o : node(v).operands) {
+        if (o >= 0) a_.used(o, 0);
+      }
+      a_.used(v, 1);
+      a_.at(0);
+      op(v);
+      a_.at(1);
+      Reg d = a_.reg(v);
+      keep_row(v, d);
+      a_.done();
+    }
+  }
+
+  // Registers that hold addresses during a pass; what is left over is read from the frame each time.
+  void assign_pointers(const Pass& p) {
+    elements_.forget_addresses(f_.pointers + std::ssize(passes_.scratch_dtypes));
+    std::vector<int> free = {Xbyak::Operand::RBX, Xbyak::Operand::R12};
+    if (!calls(p)) {
+      using O = Xbyak::Operand;
+      free.insert(free.end(), {O::RDI, O::RSI, O::RDX, O::R8, O::R9, O::R13});
+    }
+    auto assign = [&](std::int32_t q) {
+      if (q < 0 || free.empty() || elements_.holds_address(q)) return;
+      elements_.hold_address(q, free.back());
+      a_.mov(Reg64(free.back()), a_.pointer(q));
+      free.pop_back();
+    };
+    for (Value v : p.values) assign(loads(v, p) ? source_pointer(v) : -1);
+    for (Value v : p.keeps) assign(scratch_pointer(v));
+    if (!p.stores) return;
+    for (const auto& s : f_.stores) assign(s.full ? s.pointer : -1);
+  }
+  bool calls(const Pass& p) const {
+    return std::any_of(p.values.begin(), p.values.end(), [&](Value v) {
+      const Node& n = node(v);
+      if (n.kind != Kind::Op || loads(v, p)) return false;
+      return codes_[static_cast<std::size_t>(v)].emit == nullptr;
+    });
+  }
+  std::int32_t number(const Pass& p) const { return static_cast<std::int32_t>(&p - passes_.list.data()); }
+  // Whether the pass finds the value in memory: an operand's, or one that an earlier pass kept.
+  bool loads(Value v, const Pass& p) const {
+    return node(v).kind == Kind::Full || (scratch_pointer(v) >= 0 && node(v).phase < number(p));
+  }
+  std::int32_t source_pointer(Value v) const {
+    return node(v).kind == Kind::Full ? node(v).pointer : scratch_pointer(v);
+  }
+
+  // A body computes several vectors, op by op: a long chain of one of them waits for itself, those of four do not.
+  // Each has values of its own where they differ along the row.
+  Value numbered(Value v, int vector) const {
+    return v < 0 || !node(v).full ? v : v + vector * static_cast<Value>(f_.nodes.size());
+  }
+
+  // Positions of a body: its values in order, then reductions, what is kept, and stores; of each all vectors.
+  void count_uses(const Pass& p, int vectors) {
+    int at = 0;
+    auto each = [&](auto&& use) {
+      for (int k = 0; k < vectors; ++k) use(k, at++);
+    };
+    for (Value v : p.values) {
+      each([&](int k, int position) {
+        if (loads(v, p)) return;
+        for (Value o : node(v).operands) {
+          if (o >= 0) a_.used(numbered(o, k), position);
+        }
+      });
+    }
+    for (Value v : p.reduces) each([&](int k, int position) { a_.used(numbered(node(v).operands[0], k), position); });
+    for (Value v : p.keeps) each([&](int k, int position) { a_.used(numbered(v, k), position); });
+    if (!p.stores) return;
+    for (const auto& s : f_.stores) {
+      if (s.full) each([&](int k, int position) { a_.used(numbered(s.value, k), position); });
+    }
+  }
+
+  // `vectors` of eight columns from the current one on, or what is left of the row.
+  void body(const Pass& p, int vectors, bool tail) {
+    a_.begin_body(f_.nodes.size() * static_cast<std::size_t>(vectors));
+    place_rows();
+    count_uses(p, vectors);
+    int at = 0;
+    auto each = [&](auto&& write) {
+      for (int k = 0; k < vectors; ++k) {
+        a_.at(at++);
+        write(k);
+      }
+    };
+    for (Value v : p.values) {
+      each([&](int k) { loads(v, p) ? load(v, k, tail) : op(v, k); });
+    }
+    for (std::size_t r = 0; r < p.reduces.size(); ++r) {
+      each([&](int k) {
+        reduce(p, r, k, tail);
+        a_.done();
+      });
+    }
+    auto write = [&](Value v, std::int32_t to, bool stream) {
+      each([&](int k) {
+        store(v, to, k, stream, tail);
+        a_.done();
+      });
+    };
+    for (Value v : p.keeps) write(v, scratch_pointer(v), false);
+    if (!p.stores) return;
+    // Results may lie over operands: all are read before the first is written.
+    for (const auto& s : f_.stores) {
+      for (int k = 0; k < vectors && s.full && node(s.value).full; ++k) a_.lift(numbered(s.value, k));
+    }
+    for (const auto& s : f_.stores) {
+      if (s.full) write(s.value, s.pointer, s.stream);
+    }
+  }
+
+  void load(Value v, int vector, bool tail) {
+    std::int32_t from = source_pointer(v);
+    DType t = node(v).dtype;
+    // Where an address stays good, the value is read as it is needed.
+    if (dtype_size(t) == 4 && !tail && elements_.holds_address(from)) {
+      a_.place(numbered(v, vector), a_.yword[elements_.at(from, 4, vector * kCodeLanes)]);
+      return;
+    }
+    Reg d = a_.temporary();
+    elements_.load(t, from, vector * kCodeLanes, tail, d);
+    a_.done(numbered(v, vector), d);
+  }
+
+  void store(Value v, std::int32_t to, int vector, bool stream, bool tail) {
+    elements_.store(node(v).dtype, to, vector * kCodeLanes, tail, stream, a_.reg(numbered(v, vector)));
+  }
+
+  // --- Reductions: four accumulators by turns, in the kernels' order.
+
+  struct Fold {
+    std::array<int, 4> regs = {-1, -1, -1, -1};
+    std::array<int, 4> slots = {-1, -1, -1, -1};
+    int tail = -1;
+  };
+
+  void begin_folds(const Pass& p) {
+    folds_.assign(p.reduces.size(), {});
+    std::size_t in_registers = calls(p) ? 0 : heavy(p) ? 1 : 2;
+    a_.begin_body(0);
+    for (std::size_t r = 0; r < p.reduces.size(); ++r) {
+      Fold& f = folds_[r];
+      f.tail = a_.new_slot();
+      Address identity = a_.constant(identity_bits(node(p.reduces[r]).reduce, node(p.reduces[r]).dtype));
+      for (std::size_t k = 0; k < 4; ++k) {
+        Reg acc = r < in_registers ? a_.reserve() : a_.temporary();
+        a_.vmovups(acc, identity);
+        if (r < in_registers) {
+          f.regs[k] = acc.getIdx();
+        } else {
+          f.slots[k] = a_.new_slot();
+          a_.vmovaps(a_.slot(f.slots[k]), acc);
+          a_.begin_body(0);
+        }
+      }
+    }
+  }
+  bool heavy(const Pass& p) const { return weight(p) > 24; }
+  int weight(const Pass& p) const {
+    int sum = 0;
+    for (Value v : p.values) {
+      const Node& n = node(v);
+      if (n.kind != Kind::Op || loads(v, p)) {
+        ++sum;
+      } else {
+        sum += codes_[static_cast<std::size_t>(v)].weight;
+      }
+    }
+    return sum;
+  }
+
+  void reduce(const Pass& p, std::size_t r, int vector, bool tail) {
+    const Node& n = node(p.reduces[r]);
+    Fold& f = folds_[r];
+    Reg x = a_.reg(numbered(n.operands[0], vector));
+    if (tail) {
+      a_.vmovaps(a_.slot(f.tail), x);
+      return;
+    }
+    auto k = static_cast<std::size_t>(vector) % 4;
+    if (f.regs[k] >= 0) return emit_combine(a_, n.reduce, n.dtype, Reg(f.regs[k]), x);
+    Reg acc = a_.temporary();
+    a_.vmovaps(acc, a_.slot(f.slots[k]));
+    emit_combine(a_, n.reduce, n.dtype, acc, x);
+    a_.vmovaps(a_.slot(f.slots[k]), acc);
+  }
+
+  // The four into one, its lanes into all of them.
+  void across(const Pass& p, std::size_t r) {
+    const Node& n = node(p.reduces[r]);
+    Fold& f = folds_[r];
+    a_.begin_body(0);
+    std::array<Reg, 4> acc;
+    for (std::size_t k = 0; k < 4; ++k) {
+      if (f.regs[k] >= 0) {
+        acc[k] = Reg(f.regs[k]);
+      } else {
+        acc[k] = a_.temporary();
+        a_.vmovaps(acc[k], a_.slot(f.slots[k]));
+        a_.free_slot(f.slots[k]);
+      }
+    }
+    Reg turned = a_.temporary();
+    auto combine = [&](Reg x, Reg y) { emit_combine(a_, n.reduce, n.dtype, x, y); };
+    combine(acc[0], acc[1]);
+    combine(acc[2], acc[3]);
+    combine(acc[0], acc[2]);
+    a_.vperm2f128(turned, acc[0], acc[0], 1);
+    combine(acc[0], turned);
+    a_.vpermilps(turned, acc[0], 0b01001110);
+    combine(acc[0], turned);
+    a_.vpermilps(turned, acc[0], 0b10110001);
+    combine(acc[0], turned);
+    a_.vbroadcastss(acc[0], Xmm(acc[0].getIdx()));
+    keep_total(p.reduces[r], acc[0]);
+    for (int reg : f.regs) {
+      if (reg >= 0) a_.release(Reg(reg));
+    }
+  }
+  void keep_total(Value v, Reg r) {
+    if (row_slot(v) < 0) row_slot(v) = a_.new_slot();
+    a_.vmovaps(a_.slot(row_slot(v)), r);
+  }
+
+  // The elements of the last, partial vector, one after the other.
+  void add_tail(const Pass& p) {
+    a_.mov(a_.r10, a_.r14);
+    a_.and_(a_.r10, kCodeLanes - 1);
+    for (std::size_t r = 0; r < p.reduces.size(); ++r) {
+      const Node& n = node(p.reduces[r]);
+      a_.begin_body(0);
+      Reg total = a_.temporary();
+      Reg x = a_.temporary();
+      a_.vmovaps(total, a_.slot(row_slot(p.reduces[r])));
+      a_.xor_(a_.eax, a_.eax);
+      Xbyak::Label next;
+      a_.L(next);
+      a_.vbroadcastss(x, a_.dword[a_.rsp + a_.rax * 4 + a_.slot_offset(folds_[r].tail)]);
+      emit_combine(a_, n.reduce, n.dtype, total, x);
+      a_.inc(a_.rax);
+      a_.cmp(a_.rax, a_.r10);
+      a_.jl(next, Xbyak::CodeGenerator::T_NEAR);
+      keep_total(p.reduces[r], total);
+    }
+  }
+
+  // --- A pass.
+
+  void pass(const Pass& p) {
+    row_ops(p);
+    if (p.values.empty() && p.reduces.empty() && !p.stores) return;
+    begin_folds(p);
+    assign_pointers(p);
+    constexpr int kLong = 150, kLongest = 400;  // instructions of a vector
+    int w = weight(p);
+    int unrolled = !p.reduces.empty() || w <= kLong ? 4 : w <= kLongest ? 2 : 1;
+    a_.xor_(a_.ecx, a_.ecx);
+    if (unrolled > 1) loop(p, unrolled);
+    loop(p, 1);
+    for (std::size_t r = 0; r < p.reduces.size(); ++r) across(p, r);
+    Xbyak::Label whole;
+    a_.cmp(a_.rcx, a_.r14);
+    a_.jge(whole, Xbyak::CodeGenerator::T_NEAR);
+    body(p, 1, true);
+    if (!p.reduces.empty()) add_tail(p);
+    a_.L(whole);
+    for (std::size_t r = 0; r < p.reduces.size(); ++r) {
+      a_.free_slot(folds_[r].tail);
+      store_total(p.reduces[r]);
+    }
+  }
+
+  void store_total(Value v) {
+    for (const auto& s : f_.stores) {
+      if (s.value != v || s.full) continue;
+      a_.begin_body(0);
+      Reg d = a_.temporary();
+      a_.vmovaps(d, a_.slot(row_slot(v)));
+      elements_.store_one(node(v).dtype, s.pointer, d);
+    }
+  }
+
+  void loop(const Pass& p, int vectors) {
+    constexpr auto kNear = Xbyak::CodeGenerator::T_NEAR;
+    Xbyak::Label again, end;
+    a_.lea(a_.rax, a_.ptr[a_.rcx + kCodeLanes * vectors]);
+    a_.cmp(a_.rax, a_.r14);
+    a_.jg(end, kNear);
+    a_.align(16);
+    a_.L(again);
+    prefetch(p, vectors);
+    body(p, vectors, false);
+    a_.add(a_.rcx, kCodeLanes * vectors);
+    a_.lea(a_.rax, a_.ptr[a_.rcx + kCodeLanes * vectors]);
+    a_.cmp(a_.rax, a_.r14);
+    a_.jle(again, kNear);
+    a_.L(end);
+  }
+
+  // Operands in memory, by the pass that reads them first; the next rows follow. Addresses beyond the end do no harm.
+  void prefetch(const Pass& p, int vectors) {
+    constexpr int kAhead = 1536, kLine = 64;
+    if (number(p) != 0) return;
+    for (Value v : p.values) {
+      const Node& n = node(v);
+      if (n.kind != Kind::Full || !n.streamed) continue;
+      auto size = dtype_size(n.dtype);
+      auto e = elements_.at(n.pointer, size, 0);
+      for (int b = 0; b < vectors * kCodeLanes * static_cast<int>(size); b += kLine)
+        a_.prefetcht0(a_.byte[e + kAhead + b]);
+    }
+  }
+
+  const Fragment& f_;
+  Passes passes_;
+  Assembler a_;
+  Elements elements_;
+  std::vector<int> row_slot_;  // by value
+  std::vector<OpCode> codes_;
+  std::vector<Fold> folds_;
+};
+
+}  // namespace
+
+bool can_compile() { return vector_bytes() >= 32; }
+
+std::shared_ptr<const Code> compile(const Fragment& fragment) {
+  // Not set to zeros: the code fills a small part of it.
+  std::unique_ptr<std::uint8_t[]> memory(new std::uint8_t[kLargest]);
+  auto code = std::make_shared<Code>();
+  try {
+    Emitter emitter(fragment, memory.get());
+    code->size = emitter.write();
+    code->scratch = emitter.passes().scratch_dtypes;
+    auto pointers = static_cast<std::size_t>(fragment.pointers) + code->scratch.size();
+    if (pointers > Code::kMostPointers) return nullptr;
+  } catch (const Xbyak::Error&) {
+    return nullptr;
+  }
+  code->memory = CodeMemory::make({memory.get(), code->size});
+  if (code->memory == nullptr) return nullptr;
+  code->run = reinterpret_cast<Code::Function>(const_cast<void*>(code->memory->start()));
+  code->by_rows = fragment.by_rows();
+  return code;
+}
+
+}  // namespace tessera::kernels

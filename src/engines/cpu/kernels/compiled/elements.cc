@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engines/cpu/kernels/compiled/elements.h"
+
+namespace tessera::kernels {
+
+using Xbyak::Reg64;
+using Xbyak::Xmm;
+
+void Elements::begin() {
+  tail_mask_ = a_.new_slot();
+  a_.begin_body(0);
+  Reg mask = a_.temporary();
+  a_.mov(a_.r10, a_.r14);
+  a_.and_(a_.r10, kCodeLanes - 1);
+  a_.load_mask(mask, a_.r10, a_.r11);
+  a_.vmovaps(a_.slot(tail_mask_), mask);
+}
+
+Xbyak::RegExp Elements::at(std::int32_t p, std::int64_t size, int ahead) {
+  int r = address_[static_cast<std::size_t>(p)];
+  if (r < 0) {
+    a_.mov(a_.rax, a_.pointer(p));
+    r = Xbyak::Operand::RAX;
+  }
+  return Reg64(r) + a_.rcx * static_cast<int>(size) + ahead * static_cast<int>(size);
+}
+
+void Elements::load(DType t, std::int32_t p, int ahead, bool tail, Reg d) {
+  std::int64_t size = dtype_size(t);
+  if (size == 4) {
+    if (tail) a_.vmovaps(d, a_.slot(tail_mask_));
+    auto from = a_.yword[at(p, size, ahead)];
+    tail ? a_.vmaskmovps(d, d, from) : a_.vmovups(d, from);
+    return;
+  }
+  if (!tail) return widen(t, d, at(p, size, ahead));
+  int slot = a_.new_slot();
+  a_.vxorps(d, d, d);
+  a_.vmovaps(a_.slot(slot), d);
+  a_.lea(a_.rax, a_.ptr[at(p, size, ahead)]);
+  a_.lea(a_.r11, a_.slot(slot));
+  copy_tail(size);
+  widen(t, d, a_.rsp + a_.slot_offset(slot));
+  a_.free_slot(slot);
+}
+
+void Elements::store(DType t, std::int32_t p, int ahead, bool tail, bool stream, Reg x) {
+  std::int64_t size = dtype_size(t);
+  if (size == 4) {
+    if (tail) {
+      Reg mask = a_.temporary();
+      a_.vmovaps(mask, a_.slot(tail_mask_));
+      a_.vmaskmovps(a_.yword[at(p, size, ahead)], mask, x);
+      return;
+    }
+    auto to = a_.yword[at(p, size, ahead)];
+    stream ? a_.vmovntps(to, x) : a_.vmovups(to, x);
+    return;
+  }
+  Reg d = a_.temporary();
+  Xmm low(d.getIdx());
+  narrow(t, d, x);
+  if (tail) {
+    int slot = a_.new_slot();
+    a_.vmovaps(a_.slot(slot), d);
+    a_.lea(a_.r11, a_.ptr[at(p, size, ahead)]);
+    a_.lea(a_.rax, a_.slot(slot));
+    copy_tail(size);
+    a_.free_slot(slot);
+  } else if (t == DType::Bool) {
+    a_.vmovq(a_.qword[at(p, size, ahead)], low);
+  } else {
+    auto to = a_.xword[at(p, size, ahead)];
+    stream ? a_.vmovntdq(to, low) : a_.vmovdqu(to, low);
+  }
+}
+
+void Elements::load_one(DType t, std::int32_t p, Reg d) {
+  Xmm low(d.getIdx());
+  a_.mov(a_.rax, a_.pointer(p));
+  if (dtype_size(t) == 4) return a_.vbroadcastss(d, a_.dword[a_.rax]);
+  if (t == DType::Bool) {
+    Reg zero = a_.temporary();
+    a_.vpbroadcastb(d, a_.byte[a_.rax]);
+    a_.vpxor(zero, zero, zero);
+    a_.vpcmpeqb(d, d, zero);
+    a_.vpcmpeqb(zero, zero, zero);
+    a_.vpxor(d, d, zero);
+    return;
+  }
+  a_.vpbroadcastw(low, a_.word[a_.rax]);
+  if (t == DType::F16) return a_.vcvtph2ps(d, low);
+  a_.vpmovzxwd(d, low);
+  a_.vpslld(d, d, 16);
+}
+
+void Elements::store_one(DType t, std::int32_t p, Reg x) {
+  a_.mov(a_.rax, a_.pointer(p));
+  if (dtype_size(t) == 4) return a_.vmovd(a_.dword[a_.rax], Xmm(x.getIdx()));
+  Reg d = a_.temporary();
+  narrow(t, d, x);
+  a_.vmovd(a_.r11d, Xmm(d.getIdx()));
+  t == DType::Bool ? a_.mov(a_.byte[a_.rax], a_.r11b) : a_.mov(a_.word[a_.rax], a_.r11w);
+}
+
+// Elements of one or two bytes as lanes.
+void Elements::widen(DType t, Reg d, const Xbyak::RegExp& from) {
+  if (t == DType::F16) return a_.vcvtph2ps(d, a_.xword[from]);
+  if (t == DType::BF16) {
+    a_.vpmovzxwd(d, a_.xword[from]);
+    a_.vpslld(d, d, 16);
+    return;
+  }
+  Reg zero = a_.temporary();
+  a_.vpmovzxbd(d, a_.qword[from]);
+  a_.vpxor(zero, zero, zero);
+  a_.vpcmpgtd(d, d, zero);
+}
+
+// Lanes as such elements, in the low part of d.
+void Elements::narrow(DType t, Reg d, Reg x) {
+  Xmm low(d.getIdx());
+  if (t == DType::F16) return a_.vcvtps2ph(low, x, 0);
+  Reg high = a_.temporary();
+  a_.vpsrld(d, x, t == DType::BF16 ? 16 : 31);
+  a_.vextracti128(Xmm(high.getIdx()), d, 1);
+  a_.vpackusdw(low, low, Xmm(high.getIdx()));
+  if (t == DType::Bool) a_.vpackuswb(low, low, low);
+}
+
+// The elements that are left of the row from rax to r11, one after the other.
+void Elements::copy_tail(std::int64_t size) {
+  bool byte = size == 1;
+  a_.mov(a_.r10, a_.r14);
+  a_.and_(a_.r10, kCodeLanes - 1);
+  Xbyak::Label next;
+  a_.push(a_.rbx);
+  a_.L(next);
+  byte ? a_.movzx(a_.ebx, a_.byte[a_.rax]) : a_.movzx(a_.ebx, a_.word[a_.rax]);
+  byte ? a_.mov(a_.byte[a_.r11], a_.bl) : a_.mov(a_.word[a_.r11], a_.bx);
+  a_.add(a_.rax, static_cast<int>(size));
+  a_.add(a_.r11, static_cast<int>(size));
+  a_.dec(a_.r10);
+  a_.jnz(next);
+  a_.pop(a_.rbx);
+}
+
+}  // namespace tessera::kernels

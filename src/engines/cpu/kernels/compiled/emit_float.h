@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// The machine code of functions of f32.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "engines/cpu/kernels/compiled/emit_ops.h"
+
+namespace tessera::kernels {
+
+inline constexpr std::uint8_t kUnordered = 3;  // of vcmpps
+
+/// Empty where the function is called, or left to the kernels.
+OpCode float_code(EwOp op, bool to_bool);
+
+Assembler::Reg emit_float_to_int(Assembler& a, const std::array<std::int32_t, 3>& operands);
+Assembler::Reg emit_is_nonzero(Assembler& a, const std::array<std::int32_t, 3>& operands);
+/// acc = the larger or smaller of acc and x: NaN wins, the first one's first; zeros are ordered by their signs.
+void emit_extremum(Assembler& a, bool largest, Assembler::Reg acc, Assembler::Reg x);
+
+}  // namespace tessera::kernels

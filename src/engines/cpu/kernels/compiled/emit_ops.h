@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// The machine code of single operations, which gives the bits of the kernels in engines/cpu/kernels/elementwise.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "engines/cpu/kernels/compiled/assembler.h"
+#include "engines/cpu/kernels/elementwise/elementwise_kernels.h"
+#include "engines/cpu/kernels/reduce_axes.h"
+#include "tessera/dtype.h"
+
+namespace tessera::kernels {
+
+/// Writes an op of operands x, y, z into a register that is its result.
+using EmitOp = Assembler::Reg (*)(Assembler& a, const std::array<std::int32_t, 3>& operands);
+
+struct OpCode {
+  EmitOp emit = nullptr;           // else `call`
+  const void* function = nullptr;  // of vectors
+  DType rounded = DType::F32;      // f16 and bf16: of what `emit` gives
+  int weight = 1;                  // instructions, roughly
+  explicit operator bool() const { return emit != nullptr || function != nullptr; }
+};
+
+/// The assembler's instruction `name` as a template's argument.
+#define TESSERA_INSTRUCTION(name) \
+  [](Assembler& a, Assembler::Reg d, Assembler::Reg x, const Xbyak::Operand& y) { a.name(d, x, y); }
+
+/// An op that is one instruction; `kSwap`: of the second operand and the first.
+template <auto kInstruction, bool kSwap = false>
+Assembler::Reg emit_two(Assembler& a, const std::array<std::int32_t, 3>& operands) {
+  Assembler::Reg x = a.reg(operands[kSwap ? 1 : 0]);
+  auto y = a.source(operands[kSwap ? 0 : 1]);
+  Assembler::Reg d = a.temporary();
+  kInstruction(a, d, x, y);
+  return d;
+}
+
+/// Empty where the op has none for these dtypes.
+OpCode find_code(EwOp op, DType in, DType out);
+
+/// acc = acc `op` x, lane by lane, for a reduction; `acc` is written, `x` is not.
+void emit_combine(Assembler& a, ReduceOp op, DType dtype, Assembler::Reg acc, Assembler::Reg x);
+/// Rounds f32 lanes to the values that a half dtype has.
+void emit_round(Assembler& a, DType half, Assembler::Reg x);
+
+}  // namespace tessera::kernels

@@ -1,0 +1,424 @@
+// SPDX-License-Identifier: Apache-2.0
+// Fused programs as machine code against the same programs by kernels: the same bits.
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <random>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "engines/cpu/kernels/compiled/code_memory.h"
+#include "engines/cpu/kernels/compiled/fragment.h"
+#include "engines/cpu/kernels/elementwise/fused.h"
+#include "engines/cpu/kernels/reduce_kernels.h"
+#include "tessera/config.h"
+
+namespace tessera::kernels {
+namespace {
+
+using Bytes = std::vector<std::byte>;
+
+const DType kDTypes[] = {DType::F32, DType::BF16, DType::F16, DType::I32, DType::U32, DType::Bool, DType::F64};
+
+const float kSpecial[] = {0.0F,     -0.0F,     1.0F,   -1.0F,         0.5F,           -0.5F,   2.5F,  0.49999997F,
+                          INFINITY, -INFINITY, NAN,    88.7F,         -88.7F,         -103.9F, 89.5F, 1e-40F,
+                          -1e-42F,  3e38F,     -3e38F, 2147483648.0F, -2147483648.0F, 4e9F,    1e-8F, 9.99F};
+
+class Data {
+ public:
+  explicit Data(unsigned seed) : rng_(seed) {}
+
+  // A fifth of the elements are at the edges of their range.
+  Bytes operand(DType t, std::int64_t n) {
+    std::vector<float> wide(static_cast<std::size_t>(n));
+    for (auto& v : wide) {
+      v = rng_() % 5 == 0 ? kSpecial[rng_() % std::size(kSpecial)] : static_cast<float>(rng_() % 8001) / 1000 - 4;
+    }
+    Bytes out(static_cast<std::size_t>(n * dtype_size(t)));
+    for (std::int64_t i = 0; i < n; ++i) {
+      std::byte* to = out.data() + i * dtype_size(t);
+      if (t == DType::I32 || t == DType::U32) {
+        auto v = static_cast<std::uint32_t>(rng_());
+        if (rng_() % 2 == 0) v = v % 80 - 40;
+        std::memcpy(to, &v, 4);
+      } else if (t == DType::Bool) {
+        *to = static_cast<std::byte>(rng_() % 2);
+      } else {
+        ew_find(EwOp::Convert, DType::F32, t)(&wide[static_cast<std::size_t>(i)], nullptr, nullptr, to, 1);
+      }
+    }
+    return out;
+  }
+  std::uint32_t below(std::size_t n) { return static_cast<std::uint32_t>(rng_() % n); }
+
+ private:
+  std::mt19937 rng_;
+};
+
+// Equal bits, but that a NaN may have others: which of two an instruction passes on is the compiler's choice.
+std::int64_t first_difference(DType t, const Bytes& a, const Bytes& b) {
+  std::int64_t size = dtype_size(t);
+  bool floats = is_inexact(t);
+  for (std::int64_t i = 0; i < static_cast<std::int64_t>(a.size()) / size; ++i) {
+    if (std::memcmp(a.data() + i * size, b.data() + i * size, static_cast<std::size_t>(size)) == 0) continue;
+    double x = 0, y = 0;
+    ew_find(EwOp::Convert, t, DType::F64)(a.data() + i * size, nullptr, nullptr, &x, 1);
+    ew_find(EwOp::Convert, t, DType::F64)(b.data() + i * size, nullptr, nullptr, &y, 1);
+    if (floats && std::isnan(x) && std::isnan(y)) continue;
+    return i;
+  }
+  return -1;
+}
+std::string element(DType t, const Bytes& a, std::int64_t i) {
+  double x = 0;
+  ew_find(EwOp::Convert, t, DType::F64)(a.data() + i * dtype_size(t), nullptr, nullptr, &x, 1);
+  std::ostringstream text;
+  text << std::hexfloat << x;
+  return text.str();
+}
+
+struct InputSpec {
+  DType dtype;
+  Access access;
+};
+struct OutputSpec {
+  DType dtype;
+  bool per_row;
+};
+struct Case {
+  FusedProgram program;
+  std::vector<InputSpec> inputs;
+  std::vector<OutputSpec> outputs;
+  std::string text;
+
+  FusedProgram::Value input(DType t, Access a) {
+    inputs.push_back({t, a});
+    return program.input(t, a);
+  }
+  void output(FusedProgram::Value v, bool per_row = false) {
+    outputs.push_back({program.dtype(v), per_row});
+    per_row ? program.row_output(v) : program.output(v);
+  }
+};
+
+std::int64_t elements(Access a, std::int64_t outer, std::int64_t inner) {
+  switch (a) {
+    case Access::Contiguous:
+      return outer * inner;
+    case Access::RowBroadcast:
+      return inner;
+    case Access::ColBroadcast:
+      return outer;
+    default:
+      return 1;
+  }
+}
+
+// Operands and results start at odd places, and around results nothing may change: sanitizers do not see the code.
+constexpr std::size_t kGuard = 64;
+const std::byte kUntouched{0x77};
+
+Bytes run_guarded(const FusedKernel& kernel, const std::vector<Bytes>& inputs, std::vector<Bytes>& outputs,
+                  const std::vector<std::size_t>& sizes, std::int64_t outer, std::int64_t inner, bool stream) {
+  std::vector<const void*> in;
+  std::vector<void*> out;
+  for (const auto& i : inputs) in.push_back(i.data() + kGuard);
+  for (auto& o : outputs) out.push_back(o.data() + kGuard);
+  kernel.run(in, out, outer, inner, stream);
+  Bytes around;
+  for (std::size_t o = 0; o < outputs.size(); ++o) {
+    around.insert(around.end(), outputs[o].begin(), outputs[o].begin() + kGuard);
+    around.insert(around.end(), outputs[o].begin() + static_cast<std::ptrdiff_t>(kGuard + sizes[o]), outputs[o].end());
+    outputs[o] =
+        Bytes(outputs[o].begin() + kGuard, outputs[o].begin() + static_cast<std::ptrdiff_t>(kGuard + sizes[o]));
+  }
+  return around;
+}
+
+std::vector<Bytes> run_case(const FusedKernel& kernel, const Case& c, const std::vector<Bytes>& inputs,
+                            std::int64_t outer, std::int64_t inner, bool code, bool stream) {
+  ConfigScope scope(&Config::compile_blocks, code);
+  std::vector<Bytes> outputs;
+  std::vector<std::size_t> sizes;
+  for (const auto& o : c.outputs) {
+    sizes.push_back(static_cast<std::size_t>((o.per_row ? outer : outer * inner) * dtype_size(o.dtype)));
+    outputs.emplace_back(sizes.back() + 2 * kGuard, kUntouched);
+  }
+  Bytes around = run_guarded(kernel, inputs, outputs, sizes, outer, inner, stream);
+  EXPECT_EQ(around, Bytes(around.size(), kUntouched)) << c.text << "\n" << outer << " x " << inner << ": wrote outside";
+  return outputs;
+}
+
+void compare(const Case& c, std::int64_t outer, std::int64_t inner, Data& data) {
+  FusedKernel kernel(c.program);
+  std::vector<Bytes> inputs;
+  for (const auto& i : c.inputs) {
+    Bytes bytes = data.operand(i.dtype, elements(i.access, outer, inner));
+    bytes.insert(bytes.begin(), kGuard, kUntouched);
+    inputs.push_back(std::move(bytes));
+  }
+  for (bool stream : {false, true}) {
+    auto expected = run_case(kernel, c, inputs, outer, inner, false, stream);
+    auto got = run_case(kernel, c, inputs, outer, inner, true, stream);
+    for (std::size_t o = 0; o < got.size(); ++o) {
+      DType t = c.outputs[o].dtype;
+      auto i = first_difference(t, expected[o], got[o]);
+      ASSERT_LT(i, 0) << c.text << "\n"
+                      << outer << " x " << inner << (stream ? ", around the caches" : "") << ", result " << o << " ("
+                      << dtype_name(t) << ") at " << i << ": expected " << element(t, expected[o], i) << ", got "
+                      << element(t, got[o], i);
+    }
+  }
+}
+
+class Compiled : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!can_compile()) GTEST_SKIP() << "no AVX2 on this machine: blocks run by kernels";
+  }
+};
+
+const char* const kNames[] = {
+#define TESSERA_EW(kernel, arity, op) #kernel,
+#include "engines/cpu/kernels/elementwise/ew_kernels.def"
+};
+
+// Every op that has code, for every pair of dtypes, on operands that are read in every way.
+TEST_F(Compiled, EveryOpGivesTheKernelsBits) {
+  Data data(1);
+  int covered = 0;
+  for (int i = 0; i < kNumEwOps; ++i) {
+    auto op = static_cast<EwOp>(i);
+    for (DType in : kDTypes) {
+      for (DType out : kDTypes) {
+        if (!compiles(op, in, out)) continue;
+        ASSERT_NE(ew_find(op, in, out), nullptr) << kNames[i] << " has code but no kernel for " << dtype_name(in);
+        ++covered;
+        for (Access second : {Access::Contiguous, Access::Scalar, Access::ColBroadcast, Access::RowBroadcast}) {
+          Case c;
+          c.text = std::string(kNames[i]) + " " + std::string(dtype_name(in)) + " to " + std::string(dtype_name(out));
+          FusedProgram::Value v[3] = {-1, -1, -1};
+          for (int k = 0; k < ew_arity(op); ++k) {
+            v[k] = c.input(op == EwOp::Select && k == 0 ? DType::Bool : in, k == 1 ? second : Access::Contiguous);
+          }
+          auto r = c.program.op(op, out, v[0], v[1], v[2]);
+          c.output(r);
+          c.output(c.program.op(EwOp::Convert, DType::Bool, r));  // two ops: a block
+          compare(c, 3, 1000 + 7, data);
+          if (HasFatalFailure()) return;
+          if (ew_arity(op) == 1) break;
+        }
+      }
+    }
+  }
+  EXPECT_GT(covered, 150);
+}
+
+// What every reduction gives, for rows of any length.
+TEST_F(Compiled, EveryReductionGivesTheKernelsBits) {
+  Data data(2);
+  for (ReduceOp op : {ReduceOp::Sum, ReduceOp::Prod, ReduceOp::Max, ReduceOp::Min}) {
+    for (DType t : {DType::F32, DType::I32, DType::U32, DType::BF16}) {
+      for (std::int64_t inner : {96, 97, 100, 103, 127, 128, 1024, 1025, 4096, 4096 + 16, 4096 + 31, 5003, 9000}) {
+        Case c;
+        c.text = "reduction " + std::to_string(static_cast<int>(op)) + " of " + std::string(dtype_name(t));
+        auto x = c.input(t, Access::Contiguous);
+        auto y = c.program.op(EwOp::Neg, t, x);
+        auto r = c.program.reduce(op, y);
+        auto s = c.program.reduce(op, x);
+        c.output(r, true);
+        c.output(c.program.op(EwOp::Add, t, r, s), true);
+        c.output(c.program.op(EwOp::Sub, t, x, r));
+        compare(c, 5, inner, data);
+        if (HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
+// Random programs over all dtypes, accesses and phases.
+class Random {
+ public:
+  explicit Random(unsigned seed) : data_(seed) {}
+
+  Case make() {
+    Case c;
+    c_ = &c;
+    values_.clear();
+    auto inputs = 1 + data_.below(4);
+    for (unsigned i = 0; i < inputs; ++i) {
+      Access a = i == 0 ? Access::Contiguous : static_cast<Access>(data_.below(4));
+      values_.push_back({c.input(dtype(), a), a == Access::Contiguous || a == Access::RowBroadcast});
+      c.text += "v" + std::to_string(values_.back().v) + " = input " + std::string(dtype_name(c.inputs.back().dtype)) +
+                " " + std::to_string(static_cast<int>(a)) + "\n";
+    }
+    auto steps = 2 + data_.below(30);
+    for (unsigned i = 0; i < steps; ++i) step();
+    auto results = 1 + data_.below(4);
+    for (unsigned i = 0; i < results; ++i) {
+      auto last = values_[values_.size() - 1 - data_.below(std::min<std::size_t>(values_.size(), 6))];
+      bool row = !last.full && data_.below(2) == 0;
+      c.output(last.v, row);
+      c.text += (row ? "row result v" : "result v") + std::to_string(last.v) + "\n";
+    }
+    return c;
+  }
+  Data& data() { return data_; }
+
+ private:
+  struct Known {
+    FusedProgram::Value v;
+    bool full;
+  };
+  DType dtype() {
+    const DType mostly[] = {DType::F32, DType::F32, DType::F32, DType::F32,  DType::BF16,
+                            DType::F16, DType::I32, DType::U32, DType::Bool, DType::F64};
+    return mostly[data_.below(std::size(mostly))];
+  }
+  // Some value of the dtype, converted where there is none.
+  Known of(DType t) {
+    std::vector<Known> fitting;
+    for (const Known& k : values_) {
+      if (c_->program.dtype(k.v) == t) fitting.push_back(k);
+    }
+    if (!fitting.empty() && data_.below(8) != 0) return fitting[data_.below(fitting.size())];
+    if (data_.below(4) == 0) {
+      Bytes one = data_.operand(t, 1);
+      return {c_->program.constant(t, one.data()), false};
+    }
+    Known k = values_[data_.below(values_.size())];
+    if (c_->program.dtype(k.v) == t) return k;
+    return {c_->program.op(EwOp::Convert, t, k.v), k.full};
+  }
+  void step() {
+    DType t = dtype();
+    if (data_.below(6) == 0) {
+      auto op = static_cast<ReduceOp>(data_.below(4));
+      Known x = of(t);
+      if (x.full && find_reduce(op, t).row != nullptr) {
+        auto r = c_->program.reduce(op, x.v);
+        values_.push_back({r, false});
+        c_->text += "v" + std::to_string(r) + " = reduce" + std::to_string(static_cast<int>(op)) + " v" +
+                    std::to_string(x.v) + "\n";
+      }
+      return;
+    }
+    auto op = static_cast<EwOp>(data_.below(kNumEwOps));
+    DType out = ew_find(op, t, t) != nullptr ? t : DType::Bool;
+    if (op == EwOp::Convert || ew_find(op, t, out) == nullptr) return;
+    Known v[3] = {{-1, false}, {-1, false}, {-1, false}};
+    bool full = false;
+    for (int k = 0; k < ew_arity(op); ++k) {
+      v[k] = of(op == EwOp::Select && k == 0 ? DType::Bool : t);
+      full |= v[k].full;
+    }
+    auto r = c_->program.op(op, out, v[0].v, v[1].v, v[2].v);
+    values_.push_back({r, full});
+    c_->text += "v" + std::to_string(r) + " = " + kNames[static_cast<int>(op)] + " " + std::string(dtype_name(t)) +
+                " v" + std::to_string(v[0].v) + " v" + std::to_string(v[1].v) + " v" + std::to_string(v[2].v) + "\n";
+  }
+
+  Data data_;
+  Case* c_ = nullptr;
+  std::vector<Known> values_;
+};
+
+TEST_F(Compiled, RandomProgramsGiveTheKernelsBits) {
+  const std::pair<std::int64_t, std::int64_t> spaces[] = {{1, 300}, {3, 117},  {7, 133},  {40, 100}, {2, 1024},
+                                                          {9, 777}, {1, 5000}, {3, 4137}, {20, 97}};
+  std::int64_t by_code = 0;
+  for (unsigned seed = 0; seed < 400; ++seed) {
+    Random random(seed);
+    Case c = random.make();
+    c.text = "seed " + std::to_string(seed) + "\n" + c.text;
+    auto [outer, inner] = spaces[seed % std::size(spaces)];
+    compare(c, outer, inner, random.data());
+    if (HasFatalFailure()) return;
+    by_code += FusedKernel(c.program).coverage(outer, inner).by_code;
+  }
+  EXPECT_GT(by_code, 200);
+}
+
+// Whole vectors, aligned: stores that go around the caches.
+TEST_F(Compiled, StoresAroundTheCachesGiveTheSame) {
+  Data data(3);
+  for (DType t : {DType::F32, DType::BF16, DType::I32}) {
+    constexpr std::int64_t kRows = 9, kColumns = 1024;
+    FusedProgram p;
+    auto x = p.input(t, Access::Contiguous);
+    p.output(p.op(EwOp::Mul, t, p.op(EwOp::Add, t, x, p.reduce(ReduceOp::Max, x)), x));
+    FusedKernel kernel(std::move(p));
+    Bytes in = data.operand(t, kRows * kColumns);
+    auto bytes = static_cast<std::size_t>(kRows * kColumns * dtype_size(t));
+    Bytes results[2];
+    for (bool stream : {false, true}) {
+      Bytes memory(bytes + 64);
+      auto start = (reinterpret_cast<std::uintptr_t>(memory.data()) + 63) / 64 * 64;
+      auto* to = reinterpret_cast<std::byte*>(start);
+      const void* from[] = {in.data()};
+      void* out[] = {to};
+      ConfigScope scope(&Config::compile_blocks, true);
+      kernel.run(from, out, kRows, kColumns, stream);
+      results[stream ? 1 : 0] = Bytes(to, to + bytes);
+    }
+    EXPECT_LT(first_difference(t, results[0], results[1]), 0) << dtype_name(t);
+  }
+}
+
+// Memory of code is not writable, and no memory is writable and executable.
+TEST_F(Compiled, CodeIsNeverWritable) {
+  const std::uint8_t code[] = {0xC3};
+  auto memory = CodeMemory::make(code);
+  ASSERT_NE(memory, nullptr);
+  reinterpret_cast<void (*)()>(const_cast<void*>(memory->start()))();
+  std::ifstream maps("/proc/self/maps");
+  bool found = false;
+  for (std::string line; std::getline(maps, line);) {
+    auto permissions = line.substr(line.find(' ') + 1, 4);
+    EXPECT_FALSE(permissions[1] == 'w' && permissions[2] == 'x') << line;
+    auto start = std::stoull(line, nullptr, 16);
+    auto end = std::stoull(line.substr(line.find('-') + 1), nullptr, 16);
+    auto at = reinterpret_cast<std::uintptr_t>(memory->start());
+    if (at < start || at >= end) continue;
+    found = true;
+    EXPECT_EQ(permissions, "r-xp");
+  }
+  EXPECT_TRUE(found);
+}
+
+TEST_F(Compiled, NoCodeWhereTheSystemRefusesMemory) {
+  const std::uint8_t code[] = {0xC3};
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_AS, &before), 0);
+  rlimit none = before;
+  none.rlim_cur = 1 << 20;
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &none), 0);
+  auto memory = CodeMemory::make(code);
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &before), 0);
+  EXPECT_EQ(memory, nullptr);
+}
+
+TEST_F(Compiled, EqualProgramsShareTheirCode) {
+  auto program = [](float factor) {
+    FusedProgram p;
+    auto x = p.input(DType::F32, Access::Contiguous);
+    p.output(p.op(EwOp::Mul, DType::F32, p.op(EwOp::Add, DType::F32, x, x), p.constant(DType::F32, &factor)));
+    return p;
+  };
+  ConfigScope scope(&Config::compile_blocks, true);
+  FusedKernel a(program(2)), b(program(2)), c(program(3));
+  EXPECT_EQ(a.plan(), b.plan());
+  EXPECT_NE(a.plan(), c.plan());
+  EXPECT_EQ(a.coverage(1, 1000).by_code, 1);
+  EXPECT_EQ(a.coverage(1, 1000).by_kernels, 0);
+  config().compile_blocks = false;
+  EXPECT_EQ(a.coverage(1, 1000).by_code, 0);
+}
+
+}  // namespace
+}  // namespace tessera::kernels
