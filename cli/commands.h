@@ -13,6 +13,8 @@ void add_info(CLI::App& app);
 /// Fails with the exit status of the program, by `CLI::RuntimeError`.
 void add_launch(CLI::App& app);
 void add_run(CLI::App& app);
+void add_shard(CLI::App& app);
 void add_show_sharding(CLI::App& app);
+void add_simulate(CLI::App& app);
 
 }  // namespace tessera::cli
