@@ -19,6 +19,8 @@ void add_info(CLI::App& app);
 void add_launch(CLI::App& app);
 void add_plan(CLI::App& app);
 void add_run(CLI::App& app);
+void add_shard(CLI::App& app);
 void add_show_sharding(CLI::App& app);
+void add_simulate(CLI::App& app);
 
 }  // namespace tessera::cli

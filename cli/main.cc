@@ -32,7 +32,9 @@ int run_command(int argc, char** argv) {
   tessera::cli::add_info(app);
   tessera::cli::add_bench(app);
   tessera::cli::add_launch(app);
+  tessera::cli::add_shard(app);
   tessera::cli::add_show_sharding(app);
+  tessera::cli::add_simulate(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::RuntimeError& e) {

@@ -28,7 +28,6 @@ struct Options {
   std::string mesh, spec, shape, svg;
 };
 
-bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
 bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 
 // "x=4,y=2"
@@ -36,25 +35,11 @@ Mesh mesh_of(const std::string& text, Client& client) {
   constexpr std::int64_t kMost = 65536;
   std::vector<std::string> names;
   Shape sizes;
-  std::int64_t n = 1;
-  for (std::size_t i = 0; i <= text.size();) {
-    std::size_t end = std::min(text.find(',', i), text.size());
-    std::string axis = text.substr(i, end - i);
-    axis.erase(0, axis.find_first_not_of(' '));
-    auto equals = axis.find('=');
-    bool word = equals != std::string::npos && equals > 0 && !is_digit(axis[0]) &&
-                std::all_of(axis.begin(), axis.begin() + static_cast<std::ptrdiff_t>(equals), is_word);
-    if (!word) throw ValueError("mesh: \"" + text + "\"; expected names and sizes, as x=4,y=2");
-    names.push_back(axis.substr(0, equals));
-    sizes.push_back(integer_value("mesh", text, axis.substr(equals + 1)));
-    const bool fits = sizes.back() >= 1 && sizes.back() <= kMost;
-    if (fits) n *= sizes.back();
-    if (!fits || n > kMost) {
-      throw ValueError("mesh: \"" + text + "\"; expected 1 to " + std::to_string(kMost) + " devices");
-    }
-    i = end + 1;
+  for (auto& [name, size] : mesh_value("mesh", text, kMost)) {
+    names.push_back(name);
+    sizes.push_back(size);
   }
-  client = Client::cpu({.devices = n});
+  client = Client::cpu({.devices = size_of(sizes)});
   auto devices = client.devices();
   return Mesh(DeviceArray({devices.begin(), devices.end()}, sizes), names);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "values.h"
 
+#include <algorithm>
 #include <cctype>
 #include <charconv>
 #include <cmath>
@@ -36,6 +37,29 @@ std::int64_t integer_value(const std::string& what, const std::string& text, con
     throw ValueError(str(what, ": \"", text, "\"; expected integers, not \"", digits, "\""));
   }
   return n;
+}
+
+std::vector<std::pair<std::string, std::int64_t>> mesh_value(const std::string& what, const std::string& text,
+                                                             std::int64_t most) {
+  auto word = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; };
+  std::vector<std::pair<std::string, std::int64_t>> out;
+  std::int64_t n = 1;
+  for (std::size_t i = 0; i <= text.size();) {
+    const std::size_t end = std::min(text.find(',', i), text.size());
+    std::string axis = text.substr(i, end - i);
+    axis.erase(0, axis.find_first_not_of(' '));
+    const auto equals = axis.find('=');
+    const bool named = equals != std::string::npos && equals > 0 && !digit(axis[0]) &&
+                       std::all_of(axis.begin(), axis.begin() + static_cast<std::ptrdiff_t>(equals), word);
+    if (!named) throw ValueError(str(what, ": \"", text, "\"; expected names and sizes, as x=4,y=2"));
+    const std::int64_t size = integer_value(what, text, axis.substr(equals + 1));
+    const bool fits = size >= 1 && size <= most;
+    if (fits) n *= size;
+    if (!fits || n > most) throw ValueError(str(what, ": \"", text, "\"; expected 1 to ", most, " devices"));
+    out.emplace_back(axis.substr(0, equals), size);
+    i = end + 1;
+  }
+  return out;
 }
 
 std::int64_t bytes_value(const std::string& option, const std::string& text) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace tessera::cli {
@@ -14,6 +15,9 @@ std::int64_t bytes_value(const std::string& option, const std::string& text);
 double seconds_value(const std::string& option, const std::string& text);
 /// Non-negative integers between 'x', ',', blanks and parentheses: "8x16", "(8, 16)", "()".
 std::vector<std::int64_t> extents_value(const std::string& what, const std::string& text);
+/// Names and sizes of axes, 1 to `most` positions in all: "x=4,y=2".
+std::vector<std::pair<std::string, std::int64_t>> mesh_value(const std::string& what, const std::string& text,
+                                                             std::int64_t most);
 /// All of `digits`. Throws `ValueError` naming `what` and `text` where it is no integer below 2^63.
 std::int64_t integer_value(const std::string& what, const std::string& text, const std::string& digits);
 

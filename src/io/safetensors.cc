@@ -8,9 +8,9 @@
 #include <optional>
 
 #include "base/file.h"
+#include "base/json.h"
 #include "base/strings.h"
 #include "io/input.h"
-#include "io/json.h"
 #include "io/stored_array.h"
 #include "tessera/io.h"
 
@@ -18,8 +18,8 @@ namespace tessera {
 
 namespace {
 
-using io::Json;
-using io::parse_json;
+using base::Json;
+using base::parse_json;
 using nlohmann::json;
 
 constexpr std::pair<const char*, DType> kTypes[] = {

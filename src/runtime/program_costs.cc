@@ -53,26 +53,9 @@ class Counter {
     }
     for (auto v : e.in) out_.bytes += static_cast<double>(sizes_.bytes(v));
     for (auto v : e.out) out_.bytes += static_cast<double>(sizes_.bytes(v));
-    const ir::Traits& t = e.op->traits();
-    if (e.out.empty() || t.view) return;
-    auto elements = static_cast<double>(size_of(sizes_.local(e.out[0])));
-    if (const auto* dot = ir::get_if<ops::DotGeneral>(e.attrs)) {
-      Shape lhs = sizes_.local(e.in[0]);
-      for (auto d : dot->lhs_contracting) elements *= static_cast<double>(lhs[static_cast<std::size_t>(d)]);
-      out_.flops += 2 * elements;
-    } else if (const auto* conv = ir::get_if<ops::Conv>(e.attrs)) {
-      Shape kernels = sizes_.local(e.in[1]);
-      for (std::size_t d = 1; d < conv->rhs_spec.size(); ++d) {
-        elements *= static_cast<double>(kernels[static_cast<std::size_t>(conv->rhs_spec[d])]);
-      }
-      out_.flops += 2 * elements;
-    } else if (t.elementwise && !t.exact && t.linearity == ir::Linearity::None) {
-      out_.transcendentals += elements;
-    } else if (t.elementwise) {
-      out_.flops += elements;
-    } else if (t.reduction && !t.collective) {
-      for (auto v : e.in) out_.flops += static_cast<double>(size_of(sizes_.local(v)));
-    }
+    const EquationCosts own = costs_of(g_, e);
+    out_.flops += own.products + own.flops;
+    out_.transcendentals += own.transcendentals;
   }
 
   const ir::Graph& g_;
@@ -97,6 +80,32 @@ std::int64_t alias_bytes(const ir::Graph& g, const Sizes& sizes, const std::vect
 }
 
 }  // namespace
+
+EquationCosts costs_of(const ir::Graph& g, const ir::Eqn& e) {
+  const Sizes sizes(g);
+  const ir::Traits& t = e.op->traits();
+  EquationCosts out;
+  if (e.out.empty() || t.view) return out;
+  auto elements = static_cast<double>(size_of(sizes.local(e.out[0])));
+  if (const auto* dot = ir::get_if<ops::DotGeneral>(e.attrs)) {
+    Shape lhs = sizes.local(e.in[0]);
+    for (auto d : dot->lhs_contracting) elements *= static_cast<double>(lhs[static_cast<std::size_t>(d)]);
+    out.products = 2 * elements;
+  } else if (const auto* conv = ir::get_if<ops::Conv>(e.attrs)) {
+    Shape kernels = sizes.local(e.in[1]);
+    for (std::size_t d = 1; d < conv->rhs_spec.size(); ++d) {
+      elements *= static_cast<double>(kernels[static_cast<std::size_t>(conv->rhs_spec[d])]);
+    }
+    out.products = 2 * elements;
+  } else if (t.elementwise && !t.exact && t.linearity == ir::Linearity::None) {
+    out.transcendentals = elements;
+  } else if (t.elementwise) {
+    out.flops = elements;
+  } else if (t.reduction && !t.collective) {
+    for (auto v : e.in) out.flops += static_cast<double>(size_of(sizes.local(v)));
+  }
+  return out;
+}
 
 CostAnalysis costs_of(const ir::Graph& partitioned) {
   const Costs costs = Counter(partitioned).run();

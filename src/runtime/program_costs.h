@@ -10,6 +10,14 @@
 
 namespace tessera::runtime {
 
+/// Of one equation without those of graphs inside it.
+struct EquationCosts {
+  double products = 0;  ///< additions and multiplications of matrix products and convolutions
+  double flops = 0;     ///< one an element, for other operations
+  double transcendentals = 0;
+};
+EquationCosts costs_of(const ir::Graph& partitioned, const ir::Eqn& e);
+
 /// "flops": additions and multiplications of products, and one an element for other operations; "transcendentals";
 /// "bytes accessed", of operations fused or not. Bodies of loops count once, branches all.
 CostAnalysis costs_of(const ir::Graph& partitioned);

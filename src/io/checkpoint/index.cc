@@ -8,12 +8,14 @@
 #include <set>
 #include <utility>
 
+#include "base/json.h"
 #include "base/strings.h"
-#include "io/json.h"
 #include "tessera/error.h"
 
 namespace tessera::io {
 
+using base::Json;
+using base::parse_json;
 using nlohmann::json;
 
 namespace {

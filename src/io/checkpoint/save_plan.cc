@@ -6,12 +6,13 @@
 #include <tuple>
 #include <utility>
 
+#include "base/json.h"
 #include "base/strings.h"
-#include "io/json.h"
 #include "tessera/error.h"
 
 namespace tessera::io {
 
+using base::Json;
 using nlohmann::json;
 
 namespace {

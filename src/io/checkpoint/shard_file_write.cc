@@ -4,13 +4,14 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/json.h"
 #include "base/strings.h"
 #include "io/checkpoint/shard_file.h"
-#include "io/json.h"
 #include "tessera/error.h"
 
 namespace tessera::io {
 
+using base::Json;
 using nlohmann::json;
 
 namespace {

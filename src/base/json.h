@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-namespace tessera::io {
+namespace tessera::base {
 
 /// A JSON value whose destructor needs no memory: that of nlohmann::json gathers what it holds in a vector, and a
 /// destructor that finds no memory ends the program.
@@ -29,4 +29,4 @@ struct Json {
 /// JSON. `twice` becomes the first key that an object has more than once.
 Json parse_json(std::string_view text, int deepest, std::optional<std::string>& twice);
 
-}  // namespace tessera::io
+}  // namespace tessera::base

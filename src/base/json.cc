@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "io/json.h"
+#include "base/json.h"
 
 #include <new>
 #include <set>
 #include <vector>
 
-namespace tessera::io {
+namespace tessera::base {
 
 using nlohmann::json;
 
@@ -37,4 +37,4 @@ Json parse_json(std::string_view text, int deepest, std::optional<std::string>& 
   return out;
 }
 
-}  // namespace tessera::io
+}  // namespace tessera::base

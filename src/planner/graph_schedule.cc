@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "ir/op_def.h"
+#include "ops/collective/manual.h"
+#include "ops/collective/transfer_bytes.h"
+#include "ops/control/subgraph_structure.h"
+#include "ops/control/trip_count.h"
+#include "ops/shared_attrs.h"
+#include "planner/schedule.h"
+#include "runtime/program_costs.h"
+#include "spmd/halo_equations.h"
+
+namespace tessera::planner {
+
+namespace {
+
+using Kind = ops::Reshard::Kind;
+using TaskIds = std::vector<std::int32_t>;
+
+// Element-wise operations that an exponential, a logarithm or a division counts as.
+constexpr double kTranscendental = 10;
+
+bool free_reshard(const ir::Eqn& e) {
+  return e.op == &ops::def::reshard && ir::get<ops::Reshard>(e.attrs).kind == Kind::Slice;
+}
+bool communicates(const ir::Eqn& e) {
+  return (e.op == &ops::def::reshard && !free_reshard(e)) || e.op == &ops::def::halo ||
+         e.op == &ops::def::reinterpret || e.op == &ops::def::group_exchange;
+}
+// One that needs no copy. What joins or picks from several operands has one.
+bool is_view(const ir::Eqn& e) { return (e.op->traits().view && e.in.size() <= 1) || free_reshard(e); }
+bool fuses(const ir::Eqn& e) { return is_view(e) || e.op->traits().elementwise; }
+bool reduces(const ir::Eqn& e) { return e.op->traits().reduction.has_value() && !e.op->traits().collective; }
+
+class Writer {
+ public:
+  Writer(const ir::Graph& g, std::int64_t& unknown) : g_(g), unknown_(unknown), root_(g.num_values(), -1) {
+    made_.resize(g.num_values());
+    group_.resize(g.num_values(), -1);
+    in_memory_.resize(g.num_values());
+    after_round_.resize(g.num_values());
+    find_memory();
+  }
+
+  /// `carried`: by input, whether it is a loop variable.
+  Schedule run(const std::vector<bool>& carried = {}, const std::vector<bool>& carried_outputs = {}) {
+    for (std::size_t i = 0; i < carried.size(); ++i) after_round_[index(g_.inputs[i])] = carried[i];
+    for (const auto& e : g_.eqns) add(e);
+    for (std::size_t i = 0; i < carried_outputs.size(); ++i) {
+      if (!carried_outputs[i]) continue;
+      const TaskIds& ids = made_[index(g_.outputs[i])];
+      out_.carried.insert(out_.carried.end(), ids.begin(), ids.end());
+    }
+    return std::move(out_);
+  }
+
+ private:
+  static std::size_t index(ir::ValueId v) { return static_cast<std::size_t>(v); }
+  double bytes(ir::ValueId v) const {
+    const ir::Type& t = g_.type(v);
+    return static_cast<double>(g_.mesh ? ops::local_bytes(t, g_.layout(v), *g_.mesh) : t.nbytes());
+  }
+
+  // The value that a view shows.
+  ir::ValueId root(ir::ValueId v) const { return root_[index(v)] < 0 ? v : root_[index(v)]; }
+
+  // Which values go through memory: what other than element-wise operations make or read.
+  void find_memory() {
+    auto store = [&](ir::ValueId v) { in_memory_[index(root(v))] = true; };
+    for (auto v : g_.inputs) store(v);
+    for (const auto& e : g_.eqns) {
+      if (is_view(e) && !e.in.empty()) {
+        for (auto v : e.out) root_[index(v)] = root(e.in[0]);
+        continue;
+      }
+      if (fuses(e)) continue;
+      for (auto v : e.out) store(v);
+      if (reduces(e)) continue;
+      for (auto v : e.in) store(v);
+    }
+    for (auto v : g_.outputs) store(v);
+  }
+
+  void add(const ir::Eqn& e) {
+    if (auto control = ops::control_of(e)) return add_control(e, *control);
+    if (communicates(e)) return add_collective(e);
+    if (is_view(e)) return pass_on(e);
+    add_computation(e);
+  }
+
+  void pass_on(const ir::Eqn& e) {
+    for (auto v : e.out) {
+      made_[index(v)] = tasks_of(e);
+      after_round_[index(v)] = reads_round(e);
+      if (!e.in.empty()) group_[index(v)] = group_[index(e.in[0])];
+    }
+  }
+
+  TaskIds tasks_of(const ir::Eqn& e) const {
+    TaskIds ids;
+    for (auto v : e.in) ids.insert(ids.end(), made_[index(v)].begin(), made_[index(v)].end());
+    std::ranges::sort(ids);
+    ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+    return ids;
+  }
+  bool reads_round(const ir::Eqn& e) const {
+    return std::ranges::any_of(e.in, [&](ir::ValueId v) { return after_round_[index(v)] && made_[index(v)].empty(); });
+  }
+
+  Task task(const ir::Eqn& e) const {
+    Task t;
+    t.name = std::string(e.op->name());
+    t.loc = e.loc;
+    t.after = tasks_of(e);
+    t.after_round = reads_round(e);
+    return t;
+  }
+  std::int32_t push(const ir::Eqn& e, Task t) {
+    const auto id = static_cast<std::int32_t>(out_.tasks.size());
+    out_.tasks.push_back(std::move(t));
+    for (auto v : e.out) made_[index(v)] = {id};
+    return id;
+  }
+
+  void add_computation(const ir::Eqn& e) {
+    Task t = task(e);
+    const runtime::EquationCosts costs = runtime::costs_of(g_, e);
+    t.products = costs.products;
+    t.vector = costs.flops + kTranscendental * costs.transcendentals;
+    for (const auto& sub : e.op->subgraphs(e.attrs)) {  // of a reducer, for each element
+      double elements = 0;
+      for (auto v : e.in) elements = std::max(elements, bytes(v) / static_cast<double>(dtype_size(g_.type(v).dtype)));
+      t.vector += elements * static_cast<double>(sub->eqns.size());
+    }
+    if (!e.in.empty()) t.dtype = g_.type(e.in[0]).dtype;
+    const bool joins = fuses(e) || reduces(e);
+    std::int32_t group = -1;
+    for (auto v : e.in) {
+      if (joins && !in_memory_[index(root(v))]) group = std::max(group, group_[index(v)]);
+    }
+    t.launches = group < 0;
+    if (group < 0) group = static_cast<std::int32_t>(out_.tasks.size());
+    for (auto v : e.in) {
+      // Inside a group each value is read once.
+      if (in_memory_[index(root(v))] && (!joins || reads_.insert({group, root(v)}).second)) t.bytes += bytes(v);
+    }
+    double written = 0;
+    for (auto v : e.out) {
+      if (in_memory_[index(v)]) written += bytes(v);
+      group_[index(v)] = fuses(e) ? group : -1;
+    }
+    // What only picks elements reads no more than it writes.
+    t.bytes = e.op->traits().view ? 2 * std::min(t.bytes, written) : t.bytes + written;
+    push(e, std::move(t));
+  }
+
+  void add_collective(const ir::Eqn& e) {
+    Task t = task(e);
+    t.is_collective = true;
+    auto all = [&](const std::vector<ir::ValueId>& values) {
+      double sum = 0;
+      for (auto v : values) sum += bytes(v);
+      return sum;
+    };
+    t.bytes = all(e.in);
+    if (const auto* p = ir::get_if<ops::Reshard>(e.attrs)) {
+      t.axes = p->axes;
+      t.collective = p->kind == Kind::AllReduce       ? Collective::AllReduce
+                     : p->kind == Kind::ReduceScatter ? Collective::ReduceScatter
+                     : p->kind == Kind::AllGather     ? Collective::AllGather
+                     : p->kind == Kind::AllToAll      ? Collective::AllToAll
+                                                      : Collective::Permute;
+      if (t.collective == Collective::AllGather) t.bytes = all(e.out);
+    } else if (const auto* q = ir::get_if<ops::GroupExchange>(e.attrs)) {
+      set_groups(t, *q);
+    } else {
+      t.collective = Collective::Permute;
+      t.bytes = static_cast<double>(ops::received(g_, e));
+      if (const auto* r = ir::get_if<ops::Reinterpret>(e.attrs)) t.axes = r->axes;
+      if (e.op == &ops::def::halo) t.axes = halo_axes(e);
+    }
+    if (ops::received(g_, e) == 0) return pass_on(e);
+    t.name = to_string(t.collective);
+    push(e, std::move(t));
+  }
+  static void set_groups(Task& t, const ops::GroupExchange& q) {
+    using Groups = ops::GroupExchange::Kind;
+    t.axes = q.axes;
+    switch (q.kind) {
+      case Groups::Sum:
+      case Groups::Max:
+      case Groups::Min:
+        t.collective = Collective::AllReduce;
+        break;
+      case Groups::AllGather:
+        t.collective = Collective::AllGather;
+        t.bytes *= static_cast<double>(q.groups.front().size());
+        break;
+      case Groups::ReduceScatter:
+        t.collective = Collective::ReduceScatter;
+        break;
+      case Groups::AllToAll:
+      case Groups::Ragged:
+        t.collective = Collective::AllToAll;
+        break;
+    }
+  }
+  Dims halo_axes(const ir::Eqn& e) const {
+    std::vector<ir::Layout> from;
+    for (auto v : e.in) from.push_back(g_.layout(v));
+    return spmd::halo_axes(ir::get<ops::Halo>(e.attrs), from, g_.layout(e.out[0]));
+  }
+
+  Schedule body_of(const ops::Body& body, const ops::Control& control) const {
+    std::vector<bool> in(body.graph->inputs.size());
+    std::vector<bool> out(body.graph->outputs.size());
+    for (std::size_t i = 0; i < in.size(); ++i) {
+      in[i] = std::ranges::any_of(control.carried, [&](const auto& c) { return c.first == body.inputs[i].outer; });
+    }
+    for (const auto& tie : body.outputs) {
+      out[tie.inner] = std::ranges::any_of(control.carried, [&](const auto& c) { return c.second == tie.outer; });
+    }
+    return Writer(*body.graph, unknown_).run(in, out);
+  }
+
+  void add_control(const ir::Eqn& e, const ops::Control& control) {
+    Task t = task(e);
+    const bool loops = e.op == &ops::def::while_ || control.times != 1;
+    auto chosen = std::make_shared<Schedule>();
+    for (const auto& body : control.bodies) {
+      Schedule s = body_of(body, control);
+      if (loops && !chosen->tasks.empty()) {  // a condition, then the body
+        const auto shift = static_cast<std::int32_t>(chosen->tasks.size());
+        for (auto& inner : s.tasks) {
+          for (auto& a : inner.after) a += shift;
+          chosen->tasks.push_back(std::move(inner));
+        }
+        for (auto c : s.carried) chosen->carried.push_back(c + shift);
+      } else if (chosen->tasks.empty() || work(*chosen) < work(s)) {  // of branches the one with most work
+        *chosen = std::move(s);
+      }
+    }
+    t.times = control.times >= 0 ? control.times : ops::trip_count(g_, e).value_or(-1);
+    if (t.times < 0) {
+      ++unknown_;
+      t.times = 1;
+    }
+    t.body = std::move(chosen);
+    push(e, std::move(t));
+  }
+  static std::tuple<double, double, double> work(const Schedule& s) {
+    std::tuple<double, double, double> sum{};
+    for (const auto& t : s.tasks) {
+      auto [products, vector, memory] = t.body ? work(*t.body) : std::tuple(t.products, t.vector, t.bytes);
+      std::get<0>(sum) += products * static_cast<double>(t.times);
+      std::get<1>(sum) += vector * static_cast<double>(t.times);
+      std::get<2>(sum) += memory * static_cast<double>(t.times);
+    }
+    return sum;
+  }
+
+  const ir::Graph& g_;
+  std::int64_t& unknown_;
+  Schedule out_;
+  std::vector<ir::ValueId> root_;    // of views, by value
+  std::vector<bool> in_memory_;      // by root
+  std::vector<TaskIds> made_;        // by value: the tasks that it needs
+  std::vector<bool> after_round_;    // by value: of a loop's variable
+  std::vector<std::int32_t> group_;  // by value: the fused group that computes it
+  std::set<std::pair<std::int32_t, ir::ValueId>> reads_;
+};
+
+}  // namespace
+
+Schedule schedule_of(const ir::Graph& partitioned, std::int64_t& unknown) { return Writer(partitioned, unknown).run(); }
+
+}  // namespace tessera::planner

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// What one device does in a step, as the simulator takes it: computation, collectives, and loops of both.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ir/graph.h"
+#include "planner/collective_cost.h"
+#include "tessera/cluster_model.h"
+#include "tessera/loc.h"
+#include "tessera/simulation.h"
+
+namespace tessera::planner {
+
+struct Schedule;
+
+/// One step. Which of the three it is follows from what is set: `body`, `collective`, or neither.
+struct Task {
+  std::string name;
+  Loc loc;
+  /// Tasks before it in the same schedule whose results it reads.
+  std::vector<std::int32_t> after = {};
+  /// Of a loop's body: it reads what the round before has computed (`Schedule::carried`).
+  bool after_round = false;
+
+  // Computation.
+  double products = 0;  ///< operations of matrix products
+  double vector = 0;    ///< element-wise operations
+  double bytes = 0;     ///< read from and written to the device's memory; of a collective as in `cost_of`
+  DType dtype = DType::F32;
+  bool launches = true;  ///< it is an operation of its own: the device starts it
+
+  // Communication.
+  bool is_collective = false;
+  Collective collective = Collective::AllReduce;
+  Dims axes = {};  ///< numbers of the mesh's axes over which data moves
+
+  // Repetition.
+  std::shared_ptr<const Schedule> body = nullptr;
+  std::int64_t times = 1;
+};
+
+struct Schedule {
+  std::vector<Task> tasks;
+  std::vector<std::int32_t> carried;  ///< of a loop's body: tasks whose results the next round reads
+};
+
+/// The schedule of a partitioned graph (the device with the largest shards). Element-wise operations that nothing but
+/// element-wise operations read are fused with these: only what leaves a fused group goes through memory. `unknown`
+/// counts the loops whose length is not known before they run; they are taken as one round.
+Schedule schedule_of(const ir::Graph& partitioned, std::int64_t& unknown);
+
+/// Costs by the user's line.
+struct LineCost {
+  double compute = 0;  ///< seconds
+  double exposed = 0;  ///< seconds in which the device waits for communication
+};
+
+struct Timeline {
+  double seconds = 0;
+  double compute = 0;        ///< in which the device computes
+  double communication = 0;  ///< in which a link is in use, summed over collectives
+  double exposed = 0;        ///< in which the device waits for a collective
+  double products = 0;       ///< operations of matrix products
+  std::int64_t collectives = 0;
+  std::vector<std::pair<Loc, LineCost>> lines;  ///< most expensive first
+  /// In order; of a loop the first two rounds, and one event for the others. At most `kMostEvents`.
+  std::vector<SimulatedEvent> events;
+  static constexpr std::size_t kMostEvents = 200'000;
+};
+
+/// Runs the schedule on a device of the cluster: computation in order, collectives that `ClusterModel::overlaps` names
+/// beside it on their links, in order on each level, the others with the device waiting. A loop has the length of its
+/// first round and, for all others, of its second.
+Timeline run(const Schedule& schedule, const ClusterModel& cluster, const Dims& mesh_sizes);
+
+}  // namespace tessera::planner

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <array>
+#include <map>
+#include <string>
+#include <tuple>
+
+#include "base/strings.h"
+#include "planner/schedule.h"
+
+namespace tessera::planner {
+
+namespace {
+
+constexpr std::size_t kMostLevels = 32;
+constexpr int kRounds = 2;  // of a loop that are simulated: the first, and one like all others
+
+// A task's end, and whether it is data that arrived or was computed.
+struct Ready {
+  double at = 0;
+  const Task* waits_for = nullptr;  // the collective that ends then
+};
+
+// What was counted so far, to be multiplied for the rounds of a loop that are not simulated.
+struct Counts {
+  double compute = 0, communication = 0, exposed = 0, products = 0;
+  std::int64_t collectives = 0;
+};
+
+class Simulator {
+ public:
+  Simulator(const ClusterModel& cluster, const Dims& mesh_sizes) : cluster_(cluster), mesh_sizes_(mesh_sizes) {}
+
+  Timeline run(const Schedule& schedule) {
+    Ready end = round(schedule, {});
+    wait(std::max(end.at, busy_until()), end.waits_for);
+    out_.seconds = now_;
+    out_.compute = counts_.compute;
+    out_.communication = counts_.communication;
+    out_.exposed = counts_.exposed;
+    out_.products = counts_.products;
+    out_.collectives = counts_.collectives;
+    for (auto& [key, line] : lines_) out_.lines.push_back(std::move(line));
+    std::ranges::stable_sort(out_.lines, std::greater(),
+                             [](const auto& l) { return l.second.compute + l.second.exposed; });
+    return std::move(out_);
+  }
+
+ private:
+  using LineKey = std::tuple<std::string, std::uint32_t>;
+
+  LineCost& line(const Loc& loc) {
+    auto& entry = lines_[{loc.file ? loc.file : "", loc.line}];
+    entry.first = loc;
+    return entry.second;
+  }
+  double busy_until() const { return *std::ranges::max_element(link_free_); }
+
+  // The device does nothing until `at`.
+  void wait(double at, const Task* for_collective) {
+    if (at <= now_) return;
+    const Task* cause = for_collective ? for_collective : last_collective_;
+    counts_.exposed += (at - now_) * scale_;
+    line(cause ? cause->loc : Loc{}).exposed += (at - now_) * scale_;
+    now_ = at;
+  }
+
+  void add_event(const Task& t, const std::string& track, double begin, double seconds) {
+    if (seconds <= 0 || out_.events.size() >= Timeline::kMostEvents) return;
+    out_.events.push_back({t.name, track, t.loc, begin, seconds, t.bytes});
+  }
+
+  Ready compute(const Task& t, const Ready& ready) {
+    wait(ready.at, ready.waits_for);
+    const ClusterDevice& d = cluster_.device;
+    const double arithmetic = (t.products > 0 ? t.products / d.rate(t.dtype) : 0) + t.vector / d.vector_flops;
+    double seconds = std::max(arithmetic, t.bytes / d.memory_bandwidth);
+    if (t.launches) seconds += d.launch;
+    add_event(t, "compute", now_, seconds);
+    counts_.compute += seconds * scale_;
+    counts_.products += t.products * scale_;
+    line(t.loc).compute += seconds * scale_;
+    now_ += seconds;
+    return {now_, nullptr};
+  }
+
+  Ready communicate(const Task& t, const Ready& ready) {
+    const CollectiveCost cost = planner::cost_of(cluster_, t.collective, t.bytes, spans(t.axes));
+    const bool beside = std::ranges::find(cluster_.overlaps, to_string(t.collective)) != cluster_.overlaps.end();
+    double begin = ready.at;
+    if (!beside) begin = std::max(begin, now_);
+    std::string track;
+    for (std::size_t l = 0; l < cluster_.levels.size(); ++l) {
+      if ((cost.levels >> l & 1) == 0) continue;
+      begin = std::max(begin, link_free_[l]);
+      track += (track.empty() ? "" : "+") + cluster_.levels[l].name;
+    }
+    last_collective_ = &t;
+    const double end = begin + cost.seconds;
+    for (std::size_t l = 0; l < cluster_.levels.size(); ++l) {
+      if ((cost.levels >> l & 1) != 0) link_free_[l] = end;
+    }
+    add_event(t, track.empty() ? "local" : track, begin, cost.seconds);
+    counts_.communication += cost.seconds * scale_;
+    counts_.collectives += static_cast<std::int64_t>(scale_);
+    if (!beside) wait(end, &t);
+    return {end, &t};
+  }
+
+  // All rounds of a loop. What the links and the device do in the second stands for what they do in each later one.
+  Ready loop(const Task& t, const Ready& ready) {
+    if (t.times <= 0) return ready;
+    Ready end = round(*t.body, ready);
+    if (t.times == 1) return end;
+    const double before = scale_;
+    const double begin = now_;
+    const std::array<double, kMostLevels> links = link_free_;
+    scale_ = before * static_cast<double>(t.times - 1);
+    end = round(*t.body, end);
+    scale_ = before;
+    const auto more = static_cast<double>(t.times - kRounds);
+    const double advance = more * (now_ - begin);
+    if (more > 0) {
+      Task rest = t;
+      rest.bytes = 0;
+      rest.name = str(t.name, ": ", t.times - kRounds, " more rounds");
+      add_event(rest, "compute", now_, advance);
+    }
+    now_ += advance;
+    end.at += advance;
+    // Links that lag behind the device do so by more each round.
+    for (std::size_t l = 0; l < kMostLevels; ++l) link_free_[l] += more * (link_free_[l] - links[l]);
+    if (busy_until() > now_) end = {std::max(end.at, busy_until()), last_collective_};
+    return end;
+  }
+
+  Ready round(const Schedule& s, const Ready& entered) {
+    std::vector<Ready> ends(s.tasks.size());
+    for (std::size_t i = 0; i < s.tasks.size(); ++i) {
+      const Task& t = s.tasks[i];
+      Ready ready = t.after_round ? entered : Ready{loop_begin_, nullptr};
+      for (auto a : t.after) {
+        if (ends[static_cast<std::size_t>(a)].at > ready.at) ready = ends[static_cast<std::size_t>(a)];
+      }
+      if (t.body) {
+        const double outer = loop_begin_;
+        loop_begin_ = std::max(ready.at, outer);
+        ends[i] = loop(t, ready);
+        loop_begin_ = outer;
+      } else {
+        ends[i] = t.is_collective ? communicate(t, ready) : compute(t, ready);
+      }
+    }
+    Ready end{now_, nullptr};
+    for (auto c : s.carried) {
+      if (ends[static_cast<std::size_t>(c)].at > end.at) end = ends[static_cast<std::size_t>(c)];
+    }
+    return end;
+  }
+
+  const std::vector<Span>& spans(const Dims& axes) {
+    auto [it, added] = spans_.try_emplace(axes);
+    if (added) it->second = spans_of(cluster_, mesh_sizes_, axes);
+    return it->second;
+  }
+
+  const ClusterModel& cluster_;
+  const Dims& mesh_sizes_;
+  Timeline out_;
+  Counts counts_;
+  double now_ = 0;         // of the device
+  double scale_ = 1;       // rounds that what is simulated stands for
+  double loop_begin_ = 0;  // when what the innermost loop takes from outside is there
+  const Task* last_collective_ = nullptr;
+  std::array<double, kMostLevels> link_free_{};
+  std::map<LineKey, std::pair<Loc, LineCost>> lines_;
+  std::map<Dims, std::vector<Span>> spans_;
+};
+
+}  // namespace
+
+Timeline run(const Schedule& schedule, const ClusterModel& cluster, const Dims& mesh_sizes) {
+  return Simulator(cluster, mesh_sizes).run(schedule);
+}
+
+}  // namespace tessera::planner
