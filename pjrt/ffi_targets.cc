@@ -47,7 +47,8 @@ bool has(const Args& args, const Last& field) {
 }
 
 XLA_FFI_Error* refuse(const char* what) {
-  return new XLA_FFI_Error{str("Tessera has no ", what, " for handlers of XLA's FFI"), XLA_FFI_Error_Code_UNIMPLEMENTED};
+  return new XLA_FFI_Error{str("Tessera has no ", what, " for handlers of XLA's FFI"),
+                           XLA_FFI_Error_Code_UNIMPLEMENTED};
 }
 
 XLA_FFI_Error* register_type(XLA_FFI_Type_Register_Args* args) {
@@ -75,7 +76,10 @@ const XLA_FFI_Api kFfi = {
                     .major_version = XLA_FFI_API_MAJOR,
                     .minor_version = XLA_FFI_API_MINOR},
     .internal_api = nullptr,
-    .XLA_FFI_Error_Create = [](XLA_FFI_Error_Create_Args* a) { return new XLA_FFI_Error{a->message, a->errc}; },
+    .XLA_FFI_Error_Create =
+        [](XLA_FFI_Error_Create_Args* a) {
+          return new XLA_FFI_Error{a->message, a->errc};
+        },
     .XLA_FFI_Error_GetDetails =
         [](XLA_FFI_Error_GetDetails_Args* a) {
           a->message = a->error->message.c_str();

@@ -82,11 +82,14 @@ def comm_plan(function, *args, **kwargs) -> CommPlan:
     """The communication of a JAX function for these arguments (arrays, or `jax.ShapeDtypeStruct`s with shardings).
 
     `function` is what `jax.jit` gave, or a function that is jitted here, or what `.lower(…)` gave. Nothing is run.
-    Raises `RuntimeError` where Tessera cannot partition the program."""
+    Raises `TypeError` for anything else, `RuntimeError` where Tessera cannot partition the program."""
     import jax
 
     if hasattr(function, "compiler_ir"):
         lowered = function
+    elif not callable(function):
+        raise TypeError(f"tessera.comm_plan: function = {function!r}; expected a function, what jax.jit gave, or what "
+                        ".lower(…) gave")
     else:
         lowered = (function if hasattr(function, "lower") else jax.jit(function)).lower(*args, **kwargs)
     module = lowered.compiler_ir("stablehlo")

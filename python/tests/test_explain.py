@@ -34,6 +34,11 @@ def test_plan_of_types_and_of_lowered_programs(a):
     assert str(tessera.comm_plan(energy, described)) == str(tessera.comm_plan(jax.jit(energy).lower(a)))
 
 
+def test_plan_of_what_is_no_function():
+    with pytest.raises(TypeError, match="function = 'energy'; expected a function"):
+        tessera.comm_plan("energy")
+
+
 def test_budget(a, comm_budget):
     needed = tessera.comm_plan(energy, a).bytes_per_device
     with comm_budget(needed):

@@ -34,8 +34,8 @@ const ir::OpDef* find(std::string_view name) {
 
 ir::Graph parse_graph(std::string_view text) {
   return ir::parse_graph(text, [](std::string_view name) {
-    for (const auto* op : {&def::halo, &def::full_to_shard, &def::mark_manual, &def::shard_to_full, &def::sharding_group,
-                           &def::inspect_sharding}) {
+    for (const auto* op : {&def::halo, &def::full_to_shard, &def::mark_manual, &def::shard_to_full,
+                           &def::sharding_group, &def::inspect_sharding}) {
       if (op->name() == name) return op;
     }
     return find(name);

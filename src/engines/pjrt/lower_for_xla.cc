@@ -177,8 +177,8 @@ class Lowering {
   // What computes nothing: what dce_sink is to keep has no effect.
   static bool is_note(const Eqn& e) { return e.op == &def::dce_sink || e.op == &def::inspect_sharding; }
   bool changes(const ir::Graph& g, const Eqn& e) const {
-    return is_split_extreme(g, e) || e.op == &def::mulhi || is_note(e) || e.op == &def::cholesky ||
-           is_foreign(e) || is_empty(g, e) || is_float_extreme(g, e) ||
+    return is_split_extreme(g, e) || e.op == &def::mulhi || is_note(e) || e.op == &def::cholesky || is_foreign(e) ||
+           is_empty(g, e) || is_float_extreme(g, e) ||
            (cpu_ && (e.op == &def::pbroadcast || e.op == &def::ragged_all_to_all));
   }
   bool wants(const ir::Graph& g) const {

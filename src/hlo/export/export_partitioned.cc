@@ -296,8 +296,7 @@ Texts summed_together(Writer& w, const ir::Graph& g, const Eqn& e, const Texts& 
   const AxisList axes = axes_in(from.partial & ~g.layout(e.out[0]).partial);
   Types out;
   for (const auto& x : in) out.push_back(x.type);
-  return w.generic("stablehlo.all_reduce", in, out,
-                   collective_attributes(w, "", groups_text(*w.manual(), axes), true),
+  return w.generic("stablehlo.all_reduce", in, out, collective_attributes(w, "", groups_text(*w.manual(), axes), true),
                    w.reducer(how(from.reduction, in[0].type.dtype), in[0].type.dtype));
 }
 

@@ -28,7 +28,7 @@ struct ForeignCall {
   std::string target;
   std::vector<ForeignAttribute> attributes;
   ir::Types results;
-  std::vector<Dims> in_layouts, out_layouts;                  ///< dimensions from minor to major; empty: row-major
+  std::vector<Dims> in_layouts, out_layouts;                 ///< dimensions from minor to major; empty: row-major
   std::vector<std::pair<std::size_t, std::size_t>> aliases;  ///< results that are to begin as a copy of an operand
 };
 /// Gives the function of a call; a null one where there is no such target. Throws where the target cannot be called so.

@@ -369,19 +369,17 @@ std::optional<Items> foreign_call(OpCall& c, const std::string& name) {
   ForeignCall call;
   call.target = name;
   std::vector<std::size_t> in_ranks, out_ranks;
+  const char* refused = nullptr;
   auto check_tensor = [&](const AstType::Kind kind, Elem elem) {
-    if (kind != AstType::Kind::Tensor) refuse_foreign("@" + name, "takes or gives a token");
-    if (is_narrow_int(elem) || is_narrow_float(elem)) {
-      refuse_foreign("@" + name, "has values of an element type that is held in a wider one");
-    }
+    if (kind != AstType::Kind::Tensor) refused = "takes or gives a token";
+    if (is_narrow_int(elem) || is_narrow_float(elem)) refused = "has elements of a type that is held in a wider one";
+    return kind == AstType::Kind::Tensor;
   };
-  for (std::size_t i = 0; i < c.in.size(); ++i) {
-    check_tensor(c.in[i].kind, c.in[i].elem);
-    in_ranks.push_back(c.v(i).shape().size());
+  for (const auto& item : c.in) {
+    in_ranks.push_back(check_tensor(item.kind, item.elem) ? item.value.shape().size() : 0);
   }
   for (const auto& r : c.op.result_types) {
-    check_tensor(r.kind, r.elem);
-    out_ranks.push_back(r.shape.size());
+    out_ranks.push_back(check_tensor(r.kind, r.elem) ? r.shape.size() : 0);
     call.results.push_back({storage(r.elem), r.shape, false});
   }
   call.in_layouts = foreign_layouts(c, "operand_layouts", in_ranks);
@@ -394,6 +392,7 @@ std::optional<Items> foreign_call(OpCall& c, const std::string& name) {
   }
   ops::HostFunction function = functions(call);
   if (!function) return std::nullopt;
+  if (refused != nullptr) refuse_foreign("@" + name, refused);
   ops::Callback p;
   p.results = call.results;
   p.function = ops::host_function(std::move(function), name);
@@ -407,9 +406,9 @@ std::optional<Items> foreign_call(OpCall& c, const std::string& name) {
 }
 
 bool is_pass_through(const std::string& name) {
-  for (const char* known : {"Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "annotate_device_placement",
-                            "LayoutConstraint", "MoveToHost", "MoveToDevice", "PinToDevice",
-                            "xla.sdy.FuncResultSharding", "xla.sdy.PropagationBarrier"}) {
+  for (const char* known :
+       {"Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "annotate_device_placement", "LayoutConstraint",
+        "MoveToHost", "MoveToDevice", "PinToDevice", "xla.sdy.FuncResultSharding", "xla.sdy.PropagationBarrier"}) {
     if (name == known) return true;
   }
   return false;
@@ -454,6 +453,7 @@ Items with_results(OpCall& c) {
     for (const auto& v : values_of(c.in)) c.b().add(ops::def::dce_sink, {v});
     return {};
   }
+  if (name == "control_dep") return {};  // when what is computed is the engine's to choose
   if (auto items = foreign_call(c, name)) return *items;
   // What only reports (printing, checks of shapes) changes no value.
   if (c.op.result_types.empty() || name == "shape_assertion") return {};

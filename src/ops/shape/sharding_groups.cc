@@ -24,7 +24,8 @@ TESSERA_DEFINE_OP(sharding_group, ShardingGroup,
                             return Batched{{b.add1(def::sharding_group, {a.in[0]}, attrs(p))}, {true}};
                           },
                       .jvp = linear,
-                      .transpose = [](Builder&, const TransposeArgs& t, const ShardingGroup&) { return Values{t.ct[0]}; },
+                      .transpose = [](Builder&, const TransposeArgs& t,
+                                      const ShardingGroup&) { return Values{t.ct[0]}; },
                       .reference =
                           [](ViewSpan in, ViewSpan out, const ShardingGroup&) {
                             auto bytes = out[0].size() * dtype_size(out[0].dtype);

@@ -345,7 +345,8 @@ class Propagator {
   const ir::Module& m_;
   std::vector<State> states_;
   std::vector<Node> nodes_;
-  std::map<std::pair<std::int64_t, Shape>, std::pair<ir::Type, Slot>> groups_;  ///< by number and shape: the first member
+  std::map<std::pair<std::int64_t, Shape>, std::pair<ir::Type, Slot>>
+      groups_;                                     ///< by number and shape: the first member
   std::vector<std::vector<std::size_t>> readers_;  ///< by slot: nodes that mention it
 };
 
