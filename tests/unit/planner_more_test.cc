@@ -123,8 +123,8 @@ Counts counts(const Simulation& s) {
 }
 
 // Published: 0/290/0/0, 0/128/0/0, 0/418/0/0, 129/289/129/0 and 259/289/129/0. With optimizer states split there is one
-// reduce-scatter more here; with parameters split each is gathered once, where the published program gathers it again for
-// the backward pass.
+// reduce-scatter more here; with parameters split each is gathered once, where the published program gathers it again
+// for the backward pass.
 TEST(PublishedCounts, TransformerOver32Layers) {
   EXPECT_EQ(counts(simulated({.batch = true})), (Counts{0, 290, 0, 0}));
   EXPECT_EQ(counts(simulated({.model = true, .sequences = 2 * kBatch})), (Counts{0, 128, 0, 0}));
