@@ -9,6 +9,7 @@
 #   make test-long       the long random suites, and both sanitizers over all else
 #   make test-verify     the tests labelled quick in verification mode: every program checked against itself run another way
 #   make test-mpi        programs of several processes, under Open MPI's mpirun and under MPICH's
+#   make test-planner    predictions beside published figures, and all other tests of the planner (docs/planner.md)
 #   make sanitize-quick  both sanitizers over the tests labelled quick
 #   make bench           every workload beside JAX; ONLY=name,name for some, ROUNDS=5, RECORD=1 keeps the figures
 #   make bench-mpi       collectives over 2 and 4 processes beside plain MPI (MPI=mpich for MPICH) and, where ORACLE_PYTHON
@@ -42,7 +43,7 @@ export CCACHE_NOHASHDIR ?= 1
 export CCACHE_SLOPPINESS ?= pch_defines,time_macros
 
 .DEFAULT_GOAL := build
-.PHONY: docs check-pages bench bench-jax jax-tests jax-random test-python plugin xla test-xla test-xla-plugin test-cuda bench-xla wheel bench-mpi check-xla jax-modules setup setup-checks build test test-verify test-mpi test-long demo demo-mpi sanitize-quick format check-format lint layers check-install install clean
+.PHONY: docs check-pages bench bench-jax jax-tests jax-random test-python plugin xla test-xla test-xla-plugin test-cuda bench-xla wheel bench-mpi check-xla jax-modules setup setup-checks build test test-verify test-mpi test-planner test-long demo demo-mpi sanitize-quick format check-format lint layers check-install install clean
 
 setup:
 	@tools/setup.sh
@@ -168,6 +169,12 @@ bench-mpi: setup
 	@cmake --build --preset release -j $(JOBS) --target bench_mpi
 	@python3 bench/mpi/side_by_side.py --mpi $(MPI) $(if $(ROUNDS),--rounds $(ROUNDS)) \
 	  $(if $(shell command -v $(ORACLE_PYTHON)),--jax $(ORACLE_PYTHON))
+
+test-planner: setup
+	@cmake --preset release
+	@cmake --build --preset release -j $(JOBS) --target planner_test planner_more_test
+	@build/tests/planner_test
+	@build/tests/planner_more_test
 
 test-verify: build
 	@TESSERA_VERIFY=1 tools/run_tests.sh release -L quick

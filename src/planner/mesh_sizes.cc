@@ -76,12 +76,15 @@ ir::Module with_mesh_sizes(ir::Module m, const Sizes& axes) {
     throw ValueError(str("--mesh: the program has no axis \"", name, "\"; its axes are: ", join(names)));
   }
   m.num_replicas = 1;
-  m.num_partitions = 1;
-  for (const auto& mesh : m.meshes) m.num_partitions = std::max(m.num_partitions, mesh.size());
+  m.num_partitions = 1;  // `placed` takes the mesh's
   return m;
 }
 
 ir::Module placed(ir::Module m) {
+  // A module that names a mesh and no number of partitions is for the mesh.
+  if (m.num_devices() == 1) {
+    for (const auto& mesh : m.meshes) m.num_partitions = std::max(m.num_partitions, mesh.size());
+  }
   const std::int64_t total = m.num_devices();
   ir::place(m, total);
   auto check = [&](const std::vector<ir::Port>& ports, const char* what) {

@@ -104,6 +104,7 @@ class MeshSearch {
       list = candidates();
       std::ranges::stable_sort(list, {}, [&](const Decision& d) { return rank_of(d, tried); });
     }
+    refine(now);
     finish();
     return std::move(plan_);
   }
@@ -175,6 +176,46 @@ class MeshSearch {
   }
   static std::int64_t bytes(const ArgumentGroup& g) {
     return g.type.nbytes() * static_cast<std::int64_t>(g.arguments.size());
+  }
+
+  // The arguments' layouts with a decision's axis on another dimension, or on none.
+  std::optional<Chosen> moved(const Decision& d, std::optional<std::size_t> to) const {
+    Chosen out = chosen_;
+    ir::Layout& layout = *out[d.group];
+    std::erase(layout.dims[d.dim], d.axis);
+    if (to) {
+      layout.dims[*to].push_back(d.axis);
+      if (groups_[d.group].type.shape[*to] % ir::parts(layout.dims[*to], plan_.mesh) != 0) return std::nullopt;
+    } else if (layout.tiled() == 0) {
+      out[d.group].reset();
+    }
+    return out;
+  }
+
+  // What was decided early is looked at again beside all that came later: another dimension, or none.
+  void refine(Price now) {
+    for (std::size_t k = 0; k < plan_.decisions.size();) {
+      const Decision before = plan_.decisions[k];
+      bool removed = false;
+      for (std::size_t to = 0; to <= groups_[before.group].type.shape.size() && !removed; ++to) {
+        const bool none = to == groups_[before.group].type.shape.size();
+        Decision& d = plan_.decisions[k];
+        auto other = to == d.dim ? std::nullopt : moved(d, none ? std::nullopt : std::optional(to));
+        if (!other) continue;
+        const Price p = price(*other);
+        if (!better({d.group, to, d.axis, p.step, p.memory}, now)) continue;
+        chosen_ = *std::move(other);
+        now = p;
+        removed = none;
+        if (!none) d = {d.group, to, d.axis, p.step, p.memory};
+      }
+      if (!removed) {
+        ++k;
+        continue;
+      }
+      plan_.decisions.erase(plan_.decisions.begin() + static_cast<std::ptrdiff_t>(k));
+      plan_.rejected.erase(plan_.rejected.begin() + static_cast<std::ptrdiff_t>(k));
+    }
   }
 
   // Priced, the best first: those of the short list, and the others only where none of these helps.
