@@ -26,14 +26,14 @@ struct TypeRow {
   std::uint8_t code;
   std::uint8_t bits;
 };
-constexpr TypeRow kTypes[] = {{bool_, io::kDlpackBool, 8}, {int8, kDLInt, 8},           {int16, kDLInt, 16},
-                              {int32, kDLInt, 32},         {int64, kDLInt, 64},         {uint8, kDLUInt, 8},
-                              {uint16, kDLUInt, 16},       {uint32, kDLUInt, 32},       {uint64, kDLUInt, 64},
-                              {float16, kDLFloat, 16},     {bfloat16, kDLBfloat, 16},   {float32, kDLFloat, 32},
-                              {float64, kDLFloat, 64},     {complex64, kDLComplex, 64}, {complex128, kDLComplex, 128}};
+constexpr TypeRow kDlpackTypes[] = {
+    {bool_, io::kDlpackBool, 8}, {int8, kDLInt, 8},           {int16, kDLInt, 16},          {int32, kDLInt, 32},
+    {int64, kDLInt, 64},         {uint8, kDLUInt, 8},         {uint16, kDLUInt, 16},        {uint32, kDLUInt, 32},
+    {uint64, kDLUInt, 64},       {float16, kDLFloat, 16},     {bfloat16, kDLBfloat, 16},    {float32, kDLFloat, 32},
+    {float64, kDLFloat, 64},     {complex64, kDLComplex, 64}, {complex128, kDLComplex, 128}};
 
 DType dtype_of_tensor(const DLDataType& t) {
-  for (const TypeRow& row : kTypes) {
+  for (const TypeRow& row : kDlpackTypes) {
     if (t.lanes == 1 && row.code == t.code && row.bits == t.bits) return row.dtype;
   }
   throw TypeError(str(kFrom, ": the tensor has elements of type code ", int{t.code}, ", ", int{t.bits}, " bits and ",
@@ -148,7 +148,7 @@ Managed* export_memory(DType dtype, const Shape& shape, std::shared_ptr<void> me
   t.data = data;
   t.device = {kDLCPU, 0};
   t.ndim = static_cast<int>(shape.size());
-  for (const TypeRow& row : kTypes) {
+  for (const TypeRow& row : kDlpackTypes) {
     if (row.dtype == dtype) t.dtype = {row.code, row.bits, 1};
   }
   t.shape = out->shape.data();

@@ -116,7 +116,7 @@ std::string lines_table(const Part& p, const PlanPageOptions& o) {
   return out + "</tbody></table>\n";
 }
 
-std::string detail(const Part& p, std::size_t k, bool quote) {
+std::string detail_of(const Part& p, std::size_t k, bool quote) {
   const CommStep& s = p.plan->steps()[k];
   const bool known = s.loc.file != nullptr && s.loc.line > 0;
   std::string out = str("<div class=\"detail\" data-detail=\"", p.prefix, k, "\">\n<h3><i class=\"op-", escaped(s.op),
@@ -171,7 +171,7 @@ std::string plan_sections(const Part& p, const PlanPageOptions& o) {
       "<section><h2>Timeline", of, "</h2>\n<div class=\"scroll\">", timeline_svg(*p.plan, p.lines, p.prefix),
       "</div>\n",
       "<div class=\"details\"><p class=\"muted hint\">Click a block or a row for its cause and what to change.</p>\n");
-  for (std::size_t k = 0; k < p.plan->steps().size(); ++k) out += detail(p, k, o.quote_sources);
+  for (std::size_t k = 0; k < p.plan->steps().size(); ++k) out += detail_of(p, k, o.quote_sources);
   out += "</div></section>\n";
   out += str("<section><h2>Bytes by source line", of, "</h2>\n<div class=\"scroll\">", lines_table(p, o),
              "</div></section>\n");
