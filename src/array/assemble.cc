@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "array/array_impl.h"
+#include "array/noted.h"
 #include "base/strings.h"
 #include "base/thread_pool.h"
 #include "core/strided_copy.h"
@@ -260,7 +261,7 @@ Array device_put(const HostArray& value, const Device& device, const Loc&) {
 Array device_put(const HostArray& value, const ShardingPtr& sharding, const Loc&) {
   if (!sharding) throw ValueError("device_put: sharding is null; expected a Sharding");
   sharding::check_fits("device_put", "sharding", *sharding, value.shape());
-  return arrays::place(value, sharding, true);
+  return arrays::noted(arrays::place(value, sharding, true), "device_put");
 }
 
 Array make_array_from_callback(const Shape& shape, const ShardingPtr& sharding,
@@ -301,7 +302,8 @@ Array make_array_from_callback(const Shape& shape, const ShardingPtr& sharding,
   if (!seen) {
     throw ValueError(str("make_array_from_callback: this process has no device of ", sharding->text(), "; give dtype"));
   }
-  return arrays::make(ir::Type{*seen, shape}, sharding, std::move(storage), true);
+  return arrays::noted(arrays::make(ir::Type{*seen, shape}, sharding, std::move(storage), true),
+                       "make_array_from_callback");
 }
 
 namespace {
@@ -398,7 +400,7 @@ Array make_array_from_single_device_arrays(const Shape& shape, const ShardingPtr
   } else {
     storage->ready = runtime::when_all(pending, [storage, adopt] { adopt(); });
   }
-  return arrays::make(ir::Type{type, shape}, sharding, std::move(storage), true, !own);
+  return arrays::noted(arrays::make(ir::Type{type, shape}, sharding, std::move(storage), true, !own), kFromSingle);
 }
 
 }  // namespace tessera

@@ -8,6 +8,7 @@
 #include "array/array_impl.h"
 #include "array/array_stats.h"
 #include "array/global_build.h"
+#include "array/noted.h"
 #include "base/strings.h"
 #include "runtime/engine.h"
 
@@ -84,7 +85,7 @@ Array adopt(const Shape& shape, const NamedSharding& sharding, const FastPath& p
   impl->replicas_equal = !own;
   impl->storage = std::move(storage);
   enlist(impl);
-  return Array(std::move(impl));
+  return noted(Array(std::move(impl)), "GlobalArray");
 }
 
 FastPath fast_path(const NamedSharding& sharding, const Shape& shape) {

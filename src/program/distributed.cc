@@ -42,7 +42,7 @@ class Together {
   // In its place among the programs over processes. A failure here ends the others' waits too.
   void run(const std::function<void()>& body) {
     runtime::Task task{[&] {
-                         call_.tag = -1 - counter_->fetch_add(1);  // programs have other tags
+                         call_.tag = -2 - 2 * counter_->fetch_add(1);  // not those of programs and checkpoints
                          try {
                            body();
                          } catch (const std::exception& e) {
@@ -51,7 +51,7 @@ class Together {
                          }
                        },
                        {},
-                       false,
+                       true,
                        runtime::TaskOrder::Processes};
     runtime_.scheduler->submit(std::move(task))->wait();
   }

@@ -6,6 +6,7 @@
 
 #include "array/array_impl.h"
 #include "array/array_stats.h"
+#include "array/noted.h"
 #include "base/strings.h"
 
 namespace tessera {
@@ -52,7 +53,7 @@ Array to_global(const Array& placed, const NamedSharding& global, const NamedSha
   Shape shape = placed.shape();
   Dims times = growth(global, local, shape.size());
   for (std::size_t d = 0; d < shape.size(); ++d) shape[d] *= times[d];
-  return same_shards(placed, shape, global, function);
+  return arrays::noted(same_shards(placed, shape, global, function), function);
 }
 
 }  // namespace

@@ -40,7 +40,8 @@ struct Posted {
 // other cannot lock up.
 class Cluster final : public LocalCluster, public std::enable_shared_from_this<Cluster> {
  public:
-  explicit Cluster(int process_count) : ended_(static_cast<std::size_t>(process_count)) {}
+  explicit Cluster(int process_count)
+      : ended_(static_cast<std::size_t>(process_count)), journals_(static_cast<std::size_t>(process_count)) {}
   std::shared_ptr<Collectives> join(int process_index) override;
   int process_count() const { return static_cast<int>(ended_.size()); }
 
@@ -97,21 +98,21 @@ class Cluster final : public LocalCluster, public std::enable_shared_from_this<C
   void wait(int self, const Collectives::Call& call, const Posted& p) {
     std::unique_lock lock(mutex_);
     const int peer = p.receipt.peer;
+    if (p.state == Posted::State::Full) return check_failed(call, peer);
+    Waiting here(*this, {self, peer, &call});
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(longest_wait());
     for (;;) {
-      if (p.state == Posted::State::Full) return;
+      if (p.state == Posted::State::Full) return check_failed(call, peer);
       if (p.state == Posted::State::WrongSize) {
         throw StateError(str(described(call), ": process ", peer, " sent ", p.came, " bytes to process ", self,
                              ", which expected ", p.receipt.nbytes, "; the processes run different programs"));
       }
       if (p.state == Posted::State::Open) {
-        auto failure = failed_.find({peer, call.tag});
-        if (failure != failed_.end()) {
-          throw StateError(str(described(call), ": process ", peer, " failed in this step: ", failure->second));
-        }
+        check_failed(call, peer);
         if (ended_[static_cast<std::size_t>(peer)]) {
           throw StateError(str(described(call), ": process ", self, " waits for process ", peer, ", which has ended"));
         }
+        find_difference(here.wait);
       }
       if (changed_.wait_until(lock, deadline) == std::cv_status::timeout) {
         throw StateError(str(described(call), ": process ", self, " waited ", longest_wait(), " s for process ", peer,
@@ -129,14 +130,16 @@ class Cluster final : public LocalCluster, public std::enable_shared_from_this<C
     }
     changed_.notify_all();
   }
-  void begin(int process) {
+  void begin(int process, const ProcessJournal* journal) {
     std::lock_guard lock(mutex_);
     ended_[static_cast<std::size_t>(process)] = false;
+    journals_[static_cast<std::size_t>(process)] = journal;
   }
   void end(int process) {
     {
       std::lock_guard lock(mutex_);
       ended_[static_cast<std::size_t>(process)] = true;
+      journals_[static_cast<std::size_t>(process)] = nullptr;
     }
     changed_.notify_all();
   }
@@ -144,6 +147,49 @@ class Cluster final : public LocalCluster, public std::enable_shared_from_this<C
  private:
   using Key = std::tuple<int, int, std::int64_t>;  // to, from, tag
   static constexpr std::size_t kRememberedFailures = 4096;
+
+  // Also of a message that has come: its sender has given the step up.
+  void check_failed(const Collectives::Call& call, int peer) const {
+    auto failure = failed_.find({peer, call.tag});
+    if (failure == failed_.end()) return;
+    throw StateError(str(described(call), ": process ", peer, " failed in this step: ", failure->second));
+  }
+
+  struct Wait {
+    int self, peer;
+    const Collectives::Call* call;
+  };
+  // With the lock held. Whoever waits for this process already hears of it.
+  struct Waiting {
+    Waiting(Cluster& cluster, const Wait& w) : c(cluster), wait(w), place(c.waits_.insert(c.waits_.end(), &wait)) {
+      c.changed_.notify_all();
+    }
+    ~Waiting() { c.waits_.erase(place); }
+    Waiting(const Waiting&) = delete;
+    Waiting& operator=(const Waiting&) = delete;
+    Cluster& c;
+    const Wait wait;
+    std::list<const Wait*>::iterator place;
+  };
+
+  bool has_begun(int process, const Collectives::Call& call) const {
+    const ProcessJournal* journal = journals_[static_cast<std::size_t>(process)];
+    return call.aside || journal == nullptr || journal->has_begun(call.tag);
+  }
+  // Throws where the peer waits for this process in an operation that has not begun here, nor this one there: each has
+  // to end before the other begins.
+  void find_difference(const Wait& w) {
+    if (has_begun(w.peer, *w.call)) return;
+    for (const Wait* other : waits_) {
+      if (other->self != w.peer || other->peer != w.self || has_begun(w.self, *other->call)) continue;
+      const auto& peers = *journals_[static_cast<std::size_t>(w.peer)];
+      const std::string why = different_programs(*journals_[static_cast<std::size_t>(w.self)], w.self, *w.call, w.peer,
+                                                 described_wholly(*other->call), peers.arrays_with(w.self));
+      failed_.insert_or_assign({w.self, other->call->tag}, why);
+      changed_.notify_all();
+      throw StateError(str(described(*w.call), ": ", why));
+    }
+  }
 
   Posted* next_open(const Key& key) {
     auto entry = posted_.find(key);
@@ -174,6 +220,8 @@ class Cluster final : public LocalCluster, public std::enable_shared_from_this<C
   std::map<Key, std::deque<Posted*>> posted_;          // nothing has come for
   std::map<std::pair<int, std::int64_t>, std::string> failed_;
   std::vector<bool> ended_;
+  std::vector<const ProcessJournal*> journals_;  // null: of a process that has not joined or has ended
+  std::list<const Wait*> waits_;
 };
 
 class Receiving final : public Communication {
@@ -201,13 +249,14 @@ class Receiving final : public Communication {
 class Member final : public Collectives {
  public:
   Member(std::shared_ptr<Cluster> cluster, int process) : cluster_(std::move(cluster)), process_(process) {
-    cluster_->begin(process_);
+    cluster_->begin(process_, &journal());
   }
   ~Member() override { cluster_->end(process_); }
   int process_index() const override { return process_; }
   int process_count() const override { return cluster_->process_count(); }
   CommunicationPtr start_exchange(const Call& call, std::span<const Message> sends,
                                   std::span<const Receipt> receipts) override {
+    if (!call.aside) journal().began(call.tag, call.name, call.loc, call.run);
     auto receiving = std::make_unique<Receiving>(cluster_, process_, call);
     for (const auto& r : receipts) receiving->post(r);
     for (const auto& m : sends) cluster_->send(process_, call.tag, m);
@@ -215,6 +264,7 @@ class Member final : public Collectives {
   }
   void poison(std::int64_t tag, const char* why) noexcept override {
     try {
+      journal().began(tag);
       cluster_->poison(process_, tag, why);
     } catch (const std::bad_alloc&) {
       cluster_->end(process_);  // peers must not wait for a process that cannot even say so

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 #include <numeric>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,11 +16,22 @@
 
 namespace tessera::runtime {
 
-std::string described(const Collectives::Call& call) {
-  std::string out(call.name);
-  if (call.loc.file) out += str(" at ", call.loc);
-  if (call.run >= 0) out += str(" in run ", call.run, " of its program");
+std::string described_wholly(const Collectives::Call& call) {
+  std::string out = described(call);
+  if (call.run >= 0) {
+    std::ostringstream fingerprint;
+    fingerprint << std::hex << (call.tag >> Collectives::kRunBits);
+    out += ", of fingerprint " + fingerprint.str();
+  }
   return out;
+}
+
+std::string different_programs(const ProcessJournal& journal, int self, const Collectives::Call& here, int peer,
+                               const std::string& there, const std::string& arrays) {
+  const std::string difference = journal.first_difference(self, peer, arrays);
+  return str("the processes run different programs: process ", self, " waits for process ", peer, " in ",
+             described_wholly(here), ", and process ", peer, " waits for process ", self, " in ", there,
+             difference.empty() ? "" : "; ", difference);
 }
 
 std::size_t member_of(Collectives::Group group, int process) {

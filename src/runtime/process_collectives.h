@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "ir/layout.h"
+#include "runtime/process_journal.h"
 #include "tessera/dtype.h"
 #include "tessera/loc.h"
 
@@ -36,12 +37,15 @@ class Collectives {
   virtual int process_index() const = 0;
   virtual int process_count() const = 0;
 
+  /// Of a program's tag these are the run's, those above the program's fingerprint.
+  static constexpr int kRunBits = 24;
   /// What an operation is, equal in all processes that take part.
   struct Call {
     std::int64_t tag = 0;  ///< of the program and its run
     std::string_view name = "exchange";
     Loc loc = {};
     std::int64_t run = -1;  ///< of the program, from 0; negative: no program's
+    bool aside = false;     ///< beside the programs: processes may come to it in another order than to these
   };
   /// The processes that take part, ascending. Blocks are in their order.
   using Group = std::span<const std::int32_t>;
@@ -92,16 +96,31 @@ class Collectives {
   /// Complete when every member has begun it.
   virtual CommunicationPtr start_barrier(const Call& call, Group group);
 
+  /// Of this process. Processes that wait for each other in operations that the other has not begun differ, and tell in
+  /// what.
+  ProcessJournal& journal() { return journal_; }
+  /// Whether the processes are programs of their own: no thread of this one that waits keeps another from arriving.
+  virtual bool separate_programs() const { return false; }
+
   /// Called while a program computes beside communications under way: transports that move data only when asked may.
   virtual void progress() noexcept {}
   /// Bytes that this process has sent to others for programs, so far; 0 where the transport does not count.
   virtual std::int64_t bytes_sent() const { return 0; }
   /// Tells the others that this process failed in the step `tag`, so that their waits throw instead of hanging.
   virtual void poison(std::int64_t tag, const char* why) noexcept = 0;
+
+ private:
+  ProcessJournal journal_;
 };
 
-/// "all_reduce at model.cc:12 in run 7 of its program", for messages.
-std::string described(const Collectives::Call& call);
+/// For messages.
+inline std::string described(const Collectives::Call& call) { return described(call.name, call.loc, call.run); }
+/// The same with the fingerprint of the program.
+std::string described_wholly(const Collectives::Call& call);
+/// Why two processes do not meet: this one, of `journal`, waits in `here` for `peer`, which waits for it in another
+/// operation, `there` (`described_wholly`), and neither has begun the other's. `arrays` is the peer's `arrays_with`.
+std::string different_programs(const ProcessJournal& journal, int self, const Collectives::Call& here, int peer,
+                               const std::string& there, const std::string& arrays);
 /// A call that outlives its caller's text.
 struct OwnCall {
   explicit OwnCall(const Collectives::Call& c) : name(c.name), call(c) { call.name = name; }

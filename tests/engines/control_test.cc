@@ -151,5 +151,70 @@ TEST(Control, LoopsCommunicateOverProcesses) {
   });
 }
 
+// carry <- carry + sum of this iteration's line, which is a result too; the sums cross processes.
+ir::GraphPtr summing_lines(bool split, std::int64_t length, bool reverse) {
+  ir::Type f{DType::F32, {}};
+  ir::Type line{DType::F32, {8}};
+  ir::Type lines{DType::F32, {length, 8}};
+  auto body = make_graph({f, line}, [](ir::Builder& b, const Values& in) {
+    Value sum = ops::reduce_sum(ops::tanh(in[1]), {0});
+    ops::Reshard attrs{ops::Reshard::Kind::AllReduce, {0}, "test"};
+    Value whole = b.add1(ops::def::reshard, {sum}, ir::make_attrs(attrs));
+    return Values{in[0] * 0.5 + whole, ops::sin(whole)};
+  });
+  if (split) {
+    body = partitioned(*body, mesh(), [&](ir::ValueId v) {
+      Layout l = Layout::replicated(body->type(v).rank());
+      if (body->type(v).rank() == 1) l.dims[0] = {0};
+      for (const auto& e : body->eqns) {
+        if (e.op == &ops::def::reshard && e.in[0] == v) l.partial = 1;
+      }
+      return l;
+    });
+  }
+  auto g = make_graph({f, lines}, [&](ir::Builder& b, const Values& in) {
+    return ops::scan(b, {.body = body, .length = length, .reverse = reverse, .carry = {in[0]}, .xs = {in[1]}});
+  });
+  if (!split) return g;
+  return partitioned(*g, mesh(), [&](ir::ValueId v) {
+    Layout l = Layout::replicated(g->type(v).rank());
+    if (g->type(v).rank() == 2) l.dims[1] = {0};
+    return l;
+  });
+}
+
+TEST(Control, ExchangesOfOneIterationRunBesideOthers) {
+  for (const bool reverse : {false, true}) {
+    for (const std::int64_t length : {1, 2, 3, 4, 5, 11}) {
+      HostArray start = host({DType::F32, {}}, 2);
+      HostArray lines = host({DType::F32, {length, 8}}, 3);
+      auto want = ops::interpret(*summing_lines(false, length, reverse), std::vector<HostArray>{start, lines});
+      on_cluster(2, 2, [&](const Client& client) {
+        auto g = summing_lines(true, length, reverse);
+        auto exe = compile(client, g);
+        auto shards = [&](std::size_t i, const HostArray& a) {
+          ir::ValueId v = g->inputs[i];
+          return make_shards(client, g->type(v), g->layout(v), mesh(),
+                             [&](std::int64_t, const runtime::Tile& tile, const ir::View& view) {
+                               for_tile(tile, [&](std::int64_t k, const Dims& at_global) {
+                                 std::int64_t n = at_global.empty() ? 0 : at_global[0] * 8 + at_global[1];
+                                 static_cast<float*>(view.data)[k] = static_cast<const float*>(a.data())[n];
+                               });
+                             });
+        };
+        auto got = exe->run({shards(0, start), shards(1, lines)});
+        EXPECT_NEAR(get_element(DType::F32, got[0][0]->data(), 0), want[0].to_vector<float>()[0], 1e-5);
+        for (std::int64_t i = 0; i < length; ++i) {
+          EXPECT_NEAR(get_element(DType::F32, got[1][0]->data(), i), want[1].to_vector<float>()[at(i)], 1e-5)
+              << i << " of " << length;
+        }
+        const std::string text = exe->text();
+        const auto second = text.find("begin ", text.find("begin ") + 1);
+        EXPECT_EQ(length > 1, second < text.find("end ")) << text;
+      });
+    }
+  }
+}
+
 }  // namespace
 }  // namespace tessera::test

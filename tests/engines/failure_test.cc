@@ -106,5 +106,77 @@ TEST(Cluster, WaitsHaveAnEnd) {
   EXPECT_EQ(sum(Array(HostArray::from<float>({1, 2}))).item<float>(), 3);
 }
 
+// What each of two processes throws that make an array by `make` and read it in one program.
+std::vector<std::string> errors_of(const std::function<Array(int, const Mesh&)>& make) {
+  auto clients = cluster_clients(2, 2);
+  std::vector<std::string> errors(2);
+  auto body = [&](int p) {
+    ClientScope scope(clients[at(p)]);
+    auto mesh = make_mesh({4}, {"x"}, clients[at(p)].devices());
+    auto total = jit([](Array v) { return sum(v); });
+    Array common = device_put(HostArray::from<float>({1, 2, 3, 4}), NamedSharding(mesh, P("x")));
+    EXPECT_EQ(total(common).item<float>(), 10);
+    errors[at(p)] = error_of<StateError>([&] { total(make(p, mesh)).block_until_ready(); });
+    EXPECT_EQ(total(common).item<float>(), 10) << "process " << p;
+  };
+  std::thread other([&] { body(1); });
+  body(0);
+  other.join();
+  return errors;
+}
+void expect_difference(const std::vector<std::string>& errors, const std::string& first, const std::string& second) {
+  for (const std::string& e : errors) {
+    EXPECT_NE(e.find("the processes run different programs"), std::string::npos) << e;
+    EXPECT_NE(e.find("number 1 (from 0)"), std::string::npos) << e;
+    EXPECT_NE(e.find("in process 0 " + first), std::string::npos) << e;
+    EXPECT_NE(e.find("in process 1 " + second), std::string::npos) << e;
+    EXPECT_NE(e.find("failure_test.cc:"), std::string::npos) << e;
+  }
+}
+
+// Builders do not communicate; the program that reads what differs tells in which array, on both sides and without a
+// wait.
+TEST(Cluster, ArraysThatDifferBetweenProcessesAreNamed) {
+  auto zeros_of = [](DType dtype) { return [dtype](const Index&) { return HostArray(dtype, {1}); }; };
+  expect_difference(errors_of([&](int p, const Mesh& mesh) {
+                      const std::int64_t n = p == 0 ? 2 : 4;
+                      return make_array_from_callback({4 * n}, NamedSharding(mesh, P("x")).share(),
+                                                      [n](const Index&) { return HostArray(DType::F32, {n}); });
+                    }),
+                    "float32(8,) under", "float32(16,) under");
+  expect_difference(errors_of([&](int p, const Mesh& mesh) {
+                      return make_array_from_callback({4}, NamedSharding(mesh, P("x")).share(),
+                                                      zeros_of(p == 0 ? DType::F32 : DType::I32));
+                    }),
+                    "float32(4,) under", "int32(4,) under");
+  expect_difference(errors_of([&](int p, const Mesh& mesh) {
+                      HostArray rows = HostArray::from(std::vector<float>(p == 0 ? 2 : 4, 1));
+                      return make_array_from_process_local_data(NamedSharding(mesh, P("x")).share(), rows);
+                    }),
+                    "float32(4,) under", "float32(8,) under");
+  expect_difference(errors_of([&](int p, const Mesh& mesh) {
+                      const HostArray rows = HostArray::from(std::vector<float>(p == 0 ? 2 : 4, 1));
+                      return host_local_array_to_global_array(rows, mesh, P("x"));
+                    }),
+                    "float32(4,) under", "float32(8,) under");
+  expect_difference(errors_of([&](int p, const Mesh& mesh) {
+                      std::vector<Array> shards;
+                      for (const auto& d : mesh.local_devices()) {
+                        shards.push_back(device_put(HostArray(DType::F32, {p == 0 ? 1 : 2}), d));
+                      }
+                      return make_array_from_single_device_arrays({p == 0 ? 4 : 8}, NamedSharding(mesh, P("x")).share(),
+                                                                  shards);
+                    }),
+                    "float32(4,) under", "float32(8,) under");
+  expect_difference(errors_of([&](int p, const Mesh& mesh) {
+                      const HostArray value = HostArray::from<float>({1, 2, 3, 4});
+                      return p == 0
+                                 ? device_put(value, NamedSharding(mesh, P("x")))
+                                 : device_put(value, NamedSharding(make_mesh({2, 2}, {"x", "y"}, mesh.devices_flat()),
+                                                                   P(axes("x", "y"))));
+                    }),
+                    "float32(4,) under NamedSharding", "float32(4,) under NamedSharding");
+}
+
 }  // namespace
 }  // namespace tessera::test

@@ -73,12 +73,15 @@ def at_places() -> None:
         others = range(last)
         where = r"all_reduce at faults\.cc:\d+ in run \d+ of its program"
         waited = rf"{where}: process \d waited 2 s for process {last} "
-        late = {p: waited + r"\(is outside any collective\)|failed in this step" for p in others}
+        late = {p: waited + r"\(is outside any collective|failed in this step" for p in others}
         check("late", ranks, late | {last: r"which has ended|failed in this step"})
         check("early_exit", ranks, {p: rf"{where}: process {p} waits for process {last}, which has ended" for p in others})
         check("stop", ranks, {p: waited + r"\(does not answer\)|failed in this step" for p in others})
         check("throw", ranks, {p: rf"process {last} failed in this step: this process has had enough" for p in others})
-        check("other_program", ranks, {p: r"waited 2 s for process|failed in this step|different programs" for p in range(ranks)})
+        different = r"exception after [01]\.\d+ s: .*the processes run different programs: process \d waits for process \d in "
+        check("other_program", ranks, {p: different for p in range(ranks)})
+        array = rf"number 1 \(from 0\): in process \d float32\(\d+,\) under .*make_array_from_callback at faults\.cc:\d+\), "
+        check("other_array", ranks, {p: different + ".*" + array for p in range(ranks)})
     check("kill", 4, {}, clean=False)
     check("uncaught", 4, {}, clean=False)
 

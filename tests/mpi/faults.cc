@@ -109,8 +109,18 @@ int run(const std::string& mode) {
     return good && program.sum() == expected ? 0 : 1;
   }
   if (mode == "other_program") {
-    if (me == last) return fails([&] { program.sum([] {}); }) ? 0 : 1;
-    return fails([&] { program.sum(); }) ? 0 : 1;
+    const bool good = fails([&] { me == last ? program.sum([] {}) : program.sum(); });
+    return good && program.sum() == expected ? 0 : 1;
+  }
+  if (mode == "other_array") {
+    const ts::Array common = program.x;
+    const std::int64_t rows = me == last ? 8 : 4;
+    program.x = ts::make_array_from_callback({std::ssize(ts::devices()) * rows},
+                                             ts::NamedSharding(program.mesh, ts::P("x")).share(),
+                                             [rows](const ts::Index&) { return ts::HostArray(ts::float32, {rows}); });
+    const bool good = fails([&] { program.sum(); });
+    program.x = common;
+    return good && program.sum() == expected ? 0 : 1;
   }
   if (mode == "kill") {
     if (me == last) raise(SIGKILL);

@@ -7,6 +7,7 @@
 #include <future>
 #include <thread>
 
+#include "base/strings.h"
 #include "runtime/buffer.h"
 #include "runtime/event.h"
 #include "runtime/local_cluster.h"
@@ -208,6 +209,88 @@ TEST(LocalCluster, FailureAndEndWakeTheWaiting) {
   std::int64_t wide = 0;
   std::vector<Collectives::Receipt> wrong{{1, &wide, 8}};
   EXPECT_THROW(c0->exchange({9}, {}, wrong), StateError);
+}
+
+// What a process says that waits for `peer` in the operation `tag`, for ever; empty where nothing is wrong.
+std::string waits(Collectives& c, std::int64_t tag, int peer, bool aside = false) {
+  int got = 0;
+  std::vector<Collectives::Receipt> receipts{{peer, &got, 4}};
+  try {
+    c.exchange({.tag = tag, .name = tag == 5 ? "five" : "six", .aside = aside}, {}, receipts);
+  } catch (const StateError& e) {
+    return e.what();
+  }
+  return "";
+}
+
+TEST(LocalCluster, ProcessesThatWaitForEachOtherApartNameWhatDiffers) {
+  auto cluster = LocalCluster::create(2);
+  std::vector<std::shared_ptr<Collectives>> members{cluster->join(0), cluster->join(1)};
+  members[0]->journal().made({0, 1}, "f32[4]", "first at a.cc:1");
+  members[1]->journal().made({0, 1}, "f32[4]", "first at b.cc:1");
+  members[0]->journal().made({0}, "f32[5]", "alone");
+  members[0]->journal().made({0, 1}, "f32[8]", "second at a.cc:2");
+  members[1]->journal().made({0, 1}, "f32[16]", "second at b.cc:2");
+  std::string other;
+  std::thread thread([&] { other = waits(*members[1], 6, 0); });
+  const std::string mine = waits(*members[0], 5, 1);
+  thread.join();
+  for (const std::string& text : {mine, other}) {
+    EXPECT_NE(text.find("the processes run different programs"), std::string::npos) << text;
+    EXPECT_NE(text.find("number 1 (from 0)"), std::string::npos) << text;
+    EXPECT_NE(text.find("in process 0 f32[8] (second at a.cc:2)"), std::string::npos) << text;
+    EXPECT_NE(text.find("in process 1 f32[16] (second at b.cc:2)"), std::string::npos) << text;
+    EXPECT_NE(text.find("five"), std::string::npos) << text;
+    EXPECT_NE(text.find("six"), std::string::npos) << text;
+  }
+}
+
+TEST(LocalCluster, WhatRunsAsideOrHasBegunIsNoDifference) {
+  auto cluster = LocalCluster::create(2);
+  std::vector<std::shared_ptr<Collectives>> members{cluster->join(0), cluster->join(1)};
+  int sent = 3;
+  std::vector<Collectives::Message> to0{{0, &sent, 4}};
+  std::vector<Collectives::Message> to1{{1, &sent, 4}};
+  // Process 0 waits in a save while process 1 waits in a program.
+  std::thread save([&] { EXPECT_EQ(waits(*members[0], 5, 1, true), ""); });
+  std::thread program([&] { EXPECT_EQ(waits(*members[1], 6, 0), ""); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  members[0]->exchange({.tag = 6}, to1, {});
+  members[1]->exchange({.tag = 5, .aside = true}, to0, {});
+  save.join();
+  program.join();
+  // Process 1 has failed in 7 before it sent anything, and waits in the next one.
+  members[1]->journal().began(7);
+  std::thread next([&] { EXPECT_EQ(waits(*members[1], 8, 0), ""); });
+  std::thread still([&] { EXPECT_EQ(waits(*members[0], 7, 1), ""); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  members[0]->exchange({.tag = 8}, to1, {});
+  members[1]->exchange({.tag = 7}, to0, {});
+  next.join();
+  still.join();
+}
+
+TEST(ProcessJournal, FindsTheFirstDifferenceOfWhatBothRemember) {
+  ProcessJournal a;
+  ProcessJournal b;
+  EXPECT_EQ(a.first_difference(0, 1, b.arrays_with(0)), "");
+  for (int i = 0; i < 500; ++i) {
+    a.made({0, 1}, str("array ", i), "here");
+    b.made({0, 1}, i == 450 ? "another" : str("array ", i), "there");
+    if (i % 3 == 0) b.made({1, 2}, "of others", "there");
+  }
+  const std::string difference = a.first_difference(0, 1, b.arrays_with(0));
+  EXPECT_NE(difference.find("number 450 (from 0): in process 0 array 450 (here), in process 1 another (there)"),
+            std::string::npos)
+      << difference;
+  EXPECT_EQ(a.first_difference(0, 1, a.arrays_with(1)), "");
+  EXPECT_EQ(a.first_difference(0, 1, a.arrays_with(1).substr(0, 500)), "");  // cut off
+  EXPECT_EQ(a.last(), "");
+  a.began(3, "all_reduce", {}, 2);
+  a.began(4);
+  EXPECT_EQ(a.last(), "all_reduce in run 2 of its program");
+  EXPECT_TRUE(a.has_begun(3) && a.has_begun(4));
+  EXPECT_FALSE(a.has_begun(5));
 }
 
 }  // namespace

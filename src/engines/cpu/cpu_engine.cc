@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <mutex>
+#include <set>
 #include <unordered_map>
 
 #include "base/hash.h"
@@ -16,49 +17,61 @@ namespace tessera::cpu {
 namespace {
 
 // Steps of different processes meet under a tag: the program (its text and devices, so that every process finds the
-// same number) and how many times it ran.
+// same number) and how many programs the same processes have run before. Where these once ran different ones, they meet
+// again in the next.
 class Tags {
  public:
   struct Next {
     std::int64_t tag, run;
   };
-  Next next(std::size_t program) {
+  // `program` and `processes` are the numbers below.
+  Next next(std::size_t program, std::size_t processes) {
     std::lock_guard lock(mutex_);
-    constexpr int kRunBits = 24;
-    const std::int64_t run = runs_[program]++;
-    return {static_cast<std::int64_t>((program >> (kRunBits + 1)) << kRunBits) | (run & ((1 << kRunBits) - 1)), run};
+    constexpr int kRunBits = runtime::Collectives::kRunBits;
+    const std::int64_t place = programs_[processes]++;
+    return {static_cast<std::int64_t>((program >> (kRunBits + 1)) << kRunBits) | (place & ((1 << kRunBits) - 1)),
+            runs_[program]++};
   }
 
  private:
   std::mutex mutex_;
-  std::unordered_map<std::size_t, std::int64_t> runs_;
+  std::unordered_map<std::size_t, std::int64_t> programs_;  // by processes
+  std::unordered_map<std::size_t, std::int64_t> runs_;      // by program
 };
 
-std::size_t program_number(const ir::Graph& g, const sharding::DeviceList& devices) {
-  std::size_t h = 23;
-  for (unsigned char c : ir::to_string(g)) h = base::hash_mix(h, c);
-  for (const auto& d : devices.devices) h = base::hash_mix(h, static_cast<std::size_t>(d.id()));
-  return h;
+struct Numbers {
+  std::size_t program, processes;
+};
+Numbers numbers_of(const ir::Graph& g, const sharding::DeviceList& devices) {
+  Numbers out{23, 23};
+  for (unsigned char c : ir::to_string(g)) out.program = base::hash_mix(out.program, c);
+  std::set<int> processes;
+  for (const auto& d : devices.devices) {
+    out.program = base::hash_mix(out.program, static_cast<std::size_t>(d.id()));
+    processes.insert(d.process_index());
+  }
+  for (int p : processes) out.processes = base::hash_mix(out.processes, static_cast<std::size_t>(p));
+  return out;
 }
 
 class CpuExecutable final : public runtime::Executable {
  public:
   CpuExecutable(std::shared_ptr<const Program> program, runtime::PortLayouts layouts,
                 std::shared_ptr<runtime::MemoryPool> memory, std::shared_ptr<runtime::Collectives> collectives,
-                std::shared_ptr<Tags> tags, std::size_t number)
+                std::shared_ptr<Tags> tags, Numbers numbers)
       : program_(std::move(program)),
         layouts_(std::move(layouts)),
         memory_(std::move(memory)),
         collectives_(std::move(collectives)),
         tags_(std::move(tags)),
-        number_(number) {}
+        numbers_(numbers) {}
 
   const runtime::PortLayouts& layouts() const override { return layouts_; }
   std::vector<ShardBuffers> run(std::vector<ShardBuffers> args,
                                 const std::vector<const ShardBuffers*>& borrowed) override {
     Run run{*memory_, collectives_.get()};
     if (!collectives_) return program_->run(std::move(args), run, {}, borrowed);
-    auto [tag, number] = tags_->next(number_);
+    auto [tag, number] = tags_->next(numbers_.program, numbers_.processes);
     run.tag = tag;
     run.number = number;
     try {
@@ -70,7 +83,7 @@ class CpuExecutable final : public runtime::Executable {
   }
   bool small() const override {
     constexpr double kSmall = 100000;  // nanoseconds: some times what handing the task to another thread costs
-    return !collectives_ && program_->cost() < kSmall;
+    return (!collectives_ || collectives_->separate_programs()) && program_->cost() < kSmall;
   }
   std::string text() const override { return program_->text(); }
 
@@ -80,7 +93,7 @@ class CpuExecutable final : public runtime::Executable {
   std::shared_ptr<runtime::MemoryPool> memory_;
   std::shared_ptr<runtime::Collectives> collectives_;  // null unless the program spans processes
   std::shared_ptr<Tags> tags_;
-  std::size_t number_;
+  Numbers numbers_;
 };
 
 class PlainCpuExecutable final : public runtime::PlainExecutable {
@@ -113,7 +126,7 @@ class CpuEngine final : public runtime::Engine, public runtime::PlainCompiler {
     auto program = Program::compile(graph, context);
     return std::make_shared<CpuExecutable>(std::move(program), runtime::port_layouts(*graph), memory_,
                                            distributed ? collectives_ : nullptr, tags_,
-                                           distributed ? program_number(*graph, *devices) : 0);
+                                           distributed ? numbers_of(*graph, *devices) : Numbers{});
   }
   std::shared_ptr<runtime::PlainExecutable> compile_plainly(
       ir::GraphPtr graph, std::shared_ptr<const sharding::DeviceList> devices) override {

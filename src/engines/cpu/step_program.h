@@ -115,6 +115,8 @@ class Program {
                                 const std::vector<const ShardBuffers*>& borrowed = {}) const;
   std::string text() const;
   double cost() const { return cost_; }
+  /// Of its own, without those of nested programs.
+  bool exchanges() const { return exchanges_ > 0; }
   const ir::Graph& graph() const { return *graph_; }
 
  private:

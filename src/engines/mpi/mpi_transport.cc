@@ -13,6 +13,7 @@
 #include <map>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -31,6 +32,8 @@ using runtime::Collectives;
 using runtime::Communication;
 using runtime::CommunicationPtr;
 using runtime::described;
+using runtime::described_wholly;
+using runtime::different_programs;
 using Clock = std::chrono::steady_clock;
 using Time = Clock::time_point;
 using Seconds = std::chrono::duration<double>;
@@ -47,8 +50,12 @@ double longest_wait(const MpiOptions& options) {
 enum class Notice : std::int32_t { Failed, Ended, Ask, Here };
 struct NoticeHead {
   Notice kind;
-  std::int32_t length;  // of the text that follows
-  std::int64_t tag;
+  std::int32_t length = 0;  // of the text that follows
+  std::int64_t tag = 0;  // Failed: in which step; Ask: in which one the asker waits; Here: in which one for the asker
+  // Here, which answers `Ask`:
+  std::int64_t about = 0;  // the asker's step
+  bool begun = false;      // which has begun here
+  bool waits = false;      // this process waits for the asker in `tag`
 };
 
 // What every process tells when it joins.
@@ -59,6 +66,8 @@ struct Hello {
 };
 
 void leave_joined();
+
+class Exchange;
 
 class Transport final : public MpiTransport, public std::enable_shared_from_this<Transport> {
  public:
@@ -75,6 +84,7 @@ class Transport final : public MpiTransport, public std::enable_shared_from_this
 
   int process_index() const override { return world_.rank; }
   int process_count() const override { return world_.size; }
+  bool separate_programs() const override { return true; }
   const std::vector<std::int64_t>& devices() const override { return devices_; }
   const std::vector<std::int32_t>& nodes() const override { return nodes_; }
 
@@ -82,9 +92,10 @@ class Transport final : public MpiTransport, public std::enable_shared_from_this
                                   std::span<const Receipt> receipts) override;
   void poison(std::int64_t tag, const char* why) noexcept override {
     try {
+      journal().began(tag);
       std::lock_guard lock(mutex_);
       for (int p = 0; p < world_.size && !left_; ++p) {
-        if (p != world_.rank) tell(p, Notice::Failed, tag, why);
+        if (p != world_.rank) tell(p, {.kind = Notice::Failed, .tag = tag}, why);
       }
     } catch (const std::exception&) {
       return;  // the peers' own waits end in time
@@ -109,7 +120,7 @@ class Transport final : public MpiTransport, public std::enable_shared_from_this
     std::unique_lock lock(mutex_);
     left_ = true;
     for (int p = 0; p < world_.size; ++p) {
-      if (p != world_.rank) tell_or_not(p, Notice::Ended);
+      if (p != world_.rank) tell_or_not(p, {.kind = Notice::Ended}, journal().last());
     }
     auto here = [&](const Peer& p) { return p.ended || &p == &peers_[static_cast<std::size_t>(world_.rank)]; };
     const Time began = Clock::now();
@@ -124,7 +135,7 @@ class Transport final : public MpiTransport, public std::enable_shared_from_this
       if (now - asked > std::chrono::seconds(1)) {
         asked = now;
         for (std::size_t p = 0; p < peers_.size(); ++p) {
-          if (!here(peers_[p])) tell_or_not(static_cast<int>(p), Notice::Ask);
+          if (!here(peers_[p])) tell_or_not(static_cast<int>(p), {.kind = Notice::Ask});
         }
       }
       lock.unlock();
@@ -142,11 +153,19 @@ class Transport final : public MpiTransport, public std::enable_shared_from_this
 
  private:
   friend class Exchange;
+  // What a process tells that is asked where it is.
+  struct Answer {
+    NoticeHead head;
+    std::string where;   // "all_reduce at model.cc:12", or "is outside any collective"
+    std::string arrays;  // of its journal
+  };
   struct Peer {
     bool ended = false;
     Time ended_at{};
+    std::string last;  // operation before it ended
     Time heard{};
-    std::string at;  // what it waits for, by its last answer
+    std::optional<std::int64_t> asks;  // from the step in which it waits, or did
+    std::optional<Answer> answer;      // the last one
   };
   struct Failure {
     Time when;
@@ -201,11 +220,11 @@ class Transport final : public MpiTransport, public std::enable_shared_from_this
   // --- notices, with the lock held
   // --------------------------------------------------------------------------------------
 
-  void tell(int peer, Notice kind, std::int64_t tag, std::string_view text) {
-    constexpr std::size_t kLongest = 2000;
+  void tell(int peer, NoticeHead head, std::string_view text) {
+    constexpr std::size_t kLongest = 64 << 10;
     text = text.substr(0, kLongest);
+    head.length = static_cast<std::int32_t>(text.size());
     auto& out = outgoing_.emplace_back();
-    NoticeHead head{kind, static_cast<std::int32_t>(text.size()), tag};
     out.bytes.resize(sizeof head + text.size());
     std::memcpy(out.bytes.data(), &head, sizeof head);
     std::copy(text.begin(), text.end(), out.bytes.begin() + sizeof head);
@@ -214,13 +233,15 @@ class Transport final : public MpiTransport, public std::enable_shared_from_this
       outgoing_.pop_back();  // a peer that cannot be told anything is found by those who wait for it
     }
   }
-  void tell_or_not(int peer, Notice kind) {
+  void tell_or_not(int peer, const NoticeHead& head, std::string_view text = "") {
     try {
-      tell(peer, kind, 0, "");
+      tell(peer, head, text);
     } catch (const std::bad_alloc&) {
       return;
     }
   }
+  // To one that waits in the step `about`.
+  void answer(int peer, std::int64_t about);
 
   // Hears what others have to say. Their programs' messages advance by the way.
   void poll() {
@@ -261,13 +282,17 @@ class Transport final : public MpiTransport, public std::enable_shared_from_this
       case Notice::Ended:
         peer.ended = true;
         peer.ended_at = peer.heard;
+        peer.last = std::move(text);
         break;
       case Notice::Ask:
-        tell(from, Notice::Here, 0, at_.empty() ? "is outside any collective" : "is in " + at_.back());
+        peer.asks = head.tag;
+        answer(from, head.tag);
         break;
-      case Notice::Here:
-        peer.at = std::move(text);
+      case Notice::Here: {
+        const std::size_t line = std::min(text.find('\n'), text.size());
+        peer.answer = Answer{head, text.substr(0, line), text.substr(std::min(line + 1, text.size()))};
         break;
+      }
     }
   }
 
@@ -311,9 +336,9 @@ class Transport final : public MpiTransport, public std::enable_shared_from_this
   std::vector<Peer> peers_;
   std::map<std::pair<int, std::int64_t>, Failure> failed_;
   std::list<Outgoing> outgoing_;
-  std::vector<std::string> at_;  // waits of this process
-  bool left_ = false;            // nothing new is sent
-  bool finished_ = false;        // MPI is gone
+  std::vector<const Exchange*> waits_;  // of this process
+  bool left_ = false;                   // nothing new is sent
+  bool finished_ = false;               // MPI is gone
 
   std::atomic<std::int64_t> sent_{0};
   std::atomic<bool> leaves_{false};
@@ -363,19 +388,33 @@ class Exchange final : public Communication {
   void wait() override {
     Transport& t = *transport_;
     std::unique_lock lock(t.mutex_);
-    if (advance()) return;
-    Waiting here(t, described(call_.call));
-    const Time deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(Seconds(t.longest_));
+    if (advance()) return check_failed();
+    constexpr std::chrono::milliseconds kPatience{100};
+    Waiting here(t, *this);
+    const Time began = Clock::now();
+    const Time deadline = began + std::chrono::duration_cast<Clock::duration>(Seconds(t.longest_));
+    bool asked = call_.call.aside;
     for (int round = 0; !advance(); ++round) {
       if (round % 16 == 0) {
         t.poll();
         find_failures();
-        if (Clock::now() > deadline) late(lock);
+        const Time now = Clock::now();
+        if (!asked && now - began > kPatience) {
+          asked = true;
+          ask();
+        }
+        if (now > deadline) late(lock);
       }
       lock.unlock();
       pause(round);
       lock.lock();
     }
+    check_failed();
+  }
+
+  const Collectives::Call& call() const { return call_.call; }
+  bool waits_for(int peer) const {
+    return std::any_of(parts_.begin(), parts_.end(), [&](const Part& p) { return !p.done && p.peer == peer; });
   }
 
  private:
@@ -386,13 +425,13 @@ class Exchange final : public Communication {
     bool receives;
     bool done;
   };
-  // Is told to those that ask.
   struct Waiting {
-    Waiting(Transport& transport, std::string what) : t(transport) { t.at_.push_back(std::move(what)); }
-    ~Waiting() { t.at_.pop_back(); }
+    Waiting(Transport& transport, const Exchange& exchange) : t(transport), e(exchange) { t.waits_.push_back(&e); }
+    ~Waiting() { std::erase(t.waits_, &e); }
     Waiting(const Waiting&) = delete;
     Waiting& operator=(const Waiting&) = delete;
     Transport& t;
+    const Exchange& e;
   };
 
   int tag() const {
@@ -434,6 +473,18 @@ class Exchange final : public Communication {
     return all;
   }
 
+  // What a process has sent before it gave up the step is of no use: it goes on, and this one must not with its data.
+  void check_failed() const {
+    for (std::size_t i = 0; i < parts_.size() && !transport_->failed_.empty(); ++i) {
+      if (!parts_[i].receives) continue;
+      auto failure = transport_->failed_.find({parts_[i].peer, call_.call.tag});
+      if (failure != transport_->failed_.end()) fail(failure->first.first, failure->second.why);
+    }
+  }
+  [[noreturn]] void fail(int peer, const std::string& why) const {
+    throw StateError(str(described(call_.call), ": process ", peer, " failed in this step: ", why));
+  }
+
   // Notices and messages take different ways: what was sent before a notice may come after it.
   void find_failures() const {
     constexpr std::chrono::milliseconds kGrace{100};
@@ -442,45 +493,76 @@ class Exchange final : public Communication {
       if (p.done) continue;
       auto failure = transport_->failed_.find({p.peer, call_.call.tag});
       if (failure != transport_->failed_.end() && now - failure->second.when > kGrace) {
-        throw StateError(
-            str(described(call_.call), ": process ", p.peer, " failed in this step: ", failure->second.why));
+        fail(p.peer, failure->second.why);
       }
       const auto& peer = transport_->peers_[static_cast<std::size_t>(p.peer)];
       if (peer.ended && now - peer.ended_at > 10 * kGrace) {
         throw StateError(str(described(call_.call), ": process ", transport_->world_.rank, " waits for process ",
-                             p.peer, ", which has ended"));
+                             p.peer, ", which has ended", peer.last.empty() ? "" : "; its last operation was ",
+                             peer.last));
       }
+      if (peer.answer && !call_.call.aside) find_difference(p.peer, *peer.answer);
     }
   }
 
-  // Those that do not arrive are asked where they are.
+  // Each of both processes waits in what the other has not begun: it would have to end before that begins.
+  void find_difference(int peer, const Transport::Answer& answer) const {
+    Transport& t = *transport_;
+    const NoticeHead& head = answer.head;
+    if (!head.waits || head.begun || head.about != call_.call.tag || t.journal().has_begun(head.tag)) return;
+    const std::string why =
+        different_programs(t.journal(), t.world_.rank, call_.call, peer, answer.where, answer.arrays);
+    t.tell(peer, {.kind = Notice::Failed, .tag = head.tag}, why);
+    throw StateError(str(described(call_.call), ": ", why));
+  }
+
+  std::vector<int> missing() const {
+    std::vector<int> out;
+    for (const Part& p : parts_) {
+      if (!p.done && std::find(out.begin(), out.end(), p.peer) == out.end()) out.push_back(p.peer);
+    }
+    std::sort(out.begin(), out.end());
+    return out;
+  }
+  // Those that do not arrive where they are, and answers those of them that have asked before this process came here.
+  void ask() const {
+    for (int p : missing()) {
+      transport_->tell_or_not(p, {.kind = Notice::Ask, .tag = call_.call.tag});
+      if (auto about = transport_->peers_[static_cast<std::size_t>(p)].asks) transport_->answer(p, *about);
+    }
+  }
+
   [[noreturn]] void late(std::unique_lock<std::mutex>& lock) {
     Transport& t = *transport_;
     constexpr std::chrono::milliseconds kAnswer{500};
     const Time asked = Clock::now();
-    std::vector<int> missing;
-    for (const Part& p : parts_) {
-      if (!p.done && std::find(missing.begin(), missing.end(), p.peer) == missing.end()) missing.push_back(p.peer);
-    }
-    std::sort(missing.begin(), missing.end());
-    auto peer = [&](int p) -> Transport::Peer& { return t.peers_[static_cast<std::size_t>(p)]; };
-    for (int p : missing) {
-      peer(p).at.clear();
-      t.tell_or_not(p, Notice::Ask);
-    }
-    auto answered = [&](int p) { return !peer(p).at.empty(); };
-    while (Clock::now() - asked < kAnswer && !std::all_of(missing.begin(), missing.end(), answered)) {
+    const std::vector<int> absent = missing();
+    auto answer = [&](int p) -> std::optional<Transport::Answer>& {
+      return t.peers_[static_cast<std::size_t>(p)].answer;
+    };
+    for (int p : absent) answer(p).reset();
+    ask();
+    auto answered = [&](int p) { return answer(p).has_value(); };
+    while (Clock::now() - asked < kAnswer && !std::all_of(absent.begin(), absent.end(), answered)) {
       lock.unlock();
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
       lock.lock();
       t.poll();
     }
     std::string who;
-    for (int p : missing) {
-      who += str(who.empty() ? "" : ", ", p, " (", answered(p) ? peer(p).at : "does not answer", ")");
+    std::string differences;
+    for (int p : absent) {
+      who += str(who.empty() ? "" : ", ", p);
+      if (!answered(p)) {
+        who += " (does not answer)";
+        continue;
+      }
+      who += str(" (", answer(p)->head.waits ? "waits for this one in " : "", answer(p)->where, ")");
+      const std::string difference = t.journal().first_difference(t.world_.rank, p, answer(p)->arrays);
+      if (!difference.empty()) differences += "; " + difference;
     }
     throw StateError(str(described(call_.call), ": process ", t.world_.rank, " waited ", t.longest_, " s for process",
-                         missing.size() == 1 ? " " : "es ", who,
+                         absent.size() == 1 ? " " : "es ", who, differences,
                          "; it may be stopped or dead, or run another program (MpiOptions::timeout_seconds and "
                          "TESSERA_EXCHANGE_SECONDS say how long a wait may be)"));
   }
@@ -490,9 +572,31 @@ class Exchange final : public Communication {
   std::vector<Part> parts_;
 };
 
+void Transport::answer(int peer, std::int64_t about) {
+  const Exchange* wait = nullptr;
+  for (const Exchange* w : waits_) {
+    if (!w->call().aside && w->waits_for(peer)) wait = w;
+  }
+  std::string where = "is outside any collective";
+  if (wait != nullptr) {
+    where = described_wholly(wait->call());
+  } else if (!waits_.empty()) {
+    where = "is in " + described(waits_.back()->call());
+  } else if (const std::string last = journal().last(); !last.empty()) {
+    where += "; its last one was " + last;
+  }
+  const NoticeHead head{.kind = Notice::Here,
+                        .tag = wait != nullptr ? wait->call().tag : 0,
+                        .about = about,
+                        .begun = journal().has_begun(about),
+                        .waits = wait != nullptr};
+  tell_or_not(peer, head, str(where, '\n', journal().arrays_with(peer)));
+}
+
 CommunicationPtr Transport::start_exchange(const Call& call, std::span<const Message> sends,
                                            std::span<const Receipt> receipts) {
   auto made = std::make_unique<Exchange>(shared_from_this(), call);
+  if (!call.aside) journal().began(call.tag, call.name, call.loc, call.run);
   std::lock_guard lock(mutex_);
   if (left_) throw StateError(str(described(call), ": the program has ended, and with it MPI"));
   for (const auto& r : receipts) made->add(r.peer, static_cast<char*>(r.data), r.nbytes, true);

@@ -42,7 +42,7 @@ CheckpointState& checkpoint_state(const Client& client) {
 }
 
 Agreement::Agreement(const Client& client, std::int64_t tag, std::string what)
-    : call_{.tag = tag, .name = "checkpoint"}, what_(std::move(what)) {
+    : call_{.tag = tag, .name = "checkpoint", .aside = true}, what_(std::move(what)) {
   if (client.process_count() == 1) return;
   collectives_ = runtime::runtime_of(client).collectives;
   process_index_ = client.process_index();

@@ -21,8 +21,9 @@ struct CheckpointState {
   /// Saves of this process run one after another, in the order in which they were asked for.
   std::shared_ptr<runtime::TaskScheduler> writer;
   /// A tag for the messages of one save or restore. Every process asks for its tags in the same order. Tags of programs
-  /// are never negative, these always are, so that a save may exchange messages while programs run.
-  std::int64_t next_tag() { return -1 - tags.fetch_add(1); }
+  /// are never negative and those of what processes do together outside programs even, these are negative and odd, so
+  /// that a save may exchange messages beside all of them.
+  std::int64_t next_tag() { return -1 - 2 * tags.fetch_add(1); }
 
   std::atomic<std::int64_t> tags{0};
 };

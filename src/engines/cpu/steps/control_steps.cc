@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/strings.h"
 #include "engines/cpu/kernels/copy_kernels.h"
+#include "engines/cpu/passes/unroll.h"
 #include "engines/cpu/step_program.h"
 #include "ops/collective/manual.h"
 #include "ops/define_op.h"
@@ -288,6 +289,7 @@ class ScanStep final : public NestedStep {
     consts_ = at(p.num_consts);
     carry_ = at(p.num_carry);
     body_ = Program::compile(p.body, context);
+    if (body_->exchanges() && length_ > 1) unroll(*p.body, context);
     for (std::size_t i = consts_ + carry_; i < e.in.size(); ++i) check_whole(g, e, e.in[i]);
     for (std::size_t j = carry_; j < e.out.size(); ++j) {
       check_whole(g, e, e.out[j]);
@@ -313,14 +315,17 @@ class ScanStep final : public NestedStep {
         if (stack.bytes[k] >= 0) shards[k] = frame.run.memory.allocate(stack.bytes[k]);
       }
     }
-    for (std::int64_t n = 0; n < length_; ++n) {
-      std::int64_t i = reverse_ ? length_ - 1 - n : n;
+    for (std::int64_t n = 0; n < length_;) {
+      const std::int64_t times = row_ != nullptr && n + in_a_row_ <= length_ ? in_a_row_ : 1;
       auto args = consts;
       for (auto& c : carry) args.push_back(std::move(c));
-      for (const auto& s : stacked_in) args.push_back(slice(s, i));
       std::vector<ShardBuffers> into(carry_);
-      for (const auto& s : stacked_out) into.push_back(slice(s, i));
-      auto results = body_->run(std::move(args), frame.run, into);
+      for (std::int64_t end = n + times; n < end; ++n) {
+        const std::int64_t i = reverse_ ? length_ - 1 - n : n;
+        for (const auto& s : stacked_in) args.push_back(slice(s, i));
+        for (const auto& s : stacked_out) into.push_back(slice(s, i));
+      }
+      auto results = (times > 1 ? row_ : body_)->run(std::move(args), frame.run, into);
       for (std::size_t j = carry_; j < results.size(); ++j) keep(results[j], into[j]);
       results.resize(carry_);
       carry = std::move(results);
@@ -328,13 +333,26 @@ class ScanStep final : public NestedStep {
     for (auto& s : stacked_out) carry.push_back(std::move(s));
     give(frame, std::move(carry));
   }
-  std::string label() const override { return str(name_, " (", length_, " times)", nested("body", *body_)); }
+  std::string label() const override {
+    const std::string row = row_ == nullptr ? "" : nested(str("body, ", in_a_row_, " in a row"), *row_);
+    return str(name_, " (", length_, " times)", row, nested("body", *body_));
+  }
   double cost() const override { return body_->cost() * static_cast<double>(length_); }
 
  private:
   struct Stack {
     std::vector<std::int64_t> bytes;  // by shard; -1 where this process does not hold it
   };
+
+  // So that an exchange goes on beside the computation of the next iteration, or begins beside that of the one before.
+  void unroll(const ir::Graph& body, Context& context) {
+    constexpr std::size_t kMost = 2000;  // equations
+    const bool nests = std::any_of(body.eqns.begin(), body.eqns.end(),
+                                   [](const ir::Eqn& e) { return !e.op->subgraphs(e.attrs).empty(); });
+    in_a_row_ = std::min<std::int64_t>(length_, body.eqns.size() > kMost / 4 ? 2 : 4);
+    if (nests || body.eqns.size() > kMost / 2) return;
+    row_ = Program::compile(unrolled(body, consts_, carry_, at(in_a_row_)), context);
+  }
 
   static void check_whole(const ir::Graph& g, const ir::Eqn& e, ir::ValueId v) {
     TESSERA_CHECK(g.layout(v).dims[0].empty(),
@@ -363,6 +381,8 @@ class ScanStep final : public NestedStep {
   std::size_t consts_ = 0;
   std::size_t carry_ = 0;
   ProgramPtr body_;
+  std::int64_t in_a_row_ = 1;
+  ProgramPtr row_;  // so many iterations; null where each is run alone
   std::vector<Stack> stacks_;
 };
 

@@ -37,7 +37,7 @@ struct Parcel {
   Dims from;
 };
 
-class HaloStep final : public Step {
+class HaloStep final : public ExchangeStep {
  public:
   HaloStep(const ir::Graph& g, const ir::Eqn& e, Context& context)
       : p_(ir::get<ops::Halo>(e.attrs)),
@@ -65,9 +65,18 @@ class HaloStep final : public Step {
     plan();
   }
 
-  void run(Frame& frame) const override {
-    std::vector<ShardBuffers> received;
-    if (distributed_) received = exchange(frame);
+  bool exchanges() const override { return crosses_; }
+
+  std::unique_ptr<UnderWay> begin(Frame& frame) const override {
+    auto out = std::make_unique<Exchanged>();
+    if (crosses_) start_exchange(frame, *out);
+    return out;
+  }
+
+  void end(Frame& frame, UnderWay& under_way) const override {
+    auto& exchanged = static_cast<Exchanged&>(under_way);
+    if (exchanged.messages) exchanged.messages->wait();
+    const std::vector<ShardBuffers>& received = exchanged.received;
     struct Open {
       const Part& part;
       std::int32_t target;
@@ -95,6 +104,13 @@ class HaloStep final : public Step {
   double cost() const override { return cost_ * static_cast<double>(targets_.size() * parts_.size()); }
 
  private:
+  // Messages are last: they end before the memory that they move.
+  struct Exchanged final : UnderWay {
+    std::vector<ShardBuffers> received;  // by shard of the results the parcels that come from other processes
+    ShardBuffers packed;
+    runtime::CommunicationPtr messages;
+  };
+
   static std::int64_t elements(const Shape& shape) {
     std::int64_t n = 1;
     for (auto d : shape) n *= d;
@@ -155,6 +171,9 @@ class HaloStep final : public Step {
           std::int64_t read = offset(box.low, strides);
           parcels_[t].push_back({from.first, from.second, std::move(box), read, strides});
         }
+      }
+      for (const Parcel& parcel : parcels_[t]) {
+        for (auto reader : target_->holders[t]) crosses_ = crosses_ || giver(parcel, reader) != reader;
       }
     }
   }
@@ -319,37 +338,34 @@ class HaloStep final : public Step {
     return has ? reader : process_of_[at(source.map.first_position[at(parcel.shard)])];
   }
 
-  // By shard of the results the parcels that come from other processes.
-  std::vector<ShardBuffers> exchange(Frame& frame) const {
+  void start_exchange(Frame& frame, Exchanged& out) const {
     std::vector<runtime::Collectives::Message> sends;
     std::vector<runtime::Collectives::Receipt> receipts;
-    ShardBuffers packed;
-    std::vector<ShardBuffers> received(parcels_.size());
-    for (std::size_t t = 0; t < received.size(); ++t) {
-      received[t].resize(parcels_[t].size());
+    out.received.resize(parcels_.size());
+    for (std::size_t t = 0; t < parcels_.size(); ++t) {
+      out.received[t].resize(parcels_[t].size());
       for (std::size_t n = 0; n < parcels_[t].size(); ++n) {
         const Parcel& parcel = parcels_[t][n];
         std::int64_t bytes = parcel.box.size() * item_;
         for (auto reader : target_->holders[t]) {
           std::int32_t from = giver(parcel, reader);
           if (reader == self_ && from != self_) {
-            received[t][n] = frame.run.memory.allocate(bytes);
-            receipts.push_back({from, received[t][n]->data(), bytes});
+            out.received[t][n] = frame.run.memory.allocate(bytes);
+            receipts.push_back({from, out.received[t][n]->data(), bytes});
           } else if (reader != self_ && from == self_) {
-            packed.push_back(frame.run.memory.allocate(bytes));
+            out.packed.push_back(frame.run.memory.allocate(bytes));
             const BufferPtr& shard = shard_of(frame, parcel.operand, parcel.shard);
-            kernels::copy_strided(packed.back()->data(), core::contiguous_strides(parcel.box.extent, item_),
+            kernels::copy_strided(out.packed.back()->data(), core::contiguous_strides(parcel.box.extent, item_),
                                   static_cast<const char*>(shard->data()) + parcel.read, parcel.from, parcel.box.extent,
                                   item_);
-            sends.push_back({reader, packed.back()->data(), bytes});
+            sends.push_back({reader, out.packed.back()->data(), bytes});
           }
         }
       }
     }
-    if (sends.empty() && receipts.empty()) return received;
+    if (sends.empty() && receipts.empty()) return;
     TESSERA_CHECK(frame.run.collectives != nullptr, "a program that spans processes needs a transport");
-    frame.run.collectives->exchange(call(frame.run, "halo_exchange"), sends, receipts);
-    return received;
+    out.messages = frame.run.collectives->start_exchange(call(frame.run, "halo_exchange"), sends, receipts);
   }
 
   ops::Halo p_;
@@ -358,6 +374,7 @@ class HaloStep final : public Step {
   std::int32_t self_;
   std::vector<std::int32_t> process_of_;
   bool distributed_;
+  bool crosses_ = false;  // processes exchange something
   Shape shape_;
   std::shared_ptr<const LayoutTable> target_;
   std::vector<Shape> shapes_;
