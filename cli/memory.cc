@@ -13,7 +13,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -27,14 +26,6 @@ void* raw_allocate(std::size_t n) noexcept { return mi_malloc(n); }
 void* raw_allocate(std::size_t n, std::size_t alignment) noexcept { return mi_malloc_aligned(n, alignment); }
 void raw_free(void* p) noexcept { mi_free(p); }
 std::size_t usable_size(void* p) noexcept { return mi_usable_size(p); }
-// What mimalloc makes of a small request, which is also the usable size: whoever knows the size need not look it up.
-constexpr std::size_t block_size(std::size_t n) {
-  std::size_t words = (n + 7) / 8;
-  if (words <= 1) return 8;
-  if (words <= 8) return (words + 1) / 2 * 16;
-  std::size_t step = std::bit_floor(words - 1) / 4;
-  return (words + step - 1) / step * step * 8;
-}
 #else
 void* raw_allocate(std::size_t n) noexcept { return std::malloc(n); }
 void* raw_allocate(std::size_t n, std::size_t alignment) noexcept {
@@ -43,20 +34,21 @@ void* raw_allocate(std::size_t n, std::size_t alignment) noexcept {
 }
 void raw_free(void* p) noexcept { std::free(p); }
 std::size_t usable_size(void* p) noexcept { return malloc_usable_size(p); }
-constexpr std::size_t block_size(std::size_t n) { return n; }
 #endif
-constexpr std::size_t kSmall = 8192;  // most bytes that `block_size` takes
 
 // Threads count by themselves and add their sums in steps of this size, so that counting costs no shared write.
 constexpr std::int64_t kStep = 64 << 10;
 
 std::atomic<std::int64_t> held{0};
 std::atomic<std::int64_t> bound{INT64_MAX};
+std::atomic<bool> counting{false};  // from the bound on: who sets none need not pay for the count
 // Of the last request that failed: its bytes, and what was held then.
 std::atomic<std::uint64_t> refused{0};
 std::atomic<std::int64_t> held_then{0};
 std::atomic<bool> bound_reached{false};  // or else the system gave no more
 thread_local std::int64_t pending = 0;
+
+bool counts() noexcept { return counting.load(std::memory_order_relaxed); }
 
 // Adds a block; false where that is beyond the bound.
 bool take(std::int64_t n) noexcept {
@@ -99,24 +91,15 @@ void* refuse(std::size_t n, bool by_bound) noexcept {
 // A block that was given, once it is counted.
 void* counted(void* p, std::size_t n) noexcept {
   if (p == nullptr) return refuse(n, false);
-  if (take(static_cast<std::int64_t>(usable_size(p)))) return p;
+  if (!counts() || take(static_cast<std::int64_t>(usable_size(p)))) return p;
   raw_free(p);
   return refuse(n, true);
 }
 
-void* allocate_aligned(std::size_t n, std::size_t alignment) noexcept {
+void* allocate(std::size_t n, std::size_t alignment = kAny) noexcept {
   if (!fits(n)) return refuse(n, true);
   std::size_t some = std::max<std::size_t>(n, 1);
   return counted(alignment <= kAny ? raw_allocate(some) : raw_allocate(some, alignment), n);
-}
-
-inline void* allocate(std::size_t n) noexcept {
-  if (n - 1 >= kSmall) return allocate_aligned(n, kAny);
-  void* p = raw_allocate(n);
-  if (p == nullptr) return refuse(n, false);
-  if (take(static_cast<std::int64_t>(block_size(n)))) return p;
-  raw_free(p);
-  return refuse(n, true);
 }
 
 void* or_throw(void* p) {
@@ -126,16 +109,7 @@ void* or_throw(void* p) {
 
 void release(void* p) noexcept {
   if (p == nullptr) return;
-  give(static_cast<std::int64_t>(usable_size(p)));
-  raw_free(p);
-}
-
-inline void release(void* p, std::size_t n) noexcept {
-  if (p == nullptr || n - 1 >= kSmall) {
-    release(p);
-    return;
-  }
-  give(static_cast<std::int64_t>(block_size(n)));
+  if (counts()) give(static_cast<std::int64_t>(usable_size(p)));
   raw_free(p);
 }
 
@@ -152,24 +126,25 @@ void* calloc(std::size_t count, std::size_t size) noexcept {
 }
 void* realloc(void* p, std::size_t n) noexcept {
   if (p == nullptr) return allocate(n);
-  auto before = static_cast<std::int64_t>(usable_size(p));
+  auto before = counts() ? static_cast<std::int64_t>(usable_size(p)) : 0;
   if (!fits(n)) return refuse(n, true);
   void* q = mi_realloc(p, n);
   if (q == nullptr) return refuse(n, false);
-  pending += static_cast<std::int64_t>(usable_size(q)) - before;  // the next request is the one to be refused
+  if (counts())
+    pending += static_cast<std::int64_t>(usable_size(q)) - before;  // the next request is the one to be refused
   return q;
 }
 int posix_memalign(void** p, std::size_t alignment, std::size_t n) noexcept {
   if (alignment < sizeof(void*) || (alignment & (alignment - 1)) != 0) return EINVAL;
   int before = errno;
-  void* q = allocate_aligned(n, alignment);
+  void* q = allocate(n, alignment);
   errno = before;
   if (q == nullptr) return ENOMEM;
   *p = q;
   return 0;
 }
-void* aligned_alloc(std::size_t alignment, std::size_t n) noexcept { return allocate_aligned(n, alignment); }
-void* memalign(std::size_t alignment, std::size_t n) noexcept { return allocate_aligned(n, alignment); }
+void* aligned_alloc(std::size_t alignment, std::size_t n) noexcept { return allocate(n, alignment); }
+void* memalign(std::size_t alignment, std::size_t n) noexcept { return allocate(n, alignment); }
 }
 #endif
 
@@ -177,22 +152,18 @@ void* operator new(std::size_t n) { return or_throw(allocate(n)); }
 void* operator new[](std::size_t n) { return or_throw(allocate(n)); }
 void* operator new(std::size_t n, const std::nothrow_t&) noexcept { return allocate(n); }
 void* operator new[](std::size_t n, const std::nothrow_t&) noexcept { return allocate(n); }
-void* operator new(std::size_t n, std::align_val_t a) {
-  return or_throw(allocate_aligned(n, static_cast<std::size_t>(a)));
-}
-void* operator new[](std::size_t n, std::align_val_t a) {
-  return or_throw(allocate_aligned(n, static_cast<std::size_t>(a)));
-}
+void* operator new(std::size_t n, std::align_val_t a) { return or_throw(allocate(n, static_cast<std::size_t>(a))); }
+void* operator new[](std::size_t n, std::align_val_t a) { return or_throw(allocate(n, static_cast<std::size_t>(a))); }
 void* operator new(std::size_t n, std::align_val_t a, const std::nothrow_t&) noexcept {
-  return allocate_aligned(n, static_cast<std::size_t>(a));
+  return allocate(n, static_cast<std::size_t>(a));
 }
 void* operator new[](std::size_t n, std::align_val_t a, const std::nothrow_t&) noexcept {
-  return allocate_aligned(n, static_cast<std::size_t>(a));
+  return allocate(n, static_cast<std::size_t>(a));
 }
 void operator delete(void* p) noexcept { release(p); }
 void operator delete[](void* p) noexcept { release(p); }
-void operator delete(void* p, std::size_t n) noexcept { release(p, n); }
-void operator delete[](void* p, std::size_t n) noexcept { release(p, n); }
+void operator delete(void* p, std::size_t) noexcept { release(p); }
+void operator delete[](void* p, std::size_t) noexcept { release(p); }
 void operator delete(void* p, const std::nothrow_t&) noexcept { release(p); }
 void operator delete[](void* p, const std::nothrow_t&) noexcept { release(p); }
 void operator delete(void* p, std::align_val_t) noexcept { release(p); }
@@ -213,11 +184,14 @@ std::int64_t machine_memory() {
   return bytes;
 }
 
-void bound_memory(std::int64_t bytes) { bound.store(bytes, std::memory_order_relaxed); }
+void bound_memory(std::int64_t bytes) {
+  bound.store(bytes, std::memory_order_relaxed);
+  counting.store(true, std::memory_order_relaxed);
+}
 
 std::string out_of_memory_message() {
-  std::string text = "out of memory: " + std::to_string(refused.load()) + " bytes asked for, " +
-                     std::to_string(std::max<std::int64_t>(held_then.load(), 0)) + " bytes in use";
+  std::string text = "out of memory: " + std::to_string(refused.load()) + " bytes asked for";
+  if (counts()) text += ", " + std::to_string(std::max<std::int64_t>(held_then.load(), 0)) + " bytes in use";
   if (!bound_reached.load()) return text + "; the machine, or a limit of the shell, gives no more";
   return text + "; the bound is " + std::to_string(bound.load()) + " bytes (--max-memory)";
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The memory of the whole process: every `new` of the library, arrays and kernels' workspaces included, is counted, and
-// one that would go beyond the bound throws `std::bad_alloc`.
+// The memory of the whole process: once there is a bound, every `new` of the library, arrays and kernels' workspaces
+// included, is counted, and one that would go beyond it throws `std::bad_alloc`.
 #pragma once
 
 #include <cstdint>

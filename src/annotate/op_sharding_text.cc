@@ -6,7 +6,7 @@
 #include "base/strings.h"
 #include "ops/collective/shard_map_op.h"
 #include "ops/shared_attrs.h"
-#include "program/trace.h"
+#include "program/bind_built.h"
 
 namespace tessera::detail {
 
@@ -93,9 +93,7 @@ class Writer {
 
 std::string annotated_hlo(const std::function<std::vector<Array>(const std::vector<Array>&)>& f,
                           const std::vector<Array>& leaves) {
-  ir::Types types;
-  for (const auto& a : leaves) types.push_back(program::type_of(a, "annotated_hlo"));
-  program::Traced traced = program::trace(f, types);
+  program::Traced traced = program::trace(f, program::types_of(leaves, "annotated_hlo"));
   std::vector<Array> all = leaves;
   all.insert(all.end(), traced.captures.begin(), traced.captures.end());
   Writer w;

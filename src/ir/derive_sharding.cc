@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/strings.h"
+#include "ir/axis_sets.h"
 #include "ir/known_shardings.h"
 #include "tessera/error.h"
 
@@ -27,12 +28,6 @@ TypeSharding sharding_of(const Type& t, const AbstractMesh& mesh) {
 }
 
 namespace {
-
-AxisMask mask_of(const AxisList& axes) {
-  AxisMask mask = 0;
-  for (auto a : axes) mask |= AxisMask{1} << a;
-  return mask;
-}
 
 std::size_t slot(std::int64_t i) { return static_cast<std::size_t>(i); }
 

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/strings.h"
+#include "ir/axis_sets.h"
 #include "sharding/mesh_tiling.h"
 #include "tessera/error.h"
 
@@ -156,7 +157,7 @@ class Placer {
     };
     for (const auto& d : s.dims) add(d.axes, out.dims.emplace_back());
     add(s.unreduced, partial);
-    for (auto a : partial) out.partial |= AxisMask{1} << a;
+    out.partial |= mask_of(partial);
     return whole ? std::optional(std::move(out)) : std::nullopt;
   }
 

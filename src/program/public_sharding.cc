@@ -5,6 +5,7 @@
 #include "base/intern_table.h"
 #include "base/strings.h"
 #include "hlo/sharding/sdy.h"
+#include "ir/type_sharding.h"
 #include "program/placed_module.h"
 #include "sharding/mesh_tiling.h"
 #include "tessera/error.h"
@@ -50,14 +51,6 @@ ShardingPtr named(const ir::NamedMesh& mesh, const std::vector<std::vector<std::
   DeviceArray grid(devices, mesh.sizes);
   Mesh placed(grid, numbered ? AxisNames(std::nullopt) : AxisNames(mesh.axes), {.axis_types = mesh.axis_types});
   return interned(NamedSharding(placed, PartitionSpec(entries).with_unreduced(refs(unreduced)), {.uneven = uneven}));
-}
-
-ir::AxisList axes_in(ir::AxisMask mask) {
-  ir::AxisList out;
-  for (std::uint8_t a = 0; a < 32; ++a) {
-    if (mask >> a & 1) out.push_back(a);
-  }
-  return out;
 }
 
 // Tiles over the axes of the module's mesh.
@@ -165,7 +158,7 @@ ShardingPtr public_sharding(const PlacedModule& placed, const ir::Layout& layout
     bool fits = true;
     for (std::size_t d = 0; d < dims.size(); ++d) fits = fits && whole_axes(layout.dims[d], *m.axes_of[k], dims[d]);
     std::vector<std::size_t> unreduced;
-    fits = fits && whole_axes(axes_in(layout.partial), *m.axes_of[k], unreduced);
+    fits = fits && whole_axes(ir::axes_of(layout.partial), *m.axes_of[k], unreduced);
     if (fits) return named(m.meshes[k], dims, unreduced, uneven || m.meshes[k].uneven, devices);
   }
   if (layout.partial != 0) {

@@ -13,6 +13,7 @@
 #include "mesh/mesh_state.h"
 #include "ops/collective/manual_region.h"
 #include "program/axis_env.h"
+#include "program/bind_built.h"
 #include "program/program.h"
 #include "program/promote.h"
 #include "program/typed/sharding_cures.h"
@@ -178,6 +179,11 @@ void check_leaves(const std::vector<Array>& leaves, const char* function, const 
 }
 
 ir::Type type_of(const Array& a, const char* function) { return arrays::checked(a, function)->type; }
+ir::Types types_of(const std::vector<Array>& leaves, const char* function) {
+  ir::Types out;
+  for (const auto& a : leaves) out.push_back(type_of(a, function));
+  return out;
+}
 
 ops::NameSet varying_of(const Array& a) {
   if (!checks_varying() || a.impl()->trace == 0) return {};
@@ -306,16 +312,37 @@ std::vector<Array> bind(const ir::OpDef& op, const std::vector<Array>& in, ir::A
   return seen(bind_as_given(op, one, std::move(attrs), loc), one, loc);
 }
 
+namespace {
+std::vector<Array> bind_in(Trace& t, const Build& build, const std::vector<Array>& args, const Loc& loc) {
+  ir::Values values;
+  values.reserve(args.size());
+  for (std::size_t i = 0; i < args.size(); ++i) values.push_back(t.lift(args[i], "call", "argument", i));
+  t.builder().set_loc(loc);
+  std::vector<Array> out;
+  for (auto v : build(t.builder(), values)) out.push_back(t.wrap(v, "call", loc));
+  return out;
+}
+}  // namespace
+
 std::vector<Array> bind_graph(const ir::GraphPtr& graph, const std::vector<Array>& args, const Loc& loc) {
   Trace* t = Trace::current();
   if (t == nullptr) return run_graph(graph, args);
-  ir::Values values;
-  values.reserve(args.size());
-  for (std::size_t i = 0; i < args.size(); ++i) values.push_back(t->lift(args[i], "call", "argument", i));
-  t->builder().set_loc(loc);
-  std::vector<Array> out;
-  for (auto v : t->builder().inline_graph(*graph, values)) out.push_back(t->wrap(v, "call", loc));
-  return out;
+  return bind_in(
+      *t, [&](ir::Builder& b, const ir::Values& in) { return b.inline_graph(*graph, in); }, args, loc);
+}
+
+std::vector<Array> bind_built(const char* pass, const Build& build, const ir::Types& types,
+                              const std::vector<Array>& args, const Loc& loc) {
+  Trace* t = Trace::current();
+  // Rules derive shardings in types leniently, whatever the trace does: in a graph of their own.
+  auto typed = [](const ir::Type& type) { return type.sharding != nullptr; };
+  if (t != nullptr && t->builder().typing() == ir::Typing::Off && std::ranges::none_of(types, typed)) {
+    return bind_in(*t, build, args, loc);
+  }
+  ir::Builder b;
+  ir::Values in;
+  for (const auto& type : types) in.push_back(b.input(type));
+  return bind_graph(ir::after_pass(pass, b.finish_shared(build(b, in))), args, loc);
 }
 
 }  // namespace tessera::program

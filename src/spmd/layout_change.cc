@@ -199,7 +199,7 @@ std::vector<Step> plan(const ir::Type& type, const ir::Layout& from, const ir::L
 }
 
 std::int64_t cost(const ir::Type& type, const ir::Layout& from, const ir::Layout& goal, const ir::MeshAxes& mesh) {
-  if (from.dims == goal.dims && from.partial == goal.partial) return 0;
+  if (from.dims == goal.dims) return received(type, from, goal, mesh);  // an all-reduce at most
   return total(type, from, plan(type, from, goal, mesh), mesh);
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/control/calls.h"
 #include "ops/control/control.h"
+#include "program/bind_built.h"
 #include "program/graph_fragment.h"
 #include "program/promote.h"
 #include "tessera/control.h"
@@ -20,12 +21,6 @@ namespace {
 using ir::GraphPtr;
 using ir::Values;
 using program::Traced;
-
-ir::Types types_of(const std::vector<Array>& leaves, const char* name) {
-  ir::Types out;
-  for (const auto& a : leaves) out.push_back(program::type_of(a, name));
-  return out;
-}
 
 // The graph with its captures moved in front: (captures, inputs).
 GraphPtr captures_first(const Traced& t) {
@@ -105,7 +100,7 @@ Array branch_index(const Operand& index, std::size_t count) {
 std::vector<Array> cond_leaves(const Array& which, const std::vector<LeafFn>& branches,
                                const std::vector<Array>& operands, const Loc& loc) {
   if (branches.empty()) throw ValueError("switch_: branches is empty; expected at least one");
-  ir::Types types = types_of(operands, "cond");
+  ir::Types types = program::types_of(operands, "cond");
   std::vector<Traced> traced;
   std::vector<Array> in{which};
   append(in, operands);
@@ -145,7 +140,7 @@ std::vector<Array> while_leaves(const LeafFn& cond, const LeafFn& body, const st
   std::vector<ops::NameSet> varying = program::varying_of(carry);
   for (int round = 0; round < 2; ++round) {  // the second with the dtypes that the first found
     do {
-      b = program::trace(body, types_of(carry, "while_loop"), varying);
+      b = program::trace(body, program::types_of(carry, "while_loop"), varying);
     } while (program::grow_varying(b, varying, carry.size()));
     ir::Types after = b.graph->output_types();
     if (after.size() != carry.size()) {
@@ -154,7 +149,7 @@ std::vector<Array> while_leaves(const LeafFn& cond, const LeafFn& body, const st
     }
     if (!settle("while_loop", carry, after, loc)) break;
   }
-  ir::Types types = types_of(carry, "while_loop");
+  ir::Types types = program::types_of(carry, "while_loop");
   Traced c = program::trace(cond, types, varying);
   if (c.graph->outputs.size() != 1 || c.graph->output_types()[0].dtype != bool_ ||
       !c.graph->output_types()[0].shape.empty()) {
@@ -189,7 +184,7 @@ std::vector<Array> scan_leaves(const LeafFn& body, const std::vector<Array>& ini
   std::vector<ops::NameSet> varying = program::varying_of(carry);
   for (const auto& set : program::varying_of(xs)) varying.push_back(set);
   for (int round = 0; round < 2; ++round) {
-    ir::Types types = types_of(carry, "scan");
+    ir::Types types = program::types_of(carry, "scan");
     for (const auto& x : xs) {
       const ir::Type all = program::type_of(x, "scan");
       if (all.sharding != nullptr && !all.sharding->dims[0].empty()) {
@@ -208,7 +203,7 @@ std::vector<Array> scan_leaves(const LeafFn& body, const std::vector<Array>& ini
     if (!settle("scan", carry, after, loc)) break;
   }
   ops::Scan attrs;
-  attrs.body = program::with_output_types(captures_first(t), types_of(carry, "scan"));
+  attrs.body = program::with_output_types(captures_first(t), program::types_of(carry, "scan"));
   attrs.length = n;
   attrs.reverse = reverse;
   attrs.num_consts = static_cast<std::int64_t>(t.captures.size());
@@ -281,7 +276,7 @@ std::vector<Array> associative_scan_leaves(const LeafFn& combine, const std::vec
 }
 
 std::vector<Array> checkpoint_leaves(const LeafFn& f, const std::vector<Array>& args, const Loc& loc) {
-  Traced t = program::trace(f, types_of(args, "checkpoint"), program::varying_of(args));
+  Traced t = program::trace(f, program::types_of(args, "checkpoint"), program::varying_of(args));
   std::vector<Array> in = args;
   append(in, t.captures);
   return program::graph_fragment_as_given(

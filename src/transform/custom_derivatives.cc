@@ -5,6 +5,7 @@
 
 #include "base/strings.h"
 #include "ops/control/calls.h"
+#include "program/bind_built.h"
 #include "program/graph_fragment.h"
 #include "program/promote.h"
 #include "tessera/custom.h"
@@ -16,12 +17,6 @@ namespace {
 using ir::Value;
 using ir::Values;
 using ir::ValueSpan;
-
-ir::Types argument_types(const std::vector<Array>& leaves, const char* name) {
-  ir::Types out;
-  for (const auto& a : leaves) out.push_back(program::type_of(a, name));
-  return out;
-}
 
 // Inputs of a call: the arguments, then everybody's captures, each graph reading its own.
 struct Operands {
@@ -72,7 +67,7 @@ namespace detail {
 std::vector<Array> custom_jvp_leaves(const LeafFn& f, const LeafFn& rule, const std::vector<Array>& args,
                                      const Loc& loc) {
   const char* name = "custom_jvp";
-  ir::Types types = argument_types(args, name);
+  ir::Types types = program::types_of(args, name);
   program::Traced body = program::trace(f, types);
   ir::Types both = types;
   both.insert(both.end(), types.begin(), types.end());
@@ -115,7 +110,7 @@ std::vector<Array> custom_jvp_leaves(const LeafFn& f, const LeafFn& rule, const 
 std::vector<Array> custom_vjp_leaves(const LeafFn& f, const LeafFn& fwd, const LeafFn& bwd,
                                      const std::vector<Array>& args, const Loc& loc) {
   const char* name = "custom_vjp";
-  ir::Types types = argument_types(args, name);
+  ir::Types types = program::types_of(args, name);
   program::Traced body = program::trace(f, types);
   auto forward = std::make_shared<program::Traced>(program::trace(fwd, types));
   ir::Types results = body.graph->output_types();

@@ -3,11 +3,11 @@
 
 #include "base/strings.h"
 #include "ir/pass.h"
-#include "ops/transform/graph_rules.h"
+#include "ops/transform/linearize.h"
+#include "program/bind_built.h"
 #include "program/graph_fragment.h"
 #include "program/program.h"
 #include "program/promote.h"
-#include "program/trace.h"
 #include "tessera/error.h"
 
 namespace tessera::detail {
@@ -67,36 +67,34 @@ std::vector<Array> value_and_grad(const LeafFn& f, const std::vector<Array>& lea
   }
   ops::Flags flags(g.inputs.size());
   for (std::size_t i = 0; i < active.size(); ++i) flags[i] = active[i];
-  ops::Linearized lin = ops::linearize_graph(g, flags);
-
-  ir::Builder b;
-  Values in;
-  for (const auto& t : g.input_types()) in.push_back(b.input(t));
-  Values known = b.inline_graph(*lin.known, in);
-  Values outputs(known.begin(), known.begin() + static_cast<std::ptrdiff_t>(g.outputs.size()));
-  Values linear_in(known.begin() + static_cast<std::ptrdiff_t>(g.outputs.size()), known.end());
-  for (std::size_t i = 0; i < flags.size(); ++i) {
-    if (flags[i]) linear_in.emplace_back();
-  }
-  Values ct;
-  for (std::size_t k = 0; k < lin.active_out.size(); ++k) {
-    if (lin.active_out[k]) ct.push_back(k == 0 ? ops::scalar(b, 1, outputs[0].dtype()) : Value{});
-  }
-  Values grads;
-  if (lin.active_out[0]) {
-    Values all = ops::transpose_inline(b, *lin.linear, linear_in, ct);
-    grads.assign(all.begin() + static_cast<std::ptrdiff_t>(lin.num_residuals), all.end());
-  } else {
-    grads.resize(linear_in.size() - lin.num_residuals);
-  }
-  std::size_t next = 0;
-  for (std::size_t i = 0; i < flags.size(); ++i) {
-    if (!flags[i]) continue;
-    Value v = grads[next++];
-    outputs.push_back(program::marked(v ? v : ops::zeros(b, ir::cotangent_type(types[i])), types[i]));
-  }
-  return program::bind_graph(ir::after_pass("grad", b.finish_shared(outputs)), join_captures(leaves, traced),
-                             Loc::current());
+  const ops::LinearizedInline lin(g, flags);
+  auto build = [&](ir::Builder& b, const Values& in) {
+    Values known = lin.known(b, in);
+    Values outputs(known.begin(), known.begin() + static_cast<std::ptrdiff_t>(g.outputs.size()));
+    Values linear_in(known.begin() + static_cast<std::ptrdiff_t>(g.outputs.size()), known.end());
+    for (std::size_t i = 0; i < flags.size(); ++i) {
+      if (flags[i]) linear_in.emplace_back();
+    }
+    Values ct;
+    for (std::size_t k = 0; k < lin.active_out().size(); ++k) {
+      if (lin.active_out()[k]) ct.push_back(k == 0 ? ops::scalar(b, 1, outputs[0].dtype()) : Value{});
+    }
+    Values grads;
+    if (lin.active_out()[0]) {
+      Values all = ops::transpose_inline(b, *lin.linear(), linear_in, ct);
+      grads.assign(all.begin() + static_cast<std::ptrdiff_t>(lin.num_residuals()), all.end());
+    } else {
+      grads.resize(linear_in.size() - lin.num_residuals());
+    }
+    std::size_t next = 0;
+    for (std::size_t i = 0; i < flags.size(); ++i) {
+      if (!flags[i]) continue;
+      Value v = grads[next++];
+      outputs.push_back(program::marked(v ? v : ops::zeros(b, ir::cotangent_type(types[i])), types[i]));
+    }
+    return outputs;
+  };
+  return program::bind_built("grad", build, g.input_types(), join_captures(leaves, traced), Loc::current());
 }
 
 std::vector<Array> jvp(const LeafFn& f, const std::vector<Array>& leaves, const std::vector<Array>& tangents,

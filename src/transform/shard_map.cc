@@ -8,6 +8,7 @@
 #include <typeinfo>
 
 #include "base/strings.h"
+#include "ir/axis_sets.h"
 #include "ir/derive_sharding.h"
 #include "ir/pass.h"
 #include "ops/collective/shard_map_op.h"
@@ -335,12 +336,6 @@ AbstractMesh inner_mesh(const ops::ShardMap& p, const AbstractMesh& mesh) {
   return mesh.update_axis_types(types);
 }
 
-ir::AxisMask manual_mask(const ops::ShardMap& p) {
-  ir::AxisMask mask = 0;
-  for (auto m : p.manual) mask |= ir::AxisMask{1} << m;
-  return mask;
-}
-
 std::vector<AxisRef> refs(const AbstractMesh& mesh, const ir::AxisList& axes, ir::AxisMask of) {
   std::vector<AxisRef> out;
   for (auto a : axes) {
@@ -357,7 +352,7 @@ PartitionSpec spec_of_type(const ops::ShardMap& p, const AbstractMesh& mesh, con
                         p.mesh_names.list[static_cast<std::size_t>(m)], " is not; give in_specs"));
   }
   const ir::TypeSharding s = ir::sharding_of(a.impl()->type, mesh);
-  const ir::AxisMask manual = manual_mask(p);
+  const ir::AxisMask manual = ir::mask_of(p.manual);
   std::vector<SpecEntry> entries;
   for (const auto& axes : s.dims) {
     auto named = refs(mesh, axes, manual);
@@ -372,10 +367,8 @@ PartitionSpec spec_of_type(const ops::ShardMap& p, const AbstractMesh& mesh, con
 Array as_spec(const ops::ShardMap& p, const AbstractMesh& mesh, const Array& a, const PartitionSpec& spec,
               std::size_t i) {
   const ir::TypeSharding own = ir::sharding_of(a.impl()->type, mesh);
-  const ir::AxisMask manual = manual_mask(p);
-  ir::TypeSharding want{mesh, {}, 0, 0};
-  for (auto x : p.in_specs.unreduced_of(i)) want.unreduced |= ir::AxisMask{1} << x;
-  for (auto x : p.in_specs.reduced_of(i)) want.reduced |= ir::AxisMask{1} << x;
+  const ir::AxisMask manual = ir::mask_of(p.manual);
+  ir::TypeSharding want{mesh, {}, ir::mask_of(p.in_specs.unreduced_of(i)), ir::mask_of(p.in_specs.reduced_of(i))};
   for (std::size_t d = 0; d < own.dims.size(); ++d) {
     ir::AxisList dim;
     for (auto x : p.in_specs.list[i][d]) {

@@ -326,6 +326,40 @@ void sharded_programs(const ProgramSink& sink) {
       {on(ramp({8, 8}), P("x", "y")), device_put(ramp({8, 8}), NamedSharding(other, P(axes("a", "c"), "b")))});
 }
 
+// From every way to lay a matrix over three axes to every other; sums are completed on the way to each, too.
+void layout_changes(const ProgramSink& sink) {
+  Mesh mesh = make_mesh({2, 2, 2}, {"a", "b", "c"}, Client::current().devices().first(8));
+  std::vector<PartitionSpec> specs{P(),
+                                   P("a"),
+                                   P("b"),
+                                   P(none, "a"),
+                                   P("a", "b"),
+                                   P("b", "a"),
+                                   P(axes("a", "b")),
+                                   P(axes("b", "a")),
+                                   P("b", axes("a", "c")),
+                                   P(axes("c", "a"), "b"),
+                                   P(axes("a", "b", "c")),
+                                   P(none, axes("c", "b"))};
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    for (std::size_t k = 0; k < specs.size(); ++k) {
+      Array x = device_put(ramp({8, 8}), NamedSharding(mesh, specs[i]));
+      JitOptions to{.out_shardings = {NamedSharding(mesh, specs[k])}};
+      add(
+          sink, str("moved.", i, "_", k), [](const Leaves& a) { return Leaves{tanh(a[0])}; }, {x}, 0, to);
+      add(
+          sink, str("moved.sum_", i, "_", k), [](const Leaves& a) { return Leaves{matmul(transpose(a[0]), a[0])}; },
+          {x}, 0, to);
+      add(
+          sink, str("moved.max_", i, "_", k),
+          [](const Leaves& a) {
+            return Leaves{max(reshape(a[0], {8, 8, 1}) * reshape(a[0], {8, 1, 8}), {.axis = Dims{0}})};
+          },
+          {x}, 0, to);
+    }
+  }
+}
+
 void nested_maps(const ProgramSink& sink) {
   Mesh mesh = make_mesh({4, 2}, {"x", "y"}, Client::current().devices().first(8));
   Array x = device_put(ramp({8, 8}), NamedSharding(mesh, P("x", "y")));
@@ -417,6 +451,7 @@ void pmap_programs(const ProgramSink& sink) {
 void written_programs(const ProgramSink& sink) {
   control_programs(sink);
   sharded_programs(sink);
+  layout_changes(sink);
   nested_maps(sink);
   pmap_programs(sink);
   Mesh mesh = make_mesh({4, 2}, {"x", "y"}, Client::current().devices().first(8));

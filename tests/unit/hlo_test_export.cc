@@ -6,6 +6,7 @@
 #include "tessera/device.h"
 #include "tessera/io.h"
 #include "tessera/stablehlo.h"
+#include "tessera/tessera.h"
 #include "tests/support/paths.h"
 #include "tests/support/series.h"
 #include "tests/support/text_programs.h"
@@ -194,6 +195,37 @@ TEST(HloExport, CompositesAreReadByTheFieldsOfTheirOps) {
   EXPECT_FALSE(read_again("composite_attributes = {pivots = true}, "));
   EXPECT_FALSE(read_again("composite_attributes = {full = 2.5 : f64}, "));
   EXPECT_FALSE(read_again("composite_attributes = {full = \"no\"}, "));
+}
+
+// The collectives in the text of one device, in order.
+std::vector<std::string> collectives_in(const std::string& text) {
+  std::vector<std::string> out;
+  for (std::size_t at = 0; (at = text.find("\"stablehlo.", at)) != std::string::npos;) {
+    at += 11;
+    std::string name = text.substr(at, text.find('"', at) - at);
+    for (const char* known : {"all_gather", "all_reduce", "all_to_all", "collective_permute", "reduce_scatter"}) {
+      if (name == known) out.push_back(name);
+    }
+  }
+  return out;
+}
+
+TEST(DeviceText, StepsOfLayoutChangesAreWrittenAsThePlanHasThem) {
+  ClientScope scope(Client::cpu({.devices = 8}));
+  Mesh mesh = make_mesh({2, 2, 2}, {"x", "y", "z"});
+  auto moved = [&](const PartitionSpec& from, const PartitionSpec& to, const Shape& shape = {8, 8, 8}) {
+    Array x = device_put(zeros(shape, float32), NamedSharding(mesh, from));
+    auto f = jit([](const Array& a) { return tanh(a); }, {.out_shardings = {NamedSharding(mesh, to)}});
+    auto program = StablehloProgram::parse(f.lower(x).as_text(), "moved");
+    return join(collectives_in(program.device_text(program.place({x.host()}))));
+  };
+  EXPECT_EQ(moved(P("x"), P()), "all_gather");
+  EXPECT_EQ(moved(P(), P("x", "y")), "");
+  EXPECT_EQ(moved(P("x"), P(none, "x")), "all_to_all");
+  EXPECT_EQ(moved(P("x", "y"), P("y", "x")), "collective_permute");
+  EXPECT_EQ(moved(P(axes("x", "y")), P(axes("y", "x"))), "collective_permute");
+  // Axes of two dimensions go on to two others: no dimension is made whole on the way.
+  EXPECT_EQ(moved(P(axes("x", "y"), "z"), P("x", none, axes("y", "z"))).find("all_gather"), std::string::npos);
 }
 
 }  // namespace

@@ -2,9 +2,10 @@
 // Collectives: groups of positions of the whole mesh, with channels where positions are partitions and without where
 // they are replicas.
 #include <algorithm>
+#include <array>
 
 #include "base/strings.h"
-#include "hlo/export/export.h"
+#include "hlo/export/collective_text.h"
 #include "ops/collective/collectives.h"
 #include "ops/ops.h"
 #include "tessera/error.h"
@@ -68,6 +69,50 @@ Text index_along(Writer& w, const ManualText& m, std::size_t axis) {
 }
 
 namespace {
+std::string groups_text(const std::vector<Dims>& groups) { return "replica_groups = " + matrix_text(groups); }
+std::string reducer_of(Writer& w, ir::Reduction by, DType t) {
+  using R = ir::Reduction;
+  if (is_bool(t)) return w.reducer(by == R::Sum || by == R::Max || by == R::Or ? "or" : "and", t);
+  constexpr std::array names{"add", "multiply", "maximum", "minimum", "and", "or"};  // in the order of the enumeration
+  return w.reducer(names[static_cast<std::size_t>(by)], t);
+}
+}  // namespace
+
+Texts write_all_reduce(Writer& w, const Texts& in, const Types& out, const std::vector<Dims>& groups,
+                       ir::Reduction by) {
+  return w.generic("stablehlo.all_reduce", in, out, collective_attributes(w, "", groups_text(groups), true),
+                   reducer_of(w, by, out[0].dtype));
+}
+Texts write_reduce_scatter(Writer& w, const Texts& in, const Types& out, const std::vector<Dims>& groups,
+                           std::size_t dim, ir::Reduction by) {
+  std::string rest = str(groups_text(groups), ", scatter_dimension = ", dim, " : i64");
+  return w.generic("stablehlo.reduce_scatter", in, out, collective_attributes(w, "", rest, true),
+                   reducer_of(w, by, out[0].dtype));
+}
+Texts write_all_gather(Writer& w, const Texts& in, const Types& out, const std::vector<Dims>& groups, std::size_t dim) {
+  return w.generic("stablehlo.all_gather", in, out,
+                   collective_attributes(w, str("all_gather_dim = ", dim, " : i64, "), groups_text(groups), true), "");
+}
+Texts write_all_to_all(Writer& w, const Texts& in, const Types& out, const std::vector<Dims>& groups, std::size_t split,
+                       std::size_t concat) {
+  std::string rest = str("concat_dimension = ", concat, " : i64, ", groups_text(groups),
+                         ", split_count = ", groups[0].size(), " : i64, split_dimension = ", split, " : i64");
+  return w.generic("stablehlo.all_to_all", in, out, collective_attributes(w, "", rest, false), "");
+}
+Texts write_permute(Writer& w, const Texts& in, const Types& out, const std::vector<Dims>& pairs) {
+  std::string text = pairs.empty() ? "dense<> : tensor<0x2xi64>" : matrix_text(pairs);
+  return w.generic("stablehlo.collective_permute", in, out,
+                   collective_attributes(w, "", "source_target_pairs = " + text, false), "");
+}
+Texts write_ragged(Writer& w, const Texts& in, const Types& out, const std::vector<Dims>& groups) {
+  std::string channel = w.options().replicas ? "" : "channel_id = 1 : i64, ";
+  return w.line(
+      str("stablehlo.custom_call @ragged_all_to_all(", names_of(in), ") {api_version = 4 : i32, backend_config = {",
+          channel, groups_text(groups), "}} : ", signature(in, out)),
+      out);
+}
+
+namespace {
 const ManualText& map_of(const Writer& w, const Eqn& e) {
   if (w.manual() == nullptr) {
     throw UnimplementedError(str("the op ", e.op->name(), " (", to_string(e.loc),
@@ -101,40 +146,32 @@ std::vector<Dims> groups_of(const ManualText& m, const ops::Collective& p) {
   }
   return out;
 }
-std::string groups_text(const ManualText& m, const ops::Collective& p) {
-  return "replica_groups = " + matrix_text(groups_of(m, p));
+Texts all_reduce(Writer& w, const Eqn& e, const Texts& in, const Types& out, ir::Reduction by) {
+  return write_all_reduce(w, in, out, groups_of(map_of(w, e), ir::get<ops::Collective>(e.attrs)), by);
 }
-Texts all_reduce(Writer& w, const Eqn& e, const Texts& in, const Types& out, std::string how) {
-  const auto& m = map_of(w, e);
-  const auto& p = ir::get<ops::Collective>(e.attrs);
-  if (is_bool(out[0].dtype)) how = how == "maximum" ? "or" : "and";
-  return w.generic("stablehlo.all_reduce", in, out, collective_attributes(w, "", groups_text(m, p), true),
-                   w.reducer(how, out[0].dtype));
+Texts psum(Writer& w, const Eqn& e, const Texts& in, const Types& out) {
+  return all_reduce(w, e, in, out, ir::Reduction::Sum);
 }
-Texts psum(Writer& w, const Eqn& e, const Texts& in, const Types& out) { return all_reduce(w, e, in, out, "add"); }
-Texts pmax(Writer& w, const Eqn& e, const Texts& in, const Types& out) { return all_reduce(w, e, in, out, "maximum"); }
-Texts pmin(Writer& w, const Eqn& e, const Texts& in, const Types& out) { return all_reduce(w, e, in, out, "minimum"); }
-
+Texts pmax(Writer& w, const Eqn& e, const Texts& in, const Types& out) {
+  return all_reduce(w, e, in, out, ir::Reduction::Max);
+}
+Texts pmin(Writer& w, const Eqn& e, const Texts& in, const Types& out) {
+  return all_reduce(w, e, in, out, ir::Reduction::Min);
+}
 Texts all_gather(Writer& w, const Eqn& e, const Texts& in, const Types& out) {
-  const auto& m = map_of(w, e);
   const auto& p = ir::get<ops::AllGather>(e.attrs);
-  return w.generic("stablehlo.all_gather", in, out,
-                   collective_attributes(w, str("all_gather_dim = ", p.dim, " : i64, "), groups_text(m, p), true), "");
+  return write_all_gather(w, in, out, groups_of(map_of(w, e), p), static_cast<std::size_t>(p.dim));
 }
 Texts psum_scatter(Writer& w, const Eqn& e, const Texts& in, const Types& out) {
-  const auto& m = map_of(w, e);
   const auto& p = ir::get<ops::PsumScatter>(e.attrs);
-  std::string rest = str(groups_text(m, p), ", scatter_dimension = ", p.dim, " : i64");
-  return w.generic("stablehlo.reduce_scatter", in, out, collective_attributes(w, "", rest, true),
-                   w.reducer("add", out[0].dtype));
+  return write_reduce_scatter(w, in, out, groups_of(map_of(w, e), p), static_cast<std::size_t>(p.dim),
+                              ir::Reduction::Sum);
 }
 Texts all_to_all(Writer& w, const Eqn& e, const Texts& in, const Types& out) {
-  const auto& m = map_of(w, e);
   const auto& p = ir::get<ops::AllToAll>(e.attrs);
+  auto groups = groups_of(map_of(w, e), p);
   if (p.group_size() == 1) return in;
-  std::string rest = str("concat_dimension = ", p.concat, " : i64, ", groups_text(m, p),
-                         ", split_count = ", p.group_size(), " : i64, split_dimension = ", p.split, " : i64");
-  return w.generic("stablehlo.all_to_all", in, out, collective_attributes(w, "", rest, false), "");
+  return write_all_to_all(w, in, out, groups, static_cast<std::size_t>(p.split), static_cast<std::size_t>(p.concat));
 }
 Texts ppermute(Writer& w, const Eqn& e, const Texts& in, const Types& out) {
   const auto& m = map_of(w, e);
@@ -147,29 +184,20 @@ Texts ppermute(Writer& w, const Eqn& e, const Texts& in, const Types& out) {
       pairs.push_back({group[static_cast<std::size_t>(pair[0])], group[static_cast<std::size_t>(pair[1])]});
     }
   }
-  std::string text = pairs.empty() ? "dense<> : tensor<0x2xi64>" : matrix_text(pairs);
-  return w.generic("stablehlo.collective_permute", in, out,
-                   collective_attributes(w, "", "source_target_pairs = " + text, false), "");
+  return write_permute(w, in, out, pairs);
 }
 Texts pbroadcast(Writer& w, const Eqn& e, const Texts& in, const Types& out) {
-  const auto& m = map_of(w, e);
   const auto& p = ir::get<ops::Pbroadcast>(e.attrs);
-  auto groups = groups_of(m, p);
+  auto groups = groups_of(map_of(w, e), p);
   for (auto& g : groups) {
     auto source = g.begin() + static_cast<std::ptrdiff_t>(p.source);
     std::rotate(g.begin(), source, source + 1);
   }
-  return w.generic("stablehlo.collective_broadcast", in, out,
-                   collective_attributes(w, "", "replica_groups = " + matrix_text(groups), false), "");
+  return w.generic("stablehlo.collective_broadcast", in, out, collective_attributes(w, "", groups_text(groups), false),
+                   "");
 }
 Texts ragged(Writer& w, const Eqn& e, const Texts& in, const Types& out) {
-  const auto& m = map_of(w, e);
-  const auto& p = ir::get<ops::Collective>(e.attrs);
-  std::string channel = w.options().replicas ? "" : "channel_id = 1 : i64, ";
-  return w.line(
-      str("stablehlo.custom_call @ragged_all_to_all(", names_of(in), ") {api_version = 4 : i32, backend_config = {",
-          channel, groups_text(m, p), "}} : ", signature(in, out)),
-      out);
+  return write_ragged(w, in, out, groups_of(map_of(w, e), ir::get<ops::Collective>(e.attrs)));
 }
 
 // Axes that are automatic here have no number of their own: the arithmetic goes where they are manual, too.

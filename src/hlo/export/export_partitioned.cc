@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Partitioned graphs: every equation on the shards of one position, reshards as collectives between positions.
 #include <algorithm>
+#include <map>
 
+#include "base/check.h"
 #include "base/strings.h"
-#include "hlo/export/export.h"
+#include "hlo/export/collective_text.h"
 #include "hlo/export/partitioned.h"
+#include "ir/axis_sets.h"
 #include "ir/op_def.h"
+#include "ir/type_sharding.h"
 #include "ops/collective/manual.h"
 #include "ops/ops.h"
 #include "ops/shape/sharding_groups.h"
@@ -16,29 +20,20 @@ namespace tessera::hlo {
 
 namespace {
 namespace def = ops::def;
+using ir::axes_of;
 using ir::AxisList;
+using ir::common_prefix;
 using ir::Eqn;
+using ir::is_prefix;
 using ir::Layout;
+using ir::mask_of;
 using ir::Type;
 using ir::Types;
 
 ManualText all_manual(const ir::MeshAxes& mesh) {
   return {mesh.names, Dims(mesh.sizes.begin(), mesh.sizes.end()), std::vector<bool>(mesh.sizes.size(), true)};
 }
-std::vector<std::size_t> numbers(const AxisList& axes) { return {axes.begin(), axes.end()}; }
-AxisList axes_in(ir::AxisMask mask) {
-  AxisList out;
-  for (std::uint8_t a = 0; a < 32; ++a) {
-    if (mask >> a & 1) out.push_back(a);
-  }
-  return out;
-}
-bool starts_with(const AxisList& list, const AxisList& head) {
-  return list.size() >= head.size() && std::equal(head.begin(), head.end(), list.begin());
-}
-AxisList behind(const AxisList& list, std::size_t n) {
-  return {list.begin() + static_cast<std::ptrdiff_t>(n), list.end()};
-}
+AxisList behind(const AxisList& list, std::size_t n) { return {list.begin() + std::min(n, list.size()), list.end()}; }
 
 Type shard_type(const ir::Graph& g, ir::ValueId v) {
   const Type& t = g.type(v);
@@ -53,21 +48,27 @@ Type shard_type(const ir::Graph& g, ir::ValueId v) {
   return {t.dtype, ir::tile_shape(t.shape, l, *g.mesh), false};
 }
 
+Dims coordinates_of(std::int64_t position, const ir::MeshAxes& mesh) {
+  Dims out(mesh.sizes.size());
+  for (std::size_t a = out.size(); a-- > 0;) {
+    out[a] = position % mesh.sizes[a];
+    position /= mesh.sizes[a];
+  }
+  return out;
+}
+// The tile that a position holds: its number along each dimension.
+Dims tile_at(const Layout& layout, const ir::MeshAxes& mesh, std::int64_t position) {
+  Dims coordinates = coordinates_of(position, mesh);
+  Dims out(layout.dims.size());
+  for (std::size_t d = 0; d < out.size(); ++d) {
+    for (auto a : layout.dims[d]) out[d] = out[d] * mesh.sizes[a] + coordinates[a];
+  }
+  return out;
+}
 // First element of the shard that a position holds.
 Dims offsets_at(const ir::Graph& g, ir::ValueId v, const Shape& shard, std::int64_t position) {
-  const auto& sizes = g.mesh->sizes;
-  Dims coordinates(sizes.size());
-  for (std::size_t a = sizes.size(); a-- > 0;) {
-    coordinates[a] = position % sizes[a];
-    position /= sizes[a];
-  }
-  Dims out;
-  const auto& dims = g.layout(v).dims;
-  for (std::size_t d = 0; d < dims.size(); ++d) {
-    std::int64_t tile = 0;
-    for (auto a : dims[d]) tile = tile * sizes[a] + coordinates[a];
-    out.push_back(tile * shard[d]);
-  }
+  Dims out = tile_at(g.layout(v), *g.mesh, position);
+  for (std::size_t d = 0; d < out.size(); ++d) out[d] *= shard[d];
   return out;
 }
 
@@ -122,160 +123,188 @@ Texts on_shards(Writer& w, const ir::Graph& g, const Eqn& e, const Texts& in, co
 
 // --- what moves ------------------------------------------------------------------------------------------------------
 
-std::string groups_text(const ManualText& m, const AxisList& axes) {
-  return "replica_groups = " + matrix_text(position_groups(m, numbers(axes)));
-}
-const char* how(ir::Reduction r, DType t) {
-  switch (r) {
-    case ir::Reduction::Sum:
-      return is_bool(t) ? "or" : "add";
-    case ir::Reduction::Prod:
-      return is_bool(t) ? "and" : "multiply";
-    case ir::Reduction::Max:
-      return is_bool(t) ? "or" : "maximum";
-    case ir::Reduction::Min:
-      return is_bool(t) ? "and" : "minimum";
-    case ir::Reduction::And:
-      return "and";
-    case ir::Reduction::Or:
-      return "or";
+// Every position's operand from the position that `source` names, or zeros where that is -1. What several positions
+// want is sent in as many rounds.
+Text sent(Writer& w, const Text& x, const Dims& source) {
+  std::vector<std::int64_t> waiting;
+  for (std::size_t i = 0; i < source.size(); ++i) {
+    if (source[i] >= 0) waiting.push_back(static_cast<std::int64_t>(i));
   }
-  return "add";
+  Text sum;
+  while (!waiting.empty() || sum.name.empty()) {
+    std::vector<Dims> pairs;
+    std::vector<std::int64_t> later, mine(source.size(), 0);
+    for (auto to : waiting) {
+      std::int64_t from = source[static_cast<std::size_t>(to)];
+      if (std::ranges::any_of(pairs, [&](const Dims& pair) { return pair[0] == from; })) {
+        later.push_back(to);
+      } else {
+        pairs.push_back({from, to});
+        mine[static_cast<std::size_t>(to)] = 1;
+      }
+    }
+    Text moved = write_permute(w, {x}, {x.type}, pairs)[0];
+    if (sum.name.empty()) {
+      sum = moved;
+    } else {
+      Text which = w.convert(by_position(w, mine), DType::Bool);
+      sum = w.select(w.wide(which, x.type.shape), moved, sum);
+    }
+    waiting = std::move(later);
+  }
+  return sum;
 }
 
-// One value on its way from one layout to another.
-class Move {
+// One step of a layout change, as `reshard` equations are: the partitioner chose its kind. Where StableHLO has no
+// collective for an exchange, dimensions are gathered as far as they have to be, and cut again.
+class Step {
  public:
-  Move(Writer& w, const ir::MeshAxes& mesh, Text x, Layout from)
-      : w_(w), mesh_(mesh), m_(*w.manual()), x_(std::move(x)), at_(std::move(from)) {}
+  Step(Writer& w, const ir::MeshAxes& mesh, Text x, Layout from, const Layout& to)
+      : w_(w), mesh_(mesh), x_(std::move(x)), at_(std::move(from)), to_(to) {
+    if ((at_.vary & ~to_.vary & ~to_.partial) == 0) return;
+    throw UnimplementedError(
+        str("StableHLO text of one device: from ", ir::to_string(at_, mesh_), " to ", ir::to_string(to_, mesh_)));
+  }
 
-  Text to(const Layout& want) {
-    if ((at_.vary & ~want.vary & ~want.partial) != 0) {
-      throw UnimplementedError(
-          str("StableHLO text of one device: from ", ir::to_string(at_, mesh_), " to ", ir::to_string(want, mesh_)));
+  Text write(ops::Reshard::Kind kind) {
+    using Kind = ops::Reshard::Kind;
+    ir::AxisMask done = at_.partial & ~to_.partial, made = to_.partial & ~at_.partial;
+    if (kind == Kind::CollectivePermute) return sent(w_, x_, sources());
+    if (kind == Kind::AllReduce) {
+      x_ = write_all_reduce(w_, {x_}, {x_.type}, groups(axes_of(done)), at_.reduction)[0];
+    } else {
+      TESSERA_CHECK(done == 0 || done == (to_.tiled() & ~at_.tiled()),
+                    "a sum is completed and its shards go elsewhere");
     }
-    ir::AxisMask made = want.partial & ~at_.partial;
-    for (std::size_t d = 0; d < at_.dims.size(); ++d) keep_tile(d, made);
-    made &= ~at_.partial;
-    complete(want);
-    exchange(want);
-    for (std::size_t d = 0; d < at_.dims.size(); ++d) {
-      std::size_t same = 0;
-      while (same < at_.dims[d].size() && same < want.dims[d].size() && at_.dims[d][same] == want.dims[d][same]) ++same;
-      gather(d, same);
+    std::size_t rank = at_.dims.size();
+    for (std::size_t n = 0; kind == Kind::AllToAll && n < rank * rank; ++n) exchange(n % rank);
+    for (std::size_t d = 0; d < rank; ++d) {
+      AxisList more = behind(at_.dims[d], common_prefix(at_.dims[d], to_.dims[d]));
+      if (kind == Kind::ReduceScatter) scatter(d, behind(to_.dims[d], at_.dims[d].size()));
+      if (!more.empty() && (mask_of(more) & ~made) == 0) {
+        keep_tile(d, more);
+        made &= ~mask_of(more);
+      }
     }
-    for (std::size_t d = 0; d < at_.dims.size(); ++d) cut(d, behind(want.dims[d], at_.dims[d].size()));
-    if (made != 0) keep_first(axes_in(made));
+    for (std::size_t d = 0; d < rank; ++d) gather(d, common_prefix(at_.dims[d], to_.dims[d]));
+    for (std::size_t d = 0; d < rank; ++d) cut(d, behind(to_.dims[d], at_.dims[d].size()));
+    if (made != 0) keep_first(axes_of(made));
     return x_;
   }
 
  private:
-  std::int64_t size(const AxisList& axes) const { return ir::parts(axes, mesh_); }
-  Type resized(std::size_t d, std::int64_t extent) const {
+  std::vector<Dims> groups(const AxisList& axes) const {
+    return position_groups(*w_.manual(), {axes.begin(), axes.end()});
+  }
+  Types resized(std::size_t d, std::int64_t extent) const {
     Type t = x_.type;
     t.shape[d] = extent;
-    return t;
+    return {t};
   }
-  void complete(const Layout& want) {
-    AxisList axes = axes_in(at_.partial & ~want.partial);
+  std::int64_t extent(std::size_t d) const { return x_.type.shape[d]; }
+
+  void scatter(std::size_t d, const AxisList& axes) {
     if (axes.empty()) return;
-    std::string reducer = how(at_.reduction, x_.type.dtype);
-    at_.partial &= want.partial;
-    // Straight to shards where these axes cut one dimension further.
-    for (std::size_t d = 0; d < at_.dims.size() && reducer == "add"; ++d) {
-      if (!starts_with(want.dims[d], at_.dims[d])) continue;
-      AxisList more = behind(want.dims[d], at_.dims[d].size()), sorted = more;
-      std::sort(sorted.begin(), sorted.end());
-      if (sorted != axes) continue;
-      std::string rest = str(groups_text(m_, more), ", scatter_dimension = ", d, " : i64");
-      x_ = w_.generic("stablehlo.reduce_scatter", {x_}, {resized(d, x_.type.shape[d] / size(more))},
-                      collective_attributes(w_, "", rest, true), w_.reducer(reducer, x_.type.dtype))[0];
-      at_.dims[d] = want.dims[d];
+    if (at_.reduction != ir::Reduction::Sum ||
+        is_bool(x_.type.dtype)) {  // reduced whole, as readers do it, and then cut
+      x_ = write_all_reduce(w_, {x_}, {x_.type}, groups(axes_of(mask_of(axes))), at_.reduction)[0];
       return;
     }
-    x_ = w_.generic("stablehlo.all_reduce", {x_}, {x_.type}, collective_attributes(w_, "", groups_text(m_, axes), true),
-                    w_.reducer(reducer, x_.type.dtype))[0];
+    Types out = resized(d, extent(d) / ir::parts(axes, mesh_));
+    x_ = write_reduce_scatter(w_, {x_}, out, groups(axes), d, at_.reduction)[0];
+    at_.dims[d] = to_.dims[d];
   }
-  // Axes that go from the end of one dimension's list to the end of another's.
-  void exchange(const Layout& want) {
-    std::vector<std::size_t> differ;
-    for (std::size_t d = 0; d < at_.dims.size(); ++d) {
-      if (at_.dims[d] != want.dims[d]) differ.push_back(d);
+  // Axes from the end of one dimension's list to the end of another's.
+  void exchange(std::size_t from) {
+    if (!is_prefix(to_.dims[from], at_.dims[from])) return;
+    AxisList axes = behind(at_.dims[from], to_.dims[from].size());
+    for (std::size_t to = 0; to < at_.dims.size() && !axes.empty(); ++to) {
+      if (!is_prefix(at_.dims[to], to_.dims[to])) continue;
+      if (!is_prefix(axes, behind(to_.dims[to], at_.dims[to].size()))) continue;
+      std::int64_t n = ir::parts(axes, mesh_);
+      Types out = resized(from, extent(from) * n);
+      out[0].shape[to] /= n;
+      x_ = write_all_to_all(w_, {x_}, out, groups(axes), to, from)[0];
+      at_.dims[from] = to_.dims[from];
+      at_.dims[to].insert(at_.dims[to].end(), axes.begin(), axes.end());
+      return;
     }
-    if (differ.size() != 2) return;
-    std::size_t from = differ[0], to = differ[1];
-    if (at_.dims[from].size() < want.dims[from].size()) std::swap(from, to);
-    if (!starts_with(at_.dims[from], want.dims[from]) || !starts_with(want.dims[to], at_.dims[to])) return;
-    AxisList axes = behind(at_.dims[from], want.dims[from].size());
-    if (axes != behind(want.dims[to], at_.dims[to].size())) return;
-    std::int64_t n = size(axes);
-    Type out = x_.type;
-    out.shape[from] *= n;
-    out.shape[to] /= n;
-    std::string rest = str("concat_dimension = ", from, " : i64, ", groups_text(m_, axes), ", split_count = ", n,
-                           " : i64, split_dimension = ", to, " : i64");
-    x_ = w_.generic("stablehlo.all_to_all", {x_}, ir::Types{out}, collective_attributes(w_, "", rest, false), "")[0];
-    at_.dims = want.dims;
   }
   void gather(std::size_t d, std::size_t keep) {
     AxisList axes = behind(at_.dims[d], keep);
     if (axes.empty()) return;
-    x_ = w_.generic("stablehlo.all_gather", {x_}, ir::Types{resized(d, x_.type.shape[d] * size(axes))},
-                    collective_attributes(w_, str("all_gather_dim = ", d, " : i64, "), groups_text(m_, axes), true),
-                    "")[0];
+    x_ = write_all_gather(w_, {x_}, resized(d, extent(d) * ir::parts(axes, mesh_)), groups(axes), d)[0];
     at_.dims[d].resize(keep);
+  }
+  // A position that holds what this one is to hold, for each: itself where it does, or else one that sends least.
+  Dims sources() const {
+    AxisList own = axes_of(at_.partial | at_.vary);
+    auto held = [&](const Layout& layout, std::int64_t p) {
+      Dims key = tile_at(layout, mesh_, p), coordinates = coordinates_of(p, mesh_);
+      for (auto a : own) key.push_back(coordinates[a]);
+      return key;
+    };
+    std::map<Dims, std::vector<std::pair<std::int64_t, std::int64_t>>> holders;  // how often each sends, and which
+    Dims out(static_cast<std::size_t>(mesh_.num_positions()));
+    for (std::int64_t p = 0; p < mesh_.num_positions(); ++p) {
+      Dims has = held(at_, p);
+      holders[has].emplace_back(has == held(to_, p) ? 1 : 0, p);
+    }
+    for (std::int64_t p = 0; p < mesh_.num_positions(); ++p) {
+      Dims wanted = held(to_, p);
+      std::int64_t& source = out[static_cast<std::size_t>(p)];
+      source = p;
+      if (wanted == held(at_, p)) continue;
+      auto least = std::ranges::min_element(holders.at(wanted));
+      source = least->second;
+      ++least->first;
+    }
+    return out;
   }
   Text zeros(const Shape& shape) { return w_.wide(w_.constant(0, x_.type.dtype), shape); }
   // A sum over axes along which the value is whole: the first position has it.
   void keep_first(const AxisList& axes) {
     std::vector<std::int64_t> mine(static_cast<std::size_t>(mesh_.num_positions()), 0);
-    for (const auto& group : position_groups(m_, numbers(axes))) mine[static_cast<std::size_t>(group[0])] = 1;
+    for (const auto& group : groups(axes)) mine[static_cast<std::size_t>(group[0])] = 1;
     Text which = w_.convert(by_position(w_, mine), DType::Bool);
     x_ = w_.select(w_.wide(which, x_.type.shape), x_, zeros(x_.type.shape));
   }
-  // A sum over axes that cut a dimension last: each position has its own tile.
-  void keep_tile(std::size_t d, ir::AxisMask made) {
-    std::size_t keep = at_.dims[d].size();
-    while (keep > 0 && (made >> at_.dims[d][keep - 1] & 1)) --keep;
-    AxisList axes = behind(at_.dims[d], keep);
-    if (axes.empty()) return;
-    Type out = resized(d, x_.type.shape[d] * size(axes));
-    std::vector<std::int64_t> starts(static_cast<std::size_t>(mesh_.num_positions()));
-    for (const auto& group : position_groups(m_, numbers(axes))) {
+  // Where the tile of each position begins among those that the axes cut along dimension d.
+  Texts starts(std::size_t d, const AxisList& axes, std::int64_t tile) {
+    std::vector<std::int64_t> of_position(static_cast<std::size_t>(mesh_.num_positions()));
+    for (const auto& group : groups(axes)) {
       for (std::size_t k = 0; k < group.size(); ++k) {
-        starts[static_cast<std::size_t>(group[k])] = static_cast<std::int64_t>(k) * x_.type.shape[d];
+        of_position[static_cast<std::size_t>(group[k])] = static_cast<std::int64_t>(k) * tile;
       }
     }
-    Texts in{zeros(out.shape), x_};
-    Text start = by_position(w_, starts), zero = w_.constant(0, DType::I32);
-    for (std::size_t k = 0; k < out.shape.size(); ++k) in.push_back(k == d ? start : zero);
-    x_ = w_.line(str("stablehlo.dynamic_update_slice ", names_of(in), " : ", signature(in, {out})), out);
-    at_.dims[d].resize(keep);
-    for (auto a : axes) at_.partial |= ir::AxisMask{1} << a;
+    Text start = by_position(w_, of_position);
+    Texts out(x_.type.shape.size(), w_.constant(0, DType::I32));
+    out[d] = start;
+    return out;
+  }
+  // A sum over axes that cut a dimension last: each position has its own tile.
+  void keep_tile(std::size_t d, const AxisList& axes) {
+    Types out = resized(d, extent(d) * ir::parts(axes, mesh_));
+    Texts in{zeros(out[0].shape), x_};
+    for (auto& start : starts(d, axes, extent(d))) in.push_back(std::move(start));
+    x_ = w_.line(str("stablehlo.dynamic_update_slice ", names_of(in), " : ", signature(in, out)), out)[0];
+    at_.dims[d] = to_.dims[d];
   }
   void cut(std::size_t d, const AxisList& axes) {
     if (axes.empty()) return;
-    Type out = resized(d, x_.type.shape[d] / size(axes));
-    std::vector<std::int64_t> starts(static_cast<std::size_t>(mesh_.num_positions()));
-    for (const auto& group : position_groups(m_, numbers(axes))) {
-      for (std::size_t k = 0; k < group.size(); ++k) {
-        starts[static_cast<std::size_t>(group[k])] = static_cast<std::int64_t>(k) * out.shape[d];
-      }
-    }
+    Types out = resized(d, extent(d) / ir::parts(axes, mesh_));
     Texts in{x_};
-    Text start = by_position(w_, starts), zero = w_.constant(0, DType::I32);
-    for (std::size_t k = 0; k < out.shape.size(); ++k) in.push_back(k == d ? start : zero);
+    for (auto& start : starts(d, axes, out[0].shape[d])) in.push_back(std::move(start));
     x_ = w_.line(
-        str("stablehlo.dynamic_slice ", names_of(in), ", sizes = [", join(out.shape), "] : ", signature(in, {out})),
-        out);
-    at_.dims[d].insert(at_.dims[d].end(), axes.begin(), axes.end());
+        str("stablehlo.dynamic_slice ", names_of(in), ", sizes = [", join(out[0].shape), "] : ", signature(in, out)),
+        out)[0];
   }
 
   Writer& w_;
   const ir::MeshAxes& mesh_;
-  ManualText m_;
   Text x_;
   Layout at_;
+  const Layout& to_;
 };
 
 // Sums that are completed over the same axes and stay where they are: one exchange, and so one operation.
@@ -293,86 +322,40 @@ bool is_joined_sum(const ir::Graph& g, const Eqn& e) {
 }
 Texts summed_together(Writer& w, const ir::Graph& g, const Eqn& e, const Texts& in) {
   const Layout& from = g.layout(e.in[0]);
-  const AxisList axes = axes_in(from.partial & ~g.layout(e.out[0]).partial);
+  const AxisList axes = axes_of(from.partial & ~g.layout(e.out[0]).partial);
   Types out;
   for (const auto& x : in) out.push_back(x.type);
-  return w.generic("stablehlo.all_reduce", in, out, collective_attributes(w, "", groups_text(*w.manual(), axes), true),
-                   w.reducer(how(from.reduction, in[0].type.dtype), in[0].type.dtype));
+  return write_all_reduce(w, in, out, position_groups(*w.manual(), {axes.begin(), axes.end()}), from.reduction);
 }
 
-// ShardBuffers with other owners. A shard that several positions want is sent in as many rounds.
+// ShardBuffers with other owners.
 Text reinterpreted(Writer& w, const Eqn& e, const Text& in, const Type& out) {
   const auto& p = ir::get<ops::Reinterpret>(e.attrs);
   Text x = w.reshape(in, out.shape);
-  std::vector<std::pair<std::int64_t, std::int64_t>> left;
-  for (std::size_t i = 0; i < p.source.size(); ++i) {
-    if (p.source[i] >= 0) left.emplace_back(p.source[i], static_cast<std::int64_t>(i));
-  }
-  if (p.source.empty()) return x;
-  Text sum;
-  while (!left.empty() || sum.name.empty()) {
-    std::vector<Dims> pairs;
-    std::vector<std::pair<std::int64_t, std::int64_t>> later;
-    std::vector<std::int64_t> mine(p.source.size(), 0);
-    for (const auto& [from, to] : left) {
-      bool taken = std::any_of(pairs.begin(), pairs.end(), [&](const Dims& q) { return q[0] == from; });
-      if (taken) {
-        later.emplace_back(from, to);
-      } else {
-        pairs.push_back({from, to});
-        mine[static_cast<std::size_t>(to)] = 1;
-      }
-    }
-    std::string text = pairs.empty() ? "dense<> : tensor<0x2xi64>" : matrix_text(pairs);
-    Text moved = w.generic("stablehlo.collective_permute", {x}, ir::Types{x.type},
-                           collective_attributes(w, "", "source_target_pairs = " + text, false), "")[0];
-    if (sum.name.empty()) {
-      sum = moved;
-    } else {
-      Text which = w.convert(by_position(w, mine), DType::Bool);
-      sum = w.select(w.wide(which, x.type.shape), moved, sum);
-    }
-    left = std::move(later);
-  }
-  return sum;
+  return p.source.empty() ? x : sent(w, x, p.source);
 }
 
-Text exchanged(Writer& w, const Eqn& e, const Texts& in, const Type& out) {
+Text exchanged(Writer& w, const Eqn& e, const Texts& in, const Types& out) {
   const auto& p = ir::get<ops::GroupExchange>(e.attrs);
+  auto dim = static_cast<std::size_t>(p.dim), concat = static_cast<std::size_t>(p.concat);
   using Kind = ops::GroupExchange::Kind;
-  std::string groups = "replica_groups = " + matrix_text(p.groups);
-  auto reducer = [&](const char* name) {
-    return w.reducer(is_bool(out.dtype) ? (p.kind == Kind::Min ? "and" : "or") : name, out.dtype);
-  };
   switch (p.kind) {
     case Kind::Sum:
+      return write_all_reduce(w, in, out, p.groups, ir::Reduction::Sum)[0];
     case Kind::Max:
+      return write_all_reduce(w, in, out, p.groups, ir::Reduction::Max)[0];
     case Kind::Min:
-      return w.generic("stablehlo.all_reduce", in, Types{out}, collective_attributes(w, "", groups, true),
-                       reducer(p.kind == Kind::Sum   ? "add"
-                               : p.kind == Kind::Max ? "maximum"
-                                                     : "minimum"))[0];
+      return write_all_reduce(w, in, out, p.groups, ir::Reduction::Min)[0];
     case Kind::AllGather:
-      return w.generic("stablehlo.all_gather", in, Types{out},
-                       collective_attributes(w, str("all_gather_dim = ", p.dim, " : i64, "), groups, true), "")[0];
+      return write_all_gather(w, in, out, p.groups, dim)[0];
     case Kind::ReduceScatter:
-      return w.generic("stablehlo.reduce_scatter", in, Types{out},
-                       collective_attributes(w, "", str(groups, ", scatter_dimension = ", p.dim, " : i64"), true),
-                       reducer("add"))[0];
+      return write_reduce_scatter(w, in, out, p.groups, dim, ir::Reduction::Sum)[0];
     case Kind::AllToAll:
-      return w.generic("stablehlo.all_to_all", in, Types{out},
-                       collective_attributes(
-                           w, "",
-                           str("concat_dimension = ", p.concat, " : i64, ", groups,
-                               ", split_count = ", p.groups[0].size(), " : i64, split_dimension = ", p.dim, " : i64"),
-                           false),
-                       "")[0];
+      return write_all_to_all(w, in, out, p.groups, dim, concat)[0];
     case Kind::Ragged:
       break;
   }
-  return w.line(str("stablehlo.custom_call @ragged_all_to_all(", names_of(in),
-                    ") {api_version = 4 : i32, backend_config = {", groups, "}} : ", signature(in, {out})),
-                out);
+  return write_ragged(w, in, out, p.groups)[0];
 }
 }  // namespace
 
@@ -396,14 +379,15 @@ Texts write_partitioned(Writer& w, const ir::Graph& g, const Texts& args) {
       results = summed_together(w, g, e, in);
     } else if (e.op == &def::reshard) {
       for (std::size_t i = 0; i < in.size(); ++i) {
-        results.push_back(Move(w, *g.mesh, in[i], g.layout(e.in[i])).to(g.layout(e.out[i])));
+        Step step(w, *g.mesh, in[i], g.layout(e.in[i]), g.layout(e.out[i]));
+        results.push_back(step.write(ir::get<ops::Reshard>(e.attrs).kind));
       }
     } else if (e.op == &def::inspect_sharding) {
       continue;
     } else if (e.op == &def::reinterpret) {
       results = {reinterpreted(w, e, in[0], out[0])};
     } else if (e.op == &def::group_exchange) {
-      results = {exchanged(w, e, in, out[0])};
+      results = {exchanged(w, e, in, out)};
     } else if (e.op == &def::manual_enter || e.op == &def::manual_exit) {
       results = {w.reshape(in[0], out[0].shape)};
     } else if (e.op == &def::sharding_constraint) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "ir/axis_sets.h"
 #include "ir/derive_sharding.h"
 #include "ops/collective/varying.h"
 #include "ops/control/control.h"
@@ -56,15 +57,12 @@ Type block_type(const ShardMap& p, const Type& t) {
   Type out = t;
   if (t.sharding == nullptr) return out;
   AxisTypes types;
-  ir::AxisMask manual = 0;
-  for (auto m : p.manual) {
-    types.emplace_back(p.mesh_names.list[at(m)], AxisType::Manual);
-    manual |= ir::AxisMask{1} << m;
-  }
+  const ir::AxisMask manual = ir::mask_of(p.manual);
+  for (auto m : p.manual) types.emplace_back(p.mesh_names.list[at(m)], AxisType::Manual);
   ir::TypeSharding s{t.sharding->mesh.update_axis_types(types), t.sharding->dims, 0, 0};
   out.sharding = nullptr;
   if (s.mesh.explicit_axes().empty()) return out;
-  for (auto& axes : s.dims) std::erase_if(axes, [&](std::uint8_t a) { return (manual >> a & 1) != 0; });
+  for (auto& axes : s.dims) std::erase_if(axes, [&](std::uint8_t a) { return (manual & ir::bit(a)) != 0; });
   out.sharding = ir::intern(std::move(s));
   return out;
 }
@@ -114,14 +112,9 @@ NameSets output_sets(const ShardMap& p) {
 
 // The result's placement: what its spec says, and within it that of the block over the axes that stay outside the map.
 void place_map(const ir::PlaceArgs& args, Types& out, const ShardMap& p) {
-  auto mask = [](const Dims& axes) {
-    ir::AxisMask m = 0;
-    for (auto a : axes) m |= ir::AxisMask{1} << a;
-    return m;
-  };
   for (std::size_t k = 0; k < out.size(); ++k) {
-    ir::TypeSharding s{args.mesh, std::vector<ir::AxisList>(out[k].shape.size()), mask(p.out_specs.unreduced_of(k)),
-                       mask(p.out_specs.reduced_of(k))};
+    ir::TypeSharding s{args.mesh, std::vector<ir::AxisList>(out[k].shape.size()),
+                       ir::mask_of(p.out_specs.unreduced_of(k)), ir::mask_of(p.out_specs.reduced_of(k))};
     const auto* inner = out[k].sharding;
     for (std::size_t d = 0; d < s.dims.size(); ++d) {
       for (auto a : p.out_specs.list[k][d]) s.dims[d].push_back(static_cast<std::uint8_t>(a));

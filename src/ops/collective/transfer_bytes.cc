@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 
+#include "ir/axis_sets.h"
 #include "ops/collective/manual.h"
 #include "ops/control/subgraph_structure.h"
 #include "ops/shared_attrs.h"
@@ -15,10 +16,6 @@ using ir::AxisList;
 using ir::AxisMask;
 constexpr std::int64_t kTooLarge = std::int64_t{1} << 50;  // bytes; leaves room for sums and products with axes
 
-AxisMask bit(std::uint8_t axis) { return AxisMask{1} << axis; }
-bool begins_with(const AxisList& list, const AxisList& prefix) {
-  return prefix.size() <= list.size() && std::equal(prefix.begin(), prefix.end(), list.begin());
-}
 ir::Types types_of(const ir::Graph& g, const std::vector<ir::ValueId>& values) {
   ir::Types out;
   for (auto v : values) out.push_back(g.type(v));
@@ -28,7 +25,7 @@ ir::Types types_of(const ir::Graph& g, const std::vector<ir::ValueId>& values) {
 
 bool nested(std::int64_t extent, const ir::AxisList& coarse, const ir::AxisList& fine, const ir::MeshAxes& mesh) {
   bool even = extent % ir::parts(fine, mesh) == 0;
-  return begins_with(fine, coarse) && (coarse.empty() || coarse.size() == fine.size() || even);
+  return ir::is_prefix(coarse, fine) && (coarse.empty() || coarse.size() == fine.size() || even);
 }
 
 namespace {
@@ -43,7 +40,7 @@ std::int64_t least_overlap(std::int64_t extent, const ir::AxisList& from, const 
     auto [begin, end] = ir::part_range(extent, n, n - 1);
     return end - begin;
   }
-  if (!begins_with(to, from) && !begins_with(from, to)) return 0;
+  if (!ir::is_prefix(from, to) && !ir::is_prefix(to, from)) return 0;
   std::int64_t least = extent;
   for (std::int64_t i = 0; i < std::max(n, m); ++i) {
     auto a = ir::part_range(extent, n, n < m ? i / (m / n) : i);
@@ -168,7 +165,7 @@ std::int64_t halo_received(const Halo& h, ir::TypeSpan in, const ir::Type& out, 
     most = std::max(most, sum);
     std::size_t a = 0;
     for (; a < c.size(); ++a) {  // positions that differ in other axes need the same
-      if (!(matter & bit(static_cast<std::uint8_t>(a)))) continue;
+      if (!(matter & ir::bit(a))) continue;
       if (++c[a] < mesh.sizes[a]) break;
       c[a] = 0;
     }

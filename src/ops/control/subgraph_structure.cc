@@ -58,7 +58,7 @@ Control of_scan(const Scan& p) {
 }  // namespace
 
 std::optional<Control> control_of(const ir::Eqn& e) {
-  if (!e.attrs) return std::nullopt;
+  if (!e.attrs || e.op->subgraphs(e.attrs).empty()) return std::nullopt;
   if (const auto* p = ir::get_if<Cond>(e.attrs)) return of_cond(*p);
   if (const auto* p = ir::get_if<While>(e.attrs)) return of_while(*p);
   if (const auto* p = ir::get_if<Scan>(e.attrs)) return of_scan(*p);

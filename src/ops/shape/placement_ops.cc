@@ -2,6 +2,7 @@
 // Ops that change where a value lies, not what it is.
 #include <cstring>
 
+#include "ir/axis_sets.h"
 #include "ir/derive_sharding.h"
 #include "ops/define_op.h"
 #include "ops/shared_attrs.h"
@@ -17,28 +18,22 @@ void copy_whole(ViewSpan in, ViewSpan out) {
   }
 }
 
-ir::AxisMask mask_of(const Dims& axes) {
-  ir::AxisMask mask = 0;
-  for (auto a : axes) mask |= ir::AxisMask{1} << a;
-  return mask;
-}
-
 // Only jax.reshard changes a type.
 void place_constraint(const ir::PlaceArgs& args, Types& out, const ShardingConstraint& p) {
   if (!p.typed) {
     out[0].sharding = args.in[0].sharding != nullptr ? args.in[0].sharding : ir::unsplit(args.mesh, out[0].rank());
     return;
   }
-  ir::TypeSharding s{args.mesh, {}, mask_of(p.unreduced), mask_of(p.reduced)};
+  ir::TypeSharding s{args.mesh, {}, ir::mask_of(p.unreduced), ir::mask_of(p.reduced)};
   ir::AxisMask used = s.unreduced | s.reduced;
   for (const auto& dim : p.dims) {
-    if ((used & mask_of(dim)) != 0) {
+    if ((used & ir::mask_of(dim)) != 0) {
       throw DuplicateAxisError(str("reshard: the spec ", ir::spec_text(s),
                                    " and the dimensions after it have duplicate ", "entries for the mesh axis `",
-                                   ir::axes_text(ir::axes_of(used & mask_of(dim)), args.mesh),
+                                   ir::axes_text(ir::axes_of(used & ir::mask_of(dim)), args.mesh),
                                    "`; expected every axis at most once"));
     }
-    used |= mask_of(dim);
+    used |= ir::mask_of(dim);
     s.dims.emplace_back(dim.begin(), dim.end());
   }
   out[0].sharding = ir::intern(std::move(s));

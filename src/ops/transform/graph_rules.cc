@@ -9,6 +9,7 @@
 #include "ir/rewriter.h"
 #include "ops/define_op.h"
 #include "ops/shared_attrs.h"
+#include "ops/transform/linearize.h"
 
 namespace tessera::ops {
 
@@ -118,7 +119,15 @@ class Splitter {
 
   bool is_linear(ir::ValueId v) const { return linear_[at(v)]; }
 
-  Linearized cut(const std::vector<ir::ValueId>& outputs, const std::vector<ir::ValueId>& tangents) {
+  // Equations of the known part.
+  std::vector<bool> known() const {
+    std::vector<bool> out = eqn_linear_;
+    out.flip();
+    return out;
+  }
+
+  // The linear part; what it reads of the known one goes to `residuals`.
+  GraphPtr cut(const std::vector<ir::ValueId>& tangents, std::vector<ir::ValueId>& residuals) const {
     std::vector<bool> needed(all_.num_values());
     std::vector<bool> copy(all_.eqns.size());
     for (auto v : tangents) needed[at(v)] = true;
@@ -132,22 +141,12 @@ class Splitter {
       for (auto v : e.in) needed[at(v)] = true;
       for (auto v : e.out) needed[at(v)] = false;  // made there: no residual
     }
-    std::vector<ir::ValueId> residuals;
     for (std::size_t v = 0; v < needed.size(); ++v) {
       if (needed[v] && !linear_[v]) residuals.push_back(static_cast<ir::ValueId>(v));
     }
-    std::span<const ir::ValueId> inputs(all_.inputs);
-    std::vector<ir::ValueId> kept = outputs;
-    kept.insert(kept.end(), residuals.begin(), residuals.end());
     std::vector<ir::ValueId> read = residuals;
     read.insert(read.end(), all_.inputs.begin() + static_cast<std::ptrdiff_t>(num_inputs_), all_.inputs.end());
-    std::vector<bool> stays = eqn_linear_;
-    stays.flip();
-    Linearized out;
-    out.known = ir::after_pass("linearize", ir::part_of(all_, inputs.first(num_inputs_), stays, kept));
-    out.linear = ir::after_pass("linearize", ir::part_of(all_, read, copy, tangents));
-    out.num_residuals = residuals.size();
-    return out;
+    return ir::after_pass("linearize", ir::part_of(all_, read, copy, tangents));
   }
 
  private:
@@ -169,27 +168,46 @@ class Splitter {
 
 }  // namespace
 
-Linearized linearize_graph(const Graph& g, const Flags& active_in, const Flags& force_out) {
+LinearizedInline::LinearizedInline(const Graph& g, const Flags& active_in, const Flags& force_out)
+    : num_inputs_(g.inputs.size()) {
   Builder b;
   DualInputs x = dual_inputs(b, g, active_in);
   Duals d = jvp_inline(b, g, x.in, x.tangents, /*split=*/true);
   // A tangent that reads no tangent can only be zero.
-  Splitter probe(b.graph(), g.inputs.size());
-  Flags active;
-  std::vector<ir::ValueId> outputs;
+  Splitter probe(b.graph(), num_inputs_);
   std::vector<ir::ValueId> tangents;
   for (std::size_t i = 0; i < d.out.size(); ++i) {
-    outputs.push_back(d.out[i].id);
+    known_.push_back(d.out[i].id);
     bool real = d.tangents[i] && probe.is_linear(d.tangents[i].id);
     bool forced = !real && may_force(force_out, i, d.out[i]);
     if (forced) d.tangents[i] = zeros_like(d.out[i]);
-    active.push_back(real || forced);
-    if (active.back()) tangents.push_back(d.tangents[i].id);
+    active_out_.push_back(real || forced);
+    if (active_out_.back()) tangents.push_back(d.tangents[i].id);
   }
-  Graph all = b.finish({});
-  Linearized out = Splitter(all, g.inputs.size()).cut(outputs, tangents);
-  out.active_out = std::move(active);
-  return out;
+  all_ = b.finish({});
+  const Splitter splitter(all_, num_inputs_);
+  stays_ = splitter.known();
+  std::vector<ir::ValueId> residuals;
+  linear_ = splitter.cut(tangents, residuals);
+  known_.insert(known_.end(), residuals.begin(), residuals.end());
+}
+
+Values LinearizedInline::known(Builder& b, ValueSpan in) const {
+  ir::Rewriter r(b, all_);
+  r.bind(std::span(all_.inputs).first(num_inputs_), in);
+  for (std::size_t i = 0; i < stays_.size(); ++i) {
+    if (stays_[i]) r.copy(all_.eqns[i]);
+  }
+  return r.of(known_);
+}
+
+Linearized linearize_graph(const Graph& g, const Flags& active_in, const Flags& force_out) {
+  LinearizedInline lin(g, active_in, force_out);
+  Builder b;
+  Values in;
+  for (auto v : g.inputs) in.push_back(b.input(g.type(v)));
+  GraphPtr known = ir::after_pass("linearize", b.finish_shared(lin.known(b, in)));
+  return {std::move(known), lin.linear(), lin.num_residuals(), lin.active_out()};
 }
 
 }  // namespace tessera::ops

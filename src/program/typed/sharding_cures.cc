@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/strings.h"
+#include "ir/axis_sets.h"
 #include "ir/derive_sharding.h"
 #include "ops/shared_attrs.h"
 #include "program/program.h"
@@ -93,7 +94,7 @@ std::vector<TypeShardingPtr> results(const ir::OpDef& op, const ir::Types& in, c
   if (p.lhs_contracting.empty() || in[0].sharding == nullptr) return list;
   ir::TypeSharding sum = *out[0].sharding;
   for (auto d : p.lhs_contracting) {
-    for (auto a : in[0].sharding->dims[static_cast<std::size_t>(d)]) sum.unreduced |= ir::AxisMask{1} << a;
+    sum.unreduced |= ir::mask_of(in[0].sharding->dims[static_cast<std::size_t>(d)]);
   }
   if ((sum.split() & sum.unreduced) == 0) add(ir::intern(sum));
   return list;
