@@ -18,14 +18,14 @@ namespace tessera::planner {
 
 namespace {
 
-using Kind = ops::Reshard::Kind;
+using LayoutChange = ops::Reshard::Kind;
 using TaskIds = std::vector<std::int32_t>;
 
 // Element-wise operations that an exponential, a logarithm or a division counts as.
 constexpr double kTranscendental = 10;
 
 bool free_reshard(const ir::Eqn& e) {
-  return e.op == &ops::def::reshard && ir::get<ops::Reshard>(e.attrs).kind == Kind::Slice;
+  return e.op == &ops::def::reshard && ir::get<ops::Reshard>(e.attrs).kind == LayoutChange::Slice;
 }
 bool communicates(const ir::Eqn& e) {
   return (e.op == &ops::def::reshard && !free_reshard(e)) || e.op == &ops::def::halo ||
@@ -169,11 +169,11 @@ class Writer {
     t.bytes = all(e.in);
     if (const auto* p = ir::get_if<ops::Reshard>(e.attrs)) {
       t.axes = p->axes;
-      t.collective = p->kind == Kind::AllReduce       ? Collective::AllReduce
-                     : p->kind == Kind::ReduceScatter ? Collective::ReduceScatter
-                     : p->kind == Kind::AllGather     ? Collective::AllGather
-                     : p->kind == Kind::AllToAll      ? Collective::AllToAll
-                                                      : Collective::Permute;
+      t.collective = p->kind == LayoutChange::AllReduce       ? Collective::AllReduce
+                     : p->kind == LayoutChange::ReduceScatter ? Collective::ReduceScatter
+                     : p->kind == LayoutChange::AllGather     ? Collective::AllGather
+                     : p->kind == LayoutChange::AllToAll      ? Collective::AllToAll
+                                                              : Collective::Permute;
       if (t.collective == Collective::AllGather) t.bytes = all(e.out);
     } else if (const auto* q = ir::get_if<ops::GroupExchange>(e.attrs)) {
       set_groups(t, *q);

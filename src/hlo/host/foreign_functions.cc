@@ -5,14 +5,9 @@
 
 namespace tessera::hlo {
 
-namespace {
-ModuleFunctions<ForeignFunctions>& slot() {
-  static auto* it = new ModuleFunctions<ForeignFunctions>;
-  return *it;
+void set_foreign_functions(ForeignFunctions functions) {
+  ModuleFunctions<ForeignFunctions>::of_process().set(std::move(functions));
 }
-}  // namespace
-
-void set_foreign_functions(ForeignFunctions functions) { slot().set(std::move(functions)); }
-ForeignFunctions foreign_functions() { return slot().get(); }
+ForeignFunctions foreign_functions() { return ModuleFunctions<ForeignFunctions>::of_process().get(); }
 
 }  // namespace tessera::hlo

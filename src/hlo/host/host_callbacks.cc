@@ -5,14 +5,9 @@
 
 namespace tessera::hlo {
 
-namespace {
-ModuleFunctions<HostCallbacks>& slot() {
-  static auto* it = new ModuleFunctions<HostCallbacks>;
-  return *it;
+void set_host_callbacks(HostCallbacks callbacks) {
+  ModuleFunctions<HostCallbacks>::of_process().set(std::move(callbacks));
 }
-}  // namespace
-
-void set_host_callbacks(HostCallbacks callbacks) { slot().set(std::move(callbacks)); }
-HostCallbacks host_callbacks() { return slot().get(); }
+HostCallbacks host_callbacks() { return ModuleFunctions<HostCallbacks>::of_process().get(); }
 
 }  // namespace tessera::hlo

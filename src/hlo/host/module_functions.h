@@ -10,6 +10,11 @@ namespace tessera::hlo {
 template <class Functions>
 class ModuleFunctions {
  public:
+  /// Never destroyed: modules may be read while the process ends.
+  static ModuleFunctions& of_process() {
+    static auto* it = new ModuleFunctions;
+    return *it;
+  }
   void set(Functions functions) {
     std::lock_guard lock(mutex_);
     functions_ = std::move(functions);

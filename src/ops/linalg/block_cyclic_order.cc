@@ -6,7 +6,6 @@ namespace tessera::ops {
 
 namespace {
 
-Value number(Builder& b, std::int64_t value) { return scalar(b, static_cast<double>(value), DType::I32); }
 Value divided(Value x, std::int64_t by) { return div(x, broadcast_to(number(*x.builder, by), x.shape())); }
 Value remainder(Value x, std::int64_t by) { return rem(x, broadcast_to(number(*x.builder, by), x.shape())); }
 // i32[n] in 0..bins-1, by bin: how many there are.

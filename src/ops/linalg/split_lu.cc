@@ -12,7 +12,6 @@ namespace tessera::ops {
 
 namespace {
 
-Value number(Builder& b, std::int64_t value) { return scalar(b, static_cast<double>(value), DType::I32); }
 Value by_row(Value x, const Shape& shape) { return broadcast_in_dim(x, shape, {0}); }
 Value by_column(Value x, const Shape& shape) { return broadcast_in_dim(x, shape, {1}); }
 constexpr TriangularSolve kUnitLower{.unit_diagonal = true};

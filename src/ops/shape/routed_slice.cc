@@ -43,7 +43,6 @@ ManualSpec blocks(const ir::DivideArgs& a, Shape shape, std::int64_t d, std::int
   return spec;
 }
 
-Value number(Builder& b, std::int64_t value) { return scalar(b, static_cast<double>(value), DType::I32); }
 
 }  // namespace
 

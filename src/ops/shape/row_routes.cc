@@ -6,6 +6,7 @@
 
 namespace tessera::ops {
 
+Value number(Builder& b, std::int64_t value) { return scalar(b, static_cast<double>(value), DType::I32); }
 Value rows_at(Value x, Value numbers) {
   Gather p;
   for (std::int64_t d = 1; d < x.rank(); ++d) p.offset_dims.push_back(d);

@@ -8,6 +8,8 @@
 
 namespace tessera::ops {
 
+/// i32[].
+Value number(Builder& b, std::int64_t value);
 /// Entries `numbers` (i32[k], all inside) of dimension 0.
 Value rows_at(Value x, Value numbers);
 /// Row `number` of a matrix, without its dimension.

@@ -495,7 +495,7 @@ class Emitter {
 
 }  // namespace
 
-bool can_compile() { return vector_bytes() >= 32; }
+bool can_compile() { return vector_bytes() == 32; }
 
 std::shared_ptr<const Code> compile(const Fragment& fragment) {
   // Not set to zeros: the code fills a small part of it.

@@ -72,7 +72,8 @@ class Code {
   std::unique_ptr<const CodeMemory> memory;
 };
 
-/// True where this machine runs what `compile` writes: x86-64 with AVX2, FMA and F16C.
+/// True where this machine runs what `compile` writes, and its kernels have vectors of the same size, so that both give
+/// the same bits: x86-64 with AVX2, FMA and F16C, but not with AVX-512.
 bool can_compile();
 /// True where `compile` knows the operation; what it does not know is left to the kernels.
 bool compiles(EwOp op, DType in, DType out);

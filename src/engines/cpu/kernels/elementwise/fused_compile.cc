@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "engines/cpu/kernels/elementwise/fused_plan.h"
-#include "engines/cpu/kernels/elementwise/vector_functions.h"
 
 namespace tessera::kernels {
 
@@ -17,11 +16,6 @@ namespace {
 
 using Value = Fragment::Value;
 using Kind = Fragment::Kind;
-
-bool floats(DType t) { return t == DType::F32; }
-
-// Lanes of the kernels' reductions decide in which order floats are added: code knows that of eight.
-bool same_order(const Step& s) { return !floats(s.from) || vector_bytes() == 32; }
 
 bool has_code(const Step& s) {
   switch (s.kind) {
@@ -32,7 +26,7 @@ bool has_code(const Step& s) {
     case Step::Kind::Copy:
       return !s.per_row && compiles(s.to);
     case Step::Kind::Reduce:
-      return compiles(s.reduction, s.from) && same_order(s);
+      return compiles(s.reduction, s.from);
     default:
       return false;
   }
