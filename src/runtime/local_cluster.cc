@@ -98,17 +98,20 @@ class Cluster final : public LocalCluster, public std::enable_shared_from_this<C
   void wait(int self, const Collectives::Call& call, const Posted& p) {
     std::unique_lock lock(mutex_);
     const int peer = p.receipt.peer;
-    if (p.state == Posted::State::Full) return check_failed(call, peer);
+    if (p.state == Posted::State::Full) return;
     Waiting here(*this, {self, peer, &call});
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(longest_wait());
     for (;;) {
-      if (p.state == Posted::State::Full) return check_failed(call, peer);
+      if (p.state == Posted::State::Full) return;
       if (p.state == Posted::State::WrongSize) {
         throw StateError(str(described(call), ": process ", peer, " sent ", p.came, " bytes to process ", self,
                              ", which expected ", p.receipt.nbytes, "; the processes run different programs"));
       }
       if (p.state == Posted::State::Open) {
-        check_failed(call, peer);
+        auto failure = failed_.find({peer, call.tag});
+        if (failure != failed_.end()) {
+          throw StateError(str(described(call), ": process ", peer, " failed in this step: ", failure->second));
+        }
         if (ended_[static_cast<std::size_t>(peer)]) {
           throw StateError(str(described(call), ": process ", self, " waits for process ", peer, ", which has ended"));
         }
@@ -147,13 +150,6 @@ class Cluster final : public LocalCluster, public std::enable_shared_from_this<C
  private:
   using Key = std::tuple<int, int, std::int64_t>;  // to, from, tag
   static constexpr std::size_t kRememberedFailures = 4096;
-
-  // Also of a message that has come: its sender has given the step up.
-  void check_failed(const Collectives::Call& call, int peer) const {
-    auto failure = failed_.find({peer, call.tag});
-    if (failure == failed_.end()) return;
-    throw StateError(str(described(call), ": process ", peer, " failed in this step: ", failure->second));
-  }
 
   struct Wait {
     int self, peer;

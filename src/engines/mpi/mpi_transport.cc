@@ -388,7 +388,7 @@ class Exchange final : public Communication {
   void wait() override {
     Transport& t = *transport_;
     std::unique_lock lock(t.mutex_);
-    if (advance()) return check_failed();
+    if (advance()) return;
     constexpr std::chrono::milliseconds kPatience{100};
     Waiting here(t, *this);
     const Time began = Clock::now();
@@ -409,7 +409,6 @@ class Exchange final : public Communication {
       pause(round);
       lock.lock();
     }
-    check_failed();
   }
 
   const Collectives::Call& call() const { return call_.call; }
@@ -473,18 +472,6 @@ class Exchange final : public Communication {
     return all;
   }
 
-  // What a process has sent before it gave up the step is of no use: it goes on, and this one must not with its data.
-  void check_failed() const {
-    for (std::size_t i = 0; i < parts_.size() && !transport_->failed_.empty(); ++i) {
-      if (!parts_[i].receives) continue;
-      auto failure = transport_->failed_.find({parts_[i].peer, call_.call.tag});
-      if (failure != transport_->failed_.end()) fail(failure->first.first, failure->second.why);
-    }
-  }
-  [[noreturn]] void fail(int peer, const std::string& why) const {
-    throw StateError(str(described(call_.call), ": process ", peer, " failed in this step: ", why));
-  }
-
   // Notices and messages take different ways: what was sent before a notice may come after it.
   void find_failures() const {
     constexpr std::chrono::milliseconds kGrace{100};
@@ -493,7 +480,8 @@ class Exchange final : public Communication {
       if (p.done) continue;
       auto failure = transport_->failed_.find({p.peer, call_.call.tag});
       if (failure != transport_->failed_.end() && now - failure->second.when > kGrace) {
-        fail(p.peer, failure->second.why);
+        throw StateError(
+            str(described(call_.call), ": process ", p.peer, " failed in this step: ", failure->second.why));
       }
       const auto& peer = transport_->peers_[static_cast<std::size_t>(p.peer)];
       if (peer.ended && now - peer.ended_at > 10 * kGrace) {
