@@ -11,7 +11,7 @@ namespace tessera::runtime {
 
 namespace {
 
-constexpr char kBetween = '\t';  // an array and where it was made; sharding texts have none
+constexpr char kBetween = '\t';  // an array and where it was made; the text of a sharding has none
 constexpr char kEnd = '\n';
 
 // The lines of a list of arrays, and the number of the first.

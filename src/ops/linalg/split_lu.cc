@@ -36,7 +36,7 @@ struct Step {
 Step eliminated(const BlockCyclic& grid, const Columns& c, Value t, Value to) {
   Builder& b = *t.builder;
   Value x = c.x;
-  const Shape shape = x.shape();
+  const Shape& shape = x.shape();
   std::int64_t rows = shape[0];
   Value column = reshape(dynamic_slice(x, Values{number(b, 0), t}, {rows, 1}), {rows});
   Value size = magnitude(column);
