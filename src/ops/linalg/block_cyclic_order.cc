@@ -6,8 +6,13 @@ namespace tessera::ops {
 
 namespace {
 
-Value divided(Value x, std::int64_t by) { return div(x, broadcast_to(number(*x.builder, by), x.shape())); }
-Value remainder(Value x, std::int64_t by) { return rem(x, broadcast_to(number(*x.builder, by), x.shape())); }
+// In two statements, as values that are added may move the types that `shape` refers to.
+Value like(Value x, std::int64_t value) {
+  Value one = number(*x.builder, value);
+  return broadcast_to(one, x.shape());
+}
+Value divided(Value x, std::int64_t by) { return div(x, like(x, by)); }
+Value remainder(Value x, std::int64_t by) { return rem(x, like(x, by)); }
 // i32[n] in 0..bins-1, by bin: how many there are.
 Value counted(Value x, std::int64_t bins) {
   std::int64_t n = x.shape()[0];
@@ -40,7 +45,8 @@ Value BlockCyclic::rows_with(Value numbers, const Values& matrices) const {
   Value place = place_of_row(numbers);
   Value owner = owner_of_row(numbers);
   if (p() > 1) {
-    Value me = broadcast_to(row_of_grid(b), owner.shape());
+    Value row = row_of_grid(b);
+    Value me = broadcast_to(row, owner.shape());
     place = picked_first(place, eq(owner, me));  // what stands behind those is not sent
   }
   Values rows;

@@ -36,8 +36,8 @@ struct Step {
 Step eliminated(const BlockCyclic& grid, const Columns& c, Value t, Value to) {
   Builder& b = *t.builder;
   Value x = c.x;
-  const Shape& shape = x.shape();
-  std::int64_t rows = shape[0];
+  const std::int64_t rows = x.shape()[0];
+  const Shape shape{rows, x.shape()[1]};
   Value column = reshape(dynamic_slice(x, Values{number(b, 0), t}, {rows, 1}), {rows});
   Value size = magnitude(column);
   Value target = broadcast_to(to, {rows});
@@ -67,7 +67,7 @@ Step eliminated(const BlockCyclic& grid, const Columns& c, Value t, Value to) {
 
 // The multipliers of rows that are still below the diagonal: of the columns that begin at `first`.
 Value multipliers(Value x, Value places, std::int64_t first) {
-  const Shape& shape = x.shape();
+  const Shape shape{x.shape()[0], x.shape()[1]};
   Value column = iota(*x.builder, DType::I32, shape, 1) + static_cast<double>(first);
   return where(lt(column, by_row(places, shape)), x, scalar(*x.builder, 0, x.dtype()));
 }
@@ -93,7 +93,8 @@ Value rows_of_all(const BlockCyclic& grid, Value x, Value at_rows) {
   Builder& b = *x.builder;
   Value none = number(b, 0);
   Value rows = rows_at(x, max(at_rows, broadcast_to(none, at_rows.shape())));
-  Value mine = by_row(ge(at_rows, broadcast_to(none, at_rows.shape())), rows.shape());
+  Value held = ge(at_rows, broadcast_to(none, at_rows.shape()));
+  Value mine = by_row(held, rows.shape());
   return grid.summed_over_rows(where(mine, rows, scalar(b, 0, x.dtype())));
 }
 
