@@ -35,6 +35,7 @@ struct Simulation {
   CompiledMemoryStats memory;     ///< of a device
   std::int64_t memory_limit = 0;  ///< of the cluster's device
   std::int64_t loops_of_unknown_length = 0;  ///< taken as one round each
+  /// What one source line costs, in seconds.
   struct Line {
     Loc loc;
     double compute = 0, exposed = 0;

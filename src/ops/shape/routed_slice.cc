@@ -43,7 +43,6 @@ ManualSpec blocks(const ir::DivideArgs& a, Shape shape, std::int64_t d, std::int
   return spec;
 }
 
-
 }  // namespace
 
 std::optional<ir::Division> slice_by_routes(Builder& b, const ir::DivideArgs& a, const DynamicSlice& p) {
