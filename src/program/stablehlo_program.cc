@@ -6,8 +6,10 @@
 #include "hlo/export/export.h"
 #include "hlo/export/partitioned.h"
 #include "hlo/module.h"
+#include "planner/simulate.h"
 #include "program/placed_stablehlo.h"
 #include "tessera/error.h"
+#include "tessera/simulate.h"
 #include "tessera/stablehlo.h"
 
 namespace tessera {
@@ -132,6 +134,12 @@ ShardingPtr StablehloProgram::output_sharding(std::size_t i, const Loc&) const {
 
 CommPlan StablehloProgram::comm_plan(const std::vector<Array>& args, const Loc&) const {
   return impl_->prepared().lower(args)->comm_plan();
+}
+
+Simulation simulate_module(const std::string& module, const ClusterModel& cluster, const std::string& name,
+                           const Loc& loc) {
+  cluster.check("simulate: the cluster", loc);
+  return planner::simulate(planner::placed(hlo::import_module(module, {.name = name})), cluster);
 }
 
 }  // namespace tessera
