@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <filesystem>
 
 #include "base/strings.h"
 #include "tessera/error.h"
@@ -28,6 +29,11 @@ ClusterModel ClusterOption::read() const {
   if (groups != 0) {
     throw ValueError(str("--groups: ", groups, " is given with the file ", name,
                          ", which names its own number; expected a preset: ", join(ClusterModel::presets())));
+  }
+  std::error_code unreadable;
+  if (!std::filesystem::exists(name, unreadable)) {
+    throw ValueError(str("--cluster: there is no file ", name,
+                         "; expected one that describes a cluster, or a preset: ", join(ClusterModel::presets())));
   }
   return ClusterModel::load(name);
 }
