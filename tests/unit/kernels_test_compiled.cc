@@ -179,7 +179,8 @@ void compare(const Case& c, std::int64_t outer, std::int64_t inner, Data& data) 
 class Compiled : public testing::Test {
  protected:
   void SetUp() override {
-    if (!can_compile()) GTEST_SKIP() << "no AVX2 on this machine: blocks run by kernels";
+    if (!can_compile())
+      GTEST_SKIP() << "no code for this machine's vectors (docs/limits.md, Platform): blocks run by kernels";
   }
 };
 

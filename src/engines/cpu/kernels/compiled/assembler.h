@@ -25,8 +25,8 @@ class Assembler : public Xbyak::CodeGenerator {
   class Source {
    public:
     Source(Reg r) : reg_(r) {}  // NOLINT(google-explicit-constructor): passed as what it holds
-    Source(const Address& a) : address_(a), memory_(true) {}  // NOLINT(google-explicit-constructor)
-    operator const Xbyak::Operand&() const {                  // NOLINT(google-explicit-constructor)
+    Source(const Address& a) : address_(a), memory_(true) {}  // NOLINT(google-explicit-constructor): likewise
+    operator const Xbyak::Operand&() const {                  // NOLINT(google-explicit-constructor): Xbyak takes it
       return memory_ ? static_cast<const Xbyak::Operand&>(address_) : reg_;
     }
 
