@@ -8,6 +8,8 @@ cd "$(dirname "$0")/.."
 
 preset=$1
 shift
+: "${CCACHE_BASEDIR:=$PWD}" "${CCACHE_NOHASHDIR:=1}" "${CCACHE_SLOPPINESS:=pch_defines,time_macros}"
+export CCACHE_BASEDIR CCACHE_NOHASHDIR CCACHE_SLOPPINESS  # as in the Makefile
 build=build
 [ "$preset" = release ] || build=build/$preset
 jobs=${JOBS:-$(nproc)}

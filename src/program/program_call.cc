@@ -162,7 +162,13 @@ void make_distinct(std::vector<runtime::ShardBuffers>& results, runtime::MemoryP
 void Run::execute() {
   started = true;
   std::vector<const runtime::ShardBuffers*> borrowed(in.size());
-  std::vector<runtime::ShardBuffers> shard_buffers = take(borrowed);
+  std::vector<runtime::ShardBuffers> shard_buffers;
+  try {
+    shard_buffers = take(borrowed);
+  } catch (const std::exception& e) {
+    program->executable->give_up(e.what());
+    throw;
+  }
   auto results = program->executable->run(std::move(shard_buffers), borrowed);
   for (auto& storage : in) storage.reset();
   if (copies_from != nullptr) make_distinct(results, *copies_from);

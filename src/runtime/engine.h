@@ -30,6 +30,9 @@ class Executable {
   /// then.
   virtual std::vector<ShardBuffers> run(std::vector<ShardBuffers> args,
                                         const std::vector<const ShardBuffers*>& borrowed = {}) = 0;
+  /// A run that cannot begin, as an argument has failed: where other processes run the program too, it counts, and they
+  /// are told why it ended here.
+  virtual void give_up(const char* why) { static_cast<void>(why); }
   /// True when a run is so short that it should not leave the calling thread.
   virtual bool small() const = 0;
   /// One line a step, for tests and traces.

@@ -89,6 +89,40 @@ TEST(Cluster, OneProcessThatFailsFailsTheStepForAll) {
   EXPECT_EQ(sums, (Floats{36, 36}));
 }
 
+// An argument that fails in one process alone fails the step for all, and what the others sent in it is in no later one.
+TEST(Cluster, AnArgumentThatFailsInOneProcessFailsThatStepAlone) {
+  auto clients = cluster_clients(2, 2);
+  std::vector<std::string> errors(2);
+  std::vector<Floats> sums(2);
+  auto body = [&](int p) {
+    ClientScope scope(clients[at(p)]);
+    auto mesh = make_mesh({4}, {"x"}, clients[at(p)].devices());
+    auto total = jit([](Array v) { return sum(v); });
+    // Of shards that this process computes; the first of process 0 fails once the call below has been made.
+    auto made = [&](float value, bool fails) {
+      std::vector<Array> shards;
+      for (const Device& d : clients[at(p)].local_devices()) {
+        shards.push_back(pure_callback(
+            [fails](const std::vector<HostArray>& in) -> std::vector<HostArray> {
+              std::this_thread::sleep_for(std::chrono::milliseconds(20));
+              if (fails) throw ValueError("not today");
+              return in;
+            },
+            {ShapeDtype{{1}, DType::F32}}, {device_put(HostArray::from<float>({value}), d)})[0]);
+      }
+      return make_array_from_single_device_arrays({4}, NamedSharding(mesh, P("x")), shards);
+    };
+    Array lost = total(made(100, p == 0));
+    for (int step = 1; step <= 3; ++step) sums[at(p)].push_back(total(made(static_cast<float>(step), false)).item<float>());
+    errors[at(p)] = error_of<std::exception>([&] { lost.block_until_ready(); });
+  };
+  std::thread other([&] { body(1); });
+  body(0);
+  other.join();
+  for (const auto& e : errors) EXPECT_NE(e.find("not today"), std::string::npos) << e;
+  for (const auto& s : sums) EXPECT_EQ(s, (Floats{4, 8, 12}));
+}
+
 // A process that never comes to the step: the wait for it ends.
 TEST(Cluster, WaitsHaveAnEnd) {
   ASSERT_EQ(setenv("TESSERA_EXCHANGE_SECONDS", "1", 1), 0);

@@ -332,6 +332,7 @@ class Random {
 TEST_F(Compiled, RandomProgramsGiveTheKernelsBits) {
   const std::pair<std::int64_t, std::int64_t> spaces[] = {{1, 300}, {3, 117},  {7, 133},  {40, 100}, {2, 1024},
                                                           {9, 777}, {1, 5000}, {3, 4137}, {20, 97}};
+  ConfigScope scope(&Config::compile_blocks, true);  // also where sanitizers leave it off
   std::int64_t by_code = 0;
   for (unsigned seed = 0; seed < 400; ++seed) {
     Random random(seed);

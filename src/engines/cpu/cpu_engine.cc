@@ -81,6 +81,9 @@ class CpuExecutable final : public runtime::Executable {
       throw;
     }
   }
+  void give_up(const char* why) override {
+    if (collectives_) collectives_->poison(tags_->next(numbers_.program, numbers_.processes).tag, why);
+  }
   bool small() const override {
     constexpr double kSmall = 100000;  // nanoseconds: some times what handing the task to another thread costs
     return (!collectives_ || collectives_->separate_programs()) && program_->cost() < kSmall;

@@ -14,7 +14,12 @@ namespace tessera::ops {
 namespace {
 using ir::AxisList;
 using ir::AxisMask;
-constexpr std::int64_t kTooLarge = std::int64_t{1} << 50;  // bytes; leaves room for sums and products with axes
+// Sizes beyond any memory only have to stay too large: the allocation refuses them.
+std::int64_t times(std::int64_t bytes, std::int64_t count) {
+  constexpr std::int64_t kTooLarge = std::int64_t{1} << 50;  // leaves room for sums
+  std::int64_t product = 0;
+  return __builtin_mul_overflow(bytes, count, &product) ? kTooLarge : std::min(product, kTooLarge);
+}
 
 ir::Types types_of(const ir::Graph& g, const std::vector<ir::ValueId>& values) {
   ir::Types out;
@@ -129,8 +134,7 @@ std::int64_t local_bytes(const ir::Type& type, const ir::Layout& layout, const i
   std::int64_t n = dtype_size(type.dtype);
   for (std::size_t d = 0; d < type.shape.size(); ++d) {
     std::int64_t count = ir::parts(layout.dims[d], mesh);
-    // Sizes beyond any memory only have to stay too large: the allocation refuses them.
-    if (__builtin_mul_overflow(n, (type.shape[d] + count - 1) / count, &n)) return kTooLarge;
+    n = times(n, (type.shape[d] + count - 1) / count);
   }
   return n;
 }
@@ -140,12 +144,12 @@ std::int64_t received(const ir::Type& type, const ir::Layout& from, const ir::La
   std::int64_t mine = local_bytes(type, to, mesh);
   if (done != 0) {
     std::int64_t n = ir::axes_size(done, mesh);
-    if (done & to.tiled()) return mine * (n - 1);
-    return (2 * mine * (n - 1) + n - 1) / n;  // a scatter, then a gather
+    if (done & to.tiled()) return times(mine, n - 1);
+    return 2 * mine - 2 * mine / n;  // a scatter, then a gather
   }
   std::int64_t kept = dtype_size(type.dtype);
   for (std::size_t d = 0; d < type.shape.size(); ++d) {
-    kept *= least_overlap(type.shape[d], from.dims[d], to.dims[d], mesh);
+    kept = times(kept, least_overlap(type.shape[d], from.dims[d], to.dims[d], mesh));
   }
   return std::max<std::int64_t>(0, mine - kept);
 }

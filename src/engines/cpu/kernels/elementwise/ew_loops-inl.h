@@ -127,6 +127,10 @@ struct Clamp {
 struct MulAdd {
   template <class T>
   static T op(T a, T b, T c) {
+#if HWY_NATIVE_FMA  // one rounding, whatever the optimiser contracts
+    if constexpr (std::is_same_v<T, float>) return __builtin_fmaf(a, b, c);
+    if constexpr (std::is_same_v<T, double>) return __builtin_fma(a, b, c);
+#endif
     return Add::op(Mul::op(a, b), c);
   }
 };
