@@ -32,6 +32,7 @@
 #   make format          rewrite the C++ files in the house format
 #   make check-format, make lint, make layers, make check-install    what CI checks beside the tests
 #   make install         install into PREFIX (/usr/local)
+#   make packages        Debian packages in build/packages; make check-packages installs them in a clean Debian root and uses them there
 
 SHELL := /bin/bash
 JOBS ?= $(shell nproc)
@@ -43,7 +44,7 @@ export CCACHE_NOHASHDIR ?= 1
 export CCACHE_SLOPPINESS ?= pch_defines,time_macros
 
 .DEFAULT_GOAL := build
-.PHONY: docs check-pages bench bench-jax jax-tests jax-random test-python plugin xla test-xla test-xla-plugin test-cuda bench-xla wheel bench-mpi check-xla jax-modules setup setup-checks build test test-verify test-mpi test-planner test-long demo demo-mpi sanitize-quick format check-format lint layers check-install install clean
+.PHONY: docs check-pages bench bench-jax jax-tests jax-random test-python plugin xla test-xla test-xla-plugin test-cuda bench-xla wheel bench-mpi check-xla jax-modules setup setup-checks build test test-verify test-mpi test-planner test-long demo demo-mpi sanitize-quick format check-format lint layers check-install check-packages packages install clean
 
 setup:
 	@tools/setup.sh
@@ -216,6 +217,14 @@ layers: setup
 
 check-install: build
 	@tools/check_install.sh
+
+packages: build
+	@tools/setup.sh --packages
+	@rm -rf build/packages
+	@cd build && cpack -G DEB
+
+check-packages: packages
+	@tools/check_packages.sh
 
 install: build
 	@cmake --install build --prefix $(PREFIX)

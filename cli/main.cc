@@ -11,6 +11,7 @@
 #include "commands.h"
 #include "guard.h"
 #include "memory.h"
+#include "tessera/version.h"
 
 namespace {
 // OpenBLAS starts its threads while it is loaded, and they look for work for some 30 ms, beside the first results. The
@@ -26,6 +27,7 @@ void end_library_threads() {
 // 0; 1 where a command fails; 2 where the arguments are none; a launched program's own.
 int run_command(int argc, char** argv) {
   CLI::App app{"Tessera: sharded arrays on many devices"};
+  app.set_version_flag("--version", "tessera " TESSERA_VERSION);
   app.require_subcommand(1);
   tessera::cli::add_run(app);
   tessera::cli::add_plan(app);

@@ -3,7 +3,22 @@
 include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Tessera)
 
-install(TARGETS tessera EXPORT TesseraTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+# The same objects as a shared library. Until 1.0 a minor version may change the binary interface, so the soname has both
+# numbers.
+set(libraries tessera)
+if(NOT TESSERA_SANITIZE)
+  add_library(tessera_shared SHARED $<TARGET_OBJECTS:tessera>)
+  set_target_properties(tessera_shared PROPERTIES OUTPUT_NAME tessera EXPORT_NAME shared LINKER_LANGUAGE CXX
+                        VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+  target_include_directories(tessera_shared PUBLIC $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  target_compile_features(tessera_shared PUBLIC cxx_std_20)
+  target_link_libraries(tessera_shared PRIVATE ${TESSERA_DEPENDENCIES})
+  list(APPEND libraries tessera_shared)
+endif()
+set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME development)
+install(TARGETS ${libraries} EXPORT TesseraTargets
+        ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development
+        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime NAMELINK_COMPONENT development)
 install(DIRECTORY include/tessera DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h" PATTERN "*.def")
 install(EXPORT TesseraTargets NAMESPACE Tessera:: DESTINATION ${package_dir})
 configure_package_config_file(cmake/TesseraConfig.cmake.in ${PROJECT_BINARY_DIR}/TesseraConfig.cmake
@@ -16,3 +31,4 @@ file(RELATIVE_PATH pc_to_prefix /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefi
 configure_file(cmake/tessera.pc.in ${PROJECT_BINARY_DIR}/tessera.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/tessera.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+include(cmake/Packages.cmake)

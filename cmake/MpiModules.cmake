@@ -21,6 +21,6 @@ foreach(mpi openmpi mpich)
     COMMENT "Building the MPI module for ${mpi}"
     VERBATIM)
   add_custom_target(tessera_mpi_${mpi} ALL DEPENDS ${module})
-  install(FILES ${module} DESTINATION ${CMAKE_INSTALL_LIBDIR}/tessera)
+  install(FILES ${module} DESTINATION ${CMAKE_INSTALL_LIBDIR}/tessera COMPONENT ${mpi})
   list(APPEND TESSERA_MPIS ${mpi})
 endforeach()

@@ -7,6 +7,7 @@
 #   tools/setup.sh --mpi     what programs of many processes need beside that: both MPIs, which can be installed together
 #   tools/setup.sh --docs    what the documentation site needs
 #   tools/setup.sh --pages   what clicks through pages in a browser
+#   tools/setup.sh --packages  what makes Debian packages, and the clean root that they are tried in
 #   tools/setup.sh --bench   what the side-by-side benchmark needs (the peer itself comes from PyPI)
 set -euo pipefail
 
@@ -19,6 +20,7 @@ packages=(g++ cmake ninja-build ccache mold pkg-config
 [ "${1:-}" != --mpi ] || packages=(libopenmpi-dev openmpi-bin libmpich-dev mpich)
 [ "${1:-}" != --docs ] || packages=(doxygen python3)
 [ "${1:-}" != --pages ] || packages=(chromium chromium-driver fonts-dejavu-core python3 python3-selenium)
+[ "${1:-}" != --packages ] || packages=(dpkg-dev file cmake mmdebstrap)
 [ "${1:-}" != --bench ] || packages=(python3 python3-venv)
 
 if ! command -v dpkg-query >/dev/null; then

@@ -16,7 +16,9 @@
 #include <thread>
 
 #include "base/file.h"
+#include "base/strings.h"
 #include "tessera/io.h"
+#include "tessera/version.h"
 
 namespace tessera {
 namespace {
@@ -312,6 +314,12 @@ TEST_F(Cli, SignalsLeaveNoFiles) {
     EXPECT_TRUE(WIFSIGNALED(code) && WTERMSIG(code) == number) << number;
     EXPECT_EQ(files(), 4U);
   }
+}
+
+TEST_F(Cli, Version) {
+  const std::string version = str(TESSERA_VERSION_MAJOR, ".", TESSERA_VERSION_MINOR, ".", TESSERA_VERSION_PATCH);
+  EXPECT_EQ(TESSERA_VERSION, version);
+  EXPECT_EQ(run("--version").out, "tessera " + version + "\n");
 }
 
 TEST_F(Cli, StandardOutputThatTakesNothingIsAnError) {

@@ -399,6 +399,23 @@ TEST(HloManual, InspectedShardingsAreWrittenAndRead) {
   EXPECT_THROW(with("tessera:7x"), FormatError);
 }
 
+// A call that nobody knows is refused, also where it gives nothing: it may be there for what it does. What prints is left
+// out where there is nobody to print.
+TEST(HloManual, UnknownCustomCallsAreRefused) {
+  auto with = [](const std::string& call) {
+    return StablehloProgram::parse(module("", str(R"(
+  func.func public @main(%arg0: tensor<8xf32>) -> tensor<8xf32> {
+    )",
+                                                  call, R"(
+    return %arg0 : tensor<8xf32>
+  })")));
+  };
+  const std::string effect = "(%arg0) {has_side_effect = true} : (tensor<8xf32>) -> ";
+  EXPECT_THROW(with("%0 = stablehlo.custom_call @launch" + effect + "tensor<8xf32>"), UnimplementedError);
+  EXPECT_THROW(with("stablehlo.custom_call @launch" + effect + "()"), UnimplementedError);
+  EXPECT_NO_THROW(with("stablehlo.custom_call @xla_ffi_python_cpu_callback" + effect + "()"));
+}
+
 // Sums that the plan shows as one exchange are one operation of the per-device program.
 TEST(HloManual, JoinedSumsAreWrittenAsOne) {
   auto program = StablehloProgram::parse(module("  sdy.mesh @mesh = <[\"x\"=8]>\n", R"(

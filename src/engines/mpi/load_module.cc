@@ -73,7 +73,8 @@ const Implementation& wanted(const std::string& name) {
   throw ValueError(str("Client::mpi: implementation = \"", name, "\"; expected \"openmpi\" or \"mpich\""));
 }
 
-// Where the module may be: beside the program as it is built or installed, and where the library was installed.
+// Where the module may be: beside the program as it is built or installed, beside the shared library, and where the library
+// was installed.
 std::vector<fs::path> candidates(const MpiOptions& options, const Implementation& i) {
   if (!options.module.empty()) return {options.module};
   if (const char* path = std::getenv("TESSERA_MPI_MODULE"); path != nullptr && *path != '\0') return {path};
@@ -87,7 +88,12 @@ std::vector<fs::path> candidates(const MpiOptions& options, const Implementation
     out.push_back(program.parent_path() / file);
     out.push_back(above / TESSERA_MODULE_DIR / file);
   }
-  out.push_back(fs::path(TESSERA_PREFIX) / TESSERA_MODULE_DIR / file);
+  Dl_info own{};
+  if (dladdr(reinterpret_cast<const void*>(&implementations), &own) != 0 && own.dli_fname != nullptr) {
+    out.push_back(fs::path(own.dli_fname).parent_path() / "tessera" / file);
+  }
+  // A package's prefix is not that of its build.
+  for (const char* prefix : {TESSERA_PREFIX, "/usr"}) out.push_back(fs::path(prefix) / TESSERA_MODULE_DIR / file);
   return out;
 }
 

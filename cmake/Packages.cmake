@@ -1,0 +1,40 @@
+# Debian packages of what `make install` installs, by `make packages`: a shared library of its soname's name, what programs
+# are built with, the command line, a transport for each MPI, and the plugin for JAX.
+
+set(CPACK_GENERATOR DEB)
+set(CPACK_PACKAGE_NAME tessera)
+set(CPACK_PACKAGE_VERSION ${PROJECT_VERSION})
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${PROJECT_DESCRIPTION}")
+set(CPACK_PACKAGE_CONTACT "The Tessera authors <noreply@tessera.invalid>")
+set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_PACKAGE_DIRECTORY ${PROJECT_BINARY_DIR}/packages)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_DEB_COMPONENT_INSTALL ON)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_SECTION libs)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)  # what the binaries link says what they depend on
+
+set(runtime_package libtessera${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+set(CPACK_COMPONENTS_ALL runtime development)
+set(CPACK_DEBIAN_RUNTIME_PACKAGE_NAME ${runtime_package})
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME libtessera-dev)
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)
+# The headers that find_package(Tessera) looks for, and the libraries that a program links with the static one.
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "${runtime_package} (= ${PROJECT_VERSION}), libdnnl-dev, libhwy-dev, \
+libsleef-dev, libopenblas-pthread-dev, liblapacke-dev, libzip-dev, zlib1g-dev")
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SUGGESTS "libeigen3-dev, libdlpack-dev")
+if(TARGET tessera_cli)
+  list(APPEND CPACK_COMPONENTS_ALL tools)
+  set(CPACK_DEBIAN_TOOLS_PACKAGE_NAME tessera-tools)
+  set(CPACK_DEBIAN_TOOLS_PACKAGE_SECTION utils)
+endif()
+foreach(mpi IN LISTS TESSERA_MPIS)
+  string(TOUPPER ${mpi} upper)
+  list(APPEND CPACK_COMPONENTS_ALL ${mpi})
+  set(CPACK_DEBIAN_${upper}_PACKAGE_NAME ${runtime_package}-${mpi})
+endforeach()
+if(TARGET tessera_pjrt)
+  list(APPEND CPACK_COMPONENTS_ALL plugin)
+  set(CPACK_DEBIAN_PLUGIN_PACKAGE_NAME tessera-pjrt-plugin)
+endif()
+include(CPack)

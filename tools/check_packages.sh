@@ -1,0 +1,68 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Installs the packages of `make packages` in a root that has a Debian and nothing else, and there builds
+# and runs the README's first program: with CMake, against the static and against the shared library, and with pkg-config;
+# then runs the command line, and a program under each MPI whose module is packaged. Needs mmdebstrap, a Debian mirror and
+# root (tools/setup.sh --packages).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+# shellcheck source=/dev/null
+. /etc/os-release
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+root=$scratch/root
+mmdebstrap --quiet --variant=minbase --include=g++,cmake,ninja-build,pkg-config,openmpi-bin,mpich "$VERSION_CODENAME" "$root"
+mkdir "$root/work"
+cp build/packages/*.deb "$root/work"
+cp examples/first.cc "$root/work"
+cat >"$root/work/processes.cc" <<'EOT'
+#include <tessera/tessera.h>
+
+#include <cstdio>
+
+namespace ts = tessera;
+
+int main() {
+  ts::distributed::initialize({.devices = 2});
+  auto mesh = ts::make_mesh({std::ssize(ts::devices())}, {"x"});
+  ts::Array x = ts::device_put(ts::arange(8, ts::DType::F32).host(), ts::NamedSharding(mesh, ts::P("x")));
+  auto total = ts::sum(x).item<float>();
+  if (total != 28) return 1;
+  std::printf("%d devices\n", static_cast<int>(mesh.size()));
+}
+EOT
+cat >"$root/work/CMakeLists.txt" <<'EOT'
+cmake_minimum_required(VERSION 3.25)
+project(First LANGUAGES CXX)
+find_package(Tessera REQUIRED)
+foreach(kind tessera shared)
+  add_executable(first_${kind} first.cc)
+  target_link_libraries(first_${kind} PRIVATE Tessera::${kind})
+endforeach()
+EOT
+cat >"$root/work/steps.sh" <<'EOT'
+set -euo pipefail
+cd /work
+export DEBIAN_FRONTEND=noninteractive
+apt-get install -y --no-install-recommends ./*.deb >install.log 2>&1 || { cat install.log; exit 1; }
+cmake -G Ninja -S . -B build >/dev/null
+cmake --build build
+g++ -std=c++20 first.cc -o build/first_pkg_config $(pkg-config --cflags --libs tessera)
+for kind in tessera shared pkg_config; do
+  build/first_$kind >$kind.txt
+  cmp tessera.txt $kind.txt
+done
+cat tessera.txt
+ldd build/first_shared | grep -q 'libtessera[.]so[.]' || { echo 'the shared library is not the one that is loaded'; exit 1; }
+if ldd build/first_tessera | grep -q libtessera; then echo 'the static library is not the one that is linked'; exit 1; fi
+g++ -std=c++20 processes.cc -o build/processes $(pkg-config --cflags --libs tessera)
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
+for mpi in openmpi mpich; do
+  [ "$(mpirun.$mpi -n 2 build/processes | sort -u)" = '4 devices' ] || { echo "no program of two processes under $mpi"; exit 1; }
+done
+tessera --version
+dpkg-query -W -f '${Package} ${Version} ${Installed-Size} KiB\n' '*tessera*'
+EOT
+chroot "$root" bash /work/steps.sh
+echo "packages: the README's program builds and runs from them in a clean Debian root"
