@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <exception>
 #include <new>
+#include <string>
 #include <system_error>
 
 #include "commands.h"
@@ -27,7 +28,7 @@ void end_library_threads() {
 // 0; 1 where a command fails; 2 where the arguments are none; a launched program's own.
 int run_command(int argc, char** argv) {
   CLI::App app{"Tessera: sharded arrays on many devices"};
-  app.set_version_flag("--version", "tessera " TESSERA_VERSION);
+  app.set_version_flag("--version", std::string("tessera ") + tessera::version());
   app.require_subcommand(1);
   tessera::cli::add_run(app);
   tessera::cli::add_plan(app);

@@ -9,9 +9,13 @@ cd "$(dirname "$0")/.."
 # shellcheck source=/dev/null
 . /etc/os-release
 scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-
 root=$scratch/root
+clean_up() {
+  ! mountpoint -q "$root/proc" || umount "$root/proc"
+  rm -rf --one-file-system "$scratch"
+}
+trap clean_up EXIT
+
 mmdebstrap --quiet --variant=minbase --include=g++,cmake,ninja-build,pkg-config,openmpi-bin,mpich "$VERSION_CODENAME" "$root"
 mkdir "$root/work"
 cp build/packages/*.deb "$root/work"
@@ -64,5 +68,6 @@ done
 tessera --version
 dpkg-query -W -f '${Package} ${Version} ${Installed-Size} KiB\n' '*tessera*'
 EOT
+mount -t proc proc "$root/proc"
 chroot "$root" bash /work/steps.sh
 echo "packages: the README's program builds and runs from them in a clean Debian root"

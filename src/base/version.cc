@@ -3,6 +3,6 @@
 
 namespace tessera {
 
-const char* version() { return "0.1.0"; }
+const char* version() { return TESSERA_VERSION; }
 
 }  // namespace tessera

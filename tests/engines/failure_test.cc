@@ -114,7 +114,7 @@ TEST(Cluster, AnArgumentThatFailsInOneProcessFailsThatStepAlone) {
     };
     Array lost = total(made(100, p == 0));
     for (int step = 1; step <= 3; ++step) sums[at(p)].push_back(total(made(static_cast<float>(step), false)).item<float>());
-    errors[at(p)] = error_of<std::exception>([&] { lost.block_until_ready(); });
+    errors[at(p)] = error_of<Error>([&] { lost.block_until_ready(); });
   };
   std::thread other([&] { body(1); });
   body(0);

@@ -319,6 +319,7 @@ TEST_F(Cli, SignalsLeaveNoFiles) {
 TEST_F(Cli, Version) {
   const std::string version = str(TESSERA_VERSION_MAJOR, ".", TESSERA_VERSION_MINOR, ".", TESSERA_VERSION_PATCH);
   EXPECT_EQ(TESSERA_VERSION, version);
+  EXPECT_EQ(tessera::version(), version);
   EXPECT_EQ(run("--version").out, "tessera " + version + "\n");
 }
 
