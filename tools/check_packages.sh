@@ -11,7 +11,9 @@ cd "$(dirname "$0")/.."
 scratch=$(mktemp -d)
 root=$scratch/root
 clean_up() {
-  ! mountpoint -q "$root/proc" || umount "$root/proc"
+  for folder in proc sys; do
+    ! mountpoint -q "$root/$folder" || umount "$root/$folder"
+  done
   rm -rf --one-file-system "$scratch"
 }
 trap clean_up EXIT
@@ -49,6 +51,7 @@ cat >"$root/work/steps.sh" <<'EOT'
 set -euo pipefail
 cd /work
 export DEBIAN_FRONTEND=noninteractive
+apt-get update >install.log 2>&1 || { cat install.log; exit 1; }
 apt-get install -y --no-install-recommends ./*.deb >install.log 2>&1 || { cat install.log; exit 1; }
 cmake -G Ninja -S . -B build >/dev/null
 cmake --build build
@@ -68,6 +71,8 @@ done
 tessera --version
 dpkg-query -W -f '${Package} ${Version} ${Installed-Size} KiB\n' '*tessera*'
 EOT
+# MPI reads both.
 mount -t proc proc "$root/proc"
+mount --bind /sys "$root/sys"
 chroot "$root" bash /work/steps.sh
 echo "packages: the README's program builds and runs from them in a clean Debian root"
