@@ -67,5 +67,4 @@
 #include "tessera/tree.h"
 #include "tessera/tree_members.h"
 #include "tessera/visualize.h"
-#include "tessera/version.h"
 #include "tessera/vmap.h"

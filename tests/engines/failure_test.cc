@@ -89,7 +89,8 @@ TEST(Cluster, OneProcessThatFailsFailsTheStepForAll) {
   EXPECT_EQ(sums, (Floats{36, 36}));
 }
 
-// An argument that fails in one process alone fails the step for all, and what the others sent in it is in no later one.
+// An argument that fails in one process alone fails the step for all, and what the others sent in it is in no later
+// one.
 TEST(Cluster, AnArgumentThatFailsInOneProcessFailsThatStepAlone) {
   auto clients = cluster_clients(2, 2);
   std::vector<std::string> errors(2);
@@ -113,7 +114,8 @@ TEST(Cluster, AnArgumentThatFailsInOneProcessFailsThatStepAlone) {
       return make_array_from_single_device_arrays({4}, NamedSharding(mesh, P("x")), shards);
     };
     Array lost = total(made(100, p == 0));
-    for (int step = 1; step <= 3; ++step) sums[at(p)].push_back(total(made(static_cast<float>(step), false)).item<float>());
+    for (int step = 1; step <= 3; ++step)
+      sums[at(p)].push_back(total(made(static_cast<float>(step), false)).item<float>());
     errors[at(p)] = error_of<Error>([&] { lost.block_until_ready(); });
   };
   std::thread other([&] { body(1); });

@@ -399,8 +399,8 @@ TEST(HloManual, InspectedShardingsAreWrittenAndRead) {
   EXPECT_THROW(with("tessera:7x"), FormatError);
 }
 
-// A call that nobody knows is refused, also where it gives nothing: it may be there for what it does. What prints is left
-// out where there is nobody to print.
+// A call that nobody knows is refused, also where it gives nothing: it may be there for what it does. What prints is
+// left out where there is nobody to print.
 TEST(HloManual, UnknownCustomCallsAreRefused) {
   auto with = [](const std::string& call) {
     return StablehloProgram::parse(module("", str(R"(

@@ -73,8 +73,8 @@ const Implementation& wanted(const std::string& name) {
   throw ValueError(str("Client::mpi: implementation = \"", name, "\"; expected \"openmpi\" or \"mpich\""));
 }
 
-// Where the module may be: beside the program as it is built or installed, beside the shared library, and where the library
-// was installed.
+// Where the module may be: beside the program as it is built or installed, beside the shared library, and where the
+// library was installed.
 std::vector<fs::path> candidates(const MpiOptions& options, const Implementation& i) {
   if (!options.module.empty()) return {options.module};
   if (const char* path = std::getenv("TESSERA_MPI_MODULE"); path != nullptr && *path != '\0') return {path};
