@@ -41,7 +41,7 @@ endif()
 foreach(label quick full long)
   add_custom_target(tests_${label})
 endforeach()
-if(TARGET tessera_cli)
+if(TARGET tessera_cli AND NOT TESSERA_SANITIZE STREQUAL "thread")
   add_dependencies(tests_quick tessera_cli)
 endif()
 
@@ -67,8 +67,9 @@ function(tessera_unite variable binary)
 endfunction()
 
 # Readers, writers, graph passes and tables of cases: the thread sanitizer sees nothing there that other tests lack.
-string(JOIN "|" one_thread annotation_cases bench core explicit_cases explicit_meshes explicit_programs explicit_types
-       guides hlo ir mesh ops oracle_oracle oracle_reference passes props_numpy props_ops sharding spmd support)
+string(JOIN "|" one_thread annotate annotation_cases bench cli core explicit_cases explicit_meshes explicit_programs
+       explicit_types guides hlo interop io ir mesh ops oracle_oracle oracle_reference passes pictures planner props_numpy
+       props_ops sharding spmd support vmap)
 set(one_thread "^(${one_thread})_test$")
 
 # GoogleTest has its main in a library of its own, so support may come before it.
