@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <list>
 #include <map>
 #include <mutex>
@@ -335,6 +336,7 @@ class Transport final : public MpiTransport, public std::enable_shared_from_this
   std::mutex mutex_;  // of all calls of MPI, and of what follows
   std::vector<Peer> peers_;
   std::map<std::pair<int, std::int64_t>, Failure> failed_;
+  std::deque<std::pair<int, std::int64_t>> told_;  // processes, of steps that this one has found to differ
   std::list<Outgoing> outgoing_;
   std::vector<const Exchange*> waits_;  // of this process
   bool left_ = false;                   // nothing new is sent
@@ -498,9 +500,13 @@ class Exchange final : public Communication {
     Transport& t = *transport_;
     const NoticeHead& head = answer.head;
     if (!head.waits || head.begun || head.about != call_.call.tag || t.journal().has_begun(head.tag)) return;
+    // One that has been told already is about to leave, and comes here then.
+    if (std::find(t.told_.begin(), t.told_.end(), std::pair{peer, head.tag}) != t.told_.end()) return;
     const std::string why =
         different_programs(t.journal(), t.world_.rank, call_.call, peer, answer.where, answer.arrays);
     t.tell(peer, {.kind = Notice::Failed, .tag = head.tag}, why);
+    t.told_.emplace_back(peer, head.tag);
+    if (t.told_.size() > Transport::kRememberedFailures) t.told_.pop_front();
     throw StateError(str(described(call_.call), ": ", why));
   }
 
