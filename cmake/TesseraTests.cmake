@@ -71,6 +71,10 @@ string(JOIN "|" one_thread annotate annotation_cases bench cli core explicit_cas
        explicit_types guides hlo interop io ir mesh ops oracle_oracle oracle_reference passes pictures planner props_numpy
        props_ops sharding spmd support vmap)
 set(one_thread "^(${one_thread})_test$")
+# Public functions over what other tests run, types, plans and tables of their cases: no memory is handled there.
+string(JOIN "|" above_memory annotate annotation_cases api bench explicit_cases explicit_meshes explicit_programs explicit_types
+       guides mesh oracle_reference passes pictures planner props_numpy sharding support vmap)
+set(above_memory "^(${above_memory})_test$")
 
 # GoogleTest has its main in a library of its own, so support may come before it.
 function(tessera_test binary)
@@ -90,7 +94,8 @@ function(tessera_test binary)
   if(binary MATCHES "_long_test$")
     set(label long)
     set(timeout 3600)
-  elseif(binary MATCHES "_more_test$" OR (TESSERA_SANITIZE STREQUAL "thread" AND binary MATCHES "${one_thread}"))
+  elseif(binary MATCHES "_more_test$" OR (TESSERA_SANITIZE STREQUAL "thread" AND binary MATCHES "${one_thread}") OR
+         (TESSERA_SANITIZE MATCHES "address" AND binary MATCHES "${above_memory}"))
     set(label full)
     set(timeout 900)
   else()

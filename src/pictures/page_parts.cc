@@ -24,7 +24,7 @@ bool is_scalar(const CommStep& step) { return step.value.ends_with("[]"); }
 }  // namespace
 
 std::string advice(const CommStep& step) {
-  const std::string keep(kWhole);
+  std::string keep(kWhole);
   if (step.op == "all_gather") {
     return str(
         "split the operand as its reader needs it (with_sharding_constraint), or keep the dimension split through ",

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "base/file.h"
 #include "base/json.h"
@@ -28,7 +29,8 @@ constexpr std::array kDTypes{DType::Bool, DType::I8,  DType::I16,  DType::I32, D
 /// An object whose fields are taken one by one; those that nobody took are unknown.
 class Fields {
  public:
-  Fields(const json& object, std::string path, const std::string& file) : object_(object), path_(path), file_(file) {
+  Fields(const json& object, std::string path, const std::string& file)
+      : object_(object), path_(std::move(path)), file_(file) {
     if (!object.is_object()) fail("", "an object");
   }
   Fields(const Fields&) = delete;

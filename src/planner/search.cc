@@ -164,10 +164,10 @@ class MeshSearch {
       if (type.nbytes() < kSmallestShare) continue;
       for (std::size_t d = 0; d < type.shape.size(); ++d) {
         const std::int64_t parts = chosen_[g] ? ir::parts(chosen_[g]->dims[d], plan_.mesh) : 1;
-        for (std::uint8_t a = 0; a < plan_.mesh.sizes.size(); ++a) {
+        for (std::size_t a = 0; a < plan_.mesh.sizes.size(); ++a) {
           const bool used = chosen_[g] && (chosen_[g]->tiled() >> a & 1) != 0;
           if (used || plan_.mesh.sizes[a] == 1 || type.shape[d] % (parts * plan_.mesh.sizes[a]) != 0) continue;
-          out.push_back({g, d, a});
+          out.push_back({g, d, static_cast<std::uint8_t>(a)});
         }
       }
     }

@@ -24,7 +24,8 @@ Listed read(const std::string& text) {
   Listed out;
   std::size_t begin = text.find(kEnd);
   std::from_chars(text.data(), text.data() + std::min(begin, text.size()), out.first);
-  while (begin != std::string::npos && ++begin < text.size()) {
+  while (begin < text.size()) {
+    if (++begin == text.size()) break;
     const std::size_t end = text.find(kEnd, begin);
     const std::string line = text.substr(begin, end - begin);
     const std::size_t between = line.find(kBetween);
