@@ -63,7 +63,7 @@ done
 cat tessera.txt
 ldd build/first_shared | grep -q 'libtessera[.]so[.]' || { echo 'the shared library is not the one that is loaded'; exit 1; }
 if ldd build/first_tessera | grep -q libtessera; then echo 'the static library is not the one that is linked'; exit 1; fi
-g++ -std=c++20 processes.cc -o build/processes $(pkg-config --cflags --libs tessera)
+g++ -std=c++20 processes.cc -o build/processes $(pkg-config --cflags --libs tessera-shared)
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
 for mpi in openmpi mpich; do
   [ "$(mpirun.$mpi -n 2 build/processes | sort -u)" = '4 devices' ] || { echo "no program of two processes under $mpi"; exit 1; }
