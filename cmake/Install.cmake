@@ -28,9 +28,14 @@ install(FILES ${PROJECT_BINARY_DIR}/TesseraConfig.cmake ${PROJECT_BINARY_DIR}/Te
               cmake/TesseraDependencies.cmake DESTINATION ${package_dir})
 # Relative to the file itself, so that `cmake --install --prefix` needs no new configuration.
 file(RELATIVE_PATH pc_to_prefix /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
-foreach(name tessera tessera-shared)
-  configure_file(cmake/${name}.pc.in ${PROJECT_BINARY_DIR}/${name}.pc @ONLY)
-  install(FILES ${PROJECT_BINARY_DIR}/${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+set(pc_libraries "-l:libtessera.a -ldnnl -lhwy -lsleef -llapacke -lopenblas -lzip -lz -lgomp -pthread -ldl")
+foreach(pc_name tessera tessera-shared)
+  configure_file(cmake/tessera.pc.in ${PROJECT_BINARY_DIR}/${pc_name}.pc @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/${pc_name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+  set(pc_libraries -ltessera)
 endforeach()
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
-include(cmake/Packages.cmake)
+# A project that takes in this one packs itself.
+if(PROJECT_IS_TOP_LEVEL)
+  include(cmake/Packages.cmake)
+endif()

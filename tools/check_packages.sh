@@ -19,10 +19,10 @@ clean_up() {
 trap clean_up EXIT
 
 mmdebstrap --quiet --variant=minbase --include=g++,cmake,ninja-build,pkg-config,openmpi-bin,mpich "$VERSION_CODENAME" "$root"
-mkdir "$root/work"
-cp build/packages/*.deb "$root/work"
-cp examples/first.cc "$root/work"
-cat >"$root/work/processes.cc" <<'EOT'
+mkdir "$root/trial"
+cp build/packages/*.deb "$root/trial"
+cp examples/first.cc "$root/trial"
+cat >"$root/trial/processes.cc" <<'EOT'
 #include <tessera/tessera.h>
 
 #include <cstdio>
@@ -38,7 +38,7 @@ int main() {
   std::printf("%d devices\n", static_cast<int>(mesh.size()));
 }
 EOT
-cat >"$root/work/CMakeLists.txt" <<'EOT'
+cat >"$root/trial/CMakeLists.txt" <<'EOT'
 cmake_minimum_required(VERSION 3.25)
 project(First LANGUAGES CXX)
 find_package(Tessera REQUIRED)
@@ -47,9 +47,9 @@ foreach(kind tessera shared)
   target_link_libraries(first_${kind} PRIVATE Tessera::${kind})
 endforeach()
 EOT
-cat >"$root/work/steps.sh" <<'EOT'
+cat >"$root/trial/steps.sh" <<'EOT'
 set -euo pipefail
-cd /work
+cd /trial
 export DEBIAN_FRONTEND=noninteractive
 apt-get update >install.log 2>&1 || { cat install.log; exit 1; }
 apt-get install -y --no-install-recommends ./*.deb >install.log 2>&1 || { cat install.log; exit 1; }
@@ -74,5 +74,5 @@ EOT
 # MPI reads both.
 mount -t proc proc "$root/proc"
 mount --bind /sys "$root/sys"
-chroot "$root" bash /work/steps.sh
+chroot "$root" bash /trial/steps.sh
 echo "packages: the README's program builds and runs from them in a clean Debian root"
