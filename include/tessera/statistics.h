@@ -14,7 +14,7 @@
 
 namespace tessera {
 
-/// What lies between two elements.
+/// The value between two elements.
 enum class QuantileMethod { Linear, Lower, Higher, Midpoint, Nearest, InvertedCdf };
 /// Axes and interpolation of quantiles.
 struct QuantileOptions {

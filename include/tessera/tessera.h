@@ -66,5 +66,6 @@
 #include "tessera/transfer.h"
 #include "tessera/tree.h"
 #include "tessera/tree_members.h"
+#include "tessera/version.h"
 #include "tessera/visualize.h"
 #include "tessera/vmap.h"

@@ -3,7 +3,7 @@
 #pragma once
 
 /// Of the headers. Until 1.0 a minor version may change what programs see, and the shared library's soname has both
-/// numbers.
+/// of them.
 #define TESSERA_VERSION_MAJOR 0
 #define TESSERA_VERSION_MINOR 1
 #define TESSERA_VERSION_PATCH 0

@@ -2,6 +2,7 @@
 // Lists of mesh axes as sets, and their common beginnings: what layouts are compared by.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <type_traits>
 
@@ -34,6 +35,15 @@ inline std::size_t common_prefix(const AxisList& a, const AxisList& b) {
 }
 inline bool is_prefix(const AxisList& shorter, const AxisList& longer) {
   return common_prefix(shorter, longer) == shorter.size();
+}
+
+/// Takes out of a list the axes for which `drop` holds, or those of a set.
+template <class Drop>
+void drop_if(AxisList& axes, const Drop& drop) {
+  axes.erase(std::remove_if(axes.begin(), axes.end(), drop), axes.end());
+}
+inline void drop_axes(AxisList& axes, AxisMask mask) {
+  drop_if(axes, [mask](std::uint8_t a) { return (mask & bit(a)) != 0; });
 }
 
 }  // namespace tessera::ir

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <array>
+#include <boost/container/static_vector.hpp>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -26,8 +27,9 @@ struct MeshAxes {
 };
 using MeshAxesPtr = std::shared_ptr<const MeshAxes>;
 
-using AxisList = std::vector<std::uint8_t>;  ///< axis numbers, major first
 using AxisMask = std::uint32_t;
+/// Axis numbers, major first. In place: partitioning copies some hundred thousand of them.
+using AxisList = boost::container::static_vector<std::uint8_t, 32>;
 
 /// What combines the shards of a partial value.
 enum class Reduction : std::uint8_t { Sum, Prod, Max, Min, And, Or };

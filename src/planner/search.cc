@@ -13,6 +13,7 @@
 
 #include "base/hash.h"
 #include "base/strings.h"
+#include "ir/axis_sets.h"
 #include "ir/op_def.h"
 #include "ops/collective/shard_map_op.h"
 #include "ops/shared_attrs.h"
@@ -182,7 +183,7 @@ class MeshSearch {
   std::optional<Chosen> moved(const Decision& d, std::optional<std::size_t> to) const {
     Chosen out = chosen_;
     ir::Layout& layout = *out[d.group];
-    std::erase(layout.dims[d.dim], d.axis);
+    ir::drop_axes(layout.dims[d.dim], ir::bit(d.axis));
     if (to) {
       layout.dims[*to].push_back(d.axis);
       if (groups_[d.group].type.shape[*to] % ir::parts(layout.dims[*to], plan_.mesh) != 0) return std::nullopt;

@@ -190,7 +190,7 @@ class Donation {
   Donation(const std::vector<Array>& args, std::shared_ptr<Run> run)
       : args_(args), run_(std::move(run)), taken_(args.size()), kept_(args.size()) {}
   ~Donation() {
-    for (std::size_t i = 0; i < taken_.size() && !run_->started; ++i) {
+    for (std::size_t i = 0; i < taken_.size() && run_ != nullptr && !run_->started; ++i) {
       if (taken_[i]) arrays::undo_donation(args_[i], kept_[i] ? kept_[i] : run_->in[i]);
     }
   }
@@ -251,11 +251,19 @@ std::vector<Array> Program::run(const std::shared_ptr<const CompiledProgram>& pr
   }
   runtime::EventPtr event;
   {
-    runtime::Task task{[run] { run->execute(); }, {}, run->small, program->order};
+    runtime::Task task{{}, {}, run->small, program->order};
     for (const auto& storage : run->in) {
       if (storage->ready && !storage->ready->ready()) task.after.push_back(storage->ready);
     }
-    Donation donation(args, std::move(run));
+    // Ended when `submit` returns: the run need not be held for it.
+    const bool here = run->small && task.after.empty() && program->order == runtime::TaskOrder::None;
+    if (here) {
+      task.body = [r = run.get()] { r->execute(); };
+    } else {
+      task.body = [run] { run->execute(); };
+    }
+    Donation donation(args, donated.empty() ? nullptr : run);
+    if (!here) run.reset();
     for (std::size_t i = 0; i < donated.size(); ++i) {
       if (!donated[i] || args[i].impl()->literal || donation.take(i, donated_as_[i])) continue;
       arrays::throw_unusable(args[i], options_.name.c_str(), arg_name(i));  // another thread was faster

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "base/strings.h"
+#include "ir/axis_sets.h"
 #include "ir/pass.h"
 #include "mesh/mesh_state.h"
 #include "ops/collective/manual_region.h"
@@ -137,7 +138,7 @@ ir::Type seen_here(const arrays::ArrayImpl& a) {
   ir::Type out = t;
   ir::TypeSharding s{here, t.sharding->dims, t.sharding->unreduced, t.sharding->reduced};
   auto is_explicit = [&](std::uint8_t a) { return here.axis_types()[a] == AxisType::Explicit; };
-  for (auto& axes : s.dims) std::erase_if(axes, [&](std::uint8_t a) { return !is_explicit(a); });
+  for (auto& axes : s.dims) ir::drop_if(axes, [&](std::uint8_t a) { return !is_explicit(a); });
   out.sharding = here.explicit_axes().empty() ? nullptr : ir::intern(std::move(s));
   return out;
 }

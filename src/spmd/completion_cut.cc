@@ -90,6 +90,7 @@ class Region {
   }
 
   std::vector<ir::ValueId> cut() const {
+    if (values_.size() == 1) return {};
     Network net;
     std::map<ir::ValueId, std::size_t> in;  // where a value comes in; it goes out of the next node
     for (auto v : values_) {
@@ -153,7 +154,7 @@ class Region {
   std::int64_t completion(ir::ValueId v) const {
     ir::Layout goal{wanted_[static_cast<std::size_t>(v)].dims};
     ir::Layout from = goal;
-    for (auto& dim : from.dims) std::erase_if(dim, [&](std::uint8_t a) { return (axes_ & bit(a)) != 0; });
+    for (auto& dim : from.dims) ir::drop_axes(dim, axes_);
     from.partial = axes_;
     return cost(g_.type(v), from, goal, mesh_);
   }

@@ -141,7 +141,7 @@ std::vector<FactorAxes> elsewhere(const Factoring& factoring, const std::vector<
     const auto axis = static_cast<std::uint8_t>(a);
     if (!(held & bit(axis))) continue;
     FactorAxes rest = first;
-    for (auto& axes : rest) std::erase(axes, axis);
+    for (auto& axes : rest) ir::drop_axes(axes, bit(axis));
     for (std::size_t n = 0; n < rest.size(); ++n) {
       const bool has = std::ranges::count(first[n], axis) > 0;
       const std::int64_t count = ir::parts(rest[n], mesh) * mesh.sizes[a];

@@ -9,25 +9,6 @@
 
 namespace tessera::spmd {
 
-AxisMask mask_of(const AxisList& axes) {
-  AxisMask m = 0;
-  for (auto a : axes) m |= bit(a);
-  return m;
-}
-AxisMask mask_of(const DimAxes& dims) {
-  AxisMask m = 0;
-  for (const auto& d : dims) m |= mask_of(d);
-  return m;
-}
-std::size_t common_prefix(const AxisList& a, const AxisList& b) {
-  std::size_t n = 0;
-  while (n < a.size() && n < b.size() && a[n] == b[n]) ++n;
-  return n;
-}
-bool is_prefix(const AxisList& shorter, const AxisList& longer) {
-  return common_prefix(shorter, longer) == shorter.size();
-}
-
 ir::Types types_of(const ir::Graph& g, std::span<const ir::ValueId> values) {
   ir::Types out;
   out.reserve(values.size());
@@ -103,6 +84,12 @@ Factoring::Factoring(ir::FactorRule rule, ir::TypeSpan in, ir::TypeSpan out, con
   }
   for (std::size_t i = 0; i < rule_.operands.size(); ++i) limit(rule_.operands[i], in[i]);
   for (std::size_t i = 0; i < rule_.results.size(); ++i) limit(rule_.results[i], out[i]);
+}
+
+const Factoring& Factorings::of(const ir::Eqn& e, ir::TypeSpan in, ir::TypeSpan out, const ir::Module& m) {
+  auto it = made_.find(&e);
+  if (it == made_.end()) it = made_.emplace(&e, Factoring(e.op->factors(in, out, e.attrs), in, out, m)).first;
+  return it->second;
 }
 
 bool Factoring::splittable(int f, std::int64_t count) const {

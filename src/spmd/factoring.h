@@ -3,8 +3,10 @@
 #pragma once
 
 #include <span>
+#include <unordered_map>
 #include <vector>
 
+#include "ir/axis_sets.h"
 #include "ir/factors.h"
 #include "ir/graph.h"
 #include "ir/module.h"
@@ -17,12 +19,10 @@ using ir::AxisMask;
 using DimAxes = std::vector<AxisList>;     ///< by dimension of a value
 using FactorAxes = std::vector<AxisList>;  ///< by factor of a rule
 
-inline AxisMask bit(std::uint8_t axis) { return AxisMask{1} << axis; }
-AxisMask mask_of(const AxisList& axes);
-AxisMask mask_of(const DimAxes& dims);
-bool is_prefix(const AxisList& shorter, const AxisList& longer);
-/// Number of leading axes that both lists share.
-std::size_t common_prefix(const AxisList& a, const AxisList& b);
+using ir::bit;
+using ir::common_prefix;
+using ir::is_prefix;
+using ir::mask_of;
 
 /// One equation's rule together with how far each factor may be split. Tensors are numbered: operands first, then
 /// results.
@@ -60,6 +60,15 @@ class Factoring {
   const ir::MeshAxes& mesh_;
   std::vector<std::int64_t> unit_;    ///< by factor: what the number of parts must divide
   std::vector<std::int64_t> uneven_;  ///< by factor: up to how many parts need not be equal
+};
+
+/// Those of a module's equations, each made when it is first asked for.
+class Factorings {
+ public:
+  const Factoring& of(const ir::Eqn& e, ir::TypeSpan in, ir::TypeSpan out, const ir::Module& m);
+
+ private:
+  std::unordered_map<const ir::Eqn*, Factoring> made_;
 };
 
 /// How many bytes each value of a graph is made of: its own, but for values that ops which compute element by element

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Partitioning: every equation gets one split of its factors; operands that do not have it are resharded.
 #include <algorithm>
-#include <map>
 #include <optional>
+#include <unordered_map>
 #include <utility>
 
 #include "base/check.h"
@@ -42,11 +42,13 @@ struct Split {
 class Partitioner {
  public:
   /// `others`, where given, takes the alternatives that were seen.
-  Partitioner(const ir::Module& m, const std::vector<ir::Layout>& wanted, std::vector<Alternative>* others = nullptr)
+  Partitioner(const ir::Module& m, const std::vector<ir::Layout>& wanted, Factorings& factorings,
+              std::vector<Alternative>* others = nullptr)
       : m_(m),
         g_(*m.graph),
         mesh_(*m.mesh),
         wanted_(wanted),
+        factorings_(factorings),
         others_(others),
         values_(g_, mesh_, builder_),
         uses_(g_),
@@ -117,10 +119,10 @@ class Partitioner {
     ir::Types in = types_of(g_, e.in);
     ir::Types out = types_of(g_, e.out);
     if (e.op == &ops::def::halo) return take_windows(e, std::move(out));
-    Factoring f(e.op->factors(in, out, e.attrs), in, out, m_);
+    const Factoring& f = factorings_.of(e, in, out, m_);
     Split split = choose(e, f);
     if (!move_shards(e, in, out, split.cost)) emit(e, split, out);
-    note_maker(e, std::move(f));
+    note_maker(e, f);
   }
 
   // Windows of an operand: its shards stay where they are.
@@ -225,12 +227,12 @@ class Partitioner {
 
   // --- values that cost less to make again than to move: made of nothing but scalars, or of little ------------------
 
-  void note_maker(const ir::Eqn& e, Factoring f) {
+  void note_maker(const ir::Eqn& e, const Factoring& f) {
     sources_.add(g_, e, f.rule());
     if (!repeatable(g_, e, f.rule())) return;
     constexpr std::int64_t kLess = 4;
     ir::ValueId v = e.out[0];
-    if (sources_.of(v) <= g_.type(v).nbytes() / kLess) makers_.emplace(v, std::pair(&e, std::move(f)));
+    if (sources_.of(v) <= g_.type(v).nbytes() / kLess) makers_.emplace(v, Maker{&e, &f});
   }
   bool fresh(ir::ValueId v) const { return sources_.of(v) == 0 && makers_.contains(v); }
 
@@ -240,7 +242,9 @@ class Partitioner {
   std::optional<double> cost_again(ir::ValueId v, const ir::Layout& goal, double limit, int& steps) const {
     auto it = makers_.find(v);
     if (it == makers_.end() || goal.partial != 0 || --steps < 0) return std::nullopt;
-    const auto& [e, f] = it->second;
+    const Maker& made = it->second;
+    const ir::Eqn* e = made.eqn;
+    const Factoring& f = *made.factoring;
     FactorAxes axes(f.num_factors());
     f.project(e->in.size(), goal.dims, axes);
     f.repair(axes);
@@ -275,10 +279,11 @@ class Partitioner {
     if (!values_.has(v, goal)) return enter_partial(v, goal, consumer);
     std::int64_t bytes = values_.cost(v, goal);
     if (bytes > 0 && cost_again(v, goal, bytes)) {
-      const auto& [e, f] = makers_.at(v);
+      const Maker& made = makers_.at(v);
+      const Factoring& f = *made.factoring;
       FactorAxes axes(f.num_factors());
-      f.project(e->in.size(), goal.dims, axes);
-      emit(*e, weigh(*e, f, axes), {g_.type(v)});
+      f.project(made.eqn->in.size(), goal.dims, axes);
+      emit(*made.eqn, weigh(*made.eqn, f, axes), {g_.type(v)});
     }
     return values_.provide(v, goal, consumer).value;
   }
@@ -401,6 +406,7 @@ class Partitioner {
   const ir::Graph& g_;
   const ir::MeshAxes& mesh_;
   const std::vector<ir::Layout>& wanted_;
+  Factorings& factorings_;
   std::vector<Alternative>* others_;
   ir::Builder builder_;
   VersionTable values_;
@@ -408,7 +414,11 @@ class Partitioner {
   std::vector<AxisMask> sums_wanted_;  ///< by value
   LateCompletion late_{g_, mesh_, values_, uses_, sums_wanted_};
   SourceBytes sources_{g_};
-  std::map<ir::ValueId, std::pair<const ir::Eqn*, Factoring>> makers_;
+  struct Maker {
+    const ir::Eqn* eqn;
+    const Factoring* factoring;
+  };
+  std::unordered_map<ir::ValueId, Maker> makers_;
   PartitionAccess access_{g_,
                           mesh_,
                           builder_,
@@ -508,35 +518,52 @@ void Partitioner::add_control(const ir::Eqn& e, const ops::Control& control) {
 namespace {
 
 Price price_alone(const ir::Module& m, const std::vector<ir::Layout>& layouts) {
-  return price_of(*Partitioner(m, layouts).run());
+  Factorings factorings;
+  return price_of(*Partitioner(m, layouts, factorings).run());
 }
 
-}  // namespace
+ir::GraphPtr undivided(const ir::Module& m, const std::vector<ir::Layout>& layouts, Trial& trial) {
+  return Partitioner(m, layouts, trial.factorings, &trial.others.emplace()).run();
+}
 
-ir::GraphPtr partition_apart(const ir::Module& m, const std::vector<ir::Layout>& layouts) {
+ir::GraphPtr partition_apart(const ir::Module& m, const std::vector<ir::Layout>& layouts, Trial& trial) {
+  trial.others.reset();
   auto divided = divide_equations(m, layouts, price_alone);
-  if (!divided) return Partitioner(m, layouts).run();
+  if (!divided) return undivided(m, layouts, trial);
   ir::Module changed = m;
   changed.graph = divided->graph;
-  ir::GraphPtr out = Partitioner(changed, divided->layouts).run();
+  Factorings factorings;
+  ir::GraphPtr out = Partitioner(changed, divided->layouts, factorings).run();
   if (!divided->by_rules) return out;
   // An equation by itself is not the program: where what follows makes up for it, nothing is divided.
   changed.divides = false;
   changed.graph = m.graph;
-  ir::GraphPtr whole = partition_apart(changed, layouts);
+  ir::GraphPtr whole = partition_apart(changed, layouts, trial);
   auto joined = [](const ir::GraphPtr& g) { return price_of(*join_exchanges(g)); };
   return less(joined(whole), joined(out)) ? whole : out;
 }
 
-std::vector<Alternative> alternatives(const ir::Module& m, const std::vector<ir::Layout>& layouts) {
-  std::vector<Alternative> out;
-  Partitioner(m, layouts, &out).run();
+}  // namespace
+
+std::vector<Alternative> alternatives(const ir::Module& m, const std::vector<ir::Layout>& layouts, Trial& trial) {
+  if (!trial.others) undivided(m, layouts, trial);
+  std::vector<Alternative> out = *trial.others;
   for (auto& other : left_elsewhere(m, layouts, price_alone)) out.push_back(std::move(other));
   return out;
 }
 
+ir::GraphPtr partition(const ir::Module& m, const std::vector<ir::Layout>& layouts, Trial& trial) {
+  return ir::after_pass("join_exchanges", join_exchanges(partition_apart(m, layouts, trial)));
+}
+
+ir::GraphPtr partition_apart(const ir::Module& m, const std::vector<ir::Layout>& layouts) {
+  Trial trial;
+  return partition_apart(m, layouts, trial);
+}
+
 ir::GraphPtr partition(const ir::Module& m, const std::vector<ir::Layout>& layouts) {
-  return ir::after_pass("join_exchanges", join_exchanges(partition_apart(m, layouts)));
+  Trial trial;
+  return partition(m, layouts, trial);
 }
 
 }  // namespace tessera::spmd

@@ -2,6 +2,7 @@
 // Automatic parallelism: graph + shardings -> partitioned graph with explicit collectives.
 #pragma once
 
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -38,9 +39,24 @@ struct FixedLayout {
   ir::ValueId value;
   ir::Layout layout;
 };
-/// A layout for every value of the graph: inputs, outputs, constraints and `fixed` values as given, others chosen.
-/// Deterministic.
-std::vector<ir::Layout> propagate(const ir::Module& m, std::span<const FixedLayout> fixed = {});
+/// Propagation over a module, which must outlive it: what relates its values is found once.
+class Propagation {
+ public:
+  explicit Propagation(const ir::Module& m);
+  ~Propagation();
+  Propagation(const Propagation&) = delete;
+  Propagation& operator=(const Propagation&) = delete;
+  /// A layout for every value of the graph: inputs, outputs, constraints and `fixed` values as given, others chosen.
+  /// Deterministic.
+  std::vector<ir::Layout> run(std::span<const FixedLayout> fixed = {});
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+inline std::vector<ir::Layout> propagate(const ir::Module& m, std::span<const FixedLayout> fixed = {}) {
+  return Propagation(m).run(fixed);
+}
 
 /// What a user sees of a layout that was chosen for an input or an output: without uneven splits, unless they are asked
 /// for.

@@ -51,14 +51,14 @@ std::size_t VersionTable::nearest(ir::ValueId v, const ir::Layout& goal, std::in
   std::size_t best = all.size();
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (!usable(all[i].layout, goal)) continue;
+    if (fits(all[i].layout, goal)) {
+      bytes = 0;
+      return i;
+    }
     std::int64_t c = spmd::cost(graph_.type(v), all[i].layout, goal, mesh_);
     if (best == all.size() || c < bytes) {
       best = i;
       bytes = c;
-    }
-    if (fits(all[i].layout, goal)) {
-      bytes = 0;
-      return i;
     }
   }
   TESSERA_CHECK(best < all.size(), str("value ", v, " has no version for ", to_string(goal, mesh_)));

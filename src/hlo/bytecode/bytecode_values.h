@@ -100,6 +100,7 @@ class BytecodeValues {
   void builtin_elements(AttrNode& to, ByteCursor& c, std::uint64_t code);
   void vhlo_attr(AttrNode& to, ByteCursor& c);
   void vhlo_part(AttrNode& to, ByteCursor& c, std::uint64_t code);
+  void mesh_part(AttrNode& to, ByteCursor& c, std::uint64_t code);  // meshes and axes of replica groups
   void sdy_attr(AttrNode& to, ByteCursor& c);
   void sdy_sharding(AttrNode& to, ByteCursor& c, std::uint64_t code);
   void sdy_rule(AttrNode& to, ByteCursor& c);

@@ -182,6 +182,13 @@ void BytecodeValues::vhlo_part(AttrNode& to, ByteCursor& c, std::uint64_t code) 
       to.text = str("mode = #stablehlo.result_accuracy_mode<", mode.text.substr(0, 20), ">");
       return;
     }
+    default:
+      mesh_part(to, c, code);
+  }
+}
+
+void BytecodeValues::mesh_part(AttrNode& to, ByteCursor& c, std::uint64_t code) {
+  switch (code) {
     case 21: {  // stands within an axis_ref alone
       to.kind = AttrNode::Kind::Text;
       std::int64_t before = c.signed_varint();

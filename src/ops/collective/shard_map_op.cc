@@ -62,7 +62,7 @@ Type block_type(const ShardMap& p, const Type& t) {
   ir::TypeSharding s{t.sharding->mesh.update_axis_types(types), t.sharding->dims, 0, 0};
   out.sharding = nullptr;
   if (s.mesh.explicit_axes().empty()) return out;
-  for (auto& axes : s.dims) std::erase_if(axes, [&](std::uint8_t a) { return (manual & ir::bit(a)) != 0; });
+  for (auto& axes : s.dims) ir::drop_axes(axes, manual);
   out.sharding = ir::intern(std::move(s));
   return out;
 }

@@ -5,6 +5,7 @@
 #include <limits>
 #include <utility>
 
+#include "ir/axis_sets.h"
 #include "ir/derive_sharding.h"
 #include "ops/define_op.h"
 #include "ops/reduce/windows.h"
@@ -282,7 +283,7 @@ std::optional<ir::Division> by_kernel_shards(Builder& b, const ir::DivideArgs& a
     split.dims.insert(split.dims.begin(), a.operands[1].dims[at(d)]);
     ir::AxisMask taken = 0;
     for (auto& axes : split.dims) {  // other dimensions keep axes that the shards of the kernel do not have
-      std::erase_if(axes, [&](std::uint8_t axis) { return ((taken >> axis) & 1) != 0; });
+      ir::drop_axes(axes, taken);
       for (auto axis : axes) taken |= ir::AxisMask{1} << axis;
     }
     Value w = move_dim(cut_in_parts(a.in[1], parts, zero), d, 0);

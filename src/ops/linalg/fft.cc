@@ -6,6 +6,7 @@
 #include <numbers>
 #include <utility>
 
+#include "ir/axis_sets.h"
 #include "ops/linalg/linalg_common.h"
 
 namespace tessera::ops {
@@ -150,7 +151,7 @@ std::optional<ir::Layout> without(const ir::DivideArgs& a, ir::Layout l, const S
     }
   }
   // Those that it had at first and that stand elsewhere by now stay there.
-  std::erase_if(all, [&](std::uint8_t axis) {
+  ir::drop_if(all, [&](std::uint8_t axis) {
     auto has = [&](const ir::AxisList& list) { return std::find(list.begin(), list.end(), axis) != list.end(); };
     return !has(axes) && !has(l.dims[at(best)]);
   });

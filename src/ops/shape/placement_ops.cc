@@ -112,7 +112,7 @@ Types infer_cast(TypeSpan in, const MeshCast& p) {
   if (in[0].sharding == nullptr || out.sharding == nullptr) return {out};
   auto explicit_axis = [&](std::uint8_t a) { return p.to[a] == static_cast<std::int64_t>(AxisType::Explicit); };
   ir::TypeSharding s{mesh, in[0].sharding->dims, in[0].sharding->unreduced, in[0].sharding->reduced};
-  for (auto& axes : s.dims) std::erase_if(axes, [&](std::uint8_t a) { return !explicit_axis(a); });
+  for (auto& axes : s.dims) ir::drop_if(axes, [&](std::uint8_t a) { return !explicit_axis(a); });
   out.sharding = ir::intern(std::move(s));
   return {out};
 }

@@ -2,6 +2,7 @@
 // Layouts chosen by the bytes that the whole program moves: propagation decides value by value, from whoever names axes
 // first. Here what single equations would rather have is tried out on all of the program (docs/propagation.md).
 #include <algorithm>
+#include <memory>
 #include <utility>
 
 #include "base/check.h"
@@ -34,7 +35,7 @@ class Chooser {
       auto& layout = m_.inputs[i].layout;
       if (!layout) layout = layouts_[static_cast<std::size_t>(m_.graph->inputs[i])];
     }
-    graph_ = partition(m_, layouts_);
+    graph_ = partition(m_, layouts_, trial_);
     price_ = price_of(*graph_);
   }
 
@@ -62,10 +63,10 @@ class Chooser {
   bool worth(double saved) const { return saved > 0 && saved >= kWorth * cost(price_); }
 
   // The most promising first.
-  std::vector<Idea> ideas() const {
+  std::vector<Idea> ideas() {
     std::vector<Idea> all;
     if (price_.bytes == 0) return all;
-    for (auto& other : alternatives(m_, layouts_)) {
+    for (auto& other : alternatives(m_, layouts_, trial_)) {
       auto it = std::ranges::find_if(all, [&](const Idea& i) { return alike(i, other); });
       if (it == all.end()) it = all.insert(all.end(), Idea{other.eqn, {}, 0});
       it->saved += other.saved;
@@ -105,10 +106,14 @@ class Chooser {
       if (std::ranges::find(idea.fixed, f.value, &FixedLayout::value) == idea.fixed.end()) fixed.push_back(f);
     }
     fixed.insert(fixed.end(), idea.fixed.begin(), idea.fixed.end());
-    std::vector<ir::Layout> layouts = propagate(m_, fixed);
-    ir::GraphPtr graph = partition(m_, layouts);
+    if (!propagation_) propagation_ = std::make_unique<Propagation>(m_);
+    std::vector<ir::Layout> layouts = propagation_->run(fixed);
+    Trial trial{std::move(trial_.factorings), {}};
+    ir::GraphPtr graph = partition(m_, layouts, trial);
     const Price found = price_of(*graph);
+    trial_.factorings = std::move(trial.factorings);
     if (!less(found, price_) || !worth(cost(price_) - cost(found))) return false;
+    trial_.others = std::move(trial.others);
     fixed_ = std::move(fixed);
     layouts_ = std::move(layouts);
     graph_ = std::move(graph);
@@ -117,6 +122,8 @@ class Chooser {
   }
 
   ir::Module m_;
+  std::unique_ptr<Propagation> propagation_;  // with layouts for all inputs and outputs
+  Trial trial_;                               // of `layouts_`
   std::vector<ir::Layout> layouts_;
   ir::GraphPtr graph_;
   Price price_;

@@ -38,26 +38,38 @@ struct Node {
   bool dirty = true;
 };
 
-class Propagator {
- public:
-  explicit Propagator(const ir::Module& m) : m_(m) {}
+}  // namespace
 
-  std::vector<ir::Layout> run(std::span<const FixedLayout> fixed) {
+class Propagation::Impl {
+ public:
+  explicit Impl(const ir::Module& m) : m_(m) {
     const ir::Graph& g = *m_.graph;
-    std::vector<Slot> slots = enter(g);
+    slots_ = enter(g);
     for (std::size_t i = 0; i < g.inputs.size(); ++i) {
       const auto& layout = m_.inputs[i].layout;
-      if (layout) fix(slots[static_cast<std::size_t>(g.inputs[i])], *layout, {});
+      if (layout) fix(slots_[static_cast<std::size_t>(g.inputs[i])], *layout, {});
     }
-    for (const auto& f : fixed) fix(slots[static_cast<std::size_t>(f.value)], f.layout, {});
-    add_equations(g, slots);
-    add_outputs(g, slots);
+    add_equations(g, slots_);
+    add_outputs(g, slots_);
     connect();
+  }
+
+  std::vector<ir::Layout> run(std::span<const FixedLayout> fixed) {
+    const std::vector<State> begin = states_;
+    for (const auto& f : fixed) {
+      const Slot slot = slots_[static_cast<std::size_t>(f.value)];
+      const AxisMask used = state(slot).used;
+      fix(slot, f.layout, {});
+      state(slot).used |= used;
+    }
+    for (Node& n : nodes_) n.dirty = true;
     for (int round = 0; round < 2; ++round) {
       while (sweep(round, true) | sweep(round, false)) {
       }
     }
-    return results(g, slots);
+    std::vector<ir::Layout> out = results();
+    states_ = begin;
+    return out;
   }
 
  private:
@@ -332,9 +344,10 @@ class Propagator {
     return changed;
   }
 
-  std::vector<ir::Layout> results(const ir::Graph& g, const std::vector<Slot>& slots) {
+  std::vector<ir::Layout> results() {
+    const ir::Graph& g = *m_.graph;
     std::vector<ir::Layout> out(g.num_values());
-    for (std::size_t v = 0; v < out.size(); ++v) out[v].dims = state(slots[v]).dims;
+    for (std::size_t v = 0; v < out.size(); ++v) out[v].dims = state(slots_[v]).dims;
     for (std::size_t i = 0; i < g.inputs.size(); ++i) {
       auto v = static_cast<std::size_t>(g.inputs[i]);
       out[v] = m_.inputs[i].layout ? *m_.inputs[i].layout : visible(g.type(g.inputs[i]), out[v], m_);
@@ -343,14 +356,13 @@ class Propagator {
   }
 
   const ir::Module& m_;
+  std::vector<Slot> slots_;  ///< by value
   std::vector<State> states_;
   std::vector<Node> nodes_;
   std::map<std::pair<std::int64_t, Shape>, std::pair<ir::Type, Slot>>
       groups_;                                     ///< by number and shape: the first member
   std::vector<std::vector<std::size_t>> readers_;  ///< by slot: nodes that mention it
 };
-
-}  // namespace
 
 ir::Module prepared(ir::Module m) {
   if (m.deterministic) m.graph = with_fixed_leaves(m.graph);
@@ -384,12 +396,14 @@ ir::Layout visible(const ir::Type& type, ir::Layout layout, const ir::Module& m)
   return layout;
 }
 
-std::vector<ir::Layout> propagate(const ir::Module& m, std::span<const FixedLayout> fixed) {
+Propagation::Propagation(const ir::Module& m) {
   TESSERA_CHECK(m.inputs.size() == m.graph->inputs.size(),
                 str(m.inputs.size(), " layouts for ", m.graph->inputs.size(), " inputs"));
   TESSERA_CHECK(m.outputs.size() == m.graph->outputs.size(),
                 str(m.outputs.size(), " layouts for ", m.graph->outputs.size(), " outputs"));
-  return Propagator(m).run(fixed);
+  impl_ = std::make_unique<Impl>(m);
 }
+Propagation::~Propagation() = default;
+std::vector<ir::Layout> Propagation::run(std::span<const FixedLayout> fixed) { return impl_->run(fixed); }
 
 }  // namespace tessera::spmd

@@ -129,12 +129,6 @@ class GroupStep final : public ExchangeStep {
             local_type(g.type(e.out[0]), g.layout(e.out[0]), context.mesh(), position).shape};
   }
 
-  static std::int64_t size_of(const Shape& s) {
-    std::int64_t n = 1;
-    for (auto d : s) n *= d;
-    return n;
-  }
-
   void make(Run& run, const Group& g, const Shapes& s, const std::vector<ShardBuffers>& in, ShardBuffers& to) const {
     std::vector<const void*> blocks;
     for (auto shard : g.sources[0]) {

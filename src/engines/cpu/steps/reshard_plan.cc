@@ -10,6 +10,15 @@ namespace {
 bool keeps_equal_values(ir::Reduction r) { return r != ir::Reduction::Sum && r != ir::Reduction::Prod; }
 }  // namespace
 
+bool is_one_run(const Shape& box, const Shape& tile) {
+  std::size_t d = 0;
+  while (d < box.size() && box[d] == 1) ++d;
+  for (++d; d < box.size(); ++d) {
+    if (box[d] != tile[d]) return false;
+  }
+  return true;
+}
+
 ReshardPlan::ReshardPlan(const ir::Type& type, std::shared_ptr<const LayoutTable> source,
                          std::shared_ptr<const LayoutTable> target, const Context& context, bool deterministic)
     : global_(type.shape),

@@ -21,6 +21,10 @@ struct Box {
   std::int64_t shard = 0;  ///< source shard; with a reduction the first of them
 };
 
+/// True when the box is one run of the tile's memory: only the outermost dimension that has more than one element is
+/// cut.
+bool is_one_run(const Shape& box, const Shape& tile);
+
 /// Source shards that one process reduces (or just has) for a box of a target shard that another one needs.
 struct Term {
   std::int32_t provider = 0;

@@ -14,6 +14,7 @@
 #include "engines/cpu/steps/combine.h"
 #include "engines/cpu/steps/process_sums.h"
 #include "engines/cpu/steps/reshard_plan.h"
+#include "engines/cpu/steps/reshard_runs.h"
 #include "ir/op_def.h"
 #include "ops/ops.h"
 #include "ops/shared_attrs.h"
@@ -23,25 +24,10 @@ namespace tessera::cpu {
 
 namespace {
 
-std::int64_t product(const Shape& shape) {
-  std::int64_t n = 1;
-  for (auto d : shape) n *= d;
-  return n;
-}
 char* element(void* data, const Dims& index, const Dims& strides) {
   auto* p = static_cast<char*>(data);
   for (std::size_t d = 0; d < index.size(); ++d) p += index[d] * strides[d];
   return p;
-}
-// True when the box is one run of the tile's memory: only the outermost dimension that has more than one element is
-// cut.
-bool contiguous(const Shape& box, const Shape& tile) {
-  std::size_t d = 0;
-  while (d < box.size() && box[d] == 1) ++d;
-  for (++d; d < box.size(); ++d) {
-    if (box[d] != tile[d]) return false;
-  }
-  return true;
 }
 
 class ReshardStep final : public ExchangeStep {
@@ -69,14 +55,14 @@ class ReshardStep final : public ExchangeStep {
       if (!config().deterministic) sums_ = process_sums(plan_);
       across_.emplace(plan_.source().layout.reduction, staged_ ? combiner_->wide() : dtype);
     }
-    if (!distributed_) prepare();
+    runs_ = ReshardRuns::make(plan_, context, itemsize_);
     crosses_ = !sums_.empty();
     if (distributed_) {
       for_each_term([&](std::size_t, const Box&, std::int32_t reader, const Term& term) {
         crosses_ = crosses_ || reader != term.provider;
       });
     }
-    auto largest = product(ir::tile_shape(g.type(e.out[0]).shape, g.layout(e.out[0]), context.mesh()));
+    auto largest = size_of(ir::tile_shape(g.type(e.out[0]).shape, g.layout(e.out[0]), context.mesh()));
     double bytes = static_cast<double>(largest) * static_cast<double>(itemsize_);
     stream_ = bytes * static_cast<double>(targets_.size()) > kernels::kCacheBytes;
     cost_ = 50 + 0.15 * bytes * static_cast<double>(1 + plan_.combined().size());
@@ -93,7 +79,11 @@ class ReshardStep final : public ExchangeStep {
     for (const ProcessSum& sum : sums_) {
       if (with_sums && sum.has(self_)) out->sums.push_back(start_sum(frame.run, sum, from));
     }
-    if (distributed_) start_exchange(frame, from, *out);
+    if (runs_) {
+      out->messages = runs_->begin(frame.run, call(frame.run, name_), from, out->targets);
+    } else if (distributed_) {
+      start_exchange(frame, from, *out);
+    }
     return out;
   }
 
@@ -118,7 +108,7 @@ class ReshardStep final : public ExchangeStep {
       std::int64_t total = 0;
       for (const auto& step : steps) {
         std::int32_t target = step->sums_[i].target;
-        joint.slices.emplace_back(target, product(step->plan_.target_shape(target)));
+        joint.slices.emplace_back(target, size_of(step->plan_.target_shape(target)));
         total += joint.slices.back().second;
       }
       joint.parts = frame.run.memory.allocate(total * first.part_item_);
@@ -157,9 +147,13 @@ class ReshardStep final : public ExchangeStep {
 
   void end(Frame& frame, UnderWay& under_way) const override {
     const ShardBuffers& from = frame.slots[at(reads[0])];
-    if (!ready_.empty()) return run_ready(frame, from);
     auto& exchanged = static_cast<Exchanged&>(under_way);
     if (exchanged.messages) exchanged.messages->wait();
+    if (runs_) {
+      runs_->end(frame.run, from, exchanged.targets, {combiner_ ? &*combiner_ : nullptr, cost_, stream_});
+      frame.slots.own(at(writes[0])) = std::move(exchanged.targets);
+      return;
+    }
     ShardBuffers to(plan_.target().first_local.size());
     for (RunningSum& sum : exchanged.sums) to[at(sum.target)] = finish_sum(frame.run, sum);
     const ShardBuffers nothing;
@@ -169,7 +163,7 @@ class ReshardStep final : public ExchangeStep {
       if (to[at(k)]) continue;
       to[at(k)] = shared(k, from);
       if (to[at(k)]) continue;
-      to[at(k)] = frame.run.memory.allocate(product(plan_.target_shape(k)) * itemsize_);
+      to[at(k)] = frame.run.memory.allocate(size_of(plan_.target_shape(k)) * itemsize_);
       open.push_back(k);
     }
     spread(static_cast<std::int64_t>(open.size()), cost_, [&](std::int64_t i) {
@@ -196,88 +190,12 @@ class ReshardStep final : public ExchangeStep {
   };
   // Communications are last: they end before the memory that they move.
   struct Exchanged final : UnderWay {
+    ShardBuffers targets;  // of the result, where all is made of runs
     Received received;
     ShardBuffers packed;  // what is sent and is no shard
     std::vector<RunningSum> sums;
     runtime::CommunicationPtr messages;
   };
-  // A box that is one run of memory on both sides.
-  struct Part {
-    std::int32_t shard;  // with a reduction the first of the shards
-    std::int64_t to, from, elements;
-  };
-  // A target shard whose making is known before the program runs.
-  struct Ready {
-    std::int32_t target = 0;
-    std::int32_t shared = -1;  // the source shard that it is
-    std::int64_t bytes = 0;
-    std::vector<Part> parts;
-  };
-
-  // Where all boxes are runs of memory and not too many, what each shard is made of is worked out once.
-  void prepare() {
-    constexpr std::size_t kMost = 1 << 15;
-    std::size_t count = 0;
-    bool good = true;
-    for (auto k : targets_) {
-      if (plan_.is_identity(k) || plan_.keeps_tiles()) good = false;
-      Ready r;
-      r.target = k;
-      r.shared = plan_.reduces() ? -1 : plan_.equal_source(k);
-      Shape shape = plan_.target_shape(k);
-      r.bytes = product(shape) * itemsize_;
-      Dims to = core::contiguous_strides(shape, itemsize_);
-      if (good && r.shared < 0) {
-        plan_.for_each_box(k, [&](const Box& box) {
-          Dims from = core::contiguous_strides(box.source_shape, itemsize_);
-          good = good && contiguous(box.extent, shape) && contiguous(box.extent, box.source_shape) && ++count <= kMost;
-          if (!good) return;
-          Part part{static_cast<std::int32_t>(box.shard), 0, 0, product(box.extent)};
-          for (std::size_t d = 0; d < shape.size(); ++d) {
-            part.to += box.in_target[d] * to[d];
-            part.from += box.in_source[d] * from[d];
-          }
-          r.parts.push_back(part);
-        });
-      }
-      if (!good) return ready_.clear();
-      ready_.push_back(std::move(r));
-    }
-  }
-
-  void run_ready(Frame& frame, const ShardBuffers& from) const {
-    ShardBuffers to(plan_.target().first_local.size());
-    std::vector<std::int32_t> open;
-    for (std::size_t i = 0; i < ready_.size(); ++i) {
-      const Ready& r = ready_[i];
-      if (r.shared >= 0) {
-        to[at(r.target)] = from[at(r.shared)];
-        continue;
-      }
-      to[at(r.target)] = frame.run.memory.allocate(r.bytes);
-      open.push_back(static_cast<std::int32_t>(i));
-    }
-    spread(static_cast<std::int64_t>(open.size()), cost_, [&](std::int64_t i) {
-      const Ready& r = ready_[at(open[at(i)])];
-      auto* out = static_cast<char*>(to[at(r.target)]->data());
-      std::vector<const void*> blocks;
-      for (const Part& part : r.parts) {
-        blocks.clear();
-        for (auto offset : plan_.combined()) {
-          const BufferPtr& b = from[at(part.shard + offset)];
-          TESSERA_CHECK(b != nullptr, str("reshard: shard ", part.shard + offset, " is not here"));
-          blocks.push_back(static_cast<const char*>(b->data()) + part.from);
-        }
-        if (blocks.size() == 1) {
-          kernels::copy_bytes(out + part.to, blocks[0], part.elements * itemsize_, stream_);
-        } else {
-          combiner_->combine(blocks, out + part.to, part.elements);
-        }
-      }
-    });
-    frame.slots.own(at(writes[0])) = std::move(to);
-  }
-
   BufferPtr shared(std::int32_t k, const ShardBuffers& from) const {
     if (plan_.reduces() || plan_.is_identity(k)) return nullptr;
     std::int32_t source = plan_.equal_source(k);
@@ -288,9 +206,9 @@ class ReshardStep final : public ExchangeStep {
   // programs over processes it has the dtype in which sums are carried: there the last stage rounds, once.
   const void* block(Run& run, const ShardBuffers& from, std::span<const std::int32_t> shards, const Box& box, void* to,
                     BufferPtr& scratch) const {
-    std::int64_t n = product(box.extent);
+    std::int64_t n = size_of(box.extent);
     Dims strides = core::contiguous_strides(box.source_shape, itemsize_);
-    bool direct = contiguous(box.extent, box.source_shape);
+    bool direct = is_one_run(box.extent, box.source_shape);
     std::vector<const void*> blocks;
     ShardBuffers copies;
     for (auto shard : shards) {
@@ -323,14 +241,14 @@ class ReshardStep final : public ExchangeStep {
 
   void assemble(Run& run, std::int32_t k, const ShardBuffers& from, const ShardBuffers& received, void* to) const {
     Shape shape = plan_.target_shape(k);
-    if (plan_.is_identity(k)) return identity_->fill_identity(to, product(shape));
-    if (plan_.keeps_tiles()) identity_->fill_identity(to, product(shape));
+    if (plan_.is_identity(k)) return identity_->fill_identity(to, size_of(shape));
+    if (plan_.keeps_tiles()) identity_->fill_identity(to, size_of(shape));
     Dims strides = core::contiguous_strides(shape, itemsize_);
     std::size_t next = 0;
     std::vector<std::int32_t> shards(plan_.combined().size());
     plan_.for_each_box(k, [&](const Box& box) {
       void* start = element(to, box.in_target, strides);
-      void* whole = contiguous(box.extent, shape) ? start : nullptr;
+      void* whole = is_one_run(box.extent, shape) ? start : nullptr;
       BufferPtr scratch;
       const void* result = nullptr;
       if (distributed_) {
@@ -371,7 +289,7 @@ class ReshardStep final : public ExchangeStep {
       scratch = keep.empty() ? nullptr : keep[0];
       return blocks[0];
     }
-    std::int64_t n = product(box.extent);
+    std::int64_t n = size_of(box.extent);
     if (to == nullptr) {
       scratch = run.memory.allocate(n * itemsize_);
       to = scratch->data();
@@ -388,7 +306,7 @@ class ReshardStep final : public ExchangeStep {
 
   // What this process has of a target shard, as one block.
   RunningSum start_sum(Run& run, const ProcessSum& sum, const ShardBuffers& from) const {
-    const std::int64_t n = product(plan_.target_shape(sum.target));
+    const std::int64_t n = size_of(plan_.target_shape(sum.target));
     RunningSum out{sum.target, nullptr, run.memory.allocate(n * part_item_), nullptr};
     const void* part = own_part(run, sum.target, n, from, out.part);
     out.communication = start_reduction(run, sum, part, out.sum->data(), n);
@@ -421,7 +339,7 @@ class ReshardStep final : public ExchangeStep {
         if (!part) part = run.memory.allocate(n * part_item_);
         void* start = element(part->data(), box.in_target, strides);
         const void* result =
-            block(run, from, term.shards, box, contiguous(box.extent, shape) ? start : nullptr, scratch);
+            block(run, from, term.shards, box, is_one_run(box.extent, shape) ? start : nullptr, scratch);
         if (result == start) continue;
         kernels::copy_strided(start, strides, result, core::contiguous_strides(box.extent, part_item_), box.extent,
                               part_item_);
@@ -447,7 +365,7 @@ class ReshardStep final : public ExchangeStep {
     std::vector<runtime::Collectives::Receipt> receipts;
     out.received.resize(plan_.target().holders.size());
     for_each_term([&](std::size_t k, const Box& box, std::int32_t reader, const Term& term) {
-      std::int64_t bytes = product(box.extent) * part_item_;
+      std::int64_t bytes = size_of(box.extent) * part_item_;
       if (reader == self_ && term.provider != self_) {
         out.received[k].push_back(frame.run.memory.allocate(bytes));
         receipts.push_back({term.provider, out.received[k].back()->data(), bytes});
@@ -489,8 +407,8 @@ class ReshardStep final : public ExchangeStep {
   bool distributed_;
   bool crosses_ = false;  // processes exchange something
   std::string name_;
-  std::vector<std::int32_t> targets_;  // shards of the result that this process holds
-  std::vector<Ready> ready_;           // by target of this process; empty where shards are worked out in each run
+  std::vector<std::int32_t> targets_;        // shards of the result that this process holds
+  std::unique_ptr<const ReshardRuns> runs_;  // null where shards are worked out in each run
   double cost_ = 0;
   bool stream_ = false;  // all results together leave the caches
 };

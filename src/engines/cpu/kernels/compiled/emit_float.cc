@@ -248,6 +248,27 @@ Reg hyperbolic_tangent(Assembler& a, const Operands& v) {
   return p;
 }
 
+// What compares f32 values, or asks whether they are finite.
+OpCode question(EwOp op) {
+  switch (op) {
+    case EwOp::Eq:
+      return {compare<kEq>};
+    case EwOp::Ne:
+      return {compare<kNe>};
+    case EwOp::Lt:
+      return {compare<kLt>};
+    case EwOp::Le:
+      return {compare<kLe>};
+    case EwOp::Gt:
+      return {compare<kGt>};
+    case EwOp::Ge:
+      return {compare<kGe>};
+    case EwOp::IsFinite:
+      return {is_finite, nullptr, DType::F32, 2};
+    default:
+      return {};
+  }
+}
 }  // namespace
 
 Reg emit_float_to_int(Assembler& a, const Operands& v) {
@@ -292,26 +313,7 @@ void emit_extremum(Assembler& a, bool largest, Reg acc, Reg x) {
 }
 
 OpCode float_code(EwOp op, bool to_bool) {
-  if (to_bool) {
-    switch (op) {
-      case EwOp::Eq:
-        return {compare<kEq>};
-      case EwOp::Ne:
-        return {compare<kNe>};
-      case EwOp::Lt:
-        return {compare<kLt>};
-      case EwOp::Le:
-        return {compare<kLe>};
-      case EwOp::Gt:
-        return {compare<kGt>};
-      case EwOp::Ge:
-        return {compare<kGe>};
-      case EwOp::IsFinite:
-        return {is_finite, nullptr, DType::F32, 2};
-      default:
-        return {};
-    }
-  }
+  if (to_bool) return question(op);
   switch (op) {
     case EwOp::Neg:
       return {with_bits<TESSERA_INSTRUCTION(vxorps), kSign>};
