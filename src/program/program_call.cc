@@ -187,11 +187,11 @@ void Run::execute() {
 // Arguments whose data goes to a run. A run that never begins gives it back.
 class Donation {
  public:
-  Donation(const std::vector<Array>& args, std::shared_ptr<Run> run)
-      : args_(args), run_(std::move(run)), taken_(args.size()), kept_(args.size()) {}
+  Donation(const std::vector<Array>& args, Run& run)
+      : args_(args), run_(run), taken_(args.size()), kept_(args.size()) {}
   ~Donation() {
-    for (std::size_t i = 0; i < taken_.size() && run_ != nullptr && !run_->started; ++i) {
-      if (taken_[i]) arrays::undo_donation(args_[i], kept_[i] ? kept_[i] : run_->in[i]);
+    for (std::size_t i = 0; i < taken_.size() && !run_.started; ++i) {
+      if (taken_[i]) arrays::undo_donation(args_[i], kept_[i] ? kept_[i] : run_.in[i]);
     }
   }
   Donation(const Donation&) = delete;
@@ -200,7 +200,7 @@ class Donation {
   bool take(std::size_t i, const std::shared_ptr<const std::string>& to) {
     arrays::StoragePtr data = arrays::donate(args_[i], to);
     taken_[i] = data != nullptr;
-    if (data != run_->in[i]) kept_[i] = std::move(data);
+    if (data != run_.in[i]) kept_[i] = std::move(data);
     return taken_[i];
   }
   void submit(runtime::TaskScheduler& scheduler, runtime::Task task, runtime::EventPtr& event) {
@@ -210,7 +210,7 @@ class Donation {
 
  private:
   const std::vector<Array>& args_;
-  std::shared_ptr<Run> run_;
+  Run& run_;
   std::vector<bool> taken_;
   std::vector<arrays::StoragePtr> kept_;  // of those that the run has a copy of, under another sharding
 };
@@ -262,8 +262,7 @@ std::vector<Array> Program::run(const std::shared_ptr<const CompiledProgram>& pr
     } else {
       task.body = [run] { run->execute(); };
     }
-    Donation donation(args, donated.empty() ? nullptr : run);
-    if (!here) run.reset();
+    Donation donation(args, *run);
     for (std::size_t i = 0; i < donated.size(); ++i) {
       if (!donated[i] || args[i].impl()->literal || donation.take(i, donated_as_[i])) continue;
       arrays::throw_unusable(args[i], options_.name.c_str(), arg_name(i));  // another thread was faster

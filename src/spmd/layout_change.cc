@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "spmd/layout_change.h"
 
-#include <algorithm>
+#include "ir/type_sharding.h"
 
 namespace tessera::spmd {
 
@@ -72,7 +72,7 @@ class Planner {
   // bring elements to positions that do not keep them.
   void scatter() {
     ir::Layout next = now_;
-    for (auto a : axes_in(now_.partial & ~goal_.partial)) {
+    for (auto a : ir::axes_of(now_.partial & ~goal_.partial)) {
       std::size_t best = next.dims.size();
       std::int64_t most = 0;
       for (std::size_t d = 0; d < next.dims.size(); ++d) {
@@ -150,14 +150,6 @@ class Planner {
     next.dims = goal_.dims;
     Kind kind = move_kind(now_, next, mesh_);
     push(kind, std::move(next));
-  }
-
-  static AxisList axes_in(AxisMask mask) {
-    AxisList out;
-    for (std::uint8_t a = 0; a < 32; ++a) {
-      if (mask & bit(a)) out.push_back(a);
-    }
-    return out;
   }
 
   const ir::Type& type_;

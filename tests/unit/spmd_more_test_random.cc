@@ -76,8 +76,7 @@ void check_many(std::uint64_t first, int count, const test::RandomOptions& optio
   }
 }
 
-// A value under the layout that it has under another seed's choice is as good as any: what relates the values is found
-// once, and runs of it neither know of those before nor differ from a fresh one.
+// What relates the values is found once: runs of it neither know of those before nor differ from a fresh one.
 TEST(Propagation, RunsAgainFromTheBeginning) {
   for (const auto& mesh : test::test_meshes()) {
     for (std::uint64_t seed = 1; seed < 40; ++seed) {

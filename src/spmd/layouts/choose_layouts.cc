@@ -108,12 +108,13 @@ class Chooser {
     fixed.insert(fixed.end(), idea.fixed.begin(), idea.fixed.end());
     if (!propagation_) propagation_ = std::make_unique<Propagation>(m_);
     std::vector<ir::Layout> layouts = propagation_->run(fixed);
-    Trial trial{std::move(trial_.factorings), {}};
-    ir::GraphPtr graph = partition(m_, layouts, trial);
+    auto others = std::move(trial_.others);
+    ir::GraphPtr graph = partition(m_, layouts, trial_);
     const Price found = price_of(*graph);
-    trial_.factorings = std::move(trial.factorings);
-    if (!less(found, price_) || !worth(cost(price_) - cost(found))) return false;
-    trial_.others = std::move(trial.others);
+    if (!less(found, price_) || !worth(cost(price_) - cost(found))) {
+      trial_.others = std::move(others);
+      return false;
+    }
     fixed_ = std::move(fixed);
     layouts_ = std::move(layouts);
     graph_ = std::move(graph);

@@ -55,7 +55,7 @@ class Propagation::Impl {
   }
 
   std::vector<ir::Layout> run(std::span<const FixedLayout> fixed) {
-    const std::vector<State> begin = states_;
+    std::vector<State> begin = states_;
     for (const auto& f : fixed) {
       const Slot slot = slots_[static_cast<std::size_t>(f.value)];
       const AxisMask used = state(slot).used;
@@ -68,7 +68,7 @@ class Propagation::Impl {
       }
     }
     std::vector<ir::Layout> out = results();
-    states_ = begin;
+    states_ = std::move(begin);
     return out;
   }
 

@@ -3,12 +3,17 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 
 namespace tessera::cpu {
 
 namespace {
 bool keeps_equal_values(ir::Reduction r) { return r != ir::Reduction::Sum && r != ir::Reduction::Prod; }
 }  // namespace
+
+std::int64_t offset_of(const Dims& index, const Dims& strides) {
+  return std::inner_product(index.begin(), index.end(), strides.begin(), std::int64_t{0});
+}
 
 bool is_one_run(const Shape& box, const Shape& tile) {
   std::size_t d = 0;

@@ -25,6 +25,9 @@ struct Box {
 /// cut.
 bool is_one_run(const Shape& box, const Shape& tile);
 
+/// Bytes from a tile's first element to the one at `index`.
+std::int64_t offset_of(const Dims& index, const Dims& strides);
+
 /// Source shards that one process reduces (or just has) for a box of a target shard that another one needs.
 struct Term {
   std::int32_t provider = 0;

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engines/cpu/steps/reshard_runs.h"
 
-#include <algorithm>
-
 #include "base/check.h"
 #include "base/strings.h"
 #include "core/strided_copy.h"
@@ -15,10 +13,7 @@ namespace {
 constexpr std::size_t kMostParts = 1 << 15;
 
 std::int64_t offset(const Dims& index, const Shape& tile, std::int64_t itemsize) {
-  Dims strides = core::contiguous_strides(tile, itemsize);
-  std::int64_t out = 0;
-  for (std::size_t d = 0; d < index.size(); ++d) out += index[d] * strides[d];
-  return out;
+  return offset_of(index, core::contiguous_strides(tile, itemsize));
 }
 
 }  // namespace
@@ -63,6 +58,7 @@ bool ReshardRuns::add_messages(const ReshardPlan& plan, std::int32_t k) {
   bool good = true;
   Shape shape = plan.target_shape(k);
   plan.for_each_box(k, [&](const Box& box) {
+    if (!good) return;
     const std::int64_t bytes = size_of(box.extent) * itemsize_;
     for (auto reader : plan.target().holders[at(k)]) {
       const Term term = plan.terms(box, reader)[0];

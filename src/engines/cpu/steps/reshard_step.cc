@@ -25,9 +25,7 @@ namespace tessera::cpu {
 namespace {
 
 char* element(void* data, const Dims& index, const Dims& strides) {
-  auto* p = static_cast<char*>(data);
-  for (std::size_t d = 0; d < index.size(); ++d) p += index[d] * strides[d];
-  return p;
+  return static_cast<char*>(data) + offset_of(index, strides);
 }
 
 class ReshardStep final : public ExchangeStep {
