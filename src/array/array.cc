@@ -94,6 +94,13 @@ bool usable(const Array& a) {
   return impl.storage != nullptr;
 }
 
+StoragePtr data_of(const Array& a) {
+  if (!a.defined()) return nullptr;
+  const auto& impl = *a.impl();
+  std::lock_guard lock(impl.mutex);
+  return impl.storage;
+}
+
 void throw_unusable(const Array& a, const char* function, const std::string& who) {
   if (!a.defined()) {
     throw StateError(str(function, ": ", who, " is an uninitialised Array; expected one with a value"));

@@ -135,6 +135,8 @@ Array without_digits(const Array& a);
 void check_whole(const ArrayImpl& impl, const char* function);
 /// Has a value and is not deleted; literals and traced values are always alive.
 bool usable(const Array& a);
+/// Null where there is none: of an uninitialised array, a literal, a traced value, and of one that was deleted.
+StoragePtr data_of(const Array& a);
 /// Throws `StateError` for an uninitialised array and `DeletedArrayError` for one that was deleted or donated, naming
 /// `function`, the array as `who` ("operand 1") and, for a donated one, the call.
 [[noreturn]] void throw_unusable(const Array& a, const char* function, const std::string& who);

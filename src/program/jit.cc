@@ -58,18 +58,29 @@ CompileStats compile_stats() { return {total_traces, program::count_lowerings(),
 
 namespace detail {
 
-class JitEntry {
- public:
-  // What the key compares.
-  std::string structure;
-  ir::Types types;
-  std::vector<StaticValue> statics;
+// What a trace depends on besides the call's own structure, types and static values.
+struct CallContext {
   std::vector<Mesh> scope;
   std::vector<AbstractMesh> meshes;  // of the arguments: a body may ask for axis names
   std::size_t config = 0;
   std::string axes;                   // what enclosing maps bind
   std::vector<ops::NameSet> varying;  // of the arguments, in a checked map
   Mesh mesh;                          // of a `CallPlacement`
+
+  CallContext(const std::vector<Array>& leaves, const CallPlacement* placement);
+  bool operator==(const CallContext&) const = default;
+};
+
+class JitEntry {
+ public:
+  JitEntry(const FlatCall& call, CallContext around);
+  bool is_for(const FlatCall& call, const CallContext& around) const;
+
+  // The key.
+  std::string structure;
+  ir::Types types;
+  std::vector<StaticValue> statics;
+  CallContext context;
 
   program::Traced traced;
   std::shared_ptr<void> result;
@@ -87,9 +98,7 @@ struct JitCore::Impl {
 
   /// "step (jitted at train.cc:12)".
   std::string made() const { return options.name + (loc.file ? str(" (jitted at ", loc, ")") : std::string()); }
-  std::shared_ptr<JitEntry> key_of(const FlatCall& request, const CallPlacement* placement, std::size_t* hash) const;
-  std::shared_ptr<JitEntry> find(const std::vector<Array>& leaves, const std::shared_ptr<JitEntry>& fresh,
-                                 std::size_t hash);
+  std::shared_ptr<JitEntry> find(const FlatCall& call, CallContext&& around, std::size_t hash);
   void forget(const std::shared_ptr<JitEntry>& entry, std::size_t hash);
   void build(JitEntry& e, const FlatCall& call, const CallPlacement* placement);
   program::ProgramOptions program_options(const JitEntry& e, const FlatCall& request,
@@ -114,56 +123,55 @@ CompileStats JitCore::stats() const {
   return s;
 }
 
-std::shared_ptr<JitEntry> JitCore::Impl::key_of(const FlatCall& request, const CallPlacement* placement,
-                                                std::size_t* hash) const {
-  auto fresh = std::make_shared<JitEntry>();
-  const auto& leaves = request.leaves;
-  fresh->structure = request.structure;
-  fresh->statics = request.statics;
-  fresh->config = config_key();
-  fresh->scope = mesh_scope_stack();
-  if (mesh::types_in_use()) fresh->meshes.push_back(get_abstract_mesh());
-  fresh->axes = program::axis_env_key();
-  fresh->varying = program::varying_of(leaves);
-  if (placement != nullptr) fresh->mesh = placement->mesh;
-  std::size_t h = std::hash<std::string>{}(fresh->structure);
+CallContext::CallContext(const std::vector<Array>& leaves, const CallPlacement* placement)
+    : scope(mesh_scope_stack()),
+      config(config_key()),
+      axes(program::axis_env_key()),
+      varying(program::varying_of(leaves)) {
+  if (mesh::types_in_use()) meshes.push_back(get_abstract_mesh());
+  if (placement != nullptr) mesh = placement->mesh;
   const Sharding* before = nullptr;
   for (const auto& a : leaves) {
-    const ir::Type& t = a.impl()->type;
-    h = base::hash_range(h + static_cast<std::size_t>(t.dtype), t.shape);
     const Sharding* sharding = a.impl()->sharding.get();
     if (a.impl()->trace != 0 || sharding == nullptr || sharding == before) continue;
     before = sharding;
     if (const auto* named = dynamic_cast<const NamedSharding*>(sharding)) {
-      const auto& mesh = named->mesh().abstract_mesh();
-      if (fresh->meshes.empty() || !(fresh->meshes.back() == mesh)) fresh->meshes.push_back(mesh);
+      const auto& own = named->mesh().abstract_mesh();
+      if (meshes.empty() || !(meshes.back() == own)) meshes.push_back(own);
     }
   }
-  for (const auto& s : fresh->statics) h = base::hash_mix(h, s.hash);
-  *hash = h;
-  return fresh;
 }
 
-std::shared_ptr<JitEntry> JitCore::Impl::find(const std::vector<Array>& leaves, const std::shared_ptr<JitEntry>& fresh,
-                                              std::size_t hash) {
-  auto same = [&](const JitEntry& e) {
-    if (e.structure != fresh->structure || e.config != fresh->config || e.scope != fresh->scope ||
-        e.axes != fresh->axes || e.varying != fresh->varying || !(e.meshes == fresh->meshes) ||
-        e.statics != fresh->statics || !(e.mesh == fresh->mesh) ||
-        !std::ranges::equal(e.types, leaves, {}, {},
-                            [](const Array& a) -> const ir::Type& { return a.impl()->type; })) {
-      return false;
-    }
-    return true;
-  };
+JitEntry::JitEntry(const FlatCall& call, CallContext around)
+    : structure(call.structure), statics(call.statics), context(std::move(around)) {
+  for (const auto& a : call.leaves) types.push_back(a.impl()->type);
+}
+
+bool JitEntry::is_for(const FlatCall& call, const CallContext& around) const {
+  return structure == call.structure && context == around && statics == call.statics &&
+         std::ranges::equal(types, call.leaves, {}, {},
+                            [](const Array& a) -> const ir::Type& { return a.impl()->type; });
+}
+
+namespace {
+std::size_t hash_of(const FlatCall& call) {
+  std::size_t h = std::hash<std::string>{}(call.structure);
+  for (const auto& a : call.leaves) {
+    const ir::Type& t = a.impl()->type;
+    h = base::hash_range(h + static_cast<std::size_t>(t.dtype), t.shape);
+  }
+  for (const auto& s : call.statics) h = base::hash_mix(h, s.hash);
+  return h;
+}
+}  // namespace
+
+std::shared_ptr<JitEntry> JitCore::Impl::find(const FlatCall& call, CallContext&& around, std::size_t hash) {
   std::lock_guard lock(mutex);
   auto [begin, end] = entries.equal_range(hash);
   for (auto it = begin; it != end; ++it) {
-    if (same(*it->second)) return it->second;
+    if (it->second->is_for(call, around)) return it->second;
   }
-  for (const auto& a : leaves) fresh->types.push_back(a.impl()->type);
-  entries.emplace(hash, fresh);
-  return fresh;
+  return entries.emplace(hash, std::make_shared<JitEntry>(call, std::move(around)))->second;
 }
 
 // An entry that could not be made, unless another thread has made it since.
@@ -195,7 +203,7 @@ void JitCore::Impl::build(JitEntry& e, const FlatCall& call, const CallPlacement
         ++total_traces;
         return body.run(tracers);
       },
-      types, e.varying);
+      types, e.context.varying);
   e.result = body.like();
   if (placement != nullptr) {
     e.in_shardings = placement->in_shardings();
@@ -242,9 +250,8 @@ namespace {
 
 std::shared_ptr<JitEntry> JitCore::entry(const FlatCall& call, const CallPlacement* placement) {
   program::check_leaves(call.leaves, impl_->options.name.c_str(), call.names, call.needs_data);
-  std::size_t hash = 0;
-  auto fresh = impl_->key_of(call, placement, &hash);
-  auto found = impl_->find(call.leaves, fresh, hash);
+  const std::size_t hash = hash_of(call);
+  auto found = impl_->find(call, CallContext(call.leaves, placement), hash);
   // Traced outside the lock (a body may call other jitted functions, or this one); racing callers wait for the first.
   if (found->once.done()) return found;
   try {
@@ -279,8 +286,10 @@ Array entered(const JitEntry& e, const Array& a, std::size_t i) {
 }  // namespace
 
 std::vector<Array> JitCore::call(const std::shared_ptr<JitEntry>& entry, const std::vector<Array>& leaves) {
+  if (program::Trace::current() == nullptr) {
+    return entry->program->call(entry->traced.captures.empty() ? leaves : with_captures(*entry, leaves));
+  }
   std::vector<Array> all = with_captures(*entry, leaves);
-  if (program::Trace::current() == nullptr) return entry->program->call(all);
   for (std::size_t i = 0; i < entry->in_shardings.size(); ++i) {
     if (!entry->in_shardings[i]) continue;
     all[i] = entered(*entry, all[i], i);

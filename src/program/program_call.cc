@@ -82,10 +82,11 @@ std::vector<arrays::StoragePtr> Program::gather(const CompiledProgram& program, 
   const char* name = options_.name.c_str();
   for (std::size_t i = 0; i < args.size(); ++i) {
     const auto& spec = program.in[i];
-    if (!arrays::usable(args[i])) arrays::throw_unusable(args[i], name, arg_name(i));
+    arrays::StoragePtr data = arrays::data_of(args[i]);
+    if (!data && !arrays::usable(args[i])) arrays::throw_unusable(args[i], name, arg_name(i));
     const bool narrows = too_wide(args[i], *graph_, i);
     if (spec.as_is && !narrows) {
-      out.push_back(arrays::storage_of(args[i], name));
+      out.push_back(data ? std::move(data) : arrays::storage_of(args[i], name));
     } else if (spec.as_is) {
       out.push_back(arrays::storage_of(arrays::without_digits(args[i]), name));
     } else {
@@ -188,7 +189,7 @@ void Run::execute() {
 class Donation {
  public:
   Donation(const std::vector<Array>& args, Run& run)
-      : args_(args), run_(run), taken_(args.size()), kept_(args.size()) {}
+      : args_(args), run_(run), taken_(run.donated.size()), kept_(run.donated.size()) {}
   ~Donation() {
     for (std::size_t i = 0; i < taken_.size() && !run_.started; ++i) {
       if (taken_[i]) arrays::undo_donation(args_[i], kept_[i] ? kept_[i] : run_.in[i]);
@@ -215,6 +216,25 @@ class Donation {
   std::vector<arrays::StoragePtr> kept_;  // of those that the run has a copy of, under another sharding
 };
 
+// The arrays whose data a run makes.
+std::vector<Array> results_of(Run& run) {
+  const CompiledProgram& program = *run.program;
+  std::vector<Array> results;
+  results.reserve(program.out.size());
+  run.out.reserve(program.out.size());
+  for (const auto& spec : program.out) {
+    auto impl = std::make_shared<arrays::ArrayImpl>();
+    impl->type = spec.type;
+    impl->sharding = spec.sharding;
+    impl->placement = spec.placement;
+    impl->committed = program.committed;
+    impl->replicas_equal = !spec.by_position;
+    impl->storage = run.out.emplace_back(std::make_shared<arrays::Storage>());
+    results.emplace_back(std::move(impl));
+  }
+  return results;
+}
+
 }  // namespace
 
 std::vector<Array> Program::call(const std::vector<Array>& args, runtime::EventPtr* done) {
@@ -225,46 +245,35 @@ std::vector<Array> Program::call(const std::vector<Array>& args, runtime::EventP
 // Everything that may fail for want of memory comes before the data of donated arguments is handed over.
 std::vector<Array> Program::run(const std::shared_ptr<const CompiledProgram>& program, const std::vector<Array>& args,
                                 runtime::EventPtr* done) {
-  auto run = std::make_shared<Run>();
-  run->program = program;
-  run->in = gather(*program, args);
-  run->small = program->executable->small();
-  if (options_.distinct_results) run->copies_from = program->memory.get();
-  std::vector<bool> donated;
+  std::vector<arrays::StoragePtr> in = gather(*program, args);
+  runtime::Task task{{}, {}, program->executable->small(), program->order};
+  for (const auto& storage : in) {
+    if (storage->ready && !storage->ready->ready()) task.after.push_back(storage->ready);
+  }
+  // It has ended when `submit` returns, so that nothing need be held for it.
+  const bool here = task.small && task.after.empty() && program->order == runtime::TaskOrder::None;
+  Run of_this_call;
+  const std::shared_ptr<Run> of_the_task = here ? nullptr : std::make_shared<Run>();
+  Run& run = here ? of_this_call : *of_the_task;
+  if (here) {
+    task.body = [&run] { run.execute(); };
+  } else {
+    task.body = [of_the_task] { of_the_task->execute(); };
+  }
+  run.program = program;
+  run.in = std::move(in);
+  run.small = task.small;
+  if (options_.distinct_results) run.copies_from = program->memory.get();
   if (donates()) {
-    donated = options_.donate;
-    donated.resize(args.size());
-    run->donated = donated;
+    run.donated = options_.donate;
+    run.donated.resize(args.size());
   }
-  std::vector<Array> results;
-  results.reserve(program->out.size());
-  run->out.reserve(program->out.size());
-  for (const auto& spec : program->out) {
-    auto impl = std::make_shared<arrays::ArrayImpl>();
-    impl->type = spec.type;
-    impl->sharding = spec.sharding;
-    impl->placement = spec.placement;
-    impl->committed = program->committed;
-    impl->replicas_equal = !spec.by_position;
-    impl->storage = run->out.emplace_back(std::make_shared<arrays::Storage>());
-    results.emplace_back(std::move(impl));
-  }
+  std::vector<Array> results = results_of(run);
   runtime::EventPtr event;
   {
-    runtime::Task task{{}, {}, run->small, program->order};
-    for (const auto& storage : run->in) {
-      if (storage->ready && !storage->ready->ready()) task.after.push_back(storage->ready);
-    }
-    // Ended when `submit` returns: the run need not be held for it.
-    const bool here = run->small && task.after.empty() && program->order == runtime::TaskOrder::None;
-    if (here) {
-      task.body = [r = run.get()] { r->execute(); };
-    } else {
-      task.body = [run] { run->execute(); };
-    }
-    Donation donation(args, *run);
-    for (std::size_t i = 0; i < donated.size(); ++i) {
-      if (!donated[i] || args[i].impl()->literal || donation.take(i, donated_as_[i])) continue;
+    Donation donation(args, run);
+    for (std::size_t i = 0; i < run.donated.size(); ++i) {
+      if (!run.donated[i] || args[i].impl()->literal || donation.take(i, donated_as_[i])) continue;
       arrays::throw_unusable(args[i], options_.name.c_str(), arg_name(i));  // another thread was faster
     }
     donation.submit(*program->scheduler, std::move(task), event);
