@@ -11,7 +11,7 @@ namespace tessera::cpu {
 
 namespace {
 
-using SharedExchange = std::shared_ptr<const ExchangeStep>;
+using SharedExchange = std::shared_ptr<ExchangeStep>;
 
 class BeginStep final : public Step {
  public:
@@ -41,6 +41,7 @@ class EndStep final : public Step {
     step_->end(frame, *frame.under_way[number_]);
     frame.under_way[number_].reset();
   }
+  void set_dying(const std::vector<bool>& dies) override { step_->set_dying(dies); }
   std::string label() const override { return "end " + step_->label(); }
   double cost() const override { return step_->cost() / 2; }
 
@@ -131,7 +132,7 @@ class Ordering {
     Exchange& e = exchanges_[number];
     for (auto v : steps_[e.place]->reads) end(state_[at(v)].exchange);
     if (under_way_.size() >= kMostUnderWay) end(under_way_.front());
-    e.step = SharedExchange(static_cast<const ExchangeStep*>(steps_[e.place].release()));
+    e.step = SharedExchange(static_cast<ExchangeStep*>(steps_[e.place].release()));
     out_.push_back(std::make_unique<BeginStep>(e.step, number));
     under_way_.push_back(number);
   }

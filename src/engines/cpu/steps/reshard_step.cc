@@ -54,6 +54,7 @@ class ReshardStep final : public ExchangeStep {
       across_.emplace(plan_.source().layout.reduction, staged_ ? combiner_->wide() : dtype);
     }
     runs_ = ReshardRuns::make(plan_, context, itemsize_);
+    if (distributed_ && !runs_) note_own_reads();
     crosses_ = !sums_.empty();
     if (distributed_) {
       for_each_term([&](std::size_t, const Box&, std::int32_t reader, const Term& term) {
@@ -67,6 +68,7 @@ class ReshardStep final : public ExchangeStep {
   }
 
   bool exchanges() const override { return crosses_; }
+  void set_dying(const std::vector<bool>& dies) override { source_dies_ = dies[0]; }
 
   std::unique_ptr<UnderWay> begin(Frame& frame) const override { return begin(frame, true); }
 
@@ -152,21 +154,24 @@ class ReshardStep final : public ExchangeStep {
       frame.slots.own(at(writes[0])) = std::move(exchanged.targets);
       return;
     }
+    exchanged.packed.clear();
     ShardBuffers to(plan_.target().first_local.size());
     for (RunningSum& sum : exchanged.sums) to[at(sum.target)] = finish_sum(frame.run, sum);
-    const ShardBuffers nothing;
-    const Received& received = exchanged.received;
     std::vector<std::int32_t> open;
     for (auto k : targets_) {
-      if (to[at(k)]) continue;
-      to[at(k)] = shared(k, from);
-      if (to[at(k)]) continue;
-      to[at(k)] = frame.run.memory.allocate(size_of(plan_.target_shape(k)) * itemsize_);
-      open.push_back(k);
+      if (!to[at(k)]) to[at(k)] = shared(k, from);
+      if (!to[at(k)]) open.push_back(k);
     }
+    if (source_dies_) drop_unread(frame);
+    // What came from other processes goes shard by shard, as the shards of the result are made.
+    Received& received = exchanged.received;
+    received.resize(to.size());
     spread(static_cast<std::int64_t>(open.size()), cost_, [&](std::int64_t i) {
-      std::int32_t k = open[at(i)];
-      assemble(frame.run, k, from, received.empty() ? nothing : received[at(k)], to[at(k)]->data());
+      std::size_t k = at(open[at(i)]);
+      BufferPtr made = frame.run.memory.allocate(size_of(plan_.target_shape(open[at(i)])) * itemsize_);
+      assemble(frame.run, open[at(i)], from, received[k], made->data());
+      to[k] = std::move(made);
+      received[k].clear();
     });
     frame.slots.own(at(writes[0])) = std::move(to);
   }
@@ -194,6 +199,28 @@ class ReshardStep final : public ExchangeStep {
     std::vector<RunningSum> sums;
     runtime::CommunicationPtr messages;
   };
+  // Shards of the source of which this process makes shards of the result.
+  void note_own_reads() {
+    read_here_.resize(plan_.source().first_local.size());
+    for (auto k : targets_) {
+      if (plan_.is_identity(k) || summed(at(k))) continue;
+      plan_.for_each_box(k, [&](const Box& box) {
+        for (const auto& term : plan_.terms(box, self_)) {
+          if (term.provider != self_) continue;
+          for (auto shard : term.shards) read_here_[at(shard)] = true;
+        }
+      });
+    }
+  }
+  // Of a source that nobody else reads, what went to other processes alone.
+  void drop_unread(Frame& frame) const {
+    const std::size_t v = at(reads[0]);
+    if (read_here_.empty() || frame.slots.borrowed(v)) return;
+    ShardBuffers& from = frame.slots.own(v);
+    for (std::size_t shard = 0; shard < from.size(); ++shard) {
+      if (!read_here_[shard]) from[shard] = nullptr;
+    }
+  }
   BufferPtr shared(std::int32_t k, const ShardBuffers& from) const {
     if (plan_.reduces() || plan_.is_identity(k)) return nullptr;
     std::int32_t source = plan_.equal_source(k);
@@ -407,6 +434,8 @@ class ReshardStep final : public ExchangeStep {
   std::string name_;
   std::vector<std::int32_t> targets_;        // shards of the result that this process holds
   std::unique_ptr<const ReshardRuns> runs_;  // null where shards are worked out in each run
+  std::vector<bool> read_here_;              // by shard of the source; empty: all may be
+  bool source_dies_ = false;
   double cost_ = 0;
   bool stream_ = false;  // all results together leave the caches
 };
