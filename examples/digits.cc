@@ -2,8 +2,6 @@
 // Trains a classifier of handwritten digits on a 4x2 mesh of virtual devices, data x model parallel; compares its
 // losses with the same training on one device; saves the weights and reads them back on another mesh. Started by
 // mpirun, it trains on two devices of every process and compares with the training of one process.
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -137,17 +135,6 @@ Data load(const std::string& path) {
   return d;
 }
 
-void progress(std::int64_t done, std::int64_t total, float value, double seconds) {
-  if (!isatty(1) && done != total) return;  // one line in a log, a moving bar on a terminal
-  constexpr std::int64_t width = 30;
-  std::string bar;
-  for (std::int64_t i = 0; i < width; ++i) bar += i * total < done * width ? "█" : "░";
-  std::printf("\r%s %3lld/%lld epochs  loss %.4f  %.1f s", bar.c_str(), static_cast<long long>(done),
-              static_cast<long long>(total), value, seconds);
-  if (done == total) std::printf("\n");
-  std::fflush(stdout);
-}
-
 struct Outcome {
   Model model;
   std::vector<float> losses;
@@ -161,6 +148,8 @@ Outcome train(const Data& data, const ts::Mesh& mesh, bool show) {
   std::mt19937 random(11);
   Outcome out;
   auto start = std::chrono::steady_clock::now();
+  ts::ProgressBar bar("training on " + std::to_string(mesh.size()) + (mesh.size() == 1 ? " device" : " devices"),
+                      kEpochs);
   for (std::int64_t epoch = 0; epoch < kEpochs; ++epoch) {
     std::shuffle(rows.begin(), rows.end(), random);
     std::vector<Array> losses;
@@ -177,10 +166,12 @@ Outcome train(const Data& data, const ts::Mesh& mesh, bool show) {
       losses.push_back(value);
     }
     for (const auto& l : losses) out.losses.push_back(l.item<float>());
-    if (show) {
-      progress(epoch + 1, kEpochs, out.losses.back(),
-               std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
-    }
+    bar.update(epoch + 1, "loss " + std::to_string(out.losses.back()));
+  }
+  if (show) {
+    std::printf("%lld epochs  loss %.4f  %.1f s\n", static_cast<long long>(kEpochs), out.losses.back(),
+                std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    std::fflush(stdout);
   }
   out.model = s.p;
   return out;

@@ -149,7 +149,9 @@ State train(const ts::Mesh& mesh, std::int64_t steps, ts::CheckpointManager* man
     s = manager->restore(s);
   }
   auto step = ts::jit(train_step, {.name = "train_step", .donate_argnums = {0}});
+  ts::ProgressBar bar("training", steps);
   for (std::int64_t i = first; i < steps; ++i) {
+    bar.update(i);
     auto [tokens, next] = batch(i, mesh);
     auto [state, value] = step(s, tokens, next);
     s = state;

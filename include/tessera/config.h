@@ -51,6 +51,9 @@ struct Config {
   /// of the host are not run again, nor are those over several processes. Some ten times slower. On from the start
   /// where the environment has TESSERA_VERIFY with a value other than 0.
   Setting verify = false;
+  /// Long work shows how far it is on the terminal (`ProgressBar`). Off from the start where the environment has
+  /// TESSERA_PROGRESS=0.
+  Setting progress = true;
 };
 
 /// The one configuration; changing it affects programs traced afterwards.

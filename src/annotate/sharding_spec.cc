@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <iostream>
 #include <mutex>
 #include <set>
 
 #include "annotate/annotate.h"
+#include "base/report/log.h"
 #include "base/strings.h"
 #include "program/trace.h"
 #include "tessera/annotate_input.h"
@@ -18,13 +18,13 @@ void log_once(const std::string& line) {
   static std::mutex mutex;
   static auto* said = new std::set<std::string>;
   std::lock_guard lock(mutex);
-  if (said->insert(line).second) std::clog << line + "\n" << std::flush;
+  if (said->insert(line).second) base::log(LogLevel::Warning, line);
 }
 
 // The spec that data of this shape goes under: the given one, or replication where that cannot apply.
 PartitionSpec fitting(const ShardingSpec& s, const Shape& shape) {
   if (s.can_apply(shape)) return s.partition_spec();
-  log_once(str("tessera: device_put: partition_spec = ", s.partition_spec(), " has ", s.partition_spec().size(),
+  log_once(str("device_put: partition_spec = ", s.partition_spec(), " has ", s.partition_spec().size(),
                " entries and cannot apply to data of rank ", rank(shape), ", which is replicated"));
   return PartitionSpec(std::vector<SpecEntry>(shape.size(), SpecEntry(none)));
 }

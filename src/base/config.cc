@@ -20,8 +20,10 @@ Config& config() {
     auto* made = new Config;
     const char* verify = std::getenv("TESSERA_VERIFY");
     const char* blocks = std::getenv("TESSERA_COMPILE_BLOCKS");
+    const char* progress = std::getenv("TESSERA_PROGRESS");
     made->compile_blocks = blocks == nullptr ? kCompileBlocks : std::string_view(blocks) != "0";
     made->verify = verify != nullptr && *verify != '\0' && std::string_view(verify) != "0";
+    made->progress = progress == nullptr || std::string_view(progress) != "0";
     return made;
   }();
   return *c;

@@ -3,10 +3,13 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 
 #include "array/array_stats.h"
 #include "base/hash.h"
+#include "base/report/log.h"
 #include "base/lru_cache.h"
+#include "base/report/progress.h"
 #include "base/strings.h"
 #include "base/verify_mode.h"
 #include "ops/transform/write_shardings.h"
@@ -193,7 +196,14 @@ std::shared_ptr<const CompiledProgram> Program::compiled_from(const PlacedModule
   for (const auto& e : compiled_) {
     if (e->compiles_like(wanted)) return e->program;
   }
+  const auto began = std::chrono::steady_clock::now();
+  const base::WaitingBar bar(str("compiling ", options_.name));
   wanted.program = compile_for(placed, wanted);
+  const bool is_long = std::chrono::steady_clock::now() - began > std::chrono::seconds(1);
+  if (const LogLevel level = is_long ? LogLevel::Info : LogLevel::Debug; level >= log_level()) {
+    base::log(level, options_.name, ": compiled in ", base::seconds_since(began), " for ", placed.devices->size(),
+              " devices (", placed.devices->client.platform(), ")");
+  }
   return compiled_.emplace_back(std::make_shared<CompiledEntry>(std::move(wanted)))->program;
 }
 

@@ -13,6 +13,7 @@
 #include <tuple>
 #include <vector>
 
+#include "base/report/log.h"
 #include "base/strings.h"
 #include "tessera/error.h"
 
@@ -132,6 +133,7 @@ class Cluster final : public LocalCluster, public std::enable_shared_from_this<C
       if (failed_.size() > kRememberedFailures) failed_.erase(failed_.begin());
     }
     changed_.notify_all();
+    base::log(LogLevel::Error, "process ", from, " has failed: ", why);
   }
   void begin(int process, const ProcessJournal* journal) {
     std::lock_guard lock(mutex_);

@@ -46,15 +46,17 @@ TEST(ShardingSpec, SaysWhereInputsLie) {
   ASSERT_TRUE(s.xla_spec(ones({7, 5})));
   EXPECT_EQ(s.xla_spec(ones({7, 5}))->shard_shape({7, 5}), (Shape{4, 2}));
 
-  std::ostringstream log;
-  auto* old = std::clog.rdbuf(log.rdbuf());
+  std::string log;
+  set_log_sink([&](LogLevel level, std::string_view line) {
+    log += std::string(to_string(level)) + ": " + std::string(line) + "\n";
+  });
   Array a = device_put(counted({3, 2, 2}), s);
   device_put(counted({3, 2, 2}), s);
-  std::clog.rdbuf(old);
+  set_log_sink(nullptr);
   EXPECT_TRUE(a.is_fully_replicated());
   EXPECT_EQ(a.addressable_shards().size(), 8U);
-  EXPECT_EQ(log.str(),
-            "tessera: device_put: partition_spec = P('x', 'y') has 2 entries and cannot apply to data of "
+  EXPECT_EQ(log,
+            "warning: device_put: partition_spec = P('x', 'y') has 2 entries and cannot apply to data of "
             "rank 3, which is replicated\n");
 }
 

@@ -148,6 +148,19 @@ TEST_F(Cli, RunsAProgram) {
   EXPECT_EQ(files(), 7U);
 }
 
+TEST_F(Cli, LogsWhereTheEnvironmentSaysSo) {
+  const std::string command = "run add.mlir --inputs in.npz --outputs out.npz";
+  EXPECT_EQ(run(command).err, "");
+  const Outcome told = run(command, "export TESSERA_LOG=debug");
+  EXPECT_NE(told.err.find(" debug: "), std::string::npos) << told.err;
+  EXPECT_NE(told.err.find(": compiled in "), std::string::npos) << told.err;
+  EXPECT_EQ(run(command, "export TESSERA_LOG=warning").err, "");
+  const Outcome wrong = run(command, "export TESSERA_LOG=loud");
+  EXPECT_EQ(wrong.status, 0);
+  EXPECT_EQ(wrong.err,
+            "tessera: TESSERA_LOG = \"loud\"; expected debug, info, warning, error or off; nothing is logged\n");
+}
+
 TEST_F(Cli, OptionsAreReadStrictly) {
   for (const char* bad : {"1x", "-5", "\"\"", "1e3", "1.5G", "0", "99999999999999999999", "9999999999G", "G", "1GG"}) {
     std::string value = std::string(bad) == "\"\"" ? "" : bad;

@@ -20,6 +20,7 @@
 #include <utility>
 
 #include "base/hash.h"
+#include "base/report/log.h"
 #include "base/strings.h"
 #include "engines/mpi/load_module.h"
 #include "tessera/error.h"
@@ -277,10 +278,12 @@ class Transport final : public MpiTransport, public std::enable_shared_from_this
     peer.heard = Clock::now();
     switch (head.kind) {
       case Notice::Failed:
+        base::log(LogLevel::Error, "process ", from, " has failed: ", text);
         failed_.insert_or_assign({from, head.tag}, Failure{peer.heard, std::move(text)});
         if (failed_.size() > kRememberedFailures) failed_.erase(failed_.begin());
         break;
       case Notice::Ended:
+        base::log(LogLevel::Info, "process ", from, " has ended");
         peer.ended = true;
         peer.ended_at = peer.heard;
         peer.last = std::move(text);
@@ -555,8 +558,10 @@ class Exchange final : public Communication {
       const std::string difference = t.journal().first_difference(t.world_.rank, p, answer(p)->arrays);
       if (!difference.empty()) differences += "; " + difference;
     }
-    throw StateError(str(described(call_.call), ": process ", t.world_.rank, " waited ", t.longest_, " s for process",
-                         absent.size() == 1 ? " " : "es ", who, differences,
+    const std::string waited = str(described(call_.call), ": process ", t.world_.rank, " waited ", t.longest_,
+                                   " s for process", absent.size() == 1 ? " " : "es ", who, differences);
+    base::log(LogLevel::Error, waited);
+    throw StateError(str(waited,
                          "; it may be stopped or dead, or run another program (MpiOptions::timeout_seconds and "
                          "TESSERA_EXCHANGE_SECONDS say how long a wait may be)"));
   }
@@ -613,6 +618,7 @@ std::shared_ptr<MpiTransport> MpiTransport::join(const MpiOptions& options) {
   auto transport = std::make_shared<Transport>(load_module(options), options);
   if (std::atexit(leave_joined) != 0) throw StateError("Client::mpi: the end of the program cannot be waited for");
   joined() = transport;
+  base::log(LogLevel::Info, "process ", transport->process_index(), " of ", transport->process_count(), " has joined");
   return transport;
 }
 

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <type_traits>
 
+#include "base/report/log.h"
 #include "base/strings.h"
 #include "runtime/completion.h"
 #include "tessera/error.h"
@@ -78,6 +79,8 @@ PluginClient::PluginClient(const Api& api, const PjrtOptions& options)
   PJRT_CALL(api_, PJRT_Client_ProcessIndex, process, "tell its process");
   process_index_ = process.process_index;
   describe_devices();
+  base::log(LogLevel::Info, "plugin ", api_.path(), " (version ", api_.version(), " of the PJRT C API): ", platform_,
+            " ", version_, ", ", described_.size(), " devices, process ", process_index_, " of ", process_count_);
 }
 
 void Turns::take(const std::function<std::vector<runtime::EventPtr>()>& start) {

@@ -14,6 +14,7 @@
 
 #include "base/file.h"
 #include "base/hash.h"
+#include "base/report/log.h"
 #include "base/strings.h"
 #include "tessera/error.h"
 
@@ -74,7 +75,12 @@ std::optional<std::string> ProgramCache::find(const std::string& key) const {
   if (!fs::exists(path, none)) return std::nullopt;
   try {
     auto value = value_in(base::read_file("Client::pjrt", path), key);
-    if (value) fs::last_write_time(path, fs::file_time_type::clock::now(), none);  // it was used
+    if (value) {
+      fs::last_write_time(path, fs::file_time_type::clock::now(), none);  // it was used
+      base::log(LogLevel::Debug, "a compiled program was read from ", path);
+    } else {
+      base::log(LogLevel::Warning, path, " is no compiled program of this version, or damaged: it is compiled anew");
+    }
     return value;
   } catch (const ValueError&) {  // another process has removed it
     return std::nullopt;
@@ -94,8 +100,8 @@ void ProgramCache::store(const std::string& key, const std::string& value) const
   try {
     base::write_file("Client::pjrt", path_of(key), entry);
     shrink();
-  } catch (const ValueError&) {
-    return;
+  } catch (const ValueError& e) {
+    base::log(LogLevel::Warning, "a compiled program is not kept for later runs: ", e.what());
   }
 }
 

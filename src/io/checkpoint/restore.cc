@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "io/checkpoint/restore.h"
 
+#include <chrono>
 #include <set>
 #include <utility>
 
 #include "array/array_impl.h"
+#include "base/report/log.h"
+#include "base/report/progress.h"
 #include "base/strings.h"
 #include "io/array_to_fill.h"
 #include "io/checkpoint/agreement.h"
@@ -47,6 +50,19 @@ void check_leaf(const OpenCheckpoint& from, const StoredLeaf* leaf, const std::s
   }
 }
 
+void read_shown(OpenCheckpoint& from, const std::vector<BlockToFill>& blocks, const std::string& title,
+                const std::function<void(const checkpoints::Progress&)>& report) {
+  const auto began = std::chrono::steady_clock::now();
+  std::int64_t bytes = 0;
+  for (const BlockToFill& b : blocks) bytes += size_of(b.shape) * dtype_size(b.leaf->stored);
+  ProgressBar bar(title, bytes);
+  from.read(blocks, [&](const checkpoints::Progress& p) {
+    bar.update(p.bytes_done, p.leaf);
+    if (report) report(p);
+  });
+  base::log(LogLevel::Info, "checkpoint ", from.folder(), ": ", bytes, " bytes read in ", base::seconds_since(began));
+}
+
 std::vector<Array> read_leaves(const std::string& dir, std::int64_t step, const checkpoints::detail::NamedLeaves& like,
                                const checkpoints::RestoreOptions& options) {
   const std::size_t n = like.leaves.size();
@@ -78,7 +94,7 @@ std::vector<Array> read_leaves(const std::string& dir, std::int64_t step, const 
     arrays.emplace_back(ir::Type{leaf.stored, leaf.shape, leaf.weak}, to.sharding, to.committed);
     for (const BlockMemory& b : arrays.back().blocks()) blocks.push_back({&leaf, b.start, b.shape, b.to});
   }
-  from.read(blocks, options.progress);
+  read_shown(from, blocks, str("restoring checkpoint ", step), options.progress);
   std::vector<Array> out;
   for (const ArrayToFill& a : arrays) out.push_back(a.finish());
   return out;
@@ -126,7 +142,7 @@ HostArrays load(const std::string& dir, std::int64_t step, const std::vector<std
     value = HostArray(leaf->stored, leaf->shape);
     blocks.push_back({leaf, Dims(leaf->shape.size(), 0), leaf->shape, static_cast<char*>(value.data())});
   }
-  from.read(blocks, nullptr);
+  io::read_shown(from, blocks, str("loading checkpoint ", step), nullptr);
   for (const auto* leaf : leaves) {
     if (leaf->stored != leaf->dtype) out[leaf->name] = out[leaf->name].astype(leaf->dtype);
   }

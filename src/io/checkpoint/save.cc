@@ -3,10 +3,14 @@
 
 #include <sys/stat.h>
 
+#include <chrono>
+#include <exception>
 #include <filesystem>
 #include <optional>
 #include <utility>
 
+#include "base/report/log.h"
+#include "base/report/progress.h"
 #include "base/strings.h"
 #include "io/checkpoint/agreement.h"
 #include "io/checkpoint/save_plan.h"
@@ -97,9 +101,11 @@ std::optional<WrittenFile> SaveJob::write(const WriteOrder& order, std::vector<O
                        [&leaf, &s] { return elements_of(leaf, s); }});
     progress.bytes_total += size_of(s.shape) * dtype_size(leaf.type.stored);
   }
+  ProgressBar bar(str("writing checkpoint ", step), progress.bytes_total);
   const WroteBytes wrote = [&](std::size_t tensor, std::int64_t n) {
     progress.leaf = leaves[shards[tensor].leaf].type.name;
     progress.bytes_done += n;
+    bar.update(progress.bytes_done, progress.leaf);
     if (options.progress) options.progress(progress);
   };
   const std::string folder = str(dir, "/", order.folder);
@@ -141,6 +147,7 @@ void SaveJob::commit(const std::vector<std::string>& written) {
 }
 
 void SaveJob::run() {
+  const auto began = std::chrono::steady_clock::now();
   const Agreement agreement(client, tag, str(kSave, ": step ", step, " in \"", dir, "\""));
   try {
     std::vector<OwnedShard> shards;
@@ -167,6 +174,8 @@ void SaveJob::run() {
     throw;
   }
   leaves.clear();  // their memory is free from here on, whoever still has the handle
+  base::log(LogLevel::Info, "checkpoint ", checkpoints::step_path(dir, step), ": ", stats.data_bytes,
+            " bytes written in ", base::seconds_since(began), " by process ", agreement.process_index());
   if (agreement.process_index() == 0 && after_commit) after_commit();
 }
 
@@ -199,7 +208,12 @@ checkpoints::SaveHandle begin_save(const std::string& dir, std::int64_t step, ch
     job.fault = std::current_exception();
   }
   saving->done = state.writer->submit({.body = [saving] {
-    saving->job.run();
+    try {
+      saving->job.run();
+    } catch (const std::exception& e) {
+      base::log(LogLevel::Error, e.what());  // whoever never waits learns it here
+      throw;
+    }
     saving->stats = saving->job.stats;
   }});
   return checkpoints::SaveHandle(std::move(saving));
