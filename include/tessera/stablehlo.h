@@ -22,6 +22,8 @@ namespace tessera {
 struct StablehloOptions {
   /// Bytes that any one value of the program may need; 0: no bound.
   std::int64_t max_memory = 0;
+  /// Arguments that the module marks as donated (`tf.aliasing_output`, `jax.buffer_donor`) are deleted when it runs.
+  bool donate = false;
 };
 
 /// A StableHLO module that can be run; compiled once, for the client that is current at its first run.

@@ -17,6 +17,7 @@ namespace tessera {
 struct StablehloProgram::Impl {
   ir::Module module;
   std::string name;
+  bool donate = false;
   std::vector<Port> inputs, outputs;
   // Fixed when it first runs: by the client that is current then.
   std::once_flag once;
@@ -33,8 +34,8 @@ program::PlacedStablehlo& StablehloProgram::Impl::prepared() {
       throw DeviceMismatchError(str(name, ": the program is for ", n, " devices; the client has ", all.size()));
     }
     std::vector<Device> on(all.begin(), all.begin() + n);
-    placed =
-        std::make_unique<program::PlacedStablehlo>(module, name, std::move(on), program::PlacedStablehlo::Options());
+    placed = std::make_unique<program::PlacedStablehlo>(module, name, std::move(on),
+                                                        program::PlacedStablehlo::Options{.donate = donate});
   });
   return *placed;
 }
@@ -48,6 +49,7 @@ StablehloProgram StablehloProgram::parse(const std::string& text, const std::str
   o.max_memory = options.max_memory;
   p.impl_->module = hlo::import_module(text, o);
   p.impl_->name = name;
+  p.impl_->donate = options.donate;
   const ir::Module& m = p.impl_->module;
   auto ports = [](const std::vector<ir::Port>& from, const ir::Types& types, std::vector<Port>& to) {
     for (std::size_t i = 0; i < from.size(); ++i) {
@@ -79,31 +81,41 @@ std::string StablehloProgram::as_text(const Loc&) const {
   return hlo::export_module(m);
 }
 
+namespace {
+// Programs take arguments as they are: another dtype would be read as if it were the module's.
+template <class T>
+void check_arguments(const std::string& name, const std::vector<StablehloProgram::Port>& want,
+                     const std::vector<T>& args) {
+  if (args.size() != want.size()) {
+    throw ValueError(str(name, ": ", args.size(), " arguments; @main takes ", want.size()));
+  }
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    if (!args[i].defined()) throw StateError(str(name, ": arg", i, " is uninitialised; expected ", want[i].type));
+    if (args[i].shape() != want[i].shape) {
+      throw ValueError(str(name, ": arg", i, " has shape ", args[i].shape(), "; expected ", want[i].type));
+    }
+    if (args[i].dtype() != want[i].dtype) {
+      throw TypeError(str(name, ": arg", i, " has dtype ", dtype_name(args[i].dtype()), "; expected ", want[i].type));
+    }
+  }
+}
+}  // namespace
+
 std::string StablehloProgram::device_text(const std::vector<Array>& args, const Loc&) const {
+  check_arguments(impl_->name, impl_->inputs, args);
   return hlo::partitioned_text(impl_->prepared().lower(args)->partitioned(), impl_->module.name);
 }
 
 std::vector<Array> StablehloProgram::place(const std::vector<HostArray>& args, const Loc&) const {
-  const auto& want = impl_->inputs;
-  if (args.size() != want.size()) {
-    throw ValueError(str(impl_->name, ": ", args.size(), " arguments; @main takes ", want.size()));
-  }
+  check_arguments(impl_->name, impl_->inputs, args);
   const auto& in = impl_->prepared().in();
   std::vector<Array> out;
-  for (std::size_t i = 0; i < args.size(); ++i) {
-    if (args[i].shape() != want[i].shape) {
-      throw ValueError(str(impl_->name, ": arg", i, " has shape ", args[i].shape(), "; expected ", want[i].type));
-    }
-    if (args[i].dtype() != want[i].dtype) {
-      throw TypeError(
-          str(impl_->name, ": arg", i, " has dtype ", dtype_name(args[i].dtype()), "; expected ", want[i].type));
-    }
-    out.push_back(device_put(args[i], in[i]));
-  }
+  for (std::size_t i = 0; i < args.size(); ++i) out.push_back(device_put(args[i], in[i]));
   return out;
 }
 
 std::vector<Array> StablehloProgram::operator()(const std::vector<Array>& args, const Loc&) const {
+  check_arguments(impl_->name, impl_->inputs, args);
   return impl_->prepared()(args);
 }
 
@@ -133,6 +145,7 @@ ShardingPtr StablehloProgram::output_sharding(std::size_t i, const Loc&) const {
 }
 
 CommPlan StablehloProgram::comm_plan(const std::vector<Array>& args, const Loc&) const {
+  check_arguments(impl_->name, impl_->inputs, args);
   return impl_->prepared().lower(args)->comm_plan();
 }
 

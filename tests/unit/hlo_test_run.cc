@@ -16,6 +16,46 @@ HostArray numbers(std::int64_t n) {
   return HostArray::from(v);
 }
 
+// On devices as on the host: taken as they are, bits of another dtype would be read as the module's.
+TEST(HloRun, ArgumentsThatAreNotOfTheModuleAreRefused) {
+  ClientScope scope(Client::cpu({.devices = 2}));
+  auto program = StablehloProgram::parse(R"(
+module @m {
+  func.func public @main(%arg0: tensor<4xf32>) -> tensor<4xf32> {
+    %0 = stablehlo.add %arg0, %arg0 : tensor<4xf32>
+    return %0 : tensor<4xf32>
+  }
+})");
+  const Array integers(HostArray::from<std::int32_t>({1, 2, 3, 4}));
+  const Array good(numbers(4));
+  EXPECT_THROW(program({integers}), TypeError);
+  EXPECT_THROW(program.comm_plan({integers}), TypeError);
+  EXPECT_THROW(program.device_text({integers}), TypeError);
+  EXPECT_THROW(program({Array(numbers(8))}), ValueError);
+  EXPECT_THROW(program({good, good}), ValueError);
+  EXPECT_THROW(program.comm_plan({}), ValueError);
+  EXPECT_THROW(program({Array()}), StateError);
+  EXPECT_EQ(program({good})[0].to_vector<float>(), (std::vector<float>{0, 2, 4, 6}));
+}
+
+TEST(HloRun, DonatedArgumentsAreDeletedWhereTheOptionsSaySo) {
+  ClientScope scope(Client::cpu({.devices = 2}));
+  const char* text = R"(
+module @m {
+  func.func public @main(%arg0: tensor<4xf32> {tf.aliasing_output = 0 : i32}, %arg1: tensor<4xf32>) -> tensor<4xf32> {
+    %0 = stablehlo.add %arg0, %arg1 : tensor<4xf32>
+    return %0 : tensor<4xf32>
+  }
+})";
+  for (const bool donate : {false, true}) {
+    auto program = StablehloProgram::parse(text, "m", {.donate = donate});
+    const auto args = program.place({numbers(4), numbers(4)});
+    EXPECT_EQ(program(args)[0].to_vector<float>(), (std::vector<float>{0, 2, 4, 6}));
+    EXPECT_EQ(args[0].is_deleted(), donate);
+    EXPECT_FALSE(args[1].is_deleted());
+  }
+}
+
 TEST(HloRun, MeshesNameTheirDevicesInDifferentOrders) {
   auto program = StablehloProgram::parse(R"(
 module @m attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 : i32} {
