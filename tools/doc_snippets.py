@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the C++ blocks of a guide as tests, so that what a reader copies is compiled and run.
+"""Writes the code blocks of a guide as tests, so that what a reader copies is compiled and run.
 
 usage: doc_snippets.py GUIDE.md OUTPUT.cc
+       doc_snippets.py --block LANGUAGE GUIDE.md OUTPUT
 
-Every block that opens with ```cpp is the body of one test, on eight devices; its `assert`s are checked.
+Every block that opens with ```cpp is the body of one test, on eight devices; its `assert`s are checked. With --block the
+one block of that language is written as it stands: a whole program.
 """
 import pathlib
 import re
@@ -37,7 +39,18 @@ using ts::none;
 """
 
 
+def write_block(language: str, guide: pathlib.Path, output: pathlib.Path) -> None:
+    blocks = re.findall(rf"^```{re.escape(language)}\n(.*?)^```$", guide.read_text(), re.S | re.M)
+    if len(blocks) != 1:
+        sys.exit(f"{guide}: {len(blocks)} blocks of {language}; expected one")
+    output.parent.mkdir(parents=True, exist_ok=True)
+    output.write_text(blocks[0])
+
+
 def main() -> None:
+    if sys.argv[1] == "--block":
+        write_block(sys.argv[2], pathlib.Path(sys.argv[3]), pathlib.Path(sys.argv[4]))
+        return
     guide, output = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
     suite = "".join(word.capitalize() for word in re.split(r"\W+", guide.stem))
     lines = guide.read_text().split("\n")
