@@ -167,8 +167,8 @@ class Writer {
       return sum;
     };
     t.bytes = all(e.in);
+    t.axes = ops::exchange_axes(g_, e);
     if (const auto* p = ir::get_if<ops::Reshard>(e.attrs)) {
-      t.axes = p->axes;
       t.collective = p->kind == LayoutChange::AllReduce       ? Collective::AllReduce
                      : p->kind == LayoutChange::ReduceScatter ? Collective::ReduceScatter
                      : p->kind == LayoutChange::AllGather     ? Collective::AllGather
@@ -180,8 +180,6 @@ class Writer {
     } else {
       t.collective = Collective::Permute;
       t.bytes = static_cast<double>(ops::received(g_, e));
-      if (const auto* r = ir::get_if<ops::Reinterpret>(e.attrs)) t.axes = r->axes;
-      if (e.op == &ops::def::halo) t.axes = halo_axes(e);
     }
     if (ops::received(g_, e) == 0) return pass_on(e);
     t.name = to_string(t.collective);
@@ -189,7 +187,6 @@ class Writer {
   }
   static void set_groups(Task& t, const ops::GroupExchange& q) {
     using Groups = ops::GroupExchange::Kind;
-    t.axes = q.axes;
     switch (q.kind) {
       case Groups::Sum:
       case Groups::Max:
@@ -209,12 +206,6 @@ class Writer {
         break;
     }
   }
-  Dims halo_axes(const ir::Eqn& e) const {
-    std::vector<ir::Layout> from;
-    for (auto v : e.in) from.push_back(g_.layout(v));
-    return spmd::halo_axes(ir::get<ops::Halo>(e.attrs), from, g_.layout(e.out[0]));
-  }
-
   Schedule body_of(const ops::Body& body, const ops::Control& control) const {
     std::vector<bool> in(body.graph->inputs.size());
     std::vector<bool> out(body.graph->outputs.size());

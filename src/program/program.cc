@@ -7,8 +7,8 @@
 
 #include "array/array_stats.h"
 #include "base/hash.h"
-#include "base/report/log.h"
 #include "base/lru_cache.h"
+#include "base/report/log.h"
 #include "base/report/progress.h"
 #include "base/strings.h"
 #include "base/verify_mode.h"

@@ -10,7 +10,6 @@
 #include "ops/collective/manual.h"
 #include "ops/control/subgraph_structure.h"
 #include "ops/control/trip_count.h"
-#include "spmd/halo_equations.h"
 #include "spmd/layout_change.h"
 #include "spmd/spmd.h"
 #include "tessera/error.h"
@@ -71,45 +70,53 @@ namespace spmd {
 
 namespace {
 
-// ShardBuffers that change owner, and collectives in groups; nothing for values that are only read in another way.
-std::optional<CommStep> moved(const ir::Graph& g, const ir::Eqn& e) {
+// A step of one equation, but for what it is called and why it is there.
+CommStep step_of(const ir::Graph& g, const ir::Eqn& e, std::int64_t times) {
   CommStep s;
-  Dims axes;
-  if (const auto* p = ir::get_if<ops::Reinterpret>(e.attrs)) {
-    if (p->source.empty()) return std::nullopt;
-    axes = p->axes;
-    s.op = "collective_permute";
-    s.reason = "asked for by ppermute or pbroadcast";
-  } else {
-    const auto& q = ir::get<ops::GroupExchange>(e.attrs);
-    axes = q.axes;
-    s.op = ops::to_string(q.kind);
-    s.reason = "asked for by a collective in groups";
-  }
+  for (auto a : ops::exchange_axes(g, e)) s.axes.push_back(g.mesh->names[static_cast<std::size_t>(a)]);
   s.bytes_per_device = received(g, e);
-  for (auto a : axes) s.axes.push_back(g.mesh->names[static_cast<std::size_t>(a)]);
+  s.times = times;
   s.value = to_string(g.type(e.in[0]));
   s.equation = std::string(e.op->name());
   s.loc = e.loc;
   return s;
 }
 
-void collect_halo(const ir::Graph& g, const ir::Eqn& e, std::int64_t times, std::vector<CommStep>& out) {
+// Shards that change owner, and collectives in groups; nothing for values that are only read in another way.
+std::optional<CommStep> moved(const ir::Graph& g, const ir::Eqn& e, std::int64_t times) {
+  CommStep s = step_of(g, e, times);
+  if (const auto* p = ir::get_if<ops::Reinterpret>(e.attrs)) {
+    if (p->source.empty()) return std::nullopt;
+    s.op = "collective_permute";
+    s.reason = "asked for by ppermute or pbroadcast";
+  } else {
+    s.op = ops::to_string(ir::get<ops::GroupExchange>(e.attrs).kind);
+    s.reason = "asked for by a collective in groups";
+  }
+  return s;
+}
+
+std::optional<CommStep> halo(const ir::Graph& g, const ir::Eqn& e, std::int64_t times) {
   const auto& p = ir::get<ops::Halo>(e.attrs);
-  std::vector<ir::Layout> from;
-  for (auto v : e.in) from.push_back(g.layout(v));
-  const ir::Layout& to = g.layout(e.out[0]);
-  CommStep s;
-  s.bytes_per_device = received(g, e);
-  if (s.bytes_per_device == 0) return;
+  CommStep s = step_of(g, e, times);
+  if (s.bytes_per_device == 0) return std::nullopt;
   s.op = "halo_exchange";
-  for (auto a : halo_axes(p, from, to)) s.axes.push_back(g.mesh->names[static_cast<std::size_t>(a)]);
-  s.times = times;
-  s.value = to_string(g.type(e.in[0]));
   s.equation = p.cause;
-  s.loc = e.loc;
   s.reason = p.reason;
-  out.push_back(std::move(s));
+  return s;
+}
+
+std::optional<CommStep> resharded(const ir::Graph& g, const ir::Eqn& e, std::int64_t times) {
+  const auto& p = ir::get<ops::Reshard>(e.attrs);
+  CommStep s = step_of(g, e, times);
+  if (s.bytes_per_device == 0) return std::nullopt;
+  s.op = ops::to_string(p.kind);
+  std::vector<std::string> values;
+  for (auto v : e.in) values.push_back(to_string(g.type(v)));
+  s.value = join(values, ", ");
+  s.equation = p.cause;
+  s.reason = p.reason;
+  return s;
 }
 
 void collect(const ir::Graph& g, std::int64_t times, std::vector<CommStep>& out);
@@ -130,30 +137,11 @@ void collect(const ir::Graph& g, std::int64_t times, std::vector<CommStep>& out)
       collect_bodies(g, e, *control, times, out);
       continue;
     }
-    if (e.op == &ops::def::halo) collect_halo(g, e, times, out);
-    if (e.op == &ops::def::reinterpret || e.op == &ops::def::group_exchange) {
-      if (auto s = moved(g, e)) {
-        s->times = times;
-        out.push_back(std::move(*s));
-      }
-      continue;
-    }
-    if (e.op != &ops::def::reshard) continue;
-    const auto& p = ir::get<ops::Reshard>(e.attrs);
-    std::int64_t bytes = received(g, e);
-    if (bytes == 0) continue;
-    CommStep s;
-    s.op = ops::to_string(p.kind);
-    for (auto a : p.axes) s.axes.push_back(g.mesh->names[static_cast<std::size_t>(a)]);
-    s.bytes_per_device = bytes;
-    s.times = times;
-    std::vector<std::string> values;
-    for (auto v : e.in) values.push_back(to_string(g.type(v)));
-    s.value = join(values, ", ");
-    s.equation = p.cause;
-    s.loc = e.loc;
-    s.reason = p.reason;
-    out.push_back(std::move(s));
+    std::optional<CommStep> step;
+    if (e.op == &ops::def::halo) step = halo(g, e, times);
+    if (e.op == &ops::def::reinterpret || e.op == &ops::def::group_exchange) step = moved(g, e, times);
+    if (e.op == &ops::def::reshard) step = resharded(g, e, times);
+    if (step) out.push_back(*std::move(step));
   }
 }
 

@@ -140,21 +140,4 @@ std::optional<Moves> through_padding(const Moves& m, const ir::Graph& g, const i
   return out;
 }
 
-Dims halo_axes(const ops::Halo& h, const std::vector<ir::Layout>& from, const ir::Layout& to) {
-  std::size_t lead = h.windows > 0 ? 1 : 0;
-  AxisMask moved = 0;
-  for (std::size_t k = 0; k < h.starts.size(); ++k) {
-    const DimAxes& have = from[k % h.operands()].dims;
-    for (std::size_t d = 0; d < have.size(); ++d) {
-      bool still = h.strides[d] == 1 && h.spacing[d] == 1 && h.starts[k][d] == 0 && have[d] == to.dims[d + lead];
-      if (!still) moved |= mask_of(have[d]);
-    }
-  }
-  Dims out;
-  for (std::uint8_t a = 0; a < 32; ++a) {
-    if (moved & bit(a)) out.push_back(a);
-  }
-  return out;
-}
-
 }  // namespace tessera::spmd

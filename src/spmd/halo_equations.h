@@ -36,7 +36,4 @@ std::optional<Moves> through_padding(const Moves& m, const ir::Graph& g, const i
 
 using ops::halo_received;
 
-/// Axes over which elements move.
-Dims halo_axes(const ops::Halo& h, const std::vector<ir::Layout>& from, const ir::Layout& to);
-
 }  // namespace tessera::spmd

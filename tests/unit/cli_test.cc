@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <thread>
@@ -227,7 +228,18 @@ TEST_F(Cli, PlansAreShownWithoutInputsAndComparedAndWritten) {
   };
   write("rows.mlir", with("{\"x\"}, {}"));
   write("whole.mlir", with("{}, {}"));
-  Outcome o = run("plan rows.mlir --html plan.html");
+  HostArrays in;
+  in["arg0"] = HostArray::from(std::vector<float>(32, 1), {8, 4});
+  save_npz(path("rows.npz"), in);
+  Outcome o = run("run rows.mlir --inputs rows.npz --trace trace.json");
+  EXPECT_EQ(o.status, 0) << o.err;
+  std::map<int, std::pair<int, int>> arrows;  // by number: from which device to which
+  for (const auto& row : nlohmann::json::parse(base::read_file("test", path("trace.json"))).at("traceEvents")) {
+    if (row.at("ph") == "s") arrows[row.at("id")].first = row.at("tid");
+    if (row.at("ph") == "f") arrows[row.at("id")].second = row.at("tid");
+  }
+  EXPECT_EQ(arrows, (std::map<int, std::pair<int, int>>{{0, {0, 1}}, {1, {1, 2}}, {2, {2, 3}}, {3, {3, 0}}}));
+  o = run("plan rows.mlir --html plan.html");
   EXPECT_EQ(o.status, 0) << o.err;
   EXPECT_NE(o.out.find("all_reduce"), std::string::npos) << o.out;
   EXPECT_NE(base::read_file("test", path("plan.html")).find("argument 0"), std::string::npos);

@@ -54,6 +54,19 @@ Json step_row(const Event& e, std::size_t device, bool first) {
       {"ts", e.begin_us}, {"dur", e.duration_us}, {"tdur", e.thread_us},   {"args", args_of(e.step, device, first)}};
 }
 
+// One end of an arrow, in the middle of the device's part of the step.
+Json arrow_end(const Event& e, std::size_t device, std::int64_t arrow, bool head) {
+  Json row = {{"ph", head ? "f" : "s"},
+              {"cat", "collective"},
+              {"name", e.step.name},
+              {"id", arrow},
+              {"pid", e.step.process},
+              {"tid", device},
+              {"ts", e.begin_us + e.duration_us / 2}};
+  if (head) row["bp"] = "e";
+  return row;
+}
+
 // The rows of a trace as text, one per line: as one JSON value they would take many times their size.
 class Rows {
  public:
@@ -96,10 +109,17 @@ class Recording {
     for (const auto& [process, count] : devices) {
       for (std::size_t d = 0; d < count; ++d) rows.add(device_row(process, d));
     }
+    std::int64_t arrows = 0;
     for (const auto& e : events_) {
       bool first = true;  // the row that holds what the whole step moved
       for (std::size_t d = 0; d < e.step.results.size(); ++d) {
         if (e.step.results[d] >= 0) rows.add(step_row(e, d, std::exchange(first, false)));
+      }
+      for (std::size_t d = 0; d < e.step.next.size(); ++d) {
+        const std::size_t to = e.step.next[d];
+        if (to == d || e.step.results[d] < 0 || e.step.results[to] < 0) continue;
+        rows.add(arrow_end(e, d, arrows, false));
+        rows.add(arrow_end(e, to, arrows++, true));
       }
     }
     return std::move(rows).take();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // TESSERA_TRACE=file.json in the environment: every step of every program, as a Chrome trace (chrome://tracing,
-// Perfetto) with one row a device. Written when the program ends, or by `write_trace`. Between `begin_trace` and
-// `end_trace`, the steps of that time.
+// Perfetto) with one row a device, and arrows round each group of devices that a collective joins. Written when the
+// program ends, or by `write_trace`. Between `begin_trace` and `end_trace`, the steps of that time.
 #pragma once
 
 #include <chrono>
@@ -41,6 +41,7 @@ struct TracedStep {
   Traffic bytes;
   std::vector<std::int64_t> results;  ///< by device (position in the program's mesh): bytes; -1 for other processes'
   std::int64_t received;              ///< by the busiest device from others; 0 for steps that move nothing
+  std::vector<std::size_t> next;      ///< by device the next one of its group, in a ring; empty where none moves data
 };
 /// The step is finished, on the calling thread.
 void trace_step(const TracedStep& step, const TraceStart& begin);

@@ -36,6 +36,7 @@ class EndStep final : public Step {
     writes = step_->writes;
     loc = step_->loc;
     received = step_->received;
+    axes = step_->axes;
   }
   void run(Frame& frame) const override {
     step_->end(frame, *frame.under_way[number_]);

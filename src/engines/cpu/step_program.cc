@@ -93,7 +93,10 @@ std::shared_ptr<const Program> Program::compile(const ir::GraphPtr& graph, Conte
     step->loc = e->loc;
     step->ordered = ir::has_effect(*e);
     step->rounds = context.plain() && rounds(g, *e);
-    if (group.eqns.size() == 1) step->received = ops::received(g, *e);
+    if (group.eqns.size() == 1) {
+      step->received = ops::received(g, *e);
+      step->axes = ops::exchange_axes(g, *e);
+    }
     program->cost_ += step->cost();
     program->steps_.push_back(std::move(step));
   }
@@ -196,6 +199,26 @@ std::vector<ShardBuffers> Program::run(std::vector<ShardBuffers> args, Run& run,
   return results;
 }
 
+namespace {
+// By position the next one, round and round, of those that differ from it in these axes alone.
+std::vector<std::size_t> next_along(const Dims& axes, const ir::MeshAxes& mesh) {
+  Dims strides(mesh.sizes.size(), 1);
+  for (std::size_t a = strides.size(); a-- > 1;) strides[a - 1] = strides[a] * mesh.sizes[a];
+  std::vector<std::size_t> next(at(mesh.num_positions()));
+  for (std::size_t p = 0; p < next.size(); ++p) {
+    auto to = static_cast<std::int64_t>(p);
+    for (std::size_t k = axes.size(); k-- > 0;) {  // counts up, the last axis first
+      const std::size_t a = at(axes[k]);
+      const bool last = to / strides[a] % mesh.sizes[a] == mesh.sizes[a] - 1;
+      to += last ? -strides[a] * (mesh.sizes[a] - 1) : strides[a];
+      if (!last) break;
+    }
+    next[p] = at(to);
+  }
+  return next;
+}
+}  // namespace
+
 void Program::run_traced(const Step& step, Frame& frame) const {
   auto bytes_of = [&](const std::vector<ir::ValueId>& values) {
     std::int64_t bytes = 0;
@@ -222,7 +245,9 @@ void Program::run_traced(const Step& step, Frame& frame) const {
   int process = alone ? 0 : frame.run.collectives->process_index();
   std::string label = step.label();
   std::string name = label.substr(0, label.find('\n'));
-  trace_step({name, to_string(step.loc), process, bytes, std::move(results), step.received}, begin);
+  trace_step({name, to_string(step.loc), process, bytes, std::move(results), step.received,
+              step.received > 0 ? next_along(step.axes, *graph_->mesh) : std::vector<std::size_t>()},
+             begin);
 }
 
 void Program::check_nans(const Step& step, const Frame& frame) const {

@@ -89,6 +89,7 @@ class Step {
   bool ordered = false;       ///< has effects, which keep their order
   bool rounds = false;        ///< told for plain programs alone: see `rounds(g, e)`
   std::int64_t received = 0;  ///< bytes that the busiest device receives from others; of steps of one equation
+  Dims axes;                  ///< numbers of the mesh axes over which it moves data; likewise
 };
 using StepPtr = std::unique_ptr<Step>;
 

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "ir/axis_sets.h"
+#include "ir/type_sharding.h"
 #include "ops/collective/manual.h"
 #include "ops/control/subgraph_structure.h"
 #include "ops/shared_attrs.h"
@@ -207,6 +208,32 @@ std::int64_t received(const ir::Graph& g, const ir::Eqn& e) {
     sum += received(g.type(e.in[i]), g.layout(e.in[i]), g.layout(e.out[i]), *g.mesh);
   }
   return sum;
+}
+
+namespace {
+Dims halo_axes(const ir::Graph& g, const ir::Eqn& e) {
+  const auto& h = ir::get<Halo>(e.attrs);
+  const ir::Layout& to = g.layout(e.out[0]);
+  const std::size_t lead = h.windows > 0 ? 1 : 0;
+  AxisMask moved = 0;
+  for (std::size_t k = 0; k < h.starts.size(); ++k) {
+    const auto& have = g.layout(e.in[k % h.operands()]).dims;
+    for (std::size_t d = 0; d < have.size(); ++d) {
+      bool still = h.strides[d] == 1 && h.spacing[d] == 1 && h.starts[k][d] == 0 && have[d] == to.dims[d + lead];
+      if (!still) moved |= ir::mask_of(have[d]);
+    }
+  }
+  const AxisList axes = ir::axes_of(moved);
+  return {axes.begin(), axes.end()};
+}
+}  // namespace
+
+Dims exchange_axes(const ir::Graph& g, const ir::Eqn& e) {
+  if (e.op == &def::halo) return halo_axes(g, e);
+  if (const auto* p = ir::get_if<Reinterpret>(e.attrs)) return p->source.empty() ? Dims() : p->axes;
+  if (const auto* p = ir::get_if<GroupExchange>(e.attrs)) return p->axes;
+  if (const auto* p = ir::get_if<Reshard>(e.attrs)) return p->kind == Reshard::Kind::Slice ? Dims() : p->axes;
+  return {};
 }
 
 }  // namespace tessera::ops

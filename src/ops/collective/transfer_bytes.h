@@ -27,4 +27,7 @@ std::int64_t halo_received(const Halo& h, ir::TypeSpan in, const ir::Type& out, 
 /// The same of any equation of a partitioned graph; 0 for those that move nothing.
 std::int64_t received(const ir::Graph& partitioned, const ir::Eqn& e);
 
+/// Numbers of the mesh axes over which an equation of a partitioned graph moves data; none for those that move nothing.
+Dims exchange_axes(const ir::Graph& partitioned, const ir::Eqn& e);
+
 }  // namespace tessera::ops
