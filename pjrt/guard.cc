@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "guard.h"
 
-#include <cstdio>
-#include <cstdlib>
 #include <new>
+
+#include "base/report/log.h"
 
 namespace tessera::pjrt {
 
@@ -52,7 +52,7 @@ PJRT_Error* error_of(const std::exception_ptr& e) noexcept {
 }
 
 PJRT_Error* missing(const char* entry) {
-  if (std::getenv("TESSERA_PJRT_LOG") != nullptr) std::fprintf(stderr, "tessera: %s is not there\n", entry);
+  base::log(LogLevel::Debug, entry, " is not there");
   return new Error(PJRT_Error_Code_UNIMPLEMENTED, str(entry, ": Tessera's PJRT plugin does not have it"));
 }
 

@@ -20,7 +20,7 @@ struct Error final : PJRT_Error {
 };
 /// Of the exception in flight.
 PJRT_Error* error_of(const std::exception_ptr& e) noexcept;
-/// Says that the plugin lacks an entry of the API, and logs it where TESSERA_PJRT_LOG is set.
+/// Says that the plugin lacks an entry of the API, and logs it.
 PJRT_Error* missing(const char* entry);
 
 /// A request that is against the API's rules.

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Installs the built library into a scratch folder, then builds and runs a small program against it in both ways that
-# users have: find_package(Tessera) and pkg-config.
+# users have: find_package(Tessera) and pkg-config; and a program in C against the shared library.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scratch=$(mktemp -d)
@@ -25,6 +25,12 @@ export PKG_CONFIG_PATH="$scratch/prefix/lib/pkgconfig:$scratch/prefix/lib/$(c++ 
 # shellcheck disable=SC2046  # the flags are words
 c++ -std=c++20 "$scratch/consumer/main.cc" -o "$scratch/by_hand" $(pkg-config --cflags --libs tessera)
 "$scratch/by_hand" >"$scratch/by_pkg_config"
+
+python3 tools/doc_snippets.py --block c docs/interop.md "$scratch/consumer/sum.c"
+# shellcheck disable=SC2046
+cc -std=c99 -pedantic-errors -Wall -Werror "$scratch/consumer/sum.c" -o "$scratch/in_c" $(pkg-config --cflags --libs tessera-shared) \
+  -Wl,-rpath,"$(pkg-config --variable=libdir tessera-shared)"
+"$scratch/in_c"
 
 cmp "$scratch/by_cmake" "$scratch/by_pkg_config"
 echo "install: find_package(Tessera) and pkg-config both build the first program, and it prints:"

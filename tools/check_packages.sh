@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Installs the packages of `make packages` in a root that has a Debian and nothing else, and there builds
 # and runs the README's first program: with CMake, against the static and against the shared library, and with pkg-config;
-# then runs the command line, and a program under each MPI whose module is packaged. Needs mmdebstrap, a Debian mirror and
-# root (tools/setup.sh --packages).
+# and a program in C. Then runs the command line, and a program under each MPI whose module is packaged. Needs mmdebstrap,
+# a Debian mirror and root (tools/setup.sh --packages).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 # shellcheck source=/dev/null
@@ -22,6 +22,7 @@ mmdebstrap --quiet --variant=minbase --include=g++,cmake,ninja-build,pkg-config,
 mkdir "$root/trial"
 cp build/packages/*.deb "$root/trial"
 cp examples/first.cc "$root/trial"
+python3 tools/doc_snippets.py --block c docs/interop.md "$root/trial/sum.c"
 cat >"$root/trial/processes.cc" <<'EOT'
 #include <tessera/tessera.h>
 
@@ -63,6 +64,8 @@ done
 cat tessera.txt
 ldd build/first_shared | grep -q 'libtessera[.]so[.]' || { echo 'the shared library is not the one that is loaded'; exit 1; }
 if ldd build/first_tessera | grep -q libtessera; then echo 'the static library is not the one that is linked'; exit 1; fi
+gcc -std=c99 -pedantic-errors -Wall -Werror sum.c -o build/sum $(pkg-config --cflags --libs tessera-shared)
+build/sum
 g++ -std=c++20 processes.cc -o build/processes $(pkg-config --cflags --libs tessera-shared)
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
 for mpi in openmpi mpich; do

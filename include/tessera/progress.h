@@ -21,7 +21,7 @@ namespace tessera {
 class ProgressBar {
  public:
   /// `total` is the work in any unit; 0 where it is not known: then only the time is shown.
-  explicit ProgressBar(std::string title, std::int64_t total = 0);
+  explicit ProgressBar(const std::string& title, std::int64_t total = 0);
   ~ProgressBar();
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -80,7 +81,7 @@ tessera_error* make(const char* function, const char* name, T** out, F&& f) noex
   if (out != nullptr) *out = nullptr;
   return guarded([&] {
     need(function, name, out);
-    *out = new T{f()};
+    *out = std::make_unique<T>(T{f()}).release();
   });
 }
 inline tessera_error* make_text(const char* function, tessera_string** out, auto&& f) noexcept {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "array/array_impl.h"
+#include "base/report/log.h"
 #include "base/strings.h"
 #include "core/strided_copy.h"
 #include "io/dlpack_tensor.h"
@@ -104,6 +105,8 @@ Array import_tensor(Managed* tensor, const ShardingPtr& sharding, bool committed
                          "; leave copy out to let it be copied"));
   }
   if (!shared) {
+    if (whole && !copy)
+      base::log(LogLevel::Debug, kFrom, ": copied, as the tensor's memory is not compact and aligned");
     // Not the caller's memory, so that a single shard needs no second copy.
     Array out = arrays::place(HostArray(view), sharding, committed, /*adopt=*/true);
     release(tensor);

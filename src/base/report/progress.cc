@@ -135,7 +135,7 @@ bool ProgressBar::shown() {
   return terminal == nullptr || std::string_view(terminal) != "dumb";
 }
 
-ProgressBar::ProgressBar(std::string title, std::int64_t total) {
+ProgressBar::ProgressBar(const std::string& title, std::int64_t total) {
   if (!shown()) return;
   state_ = std::make_unique<State>();
   state_->bar.title = printable(title);
@@ -165,7 +165,7 @@ void ProgressBar::update(std::int64_t done, std::string_view note) {
 
 namespace base {
 
-WaitingBar::WaitingBar(std::string title) : bar_(std::move(title)) {
+WaitingBar::WaitingBar(const std::string& title) : bar_(title) {
   if (!ProgressBar::shown()) return;
   try {
     clock_ = std::thread([this] { run(); });

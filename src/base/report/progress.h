@@ -30,7 +30,7 @@ void write_error_line(std::string_view line);
 /// A bar of work that cannot tell how far it is: a thread redraws its time, where bars are shown.
 class WaitingBar {
  public:
-  explicit WaitingBar(std::string title);
+  explicit WaitingBar(const std::string& title);
   ~WaitingBar();
   WaitingBar(const WaitingBar&) = delete;
   WaitingBar& operator=(const WaitingBar&) = delete;

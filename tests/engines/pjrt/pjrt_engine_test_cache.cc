@@ -53,6 +53,12 @@ TEST_F(Cache, TakesNothingThatIsDamaged) {
   cache.store("key", "value");
   const fs::path file = files().at(0);
   const std::string whole = base::read_file("test", file.string());
+  std::size_t told = 0;
+  set_log_sink(
+      [&](LogLevel level, std::string_view line) {
+        told += level == LogLevel::Warning && line.starts_with(file.string()) ? 1 : 0;
+      },
+      LogLevel::Debug);
   for (std::size_t i = 0; i < whole.size(); ++i) {
     std::string bad = whole;
     bad[i] = static_cast<char>(bad[i] ^ 4);
@@ -61,6 +67,8 @@ TEST_F(Cache, TakesNothingThatIsDamaged) {
     std::ofstream(file, std::ios::binary) << whole.substr(0, i);
     EXPECT_FALSE(cache.find("key")) << i << " bytes";
   }
+  set_log_sink(nullptr);
+  EXPECT_EQ(told, 2 * whole.size());
   std::ofstream(file, std::ios::binary) << whole;
   EXPECT_EQ(cache.find("key"), "value");
 }
