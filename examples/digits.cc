@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <iostream>
 #include <numeric>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -148,8 +149,8 @@ Outcome train(const Data& data, const ts::Mesh& mesh, bool show) {
   std::mt19937 random(11);
   Outcome out;
   auto start = std::chrono::steady_clock::now();
-  ts::ProgressBar bar("training on " + std::to_string(mesh.size()) + (mesh.size() == 1 ? " device" : " devices"),
-                      kEpochs);
+  std::optional<ts::ProgressBar> bar;
+  bar.emplace("training on " + std::to_string(mesh.size()) + (mesh.size() == 1 ? " device" : " devices"), kEpochs);
   for (std::int64_t epoch = 0; epoch < kEpochs; ++epoch) {
     std::shuffle(rows.begin(), rows.end(), random);
     std::vector<Array> losses;
@@ -166,8 +167,9 @@ Outcome train(const Data& data, const ts::Mesh& mesh, bool show) {
       losses.push_back(value);
     }
     for (const auto& l : losses) out.losses.push_back(l.item<float>());
-    bar.update(epoch + 1, "loss " + std::to_string(out.losses.back()));
+    bar->update(epoch + 1, "loss " + std::to_string(out.losses.back()));
   }
+  bar.reset();  // the line is free again
   if (show) {
     std::printf("%lld epochs  loss %.4f  %.1f s\n", static_cast<long long>(kEpochs), out.losses.back(),
                 std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
