@@ -234,7 +234,8 @@ TEST_F(Cli, PlansAreShownWithoutInputsAndComparedAndWritten) {
   Outcome o = run("run rows.mlir --inputs rows.npz --trace trace.json");
   EXPECT_EQ(o.status, 0) << o.err;
   std::map<int, std::pair<int, int>> arrows;  // by number: from which device to which
-  for (const auto& row : nlohmann::json::parse(base::read_file("test", path("trace.json"))).at("traceEvents")) {
+  const auto trace = nlohmann::json::parse(base::read_file("test", path("trace.json")));
+  for (const auto& row : trace.at("traceEvents")) {
     if (row.at("ph") == "s") arrows[row.at("id")].first = row.at("tid");
     if (row.at("ph") == "f") arrows[row.at("id")].second = row.at("tid");
   }

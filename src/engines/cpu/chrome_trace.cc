@@ -54,7 +54,7 @@ Json step_row(const Event& e, std::size_t device, bool first) {
       {"ts", e.begin_us}, {"dur", e.duration_us}, {"tdur", e.thread_us},   {"args", args_of(e.step, device, first)}};
 }
 
-// One end of an arrow, in the middle of the device's part of the step.
+// One end of an arrow, inside the device's part of the step.
 Json arrow_end(const Event& e, std::size_t device, std::int64_t arrow, bool head) {
   Json row = {{"ph", head ? "f" : "s"},
               {"cat", "collective"},
@@ -62,7 +62,7 @@ Json arrow_end(const Event& e, std::size_t device, std::int64_t arrow, bool head
               {"id", arrow},
               {"pid", e.step.process},
               {"tid", device},
-              {"ts", e.begin_us + e.duration_us / 2}};
+              {"ts", e.begin_us + e.duration_us * (head ? 0.75 : 0.25)}};
   if (head) row["bp"] = "e";
   return row;
 }
