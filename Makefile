@@ -33,6 +33,7 @@
 #   make check-format, make lint, make layers, make check-install    what CI checks beside the tests
 #   make install         install into PREFIX (/usr/local)
 #   make packages        Debian packages in build/packages; make check-packages installs them in a clean Debian root and uses them there
+#   make check-recipes   packs build/ with the Conan recipe and uses the package; reads vcpkg's port
 
 SHELL := /bin/bash
 JOBS ?= $(shell nproc)
@@ -44,7 +45,7 @@ export CCACHE_NOHASHDIR ?= 1
 export CCACHE_SLOPPINESS ?= pch_defines,time_macros
 
 .DEFAULT_GOAL := build
-.PHONY: docs check-pages bench bench-jax jax-tests jax-random test-python plugin xla test-xla test-xla-plugin test-cuda bench-xla wheel bench-mpi check-xla jax-modules setup setup-checks build test test-verify test-mpi test-planner test-long demo demo-mpi sanitize-quick format check-format lint layers check-install check-packages packages install clean
+.PHONY: docs check-pages bench bench-jax jax-tests jax-random test-python plugin xla test-xla test-xla-plugin test-cuda bench-xla wheel bench-mpi check-xla jax-modules setup setup-checks build test test-verify test-mpi test-planner test-long demo demo-mpi sanitize-quick format check-format lint layers check-install check-packages check-recipes packages install clean
 
 setup:
 	@tools/setup.sh
@@ -225,6 +226,9 @@ packages: build
 
 check-packages: packages
 	@tools/check_packages.sh
+
+check-recipes: build
+	@tools/check_recipes.sh
 
 install: build
 	@cmake --install build --prefix $(PREFIX)
