@@ -14,11 +14,11 @@
 
 namespace plot {
 
-/// One line of `curves`: y over 0, 1, 2, …, multiplied by `step`.
+/// One line of `curves`: y over first, first + step, …
 struct Curve {
   std::string name;
   std::vector<float> y;
-  double step = 1;
+  double step = 1, first = 0;
 };
 
 /// One picture of `fields`: rows x columns values, row-major.
@@ -60,11 +60,11 @@ inline double tick(double range, int parts) {
 inline void curves(const std::string& path, const std::string& title, const std::string& x_label,
                    const std::string& y_label, const std::vector<Curve>& lines, bool log_y = false) {
   const std::vector<std::string> colours{"#1f77b4", "#d62728", "#2ca02c", "#ff7f0e"};
-  const double left = 60, top = 34, wide = 520, high = 240;
+  const double left = 60, top = 54, wide = 520, high = 240;
   auto scaled = [&](float y) { return log_y ? std::log10(static_cast<double>(y)) : static_cast<double>(y); };
   double x_max = 0, low = 1e300, up = -1e300;
   for (const auto& c : lines) {
-    x_max = std::max(x_max, c.step * static_cast<double>(c.y.size() - 1));
+    x_max = std::max(x_max, c.first + c.step * static_cast<double>(c.y.size() - 1));
     for (float y : c.y) low = std::min(low, scaled(y)), up = std::max(up, scaled(y));
   }
   if (!log_y) low = std::min(low, 0.0);
@@ -72,7 +72,7 @@ inline void curves(const std::string& path, const std::string& title, const std:
   auto py = [&](double y) { return top + high * (up - y) / (up - low); };
   std::ostringstream s;
   s.precision(4);
-  s << head(600, 320, title);
+  s << head(600, 340, title);
   const double dy = log_y ? std::max(1.0, tick(up - low, 6)) : tick(up - low, 5);
   for (double y = std::ceil(low / dy) * dy; y <= up + 1e-9; y += dy) {
     std::ostringstream label;
@@ -93,13 +93,13 @@ inline void curves(const std::string& path, const std::string& title, const std:
     const auto& colour = colours[i % colours.size()];
     s << "<polyline fill=\"none\" stroke-width=\"1.5\" stroke=\"" << colour << "\" points=\"";
     for (std::size_t j = 0; j < lines[i].y.size(); ++j) {
-      s << px(lines[i].step * static_cast<double>(j)) << "," << py(scaled(lines[i].y[j])) << " ";
+      s << px(lines[i].first + lines[i].step * static_cast<double>(j)) << "," << py(scaled(lines[i].y[j])) << " ";
     }
     s << "\"/>\n"
-      << text(left + wide - 8, top + 18 + 16 * static_cast<double>(i), lines[i].name,
-              "text-anchor=\"end\" fill=\"" + colour + "\"");
+      << text(left + wide * (static_cast<double>(i) + 0.5) / static_cast<double>(lines.size()), top - 10, lines[i].name,
+              "text-anchor=\"middle\" fill=\"" + colour + "\"");
   }
-  s << text(left + wide / 2, 314, x_label, "text-anchor=\"middle\"")
+  s << text(left + wide / 2, 332, x_label, "text-anchor=\"middle\"")
     << text(0, 0, y_label,
             "text-anchor=\"middle\" transform=\"translate(14 " + std::to_string(top + high / 2) + ") rotate(-90)\"")
     << "</svg>\n";
