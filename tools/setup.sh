@@ -14,7 +14,7 @@ set -euo pipefail
 packages=(g++ cmake ninja-build ccache mold pkg-config
           libgtest-dev libdnnl-dev libhwy-dev libsleef-dev libopenblas-pthread-dev liblapacke-dev libeigen3-dev
           nlohmann-json3-dev libdlpack-dev libboost-dev libboost-math-dev libzip-dev zlib1g-dev libxbyak-dev libcli11-dev libmimalloc-dev
-          python3 python3-cffi)
+          libcpp-httplib-dev python3 python3-cffi)
 # Pinned: another clang-format writes other lines, and clang-tidy before 16 cannot read C++20 as g++ 12 does.
 [ "${1:-}" != --checks ] || packages=(ninja-build cmake g++ python3 clang-format-14 clang-tidy-19)
 [ "${1:-}" != --mpi ] || packages=(libopenmpi-dev openmpi-bin libmpich-dev mpich)
