@@ -23,10 +23,13 @@
 #include "tessera/compile_stats.h"
 #include "tessera/detail/jit.h"
 #include "tessera/function.h"
+#include "tessera/in_shardings.h"
 #include "tessera/program_analysis.h"
 #include "tessera/shape_dtype.h"
 #include "tessera/sharding.h"
 #include "tessera/sharding_arg.h"
+#include "tessera/sharding_plan.h"
+#include "tessera/simulation.h"
 #include "tessera/tree.h"
 
 namespace tessera {
@@ -35,8 +38,9 @@ namespace tessera {
 struct JitOptions {
   std::string name = "jit";
   /// Empty; one for every leaf of the arguments; or a single one for all. Null entries keep the argument's placement.
-  std::vector<ShardingArg> in_shardings = {};
-  /// Likewise for the results.
+  /// Or `automatic(cluster)` (tessera/automatic.h), which finds one for every leaf.
+  InShardings in_shardings = {};
+  /// Empty; one for every leaf of the results; or a single one for all. Null entries leave the result free.
   std::vector<ShardingArg> out_shardings = {};
   /// Arguments (by position; negative ones count from the last) whose memory the results may take; they are deleted by
   /// the call. A call throws `ValueError` for a position that it does not have, for that of a static argument, and for
@@ -123,6 +127,20 @@ class Lowered {
   }
   /// Every collective of the program. Throws `StateError` over an abstract mesh, which has nothing to partition for.
   CommPlan comm_plan(const Loc& = Loc::current()) const { return detail::JitCore::comm_plan(lowered_); }
+  /// What one run is predicted to cost on a cluster; nothing runs, and abstract meshes will do. Position p of the
+  /// program's mesh is taken for device p of the cluster, which may have more. Costs are told by the user's lines.
+  /// Throws `ValueError` for a mesh of more positions than the cluster has devices, and what `ClusterModel::check` and
+  /// partitioning throw.
+  Simulation simulate(const ClusterModel& cluster, const Loc& = Loc::current()) const {
+    return detail::JitCore::simulate(entry_, lowered_, cluster);
+  }
+  /// What `automatic` in `JitOptions::in_shardings` has found for this program: what was chosen, what was rejected and
+  /// why, and as text the annotations that state it. Throws `StateError` where the shardings were not found but
+  /// written.
+  const ShardingPlan& sharding_plan(const Loc& = Loc::current()) const& {
+    return *detail::JitCore::sharding_plan(entry_);
+  }
+  ShardingPlan sharding_plan(const Loc& loc = Loc::current()) const&& { return sharding_plan(loc); }
   /// Propagates shardings, partitions and compiles for the devices of the arguments. Throws `CommBudgetError` beyond a
   /// `CommBudget` in force.
   Compiled<R, Bound...> compile(const Loc& = Loc::current()) const {

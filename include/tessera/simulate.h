@@ -21,11 +21,11 @@ namespace tessera {
 Simulation simulate_module(const std::string& module, const ClusterModel& cluster, const std::string& name = "module",
                            const Loc& loc = Loc::current());
 
-/// The same of a lowered function (`jit(f).lower(...)`), from arrays or from types over an abstract mesh. Also throws
-/// what its `as_text` throws. Lines are those of that text, which names no others.
+/// `lowered.simulate(cluster)`: of a lowered function (`jit(f).lower(...)`), from arrays or from types over an abstract
+/// mesh.
 template <class Lowered>
 Simulation simulate(const Lowered& lowered, const ClusterModel& cluster, const Loc& loc = Loc::current()) {
-  return simulate_module(lowered.as_text({.shardy = true}), cluster, "the lowered function", loc);
+  return lowered.simulate(cluster, loc);
 }
 
 }  // namespace tessera

@@ -9,6 +9,7 @@
 #include "tessera/annotate_paths.h"
 #include "tessera/apply.h"
 #include "tessera/array.h"
+#include "tessera/automatic.h"
 #include "tessera/axes.h"
 #include "tessera/calculus.h"
 #include "tessera/callable.h"

@@ -7,8 +7,10 @@
 #include "base/hash.h"
 #include "base/strings.h"
 #include "hlo/export/export.h"
+#include "ir/sharding_finder.h"
 #include "mesh/mesh_state.h"
 #include "ops/shared_attrs.h"
+#include "planner/simulate.h"
 #include "program/axis_env.h"
 #include "program/jit_core.h"
 #include "program/program.h"
@@ -87,6 +89,12 @@ class JitEntry {
   std::unique_ptr<program::Program> program;
   std::vector<ShardingPtr> in_shardings, out_shardings;
   program::Once once;
+
+  // Where shardings are to be found: `program` and the two above are made when the function is first lowered.
+  std::shared_ptr<const ShardingFinder> finder;
+  program::ProgramOptions to_place;
+  std::shared_ptr<const ShardingPlan> plan;
+  program::Once placed;
 };
 
 struct JitCore::Impl {
@@ -116,7 +124,7 @@ CompileStats JitCore::stats() const {
   std::lock_guard lock(impl_->mutex);
   s.traces = impl_->traces;
   for (const auto& [hash, e] : impl_->entries) {
-    if (!e->once.done() || !e->program) continue;
+    if (!e->once.done() || (e->finder && !e->placed.done()) || !e->program) continue;
     s.lowerings += e->program->stats().lowerings;
     s.compiles += e->program->stats().compiles;
   }
@@ -192,7 +200,7 @@ void JitCore::Impl::build(JitEntry& e, const FlatCall& call, const CallPlacement
   ir::Types types = e.types;
   if (placement == nullptr) {
     // An argument from the host is typed as it will be placed.
-    const auto in = spread(options.in_shardings, call.leaves.size(), options.name, "in_shardings", "argument");
+    const auto in = spread(options.in_shardings.list(), call.leaves.size(), options.name, "in_shardings", "argument");
     for (std::size_t i = 0; i < in.size(); ++i) {
       if (in[i] && types[i].sharding == nullptr) types[i].sharding = ir::type_sharding(*in[i], types[i].rank());
     }
@@ -209,7 +217,7 @@ void JitCore::Impl::build(JitEntry& e, const FlatCall& call, const CallPlacement
     e.in_shardings = placement->in_shardings();
     e.out_shardings = placement->out_shardings();
   } else {
-    e.in_shardings = spread(options.in_shardings, call.leaves.size(), options.name, "in_shardings", "argument");
+    e.in_shardings = spread(options.in_shardings.list(), call.leaves.size(), options.name, "in_shardings", "argument");
     e.out_shardings =
         spread(options.out_shardings, e.traced.graph->outputs.size(), options.name, "out_shardings", "result");
   }
@@ -221,7 +229,13 @@ void JitCore::Impl::build(JitEntry& e, const FlatCall& call, const CallPlacement
                            named->spec(), ", but the result ", type, " has rank ", type.rank()));
     }
   }
-  e.program = std::make_unique<program::Program>(e.traced.graph, program_options(e, call, donated));
+  program::ProgramOptions placing = program_options(e, call, donated);
+  if (placement == nullptr && options.in_shardings.finder()) {
+    e.to_place = std::move(placing);
+    e.finder = options.in_shardings.finder();
+    return;
+  }
+  e.program = std::make_unique<program::Program>(e.traced.graph, std::move(placing));
 }
 
 program::ProgramOptions JitCore::Impl::program_options(const JitEntry& e, const FlatCall& request,
@@ -264,6 +278,27 @@ std::shared_ptr<JitEntry> JitCore::entry(const FlatCall& call, const CallPlaceme
 }
 
 namespace {
+
+// Finds the shardings of a traced function that has none yet.
+void place(JitEntry& e) {
+  const std::size_t arguments = e.types.size();
+  FoundShardings found =
+      e.finder->find({e.to_place.name, e.traced.graph, arguments, e.to_place.donate, e.out_shardings});
+  program::ProgramOptions options = e.to_place;
+  options.in_shardings = found.arguments;
+  e.program = std::make_unique<program::Program>(std::move(found.graph), std::move(options));
+  e.in_shardings = std::move(found.arguments);
+  e.plan = std::move(found.plan);
+}
+
+// The entry's program, whose shardings are found by the first that asks for it.
+program::Program& placed(JitEntry& e) {
+  if (e.finder && !e.placed.done()) {
+    e.placed.run([&] { place(e); }, [&] { throw_recursion(e, e.to_place.name); });
+  }
+  return *e.program;
+}
+
 std::vector<Array> with_captures(const JitEntry& e, const std::vector<Array>& leaves) {
   std::vector<Array> all = leaves;
   all.insert(all.end(), e.traced.captures.begin(), e.traced.captures.end());
@@ -286,15 +321,16 @@ Array entered(const JitEntry& e, const Array& a, std::size_t i) {
 }  // namespace
 
 std::vector<Array> JitCore::call(const std::shared_ptr<JitEntry>& entry, const std::vector<Array>& leaves) {
+  program::Program& program = placed(*entry);
   if (program::Trace::current() == nullptr) {
-    return entry->program->call(entry->traced.captures.empty() ? leaves : with_captures(*entry, leaves));
+    return program.call(entry->traced.captures.empty() ? leaves : with_captures(*entry, leaves));
   }
   std::vector<Array> all = with_captures(*entry, leaves);
   for (std::size_t i = 0; i < entry->in_shardings.size(); ++i) {
     if (!entry->in_shardings[i]) continue;
     all[i] = entered(*entry, all[i], i);
   }
-  std::vector<Array> out = program::bind_graph(entry->traced.graph, all, Loc::current());
+  std::vector<Array> out = program::bind_graph(program.graph(), all, Loc::current());
   for (std::size_t i = 0; i < entry->out_shardings.size(); ++i) {
     if (entry->out_shardings[i]) out[i] = reshard(out[i], entry->out_shardings[i]);
   }
@@ -304,7 +340,7 @@ std::vector<Array> JitCore::call(const std::shared_ptr<JitEntry>& entry, const s
 const std::shared_ptr<void>& JitCore::result(const std::shared_ptr<JitEntry>& entry) { return entry->result; }
 std::string JitCore::graph_text(const std::shared_ptr<JitEntry>& entry) { return to_string(*entry->traced.graph); }
 std::shared_ptr<const void> JitCore::lower(const std::shared_ptr<JitEntry>& entry, const std::vector<Array>& leaves) {
-  return entry->program->lower(with_captures(*entry, leaves));
+  return placed(*entry).lower(with_captures(*entry, leaves));
 }
 namespace {
 const program::Lowering& lowering(const std::shared_ptr<const void>& lowered) {
@@ -316,11 +352,22 @@ std::string JitCore::lowered_text(const std::shared_ptr<const void>& lowered) {
 }
 std::string JitCore::stablehlo_text(const std::shared_ptr<JitEntry>& entry, const std::vector<Array>& leaves,
                                     const StablehloTextOptions& options) {
-  ir::Module module = entry->program->place(with_captures(*entry, leaves)).module;
+  ir::Module module = placed(*entry).place(with_captures(*entry, leaves)).module;
   module.name = entry->program->name() == "jit" ? "jit" : "jit_" + entry->program->name();
   return hlo::export_module(module, {options.shardy.value_or(config().use_shardy), options.replicas});
 }
 CommPlan JitCore::comm_plan(const std::shared_ptr<const void>& lowered) { return lowering(lowered).comm_plan(); }
+Simulation JitCore::simulate(const std::shared_ptr<JitEntry>& entry, const std::shared_ptr<const void>& lowered,
+                             const ClusterModel& cluster) {
+  cluster.check();
+  return planner::simulate(lowering(lowered).partitioned(), cluster, entry->program->donated());
+}
+std::shared_ptr<const ShardingPlan> JitCore::sharding_plan(const std::shared_ptr<JitEntry>& entry) {
+  if (entry->plan) return entry->plan;
+  throw StateError(str(entry->program->name(),
+                       ": sharding_plan: in_shardings were written, so there is no plan that "
+                       "was found; expected in_shardings = automatic(cluster)"));
+}
 
 struct JitExecutable {
   std::shared_ptr<JitEntry> entry;
@@ -332,7 +379,7 @@ std::shared_ptr<const JitExecutable> JitCore::compile(const std::shared_ptr<JitE
                                                       const std::vector<Array>& leaves) {
   auto out = std::make_shared<JitExecutable>();
   out->entry = entry;
-  out->program = entry->program->compile(with_captures(*entry, leaves));
+  out->program = placed(*entry).compile(with_captures(*entry, leaves));
   for (const auto& a : leaves) out->arguments.push_back(arrays::like_without_data(a));
   return out;
 }

@@ -15,7 +15,10 @@
 #include "tessera/tree.h"
 
 namespace tessera {
+struct ClusterModel;
 struct JitOptions;
+struct ShardingPlan;
+struct Simulation;
 struct StablehloTextOptions;
 }  // namespace tessera
 
@@ -44,6 +47,9 @@ class JitCore {
   static std::string stablehlo_text(const std::shared_ptr<JitEntry>& entry, const std::vector<Array>& leaves,
                                     const StablehloTextOptions& options);
   static CommPlan comm_plan(const std::shared_ptr<const void>& lowered);
+  static Simulation simulate(const std::shared_ptr<JitEntry>& entry, const std::shared_ptr<const void>& lowered,
+                             const ClusterModel& cluster);
+  static std::shared_ptr<const ShardingPlan> sharding_plan(const std::shared_ptr<JitEntry>& entry);
   static std::shared_ptr<const JitExecutable> compile(const std::shared_ptr<JitEntry>& entry,
                                                       const std::vector<Array>& leaves);
   /// Runs what `compile` gave. Throws where the arguments are not those that it was compiled for.

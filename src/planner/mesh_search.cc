@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "planner/mesh_search.h"
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+
+#include "ir/axis_sets.h"
+
+namespace tessera::planner {
+
+namespace {
+
+constexpr std::size_t kShortList = 16;         // of the candidates of the round before that are tried first
+constexpr std::int64_t kSmallestShare = 4096;  // arguments of fewer bytes are left to propagation
+constexpr std::size_t kBeginnings = 3;         // single decisions that a small program's search begins with
+constexpr std::size_t kMostShown = 3;          // alternatives
+
+using Decisions = std::vector<Decision>;
+
+void apply(Chosen& chosen, const Decision& d, const std::vector<ValueGroup>& groups) {
+  auto& layout = chosen[d.group];
+  if (d.layout) {
+    layout = d.layout;
+    return;
+  }
+  if (!layout) layout = ir::Layout::replicated(groups[d.group].type.rank());
+  layout->dims[d.dim].push_back(d.axis);
+}
+
+// Of all decisions but one, in whose place there may be another.
+Chosen chosen_of(const Decisions& decisions, const std::vector<ValueGroup>& groups,
+                 std::optional<std::size_t> but = std::nullopt, const Decision* instead = nullptr) {
+  Chosen out(groups.size());
+  for (std::size_t i = 0; i < decisions.size(); ++i) {
+    const Decision* d = i == but ? instead : &decisions[i];
+    if (d != nullptr) apply(out, *d, groups);
+  }
+  return out;
+}
+
+bool divides(const Decision& d, const Chosen& chosen, const PlanPricer& pricer) {
+  const auto& layout = chosen[d.group];
+  const std::int64_t parts = layout ? ir::parts(layout->dims[d.dim], pricer.mesh()) : 1;
+  const std::int64_t size = pricer.mesh().sizes[d.axis];
+  const bool used = layout && (layout->tiled() >> d.axis & 1) != 0;
+  return !used && size > 1 && pricer.groups()[d.group].type.shape[d.dim] % (parts * size) == 0;
+}
+
+// An axis on one more dimension of a group that it does not split yet, where it divides the extent.
+Decisions additions(const Chosen& chosen, const PlanPricer& pricer) {
+  const auto& groups = pricer.groups();
+  Decisions out;
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    if (groups[g].inside() || groups[g].type.nbytes() < kSmallestShare) continue;
+    for (std::size_t d = 0; d < groups[g].type.shape.size(); ++d) {
+      for (std::size_t a = 0; a < pricer.mesh().sizes.size(); ++a) {
+        const Decision added{g, d, static_cast<std::uint8_t>(a)};
+        if (divides(added, chosen, pricer)) out.push_back(added);
+      }
+    }
+  }
+  std::ranges::stable_sort(out, std::greater(), [&](const Decision& d) { return groups[d.group].bytes(); });
+  return out;
+}
+
+class Climb {
+ public:
+  Climb(PlanPricer& pricer, Decisions begin) : pricer_(pricer), decisions_(std::move(begin)) {
+    now_ = pricer_.price(chosen());
+  }
+
+  Price run() {
+    do {
+      grow();
+    } while (refine());
+    return now_;
+  }
+  const Decisions& decisions() const { return decisions_; }
+
+ private:
+  Chosen chosen() const { return chosen_of(decisions_, pricer_.groups()); }
+
+  // Priced on top of what is decided, the best first.
+  void price(Decisions& list) {
+    std::vector<Chosen> all(list.size(), chosen());
+    for (std::size_t i = 0; i < list.size(); ++i) apply(all[i], list[i], pricer_.groups());
+    const std::vector<Price> prices = pricer_.prices(all);
+    for (std::size_t i = 0; i < list.size(); ++i) list[i].price = prices[i];
+    sort(list);
+  }
+  void sort(Decisions& list) const {
+    std::ranges::stable_sort(list, {}, [&](const Decision& d) { return pricer_.score(d.price); });
+  }
+  // Those of the short list, and the others only where none of these helps.
+  Decisions tried(const Decisions& list, bool all) {
+    const auto most = static_cast<std::ptrdiff_t>(all ? list.size() : std::min(kShortList, list.size()));
+    Decisions out(list.begin(), list.begin() + most);
+    price(out);
+    if (out.size() == list.size() || (!out.empty() && pricer_.better(out[0].price, now_))) return out;
+    Decisions others(list.begin() + most, list.end());
+    price(others);
+    out.insert(out.end(), others.begin(), others.end());
+    sort(out);
+    return out;
+  }
+
+  void grow() {
+    Decisions list = additions(chosen(), pricer_);
+    bool first = true;
+    while (!list.empty()) {
+      const Decisions priced = tried(list, first);
+      if (!pricer_.better(priced[0].price, now_)) return;
+      decisions_.push_back(priced[0]);
+      now_ = priced[0].price;
+      list = additions(chosen(), pricer_);
+      std::ranges::stable_sort(list, {}, [&](const Decision& d) {
+        auto same = [&](const Decision& o) { return o.group == d.group && o.dim == d.dim && o.axis == d.axis; };
+        return std::ranges::find_if(priced, same) - priced.begin();
+      });
+      first = false;
+    }
+  }
+
+  // What was decided early is looked at again beside all that came later: another dimension, or none. True where that
+  // made the plan better.
+  bool refine() {
+    bool any = false;
+    for (std::size_t k = 0; k < decisions_.size();) {
+      const bool removed = improve(k, any);
+      if (!removed) ++k;
+    }
+    return any;
+  }
+  bool improve(std::size_t k, bool& any) {
+    const auto& groups = pricer_.groups();
+    const Decision before = decisions_[k];
+    const Chosen without = chosen_of(decisions_, groups, k);
+    for (std::size_t to = 0; to < groups[before.group].type.shape.size(); ++to) {
+      const Decision moved{before.group, to, before.axis};
+      if (to == decisions_[k].dim || !divides(moved, without, pricer_)) continue;
+      const Price p = pricer_.price(chosen_of(decisions_, groups, k, &moved));
+      if (!pricer_.better(p, now_)) continue;
+      decisions_[k] = moved;
+      now_ = p;
+      any = true;
+    }
+    // A decision that saves nothing has no place in the plan.
+    const Price p = pricer_.price(without);
+    if (pricer_.score(p) > pricer_.score(now_)) return false;
+    any = any || pricer_.better(p, now_);
+    now_ = p;
+    decisions_.erase(decisions_.begin() + static_cast<std::ptrdiff_t>(k));
+    return true;
+  }
+
+  PlanPricer& pricer_;
+  Decisions decisions_;
+  Price now_;
+};
+
+// All axes of the mesh in some order on one dimension of every group that has one which they divide.
+Decisions split_all(const PlanPricer& pricer, const std::vector<std::uint8_t>& axes,
+                    const std::function<std::size_t(const Shape&)>& dim_of) {
+  const auto& groups = pricer.groups();
+  Decisions out;
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    const ir::Type& type = groups[g].type;
+    if (groups[g].inside() || type.shape.empty() || type.nbytes() < kSmallestShare) continue;
+    for (auto a : axes) {
+      const Decision d{g, dim_of(type.shape), a};
+      if (divides(d, chosen_of(out, groups), pricer)) out.push_back(d);
+    }
+  }
+  return out;
+}
+
+// What people begin with: nothing; everything split by rows, by columns, by its longest dimension; each of the best
+// single decisions.
+std::vector<Decisions> beginnings(PlanPricer& pricer) {
+  std::vector<Decisions> out{{}};
+  std::vector<std::uint8_t> axes(pricer.mesh().sizes.size());
+  std::iota(axes.begin(), axes.end(), std::uint8_t{0});
+  auto longest = [](const Shape& s) { return static_cast<std::size_t>(std::ranges::max_element(s) - s.begin()); };
+  out.push_back(split_all(pricer, axes, longest));
+  if (!pricer.small()) return out;
+  std::vector<std::vector<std::uint8_t>> lists{axes};
+  if (axes.size() > 1) {
+    for (auto a : axes) lists.push_back({a});
+  }
+  for (const auto& list : lists) {
+    out.push_back(split_all(pricer, list, [](const Shape&) { return std::size_t{0}; }));
+    out.push_back(split_all(pricer, list, [](const Shape& s) { return s.size() - 1; }));
+  }
+  const Chosen nothing(pricer.groups().size());
+  Decisions first = additions(nothing, pricer);
+  std::vector<Chosen> all(first.size(), nothing);
+  for (std::size_t i = 0; i < first.size(); ++i) apply(all[i], first[i], pricer.groups());
+  const std::vector<Price> prices = pricer.prices(all);
+  for (std::size_t i = 0; i < first.size(); ++i) first[i].price = prices[i];
+  std::ranges::stable_sort(first, {}, [&](const Decision& d) { return pricer.score(d.price); });
+  for (std::size_t i = 1; i < std::min(kBeginnings, first.size()); ++i) out.push_back({first[i]});
+  return out;
+}
+
+}  // namespace
+
+MeshPlan best_arguments(PlanPricer& rough, PlanPricer& exact) {
+  constexpr std::size_t kFinalists = 3;
+  const auto& groups = rough.groups();
+  std::vector<std::pair<double, Decisions>> found;
+  for (auto& begin : beginnings(rough)) {
+    Climb climb(rough, std::move(begin));
+    const double score = rough.score(climb.run());
+    auto same = [&](const auto& f) { return chosen_of(f.second, groups) == chosen_of(climb.decisions(), groups); };
+    if (std::ranges::none_of(found, same)) found.emplace_back(score, climb.decisions());
+  }
+  std::ranges::stable_sort(found, {}, [](const auto& f) { return f.first; });
+  found.resize(std::min(kFinalists, found.size()));
+  for (auto& [score, decisions] : found) score = exact.score(exact.price(chosen_of(decisions, groups)));
+  auto best = std::ranges::min_element(found, {}, [](const auto& f) { return f.first; });
+  MeshPlan out;
+  out.mesh = exact.mesh();
+  out.decisions = std::move(best->second);
+  if (exact.small()) {
+    Climb climb(exact, std::move(out.decisions));
+    climb.run();
+    out.decisions = climb.decisions();
+  }
+  out.chosen = chosen_of(out.decisions, groups);
+  return out;
+}
+
+namespace {
+
+// Other layouts for the values of a group than the one that they have: without an axis, or with an axis on one
+// dimension and nowhere else.
+std::vector<ir::Layout> other_layouts(const ir::Layout& now, const ir::Type& type, const ir::MeshAxes& mesh) {
+  std::vector<ir::Layout> out;
+  auto add = [&](const ir::Layout& l) {
+    if (l != now && std::ranges::find(out, l) == out.end()) out.push_back(l);
+  };
+  for (std::size_t a = 0; a < mesh.sizes.size(); ++a) {
+    if (mesh.sizes[a] == 1) continue;
+    ir::Layout without = now;
+    for (auto& axes : without.dims) ir::drop_axes(axes, ir::bit(a));
+    add(without);
+    for (std::size_t d = 0; d < type.shape.size(); ++d) {
+      ir::Layout moved = without;
+      moved.dims[d].push_back(static_cast<std::uint8_t>(a));
+      if (type.shape[d] % ir::parts(moved.dims[d], mesh) == 0) add(moved);
+    }
+  }
+  return out;
+}
+
+// Layouts for values inside the program, on top of a plan.
+Decisions constraints_on(PlanPricer& pricer, const Chosen& chosen) {
+  const auto& groups = pricer.groups();
+  const std::vector<ir::Layout> layouts = pricer.layouts(chosen);
+  Decisions out;
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    if (!groups[g].inside()) continue;
+    ir::Layout now = chosen[g] ? *chosen[g] : layouts[static_cast<std::size_t>(groups[g].values[0])];
+    now.partial = 0;
+    now.reduction = {};
+    now.vary = 0;
+    for (auto& l : other_layouts(now, groups[g].type, pricer.mesh())) out.push_back({g, 0, 0, std::move(l)});
+    if (!chosen[g]) out.push_back({g, 0, 0, now});  // what is partial, complete
+  }
+  return out;
+}
+
+}  // namespace
+
+void constrain(PlanPricer& pricer, MeshPlan& plan) {
+  constexpr int kMostConstraints = 3;
+  const auto& groups = pricer.groups();
+  for (int round = 0; round < kMostConstraints; ++round) {
+    Decisions list = constraints_on(pricer, plan.chosen);
+    std::vector<Chosen> all(list.size(), plan.chosen);
+    for (std::size_t i = 0; i < list.size(); ++i) apply(all[i], list[i], groups);
+    const std::vector<Price> prices = pricer.prices(all);
+    for (std::size_t i = 0; i < list.size(); ++i) list[i].price = prices[i];
+    auto best = std::ranges::min_element(list, {}, [&](const Decision& d) { return pricer.score(d.price); });
+    // A line that someone has to write is worth more than a rounding error.
+    constexpr double kWorthALine = 1e-3;
+    if (best == list.end() || pricer.score(best->price) > pricer.score(plan.price) * (1 - kWorthALine)) return;
+    std::erase_if(plan.decisions, [&](const Decision& d) { return d.layout && d.group == best->group; });
+    plan.decisions.push_back(*best);
+    plan.price = best->price;
+    plan.chosen = chosen_of(plan.decisions, groups);
+  }
+}
+
+namespace {
+
+// What could stand in the place of decision `k`.
+Decisions replacements(const PlanPricer& pricer, const Decisions& decisions, std::size_t k) {
+  const Decision& d = decisions[k];
+  Decisions out;
+  if (d.layout) return out;
+  const Chosen without = chosen_of(decisions, pricer.groups(), k);
+  for (std::size_t to = 0; to < pricer.groups()[d.group].type.shape.size(); ++to) {
+    const Decision moved{d.group, to, d.axis};
+    if (to != d.dim && divides(moved, without, pricer)) out.push_back(moved);
+  }
+  return out;
+}
+
+}  // namespace
+
+void account(PlanPricer& pricer, MeshPlan& plan) {
+  const auto& groups = pricer.groups();
+  Chosen before(groups.size());
+  for (std::size_t k = 0; k < plan.decisions.size(); ++k) {
+    apply(before, plan.decisions[k], groups);
+    plan.decisions[k].price = pricer.price(before);
+    std::vector<Alternative> tried{{std::nullopt, pricer.price(chosen_of(plan.decisions, groups, k))}};
+    for (const auto& other : replacements(pricer, plan.decisions, k)) {
+      tried.push_back({other, pricer.price(chosen_of(plan.decisions, groups, k, &other))});
+    }
+    auto score = [&](const Alternative& a) { return pricer.score(a.price); };
+    std::ranges::stable_sort(tried, {}, score);
+    tried.resize(std::min(kMostShown, tried.size()));
+    plan.rejected.push_back(std::move(tried));
+  }
+  plan.further = additions(plan.chosen, pricer);
+  if (plan.further.size() > kShortList) plan.further.resize(kShortList);
+  for (auto& d : plan.further) {
+    Chosen with = plan.chosen;
+    apply(with, d, groups);
+    d.price = pricer.price(with);
+  }
+  std::ranges::stable_sort(plan.further, {}, [&](const Decision& d) { return pricer.score(d.price); });
+  if (plan.further.size() > kMostShown) plan.further.resize(kMostShown);
+}
+
+}  // namespace tessera::planner

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a program costs over one mesh under layouts of some of its values.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "planner/search.h"
+
+namespace tessera::planner {
+
+/// How programs are partitioned to be priced.
+enum class Effort : std::uint8_t {
+  Rough,  ///< under the layouts of one propagation
+  Exact   ///< as programs that will run, with trials of other layouts
+};
+
+class PlanPricer {
+ public:
+  /// All but `mesh` must outlive it; the memory limit and the number of threads are those of `options`.
+  PlanPricer(const ir::Module& m, const std::vector<ValueGroup>& groups, const ir::MeshAxes& mesh,
+             const ClusterModel& cluster, const SearchOptions& options, Effort effort,
+             std::atomic<std::int64_t>& evaluated);
+
+  /// Each is partitioned and simulated once, however often it is asked for.
+  Price price(const Chosen& chosen);
+  std::vector<Price> prices(const std::vector<Chosen>& list);
+  /// By value of the program: the layout that propagation gives it.
+  std::vector<ir::Layout> layouts(const Chosen& chosen) const;
+  /// As a program that will run, whatever the effort.
+  ir::GraphPtr partitioned(const Chosen& chosen) const;
+  Price price_of(const ir::Graph& partitioned) const;
+
+  /// What is to become small: first that it fits, then the time.
+  double score(const Price& p) const;
+  /// Whether so much is saved that a decision is worth it.
+  bool better(const Price& p, const Price& than) const { return score(p) < score(than) * (1 - worthwhile_); }
+  bool fits(const Price& p) const { return p.memory <= options_.memory_limit; }
+
+  /// Whether the program is so small that many more candidates may be tried.
+  bool small() const { return small_; }
+  const ir::MeshAxes& mesh() const { return mesh_; }
+  const std::vector<ValueGroup>& groups() const { return groups_; }
+
+ private:
+  ir::Module placed(const Chosen& chosen) const;
+  Price computed(const Chosen& chosen);
+  static std::vector<int> key_of(const Chosen& chosen);
+
+  const std::vector<ValueGroup>& groups_;
+  const ir::MeshAxes mesh_;
+  const ClusterModel& cluster_;
+  const SearchOptions& options_;
+  const Effort effort_;
+  std::atomic<std::int64_t>& evaluated_;
+  ir::Module module_;
+  std::vector<bool> donated_;
+  bool small_;
+  double worthwhile_;
+  std::mutex mutex_;
+  std::map<std::vector<int>, Price> known_;
+};
+
+}  // namespace tessera::planner
