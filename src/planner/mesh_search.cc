@@ -2,8 +2,9 @@
 #include "planner/mesh_search.h"
 
 #include <algorithm>
-#include <functional>
+#include <array>
 #include <numeric>
+#include <random>
 
 #include "ir/axis_sets.h"
 
@@ -13,7 +14,6 @@ namespace {
 
 constexpr std::size_t kShortList = 16;         // of the candidates of the round before that are tried first
 constexpr std::int64_t kSmallestShare = 4096;  // arguments of fewer bytes are left to propagation
-constexpr std::size_t kBeginnings = 3;         // single decisions that a small program's search begins with
 constexpr std::size_t kMostShown = 3;          // alternatives
 
 using Decisions = std::vector<Decision>;
@@ -159,74 +159,118 @@ class Climb {
   Price now_;
 };
 
-// All axes of the mesh in some order on one dimension of every group that has one which they divide.
-Decisions split_all(const PlanPricer& pricer, const std::vector<std::uint8_t>& axes,
-                    const std::function<std::size_t(const Shape&)>& dim_of) {
+// Which dimension of a shape is split; none: not this one.
+using Choice = std::optional<std::size_t> (*)(const Shape& shape);
+std::optional<std::size_t> longest(const Shape& s) {
+  return static_cast<std::size_t>(std::ranges::max_element(s) - s.begin());
+}
+std::optional<std::size_t> rows(const Shape&) { return 0; }
+std::optional<std::size_t> columns(const Shape& s) { return s.size() - 1; }
+std::optional<std::size_t> whole(const Shape&) { return std::nullopt; }
+
+// Axes on the dimensions of every second group that one choice names, and of the others that another does, where they
+// divide them.
+Decisions split_all(const PlanPricer& pricer, const std::vector<std::uint8_t>& axes, Choice even, Choice odd) {
   const auto& groups = pricer.groups();
   Decisions out;
   for (std::size_t g = 0; g < groups.size(); ++g) {
     const ir::Type& type = groups[g].type;
     if (groups[g].inside() || type.shape.empty() || type.nbytes() < kSmallestShare) continue;
+    const auto dim = (g % 2 == 0 ? even : odd)(type.shape);
     for (auto a : axes) {
-      const Decision d{g, dim_of(type.shape), a};
+      if (!dim) continue;
+      const Decision d{g, *dim, a};
       if (divides(d, chosen_of(out, groups), pricer)) out.push_back(d);
     }
   }
   return out;
 }
 
-// What people begin with: nothing; everything split by rows, by columns, by its longest dimension; each of the best
-// single decisions.
-std::vector<Decisions> beginnings(PlanPricer& pricer) {
+// What people begin with: nothing; everything split by its longest dimension; by rows and columns, all alike or in
+// turn, over all axes or one.
+std::vector<Decisions> beginnings(const PlanPricer& pricer, const Decisions& hint) {
   std::vector<Decisions> out{{}};
+  if (!hint.empty()) out.push_back(hint);
   std::vector<std::uint8_t> axes(pricer.mesh().sizes.size());
   std::iota(axes.begin(), axes.end(), std::uint8_t{0});
-  auto longest = [](const Shape& s) { return static_cast<std::size_t>(std::ranges::max_element(s) - s.begin()); };
-  out.push_back(split_all(pricer, axes, longest));
-  if (!pricer.small()) return out;
+  out.push_back(split_all(pricer, axes, longest, longest));
   std::vector<std::vector<std::uint8_t>> lists{axes};
   if (axes.size() > 1) {
     for (auto a : axes) lists.push_back({a});
   }
+  const std::array<Choice, 3> choices{rows, columns, whole};
   for (const auto& list : lists) {
-    out.push_back(split_all(pricer, list, [](const Shape&) { return std::size_t{0}; }));
-    out.push_back(split_all(pricer, list, [](const Shape& s) { return s.size() - 1; }));
+    for (auto even : choices) {
+      for (auto odd : choices) {
+        if (even != whole || odd != whole) out.push_back(split_all(pricer, list, even, odd));
+      }
+    }
   }
-  const Chosen nothing(pricer.groups().size());
-  Decisions first = additions(nothing, pricer);
-  std::vector<Chosen> all(first.size(), nothing);
-  for (std::size_t i = 0; i < first.size(); ++i) apply(all[i], first[i], pricer.groups());
-  const std::vector<Price> prices = pricer.prices(all);
-  for (std::size_t i = 0; i < first.size(); ++i) first[i].price = prices[i];
-  std::ranges::stable_sort(first, {}, [&](const Decision& d) { return pricer.score(d.price); });
-  for (std::size_t i = 1; i < std::min(kBeginnings, first.size()); ++i) out.push_back({first[i]});
   return out;
 }
 
 }  // namespace
 
-MeshPlan best_arguments(PlanPricer& rough, PlanPricer& exact) {
+namespace {
+
+struct Found {
+  double score = 0;
+  Decisions decisions;
+};
+
+// Two decisions taken back at random, others made at random in their place.
+Decisions kicked(Decisions decisions, const PlanPricer& pricer, std::mt19937& rng) {
+  for (int i = 0; i < 2; ++i) {
+    if (!decisions.empty()) {
+      decisions.erase(decisions.begin() + static_cast<std::ptrdiff_t>(rng() % decisions.size()));
+    }
+    const Decisions list = additions(chosen_of(decisions, pricer.groups()), pricer);
+    if (!list.empty()) decisions.push_back(list[rng() % list.size()]);
+  }
+  return decisions;
+}
+
+// Where climbs end, the best first.
+std::vector<Found> climbed(PlanPricer& pricer, const Decisions& hint) {
+  constexpr int kKicks = 12;
+  const auto& groups = pricer.groups();
+  std::vector<Found> found;
+  auto climb = [&](Decisions begin) {
+    Climb one(pricer, std::move(begin));
+    const double score = pricer.score(one.run());
+    auto same = [&](const Found& f) { return chosen_of(f.decisions, groups) == chosen_of(one.decisions(), groups); };
+    if (std::ranges::none_of(found, same)) found.push_back({score, one.decisions()});
+    std::ranges::stable_sort(found, {}, &Found::score);
+  };
+  for (auto& begin : beginnings(pricer, hint)) {
+    if (found.empty() || pricer.count() < pricer.most()) climb(std::move(begin));
+  }
+  std::mt19937 rng;
+  for (int i = 0; i < kKicks && pricer.count() < pricer.most(); ++i) {
+    climb(kicked(found[0].decisions, pricer, rng));
+  }
+  return found;
+}
+
+}  // namespace
+
+MeshPlan best_arguments(PlanPricer& rough, PlanPricer& exact, const Decisions& hint) {
   constexpr std::size_t kFinalists = 3;
   const auto& groups = rough.groups();
-  std::vector<std::pair<double, Decisions>> found;
-  for (auto& begin : beginnings(rough)) {
-    Climb climb(rough, std::move(begin));
-    const double score = rough.score(climb.run());
-    auto same = [&](const auto& f) { return chosen_of(f.second, groups) == chosen_of(climb.decisions(), groups); };
-    if (std::ranges::none_of(found, same)) found.emplace_back(score, climb.decisions());
-  }
-  std::ranges::stable_sort(found, {}, [](const auto& f) { return f.first; });
+  std::vector<Found> found = climbed(rough, hint);
   found.resize(std::min(kFinalists, found.size()));
-  for (auto& [score, decisions] : found) score = exact.score(exact.price(chosen_of(decisions, groups)));
-  auto best = std::ranges::min_element(found, {}, [](const auto& f) { return f.first; });
+  for (auto& f : found) {
+    if (exact.small() && exact.count() < exact.most()) {
+      Climb climb(exact, std::move(f.decisions));
+      f.score = exact.score(climb.run());
+      f.decisions = climb.decisions();
+    } else {
+      f.score = exact.score(exact.price(chosen_of(f.decisions, groups)));
+    }
+  }
   MeshPlan out;
   out.mesh = exact.mesh();
-  out.decisions = std::move(best->second);
-  if (exact.small()) {
-    Climb climb(exact, std::move(out.decisions));
-    climb.run();
-    out.decisions = climb.decisions();
-  }
+  out.decisions = std::ranges::min_element(found, {}, &Found::score)->decisions;
   out.chosen = chosen_of(out.decisions, groups);
   return out;
 }

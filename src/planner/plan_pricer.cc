@@ -18,6 +18,10 @@ namespace {
 
 constexpr std::size_t kSmallProgram = 400;  // equations
 
+// Equations of all candidates together that may be partitioned before a climb begins.
+constexpr std::size_t kRoughWork = 100'000;
+constexpr std::size_t kExactWork = 20'000;
+
 // Shares of the step that a decision must save: in large programs each costs a round of candidates.
 constexpr double kWorthwhileSmall = 1e-7;
 constexpr double kWorthwhileLarge = 1e-3;
@@ -61,6 +65,7 @@ PlanPricer::PlanPricer(const ir::Module& m, const std::vector<ValueGroup>& group
       evaluated_(evaluated),
       module_(ir::module_over(m.graph, mesh)),
       small_(m.graph->eqns.size() <= kSmallProgram),
+      most_((effort == Effort::Rough ? kRoughWork : kExactWork) / std::max<std::size_t>(1, m.graph->eqns.size())),
       worthwhile_(small_ ? kWorthwhileSmall : kWorthwhileLarge) {
   for (const auto& port : m.inputs) donated_.push_back(port.donated);
   if (options.mesh != mesh) return;
@@ -144,6 +149,11 @@ std::vector<Price> PlanPricer::prices(const std::vector<Chosen>& list) {
   }
   if (failed) std::rethrow_exception(failed);
   return out;
+}
+
+std::size_t PlanPricer::count() {
+  const std::lock_guard lock(mutex_);
+  return known_.size();
 }
 
 double PlanPricer::score(const Price& p) const {

@@ -34,13 +34,17 @@ class PlanPricer {
   ir::GraphPtr partitioned(const Chosen& chosen) const;
   Price price_of(const ir::Graph& partitioned) const;
 
+  /// How many were priced, and how many may be before a climb begins.
+  std::size_t count();
+  std::size_t most() const { return most_; }
+
   /// What is to become small: first that it fits, then the time.
   double score(const Price& p) const;
   /// Whether so much is saved that a decision is worth it.
   bool better(const Price& p, const Price& than) const { return score(p) < score(than) * (1 - worthwhile_); }
   bool fits(const Price& p) const { return p.memory <= options_.memory_limit; }
 
-  /// Whether the program is so small that many more candidates may be tried.
+  /// Whether the program is so small that candidates may be partitioned as programs that will run.
   bool small() const { return small_; }
   const ir::MeshAxes& mesh() const { return mesh_; }
   const std::vector<ValueGroup>& groups() const { return groups_; }
@@ -59,6 +63,7 @@ class PlanPricer {
   ir::Module module_;
   std::vector<bool> donated_;
   bool small_;
+  std::size_t most_;
   double worthwhile_;
   std::mutex mutex_;
   std::map<std::vector<int>, Price> known_;

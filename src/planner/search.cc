@@ -63,6 +63,16 @@ SearchOptions checked(const SearchOptions& options, const ClusterModel& cluster)
   return o;
 }
 
+// The decisions of a mesh of one axis on one of two: what one can do, the other can.
+std::vector<Decision> over_both(const std::vector<Decision>& decisions) {
+  std::vector<Decision> out;
+  for (const auto& d : decisions) {
+    out.push_back(d);
+    out.push_back({d.group, d.dim, 1});
+  }
+  return out;
+}
+
 bool comes_first(const MeshPlan& a, const MeshPlan& b) {
   if (a.fits != b.fits) return a.fits;
   return a.fits ? a.price.step < b.price.step : a.price.memory < b.price.memory;
@@ -115,11 +125,13 @@ SearchResult search(const ir::Module& m, const ClusterModel& cluster, const Sear
     }
   }
   std::vector<OneMesh> meshes;
+  std::vector<Decision> hint;
   for (const auto& mesh : meshes_of(o)) {
     OneMesh& one = meshes.emplace_back();
     one.rough = pricer_over(mesh, Effort::Rough);
     one.exact = pricer_over(mesh, Effort::Exact);
-    one.plan = best_arguments(*one.rough, *one.exact);
+    one.plan = best_arguments(*one.rough, *one.exact, hint);
+    if (hint.empty()) hint = over_both(one.plan.decisions);
     one.finish();
   }
   std::ranges::stable_sort(meshes, comes_first, &OneMesh::plan);
