@@ -4,9 +4,9 @@
 #include <algorithm>
 
 #include "base/strings.h"
-#include "ir/sharding_finder.h"
 #include "planner/figures.h"
 #include "planner/search.h"
+#include "planner/sharding_finder.h"
 #include "tessera/device.h"
 #include "tessera/error.h"
 
