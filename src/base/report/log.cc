@@ -13,6 +13,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/immortal.h"
 #include "base/report/progress.h"
 #include "tessera/error.h"
 
@@ -61,8 +62,8 @@ struct Logger {
   }
 };
 Logger& logger() {
-  static auto* made = new Logger;  // threads may log while the program ends
-  return *made;
+  static base::Immortal<Logger> made;  // threads may log while the program ends
+  return made.value;
 }
 
 thread_local bool in_sink = false;

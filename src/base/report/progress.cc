@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/immortal.h"
 #include "base/strings.h"
 #include "tessera/config.h"
 
@@ -108,8 +109,8 @@ struct Line {
   }
 };
 Line& line() {
-  static auto* made = new Line;  // threads may work while the program ends
-  return *made;
+  static base::Immortal<Line> made;  // threads may work while the program ends
+  return made.value;
 }
 
 }  // namespace
