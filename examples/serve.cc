@@ -224,12 +224,16 @@ int demonstrate(httplib::Server& server, const Batcher& batcher) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  const int port = argc > 1 ? std::atoi(argv[1]) : 0;
+  if (argc > 2 || (argc > 1 && (port < 1 || port > 65535))) {
+    std::cerr << "usage: serve [PORT]\n";
+    return 2;
+  }
   try {
     Batcher batcher("examples/data/digits_model.mlirbc");
     httplib::Server server;
     prepare(server, batcher);
     if (argc < 2) return demonstrate(server, batcher);
-    const int port = std::atoi(argv[1]);
     std::printf("http://127.0.0.1:%d/classify\n", port);
     std::fflush(stdout);
     if (server.listen("127.0.0.1", port)) return 0;
