@@ -12,7 +12,7 @@ namespace tessera::planner {
 
 namespace {
 
-constexpr std::size_t kShortList = 16;         // of the candidates of the round before that are tried first
+constexpr std::size_t kShortList = 12;         // of the candidates of the round before that are tried first
 constexpr std::int64_t kSmallestShare = 4096;  // arguments of fewer bytes are left to propagation
 constexpr std::size_t kMostShown = 3;          // alternatives
 
@@ -186,10 +186,11 @@ Decisions split_all(const PlanPricer& pricer, const std::vector<std::uint8_t>& a
   return out;
 }
 
-// What people begin with: nothing; everything split by its longest dimension; by rows and columns, all alike or in
-// turn, over all axes or one.
+// What people begin with: nothing; in small programs also everything split by its longest dimension; by rows and
+// columns, all alike or in turn, over all axes or one.
 std::vector<Decisions> beginnings(const PlanPricer& pricer, const Decisions& hint) {
   std::vector<Decisions> out{{}};
+  if (!pricer.small()) return out;
   if (!hint.empty()) out.push_back(hint);
   std::vector<std::uint8_t> axes(pricer.mesh().sizes.size());
   std::iota(axes.begin(), axes.end(), std::uint8_t{0});
@@ -218,6 +219,21 @@ struct Found {
   Decisions decisions;
 };
 
+// The best first, and then that without decisions, from which climbs go far.
+std::vector<Decisions> in_order(PlanPricer& pricer, std::vector<Decisions> list) {
+  std::vector<Chosen> all;
+  for (const auto& decisions : list) all.push_back(chosen_of(decisions, pricer.groups()));
+  const std::vector<Price> prices = pricer.prices(all);
+  std::vector<Found> found;
+  for (std::size_t i = 0; i < list.size(); ++i) found.push_back({pricer.score(prices[i]), std::move(list[i])});
+  std::ranges::stable_sort(found, {}, &Found::score);
+  auto none = std::ranges::find_if(found, [](const Found& f) { return f.decisions.empty(); });
+  if (none > found.begin() + 1) std::rotate(found.begin() + 1, none, none + 1);
+  std::vector<Decisions> out;
+  for (auto& f : found) out.push_back(std::move(f.decisions));
+  return out;
+}
+
 // Two decisions taken back at random, others made at random in their place.
 Decisions kicked(Decisions decisions, const PlanPricer& pricer, std::mt19937& rng) {
   for (int i = 0; i < 2; ++i) {
@@ -242,11 +258,11 @@ std::vector<Found> climbed(PlanPricer& pricer, const Decisions& hint) {
     if (std::ranges::none_of(found, same)) found.push_back({score, one.decisions()});
     std::ranges::stable_sort(found, {}, &Found::score);
   };
-  for (auto& begin : beginnings(pricer, hint)) {
+  for (auto& begin : in_order(pricer, beginnings(pricer, hint))) {
     if (found.empty() || pricer.count() < pricer.most()) climb(std::move(begin));
   }
   std::mt19937 rng;
-  for (int i = 0; i < kKicks && pricer.count() < pricer.most(); ++i) {
+  for (int i = 0; pricer.small() && i < kKicks && pricer.count() < pricer.most(); ++i) {
     climb(kicked(found[0].decisions, pricer, rng));
   }
   return found;

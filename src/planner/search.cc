@@ -20,7 +20,7 @@ namespace {
 constexpr std::int64_t kSmallestConstrained = 4096;  // bytes
 constexpr std::size_t kMostInside = 12;              // groups of values inside the program that are looked at
 constexpr std::size_t kLargeProgramInside = 4;
-constexpr std::size_t kMeshesConstrained = 2;  // the best so many meshes have values inside looked at
+constexpr std::size_t kMeshesConstrained = 2;  // of a small program: the best so many have values inside looked at
 
 void refuse_placed(const ir::Graph& g) {
   for (const auto& e : g.eqns) {
@@ -135,7 +135,8 @@ SearchResult search(const ir::Module& m, const ClusterModel& cluster, const Sear
     one.finish();
   }
   std::ranges::stable_sort(meshes, comes_first, &OneMesh::plan);
-  for (std::size_t i = 0; i < std::min(kMeshesConstrained, meshes.size()); ++i) meshes[i].constrain();
+  const std::size_t most = alone->small() ? kMeshesConstrained : 1;
+  for (std::size_t i = 0; i < std::min(most, meshes.size()); ++i) meshes[i].constrain();
   std::ranges::stable_sort(meshes, comes_first, &OneMesh::plan);
   account(meshes[0].pricer(), meshes[0].plan);
   for (auto& one : meshes) out.plans.push_back(std::move(one.plan));
