@@ -24,7 +24,7 @@ def main() -> None:
     parser.add_argument("--top", type=int, default=30)
     args = parser.parse_args()
     with open(args.trace, encoding="utf-8") as file:
-        events = json.load(file)["traceEvents"]
+        events = [e for e in json.load(file)["traceEvents"] if e["ph"] == "X"]
     steps = collections.defaultdict(lambda: [0, 0.0, 0.0, 0])
     for e in events:
         moved = e["args"].get("step")  # on one of the step's rows, of which each device has one
