@@ -6,7 +6,7 @@
 #include "base/strings.h"
 #include "planner/figures.h"
 #include "planner/search.h"
-#include "planner/sharding_finder.h"
+#include "runtime/sharding_finder.h"
 #include "tessera/device.h"
 #include "tessera/error.h"
 

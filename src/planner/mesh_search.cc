@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <numeric>
 #include <random>
 
 #include "ir/axis_sets.h"
@@ -168,45 +167,43 @@ std::optional<std::size_t> rows(const Shape&) { return 0; }
 std::optional<std::size_t> columns(const Shape& s) { return s.size() - 1; }
 std::optional<std::size_t> whole(const Shape&) { return std::nullopt; }
 
-// Axes on the dimensions of every second group that one choice names, and of the others that another does, where they
-// divide them.
-Decisions split_all(const PlanPricer& pricer, const std::vector<std::uint8_t>& axes, Choice even, Choice odd) {
+// How an axis splits every second group, and how the others, where it divides them.
+struct Pattern {
+  Choice even, odd;
+};
+
+void split_all(Decisions& out, const PlanPricer& pricer, std::size_t axis, const Pattern& pattern) {
   const auto& groups = pricer.groups();
-  Decisions out;
   for (std::size_t g = 0; g < groups.size(); ++g) {
     const ir::Type& type = groups[g].type;
     if (groups[g].inside() || type.shape.empty() || type.nbytes() < kSmallestShare) continue;
-    const auto dim = (g % 2 == 0 ? even : odd)(type.shape);
-    for (auto a : axes) {
-      if (!dim) continue;
-      const Decision d{g, *dim, a};
-      if (divides(d, chosen_of(out, groups), pricer)) out.push_back(d);
-    }
+    const auto dim = (g % 2 == 0 ? pattern.even : pattern.odd)(type.shape);
+    if (!dim) continue;
+    const Decision d{g, *dim, static_cast<std::uint8_t>(axis)};
+    if (divides(d, chosen_of(out, groups), pricer)) out.push_back(d);
   }
-  return out;
 }
 
-// What people begin with: nothing; in small programs also everything split by its longest dimension; by rows and
-// columns, all alike or in turn, over all axes or one.
+// What people begin with: nothing; in small programs also everything split by its longest dimension, or each axis by
+// rows and columns, all alike or in turn.
 std::vector<Decisions> beginnings(const PlanPricer& pricer, const Decisions& hint) {
+  if (!pricer.small()) return {{}};
   std::vector<Decisions> out{{}};
-  if (!pricer.small()) return out;
-  if (!hint.empty()) out.push_back(hint);
-  std::vector<std::uint8_t> axes(pricer.mesh().sizes.size());
-  std::iota(axes.begin(), axes.end(), std::uint8_t{0});
-  out.push_back(split_all(pricer, axes, longest, longest));
-  std::vector<std::vector<std::uint8_t>> lists{axes};
-  if (axes.size() > 1) {
-    for (auto a : axes) lists.push_back({a});
-  }
   const std::array<Choice, 3> choices{rows, columns, whole};
-  for (const auto& list : lists) {
-    for (auto even : choices) {
-      for (auto odd : choices) {
-        if (even != whole || odd != whole) out.push_back(split_all(pricer, list, even, odd));
+  for (std::size_t axis = 0; axis < pricer.mesh().sizes.size(); ++axis) {
+    const std::vector<Decisions> before = out;
+    out.clear();
+    for (const auto& decisions : before) {
+      for (auto even : choices) {
+        for (auto odd : choices) split_all(out.emplace_back(decisions), pricer, axis, {even, odd});
       }
     }
   }
+  Decisions& all = out.emplace_back();
+  for (std::size_t axis = 0; axis < pricer.mesh().sizes.size(); ++axis) {
+    split_all(all, pricer, axis, {longest, longest});
+  }
+  out.push_back(hint);
   return out;
 }
 
@@ -219,18 +216,21 @@ struct Found {
   Decisions decisions;
 };
 
-// The best first, and then that without decisions, from which climbs go far.
-std::vector<Decisions> in_order(PlanPricer& pricer, std::vector<Decisions> list) {
+void sort(std::vector<Found>& list) { std::ranges::stable_sort(list, {}, &Found::score); }
+
+// Each once, the best first, and then that without decisions, from which climbs go far.
+std::vector<Found> in_order(PlanPricer& pricer, const std::vector<Decisions>& list) {
   std::vector<Chosen> all;
   for (const auto& decisions : list) all.push_back(chosen_of(decisions, pricer.groups()));
   const std::vector<Price> prices = pricer.prices(all);
-  std::vector<Found> found;
-  for (std::size_t i = 0; i < list.size(); ++i) found.push_back({pricer.score(prices[i]), std::move(list[i])});
-  std::ranges::stable_sort(found, {}, &Found::score);
-  auto none = std::ranges::find_if(found, [](const Found& f) { return f.decisions.empty(); });
-  if (none > found.begin() + 1) std::rotate(found.begin() + 1, none, none + 1);
-  std::vector<Decisions> out;
-  for (auto& f : found) out.push_back(std::move(f.decisions));
+  std::vector<Found> out;
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const auto end = all.begin() + static_cast<std::ptrdiff_t>(i);
+    if (std::find(all.begin(), end, all[i]) == end) out.push_back({pricer.score(prices[i]), list[i]});
+  }
+  sort(out);
+  auto none = std::ranges::find_if(out, [](const Found& f) { return f.decisions.empty(); });
+  if (none > out.begin() + 1) std::rotate(out.begin() + 1, none, none + 1);
   return out;
 }
 
@@ -246,20 +246,22 @@ Decisions kicked(Decisions decisions, const PlanPricer& pricer, std::mt19937& rn
   return decisions;
 }
 
-// Where climbs end, the best first.
+// Where climbs begin and end, the best first.
 std::vector<Found> climbed(PlanPricer& pricer, const Decisions& hint) {
   constexpr int kKicks = 12;
   const auto& groups = pricer.groups();
-  std::vector<Found> found;
-  auto climb = [&](Decisions begin) {
-    Climb one(pricer, std::move(begin));
+  const std::vector<Found> begins = in_order(pricer, beginnings(pricer, hint));
+  std::vector<Found> found = begins;
+  sort(found);
+  auto climb = [&](const Decisions& begin) {
+    Climb one(pricer, begin);
     const double score = pricer.score(one.run());
     auto same = [&](const Found& f) { return chosen_of(f.decisions, groups) == chosen_of(one.decisions(), groups); };
     if (std::ranges::none_of(found, same)) found.push_back({score, one.decisions()});
-    std::ranges::stable_sort(found, {}, &Found::score);
+    sort(found);
   };
-  for (auto& begin : in_order(pricer, beginnings(pricer, hint))) {
-    if (found.empty() || pricer.count() < pricer.most()) climb(std::move(begin));
+  for (const auto& begin : begins) {
+    if (&begin == begins.data() || pricer.count() < pricer.most()) climb(begin.decisions);
   }
   std::mt19937 rng;
   for (int i = 0; pricer.small() && i < kKicks && pricer.count() < pricer.most(); ++i) {
@@ -268,26 +270,34 @@ std::vector<Found> climbed(PlanPricer& pricer, const Decisions& hint) {
   return found;
 }
 
+// Prices that are exact for the first few, which are put in order, and forgets the others.
+void price_exactly(PlanPricer& exact, std::vector<Found>& found) {
+  const std::size_t most = exact.small() ? 24 : 3;
+  found.resize(std::min(most, found.size()));
+  std::vector<Chosen> all;
+  for (const auto& f : found) all.push_back(chosen_of(f.decisions, exact.groups()));
+  const std::vector<Price> prices = exact.prices(all);
+  for (std::size_t i = 0; i < found.size(); ++i) found[i].score = exact.score(prices[i]);
+  sort(found);
+}
+
 }  // namespace
 
 MeshPlan best_arguments(PlanPricer& rough, PlanPricer& exact, const Decisions& hint) {
   constexpr std::size_t kFinalists = 3;
-  const auto& groups = rough.groups();
   std::vector<Found> found = climbed(rough, hint);
+  price_exactly(exact, found);
   found.resize(std::min(kFinalists, found.size()));
   for (auto& f : found) {
-    if (exact.small() && exact.count() < exact.most()) {
-      Climb climb(exact, std::move(f.decisions));
-      f.score = exact.score(climb.run());
-      f.decisions = climb.decisions();
-    } else {
-      f.score = exact.score(exact.price(chosen_of(f.decisions, groups)));
-    }
+    if (!exact.small() || (&f != found.data() && exact.count() > exact.most())) break;
+    Climb climb(exact, std::move(f.decisions));
+    f.score = exact.score(climb.run());
+    f.decisions = climb.decisions();
   }
   MeshPlan out;
   out.mesh = exact.mesh();
   out.decisions = std::ranges::min_element(found, {}, &Found::score)->decisions;
-  out.chosen = chosen_of(out.decisions, groups);
+  out.chosen = chosen_of(out.decisions, exact.groups());
   return out;
 }
 

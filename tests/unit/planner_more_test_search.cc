@@ -92,7 +92,8 @@ TEST(Search, ShardsParametersWhereMemoryIsShort) {
   const planner::SearchResult tight = planner::search(m, cluster, {.memory_limit = limit});
   EXPECT_TRUE(tight.plans.front().fits) << planner::explain(tight);
   EXPECT_LE(tight.plans.front().price.memory, limit);
-  EXPECT_GE(tight.plans.front().price.step, roomy.plans.front().price.step * 0.999);
+  EXPECT_GE(tight.plans.front().price.step, roomy.plans.front().price.step * 0.999)
+      << planner::explain(tight) << planner::explain(roomy);
 }
 
 TEST(Search, ProgramsThatPlaceValuesThemselves) {
