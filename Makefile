@@ -176,7 +176,7 @@ test-planner: setup
 	@cmake --preset release
 	@cmake --build --preset release -j $(JOBS) --target planner_test planner_more_test
 	@build/tests/planner_test
-	@build/tests/planner_more_test
+	@TESSERA_ALL_PLANS=1 build/tests/planner_more_test
 
 test-verify: build
 	@TESSERA_VERIFY=1 tools/run_tests.sh release -L quick

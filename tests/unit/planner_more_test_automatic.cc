@@ -87,7 +87,7 @@ TEST_F(Automatic, TracingSearchesNothing) {
   const auto traced = f.trace(like(256, 512, 1), without_data({{64, 256}, float32}));
   EXPECT_NE(traced.text().find("dot_general"), std::string::npos);
   EXPECT_ERROR(ValueError, traced.lower(), "step", "memory_limit is 1 bytes", "the least peak that was found is",
-               "planner_test_automatic.cc");
+               "planner_more_test_automatic.cc");
 }
 
 TEST_F(Automatic, AGivenMeshHasTheAxes) {
@@ -157,7 +157,7 @@ TEST_F(Automatic, Refusals) {
   const Mesh mesh = eight.L8();
   auto placed = jit([&](const Array& a) { return with_sharding_constraint(a * 2, NamedSharding(mesh, P("x"))); },
                     {.in_shardings = automatic(node)});
-  EXPECT_ERROR(UnimplementedError, placed.lower(x), "sharding_constraint", "planner_test_automatic.cc");
+  EXPECT_ERROR(UnimplementedError, placed.lower(x), "sharding_constraint", "planner_more_test_automatic.cc");
   EXPECT_ERROR(ValueError, automatic(node, -1), "memory_limit is -1", "at least 0");
   EXPECT_ERROR(ValueError, automatic(node, {.threads = 0}), "threads is 0", "at least 1");
   EXPECT_ERROR(ValueError, automatic(node, {.devices = 9}), "devices is 9", "has 8 devices");
@@ -180,7 +180,7 @@ TEST_F(Automatic, LoweredProgramsTellTheirCostByLine) {
   EXPECT_EQ(s.flops, 2.0 * 256 * 1024 / 8 * 512);
   EXPECT_GT(s.exposed, 0);
   ASSERT_FALSE(s.lines.empty());
-  EXPECT_NE(to_string(s.lines[0].loc).find("planner_test_automatic.cc"), std::string::npos);
+  EXPECT_NE(to_string(s.lines[0].loc).find("planner_more_test_automatic.cc"), std::string::npos);
   EXPECT_EQ(simulate(lowered, node).step, s.step);
   const Simulation text = simulate_module(lowered.as_text({.shardy = true}), node);
   EXPECT_EQ(text.step, s.step);
