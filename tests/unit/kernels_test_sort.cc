@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "engines/cpu/kernels/sort_kernels.h"
+#include "support/series.h"
 #include "tessera/error.h"
 
 namespace tessera::kernels {
@@ -84,7 +85,7 @@ template <class T>
 void check_sizes(DType type) {
   for (bool equal : {false, true}) {
     for (std::int64_t n : {0, 1, 2, 31, 512, 513, 3000}) check<T>(type, 3, n, equal);
-    check<T>(type, 1, 70001, equal);
+    if (equal || test::case_stride() == 1) check<T>(type, 1, 70001, equal);
   }
 }
 
