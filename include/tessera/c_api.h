@@ -15,6 +15,8 @@
 // - Lists are given out into the caller's memory: `capacity` is the number of elements that fit, `*count` becomes the
 //   number there is. Capacity 0 asks for the number alone; another one that is too small is an error.
 // - Text is UTF-8 and ends with a null byte.
+//
+// `(void)` is how C99 says that a function takes nothing; the lint of C++ would have it away.
 #pragma once
 
 #include <stddef.h>
@@ -242,7 +244,7 @@ TESSERA_C_API tessera_error* tessera_array_put(const tessera_array* array, const
                                                tessera_array** result);
 /// Frees the handle, and the memory where no other array shares it and no program is still to read it.
 TESSERA_C_API void tessera_array_free(tessera_array* array);
-/// Frees the memory at once, for all handles: later uses are errors of the kind DELETED_ARRAY.
+/// Frees the memory immediately, for all handles: later uses are errors of the kind DELETED_ARRAY.
 TESSERA_C_API tessera_error* tessera_array_delete(tessera_array* array);
 /// `*deleted` becomes 1 where it was deleted or donated, else 0.
 TESSERA_C_API tessera_error* tessera_array_is_deleted(const tessera_array* array, int32_t* deleted);

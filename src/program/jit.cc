@@ -322,10 +322,10 @@ Array entered(const JitEntry& e, const Array& a, std::size_t i) {
 
 std::vector<Array> JitCore::call(const std::shared_ptr<JitEntry>& entry, const std::vector<Array>& leaves) {
   program::Program& program = placed(*entry);
-  if (program::Trace::current() == nullptr) {
-    return program.call(entry->traced.captures.empty() ? leaves : with_captures(*entry, leaves));
-  }
+  const bool eager = program::Trace::current() == nullptr;
+  if (eager && entry->traced.captures.empty()) return program.call(leaves);
   std::vector<Array> all = with_captures(*entry, leaves);
+  if (eager) return program.call(all);
   for (std::size_t i = 0; i < entry->in_shardings.size(); ++i) {
     if (!entry->in_shardings[i]) continue;
     all[i] = entered(*entry, all[i], i);

@@ -127,7 +127,7 @@ void base::write_error_line(std::string_view text) {
   Line& l = line();
   const std::lock_guard lock(l.mutex);
   l.erase();
-  write_all(str(text, '\n'));  // at once: lines of processes that share the terminal do not mix
+  write_all(str(text, '\n'));  // in one call: lines of processes that share the terminal do not mix
 }
 
 bool ProgressBar::shown() {
