@@ -16,7 +16,7 @@ using Last = hlo::HloSharding::Last;
 
 // A value over a mesh: by dimension the axes that split it, and those over which it is a sum.
 struct Split {
-  std::vector<ir::AxisList> dims;
+  ir::DimAxes dims;
   ir::AxisList addends;
 };
 

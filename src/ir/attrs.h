@@ -170,8 +170,8 @@ class AttrsOf final : public AttrsBase {
  public:
   explicit AttrsOf(P v) : value(std::move(v)) {}
   bool equals(const AttrsBase& other) const override {
-    const auto* o = dynamic_cast<const AttrsOf*>(&other);
-    if (o == nullptr) return false;
+    if (typeid(other) != typeid(AttrsOf)) return false;
+    const auto* o = static_cast<const AttrsOf*>(&other);
     return std::apply([&](auto... f) { return (field_equal(value.*(f.member), o->value.*(f.member)) && ...); },
                       P::fields);
   }
@@ -262,8 +262,10 @@ const P& get(const Attrs& a) {
 /// The typed struct inside when the attributes are of this kind, else null.
 template <class P>
 const P* get_if(const Attrs& a) {
-  const auto* typed = dynamic_cast<const AttrsOf<P>*>(a.get());
-  return typed ? &typed->value : nullptr;
+  // Compared by type alone, as nothing derives from `AttrsOf`: partitioning asks some ten times for each equation.
+  const AttrsBase* base = a.get();
+  if (base == nullptr || typeid(*base) != typeid(AttrsOf<P>)) return nullptr;
+  return &static_cast<const AttrsOf<P>*>(base)->value;
 }
 
 }  // namespace tessera::ir

@@ -63,7 +63,8 @@ void Builder::set_sharding(Value v, const TypeSharding* sharding) {
 
 void Builder::set_layout(Value v, Layout l) {
   auto n = static_cast<std::size_t>(v.id);
-  if (graph_.layouts.size() <= n) graph_.layouts.resize(n + 1);
+  if (graph_.layouts.size() == n) return graph_.layouts.push_back(std::move(l));
+  if (graph_.layouts.size() < n) graph_.layouts.resize(n + 1);
   graph_.layouts[n] = std::move(l);
 }
 

@@ -24,7 +24,7 @@ void refuse_sharding(const PlaceArgs& args, const std::string& what, const std::
 
 TypeSharding sharding_of(const Type& t, const AbstractMesh& mesh) {
   if (t.sharding != nullptr) return *t.sharding;
-  return {mesh, std::vector<AxisList>(t.shape.size()), 0, 0};
+  return {mesh, DimAxes(t.shape.size()), 0, 0};
 }
 
 namespace {
@@ -231,7 +231,7 @@ class Entries {
 
   const PlaceArgs& args_;
   const FactorRule& rule_;
-  std::vector<AxisList> entry_;
+  DimAxes entry_;
   AxisMask open_ = 0;
 };
 
@@ -351,8 +351,7 @@ void derive_by_factors(const PlaceArgs& args, Types& out, const Attrs& attrs) {
   const AxisMask reduced = reduced_result(args);
   const bool moved = traits.whole_entry == WholeEntry::Kept;
   for (std::size_t k = 0; k < out.size(); ++k) {
-    TypeSharding s{args.mesh, std::vector<AxisList>(out[k].shape.size()), unreduced | open_sums(args, rule, entries),
-                   reduced};
+    TypeSharding s{args.mesh, DimAxes(out[k].shape.size()), unreduced | open_sums(args, rule, entries), reduced};
     const bool like_first = moved && !in.empty() && in[0].sharding != nullptr && in[0].rank() == out[k].rank();
     for (std::size_t d = 0; d < s.dims.size(); ++d) {
       const auto& factors = rule.results[k][d];

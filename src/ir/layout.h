@@ -8,6 +8,7 @@
 #pragma once
 
 #include <array>
+#include <boost/container/small_vector.hpp>
 #include <boost/container/static_vector.hpp>
 #include <cstdint>
 #include <memory>
@@ -30,6 +31,8 @@ using MeshAxesPtr = std::shared_ptr<const MeshAxes>;
 using AxisMask = std::uint32_t;
 /// Axis numbers, major first. In place: partitioning copies some hundred thousand of them.
 using AxisList = boost::container::static_vector<std::uint8_t, 32>;
+/// The axes of each dimension of a value, in place too for up to four dimensions.
+using DimAxes = boost::container::small_vector<AxisList, 4>;
 
 /// What combines the shards of a partial value.
 enum class Reduction : std::uint8_t { Sum, Prod, Max, Min, And, Or };
@@ -37,12 +40,12 @@ constexpr auto enum_names(Reduction) { return std::array{"sum", "prod", "max", "
 inline const char* to_string(Reduction r) { return enum_names(r)[static_cast<std::size_t>(r)]; }
 
 struct Layout {
-  std::vector<AxisList> dims;  ///< one a dimension of the value
-  AxisMask partial = 0;        ///< axes over which the true value is the reduction of what positions hold
+  DimAxes dims;          ///< one a dimension of the value
+  AxisMask partial = 0;  ///< axes over which the true value is the reduction of what positions hold
   Reduction reduction = Reduction::Sum;
   AxisMask vary = 0;  ///< further axes over which positions hold unrelated values (manual regions, unequal replicas)
 
-  static Layout replicated(std::int64_t rank) { return Layout{std::vector<AxisList>(static_cast<std::size_t>(rank))}; }
+  static Layout replicated(std::int64_t rank) { return Layout{DimAxes(static_cast<std::size_t>(rank))}; }
   /// Axes that split dimensions.
   AxisMask tiled() const;
   /// All axes over which positions may hold different bytes.

@@ -114,8 +114,8 @@ class Placer {
     return static_cast<int>(grids_.size()) - 1;
   }
 
-  std::vector<AxisList> axes(std::size_t mesh, int grid) const {
-    std::vector<AxisList> out;
+  DimAxes axes(std::size_t mesh, int grid) const {
+    DimAxes out;
     std::size_t part = 0;
     for (const auto& axis : parts_[mesh]) {
       AxisList& list = out.emplace_back();
@@ -175,7 +175,7 @@ const NamedMesh* Module::find_mesh(const std::string& mesh_name) const {
   return found == meshes.end() ? nullptr : &*found;
 }
 
-const std::vector<AxisList>* Module::find_axes(const Dims& sizes, const std::vector<std::string>& names) const {
+const DimAxes* Module::find_axes(const Dims& sizes, const std::vector<std::string>& names) const {
   for (std::size_t k = 0; k < axes_of.size(); ++k) {
     if (!axes_of[k] || meshes[k].sizes != sizes || meshes[k].axes.size() != names.size()) continue;
     bool same = true;

@@ -82,8 +82,8 @@ struct Module {
   std::int64_t num_replicas = 1;
 
   // Once placed.
-  MeshAxesPtr mesh;                                           ///< the coarsest whose axes make those of all meshes
-  std::vector<std::optional<std::vector<AxisList>>> axes_of;  ///< by mesh, then axis: axes of `mesh`, major first
+  MeshAxesPtr mesh;                             ///< the coarsest whose axes make those of all meshes
+  std::vector<std::optional<DimAxes>> axes_of;  ///< by mesh, then axis: axes of `mesh`, major first
   bool uneven = false;         ///< dimensions may be split that their axes do not divide (decision D12)
   bool deterministic = false;  ///< partial sums in a fixed order (decision D13)
   bool divides = true;         ///< equations may be written by the rules of `OpSpec::divide`; tests turn it off
@@ -91,7 +91,7 @@ struct Module {
   std::int64_t num_devices() const { return num_partitions * num_replicas; }
   const NamedMesh* find_mesh(const std::string& mesh_name) const;
   /// The axes of `mesh` that a placed mesh of these axes is made of, or null.
-  const std::vector<AxisList>* find_axes(const Dims& sizes, const std::vector<std::string>& names) const;
+  const DimAxes* find_axes(const Dims& sizes, const std::vector<std::string>& names) const;
   /// The name of a mesh like this one, which is added where there is none. Its own name counts for nothing.
   std::string add_mesh(NamedMesh m);
   /// The module of another graph over the same mesh, with free ports.

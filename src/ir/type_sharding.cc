@@ -59,7 +59,7 @@ TypeShardingPtr type_sharding(const Sharding& sharding, std::int64_t rank) {
   const auto types = mesh.axis_types();
   auto is_explicit = [&](int a) { return types[static_cast<std::size_t>(a)] == AxisType::Explicit; };
   if (std::ranges::none_of(types, [](AxisType t) { return t == AxisType::Explicit; })) return nullptr;
-  TypeSharding s{mesh, std::vector<AxisList>(static_cast<std::size_t>(rank)), 0, 0};
+  TypeSharding s{mesh, DimAxes(static_cast<std::size_t>(rank)), 0, 0};
   for (std::size_t d = 0; d < s.dims.size(); ++d) {
     for (int a : named->dim_axes(d)) {
       if (is_explicit(a)) s.dims[d].push_back(static_cast<std::uint8_t>(a));
@@ -82,7 +82,7 @@ TypeShardingPtr new_unsplit(const AbstractMesh& mesh, std::int64_t rank) {
   bool some = false;
   for (auto t : mesh.axis_types()) some = some || t == AxisType::Explicit;
   if (!some) return nullptr;
-  return intern({mesh, std::vector<AxisList>(static_cast<std::size_t>(rank)), 0, 0});
+  return intern({mesh, DimAxes(static_cast<std::size_t>(rank)), 0, 0});
 }
 }  // namespace
 

@@ -15,9 +15,9 @@ namespace tessera::ir {
 
 struct TypeSharding {
   AbstractMesh mesh;
-  std::vector<AxisList> dims;  ///< one a dimension: positions of mesh axes, major first; `Explicit` axes only
-  AxisMask unreduced = 0;      ///< axes over which the value is the sum of what devices hold
-  AxisMask reduced = 0;        ///< axes over which the gradient is to stay unreduced
+  DimAxes dims;            ///< one a dimension: positions of mesh axes, major first; `Explicit` axes only
+  AxisMask unreduced = 0;  ///< axes over which the value is the sum of what devices hold
+  AxisMask reduced = 0;    ///< axes over which the gradient is to stay unreduced
   bool operator==(const TypeSharding&) const = default;
 
   /// No dimension is split, and no sum is open or marked.

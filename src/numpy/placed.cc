@@ -53,7 +53,7 @@ ir::Value split_like(ir::Value x, ir::Value made) {
 ir::TypeShardingPtr broadcast_sharding(const char* name, const std::vector<Array>& in, const Shape& shape) {
   if (!checks_placements()) return nullptr;
   const AbstractMesh* mesh = nullptr;
-  std::vector<ir::AxisList> dims(shape.size());
+  ir::DimAxes dims(shape.size());
   for (const Array& x : in) {
     const ir::Type t = type_of(x, name);
     if (t.sharding == nullptr) continue;

@@ -23,7 +23,7 @@ namespace {
 using Origin = ir::NamedMesh::Origin;
 
 // The axes of a dimension as whole axes of a mesh; false where they are none.
-bool whole_axes(const ir::AxisList& dim, const std::vector<ir::AxisList>& mesh, std::vector<std::size_t>& out) {
+bool whole_axes(const ir::AxisList& dim, const ir::DimAxes& mesh, std::vector<std::size_t>& out) {
   for (std::size_t at = 0; at < dim.size();) {
     auto fits = [&](const ir::AxisList& axis) {
       return !axis.empty() && axis.size() <= dim.size() - at &&

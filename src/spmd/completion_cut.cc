@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <limits>
-#include <map>
 
 #include "ir/op_def.h"
 #include "ops/control/subgraph_structure.h"
@@ -84,18 +83,29 @@ class Network {
 class Region {
  public:
   Region(const ir::Graph& g, const ir::MeshAxes& mesh, const std::vector<ir::Layout>& wanted, const GraphUses& uses,
-         ir::ValueId origin, AxisMask axes)
-      : g_(g), mesh_(mesh), wanted_(wanted), uses_(uses), origin_(origin), axes_(axes) {
+         ir::ValueId origin, AxisMask axes, ChangeCosts& costs)
+      : g_(g),
+        mesh_(mesh),
+        wanted_(wanted),
+        uses_(uses),
+        origin_(origin),
+        axes_(axes),
+        costs_(costs),
+        known_(g.num_values(), false) {
     find();
   }
 
   std::vector<ir::ValueId> cut() const {
-    if (values_.size() == 1) return {};
+    std::vector<std::int64_t> cost;
+    cost.reserve(values_.size());
+    for (auto v : values_) cost.push_back(completion(v));
+    // No cut is less than its least value: mostly the origin itself.
+    if (std::ranges::min(cost) >= cost.front()) return {};
     Network net;
-    std::map<ir::ValueId, std::size_t> in;  // where a value comes in; it goes out of the next node
-    for (auto v : values_) {
-      in[v] = net.add_node();
-      net.add_edge(in[v], net.add_node(), completion(v));
+    std::vector<std::size_t> in(g_.num_values());  // where a value comes in; it goes out of the next node
+    for (std::size_t n = 0; n < values_.size(); ++n) {
+      in[at(values_[n])] = net.add_node();
+      net.add_edge(in[at(values_[n])], net.add_node(), cost[n]);
     }
     std::size_t sink = net.add_node();
     for (auto v : values_) {
@@ -106,37 +116,43 @@ class Region {
           continue;
         }
         for (auto r : use.eqn->out) {
-          auto it = in.find(r);
-          it == in.end() ? (void)(needed = true) : net.add_edge(in[v] + 1, it->second, kUnlimited);
+          known_[at(r)] ? net.add_edge(in[at(v)] + 1, in[at(r)], kUnlimited) : (void)(needed = true);
         }
       }
-      if (needed) net.add_edge(in[v] + 1, sink, kUnlimited);
+      if (needed) net.add_edge(in[at(v)] + 1, sink, kUnlimited);
     }
-    std::size_t source = in[origin_];
-    if (net.flow(source, sink) >= completion(origin_)) return {};
+    std::size_t source = in[at(origin_)];
+    if (net.flow(source, sink) >= cost.front()) return {};
     std::vector<bool> before = net.before(source);
     std::vector<ir::ValueId> out;
     for (auto v : values_) {
-      if (v != origin_ && before[in[v]]) out.push_back(v);
+      if (v != origin_ && before[in[at(v)]]) out.push_back(v);
     }
     return out;
   }
 
  private:
+  static std::size_t at(ir::ValueId v) { return static_cast<std::size_t>(v); }
+
+  void add(ir::ValueId v) {
+    values_.push_back(v);
+    known_[at(v)] = true;
+  }
+
   void find() {
-    values_ = {origin_};
+    add(origin_);
     for (std::size_t next = 0; next < values_.size() && values_.size() < kMostValues; ++next) {
       if (split_by_them(values_[next])) continue;
       for (const auto& use : uses_.of(values_[next])) {
         if (!passes(use)) continue;
         for (auto r : use.eqn->out) {
-          if (std::find(values_.begin(), values_.end(), r) == values_.end()) values_.push_back(r);
+          if (!known_[at(r)]) add(r);
         }
       }
     }
   }
 
-  bool split_by_them(ir::ValueId v) const { return (wanted_[static_cast<std::size_t>(v)].tiled() & axes_) != 0; }
+  bool split_by_them(ir::ValueId v) const { return (wanted_[at(v)].tiled() & axes_) != 0; }
 
   // Whether the equation's results are sums where this operand is one. A product is linear in one operand at a time;
   // that its others are not sums, too, is not looked at beyond those of this region.
@@ -145,18 +161,17 @@ class Region {
     if (e.op == &ops::def::sharding_constraint || ops::control_of(e) || !linear_in(g_, e, use.operand)) return false;
     if (e.op->traits().linearity == ir::Linearity::Joint) return true;
     for (std::size_t i = 0; i < linear_operands(e); ++i) {
-      bool known = std::find(values_.begin(), values_.end(), e.in[i]) != values_.end();
-      if (i != use.operand && known) return false;
+      if (i != use.operand && known_[at(e.in[i])]) return false;
     }
     return true;
   }
 
   std::int64_t completion(ir::ValueId v) const {
-    ir::Layout goal{wanted_[static_cast<std::size_t>(v)].dims};
+    ir::Layout goal{wanted_[at(v)].dims};
     ir::Layout from = goal;
     for (auto& dim : from.dims) ir::drop_axes(dim, axes_);
     from.partial = axes_;
-    return cost(g_.type(v), from, goal, mesh_);
+    return costs_.of(g_.type(v), from, goal, mesh_);
   }
 
   const ir::Graph& g_;
@@ -165,15 +180,17 @@ class Region {
   const GraphUses& uses_;
   ir::ValueId origin_;
   AxisMask axes_;
+  ChangeCosts& costs_;
   std::vector<ir::ValueId> values_;  // reached from the origin through what is linear
+  std::vector<bool> known_;          // by value: whether it is one of them
 };
 
 }  // namespace
 
 std::vector<ir::ValueId> left_partial(const ir::Graph& g, const ir::MeshAxes& mesh,
                                       const std::vector<ir::Layout>& wanted, const GraphUses& uses, ir::ValueId origin,
-                                      AxisMask axes) {
-  return Region(g, mesh, wanted, uses, origin, axes).cut();
+                                      AxisMask axes, ChangeCosts& costs) {
+  return Region(g, mesh, wanted, uses, origin, axes, costs).cut();
 }
 
 }  // namespace tessera::spmd

@@ -2,6 +2,7 @@
 #include "spmd/divided_equations.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "ir/op_def.h"
 #include "ir/pass.h"
@@ -304,6 +305,10 @@ Price price_of(const ir::Graph& partitioned) {
 
 bool less(const Price& a, const Price& b) {
   return std::pair(crowding(a.largest), a.bytes) < std::pair(crowding(b.largest), b.bytes);
+}
+
+std::int64_t most_bytes_of_less(const Price& p) {
+  return crowding(p.largest) == 0 ? p.bytes : std::numeric_limits<std::int64_t>::max();
 }
 
 std::optional<LaidGraph> divide_equations(const ir::Module& m, const std::vector<ir::Layout>& layouts,

@@ -29,6 +29,8 @@ Price price_of(const ir::Graph& partitioned);
 /// Whether a is to be preferred: for fewer bytes, but where values are so large that a device may have no room for
 /// them, first of all for smaller ones.
 bool less(const Price& a, const Price& b);
+/// Bytes beyond which no program is less than this one; without bound where its values are that large.
+std::int64_t most_bytes_of_less(const Price& p);
 /// The price of a program that is partitioned under these layouts as it is.
 using Pricing = std::function<Price(const ir::Module& m, const std::vector<ir::Layout>& layouts)>;
 

@@ -75,7 +75,13 @@ bool settle(const Factoring& f, const ir::MeshAxes& mesh, const AxisList& axes, 
 }  // namespace
 
 Candidates candidates(const Factoring& factoring, const std::vector<Hint>& hints, const ir::MeshAxes& mesh) {
+  Candidates found;
+  if (std::ranges::all_of(hints, [](const Hint& h) { return mask_of(*h.dims) == 0; })) {
+    found.ways.emplace_back(factoring.num_factors());  // nobody names an axis
+    return found;
+  }
   std::vector<FactorAxes> offers;
+  offers.reserve(hints.size());
   for (const auto& h : hints) {
     offers.emplace_back(factoring.num_factors());
     factoring.project(h.tensor, *h.dims, offers.back());
@@ -87,7 +93,6 @@ Candidates candidates(const Factoring& factoring, const std::vector<Hint>& hints
     if (is_result(a) != is_result(b)) return is_result(a);
     return hints[a].weight > hints[b].weight;
   });
-  Candidates found;
   std::vector<FactorAxes>& out = found.ways;
   bool conflict = false;
   auto add = [&](const std::vector<std::size_t>& by) {

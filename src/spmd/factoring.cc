@@ -86,9 +86,17 @@ Factoring::Factoring(ir::FactorRule rule, ir::TypeSpan in, ir::TypeSpan out, con
   for (std::size_t i = 0; i < rule_.results.size(); ++i) limit(rule_.results[i], out[i]);
 }
 
-const Factoring& Factorings::of(const ir::Eqn& e, ir::TypeSpan in, ir::TypeSpan out, const ir::Module& m) {
+const Factoring& Factorings::of(const ir::Eqn& e, const ir::Module& m) {
   auto it = made_.find(&e);
-  if (it == made_.end()) it = made_.emplace(&e, Factoring(e.op->factors(in, out, e.attrs), in, out, m)).first;
+  if (it != made_.end()) return it->second;
+  const ir::Types in = types_of(*m.graph, e.in), out = types_of(*m.graph, e.out);
+  return made_.emplace(&e, Factoring(e.op->factors(in, out, e.attrs), in, out, m)).first->second;
+}
+
+const Factoring& Factorings::of(const ir::Eqn& e, const ir::FactorRule& rule, ir::TypeSpan in, ir::TypeSpan out,
+                                const ir::Module& m) {
+  auto it = made_.find(&e);
+  if (it == made_.end()) it = made_.emplace(&e, Factoring(rule, in, out, m)).first;
   return it->second;
 }
 

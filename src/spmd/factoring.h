@@ -16,8 +16,8 @@ namespace tessera::spmd {
 
 using ir::AxisList;
 using ir::AxisMask;
-using DimAxes = std::vector<AxisList>;     ///< by dimension of a value
-using FactorAxes = std::vector<AxisList>;  ///< by factor of a rule
+using ir::DimAxes;
+using FactorAxes = DimAxes;  ///< by factor of a rule
 
 using ir::bit;
 using ir::common_prefix;
@@ -65,7 +65,10 @@ class Factoring {
 /// Those of a module's equations, each made when it is first asked for.
 class Factorings {
  public:
-  const Factoring& of(const ir::Eqn& e, ir::TypeSpan in, ir::TypeSpan out, const ir::Module& m);
+  const Factoring& of(const ir::Eqn& e, const ir::Module& m);
+  /// The same where the equation's rule is known.
+  const Factoring& of(const ir::Eqn& e, const ir::FactorRule& rule, ir::TypeSpan in, ir::TypeSpan out,
+                      const ir::Module& m);
 
  private:
   std::unordered_map<const ir::Eqn*, Factoring> made_;

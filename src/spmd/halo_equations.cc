@@ -65,16 +65,17 @@ Moves of_concatenate(const ops::Concatenate& p, ir::TypeSpan in, const ir::Type&
 
 }  // namespace
 
-std::optional<Moves> moves_of(const ir::Eqn& e, ir::TypeSpan in, ir::TypeSpan out) {
-  if (!e.attrs) return std::nullopt;
+std::optional<Moves> moves_of(const ir::Eqn& e, const ir::Graph& g) {
+  if (!e.attrs || e.out.empty()) return std::nullopt;
   std::optional<Moves> m;
-  if (const auto* slice = ir::get_if<ops::StaticSlice>(e.attrs)) m = of_slice(*slice, in[0], out[0]);
-  if (const auto* pad = ir::get_if<ops::Pad>(e.attrs)) m = of_pad(*pad, out[0]);
-  if (const auto* rev = ir::get_if<ops::Rev>(e.attrs)) m = of_rev(*rev, out[0]);
-  if (const auto* joined = ir::get_if<ops::Concatenate>(e.attrs)) m = of_concatenate(*joined, in, out[0]);
-  if (!m || m->dims.empty() || out[0].size() == 0) return std::nullopt;
-  for (const auto& t : in) {
-    if (t.size() == 0) return std::nullopt;
+  const ir::Type& out = g.type(e.out[0]);
+  if (const auto* slice = ir::get_if<ops::StaticSlice>(e.attrs)) m = of_slice(*slice, g.type(e.in[0]), out);
+  if (const auto* pad = ir::get_if<ops::Pad>(e.attrs)) m = of_pad(*pad, out);
+  if (const auto* rev = ir::get_if<ops::Rev>(e.attrs)) m = of_rev(*rev, out);
+  if (const auto* joined = ir::get_if<ops::Concatenate>(e.attrs)) m = of_concatenate(*joined, types_of(g, e.in), out);
+  if (!m || m->dims.empty() || out.size() == 0) return std::nullopt;
+  for (auto v : e.in) {
+    if (g.type(v).size() == 0) return std::nullopt;
   }
   m->operands = e.in;
   return m;

@@ -24,7 +24,7 @@ struct Moves {
   std::vector<MovedDim> dims;
   std::vector<ir::ValueId> operands;  ///< those of the equation, in order
 };
-std::optional<Moves> moves_of(const ir::Eqn& e, ir::TypeSpan in, ir::TypeSpan out);
+std::optional<Moves> moves_of(const ir::Eqn& e, const ir::Graph& g);
 
 /// The same from the operands of slices in place of the slices, where what these cut off would not be seen; nothing
 /// where no operand is such a slice. `maker` gives the equation that makes a value which nobody else reads, else null.

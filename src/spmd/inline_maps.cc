@@ -61,7 +61,7 @@ class Expander {
     const auto& p = ir::get<ops::ShardMap>(e.attrs);
     const auto* found = m_.find_axes(p.mesh_sizes, p.mesh_names.list);
     TESSERA_CHECK(found != nullptr, "the mesh of a shard_map is not among the module's");
-    const std::vector<ir::AxisList>& axes = *found;
+    const ir::DimAxes& axes = *found;
     Env inner = env;
     Dims manual;
     for (auto a : p.manual) {

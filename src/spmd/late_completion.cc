@@ -41,7 +41,9 @@ bool only_added(const std::vector<ir::Layout>& wanted, const GraphUses& uses, ir
 
 std::vector<bool> LateCompletion::passing(const ir::Eqn& e, const Factoring& f, const FactorAxes& split,
                                           AxisMask& over) const {
-  std::vector<bool> none(e.in.size());
+  const std::vector<bool> none;
+  const auto open = [&](ir::ValueId v) { return values_.partial(v) != nullptr; };
+  if (std::ranges::none_of(e.in, open)) return none;
   std::vector<bool> marks(e.in.size());
   AxisMask asked = e.out.empty() ? 0 : ~AxisMask{0};
   AxisMask wanted = asked;
@@ -89,7 +91,7 @@ bool LateCompletion::pays(const ir::Eqn& e, const Factoring& f, const FactorAxes
     const Version& p = *values_.partial(e.in[i]);
     ir::Layout need = p.layout;
     need.dims = f.dims_of(i, split);
-    if (cost(g_.type(e.in[i]), p.layout, need, mesh_) != 0) return false;
+    if (costs_.of(g_.type(e.in[i]), p.layout, need, mesh_) != 0) return false;
     before += local_bytes(g_.type(e.in[i]), need, mesh_);
     if (!readers_pass(e, e.in[i], p.layout.partial)) return false;
   }

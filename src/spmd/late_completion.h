@@ -38,8 +38,14 @@ class LateCompletion {
  public:
   /// `sums_wanted`: by value, the axes over which all who read it take it as a sum.
   LateCompletion(const ir::Graph& g, const ir::MeshAxes& mesh, const VersionTable& values, const GraphUses& uses,
-                 const std::vector<AxisMask>& sums_wanted)
-      : g_(g), mesh_(mesh), values_(values), uses_(uses), sums_wanted_(sums_wanted), left_(g.num_values()) {}
+                 const std::vector<AxisMask>& sums_wanted, ChangeCosts& costs)
+      : g_(g),
+        mesh_(mesh),
+        values_(values),
+        uses_(uses),
+        sums_wanted_(sums_wanted),
+        costs_(costs),
+        left_(g.num_values()) {}
 
   /// A value is to stay partial over these axes, because it is cheaper to complete what is made of it.
   void leave(ir::ValueId v, AxisMask axes) { left_[static_cast<std::size_t>(v)] |= axes; }
@@ -48,8 +54,8 @@ class LateCompletion {
     return sums_wanted_[static_cast<std::size_t>(v)] | left_[static_cast<std::size_t>(v)];
   }
 
-  /// Which operands stay partial, over the axes `over`, when the equation is split so; none unless it pays or is asked
-  /// for.
+  /// Which operands stay partial, over the axes `over`, when the equation is split so; empty, for none, unless it pays
+  /// or is asked for.
   std::vector<bool> passing(const ir::Eqn& e, const Factoring& f, const FactorAxes& split, AxisMask& over) const;
 
  private:
@@ -62,6 +68,7 @@ class LateCompletion {
   const VersionTable& values_;
   const GraphUses& uses_;
   const std::vector<AxisMask>& sums_wanted_;
+  ChangeCosts& costs_;
   std::vector<AxisMask> left_;  ///< by value
 };
 
@@ -70,6 +77,6 @@ class LateCompletion {
 /// read. Empty where nothing is less than completing `origin` itself. `wanted` has the layouts that propagation chose.
 std::vector<ir::ValueId> left_partial(const ir::Graph& g, const ir::MeshAxes& mesh,
                                       const std::vector<ir::Layout>& wanted, const GraphUses& uses, ir::ValueId origin,
-                                      AxisMask axes);
+                                      AxisMask axes, ChangeCosts& costs);
 
 }  // namespace tessera::spmd

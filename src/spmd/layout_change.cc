@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "spmd/layout_change.h"
 
+#include "base/hash.h"
 #include "ir/type_sharding.h"
 
 namespace tessera::spmd {
@@ -193,6 +194,39 @@ std::vector<Step> plan(const ir::Type& type, const ir::Layout& from, const ir::L
 std::int64_t cost(const ir::Type& type, const ir::Layout& from, const ir::Layout& goal, const ir::MeshAxes& mesh) {
   if (from.dims == goal.dims) return received(type, from, goal, mesh);  // an all-reduce at most
   return total(type, from, plan(type, from, goal, mesh), mesh);
+}
+
+namespace {
+std::size_t hash_of(const ir::Type& type, const ir::Layout& from, const ir::Layout& goal) {
+  using base::hash_mix;
+  std::size_t h = static_cast<std::size_t>(dtype_size(type.dtype));
+  for (auto extent : type.shape) h = hash_mix(h, static_cast<std::size_t>(extent));
+  for (const auto* l : {&from, &goal}) {
+    for (const auto& axes : l->dims) {
+      h = hash_mix(h, axes.size());
+      for (auto a : axes) h = hash_mix(h, a);
+    }
+    h = hash_mix(h, l->partial + (std::size_t{l->vary} << 32));
+    h = hash_mix(h, static_cast<std::size_t>(l->reduction));
+  }
+  return h;
+}
+}  // namespace
+
+bool ChangeCosts::Change::is(const ir::Type& type, const ir::Layout& f, const ir::Layout& g) const {
+  return element == dtype_size(type.dtype) && shape == type.shape && from == f && goal == g;
+}
+
+std::int64_t ChangeCosts::of(const ir::Type& type, const ir::Layout& from, const ir::Layout& goal,
+                             const ir::MeshAxes& mesh) {
+  if (from.dims == goal.dims) return cost(type, from, goal, mesh);  // as quick as to look it up
+  const std::size_t hash = hash_of(type, from, goal);
+  for (auto [it, end] = known_.equal_range(hash); it != end; ++it) {
+    if (it->second.is(type, from, goal)) return it->second.bytes;
+  }
+  const std::int64_t bytes = cost(type, from, goal, mesh);
+  known_.emplace(hash, Change{type.shape, dtype_size(type.dtype), from, goal, bytes});
+  return bytes;
 }
 
 bool tiles_stay(const Shape& shape, const ir::Layout& have, const ir::Layout& goal, AxisMask made,

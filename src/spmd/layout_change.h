@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <unordered_map>
 #include <vector>
 
 #include "ir/layout.h"
@@ -27,6 +28,23 @@ using ops::local_bytes;
 using ops::received;
 /// Sum over the steps of a plan.
 std::int64_t cost(const ir::Type& type, const ir::Layout& from, const ir::Layout& goal, const ir::MeshAxes& mesh);
+
+/// Costs of changes on one mesh that were asked for before: the layers of a program, and its trials under other
+/// layouts, ask for the same ones again and again.
+class ChangeCosts {
+ public:
+  std::int64_t of(const ir::Type& type, const ir::Layout& from, const ir::Layout& goal, const ir::MeshAxes& mesh);
+
+ private:
+  struct Change {
+    Shape shape;
+    std::int64_t element;  ///< bytes
+    ir::Layout from, goal;
+    std::int64_t bytes;
+    bool is(const ir::Type& type, const ir::Layout& f, const ir::Layout& g) const;
+  };
+  std::unordered_multimap<std::size_t, Change> known_;  ///< by hash
+};
 
 /// Whether a value becomes partial over the axes of `made` where its tiles are: they are parts of the goal's tiles, cut
 /// by these axes alone.

@@ -42,19 +42,27 @@ struct Split {
 class Partitioner {
  public:
   /// `others`, where given, takes the alternatives that were seen.
-  Partitioner(const ir::Module& m, const std::vector<ir::Layout>& wanted, Factorings& factorings,
+  Partitioner(const ir::Module& m, const std::vector<ir::Layout>& wanted, Factorings& factorings, ChangeCosts& costs,
               std::vector<Alternative>* others = nullptr)
       : m_(m),
         g_(*m.graph),
         mesh_(*m.mesh),
         wanted_(wanted),
         factorings_(factorings),
+        costs_(costs),
         others_(others),
-        values_(g_, mesh_, builder_),
+        values_(g_, mesh_, builder_, costs),
         uses_(g_),
         sums_wanted_(spmd::sums_wanted(m)) {}
 
   ir::GraphPtr run() {
+    std::vector<std::int64_t> moved;
+    return run({}, moved);
+  }
+  /// Null where changes of layout go beyond the limits; `moved` is what they move up to each equation.
+  ir::GraphPtr run(const Limits& limits, std::vector<std::int64_t>& moved) {
+    const bool paced = limits.pace.size() == g_.eqns.size();
+    moved.clear();
     builder_.set_mesh(m_.mesh);
     for (auto v : g_.inputs) values_.add(v, {wanted(v), builder_.input(g_.type(v))});
     for (const auto& e : g_.eqns) {
@@ -67,6 +75,9 @@ class Partitioner {
       } else if (!e.op->traits().collective || !add_manual(e, access_)) {
         add_equation(e);
       }
+      const std::int64_t now = values_.moved();
+      if (now > limits.most || (paced && now - limits.pace[moved.size()] > limits.behind)) return nullptr;
+      moved.push_back(now);
     }
     ir::Values outputs;
     for (std::size_t i = 0; i < g_.outputs.size(); ++i) {
@@ -116,12 +127,10 @@ class Partitioner {
   // --- one equation -------------------------------------------------------------------------------------------
 
   void add_equation(const ir::Eqn& e) {
-    ir::Types in = types_of(g_, e.in);
-    ir::Types out = types_of(g_, e.out);
-    if (e.op == &ops::def::halo) return take_windows(e, std::move(out));
-    const Factoring& f = factorings_.of(e, in, out, m_);
+    if (e.op == &ops::def::halo) return take_windows(e, types_of(g_, e.out));
+    const Factoring& f = factorings_.of(e, m_);
     Split split = choose(e, f);
-    if (!move_shards(e, in, out, split.cost)) emit(e, split, out);
+    if (!move_shards(e, split.cost)) emit(e, split);
     note_maker(e, f);
   }
 
@@ -144,8 +153,8 @@ class Partitioner {
   // --- elements that move along split dimensions --------------------------------------------------------------
 
   // Writes the equation as shards that take what they need from their neighbours, where that moves less than `limit`.
-  bool move_shards(const ir::Eqn& e, const ir::Types& in, const ir::Types& out, double limit) {
-    auto moves = moves_of(e, in, out);
+  bool move_shards(const ir::Eqn& e, double limit) {
+    auto moves = moves_of(e, g_);
     if (!moves) return false;
     auto way = weigh_moves(e.out[0], *moves);
     if (auto direct = through_padding(*moves, g_, uses_.maker(e.in[0]))) {
@@ -172,7 +181,7 @@ class Partitioner {
     moves->halo.reason = str(e.op->name(), " along a split dimension needs elements of other shards");
     moves->halo.cause = std::string(e.op->name());
     builder_.set_loc(e.loc);
-    ir::Value moved = builder_.add_typed(ops::def::halo, operands, ir::make_attrs(moves->halo), out)[0];
+    ir::Value moved = builder_.add_typed(ops::def::halo, operands, ir::make_attrs(moves->halo), types_of(g_, e.out))[0];
     values_.add(e.out[0], {way->goal, moved});
     return true;
   }
@@ -283,13 +292,14 @@ class Partitioner {
       const Factoring& f = *made.factoring;
       FactorAxes axes(f.num_factors());
       f.project(made.eqn->in.size(), goal.dims, axes);
-      emit(*made.eqn, weigh(*made.eqn, f, axes), {g_.type(v)});
+      emit(*made.eqn, weigh(*made.eqn, f, axes));
     }
     return values_.provide(v, goal, consumer).value;
   }
 
   Split choose(const ir::Eqn& e, const Factoring& f) {
     std::vector<Hint> hints;
+    hints.reserve(2 * e.in.size() + e.out.size());
     for (std::size_t i = 0; i < e.in.size(); ++i) {
       const ir::Layout& want = wanted(e.in[i]);
       const ir::Layout& have = values_.of(e.in[i]).front().layout;
@@ -301,23 +311,27 @@ class Partitioner {
       hints.push_back({e.in.size() + i, &wanted(e.out[i]).dims, g_.type(e.out[i]).nbytes()});
     }
     Candidates found = candidates(f, hints, mesh_);
-    Split best = weigh(e, f, found.ways[0]);
-    for (std::size_t k = 1; k < found.ways.size(); ++k) {
-      Split s = weigh(e, f, found.ways[k]);
-      if (s.cost < best.cost) best = std::move(s);
+    std::vector<Split> splits;
+    splits.reserve(found.ways.size() + found.settled.size());
+    std::size_t best = 0;
+    for (const auto& axes : found.ways) {
+      splits.push_back(weigh(e, f, axes));
+      if (splits.back().cost < splits[best].cost) best = splits.size() - 1;
     }
     // Nobody asked for these: they are for what they save, not for what a position computes less.
     for (const auto& axes : found.settled) {
-      Split s = weigh(e, f, axes);
-      if (s.bytes <= best.bytes && s.cost < best.cost) best = std::move(s);
+      splits.push_back(weigh(e, f, axes));
+      const Split& s = splits.back();
+      if (s.bytes <= splits[best].bytes && s.cost < splits[best].cost) best = splits.size() - 1;
     }
-    if (others_ != nullptr && best.bytes > 0) {
-      for (const auto& axes : elsewhere(f, hints, found.ways[0], mesh_)) found.ways.push_back(axes);
-      for (const auto* ways : {&found.ways, &found.settled}) {
-        for (const auto& axes : *ways) note_alternative(e, weigh(e, f, axes), best.bytes);
-      }
+    const double bytes = splits[best].bytes;
+    if (others_ != nullptr && bytes > 0) {
+      const std::size_t asked = found.ways.size();
+      for (std::size_t k = 0; k < asked; ++k) note_alternative(e, splits[k], bytes);
+      for (const auto& axes : elsewhere(f, hints, found.ways[0], mesh_)) note_alternative(e, weigh(e, f, axes), bytes);
+      for (std::size_t k = asked; k < splits.size(); ++k) note_alternative(e, splits[k], bytes);
     }
-    return best;
+    return std::move(splits[best]);
   }
 
   // Results as one way makes them, where they are wanted otherwise and its operands move less than `bytes`.
@@ -337,10 +351,12 @@ class Partitioner {
     AxisMask passed = 0;
     std::vector<bool> passes = late_.passing(e, f, axes, passed);
     AxisMask vary = 0;
+    s.operands.reserve(e.in.size());
+    s.results.reserve(e.out.size());
     for (std::size_t i = 0; i < e.in.size(); ++i) {
       ir::Layout need;
       need.dims = f.dims_of(i, axes);
-      if (passes[i]) {
+      if (!passes.empty() && passes[i]) {
         need.partial = passed;
         if (const Version* p = values_.partial(e.in[i])) s.origin = p->origin;
       }
@@ -370,7 +386,7 @@ class Partitioner {
       ir::Layout goal;
       goal.dims = wanted(e.out[i]).dims;
       if (made.reduction == ir::Reduction::Sum) goal.partial = made.partial & late_.stays(e.out[i]);
-      s.bytes += static_cast<double>(cost(type, made, goal, mesh_));
+      s.bytes += static_cast<double>(costs_.of(type, made, goal, mesh_));
       s.cost += 0.125 * static_cast<double>(local_bytes(type, made, mesh_));
       s.results.push_back(std::move(made));
     }
@@ -379,18 +395,20 @@ class Partitioner {
     return s;
   }
 
-  void emit(const ir::Eqn& e, const Split& s, ir::Types out) {
+  void emit(const ir::Eqn& e, const Split& s) {
     ir::Values in;
     for (std::size_t i = 0; i < e.in.size(); ++i) {
       in.push_back(provide(e.in[i], s.operands[i], {&e, "operand", i}));
     }
     builder_.set_loc(e.loc);
-    ir::Values results = builder_.add_typed(*e.op, in, e.attrs, std::move(out));
+    ir::Values results = builder_.add_typed(*e.op, in, e.attrs, types_of(g_, e.out));
     for (std::size_t i = 0; i < results.size(); ++i) {
       values_.add(e.out[i], {s.results[i], results[i], s.results[i].partial ? s.origin : nullptr});
       bool begins = s.origin == &e && s.results[i].reduction == ir::Reduction::Sum;
       if (AxisMask axes = begins ? s.results[i].partial : 0) {
-        for (auto v : left_partial(g_, mesh_, wanted_, uses_, e.out[i], axes)) late_.leave(v, axes);
+        for (auto v : left_partial(g_, mesh_, wanted_, uses_, e.out[i], axes, costs_)) {
+          late_.leave(v, axes);
+        }
       }
     }
   }
@@ -407,12 +425,13 @@ class Partitioner {
   const ir::MeshAxes& mesh_;
   const std::vector<ir::Layout>& wanted_;
   Factorings& factorings_;
+  ChangeCosts& costs_;
   std::vector<Alternative>* others_;
   ir::Builder builder_;
   VersionTable values_;
   GraphUses uses_;
   std::vector<AxisMask> sums_wanted_;  ///< by value
-  LateCompletion late_{g_, mesh_, values_, uses_, sums_wanted_};
+  LateCompletion late_{g_, mesh_, values_, uses_, sums_wanted_, costs_};
   SourceBytes sources_{g_};
   struct Maker {
     const ir::Eqn* eqn;
@@ -517,28 +536,34 @@ void Partitioner::add_control(const ir::Eqn& e, const ops::Control& control) {
 
 namespace {
 
-Price price_alone(const ir::Module& m, const std::vector<ir::Layout>& layouts) {
-  Factorings factorings;
-  return price_of(*Partitioner(m, layouts, factorings).run());
+// Of programs on one mesh.
+Pricing price_alone(ChangeCosts& costs) {
+  return [&costs](const ir::Module& m, const std::vector<ir::Layout>& layouts) {
+    Factorings factorings;
+    return price_of(*Partitioner(m, layouts, factorings, costs).run());
+  };
 }
 
 ir::GraphPtr undivided(const ir::Module& m, const std::vector<ir::Layout>& layouts, Trial& trial) {
-  return Partitioner(m, layouts, trial.factorings, &trial.others.emplace()).run();
+  Partitioner partitioner(m, layouts, trial.factorings, trial.costs, &trial.others.emplace());
+  return partitioner.run(trial.limits, trial.moved);
 }
 
 ir::GraphPtr partition_apart(const ir::Module& m, const std::vector<ir::Layout>& layouts, Trial& trial) {
   trial.others.reset();
-  auto divided = divide_equations(m, layouts, price_alone);
+  auto divided = divide_equations(m, layouts, price_alone(trial.costs));
   if (!divided) return undivided(m, layouts, trial);
   ir::Module changed = m;
   changed.graph = divided->graph;
   Factorings factorings;
-  ir::GraphPtr out = Partitioner(changed, divided->layouts, factorings).run();
+  ir::GraphPtr out = Partitioner(changed, divided->layouts, factorings, trial.costs).run(trial.limits, trial.moved);
   if (!divided->by_rules) return out;
   // An equation by itself is not the program: where what follows makes up for it, nothing is divided.
   changed.divides = false;
   changed.graph = m.graph;
+  trial.moved.clear();
   ir::GraphPtr whole = partition_apart(changed, layouts, trial);
+  if (!out || !whole) return out ? out : whole;
   auto joined = [](const ir::GraphPtr& g) { return price_of(*join_exchanges(g)); };
   return less(joined(whole), joined(out)) ? whole : out;
 }
@@ -548,12 +573,13 @@ ir::GraphPtr partition_apart(const ir::Module& m, const std::vector<ir::Layout>&
 std::vector<Alternative> alternatives(const ir::Module& m, const std::vector<ir::Layout>& layouts, Trial& trial) {
   if (!trial.others) undivided(m, layouts, trial);
   std::vector<Alternative> out = *trial.others;
-  for (auto& other : left_elsewhere(m, layouts, price_alone)) out.push_back(std::move(other));
+  for (auto& other : left_elsewhere(m, layouts, price_alone(trial.costs))) out.push_back(std::move(other));
   return out;
 }
 
 ir::GraphPtr partition(const ir::Module& m, const std::vector<ir::Layout>& layouts, Trial& trial) {
-  return ir::after_pass("join_exchanges", join_exchanges(partition_apart(m, layouts, trial)));
+  ir::GraphPtr apart = partition_apart(m, layouts, trial);
+  return apart ? ir::after_pass("join_exchanges", join_exchanges(apart)) : nullptr;
 }
 
 ir::GraphPtr partition_apart(const ir::Module& m, const std::vector<ir::Layout>& layouts) {

@@ -39,16 +39,21 @@ struct FixedLayout {
   ir::ValueId value;
   ir::Layout layout;
 };
+class Factorings;
+
 /// Propagation over a module, which must outlive it: what relates its values is found once.
 class Propagation {
  public:
-  explicit Propagation(const ir::Module& m);
+  /// `factorings`, where given, takes those of the module's equations, and must outlive it, too.
+  explicit Propagation(const ir::Module& m, Factorings* factorings = nullptr);
   ~Propagation();
   Propagation(const Propagation&) = delete;
   Propagation& operator=(const Propagation&) = delete;
   /// A layout for every value of the graph: inputs, outputs, constraints and `fixed` values as given, others chosen.
   /// Deterministic.
   std::vector<ir::Layout> run(std::span<const FixedLayout> fixed = {});
+  /// Takes up layouts of inputs and outputs that the module has been given since.
+  void take_ports();
 
  private:
   class Impl;

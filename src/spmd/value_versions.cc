@@ -55,7 +55,7 @@ std::size_t VersionTable::nearest(ir::ValueId v, const ir::Layout& goal, std::in
       bytes = 0;
       return i;
     }
-    std::int64_t c = spmd::cost(graph_.type(v), all[i].layout, goal, mesh_);
+    std::int64_t c = costs_.of(graph_.type(v), all[i].layout, goal, mesh_);
     if (best == all.size() || c < bytes) {
       best = i;
       bytes = c;
@@ -92,6 +92,7 @@ const Version& VersionTable::provide(ir::ValueId v, const ir::Layout& goal, cons
     builder_.set_loc(cause ? cause->loc : Loc{});
     ir::Value next =
         builder_.add_typed(ops::def::reshard, ir::ValueSpan(&now.value, 1), ir::make_attrs(std::move(p)), {type})[0];
+    moved_ += received(type, now.layout, step.layout, mesh_);
     now = {step.layout, next, step.layout.partial ? now.origin : nullptr};
     add(v, now);
   }

@@ -27,8 +27,8 @@ struct Consumer {
 
 class VersionTable {
  public:
-  VersionTable(const ir::Graph& graph, const ir::MeshAxes& mesh, ir::Builder& builder)
-      : graph_(graph), mesh_(mesh), builder_(builder), versions_(graph.num_values()) {}
+  VersionTable(const ir::Graph& graph, const ir::MeshAxes& mesh, ir::Builder& builder, ChangeCosts& costs)
+      : graph_(graph), mesh_(mesh), builder_(builder), costs_(costs), versions_(graph.num_values()) {}
 
   const std::vector<Version>& of(ir::ValueId v) const { return versions_[static_cast<std::size_t>(v)]; }
   void add(ir::ValueId v, Version version);
@@ -43,6 +43,8 @@ class VersionTable {
   std::int64_t cost(ir::ValueId v, const ir::Layout& goal) const;
   /// The value under a layout with the dimensions and partial axes of `goal`, made from the version that is nearest.
   const Version& provide(ir::ValueId v, const ir::Layout& goal, const Consumer& consumer);
+  /// Bytes that all changes of layout so far move on a device.
+  std::int64_t moved() const { return moved_; }
 
  private:
   std::size_t nearest(ir::ValueId v, const ir::Layout& goal, std::int64_t& bytes) const;
@@ -50,7 +52,9 @@ class VersionTable {
   const ir::Graph& graph_;
   const ir::MeshAxes& mesh_;
   ir::Builder& builder_;
+  ChangeCosts& costs_;
   std::vector<std::vector<Version>> versions_;
+  std::int64_t moved_ = 0;
 };
 
 }  // namespace tessera::spmd

@@ -18,7 +18,7 @@ bool takes_whole(const IndexPlan& p, std::size_t d) {
 
 // The entries of what the plan reads.
 ir::TypeSharding read_sharding(const IndexPlan& p, const ir::TypeSharding& x, const ir::TypeSharding* indices) {
-  ir::TypeSharding out{x.mesh, std::vector<ir::AxisList>(p.gathered.size()), x.unreduced, x.reduced};
+  ir::TypeSharding out{x.mesh, ir::DimAxes(p.gathered.size()), x.unreduced, x.reduced};
   auto entry = [&](std::int64_t d) {
     const std::size_t k = as_index(d);
     return takes_whole(p, k) || p.sliced[k] % x.parts(k) == 0 ? x.dims[k] : ir::AxisList{};

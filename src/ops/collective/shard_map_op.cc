@@ -113,8 +113,8 @@ NameSets output_sets(const ShardMap& p) {
 // The result's placement: what its spec says, and within it that of the block over the axes that stay outside the map.
 void place_map(const ir::PlaceArgs& args, Types& out, const ShardMap& p) {
   for (std::size_t k = 0; k < out.size(); ++k) {
-    ir::TypeSharding s{args.mesh, std::vector<ir::AxisList>(out[k].shape.size()),
-                       ir::mask_of(p.out_specs.unreduced_of(k)), ir::mask_of(p.out_specs.reduced_of(k))};
+    ir::TypeSharding s{args.mesh, ir::DimAxes(out[k].shape.size()), ir::mask_of(p.out_specs.unreduced_of(k)),
+                       ir::mask_of(p.out_specs.reduced_of(k))};
     const auto* inner = out[k].sharding;
     for (std::size_t d = 0; d < s.dims.size(); ++d) {
       for (auto a : p.out_specs.list[k][d]) s.dims[d].push_back(static_cast<std::uint8_t>(a));

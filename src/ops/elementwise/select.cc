@@ -13,7 +13,7 @@ namespace {
 
 // Cases of one sharding, and a predicate split like them.
 void place_select(const ir::PlaceArgs& args, Types& out) {
-  ir::TypeSharding s{args.mesh, std::vector<ir::AxisList>(out[0].shape.size()), 0, 0};
+  ir::TypeSharding s{args.mesh, ir::DimAxes(out[0].shape.size()), 0, 0};
   bool first = true;
   for (std::size_t i = 1; i < args.in.size(); ++i) {
     if (args.in[i].shape.empty()) continue;

@@ -137,7 +137,7 @@ void place_conv(const ir::PlaceArgs& args, Types& out, const Conv& p) {
     ir::refuse_sharding(args, "the kernel and the input's features must be unsharded",
                         "Give out_sharding=, or reshard the operands");
   }
-  ir::TypeSharding s{args.mesh, std::vector<ir::AxisList>(out[0].shape.size()), 0, 0};
+  ir::TypeSharding s{args.mesh, ir::DimAxes(out[0].shape.size()), 0, 0};
   s.dims[at(p.out_spec[0])] = x.dims[at(p.lhs_spec[0])];
   for (std::size_t i = 2; i < s.dims.size(); ++i) {
     s.dims[at(p.out_spec[i])] = kept_entry(args, x.dims[at(p.lhs_spec[i])], args.in[0].shape[at(p.lhs_spec[i])],

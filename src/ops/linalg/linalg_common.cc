@@ -185,7 +185,7 @@ void place_batches(const ir::PlaceArgs& args, Types& out) {
                         "Reshard the operand, or call inside auto_axes");
   }
   for (auto& t : out) {
-    ir::TypeSharding s{args.mesh, std::vector<ir::AxisList>(t.shape.size()), 0, x.reduced};
+    ir::TypeSharding s{args.mesh, ir::DimAxes(t.shape.size()), 0, x.reduced};
     std::copy_n(x.dims.begin(), std::min(batch, t.shape.size()), s.dims.begin());
     ir::set_sharding(args, t, std::move(s));
   }

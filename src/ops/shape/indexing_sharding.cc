@@ -11,6 +11,7 @@ namespace tessera::ops {
 namespace {
 
 using ir::AxisList;
+using ir::DimAxes;
 using ir::TypeSharding;
 
 bool among(const Dims& list, std::size_t d) {
@@ -64,7 +65,7 @@ void place_gather(const ir::PlaceArgs& args, ir::Types& out, const Gather& p) {
   const TypeSharding at_indices = ir::sharding_of(args.in[1], args.mesh);
   const Shape& shape = args.in[0].shape;
   const WindowMap map(p, shape, args.in[1].shape, out[0].shape);
-  TypeSharding s{args.mesh, std::vector<AxisList>(out[0].shape.size()), 0, x.reduced};
+  TypeSharding s{args.mesh, DimAxes(out[0].shape.size()), 0, x.reduced};
   for (std::size_t i = 0; i < map.batch_of_window.size(); ++i) {
     AxisList entry = at_indices.dims[i];
     for (std::size_t k = 0; k < p.indices_batching_dims.size(); ++k) {

@@ -10,6 +10,7 @@ namespace tessera::ops {
 namespace {
 
 using ir::AxisList;
+using ir::DimAxes;
 
 struct Dim {
   std::int64_t extent;
@@ -155,7 +156,7 @@ void place_reshape(const ir::PlaceArgs& args, ir::Types& out) {
   DimList from, to;
   for (std::size_t d = 0; d < before.size(); ++d) from.push_back({before[d], s.dims[d]});
   for (auto extent : after) to.push_back({extent, {}});
-  ir::TypeSharding result{args.mesh, std::vector<AxisList>(after.size()), s.unreduced, s.reduced};
+  ir::TypeSharding result{args.mesh, DimAxes(after.size()), s.unreduced, s.reduced};
   if (follow(from, to, args.mesh)) {
     for (std::size_t d = 0; d < to.size(); ++d) result.dims[d] = std::move(to[d].entry);
   } else if (args.strict()) {

@@ -90,100 +90,104 @@ TESSERA_DEFINE_OP(
             },
     });
 
-TESSERA_DEFINE_OP(
-    broadcast_in_dim, BroadcastInDim,
-    {
-        .name = "broadcast_in_dim",
-        .traits = {.linearity = Linearity::Joint, .cheap = true, .view = true},
-        .infer =
-            [](TypeSpan in, const BroadcastInDim& p) {
-              check_count("broadcast_in_dim", in, 1);
-              if (p.dims.size() != in[0].shape.size()) {
-                bad_attr("broadcast_in_dim", "dims",
-                         str(base::tuple_text(p.dims), " for shape ", in[0].shape, "; expected one entry a dimension"));
-              }
-              check_axes("broadcast_in_dim", "dims", p.dims, rank(p.shape));
-              for (std::size_t i = 0; i < p.dims.size(); ++i) {
-                auto n = in[0].shape[i];
-                auto m = p.shape[at(p.dims[i])];
-                if (n != m && n != 1) {
-                  bad_operand("broadcast_in_dim", 0,
-                              str("dimension ", i, " is ", n, "; expected 1 or ", m, " (dimension ", p.dims[i], " of ",
-                                  p.shape, ")"));
-                }
-              }
-              return Types{Type{in[0].dtype, p.shape, in[0].weak}};
-            },
-        .factors =
-            [](TypeSpan in, TypeSpan out, const BroadcastInDim& p) {
-              Dims map(p.shape.size(), -1);
-              for (std::size_t i = 0; i < p.dims.size(); ++i) {
-                if (in[0].shape[i] == p.shape[at(p.dims[i])]) map[at(p.dims[i])] = static_cast<std::int64_t>(i);
-              }
-              return FactorRule::mapped(in[0], out[0], map);
-            },
-        .remap =
-            [](const RemapArgs& r, const BroadcastInDim& p) {
-              return BroadcastInDim{r.local_out[0].shape, p.dims};
-            },
-        .batch =
-            [](Builder&, const BatchArgs& a, const BroadcastInDim& p) {
-              Shape shape = p.shape;
-              shape.insert(shape.begin(), a.size);
-              Dims dims = shifted(p.dims);
-              dims.insert(dims.begin(), 0);
-              return Batched{{broadcast_in_dim(a.in[0], shape, dims)}, {true}};
-            },
-        .jvp = linear,
-        .transpose =
-            [](Builder&, const TransposeArgs& t, const BroadcastInDim& p) {
-              const Shape& shape = t.types[0].shape;
-              Dims sum;
-              for (std::int64_t d = 0; d < rank(p.shape); ++d) {
-                auto it = std::find(p.dims.begin(), p.dims.end(), d);
-                if (it == p.dims.end() || shape[at(it - p.dims.begin())] != p.shape[at(d)]) sum.push_back(d);
-              }
-              Value ct = reduce_sum(t.ct[0], sum);
-              // What is left stands in result order; put it in operand order.
-              Dims order;
-              for (std::size_t i = 0; i < p.dims.size(); ++i) {
-                if (shape[i] == p.shape[at(p.dims[i])]) order.push_back(p.dims[i]);
-              }
-              Dims sorted = order;
-              std::sort(sorted.begin(), sorted.end());
-              Dims permutation;
-              for (auto d : order) permutation.push_back(std::find(sorted.begin(), sorted.end(), d) - sorted.begin());
-              return Values{reshape(transpose(ct, permutation), shape)};
-            },
-        .place =
-            [](const ir::PlaceArgs& args, Types& out, const BroadcastInDim& p) {
-              // An extent of 1 keeps its entry, which can be over axes of size 1 alone.
-              const ir::TypeSharding s = ir::sharding_of(args.in[0], args.mesh);
-              ir::TypeSharding result{args.mesh, std::vector<ir::AxisList>(p.shape.size()), s.unreduced, s.reduced};
-              for (std::size_t i = 0; i < p.dims.size(); ++i) result.dims[at(p.dims[i])] = s.dims[i];
-              ir::set_sharding(args, out[0], std::move(result));
-            },
-        .reference =
-            [](ViewSpan in, ViewSpan out, const BroadcastInDim& p) {
-              auto item = dtype_size(out[0].dtype);
-              Dims strides = core::contiguous_strides(in[0].shape, item);
-              Dims from(p.shape.size(), 0);
-              for (std::size_t i = 0; i < p.dims.size(); ++i) {
-                if (in[0].shape[i] != 1) from[at(p.dims[i])] = strides[i];
-              }
-              if (out[0].size() == 0) return;
-              Dims to = core::contiguous_strides(p.shape, item);
-              core::copy_strided(out[0].data, to, in[0].data, from, p.shape, item);
-            },
-        .samples =
-            [] {
-              return std::vector<Sample<BroadcastInDim>>{{{Type{DType::F32, {}}}, {{4, 6}, {}}},
-                                                         {{Type{DType::F32, {6}}}, {{4, 6}, {1}}},
-                                                         {{Type{DType::F32, {4}}}, {{4, 6}, {0}}},
-                                                         {{Type{DType::F32, {1, 6}}}, {{4, 6}, {0, 1}}},
-                                                         {{Type{DType::F32, {4, 6}}}, {{6, 2, 4}, {2, 0}}}};
-            },
-    });
+TESSERA_DEFINE_OP(broadcast_in_dim, BroadcastInDim,
+                  {
+                      .name = "broadcast_in_dim",
+                      .traits = {.linearity = Linearity::Joint, .cheap = true, .view = true},
+                      .infer =
+                          [](TypeSpan in, const BroadcastInDim& p) {
+                            check_count("broadcast_in_dim", in, 1);
+                            if (p.dims.size() != in[0].shape.size()) {
+                              bad_attr("broadcast_in_dim", "dims",
+                                       str(base::tuple_text(p.dims), " for shape ", in[0].shape,
+                                           "; expected one entry a dimension"));
+                            }
+                            check_axes("broadcast_in_dim", "dims", p.dims, rank(p.shape));
+                            for (std::size_t i = 0; i < p.dims.size(); ++i) {
+                              auto n = in[0].shape[i];
+                              auto m = p.shape[at(p.dims[i])];
+                              if (n != m && n != 1) {
+                                bad_operand("broadcast_in_dim", 0,
+                                            str("dimension ", i, " is ", n, "; expected 1 or ", m, " (dimension ",
+                                                p.dims[i], " of ", p.shape, ")"));
+                              }
+                            }
+                            return Types{Type{in[0].dtype, p.shape, in[0].weak}};
+                          },
+                      .factors =
+                          [](TypeSpan in, TypeSpan out, const BroadcastInDim& p) {
+                            Dims map(p.shape.size(), -1);
+                            for (std::size_t i = 0; i < p.dims.size(); ++i) {
+                              if (in[0].shape[i] == p.shape[at(p.dims[i])])
+                                map[at(p.dims[i])] = static_cast<std::int64_t>(i);
+                            }
+                            return FactorRule::mapped(in[0], out[0], map);
+                          },
+                      .remap =
+                          [](const RemapArgs& r, const BroadcastInDim& p) {
+                            return BroadcastInDim{r.local_out[0].shape, p.dims};
+                          },
+                      .batch =
+                          [](Builder&, const BatchArgs& a, const BroadcastInDim& p) {
+                            Shape shape = p.shape;
+                            shape.insert(shape.begin(), a.size);
+                            Dims dims = shifted(p.dims);
+                            dims.insert(dims.begin(), 0);
+                            return Batched{{broadcast_in_dim(a.in[0], shape, dims)}, {true}};
+                          },
+                      .jvp = linear,
+                      .transpose =
+                          [](Builder&, const TransposeArgs& t, const BroadcastInDim& p) {
+                            const Shape& shape = t.types[0].shape;
+                            Dims sum;
+                            for (std::int64_t d = 0; d < rank(p.shape); ++d) {
+                              auto it = std::find(p.dims.begin(), p.dims.end(), d);
+                              if (it == p.dims.end() || shape[at(it - p.dims.begin())] != p.shape[at(d)])
+                                sum.push_back(d);
+                            }
+                            Value ct = reduce_sum(t.ct[0], sum);
+                            // What is left stands in result order; put it in operand order.
+                            Dims order;
+                            for (std::size_t i = 0; i < p.dims.size(); ++i) {
+                              if (shape[i] == p.shape[at(p.dims[i])]) order.push_back(p.dims[i]);
+                            }
+                            Dims sorted = order;
+                            std::sort(sorted.begin(), sorted.end());
+                            Dims permutation;
+                            for (auto d : order)
+                              permutation.push_back(std::find(sorted.begin(), sorted.end(), d) - sorted.begin());
+                            return Values{reshape(transpose(ct, permutation), shape)};
+                          },
+                      .place =
+                          [](const ir::PlaceArgs& args, Types& out, const BroadcastInDim& p) {
+                            // An extent of 1 keeps its entry, which can be over axes of size 1 alone.
+                            const ir::TypeSharding s = ir::sharding_of(args.in[0], args.mesh);
+                            ir::TypeSharding result{args.mesh, ir::DimAxes(p.shape.size()), s.unreduced, s.reduced};
+                            for (std::size_t i = 0; i < p.dims.size(); ++i) result.dims[at(p.dims[i])] = s.dims[i];
+                            ir::set_sharding(args, out[0], std::move(result));
+                          },
+                      .reference =
+                          [](ViewSpan in, ViewSpan out, const BroadcastInDim& p) {
+                            auto item = dtype_size(out[0].dtype);
+                            Dims strides = core::contiguous_strides(in[0].shape, item);
+                            Dims from(p.shape.size(), 0);
+                            for (std::size_t i = 0; i < p.dims.size(); ++i) {
+                              if (in[0].shape[i] != 1) from[at(p.dims[i])] = strides[i];
+                            }
+                            if (out[0].size() == 0) return;
+                            Dims to = core::contiguous_strides(p.shape, item);
+                            core::copy_strided(out[0].data, to, in[0].data, from, p.shape, item);
+                          },
+                      .samples =
+                          [] {
+                            return std::vector<Sample<BroadcastInDim>>{
+                                {{Type{DType::F32, {}}}, {{4, 6}, {}}},
+                                {{Type{DType::F32, {6}}}, {{4, 6}, {1}}},
+                                {{Type{DType::F32, {4}}}, {{4, 6}, {0}}},
+                                {{Type{DType::F32, {1, 6}}}, {{4, 6}, {0, 1}}},
+                                {{Type{DType::F32, {4, 6}}}, {{6, 2, 4}, {2, 0}}}};
+                          },
+                  });
 
 namespace {
 // Cuts both shapes into runs of equal products; inside a run the factors are the finer of the two subdivisions where

@@ -2,7 +2,6 @@
 // Layouts chosen by the bytes that the whole program moves: propagation decides value by value, from whoever names axes
 // first. Here what single equations would rather have is tried out on all of the program (docs/propagation.md).
 #include <algorithm>
-#include <memory>
 #include <utility>
 
 #include "base/check.h"
@@ -23,8 +22,8 @@ struct Idea {
 
 class Chooser {
  public:
-  explicit Chooser(ir::Module m) : m_(std::move(m)) {
-    layouts_ = propagate(m_);
+  explicit Chooser(ir::Module m) : m_(std::move(m)), propagation_(m_, &trial_.factorings) {
+    layouts_ = propagation_.run();
     // Who reads results sees what propagation says of them.
     for (std::size_t i = 0; i < m_.outputs.size(); ++i) {
       const ir::ValueId v = m_.graph->outputs[i];
@@ -35,12 +34,13 @@ class Chooser {
       auto& layout = m_.inputs[i].layout;
       if (!layout) layout = layouts_[static_cast<std::size_t>(m_.graph->inputs[i])];
     }
+    propagation_.take_ports();
     graph_ = partition(m_, layouts_, trial_);
     price_ = price_of(*graph_);
   }
 
   ir::GraphPtr run() {
-    for (int left = kFailures; left > 0;) {
+    for (std::size_t left = failures(); left > 0;) {
       bool gained = false;
       for (const auto& idea : ideas()) {
         gained = attempt(idea);
@@ -52,7 +52,11 @@ class Chooser {
   }
 
  private:
-  static constexpr int kFailures = 2;         // after which no more is tried: each costs a partitioning
+  // After as many no more is tried: each costs a partitioning. In some 130 programs none gained after one that failed.
+  std::size_t failures() const {
+    constexpr std::size_t kCheap = 512;  // equations
+    return m_.graph->eqns.size() < kCheap ? 2 : 1;
+  }
   static constexpr double kWorth = 1.0 / 32;  // of all that is moved: less is not tried, and not taken
   // What could be moved while an exchange starts, on any network at least: small values stay in one exchange.
   static constexpr double kStart = 4096;  // bytes
@@ -106,15 +110,19 @@ class Chooser {
       if (std::ranges::find(idea.fixed, f.value, &FixedLayout::value) == idea.fixed.end()) fixed.push_back(f);
     }
     fixed.insert(fixed.end(), idea.fixed.begin(), idea.fixed.end());
-    if (!propagation_) propagation_ = std::make_unique<Propagation>(m_);
-    std::vector<ir::Layout> layouts = propagation_->run(fixed);
+    std::vector<ir::Layout> layouts = propagation_.run(fixed);
     auto others = std::move(trial_.others);
+    // What it saves at its equations it must not have lost before.
+    trial_.limits = {most_bytes_of_less(price_), std::move(trial_.moved), static_cast<std::int64_t>(idea.saved)};
     ir::GraphPtr graph = partition(m_, layouts, trial_);
-    const Price found = price_of(*graph);
-    if (!less(found, price_) || !worth(cost(price_) - cost(found))) {
+    const Price found = graph ? price_of(*graph) : Price{};
+    if (!graph || !less(found, price_) || !worth(cost(price_) - cost(found))) {
       trial_.others = std::move(others);
+      trial_.moved = std::move(trial_.limits.pace);
+      trial_.limits = {};
       return false;
     }
+    trial_.limits = {};
     fixed_ = std::move(fixed);
     layouts_ = std::move(layouts);
     graph_ = std::move(graph);
@@ -123,8 +131,8 @@ class Chooser {
   }
 
   ir::Module m_;
-  std::unique_ptr<Propagation> propagation_;  // with layouts for all inputs and outputs
-  Trial trial_;                               // of `layouts_`
+  Trial trial_;  // of `layouts_`
+  Propagation propagation_;
   std::vector<ir::Layout> layouts_;
   ir::GraphPtr graph_;
   Price price_;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sharding propagation; docs/propagation.md describes the rules with examples.
 #include <algorithm>
+#include <deque>
 #include <map>
 #include <utility>
 
@@ -30,7 +31,7 @@ struct State {
 
 // An equation, an output or a tie between a value inside a sub-graph and one outside: whatever relates axes of values.
 struct Node {
-  Factoring factoring;
+  const Factoring& factoring;
   std::vector<Slot> tensors;         ///< operands, then results
   std::vector<std::int64_t> weight;  ///< bytes of each tensor: whose axes win
   std::vector<std::size_t> order;    ///< tensors by falling weight
@@ -42,14 +43,24 @@ struct Node {
 
 class Propagation::Impl {
  public:
-  explicit Impl(const ir::Module& m) : m_(m) {
+  Impl(const ir::Module& m, Factorings* factorings)
+      : m_(m), factorings_(factorings != nullptr ? *factorings : own_factorings_) {
     const ir::Graph& g = *m_.graph;
     slots_ = enter(g);
+    add_equations(g, slots_);
+    input_given_.resize(g.inputs.size());
+    output_given_.resize(g.outputs.size());
+    take_ports();
+  }
+
+  void take_ports() {
+    const ir::Graph& g = *m_.graph;
     for (std::size_t i = 0; i < g.inputs.size(); ++i) {
       const auto& layout = m_.inputs[i].layout;
-      if (layout) fix(slots_[static_cast<std::size_t>(g.inputs[i])], *layout, {});
+      if (!layout || input_given_[i]) continue;
+      input_given_[i] = true;
+      fix_also(slots_[static_cast<std::size_t>(g.inputs[i])], *layout);
     }
-    add_equations(g, slots_);
     add_outputs(g, slots_);
     connect();
   }
@@ -57,10 +68,7 @@ class Propagation::Impl {
   std::vector<ir::Layout> run(std::span<const FixedLayout> fixed) {
     std::vector<State> begin = states_;
     for (const auto& f : fixed) {
-      const Slot slot = slots_[static_cast<std::size_t>(f.value)];
-      const AxisMask used = state(slot).used;
-      fix(slot, f.layout, {});
-      state(slot).used |= used;
+      fix_also(slots_[static_cast<std::size_t>(f.value)], f.layout);
     }
     for (Node& n : nodes_) n.dirty = true;
     for (int round = 0; round < 2; ++round) {
@@ -93,9 +101,21 @@ class Propagation::Impl {
     for (std::size_t d = 0; d < s.dims.size(); ++d) s.closed[d] = open.empty() || !open[d];
   }
 
+  // Axes that the value may not take otherwise stay out of reach.
+  void fix_also(Slot slot, const ir::Layout& layout) {
+    const AxisMask used = state(slot).used;
+    fix(slot, layout, {});
+    state(slot).used |= used;
+  }
+
   void add_node(ir::FactorRule rule, const ir::Types& in, const ir::Types& out, std::vector<Slot> tensors, int round,
                 bool shifted = false) {
-    Node n{Factoring(std::move(rule), in, out, m_, shifted), std::move(tensors), {}, {}, round};
+    ties_.emplace_back(std::move(rule), in, out, m_, shifted);
+    add_node(ties_.back(), in, out, std::move(tensors), round);
+  }
+  void add_node(const Factoring& factoring, const ir::Types& in, const ir::Types& out, std::vector<Slot> tensors,
+                int round) {
+    Node n{factoring, std::move(tensors), {}, {}, round};
     for (const auto& t : in) n.weight.push_back(t.nbytes());
     for (const auto& t : out) n.weight.push_back(t.nbytes());
     for (std::size_t t = 0; t < n.tensors.size(); ++t) n.order.push_back(t);
@@ -145,21 +165,25 @@ class Propagation::Impl {
       for (auto v : e.out) state(slots[static_cast<std::size_t>(v)]).sources = sources.of(v);
       if (const auto* p = ir::get_if<ops::ManualSpec>(e.attrs)) boundary(e, *p, in, tensors);
       int round = e.op->traits().elementwise || keeps_elements(rule, in, out) ? 0 : 1;
-      if (auto moves = moves_of(e, in, out)) tie_moved(*moves, in, out, tensors);
+      if (auto moves = moves_of(e, g)) tie_moved(*moves, in, out, tensors);
       for (const auto& w : window_dims(e, in)) tie_dims({in[0], w.in, tensors[0]}, {out[0], w.out, tensors.back()});
       tie_whole(rule, in, out, tensors);
-      add_node(std::move(rule), in, out, std::move(tensors), round);
+      add_node(factorings_.of(e, rule, in, out, m_), in, out, std::move(tensors), round);
     }
   }
 
   // A dimension that operands and results share though it may not be split while they are computed (sort, running
   // sums): who has its operand split wants the result so, too.
-  void tie_whole(ir::FactorRule rule, const ir::Types& in, const ir::Types& out, const std::vector<Slot>& tensors) {
+  void tie_whole(const ir::FactorRule& given, const ir::Types& in, const ir::Types& out,
+                 const std::vector<Slot>& tensors) {
     auto has = [](const std::vector<ir::FactorRule::Tensor>& all, int f) {
       return std::any_of(all.begin(), all.end(), [&](const ir::FactorRule::Tensor& t) {
         return std::any_of(t.begin(), t.end(), [&](const std::vector<int>& d) { return d == std::vector<int>{f}; });
       });
     };
+    if (std::ranges::none_of(given.factors, [](const ir::Factor& f) { return f.kind == ir::Factor::Kind::Whole; }))
+      return;
+    ir::FactorRule rule = given;
     bool any = false;
     for (std::size_t n = 0; n < rule.factors.size(); ++n) {
       int f = static_cast<int>(n);
@@ -250,7 +274,8 @@ class Propagation::Impl {
   void add_outputs(const ir::Graph& g, const std::vector<Slot>& slots) {
     for (std::size_t i = 0; i < g.outputs.size(); ++i) {
       const auto& layout = m_.outputs[i].layout;
-      if (!layout) continue;
+      if (!layout || output_given_[i]) continue;
+      output_given_[i] = true;
       const ir::Type& type = g.type(g.outputs[i]);
       Slot out = fresh(type);
       fix(out, *layout, {});
@@ -259,7 +284,7 @@ class Propagation::Impl {
   }
 
   void connect() {
-    readers_.resize(states_.size());
+    readers_.assign(states_.size(), {});
     for (std::size_t n = 0; n < nodes_.size(); ++n) {
       for (auto s : nodes_[n].tensors) readers_[static_cast<std::size_t>(s)].push_back(n);
     }
@@ -283,7 +308,8 @@ class Propagation::Impl {
       AxisList axes;
     };
     // Tensors in order of weight offer their axes; a later one may lengthen what an earlier one said.
-    std::vector<Choice> choices;
+    if (std::ranges::all_of(n.tensors, [&](Slot s) { return state(s).used == 0; })) return false;
+    boost::container::small_vector<Choice, 4> choices;
     FactorAxes offer(n.factoring.num_factors());
     for (std::size_t t : n.order) {
       const auto& dims = n.factoring.tensor(t);
@@ -317,6 +343,7 @@ class Propagation::Impl {
     const auto& dims = n.factoring.tensor(t);
     bool changed = false;
     for (std::size_t d = 0; d < dims.size(); ++d) {
+      if (dims[d].size() == 1 && s.dims[d].size() >= axes.size()) continue;  // has them, or others
       if (s.closed[d] || std::find(dims[d].begin(), dims[d].end(), factor) == dims[d].end()) continue;
       FactorAxes now(n.factoring.num_factors());
       if (!n.factoring.project_dim(dims[d], s.dims[d], now)) continue;
@@ -356,6 +383,10 @@ class Propagation::Impl {
   }
 
   const ir::Module& m_;
+  Factorings own_factorings_;
+  Factorings& factorings_;
+  std::deque<Factoring> ties_;  ///< those of nodes that are no equations
+  std::vector<bool> input_given_, output_given_;
   std::vector<Slot> slots_;  ///< by value
   std::vector<State> states_;
   std::vector<Node> nodes_;
@@ -396,14 +427,15 @@ ir::Layout visible(const ir::Type& type, ir::Layout layout, const ir::Module& m)
   return layout;
 }
 
-Propagation::Propagation(const ir::Module& m) {
+Propagation::Propagation(const ir::Module& m, Factorings* factorings) {
   TESSERA_CHECK(m.inputs.size() == m.graph->inputs.size(),
                 str(m.inputs.size(), " layouts for ", m.graph->inputs.size(), " inputs"));
   TESSERA_CHECK(m.outputs.size() == m.graph->outputs.size(),
                 str(m.outputs.size(), " layouts for ", m.graph->outputs.size(), " outputs"));
-  impl_ = std::make_unique<Impl>(m);
+  impl_ = std::make_unique<Impl>(m, factorings);
 }
 Propagation::~Propagation() = default;
+void Propagation::take_ports() { impl_->take_ports(); }
 std::vector<ir::Layout> Propagation::run(std::span<const FixedLayout> fixed) { return impl_->run(fixed); }
 
 }  // namespace tessera::spmd

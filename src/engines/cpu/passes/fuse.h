@@ -18,7 +18,7 @@ enum class Role : std::uint8_t { Full, Row };
 struct FusionGroup {
   std::vector<std::size_t> eqns;  ///< in order
   Shape space;
-  std::vector<ir::AxisList> dims;  ///< tiling of the space
+  ir::DimAxes dims;  ///< tiling of the space
   ir::AxisMask distinct = 0;
   std::int64_t split = -1;  ///< -1: nothing depends on it
   std::map<ir::ValueId, Role> produced;
