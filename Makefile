@@ -152,8 +152,9 @@ test-python jax-random: export TESSERA_PJRT_LIBRARY = $(CURDIR)/build/plugin/lib
 test-python: plugin
 	@command -v $(ORACLE_PYTHON) >/dev/null || tools/oracle/setup.sh
 	@PYTHONPATH=python $(ORACLE_PYTHON) -m pytest -q -p tessera.pytest_plugin python/tests
-	@cmake --build --preset release -j $(JOBS) --target tessera_dlpack_module
+	@cmake --build --preset release -j $(JOBS) --target tessera_dlpack_module tessera_arrow_module
 	@$(ORACLE_PYTHON) tests/interop/check_dlpack.py build/interop/libtessera_dlpack_module.so
+	@$(ORACLE_PYTHON) tests/interop/check_arrow.py build/interop/libtessera_arrow_module.so
 
 jax-random: plugin
 	@command -v $(ORACLE_PYTHON) >/dev/null || tools/oracle/setup.sh

@@ -133,10 +133,12 @@ foreach(folder unit ir props engines oracle annotation explicit)
 endforeach()
 
 target_link_libraries(interop_test PRIVATE Eigen3::Eigen)
-# What tests/interop/check_dlpack.py loads (`make test-python`).
-add_library(tessera_dlpack_module MODULE EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/tests/interop/dlpack_module.cc)
-target_link_libraries(tessera_dlpack_module PRIVATE tessera tessera_warnings)
-set_target_properties(tessera_dlpack_module PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/interop)
+# What tests/interop/check_dlpack.py and check_arrow.py load (`make test-python`).
+foreach(other dlpack arrow)
+  add_library(tessera_${other}_module MODULE EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/tests/interop/${other}_module.cc)
+  target_link_libraries(tessera_${other}_module PRIVATE tessera tessera_warnings)
+  set_target_properties(tessera_${other}_module PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/interop)
+endforeach()
 
 # Their allocations fail: the library's calls of the C allocators go through the test.
 foreach(binary props_allocation_test props_allocation_long_test)

@@ -25,6 +25,7 @@ PRELUDE = """// Made from {guide}; edit that.
 #include <string>
 #include <vector>
 
+#include "tessera/arrow.h"
 #include "tessera/dlpack.h"
 #include "tessera/eigen.h"
 #include "tessera/nd_view.h"

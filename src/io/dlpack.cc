@@ -2,7 +2,6 @@
 #include "tessera/dlpack.h"
 
 #include <cstdint>
-#include <cstring>
 #include <memory>
 #include <utility>
 
@@ -11,6 +10,7 @@
 #include "base/strings.h"
 #include "core/strided_copy.h"
 #include "io/dlpack_tensor.h"
+#include "io/host_memory.h"
 #include "io/input.h"
 #include "sharding/fits.h"
 #include "tessera/error.h"
@@ -161,30 +161,10 @@ Managed* export_memory(DType dtype, const Shape& shape, std::shared_ptr<void> me
   return &out.release()->managed;
 }
 
-// The one shard of an array, or a copy of it, by the memory that it is in.
 template <class Managed>
-Managed* export_array(const char* function, const Array& given, bool copy) {
-  arrays::checked(given, function);
-  const Array x = arrays::without_digits(arrays::materialize(given));
-  const arrays::StoragePtr storage = arrays::storage_of(x, function);
-  const arrays::ArrayImpl& impl = *x.impl();
-  if (impl.placement->num_tiles != 1) {
-    throw ValueError(
-        str(function, ": x has shape ", x.shape(), " in ", impl.placement->num_tiles,
-            " shards; expected one that its devices hold whole: take addressable_shards()[i].value(), or the "
-            "gathered value, x.host()"));
-  }
-  storage->wait_for_values();
-  const arrays::HostShards shards(*storage, impl.placement->devices->client);
-  runtime::BufferPtr buffer;
-  for (const auto& b : shards.list()) {
-    if (b && !buffer) buffer = b;
-  }
-  if (!buffer) throw NotAddressableError(str(function, ": no device of this process holds x"));
-  if (!copy) return export_memory<Managed>(x.dtype(), x.shape(), buffer, buffer->data());
-  HostArray own(x.dtype(), x.shape());
-  if (own.nbytes() > 0) std::memcpy(own.data(), buffer->data(), static_cast<std::size_t>(own.nbytes()));
-  return export_memory<Managed>(x.dtype(), x.shape(), own.storage(), own.data());
+Managed* export_array(const char* function, const Array& x, bool copy) {
+  const io::HostMemory m = io::whole_on_host(function, "x", x, copy);
+  return export_memory<Managed>(m.dtype, m.shape, m.owner, m.data);
 }
 
 }  // namespace

@@ -1,0 +1,668 @@
+// SPDX-License-Identifier: Apache-2.0
+// Columns of the Arrow C data interface both ways, by structs made by hand: whose memory it is, how often it is
+// released, what is read of it, what is refused. tests/interop/check_arrow.py has pyarrow at the other end.
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tessera/arrow.h"
+#include "tessera/tessera.h"
+
+namespace tessera {
+namespace {
+
+// An array with its schema that counts how often each is released. Fields are changed by the tests.
+struct Column {
+  ArrowArray array{};
+  ArrowSchema schema{};
+  std::vector<const void*> buffers;
+  std::vector<ArrowArray*> arrays;
+  std::vector<ArrowSchema*> schemas;
+  std::string format, name;
+  int released = 0, schemas_released = 0;
+
+  Column(std::string given_format, std::string given_name, std::int64_t length, std::vector<const void*> given_buffers,
+         std::vector<Column*> children = {})
+      : buffers(std::move(given_buffers)), format(std::move(given_format)), name(std::move(given_name)) {
+    for (Column* c : children) {
+      arrays.push_back(&c->array);
+      schemas.push_back(&c->schema);
+    }
+    array = {length,
+             0,
+             0,
+             static_cast<std::int64_t>(buffers.size()),
+             rank_of(),
+             buffers.data(),
+             arrays.data(),
+             nullptr,
+             release_array,
+             this};
+    schema = {format.c_str(), name.c_str(), nullptr, 0, rank_of(), schemas.data(), nullptr, release_schema, this};
+  }
+  Column(const Column&) = delete;
+  Column& operator=(const Column&) = delete;
+
+  std::int64_t rank_of() const { return static_cast<std::int64_t>(arrays.size()); }
+
+  static void release_array(ArrowArray* self) {
+    ++static_cast<Column*>(self->private_data)->released;
+    for (std::int64_t i = 0; i < self->n_children; ++i) {
+      if (self->children[i]->release != nullptr) self->children[i]->release(self->children[i]);
+    }
+    self->release = nullptr;
+  }
+  static void release_schema(ArrowSchema* self) {
+    ++static_cast<Column*>(self->private_data)->schemas_released;
+    for (std::int64_t i = 0; i < self->n_children; ++i) {
+      if (self->children[i]->release != nullptr) self->children[i]->release(self->children[i]);
+    }
+    self->release = nullptr;
+  }
+};
+
+// Batches one after the other, then `error` where there is one.
+struct Stream {
+  ArrowArrayStream stream{};
+  std::vector<Column*> batches;
+  Column* schema;
+  std::size_t next = 0;
+  const char* error = nullptr;
+  bool schema_fails = false;
+  int released = 0;
+
+  Stream(Column* of, std::vector<Column*> given) : batches(std::move(given)), schema(of) {
+    stream.get_schema = [](ArrowArrayStream* s, ArrowSchema* out) {
+      auto* self = static_cast<Stream*>(s->private_data);
+      if (self->schema_fails) return EIO;
+      *out = self->schema->schema;
+      self->schema->schema.release = nullptr;
+      return 0;
+    };
+    stream.get_next = [](ArrowArrayStream* s, ArrowArray* out) {
+      auto* self = static_cast<Stream*>(s->private_data);
+      if (self->next < self->batches.size()) {
+        *out = self->batches[self->next]->array;
+        self->batches[self->next++]->array.release = nullptr;
+        return 0;
+      }
+      if (self->error != nullptr) return EIO;
+      out->release = nullptr;
+      return 0;
+    };
+    stream.get_last_error = [](ArrowArrayStream* s) { return static_cast<Stream*>(s->private_data)->error; };
+    stream.release = [](ArrowArrayStream* s) {
+      ++static_cast<Stream*>(s->private_data)->released;
+      s->release = nullptr;
+    };
+    stream.private_data = this;
+  }
+};
+
+struct Arrow : ::testing::Test {
+  ClientScope eight{Client::cpu({.devices = 8})};
+  Mesh mesh = make_mesh({8}, {"x"});
+  ShardingPtr rows = NamedSharding(mesh, P("x")).share();
+  alignas(64) float values[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+};
+
+template <class F>
+std::string message_of(const F& f) {
+  try {
+    f();
+  } catch (const Error& e) {
+    return e.what();
+  }
+  ADD_FAILURE() << "nothing was thrown";
+  return {};
+}
+
+void expect_contains(const std::string& message, const std::string& part) {
+  EXPECT_NE(message.find(part), std::string::npos) << message;
+}
+
+// The address of an array's elements, by a struct of its own.
+const void* memory_of(const Array& a) {
+  ArrowArray array{};
+  ArrowSchema schema{};
+  to_arrow(a, &array, &schema);
+  const ArrowArray* leaf = &array;
+  while (leaf->n_children > 0) leaf = leaf->children[0];
+  const void* data = leaf->buffers[1];
+  array.release(&array);
+  schema.release(&schema);
+  return data;
+}
+
+using F = std::vector<float>;
+
+TEST_F(Arrow, SharesAPlainColumnAndReleasesItOnceAtTheEnd) {
+  Column c("f", "x", 16, {nullptr, values});
+  {
+    Array x = from_arrow(&c.array, &c.schema);
+    EXPECT_EQ(c.schemas_released, 1);
+    EXPECT_EQ(c.schema.release, nullptr);
+    EXPECT_EQ(c.array.release, nullptr) << "the array was moved";
+    EXPECT_EQ(x.shape(), (Shape{16}));
+    EXPECT_EQ(memory_of(x), values);
+    HostArray held = x.host();
+    x.delete_();
+    EXPECT_EQ(c.released, 0) << "the host array still reads the memory";
+    EXPECT_EQ(held.span<float>()[7], 7.0F);
+  }
+  EXPECT_EQ(c.released, 1);
+}
+
+TEST_F(Arrow, EveryTypeIsRead) {
+  alignas(64) unsigned char bytes[64];
+  for (std::size_t i = 0; i < sizeof bytes; ++i) bytes[i] = static_cast<unsigned char>(7 * i + 1);
+  const struct {
+    const char* format;
+    DType dtype;
+  } types[] = {{"c", int8},   {"s", int16},  {"i", int32},   {"l", int64},   {"C", uint8},  {"S", uint16},
+               {"I", uint32}, {"L", uint64}, {"e", float16}, {"f", float32}, {"g", float64}};
+  for (const auto& t : types) {
+    // At an offset, which makes the address one that cannot be shared.
+    Column c(t.format, "x", 3, {nullptr, bytes});
+    c.array.offset = 1;
+    Array x = from_arrow(&c.array, &c.schema);
+    EXPECT_EQ(c.released, 1) << t.format;
+    EXPECT_EQ(x.dtype(), t.dtype);
+    const auto item = static_cast<std::size_t>(dtype_size(t.dtype));
+    EXPECT_EQ(std::memcmp(x.host().data(), bytes + item, 3 * item), 0) << t.format;
+  }
+}
+
+TEST_F(Arrow, BoolsAreUnpackedFromTheirOffset) {
+  const unsigned char bits[] = {0b10110010, 0b00000101, 0b11111111};
+  Column c("b", "flags", 9, {nullptr, bits});
+  c.array.offset = 3;
+  Array x = from_arrow(&c.array, &c.schema);
+  EXPECT_EQ(x.dtype(), bool_);
+  EXPECT_EQ(x.to_vector<bool>(), (std::vector<bool>{false, true, true, false, true, true, false, true, false}));
+  EXPECT_EQ(c.released, 1);
+  Column again("b", "flags", 16, {nullptr, bits});
+  EXPECT_EQ(from_arrow(&again.array, &again.schema, rows).addressable_shards()[2].value().to_vector<bool>(),
+            (std::vector<bool>{true, true}));
+}
+
+TEST_F(Arrow, FixedSizeListsAreFurtherDimensions) {
+  // Lists of a slice of a parent: the parent's offset counts lists, the child's values.
+  Column child("f", "item", 15, {nullptr, values});
+  child.array.offset = 1;
+  Column lists("+w:3", "points", 3, {nullptr}, {&child});
+  lists.array.offset = 2;
+  Array x = from_arrow(&lists.array, &lists.schema);
+  EXPECT_EQ(x.shape(), (Shape{3, 3}));
+  EXPECT_EQ(x.to_vector<float>(), (F{7, 8, 9, 10, 11, 12, 13, 14, 15}));
+  EXPECT_EQ(lists.released + child.released, 2);
+
+  Column leaf("f", "item", 16, {nullptr, values});
+  Column pairs("+w:2", "item", 8, {nullptr}, {&leaf});
+  Column blocks("+w:4", "blocks", 2, {nullptr}, {&pairs});
+  {
+    Array y = from_arrow(&blocks.array, &blocks.schema);
+    EXPECT_EQ(y.shape(), (Shape{2, 4, 2}));
+    EXPECT_EQ(memory_of(y), values) << "compact lists are shared";
+    EXPECT_EQ(blocks.released, 0);
+  }
+  EXPECT_EQ(blocks.released, 1);
+  EXPECT_EQ(leaf.released, 1);
+
+  Column none("f", "item", 0, {nullptr, nullptr});
+  Column empty("+w:0", "e", 5, {nullptr}, {&none});
+  EXPECT_EQ(from_arrow(&empty.array, &empty.schema).shape(), (Shape{5, 0}));
+}
+
+TEST_F(Arrow, UnderAShardingEachDeviceHasItsShard) {
+  Column c("f", "x", 16, {nullptr, values});
+  Array x = from_arrow(&c.array, &c.schema, rows);
+  EXPECT_EQ(c.released, 1);
+  ASSERT_EQ(x.addressable_shards().size(), 8U);
+  EXPECT_EQ(x.addressable_shards()[3].value().to_vector<float>(), (F{6, 7}));
+
+  Column everywhere("f", "x", 16, {nullptr, values});
+  Array whole = from_arrow(&everywhere.array, &everywhere.schema, NamedSharding(mesh, P()).share(), {.copy = false});
+  EXPECT_EQ(memory_of(whole), values);
+
+  // Split along the lists, too: rows of a part, plain and packed.
+  Mesh grid = make_mesh({2, 4}, {"r", "c"});
+  ShardingPtr blocks = NamedSharding(grid, P("r", "c")).share();
+  Column child("f", "item", 16, {nullptr, values});
+  Column lists("+w:4", "m", 4, {nullptr}, {&child});
+  Array m = from_arrow(&lists.array, &lists.schema, blocks);
+  EXPECT_EQ(m.addressable_shards()[5].value().to_vector<float>(), (F{9, 13}));
+  const unsigned char bits[] = {0b00100010, 0b11000010};
+  Column packed("b", "item", 16, {nullptr, bits});
+  Column flags("+w:4", "m", 4, {nullptr}, {&packed});
+  Array f = from_arrow(&flags.array, &flags.schema, blocks);
+  EXPECT_EQ(f.addressable_shards()[1].value().to_vector<bool>(), (std::vector<bool>{true, true}));
+  EXPECT_EQ(f.addressable_shards()[5].value().to_vector<bool>(), (std::vector<bool>{true, false}));
+
+  Column odd("f", "x", 15, {nullptr, values});
+  EXPECT_THROW(from_arrow(&odd.array, &odd.schema, rows), IndivisibleError);
+  EXPECT_EQ(odd.released + odd.schemas_released, 0) << "where it throws, the caller has both";
+  EXPECT_THROW(from_arrow(&odd.array, &odd.schema, ShardingPtr()), ValueError);
+}
+
+TEST_F(Arrow, NullsAreRefusedOrReplaced) {
+  const unsigned char valid[] = {0b11111110, 0b10111111};
+  for (std::int64_t count : {std::int64_t{2}, std::int64_t{-1}}) {
+    Column c("f", "price", 16, {valid, values});
+    c.array.null_count = count;
+    std::string message = message_of([&] { from_arrow(&c.array, &c.schema); });
+    expect_contains(message, "column \"price\" has 2 nulls among 16 values");
+    expect_contains(message, "options.null_value");
+    EXPECT_EQ(c.released, 0);
+    Array x = from_arrow(&c.array, &c.schema, rows, {.null_value = -1});
+    EXPECT_EQ(x.to_vector<float>(), (F{-1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, -1, 15}));
+    EXPECT_EQ(c.released, 1);
+  }
+  // The bits count from the offset too; a slice without nulls has none.
+  Column slice("f", "price", 12, {valid, values});
+  slice.array = {12, -1, 1, 2, 0, slice.buffers.data(), nullptr, nullptr, Column::release_array, &slice};
+  EXPECT_EQ(from_arrow(&slice.array, &slice.schema).to_vector<float>()[11], 12.0F);
+  // A count of zero is believed, and NaN is a value of floats.
+  Column none("f", "price", 16, {valid, values});
+  EXPECT_EQ(from_arrow(&none.array, &none.schema).to_vector<float>()[0], 0.0F);
+  Column nan("f", "price", 16, {valid, values});
+  nan.array.null_count = -1;
+  EXPECT_TRUE(std::isnan(from_arrow(&nan.array, &nan.schema, {.null_value = NAN}).to_vector<float>()[14]));
+}
+
+TEST_F(Arrow, NullsOfListsAndOfTheirValues) {
+  const unsigned char lists_valid[] = {0b0101};
+  const unsigned char values_valid[] = {0b11111110, 0b11111111};
+  Mesh grid = make_mesh({2, 4}, {"r", "c"});
+  for (const ShardingPtr& sharding : {NamedSharding(grid, P("r", "c")).share(), NamedSharding(grid, P()).share(),
+                                      NamedSharding(grid, P("c")).share()}) {
+    Column child("f", "item", 16, {values_valid, values});
+    child.array.null_count = 1;
+    Column lists("+w:4", "m", 4, {lists_valid}, {&child});
+    lists.array.null_count = 2;
+    expect_contains(message_of([&] { from_arrow(&lists.array, &lists.schema); }), "\"m\" has 2 nulls among 4 values");
+    lists.array.null_count = 0;
+    expect_contains(message_of([&] { from_arrow(&lists.array, &lists.schema); }),
+                    "\"m\" has 1 null in its lists among 16 values");
+    lists.array.null_count = 2;
+    EXPECT_EQ(from_arrow(&lists.array, &lists.schema, sharding, {.null_value = 9}).to_vector<float>(),
+              (F{9, 1, 2, 3, 9, 9, 9, 9, 8, 9, 10, 11, 9, 9, 9, 9}));
+    EXPECT_EQ(child.released, 1);
+  }
+}
+
+TEST_F(Arrow, ANullValueHasToBeOneOfTheDtype) {
+  const unsigned char valid[] = {0};
+  const struct {
+    const char* format;
+    double value;
+    bool fits;
+  } cases[] = {{"c", 127, true},  {"c", 128, false},     {"c", 0.5, false}, {"C", -1, false},
+               {"i", NAN, false}, {"l", 9.3e18, false},  {"b", 1, true},    {"b", 2, false},
+               {"e", 7e4, false}, {"e", INFINITY, true}, {"f", 0.1, true},  {"f", 1e39, false}};
+  for (const auto& t : cases) {
+    alignas(8) const char zeros[16] = {};
+    Column c(t.format, "x", 2, {valid, zeros});
+    c.array.null_count = 2;
+    auto read = [&] { from_arrow(&c.array, &c.schema, {.null_value = t.value}); };
+    if (t.fits) {
+      read();
+    } else {
+      expect_contains(message_of(read), "options.null_value");
+      EXPECT_EQ(c.released, 0);
+    }
+  }
+}
+
+TEST_F(Arrow, StreamsAreOneArray) {
+  auto chunk = [&](std::int64_t offset, std::int64_t length) {
+    auto c = std::make_unique<Column>("f", "x", length, std::vector<const void*>{nullptr, values});
+    c->array.offset = offset;
+    return c;
+  };
+  Column schema("f", "x", 0, {});
+  auto a = chunk(0, 3), b = chunk(5, 0), c = chunk(6, 5);
+  Stream s(&schema, {a.get(), b.get(), c.get()});
+  Array x = from_arrow(&s.stream, rows);
+  EXPECT_EQ(x.to_vector<float>(), (F{0, 1, 2, 6, 7, 8, 9, 10}));
+  EXPECT_EQ(x.addressable_shards()[3].value().to_vector<float>(), (F{6}));
+  EXPECT_EQ(s.released, 1);
+  EXPECT_EQ(a->released + b->released + c->released, 3);
+  EXPECT_EQ(schema.schemas_released, 1);
+
+  // One chunk with rows is shared.
+  Column again("f", "x", 0, {});
+  auto empty = chunk(0, 0), full = chunk(0, 16);
+  Stream one(&again, {empty.get(), full.get()});
+  {
+    Array y = from_arrow(&one.stream, {.copy = false});
+    EXPECT_EQ(memory_of(y), values);
+    EXPECT_EQ(one.released, 1);
+    EXPECT_EQ(empty->released, 1);
+    EXPECT_EQ(full->released, 0);
+  }
+  EXPECT_EQ(full->released, 1);
+
+  Column nothing("g", "x", 0, {});
+  Stream none(&nothing, {});
+  Array z = from_arrow(&none.stream);
+  EXPECT_EQ(z.shape(), (Shape{0}));
+  EXPECT_EQ(z.dtype(), float64);
+}
+
+TEST_F(Arrow, StreamsThatFailSayWhy) {
+  Column schema("f", "x", 0, {});
+  Column first("f", "x", 4, {nullptr, values});
+  Stream s(&schema, {&first});
+  s.error = "row group 1 is damaged";
+  std::string message = message_of([&] { from_arrow(&s.stream); });
+  expect_contains(message, "from_arrow: the stream failed: row group 1 is damaged (code 5, Input/output error)");
+  EXPECT_EQ(s.released, 1);
+  EXPECT_EQ(first.released, 1);
+  EXPECT_EQ(schema.schemas_released, 1);
+
+  Stream early(&schema, {});
+  early.schema_fails = true;
+  expect_contains(message_of([&] { from_arrow_table(&early.stream); }),
+                  "from_arrow_table: the stream failed: it gives no message (code 5");
+  EXPECT_EQ(early.released, 1);
+  expect_contains(message_of([&] { from_arrow(&early.stream); }), "stream was released");
+  expect_contains(message_of([&] { from_arrow(static_cast<ArrowArrayStream*>(nullptr)); }), "stream is null");
+
+  // What is refused of a later chunk releases all.
+  Column fine("f", "x", 0, {}), good("f", "x", 4, {nullptr, values}), bad("f", "x", -1, {nullptr, values});
+  Stream mixed(&fine, {&good, &bad});
+  expect_contains(message_of([&] { from_arrow(&mixed.stream); }), "length -1");
+  EXPECT_EQ(mixed.released + good.released + bad.released, 3);
+}
+
+TEST_F(Arrow, TablesGiveColumnsByName) {
+  const std::int32_t ids[] = {0, 10, 20, 30, 40, 50, 60, 70, 80, 90};
+  const unsigned char flags[] = {0b01010101, 0b01};
+  const unsigned char text[] = {0};
+  Column id("i", "id", 10, {nullptr, ids}), flag("b", "flag", 10, {nullptr, flags}), x("f", "x", 10, {nullptr, values}),
+      words("u", "words", 10, {nullptr, text, text});
+  Column table("+s", "", 8, {nullptr}, {&id, &flag, &x, &words});
+  table.array.offset = 1;  // a slice: holds for every column
+  expect_contains(message_of([&] { from_arrow_table(&table.array, &table.schema); }),
+                  "column \"words\" has format \"u\" (string)");
+  EXPECT_EQ(table.released, 0);
+  expect_contains(message_of([&] { from_arrow_table(&table.array, &table.schema, {.columns = {"ix"}}); }), "ix");
+
+  auto columns = from_arrow_table(&table.array, &table.schema, rows, {.columns = {"flag", "id"}});
+  EXPECT_EQ(table.released, 1);
+  EXPECT_EQ(table.schemas_released, 1);
+  EXPECT_EQ(id.released + flag.released + x.released + words.released, 4);
+  ASSERT_EQ(columns.size(), 2U);
+  EXPECT_EQ(columns["id"].to_vector<std::int32_t>(), (std::vector<std::int32_t>{10, 20, 30, 40, 50, 60, 70, 80}));
+  EXPECT_EQ(columns["flag"].addressable_shards()[1].value().to_vector<bool>(), (std::vector<bool>{true}));
+}
+
+TEST_F(Arrow, ColumnsOfATableShareMemoryEachForItself) {
+  alignas(64) double more[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+  Column a("f", "a", 8, {nullptr, values}), b("g", "b", 8, {nullptr, more}), unread("z", "c", 8, {nullptr, more, more});
+  Column table("+s", "", 8, {nullptr}, {&a, &b, &unread});
+  auto columns = from_arrow_table(&table.array, &table.schema,
+                                  {{"a", NamedSharding(mesh, P()).share()}, {"b", NamedSharding(mesh, P()).share()}});
+  EXPECT_EQ(table.released, 1);
+  EXPECT_EQ(unread.released, 1);
+  EXPECT_EQ(memory_of(columns["a"]), values);
+  EXPECT_EQ(memory_of(columns["b"]), more);
+  EXPECT_EQ(a.released + b.released, 0);
+  columns.erase("a");
+  EXPECT_EQ(a.released, 1);
+  EXPECT_EQ(b.released, 0);
+  columns.clear();
+  EXPECT_EQ(b.released, 1);
+}
+
+TEST_F(Arrow, NothingIsTakenWhereALaterColumnFails) {
+  Column a("f", "a", 8, {nullptr, values}), b("f", "b", 8, {nullptr, values});
+  Column table("+s", "", 8, {nullptr}, {&a, &b});
+  Mesh three = make_mesh({3}, {"x"});
+  EXPECT_THROW(from_arrow_table(&table.array, &table.schema,
+                                {{"a", NamedSharding(mesh, P()).share()}, {"b", NamedSharding(three, P("x")).share()}}),
+               IndivisibleError);
+  EXPECT_EQ(a.released + b.released + table.released + table.schemas_released, 0);
+  EXPECT_EQ(from_arrow_table(&table.array, &table.schema).size(), 2U) << "the caller still has it";
+}
+
+TEST_F(Arrow, RecordBatchesFollowEachOther) {
+  const unsigned char all_but_one[] = {0b101};
+  Column schema_x("f", "x", 0, {}), schema("+s", "", 0, {}, {&schema_x});
+  Column x0("f", "x", 3, {nullptr, values}), batch0("+s", "", 3, {nullptr}, {&x0});
+  Column x1("f", "x", 5, {nullptr, values + 3}), batch1("+s", "", 3, {all_but_one}, {&x1});
+  batch1.array.null_count = 1;
+  {
+    Stream s(&schema, {&batch0, &batch1});
+    expect_contains(message_of([&] { from_arrow_table(&s.stream); }),
+                    "\"x\" has 1 null in rows of its table that are null");
+    EXPECT_EQ(s.released + batch0.released + batch1.released + x0.released + x1.released, 5);
+  }
+  Column schema_y("f", "x", 0, {}), again("+s", "", 0, {}, {&schema_y});
+  Column y0("f", "x", 3, {nullptr, values}), next0("+s", "", 3, {nullptr}, {&y0});
+  Column y1("f", "x", 5, {nullptr, values + 3}), next1("+s", "", 5, {all_but_one}, {&y1});
+  Stream s(&again, {&next0, &next1});
+  auto columns = from_arrow_table(&s.stream, rows);
+  EXPECT_EQ(columns["x"].to_vector<float>(), (F{0, 1, 2, 3, 4, 5, 6, 7}));
+  EXPECT_EQ(s.released + next0.released + next1.released + y0.released + y1.released, 5);
+}
+
+TEST_F(Arrow, TypesThatAreRefusedSayWhatToDo) {
+  auto refused = [&](const char* format, const char* want) {
+    Column c(format, "x", 4, {nullptr, values});
+    try {
+      from_arrow(&c.array, &c.schema);
+      ADD_FAILURE() << format;
+    } catch (const TypeError& e) {
+      expect_contains(e.what(), std::string("column \"x\" has format \"") + format + "\" (" + want);
+    }
+    EXPECT_EQ(c.released + c.schemas_released, 0);
+  };
+  refused("n", "null); expected");
+  refused("u", "string)");
+  refused("vu", "string view)");
+  refused("d:10,2", "decimal)");
+  refused("tdD", "date)");
+  refused("ttn", "time)");
+  refused("tsu:UTC", "timestamp)");
+  refused("tDs", "duration)");
+  refused("tiM", "interval)");
+  refused("+l", "list)");
+  refused("+ud:0,1", "union)");
+  refused("w:8", "fixed-size binary)");
+  refused("q", "of a type that is unknown here)");
+  refused("ff", "of a type that is unknown here)");
+  Column c("i", "x", 4, {nullptr, values}), words("u", "", 0, {});
+  c.schema.dictionary = &words.schema;
+  expect_contains(message_of([&] { from_arrow(&c.array, &c.schema); }), "dictionary-encoded");
+  Column struct_of("+s", "", 0, {nullptr});
+  expect_contains(message_of([&] { from_arrow(&struct_of.array, &struct_of.schema); }), "\"+s\" (struct)");
+  Column plain("f", "x", 4, {nullptr, values});
+  expect_contains(message_of([&] { from_arrow_table(&plain.array, &plain.schema); }), "expected \"+s\"");
+  expect_contains(message_of([&] { from_arrow(&plain.array, &plain.schema, {.columns = {"x"}}); }), "single column");
+}
+
+TEST_F(Arrow, MalformedStructsAreRefused) {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  auto refused = [&](auto change, const char* want) {
+    Column child("f", "item", 16, {nullptr, values});
+    Column c("+w:4", "x", 4, {nullptr}, {&child});
+    change(c, child);
+    expect_contains(message_of([&] { from_arrow(&c.array, &c.schema); }), want);
+    EXPECT_EQ(c.released + c.schemas_released + child.released, 0);
+  };
+  refused([](Column& c, Column&) { c.array.release = nullptr; }, "array was released");
+  refused([](Column& c, Column&) { c.schema.release = nullptr; }, "schema was released");
+  refused([](Column& c, Column&) { c.schema.format = nullptr; }, "no format string");
+  for (const char* format : {"+w:", "+w:-1", "+w:4x", "+w:99999999999999999999"}) {
+    refused([&](Column& c, Column&) { c.schema.format = format; }, "expected \"+w:\" and a length");
+  }
+  refused([](Column& c, Column&) { c.schema.n_children = 0; }, "0 children in its schema");
+  refused([](Column& c, Column&) { c.schema.children = nullptr; }, "children in its schema");
+  refused([](Column& c, Column&) { c.schemas[0] = nullptr; }, "children in its schema");
+  refused([](Column& c, Column&) { c.schemas[0] = &c.schema; }, "levels of lists");
+  refused([](Column& c, Column&) { c.array.length = -1; }, "length -1");
+  refused([](Column& c, Column&) { c.array.offset = -1; }, "offset -1");
+  refused([](Column& c, Column&) { c.array.offset = kMost; }, "below 2^63");
+  refused([](Column& c, Column&) { c.array.null_count = 5; }, "5 nulls among 4 values");
+  refused([](Column& c, Column&) { c.array.null_count = -2; }, "-2 nulls");
+  refused([](Column& c, Column&) { c.array.null_count = 1; }, "no bits");
+  refused([](Column& c, Column&) { c.array.n_buffers = 2; }, "2 buffers; expected 1");
+  refused([](Column& c, Column&) { c.array.buffers = nullptr; }, "null pointer");
+  refused([](Column& c, Column&) { c.array.n_children = 2; }, "2 children; expected 1");
+  refused([](Column& c, Column&) { c.array.children = nullptr; }, "null pointer");
+  refused([](Column& c, Column&) { c.arrays[0] = nullptr; }, "null pointer for child 0");
+  refused([](Column&, Column& child) { child.array.length = 15; }, "over 15 values; expected at least 16");
+  refused([](Column& c, Column&) { c.array.offset = 1; }, "expected at least 20");
+  refused([](Column& c, Column&) { c.array.length = kMost / 2; }, "2^63 - 1");
+  refused([](Column&, Column& child) { child.array.release = nullptr; }, "was released");
+  refused([](Column&, Column& child) { child.array.n_buffers = 1; }, "1 buffers; expected 2");
+  refused([](Column&, Column& child) { child.buffers[1] = nullptr; }, "no memory");
+  refused([](Column&, Column& child) { child.array.offset = kMost - 16; }, "2^63 - 1");
+  expect_contains(message_of([] { from_arrow(nullptr, nullptr); }), "schema is null");
+
+  auto table_refused = [&](auto change, const char* want) {
+    Column a("f", "a", 4, {nullptr, values}), b("f", "b", 4, {nullptr, values});
+    Column t("+s", "", 4, {nullptr}, {&a, &b});
+    change(t, a, b);
+    expect_contains(message_of([&] { from_arrow_table(&t.array, &t.schema); }), want);
+    EXPECT_EQ(t.released + a.released + b.released, 0);
+  };
+  table_refused([](Column& t, Column&, Column&) { t.array.n_children = 1; }, "the table has 1 children; expected 2");
+  table_refused([](Column& t, Column&, Column&) { t.schemas[1] = nullptr; }, "null pointer for child 1");
+  table_refused([](Column& t, Column&, Column&) { t.arrays[1] = nullptr; }, "null pointer for child 1");
+  table_refused([](Column& t, Column&, Column&) { t.arrays[1] = t.arrays[0]; }, "the same array for two columns");
+  table_refused([](Column&, Column&, Column& b) { b.schema.name = "a"; }, "two columns of the name \"a\" (0 and 1)");
+  table_refused([](Column& t, Column&, Column&) { t.schema.n_children = -1; }, "-1 children");
+  table_refused([](Column&, Column&, Column& b) { b.array.length = 3; }, "\"b\" has 3 rows; expected at least the 4");
+  table_refused([](Column& t, Column&, Column&) { t.array.length = 5; }, "\"a\" has 4 rows");
+  expect_contains(message_of([&] {
+                    Column a("f", "a", 4, {nullptr, values}), t("+s", "", 4, {nullptr}, {&a});
+                    from_arrow_table(&t.array, &t.schema, {{"a", rows}}, {.columns = {"a"}});
+                  }),
+                  "expected one of the two");
+}
+
+TEST_F(Arrow, CopyIsForcedAndForbidden) {
+  Column c("f", "x", 16, {nullptr, values});
+  Array x = from_arrow(&c.array, &c.schema, {.copy = true});
+  EXPECT_EQ(c.released, 1);
+  EXPECT_NE(memory_of(x), values);
+  auto refused = [&](Column& column, const ShardingPtr& sharding, const char* want) {
+    expect_contains(
+        message_of([&] { from_arrow(&column.array, &column.schema, sharding, {.null_value = 0, .copy = false}); }),
+        std::string("options.copy is false, but column \"x\" ") + want);
+    EXPECT_EQ(column.released, 0);
+  };
+  const unsigned char valid[] = {0, 0};
+  const ShardingPtr everywhere = NamedSharding(mesh, P()).share();
+  Column off("f", "x", 4, {nullptr, values}), bits("b", "x", 4, {nullptr, valid}), nulls("f", "x", 16, {valid, values}),
+      split("f", "x", 16, {nullptr, values});
+  off.array.offset = 1;
+  nulls.array.null_count = -1;
+  refused(off, everywhere, "begins at an address");
+  refused(bits, everywhere, "has bools");
+  refused(nulls, everywhere, "has nulls");
+  refused(split, rows, "is split by its sharding");
+}
+
+TEST_F(Arrow, EveryDtypeGoesOutAndIn) {
+  for (DType dtype : {bool_, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float16, float32, float64}) {
+    for (const Shape& shape : {Shape{24}, Shape{6, 4}, Shape{2, 3, 4}, Shape{0, 3}, Shape{3, 0}}) {
+      HostArray h(dtype, shape);
+      HostArray numbers = arange(24).host().astype(dtype);
+      if (h.nbytes() > 0) std::memcpy(h.data(), numbers.data(), static_cast<std::size_t>(h.nbytes()));
+      Array x = device_put(h);
+      ArrowArray array{};
+      ArrowSchema schema{};
+      to_arrow(x, &array, &schema, "numbers");
+      EXPECT_STREQ(schema.name, "numbers");
+      EXPECT_EQ(array.length, shape[0]);
+      EXPECT_EQ(array.null_count, 0);
+      Array back = from_arrow(&array, &schema);
+      EXPECT_TRUE(identical(back.host(), h)) << dtype_name(dtype) << to_string(shape);
+      if (dtype != bool_ && h.nbytes() > 0) {
+        EXPECT_EQ(memory_of(back), memory_of(x)) << dtype_name(dtype);
+      }
+    }
+  }
+}
+
+TEST_F(Arrow, WhatIsGivenAwayOutlivesTheArray) {
+  Array x = device_put(HostArray::from(F{1, 2, 3, 4, 5, 6}, {3, 2}));
+  ArrowArray array{}, copied{};
+  ArrowSchema schema{}, copied_schema{};
+  to_arrow(x, &array, &schema);
+  to_arrow(x, &copied, &copied_schema, "", true);
+  EXPECT_STREQ(schema.format, "+w:2");
+  EXPECT_STREQ(schema.children[0]->format, "f");
+  EXPECT_NE(copied.children[0]->buffers[1], array.children[0]->buffers[1]);
+  static_cast<float*>(const_cast<void*>(copied.children[0]->buffers[1]))[0] = 9;
+  auto twice = jit([](Array y) { return y * 2.0; }, {.donate_argnums = {0}});
+  EXPECT_EQ(twice(x).to_vector<float>()[0], 2.0F);
+  // A consumer may move the child out and release its parent.
+  ArrowArray child = *array.children[0];
+  array.children[0]->release = nullptr;
+  array.release(&array);
+  EXPECT_EQ(array.release, nullptr);
+  EXPECT_EQ(child.length, 6);
+  EXPECT_EQ(static_cast<const float*>(child.buffers[1])[5], 6.0F);
+  child.release(&child);
+  schema.release(&schema);
+  copied.release(&copied);
+  copied_schema.release(&copied_schema);
+}
+
+TEST_F(Arrow, TablesGoOutAndIn) {
+  ArrowArray array{};
+  ArrowSchema schema{};
+  Array a = arange(8) * 1.0;
+  to_arrow_table({{"a", a}, {"m", reshape(arange(16), {8, 2})}}, &array, &schema);
+  EXPECT_STREQ(schema.format, "+s");
+  EXPECT_EQ(array.length, 8);
+  auto columns = from_arrow_table(&array, &schema);
+  ASSERT_EQ(columns.size(), 2U);
+  EXPECT_EQ(memory_of(columns["a"]), memory_of(a));
+  EXPECT_EQ(columns["m"].shape(), (Shape{8, 2}));
+  EXPECT_EQ(columns["m"].to_vector<std::int32_t>()[15], 15);
+  expect_contains(message_of([&] {
+                    to_arrow_table({{"a", a}, {"b", arange(7)}}, &array, &schema);
+                  }),
+                  "columns[\"b\"] has 7 rows; expected 8, as columns[\"a\"] has");
+  EXPECT_EQ(array.release, nullptr);
+  expect_contains(message_of([&] {
+                    to_arrow_table({{"a", astype(a, bfloat16)}}, &array, &schema);
+                  }),
+                  "columns[\"a\"] has dtype bfloat16");
+}
+
+TEST_F(Arrow, WhatCannotBeExportedIsNamed) {
+  ArrowArray array{};
+  ArrowSchema schema{};
+  auto refused = [&](const Array& x, const char* want) {
+    expect_contains(message_of([&] { to_arrow(x, &array, &schema); }), want);
+    EXPECT_EQ(array.release, nullptr);
+    EXPECT_EQ(schema.release, nullptr);
+  };
+  refused(Array(2.5), "x has rank 0");
+  refused(astype(arange(3), bfloat16), "astype(x, float32)");
+  refused(astype(arange(3), complex64), "real(x) and imag(x)");
+  refused(device_put(arange(8), rows), "8 shards");
+  refused(Array(), "uninitialised");
+  expect_contains(message_of([&] { to_arrow(arange(3), nullptr, &schema); }), "array is null");
+  expect_contains(message_of([&] { to_arrow(arange(3), &array, nullptr); }), "schema is null");
+  jit([&](Array x) {
+    EXPECT_THROW(to_arrow(x, &array, &schema), ConcretizationError);
+    return x;
+  })(arange(3));
+}
+
+}  // namespace
+}  // namespace tessera
