@@ -18,17 +18,18 @@ pythonapi.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
 pythonapi.PyCapsule_SetName.argtypes = [ctypes.py_object, ctypes.c_char_p]
 pythonapi.PyCapsule_New.restype = ctypes.py_object
 pythonapi.PyCapsule_New.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
-USED = b"used_dltensor"
+# Capsules keep the pointer to their name.
+USED = {b"dltensor": b"used_dltensor", b"dltensor_versioned": b"used_dltensor_versioned"}
 
 
 class Given:
     """A tensor of Tessera's, as Python libraries take it."""
 
-    def __init__(self, tensor: int):
-        self.tensor = tensor
+    def __init__(self, tensor: int, name: bytes = b"dltensor"):
+        self.tensor, self.name = tensor, name
 
     def __dlpack__(self, **_):
-        return pythonapi.PyCapsule_New(self.tensor, b"dltensor", None)
+        return pythonapi.PyCapsule_New(self.tensor, self.name, None)
 
     def __dlpack_device__(self):
         return 1, 0
@@ -40,19 +41,25 @@ class Library:
         self.lib.dlpack_error.restype = ctypes.c_char_p
         self.lib.dlpack_through.restype = ctypes.c_void_p
         self.lib.dlpack_through.argtypes = [ctypes.c_void_p, ctypes.c_int]
+        self.lib.dlpack_through_versioned.restype = ctypes.c_void_p
+        self.lib.dlpack_through_versioned.argtypes = [ctypes.c_void_p, ctypes.c_int]
         self.lib.dlpack_sum.restype = ctypes.c_double
         self.lib.dlpack_sum.argtypes = [ctypes.c_void_p, ctypes.c_int]
 
-    def call(self, function, array, flag):
-        capsule = array.__dlpack__()
-        result = function(pythonapi.PyCapsule_GetPointer(capsule, b"dltensor"), flag)
+    def call(self, function, array, flag, name=b"dltensor"):
+        capsule = array.__dlpack__() if name == b"dltensor" else array.__dlpack__(max_version=(1, 0))
+        result = function(pythonapi.PyCapsule_GetPointer(capsule, name), flag)
         if error := self.lib.dlpack_error().decode():
             raise ValueError(error)
-        pythonapi.PyCapsule_SetName(capsule, USED)  # the tensor is Tessera's now
+        pythonapi.PyCapsule_SetName(capsule, USED[name])  # the tensor is Tessera's now
         return result
 
     def through(self, array, copy=False) -> Given:
         return Given(self.call(self.lib.dlpack_through, array, int(copy)))
+
+    def through_versioned(self, array, copy=False) -> Given:
+        name = b"dltensor_versioned"
+        return Given(self.call(self.lib.dlpack_through_versioned, array, int(copy), name), name)
 
     def sum(self, array, split=False) -> float:
         return self.call(self.lib.dlpack_sum, array, int(split))
@@ -115,6 +122,38 @@ def check_other(lib: Library, name: str, make, read) -> int:
     return checks
 
 
+def check_torch(lib: Library) -> int:
+    import torch
+    checks = check_other(lib, "PyTorch", lambda t: torch.arange(8).to(getattr(torch, t)), torch.from_dlpack)
+    for dtype in ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "bfloat16",
+                  "float32", "float64", "complex64", "complex128"):
+        a = torch.arange(24).reshape(8, 3).to(getattr(torch, dtype))
+        assert a.data_ptr() % 64 == 0, "PyTorch aligns as Tessera does"
+        for through in (lib.through, lib.through_versioned):
+            back = torch.from_dlpack(through(a))
+            assert back.dtype == a.dtype and torch.equal(back, a), dtype
+            assert back.data_ptr() == a.data_ptr(), f"{dtype}: the memory is shared both ways"
+            copied = torch.from_dlpack(through(a, copy=True))
+            assert copied.data_ptr() != a.data_ptr() and torch.equal(copied, a), dtype
+        checks += 1
+    a = torch.arange(24.0).reshape(4, 6)
+    for b in (a.T, a[::2, 1::2], a[1:], a[:0], torch.tensor(3.0), torch.arange(3.0).expand(2, 3)):
+        assert torch.equal(torch.from_dlpack(lib.through(b)), b), b
+        assert torch.equal(torch.from_dlpack(lib.through_versioned(b)), b), b
+        checks += 1
+    # The storage lives as long as somebody reads it.
+    owner = torch.full((64,), 7.0)
+    gone = weakref.ref(owner.untyped_storage())
+    back = torch.from_dlpack(lib.through(owner))
+    del owner
+    gc.collect()
+    assert back.sum() == 448
+    del back
+    gc.collect()
+    assert gone() is None, "the deleter was called"
+    return checks + 1
+
+
 def main() -> int:
     lib = Library(sys.argv[1])
     done = {"NumPy": check_numpy(lib)}
@@ -123,8 +162,7 @@ def main() -> int:
         import jax.numpy as jnp
         done["JAX"] = check_other(lib, "JAX", lambda t: jnp.arange(8).astype(t), jax.dlpack.from_dlpack)
     if importlib.util.find_spec("torch"):
-        import torch
-        done["PyTorch"] = check_other(lib, "PyTorch", lambda t: torch.arange(8).to(getattr(torch, t)), torch.from_dlpack)
+        done["PyTorch"] = check_torch(lib)
     print("dlpack: " + ", ".join(f"{n} cases with {name}" for name, n in done.items()))
     return 0
 

@@ -33,6 +33,14 @@ DLManagedTensor* dlpack_through(DLManagedTensor* tensor, int copy) {
   });
 }
 
+/// The same by the tensor of DLPack 1.x.
+DLManagedTensorVersioned* dlpack_through_versioned(DLManagedTensorVersioned* tensor, int copy) {
+  return guarded([&] {
+    return tessera::to_dlpack_versioned(
+        tessera::from_dlpack(tensor, copy != 0 ? std::optional<bool>(true) : std::nullopt));
+  });
+}
+
 /// The sum of the elements, over eight devices where the first dimension divides by eight.
 double dlpack_sum(DLManagedTensor* tensor, int split) {
   return guarded([&] {
