@@ -34,6 +34,7 @@ extern "C" {
 #define ARROW_FLAG_NULLABLE 2
 #define ARROW_FLAG_MAP_KEYS_SORTED 4
 
+/// The type of a column, by Arrow's C data interface.
 struct ArrowSchema {
   const char* format;
   const char* name;
@@ -46,6 +47,7 @@ struct ArrowSchema {
   void* private_data;
 };
 
+/// The elements of a column, by Arrow's C data interface.
 struct ArrowArray {
   int64_t length;
   int64_t null_count;
@@ -63,6 +65,7 @@ struct ArrowArray {
 #ifndef ARROW_C_STREAM_INTERFACE
 #define ARROW_C_STREAM_INTERFACE
 
+/// Columns of one type that come one after the other, by Arrow's C stream interface.
 struct ArrowArrayStream {
   int (*get_schema)(struct ArrowArrayStream*, struct ArrowSchema* out);
   int (*get_next)(struct ArrowArrayStream*, struct ArrowArray* out);

@@ -35,6 +35,17 @@ def copy_images() -> None:
             page.write_text(local)
 
 
+def copy_programs() -> None:
+    """The page of the examples links their sources; browsers show them as text."""
+    page = SITE / "md_examples_README.html"
+    text = page.read_text()
+    for name in sorted(set(re.findall(r'href="(\w+\.cc)"', text))):
+        if (ROOT / "examples" / name).exists():
+            shutil.copy(ROOT / "examples" / name, SITE / f"{name}.txt")
+            text = text.replace(f'href="{name}"', f'href="{name}.txt"')
+    page.write_text(text)
+
+
 def misread(warnings: list[str]) -> list[str]:
     return [w for w in warnings if "is not documented" not in w or TYPE_OR_FUNCTION.search(w)]
 
@@ -48,6 +59,10 @@ def dead_links() -> list[str]:
                 continue
             if not (SITE / urllib.parse.unquote(link)).exists():
                 out.append(f"{name}: leads to {link}, which is not there")
+        # Doxygen's own pages link to sections that it leaves out.
+        for anchor in set(re.findall(r'<a href="#([^"]+)"', text)) if name.startswith("md_") else ():
+            if f'id="{anchor}"' not in text and f'name="{anchor}"' not in text:
+                out.append(f"{name}: leads to #{anchor}, which it has not")
     return out
 
 
@@ -61,6 +76,7 @@ def main() -> int:
     shutil.rmtree(SITE, ignore_errors=True)
     warnings = doxygen()
     copy_images()
+    copy_programs()
     faults = misread(warnings) + dead_links() + wrong_readme()
     for fault in faults:
         print(fault)
