@@ -38,7 +38,7 @@ class CommPlan {
  private:
   std::vector<CommStep> steps_;
 };
-/// A table with one line per step, and the total.
+/// A table with a row for each step, whose longer cells go on in the next line, and the total.
 std::string to_string(const CommPlan& plan);
 
 /// While it lives, compiling or calling a program on this thread that moves more than `bytes_per_device` throws

@@ -24,6 +24,7 @@ bool is_scalar(const CommStep& step) { return step.value.ends_with("[]"); }
 }  // namespace
 
 std::string advice(const CommStep& step) {
+  if (step.reason.starts_with("asked for by ")) return {};  // the program names the collective
   std::string keep(kWhole);
   if (step.op == "all_gather") {
     return str(

@@ -30,13 +30,57 @@ std::int64_t CommPlan::count(const std::string& op) const {
   return std::count_if(steps_.begin(), steps_.end(), [&](const CommStep& s) { return s.op == op; });
 }
 
+namespace {
+
+// What cells of these widths hold is one line; the longer ones, which steps of several causes have, go on in the next.
+constexpr std::array<std::size_t, 7> kWidest{24, 24, 32, 20, 20, 48, 56};
+
+// Lines of a cell: broken after ", " and "; ", but not inside brackets.
+std::vector<std::string> lines_of(const std::string& cell, std::size_t widest) {
+  std::vector<std::string> lines{""};
+  std::size_t begin = 0;
+  int depth = 0;
+  for (std::size_t i = 0; i <= cell.size(); ++i) {
+    const char c = i < cell.size() ? cell[i] : '\0';
+    depth += c == '[' || c == '(' ? 1 : c == ']' || c == ')' ? -1 : 0;
+    const bool ends =
+        i == cell.size() || (c == ' ' && i > 0 && depth <= 0 && (cell[i - 1] == ',' || cell[i - 1] == ';'));
+    if (!ends) continue;
+    const std::string piece = cell.substr(begin, i - begin);
+    std::string& line = lines.back();
+    if (line.empty()) {
+      line = piece;
+    } else if (line.size() + 1 + piece.size() <= widest) {
+      line += ' ';
+      line += piece;
+    } else {
+      lines.push_back(piece);
+    }
+    begin = i + 1;
+  }
+  return lines;
+}
+
+}  // namespace
+
 std::string to_string(const CommPlan& plan) {
   if (plan.empty()) return "no communication\n";
   using Row = std::array<std::string, 7>;
   std::vector<Row> rows{{"collective", "axes", "value", "bytes/device", "times", "where", "why"}};
   for (const auto& s : plan.steps()) {
-    rows.push_back({s.op, join(s.axes, ","), s.value, str(s.bytes_per_device), s.times < 0 ? "?" : str(s.times),
-                    s.loc.file ? str(s.equation, " at ", s.loc) : s.equation, s.reason});
+    const Row cells{s.op,
+                    join(s.axes, ","),
+                    s.value,
+                    str(s.bytes_per_device),
+                    s.times < 0 ? "?" : str(s.times),
+                    s.loc.file ? str(s.equation, " at ", s.loc) : s.equation,
+                    s.reason};
+    const std::size_t first = rows.size();
+    for (std::size_t c = 0; c < cells.size(); ++c) {
+      const std::vector<std::string> lines = lines_of(cells[c], kWidest[c]);
+      rows.resize(std::max(rows.size(), first + lines.size()));
+      for (std::size_t i = 0; i < lines.size(); ++i) rows[first + i][c] = lines[i];
+    }
   }
   std::array<std::size_t, 7> width{};
   for (const auto& r : rows) {
@@ -82,16 +126,29 @@ CommStep step_of(const ir::Graph& g, const ir::Eqn& e, std::int64_t times) {
   return s;
 }
 
+// As other steps of the same kind are called.
+std::string word_of(ops::GroupExchange::Kind kind) {
+  using Kind = ops::GroupExchange::Kind;
+  if (kind == Kind::Sum || kind == Kind::Max || kind == Kind::Min) return "all_reduce";
+  return kind == Kind::Ragged ? "ragged_all_to_all" : ops::to_string(kind);
+}
+
 // Shards that change owner, and collectives in groups; nothing for values that are only read in another way.
 std::optional<CommStep> moved(const ir::Graph& g, const ir::Eqn& e, std::int64_t times) {
   CommStep s = step_of(g, e, times);
+  // Graphs that were read as text do not know the cause.
+  auto asked_for_by = [&](const std::string& cause, const char* otherwise) {
+    if (!cause.empty()) s.equation = cause;
+    return str("asked for by ", cause.empty() ? otherwise : cause);
+  };
   if (const auto* p = ir::get_if<ops::Reinterpret>(e.attrs)) {
     if (p->source.empty()) return std::nullopt;
     s.op = "collective_permute";
-    s.reason = "asked for by ppermute or pbroadcast";
+    s.reason = asked_for_by(p->cause, "ppermute or pbroadcast");
   } else {
-    s.op = ops::to_string(ir::get<ops::GroupExchange>(e.attrs).kind);
-    s.reason = "asked for by a collective in groups";
+    const auto& group = ir::get<ops::GroupExchange>(e.attrs);
+    s.op = word_of(group.kind);
+    s.reason = str(asked_for_by(group.cause, "a collective"), group.groups.size() == 1 ? "" : " in groups");
   }
   return s;
 }

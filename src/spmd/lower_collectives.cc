@@ -96,8 +96,8 @@ class Emitter {
     type.shape = shape;
     Dims moved = source.empty() ? Dims{} : axes_;
     return add(ops::def::reinterpret, {x.value},
-               ir::make_attrs(ops::Reinterpret{shape, std::move(source), std::move(moved)}), std::move(type),
-               std::move(layout));
+               ir::make_attrs(ops::Reinterpret{shape, std::move(source), std::move(moved), std::string(e_.op->name())}),
+               std::move(type), std::move(layout));
   }
 
   Placed reshard(Placed x, const ir::Layout& goal) {
@@ -345,6 +345,7 @@ void Emitter::among_groups(const Collective& c) {
   p.kind = kind_of(e_.op);
   p.axes = axes_;
   p.shape = a_.graph.type(e_.out[0]).shape;
+  p.cause = e_.op->name();
   Dims whole;
   if (p.kind == ops::GroupExchange::Kind::AllGather) whole = {p.dim = ir::get<ops::AllGather>(e_.attrs).dim};
   if (p.kind == ops::GroupExchange::Kind::ReduceScatter) whole = {p.dim = ir::get<ops::PsumScatter>(e_.attrs).dim};

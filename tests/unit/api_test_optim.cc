@@ -103,6 +103,17 @@ TEST(Schedules, AreOptaxs) {
                               : i < 25 ? 2
                                        : 3; });
   EXPECT_THROW(optim::cosine_decay_schedule(0.3, 0), ValueError);
+  // The name and the counts that the caller wrote, not those of the schedules inside.
+  for (std::int64_t decay_steps : {10, 9}) {
+    try {
+      optim::warmup_cosine_decay_schedule(0.01, 0.3, 10, decay_steps);
+      ADD_FAILURE() << decay_steps;
+    } catch (const ValueError& e) {
+      const std::string want = "warmup_cosine_decay_schedule: decay_steps = " + std::to_string(decay_steps);
+      EXPECT_NE(std::string(e.what()).find(want + ", warmup_steps = 10; expected"), std::string::npos) << e.what();
+    }
+  }
+  EXPECT_NEAR(optim::warmup_cosine_decay_schedule(0.01, 0.3, 10, 11, 0.03)(Array(11)).item<float>(), 0.03, 1e-6);
   EXPECT_THROW(optim::join_schedules({optim::constant_schedule(1)}, {1}), ValueError);
   EXPECT_THROW(optim::piecewise_constant_schedule(0.3, {{1, -1}}), ValueError);
 }

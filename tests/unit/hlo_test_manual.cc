@@ -280,7 +280,8 @@ TEST(HloManual, RaggedExchange) {
   for (std::size_t d = 0; d < 8; ++d) {
     for (std::size_t s = 0; s < 8; ++s) EXPECT_EQ(r.out[d * 8 + s], static_cast<float>(s * 8 + d));
   }
-  EXPECT_NE(r.plan.find("ragged"), std::string::npos) << r.plan;
+  EXPECT_NE(r.plan.find("ragged_all_to_all"), std::string::npos) << r.plan;
+  EXPECT_NE(r.plan.find("asked for by ragged_all_to_all\n"), std::string::npos) << r.plan;
 }
 
 // Tiles over a grid become maps over its axes.

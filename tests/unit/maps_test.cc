@@ -4,6 +4,7 @@
 
 #include <numeric>
 
+#include "tessera/pictures.h"
 #include "tessera/tessera.h"
 #include "tests/support/spec_report.h"
 
@@ -43,6 +44,34 @@ TEST_F(Maps, IndexAndPermute) {
   auto [moved, index] = f(Array(numbers({4})));
   EXPECT_EQ(moved.to_vector<float>(), (std::vector<float>{3, 0, 1, 2}));
   EXPECT_EQ(index.to_vector<std::int32_t>(), (std::vector<std::int32_t>{0, 2, 4, 6, 1, 3, 5, 7}));
+}
+
+// What a program names is what its plan shows, whatever equations the partitioner makes of it.
+TEST_F(Maps, PlansNameTheCollectiveThatWasAskedFor) {
+  const AxisIndexGroups halves{{0, 1}, {2, 3}};
+  auto step = [&](auto body) {
+    auto f = shard_map(body, mesh_, P(axes("x", "y")), P(axes("x", "y")), {.check_vma = false});
+    CommPlan plan = jit(f).lower(Array(numbers({64}))).comm_plan();
+    EXPECT_EQ(plan.steps().size(), 1U) << to_string(plan);
+    const CommStep s = plan.steps().at(0);
+    EXPECT_TRUE(advice(s).empty()) << "the program wants it: " << advice(s);
+    return s.op + ", " + s.equation + ", " + s.reason;
+  };
+  EXPECT_EQ(step([](Array x) {
+              return ppermute(x, "y", {{0, 1}, {1, 0}});
+            }),
+            "collective_permute, ppermute, asked for by ppermute");
+  EXPECT_EQ(step([](Array x) { return pbroadcast(x, "y", 1); }),
+            "collective_permute, pbroadcast, asked for by pbroadcast");
+  EXPECT_EQ(step([](Array x) { return psum(x, "y"); }), "all_reduce, psum, asked for by psum");
+  EXPECT_EQ(step([&](Array x) { return psum(x, "y", {.axis_index_groups = halves}); }),
+            "all_reduce, psum, asked for by psum in groups");
+  EXPECT_EQ(step([&](Array x) { return pmax(x, "y", {.axis_index_groups = halves}); }),
+            "all_reduce, pmax, asked for by pmax in groups");
+  EXPECT_EQ(step([](Array x) { return all_to_all(x, "y", 0, 0, {.tiled = true}); }),
+            "all_to_all, all_to_all, asked for by all_to_all");
+  EXPECT_EQ(step([&](Array x) { return all_to_all(x, "y", 0, 0, {.axis_index_groups = halves, .tiled = true}); }),
+            "all_to_all, all_to_all, asked for by all_to_all in groups");
 }
 
 TEST_F(Maps, GradientThroughSumsIsTrueInBothModes) {

@@ -52,6 +52,35 @@ TEST(CommPlan, NamesAxesBytesAndTheLineThatIsTheCause) {
             "total: 4096 bytes per device in 2 steps\n");
 }
 
+TEST(CommPlan, LongCellsGoOnInTheNextLine) {
+  CommStep joined{"all_reduce",
+                  {"data"},
+                  18210,
+                  1,
+                  "f32[144,32], f32[32], f32[128,10], f32[10]",
+                  "dot_general at a.cc:48 (net), reduce_sum at a.cc:48 (net), reduce_sum",
+                  {"a.cc", 72, nullptr},
+                  "completes the sum of dot_general; completes the sum of reduce_sum; 4 such exchanges as one"};
+  CommStep one{"all_to_all",
+               {"model"},
+               64,
+               2,
+               "f32[8]",
+               "reshape",
+               {"a.cc", 5, nullptr},
+               "operand 0 of a_rather_long_name_of_an_op needs [data, -, -, -, model]"};
+  EXPECT_EQ(to_string(CommPlan({joined, one})),
+            "collective  axes   value                  bytes/device  times  where                          why\n"
+            "all_reduce  data   f32[144,32], f32[32],         18210      1  dot_general at a.cc:48 (net),  "
+            "completes the sum of dot_general;\n"
+            "                   f32[128,10], f32[10]                        reduce_sum at a.cc:48 (net),   "
+            "completes the sum of reduce_sum; 4 such exchanges as one\n"
+            "                                                               reduce_sum at a.cc:72\n"
+            "all_to_all  model  f32[8]                           64      2  reshape at a.cc:5              "
+            "operand 0 of a_rather_long_name_of_an_op needs [data, -, -, -, model]\n"
+            "total: 18338 bytes per device in 2 steps\n");
+}
+
 TEST(CommPlan, LeavesOutWhatIsFree) {
   Builder b;
   Value x = b.input(f32({64, 32}));

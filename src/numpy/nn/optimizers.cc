@@ -130,6 +130,11 @@ Schedule warmup_constant_schedule(double init_value, double peak_value, std::int
 }
 Schedule warmup_cosine_decay_schedule(double init_value, double peak_value, std::int64_t warmup_steps,
                                       std::int64_t decay_steps, double end_value, double exponent) {
+  if (decay_steps <= warmup_steps) {
+    throw ValueError(str("warmup_cosine_decay_schedule: decay_steps = ", decay_steps, ", warmup_steps = ", warmup_steps,
+                         "; expected decay_steps, which counts the warm-up too, to be more than warmup_steps "
+                         "(warmup_constant_schedule has no decay)"));
+  }
   const double alpha = peak_value == 0 ? 0 : end_value / peak_value;
   return join_schedules({linear_schedule(init_value, peak_value, warmup_steps),
                          cosine_decay_schedule(peak_value, decay_steps - warmup_steps, alpha, exponent)},

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <string>
 #include <vector>
 
 #include "ops/shared_attrs.h"
@@ -29,6 +30,8 @@ struct Reinterpret {
   Shape shape;
   Dims source;
   Dims axes;  ///< of the program's mesh, over which shards move
+  /// The collective that it is of ("ppermute"), for plans. Not a field, as that of `Reshard`.
+  std::string cause = {};
   static constexpr auto fields = std::tuple{field("shape", &Reinterpret::shape), field("source", &Reinterpret::source),
                                             field("axes", &Reinterpret::axes)};
 };
@@ -43,6 +46,7 @@ struct GroupExchange {
   std::vector<Dims> groups;  ///< positions; every position is in one group
   Shape shape;               ///< of the result
   Dims axes;
+  std::string cause = {};  ///< as that of `Reinterpret`
   static constexpr auto fields =
       std::tuple{field("kind", &GroupExchange::kind),     field("dim", &GroupExchange::dim),
                  field("concat", &GroupExchange::concat), field("groups", &GroupExchange::groups),
