@@ -6,13 +6,16 @@
 #include <cstdio>
 #include <exception>
 #include <new>
+#include <regex>
 #include <string>
 #include <system_error>
+#include <vector>
 
 #include "commands.h"
 #include "guard.h"
 #include "memory.h"
 #include "tessera/version.h"
+#include "values.h"
 
 namespace {
 // OpenBLAS starts its threads while it is loaded, and they look for work for some 30 ms, beside the first results. The
@@ -25,11 +28,35 @@ void end_library_threads() {
   end();
 }
 
+// The text of an error without the lines of the command's own sources, where the library was called.
+std::string message_of(const std::exception& e) {
+  static const std::regex own(
+      R"( \(at (bench|cluster_option|info|launch|plan|run|shard|show_sharding|simulate|values)\.cc:\d+\))");
+  return std::regex_replace(e.what(), own, "");
+}
+
+// What is wrong with the arguments; where the command is missing or unknown, which ones there are.
+std::string usage_error(const CLI::App* app, const CLI::Error& e) {
+  std::string text = std::string("tessera: ") + e.what();
+  if (app->get_subcommands().empty()) {
+    const std::vector<std::string> rest = app->remaining();
+    text = rest.empty() ? "tessera: no command" : "tessera: \"" + rest.front() + "\" is no command";
+    text += "; expected one of";
+    const char* before = " ";
+    for (const CLI::App* command : app->get_subcommands([](const CLI::App*) { return true; })) {
+      text += before + command->get_name();
+      before = ", ";
+    }
+  }
+  return text + "\nRun with --help for more information.\n";
+}
+
 // 0; 1 where a command fails; 2 where the arguments are none; a launched program's own.
 int run_command(int argc, char** argv) {
   CLI::App app{"Tessera: sharded arrays on many devices"};
   app.set_version_flag("--version", std::string("tessera ") + tessera::version());
   app.require_subcommand(1);
+  app.failure_message(usage_error);
   tessera::cli::add_run(app);
   tessera::cli::add_plan(app);
   tessera::cli::add_info(app);
@@ -44,6 +71,9 @@ int run_command(int argc, char** argv) {
     return e.get_exit_code();
   } catch (const CLI::ParseError& e) {
     return app.exit(e) == 0 ? 0 : 2;
+  } catch (const tessera::cli::OptionError& e) {
+    std::fprintf(stderr, "tessera: %s\n", message_of(e).c_str());
+    return 2;
   } catch (const std::bad_alloc&) {
     std::fprintf(stderr, "tessera: %s\n", tessera::cli::out_of_memory_message().c_str());
     return 1;
@@ -51,7 +81,7 @@ int run_command(int argc, char** argv) {
     std::fprintf(stderr, "tessera: the system gives no more threads or locks: %s\n", e.what());
     return 1;
   } catch (const std::exception& e) {
-    std::fprintf(stderr, "tessera: %s\n", e.what());
+    std::fprintf(stderr, "tessera: %s\n", message_of(e).c_str());
     return 1;
   }
   return 0;

@@ -53,7 +53,7 @@ PartitionSpec spec_of(const std::string& text) {
   bool any = false;
   int depth = 0;
   auto fail = [&] {
-    throw ValueError("spec: \"" + text + "\"; expected axes of each dimension, as P(x, None, (y, z)) or x,-,y+z");
+    throw OptionError("spec: \"" + text + "\"; expected axes of each dimension, as P(x, None, (y, z)) or x,-,y+z");
   };
   auto close = [&] {
     if (axes.empty()) {

@@ -32,9 +32,9 @@ std::int64_t integer_value(const std::string& what, const std::string& text, con
   std::int64_t n = 0;
   const char* end = digits.data() + digits.size();
   auto [stop, error] = std::from_chars(digits.data(), end, n);
-  if (error == std::errc::result_out_of_range) throw ValueError(str(what, ": \"", text, "\" is too large"));
+  if (error == std::errc::result_out_of_range) throw OptionError(str(what, ": \"", text, "\" is too large"));
   if (error != std::errc() || stop != end || !digit(digits[0])) {
-    throw ValueError(str(what, ": \"", text, "\"; expected integers, not \"", digits, "\""));
+    throw OptionError(str(what, ": \"", text, "\"; expected integers, not \"", digits, "\""));
   }
   return n;
 }
@@ -51,11 +51,11 @@ std::vector<std::pair<std::string, std::int64_t>> mesh_value(const std::string& 
     const auto equals = axis.find('=');
     const bool named = equals != std::string::npos && equals > 0 && !digit(axis[0]) &&
                        std::all_of(axis.begin(), axis.begin() + static_cast<std::ptrdiff_t>(equals), word);
-    if (!named) throw ValueError(str(what, ": \"", text, "\"; expected names and sizes, as x=4,y=2"));
+    if (!named) throw OptionError(str(what, ": \"", text, "\"; expected names and sizes, as x=4,y=2"));
     const std::int64_t size = integer_value(what, text, axis.substr(equals + 1));
     const bool fits = size >= 1 && size <= most;
     if (fits) n *= size;
-    if (!fits || n > most) throw ValueError(str(what, ": \"", text, "\"; expected 1 to ", most, " devices"));
+    if (!fits || n > most) throw OptionError(str(what, ": \"", text, "\"; expected 1 to ", most, " devices"));
     out.emplace_back(axis.substr(0, equals), size);
     i = end + 1;
   }
@@ -72,11 +72,11 @@ std::int64_t bytes_value(const std::string& option, const std::string& text) {
                                 : std::string_view::npos;
   if (power != std::string_view::npos) unit = std::int64_t{1} << (10 * (power + 1));
   if (digits == 0 || (!rest.empty() && unit == 1)) {
-    throw ValueError(str(option, ": \"", text, "\"; expected bytes, as 1000000, 512M or 4G"));
+    throw OptionError(str(option, ": \"", text, "\"; expected bytes, as 1000000, 512M or 4G"));
   }
   std::int64_t n = integer_value(option, text, text.substr(0, digits));
-  if (n == 0) throw ValueError(str(option, ": \"", text, "\"; expected at least 1 byte"));
-  if (__builtin_mul_overflow(n, unit, &n)) throw ValueError(str(option, ": \"", text, "\" is too large"));
+  if (n == 0) throw OptionError(str(option, ": \"", text, "\"; expected at least 1 byte"));
+  if (__builtin_mul_overflow(n, unit, &n)) throw OptionError(str(option, ": \"", text, "\" is too large"));
   return n;
 }
 
@@ -86,7 +86,7 @@ double seconds_value(const std::string& option, const std::string& text) {
   const char* end = text.data() + text.size();
   auto [stop, error] = std::from_chars(text.data(), end, n, std::chars_format::fixed);
   if (error != std::errc() || stop != end || !(n >= 1e-6) || !(n <= kMost)) {
-    throw ValueError(str(option, ": \"", text, "\"; expected seconds above 0 and at most ", kMost, ", as 90 or 0.5"));
+    throw OptionError(str(option, ": \"", text, "\"; expected seconds above 0 and at most ", kMost, ", as 90 or 0.5"));
   }
   return n;
 }
@@ -103,7 +103,7 @@ std::vector<std::int64_t> extents_value(const std::string& what, const std::stri
     out.push_back(integer_value(what, text, text.substr(i, end - i)));
     i = end;
   }
-  if (out.empty() && text != "()") throw ValueError(str(what, ": \"", text, "\" has no extents; expected as 8x16"));
+  if (out.empty() && text != "()") throw OptionError(str(what, ": \"", text, "\" has no extents; expected as 8x16"));
   return out;
 }
 
@@ -113,7 +113,7 @@ void check_paths(const std::vector<NamedPath>& paths) {
     if (!p.written || p.path.empty()) continue;
     for (std::size_t j = 0; j < paths.size(); ++j) {
       if (j == i || paths[j].path.empty() || !same_file(p.path, paths[j].path)) continue;
-      throw ValueError(
+      throw OptionError(
           str(p.option, ": \"", p.path, "\" is also the file of ", paths[j].option, "; expected a file of its own"));
     }
     base::check_writable(p.option.c_str(), p.path);

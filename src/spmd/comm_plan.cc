@@ -98,7 +98,8 @@ std::string to_string(const CommPlan& plan) {
     line.erase(line.find_last_not_of(' ') + 1);
     out += line + "\n";
   }
-  return out + str("total: ", plan.bytes_per_device(), " bytes per device in ", plan.steps().size(), " steps\n");
+  return out + str("total: ", plan.bytes_per_device(), " bytes per device in ", plan.steps().size(),
+                   plan.steps().size() == 1 ? " step\n" : " steps\n");
 }
 
 CommBudget::CommBudget(std::int64_t bytes_per_device, const Loc&) : before_(budget_in_force) {
@@ -148,7 +149,9 @@ std::optional<CommStep> moved(const ir::Graph& g, const ir::Eqn& e, std::int64_t
   } else {
     const auto& group = ir::get<ops::GroupExchange>(e.attrs);
     s.op = word_of(group.kind);
-    s.reason = str(asked_for_by(group.cause, "a collective"), group.groups.size() == 1 ? "" : " in groups");
+    // A ragged exchange is one of groups also where the program named none: those along its axes.
+    const bool named = group.kind != ops::GroupExchange::Kind::Ragged;
+    s.reason = str(asked_for_by(group.cause, "a collective"), named ? " in groups" : "");
   }
   return s;
 }

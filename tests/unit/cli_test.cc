@@ -125,6 +125,11 @@ class Cli : public ::testing::Test {
     EXPECT_TRUE(o.status == 1 || o.status == 2) << arguments << ": " << o.status;
     for (const auto& part : parts) EXPECT_NE(o.err.find(part), std::string::npos) << arguments << ": " << o.err;
   }
+  // The same of options that are wrong.
+  void expect_misused(const std::string& arguments, const std::vector<std::string>& parts) const {
+    expect_refused(arguments, parts);
+    EXPECT_EQ(run(arguments).status, 2) << arguments;
+  }
 
  private:
   static std::string quoted(const std::string& text) {
@@ -165,27 +170,42 @@ TEST_F(Cli, LogsWhereTheEnvironmentSaysSo) {
 TEST_F(Cli, OptionsAreReadStrictly) {
   for (const char* bad : {"1x", "-5", "\"\"", "1e3", "1.5G", "0", "99999999999999999999", "9999999999G", "G", "1GG"}) {
     std::string value = std::string(bad) == "\"\"" ? "" : bad;
-    expect_refused(std::string("run add.mlir --inputs in.npz --max-memory=") + bad, {"--max-memory", value});
+    expect_misused(std::string("run add.mlir --inputs in.npz --max-memory=") + bad, {"--max-memory", value});
   }
   for (const char* bad : {"1x", "-5", "0", "1e99999", "nan", "inf", "1000000000000"}) {
-    expect_refused(std::string("run add.mlir --inputs in.npz --time-limit=") + bad, {"--time-limit", bad});
+    expect_misused(std::string("run add.mlir --inputs in.npz --time-limit=") + bad, {"--time-limit", bad});
   }
   for (const char* bad : {"1x", "-5", "0", "99999999999999999999", "100000000000"}) {
-    expect_refused(std::string("run add.mlir --inputs in.npz --devices=") + bad, {"--devices", bad});
-    expect_refused(std::string("bench psum_1024B --devices=") + bad, {"--devices", bad});
+    expect_misused(std::string("run add.mlir --inputs in.npz --devices=") + bad, {"--devices", bad});
+    expect_misused(std::string("bench psum_1024B --devices=") + bad, {"--devices", bad});
   }
-  expect_refused("run add.mlir --inputs in.npz --time=-3", {"--time", "-3"});
-  expect_refused("run add.mlir --what", {"--what"});
-  expect_refused("bench --budget=1x", {"--budget", "1x"});
+  expect_misused("run add.mlir --inputs in.npz --time=-3", {"--time", "-3"});
+  expect_misused("run add.mlir --what", {"--what"});
+  expect_misused("bench --budget=1x", {"--budget", "1x"});
   expect_refused("bench nothing", {"nothing"});
   for (const char* bad :
        {"x", "x=", "=4", "x=4x", "x=-4", "x=0", "x=99999999999999999999", "x=4,", "x=65536,y=65536"}) {
-    expect_refused(std::string("show-sharding '") + bad + "' x 8,8", {"mesh", bad});
+    expect_misused(std::string("show-sharding '") + bad + "' x 8,8", {"mesh", bad});
   }
   for (const char* bad : {"8x-8", "a", "99999999999999999999", "8.5"}) {
-    expect_refused(std::string("show-sharding x=2 x '") + bad + "'", {"shape", bad});
+    expect_misused(std::string("show-sharding x=2 x '") + bad + "'", {"shape", bad});
   }
-  for (const char* bad : {"x)", "x;y", "P(x"}) expect_refused(std::string("show-sharding x=2 '") + bad + "' 8", {bad});
+  for (const char* bad : {"x)", "x;y", "P(x"}) expect_misused(std::string("show-sharding x=2 '") + bad + "' 8", {bad});
+}
+
+TEST_F(Cli, WhatIsNoCommandIsAnsweredByTheCommandsThereAre) {
+  expect_misused("", {"tessera: no command", "run, plan, info", "--help"});
+  expect_misused("frobnicate", {"tessera: \"frobnicate\" is no command", "run, plan, info", "--help"});
+  EXPECT_EQ(run("--help").status, 0);
+}
+
+// The lines of errors are the program's, not those of the command's own sources.
+TEST_F(Cli, ErrorsDoNotNameTheCommandsOwnLines) {
+  for (const char* arguments : {"run none.mlir", "run add.mlir --inputs none.npz", "show-sharding x=2 z 8"}) {
+    const Outcome o = run(arguments);
+    EXPECT_EQ(o.status, 1) << arguments;
+    EXPECT_EQ(o.err.find("(at "), std::string::npos) << arguments << ": " << o.err;
+  }
 }
 
 TEST_F(Cli, FilesThatAreNotThereOrNotFitAreNamed) {
