@@ -45,7 +45,7 @@ export CCACHE_NOHASHDIR ?= 1
 export CCACHE_SLOPPINESS ?= pch_defines,time_macros
 
 .DEFAULT_GOAL := build
-.PHONY: docs check-pages bench bench-jax jax-tests jax-random test-python plugin xla test-xla test-xla-plugin test-cuda bench-xla wheel bench-mpi check-xla jax-modules setup setup-checks build test test-verify test-mpi test-planner test-long demo demo-mpi sanitize-quick format check-format lint layers check-install check-packages check-recipes packages install clean
+.PHONY: names-jax-tests docs check-pages bench bench-jax jax-tests jax-random test-python plugin xla test-xla test-xla-plugin test-cuda bench-xla wheel bench-mpi check-xla jax-modules setup setup-checks build test test-verify test-mpi test-planner test-long demo demo-mpi sanitize-quick format check-format lint layers check-install check-packages check-recipes packages install clean
 
 setup:
 	@tools/setup.sh
@@ -95,8 +95,7 @@ check-xla: build
 
 # What is recorded is kept: later runs record what is missing. Needs some hours of one core at first, then minutes.
 MODULES ?= build/jax-modules
-jax-modules: build
-	@[ -n "$(JAX_TESTS)" ] || { echo 'make jax-modules: name the folder of JAX'"'"'s tests: JAX_TESTS=path' >&2; exit 1; }
+jax-modules: names-jax-tests build
 	@command -v $(ORACLE_PYTHON) >/dev/null || tools/oracle/setup.sh
 	@$(ORACLE_PYTHON) tools/hlo/jax_modules.py --tests $(JAX_TESTS) --folder $(MODULES)
 	@$(ORACLE_PYTHON) tools/hlo/run_modules.py $(MODULES) --report build/jax-modules.tsv
@@ -142,9 +141,12 @@ wheel: setup
 	@python3 tools/pjrt_headers.py build/pjrt-headers
 	@tools/jax/make_wheel.sh
 
+# Before anything is built for them.
+names-jax-tests:
+	@[ -n "$(JAX_TESTS)" ] || { echo 'name the folder of JAX'"'"'s tests: JAX_TESTS=path' >&2; exit 1; }
+
 jax-tests: export TESSERA_PJRT_LIBRARY = $(CURDIR)/build/plugin/libtessera_pjrt.so
-jax-tests: plugin
-	@[ -n "$(JAX_TESTS)" ] || { echo 'make jax-tests: name the folder of JAX'"'"'s tests: JAX_TESTS=path' >&2; exit 1; }
+jax-tests: names-jax-tests plugin
 	@command -v $(ORACLE_PYTHON) >/dev/null || tools/oracle/setup.sh
 	@$(ORACLE_PYTHON) tools/jax/run_tests.py --tests $(JAX_TESTS) $(if $(FILES),--files $(FILES))
 

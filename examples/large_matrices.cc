@@ -112,6 +112,11 @@ int main(int argc, char** argv) {
     const std::string name = argc > 1 ? argv[1] : "cholesky";
     const std::int64_t n = argc > 2 ? std::atoll(argv[2]) : 512;
     const double room = argc > 3 ? std::atof(argv[3]) : 0;
+    if ((name != "cholesky" && name != "qr" && name != "lu") || n < 1 || room < 0) {
+      std::cerr
+          << "usage: large_matrices [cholesky | qr | lu [ROWS [ROOM]]], ROOM times the matrix for a process's memory\n";
+      return 2;
+    }
     const auto limit =
         static_cast<std::int64_t>(room * 4 * static_cast<double>(n) * static_cast<double>(n) / processes);
     if (processes > 1) {

@@ -20,6 +20,7 @@
 #include <random>
 #include <set>
 #include <sstream>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <variant>
@@ -247,7 +248,11 @@ int run(std::int64_t steps, const std::string& picture, const std::string& page)
   const ts::CommPlan plan =
       step_of(mesh, steps)
           .comm_plan(initial(mesh, static_cast<std::int64_t>(text.characters.size())), first, first_next);
-  if (!page.empty()) std::ofstream(page) << ts::to_html(plan, {.title = "A step of the text model", .mesh = mesh});
+  if (!page.empty()) {
+    std::ofstream out(page);
+    out << ts::to_html(plan, {.title = "A step of the text model", .mesh = mesh});
+    if (!out.flush()) throw std::runtime_error("cannot write " + page);
+  }
   const Training t = train_and_repeat(text, mesh, steps);
   const float from_one = largest_difference(train(&alone, text, single, {0, 5, steps}), t.losses);
 
@@ -278,7 +283,10 @@ int main(int argc, char** argv) {
   try {
     ts::ClientScope eight(ts::Client::cpu({.devices = 8}));
     const std::int64_t steps = argc > 1 ? std::atoll(argv[1]) : 50;
-    if (steps < 40) throw ts::ValueError("usage: text_model [STEPS [CURVE.svg [PLAN.html]]], at least 40 steps");
+    if (steps < 40) {
+      std::cerr << "usage: text_model [STEPS [CURVE.svg [PLAN.html]]], at least 40 steps\n";
+      return 2;
+    }
     return run(steps, argc > 2 ? argv[2] : "text_model.svg", argc > 3 ? argv[3] : "");
   } catch (const std::exception& e) {
     std::cerr << e.what() << '\n';

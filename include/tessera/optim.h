@@ -163,8 +163,8 @@ Schedule cosine_decay_schedule(double init_value, std::int64_t decay_steps, doub
 Schedule join_schedules(const std::vector<Schedule>& schedules, const std::vector<std::int64_t>& boundaries);
 /// Linear to `peak_value` in `warmup_steps`, and constant from there on.
 Schedule warmup_constant_schedule(double init_value, double peak_value, std::int64_t warmup_steps);
-/// Linear to `peak_value` in `warmup_steps`, then a cosine to `end_value`, in `decay_steps` together. Throws `ValueError`
-/// unless these are more than the steps of the warm-up, as Optax does.
+/// Linear to `peak_value` in `warmup_steps`, then a cosine to `end_value`, in `decay_steps` together. Throws
+/// `ValueError` unless these are more than the steps of the warm-up, as Optax does.
 Schedule warmup_cosine_decay_schedule(double init_value, double peak_value, std::int64_t warmup_steps,
                                       std::int64_t decay_steps, double end_value = 0, double exponent = 1);
 /// Linear to `peak_value` in `warmup_steps`, then exponential decay.
