@@ -2,6 +2,11 @@
 // Everything.
 #pragma once
 
+// One sentence in place of some hundred errors.
+#if __cplusplus < 202002L
+#error "Tessera needs C++20: compile with -std=c++20"
+#else
+
 #include "tessera/annotate.h"
 #include "tessera/annotate_input.h"
 #include "tessera/annotate_linear.h"
@@ -72,3 +77,5 @@
 #include "tessera/version.h"
 #include "tessera/visualize.h"
 #include "tessera/vmap.h"
+
+#endif

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Mistakes that the compiler finds: the first error of each is one sentence of ours, and few follow.
 
-Every .cc file beside this script is such a mistake and has the sentence in its line `// MESSAGE:`.
+Every .cc file beside this script is such a mistake and has the sentence in its line `// MESSAGE:`; `// FLAGS:` are its own.
 usage: check.py COMPILER INCLUDE_FOLDER
 """
 import concurrent.futures
@@ -19,7 +19,8 @@ def check(source: pathlib.Path, compiler: str, flags: list[str]) -> str:
     """What is wrong with the answer to one mistake; empty when it is as it should be."""
     want = next(line for line in source.read_text().splitlines() if line.startswith("// MESSAGE:"))
     want = want.removeprefix("// MESSAGE:").strip()
-    run = subprocess.run([compiler, *flags, "-fsyntax-only", str(source)], capture_output=True, text=True, check=False)
+    own = [f for line in source.read_text().splitlines() if line.startswith("// FLAGS:") for f in line.split()[2:]]
+    run = subprocess.run([compiler, *flags, *own, "-fsyntax-only", str(source)], capture_output=True, text=True, check=False)
     errors = [line for line in run.stderr.splitlines() if " error: " in line]
     if run.returncode == 0:
         return f"{source.name}: compiles; expected an error with: {want}"
