@@ -276,6 +276,26 @@ bool ArrowColumn::has_nulls() const {
 
 namespace {
 
+constexpr std::int64_t kWord = 64;  // bits
+
+bool all_set(const std::uint8_t* bits) {
+  std::uint64_t word = 0;
+  std::memcpy(&word, bits, sizeof word);
+  return ~word == 0;
+}
+
+// Bits `first` and the next `n` as bytes.
+void unpack(const std::uint8_t* bits, std::int64_t first, std::int64_t n, char* to) {
+  auto one = [&](std::int64_t i) { to[i] = static_cast<char>((bits[(first + i) / 8] >> ((first + i) % 8)) & 1); };
+  std::int64_t i = 0;
+  for (; i < n && (first + i) % 8 != 0; ++i) one(i);
+  for (; n - i >= 8; i += 8) {
+    const unsigned byte = bits[(first + i) / 8];
+    for (unsigned k = 0; k < 8; ++k) to[i + k] = static_cast<char>((byte >> k) & 1U);
+  }
+  for (; i < n; ++i) one(i);
+}
+
 // Elements `from` and the next `n` of a chunk, whose rows lie one after the other.
 void copy_elements(const ArrowChunk& chunk, const ArrowType& type, std::int64_t from, std::int64_t n, char* to,
                    const void* null) {
@@ -283,16 +303,17 @@ void copy_elements(const ArrowChunk& chunk, const ArrowType& type, std::int64_t 
   const auto item = static_cast<std::size_t>(dtype_size(type.dtype));
   if (type.packed) {
     const auto* bits = reinterpret_cast<const std::uint8_t*>(chunk.data);
-    for (std::int64_t i = 0; i < n; ++i) {
-      const std::int64_t bit = chunk.first + from + i;
-      to[i] = static_cast<char>((bits[bit / 8] >> (bit % 8)) & 1);
-    }
+    unpack(bits, chunk.first + from, n, to);
   } else {
     std::memcpy(to, chunk.data + static_cast<std::size_t>(from) * item, static_cast<std::size_t>(n) * item);
   }
   for (const ArrowValidity& v : chunk.nulls) {
     for (std::int64_t b = from / v.per; b * v.per < from + n; ++b) {
       const std::int64_t bit = v.first + b;
+      if (bit % 8 == 0 && (b + kWord) * v.per <= from + n && all_set(v.bits + bit / 8)) {
+        b += kWord - 1;
+        continue;
+      }
       if (((v.bits[bit / 8] >> (bit % 8)) & 1) != 0) continue;
       const std::int64_t first = std::max(b * v.per, from);
       const std::int64_t last = std::min((b + 1) * v.per, from + n);

@@ -276,6 +276,34 @@ TEST_F(Arrow, NullsAreRefusedOrReplaced) {
   EXPECT_TRUE(std::isnan(from_arrow(&nan.array, &nan.schema, {.null_value = NAN}).to_vector<float>()[14]));
 }
 
+// Whole words and bytes of bits are read at once: at every offset, for lengths around them.
+TEST_F(Arrow, BitsAreReadFromAnyOffset) {
+  std::vector<unsigned char> bits(64), valid(64, 0xff);
+  for (std::size_t i = 0; i < bits.size(); ++i) bits[i] = static_cast<unsigned char>(37 * i * i + 11 * i + 5);
+  for (std::size_t bit : {3U, 64U, 127U, 200U, 263U}) valid[bit / 8] &= static_cast<unsigned char>(~(1U << (bit % 8)));
+  auto set = [](const std::vector<unsigned char>& of, std::size_t i) { return ((of[i / 8] >> (i % 8)) & 1) != 0; };
+  for (std::size_t offset = 0; offset < 17; ++offset) {
+    for (std::size_t length : {1U, 7U, 8U, 9U, 63U, 64U, 65U, 130U, 257U}) {
+      Column c("b", "x", static_cast<std::int64_t>(length), {valid.data(), bits.data()});
+      c.array.offset = static_cast<std::int64_t>(offset);
+      c.array.null_count = -1;
+      std::vector<bool> want;
+      for (std::size_t i = offset; i < offset + length; ++i) want.push_back(set(valid, i) ? set(bits, i) : true);
+      EXPECT_EQ(from_arrow(&c.array, &c.schema, {.null_value = 1}).to_vector<bool>(), want) << offset << " " << length;
+      // Lists of two bools, of which a bit of the lists stands for both.
+      Column item("b", "item", static_cast<std::int64_t>(bits.size() * 8), {nullptr, bits.data()});
+      Column lists("+w:2", "x", static_cast<std::int64_t>(length / 2), {valid.data()}, {&item});
+      lists.array.offset = static_cast<std::int64_t>(offset);
+      lists.array.null_count = -1;
+      want.clear();
+      for (std::size_t i = 2 * offset; i < 2 * (offset + length / 2); ++i) {
+        want.push_back(set(valid, i / 2) ? set(bits, i) : true);
+      }
+      EXPECT_EQ(from_arrow(&lists.array, &lists.schema, {.null_value = 1}).to_vector<bool>(), want) << offset << length;
+    }
+  }
+}
+
 TEST_F(Arrow, NullsOfListsAndOfTheirValues) {
   const unsigned char lists_valid[] = {0b0101};
   const unsigned char values_valid[] = {0b11111110, 0b11111111};
