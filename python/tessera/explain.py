@@ -66,7 +66,7 @@ class CommPlan:
 
     def __str__(self):
         head, rows = self._rows()
-        return f"{text_table(head, rows, right={3, 4}, wrap={6: 32, 7: 44})}\n{self._total()}"
+        return f"{text_table(head, rows, right={3, 4}, wrap={2: 32, 5: 48, 6: 32, 7: 44})}\n{self._total()}"
 
     __repr__ = __str__
 
