@@ -41,9 +41,8 @@ bool only_added(const std::vector<ir::Layout>& wanted, const GraphUses& uses, ir
 
 std::vector<bool> LateCompletion::passing(const ir::Eqn& e, const Factoring& f, const FactorAxes& split,
                                           AxisMask& over) const {
-  const std::vector<bool> none;
   const auto open = [&](ir::ValueId v) { return values_.partial(v) != nullptr; };
-  if (std::ranges::none_of(e.in, open)) return none;
+  if (std::ranges::none_of(e.in, open)) return {};
   std::vector<bool> marks(e.in.size());
   AxisMask asked = e.out.empty() ? 0 : ~AxisMask{0};
   AxisMask wanted = asked;
@@ -61,24 +60,24 @@ std::vector<bool> LateCompletion::passing(const ir::Eqn& e, const Factoring& f, 
       vary |= values_.vary(e.in[i]);
       continue;
     }
-    if (count > 0 && mine != sums) return none;
+    if (count > 0 && mine != sums) return {};
     sums = mine;
     marks[i] = true;
     ++count;
   }
-  if (count == 0 || (sums & mask_of(split))) return none;
+  if (count == 0 || (sums & mask_of(split))) return {};
   // Where the sum is asked for, each position takes its own replica of another operand.
-  if (wanted == 0 && (sums & vary)) return none;
+  if (wanted == 0 && (sums & vary)) return {};
   bool joint = e.op->traits().linearity == ir::Linearity::Joint;
   if (count != (joint ? linear_operands(e) : 1)) {
-    if (!joint || asked == 0) return none;
+    if (!joint || asked == 0) return {};
     for (std::size_t i = 0; i < linear_operands(e); ++i) marks[i] = true;  // complete ones become sums
   }
   for (std::size_t n = 0; n < split.size(); ++n) {
     const auto& factor = f.rule().factors[n];
-    if (factor.kind == ir::Factor::Kind::Reduce && factor.reduction != ir::Reduction::Sum) return none;
+    if (factor.kind == ir::Factor::Kind::Reduce && factor.reduction != ir::Reduction::Sum) return {};
   }
-  if (asked == 0 && !pays(e, f, split, marks)) return none;
+  if (asked == 0 && !pays(e, f, split, marks)) return {};
   over = sums;
   return marks;
 }
