@@ -95,7 +95,7 @@ def check_quiet(driver) -> None:
 
 
 def main() -> int:
-    cli, folder = sys.argv[1], pathlib.Path(sys.argv[2])
+    cli, folder = sys.argv[1], pathlib.Path(sys.argv[2]).resolve()
     folder.mkdir(parents=True, exist_ok=True)
     after, before = str(HERE / "training_step.mlir"), str(HERE / "training_step_before.mlir")
     driver = browser()
