@@ -67,8 +67,8 @@ class Measured:
 
 def plan_bytes(text, loop):
     """The total of a plan as `tessera run --comm-plan` prints it; `loop` is how often steps run whose times it does not know."""
-    steps = re.findall(r"^[a-z_]+  .*?\]  +(\d+)  +(\d+|\?)  ", text, re.M)
-    total = re.search(r"^total: (\d+) bytes per device in (\d+) steps", text, re.M)
+    steps = re.findall(r"^[a-z_]+  .*?  +(\d+)  +(\d+|\?)  ", text, re.M)
+    total = re.search(r"^total: (\d+) bytes per device in (\d+) steps?", text, re.M)
     parsed = [(int(size), None if times == "?" else int(times)) for size, times in steps]
     known = sum(size * (1 if times is None else times) for size, times in parsed)
     if "no communication" not in text and (known, len(steps)) != tuple(map(int, total.groups())):
