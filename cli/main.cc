@@ -6,7 +6,6 @@
 #include <cstdio>
 #include <exception>
 #include <new>
-#include <regex>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -26,13 +25,6 @@ void end_library_threads() {
   if (!set || !end) return;
   set(1);
   end();
-}
-
-// The text of an error without the lines of the command's own sources, where the library was called.
-std::string message_of(const std::exception& e) {
-  static const std::regex own(
-      R"( \(at (bench|cluster_option|info|launch|plan|run|shard|show_sharding|simulate|values)\.cc:\d+\))");
-  return std::regex_replace(e.what(), own, "");
 }
 
 // What is wrong with the arguments; where the command is missing or unknown, which ones there are.
@@ -72,7 +64,7 @@ int run_command(int argc, char** argv) {
   } catch (const CLI::ParseError& e) {
     return app.exit(e) == 0 ? 0 : 2;
   } catch (const tessera::cli::OptionError& e) {
-    std::fprintf(stderr, "tessera: %s\n", message_of(e).c_str());
+    std::fprintf(stderr, "tessera: %s\n", e.what());
     return 2;
   } catch (const std::bad_alloc&) {
     std::fprintf(stderr, "tessera: %s\n", tessera::cli::out_of_memory_message().c_str());
@@ -81,7 +73,7 @@ int run_command(int argc, char** argv) {
     std::fprintf(stderr, "tessera: the system gives no more threads or locks: %s\n", e.what());
     return 1;
   } catch (const std::exception& e) {
-    std::fprintf(stderr, "tessera: %s\n", message_of(e).c_str());
+    std::fprintf(stderr, "tessera: %s\n", e.what());
     return 1;
   }
   return 0;

@@ -283,10 +283,7 @@ void check_stream(const char* function, ArrowArrayStream& stream, int code) {
 template <class... Where>
 Columns import_stream(Kind kind, ArrowArrayStream* given, const ArrowOptions& options, const Where&... where) {
   const char* function = kind == Kind::Table ? kFromTable : kFromArrow;
-  if (given == nullptr) throw ValueError(str(function, ": stream is null; expected a struct of Arrow's"));
-  if (given->release == nullptr) {
-    throw ValueError(str(function, ": stream was released or moved; expected one that is alive"));
-  }
+  io::check_alive(function, "stream", given);
   Held<ArrowArrayStream> stream;
   stream.take(given);
   if (stream.value.get_schema == nullptr || stream.value.get_next == nullptr) {

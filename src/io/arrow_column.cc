@@ -194,6 +194,9 @@ void check_alive(const char* function, const char* what, const ArrowSchema* sche
 void check_alive(const char* function, const char* what, const ArrowArray* array) {
   check_struct(function, what, array);
 }
+void check_alive(const char* function, const char* what, const ArrowArrayStream* stream) {
+  check_struct(function, what, stream);
+}
 
 void check_table(const char* function, const ArrowArray& table, std::int64_t fields) {
   ArrowPlace where(function, "");

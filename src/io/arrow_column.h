@@ -40,6 +40,7 @@ const char* arrow_format(DType dtype);
 /// Throws `ValueError` naming `what` for a struct that is null or was released.
 void check_alive(const char* function, const char* what, const ArrowSchema* schema);
 void check_alive(const char* function, const char* what, const ArrowArray* array);
+void check_alive(const char* function, const char* what, const ArrowArrayStream* stream);
 /// Throws `ValueError` for a malformed struct array, or one that has not this many fields.
 void check_table(const char* function, const ArrowArray& table, std::int64_t fields);
 

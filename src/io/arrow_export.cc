@@ -17,7 +17,7 @@ namespace tessera {
 
 namespace {
 
-// A struct with the children, buffers and texts that it points to.
+// A struct with the children, buffers and strings that it points to.
 struct ArrayNode {
   std::vector<const void*> buffers;
   std::vector<ArrowArray> children;

@@ -46,15 +46,15 @@ std::vector<std::string> lines_of(const std::string& cell, std::size_t widest) {
     const bool ends =
         i == cell.size() || (c == ' ' && i > 0 && depth <= 0 && (cell[i - 1] == ',' || cell[i - 1] == ';'));
     if (!ends) continue;
-    const std::string piece = cell.substr(begin, i - begin);
+    const std::string part = cell.substr(begin, i - begin);
     std::string& line = lines.back();
     if (line.empty()) {
-      line = piece;
-    } else if (line.size() + 1 + piece.size() <= widest) {
+      line = part;
+    } else if (line.size() + 1 + part.size() <= widest) {
       line += ' ';
-      line += piece;
+      line += part;
     } else {
-      lines.push_back(piece);
+      lines.push_back(part);
     }
     begin = i + 1;
   }

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "support/meshes.h"
 #include "tessera/arrow.h"
 #include "tessera/tessera.h"
 
@@ -109,15 +110,10 @@ struct ArrowTest : ::testing::Test {
   alignas(64) float values[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 };
 
+// What an error of the library says.
 template <class F>
 std::string message_of(const F& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return {};
+  return error_of<Error>(f);
 }
 
 inline void expect_contains(const std::string& message, const std::string& part) {

@@ -36,7 +36,7 @@ struct Trial {
   ChangeCosts costs;
   /// The alternatives that were seen; nothing where equations were divided, and so none was looked at as it is.
   std::optional<std::vector<Alternative>> others;
-  /// Bytes that changes of layout had moved on a device after each equation of the program as it is.
+  /// Bytes that changes of layout had moved on a device after each equation of the graph that was partitioned last.
   std::vector<std::int64_t> moved;
   Limits limits;
 };
