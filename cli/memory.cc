@@ -96,20 +96,35 @@ void* counted(void* p, std::size_t n) noexcept {
   return refuse(n, true);
 }
 
-void* allocate(std::size_t n, std::size_t alignment = kAny) noexcept {
+[[gnu::noinline]] void* allocate_counted(std::size_t n, std::size_t alignment) noexcept {
   if (!fits(n)) return refuse(n, true);
   std::size_t some = std::max<std::size_t>(n, 1);
   return counted(alignment <= kAny ? raw_allocate(some) : raw_allocate(some, alignment), n);
 }
 
-void* or_throw(void* p) {
+// Without a bound nothing stands between the caller and the allocator: a short call of the library allocates some
+// sixteen times.
+inline void* allocate(std::size_t n) noexcept {
+  if (!counts()) {
+    void* p = raw_allocate(n);
+    if (p != nullptr) return p;
+  }
+  return allocate_counted(n, kAny);
+}
+void* allocate(std::size_t n, std::size_t alignment) noexcept { return allocate_counted(n, alignment); }
+
+inline void* or_throw(void* p) {
   if (p == nullptr) throw std::bad_alloc();
   return p;
 }
 
-void release(void* p) noexcept {
-  if (p == nullptr) return;
-  if (counts()) give(static_cast<std::int64_t>(usable_size(p)));
+[[gnu::noinline]] void release_counted(void* p) noexcept {
+  if (p != nullptr) give(static_cast<std::int64_t>(usable_size(p)));
+  raw_free(p);
+}
+
+inline void release(void* p) noexcept {
+  if (counts()) return release_counted(p);
   raw_free(p);
 }
 

@@ -140,8 +140,19 @@ class Chooser {
   std::vector<std::vector<FixedLayout>> tried_;
 };
 
+std::vector<ir::Layout> undivided_layouts(const ir::Graph& g) {
+  std::vector<ir::Layout> out;
+  out.reserve(g.num_values());
+  for (const auto& type : g.types) out.push_back(ir::Layout::replicated(type.rank()));
+  return out;
+}
+
 }  // namespace
 
-ir::GraphPtr partition(const ir::Module& m) { return Chooser(m).run(); }
+ir::GraphPtr partition(const ir::Module& m) {
+  // On one device there is nothing to choose.
+  if (m.mesh->sizes.empty()) return partition(m, undivided_layouts(*m.graph));
+  return Chooser(m).run();
+}
 
 }  // namespace tessera::spmd
