@@ -159,7 +159,7 @@ endif()
 
 # The C++ blocks of the guides are tests.
 file(GLOB guides CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/docs/coming-from-*.md)
-foreach(guide quick-start concepts numbers halo-exchange settings interop plans planner checkpoints explicit-sharding)
+foreach(guide quick-start concepts numerics halo-exchange settings interop plans planner checkpoints explicit-sharding)
   list(APPEND guides ${PROJECT_SOURCE_DIR}/docs/${guide}.md)
 endforeach()
 set(guide_sources "")

@@ -12,7 +12,7 @@
 // Elements: bool (packed into bits: copied), int8 to int64, uint8 to uint64, float16, float32, float64, and fixed-size
 // lists of these at any depth, whose lengths are further dimensions. Others (strings, dates, decimals, dictionaries,
 // lists of any length) are refused by errors that say what the producer can cast them to. Arrow has neither bfloat16
-// nor complex numbers.
+// nor complex dtypes.
 #pragma once
 
 #include <cstdint>
@@ -146,13 +146,13 @@ std::map<std::string, Array> from_arrow_table(ArrowArrayStream* stream,
 /// consumer releases, each for itself. The memory is the array's own and outlives it, also its deletion and donation;
 /// bools are packed into bits, memory of an accelerator is copied to the host, and `copy` gives memory that is the
 /// consumer's alone. Throws `ValueError` for a null struct, an array of rank 0 (reshape it) and one of several shards
-/// (take `addressable_shards()[i].value()`, or the gathered `host()`), `TypeError` for bfloat16 and complex numbers,
+/// (take `addressable_shards()[i].value()`, or the gathered `host()`), `TypeError` for bfloat16 and complex dtypes,
 /// `ConcretizationError` for a traced array, `DeletedArrayError`, and what the computation threw. Where it throws,
 /// nothing is written.
 void to_arrow(const Array& x, ArrowArray* array, ArrowSchema* schema, const std::string& name = "", bool copy = false,
               const Loc& loc = Loc::current());
 /// Arrays of the same number of rows as a struct with a field for each: what pyarrow takes as a record batch. Throws as
-/// `to_arrow`, naming the column, and `ValueError` for numbers of rows that differ.
+/// `to_arrow`, naming the column, and `ValueError` for columns of different lengths.
 void to_arrow_table(const std::map<std::string, Array>& columns, ArrowArray* array, ArrowSchema* schema,
                     bool copy = false, const Loc& loc = Loc::current());
 

@@ -8,15 +8,15 @@
 //   no function can see is the caller's to keep: handles that were freed, pointers to memory that is not there.
 // - Handles are opaque. Whoever gets one through a `**` argument owns it and frees it by the type's own `_free`, which
 //   takes null too; objects that refer to each other (an array to its sharding) keep each other alive. Arguments are
-//   never taken over, unless a function says so.
-// - Handles may be used on several threads at once, but for the call that frees one.
+//   never taken over, unless a function is documented to.
+// - Handles may be used on several threads concurrently, but for the call that frees one.
 // - Structs begin with `struct_size`, which the caller sets to the struct's `sizeof`; later versions append fields, and
 //   a library takes the defaults (zero) for those that a program does not know.
 // - Lists are given out into the caller's memory: `capacity` is the number of elements that fit, `*count` becomes the
 //   number there is. Capacity 0 asks for the number alone; another one that is too small is an error.
 // - Text is UTF-8 and ends with a null byte.
 //
-// `(void)` is how C99 says that a function takes nothing; the lint of C++ would have it away.
+// `(void)` is how C99 declares that a function takes nothing; the lint of C++ would have it away.
 #pragma once
 
 #include <stddef.h>
@@ -86,7 +86,7 @@ TESSERA_C_API void tessera_string_free(tessera_string* string);
 
 // --- element types ---------------------------------------------------------------------------------
 
-/// Element types. Two bytes each for float16 and bfloat16; complex numbers are pairs; a bool is a byte.
+/// Element types. Two bytes each for float16 and bfloat16; complex values are pairs; a bool is a byte.
 typedef int32_t tessera_dtype;
 /// The values of `tessera_dtype`.
 enum {
@@ -142,7 +142,7 @@ TESSERA_C_API tessera_error* tessera_client_cpu(const tessera_cpu_options* optio
 /// loaded or makes no client, UNIMPLEMENTED where the library was built without the engine.
 TESSERA_C_API tessera_error* tessera_client_pjrt(const tessera_pjrt_options* options, tessera_client** client);
 /// Devices of the engine that TESSERA_ENGINE names; of CPU devices `cpu_devices`, or for 0 as many as
-/// TESSERA_CPU_DEVICES says. Errors: VALUE, and those of making the client.
+/// TESSERA_CPU_DEVICES sets. Errors: VALUE, and those of making the client.
 TESSERA_C_API tessera_error* tessera_client_from_environment(int64_t cpu_devices, tessera_client** client);
 /// Frees the handle. The devices themselves live until the process ends.
 TESSERA_C_API void tessera_client_free(tessera_client* client);
@@ -305,7 +305,7 @@ typedef struct tessera_program_options {
   int32_t donate;      ///< 1: arguments that the module marks as donated are deleted when it runs
 } tessera_program_options;
 
-/// One collective of a program. The texts live as long as the plan.
+/// One collective of a program. The strings live as long as the plan.
 typedef struct tessera_plan_step {
   size_t struct_size;
   const char* op;            ///< "all_reduce", "all_gather", …
@@ -326,7 +326,7 @@ TESSERA_C_API tessera_error* tessera_program_load(const tessera_client* client, 
                                                   const tessera_program_options* options, tessera_program** program);
 /// Frees a program; calls of it that still run end all the same.
 TESSERA_C_API void tessera_program_free(tessera_program* program);
-/// The numbers of arguments and results of @main, and of devices. Each of the three pointers may be null.
+/// How many arguments and results @main has, and how many devices. Each of the three pointers may be null.
 TESSERA_C_API tessera_error* tessera_program_counts(const tessera_program* program, size_t* inputs, size_t* outputs,
                                                     int64_t* devices);
 /// Element type and shape of argument `i`. Errors: INDEX.

@@ -128,7 +128,7 @@ class Lowered {
   /// Every collective of the program. Throws `StateError` over an abstract mesh, which has nothing to partition for.
   CommPlan comm_plan(const Loc& = Loc::current()) const { return detail::JitCore::comm_plan(lowered_); }
   /// What one run is predicted to cost on a cluster; nothing runs, and abstract meshes will do. Position p of the
-  /// program's mesh is taken for device p of the cluster, which may have more. Costs are told by the user's lines.
+  /// program's mesh is taken for device p of the cluster, which may have more. Costs are given by the user's lines.
   /// Throws `ValueError` for a mesh of more positions than the cluster has devices, and what `ClusterModel::check` and
   /// partitioning throw.
   Simulation simulate(const ClusterModel& cluster, const Loc& = Loc::current()) const {

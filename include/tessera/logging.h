@@ -16,7 +16,7 @@ enum class LogLevel : unsigned char {
   Info,     ///< compilations over a second, checkpoints written and restored, plugins and transports loaded
   Warning,  ///< another way was taken than the one asked for, or something was passed over
   Error,    ///< a save in the background has failed, another process has a fault
-  Off,      ///< no line has it: from here on nothing is told
+  Off,      ///< no line has it: from here on nothing is logged
 };
 /// "debug", "info", "warning", "error", "off": the values of TESSERA_LOG.
 std::string_view to_string(LogLevel level);
@@ -26,11 +26,11 @@ std::string_view to_string(LogLevel level);
 /// text lasts as long as the call.
 using LogSink = std::function<void(LogLevel level, std::string_view line)>;
 
-/// Gives lines of `from` and above to `sink`, in place of what the environment says; null: to nobody. When it returns,
+/// Gives lines of `from` and above to `sink`, in place of what the environment sets; null: to nobody. When it returns,
 /// the sink before this one is not running any more. Throws `StateError` when a sink calls it.
 void set_log_sink(LogSink sink, LogLevel from = LogLevel::Info);
-/// The lowest level that is told now: that of `set_log_sink`, else of TESSERA_LOG in the environment; `Off` where there
-/// is neither.
+/// The lowest level that is logged now: that of `set_log_sink`, else of TESSERA_LOG in the environment; `Off` where
+/// there is neither.
 LogLevel log_level();
 
 }  // namespace tessera
