@@ -74,7 +74,7 @@ class ReducedBlocks final : public Communication {
     const auto item = dtype_size(reducer_.dtype);
     const auto me = member_of(group, transport.process_index());
     count_ = counts[me];
-    received_.resize(static_cast<std::size_t>(count_ * item) * (group.size() - 1));
+    received_ = transport.scratch().allocate(count_ * item * (std::ssize(group) - 1));
     std::vector<Message> sends;
     std::vector<Receipt> receipts;
     for (std::size_t i = 0; i < group.size(); ++i) {
@@ -82,7 +82,7 @@ class ReducedBlocks final : public Communication {
         blocks_.push_back(blocks[i]);
         continue;
       }
-      char* to = received_.data() + static_cast<std::int64_t>(receipts.size()) * count_ * item;
+      void* to = byte(received_->data(), std::ssize(receipts) * count_ * item);
       sends.push_back({group[i], blocks[i], counts[i] * item});
       receipts.push_back({group[i], to, count_ * item});
       blocks_.push_back(to);
@@ -98,7 +98,7 @@ class ReducedBlocks final : public Communication {
   Reducer reducer_;
   void* out_;
   std::int64_t count_ = 0;
-  std::vector<char> received_;
+  BufferPtr received_;
   std::vector<const void*> blocks_;  // by member
   CommunicationPtr exchange_;
 };

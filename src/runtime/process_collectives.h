@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "ir/layout.h"
+#include "runtime/buffer.h"
 #include "runtime/process_journal.h"
 #include "tessera/dtype.h"
 #include "tessera/loc.h"
@@ -96,6 +97,10 @@ class Collectives {
   /// Complete when every member has begun it.
   virtual CommunicationPtr start_barrier(const Call& call, Group group);
 
+  /// Memory for what arrives before it is reduced, kept from one operation to the next: fresh pages would cost as much
+  /// as the sum.
+  MemoryPool& scratch() { return *scratch_; }
+
   /// Of this process. Processes that wait for each other in operations that the other has not begun differ, and tell in
   /// what.
   ProcessJournal& journal() { return journal_; }
@@ -110,7 +115,9 @@ class Collectives {
   virtual void poison(std::int64_t tag, const char* why) noexcept = 0;
 
  private:
+  static constexpr std::int64_t kScratchKept = 256 << 20;  // bytes
   ProcessJournal journal_;
+  std::shared_ptr<MemoryPool> scratch_ = MemoryPool::create(0, kScratchKept);
 };
 
 /// For messages.
