@@ -152,9 +152,10 @@ class AllReduce final : public Communication {
 
 CommunicationPtr Collectives::start_all_reduce(const Call& call, Group group, const void* in, void* out,
                                                std::int64_t count, const Reducer& reducer) {
-  constexpr std::int64_t kSmall = 16 << 10;
-  if (group.size() <= 2 || count * dtype_size(reducer.dtype) <= kSmall) {
-    // So little that one message to each is quicker than two: everybody reduces everything.
+  // So little that one message to each is quicker than two: everybody reduces everything. Two members send as much
+  // either way, and save a message.
+  const std::int64_t small = group.size() <= 2 ? 64 << 10 : 16 << 10;
+  if (group.size() == 1 || count * dtype_size(reducer.dtype) <= small) {
     const std::vector<const void*> blocks(group.size(), in);
     const Counts counts(group.size(), count);
     return std::make_unique<ReducedBlocks>(*this, call, group, blocks, counts, out, reducer);

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "engines/cpu/steps/combine.h"
 #include "runtime/engine.h"
 #include "tessera/tessera.h"
 #include "workloads/gpt.h"
@@ -60,16 +61,10 @@ void transport() {
   std::iota(group.begin(), group.end(), 0);
   std::vector<float> in(sizes().back() / 4, 1);
   std::vector<float> out(in.size());
-  Collectives::Reducer sum{ts::DType::F32, ts::ir::Reduction::Sum,
-                           [](std::span<const void* const> blocks, void* to, std::int64_t count) {
-                             auto* sums = static_cast<float*>(to);
-                             const auto* first = static_cast<const float*>(blocks[0]);
-                             for (std::int64_t i = 0; i < count; ++i) sums[i] = first[i];
-                             for (std::size_t b = 1; b < blocks.size(); ++b) {
-                               const auto* block = static_cast<const float*>(blocks[b]);
-                               for (std::int64_t i = 0; i < count; ++i) sums[i] += block[i];
-                             }
-                           }};
+  const ts::cpu::Combiner combiner(ts::ir::Reduction::Sum, ts::DType::F32);
+  Collectives::Reducer sum{
+      ts::DType::F32, ts::ir::Reduction::Sum,
+      [&](std::span<const void* const> blocks, void* to, std::int64_t count) { combiner.combine(blocks, to, count); }};
   std::int64_t tag = std::int64_t{1} << 50;
   auto call = [&] { return Collectives::Call{++tag, "bench"}; };
   for (auto bytes : sizes()) {
