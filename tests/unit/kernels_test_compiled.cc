@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <random>
@@ -220,12 +222,46 @@ TEST_F(Compiled, EveryOpGivesTheKernelsBits) {
   EXPECT_GT(covered, 100);
 }
 
+// Rows and spaces that end anywhere in a vector, of every dtype that is loaded and stored.
+TEST_F(Compiled, EveryTailGivesTheKernelsBits) {
+  Data data(4);
+  ConfigScope scope(&Config::compile_blocks, true);
+  for (DType t : kDTypes) {
+    if (!compiles(t)) continue;
+    for (std::int64_t tail = 0; tail <= 2 * vector_bytes() / 4; ++tail) {
+      Case c;
+      c.text = "tail " + std::to_string(tail) + " of " + std::string(dtype_name(t));
+      auto x = c.input(t, Access::Contiguous);
+      auto y = c.input(t, Access::RowBroadcast);
+      auto z = c.program.op(EwOp::Max, t, c.program.op(EwOp::Add, t, x, y), x);
+      c.output(z);
+      c.output(c.program.op(EwOp::Convert, DType::Bool, z));
+      compare(c, 1, 256 + tail, data);
+      if (compiles(ReduceOp::Sum, t)) {
+        c.output(c.program.reduce(ReduceOp::Sum, z), true);
+        c.output(c.program.op(EwOp::Sub, t, x, c.program.reduce(ReduceOp::Max, z)));
+      }
+      compare(c, 3, 96 + tail, data);
+      if (HasFatalFailure()) return;
+      EXPECT_GE(FusedKernel(c.program).coverage(3, 96 + tail).by_code, 1) << c.text;
+    }
+  }
+}
+
+// The tests run again with narrower vectors than the machine has (cmake/TesseraTests.cmake).
+TEST(Vectors, AreNoWiderThanTheEnvironmentAllows) {
+  const char* most = std::getenv("TESSERA_VECTOR_BYTES");
+  if (most == nullptr) GTEST_SKIP() << "no limit";
+  EXPECT_LE(vector_bytes(), std::max(16, std::atoi(most)));
+}
+
 // What every reduction gives, for rows of any length.
 TEST_F(Compiled, EveryReductionGivesTheKernelsBits) {
   Data data(2);
   for (ReduceOp op : {ReduceOp::Sum, ReduceOp::Prod, ReduceOp::Max, ReduceOp::Min}) {
     for (DType t : {DType::F32, DType::I32, DType::U32, DType::BF16}) {
-      for (std::int64_t inner : {96, 97, 100, 103, 127, 128, 1024, 1025, 4096, 4096 + 16, 4096 + 31, 5003, 9000}) {
+      for (std::int64_t inner :
+           {96, 97, 100, 103, 127, 128, 1024, 1025, 4096, 4096 + 16, 4096 + 31, 4096 + 32, 5003, 9000}) {
         Case c;
         c.text = "reduction " + std::to_string(static_cast<int>(op)) + " of " + std::string(dtype_name(t));
         auto x = c.input(t, Access::Contiguous);

@@ -16,7 +16,7 @@ OpCode float_code(EwOp op, bool to_bool);
 
 Assembler::Reg emit_float_to_int(Assembler& a, const std::array<std::int32_t, 3>& operands);
 Assembler::Reg emit_is_nonzero(Assembler& a, const std::array<std::int32_t, 3>& operands);
-/// acc = the larger or smaller of acc and x: NaN wins, the first one's first; zeros are ordered by their signs.
+/// acc = the larger or smaller of acc and x: NaN wins; zeros are ordered by their signs.
 void emit_extremum(Assembler& a, bool largest, Assembler::Reg acc, Assembler::Reg x);
 
 }  // namespace tessera::kernels
