@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engines/cpu/kernels/compiled/assembler.h"
 
+#include <algorithm>
 #include <bit>
 #include <climits>
 #include <cstring>
@@ -182,11 +183,6 @@ void Assembler::epilogue(bool fence) {
 }
 
 void Assembler::finish() {
-  while (getSize() % vector_bytes_ != 0) db(0);
-  for (auto& [bits, label] : constants_) {
-    L(label);
-    for (int i = 0; i < vector_bytes_ / 4; ++i) dd(bits);
-  }
   if (masks_used_) {
     L(masks_);
     for (int i = 0; i < vector_bytes_ / 2; ++i) dd(i < vector_bytes_ / 4 ? 0xFFFFFFFFU : 0);
@@ -195,7 +191,17 @@ void Assembler::finish() {
   std::memcpy(const_cast<std::uint8_t*>(getCode()) + frame_at_, &frame, sizeof frame);
 }
 
-Assembler::Address Assembler::constant(std::uint32_t bits) { return vector_at(rip + constants_[bits]); }
+Assembler::Address Assembler::constant(std::uint32_t bits) {
+  auto known = std::find(constants_.begin(), constants_.end(), bits);
+  auto number = known - constants_.begin();
+  auto* at = const_cast<std::uint8_t*>(getCode()) - (number + 1) * vector_bytes_;
+  if (known == constants_.end()) {
+    constants_.push_back(bits);
+    if (constant_bytes() > kConstantBytes) throw Xbyak::Error(Xbyak::ERR_CODE_IS_TOO_BIG);
+    for (int i = 0; i < vector_bytes_; i += 4) std::memcpy(at + i, &bits, sizeof bits);
+  }
+  return vector_at(rip + static_cast<void*>(at));
+}
 Assembler::Address Assembler::constant(float value) { return constant(std::bit_cast<std::uint32_t>(value)); }
 
 void Assembler::load_mask(Reg mask, const Xbyak::Reg64& lanes, const Xbyak::Reg64& scratch) {

@@ -11,7 +11,6 @@
 #include <array>
 #include <cstdint>
 #include <initializer_list>
-#include <map>
 #include <optional>
 #include <vector>
 
@@ -44,8 +43,14 @@ class Assembler : public Xbyak::CodeGenerator {
     int index_;
   };
 
-  Assembler(std::uint8_t* memory, std::size_t bytes, int vector_bytes)
-      : CodeGenerator(bytes, memory), vector_bytes_(vector_bytes), registers_(vector_bytes == 64 ? 32 : 16) {}
+  /// Constants lie before the code and grow downwards: what refers to them knows their place, where labels would be
+  /// resolved one by one. `memory` is a multiple of the vectors' size.
+  static constexpr std::size_t kConstantBytes = 8192, kCodeBytes = 32768;
+  Assembler(std::uint8_t* memory, int vector_bytes)
+      : CodeGenerator(kCodeBytes, memory + kConstantBytes),
+        vector_bytes_(vector_bytes),
+        registers_(vector_bytes == 64 ? 32 : 16) {}
+  std::size_t constant_bytes() const { return constants_.size() * static_cast<std::size_t>(vector_bytes_); }
 
   /// Whether it writes for AVX-512.
   bool wide() const { return vector_bytes_ == 64; }
@@ -95,7 +100,7 @@ class Assembler : public Xbyak::CodeGenerator {
 
   void prologue(std::int32_t pointers);
   void epilogue(bool fence);
-  /// Writes the constants and what is known last.
+  /// Writes what is known last.
   void finish();
   Address pointer(std::int32_t p) { return qword[rsp + 8 * p]; }
   int new_slot();
@@ -162,7 +167,7 @@ class Assembler : public Xbyak::CodeGenerator {
   int position_ = 0;
   std::vector<int> free_slots_;
   int slots_ = 0, base_ = 0;
-  std::map<std::uint32_t, Xbyak::Label> constants_;
+  std::vector<std::uint32_t> constants_;
   Xbyak::Label masks_;
   bool masks_used_ = false;
   std::size_t frame_at_ = 0;

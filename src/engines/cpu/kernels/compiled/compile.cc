@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <limits>
+#include <memory>
+#include <new>
+#include <span>
 
 #include "engines/cpu/kernels/compiled/assembler.h"
 #include "engines/cpu/kernels/compiled/elements.h"
@@ -27,8 +29,6 @@ using Value = Fragment::Value;
 using Reg = Assembler::Reg;
 using Xbyak::Reg64;
 
-constexpr std::size_t kLargest = 32768;  // bytes of code
-
 bool is_half(DType t) { return t == DType::F16 || t == DType::BF16; }
 
 class Emitter {
@@ -36,7 +36,7 @@ class Emitter {
   Emitter(const Fragment& f, std::uint8_t* memory)
       : f_(f),
         passes_(plan_passes(f)),
-        a_(memory, kLargest, vector_bytes()),
+        a_(memory, vector_bytes()),
         elements_(a_),
         row_slot_(f.nodes.size(), -1),
         codes_(f.nodes.size()),
@@ -50,7 +50,8 @@ class Emitter {
 
   const Passes& passes() const { return passes_; }
 
-  std::size_t write() {
+  // The constants and the code, which starts `constant_bytes` later.
+  std::span<const std::uint8_t> write() {
     auto pointers = f_.pointers + static_cast<std::int32_t>(passes_.scratch_dtypes.size());
     a_.prologue(pointers);
     elements_.begin();
@@ -68,8 +69,9 @@ class Emitter {
     a_.jnz(rows, Xbyak::CodeGenerator::T_NEAR);
     a_.epilogue(std::any_of(f_.stores.begin(), f_.stores.end(), [](const auto& s) { return s.stream; }));
     a_.finish();
-    return a_.getSize();
+    return {a_.getCode() - constant_bytes(), constant_bytes() + a_.getSize()};
   }
+  std::size_t constant_bytes() const { return a_.constant_bytes(); }
 
  private:
   const Node& node(Value v) const { return f_.nodes[static_cast<std::size_t>(v)]; }
@@ -415,21 +417,28 @@ class Emitter {
 bool can_compile() { return vector_bytes() >= 32; }
 
 std::shared_ptr<const Code> compile(const Fragment& fragment) {
-  // Not set to zeros: the code fills a small part of it.
-  std::unique_ptr<std::uint8_t[]> memory(new std::uint8_t[kLargest]);
+  // Not set to zeros: constants and code fill a small part of it.
+  constexpr std::align_val_t kAligned{64};
+  auto release = [&](std::uint8_t* p) { ::operator delete(p, kAligned); };
+  std::unique_ptr<std::uint8_t, decltype(release)> memory(
+      static_cast<std::uint8_t*>(::operator new(Assembler::kConstantBytes + Assembler::kCodeBytes, kAligned)), release);
   auto code = std::make_shared<Code>();
+  std::size_t start = 0;
   try {
     Emitter emitter(fragment, memory.get());
-    code->size = emitter.write();
+    auto written = emitter.write();
+    start = emitter.constant_bytes();
+    code->size = written.size();
     code->scratch = emitter.passes().scratch_dtypes;
     auto pointers = static_cast<std::size_t>(fragment.pointers) + code->scratch.size();
     if (pointers > Code::kMostPointers) return nullptr;
+    code->memory = CodeMemory::make(written);
   } catch (const Xbyak::Error&) {
     return nullptr;
   }
-  code->memory = CodeMemory::make({memory.get(), code->size});
   if (code->memory == nullptr) return nullptr;
-  code->run = reinterpret_cast<Code::Function>(const_cast<void*>(code->memory->start()));
+  auto* first = static_cast<const std::uint8_t*>(code->memory->start()) + start;
+  code->run = reinterpret_cast<Code::Function>(const_cast<std::uint8_t*>(first));
   code->by_rows = fragment.by_rows();
   return code;
 }
