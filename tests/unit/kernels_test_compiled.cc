@@ -33,13 +33,15 @@ const float kSpecial[] = {0.0F,     -0.0F,     1.0F,   -1.0F,         0.5F,     
 
 class Data {
  public:
-  explicit Data(unsigned seed) : rng_(seed) {}
+  explicit Data(unsigned seed, bool tame = false) : rng_(seed), tame_(tame) {}
 
-  // A fifth of the elements are at the edges of their range.
+  // A fifth of the elements are at the edges of their range; or all are near one, whose sums and products in another
+  // order would be others.
   Bytes operand(DType t, std::int64_t n) {
     std::vector<float> wide(static_cast<std::size_t>(n));
     for (auto& v : wide) {
       v = rng_() % 5 == 0 ? kSpecial[rng_() % std::size(kSpecial)] : static_cast<float>(rng_() % 8001) / 1000 - 4;
+      if (tame_) v = 1 + static_cast<float>(rng_() % 8001) / 40000 - 0.1F;
     }
     Bytes out(static_cast<std::size_t>(n * dtype_size(t)));
     for (std::int64_t i = 0; i < n; ++i) {
@@ -60,6 +62,7 @@ class Data {
 
  private:
   std::mt19937 rng_;
+  bool tame_;
 };
 
 // Equal bits, but that a NaN may have others: which of two an instruction passes on is the compiler's choice.
@@ -211,7 +214,14 @@ TEST_F(Compiled, EveryOpGivesTheKernelsBits) {
           }
           auto r = c.program.op(op, out, v[0], v[1], v[2]);
           c.output(r);
-          c.output(c.program.op(EwOp::Convert, DType::Bool, r));  // two ops: a block
+          // Enough other ops for a block whose functions are called.
+          for (DType other : {DType::Bool, DType::F32, DType::I32, DType::BF16}) {
+            if (compiles(EwOp::Convert, out, other)) c.output(c.program.op(EwOp::Convert, other, r));
+          }
+          {
+            ConfigScope scope(&Config::compile_blocks, true);
+            ASSERT_EQ(FusedKernel(c.program).coverage(3, 1000 + 7).by_kernels, 0) << c.text;
+          }
           compare(c, 3, 1000 + 7, data);
           if (HasFatalFailure()) return;
           if (ew_arity(op) == 1) break;
@@ -257,7 +267,7 @@ TEST(Vectors, AreNoWiderThanTheEnvironmentAllows) {
 
 // What every reduction gives, for rows of any length.
 TEST_F(Compiled, EveryReductionGivesTheKernelsBits) {
-  Data data(2);
+  Data wild(2), tame(2, true);
   for (ReduceOp op : {ReduceOp::Sum, ReduceOp::Prod, ReduceOp::Max, ReduceOp::Min}) {
     for (DType t : {DType::F32, DType::I32, DType::U32, DType::BF16}) {
       for (std::int64_t inner :
@@ -271,7 +281,8 @@ TEST_F(Compiled, EveryReductionGivesTheKernelsBits) {
         c.output(r, true);
         c.output(c.program.op(EwOp::Add, t, r, s), true);
         c.output(c.program.op(EwOp::Sub, t, x, r));
-        compare(c, 5, inner, data);
+        compare(c, 5, inner, wild);
+        compare(c, 5, inner, tame);
         if (HasFatalFailure()) return;
       }
     }
@@ -380,6 +391,23 @@ TEST_F(Compiled, RandomProgramsGiveTheKernelsBits) {
     by_code += FusedKernel(c.program).coverage(outer, inner).by_code;
   }
   EXPECT_GT(by_code, 100);
+}
+
+// Blocks that are little but calls of functions gain nothing as code.
+TEST_F(Compiled, BlocksOfCallsStayWithTheKernels) {
+  ConfigScope scope(&Config::compile_blocks, true);
+  for (EwOp function : {EwOp::Erf, EwOp::Log, EwOp::Sin}) {
+    for (int others : {1, 2, 3, 6}) {
+      FusedProgram p;
+      auto x = p.input(DType::F32, Access::Contiguous);
+      auto y = p.op(function, DType::F32, x);
+      for (int i = 0; i < others; ++i) y = p.op(EwOp::Mul, DType::F32, y, x);
+      p.output(y);
+      auto covered = FusedKernel(std::move(p)).coverage(1, 4096);
+      EXPECT_EQ(covered.by_code, others >= 3 ? 1 : 0) << others;
+      EXPECT_EQ(covered.by_kernels == 0, others >= 3) << others;
+    }
+  }
 }
 
 // Whole vectors, aligned: stores that go around the caches.

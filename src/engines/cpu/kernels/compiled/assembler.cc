@@ -211,10 +211,10 @@ void Assembler::load_mask(Reg mask, const Xbyak::Reg64& lanes, const Xbyak::Reg6
   vmovups(mask, ptr[scratch + lanes * 4 + vector_bytes_]);
 }
 
-// --- Instructions. k7 is for what is used at once, the six before it are masks.
+// --- Instructions. k7 is for what is used at once, k1 to k4 are masks, the others the folds'.
 
 Assembler::Mask Assembler::where(Reg x, const Xbyak::Operand& y, std::uint8_t predicate) {
-  constexpr int kMasks = 6;
+  constexpr int kMasks = kFirstFoldMask - 1;
   Mask m(wide() ? masks_given_++ % kMasks + 1 : temporary().getIdx());
   if (wide()) {
     CodeGenerator::vcmpps(Xbyak::Opmask(m.index_), x, y, predicate);
@@ -222,6 +222,11 @@ Assembler::Mask Assembler::where(Reg x, const Xbyak::Operand& y, std::uint8_t pr
     CodeGenerator::vcmpps(vector(m.index_), x, y, predicate);
   }
   return m;
+}
+
+void Assembler::also_where(int k, Reg x, const Xbyak::Operand& y, std::uint8_t predicate) {
+  CodeGenerator::vcmpps(k7, x, y, predicate);
+  korw(Xbyak::Opmask(k), Xbyak::Opmask(k), k7);
 }
 
 void Assembler::blend(Reg d, Reg otherwise, const Xbyak::Operand& chosen, Mask m) {

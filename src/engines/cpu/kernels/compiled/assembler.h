@@ -117,6 +117,9 @@ class Assembler : public Xbyak::CodeGenerator {
   // result is 0 or -1 in each lane.
 
   Mask where(Reg x, const Xbyak::Operand& y, std::uint8_t predicate);
+  /// Register of bits `k` gets those lanes as well, of AVX-512. The bodies leave two such registers alone.
+  void also_where(int k, Reg x, const Xbyak::Operand& y, std::uint8_t predicate);
+  static constexpr int kFirstFoldMask = 5, kLastFoldMask = 6;
   void drop(Mask m) {
     if (!wide()) pinned_[static_cast<std::size_t>(m.index_)] = false;
   }

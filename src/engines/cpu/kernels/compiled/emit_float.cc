@@ -106,27 +106,10 @@ Reg multiply_add(Assembler& a, const Operands& v) {
   return d;
 }
 
-// d = the larger or smaller of x and y, zeros ordered by their signs; anything where either is NaN.
-void extremum_of_numbers(Assembler& a, bool largest, Reg d, Reg x, Reg y) {
-  constexpr std::uint8_t kLargest = 0b0101, kSmallest = 0b0100;
-  if (a.wide()) return a.vrangeps(d, x, y, largest ? kLargest : kSmallest);
-  Reg other = a.temporary();
-  if (largest) {
-    a.vmaxps(d, x, y);
-    a.vmaxps(other, y, x);
-    a.vandps(d, d, other);
-  } else {
-    a.vminps(d, x, y);
-    a.vminps(other, y, x);
-    a.vorps(d, d, other);
-  }
-  a.drop(other);
-}
-
 // d = the larger or smaller of x and y; where either is NaN, their sum.
 void extremum_into(Assembler& a, bool largest, Reg d, Reg x, Reg y) {
   Reg number = a.temporary();
-  extremum_of_numbers(a, largest, number, x, y);
+  emit_extremum_of_numbers(a, largest, number, x, y);
   auto nan = a.where(x, y, kUnordered);
   a.vaddps(d, x, y);
   a.blend(d, number, d, nan);
@@ -301,6 +284,22 @@ Reg emit_is_nonzero(Assembler& a, const Operands& v) {
   a.vxorps(d, d, d);
   a.vcmpps(d, d, x, kNe);
   return d;
+}
+
+void emit_extremum_of_numbers(Assembler& a, bool largest, Reg d, Reg x, Reg y) {
+  constexpr std::uint8_t kLargest = 0b0101, kSmallest = 0b0100;
+  if (a.wide()) return a.vrangeps(d, x, y, largest ? kLargest : kSmallest);
+  Reg other = a.temporary();
+  if (largest) {
+    a.vmaxps(d, x, y);
+    a.vmaxps(other, y, x);
+    a.vandps(d, d, other);
+  } else {
+    a.vminps(d, x, y);
+    a.vminps(other, y, x);
+    a.vorps(d, d, other);
+  }
+  a.drop(other);
 }
 
 void emit_extremum(Assembler& a, bool largest, Reg acc, Reg x) { extremum_into(a, largest, acc, acc, x); }

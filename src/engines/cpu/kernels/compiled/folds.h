@@ -32,10 +32,13 @@ class Folds {
  private:
   struct Fold {
     const Fragment::Node* node = nullptr;
+    int nan = -1;  // the register of bits that knows of NaN, of which the accumulators then do not
     std::array<int, 4> regs = {-1, -1, -1, -1};
     std::array<int, 4> slots = {-1, -1, -1, -1};
     int tail = -1;
   };
+
+  void combine(const Fold& f, Reg acc, Reg x);
 
   Assembler& a_;
   std::vector<Fold> folds_;

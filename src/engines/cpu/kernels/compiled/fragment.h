@@ -68,6 +68,7 @@ class Code {
   static constexpr std::size_t kMostPointers = 64;
   Function run = nullptr;
   bool by_rows = false;
+  bool calls = false;          // functions of the kernels
   std::vector<DType> scratch;  // rows that it needs for values between passes
   std::size_t size = 0;        // bytes of the code
   std::unique_ptr<const CodeMemory> memory;
@@ -79,6 +80,8 @@ bool can_compile();
 /// True where `compile` knows the operation; what it does not know is left to the kernels.
 bool compiles(EwOp op, DType in, DType out);
 bool compiles(ReduceOp op, DType dtype);
+/// True where the code of an operation is a call of the kernels' function.
+bool calls_kernel(EwOp op, DType in, DType out);
 /// True for the dtypes of which a fragment may load and store values.
 bool compiles(DType dtype);
 /// Null where it has more pointers than the most, the code would be too large or the system refuses executable memory.
