@@ -72,9 +72,6 @@ class Emitter {
     return {a_.getCode() - constant_bytes(), constant_bytes() + a_.getSize()};
   }
   std::size_t constant_bytes() const { return a_.constant_bytes(); }
-  bool calls() const {
-    return std::any_of(passes_.list.begin(), passes_.list.end(), [&](const Pass& p) { return calls(p); });
-  }
 
  private:
   const Node& node(Value v) const { return f_.nodes[static_cast<std::size_t>(v)]; }
@@ -432,7 +429,6 @@ std::shared_ptr<const Code> compile(const Fragment& fragment) {
     auto written = emitter.write();
     start = emitter.constant_bytes();
     code->size = written.size();
-    code->calls = emitter.calls();
     code->scratch = emitter.passes().scratch_dtypes;
     auto pointers = static_cast<std::size_t>(fragment.pointers) + code->scratch.size();
     if (pointers > Code::kMostPointers) return nullptr;

@@ -68,7 +68,6 @@ class Code {
   static constexpr std::size_t kMostPointers = 64;
   Function run = nullptr;
   bool by_rows = false;
-  bool calls = false;          // functions of the kernels
   std::vector<DType> scratch;  // rows that it needs for values between passes
   std::size_t size = 0;        // bytes of the code
   std::unique_ptr<const CodeMemory> memory;

@@ -148,7 +148,7 @@ class VariantBuilder {
   // Code reads one vector of what is the same everywhere, and asks for operands ahead of time itself.
   void use_code() {
     for (Stage& s : variant_.stages) compile_steps(s.steps, variant_, variant_.buffer_sizes, stream_);
-    bool kernels = false, calls = false;
+    bool kernels = false;
     for (Prefill& f : variant_.prefills) f.whole = f.period_input >= 0;
     auto whole = [&](const Operand& o) {
       if (o.place == Place::Buffer && o.buffer < fixed_) prefill_of(o.buffer).whole = true;
@@ -157,7 +157,6 @@ class VariantBuilder {
       for (const auto* list : {&s.row_steps, &s.steps}) {
         for (const Step& step : *list) {
           kernels |= step.kind != Step::Kind::Code && !step.per_row;
-          calls |= step.kind == Step::Kind::Code && step.code->calls;
           for (const Operand& o : step.in) whole(o);
         }
       }
@@ -170,9 +169,8 @@ class VariantBuilder {
       }
     }
     if (!kernels) variant_.streamed.clear();
-    // Code that calls functions is slow enough for small tiles, which threads share more evenly.
     constexpr std::int64_t kLargeTile = 4096;
-    if (!kernels && !calls && !chunks_) variant_.block = kLargeTile;
+    if (!kernels && !chunks_) variant_.block = kLargeTile;
   }
   Prefill& prefill_of(std::int32_t buffer) {
     auto it = std::find_if(variant_.prefills.begin(), variant_.prefills.end(),
