@@ -132,6 +132,10 @@ foreach(folder unit ir props engines oracle annotation explicit)
   endforeach()
 endforeach()
 
+# Machines with wide vectors test the kernels and the machine code of the others too.
+add_test(NAME kernels_narrow_test COMMAND kernels_test --gtest_filter=Compiled.*:Vectors.* WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+set_tests_properties(kernels_narrow_test PROPERTIES LABELS quick TIMEOUT 900 ENVIRONMENT TESSERA_VECTOR_BYTES=32)
+
 target_link_libraries(interop_test PRIVATE Eigen3::Eigen)
 # What tests/interop/check_dlpack.py and check_arrow.py load (`make test-python`).
 foreach(other dlpack arrow)

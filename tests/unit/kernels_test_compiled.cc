@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <random>
@@ -31,13 +33,15 @@ const float kSpecial[] = {0.0F,     -0.0F,     1.0F,   -1.0F,         0.5F,     
 
 class Data {
  public:
-  explicit Data(unsigned seed) : rng_(seed) {}
+  explicit Data(unsigned seed, bool tame = false) : rng_(seed), tame_(tame) {}
 
-  // A fifth of the elements are at the edges of their range.
+  // A fifth of the elements are at the edges of their range; or all are near one, whose sums and products in another
+  // order would be others.
   Bytes operand(DType t, std::int64_t n) {
     std::vector<float> wide(static_cast<std::size_t>(n));
     for (auto& v : wide) {
       v = rng_() % 5 == 0 ? kSpecial[rng_() % std::size(kSpecial)] : static_cast<float>(rng_() % 8001) / 1000 - 4;
+      if (tame_) v = 1 + static_cast<float>(rng_() % 8001) / 40000 - 0.1F;
     }
     Bytes out(static_cast<std::size_t>(n * dtype_size(t)));
     for (std::int64_t i = 0; i < n; ++i) {
@@ -58,6 +62,7 @@ class Data {
 
  private:
   std::mt19937 rng_;
+  bool tame_;
 };
 
 // Equal bits, but that a NaN may have others: which of two an instruction passes on is the compiler's choice.
@@ -209,7 +214,14 @@ TEST_F(Compiled, EveryOpGivesTheKernelsBits) {
           }
           auto r = c.program.op(op, out, v[0], v[1], v[2]);
           c.output(r);
-          c.output(c.program.op(EwOp::Convert, DType::Bool, r));  // two ops: a block
+          // Enough other ops for a block whose functions are called.
+          for (DType other : {DType::Bool, DType::F32, DType::I32, DType::BF16}) {
+            if (compiles(EwOp::Convert, out, other)) c.output(c.program.op(EwOp::Convert, other, r));
+          }
+          {
+            ConfigScope scope(&Config::compile_blocks, true);
+            ASSERT_EQ(FusedKernel(c.program).coverage(3, 1000 + 7).by_kernels, 0) << c.text;
+          }
           compare(c, 3, 1000 + 7, data);
           if (HasFatalFailure()) return;
           if (ew_arity(op) == 1) break;
@@ -220,12 +232,46 @@ TEST_F(Compiled, EveryOpGivesTheKernelsBits) {
   EXPECT_GT(covered, 100);
 }
 
+// Rows and spaces that end anywhere in a vector, of every dtype that is loaded and stored.
+TEST_F(Compiled, EveryTailGivesTheKernelsBits) {
+  Data data(4);
+  ConfigScope scope(&Config::compile_blocks, true);
+  for (DType t : kDTypes) {
+    if (!compiles(t)) continue;
+    for (std::int64_t tail = 0; tail <= 2 * vector_bytes() / 4; ++tail) {
+      Case c;
+      c.text = "tail " + std::to_string(tail) + " of " + std::string(dtype_name(t));
+      auto x = c.input(t, Access::Contiguous);
+      auto y = c.input(t, Access::RowBroadcast);
+      auto z = c.program.op(EwOp::Max, t, c.program.op(EwOp::Add, t, x, y), x);
+      c.output(z);
+      c.output(c.program.op(EwOp::Convert, DType::Bool, z));
+      compare(c, 1, 256 + tail, data);
+      if (compiles(ReduceOp::Sum, t)) {
+        c.output(c.program.reduce(ReduceOp::Sum, z), true);
+        c.output(c.program.op(EwOp::Sub, t, x, c.program.reduce(ReduceOp::Max, z)));
+      }
+      compare(c, 3, 96 + tail, data);
+      if (HasFatalFailure()) return;
+      EXPECT_GE(FusedKernel(c.program).coverage(3, 96 + tail).by_code, 1) << c.text;
+    }
+  }
+}
+
+// The tests run again with narrower vectors than the machine has (cmake/TesseraTests.cmake).
+TEST(Vectors, AreNoWiderThanTheEnvironmentAllows) {
+  const char* most = std::getenv("TESSERA_VECTOR_BYTES");
+  if (most == nullptr) GTEST_SKIP() << "no limit";
+  EXPECT_LE(vector_bytes(), std::max(16, std::atoi(most)));
+}
+
 // What every reduction gives, for rows of any length.
 TEST_F(Compiled, EveryReductionGivesTheKernelsBits) {
-  Data data(2);
+  Data wild(2), tame(2, true);
   for (ReduceOp op : {ReduceOp::Sum, ReduceOp::Prod, ReduceOp::Max, ReduceOp::Min}) {
     for (DType t : {DType::F32, DType::I32, DType::U32, DType::BF16}) {
-      for (std::int64_t inner : {96, 97, 100, 103, 127, 128, 1024, 1025, 4096, 4096 + 16, 4096 + 31, 5003, 9000}) {
+      for (std::int64_t inner :
+           {96, 97, 100, 103, 127, 128, 1024, 1025, 4096, 4096 + 16, 4096 + 31, 4096 + 32, 5003, 9000}) {
         Case c;
         c.text = "reduction " + std::to_string(static_cast<int>(op)) + " of " + std::string(dtype_name(t));
         auto x = c.input(t, Access::Contiguous);
@@ -235,7 +281,8 @@ TEST_F(Compiled, EveryReductionGivesTheKernelsBits) {
         c.output(r, true);
         c.output(c.program.op(EwOp::Add, t, r, s), true);
         c.output(c.program.op(EwOp::Sub, t, x, r));
-        compare(c, 5, inner, data);
+        compare(c, 5, inner, wild);
+        compare(c, 5, inner, tame);
         if (HasFatalFailure()) return;
       }
     }
@@ -344,6 +391,23 @@ TEST_F(Compiled, RandomProgramsGiveTheKernelsBits) {
     by_code += FusedKernel(c.program).coverage(outer, inner).by_code;
   }
   EXPECT_GT(by_code, 100);
+}
+
+// Blocks that are little but calls of functions gain nothing as code.
+TEST_F(Compiled, BlocksOfCallsStayWithTheKernels) {
+  ConfigScope scope(&Config::compile_blocks, true);
+  for (EwOp function : {EwOp::Erf, EwOp::Log, EwOp::Sin}) {
+    for (int others : {1, 2, 3, 6}) {
+      FusedProgram p;
+      auto x = p.input(DType::F32, Access::Contiguous);
+      auto y = p.op(function, DType::F32, x);
+      for (int i = 0; i < others; ++i) y = p.op(EwOp::Mul, DType::F32, y, x);
+      p.output(y);
+      auto covered = FusedKernel(std::move(p)).coverage(1, 4096);
+      EXPECT_EQ(covered.by_code, others >= 3 ? 1 : 0) << others;
+      EXPECT_EQ(covered.by_kernels == 0, others >= 3) << others;
+    }
+  }
 }
 
 // Whole vectors, aligned: stores that go around the caches.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// An x86-64 assembler with a register file: values of eight lanes are given vector registers as they are needed, and
-// places on the stack when those run out. AVX2, FMA, F16C.
+// An x86-64 assembler with a register file: values of a vector's lanes are given vector registers as they are needed,
+// and places on the stack when those run out. Sixteen registers of eight lanes for AVX2, FMA and F16C; for AVX-512 (F,
+// BW, DQ, VL) twice as many, twice as wide.
 //
 // In a register every dtype takes 32 bits a lane: f16 and bf16 are the f32 of their value, bools are 0 or -1.
 #pragma once
@@ -10,7 +11,6 @@
 #include <array>
 #include <cstdint>
 #include <initializer_list>
-#include <map>
 #include <optional>
 #include <vector>
 
@@ -18,7 +18,7 @@ namespace tessera::kernels {
 
 class Assembler : public Xbyak::CodeGenerator {
  public:
-  using Reg = Xbyak::Ymm;
+  using Reg = Xbyak::Ymm;  // of either width: its kind says which
   using Address = Xbyak::Address;
 
   /// A register or memory, where an instruction takes either.
@@ -36,7 +36,34 @@ class Assembler : public Xbyak::CodeGenerator {
     bool memory_ = false;
   };
 
-  Assembler(std::uint8_t* memory, std::size_t bytes) : CodeGenerator(bytes, memory) {}
+  /// Which lanes, for as long as one op is written: ones and zeros in a temporary or, in AVX-512, a register of bits.
+  class Mask {
+    friend class Assembler;
+    explicit Mask(int index) : index_(index) {}
+    int index_;
+  };
+
+  /// Constants lie before the code and grow downwards: what refers to them knows their place, where labels would be
+  /// resolved one by one. `memory` is a multiple of the vectors' size.
+  static constexpr std::size_t kConstantBytes = 8192, kCodeBytes = 32768;
+  Assembler(std::uint8_t* memory, int vector_bytes)
+      : CodeGenerator(kCodeBytes, memory + kConstantBytes),
+        vector_bytes_(vector_bytes),
+        registers_(vector_bytes == 64 ? 32 : 16) {}
+  std::size_t constant_bytes() const { return constants_.size() * static_cast<std::size_t>(vector_bytes_); }
+
+  /// Whether it writes for AVX-512.
+  bool wide() const { return vector_bytes_ == 64; }
+  int lanes() const { return vector_bytes_ / 4; }
+  Reg vector(int index) const { return wide() ? Reg(index, Xbyak::Operand::ZMM, 512) : Reg(index); }
+  /// The register's lower half.
+  Xbyak::Xmm half(Reg r) const {
+    return wide() ? Xbyak::Xmm(r.getIdx(), Xbyak::Operand::YMM, 256) : Xbyak::Xmm(r.getIdx());
+  }
+  template <class Expression>
+  Address vector_at(const Expression& e) const {
+    return wide() ? zword[e] : yword[e];
+  }
 
   // --- A body is straight-line code over values that are used a known number of times.
 
@@ -73,18 +100,43 @@ class Assembler : public Xbyak::CodeGenerator {
 
   void prologue(std::int32_t pointers);
   void epilogue(bool fence);
-  /// Writes the constants and what is known last.
+  /// Writes what is known last.
   void finish();
   Address pointer(std::int32_t p) { return qword[rsp + 8 * p]; }
   int new_slot();
   void free_slot(int slot) { free_slots_.push_back(slot); }
-  int slot_offset(int slot) const { return base_ + 32 * slot; }
-  Address slot(int i) { return yword[rsp + slot_offset(i)]; }
-  /// Eight lanes of these bits.
+  int slot_offset(int slot) const { return base_ + vector_bytes_ * slot; }
+  Address slot(int i) { return vector_at(rsp + slot_offset(i)); }
+  /// These bits in every lane.
   Address constant(std::uint32_t bits);
   Address constant(float value);
-  /// Ones in the first `lanes` lanes, zeros in the others; both general registers are written over.
+  /// Ones in the first `lanes` lanes, zeros in the others, of AVX2; both general registers are written over.
   void load_mask(Reg mask, const Xbyak::Reg64& lanes, const Xbyak::Reg64& scratch);
+
+  // --- What the two instruction sets do not share. Names of AVX2's instructions do what these do: of comparisons the
+  // result is 0 or -1 in each lane.
+
+  Mask where(Reg x, const Xbyak::Operand& y, std::uint8_t predicate);
+  /// Register of bits `k` gets those lanes as well, of AVX-512. The bodies leave two such registers alone.
+  void also_where(int k, Reg x, const Xbyak::Operand& y, std::uint8_t predicate);
+  static constexpr int kFirstFoldMask = 5, kLastFoldMask = 6;
+  void drop(Mask m) {
+    if (!wide()) pinned_[static_cast<std::size_t>(m.index_)] = false;
+  }
+  /// d = `chosen` in the lanes of the mask, `otherwise` in the others.
+  void blend(Reg d, Reg otherwise, const Xbyak::Operand& chosen, Mask m);
+  /// The same for a mask in lanes; `d` is none of the others.
+  void vblendvps(Reg d, Reg otherwise, const Xbyak::Operand& chosen, Reg mask);
+  void vcmpps(Reg d, Reg x, const Xbyak::Operand& y, std::uint8_t predicate);
+  void vpcmpeqd(Reg d, Reg x, const Xbyak::Operand& y);
+  void vpcmpgtd(Reg d, Reg x, const Xbyak::Operand& y);
+  void vpand(Reg d, Reg x, const Xbyak::Operand& y);
+  void vpandn(Reg d, Reg x, const Xbyak::Operand& y);
+  void vpor(Reg d, Reg x, const Xbyak::Operand& y);
+  void vpxor(Reg d, Reg x, const Xbyak::Operand& y);
+  void vroundps(Reg d, const Xbyak::Operand& x, std::uint8_t mode);
+  /// -1 in every lane.
+  void ones(Reg d);
 
  private:
   struct Value {
@@ -108,15 +160,17 @@ class Assembler : public Xbyak::CodeGenerator {
   void spill(int reg);
   void load(std::int32_t v, int reg);
 
+  int vector_bytes_, registers_;
+  int masks_given_ = 0;
   std::vector<Value> values_;
   std::vector<std::optional<Address>> places_;  // by value
-  std::array<std::int32_t, 16> owner_{};        // value in each register, -1: none
-  std::array<bool, 16> pinned_{}, reserved_{};
+  std::array<std::int32_t, 32> owner_{};        // value in each register, -1: none
+  std::array<bool, 32> pinned_{}, reserved_{};
   std::vector<std::int32_t> read_;  // operands of the op
   int position_ = 0;
   std::vector<int> free_slots_;
   int slots_ = 0, base_ = 0;
-  std::map<std::uint32_t, Xbyak::Label> constants_;
+  std::vector<std::uint32_t> constants_;
   Xbyak::Label masks_;
   bool masks_used_ = false;
   std::size_t frame_at_ = 0;

@@ -7,11 +7,14 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <limits>
+#include <memory>
+#include <new>
+#include <span>
 
 #include "engines/cpu/kernels/compiled/assembler.h"
 #include "engines/cpu/kernels/compiled/elements.h"
 #include "engines/cpu/kernels/compiled/emit_ops.h"
+#include "engines/cpu/kernels/compiled/folds.h"
 #include "engines/cpu/kernels/compiled/fragment.h"
 #include "engines/cpu/kernels/compiled/passes.h"
 #include "engines/cpu/kernels/elementwise/vector_functions.h"
@@ -24,29 +27,20 @@ using Kind = Fragment::Kind;
 using Node = Fragment::Node;
 using Value = Fragment::Value;
 using Reg = Assembler::Reg;
-using Address = Assembler::Address;
 using Xbyak::Reg64;
-using Xbyak::Xmm;
-
-constexpr std::size_t kLargest = 32768;  // bytes of code
 
 bool is_half(DType t) { return t == DType::F16 || t == DType::BF16; }
-
-std::uint32_t identity_bits(ReduceOp op, DType t) {
-  std::uint32_t bits = 0;
-  reduce_identity(op, t, &bits);
-  return bits;
-}
 
 class Emitter {
  public:
   Emitter(const Fragment& f, std::uint8_t* memory)
       : f_(f),
         passes_(plan_passes(f)),
-        a_(memory, kLargest),
+        a_(memory, vector_bytes()),
         elements_(a_),
         row_slot_(f.nodes.size(), -1),
-        codes_(f.nodes.size()) {
+        codes_(f.nodes.size()),
+        folds_(a_) {
     for (std::size_t v = 0; v < f.nodes.size(); ++v) {
       const Node& n = f.nodes[v];
       if (n.kind != Kind::Op) continue;
@@ -56,7 +50,8 @@ class Emitter {
 
   const Passes& passes() const { return passes_; }
 
-  std::size_t write() {
+  // The constants and the code, which starts `constant_bytes` later.
+  std::span<const std::uint8_t> write() {
     auto pointers = f_.pointers + static_cast<std::int32_t>(passes_.scratch_dtypes.size());
     a_.prologue(pointers);
     elements_.begin();
@@ -74,8 +69,9 @@ class Emitter {
     a_.jnz(rows, Xbyak::CodeGenerator::T_NEAR);
     a_.epilogue(std::any_of(f_.stores.begin(), f_.stores.end(), [](const auto& s) { return s.stream; }));
     a_.finish();
-    return a_.getSize();
+    return {a_.getCode() - constant_bytes(), constant_bytes() + a_.getSize()};
   }
+  std::size_t constant_bytes() const { return a_.constant_bytes(); }
 
  private:
   const Node& node(Value v) const { return f_.nodes[static_cast<std::size_t>(v)]; }
@@ -152,7 +148,7 @@ class Emitter {
     std::array<Value, 3> operands = n.operands;
     for (Value& o : operands) o = numbered(o, vector);
     const OpCode& code = codes_[static_cast<std::size_t>(v)];
-    Reg d = Reg(0);
+    Reg d;
     if (code.emit != nullptr) {
       d = code.emit(a_, operands);
     } else if (ew_arity(n.op) == 1) {
@@ -244,7 +240,7 @@ class Emitter {
     }
   }
 
-  // `vectors` of eight columns from the current one on, or what is left of the row.
+  // `vectors` of columns from the current one on, or what is left of the row.
   void body(const Pass& p, int vectors, bool tail) {
     a_.begin_body(f_.nodes.size() * static_cast<std::size_t>(vectors));
     place_rows();
@@ -261,7 +257,7 @@ class Emitter {
     }
     for (std::size_t r = 0; r < p.reduces.size(); ++r) {
       each([&](int k) {
-        reduce(p, r, k, tail);
+        folds_.add(r, a_.reg(numbered(node(p.reduces[r]).operands[0], k)), k, tail);
         a_.done();
       });
     }
@@ -287,46 +283,26 @@ class Emitter {
     DType t = node(v).dtype;
     // Where an address stays good, the value is read as it is needed.
     if (dtype_size(t) == 4 && !tail && elements_.holds_address(from)) {
-      a_.place(numbered(v, vector), a_.yword[elements_.at(from, 4, vector * kCodeLanes)]);
+      a_.place(numbered(v, vector), a_.vector_at(elements_.at(from, 4, vector * a_.lanes())));
       return;
     }
     Reg d = a_.temporary();
-    elements_.load(t, from, vector * kCodeLanes, tail, d);
+    elements_.load(t, from, vector * a_.lanes(), tail, d);
     a_.done(numbered(v, vector), d);
   }
 
   void store(Value v, std::int32_t to, int vector, bool stream, bool tail) {
-    elements_.store(node(v).dtype, to, vector * kCodeLanes, tail, stream, a_.reg(numbered(v, vector)));
+    elements_.store(node(v).dtype, to, vector * a_.lanes(), tail, stream, a_.reg(numbered(v, vector)));
   }
 
-  // --- Reductions: four accumulators by turns, in the kernels' order.
-
-  struct Fold {
-    std::array<int, 4> regs = {-1, -1, -1, -1};
-    std::array<int, 4> slots = {-1, -1, -1, -1};
-    int tail = -1;
-  };
+  // --- Reductions.
 
   void begin_folds(const Pass& p) {
-    folds_.assign(p.reduces.size(), {});
-    std::size_t in_registers = calls(p) ? 0 : heavy(p) ? 1 : 2;
-    a_.begin_body(0);
-    for (std::size_t r = 0; r < p.reduces.size(); ++r) {
-      Fold& f = folds_[r];
-      f.tail = a_.new_slot();
-      Address identity = a_.constant(identity_bits(node(p.reduces[r]).reduce, node(p.reduces[r]).dtype));
-      for (std::size_t k = 0; k < 4; ++k) {
-        Reg acc = r < in_registers ? a_.reserve() : a_.temporary();
-        a_.vmovups(acc, identity);
-        if (r < in_registers) {
-          f.regs[k] = acc.getIdx();
-        } else {
-          f.slots[k] = a_.new_slot();
-          a_.vmovaps(a_.slot(f.slots[k]), acc);
-          a_.begin_body(0);
-        }
-      }
-    }
+    // What else a body holds needs the other registers: calls all of them.
+    std::size_t in_registers = calls(p) ? 0 : (heavy(p) ? 1 : 2) + (a_.wide() ? 2 : 0);
+    std::vector<const Node*> nodes;
+    for (Value v : p.reduces) nodes.push_back(&node(v));
+    folds_.begin(std::move(nodes), in_registers);
   }
   bool heavy(const Pass& p) const { return weight(p) > 24; }
   int weight(const Pass& p) const {
@@ -342,77 +318,20 @@ class Emitter {
     return sum;
   }
 
-  void reduce(const Pass& p, std::size_t r, int vector, bool tail) {
-    const Node& n = node(p.reduces[r]);
-    Fold& f = folds_[r];
-    Reg x = a_.reg(numbered(n.operands[0], vector));
-    if (tail) {
-      a_.vmovaps(a_.slot(f.tail), x);
-      return;
-    }
-    auto k = static_cast<std::size_t>(vector) % 4;
-    if (f.regs[k] >= 0) return emit_combine(a_, n.reduce, n.dtype, Reg(f.regs[k]), x);
-    Reg acc = a_.temporary();
-    a_.vmovaps(acc, a_.slot(f.slots[k]));
-    emit_combine(a_, n.reduce, n.dtype, acc, x);
-    a_.vmovaps(a_.slot(f.slots[k]), acc);
-  }
-
-  // The four into one, its lanes into all of them.
-  void across(const Pass& p, std::size_t r) {
-    const Node& n = node(p.reduces[r]);
-    Fold& f = folds_[r];
-    a_.begin_body(0);
-    std::array<Reg, 4> acc;
-    for (std::size_t k = 0; k < 4; ++k) {
-      if (f.regs[k] >= 0) {
-        acc[k] = Reg(f.regs[k]);
-      } else {
-        acc[k] = a_.temporary();
-        a_.vmovaps(acc[k], a_.slot(f.slots[k]));
-        a_.free_slot(f.slots[k]);
-      }
-    }
-    Reg turned = a_.temporary();
-    auto combine = [&](Reg x, Reg y) { emit_combine(a_, n.reduce, n.dtype, x, y); };
-    combine(acc[0], acc[1]);
-    combine(acc[2], acc[3]);
-    combine(acc[0], acc[2]);
-    a_.vperm2f128(turned, acc[0], acc[0], 1);
-    combine(acc[0], turned);
-    a_.vpermilps(turned, acc[0], 0b01001110);
-    combine(acc[0], turned);
-    a_.vpermilps(turned, acc[0], 0b10110001);
-    combine(acc[0], turned);
-    a_.vbroadcastss(acc[0], Xmm(acc[0].getIdx()));
-    keep_total(p.reduces[r], acc[0]);
-    for (int reg : f.regs) {
-      if (reg >= 0) a_.release(Reg(reg));
-    }
-  }
   void keep_total(Value v, Reg r) {
     if (row_slot(v) < 0) row_slot(v) = a_.new_slot();
     a_.vmovaps(a_.slot(row_slot(v)), r);
   }
 
-  // The elements of the last, partial vector, one after the other.
+  // The elements of the last, partial vector.
   void add_tail(const Pass& p) {
     a_.mov(a_.r10, a_.r14);
-    a_.and_(a_.r10, kCodeLanes - 1);
+    a_.and_(a_.r10, a_.lanes() - 1);
     for (std::size_t r = 0; r < p.reduces.size(); ++r) {
-      const Node& n = node(p.reduces[r]);
       a_.begin_body(0);
       Reg total = a_.temporary();
-      Reg x = a_.temporary();
       a_.vmovaps(total, a_.slot(row_slot(p.reduces[r])));
-      a_.xor_(a_.eax, a_.eax);
-      Xbyak::Label next;
-      a_.L(next);
-      a_.vbroadcastss(x, a_.dword[a_.rsp + a_.rax * 4 + a_.slot_offset(folds_[r].tail)]);
-      emit_combine(a_, n.reduce, n.dtype, total, x);
-      a_.inc(a_.rax);
-      a_.cmp(a_.rax, a_.r10);
-      a_.jl(next, Xbyak::CodeGenerator::T_NEAR);
+      folds_.add_tail(r, total);
       keep_total(p.reduces[r], total);
     }
   }
@@ -430,7 +349,7 @@ class Emitter {
     a_.xor_(a_.ecx, a_.ecx);
     if (unrolled > 1) loop(p, unrolled);
     loop(p, 1);
-    for (std::size_t r = 0; r < p.reduces.size(); ++r) across(p, r);
+    for (std::size_t r = 0; r < p.reduces.size(); ++r) keep_total(p.reduces[r], folds_.across(r));
     Xbyak::Label whole;
     a_.cmp(a_.rcx, a_.r14);
     a_.jge(whole, Xbyak::CodeGenerator::T_NEAR);
@@ -438,7 +357,7 @@ class Emitter {
     if (!p.reduces.empty()) add_tail(p);
     a_.L(whole);
     for (std::size_t r = 0; r < p.reduces.size(); ++r) {
-      a_.free_slot(folds_[r].tail);
+      folds_.end(r);
       store_total(p.reduces[r]);
     }
   }
@@ -456,15 +375,15 @@ class Emitter {
   void loop(const Pass& p, int vectors) {
     constexpr auto kNear = Xbyak::CodeGenerator::T_NEAR;
     Xbyak::Label again, end;
-    a_.lea(a_.rax, a_.ptr[a_.rcx + kCodeLanes * vectors]);
+    a_.lea(a_.rax, a_.ptr[a_.rcx + a_.lanes() * vectors]);
     a_.cmp(a_.rax, a_.r14);
     a_.jg(end, kNear);
     a_.align(16);
     a_.L(again);
     prefetch(p, vectors);
     body(p, vectors, false);
-    a_.add(a_.rcx, kCodeLanes * vectors);
-    a_.lea(a_.rax, a_.ptr[a_.rcx + kCodeLanes * vectors]);
+    a_.add(a_.rcx, a_.lanes() * vectors);
+    a_.lea(a_.rax, a_.ptr[a_.rcx + a_.lanes() * vectors]);
     a_.cmp(a_.rax, a_.r14);
     a_.jle(again, kNear);
     a_.L(end);
@@ -479,7 +398,7 @@ class Emitter {
       if (n.kind != Kind::Full || !n.streamed) continue;
       auto size = dtype_size(n.dtype);
       auto e = elements_.at(n.pointer, size, 0);
-      for (int b = 0; b < vectors * kCodeLanes * static_cast<int>(size); b += kLine)
+      for (int b = 0; b < vectors * a_.lanes() * static_cast<int>(size); b += kLine)
         a_.prefetcht0(a_.byte[e + kAhead + b]);
     }
   }
@@ -490,29 +409,36 @@ class Emitter {
   Elements elements_;
   std::vector<int> row_slot_;  // by value
   std::vector<OpCode> codes_;
-  std::vector<Fold> folds_;
+  Folds folds_;
 };
 
 }  // namespace
 
-bool can_compile() { return vector_bytes() == 32; }
+bool can_compile() { return vector_bytes() >= 32; }
 
 std::shared_ptr<const Code> compile(const Fragment& fragment) {
-  // Not set to zeros: the code fills a small part of it.
-  std::unique_ptr<std::uint8_t[]> memory(new std::uint8_t[kLargest]);
+  // Not set to zeros: constants and code fill a small part of it.
+  constexpr std::align_val_t kAligned{64};
+  auto release = [&](std::uint8_t* p) { ::operator delete(p, kAligned); };
+  std::unique_ptr<std::uint8_t, decltype(release)> memory(
+      static_cast<std::uint8_t*>(::operator new(Assembler::kConstantBytes + Assembler::kCodeBytes, kAligned)), release);
   auto code = std::make_shared<Code>();
+  std::size_t start = 0;
   try {
     Emitter emitter(fragment, memory.get());
-    code->size = emitter.write();
+    auto written = emitter.write();
+    start = emitter.constant_bytes();
+    code->size = written.size();
     code->scratch = emitter.passes().scratch_dtypes;
     auto pointers = static_cast<std::size_t>(fragment.pointers) + code->scratch.size();
     if (pointers > Code::kMostPointers) return nullptr;
+    code->memory = CodeMemory::make(written);
   } catch (const Xbyak::Error&) {
     return nullptr;
   }
-  code->memory = CodeMemory::make({memory.get(), code->size});
   if (code->memory == nullptr) return nullptr;
-  code->run = reinterpret_cast<Code::Function>(const_cast<void*>(code->memory->start()));
+  auto* first = static_cast<const std::uint8_t*>(code->memory->start()) + start;
+  code->run = reinterpret_cast<Code::Function>(const_cast<std::uint8_t*>(first));
   code->by_rows = fragment.by_rows();
   return code;
 }

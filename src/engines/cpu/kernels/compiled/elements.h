@@ -10,8 +10,6 @@
 
 namespace tessera::kernels {
 
-inline constexpr int kCodeLanes = 8;
-
 /// A column is r14's where the row ends and rcx's otherwise; rax, r10 and r11 are written over.
 class Elements {
  public:
@@ -29,7 +27,7 @@ class Elements {
   /// The element `ahead` of the column in the row at pointer `p`. Good until the next call where no register holds the
   /// address.
   Xbyak::RegExp at(std::int32_t p, std::int64_t size, int ahead);
-  /// Eight elements from there on or, of a `tail`, what is left of the row.
+  /// A vector's elements from there on or, of a `tail`, what is left of the row.
   void load(DType t, std::int32_t p, int ahead, bool tail, Reg d);
   void store(DType t, std::int32_t p, int ahead, bool tail, bool stream, Reg x);
   /// The one element at pointer `p` in all lanes, and one lane there.
@@ -37,13 +35,16 @@ class Elements {
   void store_one(DType t, std::int32_t p, Reg x);
 
  private:
-  void widen(DType t, Reg d, const Xbyak::RegExp& from);
+  void widen(DType t, Reg d, const Xbyak::Operand& from);
   void narrow(DType t, Reg d, Reg x);
   void copy_tail(std::int64_t size);
+  Xbyak::Opmask tail();
+  void load_wide_tail(DType t, std::int32_t p, int ahead, Reg d);
+  void store_wide_tail(DType t, std::int32_t p, int ahead, Reg x);
 
   Assembler& a_;
   std::vector<int> address_;  // by pointer: the register that holds it, or -1
-  int tail_mask_ = -1;
+  int tail_mask_ = -1;        // its slot: lanes or, for AVX-512, bits
 };
 
 }  // namespace tessera::kernels

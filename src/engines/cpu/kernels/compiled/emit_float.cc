@@ -54,12 +54,10 @@ Reg round_away(Assembler& a, const Operands& v) {
 Reg sign(Assembler& a, const Operands& v) {
   Reg x = a.reg(v[0]);
   Reg d = a.temporary();
-  Reg mask = a.temporary();
-  a.vxorps(mask, mask, mask);
-  a.vcmpps(mask, x, mask, kOrderedNe);
+  auto mask = a.where(x, a.constant(0.0F), kOrderedNe);
   a.vandps(d, x, a.constant(kSign));
   a.vorps(d, d, a.constant(1.0F));
-  a.vblendvps(d, x, d, mask);
+  a.blend(d, x, d, mask);
   return d;
 }
 
@@ -110,21 +108,12 @@ Reg multiply_add(Assembler& a, const Operands& v) {
 
 // d = the larger or smaller of x and y; where either is NaN, their sum.
 void extremum_into(Assembler& a, bool largest, Reg d, Reg x, Reg y) {
-  Reg other = a.temporary();
-  Reg nan = a.temporary();
-  if (largest) {
-    a.vmaxps(other, x, y);
-    a.vmaxps(nan, y, x);
-    a.vandps(other, other, nan);
-  } else {
-    a.vminps(other, x, y);
-    a.vminps(nan, y, x);
-    a.vorps(other, other, nan);
-  }
-  a.vcmpps(nan, x, y, kUnordered);
+  Reg number = a.temporary();
+  emit_extremum_of_numbers(a, largest, number, x, y);
+  auto nan = a.where(x, y, kUnordered);
   a.vaddps(d, x, y);
-  a.vblendvps(d, other, d, nan);
-  a.drop(other);
+  a.blend(d, number, d, nan);
+  a.drop(number);
   a.drop(nan);
 }
 
@@ -180,6 +169,13 @@ void exp_of(Assembler& a, Reg x) {
   a.vminps(x, p, x);
   exp_parts(a, x, p, shifted);
   a.vaddps(p, p, a.constant(1.0F));
+  if (a.wide()) {
+    a.vsubps(shifted, shifted, a.constant(kRound));
+    a.vscalefps(x, p, shifted);
+    a.drop(p);
+    a.drop(shifted);
+    return;
+  }
   a.vpsubd(shifted, shifted, a.constant(kRoundBits));
   a.vpsrad(x, shifted, 1);
   a.vpsubd(shifted, shifted, x);
@@ -210,18 +206,16 @@ Reg exponential(Assembler& a, const Operands& v) {
 Reg logistic(Assembler& a, const Operands& v) {
   Reg x = a.reg(v[0]);
   Reg e = a.temporary();
-  Reg below = a.temporary();
-  a.vxorps(e, e, e);
-  a.vcmpps(below, x, e, kLt);
+  auto below = a.where(x, a.constant(0.0F), kLt);
   a.vxorps(e, x, a.constant(kSign));
-  a.vblendvps(e, e, x, below);
+  a.blend(e, e, x, below);
   exp_of(a, e);
   Reg top = a.temporary();
   Reg one = a.temporary();
   a.vmovups(one, a.constant(1.0F));
   a.vxorps(top, top, top);
   a.vfmadd213ps(top, e, one);
-  a.vblendvps(top, top, e, below);
+  a.blend(top, top, e, below);
   a.vaddps(e, one, e);
   a.vdivps(e, top, e);
   return e;
@@ -292,25 +286,23 @@ Reg emit_is_nonzero(Assembler& a, const Operands& v) {
   return d;
 }
 
-void emit_extremum(Assembler& a, bool largest, Reg acc, Reg x) {
-  Reg m = a.temporary();
-  Reg n = a.temporary();
+void emit_extremum_of_numbers(Assembler& a, bool largest, Reg d, Reg x, Reg y) {
+  constexpr std::uint8_t kLargest = 0b0101, kSmallest = 0b0100;
+  if (a.wide()) return a.vrangeps(d, x, y, largest ? kLargest : kSmallest);
+  Reg other = a.temporary();
   if (largest) {
-    a.vmaxps(m, acc, x);
-    a.vmaxps(n, x, acc);
-    a.vandps(m, m, n);
+    a.vmaxps(d, x, y);
+    a.vmaxps(other, y, x);
+    a.vandps(d, d, other);
   } else {
-    a.vminps(m, acc, x);
-    a.vminps(n, x, acc);
-    a.vorps(m, m, n);
+    a.vminps(d, x, y);
+    a.vminps(other, y, x);
+    a.vorps(d, d, other);
   }
-  a.vcmpps(n, x, x, kUnordered);
-  a.vblendvps(m, m, x, n);
-  a.vcmpps(n, acc, acc, kUnordered);
-  a.vblendvps(acc, m, acc, n);
-  a.drop(m);
-  a.drop(n);
+  a.drop(other);
 }
+
+void emit_extremum(Assembler& a, bool largest, Reg acc, Reg x) { extremum_into(a, largest, acc, acc, x); }
 
 OpCode float_code(EwOp op, bool to_bool) {
   if (to_bool) return question(op);

@@ -16,7 +16,10 @@ OpCode float_code(EwOp op, bool to_bool);
 
 Assembler::Reg emit_float_to_int(Assembler& a, const std::array<std::int32_t, 3>& operands);
 Assembler::Reg emit_is_nonzero(Assembler& a, const std::array<std::int32_t, 3>& operands);
-/// acc = the larger or smaller of acc and x: NaN wins, the first one's first; zeros are ordered by their signs.
+/// d = the larger or smaller of x and y, zeros ordered by their signs. Of NaN and a number in AVX-512 the number,
+/// before anything.
+void emit_extremum_of_numbers(Assembler& a, bool largest, Assembler::Reg d, Assembler::Reg x, Assembler::Reg y);
+/// acc = the larger or smaller of acc and x: NaN wins; zeros are ordered by their signs.
 void emit_extremum(Assembler& a, bool largest, Assembler::Reg acc, Assembler::Reg x);
 
 }  // namespace tessera::kernels

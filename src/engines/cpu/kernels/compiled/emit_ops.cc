@@ -18,7 +18,7 @@ using Operands = std::array<std::int32_t, 3>;
 
 Reg invert(Assembler& a, Reg x) {
   Reg d = a.temporary();
-  a.vpcmpeqd(d, d, d);
+  a.ones(d);
   a.vpxor(d, d, x);
   return d;
 }
@@ -54,10 +54,10 @@ Reg int_abs(Assembler& a, const Operands& v) {
   return d;
 }
 Reg int_sign(Assembler& a, const Operands& v) {
-  auto x = a.source(v[0]);
+  Reg x = a.reg(v[0]);
   Reg d = a.temporary();
-  a.vmovups(d, a.constant(1U));
-  a.vpsignd(d, d, x);
+  a.vpmaxsd(d, x, a.constant(0xFFFFFFFFU));
+  a.vpminsd(d, d, a.constant(1U));
   return d;
 }
 Reg int_square(Assembler& a, const Operands& v) {
@@ -236,20 +236,19 @@ OpCode find_code(EwOp op, DType in, DType out) {
 
 void emit_round(Assembler& a, DType half, Reg x) {
   if (half == DType::F16) {
-    a.vcvtps2ph(Xbyak::Xmm(x.getIdx()), x, 0);
-    a.vcvtph2ps(x, Xbyak::Xmm(x.getIdx()));
+    a.vcvtps2ph(a.half(x), x, 0);
+    a.vcvtph2ps(x, a.half(x));
     return;
   }
   // To nearest, ties to even, in the upper half; NaN keeps its upper bits and becomes quiet.
   Reg rounded = a.temporary();
-  Reg nan = a.temporary();
-  a.vcmpps(nan, x, x, kUnordered);
+  auto nan = a.where(x, x, kUnordered);
   a.vpsrld(rounded, x, 16);
   a.vpand(rounded, rounded, a.constant(1U));
   a.vpaddd(rounded, rounded, a.constant(0x7FFFU));
   a.vpaddd(rounded, rounded, x);
   a.vpor(x, x, a.constant(0x400000U));
-  a.vblendvps(x, rounded, x, nan);
+  a.blend(x, rounded, x, nan);
   a.vpand(x, x, a.constant(0xFFFF0000U));
 }
 
@@ -284,6 +283,8 @@ bool compiles(DType dtype) {
 }
 
 bool compiles(EwOp op, DType in, DType out) { return static_cast<bool>(find_code(op, in, out)); }
+
+bool calls_kernel(EwOp op, DType in, DType out) { return find_code(op, in, out).function != nullptr; }
 
 bool compiles(ReduceOp op, DType dtype) {
   bool known = dtype == DType::F32 || dtype == DType::I32 || dtype == DType::U32;

@@ -11,6 +11,7 @@
 
 #include "engines/cpu/kernels/compiled/code_memory.h"
 #include "engines/cpu/kernels/elementwise/elementwise_kernels.h"
+#include "engines/cpu/kernels/elementwise/vector_functions.h"
 #include "engines/cpu/kernels/reduce_axes.h"
 #include "tessera/dtype.h"
 
@@ -43,7 +44,7 @@ struct Fragment {
     Value value;
     std::int32_t pointer;
     bool full;
-    bool stream;  // around the caches: the address is a multiple of kStreamAlignment in every row
+    bool stream;  // around the caches: the address is a multiple of `stream_alignment` in every row
   };
 
   std::vector<Node> nodes;
@@ -55,9 +56,9 @@ struct Fragment {
   bool by_rows() const;  // its rows matter: something is reduced or is one value a row
 };
 
-/// A row has at least as many elements where `Code::run` is called for a fragment that reduces.
-inline constexpr std::int64_t kShortestRow = 16;
-inline constexpr std::int64_t kStreamAlignment = 32;
+/// A row has at least as many elements where `Code::run` is called for a fragment that reduces: two vectors.
+inline std::int64_t shortest_row() { return vector_bytes() / 2; }
+inline std::int64_t stream_alignment() { return vector_bytes(); }
 
 /// The machine code of a fragment.
 class Code {
@@ -72,12 +73,14 @@ class Code {
   std::unique_ptr<const CodeMemory> memory;
 };
 
-/// True where this machine runs what `compile` writes, and its kernels have vectors of the same size, so that both give
-/// the same bits: x86-64 with AVX2, FMA and F16C, but not with AVX-512.
+/// True where this machine runs what `compile` writes: x86-64 with AVX2, FMA and F16C, or with AVX-512. Code has
+/// vectors of the kernels' size, so that both add in the same order and give the same bits.
 bool can_compile();
 /// True where `compile` knows the operation; what it does not know is left to the kernels.
 bool compiles(EwOp op, DType in, DType out);
 bool compiles(ReduceOp op, DType dtype);
+/// True where the code of an operation is a call of the kernels' function.
+bool calls_kernel(EwOp op, DType in, DType out);
 /// True for the dtypes of which a fragment may load and store values.
 bool compiles(DType dtype);
 /// Null where it has more pointers than the most, the code would be too large or the system refuses executable memory.

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cstdlib>
+
 #include "engines/cpu/kernels/elementwise/ew_find.h"
 #include "engines/cpu/kernels/elementwise/vector_functions.h"
 #include "engines/cpu/kernels/simd.h"
@@ -14,7 +16,7 @@ EwFn find_f32_here(EwOp op) { return find_float<float>(op); }
 
 int vector_bytes_here() { return kVecBytes; }
 
-#if HWY_TARGET == HWY_AVX2
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
 template <class F>
 const void* one() {
   return reinterpret_cast<const void*>(static_cast<Vec<float> (*)(Vec<float>)>(&F::op));
@@ -51,6 +53,17 @@ namespace {
 HWY_EXPORT(find_f32_here);
 HWY_EXPORT(vector_bytes_here);
 HWY_EXPORT(vector_function_here);
+
+// A machine with wide vectors runs what others run: kernels and machine code as there. Before `main`, for plans keep
+// the kernels that they were made of.
+[[maybe_unused]] const bool narrowed = [] {
+  const char* most = std::getenv("TESSERA_VECTOR_BYTES");
+  if (most == nullptr) return false;
+  long bytes = std::strtol(most, nullptr, 10);
+  constexpr std::int64_t kAbove32 = HWY_AVX2 - 1;  // better sets of instructions have lower bits
+  hwy::DisableTargets(bytes >= 64 ? 0 : bytes >= 32 ? kAbove32 : kAbove32 | HWY_AVX2);
+  return true;
+}();
 }  // namespace
 EwFn find_f32(EwOp op) { return HWY_DYNAMIC_DISPATCH(find_f32_here)(op); }
 int vector_bytes() { return HWY_DYNAMIC_DISPATCH(vector_bytes_here)(); }

@@ -308,17 +308,18 @@ namespace {
 bool takes_code(const FusedKernel::Plan& p, bool chunks, std::int64_t outer, std::int64_t inner) {
   constexpr std::int64_t kLongEnough = 96, kMany = 256;
   if (!config().compile_blocks || !can_compile() || outer * inner < kMany) return false;
-  if (chunks && inner % p.block != 0 && inner % p.block < kShortestRow) return false;
+  if (chunks && inner % p.block != 0 && inner % p.block < shortest_row()) return false;
   return !(p.reduces || p.by_rows) || inner >= kLongEnough;
 }
 
 // Stores around the caches go to whole vectors.
 bool streams(const FusedKernel::Plan& p, std::span<void* const> outputs, std::int64_t inner) {
+  const std::int64_t alignment = stream_alignment();
   for (std::size_t o = 0; o < outputs.size(); ++o) {
     if (!p.output_is_full[o]) continue;
     std::int64_t row = p.rows_matter ? inner * dtype_size(p.output_dtypes[o]) : 0;
-    if (reinterpret_cast<std::uintptr_t>(outputs[o]) % kStreamAlignment != 0 || row % kStreamAlignment != 0)
-      return false;
+    auto address = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(outputs[o]));
+    if (address % alignment != 0 || row % alignment != 0) return false;
   }
   return true;
 }
