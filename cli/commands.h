@@ -14,6 +14,7 @@ namespace tessera::cli {
 inline constexpr std::int64_t kMostDevices = 1 << 20;
 
 void add_bench(CLI::App& app);
+void add_calibrate(CLI::App& app);
 void add_info(CLI::App& app);
 /// Fails with the exit status of the program, by `CLI::RuntimeError`.
 void add_launch(CLI::App& app);

@@ -53,6 +53,7 @@ int run_command(int argc, char** argv) {
   tessera::cli::add_plan(app);
   tessera::cli::add_info(app);
   tessera::cli::add_bench(app);
+  tessera::cli::add_calibrate(app);
   tessera::cli::add_launch(app);
   tessera::cli::add_shard(app);
   tessera::cli::add_show_sharding(app);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "inputs.h"
+#include "rowwise.h"
 #include "workload.h"
 
 namespace tessera::bench {
@@ -13,14 +14,6 @@ Array product(const Array& a, const Array& b) { return matmul(a, b); }
 Result matmul_1dev(const Settings& s, DType dtype) {
   Array a = device_put(fill({1024, 1024}).astype(dtype));
   return timed(s, call(jit(product), a, a), {.flops = kMatmulFlops, .bf16 = dtype == bfloat16});
-}
-
-Array gelu(const Array& v) { return 0.5 * v * (1 + tanh(0.79788456 * (v + 0.044715 * integer_pow(v, 3)))); }
-
-Array layernorm(const Array& v) {
-  const ReduceOptions rows{.axis = Dims{-1}, .keepdims = true};
-  Array mu = mean(v, rows);
-  return (v - mu) * rsqrt(mean(square(v - mu), rows) + 1e-5);
 }
 
 Result convolution(const Settings& s) {

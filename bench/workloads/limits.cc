@@ -132,15 +132,6 @@ double cached_copy_rate() {
   return 2.0 * kBytes * kTimes * static_cast<double>(threads) / (1000 * time);
 }
 
-std::string model_name() {
-  std::ifstream file("/proc/cpuinfo");
-  for (std::string line; std::getline(file, line);) {
-    auto colon = line.find(": ");
-    if (line.starts_with("model name") && colon != std::string::npos) return line.substr(colon + 2);
-  }
-  return "unknown";
-}
-
 std::vector<std::string> instruction_sets() {
   std::vector<std::string> out;
 #ifdef __x86_64__
@@ -154,9 +145,18 @@ std::vector<std::string> instruction_sets() {
 
 }  // namespace
 
+std::string machine_model() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    auto colon = line.find(": ");
+    if (line.starts_with("model name") && colon != std::string::npos) return line.substr(colon + 2);
+  }
+  return "unknown";
+}
+
 Machine measure_machine() {
   Machine m;
-  m.model = model_name();
+  m.model = machine_model();
   m.cores = static_cast<int>(std::thread::hardware_concurrency());
   m.isa = instruction_sets();
   auto size = [](int name) { return std::max<std::int64_t>(0, sysconf(name)); };

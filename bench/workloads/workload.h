@@ -69,6 +69,8 @@ struct Machine {
   double f32_products = 0, bf16_products = 0;            ///< GFLOP/s on all cores
 };
 Machine measure_machine();
+/// The processor's name, or "unknown".
+std::string machine_model();
 /// A table of what meshes, shardings and index maps of 64 to 1,048,576 devices cost.
 void print_scale();
 

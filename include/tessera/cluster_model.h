@@ -17,6 +17,13 @@
 
 namespace tessera {
 
+/// A cache: work that reads and writes up to `bytes` does so at `bandwidth`, in bytes per second.
+struct ClusterCache {
+  std::int64_t bytes = 0;
+  double bandwidth = 0;
+  bool operator==(const ClusterCache&) const = default;
+};
+
 /// What one device of a cluster computes and holds.
 struct ClusterDevice {
   std::string name;
@@ -28,9 +35,21 @@ struct ClusterDevice {
   std::int64_t memory = 0;      ///< bytes
   double launch = 0;            ///< seconds that starting an operation takes, in which the device computes nothing
   double efficiency = 1;        ///< share of `flops` that products reach; the first of the two fitted figures
+  std::vector<ClusterCache> caches = {};  ///< smallest first
+  /// Elements per second of operations that `vector_flops` does not describe, by kind of operation
+  /// (`known_operations`). Those that are not there take no arithmetic, but for "transcendental": ten element-wise
+  /// operations each.
+  std::map<std::string, double> operations = {};
   bool operator==(const ClusterDevice&) const = default;
   /// The rate of products of this dtype, with `efficiency`.
   double rate(DType dtype) const;
+  /// Bytes per second of work that reads and writes so many: of the first cache that holds them, else of the memory.
+  double bandwidth(double bytes) const;
+  /// "transcendental" (logarithms, trigonometric functions, roots), "exp" (which else counts as one of these),
+  /// "complex" (element-wise operations of complex values but for sums and products), "sort" and "fft" (elements times
+  /// the binary logarithm of the extent), "gather" (elements that are picked or written by index), "scan" (running
+  /// sums).
+  static const std::vector<std::string>& known_operations();
 };
 
 /// One level of links. Its members are single devices on the innermost level, else whole groups of the level below.
@@ -39,6 +58,10 @@ struct ClusterLevel {
     Torus,   ///< links to the two neighbours in each of one to three dimensions
     Switch,  ///< each member has a port to a switch that all ports can use in full at the same time
     Shared,  ///< one medium that all members share (PCIe under one root, a bus)
+    /// The innermost level alone: members share cores and one memory. What several of them hold alike is one buffer,
+    /// and is computed once, so that work of a part of the members goes as much faster; `bandwidth` is that of copies,
+    /// read and written, of all members together.
+    Memory,
   };
   std::string name;
   Kind kind = Kind::Switch;
@@ -47,12 +70,16 @@ struct ClusterLevel {
   double latency = 0;  ///< seconds that a message takes from one member to the next, without its bytes
   /// Bytes per second in one direction: of each link of a torus, of each member's port, or of the whole shared medium.
   double bandwidth = 0;
-  double efficiency = 1;  ///< share of `bandwidth` that collectives reach; the second of the two fitted figures
-  bool trees = true;      ///< collectives may use trees and recursive halving; else rings alone
+  double efficiency = 1;   ///< share of `bandwidth` that collectives reach; the second of the two fitted figures
+  bool trees = true;       ///< collectives may use trees and recursive halving; else rings alone
+  std::int64_t cores = 1;  ///< of shared memory: those that compute for its members
+  double spread = 0;       ///< of shared memory: seconds that it takes to have all cores work on one operation
   bool operator==(const ClusterLevel&) const = default;
+  /// Of work that takes all cores so many seconds: they share it, or one of them does it all where that is faster.
+  double on_cores(double seconds) const;
   std::int64_t size() const { return size_of(sizes); }
 };
-/// "torus", "switch", "shared".
+/// "torus", "switch", "shared", "memory".
 const char* to_string(ClusterLevel::Kind kind);
 
 /// A hierarchy of up to 1,048,576 equal devices. The devices of one group of a level are numbered one after the other,
@@ -72,7 +99,8 @@ struct ClusterModel {
 
   std::int64_t num_devices() const;
   /// Throws `ValueError` naming the field for figures that describe no machine: rates and sizes below 1, latencies
-  /// below 0, efficiencies outside (0, 1], a torus of other than 1 to 3 dimensions, more than `kMostDevices`.
+  /// below 0, efficiencies outside (0, 1], a torus of other than 1 to 3 dimensions, a level of shared memory that is
+  /// not the innermost, caches that do not grow, cores of a level without shared memory, more than `kMostDevices`.
   void check(const std::string& name_in_messages = "ClusterModel", const Loc& loc = Loc::current()) const;
 
   /// Reads JSON as `to_json` writes it. Fields that have defaults may be missing, none may be unknown or twice. Throws

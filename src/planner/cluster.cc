@@ -28,6 +28,21 @@ class Check {
   void share(const std::string& field, double v) const {
     if (!(v > 0) || !(v <= 1)) fail(field, str(v), "a share above 0 and at most 1");
   }
+  void extras(const ClusterDevice& d) const {
+    std::int64_t smaller = 0;
+    for (std::size_t i = 0; i < d.caches.size(); ++i) {
+      const ClusterCache& c = d.caches[i];
+      const std::string field = str("device.caches[", i, "]");
+      if (c.bytes <= smaller) fail(field + ".bytes", str(c.bytes), str("more than ", smaller));
+      rate(field + ".bandwidth", c.bandwidth);
+      smaller = c.bytes;
+    }
+    for (const auto& [kind, r] : d.operations) {
+      const auto& known = ClusterDevice::known_operations();
+      if (std::ranges::find(known, kind) == known.end()) fail("device.operations", str("\"", kind, "\""), join(known));
+      rate(str("device.operations.", kind), r);
+    }
+  }
   void level(const std::string& field, const ClusterLevel& l) const {
     const bool torus = l.kind == ClusterLevel::Kind::Torus;
     if (l.sizes.empty() || l.sizes.size() > (torus ? 3U : 1U)) {
@@ -41,6 +56,12 @@ class Check {
     seconds(field + ".latency", l.latency);
     rate(field + ".bandwidth", l.bandwidth);
     share(field + ".efficiency", l.efficiency);
+    const bool memory = l.kind == ClusterLevel::Kind::Memory;
+    if (l.cores < 1 || (!memory && l.cores != 1)) {
+      fail(field + ".cores", str(l.cores), memory ? "1 or more" : "1, for the level is no shared memory");
+    }
+    seconds(field + ".spread", l.spread);
+    if (!memory && l.spread != 0) fail(field + ".spread", str(l.spread), "0, for the level is no shared memory");
   }
 
  private:
@@ -50,8 +71,24 @@ class Check {
 }  // namespace
 
 const char* to_string(ClusterLevel::Kind kind) {
-  constexpr std::array kNames{"torus", "switch", "shared"};
+  constexpr std::array kNames{"torus", "switch", "shared", "memory"};
   return kNames[static_cast<std::size_t>(kind)];
+}
+
+const std::vector<std::string>& ClusterDevice::known_operations() {
+  static const std::vector<std::string> names{"complex", "exp", "fft", "gather", "scan", "sort", "transcendental"};
+  return names;
+}
+
+double ClusterLevel::on_cores(double seconds) const {
+  return cores > 1 ? std::min(static_cast<double>(cores) * seconds, spread + seconds) : seconds;
+}
+
+double ClusterDevice::bandwidth(double bytes) const {
+  for (const auto& c : caches) {
+    if (bytes <= static_cast<double>(c.bytes)) return c.bandwidth;
+  }
+  return memory_bandwidth;
 }
 
 double ClusterDevice::rate(DType dtype) const {
@@ -86,11 +123,15 @@ void ClusterModel::check(const std::string& name_in_messages, const Loc&) const 
   if (device.memory < 1) c.fail("device.memory", str(device.memory), "bytes, 1 or more");
   c.seconds("device.launch", device.launch);
   c.share("device.efficiency", device.efficiency);
+  c.extras(device);
   constexpr std::size_t kMostLevels = 16;
   if (levels.size() > kMostLevels) c.fail("levels", str(levels.size()), str("at most ", kMostLevels));
   std::int64_t n = 1;
   for (std::size_t i = 0; i < levels.size(); ++i) {
     c.level(str("levels[", i, "]"), levels[i]);
+    if (i > 0 && levels[i].kind == ClusterLevel::Kind::Memory) {
+      c.fail(str("levels[", i, "].kind"), "\"memory\"", "shared memory on the innermost level, levels[0], alone");
+    }
     for (auto extent : levels[i].sizes) {
       n *= extent;
       if (n > kMostDevices) c.fail("levels", "of more devices", str("at most ", kMostDevices, " devices"));

@@ -122,6 +122,18 @@ ClusterDevice read_device(const json& j, const std::string& file) {
   d.memory = f.integer("memory");
   d.launch = f.number("launch", 0.0);
   d.efficiency = f.number("efficiency", 1.0);
+  if (f.take("caches") != nullptr) {
+    const json& caches = f.list("caches");
+    for (std::size_t i = 0; i < caches.size(); ++i) {
+      Fields cache(caches[i], str("device.caches[", i, "]"), file);
+      d.caches.push_back({cache.integer("bytes"), cache.number("bandwidth")});
+      cache.end();
+    }
+  }
+  if (const json* operations = f.take("operations")) {
+    Fields by_kind(*operations, "device.operations", file);
+    for (const auto& [key, value] : operations->items()) d.operations[key] = by_kind.number(key);
+  }
   f.end();
   return d;
 }
@@ -132,12 +144,13 @@ ClusterLevel read_level(const json& j, std::size_t i, const std::string& file) {
   l.name = f.text("name");
   const std::string kind = f.text("kind");
   bool known = false;
-  for (auto k : {ClusterLevel::Kind::Torus, ClusterLevel::Kind::Switch, ClusterLevel::Kind::Shared}) {
+  using Kind = ClusterLevel::Kind;
+  for (auto k : {Kind::Torus, Kind::Switch, Kind::Shared, Kind::Memory}) {
     if (kind != to_string(k)) continue;
     l.kind = k;
     known = true;
   }
-  if (!known) f.fail("kind", "\"torus\", \"switch\" or \"shared\"");
+  if (!known) f.fail("kind", "\"torus\", \"switch\", \"shared\" or \"memory\"");
   for (const auto& n : f.list("sizes")) {
     if (!n.is_number_integer() || n.get<double>() < 1 ||
         n.get<double>() > static_cast<double>(ClusterModel::kMostDevices)) {
@@ -150,6 +163,10 @@ ClusterLevel read_level(const json& j, std::size_t i, const std::string& file) {
   l.bandwidth = f.number("bandwidth");
   l.efficiency = f.number("efficiency", 1.0);
   l.trees = f.flag("trees", true);
+  if (l.kind == Kind::Memory) {
+    if (f.take("cores") != nullptr) l.cores = f.integer("cores");
+    l.spread = f.number("spread", 0.0);
+  }
   f.end();
   return l;
 }
@@ -158,6 +175,10 @@ json level_json(const ClusterLevel& l) {
   json j{{"name", l.name},           {"kind", to_string(l.kind)},  {"sizes", l.sizes}, {"latency", l.latency},
          {"bandwidth", l.bandwidth}, {"efficiency", l.efficiency}, {"trees", l.trees}};
   if (l.kind == ClusterLevel::Kind::Torus) j["wrap"] = l.wrap;
+  if (l.kind == ClusterLevel::Kind::Memory) {
+    j["cores"] = l.cores;
+    j["spread"] = l.spread;
+  }
   return j;
 }
 
@@ -209,6 +230,10 @@ std::string ClusterModel::to_json() const {
            {"efficiency", device.efficiency}}},
          {"levels", json::array()},
          {"overlaps", overlaps}};
+  for (const auto& c : device.caches) {
+    j["device"]["caches"].push_back({{"bytes", c.bytes}, {"bandwidth", c.bandwidth}});
+  }
+  if (!device.operations.empty()) j["device"]["operations"] = device.operations;
   for (const auto& l : levels) j["levels"].push_back(level_json(l));
   return j.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
 }

@@ -72,7 +72,7 @@ void add_axis(const ClusterModel& cluster, const std::vector<Cell>& cells, std::
 // What one stage of a collective, over one span, has to work with.
 class Stage {
  public:
-  Stage(const ClusterModel& cluster, const Span& span)
+  Stage(const ClusterModel& cluster, const Span& span, double share)
       : level_(cluster.levels[span.level]), span_(span), n_(static_cast<double>(span.size)) {
     double below = 1;
     for (std::size_t l = 0; l < span.level; ++l) below *= static_cast<double>(cluster.levels[l].size());
@@ -81,6 +81,8 @@ class Stage {
     if (level_.kind == Kind::Torus) bandwidth_ /= static_cast<double>(span.stride) * below;
     if (level_.kind == Kind::Switch) bandwidth_ /= below;
     if (level_.kind == Kind::Shared) bandwidth_ /= below * static_cast<double>(level_.size());
+    // Buffers that devices below hold together are sent once.
+    bandwidth_ /= share;
     alpha_ = level_.latency;
     if (level_.kind == Kind::Torus) alpha_ *= static_cast<double>(span.stride);
   }
@@ -124,6 +126,34 @@ class Stage {
   double n_, bandwidth_ = 0, alpha_ = 0;
 };
 
+// Of a span of the innermost level, whose members share one memory: a device reads what it needs of the others' buffers
+// and writes a part of the result, which is one buffer for all that hold it.
+double seconds_in_memory(const ClusterModel& cluster, Collective kind, double bytes, double members,
+                         const InMemory& in_memory) {
+  const ClusterLevel& level = cluster.levels[0];
+  double moved = 0;  // read and written, of a device
+  switch (kind) {
+    case Collective::AllReduce:
+    case Collective::ReduceScatter:
+      moved = bytes + bytes / members;
+      break;
+    case Collective::AllGather:
+      moved = 2 * bytes / members;
+      break;
+    case Collective::AllToAll:
+      moved = 2 * bytes;
+      break;
+    case Collective::Permute:  // whole buffers change hands
+      moved = 2 * in_memory.copied;
+      break;
+  }
+  moved *= in_memory.share;
+  double bandwidth = level.bandwidth / static_cast<double>(level.size());
+  const auto& caches = cluster.device.caches;
+  if (!caches.empty() && moved <= static_cast<double>(caches.back().bytes)) bandwidth = cluster.device.bandwidth(moved);
+  return level.latency + level.on_cores(moved / (bandwidth * level.efficiency));
+}
+
 void name(CollectiveCost& out, const char* algorithm) {
   if (out.algorithm == algorithm || out.algorithm.ends_with(str(" + ", algorithm))) return;
   out.algorithm += (out.algorithm.empty() ? "" : " + ") + std::string(algorithm);
@@ -154,11 +184,19 @@ std::vector<Span> spans_of(const ClusterModel& cluster, const Dims& mesh_sizes, 
   return out;
 }
 
-CollectiveCost cost_of(const ClusterModel& cluster, Collective kind, double bytes, const std::vector<Span>& spans) {
+CollectiveCost cost_of(const ClusterModel& cluster, Collective kind, double bytes, const std::vector<Span>& spans,
+                       const InMemory& in_memory) {
   CollectiveCost out;
   for (std::size_t i = 0; i < spans.size(); ++i) {
-    const Stage stage(cluster, spans[i]);
     out.levels |= std::uint32_t{1} << spans[i].level;
+    if (cluster.levels[spans[i].level].kind == Kind::Memory) {
+      const auto members = static_cast<double>(spans[i].size);
+      out.seconds += seconds_in_memory(cluster, kind, bytes, members, in_memory);
+      if (kind != Collective::AllToAll && kind != Collective::Permute) bytes /= members;
+      name(out, "memory");
+      continue;
+    }
+    const Stage stage(cluster, spans[i], in_memory.share);
     const char* algorithm = stage.gather_name();
     switch (kind) {
       case Collective::AllReduce:

@@ -32,6 +32,12 @@ struct Span {
 /// devices.
 std::vector<Span> spans_of(const ClusterModel& cluster, const Dims& mesh_sizes, const Dims& axes);
 
+/// What matters on clusters whose innermost level is shared memory.
+struct InMemory {
+  double share = 1;   ///< of its members those whose operands differ; the others' are the same buffers, moved once
+  double copied = 0;  ///< bytes that a permutation copies to other memory; where whole buffers change hands, none
+};
+
 struct CollectiveCost {
   double seconds = 0;
   std::string algorithm;     ///< "ring", "tree", "torus", …, joined by " + " from the innermost level on
@@ -40,6 +46,7 @@ struct CollectiveCost {
 
 /// `bytes`: of one device's buffer where it is whole: what an all-reduce and a reduce-scatter take, what an all-gather
 /// gives, what a device keeps and sends in an all-to-all, what it sends in a permutation.
-CollectiveCost cost_of(const ClusterModel& cluster, Collective kind, double bytes, const std::vector<Span>& spans);
+CollectiveCost cost_of(const ClusterModel& cluster, Collective kind, double bytes, const std::vector<Span>& spans,
+                       const InMemory& in_memory = {});
 
 }  // namespace tessera::planner

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cmath>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -21,8 +22,11 @@ namespace {
 using LayoutChange = ops::Reshard::Kind;
 using TaskIds = std::vector<std::int32_t>;
 
-// Element-wise operations that an exponential, a logarithm or a division counts as.
-constexpr double kTranscendental = 10;
+// Element-wise operations that a sum or a product of complex values counts as.
+constexpr double kComplex = 4;
+
+// By what extents sorts and transforms take more than their elements.
+double logarithm(std::int64_t extent) { return std::log2(static_cast<double>(std::max<std::int64_t>(2, extent))); }
 
 bool free_reshard(const ir::Eqn& e) {
   return e.op == &ops::def::reshard && ir::get<ops::Reshard>(e.attrs).kind == LayoutChange::Slice;
@@ -126,17 +130,62 @@ class Writer {
     return id;
   }
 
+  Shape local_shape(ir::ValueId v) const {
+    const ir::Type& t = g_.type(v);
+    return g_.mesh ? ir::tile_shape(t.shape, g_.layout(v), *g_.mesh) : t.shape;
+  }
+  ir::AxisMask distinct(const std::vector<ir::ValueId>& values) const {
+    ir::AxisMask out = 0;
+    for (auto v : values) out |= g_.mesh ? g_.layout(v).distinct() : 0;
+    return out;
+  }
+  bool handles_complex(const ir::Eqn& e) const {
+    return is_complex(g_.type(e.out[0]).dtype) || is_complex(g_.type(e.in[0]).dtype);
+  }
+  // What arithmetic on elements does not describe.
+  void set_operation(Task& t, const ir::Eqn& e) const {
+    if (e.in.empty() || e.out.empty()) return;
+    if (e.op == &ops::def::integer_pow) t.vector += 2 * std::exchange(t.transcendentals, 0);  // products
+    auto elements = [&](ir::ValueId v) { return static_cast<double>(size_of(local_shape(v))); };
+    const std::string_view op = e.op->name();
+    if (op == "sort" || op == "top_k") {
+      t.operation = "sort";
+      t.elements = elements(e.in[0]) * logarithm(local_shape(e.in[0]).back());
+    } else if (op == "fft") {
+      t.operation = "fft";
+      t.elements = std::max(elements(e.in[0]), elements(e.out[0])) * logarithm(local_shape(e.out[0]).back());
+    } else if (op == "gather") {
+      t.operation = "gather";
+      t.elements = elements(e.out[0]);
+    } else if (op.starts_with("scatter")) {
+      t.operation = "gather";
+      t.elements = elements(e.in.back());
+    } else if (e.op->traits().elementwise && handles_complex(e)) {
+      t.transcendentals = 0;
+      t.vector = kComplex * elements(e.out[0]);
+      if (op == "add" || op == "sub" || op == "neg" || op == "mul" || op == "real" || op == "imag") return;
+      t.operation = "complex";
+      t.elements = elements(e.out[0]);
+    } else if (op.starts_with("cum")) {
+      t.operation = "scan";
+      t.elements = elements(e.in[0]);
+    }
+  }
+
   void add_computation(const ir::Eqn& e) {
     Task t = task(e);
     const runtime::EquationCosts costs = runtime::costs_of(g_, e);
     t.products = costs.products;
-    t.vector = costs.flops + kTranscendental * costs.transcendentals;
+    t.vector = costs.flops;
+    t.transcendentals = costs.transcendentals;
+    set_operation(t, e);
     for (const auto& sub : e.op->subgraphs(e.attrs)) {  // of a reducer, for each element
       double elements = 0;
       for (auto v : e.in) elements = std::max(elements, bytes(v) / static_cast<double>(dtype_size(g_.type(v).dtype)));
       t.vector += elements * static_cast<double>(sub->eqns.size());
     }
     if (!e.in.empty()) t.dtype = g_.type(e.in[0]).dtype;
+    t.distinct = distinct(e.out.empty() ? e.in : e.out);
     const bool joins = fuses(e) || reduces(e);
     std::int32_t group = -1;
     for (auto v : e.in) {
@@ -144,6 +193,7 @@ class Writer {
     }
     t.launches = group < 0;
     if (group < 0) group = static_cast<std::int32_t>(out_.tasks.size());
+    t.group = group;
     for (auto v : e.in) {
       // Inside a group each value is read once.
       if (in_memory_[index(root(v))] && (!joins || reads_.insert({group, root(v)}).second)) t.bytes += bytes(v);
@@ -168,6 +218,7 @@ class Writer {
     };
     t.bytes = all(e.in);
     t.axes = ops::exchange_axes(g_, e);
+    t.distinct = distinct(e.in);
     if (const auto* p = ir::get_if<ops::Reshard>(e.attrs)) {
       t.collective = p->kind == LayoutChange::AllReduce       ? Collective::AllReduce
                      : p->kind == LayoutChange::ReduceScatter ? Collective::ReduceScatter
@@ -180,6 +231,7 @@ class Writer {
     } else {
       t.collective = Collective::Permute;
       t.bytes = static_cast<double>(ops::received(g_, e));
+      if (e.op == &ops::def::halo) t.copied = all(e.out);
     }
     if (ops::received(g_, e) == 0) return pass_on(e);
     t.name = to_string(t.collective);

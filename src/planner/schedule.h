@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ir/graph.h"
+#include "ir/layout.h"
 #include "planner/collective_cost.h"
 #include "tessera/cluster_model.h"
 #include "tessera/loc.h"
@@ -29,14 +30,20 @@ struct Task {
   // Computation.
   double products = 0;  ///< operations of matrix products
   double vector = 0;    ///< element-wise operations
-  double bytes = 0;     ///< read from and written to the device's memory; of a collective as in `cost_of`
+  double transcendentals = 0;
+  const char* operation = nullptr;  ///< one of `ClusterDevice::known_operations`
+  double elements = 0;              ///< of that operation
+  double bytes = 0;                 ///< read from and written to the device's memory; of a collective as in `cost_of`
   DType dtype = DType::F32;
-  bool launches = true;  ///< it is an operation of its own: the device starts it
+  bool launches = true;                      ///< it is an operation of its own: the device starts it
+  std::int32_t group = -1;                   ///< the first task of the fused group that it is in
+  ir::AxisMask distinct = ~ir::AxisMask{0};  ///< axes of the mesh along which devices compute, or send, unlike things
 
   // Communication.
   bool is_collective = false;
   Collective collective = Collective::AllReduce;
-  Dims axes = {};  ///< numbers of the mesh's axes over which data moves
+  Dims axes = {};     ///< numbers of the mesh's axes over which data moves
+  double copied = 0;  ///< as in `InMemory`
 
   // Repetition.
   std::shared_ptr<const Schedule> body = nullptr;

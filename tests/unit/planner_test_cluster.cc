@@ -51,6 +51,59 @@ TEST(ClusterModel, RatesOfDtypesThatAreNotListed) {
   EXPECT_EQ(d.rate(DType::I8), 5);
 }
 
+ClusterModel measured() {
+  ClusterModel c;
+  c.name = "own";
+  c.source = "measured";
+  c.device = {"virtual device", {{DType::F32, 1e10}}, 1e9, 1e9, 1 << 30};
+  c.device.caches = {{1 << 16, 4e9}, {1 << 20, 2e9}};
+  c.device.operations = {{"sort", 1e8}, {"exp", 1e9}};
+  ClusterLevel memory{"memory", ClusterLevel::Kind::Memory, {8}, true, 1e-6, 4e10};
+  memory.cores = 2;
+  memory.spread = 1e-5;
+  c.levels = {memory, {"network", ClusterLevel::Kind::Switch, {2}, true, 1e-5, 1e9}};
+  c.overlaps = {};
+  return c;
+}
+
+TEST(ClusterModel, SharedMemoryCachesAndOperationsAreWrittenAndReadAgain) {
+  const ClusterModel c = measured();
+  c.check();
+  EXPECT_EQ(c.num_devices(), 16);
+  EXPECT_EQ(ClusterModel::parse(c.to_json()), c);
+  EXPECT_EQ(c.device.bandwidth(1 << 16), 4e9);
+  EXPECT_EQ(c.device.bandwidth((1 << 16) + 1), 2e9);
+  EXPECT_EQ(c.device.bandwidth(1 << 21), 1e9);
+  EXPECT_DOUBLE_EQ(c.levels[0].on_cores(1e-6), 2e-6) << "one core does all of it";
+  EXPECT_DOUBLE_EQ(c.levels[0].on_cores(1e-4), 1.1e-4) << "both share it";
+  EXPECT_DOUBLE_EQ(c.levels[1].on_cores(1e-4), 1e-4);
+}
+
+TEST(ClusterModel, WhatIsWrongWithSharedMemoryIsNamed) {
+  auto expect = [](const std::function<void(ClusterModel&)>& change, const std::string& part) {
+    ClusterModel c = measured();
+    change(c);
+    EXPECT_SAYS(c.check(), part);
+    EXPECT_SAYS(ClusterModel::parse(c.to_json()), part);
+  };
+  expect([](auto& c) { std::swap(c.levels[0], c.levels[1]); }, "levels[1].kind is \"memory\"; expected shared memory");
+  expect([](auto& c) { c.levels[0].cores = 0; }, "levels[0].cores is 0; expected 1 or more");
+  expect([](auto& c) { c.levels[0].spread = -1; }, "levels[0].spread is -1");
+  expect([](auto& c) { c.device.caches[1].bytes = 8; }, "device.caches[1].bytes is 8; expected more than 65536");
+  expect([](auto& c) { c.device.caches[0].bandwidth = 0; }, "device.caches[0].bandwidth is 0");
+  expect([](auto& c) { c.device.operations["sort"] = 0; }, "device.operations.sort is 0");
+  expect([](auto& c) { c.device.operations["sorting"] = 1; }, "\"sorting\"; expected complex");
+  ClusterModel c = measured();
+  c.levels[1].cores = 2;
+  EXPECT_SAYS(c.check(), "levels[1].cores is 2; expected 1");
+  c.levels[1].cores = 1;
+  c.levels[1].spread = 1;
+  EXPECT_SAYS(c.check(), "levels[1].spread is 1; expected 0");
+  std::string text = measured().to_json();
+  text.replace(text.find("\"spread\""), 8, "\"sprawl\"");
+  EXPECT_SAYS(ClusterModel::parse(text), "no field levels[0].sprawl");
+}
+
 TEST(ClusterModel, WhatIsWrongIsNamed) {
   const std::string good = ClusterModel::preset("h100-dgx", 2).to_json();
   auto with = [&](const std::string& from, const std::string& to) {
@@ -64,7 +117,7 @@ TEST(ClusterModel, WhatIsWrongIsNamed) {
   EXPECT_SAYS(ClusterModel::parse(with("\"vector_flops\"", "\"vectorflops\"")), "device.vector_flops is missing");
   EXPECT_SAYS(ClusterModel::parse(with("\"launch\"", "\"lunch\"")), "no field device.lunch");
   EXPECT_SAYS(ClusterModel::parse(with("\"memory\"", "\"name\": \"a\", \"memory\"")), "twice");
-  EXPECT_SAYS(ClusterModel::parse(with("\"switch\"", "\"mesh\"")), "\"torus\", \"switch\" or \"shared\"");
+  EXPECT_SAYS(ClusterModel::parse(with("\"switch\"", "\"mesh\"")), "\"torus\", \"switch\", \"shared\" or \"memory\"");
   EXPECT_SAYS(ClusterModel::parse(with("\"bfloat16\"", "\"bfloat17\"")), "device.flops.bfloat17");
   EXPECT_SAYS(ClusterModel::parse(with("\"efficiency\": 1.0", "\"efficiency\": 1.5")), "1.5");
   EXPECT_SAYS(ClusterModel::parse(with("\"all_reduce\"", "\"all_reuse\"")), "all_reuse");
@@ -81,7 +134,8 @@ TEST(ClusterModel, RandomChangesOfTheText) {
   int read = 0;
   for (int i = 0; i < 20000; i += test::case_stride()) {
     const auto& names = ClusterModel::presets();
-    std::string text = ClusterModel::preset(names[static_cast<std::size_t>(i) % names.size()]).to_json();
+    const std::size_t which = static_cast<std::size_t>(i) % (names.size() + 1);
+    std::string text = (which < names.size() ? ClusterModel::preset(names[which]) : measured()).to_json();
     for (int change = static_cast<int>(random() % 3); change >= 0; --change) {
       const std::size_t at = random() % text.size();
       const std::string other = "{}[]\",:-0123456789eE.tfn\\\xff";

@@ -64,6 +64,29 @@ TEST(CollectiveCost, FormulasOfOneLevel) {
   EXPECT_DOUBLE_EQ(seconds(bus, Collective::AllGather, 64, {8}, {0}), 7 + 56.0) << "an eighth of the medium each";
 }
 
+// A byte a second of each of eight members, which share a memory.
+ClusterModel shared_memory() { return machine({{"memory", ClusterLevel::Kind::Memory, {8}, true, 1, 8}, port(4, 16)}); }
+
+TEST(CollectiveCost, InOneMemoryBuffersAreReadAndWrittenOnce) {
+  const ClusterModel c = shared_memory();
+  EXPECT_DOUBLE_EQ(seconds(c, Collective::AllReduce, 64, {8}, {0}), 1 + 64 + 8.0) << "the sum is one buffer";
+  EXPECT_DOUBLE_EQ(seconds(c, Collective::ReduceScatter, 64, {8}, {0}), 1 + 64 + 8.0);
+  EXPECT_DOUBLE_EQ(seconds(c, Collective::AllGather, 64, {8}, {0}), 1 + 8 + 8.0);
+  EXPECT_DOUBLE_EQ(seconds(c, Collective::AllToAll, 64, {8}, {0}), 1 + 64 + 64.0);
+  EXPECT_DOUBLE_EQ(seconds(c, Collective::Permute, 64, {8}, {0}), 1) << "buffers change hands";
+  EXPECT_DOUBLE_EQ(cost_of(c, Collective::Permute, 4, spans_of(c, {8}, {0}), {1, 64}).seconds, 1 + 128.0)
+      << "a part of one is copied";
+  EXPECT_DOUBLE_EQ(cost_of(c, Collective::AllReduce, 64, spans_of(c, {4, 2}, {0}), {0.5, 0}).seconds,
+                   1 + 0.5 * (64 + 16.0))
+      << "two devices hold each operand";
+  EXPECT_DOUBLE_EQ(seconds(c, Collective::AllReduce, 64, {32}, {0}), 1 + 72 + 2 * (2 + 0.75 * 8 / 2.0))
+      << "other processes get shards";
+  ClusterModel cached = c;
+  cached.device.caches = {{64, 4}};
+  EXPECT_DOUBLE_EQ(seconds(cached, Collective::AllToAll, 32, {8}, {0}), 1 + 64 / 4.0);
+  EXPECT_DOUBLE_EQ(seconds(cached, Collective::AllToAll, 64, {8}, {0}), 1 + 128.0);
+}
+
 TEST(CollectiveCost, TreesForFewBytes) {
   const ClusterModel c = machine({port(6)});  // six: halving does not apply
   const auto spans = spans_of(c, {6}, {0});

@@ -73,6 +73,58 @@ TEST(Simulate, ElementwiseOperationsAreFused) {
   EXPECT_EQ(unknown, 0);
 }
 
+// Eight devices of one process, which have two cores.
+ClusterModel process() {
+  ClusterModel c = machine(8);
+  c.device = {"test", {{DType::F32, 1000}}, 100, 1e6, 1 << 30};
+  c.levels = {{"memory", ClusterLevel::Kind::Memory, {8}, true, 0, 1e9}};
+  c.overlaps = {};
+  return c;
+}
+Simulation of_product(const ClusterModel& c, const std::string& rows) {
+  const ir::MeshAxes mesh = test::mesh_of("x:4, y:2");
+  ir::Builder b;
+  ir::Value x = b.input(f32({64, 32}));
+  ir::Value w = b.input(f32({32, 16}));
+  ir::Value y = ops::dot_general(x, w, {{1}, {0}, {}, {}});
+  return planner::simulate(test::module(b, {y}, mesh, {rows, "-, -"}, {rows}), c);
+}
+
+TEST(Simulate, WhatDevicesOfOneMemoryHoldAlikeIsComputedOnce) {
+  const double all = 2.0 * 64 * 32 * 16 / (8 * 1000.0);  // at the rate of all devices together
+  EXPECT_NEAR(of_product(process(), "x, -").step, all, 1e-9);
+  EXPECT_NEAR(of_product(process(), "x.y, -").step, all, 1e-9);
+  EXPECT_NEAR(of_product(process(), "-, -").step, all, 1e-9);
+  EXPECT_NEAR(of_product(machine(8), "-, -").step, 8 * all, 1e-9) << "elsewhere each computes all of it";
+  ClusterModel cores = process();
+  cores.levels[0].cores = 2;
+  cores.levels[0].spread = 0.25 * all;
+  EXPECT_NEAR(of_product(cores, "x, -").step, 1.25 * all, 1e-9);
+  cores.levels[0].spread = 2 * all;
+  EXPECT_NEAR(of_product(cores, "x, -").step, 2 * all, 1e-9) << "one core is faster";
+}
+
+TEST(Simulate, OperationsHaveRatesOfTheirOwn) {
+  auto step = [](const ClusterModel& c, const std::function<Array(const Array&)>& f) {
+    const AbstractMesh mesh{{"x", 8}};
+    return jit(f, {.in_shardings = {NamedSharding(mesh, P("x"))}})
+        .lower(ShapeDtype{{64, 16}, float32})
+        .simulate(c)
+        .step;
+  };
+  auto exponential = [](const Array& v) { return exp(v); };
+  auto sorted = [](const Array& v) { return sort(v, -1); };
+  ClusterModel c = process();
+  c.device.memory_bandwidth = 1e12;
+  const double elements = 8 * 16;  // of a device
+  EXPECT_NEAR(step(c, exponential), 10 * elements / 100, 1e-6) << "ten element-wise operations";
+  c.device.operations = {{"transcendental", 50}, {"sort", 4}};
+  EXPECT_NEAR(step(c, exponential), elements / 50, 1e-6);
+  EXPECT_NEAR(step(c, sorted), elements * 4 / 4, 1e-6) << "the binary logarithm of 16 is 4";
+  c.device.operations["exp"] = 200;
+  EXPECT_NEAR(step(c, exponential), elements / 200, 1e-6);
+}
+
 constexpr const char* kModule = R"(module @step {
   sdy.mesh @mesh = <["data"=2, "model"=2]>
   func.func public @main(%x: tensor<64x32xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>},

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+// Figures of the machine at hand, through the engine: each from programs that do one thing alone. All virtual devices
+// of a process share its cores and its memory, and a step runs on all of them before the next one begins; so a device
+// has an equal share of what all of them reach together.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <ctime>
+#include <thread>
+
+#include "calibration.h"
+#include "inputs.h"
+#include "workload.h"
+
+namespace tessera::bench {
+
+namespace {
+
+constexpr std::int64_t kChain = 32;  // operations of a long chain; a short one has a quarter of them
+
+class Meter {
+ public:
+  explicit Meter(const CalibrationSettings& s) : s_(s), n_(s.devices), mesh_(mesh1(s.devices)) {}
+
+  template <class F, class... Args>
+  double seconds(const F& f, const Args&... args) const {
+    auto once = call(jit(f), args...);
+    return median_seconds([&] { once(); }, s_.budget);
+  }
+  /// Seconds that one operation adds to a chain of them. `f(length)` is a function of the chain.
+  template <class F, class... Args>
+  double added(const F& f, const Args&... args) const {
+    const double more = seconds(f(kChain), args...) - seconds(f(kChain / 4), args...);
+    return std::max(more, 1e-9) / (kChain - kChain / 4);
+  }
+  /// Split by rows over all devices.
+  Array rows(const Shape& shape) const { return put(shape, mesh_, P("x")); }
+  Array whole(const Shape& shape) const { return put(shape, mesh_, P()); }
+  std::int64_t devices() const { return n_; }
+  const Mesh& mesh() const { return mesh_; }
+
+ private:
+  const CalibrationSettings& s_;
+  std::int64_t n_;
+  Mesh mesh_;
+};
+
+// A step that has next to nothing to do on each device.
+double launch(const Meter& m) {
+  auto chain = [](std::int64_t length) {
+    return [length](Array x, const Array& w) {
+      for (std::int64_t i = 0; i < length; ++i) x = matmul(x, w);
+      return x;
+    };
+  };
+  return m.added(chain, m.rows({m.devices(), 4}), m.whole({4, 4}));
+}
+
+// Operations per second of all devices together, inside one fused block over arrays that the caches hold.
+double element_rate(const Meter& m, const std::function<Array(const Array&)>& op, double operations) {
+  const std::int64_t columns = (1 << 18) / m.devices();
+  auto chain = [&](std::int64_t length) {
+    return [length, op](Array x) {
+      for (std::int64_t i = 0; i < length; ++i) x = op(x);
+      return x;
+    };
+  };
+  return operations * static_cast<double>(columns * m.devices()) / m.added(chain, m.rows({m.devices(), columns}));
+}
+
+double product_speed(const Meter& m, DType dtype) {
+  constexpr std::int64_t n = 1024;
+  const std::int64_t rows = std::max(n, 64 * m.devices());
+  const double time = m.seconds([](const Array& x, const Array& w) { return matmul(x, w); },
+                                astype(m.rows({rows, n}), dtype), astype(m.whole({n, n}), dtype));
+  return 2.0 * static_cast<double>(rows * n * n) / time;
+}
+
+// Seconds of a sum that reads and writes `bytes` in all, without what a call takes that has nothing to do.
+double stream_time(const Meter& m, std::int64_t bytes) {
+  auto next = [](const Array& x) { return x + 1; };
+  const std::int64_t columns = std::max<std::int64_t>(1, bytes / 8 / m.devices());
+  const double time = m.seconds(next, m.rows({m.devices(), columns})) - m.seconds(next, m.rows({m.devices(), 1}));
+  return std::max(time, 1e-7);
+}
+
+// Rates by what is read and written, from the caches of the cores to the memory; rates that differ by less than a tenth
+// are one. A larger working set is never the faster one. Work that one core does is measured below the size from which
+// the engine has all cores share it, and what it takes to share from sizes at which the rate is still the same.
+void measure_memory(const Meter& m, ClusterDevice& d, ClusterLevel& level) {
+  constexpr std::int64_t kAlone = 1 << 18;
+  constexpr std::int64_t kShared = 1 << 22;
+  constexpr std::int64_t kLargest = 1 << 28;
+  constexpr double kAlike = 1.1;
+  auto rate = [](std::int64_t bytes, double time) { return static_cast<double>(bytes) / std::max(time, 1e-7); };
+  level.cores = std::max(1U, std::thread::hardware_concurrency());
+  if (level.cores > 1) level.spread = std::max(0.0, 2 * stream_time(m, kShared) - stream_time(m, 2 * kShared));
+  d.memory_bandwidth = rate(kLargest, stream_time(m, kLargest) - level.spread);
+  const double alone = static_cast<double>(level.cores) * rate(kAlone, stream_time(m, kAlone));
+  d.caches.push_back({2 * kAlone, std::max(alone, d.memory_bandwidth)});
+  for (std::int64_t bytes = kShared; bytes < kLargest; bytes *= 2) {
+    const double here = std::min(rate(bytes, stream_time(m, bytes) - level.spread), d.caches.back().bandwidth);
+    if (here < kAlike * d.memory_bandwidth) break;
+    if (d.caches.back().bandwidth < kAlike * here) {
+      d.caches.back().bytes = bytes;
+    } else {
+      d.caches.push_back({bytes, here});
+    }
+  }
+}
+
+void measure_operations(const Meter& m, ClusterDevice& d) {
+  const std::int64_t n = m.devices();
+  auto rate = [](double elements, double seconds) { return elements / seconds; };
+  constexpr std::int64_t kColumns = 1 << 10;
+  constexpr double kLog = 10;
+  constexpr std::int64_t kAll = 1 << 20;
+  const std::int64_t rows = n * std::max<std::int64_t>(1, kAll / kColumns / n);
+  const auto elements = static_cast<double>(rows * kColumns);
+  const Array x = m.rows({rows, kColumns});
+  d.operations["sort"] = rate(elements * kLog, m.seconds([](const Array& v) { return sort(v); }, x));
+  d.operations["fft"] =
+      rate(elements * kLog, m.seconds([](const Array& v) { return fft::fft(v); }, astype(x, complex64)));
+  d.operations["scan"] = rate(elements, m.seconds([](const Array& v) { return cumsum(v, 1); }, x));
+  const Array picks = device_put(fill_int({rows * 16}, 1 << 12, 1), NamedSharding(m.mesh(), P("x")));
+  d.operations["gather"] =
+      rate(static_cast<double>(rows * 16 * 64),
+           m.seconds([](const Array& t, const Array& i) { return take(t, i, 0); }, m.whole({1 << 12, 64}), picks));
+  d.operations["exp"] = element_rate(
+      m, [](const Array& v) { return exp(v) - 1; }, 1);
+  // Divisions and conversions: sums and products of complex values are as fast as those of real ones.
+  auto divide = [](const Array& v) { return v / v; };
+  auto convert = [](const Array& v) { return astype(v, complex64); };
+  d.operations["complex"] = rate(2 * elements, m.seconds(divide, astype(x, complex64)) + m.seconds(convert, x));
+  const std::vector<std::function<Array(const Array&)>> functions = {[](const Array& v) { return tanh(v); },
+                                                                     [](const Array& v) { return log(v + 2); },
+                                                                     [](const Array& v) { return rsqrt(v + 2); }};
+  double seconds = 0;
+  for (const auto& f : functions) seconds += 1 / element_rate(m, f, 1);
+  d.operations["transcendental"] = static_cast<double>(functions.size()) / seconds;
+}
+
+// The devices of a process along axis "d", processes along "p".
+Mesh by_process(const CalibrationSettings& s) { return make_mesh({s.processes, s.devices / s.processes}, {"p", "d"}); }
+P blocks() { return P(SpecEntry(std::vector<std::string>{"p", "d"})); }
+
+// Copies inside the memory that the devices of a process share: an all-to-all reads and writes every byte once.
+void measure_copies(const Meter& m, const CalibrationSettings& s, ClusterLevel& l) {
+  const Mesh mesh = by_process(s);
+  const std::int64_t each = l.size();
+  auto exchanges = [&](std::int64_t length) {
+    auto body = [length](Array x) {
+      for (std::int64_t i = 0; i < length; ++i) x = all_to_all(x, "d", 1, 1, {.tiled = true});
+      return x;
+    };
+    return shard_map(body, mesh, blocks(), blocks());
+  };
+  l.latency = m.added(exchanges, put({s.devices, each}, mesh, blocks()));
+  const std::int64_t columns = each * std::max<std::int64_t>(1, (1 << 22) / each);
+  const double time = m.seconds(exchanges(1), put({s.devices, columns}, mesh, blocks()));
+  l.bandwidth = 8.0 * static_cast<double>(each * columns) / time;
+}
+
+// Between processes: sums over them of a value that each of their devices has a block of.
+ClusterLevel network(const Meter& m, const CalibrationSettings& s) {
+  const Mesh mesh = by_process(s);
+  ClusterLevel l{"processes", ClusterLevel::Kind::Switch, {s.processes}};
+  auto time = [&](std::int64_t elements) {
+    auto sums = shard_map([](const Array& x) { return psum(x, "p"); }, mesh, blocks(), P("d"));
+    return m.seconds(sums, put({s.devices, elements}, mesh, blocks()));
+  };
+  constexpr std::int64_t kLarge = 1 << 20;
+  const double small = time(1);
+  const double large = std::max(time(kLarge) - small, 1e-9);
+  const auto members = static_cast<double>(s.processes);
+  const auto bytes = 4.0 * static_cast<double>(kLarge * (s.devices / s.processes));
+  l.latency = small / (2 * std::ceil(std::log2(members)));
+  l.bandwidth = 2 * (members - 1) / members * bytes / large;
+  return l;
+}
+
+std::string today() {
+  std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  gmtime_r(&now, &utc);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%d", &utc);
+  return text;
+}
+
+}  // namespace
+
+ClusterModel calibrate(const CalibrationSettings& s) {
+  const Meter m(s);
+  const auto n = static_cast<double>(s.devices);
+  ClusterModel c;
+  c.name = "calibrated";
+  ClusterDevice& d = c.device;
+  d.name = "a virtual device of the native engine";
+  for (DType t : {DType::BF16, DType::F32, DType::F64}) d.flops[t] = product_speed(m, t) / n;
+  d.vector_flops = element_rate(
+                       m, [](const Array& v) { return v * 0.5 + 0.25; }, 2) /
+                   n;
+  ClusterLevel level{"memory", ClusterLevel::Kind::Memory, {s.devices / s.processes}};
+  measure_memory(m, d, level);
+  d.memory_bandwidth /= n;
+  for (auto& cache : d.caches) {
+    cache.bandwidth /= n;
+    cache.bytes /= s.devices;
+  }
+  measure_operations(m, d);
+  for (auto& [kind, rate] : d.operations) rate /= n;
+  d.launch = launch(m);
+  d.memory = static_cast<std::int64_t>(static_cast<double>(sysconf(_SC_PHYS_PAGES)) *
+                                       static_cast<double>(sysconf(_SC_PAGESIZE)) / n);
+  measure_copies(m, s, level);
+  c.levels.push_back(level);
+  if (s.processes > 1) c.levels.push_back(network(m, s));
+  c.overlaps = {};
+  c.source = "measured by `tessera calibrate` on " + today() + ": " + std::to_string(s.devices) +
+             " virtual devices of the native engine in " + std::to_string(s.processes) +
+             (s.processes == 1 ? " process on " : " processes on ") +
+             std::to_string(std::thread::hardware_concurrency()) + " cores of " + machine_model();
+  c.check("calibrate");
+  return c;
+}
+
+}  // namespace tessera::bench

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// A cluster whose figures are measured on the machine at hand, and programs on which its predictions are checked.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "tessera/cluster_model.h"
+#include "tessera/simulation.h"
+
+namespace tessera::bench {
+
+struct CalibrationSettings {
+  std::int64_t devices = 8;    ///< of all processes
+  std::int64_t processes = 1;  ///< each with as many of them, one process after the other
+  double budget = 0.3;         ///< seconds of timed runs a measurement
+};
+
+/// Measures the current client's devices by small programs, each for `budget` seconds.
+ClusterModel calibrate(const CalibrationSettings& s);
+
+/// A program under one plan: its arguments are placed.
+struct PlannedProgram {
+  std::function<Simulation(const ClusterModel&)> predict;
+  std::function<void()> run;  ///< one step, to its end
+};
+struct CalibrationCase {
+  std::string program, plan;
+  std::function<PlannedProgram()> make;
+};
+/// By program; the first plan of each stands for it.
+std::vector<CalibrationCase> calibration_cases(std::int64_t devices);
+
+/// Seconds of one run: the median of those that the budget allows, of three at least; the same in all processes.
+double median_seconds(const std::function<void()>& run, double budget);
+
+struct CheckedCase {
+  std::string program, plan;
+  double predicted = 0, measured = 0;  ///< seconds
+  double error() const { return predicted / measured - 1; }
+};
+std::vector<CheckedCase> check_calibration(const ClusterModel& cluster, const CalibrationSettings& s,
+                                           const std::vector<std::string>& programs);
+
+/// Pairs of plans of the same program whose measured times differ by more than `kTie`.
+struct PlanOrder {
+  static constexpr double kTie = 0.05;
+  std::int64_t pairs = 0, right = 0, ties = 0;
+};
+PlanOrder plan_order(const std::vector<CheckedCase>& cases);
+
+}  // namespace tessera::bench

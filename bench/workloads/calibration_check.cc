@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+
+#include "calibration.h"
+#include "tessera/error.h"
+#include "tessera/host_array.h"
+#include "tessera/multihost.h"
+#include "workload.h"
+
+namespace tessera::bench {
+
+namespace {
+
+// The largest of all processes, which then do the same with it: they must run the same programs as often.
+double agreed(double value) {
+  if (process_count() == 1) return value;
+  const HostArray all = process_allgather(HostArray::scalar(value));
+  return std::ranges::max(all.span<double>());
+}
+
+}  // namespace
+
+double median_seconds(const std::function<void()>& run, double budget) {
+  constexpr double kFewest = 3;
+  constexpr double kMost = 2000;
+  double first = 0;
+  for (int i = 0; i < 2; ++i) first = microseconds(run) * 1e-6;
+  const double times = std::clamp(budget / agreed(std::max(first, 1e-7)), kFewest, kMost);
+  std::vector<double> runs;
+  for (int i = 0; i < static_cast<int>(times); ++i) runs.push_back(microseconds(run));
+  std::ranges::sort(runs);
+  return agreed(runs[runs.size() / 2] * 1e-6);
+}
+
+std::vector<CheckedCase> check_calibration(const ClusterModel& cluster, const CalibrationSettings& s,
+                                           const std::vector<std::string>& programs) {
+  const std::vector<CalibrationCase> cases = calibration_cases(s.devices);
+  for (const auto& name : programs) {
+    if (std::ranges::any_of(cases, [&](const auto& c) { return c.program == name; })) continue;
+    std::string known;
+    for (const auto& c : cases) {
+      if (known.find(c.program) == std::string::npos) known += (known.empty() ? "" : ", ") + c.program;
+    }
+    throw ValueError("--program: \"" + name + "\"; expected one of " + known);
+  }
+  std::vector<CheckedCase> out;
+  for (const auto& c : cases) {
+    if (!programs.empty() && std::ranges::find(programs, c.program) == programs.end()) continue;
+    const PlannedProgram p = c.make();
+    if (std::getenv("CAL_DUMP") != nullptr) {  // TEMP
+      std::FILE* f = std::fopen(std::getenv("CAL_DUMP"), "a");
+      Simulation sim = p.predict(cluster);
+      std::fprintf(f, "== %s / %s\n", c.program.c_str(), c.plan.c_str());
+      for (const auto& e : sim.events)
+        std::fprintf(f, "%-24s %-10s %10.1f us %12.0f B\n", e.name.c_str(), e.track.c_str(), 1e6 * e.seconds, e.bytes);
+      std::fclose(f);
+    }
+    out.push_back({c.program, c.plan, p.predict(cluster).step, median_seconds(p.run, s.budget)});
+  }
+  return out;
+}
+
+PlanOrder plan_order(const std::vector<CheckedCase>& cases) {
+  PlanOrder out;
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    for (std::size_t j = i + 1; j < cases.size(); ++j) {
+      const CheckedCase& a = cases[i];
+      const CheckedCase& b = cases[j];
+      if (a.program != b.program) continue;
+      if (std::max(a.measured, b.measured) < (1 + PlanOrder::kTie) * std::min(a.measured, b.measured)) {
+        ++out.ties;
+        continue;
+      }
+      ++out.pairs;
+      if ((a.predicted < b.predicted) == (a.measured < b.measured)) ++out.right;
+    }
+  }
+  return out;
+}
+
+}  // namespace tessera::bench
