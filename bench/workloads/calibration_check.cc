@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
 
 #include "calibration.h"
 #include "tessera/error.h"
@@ -49,14 +47,6 @@ std::vector<CheckedCase> check_calibration(const ClusterModel& cluster, const Ca
   for (const auto& c : cases) {
     if (!programs.empty() && std::ranges::find(programs, c.program) == programs.end()) continue;
     const PlannedProgram p = c.make();
-    if (std::getenv("CAL_DUMP") != nullptr) {  // TEMP
-      std::FILE* f = std::fopen(std::getenv("CAL_DUMP"), "a");
-      Simulation sim = p.predict(cluster);
-      std::fprintf(f, "== %s / %s\n", c.program.c_str(), c.plan.c_str());
-      for (const auto& e : sim.events)
-        std::fprintf(f, "%-24s %-10s %10.1f us %12.0f B\n", e.name.c_str(), e.track.c_str(), 1e6 * e.seconds, e.bytes);
-      std::fclose(f);
-    }
     out.push_back({c.program, c.plan, p.predict(cluster).step, median_seconds(p.run, s.budget)});
   }
   return out;
