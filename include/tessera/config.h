@@ -39,9 +39,9 @@ struct Config {
   /// Throw when an operation makes a NaN.
   Setting debug_nans = false;
   /// Fused blocks of element-wise operations and row reductions run as machine code that is written for them, on
-  /// x86-64 with AVX2; off, and on other machines: kernel by kernel. Results are the same. Read when a block runs. Off
-  /// from the start where the environment has TESSERA_COMPILE_BLOCKS=0, and in builds with sanitizers, which do not see
-  /// such code, unless it has another value.
+  /// x86-64 with AVX2 or AVX-512; off, and on other machines: kernel by kernel. Results are the same. Read when a block
+  /// runs. Off from the start where the environment has TESSERA_COMPILE_BLOCKS=0, and in builds with sanitizers, which
+  /// do not see such code, unless it has another value.
   Setting compile_blocks = true;
   /// Verification mode: programs compiled while it is on are checked as they run, and throw `VerificationError` with
   /// the operation, its source line and the first element that differs. New and freed memory is filled with NaN; every

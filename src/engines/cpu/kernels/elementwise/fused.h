@@ -83,8 +83,9 @@ class FusedProgram {
   std::int32_t inputs_ = 0;
 };
 
-/// A program made ready: buffers assigned, kernels looked up, machine code written where the machine has AVX2 and
-/// `Config::compile_blocks` is on. Equal programs share all that. Immutable; `run` may be called from several threads.
+/// A program made ready: buffers assigned, kernels looked up, machine code written where the machine has AVX2 or
+/// AVX-512 and `Config::compile_blocks` is on. Equal programs share all that. Immutable; `run` may be called from
+/// several threads.
 class FusedKernel {
  public:
   explicit FusedKernel(FusedProgram program);
