@@ -58,7 +58,7 @@ void calibrate(const CalibrateOptions& o) {
   if (!o.check && !o.programs.empty()) throw OptionError("--program: nothing is checked; expected --check");
   check_paths({{"--cluster", o.cluster}, {"--out", o.out, true}});
   ClusterModel cluster;
-  if (!o.cluster.empty()) cluster = ClusterModel::load(o.cluster);
+  if (!o.cluster.empty()) cluster = ClusterModel::parse(base::read_file("--cluster", o.cluster), o.cluster);
   const Client client =
       o.mpi ? Client::mpi({.devices = o.settings.devices}) : Client::cpu({.devices = o.settings.devices});
   ClientScope scope(client);
