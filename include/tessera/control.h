@@ -107,7 +107,7 @@ T fori_loop(std::int64_t lower, std::int64_t upper, const B& body, const T& init
   static_assert(std::is_invocable_r_v<T, const B&, Array, T>,
                 "fori_loop: the body must take (i, carry) and return the next carry");
   if constexpr (std::is_invocable_r_v<T, const B&, Array, T>) {
-    auto step = [&](std::pair<Array, T> carry, std::monostate) {
+    auto step = [&](const std::pair<Array, T>& carry, std::monostate) {
       return std::pair{std::pair<Array, T>{carry.first + 1, body(carry.first, carry.second)}, std::monostate{}};
     };
     bool narrow = lower >= INT32_MIN && upper <= INT32_MAX;
