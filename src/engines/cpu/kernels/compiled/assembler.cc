@@ -211,7 +211,7 @@ void Assembler::load_mask(Reg mask, const Xbyak::Reg64& lanes, const Xbyak::Reg6
   vmovups(mask, ptr[scratch + lanes * 4 + vector_bytes_]);
 }
 
-// --- Instructions. k7 is for what is used at once, k1 to k4 are masks, the others the folds'.
+// --- Instructions. k7 is for what the next instruction reads, k1 to k4 are masks, the others the folds'.
 
 Assembler::Mask Assembler::where(Reg x, const Xbyak::Operand& y, std::uint8_t predicate) {
   constexpr int kMasks = kFirstFoldMask - 1;
