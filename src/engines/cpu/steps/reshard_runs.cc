@@ -78,7 +78,7 @@ bool ReshardRuns::add_messages(const ReshardPlan& plan, std::int32_t k) {
 }
 
 runtime::CommunicationPtr ReshardRuns::begin(Run& run, const runtime::Collectives::Call& call, const ShardBuffers& from,
-                                             ShardBuffers& to) const {
+                                             ShardBuffers& to, const Manner& manner) const {
   to.resize(shards_);
   if (sends_.empty() && receipts_.empty()) return nullptr;
   for (const Target& t : targets_) {
@@ -98,7 +98,14 @@ runtime::CommunicationPtr ReshardRuns::begin(Run& run, const runtime::Collective
     receipts.push_back({m.provider, start + m.to, m.bytes});
   }
   TESSERA_CHECK(run.collectives != nullptr, "a program that spans processes needs a transport");
-  return run.collectives->start_exchange(call, sends, receipts);
+  auto under_way = run.collectives->start_exchange(call, sends, receipts);
+  // This process's own parts of what it receives, while the others' come.
+  std::vector<const Target*> receiving;
+  for (const Target& t : targets_) {
+    if (t.receives && !t.parts.empty()) receiving.push_back(&t);
+  }
+  fill(receiving, from, to, manner);
+  return under_way;
 }
 
 void ReshardRuns::end(Run& run, const ShardBuffers& from, ShardBuffers& to, const Manner& manner) const {
@@ -110,10 +117,15 @@ void ReshardRuns::end(Run& run, const ShardBuffers& from, ShardBuffers& to, cons
       continue;
     }
     if (!shard) shard = run.memory.allocate(t.bytes);
-    if (!t.parts.empty()) open.push_back(&t);
+    if (!t.receives && !t.parts.empty()) open.push_back(&t);
   }
-  spread(std::ssize(open), manner.cost, [&](std::int64_t i) {
-    const Target& t = *open[at(i)];
+  fill(open, from, to, manner);
+}
+
+void ReshardRuns::fill(const std::vector<const Target*>& targets, const ShardBuffers& from, const ShardBuffers& to,
+                       const Manner& manner) const {
+  spread(std::ssize(targets), manner.cost, [&](std::int64_t i) {
+    const Target& t = *targets[at(i)];
     auto* out = static_cast<char*>(to[at(t.shard)]->data());
     std::vector<const void*> blocks;
     for (const Part& part : t.parts) {

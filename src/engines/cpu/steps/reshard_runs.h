@@ -18,16 +18,15 @@ class ReshardRuns {
   static std::unique_ptr<const ReshardRuns> make(const ReshardPlan& plan, const Context& context,
                                                  std::int64_t itemsize);
 
-  /// Begins to exchange with other processes; null where there is nothing to exchange. `to`: shards of the result,
-  /// those that receive get their memory here.
-  runtime::CommunicationPtr begin(Run& run, const runtime::Collectives::Call& call, const ShardBuffers& from,
-                                  ShardBuffers& to) const;
-
   struct Manner {
     const Combiner* combiner;  ///< null without a reduction
     double cost;               ///< of a shard, nanoseconds
     bool stream;               ///< the results leave the caches
   };
+  /// Begins to exchange with other processes; null where there is nothing to exchange. `to`: shards of the result,
+  /// those that receive get their memory and what this process has of them here.
+  runtime::CommunicationPtr begin(Run& run, const runtime::Collectives::Call& call, const ShardBuffers& from,
+                                  ShardBuffers& to, const Manner& manner) const;
   /// Fills the rest of `to`. What comes from other processes is there.
   void end(Run& run, const ShardBuffers& from, ShardBuffers& to, const Manner& manner) const;
 
@@ -55,6 +54,8 @@ class ReshardRuns {
 
   ReshardRuns(const ReshardPlan& plan, std::int64_t itemsize, std::int32_t self)
       : combined_(plan.combined()), itemsize_(itemsize), self_(self) {}
+  void fill(const std::vector<const Target*>& targets, const ShardBuffers& from, const ShardBuffers& to,
+            const Manner& manner) const;
   bool add_target(const ReshardPlan& plan, std::int32_t k);
   bool add_messages(const ReshardPlan& plan, std::int32_t k);
 

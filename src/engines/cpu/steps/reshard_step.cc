@@ -14,6 +14,7 @@
 #include "engines/cpu/steps/combine.h"
 #include "engines/cpu/steps/process_sums.h"
 #include "engines/cpu/steps/reshard_plan.h"
+#include "engines/cpu/steps/reshard_routes.h"
 #include "engines/cpu/steps/reshard_runs.h"
 #include "ir/op_def.h"
 #include "ops/ops.h"
@@ -54,13 +55,14 @@ class ReshardStep final : public ExchangeStep {
       across_.emplace(plan_.source().layout.reduction, staged_ ? combiner_->wide() : dtype);
     }
     runs_ = ReshardRuns::make(plan_, context, itemsize_);
-    if (distributed_ && !runs_) note_own_reads();
-    crosses_ = !sums_.empty();
     if (distributed_) {
-      for_each_term([&](std::size_t, const Box&, std::int32_t reader, const Term& term) {
-        crosses_ = crosses_ || reader != term.provider;
-      });
+      routes_.emplace(plan_, self_, summed_targets());
+      if (!runs_) {
+        routes_->remember();
+        note_own_reads();
+      }
     }
+    crosses_ = !sums_.empty() || (routes_ && routes_->cross());
     auto largest = size_of(ir::tile_shape(g.type(e.out[0]).shape, g.layout(e.out[0]), context.mesh()));
     double bytes = static_cast<double>(largest) * static_cast<double>(itemsize_);
     stream_ = bytes * static_cast<double>(targets_.size()) > kernels::kCacheBytes;
@@ -80,7 +82,7 @@ class ReshardStep final : public ExchangeStep {
       if (with_sums && sum.has(self_)) out->sums.push_back(start_sum(frame.run, sum, from));
     }
     if (runs_) {
-      out->messages = runs_->begin(frame.run, call(frame.run, name_), from, out->targets);
+      out->messages = runs_->begin(frame.run, call(frame.run, name_), from, out->targets, manner());
     } else if (distributed_) {
       start_exchange(frame, from, *out);
     }
@@ -150,7 +152,7 @@ class ReshardStep final : public ExchangeStep {
     auto& exchanged = static_cast<Exchanged&>(under_way);
     if (exchanged.messages) exchanged.messages->wait();
     if (runs_) {
-      runs_->end(frame.run, from, exchanged.targets, {combiner_ ? &*combiner_ : nullptr, cost_, stream_});
+      runs_->end(frame.run, from, exchanged.targets, manner());
       frame.slots.own(at(writes[0])) = std::move(exchanged.targets);
       return;
     }
@@ -199,13 +201,15 @@ class ReshardStep final : public ExchangeStep {
     std::vector<RunningSum> sums;
     runtime::CommunicationPtr messages;
   };
+  ReshardRuns::Manner manner() const { return {combiner_ ? &*combiner_ : nullptr, cost_, stream_}; }
+
   // Shards of the source of which this process makes shards of the result.
   void note_own_reads() {
     read_here_.resize(plan_.source().first_local.size());
     for (auto k : targets_) {
-      if (plan_.is_identity(k) || summed(at(k))) continue;
-      plan_.for_each_box(k, [&](const Box& box) {
-        for (const auto& term : plan_.terms(box, self_)) {
+      if (plan_.is_identity(k) || routes_->summed(k)) continue;
+      routes_->for_each_box(k, [&](const Box&, std::span<const Term> terms) {
+        for (const auto& term : terms) {
           if (term.provider != self_) continue;
           for (auto shard : term.shards) read_here_[at(shard)] = true;
         }
@@ -270,37 +274,43 @@ class ReshardStep final : public ExchangeStep {
     if (plan_.keeps_tiles()) identity_->fill_identity(to, size_of(shape));
     Dims strides = core::contiguous_strides(shape, itemsize_);
     std::size_t next = 0;
+    // A box that comes to be in the tile, or as a block of its own.
+    auto place = [&](const Box& box, const void* result) {
+      void* start = element(to, box.in_target, strides);
+      if (result == start) return;
+      kernels::copy_strided(start, strides, result, core::contiguous_strides(box.extent, itemsize_), box.extent,
+                            itemsize_, stream_);
+    };
+    auto whole = [&](const Box& box) {
+      return is_one_run(box.extent, shape) ? element(to, box.in_target, strides) : nullptr;
+    };
+    if (distributed_) {
+      return routes_->for_each_box(k, [&](const Box& box, std::span<const Term> terms) {
+        BufferPtr scratch;
+        place(box, combined_terms(run, box, terms, from, received, next, whole(box), scratch));
+      });
+    }
     std::vector<std::int32_t> shards(plan_.combined().size());
     plan_.for_each_box(k, [&](const Box& box) {
-      void* start = element(to, box.in_target, strides);
-      void* whole = is_one_run(box.extent, shape) ? start : nullptr;
-      BufferPtr scratch;
-      const void* result = nullptr;
-      if (distributed_) {
-        result = combined_terms(run, box, from, received, next, whole, scratch);
-      } else if (!plan_.reduces()) {
+      if (!plan_.reduces()) {
         const BufferPtr& source = from[at(box.shard)];
         TESSERA_CHECK(source != nullptr, str("reshard: shard ", box.shard, " is not here"));
         Dims source_strides = core::contiguous_strides(box.source_shape, itemsize_);
-        return kernels::copy_strided(start, strides, element(source->data(), box.in_source, source_strides),
-                                     source_strides, box.extent, itemsize_, stream_);
-      } else {
-        for (std::size_t i = 0; i < shards.size(); ++i) {
-          shards[i] = static_cast<std::int32_t>(box.shard) + plan_.combined()[i];
-        }
-        result = block(run, from, shards, box, whole, scratch);
+        return kernels::copy_strided(element(to, box.in_target, strides), strides,
+                                     element(source->data(), box.in_source, source_strides), source_strides, box.extent,
+                                     itemsize_, stream_);
       }
-      if (result != start) {
-        kernels::copy_strided(start, strides, result, core::contiguous_strides(box.extent, itemsize_), box.extent,
-                              itemsize_, stream_);
+      for (std::size_t i = 0; i < shards.size(); ++i) {
+        shards[i] = static_cast<std::int32_t>(box.shard) + plan_.combined()[i];
       }
+      BufferPtr scratch;
+      place(box, block(run, from, shards, box, whole(box), scratch));
     });
   }
 
   // Own and received parts of a box, combined.
-  const void* combined_terms(Run& run, const Box& box, const ShardBuffers& from, const ShardBuffers& received,
-                             std::size_t& next, void* to, BufferPtr& scratch) const {
-    auto terms = plan_.terms(box, self_);
+  const void* combined_terms(Run& run, const Box& box, std::span<const Term> terms, const ShardBuffers& from,
+                             const ShardBuffers& received, std::size_t& next, void* to, BufferPtr& scratch) const {
     std::vector<const void*> blocks;
     ShardBuffers keep;
     for (const auto& term : terms) {
@@ -353,8 +363,8 @@ class ReshardStep final : public ExchangeStep {
     Shape shape = plan_.target_shape(target);
     Dims strides = core::contiguous_strides(shape, part_item_);
     const void* whole = nullptr;
-    plan_.for_each_box(target, [&](const Box& box) {
-      for (const auto& term : plan_.terms(box, self_)) {
+    routes_->for_each_box(target, [&](const Box& box, std::span<const Term> terms) {
+      for (const auto& term : terms) {
         if (term.provider != self_) continue;
         BufferPtr scratch;
         if (box.extent == shape) {
@@ -389,14 +399,15 @@ class ReshardStep final : public ExchangeStep {
     std::vector<runtime::Collectives::Message> sends;
     std::vector<runtime::Collectives::Receipt> receipts;
     out.received.resize(plan_.target().holders.size());
-    for_each_term([&](std::size_t k, const Box& box, std::int32_t reader, const Term& term) {
-      std::int64_t bytes = size_of(box.extent) * part_item_;
-      if (reader == self_ && term.provider != self_) {
-        out.received[k].push_back(frame.run.memory.allocate(bytes));
-        receipts.push_back({term.provider, out.received[k].back()->data(), bytes});
-      } else if (reader != self_ && term.provider == self_) {
-        const void* data = block(frame.run, from, term.shards, box, nullptr, out.packed.emplace_back());
-        sends.push_back({reader, data, bytes});
+    routes_->for_each_move([&](const ReshardRoutes::Move& m) {
+      std::int64_t bytes = size_of(m.box.extent) * part_item_;
+      if (m.reader == self_) {
+        ShardBuffers& received = out.received[m.target];
+        received.push_back(frame.run.memory.allocate(bytes));
+        receipts.push_back({m.term.provider, received.back()->data(), bytes});
+      } else {
+        const void* data = block(frame.run, from, m.term.shards, m.box, nullptr, out.packed.emplace_back());
+        sends.push_back({m.reader, data, bytes});
       }
     });
     if (sends.empty() && receipts.empty()) return;
@@ -404,23 +415,14 @@ class ReshardStep final : public ExchangeStep {
     out.messages = frame.run.collectives->start_exchange(call(frame.run, name_), sends, receipts);
   }
 
-  // What any process needs of any, but for sums over processes: body(target shard, box, reader, term).
-  template <class Body>
-  void for_each_term(const Body& body) const {
-    for (std::size_t k = 0; k < plan_.target().holders.size(); ++k) {
-      if (plan_.is_identity(static_cast<std::int32_t>(k)) || summed(k)) continue;
-      plan_.for_each_box(static_cast<std::int32_t>(k), [&](const Box& box) {
-        for (auto reader : plan_.target().holders[k]) {
-          for (const auto& term : plan_.terms(box, reader)) body(k, box, reader, term);
-        }
-      });
-    }
-  }
-  bool summed(std::size_t target) const {
-    return std::any_of(sums_.begin(), sums_.end(), [&](const ProcessSum& s) { return at(s.target) == target; });
+  std::vector<bool> summed_targets() const {
+    std::vector<bool> out(plan_.target().holders.size());
+    for (const ProcessSum& s : sums_) out[at(s.target)] = true;
+    return out;
   }
 
   ReshardPlan plan_;
+  std::optional<ReshardRoutes> routes_;  // of a program over processes
   std::optional<Combiner> combiner_;
   std::optional<Combiner> identity_;
   std::optional<Combiner> across_;  // of what processes have made of their own shards
