@@ -85,8 +85,12 @@ class CpuExecutable final : public runtime::Executable {
     if (collectives_) collectives_->poison(tags_->next(numbers_.program, numbers_.processes).tag, why);
   }
   bool small() const override {
-    constexpr double kSmall = 100000;  // nanoseconds: some times what handing the task to another thread costs
-    return (!collectives_ || collectives_->separate_programs()) && program_->cost() < kSmall;
+    // Nanoseconds: some times what handing the task to another thread costs, which is more where the threads of other
+    // processes ask for the same cores while they wait.
+    constexpr double kSmall = 100000;
+    constexpr double kSmallAcross = 400000;
+    if (!collectives_) return program_->cost() < kSmall;
+    return collectives_->separate_programs() && program_->cost() < kSmallAcross;
   }
   std::string text() const override { return program_->text(); }
 
