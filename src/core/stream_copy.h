@@ -6,6 +6,10 @@
 
 namespace tessera::core {
 
+/// Results of more bytes leave the caches before they are read again: the size of a last-level cache that cores share.
+/// What the system says of it is ten times too much in some virtual machines.
+inline constexpr std::int64_t kCacheBytes = 32 << 20;
+
 /// Copies bytes between blocks that do not overlap, with stores that go around the caches: no line is read before it is
 /// written, and none displaces another. `finish_streaming` comes after the last copy of a thread's share, before anyone
 /// else may read it.
