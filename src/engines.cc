@@ -29,6 +29,9 @@ const char kClusterKey = 0;
 const char kTransportKey = 0;
 const char kEngineKey = 0;
 
+// Enough for a value that a program looks at again and again.
+constexpr std::int64_t kHostKept = 512 << 20;  // bytes
+
 // The transport that the client was made with; else that of the simulated cluster, else none.
 std::shared_ptr<Collectives> transport_of(const Client& client) {
   auto made_with = client.extensions().get(&kTransportKey, [] { return std::shared_ptr<void>(); });
@@ -82,6 +85,8 @@ std::shared_ptr<Engine> engine_of(const Client& client, const ClientRuntime& run
 std::shared_ptr<void> make_runtime(const Client& client) {
   auto runtime = std::make_shared<ClientRuntime>();
   runtime->memory = MemoryPool::create(client.memory_limit());
+  // Who bounds memory wants none that lies idle.
+  runtime->host_memory = MemoryPool::create(0, client.memory_limit() > 0 ? 0 : kHostKept);
   runtime->collectives = transport_of(client);
   runtime->engine = engine_of(client, *runtime);
   // Under a limit of memory programs run one at a time: what one needs is known, what any few need is not.

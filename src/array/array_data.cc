@@ -7,7 +7,9 @@
 #include "array/concrete.h"
 #include "base/strings.h"
 #include "base/thread_pool.h"
+#include "core/stream_copy.h"
 #include "core/strided_copy.h"
+#include "runtime/engine.h"
 
 namespace tessera {
 
@@ -129,6 +131,17 @@ void check_all_here(const ArrayImpl& impl, const ShardBufferOf& shard_buffer) {
   }
 }
 
+constexpr std::int64_t kLarge = 1 << 20;
+
+// Memory for the whole array. Page faults of new memory take longer than the elements of a large array, so it is memory
+// that an earlier value left.
+HostArray host_memory(const ArrayImpl& impl) {
+  const std::int64_t bytes = size_of(impl.type.shape) * dtype_size(impl.type.dtype);
+  if (bytes < kLarge) return {impl.type.dtype, impl.type.shape};
+  auto block = runtime::runtime_of(impl.placement->devices->client).host_memory->allocate(bytes);
+  return {impl.type.dtype, impl.type.shape, std::shared_ptr<void>(block, block->data())};
+}
+
 // `shards` are on the host.
 HostArray gathered(const ArrayImpl& impl, const runtime::ShardBuffers& shards) {
   const auto& place = *impl.placement;
@@ -149,7 +162,7 @@ HostArray gathered(const ArrayImpl& impl, const runtime::ShardBuffers& shards) {
     return buffer ? HostArray(impl.type.dtype, impl.type.shape, std::shared_ptr<void>(buffer, buffer->data()))
                   : HostArray(impl.type.dtype, impl.type.shape);
   }
-  HostArray out(impl.type.dtype, impl.type.shape);
+  HostArray out = host_memory(impl);
   Dims strides = core::contiguous_strides(impl.type.shape, item);
   auto copy = [&](std::size_t t) {
     Shape shape = place.tile_shape[t];
@@ -158,10 +171,9 @@ HostArray gathered(const ArrayImpl& impl, const runtime::ShardBuffers& shards) {
     std::int64_t offset = 0;
     for (std::size_t d = 0; d < shape.size(); ++d) offset += index[d].start.value_or(0) * strides[d];
     core::copy_strided(static_cast<char*>(out.data()) + offset, strides, shard_buffer(t)->data(),
-                       core::contiguous_strides(shape, item), shape, item);
+                       core::contiguous_strides(shape, item), shape, item, out.nbytes() > core::kCacheBytes);
   };
-  // Worth a second thread, which also takes its part of the new memory's page faults.
-  constexpr std::int64_t kLarge = 1 << 20;
+  // Worth a second thread, which also takes its part of the page faults of memory that is new.
   auto count = static_cast<std::int64_t>(tiles);
   base::parallel_for(count, out.nbytes() >= kLarge ? 1 : count, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t t = begin; t < end; ++t) copy(static_cast<std::size_t>(t));

@@ -9,6 +9,7 @@
 #include "array/noted.h"
 #include "base/strings.h"
 #include "base/thread_pool.h"
+#include "core/stream_copy.h"
 #include "core/strided_copy.h"
 #include "runtime/engine.h"
 #include "sharding/fits.h"
@@ -97,7 +98,8 @@ Array place(const HostArray& value, const ShardingPtr& sharding, bool committed,
                            std::int64_t from = 0;
                            for (std::size_t d = 0; d < shape.size(); ++d) from += offset[d] * strides[d];
                            core::copy_strided(storage->shard_buffers[t]->data(), core::contiguous_strides(shape, item),
-                                              static_cast<const char*>(value.data()) + from, strides, shape, item);
+                                              static_cast<const char*>(value.data()) + from, strides, shape, item,
+                                              value.nbytes() > core::kCacheBytes);
                          }
                        });
     count_transfer(value.nbytes());

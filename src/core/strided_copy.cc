@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/stream_copy.h"
+
 namespace tessera::core {
 
 namespace {
@@ -43,10 +45,16 @@ void copy_row(char* dst, const char* src, const Loop& l, std::int64_t item) {
   }
 }
 
-void copy_loops(char* dst, const char* src, std::span<const Loop> loops, std::int64_t item) {
+using CopyRow = void (*)(char* dst, const char* src, const Loop& l, std::int64_t item);
+
+void stream_row(char* dst, const char* src, const Loop& l, std::int64_t item) {
+  copy_streaming(dst, src, l.extent * item);
+}
+
+void copy_loops(char* dst, const char* src, std::span<const Loop> loops, std::int64_t item, CopyRow row) {
   const Loop& l = loops.front();
-  if (loops.size() == 1) return copy_row(dst, src, l, item);
-  for (std::int64_t i = 0; i < l.extent; ++i) copy_loops(dst + i * l.dst, src + i * l.src, loops.subspan(1), item);
+  if (loops.size() == 1) return row(dst, src, l, item);
+  for (std::int64_t i = 0; i < l.extent; ++i) copy_loops(dst + i * l.dst, src + i * l.src, loops.subspan(1), item, row);
 }
 
 }  // namespace
@@ -64,7 +72,7 @@ Dims contiguous_strides(const Shape& shape, std::int64_t item_size) {
 
 void copy_strided(void* dst, std::span<const std::int64_t> dst_strides, const void* src,
                   std::span<const std::int64_t> src_strides, std::span<const std::int64_t> shape,
-                  std::int64_t item_size) {
+                  std::int64_t item_size, bool stream) {
   // Dimensions that both sides step through as one are merged, so that rows become long.
   std::vector<Loop> loops;
   for (std::size_t i = 0; i < shape.size(); ++i) {
@@ -82,7 +90,12 @@ void copy_strided(void* dst, std::span<const std::int64_t> dst_strides, const vo
     std::memcpy(dst, src, static_cast<std::size_t>(item_size));
     return;
   }
-  copy_loops(static_cast<char*>(dst), static_cast<const char*>(src), loops, item_size);
+  // In shorter rows, whose ends lie in lines that others fill, such stores gain nothing.
+  constexpr std::int64_t kLongRow = 1 << 10;
+  const Loop& last = loops.back();
+  stream = stream && last.dst == item_size && last.src == item_size && last.extent * item_size >= kLongRow;
+  copy_loops(static_cast<char*>(dst), static_cast<const char*>(src), loops, item_size, stream ? stream_row : copy_row);
+  if (stream) finish_streaming();
 }
 
 }  // namespace tessera::core

@@ -65,6 +65,8 @@ class Engine {
 struct ClientRuntime {
   std::shared_ptr<Engine> engine;
   std::shared_ptr<MemoryPool> memory;
+  /// For values that the host asks for: beside what devices hold, so that it counts for no limit of theirs.
+  std::shared_ptr<MemoryPool> host_memory;
   std::shared_ptr<TaskScheduler> scheduler;
   std::shared_ptr<Collectives> collectives;  ///< null for a single process
 };

@@ -35,6 +35,23 @@ TEST(HostArray, CopiesStridedViews) {
   EXPECT_ERROR(ValueError, HostArray(HostArrayView{DType::I32, {2}, {4}, nullptr}), "null");
 }
 
+TEST(HostArray, CopyAroundTheCachesEqualsTheOtherOne) {
+  constexpr std::int64_t kRows = 9;
+  for (std::int64_t row : {700, 1024, 1500, 4099}) {
+    const std::int64_t pitch = row + 37;
+    std::vector<char> src(static_cast<std::size_t>(kRows * pitch));
+    for (std::size_t i = 0; i < src.size(); ++i) src[i] = static_cast<char>(i * 7 + i / 251);
+    for (std::int64_t offset : {0, 1, 63}) {
+      std::vector<char> want(src.size() + 64, 3), got(want);
+      const Dims strides{pitch, 1};
+      const Shape shape{kRows, row};
+      core::copy_strided(want.data() + offset, strides, src.data(), strides, shape, 1);
+      core::copy_strided(got.data() + offset, strides, src.data(), strides, shape, 1, true);
+      EXPECT_EQ(got, want) << row << " at " << offset;
+    }
+  }
+}
+
 TEST(HostArray, StridedCopyEqualsElementLoopForEveryItemSize) {
   for (std::int64_t item : {1, 2, 3, 4, 8, 16}) {
     Shape shape{3, 4, 5};

@@ -43,6 +43,8 @@ TEST(Gather, RowsOfAllIndexTypes) {
   check_gather<std::uint32_t>(10, 33, 100);
   check_gather<std::uint64_t>(10, 33, 100);
   check_gather<std::int32_t>(3000, 300, 9000);
+  check_gather<std::int32_t>(500, 64, 33000);  // stored around the caches, whole lines
+  check_gather<std::int64_t>(90, 5000, 440);   // the same, a row ends within a line and is not asked for as a whole
   check_gather<std::int32_t>(5, 3, 0);
 }
 

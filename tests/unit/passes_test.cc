@@ -9,6 +9,7 @@
 
 #include "base/strings.h"
 #include "engines/cpu/passes/fold_transposes.h"
+#include "engines/cpu/passes/fuse.h"
 #include "engines/cpu/passes/inline_calls.h"
 #include "engines/cpu/passes/merge.h"
 #include "engines/cpu/passes/recompute.h"
@@ -189,6 +190,26 @@ TEST(PassTexts, Windows) {
   Values out = b.inline_graph(*g, Values{b.input(f32({16, 6}))});
   golden.add("partition", partitioned(module(b, out, mesh_of("x:4"), {"x, -"}, {"x, -"})));
   golden.check();
+}
+
+// A softmax as `softmax` writes it: its maximum does not take part in derivatives.
+TEST(Passes, StoppedGradientsPartNoFusedGroup) {
+  GraphPtr g = make_graph({f32({8, 6})}, [](Builder&, const Values& v) {
+    auto repeated = [](Value rows) { return ops::broadcast_in_dim(rows, {8, 6}, {0}); };
+    Value shift = ops::stop_gradient(ops::reduce_max(v[0], {1}));
+    Value e = ops::exp(v[0] - repeated(shift));
+    return Values{e / repeated(ops::reduce_sum(e, {1})), ops::stop_gradient(v[0])};
+  });
+  Builder b;
+  Values out = b.inline_graph(*g, Values{b.input(f32({8, 6}))});
+  GraphPtr before = partitioned(module(b, out, mesh_of("x:4"), {"x, -"}, {"x, -", "x, -"}));
+  ASSERT_NE(to_string(*before).find("stop_gradient"), std::string::npos);
+  GraphPtr after = cpu::merge_equal(before);
+  EXPECT_EQ(to_string(*after).find("stop_gradient"), std::string::npos) << to_string(*after);
+  EXPECT_EQ(after->outputs[1], after->inputs[0]);
+  cpu::FusedGraph fused = cpu::recompute_cheap(after);
+  EXPECT_EQ(cpu::fusion_groups(*fused.graph, true).size(), 1U) << to_string(*fused.graph);
+  EXPECT_GT(cpu::fusion_groups(*before, true).size(), 1U);
 }
 
 }  // namespace

@@ -7,10 +7,7 @@
 #include <vector>
 
 #include "base/thread_pool.h"
-
-#if defined(__SSE2__)
-#include <emmintrin.h>
-#endif
+#include "core/stream_copy.h"
 
 namespace tessera::kernels {
 
@@ -21,27 +18,6 @@ using Byte = unsigned char;
 constexpr std::int64_t kGrainBytes = 128 << 10;
 // Copies above this size cannot stay in a cache, so their stores go around it and no line is read before it is written.
 constexpr std::int64_t kStreamBytes = 8 << 20;
-
-// Elsewhere than on x86 memcpy alone: Arm's has such stores.
-void stream_copy(Byte* dst, const Byte* src, std::int64_t n) {
-#if defined(__SSE2__)
-  auto head = std::min<std::int64_t>(n, static_cast<std::int64_t>(-reinterpret_cast<std::uintptr_t>(dst) & 63));
-  std::memcpy(dst, src, static_cast<std::size_t>(head));
-  dst += head, src += head, n -= head;
-  for (; n >= 64; dst += 64, src += 64, n -= 64) {
-    auto* to = reinterpret_cast<__m128i*>(dst);
-    const auto* from = reinterpret_cast<const __m128i*>(src);
-    __m128i a = _mm_loadu_si128(from), b = _mm_loadu_si128(from + 1);
-    __m128i c = _mm_loadu_si128(from + 2), d = _mm_loadu_si128(from + 3);
-    _mm_stream_si128(to, a);
-    _mm_stream_si128(to + 1, b);
-    _mm_stream_si128(to + 2, c);
-    _mm_stream_si128(to + 3, d);
-  }
-  _mm_sfence();
-#endif
-  std::memcpy(dst, src, static_cast<std::size_t>(n));
-}
 
 struct Dim {
   std::int64_t size, dst, src;
@@ -244,12 +220,14 @@ void copy_runs(Plan& p, bool stream) {
     walk(p, p.dims, 0, count(p.dims), [&](Byte* dst, const Byte* src) { copy_bytes(dst, src, run, stream); });
     return;
   }
-  for_units(p, p.dims, run, [&](Byte* dst, const Byte* src) {
-    if (stream) {
-      stream_copy(dst, src, run);
-    } else {
-      std::memcpy(dst, src, static_cast<std::size_t>(run));
+  std::int64_t grain = std::max<std::int64_t>(1, kGrainBytes / std::max<std::int64_t>(run, 1));
+  base::parallel_for(count(p.dims), grain, [&](std::int64_t begin, std::int64_t end) {
+    if (!stream) {
+      return walk(p, p.dims, begin, end,
+                  [&](Byte* dst, const Byte* src) { std::memcpy(dst, src, static_cast<std::size_t>(run)); });
     }
+    walk(p, p.dims, begin, end, [&](Byte* dst, const Byte* src) { core::copy_streaming(dst, src, run); });
+    core::finish_streaming();
   });
 }
 
@@ -260,7 +238,7 @@ void copy_bytes(void* dst, const void* src, std::int64_t bytes, bool stream) {
   auto* to = static_cast<Byte*>(dst);
   const auto* from = static_cast<const Byte*>(src);
   if (bytes <= kGrainBytes) {
-    if (stream) return stream_copy(to, from, bytes);
+    if (stream) return copy_streaming(to, from, bytes);
     std::memcpy(to, from, static_cast<std::size_t>(bytes));
     return;
   }
@@ -270,7 +248,7 @@ void copy_bytes(void* dst, const void* src, std::int64_t bytes, bool stream) {
     std::int64_t at = begin * kLine;
     std::int64_t n = std::min(bytes, end * kLine) - at;
     if (stream) {
-      stream_copy(to + at, from + at, n);
+      copy_streaming(to + at, from + at, n);
     } else {
       std::memcpy(to + at, from + at, static_cast<std::size_t>(n));
     }
@@ -278,7 +256,8 @@ void copy_bytes(void* dst, const void* src, std::int64_t bytes, bool stream) {
 }
 
 void copy_streaming(void* dst, const void* src, std::int64_t bytes) {
-  stream_copy(static_cast<Byte*>(dst), static_cast<const Byte*>(src), bytes);
+  core::copy_streaming(dst, src, bytes);
+  core::finish_streaming();
 }
 
 void copy_strided(void* dst, std::span<const std::int64_t> dst_strides_bytes, const void* src,

@@ -5,11 +5,11 @@
 #include <cstdint>
 #include <span>
 
+#include "core/stream_copy.h"
+
 namespace tessera::kernels {
 
-/// Results of more bytes leave the caches before they are read again: the size of a last-level cache that cores share.
-/// What the system says of it is ten times too much in some virtual machines.
-constexpr std::int64_t kCacheBytes = 32 << 20;
+using core::kCacheBytes;
 
 /// Copies `bytes` bytes between buffers that do not overlap. Large copies bypass the caches on the store side; `stream`
 /// says that this one is part of such a copy.

@@ -8,7 +8,7 @@
 
 #include "base/strings.h"
 #include "base/thread_pool.h"
-#include "engines/cpu/kernels/copy_kernels.h"
+#include "core/stream_copy.h"
 #include "engines/cpu/kernels/elementwise/elementwise_kernels.h"
 #include "tessera/error.h"
 
@@ -18,6 +18,12 @@ namespace {
 
 constexpr std::int64_t kGrainBytes = 128 << 10;
 constexpr std::int64_t kStreamBytes = 8 << 20;
+
+// Rows lie anywhere, so they are asked for before they are needed: as many as hide the way to memory, and of each its
+// beginning, after which the processor sees the rest coming.
+constexpr std::int64_t kAheadBytes = 8 << 10;
+constexpr std::int64_t kMostRowsAhead = 32;
+constexpr std::int64_t kBeginning = 1 << 10;
 
 // Row of the table for an index, -1 for none.
 template <class I>
@@ -56,35 +62,38 @@ void gather_rows(const void* table, std::int64_t table_rows, std::int64_t row_by
   auto* to = static_cast<std::byte*>(out);
   auto bytes = static_cast<std::size_t>(row_bytes);
   bool stream = row_bytes >= 256 && n * row_bytes >= kStreamBytes;
+  std::int64_t ahead = std::clamp<std::int64_t>(kAheadBytes / std::max<std::int64_t>(row_bytes, 1), 2, kMostRowsAhead);
+  std::int64_t beginning = std::min(row_bytes, kBeginning);
   with_index_type("gather_rows", index_dtype, indices, [&](const auto* index) {
+    auto copy = [&](std::int64_t i) {
+      std::int64_t row = resolve(index[i], table_rows, mode);
+      std::byte* target = to + i * row_bytes;
+      if (row < 0) {
+        if (fill) {
+          std::memcpy(target, fill, bytes);
+        } else {
+          std::memset(target, 0, bytes);
+        }
+      } else if (row_bytes == 4) {
+        std::memcpy(target, from + row * 4, 4);
+      } else if (stream) {
+        core::copy_streaming(target, from + row * row_bytes, row_bytes);
+      } else {
+        std::memcpy(target, from + row * row_bytes, bytes);
+      }
+    };
     std::int64_t grain = std::max<std::int64_t>(1, kGrainBytes / std::max<std::int64_t>(row_bytes, 8));
     base::parallel_for(n, grain, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {
-        // Rows lie anywhere: ask for the ones to come before they are needed.
-        if (i + 4 < end) {
-          std::int64_t next = resolve(index[i + 4], table_rows, mode);
+        if (i + ahead < end) {
+          std::int64_t next = resolve(index[i + ahead], table_rows, mode);
           if (next >= 0) {
-            for (std::int64_t b = 0; b < std::min<std::int64_t>(row_bytes, 512); b += 64) {
-              __builtin_prefetch(from + next * row_bytes + b);
-            }
+            for (std::int64_t b = 0; b < beginning; b += 64) __builtin_prefetch(from + next * row_bytes + b);
           }
         }
-        std::int64_t row = resolve(index[i], table_rows, mode);
-        std::byte* target = to + i * row_bytes;
-        if (row < 0) {
-          if (fill) {
-            std::memcpy(target, fill, bytes);
-          } else {
-            std::memset(target, 0, bytes);
-          }
-        } else if (row_bytes == 4) {
-          std::memcpy(target, from + row * 4, 4);
-        } else if (stream) {
-          copy_streaming(target, from + row * row_bytes, row_bytes);
-        } else {
-          std::memcpy(target, from + row * row_bytes, bytes);
-        }
+        copy(i);
       }
+      if (stream) core::finish_streaming();
     });
   });
 }

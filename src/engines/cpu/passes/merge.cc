@@ -3,6 +3,7 @@
 
 #include <numeric>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "base/hash.h"
 #include "engines/cpu/context.h"
@@ -24,16 +25,22 @@ class Merger {
   // Null where all stays as it is.
   ir::GraphPtr run() {
     for (const auto& e : g_.eqns) {
+      if (says_nothing(e)) {
+        number_[at(e.out[0])] = number_[at(e.in[0])];
+        dropped_.insert(&e);
+        continue;
+      }
       const ir::Eqn* same = comparable(e) ? earlier(e) : nullptr;
       if (same == nullptr) continue;
       for (std::size_t i = 0; i < e.out.size(); ++i) number_[at(e.out[i])] = number_[at(same->out[i])];
       if (worth_keeping(e)) instead_[&e] = same;
     }
-    if (instead_.empty()) return nullptr;
+    if (instead_.empty() && dropped_.empty()) return nullptr;
     ir::Builder b;
     ir::Rewriter r(b, g_);
     r.add_inputs();
     r.walk([&](const ir::Eqn& e, const ir::Values& in) {
+      if (dropped_.contains(&e)) return in;
       auto it = instead_.find(&e);
       return it == instead_.end() ? r.copy(e, in) : r.of(it->second->out);
     });
@@ -41,6 +48,13 @@ class Merger {
   }
 
  private:
+  // Only derivatives, which are taken by now, know it from its operand. It would part what fuses: the maximum of a
+  // softmax from the rest, which then reads its operand from memory a second time.
+  bool says_nothing(const ir::Eqn& e) const {
+    return e.op == &ops::def::stop_gradient && g_.type(e.in[0]) == g_.type(e.out[0]) &&
+           g_.layout(e.in[0]) == g_.layout(e.out[0]);
+  }
+
   bool comparable(const ir::Eqn& e) const {
     if (e.op == &ops::def::optimization_barrier || e.out.empty()) return false;
     if (e.in.empty() && g_.type(e.out[0]).nbytes() > kSmall) return false;  // comparing would cost more
@@ -79,6 +93,7 @@ class Merger {
   const ir::Graph& g_;
   std::vector<ir::ValueId> number_;                             // by value: the first that equals it
   std::unordered_map<const ir::Eqn*, const ir::Eqn*> instead_;  // what is merged, with the equation that stays
+  std::unordered_set<const ir::Eqn*> dropped_;                  // their operands stand for them
   std::unordered_map<std::size_t, std::vector<const ir::Eqn*>> known_;
 };
 

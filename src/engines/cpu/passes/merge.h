@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Equations that compute the same become one.
+// Equations that compute the same become one, and those that compute nothing none.
 #pragma once
 
 #include "ir/graph.h"

@@ -354,12 +354,12 @@ StepPtr constant_step(const ComputeStep& step, std::size_t values, Context& cont
   return known;
 }
 
-// What a step makes for all devices comes before what reads it: beyond the cache's size it is gone from there by then.
+// What a step makes for all devices comes before what reads it: from the cache's size on it is gone from there by then.
 void store_around_caches(std::vector<Variant>& variants, std::int64_t works) {
   for (auto& v : variants) {
     double bytes = 0;  // which may be more than can be had
     for (auto n : v.out_bytes) bytes += static_cast<double>(n) * static_cast<double>(works);
-    if (v.kernel.stream && bytes > kernels::kCacheBytes) v.kernel.run = v.kernel.stream;
+    if (v.kernel.stream && bytes >= kernels::kCacheBytes) v.kernel.run = v.kernel.stream;
   }
 }
 

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/stream_copy.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace tessera::core {
+
+#if defined(__x86_64__)
+
+namespace {
+
+constexpr std::int64_t kLine = 64;
+
+// Copies whole lines to the address of a line.
+using CopyLines = void (*)(unsigned char* dst, const unsigned char* src, std::int64_t bytes);
+
+void copy_lines(unsigned char* dst, const unsigned char* src, std::int64_t bytes) {
+  for (; bytes > 0; dst += kLine, src += kLine, bytes -= kLine) {
+    auto* to = reinterpret_cast<__m128i*>(dst);
+    const auto* from = reinterpret_cast<const __m128i*>(src);
+    __m128i a = _mm_loadu_si128(from), b = _mm_loadu_si128(from + 1);
+    __m128i c = _mm_loadu_si128(from + 2), d = _mm_loadu_si128(from + 3);
+    _mm_stream_si128(to, a);
+    _mm_stream_si128(to + 1, b);
+    _mm_stream_si128(to + 2, c);
+    _mm_stream_si128(to + 3, d);
+  }
+}
+
+// A line in one store: it never waits in a half-filled buffer for its rest.
+__attribute__((target("avx512f"))) void copy_lines_512(unsigned char* dst, const unsigned char* src,
+                                                       std::int64_t bytes) {
+  for (; bytes > 0; dst += kLine, src += kLine, bytes -= kLine) {
+    _mm512_stream_si512(reinterpret_cast<__m512i*>(dst), _mm512_loadu_si512(src));
+  }
+}
+
+}  // namespace
+
+void copy_streaming(void* dst, const void* src, std::int64_t bytes) {
+  static const CopyLines lines = __builtin_cpu_supports("avx512f") != 0 ? copy_lines_512 : copy_lines;
+  auto* to = static_cast<unsigned char*>(dst);
+  const auto* from = static_cast<const unsigned char*>(src);
+  auto before = static_cast<std::int64_t>(-reinterpret_cast<std::uintptr_t>(to) & (kLine - 1));
+  auto head = std::min(bytes, before);
+  std::memcpy(to, from, static_cast<std::size_t>(head));
+  std::int64_t whole = (bytes - head) / kLine * kLine;
+  lines(to + head, from + head, whole);
+  std::int64_t rest = bytes - head - whole;
+  std::memcpy(to + head + whole, from + head + whole, static_cast<std::size_t>(rest));
+}
+
+void finish_streaming() { _mm_sfence(); }
+
+#else
+
+// Arm's memcpy has such stores.
+void copy_streaming(void* dst, const void* src, std::int64_t bytes) {
+  std::memcpy(dst, src, static_cast<std::size_t>(bytes));
+}
+
+void finish_streaming() {}
+
+#endif
+
+}  // namespace tessera::core
