@@ -17,7 +17,9 @@ namespace tessera::bench {
 
 namespace {
 
-constexpr std::int64_t kChain = 32;  // operations of a long chain; a short one has a quarter of them
+// Operations of a long chain; a short one has a quarter of them. Functions are measured as programs have them: of many
+// in one block that each need the one before, the engine's code has one vector at a time in flight, and waits for it.
+constexpr std::int64_t kChain = 32, kFunctions = 4;
 
 class Meter {
  public:
@@ -30,9 +32,9 @@ class Meter {
   }
   /// Seconds that one operation adds to a chain of them. `f(length)` is a function of the chain.
   template <class F, class... Args>
-  double added(const F& f, const Args&... args) const {
-    const double more = seconds(f(kChain), args...) - seconds(f(kChain / 4), args...);
-    return std::max(more, 1e-9) / (kChain - kChain / 4);
+  double added(std::int64_t chain, const F& f, const Args&... args) const {
+    const double more = seconds(f(chain), args...) - seconds(f(chain / 4), args...);
+    return std::max(more, 1e-9) / static_cast<double>(chain - chain / 4);
   }
   /// Split by rows over all devices.
   Array rows(const Shape& shape) const { return put(shape, mesh_, P("x")); }
@@ -54,11 +56,12 @@ double launch(const Meter& m) {
       return x;
     };
   };
-  return m.added(chain, m.rows({m.devices(), 4}), m.whole({4, 4}));
+  return m.added(kChain, chain, m.rows({m.devices(), 4}), m.whole({4, 4}));
 }
 
 // Operations per second of all devices together, inside one fused block over arrays that the caches hold.
-double element_rate(const Meter& m, const std::function<Array(const Array&)>& op, double operations) {
+using Function = std::function<Array(const Array&)>;
+double element_rate(const Meter& m, const Function& op, double operations, std::int64_t length) {
   const std::int64_t columns = (1 << 18) / m.devices();
   auto chain = [&](std::int64_t length) {
     return [length, op](Array x) {
@@ -66,7 +69,14 @@ double element_rate(const Meter& m, const std::function<Array(const Array&)>& op
       return x;
     };
   };
-  return operations * static_cast<double>(columns * m.devices()) / m.added(chain, m.rows({m.devices(), columns}));
+  const double each = m.added(length, chain, m.rows({m.devices(), columns}));
+  return operations * static_cast<double>(columns * m.devices()) / each;
+}
+// Of functions that are taken for equally fast.
+double function_rate(const Meter& m, const std::vector<Function>& functions) {
+  double seconds = 0;
+  for (const auto& f : functions) seconds += 1 / element_rate(m, f, 1, kFunctions);
+  return static_cast<double>(functions.size()) / seconds;
 }
 
 double product_speed(const Meter& m, DType dtype) {
@@ -110,16 +120,35 @@ void measure_memory(const Meter& m, ClusterDevice& d, ClusterLevel& level) {
   }
 }
 
+void measure_functions(const Meter& m, ClusterDevice& d) {
+  d.operations["root"] =
+      function_rate(m, {[](const Array& v) { return 1.5 / (v + 1); }, [](const Array& v) { return sqrt(v + 1); },
+                        [](const Array& v) { return rsqrt(v + 2); }});
+  d.operations["exp"] =
+      function_rate(m, {[](const Array& v) { return exp(-v); }, [](const Array& v) { return tanh(v); },
+                        [](const Array& v) { return nn::sigmoid(v); }});
+  d.operations["transcendental"] =
+      function_rate(m, {[](const Array& v) { return log(v + 2); }, [](const Array& v) { return log1p(v * v); },
+                        [](const Array& v) { return sin(v); }, [](const Array& v) { return cos(v); }});
+  d.operations["special"] =
+      function_rate(m, {[](const Array& v) { return erf(v); }, [](const Array& v) { return power(v * v + 1, -v); },
+                        [](const Array& v) { return arctan2(v, v + 1); }});
+}
+
 void measure_operations(const Meter& m, ClusterDevice& d) {
   const std::int64_t n = m.devices();
   auto rate = [](double elements, double seconds) { return elements / seconds; };
   constexpr std::int64_t kColumns = 1 << 10;
-  constexpr double kLog = 10;
+  constexpr double kLog = 10, kLineLog = 12;
   constexpr std::int64_t kAll = 1 << 20;
   const std::int64_t rows = n * std::max<std::int64_t>(1, kAll / kColumns / n);
   const auto elements = static_cast<double>(rows * kColumns);
   const Array x = m.rows({rows, kColumns});
-  d.operations["sort"] = rate(elements * kLog, m.seconds([](const Array& v) { return sort(v); }, x));
+  const std::int64_t lines = std::max(n, kAll >> 12);
+  const auto in_lines = static_cast<double>(lines << 12);
+  const Array y = m.rows({lines, 1 << 12});
+  d.operations["sort"] = rate(in_lines * kLineLog, m.seconds([](const Array& v) { return sort(v); }, y));
+  d.operations["top_k"] = rate(in_lines, m.seconds([](const Array& v) { return lax::top_k(v, 8).first; }, y));
   d.operations["fft"] =
       rate(elements * kLog, m.seconds([](const Array& v) { return fft::fft(v); }, astype(x, complex64)));
   d.operations["scan"] = rate(elements, m.seconds([](const Array& v) { return cumsum(v, 1); }, x));
@@ -127,18 +156,10 @@ void measure_operations(const Meter& m, ClusterDevice& d) {
   d.operations["gather"] =
       rate(static_cast<double>(rows * 16 * 64),
            m.seconds([](const Array& t, const Array& i) { return take(t, i, 0); }, m.whole({1 << 12, 64}), picks));
-  d.operations["exp"] = element_rate(
-      m, [](const Array& v) { return exp(v) - 1; }, 1);
   // Divisions and conversions: sums and products of complex values are as fast as those of real ones.
   auto divide = [](const Array& v) { return v / v; };
   auto convert = [](const Array& v) { return astype(v, complex64); };
   d.operations["complex"] = rate(2 * elements, m.seconds(divide, astype(x, complex64)) + m.seconds(convert, x));
-  const std::vector<std::function<Array(const Array&)>> functions = {[](const Array& v) { return tanh(v); },
-                                                                     [](const Array& v) { return log(v + 2); },
-                                                                     [](const Array& v) { return rsqrt(v + 2); }};
-  double seconds = 0;
-  for (const auto& f : functions) seconds += 1 / element_rate(m, f, 1);
-  d.operations["transcendental"] = static_cast<double>(functions.size()) / seconds;
 }
 
 // The devices of a process along axis "d", processes along "p".
@@ -156,7 +177,7 @@ void measure_copies(const Meter& m, const CalibrationSettings& s, ClusterLevel& 
     };
     return shard_map(body, mesh, blocks(), blocks());
   };
-  l.latency = m.added(exchanges, put({s.devices, each}, mesh, blocks()));
+  l.latency = m.added(kChain, exchanges, put({s.devices, each}, mesh, blocks()));
   const std::int64_t columns = each * std::max<std::int64_t>(1, (1 << 22) / each);
   const double time = m.seconds(exchanges(1), put({s.devices, columns}, mesh, blocks()));
   l.bandwidth = 8.0 * static_cast<double>(each * columns) / time;
@@ -200,7 +221,7 @@ ClusterModel calibrate(const CalibrationSettings& s) {
   d.name = "a virtual device of the native engine";
   for (DType t : {DType::BF16, DType::F32, DType::F64}) d.flops[t] = product_speed(m, t) / n;
   d.vector_flops = element_rate(
-                       m, [](const Array& v) { return v * 0.5 + 0.25; }, 2) /
+                       m, [](const Array& v) { return v * 0.5 + 0.25; }, 2, kChain) /
                    n;
   ClusterLevel level{"memory", ClusterLevel::Kind::Memory, {s.devices / s.processes}};
   measure_memory(m, d, level);
@@ -209,6 +230,7 @@ ClusterModel calibrate(const CalibrationSettings& s) {
     cache.bandwidth /= n;
     cache.bytes /= s.devices;
   }
+  measure_functions(m, d);
   measure_operations(m, d);
   for (auto& [kind, rate] : d.operations) rate /= n;
   d.launch = launch(m);

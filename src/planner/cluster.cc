@@ -76,7 +76,8 @@ const char* to_string(ClusterLevel::Kind kind) {
 }
 
 const std::vector<std::string>& ClusterDevice::known_operations() {
-  static const std::vector<std::string> names{"complex", "exp", "fft", "gather", "scan", "sort", "transcendental"};
+  static const std::vector<std::string> names{"complex", "exp",  "fft",     "gather", "root",
+                                              "scan",    "sort", "special", "top_k",  "transcendental"};
   return names;
 }
 

@@ -24,6 +24,36 @@ using TaskIds = std::vector<std::int32_t>;
 
 // Element-wise operations that a sum or a product of complex values counts as.
 constexpr double kComplex = 4;
+// Element-wise operations that an exponential or a logarithm counts as where nobody has measured it.
+constexpr double kFunction = 10;
+
+// The rate among `ClusterDevice::known_operations` that this work has; null: it has none of its own.
+const char* operation_of(ir::Work work) {
+  switch (work) {
+    case ir::Work::Plain:
+      return nullptr;
+    case ir::Work::Root:
+      return "root";
+    case ir::Work::Exp:
+      return "exp";
+    case ir::Work::Function:
+      return "transcendental";
+    case ir::Work::Special:
+      return "special";
+    case ir::Work::Sort:
+      return "sort";
+    case ir::Work::TopK:
+      return "top_k";
+    case ir::Work::Fft:
+      return "fft";
+    case ir::Work::Gather:
+    case ir::Work::Scatter:
+      return "gather";
+    case ir::Work::Scan:
+      return "scan";
+  }
+  return nullptr;
+}
 
 // By what extents sorts and transforms take more than their elements.
 double logarithm(std::int64_t extent) { return std::log2(static_cast<double>(std::max<std::int64_t>(2, extent))); }
@@ -42,10 +72,12 @@ bool reduces(const ir::Eqn& e) { return e.op->traits().reduction.has_value() && 
 
 class Writer {
  public:
-  Writer(const ir::Graph& g, std::int64_t& unknown) : g_(g), unknown_(unknown), root_(g.num_values(), -1) {
+  Writer(const ir::Graph& g, std::int64_t& unknown, Rows rows)
+      : g_(g), unknown_(unknown), rows_(rows), root_(g.num_values(), -1) {
     made_.resize(g.num_values());
     group_.resize(g.num_values(), -1);
     in_memory_.resize(g.num_values());
+    is_result_.resize(g.num_values());
     after_round_.resize(g.num_values());
     find_memory();
   }
@@ -69,6 +101,11 @@ class Writer {
     return static_cast<double>(g_.mesh ? ops::local_bytes(t, g_.layout(v), *g_.mesh) : t.nbytes());
   }
 
+  // Of a value that is repeated as a view, a cache holds what is repeated.
+  double bytes_read(ir::ValueId v) const {
+    return rows_ == Rows::Cached ? std::min(bytes(v), bytes(root(v))) : bytes(v);
+  }
+
   // The value that a view shows.
   ir::ValueId root(ir::ValueId v) const { return root_[index(v)] < 0 ? v : root_[index(v)]; }
 
@@ -81,12 +118,30 @@ class Writer {
         for (auto v : e.out) root_[index(v)] = root(e.in[0]);
         continue;
       }
-      if (fuses(e)) continue;
+      if (fuses(e) || reduces_rows(e)) continue;
       for (auto v : e.out) store(v);
       if (reduces(e)) continue;
       for (auto v : e.in) store(v);
     }
-    for (auto v : g_.outputs) store(v);
+    for (auto v : g_.outputs) {
+      store(v);
+      is_result_[index(root(v))] = true;
+    }
+  }
+
+  // What the native engine computes row by row together with what it reads and what reads it.
+  bool reduces_rows(const ir::Eqn& e) const {
+    constexpr std::int64_t kLongest = 4096;
+    const auto* p = ir::get_if<ops::Axes>(e.attrs);
+    if (rows_ == Rows::Apart || !reduces(e) || p == nullptr || p->axes.empty()) return false;
+    const Shape shape = local_shape(e.in[0]);
+    const auto kept = static_cast<std::int64_t>(shape.size() - p->axes.size());
+    std::int64_t row = 1;
+    for (auto d : p->axes) {
+      if (d < kept) return false;
+      row *= shape[static_cast<std::size_t>(d)];
+    }
+    return row <= kLongest && !is_complex(g_.type(e.in[0]).dtype);
   }
 
   void add(const ir::Eqn& e) {
@@ -145,30 +200,44 @@ class Writer {
   // What arithmetic on elements does not describe.
   void set_operation(Task& t, const ir::Eqn& e) const {
     if (e.in.empty() || e.out.empty()) return;
-    if (e.op == &ops::def::integer_pow) t.vector += 2 * std::exchange(t.transcendentals, 0);  // products
+    const ir::Traits& traits = e.op->traits();
     auto elements = [&](ir::ValueId v) { return static_cast<double>(size_of(local_shape(v))); };
-    const std::string_view op = e.op->name();
-    if (op == "sort" || op == "top_k") {
-      t.operation = "sort";
-      t.elements = elements(e.in[0]) * logarithm(local_shape(e.in[0]).back());
-    } else if (op == "fft") {
-      t.operation = "fft";
-      t.elements = std::max(elements(e.in[0]), elements(e.out[0])) * logarithm(local_shape(e.out[0]).back());
-    } else if (op == "gather") {
-      t.operation = "gather";
-      t.elements = elements(e.out[0]);
-    } else if (op.starts_with("scatter")) {
-      t.operation = "gather";
-      t.elements = elements(e.in.back());
-    } else if (e.op->traits().elementwise && handles_complex(e)) {
-      t.transcendentals = 0;
+    if (traits.elementwise && handles_complex(e)) {
       t.vector = kComplex * elements(e.out[0]);
-      if (op == "add" || op == "sub" || op == "neg" || op == "mul" || op == "real" || op == "imag") return;
+      t.unmeasured = 0;
+      if (traits.by_parts) return;
       t.operation = "complex";
       t.elements = elements(e.out[0]);
-    } else if (op.starts_with("cum")) {
-      t.operation = "scan";
-      t.elements = elements(e.in[0]);
+      t.function = false;
+      return;
+    }
+    t.operation = operation_of(traits.work);
+    switch (traits.work) {
+      case ir::Work::Plain:
+        return;
+      case ir::Work::Root:
+      case ir::Work::Exp:
+      case ir::Work::Function:
+      case ir::Work::Special:
+        t.unmeasured += std::exchange(t.vector, 0);
+        t.elements = elements(e.out[0]);
+        return;
+      case ir::Work::Sort:
+        t.elements = elements(e.in[0]) * logarithm(local_shape(e.in[0]).back());
+        return;
+      case ir::Work::Fft:
+        t.elements = std::max(elements(e.in[0]), elements(e.out[0])) * logarithm(local_shape(e.out[0]).back());
+        return;
+      case ir::Work::Gather:
+        t.elements = elements(e.out[0]);
+        return;
+      case ir::Work::Scatter:
+        t.elements = elements(e.in.back());
+        return;
+      case ir::Work::TopK:
+      case ir::Work::Scan:
+        t.elements = elements(e.in[0]);
+        return;
     }
   }
 
@@ -177,7 +246,8 @@ class Writer {
     const runtime::EquationCosts costs = runtime::costs_of(g_, e);
     t.products = costs.products;
     t.vector = costs.flops;
-    t.transcendentals = costs.transcendentals;
+    t.unmeasured = kFunction * costs.transcendentals;
+    t.function = costs.transcendentals > 0;
     set_operation(t, e);
     for (const auto& sub : e.op->subgraphs(e.attrs)) {  // of a reducer, for each element
       double elements = 0;
@@ -196,16 +266,21 @@ class Writer {
     t.group = group;
     for (auto v : e.in) {
       // Inside a group each value is read once.
-      if (in_memory_[index(root(v))] && (!joins || reads_.insert({group, root(v)}).second)) t.bytes += bytes(v);
+      if (in_memory_[index(root(v))] && (!joins || reads_.insert({group, root(v)}).second))
+        touch(t, root(v), bytes_read(v));
     }
-    double written = 0;
+    const double read = t.bytes;
     for (auto v : e.out) {
-      if (in_memory_[index(v)]) written += bytes(v);
-      group_[index(v)] = fuses(e) ? group : -1;
+      if (in_memory_[index(v)]) touch(t, v, bytes(v), !is_result_[index(v)]);
+      group_[index(v)] = fuses(e) || reduces_rows(e) ? group : -1;
     }
     // What only picks elements reads no more than it writes.
-    t.bytes = e.op->traits().view ? 2 * std::min(t.bytes, written) : t.bytes + written;
+    if (e.op->traits().view) t.bytes = 2 * std::min(read, t.bytes - read);
     push(e, std::move(t));
+  }
+  static void touch(Task& t, ir::ValueId v, double bytes, bool between = false) {
+    t.touches.push_back({v, bytes, between});
+    t.bytes += bytes;
   }
 
   void add_collective(const ir::Eqn& e) {
@@ -234,6 +309,8 @@ class Writer {
       if (e.op == &ops::def::halo) t.copied = all(e.out);
     }
     if (ops::received(g_, e) == 0) return pass_on(e);
+    for (auto v : e.in) t.touches.push_back({root(v), bytes(v)});
+    for (auto v : e.out) t.touches.push_back({v, bytes(v), true});
     t.name = to_string(t.collective);
     push(e, std::move(t));
   }
@@ -267,7 +344,7 @@ class Writer {
     for (const auto& tie : body.outputs) {
       out[tie.inner] = std::ranges::any_of(control.carried, [&](const auto& c) { return c.second == tie.outer; });
     }
-    return Writer(*body.graph, unknown_).run(in, out);
+    return Writer(*body.graph, unknown_, rows_).run(in, out);
   }
 
   void add_control(const ir::Eqn& e, const ops::Control& control) {
@@ -308,9 +385,11 @@ class Writer {
 
   const ir::Graph& g_;
   std::int64_t& unknown_;
+  Rows rows_;
   Schedule out_;
   std::vector<ir::ValueId> root_;    // of views, by value
   std::vector<bool> in_memory_;      // by root
+  std::vector<bool> is_result_;      // by root: of the graph
   std::vector<TaskIds> made_;        // by value: the tasks that it needs
   std::vector<bool> after_round_;    // by value: of a loop's variable
   std::vector<std::int32_t> group_;  // by value: the fused group that computes it
@@ -319,6 +398,8 @@ class Writer {
 
 }  // namespace
 
-Schedule schedule_of(const ir::Graph& partitioned, std::int64_t& unknown) { return Writer(partitioned, unknown).run(); }
+Schedule schedule_of(const ir::Graph& partitioned, std::int64_t& unknown, Rows rows) {
+  return Writer(partitioned, unknown, rows).run();
+}
 
 }  // namespace tessera::planner

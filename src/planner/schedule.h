@@ -18,6 +18,13 @@ namespace tessera::planner {
 
 struct Schedule;
 
+/// A value that a task reads or writes, not inside a fused group.
+struct Touch {
+  ir::ValueId value = 0;
+  double bytes = 0;
+  bool between = false;  ///< it is written, and no result of the graph: its memory was another value's a moment before
+};
+
 /// One step. Which of the three it is follows from what is set: `body`, `collective`, or neither.
 struct Task {
   std::string name;
@@ -28,12 +35,14 @@ struct Task {
   bool after_round = false;
 
   // Computation.
-  double products = 0;  ///< operations of matrix products
-  double vector = 0;    ///< element-wise operations
-  double transcendentals = 0;
+  double products = 0;              ///< operations of matrix products
+  double vector = 0;                ///< element-wise operations
   const char* operation = nullptr;  ///< one of `ClusterDevice::known_operations`
   double elements = 0;              ///< of that operation
+  double unmeasured = 0;            ///< element-wise operations that these count as where the cluster has no rate
+  bool function = false;            ///< where it has none, that of "transcendental" stands for it
   double bytes = 0;                 ///< read from and written to the device's memory; of a collective as in `cost_of`
+  std::vector<Touch> touches = {};  ///< in a schedule's own values; collectives have them too
   DType dtype = DType::F32;
   bool launches = true;                      ///< it is an operation of its own: the device starts it
   std::int32_t group = -1;                   ///< the first task of the fused group that it is in
@@ -57,8 +66,12 @@ struct Schedule {
 
 /// The schedule of a partitioned graph (the device with the largest shards). Element-wise operations that nothing but
 /// element-wise operations read are fused with these: only what leaves a fused group goes through memory. `unknown`
-/// counts the loops whose length is not known before they run; they are taken as one round.
-Schedule schedule_of(const ir::Graph& partitioned, std::int64_t& unknown);
+/// counts the loops whose length is not known before they run; they are taken as one round. `Rows::Cached`: reductions
+/// of short rows are fused, too, with what they read and what reads them, as the native engine does.
+enum class Rows : std::uint8_t { Apart, Cached };
+Schedule schedule_of(const ir::Graph& partitioned, std::int64_t& unknown, Rows rows = Rows::Apart);
+/// How the devices of this cluster compute.
+Rows rows_of(const ClusterModel& cluster);
 
 /// Costs by the user's line.
 struct LineCost {
