@@ -46,12 +46,12 @@ TESSERA_ROW(exp2, unary_spec({.name = "exp2",
                               .jvp = [](Value, Value y, Value t) { return std::numbers::ln2 * (t * y); }}));
 TESSERA_ROW(expm1, unary_spec({.name = "expm1",
                                .stablehlo = "stablehlo.exponential_minus_one",
-                               .work = ir::Work::Function,
+                               .work = ir::Work::Special,
                                .fns = {.f = [](double x) { return std::expm1(x); }, .c = expm1_of},
                                .jvp = [](Value, Value y, Value t) { return t * (y + 1.0); }}));
 TESSERA_ROW(log1p, unary_spec({.name = "log1p",
                                .stablehlo = "stablehlo.log_plus_one",
-                               .work = ir::Work::Function,
+                               .work = ir::Work::Special,
                                .fns = {.f = [](double x) { return std::log1p(x); }, .c = log1p_of},
                                .jvp = [](Value x, Value, Value t) { return t / (x + 1.0); }}));
 TESSERA_ROW(logistic, unary_spec({.name = "logistic",
