@@ -95,6 +95,15 @@ double stream_time(const Meter& m, std::int64_t bytes) {
   return std::max(time, 1e-7);
 }
 
+// What a byte that is written takes, in bytes that are only read: of sums, which write next to nothing, beside `next`.
+double write_cost(const Meter& m, std::int64_t bytes) {
+  auto total = [](const Array& x) { return sum(x); };
+  const std::int64_t columns = bytes / 4 / m.devices();
+  const double read = m.seconds(total, m.rows({m.devices(), columns})) - m.seconds(total, m.rows({m.devices(), 1}));
+  const double both = stream_time(m, 2 * bytes);
+  return std::max(1.0, both / std::max(read, 1e-7) - 1);
+}
+
 // Rates by what is read and written, from the caches of the cores to the memory; rates that differ by less than a tenth
 // are one. A larger working set is never the faster one. Work that one core does is measured below the size from which
 // the engine has all cores share it, and what it takes to share from sizes at which the rate is still the same.
@@ -118,6 +127,12 @@ void measure_memory(const Meter& m, ClusterDevice& d, ClusterLevel& level) {
       d.caches.push_back({bytes, here});
     }
   }
+  // Sizes between two that were measured are taken for the nearer one.
+  for (auto& cache : d.caches) cache.bytes += cache.bytes / 2;
+  d.write_cost = write_cost(m, kLargest / 4);
+  const double reads = (1 + d.write_cost) / 2;
+  for (auto& cache : d.caches) cache.bandwidth *= reads;
+  d.memory_bandwidth *= reads;
 }
 
 void measure_functions(const Meter& m, ClusterDevice& d) {

@@ -36,6 +36,7 @@ struct ClusterDevice {
   double launch = 0;            ///< seconds that starting an operation takes, in which the device computes nothing
   double efficiency = 1;        ///< share of `flops` that products reach; the first of the two fitted figures
   std::vector<ClusterCache> caches = {};  ///< smallest first
+  double write_cost = 1;  ///< in a shared memory: bytes that are read in the time in which one is written
   /// Elements per second of operations that `vector_flops` does not describe, by kind of operation
   /// (`known_operations`). Where one is not there, the functions among them count as "transcendental" ones, else as ten
   /// element-wise operations each (divisions as one), and all others take no arithmetic.

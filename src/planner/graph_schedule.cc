@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <map>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -10,6 +12,7 @@
 #include "ops/collective/transfer_bytes.h"
 #include "ops/control/subgraph_structure.h"
 #include "ops/control/trip_count.h"
+#include "ops/linalg/conv.h"
 #include "ops/shared_attrs.h"
 #include "planner/schedule.h"
 #include "runtime/program_costs.h"
@@ -147,8 +150,13 @@ class Writer {
   void add(const ir::Eqn& e) {
     if (auto control = ops::control_of(e)) return add_control(e, *control);
     if (communicates(e)) return add_collective(e);
-    if (is_view(e)) return pass_on(e);
+    if (is_view(e) || is_number(e)) return pass_on(e);
     add_computation(e);
+  }
+
+  // The native engine writes single constants into the code that reads them.
+  bool is_number(const ir::Eqn& e) const {
+    return rows_ == Rows::Cached && e.in.empty() && e.out.size() == 1 && size_of(local_shape(e.out[0])) == 1;
   }
 
   void pass_on(const ir::Eqn& e) {
@@ -241,10 +249,21 @@ class Writer {
     }
   }
 
+  // Convolutions compute whole vectors of channels.
+  double filled_up(const ir::Eqn& e) const {
+    constexpr std::int64_t kVector = 16;
+    const auto* conv = ir::get_if<ops::Conv>(e.attrs);
+    if (conv == nullptr) return 1;
+    const std::int64_t channels = local_shape(e.in[1])[static_cast<std::size_t>(conv->rhs_spec[0])];
+    if (channels <= 0) return 1;
+    return static_cast<double>((channels + kVector - 1) / kVector * kVector) / static_cast<double>(channels);
+  }
+
   void add_computation(const ir::Eqn& e) {
     Task t = task(e);
     const runtime::EquationCosts costs = runtime::costs_of(g_, e);
     t.products = costs.products;
+    t.idle = rows_ == Rows::Cached ? filled_up(e) : 1;
     t.vector = costs.flops;
     t.unmeasured = kFunction * costs.transcendentals;
     t.function = costs.transcendentals > 0;
@@ -257,30 +276,68 @@ class Writer {
     if (!e.in.empty()) t.dtype = g_.type(e.in[0]).dtype;
     t.distinct = distinct(e.out.empty() ? e.in : e.out);
     const bool joins = fuses(e) || reduces(e);
-    std::int32_t group = -1;
-    for (auto v : e.in) {
-      if (joins && !in_memory_[index(root(v))]) group = std::max(group, group_[index(v)]);
-    }
+    std::int32_t group = joins ? group_of(e) : -1;
+    t.ends_pass = reduces_rows(e);
     t.launches = group < 0;
     if (group < 0) group = static_cast<std::int32_t>(out_.tasks.size());
     t.group = group;
     for (auto v : e.in) {
       // Inside a group each value is read once.
-      if (in_memory_[index(root(v))] && (!joins || reads_.insert({group, root(v)}).second))
-        touch(t, root(v), bytes_read(v));
+      if (in_memory_[index(root(v))] && (!joins || reads_.insert({group, root(v)}).second)) {
+        touch(t, root(v), bytes_read(v), carried(v) ? Touch::Kind::Carried : Touch::Kind::Read);
+      }
     }
     const double read = t.bytes;
     for (auto v : e.out) {
-      if (in_memory_[index(v)]) touch(t, v, bytes(v), !is_result_[index(v)]);
+      if (in_memory_[index(v)]) touch(t, v, bytes(v), kind_written(v));
       group_[index(v)] = fuses(e) || reduces_rows(e) ? group : -1;
     }
     // What only picks elements reads no more than it writes.
     if (e.op->traits().view) t.bytes = 2 * std::min(read, t.bytes - read);
     push(e, std::move(t));
   }
-  static void touch(Task& t, ir::ValueId v, double bytes, bool between = false) {
-    t.touches.push_back({v, bytes, between});
+  static void touch(Task& t, ir::ValueId v, double bytes, Touch::Kind kind) {
+    t.touches.push_back({v, bytes, kind});
     t.bytes += bytes;
+  }
+  Touch::Kind kind_written(ir::ValueId v) const {
+    return is_result_[index(v)] ? Touch::Kind::Written : Touch::Kind::Between;
+  }
+  bool carried(ir::ValueId v) const { return after_round_[index(root(v))] && made_[index(root(v))].empty(); }
+
+  // The group that the equation joins; -1: none.
+  std::int32_t group_of(const ir::Eqn& e) {
+    std::int32_t group = -1;
+    for (auto v : e.in) {
+      if (in_memory_[index(root(v))]) continue;
+      std::int32_t other = group_[index(v)];
+      while (merged_.contains(other)) other = merged_[other];
+      if (other < 0 || other == group) continue;
+      const bool both = rows_ == Rows::Cached && group >= 0;
+      group = both ? merge(std::min(group, other), std::max(group, other)) : std::max(group, other);
+    }
+    return group;
+  }
+  // What both groups read is read once.
+  std::int32_t merge(std::int32_t group, std::int32_t other) {
+    merged_[other] = group;
+    std::set<ir::ValueId> twice;
+    auto read = reads_.lower_bound({other, std::numeric_limits<ir::ValueId>::min()});
+    for (; read != reads_.end() && read->first == other; read = reads_.erase(read)) {
+      if (!reads_.insert({group, read->second}).second) twice.insert(read->second);
+    }
+    for (auto i = static_cast<std::size_t>(other); i < out_.tasks.size(); ++i) {
+      Task& t = out_.tasks[i];
+      if (t.group != other) continue;
+      t.group = group;
+      t.launches = false;
+      std::erase_if(t.touches, [&](const Touch& u) {
+        const bool known = !u.writes() && twice.contains(u.value);
+        if (known) t.bytes -= u.bytes;
+        return known;
+      });
+    }
+    return group;
   }
 
   void add_collective(const ir::Eqn& e) {
@@ -310,7 +367,7 @@ class Writer {
     }
     if (ops::received(g_, e) == 0) return pass_on(e);
     for (auto v : e.in) t.touches.push_back({root(v), bytes(v)});
-    for (auto v : e.out) t.touches.push_back({v, bytes(v), true});
+    for (auto v : e.out) t.touches.push_back({v, bytes(v), kind_written(v)});
     t.name = to_string(t.collective);
     push(e, std::move(t));
   }
@@ -394,6 +451,7 @@ class Writer {
   std::vector<bool> after_round_;    // by value: of a loop's variable
   std::vector<std::int32_t> group_;  // by value: the fused group that computes it
   std::set<std::pair<std::int32_t, ir::ValueId>> reads_;
+  std::map<std::int32_t, std::int32_t> merged_;  // groups that others took in
 };
 
 }  // namespace

@@ -27,6 +27,13 @@ struct Counts {
   std::int64_t collectives = 0;
 };
 
+// Of a fused group. Its passes follow each other; in each, arithmetic and memory traffic go on side by side.
+struct GroupSums {
+  double passes = 0;  // seconds of those that are done
+  double computes = 0, moves = 0;
+  double seconds() const { return passes + std::max(computes, moves); }
+};
+
 class Simulator {
  public:
   Simulator(const ClusterModel& cluster, const Dims& mesh_sizes) : cluster_(cluster), mesh_sizes_(mesh_sizes) {}
@@ -88,16 +95,18 @@ class Simulator {
   double fused(const Task& t, double arithmetic, double memory) {
     if (!shares_memory() || t.group < 0) return std::max(arithmetic, memory);
     if (t.launches) group_sums_[t.group] = {};
-    auto& [computes, moves] = group_sums_[t.group];
+    GroupSums& g = group_sums_[t.group];
     const ClusterLevel& level = cluster_.levels[0];
-    const double before = level.on_cores(std::max(computes, moves));
-    computes += arithmetic;
-    moves += memory;
-    return level.on_cores(std::max(computes, moves)) - before;
+    const double before = level.on_cores(g.seconds());
+    g.computes += arithmetic;
+    g.moves += memory;
+    const double after = level.on_cores(g.seconds());
+    if (t.ends_pass) g = {g.seconds()};
+    return after - before;
   }
   double arithmetic(const Task& t) const {
     const ClusterDevice& d = cluster_.device;
-    double seconds = t.products > 0 ? t.products / d.rate(t.dtype) : 0;
+    double seconds = t.products > 0 ? t.idle * t.products / d.rate(t.dtype) : 0;
     seconds += t.vector / d.vector_flops;
     if (t.operation == nullptr) return seconds;
     auto rate = d.operations.find(t.operation);
@@ -122,8 +131,10 @@ class Simulator {
         bytes += u.bytes;
         if (!shares_memory()) continue;
         const auto used = last.find(u.value);
-        const double since = u.between ? before : used == last.end() ? now - all : used->second;
-        seconds += u.bytes / d.bandwidth(now - since);
+        double since = used == last.end() ? now - all : used->second;
+        if (used == last.end() && u.kind == Touch::Kind::Carried) since = 0;
+        if (u.kind == Touch::Kind::Between) since = before;
+        seconds += (u.writes() ? d.write_cost : 1) * u.bytes / d.bandwidth(now - since);
         last[u.value] = before;
       }
       out.push_back(bytes > 0 && shares_memory() ? share * seconds * t.bytes / bytes : seconds);
@@ -252,7 +263,7 @@ class Simulator {
   std::map<LineKey, std::pair<Loc, LineCost>> lines_;
   std::map<Dims, std::vector<Span>> spans_;
   std::map<const Schedule*, std::vector<double>> traffic_;
-  std::map<std::int32_t, std::pair<double, double>> group_sums_;  // seconds of arithmetic, and of memory traffic
+  std::map<std::int32_t, GroupSums> group_sums_;
 };
 
 }  // namespace

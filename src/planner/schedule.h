@@ -22,7 +22,13 @@ struct Schedule;
 struct Touch {
   ir::ValueId value = 0;
   double bytes = 0;
-  bool between = false;  ///< it is written, and no result of the graph: its memory was another value's a moment before
+  enum class Kind : std::uint8_t {
+    Read,
+    Carried,  ///< read, of a loop's body: the round before has written it at its end
+    Written,  ///< a result of the graph
+    Between,  ///< any other that is written: its memory was another value's a moment before
+  } kind = Kind::Read;
+  bool writes() const { return kind == Kind::Written || kind == Kind::Between; }
 };
 
 /// One step. Which of the three it is follows from what is set: `body`, `collective`, or neither.
@@ -36,6 +42,7 @@ struct Task {
 
   // Computation.
   double products = 0;              ///< operations of matrix products
+  double idle = 1;                  ///< times as long as at the full rate: vectors of few channels are filled in part
   double vector = 0;                ///< element-wise operations
   const char* operation = nullptr;  ///< one of `ClusterDevice::known_operations`
   double elements = 0;              ///< of that operation
@@ -46,6 +53,7 @@ struct Task {
   DType dtype = DType::F32;
   bool launches = true;                      ///< it is an operation of its own: the device starts it
   std::int32_t group = -1;                   ///< the first task of the fused group that it is in
+  bool ends_pass = false;                    ///< what follows in its group needs all of a row: a pass of its own
   ir::AxisMask distinct = ~ir::AxisMask{0};  ///< axes of the mesh along which devices compute, or send, unlike things
 
   // Communication.
