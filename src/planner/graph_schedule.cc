@@ -75,8 +75,8 @@ bool reduces(const ir::Eqn& e) { return e.op->traits().reduction.has_value() && 
 
 class Writer {
  public:
-  Writer(const ir::Graph& g, std::int64_t& unknown, Rows rows)
-      : g_(g), unknown_(unknown), rows_(rows), root_(g.num_values(), -1) {
+  Writer(const ir::Graph& g, std::int64_t& unknown, Rows rows, bool is_body)
+      : g_(g), unknown_(unknown), rows_(rows), is_body_(is_body), root_(g.num_values(), -1) {
     made_.resize(g.num_values());
     group_.resize(g.num_values(), -1);
     in_memory_.resize(g.num_values());
@@ -128,7 +128,7 @@ class Writer {
     }
     for (auto v : g_.outputs) {
       store(v);
-      is_result_[index(root(v))] = true;
+      is_result_[index(root(v))] = !is_body_;
     }
   }
 
@@ -401,7 +401,7 @@ class Writer {
     for (const auto& tie : body.outputs) {
       out[tie.inner] = std::ranges::any_of(control.carried, [&](const auto& c) { return c.second == tie.outer; });
     }
-    return Writer(*body.graph, unknown_, rows_).run(in, out);
+    return Writer(*body.graph, unknown_, rows_, true).run(in, out);
   }
 
   void add_control(const ir::Eqn& e, const ops::Control& control) {
@@ -443,6 +443,7 @@ class Writer {
   const ir::Graph& g_;
   std::int64_t& unknown_;
   Rows rows_;
+  bool is_body_;  // the results of a loop's body take the memory of what a round has read
   Schedule out_;
   std::vector<ir::ValueId> root_;    // of views, by value
   std::vector<bool> in_memory_;      // by root
@@ -457,7 +458,7 @@ class Writer {
 }  // namespace
 
 Schedule schedule_of(const ir::Graph& partitioned, std::int64_t& unknown, Rows rows) {
-  return Writer(partitioned, unknown, rows).run();
+  return Writer(partitioned, unknown, rows, false).run();
 }
 
 }  // namespace tessera::planner

@@ -82,6 +82,39 @@ TEST(Rates, ValuesComeFromTheCacheThatHoldsWhatWasUsedSince) {
   EXPECT_NEAR(step(c, thrice), 6 * kBytes / 10, 1e-6);
 }
 
+TEST(Rates, WrittenBytesMayCostMore) {
+  auto sorted = [](const Array& v) { return sort(v, -1); };
+  ClusterModel c = process();
+  c.device.memory_bandwidth = 10;
+  EXPECT_NEAR(step(c, sorted), 2 * 4 * kElements / 10, 1e-6);
+  c.device.write_cost = 1.5;
+  EXPECT_NEAR(step(c, sorted), 2.5 * 4 * kElements / 10, 1e-6);
+  EXPECT_EQ(ClusterModel::parse(c.to_json(), "test").device.write_cost, 1.5);
+  c.device.write_cost = 0.5;
+  EXPECT_THROW(c.check("test"), ValueError);
+}
+
+TEST(Rates, GroupsThatMeetReadOnce) {
+  auto both = [](const Array& v) { return (v + v) * (v * v); };
+  ClusterModel c = process();
+  c.device.memory_bandwidth = 10;
+  c.device.vector_flops = 1e9;
+  EXPECT_NEAR(step(c, both), 2 * 4 * kElements / 10, 1e-6);
+}
+
+TEST(Rates, ConvolutionsOfFewChannelsTakeWholeVectors) {
+  auto seconds = [](std::int64_t channels, const ClusterModel& c) {
+    const AbstractMesh mesh{{"x", 8}};
+    auto f = [](const Array& x, const Array& w) { return lax::conv_general_dilated(x, w, {.strides = {1, 1}}); };
+    return jit(f, {.in_shardings = {NamedSharding(mesh, P("x")), NamedSharding(mesh, P())}})
+        .lower(ShapeDtype{{8, 4, 32, 32}, float32}, ShapeDtype{{channels, 4, 1, 1}, float32})
+        .simulate(c)
+        .step;
+  };
+  EXPECT_NEAR(seconds(4, process()), seconds(16, process()), 1e-6);
+  EXPECT_NEAR(seconds(32, process()), 2 * seconds(16, process()), 1e-6);
+}
+
 TEST(Rates, RowsAreReducedInTheCache) {
   auto bytes = [](std::int64_t row, planner::Rows rows) {
     ir::Builder b;
