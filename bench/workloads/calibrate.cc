@@ -17,7 +17,14 @@ namespace tessera::bench {
 
 namespace {
 
-constexpr std::int64_t kChain = 32;  // operations of a long chain; a short one has a quarter of them
+// Operations of a long chain; a short one has a quarter of them, and is still no memory traffic above all. Functions
+// are measured as programs have them: of many in one block that each need the one before, the engine's code has one
+// vector at a time in flight, and waits for it.
+struct Chain {
+  std::int64_t length = 32;
+  std::int64_t elements = 1 << 18;
+};
+constexpr Chain kChain, kSums{28, 1 << 18}, kFunctions{4, 1 << 20};
 
 class Meter {
  public:
@@ -30,9 +37,9 @@ class Meter {
   }
   /// Seconds that one operation adds to a chain of them. `f(length)` is a function of the chain.
   template <class F, class... Args>
-  double added(const F& f, const Args&... args) const {
-    const double more = seconds(f(kChain), args...) - seconds(f(kChain / 4), args...);
-    return std::max(more, 1e-9) / (kChain - kChain / 4);
+  double added(Chain chain, const F& f, const Args&... args) const {
+    const double more = seconds(f(chain.length), args...) - seconds(f(chain.length / 4), args...);
+    return std::max(more, 1e-9) / static_cast<double>(chain.length - chain.length / 4);
   }
   /// Split by rows over all devices.
   Array rows(const Shape& shape) const { return put(shape, mesh_, P("x")); }
@@ -54,19 +61,33 @@ double launch(const Meter& m) {
       return x;
     };
   };
-  return m.added(chain, m.rows({m.devices(), 4}), m.whole({4, 4}));
+  return m.added(kChain, chain, m.rows({m.devices(), 4}), m.whole({4, 4}));
 }
 
-// Operations per second of all devices together, inside one fused block over arrays that the caches hold.
-double element_rate(const Meter& m, const std::function<Array(const Array&)>& op, double operations) {
-  const std::int64_t columns = (1 << 18) / m.devices();
-  auto chain = [&](std::int64_t length) {
-    return [length, op](Array x) {
-      for (std::int64_t i = 0; i < length; ++i) x = op(x);
-      return x;
+// Operations per second of all devices together, inside one fused block over arrays that the caches hold. `op` makes of
+// what the chain has so far and of the operand what it has then.
+using Step = std::function<Array(const Array&, const Array&)>;
+double element_rate(const Meter& m, Chain chain, const Step& op, double operations) {
+  const std::int64_t columns = chain.elements / m.devices();
+  auto steps = [&](std::int64_t length) {
+    return [length, op](const Array& x) {
+      Array y = x;
+      for (std::int64_t i = 0; i < length; ++i) y = op(y, x + static_cast<double>(i));
+      return y;
     };
   };
-  return operations * static_cast<double>(columns * m.devices()) / m.added(chain, m.rows({m.devices(), columns}));
+  return operations * static_cast<double>(columns * m.devices()) /
+         m.added(chain, steps, m.rows({m.devices(), columns}));
+}
+// Of functions that are taken for equally fast.
+using Function = std::function<Array(const Array&)>;
+double function_rate(const Meter& m, const std::vector<Function>& functions) {
+  double seconds = 0;
+  for (const auto& f : functions) {
+    seconds += 1 / element_rate(
+                       m, kFunctions, [f](const Array& y, const Array&) { return f(y); }, 1);
+  }
+  return static_cast<double>(functions.size()) / seconds;
 }
 
 double product_speed(const Meter& m, DType dtype) {
@@ -85,6 +106,15 @@ double stream_time(const Meter& m, std::int64_t bytes) {
   return std::max(time, 1e-7);
 }
 
+// What a byte that is written takes, in bytes that are only read: of sums, which write next to nothing, beside `next`.
+double write_cost(const Meter& m, std::int64_t bytes) {
+  auto total = [](const Array& x) { return sum(x); };
+  const std::int64_t columns = bytes / 4 / m.devices();
+  const double read = m.seconds(total, m.rows({m.devices(), columns})) - m.seconds(total, m.rows({m.devices(), 1}));
+  const double both = stream_time(m, 2 * bytes);
+  return std::max(1.0, both / std::max(read, 1e-7) - 1);
+}
+
 // Rates by what is read and written, from the caches of the cores to the memory; rates that differ by less than a tenth
 // are one. A larger working set is never the faster one. Work that one core does is measured below the size from which
 // the engine has all cores share it, and what it takes to share from sizes at which the rate is still the same.
@@ -95,7 +125,14 @@ void measure_memory(const Meter& m, ClusterDevice& d, ClusterLevel& level) {
   constexpr double kAlike = 1.1;
   auto rate = [](std::int64_t bytes, double time) { return static_cast<double>(bytes) / std::max(time, 1e-7); };
   level.cores = std::max(1U, std::thread::hardware_concurrency());
-  if (level.cores > 1) level.spread = std::max(0.0, 2 * stream_time(m, kShared) - stream_time(m, 2 * kShared));
+  // The difference of two times: noise makes it too large as often as too small, and it counts for every operation.
+  if (level.cores > 1) {
+    constexpr int kTries = 3;
+    level.spread = 1;
+    for (int i = 0; i < kTries; ++i) {
+      level.spread = std::min(level.spread, std::max(0.0, 2 * stream_time(m, kShared) - stream_time(m, 2 * kShared)));
+    }
+  }
   d.memory_bandwidth = rate(kLargest, stream_time(m, kLargest) - level.spread);
   const double alone = static_cast<double>(level.cores) * rate(kAlone, stream_time(m, kAlone));
   d.caches.push_back({2 * kAlone, std::max(alone, d.memory_bandwidth)});
@@ -108,18 +145,43 @@ void measure_memory(const Meter& m, ClusterDevice& d, ClusterLevel& level) {
       d.caches.push_back({bytes, here});
     }
   }
+  // Sizes between two that were measured are taken for the nearer one.
+  for (auto& cache : d.caches) cache.bytes += cache.bytes / 2;
+  d.write_cost = write_cost(m, kLargest / 4);
+  const double reads = (1 + d.write_cost) / 2;
+  for (auto& cache : d.caches) cache.bandwidth *= reads;
+  d.memory_bandwidth *= reads;
+}
+
+void measure_functions(const Meter& m, ClusterDevice& d) {
+  d.operations["root"] =
+      function_rate(m, {[](const Array& v) { return 1.5 / (v + 1); }, [](const Array& v) { return sqrt(v + 1); },
+                        [](const Array& v) { return rsqrt(v + 2); }});
+  d.operations["exp"] =
+      function_rate(m, {[](const Array& v) { return exp(-v); }, [](const Array& v) { return tanh(v); },
+                        [](const Array& v) { return nn::sigmoid(v); }});
+  d.operations["transcendental"] =
+      function_rate(m, {[](const Array& v) { return log(v + 2); }, [](const Array& v) { return sin(v); },
+                        [](const Array& v) { return cos(v); }});
+  d.operations["special"] =
+      function_rate(m, {[](const Array& v) { return erf(v); }, [](const Array& v) { return power(v * v + 1, -v); },
+                        [](const Array& v) { return log1p(v * v); }, [](const Array& v) { return arctan2(v, v + 1); }});
 }
 
 void measure_operations(const Meter& m, ClusterDevice& d) {
   const std::int64_t n = m.devices();
   auto rate = [](double elements, double seconds) { return elements / seconds; };
   constexpr std::int64_t kColumns = 1 << 10;
-  constexpr double kLog = 10;
+  constexpr double kLog = 10, kLineLog = 13;
   constexpr std::int64_t kAll = 1 << 20;
   const std::int64_t rows = n * std::max<std::int64_t>(1, kAll / kColumns / n);
   const auto elements = static_cast<double>(rows * kColumns);
   const Array x = m.rows({rows, kColumns});
-  d.operations["sort"] = rate(elements * kLog, m.seconds([](const Array& v) { return sort(v); }, x));
+  const std::int64_t lines = std::max(n, kAll >> 13);
+  const auto in_lines = static_cast<double>(lines << 13);
+  const Array y = m.rows({lines, 1 << 13});
+  d.operations["sort"] = rate(in_lines * kLineLog, m.seconds([](const Array& v) { return sort(v); }, y));
+  d.operations["top_k"] = rate(in_lines, m.seconds([](const Array& v) { return lax::top_k(v, 8).first; }, y));
   d.operations["fft"] =
       rate(elements * kLog, m.seconds([](const Array& v) { return fft::fft(v); }, astype(x, complex64)));
   d.operations["scan"] = rate(elements, m.seconds([](const Array& v) { return cumsum(v, 1); }, x));
@@ -127,18 +189,10 @@ void measure_operations(const Meter& m, ClusterDevice& d) {
   d.operations["gather"] =
       rate(static_cast<double>(rows * 16 * 64),
            m.seconds([](const Array& t, const Array& i) { return take(t, i, 0); }, m.whole({1 << 12, 64}), picks));
-  d.operations["exp"] = element_rate(
-      m, [](const Array& v) { return exp(v) - 1; }, 1);
   // Divisions and conversions: sums and products of complex values are as fast as those of real ones.
   auto divide = [](const Array& v) { return v / v; };
   auto convert = [](const Array& v) { return astype(v, complex64); };
   d.operations["complex"] = rate(2 * elements, m.seconds(divide, astype(x, complex64)) + m.seconds(convert, x));
-  const std::vector<std::function<Array(const Array&)>> functions = {[](const Array& v) { return tanh(v); },
-                                                                     [](const Array& v) { return log(v + 2); },
-                                                                     [](const Array& v) { return rsqrt(v + 2); }};
-  double seconds = 0;
-  for (const auto& f : functions) seconds += 1 / element_rate(m, f, 1);
-  d.operations["transcendental"] = static_cast<double>(functions.size()) / seconds;
 }
 
 // The devices of a process along axis "d", processes along "p".
@@ -156,7 +210,7 @@ void measure_copies(const Meter& m, const CalibrationSettings& s, ClusterLevel& 
     };
     return shard_map(body, mesh, blocks(), blocks());
   };
-  l.latency = m.added(exchanges, put({s.devices, each}, mesh, blocks()));
+  l.latency = m.added(kChain, exchanges, put({s.devices, each}, mesh, blocks()));
   const std::int64_t columns = each * std::max<std::int64_t>(1, (1 << 22) / each);
   const double time = m.seconds(exchanges(1), put({s.devices, columns}, mesh, blocks()));
   l.bandwidth = 8.0 * static_cast<double>(each * columns) / time;
@@ -200,7 +254,7 @@ ClusterModel calibrate(const CalibrationSettings& s) {
   d.name = "a virtual device of the native engine";
   for (DType t : {DType::BF16, DType::F32, DType::F64}) d.flops[t] = product_speed(m, t) / n;
   d.vector_flops = element_rate(
-                       m, [](const Array& v) { return v * 0.5 + 0.25; }, 2) /
+                       m, kSums, [](const Array& y, const Array& x) { return y * x; }, 2) /
                    n;
   ClusterLevel level{"memory", ClusterLevel::Kind::Memory, {s.devices / s.processes}};
   measure_memory(m, d, level);
@@ -209,6 +263,7 @@ ClusterModel calibrate(const CalibrationSettings& s) {
     cache.bandwidth /= n;
     cache.bytes /= s.devices;
   }
+  measure_functions(m, d);
   measure_operations(m, d);
   for (auto& [kind, rate] : d.operations) rate /= n;
   d.launch = launch(m);

@@ -36,19 +36,21 @@ struct ClusterDevice {
   double launch = 0;            ///< seconds that starting an operation takes, in which the device computes nothing
   double efficiency = 1;        ///< share of `flops` that products reach; the first of the two fitted figures
   std::vector<ClusterCache> caches = {};  ///< smallest first
+  double write_cost = 1;  ///< in a shared memory: bytes that are read in the time in which one is written
   /// Elements per second of operations that `vector_flops` does not describe, by kind of operation
-  /// (`known_operations`). Those that are not there take no arithmetic, but for "transcendental": ten element-wise
-  /// operations each.
+  /// (`known_operations`). Where one is not there, the functions among them count as "transcendental" ones, else as ten
+  /// element-wise operations each (divisions as one), and all others take no arithmetic.
   std::map<std::string, double> operations = {};
   bool operator==(const ClusterDevice&) const = default;
   /// The rate of products of this dtype, with `efficiency`.
   double rate(DType dtype) const;
   /// Bytes per second of work that reads and writes so many: of the first cache that holds them, else of the memory.
   double bandwidth(double bytes) const;
-  /// "transcendental" (logarithms, trigonometric functions, roots), "exp" (which else counts as one of these),
-  /// "complex" (element-wise operations of complex values but for sums and products), "sort" and "fft" (elements times
-  /// the binary logarithm of the extent), "gather" (elements that are picked or written by index), "scan" (running
-  /// sums).
+  /// Functions: "transcendental" (logarithms, sines), "exp" (with hyperbolic tangents and logistic functions), "root"
+  /// (with divisions), "special" (powers, inverses of trigonometric functions, error functions). "complex"
+  /// (element-wise operations of complex values but for sums and products), "sort" and "fft" (elements times the binary
+  /// logarithm of the extent), "top_k" (elements of the operand), "gather" (elements that are picked or written by
+  /// index), "scan" (running sums).
   static const std::vector<std::string>& known_operations();
 };
 

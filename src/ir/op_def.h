@@ -38,6 +38,21 @@ enum class WholeEntry : std::uint8_t {
   Dropped,  ///< the result is unsplit there: arg-reductions
 };
 
+/// What an op's arithmetic is measured by, where machines are measured; of element-wise ops, an element of the result.
+enum class Work : std::uint8_t {
+  Plain,     ///< what the other traits say: an element-wise operation, a product, a reduction, or nothing
+  Root,      ///< divisions and square roots: slower than sums and products, and instructions like these
+  Exp,       ///< exponentials, and what is an exponential and little more: hyperbolic tangents, logistic functions
+  Function,  ///< logarithms and sines: some ten to thirty instructions
+  Special,   ///< powers, inverses of trigonometric functions, error functions: as much as several of these
+  Sort,      ///< elements of an operand times the binary logarithm of the line's extent
+  TopK,      ///< elements of the operand
+  Fft,       ///< as `Sort`, of the larger of operand and result
+  Gather,    ///< elements that are picked: of the result
+  Scatter,   ///< elements that are written by index: of the last operand
+  Scan,      ///< elements that each need the one before
+};
+
 /// Element-wise ops: result element i depends on operand elements i (or on rank-0 operands) alone.
 struct Traits {
   bool elementwise = false;
@@ -55,6 +70,8 @@ struct Traits {
   bool cheap = false;      ///< takes less time to compute again than to store and load
   bool view = false;       ///< each result element is an operand's (or an index), found without arithmetic on values
   bool exact = false;  ///< picks, compares, moves, or computes what IEEE arithmetic fixes: one right answer to the bit
+  Work work = Work::Plain;
+  bool by_parts = false;  ///< of complex values: sums and products of their parts, no slower than those of reals
   /// What a reduction over dimensions, windows or mesh axes combines elements by.
   std::optional<Reduction> reduction = std::nullopt;
   // In types over explicit axes (ir/derive_sharding.h).

@@ -29,6 +29,7 @@ class Check {
     if (!(v > 0) || !(v <= 1)) fail(field, str(v), "a share above 0 and at most 1");
   }
   void extras(const ClusterDevice& d) const {
+    rate("device.write_cost", d.write_cost);
     std::int64_t smaller = 0;
     for (std::size_t i = 0; i < d.caches.size(); ++i) {
       const ClusterCache& c = d.caches[i];
@@ -76,7 +77,8 @@ const char* to_string(ClusterLevel::Kind kind) {
 }
 
 const std::vector<std::string>& ClusterDevice::known_operations() {
-  static const std::vector<std::string> names{"complex", "exp", "fft", "gather", "scan", "sort", "transcendental"};
+  static const std::vector<std::string> names{"complex", "exp",  "fft",     "gather", "root",
+                                              "scan",    "sort", "special", "top_k",  "transcendental"};
   return names;
 }
 

@@ -122,6 +122,7 @@ ClusterDevice read_device(const json& j, const std::string& file) {
   d.memory = f.integer("memory");
   d.launch = f.number("launch", 0.0);
   d.efficiency = f.number("efficiency", 1.0);
+  d.write_cost = f.number("write_cost", 1.0);
   if (f.take("caches") != nullptr) {
     const json& caches = f.list("caches");
     for (std::size_t i = 0; i < caches.size(); ++i) {
@@ -233,6 +234,7 @@ std::string ClusterModel::to_json() const {
   for (const auto& c : device.caches) {
     j["device"]["caches"].push_back({{"bytes", c.bytes}, {"bandwidth", c.bandwidth}});
   }
+  if (device.write_cost != 1) j["device"]["write_cost"] = device.write_cost;
   if (!device.operations.empty()) j["device"]["operations"] = device.operations;
   for (const auto& l : levels) j["levels"].push_back(level_json(l));
   return j.dump(2, ' ', false, json::error_handler_t::replace) + "\n";

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <map>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -10,6 +12,7 @@
 #include "ops/collective/transfer_bytes.h"
 #include "ops/control/subgraph_structure.h"
 #include "ops/control/trip_count.h"
+#include "ops/linalg/conv.h"
 #include "ops/shared_attrs.h"
 #include "planner/schedule.h"
 #include "runtime/program_costs.h"
@@ -24,6 +27,36 @@ using TaskIds = std::vector<std::int32_t>;
 
 // Element-wise operations that a sum or a product of complex values counts as.
 constexpr double kComplex = 4;
+// Element-wise operations that an exponential or a logarithm counts as where nobody has measured it.
+constexpr double kFunction = 10;
+
+// The rate among `ClusterDevice::known_operations` that this work has; null: it has none of its own.
+const char* operation_of(ir::Work work) {
+  switch (work) {
+    case ir::Work::Plain:
+      return nullptr;
+    case ir::Work::Root:
+      return "root";
+    case ir::Work::Exp:
+      return "exp";
+    case ir::Work::Function:
+      return "transcendental";
+    case ir::Work::Special:
+      return "special";
+    case ir::Work::Sort:
+      return "sort";
+    case ir::Work::TopK:
+      return "top_k";
+    case ir::Work::Fft:
+      return "fft";
+    case ir::Work::Gather:
+    case ir::Work::Scatter:
+      return "gather";
+    case ir::Work::Scan:
+      return "scan";
+  }
+  return nullptr;
+}
 
 // By what extents sorts and transforms take more than their elements.
 double logarithm(std::int64_t extent) { return std::log2(static_cast<double>(std::max<std::int64_t>(2, extent))); }
@@ -42,10 +75,12 @@ bool reduces(const ir::Eqn& e) { return e.op->traits().reduction.has_value() && 
 
 class Writer {
  public:
-  Writer(const ir::Graph& g, std::int64_t& unknown) : g_(g), unknown_(unknown), root_(g.num_values(), -1) {
+  Writer(const ir::Graph& g, std::int64_t& unknown, Rows rows, bool is_body)
+      : g_(g), unknown_(unknown), rows_(rows), is_body_(is_body), root_(g.num_values(), -1) {
     made_.resize(g.num_values());
     group_.resize(g.num_values(), -1);
     in_memory_.resize(g.num_values());
+    is_result_.resize(g.num_values());
     after_round_.resize(g.num_values());
     find_memory();
   }
@@ -69,6 +104,11 @@ class Writer {
     return static_cast<double>(g_.mesh ? ops::local_bytes(t, g_.layout(v), *g_.mesh) : t.nbytes());
   }
 
+  // Of a value that is repeated as a view, a cache holds what is repeated.
+  double bytes_read(ir::ValueId v) const {
+    return rows_ == Rows::Cached ? std::min(bytes(v), bytes(root(v))) : bytes(v);
+  }
+
   // The value that a view shows.
   ir::ValueId root(ir::ValueId v) const { return root_[index(v)] < 0 ? v : root_[index(v)]; }
 
@@ -81,19 +121,42 @@ class Writer {
         for (auto v : e.out) root_[index(v)] = root(e.in[0]);
         continue;
       }
-      if (fuses(e)) continue;
+      if (fuses(e) || reduces_rows(e)) continue;
       for (auto v : e.out) store(v);
       if (reduces(e)) continue;
       for (auto v : e.in) store(v);
     }
-    for (auto v : g_.outputs) store(v);
+    for (auto v : g_.outputs) {
+      store(v);
+      is_result_[index(root(v))] = !is_body_;
+    }
+  }
+
+  // What the native engine computes row by row together with what it reads and what reads it.
+  bool reduces_rows(const ir::Eqn& e) const {
+    constexpr std::int64_t kLongest = 4096;
+    const auto* p = ir::get_if<ops::Axes>(e.attrs);
+    if (rows_ == Rows::Apart || !reduces(e) || p == nullptr || p->axes.empty()) return false;
+    const Shape shape = local_shape(e.in[0]);
+    const auto kept = static_cast<std::int64_t>(shape.size() - p->axes.size());
+    std::int64_t row = 1;
+    for (auto d : p->axes) {
+      if (d < kept) return false;
+      row *= shape[static_cast<std::size_t>(d)];
+    }
+    return row <= kLongest && !is_complex(g_.type(e.in[0]).dtype);
   }
 
   void add(const ir::Eqn& e) {
     if (auto control = ops::control_of(e)) return add_control(e, *control);
     if (communicates(e)) return add_collective(e);
-    if (is_view(e)) return pass_on(e);
+    if (is_view(e) || is_number(e)) return pass_on(e);
     add_computation(e);
+  }
+
+  // The native engine writes single constants into the code that reads them.
+  bool is_number(const ir::Eqn& e) const {
+    return rows_ == Rows::Cached && e.in.empty() && e.out.size() == 1 && size_of(local_shape(e.out[0])) == 1;
   }
 
   void pass_on(const ir::Eqn& e) {
@@ -145,39 +208,65 @@ class Writer {
   // What arithmetic on elements does not describe.
   void set_operation(Task& t, const ir::Eqn& e) const {
     if (e.in.empty() || e.out.empty()) return;
-    if (e.op == &ops::def::integer_pow) t.vector += 2 * std::exchange(t.transcendentals, 0);  // products
+    const ir::Traits& traits = e.op->traits();
     auto elements = [&](ir::ValueId v) { return static_cast<double>(size_of(local_shape(v))); };
-    const std::string_view op = e.op->name();
-    if (op == "sort" || op == "top_k") {
-      t.operation = "sort";
-      t.elements = elements(e.in[0]) * logarithm(local_shape(e.in[0]).back());
-    } else if (op == "fft") {
-      t.operation = "fft";
-      t.elements = std::max(elements(e.in[0]), elements(e.out[0])) * logarithm(local_shape(e.out[0]).back());
-    } else if (op == "gather") {
-      t.operation = "gather";
-      t.elements = elements(e.out[0]);
-    } else if (op.starts_with("scatter")) {
-      t.operation = "gather";
-      t.elements = elements(e.in.back());
-    } else if (e.op->traits().elementwise && handles_complex(e)) {
-      t.transcendentals = 0;
+    if (traits.elementwise && handles_complex(e)) {
       t.vector = kComplex * elements(e.out[0]);
-      if (op == "add" || op == "sub" || op == "neg" || op == "mul" || op == "real" || op == "imag") return;
+      t.unmeasured = 0;
+      if (traits.by_parts) return;
       t.operation = "complex";
       t.elements = elements(e.out[0]);
-    } else if (op.starts_with("cum")) {
-      t.operation = "scan";
-      t.elements = elements(e.in[0]);
+      t.function = false;
+      return;
     }
+    t.operation = operation_of(traits.work);
+    switch (traits.work) {
+      case ir::Work::Plain:
+        return;
+      case ir::Work::Root:
+      case ir::Work::Exp:
+      case ir::Work::Function:
+      case ir::Work::Special:
+        t.unmeasured += std::exchange(t.vector, 0);
+        t.elements = elements(e.out[0]);
+        return;
+      case ir::Work::Sort:
+        t.elements = elements(e.in[0]) * logarithm(local_shape(e.in[0]).back());
+        return;
+      case ir::Work::Fft:
+        t.elements = std::max(elements(e.in[0]), elements(e.out[0])) * logarithm(local_shape(e.out[0]).back());
+        return;
+      case ir::Work::Gather:
+        t.elements = elements(e.out[0]);
+        return;
+      case ir::Work::Scatter:
+        t.elements = elements(e.in.back());
+        return;
+      case ir::Work::TopK:
+      case ir::Work::Scan:
+        t.elements = elements(e.in[0]);
+        return;
+    }
+  }
+
+  // Convolutions compute whole vectors of channels.
+  double filled_up(const ir::Eqn& e) const {
+    constexpr std::int64_t kVector = 16;
+    const auto* conv = ir::get_if<ops::Conv>(e.attrs);
+    if (conv == nullptr) return 1;
+    const std::int64_t channels = local_shape(e.in[1])[static_cast<std::size_t>(conv->rhs_spec[0])];
+    if (channels <= 0) return 1;
+    return static_cast<double>((channels + kVector - 1) / kVector * kVector) / static_cast<double>(channels);
   }
 
   void add_computation(const ir::Eqn& e) {
     Task t = task(e);
     const runtime::EquationCosts costs = runtime::costs_of(g_, e);
     t.products = costs.products;
+    t.idle = rows_ == Rows::Cached ? filled_up(e) : 1;
     t.vector = costs.flops;
-    t.transcendentals = costs.transcendentals;
+    t.unmeasured = kFunction * costs.transcendentals;
+    t.function = costs.transcendentals > 0;
     set_operation(t, e);
     for (const auto& sub : e.op->subgraphs(e.attrs)) {  // of a reducer, for each element
       double elements = 0;
@@ -187,25 +276,68 @@ class Writer {
     if (!e.in.empty()) t.dtype = g_.type(e.in[0]).dtype;
     t.distinct = distinct(e.out.empty() ? e.in : e.out);
     const bool joins = fuses(e) || reduces(e);
-    std::int32_t group = -1;
-    for (auto v : e.in) {
-      if (joins && !in_memory_[index(root(v))]) group = std::max(group, group_[index(v)]);
-    }
+    std::int32_t group = joins ? group_of(e) : -1;
+    t.ends_pass = reduces_rows(e);
     t.launches = group < 0;
     if (group < 0) group = static_cast<std::int32_t>(out_.tasks.size());
     t.group = group;
     for (auto v : e.in) {
       // Inside a group each value is read once.
-      if (in_memory_[index(root(v))] && (!joins || reads_.insert({group, root(v)}).second)) t.bytes += bytes(v);
+      if (in_memory_[index(root(v))] && (!joins || reads_.insert({group, root(v)}).second)) {
+        touch(t, root(v), bytes_read(v), carried(v) ? Touch::Kind::Carried : Touch::Kind::Read);
+      }
     }
-    double written = 0;
+    const double read = t.bytes;
     for (auto v : e.out) {
-      if (in_memory_[index(v)]) written += bytes(v);
-      group_[index(v)] = fuses(e) ? group : -1;
+      if (in_memory_[index(v)]) touch(t, v, bytes(v), kind_written(v));
+      group_[index(v)] = fuses(e) || reduces_rows(e) ? group : -1;
     }
     // What only picks elements reads no more than it writes.
-    t.bytes = e.op->traits().view ? 2 * std::min(t.bytes, written) : t.bytes + written;
+    if (e.op->traits().view) t.bytes = 2 * std::min(read, t.bytes - read);
     push(e, std::move(t));
+  }
+  static void touch(Task& t, ir::ValueId v, double bytes, Touch::Kind kind) {
+    t.touches.push_back({v, bytes, kind});
+    t.bytes += bytes;
+  }
+  Touch::Kind kind_written(ir::ValueId v) const {
+    return is_result_[index(v)] ? Touch::Kind::Written : Touch::Kind::Between;
+  }
+  bool carried(ir::ValueId v) const { return after_round_[index(root(v))] && made_[index(root(v))].empty(); }
+
+  // The group that the equation joins; -1: none.
+  std::int32_t group_of(const ir::Eqn& e) {
+    std::int32_t group = -1;
+    for (auto v : e.in) {
+      if (in_memory_[index(root(v))]) continue;
+      std::int32_t other = group_[index(v)];
+      while (merged_.contains(other)) other = merged_[other];
+      if (other < 0 || other == group) continue;
+      const bool both = rows_ == Rows::Cached && group >= 0;
+      group = both ? merge(std::min(group, other), std::max(group, other)) : std::max(group, other);
+    }
+    return group;
+  }
+  // What both groups read is read once.
+  std::int32_t merge(std::int32_t group, std::int32_t other) {
+    merged_[other] = group;
+    std::set<ir::ValueId> twice;
+    auto read = reads_.lower_bound({other, std::numeric_limits<ir::ValueId>::min()});
+    for (; read != reads_.end() && read->first == other; read = reads_.erase(read)) {
+      if (!reads_.insert({group, read->second}).second) twice.insert(read->second);
+    }
+    for (auto i = static_cast<std::size_t>(other); i < out_.tasks.size(); ++i) {
+      Task& t = out_.tasks[i];
+      if (t.group != other) continue;
+      t.group = group;
+      t.launches = false;
+      std::erase_if(t.touches, [&](const Touch& u) {
+        const bool known = !u.writes() && twice.contains(u.value);
+        if (known) t.bytes -= u.bytes;
+        return known;
+      });
+    }
+    return group;
   }
 
   void add_collective(const ir::Eqn& e) {
@@ -234,6 +366,8 @@ class Writer {
       if (e.op == &ops::def::halo) t.copied = all(e.out);
     }
     if (ops::received(g_, e) == 0) return pass_on(e);
+    for (auto v : e.in) t.touches.push_back({root(v), bytes(v)});
+    for (auto v : e.out) t.touches.push_back({v, bytes(v), kind_written(v)});
     t.name = to_string(t.collective);
     push(e, std::move(t));
   }
@@ -267,7 +401,7 @@ class Writer {
     for (const auto& tie : body.outputs) {
       out[tie.inner] = std::ranges::any_of(control.carried, [&](const auto& c) { return c.second == tie.outer; });
     }
-    return Writer(*body.graph, unknown_).run(in, out);
+    return Writer(*body.graph, unknown_, rows_, true).run(in, out);
   }
 
   void add_control(const ir::Eqn& e, const ops::Control& control) {
@@ -308,17 +442,23 @@ class Writer {
 
   const ir::Graph& g_;
   std::int64_t& unknown_;
+  Rows rows_;
+  bool is_body_;  // the results of a loop's body take the memory of what a round has read
   Schedule out_;
   std::vector<ir::ValueId> root_;    // of views, by value
   std::vector<bool> in_memory_;      // by root
+  std::vector<bool> is_result_;      // by root: of the graph
   std::vector<TaskIds> made_;        // by value: the tasks that it needs
   std::vector<bool> after_round_;    // by value: of a loop's variable
   std::vector<std::int32_t> group_;  // by value: the fused group that computes it
   std::set<std::pair<std::int32_t, ir::ValueId>> reads_;
+  std::map<std::int32_t, std::int32_t> merged_;  // groups that others took in
 };
 
 }  // namespace
 
-Schedule schedule_of(const ir::Graph& partitioned, std::int64_t& unknown) { return Writer(partitioned, unknown).run(); }
+Schedule schedule_of(const ir::Graph& partitioned, std::int64_t& unknown, Rows rows) {
+  return Writer(partitioned, unknown, rows, false).run();
+}
 
 }  // namespace tessera::planner

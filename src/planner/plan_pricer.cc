@@ -94,7 +94,7 @@ ir::GraphPtr PlanPricer::partitioned(const Chosen& chosen) const { return spmd::
 
 Price PlanPricer::price_of(const ir::Graph& partitioned) const {
   std::int64_t unknown = 0;
-  const Timeline t = planner::run(schedule_of(partitioned, unknown), cluster_, mesh_.sizes);
+  const Timeline t = planner::run(schedule_of(partitioned, unknown, rows_of(cluster_)), cluster_, mesh_.sizes);
   return {t.seconds, runtime::memory_of(partitioned, donated_).peak_memory_in_bytes.value_or(0)};
 }
 

@@ -27,6 +27,13 @@ struct Counts {
   std::int64_t collectives = 0;
 };
 
+// Of a fused group. Its passes follow each other; in each, arithmetic and memory traffic go on side by side.
+struct GroupSums {
+  double passes = 0;  // seconds of those that are done
+  double computes = 0, moves = 0;
+  double seconds() const { return passes + std::max(computes, moves); }
+};
+
 class Simulator {
  public:
   Simulator(const ClusterModel& cluster, const Dims& mesh_sizes) : cluster_(cluster), mesh_sizes_(mesh_sizes) {}
@@ -70,9 +77,7 @@ class Simulator {
     out_.events.push_back({t.name, track, t.loc, begin, seconds, t.bytes});
   }
 
-  bool shares_memory() const {
-    return !cluster_.levels.empty() && cluster_.levels[0].kind == ClusterLevel::Kind::Memory;
-  }
+  bool shares_memory() const { return rows_of(cluster_) == Rows::Cached; }
   // Of the members of a shared memory those that have work of their own: what is alike is computed once, by all cores.
   double share_of(const Task& t) const {
     if (!shares_memory()) return 1;
@@ -90,34 +95,69 @@ class Simulator {
   double fused(const Task& t, double arithmetic, double memory) {
     if (!shares_memory() || t.group < 0) return std::max(arithmetic, memory);
     if (t.launches) group_sums_[t.group] = {};
-    auto& [computes, moves] = group_sums_[t.group];
+    GroupSums& g = group_sums_[t.group];
     const ClusterLevel& level = cluster_.levels[0];
-    const double before = level.on_cores(std::max(computes, moves));
-    computes += arithmetic;
-    moves += memory;
-    return level.on_cores(std::max(computes, moves)) - before;
+    const double before = level.on_cores(g.seconds());
+    g.computes += arithmetic;
+    g.moves += memory;
+    const double after = level.on_cores(g.seconds());
+    if (t.ends_pass) g = {g.seconds()};
+    return after - before;
   }
   double arithmetic(const Task& t) const {
-    // Element-wise operations that an exponential or a logarithm counts as where nobody has measured it.
-    constexpr double kTranscendental = 10;
     const ClusterDevice& d = cluster_.device;
-    double seconds = t.products > 0 ? t.products / d.rate(t.dtype) : 0;
-    auto function = d.operations.find(t.name);  // "exp"
-    if (function == d.operations.end()) function = d.operations.find("transcendental");
-    if (function == d.operations.end()) {
-      seconds += (t.vector + kTranscendental * t.transcendentals) / d.vector_flops;
-    } else {
-      seconds += t.vector / d.vector_flops + t.transcendentals / function->second;
-    }
+    double seconds = t.products > 0 ? t.idle * t.products / d.rate(t.dtype) : 0;
+    seconds += t.vector / d.vector_flops;
     if (t.operation == nullptr) return seconds;
-    const auto rate = d.operations.find(t.operation);
-    return rate == d.operations.end() ? seconds : seconds + t.elements / rate->second;
+    auto rate = d.operations.find(t.operation);
+    if (rate == d.operations.end() && t.function) rate = d.operations.find("transcendental");
+    return seconds + (rate == d.operations.end() ? t.unmeasured / d.vector_flops : t.elements / rate->second);
   }
-  Ready compute(const Task& t, const Ready& ready) {
+  // Seconds of each task's memory traffic. In a shared memory a value comes from the cache that holds all that was read
+  // and written since it was last used; one that is used for the first time was last used a step, or a round, before.
+  std::vector<double> traffic(const Schedule& s) const {
+    const ClusterDevice& d = cluster_.device;
+    std::vector<double> out;
+    std::map<ir::ValueId, double> last;
+    const double all = moved(s);
+    double now = 0;
+    for (const auto& t : s.tasks) {
+      const double share = share_of(t);
+      double seconds = shares_memory() ? 0 : t.bytes / d.bandwidth(t.bytes);
+      double bytes = 0;
+      const double before = now;
+      now += moved(t);
+      for (const auto& u : t.touches) {
+        bytes += u.bytes;
+        if (!shares_memory()) continue;
+        const auto used = last.find(u.value);
+        double since = used == last.end() ? now - all : used->second;
+        if (used == last.end() && u.kind == Touch::Kind::Carried) since = 0;
+        if (u.kind == Touch::Kind::Between) since = before;
+        seconds += (u.writes() ? d.write_cost : 1) * u.bytes / d.bandwidth(now - since);
+        last[u.value] = before;
+      }
+      out.push_back(bytes > 0 && shares_memory() ? share * seconds * t.bytes / bytes : seconds);
+    }
+    return out;
+  }
+  double moved(const Task& t) const {
+    if (t.body) return moved(*t.body);
+    double sum = 0;
+    for (const auto& u : t.touches) sum += u.bytes;
+    return share_of(t) * sum;
+  }
+  double moved(const Schedule& s) const {
+    double sum = 0;
+    for (const auto& t : s.tasks) sum += moved(t);
+    return sum;
+  }
+
+  Ready compute(const Task& t, double memory, const Ready& ready) {
     wait(ready.at, ready.waits_for);
     const ClusterDevice& d = cluster_.device;
     const double share = share_of(t);
-    double seconds = fused(t, share * arithmetic(t), share * t.bytes / d.bandwidth(share * t.bytes));
+    double seconds = fused(t, share * arithmetic(t), memory);
     if (t.launches) seconds += d.launch;
     add_event(t, "compute", now_, seconds);
     counts_.compute += seconds * scale_;
@@ -180,6 +220,9 @@ class Simulator {
 
   Ready round(const Schedule& s, const Ready& entered) {
     std::vector<Ready> ends(s.tasks.size());
+    auto [known, added] = traffic_.try_emplace(&s);
+    if (added) known->second = traffic(s);
+    const std::vector<double>& memory = known->second;
     for (std::size_t i = 0; i < s.tasks.size(); ++i) {
       const Task& t = s.tasks[i];
       Ready ready = t.after_round ? entered : Ready{loop_begin_, nullptr};
@@ -192,7 +235,7 @@ class Simulator {
         ends[i] = loop(t, ready);
         loop_begin_ = outer;
       } else {
-        ends[i] = t.is_collective ? communicate(t, ready) : compute(t, ready);
+        ends[i] = t.is_collective ? communicate(t, ready) : compute(t, memory[i], ready);
       }
     }
     Ready end{now_, nullptr};
@@ -219,10 +262,16 @@ class Simulator {
   std::array<double, kMostLevels> link_free_{};
   std::map<LineKey, std::pair<Loc, LineCost>> lines_;
   std::map<Dims, std::vector<Span>> spans_;
-  std::map<std::int32_t, std::pair<double, double>> group_sums_;  // seconds of arithmetic, and of memory traffic
+  std::map<const Schedule*, std::vector<double>> traffic_;
+  std::map<std::int32_t, GroupSums> group_sums_;
 };
 
 }  // namespace
+
+Rows rows_of(const ClusterModel& cluster) {
+  const bool memory = !cluster.levels.empty() && cluster.levels[0].kind == ClusterLevel::Kind::Memory;
+  return memory ? Rows::Cached : Rows::Apart;
+}
 
 Timeline run(const Schedule& schedule, const ClusterModel& cluster, const Dims& mesh_sizes) {
   return Simulator(cluster, mesh_sizes).run(schedule);

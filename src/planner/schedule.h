@@ -18,6 +18,19 @@ namespace tessera::planner {
 
 struct Schedule;
 
+/// A value that a task reads or writes, not inside a fused group.
+struct Touch {
+  ir::ValueId value = 0;
+  double bytes = 0;
+  enum class Kind : std::uint8_t {
+    Read,
+    Carried,  ///< read, of a loop's body: the round before has written it at its end
+    Written,  ///< a result of the graph
+    Between,  ///< any other that is written: its memory was another value's a moment before
+  } kind = Kind::Read;
+  bool writes() const { return kind == Kind::Written || kind == Kind::Between; }
+};
+
 /// One step. Which of the three it is follows from what is set: `body`, `collective`, or neither.
 struct Task {
   std::string name;
@@ -28,15 +41,19 @@ struct Task {
   bool after_round = false;
 
   // Computation.
-  double products = 0;  ///< operations of matrix products
-  double vector = 0;    ///< element-wise operations
-  double transcendentals = 0;
+  double products = 0;              ///< operations of matrix products
+  double idle = 1;                  ///< times as long as at the full rate: vectors of few channels are filled in part
+  double vector = 0;                ///< element-wise operations
   const char* operation = nullptr;  ///< one of `ClusterDevice::known_operations`
   double elements = 0;              ///< of that operation
+  double unmeasured = 0;            ///< element-wise operations that these count as where the cluster has no rate
+  bool function = false;            ///< where it has none, that of "transcendental" stands for it
   double bytes = 0;                 ///< read from and written to the device's memory; of a collective as in `cost_of`
+  std::vector<Touch> touches = {};  ///< in a schedule's own values; collectives have them too
   DType dtype = DType::F32;
   bool launches = true;                      ///< it is an operation of its own: the device starts it
   std::int32_t group = -1;                   ///< the first task of the fused group that it is in
+  bool ends_pass = false;                    ///< what follows in its group needs all of a row: a pass of its own
   ir::AxisMask distinct = ~ir::AxisMask{0};  ///< axes of the mesh along which devices compute, or send, unlike things
 
   // Communication.
@@ -57,8 +74,12 @@ struct Schedule {
 
 /// The schedule of a partitioned graph (the device with the largest shards). Element-wise operations that nothing but
 /// element-wise operations read are fused with these: only what leaves a fused group goes through memory. `unknown`
-/// counts the loops whose length is not known before they run; they are taken as one round.
-Schedule schedule_of(const ir::Graph& partitioned, std::int64_t& unknown);
+/// counts the loops whose length is not known before they run; they are taken as one round. `Rows::Cached`: reductions
+/// of short rows are fused, too, with what they read and what reads them, as the native engine does.
+enum class Rows : std::uint8_t { Apart, Cached };
+Schedule schedule_of(const ir::Graph& partitioned, std::int64_t& unknown, Rows rows = Rows::Apart);
+/// How the devices of this cluster compute.
+Rows rows_of(const ClusterModel& cluster);
 
 /// Costs by the user's line.
 struct LineCost {

@@ -87,7 +87,7 @@ double at_peak(const Schedule& s, const ClusterDevice& device) {
 Simulation simulate(const ir::GraphPtr& partitioned, const ClusterModel& cluster, const std::vector<bool>& donated) {
   Simulation out;
   const Dims mesh_sizes = partitioned->mesh ? partitioned->mesh->sizes : Dims{};
-  const Schedule schedule = schedule_of(*partitioned, out.loops_of_unknown_length);
+  const Schedule schedule = schedule_of(*partitioned, out.loops_of_unknown_length, rows_of(cluster));
   Timeline t = run(schedule, cluster, mesh_sizes);
   out.cluster = cluster.name;
   out.devices = size_of(mesh_sizes);

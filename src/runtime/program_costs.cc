@@ -79,6 +79,20 @@ std::int64_t alias_bytes(const ir::Graph& g, const Sizes& sizes, const std::vect
   return out;
 }
 
+// Divisions count as the operations that they are in most sums of work; roots do not.
+bool is_function(const ir::Traits& t) {
+  switch (t.work) {
+    case ir::Work::Root:
+      return t.linearity == ir::Linearity::None;
+    case ir::Work::Exp:
+    case ir::Work::Function:
+    case ir::Work::Special:
+      return true;
+    default:
+      return false;
+  }
+}
+
 }  // namespace
 
 EquationCosts costs_of(const ir::Graph& g, const ir::Eqn& e) {
@@ -97,7 +111,7 @@ EquationCosts costs_of(const ir::Graph& g, const ir::Eqn& e) {
       elements *= static_cast<double>(kernels[static_cast<std::size_t>(conv->rhs_spec[d])]);
     }
     out.products = 2 * elements;
-  } else if (t.elementwise && !t.exact && t.linearity == ir::Linearity::None) {
+  } else if (t.elementwise && is_function(t)) {
     out.transcendentals = elements;
   } else if (t.elementwise) {
     out.flops = elements;

@@ -18,6 +18,7 @@
 
 #include "base/file.h"
 #include "base/strings.h"
+#include "support/cli_runner.h"
 #include "tessera/io.h"
 #include "tessera/version.h"
 
@@ -71,19 +72,12 @@ constexpr const char* kHungry = R"(module @hungry {
   }
 })";
 
-struct Outcome {
-  int status = -1;  // of exit
-  int signal = 0;   // that ended it
-  std::string out, err;
-};
+using Outcome = test::CliOutcome;
 
-class Cli : public ::testing::Test {
+class Cli : public test::CliTest {
  protected:
   void SetUp() override {
-    std::string pattern = ::testing::TempDir() + "tessera_cli_XXXXXX";
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-    ASSERT_NE(std::getenv("TESSERA_CLI"), nullptr);
+    CliTest::SetUp();
     write("add.mlir", kAdd);
     write("endless.mlir", kEndless);
     write("hungry.mlir", kHungry);
@@ -93,51 +87,17 @@ class Cli : public ::testing::Test {
     in["other"] = HostArray::from<float>({5});
     save_npz(path("in.npz"), in);
   }
-  void TearDown() override { fs::remove_all(folder_); }
-  std::string path(const std::string& name) const { return folder_ + "/" + name; }
   void write(const std::string& name, const std::string& bytes) const {
     std::ofstream(path(name), std::ios::binary | std::ios::trunc) << bytes;
   }
   std::size_t files() const {
-    return static_cast<std::size_t>(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()));
-  }
-
-  // In the test's folder, by a shell, so that arguments may redirect; `before` are commands of the shell.
-  Outcome run(const std::string& arguments, const std::string& before = "") const {
-    std::string script = "cd '" + folder_ + "'\n" + before + "\nexec \"$TESSERA_CLI\" " + arguments;
-    std::string command = "sh -c '" + quoted(script) + "' >'" + path(".out") + "' 2>'" + path(".err") + "'";
-    int code = std::system(command.c_str());
-    Outcome o;
-    if (WIFSIGNALED(code)) o.signal = WTERMSIG(code);
-    if (WIFEXITED(code)) o.status = WEXITSTATUS(code);
-    if (o.status > 128) o.signal = o.status - 128;  // as the outer shell tells it
-    o.out = base::read_file("test", path(".out"));
-    o.err = base::read_file("test", path(".err"));
-    fs::remove(path(".out"));
-    fs::remove(path(".err"));
-    return o;
-  }
-  // Fails with a message that has all of the parts.
-  void expect_refused(const std::string& arguments, const std::vector<std::string>& parts,
-                      const std::string& before = "") const {
-    Outcome o = run(arguments, before);
-    EXPECT_EQ(o.signal, 0) << arguments;
-    EXPECT_TRUE(o.status == 1 || o.status == 2) << arguments << ": " << o.status;
-    for (const auto& part : parts) EXPECT_NE(o.err.find(part), std::string::npos) << arguments << ": " << o.err;
+    return static_cast<std::size_t>(std::distance(fs::directory_iterator(folder()), fs::directory_iterator()));
   }
   // The same of options that are wrong.
   void expect_misused(const std::string& arguments, const std::vector<std::string>& parts) const {
     expect_refused(arguments, parts);
     EXPECT_EQ(run(arguments).status, 2) << arguments;
   }
-
- private:
-  static std::string quoted(const std::string& text) {
-    std::string out;
-    for (char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
-    return out;
-  }
-  std::string folder_;
 };
 
 TEST_F(Cli, RunsAProgram) {

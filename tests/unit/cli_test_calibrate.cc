@@ -1,57 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // `tessera calibrate`: what it writes is a cluster, and what it cannot do is an error that names it.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
 #include <cmath>
-#include <cstdlib>
-#include <filesystem>
 #include <sstream>
 
 #include "base/file.h"
+#include "support/cli_runner.h"
 #include "tessera/cluster_model.h"
 
 namespace tessera {
 namespace {
 
-struct Answer {
-  int status = -1;
-  std::string out, err;
-};
-
-class Calibrate : public ::testing::Test {
- protected:
-  void SetUp() override {
-    std::string pattern = ::testing::TempDir() + "tessera_calibrate_XXXXXX";
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-    ASSERT_NE(std::getenv("TESSERA_CLI"), nullptr);
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-  std::string path(const std::string& name) const { return folder_ + "/" + name; }
-  Answer run(const std::string& arguments) const {
-    const std::string command = "cd '" + folder_ + "' && \"$TESSERA_CLI\" " + arguments + " >.out 2>.err";
-    const int code = std::system(command.c_str());
-    Answer a;
-    if (WIFEXITED(code)) a.status = WEXITSTATUS(code);
-    a.out = base::read_file("test", path(".out"));
-    a.err = base::read_file("test", path(".err"));
-    return a;
-  }
-  // Fails with a message that has all of the parts.
-  void expect_refused(const std::string& arguments, const std::vector<std::string>& parts) const {
-    const Answer a = run(arguments);
-    EXPECT_TRUE(a.status == 1 || a.status == 2) << arguments << ": " << a.status;
-    for (const auto& part : parts) EXPECT_NE(a.err.find(part), std::string::npos) << arguments << ": " << a.err;
-  }
-
- private:
-  std::string folder_;
-};
+class Calibrate : public test::CliTest {};
 
 // No time is expected of anything: what is measured must be a cluster, and every figure of the check a number.
 TEST_F(Calibrate, WritesAClusterAndChecksIt) {
-  Answer o = run("calibrate --devices 2 --budget 0 --out own.json");
+  test::CliOutcome o = run("calibrate --devices 2 --budget 0 --out own.json");
   ASSERT_EQ(o.status, 0) << o.err;
   const ClusterModel c = ClusterModel::load(path("own.json"));
   EXPECT_EQ(c.num_devices(), 2);

@@ -104,27 +104,6 @@ TEST(Simulate, WhatDevicesOfOneMemoryHoldAlikeIsComputedOnce) {
   EXPECT_NEAR(of_product(cores, "x, -").step, 2 * all, 1e-9) << "one core is faster";
 }
 
-TEST(Simulate, OperationsHaveRatesOfTheirOwn) {
-  auto step = [](const ClusterModel& c, const std::function<Array(const Array&)>& f) {
-    const AbstractMesh mesh{{"x", 8}};
-    return jit(f, {.in_shardings = {NamedSharding(mesh, P("x"))}})
-        .lower(ShapeDtype{{64, 16}, float32})
-        .simulate(c)
-        .step;
-  };
-  auto exponential = [](const Array& v) { return exp(v); };
-  auto sorted = [](const Array& v) { return sort(v, -1); };
-  ClusterModel c = process();
-  c.device.memory_bandwidth = 1e12;
-  const double elements = 8 * 16;  // of a device
-  EXPECT_NEAR(step(c, exponential), 10 * elements / 100, 1e-6) << "ten element-wise operations";
-  c.device.operations = {{"transcendental", 50}, {"sort", 4}};
-  EXPECT_NEAR(step(c, exponential), elements / 50, 1e-6);
-  EXPECT_NEAR(step(c, sorted), elements * 4 / 4, 1e-6) << "the binary logarithm of 16 is 4";
-  c.device.operations["exp"] = 200;
-  EXPECT_NEAR(step(c, exponential), elements / 200, 1e-6);
-}
-
 constexpr const char* kModule = R"(module @step {
   sdy.mesh @mesh = <["data"=2, "model"=2]>
   func.func public @main(%x: tensor<64x32xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>},

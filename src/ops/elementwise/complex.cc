@@ -22,7 +22,12 @@ ir::Traits size_traits() {
 }
 // Numbers taken apart or put together.
 ir::Traits parts(int arity, const char* stablehlo) {
-  return {.elementwise = true, .linearity = Linearity::Joint, .arity = arity, .stablehlo = stablehlo, .exact = true};
+  return {.elementwise = true,
+          .linearity = Linearity::Joint,
+          .arity = arity,
+          .stablehlo = stablehlo,
+          .exact = true,
+          .by_parts = arity == 1};
 }
 }  // namespace
 

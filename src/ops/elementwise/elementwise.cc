@@ -160,7 +160,9 @@ ir::OpSpec<NoAttrs> unary_spec(UnaryRow row) {
                  .stablehlo = row.stablehlo,
                  .composite = row.composite,
                  .cheap = row.cheap,
-                 .exact = row.exact},
+                 .exact = row.exact,
+                 .work = row.work,
+                 .by_parts = row.by_parts},
       .infer =
           [row](TypeSpan in, const NoAttrs&) {
             check_count(row.name, in, 1);
@@ -198,6 +200,8 @@ ir::OpSpec<NoAttrs> binary_spec(BinaryRow row) {
                  .composite = row.composite,
                  .cheap = row.cheap,
                  .exact = row.exact,
+                 .work = row.work,
+                 .by_parts = row.by_parts,
                  .takes_sums = row.takes_sums},
       .infer =
           [row](TypeSpan in, const NoAttrs&) {

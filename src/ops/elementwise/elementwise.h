@@ -42,6 +42,8 @@ struct UnaryRow {
   bool composite = false;           ///< `Traits::composite`
   bool cheap = false;               ///< `Traits::cheap`
   bool exact = false;               ///< `Traits::exact`
+  ir::Work work = ir::Work::Plain;  ///< `Traits::work`
+  bool by_parts = false;            ///< `Traits::by_parts`
   UnaryFns fns;
   UnaryJvp jvp = nullptr;
   /// Set when the op is linear: cotangent of x from that of y and the type of x.
@@ -53,6 +55,8 @@ struct BinaryRow {
   bool composite = false;           ///< `Traits::composite`
   bool cheap = false;               ///< `Traits::cheap`
   bool exact = false;               ///< `Traits::exact`
+  ir::Work work = ir::Work::Plain;  ///< `Traits::work`
+  bool by_parts = false;            ///< `Traits::by_parts`
   BinaryFns fns;
   BinaryJvp jvp_x = nullptr;
   BinaryJvp jvp_y = nullptr;

@@ -40,24 +40,29 @@ T repeated(T x, u64 y) {
 }  // namespace
 
 TESSERA_ROW(exp2, unary_spec({.name = "exp2",
+                              .work = ir::Work::Function,
                               .fns = {.f = [](double x) { return std::exp2(x); },
                                       .c = [](complexd x) { return std::exp(x * std::numbers::ln2); }},
                               .jvp = [](Value, Value y, Value t) { return std::numbers::ln2 * (t * y); }}));
 TESSERA_ROW(expm1, unary_spec({.name = "expm1",
                                .stablehlo = "stablehlo.exponential_minus_one",
+                               .work = ir::Work::Special,
                                .fns = {.f = [](double x) { return std::expm1(x); }, .c = expm1_of},
                                .jvp = [](Value, Value y, Value t) { return t * (y + 1.0); }}));
 TESSERA_ROW(log1p, unary_spec({.name = "log1p",
                                .stablehlo = "stablehlo.log_plus_one",
+                               .work = ir::Work::Special,
                                .fns = {.f = [](double x) { return std::log1p(x); }, .c = log1p_of},
                                .jvp = [](Value x, Value, Value t) { return t / (x + 1.0); }}));
 TESSERA_ROW(logistic, unary_spec({.name = "logistic",
                                   .stablehlo = "stablehlo.logistic",
                                   .cheap = true,
+                                  .work = ir::Work::Exp,
                                   .fns = {.f = logistic_of, .c = [](complexd x) { return 1.0 / (1.0 + std::exp(-x)); }},
                                   .jvp = [](Value, Value y, Value t) { return t * (y * (1.0 - y)); }}));
 TESSERA_ROW(cbrt, unary_spec({.name = "cbrt",
                               .stablehlo = "stablehlo.cbrt",
+                              .work = ir::Work::Special,
                               .fns = {.f = [](double x) { return std::cbrt(x); }},
                               .jvp = [](Value, Value y, Value t) { return t * (1.0 / 3 * integer_pow(y, -2)); }}));
 TESSERA_ROW(square, unary_spec({.name = "square",

@@ -39,6 +39,7 @@ TESSERA_ROW(ceil, unary_spec({.name = "ceil", .stablehlo = "stablehlo.ceil", .ex
 TESSERA_ROW(rem, binary_spec({.name = "rem",
                               .stablehlo = "stablehlo.remainder",
                               .exact = true,
+                              .work = ir::Work::Special,
                               .fns = {.f = [](double x, double y) { return std::fmod(x, y); },
                                       .i = [](i64 x, i64 y, int) { return remainder_of(x, y); },
                                       .u = [](u64 x, u64 y, int) { return remainder_of(x, y); }},

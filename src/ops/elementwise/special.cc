@@ -29,24 +29,29 @@ Value gamma_density(Value a, Value x) { return exp((a - 1.0) * log(x) - x - lgam
 TESSERA_ROW(erf,
             unary_spec({.name = "erf",
                         .stablehlo = "chlo.erf",
+                        .work = ir::Work::Special,
                         .fns = {.f = [](double x) { return std::erf(x); }},
                         .jvp = [](Value x, Value, Value t) { return kTwoOverSqrtPi * (t * exp(neg(square(x)))); }}));
 TESSERA_ROW(erfc,
             unary_spec({.name = "erfc",
                         .stablehlo = "chlo.erfc",
+                        .work = ir::Work::Special,
                         .fns = {.f = [](double x) { return std::erfc(x); }},
                         .jvp = [](Value x, Value, Value t) { return -kTwoOverSqrtPi * (t * exp(neg(square(x)))); }}));
 TESSERA_ROW(erf_inv,
             unary_spec({.name = "erf_inv",
                         .stablehlo = "chlo.erf_inv",
+                        .work = ir::Work::Special,
                         .fns = {.f = core::erf_inv},
                         .jvp = [](Value, Value y, Value t) { return (1 / kTwoOverSqrtPi) * (t * exp(square(y))); }}));
 TESSERA_ROW(lgamma, unary_spec({.name = "lgamma",
                                 .stablehlo = "chlo.lgamma",
+                                .work = ir::Work::Special,
                                 .fns = {.f = core::log_gamma},
                                 .jvp = [](Value x, Value, Value t) { return t * digamma(x); }}));
 TESSERA_ROW(digamma, unary_spec({.name = "digamma",
                                  .stablehlo = "chlo.digamma",
+                                 .work = ir::Work::Special,
                                  .fns = {.f = core::digamma},
                                  .jvp = [](Value x, Value, Value t) {
                                    return t * polygamma(scalar(*x.builder, 1, x.dtype()), x);
@@ -54,46 +59,56 @@ TESSERA_ROW(digamma, unary_spec({.name = "digamma",
 TESSERA_ROW(bessel_i0e,
             unary_spec({.name = "bessel_i0e",
                         .composite = true,
+                        .work = ir::Work::Special,
                         .fns = {.f = core::bessel_i0e},
                         .jvp = [](Value x, Value y, Value t) { return t * (bessel_i1e(x) - sign(x) * y); }}));
 TESSERA_ROW(bessel_i1e, unary_spec({.name = "bessel_i1e",
                                     .stablehlo = "chlo.bessel_i1e",
+                                    .work = ir::Work::Special,
                                     .fns = {.f = core::bessel_i1e},
                                     .jvp = bessel_i1e_jvp}));
 
 TESSERA_ROW(polygamma,
             binary_spec({.name = "polygamma",
                          .stablehlo = "chlo.polygamma",
+                         .work = ir::Work::Special,
                          .fns = {.f = core::polygamma},
                          .jvp_x = [](Value, Value, Value, Value) { return no_derivative("polygamma", "the order"); },
                          .jvp_y = [](Value n, Value x, Value, Value t) { return t * polygamma(n + 1.0, x); }}));
 TESSERA_ROW(zeta,
             binary_spec({.name = "zeta",
                          .stablehlo = "chlo.zeta",
+                         .work = ir::Work::Special,
                          .fns = {.f = core::zeta},
                          .jvp_x = [](Value, Value, Value, Value) { return no_derivative("zeta", "operand 0"); },
                          .jvp_y = [](Value x, Value q, Value, Value t) { return t * neg(x * zeta(x + 1.0, q)); }}));
 TESSERA_ROW(igamma, binary_spec({.name = "igamma",
                                  .composite = true,
+                                 .work = ir::Work::Special,
                                  .fns = {.f = core::igamma},
                                  .jvp_x = [](Value a, Value x, Value, Value t) { return t * igamma_grad_a(a, x); },
                                  .jvp_y = [](Value a, Value x, Value, Value t) { return t * gamma_density(a, x); }}));
 TESSERA_ROW(igammac,
             binary_spec({.name = "igammac",
                          .composite = true,
+                         .work = ir::Work::Special,
                          .fns = {.f = core::igammac},
                          .jvp_x = [](Value a, Value x, Value, Value t) { return neg(t * igamma_grad_a(a, x)); },
                          .jvp_y = [](Value a, Value x, Value, Value t) { return neg(t * gamma_density(a, x)); }}));
 TESSERA_ROW(igamma_grad_a,
             binary_spec({.name = "igamma_grad_a",
                          .composite = true,
+                         .work = ir::Work::Special,
                          .fns = {.f = core::igamma_grad_a},
                          .jvp_x = [](Value, Value, Value,
                                      Value) { return no_derivative("igamma_grad_a", "operand 0"); },
                          .jvp_y = [](Value a, Value x, Value,
                                      Value t) { return t * (gamma_density(a, x) * (log(x) - digamma(a))); }}));
 TESSERA_ROW(random_gamma_grad, [] {
-  auto spec = binary_spec({.name = "random_gamma_grad", .composite = true, .fns = {.f = core::random_gamma_grad}});
+  auto spec = binary_spec({.name = "random_gamma_grad",
+                           .composite = true,
+                           .work = ir::Work::Special,
+                           .fns = {.f = core::random_gamma_grad}});
   spec.jvp = Never{"the second derivative of a sample by its parameter is not known"};
   return spec;
 }());
@@ -101,7 +116,7 @@ TESSERA_ROW(random_gamma_grad, [] {
 TESSERA_DEFINE_OP(regularized_incomplete_beta, NoAttrs,
                   {
                       .name = "regularized_incomplete_beta",
-                      .traits = {.elementwise = true, .composite = true},
+                      .traits = {.elementwise = true, .composite = true, .work = ir::Work::Special},
                       .infer =
                           [](TypeSpan in, const NoAttrs&) {
                             const char* name = "regularized_incomplete_beta";

@@ -11,6 +11,7 @@ namespace tessera::ops {
   TESSERA_ROW(                                                                                                       \
       op, unary_spec({.name = #op,                                                                                   \
                       .stablehlo = dialect "." #op,                                                                  \
+                      .work = ir::Work::Special,                                                                     \
                       .fns = {.f = [](double x) { return std::op(x); }, .c = [](complexd x) { return std::op(x); }}, \
                       .jvp = [](Value x, Value y, Value t) { return derivative(x, y, t); }}))
 
@@ -40,6 +41,7 @@ TESSERA_TRIG(atanh, "chlo", d_atanh);
 TESSERA_ROW(atan2,
             binary_spec({.name = "atan2",
                          .stablehlo = "stablehlo.atan2",
+                         .work = ir::Work::Special,
                          .fns = {.f = [](double x, double y) { return std::atan2(x, y); }},
                          .jvp_x = [](Value x, Value y, Value, Value t) { return t * (y / (square(x) + square(y))); },
                          .jvp_y = [](Value x, Value y, Value,

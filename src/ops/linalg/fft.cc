@@ -234,12 +234,14 @@ std::optional<ir::Division> four_steps(Builder& b, const ir::DivideArgs& a, cons
   return out;
 }
 
+Traits traits() { return {.linearity = Linearity::Joint, .work = ir::Work::Fft, .whole_entry = ir::WholeEntry::Kept}; }
+
 }  // namespace
 
 TESSERA_DEFINE_OP(fft, Fft,
                   {
                       .name = "fft",
-                      .traits = {.linearity = Linearity::Joint, .whole_entry = ir::WholeEntry::Kept},
+                      .traits = traits(),
                       .infer = infer,
                       .factors = factors,
                       .remap = by_default,

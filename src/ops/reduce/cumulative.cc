@@ -160,6 +160,7 @@ ir::OpSpec<Cumulative> spec(const ir::OpDef& (*self)(), const char* name, Kind k
       .name = name,
       .traits = {.linearity = kind == Reduction::Sum ? Linearity::Joint : Linearity::None,
                  .exact = kind == Reduction::Max || kind == Reduction::Min,
+                 .work = ir::Work::Scan,
                  .activity = "a dimension that is reduced step by step"},
       .infer = [name, kind](TypeSpan in, const Cumulative& p) { return infer(name, kind, in, p); },
       .factors =

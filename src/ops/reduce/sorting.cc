@@ -189,7 +189,7 @@ std::optional<ir::Division> divide_top_k(Builder& b, const ir::DivideArgs& a, co
 TESSERA_DEFINE_OP(sort, Sort,
                   {
                       .name = "sort",
-                      .traits = {.exact = true, .alike = true, .activity = "sorting"},
+                      .traits = {.exact = true, .work = ir::Work::Sort, .alike = true, .activity = "sorting"},
                       .infer = infer_sort,
                       .factors = [](TypeSpan in, TypeSpan out,
                                     const Sort& p) { return line_factors(in, out, p.dimension); },
@@ -226,7 +226,7 @@ TESSERA_DEFINE_OP(sort, Sort,
 TESSERA_DEFINE_OP(top_k, TopK,
                   {
                       .name = "top_k",
-                      .traits = {.exact = true},
+                      .traits = {.exact = true, .work = ir::Work::TopK},
                       .infer = infer_top_k,
                       .factors = [](TypeSpan in, TypeSpan out,
                                     const TopK& p) { return line_factors(in, out, p.dimension); },

@@ -156,7 +156,7 @@ std::vector<Sample<Gather>> gather_samples() {
 TESSERA_DEFINE_OP(gather, Gather,
                   {
                       .name = "gather",
-                      .traits = {.exact = true},
+                      .traits = {.exact = true, .work = ir::Work::Gather},
                       .infer = infer,
                       .factors = factors,
                       .remap = remap,

@@ -331,7 +331,7 @@ ir::OpSpec<Scatter> scatter_spec(const ir::OpDef* self, const char* name, Update
                                  ir::Must<Values(Builder&, const TransposeArgs&, const Scatter&)> transpose) {
   return {
       .name = name,
-      .traits = {.exact = kind == Update::Set || kind == Update::Min || kind == Update::Max},
+      .traits = {.exact = kind == Update::Set || kind == Update::Min || kind == Update::Max, .work = ir::Work::Scatter},
       .infer = [name](TypeSpan in, const Scatter& p) { return infer(name, in, p); },
       .factors = [kind](TypeSpan in, TypeSpan, const Scatter& p) { return factors(kind, in, p); },
       .remap = by_default,

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// Simulated programs on a machine that was measured: rates of operations, caches, and rows that are reduced in them.
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "ops/ops.h"
+#include "planner/schedule.h"
+#include "support/spmd_sketch.h"
+#include "tessera/simulate.h"
+#include "tessera/tessera.h"
+
+namespace tessera {
+namespace {
+
+using Function = std::function<Array(const Array&)>;
+constexpr double kElements = 8 * 16;  // of a device
+
+// Eight devices of one process.
+ClusterModel process() {
+  ClusterModel c;
+  c.name = "test";
+  c.device = {"test", {{DType::F32, 1000}}, 100, 1e12, 1 << 30};
+  c.levels = {{"memory", ClusterLevel::Kind::Memory, {8}, true, 0, 1e9}};
+  return c;
+}
+
+double step(const ClusterModel& c, const Function& f) {
+  const AbstractMesh mesh{{"x", 8}};
+  return jit(f, {.in_shardings = {NamedSharding(mesh, P("x"))}}).lower(ShapeDtype{{64, 16}, float32}).simulate(c).step;
+}
+
+TEST(Rates, FunctionsHaveThoseOfTheirClass) {
+  auto exponential = [](const Array& v) { return exp(v); };
+  auto tangent = [](const Array& v) { return tanh(v); };
+  auto logarithm = [](const Array& v) { return log(v); };
+  auto error = [](const Array& v) { return erf(v); };
+  auto root = [](const Array& v) { return sqrt(v); };
+  auto quotient = [](const Array& v) { return 1 / v; };
+  ClusterModel c = process();
+  EXPECT_NEAR(step(c, exponential), 10 * kElements / 100, 1e-6) << "ten element-wise operations";
+  EXPECT_NEAR(step(c, root), 10 * kElements / 100, 1e-6);
+  EXPECT_NEAR(step(c, quotient), kElements / 100, 1e-6) << "a division is one";
+  c.device.operations = {{"transcendental", 50}};
+  for (const Function& f :
+       {Function(exponential), Function(tangent), Function(logarithm), Function(error), Function(root)}) {
+    EXPECT_NEAR(step(c, f), kElements / 50, 1e-6) << "it stands for those that nobody measured";
+  }
+  EXPECT_NEAR(step(c, quotient), kElements / 100, 1e-6);
+  c.device.operations = {{"transcendental", 50}, {"exp", 200}, {"special", 25}, {"root", 80}};
+  EXPECT_NEAR(step(c, exponential), kElements / 200, 1e-6);
+  EXPECT_NEAR(step(c, tangent), kElements / 200, 1e-6);
+  EXPECT_NEAR(step(c, logarithm), kElements / 50, 1e-6);
+  EXPECT_NEAR(step(c, error), kElements / 25, 1e-6);
+  EXPECT_NEAR(step(c, root), kElements / 80, 1e-6);
+  EXPECT_NEAR(step(c, quotient), kElements / 80, 1e-6);
+}
+
+TEST(Rates, OtherOperationsHaveTheirOwn) {
+  auto sorted = [](const Array& v) { return sort(v, -1); };
+  auto greatest = [](const Array& v) { return lax::top_k(v, 2).first; };
+  auto sums = [](const Array& v) { return cumsum(v, 1); };
+  ClusterModel c = process();
+  for (const Function& f : {Function(sorted), Function(greatest), Function(sums)}) EXPECT_NEAR(step(c, f), 0, 1e-6);
+  c.device.operations = {{"sort", 4}, {"top_k", 8}, {"scan", 16}};
+  EXPECT_NEAR(step(c, sorted), kElements * 4 / 4, 1e-6) << "the binary logarithm of 16 is 4";
+  EXPECT_NEAR(step(c, greatest), kElements / 8, 1e-6);
+  EXPECT_NEAR(step(c, sums), kElements / 16, 1e-6);
+}
+
+TEST(Rates, ValuesComeFromTheCacheThatHoldsWhatWasUsedSince) {
+  auto thrice = [](const Array& v) { return sort(cumsum(sort(v, -1), 1), -1); };
+  constexpr double kBytes = 4 * kElements;
+  ClusterModel c = process();
+  c.device.memory_bandwidth = 10;
+  // Six arrays are read or written in a step, four from when one is written until it has been read.
+  c.device.caches = {{static_cast<std::int64_t>(4 * kBytes), 100}};
+  EXPECT_NEAR(step(c, thrice), 2 * kBytes / 10 + 4 * kBytes / 100, 1e-6) << "argument and result from memory";
+  c.device.caches = {{static_cast<std::int64_t>(6 * kBytes), 100}};
+  EXPECT_NEAR(step(c, thrice), 6 * kBytes / 100, 1e-6) << "all of the step is in the cache";
+  c.device.caches = {{static_cast<std::int64_t>(kBytes), 100}};
+  EXPECT_NEAR(step(c, thrice), 6 * kBytes / 10, 1e-6);
+}
+
+TEST(Rates, WrittenBytesMayCostMore) {
+  auto sorted = [](const Array& v) { return sort(v, -1); };
+  ClusterModel c = process();
+  c.device.memory_bandwidth = 10;
+  EXPECT_NEAR(step(c, sorted), 2 * 4 * kElements / 10, 1e-6);
+  c.device.write_cost = 1.5;
+  EXPECT_NEAR(step(c, sorted), 2.5 * 4 * kElements / 10, 1e-6);
+  EXPECT_EQ(ClusterModel::parse(c.to_json(), "test").device.write_cost, 1.5);
+  c.device.write_cost = 0.5;
+  EXPECT_THROW(c.check("test"), ValueError);
+}
+
+TEST(Rates, GroupsThatMeetReadOnce) {
+  auto both = [](const Array& v) { return (v + v) * (v * v); };
+  ClusterModel c = process();
+  c.device.memory_bandwidth = 10;
+  c.device.vector_flops = 1e9;
+  EXPECT_NEAR(step(c, both), 2 * 4 * kElements / 10, 1e-6);
+}
+
+TEST(Rates, ConvolutionsOfFewChannelsTakeWholeVectors) {
+  auto seconds = [](std::int64_t channels, const ClusterModel& c) {
+    const AbstractMesh mesh{{"x", 8}};
+    auto f = [](const Array& x, const Array& w) { return lax::conv_general_dilated(x, w, {.strides = {1, 1}}); };
+    return jit(f, {.in_shardings = {NamedSharding(mesh, P("x")), NamedSharding(mesh, P())}})
+        .lower(ShapeDtype{{8, 4, 32, 32}, float32}, ShapeDtype{{channels, 4, 1, 1}, float32})
+        .simulate(c)
+        .step;
+  };
+  EXPECT_NEAR(seconds(4, process()), seconds(16, process()), 1e-6);
+  EXPECT_NEAR(seconds(32, process()), 2 * seconds(16, process()), 1e-6);
+}
+
+TEST(Rates, RowsAreReducedInTheCache) {
+  auto bytes = [](std::int64_t row, planner::Rows rows) {
+    ir::Builder b;
+    ir::Value x = b.input({DType::F32, {8, row}});
+    ir::Value sums = ops::reduce_sum(x, {{1}});
+    ir::Value y = ops::div(x, ops::broadcast_in_dim(sums, {8, row}, {0}));
+    const ir::Module m = test::module(b, {y}, test::mesh_of("x:2"), {"x, -"}, {"x, -"});
+    std::int64_t unknown = 0;
+    double sum = 0;
+    for (const auto& t : planner::schedule_of(*spmd::partition(spmd::prepared(m)), unknown, rows).tasks) sum += t.bytes;
+    return sum;
+  };
+  EXPECT_EQ(bytes(64, planner::Rows::Cached), 2 * 4 * 64 * 4) << "read once, written once";
+  EXPECT_EQ(bytes(64, planner::Rows::Apart), 4 * 4 * 64 * 4 + 4 * 4) << "read twice, and the repeated sums";
+  EXPECT_EQ(bytes(8192, planner::Rows::Cached), 3 * 4 * 8192 * 4 + 2 * 4 * 4) << "too long for a block";
+}
+
+}  // namespace
+}  // namespace tessera
