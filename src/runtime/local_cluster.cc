@@ -180,13 +180,17 @@ class Cluster final : public LocalCluster, public std::enable_shared_from_this<C
     if (has_begun(w.peer, *w.call)) return;
     for (const Wait* other : waits_) {
       if (other->self != w.peer || other->peer != w.self || has_begun(w.self, *other->call)) continue;
-      // One that has been told already is about to leave, and comes here then.
+      const auto order = order_of_programs(*w.call, *other->call);
+      if (order > 0) continue;  // the other one finds that out, and comes here then
+      // One that has been told already is about to leave.
       if (failed_.contains({w.self, other->call->tag})) continue;
       const auto& peers = *journals_[static_cast<std::size_t>(w.peer)];
       const std::string why = different_programs(*journals_[static_cast<std::size_t>(w.self)], w.self, *w.call, w.peer,
                                                  described_wholly(*other->call), peers.arrays_with(w.self));
-      failed_.insert_or_assign({w.self, other->call->tag}, why);
-      changed_.notify_all();
+      if (order == 0) {
+        failed_.insert_or_assign({w.self, other->call->tag}, why);
+        changed_.notify_all();
+      }
       throw StateError(str(described(*w.call), ": ", why));
     }
   }

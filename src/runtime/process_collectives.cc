@@ -34,6 +34,13 @@ std::string different_programs(const ProcessJournal& journal, int self, const Co
              difference.empty() ? "" : "; ", difference);
 }
 
+std::int64_t order_of_programs(const Collectives::Call& a, const Collectives::Call& b) {
+  if (a.processes == 0 || a.processes != b.processes) return 0;
+  constexpr std::int64_t kRuns = std::int64_t{1} << Collectives::kRunBits;
+  const std::int64_t apart = (a.tag - b.tag) & (kRuns - 1);  // the count starts again from 0 after its last bit
+  return apart < kRuns / 2 ? apart : apart - kRuns;
+}
+
 std::size_t member_of(Collectives::Group group, int process) {
   auto at = std::lower_bound(group.begin(), group.end(), process);
   if (at == group.end() || *at != process) {

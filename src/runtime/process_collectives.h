@@ -45,8 +45,9 @@ class Collectives {
     std::int64_t tag = 0;  ///< of the program and its run
     std::string_view name = "exchange";
     Loc loc = {};
-    std::int64_t run = -1;  ///< of the program, from 0; negative: no program's
-    bool aside = false;     ///< beside the programs: processes may come to it in another order than to these
+    std::int64_t run = -1;      ///< of the program, from 0; negative: no program's
+    bool aside = false;         ///< beside the programs: processes may come to it in another order than to these
+    std::size_t processes = 0;  ///< a number for those whose programs the tag counts, equal in all of them; 0: unknown
   };
   /// The processes that take part, ascending. Blocks are in their order.
   using Group = std::span<const std::int32_t>;
@@ -128,6 +129,10 @@ std::string described_wholly(const Collectives::Call& call);
 /// operation, `there` (`described_wholly`), and neither has begun the other's. `arrays` is the peer's `arrays_with`.
 std::string different_programs(const ProcessJournal& journal, int self, const Collectives::Call& here, int peer,
                                const std::string& there, const std::string& arrays);
+/// Which of two programs the same processes come to first: negative where `a`, positive where `b`; 0 where they are in
+/// the same place, or of different processes, so that no order is known. Where one process waits for another that is in
+/// a later program, it alone has to leave its own: the other one is where all will meet.
+std::int64_t order_of_programs(const Collectives::Call& a, const Collectives::Call& b);
 /// A call that outlives its caller's text.
 struct OwnCall {
   explicit OwnCall(const Collectives::Call& c) : name(c.name), call(c) { call.name = name; }

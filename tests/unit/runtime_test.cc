@@ -245,6 +245,48 @@ TEST(LocalCluster, ProcessesThatWaitForEachOtherApartNameWhatDiffers) {
   }
 }
 
+// Of three processes one has run another program than the others, has found so with one of these, and waits in the next
+// program. The third one, which still waits in the first, throws; the one that is ahead does not.
+TEST(LocalCluster, WhoIsAheadAfterOtherProgramsWaitsForThoseBehind) {
+  using Call = Collectives::Call;
+  constexpr std::int64_t kProgram = std::int64_t{9} << Collectives::kRunBits;
+  auto cluster = LocalCluster::create(2);
+  std::vector<std::shared_ptr<Collectives>> members{cluster->join(0), cluster->join(1)};
+  const Call first{.tag = kProgram | 1, .name = "first", .run = 1, .processes = 77};
+  const Call next{.tag = kProgram | 2, .name = "next", .run = 1, .processes = 77};
+  int sent = 3;
+  int got = 0;
+  std::vector<Collectives::Message> to1{{1, &sent, 4}};
+  std::vector<Collectives::Receipt> from0{{0, &got, 4}};
+  std::thread ahead([&] { EXPECT_NO_THROW(members[1]->exchange(next, {}, from0)); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  int never = 0;
+  std::vector<Collectives::Receipt> from1{{1, &never, 4}};
+  try {
+    members[0]->exchange(first, {}, from1);
+    ADD_FAILURE() << "expected an error";
+  } catch (const StateError& e) {
+    EXPECT_NE(std::string(e.what()).find("the processes run different programs"), std::string::npos) << e.what();
+  }
+  members[0]->exchange(next, to1, {});
+  ahead.join();
+  EXPECT_EQ(got, 3);
+}
+
+TEST(Collectives, ProgramsOfTheSameProcessesHaveAnOrder) {
+  using Call = Collectives::Call;
+  auto call = [](std::int64_t program, std::int64_t place, std::size_t processes) {
+    return Call{.tag = (program << Collectives::kRunBits) | place, .processes = processes};
+  };
+  EXPECT_LT(order_of_programs(call(3, 1, 7), call(2, 2, 7)), 0);
+  EXPECT_GT(order_of_programs(call(3, 2, 7), call(4, 1, 7)), 0);
+  EXPECT_EQ(order_of_programs(call(3, 2, 7), call(4, 2, 7)), 0);
+  EXPECT_EQ(order_of_programs(call(3, 1, 7), call(2, 2, 8)), 0);
+  EXPECT_EQ(order_of_programs(call(3, 1, 0), call(2, 2, 0)), 0);
+  // The count begins anew after its last bit.
+  EXPECT_LT(order_of_programs(call(3, (1 << Collectives::kRunBits) - 1, 7), call(3, 0, 7)), 0);
+}
+
 TEST(LocalCluster, WhatRunsAsideOrHasBegunIsNoDifference) {
   auto cluster = LocalCluster::create(2);
   std::vector<std::shared_ptr<Collectives>> members{cluster->join(0), cluster->join(1)};

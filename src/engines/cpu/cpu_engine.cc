@@ -74,6 +74,7 @@ class CpuExecutable final : public runtime::Executable {
     auto [tag, number] = tags_->next(numbers_.program, numbers_.processes);
     run.tag = tag;
     run.number = number;
+    run.processes = numbers_.processes;
     try {
       return program_->run(std::move(args), run, {}, borrowed);
     } catch (const std::exception& e) {

@@ -19,8 +19,9 @@ struct Run {
   runtime::MemoryPool& memory;
   runtime::Collectives* collectives = nullptr;
   std::int64_t tag = 0;
-  std::int64_t number = 0;  ///< of this run of the program, from 0
-  std::uint64_t shake = 0;  ///< as for `PlainExecutable`; state of a generator
+  std::int64_t number = 0;    ///< of this run of the program, from 0
+  std::size_t processes = 0;  ///< `Collectives::Call::processes`
+  std::uint64_t shake = 0;    ///< as for `PlainExecutable`; state of a generator
   /// By mesh position: whether its predicates chose this nested program; null: those of all did. Effects happen there
   /// alone.
   const std::vector<bool>* taken = nullptr;
@@ -79,7 +80,7 @@ class Step {
 
   /// What the step is to other processes.
   runtime::Collectives::Call call(const Run& run, std::string_view name) const {
-    return {run.tag, name, loc, run.number};
+    return {.tag = run.tag, .name = name, .loc = loc, .run = run.number, .processes = run.processes};
   }
 
   std::vector<ir::ValueId> reads;

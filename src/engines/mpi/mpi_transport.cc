@@ -36,6 +36,7 @@ using runtime::CommunicationPtr;
 using runtime::described;
 using runtime::described_wholly;
 using runtime::different_programs;
+using runtime::order_of_programs;
 using Clock = std::chrono::steady_clock;
 using Time = Clock::time_point;
 using Seconds = std::chrono::duration<double>;
@@ -55,9 +56,10 @@ struct NoticeHead {
   std::int32_t length = 0;  // of the text that follows
   std::int64_t tag = 0;  // Failed: in which step; Ask: in which one the asker waits; Here: in which one for the asker
   // Here, which answers `Ask`:
-  std::int64_t about = 0;  // the asker's step
-  bool begun = false;      // which has begun here
-  bool waits = false;      // this process waits for the asker in `tag`
+  std::int64_t about = 0;     // the asker's step
+  bool begun = false;         // which has begun here
+  bool waits = false;         // this process waits for the asker in `tag`
+  std::size_t processes = 0;  // of the program in which it waits
 };
 
 // What every process tells when it joins.
@@ -503,13 +505,17 @@ class Exchange final : public Communication {
     Transport& t = *transport_;
     const NoticeHead& head = answer.head;
     if (!head.waits || head.begun || head.about != call_.call.tag || t.journal().has_begun(head.tag)) return;
-    // One that has been told already is about to leave, and comes here then.
+    const auto order = order_of_programs(call_.call, {.tag = head.tag, .processes = head.processes});
+    if (order > 0) return;  // the other one finds that out, and comes here then
+    // One that has been told already is about to leave.
     if (std::find(t.told_.begin(), t.told_.end(), std::pair{peer, head.tag}) != t.told_.end()) return;
     const std::string why =
         different_programs(t.journal(), t.world_.rank, call_.call, peer, answer.where, answer.arrays);
-    t.tell(peer, {.kind = Notice::Failed, .tag = head.tag}, why);
-    t.told_.emplace_back(peer, head.tag);
-    if (t.told_.size() > Transport::kRememberedFailures) t.told_.pop_front();
+    if (order == 0) {
+      t.tell(peer, {.kind = Notice::Failed, .tag = head.tag}, why);
+      t.told_.emplace_back(peer, head.tag);
+      if (t.told_.size() > Transport::kRememberedFailures) t.told_.pop_front();
+    }
     throw StateError(str(described(call_.call), ": ", why));
   }
 
@@ -588,7 +594,8 @@ void Transport::answer(int peer, std::int64_t about) {
                         .tag = wait != nullptr ? wait->call().tag : 0,
                         .about = about,
                         .begun = journal().has_begun(about),
-                        .waits = wait != nullptr};
+                        .waits = wait != nullptr,
+                        .processes = wait != nullptr ? wait->call().processes : 0};
   tell_or_not(peer, head, str(where, '\n', journal().arrays_with(peer)));
 }
 
