@@ -4,7 +4,6 @@
 #include "memory.h"
 
 #include <errno.h>
-#include <unistd.h>
 #ifdef TESSERA_MIMALLOC
 #include <mimalloc.h>
 #else
@@ -16,7 +15,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
-#include <fstream>
 #include <new>
 
 namespace {
@@ -189,15 +187,6 @@ void operator delete(void* p, std::align_val_t, const std::nothrow_t&) noexcept 
 void operator delete[](void* p, std::align_val_t, const std::nothrow_t&) noexcept { release(p); }
 
 namespace tessera::cli {
-
-std::int64_t machine_memory() {
-  std::int64_t bytes = std::int64_t{::sysconf(_SC_PHYS_PAGES)} * std::int64_t{::sysconf(_SC_PAGE_SIZE)};
-  for (const char* path : {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
-    std::int64_t group = 0;  // "max" is no number
-    if (std::ifstream(path) >> group && group > 0) bytes = std::min(bytes, group);
-  }
-  return bytes;
-}
 
 void bound_memory(std::int64_t bytes) {
   bound.store(bytes, std::memory_order_relaxed);

@@ -8,9 +8,6 @@
 
 namespace tessera::cli {
 
-/// Memory of the machine, or of the control group (container) that the process runs in: the bound of commands that read
-/// a program, whose text is not trusted, where no other is given.
-std::int64_t machine_memory();
 /// Bytes that the process may hold from now on.
 void bound_memory(std::int64_t bytes);
 /// What to tell about the last `new` that failed.

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/process_memory.h"
 #include "base/strings.h"
 #include "commands.h"
 #include "memory.h"
@@ -61,7 +62,7 @@ Planned plan_of(const std::string& path, const PlanOptions& o, std::int64_t max_
 
 void plan(const PlanOptions& o) {
   const std::int64_t max_memory =
-      o.max_memory_text ? bytes_value("--max-memory", *o.max_memory_text) : machine_memory();
+      o.max_memory_text ? bytes_value("--max-memory", *o.max_memory_text) : base::machine_memory();
   bound_memory(max_memory);
   check_paths({{"the program", o.program}, {"--compare", o.compare}, {"--html", o.html, true}});
   Planned now = plan_of(o.program, o, max_memory);

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "base/file.h"
+#include "base/process_memory.h"
 #include "base/strings.h"
 #include "commands.h"
 #include "guard.h"
@@ -158,7 +159,7 @@ void add_run(CLI::App& app) {
   command->add_flag("--graph", o->graph, "Print the program as Tessera's graph");
   command->callback([o] {
     if (o->time_limit) limit_time(seconds_value("--time-limit", *o->time_limit));
-    o->max_memory = o->max_memory_text ? bytes_value("--max-memory", *o->max_memory_text) : machine_memory();
+    o->max_memory = o->max_memory_text ? bytes_value("--max-memory", *o->max_memory_text) : base::machine_memory();
     run(*o);
   });
 }

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cstdlib>
 
+#include "base/process_memory.h"
 #include "entries.h"
 #include "objects.h"
 #include "runtime/buffer.h"
@@ -242,7 +243,8 @@ void device_addressable_memories(PJRT_Device_AddressableMemories_Args& args) {
 }
 void device_default_memory(PJRT_Device_DefaultMemory_Args& args) { args.memory = args.device->memories.front(); }
 
-// Devices are virtual: the memory is that of the process, which all of them share.
+// Devices are virtual: the memory is that of the process, which all of them share. What can be reserved is a device's
+// part of it, so that programs which fill every device by it fit.
 void device_memory_stats(PJRT_Device_MemoryStats_Args& args) {
   auto stats = runtime::runtime_of(args.device->client->client).memory->stats();
   args.bytes_in_use = stats.bytes_in_use;
@@ -254,7 +256,9 @@ void device_memory_stats(PJRT_Device_MemoryStats_Args& args) {
   args.bytes_limit_is_set = args.bytes_limit > 0;
   args.bytes_reserved_is_set = false;
   args.peak_bytes_reserved_is_set = false;
-  args.bytes_reservable_limit_is_set = false;
+  args.bytes_reservable_limit = (args.bytes_limit > 0 ? args.bytes_limit : base::machine_memory()) /
+                                static_cast<std::int64_t>(args.device->client->devices.size());
+  args.bytes_reservable_limit_is_set = true;
   args.largest_free_block_bytes_is_set = false;
   args.pool_bytes = stats.bytes_in_use + stats.cached_bytes;
   args.pool_bytes_is_set = true;

@@ -2,7 +2,6 @@
 #include "runtime/buffer.h"
 
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -13,6 +12,7 @@
 #include <new>
 #include <utility>
 
+#include "base/process_memory.h"
 #include "base/strings.h"
 #include "base/verify_mode.h"
 #include "tessera/error.h"
@@ -127,8 +127,7 @@ void free_block(void* block, std::int64_t capacity) noexcept { ::operator delete
 
 // A bound on buffers is mostly a bound on the whole program: what lies idle must leave room for the rest.
 std::int64_t default_cache_bound(std::int64_t limit) {
-  auto physical = static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
-  auto bound = std::max<std::int64_t>(physical / 4, std::int64_t{64} << 20);
+  auto bound = std::max<std::int64_t>(base::machine_memory() / 4, std::int64_t{64} << 20);
   return limit > 0 ? std::min(bound, limit / 8) : bound;
 }
 

@@ -295,6 +295,22 @@ TEST(PjrtPlugin, StructsAreReadBySize) {
   EXPECT_EQ(stats.peak_allocated_bytes, 0x5a5a5a5a5a5a5a5a);
 }
 
+// A program that fills each device up to its limit must fit into the memory that all of them share.
+TEST(PjrtPlugin, DevicesShareTheMemoryThatCanBeReserved) {
+  auto reservable = [](int devices) {
+    Client client(devices);
+    PJRT_Device_MemoryStats_Args stats{};
+    stats.struct_size = PJRT_Device_MemoryStats_Args_STRUCT_SIZE;
+    stats.device = client.devices().back();
+    PLUGIN_CALL(PJRT_Device_MemoryStats, stats);
+    EXPECT_TRUE(stats.bytes_reservable_limit_is_set);
+    return stats.bytes_reservable_limit;
+  };
+  std::int64_t all = reservable(1);
+  EXPECT_GT(all, std::int64_t{1} << 28);
+  EXPECT_EQ(reservable(8), all / 8);
+}
+
 TEST(PjrtPlugin, ShardingsAreXlas) {
   Client client(8);
   Executable exe = client.compile(add_program(false), compile_options(8));

@@ -3,8 +3,8 @@
 
 #include <cblas.h>
 
-#include "base/address_space.h"
 #include "base/process.h"
+#include "base/process_memory.h"
 #include "tessera/error.h"
 
 // Of libgomp, the runtime of oneDNN. Its header is a compiler's own, and another compiler's does not fit.
