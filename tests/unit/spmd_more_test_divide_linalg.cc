@@ -240,14 +240,12 @@ void tall_qr_of(Rng& rng, Case& c) {
   c.out = ops::qr(c.b.input({t, shape}));
 }
 
-void packed_qr_of(Rng& rng, Case& c) {
-  bool tall = pick(rng, 2) == 0;
-  std::int64_t n = tall ? 1 + pick(rng, 12) : 128 + pick(rng, 30);
-  std::int64_t m = tall ? 8 * n + pick(rng, 40) : n + pick(rng, 2) * pick(rng, 90);
+// A matrix whose columns need no reflector, now and then.
+Value input_of_qr(Rng& rng, Case& c, std::int64_t m, std::int64_t n) {
   DType t = random_dtype(rng);
   Shape shape = stack_of(rng, m, n);
   c.args.push_back(test::random_array(rng, {t, shape}));
-  if (pick(rng, 4) == 0) {  // columns that need no reflector
+  if (pick(rng, 4) == 0) {
     ops::View v{t, shape, c.args[0].data()};
     for (std::int64_t i = 0; i < m; ++i) {
       for (std::int64_t j = 0; j < n; j += 3) {
@@ -255,7 +253,21 @@ void packed_qr_of(Rng& rng, Case& c) {
       }
     }
   }
-  c.out = ops::packed_qr(c.b.input({t, shape}));
+  return c.b.input({t, shape});
+}
+
+void packed_qr_of(Rng& rng, Case& c) {
+  bool tall = pick(rng, 2) == 0;
+  std::int64_t n = tall ? 1 + pick(rng, 12) : 128 + pick(rng, 30);
+  std::int64_t m = tall ? 8 * n + pick(rng, 40) : n + pick(rng, 2) * pick(rng, 90);
+  c.out = ops::packed_qr(input_of_qr(rng, c, m, n));
+}
+
+// Square, or up to twice as tall.
+void qr_of(Rng& rng, Case& c) {
+  std::int64_t n = 128 + pick(rng, 30);
+  std::int64_t m = n + pick(rng, 2) * pick(rng, n);
+  c.out = ops::qr(input_of_qr(rng, c, m, n), m == n && pick(rng, 2) == 0);
 }
 
 void reflectors_of(Rng& rng, Case& c) {
@@ -377,6 +389,9 @@ TEST(DivideLinalg, GradientsOfSplitFactors) {
 TEST(DivideLinalg, RandomLu) { check_many(700, 3, lu_of, ops::lu_in_panels); }
 TEST(DivideLinalg, RandomCholesky) { check_many(1, 6, cholesky_of); }
 TEST(DivideLinalg, RandomTallQr) { check_many(300, 40, tall_qr_of); }
+TEST(DivideLinalg, RandomQr) {
+  check_many(800, 4, qr_of, [](Builder& b, const ir::DivideArgs& a) { return ops::qr_by_panels(b, a, {}); });
+}
 TEST(DivideLinalg, RandomReflectors) { check_many(500, 16, packed_qr_of); }
 TEST(DivideLinalg, RandomProductsOfReflectors) { check_many(600, 12, reflectors_of); }
 TEST(DivideLinalg, RandomTallSvd) { check_many(400, 20, tall_svd_of); }
