@@ -56,9 +56,10 @@ bool compare(const std::string& name, const Function& f, const Array& whole, con
     one.push_back(seconds([&] { on_one(whole).block_until_ready(); }));
   }
   const auto bytes = on_many.comm_plan(parts).bytes_per_device();
-  std::printf("%s: eight devices %.3f s, one %.3f s, ratio %.2f; %.1f MB to a device of %.1f MB; difference %.2g\n",
-              name.c_str(), median(many), median(one), median(many) / median(one), static_cast<double>(bytes) / 1e6,
-              static_cast<double>(whole.nbytes()) / kDevices / 1e6, difference);
+  std::printf(
+      "%s: eight devices %.3f s, one %.3f s, ratio %.2f; %.3g MB to a device, which has %.3g MB; difference %.2g\n",
+      name.c_str(), median(many), median(one), median(many) / median(one), static_cast<double>(bytes) / 1e6,
+      static_cast<double>(whole.nbytes()) / kDevices / 1e6, difference);
   std::fflush(stdout);
   return difference <= tolerance;
 }
