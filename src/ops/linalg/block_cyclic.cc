@@ -120,6 +120,12 @@ std::optional<BlockCyclic> BlockCyclic::of(const ir::DivideArgs& a, const ir::La
   return g;
 }
 
+BlockCyclic BlockCyclic::of_first_rows() const {
+  BlockCyclic g = *this;
+  g.row_panels_ = column_panels_;
+  return g;
+}
+
 ManualSpec BlockCyclic::boundary(Value matrix, const Dims& last, bool cut) const {
   std::int64_t lead = matrix.rank() - 2;
   ManualSpec spec;
@@ -175,16 +181,30 @@ Value BlockCyclic::joined(Builder& b, const Type& whole, const std::function<Val
   for (std::int64_t d = 0; d < lead; ++d) back.push_back(2 + d);
   for (std::int64_t d : {lead + 2, std::int64_t{0}, lead + 3, lead + 4, std::int64_t{1}, lead + 5}) back.push_back(d);
   // Written into one array: beside the parts of a concatenation there would be room for both.
-  Value x = zeros(b, {whole.dtype, tile});
+  Value x;
   Values starts(tile.size(), scalar(b, 0, DType::I32));
   for (std::int64_t w = 0; w < wide; ++w) {
     Values columns;
     for (std::int64_t j = 0; j < q(); ++j) columns.push_back(panel(j * wide + w));
+    // Panels wait for those before: exchanges that run ahead would hold copies of theirs.
+    if (x) {
+      columns.push_back(x);
+      columns = optimization_barrier(columns);
+      x = columns.back();
+      columns.pop_back();
+    }
     Value part = concatenate(columns, lead + 1);
     part =
         exchanged(ordered(with_last(part, {p(), tall, local_rows(), q(), p(), block_}), lead, {0, 3, 1, 2, 4, 5}, 2));
     part = transpose(part, back);
     part = reshape(part, stacked(part, lead, {rows() / p(), width()}));
+    if (!x) {
+      Dims none(tile.size(), 0);
+      Dims behind = none;
+      behind.back() = tile.back() - width();
+      x = pad(part, scalar(b, 0, whole.dtype), none, behind);
+      continue;
+    }
     starts.back() = scalar(b, static_cast<double>(w * width()), DType::I32);
     x = dynamic_update_slice(x, part, starts);
   }

@@ -31,6 +31,9 @@ class BlockCyclic {
   static std::optional<BlockCyclic> of(const ir::DivideArgs& a, const ir::Layout& layout, std::int64_t m,
                                        std::int64_t n, std::int64_t wanted = 16);
 
+  /// The same for square matrices of the first rows, where there are as many as columns, or more.
+  BlockCyclic of_first_rows() const;
+
   std::int64_t p() const { return rows_.total(); }  ///< rows of the grid
   std::int64_t q() const { return columns_.total(); }
   std::int64_t block() const { return block_; }

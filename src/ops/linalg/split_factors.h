@@ -19,9 +19,10 @@ std::optional<ir::Division> solve_by_panels(Builder& b, const ir::DivideArgs& a,
 std::optional<ir::Division> lu_by_panels(Builder& b, const ir::DivideArgs& a, const NoAttrs&);
 std::optional<ir::Division> lu_in_panels(Builder& b, const ir::DivideArgs& a);
 
-/// Q and R by their reflectors, which other rules make.
-std::optional<ir::Division> qr_by_reflectors(Builder& b, const ir::DivideArgs& a, const Qr& p);
-/// Reflectors panel by panel, each panel by TSQR (blocked Householder in compact WY form), and their product.
+/// Q and R by reflectors panel by panel, each panel by TSQR (blocked Householder in compact WY form), and their
+/// product.
+std::optional<ir::Division> qr_by_panels(Builder& b, const ir::DivideArgs& a, const Qr& p);
+/// The same in two: the reflectors, and their product.
 std::optional<ir::Division> reflectors_by_panels(Builder& b, const ir::DivideArgs& a, const Qr& p);
 std::optional<ir::Division> product_by_panels(Builder& b, const ir::DivideArgs& a, const NoAttrs&);
 /// Tall matrices: each device reduces its rows to a triangle, and the triangles are reduced in pairs (TSQR).

@@ -3,6 +3,8 @@
 // storage-efficient WY representation for products of Householder transformations, 1989). Those of a panel come from
 // its first rows and the triangles of all devices' others (TSQR), as they would from the whole panel: q and r are
 // LAPACK's.
+#include <functional>
+
 #include "ops/linalg/block_cyclic.h"
 #include "ops/linalg/split_factors.h"
 
@@ -42,7 +44,9 @@ Values reflected(const BlockCyclic& grid, Value v, Value factor, const Values& p
   std::int64_t from = 0;
   for (auto c : panels) {
     std::int64_t to = from + c.shape().back();
-    out.push_back(c - matmul(v, column_range(sum, from, to)));
+    // Subtracted here and not where the panel is next read: the products of all panels would wait there.
+    Values done = optimization_barrier(Values{c - matmul(v, column_range(sum, from, to))});
+    out.push_back(done[0]);
     from = to;
   }
   return out;
@@ -80,18 +84,91 @@ Reflectors factored(const BlockCyclic& grid, Value own) {
   return out;
 }
 
+// Reduces the panels of columns `rest` one after the other. Of each panel of columns, by panel of rows, what is on and
+// above the diagonal's: there what `kept` makes of its reflectors and of their rows below, which are those of the
+// device's rows (empty where there are none).
+using Kept = std::function<Value(const Reflectors& f, Value others)>;
+std::vector<Values> reduced(const BlockCyclic& grid, Values rest, const Kept& kept) {
+  const std::size_t panels = rest.size();
+  const std::int64_t tall = grid.local_rows();
+  std::vector<Values> done(panels);
+  for (std::size_t k = 0; k < panels; ++k) {
+    Reflectors f = factored(grid, grid.own_rows(rest[k]));
+    Value others = f.rest ? grid.for_rows(f.rest) : Value{};
+    done[k].push_back(kept(f, others));
+    Value v = below(grid.rows_of_panel(reflectors_of(f.packed)), others);
+    Values later =
+        reflected(grid, v, adjoint(f.factor), Values(rest.begin() + static_cast<std::ptrdiff_t>(k) + 1, rest.end()));
+    for (std::size_t j = k + 1; j < panels; ++j) {
+      Value x = later[j - k - 1];
+      done[j].push_back(row_range(x, 0, tall));
+      rest[j] = row_range(x, tall);
+    }
+  }
+  return done;
+}
+
+// The first columns of the reflectors' product, by panel of columns: `applied` gives a panel's reflectors, those of the
+// device's rows, and their compact factor.
+struct Applied {
+  Value rows, factor;
+};
+Values product(const BlockCyclic& grid, const std::function<Applied(std::int64_t k)>& applied) {
+  const std::int64_t panels = grid.column_panels();
+  const std::int64_t tall = grid.local_rows();
+  // As far as reflectors that have been applied reach.
+  Values q(at(panels));
+  for (std::int64_t k = panels; k-- > 0;) {
+    auto [rows, factor] = applied(k);
+    Builder& b = *rows.builder;
+    Value mine = grid.columns_of_panel(grid.rows_of_panel(identity_like(factor)));
+    auto blank = [&](std::int64_t count) {
+      Shape shape = mine.shape();
+      shape[shape.size() - 2] = count;
+      return zeros(b, {mine.dtype(), shape});
+    };
+    std::int64_t reach = rows.shape()[at(rows.rank() - 2)];
+    Values current{reach > tall ? below(mine, blank(reach - tall)) : mine};
+    for (std::int64_t j = k + 1; j < panels; ++j) current.push_back(below(blank(tall), q[at(j)]));
+    current = reflected(grid, rows, factor, current);
+    std::copy(current.begin(), current.end(), q.begin() + k);
+  }
+  return q;
+}
+
 }  // namespace
 
-std::optional<ir::Division> qr_by_reflectors(Builder&, const ir::DivideArgs& a, const Qr& p) {
+std::optional<ir::Division> qr_by_panels(Builder& b, const ir::DivideArgs& a, const Qr& p) {
   const Shape& shape = a.in[0].shape();
   std::int64_t m = shape[shape.size() - 2];
   std::int64_t n = shape.back();
   if (p.packed || m < n || (p.full && m != n) || a.deterministic || a.in[0].type().size() == 0) return std::nullopt;
-  Values f = packed_qr(a.in[0]);
-  Value q = householder_product(f[0], f[1]);
-  ir::Layout split = a.operands[0];
-  split.partial = 0;
-  return ir::Division{{q, upper_part(row_range(f[0], 0, n))}, {{f[0], split}}};
+  auto grid = BlockCyclic::of(a, a.operands[0], m, n);
+  if (!grid) return std::nullopt;
+  Values rest =
+      grid->panels(grown(a.in[0], grid->rows(), grid->columns(), false), [](std::int64_t, Value x) { return x; });
+  // A device keeps of the reflectors and of their factors the rows that it has alone: half of its part of the matrix.
+  Values own, factors;
+  auto alone = [&](Value all) { return grid->part_by_column(grid->rows_of_panel(all)); };
+  std::vector<Values> upper = reduced(*grid, std::move(rest), [&](const Reflectors& f, Value) {
+    own.push_back(below(alone(reflectors_of(f.packed)), f.rest));
+    factors.push_back(alone(f.factor));
+    return grid->columns_of_panel(grid->rows_of_panel(upper_part(f.packed)));
+  });
+  Values columns = product(*grid, [&](std::int64_t k) {
+    return Applied{grid->for_rows(own[at(k)]), grid->all_rows(factors[at(k)])};
+  });
+  // q first: r, without its zeros, takes half the room until then.
+  Value q = grid->joined(b, a.out[0], [&](std::int64_t k) { return columns[at(k)]; });
+  BlockCyclic square = grid->of_first_rows();
+  Value r = square.joined(b, a.out[1], [&](std::int64_t k) {
+    Values parts = upper[at(k)];
+    Shape zero = parts[0].shape();
+    zero[zero.size() - 2] = (square.row_panels() - k - 1) * square.local_rows();
+    if (zero[zero.size() - 2] > 0) parts.push_back(zeros(b, {parts[0].dtype(), zero}));
+    return concatenate(parts, a.in[0].rank() - 2);
+  });
+  return ir::Division{{column_range(row_range(q, 0, m), 0, n), column_range(row_range(r, 0, n), 0, n)}};
 }
 
 std::optional<ir::Division> reflectors_by_panels(Builder& b, const ir::DivideArgs& a, const Qr& p) {
@@ -101,27 +178,13 @@ std::optional<ir::Division> reflectors_by_panels(Builder& b, const ir::DivideArg
   if (!p.packed || m < n || a.deterministic || a.in[0].type().size() == 0) return std::nullopt;
   auto grid = BlockCyclic::of(a, a.operands[0], m, n);
   if (!grid) return std::nullopt;
-  std::int64_t panels = grid->column_panels();
-  std::int64_t tall = grid->local_rows();
-  // By panel of columns: its rows from the current panel of rows on, and those above, which are done.
   Values rest =
       grid->panels(grown(a.in[0], grid->rows(), grid->columns(), false), [](std::int64_t, Value x) { return x; });
-  std::vector<Values> done(at(panels));
   Values taus;
-  for (std::int64_t k = 0; k < panels; ++k) {
-    Reflectors f = factored(*grid, grid->own_rows(rest[at(k)]));
+  std::vector<Values> done = reduced(*grid, std::move(rest), [&](const Reflectors& f, Value others) {
     taus.push_back(f.taus);
-    Value others = f.rest ? grid->for_rows(f.rest) : Value{};
-    done[at(k)].push_back(grid->columns_of_panel(below(grid->rows_of_panel(f.packed), others)));
-    Value v = below(grid->rows_of_panel(reflectors_of(f.packed)), others);
-    Values later(rest.begin() + k + 1, rest.end());
-    later = reflected(*grid, v, adjoint(f.factor), later);
-    for (std::int64_t j = k + 1; j < panels; ++j) {
-      Value x = later[at(j - k - 1)];
-      done[at(j)].push_back(row_range(x, 0, tall));
-      if (j < panels) rest[at(j)] = row_range(x, tall);
-    }
-  }
+    return grid->columns_of_panel(below(grid->rows_of_panel(f.packed), others));
+  });
   Value whole = grid->joined(b, a.out[0], [&](std::int64_t k) { return concatenate(done[at(k)], a.in[0].rank() - 2); });
   Value all_taus = grid->left(concatenate(taus, taus[0].rank() - 1));
   return ir::Division{{column_range(row_range(whole, 0, m), 0, n), slice_in_dim(all_taus, 0, n, all_taus.rank() - 1)}};
@@ -136,9 +199,7 @@ std::optional<ir::Division> product_by_panels(Builder& b, const ir::DivideArgs& 
   if (!all || a.deterministic || a.in[0].type().size() == 0) return std::nullopt;
   auto grid = BlockCyclic::of(a, a.operands[0], m, n);
   if (!grid) return std::nullopt;
-  std::int64_t panels = grid->column_panels();
   std::int64_t tall = grid->local_rows();
-  std::int64_t wide = grid->local_columns();
   std::int64_t width = grid->width();
   Values packed = grid->panels(grown(a.in[0], grid->rows(), grid->columns(), false),
                                [&](std::int64_t k, Value panel) { return row_range(panel, k * tall); });
@@ -147,34 +208,18 @@ std::optional<ir::Division> product_by_panels(Builder& b, const ir::DivideArgs& 
   Dims more = none;
   more.back() = grid->columns() - n;
   taus = grid->entered(pad(taus, scalar(b, 0, taus.dtype()), none, more));
-  // By panel of columns, as far as reflectors that have been applied reach.
-  Values q(at(panels));
-  for (std::int64_t k = panels; k-- > 0;) {
+  Values q = product(*grid, [&](std::int64_t k) {
     Value own = grid->own_rows(packed[at(k)]);
-    packed[at(k)] = {};
     Value v = reflectors_of(grid->all_rows(row_range(own, 0, grid->block())));
     Value gram = matmul(adjoint(v), v);
-    Value one = identity_like(v);
-    Value mine = grid->columns_of_panel(grid->rows_of_panel(one));
     Value rows = grid->rows_of_panel(v);
     if (own.shape()[at(own.rank() - 2)] > grid->block()) {
       Value rest = row_range(own, grid->block());
       gram = gram + grid->summed(matmul(adjoint(rest), rest));
       rows = below(rows, grid->for_rows(rest));
     }
-    auto blank = [&](std::int64_t count) {
-      Shape blank_shape = mine.shape();
-      blank_shape[blank_shape.size() - 2] = count;
-      blank_shape.back() = wide;
-      return zeros(b, {mine.dtype(), blank_shape});
-    };
-    std::int64_t reach = rows.shape()[at(rows.rank() - 2)];
-    Values current{reach > tall ? below(mine, blank(reach - tall)) : mine};
-    for (std::int64_t j = k + 1; j < panels; ++j) current.push_back(below(blank(tall), q[at(j)]));
-    Value factor = compact_factor(gram, slice_in_dim(taus, k * width, (k + 1) * width, taus.rank() - 1));
-    current = reflected(*grid, rows, factor, current);
-    std::copy(current.begin(), current.end(), q.begin() + k);
-  }
+    return Applied{rows, compact_factor(gram, slice_in_dim(taus, k * width, (k + 1) * width, taus.rank() - 1))};
+  });
   Value whole = grid->joined(b, a.out[0], [&](std::int64_t k) { return q[at(k)]; });
   return ir::Division{{column_range(row_range(whole, 0, m), 0, n)}};
 }

@@ -47,13 +47,15 @@ Kernel make_fft(const Request& r) {
 }
 
 // A kernel for stacks of matrices that takes `steps` n^3 operations per matrix: calls `run(dtype, stack, in, out)`.
+// `in_place` where all of a matrix is read before results are written in its place.
 template <class F>
-Kernel factorization(const Request& r, double steps, F run) {
+Kernel factorization(const Request& r, double steps, F run, bool in_place = false) {
   Kernel k;
   Stack a(r.in[0].shape);
   DType t = r.in[0].dtype;
   if (!factors(t) || a.empty()) return k;
   k.cost = a.cost(steps);
+  k.in_place = in_place ? 1 : 0;
   k.run = [=](const void* const* in, void* const* out) { run(t, a, in, out); };
   return k;
 }
@@ -61,19 +63,22 @@ using In = const void* const*;
 using Out = void* const*;
 
 Kernel make_cholesky(const Request& r) {
-  return factorization(r, 0.5, [](DType t, const Stack& a, In in, Out out) {
+  auto run = [](DType t, const Stack& a, In in, Out out) {
     kernels::cholesky(t, true, a.count, a.rows, in[0], out[0]);
-  });
+  };
+  return factorization(r, 0.5, run, true);
 }
 Kernel make_qr(const Request& r) {
   if (ir::get<ops::Qr>(r.attrs).packed) {
-    return factorization(r, 2, [](DType t, const Stack& a, In in, Out out) {
+    auto packed = [](DType t, const Stack& a, In in, Out out) {
       kernels::packed_qr(t, a.count, a.rows, a.cols, in[0], out[0], out[1]);
-    });
+    };
+    return factorization(r, 2, packed, true);
   }
-  return factorization(r, 3, [full = ir::get<ops::Qr>(r.attrs).full](DType t, const Stack& a, In in, Out out) {
+  auto run = [full = ir::get<ops::Qr>(r.attrs).full](DType t, const Stack& a, In in, Out out) {
     kernels::qr(t, full, a.count, a.rows, a.cols, in[0], out[0], out[1]);
-  });
+  };
+  return factorization(r, 3, run, true);
 }
 Kernel make_lu(const Request& r) {
   return factorization(r, 1, [](DType t, const Stack& a, In in, Out out) {

@@ -16,6 +16,7 @@
 #include "engines/cpu/steps/reshard_plan.h"
 #include "engines/cpu/steps/reshard_routes.h"
 #include "engines/cpu/steps/reshard_runs.h"
+#include "engines/cpu/steps/source_readers.h"
 #include "ir/op_def.h"
 #include "ops/ops.h"
 #include "ops/shared_attrs.h"
@@ -66,6 +67,7 @@ class ReshardStep final : public ExchangeStep {
     auto largest = size_of(ir::tile_shape(g.type(e.out[0]).shape, g.layout(e.out[0]), context.mesh()));
     double bytes = static_cast<double>(largest) * static_cast<double>(itemsize_);
     stream_ = bytes * static_cast<double>(targets_.size()) > kernels::kCacheBytes;
+    if (stream_ && !runs_) readers_.note(plan_, targets_, self_, routes_ ? &*routes_ : nullptr);
     cost_ = 50 + 0.15 * bytes * static_cast<double>(1 + plan_.combined().size());
   }
 
@@ -165,6 +167,7 @@ class ReshardStep final : public ExchangeStep {
       if (!to[at(k)]) open.push_back(k);
     }
     if (source_dies_) drop_unread(frame);
+    SourceReaders::Counts unread = readers_of(frame, open);
     // What came from other processes goes shard by shard, as the shards of the result are made.
     Received& received = exchanged.received;
     received.resize(to.size());
@@ -174,6 +177,7 @@ class ReshardStep final : public ExchangeStep {
       assemble(frame.run, open[at(i)], from, received[k], made->data());
       to[k] = std::move(made);
       received[k].clear();
+      if (!unread.empty()) readers_.drop_read(open[at(i)], unread, frame.slots.own(at(reads[0])));
     });
     frame.slots.own(at(writes[0])) = std::move(to);
   }
@@ -224,6 +228,13 @@ class ReshardStep final : public ExchangeStep {
     for (std::size_t shard = 0; shard < from.size(); ++shard) {
       if (!read_here_[shard]) from[shard] = nullptr;
     }
+  }
+  // By shard, how many shards of the result are still to be made of a source that nobody else reads; empty where it
+  // stays.
+  SourceReaders::Counts readers_of(const Frame& frame, std::span<const std::int32_t> open) const {
+    const std::size_t v = at(reads[0]);
+    if (!source_dies_ || frame.slots.borrowed(v)) return {};
+    return readers_.of(open, frame.slots[v].size());
   }
   BufferPtr shared(std::int32_t k, const ShardBuffers& from) const {
     if (plan_.reduces() || plan_.is_identity(k)) return nullptr;
@@ -436,6 +447,7 @@ class ReshardStep final : public ExchangeStep {
   std::string name_;
   std::vector<std::int32_t> targets_;        // shards of the result that this process holds
   std::unique_ptr<const ReshardRuns> runs_;  // null where shards are worked out in each run
+  SourceReaders readers_;                    // of large values
   std::vector<bool> read_here_;              // by shard of the source; empty: all may be
   bool source_dies_ = false;
   double cost_ = 0;
