@@ -42,12 +42,12 @@ std::vector<RecomputedValues> report(const ir::Graph& program, const std::vector
     for (auto v : e.out) makers[static_cast<std::size_t>(v)] = &e;
   }
   std::vector<RecomputedValues> out;
-  std::map<std::tuple<std::string, std::string, std::string, bool>, std::size_t> index;
+  std::map<std::tuple<std::string, std::string, bool>, std::size_t> index;
   for (const auto& f : freed) {
     const ir::Eqn* e = makers[static_cast<std::size_t>(f.value)];
     RecomputedValues one{e ? std::string(e->op->name()) : "argument", e ? e->loc : Loc{}, program.type(f.value)};
     one.copies = f.copies;
-    auto [it, added] = index.try_emplace({one.op, to_string(one.loc), to_string(one.type), f.copies}, out.size());
+    auto [it, added] = index.try_emplace({one.op, to_string(one.type), f.copies}, out.size());
     if (added) out.push_back(std::move(one));
     RecomputedValues& all = out[it->second];
     ++all.count;
@@ -69,8 +69,9 @@ Fitted fit(const PlanPricer& exact, const Chosen& chosen) {
   if (exact.fits(out.kept)) return out;
   const ReplayProgram steps = replay_program(*program, *partitioned, seconds_by_equation(exact, *partitioned));
   std::int64_t limit = exact.limit() - (out.kept.memory - Replay(steps, {}).most());  // of temporary bytes
+  std::vector<FreedValue> freed;
   for (int i = 0; i < kMostChecks; ++i) {
-    const std::vector<FreedValue> freed = choose_recomputations(steps, limit);
+    freed = choose_recomputations(steps, limit, std::move(freed));
     if (freed.empty()) break;
     const std::vector<Recomputation> again = with_constrained(*program, recomputations(freed));
     const Price price = exact.price_of(*exact.partitioned(chosen, with_recomputations(program, again)));

@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <optional>
 #include <set>
+#include <span>
 #include <tuple>
+#include <utility>
 
 namespace tessera::planner {
 
@@ -14,8 +16,10 @@ using Life = Replay::Life;
 
 constexpr double kStart = 1e-7;            // seconds that whatever is done once more takes at least
 constexpr std::size_t kLongestChain = 64;  // values that one is computed again from
-constexpr int kMostDecisions = 4000;
-constexpr std::size_t kTried = 6;  // candidates, the best first, of which one must help
+constexpr std::size_t kMostDecisions = 4000;
+constexpr std::size_t kTried = 6;   // candidates, the best first, of which one must help
+constexpr std::size_t kOneIn = 16;  // of the candidates that are taken together
+constexpr std::size_t kMostTakenBack = 64;
 
 struct Candidate {
   FreedValue freed;
@@ -260,22 +264,83 @@ std::vector<Candidate> candidates(const Replay& now, std::int64_t limit) {
   return out;
 }
 
-// Decisions that later ones have made superfluous, the most expensive first, and of equal ones those that free least.
-void take_back(const ReplayProgram& program, std::int64_t limit, std::vector<FreedValue>& freed) {
-  std::vector<FreedValue> order = freed;
-  std::ranges::stable_sort(order, {}, [](const FreedValue& f) { return std::pair(-f.seconds, f.bytes); });
-  double now = Replay(program, recomputations(freed)).seconds();
-  for (const auto& f : order) {
-    std::vector<FreedValue> without = freed;
-    std::erase_if(without, [&](const FreedValue& o) {
-      return o.value == f.value && o.copies == f.copies && o.list[0].after == f.list[0].after;
-    });
-    const Replay replay(program, recomputations(without));
-    if (replay.most() > limit || replay.seconds() > now) continue;
-    now = replay.seconds();
-    freed = std::move(without);
+// What is decided so far.
+class Selection {
+ public:
+  Selection(const ReplayProgram& program, std::int64_t limit, std::vector<FreedValue> begin)
+      : program_(program),
+        limit_(limit),
+        freed_(std::move(begin)),
+        now_(std::in_place, program, recomputations(freed_)) {}
+
+  bool above_limit() const { return now_->most() > limit_; }
+
+  // Several of the best, where these help together, else the best that does by itself. False where none does.
+  bool free_some() {
+    std::vector<Candidate> list = candidates(*now_, limit_);
+    std::erase_if(list, [&](const Candidate& c) { return useless_.contains(key_of(c.freed)); });
+    if (list.empty() || freed_.size() > kMostDecisions) return false;
+    const std::size_t most = 1 + list.size() / kOneIn;
+    std::int64_t over = now_->most() - limit_;
+    std::size_t some = 0;
+    for (; some < most && over > 0 && 2 * list[some].score >= list[0].score; ++some) over -= list[some].freed.bytes;
+    if (some > 1 && helps(std::span(list).first(some))) return true;
+    for (std::size_t i = 0; i < std::min(list.size(), kTried); ++i) {
+      if (helps(std::span(list).subspan(i, 1))) return true;
+      useless_.insert(key_of(list[i].freed));
+    }
+    return false;
   }
-}
+
+  std::vector<FreedValue> result() {
+    if (!above_limit()) take_back();
+    return std::move(freed_);
+  }
+
+ private:
+  using Key = std::tuple<ir::ValueId, bool, std::size_t>;
+  static Key key_of(const FreedValue& f) { return {f.value, f.copies, f.list[0].after}; }
+
+  // Takes them where memory above the limit becomes less.
+  bool helps(std::span<const Candidate> some) {
+    const std::size_t before = freed_.size();
+    double alone = 0;
+    for (const auto& c : some) {
+      freed_.push_back(c.freed);
+      alone += c.freed.seconds;
+    }
+    Replay next(program_, recomputations(freed_));
+    if (next.excess(limit_) >= now_->excess(limit_) * (1 - 1e-9)) {
+      freed_.resize(before);
+      return false;
+    }
+    const double together = std::max(0.0, next.seconds() - now_->seconds());
+    for (std::size_t i = before; i < freed_.size() && alone > 0; ++i) freed_[i].seconds *= together / alone;
+    now_.emplace(std::move(next));
+    return true;
+  }
+
+  // Decisions that later ones have made superfluous, the most expensive first, and of equal ones those that free least.
+  void take_back() {
+    std::vector<FreedValue> order = freed_;
+    std::ranges::stable_sort(order, {}, [](const FreedValue& f) { return std::pair(-f.seconds, f.bytes); });
+    order.resize(std::min(order.size(), kMostTakenBack));
+    for (const auto& f : order) {
+      std::vector<FreedValue> without = freed_;
+      std::erase_if(without, [&](const FreedValue& o) { return key_of(o) == key_of(f); });
+      Replay next(program_, recomputations(without));
+      if (next.most() > limit_ || next.seconds() > now_->seconds()) continue;
+      now_.emplace(std::move(next));
+      freed_ = std::move(without);
+    }
+  }
+
+  const ReplayProgram& program_;
+  const std::int64_t limit_;
+  std::vector<FreedValue> freed_;
+  std::optional<Replay> now_;
+  std::set<Key> useless_;
+};
 
 }  // namespace
 
@@ -290,34 +355,12 @@ std::vector<Recomputation> recomputations(const std::vector<FreedValue>& freed) 
   return out;
 }
 
-std::vector<FreedValue> choose_recomputations(const ReplayProgram& program, std::int64_t limit) {
-  std::vector<FreedValue> freed;
-  std::optional<Replay> now(std::in_place, program, std::vector<Recomputation>{});
-  std::set<std::tuple<ir::ValueId, bool, std::size_t>> useless;
-  for (int i = 0; i < kMostDecisions && now->most() > limit; ++i) {
-    std::vector<Candidate> list = candidates(*now, limit);
-    const double excess = now->excess(limit);
-    std::size_t tried = 0;
-    bool helped = false;
-    for (auto& c : list) {
-      const std::tuple key(c.freed.value, c.freed.copies, c.freed.list[0].after);
-      if (useless.contains(key)) continue;
-      if (tried++ == kTried) break;
-      freed.push_back(c.freed);
-      Replay next(program, recomputations(freed));
-      helped = next.excess(limit) < excess * (1 - 1e-9);
-      if (helped) {
-        freed.back().seconds = std::max(0.0, next.seconds() - now->seconds());
-        now.emplace(std::move(next));
-        break;
-      }
-      freed.pop_back();
-      useless.insert(key);
-    }
-    if (!helped) break;
+std::vector<FreedValue> choose_recomputations(const ReplayProgram& program, std::int64_t limit,
+                                              std::vector<FreedValue> begin) {
+  Selection selection(program, limit, std::move(begin));
+  while (selection.above_limit() && selection.free_some()) {
   }
-  if (now->most() <= limit) take_back(program, limit, freed);
-  return freed;
+  return selection.result();
 }
 
 }  // namespace tessera::planner

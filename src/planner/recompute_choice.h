@@ -21,7 +21,9 @@ struct FreedValue {
 /// Frees, as long as temporary bytes exceed the limit, the value that is best: where memory is highest, of those that
 /// are alive there and read later, by bytes, the places above the limit that they are freed for, and seconds. In the
 /// end what is not needed for the limit is taken back. Where nothing helps any more, memory stays above the limit.
-std::vector<FreedValue> choose_recomputations(const ReplayProgram& program, std::int64_t temporary_limit);
+/// `begin`: decisions for a higher limit.
+std::vector<FreedValue> choose_recomputations(const ReplayProgram& program, std::int64_t temporary_limit,
+                                              std::vector<FreedValue> begin = {});
 
 /// All decisions' recomputations, each once.
 std::vector<Recomputation> recomputations(const std::vector<FreedValue>& freed);
