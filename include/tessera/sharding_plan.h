@@ -38,15 +38,30 @@ struct PlannedConstraint {
   std::int64_t count = 1;  ///< values, in repeated layers
 };
 
+/// Values that late readers get computed again, so that no device keeps them until then.
+struct PlannedRecomputation {
+  Loc loc;         ///< of the operation whose results they are; unknown for arguments
+  std::string op;  ///< "argument": an argument
+  Shape shape;
+  DType dtype = DType::F32;
+  bool copies = false;     ///< they are kept; made again are their copies in other layouts, as gathered weights
+  std::int64_t count = 1;  ///< values of this operation and shape
+  std::int64_t bytes = 0;  ///< that a device need not keep where memory was highest, of all of them
+  double seconds = 0;      ///< of a step that this takes, with what they are computed from
+};
+
 /// Shardings that `automatic` has found for a program.
 struct ShardingPlan {
   AbstractMesh mesh;
   std::vector<ShardingPtr> arguments;  ///< one for every leaf of the arguments
   std::vector<PlannedConstraint> constraints;
-  double step = 0;                ///< predicted seconds
-  std::int64_t peak_memory = 0;   ///< predicted bytes on a device
-  std::int64_t memory_limit = 0;  ///< bytes on a device
-  double replicated_step = 0;     ///< seconds with everything on every device
+  std::vector<PlannedRecomputation> recomputed;  ///< those that free most first; empty: all is kept
+  double kept_step = 0;                          ///< seconds with nothing computed again; 0 where nothing is
+  std::int64_t kept_memory = 0;                  ///< bytes on a device, likewise
+  double step = 0;                               ///< predicted seconds
+  std::int64_t peak_memory = 0;                  ///< predicted bytes on a device
+  std::int64_t memory_limit = 0;                 ///< bytes on a device
+  double replicated_step = 0;                    ///< seconds with everything on every device
   std::int64_t replicated_memory = 0;
   std::vector<PlannedDecision> decisions;   ///< in order
   std::vector<PlannedChoice> further;       ///< the best of what would come on top, and does not pay; at most three

@@ -50,7 +50,8 @@ class ClusterFinder : public detail::ShardingFinder {
     check_fits(p, r);
     const AnyMesh mesh = options_.mesh ? *options_.mesh : found_mesh(best.mesh);
     detail::FoundShardings out;
-    out.graph = planner::with_constraints(p.graph, r.groups, best.chosen, best.mesh);
+    out.graph =
+        planner::with_recomputations(planner::with_constraints(p.graph, r.groups, best.chosen, best.mesh), best.again);
     for (std::size_t i = 0; i < p.arguments; ++i) {
       const PartitionSpec spec(entries_of(best.arguments[i], mesh));
       out.arguments.push_back(NamedSharding(mesh, spec).share());
@@ -101,12 +102,11 @@ class ClusterFinder : public detail::ShardingFinder {
   void check_fits(const detail::UnplacedProgram& p, const SearchResult& r) const {
     const planner::MeshPlan& best = r.plans.front();
     if (best.fits) return;
-    throw ValueError(str(p.name, ": in_shardings = automatic: memory_limit is ", r.memory_limit, " bytes (",
-                         planner::bytes_text(r.memory_limit), ") on a device; the least peak that was found is ",
-                         best.price.memory, " bytes (", planner::bytes_text(best.price.memory), "), over the mesh ",
-                         planner::mesh_text(best.mesh),
-                         "; expected a higher limit, more devices, smaller arguments, or less that is kept for the "
-                         "backward pass (checkpoint)"));
+    throw ValueError(
+        str(p.name, ": in_shardings = automatic: memory_limit is ", r.memory_limit, " bytes (",
+            planner::bytes_text(r.memory_limit), ") on a device; the least peak that was found is ", best.price.memory,
+            " bytes (", planner::bytes_text(best.price.memory), "), over the mesh ", planner::mesh_text(best.mesh),
+            ", with what helps computed again; expected a higher limit, more devices or smaller arguments"));
   }
 
   // Of the current client's devices where it has as many.
@@ -133,6 +133,11 @@ class ClusterFinder : public detail::ShardingFinder {
                                  PartitionSpec(entries_of(*best.chosen[g], mesh)),
                                  static_cast<std::int64_t>(group.values.size())});
     }
+    for (const auto& v : best.recomputed) {
+      out.recomputed.push_back({v.loc, v.op, v.type.shape, v.type.dtype, v.copies, v.count, v.bytes, v.seconds});
+    }
+    out.kept_step = best.kept.step;
+    out.kept_memory = best.kept.memory;
     out.step = best.price.step;
     out.peak_memory = best.price.memory;
     out.memory_limit = r.memory_limit;

@@ -43,7 +43,7 @@ std::string line(const std::string& before, const std::string& what, const Price
 
 // Prices after each decision are of the plan so far, those of what was rejected of the whole plan with it.
 std::string decisions_text(const SearchResult& r, const MeshPlan& p) {
-  std::string out = "\ndecisions, in order\n";
+  std::string out = str("\ndecisions, in order", p.recomputed.empty() ? "" : " (with nothing computed again)", "\n");
   for (std::size_t i = 0; i < p.decisions.size(); ++i) {
     out += line("  ", decision_text(p.decisions[i], r, p.mesh), p.decisions[i].price, r);
     for (const auto& a : p.rejected[i]) {
@@ -53,6 +53,18 @@ std::string decisions_text(const SearchResult& r, const MeshPlan& p) {
   }
   if (!p.further.empty()) out += "\nwhat would not pay on top\n";
   for (const auto& d : p.further) out += line("  ", decision_text(d, r, p.mesh), d.price, r);
+  return out;
+}
+
+std::string recomputed_text(const SearchResult& r, const MeshPlan& p) {
+  if (p.recomputed.empty()) return "";
+  std::string out = line("\ncomputed again rather than kept, which would take", "", p.kept, r);
+  for (const auto& v : p.recomputed) {
+    const std::string more = v.count > 1 ? str(" and ", v.count - 1, " more") : std::string();
+    out += str("  ", v.copies ? "copies in other layouts of " : "", v.op, " ", to_string(v.type),
+               v.loc.file != nullptr ? str(" at ", to_string(v.loc)) : std::string(), more, ": ", bytes_text(v.bytes),
+               " less for ", seconds_text(v.seconds), "\n");
+  }
   return out;
 }
 
@@ -107,7 +119,7 @@ std::string explain(const SearchResult& r) {
   const MeshPlan& best = r.plans.front();
   std::string out = str("mesh ", mesh_text(best.mesh), ": step ", price_text(best.price, r.memory_limit), " of ",
                         bytes_text(r.memory_limit), "; replicated: ", price_text(r.replicated, r.memory_limit), "\n");
-  out += decisions_text(r, best);
+  out += decisions_text(r, best) + recomputed_text(r, best);
   if (r.plans.size() > 1) out += "\nother meshes\n";
   for (std::size_t i = 1; i < r.plans.size(); ++i) out += line("  ", mesh_text(r.plans[i].mesh), r.plans[i].price, r);
   out += str("\n", r.evaluated, " candidates in ", seconds_text(r.seconds), "\n");

@@ -69,8 +69,9 @@ bool communicates(const ir::Eqn& e) {
          e.op == &ops::def::reinterpret || e.op == &ops::def::group_exchange;
 }
 // One that needs no copy. What joins or picks from several operands has one.
-bool is_view(const ir::Eqn& e) { return (e.op->traits().view && e.in.size() <= 1) || free_reshard(e); }
-bool fuses(const ir::Eqn& e) { return is_view(e) || e.op->traits().elementwise; }
+bool is_barrier(const ir::Eqn& e) { return e.op == &ops::def::optimization_barrier; }
+bool is_view(const ir::Eqn& e) { return (e.op->traits().view && e.in.size() <= 1) || free_reshard(e) || is_barrier(e); }
+bool fuses(const ir::Eqn& e) { return (is_view(e) && !is_barrier(e)) || e.op->traits().elementwise; }
 bool reduces(const ir::Eqn& e) { return e.op->traits().reduction.has_value() && !e.op->traits().collective; }
 
 class Writer {
@@ -118,7 +119,8 @@ class Writer {
     for (auto v : g_.inputs) store(v);
     for (const auto& e : g_.eqns) {
       if (is_view(e) && !e.in.empty()) {
-        for (auto v : e.out) root_[index(v)] = root(e.in[0]);
+        for (std::size_t k = 0; k < e.out.size(); ++k) root_[index(e.out[k])] = root(e.in[is_barrier(e) ? k : 0]);
+        for (auto v : e.out) in_memory_[index(root(v))] = in_memory_[index(root(v))] || is_barrier(e);
         continue;
       }
       if (fuses(e) || reduces_rows(e)) continue;

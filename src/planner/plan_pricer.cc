@@ -8,7 +8,6 @@
 #include "ir/rewriter.h"
 #include "ops/ops.h"
 #include "ops/shared_attrs.h"
-#include "planner/schedule.h"
 #include "runtime/program_costs.h"
 #include "spmd/spmd.h"
 
@@ -72,9 +71,13 @@ PlanPricer::PlanPricer(const ir::Module& m, const std::vector<ValueGroup>& group
   for (std::size_t i = 0; i < m.outputs.size(); ++i) module_.outputs[i].layout = m.outputs[i].layout;
 }
 
-ir::Module PlanPricer::placed(const Chosen& chosen) const {
+ir::GraphPtr PlanPricer::constrained(const Chosen& chosen) const {
+  return with_constraints(module_.graph, groups_, chosen, mesh_);
+}
+
+ir::Module PlanPricer::placed(const Chosen& chosen, const ir::GraphPtr& constrained) const {
   ir::Module m = module_;
-  m.graph = with_constraints(m.graph, groups_, chosen, mesh_);
+  m.graph = constrained;
   for (std::size_t g = 0; g < groups_.size(); ++g) {
     if (!chosen[g]) continue;
     for (auto i : groups_[g].arguments) m.inputs[i].layout = chosen[g];
@@ -90,16 +93,21 @@ std::vector<ir::Layout> PlanPricer::layouts(const Chosen& chosen) const {
   return spmd::propagate(placed(arguments));
 }
 
-ir::GraphPtr PlanPricer::partitioned(const Chosen& chosen) const { return spmd::partition(placed(chosen)); }
+ir::GraphPtr PlanPricer::partitioned(const Chosen& chosen, const ir::GraphPtr& constrained) const {
+  return spmd::partition(placed(chosen, constrained));
+}
+
+Timeline PlanPricer::timeline_of(const ir::Graph& partitioned) const {
+  std::int64_t unknown = 0;
+  return planner::run(schedule_of(partitioned, unknown, rows_of(cluster_)), cluster_, mesh_.sizes);
+}
 
 Price PlanPricer::price_of(const ir::Graph& partitioned) const {
-  std::int64_t unknown = 0;
-  const Timeline t = planner::run(schedule_of(partitioned, unknown, rows_of(cluster_)), cluster_, mesh_.sizes);
-  return {t.seconds, runtime::memory_of(partitioned, donated_).peak_memory_in_bytes.value_or(0)};
+  ++evaluated_;
+  return {timeline_of(partitioned).seconds, runtime::memory_of(partitioned, donated_).peak_memory_in_bytes.value_or(0)};
 }
 
 Price PlanPricer::computed(const Chosen& chosen) {
-  ++evaluated_;
   if (effort_ == Effort::Exact) return price_of(*partitioned(chosen));
   const ir::Module m = placed(chosen);
   return price_of(*spmd::partition_apart(m, spmd::propagate(m)));
@@ -122,11 +130,18 @@ Price PlanPricer::price(const Chosen& chosen) {
   std::vector<int> key = key_of(chosen);
   {
     const std::lock_guard lock(mutex_);
-    if (auto it = known_.find(key); it != known_.end()) return it->second;
+    if (auto it = known_.find(key); it != known_.end()) return it->second.second;
   }
   const Price p = computed(chosen);
   const std::lock_guard lock(mutex_);
-  return known_.emplace(std::move(key), p).first->second;
+  return known_.emplace(std::move(key), std::pair(chosen, p)).first->second.second;
+}
+
+std::vector<std::pair<Chosen, Price>> PlanPricer::priced() {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::pair<Chosen, Price>> out;
+  for (const auto& [key, plan] : known_) out.push_back(plan);
+  return out;
 }
 
 std::vector<Price> PlanPricer::prices(const std::vector<Chosen>& list) {

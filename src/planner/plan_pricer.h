@@ -6,8 +6,10 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <utility>
 #include <vector>
 
+#include "planner/schedule.h"
 #include "planner/search.h"
 
 namespace tessera::planner {
@@ -30,9 +32,16 @@ class PlanPricer {
   std::vector<Price> prices(const std::vector<Chosen>& list);
   /// By value of the program: the layout that propagation gives it.
   std::vector<ir::Layout> layouts(const Chosen& chosen) const;
+  /// The program with constraints on the values inside it that have layouts.
+  ir::GraphPtr constrained(const Chosen& chosen) const;
   /// As a program that will run, whatever the effort.
-  ir::GraphPtr partitioned(const Chosen& chosen) const;
+  ir::GraphPtr partitioned(const Chosen& chosen) const { return partitioned(chosen, constrained(chosen)); }
+  /// The same of what was made of `constrained`.
+  ir::GraphPtr partitioned(const Chosen& chosen, const ir::GraphPtr& constrained) const;
+  Timeline timeline_of(const ir::Graph& partitioned) const;
   Price price_of(const ir::Graph& partitioned) const;
+  /// All that was priced so far.
+  std::vector<std::pair<Chosen, Price>> priced();
 
   /// How many were priced, and how many may be before a climb begins.
   std::size_t count();
@@ -42,7 +51,8 @@ class PlanPricer {
   double score(const Price& p) const;
   /// Whether so much is saved that a decision is worth it.
   bool better(const Price& p, const Price& than) const { return score(p) < score(than) * (1 - worthwhile_); }
-  bool fits(const Price& p) const { return p.memory <= options_.memory_limit; }
+  std::int64_t limit() const { return options_.memory_limit; }
+  bool fits(const Price& p) const { return p.memory <= limit(); }
 
   /// Whether the program is so small that candidates may be partitioned as programs that will run.
   bool small() const { return small_; }
@@ -50,7 +60,8 @@ class PlanPricer {
   const std::vector<ValueGroup>& groups() const { return groups_; }
 
  private:
-  ir::Module placed(const Chosen& chosen) const;
+  ir::Module placed(const Chosen& chosen) const { return placed(chosen, constrained(chosen)); }
+  ir::Module placed(const Chosen& chosen, const ir::GraphPtr& constrained) const;
   Price computed(const Chosen& chosen);
   static std::vector<int> key_of(const Chosen& chosen);
 
@@ -66,7 +77,7 @@ class PlanPricer {
   std::size_t most_;
   double worthwhile_;
   std::mutex mutex_;
-  std::map<std::vector<int>, Price> known_;
+  std::map<std::vector<int>, std::pair<Chosen, Price>> known_;
 };
 
 }  // namespace tessera::planner

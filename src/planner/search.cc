@@ -10,6 +10,7 @@
 #include "ir/op_def.h"
 #include "ops/collective/shard_map_op.h"
 #include "ops/shared_attrs.h"
+#include "planner/fit.h"
 #include "planner/mesh_search.h"
 #include "tessera/error.h"
 
@@ -20,6 +21,8 @@ namespace {
 constexpr std::int64_t kSmallestConstrained = 4096;  // bytes
 constexpr std::size_t kMostInside = 12;              // groups of values inside the program that are looked at
 constexpr std::size_t kLargeProgramInside = 4;
+constexpr std::size_t kMostFitted = 8;  // plans that are tried with values computed again
+constexpr std::size_t kLargeProgramFitted = 3;
 constexpr std::size_t kMeshesConstrained = 2;  // of a small program: the best so many have values inside looked at
 
 void refuse_placed(const ir::Graph& g) {
@@ -73,6 +76,24 @@ std::vector<Decision> over_both(const std::vector<Decision>& decisions) {
   return out;
 }
 
+// In the order in which people would write them: the largest arguments first, then values inside the program.
+std::vector<Decision> decisions_of(const Chosen& chosen, const std::vector<ValueGroup>& groups) {
+  std::vector<Decision> out;
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    if (!chosen[g]) continue;
+    if (groups[g].inside()) {
+      out.push_back({g, 0, 0, chosen[g]});
+      continue;
+    }
+    for (std::size_t d = 0; d < chosen[g]->dims.size(); ++d) {
+      for (auto a : chosen[g]->dims[d]) out.push_back({g, d, a});
+    }
+  }
+  auto rank = [&](const Decision& d) { return std::pair(d.layout.has_value(), -groups[d.group].bytes()); };
+  std::ranges::stable_sort(out, {}, rank);
+  return out;
+}
+
 bool comes_first(const MeshPlan& a, const MeshPlan& b) {
   if (a.fits != b.fits) return a.fits;
   return a.fits ? a.price.step < b.price.step : a.price.memory < b.price.memory;
@@ -86,7 +107,8 @@ struct OneMesh {
   PlanPricer& pricer() { return exact->small() ? *exact : *rough; }
   // As a program that will run.
   void finish() {
-    const ir::GraphPtr graph = exact->partitioned(plan.chosen);
+    const ir::GraphPtr graph =
+        exact->partitioned(plan.chosen, with_recomputations(exact->constrained(plan.chosen), plan.again));
     plan.price = exact->price_of(*graph);
     plan.fits = exact->fits(plan.price);
     plan.arguments.clear();
@@ -102,7 +124,60 @@ struct OneMesh {
     finish();
     if (!exact->better(plan.price, with.price)) std::swap(plan, with);
   }
+  // Takes other layouts, with values computed again, where that is better.
+  void fit(const Chosen& chosen) {
+    Fitted fitted = planner::fit(*exact, chosen);
+    if (!exact->better(fitted.price, plan.price)) return;
+    if (chosen != plan.chosen) plan.decisions = decisions_of(chosen, exact->groups());
+    plan.chosen = chosen;
+    plan.again = std::move(fitted.again);
+    plan.recomputed = std::move(fitted.recomputed);
+    plan.kept = fitted.kept;
+    finish();
+  }
 };
+
+// A candidate that would take more memory than there is.
+struct Oversize {
+  OneMesh* mesh;
+  Chosen chosen;
+  Price price;
+};
+
+// Those that are faster than all that fits, of several amounts of memory: the less is missing, the less is computed
+// again.
+std::vector<Oversize> oversize(std::vector<OneMesh>& meshes, std::size_t most) {
+  const MeshPlan& best = meshes[0].plan;
+  std::vector<Oversize> all;
+  for (auto& one : meshes) {
+    if (!one.plan.fits) all.push_back({&one, one.plan.chosen, one.plan.price});
+    for (auto* pricer : {one.rough.get(), one.exact.get()}) {
+      for (auto& [chosen, price] : pricer->priced()) {
+        const bool faster = !best.fits || pricer->better(price, {best.price.step, 0});
+        if (!pricer->fits(price) && faster) all.push_back({&one, std::move(chosen), price});
+      }
+    }
+  }
+  std::ranges::stable_sort(all, {}, [](const Oversize& o) { return o.price.step; });
+  std::vector<Oversize> front;
+  for (auto& o : all) {
+    if (front.empty() || o.price.memory < front.back().price.memory) front.push_back(std::move(o));
+  }
+  if (front.size() <= most) return front;
+  std::vector<Oversize> out;
+  for (std::size_t i = 0; i < most; ++i) out.push_back(std::move(front[i * (front.size() - 1) / (most - 1)]));
+  return out;
+}
+
+// Where memory stands in the way: other plans, which fit because values are computed again. That takes time, so those
+// that are slower by themselves need not be tried.
+void fit_best(std::vector<OneMesh>& meshes, bool small) {
+  for (auto& o : oversize(meshes, small ? kMostFitted : kLargeProgramFitted)) {
+    const MeshPlan& best = std::ranges::min_element(meshes, comes_first, &OneMesh::plan)->plan;
+    if (!best.fits || o.price.step < best.price.step) o.mesh->fit(o.chosen);
+  }
+  std::ranges::stable_sort(meshes, comes_first, &OneMesh::plan);
+}
 
 }  // namespace
 
@@ -138,6 +213,7 @@ SearchResult search(const ir::Module& m, const ClusterModel& cluster, const Sear
   const std::size_t most = alone->small() ? kMeshesConstrained : 1;
   for (std::size_t i = 0; i < std::min(most, meshes.size()); ++i) meshes[i].constrain();
   std::ranges::stable_sort(meshes, comes_first, &OneMesh::plan);
+  fit_best(meshes, alone->small());
   account(meshes[0].pricer(), meshes[0].plan);
   for (auto& one : meshes) out.plans.push_back(std::move(one.plan));
   out.evaluated = evaluated;

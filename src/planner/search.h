@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ir/module.h"
+#include "planner/recompute.h"
 #include "planner/value_groups.h"
 #include "tessera/cluster_model.h"
 
@@ -58,6 +59,10 @@ struct MeshPlan {
   std::vector<Decision> further;                   ///< the best of those that would come on top, and do not pay
   Chosen chosen;
   std::vector<ir::Layout> arguments;  ///< of the partitioned program, propagated ones included
+  /// What is computed again so that it fits, of `with_constraints`' graph; what it is, and the price without.
+  std::vector<Recomputation> again;
+  std::vector<RecomputedValues> recomputed;
+  Price kept;
 };
 
 struct SearchResult {
@@ -71,7 +76,8 @@ struct SearchResult {
 
 /// Climbs from several beginnings by one decision at a time (an axis on one dimension of one group added, moved or
 /// taken back), and lets propagation place all that is not decided; each candidate is partitioned and simulated. Then
-/// values inside the program get layouts where that makes the step shorter. Shardings that the module's arguments have
+/// values inside the program get layouts where that makes the step shorter. Where the memory limit stands in the way of
+/// the best plans, values are computed again rather than kept. Shardings that the module's arguments have
 /// are not looked at, those of its results on a given mesh are. Throws `UnimplementedError` for a program with
 /// constraints or maps over devices, `ValueError` for more devices than the cluster has.
 SearchResult search(const ir::Module& m, const ClusterModel& cluster, const SearchOptions& options);

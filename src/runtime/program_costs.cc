@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <numeric>
 
 #include "ir/op_def.h"
 #include "ops/linalg/conv.h"
+#include "ops/ops.h"
 #include "ops/shared_attrs.h"
 #include "tessera/dtype.h"
 
@@ -126,10 +128,29 @@ CostAnalysis costs_of(const ir::Graph& partitioned) {
   return {{"flops", costs.flops}, {"transcendentals", costs.transcendentals}, {"bytes accessed", costs.bytes}};
 }
 
+std::vector<ir::ValueId> memory_owners(const ir::Graph& g) {
+  using namespace ops::def;
+  std::vector<ir::ValueId> out(g.num_values());
+  std::iota(out.begin(), out.end(), 0);
+  for (const auto& e : g.eqns) {
+    const bool shares = e.op == &reshape || e.op == &optimization_barrier || e.op == &stop_gradient;
+    for (std::size_t k = 0; shares && k < e.out.size(); ++k) {
+      out[static_cast<std::size_t>(e.out[k])] = out[static_cast<std::size_t>(e.in[k])];
+    }
+  }
+  return out;
+}
+
 // What is made and still to be read.
 std::int64_t temporary_bytes(const ir::Graph& g) {
   const Sizes sizes(g);
-  std::vector<std::int32_t> last = ir::last_uses(g);
+  const std::vector<ir::ValueId> owners = memory_owners(g);
+  const std::vector<std::int32_t> last_reads = ir::last_uses(g);
+  std::vector<std::int32_t> last = last_reads;  // of a value or one that shares its memory
+  for (std::size_t v = 0; v < owners.size(); ++v) {
+    auto& of_owner = last[static_cast<std::size_t>(owners[v])];
+    of_owner = std::max(of_owner, last_reads[v]);
+  }
   auto end = static_cast<std::int32_t>(g.eqns.size());
   std::vector<std::vector<ir::ValueId>> dies(g.eqns.size());
   std::int64_t now = 0;
@@ -137,7 +158,7 @@ std::int64_t temporary_bytes(const ir::Graph& g) {
   for (std::size_t i = 0; i < g.eqns.size(); ++i) {
     for (auto v : g.eqns[i].out) {
       auto at = last[static_cast<std::size_t>(v)];
-      if (at < 0 || at >= end) continue;
+      if (owners[static_cast<std::size_t>(v)] != v || at < 0 || at >= end) continue;
       dies[static_cast<std::size_t>(at)].push_back(v);
       now += sizes.bytes(v);
     }

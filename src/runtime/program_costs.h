@@ -22,6 +22,9 @@ EquationCosts costs_of(const ir::Graph& partitioned, const ir::Eqn& e);
 /// "bytes accessed", of operations fused or not. Bodies of loops count once, branches all.
 CostAnalysis costs_of(const ir::Graph& partitioned);
 
+/// By value: the one whose memory it shares, as a reshaped value that of its operand; itself where it has its own.
+std::vector<ir::ValueId> memory_owners(const ir::Graph& g);
+
 /// At most, between equations, without arguments and results.
 std::int64_t temporary_bytes(const ir::Graph& partitioned);
 
