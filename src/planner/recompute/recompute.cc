@@ -72,20 +72,15 @@ class Recomputer {
     return in.empty() ? barrier(out[k]) : out[k];
   }
 
-  // The operand behind a barrier: arguments are best read as they are, for they may be there in another layout, too.
+  // The operand behind a barrier, the largest of those that are in memory anyway: results of products and reductions
+  // rather than arguments, which may be there in other layouts too, and these rather than what would have been fused.
   std::size_t parted(const ir::Eqn& e) const {
-    auto better = [&](std::size_t a, std::size_t b) {
-      auto key = [&](std::size_t i) {
-        const bool inner = maker_[static_cast<std::size_t>(e.in[i])] != nullptr;
-        return std::pair(inner, g_.type(e.in[i]).nbytes());
-      };
-      return key(a) > key(b);
+    auto key = [&](ir::ValueId v) {
+      const ir::Eqn* maker = maker_[static_cast<std::size_t>(v)];
+      const bool fused = maker != nullptr && (maker->op->traits().elementwise || maker->op->traits().view);
+      return std::pair(fused ? 0 : maker == nullptr ? 1 : 2, g_.type(v).nbytes());
     };
-    std::size_t best = 0;
-    for (std::size_t i = 1; i < e.in.size(); ++i) {
-      if (better(i, best)) best = i;
-    }
-    return best;
+    return static_cast<std::size_t>(std::ranges::max_element(e.in, {}, key) - e.in.begin());
   }
 
   ir::Value apart(ir::ValueId v, ir::Value value, std::size_t after) {
