@@ -10,8 +10,8 @@
 #include "ir/op_def.h"
 #include "ops/collective/shard_map_op.h"
 #include "ops/shared_attrs.h"
-#include "planner/fit.h"
 #include "planner/mesh_search.h"
+#include "planner/recompute/fit.h"
 #include "tessera/error.h"
 
 namespace tessera::planner {

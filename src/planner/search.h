@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "ir/module.h"
-#include "planner/recompute.h"
+#include "planner/recompute/recompute.h"
 #include "planner/value_groups.h"
 #include "tessera/cluster_model.h"
 

@@ -15,7 +15,7 @@
 
 #include "ir/builder.h"
 #include "ops/ops.h"
-#include "planner/recompute.h"
+#include "planner/recompute/recompute.h"
 #include "runtime/buffer.h"
 #include "runtime/engine.h"
 #include "support/engine_programs.h"

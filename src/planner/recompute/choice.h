@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "planner/replay.h"
+#include "planner/recompute/replay.h"
 
 namespace tessera::planner {
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "ir/graph.h"
-#include "planner/recompute.h"
+#include "planner/recompute/recompute.h"
 
 namespace tessera::planner {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "planner/recompute.h"
+#include "planner/recompute/recompute.h"
 
 #include <algorithm>
 #include <map>

@@ -5,7 +5,7 @@
 #include "ir/op_def.h"
 #include "ops/collective/transfer_bytes.h"
 #include "ops/ops.h"
-#include "planner/replay.h"
+#include "planner/recompute/replay.h"
 #include "runtime/program_costs.h"
 
 namespace tessera::planner {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "planner/replay.h"
+#include "planner/recompute/replay.h"
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "planner/fit.h"
+#include "planner/recompute/fit.h"
 
 #include <algorithm>
 #include <map>
@@ -7,7 +7,7 @@
 
 #include "ir/op_def.h"
 #include "ops/ops.h"
-#include "planner/recompute_choice.h"
+#include "planner/recompute/choice.h"
 
 namespace tessera::planner {
 
