@@ -7,7 +7,7 @@
 
 #include "ir/op_def.h"
 #include "ops/ops.h"
-#include "planner/recompute/recompute_choice.h"
+#include "planner/recompute/choice.h"
 
 namespace tessera::planner {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "planner/recompute/recompute_choice.h"
+#include "planner/recompute/choice.h"
 
 #include <algorithm>
 #include <optional>
