@@ -35,7 +35,9 @@ struct AutomaticOptions {
 /// For `JitOptions::in_shardings`: when the jitted function is first lowered for a kind of arguments, its program is
 /// partitioned and simulated on the cluster under one candidate after the other, and the shardings with the least
 /// predicted step that fit into memory are taken as if they had been written, with constraints inside the program where
-/// these make the step shorter. `Lowered::sharding_plan` shows what was found. Committed arrays placed otherwise are
+/// these make the step shorter. Where `memory_limit` stands in the way of a faster program, values are computed again
+/// rather than kept for late readers (`ShardingPlan::recomputed`); on one device, too. What has an effect, calls the
+/// host or is a loop happens once. `Lowered::sharding_plan` shows what was found. Committed arrays placed otherwise are
 /// refused, as by written shardings. Position p of the mesh is taken for device p of the cluster.
 ///
 /// Throws what `ClusterModel::check` throws, and `ValueError` naming `memory_limit` below 0, `devices` below 0,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a partitioned program keeps in memory, step by step, if some of its values are computed again: found by writing
-// its steps anew as a list of numbers, without partitioning the program that would do so.
+// its steps anew, without partitioning the program that would do so.
 #pragma once
 
 #include <cstddef>
