@@ -115,29 +115,49 @@ double write_cost(const Meter& m, std::int64_t bytes) {
   return std::max(1.0, both / std::max(read, 1e-7) - 1);
 }
 
+// Sizes that one core works on alone, that all cores share, and that no cache holds.
+constexpr std::int64_t kAlone = 1 << 18, kShared = 1 << 22, kLargest = 1 << 28;
+
+// What it takes to have all cores work on an operation, within a program: the other cores look for the next one while
+// they wait. From operations that no block joins, at two sizes for which the rate is the same.
+double spread(const Meter& m) {
+  auto chain = [](std::int64_t length) {
+    return [length](Array x) {
+      for (std::int64_t i = 0; i < length; ++i) x = optimization_barrier(x + 1);
+      return x;
+    };
+  };
+  auto each = [&](std::int64_t bytes) {
+    return m.added(kChain, chain, m.rows({m.devices(), std::max<std::int64_t>(1, bytes / 8 / m.devices())}));
+  };
+  return std::max(0.0, 2 * each(kShared) - each(2 * kShared));
+}
+
+// The same for the first operation of a program, which wakes the other cores. The difference of two times: noise makes
+// it too large as often as too small.
+double waking(const Meter& m) {
+  constexpr int kTries = 3;
+  double least = 1;
+  for (int i = 0; i < kTries; ++i) {
+    least = std::min(least, std::max(0.0, 2 * stream_time(m, kShared) - stream_time(m, 2 * kShared)));
+  }
+  return least;
+}
+
 // Rates by what is read and written, from the caches of the cores to the memory; rates that differ by less than a tenth
 // are one. A larger working set is never the faster one. Work that one core does is measured below the size from which
-// the engine has all cores share it, and what it takes to share from sizes at which the rate is still the same.
+// the engine has all cores share it.
 void measure_memory(const Meter& m, ClusterDevice& d, ClusterLevel& level) {
-  constexpr std::int64_t kAlone = 1 << 18;
-  constexpr std::int64_t kShared = 1 << 22;
-  constexpr std::int64_t kLargest = 1 << 28;
   constexpr double kAlike = 1.1;
   auto rate = [](std::int64_t bytes, double time) { return static_cast<double>(bytes) / std::max(time, 1e-7); };
   level.cores = std::max(1U, std::thread::hardware_concurrency());
-  // The difference of two times: noise makes it too large as often as too small, and it counts for every operation.
-  if (level.cores > 1) {
-    constexpr int kTries = 3;
-    level.spread = 1;
-    for (int i = 0; i < kTries; ++i) {
-      level.spread = std::min(level.spread, std::max(0.0, 2 * stream_time(m, kShared) - stream_time(m, 2 * kShared)));
-    }
-  }
-  d.memory_bandwidth = rate(kLargest, stream_time(m, kLargest) - level.spread);
+  level.spread = level.cores > 1 ? spread(m) : 0;
+  const double first = level.cores > 1 ? waking(m) : 0;
+  d.memory_bandwidth = rate(kLargest, stream_time(m, kLargest) - first);
   const double alone = static_cast<double>(level.cores) * rate(kAlone, stream_time(m, kAlone));
   d.caches.push_back({2 * kAlone, std::max(alone, d.memory_bandwidth)});
   for (std::int64_t bytes = kShared; bytes < kLargest; bytes *= 2) {
-    const double here = std::min(rate(bytes, stream_time(m, bytes) - level.spread), d.caches.back().bandwidth);
+    const double here = std::min(rate(bytes, stream_time(m, bytes) - first), d.caches.back().bandwidth);
     if (here < kAlike * d.memory_bandwidth) break;
     if (d.caches.back().bandwidth < kAlike * here) {
       d.caches.back().bytes = bytes;
