@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "base/strings.h"
+#include "base/verify_mode.h"
 #include "core/strided_copy.h"
 #include "engines/cpu/kernels/copy_kernels.h"
 #include "engines/cpu/step_program.h"
@@ -67,7 +68,8 @@ class ReshardStep final : public ExchangeStep {
     auto largest = size_of(ir::tile_shape(g.type(e.out[0]).shape, g.layout(e.out[0]), context.mesh()));
     double bytes = static_cast<double>(largest) * static_cast<double>(itemsize_);
     stream_ = bytes * static_cast<double>(targets_.size()) > kernels::kCacheBytes;
-    if (stream_ && !runs_) readers_.note(plan_, targets_, self_, routes_ ? &*routes_ : nullptr);
+    // In verification mode small ones, too: so every test of them sees it.
+    if ((stream_ || base::verifying()) && !runs_) readers_.note(plan_, targets_, self_, routes_ ? &*routes_ : nullptr);
     cost_ = 50 + 0.15 * bytes * static_cast<double>(1 + plan_.combined().size());
   }
 
