@@ -30,17 +30,22 @@ namespace {
 
 using test::Arrays;
 
-// A step of gradient descent of a perceptron: matrices up and down by turns, then the batch.
-Arrays trained(const Arrays& all) {
+// A step of gradient descent: the loss and the arguments after it, the last of which is not trained.
+Arrays descended(const Arrays& all, const std::function<Array(const Arrays&)>& loss) {
   const Arrays parameters(all.begin(), all.end() - 1);
-  auto [value, g] = value_and_grad([&](const Arrays& p) {
-    Array h = all.back();
-    for (std::size_t i = 0; i < p.size(); i += 2) h = h + matmul(tanh(matmul(h, p[i])), p[i + 1]);
-    return mean(h * h);
-  })(parameters);
+  auto [value, g] = value_and_grad(loss)(parameters);
   Arrays out{value};
   for (std::size_t i = 0; i < parameters.size(); ++i) out.push_back(parameters[i] - 0.1 * g[i]);
   return out;
+}
+
+// Of a perceptron: matrices up and down by turns, then the batch.
+Arrays trained(const Arrays& all) {
+  return descended(all, [&](const Arrays& p) {
+    Array h = all.back();
+    for (std::size_t i = 0; i < p.size(); i += 2) h = h + matmul(tanh(matmul(h, p[i])), p[i + 1]);
+    return mean(h * h);
+  });
 }
 std::vector<HostArray> perceptron(std::int64_t rows, std::int64_t width, std::int64_t hidden, std::int64_t layers) {
   const ClientScope scope(test::client_with(1));
@@ -82,11 +87,7 @@ struct Transformer {
     return -mean(take_along_axis(logp, expand_dims(tokens, {-1}), -1));
   }
   Arrays step(const Arrays& all) const {
-    const Arrays parameters(all.begin(), all.end() - 1);
-    auto [value, g] = value_and_grad([&](const Arrays& p) { return loss(p, all.back()); })(parameters);
-    Arrays out{value};
-    for (std::size_t i = 0; i < parameters.size(); ++i) out.push_back(parameters[i] - 0.1 * g[i]);
-    return out;
+    return descended(all, [&](const Arrays& p) { return loss(p, all.back()); });
   }
   std::vector<Shape> shapes() const {
     std::vector<Shape> out{{vocabulary, width}};
@@ -249,11 +250,7 @@ struct RandomNet {
   static constexpr std::int64_t kWidth = 32, kRows = 512;
 
   Arrays step(const Arrays& all) const {
-    const Arrays parameters(all.begin(), all.end() - 1);
-    auto [value, g] = value_and_grad([&](const Arrays& p) { return loss(p, all.back()); })(parameters);
-    Arrays out{value};
-    for (std::size_t i = 0; i < parameters.size(); ++i) out.push_back(parameters[i] - 0.1 * g[i]);
-    return out;
+    return descended(all, [&](const Arrays& p) { return loss(p, all.back()); });
   }
   Array loss(const Arrays& p, const Array& rows) const {
     std::mt19937_64 rng(seed);
