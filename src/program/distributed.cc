@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <numeric>
 #include <string>
@@ -58,13 +59,15 @@ class Together {
 
   // The same number of bytes of every process.
   std::vector<char> gather(const void* mine, std::size_t nbytes) {
-    std::vector<char> all(nbytes * group_.size());
+    const auto* begin = static_cast<const char*>(mine);
+    auto own = std::make_shared<const std::vector<char>>(begin, begin + nbytes);
+    auto all = std::make_shared<std::vector<char>>(nbytes * group_.size());
     std::vector<std::int64_t> sizes(group_.size(), static_cast<std::int64_t>(nbytes));
-    runtime_.collectives->start_all_gather(call_, group_, mine, all.data(), sizes)->wait();
-    return all;
+    runtime_.collectives->start_all_gather(call_, group_, {own->data(), own}, {all->data(), all}, sizes)->wait();
+    return *all;
   }
-  void broadcast(int root, void* data, std::int64_t nbytes) {
-    runtime_.collectives->start_broadcast(call_, group_, root, data, nbytes)->wait();
+  void broadcast(int root, const std::shared_ptr<void>& data, std::int64_t nbytes) {
+    runtime_.collectives->start_broadcast(call_, group_, root, {data.get(), data}, nbytes)->wait();
   }
 
  private:
@@ -140,15 +143,10 @@ HostArray broadcast_one_to_all(const HostArray& x, std::optional<bool> is_source
     }
     const int root = static_cast<int>(roots[0]);
     const Source& from = sources[static_cast<std::size_t>(root)];
-    Shape shape = source ? x.shape() : Shape(static_cast<std::size_t>(from.rank));
-    all.broadcast(root, shape.data(), static_cast<std::int64_t>(shape.size() * sizeof(std::int64_t)));
-    if (source) {
-      out = x;  // read alone
-      all.broadcast(root, const_cast<void*>(static_cast<const void*>(x.data())), x.nbytes());
-    } else {
-      out = HostArray(from.dtype, shape);
-      all.broadcast(root, out.data(), out.nbytes());
-    }
+    auto shape = std::make_shared<Shape>(source ? x.shape() : Shape(static_cast<std::size_t>(from.rank)));
+    all.broadcast(root, {shape, shape->data()}, static_cast<std::int64_t>(shape->size() * sizeof(std::int64_t)));
+    out = source ? x : HostArray(from.dtype, *shape);  // the source's is read alone
+    all.broadcast(root, out.storage(), out.nbytes());
   });
   return out;
 }

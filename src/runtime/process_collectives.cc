@@ -56,6 +56,9 @@ using Call = Collectives::Call;
 using Message = Collectives::Message;
 using Receipt = Collectives::Receipt;
 using Reducer = Collectives::Reducer;
+using Owner = Collectives::Owner;
+using Source = Collectives::Source;
+using Target = Collectives::Target;
 using Counts = std::vector<std::int64_t>;
 
 void copy(void* to, const void* from, std::int64_t nbytes) {
@@ -72,12 +75,12 @@ Counts offsets(std::span<const std::int64_t> sizes) {
 }
 
 // This member's block from every member, and their reduction. `blocks` are what it sends, by member, of `counts`
-// elements.
+// elements, in memory of `owner`.
 class ReducedBlocks final : public Communication {
  public:
   ReducedBlocks(Collectives& transport, const Call& call, Collectives::Group group, std::span<const void* const> blocks,
-                std::span<const std::int64_t> counts, void* out, Reducer reducer)
-      : reducer_(std::move(reducer)), out_(out) {
+                const Owner& owner, std::span<const std::int64_t> counts, void* out, Reducer reducer)
+      : reducer_(std::move(reducer)), owner_(owner), out_(out) {
     const auto item = dtype_size(reducer_.dtype);
     const auto me = member_of(group, transport.process_index());
     count_ = counts[me];
@@ -90,8 +93,8 @@ class ReducedBlocks final : public Communication {
         continue;
       }
       void* to = byte(received_->data(), std::ssize(receipts) * count_ * item);
-      sends.push_back({group[i], blocks[i], counts[i] * item});
-      receipts.push_back({group[i], to, count_ * item});
+      sends.push_back({group[i], blocks[i], counts[i] * item, owner});
+      receipts.push_back({group[i], to, count_ * item, received_});
       blocks_.push_back(to);
     }
     exchange_ = transport.start_exchange(call, sends, receipts);
@@ -103,6 +106,7 @@ class ReducedBlocks final : public Communication {
 
  private:
   Reducer reducer_;
+  Owner owner_;  // of its own block, which is read last
   void* out_;
   std::int64_t count_ = 0;
   BufferPtr received_;
@@ -110,18 +114,18 @@ class ReducedBlocks final : public Communication {
   CommunicationPtr exchange_;
 };
 
-CommunicationPtr reduce_scatter(Collectives& transport, const Call& call, Collectives::Group group, const void* in,
+CommunicationPtr reduce_scatter(Collectives& transport, const Call& call, Collectives::Group group, const Source& in,
                                 void* out, std::span<const std::int64_t> counts, const Reducer& reducer) {
   const Counts starts = offsets(counts);
   std::vector<const void*> blocks;
-  for (std::size_t i = 0; i < group.size(); ++i) blocks.push_back(byte(in, starts[i] * dtype_size(reducer.dtype)));
-  return std::make_unique<ReducedBlocks>(transport, call, group, blocks, counts, out, reducer);
+  for (std::size_t i = 0; i < group.size(); ++i) blocks.push_back(byte(in.data, starts[i] * dtype_size(reducer.dtype)));
+  return std::make_unique<ReducedBlocks>(transport, call, group, blocks, in.owner, counts, out, reducer);
 }
 
 // Each member reduces a part and sends it to all: nobody sends more than two times its data, however many there are.
 class AllReduce final : public Communication {
  public:
-  AllReduce(Collectives& transport, const Call& call, Collectives::Group group, const void* in, void* out,
+  AllReduce(Collectives& transport, const Call& call, Collectives::Group group, const Source& in, const Target& out,
             std::int64_t count, const Reducer& reducer)
       : transport_(transport), call_(call), group_(group.begin(), group.end()), out_(out) {
     const auto n = static_cast<std::int64_t>(group_.size());
@@ -130,7 +134,7 @@ class AllReduce final : public Communication {
     for (auto c : counts) nbytes_.push_back(c * dtype_size(reducer.dtype));
     me_ = member_of(group_, transport.process_index());
     starts_ = offsets(nbytes_);
-    part_ = reduce_scatter(transport, call, group, in, byte(out, starts_[me_]), counts, reducer);
+    part_ = reduce_scatter(transport, call, group, in, byte(out.data, starts_[me_]), counts, reducer);
   }
   void wait() override {
     part_->wait();
@@ -138,8 +142,8 @@ class AllReduce final : public Communication {
     std::vector<Receipt> receipts;
     for (std::size_t i = 0; i < group_.size(); ++i) {
       if (i == me_) continue;
-      sends.push_back({group_[i], byte(out_, starts_[me_]), nbytes_[me_]});
-      receipts.push_back({group_[i], byte(out_, starts_[i]), nbytes_[i]});
+      sends.push_back({group_[i], byte(out_.data, starts_[me_]), nbytes_[me_], out_.owner});
+      receipts.push_back({group_[i], byte(out_.data, starts_[i]), nbytes_[i], out_.owner});
     }
     transport_.exchange(call_.call, sends, receipts);
   }
@@ -148,7 +152,7 @@ class AllReduce final : public Communication {
   Collectives& transport_;
   OwnCall call_;
   std::vector<std::int32_t> group_;
-  void* out_;
+  Target out_;
   std::size_t me_ = 0;
   Counts nbytes_;
   Counts starts_;
@@ -157,25 +161,25 @@ class AllReduce final : public Communication {
 
 }  // namespace
 
-CommunicationPtr Collectives::start_all_reduce(const Call& call, Group group, const void* in, void* out,
+CommunicationPtr Collectives::start_all_reduce(const Call& call, Group group, const Source& in, const Target& out,
                                                std::int64_t count, const Reducer& reducer) {
   // So little that one message to each is quicker than two: everybody reduces everything. Two members send as much
   // either way, and save a message.
   const std::int64_t small = group.size() <= 2 ? 64 << 10 : 16 << 10;
   if (group.size() == 1 || count * dtype_size(reducer.dtype) <= small) {
-    const std::vector<const void*> blocks(group.size(), in);
+    const std::vector<const void*> blocks(group.size(), in.data);
     const Counts counts(group.size(), count);
-    return std::make_unique<ReducedBlocks>(*this, call, group, blocks, counts, out, reducer);
+    return std::make_unique<ReducedBlocks>(*this, call, group, blocks, in.owner, counts, out.data, reducer);
   }
   return std::make_unique<AllReduce>(*this, call, group, in, out, count, reducer);
 }
 
-CommunicationPtr Collectives::start_reduce_scatter(const Call& call, Group group, const void* in, void* out,
+CommunicationPtr Collectives::start_reduce_scatter(const Call& call, Group group, const Source& in, const Target& out,
                                                    std::span<const std::int64_t> counts, const Reducer& reducer) {
-  return reduce_scatter(*this, call, group, in, out, counts, reducer);
+  return reduce_scatter(*this, call, group, in, out.data, counts, reducer);
 }
 
-CommunicationPtr Collectives::start_all_gather(const Call& call, Group group, const void* in, void* out,
+CommunicationPtr Collectives::start_all_gather(const Call& call, Group group, const Source& in, const Target& out,
                                                std::span<const std::int64_t> nbytes) {
   const std::size_t me = member_of(group, process_index());
   Counts starts = offsets(nbytes);
@@ -183,16 +187,16 @@ CommunicationPtr Collectives::start_all_gather(const Call& call, Group group, co
   std::vector<Receipt> receipts;
   for (std::size_t i = 0; i < group.size(); ++i) {
     if (i == me) continue;
-    sends.push_back({group[i], in, nbytes[me]});
-    receipts.push_back({group[i], byte(out, starts[i]), nbytes[i]});
+    sends.push_back({group[i], in.data, nbytes[me], in.owner});
+    receipts.push_back({group[i], byte(out.data, starts[i]), nbytes[i], out.owner});
   }
   auto exchange = start_exchange(call, sends, receipts);
-  copy(byte(out, starts[me]), in, nbytes[me]);
+  copy(byte(out.data, starts[me]), in.data, nbytes[me]);
   return exchange;
 }
 
-CommunicationPtr Collectives::start_all_to_all(const Call& call, Group group, const void* in,
-                                               std::span<const std::int64_t> sent, void* out,
+CommunicationPtr Collectives::start_all_to_all(const Call& call, Group group, const Source& in,
+                                               std::span<const std::int64_t> sent, const Target& out,
                                                std::span<const std::int64_t> received) {
   const std::size_t me = member_of(group, process_index());
   Counts from = offsets(sent);
@@ -201,39 +205,39 @@ CommunicationPtr Collectives::start_all_to_all(const Call& call, Group group, co
   std::vector<Receipt> receipts;
   for (std::size_t i = 0; i < group.size(); ++i) {
     if (i == me) continue;
-    sends.push_back({group[i], byte(in, from[i]), sent[i]});
-    receipts.push_back({group[i], byte(out, to[i]), received[i]});
+    sends.push_back({group[i], byte(in.data, from[i]), sent[i], in.owner});
+    receipts.push_back({group[i], byte(out.data, to[i]), received[i], out.owner});
   }
   auto exchange = start_exchange(call, sends, receipts);
-  copy(byte(out, to[me]), byte(in, from[me]), std::min(sent[me], received[me]));
+  copy(byte(out.data, to[me]), byte(in.data, from[me]), std::min(sent[me], received[me]));
   return exchange;
 }
 
-CommunicationPtr Collectives::start_broadcast(const Call& call, Group group, int root, void* data,
+CommunicationPtr Collectives::start_broadcast(const Call& call, Group group, int root, const Target& data,
                                               std::int64_t nbytes) {
   member_of(group, root);
   member_of(group, process_index());
   std::vector<Message> sends;
   std::vector<Receipt> receipts;
   if (process_index() != root) {
-    receipts.push_back({root, data, nbytes});
+    receipts.push_back({root, data.data, nbytes, data.owner});
   } else {
     for (auto peer : group) {
-      if (peer != root) sends.push_back({peer, data, nbytes});
+      if (peer != root) sends.push_back({peer, data.data, nbytes, data.owner});
     }
   }
   return start_exchange(call, sends, receipts);
 }
 
-CommunicationPtr Collectives::start_permute(const Call& call, int to, const void* in, std::int64_t sent, int from,
-                                            void* out, std::int64_t received) {
+CommunicationPtr Collectives::start_permute(const Call& call, int to, const Source& in, std::int64_t sent, int from,
+                                            const Target& out, std::int64_t received) {
   std::vector<Message> sends;
   std::vector<Receipt> receipts;
   if (to == process_index() && from == to) {
-    copy(out, in, std::min(sent, received));
+    copy(out.data, in.data, std::min(sent, received));
   } else {
-    if (to >= 0) sends.push_back({to, in, sent});
-    if (from >= 0) receipts.push_back({from, out, received});
+    if (to >= 0) sends.push_back({to, in.data, sent, in.owner});
+    if (from >= 0) receipts.push_back({from, out.data, received, out.owner});
   }
   return start_exchange(call, sends, receipts);
 }

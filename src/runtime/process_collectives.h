@@ -18,7 +18,8 @@
 
 namespace tessera::runtime {
 
-/// A communication under way. Its memory belongs to it until it has ended.
+/// A communication under way. Its memory belongs to it until it has ended. Where a step fails it may be destroyed
+/// before that: what others still read and write then stays as long as they do, kept by the owners that came with it.
 class Communication {
  public:
   virtual ~Communication() = default;
@@ -52,15 +53,31 @@ class Collectives {
   /// The processes that take part, ascending. Blocks are in their order.
   using Group = std::span<const std::int32_t>;
 
+  /// Who keeps memory that a communication moves. Without an owner the caller does, until the communication has ended,
+  /// and for one that is destroyed before, as long as the transport lives.
+  using Owner = std::shared_ptr<const void>;
   struct Message {
     int peer = 0;  ///< process
     const void* data = nullptr;
     std::int64_t nbytes = 0;
+    Owner owner = nullptr;
   };
   struct Receipt {
     int peer = 0;
     void* data = nullptr;
     std::int64_t nbytes = 0;  ///< expected size; another one is an error
+    Owner owner = nullptr;
+  };
+  /// What a group's operation reads, and where it writes.
+  struct Source {
+    Source(const void* memory, Owner owns = nullptr) : data(memory), owner(std::move(owns)) {}
+    const void* data;
+    Owner owner;
+  };
+  struct Target {
+    Target(void* memory, Owner owns = nullptr) : data(memory), owner(std::move(owns)) {}
+    void* data;
+    Owner owner;
   };
   /// Sends and receives. Between two processes messages of one tag keep their order.
   virtual CommunicationPtr start_exchange(const Call& call, std::span<const Message> sends,
@@ -78,23 +95,24 @@ class Collectives {
     std::function<void(std::span<const void* const> blocks, void* out, std::int64_t count)> combine;
   };
   /// `out` = the reduction of all `in`, in every member. They do not overlap.
-  virtual CommunicationPtr start_all_reduce(const Call& call, Group group, const void* in, void* out,
+  virtual CommunicationPtr start_all_reduce(const Call& call, Group group, const Source& in, const Target& out,
                                             std::int64_t count, const Reducer& reducer);
   /// `in` has a block for each member, of `counts` elements; `out` = the reduction of this member's blocks.
-  virtual CommunicationPtr start_reduce_scatter(const Call& call, Group group, const void* in, void* out,
+  virtual CommunicationPtr start_reduce_scatter(const Call& call, Group group, const Source& in, const Target& out,
                                                 std::span<const std::int64_t> counts, const Reducer& reducer);
   /// `out` = the blocks of all members, of `nbytes` each; this one's is `in`.
-  virtual CommunicationPtr start_all_gather(const Call& call, Group group, const void* in, void* out,
+  virtual CommunicationPtr start_all_gather(const Call& call, Group group, const Source& in, const Target& out,
                                             std::span<const std::int64_t> nbytes);
   /// Block i of `in` goes to member i, whose block comes to place i of `out`.
-  virtual CommunicationPtr start_all_to_all(const Call& call, Group group, const void* in,
-                                            std::span<const std::int64_t> sent, void* out,
+  virtual CommunicationPtr start_all_to_all(const Call& call, Group group, const Source& in,
+                                            std::span<const std::int64_t> sent, const Target& out,
                                             std::span<const std::int64_t> received);
   /// `data` of the process `root` (a member) comes to all.
-  virtual CommunicationPtr start_broadcast(const Call& call, Group group, int root, void* data, std::int64_t nbytes);
+  virtual CommunicationPtr start_broadcast(const Call& call, Group group, int root, const Target& data,
+                                           std::int64_t nbytes);
   /// `in` goes to process `to` and `out` comes from process `from`; negative: nothing does.
-  virtual CommunicationPtr start_permute(const Call& call, int to, const void* in, std::int64_t sent, int from,
-                                         void* out, std::int64_t received);
+  virtual CommunicationPtr start_permute(const Call& call, int to, const Source& in, std::int64_t sent, int from,
+                                         const Target& out, std::int64_t received);
   /// Complete when every member has begun it.
   virtual CommunicationPtr start_barrier(const Call& call, Group group);
 

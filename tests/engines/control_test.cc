@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "engines/engine_support.h"
+#include "ops/collective/manual.h"
 #include "ops/ops.h"
 #include "support/graphs.h"
 
@@ -214,6 +215,30 @@ TEST(Control, ExchangesOfOneIterationRunBesideOthers) {
       });
     }
   }
+}
+
+TEST(Control, ShardsMoveBetweenProcessesBesideComputation) {
+  ir::Type f{DType::F32, {}};
+  auto g = make_graph({f, f}, [](ir::Builder& b, const Values& in) {
+    const ops::Reinterpret next{{}, {2, 3, 0, 1}, {0}, "ppermute"};
+    Value moved = b.add1(ops::def::reinterpret, {in[0]}, ir::make_attrs(next));
+    return Values{moved * in[0], ops::exp(in[1])};
+  });
+  on_cluster(2, 2, [&](const Client& client) {
+    auto exe = compile(client, manual(*g, 1));
+    auto got = exe->run({numbers(client, DType::F32, {1, 2, 3, 4}), numbers(client, DType::F32, {0, 0, 0, 0})});
+    const std::vector<double> want{3, 8, 3, 8};
+    for (std::size_t p = 0; p < want.size(); ++p) {
+      if (!got[0][p]) continue;  // another process's
+      EXPECT_EQ(get_element(DType::F32, got[0][p]->data(), 0), want[p]) << "position " << p;
+    }
+    const std::string text = exe->text();
+    const auto begin = text.find("begin ppermute");
+    const auto end = text.find("end ppermute");
+    EXPECT_LT(begin, text.find("exp")) << text;
+    EXPECT_LT(text.find("exp"), end) << text;
+    EXPECT_NE(end, std::string::npos) << text;
+  });
 }
 
 }  // namespace

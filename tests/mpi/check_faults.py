@@ -82,6 +82,9 @@ def at_places() -> None:
         check("other_program", ranks, {p: different for p in range(ranks)})
         array = rf"number 1 \(from 0\): in process \d float32\(\d+,\) under .*make_array_from_callback at faults\.cc:\d+\), "
         check("other_array", ranks, {p: different + ".*" + array for p in range(ranks)})
+        # In turn the function of one process, and the memory of all: each error is that of its own step.
+        both = r"(?s)(exception after [01]\.\d+ s: [^\n]*this process has had enough.*bytes asked for.*){6}"
+        check("under_way", ranks, {p: both for p in range(ranks)})
     check("kill", 4, {}, clean=False)
     check("uncaught", 4, {}, clean=False)
 

@@ -2,8 +2,8 @@
 // Run by every process that mpirun starts, for tests/mpi/check_faults.py: one of them fails in the way that the
 // argument names, and each tells what it saw of that.
 //
-//   mpi_faults MODE                      at a place of the program
-//   mpi_faults random MODE RANK MILLIS   at a moment, in the middle of a loop of sums
+//   mpi_faults MODE                      at a place of the program, or `under_way`: in steps that have begun an
+//   exchange mpi_faults random MODE RANK MILLIS   at a moment, in the middle of a loop of sums
 #include <signal.h>
 #include <unistd.h>
 
@@ -22,6 +22,7 @@ namespace ts = tessera;
 namespace {
 
 constexpr double kTimeout = 2;
+constexpr std::int64_t kMemoryLimit = 512 << 20;  // bytes, in the mode `under_way`
 
 // One write a line: those of other processes come between otherwise.
 void tell(const std::string& what) {
@@ -69,7 +70,57 @@ bool fails(F&& f) {
   return !said.empty();
 }
 
+// Steps that fail between the beginning and the end of a large exchange: by a function of one process that throws, or
+// by memory that none has. MPI still moves what they have sent; the steps after them are right all the same.
+int fail_under_way() {
+  const std::int64_t devices = std::ssize(ts::devices());
+  constexpr std::int64_t rows = 2 << 20;
+  const ts::Mesh mesh = ts::make_mesh({devices}, {"x"});
+  const ts::Array x = ts::make_array_from_callback(
+      {devices * rows}, ts::NamedSharding(mesh, ts::P("x")).share(), [&](const ts::Index& index) {
+        return ts::HostArray::from(std::vector<float>(rows, static_cast<float>(*index[0].start / rows)));
+      });
+  std::vector<std::pair<std::int64_t, std::int64_t>> next;
+  for (std::int64_t d = 0; d < devices; ++d) next.emplace_back(d, (d + 2) % devices);  // 2 devices a process
+  enum class Fault : std::uint8_t { None, Function, Memory };
+  auto step = [&](Fault fault, float factor) {
+    auto f = ts::shard_map(
+        [&](const ts::Array& v) {
+          const ts::Array moved = ts::ppermute(ts::lax::cummax(v * factor), "x", next);
+          ts::Array other = ts::sum(v) * 0;
+          if (fault == Fault::Function) {
+            other = ts::pure_callback(
+                [](const std::vector<ts::HostArray>& in) -> std::vector<ts::HostArray> {
+                  if (ts::process_index() == 0) throw std::runtime_error("this process has had enough");
+                  return in;
+                },
+                {{other.shape(), other.dtype()}}, {other})[0];
+          } else if (fault == Fault::Memory) {
+            other = ts::sum(ts::cumsum(ts::broadcast_to(other, {kMemoryLimit / 4})));
+          }
+          return moved + ts::psum(other, "x");
+        },
+        mesh, ts::P("x"), ts::P("x"));
+    return f(x);
+  };
+  for (int i = 0; i < 12; ++i) {
+    if (!fails([&] { step(i % 2 == 0 ? Fault::Function : Fault::Memory, 2).block_until_ready(); })) return 1;
+    const ts::Array right = step(Fault::None, 3);
+    for (const ts::Shard& shard : right.addressable_shards()) {
+      const auto from = (*shard.index()[0].start / rows + devices - 2) % devices;
+      const ts::HostArray values = shard.data()->host();
+      for (float value : values.span<float>()) {
+        if (value == static_cast<float>(3 * from)) continue;
+        tell("a value is wrong after the fault");
+        return 3;
+      }
+    }
+  }
+  return 0;
+}
+
 int run(const std::string& mode) {
+  if (mode == "under_way") return fail_under_way();
   Program program;
   const int me = ts::process_index();
   const int last = ts::process_count() - 1;
@@ -219,7 +270,8 @@ int main(int argc, char** argv) {
     }
     return 0;
   }
-  ts::distributed::initialize({.devices = 2, .timeout_seconds = kTimeout});
+  ts::distributed::initialize(
+      {.devices = 2, .memory_limit = mode == "under_way" ? kMemoryLimit : 0, .timeout_seconds = kTimeout});
   if (mode == "random" && argc == 5) return Random(argv[2], std::atoi(argv[3]), std::atoi(argv[4])).run();
   return run(mode);
 }

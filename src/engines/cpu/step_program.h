@@ -63,7 +63,7 @@ struct Frame {
   Slots slots;
   /// By value, where not empty: memory in which its shards are wanted. Steps that cannot do so may ignore it.
   std::vector<ShardBuffers> into;
-  /// By number of the step (`overlapped`). Last, for it ends before the memory that it moves.
+  /// By number of the step (`overlapped`).
   std::vector<std::unique_ptr<UnderWay>> under_way = {};
 };
 

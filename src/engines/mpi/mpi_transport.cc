@@ -22,6 +22,7 @@
 #include "base/hash.h"
 #include "base/report/log.h"
 #include "base/strings.h"
+#include "engines/mpi/left_behind.h"
 #include "engines/mpi/load_module.h"
 #include "tessera/error.h"
 #include "tessera/version.h"
@@ -98,6 +99,7 @@ class Transport final : public MpiTransport, public std::enable_shared_from_this
     try {
       journal().began(tag);
       std::lock_guard lock(mutex_);
+      left_behind_.give_up(tag_of(tag), Seconds(2 * longest_));
       for (int p = 0; p < world_.size && !left_; ++p) {
         if (p != world_.rank) tell(p, {.kind = Notice::Failed, .tag = tag}, why);
       }
@@ -121,6 +123,7 @@ class Transport final : public MpiTransport, public std::enable_shared_from_this
   // for it without end.
   void leave() {
     if (leaves_.exchange(true)) return;  // MPI's end asks for it again
+    std::list<Parts> ended;
     std::unique_lock lock(mutex_);
     left_ = true;
     for (int p = 0; p < world_.size; ++p) {
@@ -129,10 +132,17 @@ class Transport final : public MpiTransport, public std::enable_shared_from_this
     auto here = [&](const Peer& p) { return p.ended || &p == &peers_[static_cast<std::size_t>(world_.rank)]; };
     const Time began = Clock::now();
     Time asked = began;
+    Time all_here = began;  // since when
     for (;;) {
       poll();
-      if (outgoing_.empty() && std::all_of(peers_.begin(), peers_.end(), here)) break;
+      left_behind_.take_strays(-1);
+      ended = left_behind_.take_ended();
       const Time now = Clock::now();
+      if (!outgoing_.empty() || !std::all_of(peers_.begin(), peers_.end(), here)) {
+        all_here = now;
+      } else if (left_behind_.empty() || now - all_here > std::chrono::seconds(1)) {
+        break;
+      }
       for (std::size_t p = 0; p < peers_.size(); ++p) {
         if (!here(peers_[p]) && now - std::max(peers_[p].heard, began) > Seconds(longest_)) return;
       }
@@ -143,14 +153,15 @@ class Transport final : public MpiTransport, public std::enable_shared_from_this
         }
       }
       lock.unlock();
+      ended.clear();
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
       lock.lock();
     }
-    drop_strays();
     lock.unlock();
     stop_ = true;
     listener_.join();
     lock.lock();
+    left_behind_.abandon();
     finished_ = true;
     mpi_.finish();
   }
@@ -252,7 +263,7 @@ class Transport final : public MpiTransport, public std::enable_shared_from_this
     for (;;) {
       int found = 0;
       tessera_mpi_message message{};
-      if (mpi_.probe(TESSERA_MPI_CONTROL, &found, &message) != 0 || !found) break;
+      if (mpi_.probe(TESSERA_MPI_CONTROL, -1, &found, &message) != 0 || !found) break;
       std::vector<char> bytes(static_cast<std::size_t>(std::max<std::int64_t>(message.nbytes, 0)));
       void* request = nullptr;
       if (mpi_.receive(TESSERA_MPI_CONTROL, bytes.data(), static_cast<int>(bytes.size()), message.peer, message.tag,
@@ -269,6 +280,11 @@ class Transport final : public MpiTransport, public std::enable_shared_from_this
       mpi_.test(out->request, &done, nullptr);
       out = done ? outgoing_.erase(out) : std::next(out);
     }
+  }
+
+  int tag_of(std::int64_t tag) const {
+    const auto mixed = base::hash_mix(17, static_cast<std::size_t>(tag));
+    return static_cast<int>(mixed % (static_cast<std::size_t>(world_.tag_max) + 1));
   }
 
   void hear(int from, const std::vector<char>& bytes) {
@@ -302,28 +318,15 @@ class Transport final : public MpiTransport, public std::enable_shared_from_this
     }
   }
 
-  // What was sent to programs that failed here, and that nobody has asked for: their senders may still hold it.
-  void drop_strays() {
-    int found = 1;
-    tessera_mpi_message message{};
-    while (mpi_.probe(TESSERA_MPI_DATA, &found, &message) == 0 && found) {
-      std::vector<char> bytes(static_cast<std::size_t>(std::max<std::int64_t>(message.nbytes, 0)));
-      void* request = nullptr;
-      if (mpi_.receive(TESSERA_MPI_DATA, bytes.data(), static_cast<int>(bytes.size()), message.peer, message.tag,
-                       &request) != 0) {
-        return;
-      }
-      for (int done = 0; !done;) mpi_.test(request, &done, nullptr);
-    }
-  }
-
   void listen() {
     constexpr std::chrono::milliseconds kPause{5};
     while (!stop_) {
+      std::list<Parts> ended;
       {
         std::lock_guard lock(mutex_);
         try {
           poll();
+          ended = left_behind_.take_ended();
         } catch (const std::bad_alloc&) {
           static_cast<void>(0);  // the next round may have memory
         }
@@ -343,6 +346,7 @@ class Transport final : public MpiTransport, public std::enable_shared_from_this
   std::map<std::pair<int, std::int64_t>, Failure> failed_;
   std::deque<std::pair<int, std::int64_t>> told_;  // processes, of steps that this one has found to differ
   std::list<Outgoing> outgoing_;
+  LeftBehind left_behind_{mpi_};
   std::vector<const Exchange*> waits_;  // of this process
   bool left_ = false;                   // nothing new is sent
   bool finished_ = false;               // MPI is gone
@@ -368,20 +372,19 @@ class Exchange final : public Communication {
       : transport_(std::move(transport)), call_(call) {}
   ~Exchange() override {
     std::lock_guard lock(transport_->mutex_);
-    for (const Part& p : parts_) {
-      if (!p.done && !transport_->finished_) transport_->mpi_.abandon(p.request, p.receives ? 1 : 0);
-    }
+    const bool ended = std::all_of(parts().begin(), parts().end(), [](const Part& p) { return p.done; });
+    if (!ended && !transport_->finished_) transport_->left_behind_.add(parts_);
   }
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
 
   // MPI counts in int.
-  void add(int peer, char* data, std::int64_t nbytes, bool receives) {
+  void add(int peer, char* data, std::int64_t nbytes, const Collectives::Owner& owner, bool receives) {
     constexpr std::int64_t kMost = 1 << 30;
     const std::int64_t count = std::max<std::int64_t>(1, (nbytes + kMost - 1) / kMost);
     for (std::int64_t i = 0; i < count; ++i) {
       const std::int64_t size = std::min(kMost, nbytes - i * kMost);
-      Part& p = parts_.emplace_back(Part{nullptr, peer, size, receives, true});
+      Part& p = parts_.front().emplace_back(Part{nullptr, peer, size, receives, true, owner});
       const auto& mpi = transport_->mpi_;
       char* at = data == nullptr ? nullptr : data + i * kMost;
       const int n = static_cast<int>(size);
@@ -420,17 +423,10 @@ class Exchange final : public Communication {
 
   const Collectives::Call& call() const { return call_.call; }
   bool waits_for(int peer) const {
-    return std::any_of(parts_.begin(), parts_.end(), [&](const Part& p) { return !p.done && p.peer == peer; });
+    return std::any_of(parts().begin(), parts().end(), [&](const Part& p) { return !p.done && p.peer == peer; });
   }
 
  private:
-  struct Part {
-    void* request;
-    int peer;
-    std::int64_t nbytes;
-    bool receives;
-    bool done;
-  };
   struct Waiting {
     Waiting(Transport& transport, const Exchange& exchange) : t(transport), e(exchange) { t.waits_.push_back(&e); }
     ~Waiting() { std::erase(t.waits_, &e); }
@@ -440,10 +436,9 @@ class Exchange final : public Communication {
     const Exchange& e;
   };
 
-  int tag() const {
-    const auto mixed = base::hash_mix(17, static_cast<std::size_t>(call_.call.tag));
-    return static_cast<int>(mixed % (static_cast<std::size_t>(transport_->world_.tag_max) + 1));
-  }
+  Parts& parts() { return parts_.front(); }
+  const Parts& parts() const { return parts_.front(); }
+  int tag() const { return transport_->tag_of(call_.call.tag); }
 
   static void pause(int round) {
     constexpr int kSpins = 2000;
@@ -457,13 +452,14 @@ class Exchange final : public Communication {
   bool advance() {
     if (transport_->finished_) throw StateError(str(described(call_.call), ": the program has ended, and with it MPI"));
     bool all = true;
-    for (Part& p : parts_) {
+    for (Part& p : parts()) {
       if (p.done) continue;
       int done = 0;
       tessera_mpi_message message{};
       const int error = transport_->mpi_.test(p.request, &done, &message);
       p.done = done != 0;
       all = all && p.done;
+      if (p.done) p.owner = nullptr;
       if (error != 0) {
         throw StateError(str(described(call_.call), ": a message ", p.receives ? "of" : "to", " process ", p.peer,
                              ", of which process ", transport_->world_.rank, " expects ", p.nbytes,
@@ -483,7 +479,7 @@ class Exchange final : public Communication {
   void find_failures() const {
     constexpr std::chrono::milliseconds kGrace{100};
     const Time now = Clock::now();
-    for (const Part& p : parts_) {
+    for (const Part& p : parts()) {
       if (p.done) continue;
       auto failure = transport_->failed_.find({p.peer, call_.call.tag});
       if (failure != transport_->failed_.end() && now - failure->second.when > kGrace) {
@@ -521,7 +517,7 @@ class Exchange final : public Communication {
 
   std::vector<int> missing() const {
     std::vector<int> out;
-    for (const Part& p : parts_) {
+    for (const Part& p : parts()) {
       if (!p.done && std::find(out.begin(), out.end(), p.peer) == out.end()) out.push_back(p.peer);
     }
     std::sort(out.begin(), out.end());
@@ -574,7 +570,7 @@ class Exchange final : public Communication {
 
   std::shared_ptr<Transport> transport_;
   runtime::OwnCall call_;
-  std::vector<Part> parts_;
+  std::list<Parts> parts_{1};  // one, which can be left behind without new memory
 };
 
 void Transport::answer(int peer, std::int64_t about) {
@@ -605,10 +601,10 @@ CommunicationPtr Transport::start_exchange(const Call& call, std::span<const Mes
   if (!call.aside) journal().began(call.tag, call.name, call.loc, call.run);
   std::lock_guard lock(mutex_);
   if (left_) throw StateError(str(described(call), ": the program has ended, and with it MPI"));
-  for (const auto& r : receipts) made->add(r.peer, static_cast<char*>(r.data), r.nbytes, true);
+  for (const auto& r : receipts) made->add(r.peer, static_cast<char*>(r.data), r.nbytes, r.owner, true);
   // MPI does not write what it sends.
   for (const auto& m : sends) {
-    made->add(m.peer, const_cast<char*>(static_cast<const char*>(m.data)), m.nbytes, false);
+    made->add(m.peer, const_cast<char*>(static_cast<const char*>(m.data)), m.nbytes, m.owner, false);
     sent_ += m.nbytes;
   }
   return made;

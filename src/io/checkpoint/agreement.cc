@@ -2,6 +2,8 @@
 #include "io/checkpoint/agreement.h"
 
 #include <exception>
+#include <memory>
+#include <string>
 #include <utility>
 
 #include "base/strings.h"
@@ -50,21 +52,22 @@ Agreement::Agreement(const Client& client, std::int64_t tag, std::string what)
 }
 
 void Agreement::send(int to, const std::string& text) const {
-  const std::uint64_t n = text.size();
-  const runtime::Collectives::Message length{to, &n, sizeof(n)};
-  const runtime::Collectives::Message body{to, text.data(), static_cast<std::int64_t>(n)};
+  auto n = std::make_shared<const std::uint64_t>(text.size());
+  auto own = std::make_shared<const std::string>(text);
+  const runtime::Collectives::Message length{to, n.get(), sizeof(*n), n};
+  const runtime::Collectives::Message body{to, own->data(), static_cast<std::int64_t>(*n), own};
   collectives_->exchange(call_, {&length, 1}, {});
   collectives_->exchange(call_, {&body, 1}, {});
 }
 
 std::string Agreement::receive(int from) const {
-  std::uint64_t n = 0;
-  const runtime::Collectives::Receipt length{from, &n, sizeof(n)};
+  auto n = std::make_shared<std::uint64_t>(0);
+  const runtime::Collectives::Receipt length{from, n.get(), sizeof(*n), n};
   collectives_->exchange(call_, {}, {&length, 1});
-  std::string text(n, '\0');
-  const runtime::Collectives::Receipt body{from, text.data(), static_cast<std::int64_t>(n)};
+  auto text = std::make_shared<std::string>(*n, '\0');
+  const runtime::Collectives::Receipt body{from, text->data(), static_cast<std::int64_t>(*n), text};
   collectives_->exchange(call_, {}, {&body, 1});
-  return text;
+  return *text;
 }
 
 std::string Agreement::decide_for_all(

@@ -287,7 +287,6 @@ class GroupStep final : public ExchangeStep {
   // By transfer, the rows that come to this process, one slot after the other.
   std::vector<BufferPtr> exchange_rows(Run& run, const std::vector<ShardBuffers>& in) const {
     std::vector<BufferPtr> rows(transfers_.size());
-    std::vector<BufferPtr> packed;
     std::vector<runtime::Collectives::Message> sends;
     std::vector<runtime::Collectives::Receipt> receipts;
     for (std::size_t n = 0; n < transfers_.size(); ++n) {
@@ -298,7 +297,7 @@ class GroupStep final : public ExchangeStep {
       if (bytes == 0) continue;
       BufferPtr memory = run.memory.allocate(bytes);
       if (t.reader == self_) {
-        receipts.push_back({t.provider, memory->data(), bytes});
+        receipts.push_back({t.provider, memory->data(), bytes, memory});
         rows[n] = std::move(memory);
         continue;
       }
@@ -309,8 +308,7 @@ class GroupStep final : public ExchangeStep {
         kernels::copy_bytes(to, from + s.starts[t.source][i] * s.row, s.sizes[t.source][i] * s.row);
         to += s.sizes[t.source][i] * s.row;
       }
-      sends.push_back({t.reader, memory->data(), bytes});
-      packed.push_back(std::move(memory));
+      sends.push_back({t.reader, memory->data(), bytes, std::move(memory)});
     }
     if (sends.empty() && receipts.empty()) return rows;
     TESSERA_CHECK(run.collectives != nullptr, "a program that spans processes needs a transport");

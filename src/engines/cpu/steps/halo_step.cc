@@ -104,10 +104,8 @@ class HaloStep final : public ExchangeStep {
   double cost() const override { return cost_ * static_cast<double>(targets_.size() * parts_.size()); }
 
  private:
-  // Messages are last: they end before the memory that they move.
   struct Exchanged final : UnderWay {
     std::vector<ShardBuffers> received;  // by shard of the results the parcels that come from other processes
-    ShardBuffers packed;
     runtime::CommunicationPtr messages;
   };
 
@@ -351,14 +349,14 @@ class HaloStep final : public ExchangeStep {
           std::int32_t from = giver(parcel, reader);
           if (reader == self_ && from != self_) {
             out.received[t][n] = frame.run.memory.allocate(bytes);
-            receipts.push_back({from, out.received[t][n]->data(), bytes});
+            receipts.push_back({from, out.received[t][n]->data(), bytes, out.received[t][n]});
           } else if (reader != self_ && from == self_) {
-            out.packed.push_back(frame.run.memory.allocate(bytes));
+            BufferPtr packed = frame.run.memory.allocate(bytes);
             const BufferPtr& shard = shard_of(frame, parcel.operand, parcel.shard);
-            kernels::copy_strided(out.packed.back()->data(), core::contiguous_strides(parcel.box.extent, item_),
+            kernels::copy_strided(packed->data(), core::contiguous_strides(parcel.box.extent, item_),
                                   static_cast<const char*>(shard->data()) + parcel.read, parcel.from, parcel.box.extent,
                                   item_);
-            sends.push_back({reader, out.packed.back()->data(), bytes});
+            sends.push_back({reader, packed->data(), bytes, std::move(packed)});
           }
         }
       }

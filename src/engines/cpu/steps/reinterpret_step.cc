@@ -3,7 +3,7 @@
 // copied; only between processes do bytes move.
 #include <cstring>
 #include <map>
-#include <optional>
+#include <memory>
 
 #include "base/check.h"
 #include "base/strings.h"
@@ -17,13 +17,14 @@ namespace tessera::cpu {
 
 namespace {
 
-class ReinterpretStep final : public Step {
+class ReinterpretStep final : public ExchangeStep {
  public:
-  ReinterpretStep(const ir::Graph& g, const ir::Eqn& e, Context& context)
-      : name_(ir::get<ops::Reinterpret>(e.attrs).source.empty() ? "reinterpret" : "permute") {
+  ReinterpretStep(const ir::Graph& g, const ir::Eqn& e, Context& context) {
+    const auto& move = ir::get<ops::Reinterpret>(e.attrs);
+    const Dims& source = move.source;
+    name_ = !move.cause.empty() ? move.cause : source.empty() ? "reinterpret" : "permute";
     reads = e.in;
     writes = e.out;
-    const auto& source = ir::get<ops::Reinterpret>(e.attrs).source;
     const auto& from = *context.table(g.layout(e.in[0]));
     const auto& to = *context.table(g.layout(e.out[0]));
     source_of_.assign(at(to.map.count), kAbsent);
@@ -42,22 +43,26 @@ class ReinterpretStep final : public Step {
       source_of_[k] = shard_at(to.first_local[k]);
       bytes_[k] = bytes_at(to.first_local[k]);
     }
-    if (context.distributed()) {
-      RemoteShards remote;
-      for (std::int64_t p = 0; p < context.mesh().num_positions(); ++p) {
-        if (std::int32_t shard = shard_at(p); shard >= 0) remote.want(from, context, p, shard, bytes_at(p));
-      }
-      remote_.emplace(std::move(remote));
+    if (!context.distributed()) return;
+    for (std::int64_t p = 0; p < context.mesh().num_positions(); ++p) {
+      if (std::int32_t shard = shard_at(p); shard >= 0) remote_.want(from, context, p, shard, bytes_at(p));
     }
   }
 
-  void run(Frame& frame) const override {
-    ShardBuffers with_remote;
-    if (remote_) {
-      with_remote = frame.slots[at(reads[0])];
-      remote_->fetch(frame.run, call(frame.run, "reinterpret"), with_remote);
-    }
-    const ShardBuffers& from = remote_ ? with_remote : frame.slots[at(reads[0])];
+  bool exchanges() const override { return !remote_.empty(); }
+
+  std::unique_ptr<UnderWay> begin(Frame& frame) const override {
+    auto out = std::make_unique<Fetched>();
+    if (remote_.empty()) return out;
+    out->shards = frame.slots[at(reads[0])];
+    out->messages = remote_.start(frame.run, call(frame.run, name_), out->shards);
+    return out;
+  }
+
+  void end(Frame& frame, UnderWay& under_way) const override {
+    auto& fetched = static_cast<Fetched&>(under_way);
+    if (fetched.messages) fetched.messages->wait();
+    const ShardBuffers& from = remote_.empty() ? frame.slots[at(reads[0])] : fetched.shards;
     ShardBuffers to(source_of_.size());
     std::map<std::int64_t, BufferPtr> zeros;  // by size: one buffer for all who get nothing
     for (std::size_t k = 0; k < to.size(); ++k) {
@@ -82,10 +87,15 @@ class ReinterpretStep final : public Step {
   static constexpr std::int32_t kZeros = -1;
   static constexpr std::int32_t kAbsent = -2;  // no device of this process holds it
 
+  struct Fetched final : UnderWay {
+    ShardBuffers shards;  // with those that come
+    runtime::CommunicationPtr messages;
+  };
+
   std::string name_;
   std::vector<std::int32_t> source_of_;  // by target shard
   std::vector<std::int64_t> bytes_;      // by target shard
-  std::optional<RemoteShards> remote_;
+  RemoteShards remote_;
 };
 
 }  // namespace

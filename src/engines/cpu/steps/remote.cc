@@ -26,13 +26,14 @@ runtime::CommunicationPtr RemoteShards::start(Run& run, const runtime::Collectiv
     if (t.provider == self_) {
       const BufferPtr& b = shards[at(t.shard)];
       TESSERA_CHECK(b != nullptr, "a shard to send is not here");
-      sends.push_back({t.reader, b->data(), t.bytes});
+      sends.push_back({t.reader, b->data(), t.bytes, b});
     }
   }
   for (const auto& t : transfers_) {
     if (t.reader != self_) continue;
-    shards[at(t.shard)] = run.memory.allocate(t.bytes);
-    receipts.push_back({t.provider, shards[at(t.shard)]->data(), t.bytes});
+    BufferPtr& shard = shards[at(t.shard)];
+    shard = run.memory.allocate(t.bytes);
+    receipts.push_back({t.provider, shard->data(), t.bytes, shard});
   }
   if (sends.empty() && receipts.empty()) return nullptr;
   TESSERA_CHECK(run.collectives != nullptr, "a program that spans processes needs a transport");

@@ -19,9 +19,6 @@ class RemoteShards {
   bool empty() const { return transfers_.empty(); }
   /// Begins to fill the missing shards; null where this process neither sends nor receives.
   runtime::CommunicationPtr start(Run& run, const runtime::Collectives::Call& call, ShardBuffers& shards) const;
-  void fetch(Run& run, const runtime::Collectives::Call& call, ShardBuffers& shards) const {
-    if (auto under_way = start(run, call, shards)) under_way->wait();
-  }
 
  private:
   struct Transfer {

@@ -91,11 +91,11 @@ runtime::CommunicationPtr ReshardRuns::begin(Run& run, const runtime::Collective
   for (const Outgoing& m : sends_) {
     const BufferPtr& b = from[at(m.shard)];
     TESSERA_CHECK(b != nullptr, str("reshard: shard ", m.shard, " is not here"));
-    sends.push_back({m.reader, static_cast<const char*>(b->data()) + m.from, m.bytes});
+    sends.push_back({m.reader, static_cast<const char*>(b->data()) + m.from, m.bytes, b});
   }
   for (const Incoming& m : receipts_) {
-    auto* start = static_cast<char*>(to[at(targets_[m.target].shard)]->data());
-    receipts.push_back({m.provider, start + m.to, m.bytes});
+    const BufferPtr& shard = to[at(targets_[m.target].shard)];
+    receipts.push_back({m.provider, static_cast<char*>(shard->data()) + m.to, m.bytes, shard});
   }
   TESSERA_CHECK(run.collectives != nullptr, "a program that spans processes needs a transport");
   auto under_way = run.collectives->start_exchange(call, sends, receipts);

@@ -33,6 +33,8 @@ char* element(void* data, const Dims& index, const Dims& strides) {
 
 class ReshardStep final : public ExchangeStep {
  public:
+  using Source = runtime::Collectives::Source;
+
   ReshardStep(const ir::Graph& g, const ir::Eqn& e, Context& context)
       : plan_(g.type(e.in[0]), context.table(g.layout(e.in[0])), context.table(g.layout(e.out[0])), context,
               config().deterministic),
@@ -101,7 +103,7 @@ class ReshardStep final : public ExchangeStep {
            plan_.source().layout.reduction == other.plan_.source().layout.reduction;
   }
   struct JointSum {
-    BufferPtr parts, sums;
+    BufferPtr sums;
     std::vector<std::pair<std::int32_t, std::int64_t>> slices;  // by step: target shard, elements
     runtime::CommunicationPtr communication;
   };
@@ -117,18 +119,16 @@ class ReshardStep final : public ExchangeStep {
         joint.slices.emplace_back(target, size_of(step->plan_.target_shape(target)));
         total += joint.slices.back().second;
       }
-      joint.parts = frame.run.memory.allocate(total * first.part_item_);
+      BufferPtr parts = frame.run.memory.allocate(total * first.part_item_);
       joint.sums = frame.run.memory.allocate(total * first.part_item_);
-      auto* to = static_cast<char*>(joint.parts->data());
+      auto* to = static_cast<char*>(parts->data());
       for (std::size_t k = 0; k < steps.size(); ++k) {
         auto [target, n] = joint.slices[k];
-        BufferPtr scratch;
-        const void* part = steps[k]->own_part(frame.run, target, n, frame.slots[at(steps[k]->reads[0])], scratch);
-        if (n > 0) std::memcpy(to, part, at(n * first.part_item_));
+        const Source part = steps[k]->own_part(frame.run, target, n, frame.slots[at(steps[k]->reads[0])]);
+        if (n > 0) std::memcpy(to, part.data, at(n * first.part_item_));
         to += n * first.part_item_;
       }
-      joint.communication =
-          first.start_reduction(frame.run, first.sums_[i], joint.parts->data(), joint.sums->data(), total);
+      joint.communication = first.start_reduction(frame.run, first.sums_[i], {parts->data(), parts}, joint.sums, total);
       out.push_back(std::move(joint));
     }
     return out;
@@ -146,7 +146,7 @@ class ReshardStep final : public ExchangeStep {
         BufferPtr sum = frame.run.memory.allocate(n * item);
         if (n > 0) std::memcpy(sum->data(), from, at(n * item));
         from += n * item;
-        static_cast<Exchanged&>(*steps[k]).sums.push_back({target, nullptr, std::move(sum), nullptr});
+        static_cast<Exchanged&>(*steps[k]).sums.push_back({target, std::move(sum), nullptr});
       }
     }
   }
@@ -160,7 +160,6 @@ class ReshardStep final : public ExchangeStep {
       frame.slots.own(at(writes[0])) = std::move(exchanged.targets);
       return;
     }
-    exchanged.packed.clear();
     ShardBuffers to(plan_.target().first_local.size());
     for (RunningSum& sum : exchanged.sums) to[at(sum.target)] = finish_sum(frame.run, sum);
     std::vector<std::int32_t> open;
@@ -195,15 +194,12 @@ class ReshardStep final : public ExchangeStep {
 
   struct RunningSum {
     std::int32_t target;
-    BufferPtr part;  // of this process; null where it is a shard itself
     BufferPtr sum;
     runtime::CommunicationPtr communication;
   };
-  // Communications are last: they end before the memory that they move.
   struct Exchanged final : UnderWay {
     ShardBuffers targets;  // of the result, where all is made of runs
     Received received;
-    ShardBuffers packed;  // what is sent and is no shard
     std::vector<RunningSum> sums;
     runtime::CommunicationPtr messages;
   };
@@ -281,6 +277,13 @@ class ReshardStep final : public ExchangeStep {
     return to;
   }
 
+  // The same in memory of its own, or a shard's.
+  Source contiguous(Run& run, const ShardBuffers& from, std::span<const std::int32_t> shards, const Box& box) const {
+    BufferPtr scratch;
+    const void* data = block(run, from, shards, box, nullptr, scratch);
+    return {data, scratch ? scratch : from[at(shards[0])]};
+  }
+
   void assemble(Run& run, std::int32_t k, const ShardBuffers& from, const ShardBuffers& received, void* to) const {
     Shape shape = plan_.target_shape(k);
     if (plan_.is_identity(k)) return identity_->fill_identity(to, size_of(shape));
@@ -355,13 +358,12 @@ class ReshardStep final : public ExchangeStep {
   // What this process has of a target shard, as one block.
   RunningSum start_sum(Run& run, const ProcessSum& sum, const ShardBuffers& from) const {
     const std::int64_t n = size_of(plan_.target_shape(sum.target));
-    RunningSum out{sum.target, nullptr, run.memory.allocate(n * part_item_), nullptr};
-    const void* part = own_part(run, sum.target, n, from, out.part);
-    out.communication = start_reduction(run, sum, part, out.sum->data(), n);
+    RunningSum out{sum.target, run.memory.allocate(n * part_item_), nullptr};
+    out.communication = start_reduction(run, sum, own_part(run, sum.target, n, from), out.sum, n);
     return out;
   }
 
-  runtime::CommunicationPtr start_reduction(Run& run, const ProcessSum& sum, const void* part, void* to,
+  runtime::CommunicationPtr start_reduction(Run& run, const ProcessSum& sum, const Source& part, const BufferPtr& to,
                                             std::int64_t n) const {
     runtime::Collectives::Reducer reducer{staged_ ? combiner_->wide() : combiner_->dtype(),
                                           plan_.source().layout.reduction,
@@ -369,19 +371,20 @@ class ReshardStep final : public ExchangeStep {
                                             across_->combine(blocks, to, count);
                                           }};
     TESSERA_CHECK(run.collectives != nullptr, "a program that spans processes needs a transport");
-    return run.collectives->start_all_reduce(call(run, name_), sum.group, part, to, n, reducer);
+    return run.collectives->start_all_reduce(call(run, name_), sum.group, part, {to->data(), to}, n, reducer);
   }
 
-  const void* own_part(Run& run, std::int32_t target, std::int64_t n, const ShardBuffers& from, BufferPtr& part) const {
+  Source own_part(Run& run, std::int32_t target, std::int64_t n, const ShardBuffers& from) const {
     Shape shape = plan_.target_shape(target);
     Dims strides = core::contiguous_strides(shape, part_item_);
-    const void* whole = nullptr;
+    BufferPtr part;
+    Source whole(nullptr);
     routes_->for_each_box(target, [&](const Box& box, std::span<const Term> terms) {
       for (const auto& term : terms) {
         if (term.provider != self_) continue;
         BufferPtr scratch;
         if (box.extent == shape) {
-          whole = block(run, from, term.shards, box, nullptr, part);
+          whole = contiguous(run, from, term.shards, box);
           return;
         }
         if (!part) part = run.memory.allocate(n * part_item_);
@@ -393,7 +396,7 @@ class ReshardStep final : public ExchangeStep {
                               part_item_);
       }
     });
-    return whole != nullptr ? whole : part ? part->data() : nullptr;
+    return whole.data == nullptr && part ? Source(part->data(), part) : whole;
   }
 
   BufferPtr finish_sum(Run& run, RunningSum& sum) const {
@@ -417,10 +420,10 @@ class ReshardStep final : public ExchangeStep {
       if (m.reader == self_) {
         ShardBuffers& received = out.received[m.target];
         received.push_back(frame.run.memory.allocate(bytes));
-        receipts.push_back({m.term.provider, received.back()->data(), bytes});
+        receipts.push_back({m.term.provider, received.back()->data(), bytes, received.back()});
       } else {
-        const void* data = block(frame.run, from, m.term.shards, m.box, nullptr, out.packed.emplace_back());
-        sends.push_back({m.reader, data, bytes});
+        Source data = contiguous(frame.run, from, m.term.shards, m.box);
+        sends.push_back({m.reader, data.data, bytes, std::move(data.owner)});
       }
     });
     if (sends.empty() && receipts.empty()) return;
@@ -495,7 +498,7 @@ class JointReshardStep final : public ExchangeStep {
  private:
   struct AllUnderWay final : UnderWay {
     std::vector<std::unique_ptr<UnderWay>> steps;
-    std::vector<ReshardStep::JointSum> sums;  // last: they end before the memory of others goes
+    std::vector<ReshardStep::JointSum> sums;
   };
 
   std::vector<std::unique_ptr<ReshardStep>> steps_;

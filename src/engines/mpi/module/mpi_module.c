@@ -124,18 +124,17 @@ static int test(void* request, int* done, struct tessera_mpi_message* message) {
   return error;
 }
 
-/* What is sent from memory that the caller frees may arrive changed at a peer that has asked for it under this tag;
- * tags are not used twice. */
-static void abandon(void* request, int receives) {
+static void cancel(void* request) { MPI_Cancel(request); }
+
+static void abandon(void* request) {
   MPI_Request* given = request;
-  if (receives) MPI_Cancel(given);
   if (*given != MPI_REQUEST_NULL) MPI_Request_free(given);
   free(given);
 }
 
-static int probe(int channel, int* found, struct tessera_mpi_message* message) {
+static int probe(int channel, int tag, int* found, struct tessera_mpi_message* message) {
   MPI_Status status;
-  int error = MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, channels[channel], found, &status);
+  int error = MPI_Iprobe(MPI_ANY_SOURCE, tag < 0 ? MPI_ANY_TAG : tag, channels[channel], found, &status);
   if (error == MPI_SUCCESS && *found) describe(&status, message);
   return error;
 }
@@ -167,6 +166,7 @@ const struct tessera_mpi_module tessera_mpi_module = {
     send,
     receive,
     test,
+    cancel,
     abandon,
     probe,
     finish,

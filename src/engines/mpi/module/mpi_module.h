@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-#define TESSERA_MPI_MODULE_VERSION 1
+#define TESSERA_MPI_MODULE_VERSION 2
 #define TESSERA_MPI_MODULE_SYMBOL "tessera_mpi_module"
 
 /* Messages of programs, and those that processes exchange about themselves, never meet. */
@@ -49,9 +49,12 @@ struct tessera_mpi_module {
   int (*receive)(int channel, void* data, int nbytes, int peer, int tag, void** request);
   /* Also frees the request when it is done, with its error; `message` (may be null) is that of a receipt. */
   int (*test)(void* request, int* done, struct tessera_mpi_message* message);
-  void (*abandon)(void* request, int receives);
-  /* A message that has come, of any peer. */
-  int (*probe)(int channel, int* found, struct tessera_mpi_message* message);
+  /* Ends a receipt that no message has met; `test` says when. */
+  void (*cancel)(void* request);
+  /* Before `finish`: frees a request that is not done. */
+  void (*abandon)(void* request);
+  /* A message that has come, of any peer and of this tag; of any one where it is negative. */
+  int (*probe)(int channel, int tag, int* found, struct tessera_mpi_message* message);
 
   /* Ends MPI where `join` has initialised it. */
   int (*finish)(void);
