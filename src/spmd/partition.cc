@@ -12,6 +12,7 @@
 #include "ops/collective/transfer_bytes.h"
 #include "ops/control/subgraph_structure.h"
 #include "ops/shape/sharding_groups.h"
+#include "spmd/aligned_interiors.h"
 #include "spmd/divided_equations.h"
 #include "spmd/factor_candidates.h"
 #include "spmd/factoring.h"
@@ -544,6 +545,19 @@ Pricing price_alone(ChangeCosts& costs) {
   };
 }
 
+Price joined_price(const ir::GraphPtr& g) { return price_of(*join_exchanges(g)); }
+
+// The same program with the inner parts of stencils where the whole arrays are, if it moves less.
+ir::GraphPtr with_aligned_interiors(ir::GraphPtr whole, ir::Module m, const std::vector<ir::Layout>& layouts,
+                                    Trial& trial) {
+  auto aligned = whole && m.divides ? align_interiors(m, layouts) : std::nullopt;
+  if (!aligned) return whole;
+  m.graph = aligned->graph;
+  Factorings factorings;
+  ir::GraphPtr other = Partitioner(m, aligned->layouts, factorings, trial.costs).run();
+  return less(joined_price(other), joined_price(whole)) ? other : whole;
+}
+
 ir::GraphPtr undivided(const ir::Module& m, const std::vector<ir::Layout>& layouts, Trial& trial) {
   Partitioner partitioner(m, layouts, trial.factorings, trial.costs, &trial.others.emplace());
   return partitioner.run(trial.limits, trial.moved);
@@ -552,20 +566,20 @@ ir::GraphPtr undivided(const ir::Module& m, const std::vector<ir::Layout>& layou
 ir::GraphPtr partition_apart(const ir::Module& m, const std::vector<ir::Layout>& layouts, Trial& trial) {
   trial.others.reset();
   auto divided = divide_equations(m, layouts, price_alone(trial.costs));
-  if (!divided) return undivided(m, layouts, trial);
+  if (!divided) return with_aligned_interiors(undivided(m, layouts, trial), m, layouts, trial);
   ir::Module changed = m;
   changed.graph = divided->graph;
   Factorings factorings;
   ir::GraphPtr out = Partitioner(changed, divided->layouts, factorings, trial.costs).run(trial.limits, trial.moved);
+  out = with_aligned_interiors(std::move(out), changed, divided->layouts, trial);
   if (!divided->by_rules) return out;
   // An equation by itself is not the program: where what follows makes up for it, nothing is divided.
   changed.divides = false;
   changed.graph = m.graph;
   trial.moved.clear();
-  ir::GraphPtr whole = partition_apart(changed, layouts, trial);
+  ir::GraphPtr whole = with_aligned_interiors(partition_apart(changed, layouts, trial), m, layouts, trial);
   if (!out || !whole) return out ? out : whole;
-  auto joined = [](const ir::GraphPtr& g) { return price_of(*join_exchanges(g)); };
-  return less(joined(whole), joined(out)) ? whole : out;
+  return less(joined_price(whole), joined_price(out)) ? whole : out;
 }
 
 }  // namespace

@@ -377,6 +377,64 @@ void joined(Rng& rng, Case& c) {
   }
 }
 
+// A stencil of the inner part of an array, element by element of slices and of other values, that is put back.
+void interiors(Rng& rng, Case& c) {
+  const Shape whole = random_shape(rng, 20);
+  const Type type{pick(rng, 3) == 0 ? DType::I32 : DType::F32, whole};
+  Dims low, high;
+  Shape window;
+  for (auto n : whole) {
+    low.push_back(std::min(pick(rng, 3), n - 1));
+    high.push_back(std::min(pick(rng, 3), n - 1 - low.back()));
+    window.push_back(n - low.back() - high.back());
+  }
+  Value x = c.input(rng, type);
+  Value other = c.input(rng, {type.dtype, window});
+  Value one = c.input(rng, {type.dtype, {}});
+  auto cut = [&] {
+    Dims starts, limits;
+    for (std::size_t d = 0; d < whole.size(); ++d) {
+      starts.push_back(pick(rng, low[d] + high[d] + 1));
+      limits.push_back(starts.back() + window[d]);
+    }
+    return ops::slice(x, starts, limits);
+  };
+  Values known{cut(), cut()};
+  for (std::int64_t i = 2 + pick(rng, 6); i > 0; --i) {
+    auto any = [&] { return known[static_cast<std::size_t>(pick(rng, std::ssize(known)))]; };
+    switch (pick(rng, 7)) {
+      case 0:
+        known.push_back(cut());
+        break;
+      case 1:
+        known.push_back(any() * any());
+        break;
+      case 2:
+        known.push_back(ops::where(ops::lt(any(), any()), any(), one));
+        break;
+      case 3:
+        known.push_back(any() * ops::broadcast_in_dim(one, window, {}));
+        break;
+      case 4:
+        known.push_back(pick(rng, 3) == 0 ? any() + other : ops::max(any(), any()));
+        break;
+      case 5: {
+        auto d = pick(rng, std::ssize(window));
+        Value line = ops::iota(c.b, type.dtype, {window[static_cast<std::size_t>(d)]}, 0);
+        known.push_back(any() - ops::broadcast_in_dim(line, window, {d}));
+        break;
+      }
+      default:
+        known.push_back(any() + any());
+    }
+  }
+  Value inner = known.back() - known[0];
+  if (pick(rng, 5) == 0) c.out.push_back(inner);
+  Values starts;
+  for (auto n : low) starts.push_back(ops::scalar(c.b, static_cast<double>(n), DType::I32));
+  c.out.push_back(pick(rng, 2) == 0 ? ops::pad(inner, one, low, high) : ops::dynamic_update_slice(x, inner, starts));
+}
+
 void line_sorted(Rng& rng, Case& c) {
   Shape shape{16 + pick(rng, 120)};
   if (pick(rng, 3) == 0) shape.push_back(1);
@@ -447,6 +505,7 @@ TEST(DivideRandom, Transforms) { check_many(800, 10, transformed); }
 TEST(DivideRandom, Convolutions) { check_many(900, 20, convolved); }
 TEST(DivideRandom, GradientsOfWindowMaxima) { check_many(1000, 10, window_gradient); }
 TEST(DivideRandom, JoinedSlices) { check_many(1100, 24, joined); }
+TEST(DivideRandom, InnerPartsOfStencils) { check_many(1300, 40, interiors); }
 TEST(DivideRandom, Gathers) { check_many(400, 60, gathered); }
 TEST(DivideRandom, Scatters) { check_many(500, 60, scattered); }
 TEST(DivideRandom, DynamicSlicesAndUpdates) { check_many(600, 60, windowed); }

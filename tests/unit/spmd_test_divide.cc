@@ -245,6 +245,53 @@ TEST(Divide, ABlockThatIsAddedAtAKnownPlaceMovesEdges) {
   EXPECT_LE(bytes(m), 4 * (2 * 512 + 2 * 256 + 4));
 }
 
+// A stencil of the inner part of an array, put back in one of these ways: edges come from the neighbours, once.
+TEST(Divide, AStencilOfTheInnerPartMovesEdgesOnce) {
+  for (const std::string way : {"pad", "update", "scatter", "add"}) {
+    Builder b;
+    Value x = b.input(f32({1024, 1024}));
+    Value c = b.input(f32({}));
+    auto from = [&](std::int64_t i, std::int64_t j) { return ops::slice(x, {i, j}, {i + 1022, j + 1022}); };
+    Value scale = ops::broadcast_in_dim(c, {1022, 1022}, {});
+    Value inner = from(0, 1) + from(2, 1) + from(1, 0) + ops::tanh(from(1, 2)) - scale * from(1, 1);
+    Value one = ops::scalar(b, 1, DType::I32);
+    Value y;
+    if (way == "pad") y = ops::pad(inner, c, {1, 1}, {1, 1});
+    if (way == "update") y = ops::dynamic_update_slice(x, inner, Values{one, one});
+    if (way == "scatter") y = ops::scatter(x, ops::full(b, 1, i32({2})), inner, {{0, 1}, {}, {0, 1}});
+    if (way == "add") y = ops::scatter_add(x, ops::full(b, 1, i32({2})), inner, {{0, 1}, {}, {0, 1}});
+    ir::Module m = test::module(b, {y}, kMesh, {"x, y", ""}, {"x, y"}, {.uneven = true});
+    auto plan = spmd::comm_plan(*spmd::partition(m, spmd::propagate(m)));
+    EXPECT_EQ(plan.bytes_per_device(), 4 * (2 * 512 + 256)) << way << "\n" << to_string(plan);
+    EXPECT_EQ(plan.steps().size(), 1u) << way;
+    m.divides = false;
+    EXPECT_GT(bytes(m), plan.bytes_per_device()) << way;
+  }
+}
+
+// What else reads the inner part has it as it is.
+TEST(Divide, AnInnerPartThatIsReadTwiceIsComputedOnce) {
+  Builder b;
+  Value x = b.input(f32({1024}));
+  Value inner = ops::slice_in_dim(x, 0, 1022, 0) + ops::slice_in_dim(x, 2, 1024, 0);
+  Value y = ops::pad(inner, ops::scalar(b, 0, DType::F32), {1}, {1});
+  ir::Module m = test::module(b, {y, inner}, kMesh, {"x"}, {"x", "x"}, {.uneven = true});
+  ir::GraphPtr g = spmd::partition(m, spmd::propagate(m));
+  EXPECT_EQ(std::ranges::count_if(g->eqns, [](const ir::Eqn& e) { return e.op == &ops::def::add; }), 1);
+}
+
+TEST(Divide, SlicesAndUpdatesAtKnownPlacesMoveEdges) {
+  Builder b;
+  Value x = b.input(f32({1024, 8}));
+  Value update = b.input(f32({1000, 8}));
+  Values starts{ops::scalar(b, 3, DType::I32), ops::scalar(b, 0, DType::I32)};
+  Value part = ops::dynamic_slice(x, starts, {1000, 8});
+  Value whole = ops::dynamic_update_slice(x, update, starts);
+  ir::Module m = test::module(b, {part, whole}, kMesh, {"x, -", "x, -"}, {"x, -", "x, -"}, {.uneven = true});
+  // Of shards of 250 and 256 rows the last begins 15 to 18 rows apart.
+  EXPECT_LE(bytes(m), 2 * 18 * 8 * 4);
+}
+
 TEST(Divide, TheGradientOfAWindowMaximumMovesEdges) {
   for (std::int64_t padding : {0, 1}) {
     Builder b;

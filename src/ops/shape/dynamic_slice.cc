@@ -9,6 +9,7 @@
 #include "ops/shape/indexing_common.h"
 #include "ops/shape/row_routes.h"
 #include "ops/shared_attrs.h"
+#include "ops/transform/known_value.h"
 
 namespace tessera::ops {
 
@@ -196,6 +197,44 @@ std::optional<ir::Division> divide_slice(Builder& b, const ir::DivideArgs& a, co
   return ir::Division{{x}};
 }
 
+// Where the slice begins, if that is known; clamped as the op does.
+std::optional<Dims> known_starts(ValueSpan starts, const Shape& full, const Shape& window) {
+  Dims out;
+  for (std::size_t d = 0; d < full.size(); ++d) {
+    const std::int64_t room = full[d] - window[d];
+    auto start = room > 0 ? known_value(as_signed(starts[d])) : std::nullopt;
+    if (room > 0 && !start) return std::nullopt;
+    out.push_back(room == 0 ? 0 : std::clamp<std::int64_t>(load_int({start->dtype(), {}, start->data()}, 0), 0, room));
+  }
+  return out;
+}
+
+// A place that is known: a slice, which takes of its neighbours what lies beyond its own part.
+std::optional<ir::Division> slice_at_known_place(Builder&, const ir::DivideArgs& a, const DynamicSlice& p) {
+  Value x = a.in[0];
+  if (split_cuts(a, x.shape(), p.sizes).empty() || size_of(p.sizes) == 0) return std::nullopt;
+  auto starts = known_starts(a.in.subspan(1), x.shape(), p.sizes);
+  if (!starts) return std::nullopt;
+  Dims limits = *starts;
+  for (std::size_t d = 0; d < limits.size(); ++d) limits[d] += p.sizes[d];
+  return ir::Division{{slice(x, *starts, limits)}};
+}
+
+// Likewise an update that is padded to the array's shape.
+std::optional<ir::Division> update_at_known_place(Builder& b, const ir::DivideArgs& a, const NoAttrs&) {
+  Value x = a.in[0];
+  Value update = a.in[1];
+  const Shape& full = x.shape();
+  const Shape window = update.shape();
+  if (split_cuts(a, full, window).empty() || size_of(window) == 0) return std::nullopt;
+  auto low = known_starts(a.in.subspan(2), full, window);
+  if (!low) return std::nullopt;
+  Dims high(full.size());
+  for (std::size_t d = 0; d < high.size(); ++d) high[d] = full[d] - (*low)[d] - window[d];
+  Value padded = pad(update, scalar(b, 0, x.dtype()), *low, high);
+  return ir::Division{{where(inside_window(b, full, *low, window), padded, x)}};
+}
+
 // Every shard of the array picks what comes to it of the update.
 std::optional<ir::Division> divide_update(Builder& b, const ir::DivideArgs& a, const NoAttrs&) {
   Value x = a.in[0];
@@ -244,7 +283,7 @@ TESSERA_DEFINE_OP(
               out[0] = dynamic_update_slice(zeros(b, t.types[0]), t.ct[0], t.in.subspan(1));
               return out;
             },
-        .divide = {divide_slice, slice_by_routes},
+        .divide = {divide_slice, slice_by_routes, slice_at_known_place},
         .reference =
             [](ViewSpan in, ViewSpan out, const DynamicSlice& p) {
               if (out[0].size() == 0) return;
@@ -295,7 +334,7 @@ TESSERA_DEFINE_OP(
               if (t.linear[1]) out[1] = dynamic_slice(t.ct[0], starts, t.types[1].shape);
               return out;
             },
-        .divide = {divide_update},
+        .divide = {divide_update, update_at_known_place},
         .reference =
             [](ViewSpan in, ViewSpan out, const NoAttrs&) {
               auto item = dtype_size(out[0].dtype);

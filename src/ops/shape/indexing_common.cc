@@ -163,4 +163,17 @@ WindowFactors window_factors(FactorRule& r, const Numbering& n, const WindowMap&
   return out;
 }
 
+Value inside_window(Builder& b, const Shape& full, const Dims& low, const Shape& window) {
+  Value inside;
+  for (std::size_t d = 0; d < full.size(); ++d) {
+    if (window[d] == full[d]) continue;
+    Value i = iota(b, DType::I64, {full[d]}, 0);
+    auto bound = [&](std::int64_t n) { return scalar(b, static_cast<double>(n), DType::I64); };
+    Value line = and_(ge(i, bound(low[d])), lt(i, bound(low[d] + window[d])));
+    Value here = broadcast_in_dim(line, full, {static_cast<std::int64_t>(d)});
+    inside = inside ? and_(inside, here) : here;
+  }
+  return inside;
+}
+
 }  // namespace tessera::ops

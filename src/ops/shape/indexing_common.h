@@ -46,6 +46,8 @@ std::optional<ir::Division> scatter_by_shards(const ir::OpDef& op, Builder& b, c
                                               const Scatter& p);
 /// Rows of a table whose indices are split by the same axes: each is sent once, to the position that asks for it.
 std::optional<ir::Division> gather_by_routes(Builder& b, const ir::DivideArgs& a, const Gather& p);
+/// By element of an array of shape `full` whether it is one of the `window` that begins at `low`; empty where all are.
+Value inside_window(Builder& b, const Shape& full, const Dims& low, const Shape& window);
 /// Integers as signed ones of 32 or 64 bits, so that offsets can be taken away; those beyond 62 bits are that large.
 Value as_signed(Value indices);
 

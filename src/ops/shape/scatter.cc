@@ -313,14 +313,7 @@ std::optional<ir::Division> at_known_place(Update kind, Builder& b, const ir::Di
   }
   updates = pad(reshape(updates, window), scalar(b, 0, x.dtype()), low, high);
   if (kind == Update::Add) return ir::Division{{x + updates}};
-  Value inside;
-  for (std::int64_t d = 0; d < x.rank(); ++d) {
-    if (window[at(d)] == x.shape()[at(d)]) continue;
-    Value i = iota(b, DType::I64, x.shape(), d);
-    auto bound = [&](std::int64_t n) { return scalar(b, static_cast<double>(n), DType::I64); };
-    Value here = and_(ge(i, bound(low[at(d)])), lt(i, bound(low[at(d)] + window[at(d)])));
-    inside = inside ? and_(inside, here) : here;
-  }
+  Value inside = inside_window(b, x.shape(), low, window);
   Value new_value = kind == Update::Set ? updates : kind == Update::Min ? min(x, updates) : max(x, updates);
   return ir::Division{{inside ? where(inside, new_value, x) : new_value}};
 }
