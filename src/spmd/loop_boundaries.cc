@@ -96,6 +96,31 @@ bool hoist(const ops::Control& control, const std::vector<ir::GraphPtr>& graphs,
   return changed;
 }
 
+std::optional<Boundary> gathered_before(const ops::Control& control, const Boundary& boundary) {
+  if (control.times == 1) return std::nullopt;
+  Boundary other = boundary;
+  bool changed = false;
+  for (const ops::Body& body : control.bodies) {
+    for (const auto& t : body.inputs) {
+      bool carried = std::any_of(control.carried.begin(), control.carried.end(),
+                                 [&](const auto& c) { return c.first == t.outer; });
+      if (carried || t.stacked) continue;
+      const ir::ValueId v = body.graph->inputs[t.inner];
+      for (const auto& e : body.graph->eqns) {
+        if (e.op != &ops::def::dynamic_slice || e.in[0] != v) continue;
+        const Shape& full = body.graph->type(v).shape;
+        const Shape& slice = body.graph->type(e.out[0]).shape;
+        for (std::size_t d = 0; d < full.size(); ++d) {
+          if (slice[d] == full[d] || other.in[t.outer].dims[d].empty()) continue;
+          other.in[t.outer].dims[d].clear();
+          changed = true;
+        }
+      }
+    }
+  }
+  return changed ? std::optional(std::move(other)) : std::nullopt;
+}
+
 std::optional<Boundary> summed_after(const ops::Control& control, const std::vector<ir::GraphPtr>& graphs,
                                      const Boundary& boundary) {
   if (control.times == 1) return std::nullopt;

@@ -22,6 +22,9 @@ std::vector<ir::GraphPtr> partition_bodies(const ir::Module& m, const ops::Contr
 /// returns true where there is such a value. Of stacked inputs only splitting is: all slices together would take more
 /// memory than one at a time.
 bool hoist(const ops::Control& control, const std::vector<ir::GraphPtr>& graphs, Boundary& boundary);
+/// The boundary with which values that every round takes a slice of, along a dimension that is split, are whole along
+/// it before the loop; nothing where there are none.
+std::optional<Boundary> gathered_before(const ops::Control& control, const Boundary& boundary);
 /// The boundary with which sums that a loop takes over positions in every round only to add them up could be taken
 /// once, after it; nothing where there are none.
 std::optional<Boundary> summed_after(const ops::Control& control, const std::vector<ir::GraphPtr>& graphs,

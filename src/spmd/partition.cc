@@ -11,6 +11,7 @@
 #include "ir/pass.h"
 #include "ops/collective/transfer_bytes.h"
 #include "ops/control/subgraph_structure.h"
+#include "ops/control/trip_count.h"
 #include "ops/shape/sharding_groups.h"
 #include "spmd/aligned_interiors.h"
 #include "spmd/divided_equations.h"
@@ -418,6 +419,8 @@ class Partitioner {
 
   Boundary boundary(const ir::Eqn& e, const ops::Control& control) const;
   bool sum_after(const ops::Control& control, std::vector<ir::GraphPtr>& graphs, Boundary& boundary) const;
+  void gather_before(const ir::Eqn& e, const ops::Control& control, std::vector<ir::GraphPtr>& graphs,
+                     Boundary& boundary);
   ir::Value enter_partial(ir::ValueId v, const ir::Layout& goal, const Consumer& consumer);
   void add_control(const ir::Eqn& e, const ops::Control& control);
 
@@ -492,6 +495,29 @@ bool Partitioner::sum_after(const ops::Control& control, std::vector<ir::GraphPt
   return true;
 }
 
+// Slices that the rounds of a loop take of a split value, one after the other, move as much as the value, and where
+// each is a sum over positions, twice as much.
+void Partitioner::gather_before(const ir::Eqn& e, const ops::Control& control, std::vector<ir::GraphPtr>& graphs,
+                                Boundary& boundary) {
+  const std::int64_t rounds = control.times >= 0 ? control.times : ops::trip_count(g_, e).value_or(-1);
+  std::optional<Boundary> other = rounds < 0 ? std::nullopt : gathered_before(control, boundary);
+  if (!other) return;
+  auto price = [&](const std::vector<ir::GraphPtr>& all, const Boundary& at) {
+    Price sum;
+    for (const auto& g : all) {
+      const Price one = price_of(*g);
+      sum.bytes += rounds * one.bytes;
+      sum.largest = std::max(sum.largest, one.largest);
+    }
+    for (std::size_t i = 0; i < e.in.size(); ++i) sum.bytes += values_.cost(e.in[i], at.in[i]);
+    return sum;
+  };
+  std::vector<ir::GraphPtr> again = partition_bodies(m_, control, *other);
+  if (!less(price(again, *other), price(graphs, boundary))) return;
+  boundary = *std::move(other);
+  graphs = std::move(again);
+}
+
 // A value that is complete over axes of a goal as a sum over them: one position keeps it, the others have zeros. Along
 // an axis that splits it each keeps its own tile among zeros.
 ir::Value Partitioner::enter_partial(ir::ValueId v, const ir::Layout& goal, const Consumer& consumer) {
@@ -520,6 +546,7 @@ void Partitioner::add_control(const ir::Eqn& e, const ops::Control& control) {
   std::vector<ir::GraphPtr> graphs = partition_bodies(m_, control, at);
   // Another boundary may change what a body wants, so this need not settle; twice is enough to gain.
   for (int round = 0; round < 2 && hoist(control, graphs, at); ++round) graphs = partition_bodies(m_, control, at);
+  gather_before(e, control, graphs, at);
   sum_after(control, graphs, at);
   ir::Values operands;
   for (std::size_t i = 0; i < e.in.size(); ++i) {

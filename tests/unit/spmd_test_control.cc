@@ -196,6 +196,32 @@ TEST(Control, PlansCountRounds) {
   expect_same(p, 3);
 }
 
+// Every round takes one row of an array that is split into rows: all of them are as much as the array, and a few are
+// less.
+TEST(Control, SlicesOfAllRoundsAreGatheredBeforeTheLoop) {
+  for (const std::int64_t rounds : {64, 4}) {
+    Builder body;
+    Value rows = body.input(f32({64, 32}));
+    Value i = body.input({DType::I32, {}});
+    Value sum = body.input(f32({32}));
+    Value row = ops::dynamic_slice(rows, Values{i, ops::scalar(body, 0, DType::I32)}, {1, 32});
+    Values next{i + ops::scalar(body, 1, DType::I32), ops::tanh(sum + ops::reshape(row, {32}))};
+    ops::Scan loop{body.finish_shared(next), rounds, false, 1, 2};
+    Builder b;
+    Value x = b.input(f32({64, 32}));
+    Value from = b.input({DType::I32, {}});
+    Value start = b.input(f32({32}));
+    Values out = b.add(ops::def::scan, {x, from, start}, ir::make_attrs(std::move(loop)));
+    auto p = module(b, {out[1]}, kMesh, {"data, -", "", "-"}, {"-"});
+    CommPlan plan = spmd::comm_plan(*partitioned(p));
+    const std::int64_t row_bytes = 32 * 4;
+    EXPECT_EQ(plan.bytes_per_device(), rounds == 64 ? 64 * row_bytes * 3 / 4 : rounds * 2 * row_bytes * 3 / 4)
+        << to_string(plan);
+    EXPECT_EQ(plan.count("all_gather"), rounds == 64 ? 1 : 0) << to_string(plan);
+    expect_same(p, 5);
+  }
+}
+
 ir::GraphPtr while_cond() {
   Builder b;
   Value limit = b.input({DType::I32, {}});

@@ -33,6 +33,7 @@ import jax  # noqa: E402
 import numpy as np  # noqa: E402
 
 import arrays  # noqa: E402, F401
+import idioms  # noqa: E402, F401
 import networks  # noqa: E402, F401
 import solvers  # noqa: E402, F401
 import collectives  # noqa: E402
