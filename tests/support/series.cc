@@ -24,7 +24,8 @@ std::pair<std::size_t, std::size_t> case_part() {
   std::size_t part = 1, parts = 1;
   if (const char* set = std::getenv("TESSERA_CASE_PART")) {
     if (std::sscanf(set, "%zu/%zu", &part, &parts) != 2 || part < 1 || part > parts) {
-      throw ValueError(std::string("TESSERA_CASE_PART = \"") + set + "\"; expected a part and how many there are, as 2/4");
+      throw ValueError(std::string("TESSERA_CASE_PART = \"") + set +
+                       "\"; expected a part and how many there are, as 2/4");
     }
   }
   const auto stride = static_cast<std::size_t>(case_stride());
