@@ -87,6 +87,25 @@ Value convolution(Value x, Value y, ops::Conv p) {
   Value xr = ops::real(x), xi = ops::imag(x), yr = ops::real(y), yi = ops::imag(y);
   return ops::convert(ops::complex(of(xr, yr) - of(xi, yi), of(xr, yi) + of(xi, yr)), t);
 }
+// cuDNN's integers are of 8 bits, and its sums saturate. Products of 16 bits and their sums are exact in float64; wider
+// numbers are convolved by halves.
+Value integer_convolution(Value x, Value y, ops::Conv p) {
+  const DType t = p.preferred.value_or(x.dtype());
+  const bool narrow = dtype_size(x.dtype()) <= 2;
+  p.preferred = std::nullopt;
+  auto of = [&](Value v, Value w) {
+    return ops::convert(ops::conv_general_dilated(ops::convert(v, DType::F64), ops::convert(w, DType::F64), p),
+                        DType::I64);
+  };
+  if (narrow) return ops::convert(of(x, y), t);
+  x = ops::convert(x, DType::I64);
+  y = ops::convert(y, DType::I64);
+  auto times_power = [](Value v, double bits) { return ops::shift_left(v, ops::scalar(*v.builder, bits, v.dtype())); };
+  auto low = [](Value v) { return ops::and_(v, ops::scalar(*v.builder, 65535.0, v.dtype())); };
+  Value xl = low(x), yl = low(y), xh = shifted_right(x, 16), yh = shifted_right(y, 16);
+  Value sum = of(xl, yl) + times_power(of(xh, yl) + of(xl, yh), 16) + times_power(of(xh, yh), 32);
+  return ops::convert(sum, t);
+}
 // The operands in the result's type.
 Value wide_product(const ir::Graph& g, const Eqn& e, const Values& in) {
   const DType t = g.type(e.out[0]).dtype;
@@ -209,12 +228,18 @@ class Lowering {
   bool is_complex_convolution(const ir::Graph& g, const Eqn& e) const {
     return gpu_ && e.op == &def::conv_general_dilated && is_complex(g.type(e.in[0]).dtype);
   }
+  // Those of 64 bits the plugin refuses.
+  bool is_integer_convolution(const ir::Graph& g, const Eqn& e) const {
+    if (!gpu_ || e.op != &def::conv_general_dilated) return false;
+    const DType t = g.type(e.in[0]).dtype;
+    return !is_inexact(t) && dtype_size(t) < 8;
+  }
   // What computes nothing: what dce_sink is to keep has no effect.
   static bool is_note(const Eqn& e) { return e.op == &def::dce_sink || e.op == &def::inspect_sharding; }
   bool changes(const ir::Graph& g, const Eqn& e) const {
     return is_split_extreme(g, e) || e.op == &def::mulhi || is_note(e) || e.op == &def::cholesky || is_foreign(e) ||
            is_empty(g, e) || is_float_extreme(g, e) || (gpu_ && lacks_product(g, e)) || is_complex_convolution(g, e) ||
-           (cpu_ && (e.op == &def::pbroadcast || e.op == &def::ragged_all_to_all));
+           is_integer_convolution(g, e) || (cpu_ && (e.op == &def::pbroadcast || e.op == &def::ragged_all_to_all));
   }
   bool wants(const ir::Graph& g) const {
     return std::ranges::any_of(g.eqns, [&](const Eqn& e) {
@@ -236,6 +261,7 @@ class Lowering {
               ": this decomposition is LAPACK's, on the host; run the program on the native engine"));
     }
     if (e.op == &def::cholesky) return {ops::lower_part(r.copy(e, in)[0])};
+    if (is_integer_convolution(g, e)) return {integer_convolution(in[0], in[1], ir::get<ops::Conv>(e.attrs))};
     if (gpu_ && lacks_product(g, e)) return {wide_product(g, e, in)};
     if (is_complex_convolution(g, e)) return {convolution(in[0], in[1], ir::get<ops::Conv>(e.attrs))};
     if (e.op == &def::mulhi) return {mulhi(in[0], in[1])};

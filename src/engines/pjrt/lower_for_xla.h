@@ -18,7 +18,7 @@ bool is_accelerator(const std::string& platform);
 ///   - on the platform "cpu": `pbroadcast` and `ragged_all_to_all` by gathers and exchanges, `pmax` and `pmin`, and
 ///     with several devices `reduce_max` and `reduce_min`, of floats on integers of the same order, so that NaN stays;
 ///   - on GPUs: products whose result has another type than its operands by products of that type, where no library has
-///     them, and convolutions of complex numbers by those of their parts.
+///     them, convolutions of complex numbers by those of their parts, and of integers by those of float64.
 /// The same graph where there is nothing to do. Rows of a ragged exchange that would come from outside their operand
 /// are taken from inside, and those that would go outside the result are left out. Throws `UnimplementedError` for
 /// decompositions on accelerators, but for Cholesky's and QR.

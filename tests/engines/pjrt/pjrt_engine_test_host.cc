@@ -366,23 +366,38 @@ TEST(LoweredForXla, WritesProductsThatGpusLack) {
     }
     EXPECT_EQ(to_string(ops::interpret(*lowered, args)[0]), to_string(ops::interpret(*g, args)[0]));
   }
-  for (std::optional<DType> to : {std::optional<DType>(), std::optional(DType::C128)}) {
+}
+
+// Of complex numbers those of their parts, of integers, which wrap, those of float64.
+TEST(LoweredForXla, WritesConvolutionsThatGpusLack) {
+  struct Row {
+    DType from;
+    std::optional<DType> to;
+  };
+  for (const Row& row : {Row{DType::C64, {}}, Row{DType::C64, DType::C128}, Row{DType::I8, {}}, Row{DType::U8, {}},
+                         Row{DType::I16, DType::I64}, Row{DType::I32, {}}, Row{DType::U32, {}},
+                         Row{DType::I32, DType::I64}, Row{DType::I8, DType::I32}}) {
     ir::Builder b;
-    ir::Value x = b.input({DType::C64, {1, 1, 5}}), y = b.input({DType::C64, {1, 1, 2}});
+    ir::Value x = b.input({row.from, {1, 1, 5}}), y = b.input({row.from, {1, 1, 2}});
     ops::Conv p;
     p.lhs_spec = p.rhs_spec = p.out_spec = {0, 1, 2};
     p.strides = p.lhs_dilation = p.rhs_dilation = {1};
-    p.pad_low = p.pad_high = {0};
-    p.preferred = to;
+    p.pad_low = p.pad_high = {1};
+    p.preferred = row.to;
     const ir::GraphPtr g = b.finish_shared(ir::Values{ops::conv_general_dilated(x, y, p)});
     const ir::GraphPtr lowered = pjrt_engine::lowered_for_xla(g, "cuda", 1);
     for (const auto& e : lowered->eqns) {
-      EXPECT_FALSE(e.op->name() == "conv_general_dilated" && is_complex(lowered->type(e.in[0]).dtype));
+      EXPECT_TRUE(e.op->name() != "conv_general_dilated" || is_float(lowered->type(e.in[0]).dtype));
     }
-    const std::vector<complex64_t> of_x{{1, 2}, {0, -1}, {3, 0}, {-2, 1}, {1, 1}}, of_y{{2, -1}, {0, 3}};
-    const std::vector<HostArray> args{HostArray::from(of_x).reshape({1, 1, 5}),
-                                      HostArray::from(of_y).reshape({1, 1, 2})};
-    EXPECT_EQ(to_string(ops::interpret(*lowered, args)[0]), to_string(ops::interpret(*g, args)[0]));
+    const bool is_complex_row = is_complex(row.from);
+    const std::vector<complex128_t> parts_x{{1, 2}, {0, -1}, {3, 0}, {-2, 1}, {1, 1}}, parts_y{{2, -1}, {0, 3}};
+    const std::vector<std::int64_t> of_x{-2147483648LL, 100, -7, 2147483647, 123456789}, of_y{77, -1987654321};
+    const HostArray left = is_complex_row ? HostArray::from(parts_x) : HostArray::from(of_x);
+    const HostArray right = is_complex_row ? HostArray::from(parts_y) : HostArray::from(of_y);
+    const std::vector<HostArray> args{left.astype(row.from).reshape({1, 1, 5}),
+                                      right.astype(row.from).reshape({1, 1, 2})};
+    EXPECT_EQ(to_string(ops::interpret(*lowered, args)[0]), to_string(ops::interpret(*g, args)[0]))
+        << dtype_name(row.from);
   }
 }
 
