@@ -3,13 +3,14 @@
 """Tessera beside JAX: runs both sides of every workload in turn, checks that they compute the same, prints a table and
 writes build/bench.json and a plot.
 
-    side_by_side.py [--only NAME,NAME] [--rounds 5] [--budget 0.5] [--record] [--devices 8] [--no-targets]
+    side_by_side.py [--only NAME,NAME] [--rounds 5] [--budget 0.5] [--record] [--devices 8] [--no-targets] [--together]
 
 Each round runs, workload by workload, `tessera bench` and then `jax_peer.py`, each in a process of its own and never
 at the same time, with 8 virtual devices (--devices), or N for NAME@N. A ratio is the peer's median over all rounds divided by ours: above
 1 Tessera is faster. TESSERA_BENCH_PYTHON names a Python that has JAX; without it a virtual environment is made under .cache/.
 
-On other devices than the CPU's (TESSERA_ENGINE and JAX_PLATFORMS name them) targets and record mean nothing: --no-targets.
+On other devices than the CPU's (TESSERA_ENGINE and JAX_PLATFORMS name them) targets and record mean nothing: --no-targets. Where starting
+takes long, as on a GPU, --together runs all workloads of a side and round in one process.
 
 Fails where results differ, where a workload misses its target (bench/targets.json) or where its ratio fell below that of
 bench/record.json by more than both spreads. --record writes that file anew, and the table and plot of docs/performance.md.
@@ -41,13 +42,19 @@ def peer_python() -> str:
     return str(python)
 
 
-def run(command: list[str]) -> dict:
-    """The one line that a side prints, and the memory high-water mark of its process in MB."""
+def run(command: list[str], names: list[str] | None = None) -> dict:
+    """The one line that a side prints, and the memory high-water mark of its process in MB; of several workloads the
+    line of each."""
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     out, err = process.stdout.read(), process.stderr.read()
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     lines = [json.loads(line) for line in out.splitlines() if line.startswith("{")]
+    if names is not None:
+        peak_mb = usage.ru_maxrss / 1024
+        missing = {"error": (err.strip().splitlines() or ["no output"])[-1][:200]}
+        printed = {line["workload"]: {**line, "peak_mb": peak_mb} for line in lines}
+        return {name: printed.get(name, missing) for name in names}
     if process.returncode != 0 or not lines:
         return {"error": (err.strip().splitlines() or ["no output"])[-1][:200]}
     return {**lines[-1], "peak_mb": usage.ru_maxrss / 1024}
@@ -73,20 +80,25 @@ def differences(name: str, ours: dict, peers: dict) -> list[str]:
 
 
 def measure(names: list[str], rounds: int, budget: float, binary: str, python: str,
-            all_devices: int) -> tuple[dict, dict]:
+            all_devices: int, together: bool) -> tuple[dict, dict]:
     sides = {n: {"tessera": [], "jax": []} for n in names}
     problems: dict[str, list[str]] = {}
     commands = {
-        "tessera": lambda n, devices: [binary, "bench", "--json", "--budget", str(budget), "--devices", devices, n],
+        "tessera": lambda n, devices: [binary, "bench", "--json", "--budget", str(budget), "--devices", devices, *n.split(",")],
         "jax": lambda n, devices: [python, str(ROOT / "bench/jax_peer.py"), "--budget", str(budget), "--devices", devices,
                                    "--only", n],
     }
     for r in range(rounds):
+        if together:
+            every = {side: run(command(",".join(names), str(all_devices)), names) for side, command in commands.items()}
         for i, name in enumerate(names):
             if sys.stderr.isatty():
                 print(f"\rround {r + 1}/{rounds}, {i + 1}/{len(names)} {name:<40}", end="", file=sys.stderr)
             workload, _, devices = name.partition("@")
-            got = {side: run(command(workload, devices or str(all_devices))) for side, command in commands.items()}
+            if together:
+                got = {side: every[side][name] for side in commands}
+            else:
+                got = {side: run(command(workload, devices or str(all_devices))) for side, command in commands.items()}
             errors = [f"{side}: {g['error']}" for side, g in got.items() if "error" in g]
             errors += [] if errors else differences(name, got["tessera"], got["jax"])
             if errors:
@@ -195,17 +207,20 @@ def main() -> int:
     parser.add_argument("--out", default=str(ROOT / "build"))
     parser.add_argument("--devices", type=int, default=8)
     parser.add_argument("--no-targets", action="store_true", help="print what was measured, and fail for wrong results alone")
+    parser.add_argument("--together", action="store_true", help="all workloads of a side and round in one process")
     parser.add_argument("--record", action="store_true", help="keep the figures in bench/record.json and docs/")
     args = parser.parse_args()
     targets = json.loads((ROOT / "bench/targets.json").read_text())
     names = [n for n in args.only.split(",") if n] or list(targets)
     unknown = [n for n in names if n not in targets]
+    if args.together and any("@" in n for n in names):
+        parser.error("--together: all workloads have the devices of --devices; expected no NAME@N")
     if unknown:
         print(f"no such workload: {', '.join(unknown)}; there are {', '.join(targets)}")
         return 2
     machine = run([args.binary, "bench", "--machine", "--json"])
     print("machine: " + ", ".join(f"{key} {value}" for key, value in machine.items() if key != "peak_mb"))
-    sides, problems = measure(names, args.rounds, args.budget, args.binary, peer_python(), args.devices)
+    sides, problems = measure(names, args.rounds, args.budget, args.binary, peer_python(), args.devices, args.together)
     table = {n: row(n, sides[n], 0 if args.no_targets else targets[n]) for n in names if sides[n]["tessera"]}
     if table:
         geomean = math.exp(statistics.mean(math.log(w["ratio"]) for w in table.values()))

@@ -37,7 +37,7 @@ if(TESSERA_BUILD_TESTS)
   target_link_libraries(tessera_fake_plugin PRIVATE tessera_warnings ${CMAKE_DL_LIBS})
   tessera_test(pjrt_engine_test tests/engines/pjrt/pjrt_engine_test.cc tests/engines/pjrt/pjrt_engine_test_failures.cc
                tests/engines/pjrt/pjrt_engine_test_cache.cc tests/engines/pjrt/pjrt_engine_test_host.cc
-               tests/engines/pjrt/pjrt_engine_test_checkpoint.cc
+               tests/engines/pjrt/pjrt_engine_test_checkpoint.cc tests/engines/pjrt/pjrt_engine_test_one_device.cc
                tests/engines/pjrt/plugin_programs.cc)
   target_compile_definitions(pjrt_engine_test PRIVATE TESSERA_PJRT_LIBRARY="$<TARGET_FILE:tessera_pjrt>"
                              TESSERA_FAKE_PLUGIN="$<TARGET_FILE:tessera_fake_plugin>")

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The GPT-like training step of the workloads: data x tensor parallel on an (N/2, 2) mesh. Shapes, seeds and formulas
-// are those of the peer, so that the losses of chained steps can be compared.
+// The GPT-like training step of the workloads: data x tensor parallel on an (N/2, 2) mesh, (1, 1) of one device.
+// Shapes, seeds and formulas are those of the peer, so that the losses of chained steps can be compared.
 #pragma once
 
 #include <algorithm>

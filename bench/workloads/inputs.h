@@ -41,8 +41,11 @@ inline HostArray fill_int(const Shape& shape, std::uint32_t below, std::uint64_t
 
 /// One axis "x" over all devices.
 inline Mesh mesh1(std::int64_t devices) { return make_mesh({devices}, "x"); }
-/// Axes "x" and "y", the latter of two.
-inline Mesh mesh2(std::int64_t devices) { return make_mesh({devices / 2, 2}, {"x", "y"}); }
+/// Axes "x" and "y", the latter of two, or of one where there is one device.
+inline Mesh mesh2(std::int64_t devices) {
+  const std::int64_t y = devices == 1 ? 1 : 2;
+  return make_mesh({devices / y, y}, {"x", "y"});
+}
 
 inline Array put(const Shape& shape, const Mesh& mesh, const P& spec, std::uint64_t seed = 0) {
   return device_put(fill(shape, seed), NamedSharding(mesh, spec));

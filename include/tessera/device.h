@@ -96,7 +96,8 @@ struct PjrtOptions {
   /// Path of the shared library, or the name of a plugin that is installed as a Python package: "cuda", "tpu".
   std::string plugin;
   using Value = std::variant<std::string, bool, std::int64_t, std::vector<std::int64_t>, float>;
-  /// What the plugin takes when its client is made, by name; the plugin refuses what it does not know.
+  /// What the plugin takes when its client is made, by name; the plugin refuses what it does not know. What is not
+  /// set here is taken from TESSERA_PJRT_OPTIONS in the environment ("preallocate:false;memory_fraction:0.5").
   std::map<std::string, Value> options = {};
   /// Folder for compiled programs, which later runs read instead of compiling; processes may share it. Empty:
   /// TESSERA_COMPILATION_CACHE in the environment, else none.

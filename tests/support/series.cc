@@ -3,9 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <ctime>
 #include <fstream>
+
+#include "tessera/error.h"
 
 namespace tessera::test {
 
@@ -15,6 +18,18 @@ int case_stride([[maybe_unused]] int under_sanitizers) {
 #else
   return 1;
 #endif
+}
+
+std::pair<std::size_t, std::size_t> case_part() {
+  std::size_t part = 1, parts = 1;
+  if (const char* set = std::getenv("TESSERA_CASE_PART")) {
+    if (std::sscanf(set, "%zu/%zu", &part, &parts) != 2 || part < 1 || part > parts) {
+      throw ValueError(std::string("TESSERA_CASE_PART = \"") + set +
+                       "\"; expected a part and how many there are, as 2/4");
+    }
+  }
+  const auto stride = static_cast<std::size_t>(case_stride());
+  return {(part - 1) * stride, parts * stride};
 }
 
 std::uint64_t fuzz_seed(std::uint64_t usual) {

@@ -2,9 +2,11 @@
 // Long series of cases of one kind.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <utility>
 
 namespace tessera::test {
 
@@ -12,6 +14,10 @@ namespace tessera::test {
 /// thirty times slower and look for what the cases of a series have in common. TESSERA_ALL_CASES in the environment
 /// asks for all of them there too.
 int case_stride(int under_sanitizers = 4);
+
+/// The first case to run and every how many-th after it: all that `case_stride()` asks for, or the part of them that
+/// TESSERA_CASE_PART names, "2/4" being the second of four, so that several processes can share a series.
+std::pair<std::size_t, std::size_t> case_part();
 
 /// The seed of a fuzzer: TESSERA_FUZZ_SEED, or else `usual`.
 std::uint64_t fuzz_seed(std::uint64_t usual);

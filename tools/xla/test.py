@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs tests and examples on the devices of a PJRT plugin in place of the native engine's, and prints counts.
 
-Usage: tools/xla/test.py BUILD PLUGIN [--only NAME[/GROUP]] [--jobs COUNT] [--devices COUNT] [--accepted FILE]
+Usage: tools/xla/test.py BUILD PLUGIN [--only NAME[/GROUP]] [--jobs COUNT] [--devices COUNT] [--seconds COUNT] [--logs FOLDER] [--accepted FILE]
 
-BUILD is the folder of the build. The recorded operations run group by group, COUNT processes at a time (the number of cores). Where
-there are fewer than eight devices, what needs as many is left out, and named. What differs must be in FILE (tools/xla/accepted.txt): lines of three parts with two spaces or
+BUILD is the folder of the build. The recorded operations run group by group, the large ones in parts, COUNT processes at a time (the number
+of cores). Where there are fewer than eight devices, what needs as many is left out, and named. A process that takes longer than --seconds is
+ended, and counts as wrong; --logs names a folder for what each prints. What differs must be in FILE (tools/xla/accepted.txt): lines of three parts with two spaces or
 more between them, a pattern of the case, a pattern of its message, and the reason. Lines that nothing matches are named.
 """
 import argparse
@@ -29,9 +30,12 @@ PROGRAMS = {
     "digits": "examples/digits",
 }
 GROUPS = {"operations": "Groups/Oracle.AgreesWithRecordedResults/"}
+CASES = HERE.parent.parent / "tests/oracle/cases"
+PART = 150  # cases at most of a group that one process runs
 DEVICES = 8
 # With fewer: the engine's own tests on one device, and the recorded operations.
-FEW = "PjrtEngine.GivesDonatedMemoryAway:PjrtEngine.HasEveryDtype:PjrtHost.DecomposesWhat*:LoweredForXla.*:Cache.*"
+FEW = ("PjrtOneDevice.*:PjrtEngine.GivesDonatedMemoryAway:PjrtEngine.HasEveryDtype:PjrtEngine.RunsOnManyThreads:PjrtLog.*:"
+       "PjrtHost.DecomposesWhat*:LoweredForXla.M*:LoweredForXla.KeepsWhat*:Cache.*")
 COUNTS = re.compile(r"^(?:oracle \w+: \d+/\d+|random programs: .*|.*cases? .*agree.*|losses of .*)$", re.MULTILINE)
 
 
@@ -86,7 +90,8 @@ def tasks_of(build: pathlib.Path, plugin: str, only: str | None, devices: int) -
         if test := GROUPS.get(name):
             listed = subprocess.run([*command, "--gtest_list_tests"], env=beside, capture_output=True, text=True, check=True)
             groups = re.findall(rf"^  {test.partition('.')[2]}(\w+)", listed.stdout, re.MULTILINE)
-            out += [Task(f"{name}/{group}", [*command, f"--gtest_filter={test}{group}"], env, True) for group in groups]
+            out += [task for group in groups for task in
+                    parts_of(Task(f"{name}/{group}", [*command, f"--gtest_filter={test}{group}"], env, True), group)]
         else:  # the engine's own test runs the native engine beside the plugin
             out.append(Task(name, command, beside if name == "engine" else env, program.startswith("tests/")))
     if devices < DEVICES:
@@ -96,10 +101,27 @@ def tasks_of(build: pathlib.Path, plugin: str, only: str | None, devices: int) -
     return [task for task in out if only is None or task.name == only or task.name.startswith(f"{only}/")]
 
 
-def outcome_of(task: Task) -> Outcome:
+def parts_of(task: Task, group: str) -> list[Task]:
+    """Of a group of many cases several, so that no process is the last for long."""
+    with open(CASES / f"{group}.jsonl", "rb") as file:
+        parts = -(-sum(1 for _ in file) // PART)
+    if parts <= 1:
+        return [task]
+    return [task._replace(name=f"{task.name}/{k}", env=dict(task.env, TESSERA_CASE_PART=f"{k}/{parts}")) for k in range(1, parts + 1)]
+
+
+def outcome_of(task: Task, seconds: float | None, logs: pathlib.Path | None) -> Outcome:
     begin = time.monotonic()
-    run = subprocess.run(task.command, env=task.env, capture_output=True, text=True, errors="replace")
-    return Outcome(task, run.returncode, run.stdout + run.stderr, time.monotonic() - begin)
+    process = subprocess.Popen(task.command, env=task.env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
+    try:
+        text, _ = process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        text, _ = process.communicate()
+        text += f"\nended after {seconds:g} s"
+    if logs is not None:
+        (logs / f"{task.name.replace('/', '_')}.log").write_text(text)
+    return Outcome(task, process.returncode, text, time.monotonic() - begin)
 
 
 class Report:
@@ -146,14 +168,18 @@ def main() -> int:
     parser.add_argument("--only")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--devices", type=int, default=DEVICES)
+    parser.add_argument("--seconds", type=float)
+    parser.add_argument("--logs", type=pathlib.Path)
     parser.add_argument("--accepted", type=pathlib.Path, default=HERE / "accepted.txt")
     o = parser.parse_args()
     tasks = tasks_of(o.build, str(o.plugin.resolve()), o.only, o.devices)
     if not tasks:
         parser.error(f"--only {o.only}: expected one of {', '.join(PROGRAMS)}, or operations/GROUP")
+    if o.logs is not None:
+        o.logs.mkdir(parents=True, exist_ok=True)
     report = Report(accepted_lines(o.accepted))
     with concurrent.futures.ThreadPoolExecutor(o.jobs) as pool:
-        for run in pool.map(outcome_of, tasks):
+        for run in pool.map(lambda task: outcome_of(task, o.seconds, o.logs), tasks):
             report.add(run)
     if o.only is None:
         for line in report.accepted:

@@ -3,9 +3,11 @@
 """Tests, examples and the benchmark's compute workloads on the NVIDIA GPUs of this machine, the workloads beside JAX on the same
 GPUs. Where there is no GPU it prints that, and succeeds.
 
-Usage: tools/xla/test_cuda.py BUILD [--plugin PATH] [--rounds COUNT] [--no-bench]
+Usage: tools/xla/test_cuda.py BUILD [--plugin PATH] [--only NAME[/GROUP]] [--jobs COUNT] [--seconds COUNT] [--rounds COUNT]
+                              [--no-tests] [--no-bench]
 
-BUILD is the folder of the build. The plugin and JAX are the packages jax-cuda13-pjrt and jax of a Python that TESSERA_CUDA_PYTHON names,
+BUILD is the folder of the build; --only, --jobs and --seconds are those of tools/xla/test.py. The recorded results are those of float32,
+so the tests run without TF32, which the workloads have on both sides, as it is the GPU's default. The plugin and JAX are the packages jax-cuda13-pjrt and jax of a Python that TESSERA_CUDA_PYTHON names,
 else of a virtual environment that is made in BUILD/cuda-venv (3 GB from PyPI the first time).
 """
 import argparse
@@ -18,11 +20,14 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-PACKAGES = ["jax[cuda13]==0.10.2", "numpy"]
-WORKLOADS = ["matmul_1024_f32_1dev", "matmul_1024_f32_alldev", "matmul_1024_bf16_1dev", "gelu_64MB_alldev",
+PACKAGES = ["jax[cuda13]==0.11.2", "numpy"]
+WORKLOADS = ["dispatch_jit_1dev", "dispatch_eager_alldev", "matmul_1024_f32_1dev", "matmul_1024_f32_alldev", "matmul_1024_bf16_1dev", "gelu_64MB_alldev",
              "softmax_8192x1024_alldev", "layernorm_8192x1024_alldev", "sum_64MB_all_axes_alldev",
              "conv_32x32x32x64_3x3_alldev", "sort_1M_f32_1dev", "gather_rows_65536x256_1dev", "random_normal_4M_alldev"]
-TRAINING = ["gpt_step_alldev"]  # on a mesh of N / 2 x 2 devices
+TRAINING = ["gpt_step_alldev"]  # on a mesh of N / 2 x 2 devices, or of one
+# Several processes share the GPUs, products and convolutions keep all bits of float32, and nothing is tuned for one run.
+PLAIN = {"TESSERA_PJRT_OPTIONS": "preallocate:false", "NVIDIA_TF32_OVERRIDE": "0",
+         "XLA_FLAGS": "--xla_gpu_autotune_level=0 --xla_gpu_enable_triton_gemm=false"}
 # Where the plugin's file and the libraries that it loads are.
 PLACES = """
 import pathlib, site, sys
@@ -63,7 +68,11 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("build", type=pathlib.Path)
     parser.add_argument("--plugin", default="")
+    parser.add_argument("--only", default="")
+    parser.add_argument("--jobs", type=int, default=min(16, os.cpu_count() or 1))
+    parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--no-tests", action="store_true")
     parser.add_argument("--no-bench", action="store_true")
     o = parser.parse_args()
     count = gpus()
@@ -79,18 +88,22 @@ def main() -> int:
         return 1
     env = dict(os.environ, LD_LIBRARY_PATH=":".join(p for p in (libraries, os.environ.get("LD_LIBRARY_PATH", "")) if p))
     print(f"{count} GPUs, {plugin}", flush=True)
-    # One process at a time: each takes most of the GPUs' memory.
-    tests = subprocess.run([sys.executable, str(HERE / "test.py"), str(o.build), plugin, "--devices", str(count), "--jobs", "1",
-                            "--accepted", str(HERE / "accepted_cuda.txt")], env=env)
-    if o.no_bench:
-        return tests.returncode
     out = o.build / "cuda"
     out.mkdir(exist_ok=True)
-    names = WORKLOADS + (TRAINING if count > 1 and count % 2 == 0 else [])
+    failed = 0
+    if not o.no_tests:
+        flags = " ".join(f for f in (os.environ.get("XLA_FLAGS", ""), PLAIN["XLA_FLAGS"]) if f)
+        command = [sys.executable, str(HERE / "test.py"), str(o.build), plugin, "--devices", str(count), "--jobs", str(o.jobs),
+                   "--seconds", str(o.seconds), "--logs", str(out / "logs"), "--accepted", str(HERE / "accepted_cuda.txt")]
+        failed = subprocess.run(command + (["--only", o.only] if o.only else []), env={**env, **PLAIN, "XLA_FLAGS": flags}).returncode
+    if o.no_bench:
+        return failed
+    names = WORKLOADS + (TRAINING if count == 1 or count % 2 == 0 else [])
     table = subprocess.run([sys.executable, str(ROOT / "bench/side_by_side.py"), "--only", ",".join(names), "--rounds", str(o.rounds),
-                            "--devices", str(count), "--binary", str(o.build / "bin/tessera"), "--out", str(out), "--no-targets"],
-                           env=dict(env, TESSERA_ENGINE=f"pjrt:{plugin}", JAX_PLATFORMS="cuda", TESSERA_BENCH_PYTHON=python))
-    return tests.returncode or table.returncode
+                            "--devices", str(count), "--binary", str(o.build / "bin/tessera"), "--out", str(out), "--no-targets", "--together"],
+                           env=dict(env, TESSERA_ENGINE=f"pjrt:{plugin}", JAX_PLATFORMS="cuda", TESSERA_BENCH_PYTHON=python,
+                                    TF_CPP_MIN_LOG_LEVEL=os.environ.get("TF_CPP_MIN_LOG_LEVEL", "3")))
+    return failed or table.returncode
 
 
 if __name__ == "__main__":

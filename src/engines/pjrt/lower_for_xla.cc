@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <functional>
+#include <initializer_list>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "ops/collective/collectives.h"
 #include "ops/collective/shard_map_op.h"
 #include "ops/control/subgraph_structure.h"
+#include "ops/linalg/conv.h"
 #include "ops/linalg/linalg_common.h"
 #include "ops/ops.h"
 #include "ops/shape/indexing_ops.h"
@@ -63,6 +65,53 @@ Value mulhi(Value x, Value y) {
   // A negative number is 2^64 less than the unsigned one of its bits.
   auto where_negative = [](Value sign, Value v) { return ops::and_(shifted_right(sign, 63), v); };
   return high - where_negative(x, y) - where_negative(y, x);
+}
+
+bool is_any_of(const std::string& platform, std::initializer_list<std::string_view> names) {
+  return std::ranges::find(names, platform) != names.end();
+}
+
+// XLA's GPU backend has no product of float32 that gives float64, and ends the process for one of int8 that gives
+// float32. Those of the libraries remain: of halves that give float32, and matrices of int8 that give int32.
+bool lacks_product(const ir::Graph& g, const Eqn& e) {
+  if (e.op != &def::dot_general && e.op != &def::conv_general_dilated) return false;
+  const DType from = g.type(e.in[0]).dtype, to = g.type(e.out[0]).dtype;
+  if (from == to || ((from == DType::F16 || from == DType::BF16) && to == DType::F32)) return false;
+  return e.op == &def::conv_general_dilated || from != DType::I8 || to != DType::I32;
+}
+Value convolution(Value x, Value y, ops::Conv p) {
+  const DType t = p.preferred.value_or(x.dtype());
+  if (!is_complex(x.dtype())) return ops::conv_general_dilated(x, y, p);
+  p.preferred = std::nullopt;
+  auto of = [&](Value v, Value w) { return ops::conv_general_dilated(v, w, p); };
+  Value xr = ops::real(x), xi = ops::imag(x), yr = ops::real(y), yi = ops::imag(y);
+  return ops::convert(ops::complex(of(xr, yr) - of(xi, yi), of(xr, yi) + of(xi, yr)), t);
+}
+// cuDNN's integers are of 8 bits, and its sums saturate. Products of 16 bits and their sums are exact in float64; wider
+// numbers are convolved by halves.
+Value integer_convolution(Value x, Value y, ops::Conv p) {
+  const DType t = p.preferred.value_or(x.dtype());
+  const bool narrow = dtype_size(x.dtype()) <= 2;
+  p.preferred = std::nullopt;
+  auto of = [&](Value v, Value w) {
+    return ops::convert(ops::conv_general_dilated(ops::convert(v, DType::F64), ops::convert(w, DType::F64), p),
+                        DType::I64);
+  };
+  if (narrow) return ops::convert(of(x, y), t);
+  x = ops::convert(x, DType::I64);
+  y = ops::convert(y, DType::I64);
+  auto times_power = [](Value v, double bits) { return ops::shift_left(v, ops::scalar(*v.builder, bits, v.dtype())); };
+  auto low = [](Value v) { return ops::and_(v, ops::scalar(*v.builder, 65535.0, v.dtype())); };
+  Value xl = low(x), yl = low(y), xh = shifted_right(x, 16), yh = shifted_right(y, 16);
+  Value sum = of(xl, yl) + times_power(of(xh, yl) + of(xl, yh), 16) + times_power(of(xh, yh), 32);
+  return ops::convert(sum, t);
+}
+// The operands in the result's type.
+Value wide_product(const ir::Graph& g, const Eqn& e, const Values& in) {
+  const DType t = g.type(e.out[0]).dtype;
+  Value x = ops::convert(in[0], t), y = ops::convert(in[1], t);
+  if (e.op == &def::conv_general_dilated) return convolution(x, y, ir::get<ops::Conv>(e.attrs));
+  return x.builder->add1(def::dot_general, {x, y}, e.attrs);
 }
 
 // --- collectives ----------------------------------------------------------------------------------------------------
@@ -145,7 +194,8 @@ Value ragged(const Values& in, const ops::Collective& p) {
 
 class Lowering {
  public:
-  Lowering(const std::string& platform, bool splits) : platform_(platform), cpu_(platform == "cpu"), splits_(splits) {}
+  Lowering(const std::string& platform, bool splits)
+      : platform_(platform), cpu_(platform == "cpu"), gpu_(is_any_of(platform, {"cuda", "rocm"})), splits_(splits) {}
 
   ir::GraphPtr operator()(const ir::GraphPtr& g) const {
     if (!wants(*g)) return g;
@@ -174,12 +224,22 @@ class Lowering {
     return cpu_ && splits_ && (e.op == &def::reduce_max || e.op == &def::reduce_min) &&
            is_float(g.type(e.in[0]).dtype) && g.type(e.in[0]).size() > 0;
   }
+  // Its libraries convolve real numbers.
+  bool is_complex_convolution(const ir::Graph& g, const Eqn& e) const {
+    return gpu_ && e.op == &def::conv_general_dilated && is_complex(g.type(e.in[0]).dtype);
+  }
+  // Those of 64 bits the plugin refuses.
+  bool is_integer_convolution(const ir::Graph& g, const Eqn& e) const {
+    if (!gpu_ || e.op != &def::conv_general_dilated) return false;
+    const DType t = g.type(e.in[0]).dtype;
+    return !is_inexact(t) && dtype_size(t) < 8;
+  }
   // What computes nothing: what dce_sink is to keep has no effect.
   static bool is_note(const Eqn& e) { return e.op == &def::dce_sink || e.op == &def::inspect_sharding; }
   bool changes(const ir::Graph& g, const Eqn& e) const {
     return is_split_extreme(g, e) || e.op == &def::mulhi || is_note(e) || e.op == &def::cholesky || is_foreign(e) ||
-           is_empty(g, e) || is_float_extreme(g, e) ||
-           (cpu_ && (e.op == &def::pbroadcast || e.op == &def::ragged_all_to_all));
+           is_empty(g, e) || is_float_extreme(g, e) || (gpu_ && lacks_product(g, e)) || is_complex_convolution(g, e) ||
+           is_integer_convolution(g, e) || (cpu_ && (e.op == &def::pbroadcast || e.op == &def::ragged_all_to_all));
   }
   bool wants(const ir::Graph& g) const {
     return std::ranges::any_of(g.eqns, [&](const Eqn& e) {
@@ -190,18 +250,20 @@ class Lowering {
 
   // LAPACK is the host's.
   bool is_foreign(const Eqn& e) const {
-    static constexpr std::array<std::string_view, 3> kAccelerators = {"cuda", "rocm", "tpu"};
-    const std::array lapack = {&def::qr, &def::lu, &def::eigh, &def::svd, &def::hessenberg, &def::householder_product};
-    return std::ranges::find(kAccelerators, platform_) != kAccelerators.end() &&
-           std::ranges::find(lapack, e.op) != lapack.end();
+    const std::array lapack = {&def::lu, &def::eigh, &def::svd, &def::hessenberg};
+    return is_accelerator(platform_) && std::ranges::find(lapack, e.op) != lapack.end();
   }
   Values lowered(ir::Rewriter& r, const ir::Graph& g, const Eqn& e, const Values& in) const {
     if (!changes(g, e)) return r.copy(e, in, with_lowered_bodies(e));
     if (is_foreign(e)) {
-      throw UnimplementedError(str("the op ", e.op->name(), " (", to_string(e.loc), ") on the platform ", platform_,
-                                   ": decompositions are LAPACK's, on the host; run the program on the native engine"));
+      throw UnimplementedError(
+          str("the op ", e.op->name(), " (", to_string(e.loc), ") on the platform ", platform_,
+              ": this decomposition is LAPACK's, on the host; run the program on the native engine"));
     }
     if (e.op == &def::cholesky) return {ops::lower_part(r.copy(e, in)[0])};
+    if (is_integer_convolution(g, e)) return {integer_convolution(in[0], in[1], ir::get<ops::Conv>(e.attrs))};
+    if (gpu_ && lacks_product(g, e)) return {wide_product(g, e, in)};
+    if (is_complex_convolution(g, e)) return {convolution(in[0], in[1], ir::get<ops::Conv>(e.attrs))};
     if (e.op == &def::mulhi) return {mulhi(in[0], in[1])};
     if (is_note(e)) return {};
     if (is_empty(g, e)) {
@@ -224,11 +286,13 @@ class Lowering {
   }
 
   const std::string& platform_;
-  bool cpu_;
+  bool cpu_, gpu_;
   bool splits_;  // values may be split over devices
 };
 
 }  // namespace
+
+bool is_accelerator(const std::string& platform) { return is_any_of(platform, {"cuda", "rocm", "tpu"}); }
 
 ir::GraphPtr lowered_for_xla(const ir::GraphPtr& g, const std::string& platform, std::int64_t devices) {
   return Lowering(platform, devices > 1)(g);

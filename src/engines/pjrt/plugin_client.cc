@@ -9,6 +9,7 @@
 
 #include "base/report/log.h"
 #include "base/strings.h"
+#include "engines/pjrt/client_options.h"
 #include "runtime/completion.h"
 #include "tessera/error.h"
 
@@ -56,8 +57,9 @@ std::string cache_folder(const PjrtOptions& options) {
 
 PluginClient::PluginClient(const Api& api, const PjrtOptions& options)
     : api_(api), cache_(cache_folder(options), options.compilation_cache_bytes), client_(api) {
+  const auto told = client_options(options);
   std::vector<PJRT_NamedValue> values;
-  for (const auto& [name, value] : options.options) values.push_back(named(name, value));
+  for (const auto& [name, value] : told) values.push_back(named(name, value));
   auto create = sized<PJRT_Client_Create_Args>();
   create.create_options = values.data();
   create.num_options = values.size();

@@ -46,9 +46,10 @@ CostAnalysis ProgramDescription::cost_analysis() const {
   for (std::size_t i = 0; i < costs.num_properties; ++i) {
     const PJRT_NamedValue& v = costs.properties[i];
     std::string name(v.name, v.name_size);
-    if (v.type == PJRT_NamedValue_kFloat) {
+    // XLA's -1 is for what it does not know, as the operations of a product by cuBLAS.
+    if (v.type == PJRT_NamedValue_kFloat && v.float_value >= 0) {
       out.emplace(std::move(name), v.float_value);
-    } else if (v.type == PJRT_NamedValue_kInt64) {
+    } else if (v.type == PJRT_NamedValue_kInt64 && v.int64_value >= 0) {
       out.emplace(std::move(name), static_cast<double>(v.int64_value));
     }
   }

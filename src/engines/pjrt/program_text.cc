@@ -52,6 +52,7 @@ std::string program_text(const ir::Module& module, const PluginClient& client, H
   even.graph = with_ordered_effects(
       lowered_for_xla(with_even_ports(module), client.platform(), module.mesh->num_positions()), mesh_of(module));
   hlo::TextOptions options;
+  options.reflectors_by_xla = is_accelerator(client.platform());
   options.host_call = [&](const ops::Callback& call) -> std::optional<std::int64_t> {
     if (on_host) return host_calls.add(call);
     if (hlo::is_known_routine(call)) return std::nullopt;

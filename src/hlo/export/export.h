@@ -30,6 +30,8 @@ struct TextOptions {
   /// The number by which the text calls a function of the host: a custom call of "tessera_host_call" with the attribute
   /// `function`. Where nothing is given, the call is written as the routine of LAPACK that its label names, or refused.
   std::function<std::optional<std::int64_t>(const ops::Callback& call)> host_call = {};
+  /// Householder's reflectors by the custom calls that XLA writes as loops on every backend; else LAPACK's.
+  bool reflectors_by_xla = false;
 };
 /// Throws `UnimplementedError` naming an op that has no form in StableHLO. The graph is not partitioned.
 std::string export_module(const ir::Module& module, const TextOptions& options = {});

@@ -56,9 +56,26 @@ std::string layout_text(const Shape& shape, bool matrix) {
   return order.size() == 1 ? str("dense<", order[0], "> : tensor<1xindex>")
                            : str("dense<[", join(order), "]> : tensor<", rank, "xindex>");
 }
+// geqrf, orgqr and ungqr; XLA's loops want a reflector at least.
+Texts reflectors_by_xla(Writer& w, const std::string& routine, const Texts& in, const Types& out) {
+  const bool factor = routine == "geqrf";
+  if ((factor ? out[1] : in[1].type).size() > 0) {
+    return w.line(str("stablehlo.custom_call @", factor ? "Qr" : "ProductOfElementaryHouseholderReflectors", "(",
+                      names_of(in), ") : ", signature(in, out)),
+                  out);
+  }
+  const Type& t = out[0];
+  if (factor) return {in[0], w.constant(0, t.dtype, out[1].shape)};
+  const auto rank = static_cast<std::int64_t>(t.shape.size());
+  Text row = w.iota(DType::I32, t.shape, rank - 2), column = w.iota(DType::I32, t.shape, rank - 1);
+  return {w.select(w.compare(row, column, "EQ"), w.constant(1, t.dtype, t.shape), w.constant(0, t.dtype, t.shape))};
+}
 // `matrices`: which operands, then results, end in matrices. Result 0 takes the memory of operand 0.
 Texts lapack(Writer& w, const std::string& routine, const Texts& in, const Types& out, const std::string& config,
              const std::vector<bool>& matrices) {
+  if (w.options().reflectors_by_xla && (routine == "geqrf" || routine == "orgqr" || routine == "ungqr")) {
+    return reflectors_by_xla(w, routine, in, out);
+  }
   std::size_t batch = in[0].type.shape.size() - 2;
   const char* letter = in[0].type.dtype == DType::F32   ? "s"
                        : in[0].type.dtype == DType::F64 ? "d"

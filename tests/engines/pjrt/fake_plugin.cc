@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <map>
 #include <string>
 #include <utility>
 
@@ -92,10 +93,16 @@ void errors_and_events(PJRT_Api& api) {
 }
 
 void client(PJRT_Api& api) {
+  static const std::map<int, std::string> kTypes{{PJRT_NamedValue_kString, "a text"},
+                                                 {PJRT_NamedValue_kInt64, "an integer"},
+                                                 {PJRT_NamedValue_kInt64List, "a list of integers"},
+                                                 {PJRT_NamedValue_kFloat, "a float"},
+                                                 {PJRT_NamedValue_kBool, "a bool"}};
   set<PJRT_Client_Create_Args>(api, &PJRT_Api::PJRT_Client_Create, [](auto* a) -> PJRT_Error* {
     if (a->num_options > 0) {
       return new Failure(PJRT_Error_Code_INVALID_ARGUMENT,
-                         "unknown option " + std::string(a->create_options[0].name, a->create_options[0].name_size));
+                         "unknown option " + std::string(a->create_options[0].name, a->create_options[0].name_size) +
+                             ", " + kTypes.at(a->create_options[0].type));
     }
     if (auto* e = fails("create", PJRT_Error_Code_UNAVAILABLE, "no device is plugged in")) return e;
     a->client = new PJRT_Client;

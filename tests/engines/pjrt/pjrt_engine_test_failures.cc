@@ -75,6 +75,25 @@ TEST_F(Failures, OfMakingAClient) {
   throws<ValueError>([&] { Client::pjrt(options); }, {"unknown option speed"});
 }
 
+// The form of a value in the environment tells the type that the plugin is given.
+TEST_F(Failures, OfOptionsInTheEnvironment) {
+  const PjrtOptions options = fake("fine");
+  const auto refused = [&](const char* set, const std::vector<std::string>& words) {
+    ::setenv("TESSERA_PJRT_OPTIONS", set, 1);
+    throws<ValueError>([&] { Client::pjrt(options); }, words);
+    ::unsetenv("TESSERA_PJRT_OPTIONS");
+  };
+  refused("speed:11", {"unknown option speed, an integer"});
+  refused(";speed:1.5;", {"unknown option speed, a float"});
+  refused("speed:false", {"unknown option speed, a bool"});
+  refused("speed:0,1", {"unknown option speed, a list of integers"});
+  refused("speed:0,", {"unknown option speed, a list of integers"});
+  refused("speed:as:fast", {"unknown option speed, a text"});
+  for (const char* set : {"speed", "speed:", ":11", "a:1;speed=11"}) {
+    refused(set, {"TESSERA_PJRT_OPTIONS = \"" + std::string(set) + "\"", "expected name:value entries"});
+  }
+}
+
 TEST_F(Failures, OfProgramsAndMemory) {
   auto twice = [](const Client& client) {
     ClientScope scope(client);

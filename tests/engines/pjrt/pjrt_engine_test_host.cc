@@ -14,6 +14,7 @@
 #include "engines/pjrt/plugin_programs.h"
 #include "ir/builder.h"
 #include "ops/control/calls.h"
+#include "ops/linalg/conv.h"
 #include "ops/ops.h"
 #include "ops/transform/interpret.h"
 #include "program/program.h"
@@ -340,6 +341,64 @@ TEST(LoweredForXla, KeepsWhatThePlatformHas) {
   ir::Value x = b.input({DType::F32, {4}});
   const ir::GraphPtr g = b.finish_shared(ir::Values{ops::sin(x)});
   EXPECT_EQ(pjrt_engine::lowered_for_xla(g, "cpu", 8), g);
+}
+
+// Products of GPUs: which types they have, and complex convolutions of real ones.
+TEST(LoweredForXla, WritesProductsThatGpusLack) {
+  struct Row {
+    DType from, to;
+    bool stays;
+  };
+  for (const Row& row :
+       {Row{DType::F16, DType::F32, true}, Row{DType::I8, DType::I32, true}, Row{DType::F64, DType::F64, true},
+        Row{DType::F32, DType::F64, false}, Row{DType::I8, DType::F32, false}, Row{DType::C64, DType::C128, false}}) {
+    ir::Builder b;
+    ir::Value x = b.input({row.from, {3, 4}}), y = b.input({row.from, {4, 2}});
+    const ir::GraphPtr g = b.finish_shared(ir::Values{ops::dot_general(x, y, {{1}, {0}, {}, {}}, row.to)});
+    const ir::GraphPtr lowered = pjrt_engine::lowered_for_xla(g, "cuda", 1);
+    EXPECT_EQ(lowered == g, row.stays) << dtype_name(row.from) << " to " << dtype_name(row.to);
+    EXPECT_EQ(pjrt_engine::lowered_for_xla(g, "cpu", 1), g);
+    std::vector<HostArray> args;
+    for (std::int64_t n : {12, 8}) {
+      std::vector<std::int64_t> numbers;
+      for (std::int64_t i = 0; i < n; ++i) numbers.push_back(i % 5 - 2);
+      args.push_back(HostArray::from(numbers).astype(row.from).reshape(n == 12 ? Shape{3, 4} : Shape{4, 2}));
+    }
+    EXPECT_EQ(to_string(ops::interpret(*lowered, args)[0]), to_string(ops::interpret(*g, args)[0]));
+  }
+}
+
+// Of complex numbers those of their parts, of integers, which wrap, those of float64.
+TEST(LoweredForXla, WritesConvolutionsThatGpusLack) {
+  struct Row {
+    DType from;
+    std::optional<DType> to;
+  };
+  for (const Row& row : {Row{DType::C64, {}}, Row{DType::C64, DType::C128}, Row{DType::I8, {}}, Row{DType::U8, {}},
+                         Row{DType::I16, DType::I64}, Row{DType::I32, {}}, Row{DType::U32, {}},
+                         Row{DType::I32, DType::I64}, Row{DType::I8, DType::I32}}) {
+    ir::Builder b;
+    ir::Value x = b.input({row.from, {1, 1, 5}}), y = b.input({row.from, {1, 1, 2}});
+    ops::Conv p;
+    p.lhs_spec = p.rhs_spec = p.out_spec = {0, 1, 2};
+    p.strides = p.lhs_dilation = p.rhs_dilation = {1};
+    p.pad_low = p.pad_high = {1};
+    p.preferred = row.to;
+    const ir::GraphPtr g = b.finish_shared(ir::Values{ops::conv_general_dilated(x, y, p)});
+    const ir::GraphPtr lowered = pjrt_engine::lowered_for_xla(g, "cuda", 1);
+    for (const auto& e : lowered->eqns) {
+      EXPECT_TRUE(e.op->name() != "conv_general_dilated" || is_float(lowered->type(e.in[0]).dtype));
+    }
+    const bool is_complex_row = is_complex(row.from);
+    const std::vector<complex128_t> parts_x{{1, 2}, {0, -1}, {3, 0}, {-2, 1}, {1, 1}}, parts_y{{2, -1}, {0, 3}};
+    const std::vector<std::int64_t> of_x{-2147483648LL, 100, -7, 2147483647, 123456789}, of_y{77, -1987654321};
+    const HostArray left = is_complex_row ? HostArray::from(parts_x) : HostArray::from(of_x);
+    const HostArray right = is_complex_row ? HostArray::from(parts_y) : HostArray::from(of_y);
+    const std::vector<HostArray> args{left.astype(row.from).reshape({1, 1, 5}),
+                                      right.astype(row.from).reshape({1, 1, 2})};
+    EXPECT_EQ(to_string(ops::interpret(*lowered, args)[0]), to_string(ops::interpret(*g, args)[0]))
+        << dtype_name(row.from);
+  }
 }
 
 }  // namespace
