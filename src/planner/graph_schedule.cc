@@ -16,7 +16,7 @@
 #include "ops/shared_attrs.h"
 #include "planner/schedule.h"
 #include "runtime/program_costs.h"
-#include "spmd/halo_equations.h"
+#include "spmd/equations/halo_equations.h"
 
 namespace tessera::planner {
 

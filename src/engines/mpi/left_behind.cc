@@ -22,7 +22,7 @@ void LeftBehind::add(std::list<Parts>& one) noexcept {
 
 std::list<Parts> LeftBehind::take_ended() {
   const Time now = std::chrono::steady_clock::now();
-  while (!given_up_.empty() && given_up_.front().until < now) given_up_.pop_front();
+  std::erase_if(given_up_, [&](const GivenUp& g) { return g.until < now; });
   for (const GivenUp& g : given_up_) take_strays(g.tag);
   std::list<Parts> out;
   for (auto parts = parts_.begin(); parts != parts_.end();) {

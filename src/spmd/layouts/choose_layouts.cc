@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "spmd/divided_equations.h"
+#include "spmd/equations/divided_equations.h"
 #include "spmd/layouts/alternatives.h"
 #include "spmd/spmd.h"
 

@@ -11,10 +11,10 @@
 #include "ops/collective/manual.h"
 #include "ops/control/subgraph_structure.h"
 #include "ops/shape/sharding_groups.h"
+#include "spmd/equations/halo_equations.h"
+#include "spmd/equations/window_equations.h"
 #include "spmd/factoring.h"
-#include "spmd/halo_equations.h"
 #include "spmd/spmd.h"
-#include "spmd/window_equations.h"
 
 namespace tessera::spmd {
 

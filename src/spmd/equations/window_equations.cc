@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "spmd/window_equations.h"
+#include "spmd/equations/window_equations.h"
 
 #include <algorithm>
 #include <numeric>

@@ -5,7 +5,7 @@
 
 #include <optional>
 
-#include "spmd/divided_equations.h"
+#include "spmd/equations/divided_equations.h"
 
 namespace tessera::spmd {
 

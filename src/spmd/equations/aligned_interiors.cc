@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "spmd/aligned_interiors.h"
+#include "spmd/equations/aligned_interiors.h"
 
 #include <algorithm>
 #include <unordered_map>

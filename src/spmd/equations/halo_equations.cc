@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "spmd/halo_equations.h"
+#include "spmd/equations/halo_equations.h"
 
 #include <algorithm>
 #include <utility>

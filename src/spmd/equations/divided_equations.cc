@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "spmd/divided_equations.h"
+#include "spmd/equations/divided_equations.h"
 
 #include <algorithm>
 #include <limits>
@@ -10,8 +10,8 @@
 #include "ops/collective/transfer_bytes.h"
 #include "ops/define_op.h"
 #include "ops/shared_attrs.h"
+#include "spmd/equations/window_equations.h"
 #include "spmd/factoring.h"
-#include "spmd/window_equations.h"
 
 namespace tessera::spmd {
 
