@@ -15,7 +15,7 @@ build=build
 jobs=${JOBS:-$(nproc)}
 
 targets=()
-[[ $# -ne 2 || "$1" != -L || ! "$2" =~ ^(quick|full|long)$ ]] || targets=(--target "tests_$2")
+[[ $# -lt 2 || "$1" != -L || ! "$2" =~ ^(quick|full|long)$ ]] || targets=(--target "tests_$2")
 cmake --preset "$preset" && cmake --build --preset "$preset" -j "$jobs" "${targets[@]}" || exit 1
 rm -rf "$build/test-results"
 mkdir "$build/test-results"
