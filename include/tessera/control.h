@@ -31,7 +31,8 @@ auto cond(const Operand& pred, const T& on_true, const F& on_false, const Args&.
     if constexpr (same) {
       std::tuple<Args...> like{operands...};
       std::shared_ptr<R> first;
-      detail::FlatFunction no(on_false, like), yes(on_true, like);
+      detail::FlatFunction no(on_false, like);
+      detail::FlatFunction yes(on_true, like);
       std::vector<Array> out = detail::cond_leaves(
           detail::branch_predicate(pred),
           {detail::checked_branch<R>(no, &first, "cond"), detail::checked_branch<R>(yes, &first, "cond")},

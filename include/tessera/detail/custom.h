@@ -62,7 +62,8 @@ auto custom_vjp_of(const F& f, const Fwd& fwd, const Bwd& bwd, const Args&... ar
                       "custom_vjp: the backward rule must return a std::tuple with one cotangent for each argument");
       }
       Tuple like{args...};
-      FlatFunction flat(f, like), forward(fwd, like);
+      FlatFunction flat(f, like);
+      FlatFunction forward(fwd, like);
       LeafFn backward = [&](const std::vector<Array>& in) {
         std::tuple<Residuals, Result> inputs{forward.like().second, forward.like().first};
         auto cotangents = [&](const Residuals& r, const Result& ct) -> Tuple { return bwd(r, ct); };
