@@ -185,7 +185,9 @@ class Pool final : public MemoryPool {
   ~Pool() override { trim(); }
 
   void allocate(std::int64_t nbytes, std::span<BufferPtr> into) override {
-    if (nbytes < 0 || nbytes >= kMostBytes) exhausted(nbytes, stats().bytes_in_use);
+    // More than there is may be promised all the same, and ends the process where it is used.
+    static const std::int64_t most = std::min(kMostBytes - 1, base::machine_memory());
+    if (nbytes < 0 || nbytes > most) exhausted(nbytes, stats().bytes_in_use);
     SizeClass c = size_class(nbytes);
     for (std::size_t from = 0; from < into.size(); from += kAtOnce) {
       allocate_some(nbytes, c, into.subspan(from, std::min(kAtOnce, into.size() - from)));

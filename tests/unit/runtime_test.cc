@@ -41,6 +41,13 @@ TEST(MemoryPool, BlocksAreAlignedAndReused) {
   }
 }
 
+// Allocators promise it, and the process ends where it is written.
+TEST(MemoryPool, RefusesMoreThanTheMachineHas) {
+  auto pool = MemoryPool::create();
+  EXPECT_THROW(pool->allocate(std::int64_t{1} << 44), ResourceExhaustedError);
+  EXPECT_EQ(pool->stats().live_buffers, 0);
+}
+
 TEST(MemoryPool, LimitIsAnErrorThatHarmsNothing) {
   auto pool = MemoryPool::create(1 << 20);
   auto kept = pool->allocate(600 << 10);

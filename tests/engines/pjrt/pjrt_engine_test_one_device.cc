@@ -100,7 +100,7 @@ TEST(PjrtOneDevice, FactorsByReflectors) {
 // Nothing else suffers.
 TEST(PjrtOneDevice, SaysWhatItHasNoMemoryFor) {
   const Client client = plugin_client();
-  if (client.platform() == "cpu") GTEST_SKIP() << "the host promises more memory than it has";
+  if (client.platform() == "cpu") GTEST_SKIP() << "XLA:CPU takes what the host promises, which is more than it has";
   ClientScope scope(client);
   const Array kept = arange(4.0F) + 1.0;
   const auto much = [](std::int64_t rows) {
