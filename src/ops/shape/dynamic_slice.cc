@@ -212,8 +212,9 @@ std::optional<Dims> known_starts(ValueSpan starts, const Shape& full, const Shap
 // A place that is known: a slice, which takes of its neighbours what lies beyond its own part.
 std::optional<ir::Division> slice_at_known_place(Builder&, const ir::DivideArgs& a, const DynamicSlice& p) {
   Value x = a.in[0];
-  if (split_cuts(a, x.shape(), p.sizes).empty() || size_of(p.sizes) == 0) return std::nullopt;
-  auto starts = known_starts(a.in.subspan(1), x.shape(), p.sizes);
+  const Shape full(x.shape().begin(), x.shape().end());
+  if (split_cuts(a, full, p.sizes).empty() || size_of(p.sizes) == 0) return std::nullopt;
+  auto starts = known_starts(a.in.subspan(1), full, p.sizes);
   if (!starts) return std::nullopt;
   Dims limits = *starts;
   for (std::size_t d = 0; d < limits.size(); ++d) limits[d] += p.sizes[d];
@@ -224,8 +225,9 @@ std::optional<ir::Division> slice_at_known_place(Builder&, const ir::DivideArgs&
 std::optional<ir::Division> update_at_known_place(Builder& b, const ir::DivideArgs& a, const NoAttrs&) {
   Value x = a.in[0];
   Value update = a.in[1];
-  const Shape& full = x.shape();
-  const Shape window = update.shape();
+  // New equations move the types of those before.
+  const Shape full(x.shape().begin(), x.shape().end());
+  const Shape window(update.shape().begin(), update.shape().end());
   if (split_cuts(a, full, window).empty() || size_of(window) == 0) return std::nullopt;
   auto low = known_starts(a.in.subspan(2), full, window);
   if (!low) return std::nullopt;

@@ -163,7 +163,8 @@ WindowFactors window_factors(FactorRule& r, const Numbering& n, const WindowMap&
   return out;
 }
 
-Value inside_window(Builder& b, const Shape& full, const Dims& low, const Shape& window) {
+Value inside_window(Builder& b, const Shape& shape, const Dims& low, const Shape& window) {
+  const Shape full(shape.begin(), shape.end());  // new equations move the types of those before
   Value inside;
   for (std::size_t d = 0; d < full.size(); ++d) {
     if (window[d] == full[d]) continue;

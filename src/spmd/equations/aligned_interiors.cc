@@ -30,7 +30,7 @@ struct Interior {
 class Aligner {
  public:
   Aligner(const ir::Module& m, const std::vector<ir::Layout>& layouts)
-      : m_(m), g_(*m.graph), layouts_(layouts), maker_(g_.num_values(), kNone), uses_(g_.num_values(), 0) {
+      : g_(*m.graph), layouts_(layouts), maker_(g_.num_values(), kNone), uses_(g_.num_values(), 0) {
     for (std::size_t i = 0; i < g_.eqns.size(); ++i) {
       for (auto v : g_.eqns[i].out) maker_[at(v)] = i;
       for (auto v : g_.eqns[i].in) ++uses_[at(v)];
@@ -220,7 +220,6 @@ class Aligner {
     made_[at(v.id)] = layout;
   }
 
-  const ir::Module& m_;
   const ir::Graph& g_;
   const std::vector<ir::Layout>& layouts_;
   std::vector<std::size_t> maker_;  // by value the equation that makes it
