@@ -26,20 +26,22 @@ std::int64_t machine_memory() {
   return most;
 }
 
-void check_address_space(std::int64_t bytes) {
+BlasCall::BlasCall() {
   static const bool limited = [] {
     rlimit r{};
     return ::getrlimit(RLIMIT_AS, &r) == 0 && r.rlim_cur != RLIM_INFINITY;
   }();
   if (!limited) return;
-  auto n = static_cast<std::size_t>(bytes);
-  void* p = ::mmap(nullptr, n, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  static std::recursive_mutex& calls = *new std::recursive_mutex;  // threads may outlive the program
+  alone_ = std::unique_lock(calls);
+  constexpr std::size_t kBuffer = std::size_t{160} << 20;  // what it asks for at most for a call on one thread
+  void* p = ::mmap(nullptr, kBuffer, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (p == MAP_FAILED) {
     throw ResourceExhaustedError(
-        str("memory is out: ", bytes,
+        str("memory is out: ", kBuffer,
             " bytes for OpenBLAS do not fit in the process's limit of address space (ulimit -v)"));
   }
-  ::munmap(p, n);
+  ::munmap(p, kBuffer);
 }
 
 }  // namespace tessera::base

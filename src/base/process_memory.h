@@ -2,17 +2,22 @@
 #pragma once
 
 #include <cstdint>
+#include <mutex>
 
 namespace tessera::base {
 
 /// Bytes that the process can have: the machine's memory, or less where its control group has a limit.
 std::int64_t machine_memory();
 
-/// Throws `ResourceExhaustedError` where the process has a limit of address space (`ulimit -v`) under which `bytes`
-/// more cannot be had. For calls of OpenBLAS, which asks for its buffers again and again, for ever, until it gets them.
-void check_address_space(std::int64_t bytes);
+/// While one lives, the calling thread may call OpenBLAS, which asks for its buffers again and again, for ever, until it
+/// gets them. Where the process has a limit of address space (`ulimit -v`) one thread calls at a time, as what is left
+/// may serve one call alone. Throws `ResourceExhaustedError` where it serves none.
+class BlasCall {
+ public:
+  BlasCall();
 
-/// What OpenBLAS asks for at most for a call on one thread.
-constexpr std::int64_t kBlasBuffer = std::int64_t{160} << 20;
+ private:
+  std::unique_lock<std::recursive_mutex> alone_;
+};
 
 }  // namespace tessera::base

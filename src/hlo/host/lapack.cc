@@ -291,7 +291,7 @@ ops::HostFunction lapack_function(const std::string& routine, DType dtype, Flags
         out.emplace_back(t.dtype, shape);
         if (out.back().nbytes() > 0) std::memset(out.back().data(), 0, static_cast<std::size_t>(out.back().nbytes()));
       }
-      base::check_address_space(base::kBlasBuffer);
+      base::BlasCall blas;
       Job job{in, out, flags};
       run(job);
       return out;

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/process_memory.h"
 #include "base/strings.h"
 #include "base/thread_own.h"
 #include "base/verify_mode.h"
@@ -138,6 +139,7 @@ void gemm_f32(const GemmShape& s, const void* a, const void* b, void* c, bool ad
   const auto* y = static_cast<const float*>(b);
   auto* z = static_cast<float*>(c);
   if (prefers_blas(s) || !single.has_onednn()) {
+    base::BlasCall blas;
     cblas_sgemm(CblasRowMajor, cblas_trans(s.trans_a), cblas_trans(s.trans_b), narrow(s.m), narrow(s.n), narrow(s.k), 1,
                 x, narrow(s.lda), y, narrow(s.ldb), keep, z, narrow(s.ldc));
     return;
@@ -182,6 +184,7 @@ void gemm_bf16(const GemmShape& s, DType out, const void* a, const void* b, void
 
 void gemm_blas(DType t, const GemmShape& s, const void* a, const void* b, void* c) {
   SingleThreadedLibraries single;
+  base::BlasCall blas;
   auto ta = cblas_trans(s.trans_a), tb = cblas_trans(s.trans_b);
   blasint m = narrow(s.m), n = narrow(s.n), k = narrow(s.k), lda = narrow(s.lda), ldb = narrow(s.ldb),
           ldc = narrow(s.ldc);

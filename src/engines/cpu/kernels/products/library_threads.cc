@@ -4,7 +4,6 @@
 #include <cblas.h>
 
 #include "base/process.h"
-#include "base/process_memory.h"
 #include "tessera/error.h"
 
 // Of libgomp, the runtime of oneDNN. Its header is a compiler's own, and another compiler's does not fit.
@@ -32,7 +31,6 @@ void prepare() {
 }  // namespace
 
 SingleThreadedLibraries::SingleThreadedLibraries() {
-  base::check_address_space(base::kBlasBuffer);
   static const bool prepared = (prepare(), true);
   static_cast<void>(prepared);
   before_ = omp_get_max_threads();

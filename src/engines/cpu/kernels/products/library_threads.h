@@ -7,7 +7,6 @@
 namespace tessera::kernels {
 
 /// While one lives, OpenMP regions started by this thread (oneDNN's) have one thread.
-/// Throws `ResourceExhaustedError` where a limit of address space leaves the libraries no room.
 class SingleThreadedLibraries {
  public:
   SingleThreadedLibraries();

@@ -16,6 +16,7 @@
 #define lapack_complex_double std::complex<double>
 #include <lapacke.h>
 
+#include "base/process_memory.h"
 #include "base/strings.h"
 #include "base/thread_pool.h"
 #include "engines/cpu/kernels/products/library_threads.h"
@@ -86,6 +87,7 @@ void for_batch(const char* function, DType dtype, std::int64_t batch, double wor
   auto grain = static_cast<std::int64_t>(100000.0 / (work + 1)) + 1;
   base::parallel_for(batch, grain, [&](std::int64_t begin, std::int64_t end) {
     SingleThreadedLibraries single;
+    base::BlasCall blas;
     for (std::int64_t i = begin; i < end; ++i) {
       switch (dtype) {
         case DType::F32:
