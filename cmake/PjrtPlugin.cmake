@@ -10,7 +10,11 @@ target_include_directories(tessera_pjrt PRIVATE pjrt src)
 target_include_directories(tessera_pjrt SYSTEM PRIVATE ${TESSERA_PJRT_HEADERS})
 target_link_libraries(tessera_pjrt PRIVATE tessera tessera_warnings nlohmann_json::nlohmann_json)
 # Nothing but GetPjrtApi and the functions of pjrt/python_api.h is seen from outside: a process may hold other copies of the libraries that it is made of.
-target_link_options(tessera_pjrt PRIVATE -Wl,--exclude-libs,ALL -Wl,-z,defs)
+target_link_options(tessera_pjrt PRIVATE -Wl,--exclude-libs,ALL)
+# With clang's sanitizers it is the program that has their functions.
+if(NOT TESSERA_SANITIZE)
+  target_link_options(tessera_pjrt PRIVATE -Wl,-z,defs)
+endif()
 install(TARGETS tessera_pjrt LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/tessera COMPONENT plugin)
 # Into the Python package.
 if(SKBUILD)
