@@ -39,7 +39,9 @@ target_compile_options(tessera_warnings INTERFACE -Wall -Wextra -Wno-missing-fie
                        $<$<BOOL:${TESSERA_WERROR}>:-Werror>)
 
 if(TESSERA_SANITIZE)
-  set(flags -fsanitize=${TESSERA_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  # clang would look for a function's type in front of its code, also of code that is written at run time and has none.
+  set(flags -fsanitize=${TESSERA_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer
+            $<$<CXX_COMPILER_ID:Clang>:-fno-sanitize=function>)
   # g++ 12 sees the instrumented moves of std::optional as reads of what was never written; the plain build keeps the
   # warning.
   target_compile_options(tessera_warnings INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
@@ -75,12 +77,17 @@ endfunction()
 
 # Where a preset asks for unity builds (CMAKE_UNITY_BUILD), some eight files of one folder are read as one, so that their
 # headers are read once. A file's name decides its group: a new file moves no other, until the folder has twice as many.
-# Names in unnamed namespaces must differ in a group.
+# Names in unnamed namespaces must differ in a group. With TESSERA_LARGE_GROUPS, for what is always compiled from nothing,
+# a group has some twenty files of a folder and those in it.
+option(TESSERA_LARGE_GROUPS "Some twenty files of the library are compiled as one" OFF)
 function(tessera_unity_groups target)
   set_property(TARGET ${target} PROPERTY UNITY_BUILD_MODE GROUP)
   foreach(source IN LISTS ARGN)
     cmake_path(GET source PARENT_PATH folder)
     cmake_path(RELATIVE_PATH folder BASE_DIRECTORY ${PROJECT_SOURCE_DIR})
+    if(TESSERA_LARGE_GROUPS)
+      string(REGEX REPLACE "^(src/[^/]+)/.*" "\\1" folder "${folder}")
+    endif()
     string(MAKE_C_IDENTIFIER "${folder}" folder)
     list(APPEND folders ${folder})
     list(APPEND files_of_${folder} ${source})
@@ -88,6 +95,15 @@ function(tessera_unity_groups target)
   list(REMOVE_DUPLICATES folders)
   foreach(folder IN LISTS folders)
     list(LENGTH files_of_${folder} count)
+    if(TESSERA_LARGE_GROUPS)
+      set(place 0)
+      foreach(source IN LISTS files_of_${folder})
+        math(EXPR group "${place} * ((${count} + 23) / 24) / ${count}")
+        math(EXPR place "${place} + 1")
+        set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${folder}_${group})
+      endforeach()
+      continue()
+    endif()
     set(groups 1)
     while(count GREATER 12)
       math(EXPR groups "2 * ${groups}")

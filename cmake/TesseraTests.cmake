@@ -48,13 +48,18 @@ endif()
 find_program(PYTHON3 python3 REQUIRED)
 
 # Five sources of a test are read as one, in two fifths of their compile time, where all are compiled anyway: in the
-# presets of unity builds and in `.ci/run`. CMake's own unity builds would have equal names in unnamed namespaces meet.
+# presets of unity builds and in `.ci/run`; twelve in large groups. CMake's own unity builds would have equal names in
+# unnamed namespaces meet.
 option(TESSERA_UNITE_TESTS "Sources of a test are compiled five as one" ${CMAKE_UNITY_BUILD})
+set(united_at_a_time 5)
+if(TESSERA_LARGE_GROUPS)
+  set(united_at_a_time 12)
+endif()
 function(tessera_unite variable binary)
   set(united "")
   set(sources ${${variable}})
   while(sources)
-    list(SUBLIST sources 0 5 some)
+    list(SUBLIST sources 0 ${united_at_a_time} some)
     list(REMOVE_ITEM sources ${some})
     list(LENGTH united number)
     set(out ${PROJECT_BINARY_DIR}/united/${binary}_${number}.cc)

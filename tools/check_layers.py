@@ -15,6 +15,7 @@ import tomllib
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+USING = re.compile(r"^ *using (?!namespace)[\w:]+::(\w+);$")
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX)\b")
 CODE = {".h", ".cc", ".def", ".inc"}
 TEXT = CODE | {".py", ".sh", ".md", ".cmake", ".toml", ".txt", ".json", ".tir", ".yml"}
@@ -79,11 +80,14 @@ class Checker:
         # Highway reads an -inl.h once per instruction set, so those carry a toggle of their own.
         if file.endswith(".h") and not file.endswith("-inl.h") and "#pragma once" not in lines:
             self.breach(file, 1, "a header without '#pragma once'")
+        code = "\n".join(line for line in lines if not line.lstrip().startswith(("//", "#include")))
         for number, line in enumerate(lines, 1):
             if UNFINISHED.search(line):
                 self.breach(file, number, "unfinished work is a line of docs/limits.md, not a note in the code")
             if m := INCLUDE.match(line):
                 self.check_include(file, number, m[1], m[2])
+            if file.endswith(".cc") and (m := USING.match(line)) and len(re.findall(rf"\b{m[1]}\b", code)) == 1:
+                self.breach(file, number, f"nothing uses '{m[1]}'")
 
     def check_file(self, file: str) -> None:
         path = ROOT / file

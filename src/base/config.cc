@@ -4,11 +4,13 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "base/sanitizers.h"
+
 namespace tessera {
 
 namespace {
 // Sanitizers see what kernels read and write, not what code does that is written at run time.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(TESSERA_ADDRESS_SANITIZER) || defined(TESSERA_THREAD_SANITIZER)
 constexpr bool kCompileBlocks = false;
 #else
 constexpr bool kCompileBlocks = true;

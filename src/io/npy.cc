@@ -141,7 +141,7 @@ void swap_bytes(char* data, std::int64_t count, std::int64_t width) {
 }
 
 // The header's text, of a file that has so many bytes.
-std::string header_text(const io::NextBytes& next, std::uint64_t& size, const std::string& name) {
+std::string header_dict(const io::NextBytes& next, std::uint64_t& size, const std::string& name) {
   auto bad = [&](const std::string& what) {
     throw FormatError(str("load_npy: \"", name, "\" is no .npy file: ", what), name);
   };
@@ -187,7 +187,7 @@ void make_native(void* elements, DType dtype, std::int64_t count, bool swap) {
 
 StoredArray read_npy_header(const NextBytes& next, std::uint64_t file_size, const std::string& name) {
   std::uint64_t size = file_size;
-  std::string text = header_text(next, size, name);
+  std::string text = header_dict(next, size, name);
   HeaderParser parser(text, name);
   Header h = parser.parse();
   Stored stored = stored_dtype(h.descr, name);

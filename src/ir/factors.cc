@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ir/factors.h"
 
+#include "base/index.h"
+
 namespace tessera::ir {
 
-namespace {
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
-}  // namespace
+namespace {}  // namespace
 
 FactorRule FactorRule::pointwise(TypeSpan in, TypeSpan out) {
   FactorRule r;

@@ -4,14 +4,13 @@
 #include <algorithm>
 #include <tuple>
 
+#include "base/index.h"
 #include "base/strings.h"
 #include "tessera/error.h"
 
 namespace tessera::mesh {
 
 namespace {
-
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 // Coordinates with the core of a chip as the last one, where chips have several cores.
 std::vector<Dims> cells_of(const std::vector<DeviceAttributes>& devices) {

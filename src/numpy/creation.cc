@@ -5,6 +5,7 @@
 #include <numbers>
 #include <numeric>
 
+#include "base/index.h"
 #include "numpy/placed.h"
 #include "program/composite.h"
 #include "tessera/elementary.h"
@@ -19,8 +20,6 @@ using program::composite;
 using program::composites;
 
 namespace {
-std::size_t at_(std::int64_t i) { return static_cast<std::size_t>(i); }
-
 // start + step * (0, 1, …), computed in at least float32.
 Array progression(double start, double step, std::int64_t n, DType dtype, const Loc& loc) {
   return composite("arange", loc, {}, [&](const Arrays&) {
@@ -91,7 +90,7 @@ Array spaced(const Array& from, const Array& to, std::int64_t num, const SpaceOp
   if (num == 0) return lax::slice_in_dim(a, 0, 0, 1, axis);
   const std::int64_t div = o.endpoint ? num - 1 : num;
   Shape line(shape.size() + 1, 1);
-  line[at_(axis)] = div;
+  line[at(axis)] = div;
   Array step = iota(real_dtype(working), line, axis) / static_cast<double>(div);
   step = program::as(step, working);
   Array out = a * (1 - step) + b * step;
@@ -230,7 +229,7 @@ std::pair<Array, Array> triu_indices(std::int64_t n, std::int64_t k, std::option
       n, m.value_or(n), [](std::int64_t d, std::int64_t at) { return d >= at; }, k);
 }
 std::vector<Array> diag_indices(std::int64_t n, std::int64_t ndim, const Loc& loc) {
-  return std::vector<Array>(at_(ndim), arange(n, loc));
+  return std::vector<Array>(at(ndim), arange(n, loc));
 }
 
 // --- windows ------------------------------------------------------------------------------------------------------

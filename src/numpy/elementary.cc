@@ -17,11 +17,11 @@ namespace tessera {
 using program::Arrays;
 using program::composite;
 using program::composites;
+using program::kInfinity;
 using program::number_like;
 using program::promoted;
 
 namespace {
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 void no_complex(const char* name, const Array& x) {
   if (is_complex(x.dtype()))

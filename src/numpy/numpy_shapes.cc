@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/index.h"
 #include "numpy/placed.h"
 #include "program/graph_fragment.h"
 #include "program/promote.h"
@@ -16,9 +17,7 @@ using ir::Values;
 using program::graph_fragment1;
 using program::on;
 
-namespace {
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
-}  // namespace
+namespace {}  // namespace
 
 Array expand_dims(const Operand& x, const Dims& axis) { return lax::expand_dims(x, axis); }
 Array squeeze(const Operand& x, const MaybeDims& axis) {

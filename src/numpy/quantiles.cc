@@ -10,10 +10,9 @@ namespace tessera {
 
 using program::Arrays;
 using program::composite;
+using program::kNaN;
 
 namespace {
-
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 // The reduced axes as one, the last.
 Array flattened(const Array& x, const Dims& axes) {

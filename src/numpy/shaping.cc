@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/index.h"
 #include "numpy/placed.h"
 #include "ops/shape/indexing_ops.h"
 #include "program/composite.h"
@@ -21,7 +22,6 @@ using program::composites;
 using program::cut;
 
 namespace {
-std::size_t at_(std::int64_t i) { return static_cast<std::size_t>(i); }
 // Repeated elements go to other devices than those that they come from.
 void check_repeated(const Array& x, std::int64_t d) {
   if (program::is_split(program::checked_sharding(x, "repeat"), d)) {
@@ -42,7 +42,7 @@ Array repeat(const Operand& x, std::int64_t repeats, std::optional<std::int64_t>
     Shape wide = a.shape();
     wide.insert(wide.begin() + d + 1, repeats);
     Shape out = a.shape();
-    out[at_(d)] *= repeats;
+    out[at(d)] *= repeats;
     return reshape(broadcast_to(lax::expand_dims(a, {d + 1}), wide), out);
   });
 }
@@ -219,9 +219,9 @@ Array insert(const Operand& x, const Dims& indices, const Operand& values, std::
     Array news = program::as(v[1], a.dtype());
     news = program::with_leading(news, a.ndim() - news.ndim());
     Dims before = places_of("insert", indices, a.shape(d), true);
-    if (before.size() == 1) before.resize(at_(news.shape(d)), before[0]);
+    if (before.size() == 1) before.resize(at(news.shape(d)), before[0]);
     Shape wide = a.shape();
-    wide[at_(d)] = static_cast<std::int64_t>(before.size());
+    wide[at(d)] = static_cast<std::int64_t>(before.size());
     news = broadcast_to(news, wide);
     // Row numbers of both, one behind the other, in the order of the result.
     std::vector<std::pair<std::int64_t, std::int64_t>> order;
@@ -238,8 +238,8 @@ std::vector<Array> array_split(const Operand& x, std::int64_t sections, std::int
   if (sections <= 0) throw ValueError(str("array_split: sections = ", sections, "; expected a positive count"));
   const std::int64_t d = program::axis_of("array_split", axis, x.array().ndim());
   const std::int64_t n = x.array().shape(d);
-  Dims sizes(at_(sections), n / sections);
-  for (std::int64_t i = 0; i < n % sections; ++i) ++sizes[at_(i)];
+  Dims sizes(at(sections), n / sections);
+  for (std::int64_t i = 0; i < n % sections; ++i) ++sizes[at(i)];
   return lax::split(x, sizes, d);
 }
 std::vector<Array> hsplit(const Operand& x, std::int64_t sections) {
@@ -306,7 +306,7 @@ Array put_along_axis(const Operand& x, const Operand& indices, const Operand& va
           str("put_along_axis: indices have shape ", v[1].shape(), " and x ", v[0].shape(), "; expected equal ranks"));
     }
     Shape wide = v[0].shape();
-    wide[at_(d)] = v[1].shape(d);
+    wide[at(d)] = v[1].shape(d);
     ops::Scatter s;
     for (std::int64_t k = 0; k < v[0].ndim(); ++k) {
       if (k != d) s.operand_batching_dims.push_back(k);

@@ -14,13 +14,12 @@ namespace tessera::special {
 
 using program::Arrays;
 using program::composite;
+using program::kInfinity;
+using program::kNaN;
 using program::number_like;
 using program::promoted;
 
 namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 Arrays reals(const char* name, const Arrays& v) {
   Arrays p = promoted(name, v, true);

@@ -20,13 +20,12 @@ namespace tessera {
 using program::Arrays;
 using program::composite;
 using program::composites;
+using program::kInfinity;
+using program::kNaN;
 using program::number_like;
 using program::promoted;
 
-namespace {
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-}  // namespace
+namespace {}  // namespace
 
 // --- averages -----------------------------------------------------------------------------------------------------
 

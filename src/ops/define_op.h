@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/immortal.h"
+#include "base/index.h"
 #include "base/strings.h"
 #include "ir/op_def.h"
 #include "ops/ops.h"
@@ -43,8 +44,6 @@ template <class P>
 ir::Attrs attrs(P p) {
   return ir::make_attrs(std::move(p));
 }
-
-inline std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 /// "[op] operand i: …" errors.
 [[noreturn]] void bad_operand(std::string_view op, std::size_t operand, const std::string& what);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,9 @@ Array composite(const char* name, const Loc& loc, const Arrays& in, const std::f
 Arrays promoted(const char* name, const Arrays& in, bool as_floats = false);
 /// A number of the dtype of `like` (strong where that is).
 Array number_like(const Array& like, double v);
+/// Bounds and missing values of doubles.
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 /// The array under a strong dtype.
 Array as(const Array& a, DType dtype);
 /// Elements from..to (to < 0 counts from the end, INT64_MAX is the end) along one axis.

@@ -69,7 +69,7 @@ bool is_even(const sharding::Placement& place) {
   return true;
 }
 
-Array without_data(const ir::Type& type, const ShardingPtr& sharding, bool replicas_equal) {
+Array placed_without_data(const ir::Type& type, const ShardingPtr& sharding, bool replicas_equal) {
   auto impl = std::make_shared<arrays::ArrayImpl>();
   impl->type = type;
   impl->sharding = sharding;
@@ -147,7 +147,7 @@ std::vector<Array> PlacedStablehlo::ordered(std::vector<Array> args) const {
 std::shared_ptr<const CompiledProgram> PlacedStablehlo::compile(const std::vector<bool>& by_position) {
   std::vector<Array> args;
   for (std::size_t i = 0; i < in_order_.size(); ++i) {
-    args.push_back(without_data(types_[i], in_order_[i], i >= by_position.size() || !by_position[i]));
+    args.push_back(placed_without_data(types_[i], in_order_[i], i >= by_position.size() || !by_position[i]));
   }
   auto compiled = program_->compile(args);
   if (!even_results_) return compiled;

@@ -20,7 +20,6 @@ namespace tessera::program {
 
 namespace {
 
-using ops::at;
 using ops::complexd;
 using runtime::ShardBuffers;
 

@@ -15,7 +15,6 @@ namespace {
 
 using ir::Value;
 using ir::Values;
-using ops::at;
 
 // How many leaves a dimension has, and how long they are. Eight leaves serve meshes of 2, 4 and 8; where the extent is
 // not a multiple of eight, as many as divide it, or for longer dimensions leaves as long as the tiles of an uneven

@@ -23,8 +23,6 @@ namespace {
 
 using runtime::ShardBuffers;
 
-using ops::at;
-
 std::shared_ptr<runtime::Executable> compile_on(const Client& client, ir::GraphPtr graph) {
   auto all = client.devices();
   auto list = mesh::intern_device_list({all.begin(), all.end()}, "test", "devices");

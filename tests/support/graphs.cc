@@ -11,7 +11,6 @@
 
 namespace tessera::test {
 
-using ops::at;
 using ops::complexd;
 using ops::Wide;
 

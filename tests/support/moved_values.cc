@@ -31,7 +31,6 @@ bool same_number(double x, double y) { return x == y || (std::isnan(x) && std::i
 
 namespace {
 
-using ops::at;
 using Rng = std::mt19937_64;
 
 constexpr std::size_t kCopies = std::tuple_size_v<decltype(Moved::moved)>;

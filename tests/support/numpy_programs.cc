@@ -24,7 +24,6 @@ namespace {
 using ir::Type;
 using ir::Value;
 using ir::Values;
-using ops::at;
 using Rng = std::mt19937_64;
 
 class NumpyGenerator {

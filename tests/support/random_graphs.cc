@@ -20,7 +20,6 @@ namespace {
 
 using ir::Type;
 using ir::Value;
-using ops::at;
 using Rng = std::mt19937_64;
 
 std::int64_t pick(Rng& rng, std::int64_t n) { return static_cast<std::int64_t>(rng() % static_cast<std::uint64_t>(n)); }

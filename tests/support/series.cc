@@ -8,12 +8,13 @@
 #include <ctime>
 #include <fstream>
 
+#include "base/sanitizers.h"
 #include "tessera/error.h"
 
 namespace tessera::test {
 
 int case_stride([[maybe_unused]] int under_sanitizers) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(TESSERA_ADDRESS_SANITIZER) || defined(TESSERA_THREAD_SANITIZER)
   return std::getenv("TESSERA_ALL_CASES") ? 1 : under_sanitizers;
 #else
   return 1;

@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 
+#include "base/sanitizers.h"
 #include "support/checkpoint_files.h"
 #include "support/meshes.h"
 #include "support/series.h"
@@ -306,7 +307,7 @@ TEST(CheckpointCrash, ADeletionThatIsCutOffLeavesNoHalf) {
 }
 
 // ThreadSanitizer takes no new threads in a forked child, and no fork that holds 64 locks, as those of all clients are.
-#ifndef __SANITIZE_THREAD__
+#ifndef TESSERA_THREAD_SANITIZER
 // The real thing: a process that saves step after step is killed at a random moment and begun again where it was.
 TEST(CheckpointCrash, AKilledProcessGoesOn) {
   TempFolder folder;

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <thread>
 
+#include "base/sanitizers.h"
 #include "tessera/tessera.h"
 
 namespace tessera {
@@ -33,7 +34,7 @@ Array slow(const Array& a) {
                        {{a.shape(), a.dtype()}}, {a})[0];
 }
 
-#ifndef __SANITIZE_THREAD__
+#ifndef TESSERA_THREAD_SANITIZER
 // The thread sanitizer's own runtime does not follow threads that the child of a process with threads starts: it ends
 // the child where a new thread has the id of one that the parent had.
 

@@ -5,6 +5,7 @@
 
 #include <thread>
 
+#include "base/sanitizers.h"
 #include "tessera/tessera.h"
 
 namespace tessera {
@@ -158,7 +159,7 @@ TEST_F(StateTest, EndlessRecursionIsAnError) {
   EXPECT_SAYS(said<StateError>([&] { through_grad(x); }), "calls itself");
 }
 
-#if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
+#if !defined(TESSERA_THREAD_SANITIZER) && !defined(TESSERA_ADDRESS_SANITIZER)
 // Each level keeps its trace until the stack ends: with a sanitizer's shadow memory that is more than a machine has.
 
 // On a thread whose stack ends soon: what a recursion makes on the way grows with its depth.

@@ -15,7 +15,6 @@
 
 namespace tessera::cpu {
 
-using ops::at;
 using runtime::BufferPtr;
 using runtime::ShardBuffers;
 

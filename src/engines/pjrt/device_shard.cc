@@ -13,22 +13,23 @@
 namespace tessera::pjrt_engine {
 
 namespace {
-struct Row {
+struct BufferType {
   DType dtype;
   PJRT_Buffer_Type type;
 };
-constexpr std::array kTypes = {Row{DType::Bool, PJRT_Buffer_Type_PRED}, Row{DType::I8, PJRT_Buffer_Type_S8},
-                               Row{DType::I16, PJRT_Buffer_Type_S16},   Row{DType::I32, PJRT_Buffer_Type_S32},
-                               Row{DType::I64, PJRT_Buffer_Type_S64},   Row{DType::U8, PJRT_Buffer_Type_U8},
-                               Row{DType::U16, PJRT_Buffer_Type_U16},   Row{DType::U32, PJRT_Buffer_Type_U32},
-                               Row{DType::U64, PJRT_Buffer_Type_U64},   Row{DType::F16, PJRT_Buffer_Type_F16},
-                               Row{DType::BF16, PJRT_Buffer_Type_BF16}, Row{DType::F32, PJRT_Buffer_Type_F32},
-                               Row{DType::F64, PJRT_Buffer_Type_F64},   Row{DType::C64, PJRT_Buffer_Type_C64},
-                               Row{DType::C128, PJRT_Buffer_Type_C128}};
+constexpr std::array kTypes = {
+    BufferType{DType::Bool, PJRT_Buffer_Type_PRED}, BufferType{DType::I8, PJRT_Buffer_Type_S8},
+    BufferType{DType::I16, PJRT_Buffer_Type_S16},   BufferType{DType::I32, PJRT_Buffer_Type_S32},
+    BufferType{DType::I64, PJRT_Buffer_Type_S64},   BufferType{DType::U8, PJRT_Buffer_Type_U8},
+    BufferType{DType::U16, PJRT_Buffer_Type_U16},   BufferType{DType::U32, PJRT_Buffer_Type_U32},
+    BufferType{DType::U64, PJRT_Buffer_Type_U64},   BufferType{DType::F16, PJRT_Buffer_Type_F16},
+    BufferType{DType::BF16, PJRT_Buffer_Type_BF16}, BufferType{DType::F32, PJRT_Buffer_Type_F32},
+    BufferType{DType::F64, PJRT_Buffer_Type_F64},   BufferType{DType::C64, PJRT_Buffer_Type_C64},
+    BufferType{DType::C128, PJRT_Buffer_Type_C128}};
 }  // namespace
 
 PJRT_Buffer_Type buffer_type(DType t) {
-  auto row = std::ranges::find(kTypes, t, &Row::dtype);
+  auto row = std::ranges::find(kTypes, t, &BufferType::dtype);
   if (row == kTypes.end()) throw InternalError(str("PJRT has no buffers of ", dtype_name(t)));
   return row->type;
 }
@@ -65,7 +66,7 @@ void DeviceShard::wait() const {
 
 runtime::EventPtr DeviceShard::copy_to_host(void* to) const {
   const Api& api = client_->api();
-  // Row-major, whatever the device has chosen.
+  // BufferType-major, whatever the device has chosen.
   std::vector<std::int64_t> minor_to_major(type_->shape.size());
   std::iota(minor_to_major.rbegin(), minor_to_major.rend(), 0);
   auto layout = sized<PJRT_Buffer_MemoryLayout>();

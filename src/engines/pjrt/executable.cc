@@ -186,9 +186,9 @@ void PjrtExecutable::check_result_count() const {
 
 // Pointers in a row, a few of them without an allocation.
 template <class T>
-class Row {
+class DeviceRow {
  public:
-  explicit Row(std::size_t size) : more_(size > few_.size() ? size : 0), size_(size) {}
+  explicit DeviceRow(std::size_t size) : more_(size > few_.size() ? size : 0), size_(size) {}
   T* data() { return more_.empty() ? few_.data() : more_.data(); }
   std::size_t size() const { return size_; }
   T& operator[](std::size_t i) { return data()[i]; }
@@ -214,9 +214,9 @@ struct PjrtExecutable::Lists {
   Lists(const Lists&) = delete;
   Lists& operator=(const Lists&) = delete;
   const PluginClient& client;
-  Row<PJRT_Buffer*> arguments, results;
-  Row<PJRT_Buffer* const*> in_rows;
-  Row<PJRT_Buffer**> out_rows;
+  DeviceRow<PJRT_Buffer*> arguments, results;
+  DeviceRow<PJRT_Buffer* const*> in_rows;
+  DeviceRow<PJRT_Buffer**> out_rows;
   std::vector<std::int64_t> kept;           // arguments that must not be given away
   std::vector<runtime::BufferPtr> brought;  // for this run alone
 };

@@ -172,7 +172,7 @@ void each_word(std::string_view words, const F& f) {
   }
 }
 
-std::vector<PropertyName> names_of(std::string_view words) {
+std::vector<PropertyName> property_names(std::string_view words) {
   std::vector<PropertyName> out;
   each_word(words, [&](std::string_view w) {
     bool optional = w.ends_with('?');
@@ -188,8 +188,8 @@ using PropertyTable = std::unordered_map<std::string, std::vector<PropertyName>>
 const std::vector<PropertyName>* property_names(const std::string& op) {
   static const auto* table = [] {
     auto* t = new PropertyTable;
-    for (const auto& row : kVhloRows) t->emplace(std::string("vhlo.").append(row.op), names_of(row.names));
-    for (const auto& row : kOtherRows) t->emplace(row.op, names_of(row.names));
+    for (const auto& row : kVhloRows) t->emplace(std::string("vhlo.").append(row.op), property_names(row.names));
+    for (const auto& row : kOtherRows) t->emplace(row.op, property_names(row.names));
     each_word(kVhloPlain,
               [&](std::string_view w) { t->emplace(std::string("vhlo.").append(w), std::vector<PropertyName>()); });
     return t;

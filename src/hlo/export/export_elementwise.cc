@@ -33,7 +33,7 @@ Texts sign(Writer& w, const Eqn&, const Texts& in, const Types& out) {
 Texts direct(Writer& w, const Eqn& e, const Texts& in, const Types& out) {
   return {w.op(e.op->traits().stablehlo, widened(w, in, out[0].shape), out[0])};
 }
-Texts compared(Writer& w, const Eqn& e, const Texts& in, const Types& out) {
+Texts comparison(Writer& w, const Eqn& e, const Texts& in, const Types& out) {
   Texts x = widened(w, in, out[0].shape);
   return {w.compare(x[0], x[1], e.op->traits().stablehlo + kCompare.size())};
 }
@@ -98,7 +98,7 @@ Texts barrier(Writer& w, const Eqn&, const Texts& in, const Types& out) {
 void add_elementwise_writers(WriterTable& t) {
   for (const ir::OpDef* op : ops::all()) {
     if (const char* name = op->traits().stablehlo)
-      t[op] = std::string_view(name).starts_with(kCompare) ? compared : direct;
+      t[op] = std::string_view(name).starts_with(kCompare) ? comparison : direct;
   }
   t[&def::sign] = sign;
   t[&def::max] = extreme;

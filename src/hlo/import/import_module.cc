@@ -18,7 +18,6 @@
 namespace tessera::hlo {
 
 namespace {
-constexpr std::int64_t kMaxDevices = 1 << 16;
 constexpr std::size_t kMaxMeshes = 1024;
 }  // namespace
 

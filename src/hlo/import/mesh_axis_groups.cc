@@ -7,12 +7,12 @@
 #include <string>
 
 #include "base/strings.h"
+#include "hlo/sharding/sdy.h"
 #include "hlo/text/parse.h"
 
 namespace tessera::hlo {
 
 namespace {
-constexpr std::int64_t kMaxDevices = 1 << 16;
 constexpr const char* kGroups = "stablehlo.replica_group_mesh_axes";
 
 // The fields of #stablehlo.kind<name = value, …>; inside another attribute its kind may be left out.

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <set>
 
+#include "base/index.h"
 #include "base/strings.h"
 #include "hlo/import/import.h"
 #include "hlo/import/named_reducers.h"
@@ -18,8 +19,6 @@
 namespace tessera::hlo {
 
 namespace {
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
-
 const ManualLevels& levels_of(OpCall& c) {
   if (!c.scope.levels()) {
     throw UnimplementedError("a collective outside any sdy.manual_computation; lower the function with shard_map");
@@ -322,7 +321,7 @@ Items remainder(OpCall& c) {
   if (by <= 0 || (by < x.id_size && x.id_size % by != 0)) return out;
   return numbered(c, out[0], x.id_stride, std::min(by, x.id_size));
 }
-Items convert(OpCall& c) {
+Items uniform_convert(OpCall& c) {
   Items out = plain(c, "stablehlo.convert");
   const Item& x = c.operand(0);
   if (x.id_size == 0 || !is_integer(out[0].value.dtype()) || dtype_size(out[0].value.dtype()) < 4) return out;
@@ -382,7 +381,7 @@ void add_collective_rules(RuleTable& t) {
   t["stablehlo.replica_id"] = replica_id;
   for (auto [name, rule] : {std::pair<std::string_view, Rule>{"stablehlo.divide", divide},
                             {"stablehlo.remainder", remainder},
-                            {"stablehlo.convert", convert}}) {
+                            {"stablehlo.convert", uniform_convert}}) {
     arithmetic()[name] = t.at(name);
     t[name] = rule;
   }

@@ -191,7 +191,7 @@ Items token(OpCall&) {
   out.kind = AstType::Kind::Token;
   return {out};
 }
-Items same(OpCall& c) { return c.in; }
+Items operands_of(OpCall& c) { return c.in; }
 }  // namespace
 
 void add_control_rules(RuleTable& t) {
@@ -207,7 +207,7 @@ void add_control_rules(RuleTable& t) {
   t["stablehlo.async_done"] = async_done;
   t["stablehlo.create_token"] = token;
   t["stablehlo.after_all"] = token;
-  t["builtin.unrealized_conversion_cast"] = same;
+  t["builtin.unrealized_conversion_cast"] = operands_of;
 }
 
 }  // namespace tessera::hlo

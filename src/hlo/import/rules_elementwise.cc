@@ -48,7 +48,7 @@ bool is_exact(OpCall& c) {
   return own != nullptr && own->text == "exact";
 }
 
-Items convert(OpCall& c) {
+Items element_convert(OpCall& c) {
   c.check_operands(1);
   Value x = c.v(0);
   Elem to = c.elem();
@@ -169,7 +169,7 @@ void add_elementwise_rules(RuleTable& t) {
   t["stablehlo.compare"] = compare;
   t["stablehlo.select"] = select;
   t["stablehlo.clamp"] = clamp;
-  t["stablehlo.convert"] = convert;
+  t["stablehlo.convert"] = element_convert;
   t["stablehlo.reduce_precision"] = reduce_precision;
   t["stablehlo.bitcast_convert"] = bitcast_convert;
   t["stablehlo.map"] = map;

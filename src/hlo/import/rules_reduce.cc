@@ -21,7 +21,7 @@ namespace tessera::hlo {
 
 namespace {
 // The one number that a start value is, where the text says it.
-std::optional<double> known_number(const Item& i) {
+std::optional<double> known_start(const Item& i) {
   if (!i.known || i.known->size() != 1 || is_complex(i.known->dtype())) return std::nullopt;
   return i.known->astype(DType::F64).span<double>()[0];
 }
@@ -32,7 +32,7 @@ bool is_identity(const Item& start, const std::string& name) {
     auto z = start.known->astype(DType::C128).span<complex128_t>()[0];
     return (name == "add" && z == 0.0) || (name == "multiply" && z == 1.0);
   }
-  auto v = known_number(start);
+  auto v = known_start(start);
   if (!v) return false;
   DType t = storage(start.elem);
   if (name == "add" || name == "xor") return *v == 0;

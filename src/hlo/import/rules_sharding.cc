@@ -78,7 +78,7 @@ Dims open_dims(OpCall& c, std::int64_t rank) {
   }
 }
 
-Items same(OpCall& c) { return c.in; }
+Items unchanged(OpCall& c) { return c.in; }
 
 // Who reads the value from here on reads the group's member.
 Items sharding_group(OpCall& c) {
@@ -126,8 +126,8 @@ void add_sharding_rules(RuleTable& t) {
   t["sdy.reduce_scatter"] = constraint;
   t["sdy.sharded_to_unreduced"] = constraint;
   t["sdy.replicated_to_unreduced"] = constraint;
-  t["sdy.propagation_barrier"] = same;
-  t["sdy.data_flow_edge"] = same;
+  t["sdy.propagation_barrier"] = unchanged;
+  t["sdy.data_flow_edge"] = unchanged;
   t["sdy.sharding_group"] = sharding_group;
   t["sdy.named_computation"] = named_computation;
 }

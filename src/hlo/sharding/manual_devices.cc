@@ -6,14 +6,13 @@
 #include <numeric>
 #include <set>
 
+#include "base/index.h"
 #include "base/strings.h"
 #include "tessera/error.h"
 
 namespace tessera::hlo {
 
-namespace {
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
-}  // namespace
+namespace {}  // namespace
 
 Dims strides_of(const Dims& sizes) {
   Dims out(sizes.size(), 1);

@@ -11,7 +11,6 @@
 namespace tessera::hlo {
 
 namespace {
-constexpr std::int64_t kMaxDevices = 1 << 16;
 
 // `item`s with commas between them, up to `close`.
 template <class F>

@@ -18,6 +18,8 @@ std::vector<ir::AxisSharding> parse_shardings(const Source& source, const AstAtt
 
 /// The sharding of an operation that holds its operand to one; null for any other.
 const AstAttr* sharding_of_constraint(const AstOp& op);
+/// The most devices of a module that is read: a mesh of more is damage, or means to exhaust memory.
+constexpr std::int64_t kMaxDevices = 1 << 16;
 /// A sharding said over a mesh whose axes are split so that its sub-axes are axes.
 ops::ShardingConstraint constraint_of(const ir::AxisSharding& s, const ir::NamedMesh& mesh);
 

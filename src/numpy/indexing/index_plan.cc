@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <limits>
 
+#include "base/index.h"
 #include "program/graph_fragment.h"
 #include "tessera/lax.h"
 #include "tessera/numpy.h"
@@ -16,19 +17,18 @@ namespace {
 
 using Kind = IndexItem::Kind;
 
-std::size_t at_(std::int64_t i) { return static_cast<std::size_t>(i); }
 bool is_mask(const IndexItem& i) { return i.kind() == Kind::Array && is_bool(i.array().dtype()); }
 
 // One integer array for each dimension of a bool array: where it is true.
 void append_true_places(IndexItems& out, const Array& mask, const Loc& loc) {
   HostArray values = mask.host(loc);
-  std::vector<std::vector<std::int32_t>> where(at_(mask.ndim()));
+  std::vector<std::vector<std::int32_t>> where(at(mask.ndim()));
   auto flags = values.span<bool>();
   for (std::size_t i = 0; i < flags.size(); ++i) {
     if (!flags[i]) continue;
     auto rest = static_cast<std::int64_t>(i);
     for (std::int64_t k = mask.ndim(); k-- > 0;) {
-      where[at_(k)].push_back(static_cast<std::int32_t>(rest % mask.shape(k)));
+      where[at(k)].push_back(static_cast<std::int32_t>(rest % mask.shape(k)));
       rest /= mask.shape(k);
     }
   }
@@ -51,12 +51,12 @@ IndexItems full_items(const Shape& shape, const IndexItems& items) {
   IndexItems out;
   for (const auto& i : items) {
     if (i.kind() == Kind::Ellipsis) {
-      out.insert(out.end(), at_(rank(shape) - used), IndexItem(Span{}));
+      out.insert(out.end(), at(rank(shape) - used), IndexItem(Span{}));
     } else {
       out.push_back(i);
     }
   }
-  if (dots == 0) out.insert(out.end(), at_(rank(shape) - used), IndexItem(Span{}));
+  if (dots == 0) out.insert(out.end(), at(rank(shape) - used), IndexItem(Span{}));
   return out;
 }
 
@@ -72,7 +72,7 @@ IndexItems without_masks(const Shape& shape, const IndexItems& items, const Loc&
     }
     const Array& mask = item.array();
     for (std::int64_t k = 0; k < mask.ndim(); ++k) {
-      if (shape[at_(dim + k)] != mask.shape(k)) {
+      if (shape[at(dim + k)] != mask.shape(k)) {
         throw IndexError(str("index: a bool array of shape ", mask.shape(), " at dimension ", dim, " of shape ", shape,
                              "; expected the extents it selects from"));
       }
@@ -84,7 +84,7 @@ IndexItems without_masks(const Shape& shape, const IndexItems& items, const Loc&
 }
 
 std::int64_t checked_number(std::int64_t i, std::int64_t dim, const Shape& shape) {
-  std::int64_t n = shape[at_(dim)];
+  std::int64_t n = shape[at(dim)];
   if (i < -n || i >= n) {
     throw IndexError(
         str("index: number ", i, " for dimension ", dim, " of shape ", shape, "; expected -", n, "..", n - 1));
@@ -121,7 +121,7 @@ Range resolve(const Span& s, std::int64_t n) {
 }
 
 void add_range(IndexPlan& p, const Range& r, std::int64_t d) {
-  std::int64_t n = p.operand[at_(d)];
+  std::int64_t n = p.operand[at(d)];
   std::int64_t step = std::abs(r.step);
   std::int64_t low = r.step > 0 || r.count == 0 ? r.start : r.start + (r.count - 1) * r.step;
   low = std::clamp<std::int64_t>(low, 0, n);
@@ -138,7 +138,7 @@ void plan_items(IndexPlan& p, const IndexItems& items) {
   std::int64_t d = 0;
   for (const auto& item : items) {
     if (item.kind() == Kind::NewAxis) continue;
-    std::int64_t n = p.operand[at_(d)];
+    std::int64_t n = p.operand[at(d)];
     Range r{0, n, 1};
     if (item.kind() == Kind::Number) {
       r = {checked_number(item.number(), d, p.operand), 1, 1};
@@ -161,7 +161,7 @@ void plan_items(IndexPlan& p, const IndexItems& items) {
 bool arrays_apart(const IndexItems& items) {
   std::int64_t last = -1;
   for (std::int64_t i = 0; i < static_cast<std::int64_t>(items.size()); ++i) {
-    if (items[at_(i)].kind() != Kind::Array) continue;
+    if (items[at(i)].kind() != Kind::Array) continue;
     if (last >= 0 && i != last + 1) return true;
     last = i;
   }
@@ -176,7 +176,7 @@ void plan_gather(IndexPlan& p, bool apart) {
   p.picked = broadcast_shapes("index", shapes);
   auto& g = p.gather;
   g.slice_sizes = p.sliced;
-  for (auto k : p.array_dims) g.slice_sizes[at_(k)] = std::min<std::int64_t>(1, p.sliced[at_(k)]);
+  for (auto k : p.array_dims) g.slice_sizes[at(k)] = std::min<std::int64_t>(1, p.sliced[at(k)]);
   g.collapsed_slice_dims = p.array_dims;
   g.start_index_map = p.array_dims;
   // Dimensions before the first array come before what the arrays give.
@@ -186,7 +186,7 @@ void plan_gather(IndexPlan& p, bool apart) {
     if (k == before) p.gathered.insert(p.gathered.end(), p.picked.begin(), p.picked.end());
     if (std::find(p.array_dims.begin(), p.array_dims.end(), k) != p.array_dims.end()) continue;
     g.offset_dims.push_back(rank(p.gathered));
-    p.gathered.push_back(p.sliced[at_(k)]);
+    p.gathered.push_back(p.sliced[at(k)]);
   }
 }
 
@@ -194,7 +194,7 @@ void plan_result(IndexPlan& p, const IndexItems& items, bool apart) {
   std::int64_t out = 0;  // of `gathered`
   bool placed = p.arrays.empty();
   auto take = [&](std::int64_t count) {
-    for (; count > 0; --count) p.result.push_back(p.gathered[at_(out++)]);
+    for (; count > 0; --count) p.result.push_back(p.gathered[at(out++)]);
   };
   auto put_picked = [&] {
     if (!placed) take(rank(p.picked));
@@ -244,7 +244,7 @@ Array index_vectors(const IndexPlan& p, const Arrays& arrays, bool wrap_negative
     }
     i = as(i, dtype);
     if (wrap_negative && !is_unsigned_int(arrays[k].dtype())) {
-      i = where(i < 0, i + as(Array(p.operand[at_(p.array_dims[k])]), dtype), i);
+      i = where(i < 0, i + as(Array(p.operand[at(p.array_dims[k])]), dtype), i);
     }
     columns.push_back(lax::expand_dims(broadcast_to(i, p.picked), {rank(p.picked)}));
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <numeric>
 
+#include "base/index.h"
 #include "numpy/placed.h"
 #include "program/graph_fragment.h"
 #include "program/promote.h"
@@ -17,7 +18,6 @@ using program::graph_fragment1;
 
 namespace {
 Dims wrap_axes(const char* name, const Dims& axes, std::int64_t rank) { return program::axes_of(name, axes, rank); }
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 }  // namespace
 
 Array expand_dims(const Operand& x, const Dims& dimensions) {

@@ -177,10 +177,10 @@ Duals fused(Builder& b, const ir::DualArgs& a, const ShardMap& p) {
 
 // Residuals leave the map with a new dimension 0 that is cut by the manual axes over which they vary, and come back
 // through it; those that do not vary pass as they are.
-struct Residuals {
+struct MapResiduals {
   std::vector<Dims> axes;  // by residual, empty where it is equal everywhere
 
-  Residuals(const ShardMap& p, const Linearized& lin) {
+  MapResiduals(const ShardMap& p, const Linearized& lin) {
     NameSets sets = varying(*lin.known, input_sets(p));
     std::size_t n = lin.known->outputs.size() - lin.num_residuals;
     for (std::size_t i = 0; i < lin.num_residuals; ++i) {
@@ -198,7 +198,7 @@ struct Residuals {
   }
 };
 
-GraphPtr with_stacked_outputs(const Linearized& lin, const Residuals& r) {
+GraphPtr with_stacked_outputs(const Linearized& lin, const MapResiduals& r) {
   Builder b;
   Values in;
   for (const auto& t : lin.known->input_types()) in.push_back(b.input(t));
@@ -209,7 +209,7 @@ GraphPtr with_stacked_outputs(const Linearized& lin, const Residuals& r) {
   }
   return b.finish_shared(out);
 }
-GraphPtr with_stacked_inputs(const Linearized& lin, const Residuals& r) {
+GraphPtr with_stacked_inputs(const Linearized& lin, const MapResiduals& r) {
   Builder b;
   Values in;
   Types types = lin.linear->input_types();
@@ -224,7 +224,7 @@ GraphPtr with_stacked_inputs(const Linearized& lin, const Residuals& r) {
 Duals split(Builder& b, const ir::DualArgs& a, const ShardMap& p) {
   Flags active = present(a.tangents);
   Linearized lin = linearize_graph(*p.body, active);
-  Residuals residuals(p, lin);
+  MapResiduals residuals(p, lin);
   std::size_t n = p.out_specs.list.size();
 
   ShardMap known = like(p, with_stacked_outputs(lin, residuals));

@@ -159,7 +159,7 @@ Duals fused(const ir::DualArgs& a, const Cond& p) {
 }
 
 // The branches' residuals share slots of their types; a residual that is an operand is passed as that operand.
-struct Residuals {
+struct BranchResiduals {
   Types slots;
   std::vector<std::vector<std::size_t>> slot;  // by branch and residual; kOperand + i for operand i
   static constexpr std::size_t kOperand = std::size_t{1} << 32;
@@ -189,7 +189,7 @@ struct Residuals {
   }
 };
 
-GraphPtr known_branch(const Linearized& lin, const Residuals& r, std::size_t branch, std::size_t num_outputs) {
+GraphPtr known_branch(const Linearized& lin, const BranchResiduals& r, std::size_t branch, std::size_t num_outputs) {
   Builder b;
   Values in;
   for (auto v : lin.known->inputs) in.push_back(b.input(lin.known->type(v)));
@@ -198,14 +198,14 @@ GraphPtr known_branch(const Linearized& lin, const Residuals& r, std::size_t bra
   Values slots(r.slots.size());
   for (std::size_t i = 0; i < lin.num_residuals; ++i) {
     auto s = r.slot[branch][i];
-    if (s < Residuals::kOperand) slots[s] = all[num_outputs + i];
+    if (s < BranchResiduals::kOperand) slots[s] = all[num_outputs + i];
   }
   for (std::size_t s = 0; s < slots.size(); ++s) out.push_back(slots[s] ? slots[s] : zeros(b, r.slots[s]));
   return b.finish_shared(out);
 }
 
 // Inputs: slots, operands, tangents.
-GraphPtr linear_branch(const Linearized& lin, const Residuals& r, std::size_t branch, const Types& operands,
+GraphPtr linear_branch(const Linearized& lin, const BranchResiduals& r, std::size_t branch, const Types& operands,
                        const Types& tangents) {
   Builder b;
   Values slots;
@@ -213,7 +213,8 @@ GraphPtr linear_branch(const Linearized& lin, const Residuals& r, std::size_t br
   for (const auto& t : r.slots) slots.push_back(b.input(t));
   Values direct;
   for (const auto& t : operands) direct.push_back(b.input(t));
-  for (auto s : r.slot[branch]) args.push_back(s < Residuals::kOperand ? slots[s] : direct[s - Residuals::kOperand]);
+  for (auto s : r.slot[branch])
+    args.push_back(s < BranchResiduals::kOperand ? slots[s] : direct[s - BranchResiduals::kOperand]);
   for (const auto& t : tangents) args.push_back(b.input(t));
   return b.finish_shared(b.inline_graph(*lin.linear, args));
 }
@@ -226,7 +227,7 @@ Duals split(const ir::DualArgs& a, const Cond& p) {
   Flags any(n);
   for (const auto& g : p.branches) merge(any, linearize_graph(*g, active).active_out);
   std::vector<Linearized> parts;
-  Residuals residuals;
+  BranchResiduals residuals;
   for (const auto& g : p.branches) {
     parts.push_back(linearize_graph(*g, active, any));
     residuals.add_branch(parts.back(), n);
@@ -236,13 +237,13 @@ Duals split(const ir::DualArgs& a, const Cond& p) {
   Values direct;
   for (auto& branch : residuals.slot) {
     for (auto& s : branch) {
-      if (s < Residuals::kOperand) continue;
-      auto i = s - Residuals::kOperand;
+      if (s < BranchResiduals::kOperand) continue;
+      auto i = s - BranchResiduals::kOperand;
       if (place[i] == 0) {
         direct.push_back(operands[i]);
         place[i] = direct.size();
       }
-      s = Residuals::kOperand + place[i] - 1;
+      s = BranchResiduals::kOperand + place[i] - 1;
     }
   }
   Values moving = selected(tangents, active);

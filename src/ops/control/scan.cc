@@ -14,9 +14,9 @@ namespace tessera::ops {
 
 namespace {
 
-struct Sizes {
+struct ScanSizes {
   std::size_t consts, carry, xs, ys;
-  Sizes(const Scan& p)  // NOLINT(google-explicit-constructor)
+  ScanSizes(const Scan& p)  // NOLINT(google-explicit-constructor)
       : consts(at(p.num_consts)),
         carry(at(p.num_carry)),
         xs(p.body->inputs.size() - consts - carry),
@@ -65,7 +65,7 @@ Flags carry_first(const Flags& carry, std::size_t total) {
 }
 
 Batched batch(Builder& b, const BatchArgs& a, const Scan& p) {
-  Sizes n(p);
+  ScanSizes n(p);
   Flags flags = a.batched;
   Flags carry = subrange(flags, n.consts, n.consts + n.carry);
   BatchedGraph body;
@@ -97,7 +97,7 @@ struct Active {
 };
 template <class Derive>
 auto settle(const ir::DualArgs& a, const Scan& p, Active& active, const Derive& derive) {
-  Sizes n(p);
+  ScanSizes n(p);
   for (const auto& t : a.tangents) active.in.push_back(static_cast<bool>(t));
   active.carry = subrange(active.in, n.consts, n.consts + n.carry);
   for (;;) {
@@ -120,7 +120,7 @@ Values carry_tangents(const ir::DualArgs& a, const Active& active, std::size_t f
 }
 
 Duals fused(Builder& b, const ir::DualArgs& a, const Scan& p) {
-  Sizes n(p);
+  ScanSizes n(p);
   Active active;
   JvpGraph body = settle(a, p, active, [](auto&&... x) { return jvp_graph(x...); });
   Flags consts = subrange(active.in, 0, n.consts);
@@ -167,7 +167,7 @@ struct ScanResiduals {
   std::vector<std::size_t> outside, input, kept;  // numbers of residuals
   std::vector<std::size_t> input_number;          // of the stacked input, for `input`
 };
-ScanResiduals sort_residuals(const Graph& known, const Sizes& n, std::size_t count, GraphPtr& once) {
+ScanResiduals sort_residuals(const Graph& known, const ScanSizes& n, std::size_t count, GraphPtr& once) {
   std::vector<bool> same(known.num_values());
   std::vector<bool> makes_same;  // by equation
   std::vector<ir::ValueId> outside;
@@ -196,7 +196,7 @@ ScanResiduals sort_residuals(const Graph& known, const Sizes& n, std::size_t cou
 }
 
 Duals split(Builder& b, const ir::DualArgs& a, const Scan& p) {
-  Sizes n(p);
+  ScanSizes n(p);
   Active active;
   Linearized body = settle(a, p, active, [](auto&&... x) { return linearize_graph(x...); });
   GraphPtr once;
@@ -243,7 +243,7 @@ Duals split(Builder& b, const ir::DualArgs& a, const Scan& p) {
 // The scan of a transposed body. Inputs of `back`: fixed constants, fixed stacked inputs, cotangents of carry and
 // outputs; its outputs: cotangents of constants, carry and stacked inputs.
 ScanArgs reversed_scan(Builder& b, const TransposeArgs& t, const Scan& p, const Transposed& back) {
-  Sizes n(p);
+  ScanSizes n(p);
   Flags sums = subrange(back.nonzero, 0, n.consts);
   Builder inner;
   Values fixed_consts;
@@ -289,7 +289,7 @@ ScanArgs reversed_scan(Builder& b, const TransposeArgs& t, const Scan& p, const 
 
 // Runs the other way: cotangents of the carry are carried, those of the constants summed on the way.
 Values transpose_rule(Builder& b, const TransposeArgs& t, const Scan& p) {
-  Sizes n(p);
+  ScanSizes n(p);
   // A carry that linearization starts at zero is no linear operand, but linear inside the loop all the same: its
   // cotangent is carried like the others and dropped at the end.
   Flags linear_body = t.linear;
@@ -311,7 +311,7 @@ Values transpose_rule(Builder& b, const TransposeArgs& t, const Scan& p) {
 }
 
 void reference(ViewSpan in, ViewSpan out, const Scan& p) {
-  Sizes n(p);
+  ScanSizes n(p);
   std::vector<HostArray> args;
   for (std::size_t i = 0; i < n.consts + n.carry; ++i) args.push_back(copy_of(in[i]));
   args.resize(n.in());

@@ -174,7 +174,7 @@ std::array<Value, 2> threefry2x32(Value key0, Value key1, Value x0, Value x1) {
 namespace {
 Value half(Value key, std::int64_t i) { return reshape(slice(key, {i}, {i + 1}), {}); }
 // Two halves as the last dimension.
-Value joined(Value hi, Value lo) {
+Value joined_halves(Value hi, Value lo) {
   Shape shape = hi.shape();
   shape.push_back(1);
   return concatenate(Values{reshape(hi, shape), reshape(lo, shape)}, hi.rank());
@@ -185,13 +185,13 @@ Value random_split(Value key, const Shape& shape) {
   Builder& b = *key.builder;
   Value counter = reshape(iota(b, DType::U32, {size_of(shape)}, 0), shape);
   auto [hi, lo] = threefry2x32(half(key, 0), half(key, 1), scalar(b, 0, DType::U32), counter);
-  return joined(hi, lo);
+  return joined_halves(hi, lo);
 }
 
 Value random_fold_in(Value key, Value data) {
   Builder& b = *key.builder;
   auto [hi, lo] = threefry2x32(half(key, 0), half(key, 1), scalar(b, 0, DType::U32), convert(data, DType::U32));
-  return joined(hi, lo);
+  return joined_halves(hi, lo);
 }
 
 }  // namespace tessera::ops

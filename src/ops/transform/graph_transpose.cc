@@ -91,7 +91,7 @@ class Transposer {
   void join(ir::ValueId v, std::vector<Part>& parts) {
     const Shape& shape = g_.type(v).shape;
     if (auto dim = split_dim(shape, parts)) {
-      auto d = ops::at(*dim);
+      auto d = at(*dim);
       std::sort(parts.begin(), parts.end(),
                 [&](const Part& a, const Part& b) { return a.at().starts[d] < b.at().starts[d]; });
       bool adjoin = true;

@@ -18,7 +18,6 @@ namespace {
 using ir::Value;
 using ir::ValueId;
 using ir::Values;
-using ops::at;
 
 // What is padded, back to the slices that it is computed of.
 struct Interior {

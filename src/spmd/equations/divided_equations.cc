@@ -19,7 +19,6 @@ namespace {
 
 using ir::Value;
 using ir::Values;
-using ops::at;
 
 class Divider {
  public:

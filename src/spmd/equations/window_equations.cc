@@ -20,7 +20,6 @@ namespace {
 
 using ir::Value;
 using ir::Values;
-using ops::at;
 
 bool reduces(const ir::Eqn& e) { return e.op->traits().reduction && ir::get_if<ops::Window>(e.attrs); }
 

@@ -10,9 +10,9 @@ namespace tessera::cpu {
 
 namespace {
 
-struct Line {
+struct CumulativeLine {
   std::int64_t outer = 1, along = 1, inner = 1;
-  Line(const Shape& shape, std::int64_t axis) {
+  CumulativeLine(const Shape& shape, std::int64_t axis) {
     for (std::size_t d = 0; d < shape.size(); ++d) {
       auto n = static_cast<std::int64_t>(d);
       (n < axis ? outer : n == axis ? along : inner) *= shape[d];
@@ -25,7 +25,7 @@ MakeKernel arg_maker(bool largest) {
     const auto& p = ir::get<ops::ArgReduce>(r.attrs);
     Kernel k;
     DType t = r.in[0].dtype;
-    Line line(r.in[0].shape, p.axis);
+    CumulativeLine line(r.in[0].shape, p.axis);
     if (is_complex(t) || (p.index_dtype != DType::I32 && p.index_dtype != DType::I64) || line.along == 0) return k;
     k.run = [=, index = p.index_dtype](const void* const* in, void* const* out) {
       kernels::arg_reduce(largest, t, index, in[0], out[0], line.outer, line.along, line.inner);
@@ -52,7 +52,8 @@ MakeKernel total_maker(kernels::ScanOp op) {
     Kernel k;
     DType t = r.in[0].dtype;
     if (!accumulates(op, t)) return k;
-    k.run = [=, line = Line(r.in[0].shape, p.axis), reverse = p.reverse](const void* const* in, void* const* out) {
+    k.run = [=, line = CumulativeLine(r.in[0].shape, p.axis), reverse = p.reverse](const void* const* in,
+                                                                                   void* const* out) {
       kernels::cumulative(op, t, reverse, in[0], out[0], line.outer, line.along, line.inner);
     };
     return k;

@@ -18,8 +18,6 @@
 
 namespace tessera::cpu {
 
-using ops::at;
-
 namespace {
 
 // Dimensions that act as one: `size` steps of `stride` elements.

@@ -17,7 +17,6 @@ namespace tessera::cpu {
 namespace {
 
 using kernels::OutOfRange;
-using ops::at;
 
 // Windows as rows: the last dimensions that windows take whole, in both arrays, are a row's elements; a window of more
 // is several rows. Row numbers are worked out first, then whole rows move.

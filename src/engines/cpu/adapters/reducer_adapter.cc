@@ -25,8 +25,6 @@ namespace {
 using kernels::FusedKernel;
 using kernels::FusedProgram;
 
-using ops::at;
-
 // The body on vectors of numbers; null where an equation has no kernel.
 std::shared_ptr<const FusedKernel> vectorized(const ir::Graph& body) {
   FusedProgram program;
@@ -93,7 +91,7 @@ class BodyCall {
 };
 
 // [outer, length, inner], of which `length` elements are combined in order.
-struct Lines {
+struct ReducedLines {
   std::int64_t outer = 1, length = 1, inner = 1;
   std::int64_t chunk() const { return (length + blocks_wanted() - 1) / blocks_wanted(); }
   std::int64_t blocks() const { return (length + chunk() - 1) / chunk(); }
@@ -105,9 +103,10 @@ struct Lines {
 };
 
 // One index of `outer`: element j of block c of operand i, from the end where the order is reversed.
-class Line {
+class ReducedLine {
  public:
-  Line(const BodyCall& call, const Lines& lines, bool reverse) : call_(call), lines_(lines), reverse_(reverse) {}
+  ReducedLine(const BodyCall& call, const ReducedLines& lines, bool reverse)
+      : call_(call), lines_(lines), reverse_(reverse) {}
 
   std::int64_t place(std::int64_t c, std::int64_t j) const {
     std::int64_t t = c * lines_.chunk() + j;
@@ -140,7 +139,7 @@ class Line {
 
  private:
   const BodyCall& call_;
-  const Lines& lines_;
+  const ReducedLines& lines_;
   bool reverse_;
 };
 
@@ -151,10 +150,10 @@ Memory repeated(const BodyCall& call, const void* const* numbers, std::int64_t c
 }
 
 // Every block's elements into one, then the start and the blocks into one.
-void reduce_lines(const BodyCall& call, const Lines& lines, const void* const* in, const void* const* starts,
+void reduce_lines(const BodyCall& call, const ReducedLines& lines, const void* const* in, const void* const* starts,
                   void* const* out) {
   auto one = [&](std::int64_t o) {
-    Line line(call, lines, false);
+    ReducedLine line(call, lines, false);
     std::int64_t inner = lines.inner;
     std::int64_t width = lines.blocks() * inner;
     Memory total = call.memory(width), next = call.memory(width), sum = call.memory(width);
@@ -180,9 +179,9 @@ void reduce_lines(const BodyCall& call, const Lines& lines, const void* const* i
 }
 
 // Every block runs over its elements; then what all blocks before it came to, and the start, are combined with each.
-void run_line(const BodyCall& call, const Lines& lines, bool reverse, std::int64_t o, const void* const* in,
+void run_line(const BodyCall& call, const ReducedLines& lines, bool reverse, std::int64_t o, const void* const* in,
               const void* const* starts, void* const* out) {
-  Line line(call, lines, reverse);
+  ReducedLine line(call, lines, reverse);
   std::int64_t inner = lines.inner;
   std::int64_t blocks = lines.blocks();
   std::int64_t width = blocks * inner;
@@ -210,15 +209,15 @@ void run_line(const BodyCall& call, const Lines& lines, bool reverse, std::int64
   }
 }
 
-double cost_of(const Lines& lines, std::size_t equations) {
+double cost_of(const ReducedLines& lines, std::size_t equations) {
   return static_cast<double>(lines.outer * lines.length * lines.inner) * (2.0 + 2.0 * static_cast<double>(equations));
 }
 
 // The reduced axes of `shape`, where they are neighbours.
-std::optional<Lines> lines_of(const Shape& shape, Dims axes) {
+std::optional<ReducedLines> lines_of(const Shape& shape, Dims axes) {
   std::sort(axes.begin(), axes.end());
   if (axes.empty() || axes.back() - axes.front() + 1 != static_cast<std::int64_t>(axes.size())) return std::nullopt;
-  Lines l;
+  ReducedLines l;
   for (std::int64_t d = 0; d < static_cast<std::int64_t>(shape.size()); ++d) {
     (d < axes.front() ? l.outer : d > axes.back() ? l.inner : l.length) *= shape[at(d)];
   }

@@ -10,8 +10,6 @@
 
 namespace tessera::cpu {
 
-using ops::at;
-
 namespace {
 
 using core::contiguous_strides;

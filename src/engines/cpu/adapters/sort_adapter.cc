@@ -16,9 +16,9 @@ namespace tessera::cpu {
 namespace {
 
 // [outer, along, inner] and its turned form [outer, inner, along].
-struct Lines {
+struct SortLines {
   std::int64_t outer = 1, along = 1, inner = 1;
-  Lines(const Shape& shape, std::int64_t dimension) {
+  SortLines(const Shape& shape, std::int64_t dimension) {
     for (std::size_t d = 0; d < shape.size(); ++d) {
       auto n = static_cast<std::int64_t>(d);
       (n < dimension ? outer : n == dimension ? along : inner) *= shape[d];
@@ -28,8 +28,8 @@ struct Lines {
   std::int64_t size() const { return rows() * along; }
 };
 
-using Memory = std::unique_ptr<char[]>;
-Memory allocate(std::int64_t bytes) { return Memory(new char[static_cast<std::size_t>(bytes)]); }
+using RowMemory = std::unique_ptr<char[]>;
+RowMemory allocate(std::int64_t bytes) { return RowMemory(new char[static_cast<std::size_t>(bytes)]); }
 
 // Swaps the last two of three dimensions.
 void turn(const void* from, void* to, std::int64_t outer, std::int64_t a, std::int64_t b, std::int64_t itemsize) {
@@ -38,7 +38,7 @@ void turn(const void* from, void* to, std::int64_t outer, std::int64_t a, std::i
   kernels::copy_strided(to, core::contiguous_strides(shape, itemsize), from, strides, shape, itemsize);
 }
 // The operand as rows: itself, or a copy in `memory`.
-const void* as_rows(const void* data, const Lines& l, std::int64_t itemsize, Memory& memory) {
+const void* as_rows(const void* data, const SortLines& l, std::int64_t itemsize, RowMemory& memory) {
   if (l.inner == 1) return data;
   memory = allocate(l.size() * itemsize);
   turn(data, memory.get(), l.outer, l.along, l.inner, itemsize);
@@ -46,9 +46,9 @@ const void* as_rows(const void* data, const Lines& l, std::int64_t itemsize, Mem
 }
 // Calls `write(rows)` with the result itself or with memory that is turned into it.
 template <class Write>
-void write_rows(void* out, const Lines& l, std::int64_t itemsize, const Write& write) {
+void write_rows(void* out, const SortLines& l, std::int64_t itemsize, const Write& write) {
   if (l.inner == 1) return write(out);
-  Memory memory = allocate(l.size() * itemsize);
+  RowMemory memory = allocate(l.size() * itemsize);
   write(memory.get());
   turn(memory.get(), out, l.outer, l.inner, l.along, itemsize);
 }
@@ -67,14 +67,14 @@ void pick(const void* from, const std::int32_t* order, void* to, std::int64_t ro
 Kernel make_sort(const Request& r) {
   const auto& p = ir::get<ops::Sort>(r.attrs);
   Kernel k;
-  Lines lines(r.in[0].shape, p.dimension);
+  SortLines lines(r.in[0].shape, p.dimension);
   if (lines.along >= INT32_MAX || lines.size() == 0) return k;
   std::vector<DType> dtypes;
   for (const auto& t : r.in) dtypes.push_back(t.dtype);
   k.cost = 100 + 20.0 * static_cast<double>(lines.size() * static_cast<std::int64_t>(r.in.size()));
   if (dtypes.size() == 1) {
     k.run = [lines, t = dtypes[0]](const void* const* in, void* const* out) {
-      Memory memory;
+      RowMemory memory;
       const void* rows = as_rows(in[0], lines, dtype_size(t), memory);
       write_rows(out[0], lines, dtype_size(t),
                  [&](void* to) { kernels::sort_rows(t, rows, to, lines.rows(), lines.along); });
@@ -84,13 +84,13 @@ Kernel make_sort(const Request& r) {
   k.run = [lines, dtypes, keys = static_cast<std::size_t>(p.num_keys)](const void* const* in, void* const* out) {
     std::vector<std::int32_t> order(static_cast<std::size_t>(lines.size()));
     for (std::size_t key = keys; key-- > 0;) {
-      Memory memory;
+      RowMemory memory;
       const void* rows = as_rows(in[key], lines, dtype_size(dtypes[key]), memory);
       kernels::sort_permutation(dtypes[key], rows, order.data(), key + 1 < keys, lines.rows(), lines.along);
     }
     for (std::size_t i = 0; i < dtypes.size(); ++i) {
       std::int64_t itemsize = dtype_size(dtypes[i]);
-      Memory memory;
+      RowMemory memory;
       const void* rows = as_rows(in[i], lines, itemsize, memory);
       write_rows(out[i], lines, itemsize,
                  [&](void* to) { pick(rows, order.data(), to, lines.rows(), lines.along, itemsize); });
@@ -102,13 +102,13 @@ Kernel make_sort(const Request& r) {
 Kernel make_top_k(const Request& r) {
   const auto& p = ir::get<ops::TopK>(r.attrs);
   Kernel k;
-  Lines from(r.in[0].shape, p.dimension);
-  Lines to(r.out[0].shape, p.dimension);
+  SortLines from(r.in[0].shape, p.dimension);
+  SortLines to(r.out[0].shape, p.dimension);
   DType t = r.in[0].dtype;
   if (is_complex(t) || from.along >= INT32_MAX || from.size() == 0 || p.k == 0) return k;
   k.cost = 100 + 5.0 * static_cast<double>(from.size());
   k.run = [=](const void* const* in, void* const* out) {
-    Memory memory;
+    RowMemory memory;
     const void* rows = as_rows(in[0], from, dtype_size(t), memory);
     write_rows(out[0], to, dtype_size(t), [&](void* values) {
       write_rows(out[1], to, dtype_size(DType::I32), [&](void* places) {

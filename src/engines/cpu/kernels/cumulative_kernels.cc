@@ -19,7 +19,7 @@ namespace tessera::kernels {
 
 namespace {
 
-constexpr std::int64_t kGrain = 16 << 10;
+constexpr std::int64_t kCumulativeGrain = 16 << 10;
 
 template <class T>
 bool is_nan(T v) {
@@ -60,7 +60,7 @@ void arg_columns(bool largest, const T* in, I* out, std::int64_t red, std::int64
 template <class T, class I>
 void arg_typed(bool largest, const void* in, void* out, std::int64_t outer, std::int64_t red, std::int64_t inner) {
   RowReduceFn extreme = find_reduce(largest ? ReduceOp::Max : ReduceOp::Min, dtype_of<T>()).row;
-  base::parallel_for(outer, std::max<std::int64_t>(1, kGrain / (red * inner)),
+  base::parallel_for(outer, std::max<std::int64_t>(1, kCumulativeGrain / (red * inner)),
                      [&](std::int64_t begin, std::int64_t end) {
                        const T* x = static_cast<const T*>(in) + begin * red * inner;
                        I* r = static_cast<I*>(out) + begin * inner;
@@ -113,7 +113,7 @@ T first(T a) {
 
 template <class T, ScanOp Op>
 void scan_typed(bool reverse, const void* in, void* out, std::int64_t outer, std::int64_t red, std::int64_t inner) {
-  base::parallel_for(outer, std::max<std::int64_t>(1, kGrain / (red * inner)),
+  base::parallel_for(outer, std::max<std::int64_t>(1, kCumulativeGrain / (red * inner)),
                      [&](std::int64_t begin, std::int64_t end) {
                        for (std::int64_t o = begin; o < end; ++o) {
                          const T* x = static_cast<const T*>(in) + o * red * inner;

@@ -16,8 +16,8 @@ namespace tessera::kernels {
 namespace {
 
 constexpr std::int64_t kLanes = 16;
-constexpr std::int64_t kBlock = 2048;
-constexpr std::int64_t kColumns = 256;
+constexpr std::int64_t kSummedBlock = 2048;
+constexpr std::int64_t kSummedColumns = 256;
 
 template <class T>
 struct Complex {  // std::complex multiplies with care for infinities that costs a call
@@ -66,7 +66,7 @@ class Columns {
       : in_(in), red_(red), stride_(stride), columns_(columns), lanes_(at(kLanes * columns)) {}
 
   void run(T* out) {
-    for (std::int64_t r = 0; r < red_; r += kBlock) push(block(r, std::min(red_, r + kBlock)));
+    for (std::int64_t r = 0; r < red_; r += kSummedBlock) push(block(r, std::min(red_, r + kSummedBlock)));
     std::vector<T> total;
     for (auto& level : levels_) {
       if (level.empty()) continue;
@@ -125,14 +125,14 @@ class Columns {
 
 template <class T, bool kProduct>
 void reduce_typed(const void* in, void* out, std::int64_t outer, std::int64_t red, std::int64_t inner) {
-  std::int64_t strips = (inner + kColumns - 1) / kColumns;
-  std::int64_t grain = std::max<std::int64_t>(1, 16384 / (red * std::min(inner, kColumns)));
+  std::int64_t strips = (inner + kSummedColumns - 1) / kSummedColumns;
+  std::int64_t grain = std::max<std::int64_t>(1, 16384 / (red * std::min(inner, kSummedColumns)));
   base::parallel_for(outer * strips, grain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t u = begin; u < end; ++u) {
       std::int64_t o = u / strips;
-      std::int64_t column = u % strips * kColumns;
+      std::int64_t column = u % strips * kSummedColumns;
       Columns<T, kProduct>(static_cast<const T*>(in) + o * red * inner + column, red, inner,
-                           std::min(kColumns, inner - column))
+                           std::min(kSummedColumns, inner - column))
           .run(static_cast<T*>(out) + o * inner + column);
     }
   });
@@ -149,13 +149,13 @@ constexpr std::int64_t kCols = 16;
 constexpr std::int64_t kDepth = 256;
 
 template <class T>
-using Tile = std::array<std::array<T, kCols>, kRows>;
+using ProductTile = std::array<std::array<T, kCols>, kRows>;
 
 // `a` is [depth, kRows], `b` [depth, kCols], both packed with zeros beyond the matrix: every tile runs the same code.
 template <class T>
-void multiply_tile(const T* a, const T* b, std::int64_t depth, Tile<T>& total) {
+void multiply_tile(const T* a, const T* b, std::int64_t depth, ProductTile<T>& total) {
   for (std::int64_t k0 = 0; k0 < depth; k0 += kDepth) {
-    Tile<T> sum{};
+    ProductTile<T> sum{};
     for (std::int64_t k = k0; k < std::min(depth, k0 + kDepth); ++k) {
       for (std::size_t i = 0; i < kRows; ++i) {
         for (std::size_t j = 0; j < kCols; ++j) {
@@ -189,7 +189,7 @@ void gemm_typed(const GemmShape& s, const T* a, const T* b, T* c) {
       }
     }
     for (std::int64_t j0 = 0; j0 < s.n; j0 += kCols) {
-      Tile<T> total{};
+      ProductTile<T> total{};
       multiply_tile(rows.data(), packed + j0 * s.k, s.k, total);
       for (std::int64_t i = 0; i < height; ++i) {
         for (std::int64_t j = 0; j < std::min(kCols, s.n - j0); ++j) {

@@ -19,10 +19,10 @@ namespace tessera::kernels {
 
 namespace {
 
-constexpr std::int64_t kGrain = 32 << 10;      // elements
-constexpr std::int64_t kChunk = 64 << 10;      // elements of a long row that one task adds up
-constexpr std::int64_t kColumns = 2048;        // columns whose accumulators stay in L1
-constexpr std::int64_t kRowsPerPartial = 512;  // rows added into one accumulator before it is put aside
+constexpr std::int64_t kReduceGrain = 32 << 10;  // elements
+constexpr std::int64_t kChunk = 64 << 10;        // elements of a long row that one task adds up
+constexpr std::int64_t kColumns = 2048;          // columns whose accumulators stay in L1
+constexpr std::int64_t kRowsPerPartial = 512;    // rows added into one accumulator before it is put aside
 
 struct Job {
   ReduceFns fns;
@@ -44,7 +44,7 @@ std::vector<std::byte> identities(const Job& job, std::int64_t n) {
 void reduce_rows(const Job& job, const std::byte* in, std::byte* out, std::int64_t outer, std::int64_t red) {
   bool few = outer < 2 * base::num_threads() && red >= 2 * kChunk;
   if (!few) {
-    base::parallel_for(outer, std::max<std::int64_t>(1, kGrain / red), [&](std::int64_t begin, std::int64_t end) {
+    base::parallel_for(outer, std::max<std::int64_t>(1, kReduceGrain / red), [&](std::int64_t begin, std::int64_t end) {
       job.fns.row(in + begin * red * job.in_size, out + begin * job.acc_size, end - begin, red);
     });
     return;
@@ -82,7 +82,7 @@ void reduce_columns(const Job& job, const std::byte* in, std::byte* out, std::in
   if (chunks == 1) rows = red;
   auto partial = identities(job, outer * chunks * inner);
   std::int64_t work = std::max<std::int64_t>(1, rows * std::min(inner, kColumns));
-  base::parallel_for(outer * chunks * blocks, std::max<std::int64_t>(1, kGrain / work),
+  base::parallel_for(outer * chunks * blocks, std::max<std::int64_t>(1, kReduceGrain / work),
                      [&](std::int64_t begin, std::int64_t end) {
                        for (std::int64_t u = begin; u < end; ++u) {
                          std::int64_t column = (u % blocks) * kColumns;

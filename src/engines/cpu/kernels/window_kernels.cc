@@ -13,6 +13,7 @@
 #include "engines/cpu/kernels/elementwise/elementwise_kernels.h"
 #include "engines/cpu/kernels/reduce_kernels.h"
 #include "tessera/error.h"
+#include "tessera/shape.h"
 
 namespace tessera::kernels {
 
@@ -20,13 +21,7 @@ namespace {
 
 using Dims = std::vector<std::int64_t>;
 
-constexpr std::int64_t kGrain = 16 << 10;
-
-std::int64_t product(const Dims& d) {
-  std::int64_t n = 1;
-  for (std::int64_t e : d) n *= e;
-  return n;
-}
+constexpr std::int64_t kWindowGrain = 16 << 10;
 
 // The operand's index of window element k at output index o, or -1.
 std::int64_t position(const WindowSpec& s, std::size_t dim, std::int64_t o, std::int64_t k) {
@@ -41,7 +36,7 @@ std::int64_t position(const WindowSpec& s, std::size_t dim, std::int64_t o, std:
 void reduce_dim(const WindowSpec& s, std::size_t dim, std::int64_t outer, std::int64_t out, std::int64_t inner, EwFn fn,
                 std::int64_t size, const std::byte* identity, const std::byte* in, std::byte* to) {
   std::int64_t extent = s.in_shape[dim], row = inner * size;
-  base::parallel_for(outer * out, std::max<std::int64_t>(1, kGrain / (inner * s.window[dim])),
+  base::parallel_for(outer * out, std::max<std::int64_t>(1, kWindowGrain / (inner * s.window[dim])),
                      [&](std::int64_t begin, std::int64_t end) {
                        for (std::int64_t u = begin; u < end; ++u) {
                          std::byte* result = to + u * row;
@@ -66,23 +61,24 @@ void reduce_dim(const WindowSpec& s, std::size_t dim, std::int64_t outer, std::i
 void reduce_last(const WindowSpec& s, std::size_t dim, std::int64_t outer, std::int64_t out, EwFn fn, std::int64_t size,
                  const std::byte* identity, const std::byte* in, std::byte* to) {
   std::int64_t extent = s.in_shape[dim];
-  base::parallel_for(
-      outer, std::max<std::int64_t>(1, kGrain / (out * s.window[dim])), [&](std::int64_t begin, std::int64_t end) {
-        std::vector<std::byte> taken(static_cast<std::size_t>(out * size));
-        for (std::int64_t u = begin; u < end; ++u) {
-          std::byte* result = to + u * out * size;
-          fill(result, identity, size, out);
-          for (std::int64_t k = 0; k < s.window[dim]; ++k) {
-            fill(taken.data(), identity, size, out);
-            for (std::int64_t o = 0; o < out; ++o) {
-              std::int64_t at = position(s, dim, o, k);
-              if (at < 0) continue;
-              std::memcpy(taken.data() + o * size, in + (u * extent + at) * size, static_cast<std::size_t>(size));
-            }
-            fn(result, taken.data(), nullptr, result, out);
-          }
-        }
-      });
+  base::parallel_for(outer, std::max<std::int64_t>(1, kWindowGrain / (out * s.window[dim])),
+                     [&](std::int64_t begin, std::int64_t end) {
+                       std::vector<std::byte> taken(static_cast<std::size_t>(out * size));
+                       for (std::int64_t u = begin; u < end; ++u) {
+                         std::byte* result = to + u * out * size;
+                         fill(result, identity, size, out);
+                         for (std::int64_t k = 0; k < s.window[dim]; ++k) {
+                           fill(taken.data(), identity, size, out);
+                           for (std::int64_t o = 0; o < out; ++o) {
+                             std::int64_t at = position(s, dim, o, k);
+                             if (at < 0) continue;
+                             std::memcpy(taken.data() + o * size, in + (u * extent + at) * size,
+                                         static_cast<std::size_t>(size));
+                           }
+                           fn(result, taken.data(), nullptr, result, out);
+                         }
+                       }
+                     });
 }
 
 EwOp element_op(ReduceOp op) {
@@ -110,7 +106,7 @@ template <class T>
 void scatter_windows(bool largest, const WindowSpec& s, const Dims& out_shape, const T* in, const T* source, T* to) {
   std::size_t rank = s.in_shape.size();
   Dims o(rank, 0), k(rank, 0);
-  std::int64_t windows = product(out_shape), elements = product(s.window);
+  std::int64_t windows = size_of(out_shape), elements = size_of(s.window);
   for (std::int64_t w = 0; w < windows; ++w) {
     std::int64_t chosen = -1;
     std::fill(k.begin(), k.end(), 0);
@@ -138,7 +134,7 @@ void scatter_windows(bool largest, const WindowSpec& s, const Dims& out_shape, c
 template <class T>
 void scatter_typed(bool largest, const WindowSpec& s, const void* in, const void* source, const void* init, void* out) {
   Dims out_shape = window_out_shape(s);
-  fill(out, init, sizeof(T), product(s.in_shape));
+  fill(out, init, sizeof(T), size_of(s.in_shape));
   // Leading dims whose windows do not reach across are independent: batches and features run side by side.
   std::int64_t outer = 1;
   WindowSpec rest = s;
@@ -150,9 +146,9 @@ void scatter_typed(bool largest, const WindowSpec& s, const void* in, const void
     }
   }
   Dims rest_out = window_out_shape(rest);
-  std::int64_t in_size = product(rest.in_shape), out_size = product(rest_out);
+  std::int64_t in_size = size_of(rest.in_shape), out_size = size_of(rest_out);
   base::parallel_for(
-      outer, std::max<std::int64_t>(1, kGrain / std::max<std::int64_t>(1, out_size * product(rest.window))),
+      outer, std::max<std::int64_t>(1, kWindowGrain / std::max<std::int64_t>(1, out_size * size_of(rest.window))),
       [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t u = begin; u < end; ++u) {
           scatter_windows(largest, rest, rest_out, static_cast<const T*>(in) + u * in_size,
@@ -188,12 +184,12 @@ void reduce_window(ReduceOp op, DType dtype, const WindowSpec& spec, const void*
                                  "; expected a dtype that has it"));
   }
   Dims out_shape = window_out_shape(spec);
-  std::int64_t n = product(out_shape), size = dtype_size(acc);
+  std::int64_t n = size_of(out_shape), size = dtype_size(acc);
   if (n == 0) return;
   alignas(16) std::byte identity[16];
   reduce_identity(op, acc, identity);
-  std::vector<std::byte> current(static_cast<std::size_t>(product(spec.in_shape) * size));
-  ew_find(EwOp::Convert, dtype, acc)(in, nullptr, nullptr, current.data(), product(spec.in_shape));
+  std::vector<std::byte> current(static_cast<std::size_t>(size_of(spec.in_shape) * size));
+  ew_find(EwOp::Convert, dtype, acc)(in, nullptr, nullptr, current.data(), size_of(spec.in_shape));
   WindowSpec s = spec;
   for (std::size_t d = 0; d < s.in_shape.size(); ++d) {
     if (trivial(s, d)) continue;
@@ -219,13 +215,13 @@ void reduce_window(ReduceOp op, DType dtype, const WindowSpec& spec, const void*
 
 void select_and_scatter_add(bool largest, DType dtype, const WindowSpec& spec, const void* in, const void* source,
                             const void* init, void* out) {
-  if (product(spec.in_shape) == 0) return;
+  if (size_of(spec.in_shape) == 0) return;
   core::with_type(dtype, [&]<class T>() {
     if constexpr (std::is_arithmetic_v<T>) {
       if (dtype != DType::Bool) return scatter_typed<T>(largest, spec, in, source, init, out);
     } else if constexpr (!is_complex(dtype_of<T>())) {
-      std::int64_t n = product(spec.in_shape);
-      auto x = widen(dtype, in, n), y = widen(dtype, source, product(window_out_shape(spec))),
+      std::int64_t n = size_of(spec.in_shape);
+      auto x = widen(dtype, in, n), y = widen(dtype, source, size_of(window_out_shape(spec))),
            z = widen(dtype, init, 1);
       std::vector<float> sums(x.size());
       scatter_typed<float>(largest, spec, x.data(), y.data(), z.data(), sums.data());

@@ -19,7 +19,6 @@ using ir::Types;
 using ir::TypeSpan;
 using ir::View;
 using ir::ViewSpan;
-using ops::at;
 
 constexpr const char* kEngineOnly = "an op of the engine, made after all transformations";
 

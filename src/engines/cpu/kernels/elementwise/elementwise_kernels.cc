@@ -15,7 +15,7 @@ namespace tessera::kernels {
 
 namespace {
 
-constexpr std::int64_t kBlock = 256;
+constexpr std::int64_t kConvertBlock = 256;
 
 // f64 to f32 so that a second rounding, to a half, gives what one rounding would: inexact results become odd.
 float round_to_odd(double v) {
@@ -29,7 +29,7 @@ float round_to_odd(double v) {
 
 // Between real dtypes, halves through f32; complex values by their real part.
 void to_real_block(DType in, DType out, const std::byte* from, std::byte* to, std::int64_t n) {
-  alignas(64) float middle[kBlock];
+  alignas(64) float middle[kConvertBlock];
   const void* source = from;
   if (in == DType::F16 || in == DType::BF16) {
     half_to_f32(in, from, middle, n);
@@ -67,9 +67,9 @@ void join_complex(const double* real, const double* imag, std::byte* to, std::in
 }
 
 void convert_block(DType in, DType out, const std::byte* from, std::byte* to, std::int64_t n) {
-  alignas(64) double real[kBlock];
+  alignas(64) double real[kConvertBlock];
   if (is_complex(out)) {  // every dtype passes through f64 exactly but 64-bit integers, which complex rounds anyway
-    alignas(64) double imag[kBlock] = {};
+    alignas(64) double imag[kConvertBlock] = {};
     if (is_complex(in)) {
       bool wide = in == DType::C128;
       for (std::int64_t i = 0; i < n; ++i) {
@@ -85,7 +85,7 @@ void convert_block(DType in, DType out, const std::byte* from, std::byte* to, st
     return;
   }
   if (!is_complex(in)) return to_real_block(in, out, from, to, n);
-  std::uint8_t nonzero[kBlock];
+  std::uint8_t nonzero[kConvertBlock];
   if (in == DType::C64) {
     split_complex(from, reinterpret_cast<float*>(real), nonzero, n);
   } else {
@@ -105,8 +105,8 @@ void convert(const void* a, const void*, const void*, void* out, std::int64_t n)
   const auto* from = static_cast<const std::byte*>(a);
   auto* to = static_cast<std::byte*>(out);
   std::int64_t in_size = dtype_size(kIn), out_size = dtype_size(kOut);
-  for (std::int64_t at = 0; at < n; at += kBlock) {
-    convert_block(kIn, kOut, from + at * in_size, to + at * out_size, std::min(kBlock, n - at));
+  for (std::int64_t at = 0; at < n; at += kConvertBlock) {
+    convert_block(kIn, kOut, from + at * in_size, to + at * out_size, std::min(kConvertBlock, n - at));
   }
 }
 template <int Size>

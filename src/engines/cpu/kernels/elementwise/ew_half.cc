@@ -13,14 +13,14 @@ namespace tessera::kernels {
 
 namespace {
 
-constexpr std::int64_t kBlock = 256;
+constexpr std::int64_t kHalfBlock = 256;
 
 template <DType H>
 void run(EwFn fn, int arity, const void* a, const void* b, const void* c, void* out, bool widens, std::int64_t n) {
-  alignas(64) float buffers[3][kBlock];
+  alignas(64) float buffers[3][kHalfBlock];
   const void* operands[3] = {a, b, c};
-  for (std::int64_t at = 0; at < n; at += kBlock) {
-    std::int64_t m = std::min(kBlock, n - at);
+  for (std::int64_t at = 0; at < n; at += kHalfBlock) {
+    std::int64_t m = std::min(kHalfBlock, n - at);
     for (int i = 0; i < arity; ++i) {
       half_to_f32(H, static_cast<const std::uint16_t*>(operands[i]) + at, buffers[i], m);
     }

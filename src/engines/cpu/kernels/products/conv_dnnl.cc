@@ -27,11 +27,6 @@ namespace {
 using dnnl::memory;
 using Dims = std::vector<std::int64_t>;
 
-const dnnl::engine& cpu() {
-  static const auto* engine = new dnnl::engine(dnnl::engine::kind::cpu, 0);
-  return *engine;
-}
-
 Dims row_major(const Dims& shape) {
   Dims strides(shape.size(), 1);
   for (std::size_t i = shape.size(); i-- > 1;) strides[i - 1] = strides[i] * shape[i];
@@ -96,7 +91,7 @@ Primitive build(const ConvSpec& spec, const Array& lhs, const Array& rhs, const 
                                               choice(o, p.user_dst), spec.strides, dilation, low, high);
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  dnnl::convolution_forward::primitive_desc pd(description, attributes, cpu());
+  dnnl::convolution_forward::primitive_desc pd(description, attributes, onednn_engine());
   p.src = pd.src_desc();
   p.weights = pd.weights_desc();
   p.dst = pd.dst_desc();
@@ -142,8 +137,8 @@ std::byte* scratch(std::vector<std::byte>& owner, std::size_t bytes) {
 }
 
 void reorder(const memory::desc& from, const void* a, const memory::desc& to, void* b) {
-  dnnl::stream stream(cpu());
-  memory source(from, cpu(), const_cast<void*>(a)), target(to, cpu(), b);
+  dnnl::stream stream(onednn_engine());
+  memory source(from, onednn_engine(), const_cast<void*>(a)), target(to, onednn_engine(), b);
   dnnl::reorder(source, target).execute(stream, source, target);
   stream.wait();
 }
@@ -237,11 +232,11 @@ void run_task(const Task& t, dnnl::stream& stream, const void* lhs, void* out) {
     src = own;
   }
   if (p.dst != p.user_dst) dst = scratch(dst_memory, p.dst.get_size());
-  p.primitive.execute(stream,
-                      {{DNNL_ARG_SRC, memory(p.src, cpu(), const_cast<void*>(src))},
-                       {DNNL_ARG_WEIGHTS, memory(p.weights, cpu(), const_cast<void*>(t.weights))},
-                       {DNNL_ARG_DST, memory(p.dst, cpu(), dst)},
-                       {DNNL_ARG_SCRATCHPAD, memory(p.scratch, cpu(), scratch(pad_memory, p.scratch.get_size()))}});
+  p.primitive.execute(
+      stream, {{DNNL_ARG_SRC, memory(p.src, onednn_engine(), const_cast<void*>(src))},
+               {DNNL_ARG_WEIGHTS, memory(p.weights, onednn_engine(), const_cast<void*>(t.weights))},
+               {DNNL_ARG_DST, memory(p.dst, onednn_engine(), dst)},
+               {DNNL_ARG_SCRATCHPAD, memory(p.scratch, onednn_engine(), scratch(pad_memory, p.scratch.get_size()))}});
   stream.wait();
   if (dst != result) reorder(p.dst, dst, p.user_dst, result);
 }
@@ -264,7 +259,7 @@ bool conv_dnnl(const ConvSpec& spec, const void* lhs, const void* rhs, void* out
     base::parallel_for(count, threads > 1 ? 1 : count, [&](std::int64_t begin, std::int64_t end) {
       SingleThreadedLibraries alone;
       alone.need_onednn();
-      dnnl::stream stream(cpu());
+      dnnl::stream stream(onednn_engine());
       for (std::int64_t i = begin; i < end; ++i) run_task(tasks->list[static_cast<std::size_t>(i)], stream, lhs, out);
     });
   } catch (const dnnl::error& e) {

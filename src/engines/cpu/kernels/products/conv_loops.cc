@@ -10,6 +10,7 @@
 #include "engines/cpu/kernels/copy_kernels.h"
 #include "engines/cpu/kernels/products/conv_dnnl.h"
 #include "engines/cpu/kernels/products/gemm.h"
+#include "tessera/shape.h"
 
 namespace tessera::kernels {
 
@@ -19,12 +20,6 @@ using Dims = std::vector<std::int64_t>;
 using Bytes = std::vector<std::byte>;
 
 constexpr std::int64_t kPatchBytes = 1 << 20;  // of one block of patches: stays in the second-level cache
-
-std::int64_t product(const Dims& d) {
-  std::int64_t n = 1;
-  for (std::int64_t e : d) n *= e;
-  return n;
-}
 
 Dims pick(const Dims& shape, const Dims& order) {
   Dims r;
@@ -76,7 +71,7 @@ void patch(const ConvSpec& s, const Geometry& g, const std::byte* image, std::in
     at[d] = o % g.out[d];
     o /= g.out[d];
   }
-  std::int64_t positions = product(g.kernel);
+  std::int64_t positions = size_of(g.kernel);
   for (std::int64_t p = 0; p < positions; ++p, to += g.row_bytes) {
     std::int64_t pixel = 0;
     for (std::size_t d = 0; d < rank && pixel >= 0; ++d) {
@@ -100,8 +95,8 @@ void conv_patches(const ConvSpec& s, const Geometry& geometry, std::int64_t batc
                   const std::byte* lhs, const std::byte* rhs, std::byte* out) {
   std::int64_t size = dtype_size(s.dtype), groups = std::max(s.feature_groups, s.batch_groups);
   std::int64_t out_features = all_out_features / groups;
-  std::int64_t positions = product(geometry.out), depth = product(geometry.kernel) * geometry.features;
-  std::int64_t image_bytes = product(geometry.in) * geometry.pixel_bytes;
+  std::int64_t positions = size_of(geometry.out), depth = size_of(geometry.kernel) * geometry.features;
+  std::int64_t image_bytes = size_of(geometry.in) * geometry.pixel_bytes;
   std::int64_t out_batch = batch / s.batch_groups;
   std::int64_t block = std::clamp<std::int64_t>(kPatchBytes / std::max<std::int64_t>(depth * size, 1), 16, 4096);
   // Enough blocks for all threads, even of one small image.
@@ -130,7 +125,7 @@ void conv_patches(const ConvSpec& s, const Geometry& geometry, std::int64_t batc
 const std::byte* reordered(const void* from, const Dims& shape, const Dims& order, std::int64_t size, Bytes& own) {
   if (is_identity(order)) return static_cast<const std::byte*>(from);
   Dims to = pick(shape, order);
-  own.resize(static_cast<std::size_t>(product(shape) * size));
+  own.resize(static_cast<std::size_t>(size_of(shape) * size));
   copy_strided(own.data(), row_major(to, size), from, pick(row_major(shape, size), order), to, size);
   return own.data();
 }
@@ -152,7 +147,7 @@ void conv_general(const ConvSpec& s, const void* lhs, const void* rhs, void* out
   const std::byte* l = reordered(lhs, s.lhs_shape, lhs_order, size, own_lhs);
   const std::byte* r = reordered(rhs, s.rhs_shape, rhs_order, size, own_rhs);
   bool direct = is_identity(out_order);
-  if (!direct) own_out.resize(static_cast<std::size_t>(product(s.out_shape) * size));
+  if (!direct) own_out.resize(static_cast<std::size_t>(size_of(s.out_shape) * size));
   std::byte* o = direct ? static_cast<std::byte*>(out) : own_out.data();
   conv_patches(s, g, s.lhs_shape[static_cast<std::size_t>(s.lhs.batch)],
                s.rhs_shape[static_cast<std::size_t>(s.rhs.batch)], l, r, o);
@@ -164,9 +159,9 @@ void conv_general(const ConvSpec& s, const void* lhs, const void* rhs, void* out
 }  // namespace
 
 void conv(const ConvSpec& spec, const void* lhs, const void* rhs, void* out) {
-  std::int64_t n = product(spec.out_shape);
+  std::int64_t n = size_of(spec.out_shape);
   if (n == 0) return;
-  if (product(spec.lhs_shape) == 0 || product(spec.rhs_shape) == 0) {
+  if (size_of(spec.lhs_shape) == 0 || size_of(spec.rhs_shape) == 0) {
     std::memset(out, 0, static_cast<std::size_t>(n * dtype_size(spec.dtype)));
     return;
   }

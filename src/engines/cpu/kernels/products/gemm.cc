@@ -19,7 +19,7 @@ namespace tessera::kernels {
 namespace {
 
 // Multiply-adds that are worth waking a thread for: some 20 microseconds.
-constexpr double kGrain = 1 << 20;
+constexpr double kProductGrain = 1 << 20;
 
 struct Problem {
   GemmShape shape;
@@ -62,15 +62,15 @@ void run(const Problem& p, const Leaf& leaf) {
   double work = each * static_cast<double>(p.batch);
   int threads = base::in_parallel_region() ? 1 : base::num_threads();
   std::int64_t want = 1;
-  if (threads > 1 && work > kGrain && p.batch < 4 * threads) {
-    auto most = static_cast<std::int64_t>(each / kGrain) + 1;
+  if (threads > 1 && work > kProductGrain && p.batch < 4 * threads) {
+    auto most = static_cast<std::int64_t>(each / kProductGrain) + 1;
     want = std::min<std::int64_t>(most, (threads + p.batch - 1) / p.batch);
   }
   auto [chunks_m, chunks_n] = cut(s.m, s.n, want);
   std::int64_t rows = strip(s.m, chunks_m, 16), cols = strip(s.n, chunks_n, 48);
   std::int64_t down = (s.m + rows - 1) / rows, across = (s.n + cols - 1) / cols;
   auto tasks = p.batch * down * across;
-  auto grain = static_cast<std::int64_t>(kGrain * static_cast<double>(tasks) / (work + 1)) + 1;
+  auto grain = static_cast<std::int64_t>(kProductGrain * static_cast<double>(tasks) / (work + 1)) + 1;
   base::parallel_for(tasks, grain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t u = begin; u < end; ++u) {
       std::int64_t i = u / (down * across), row = u / across % down * rows, col = u % across * cols;

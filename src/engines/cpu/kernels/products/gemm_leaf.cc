@@ -56,11 +56,6 @@ bool prefers_blas(const GemmShape& s) {
 
 using dnnl::memory;
 
-const dnnl::engine& cpu() {
-  static const auto* engine = new dnnl::engine(dnnl::engine::kind::cpu, 0);
-  return *engine;
-}
-
 struct Matmul {
   memory::desc a, b, c, scratch;
   dnnl::matmul primitive;
@@ -79,7 +74,8 @@ std::shared_ptr<const Matmul> make_matmul(const GemmShape& s, DType out) {
   dnnl::primitive_attr attributes;
   // Scratch memory of the caller: the library's own would be shared between threads.
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  dnnl::matmul::primitive_desc description(dnnl::matmul::desc(result->a, result->b, result->c), attributes, cpu());
+  dnnl::matmul::primitive_desc description(dnnl::matmul::desc(result->a, result->b, result->c), attributes,
+                                           onednn_engine());
   result->scratch = description.scratchpad_desc();
   result->primitive = dnnl::matmul(description);
   return result;
@@ -169,13 +165,13 @@ void gemm_bf16(const GemmShape& s, DType out, const void* a, const void* b, void
     if (scratch.size() < bytes + 64) scratch.resize(bytes + 64);
     base::poison(scratch.data(), scratch.size());
     auto address = reinterpret_cast<std::uintptr_t>(scratch.data());
-    dnnl::stream stream(cpu());
+    dnnl::stream stream(onednn_engine());
     // oneDNN takes every memory as writable; operands are only read.
     matmul->primitive.execute(
-        stream, {{DNNL_ARG_SRC, memory(matmul->a, cpu(), const_cast<void*>(a))},
-                 {DNNL_ARG_WEIGHTS, memory(matmul->b, cpu(), const_cast<void*>(b))},
-                 {DNNL_ARG_DST, memory(matmul->c, cpu(), c)},
-                 {DNNL_ARG_SCRATCHPAD, memory(matmul->scratch, cpu(), scratch.data() + (-address & 63))}});
+        stream, {{DNNL_ARG_SRC, memory(matmul->a, onednn_engine(), const_cast<void*>(a))},
+                 {DNNL_ARG_WEIGHTS, memory(matmul->b, onednn_engine(), const_cast<void*>(b))},
+                 {DNNL_ARG_DST, memory(matmul->c, onednn_engine(), c)},
+                 {DNNL_ARG_SCRATCHPAD, memory(matmul->scratch, onednn_engine(), scratch.data() + (-address & 63))}});
     stream.wait();
   } catch (const dnnl::error& e) {
     throw StateError(str("gemm: oneDNN failed for bf16 m = ", s.m, ", n = ", s.n, ", k = ", s.k, ": ", e.what()));

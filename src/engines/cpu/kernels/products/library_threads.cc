@@ -4,6 +4,7 @@
 #include <cblas.h>
 
 #include "base/process.h"
+#include "dnnl.hpp"
 #include "tessera/error.h"
 
 // Of libgomp, the runtime of oneDNN. Its header is a compiler's own, and another compiler's does not fit.
@@ -46,6 +47,11 @@ void SingleThreadedLibraries::need_onednn() const {
 
 SingleThreadedLibraries::~SingleThreadedLibraries() {
   if (before_ != 1) omp_set_num_threads(before_);
+}
+
+const dnnl::engine& onednn_engine() {
+  static const auto* engine = new dnnl::engine(dnnl::engine::kind::cpu, 0);
+  return *engine;
 }
 
 }  // namespace tessera::kernels

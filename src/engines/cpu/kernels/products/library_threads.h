@@ -4,6 +4,10 @@
 
 #include "base/process.h"
 
+namespace dnnl {
+struct engine;
+}
+
 namespace tessera::kernels {
 
 /// While one lives, OpenMP regions started by this thread (oneDNN's) have one thread.
@@ -22,5 +26,8 @@ class SingleThreadedLibraries {
   base::LibraryCall call_;
   int before_ = 1;
 };
+
+/// The one engine of oneDNN; never destroyed.
+const dnnl::engine& onednn_engine();
 
 }  // namespace tessera::kernels

@@ -74,7 +74,7 @@ TESSERA_LAPACK(std::complex<float>, c, ungqr, heevd)
 TESSERA_LAPACK(std::complex<double>, z, ungqr, heevd)
 #undef TESSERA_LAPACK
 
-lapack_int narrow(std::int64_t v) { return static_cast<lapack_int>(v); }
+lapack_int to_lapack(std::int64_t v) { return static_cast<lapack_int>(v); }
 
 template <class T>
 void spoil(T* out, std::int64_t n) {
@@ -122,13 +122,13 @@ template <class T>
 void qr_one(bool full, std::int64_t m, std::int64_t n, std::vector<T> a, T* q, T* r) {
   std::int64_t k = std::min(m, n), columns = full ? m : k;
   std::vector<T> tau(static_cast<std::size_t>(std::max<std::int64_t>(k, 1)));
-  lapack_int info = geqrf(narrow(m), narrow(n), a.data(), tau.data());
+  lapack_int info = geqrf(to_lapack(m), to_lapack(n), a.data(), tau.data());
   for (std::int64_t i = 0; i < columns; ++i) {
     for (std::int64_t j = 0; j < n; ++j) r[i * n + j] = j >= i ? a[static_cast<std::size_t>(i * n + j)] : T(0);
   }
   std::fill(q, q + m * columns, T(0));
   for (std::int64_t i = 0; i < m; ++i) std::copy_n(a.begin() + i * n, std::min(n, columns), q + i * columns);
-  if (info == 0) info = make_q(narrow(m), narrow(columns), narrow(k), q, tau.data());
+  if (info == 0) info = make_q(to_lapack(m), to_lapack(columns), to_lapack(k), q, tau.data());
   if (info == 0) return;
   spoil(q, m * columns);
   spoil(r, columns * n);
@@ -172,7 +172,7 @@ void cholesky(DType dtype, bool lower, std::int64_t batch, std::int64_t n, const
     };
     // The other triangle may hold anything, NaN included, which LAPACKE would refuse.
     clear_other(l.data());
-    if (potrf(lower ? 'L' : 'U', narrow(n), l.data()) == 0) {
+    if (potrf(lower ? 'L' : 'U', to_lapack(n), l.data()) == 0) {
       std::copy(l.begin(), l.end(), to);
     } else {
       spoil(to, n * n);
@@ -200,7 +200,7 @@ void packed_qr(DType dtype, std::int64_t batch, std::int64_t m, std::int64_t n, 
     const T* from = static_cast<const T*>(a) + i * m * n;
     T* to = std::copy(from, from + m * n, static_cast<T*>(out) + i * m * n) - m * n;
     T* tau = static_cast<T*>(taus) + i * k;
-    if (k == 0 || geqrf(narrow(m), narrow(n), to, tau) == 0) return;
+    if (k == 0 || geqrf(to_lapack(m), to_lapack(n), to, tau) == 0) return;
     spoil(to, m * n);
     spoil(tau, k);
   });
@@ -211,7 +211,7 @@ void hessenberg(DType dtype, std::int64_t batch, std::int64_t n, const void* a, 
     const T* from = static_cast<const T*>(a) + i * n * n;
     T* to = std::copy(from, from + n * n, static_cast<T*>(out) + i * n * n) - n * n;
     T* tau = static_cast<T*>(taus) + i * (n - 1);
-    if (n < 2 || gehrd(narrow(n), to, tau) == 0) return;
+    if (n < 2 || gehrd(to_lapack(n), to, tau) == 0) return;
     spoil(to, n * n);
     spoil(tau, n - 1);
   });
@@ -223,7 +223,8 @@ void householder_product(DType dtype, std::int64_t batch, std::int64_t m, std::i
   for_batch("householder_product", dtype, batch, cube(m), [&]<class T>(T*, std::int64_t i) {
     const T* from = static_cast<const T*>(a) + i * m * n;
     T* to = std::copy(from, from + m * n, static_cast<T*>(q) + i * m * n) - m * n;
-    if (make_q(narrow(m), narrow(n), narrow(k), to, static_cast<const T*>(taus) + i * k) != 0) spoil(to, m * n);
+    if (make_q(to_lapack(m), to_lapack(n), to_lapack(k), to, static_cast<const T*>(taus) + i * k) != 0)
+      spoil(to, m * n);
   });
 }
 
@@ -237,7 +238,7 @@ void lu(DType dtype, std::int64_t batch, std::int64_t m, std::int64_t n, const v
     auto f = matrix<T>(a, i, m * n);
     std::vector<lapack_int> swaps(static_cast<std::size_t>(k), 1);
     // A positive info only says that u is singular: the factors stand.
-    lapack_int info = getrf(narrow(m), narrow(n), f.data(), swaps.data());
+    lapack_int info = getrf(to_lapack(m), to_lapack(n), f.data(), swaps.data());
     T* to = static_cast<T*>(out) + i * m * n;
     if (info >= 0) {
       std::copy(f.begin(), f.end(), to);
@@ -263,8 +264,9 @@ void svd(DType dtype, bool full, std::int64_t batch, std::int64_t m, std::int64_
     T* left = u ? static_cast<T*>(u) + i * m * columns : nullptr;
     T* right = vh ? static_cast<T*>(vh) + i * rows * n : nullptr;
     T unused;
-    lapack_int info = gesdd(u ? (full ? 'A' : 'S') : 'N', narrow(m), narrow(n), f.data(), values, u ? left : &unused,
-                            narrow(std::max<std::int64_t>(u ? columns : m, 1)), u ? right : &unused);
+    lapack_int info =
+        gesdd(u ? (full ? 'A' : 'S') : 'N', to_lapack(m), to_lapack(n), f.data(), values, u ? left : &unused,
+              to_lapack(std::max<std::int64_t>(u ? columns : m, 1)), u ? right : &unused);
     if (info == 0) return;
     spoil(values, k);
     if (u) spoil(left, m * columns);
@@ -279,7 +281,7 @@ void eigh(DType dtype, bool lower, std::int64_t batch, std::int64_t n, const voi
     Real<T>* values = static_cast<Real<T>*>(w) + i * n;
     std::memcpy(static_cast<void*>(vectors), static_cast<const T*>(a) + i * n * n,
                 static_cast<std::size_t>(n * n) * sizeof(T));
-    if (hermitian(lower ? 'L' : 'U', narrow(n), vectors, values) == 0) return;
+    if (hermitian(lower ? 'L' : 'U', to_lapack(n), vectors, values) == 0) return;
     spoil(values, n);
     spoil(vectors, n * n);
   });
