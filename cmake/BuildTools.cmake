@@ -20,8 +20,7 @@ endif()
 # -O2 throughout: a third less compile time than -O3, and the kernels that gain from -O3 ask for it by folder.
 set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
 # The sanitizer presets: quick to compile, fast enough for the whole suite, lines in reports. Address and undefined
-# behaviour take two and a half times as long to compile at -O1, more than their tests then save, and with clang
-# three fifths of g++'s time.
+# behaviour take two and a half times as long to compile at -O1, more than their tests then save.
 if(TESSERA_SANITIZE STREQUAL "thread")
   set(CMAKE_CXX_FLAGS_SANITIZE "-O1 -g1")
 else()

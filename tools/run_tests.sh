@@ -16,7 +16,6 @@ jobs=${JOBS:-$(nproc)}
 
 targets=()
 [[ $# -lt 2 || "$1" != -L || ! "$2" =~ ^(quick|full|long)$ ]] || targets=(--target "tests_$2")
-[ "$preset" != asan-ubsan ] || tools/setup.sh --sanitizers || exit 1
 cmake --preset "$preset" && cmake --build --preset "$preset" -j "$jobs" "${targets[@]}" || exit 1
 rm -rf "$build/test-results"
 mkdir "$build/test-results"

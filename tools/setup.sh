@@ -4,7 +4,6 @@
 #
 #   tools/setup.sh           what building and testing needs
 #   tools/setup.sh --checks  what the format and lint checks need
-#   tools/setup.sh --sanitizers  what the address and undefined-behaviour sanitizers are built with
 #   tools/setup.sh --mpi     what programs of many processes need beside that: both MPIs, which can be installed together
 #   tools/setup.sh --docs    what the documentation site needs
 #   tools/setup.sh --pages   what clicks through pages in a browser
@@ -18,7 +17,6 @@ packages=(g++ cmake ninja-build ccache mold pkg-config
           libcpp-httplib-dev python3 python3-cffi)
 # Pinned: another clang-format writes other lines, and clang-tidy before 16 cannot read C++20 as g++ 12 does.
 [ "${1:-}" != --checks ] || packages=(ninja-build cmake g++ python3 clang-format-14 clang-tidy-19)
-[ "${1:-}" != --sanitizers ] || packages=(clang-19 libclang-rt-19-dev)
 [ "${1:-}" != --mpi ] || packages=(libopenmpi-dev openmpi-bin libmpich-dev mpich)
 [ "${1:-}" != --docs ] || packages=(doxygen python3)
 [ "${1:-}" != --pages ] || packages=(chromium chromium-driver fonts-dejavu-core python3 python3-selenium)

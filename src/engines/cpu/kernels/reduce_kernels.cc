@@ -33,7 +33,12 @@ struct SumOf {
 struct ProdOf {
   template <class V>
   static V op(V a, V b) {
-    return a * b;
+    // Numbers of 16 bits would be multiplied as int, which has no room for all products.
+    if constexpr (std::is_integral_v<V> && sizeof(V) < sizeof(int)) {
+      return static_cast<V>(static_cast<unsigned>(a) * static_cast<unsigned>(b));
+    } else {
+      return a * b;
+    }
   }
   template <class T>
   static constexpr T identity = T(1);

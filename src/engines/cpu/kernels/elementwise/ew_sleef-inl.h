@@ -26,7 +26,13 @@ namespace tessera::kernels::HWY_NAMESPACE {
           one(tanh, u10) one(asinh, u10) one(acosh, u10) one(atanh, u10) one(erf, u10) one(erfc, u15) two(pow, u10) \
               two(atan2, u10)
 
-#if HWY_TARGET == HWY_AVX3
+// clang passes vectors of more than 16 bytes in registers only where the flags of the whole file name the instruction
+// set, whatever the function's own name: there SLEEF's functions get 16 bytes at a time.
+#if defined(__clang__) && HWY_ARCH_X86_64
+#define TESSERA_SLEEF_PARTS
+#define TESSERA_SLEEF_F32(name, accuracy) Sleef_cinz_##name##f4_##accuracy##sse2
+#define TESSERA_SLEEF_F64(name, accuracy) Sleef_cinz_##name##d2_##accuracy##sse2
+#elif HWY_TARGET == HWY_AVX3
 #define TESSERA_SLEEF_F32(name, accuracy) Sleef_finz_##name##f16_##accuracy##avx512f
 #define TESSERA_SLEEF_F64(name, accuracy) Sleef_finz_##name##d8_##accuracy##avx512f
 #elif HWY_TARGET == HWY_AVX2
@@ -40,7 +46,37 @@ namespace tessera::kernels::HWY_NAMESPACE {
 #define TESSERA_SLEEF_F64(name, accuracy) Sleef_finz_##name##d2_##accuracy##advsimd
 #endif
 
-#ifdef TESSERA_SLEEF_F32
+#ifdef TESSERA_SLEEF_PARTS
+using FloatPart = float __attribute__((vector_size(16)));
+using DoublePart = double __attribute__((vector_size(16)));
+template <class Part, class V, class F, class... More>
+HWY_INLINE V by_parts(F f, V x, More... more) {
+  for (std::size_t at = 0; at < sizeof x; at += sizeof(Part)) {
+    auto part = [at](const V& v) {
+      Part p;
+      __builtin_memcpy(&p, reinterpret_cast<const char*>(&v) + at, sizeof p);
+      return p;
+    };
+    const Part r = f(part(x), part(more)...);
+    __builtin_memcpy(reinterpret_cast<char*>(&x) + at, &r, sizeof r);
+  }
+  return x;
+}
+#define TESSERA_MATH1(name, accuracy)                                                                                \
+  extern "C" FloatPart TESSERA_SLEEF_F32(name, accuracy)(FloatPart);                                                 \
+  extern "C" DoublePart TESSERA_SLEEF_F64(name, accuracy)(DoublePart);                                               \
+  HWY_INLINE Vec<float> v_##name(Vec<float> x) { return by_parts<FloatPart>(TESSERA_SLEEF_F32(name, accuracy), x); } \
+  HWY_INLINE Vec<double> v_##name(Vec<double> x) { return by_parts<DoublePart>(TESSERA_SLEEF_F64(name, accuracy), x); }
+#define TESSERA_MATH2(name, accuracy)                                              \
+  extern "C" FloatPart TESSERA_SLEEF_F32(name, accuracy)(FloatPart, FloatPart);    \
+  extern "C" DoublePart TESSERA_SLEEF_F64(name, accuracy)(DoublePart, DoublePart); \
+  HWY_INLINE Vec<float> v_##name(Vec<float> x, Vec<float> y) {                     \
+    return by_parts<FloatPart>(TESSERA_SLEEF_F32(name, accuracy), x, y);           \
+  }                                                                                \
+  HWY_INLINE Vec<double> v_##name(Vec<double> x, Vec<double> y) {                  \
+    return by_parts<DoublePart>(TESSERA_SLEEF_F64(name, accuracy), x, y);          \
+  }
+#elif defined(TESSERA_SLEEF_F32)
 // Declared here: sleef.h leaves out the functions of instruction sets that the flags of the whole file do not name.
 #define TESSERA_MATH1(name, accuracy)                                                           \
   extern "C" Vec<float> TESSERA_SLEEF_F32(name, accuracy)(Vec<float>);                          \
@@ -67,6 +103,7 @@ namespace tessera::kernels::HWY_NAMESPACE {
   }
 #endif
 TESSERA_SLEEF_LIST(TESSERA_MATH1, TESSERA_MATH2)
+#undef TESSERA_SLEEF_PARTS
 #undef TESSERA_SLEEF_F32
 #undef TESSERA_SLEEF_F64
 #undef TESSERA_SLEEF_LIST
