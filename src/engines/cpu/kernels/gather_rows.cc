@@ -16,8 +16,8 @@ namespace tessera::kernels {
 
 namespace {
 
-constexpr std::int64_t kGrainBytes = 128 << 10;
-constexpr std::int64_t kStreamBytes = 8 << 20;
+constexpr std::int64_t kRowGrain = 128 << 10;
+constexpr std::int64_t kStreamedRows = 8 << 20;
 
 // Rows lie anywhere, so they are asked for before they are needed: as many as hide the way to memory, and of each its
 // beginning, after which the processor sees the rest coming.
@@ -61,7 +61,7 @@ void gather_rows(const void* table, std::int64_t table_rows, std::int64_t row_by
   const auto* from = static_cast<const std::byte*>(table);
   auto* to = static_cast<std::byte*>(out);
   auto bytes = static_cast<std::size_t>(row_bytes);
-  bool stream = row_bytes >= 256 && n * row_bytes >= kStreamBytes;
+  bool stream = row_bytes >= 256 && n * row_bytes >= kStreamedRows;
   std::int64_t ahead = std::clamp<std::int64_t>(kAheadBytes / std::max<std::int64_t>(row_bytes, 1), 2, kMostRowsAhead);
   std::int64_t beginning = std::min(row_bytes, kBeginning);
   with_index_type("gather_rows", index_dtype, indices, [&](const auto* index) {
@@ -82,7 +82,7 @@ void gather_rows(const void* table, std::int64_t table_rows, std::int64_t row_by
         std::memcpy(target, from + row * row_bytes, bytes);
       }
     };
-    std::int64_t grain = std::max<std::int64_t>(1, kGrainBytes / std::max<std::int64_t>(row_bytes, 8));
+    std::int64_t grain = std::max<std::int64_t>(1, kRowGrain / std::max<std::int64_t>(row_bytes, 8));
     base::parallel_for(n, grain, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {
         if (i + ahead < end) {
@@ -119,9 +119,9 @@ void scatter_rows(ScatterOp op, DType dtype, void* table, std::int64_t table_row
         fn(target, update, nullptr, target, columns);
       }
     };
-    if (n * row_size * size < 2 * kGrainBytes || table_rows < 2 * base::num_threads()) {
+    if (n * row_size * size < 2 * kRowGrain || table_rows < 2 * base::num_threads()) {
       // Few rows: threads share columns, so each element still sees its updates in order.
-      base::parallel_for(row_size, std::max<std::int64_t>(64, kGrainBytes / std::max<std::int64_t>(n * size, 1)),
+      base::parallel_for(row_size, std::max<std::int64_t>(64, kRowGrain / std::max<std::int64_t>(n * size, 1)),
                          [&](std::int64_t begin, std::int64_t end) {
                            for (std::int64_t i = 0; i < n; ++i) {
                              std::int64_t row = resolve(index[i], table_rows, mode);
