@@ -12,7 +12,7 @@ target_link_libraries(tessera_pjrt PRIVATE tessera tessera_warnings nlohmann_jso
 # Nothing but GetPjrtApi and the functions of pjrt/python_api.h is seen from outside: a process may hold other copies of the libraries that it is made of.
 target_link_options(tessera_pjrt PRIVATE -Wl,--exclude-libs,ALL)
 # With clang's sanitizers it is the program that has their functions.
-if(NOT TESSERA_SANITIZE)
+if(NOT TESSERA_SANITIZE OR CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_link_options(tessera_pjrt PRIVATE -Wl,-z,defs)
 endif()
 install(TARGETS tessera_pjrt LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/tessera COMPONENT plugin)
