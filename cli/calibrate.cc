@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -65,13 +66,22 @@ void calibrate(const CalibrateOptions& o) {
   bench::CalibrationSettings settings = o.settings;
   settings.processes = client.process_count();
   settings.devices *= settings.processes;
-  if (o.cluster.empty()) cluster = bench::calibrate(settings);
+  std::optional<bench::CalibrationCheck> check;
+  if (o.check) check.emplace(settings, o.programs);
+  auto run = [&] {
+    if (check) check->measure();
+  };
+  if (o.cluster.empty()) {
+    cluster = bench::calibrate(settings, run);
+  } else {
+    for (int round = 0; round < settings.rounds; ++round) run();
+  }
   std::vector<bench::CheckedCase> cases;
-  if (o.check) cases = bench::check_calibration(cluster, settings, o.programs);
-  if (client.process_index() != 0) return;  // the first one answers for all
+  if (check) cases = check->against(cluster);  // in all processes, among which the programs' arguments are placed
+  if (client.process_index() != 0) return;     // the first one answers for all
   if (!o.out.empty()) base::write_file("--out", o.out, cluster.to_json());
   if (o.out.empty() && !o.check) std::printf("%s", cluster.to_json().c_str());
-  if (o.check) print_check(cases);
+  if (check) print_check(cases);
 }
 
 }  // namespace
@@ -84,6 +94,8 @@ void add_calibrate(CLI::App& app) {
   command->add_flag("--mpi", o->mpi, "Under mpirun: over all its processes, each with so many devices");
   command->add_option("--budget", o->settings.budget, "Seconds of timed runs a measurement (0.3)")
       ->check(CLI::Range(0.0, 1e6));
+  command->add_option("--rounds", o->settings.rounds, "Rounds of all measurements, of which the least times count (1)")
+      ->check(CLI::Range(1, 1000));
   command->add_option("--out", o->out, "The file to write; default: standard output");
   command->add_flag("--check", o->check, "Predict programs under several plans, run them, and print both times");
   command->add_option("--cluster", o->cluster, "Check this one, which was written before, and measure nothing anew");

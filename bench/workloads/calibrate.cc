@@ -28,12 +28,13 @@ constexpr Chain kChain, kSums{28, 1 << 18}, kFunctions{4, 1 << 20};
 
 class Meter {
  public:
-  explicit Meter(const CalibrationSettings& s) : s_(s), n_(s.devices), mesh_(mesh1(s.devices)) {}
+  Meter(const CalibrationSettings& s, RoundTimes& times)
+      : s_(s), times_(times), n_(s.devices), mesh_(mesh1(s.devices)) {}
 
   template <class F, class... Args>
   double seconds(const F& f, const Args&... args) const {
     auto once = call(jit(f), args...);
-    return median_seconds([&] { once(); }, s_.budget);
+    return times_.least(median_seconds([&] { once(); }, s_.budget));
   }
   /// Seconds that one operation adds to a chain of them. `f(length)` is a function of the chain.
   template <class F, class... Args>
@@ -49,6 +50,7 @@ class Meter {
 
  private:
   const CalibrationSettings& s_;
+  RoundTimes& times_;
   std::int64_t n_;
   Mesh mesh_;
 };
@@ -156,8 +158,11 @@ void measure_memory(const Meter& m, ClusterDevice& d, ClusterLevel& level) {
   d.memory_bandwidth = rate(kLargest, stream_time(m, kLargest) - first);
   const double alone = static_cast<double>(level.cores) * rate(kAlone, stream_time(m, kAlone));
   d.caches.push_back({2 * kAlone, std::max(alone, d.memory_bandwidth)});
+  std::vector<double> times;  // of every size in every round
+  for (std::int64_t bytes = kShared; bytes < kLargest; bytes *= 2) times.push_back(stream_time(m, bytes));
+  std::size_t next = 0;
   for (std::int64_t bytes = kShared; bytes < kLargest; bytes *= 2) {
-    const double here = std::min(rate(bytes, stream_time(m, bytes) - first), d.caches.back().bandwidth);
+    const double here = std::min(rate(bytes, times[next++] - first), d.caches.back().bandwidth);
     if (here < kAlike * d.memory_bandwidth) break;
     if (d.caches.back().bandwidth < kAlike * here) {
       d.caches.back().bytes = bytes;
@@ -263,10 +268,9 @@ std::string today() {
   return text;
 }
 
-}  // namespace
-
-ClusterModel calibrate(const CalibrationSettings& s) {
-  const Meter m(s);
+ClusterModel measured(const CalibrationSettings& s, RoundTimes& times) {
+  times.begin_round();
+  const Meter m(s, times);
   const auto n = static_cast<double>(s.devices);
   ClusterModel c;
   c.name = "calibrated";
@@ -298,6 +302,18 @@ ClusterModel calibrate(const CalibrationSettings& s) {
              (s.processes == 1 ? " process on " : " processes on ") +
              std::to_string(std::thread::hardware_concurrency()) + " cores of " + machine_model();
   c.check("calibrate");
+  return c;
+}
+
+}  // namespace
+
+ClusterModel calibrate(const CalibrationSettings& s, const std::function<void()>& after_round) {
+  RoundTimes times;
+  ClusterModel c;
+  for (int round = 0; round < s.rounds; ++round) {
+    c = measured(s, times);
+    after_round();
+  }
   return c;
 }
 

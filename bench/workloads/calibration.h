@@ -15,11 +15,27 @@ namespace tessera::bench {
 struct CalibrationSettings {
   std::int64_t devices = 8;    ///< of all processes
   std::int64_t processes = 1;  ///< each with as many of them, one process after the other
-  double budget = 0.3;         ///< seconds of timed runs a measurement
+  double budget = 0.3;         ///< seconds of timed runs a measurement and round
+  int rounds = 1;
 };
 
-/// Measures the current client's devices by small programs, each for `budget` seconds.
-ClusterModel calibrate(const CalibrationSettings& s);
+/// Times that are measured in the same order in each of several rounds, of which the least counts: what else a machine
+/// does, or its neighbours on the same processor, only adds to a time, and comes and goes within a minute.
+class RoundTimes {
+ public:
+  void begin_round() { next_ = 0; }
+  /// The least so far of the time at this place of the order.
+  double least(double seconds);
+
+ private:
+  std::vector<double> least_;
+  std::size_t next_ = 0;
+};
+
+/// Measures the current client's devices by small programs, each for `budget` seconds a round; `after_round` runs
+/// between the rounds, so that what it measures meets the same machine.
+ClusterModel calibrate(
+    const CalibrationSettings& s, const std::function<void()>& after_round = [] {});
 
 /// A program under one plan: its arguments are placed.
 struct PlannedProgram {
@@ -41,8 +57,22 @@ struct CheckedCase {
   double predicted = 0, measured = 0;  ///< seconds
   double error() const { return predicted / measured - 1; }
 };
-std::vector<CheckedCase> check_calibration(const ClusterModel& cluster, const CalibrationSettings& s,
-                                           const std::vector<std::string>& programs);
+/// The cases' programs, those of these names or all, run in rounds and predicted.
+class CalibrationCheck {
+ public:
+  /// Throws `ValueError` for a name that no program has.
+  CalibrationCheck(const CalibrationSettings& s, const std::vector<std::string>& programs);
+  /// One round of all.
+  void measure();
+  /// What a cluster predicts beside the least times of the rounds.
+  std::vector<CheckedCase> against(const ClusterModel& cluster) const;
+
+ private:
+  CalibrationSettings settings_;
+  std::vector<CalibrationCase> cases_;
+  RoundTimes times_;
+  std::vector<double> seconds_;  // by case
+};
 
 /// Pairs of plans of the same program whose measured times differ by more than `kTie`.
 struct PlanOrder {

@@ -32,22 +32,40 @@ double median_seconds(const std::function<void()>& run, double budget) {
   return agreed(runs[runs.size() / 2] * 1e-6);
 }
 
-std::vector<CheckedCase> check_calibration(const ClusterModel& cluster, const CalibrationSettings& s,
-                                           const std::vector<std::string>& programs) {
-  const std::vector<CalibrationCase> cases = calibration_cases(s.devices);
+double RoundTimes::least(double seconds) {
+  if (next_ == least_.size()) least_.push_back(seconds);
+  double& least = least_[next_++];
+  least = std::min(least, seconds);
+  return least;
+}
+
+CalibrationCheck::CalibrationCheck(const CalibrationSettings& s, const std::vector<std::string>& programs)
+    : settings_(s) {
+  const std::vector<CalibrationCase> all = calibration_cases(s.devices);
   for (const auto& name : programs) {
-    if (std::ranges::any_of(cases, [&](const auto& c) { return c.program == name; })) continue;
+    if (std::ranges::any_of(all, [&](const auto& c) { return c.program == name; })) continue;
     std::string known;
-    for (const auto& c : cases) {
+    for (const auto& c : all) {
       if (known.find(c.program) == std::string::npos) known += (known.empty() ? "" : ", ") + c.program;
     }
     throw ValueError("--program: \"" + name + "\"; expected one of " + known);
   }
+  for (const auto& c : all) {
+    if (programs.empty() || std::ranges::find(programs, c.program) != programs.end()) cases_.push_back(c);
+  }
+}
+
+void CalibrationCheck::measure() {
+  times_.begin_round();
+  seconds_.clear();
+  for (const auto& c : cases_) seconds_.push_back(times_.least(median_seconds(c.make().run, settings_.budget)));
+}
+
+std::vector<CheckedCase> CalibrationCheck::against(const ClusterModel& cluster) const {
   std::vector<CheckedCase> out;
-  for (const auto& c : cases) {
-    if (!programs.empty() && std::ranges::find(programs, c.program) == programs.end()) continue;
-    const PlannedProgram p = c.make();
-    out.push_back({c.program, c.plan, p.predict(cluster).step, median_seconds(p.run, s.budget)});
+  for (std::size_t i = 0; i < cases_.size(); ++i) {
+    const CalibrationCase& c = cases_[i];
+    out.push_back({c.program, c.plan, c.make().predict(cluster).step, seconds_.at(i)});
   }
   return out;
 }

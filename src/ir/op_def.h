@@ -149,6 +149,9 @@ struct DivideArgs {
   /// Operand 0 before a reshape that made it one dimension; empty where there was none.
   Value unflattened = {};
   const Layout* unflattened_layout = nullptr;
+  /// For `OpSpec::divide_with_maker`: the equation that makes operand 0 of its own only operand, which `in` and
+  /// `operands` have in its place.
+  const Eqn* maker = nullptr;
 
   /// Into how many parts dimension d of operand i is split.
   std::int64_t parts_of(std::size_t i, std::int64_t d) const {
@@ -220,6 +223,9 @@ struct OpSpec {
   /// sum as running sums of shards and what stands before each. The partitioner takes the one that moves the fewest
   /// bytes, if they are fewer than without; nothing where a way does not apply.
   std::vector<std::function<std::optional<Division>(Builder&, const DivideArgs&, const P&)>> divide = {};
+  /// A way to write the op together with the one that makes its operand 0, where all that read that value have such a
+  /// way: some elements of a sorted array as a search for them.
+  std::function<std::optional<Division>(Builder&, const DivideArgs&, const P&)> divide_with_maker = nullptr;
   /// Sets the shardings of the results' types where they do not follow from the factors alone, or the results come from
   /// graphs that have typed them.
   std::function<void(const PlaceArgs&, Types& out, const P&)> place = nullptr;
@@ -250,6 +256,8 @@ class OpDef {
   /// How many rules `divide` has.
   virtual std::size_t divisions() const = 0;
   virtual std::optional<Division> divide(std::size_t way, Builder& b, const DivideArgs& args, const Attrs& a) const = 0;
+  virtual bool divides_with_maker() const = 0;
+  virtual std::optional<Division> divide_with_maker(Builder& b, const DivideArgs& args, const Attrs& a) const = 0;
   /// False where the op has no rule `place` of its own.
   virtual bool place(const PlaceArgs& args, Types& out, const Attrs& a) const = 0;
   virtual bool has_reference() const = 0;
@@ -317,6 +325,10 @@ class Op final : public OpDef {
   std::size_t divisions() const override { return spec_.divide.size(); }
   std::optional<Division> divide(std::size_t way, Builder& b, const DivideArgs& args, const Attrs& a) const override {
     return spec_.divide[way](b, args, get<P>(a));
+  }
+  bool divides_with_maker() const override { return static_cast<bool>(spec_.divide_with_maker); }
+  std::optional<Division> divide_with_maker(Builder& b, const DivideArgs& args, const Attrs& a) const override {
+    return spec_.divide_with_maker(b, args, get<P>(a));
   }
   bool place(const PlaceArgs& args, Types& out, const Attrs& a) const override {
     if (spec_.place) spec_.place(args, out, get<P>(a));

@@ -16,7 +16,7 @@ class Calibrate : public test::CliTest {};
 
 // No time is expected of anything: what is measured must be a cluster, and every figure of the check a number.
 TEST_F(Calibrate, WritesAClusterAndChecksIt) {
-  test::CliOutcome o = run("calibrate --devices 2 --budget 0 --out own.json");
+  test::CliOutcome o = run("calibrate --devices 2 --budget 0 --rounds 2 --out own.json");
   ASSERT_EQ(o.status, 0) << o.err;
   const ClusterModel c = ClusterModel::load(path("own.json"));
   EXPECT_EQ(c.num_devices(), 2);
@@ -24,7 +24,7 @@ TEST_F(Calibrate, WritesAClusterAndChecksIt) {
   EXPECT_NE(c.source.find("2 virtual devices"), std::string::npos) << c.source;
   for (const auto& kind : ClusterDevice::known_operations()) EXPECT_TRUE(c.device.operations.contains(kind)) << kind;
   EXPECT_EQ(c.overlaps.size(), 0U);
-  o = run("calibrate --devices 2 --budget 0 --cluster own.json --check --program \"matmul 1024\"");
+  o = run("calibrate --devices 2 --budget 0 --cluster own.json --check --rounds 2 --program \"matmul 1024\"");
   ASSERT_EQ(o.status, 0) << o.err;
   std::istringstream lines(o.out);
   int rows = 0;
@@ -43,6 +43,7 @@ TEST_F(Calibrate, WritesAClusterAndChecksIt) {
 
 TEST_F(Calibrate, RefusesWhatItCannotDo) {
   expect_refused("calibrate --devices 0", {"--devices", "0"});
+  expect_refused("calibrate --rounds 0", {"--rounds", "0"});
   expect_refused("calibrate --speed", {"--speed"});
   expect_refused("calibrate --out /nowhere/own.json", {"--out", "/nowhere/own.json"});
   expect_refused("calibrate --cluster missing.json --check", {"--cluster", "missing.json"});

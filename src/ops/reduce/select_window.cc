@@ -88,7 +88,7 @@ void gather_reference(ViewSpan in, ViewSpan out, const SelectWindow& w) {
 }
 
 // Every shard of the array takes the windows that reach into it, whole, and of what they add the part that is its own.
-std::optional<ir::Division> scatter_by_shards(Builder& b, const ir::DivideArgs& a, const SelectWindow& w) {
+std::optional<ir::Division> windows_scattered_by_shards(Builder& b, const ir::DivideArgs& a, const SelectWindow& w) {
   Value source = a.in[0];
   Value x = a.in[1];
   if (source.type().size() == 0 || x.type().size() == 0) return std::nullopt;
@@ -188,7 +188,7 @@ TESSERA_DEFINE_OP(
             [](Builder&, const TransposeArgs& t, const SelectWindow& w) {
               return Values{select_and_gather_add(t.ct[0], t.in[1], w, w.maximum), {}};
             },
-        .divide = {scatter_by_shards},
+        .divide = {windows_scattered_by_shards},
         .reference = scatter_reference,
         .samples = [] { return samples(true); },
     });

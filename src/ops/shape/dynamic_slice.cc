@@ -6,6 +6,7 @@
 
 #include "core/strided_copy.h"
 #include "ops/define_op.h"
+#include "ops/reduce/order_statistics.h"
 #include "ops/shape/indexing_common.h"
 #include "ops/shape/row_routes.h"
 #include "ops/shared_attrs.h"
@@ -286,6 +287,7 @@ TESSERA_DEFINE_OP(
               return out;
             },
         .divide = {divide_slice, slice_by_routes, slice_at_known_place},
+        .divide_with_maker = dynamic_slice_of_sorted,
         .reference =
             [](ViewSpan in, ViewSpan out, const DynamicSlice& p) {
               if (out[0].size() == 0) return;

@@ -2,6 +2,7 @@
 // gather: https://openxla.org/stablehlo/spec#gather, with jax.lax.gather's modes.
 #include <limits>
 
+#include "ops/reduce/order_statistics.h"
 #include "ops/shape/indexing_common.h"
 #include "ops/shape/indexing_sharding.h"
 
@@ -164,6 +165,7 @@ TESSERA_DEFINE_OP(gather, Gather,
                       .jvp = jvp,
                       .transpose = transpose_rule,
                       .divide = {gather_by_shards, gather_by_routes},
+                      .divide_with_maker = gather_of_sorted,
                       .place = place_gather,
                       .reference = reference,
                       .samples = gather_samples,

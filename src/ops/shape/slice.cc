@@ -5,6 +5,7 @@
 
 #include "core/strided_copy.h"
 #include "ops/define_op.h"
+#include "ops/reduce/order_statistics.h"
 #include "ops/shared_attrs.h"
 
 namespace tessera::ops {
@@ -111,6 +112,7 @@ TESSERA_DEFINE_OP(slice, StaticSlice,
                             }
                             return Values{pad(t.ct[0], scalar(b, 0, t.ct[0].dtype()), p.starts, high, interior)};
                           },
+                      .divide_with_maker = slice_of_sorted,
                       .reference = slice_reference,
                       .samples =
                           [] {

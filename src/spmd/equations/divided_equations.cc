@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
+#include <set>
 
 #include "ir/op_def.h"
 #include "ir/pass.h"
@@ -23,15 +25,20 @@ using ir::Values;
 class Divider {
  public:
   Divider(const ir::Module& m, const std::vector<ir::Layout>& layouts, const Pricing& price)
-      : m_(m), g_(*m.graph), layouts_(layouts), price_(price), maker_(g_.num_values()) {}
+      : m_(m), g_(*m.graph), layouts_(layouts), price_(price), maker_(g_.num_values()) {
+    for (const auto& e : g_.eqns) {
+      for (auto v : e.out) maker_[at(v)] = &e;
+    }
+  }
 
   std::optional<LaidGraph> run() {
     std::vector<std::optional<Part>> parts;
     bool any = false;
+    divide_with_readers();
     for (const auto& e : g_.eqns) {
-      parts.push_back(divided(e));
+      auto it = with_maker_.find(&e);
+      parts.push_back(it != with_maker_.end() ? std::move(it->second) : divided(e).part);
       any = any || parts.back();
-      for (auto v : e.out) maker_[at(v)] = &e;
     }
     if (!any) return std::nullopt;
     ir::Rewriter r(b_, g_);
@@ -40,6 +47,7 @@ class Divider {
     std::size_t next = 0;
     r.walk([&](const ir::Eqn& e, const Values& in) {
       const auto& part = parts[next++];
+      if (unread_.contains(&e)) return Values(e.out.size());
       if (part) {
         Values out = splice(*part, r.of(part->reads));
         lay(out, e.out, layouts_);
@@ -57,7 +65,6 @@ class Divider {
     std::vector<Alternative> out;
     for (const auto& e : g_.eqns) {
       if (m_.divides && e.op->divisions() > 0 && is_split(e)) note_left(e, out);
-      for (auto v : e.out) maker_[at(v)] = &e;
     }
     return out;
   }
@@ -69,7 +76,13 @@ class Divider {
     std::vector<ir::Layout> layouts;
     std::vector<ir::ValueId> reads;
   };
-  // An equation's operands as inputs of a program of its own, in which small constants are themselves.
+  // An equation divided, where that is better, and what it takes.
+  struct Choice {
+    std::optional<Part> part;
+    Price price;
+  };
+  // An equation's operands as inputs of a program of its own, in which small constants are themselves. In place of
+  // operand 0 stands that of `source`, which makes it.
   struct Alone {
     Alone(const Divider& d, const ir::Eqn& e, const ir::Eqn* source) {
       b.set_loc(e.loc);
@@ -82,7 +95,7 @@ class Divider {
         }
         in.push_back(x);
       }
-      if (source == nullptr) return;
+      if (source == nullptr || source->op != &ops::def::reshape) return;
       whole = in[0];
       in[0] = ops::reshape(whole, d.g_.type(e.in[0]).shape);
     }
@@ -122,28 +135,67 @@ class Divider {
     return out;
   }
 
-  std::optional<Part> divided(const ir::Eqn& e) {
+  Choice divided(const ir::Eqn& e) {
     bool slides = slides_windows(e);
-    if (e.in.empty() || (!slides && e.op->divisions() == 0)) return std::nullopt;
+    if (e.in.empty() || (!slides && e.op->divisions() == 0)) return {};
     const ir::Eqn* source = reshaped(e);
-    if (!is_split(e) && source == nullptr) return std::nullopt;
+    if (!is_split(e) && source == nullptr) return {};
     if (slides) {
-      if (auto part = written(e, nullptr, divide_windows)) return part;
+      if (auto part = written(e, nullptr, divide_windows)) return {std::move(part), {}};
     }
-    if (!m_.divides) return std::nullopt;
-    std::optional<Part> best;
-    std::optional<Price> least;  // found when the first way applies
+    if (!m_.divides) return {};
+    Choice best;
+    bool priced = false;  // when the first way applies
     for (std::size_t way = 0; way < e.op->divisions(); ++way) {
       auto part = written(e, source, rule(way));
       if (!part) continue;
-      if (!least) least = undivided_price(e, source);
+      if (!priced) best.price = undivided_price(e, source);
+      priced = true;
       Price found = price_(part->module, part->layouts);
-      if (!less(found, *least)) continue;
-      least = found;
-      best = std::move(part);
+      if (!less(found, best.price)) continue;
+      best = {std::move(part), found};
     }
-    by_rules_ = by_rules_ || best;
+    by_rules_ = by_rules_ || best.part;
     return best;
+  }
+
+  // Equations that make what others only pick from, with those: the readers of a value are divided together with its
+  // maker, or none of them is.
+  void divide_with_readers() {
+    if (!m_.divides || std::ranges::none_of(g_.eqns, [](const auto& e) { return e.op->divides_with_maker(); })) return;
+    std::vector<std::vector<const ir::Eqn*>> readers(g_.num_values());
+    for (const auto& e : g_.eqns) {
+      for (auto v : e.in) readers[at(v)].push_back(&e);
+    }
+    for (const auto& e : g_.eqns) {
+      // A reshape is no work that could be left out.
+      if (e.in.size() != 1 || e.out.size() != 1 || e.op == &ops::def::reshape || !is_split(e)) continue;
+      if (std::ranges::find(g_.outputs, e.out[0]) == g_.outputs.end()) divide_with_readers(e, readers[at(e.out[0])]);
+    }
+  }
+  void divide_with_readers(const ir::Eqn& e, const std::vector<const ir::Eqn*>& readers) {
+    std::vector<Part> parts;
+    Price together;
+    for (const auto* reader : readers) {
+      if (!reader->op->divides_with_maker() || reader->in[0] != e.out[0]) return;
+      auto part = written(*reader, &e, [](ir::Builder& b, const ir::Eqn& r, const ir::DivideArgs& args) {
+        return r.op->divide_with_maker(b, args, r.attrs);
+      });
+      if (!part) return;
+      together = sum(together, price_(part->module, part->layouts));
+      parts.push_back(std::move(*part));
+    }
+    if (parts.empty()) return;
+    Price apart = undivided_price(e, nullptr);
+    if (Choice way = divided(e); way.part) apart = way.price;
+    for (const auto* reader : readers) apart = sum(apart, undivided_price(*reader, nullptr));
+    if (!less(together, apart)) return;
+    for (std::size_t i = 0; i < parts.size(); ++i) with_maker_.emplace(readers[i], std::move(parts[i]));
+    unread_.insert(&e);
+    by_rules_ = true;
+  }
+  static Price sum(const Price& a, const Price& b) {
+    return {a.bytes + b.bytes, a.exchanges + b.exchanges, std::max(a.largest, b.largest)};
   }
 
   using Rule = std::function<std::optional<ir::Division>(ir::Builder&, const ir::Eqn&, const ir::DivideArgs&)>;
@@ -159,6 +211,10 @@ class Divider {
     if (source != nullptr) {
       args.unflattened = alone.whole;
       args.unflattened_layout = &layout(source->in[0]);
+    }
+    if (source != nullptr && !alone.whole) {
+      operands[0] = layout(source->in[0]);
+      args.maker = source;
     }
     return rule(alone.b, e, args);
   }
@@ -268,7 +324,7 @@ class Divider {
   const ir::Graph& g_;
   const std::vector<ir::Layout>& layouts_;
   const Pricing& price_;
-  std::vector<const ir::Eqn*> maker_;  // by value, as far as equations have been looked at
+  std::vector<const ir::Eqn*> maker_;  // by value
   ir::Builder b_;
   std::vector<ir::Layout> made_;  // by new value
   struct Reduction {
@@ -278,6 +334,8 @@ class Divider {
   };
   std::vector<Reduction> reductions_;  // in the new graph
   bool by_rules_ = false;
+  std::map<const ir::Eqn*, std::optional<Part>> with_maker_;  // readers that are divided with what they read
+  std::set<const ir::Eqn*> unread_;                           // and the equations that made that
 };
 
 // How often a value would have to be halved to be of a size that any device has room for.
