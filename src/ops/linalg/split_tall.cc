@@ -57,54 +57,59 @@ Dims prime_factors(std::int64_t n) {
 }
 
 // One round: devices whose numbers along the axis differ in one digit. There are `radix` of them, `stride` apart.
-struct Round {
-  Collective axis;
-  std::int64_t stride, radix;
+class TriangleRound {
+ public:
+  TriangleRound(const Collective& axis, std::int64_t stride, std::int64_t radix)
+      : axis_(axis), stride_(stride), radix_(radix) {}
 
+  // A device's place among them.
   Value digit(Builder& b) const {
     auto number = [&](std::int64_t v) { return scalar(b, static_cast<double>(v), DType::I32); };
-    return rem(div(axis_index(b, axis), number(stride)), number(radix));
+    return rem(div(axis_index(b, axis_), number(stride_)), number(radix_));
   }
   // The triangles of all of them, in the order of their digits.
-  Values triangles(Value r) const {
-    Builder& b = *r.builder;
-    std::int64_t n = r.shape().back();
-    std::int64_t rows = r.rank() - 2;
-    if (radix == 2) {
-      Ppermute pairs;
-      static_cast<Collective&>(pairs) = axis;
-      for (std::int64_t i = 0; i < axis.total(); ++i)
-        pairs.pairs.push_back({i, i + (i / stride % 2 == 0 ? stride : -stride)});
-      Value other = unfolded(ppermute(folded(r), pairs), n);
-      Value second = ne(digit(b), scalar(b, 0, DType::I32));
-      return {where(second, other, r), where(second, r, other)};
+  Values triangles(Value r) const { return radix_ == 2 ? exchanged(r) : gathered(r); }
+
+ private:
+  Values exchanged(Value r) const {
+    Ppermute pairs;
+    static_cast<Collective&>(pairs) = axis_;
+    for (std::int64_t i = 0; i < axis_.total(); ++i) {
+      pairs.pairs.push_back({i, i / stride_ % 2 == 0 ? i + stride_ : i - stride_});
     }
+    Value other = unfolded(ppermute(folded(r), pairs), r.shape().back());
+    Value second = ne(digit(*r.builder), scalar(*r.builder, 0, DType::I32));
+    return {where(second, other, r), where(second, r, other)};
+  }
+  Values gathered(Value r) const {
     AllGather all;
-    static_cast<Collective&>(all) = axis;
-    all.dim = rows;
-    if (radix < axis.total()) {
+    static_cast<Collective&>(all) = axis_;
+    all.dim = r.rank() - 2;
+    if (radix_ < axis_.total()) {
       all.groups.emplace();
-      for (std::int64_t i = 0; i < axis.total(); ++i) {
-        if (i / stride % radix != 0) continue;
+      for (std::int64_t i = 0; i < axis_.total(); ++i) {
+        if (i / stride_ % radix_ != 0) continue;
         Dims& group = all.groups->emplace_back();
-        for (std::int64_t k = 0; k < radix; ++k) group.push_back(i + k * stride);
+        for (std::int64_t k = 0; k < radix_; ++k) group.push_back(i + k * stride_);
       }
     }
     Value packed = all_gather(folded(r), all);
-    std::int64_t height = packed.shape()[at(rows)] / radix;
+    std::int64_t height = packed.shape()[at(all.dim)] / radix_;
     Values out;
-    for (std::int64_t k = 0; k < radix; ++k) {
-      out.push_back(unfolded(row_range(packed, k * height, (k + 1) * height), n));
+    for (std::int64_t k = 0; k < radix_; ++k) {
+      out.push_back(unfolded(row_range(packed, k * height, (k + 1) * height), r.shape().back()));
     }
     return out;
   }
+
+  Collective axis_;
+  std::int64_t stride_, radix_;
 };
 
-// The triangle of all devices, what makes a device's part of the orthogonal factor of the one that its own triangle
-// has, and the triangles that the first device was sent.
 struct Reduced {
-  Value q, r;
-  Values others;
+  Value q;        // by which a device's own orthogonal factor is multiplied for its part of that of all
+  Value r;        // the triangle of all devices
+  Values others;  // on the first device: the triangles that it was sent
 };
 Reduced reduced_over(Value r, const std::vector<Collective>& axes) {
   Builder& b = *r.builder;
@@ -114,7 +119,7 @@ Reduced reduced_over(Value r, const std::vector<Collective>& axes) {
   for (std::size_t i = axes.size(); i-- > 0;) {
     std::int64_t stride = 1;
     for (auto radix : prime_factors(axes[i].total())) {
-      Round round{axes[i], stride, radix};
+      TriangleRound round(axes[i], stride, radix);
       Values all = round.triangles(out.r);
       Values f = qr(concatenate(all, rows));
       Values starts(at(r.rank()), scalar(b, 0, DType::I32));
