@@ -164,7 +164,7 @@ class Emitter {
     }
     // Each instance has an addend, also where all of these are equal.
     to.partial = mask_of_dims(p.partial);
-    to.vary &= ~to.partial;
+    to.vary &= ~(to.partial | mask_of_dims(p.equal));
     finish(reinterpret(x, to, p.shape));
   }
 
@@ -411,7 +411,7 @@ class VaryAnalysis {
       const auto& p = ir::get<ops::ManualSpec>(e.attrs);
       AxisMask cut = 0;
       for (const auto& d : p.dims) cut |= mask_of_dims(d);
-      cut |= mask_of_dims(p.partial);
+      cut |= mask_of_dims(p.partial) | mask_of_dims(p.equal);
       all = e.op == &ops::def::manual_enter ? all | cut : all & ~cut;
     } else if (const auto* c = ir::get_if<ops::ShardingConstraint>(e.attrs)) {
       if (!c->unreduced.empty()) all &= ~resolve(*c, m_).layout.partial;  // a sum has one value

@@ -12,15 +12,17 @@ namespace tessera::ops {
 
 /// `manual_enter`: a whole value seen as one block a position; `manual_exit`: blocks seen as a whole value. `dims`: by
 /// dimension the manual axes of the program's mesh that cut it, major first. Nothing moves but to bring the value under
-/// that layout. Over the axes of `partial` the whole value is the sum of the blocks.
+/// that layout. Over the axes of `partial` the whole value is the sum of the blocks. Blocks that `manual_exit` is given
+/// may differ over other axes only where they are known to be equal: over those of `equal`.
 struct ManualSpec {
   std::vector<Dims> dims;
   Shape shape;  ///< of the result
   Dims manual;  ///< all axes that are manual inside
   Dims partial;
-  static constexpr auto fields =
-      std::tuple{field("dims", &ManualSpec::dims), field("shape", &ManualSpec::shape),
-                 field("manual", &ManualSpec::manual), rare_field("partial", &ManualSpec::partial)};
+  Dims equal = {};
+  static constexpr auto fields = std::tuple{
+      field("dims", &ManualSpec::dims), field("shape", &ManualSpec::shape), field("manual", &ManualSpec::manual),
+      rare_field("partial", &ManualSpec::partial), rare_field("equal", &ManualSpec::equal)};
 };
 
 /// `reinterpret`, in partitioned graphs only: position p holds the bytes that position `source[p]` held, zeros for -1;

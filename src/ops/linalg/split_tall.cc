@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tall matrices whose rows are split: TSQR (Demmel, Grigori, Hoemmen, Langou: Communication-optimal parallel and
-// sequential QR and LU factorizations, 2012). The first n rows take part in the last step alone, so that its reflectors
-// are those that LAPACK would find for the whole matrix: factors have the signs that they have on one device.
-#include <bit>
-
+// sequential QR and LU factorizations, 2012). In every round devices exchange their triangles, stack them in the same
+// order and find the same factors, so that after the last one each has the triangle of all and its part of q without
+// being sent either.
+//
+// Such factors may differ from those of one device by the signs of r's rows. The first device keeps the first n rows
+// apart and all triangles that it is sent: Householder's reflectors of these have LAPACK's signs, and the others are
+// told which rows to turn.
 #include "ops/collective/collectives.h"
 #include "ops/collective/manual.h"
 #include "ops/linalg/block_cyclic.h"
@@ -13,61 +16,122 @@ namespace tessera::ops {
 
 namespace {
 
-Value is_set(Value number, std::int64_t bit) {
-  Value b = scalar(*number.builder, static_cast<double>(bit), DType::I32);
-  return ne(and_(number, b), scalar(*number.builder, 0, DType::I32));
-}
-
-// Triangles (…, n, n) of even n as rectangles (…, n / 2, n + 1) without the zeros: the last rows, turned round, stand
-// before the first ones.
+// Triangles (…, n, n) as rectangles without the zeros: (…, n / 2, n + 1), or (…, (n + 1) / 2, n) for odd n. The last
+// rows, turned round, stand before the first ones.
 Value folded(Value r) {
   Builder& b = *r.builder;
   std::int64_t n = r.shape().back();
+  if (n == 1) return r;
+  std::int64_t odd = n % 2;
   Dims none(at(r.rank()), 0);
-  Dims one = none;
-  one.back() = 1;
+  Dims column = none;
+  column.back() = 1 - odd;
+  Dims row = none;
+  row[row.size() - 2] = odd;
   Value zero = scalar(b, 0, r.dtype());
-  Value first = pad(row_range(r, 0, n / 2), zero, one, none);
-  Value last = pad(rev(row_range(r, n / 2), {r.rank() - 2, r.rank() - 1}), zero, none, one);
-  Value row = iota(b, DType::I32, first.shape(), r.rank() - 2);
-  return where(le(iota(b, DType::I32, first.shape(), r.rank() - 1), row), last, first);
+  Value first = pad(row_range(r, 0, (n + 1) / 2), zero, column, none);
+  Value last = pad(rev(row_range(r, (n + 1) / 2), {r.rank() - 2, r.rank() - 1}), zero, row, column);
+  Value rows = iota(b, DType::I32, first.shape(), r.rank() - 2);
+  Value columns = iota(b, DType::I32, first.shape(), r.rank() - 1);
+  return where(odd != 0 ? lt(columns, rows) : le(columns, rows), last, first);
 }
-Value unfolded(Value x) {
-  std::int64_t n = x.shape().back() - 1;
-  Value last = rev(lower_part(column_range(x, 0, n)), {x.rank() - 2, x.rank() - 1});
-  return concatenate(Values{upper_part(column_range(x, 1)), last}, x.rank() - 2);
+Value unfolded(Value x, std::int64_t n) {
+  if (n == 1) return x;
+  std::int64_t odd = n % 2;
+  Value last = rev(lower_part(row_range(column_range(x, 0, n), odd), 0), {x.rank() - 2, x.rank() - 1});
+  return concatenate(Values{upper_part(column_range(x, 1 - odd)), last}, x.rank() - 2);
 }
 
-// The triangle of all devices along one axis, and the part of the orthogonal factor that belongs to each.
-struct Reduced {
-  Value q, r;
-};
-Reduced joined_along(Reduced x, const Collective& axis) {
-  Builder& b = *x.r.builder;
-  std::int64_t parts = axis.total();
-  std::int64_t rows = x.r.rank() - 2;
-  std::int64_t n = x.r.shape().back();
-  Value me = axis_index(b, axis);
-  if (!std::has_single_bit(static_cast<std::uint64_t>(parts))) {
-    AllGather all;
-    static_cast<Collective&>(all) = axis;
-    all.dim = rows;
-    Values f = qr(all_gather(x.r, all));
-    Values starts(at(x.r.rank()), scalar(b, 0, DType::I32));
-    starts[at(rows)] = me * static_cast<double>(n);
-    return {matmul(x.q, dynamic_slice(f[0], starts, x.r.shape())), f[1]};
+// Twos first, for which a round is one exchange of two devices.
+Dims prime_factors(std::int64_t n) {
+  Dims out;
+  for (std::int64_t f = 2; n > 1;) {
+    if (n % f == 0) {
+      out.push_back(f);
+      n /= f;
+    } else {
+      ++f;
+    }
   }
-  // In pairs: in every round each device knows the triangle of twice as many.
-  for (std::int64_t bit = 1; bit < parts; bit *= 2) {
+  return out;
+}
+
+// One round: devices whose numbers along the axis differ in one digit. There are `radix` of them, `stride` apart.
+class TriangleRound {
+ public:
+  TriangleRound(const Collective& axis, std::int64_t stride, std::int64_t radix)
+      : axis_(axis), stride_(stride), radix_(radix) {}
+
+  // A device's place among them.
+  Value digit(Builder& b) const {
+    auto number = [&](std::int64_t v) { return scalar(b, static_cast<double>(v), DType::I32); };
+    return rem(div(axis_index(b, axis_), number(stride_)), number(radix_));
+  }
+  // The triangles of all of them, in the order of their digits.
+  Values triangles(Value r) const { return radix_ == 2 ? exchanged(r) : gathered(r); }
+
+ private:
+  Values exchanged(Value r) const {
     Ppermute pairs;
-    static_cast<Collective&>(pairs) = axis;
-    for (std::int64_t i = 0; i < parts; ++i) pairs.pairs.push_back({i, i ^ bit});
-    Value other = n % 2 == 0 ? unfolded(ppermute(folded(x.r), pairs)) : ppermute(x.r, pairs);
-    Value second = is_set(me, bit);
-    Values f = qr(concatenate(Values{where(second, other, x.r), where(second, x.r, other)}, rows));
-    x = {matmul(x.q, where(second, row_range(f[0], n), row_range(f[0], 0, n))), f[1]};
+    static_cast<Collective&>(pairs) = axis_;
+    for (std::int64_t i = 0; i < axis_.total(); ++i) {
+      pairs.pairs.push_back({i, i / stride_ % 2 == 0 ? i + stride_ : i - stride_});
+    }
+    Value other = unfolded(ppermute(folded(r), pairs), r.shape().back());
+    Value second = ne(digit(*r.builder), scalar(*r.builder, 0, DType::I32));
+    return {where(second, other, r), where(second, r, other)};
   }
-  return x;
+  Values gathered(Value r) const {
+    AllGather all;
+    static_cast<Collective&>(all) = axis_;
+    all.dim = r.rank() - 2;
+    if (radix_ < axis_.total()) {
+      all.groups.emplace();
+      for (std::int64_t i = 0; i < axis_.total(); ++i) {
+        if (i / stride_ % radix_ != 0) continue;
+        Dims& group = all.groups->emplace_back();
+        for (std::int64_t k = 0; k < radix_; ++k) group.push_back(i + k * stride_);
+      }
+    }
+    Value packed = all_gather(folded(r), all);
+    std::int64_t height = packed.shape()[at(all.dim)] / radix_;
+    Values out;
+    for (std::int64_t k = 0; k < radix_; ++k) {
+      out.push_back(unfolded(row_range(packed, k * height, (k + 1) * height), r.shape().back()));
+    }
+    return out;
+  }
+
+  Collective axis_;
+  std::int64_t stride_, radix_;
+};
+
+struct Reduced {
+  Value q;        // by which a device's own orthogonal factor is multiplied for its part of that of all
+  Value r;        // the triangle of all devices
+  Values others;  // on the first device: the triangles that it was sent
+};
+Reduced reduced_over(Value r, const std::vector<Collective>& axes) {
+  Builder& b = *r.builder;
+  std::int64_t n = r.shape().back();
+  std::int64_t rows = r.rank() - 2;
+  Reduced out{{}, r, {}};
+  for (std::size_t i = axes.size(); i-- > 0;) {
+    std::int64_t stride = 1;
+    for (auto radix : prime_factors(axes[i].total())) {
+      TriangleRound round(axes[i], stride, radix);
+      Values all = round.triangles(out.r);
+      Values f = qr(concatenate(all, rows));
+      Values starts(at(r.rank()), scalar(b, 0, DType::I32));
+      starts[at(rows)] = mul(round.digit(b), scalar(b, static_cast<double>(n), DType::I32));
+      Value mine = dynamic_slice(f[0], starts, r.shape());
+      out.q = out.q ? matmul(out.q, mine) : mine;
+      out.r = f[1];
+      out.others.insert(out.others.end(), all.begin() + 1, all.end());
+      stride *= radix;
+    }
+  }
+  return out;
 }
 
 // The rows that each device has of a tall matrix, all axes that split it along its rows.
@@ -103,21 +167,10 @@ class Rows {
     shape[shape.size() - 2] *= parts_;
     return row_range(rows.builder->add1(def::manual_exit, {rows}, attrs(cut(shape, rows.rank() - 2))), 0, m_);
   }
-  // What all devices have leaves the region in shards of dimension d: a varying value cannot leave it whole.
-  Value leave_shared(Value x, std::int64_t d) const {
-    Builder& b = *x.builder;
-    std::int64_t extent = x.shape()[at(d)];
-    std::int64_t share = (extent + parts_ - 1) / parts_;
-    Dims low(at(x.rank()), 0);
-    Dims high = low;
-    high[at(d)] = parts_ * share - extent;
-    Values starts(at(x.rank()), scalar(b, 0, DType::I32));
-    starts[at(d)] = axis_index(b, all_) * static_cast<double>(share);
-    Shape shape = x.shape();
-    shape[at(d)] = share;
-    x = dynamic_slice(pad(x, scalar(b, 0, x.dtype()), low, high), starts, shape);
-    shape[at(d)] = parts_ * share;
-    return slice_in_dim(b.add1(def::manual_exit, {x}, attrs(cut(shape, d))), 0, extent, d);
+  // What all devices have found alike.
+  Value leave_equal(Value x) const {
+    ManualSpec spec{std::vector<Dims>(at(x.rank())), x.shape(), *all_.axes, {}, *all_.axes};
+    return x.builder->add1(def::manual_exit, {x}, attrs(spec));
   }
 
   Value first(Builder& b) const { return eq(axis_index(b, all_), scalar(b, 0, DType::I32)); }
@@ -134,17 +187,9 @@ class Rows {
     return concatenate(Values{mine, row_range(rows, n_)}, rows.rank() - 2);
   }
 
-  // The first n rows, below them the triangle of all others; and what makes a device's rows of that triangle's.
-  struct Stack {
-    Value rows, q;
-  };
-  Stack reduced(Value x) const {
-    Value top = row_range(x, 0, n_);
-    Values f = qr(with_top(zeros_like(top), x));
-    Reduced rest{identity_like(f[1]), f[1]};
-    for (std::size_t i = each_.size(); i-- > 0;) rest = joined_along(rest, each_[i]);
-    return {concatenate(Values{from_first(top), rest.r}, x.rank() - 2), matmul(f[0], rest.q)};
-  }
+  // The factors of a device's rows, of those of the first device without the first n.
+  Values without_top(Value x) const { return qr(with_top(zeros_like(row_range(x, 0, n_)), x)); }
+  Reduced reduced(Value r) const { return reduced_over(r, each_); }
   std::int64_t n() const { return n_; }
 
  private:
@@ -161,38 +206,74 @@ class Rows {
   std::int64_t m_ = 0, n_ = 0, parts_ = 1, chunk_ = 0;
 };
 
+// Which rows of r, found of the same matrix, have other signs than those that LAPACK finds for the rows of `stack`.
+Value turned(Value stack, Value r) {
+  auto negative = [](Value x) {
+    Value d = diagonal(x);
+    return lt(is_complex(d.dtype()) ? real(d) : d, scalar(*d.builder, 0, real_dtype(d.dtype())));
+  };
+  return ne(negative(row_range(packed_qr(stack)[0], 0, r.shape().back())), negative(r));
+}
+// x with the marked rows (dimension rank - 2) or columns (rank - 1) negated.
+Value with_turned(Value x, Value marks, std::int64_t dim) {
+  Dims dims(at(marks.rank()));
+  for (std::size_t d = 0; d < dims.size(); ++d) dims[d] = static_cast<std::int64_t>(d);
+  dims.back() = dim;
+  return where(broadcast_in_dim(marks, x.shape(), dims), neg(x), x);
+}
+
 }  // namespace
 
 std::optional<ir::Division> qr_by_rows(Builder&, const ir::DivideArgs& a, const Qr& p) {
   auto rows = Rows::of(a);
   const Shape& shape = a.in[0].shape();
   if (!rows || p.packed || (p.full && shape[shape.size() - 2] != shape.back())) return std::nullopt;
-  auto [stack, q] = rows->reduced(rows->enter(a.in[0]));
-  Values f = qr(stack);
-  Value mine = rows->with_top(row_range(f[0], 0, rows->n()), matmul(q, row_range(f[0], rows->n())));
-  return ir::Division{{rows->leave(mine), rows->leave_shared(f[1], f[1].rank() - 2)}};
+  std::int64_t n = rows->n();
+  Value x = rows->enter(a.in[0]);
+  std::int64_t rank = x.rank();
+  Value top = row_range(x, 0, n);
+  Values own = rows->without_top(x);
+  // On the first device its first rows join the others; elsewhere they are among them.
+  Value first = rows->first(*x.builder);
+  Values f = qr(concatenate(Values{top, own[1]}, rank - 2));
+  Reduced all = rows->reduced(where(first, f[1], own[1]));
+  Values stack{top, own[1]};
+  stack.insert(stack.end(), all.others.begin(), all.others.end());
+  Value marks = rows->from_first(turned(concatenate(stack, rank - 2), all.r));
+  Value q = with_turned(all.q, marks, rank - 1);
+  Value below = where(first, row_range(f[0], n), identity_like(all.r));
+  Value mine = rows->with_top(matmul(row_range(f[0], 0, n), q), matmul(own[0], matmul(below, q)));
+  Value r = upper_part(with_turned(all.r, marks, rank - 2));
+  return ir::Division{{rows->leave(mine), rows->leave_equal(r)}};
 }
 
+// Reflectors are not those of the triangles: the first device finds them, of its first rows and of the triangle of all
+// others, and sends what they have in the place of that triangle.
 std::optional<ir::Division> reflectors_by_rows(Builder&, const ir::DivideArgs& a, const Qr& p) {
   auto rows = Rows::of(a);
   if (!rows || !p.packed) return std::nullopt;
+  std::int64_t n = rows->n();
   Value x = rows->enter(a.in[0]);
-  auto [stack, q] = rows->reduced(x);
-  Values f = packed_qr(stack);
-  Value rest = zero_where_zero(matmul(q, row_range(f[0], rows->n())), x);
-  Value mine = rows->with_top(row_range(f[0], 0, rows->n()), rest);
-  return ir::Division{{rows->leave(mine), rows->leave_shared(f[1], f[1].rank() - 1)}};
+  Values own = rows->without_top(x);
+  Reduced all = rows->reduced(own[1]);
+  Values f = packed_qr(concatenate(Values{row_range(x, 0, n), all.r}, x.rank() - 2));
+  Value below = unfolded(rows->from_first(folded(row_range(f[0], n))), n);
+  Value rest = zero_where_zero(matmul(own[0], matmul(all.q, below)), x);
+  Value mine = rows->with_top(row_range(f[0], 0, n), rest);
+  return ir::Division{{rows->leave(mine), rows->leave_equal(rows->from_first(f[1]))}};
 }
 
 std::optional<ir::Division> product_by_rows(Builder&, const ir::DivideArgs& a, const NoAttrs&) {
   auto rows = Rows::of(a);
   if (!rows || a.in[1].shape().back() != rows->n()) return std::nullopt;
+  std::int64_t n = rows->n();
   Value packed = rows->enter(a.in[0]);
-  Value top = reflectors_of(row_range(packed, 0, rows->n()));
+  Value top = reflectors_of(row_range(packed, 0, n));
   Value v = rows->with_top(top, packed);
-  Value factor = compact_factor(rows->summed(matmul(adjoint(v), v)), rows->enter_shared(a.in[1]));
-  Value q = neg(matmul(v, matmul(factor, adjoint(rows->from_first(top)))));
-  Value head = row_range(q, 0, rows->n());
+  Value gram = unfolded(rows->summed(folded(upper_part(matmul(adjoint(v), v)))), n);
+  Value factor = compact_factor(gram, rows->enter_shared(a.in[1]));
+  Value q = neg(matmul(v, matmul(factor, unfolded(rows->from_first(folded(adjoint(top))), n))));
+  Value head = row_range(q, 0, n);
   return ir::Division{{rows->leave(rows->with_top(head + identity_like(head), q))}};
 }
 

@@ -12,6 +12,7 @@
 #include "ops/control/subgraph_structure.h"
 #include "ops/shape/sharding_groups.h"
 #include "spmd/equations/halo_equations.h"
+#include "spmd/equations/whole_factors.h"
 #include "spmd/equations/window_equations.h"
 #include "spmd/factoring.h"
 #include "spmd/spmd.h"
@@ -398,6 +399,7 @@ class Propagation::Impl {
 ir::Module prepared(ir::Module m) {
   if (m.deterministic) m.graph = with_fixed_leaves(m.graph);
   m.graph = expand_maps(m);
+  if (m.mesh && m.mesh->num_positions() > 1) m.graph = with_whole_factors(m.graph);
   return m;
 }
 
