@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <unordered_set>
 
 #include "ir/op_def.h"
 #include "ir/pass.h"
@@ -12,6 +13,7 @@
 #include "ops/shared_attrs.h"
 #include "spmd/equations/window_equations.h"
 #include "spmd/factoring.h"
+#include "spmd/late_completion.h"
 
 namespace tessera::spmd {
 
@@ -23,13 +25,15 @@ using ir::Values;
 class Divider {
  public:
   Divider(const ir::Module& m, const std::vector<ir::Layout>& layouts, const Pricing& price)
-      : m_(m), g_(*m.graph), layouts_(layouts), price_(price), maker_(g_.num_values()) {}
+      : m_(m), g_(*m.graph), layouts_(layouts), price_(price), maker_(g_.num_values()), uses_(g_) {}
 
-  std::optional<LaidGraph> run() {
+  /// With `apart`, each equation by itself, whatever is around it.
+  std::optional<LaidGraph> run(bool apart = false) {
+    apart_ = apart;
     std::vector<std::optional<Part>> parts;
     bool any = false;
     for (const auto& e : g_.eqns) {
-      parts.push_back(divided(e));
+      parts.push_back(taken_.contains(&e) ? std::nullopt : divided(e));
       any = any || parts.back();
       for (auto v : e.out) maker_[at(v)] = &e;
     }
@@ -37,16 +41,18 @@ class Divider {
     ir::Rewriter r(b_, g_);
     r.add_inputs();
     lay(r.of(g_.inputs), g_.inputs, layouts_);
-    std::size_t next = 0;
-    r.walk([&](const ir::Eqn& e, const Values& in) {
-      const auto& part = parts[next++];
-      if (part) {
-        Values out = splice(*part, r.of(part->reads));
-        lay(out, e.out, layouts_);
-        return out;
+    for (std::size_t i = 0; i < g_.eqns.size(); ++i) {
+      const ir::Eqn& e = g_.eqns[i];
+      if (taken_.contains(&e)) continue;
+      b_.set_loc(e.loc);
+      if (parts[i]) {
+        const Values out = splice(*parts[i], r.of(parts[i]->reads));
+        lay(out, parts[i]->makes, layouts_);
+        r.bind(parts[i]->makes, out);
+      } else {
+        r.bind(e.out, copied(r, e, r.of(e.in), layouts_));
       }
-      return copied(r, e, in, layouts_);
-    });
+    }
     // Not pruned: values keep the numbers that their layouts have.
     auto graph = std::make_shared<const ir::Graph>(b_.finish(r.outputs()));
     return LaidGraph{ir::after_pass("divide_equations", graph), std::move(made_), by_rules_};
@@ -63,28 +69,41 @@ class Divider {
   }
 
  private:
-  // What stands in an equation's place, and the values of the program that it reads.
+  // What stands in an equation's place, and the values of the program that it reads and makes.
   struct Part {
     ir::Module module;
     std::vector<ir::Layout> layouts;
-    std::vector<ir::ValueId> reads;
+    std::vector<ir::ValueId> reads, makes;
+  };
+  // An equation and those around it that are written with it.
+  struct Place {
+    explicit Place(const ir::Eqn& eqn) : e(eqn), paddings(eqn.in.size()) {}
+    const ir::Eqn& e;
+    const ir::Eqn* reshape = nullptr;      // that makes operand 0
+    std::vector<const ir::Eqn*> paddings;  // that make operands which nobody else reads
+    const ir::Eqn* cut = nullptr;          // the slice that alone reads the result
+    const std::vector<ir::ValueId>& makes() const { return cut != nullptr ? cut->out : e.out; }
   };
   // An equation's operands as inputs of a program of its own, in which small constants are themselves.
   struct Alone {
-    Alone(const Divider& d, const ir::Eqn& e, const ir::Eqn* source) {
-      b.set_loc(e.loc);
-      for (std::size_t i = 0; i < e.in.size(); ++i) {
-        ir::ValueId v = source != nullptr && i == 0 ? source->in[0] : e.in[i];
-        Value x = d.constant(b, v, kDepth);
-        if (!x) {
-          x = b.input(d.g_.type(v));
-          reads.push_back(v);
+    Alone(const Divider& d, const Place& p) {
+      b.set_loc(p.e.loc);
+      for (std::size_t i = 0; i < p.e.in.size(); ++i) {
+        if (const ir::Eqn* padding = p.paddings[i]) {
+          const Values from{read(d, padding->in[0]), read(d, padding->in[1])};
+          in.push_back(b.add_typed(*padding->op, from, padding->attrs, {d.g_.type(p.e.in[i])})[0]);
+        } else {
+          in.push_back(read(d, p.reshape != nullptr && i == 0 ? p.reshape->in[0] : p.e.in[i]));
         }
-        in.push_back(x);
       }
-      if (source == nullptr) return;
+      if (p.reshape == nullptr) return;
       whole = in[0];
-      in[0] = ops::reshape(whole, d.g_.type(e.in[0]).shape);
+      in[0] = ops::reshape(whole, d.g_.type(p.e.in[0]).shape);
+    }
+    Value read(const Divider& d, ir::ValueId v) {
+      if (Value x = d.constant(b, v, kDepth)) return x;
+      reads.push_back(v);
+      return b.input(d.g_.type(v));
     }
     static constexpr int kDepth = 6;
     ir::Builder b;
@@ -125,18 +144,20 @@ class Divider {
   std::optional<Part> divided(const ir::Eqn& e) {
     bool slides = slides_windows(e);
     if (e.in.empty() || (!slides && e.op->divisions() == 0)) return std::nullopt;
-    const ir::Eqn* source = reshaped(e);
-    if (!is_split(e) && source == nullptr) return std::nullopt;
+    if (auto part = divided_with_neighbours(e)) return part;
+    Place place(e);
+    place.reshape = reshaped(e);
+    if (!is_split(e) && place.reshape == nullptr) return std::nullopt;
     if (slides) {
-      if (auto part = written(e, nullptr, divide_windows)) return part;
+      if (auto part = written(Place(e), divide_windows)) return part;
     }
     if (!m_.divides) return std::nullopt;
     std::optional<Part> best;
     std::optional<Price> least;  // found when the first way applies
     for (std::size_t way = 0; way < e.op->divisions(); ++way) {
-      auto part = written(e, source, rule(way));
+      auto part = written(place, rule(way));
       if (!part) continue;
-      if (!least) least = undivided_price(e, source);
+      if (!least) least = undivided_price(place);
       Price found = price_(part->module, part->layouts);
       if (!less(found, *least)) continue;
       least = found;
@@ -146,33 +167,67 @@ class Divider {
     return best;
   }
 
+  // An equation together with what pads its operands and cuts its result, whose shards begin elsewhere than those of
+  // what is padded: where that is less than all of them one by one.
+  std::optional<Part> divided_with_neighbours(const ir::Eqn& e) {
+    if (apart_ || !m_.divides || !meets_padding(e) || !is_split(e)) return std::nullopt;
+    Place place(e);
+    bool any = false;
+    for (std::size_t i = 0; i < e.in.size(); ++i) {
+      const ir::Eqn* maker = uses_.maker_for_one(e.in[i]);
+      if (maker == nullptr || maker->op != &ops::def::pad || layout(e.in[i]).tiled() == 0) continue;
+      place.paddings[i] = maker;
+      any = true;
+    }
+    const std::vector<Use>& readers = uses_.of(e.out[0]);
+    if (can_be_cut(e) && readers.size() == 1 && !uses_.returned(e.out[0])) {
+      const ir::Eqn& reader = *readers[0].eqn;
+      auto one = [](std::int64_t stride) { return stride == 1; };
+      if (reader.op == &ops::def::slice && std::ranges::all_of(ir::get<ops::StaticSlice>(reader.attrs).strides, one)) {
+        place.cut = &reader;
+        any = true;
+      }
+    }
+    if (!any) return std::nullopt;
+    const auto* cut = place.cut == nullptr ? nullptr : &ir::get<ops::StaticSlice>(place.cut->attrs);
+    auto part = written(place, [cut](ir::Builder& b, const ir::Eqn& eqn, const ir::DivideArgs& args) {
+      return divide_padded_windows(b, eqn, args, cut);
+    });
+    if (!part || !less(price_(part->module, part->layouts), price_apart(place))) return std::nullopt;
+    for (const auto* padding : place.paddings) {
+      if (padding != nullptr) taken_.insert(padding);
+    }
+    if (place.cut != nullptr) taken_.insert(place.cut);
+    by_rules_ = true;
+    return part;
+  }
+
   using Rule = std::function<std::optional<ir::Division>(ir::Builder&, const ir::Eqn&, const ir::DivideArgs&)>;
   static Rule rule(std::size_t way) {
     return [way](ir::Builder& b, const ir::Eqn& e, const ir::DivideArgs& args) {
       return e.op->divide(way, b, args, e.attrs);
     };
   }
-  std::optional<ir::Division> applied(const ir::Eqn& e, const ir::Eqn* source, const Rule& rule, Alone& alone) const {
-    std::vector<ir::Layout> operands = layouts_of(e.in), results = layouts_of(e.out);
-    ir::Types out = types_of(g_, e.out);
-    ir::DivideArgs args{alone.in, out, operands, results, *m_.mesh, m_.deterministic, {}, nullptr};
-    if (source != nullptr) {
+  std::optional<ir::Division> applied(const Place& p, const Rule& rule, Alone& alone) const {
+    std::vector<ir::Layout> operands = layouts_of(p.e.in), results = layouts_of(p.e.out);
+    ir::Types out = types_of(g_, p.e.out);
+    ir::DivideArgs args{alone.in, out, operands, results, *m_.mesh, m_.deterministic};
+    if (p.reshape != nullptr) {
       args.unflattened = alone.whole;
-      args.unflattened_layout = &layout(source->in[0]);
+      args.unflattened_layout = &layout(p.reshape->in[0]);
     }
-    return rule(alone.b, e, args);
+    return rule(alone.b, p.e, args);
   }
   // With `others`, the results of the equation under these layouts.
-  std::optional<Part> written(const ir::Eqn& e, const ir::Eqn* source, const Rule& rule,
-                              const std::vector<FixedLayout>& others = {}) const {
-    Alone alone(*this, e, source);
-    auto division = applied(e, source, rule, alone);
+  std::optional<Part> written(const Place& p, const Rule& rule, const std::vector<FixedLayout>& others = {}) const {
+    Alone alone(*this, p);
+    auto division = applied(p, rule, alone);
     if (!division) return std::nullopt;
     std::vector<FixedLayout> fixed;
     for (auto& [value, l] : division->layouts) fixed.push_back({value.id, std::move(l)});
-    ir::Module inner = ported(e, alone, std::move(division->out));
-    for (std::size_t i = 0; i < e.out.size(); ++i) {
-      auto it = std::ranges::find(others, e.out[i], &FixedLayout::value);
+    ir::Module inner = ported(p, alone, std::move(division->out));
+    for (std::size_t i = 0; i < p.makes().size(); ++i) {
+      auto it = std::ranges::find(others, p.makes()[i], &FixedLayout::value);
       if (it != others.end()) inner.outputs[i].layout = it->layout;
     }
     std::vector<ir::Layout> layouts = propagate(inner, fixed);
@@ -180,14 +235,15 @@ class Divider {
       inner.graph = further->graph;
       layouts = std::move(further->layouts);
     }
-    return Part{std::move(inner), std::move(layouts), std::move(alone.reads)};
+    return Part{std::move(inner), std::move(layouts), std::move(alone.reads), p.makes()};
   }
 
   // Results that a rule leaves under other layouts than they have, and that are not the program's.
   std::vector<FixedLayout> left_by(std::size_t way, const ir::Eqn& e) const {
-    Alone alone(*this, e, nullptr);
+    const Place place(e);
+    Alone alone(*this, place);
     std::vector<FixedLayout> out;
-    auto division = applied(e, nullptr, rule(way), alone);
+    auto division = applied(place, rule(way), alone);
     for (std::size_t i = 0; division && i < e.out.size(); ++i) {
       if (std::ranges::find(g_.outputs, e.out[i]) != g_.outputs.end()) continue;
       for (const auto& [value, l] : division->layouts) {
@@ -201,8 +257,8 @@ class Divider {
     for (std::size_t way = 0; way < e.op->divisions(); ++way) {
       std::vector<FixedLayout> left = left_by(way, e);
       if (left.empty()) continue;
-      auto part = written(e, nullptr, rule(way));
-      auto other = written(e, nullptr, rule(way), left);
+      auto part = written(Place(e), rule(way));
+      auto other = written(Place(e), rule(way), left);
       if (!part || !other) continue;
       auto saved =
           static_cast<double>(price_(part->module, part->layouts).bytes - price_(other->module, other->layouts).bytes);
@@ -215,10 +271,26 @@ class Divider {
     return std::ranges::any_of(e.in, split) || std::ranges::any_of(e.out, split);
   }
 
-  Price undivided_price(const ir::Eqn& e, const ir::Eqn* source) const {
-    Alone alone(*this, e, source);
-    ir::Module whole = ported(e, alone, alone.b.add_typed(*e.op, alone.in, e.attrs, types_of(g_, e.out)));
+  Price undivided_price(const Place& p) const {
+    Alone alone(*this, p);
+    ir::Module whole = ported(p, alone, alone.b.add_typed(*p.e.op, alone.in, p.e.attrs, types_of(g_, p.e.out)));
     return price_(whole, propagate(whole));
+  }
+  // With each equation by itself, under the layouts that they have.
+  Price price_apart(const Place& p) const {
+    Alone alone(*this, p);
+    Values out = alone.b.add_typed(*p.e.op, alone.in, p.e.attrs, types_of(g_, p.e.out));
+    std::vector<FixedLayout> fixed{{out[0].id, layout(p.e.out[0])}};
+    for (std::size_t i = 0; i < p.e.in.size(); ++i) {
+      if (p.paddings[i] != nullptr) fixed.push_back({alone.in[i].id, layout(p.e.in[i])});
+    }
+    if (p.cut != nullptr) out = alone.b.add(*p.cut->op, out, p.cut->attrs);
+    ir::Module whole = ported(p, alone, std::move(out));
+    const std::vector<ir::Layout> layouts = propagate(whole, fixed);
+    auto further = Divider(whole, layouts, price_).run(true);
+    if (!further) return price_(whole, layouts);
+    whole.graph = further->graph;
+    return price_(whole, further->layouts);
   }
 
   // The reshape that makes an equation's operand 0, where it leaves axes behind.
@@ -229,10 +301,10 @@ class Divider {
   }
 
   // A program in place of an equation, with the layouts of what the equation reads and makes.
-  ir::Module ported(const ir::Eqn& e, Alone& alone, Values out) const {
+  ir::Module ported(const Place& p, Alone& alone, Values out) const {
     ir::Module inner = m_.with_graph(std::make_shared<const ir::Graph>(alone.b.finish(std::move(out))));
     for (std::size_t i = 0; i < alone.reads.size(); ++i) inner.inputs[i].layout = layout(alone.reads[i]);
-    for (std::size_t i = 0; i < e.out.size(); ++i) inner.outputs[i].layout = wanted(e.out[i]);
+    for (std::size_t i = 0; i < p.makes().size(); ++i) inner.outputs[i].layout = wanted(p.makes()[i]);
     return inner;
   }
   // The layout of an output of the program where that is given.
@@ -269,6 +341,9 @@ class Divider {
   const std::vector<ir::Layout>& layouts_;
   const Pricing& price_;
   std::vector<const ir::Eqn*> maker_;  // by value, as far as equations have been looked at
+  GraphUses uses_;
+  bool apart_ = false;
+  std::unordered_set<const ir::Eqn*> taken_;  // that are written with others
   ir::Builder b_;
   std::vector<ir::Layout> made_;  // by new value
   struct Reduction {
