@@ -39,6 +39,26 @@ bool only_added(const std::vector<ir::Layout>& wanted, const GraphUses& uses, ir
   });
 }
 
+bool LateCompletion::joins(ir::ValueId v, const ir::Layout& made, const std::vector<ir::Layout>& wanted) const {
+  constexpr int kMost = 8;  // ops on the way
+  for (int i = 0; i < kMost && made.reduction == ir::Reduction::Sum; ++i) {
+    const ir::Eqn* e = uses_.of(v).size() == 1 && !uses_.returned(v) ? uses_.of(v)[0].eqn : nullptr;
+    if (e == nullptr || e->op == &ops::def::sharding_constraint || ops::control_of(*e)) return false;
+    if (e->op == &ops::def::add) {
+      const ir::ValueId other = e->in[e->in[0] == v ? 1 : 0];
+      if (values_.of(other).size() != 1 || uses_.of(other).size() != 1 || uses_.returned(other)) return false;
+      ir::Layout met{wanted[static_cast<std::size_t>(v)].dims};
+      for (auto& axes : met.dims) ir::drop_axes(axes, made.partial);
+      const Version* sum = values_.partial(other);
+      return sum != nullptr && sum->layout.reduction == ir::Reduction::Sum && sum->layout.partial == made.partial &&
+             sum->layout.dims == met.dims;
+    }
+    if (e->in.size() != 1 || e->out.size() != 1 || !linear_in(g_, *e, 0)) return false;
+    v = e->out[0];
+  }
+  return false;
+}
+
 std::vector<bool> LateCompletion::passing(const ir::Eqn& e, const Factoring& f, const FactorAxes& split,
                                           AxisMask& over) const {
   const auto open = [&](ir::ValueId v) { return values_.partial(v) != nullptr; };

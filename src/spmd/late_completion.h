@@ -54,6 +54,10 @@ class LateCompletion {
     return sums_wanted_[static_cast<std::size_t>(v)] | left_[static_cast<std::size_t>(v)];
   }
 
+  /// Whether a value that is made as `made`, a sum, is only added, itself or what a linear op makes of it alone, to
+  /// another such sum that is still to be completed: both are completed in one then.
+  bool joins(ir::ValueId v, const ir::Layout& made, const std::vector<ir::Layout>& wanted) const;
+
   /// Which operands stay partial, over the axes `over`, when the equation is split so; empty, for none, unless it pays
   /// or is asked for.
   std::vector<bool> passing(const ir::Eqn& e, const Factoring& f, const FactorAxes& split, AxisMask& over) const;

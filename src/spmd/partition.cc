@@ -333,7 +333,23 @@ class Partitioner {
       for (const auto& axes : elsewhere(f, hints, found.ways[0], mesh_)) note_alternative(e, weigh(e, f, axes), bytes);
       for (std::size_t k = asked; k < splits.size(); ++k) note_alternative(e, splits[k], bytes);
     }
-    return std::move(splits[best]);
+    return with_joined_sums(e, f, found.ways[0], std::move(splits[best]));
+  }
+
+  // Not split by axes over which operands are sums that are completed with another one, though results are wanted so.
+  Split with_joined_sums(const ir::Eqn& e, const Factoring& f, FactorAxes way, Split best) const {
+    const Version* sum = e.in.empty() || e.out.size() != 1 ? nullptr : values_.partial(e.in[0]);
+    if (sum == nullptr || best.bytes == 0) return best;
+    auto alike = [&](ir::ValueId v) {
+      const Version* other = values_.partial(v);
+      return other != nullptr && other->layout.partial == sum->layout.partial;
+    };
+    const bool added = e.op == &ops::def::add && std::ranges::all_of(e.in, alike);
+    if (!added && !late_.joins(e.out[0], sum->layout, wanted_)) return best;
+    for (auto& axes : way) ir::drop_axes(axes, sum->layout.partial);
+    f.repair(way);
+    Split s = weigh(e, f, way);
+    return s.bytes < best.bytes ? std::move(s) : std::move(best);
   }
 
   // Results as one way makes them, where they are wanted otherwise and its operands move less than `bytes`.
@@ -388,6 +404,10 @@ class Partitioner {
       ir::Layout goal;
       goal.dims = wanted(e.out[i]).dims;
       if (made.reduction == ir::Reduction::Sum) goal.partial = made.partial & late_.stays(e.out[i]);
+      if (made.partial != 0 && late_.joins(e.out[i], made, wanted_)) {
+        goal.partial = made.partial;
+        for (auto& axes : goal.dims) ir::drop_axes(axes, made.partial);
+      }
       s.bytes += static_cast<double>(costs_.of(type, made, goal, mesh_));
       s.cost += 0.125 * static_cast<double>(local_bytes(type, made, mesh_));
       s.results.push_back(std::move(made));

@@ -315,6 +315,34 @@ void convolved(Rng& rng, Case& c) {
   c.out = {ops::conv_general_dilated(lhs, c.input(rng, f32(w)), p)};
 }
 
+// An array before it is padded to `shape`, or cut to it, with elements between, and padded.
+Value padded_to(Rng& rng, Case& c, Shape shape, double value, bool ties) {
+  Dims low, high, interior;
+  for (auto& n : shape) {
+    low.push_back(pick(rng, 5) - 1);
+    high.push_back(pick(rng, 5) - 1);
+    interior.push_back(pick(rng, 4) == 0 ? 1 : 0);
+    std::int64_t room = n - low.back() - high.back();
+    if (room < 1) {
+      low.back() = high.back() = 0;
+      room = n;
+    }
+    if (interior.back() == 1 && room % 2 == 0) interior.back() = 0;
+    n = interior.back() == 1 ? (room + 1) / 2 : room;
+  }
+  Value x = ties ? with_ties(rng, c, shape) : c.input(rng, f32(shape));
+  return ops::pad(x, ops::scalar(c.b, value, DType::F32), low, high, interior);
+}
+
+Value random_cut(Rng& rng, Value x) {
+  Dims starts, limits;
+  for (auto n : x.shape()) {
+    starts.push_back(pick(rng, std::min<std::int64_t>(n, 4)));
+    limits.push_back(std::max(n - pick(rng, 4), starts.back() + 1));
+  }
+  return ops::slice(x, starts, limits);
+}
+
 void window_gradient(Rng& rng, Case& c) {
   Shape shape = random_shape(rng, 24);
   ops::SelectWindow w;
@@ -329,9 +357,39 @@ void window_gradient(Rng& rng, Case& c) {
     w.window_dilation.push_back(1);
     windows[d] = (shape[d] + w.low[d] + w.high[d] - w.dimensions[d]) / w.strides[d] + 1;
   }
-  Value source = c.input(rng, f32(windows));
-  Value x = with_ties(rng, c, shape);
-  c.out = {ops::select_and_scatter_add(source, x, w, pick(rng, 2) == 0)};
+  Value source = pick(rng, 4) == 0 ? padded_to(rng, c, windows, pick(rng, 3), false) : c.input(rng, f32(windows));
+  bool maximum = pick(rng, 2) == 0;
+  double extreme = maximum ? -std::numeric_limits<double>::infinity() : 1;
+  Value x = pick(rng, 2) == 0 ? padded_to(rng, c, shape, extreme, true) : with_ties(rng, c, shape);
+  Value y = ops::select_and_scatter_add(source, x, w, maximum);
+  c.out = {pick(rng, 2) == 0 ? random_cut(rng, y) : y};
+}
+
+void windows_of_padded(Rng& rng, Case& c) {
+  Shape shape{8 + pick(rng, 24), 8 + pick(rng, 24)};
+  const bool convolves = pick(rng, 2) == 0;
+  Value x = padded_to(rng, c, shape, pick(rng, 2), false);
+  Dims size, strides, low, high, spread, dilation;
+  for (int d = 0; d < 2; ++d) {
+    size.push_back(1 + pick(rng, 4));
+    strides.push_back(1 + pick(rng, 2));
+    low.push_back(std::max<std::int64_t>(0, pick(rng, 4) - 2));
+    high.push_back(std::max<std::int64_t>(0, pick(rng, 4) - 2));
+    spread.push_back(pick(rng, 4) == 0 ? 2 : 1);
+    dilation.push_back(1 + pick(rng, 2));
+  }
+  if (convolves) {
+    ops::Conv p{strides, low, high, spread, dilation, {0, 1, 2, 3}, {0, 1, 2, 3}, {0, 1, 2, 3}};
+    Value image = ops::reshape(x, {1, 1, shape[0], shape[1]});
+    if (pick(rng, 3) > 0) {
+      Value lhs = c.input(rng, f32({2, 3, shape[0], shape[1]}));
+      image = ops::pad(lhs, ops::scalar(c.b, pick(rng, 2), DType::F32), {0, 0, 2, -1}, {0, 0, 1, 3});
+    }
+    c.out = {ops::conv_general_dilated(image, c.input(rng, f32({2, image.shape()[1], size[0], size[1]})), p)};
+  } else {
+    const ops::Window w{size, strides, low, high, spread, dilation};
+    c.out = {pick(rng, 2) == 0 ? ops::reduce_window_max(x, w) : ops::reduce_window_sum(x, w)};
+  }
 }
 
 // Two slices of an array that is padded, or cut, along one dimension.
@@ -503,7 +561,8 @@ TEST(DivideRandom, Sorts) { check_many(300, 16, sorted); }
 TEST(DivideRandom, SortsOfOneLine) { check_many(350, 60, line_sorted); }
 TEST(DivideRandom, Transforms) { check_many(800, 10, transformed); }
 TEST(DivideRandom, Convolutions) { check_many(900, 20, convolved); }
-TEST(DivideRandom, GradientsOfWindowMaxima) { check_many(1000, 10, window_gradient); }
+TEST(DivideRandom, GradientsOfWindowMaxima) { check_many(1000, 30, window_gradient); }
+TEST(DivideRandom, WindowsOfPaddedArrays) { check_many(1400, 16, windows_of_padded); }
 TEST(DivideRandom, JoinedSlices) { check_many(1100, 24, joined); }
 TEST(DivideRandom, InnerPartsOfStencils) { check_many(1300, 40, interiors); }
 TEST(DivideRandom, Gathers) { check_many(400, 60, gathered); }

@@ -304,5 +304,75 @@ TEST(Divide, TheGradientOfAWindowMaximumMovesEdges) {
   }
 }
 
+// What JAX writes for the gradient of a window's maximum: of a padded array, of which the padding is cut off again.
+ir::Module padded_gradient(Builder& b, Shape image, const ops::Window& w, const Dims& low, const Dims& high,
+                           const char* split) {
+  Value x = b.input(f32(image));
+  Value padded = ops::pad(x, ops::scalar(b, -std::numeric_limits<double>::infinity(), DType::F32), low, high);
+  Shape windows;
+  for (std::size_t d = 0; d < image.size(); ++d) {
+    windows.push_back((image[d] + low[d] + high[d] - w.dimensions[d]) / w.strides[d] + 1);
+  }
+  Value y = ops::select_and_scatter_add(b.input(f32(windows)), padded, w, true);
+  Dims limits;
+  for (std::size_t d = 0; d < image.size(); ++d) limits.push_back(low[d] + image[d]);
+  return test::module(b, {ops::slice(y, low, limits)}, kMesh, {split, split}, {split}, {.uneven = true});
+}
+
+void expect_equal_to_one_device(const ir::Module& m) {
+  Rng rng(3);
+  std::vector<HostArray> args;
+  for (auto v : m.graph->inputs) args.push_back(test::random_array(rng, m.graph->type(v)));
+  auto g = test::partitioned(m);
+  EXPECT_EQ(test::difference(test::run_partitioned(*g, args)[0], test::evaluate(*m.graph, args)[0], 1e-6), "");
+}
+
+TEST(Divide, TheGradientOfAPaddedWindowMaximumMovesEdgesOfTheImage) {
+  Builder b;
+  ops::Window w{{1, 3, 3, 1}, {1, 1, 1, 1}, {0, 0, 0, 0}, {0, 0, 0, 0}, {1, 1, 1, 1}, {1, 1, 1, 1}};
+  ir::Module m = padded_gradient(b, {2, 64, 40, 3}, w, {0, 1, 1, 0}, {0, 1, 1, 0}, "-, x, y, -");
+  // Of the image two rows above and below and two columns, of the windows one of each.
+  EXPECT_EQ(bytes(m), (4 * 20 + 2 * (16 + 4) + 2 * 20 + (16 + 2)) * 2 * 3 * 4);
+  expect_equal_to_one_device(m);
+}
+
+TEST(Divide, TheGradientOfAPaddedWindowMaximumMovesEdgesOfUnevenImages) {
+  Builder b;
+  ops::Window w{{3, 2}, {1, 1}, {0, 0}, {0, 0}, {1, 1}, {1, 1}};
+  ir::Module m = padded_gradient(b, {61, 37}, w, {2, 0}, {0, 1}, "x, y");
+  // Rows of 16, 16, 16 and 13, columns of 19 and 18: windows end with their row, and begin with their column.
+  EXPECT_LE(bytes(m), (4 * 19 + 2 * (16 + 4) + 4 * 19 + 2 * (16 + 4)) * 4);
+  expect_equal_to_one_device(m);
+}
+
+TEST(Divide, TheGradientOfAWindowMaximumThatPadsBothDimensionsMovesEdges) {
+  Builder b;
+  ops::Window w{{3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 1}, {1, 1}};
+  Value x = b.input(f32({64, 64}));
+  Value y = ops::select_and_scatter_add(b.input(f32({32, 32})), x, w, true);
+  ir::Module m = test::module(b, {y}, kMesh, {"x, y", "x, y"}, {"x, y"});
+  // Shards of 16 rows and 32 columns; of windows 8 rows and 16 columns.
+  EXPECT_LE(bytes(m), (3 * 32 + 3 * (16 + 3) + 2 * 16 + 2 * (8 + 2)) * 4);
+  expect_equal_to_one_device(m);
+}
+
+TEST(Divide, WindowsOfAPaddedArrayMoveEdgesOfTheArray) {
+  for (bool convolves : {false, true}) {
+    Builder b;
+    Value x = b.input(f32({1, 1, 64, 64}));
+    Value padded = ops::pad(x, ops::scalar(b, 2, DType::F32), {0, 0, 1, 1}, {0, 0, 1, 1});
+    Value y;
+    if (convolves) {
+      ops::Conv p{{1, 1}, {0, 0}, {0, 0}, {1, 1}, {1, 1}, {0, 1, 2, 3}, {0, 1, 2, 3}, {0, 1, 2, 3}};
+      y = ops::conv_general_dilated(padded, ops::full(b, 1, f32({1, 1, 3, 3})), p);
+    } else {
+      y = ops::reduce_window_max(padded, {{1, 1, 3, 3}, Dims(4, 1), Dims(4, 0), Dims(4, 0), Dims(4, 1), Dims(4, 1)});
+    }
+    ir::Module m = test::module(b, {y}, kMesh, {"-, -, x, y"}, {"-, -, x, y"});
+    EXPECT_EQ(bytes(m), (2 * 32 + 16 + 2) * 4) << convolves;
+    expect_equal_to_one_device(m);
+  }
+}
+
 }  // namespace
 }  // namespace tessera

@@ -2,9 +2,14 @@
 // Partitioned graphs as texts: which collectives stand where.
 #include <gtest/gtest.h>
 
+#include <random>
+
 #include "ops/ops.h"
+#include "ops/shape/indexing_ops.h"
 #include "ops/shared_attrs.h"
+#include "support/random_graphs.h"
 #include "support/spec_report.h"
+#include "support/spmd_simulator.h"
 #include "support/spmd_sketch.h"
 
 namespace tessera {
@@ -20,6 +25,13 @@ const ir::MeshAxes kMesh = test::mesh_of("data:4, model:2");
 
 Value matmul(Value a, Value b) { return ops::dot_general(a, b, {{1}, {0}, {}, {}}); }
 ir::Type f32(Shape shape) { return {DType::F32, std::move(shape)}; }
+
+void expect_equal_to_one_device(const ir::Module& m, const ir::Graph& g) {
+  std::mt19937_64 rng(5);
+  std::vector<HostArray> args;
+  for (auto v : m.graph->inputs) args.push_back(test::random_array(rng, m.graph->type(v)));
+  EXPECT_EQ(test::difference(test::run_partitioned(g, args)[0], test::evaluate(*m.graph, args)[0], 1e-5), "");
+}
 
 TEST(Partition, SplitContractionLeavesAPartialSum) {
   Builder b;
@@ -109,6 +121,23 @@ TEST(Partition, TwoPartialSumsBecomeOneAllReduce) {
             "f@[-, -] partial(data: sum) = add d e\n"
             "g@[-, -] = all_reduce(data) f\n"
             "-> g\n");
+}
+
+// The gradient of a table that is read by a lookup and by a product.
+TEST(Partition, TheGradientOfALookupJoinsASumThatIsStillToBeCompleted) {
+  const ir::MeshAxes mesh = test::mesh_of("x:4, y:2");
+  Builder b;
+  Value h = b.input(f32({8, 16, 64}));
+  Value logits = b.input(f32({8, 16, 96}));
+  Value tokens = b.input({DType::I32, {8, 16, 1}});
+  Value updates = b.input(f32({8, 16, 64}));
+  Value product = ops::dot_general(logits, h, {{0, 1}, {0, 1}, {}, {}});
+  Value zeros = ops::full(b, 0, f32({96, 64}));
+  Value y = product + ops::scatter_add(zeros, tokens, updates, {{2}, {0}, {0}});
+  ir::Module m = test::module(b, {y}, mesh, {"x, -, -", "x, -, y", "x, -, -", "x, -, -"}, {"y, x"});
+  auto g = partitioned(m);
+  EXPECT_EQ(spmd::comm_plan(*g).bytes_per_device(), 48 * 64 * 4 * 3 / 4) << sketch(*g);
+  expect_equal_to_one_device(m, *g);
 }
 
 TEST(Partition, ConstrainedAddendsAreCompletedAsOneSum) {

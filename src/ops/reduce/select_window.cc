@@ -87,56 +87,121 @@ void gather_reference(ViewSpan in, ViewSpan out, const SelectWindow& w) {
   }
 }
 
+// What is asked for of the result, and the operands that give it.
+struct Scattered {
+  Value source, x;
+  SelectWindow w;
+  Dims starts;  // of the elements that are read
+  Shape shape;
+};
+
+// Along a dimension that is padded: with the padding, of all dimensions, in the array. Padding is never selected: less
+// than any element, which numbers in the same order leave room for. Those of other numbers than floats do not.
+bool pad_operand(Builder& b, Scattered& s, std::size_t dimension) {
+  if (s.w.low[dimension] <= 0 && s.w.high[dimension] <= 0) return true;
+  if (!is_float(s.x.dtype())) return false;
+  Value keys = ordered_keys(s.w.maximum ? s.x : neg(s.x));
+  s.w.maximum = true;
+  Dims low(s.w.low.size(), 0);
+  Dims high = low;
+  for (std::size_t d = 0; d < low.size(); ++d) {
+    if (s.w.base_dilation[d] != 1) continue;
+    low[d] = std::max<std::int64_t>(s.w.low[d], 0);
+    high[d] = std::max<std::int64_t>(s.w.high[d], 0);
+    s.w.low[d] -= low[d];
+    s.w.high[d] -= high[d];
+    s.starts[d] += low[d];
+  }
+  s.x = pad(keys, scalar(b, 0, keys.dtype()), low, high);
+  return true;
+}
+
+// The windows that reach into the shards of the elements that are read, and the elements that these windows have.
+struct ReachedWindows {
+  WindowStack elements, windows;
+  std::int64_t chunk, before;  // elements of a shard; where its first window begins, from the first of them on
+};
+std::optional<ReachedWindows> reached(const Scattered& s, std::size_t i, std::int64_t parts) {
+  const Window& w = s.w;
+  const std::int64_t n = s.shape[i];
+  const std::int64_t step = w.strides[i];
+  const std::int64_t chunk = (n + parts - 1) / parts;
+  const bool plain = w.base_dilation[i] == 1 && w.window_dilation[i] == 1;
+  const bool still = w.dimensions[i] == 1 && step == 1 && w.low[i] == 0 && w.high[i] == 0;
+  if (parts == 1 || still || !plain || chunk % step != 0) return std::nullopt;
+  auto floored = [&](std::int64_t v) { return v >= 0 ? v / step : -((step - 1 - v) / step); };
+  const std::int64_t low = w.low[i] + s.starts[i];  // what windows begin before the first element that is read
+  const std::int64_t first = -floored(w.dimensions[i] - 1 - low);
+  const std::int64_t count = floored(chunk - 1 + low) - first + 1;
+  const std::int64_t reach = (count - 1) * step + w.dimensions[i];
+  if (count <= 0 || reach > 4 * chunk) return std::nullopt;
+  return ReachedWindows{{i, parts, reach, first * step - w.low[i], chunk, 1},
+                        {i, parts, count, first, chunk / step, 1},
+                        chunk,
+                        first * step - low};
+}
+
+// Of the stacked elements those of the shards; what no window reaches has nothing added to it.
+Value shards_joined(Builder& b, Value y, const Scattered& s, std::size_t i, const ReachedWindows& r) {
+  Dims starts = s.starts;
+  Dims limits;
+  for (std::size_t d = 0; d < starts.size(); ++d) {
+    if (d == i) starts[d] = 0;
+    limits.push_back(d == i ? r.elements.size : starts[d] + s.shape[d]);
+  }
+  starts.insert(starts.begin(), 0);
+  limits.insert(limits.begin(), r.elements.count);
+  y = slice(y, starts, limits);
+  Dims low(starts.size(), 0);
+  Dims high = low;
+  low[i + 1] = r.before;
+  high[i + 1] = r.chunk - r.elements.size - r.before;
+  const auto d = static_cast<std::int64_t>(i);
+  y = move_dim(pad(y, scalar(b, 0, y.dtype()), low, high), 0, d);
+  Shape shape = s.shape;
+  shape[i] = r.elements.count * r.chunk;
+  return slice_in_dim(reshape(y, shape), 0, s.shape[i], d);
+}
+
+}  // namespace
+
 // Every shard of the array takes the windows that reach into it, whole, and of what they add the part that is its own.
-std::optional<ir::Division> windows_scattered_by_shards(Builder& b, const ir::DivideArgs& a, const SelectWindow& w) {
-  Value source = a.in[0];
-  Value x = a.in[1];
-  if (source.type().size() == 0 || x.type().size() == 0) return std::nullopt;
-  for (std::int64_t d = 0; d < x.rank(); ++d) {
-    auto i = at(d);
-    std::int64_t n = x.shape()[i];
-    std::int64_t parts = a.parts_of(1, d);
-    std::int64_t step = w.strides[i];
-    bool plain = w.base_dilation[i] == 1 && w.window_dilation[i] == 1;
-    bool still = w.dimensions[i] == 1 && step == 1 && w.low[i] == 0 && w.high[i] == 0;
-    if (parts == 1 || still || !plain || (n + parts - 1) / parts % step != 0) continue;
-    std::int64_t chunk = (n + parts - 1) / parts;
-    auto floored = [&](std::int64_t v) { return v >= 0 ? v / step : -((step - 1 - v) / step); };
-    std::int64_t first = -floored(w.dimensions[i] - 1 - w.low[i]);  // window, of those that reach into the first shard
-    std::int64_t count = floored(chunk - 1 + w.low[i]) - first + 1;
-    std::int64_t reach = (count - 1) * step + w.dimensions[i];
-    if (count <= 0 || reach > 4 * chunk) continue;
-    bool maximum = w.maximum;
-    double outside = 0;
-    if (w.low[i] != 0 || w.high[i] != 0) {
-      // Padding is never selected: less than any element, which numbers in the same order leave room for.
-      if (!is_float(x.dtype())) continue;
-      x = ordered_keys(maximum ? x : neg(x));
-      maximum = true;
-    }
-    WindowStack elements{i, parts, reach, first * step - w.low[i], chunk, 1};
-    WindowStack windows{i, parts, count, first, chunk / step, 1};
-    Value xs = window_stack(x, scalar(b, outside, x.dtype()), elements, "select_and_scatter_add");
-    Value sources = window_stack(source, scalar(b, 0, source.dtype()), windows, "select_and_scatter_add");
-    Window q = with_batch_window(w);
+// Where only a part of the result is read, as where the array was padded first, shards are those of that part.
+std::optional<ir::Division> scatter_by_shards_of(const std::optional<Block>& kept, Builder& b, const ir::DivideArgs& a,
+                                                 const SelectWindow& w) {
+  const char* name = "select_and_scatter_add";
+  const Shape whole = a.in[1].shape();
+  Scattered s{a.in[0], a.in[1], w, Dims(whole.size(), 0), whole};
+  if (kept) {
+    s.starts = kept->starts;
+    s.shape = kept->shape;
+  }
+  if (s.source.type().size() == 0 || size_of(s.shape) == 0) return std::nullopt;
+  for (std::size_t i = 0; i < whole.size(); ++i) {
+    const std::int64_t parts = a.parts_of(1, static_cast<std::int64_t>(i));
+    std::optional<ReachedWindows> r = reached(s, i, parts);
+    if (!r || !pad_operand(b, s, i)) continue;
+    r = reached(s, i, parts);
+    Value zero = scalar(b, 0, s.source.dtype());
+    PaddedWindows xs = window_stack_of_padded(s.x, scalar(b, 0, s.x.dtype()), r->elements, Outside::Unread, name);
+    PaddedWindows sources = window_stack_of_padded(s.source, zero, r->windows, Outside::Read, name);
+    Window q = with_batch_window(s.w);
     q.low[i + 1] = q.high[i + 1] = 0;
     ir::Layout split{a.operands[1].dims};
     split.dims[i].clear();
     split.dims.insert(split.dims.begin(), a.operands[1].dims[i]);
-    // Of the stacked elements those of the shard; what no window reaches has nothing added to it.
-    Value y = select_and_scatter_add(sources, xs, q, maximum);
-    Dims low(at(y.rank()), 0);
-    Dims high = low;
-    low[i + 1] = elements.first;
-    high[i + 1] = chunk - reach - elements.first;
-    y = move_dim(pad(y, scalar(b, 0, y.dtype()), low, high), 0, d);
-    Shape shape = x.shape();
-    shape[i] = parts * chunk;
-    y = slice_in_dim(reshape(y, shape), 0, n, d);
-    return ir::Division{{y}, {{xs, split}, {sources, split}}};
+    Value y = select_and_scatter_add(sources.windows, xs.windows, q, s.w.maximum);
+    ir::Division out{{shards_joined(b, y, s, i, *r)}};
+    for (const auto& stack : {xs, sources}) {
+      out.layouts.emplace_back(stack.windows, split);
+      if (stack.taken) out.layouts.emplace_back(stack.taken, split);
+    }
+    return out;
   }
   return std::nullopt;
 }
+
+namespace {
 
 std::vector<Sample<SelectWindow>> samples(bool scatter) {
   std::vector<Sample<SelectWindow>> out;
@@ -188,7 +253,9 @@ TESSERA_DEFINE_OP(
             [](Builder&, const TransposeArgs& t, const SelectWindow& w) {
               return Values{select_and_gather_add(t.ct[0], t.in[1], w, w.maximum), {}};
             },
-        .divide = {windows_scattered_by_shards},
+        .divide = {[](Builder& b, const ir::DivideArgs& a, const SelectWindow& w) {
+          return scatter_by_shards_of({}, b, a, w);
+        }},
         .reference = scatter_reference,
         .samples = [] { return samples(true); },
     });

@@ -41,4 +41,14 @@ std::optional<Cumulative> running_window(const Shape& in, const Window& w);
 /// Windows of every kind, for samples.
 std::vector<Window> sample_windows();
 
+/// A block of an array.
+struct Block {
+  Dims starts;
+  Shape shape;
+};
+/// Shards of the array that select_and_scatter_add makes, each from the windows that reach into it; with `kept`, of
+/// that block of it, which the division then gives alone.
+std::optional<ir::Division> scatter_by_shards_of(const std::optional<Block>& kept, Builder& b, const ir::DivideArgs& a,
+                                                 const SelectWindow& w);
+
 }  // namespace tessera::ops

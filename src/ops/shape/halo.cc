@@ -5,6 +5,7 @@
 
 #include "core/strided_copy.h"
 #include "ops/define_op.h"
+#include "ops/shared_attrs.h"
 
 namespace tessera::ops {
 
@@ -116,6 +117,45 @@ Value window_stack(Value x, Value outside, const WindowStack& w, std::string_vie
   h.reason = str(cause, " along a split dimension needs the edges of other shards");
   h.cause = std::string(cause);
   return x.builder->add1(def::halo, {x, outside}, ir::make_attrs(std::move(h)));
+}
+
+namespace {
+const ir::Eqn* made_in(const Value& x) {
+  const auto& eqns = x.builder->graph().eqns;
+  auto makes = [&](const ir::Eqn& e) { return !e.out.empty() && e.out[0] == x.id; };
+  auto it = std::find_if(eqns.rbegin(), eqns.rend(), makes);
+  return it == eqns.rend() ? nullptr : &*it;
+}
+bool same_constant(const Value& a, const Value& b) {
+  const ir::Eqn* x = made_in(a);
+  const ir::Eqn* y = made_in(b);
+  if (x == nullptr || y == nullptr) return false;
+  return a == b || (x->op == &def::constant && y->op == &def::constant && ir::equal(x->attrs, y->attrs));
+}
+}  // namespace
+
+PaddedWindows window_stack_of_padded(Value x, Value outside, const WindowStack& w, Outside read,
+                                     std::string_view cause) {
+  const ir::Eqn* maker = made_in(x);
+  if (maker == nullptr || maker->op != &def::pad) return {window_stack(x, outside, w, cause)};
+  Pad p = ir::get<Pad>(maker->attrs);
+  const std::size_t d = w.dimension;
+  const Value array = x.builder->value(maker->in[0]);
+  const Value value = x.builder->value(maker->in[1]);
+  const bool cut = p.low[d] < 0 || p.high[d] < 0;
+  const bool unseen = (read == Outside::Unread && w.spacing == 1) || (!cut && same_constant(value, outside));
+  if (array.type().size() == 0 || !unseen) return {window_stack(x, outside, w, cause)};
+  WindowStack inner = w;
+  inner.first -= p.low[d] * w.spacing;
+  inner.spacing *= p.interior[d] + 1;
+  PaddedWindows out{window_stack(array, value, inner, cause)};
+  p.low[d] = p.high[d] = p.interior[d] = 0;
+  auto none = [](const Dims& n) { return std::ranges::all_of(n, [](std::int64_t i) { return i == 0; }); };
+  if (none(p.low) && none(p.high) && none(p.interior)) return out;
+  for (Dims* v : {&p.low, &p.high, &p.interior}) v->insert(v->begin(), 0);
+  out.taken = out.windows;
+  out.windows = x.builder->add1(def::pad, {out.taken, value}, attrs(std::move(p)));
+  return out;
 }
 
 HaloLine halo_line(const Halo& h, std::size_t k, std::size_t d, std::int64_t w, std::int64_t begin, std::int64_t end,

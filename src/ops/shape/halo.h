@@ -65,6 +65,17 @@ struct WindowStack {
 /// The windows along a new dimension 0, as a `halo` that `cause` needs.
 Value window_stack(Value x, Value outside, const WindowStack& w, std::string_view cause);
 
+/// Whether somebody reads what windows have of beyond the array: if not it may be anything.
+enum class Outside : std::uint8_t { Read, Unread };
+struct PaddedWindows {
+  Value windows;
+  Value taken = {};  ///< those of the array before it was padded along other dimensions; empty where it was not
+};
+/// The same; where `x` is an array that was padded along the dimension, windows of that array, between elements of its
+/// padding: what shards of the padded array begin with need not be moved there first.
+PaddedWindows window_stack_of_padded(Value x, Value outside, const WindowStack& w, Outside read,
+                                     std::string_view cause);
+
 /// Positions of the result, and the elements that they hold.
 struct HaloLine {
   std::int64_t count = 0;

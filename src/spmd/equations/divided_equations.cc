@@ -3,8 +3,8 @@
 
 #include <algorithm>
 #include <limits>
-#include <map>
-#include <set>
+#include <unordered_map>
+#include <unordered_set>
 
 #include "ir/op_def.h"
 #include "ir/pass.h"
@@ -14,6 +14,7 @@
 #include "ops/shared_attrs.h"
 #include "spmd/equations/window_equations.h"
 #include "spmd/factoring.h"
+#include "spmd/late_completion.h"
 
 namespace tessera::spmd {
 
@@ -25,36 +26,37 @@ using ir::Values;
 class Divider {
  public:
   Divider(const ir::Module& m, const std::vector<ir::Layout>& layouts, const Pricing& price)
-      : m_(m), g_(*m.graph), layouts_(layouts), price_(price), maker_(g_.num_values()) {
-    for (const auto& e : g_.eqns) {
-      for (auto v : e.out) maker_[at(v)] = &e;
-    }
-  }
+      : m_(m), g_(*m.graph), layouts_(layouts), price_(price), uses_(g_) {}
 
-  std::optional<LaidGraph> run() {
+  /// With `apart`, each equation by itself, whatever is around it.
+  std::optional<LaidGraph> run(bool apart = false) {
+    apart_ = apart;
     std::vector<std::optional<Part>> parts;
     bool any = false;
     divide_with_readers();
     for (const auto& e : g_.eqns) {
       auto it = with_maker_.find(&e);
-      parts.push_back(it != with_maker_.end() ? std::move(it->second) : divided(e).part);
+      parts.push_back(it != with_maker_.end() ? std::move(it->second)
+                      : taken_.contains(&e)   ? std::nullopt
+                                              : divided(e));
       any = any || parts.back();
     }
     if (!any) return std::nullopt;
     ir::Rewriter r(b_, g_);
     r.add_inputs();
     lay(r.of(g_.inputs), g_.inputs, layouts_);
-    std::size_t next = 0;
-    r.walk([&](const ir::Eqn& e, const Values& in) {
-      const auto& part = parts[next++];
-      if (unread_.contains(&e)) return Values(e.out.size());
-      if (part) {
-        Values out = splice(*part, r.of(part->reads));
-        lay(out, e.out, layouts_);
-        return out;
+    for (std::size_t i = 0; i < g_.eqns.size(); ++i) {
+      const ir::Eqn& e = g_.eqns[i];
+      if (taken_.contains(&e)) continue;
+      b_.set_loc(e.loc);
+      if (parts[i]) {
+        const Values out = splice(*parts[i], r.of(parts[i]->reads));
+        lay(out, parts[i]->makes, layouts_);
+        r.bind(parts[i]->makes, out);
+      } else {
+        r.bind(e.out, copied(r, e, r.of(e.in), layouts_));
       }
-      return copied(r, e, in, layouts_);
-    });
+    }
     // Not pruned: values keep the numbers that their layouts have.
     auto graph = std::make_shared<const ir::Graph>(b_.finish(r.outputs()));
     return LaidGraph{ir::after_pass("divide_equations", graph), std::move(made_), by_rules_};
@@ -70,34 +72,43 @@ class Divider {
   }
 
  private:
-  // What stands in an equation's place, and the values of the program that it reads.
+  // What stands in an equation's place, and the values of the program that it reads and makes.
   struct Part {
     ir::Module module;
     std::vector<ir::Layout> layouts;
-    std::vector<ir::ValueId> reads;
+    std::vector<ir::ValueId> reads, makes;
   };
-  // An equation divided, where that is better, and what it takes.
-  struct Choice {
-    std::optional<Part> part;
-    Price price;
+  // An equation and those around it that are written with it.
+  struct Place {
+    explicit Place(const ir::Eqn& eqn) : e(eqn), paddings(eqn.in.size()) {}
+    const ir::Eqn& e;
+    const ir::Eqn* reshape = nullptr;      // that makes operand 0
+    const ir::Eqn* maker = nullptr;        // of operand 0, whose own operand stands for that
+    std::vector<const ir::Eqn*> paddings;  // that make operands which nobody else reads
+    const ir::Eqn* cut = nullptr;          // the slice that alone reads the result
+    const std::vector<ir::ValueId>& makes() const { return cut != nullptr ? cut->out : e.out; }
   };
-  // An equation's operands as inputs of a program of its own, in which small constants are themselves. In place of
-  // operand 0 stands that of `source`, which makes it.
+  // An equation's operands as inputs of a program of its own, in which small constants are themselves.
   struct Alone {
-    Alone(const Divider& d, const ir::Eqn& e, const ir::Eqn* source) {
-      b.set_loc(e.loc);
-      for (std::size_t i = 0; i < e.in.size(); ++i) {
-        ir::ValueId v = source != nullptr && i == 0 ? source->in[0] : e.in[i];
-        Value x = d.constant(b, v, kDepth);
-        if (!x) {
-          x = b.input(d.g_.type(v));
-          reads.push_back(v);
+    Alone(const Divider& d, const Place& p) {
+      b.set_loc(p.e.loc);
+      for (std::size_t i = 0; i < p.e.in.size(); ++i) {
+        if (const ir::Eqn* padding = p.paddings[i]) {
+          const Values from{read(d, padding->in[0]), read(d, padding->in[1])};
+          in.push_back(b.add_typed(*padding->op, from, padding->attrs, {d.g_.type(p.e.in[i])})[0]);
+        } else {
+          const ir::Eqn* before = p.maker != nullptr ? p.maker : p.reshape;
+          in.push_back(read(d, before != nullptr && i == 0 ? before->in[0] : p.e.in[i]));
         }
-        in.push_back(x);
       }
-      if (source == nullptr || source->op != &ops::def::reshape) return;
+      if (p.reshape == nullptr) return;
       whole = in[0];
-      in[0] = ops::reshape(whole, d.g_.type(e.in[0]).shape);
+      in[0] = ops::reshape(whole, d.g_.type(p.e.in[0]).shape);
+    }
+    Value read(const Divider& d, ir::ValueId v) {
+      if (Value x = d.constant(b, v, kDepth)) return x;
+      reads.push_back(v);
+      return b.input(d.g_.type(v));
     }
     static constexpr int kDepth = 6;
     ir::Builder b;
@@ -109,7 +120,7 @@ class Divider {
   // A value that is made of constants, again; empty where it depends on anything else or is large.
   Value constant(ir::Builder& b, ir::ValueId v, int depth) const {
     constexpr std::int64_t kLarge = 1024;  // bytes
-    const ir::Eqn* e = maker_[at(v)];
+    const ir::Eqn* e = uses_.maker(v);
     if (depth == 0 || e == nullptr || e->out.size() != 1 || g_.type(v).nbytes() > kLarge) return {};
     bool pure = !e->op->traits().effect && !e->op->traits().collective && e->op != &ops::def::sharding_constraint;
     if (!pure || !e->op->subgraphs(e->attrs).empty()) return {};
@@ -135,63 +146,100 @@ class Divider {
     return out;
   }
 
-  Choice divided(const ir::Eqn& e) {
+  std::optional<Part> divided(const ir::Eqn& e) {
     bool slides = slides_windows(e);
-    if (e.in.empty() || (!slides && e.op->divisions() == 0)) return {};
-    const ir::Eqn* source = reshaped(e);
-    if (!is_split(e) && source == nullptr) return {};
+    if (e.in.empty() || (!slides && e.op->divisions() == 0)) return std::nullopt;
+    if (auto part = divided_with_neighbours(e)) return part;
+    Place place(e);
+    place.reshape = reshaped(e);
+    if (!is_split(e) && place.reshape == nullptr) return std::nullopt;
     if (slides) {
-      if (auto part = written(e, nullptr, divide_windows)) return {std::move(part), {}};
+      if (auto part = written(Place(e), divide_windows)) return part;
     }
-    if (!m_.divides) return {};
-    Choice best;
-    bool priced = false;  // when the first way applies
+    if (!m_.divides) return std::nullopt;
+    std::optional<Part> best;
+    std::optional<Price> least;  // found when the first way applies
     for (std::size_t way = 0; way < e.op->divisions(); ++way) {
-      auto part = written(e, source, rule(way));
+      auto part = written(place, rule(way));
       if (!part) continue;
-      if (!priced) best.price = undivided_price(e, source);
-      priced = true;
+      if (!least) least = undivided_price(place);
       Price found = price_(part->module, part->layouts);
-      if (!less(found, best.price)) continue;
-      best = {std::move(part), found};
+      if (!less(found, *least)) continue;
+      least = found;
+      best = std::move(part);
     }
-    by_rules_ = by_rules_ || best.part;
+    by_rules_ = by_rules_ || best;
     return best;
+  }
+
+  // An equation together with what pads its operands and cuts its result, whose shards begin elsewhere than those of
+  // what is padded: where that is less than all of them one by one.
+  std::optional<Part> divided_with_neighbours(const ir::Eqn& e) {
+    if (apart_ || !m_.divides || !meets_padding(e) || !is_split(e)) return std::nullopt;
+    Place place(e);
+    bool any = false;
+    for (std::size_t i = 0; i < e.in.size(); ++i) {
+      const ir::Eqn* maker = uses_.maker_for_one(e.in[i]);
+      if (maker == nullptr || maker->op != &ops::def::pad || layout(e.in[i]).tiled() == 0) continue;
+      place.paddings[i] = maker;
+      any = true;
+    }
+    const std::vector<Use>& readers = uses_.of(e.out[0]);
+    if (can_be_cut(e) && readers.size() == 1 && !uses_.returned(e.out[0])) {
+      const ir::Eqn& reader = *readers[0].eqn;
+      auto one = [](std::int64_t stride) { return stride == 1; };
+      if (reader.op == &ops::def::slice && std::ranges::all_of(ir::get<ops::StaticSlice>(reader.attrs).strides, one)) {
+        place.cut = &reader;
+        any = true;
+      }
+    }
+    if (!any) return std::nullopt;
+    const auto* cut = place.cut == nullptr ? nullptr : &ir::get<ops::StaticSlice>(place.cut->attrs);
+    auto part = written(place, [cut](ir::Builder& b, const ir::Eqn& eqn, const ir::DivideArgs& args) {
+      return divide_padded_windows(b, eqn, args, cut);
+    });
+    if (!part || !less(price_(part->module, part->layouts), price_apart(place))) return std::nullopt;
+    for (const auto* padding : place.paddings) {
+      if (padding != nullptr) taken_.insert(padding);
+    }
+    if (place.cut != nullptr) taken_.insert(place.cut);
+    by_rules_ = true;
+    return part;
   }
 
   // Equations that make what others only pick from, with those: the readers of a value are divided together with its
   // maker, or none of them is.
   void divide_with_readers() {
-    if (!m_.divides || std::ranges::none_of(g_.eqns, [](const auto& e) { return e.op->divides_with_maker(); })) return;
-    std::vector<std::vector<const ir::Eqn*>> readers(g_.num_values());
+    if (apart_ || !m_.divides) return;
     for (const auto& e : g_.eqns) {
-      for (auto v : e.in) readers[at(v)].push_back(&e);
-    }
-    for (const auto& e : g_.eqns) {
+      if (e.in.size() != 1 || e.out.size() != 1 || uses_.returned(e.out[0])) continue;
+      const std::vector<Use>& readers = uses_.of(e.out[0]);
+      auto picks = [&](const Use& u) { return u.eqn->op->divides_with_maker() && u.operand == 0; };
       // A reshape is no work that could be left out.
-      if (e.in.size() != 1 || e.out.size() != 1 || e.op == &ops::def::reshape || !is_split(e)) continue;
-      if (std::ranges::find(g_.outputs, e.out[0]) == g_.outputs.end()) divide_with_readers(e, readers[at(e.out[0])]);
+      if (readers.empty() || e.op == &ops::def::reshape || !is_split(e) || !std::ranges::all_of(readers, picks))
+        continue;
+      divide_with_readers(e, readers);
     }
   }
-  void divide_with_readers(const ir::Eqn& e, const std::vector<const ir::Eqn*>& readers) {
+  void divide_with_readers(const ir::Eqn& e, const std::vector<Use>& readers) {
     std::vector<Part> parts;
-    Price together;
-    for (const auto* reader : readers) {
-      if (!reader->op->divides_with_maker() || reader->in[0] != e.out[0]) return;
-      auto part = written(*reader, &e, [](ir::Builder& b, const ir::Eqn& r, const ir::DivideArgs& args) {
+    Price together, apart;
+    for (const auto& reader : readers) {
+      Place place(*reader.eqn);
+      place.maker = &e;
+      auto part = written(place, [](ir::Builder& b, const ir::Eqn& r, const ir::DivideArgs& args) {
         return r.op->divide_with_maker(b, args, r.attrs);
       });
       if (!part) return;
       together = sum(together, price_(part->module, part->layouts));
+      apart = sum(apart, undivided_price(Place(*reader.eqn)));
       parts.push_back(std::move(*part));
     }
-    if (parts.empty()) return;
-    Price apart = undivided_price(e, nullptr);
-    if (Choice way = divided(e); way.part) apart = way.price;
-    for (const auto* reader : readers) apart = sum(apart, undivided_price(*reader, nullptr));
+    auto alone = divided(e);
+    apart = sum(apart, alone ? price_(alone->module, alone->layouts) : undivided_price(Place(e)));
     if (!less(together, apart)) return;
-    for (std::size_t i = 0; i < parts.size(); ++i) with_maker_.emplace(readers[i], std::move(parts[i]));
-    unread_.insert(&e);
+    for (std::size_t i = 0; i < parts.size(); ++i) with_maker_.emplace(readers[i].eqn, std::move(parts[i]));
+    taken_.insert(&e);
     by_rules_ = true;
   }
   static Price sum(const Price& a, const Price& b) {
@@ -204,31 +252,30 @@ class Divider {
       return e.op->divide(way, b, args, e.attrs);
     };
   }
-  std::optional<ir::Division> applied(const ir::Eqn& e, const ir::Eqn* source, const Rule& rule, Alone& alone) const {
-    std::vector<ir::Layout> operands = layouts_of(e.in), results = layouts_of(e.out);
-    ir::Types out = types_of(g_, e.out);
-    ir::DivideArgs args{alone.in, out, operands, results, *m_.mesh, m_.deterministic, {}, nullptr};
-    if (source != nullptr) {
+  std::optional<ir::Division> applied(const Place& p, const Rule& rule, Alone& alone) const {
+    std::vector<ir::Layout> operands = layouts_of(p.e.in), results = layouts_of(p.e.out);
+    ir::Types out = types_of(g_, p.e.out);
+    ir::DivideArgs args{alone.in, out, operands, results, *m_.mesh, m_.deterministic};
+    if (p.reshape != nullptr) {
       args.unflattened = alone.whole;
-      args.unflattened_layout = &layout(source->in[0]);
+      args.unflattened_layout = &layout(p.reshape->in[0]);
     }
-    if (source != nullptr && !alone.whole) {
-      operands[0] = layout(source->in[0]);
-      args.maker = source;
+    if (p.maker != nullptr) {
+      operands[0] = layout(p.maker->in[0]);
+      args.maker = p.maker;
     }
-    return rule(alone.b, e, args);
+    return rule(alone.b, p.e, args);
   }
   // With `others`, the results of the equation under these layouts.
-  std::optional<Part> written(const ir::Eqn& e, const ir::Eqn* source, const Rule& rule,
-                              const std::vector<FixedLayout>& others = {}) const {
-    Alone alone(*this, e, source);
-    auto division = applied(e, source, rule, alone);
+  std::optional<Part> written(const Place& p, const Rule& rule, const std::vector<FixedLayout>& others = {}) const {
+    Alone alone(*this, p);
+    auto division = applied(p, rule, alone);
     if (!division) return std::nullopt;
     std::vector<FixedLayout> fixed;
     for (auto& [value, l] : division->layouts) fixed.push_back({value.id, std::move(l)});
-    ir::Module inner = ported(e, alone, std::move(division->out));
-    for (std::size_t i = 0; i < e.out.size(); ++i) {
-      auto it = std::ranges::find(others, e.out[i], &FixedLayout::value);
+    ir::Module inner = ported(p, alone, std::move(division->out));
+    for (std::size_t i = 0; i < p.makes().size(); ++i) {
+      auto it = std::ranges::find(others, p.makes()[i], &FixedLayout::value);
       if (it != others.end()) inner.outputs[i].layout = it->layout;
     }
     std::vector<ir::Layout> layouts = propagate(inner, fixed);
@@ -236,14 +283,15 @@ class Divider {
       inner.graph = further->graph;
       layouts = std::move(further->layouts);
     }
-    return Part{std::move(inner), std::move(layouts), std::move(alone.reads)};
+    return Part{std::move(inner), std::move(layouts), std::move(alone.reads), p.makes()};
   }
 
   // Results that a rule leaves under other layouts than they have, and that are not the program's.
   std::vector<FixedLayout> left_by(std::size_t way, const ir::Eqn& e) const {
-    Alone alone(*this, e, nullptr);
+    const Place place(e);
+    Alone alone(*this, place);
     std::vector<FixedLayout> out;
-    auto division = applied(e, nullptr, rule(way), alone);
+    auto division = applied(place, rule(way), alone);
     for (std::size_t i = 0; division && i < e.out.size(); ++i) {
       if (std::ranges::find(g_.outputs, e.out[i]) != g_.outputs.end()) continue;
       for (const auto& [value, l] : division->layouts) {
@@ -257,8 +305,8 @@ class Divider {
     for (std::size_t way = 0; way < e.op->divisions(); ++way) {
       std::vector<FixedLayout> left = left_by(way, e);
       if (left.empty()) continue;
-      auto part = written(e, nullptr, rule(way));
-      auto other = written(e, nullptr, rule(way), left);
+      auto part = written(Place(e), rule(way));
+      auto other = written(Place(e), rule(way), left);
       if (!part || !other) continue;
       auto saved =
           static_cast<double>(price_(part->module, part->layouts).bytes - price_(other->module, other->layouts).bytes);
@@ -271,24 +319,40 @@ class Divider {
     return std::ranges::any_of(e.in, split) || std::ranges::any_of(e.out, split);
   }
 
-  Price undivided_price(const ir::Eqn& e, const ir::Eqn* source) const {
-    Alone alone(*this, e, source);
-    ir::Module whole = ported(e, alone, alone.b.add_typed(*e.op, alone.in, e.attrs, types_of(g_, e.out)));
+  Price undivided_price(const Place& p) const {
+    Alone alone(*this, p);
+    ir::Module whole = ported(p, alone, alone.b.add_typed(*p.e.op, alone.in, p.e.attrs, types_of(g_, p.e.out)));
     return price_(whole, propagate(whole));
+  }
+  // With each equation by itself, under the layouts that they have.
+  Price price_apart(const Place& p) const {
+    Alone alone(*this, p);
+    Values out = alone.b.add_typed(*p.e.op, alone.in, p.e.attrs, types_of(g_, p.e.out));
+    std::vector<FixedLayout> fixed{{out[0].id, layout(p.e.out[0])}};
+    for (std::size_t i = 0; i < p.e.in.size(); ++i) {
+      if (p.paddings[i] != nullptr) fixed.push_back({alone.in[i].id, layout(p.e.in[i])});
+    }
+    if (p.cut != nullptr) out = alone.b.add(*p.cut->op, out, p.cut->attrs);
+    ir::Module whole = ported(p, alone, std::move(out));
+    const std::vector<ir::Layout> layouts = propagate(whole, fixed);
+    auto further = Divider(whole, layouts, price_).run(true);
+    if (!further) return price_(whole, layouts);
+    whole.graph = further->graph;
+    return price_(whole, further->layouts);
   }
 
   // The reshape that makes an equation's operand 0, where it leaves axes behind.
   const ir::Eqn* reshaped(const ir::Eqn& e) const {
-    const ir::Eqn* from = e.in.empty() ? nullptr : maker_[at(e.in[0])];
+    const ir::Eqn* from = e.in.empty() ? nullptr : uses_.maker(e.in[0]);
     if (from == nullptr || from->op != &ops::def::reshape) return nullptr;
     return (layout(from->in[0]).tiled() & ~layout(e.in[0]).tiled()) != 0 ? from : nullptr;
   }
 
   // A program in place of an equation, with the layouts of what the equation reads and makes.
-  ir::Module ported(const ir::Eqn& e, Alone& alone, Values out) const {
+  ir::Module ported(const Place& p, Alone& alone, Values out) const {
     ir::Module inner = m_.with_graph(std::make_shared<const ir::Graph>(alone.b.finish(std::move(out))));
     for (std::size_t i = 0; i < alone.reads.size(); ++i) inner.inputs[i].layout = layout(alone.reads[i]);
-    for (std::size_t i = 0; i < e.out.size(); ++i) inner.outputs[i].layout = wanted(e.out[i]);
+    for (std::size_t i = 0; i < p.makes().size(); ++i) inner.outputs[i].layout = wanted(p.makes()[i]);
     return inner;
   }
   // The layout of an output of the program where that is given.
@@ -324,7 +388,11 @@ class Divider {
   const ir::Graph& g_;
   const std::vector<ir::Layout>& layouts_;
   const Pricing& price_;
-  std::vector<const ir::Eqn*> maker_;  // by value
+  GraphUses uses_;
+  bool apart_ = false;
+  std::unordered_set<const ir::Eqn*> taken_;  // that are written with others
+  std::unordered_map<const ir::Eqn*, std::optional<Part>>
+      with_maker_;  // what picks from values, divided with their makers
   ir::Builder b_;
   std::vector<ir::Layout> made_;  // by new value
   struct Reduction {
@@ -334,8 +402,6 @@ class Divider {
   };
   std::vector<Reduction> reductions_;  // in the new graph
   bool by_rules_ = false;
-  std::map<const ir::Eqn*, std::optional<Part>> with_maker_;  // readers that are divided with what they read
-  std::set<const ir::Eqn*> unread_;                           // and the equations that made that
 };
 
 // How often a value would have to be halved to be of a size that any device has room for.

@@ -32,10 +32,13 @@ Value outside(ir::Builder& b, const ir::Eqn& e, DType dtype) {
 }
 
 // The windows that each of `parts` shards of the result reads, stacked along a new dimension 0.
-Value stacked(ir::Builder& b, const ir::Eqn& e, Value x, const WindowDim& w, std::int64_t parts, std::int64_t chunk) {
+ops::PaddedWindows stacked(ir::Builder& b, const ir::Eqn& e, Value x, const WindowDim& w, std::int64_t parts,
+                           std::int64_t chunk) {
   ops::WindowStack stack{
       w.in, parts, (chunk - 1) * w.stride + (w.size - 1) * w.dilation + 1, -w.low, chunk * w.stride, w.spread};
-  return ops::window_stack(x, outside(b, e, x.dtype()), stack, e.op->name());
+  // Windows that reach beyond the array are those that are cut off.
+  const auto read = w.low <= 0 && w.high <= 0 ? ops::Outside::Unread : ops::Outside::Read;
+  return ops::window_stack_of_padded(x, outside(b, e, x.dtype()), stack, read, e.op->name());
 }
 
 // The equation on stacked operands, without padding along the dimension.
@@ -90,7 +93,8 @@ std::vector<WindowDim> window_dims(const ir::Eqn& e, ir::TypeSpan in) {
       bool still =
           p.dimensions[d] == 1 && p.strides[d] == 1 && p.low[d] == 0 && p.high[d] == 0 && p.base_dilation[d] == 1;
       if (!still) {
-        out.push_back({d, d, d, p.dimensions[d], p.strides[d], p.window_dilation[d], p.low[d], p.base_dilation[d]});
+        out.push_back(
+            {d, d, d, p.dimensions[d], p.strides[d], p.window_dilation[d], p.low[d], p.high[d], p.base_dilation[d]});
       }
     }
   } else if (e.op == &ops::def::conv_general_dilated) {
@@ -98,7 +102,7 @@ std::vector<WindowDim> window_dims(const ir::Eqn& e, ir::TypeSpan in) {
     if (p.batch_groups > 1) return out;
     for (std::size_t i = 0; i < p.strides.size(); ++i) {
       out.push_back({i, at(p.lhs_spec[i + 2]), at(p.out_spec[i + 2]), in[1].shape[at(p.rhs_spec[i + 2])], p.strides[i],
-                     p.rhs_dilation[i], p.pad_low[i], p.lhs_dilation[i]});
+                     p.rhs_dilation[i], p.pad_low[i], p.pad_high[i], p.lhs_dilation[i]});
     }
   }
   return out;
@@ -106,17 +110,34 @@ std::vector<WindowDim> window_dims(const ir::Eqn& e, ir::TypeSpan in) {
 
 bool slides_windows(const ir::Eqn& e) { return reduces(e) || e.op == &ops::def::conv_general_dilated; }
 
+bool can_be_cut(const ir::Eqn& e) { return e.op == &ops::def::select_and_scatter_add; }
+bool meets_padding(const ir::Eqn& e) { return slides_windows(e) || can_be_cut(e); }
+
 std::optional<ir::Division> divide_windows(ir::Builder& b, const ir::Eqn& e, const ir::DivideArgs& a) {
   auto w = split_dim(e, a);
   if (!w) return std::nullopt;
   Values in(a.in.begin(), a.in.end());
-  Value windows = stacked(b, e, in[0], *w, a.parts_of(0, static_cast<std::int64_t>(w->in)), chunk_of(a, *w));
+  const auto [windows, taken] =
+      stacked(b, e, in[0], *w, a.parts_of(0, static_cast<std::int64_t>(w->in)), chunk_of(a, *w));
   Value y = unstacked(apply(b, e, windows, in, *w), w->out, a.out[0].shape[w->out]);
   // Nothing else tells how the other dimensions of the windows are split.
   ir::Layout l{a.operands[0].dims};
   l.dims[w->in].clear();
   l.dims.insert(l.dims.begin(), a.operands[0].dims[w->in]);
-  return ir::Division{{y}, {{windows, l}}};
+  ir::Division out{{y}, {{windows, l}}};
+  if (taken) out.layouts.emplace_back(taken, l);
+  return out;
+}
+
+std::optional<ir::Division> divide_padded_windows(ir::Builder& b, const ir::Eqn& e, const ir::DivideArgs& a,
+                                                  const ops::StaticSlice* cut) {
+  if (slides_windows(e)) return divide_windows(b, e, a);
+  std::optional<ops::Block> kept;
+  if (cut != nullptr) {
+    kept = {cut->starts, {}};
+    for (std::size_t d = 0; d < cut->starts.size(); ++d) kept->shape.push_back(cut->limits[d] - cut->starts[d]);
+  }
+  return ops::scatter_by_shards_of(kept, b, a, ir::get<ops::SelectWindow>(e.attrs));
 }
 
 }  // namespace tessera::spmd
