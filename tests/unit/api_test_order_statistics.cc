@@ -117,6 +117,8 @@ TEST_F(OrderStatistics, OfUnevenShardsAndSeveralAxes) {
   const Array y = numbers_of(float32, {4096, 64});
   const SpecEntry both(std::vector<std::string>{"x", "y"});
   expect_found([](const Array& a) { return median(a, {.axis = Dims{0}}); }, y, P(both), 64 * 4 * 2 * 64, "both axes");
+  const Array large = numbers_of(float32, {1 << 18, 5});
+  expect_found([](const Array& a) { return index(sort(a, 0), {100000}); }, large, P("x"), 48 * 5 * 4 * 2, "two bits");
 }
 
 TEST_F(OrderStatistics, SpecialValues) {

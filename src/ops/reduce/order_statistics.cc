@@ -21,6 +21,10 @@ constexpr std::int64_t kMostWanted = 8;
 // Elements of a shard. The bits of a key are as many exchanges, one after the other, which shorter sorts do not wait
 // for.
 constexpr std::int64_t kLeastShard = std::int64_t{1} << 15;
+// Elements that are counted at a time.
+constexpr std::int64_t kRow = 512;
+// Larger ones come from memory in each pass: half as many passes for half as many bytes again that are exchanged.
+constexpr std::int64_t kCached = std::int64_t{1} << 18;
 
 Value key_number(Value like, double value) { return scalar(*like.builder, value, like.dtype()); }
 
@@ -54,7 +58,6 @@ Value of_ordered_keys(Value key, DType t, std::int64_t lowest) {
 // Keys with d as the last dimension, cut into the shards' parts of a line and these into rows, each row by itself: what
 // a fused pass counts.
 Value in_rows(Value keys, std::int64_t d, std::int64_t parts) {
-  constexpr std::int64_t kRow = 2048;
   // Fillings are less than nothing.
   Value fill = not_(scalar(*keys.builder, 0, keys.dtype()));
   keys = move_dim(keys, d, keys.rank() - 1);
@@ -63,9 +66,39 @@ Value in_rows(Value keys, std::int64_t d, std::int64_t parts) {
   return cut_in_parts(keys, {keys.rank() - 1, chunk, (chunk + kRow - 1) / kRow}, fill);
 }
 
+// How many keys of each part of a line are less than `tried` and than `count` - 1 more numbers, each `step` more than
+// the one before: [count, q, lines, parts]. Rows are read once for all: their counts are digits of one number.
+Value counted(Value keys, Value tried, Value step, std::int64_t count) {
+  constexpr std::int64_t kBits = 10;
+  static_assert(kRow < (1 << kBits));
+  const std::int64_t rows = tried.rank() + 1;  // their dimension, behind the ranks, the lines and the parts
+  Shape compared(keys.shape().begin(), keys.shape().end());
+  compared.insert(compared.begin(), tried.shape()[0]);
+  Dims of_keys(at(keys.rank())), of_lines(at(tried.rank()));
+  std::iota(of_keys.begin(), of_keys.end(), 1);
+  std::iota(of_lines.begin(), of_lines.end(), 0);
+  const Shape lines(tried.shape().begin(), tried.shape().end());
+  keys = broadcast_in_dim(keys, compared, of_keys);
+  Value all;
+  for (std::int64_t i = 0; i < count; ++i) {
+    Value less = convert(lt(keys, broadcast_in_dim(tried, compared, of_lines)), DType::I32);
+    all = all ? all + less * static_cast<double>(std::int64_t{1} << (kBits * i)) : less;
+    tried = tried + broadcast_to(step, lines);
+  }
+  all = reduce_sum(all, {rows + 1});
+  Values out;
+  for (std::int64_t i = 0; i < count; ++i) {
+    Value own = all;
+    if (i > 0) own = shift_right_logical(own, key_number(own, static_cast<double>(kBits * i)));
+    if (count > 1) own = and_(own, key_number(own, (1 << kBits) - 1));
+    out.push_back(expand_dims(reduce_sum(own, {rows}), {0}));
+  }
+  return concatenate(out, 0);
+}
+
 // By line and rank the key with that rank, counted from 0. Keys of shape [lines, parts, rows, row], ranks of [q,
-// lines].
-Value keys_of_ranks(Value keys, Value ranks, const KeyBits& bits) {
+// lines]. As many bits are found at a time as `digit` says; all numbers between two are tried.
+Value keys_of_ranks(Value keys, Value ranks, const KeyBits& bits, std::int64_t digit) {
   Builder& b = *keys.builder;
   Builder inner;
   Value all = inner.input(keys.type());
@@ -73,23 +106,23 @@ Value keys_of_ranks(Value keys, Value ranks, const KeyBits& bits) {
   Value found = inner.input({keys.dtype(), ranks.shape()});
   Value shift = inner.input({keys.dtype(), {}});
   const Shape results(ranks.shape().begin(), ranks.shape().end());
-  Shape compared(keys.shape().begin(), keys.shape().end());
-  compared.insert(compared.begin(), results[0]);
-  Dims of_keys(at(keys.rank())), of_lines(results.size());
-  std::iota(of_keys.begin(), of_keys.end(), 1);
-  std::iota(of_lines.begin(), of_lines.end(), 0);
-  Value tried = found + broadcast_to(shift_left(key_number(shift, 1), shift), results);
-  Value less = lt(broadcast_in_dim(all, compared, of_keys), broadcast_in_dim(tried, compared, of_lines));
+  const std::int64_t count = (std::int64_t{1} << digit) - 1;
+  Shape table = results;
+  table.insert(table.begin(), count);
+  Dims of_table(results.size());
+  std::iota(of_table.begin(), of_table.end(), 1);
+  Value step = shift_left(key_number(shift, 1), shift);
+  Value below = counted(all, found + broadcast_to(step, results), step, count);
   // What shards exchange are counts of the ranks' dtype.
-  const std::int64_t part = rank(results);
-  Value below = reduce_sum(reduce_sum(convert(less, DType::I32), {part + 2}), {part + 1});
-  below = reduce_sum(convert(below, wanted.dtype()), {part});
+  below = reduce_sum(convert(below, wanted.dtype()), {below.rank() - 1});
+  Value passed = convert(le(below, broadcast_in_dim(wanted, table, of_table)), keys.dtype());
+  Value next = found + shift_left(reduce_sum(passed, {0}), broadcast_to(shift, results));
   ScanArgs args;
-  args.body = inner.finish_shared(Values{where(le(below, wanted), tried, found), shift - 1.0});
-  args.length = bits.highest - bits.lowest + 1;
+  args.body = inner.finish_shared(Values{next, shift - static_cast<double>(digit)});
+  args.length = (bits.highest - bits.lowest + 1) / digit;
   args.consts = {keys, ranks};
   args.carry = {full(b, bits.others, {keys.dtype(), results}),
-                scalar(b, static_cast<double>(bits.highest), keys.dtype())};
+                scalar(b, static_cast<double>(bits.highest + 1 - digit), keys.dtype())};
   return scan(b, args)[0];
 }
 
@@ -105,16 +138,20 @@ Value with_signs_of_zeros(Value found, Value x, std::int64_t d) {
   return where(and_(eq(found, key_number(found, 0)), negative), neg(zeros_like(found)), found);
 }
 
+std::int64_t shard_size(const ir::DivideArgs& a) {
+  std::int64_t n = a.in[0].type().size();
+  for (std::int64_t d = 0; d < a.in[0].rank(); ++d) n /= a.parts_of(0, d);
+  return n;
+}
+
 // Whether few elements of lines of a sorted operand are to be found by counting, and along which dimension.
 std::optional<std::int64_t> sorted_along(const ir::DivideArgs& a) {
   if (a.maker->op != &def::sort) return std::nullopt;
   const auto& sort = ir::get<Sort>(a.maker->attrs);
   const Type& type = a.in[0].type();
   const std::int64_t d = sort.dimension;
-  std::int64_t shards = 1;
-  for (std::int64_t i = 0; i < type.rank(); ++i) shards *= a.parts_of(0, i);
   if (a.parts_of(0, d) == 1 || sort.num_keys != 1 || is_complex(type.dtype)) return std::nullopt;
-  if (type.size() / shards < kLeastShard || type.shape[at(d)] > std::numeric_limits<std::int32_t>::max()) {
+  if (shard_size(a) < kLeastShard || type.shape[at(d)] > std::numeric_limits<std::int32_t>::max()) {
     return std::nullopt;
   }
   return d;
@@ -134,8 +171,9 @@ Value elements_of_ranks(const ir::DivideArgs& a, Value ranks, std::int64_t d) {
   ranks = clamp(key_number(ranks, 0), ranks, key_number(ranks, static_cast<double>(n - 1)));
   ranks = convert(ranks, n <= std::numeric_limits<std::uint16_t>::max() ? DType::U16 : DType::I32);
   const KeyBits bits = key_bits(x.dtype());
+  const std::int64_t digit = shard_size(a) > kCached && (bits.highest - bits.lowest) % 2 == 1 ? 2 : 1;
   Value keys = in_rows(ordered_keys(x), d, a.parts_of(0, d));
-  Value found = keys_of_ranks(keys, broadcast_in_dim(ranks, lines, dims), bits);
+  Value found = keys_of_ranks(keys, broadcast_in_dim(ranks, lines, dims), bits, digit);
   found = of_ordered_keys(found, x.dtype(), bits.lowest);
   if (is_float(x.dtype())) found = with_signs_of_zeros(found, x, d);
   return move_dim(found, 0, d);
