@@ -32,24 +32,35 @@ CBLAS_TRANSPOSE cblas_trans(bool t) { return t ? CblasTrans : CblasNoTrans; }
 // BLAS wants a leading dimension of at least the row length even where a matrix has one row.
 blasint narrow(std::int64_t v) { return static_cast<blasint>(v); }
 
-// True where OpenBLAS works with half of the machine's vectors: releases that are older than a processor take it for
-// the last one that they know, and 0.3.21 takes AMD's with AVX-512 for one without.
-bool blas_is_narrow() {
-  static const bool half = [] {
+// The vectors that the two libraries work with: of 32 bytes both; or oneDNN those of 64 bytes alone, as releases of
+// OpenBLAS that are older than a processor take it for the last one that they know, and 0.3.21 takes AMD's with AVX-512
+// for one without; or both.
+enum class Vectors { Narrow, WideInOneDnn, Wide };
+Vectors vectors() {
+  static const Vectors found = [] {
     constexpr std::array<std::string_view, 3> kWide{"SkylakeX", "Cooperlake", "SapphireRapids"};
     constexpr auto kCore = static_cast<unsigned>(dnnl::cpu_isa::avx512_core);  // a set of bits
-    const bool wide_machine = (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & kCore) == kCore;
-    return wide_machine && std::ranges::find(kWide, std::string_view(openblas_get_corename())) == kWide.end();
+    if ((static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & kCore) != kCore) return Vectors::Narrow;
+    const bool known = std::ranges::find(kWide, std::string_view(openblas_get_corename())) != kWide.end();
+    return known ? Vectors::Wide : Vectors::WideInOneDnn;
   }();
-  return half;
+  return found;
 }
 
-// Where OpenBLAS is the faster of the two, by measurement on one core: products that fit the first-level cache, and
-// those where oneDNN would first have to transpose much.
+// Where OpenBLAS is the faster of the two, by measurement on one core: products that fit the first-level cache, those
+// where oneDNN would first have to transpose much, and with narrow vectors those for which it steps through memory by
+// long rows without copying, and large ones.
 bool prefers_blas(const GemmShape& s) {
   if (s.m == 1 || s.n == 1) return false;
   double work = static_cast<double>(s.m) * static_cast<double>(s.n) * static_cast<double>(s.k);
-  if (blas_is_narrow()) return work <= 24.0 * 24 * 24 || (s.trans_a && s.trans_b && s.m <= 32 && s.k >= 256);
+  if (vectors() == Vectors::WideInOneDnn) {
+    return work <= 24.0 * 24 * 24 || (s.trans_a && s.trans_b && s.m <= 32 && s.k >= 256);
+  }
+  if (vectors() == Vectors::Narrow) {
+    constexpr std::int64_t kLongRow = 512;
+    if (work <= 20.0 * 20 * 20 || work > 256.0 * 256 * 256) return true;
+    return (!s.trans_b && s.n >= kLongRow) || (s.trans_a && s.m >= kLongRow);
+  }
   if (work <= 64.0 * 64 * 64) return true;
   return s.trans_b && (s.trans_a ? work > 128.0 * 128 * 128 : s.k >= 512);
 }
