@@ -11,6 +11,19 @@
 
 namespace tessera::core {
 
+void copy_block(void* dst, const void* src, std::int64_t bytes) {
+  constexpr std::int64_t kPart = 2048;                    // copied by vectors
+  constexpr std::int64_t kLarge = std::int64_t{1} << 19;  // from the size of a second-level cache on by vectors, too
+  constexpr std::uintptr_t kPage = 4096, kVector = 32;
+  const std::uintptr_t ahead = (reinterpret_cast<std::uintptr_t>(dst) - reinterpret_cast<std::uintptr_t>(src)) % kPage;
+  auto* to = static_cast<unsigned char*>(dst);
+  const auto* from = static_cast<const unsigned char*>(src);
+  if (ahead > 0 && ahead < kVector && bytes < kLarge) {
+    for (; bytes > kPart; bytes -= kPart, to += kPart, from += kPart) std::memcpy(to, from, kPart);
+  }
+  std::memcpy(to, from, static_cast<std::size_t>(bytes));
+}
+
 #if defined(__x86_64__)
 
 namespace {

@@ -24,7 +24,7 @@ void copy_items(char* dst, const char* src, const Loop& l) {
 
 void copy_row(char* dst, const char* src, const Loop& l, std::int64_t item) {
   if (l.dst == item && l.src == item) {
-    std::memcpy(dst, src, static_cast<std::size_t>(l.extent * item));
+    copy_block(dst, src, l.extent * item);
     return;
   }
   switch (item) {

@@ -7,6 +7,7 @@
 #include <random>
 #include <vector>
 
+#include "core/stream_copy.h"
 #include "engines/cpu/kernels/copy_kernels.h"
 
 namespace tessera::kernels {
@@ -128,6 +129,23 @@ TEST(Copy, BytesOfAllSizesAndOffsets) {
       copy_bytes(dst.data() + offset, src.data() + 5, n, true);
       EXPECT_EQ(0, std::memcmp(dst.data() + offset, src.data() + 5, static_cast<std::size_t>(n))) << n;
       EXPECT_EQ(dst[static_cast<std::size_t>(n + offset)], 9) << "one past the end";
+    }
+  }
+}
+
+// Every way in which the target may stand to the source within a page, at sizes about those of the parts.
+TEST(Copy, BlocksAFewBytesFurtherInTheirPage) {
+  constexpr std::size_t kPage = 4096;
+  const std::vector<unsigned char> src = noise((std::size_t{1} << 19) + kPage);
+  std::vector<unsigned char> dst(src.size() + 2 * kPage);
+  const auto place = reinterpret_cast<std::uintptr_t>(dst.data()) - reinterpret_cast<std::uintptr_t>(src.data());
+  for (std::size_t ahead : {0, 1, 4, 31, 32, 63, 2048, 4092}) {
+    unsigned char* to = dst.data() + (kPage - place % kPage) % kPage + ahead;
+    for (std::size_t n : {0, 1, 2047, 2048, 2049, 4092, 6144, 65536, (1 << 19) - 1, 1 << 19}) {
+      std::fill(dst.begin(), dst.end(), static_cast<unsigned char>(9));
+      core::copy_block(to, src.data(), static_cast<std::int64_t>(n));
+      EXPECT_EQ(0, std::memcmp(to, src.data(), n)) << ahead << " " << n;
+      EXPECT_EQ(to[n], 9) << ahead << " " << n << ": one past the end";
     }
   }
 }

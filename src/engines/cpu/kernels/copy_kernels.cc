@@ -223,8 +223,7 @@ void copy_runs(Plan& p, bool stream) {
   std::int64_t grain = std::max<std::int64_t>(1, kGrainBytes / std::max<std::int64_t>(run, 1));
   base::parallel_for(count(p.dims), grain, [&](std::int64_t begin, std::int64_t end) {
     if (!stream) {
-      return walk(p, p.dims, begin, end,
-                  [&](Byte* dst, const Byte* src) { std::memcpy(dst, src, static_cast<std::size_t>(run)); });
+      return walk(p, p.dims, begin, end, [&](Byte* dst, const Byte* src) { core::copy_block(dst, src, run); });
     }
     walk(p, p.dims, begin, end, [&](Byte* dst, const Byte* src) { core::copy_streaming(dst, src, run); });
     core::finish_streaming();
@@ -239,8 +238,7 @@ void copy_bytes(void* dst, const void* src, std::int64_t bytes, bool stream) {
   const auto* from = static_cast<const Byte*>(src);
   if (bytes <= kGrainBytes) {
     if (stream) return copy_streaming(to, from, bytes);
-    std::memcpy(to, from, static_cast<std::size_t>(bytes));
-    return;
+    return core::copy_block(to, from, bytes);
   }
   stream = stream || bytes >= kStreamBytes;
   constexpr std::int64_t kLine = 64;
@@ -250,7 +248,7 @@ void copy_bytes(void* dst, const void* src, std::int64_t bytes, bool stream) {
     if (stream) {
       copy_streaming(to + at, from + at, n);
     } else {
-      std::memcpy(to + at, from + at, static_cast<std::size_t>(n));
+      core::copy_block(to + at, from + at, n);
     }
   });
 }
