@@ -31,8 +31,8 @@ ir::GraphPtr with_fixed_leaves(const ir::GraphPtr& graph);
 /// mesh.
 ir::GraphPtr expand_maps(const ir::Module& m);
 
-/// A placed module as the partitioner takes it: maps are opened, factors that were found by their reflectors are found
-/// at once, and where it is deterministic, sums have their leaves.
+/// A placed module as the partitioner takes it: maps are opened, reflectors that are read as factors alone
+/// become factors, and where it is deterministic, sums have their leaves.
 ir::Module prepared(ir::Module m);
 
 /// A value inside a graph whose layout is given.

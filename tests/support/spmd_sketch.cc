@@ -98,6 +98,10 @@ ir::GraphPtr partitioned(const ir::Module& p) {
   return g;
 }
 
+std::int64_t bytes(const ir::Module& m) {
+  return spmd::comm_plan(*spmd::partition(m, spmd::propagate(m))).bytes_per_device();
+}
+
 std::string sketch(const ir::Graph& g, int indent) {
   std::string pad(static_cast<std::size_t>(indent), ' ');
   std::map<ir::ValueId, std::string> names;

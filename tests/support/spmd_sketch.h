@@ -29,6 +29,8 @@ ir::Module module(ir::Builder& b, const ir::Values& outputs, const ir::MeshAxes&
 ir::Value constrain(ir::Value x, const std::string& text, const ir::MeshAxes& mesh);
 
 ir::GraphPtr partitioned(const ir::Module& p);
+/// What a device receives under the layouts that propagation chooses.
+std::int64_t bytes(const ir::Module& m);
 /// Like to_string, without attributes and types:
 ///   (a@[x, -], b@[-, y])
 ///   c@[x, y] = dot_general a b

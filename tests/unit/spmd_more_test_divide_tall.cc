@@ -18,14 +18,11 @@ using ir::Builder;
 using ir::Type;
 using ir::Value;
 using ir::Values;
+using test::bytes;
 
 const ir::MeshAxes kMesh = test::mesh_of("x:4, y:2");
 
 Type f32(Shape shape) { return {DType::F32, std::move(shape)}; }
-
-std::int64_t bytes(const ir::Module& m) {
-  return spmd::comm_plan(*spmd::partition(m, spmd::propagate(m))).bytes_per_device();
-}
 
 constexpr std::int64_t kTriangle = 64 * 65 / 2 * 4;  // of float32, without its zeros
 

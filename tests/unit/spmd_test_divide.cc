@@ -27,16 +27,13 @@ using ir::Builder;
 using ir::Type;
 using ir::Value;
 using ir::Values;
+using test::bytes;
 using Rng = std::mt19937_64;
 
 const ir::MeshAxes kMesh = test::mesh_of("x:4, y:2");
 
 Type f32(Shape shape) { return {DType::F32, std::move(shape)}; }
 Type i32(Shape shape) { return {DType::I32, std::move(shape)}; }
-
-std::int64_t bytes(const ir::Module& m) {
-  return spmd::comm_plan(*spmd::partition(m, spmd::propagate(m))).bytes_per_device();
-}
 
 // --- what is moved
 // ----------------------------------------------------------------------------------------------------
