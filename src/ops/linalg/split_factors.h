@@ -13,6 +13,8 @@ std::optional<ir::Division> cholesky_by_panels(Builder& b, const ir::DivideArgs&
 
 /// The same for the right-hand sides: a panel of the result, then the rows that depend on it.
 std::optional<ir::Division> solve_by_panels(Builder& b, const ir::DivideArgs& a, const TriangularSolve& p);
+/// With the matrix where it is: the right-hand sides and the result are sent.
+std::optional<ir::Division> solve_in_place(Builder& b, const ir::DivideArgs& a, const TriangularSolve& p);
 
 /// Panel by panel with partial pivoting, rows in their places until the end: large square matrices, no stacks of them.
 /// And the same for those of any size that panels have.

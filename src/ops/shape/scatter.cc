@@ -291,8 +291,9 @@ std::optional<ir::Division> add_apart(Update kind, const ir::DivideArgs& a, cons
 std::optional<ir::Division> at_known_place(Update kind, Builder& b, const ir::DivideArgs& a, const Scatter& p) {
   Value x = a.in[0];
   Value updates = a.in[2];
-  bool one = a.in[1].rank() == 1 && p.operand_batching_dims.empty() && kind != Update::Mul && !is_bool(x.dtype());
-  if (!one || updates.type().size() == 0) return std::nullopt;
+  bool one = a.in[1].rank() == 1 && p.operand_batching_dims.empty();
+  if (!one || kind == Update::Mul || (kind == Update::Add && is_bool(x.dtype()))) return std::nullopt;
+  if (updates.type().size() == 0) return std::nullopt;
   auto place = known_value(a.in[1]);
   if (!place) return std::nullopt;
   WindowMap map(p, x.shape(), a.in[1].shape(), updates.shape());
@@ -312,10 +313,24 @@ std::optional<ir::Division> at_known_place(Update kind, Builder& b, const ir::Di
     high[d] = x.shape()[d] - low[d] - window[d];
   }
   updates = pad(reshape(updates, window), scalar(b, 0, x.dtype()), low, high);
-  if (kind == Update::Add) return ir::Division{{x + updates}};
-  Value inside = inside_window(b, x.shape(), low, window);
-  Value new_value = kind == Update::Set ? updates : kind == Update::Min ? min(x, updates) : max(x, updates);
-  return ir::Division{{inside ? where(inside, new_value, x) : new_value}};
+  ir::Division out;
+  if (kind == Update::Add) {
+    out.out = {x + updates};
+  } else {
+    Value inside = inside_window(b, x.shape(), low, window);
+    Value new_value = kind == Update::Set ? updates : kind == Update::Min ? min(x, updates) : max(x, updates);
+    out.out = {inside ? where(inside, new_value, x) : new_value};
+  }
+  // Into an array that all devices have: split as the updates are.
+  if (a.operands[0].tiled() == 0 && a.operands[2].tiled() != 0 && !a.operands[0].partial && !a.operands[2].partial) {
+    ir::Layout left = ir::Layout::replicated(x.rank());
+    auto from = a.operands[2].dims.begin();
+    for (std::int64_t d = 0; d < x.rank(); ++d) {
+      if (!contains(p.inserted_window_dims, d)) left.dims[at(d)] = *from++;
+    }
+    out.layouts.emplace_back(out.out[0], std::move(left));
+  }
+  return out;
 }
 
 using JvpRule = Values (*)(Builder&, const JvpArgs&, const Scatter&);

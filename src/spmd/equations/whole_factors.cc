@@ -12,6 +12,7 @@
 #include "ops/linalg/linalg_ops.h"
 #include "ops/shared_attrs.h"
 #include "ops/transform/interpret.h"
+#include "spmd/equations/makers_and_readers.h"
 
 namespace tessera::spmd {
 
@@ -28,12 +29,10 @@ struct PlaceNumber {
 
 class FactorFinder {
  public:
-  explicit FactorFinder(const ir::Graph& g) : g_(g), maker_(g.num_values(), nullptr), readers_(g.num_values()) {
+  explicit FactorFinder(const ir::Graph& g) : g_(g), number_(g.num_values()) {
     for (const auto& e : g.eqns) {
-      for (auto v : e.out) maker_[at(v)] = &e;
-      for (auto v : e.in) readers_[at(v)].push_back(&e);
+      if (e.out.size() == 1) number_[static_cast<std::size_t>(e.out[0])] = number_made_by(e);
     }
-    for (auto v : g.outputs) readers_[at(v)].push_back(nullptr);
   }
 
   // Reflectors that become factors.
@@ -42,23 +41,21 @@ class FactorFinder {
     if (p == nullptr || !p->packed) return false;
     const Shape& shape = g_.type(e.out[0]).shape;
     if (shape[shape.size() - 2] < shape.back()) return false;
-    const auto& of_taus = readers_[at(e.out[1])];
+    const auto& of_taus = g_.readers(e.out[1]);
     auto multiplies = [&](const ir::Eqn* r) { return r != nullptr && is_product(*r, e); };
     if (of_taus.empty() || !std::ranges::all_of(of_taus, multiplies)) return false;
-    return std::ranges::all_of(readers_[at(e.out[0])], [&](const ir::Eqn* r) {
+    return std::ranges::all_of(g_.readers(e.out[0]), [&](const ir::Eqn* r) {
       return r != nullptr && (is_product(*r, e) || keeps_triangle(*r, e.out[0]) || is_top_of_triangle(*r));
     });
   }
   // The reflectors that `e` multiplies; null where they are not made here.
   const ir::Eqn* reflectors_of_product(const ir::Eqn& e) const {
-    const ir::Eqn* made = e.op == &ops::def::householder_product ? maker_[at(e.in[0])] : nullptr;
+    const ir::Eqn* made = e.op == &ops::def::householder_product ? maker(e.in[0]) : nullptr;
     return made != nullptr && is_product(e, *made) ? made : nullptr;
   }
-  const ir::Eqn* maker(ValueId v) const { return maker_[at(v)]; }
+  const ir::Eqn* maker(ValueId v) const { return g_.maker(v); }
 
  private:
-  static std::size_t at(ValueId v) { return static_cast<std::size_t>(v); }
-
   static bool is_product(const ir::Eqn& e, const ir::Eqn& reflectors) {
     return e.op == &ops::def::householder_product && e.in == reflectors.out;
   }
@@ -71,7 +68,7 @@ class FactorFinder {
     top[top.size() - 2] = top.back();
     const bool whole =
         std::ranges::all_of(slice->starts, [](auto s) { return s == 0; }) && g_.type(e.out[0]).shape == top;
-    const auto& of_top = readers_[at(e.out[0])];
+    const auto& of_top = g_.readers(e.out[0]);
     return whole &&
            std::ranges::all_of(of_top, [&](const ir::Eqn* r) { return r != nullptr && keeps_triangle(*r, e.out[0]); });
   }
@@ -86,9 +83,8 @@ class FactorFinder {
   }
 
   bool is_zero(ValueId v) const {
-    const ir::Eqn* e = maker_[at(v)];
-    while (e != nullptr && e->op == &ops::def::broadcast_in_dim) e = maker_[at(e->in[0])];
-    if (e == nullptr || e->op != &ops::def::constant) return false;
+    const ir::Eqn* e = g_.constant_of(v);
+    if (e == nullptr) return false;
     const HostArray value = ops::interpret(*e->op, {}, e->attrs)[0];
     const auto* bytes = static_cast<const char*>(value.data());
     return std::all_of(bytes, bytes + value.nbytes(), [](char c) { return c == 0; });
@@ -96,11 +92,11 @@ class FactorFinder {
 
   // Whether the mask is `wanted` at every place below the diagonal.
   bool decided_below(ValueId mask, bool wanted) const {
-    const ir::Eqn* e = maker_[at(mask)];
-    while (e != nullptr && spreads_matrices(*e)) e = maker_[at(e->in[0])];
+    const ir::Eqn* e = maker(mask);
+    while (e != nullptr && spreads_matrices(*e)) e = maker(e->in[0]);
     if (e == nullptr || e->in.size() != 2) return false;
     const auto x = number(e->in[0]), y = number(e->in[1]);
-    if (!x || !y) return false;
+    if (!x || !y || !is_small(*x) || !is_small(*y)) return false;
     // The comparison of row - column with `limit`.
     const std::int64_t row = x->row - y->row;
     bool less = e->op == &ops::def::lt || e->op == &ops::def::le;
@@ -128,33 +124,37 @@ class FactorFinder {
     return dims[dims.size() - 2] == rank - 2 && dims.back() == rank - 1;
   }
 
-  std::optional<PlaceNumber> number(ValueId v) const {
-    const ir::Eqn* e = maker_[at(v)];
-    if (e == nullptr || !is_integer(g_.type(v).dtype)) return std::nullopt;
-    if (e->op == &ops::def::constant && g_.type(v).rank() == 0) {
-      return PlaceNumber{0, 0, ops::interpret(*e->op, {}, e->attrs)[0].astype(DType::I64).span<std::int64_t>()[0]};
-    }
-    if (e->op == &ops::def::iota) {
-      const auto& p = ir::get<ops::Iota>(e->attrs);
+  const std::optional<PlaceNumber>& number(ValueId v) const { return number_[static_cast<std::size_t>(v)]; }
+
+  std::optional<PlaceNumber> number_made_by(const ir::Eqn& e) const {
+    if (!is_integer(g_.type(e.out[0]).dtype)) return std::nullopt;
+    if (auto same = g_.number_of(e.out[0])) return PlaceNumber{0, 0, *same};
+    if (e.op == &ops::def::iota) {
+      const auto& p = ir::get<ops::Iota>(e.attrs);
       const std::int64_t from_last = static_cast<std::int64_t>(p.shape.size()) - 1 - p.dimension;
       if (p.shape.size() < 2 || from_last > 1) return std::nullopt;
       return PlaceNumber{from_last, 1 - from_last, p.start};
     }
-    if (e->op == &ops::def::broadcast_in_dim) {
-      const bool one = g_.type(e->in[0]).rank() == 0;
-      return one || spreads_matrices(*e) ? number(e->in[0]) : std::nullopt;
+    if (e.op == &ops::def::broadcast_in_dim) {
+      const bool one = g_.type(e.in[0]).rank() == 0;
+      return one || spreads_matrices(e) ? number(e.in[0]) : std::nullopt;
     }
-    if (e->op == &ops::def::convert) return number(e->in[0]);
-    if (e->op != &ops::def::add && e->op != &ops::def::sub) return std::nullopt;
-    const auto x = number(e->in[0]), y = number(e->in[1]);
-    if (!x || !y) return std::nullopt;
-    const std::int64_t sign = e->op == &ops::def::add ? 1 : -1;
+    if (e.op == &ops::def::convert) return number(e.in[0]);
+    if (e.op != &ops::def::add && e.op != &ops::def::sub) return std::nullopt;
+    const auto x = number(e.in[0]), y = number(e.in[1]);
+    if (!x || !y || !is_small(*x) || !is_small(*y)) return std::nullopt;
+    const std::int64_t sign = e.op == &ops::def::add ? 1 : -1;
     return PlaceNumber{x->row + sign * y->row, x->column + sign * y->column, x->offset + sign * y->offset};
   }
+  // So that sums and differences of two are numbers.
+  static bool is_small(const PlaceNumber& n) {
+    constexpr std::int64_t kMost = std::int64_t{1} << 40;
+    auto small = [](std::int64_t x) { return x > -kMost && x < kMost; };
+    return small(n.row) && small(n.column) && small(n.offset);
+  }
 
-  const ir::Graph& g_;
-  std::vector<const ir::Eqn*> maker_;                 // by value
-  std::vector<std::vector<const ir::Eqn*>> readers_;  // by value; null for the program's results
+  MakersAndReaders g_;
+  std::vector<std::optional<PlaceNumber>> number_;  // by value
 };
 
 bool may_have_reflectors(const ir::Graph& g) {

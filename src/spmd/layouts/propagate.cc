@@ -11,6 +11,7 @@
 #include "ops/collective/manual.h"
 #include "ops/control/subgraph_structure.h"
 #include "ops/shape/sharding_groups.h"
+#include "spmd/equations/gathers_in_order.h"
 #include "spmd/equations/halo_equations.h"
 #include "spmd/equations/whole_factors.h"
 #include "spmd/equations/window_equations.h"
@@ -399,7 +400,7 @@ class Propagation::Impl {
 ir::Module prepared(ir::Module m) {
   if (m.deterministic) m.graph = with_fixed_leaves(m.graph);
   m.graph = expand_maps(m);
-  if (m.mesh && m.mesh->num_positions() > 1) m.graph = with_whole_factors(m.graph);
+  if (m.mesh && m.mesh->num_positions() > 1) m.graph = with_gathers_in_order(with_whole_factors(m.graph));
   return m;
 }
 
