@@ -59,6 +59,26 @@ bool LateCompletion::joins(ir::ValueId v, const ir::Layout& made, const std::vec
   return false;
 }
 
+double LateCompletion::completed_later(ir::ValueId v, AxisMask axes, const std::vector<ir::Layout>& wanted) const {
+  constexpr int kMost = 8;  // equations on the way
+  for (int i = 0; i < kMost && axes != 0; ++i) {
+    const auto& uses = uses_.of(v);
+    if (uses.size() > 1) return 0;
+    const ir::Eqn* reader = uses.empty() || uses_.returned(v) ? nullptr : uses[0].eqn;
+    const bool passes = reader != nullptr && reader->out.size() == 1 && linear_in(g_, *reader, uses[0].operand) &&
+                        (stays(reader->out[0]) & axes) == axes;
+    if (!passes) {
+      const ir::Layout goal{wanted[static_cast<std::size_t>(v)].dims};
+      ir::Layout sum = goal;
+      for (auto& dim : sum.dims) ir::drop_axes(dim, axes);
+      sum.partial = axes;
+      return static_cast<double>(costs_.of(g_.type(v), sum, goal, mesh_));
+    }
+    v = reader->out[0];
+  }
+  return 0;
+}
+
 std::vector<bool> LateCompletion::passing(const ir::Eqn& e, const Factoring& f, const FactorAxes& split,
                                           AxisMask& over) const {
   const auto open = [&](ir::ValueId v) { return values_.partial(v) != nullptr; };

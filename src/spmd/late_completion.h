@@ -58,6 +58,10 @@ class LateCompletion {
   /// another such sum that is still to be completed: both are completed in one then.
   bool joins(ir::ValueId v, const ir::Layout& made, const std::vector<ir::Layout>& wanted) const;
 
+  /// What is moved for a sum over these axes where it is completed, as far as one equation after the other takes it
+  /// there; 0 where several read it.
+  double completed_later(ir::ValueId v, AxisMask axes, const std::vector<ir::Layout>& wanted) const;
+
   /// Which operands stay partial, over the axes `over`, when the equation is split so; empty, for none, unless it pays
   /// or is asked for.
   std::vector<bool> passing(const ir::Eqn& e, const Factoring& f, const FactorAxes& split, AxisMask& over) const;

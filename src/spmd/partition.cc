@@ -327,13 +327,37 @@ class Partitioner {
       if (s.bytes <= splits[best].bytes && s.cost < splits[best].cost) best = splits.size() - 1;
     }
     const double bytes = splits[best].bytes;
+    const std::size_t asked = found.ways.size();
     if (others_ != nullptr && bytes > 0) {
-      const std::size_t asked = found.ways.size();
       for (std::size_t k = 0; k < asked; ++k) note_alternative(e, splits[k], bytes);
       for (const auto& axes : elsewhere(f, hints, found.ways[0], mesh_)) note_alternative(e, weigh(e, f, axes), bytes);
       for (std::size_t k = asked; k < splits.size(); ++k) note_alternative(e, splits[k], bytes);
     }
-    return with_joined_sums(e, f, found.ways[0], std::move(splits[best]));
+    const FactorAxes& way = best < asked ? found.ways[best] : found.settled[best - asked];
+    Split chosen = with_sums_as_shards(e, f, way, std::move(splits[best]));
+    return with_joined_sums(e, f, found.ways[0], std::move(chosen));
+  }
+
+  // A sum that passes through a product and is completed behind it: where that moves less, it is completed before, as
+  // shards along a dimension that the result keeps.
+  Split with_sums_as_shards(const ir::Eqn& e, const Factoring& f, const FactorAxes& way, Split best) const {
+    AxisMask passed = 0;
+    for (const auto& l : best.operands) passed |= l.partial;
+    if (passed == 0 || e.out.size() != 1) return best;
+    const double bytes = best.bytes + late_.completed_later(e.out[0], passed & late_.stays(e.out[0]), wanted_);
+    std::optional<Split> least;
+    for (std::uint8_t axis = 0; axis < mesh_.sizes.size(); ++axis) {
+      for (std::size_t n = 0; n < way.size() && passed & bit(axis); ++n) {
+        if (f.rule().factors[n].kind != ir::Factor::Kind::Pass) continue;
+        FactorAxes other = way;
+        other[n].push_back(axis);
+        if (!f.splittable(static_cast<int>(n), ir::parts(other[n], mesh_))) continue;
+        f.repair(other);
+        Split s = weigh(e, f, other);
+        if (s.bytes < (least ? least->bytes : bytes)) least = std::move(s);
+      }
+    }
+    return least ? std::move(*least) : std::move(best);
   }
 
   // Not split by axes over which operands are sums that are completed with another one, though results are wanted so.

@@ -76,6 +76,24 @@ TEST(DivideLinalg, QrMovesLessThanItsReflectorsAndTheirProduct) {
   EXPECT_LT(bytes(together), bytes(test::module(c, apart, kMesh, {"x, y"}, {"x, y", "x, y"})) / 10 * 9);
 }
 
+TEST(DivideLinalg, FewRightHandSidesAreSentInPlaceOfTheMatrix) {
+  constexpr std::int64_t kSize = 1024, kSides = 64, kElement = 4;
+  auto moved = [](const char* matrix, const char* sides, std::int64_t columns) {
+    Builder b;
+    Value a = b.input(f32({kSize, kSize}));
+    return bytes(test::module(b, {ops::triangular_solve(a, b.input(f32({kSize, columns})), {})}, kMesh, {matrix, sides},
+                              {sides}));
+  };
+  // All panels of the result but the last one to the devices of a column of the grid; the sides' columns together, to
+  // the grid's next column, and apart again.
+  const std::int64_t rows = kSize / 4 * kSides * kElement;
+  EXPECT_EQ(moved("x, y", "x, y", kSides), 3 * rows + rows / 2 + rows + rows / 2);
+  // Rows alone: the result of all devices but the last one.
+  EXPECT_EQ(moved("x.y, -", "x.y, -", kSides), (kSize - kSize / 8) * kSides * kElement);
+  // Where there are as many sides as rows, the matrix is sent.
+  EXPECT_LT(moved("x, y", "x, y", kSize), kSize * kSize * kElement);
+}
+
 // --- what is held
 
 // Bytes that a device holds at most while the equations run in their order, arguments all the time.
@@ -343,7 +361,7 @@ ir::Layout split_matrices(Rng& rng, const Shape& shape, const ir::MeshAxes& mesh
 }
 
 // What the rule writes in the place of the program's one equation, whatever it moves.
-using Rule = std::function<std::optional<ir::Division>(Builder&, const ir::DivideArgs&)>;
+using Rule = std::function<std::optional<ir::Division>(Builder&, const ir::DivideArgs&, const ir::Attrs&)>;
 bool check(std::uint64_t seed, const ir::MeshAxes& mesh, const Make& make, const Rule& rule) {
   Rng rng(seed * 0x9E3779B97F4A7C15ull + 1);
   Case c;
@@ -363,7 +381,7 @@ bool check(std::uint64_t seed, const ir::MeshAxes& mesh, const Make& make, const
     results.push_back(split_matrices(rng, g->type(v).shape, mesh));
   }
   ir::DivideArgs args{in, out, operands, results, mesh, false, {}, nullptr};
-  std::optional<ir::Division> division = rule ? rule(b, args) : std::nullopt;
+  std::optional<ir::Division> division = rule ? rule(b, args, e.attrs) : std::nullopt;
   for (std::size_t way = 0; way < e.op->divisions() && !division; ++way) division = e.op->divide(way, b, args, e.attrs);
   if (!division) return false;
   ir::Module m = ir::module_over(b.finish_shared(division->out), mesh);
@@ -410,7 +428,10 @@ TEST(DivideLinalg, GradientsOfSplitFactors) {
   }
 }
 
-TEST(DivideLinalg, RandomLu) { check_many(700, 3, lu_of, ops::lu_in_panels); }
+TEST(DivideLinalg, RandomLu) {
+  check_many(700, 3, lu_of,
+             [](Builder& b, const ir::DivideArgs& a, const ir::Attrs&) { return ops::lu_in_panels(b, a); });
+}
 TEST(DivideLinalg, RandomCholesky) { check_many(1, 6, cholesky_of); }
 TEST(DivideLinalg, RandomTallQr) { check_many(300, 40, tall_qr_of); }
 TEST(DivideLinalg, TallMatricesOnAnyNumberOfDevices) {
@@ -436,12 +457,20 @@ TEST(DivideLinalg, GradientsOfTallFactors) {
   }
 }
 TEST(DivideLinalg, RandomQr) {
-  check_many(800, 4, qr_of, [](Builder& b, const ir::DivideArgs& a) { return ops::qr_by_panels(b, a, {}); });
+  check_many(800, 4, qr_of,
+             [](Builder& b, const ir::DivideArgs& a, const ir::Attrs&) { return ops::qr_by_panels(b, a, {}); });
 }
 TEST(DivideLinalg, RandomReflectors) { check_many(500, 16, packed_qr_of); }
 TEST(DivideLinalg, RandomProductsOfReflectors) { check_many(600, 12, reflectors_of); }
 TEST(DivideLinalg, RandomTallSvd) { check_many(400, 20, tall_svd_of); }
 TEST(DivideLinalg, RandomTriangularSolves) { check_many(100, 24, solve_of); }
+TEST(DivideLinalg, RandomTriangularSolvesInPlace) {
+  auto in_place = [](Builder& b, const ir::DivideArgs& a, const ir::Attrs& p) {
+    return ops::solve_in_place(b, a, ir::get<ops::TriangularSolve>(p));
+  };
+  check_many(100, 24, solve_of, in_place);
+  check_many(200, 24, unit_solve_of, in_place);
+}
 TEST(DivideLinalg, RandomTriangularSolvesWithAUnitDiagonal) { check_many(200, 24, unit_solve_of); }
 
 }  // namespace

@@ -289,6 +289,18 @@ TEST(Divide, SlicesAndUpdatesAtKnownPlacesMoveEdges) {
   EXPECT_LE(bytes(m), 2 * 18 * 8 * 4);
 }
 
+TEST(Divide, AWindowThatIsWrittenAtAKnownPlaceStaysSplit) {
+  for (DType t : {DType::Bool, DType::F32}) {
+    Builder b;
+    Value x = b.input({t, {1023}});
+    Value place = ops::broadcast_to(ops::scalar(b, 1, DType::I32), {1});
+    Value all = ops::scatter(ops::full(b, 1, {t, {1024}}), place, x, ops::Scatter{{0}, {}, {0}});
+    Value y = ops::cumsum(ops::convert(all, DType::I32), 0);
+    // An element of the window for each shard, and a sum of each.
+    EXPECT_LE(bytes(test::module(b, {y}, kMesh, {"x.y"}, {"x.y"}, {.uneven = true})), 8 * 4 + 7 * 4);
+  }
+}
+
 TEST(Divide, TheGradientOfAWindowMaximumMovesEdges) {
   for (std::int64_t padding : {0, 1}) {
     Builder b;

@@ -232,6 +232,26 @@ TEST(Partition, ASumPassesWhatMakesItSmaller) {
             "-> g\n");
 }
 
+TEST(Partition, ASumThatPassesAProductIsCompletedBeforeItAsShardsWhereThatMovesLess) {
+  constexpr std::int64_t kRows = 64, kColumns = 16;
+  // Of a large middle the sum would be more than of the result.
+  for (std::int64_t middle : {128, 1024}) {
+    Builder b;
+    Value x = b.input(f32({middle, 32}));
+    Value w = b.input(f32({32, kColumns}));
+    Value of = b.input(f32({kRows, middle}));
+    Value y = matmul(of, matmul(x, w));
+    auto m = module(b, {y}, kMesh, {"data, model", "model, -", "-, data"}, {"data, -"});
+    auto g = partitioned(m);
+    const std::int64_t shards = middle / 4 * kColumns / 2 * 4;                // before, over model
+    const std::int64_t apart = 3 * kRows / 4 * kColumns / 2 * 4;              // of half of the columns, over data
+    const std::int64_t together = kRows / 4 * kColumns / 2 * 4;               // and of all columns
+    const std::int64_t behind = 3 * kRows / 4 * kColumns * 4 + 2 * together;  // both sums of the result
+    EXPECT_EQ(spmd::comm_plan(*g).bytes_per_device(), std::min(shards + apart + together, behind)) << sketch(*g);
+    expect_equal_to_one_device(m, *g);
+  }
+}
+
 TEST(Partition, OtherReductionsCompleteWithTheirOwn) {
   Builder b;
   Value x = b.input(f32({64, 32}));

@@ -177,13 +177,13 @@ std::optional<ir::Division> solve_in_place(Builder& b, const ir::DivideArgs& arg
     Value solved = only(
         and_(in_row, in_column), [&](const Values& in) { return triangular_solve(in[0], in[1], inner); },
         {grid->rows_of(of_panel, k), grid->rows_of(rest, k)}, nothing);
-    solved = grid->sent_along_column(solved, k);
     Value& own = mine[at(k % a_device)];
     own = where(broadcast_to(and_(in_row, in_column), solved.shape()), solved, own ? own : nothing);
     if (step + 1 == grid->panels()) break;
+    solved = grid->sent_along_column(solved, k);
     rest = only(
-        and_(in_column, grid->from_row_of(b, k, lower)),
-        [&](const Values& in) { return in[2] - matmul(in[0], in[1]); }, {of_panel, solved}, rest);
+        and_(in_column, grid->from_row_of(b, k, lower)), [&](const Values& in) { return in[2] - matmul(in[0], in[1]); },
+        {of_panel, solved}, rest);
   }
   Value out = grid->left(grid->summed_over_columns(concatenate(mine, rest.rank() - 2), cut), cut);
   out = column_range(row_range(out, 0, n), 0, columns);
