@@ -61,9 +61,10 @@ bool LateCompletion::joins(ir::ValueId v, const ir::Layout& made, const std::vec
 
 double LateCompletion::completed_later(ir::ValueId v, AxisMask axes, const std::vector<ir::Layout>& wanted) const {
   constexpr int kMost = 8;  // equations on the way
-  for (int i = 0; i < kMost && axes != 0; ++i) {
+  for (int i = 0; i < kMost; ++i) {
+    axes &= ~sums_wanted_[static_cast<std::size_t>(v)];  // which nobody completes
     const auto& uses = uses_.of(v);
-    if (uses.size() > 1) return 0;
+    if (axes == 0 || uses.size() > 1) return 0;
     const ir::Eqn* reader = uses.empty() || uses_.returned(v) ? nullptr : uses[0].eqn;
     const bool passes = reader != nullptr && reader->out.size() == 1 && linear_in(g_, *reader, uses[0].operand) &&
                         (stays(reader->out[0]) & axes) == axes;
