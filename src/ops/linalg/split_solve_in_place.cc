@@ -70,10 +70,12 @@ class PlainGrid {
     return column_range(part, from, from + width_);
   }
 
-  // Whether this device is in the row of the grid that has the panel; in it or behind it; in its column.
+  // Whether this device is in the row of the grid that has the panel; has rows that are solved after it; is in its
+  // column.
   Value in_row_of(Builder& b, std::int64_t panel) const { return compared(b, eq, rows_, row_of(panel)); }
-  Value from_row_of(Builder& b, std::int64_t panel, bool lower) const {
-    return compared(b, lower ? ge : le, rows_, row_of(panel));
+  Value has_rows_after(Builder& b, std::int64_t panel, bool lower) const {
+    const std::int64_t next = panel + (lower ? 1 : -1);
+    return compared(b, lower ? ge : le, rows_, row_of(next));
   }
   Value in_column_of(Builder& b, std::int64_t panel) const { return compared(b, eq, columns_, column_of(panel)); }
 
@@ -155,6 +157,9 @@ std::optional<ir::Division> solve_in_place(Builder& b, const ir::DivideArgs& arg
   if (p.conjugate_a && is_complex(a.dtype())) a = conj(a);
   Value x = p.left ? args.in[1] : transposed(args.in[1]);
   const std::int64_t columns = x.shape().back();
+  // Devices take turns: for each byte that stays some `columns` operations are added to those that all wait for.
+  constexpr std::int64_t kMostColumns = 64;
+  if (columns > kMostColumns) return std::nullopt;
   const std::int64_t q = grid->q();
   constexpr std::int64_t kFewColumns = 4;  // for a device
   const bool cut = q > 1 && columns >= kFewColumns * q;
@@ -173,17 +178,20 @@ std::optional<ir::Division> solve_in_place(Builder& b, const ir::DivideArgs& arg
     column = grid->column_of(k);
     const Value in_row = grid->in_row_of(b, k);
     const Value in_column = grid->in_column_of(b, k);
-    const Value of_panel = grid->columns_of(parts, k);
+    // Parts of the matrix are cut out inside, by those who need them.
     Value solved = only(
-        and_(in_row, in_column), [&](const Values& in) { return triangular_solve(in[0], in[1], inner); },
-        {grid->rows_of(of_panel, k), grid->rows_of(rest, k)}, nothing);
+        and_(in_row, in_column),
+        [&](const Values& in) {
+          return triangular_solve(grid->rows_of(grid->columns_of(in[0], k), k), grid->rows_of(in[1], k), inner);
+        },
+        {parts, rest}, nothing);
     Value& own = mine[at(k % a_device)];
     own = where(broadcast_to(and_(in_row, in_column), solved.shape()), solved, own ? own : nothing);
     if (step + 1 == grid->panels()) break;
     solved = grid->sent_along_column(solved, k);
     rest = only(
-        and_(in_column, grid->from_row_of(b, k, lower)), [&](const Values& in) { return in[2] - matmul(in[0], in[1]); },
-        {of_panel, solved}, rest);
+        and_(in_column, grid->has_rows_after(b, k, lower)),
+        [&](const Values& in) { return in[2] - matmul(grid->columns_of(in[0], k), in[1]); }, {parts, solved}, rest);
   }
   Value out = grid->left(grid->summed_over_columns(concatenate(mine, rest.rank() - 2), cut), cut);
   out = column_range(row_range(out, 0, n), 0, columns);

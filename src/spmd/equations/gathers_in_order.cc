@@ -19,7 +19,6 @@ namespace tessera::spmd {
 
 namespace {
 
-using ir::Value;
 using ir::ValueId;
 using ir::Values;
 
