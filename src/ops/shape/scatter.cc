@@ -324,9 +324,14 @@ std::optional<ir::Division> at_known_place(Update kind, Builder& b, const ir::Di
   // Into an array that all devices have: split as the updates are.
   if (a.operands[0].tiled() == 0 && a.operands[2].tiled() != 0 && !a.operands[0].partial && !a.operands[2].partial) {
     ir::Layout left = ir::Layout::replicated(x.rank());
-    auto from = a.operands[2].dims.begin();
+    std::int64_t from = 0;
     for (std::int64_t d = 0; d < x.rank(); ++d) {
-      if (!contains(p.inserted_window_dims, d)) left.dims[at(d)] = *from++;
+      if (contains(p.inserted_window_dims, d)) continue;
+      const std::int64_t parts = a.parts_of(2, from);
+      // Where shards have to be even, those of the updates are.
+      const bool uneven = x.shape()[at(d)] % parts != 0 && a.in[2].shape()[at(from)] % parts == 0;
+      if (!uneven) left.dims[at(d)] = a.operands[2].dims[at(from)];
+      ++from;
     }
     out.layouts.emplace_back(out.out[0], std::move(left));
   }

@@ -245,7 +245,9 @@ ir::GraphPtr with_gathers_in_order(const ir::GraphPtr& graph) {
     WiderSort& s = sorts[g->sort];
     if (s.result.contains(g->array)) continue;
     const auto& operands = g->sort->in;
-    auto same = [&](ValueId v) { return found.elements(v) == found.elements(g->array); };
+    auto same = [&](ValueId v) {
+      return found.elements(v) == found.elements(g->array) && graph->type(v) == graph->type(g->array);
+    };
     const auto operand = std::ranges::find_if(operands, same);
     const bool further = operand == operands.end();
     s.result[g->array] = static_cast<std::size_t>(operand - operands.begin()) + (further ? s.further.size() : 0);
@@ -272,7 +274,9 @@ ir::GraphPtr with_gathers_in_order(const ir::GraphPtr& graph) {
       return Values{s.written[s.result.at(g->second.array)]};
     }
     if (e.op == &ops::def::select_n) {
-      if (const auto taken = found.decided(e.in[0])) return Values{in[*taken ? 2 : 1]};
+      const auto taken = found.decided(e.in[0]);
+      const std::size_t which = taken && *taken ? 2 : 1;
+      if (taken && graph->type(e.in[which]) == graph->type(e.out[0])) return Values{in[which]};
     }
     return r.copy(e, in);
   });
