@@ -12,7 +12,7 @@
 #include "engines/cpu/passes/fuse.h"
 #include "engines/cpu/passes/inline_calls.h"
 #include "engines/cpu/passes/merge.h"
-#include "engines/cpu/passes/recompute.h"
+#include "engines/cpu/passes/recompute_cheap.h"
 #include "ir/graph_text.h"
 #include "ops/collective/collectives.h"
 #include "ops/collective/shard_map_op.h"

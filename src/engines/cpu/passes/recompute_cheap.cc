@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engines/cpu/passes/recompute.h"
+#include "engines/cpu/passes/recompute_cheap.h"
 
 #include <algorithm>
 #include <map>
