@@ -144,7 +144,7 @@ double seconds_in_memory(const ClusterModel& cluster, Collective kind, double by
       moved = 2 * bytes;
       break;
     case Collective::Permute:  // whole buffers change hands
-      moved = 2 * in_memory.copied;
+      moved = in_memory.copied;
       break;
   }
   moved *= in_memory.share;

@@ -365,7 +365,7 @@ class Writer {
     } else {
       t.collective = Collective::Permute;
       t.bytes = static_cast<double>(ops::received(g_, e));
-      if (e.op == &ops::def::halo) t.copied = all(e.out);
+      if (e.op == &ops::def::halo) t.copied = all(e.in) + all(e.out);
     }
     if (ops::received(g_, e) == 0) return pass_on(e);
     for (auto v : e.in) t.touches.push_back({root(v), bytes(v)});

@@ -74,7 +74,7 @@ TEST(CollectiveCost, InOneMemoryBuffersAreReadAndWrittenOnce) {
   EXPECT_DOUBLE_EQ(seconds(c, Collective::AllGather, 64, {8}, {0}), 1 + 8 + 8.0);
   EXPECT_DOUBLE_EQ(seconds(c, Collective::AllToAll, 64, {8}, {0}), 1 + 64 + 64.0);
   EXPECT_DOUBLE_EQ(seconds(c, Collective::Permute, 64, {8}, {0}), 1) << "buffers change hands";
-  EXPECT_DOUBLE_EQ(cost_of(c, Collective::Permute, 4, spans_of(c, {8}, {0}), {1, 64}).seconds, 1 + 128.0)
+  EXPECT_DOUBLE_EQ(cost_of(c, Collective::Permute, 4, spans_of(c, {8}, {0}), {1, 128}).seconds, 1 + 128.0)
       << "a part of one is copied";
   EXPECT_DOUBLE_EQ(cost_of(c, Collective::AllReduce, 64, spans_of(c, {4, 2}, {0}), {0.5, 0}).seconds,
                    1 + 0.5 * (64 + 16.0))

@@ -73,6 +73,20 @@ TEST(Simulate, ElementwiseOperationsAreFused) {
   EXPECT_EQ(unknown, 0);
 }
 
+TEST(Simulate, WhatSeveralShiftsCopyIsReadOnce) {
+  const ir::MeshAxes mesh = test::mesh_of("x:2");
+  ir::Builder b;
+  ir::Value x = b.input(f32({64, 8}));
+  ir::Value zero = ops::scalar(b, 0, DType::F32);
+  auto shifted = [&](std::int64_t by) { return ops::pad(x, zero, {by, 0}, {-by, 0}); };
+  const ir::Module m = test::module(b, {shifted(1) + shifted(-1)}, mesh, {"x, -"}, {"x, -"});
+  std::int64_t unknown = 0;
+  const planner::Schedule s = planner::schedule_of(*spmd::partition(spmd::prepared(m)), unknown);
+  double copied = 0;
+  for (const auto& t : s.tasks) copied += t.copied;
+  EXPECT_EQ(copied, 3 * 32 * 8 * 4 + 4) << "the shard and the filling, and two shards that are written";
+}
+
 // Eight devices of one process, which have two cores.
 ClusterModel process() {
   ClusterModel c = machine(8);
