@@ -110,6 +110,17 @@ class Joiner {
     return true;
   }
 
+  // A value or a constant that was written twice, as fillings are.
+  bool are_same(ir::ValueId x, ir::ValueId y) const {
+    auto constant = [&](ir::ValueId v) {
+      const std::size_t k = maker_[static_cast<std::size_t>(v)];
+      return k != kInput && g_.eqns[k].op == &ops::def::constant ? &g_.eqns[k] : nullptr;
+    };
+    const ir::Eqn* a = constant(x);
+    const ir::Eqn* b = constant(y);
+    return x == y || (a != nullptr && b != nullptr && ir::equal(a->attrs, b->attrs) && g_.layout(x) == g_.layout(y));
+  }
+
   bool fits(const Group& group, const ir::Eqn& e) const {
     const ir::Eqn& first = g_.eqns[group.members.front()];
     if (first.op != e.op) return false;
@@ -123,7 +134,10 @@ class Joiner {
     }
     const auto& a = ir::get<ops::Halo>(first.attrs);
     const auto& b = ir::get<ops::Halo>(e.attrs);
-    if (first.in != e.in || a.shape != b.shape || g_.layout(first.out[0]) != g_.layout(e.out[0])) return false;
+    auto same = [&](ir::ValueId x, ir::ValueId y) { return are_same(x, y); };
+    if (!std::ranges::equal(first.in, e.in, same) || a.shape != b.shape ||
+        g_.layout(first.out[0]) != g_.layout(e.out[0]))
+      return false;
     Group larger = group;
     larger.members.push_back(static_cast<std::size_t>(&e - g_.eqns.data()));
     return received(together(larger)) <= group.bytes + received(e);

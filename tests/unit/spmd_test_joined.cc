@@ -129,6 +129,19 @@ TEST(JoinedExchanges, SlicesOfOneArrayTakeEachEdgeOnce) {
   EXPECT_EQ(str(step.equation, " at ", step.loc), "slice at heat.cc:7, slice at heat.cc:8");
 }
 
+TEST(JoinedExchanges, FillingsThatAreWrittenTwiceAreOne) {
+  for (bool equal : {true, false}) {
+    Builder b;
+    Value x = b.input(f32({64, 32}));
+    auto shifted = [&](std::int64_t by, double filling) {
+      return ops::pad(x, ops::scalar(b, filling, DType::F32), {by, 0}, {-by, 0});
+    };
+    Value y = shifted(1, 0) + shifted(-1, equal ? 0 : 1);
+    const Plans p = plans(test::module(b, {y}, kMesh, {"x, -"}, {"x, -"}));
+    EXPECT_EQ(p.joined.count("halo_exchange"), equal ? 1 : 2) << to_string(p.joined);
+  }
+}
+
 TEST(JoinedExchanges, EdgesOnBothSidesOfTwoShardsDoNotBecomeTheShard) {
   Builder b;
   Value x = b.input(f32({16, 64}));
