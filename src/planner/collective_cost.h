@@ -34,7 +34,7 @@ std::vector<Span> spans_of(const ClusterModel& cluster, const Dims& mesh_sizes, 
 
 /// What matters on clusters whose innermost level is shared memory.
 struct InMemory {
-  double share = 1;   ///< of its members those whose operands differ; the others' are the same buffers, moved once
+  double share = 1;  ///< of its members those whose operands differ; the others' are the same buffers, moved once
   /// Bytes that a permutation reads and writes where it copies: what several results take of one operand is read once,
   /// for the nearest cache has it then. Where whole buffers change hands, none.
   double copied = 0;

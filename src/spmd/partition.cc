@@ -346,7 +346,8 @@ class Partitioner {
     if (passed == 0 || e.out.size() != 1) return best;
     const double bytes = best.bytes + late_.completed_later(e.out[0], passed & late_.stays(e.out[0]), wanted_);
     std::optional<Split> least;
-    for (std::uint8_t axis = 0; axis < mesh_.sizes.size(); ++axis) {
+    for (std::size_t a = 0; a < mesh_.sizes.size(); ++a) {
+      const auto axis = static_cast<std::uint8_t>(a);
       for (std::size_t n = 0; n < way.size() && passed & bit(axis); ++n) {
         if (f.rule().factors[n].kind != ir::Factor::Kind::Pass) continue;
         FactorAxes other = way;
