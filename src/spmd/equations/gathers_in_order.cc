@@ -13,7 +13,7 @@
 #include "ops/reduce/sorting.h"
 #include "ops/shape/indexing_ops.h"
 #include "ops/shared_attrs.h"
-#include "spmd/equations/makers_and_readers.h"
+#include "spmd/equations/known_constants.h"
 
 namespace tessera::spmd {
 
@@ -22,22 +22,10 @@ namespace {
 using ir::ValueId;
 using ir::Values;
 
-// A sort, and the one of its results that says where the elements were.
-struct Order {
-  const ir::Eqn* sort = nullptr;
-  std::size_t result = 0;
-};
-
-// A result of a sort that stands for a gather.
-struct InOrder {
-  const ir::Eqn* sort;
-  ValueId array;
-};
-
 // What is known of a graph's values, found from the first equation to the last.
 class OrderFinder {
  public:
-  explicit OrderFinder(const ir::Graph& g) : g_(g), known_(g.num_values()) {
+  explicit OrderFinder(const ir::Graph& g) : g_(g), uses_(g), known_(g.num_values()) {
     for (std::size_t v = 0; v < known_.size(); ++v) known_[v].elements = static_cast<ValueId>(v);
     for (std::size_t i = 0; i < g.eqns.size(); ++i) {
       number_.emplace(&g.eqns[i], i);
@@ -45,13 +33,13 @@ class OrderFinder {
     }
   }
 
-  std::optional<InOrder> gathered(const ir::Eqn& e) const {
-    if (e.op != &ops::def::gather) return std::nullopt;
-    const Order order = known(e.in[1]).order;
-    if (order.sort == nullptr || !picks_lines(e, order)) return std::nullopt;
-    const ir::Eqn* made = g_.maker(e.in[0]);
-    if (made != nullptr && number_.at(made) >= number_.at(order.sort)) return std::nullopt;
-    return InOrder{order.sort, e.in[0]};
+  /// The sort in whose order the equation gathers an array that is there before it; null for others.
+  const ir::Eqn* sort_of_gather(const ir::Eqn& e) const {
+    if (e.op != &ops::def::gather) return nullptr;
+    const ir::Eqn* sort = known(e.in[1]).order;
+    if (sort == nullptr || !picks_lines(e, *sort)) return nullptr;
+    const ir::Eqn* made = uses_.maker(e.in[0]);
+    return made != nullptr && number_.at(made) >= number_.at(sort) ? nullptr : sort;
   }
   /// The first value that has the elements of `v` in the same order.
   ValueId elements(ValueId v) const { return known(v).elements; }
@@ -61,16 +49,17 @@ class OrderFinder {
  private:
   struct Known {
     ValueId elements = 0;
-    Order order;  // whose permutation it is, as [..., n, ...] or with a dimension of one element behind
+    const ir::Eqn* order =
+        nullptr;  // the sort whose permutation it is, as [..., n, ...] or with a dimension of one element behind
     std::optional<std::int64_t> places_along;  // 0, 1, ... along this dimension and nothing else
     std::optional<bool> mask;
   };
 
   const Known& known(ValueId v) const { return known_[static_cast<std::size_t>(v)]; }
   const Shape& shape(ValueId v) const { return g_.type(v).shape; }
-  static const ops::Sort& sort_of(const Order& order) { return ir::get<ops::Sort>(order.sort->attrs); }
-  std::int64_t last_place(const Order& order) const {
-    return shape(order.sort->in[0])[static_cast<std::size_t>(sort_of(order).dimension)] - 1;
+  static const ops::Sort& attrs_of(const ir::Eqn& sort) { return ir::get<ops::Sort>(sort.attrs); }
+  std::int64_t last_place(const ir::Eqn& sort) const {
+    return shape(sort.in[0])[static_cast<std::size_t>(attrs_of(sort).dimension)] - 1;
   }
 
   void look_at(const ir::Eqn& e) {
@@ -102,7 +91,7 @@ class OrderFinder {
   void look_at_sort(const ir::Eqn& e) {
     const std::int64_t d = ir::get<ops::Sort>(e.attrs).dimension;
     for (std::size_t i = 0; i < e.out.size(); ++i) {
-      if (known(e.in[i]).places_along == d) known_[static_cast<std::size_t>(e.out[i])].order = {&e, i};
+      if (known(e.in[i]).places_along == d) known_[static_cast<std::size_t>(e.out[i])].order = &e;
     }
   }
 
@@ -110,7 +99,7 @@ class OrderFinder {
     const Known& from = known(e.in[0]);
     if (!is_integer(g_.type(e.out[0]).dtype)) return;
     const std::int64_t most = core::largest_integer(g_.type(e.out[0]).dtype);
-    if (from.order.sort != nullptr && last_place(from.order) <= most) k.order = from.order;
+    if (from.order != nullptr && last_place(*from.order) <= most) k.order = from.order;
     if (from.places_along && shape(e.in[0])[static_cast<std::size_t>(*from.places_along)] - 1 <= most)
       k.places_along = from.places_along;
   }
@@ -126,8 +115,8 @@ class OrderFinder {
     }
     if (!keeps_elements(e, dims)) return;
     k.elements = from.elements;
-    if (from.order.sort == nullptr) return;
-    Shape whole = shape(from.order.sort->in[0]);
+    if (from.order == nullptr) return;
+    Shape whole = shape(from.order->in[0]);
     const bool same = shape(e.out[0]) == whole;
     whole.push_back(1);
     if (same || shape(e.out[0]) == whole) k.order = from.order;
@@ -154,23 +143,23 @@ class OrderFinder {
     const bool less = e.op == &ops::def::lt, at_most = e.op == &ops::def::le;
     const bool at_least = e.op == &ops::def::ge, more = e.op == &ops::def::gt;
     if (!less && !at_most && !at_least && !more) return std::nullopt;
-    const Order order = known(e.in[0]).order;
-    const auto limit = order.sort != nullptr ? g_.number_of(e.in[1]) : std::nullopt;
+    const ir::Eqn* order = known(e.in[0]).order;
+    const auto limit = order != nullptr ? number_of(g_, uses_, e.in[1]) : std::nullopt;
     if (!limit) return std::nullopt;
     // Whether all places are below the limit, or none; of at_most and more, below the number after it.
     const bool below = less || at_most;
-    const bool all = less || at_least ? last_place(order) < *limit : last_place(order) <= *limit;
+    const bool all = less || at_least ? last_place(*order) < *limit : last_place(*order) <= *limit;
     const bool none = less || at_least ? *limit <= 0 : *limit < 0;
     if (none) return !below;
     return all ? std::optional(below) : std::nullopt;
   }
 
   // Whether a gather picks one element of its own line for each place of the permutation.
-  bool picks_lines(const ir::Eqn& e, const Order& order) const {
+  bool picks_lines(const ir::Eqn& e, const ir::Eqn& sort) const {
     const auto& p = ir::get<ops::Gather>(e.attrs);
     const ir::Type& array = g_.type(e.in[0]);
-    const ir::Type& sorted = g_.type(order.sort->in[0]);
-    const std::int64_t d = sort_of(order).dimension;
+    const ir::Type& sorted = g_.type(sort.in[0]);
+    const std::int64_t d = attrs_of(sort).dimension;
     if (array.shape != sorted.shape || array.sharding != sorted.sharding) return false;
     if (!(array == g_.type(e.out[0]))) return false;
     Dims others;
@@ -183,7 +172,8 @@ class OrderFinder {
            p.start_index_map == Dims{d} && p.operand_batching_dims == others && p.indices_batching_dims == others;
   }
 
-  MakersAndReaders g_;
+  const ir::Graph& g_;
+  GraphUses uses_;
   std::vector<Known> known_;  // by value
   std::map<const ir::Eqn*, std::size_t> number_;
 };
@@ -209,7 +199,7 @@ struct WiderSort {
 
 // Of each sort the operands that decide, and those of which the results are read.
 ir::GraphPtr without_unread_operands(const ir::GraphPtr& graph) {
-  const MakersAndReaders g(*graph);
+  const GraphUses uses(*graph);
   ir::Builder b;
   ir::Rewriter r(b, *graph);
   r.add_inputs();
@@ -218,7 +208,8 @@ ir::GraphPtr without_unread_operands(const ir::GraphPtr& graph) {
     const auto& p = ir::get<ops::Sort>(e.attrs);
     std::vector<std::size_t> kept;
     for (std::size_t i = 0; i < in.size(); ++i) {
-      if (static_cast<std::int64_t>(i) < p.num_keys || !g.readers(e.out[i]).empty()) kept.push_back(i);
+      if (static_cast<std::int64_t>(i) < p.num_keys || uses.returned(e.out[i]) || !uses.of(e.out[i]).empty())
+        kept.push_back(i);
     }
     if (kept.size() == in.size()) return r.copy(e, in);
     Values operands;
@@ -237,22 +228,23 @@ ir::GraphPtr with_gathers_in_order(const ir::GraphPtr& graph) {
   if (!may_be_in_order(*graph)) return graph;
   const OrderFinder found(*graph);
   std::map<const ir::Eqn*, WiderSort> sorts;
-  std::map<const ir::Eqn*, InOrder> gathers;
   for (const auto& e : graph->eqns) {
-    auto g = found.gathered(e);
-    if (!g) continue;
-    gathers.emplace(&e, *g);
-    WiderSort& s = sorts[g->sort];
-    if (s.result.contains(g->array)) continue;
-    const auto& operands = g->sort->in;
+    const ir::Eqn* sort = found.sort_of_gather(e);
+    if (sort == nullptr) continue;
+    const ValueId array = e.in[0];
+    WiderSort& s = sorts[sort];
+    if (s.result.contains(array)) continue;
+    const auto& operands = sort->in;
     auto same = [&](ValueId v) {
-      return found.elements(v) == found.elements(g->array) && graph->type(v) == graph->type(g->array);
+      return found.elements(v) == found.elements(array) && graph->type(v) == graph->type(array);
     };
     const auto operand = std::ranges::find_if(operands, same);
     const bool further = operand == operands.end();
-    s.result[g->array] = static_cast<std::size_t>(operand - operands.begin()) + (further ? s.further.size() : 0);
-    if (further) s.further.push_back(g->array);
+    s.result[array] = static_cast<std::size_t>(operand - operands.begin()) + (further ? s.further.size() : 0);
+    if (further) s.further.push_back(array);
   }
+  auto nests = [](const ir::Eqn& e) { return ops::control_of(e).has_value(); };
+  if (sorts.empty() && std::ranges::none_of(graph->eqns, nests)) return graph;
   ir::Builder b;
   ir::Rewriter r(b, *graph);
   r.add_inputs();
@@ -269,9 +261,9 @@ ir::GraphPtr with_gathers_in_order(const ir::GraphPtr& graph) {
       s->second.written = ops::sort(operands, p.dimension, p.num_keys, p.stable);
       return Values(s->second.written.begin(), s->second.written.begin() + static_cast<std::ptrdiff_t>(in.size()));
     }
-    if (auto g = gathers.find(&e); g != gathers.end()) {
-      const WiderSort& s = sorts.at(g->second.sort);
-      return Values{s.written[s.result.at(g->second.array)]};
+    if (const ir::Eqn* sort = found.sort_of_gather(e)) {
+      const WiderSort& s = sorts.at(sort);
+      return Values{s.written[s.result.at(e.in[0])]};
     }
     if (e.op == &ops::def::select_n) {
       const auto taken = found.decided(e.in[0]);

@@ -12,7 +12,7 @@
 #include "ops/linalg/linalg_ops.h"
 #include "ops/shared_attrs.h"
 #include "ops/transform/interpret.h"
-#include "spmd/equations/makers_and_readers.h"
+#include "spmd/equations/known_constants.h"
 
 namespace tessera::spmd {
 
@@ -29,7 +29,7 @@ struct PlaceNumber {
 
 class FactorFinder {
  public:
-  explicit FactorFinder(const ir::Graph& g) : g_(g), number_(g.num_values()) {
+  explicit FactorFinder(const ir::Graph& g) : g_(g), uses_(g), number_(g.num_values()) {
     for (const auto& e : g.eqns) {
       if (e.out.size() == 1) number_[static_cast<std::size_t>(e.out[0])] = number_made_by(e);
     }
@@ -41,11 +41,10 @@ class FactorFinder {
     if (p == nullptr || !p->packed) return false;
     const Shape& shape = g_.type(e.out[0]).shape;
     if (shape[shape.size() - 2] < shape.back()) return false;
-    const auto& of_taus = g_.readers(e.out[1]);
-    auto multiplies = [&](const ir::Eqn* r) { return r != nullptr && is_product(*r, e); };
-    if (of_taus.empty() || !std::ranges::all_of(of_taus, multiplies)) return false;
-    return std::ranges::all_of(g_.readers(e.out[0]), [&](const ir::Eqn* r) {
-      return r != nullptr && (is_product(*r, e) || keeps_triangle(*r, e.out[0]) || is_top_of_triangle(*r));
+    const ValueId taus = e.out[1];
+    if (uses_.of(taus).empty() || !all_read(taus, [&](const ir::Eqn& r) { return is_product(r, e); })) return false;
+    return all_read(e.out[0], [&](const ir::Eqn& r) {
+      return is_product(r, e) || keeps_triangle(r, e.out[0]) || is_top_of_triangle(r);
     });
   }
   // The reflectors that `e` multiplies; null where they are not made here.
@@ -53,9 +52,14 @@ class FactorFinder {
     const ir::Eqn* made = e.op == &ops::def::householder_product ? maker(e.in[0]) : nullptr;
     return made != nullptr && is_product(e, *made) ? made : nullptr;
   }
-  const ir::Eqn* maker(ValueId v) const { return g_.maker(v); }
+  const ir::Eqn* maker(ValueId v) const { return uses_.maker(v); }
 
  private:
+  // Whether all that read a value are such equations, and it is no result of the program.
+  template <class F>
+  bool all_read(ValueId v, F&& such) const {
+    return !uses_.returned(v) && std::ranges::all_of(uses_.of(v), [&](const Use& use) { return such(*use.eqn); });
+  }
   static bool is_product(const ir::Eqn& e, const ir::Eqn& reflectors) {
     return e.op == &ops::def::householder_product && e.in == reflectors.out;
   }
@@ -68,9 +72,7 @@ class FactorFinder {
     top[top.size() - 2] = top.back();
     const bool whole =
         std::ranges::all_of(slice->starts, [](auto s) { return s == 0; }) && g_.type(e.out[0]).shape == top;
-    const auto& of_top = g_.readers(e.out[0]);
-    return whole &&
-           std::ranges::all_of(of_top, [&](const ir::Eqn* r) { return r != nullptr && keeps_triangle(*r, e.out[0]); });
+    return whole && all_read(e.out[0], [&](const ir::Eqn& r) { return keeps_triangle(r, e.out[0]); });
   }
 
   // Whether `e` has zeros below the diagonal, whatever the square matrices `x` have there.
@@ -83,7 +85,7 @@ class FactorFinder {
   }
 
   bool is_zero(ValueId v) const {
-    const ir::Eqn* e = g_.constant_of(v);
+    const ir::Eqn* e = constant_of(uses_, v);
     if (e == nullptr) return false;
     const HostArray value = ops::interpret(*e->op, {}, e->attrs)[0];
     const auto* bytes = static_cast<const char*>(value.data());
@@ -128,7 +130,7 @@ class FactorFinder {
 
   std::optional<PlaceNumber> number_made_by(const ir::Eqn& e) const {
     if (!is_integer(g_.type(e.out[0]).dtype)) return std::nullopt;
-    if (auto same = g_.number_of(e.out[0])) return PlaceNumber{0, 0, *same};
+    if (auto same = number_of(g_, uses_, e.out[0])) return PlaceNumber{0, 0, *same};
     if (e.op == &ops::def::iota) {
       const auto& p = ir::get<ops::Iota>(e.attrs);
       const std::int64_t from_last = static_cast<std::int64_t>(p.shape.size()) - 1 - p.dimension;
@@ -153,7 +155,8 @@ class FactorFinder {
     return small(n.row) && small(n.column) && small(n.offset);
   }
 
-  MakersAndReaders g_;
+  const ir::Graph& g_;
+  GraphUses uses_;
   std::vector<std::optional<PlaceNumber>> number_;  // by value
 };
 
