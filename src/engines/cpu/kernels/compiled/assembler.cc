@@ -183,6 +183,7 @@ void Assembler::epilogue(bool fence) {
 }
 
 void Assembler::finish() {
+  for (const auto& write : behind_) write();
   if (masks_used_) {
     L(masks_);
     for (int i = 0; i < vector_bytes_ / 2; ++i) dd(i < vector_bytes_ / 4 ? 0xFFFFFFFFU : 0);

@@ -10,8 +10,10 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace tessera::kernels {
@@ -100,6 +102,8 @@ class Assembler : public Xbyak::CodeGenerator {
 
   void prologue(std::int32_t pointers);
   void epilogue(bool fence);
+  /// Code that is rarely reached and jumps back, behind all other. `write` takes no registers but those that it brings.
+  void write_behind(std::function<void()> write) { behind_.push_back(std::move(write)); }
   /// Writes what is known last.
   void finish();
   Address pointer(std::int32_t p) { return qword[rsp + 8 * p]; }
@@ -174,6 +178,7 @@ class Assembler : public Xbyak::CodeGenerator {
   Xbyak::Label masks_;
   bool masks_used_ = false;
   std::size_t frame_at_ = 0;
+  std::vector<std::function<void()>> behind_;
 };
 
 }  // namespace tessera::kernels

@@ -75,6 +75,7 @@ class Emitter {
 
  private:
   const Node& node(Value v) const { return f_.nodes[static_cast<std::size_t>(v)]; }
+  const OpCode& code_of(Value v) const { return codes_[static_cast<std::size_t>(v)]; }
   std::int32_t scratch_pointer(Value v) const {
     std::int32_t s = passes_.scratch[static_cast<std::size_t>(v)];
     return s < 0 ? -1 : f_.pointers + s;
@@ -143,21 +144,28 @@ class Emitter {
     return bits;
   }
 
-  void op(Value v, int vector = 0) {
+  // For `count` vectors from the one of this number on.
+  void op(Value v, int vector = 0, int count = 1) {
     const Node& n = node(v);
-    std::array<Value, 3> operands = n.operands;
-    for (Value& o : operands) o = numbered(o, vector);
-    const OpCode& code = codes_[static_cast<std::size_t>(v)];
-    Reg d;
-    if (code.emit != nullptr) {
-      d = code.emit(a_, operands);
-    } else if (ew_arity(n.op) == 1) {
-      d = a_.call(code.function, {operands[0]});
-    } else {
-      d = a_.call(code.function, {operands[0], operands[1]});
+    const OpCode& code = code_of(v);
+    std::array<Operands, OpCode::kTogether> operands;
+    std::array<Reg, OpCode::kTogether> results;
+    const auto vectors = static_cast<std::size_t>(count);
+    for (std::size_t k = 0; k < vectors; ++k) {
+      operands[k] = n.operands;
+      for (Value& o : operands[k]) o = numbered(o, vector + static_cast<int>(k));
     }
-    if (is_half(code.rounded)) emit_round(a_, code.rounded, d);
-    a_.done(numbered(v, vector), d);
+    if (code.emit_together != nullptr) {
+      code.emit_together(a_, std::span(operands).first(vectors), std::span(results).first(vectors));
+    } else if (code.emit != nullptr) {
+      results[0] = code.emit(a_, operands[0]);
+    } else if (ew_arity(n.op) == 1) {
+      results[0] = a_.call(code.function, {operands[0][0]});
+    } else {
+      results[0] = a_.call(code.function, {operands[0][0], operands[0][1]});
+    }
+    for (std::size_t k = 0; k < vectors && is_half(code.rounded); ++k) emit_round(a_, code.rounded, results[k]);
+    for (std::size_t k = 0; k < vectors; ++k) a_.done(numbered(v, vector + static_cast<int>(k)), results[k]);
   }
 
   void row_ops(const Pass& p) {
@@ -200,7 +208,7 @@ class Emitter {
     return std::any_of(p.values.begin(), p.values.end(), [&](Value v) {
       const Node& n = node(v);
       if (n.kind != Kind::Op || loads(v, p)) return false;
-      return codes_[static_cast<std::size_t>(v)].emit == nullptr;
+      return code_of(v).function != nullptr;
     });
   }
   std::int32_t number(const Pass& p) const { return static_cast<std::int32_t>(&p - passes_.list.data()); }
@@ -218,6 +226,14 @@ class Emitter {
     return v < 0 || !node(v).full ? v : v + vector * static_cast<Value>(f_.nodes.size());
   }
 
+  // The vectors of a body for which an op is written at one position: one, or those that its code writes together.
+  template <class F>
+  void in_groups(Value v, const Pass& p, int vectors, F write) const {
+    const bool together = node(v).kind == Kind::Op && !loads(v, p) && code_of(v).emit_together != nullptr;
+    const int most = together ? OpCode::kTogether : 1;
+    for (int k = 0; k < vectors; k += most) write(k, std::min(most, vectors - k));
+  }
+
   // Positions of a body: its values in order, then reductions, what is kept, and stores; of each all vectors.
   void count_uses(const Pass& p, int vectors) {
     int at = 0;
@@ -225,11 +241,13 @@ class Emitter {
       for (int k = 0; k < vectors; ++k) use(k, at++);
     };
     for (Value v : p.values) {
-      each([&](int k, int position) {
-        if (loads(v, p)) return;
-        for (Value o : node(v).operands) {
-          if (o >= 0) a_.used(numbered(o, k), position);
+      in_groups(v, p, vectors, [&](int first, int count) {
+        for (int k = first; k < first + count && !loads(v, p); ++k) {
+          for (Value o : node(v).operands) {
+            if (o >= 0) a_.used(numbered(o, k), at);
+          }
         }
+        ++at;
       });
     }
     for (Value v : p.reduces) each([&](int k, int position) { a_.used(numbered(node(v).operands[0], k), position); });
@@ -253,7 +271,10 @@ class Emitter {
       }
     };
     for (Value v : p.values) {
-      each([&](int k) { loads(v, p) ? load(v, k, tail) : op(v, k); });
+      in_groups(v, p, vectors, [&](int first, int count) {
+        a_.at(at++);
+        loads(v, p) ? load(v, first, tail) : op(v, first, count);
+      });
     }
     for (std::size_t r = 0; r < p.reduces.size(); ++r) {
       each([&](int k) {
@@ -312,7 +333,7 @@ class Emitter {
       if (n.kind != Kind::Op || loads(v, p)) {
         ++sum;
       } else {
-        sum += codes_[static_cast<std::size_t>(v)].weight;
+        sum += code_of(v).weight;
       }
     }
     return sum;

@@ -3,17 +3,17 @@
 
 #include <limits>
 
+#include "engines/cpu/kernels/compiled/emit_exp.h"
+
 namespace tessera::kernels {
 
 namespace {
 
 using Reg = Assembler::Reg;
-using Operands = std::array<std::int32_t, 3>;
 
 // Predicates of vcmpps and roundings of vroundps.
-constexpr std::uint8_t kEq = 0, kNe = 4, kLt = 17, kLe = 18, kGt = 30, kGe = 29, kOrderedNe = 12;
+constexpr std::uint8_t kEq = 0, kNe = 4, kLe = 18, kGt = 30, kGe = 29, kOrderedNe = 12;
 constexpr std::uint8_t kNearest = 8, kDown = 9, kUp = 10, kToZero = 11;
-constexpr std::uint32_t kSign = 0x80000000U, kMagnitude = 0x7FFFFFFFU;
 
 template <std::uint8_t kPredicate>
 Reg compare(Assembler& a, const Operands& v) {
@@ -135,113 +135,6 @@ Reg clamp(Assembler& a, const Operands& v) {
   return d;
 }
 
-// --- exp and tanh: the polynomial of ew_float-inl.h, step by step.
-
-constexpr float kRound = 12582912.0F;  // 1.5 * 2^23: adding it rounds to an integer
-constexpr std::uint32_t kRoundBits = 0x4B400000U;
-
-// p = exp(r) - 1 and shifted = n + kRound with x = n log 2 + r; x is written over.
-void exp_parts(Assembler& a, Reg x, Reg p, Reg shifted) {
-  Reg n = a.temporary();
-  a.vmovups(shifted, a.constant(kRound));
-  a.vmovups(p, a.constant(1.44269504088896341F));
-  a.vfmadd231ps(shifted, x, p);
-  a.vsubps(n, shifted, a.constant(kRound));
-  a.vfmadd231ps(x, n, a.constant(-0.693359375F));
-  a.vfmadd231ps(x, n, a.constant(2.12194440e-4F));
-  a.vmovups(p, a.constant(1.9875691500e-4F));
-  for (float c : {1.3981999507e-3F, 8.3334519073e-3F, 4.1665795894e-2F, 1.6666665459e-1F, 5.0000001201e-1F}) {
-    a.vfmadd213ps(p, x, a.constant(c));
-  }
-  a.vmulps(n, x, x);
-  a.vfmadd213ps(p, n, x);
-  a.drop(n);
-}
-
-// x = exp(x)
-void exp_of(Assembler& a, Reg x) {
-  Reg p = a.temporary();
-  Reg shifted = a.temporary();
-  // The second operand where either is NaN.
-  a.vmovups(p, a.constant(-104.0F));
-  a.vmaxps(x, p, x);
-  a.vmovups(p, a.constant(89.0F));
-  a.vminps(x, p, x);
-  exp_parts(a, x, p, shifted);
-  a.vaddps(p, p, a.constant(1.0F));
-  if (a.wide()) {
-    a.vsubps(shifted, shifted, a.constant(kRound));
-    a.vscalefps(x, p, shifted);
-    a.drop(p);
-    a.drop(shifted);
-    return;
-  }
-  a.vpsubd(shifted, shifted, a.constant(kRoundBits));
-  a.vpsrad(x, shifted, 1);
-  a.vpsubd(shifted, shifted, x);
-  a.vpaddd(x, x, a.constant(127U));
-  a.vpslld(x, x, 23);
-  a.vmulps(p, p, x);
-  a.vpaddd(shifted, shifted, a.constant(127U));
-  a.vpslld(shifted, shifted, 23);
-  a.vmulps(x, p, shifted);
-  a.drop(p);
-  a.drop(shifted);
-}
-
-Reg copied(Assembler& a, std::int32_t v) {
-  auto x = a.source(v);
-  Reg d = a.temporary();
-  a.vmovups(d, x);
-  return d;
-}
-
-Reg exponential(Assembler& a, const Operands& v) {
-  Reg d = copied(a, v[0]);
-  exp_of(a, d);
-  return d;
-}
-
-// e = exp(-|x|), for NaN of its bits; (x < 0 ? e : 1) / (1 + e)
-Reg logistic(Assembler& a, const Operands& v) {
-  Reg x = a.reg(v[0]);
-  Reg e = a.temporary();
-  auto below = a.where(x, a.constant(0.0F), kLt);
-  a.vxorps(e, x, a.constant(kSign));
-  a.blend(e, e, x, below);
-  exp_of(a, e);
-  Reg top = a.temporary();
-  Reg one = a.temporary();
-  a.vmovups(one, a.constant(1.0F));
-  a.vxorps(top, top, top);
-  a.vfmadd213ps(top, e, one);
-  a.blend(top, top, e, below);
-  a.vaddps(e, one, e);
-  a.vdivps(e, top, e);
-  return e;
-}
-
-Reg hyperbolic_tangent(Assembler& a, const Operands& v) {
-  Reg x = a.reg(v[0]);
-  Reg far = a.temporary();
-  Reg p = a.temporary();
-  Reg shifted = a.temporary();
-  a.vandps(far, x, a.constant(kMagnitude));
-  a.vmovups(p, a.constant(10.0F));
-  a.vminps(far, p, far);
-  a.vaddps(far, far, far);
-  exp_parts(a, far, p, shifted);
-  a.vpslld(shifted, shifted, 23);
-  a.vpaddd(shifted, shifted, a.constant(0x3F800000U));
-  a.vsubps(far, shifted, a.constant(1.0F));
-  a.vfmadd213ps(p, shifted, far);  // t
-  a.vaddps(far, p, a.constant(2.0F));
-  a.vdivps(p, p, far);
-  a.vandps(shifted, x, a.constant(kSign));
-  a.vorps(p, p, shifted);
-  return p;
-}
-
 // What compares f32 values, or asks whether they are finite.
 OpCode question(EwOp op) {
   switch (op) {
@@ -322,11 +215,9 @@ OpCode float_code(EwOp op, bool to_bool) {
     case EwOp::RoundEven:
       return {rounded<kNearest>};
     case EwOp::Exp:
-      return {exponential, nullptr, DType::F32, 30};
     case EwOp::Tanh:
-      return {hyperbolic_tangent, nullptr, DType::F32, 28};
     case EwOp::Logistic:
-      return {logistic, nullptr, DType::F32, 36};
+      return exponential_code(op);
     case EwOp::Sqrt:
       return {square_root};
     case EwOp::Rsqrt:

@@ -12,7 +12,6 @@ namespace tessera::kernels {
 namespace {
 
 using Reg = Assembler::Reg;
-using Operands = std::array<std::int32_t, 3>;
 
 // --- bools: lanes are 0 or -1.
 

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 
 #include "engines/cpu/kernels/compiled/assembler.h"
 #include "engines/cpu/kernels/elementwise/elementwise_kernels.h"
@@ -12,15 +13,20 @@
 
 namespace tessera::kernels {
 
+using Operands = std::array<std::int32_t, 3>;
 /// Writes an op of operands x, y, z into a register that is its result.
-using EmitOp = Assembler::Reg (*)(Assembler& a, const std::array<std::int32_t, 3>& operands);
+using EmitOp = Assembler::Reg (*)(Assembler& a, const Operands& operands);
+/// The same for up to `OpCode::kTogether` vectors, whose operands and results have the same index.
+using EmitTogether = void (*)(Assembler& a, std::span<const Operands> operands, std::span<Assembler::Reg> results);
 
 struct OpCode {
-  EmitOp emit = nullptr;           // else `call`
-  const void* function = nullptr;  // of vectors
-  DType rounded = DType::F32;      // f16 and bf16: of what `emit` gives
+  static constexpr int kTogether = 2;
+  EmitOp emit = nullptr;
+  const void* function = nullptr;  // of vectors, to be called
+  DType rounded = DType::F32;      // f16 and bf16: of what is emitted
   int weight = 1;                  // instructions, roughly
-  explicit operator bool() const { return emit != nullptr || function != nullptr; }
+  EmitTogether emit_together = nullptr;
+  explicit operator bool() const { return emit != nullptr || function != nullptr || emit_together != nullptr; }
 };
 
 /// The assembler's instruction `name` as a template's argument.
@@ -29,7 +35,7 @@ struct OpCode {
 
 /// An op that is one instruction; `kSwap`: of the second operand and the first.
 template <auto kInstruction, bool kSwap = false>
-Assembler::Reg emit_two(Assembler& a, const std::array<std::int32_t, 3>& operands) {
+Assembler::Reg emit_two(Assembler& a, const Operands& operands) {
   Assembler::Reg x = a.reg(operands[kSwap ? 1 : 0]);
   auto y = a.source(operands[kSwap ? 0 : 1]);
   Assembler::Reg d = a.temporary();

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+// The polynomial of ew_float-inl.h, step by step. A step is written for all vectors of a group before the next one, so
+// that constants, of which there are as many as arithmetic steps, are read once a group.
+#include "engines/cpu/kernels/compiled/emit_exp.h"
+
+#include <bit>
+#include <cstdint>
+
+#include "engines/cpu/kernels/compiled/emit_float.h"
+
+namespace tessera::kernels {
+
+namespace {
+
+using Reg = Assembler::Reg;
+using Regs = std::array<Reg, OpCode::kTogether>;
+
+constexpr float kRound = 12582912.0F;  // 1.5 * 2^23: adding it rounds to an integer
+constexpr std::uint32_t kOneBits = 0x3F800000U;
+
+/// Vectors for which the same steps are written.
+class Group {
+ public:
+  Group(Assembler& a, std::size_t count) : a_(a), count_(count), held_(a.temporary()) {}
+
+  Regs temporaries() const {
+    Regs out;
+    for (std::size_t k = 0; k < count_; ++k) out[k] = a_.temporary();
+    return out;
+  }
+  void drop(const Regs& regs) const { each([&](std::size_t k) { a_.drop(regs[k]); }); }
+  template <class F>
+  void each(F write) const {
+    for (std::size_t k = 0; k < count_; ++k) write(k);
+  }
+  /// In a register, until the next constant.
+  Reg held(std::uint32_t bits) const {
+    a_.vmovups(held_, a_.constant(bits));
+    return held_;
+  }
+  Reg held(float value) const { return held(std::bit_cast<std::uint32_t>(value)); }
+  /// The same, or in memory.
+  Assembler::Source constant(std::uint32_t bits) const {
+    if (count_ == 1) return a_.constant(bits);
+    return held(bits);
+  }
+  Assembler::Source constant(float value) const { return constant(std::bit_cast<std::uint32_t>(value)); }
+
+  Assembler& assembler() const { return a_; }
+
+ private:
+  Assembler& a_;
+  std::size_t count_;
+  Reg held_;
+};
+
+// What a group computes with.
+struct Parts {
+  Regs x, p, shifted, n;
+};
+
+// p = exp(r) - 1 and shifted = n + kRound with x = n log 2 + r; x and n are written over.
+void exp_parts(const Group& g, const Parts& r) {
+  Assembler& a = g.assembler();
+  using Operand = Xbyak::Operand;
+  auto with = [&](float value, auto write) {
+    const Assembler::Source c = g.constant(value);
+    g.each([&](std::size_t k) { write(k, c); });
+  };
+  with(kRound, [&](std::size_t k, const Operand& c) { a.vmovups(r.shifted[k], c); });
+  with(1.44269504088896341F, [&](std::size_t k, const Operand& c) { a.vfmadd231ps(r.shifted[k], r.x[k], c); });
+  with(kRound, [&](std::size_t k, const Operand& c) { a.vsubps(r.n[k], r.shifted[k], c); });
+  for (float of : {-0.693359375F, 2.12194440e-4F}) {
+    with(of, [&](std::size_t k, const Operand& c) { a.vfmadd231ps(r.x[k], r.n[k], c); });
+  }
+  with(1.9875691500e-4F, [&](std::size_t k, const Operand& c) { a.vmovups(r.p[k], c); });
+  for (float of : {1.3981999507e-3F, 8.3334519073e-3F, 4.1665795894e-2F, 1.6666665459e-1F, 5.0000001201e-1F}) {
+    with(of, [&](std::size_t k, const Operand& c) { a.vfmadd213ps(r.p[k], r.x[k], c); });
+  }
+  g.each([&](std::size_t k) {
+    a.vmulps(r.n[k], r.x[k], r.x[k]);
+    a.vfmadd213ps(r.p[k], r.n[k], r.x[k]);
+  });
+}
+
+// x = exp(x) of any x.
+void exp_of_any(const Group& g, const Parts& r) {
+  Assembler& a = g.assembler();
+  // The second operand where either is NaN.
+  Reg bound = g.held(-104.0F);
+  g.each([&](std::size_t k) { a.vmaxps(r.x[k], bound, r.x[k]); });
+  bound = g.held(89.0F);
+  g.each([&](std::size_t k) { a.vminps(r.x[k], bound, r.x[k]); });
+  exp_parts(g, r);
+  const Assembler::Source one = g.constant(1.0F);
+  g.each([&](std::size_t k) { a.vaddps(r.p[k], r.p[k], one); });
+  if (a.wide()) {
+    const Assembler::Source round = g.constant(kRound);
+    g.each([&](std::size_t k) {
+      a.vsubps(r.shifted[k], r.shifted[k], round);
+      a.vscalefps(r.x[k], r.p[k], r.shifted[k]);
+    });
+    return;
+  }
+  // Results below the normal range round once: 2^n is two factors. The bits of kRound and of half of it end in zeros,
+  // which the shifts leave.
+  g.each([&](std::size_t k) {
+    a.vpsrad(r.x[k], r.shifted[k], 1);
+    a.vpsubd(r.shifted[k], r.shifted[k], r.x[k]);
+    a.vpslld(r.x[k], r.x[k], 23);
+    a.vpslld(r.shifted[k], r.shifted[k], 23);
+  });
+  const Assembler::Source power = g.constant(kOneBits);
+  g.each([&](std::size_t k) {
+    a.vpaddd(r.x[k], r.x[k], power);
+    a.vmulps(r.p[k], r.p[k], r.x[k]);
+    a.vpaddd(r.shifted[k], r.shifted[k], power);
+    a.vmulps(r.x[k], r.p[k], r.shifted[k]);
+  });
+}
+
+// x = exp(x). Where all results are normal numbers, 2^n is added to their exponents, which gives the same bits; other
+// vectors take the long way, which lies behind the code.
+void exp_of(const Group& g, const Regs& x) {
+  Assembler& a = g.assembler();
+  const Parts r{x, g.temporaries(), g.temporaries(), g.temporaries()};
+  if (a.wide()) {
+    exp_of_any(g, r);
+  } else {
+    constexpr float kNormal = 87.0F;
+    constexpr auto kNear = Xbyak::CodeGenerator::T_NEAR;
+    const Assembler::Source magnitude = g.constant(kMagnitude);
+    g.each([&](std::size_t k) { a.vandps(r.n[k], x[k], magnitude); });
+    // As integers: NaN is larger, too.
+    g.each([&](std::size_t k) {
+      if (k > 0) a.vpmaxsd(r.n[0], r.n[0], r.n[k]);
+    });
+    a.vpcmpgtd(r.n[0], r.n[0], a.constant(kNormal));
+    a.vmovmskps(a.eax, r.n[0]);
+    a.test(a.eax, a.eax);
+    Xbyak::Label any;
+    Xbyak::Label done;
+    a.jnz(any, kNear);
+    exp_parts(g, r);
+    const Assembler::Source one = g.constant(1.0F);
+    g.each([&](std::size_t k) {
+      a.vaddps(r.p[k], r.p[k], one);
+      a.vpslld(r.shifted[k], r.shifted[k], 23);
+      a.vpaddd(r.x[k], r.p[k], r.shifted[k]);
+    });
+    a.L(done);
+    a.write_behind([g, r, any, done]() mutable {
+      g.assembler().L(any);
+      exp_of_any(g, r);
+      g.assembler().jmp(done, kNear);
+    });
+  }
+  for (const Regs& regs : {r.p, r.shifted, r.n}) g.drop(regs);
+}
+
+void exponential(Assembler& a, std::span<const Operands> v, std::span<Reg> results) {
+  const Group g(a, v.size());
+  Regs x;
+  g.each([&](std::size_t k) {
+    const Assembler::Source from = a.source(v[k][0]);
+    x[k] = a.temporary();
+    a.vmovups(x[k], from);
+  });
+  exp_of(g, x);
+  g.each([&](std::size_t k) { results[k] = x[k]; });
+}
+
+// e = exp(-|x|), for NaN of its bits; (x < 0 ? e : 1) / (1 + e)
+void logistic(Assembler& a, std::span<const Operands> v, std::span<Reg> results) {
+  const Group g(a, v.size());
+  Regs x;
+  g.each([&](std::size_t k) { x[k] = a.reg(v[k][0]); });
+  const Regs e = g.temporaries();
+  g.each([&](std::size_t k) {
+    auto below = a.where(x[k], a.constant(0.0F), kLt);
+    a.vxorps(e[k], x[k], a.constant(kSign));
+    a.blend(e[k], e[k], x[k], below);
+    a.drop(below);
+  });
+  exp_of(g, e);
+  const Reg one = g.held(1.0F);
+  const Reg top = a.temporary();
+  g.each([&](std::size_t k) {
+    auto below = a.where(x[k], a.constant(0.0F), kLt);
+    a.vxorps(top, top, top);
+    a.vfmadd213ps(top, e[k], one);
+    a.blend(top, top, e[k], below);
+    a.vaddps(e[k], one, e[k]);
+    a.vdivps(e[k], top, e[k]);
+    a.drop(below);
+    results[k] = e[k];
+  });
+}
+
+void hyperbolic_tangent(Assembler& a, std::span<const Operands> v, std::span<Reg> results) {
+  const Group g(a, v.size());
+  Parts r;
+  r.x = g.temporaries();
+  const Reg magnitude = g.held(kMagnitude);
+  g.each([&](std::size_t k) {
+    const Reg x = a.reg(v[k][0]);
+    a.vandps(r.x[k], x, magnitude);
+    a.drop(x);  // until its sign is needed
+  });
+  for (Regs* regs : {&r.p, &r.shifted, &r.n}) *regs = g.temporaries();
+  const Reg bound = g.held(10.0F);
+  g.each([&](std::size_t k) {
+    a.vminps(r.x[k], bound, r.x[k]);
+    a.vaddps(r.x[k], r.x[k], r.x[k]);
+  });
+  exp_parts(g, r);
+  const Assembler::Source one = g.constant(kOneBits);
+  g.each([&](std::size_t k) {
+    a.vpslld(r.shifted[k], r.shifted[k], 23);
+    a.vpaddd(r.shifted[k], r.shifted[k], one);
+    a.vsubps(r.n[k], r.shifted[k], one);
+    a.vfmadd213ps(r.p[k], r.shifted[k], r.n[k]);  // t
+  });
+  const Assembler::Source two = g.constant(2.0F);
+  g.each([&](std::size_t k) {
+    a.vaddps(r.n[k], r.p[k], two);
+    a.vdivps(r.p[k], r.p[k], r.n[k]);
+  });
+  const Reg sign = g.held(kSign);
+  g.each([&](std::size_t k) {
+    a.vandps(r.n[k], sign, a.source(v[k][0]));
+    a.vorps(r.p[k], r.p[k], r.n[k]);
+    results[k] = r.p[k];
+  });
+}
+
+}  // namespace
+
+OpCode exponential_code(EwOp op) {
+  switch (op) {
+    case EwOp::Exp:
+      return {nullptr, nullptr, DType::F32, 30, exponential};
+    case EwOp::Tanh:
+      return {nullptr, nullptr, DType::F32, 28, hyperbolic_tangent};
+    case EwOp::Logistic:
+      return {nullptr, nullptr, DType::F32, 36, logistic};
+    default:
+      return {};
+  }
+}
+
+}  // namespace tessera::kernels
