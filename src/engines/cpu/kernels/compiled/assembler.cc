@@ -90,6 +90,21 @@ Assembler::Source Assembler::source(std::int32_t v) {
   return memory(v);
 }
 
+Assembler::Reg Assembler::writable(std::int32_t v) {
+  Value& x = value(v);
+  read_.push_back(v);
+  if (x.reg >= 0 && x.uses.back() <= position_) {
+    const int r = x.reg;
+    owner_[index(r)] = kNobody;
+    x.reg = -1;
+    pinned_[index(r)] = true;
+    return vector(r);
+  }
+  Reg d = temporary();
+  x.reg >= 0 ? vmovaps(d, vector(x.reg)) : vmovups(d, memory(v));
+  return d;
+}
+
 Assembler::Reg Assembler::temporary() {
   int r = take();
   pinned_[index(r)] = true;

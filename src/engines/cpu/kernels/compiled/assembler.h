@@ -85,6 +85,8 @@ class Assembler : public Xbyak::CodeGenerator {
   Reg reg(std::int32_t v);
   /// The same, or memory.
   Source source(std::int32_t v);
+  /// A temporary that holds the value.
+  Reg writable(std::int32_t v);
   /// A register for the op's result or for what it needs in between.
   Reg temporary();
   /// A temporary that the op needs no longer.

@@ -205,17 +205,18 @@ class Emitter {
     for (const auto& s : f_.stores) assign(s.full ? s.pointer : -1);
   }
   bool calls(const Pass& p) const {
-    return std::any_of(p.values.begin(), p.values.end(), [&](Value v) {
-      const Node& n = node(v);
-      if (n.kind != Kind::Op || loads(v, p)) return false;
-      return code_of(v).function != nullptr;
-    });
+    return std::ranges::any_of(p.values, [&](Value v) { return computes(v, p) && code_of(v).function != nullptr; });
+  }
+  bool together(Value v, const Pass& p) const { return computes(v, p) && code_of(v).emit_together != nullptr; }
+  bool writes_together(const Pass& p) const {
+    return std::ranges::any_of(p.values, [&](Value v) { return together(v, p); });
   }
   std::int32_t number(const Pass& p) const { return static_cast<std::int32_t>(&p - passes_.list.data()); }
   // Whether the pass finds the value in memory: an operand's, or one that an earlier pass kept.
   bool loads(Value v, const Pass& p) const {
     return node(v).kind == Kind::Full || (scratch_pointer(v) >= 0 && node(v).phase < number(p));
   }
+  bool computes(Value v, const Pass& p) const { return node(v).kind == Kind::Op && !loads(v, p); }
   std::int32_t source_pointer(Value v) const {
     return node(v).kind == Kind::Full ? node(v).pointer : scratch_pointer(v);
   }
@@ -229,8 +230,7 @@ class Emitter {
   // The vectors of a body for which an op is written at one position: one, or those that its code writes together.
   template <class F>
   void in_groups(Value v, const Pass& p, int vectors, F write) const {
-    const bool together = node(v).kind == Kind::Op && !loads(v, p) && code_of(v).emit_together != nullptr;
-    const int most = together ? OpCode::kTogether : 1;
+    const int most = together(v, p) ? OpCode::kTogether : 1;
     for (int k = 0; k < vectors; k += most) write(k, std::min(most, vectors - k));
   }
 
@@ -319,8 +319,9 @@ class Emitter {
   // --- Reductions.
 
   void begin_folds(const Pass& p) {
-    // What else a body holds needs the other registers: calls all of them.
-    std::size_t in_registers = calls(p) ? 0 : (heavy(p) ? 1 : 2) + (a_.wide() ? 2 : 0);
+    // What else a body holds needs the other registers: calls all of them, and so do functions of several vectors.
+    const bool none = calls(p) || (!a_.wide() && writes_together(p));
+    std::size_t in_registers = none ? 0 : (heavy(p) ? 1 : 2) + (a_.wide() ? 2 : 0);
     std::vector<const Node*> nodes;
     for (Value v : p.reduces) nodes.push_back(&node(v));
     folds_.begin(std::move(nodes), in_registers);
@@ -329,12 +330,7 @@ class Emitter {
   int weight(const Pass& p) const {
     int sum = 0;
     for (Value v : p.values) {
-      const Node& n = node(v);
-      if (n.kind != Kind::Op || loads(v, p)) {
-        ++sum;
-      } else {
-        sum += code_of(v).weight;
-      }
+      sum += computes(v, p) ? code_of(v).weight : 1;
     }
     return sum;
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The polynomial of ew_float-inl.h, step by step. A step is written for all vectors of a group before the next one, so
-// that constants, of which there are as many as arithmetic steps, are read once a group.
+// The polynomial of ew_float-inl.h, step by step. A step is written for all vectors of a group before the next one: each
+// waits for the one before, and four of them fill that time; and constants, of which there are as many as arithmetic
+// steps, are read once a group. Three registers a vector and two for all leave room for that in sixteen.
 #include "engines/cpu/kernels/compiled/emit_exp.h"
 
 #include <bit>
@@ -21,7 +22,7 @@ constexpr std::uint32_t kOneBits = 0x3F800000U;
 /// Vectors for which the same steps are written.
 class Group {
  public:
-  Group(Assembler& a, std::size_t count) : a_(a), count_(count), held_(a.temporary()) {}
+  Group(Assembler& a, std::size_t count) : a_(a), count_(count), held_(a.temporary()), scratch_(a.temporary()) {}
 
   Regs temporaries() const {
     Regs out;
@@ -46,20 +47,22 @@ class Group {
   }
   Assembler::Source constant(float value) const { return constant(std::bit_cast<std::uint32_t>(value)); }
 
+  /// For one vector at a time.
+  Reg scratch() const { return scratch_; }
   Assembler& assembler() const { return a_; }
 
  private:
   Assembler& a_;
   std::size_t count_;
-  Reg held_;
+  Reg held_, scratch_;
 };
 
 // What a group computes with.
 struct Parts {
-  Regs x, p, shifted, n;
+  Regs x, p, shifted;
 };
 
-// p = exp(r) - 1 and shifted = n + kRound with x = n log 2 + r; x and n are written over.
+// p = exp(r) - 1 and shifted = n + kRound with x = n log 2 + r; x is written over.
 void exp_parts(const Group& g, const Parts& r) {
   Assembler& a = g.assembler();
   using Operand = Xbyak::Operand;
@@ -69,17 +72,17 @@ void exp_parts(const Group& g, const Parts& r) {
   };
   with(kRound, [&](std::size_t k, const Operand& c) { a.vmovups(r.shifted[k], c); });
   with(1.44269504088896341F, [&](std::size_t k, const Operand& c) { a.vfmadd231ps(r.shifted[k], r.x[k], c); });
-  with(kRound, [&](std::size_t k, const Operand& c) { a.vsubps(r.n[k], r.shifted[k], c); });
+  with(kRound, [&](std::size_t k, const Operand& c) { a.vsubps(r.p[k], r.shifted[k], c); });
   for (float of : {-0.693359375F, 2.12194440e-4F}) {
-    with(of, [&](std::size_t k, const Operand& c) { a.vfmadd231ps(r.x[k], r.n[k], c); });
+    with(of, [&](std::size_t k, const Operand& c) { a.vfmadd231ps(r.x[k], r.p[k], c); });
   }
   with(1.9875691500e-4F, [&](std::size_t k, const Operand& c) { a.vmovups(r.p[k], c); });
   for (float of : {1.3981999507e-3F, 8.3334519073e-3F, 4.1665795894e-2F, 1.6666665459e-1F, 5.0000001201e-1F}) {
     with(of, [&](std::size_t k, const Operand& c) { a.vfmadd213ps(r.p[k], r.x[k], c); });
   }
   g.each([&](std::size_t k) {
-    a.vmulps(r.n[k], r.x[k], r.x[k]);
-    a.vfmadd213ps(r.p[k], r.n[k], r.x[k]);
+    a.vmulps(g.scratch(), r.x[k], r.x[k]);
+    a.vfmadd213ps(r.p[k], g.scratch(), r.x[k]);
   });
 }
 
@@ -123,20 +126,20 @@ void exp_of_any(const Group& g, const Parts& r) {
 // vectors take the long way, which lies behind the code.
 void exp_of(const Group& g, const Regs& x) {
   Assembler& a = g.assembler();
-  const Parts r{x, g.temporaries(), g.temporaries(), g.temporaries()};
+  const Parts r{x, g.temporaries(), g.temporaries()};
   if (a.wide()) {
     exp_of_any(g, r);
   } else {
     constexpr float kNormal = 87.0F;
     constexpr auto kNear = Xbyak::CodeGenerator::T_NEAR;
     const Assembler::Source magnitude = g.constant(kMagnitude);
-    g.each([&](std::size_t k) { a.vandps(r.n[k], x[k], magnitude); });
+    g.each([&](std::size_t k) { a.vandps(r.p[k], x[k], magnitude); });
     // As integers: NaN is larger, too.
     g.each([&](std::size_t k) {
-      if (k > 0) a.vpmaxsd(r.n[0], r.n[0], r.n[k]);
+      if (k > 0) a.vpmaxsd(r.p[0], r.p[0], r.p[k]);
     });
-    a.vpcmpgtd(r.n[0], r.n[0], a.constant(kNormal));
-    a.vmovmskps(a.eax, r.n[0]);
+    a.vpcmpgtd(r.p[0], r.p[0], a.constant(kNormal));
+    a.vmovmskps(a.eax, r.p[0]);
     a.test(a.eax, a.eax);
     Xbyak::Label any;
     Xbyak::Label done;
@@ -155,17 +158,14 @@ void exp_of(const Group& g, const Regs& x) {
       g.assembler().jmp(done, kNear);
     });
   }
-  for (const Regs& regs : {r.p, r.shifted, r.n}) g.drop(regs);
+  g.drop(r.p);
+  g.drop(r.shifted);
 }
 
 void exponential(Assembler& a, std::span<const Operands> v, std::span<Reg> results) {
   const Group g(a, v.size());
   Regs x;
-  g.each([&](std::size_t k) {
-    const Assembler::Source from = a.source(v[k][0]);
-    x[k] = a.temporary();
-    a.vmovups(x[k], from);
-  });
+  g.each([&](std::size_t k) { x[k] = a.writable(v[k][0]); });
   exp_of(g, x);
   g.each([&](std::size_t k) { results[k] = x[k]; });
 }
@@ -173,26 +173,28 @@ void exponential(Assembler& a, std::span<const Operands> v, std::span<Reg> resul
 // e = exp(-|x|), for NaN of its bits; (x < 0 ? e : 1) / (1 + e)
 void logistic(Assembler& a, std::span<const Operands> v, std::span<Reg> results) {
   const Group g(a, v.size());
-  Regs x;
-  g.each([&](std::size_t k) { x[k] = a.reg(v[k][0]); });
   const Regs e = g.temporaries();
   g.each([&](std::size_t k) {
-    auto below = a.where(x[k], a.constant(0.0F), kLt);
-    a.vxorps(e[k], x[k], a.constant(kSign));
-    a.blend(e[k], e[k], x[k], below);
+    const Reg x = a.reg(v[k][0]);
+    auto below = a.where(x, a.constant(0.0F), kLt);
+    a.vxorps(e[k], x, a.constant(kSign));
+    a.blend(e[k], e[k], x, below);
     a.drop(below);
+    a.drop(x);  // until it is compared once more
   });
   exp_of(g, e);
   const Reg one = g.held(1.0F);
-  const Reg top = a.temporary();
+  const Reg top = g.scratch();
   g.each([&](std::size_t k) {
-    auto below = a.where(x[k], a.constant(0.0F), kLt);
+    const Reg x = a.reg(v[k][0]);
+    auto below = a.where(x, a.constant(0.0F), kLt);
     a.vxorps(top, top, top);
     a.vfmadd213ps(top, e[k], one);
     a.blend(top, top, e[k], below);
     a.vaddps(e[k], one, e[k]);
     a.vdivps(e[k], top, e[k]);
     a.drop(below);
+    a.drop(x);
     results[k] = e[k];
   });
 }
@@ -207,7 +209,8 @@ void hyperbolic_tangent(Assembler& a, std::span<const Operands> v, std::span<Reg
     a.vandps(r.x[k], x, magnitude);
     a.drop(x);  // until its sign is needed
   });
-  for (Regs* regs : {&r.p, &r.shifted, &r.n}) *regs = g.temporaries();
+  r.p = g.temporaries();
+  r.shifted = g.temporaries();
   const Reg bound = g.held(10.0F);
   g.each([&](std::size_t k) {
     a.vminps(r.x[k], bound, r.x[k]);
@@ -218,18 +221,20 @@ void hyperbolic_tangent(Assembler& a, std::span<const Operands> v, std::span<Reg
   g.each([&](std::size_t k) {
     a.vpslld(r.shifted[k], r.shifted[k], 23);
     a.vpaddd(r.shifted[k], r.shifted[k], one);
-    a.vsubps(r.n[k], r.shifted[k], one);
-    a.vfmadd213ps(r.p[k], r.shifted[k], r.n[k]);  // t
+    a.vsubps(g.scratch(), r.shifted[k], one);
+    a.vfmadd213ps(r.p[k], r.shifted[k], g.scratch());  // t
   });
   const Assembler::Source two = g.constant(2.0F);
   g.each([&](std::size_t k) {
-    a.vaddps(r.n[k], r.p[k], two);
-    a.vdivps(r.p[k], r.p[k], r.n[k]);
+    a.vaddps(g.scratch(), r.p[k], two);
+    a.vdivps(r.p[k], r.p[k], g.scratch());
   });
+  g.drop(r.x);
+  g.drop(r.shifted);
   const Reg sign = g.held(kSign);
   g.each([&](std::size_t k) {
-    a.vandps(r.n[k], sign, a.source(v[k][0]));
-    a.vorps(r.p[k], r.p[k], r.n[k]);
+    a.vandps(g.scratch(), sign, a.source(v[k][0]));
+    a.vorps(r.p[k], r.p[k], g.scratch());
     results[k] = r.p[k];
   });
 }

@@ -20,7 +20,7 @@ using EmitOp = Assembler::Reg (*)(Assembler& a, const Operands& operands);
 using EmitTogether = void (*)(Assembler& a, std::span<const Operands> operands, std::span<Assembler::Reg> results);
 
 struct OpCode {
-  static constexpr int kTogether = 2;
+  static constexpr int kTogether = 4;
   EmitOp emit = nullptr;
   const void* function = nullptr;  // of vectors, to be called
   DType rounded = DType::F32;      // f16 and bf16: of what is emitted
