@@ -94,7 +94,7 @@ void add_calibrate(CLI::App& app) {
   command->add_flag("--mpi", o->mpi, "Under mpirun: over all its processes, each with so many devices");
   command->add_option("--budget", o->settings.budget, "Seconds of timed runs a measurement (0.3)")
       ->check(CLI::Range(0.0, 1e6));
-  command->add_option("--rounds", o->settings.rounds, "Rounds of all measurements, of which the least times count (1)")
+  command->add_option("--rounds", o->settings.rounds, "Rounds of all measurements, of which the medians count (1)")
       ->check(CLI::Range(1, 1000));
   command->add_option("--out", o->out, "The file to write; default: standard output");
   command->add_flag("--check", o->check, "Predict programs under several plans, run them, and print both times");

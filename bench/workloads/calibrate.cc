@@ -17,9 +17,7 @@ namespace tessera::bench {
 
 namespace {
 
-// Operations of a long chain; a short one has a quarter of them, and is still no memory traffic above all. Functions
-// are measured as programs have them: of many in one block that each need the one before, the engine's code has one
-// vector at a time in flight, and waits for it.
+// Operations of a long chain; a short one has a quarter of them, and is still no memory traffic above all.
 struct Chain {
   std::int64_t length = 32;
   std::int64_t elements = 1 << 18;
@@ -34,7 +32,7 @@ class Meter {
   template <class F, class... Args>
   double seconds(const F& f, const Args&... args) const {
     auto once = call(jit(f), args...);
-    return times_.least(median_seconds([&] { once(); }, s_.budget));
+    return times_.median(median_seconds([&] { once(); }, s_.budget));
   }
   /// Seconds that one operation adds to a chain of them. `f(length)` is a function of the chain.
   template <class F, class... Args>
@@ -87,7 +85,7 @@ double function_rate(const Meter& m, const std::vector<Function>& functions) {
   double seconds = 0;
   for (const auto& f : functions) {
     seconds += 1 / element_rate(
-                       m, kFunctions, [f](const Array& y, const Array&) { return f(y); }, 1);
+                       m, kFunctions, [f](const Array& y, const Array& x) { return y + f(x); }, 1);
   }
   return static_cast<double>(functions.size()) / seconds;
 }
@@ -100,91 +98,104 @@ double product_speed(const Meter& m, DType dtype) {
   return 2.0 * static_cast<double>(rows * n * n) / time;
 }
 
-// Seconds of a sum that reads and writes `bytes` in all, without what a call takes that has nothing to do.
-double stream_time(const Meter& m, std::int64_t bytes) {
-  auto next = [](const Array& x) { return x + 1; };
-  const std::int64_t columns = std::max<std::int64_t>(1, bytes / 8 / m.devices());
-  const double time = m.seconds(next, m.rows({m.devices(), columns})) - m.seconds(next, m.rows({m.devices(), 1}));
-  return std::max(time, 1e-7);
+// Of images, each device its own, by a kernel of 3x3.
+double convolution_speed(const Meter& m) {
+  constexpr std::int64_t kSide = 32;
+  constexpr std::int64_t kChannels = 64;
+  constexpr std::int64_t kKernel = 3;
+  constexpr std::int64_t kImages = 16;
+  const std::int64_t images = m.devices() * std::max<std::int64_t>(1, kImages / m.devices());
+  const lax::ConvOptions options{.pad_mode = lax::PadMode::Same, .dimension_numbers = {"NHWC", "HWIO", "NHWC"}};
+  const double time =
+      m.seconds([options](const Array& x, const Array& w) { return lax::conv_general_dilated(x, w, options); },
+                m.rows({images, kSide, kSide, kChannels}), m.whole({kKernel, kKernel, kChannels, kChannels}));
+  return 2.0 * static_cast<double>(images * kSide * kSide * kKernel * kKernel * kChannels * kChannels) / time;
 }
 
-// What a byte that is written takes, in bytes that are only read: of sums, which write next to nothing, beside `next`.
-double write_cost(const Meter& m, std::int64_t bytes) {
-  auto total = [](const Array& x) { return sum(x); };
-  const std::int64_t columns = bytes / 4 / m.devices();
-  const double read = m.seconds(total, m.rows({m.devices(), columns})) - m.seconds(total, m.rows({m.devices(), 1}));
-  const double both = stream_time(m, 2 * bytes);
-  return std::max(1.0, both / std::max(read, 1e-7) - 1);
-}
+const ReduceOptions kAlongRows{.axis = Dims{1}, .keepdims = true};
 
-// Sizes that one core works on alone, that all cores share, and that no cache holds.
-constexpr std::int64_t kAlone = 1 << 18, kShared = 1 << 22, kLargest = 1 << 28;
+constexpr std::int64_t kManySteps = 1 << 24;  // bytes below which a chain is long
 
-// What it takes to have all cores work on an operation, within a program: the other cores look for the next one while
-// they wait. From operations that no block joins, at two sizes for which the rate is the same.
-double spread(const Meter& m) {
-  auto chain = [](std::int64_t length) {
-    return [length](Array x) {
-      for (std::int64_t i = 0; i < length; ++i) x = optimization_barrier(x + 1);
-      return x;
+// Seconds of a step over arrays of `bytes` in all, in a chain of steps that no block joins: within a program the cores
+// look for the next one while they wait. It reads them, or with `writes` reads them, writes others and reads these.
+double pass_time(const Meter& m, std::int64_t bytes, bool writes) {
+  auto chain = [writes](std::int64_t steps) {
+    return [steps, writes](const Array& x, Array start) {
+      for (std::int64_t i = 0; i < steps; ++i) {
+        Array next = x + start;
+        start = optimization_barrier(mean(writes ? optimization_barrier(next) : next, kAlongRows));
+      }
+      return start;
     };
   };
-  auto each = [&](std::int64_t bytes) {
-    return m.added(kChain, chain, m.rows({m.devices(), std::max<std::int64_t>(1, bytes / 8 / m.devices())}));
-  };
-  return std::max(0.0, 2 * each(kShared) - each(2 * kShared));
+  constexpr std::int64_t kLong = 32;
+  constexpr std::int64_t kShort = 8;
+  const std::int64_t columns = std::max<std::int64_t>(1, bytes / 4 / m.devices());
+  return m.added({bytes < kManySteps ? kLong : kShort, 0}, chain, m.rows({m.devices(), columns}),
+                 m.rows({m.devices(), 1}));
 }
 
-// The same for the first operation of a program, which wakes the other cores. The difference of two times: noise makes
-// it too large as often as too small.
-double waking(const Meter& m) {
-  constexpr int kTries = 3;
-  double least = 1;
-  for (int i = 0; i < kTries; ++i) {
-    least = std::min(least, std::max(0.0, 2 * stream_time(m, kShared) - stream_time(m, 2 * kShared)));
-  }
-  return least;
+// Bytes that one core works on alone, that all cores share, and that no cache holds.
+constexpr std::int64_t kAlone = 1 << 18, kShared = 1 << 22, kLargest = 1 << 27;
+
+// The cache, or memory, in which work on `bytes` is done. Reads alone take `read` seconds, and beside the same reads
+// writes, and reads of half as much each, take `written`, where two operations are spread over the cores. Beside reads
+// that wait writes take little; into lines that have to be fetched first, or leave two caches, more than reads.
+ClusterCache rates(std::int64_t bytes, double read, double written, double spread) {
+  constexpr double kLeast = 0.1;
+  const auto all = static_cast<double>(bytes);
+  const double bandwidth = all / std::max(read - spread, 1e-7);
+  return {bytes, bandwidth, std::max(kLeast, 2 * ((written - 2 * spread) * bandwidth / all - 1))};
 }
 
-// Rates by what is read and written, from the caches of the cores to the memory; rates that differ by less than a tenth
-// are one. A larger working set is never the faster one. Work that one core does is measured below the size from which
-// the engine has all cores share it.
+// What it takes to have all cores work on an operation, within a program, besides what every operation takes: of two
+// sizes for which the rate is the same, and small, so that noise in the rate is small beside it.
+double spread(const Meter& m, double launch) {
+  constexpr std::int64_t kSmall = 1 << 20;
+  return std::max(0.0, 2 * pass_time(m, kSmall, false) - pass_time(m, 2 * kSmall, false) - launch);
+}
+
+// Rates by the size of what is read and written, from the caches of the cores to the memory; rates that differ by less
+// than a fifth are one. A larger working set is never the faster one. Work that one core does is measured below the
+// size from which the engine has all cores share it.
 void measure_memory(const Meter& m, ClusterDevice& d, ClusterLevel& level) {
-  constexpr double kAlike = 1.1;
-  auto rate = [](std::int64_t bytes, double time) { return static_cast<double>(bytes) / std::max(time, 1e-7); };
+  constexpr double kAlike = 1.2;
   level.cores = std::max(1U, std::thread::hardware_concurrency());
-  level.spread = level.cores > 1 ? spread(m) : 0;
-  const double first = level.cores > 1 ? waking(m) : 0;
-  d.memory_bandwidth = rate(kLargest, stream_time(m, kLargest) - first);
-  const double alone = static_cast<double>(level.cores) * rate(kAlone, stream_time(m, kAlone));
-  d.caches.push_back({2 * kAlone, std::max(alone, d.memory_bandwidth)});
-  std::vector<double> times;  // of every size in every round
-  for (std::int64_t bytes = kShared; bytes < kLargest; bytes *= 2) times.push_back(stream_time(m, bytes));
+  std::vector<double> read;  // of every size in every round
+  std::vector<double> written;
+  for (std::int64_t bytes = kShared; bytes <= kLargest; bytes *= 2) {
+    read.push_back(pass_time(m, bytes, false));
+    written.push_back(pass_time(m, bytes / 2, true));
+  }
+  level.spread = level.cores > 1 ? spread(m, d.launch) : 0;
+  const ClusterCache memory = rates(kLargest, read.back(), written.back(), level.spread);
+  d.memory_bandwidth = memory.bandwidth;
+  d.write_cost = memory.write_cost;
+  ClusterCache alone = rates(kAlone, pass_time(m, kAlone, false), pass_time(m, kAlone / 2, true), 0);
+  alone.bandwidth = std::max(alone.bandwidth * static_cast<double>(level.cores), memory.bandwidth);
+  d.caches.push_back(alone);
   std::size_t next = 0;
-  for (std::int64_t bytes = kShared; bytes < kLargest; bytes *= 2) {
-    const double here = std::min(rate(bytes, times[next++] - first), d.caches.back().bandwidth);
-    if (here < kAlike * d.memory_bandwidth) break;
-    if (d.caches.back().bandwidth < kAlike * here) {
+  for (std::int64_t bytes = kShared; bytes < kLargest; bytes *= 2, ++next) {
+    ClusterCache here = rates(bytes, read[next], written[next], level.spread);
+    here.bandwidth = std::min(here.bandwidth, d.caches.back().bandwidth);
+    if (here.bandwidth < kAlike * memory.bandwidth) break;
+    if (d.caches.back().bandwidth < kAlike * here.bandwidth) {
       d.caches.back().bytes = bytes;
     } else {
-      d.caches.push_back({bytes, here});
+      d.caches.push_back(here);
     }
   }
   // Sizes between two that were measured are taken for the nearer one.
   for (auto& cache : d.caches) cache.bytes += cache.bytes / 2;
-  d.write_cost = write_cost(m, kLargest / 4);
-  const double reads = (1 + d.write_cost) / 2;
-  for (auto& cache : d.caches) cache.bandwidth *= reads;
-  d.memory_bandwidth *= reads;
 }
 
 void measure_functions(const Meter& m, ClusterDevice& d) {
   d.operations["root"] =
       function_rate(m, {[](const Array& v) { return 1.5 / (v + 1); }, [](const Array& v) { return sqrt(v + 1); },
                         [](const Array& v) { return rsqrt(v + 2); }});
-  d.operations["exp"] =
-      function_rate(m, {[](const Array& v) { return exp(-v); }, [](const Array& v) { return tanh(v); },
-                        [](const Array& v) { return nn::sigmoid(v); }});
+  d.operations["exp"] = function_rate(m, {[](const Array& v) { return exp(-v); }});
+  d.operations["tanh"] =
+      function_rate(m, {[](const Array& v) { return tanh(v); }, [](const Array& v) { return nn::sigmoid(v); }});
   d.operations["transcendental"] =
       function_rate(m, {[](const Array& v) { return log(v + 2); }, [](const Array& v) { return sin(v); },
                         [](const Array& v) { return cos(v); }});
@@ -214,6 +225,7 @@ void measure_operations(const Meter& m, ClusterDevice& d) {
   d.operations["gather"] =
       rate(static_cast<double>(rows * 16 * 64),
            m.seconds([](const Array& t, const Array& i) { return take(t, i, 0); }, m.whole({1 << 12, 64}), picks));
+  d.operations["convolution"] = convolution_speed(m);
   // Divisions and conversions: sums and products of complex values are as fast as those of real ones.
   auto divide = [](const Array& v) { return v / v; };
   auto convert = [](const Array& v) { return astype(v, complex64); };
@@ -280,6 +292,7 @@ ClusterModel measured(const CalibrationSettings& s, RoundTimes& times) {
   d.vector_flops = element_rate(
                        m, kSums, [](const Array& y, const Array& x) { return y * x; }, 2) /
                    n;
+  d.launch = launch(m);
   ClusterLevel level{"memory", ClusterLevel::Kind::Memory, {s.devices / s.processes}};
   measure_memory(m, d, level);
   d.memory_bandwidth /= n;
@@ -290,7 +303,6 @@ ClusterModel measured(const CalibrationSettings& s, RoundTimes& times) {
   measure_functions(m, d);
   measure_operations(m, d);
   for (auto& [kind, rate] : d.operations) rate /= n;
-  d.launch = launch(m);
   d.memory = static_cast<std::int64_t>(static_cast<double>(sysconf(_SC_PHYS_PAGES)) *
                                        static_cast<double>(sysconf(_SC_PAGESIZE)) / n);
   measure_copies(m, s, level);

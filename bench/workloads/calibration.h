@@ -19,16 +19,18 @@ struct CalibrationSettings {
   int rounds = 1;
 };
 
-/// Times that are measured in the same order in each of several rounds, of which the least counts: what else a machine
-/// does, or its neighbours on the same processor, only adds to a time, and comes and goes within a minute.
+/// Times that are measured in the same order in each of several rounds, of which the median counts: what else a machine
+/// does, or its neighbours on the same processor, comes and goes within a minute, and meets short programs and long
+/// ones alike. (The least of several rounds is nearer to what a quiet machine does for short programs than for long
+/// ones.)
 class RoundTimes {
  public:
   void begin_round() { next_ = 0; }
-  /// The least so far of the time at this place of the order.
-  double least(double seconds);
+  /// The median so far of the time at this place of the order.
+  double median(double seconds);
 
  private:
-  std::vector<double> least_;
+  std::vector<std::vector<double>> times_;  // by place, ascending
   std::size_t next_ = 0;
 };
 
@@ -64,7 +66,7 @@ class CalibrationCheck {
   CalibrationCheck(const CalibrationSettings& s, const std::vector<std::string>& programs);
   /// One round of all.
   void measure();
-  /// What a cluster predicts beside the least times of the rounds.
+  /// What a cluster predicts beside the medians of the rounds.
   std::vector<CheckedCase> against(const ClusterModel& cluster) const;
 
  private:

@@ -32,11 +32,11 @@ double median_seconds(const std::function<void()>& run, double budget) {
   return agreed(runs[runs.size() / 2] * 1e-6);
 }
 
-double RoundTimes::least(double seconds) {
-  if (next_ == least_.size()) least_.push_back(seconds);
-  double& least = least_[next_++];
-  least = std::min(least, seconds);
-  return least;
+double RoundTimes::median(double seconds) {
+  if (next_ == times_.size()) times_.emplace_back();
+  std::vector<double>& times = times_[next_++];
+  times.insert(std::ranges::upper_bound(times, seconds), seconds);
+  return times[times.size() / 2];
 }
 
 CalibrationCheck::CalibrationCheck(const CalibrationSettings& s, const std::vector<std::string>& programs)
@@ -58,7 +58,7 @@ CalibrationCheck::CalibrationCheck(const CalibrationSettings& s, const std::vect
 void CalibrationCheck::measure() {
   times_.begin_round();
   seconds_.clear();
-  for (const auto& c : cases_) seconds_.push_back(times_.least(median_seconds(c.make().run, settings_.budget)));
+  for (const auto& c : cases_) seconds_.push_back(times_.median(median_seconds(c.make().run, settings_.budget)));
 }
 
 std::vector<CheckedCase> CalibrationCheck::against(const ClusterModel& cluster) const {

@@ -21,6 +21,7 @@ namespace tessera {
 struct ClusterCache {
   std::int64_t bytes = 0;
   double bandwidth = 0;
+  double write_cost = 1;  ///< as `ClusterDevice::write_cost`
   bool operator==(const ClusterCache&) const = default;
 };
 
@@ -36,7 +37,8 @@ struct ClusterDevice {
   double launch = 0;            ///< seconds that starting an operation takes, in which the device computes nothing
   double efficiency = 1;        ///< share of `flops` that products reach; the first of the two fitted figures
   std::vector<ClusterCache> caches = {};  ///< smallest first
-  double write_cost = 1;  ///< in a shared memory: bytes that are read in the time in which one is written
+  double write_cost =
+      1;  ///< in a shared memory, without a cache: bytes that are read in the time that one written takes
   /// Elements per second of operations that `vector_flops` does not describe, by kind of operation
   /// (`known_operations`). Where one is not there, the functions among them count as "transcendental" ones, else as ten
   /// element-wise operations each (divisions as one), and all others take no arithmetic.
@@ -46,11 +48,13 @@ struct ClusterDevice {
   double rate(DType dtype) const;
   /// Bytes per second of work that reads and writes so many: of the first cache that holds them, else of the memory.
   double bandwidth(double bytes) const;
-  /// Functions: "transcendental" (logarithms, sines), "exp" (with hyperbolic tangents and logistic functions), "root"
-  /// (with divisions), "special" (powers, inverses of trigonometric functions, error functions). "complex"
-  /// (element-wise operations of complex values but for sums and products), "sort" and "fft" (elements times the binary
-  /// logarithm of the extent), "top_k" (elements of the operand), "gather" (elements that are picked or written by
-  /// index), "scan" (running sums).
+  /// Bytes that such work reads in the time that one written takes.
+  double write_cost_of(double bytes) const;
+  /// Functions: "transcendental" (logarithms, sines), "exp", "tanh" (with logistic functions), "root" (with divisions),
+  /// "special" (powers, inverses of trigonometric functions, error functions). "complex" (element-wise operations of
+  /// complex values but for sums and products), "sort" and "fft" (elements times the binary logarithm of the extent),
+  /// "top_k" (elements of the operand), "gather" (elements that are picked or written by index), "scan" (running sums),
+  /// "convolution" (operations of its products in float32; other dtypes are as much faster or slower as in `flops`).
   static const std::vector<std::string>& known_operations();
 };
 

@@ -42,7 +42,8 @@ enum class WholeEntry : std::uint8_t {
 enum class Work : std::uint8_t {
   Plain,     ///< what the other traits say: an element-wise operation, a product, a reduction, or nothing
   Root,      ///< divisions and square roots: slower than sums and products, and instructions like these
-  Exp,       ///< exponentials, and what is an exponential and little more: hyperbolic tangents, logistic functions
+  Exp,       ///< exponentials
+  Tanh,      ///< hyperbolic tangents and logistic functions: an exponential and a division
   Function,  ///< logarithms and sines: some ten to thirty instructions
   Special,   ///< powers, inverses of trigonometric functions, error functions: as much as several of these
   Sort,      ///< elements of an operand times the binary logarithm of the line's extent
@@ -51,6 +52,7 @@ enum class Work : std::uint8_t {
   Gather,    ///< elements that are picked: of the result
   Scatter,   ///< elements that are written by index: of the last operand
   Scan,      ///< elements that each need the one before
+  Conv,      ///< operations of products, which convolutions do at a rate of their own
 };
 
 /// Element-wise ops: result element i depends on operand elements i (or on rank-0 operands) alone.

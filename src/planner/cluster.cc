@@ -22,6 +22,9 @@ class Check {
   void rate(const std::string& field, double v) const {
     if (!(v >= 1) || !std::isfinite(v)) fail(field, str(v), "a finite number of at least 1");
   }
+  void cost(const std::string& field, double v) const {
+    if (!(v > 0) || !std::isfinite(v)) fail(field, str(v), "a finite number above 0");
+  }
   void seconds(const std::string& field, double v) const {
     if (!(v >= 0) || !std::isfinite(v)) fail(field, str(v), "seconds, 0 or more");
   }
@@ -29,13 +32,14 @@ class Check {
     if (!(v > 0) || !(v <= 1)) fail(field, str(v), "a share above 0 and at most 1");
   }
   void extras(const ClusterDevice& d) const {
-    rate("device.write_cost", d.write_cost);
+    cost("device.write_cost", d.write_cost);
     std::int64_t smaller = 0;
     for (std::size_t i = 0; i < d.caches.size(); ++i) {
       const ClusterCache& c = d.caches[i];
       const std::string field = str("device.caches[", i, "]");
       if (c.bytes <= smaller) fail(field + ".bytes", str(c.bytes), str("more than ", smaller));
       rate(field + ".bandwidth", c.bandwidth);
+      cost(field + ".write_cost", c.write_cost);
       smaller = c.bytes;
     }
     for (const auto& [kind, r] : d.operations) {
@@ -77,8 +81,8 @@ const char* to_string(ClusterLevel::Kind kind) {
 }
 
 const std::vector<std::string>& ClusterDevice::known_operations() {
-  static const std::vector<std::string> names{"complex", "exp",  "fft",     "gather", "root",
-                                              "scan",    "sort", "special", "top_k",  "transcendental"};
+  static const std::vector<std::string> names{"complex", "convolution", "exp",     "fft",  "gather", "root",
+                                              "scan",    "sort",        "special", "tanh", "top_k",  "transcendental"};
   return names;
 }
 
@@ -86,11 +90,22 @@ double ClusterLevel::on_cores(double seconds) const {
   return cores > 1 ? std::min(static_cast<double>(cores) * seconds, spread + seconds) : seconds;
 }
 
+namespace {
+// The first cache that holds so many bytes; null: none.
+const ClusterCache* cache_for(const ClusterDevice& d, double bytes) {
+  auto c = std::ranges::find_if(d.caches, [&](const ClusterCache& x) { return bytes <= static_cast<double>(x.bytes); });
+  return c == d.caches.end() ? nullptr : &*c;
+}
+}  // namespace
+
 double ClusterDevice::bandwidth(double bytes) const {
-  for (const auto& c : caches) {
-    if (bytes <= static_cast<double>(c.bytes)) return c.bandwidth;
-  }
-  return memory_bandwidth;
+  const ClusterCache* c = cache_for(*this, bytes);
+  return c == nullptr ? memory_bandwidth : c->bandwidth;
+}
+
+double ClusterDevice::write_cost_of(double bytes) const {
+  const ClusterCache* c = cache_for(*this, bytes);
+  return c == nullptr ? write_cost : c->write_cost;
 }
 
 double ClusterDevice::rate(DType dtype) const {

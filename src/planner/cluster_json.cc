@@ -127,7 +127,7 @@ ClusterDevice read_device(const json& j, const std::string& file) {
     const json& caches = f.list("caches");
     for (std::size_t i = 0; i < caches.size(); ++i) {
       Fields cache(caches[i], str("device.caches[", i, "]"), file);
-      d.caches.push_back({cache.integer("bytes"), cache.number("bandwidth")});
+      d.caches.push_back({cache.integer("bytes"), cache.number("bandwidth"), cache.number("write_cost", 1.0)});
       cache.end();
     }
   }
@@ -232,7 +232,8 @@ std::string ClusterModel::to_json() const {
          {"levels", json::array()},
          {"overlaps", overlaps}};
   for (const auto& c : device.caches) {
-    j["device"]["caches"].push_back({{"bytes", c.bytes}, {"bandwidth", c.bandwidth}});
+    json& cache = j["device"]["caches"].emplace_back(json{{"bytes", c.bytes}, {"bandwidth", c.bandwidth}});
+    if (c.write_cost != 1) cache["write_cost"] = c.write_cost;
   }
   if (device.write_cost != 1) j["device"]["write_cost"] = device.write_cost;
   if (!device.operations.empty()) j["device"]["operations"] = device.operations;

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <optional>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -17,6 +18,7 @@
 #include "planner/schedule.h"
 #include "runtime/program_costs.h"
 #include "spmd/equations/halo_equations.h"
+#include "spmd/late_completion.h"
 
 namespace tessera::planner {
 
@@ -39,6 +41,8 @@ const char* operation_of(ir::Work work) {
       return "root";
     case ir::Work::Exp:
       return "exp";
+    case ir::Work::Tanh:
+      return "tanh";
     case ir::Work::Function:
       return "transcendental";
     case ir::Work::Special:
@@ -54,6 +58,8 @@ const char* operation_of(ir::Work work) {
       return "gather";
     case ir::Work::Scan:
       return "scan";
+    case ir::Work::Conv:
+      return "convolution";
   }
   return nullptr;
 }
@@ -70,14 +76,13 @@ bool communicates(const ir::Eqn& e) {
 }
 // One that needs no copy. What joins or picks from several operands has one.
 bool is_barrier(const ir::Eqn& e) { return e.op == &ops::def::optimization_barrier; }
-bool is_view(const ir::Eqn& e) { return (e.op->traits().view && e.in.size() <= 1) || free_reshard(e) || is_barrier(e); }
-bool fuses(const ir::Eqn& e) { return (is_view(e) && !is_barrier(e)) || e.op->traits().elementwise; }
 bool reduces(const ir::Eqn& e) { return e.op->traits().reduction.has_value() && !e.op->traits().collective; }
 
 class Writer {
  public:
   Writer(const ir::Graph& g, std::int64_t& unknown, Rows rows, bool is_body)
       : g_(g), unknown_(unknown), rows_(rows), is_body_(is_body), root_(g.num_values(), -1) {
+    if (rows_ == Rows::Cached) uses_.emplace(g);
     made_.resize(g.num_values());
     group_.resize(g.num_values(), -1);
     in_memory_.resize(g.num_values());
@@ -132,6 +137,21 @@ class Writer {
       store(v);
       is_result_[index(root(v))] = !is_body_;
     }
+  }
+
+  bool is_view(const ir::Eqn& e) const {
+    return (e.op->traits().view && e.in.size() <= 1 && !copies(e)) || free_reshard(e) || is_barrier(e);
+  }
+  bool fuses(const ir::Eqn& e) const { return (is_view(e) && !is_barrier(e)) || e.op->traits().elementwise; }
+  // The native engine copies what it transposes, but for operands and results of products.
+  bool copies(const ir::Eqn& e) const {
+    if (!uses_ || e.op != &ops::def::transpose) return false;
+    const ir::Eqn* maker = uses_->maker_for_one(e.in[0]);
+    if (maker != nullptr && maker->op == &ops::def::dot_general) return false;
+    const auto& readers = uses_->of(e.out[0]);
+    const bool products =
+        std::ranges::all_of(readers, [](const spmd::Use& u) { return u.eqn->op == &ops::def::dot_general; });
+    return uses_->returned(e.out[0]) || !products;
   }
 
   // What the native engine computes row by row together with what it reads and what reads it.
@@ -224,9 +244,11 @@ class Writer {
     t.operation = operation_of(traits.work);
     switch (traits.work) {
       case ir::Work::Plain:
+      case ir::Work::Conv:
         return;
       case ir::Work::Root:
       case ir::Work::Exp:
+      case ir::Work::Tanh:
       case ir::Work::Function:
       case ir::Work::Special:
         t.unmeasured += std::exchange(t.vector, 0);
@@ -447,12 +469,13 @@ class Writer {
   Rows rows_;
   bool is_body_;  // the results of a loop's body take the memory of what a round has read
   Schedule out_;
-  std::vector<ir::ValueId> root_;    // of views, by value
-  std::vector<bool> in_memory_;      // by root
-  std::vector<bool> is_result_;      // by root: of the graph
-  std::vector<TaskIds> made_;        // by value: the tasks that it needs
-  std::vector<bool> after_round_;    // by value: of a loop's variable
-  std::vector<std::int32_t> group_;  // by value: the fused group that computes it
+  std::optional<spmd::GraphUses> uses_;  // of a graph for the native engine
+  std::vector<ir::ValueId> root_;        // of views, by value
+  std::vector<bool> in_memory_;          // by root
+  std::vector<bool> is_result_;          // by root: of the graph
+  std::vector<TaskIds> made_;            // by value: the tasks that it needs
+  std::vector<bool> after_round_;        // by value: of a loop's variable
+  std::vector<std::int32_t> group_;      // by value: the fused group that computes it
   std::set<std::pair<std::int32_t, ir::ValueId>> reads_;
   std::map<std::int32_t, std::int32_t> merged_;  // groups that others took in
 };

@@ -98,18 +98,25 @@ class Simulator {
     GroupSums& g = group_sums_[t.group];
     const ClusterLevel& level = cluster_.levels[0];
     const double before = level.on_cores(g.seconds());
-    g.computes += arithmetic;
-    g.moves += memory;
+    if (t.products > 0) {
+      g.passes += arithmetic + memory;  // the operands are packed before they are multiplied
+    } else {
+      g.computes += arithmetic;
+      g.moves += memory;
+    }
     const double after = level.on_cores(g.seconds());
     if (t.ends_pass) g = {g.seconds()};
     return after - before;
   }
   double arithmetic(const Task& t) const {
     const ClusterDevice& d = cluster_.device;
-    double seconds = t.products > 0 ? t.idle * t.products / d.rate(t.dtype) : 0;
-    seconds += t.vector / d.vector_flops;
+    double seconds = t.vector / d.vector_flops;
+    auto rate = t.operation == nullptr ? d.operations.end() : d.operations.find(t.operation);
+    if (t.products > 0) {
+      const double measured = rate == d.operations.end() ? 1 : rate->second / d.rate(DType::F32);
+      return seconds + t.idle * t.products / (measured * d.rate(t.dtype));
+    }
     if (t.operation == nullptr) return seconds;
-    auto rate = d.operations.find(t.operation);
     if (rate == d.operations.end() && t.function) rate = d.operations.find("transcendental");
     return seconds + (rate == d.operations.end() ? t.unmeasured / d.vector_flops : t.elements / rate->second);
   }
@@ -134,7 +141,8 @@ class Simulator {
         double since = used == last.end() ? now - all : used->second;
         if (used == last.end() && u.kind == Touch::Kind::Carried) since = 0;
         if (u.kind == Touch::Kind::Between) since = before;
-        seconds += (u.writes() ? d.write_cost : 1) * u.bytes / d.bandwidth(now - since);
+        const double reads = u.writes() ? d.write_cost_of(now - since) : 1;
+        seconds += reads * u.bytes / d.bandwidth(now - since);
         last[u.value] = before;
       }
       out.push_back(bytes > 0 && shares_memory() ? share * seconds * t.bytes / bytes : seconds);

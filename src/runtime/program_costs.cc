@@ -87,6 +87,7 @@ bool is_function(const ir::Traits& t) {
     case ir::Work::Root:
       return t.linearity == ir::Linearity::None;
     case ir::Work::Exp:
+    case ir::Work::Tanh:
     case ir::Work::Function:
     case ir::Work::Special:
       return true;

@@ -56,7 +56,8 @@ ClusterModel measured() {
   c.name = "own";
   c.source = "measured";
   c.device = {"virtual device", {{DType::F32, 1e10}}, 1e9, 1e9, 1 << 30};
-  c.device.caches = {{1 << 16, 4e9}, {1 << 20, 2e9}};
+  c.device.caches = {{1 << 16, 4e9, 0.5}, {1 << 20, 2e9}};
+  c.device.write_cost = 1.5;
   c.device.operations = {{"sort", 1e8}, {"exp", 1e9}};
   ClusterLevel memory{"memory", ClusterLevel::Kind::Memory, {8}, true, 1e-6, 4e10};
   memory.cores = 2;
@@ -74,6 +75,9 @@ TEST(ClusterModel, SharedMemoryCachesAndOperationsAreWrittenAndReadAgain) {
   EXPECT_EQ(c.device.bandwidth(1 << 16), 4e9);
   EXPECT_EQ(c.device.bandwidth((1 << 16) + 1), 2e9);
   EXPECT_EQ(c.device.bandwidth(1 << 21), 1e9);
+  EXPECT_EQ(c.device.write_cost_of(1 << 16), 0.5);
+  EXPECT_EQ(c.device.write_cost_of(1 << 20), 1);
+  EXPECT_EQ(c.device.write_cost_of(1 << 21), 1.5);
   EXPECT_DOUBLE_EQ(c.levels[0].on_cores(1e-6), 2e-6) << "one core does all of it";
   EXPECT_DOUBLE_EQ(c.levels[0].on_cores(1e-4), 1.1e-4) << "both share it";
   EXPECT_DOUBLE_EQ(c.levels[1].on_cores(1e-4), 1e-4);
@@ -91,6 +95,7 @@ TEST(ClusterModel, WhatIsWrongWithSharedMemoryIsNamed) {
   expect([](auto& c) { c.levels[0].spread = -1; }, "levels[0].spread is -1");
   expect([](auto& c) { c.device.caches[1].bytes = 8; }, "device.caches[1].bytes is 8; expected more than 65536");
   expect([](auto& c) { c.device.caches[0].bandwidth = 0; }, "device.caches[0].bandwidth is 0");
+  expect([](auto& c) { c.device.caches[0].write_cost = 0; }, "device.caches[0].write_cost is 0");
   expect([](auto& c) { c.device.operations["sort"] = 0; }, "device.operations.sort is 0");
   expect([](auto& c) { c.device.operations["sorting"] = 1; }, "\"sorting\"; expected complex");
   ClusterModel c = measured();

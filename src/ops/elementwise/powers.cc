@@ -57,7 +57,7 @@ TESSERA_ROW(log1p, unary_spec({.name = "log1p",
 TESSERA_ROW(logistic, unary_spec({.name = "logistic",
                                   .stablehlo = "stablehlo.logistic",
                                   .cheap = true,
-                                  .work = ir::Work::Exp,
+                                  .work = ir::Work::Tanh,
                                   .fns = {.f = logistic_of, .c = [](complexd x) { return 1.0 / (1.0 + std::exp(-x)); }},
                                   .jvp = [](Value, Value y, Value t) { return t * (y * (1.0 - y)); }}));
 TESSERA_ROW(cbrt, unary_spec({.name = "cbrt",

@@ -62,7 +62,7 @@ TESSERA_ROW(cos,
 TESSERA_ROW(tanh, unary_spec({.name = "tanh",
                               .stablehlo = "stablehlo.tanh",
                               .cheap = true,
-                              .work = ir::Work::Exp,
+                              .work = ir::Work::Tanh,
                               .fns = {.f = [](double x) { return std::tanh(x); },
                                       .c = [](complexd x) { return std::tanh(x); }},
                               .jvp = [](Value, Value y, Value t) { return t * (1.0 - y * y); }}));

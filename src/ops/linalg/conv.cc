@@ -369,7 +369,7 @@ std::vector<Sample<Conv>> conv_samples() {
 TESSERA_DEFINE_OP(conv_general_dilated, Conv,
                   {
                       .name = kName,
-                      .traits = {.linearity = Linearity::Multi},
+                      .traits = {.linearity = Linearity::Multi, .work = ir::Work::Conv},
                       .infer = infer,
                       .factors = factors,
                       .remap = remap,

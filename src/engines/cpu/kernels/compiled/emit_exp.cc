@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The polynomial of ew_float-inl.h, step by step. A step is written for all vectors of a group before the next one: each
-// waits for the one before, and four of them fill that time; and constants, of which there are as many as arithmetic
-// steps, are read once a group. Three registers a vector and two for all leave room for that in sixteen.
+// The polynomial of ew_float-inl.h, step by step. A step is written for all vectors of a group before the next one:
+// each waits for the one before, and four of them fill that time; and constants, of which there are as many as
+// arithmetic steps, are read once a group. Three registers a vector and two for all leave room for that in sixteen.
 #include "engines/cpu/kernels/compiled/emit_exp.h"
 
 #include <bit>
@@ -29,7 +29,9 @@ class Group {
     for (std::size_t k = 0; k < count_; ++k) out[k] = a_.temporary();
     return out;
   }
-  void drop(const Regs& regs) const { each([&](std::size_t k) { a_.drop(regs[k]); }); }
+  void drop(const Regs& regs) const {
+    each([&](std::size_t k) { a_.drop(regs[k]); });
+  }
   template <class F>
   void each(F write) const {
     for (std::size_t k = 0; k < count_; ++k) write(k);
