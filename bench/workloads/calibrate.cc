@@ -138,14 +138,14 @@ double pass_time(const Meter& m, std::int64_t bytes, bool writes) {
 // Bytes that one core works on alone, that all cores share, and that no cache holds.
 constexpr std::int64_t kAlone = 1 << 18, kShared = 1 << 22, kLargest = 1 << 27;
 
-// The cache, or memory, in which work on `bytes` is done. Reads alone take `read` seconds, and beside the same reads
-// writes, and reads of half as much each, take `written`, where two operations are spread over the cores. Beside reads
-// that wait writes take little; into lines that have to be fetched first, or leave two caches, more than reads.
-ClusterCache rates(std::int64_t bytes, double read, double written, double spread) {
+// The cache, or memory, in which work on `bytes` is done. One operation that reads them takes `read` seconds, and two
+// that read, write and read halves of them take `written`, `each` of them besides what it moves. Beside reads that wait
+// writes take little; into lines that have to be fetched first, or leave two caches, more than reads.
+ClusterCache rates(std::int64_t bytes, double read, double written, double each) {
   constexpr double kLeast = 0.1;
   const auto all = static_cast<double>(bytes);
-  const double bandwidth = all / std::max(read - spread, 1e-7);
-  return {bytes, bandwidth, std::max(kLeast, 2 * ((written - 2 * spread) * bandwidth / all - 1))};
+  const double bandwidth = all / std::max(read - each, 1e-7);
+  return {bytes, bandwidth, std::max(kLeast, 2 * ((written - 2 * each) * bandwidth / all - 1))};
 }
 
 // What it takes to have all cores work on an operation, within a program, besides what every operation takes: of two
@@ -168,15 +168,15 @@ void measure_memory(const Meter& m, ClusterDevice& d, ClusterLevel& level) {
     written.push_back(pass_time(m, bytes / 2, true));
   }
   level.spread = level.cores > 1 ? spread(m, d.launch) : 0;
-  const ClusterCache memory = rates(kLargest, read.back(), written.back(), level.spread);
+  const ClusterCache memory = rates(kLargest, read.back(), written.back(), d.launch + level.spread);
   d.memory_bandwidth = memory.bandwidth;
   d.write_cost = memory.write_cost;
-  ClusterCache alone = rates(kAlone, pass_time(m, kAlone, false), pass_time(m, kAlone / 2, true), 0);
+  ClusterCache alone = rates(kAlone, pass_time(m, kAlone, false), pass_time(m, kAlone / 2, true), d.launch);
   alone.bandwidth = std::max(alone.bandwidth * static_cast<double>(level.cores), memory.bandwidth);
   d.caches.push_back(alone);
   std::size_t next = 0;
   for (std::int64_t bytes = kShared; bytes < kLargest; bytes *= 2, ++next) {
-    ClusterCache here = rates(bytes, read[next], written[next], level.spread);
+    ClusterCache here = rates(bytes, read[next], written[next], d.launch + level.spread);
     here.bandwidth = std::min(here.bandwidth, d.caches.back().bandwidth);
     if (here.bandwidth < kAlike * memory.bandwidth) break;
     if (d.caches.back().bandwidth < kAlike * here.bandwidth) {

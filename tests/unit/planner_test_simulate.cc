@@ -106,11 +106,11 @@ Simulation of_product(const ClusterModel& c, const std::string& rows) {
 
 TEST(Simulate, WhatDevicesOfOneMemoryHoldAlikeIsComputedOnce) {
   const double all = 2.0 * 64 * 32 * 16 / (8 * 1000.0);  // at the rate of all devices together
-  EXPECT_NEAR(of_product(process(), "x, -").step, all, 1e-9);
-  EXPECT_NEAR(of_product(process(), "x.y, -").step, all, 1e-9);
-  EXPECT_NEAR(of_product(process(), "-, -").step, all, 1e-9);
+  ClusterModel fast = process();
+  fast.device.memory_bandwidth = 1e30;
+  for (const char* split : {"x, -", "x.y, -", "-, -"}) EXPECT_NEAR(of_product(fast, split).step, all, 1e-9) << split;
   EXPECT_NEAR(of_product(machine(8), "-, -").step, 8 * all, 1e-9) << "elsewhere each computes all of it";
-  ClusterModel cores = process();
+  ClusterModel cores = fast;
   cores.levels[0].cores = 2;
   cores.levels[0].spread = 0.25 * all;
   EXPECT_NEAR(of_product(cores, "x, -").step, 1.25 * all, 1e-9);
