@@ -114,7 +114,7 @@ double convolution_speed(const Meter& m) {
 
 const ReduceOptions kAlongRows{.axis = Dims{1}, .keepdims = true};
 
-constexpr std::int64_t kManySteps = 1 << 24;  // bytes below which a chain is long
+constexpr std::int64_t kManySteps = 1 << 23;  // bytes below which a chain is long
 
 // Seconds of a step over arrays of `bytes` in all, in a chain of steps that no block joins: within a program the cores
 // look for the next one while they wait. It reads them, or with `writes` reads them, writes others and reads these.
@@ -129,7 +129,7 @@ double pass_time(const Meter& m, std::int64_t bytes, bool writes) {
     };
   };
   constexpr std::int64_t kLong = 32;
-  constexpr std::int64_t kShort = 8;
+  constexpr std::int64_t kShort = 4;
   const std::int64_t columns = std::max<std::int64_t>(1, bytes / 4 / m.devices());
   return m.added({bytes < kManySteps ? kLong : kShort, 0}, chain, m.rows({m.devices(), columns}),
                  m.rows({m.devices(), 1}));
