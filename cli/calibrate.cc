@@ -2,7 +2,9 @@
 // tessera calibrate --devices 8 --out cluster.json
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <cstdio>
 #include <memory>
 #include <optional>
@@ -48,15 +50,22 @@ void print_check(const std::vector<bench::CheckedCase>& cases) {
   const bench::PlanOrder order = bench::plan_order(cases);
   std::printf("first plans of %zu programs: mean error %.1f%%, worst %.1f%%; all %zu plans: mean %.1f%%\n", seen.size(),
               100 * sum / programs, 100 * worst, cases.size(), 100 * all / static_cast<double>(cases.size()));
-  std::printf("order of plans: right in %lld of %lld pairs; %lld further ones measure within %.0f%%\n",
-              static_cast<long long>(order.right), static_cast<long long>(order.pairs),
-              static_cast<long long>(order.ties), 100 * bench::PlanOrder::kTie);
+  std::printf(
+      "order of plans: right in %lld of %lld pairs; %lld further ones change theirs between rounds, %lld measure "
+      "within "
+      "%.0f%%\n",
+      static_cast<long long>(order.right), static_cast<long long>(order.pairs), static_cast<long long>(order.changing),
+      static_cast<long long>(order.ties), 100 * bench::PlanOrder::kTie);
 }
 
 void calibrate(const CalibrateOptions& o) {
   if (!o.check && !o.cluster.empty())
     throw OptionError("--cluster: " + o.cluster + " is checked alone; expected --check");
   if (!o.check && !o.programs.empty()) throw OptionError("--program: nothing is checked; expected --check");
+  if (!std::has_single_bit(static_cast<std::uint64_t>(o.settings.memory_bytes)))
+    throw OptionError("--memory: " + std::to_string(o.settings.memory_bytes) +
+                      " is no power of two; expected one like " +
+                      std::to_string(std::bit_floor(static_cast<std::uint64_t>(o.settings.memory_bytes))));
   check_paths({{"--cluster", o.cluster}, {"--out", o.out, true}});
   ClusterModel cluster;
   if (!o.cluster.empty()) cluster = ClusterModel::parse(base::read_file("--cluster", o.cluster), o.cluster);
@@ -96,6 +105,10 @@ void add_calibrate(CLI::App& app) {
       ->check(CLI::Range(0.0, 1e6));
   command->add_option("--rounds", o->settings.rounds, "Rounds of all measurements, of which the medians count (1)")
       ->check(CLI::Range(1, 1000));
+  command
+      ->add_option("--memory", o->settings.memory_bytes,
+                   "Bytes of the largest arrays, a power of two that no cache holds (134217728)")
+      ->check(CLI::Range(bench::CalibrationSettings::kLeastMemoryBytes, std::int64_t{1} << 40));
   command->add_option("--out", o->out, "The file to write; default: standard output");
   command->add_flag("--check", o->check, "Predict programs under several plans, run them, and print both times");
   command->add_option("--cluster", o->cluster, "Check this one, which was written before, and measure nothing anew");

@@ -135,8 +135,8 @@ double pass_time(const Meter& m, std::int64_t bytes, bool writes) {
                  m.rows({m.devices(), 1}));
 }
 
-// Bytes that one core works on alone, that all cores share, and that no cache holds.
-constexpr std::int64_t kAlone = 1 << 18, kShared = 1 << 22, kLargest = 1 << 27;
+// Bytes that one core works on alone, and the least that all cores share.
+constexpr std::int64_t kAlone = 1 << 18, kShared = CalibrationSettings::kLeastMemoryBytes;
 
 // The cache, or memory, in which work on `bytes` is done. One operation that reads them takes `read` seconds, and two
 // that read, write and read halves of them take `written`, `each` of them besides what it moves. Beside reads that wait
@@ -158,24 +158,24 @@ double spread(const Meter& m, double launch) {
 // Rates by the size of what is read and written, from the caches of the cores to the memory; rates that differ by less
 // than a fifth are one. A larger working set is never the faster one. Work that one core does is measured below the
 // size from which the engine has all cores share it.
-void measure_memory(const Meter& m, ClusterDevice& d, ClusterLevel& level) {
+void measure_memory(const Meter& m, std::int64_t largest, ClusterDevice& d, ClusterLevel& level) {
   constexpr double kAlike = 1.2;
   level.cores = std::max(1U, std::thread::hardware_concurrency());
   std::vector<double> read;  // of every size in every round
   std::vector<double> written;
-  for (std::int64_t bytes = kShared; bytes <= kLargest; bytes *= 2) {
+  for (std::int64_t bytes = kShared; bytes <= largest; bytes *= 2) {
     read.push_back(pass_time(m, bytes, false));
     written.push_back(pass_time(m, bytes / 2, true));
   }
   level.spread = level.cores > 1 ? spread(m, d.launch) : 0;
-  const ClusterCache memory = rates(kLargest, read.back(), written.back(), d.launch + level.spread);
+  const ClusterCache memory = rates(largest, read.back(), written.back(), d.launch + level.spread);
   d.memory_bandwidth = memory.bandwidth;
   d.write_cost = memory.write_cost;
   ClusterCache alone = rates(kAlone, pass_time(m, kAlone, false), pass_time(m, kAlone / 2, true), d.launch);
   alone.bandwidth = std::max(alone.bandwidth * static_cast<double>(level.cores), memory.bandwidth);
   d.caches.push_back(alone);
   std::size_t next = 0;
-  for (std::int64_t bytes = kShared; bytes < kLargest; bytes *= 2, ++next) {
+  for (std::int64_t bytes = kShared; bytes < largest; bytes *= 2, ++next) {
     ClusterCache here = rates(bytes, read[next], written[next], d.launch + level.spread);
     here.bandwidth = std::min(here.bandwidth, d.caches.back().bandwidth);
     if (here.bandwidth < kAlike * memory.bandwidth) break;
@@ -294,7 +294,7 @@ ClusterModel measured(const CalibrationSettings& s, RoundTimes& times) {
                    n;
   d.launch = launch(m);
   ClusterLevel level{"memory", ClusterLevel::Kind::Memory, {s.devices / s.processes}};
-  measure_memory(m, d, level);
+  measure_memory(m, s.memory_bytes, d, level);
   d.memory_bandwidth /= n;
   for (auto& cache : d.caches) {
     cache.bandwidth /= n;

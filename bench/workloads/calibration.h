@@ -17,6 +17,9 @@ struct CalibrationSettings {
   std::int64_t processes = 1;  ///< each with as many of them, one process after the other
   double budget = 0.3;         ///< seconds of timed runs a measurement and round
   int rounds = 1;
+  /// Of the arrays that stand for what no cache holds; a power of two from `kLeastMemoryBytes` on.
+  std::int64_t memory_bytes = 1 << 27;
+  static constexpr std::int64_t kLeastMemoryBytes = 1 << 22;
 };
 
 /// Times that are measured in the same order in each of several rounds, of which the median counts: what else a machine
@@ -30,7 +33,7 @@ class RoundTimes {
   double median(double seconds);
 
  private:
-  std::vector<std::vector<double>> times_;  // by place, ascending
+  std::vector<std::vector<double>> times_;  // by place
   std::size_t next_ = 0;
 };
 
@@ -57,6 +60,7 @@ double median_seconds(const std::function<void()>& run, double budget);
 struct CheckedCase {
   std::string program, plan;
   double predicted = 0, measured = 0;  ///< seconds
+  std::vector<double> rounds;          ///< of which `measured` is the median
   double error() const { return predicted / measured - 1; }
 };
 /// The cases' programs, those of these names or all, run in rounds and predicted.
@@ -72,14 +76,14 @@ class CalibrationCheck {
  private:
   CalibrationSettings settings_;
   std::vector<CalibrationCase> cases_;
-  RoundTimes times_;
-  std::vector<double> seconds_;  // by case
+  std::vector<std::vector<double>> rounds_;  // seconds, by case
 };
 
-/// Pairs of plans of the same program whose measured times differ by more than `kTie`.
+/// Pairs of plans of the same program. Left out are those whose measured times differ by less than `kTie`, and those
+/// of which not every round finds the same plan the faster one.
 struct PlanOrder {
   static constexpr double kTie = 0.05;
-  std::int64_t pairs = 0, right = 0, ties = 0;
+  std::int64_t pairs = 0, right = 0, ties = 0, changing = 0;
 };
 PlanOrder plan_order(const std::vector<CheckedCase>& cases);
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <utility>
 
 #include "calibration.h"
 #include "tessera/error.h"
@@ -18,6 +19,22 @@ double agreed(double value) {
   return std::ranges::max(all.span<double>());
 }
 
+double median_of(std::vector<double> times) {
+  const auto middle = times.begin() + std::ssize(times) / 2;
+  std::ranges::nth_element(times, middle);
+  return *middle;
+}
+
+bool tie(const CheckedCase& a, const CheckedCase& b) {
+  return std::max(a.measured, b.measured) < (1 + PlanOrder::kTie) * std::min(a.measured, b.measured);
+}
+bool changes(const CheckedCase& a, const CheckedCase& b) {
+  for (std::size_t r = 0; r < a.rounds.size(); ++r) {
+    if ((a.rounds[r] < b.rounds[r]) != (a.measured < b.measured)) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 double median_seconds(const std::function<void()>& run, double budget) {
@@ -28,15 +45,14 @@ double median_seconds(const std::function<void()>& run, double budget) {
   const double times = std::clamp(budget / agreed(std::max(first, 1e-7)), kFewest, kMost);
   std::vector<double> runs;
   for (int i = 0; i < static_cast<int>(times); ++i) runs.push_back(microseconds(run));
-  std::ranges::sort(runs);
-  return agreed(runs[runs.size() / 2] * 1e-6);
+  return agreed(median_of(std::move(runs)) * 1e-6);
 }
 
 double RoundTimes::median(double seconds) {
   if (next_ == times_.size()) times_.emplace_back();
   std::vector<double>& times = times_[next_++];
-  times.insert(std::ranges::upper_bound(times, seconds), seconds);
-  return times[times.size() / 2];
+  times.push_back(seconds);
+  return median_of(times);
 }
 
 CalibrationCheck::CalibrationCheck(const CalibrationSettings& s, const std::vector<std::string>& programs)
@@ -56,16 +72,17 @@ CalibrationCheck::CalibrationCheck(const CalibrationSettings& s, const std::vect
 }
 
 void CalibrationCheck::measure() {
-  times_.begin_round();
-  seconds_.clear();
-  for (const auto& c : cases_) seconds_.push_back(times_.median(median_seconds(c.make().run, settings_.budget)));
+  rounds_.resize(cases_.size());
+  for (std::size_t i = 0; i < cases_.size(); ++i) {
+    rounds_[i].push_back(median_seconds(cases_[i].make().run, settings_.budget));
+  }
 }
 
 std::vector<CheckedCase> CalibrationCheck::against(const ClusterModel& cluster) const {
   std::vector<CheckedCase> out;
   for (std::size_t i = 0; i < cases_.size(); ++i) {
     const CalibrationCase& c = cases_[i];
-    out.push_back({c.program, c.plan, c.make().predict(cluster).step, seconds_.at(i)});
+    out.push_back({c.program, c.plan, c.make().predict(cluster).step, median_of(rounds_.at(i)), rounds_.at(i)});
   }
   return out;
 }
@@ -77,12 +94,14 @@ PlanOrder plan_order(const std::vector<CheckedCase>& cases) {
       const CheckedCase& a = cases[i];
       const CheckedCase& b = cases[j];
       if (a.program != b.program) continue;
-      if (std::max(a.measured, b.measured) < (1 + PlanOrder::kTie) * std::min(a.measured, b.measured)) {
+      if (tie(a, b)) {
         ++out.ties;
-        continue;
+      } else if (changes(a, b)) {
+        ++out.changing;
+      } else {
+        ++out.pairs;
+        if ((a.predicted < b.predicted) == (a.measured < b.measured)) ++out.right;
       }
-      ++out.pairs;
-      if ((a.predicted < b.predicted) == (a.measured < b.measured)) ++out.right;
     }
   }
   return out;

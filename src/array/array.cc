@@ -41,13 +41,16 @@ ArrayImpl::~ArrayImpl() {
   (newer != nullptr ? newer->older : r.newest) = older;
 }
 
-void enlist(const ImplPtr& impl) {
+void enlist(std::span<const Array> made) {
   auto& r = Registry::get();
   std::lock_guard lock(r.mutex);
-  impl->older = r.newest;
-  if (r.newest != nullptr) r.newest->newer = impl.get();
-  r.newest = impl.get();
-  impl->enlisted = true;
+  for (const Array& a : made) {
+    ArrayImpl* impl = a.impl().get();
+    impl->older = r.newest;
+    if (r.newest != nullptr) r.newest->newer = impl;
+    r.newest = impl;
+    impl->enlisted = true;
+  }
 }
 
 void count_transfer(std::int64_t bytes) {
@@ -193,8 +196,9 @@ Array make(ir::Type type, ShardingPtr sharding, StoragePtr storage, bool committ
   impl->committed = committed;
   impl->replicas_equal = replicas_equal;
   impl->storage = std::move(storage);
-  enlist(impl);
-  return Array(std::move(impl));
+  Array made(std::move(impl));
+  enlist({&made, 1});
+  return made;
 }
 
 Array make_traced(ir::Type type, std::uint64_t trace, ir::ValueId value, TraceLifePtr life, std::string_view op,

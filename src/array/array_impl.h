@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -151,8 +152,8 @@ void check_trace(const Array& a, const char* function);
 StoragePtr donate(const Array& a, const std::shared_ptr<const std::string>& to) noexcept;
 /// Gives back what `donate` took.
 void undo_donation(const Array& a, StoragePtr storage) noexcept;
-/// Makes an array known to `live_arrays`.
-void enlist(const ImplPtr& impl);
+/// Makes arrays known to `live_arrays`.
+void enlist(std::span<const Array> made);
 /// A concrete array whose shards are (or will be, with `storage->ready`) there.
 Array make(ir::Type type, ShardingPtr sharding, StoragePtr storage, bool committed, bool replicas_equal = true);
 /// A value of the trace with this number, made by `op` at `loc`.

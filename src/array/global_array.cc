@@ -84,8 +84,9 @@ Array adopt(const Shape& shape, const NamedSharding& sharding, const FastPath& p
   impl->committed = true;
   impl->replicas_equal = !own;
   impl->storage = std::move(storage);
-  enlist(impl);
-  return noted(Array(std::move(impl)), "GlobalArray");
+  const Array made(std::move(impl));
+  enlist({&made, 1});
+  return noted(made, "GlobalArray");
 }
 
 FastPath fast_path(const NamedSharding& sharding, const Shape& shape) {

@@ -278,10 +278,11 @@ std::vector<Array> Program::run(const std::shared_ptr<const CompiledProgram>& pr
     }
     donation.submit(*program->scheduler, std::move(task), event);
   }
-  for (const auto& result : results) {
-    result.impl()->storage->ready = event;
-    arrays::enlist(result.impl());
+  // What has ended well needs no event.
+  if (!here || event->error()) {
+    for (const auto& result : results) result.impl()->storage->ready = event;
   }
+  arrays::enlist(results);
   if (done != nullptr) *done = event;
   return results;
 }

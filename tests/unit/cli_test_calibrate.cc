@@ -16,7 +16,7 @@ class Calibrate : public test::CliTest {};
 
 // No time is expected of anything: what is measured must be a cluster, and every figure of the check a number.
 TEST_F(Calibrate, WritesAClusterAndChecksIt) {
-  test::CliOutcome o = run("calibrate --devices 2 --budget 0 --rounds 2 --out own.json");
+  test::CliOutcome o = run("calibrate --devices 2 --budget 0 --rounds 2 --memory 8388608 --out own.json");
   ASSERT_EQ(o.status, 0) << o.err;
   const ClusterModel c = ClusterModel::load(path("own.json"));
   EXPECT_EQ(c.num_devices(), 2);
@@ -44,6 +44,8 @@ TEST_F(Calibrate, WritesAClusterAndChecksIt) {
 TEST_F(Calibrate, RefusesWhatItCannotDo) {
   expect_refused("calibrate --devices 0", {"--devices", "0"});
   expect_refused("calibrate --rounds 0", {"--rounds", "0"});
+  expect_refused("calibrate --memory 1024", {"--memory", "1024"});
+  expect_refused("calibrate --memory 9000000", {"--memory: 9000000", "power of two", "8388608"});
   expect_refused("calibrate --speed", {"--speed"});
   expect_refused("calibrate --out /nowhere/own.json", {"--out", "/nowhere/own.json"});
   expect_refused("calibrate --cluster missing.json --check", {"--cluster", "missing.json"});

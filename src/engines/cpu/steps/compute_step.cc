@@ -90,7 +90,7 @@ class ComputeStep final : public Step {
     ShardBuffers scratch;
     point_at_operands(frame, pointers);
     // Otherwise results are new memory, for all works together.
-    bool one_by_one = !one_each_ || reuses_ || !frame.into.empty();
+    bool one_by_one = !one_each_ || !frame.into.empty() || reuses(frame);
     for (std::int64_t k = 0; one_by_one && k < work_.count; ++k) {
       make_results(frame, k, pointers + at(k) * width + operands, scratch);
     }
@@ -135,12 +135,19 @@ class ComputeStep final : public Step {
       std::sort(shards.begin(), shards.end());
       reusable_[i] = std::adjacent_find(shards.begin(), shards.end()) == shards.end();
     }
-    reuses_ = std::find(reusable_.begin(), reusable_.end(), true) != reusable_.end();
   }
 
  private:
   const Variant& variant(std::int64_t k) const {
     return variants_[work_.variant.empty() ? 0 : at(work_.variant[at(k)])];
+  }
+
+  // Whether an operand's memory may go to a result: one's that is the program's own.
+  bool reuses(const Frame& frame) const {
+    for (std::size_t i = 0; i < reusable_.size(); ++i) {
+      if (reusable_[i] && !frame.slots.borrowed(at(reads[i]))) return true;
+    }
+    return false;
   }
 
   // By work: true where no device that chose this program does it; empty where all are done.
@@ -215,7 +222,6 @@ class ComputeStep final : public Step {
   std::vector<Variant> variants_;
   std::vector<std::int64_t> out_counts_;
   std::vector<bool> reusable_;
-  bool reuses_ = false;
   bool shares_ = false;
   bool one_each_ = false;  // one kernel, and every shard of every result is made by one work
   double cost_ = 0;

@@ -46,6 +46,7 @@ class Emitter {
       if (n.kind != Kind::Op) continue;
       codes_[v] = find_code(n.op, node(n.operands[n.op == EwOp::Select ? 1 : 0]).dtype, n.dtype);
     }
+    asks_ = number(*std::ranges::max_element(passes_.list, {}, [&](const Pass& p) { return weight(p); }));
   }
 
   const Passes& passes() const { return passes_; }
@@ -406,22 +407,32 @@ class Emitter {
     a_.L(end);
   }
 
-  // Operands in memory, by the pass that reads them first; the next rows follow. Addresses beyond the end do no harm.
+  // Operands in memory are asked for by the pass with the most arithmetic, beside which they arrive: further on in its
+  // row or, where an earlier pass has read that, in the next one, for which the second-level cache has more room.
+  // Addresses beyond the end do no harm.
   void prefetch(const Pass& p, int vectors) {
     constexpr int kAhead = 1536, kLine = 64;
-    if (number(p) != 0) return;
-    for (Value v : p.values) {
-      const Node& n = node(v);
+    if (number(p) != asks_) return;
+    for (const Node& n : f_.nodes) {
       if (n.kind != Kind::Full || !n.streamed) continue;
-      auto size = dtype_size(n.dtype);
-      auto e = elements_.at(n.pointer, size, 0);
-      for (int b = 0; b < vectors * a_.lanes() * static_cast<int>(size); b += kLine)
-        a_.prefetcht0(a_.byte[e + kAhead + b]);
+      auto size = static_cast<int>(dtype_size(n.dtype));
+      a_.mov(a_.r11d, kAhead);
+      if (asks_ > 0) {
+        a_.imul(a_.r10, a_.r14, size);
+        a_.cmp(a_.r11, a_.r10);
+        a_.cmovl(a_.r11, a_.r10);
+      }
+      a_.lea(a_.rax, a_.ptr[elements_.at(n.pointer, size, 0)]);
+      for (int b = 0; b < vectors * a_.lanes() * size; b += kLine) {
+        auto line = a_.byte[a_.rax + a_.r11 + b];
+        asks_ > 0 ? a_.prefetcht1(line) : a_.prefetcht0(line);
+      }
     }
   }
 
   const Fragment& f_;
   Passes passes_;
+  std::int32_t asks_ = 0;  // the pass that asks for operands in memory
   Assembler a_;
   Elements elements_;
   std::vector<int> row_slot_;  // by value
