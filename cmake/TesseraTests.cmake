@@ -149,6 +149,17 @@ endforeach()
 add_test(NAME kernels_narrow_test COMMAND kernels_test --gtest_filter=Compiled.*:Vectors.* WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
 set_tests_properties(kernels_narrow_test PROPERTIES LABELS quick TIMEOUT 900 ENVIRONMENT TESSERA_VECTOR_BYTES=32)
 
+# More threads than shards share out what each shard's kernel does (`base::team_size`), which a few cores never do.
+function(tessera_many_threads_test name binary filter)
+  add_test(NAME ${name} COMMAND ${binary} --gtest_filter=${filter} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+  get_test_property(${binary} ENVIRONMENT environment)
+  list(FILTER environment EXCLUDE REGEX "^GTEST_OUTPUT=")
+  set_tests_properties(${name} PROPERTIES LABELS quick TIMEOUT 900 ENVIRONMENT "${environment};TESSERA_THREADS=16")
+endfunction()
+tessera_many_threads_test(kernels_threads_test kernels_test "Conv.*:Gemm.*:Sort.*:TopK.*:Fused.*:Reduce.*:Fft.*")
+tessera_many_threads_test(life_threads_test life_test "ThreadsTest.*")
+tessera_many_threads_test(programs_threads_test props_programs_test "*")
+
 target_link_libraries(interop_test PRIVATE Eigen3::Eigen)
 # What tests/interop/check_dlpack.py and check_arrow.py load (`make test-python`).
 foreach(other dlpack arrow)

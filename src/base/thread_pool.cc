@@ -23,6 +23,7 @@ namespace tessera::base {
 namespace {
 
 thread_local bool inside = false;
+thread_local int team_inside = 1;  // threads for a loop that a body starts
 
 // How long a thread looks for what it waits for before it sleeps: the loops of one program follow each other within
 // this time, and waking a thread takes as long.
@@ -44,6 +45,7 @@ bool spin_until(const Ready& ready) {
 struct Loop {
   std::int64_t n;
   std::int64_t chunk;
+  int team;  ///< of the loops inside
   const std::function<void(std::int64_t, std::int64_t)>* body;
   Loc site;  ///< of the caller, for errors that a worker's part throws
   const void* context = work_context();
@@ -54,7 +56,8 @@ struct Loop {
   std::exception_ptr error;
 
   void work() {
-    bool before = std::exchange(inside, true);
+    const bool inside_before = std::exchange(inside, true);
+    const int team_before = std::exchange(team_inside, team);
     CallSite from(site);
     WorkContext scope(context);
     for (;;) {
@@ -73,7 +76,8 @@ struct Loop {
         done.notify_all();
       }
     }
-    inside = before;
+    inside = inside_before;
+    team_inside = team_before;
   }
 };
 
@@ -105,7 +109,7 @@ class Pool {
       std::lock_guard lock(mutex_);
       queue_.reserve(queue_.size() + static_cast<std::size_t>(helpers));  // all or none: the caller may leave
       for (int i = 0; i < helpers; ++i) queue_.push_back(loop);
-      queued_.store(static_cast<int>(queue_.size()));
+      unclaimed_.fetch_add(helpers);
     }
     if (helpers == 1) {
       wake_.notify_one();
@@ -139,34 +143,41 @@ class Pool {
     for (;;) {
       std::shared_ptr<Loop> loop;
       {
-        spin_until([&] { return queued_.load() > 0; });
+        const bool claimed = spin_until([&] { return claim(); });
         std::unique_lock lock(mutex_);
-        wake_.wait(lock, [&] { return !queue_.empty(); });
+        if (!claimed) wake_.wait(lock, [&] { return claim(); });
         loop = std::move(queue_.back());
         queue_.pop_back();
-        queued_.store(static_cast<int>(queue_.size()));
       }
       loop->work();
     }
+  }
+  // One place in the queue for the calling thread: the others go on looking, and do not wait for the mutex in vain.
+  bool claim() {
+    int n = unclaimed_.load();
+    while (n > 0 && !unclaimed_.compare_exchange_weak(n, n - 1)) {
+    }
+    return n > 0;
   }
 
   std::mutex mutex_;
   std::condition_variable wake_;
   std::vector<std::shared_ptr<Loop>> queue_;
-  std::atomic<int> queued_{0};  // the queue's size, to be looked at without the mutex
-  int workers_ = 0;             // threads, written before anyone else sees the pool
+  std::atomic<int> unclaimed_{0};  // of the queue
+  int workers_ = 0;                // threads, written before anyone else sees the pool
 };
 
 }  // namespace
 
 int num_threads() { return Pool::get().threads(); }
 bool in_parallel_region() { return inside; }
+int team_size() { return inside ? team_inside : num_threads(); }
 
 void parallel_for(std::int64_t n, std::int64_t grain, const std::function<void(std::int64_t, std::int64_t)>& body) {
   if (n <= 0) return;
   stop_if_ended();
   grain = std::max<std::int64_t>(grain, 1);
-  int threads = inside ? 1 : num_threads();
+  const int threads = team_size();
   if (threads == 1 || n <= grain) {
     body(0, n);
     return;
@@ -178,10 +189,12 @@ void parallel_for(std::int64_t n, std::int64_t grain, const std::function<void(s
   loop->body = &body;
   if (const Loc* site = CallSite::innermost()) loop->site = *site;
   loop->left = n;
-  auto chunks = (n + loop->chunk - 1) / loop->chunk;
+  const auto chunks = (n + loop->chunk - 1) / loop->chunk;
+  const int takers = static_cast<int>(std::min<std::int64_t>(threads, chunks));
+  loop->team = inside ? 1 : threads / takers;
   auto call_helpers = [&] {
     try {
-      Pool::get().run(loop, static_cast<int>(std::min<std::int64_t>(threads, chunks)) - 1);
+      Pool::get().run(loop, takers - 1);
       return true;
     } catch (const std::bad_alloc&) {
       return false;

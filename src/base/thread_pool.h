@@ -11,9 +11,14 @@ namespace tessera::base {
 /// count.
 int num_threads();
 
+/// Threads that a `parallel_for` uses that is called here, the caller included: all of them or, inside a body, as many
+/// as there are for each range of the loop around it. One inside a loop inside a loop.
+int team_size();
+
 /// Calls `body(begin, end)` over disjoint ranges that cover [0, n), on the calling thread and the pool's workers, and
 /// returns when all are done. Ranges hold at least `grain` items (but the last). Runs on the calling thread alone when
-/// there is one range, or when called from inside another `parallel_for` (nested loops never wait for each other).
+/// there is one range, or where `team_size()` is one. A thread that waits for the end of its loop takes no part of
+/// another one, so that what a body keeps for its thread stays its own.
 /// The first exception that a body throws is rethrown here, after every range has ended.
 void parallel_for(std::int64_t n, std::int64_t grain, const std::function<void(std::int64_t, std::int64_t)>& body);
 

@@ -191,6 +191,26 @@ TEST_F(ThreadsTest, NestedParallelLoops) {
   });
 }
 
+// A loop of few ranges leaves threads for the loops inside its bodies, of which those inside have none.
+TEST_F(ThreadsTest, TeamsOfNestedLoops) {
+  const int all = base::num_threads();
+  EXPECT_EQ(base::team_size(), all);
+  for (int ranges : {2, 3, 8, 64}) {
+    std::atomic<int> wrong{0};
+    std::atomic<std::int64_t> items{0};
+    base::parallel_for(ranges, 1, [&](std::int64_t, std::int64_t) {
+      if (base::team_size() != (all == 1 ? 1 : std::max(1, all / std::min(all, ranges)))) ++wrong;
+      base::parallel_for(1000, 1, [&](std::int64_t b, std::int64_t e) {
+        if (base::in_parallel_region() && base::team_size() > 1 && e - b < 1000) ++wrong;
+        items += e - b;
+      });
+    });
+    EXPECT_EQ(wrong, 0) << ranges;
+    EXPECT_GE(items, 1000) << ranges;
+  }
+  EXPECT_EQ(base::team_size(), all);
+}
+
 TEST_F(ThreadsTest, LoopsThatThrow) {
   together([&](int) {
     for (int i = 0; i < 50; ++i) {

@@ -31,7 +31,8 @@ void spread(std::int64_t n, double cost, const std::function<void(std::int64_t)>
   };
   if (n <= 1 || static_cast<double>(n) * cost < kWorthIt || base::in_parallel_region()) return serial();
   int threads = base::num_threads();
-  if (n % threads != 0 && n < std::int64_t{4} * threads) return serial();
+  // Where some threads would have one more than others, or none, each item is shared out instead, if its kernel can.
+  if (n % threads != 0 && threads % n != 0 && n < std::int64_t{4} * threads) return serial();
   auto grain = std::max<std::int64_t>(1, static_cast<std::int64_t>(kWorthIt / 4 / std::max(cost, 1.0)));
   base::parallel_for(n, grain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t k = begin; k < end; ++k) body(k);

@@ -85,7 +85,7 @@ bool radix_pass(const E* from, E* to, std::int64_t n, int shift, std::vector<Cou
 // Sorts `a`; `b` is scratch of the same size. The sorted elements end in `a`.
 template <class E>
 void radix_sort(std::vector<E>& a, std::vector<E>& b, std::int64_t n, bool parallel) {
-  std::vector<Counts> counts(parallel ? static_cast<std::size_t>(base::num_threads()) * 2 : 1);
+  std::vector<Counts> counts(parallel ? static_cast<std::size_t>(base::team_size()) * 2 : 1);
   constexpr int bits = static_cast<int>(sizeof(key_of(E{}))) * 8;
   for (int shift = 0; shift < bits; shift += kDigit) {
     if (radix_pass(a.data(), b.data(), n, shift, counts)) a.swap(b);
@@ -114,8 +114,8 @@ void release_if_large(std::vector<E>& a, std::vector<E>& b) {
 // Runs `body(row, parallel)` for all rows: many rows side by side, or one after the other with all threads on each.
 template <class Body>
 void for_rows(std::int64_t rows, std::int64_t n, const Body& body) {
-  bool together =
-      n >= kParallel && rows < base::num_threads() && !base::in_parallel_region() && base::num_threads() > 1;
+  const int threads = base::team_size();
+  const bool together = n >= kParallel && rows < threads && threads > 1;
   if (together) {
     for (std::int64_t r = 0; r < rows; ++r) body(r, true);
     return;

@@ -276,7 +276,7 @@ void run_chunks(const Variant& v, Run& run, std::int64_t outer, std::int64_t inn
               run.kept + run.kept_offsets[static_cast<std::size_t>(p.kept)] + begin * p.size, end - begin, run.chunks);
     }
   };
-  if (outer >= 2 * base::num_threads() || base::in_parallel_region()) {
+  if (const int threads = base::team_size(); threads == 1 || outer >= std::int64_t{2} * threads) {
     // A row at a time through all stages keeps it in the second-level cache.
     base::parallel_for(outer, grain(cost, inner), [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t r = begin; r < end; ++r) {

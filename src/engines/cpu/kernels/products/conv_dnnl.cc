@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <numeric>
 #include <optional>
 #include <shared_mutex>
 #include <utility>
@@ -61,12 +63,28 @@ struct Primitive {
   memory::desc scratch;
 };
 
+// With vectors of 32 bytes, by measurement: where many channels meet kernels of several positions, the blocked layout
+// is 1.2 to 1.4 times as fast, conversions included; small images, or few channels, take longer in it.
+bool prefers_blocked(const ConvSpec& s, const Array& lhs, const Array& rhs, const Array& out) {
+  if (has_wide_vectors() || s.feature_groups != 1) return false;
+  constexpr std::int64_t kChannels = 64, kKernel = 9, kPositions = 14 * 14;
+  auto positions = [](const Array& a) {
+    return std::accumulate(a.shape.begin() + 2, a.shape.end(), std::int64_t{1}, std::multiplies<>());
+  };
+  return lhs.shape[1] >= kChannels && rhs.shape[0] >= kChannels && positions(rhs) >= kKernel &&
+         positions(out) >= kPositions;
+}
+
 Primitive build(const ConvSpec& spec, const Array& lhs, const Array& rhs, const Array& out, const Chunk& chunk) {
   auto type = spec.dtype == DType::F32 ? memory::data_type::f32 : memory::data_type::bf16;
   Array l = lhs, o = out, w = rhs;
   l.shape[0] = o.shape[0] = chunk.batch;
   l.shape[2] = chunk.in_rows;
   o.shape[2] = chunk.rows;
+  // Of one image no stride between images is used, and by a dense one oneDNN knows the layouts that it has code for.
+  for (Array* a : {&l, &o}) {
+    if (chunk.batch == 1) a->strides[0] = a->shape[2] * a->strides[2];
+  }
   if (spec.feature_groups > 1) {
     std::int64_t each = w.shape[0] / spec.feature_groups;
     w.shape[0] = each;
@@ -78,8 +96,9 @@ Primitive build(const ConvSpec& spec, const Array& lhs, const Array& rhs, const 
   p.user_weights = memory::desc(w.shape, type, w.strides);
   p.user_dst = memory::desc(o.shape, type, o.strides);
   // Channels last is a layout that oneDNN computes in; others are worth a conversion to the blocked one.
+  const bool channels_last = !prefers_blocked(spec, lhs, rhs, out);
   auto choice = [&](const Array& a, const memory::desc& user) {
-    return a.strides[1] == 1 ? user : memory::desc(a.shape, type, memory::format_tag::any);
+    return a.strides[1] == 1 && channels_last ? user : memory::desc(a.shape, type, memory::format_tag::any);
   };
   memory::dims dilation, low = spec.pad_low, high = spec.pad_high;
   for (std::int64_t d : spec.rhs_dilation) dilation.push_back(d - 1);
@@ -247,7 +266,7 @@ bool conv_dnnl(const ConvSpec& spec, const void* lhs, const void* rhs, void* out
   if (!supported(spec)) return false;
   Array l = in_order(spec.lhs_shape, spec.lhs), w = in_order(spec.rhs_shape, spec.rhs),
         o = in_order(spec.out_shape, spec.out);
-  std::int64_t threads = base::in_parallel_region() ? 1 : base::num_threads();
+  std::int64_t threads = base::team_size();
   double work = 2e-9;
   for (std::int64_t e : o.shape) work *= static_cast<double>(e);
   for (std::size_t i = 1; i < w.shape.size(); ++i) work *= static_cast<double>(w.shape[i]);

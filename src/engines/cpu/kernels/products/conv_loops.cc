@@ -100,8 +100,8 @@ void conv_patches(const ConvSpec& s, const Geometry& geometry, std::int64_t batc
   std::int64_t out_batch = batch / s.batch_groups;
   std::int64_t block = std::clamp<std::int64_t>(kPatchBytes / std::max<std::int64_t>(depth * size, 1), 16, 4096);
   // Enough blocks for all threads, even of one small image.
-  block = std::clamp<std::int64_t>((out_batch * positions + 2 * base::num_threads() - 1) / (2 * base::num_threads()), 1,
-                                   block);
+  block =
+      std::clamp<std::int64_t>((out_batch * positions + 2 * base::team_size() - 1) / (2 * base::team_size()), 1, block);
   std::int64_t rows = out_batch * positions, blocks = (rows + block - 1) / block;
   base::parallel_for(groups * blocks, 1, [&](std::int64_t begin, std::int64_t end) {
     Bytes patches(static_cast<std::size_t>(block * depth * size));

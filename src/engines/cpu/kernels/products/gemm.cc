@@ -60,7 +60,7 @@ void run(const Problem& p, const Leaf& leaf) {
   const GemmShape& s = p.shape;
   double each = static_cast<double>(s.m) * static_cast<double>(s.n) * static_cast<double>(s.k);
   double work = each * static_cast<double>(p.batch);
-  int threads = base::in_parallel_region() ? 1 : base::num_threads();
+  const int threads = base::team_size();
   std::int64_t want = 1;
   if (threads > 1 && work > kProductGrain && p.batch < 4 * threads) {
     auto most = static_cast<std::int64_t>(each / kProductGrain) + 1;

@@ -113,6 +113,8 @@ std::shared_ptr<const Matmul> cached_matmul(const GemmShape& s, DType out) {
 
 }  // namespace
 
+bool has_wide_vectors() { return vectors() != Vectors::Narrow; }
+
 bool has_fast_bf16() {
   static const bool fast = [] {
     auto isa = dnnl::get_effective_cpu_isa();

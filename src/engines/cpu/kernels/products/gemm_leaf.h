@@ -23,6 +23,8 @@ void gemm_int8(const GemmShape& s, const void* a, const void* b, void* c);
 void gemm_blas(DType t, const GemmShape& s, const void* a, const void* b, void* c);
 /// Integers of one dtype, neither operand transposed.
 void gemm_integer(DType t, const GemmShape& s, const void* a, const void* b, void* c);
+/// Whether oneDNN works with vectors of 64 bytes.
+bool has_wide_vectors();
 /// Whether this machine multiplies bf16 faster than f32.
 bool has_fast_bf16();
 /// Whether it adds products of int8 to int32 in one instruction. Others would add pairs in 16 bits, which may saturate.
