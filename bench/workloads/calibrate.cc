@@ -98,6 +98,19 @@ double product_speed(const Meter& m, DType dtype) {
   return 2.0 * static_cast<double>(rows * n * n) / time;
 }
 
+// Bytes per second at which a matrix that the caches hold is read to be multiplied by a vector: what a product of four
+// times its rows takes longer.
+double product_reads(const Meter& m) {
+  constexpr std::int64_t n = 1024;
+  auto time = [&](std::int64_t bytes) {
+    const std::int64_t rows = m.devices() * std::max<std::int64_t>(1, bytes / (4 * n) / m.devices());
+    return m.seconds([](const Array& x, const Array& v) { return matmul(x, v); }, m.rows({rows, n}), m.whole({n}));
+  };
+  constexpr std::int64_t kLarge = 1 << 22;
+  constexpr std::int64_t kSmall = 1 << 20;
+  return static_cast<double>(kLarge - kSmall) / std::max(time(kLarge) - time(kSmall), 1e-7);
+}
+
 // Of images, each device its own, by a kernel of 3x3.
 double convolution_speed(const Meter& m) {
   constexpr std::int64_t kSide = 32;
@@ -168,6 +181,10 @@ void measure_memory(const Meter& m, std::int64_t largest, ClusterDevice& d, Clus
     written.push_back(pass_time(m, bytes / 2, true));
   }
   level.spread = level.cores > 1 ? spread(m, d.launch) : 0;
+  // Without a cache: half of them read and as much written, by an operation that does nothing else.
+  const double written_alone =
+      m.seconds([](const Array& x) { return x + 1.0; }, m.rows({m.devices(), largest / 8 / m.devices()}));
+  written.back() = written_alone + read.back() / 2;
   const ClusterCache memory = rates(largest, read.back(), written.back(), d.launch + level.spread);
   d.memory_bandwidth = memory.bandwidth;
   d.write_cost = memory.write_cost;
@@ -226,6 +243,7 @@ void measure_operations(const Meter& m, ClusterDevice& d) {
       rate(static_cast<double>(rows * 16 * 64),
            m.seconds([](const Array& t, const Array& i) { return take(t, i, 0); }, m.whole({1 << 12, 64}), picks));
   d.operations["convolution"] = convolution_speed(m);
+  d.operations["product_reads"] = product_reads(m);
   // Divisions and conversions: sums and products of complex values are as fast as those of real ones.
   auto divide = [](const Array& v) { return v / v; };
   auto convert = [](const Array& v) { return astype(v, complex64); };

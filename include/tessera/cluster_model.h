@@ -48,13 +48,17 @@ struct ClusterDevice {
   double rate(DType dtype) const;
   /// Bytes per second of work that reads and writes so many: of the first cache that holds them, else of the memory.
   double bandwidth(double bytes) const;
+  /// Whether a cache holds them.
+  bool cached(double bytes) const;
   /// Bytes that such work reads in the time that one written takes.
   double write_cost_of(double bytes) const;
   /// Functions: "transcendental" (logarithms, sines), "exp", "tanh" (with logistic functions), "root" (with divisions),
   /// "special" (powers, inverses of trigonometric functions, error functions). "complex" (element-wise operations of
   /// complex values but for sums and products), "sort" and "fft" (elements times the binary logarithm of the extent),
   /// "top_k" (elements of the operand), "gather" (elements that are picked or written by index), "scan" (running sums),
-  /// "convolution" (operations of its products in float32; other dtypes are as much faster or slower as in `flops`).
+  /// "convolution" (operations of its products in float32; other dtypes are as much faster or slower as in `flops`),
+  /// "product_reads" (bytes of the operands of products that a shared memory's caches hold, where that is more than
+  /// what the cache gives to other passes).
   static const std::vector<std::string>& known_operations();
 };
 

@@ -81,8 +81,9 @@ const char* to_string(ClusterLevel::Kind kind) {
 }
 
 const std::vector<std::string>& ClusterDevice::known_operations() {
-  static const std::vector<std::string> names{"complex", "convolution", "exp",     "fft",  "gather", "root",
-                                              "scan",    "sort",        "special", "tanh", "top_k",  "transcendental"};
+  static const std::vector<std::string> names{"complex",       "convolution", "exp",           "fft",  "gather",
+                                              "product_reads", "root",        "scan",          "sort", "special",
+                                              "tanh",          "top_k",       "transcendental"};
   return names;
 }
 
@@ -103,6 +104,7 @@ double ClusterDevice::bandwidth(double bytes) const {
   return c == nullptr ? memory_bandwidth : c->bandwidth;
 }
 
+bool ClusterDevice::cached(double bytes) const { return cache_for(*this, bytes) != nullptr; }
 double ClusterDevice::write_cost_of(double bytes) const {
   const ClusterCache* c = cache_for(*this, bytes);
   return c == nullptr ? write_cost : c->write_cost;

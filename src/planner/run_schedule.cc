@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <map>
 #include <string>
 #include <tuple>
@@ -27,11 +28,19 @@ struct Counts {
   std::int64_t collectives = 0;
 };
 
-// Of a fused group. Its passes follow each other; in each, arithmetic and memory traffic go on side by side.
+// Seconds that a task takes to read and write what caches hold, and what they do not.
+struct Moves {
+  double cached = 0, memory = 0;
+};
+
+// Of a fused group. Its passes follow each other; in each, arithmetic and what caches give go on side by side. Beside
+// all of them goes the traffic with memory, for a row's elements are asked for while the row before is computed.
 struct GroupSums {
   double passes = 0;  // seconds of those that are done
-  double computes = 0, moves = 0;
-  double seconds() const { return passes + std::max(computes, moves); }
+  double computes = 0;
+  Moves moves = {};
+  double in_caches() const { return passes + std::max(computes, moves.cached); }
+  double seconds() const { return std::max(in_caches(), moves.memory); }
 };
 
 class Simulator {
@@ -92,20 +101,21 @@ class Simulator {
   }
   // What the task adds to its fused group, which takes the longer of its arithmetic and its memory traffic. Where
   // nobody shares memory each operation is taken by itself: so those clusters were held against published figures.
-  double fused(const Task& t, double arithmetic, double memory) {
-    if (!shares_memory() || t.group < 0) return std::max(arithmetic, memory);
+  double fused(const Task& t, double arithmetic, const Moves& moves) {
+    if (!shares_memory() || t.group < 0) return std::max(arithmetic, moves.cached + moves.memory);
     if (t.launches) group_sums_[t.group] = {};
     GroupSums& g = group_sums_[t.group];
     const ClusterLevel& level = cluster_.levels[0];
     const double before = level.on_cores(g.seconds());
     if (t.products > 0) {
-      g.passes += arithmetic + memory;  // the operands are packed before they are multiplied
+      g.passes += arithmetic + moves.cached + moves.memory;  // the operands are packed before they are multiplied
     } else {
       g.computes += arithmetic;
-      g.moves += memory;
+      g.moves.cached += moves.cached;
+      g.moves.memory += moves.memory;
     }
     const double after = level.on_cores(g.seconds());
-    if (t.ends_pass) g = {g.seconds()};
+    if (t.ends_pass) g = {g.in_caches(), 0, {0, g.moves.memory}};
     return after - before;
   }
   double arithmetic(const Task& t) const {
@@ -120,17 +130,20 @@ class Simulator {
     if (rate == d.operations.end() && t.function) rate = d.operations.find("transcendental");
     return seconds + (rate == d.operations.end() ? t.unmeasured / d.vector_flops : t.elements / rate->second);
   }
-  // Seconds of each task's memory traffic. In a shared memory a value comes from the cache that holds all that was read
-  // and written since it was last used; one that is used for the first time was last used a step, or a round, before.
-  std::vector<double> traffic(const Schedule& s) const {
+  // Each task's traffic. In a shared memory a value comes from the cache that holds all that was read and written since
+  // it was last used; one that is used for the first time was last used a step, or a round, before. What is written
+  // around the caches is in none.
+  std::vector<Moves> traffic(const Schedule& s) const {
     const ClusterDevice& d = cluster_.device;
-    std::vector<double> out;
+    constexpr double kFar = std::numeric_limits<double>::infinity();
+    std::vector<Moves> out;
     std::map<ir::ValueId, double> last;
     const double all = moved(s);
     double now = 0;
     for (const auto& t : s.tasks) {
       const double share = share_of(t);
-      double seconds = shares_memory() ? 0 : t.bytes / d.bandwidth(t.bytes);
+      Moves moves;
+      if (!shares_memory()) moves.memory = t.bytes / d.bandwidth(t.bytes);
       double bytes = 0;
       const double before = now;
       now += moved(t);
@@ -141,18 +154,34 @@ class Simulator {
         double since = used == last.end() ? now - all : used->second;
         if (used == last.end() && u.kind == Touch::Kind::Carried) since = 0;
         if (u.kind == Touch::Kind::Between) since = before;
+        if (streams(t, u)) since = -kFar;
+        const bool cached = d.cached(now - since);
         const double reads = u.writes() ? d.write_cost_of(now - since) : 1;
-        seconds += reads * u.bytes / d.bandwidth(now - since);
-        last[u.value] = before;
+        (cached ? moves.cached : moves.memory) += reads * u.bytes / rate_of(t, u, now - since);
+        last[u.value] = streams(t, u) ? -kFar : before;
       }
-      out.push_back(bytes > 0 && shares_memory() ? share * seconds * t.bytes / bytes : seconds);
+      const double scale = bytes > 0 && shares_memory() ? share * t.bytes / bytes : 1;
+      out.push_back({scale * moves.cached, scale * moves.memory});
     }
     return out;
+  }
+  // Whether the native engine writes the value around the caches: from this size of all devices' shards on.
+  bool streams(const Task& t, const Touch& u) const {
+    constexpr double kLarge = 32 << 20;
+    const auto members = static_cast<double>(cluster_.levels[0].size());
+    return u.writes() && t.products == 0 && share_of(t) * members * u.bytes >= kLarge;
+  }
+  // Libraries read the operands of products from caches with more in flight than other passes do.
+  double rate_of(const Task& t, const Touch& u, double since) const {
+    const ClusterDevice& d = cluster_.device;
+    const auto products = d.operations.find("product_reads");
+    const bool faster = t.products > 0 && !u.writes() && d.cached(since) && products != d.operations.end();
+    return faster ? std::max(products->second, d.bandwidth(since)) : d.bandwidth(since);
   }
   double moved(const Task& t) const {
     if (t.body) return moved(*t.body);
     double sum = 0;
-    for (const auto& u : t.touches) sum += u.bytes;
+    for (const auto& u : t.touches) sum += shares_memory() && streams(t, u) ? 0 : u.bytes;
     return share_of(t) * sum;
   }
   double moved(const Schedule& s) const {
@@ -161,11 +190,11 @@ class Simulator {
     return sum;
   }
 
-  Ready compute(const Task& t, double memory, const Ready& ready) {
+  Ready compute(const Task& t, const Moves& moves, const Ready& ready) {
     wait(ready.at, ready.waits_for);
     const ClusterDevice& d = cluster_.device;
     const double share = share_of(t);
-    double seconds = fused(t, share * arithmetic(t), memory);
+    double seconds = fused(t, share * arithmetic(t), moves);
     if (t.launches) seconds += d.launch;
     add_event(t, "compute", now_, seconds);
     counts_.compute += seconds * scale_;
@@ -230,7 +259,7 @@ class Simulator {
     std::vector<Ready> ends(s.tasks.size());
     auto [known, added] = traffic_.try_emplace(&s);
     if (added) known->second = traffic(s);
-    const std::vector<double>& memory = known->second;
+    const std::vector<Moves>& moves = known->second;
     for (std::size_t i = 0; i < s.tasks.size(); ++i) {
       const Task& t = s.tasks[i];
       Ready ready = t.after_round ? entered : Ready{loop_begin_, nullptr};
@@ -243,7 +272,7 @@ class Simulator {
         ends[i] = loop(t, ready);
         loop_begin_ = outer;
       } else {
-        ends[i] = t.is_collective ? communicate(t, ready) : compute(t, memory[i], ready);
+        ends[i] = t.is_collective ? communicate(t, ready) : compute(t, moves[i], ready);
       }
     }
     Ready end{now_, nullptr};
@@ -270,7 +299,7 @@ class Simulator {
   std::array<double, kMostLevels> link_free_{};
   std::map<LineKey, std::pair<Loc, LineCost>> lines_;
   std::map<Dims, std::vector<Span>> spans_;
-  std::map<const Schedule*, std::vector<double>> traffic_;
+  std::map<const Schedule*, std::vector<Moves>> traffic_;
   std::map<std::int32_t, GroupSums> group_sums_;
 };
 
