@@ -63,8 +63,11 @@ void run(const Problem& p, const Leaf& leaf) {
   const int threads = base::team_size();
   std::int64_t want = 1;
   if (threads > 1 && work > kProductGrain && p.batch < 4 * threads) {
+    // Of many threads one is late: the others take its second strip. Of few, larger strips are worth more.
+    constexpr int kMany = 8;
+    const std::int64_t strips = std::int64_t{threads >= kMany ? 2 : 1} * threads;
     auto most = static_cast<std::int64_t>(each / kProductGrain) + 1;
-    want = std::min<std::int64_t>(most, (threads + p.batch - 1) / p.batch);
+    want = std::min<std::int64_t>(most, (strips + p.batch - 1) / p.batch);
   }
   auto [chunks_m, chunks_n] = cut(s.m, s.n, want);
   std::int64_t rows = strip(s.m, chunks_m, 16), cols = strip(s.n, chunks_n, 48);
