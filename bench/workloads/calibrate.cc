@@ -178,14 +178,13 @@ void measure_memory(const Meter& m, std::int64_t largest, ClusterDevice& d, Clus
   std::vector<double> written;
   for (std::int64_t bytes = kShared; bytes <= largest; bytes *= 2) {
     read.push_back(pass_time(m, bytes, false));
-    written.push_back(pass_time(m, bytes / 2, true));
+    if (bytes < largest) written.push_back(pass_time(m, bytes / 2, true));
   }
   level.spread = level.cores > 1 ? spread(m, d.launch) : 0;
   // Without a cache: half of them read and as much written, by an operation that does nothing else.
   const double written_alone =
       m.seconds([](const Array& x) { return x + 1.0; }, m.rows({m.devices(), largest / 8 / m.devices()}));
-  written.back() = written_alone + read.back() / 2;
-  const ClusterCache memory = rates(largest, read.back(), written.back(), d.launch + level.spread);
+  const ClusterCache memory = rates(largest, read.back(), written_alone + read.back() / 2, d.launch + level.spread);
   d.memory_bandwidth = memory.bandwidth;
   d.write_cost = memory.write_cost;
   ClusterCache alone = rates(kAlone, pass_time(m, kAlone, false), pass_time(m, kAlone / 2, true), d.launch);

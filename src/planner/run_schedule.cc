@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "base/strings.h"
+#include "core/stream_copy.h"
 #include "planner/schedule.h"
 
 namespace tessera::planner {
@@ -167,9 +168,8 @@ class Simulator {
   }
   // Whether the native engine writes the value around the caches: from this size of all devices' shards on.
   bool streams(const Task& t, const Touch& u) const {
-    constexpr double kLarge = 32 << 20;
     const auto members = static_cast<double>(cluster_.levels[0].size());
-    return u.writes() && t.products == 0 && share_of(t) * members * u.bytes >= kLarge;
+    return u.writes() && t.products == 0 && share_of(t) * members * u.bytes >= core::kCacheBytes;
   }
   // Libraries read the operands of products from caches with more in flight than other passes do.
   double rate_of(const Task& t, const Touch& u, double since) const {
