@@ -32,7 +32,7 @@ class Meter {
   template <class F, class... Args>
   double seconds(const F& f, const Args&... args) const {
     auto once = call(jit(f), args...);
-    return times_.median(median_seconds([&] { once(); }, s_.budget));
+    return times_.median(median_seconds({[&] { once(); }}, s_.budget).front());
   }
   /// Seconds that one operation adds to a chain of them. `f(length)` is a function of the chain.
   template <class F, class... Args>

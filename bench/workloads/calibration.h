@@ -54,8 +54,9 @@ struct CalibrationCase {
 /// By program; the first plan of each stands for it.
 std::vector<CalibrationCase> calibration_cases(std::int64_t devices);
 
-/// Seconds of one run: the median of those that the budget allows, of three at least; the same in all processes.
-double median_seconds(const std::function<void()>& run, double budget);
+/// Seconds of one run of each: the median of those that the budget allows for each, of three at least; the same in all
+/// processes. The programs run by turns, so that all of them meet the same machine.
+std::vector<double> median_seconds(const std::vector<std::function<void()>>& programs, double budget);
 
 struct CheckedCase {
   std::string program, plan;
@@ -68,7 +69,7 @@ class CalibrationCheck {
  public:
   /// Throws `ValueError` for a name that no program has.
   CalibrationCheck(const CalibrationSettings& s, const std::vector<std::string>& programs);
-  /// One round of all.
+  /// One round of all; the plans of a program by turns.
   void measure();
   /// What a cluster predicts beside the medians of the rounds.
   std::vector<CheckedCase> against(const ClusterModel& cluster) const;

@@ -37,15 +37,22 @@ bool changes(const CheckedCase& a, const CheckedCase& b) {
 
 }  // namespace
 
-double median_seconds(const std::function<void()>& run, double budget) {
+std::vector<double> median_seconds(const std::vector<std::function<void()>>& programs, double budget) {
   constexpr double kFewest = 3;
   constexpr double kMost = 2000;
   double first = 0;
-  for (int i = 0; i < 2; ++i) first = microseconds(run) * 1e-6;
-  const double times = std::clamp(budget / agreed(std::max(first, 1e-7)), kFewest, kMost);
-  std::vector<double> runs;
-  for (int i = 0; i < static_cast<int>(times); ++i) runs.push_back(microseconds(run));
-  return agreed(median_of(std::move(runs)) * 1e-6);
+  for (const auto& run : programs) {
+    run();
+    first += microseconds(run) * 1e-6 / static_cast<double>(programs.size());
+  }
+  const auto times = static_cast<int>(std::clamp(budget / agreed(std::max(first, 1e-7)), kFewest, kMost));
+  std::vector<std::vector<double>> runs(programs.size());
+  for (int i = 0; i < times; ++i) {
+    for (std::size_t k = 0; k < programs.size(); ++k) runs[k].push_back(microseconds(programs[k]));
+  }
+  std::vector<double> out;
+  for (auto& of : runs) out.push_back(agreed(median_of(std::move(of)) * 1e-6));
+  return out;
 }
 
 double RoundTimes::median(double seconds) {
@@ -73,8 +80,12 @@ CalibrationCheck::CalibrationCheck(const CalibrationSettings& s, const std::vect
 
 void CalibrationCheck::measure() {
   rounds_.resize(cases_.size());
-  for (std::size_t i = 0; i < cases_.size(); ++i) {
-    rounds_[i].push_back(median_seconds(cases_[i].make().run, settings_.budget));
+  for (std::size_t i = 0; i < cases_.size();) {
+    std::vector<std::function<void()>> plans;
+    for (std::size_t k = i; k < cases_.size() && cases_[k].program == cases_[i].program; ++k) {
+      plans.push_back(cases_[k].make().run);
+    }
+    for (double seconds : median_seconds(plans, settings_.budget)) rounds_[i++].push_back(seconds);
   }
 }
 
