@@ -5,6 +5,7 @@
 #include "core/strided_copy.h"
 #include "engines/cpu/adapters/kernel_table.h"
 #include "engines/cpu/kernels/copy_kernels.h"
+#include "engines/cpu/passes/split_halos.h"
 #include "ops/define_op.h"
 #include "ops/shared_attrs.h"
 
@@ -97,6 +98,28 @@ Kernel make_concatenate(const Request& r) {
   return k;
 }
 
+Kernel make_halo_shift(const Request& r) {
+  const auto& p = ir::get<HaloShift>(r.attrs);
+  const auto d = at(p.dimension);
+  Shape edge_shape(r.in[1].shape.begin() + 1, r.in[1].shape.end());
+  if (r.in[1].shape[0] != 1) return {};  // several shards at once
+  BoxCopy own = whole_copy(r.in[0], r.out[0], r.in[0].shape);
+  BoxCopy edge = whole_copy({r.in[1].dtype, edge_shape}, r.out[0], edge_shape);
+  own.shape[d] -= edge_shape[d];
+  if (p.by > 0) {
+    own.read = p.by * own.from[d];
+    edge.write = own.shape[d] * edge.to[d];
+  } else {
+    own.write = -p.by * own.to[d];
+  }
+  Kernel k;
+  k.run = [own, edge](const void* const* in, void* const* out) {
+    own(in[0], out[0]);
+    edge(in[1], out[0]);
+  };
+  return k;
+}
+
 // Byte offset of a window that begins at computed places, moved inside where it is not.
 struct WindowStart {
   std::vector<DType> dtypes;
@@ -151,6 +174,7 @@ void add_slice_kernels(KernelTable& table) {
   table.add("rev", make_rev);
   table.add("pad", make_pad);
   table.add("concatenate", make_concatenate);
+  table.add(halo_shift().name(), make_halo_shift);
   table.add("dynamic_slice", make_dynamic_slice);
   table.add("dynamic_update_slice", make_dynamic_update_slice);
 }

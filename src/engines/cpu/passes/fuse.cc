@@ -9,6 +9,7 @@
 #include "engines/cpu/adapters/ew_ops.h"
 #include "engines/cpu/kernels/elementwise/fused.h"
 #include "engines/cpu/passes/fuse_rules.h"
+#include "engines/cpu/passes/split_halos.h"
 #include "engines/cpu/steps/unit.h"
 #include "ir/op_def.h"
 #include "ops/ops.h"
@@ -187,7 +188,7 @@ class Planner {
                               [&](ir::ValueId v) { return group.produced.at(v) == Role::Full; });
     for (auto i : group.eqns) {
       const ir::Eqn& e = g_.eqns[i];
-      computes = computes || !e.op->traits().view;
+      computes = computes || !(e.op->traits().view || reads_window(e));
       for (std::size_t k = 0; k < e.in.size(); ++k) {
         if (group.produced.contains(e.in[k]) || !covers_space(g_, group, e.in[k])) continue;
         extent = extent || access(g_, group, e, k) == Access::Contiguous;
@@ -227,9 +228,15 @@ class FusedUnit final : public Unit {
   }
 
   Kernel kernel(ir::TypeSpan local_in, ir::TypeSpan local_out, const ir::Attrs&) const override {
-    auto [outer, inner] = extents(local_in, local_out);
+    const Shape& space = local_space(local_in, local_out);
+    auto [outer, inner] = extents(space);
     FusedProgram program;
     std::vector<std::size_t> order;  // operand that each input of the program is
+    std::vector<kernels::Window> windows;
+    for (auto i : group_.eqns) {
+      const ir::Eqn& e = g_.eqns[i];
+      if (reads_window(e)) windows.emplace_back(space, local_in[place_of(e.in[0])].shape, window_low(g_, e));
+    }
     Kernel k;
     k.in_place = whole_ & ~partly_;
     write(program, order);
@@ -247,7 +254,7 @@ class FusedUnit final : public Unit {
         inputs = dynamic.data();
       }
       for (std::size_t i = 0; i < order.size(); ++i) inputs[i] = from[order[i]];
-      fused->run({inputs, order.size()}, {to, results}, outer, inner, stream);
+      fused->run({inputs, order.size()}, {to, results}, outer, inner, stream, windows);
     };
     k.run = [run](const void* const* from, void* const* to) { run(from, to, false); };
     k.stream = [run](const void* const* from, void* const* to) { run(from, to, true); };
@@ -255,25 +262,30 @@ class FusedUnit final : public Unit {
   }
 
  private:
+  std::size_t place_of(ir::ValueId v) const {
+    return static_cast<std::size_t>(std::find(in.begin(), in.end(), v) - in.begin());
+  }
   void read(ir::ValueId v, Access how) {
-    auto i = static_cast<std::size_t>(std::find(in.begin(), in.end(), v) - in.begin());
+    auto i = place_of(v);
     if (i == in.size()) in.push_back(v);
     if (how == Access::Contiguous && covers_space(g_, group_, v)) extent_in_ = static_cast<std::int64_t>(i);
     if (i >= 64) return;
     (how == Access::Contiguous ? whole_ : partly_) |= std::uint64_t{1} << i;
   }
 
-  // Rows and columns of a shard of the space.
-  std::pair<std::int64_t, std::int64_t> extents(ir::TypeSpan local_in, ir::TypeSpan local_out) const {
-    const Shape* shape = nullptr;
-    if (extent_in_ >= 0) shape = &local_in[at(extent_in_)].shape;
-    for (std::size_t j = 0; j < out.size() && shape == nullptr; ++j) {
-      if (group_.produced.at(out[j]) == Role::Full) shape = &local_out[j].shape;
-    }
+  // A shard of the space.
+  const Shape& local_space(ir::TypeSpan local_in, ir::TypeSpan local_out) const {
+    if (extent_in_ >= 0) return local_in[at(extent_in_)].shape;
+    std::size_t j = 0;
+    while (group_.produced.at(out[j]) != Role::Full) ++j;
+    return local_out[j].shape;
+  }
+  // Its rows and columns.
+  std::pair<std::int64_t, std::int64_t> extents(const Shape& space) const {
     std::int64_t outer = 1;
     std::int64_t inner = 1;
-    for (std::size_t d = 0; d < shape->size(); ++d) {
-      (static_cast<std::int64_t>(d) < group_.split ? outer : inner) *= (*shape)[d];
+    for (std::size_t d = 0; d < space.size(); ++d) {
+      (static_cast<std::int64_t>(d) < group_.split ? outer : inner) *= space[d];
     }
     return {outer, inner};
   }
@@ -288,14 +300,16 @@ class FusedUnit final : public Unit {
       auto [it, fresh] = inputs.try_emplace({v, how}, -1);
       if (fresh) {
         it->second = program.input(g_.type(v).dtype, how);
-        order.push_back(static_cast<std::size_t>(std::find(in.begin(), in.end(), v) - in.begin()));
+        order.push_back(place_of(v));
       }
       return it->second;
     };
     for (auto i : group_.eqns) {
       const ir::Eqn& e = g_.eqns[i];
       FusedProgram::Value& result = values[e.out[0]];
-      if (e.op->traits().view) {
+      if (reads_window(e)) {
+        result = write_window(program, e, order, operand);
+      } else if (e.op->traits().view) {
         result = operand(e, 0);
       } else if (auto reduce = reduce_op(*e.op)) {
         result = program.reduce(*reduce, operand(e, 0));
@@ -313,6 +327,17 @@ class FusedUnit final : public Unit {
         program.row_output(values[v]);
       }
     }
+  }
+
+  template <class F>
+  FusedProgram::Value write_window(FusedProgram& program, const ir::Eqn& e, std::vector<std::size_t>& order,
+                                   const F& operand) const {
+    const DType t = g_.type(e.in[0]).dtype;
+    const bool edges = e.op == &halo_shift();
+    const FusedProgram::Value fill = e.op == &ops::def::pad ? operand(e, 1) : -1;
+    order.push_back(place_of(e.in[0]));
+    if (edges) order.push_back(place_of(e.in[1]));
+    return edges ? program.window_with_edges(t) : program.window(t, fill);
   }
 
   const ir::Graph& g_;

@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "engines/cpu/adapters/ew_ops.h"
+#include "engines/cpu/passes/split_halos.h"
 #include "ir/op_def.h"
 #include "ops/ops.h"
 #include "ops/shared_attrs.h"
@@ -156,7 +157,54 @@ std::optional<Fit> fit_reduction(const ir::Graph& g, const FusionGroup& group, c
   return Fit{Role::Row, k};
 }
 
+// Only what lies within a shard is read through a window, and only in lines that are worth a copy each.
+std::optional<Fit> fit_window(const ir::Graph& g, const FusionGroup& group, const ir::Eqn& e) {
+  constexpr std::int64_t kShortestLine = 16;
+  if (!covers_space(g, group, e.out[0])) return std::nullopt;
+  const ir::ValueId operand = e.in[0];
+  for (auto v : e.in) {
+    if (produced(group, v) != nullptr) return std::nullopt;
+  }
+  const Shape& shape = g.type(operand).shape;
+  const ir::Layout& layout = g.layout(operand);
+  if (layout.distinct() != group.distinct || layout.dims != group.dims || layout.partial != 0) return std::nullopt;
+  if (e.op == &halo_shift()) return Fit{Role::Full};
+  const Dims low = window_low(g, e);
+  std::int64_t line = 1;
+  bool whole = true;
+  for (std::size_t d = low.size(); d-- > 0;) {
+    if (whole) line *= std::min(shape[d], group.space[d]);
+    const bool moves = low[d] != 0 || shape[d] != group.space[d];
+    if (moves && !layout.dims[d].empty()) return std::nullopt;
+    whole = whole && !moves;
+  }
+  return line < kShortestLine ? std::nullopt : std::optional(Fit{Role::Full});
+}
+
 }  // namespace
+
+bool reads_window(const ir::Eqn& e) {
+  if (e.op == &halo_shift()) return true;
+  if (e.op == &ops::def::pad) {
+    const Dims& interior = ir::get<ops::Pad>(e.attrs).interior;
+    return std::ranges::all_of(interior, [](std::int64_t n) { return n == 0; });
+  }
+  if (e.op != &ops::def::slice) return false;
+  return std::ranges::all_of(ir::get<ops::StaticSlice>(e.attrs).strides, [](std::int64_t n) { return n == 1; });
+}
+
+Dims window_low(const ir::Graph& g, const ir::Eqn& e) {
+  if (e.op == &ops::def::pad) return ir::get<ops::Pad>(e.attrs).low;
+  Dims low;
+  if (const auto* shift = ir::get_if<HaloShift>(e.attrs)) {
+    low.assign(g.type(e.in[0]).shape.size(), 0);
+    low[at(shift->dimension)] = shift->by;
+  } else {
+    low = ir::get<ops::StaticSlice>(e.attrs).starts;
+  }
+  for (auto& n : low) n = -n;
+  return low;
+}
 
 bool covers_space(const ir::Graph& g, const FusionGroup& group, ir::ValueId v) {
   return g.type(v).shape == group.space && g.layout(v).dims == group.dims;
@@ -177,6 +225,7 @@ std::optional<ReduceOp> reduce_op(const ir::OpDef& op) {
 std::optional<Fit> fit(const ir::Graph& g, const FusionGroup& group, const ir::Eqn& e) {
   if (e.out.size() != 1 || g.layout(e.out[0]).distinct() != group.distinct) return std::nullopt;
   if (e.op == &ops::def::broadcast_in_dim) return fit_repetition(g, group, e);
+  if (reads_window(e)) return fit_window(g, group, e);
   if (e.op == &ops::def::reshape) {
     const Role* role = produced(group, e.in[0]);
     bool row = role != nullptr && *role == Role::Row && one_a_row(g, group, e.out[0]);
@@ -206,6 +255,7 @@ std::optional<FusionGroup> group_for(const ir::Graph& g, const ir::Eqn& e) {
 
 Access access(const ir::Graph& g, const FusionGroup& group, const ir::Eqn& e, std::size_t i) {
   ir::ValueId v = e.in[i];
+  if (reads_window(e)) return e.op == &ops::def::pad && i == 1 ? Access::Scalar : Access::Window;
   bool row = group.produced.at(e.out[0]) == Role::Row && !reduce_op(*e.op);
   // One value a row stays that in another shape, whether the group makes it or another one did.
   if (e.op == &ops::def::broadcast_in_dim && !row) return repetition(g, group, e)->access;

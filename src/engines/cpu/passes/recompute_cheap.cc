@@ -54,11 +54,15 @@ class Recomputer {
   void consider(std::size_t reader) {
     std::map<std::size_t, std::set<ir::ValueId>> from;
     std::set<ir::ValueId> reads;
+    std::set<ir::ValueId> under_windows;  // which only memory has
+    for (auto i : groups_[reader].eqns) {
+      if (reads_window(g_.eqns[i])) under_windows.insert(g_.eqns[i].in[0]);
+    }
     for (auto i : groups_[reader].eqns) {
       for (auto v : g_.eqns[i].in) {
         if (maker_[at(v)] >= 0 && group_of_[at(maker_[at(v)])] == reader) continue;
         reads.insert(v);
-        if (maker_[at(v)] < 0 || !whole(groups_[reader], v)) continue;
+        if (maker_[at(v)] < 0 || !whole(groups_[reader], v) || under_windows.contains(v)) continue;
         from[group_of_[at(maker_[at(v)])]].insert(v);
       }
     }

@@ -51,6 +51,66 @@ struct Tile {
   std::int64_t row, column, rows, columns;
 };
 
+// The operand's elements of a line of the space; null where it has none there.
+const std::byte* line_start(const Window& w, const std::byte* operand, std::int64_t size, std::int64_t line) {
+  std::int64_t skipped = 0;
+  std::int64_t stride = w.line.operand;
+  for (std::size_t d = w.outer.size(); d-- > 0;) {
+    const Window::Dim& dim = w.outer[d];
+    const std::int64_t i = line % dim.extent - dim.low;
+    line /= dim.extent;
+    if (i < 0 || i >= dim.operand) return nullptr;
+    skipped += i * stride;
+    stride *= dim.operand;
+  }
+  return operand + skipped * size;
+}
+
+struct WindowOperand {
+  const std::byte* elements;
+  const std::byte* fill;   // the value of what it lacks, or
+  const std::byte* edges;  // all of that
+  std::int64_t size;       // bytes of an element
+};
+
+// Elements [begin, end) of a line, none of which the operand has.
+void copy_outside(const Window& w, const WindowOperand& o, std::int64_t line, std::int64_t begin, std::int64_t end,
+                  std::byte* to) {
+  if (begin == end) return;
+  if (o.edges == nullptr) return expand(to, o.fill, 1, end - begin, o.size);
+  const std::int64_t edge = std::abs(w.line.low);
+  const std::int64_t first = line * edge + (w.line.low > 0 ? begin : begin - (w.line.extent - edge));
+  core::copy_block(to, o.edges + first * o.size, (end - begin) * o.size);
+}
+
+// `count` elements of the space from element `first` on: where they are in the operand or, if they do not follow each
+// other there, copied to `buffer`.
+const std::byte* under_window(const Window& w, const WindowOperand& o, std::int64_t first, std::int64_t count,
+                              std::byte* buffer) {
+  std::byte* to = buffer;
+  for (const std::int64_t end = first + count; first < end;) {
+    const std::int64_t line = first / w.line.extent;
+    const std::int64_t column = first % w.line.extent;
+    const std::int64_t n = std::min(end - first, w.line.extent - column);
+    const std::byte* start = line_start(w, o.elements, o.size, line);
+    std::int64_t from = column;  // of the line, what the operand has
+    std::int64_t until = column;
+    if (start != nullptr) {
+      from = std::clamp(w.line.low, column, column + n);
+      until = std::clamp(w.line.low + w.line.operand, from, column + n);
+      if (n == count && from == column && until == column + n) return start + (column - w.line.low) * o.size;
+    }
+    copy_outside(w, o, line, column, from, to);
+    if (until > from) {
+      core::copy_block(to + (from - column) * o.size, start + (from - w.line.low) * o.size, (until - from) * o.size);
+    }
+    copy_outside(w, o, line, until, column + n, to + (until - column) * o.size);
+    to += n * o.size;
+    first += n;
+  }
+  return buffer;
+}
+
 // One run: the sizes and the memory that steps refer to.
 class Run {
  public:
@@ -63,9 +123,11 @@ class Run {
         tile_rows_(tile_rows),
         tile_columns_(tile_columns),
         capacity_((tile_rows * std::max<std::int64_t>(tile_columns, 1) + 63) / 64 * 64),
-        scratch_bytes_(v_.buffer_starts.back() * capacity_) {}
+        scratch_bytes_(v_.buffer_starts.back() * capacity_ +
+                       static_cast<std::int64_t>(v_.windows.size() * sizeof(std::byte*))) {}
 
   bool stream = false;
+  std::span<const Window> windows;
   std::byte* kept = nullptr;  // row values of all rows: each `rows_total` elements, in order
   std::vector<std::int64_t> kept_offsets;
   std::byte* partial = nullptr;
@@ -117,6 +179,7 @@ class Run {
   }
 
   void steps(const std::vector<Step>& list, std::byte* scratch, const Tile& t) const {
+    find_windows(scratch, t);
     for (const Step& s : list) {
       // The tile at the start of a row writes what is one value a row: its neighbours may run at the same time.
       if (s.out.place == Place::OutputRow && t.column != 0) continue;
@@ -167,6 +230,24 @@ class Run {
     }
   }
 
+  const std::byte* input(std::int32_t i) const {
+    return static_cast<const std::byte*>(inputs_[static_cast<std::size_t>(i)]);
+  }
+  // Behind the buffers: where the tile's elements under each window are.
+  const std::byte** found(std::byte* scratch) const {
+    return reinterpret_cast<const std::byte**>(scratch + v_.buffer_starts.back() * capacity_);
+  }
+  void find_windows(std::byte* scratch, const Tile& t) const {
+    for (std::size_t w = 0; w < v_.windows.size(); ++w) {
+      const WindowedInput& in = v_.windows[w];
+      if (in.buffer < 0) continue;
+      const WindowOperand operand{input(in.input), in.fill < 0 ? nullptr : scratch + offset(in.fill),
+                                  in.edges < 0 ? nullptr : input(in.edges), in.size};
+      found(scratch)[w] =
+          under_window(windows[w], operand, t.row * inner_ + t.column, t.rows * t.columns, scratch + offset(in.buffer));
+    }
+  }
+
   std::int64_t offset(std::int32_t buffer) const {
     return v_.buffer_starts[static_cast<std::size_t>(buffer)] * capacity_;
   }
@@ -184,6 +265,8 @@ class Run {
       case Place::Period:
         if (tile_rows_ == 1) return input() + t.column * o.size;
         return scratch + offset(o.buffer);
+      case Place::Window:  // neither written
+        return const_cast<std::byte*>(found(scratch)[i]);
       case Place::Output:
         return static_cast<std::byte*>(outputs_[i]) + (t.row * inner_ + t.column) * o.size;
       case Place::OutputRow:
@@ -326,10 +409,21 @@ bool streams(const FusedKernel::Plan& p, std::span<void* const> outputs, std::in
 
 }  // namespace
 
+Window::Window(const Shape& space, const Shape& operand, const Dims& low) {
+  for (std::size_t d = space.size(); d-- > 0;) {
+    const bool all = line.operand == line.extent && line.low == 0;
+    if (all && outer.empty()) {
+      line = {space[d] * line.extent, operand[d] * line.extent, low[d] * line.extent};
+    } else {
+      outer.insert(outer.begin(), {space[d], operand[d], low[d]});
+    }
+  }
+}
+
 FusedKernel::FusedKernel(FusedProgram program) : plan_(FusedPlanner::plan(std::move(program))) {}
 
 void FusedKernel::run(std::span<const void* const> inputs, std::span<void* const> outputs, std::int64_t outer,
-                      std::int64_t inner, bool stream) const {
+                      std::int64_t inner, bool stream, std::span<const Window> windows) const {
   const Plan& p = *plan_;
   if (outer == 0) return;
   bool staged = stream;
@@ -350,6 +444,7 @@ void FusedKernel::run(std::span<const void* const> inputs, std::span<void* const
   if (chunks) {
     Run run(v, inputs, outputs, inner, 1, v.block);
     run.stream = stream;
+    run.windows = windows;
     return run_chunks(v, run, outer, inner, v.block, p.cost);
   }
   std::int64_t columns = p.reduces ? inner : std::min(inner, v.block);
@@ -358,6 +453,7 @@ void FusedKernel::run(std::span<const void* const> inputs, std::span<void* const
                           : 1;
   Run run(v, inputs, outputs, inner, rows, columns);
   run.stream = stream;
+  run.windows = windows;
   run_tiles(v, run, outer, inner, rows, columns, p.cost);
 }
 
@@ -381,8 +477,8 @@ FusedKernel::Coverage FusedKernel::coverage(std::int64_t outer, std::int64_t inn
 }
 
 void run(const FusedProgram& program, std::span<const void* const> inputs, std::span<void* const> outputs,
-         std::int64_t outer, std::int64_t inner) {
-  FusedKernel(program).run(inputs, outputs, outer, inner);
+         std::int64_t outer, std::int64_t inner, std::span<const Window> windows) {
+  FusedKernel(program).run(inputs, outputs, outer, inner, false, windows);
 }
 
 }  // namespace tessera::kernels

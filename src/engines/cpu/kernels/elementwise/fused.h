@@ -19,6 +19,7 @@
 
 #include "engines/cpu/kernels/elementwise/elementwise_kernels.h"
 #include "engines/cpu/kernels/reduce_axes.h"
+#include "tessera/shape.h"
 
 namespace tessera::kernels {
 
@@ -28,6 +29,20 @@ enum class Access : std::uint8_t {
   Scalar,        // element 0
   RowBroadcast,  // element c: one row, the same for all
   ColBroadcast,  // element r: one value a row
+  Window,        // the element that a `Window` gives the position, else a fill value
+};
+
+/// An operand under the space: element i of the space is element i - low of the operand along each dimension, where it
+/// has that one.
+struct Window {
+  struct Dim {
+    std::int64_t extent = 1, operand = 1;  // elements of the space and of the operand
+    std::int64_t low = 0;
+  };
+  std::vector<Dim> outer;  // slowest first
+  Dim line;                // the last dimensions, as one: elements that follow each other in both
+
+  Window(const Shape& space, const Shape& operand, const Dims& low);
 };
 
 /// A program in single-assignment form: every input, constant and instruction is a value, named by its number.
@@ -37,6 +52,12 @@ class FusedProgram {
 
   /// The next operand of `run`.
   Value input(DType dtype, Access access);
+  /// The next operand of `run`, under the next window; elements that it lacks are `fill`, a value that is the same
+  /// everywhere. Without one it lacks none.
+  Value window(DType dtype, Value fill = -1);
+  /// The next two operands of `run`, the first under the next window, which moves it along one dimension. The elements
+  /// that it lacks are those of the second, in order.
+  Value window_with_edges(DType dtype);
   /// One value everywhere; `bytes` points at an element of `dtype`.
   Value constant(DType dtype, const void* bytes);
   /// A value for every element, of as many operands as `op` takes. Throws `TypeError` when there is no such kernel.
@@ -66,8 +87,9 @@ class FusedProgram {
     Access access = Access::Contiguous;
     EwOp op = EwOp::Neg;
     ReduceOp reduce = ReduceOp::Sum;
-    std::int32_t index = 0;  // of an input
-    std::int32_t phase = 0;  // row reductions that have to be complete before this value can be computed
+    std::int32_t index = 0;   // of an input
+    std::int32_t edges = -1;  // the input that has what this one lacks under its window
+    std::int32_t phase = 0;   // row reductions that have to be complete before this value can be computed
     std::array<Value, 3> operands = {-1, -1, -1};
     std::array<std::byte, 16> bytes = {};
     EwFn joined = nullptr;  // when it does the work of an operand's op as well
@@ -92,9 +114,10 @@ class FusedKernel {
 
   /// Operands and results in the order in which the program names them. A full result may be the very memory of a
   /// Contiguous input whose elements have the same size, one of rows that of a Contiguous input whose rows do;
-  /// otherwise nothing overlaps. `stream`: full results are stored around the caches.
+  /// otherwise nothing overlaps. `stream`: full results are stored around the caches. `windows`: those that the program
+  /// reads through, over this space.
   void run(std::span<const void* const> inputs, std::span<void* const> outputs, std::int64_t outer, std::int64_t inner,
-           bool stream = false) const;
+           bool stream = false, std::span<const Window> windows = {}) const;
 
   /// What of a run over such a space is machine code: for tests.
   struct Coverage {
@@ -113,6 +136,6 @@ class FusedKernel {
 
 /// Prepares and runs in one call.
 void run(const FusedProgram& program, std::span<const void* const> inputs, std::span<void* const> outputs,
-         std::int64_t outer, std::int64_t inner);
+         std::int64_t outer, std::int64_t inner, std::span<const Window> windows = {});
 
 }  // namespace tessera::kernels

@@ -28,6 +28,31 @@ Value FusedProgram::input(DType dtype, Access access) {
   return add({.kind = Kind::Input, .dtype = dtype, .extent = extent, .access = access, .index = inputs_++});
 }
 
+Value FusedProgram::window(DType dtype, Value fill) {
+  const Node* outside = fill < 0 ? nullptr : &nodes_.at(static_cast<std::size_t>(fill));
+  if (outside != nullptr && (outside->extent != Extent::Once || outside->dtype != dtype)) {
+    throw TypeError(str("FusedProgram::window: fill is value ", fill, " of dtype ", dtype_name(outside->dtype),
+                        "; expected a ", dtype_name(dtype), " that is the same everywhere"));
+  }
+  return add({.kind = Kind::Input,
+              .dtype = dtype,
+              .extent = Extent::Full,
+              .access = Access::Window,
+              .index = inputs_++,
+              .operands = {fill, -1, -1}});
+}
+
+Value FusedProgram::window_with_edges(DType dtype) {
+  const std::int32_t index = inputs_;
+  inputs_ += 2;
+  return add({.kind = Kind::Input,
+              .dtype = dtype,
+              .extent = Extent::Full,
+              .access = Access::Window,
+              .index = index,
+              .edges = index + 1});
+}
+
 Value FusedProgram::constant(DType dtype, const void* bytes) {
   Node node{.kind = Kind::Constant, .dtype = dtype, .extent = Extent::Once};
   std::memcpy(node.bytes.data(), bytes, static_cast<std::size_t>(dtype_size(dtype)));
@@ -216,6 +241,15 @@ class VariantBuilder {
         }
       }
       variant_.prefills.push_back(f);
+    }
+    for (std::size_t v = 0; v < nodes_.size(); ++v) {
+      const Node& n = nodes_[v];
+      if (n.kind != Kind::Input || n.access != Access::Window) continue;
+      WindowedInput w{.input = n.index, .edges = n.edges, .size = dtype_size(n.dtype)};
+      if (needed[v]) w.buffer = new_buffer(n.dtype);
+      if (needed[v] && n.operands[0] >= 0) w.fill = at_[static_cast<std::size_t>(n.operands[0])].buffer;
+      at_[v] = {Place::Window, static_cast<std::int32_t>(variant_.windows.size()), -1, w.size};
+      variant_.windows.push_back(w);
     }
     fixed_ = static_cast<std::ptrdiff_t>(variant_.buffer_sizes.size());
   }
@@ -463,6 +497,7 @@ std::string FusedPlanner::key(const FusedProgram& program) {
     put(n.reduce);
     put(n.operands);
     put(n.bytes);
+    put(n.edges);
   }
   for (const auto& o : program.outputs_) {
     put(o.value);
@@ -491,7 +526,7 @@ std::shared_ptr<FusedKernel::Plan> FusedPlanner::make(FusedProgram program) {
   using Kind = FusedProgram::Kind;
   for (const auto& n : plan->program.nodes_) {
     if (n.kind == Kind::Input) {
-      plan->accesses.push_back(n.access);
+      plan->accesses.insert(plan->accesses.end(), n.edges < 0 ? 1 : 2, n.access);
       plan->rows_matter |= n.access == Access::RowBroadcast || n.access == Access::ColBroadcast;
     }
     plan->reduces |= n.kind == Kind::Reduce;

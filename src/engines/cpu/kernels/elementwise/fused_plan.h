@@ -20,12 +20,13 @@
 
 namespace tessera::kernels {
 
-/// Where a step reads or writes. All but Period and Partial are `base + row * row_step + column * column_step`.
+/// Where a step reads or writes. All but Period, Window and Partial are `base + row * row_step + column * column_step`.
 enum class Place : std::uint8_t {
   None,
   Input,      // Contiguous input `index`
   InputRow,   // ColBroadcast input: one element a row
   Period,     // RowBroadcast input: in place when the tile is within a row, else the copies in buffer `buffer`
+  Window,     // input under window `index`: in place where the tile's elements follow each other, else in a buffer
   Output,     // full result
   OutputRow,  // result with one element a row
   Buffer,     // scratch of this tile
@@ -83,6 +84,15 @@ struct Stage {
   std::vector<std::int32_t> partials;  // of PartialReduce
 };
 
+/// An input that is read through a window.
+struct WindowedInput {
+  std::int32_t input = 0;
+  std::int32_t fill = -1;    // the buffer that starts with the fill value, or
+  std::int32_t edges = -1;   // the input that has what this one lacks
+  std::int32_t buffer = -1;  // of a tile's elements; negative: nobody reads it
+  std::int64_t size = 0;     // bytes of an element
+};
+
 /// One way to run the program.
 struct Variant {
   std::vector<Stage> stages;
@@ -91,8 +101,9 @@ struct Variant {
   std::vector<std::int64_t> buffer_starts;  // sum of the sizes before each, and of all
   std::vector<std::int64_t> kept_sizes;
   std::vector<PartialReduce> partials;
-  std::vector<Operand> streamed;  // Contiguous inputs
-  std::int64_t block = 0;         // elements of a tile
+  std::vector<Operand> streamed;       // Contiguous inputs
+  std::vector<WindowedInput> windows;  // by window
+  std::int64_t block = 0;              // elements of a tile
 };
 
 /// Buffers are first handed out without limit; then those whose last use has passed are given to later steps. `sizes`
