@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <functional>
+#include <random>
 
 #include "engines/engine_support.h"
 #include "ops/shared_attrs.h"
@@ -50,6 +51,89 @@ class HaloTest : public ::testing::Test {
 };
 
 constexpr std::int64_t kRow = 16 * 4;  // bytes of a row of 16 floats
+
+// Sums of an array's shifted copies, as stencils are: each with one dimension shifted or several, or cut out of a larger
+// array; terms and results are whole numbers, so that any order gives the same bits.
+struct Stencil {
+  struct Term {
+    float factor;
+    Dims shift;
+    float outside;
+  };
+  std::vector<Term> terms;
+
+  Array operator()(const Array& u) const {
+    Array sum = 2.0F * u;
+    for (const Term& t : terms) {
+      std::vector<lax::PadDim> pads(t.shift.size());
+      for (std::size_t d = 0; d < pads.size(); ++d) pads[d] = {t.shift[d], -t.shift[d]};
+      sum = sum + t.factor * lax::pad(u, t.outside, pads);
+    }
+    return sum;
+  }
+  std::vector<float> of(const std::vector<float>& u, const Shape& shape) const {
+    std::vector<float> out(u.size());
+    for (std::size_t i = 0; i < u.size(); ++i) {
+      out[i] = 2 * u[i];
+      for (const Term& t : terms) {
+        std::int64_t rest = static_cast<std::int64_t>(i), from = 0, stride = 1;
+        bool inside = true;
+        for (std::size_t d = shape.size(); d-- > 0;) {
+          const std::int64_t at = rest % shape[d] - t.shift[d];
+          rest /= shape[d];
+          inside = inside && at >= 0 && at < shape[d];
+          from += at * stride;
+          stride *= shape[d];
+        }
+        out[i] += t.factor * (inside ? u[static_cast<std::size_t>(from)] : t.outside);
+      }
+    }
+    return out;
+  }
+};
+
+TEST_F(HaloTest, StencilsReadTheirShiftedCopiesInPlace) {
+  std::mt19937 rng(1);
+  auto below = [&](std::int64_t n) { return static_cast<std::int64_t>(rng() % static_cast<unsigned>(n)); };
+  const Shape shapes[] = {{64, 64}, {128, 17}, {40, 24, 16}, {400}, {9, 33}, {16, 2, 8, 3}, {512, 256}};
+  for (const Shape& shape : shapes) {
+    for (int round = 0; round < 12; ++round) {
+      Stencil stencil;
+      for (auto n = 1 + below(5); n > 0; --n) {
+        Stencil::Term t{static_cast<float>(1 + below(3)), Dims(shape.size(), 0), static_cast<float>(below(4))};
+        const auto moved = static_cast<std::size_t>(below(static_cast<std::int64_t>(shape.size())));
+        t.shift[moved] = below(shape[moved] / 4 + 2) - shape[moved] / 8 - 1;
+        if (below(4) == 0) t.shift.back() = 1;
+        stencil.terms.push_back(std::move(t));
+      }
+      std::vector<float> u(static_cast<std::size_t>(size_of(shape)));
+      for (auto& x : u) x = static_cast<float>(below(9));
+      const std::vector<float> want = stencil.of(u, shape);
+      PartitionSpec spec;
+      switch (below(4)) {
+        case 0:
+          spec = shape.size() > 1 ? P("x", "y") : P("x");
+          break;
+        case 1:
+          spec = shape.size() > 1 ? P(none, SpecEntry(std::vector<std::string>{"x", "y"})) : P("y");
+          break;
+        case 2:
+          spec = P(SpecEntry(std::vector<std::string>{"y", "x"}));
+          break;
+        default:
+          break;
+      }
+      auto step = jit([&](const Array& x) { return stencil(x); });
+      auto again = jit([&](const Array& x) {
+        return fori_loop(0, 3, [&](const Array&, const Array& y) { return stencil(y); }, x);
+      });
+      const Array placed = device_put(HostArray::from(u, shape), NamedSharding(grid, spec, {.uneven = true}));
+      ASSERT_EQ(step(placed).to_vector<float>(), want) << "round " << round << " of rank " << shape.size();
+      ASSERT_EQ(step(Array(HostArray::from(u, shape))).to_vector<float>(), want);
+      ASSERT_EQ(again(placed).to_vector<float>(), stencil.of(stencil.of(want, shape), shape));
+    }
+  }
+}
 
 TEST_F(HaloTest, SlicesMoveTheirOffset) {
   // Each shard of 64 rows becomes one of 63 that begins one further on.

@@ -123,6 +123,20 @@ TEST(Fusion, LayerNormWithKeptDimensionsIsOneStep) {
       1);
 }
 
+// Padded and cut copies of operands are read in place.
+TEST(Fusion, StencilIsOneStep) {
+  check(
+      {{DType::F32, {kBatch, 9, 40}}, {DType::F32, {kBatch, 11, 42}}},
+      [](ir::Builder& b, const Values& in) {
+        Value edge = ops::constant(b, HostArray::scalar(0.5F));
+        Value left = ops::pad(in[0], edge, {0, 0, 1}, {0, 0, -1});
+        Value up = ops::pad(in[0], edge, {0, 1, -1}, {0, -1, 1});
+        Value cut = ops::slice(in[1], {0, 1, 2}, {kBatch, 10, 42});
+        return Values{in[0] * left - up * cut, row_sum(left)};
+      },
+      1);
+}
+
 TEST(Fusion, OutsidersReadWhatTheyNeed) {
   check(
       {{DType::F32, {kBatch, 16}}, {DType::F32, {16, 16}}},
