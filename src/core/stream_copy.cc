@@ -19,7 +19,12 @@ void copy_block(void* dst, const void* src, std::int64_t bytes) {
   auto* to = static_cast<unsigned char*>(dst);
   const auto* from = static_cast<const unsigned char*>(src);
   if (ahead > 0 && ahead < kVector && bytes < kLarge) {
-    for (; bytes > kPart; bytes -= kPart, to += kPart, from += kPart) std::memcpy(to, from, kPart);
+    // Of a size that it knows the compiler would write `rep movsq` itself.
+    std::int64_t part = kPart;
+    __asm__("" : "+r"(part));
+    for (; bytes > part; bytes -= part, to += part, from += part) {
+      std::memcpy(to, from, static_cast<std::size_t>(part));
+    }
   }
   std::memcpy(to, from, static_cast<std::size_t>(bytes));
 }

@@ -121,11 +121,14 @@ class Writer {
   // Which values go through memory: what other than element-wise operations make or read.
   void find_memory() {
     auto store = [&](ir::ValueId v) { in_memory_[index(root(v))] = true; };
+    window_.resize(g_.num_values());
     for (auto v : g_.inputs) store(v);
     for (const auto& e : g_.eqns) {
       if (is_view(e) && !e.in.empty()) {
         for (std::size_t k = 0; k < e.out.size(); ++k) root_[index(e.out[k])] = root(e.in[is_barrier(e) ? k : 0]);
-        for (auto v : e.out) in_memory_[index(root(v))] = in_memory_[index(root(v))] || is_barrier(e);
+        const bool stored = is_barrier(e) || shows_window(e);
+        for (auto v : e.out) window_[index(v)] = shows_window(e);
+        for (auto v : e.out) in_memory_[index(root(v))] = in_memory_[index(root(v))] || stored;
         continue;
       }
       if (fuses(e) || reduces_rows(e)) continue;
@@ -140,7 +143,7 @@ class Writer {
   }
 
   bool is_view(const ir::Eqn& e) const {
-    return (e.op->traits().view && e.in.size() <= 1 && !copies(e)) || free_reshard(e) || is_barrier(e);
+    return shows_window(e) || (e.op->traits().view && e.in.size() <= 1 && !copies(e)) || free_reshard(e) || is_barrier(e);
   }
   bool fuses(const ir::Eqn& e) const { return (is_view(e) && !is_barrier(e)) || e.op->traits().elementwise; }
   // The native engine copies what it transposes, but for operands and results of products.
@@ -152,6 +155,17 @@ class Writer {
     const bool products =
         std::ranges::all_of(readers, [](const spmd::Use& u) { return u.eqn->op == &ops::def::dot_general; });
     return uses_->returned(e.out[0]) || !products;
+  }
+
+  // What the native engine's fused groups read where it is; of what is split it moves the edges alone.
+  bool shows_window(const ir::Eqn& e) const {
+    const auto* halo = e.op == &ops::def::halo ? &ir::get<ops::Halo>(e.attrs) : nullptr;
+    if (!uses_ || !(halo != nullptr ? ops::shifts_one_array(*halo) : ops::is_window(e))) return false;
+    return std::ranges::all_of(e.out, [&](ir::ValueId v) {
+      const bool elementwise = std::ranges::all_of(
+          uses_->of(v), [](const spmd::Use& u) { return u.eqn->op->traits().elementwise; });
+      return elementwise && !uses_->returned(v);
+    });
   }
 
   // What the native engine computes row by row together with what it reads and what reads it.
@@ -306,8 +320,9 @@ class Writer {
     if (group < 0) group = static_cast<std::int32_t>(out_.tasks.size());
     t.group = group;
     for (auto v : e.in) {
-      // Inside a group each value is read once.
-      if (in_memory_[index(root(v))] && (!joins || reads_.insert({group, root(v)}).second)) {
+      // Inside a group each value is read once, and once more under each window.
+      const ir::ValueId once = window_[index(v)] ? v : root(v);
+      if (in_memory_[index(root(v))] && (!joins || reads_.insert({group, once}).second)) {
         touch(t, root(v), bytes_read(v), carried(v) ? Touch::Kind::Carried : Touch::Kind::Read);
       }
     }
@@ -387,11 +402,13 @@ class Writer {
     } else {
       t.collective = Collective::Permute;
       t.bytes = static_cast<double>(ops::received(g_, e));
-      if (e.op == &ops::def::halo) t.copied = all(e.in) + all(e.out);
+      if (e.op == &ops::def::halo) t.copied = shows_window(e) ? 2 * t.bytes : all(e.in) + all(e.out);
     }
     if (ops::received(g_, e) == 0) return pass_on(e);
-    for (auto v : e.in) t.touches.push_back({root(v), bytes(v)});
-    for (auto v : e.out) t.touches.push_back({v, bytes(v), kind_written(v)});
+    if (!shows_window(e)) {
+      for (auto v : e.in) t.touches.push_back({root(v), bytes(v)});
+      for (auto v : e.out) t.touches.push_back({v, bytes(v), kind_written(v)});
+    }
     t.name = to_string(t.collective);
     push(e, std::move(t));
   }
@@ -471,6 +488,7 @@ class Writer {
   Schedule out_;
   std::optional<spmd::GraphUses> uses_;  // of a graph for the native engine
   std::vector<ir::ValueId> root_;        // of views, by value
+  std::vector<bool> window_;             // by value: of another one, moved
   std::vector<bool> in_memory_;          // by root
   std::vector<bool> is_result_;          // by root: of the graph
   std::vector<TaskIds> made_;            // by value: the tasks that it needs

@@ -60,14 +60,8 @@ std::shared_ptr<const Program> Program::compile(const ir::GraphPtr& graph, Conte
   program->debug_nans_ = config().debug_nans;
   program->graph_ = inline_calls(graph);
   bool rewrites = !program->debug_nans_ && !context.plain();
-  FusedGraph fused;
-  if (rewrites) {
-    ir::GraphPtr merged = fold_transposes(merge_equal(program->graph_));
-    // Between processes what several results need of a shard is sent at once.
-    fused = recompute_cheap(context.distributed() ? merged : split_halos(merged));
-  } else {
-    fused = {program->graph_, fusion_groups(*program->graph_, false)};
-  }
+  FusedGraph fused = rewrites ? recompute_cheap(split_halos(fold_transposes(merge_equal(program->graph_))))
+                              : FusedGraph{program->graph_, fusion_groups(*program->graph_, false)};
   program->graph_ = fused.graph;
   const ir::Graph& g = *program->graph_;
   for (auto v : g.inputs) {

@@ -80,6 +80,21 @@ HaloBox around(const HaloBox& a, const HaloBox& b) {
 
 }  // namespace
 
+namespace {
+bool all_are(const Dims& dims, std::int64_t value) {
+  return std::ranges::all_of(dims, [&](std::int64_t n) { return n == value; });
+}
+}  // namespace
+
+bool shifts_one_array(const Halo& h) {
+  return h.operands() == 1 && h.windows == 0 && all_are(h.strides, 1) && all_are(h.spacing, 1);
+}
+
+bool is_window(const ir::Eqn& e) {
+  if (e.op == &def::pad) return all_are(ir::get<Pad>(e.attrs).interior, 0);
+  return e.op == &def::slice && all_are(ir::get<StaticSlice>(e.attrs).strides, 1);
+}
+
 std::int64_t HaloBox::size() const {
   std::int64_t n = 1;
   for (auto e : extent) n *= e;
@@ -150,8 +165,7 @@ PaddedWindows window_stack_of_padded(Value x, Value outside, const WindowStack& 
   inner.spacing *= p.interior[d] + 1;
   PaddedWindows out{window_stack(array, value, inner, cause)};
   p.low[d] = p.high[d] = p.interior[d] = 0;
-  auto none = [](const Dims& n) { return std::ranges::all_of(n, [](std::int64_t i) { return i == 0; }); };
-  if (none(p.low) && none(p.high) && none(p.interior)) return out;
+  if (all_are(p.low, 0) && all_are(p.high, 0) && all_are(p.interior, 0)) return out;
   for (Dims* v : {&p.low, &p.high, &p.interior}) v->insert(v->begin(), 0);
   out.taken = out.windows;
   out.windows = x.builder->add1(def::pad, {out.taken, value}, attrs(std::move(p)));

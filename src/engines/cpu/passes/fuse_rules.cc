@@ -8,6 +8,7 @@
 #include "engines/cpu/passes/split_halos.h"
 #include "ir/op_def.h"
 #include "ops/ops.h"
+#include "ops/shape/halo.h"
 #include "ops/shared_attrs.h"
 #include "tessera/config.h"
 
@@ -183,15 +184,7 @@ std::optional<Fit> fit_window(const ir::Graph& g, const FusionGroup& group, cons
 
 }  // namespace
 
-bool reads_window(const ir::Eqn& e) {
-  if (e.op == &halo_shift()) return true;
-  if (e.op == &ops::def::pad) {
-    const Dims& interior = ir::get<ops::Pad>(e.attrs).interior;
-    return std::ranges::all_of(interior, [](std::int64_t n) { return n == 0; });
-  }
-  if (e.op != &ops::def::slice) return false;
-  return std::ranges::all_of(ir::get<ops::StaticSlice>(e.attrs).strides, [](std::int64_t n) { return n == 1; });
-}
+bool reads_window(const ir::Eqn& e) { return e.op == &halo_shift() || ops::is_window(e); }
 
 Dims window_low(const ir::Graph& g, const ir::Eqn& e) {
   if (e.op == &ops::def::pad) return ir::get<ops::Pad>(e.attrs).low;

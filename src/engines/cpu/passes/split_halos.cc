@@ -94,9 +94,7 @@ class Splitter {
   std::optional<std::vector<HaloShift>> shifts_of(const ir::Eqn& e) const {
     if (e.op != &ops::def::halo) return std::nullopt;
     const auto& h = ir::get<ops::Halo>(e.attrs);
-    auto one = [](std::int64_t n) { return n == 1; };
-    const bool plain = h.windows == 0 && std::ranges::all_of(h.strides, one) && std::ranges::all_of(h.spacing, one);
-    if (!plain || h.operands() != 1 || e.in.size() != 2 || g_.layout(e.in[0]).partial != 0) return std::nullopt;
+    if (!ops::shifts_one_array(h) || e.in.size() != 2 || g_.layout(e.in[0]).partial != 0) return std::nullopt;
     std::vector<HaloShift> out;
     for (std::size_t r = 0; r < e.out.size(); ++r) {
       auto shift = shift_of(e.in[0], e.out[r], h.starts[r]);

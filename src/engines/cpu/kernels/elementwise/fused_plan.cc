@@ -194,8 +194,9 @@ class VariantBuilder {
       }
     }
     if (!kernels) variant_.streamed.clear();
-    constexpr std::int64_t kLargeTile = 4096;
-    if (!kernels && !chunks_) variant_.block = kLargeTile;
+    // Copies of what is under windows stay in the first-level cache.
+    constexpr std::int64_t kLargeTile = 4096, kTileOfWindows = 2048;
+    if (!kernels && !chunks_) variant_.block = variant_.windows.empty() ? kLargeTile : kTileOfWindows;
   }
   Prefill& prefill_of(std::int32_t buffer) {
     auto it = std::find_if(variant_.prefills.begin(), variant_.prefills.end(),
