@@ -115,39 +115,58 @@ void strided_run(Byte* dst, std::int64_t ds, const Byte* src, std::int64_t ss, s
   }
 }
 
-// 4x4 blocks of 32-bit elements in registers; `rows` and `cols` are multiples of 4.
-void transpose32(Byte* dst, std::int64_t ds, const Byte* src, std::int64_t ss, std::int64_t rows, std::int64_t cols) {
+// 4x4 elements of 32 bits or 2x2 of 64 in registers.
+void transpose_block(std::uint32_t* dst, std::int64_t ds, const Byte* src, std::int64_t ss) {
   typedef std::uint32_t Quad __attribute__((vector_size(16)));
   auto low = [](Quad x, Quad y) { return __builtin_shufflevector(x, y, 0, 4, 1, 5); };
   auto high = [](Quad x, Quad y) { return __builtin_shufflevector(x, y, 2, 6, 3, 7); };
-  for (std::int64_t r = 0; r < rows; r += 4) {
-    for (std::int64_t c = 0; c < cols; c += 4) {
-      Quad in[4];
-      for (int i = 0; i < 4; ++i) std::memcpy(&in[i], src + (c + i) * ss + r * 4, sizeof in[i]);
-      const Quad even_low = low(in[0], in[2]), even_high = high(in[0], in[2]);
-      const Quad odd_low = low(in[1], in[3]), odd_high = high(in[1], in[3]);
-      const Quad out[4] = {low(even_low, odd_low), high(even_low, odd_low), low(even_high, odd_high),
-                           high(even_high, odd_high)};
-      for (int i = 0; i < 4; ++i) std::memcpy(dst + (r + i) * ds + c * 4, &out[i], sizeof out[i]);
-    }
-  }
+  Quad in[4];
+  for (int i = 0; i < 4; ++i) std::memcpy(&in[i], src + i * ss, sizeof in[i]);
+  const Quad even_low = low(in[0], in[2]), even_high = high(in[0], in[2]);
+  const Quad odd_low = low(in[1], in[3]), odd_high = high(in[1], in[3]);
+  const Quad out[4] = {low(even_low, odd_low), high(even_low, odd_low), low(even_high, odd_high),
+                       high(even_high, odd_high)};
+  for (int i = 0; i < 4; ++i) std::memcpy(dst + i * ds, &out[i], sizeof out[i]);
+}
+void transpose_block(std::uint64_t* dst, std::int64_t ds, const Byte* src, std::int64_t ss) {
+  typedef std::uint64_t Pair __attribute__((vector_size(16)));
+  Pair in[2];
+  for (int i = 0; i < 2; ++i) std::memcpy(&in[i], src + i * ss, sizeof in[i]);
+  const Pair out[2] = {__builtin_shufflevector(in[0], in[1], 0, 2), __builtin_shufflevector(in[0], in[1], 1, 3)};
+  for (int i = 0; i < 2; ++i) std::memcpy(dst + i * ds, &out[i], sizeof out[i]);
 }
 
-// dst[r * ds + c * item] = src[c * ss + r * item] over one tile.
+// A tile of a line by a line. Each line of the source is read, and each of the target written, once and whole: lines
+// whose strides are a multiple of a page have a few places of the cache together. Lines at `next` are asked for.
 template <class T>
-void transpose_tile(Byte* dst, std::int64_t ds, const Byte* src, std::int64_t ss, std::int64_t rows,
-                    std::int64_t cols) {
-  if constexpr (sizeof(T) == 4) {
-    if (rows % 4 == 0 && cols % 4 == 0) return transpose32(dst, ds, src, ss, rows, cols);
+void transpose_lines(Byte* dst, std::int64_t ds, const Byte* src, std::int64_t ss, const Byte* next) {
+  constexpr std::int64_t kTile = 64 / sizeof(T);
+  constexpr std::int64_t kBlock = 16 / sizeof(T);
+  alignas(64) T tile[kTile * kTile];
+  for (std::int64_t c = 0; c < kTile; c += kBlock) {
+    for (std::int64_t k = 0; k < kBlock; ++k) __builtin_prefetch(next + (c + k) * ss);
+    for (std::int64_t r = 0; r < kTile; r += kBlock) {
+      transpose_block(tile + r * kTile + c, kTile, src + c * ss + r * static_cast<std::int64_t>(sizeof(T)), ss);
+    }
   }
+  for (std::int64_t r = 0; r < kTile; ++r) std::memcpy(dst + r * ds, tile + r * kTile, sizeof(T) * kTile);
+}
+
+// dst[r * ds + c * item] = src[c * ss + r * item] over one tile; that at `next` comes after it.
+template <class T>
+void transpose_tile(Byte* dst, std::int64_t ds, const Byte* src, std::int64_t ss, std::int64_t rows, std::int64_t cols,
+                    const Byte* next) {
   constexpr std::int64_t item = sizeof(T);
+  if constexpr (item == 4 || item == 8) {
+    if (rows == 64 / item && cols == 64 / item) return transpose_lines<T>(dst, ds, src, ss, next);
+  }
   for (std::int64_t r = 0; r < rows; ++r) strided_run<T>(dst + r * ds, item, src + r * item, ss, cols);
 }
 
 // The source is contiguous along `row`, the destination along the last dim: tiles keep the lines of both in L1.
 template <class T>
 void transpose(Plan& p, std::size_t row_at) {
-  constexpr std::int64_t kTile = sizeof(T) >= 8 ? 16 : 64 / static_cast<std::int64_t>(sizeof(T));
+  constexpr std::int64_t kTile = std::max<std::int64_t>(8, 64 / static_cast<std::int64_t>(sizeof(T)));
   Dim row = p.dims[row_at];
   Dim col = p.dims.back();
   p.dims.pop_back();
@@ -165,7 +184,9 @@ void transpose(Plan& p, std::size_t row_at) {
       std::int64_t rows = std::min(kTile, row.size - (u++ % row_tiles) * kTile);
       for (std::int64_t t = 0; t < col_tiles; ++t) {
         std::int64_t c = t * kTile;
-        transpose_tile<T>(dst + c * col.dst, row.dst, src + c * col.src, col.src, rows, std::min(kTile, col.size - c));
+        const std::int64_t columns = std::min(kTile, col.size - c);
+        const Byte* next = src + (c + 2 * kTile <= col.size ? c + kTile : c) * col.src;
+        transpose_tile<T>(dst + c * col.dst, row.dst, src + c * col.src, col.src, rows, columns, next);
       }
     });
   });
