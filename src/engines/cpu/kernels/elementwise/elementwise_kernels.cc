@@ -66,7 +66,20 @@ void join_complex(const double* real, const double* imag, std::byte* to, std::in
   }
 }
 
+// Of the complex dtype's own real parts.
+template <class T>
+void from_real_parts(const std::byte* from, std::byte* to, std::int64_t n) {
+  const auto* real = reinterpret_cast<const T*>(from);
+  auto* parts = reinterpret_cast<T*>(to);
+  for (std::int64_t i = 0; i < n; ++i) {
+    parts[2 * i] = real[i];
+    parts[2 * i + 1] = 0;
+  }
+}
+
 void convert_block(DType in, DType out, const std::byte* from, std::byte* to, std::int64_t n) {
+  if (in == DType::F32 && out == DType::C64) return from_real_parts<float>(from, to, n);
+  if (in == DType::F64 && out == DType::C128) return from_real_parts<double>(from, to, n);
   alignas(64) double real[kConvertBlock];
   if (is_complex(out)) {  // every dtype passes through f64 exactly but 64-bit integers, which complex rounds anyway
     alignas(64) double imag[kConvertBlock] = {};
