@@ -143,7 +143,8 @@ class Writer {
   }
 
   bool is_view(const ir::Eqn& e) const {
-    return shows_window(e) || (e.op->traits().view && e.in.size() <= 1 && !copies(e)) || free_reshard(e) || is_barrier(e);
+    return shows_window(e) || (e.op->traits().view && e.in.size() <= 1 && !copies(e)) || free_reshard(e) ||
+           is_barrier(e);
   }
   bool fuses(const ir::Eqn& e) const { return (is_view(e) && !is_barrier(e)) || e.op->traits().elementwise; }
   // The native engine copies what it transposes, but for operands and results of products.
@@ -159,11 +160,17 @@ class Writer {
 
   // What the native engine's fused groups read where it is; of what is split it moves the edges alone.
   bool shows_window(const ir::Eqn& e) const {
-    const auto* halo = e.op == &ops::def::halo ? &ir::get<ops::Halo>(e.attrs) : nullptr;
-    if (!uses_ || !(halo != nullptr ? ops::shifts_one_array(*halo) : ops::is_window(e))) return false;
+    if (!uses_) return false;
+    if (e.op == &ops::def::halo) {
+      const auto& h = ir::get<ops::Halo>(e.attrs);
+      if (!ops::shifts(h) || std::count(e.in.begin(), e.in.end(), e.in[0]) != std::ssize(h.starts) / h.results)
+        return false;
+    } else if (!ops::is_window(e)) {
+      return false;
+    }
     return std::ranges::all_of(e.out, [&](ir::ValueId v) {
-      const bool elementwise = std::ranges::all_of(
-          uses_->of(v), [](const spmd::Use& u) { return u.eqn->op->traits().elementwise; });
+      const bool elementwise =
+          std::ranges::all_of(uses_->of(v), [](const spmd::Use& u) { return u.eqn->op->traits().elementwise; });
       return elementwise && !uses_->returned(v);
     });
   }

@@ -52,8 +52,8 @@ class HaloTest : public ::testing::Test {
 
 constexpr std::int64_t kRow = 16 * 4;  // bytes of a row of 16 floats
 
-// Sums of an array's shifted copies, as stencils are: each with one dimension shifted or several, or cut out of a larger
-// array; terms and results are whole numbers, so that any order gives the same bits.
+// Sums of an array's shifted copies, as stencils are: each with one dimension shifted or several, or cut out of a
+// larger array; terms and results are whole numbers, so that any order gives the same bits.
 struct Stencil {
   struct Term {
     float factor;
@@ -125,12 +125,54 @@ TEST_F(HaloTest, StencilsReadTheirShiftedCopiesInPlace) {
       }
       auto step = jit([&](const Array& x) { return stencil(x); });
       auto again = jit([&](const Array& x) {
-        return fori_loop(0, 3, [&](const Array&, const Array& y) { return stencil(y); }, x);
+        return fori_loop(
+            0, 3, [&](const Array&, const Array& y) { return stencil(y); }, x);
       });
       const Array placed = device_put(HostArray::from(u, shape), NamedSharding(grid, spec, {.uneven = true}));
       ASSERT_EQ(step(placed).to_vector<float>(), want) << "round " << round << " of rank " << shape.size();
       ASSERT_EQ(step(Array(HostArray::from(u, shape))).to_vector<float>(), want);
       ASSERT_EQ(again(placed).to_vector<float>(), stencil.of(stencil.of(want, shape), shape));
+    }
+  }
+}
+
+// Rings, and parts of an array that was padded once: of each the element that it should be, times what it is added to.
+TEST_F(HaloTest, RollsAndPartsOfPaddedArraysAreReadInPlace) {
+  std::mt19937 rng(2);
+  auto below = [&](std::int64_t n) { return static_cast<std::int64_t>(rng() % static_cast<unsigned>(n)); };
+  for (const Shape& shape : {Shape{64, 64}, Shape{40, 24, 16}, Shape{400}, Shape{24, 34}, Shape{8, 512}}) {
+    for (int round = 0; round < 16; ++round) {
+      const auto d = static_cast<std::size_t>(below(static_cast<std::int64_t>(shape.size())));
+      const std::int64_t by = below(shape[d] + 1) - shape[d] / 2;
+      const std::int64_t width = 1 + below(3), from = below(2 * width + 1);
+      PartitionSpec spec;
+      if (round % 4 == 1) spec = shape.size() > 1 ? P("x", "y") : P("x");
+      if (round % 4 == 2) spec = P(SpecEntry(std::vector<std::string>{"y", "x"}));
+      if (round % 4 == 3) spec = shape.size() > 1 ? P(none, "y") : P("y");
+      auto program = jit([&](const Array& x) {
+        Dims start(shape.size(), width), limit = shape;
+        start[d] = from;
+        for (std::size_t k = 0; k < limit.size(); ++k) limit[k] += start[k];
+        const Array padded = pad(x, width);
+        return std::vector<Array>{x + 2.0F * roll(x, by, static_cast<std::int64_t>(d)),
+                                  x + 3.0F * lax::slice(padded, start, limit)};
+      });
+      std::vector<float> u(static_cast<std::size_t>(size_of(shape)));
+      for (auto& x : u) x = static_cast<float>(below(9));
+      const auto got = program(device_put(HostArray::from(u, shape), NamedSharding(grid, spec, {.uneven = true})));
+      const auto rolled = got[0].to_vector<float>(), cut = got[1].to_vector<float>();
+      std::int64_t inner = 1;
+      for (std::size_t k = d + 1; k < shape.size(); ++k) inner *= shape[k];
+      for (std::int64_t i = 0; i < size_of(shape); ++i) {
+        const std::int64_t o = i / inner % shape[d], first = i - o * inner;
+        const std::int64_t source = (o - by % shape[d] + shape[d]) % shape[d], moved = o + from - width;
+        const auto at = static_cast<std::size_t>(i);
+        ASSERT_EQ(rolled[at], u[at] + 2 * u[static_cast<std::size_t>(first + source * inner)])
+            << "roll of rank " << shape.size() << ", dimension " << d << " by " << by << ", round " << round;
+        const bool inside = moved >= 0 && moved < shape[d];
+        ASSERT_EQ(cut[at], u[at] + (inside ? 3 * u[static_cast<std::size_t>(first + moved * inner)] : 0))
+            << "part of rank " << shape.size() << ", dimension " << d << " from " << from << ", round " << round;
+      }
     }
   }
 }

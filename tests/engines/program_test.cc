@@ -132,7 +132,9 @@ TEST(Fusion, StencilIsOneStep) {
         Value left = ops::pad(in[0], edge, {0, 0, 1}, {0, 0, -1});
         Value up = ops::pad(in[0], edge, {0, 1, -1}, {0, -1, 1});
         Value cut = ops::slice(in[1], {0, 1, 2}, {kBatch, 10, 42});
-        return Values{in[0] * left - up * cut, row_sum(left)};
+        Value wide = ops::pad(in[0], edge, {0, 1, 1}, {0, 1, 1});
+        Value corner = ops::slice(wide, {0, 0, 2}, {kBatch, 9, 42});
+        return Values{in[0] * left - up * cut + corner, row_sum(left)};
       },
       1);
 }

@@ -68,8 +68,9 @@ struct Space {
   Shape shape;
   std::size_t split;  // dimensions from here on are columns
 };
-const Space kSpaces[] = {{{1}, 0},       {{40}, 0},        {{5000}, 0},      {{30, 50}, 1},     {{3, 70, 33}, 1}, {{3, 70, 33}, 2},
-                         {{64, 1024}, 1}, {{2, 9, 900}, 2}, {{12, 5000}, 1}, {{4, 3, 4, 20}, 2}, {{2, 70001}, 1}};
+const Space kSpaces[] = {{{1}, 0},         {{40}, 0},          {{5000}, 0},     {{30, 50}, 1},
+                         {{3, 70, 33}, 1}, {{3, 70, 33}, 2},   {{64, 1024}, 1}, {{2, 9, 900}, 2},
+                         {{12, 5000}, 1},  {{4, 3, 4, 20}, 2}, {{2, 70001}, 1}};
 
 // Of x under a window with a fill value or edges, y under another that lacks nothing, and z as it lies: results of all
 // elements and, where the program reduces, of rows.

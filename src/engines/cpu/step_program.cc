@@ -15,7 +15,7 @@
 #include "engines/cpu/passes/inline_calls.h"
 #include "engines/cpu/passes/merge.h"
 #include "engines/cpu/passes/recompute_cheap.h"
-#include "engines/cpu/passes/split_halos.h"
+#include "engines/cpu/passes/windows.h"
 #include "engines/cpu/verify_steps.h"
 #include "ir/op_def.h"
 #include "ops/collective/transfer_bytes.h"
@@ -60,7 +60,7 @@ std::shared_ptr<const Program> Program::compile(const ir::GraphPtr& graph, Conte
   program->debug_nans_ = config().debug_nans;
   program->graph_ = inline_calls(graph);
   bool rewrites = !program->debug_nans_ && !context.plain();
-  FusedGraph fused = rewrites ? recompute_cheap(split_halos(fold_transposes(merge_equal(program->graph_))))
+  FusedGraph fused = rewrites ? recompute_cheap(find_windows(fold_transposes(merge_equal(program->graph_))))
                               : FusedGraph{program->graph_, fusion_groups(*program->graph_, false)};
   program->graph_ = fused.graph;
   const ir::Graph& g = *program->graph_;

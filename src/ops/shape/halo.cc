@@ -86,9 +86,7 @@ bool all_are(const Dims& dims, std::int64_t value) {
 }
 }  // namespace
 
-bool shifts_one_array(const Halo& h) {
-  return h.operands() == 1 && h.windows == 0 && all_are(h.strides, 1) && all_are(h.spacing, 1);
-}
+bool shifts(const Halo& h) { return h.windows == 0 && all_are(h.strides, 1) && all_are(h.spacing, 1); }
 
 bool is_window(const ir::Eqn& e) {
   if (e.op == &def::pad) return all_are(ir::get<Pad>(e.attrs).interior, 0);

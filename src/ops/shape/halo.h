@@ -42,8 +42,8 @@ struct Halo {
   std::size_t operands() const { return starts.size() / static_cast<std::size_t>(results); }
 };
 
-/// Whether each result is one array, each element of which is moved as far as the others.
-bool shifts_one_array(const Halo& h);
+/// Whether each operand is moved as a whole: no element is left out or put between others.
+bool shifts(const Halo& h);
 /// Whether the result is one array's elements as they follow each other, some left out at its ends or added there: of
 /// padding and slices without steps.
 bool is_window(const ir::Eqn& e);
