@@ -53,48 +53,53 @@ Combiner::Combiner(ir::Reduction reduction, DType dtype) : reduction_(reduction)
 }
 
 // The first half is the largest power of two, so that a tree over more blocks extends one over fewer.
-const void* Combiner::tree(std::span<const void* const> blocks, std::int64_t offset, std::int64_t n, char* out,
+const void* Combiner::tree(std::span<const void* const> blocks, std::int64_t offset_bytes, std::int64_t n, char* out,
                            Scratch& scratch, std::size_t depth, bool widens) const {
   if (blocks.size() == 1) {
-    const void* from = static_cast<const char*>(blocks[0]) + offset * dtype_size(widens ? dtype_ : wide_);
+    const void* from = static_cast<const char*>(blocks[0]) + offset_bytes;
     if (!widens) return from;
     widen_(from, nullptr, nullptr, out, n);
     return out;
   }
   std::size_t half = std::bit_floor(blocks.size() - 1);
-  const void* left = tree(blocks.first(half), offset, n, out, scratch, depth + 1, widens);
-  const void* right = tree(blocks.subspan(half), offset, n, scratch.level(depth), scratch, depth + 1, widens);
+  const void* left = tree(blocks.first(half), offset_bytes, n, out, scratch, depth + 1, widens);
+  const void* right = tree(blocks.subspan(half), offset_bytes, n, scratch.level(depth), scratch, depth + 1, widens);
   apply_(left, right, nullptr, out, n);
   return out;
 }
 
 void Combiner::combine(std::span<const void* const> blocks, void* out, std::int64_t n) const {
-  run(blocks, out, n, {widen_ != nullptr, narrow_ != nullptr});
+  run(blocks, out, {1, n, 0}, {widen_ != nullptr, narrow_ != nullptr});
+}
+void Combiner::combine(std::span<const void* const> blocks, void* out, const Rows& rows) const {
+  run(blocks, out, rows, {widen_ != nullptr, narrow_ != nullptr});
 }
 void Combiner::combine_partly(std::span<const void* const> blocks, void* out, std::int64_t n) const {
-  run(blocks, out, n, {widen_ != nullptr, false});
+  run(blocks, out, {1, n, 0}, {widen_ != nullptr, false});
 }
 void Combiner::combine_wide(std::span<const void* const> blocks, void* out, std::int64_t n) const {
-  run(blocks, out, n, {false, narrow_ != nullptr});
+  run(blocks, out, {1, n, 0}, {false, narrow_ != nullptr});
 }
 
-void Combiner::run(std::span<const void* const> blocks, void* out, std::int64_t n, Stage stage) const {
+void Combiner::run(std::span<const void* const> blocks, void* out, const Rows& rows, Stage stage) const {
   const std::int64_t item = dtype_size(stage.narrows || wide_ == dtype_ ? dtype_ : wide_);
+  const std::int64_t from_item = dtype_size(stage.widens ? dtype_ : wide_);
   std::int64_t chunk = (blocks.size() > 64 ? 4096 : 16384) / dtype_size(wide_);
-  chunk = std::clamp<std::int64_t>(n, 1, chunk);
-  std::int64_t chunks = (n + chunk - 1) / chunk;
+  chunk = std::clamp<std::int64_t>(rows.length, 1, chunk);
+  const std::int64_t chunks = (rows.length + chunk - 1) / chunk;  // of a row
   // A grain of about a hundred microseconds of additions.
   auto grain =
       std::max<std::int64_t>(1, (1 << 20) / (chunk * dtype_size(wide_) * static_cast<std::int64_t>(blocks.size())));
-  base::parallel_for(chunks, grain, [&](std::int64_t begin, std::int64_t end) {
+  base::parallel_for(rows.count * chunks, grain, [&](std::int64_t begin, std::int64_t end) {
     Scratch scratch(chunk * dtype_size(wide_));
     std::vector<char> wide(stage.narrows ? scratch.level_bytes : 0);
     for (std::int64_t c = begin; c < end; ++c) {
-      std::int64_t first = c * chunk;
-      std::int64_t count = std::min(chunk, n - first);
-      char* to = static_cast<char*>(out) + first * item;
+      const std::int64_t row = c / chunks;
+      const std::int64_t first = c % chunks * chunk;
+      const std::int64_t count = std::min(chunk, rows.length - first);
+      char* to = static_cast<char*>(out) + (row * rows.length + first) * item;
       char* sum = stage.narrows ? wide.data() : to;
-      const void* result = tree(blocks, first, count, sum, scratch, 0, stage.widens);
+      const void* result = tree(blocks, row * rows.stride + first * from_item, count, sum, scratch, 0, stage.widens);
       if (stage.narrows) {
         narrow_(result, nullptr, nullptr, to, count);
       } else if (result != to) {

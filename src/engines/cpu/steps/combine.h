@@ -19,6 +19,11 @@ class Combiner {
   Combiner(ir::Reduction reduction, DType dtype);
   /// `out[i] = reduction over b of blocks[b][i]` for `n` elements; at least one block. `out` overlaps no block.
   void combine(std::span<const void* const> blocks, void* out, std::int64_t n) const;
+  /// Rows of the blocks, whose beginnings are so many bytes apart; `out` has them one after the other.
+  struct Rows {
+    std::int64_t count, length, stride;
+  };
+  void combine(std::span<const void* const> blocks, void* out, const Rows& rows) const;
   /// The same in two stages with one rounding: `out` of the first one has the dtype `wide`, and the second one's
   /// blocks.
   void combine_partly(std::span<const void* const> blocks, void* out, std::int64_t n) const;
@@ -37,8 +42,8 @@ class Combiner {
     bool widens;
     bool narrows;
   };
-  void run(std::span<const void* const> blocks, void* out, std::int64_t n, Stage stage) const;
-  const void* tree(std::span<const void* const> blocks, std::int64_t offset, std::int64_t n, char* out,
+  void run(std::span<const void* const> blocks, void* out, const Rows& rows, Stage stage) const;
+  const void* tree(std::span<const void* const> blocks, std::int64_t offset_bytes, std::int64_t n, char* out,
                    Scratch& scratch, std::size_t depth, bool widens) const;
 
   ir::Reduction reduction_;

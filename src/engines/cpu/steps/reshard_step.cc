@@ -240,6 +240,24 @@ class ReshardStep final : public ExchangeStep {
     return source < 0 ? nullptr : from[at(source)];
   }
 
+  // The box as rows of a shard of such strides, where it is that, and of rows that are long enough to be added one by one.
+  std::optional<Combiner::Rows> rows_of(const Box& box, const Dims& strides) const {
+    constexpr std::int64_t kShortest = 256;  // bytes
+    Combiner::Rows rows{1, 1, 0};
+    std::size_t d = box.extent.size();
+    while (d-- > 0) {
+      rows.length *= box.extent[d];
+      if (box.extent[d] != box.source_shape[d]) break;
+    }
+    for (std::size_t k = 0; k < d; ++k) {
+      if (box.extent[k] == 1) continue;
+      if (rows.count > 1) return std::nullopt;
+      rows.count = box.extent[k];
+      rows.stride = strides[k];
+    }
+    return rows.length * itemsize_ < kShortest ? std::nullopt : std::optional(rows);
+  }
+
   // The box of these shards, reduced, as contiguous memory: `to` (when not null), or a shard itself, or `scratch`. In
   // programs over processes it has the dtype in which sums are carried: there the last stage rounds, once.
   const void* block(Run& run, const ShardBuffers& from, std::span<const std::int32_t> shards, const Box& box, void* to,
@@ -247,13 +265,14 @@ class ReshardStep final : public ExchangeStep {
     std::int64_t n = size_of(box.extent);
     Dims strides = core::contiguous_strides(box.source_shape, itemsize_);
     bool direct = is_one_run(box.extent, box.source_shape);
+    const auto rows = direct || staged_ || shards.size() == 1 ? std::nullopt : rows_of(box, strides);
     std::vector<const void*> blocks;
     ShardBuffers copies;
     for (auto shard : shards) {
       const BufferPtr& b = from[at(shard)];
       TESSERA_CHECK(b != nullptr, str("reshard: shard ", shard, " is not here"));
       const char* start = element(b->data(), box.in_source, strides);
-      if (!direct) {
+      if (!direct && !rows) {
         copies.push_back(run.memory.allocate(n * itemsize_));
         kernels::copy_strided(copies.back()->data(), core::contiguous_strides(box.extent, itemsize_), start, strides,
                               box.extent, itemsize_);
@@ -271,6 +290,8 @@ class ReshardStep final : public ExchangeStep {
     }
     if (staged_) {
       combiner_->combine_partly(blocks, to, n);
+    } else if (rows) {
+      combiner_->combine(blocks, to, *rows);
     } else {
       combiner_->combine(blocks, to, n);
     }
