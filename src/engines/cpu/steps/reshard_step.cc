@@ -240,7 +240,8 @@ class ReshardStep final : public ExchangeStep {
     return source < 0 ? nullptr : from[at(source)];
   }
 
-  // The box as rows of a shard of such strides, where it is that, and of rows that are long enough to be added one by one.
+  // The box as rows of a shard of such strides, where it is that, and of rows that are long enough to be added one by
+  // one.
   std::optional<Combiner::Rows> rows_of(const Box& box, const Dims& strides) const {
     constexpr std::int64_t kShortest = 256;  // bytes
     Combiner::Rows rows{1, 1, 0};

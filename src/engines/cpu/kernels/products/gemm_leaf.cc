@@ -141,7 +141,25 @@ void check_status(dnnl_status_t status, const GemmShape& s) {
 }
 }  // namespace
 
+namespace {
+// A column times a row: batches of them are element-wise products, each of which is shorter than a library's call.
+void outer_product(const GemmShape& s, const float* a, const float* b, float* c) {
+  const std::int64_t step_a = s.trans_a ? 1 : s.lda;
+  for (std::int64_t i = 0; i < s.m; ++i, c += s.ldc) {
+    const float x = a[i * step_a];
+    if (s.trans_b) {
+      for (std::int64_t j = 0; j < s.n; ++j) c[j] = 0.0F + x * b[j * s.ldb];
+    } else {
+      for (std::int64_t j = 0; j < s.n; ++j) c[j] = 0.0F + x * b[j];
+    }
+  }
+}
+}  // namespace
+
 void gemm_f32(const GemmShape& s, const void* a, const void* b, void* c, bool add) {
+  if (s.k == 1 && !add) {
+    return outer_product(s, static_cast<const float*>(a), static_cast<const float*>(b), static_cast<float*>(c));
+  }
   const float keep = add ? 1 : 0;
   SingleThreadedLibraries single;
   const auto* x = static_cast<const float*>(a);
