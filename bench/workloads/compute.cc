@@ -27,6 +27,21 @@ Result convolution(const Settings& s) {
   return timed(s, call(f, x, w), {.reads = 8 * kMB, .writes = 8 * kMB, .flops = 2.0 * 32 * 32 * 32 * 9 * 64 * 64});
 }
 
+// Fifty steps of the heat equation, whose neighbours are shifted copies.
+Result stencil(const Settings& s) {
+  auto shifted = [](const Array& u, std::size_t dim, std::int64_t by) {
+    std::vector<lax::PadDim> pads(2);
+    pads[dim] = {by, -by};
+    return lax::pad(u, 0.0F, pads);
+  };
+  auto step = [=](const Array&, const Array& u) {
+    Array around = shifted(u, 0, 1) + shifted(u, 0, -1) + shifted(u, 1, 1) + shifted(u, 1, -1);
+    return u + 0.2 * (around - 4.0 * u);
+  };
+  auto f = jit([=](const Array& u) { return fori_loop(0, 50, step, u); });
+  return timed(s, call(f, put({1024, 1024}, mesh1(s.devices), P("x"))), {.reads = 200 * kMB, .writes = 200 * kMB});
+}
+
 }  // namespace
 
 void add_compute(std::vector<Workload>& list) {
@@ -56,6 +71,7 @@ void add_compute(std::vector<Workload>& list) {
                     return timed(s, call(jit([](const Array& v) { return sum(v); }), x), {.reads = 64 * kMB});
                   }});
   list.push_back({"conv_32x32x32x64_3x3_alldev", convolution});
+  list.push_back({"stencil_1024_50_steps_alldev", stencil});
   list.push_back({"sort_1M_f32_1dev", [](const Settings& s) {
                     auto f = jit([](const Array& v) { return sort(v); });
                     return timed(s, call(f, device_put(fill({1 << 20}))), {.reads = 4 * kMB, .writes = 4 * kMB});

@@ -29,6 +29,29 @@ struct Counts {
   std::int64_t collectives = 0;
 };
 
+// What the last cache holds of values that are used again after so many bytes. Its rate was measured with some of them
+// already gone: a mixture of that of the cache before it and the memory's. Beyond its size the rest goes.
+double last_cache_share(const ClusterDevice& d, double bytes) {
+  if (d.caches.empty()) return 0;
+  const ClusterCache& last = d.caches.back();
+  const auto size = static_cast<double>(last.bytes);
+  double most = 1;
+  if (d.caches.size() > 1) {
+    const ClusterCache& before = d.caches[d.caches.size() - 2];
+    if (bytes <= static_cast<double>(before.bytes)) return 1;
+    const double all_missed = 1 / d.memory_bandwidth - 1 / before.bandwidth;
+    if (all_missed > 0) most = std::clamp((1 / d.memory_bandwidth - 1 / last.bandwidth) / all_missed, 0.0, 1.0);
+  }
+  return most * std::clamp(2 - bytes / size, 0.0, 1.0);
+}
+// The rate at which that share is read.
+double cached_bandwidth(const ClusterDevice& d, double bytes) {
+  const bool mixed = d.caches.size() > 1 && bytes > static_cast<double>(d.caches[d.caches.size() - 2].bytes);
+  return mixed             ? d.caches[d.caches.size() - 2].bandwidth
+         : d.cached(bytes) ? d.bandwidth(bytes)
+                           : d.caches.back().bandwidth;
+}
+
 // Seconds that a task takes to read and write what caches hold, and what they do not.
 struct Moves {
   double cached = 0, memory = 0;
@@ -156,9 +179,7 @@ class Simulator {
         if (used == last.end() && u.kind == Touch::Kind::Carried) since = 0;
         if (u.kind == Touch::Kind::Between) since = before;
         if (streams(t, u)) since = -kFar;
-        const bool cached = d.cached(now - since);
-        const double reads = u.writes() ? d.write_cost_of(now - since) : 1;
-        (cached ? moves.cached : moves.memory) += reads * u.bytes / rate_of(t, u, now - since);
+        add(moves, t, u, now - since);
         last[u.value] = streams(t, u) ? -kFar : before;
       }
       const double scale = bytes > 0 && shares_memory() ? share * t.bytes / bytes : 1;
@@ -166,17 +187,30 @@ class Simulator {
     }
     return out;
   }
+  // Where the last cache holds a part of what is read, a core waits for that part and the other one in turn, and the
+  // memory gives the other one beside what else it does.
+  void add(Moves& moves, const Task& t, const Touch& u, double since) const {
+    const ClusterDevice& d = cluster_.device;
+    if (u.writes()) {
+      (d.cached(since) ? moves.cached : moves.memory) += d.write_cost_of(since) * u.bytes / d.bandwidth(since);
+      return;
+    }
+    const double hits = last_cache_share(d, since);
+    const double missed = (1 - hits) * u.bytes / d.memory_bandwidth;
+    moves.memory += missed;
+    if (hits > 0) moves.cached += missed + hits * u.bytes / rate_of(t, since);
+  }
   // Whether the native engine writes the value around the caches: from this size of all devices' shards on.
   bool streams(const Task& t, const Touch& u) const {
     const auto members = static_cast<double>(cluster_.levels[0].size());
     return u.writes() && t.products == 0 && share_of(t) * members * u.bytes >= core::kCacheBytes;
   }
   // Libraries read the operands of products from caches with more in flight than other passes do.
-  double rate_of(const Task& t, const Touch& u, double since) const {
+  double rate_of(const Task& t, double since) const {
     const ClusterDevice& d = cluster_.device;
     const auto products = d.operations.find("product_reads");
-    const bool faster = t.products > 0 && !u.writes() && d.cached(since) && products != d.operations.end();
-    return faster ? std::max(products->second, d.bandwidth(since)) : d.bandwidth(since);
+    const bool faster = t.products > 0 && products != d.operations.end();
+    return std::max(faster ? products->second : 0, cached_bandwidth(d, since));
   }
   double moved(const Task& t) const {
     if (t.body) return moved(*t.body);

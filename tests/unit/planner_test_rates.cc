@@ -75,8 +75,12 @@ TEST(Rates, ValuesComeFromTheCacheThatHoldsWhatWasUsedSince) {
   c.device.memory_bandwidth = 10;
   // Six arrays are read or written in a step, four from when one is written until it has been read.
   c.device.caches = {{static_cast<std::int64_t>(4 * kBytes), 100}};
-  EXPECT_NEAR(step(c, thrice), 2 * kBytes / 10 + 2 * kBytes / 100, 1e-6)
-      << "argument and result from memory, beside which the cache gives the sorts what they write and read";
+  EXPECT_NEAR(step(c, thrice), 1.5 * kBytes / 10 + 3.5 * kBytes / 100, 1e-6)
+      << "the result and half of the argument, which was used six arrays before";
+  c.device.caches = {{static_cast<std::int64_t>(3 * kBytes), 100}, {static_cast<std::int64_t>(6 * kBytes), 20}};
+  const double hits = (1.0 / 10 - 1.0 / 20) / (1.0 / 10 - 1.0 / 100);  // of the larger cache, by its rate
+  EXPECT_NEAR(step(c, thrice), kBytes * ((1 - hits) / 10 + hits / 100 + 2.0 / 100 + 3.0 / 20), 1e-6)
+      << "the argument is read from it, what lies between from the smaller one, and all is written to it";
   c.device.caches = {{static_cast<std::int64_t>(6 * kBytes), 100}};
   EXPECT_NEAR(step(c, thrice), 6 * kBytes / 100, 1e-6) << "all of the step is in the cache";
   c.device.caches = {{static_cast<std::int64_t>(kBytes), 100}};
