@@ -53,6 +53,7 @@ struct Tile {
 
 // The operand's elements of a line of the space; null where it has none there.
 const std::byte* line_start(const Window& w, const std::byte* operand, std::int64_t size, std::int64_t line) {
+  if (w.lines_alike) return operand + line * w.line.operand * size;
   std::int64_t skipped = 0;
   std::int64_t stride = w.line.operand;
   for (std::size_t d = w.outer.size(); d-- > 0;) {
@@ -87,11 +88,11 @@ void copy_outside(const Window& w, const WindowOperand& o, std::int64_t line, st
 // other there, copied to `buffer`.
 const std::byte* under_window(const Window& w, const WindowOperand& o, std::int64_t first, std::int64_t count,
                               std::byte* buffer) {
+  std::int64_t line = first / w.line.extent;
+  std::int64_t column = first % w.line.extent;
   std::byte* to = buffer;
-  for (const std::int64_t end = first + count; first < end;) {
-    const std::int64_t line = first / w.line.extent;
-    const std::int64_t column = first % w.line.extent;
-    const std::int64_t n = std::min(end - first, w.line.extent - column);
+  for (std::int64_t left = count, n = 0; left > 0; left -= n, to += n * o.size, ++line, column = 0) {
+    n = std::min(left, w.line.extent - column);
     const std::byte* start = line_start(w, o.elements, o.size, line);
     std::int64_t from = column;  // of the line, what the operand has
     std::int64_t until = column;
@@ -105,8 +106,6 @@ const std::byte* under_window(const Window& w, const WindowOperand& o, std::int6
       core::copy_block(to + (from - column) * o.size, start + (from - w.line.low) * o.size, (until - from) * o.size);
     }
     copy_outside(w, o, line, until, column + n, to + (until - column) * o.size);
-    to += n * o.size;
-    first += n;
   }
   return buffer;
 }
@@ -418,6 +417,7 @@ Window::Window(const Shape& space, const Shape& operand, const Dims& low) {
       outer.insert(outer.begin(), {space[d], operand[d], low[d]});
     }
   }
+  lines_alike = std::ranges::all_of(outer, [](const Dim& d) { return d.operand == d.extent && d.low == 0; });
 }
 
 FusedKernel::FusedKernel(FusedProgram program) : plan_(FusedPlanner::plan(std::move(program))) {}

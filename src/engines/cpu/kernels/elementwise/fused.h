@@ -39,8 +39,9 @@ struct Window {
     std::int64_t extent = 1, operand = 1;  // elements of the space and of the operand
     std::int64_t low = 0;
   };
-  std::vector<Dim> outer;  // slowest first
-  Dim line;                // the last dimensions, as one: elements that follow each other in both
+  std::vector<Dim> outer;   // slowest first
+  Dim line;                 // the last dimensions, as one: elements that follow each other in both
+  bool lines_alike = true;  // the operand has every line of the space, in order
 
   Window(const Shape& space, const Shape& operand, const Dims& low);
 };
