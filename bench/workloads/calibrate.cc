@@ -153,12 +153,14 @@ constexpr std::int64_t kAlone = 1 << 18, kShared = CalibrationSettings::kLeastMe
 
 // The cache, or memory, in which work on `bytes` is done. One operation that reads them takes `read` seconds, and two
 // that read, write and read halves of them take `written`, `each` of them besides what it moves. Beside reads that wait
-// writes take little; into lines that have to be fetched first, or leave two caches, more than reads.
+// writes take little; into lines that have to be fetched first more than reads, but no more than to fetch and to store
+// them.
 ClusterCache rates(std::int64_t bytes, double read, double written, double each) {
   constexpr double kLeast = 0.1;
+  constexpr double kMost = 2;
   const auto all = static_cast<double>(bytes);
   const double bandwidth = all / std::max(read - each, 1e-7);
-  return {bytes, bandwidth, std::max(kLeast, 2 * ((written - 2 * each) * bandwidth / all - 1))};
+  return {bytes, bandwidth, std::clamp(2 * ((written - 2 * each) * bandwidth / all - 1), kLeast, kMost)};
 }
 
 // What it takes to have all cores work on an operation, within a program, besides what every operation takes: of two

@@ -15,7 +15,7 @@
 #include "engines/cpu/passes/inline_calls.h"
 #include "engines/cpu/passes/merge.h"
 #include "engines/cpu/passes/recompute_cheap.h"
-#include "engines/cpu/passes/windows.h"
+#include "engines/cpu/passes/find_windows.h"
 #include "engines/cpu/verify_steps.h"
 #include "ir/op_def.h"
 #include "ops/collective/transfer_bytes.h"

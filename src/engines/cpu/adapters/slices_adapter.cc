@@ -5,7 +5,7 @@
 #include "core/strided_copy.h"
 #include "engines/cpu/adapters/kernel_table.h"
 #include "engines/cpu/kernels/copy_kernels.h"
-#include "engines/cpu/passes/windows.h"
+#include "engines/cpu/passes/find_windows.h"
 #include "ops/define_op.h"
 #include "ops/shared_attrs.h"
 

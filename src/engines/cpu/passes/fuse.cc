@@ -9,7 +9,7 @@
 #include "engines/cpu/adapters/ew_ops.h"
 #include "engines/cpu/kernels/elementwise/fused.h"
 #include "engines/cpu/passes/fuse_rules.h"
-#include "engines/cpu/passes/windows.h"
+#include "engines/cpu/passes/find_windows.h"
 #include "engines/cpu/steps/unit.h"
 #include "ir/op_def.h"
 #include "ops/ops.h"

@@ -5,7 +5,7 @@
 #include <unordered_map>
 
 #include "engines/cpu/adapters/ew_ops.h"
-#include "engines/cpu/passes/windows.h"
+#include "engines/cpu/passes/find_windows.h"
 #include "ir/op_def.h"
 #include "ops/ops.h"
 #include "ops/shape/halo.h"

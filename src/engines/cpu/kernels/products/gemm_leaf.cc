@@ -145,6 +145,10 @@ namespace {
 // A column times a row: batches of them are element-wise products, each of which is shorter than a library's call.
 void outer_product(const GemmShape& s, const float* a, const float* b, float* c) {
   const std::int64_t step_a = s.trans_a ? 1 : s.lda;
+  if (s.n == 1 && step_a == 1 && s.ldc == 1) {
+    for (std::int64_t i = 0; i < s.m; ++i) c[i] = 0.0F + a[i] * b[0];
+    return;
+  }
   for (std::int64_t i = 0; i < s.m; ++i, c += s.ldc) {
     const float x = a[i * step_a];
     if (s.trans_b) {

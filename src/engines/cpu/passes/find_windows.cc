@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engines/cpu/passes/windows.h"
+#include "engines/cpu/passes/find_windows.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -11,6 +11,7 @@
 #include "ops/define_op.h"
 #include "ops/ops.h"
 #include "ops/shape/halo.h"
+#include "ops/shared_attrs.h"
 
 namespace tessera::cpu {
 
