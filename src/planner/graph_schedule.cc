@@ -126,9 +126,11 @@ class Writer {
     for (const auto& e : g_.eqns) {
       if (is_view(e) && !e.in.empty()) {
         for (std::size_t k = 0; k < e.out.size(); ++k) root_[index(e.out[k])] = root(e.in[is_barrier(e) ? k : 0]);
-        const bool stored = is_barrier(e) || shows_window(e);
-        for (auto v : e.out) window_[index(v)] = shows_window(e);
-        for (auto v : e.out) in_memory_[index(root(v))] = in_memory_[index(root(v))] || stored;
+        const bool window = shows_window(e);
+        for (auto v : e.out) {
+          window_[index(v)] = window;
+          in_memory_[index(root(v))] = in_memory_[index(root(v))] || window || is_barrier(e);
+        }
         continue;
       }
       if (fuses(e) || reduces_rows(e)) continue;

@@ -102,7 +102,7 @@ Kernel make_halo_shift(const Request& r) {
   const auto& p = ir::get<HaloShift>(r.attrs);
   const auto d = at(p.dimension);
   Shape edge_shape(r.in[1].shape.begin() + 1, r.in[1].shape.end());
-  if (r.in[1].shape[0] != 1) return {};  // several shards at once
+  if (r.in[1].shape[0] != 1) return {};  // an array of several parts is the reference's
   BoxCopy own = whole_copy(r.in[0], r.out[0], r.in[0].shape);
   BoxCopy edge = whole_copy({r.in[1].dtype, edge_shape}, r.out[0], edge_shape);
   own.shape[d] -= edge_shape[d];
