@@ -2,6 +2,11 @@
 // Placement that texts ask for, forms that JAX's own printer does not choose, and bounds.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
 #include "tessera/device.h"
 #include "tessera/error.h"
 #include "tessera/sharding.h"
@@ -164,6 +169,56 @@ TEST(HloRun, BoundsDevicesAndMemory) {
   auto program = StablehloProgram::parse(text, "module", {.max_memory = 6'000'000});
   ClientScope scope(Client::cpu({.devices = 1, .memory_limit = 6'000'000}));
   EXPECT_THROW(program.run({})[0].to_vector<float>(), ResourceExhaustedError);
+}
+
+// What JAX writes for jnp.sort; its serialization moves the constants in front of the comparator.
+std::string sort_by_total_order(std::int64_t n, const std::string& zero, const std::string& nan) {
+  std::string type = "tensor<" + std::to_string(n) + "xf32>";
+  return "func.func @main(%x: " + type + ") -> " + type + " {\n  %zero = stablehlo.constant dense<" + zero +
+         "> : tensor<f32>\n  %nan = stablehlo.constant dense<" + nan + R"(> : tensor<f32>
+  %0 = "stablehlo.sort"(%x) <{dimension = 0 : i64, is_stable = true}> ({
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+    %1 = stablehlo.compare EQ, %a, %zero, FLOAT : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    %2 = stablehlo.select %1, %zero, %a : tensor<i1>, tensor<f32>
+    %3 = stablehlo.compare NE, %a, %a, FLOAT : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    %4 = stablehlo.select %3, %nan, %2 : tensor<i1>, tensor<f32>
+    %5 = stablehlo.compare EQ, %b, %zero, FLOAT : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    %6 = stablehlo.select %5, %zero, %b : tensor<i1>, tensor<f32>
+    %7 = stablehlo.compare NE, %b, %b, FLOAT : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    %8 = stablehlo.select %7, %nan, %6 : tensor<i1>, tensor<f32>
+    %9 = stablehlo.compare LT, %4, %8, TOTALORDER : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    stablehlo.return %9 : tensor<i1>
+  }) : ()" +
+         type + ") -> " + type + "\n  return %0 : " + type + "\n}";
+}
+
+TEST(HloRun, ComparatorsOfConstantsFromOutsideAreKeys) {
+  const std::string nan = "0x7FC00000";
+  std::vector<float> x(100'000);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i * 7919 % 100'003) - 5e4F;
+  auto program = StablehloProgram::parse(sort_by_total_order(100'000, "0.0", nan), "module", {.max_memory = 6'000'000});
+  ClientScope scope(Client::cpu({.devices = 1, .memory_limit = 6'000'000}));  // pairs of elements would take 40 GB
+  std::vector<float> sorted = program.run({HostArray::from(x)})[0].to_vector<float>();
+  std::sort(x.begin(), x.end());
+  EXPECT_EQ(sorted, x);
+}
+
+// The same comparator with other constants is another one: NaN counts as 1 there, or 3 as NaN.
+TEST(HloRun, ComparatorsWithOtherConstantsAreWhatTheyCompute) {
+  std::string text = sort_by_total_order(5, "0.0", "1.0");
+  std::vector<float> x = {4, NAN, 0.5F, 2, -1};
+  std::vector<float> sorted = StablehloProgram::parse(text).run({HostArray::from(x)})[0].to_vector<float>();
+  EXPECT_EQ(std::vector<float>(sorted.begin(), sorted.begin() + 2), (std::vector<float>{-1, 0.5F}));
+  EXPECT_TRUE(std::isnan(sorted[2]));
+  EXPECT_EQ(std::vector<float>(sorted.begin() + 3, sorted.end()), (std::vector<float>{2, 4}));
+  std::string swapped = sort_by_total_order(4, "3.0", "0x7FC00000");
+  for (std::size_t at; (at = swapped.find("select %1, %zero")) != std::string::npos;)
+    swapped.replace(at, 16, "select %1, %nan ");
+  for (std::size_t at; (at = swapped.find("select %5, %zero")) != std::string::npos;)
+    swapped.replace(at, 16, "select %5, %nan ");
+  std::vector<float> threes =
+      StablehloProgram::parse(swapped).run({HostArray::from<float>({3, 9, -2, 1})})[0].to_vector<float>();
+  EXPECT_EQ(threes, (std::vector<float>{-2, 1, 9, 3}));  // 3 counts as NaN
 }
 
 }  // namespace

@@ -16,20 +16,21 @@ namespace {
 struct Key {
   std::size_t operand = 0;
   bool descending = false;
-  bool imaginary = false, real = false;  ///< part of a complex operand
-  bool canonical = false;                ///< zeros are equal, and so are NaNs
-  bool total = false;                    ///< by IEEE's total order
+  bool imaginary = false, real = false;    ///< part of a complex operand
+  bool one_zero = false, one_nan = false;  ///< zeros are equal; NaNs are
+  bool total = false;                      ///< by IEEE's total order
+  bool canonical() const { return one_zero && one_nan; }
   bool same_element(const Key& o) const { return operand == o.operand && imaginary == o.imaginary && real == o.real; }
 };
 
 // What a value inside a comparator is.
 struct Meaning {
-  enum class Kind : std::uint8_t { Unknown, Constant, Element, Less, Equal };
+  enum class Kind : std::uint8_t { Unknown, Constant, Element, IsZero, IsNan, Less, Equal };
   Kind kind = Kind::Unknown;
   Key key;
-  int side = 0;            // of Element: which of the two compared places
-  bool tests_own = false;  // of Unknown: compares an element with a constant or itself
-  std::vector<Key> keys;   // of Less: lexicographic
+  int side = 0;           // of Element and of what is asked about one: which of the two compared places
+  double constant = 0;    // of Constant
+  std::vector<Key> keys;  // of Less: lexicographic
 };
 
 class Comparator {
@@ -58,12 +59,24 @@ class Comparator {
 
  private:
   using Kind = Meaning::Kind;
-  const Meaning* find(std::string_view name) const {
+  // Constants may have been moved out of the comparator, as JAX's serialization does.
+  const Meaning* find(std::string_view name) {
     auto it = known_.find(name);
-    return it == known_.end() ? nullptr : &it->second;
+    if (it != known_.end()) return &it->second;
+    const Item* outer = c_.scope.find(name);
+    if (outer == nullptr || !outer->known) return nullptr;
+    return &(known_[name] = constant(*outer->known));
   }
 
-  Meaning meaning(const AstOp& op) const {
+  static Meaning constant(const HostArray& a) {
+    if (a.size() != 1 || is_complex(a.dtype())) return {};
+    Meaning m;
+    m.kind = Kind::Constant;
+    m.constant = a.astype(DType::F64).to_vector<double>()[0];
+    return m;
+  }
+
+  Meaning meaning(const AstOp& op) {
     std::vector<const Meaning*> in;
     for (auto name : op.operands) {
       const Meaning* m = find(name);
@@ -71,9 +84,8 @@ class Comparator {
       in.push_back(m);
     }
     if (op.name == "stablehlo.constant") {
-      Meaning m;
-      m.kind = Kind::Constant;
-      return m;
+      const AstAttr* value = op.find("value");
+      return value == nullptr ? Meaning{} : constant(c_.importer.elements(*value));
     }
     if ((op.name == "stablehlo.real" || op.name == "stablehlo.imag") && in.size() == 1 &&
         in[0]->kind == Kind::Element) {
@@ -88,12 +100,18 @@ class Comparator {
     return {};
   }
 
-  // select(x == 0 or x != x, constant, x): JAX's way to make zeros equal, and NaNs.
+  // select(x == 0, 0, x) and select(x != x, NaN, x): JAX's way to make zeros equal, and NaNs.
   static Meaning canonical(const Meaning& test, const Meaning& constant, const Meaning& x) {
-    if (!test.tests_own || constant.kind != Kind::Constant || x.kind != Kind::Element) return {};
+    if (constant.kind != Kind::Constant || x.kind != Kind::Element) return {};
     if (!test.key.same_element(x.key) || test.side != x.side) return {};
     Meaning m = x;
-    m.key.canonical = true;
+    if (test.kind == Kind::IsZero && constant.constant == 0) {
+      m.key.one_zero = true;
+    } else if (test.kind == Kind::IsNan && std::isnan(constant.constant)) {
+      m.key.one_nan = true;
+    } else {
+      return {};
+    }
     return m;
   }
 
@@ -106,17 +124,19 @@ class Comparator {
       }
     }
     if (words.empty() || x.kind != Kind::Element) return {};
-    bool own = y.kind == Kind::Constant || (y.kind == Kind::Element && y.side == x.side && x.key.same_element(y.key));
-    if (own && ((words[0] == "EQ" && y.kind == Kind::Constant) || (words[0] == "NE" && y.kind == Kind::Element))) {
-      Meaning m;
-      m.tests_own = true;
-      m.key = x.key;
-      m.side = x.side;
-      return m;
-    }
-    if (y.kind != Kind::Element || x.side == y.side || !x.key.same_element(y.key)) return {};
     Meaning m;
     m.key = x.key;
+    m.side = x.side;
+    if (y.kind == Kind::Constant) {
+      if (words[0] == "EQ" && y.constant == 0) m.kind = Kind::IsZero;
+      return m;
+    }
+    if (y.kind != Kind::Element || !x.key.same_element(y.key)) return {};
+    if (x.side == y.side) {
+      if (words[0] == "NE") m.kind = Kind::IsNan;
+      return m;
+    }
+    if (x.key.one_zero != y.key.one_zero || x.key.one_nan != y.key.one_nan) return {};
     m.key.total = words.size() > 1 && words[1] == "TOTALORDER";
     if (words[0] == "EQ") {
       m.kind = Kind::Equal;
@@ -163,12 +183,12 @@ Value sort_key(const Key& k, Value x) {
   if (k.real) x = ops::real(x);
   if (k.imaginary) x = ops::imag(x);
   ir::Builder& b = *x.builder;
-  bool by_bits = is_float(x.dtype()) && ((k.total && !k.canonical) || k.descending);
+  bool by_bits = is_float(x.dtype()) && ((k.total && !k.canonical()) || k.descending);
   if (by_bits) {
-    if (k.canonical || !k.total) {
+    if (k.one_zero || !k.total) {
       x = ops::where(ops::eq(x, ops::scalar(b, 0, x.dtype())), ops::scalar(b, 0, x.dtype()), x);
-      x = ops::where(ops::ne(x, x), ops::scalar(b, std::nan(""), x.dtype()), x);
     }
+    if (k.one_nan || !k.total) x = ops::where(ops::ne(x, x), ops::scalar(b, std::nan(""), x.dtype()), x);
     x = total_order(x);
   }
   if (!k.descending) return x;
