@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <random>
 #include <vector>
@@ -13,6 +14,13 @@
 namespace tessera::kernels {
 namespace {
 
+// One index for each row of a table.
+RowNumbers one_index(std::int64_t n, std::int64_t table_rows, DType index_dtype, bool drop) {
+  RowNumbers rows{{{n, 1, 0}}, {{0, table_rows - 1, 1}}, drop, index_dtype};
+  rows.simplify();
+  return rows;
+}
+
 template <class I>
 void check_gather(std::int64_t rows, std::int64_t row_size, std::int64_t n) {
   std::vector<float> table(static_cast<std::size_t>(rows * row_size));
@@ -21,16 +29,17 @@ void check_gather(std::int64_t rows, std::int64_t row_size, std::int64_t n) {
   std::vector<I> index(static_cast<std::size_t>(n));
   for (auto& i : index) i = static_cast<I>(static_cast<std::int64_t>(rng() % static_cast<unsigned>(rows + 6)) - 3);
   std::vector<float> filler(static_cast<std::size_t>(row_size), -5.0f);
-  for (OutOfRange mode : {OutOfRange::Clamp, OutOfRange::Skip}) {
+  for (bool drop : {false, true}) {
     std::vector<float> got(static_cast<std::size_t>(n * row_size), 9.0f);
-    gather_rows(table.data(), rows, row_size * 4, dtype_of<I>(), index.data(), n, mode, filler.data(), got.data());
+    gather_rows(table.data(), row_size * 4, one_index(n, rows, dtype_of<I>(), drop), index.data(), filler.data(),
+                got.data());
     for (std::int64_t i = 0; i < n; ++i) {
       bool low = index[static_cast<std::size_t>(i)] < I(0);
       auto wide = static_cast<std::uint64_t>(index[static_cast<std::size_t>(i)]);
       bool outside = low || wide >= static_cast<std::uint64_t>(rows);
       std::int64_t row = !outside ? static_cast<std::int64_t>(wide) : low ? 0 : rows - 1;
       for (std::int64_t j = 0; j < row_size; ++j) {
-        float want = outside && mode == OutOfRange::Skip ? -5.0f : static_cast<float>(row * row_size + j);
+        float want = outside && drop ? -5.0f : static_cast<float>(row * row_size + j);
         ASSERT_EQ(got[static_cast<std::size_t>(i * row_size + j)], want);
       }
     }
@@ -48,12 +57,67 @@ TEST(Gather, RowsOfAllIndexTypes) {
   check_gather<std::int32_t>(5, 3, 0);
 }
 
-TEST(Gather, EmptyTableAndBadIndexType) {
-  std::int32_t i = 0;
-  float out = 3;
-  gather_rows(nullptr, 0, 4, DType::I32, &i, 1, OutOfRange::Clamp, nullptr, &out);
+TEST(Gather, NothingToFillWithIsZeros) {
+  std::int32_t i = 5;
+  float table = 1, out = 3;
+  gather_rows(&table, 4, one_index(1, 1, DType::I32, true), &i, nullptr, &out);
   EXPECT_EQ(out, 0.0f);
-  EXPECT_THROW(gather_rows(nullptr, 0, 4, DType::F32, &i, 1, OutOfRange::Clamp, nullptr, &out), TypeError);
+  EXPECT_THROW(one_index(1, 1, DType::F32, true), TypeError);
+}
+
+// Any number of dimensions and of indices to a window, with steps of their own, against what the definition gives for
+// each position by itself.
+TEST(RowNumbers, AreSumsOfStepsAndIndices) {
+  std::mt19937 rng(11);
+  auto draw = [&](int low, int high) {
+    return low + static_cast<std::int64_t>(rng() % static_cast<unsigned>(high - low + 1));
+  };
+  for (int round = 0; round < 400; ++round) {
+    RowNumbers rows;
+    std::int64_t total = 1, indices = 1;
+    for (std::int64_t d = draw(0, 4); d-- > 0;) {
+      rows.dims.push_back({draw(1, 7), draw(0, 3) * draw(0, 1), draw(0, 5) * draw(0, 1)});
+      total *= rows.dims.back().size;
+      indices += rows.dims.back().size * rows.dims.back().index_step;
+    }
+    if (rows.dims.size() >= 2 && round % 3 == 0) {  // two that are one
+      RowNumbers::Dim& outer = rows.dims[rows.dims.size() - 2];
+      const RowNumbers::Dim& inner = rows.dims.back();
+      indices += outer.size * inner.size * inner.index_step;
+      outer.index_step = inner.size * inner.index_step;
+      outer.row_step = inner.size * inner.row_step;
+    }
+    for (std::int64_t c = draw(0, 3); c-- > 0;) rows.components.push_back({draw(0, 4), draw(0, 6), draw(1, 9)});
+    rows.drop = round % 2 == 0;
+    std::vector<std::int16_t> index(static_cast<std::size_t>(indices + 5));
+    for (auto& i : index) i = static_cast<std::int16_t>(draw(-1, 7));
+    std::vector<std::int64_t> want;
+    std::vector<std::int64_t> position(rows.dims.size());
+    for (std::int64_t r = 0; r < total; ++r) {
+      std::int64_t first = 0, row = 0;
+      for (std::size_t d = 0; d < position.size(); ++d) {
+        first += position[d] * rows.dims[d].index_step;
+        row += position[d] * rows.dims[d].row_step;
+      }
+      for (const auto& c : rows.components) {
+        std::int64_t i = index[static_cast<std::size_t>(first + c.offset)];
+        if (rows.drop && (i < 0 || i > c.last)) row = std::numeric_limits<std::int32_t>::min();
+        row += std::clamp<std::int64_t>(i, 0, c.last) * c.row_step;
+      }
+      want.push_back(row < 0 ? -1 : row);
+      for (std::size_t d = position.size(); d-- > 0;) {
+        if (++position[d] < rows.dims[d].size) break;
+        position[d] = 0;
+      }
+    }
+    rows.index_dtype = DType::I16;
+    rows.simplify();
+    ASSERT_EQ(rows.size(), total);
+    std::int64_t begin = draw(0, static_cast<int>(total)), end = draw(static_cast<int>(begin), static_cast<int>(total));
+    std::vector<std::int64_t> got(static_cast<std::size_t>(end - begin));
+    rows.find(index.data(), begin, end, got.data());
+    ASSERT_EQ(got, std::vector<std::int64_t>(want.begin() + begin, want.begin() + end)) << "round " << round;
+  }
 }
 
 template <class T>
@@ -64,11 +128,11 @@ void check_scatter(ScatterOp op, std::int64_t rows, std::int64_t row_size, std::
   for (auto& v : update) v = static_cast<T>(static_cast<float>(rng() % 1000) / 7.0f);
   std::vector<std::int32_t> index(static_cast<std::size_t>(n));
   for (auto& i : index) i = static_cast<std::int32_t>(rng() % static_cast<unsigned>(rows + 4)) - 2;
-  for (OutOfRange mode : {OutOfRange::Skip, OutOfRange::Clamp}) {
+  for (bool drop : {true, false}) {
     auto want = table, got = table;
     for (std::int64_t i = 0; i < n; ++i) {
       std::int64_t r = index[static_cast<std::size_t>(i)];
-      if (mode == OutOfRange::Clamp) r = std::clamp<std::int64_t>(r, 0, rows - 1);
+      if (!drop) r = std::clamp<std::int64_t>(r, 0, rows - 1);
       if (r < 0 || r >= rows) continue;
       for (std::int64_t j = 0; j < row_size; ++j) {
         T& t = want[static_cast<std::size_t>(r * row_size + j)];
@@ -79,7 +143,8 @@ void check_scatter(ScatterOp op, std::int64_t rows, std::int64_t row_size, std::
                                    : std::min(t, u);
       }
     }
-    scatter_rows(op, dtype_of<T>(), got.data(), rows, row_size, DType::I32, index.data(), n, mode, update.data());
+    scatter_rows(op, dtype_of<T>(), got.data(), rows, row_size, one_index(n, rows, DType::I32, drop), index.data(),
+                 update.data());
     ASSERT_EQ(got, want) << "same order of additions, so bit for bit";
   }
 }
@@ -92,8 +157,16 @@ TEST(Scatter, InOrderWhateverTheSplit) {
   check_scatter<double>(ScatterOp::Max, 40, 3, 900);
   check_scatter<std::int32_t>(ScatterOp::Min, 40, 3, 900);
   check_scatter<std::int32_t>(ScatterOp::Add, 1, 1, 10);
+  // Elements, by themselves and by several threads.
+  check_scatter<float>(ScatterOp::Add, 1000, 1, 200000);
+  check_scatter<double>(ScatterOp::Set, 3, 1, 100000);
+  check_scatter<std::int8_t>(ScatterOp::Add, 70, 2, 90000);
+  check_scatter<std::uint16_t>(ScatterOp::Set, 70, 1, 900);
+  check_scatter<std::int64_t>(ScatterOp::Max, 700, 1, 50000);
+  check_scatter<float>(ScatterOp::Add, 300, 64, 9000);
+  check_scatter<float>(ScatterOp::Add, 300, 65, 9000);
   EXPECT_THROW(
-      scatter_rows(ScatterOp::Max, DType::C64, nullptr, 1, 1, DType::I32, nullptr, 0, OutOfRange::Skip, nullptr),
+      scatter_rows(ScatterOp::Max, DType::C64, nullptr, 1, 1, one_index(0, 1, DType::I32, true), nullptr, nullptr),
       UnimplementedError);
 }
 

@@ -16,101 +16,55 @@ namespace tessera::cpu {
 
 namespace {
 
-using kernels::OutOfRange;
-
 // Windows as rows: the last dimensions that windows take whole, in both arrays, are a row's elements; a window of more
-// is several rows. Row numbers are worked out first, then whole rows move.
-class RowFinder {
- public:
-  RowFinder(ops::Numbering numbering, const ops::WindowMap& map, ops::IndexMode mode, const ir::Type& table,
-            const ir::Type& indices, const Shape& window)
-      : numbering_(numbering), map_(map), mode_(mode), table_(table.shape), indices_(indices), window_(window) {
-    std::size_t offsets = map_.operand_of_offset.size();
-    std::size_t rank = table_.size();
-    while (rank > 0 && offsets > 0 && !window_.empty()) {
+// is several rows.
+struct WindowRows {
+  std::int64_t size = 1;        ///< elements of a row
+  std::int64_t table_rows = 1;  ///< that there are
+  kernels::RowNumbers rows;     ///< that move
+
+  WindowRows(const ops::Numbering& numbering, const ops::WindowMap& map, ops::IndexMode mode, const ir::Type& table,
+             const ir::Type& indices, Shape window) {
+    std::size_t offsets = map.operand_of_offset.size();
+    std::size_t rank = table.shape.size();
+    while (rank > 0 && offsets > 0 && !window.empty()) {
       auto d = rank - 1;
-      bool last = map_.operand_of_offset[offsets - 1] == static_cast<std::int64_t>(d) &&
-                  numbering_.window[offsets - 1] == static_cast<std::int64_t>(window_.size()) - 1;
-      if (!last || map_.sizes[d] != table_[d] || window_.back() != table_[d] || starts_at(d)) break;
-      size *= table_[d];
-      window_.pop_back();
+      bool last = map.operand_of_offset[offsets - 1] == static_cast<std::int64_t>(d) &&
+                  numbering.window[offsets - 1] == static_cast<std::int64_t>(window.size()) - 1;
+      // A start that can only be 0 moves nothing, but one out of range drops the window.
+      const bool starts = ops::contains(numbering.map, static_cast<std::int64_t>(d)) ||
+                          ops::contains(numbering.operand_batching, static_cast<std::int64_t>(d));
+      if (!last || map.sizes[d] != table.shape[d] || window.back() != table.shape[d] || starts) break;
+      size *= table.shape[d];
+      window.pop_back();
       --offsets;
       --rank;
     }
-    offsets_ = offsets;
-    strides_ = ops::row_strides(Shape(table_.begin(), table_.begin() + static_cast<std::ptrdiff_t>(rank)));
-    index_strides_ = ops::row_strides(indices_.shape);
-    for (auto n : window_) rows *= n;
-    for (std::size_t d = 0; d < rank; ++d) table_rows *= table_[d];
-  }
+    const Dims strides = ops::row_strides(
+        Shape(table.shape.begin(), table.shape.begin() + static_cast<std::ptrdiff_t>(rank)));  // in rows
+    const Dims index_strides = ops::row_strides(indices.shape);
+    for (std::size_t d = 0; d < rank; ++d) table_rows *= table.shape[d];
 
-  std::int64_t size = 1;        ///< elements of a row
-  std::int64_t rows = 1;        ///< that move
-  std::int64_t table_rows = 1;  ///< that there are
-
-  /// The table's row for each row of the windows; -1 where the window is dropped.
-  std::vector<std::int64_t> find(const void* indices) const {
-    std::vector<std::int64_t> out(at(rows));
-    ir::View view{indices_.dtype, indices_.shape, const_cast<void*>(indices)};
-    Dims position(window_.size());
-    for (auto& row : out) {
-      row = row_at(view, position);
-      for (std::size_t d = position.size(); d-- > 0;) {
-        if (++position[d] < window_[d]) break;
-        position[d] = 0;
-      }
+    for (auto n : window) rows.dims.push_back({n, 0, 0});
+    for (std::size_t i = 0; i < map.batch_of_window.size(); ++i) {
+      rows.dims[at(map.batch_of_window[i])].index_step += index_strides[i];
     }
-    return out;
+    for (std::size_t i = 0; i < numbering.operand_batching.size(); ++i) {
+      auto dim = map.batch_of_window[at(numbering.indices_batching[i])];
+      rows.dims[at(dim)].row_step += strides[at(numbering.operand_batching[i])];
+    }
+    for (std::size_t i = 0; i < offsets; ++i) {
+      rows.dims[at(numbering.window[i])].row_step += strides[at(map.operand_of_offset[i])];
+    }
+    for (std::size_t c = 0; c < numbering.map.size(); ++c) {
+      auto d = at(numbering.map[c]);
+      rows.components.push_back(
+          {static_cast<std::int64_t>(c), std::max<std::int64_t>(table.shape[d] - map.sizes[d], 0), strides[d]});
+    }
+    rows.drop = mode == ops::IndexMode::FillOrDrop;
+    rows.index_dtype = indices.dtype;
+    rows.simplify();
   }
-
- private:
-  bool starts_at(std::size_t d) const {
-    auto has = [&](const Dims& v) { return std::find(v.begin(), v.end(), static_cast<std::int64_t>(d)) != v.end(); };
-    // A start that can only be 0 moves nothing, but one out of range drops the window.
-    return has(numbering_.map) || has(numbering_.operand_batching);
-  }
-
-  std::int64_t row_at(const ir::View& indices, const Dims& position) const {
-    std::int64_t first = 0;
-    for (std::size_t i = 0; i < map_.batch_of_window.size(); ++i) {
-      first += position[at(map_.batch_of_window[i])] * index_strides_[i];
-    }
-    std::int64_t row = 0;
-    for (std::size_t c = 0; c < numbering_.map.size(); ++c) {
-      auto d = at(numbering_.map[c]);
-      std::int64_t last = table_[d] - map_.sizes[d];
-      std::int64_t index = load(indices, first + static_cast<std::int64_t>(c));
-      if (mode_ == ops::IndexMode::FillOrDrop) {
-        if (index < 0 || index > last) return -1;
-      } else {
-        index = std::clamp<std::int64_t>(index, 0, std::max<std::int64_t>(last, 0));
-      }
-      row += index * strides_[d];
-    }
-    for (std::size_t i = 0; i < numbering_.operand_batching.size(); ++i) {
-      auto dim = map_.batch_of_window[at(numbering_.indices_batching[i])];
-      row += position[at(dim)] * strides_[at(numbering_.operand_batching[i])];
-    }
-    for (std::size_t i = 0; i < offsets_; ++i) {
-      row += position[at(numbering_.window[i])] * strides_[at(map_.operand_of_offset[i])];
-    }
-    return row;
-  }
-  static std::int64_t load(const ir::View& v, std::int64_t i) {
-    if (v.dtype == DType::I32) return v.as<std::int32_t>()[i];
-    if (!is_unsigned_int(v.dtype)) return ops::load_int(v, i);
-    return static_cast<std::int64_t>(std::min<std::uint64_t>(ops::load_uint(v, i), std::uint64_t{1} << 62));
-  }
-
-  ops::Numbering numbering_;
-  ops::WindowMap map_;
-  ops::IndexMode mode_;
-  Shape table_;
-  ir::Type indices_;
-  Shape window_;  // without the dimensions of a row
-  std::size_t offsets_ = 0;
-  Dims strides_;  // of the table's leading dimensions, in rows
-  Dims index_strides_;
 };
 
 // The value that the op gives for an index out of range, as one row: asked of its reference.
@@ -133,14 +87,12 @@ Kernel make_gather(const Request& r) {
   Kernel k;
   if (r.in[0].size() == 0 || r.out[0].size() == 0) return k;
   ops::WindowMap map(p, r.in[0].shape, r.in[1].shape, r.out[0].shape);
-  auto finder = std::make_shared<RowFinder>(ops::numbering(p), map, p.mode, r.in[0], r.in[1], r.out[0].shape);
+  auto windows = std::make_shared<const WindowRows>(ops::numbering(p), map, p.mode, r.in[0], r.in[1], r.out[0].shape);
   auto fill = std::make_shared<std::vector<char>>();
-  if (p.mode == ops::IndexMode::FillOrDrop) *fill = fill_row(r, p, finder->size);
-  std::int64_t row_bytes = finder->size * dtype_size(r.out[0].dtype);
-  k.run = [finder, fill, row_bytes, keep = r.attrs](const void* const* in, void* const* out) {
-    auto rows = finder->find(in[1]);
-    kernels::gather_rows(in[0], finder->table_rows, row_bytes, DType::I64, rows.data(), finder->rows, OutOfRange::Skip,
-                         fill->empty() ? nullptr : fill->data(), out[0]);
+  if (p.mode == ops::IndexMode::FillOrDrop) *fill = fill_row(r, p, windows->size);
+  std::int64_t row_bytes = windows->size * dtype_size(r.out[0].dtype);
+  k.run = [windows, fill, row_bytes](const void* const* in, void* const* out) {
+    kernels::gather_rows(in[0], row_bytes, windows->rows, in[1], fill->empty() ? nullptr : fill->data(), out[0]);
   };
   return k;
 }
@@ -180,14 +132,13 @@ MakeKernel scatter_maker(kernels::ScatterOp op) {
     auto elements = elements_of(op, r.in[0].dtype);
     if (!elements || r.in[0].size() == 0 || r.in[2].size() == 0) return k;
     ops::WindowMap map(p, r.in[0].shape, r.in[1].shape, r.in[2].shape);
-    auto finder =
-        std::make_shared<RowFinder>(ops::numbering(p, "scatter"), map, p.mode, r.in[0], r.in[1], r.in[2].shape);
+    auto windows =
+        std::make_shared<const WindowRows>(ops::numbering(p, "scatter"), map, p.mode, r.in[0], r.in[1], r.in[2].shape);
     k.in_place = 1;
-    k.run = [e = *elements, finder, bytes = r.in[0].nbytes(), keep = r.attrs](const void* const* in, void* const* out) {
+    k.run = [e = *elements, windows, bytes = r.in[0].nbytes()](const void* const* in, void* const* out) {
       if (out[0] != in[0]) kernels::copy_bytes(out[0], in[0], bytes);
-      auto rows = finder->find(in[1]);
-      kernels::scatter_rows(e.op, e.dtype, out[0], finder->table_rows, finder->size * e.each, DType::I64, rows.data(),
-                            finder->rows, OutOfRange::Skip, in[2]);
+      kernels::scatter_rows(e.op, e.dtype, out[0], windows->table_rows, windows->size * e.each, windows->rows, in[1],
+                            in[2]);
     };
     return k;
   };

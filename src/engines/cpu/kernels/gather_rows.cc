@@ -2,13 +2,16 @@
 #include "engines/cpu/kernels/gather_rows.h"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstring>
-#include <vector>
+#include <memory>
+#include <type_traits>
 
 #include "base/strings.h"
 #include "base/thread_pool.h"
 #include "core/stream_copy.h"
+#include "core/with_type.h"
 #include "engines/cpu/kernels/elementwise/elementwise_kernels.h"
 #include "tessera/error.h"
 
@@ -19,126 +22,215 @@ namespace {
 constexpr std::int64_t kRowGrain = 128 << 10;
 constexpr std::int64_t kStreamedRows = 8 << 20;
 
-// Rows lie anywhere, so they are asked for before they are needed: as many as hide the way to memory, and of each its
+// Rows are anywhere, so they are asked for before they are needed: as many as hide the way to memory, and of each its
 // beginning, after which the processor sees the rest coming.
 constexpr std::int64_t kAheadBytes = 8 << 10;
 constexpr std::int64_t kMostRowsAhead = 32;
 constexpr std::int64_t kBeginning = 1 << 10;
 
-// Row of the table for an index, -1 for none.
-template <class I>
-std::int64_t resolve(I index, std::int64_t rows, OutOfRange mode) {
-  bool negative = index < I{0};
-  // Compared unsigned, so that 64-bit indices beyond int64 are high.
-  bool high = !negative && static_cast<std::uint64_t>(index) >= static_cast<std::uint64_t>(rows);
-  if (!negative && !high) return static_cast<std::int64_t>(index);
-  if (mode == OutOfRange::Skip || rows == 0) return -1;
-  return negative ? 0 : rows - 1;
+// Rows whose places are worked out together: 16 KB of them.
+constexpr std::int64_t kBlock = 2048;
+
+// Rows of as many bytes as an element has, where a call of memcpy would take most of the time.
+template <std::size_t kBytes>
+void gather_elements(const std::byte* table, const std::int64_t* rows, std::int64_t n, const std::byte* fill,
+                     std::byte* out) {
+  for (std::int64_t i = 0; i < n; ++i, out += kBytes) {
+    const std::byte* from = rows[i] < 0 ? fill : table + rows[i] * static_cast<std::int64_t>(kBytes);
+    std::memcpy(out, from, kBytes);
+  }
 }
 
-template <class F>
-auto with_index_type(const char* function, DType index_dtype, const void* indices, const F& f) {
-  switch (index_dtype) {
-    case DType::I32:
-      return f(static_cast<const std::int32_t*>(indices));
-    case DType::I64:
-      return f(static_cast<const std::int64_t*>(indices));
-    case DType::U32:
-      return f(static_cast<const std::uint32_t*>(indices));
-    case DType::U64:
-      return f(static_cast<const std::uint64_t*>(indices));
+struct Rows {
+  const std::byte* table;
+  const std::byte* fill;
+  std::int64_t bytes;  // of one
+  bool stream;
+};
+
+void gather_block(const Rows& r, const std::int64_t* rows, std::int64_t n, std::byte* out) {
+  switch (r.bytes) {
+    case 1:
+      return gather_elements<1>(r.table, rows, n, r.fill, out);
+    case 2:
+      return gather_elements<2>(r.table, rows, n, r.fill, out);
+    case 4:
+      return gather_elements<4>(r.table, rows, n, r.fill, out);
+    case 8:
+      return gather_elements<8>(r.table, rows, n, r.fill, out);
+    case 16:
+      return gather_elements<16>(r.table, rows, n, r.fill, out);
     default:
       break;
   }
-  throw TypeError(
-      str(function, ": index_dtype = ", dtype_name(index_dtype), "; expected int32, int64, uint32 or uint64"));
+  const std::int64_t ahead = std::clamp<std::int64_t>(kAheadBytes / r.bytes, 2, kMostRowsAhead);
+  const std::int64_t beginning = std::min(r.bytes, kBeginning);
+  for (std::int64_t i = 0; i < n; ++i) {
+    if (i + ahead < n && rows[i + ahead] >= 0) {
+      const std::byte* next = r.table + rows[i + ahead] * r.bytes;
+      for (std::int64_t b = 0; b < beginning; b += 64) __builtin_prefetch(next + b);
+    }
+    const std::byte* from = rows[i] < 0 ? r.fill : r.table + rows[i] * r.bytes;
+    if (r.stream) {
+      core::copy_streaming(out + i * r.bytes, from, r.bytes);
+    } else {
+      std::memcpy(out + i * r.bytes, from, static_cast<std::size_t>(r.bytes));
+    }
+  }
+}
+
+// Elements of a row up to which the call of a kernel for each row would take most of the time.
+constexpr std::int64_t kShortRow = 64;
+// Bytes of a row up to which one thread takes all.
+constexpr std::int64_t kElementBytes = 16;
+
+// Updates of one block of rows, in order: those that `chosen` names, or without it all whose row is not dropped.
+struct Block {
+  const std::int64_t* rows;
+  const std::int32_t* chosen;
+  std::int64_t n;
+  const std::byte* updates;
+};
+
+template <ScatterOp kOp, class T>
+void scatter_short(T* table, std::int64_t row_size, const Block& b) {
+  const T* updates = reinterpret_cast<const T*>(b.updates);
+  for (std::int64_t u = 0; u < b.n; ++u) {
+    const std::int64_t i = b.chosen ? b.chosen[u] : u;
+    if (b.rows[i] < 0) continue;
+    T* to = table + b.rows[i] * row_size;
+    const T* from = updates + i * row_size;
+    for (std::int64_t j = 0; j < row_size; ++j) {
+      if constexpr (kOp == ScatterOp::Set) {
+        to[j] = from[j];
+      } else if constexpr (std::is_integral_v<T>) {
+        using U = std::conditional_t<sizeof(T) < 4, unsigned, std::make_unsigned_t<T>>;  // wraps around
+        to[j] = static_cast<T>(static_cast<U>(to[j]) + static_cast<U>(from[j]));
+      } else {
+        to[j] = to[j] + from[j];
+      }
+    }
+  }
+}
+
+using Apply = void (*)(void* table, std::int64_t row_size, const Block&);
+template <ScatterOp kOp, class T>
+void apply_short(void* table, std::int64_t row_size, const Block& b) {
+  if (row_size == 1) return scatter_short<kOp>(static_cast<T*>(table), 1, b);  // without a loop over it
+  scatter_short<kOp>(static_cast<T*>(table), row_size, b);
+}
+
+Apply short_rows(ScatterOp op, DType dtype, std::int64_t row_size) {
+  if (row_size > kShortRow || (op != ScatterOp::Set && op != ScatterOp::Add)) return nullptr;
+  return core::with_type(dtype, [&]<class T>() -> Apply {
+    if constexpr (std::is_integral_v<T>) {
+      return op == ScatterOp::Set ? apply_short<ScatterOp::Set, T> : apply_short<ScatterOp::Add, T>;
+    } else if constexpr (std::is_floating_point_v<T>) {
+      return op == ScatterOp::Add ? apply_short<ScatterOp::Add, T> : nullptr;
+    } else {
+      return nullptr;
+    }
+  });
 }
 
 }  // namespace
 
-void gather_rows(const void* table, std::int64_t table_rows, std::int64_t row_bytes, DType index_dtype,
-                 const void* indices, std::int64_t n, OutOfRange mode, const void* fill, void* out) {
-  const auto* from = static_cast<const std::byte*>(table);
+void gather_rows(const void* table, std::int64_t row_bytes, const RowNumbers& rows, const void* indices,
+                 const void* fill, void* out) {
+  const std::int64_t n = rows.size();
+  if (n == 0 || row_bytes == 0) return;
+  std::unique_ptr<std::byte[]> zeros;
+  if (fill == nullptr) zeros = std::make_unique<std::byte[]>(static_cast<std::size_t>(row_bytes));
+  const Rows r{static_cast<const std::byte*>(table), fill ? static_cast<const std::byte*>(fill) : zeros.get(),
+               row_bytes, row_bytes >= 256 && n * row_bytes >= kStreamedRows};
   auto* to = static_cast<std::byte*>(out);
-  auto bytes = static_cast<std::size_t>(row_bytes);
-  bool stream = row_bytes >= 256 && n * row_bytes >= kStreamedRows;
-  std::int64_t ahead = std::clamp<std::int64_t>(kAheadBytes / std::max<std::int64_t>(row_bytes, 1), 2, kMostRowsAhead);
-  std::int64_t beginning = std::min(row_bytes, kBeginning);
-  with_index_type("gather_rows", index_dtype, indices, [&](const auto* index) {
-    auto copy = [&](std::int64_t i) {
-      std::int64_t row = resolve(index[i], table_rows, mode);
-      std::byte* target = to + i * row_bytes;
-      if (row < 0) {
-        if (fill) {
-          std::memcpy(target, fill, bytes);
-        } else {
-          std::memset(target, 0, bytes);
-        }
-      } else if (row_bytes == 4) {
-        std::memcpy(target, from + row * 4, 4);
-      } else if (stream) {
-        core::copy_streaming(target, from + row * row_bytes, row_bytes);
-      } else {
-        std::memcpy(target, from + row * row_bytes, bytes);
-      }
-    };
-    std::int64_t grain = std::max<std::int64_t>(1, kRowGrain / std::max<std::int64_t>(row_bytes, 8));
-    base::parallel_for(n, grain, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i) {
-        if (i + ahead < end) {
-          std::int64_t next = resolve(index[i + ahead], table_rows, mode);
-          if (next >= 0) {
-            for (std::int64_t b = 0; b < beginning; b += 64) __builtin_prefetch(from + next * row_bytes + b);
-          }
-        }
-        copy(i);
-      }
-      if (stream) core::finish_streaming();
-    });
+  const std::int64_t grain = std::max<std::int64_t>(1, kRowGrain / std::max<std::int64_t>(row_bytes, 8));
+  base::parallel_for(n, grain, [&](std::int64_t begin, std::int64_t end) {
+    std::array<std::int64_t, kBlock> found;
+    for (std::int64_t first = begin; first < end; first += kBlock) {
+      const std::int64_t last = std::min(first + kBlock, end);
+      rows.find(indices, first, last, found.data());
+      gather_block(r, found.data(), last - first, to + first * row_bytes);
+    }
+    if (r.stream) core::finish_streaming();
   });
 }
 
 void scatter_rows(ScatterOp op, DType dtype, void* table, std::int64_t table_rows, std::int64_t row_size,
-                  DType index_dtype, const void* indices, std::int64_t n, OutOfRange mode, const void* updates) {
+                  const RowNumbers& rows, const void* indices, const void* updates) {
   static constexpr EwOp kOps[] = {EwOp::Convert, EwOp::Add, EwOp::Mul, EwOp::Max, EwOp::Min};
-  EwFn fn = ew_find(kOps[static_cast<std::size_t>(op)], dtype, dtype);
+  const EwFn fn = ew_find(kOps[static_cast<std::size_t>(op)], dtype, dtype);
   if (!fn) {
     throw UnimplementedError(str("scatter_rows: dtype = ", dtype_name(dtype), " with operation ", static_cast<int>(op),
                                  "; expected a dtype that has it"));
   }
-  std::int64_t size = dtype_size(dtype);
+  const std::int64_t n = rows.size();
+  if (n == 0 || row_size == 0) return;
+  const std::int64_t size = dtype_size(dtype);
   auto* to = static_cast<std::byte*>(table);
   const auto* from = static_cast<const std::byte*>(updates);
-  with_index_type("scatter_rows", index_dtype, indices, [&](const auto* index) {
-    auto part = [&](std::int64_t i, std::int64_t row, std::int64_t column, std::int64_t columns) {
-      std::byte* target = to + (row * row_size + column) * size;
-      const std::byte* update = from + (i * row_size + column) * size;
-      if (op == ScatterOp::Set) {
-        std::memcpy(target, update, static_cast<std::size_t>(columns * size));
-      } else {
-        fn(target, update, nullptr, target, columns);
-      }
-    };
-    if (n * row_size * size < 2 * kRowGrain || table_rows < 2 * base::num_threads()) {
-      // Few rows: threads share columns, so each element still sees its updates in order.
-      base::parallel_for(row_size, std::max<std::int64_t>(64, kRowGrain / std::max<std::int64_t>(n * size, 1)),
-                         [&](std::int64_t begin, std::int64_t end) {
-                           for (std::int64_t i = 0; i < n; ++i) {
-                             std::int64_t row = resolve(index[i], table_rows, mode);
-                             if (row >= 0) part(i, row, begin, end - begin);
-                           }
-                         });
-      return;
+  const Apply apply = short_rows(op, dtype, row_size);
+  auto columns_of = [&](std::int64_t i, std::int64_t row, std::int64_t column, std::int64_t columns) {
+    std::byte* target = to + (row * row_size + column) * size;
+    const std::byte* update = from + (i * row_size + column) * size;
+    if (op == ScatterOp::Set) {
+      std::memcpy(target, update, static_cast<std::size_t>(columns * size));
+    } else {
+      fn(target, update, nullptr, target, columns);
     }
-    // Each task owns a range of the table's rows and takes the updates that fall into it, in order.
-    std::int64_t owners = 2 * base::num_threads();
-    std::int64_t share = (table_rows + owners - 1) / owners;
-    base::parallel_for(owners, 1, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = 0; i < n; ++i) {
-        std::int64_t row = resolve(index[i], table_rows, mode);
-        if (row >= begin * share && row < end * share) part(i, row, 0, row_size);
+  };
+  // Picking its own updates takes a thread as long as adding elements, so that more threads gain nothing there.
+  if (apply && row_size * size <= kElementBytes) {
+    std::array<std::int64_t, kBlock> found;
+    for (std::int64_t first = 0; first < n; first += kBlock) {
+      const std::int64_t count = std::min(kBlock, n - first);
+      rows.find(indices, first, first + count, found.data());
+      apply(to, row_size, {found.data(), nullptr, count, from + first * row_size * size});
+    }
+    return;
+  }
+  std::unique_ptr<std::int64_t[]> found(new std::int64_t[static_cast<std::size_t>(n)]);
+  base::parallel_for(n, kRowGrain / 8, [&](std::int64_t begin, std::int64_t end) {
+    rows.find(indices, begin, end, found.get() + begin);
+  });
+  const int threads = base::team_size();
+  const bool small = n * row_size * size < 2 * kRowGrain;
+  if (!apply && (small || table_rows < 2 * threads)) {
+    // Few rows: threads share columns, so each element still sees its updates in order.
+    base::parallel_for(row_size, std::max<std::int64_t>(64, kRowGrain / std::max<std::int64_t>(n * size, 1)),
+                       [&](std::int64_t begin, std::int64_t end) {
+                         for (std::int64_t i = 0; i < n; ++i) {
+                           if (found[i] >= 0) columns_of(i, found[i], begin, end - begin);
+                         }
+                       });
+    return;
+  }
+  // Each task owns a range of the table's rows and takes the updates that fall into it, in order. They are picked block
+  // by block without a branch, which a processor could not foresee.
+  const std::int64_t owners = small ? 1 : std::min<std::int64_t>(table_rows, 2 * threads);
+  const std::int64_t share = (table_rows + owners - 1) / owners;
+  base::parallel_for(owners, 1, [&](std::int64_t begin, std::int64_t end) {
+    const auto low = static_cast<std::uint64_t>(begin * share);
+    const auto extent = static_cast<std::uint64_t>((end - begin) * share);
+    std::array<std::int32_t, kBlock> chosen;
+    for (std::int64_t first = 0; first < n; first += kBlock) {
+      const std::int64_t* block = found.get() + first;
+      const std::int64_t count = std::min(kBlock, n - first);
+      std::int64_t taken = 0;
+      for (std::int64_t i = 0; i < count; ++i) {
+        chosen[static_cast<std::size_t>(taken)] = static_cast<std::int32_t>(i);
+        // Rows that are dropped are far beyond any as unsigned ones.
+        taken += static_cast<std::uint64_t>(block[i]) - low < extent ? 1 : 0;
       }
-    });
+      if (apply) {
+        apply(to, row_size, {block, chosen.data(), taken, from + first * row_size * size});
+      } else {
+        for (std::int64_t u = 0; u < taken; ++u) {
+          const std::int64_t i = chosen[static_cast<std::size_t>(u)];
+          columns_of(first + i, block[i], 0, row_size);
+        }
+      }
+    }
   });
 }
 

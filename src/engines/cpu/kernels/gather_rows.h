@@ -4,27 +4,22 @@
 
 #include <cstdint>
 
+#include "engines/cpu/kernels/row_numbers.h"
 #include "tessera/dtype.h"
 
 namespace tessera::kernels {
 
-/// What becomes of an index outside [0, table_rows).
-enum class OutOfRange : std::uint8_t {
-  Clamp,  // the nearest row
-  Skip,   // gather: the row of `fill`, or zeros; scatter: nothing is written
-};
-
-/// out[i] = table[indices[i]] for `n` rows of `row_bytes` bytes. `index_dtype` is I32, I64, U32 or U64. `fill` is one
-/// row for indices out of range under Skip; zeros when null. Throws `TypeError` for another index dtype.
-void gather_rows(const void* table, std::int64_t table_rows, std::int64_t row_bytes, DType index_dtype,
-                 const void* indices, std::int64_t n, OutOfRange mode, const void* fill, void* out);
+/// out[i] = table[rows[i]] for every row of `rows`, of `row_bytes` bytes each. `fill` is one row for those that are
+/// dropped; zeros when null.
+void gather_rows(const void* table, std::int64_t row_bytes, const RowNumbers& rows, const void* indices,
+                 const void* fill, void* out);
 
 enum class ScatterOp : std::uint8_t { Set, Add, Mul, Max, Min };
 
-/// table[indices[i]] = op(table[indices[i]], updates[i]) for `n` rows of `row_size` elements of `dtype`, in the order
-/// of i for equal indices whatever the number of threads. Throws `TypeError` for an index dtype as above,
+/// table[rows[i]] = op(table[rows[i]], updates[i]) for every row of `rows`, of `row_size` elements of `dtype`, in the
+/// order of i for equal ones whatever the number of threads. `table_rows` are all that the table has. Throws
 /// `UnimplementedError` where the dtype lacks the operation.
 void scatter_rows(ScatterOp op, DType dtype, void* table, std::int64_t table_rows, std::int64_t row_size,
-                  DType index_dtype, const void* indices, std::int64_t n, OutOfRange mode, const void* updates);
+                  const RowNumbers& rows, const void* indices, const void* updates);
 
 }  // namespace tessera::kernels
