@@ -99,6 +99,10 @@ Value combine(const std::string& name, Value x, Value y) {
 }
 
 Value reduce_by(const std::string& name, Value x, const Dims& axes) {
+  // Whether all indices of a place are in range, where there is one.
+  const bool single = std::ranges::all_of(
+      axes, [&](auto d) { return d >= 0 && d < x.rank() && x.shape()[static_cast<std::size_t>(d)] == 1; });
+  if (single && (name == "and" || name == "or")) return ops::squeeze(x, axes);
   ir::Attrs attrs = ir::make_attrs(ops::Axes{axes});
   if (name == "add") return ops::reduce_sum(x, axes);
   if (name == "multiply") return ops::reduce_prod(x, axes);

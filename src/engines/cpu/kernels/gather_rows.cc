@@ -82,7 +82,7 @@ void gather_block(const Rows& r, const std::int64_t* rows, std::int64_t n, std::
 // Elements of a row up to which the call of a kernel for each row would take most of the time.
 constexpr std::int64_t kShortRow = 64;
 // Bytes of a row up to which one thread takes all.
-constexpr std::int64_t kElementBytes = 16;
+constexpr std::int64_t kOwnBytes = 128;
 
 // Updates of one block of rows, in order: those that `chosen` names, or without it all whose row is not dropped.
 struct Block {
@@ -180,7 +180,7 @@ void scatter_rows(ScatterOp op, DType dtype, void* table, std::int64_t table_row
     }
   };
   // Picking its own updates takes a thread as long as adding elements, so that more threads gain nothing there.
-  if (apply && row_size * size <= kElementBytes) {
+  if (apply && row_size * size <= kOwnBytes) {
     std::array<std::int64_t, kBlock> found;
     for (std::int64_t first = 0; first < n; first += kBlock) {
       const std::int64_t count = std::min(kBlock, n - first);
