@@ -113,6 +113,22 @@ TEST(HloSplits, WiderAddendsAreAddends) {
 }
 
 // What nobody reads is computed where the program says so, and read again from the text that is written.
+// jnp.roll(jnp.roll(x, 1, 1), 0, 0), as JAX writes it: what adds nothing moves nothing.
+TEST(HloSplits, EmptyOperandsOfAConcatenationMoveNothing) {
+  const std::string body = R"(
+func.func public @main(%x: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}) -> tensor<16x8xf32> {
+  %0 = stablehlo.slice %x [0:16, 7:8] : (tensor<16x8xf32>) -> tensor<16x1xf32>
+  %1 = stablehlo.slice %x [0:16, 0:7] : (tensor<16x8xf32>) -> tensor<16x7xf32>
+  %2 = stablehlo.concatenate %0, %1, dim = 1 : (tensor<16x1xf32>, tensor<16x7xf32>) -> tensor<16x8xf32>
+  %3 = stablehlo.slice %2 [0:0, 0:8] : (tensor<16x8xf32>) -> tensor<0x8xf32>
+  %4 = stablehlo.concatenate %3, %2, %3, dim = 0 : (tensor<0x8xf32>, tensor<16x8xf32>, tensor<0x8xf32>) -> tensor<16x8xf32>
+  return %4 : tensor<16x8xf32>
+})";
+  Ran one = run(body, {waves({16, 8})}, 1), four = run(body, {waves({16, 8})}, 4);
+  EXPECT_EQ(four.out, one.out);
+  EXPECT_EQ(four.bytes, 0);
+}
+
 TEST(HloSplits, SinksKeepTheirOperands) {
   auto text = [](const char* sink) {
     return str("func.func @main(%a: tensor<2xf32>) -> tensor<2xf32> {\n%0 = stablehlo.sine %a : tensor<2xf32>\n", sink,

@@ -99,10 +99,21 @@ Items pad(OpCall& c) {
                         c.dims_or(pretty ? "interior" : "interior_padding", Dims(low.size(), 0))));
 }
 
+// Without operands that add nothing, as those of jnp.roll by 0: a split one would be a reason to move the others.
+Values without_empty(const Values& parts, std::int64_t dimension) {
+  Values out;
+  for (const Value& p : parts) {
+    Shape like = parts[0].shape();
+    const bool inside = dimension >= 0 && dimension < p.rank() && p.rank() == parts[0].rank();
+    if (inside) like[static_cast<std::size_t>(dimension)] = 0;
+    if (!inside || p.dtype() != parts[0].dtype() || p.shape() != like) out.push_back(p);
+  }
+  return out.empty() ? parts : out;
+}
 Items concatenate(OpCall& c) {
   if (c.in.empty()) c.fail("has no operands");
   std::int64_t dimension = c.find("dim") ? c.integer("dim") : c.integer("dimension");
-  Item out = tensor(c.elem(), ops::concatenate(values_of(c.in), dimension));
+  Item out = tensor(c.elem(), ops::concatenate(without_empty(values_of(c.in), dimension), dimension));
   bool all_known = rank(c.out().shape) == 1;
   for (const auto& i : c.in) all_known = all_known && i.known;
   if (all_known && c.out().shape[0] <= 64 && is_integer(storage(c.elem()))) {
