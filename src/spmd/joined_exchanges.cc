@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Exchanges that become one: what each waits for, a collective's start, is then waited for once.
 #include <algorithm>
+#include <unordered_map>
 
 #include "base/strings.h"
 #include "ir/op_def.h"
@@ -40,6 +41,14 @@ class Joiner {
       for (auto k : earlier_[i]) out->eqns.push_back(g_.eqns[k]);
       if (joined_[i].op != nullptr) out->eqns.push_back(std::move(joined_[i]));
     }
+    auto stand_in = [&](std::vector<ir::ValueId>& values) {
+      for (auto& v : values) {
+        auto it = instead_.find(v);
+        if (it != instead_.end()) v = it->second;
+      }
+    };
+    for (ir::Eqn& e : out->eqns) stand_in(e.in);
+    stand_in(out->outputs);
     return out;
   }
 
@@ -143,6 +152,17 @@ class Joiner {
     return received(together(larger)) <= group.bytes + received(e);
   }
 
+  // The first member whose result is that of member k: programs write the same shift of an array more than once.
+  std::size_t first_like(const Group& group, std::size_t k) const {
+    auto starts = [&](std::size_t m) -> const std::vector<Dims>& {
+      return ir::get<ops::Halo>(g_.eqns[group.members[m]].attrs).starts;
+    };
+    if (g_.eqns[group.members[k]].op != &ops::def::halo) return k;
+    std::size_t m = 0;
+    while (starts(m) != starts(k)) ++m;
+    return m;
+  }
+
   // The group as one equation.
   ir::Eqn together(const Group& group) const {
     ir::Eqn out = g_.eqns[group.members.front()];
@@ -150,7 +170,7 @@ class Joiner {
     for (auto i : group.members) all.push_back(&g_.eqns[i]);
     for (std::size_t k = 1; k < all.size(); ++k) {
       if (out.op == &ops::def::reshard) out.in.push_back(all[k]->in[0]);
-      out.out.push_back(all[k]->out[0]);
+      if (first_like(group, k) == k) out.out.push_back(all[k]->out[0]);
     }
     if (const auto* p = ir::get_if<ops::Reshard>(out.attrs)) {
       ops::Reshard joined = *p;
@@ -160,9 +180,9 @@ class Joiner {
       ops::Halo joined = ir::get<ops::Halo>(out.attrs);
       for (std::size_t k = 1; k < all.size(); ++k) {
         const auto& more = ir::get<ops::Halo>(all[k]->attrs).starts;
-        joined.starts.insert(joined.starts.end(), more.begin(), more.end());
+        if (first_like(group, k) == k) joined.starts.insert(joined.starts.end(), more.begin(), more.end());
       }
-      joined.results = static_cast<std::int64_t>(all.size());
+      joined.results = static_cast<std::int64_t>(out.out.size());
       explain(all, joined, out.loc);
       out.attrs = ir::make_attrs(std::move(joined));
     }
@@ -192,6 +212,8 @@ class Joiner {
   void take(Group& group, std::size_t i) {
     group.bytes += received(g_.eqns[i]);
     group.members.push_back(i);
+    const std::size_t same = first_like(group, group.members.size() - 1);
+    if (group.members[same] != i) instead_[g_.eqns[i].out[0]] = g_.eqns[group.members[same]].out[0];
     joined_[group.members.front()] = together(group);
     joined_[i].op = nullptr;
     changed_ = true;
@@ -203,6 +225,7 @@ class Joiner {
   std::vector<ir::Eqn> joined_;     // by equation what stands there; without op where it has joined or gone before one
   std::vector<std::vector<std::size_t>> earlier_;  // by equation those that have gone before it
   std::vector<Group> groups_;
+  std::unordered_map<ir::ValueId, ir::ValueId> instead_;  // by result of an exchange that is there already: that one's
   bool changed_ = false;
 };
 

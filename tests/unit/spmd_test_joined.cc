@@ -156,5 +156,32 @@ TEST(JoinedExchanges, EdgesOnBothSidesOfTwoShardsDoNotBecomeTheShard) {
   EXPECT_LE(p.joined.bytes_per_device(), p.apart.bytes_per_device());
 }
 
+// Eight neighbours in a grid, as programs of rolls write them: two shifts along the split rows, each three times.
+TEST(JoinedExchanges, ShiftsThatAreWrittenTwiceAreOneResult) {
+  Builder b;
+  Value x = b.input(f32({64, 12}));
+  auto roll = [&](Value v, std::int64_t by, std::int64_t d) {
+    const std::int64_t n = v.shape()[static_cast<std::size_t>(d)];
+    return ops::concatenate(Values{ops::slice_in_dim(v, n - by, n, d), ops::slice_in_dim(v, 0, n - by, d)}, d);
+  };
+  Values rows = {x, x};
+  Value sum = roll(x, 1, 1) + roll(x, 11, 1) * 2.0;
+  for (std::int64_t by : {1, 63}) {
+    for (std::int64_t column : {0, 1, 11}) {
+      rows.push_back(roll(x, by, 0));
+      sum = sum + (column == 0 ? rows.back() : roll(rows.back(), column, 1)) * static_cast<double>(by + column);
+    }
+  }
+  rows.push_back(sum);
+  rows.erase(rows.begin(), rows.begin() + 2);
+  const ir::Module m = test::module(b, rows, kMesh, {"x, -"}, std::vector<std::string>(rows.size(), "x, -"));
+  Plans p = plans(m);
+  EXPECT_EQ(p.joined.bytes_per_device(), 2 * 12 * 4) << to_string(p.joined);
+  const ir::GraphPtr joined = spmd::partition(m, spmd::propagate(m));
+  std::size_t results = 0;
+  for (const ir::Eqn& e : joined->eqns) results += e.op->name() == "halo" ? e.out.size() : 0;
+  EXPECT_EQ(results, 2U);
+}
+
 }  // namespace
 }  // namespace tessera
