@@ -172,12 +172,15 @@ TEST(HloRun, BoundsDevicesAndMemory) {
 }
 
 // What JAX writes for jnp.sort; its serialization moves the constants in front of the comparator.
-std::string sort_by_total_order(std::int64_t n, const std::string& zero, const std::string& nan) {
+std::string sort_by_total_order(std::int64_t n, const std::string& zero, const std::string& nan, bool inside = false) {
   std::string type = "tensor<" + std::to_string(n) + "xf32>";
-  return "func.func @main(%x: " + type + ") -> " + type + " {\n  %zero = stablehlo.constant dense<" + zero +
-         "> : tensor<f32>\n  %nan = stablehlo.constant dense<" + nan + R"(> : tensor<f32>
-  %0 = "stablehlo.sort"(%x) <{dimension = 0 : i64, is_stable = true}> ({
+  std::string constants = "  %zero = stablehlo.constant dense<" + zero +
+                          "> : tensor<f32>\n  %nan = stablehlo.constant dense<" + nan + "> : tensor<f32>\n";
+  return "func.func @main(%x: " + type + ") -> " + type + " {\n" + (inside ? "" : constants) +
+         R"(  %0 = "stablehlo.sort"(%x) <{dimension = 0 : i64, is_stable = true}> ({
   ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+)" + (inside ? constants : "") +
+         R"(
     %1 = stablehlo.compare EQ, %a, %zero, FLOAT : (tensor<f32>, tensor<f32>) -> tensor<i1>
     %2 = stablehlo.select %1, %zero, %a : tensor<i1>, tensor<f32>
     %3 = stablehlo.compare NE, %a, %a, FLOAT : (tensor<f32>, tensor<f32>) -> tensor<i1>
@@ -192,15 +195,18 @@ std::string sort_by_total_order(std::int64_t n, const std::string& zero, const s
          type + ") -> " + type + "\n  return %0 : " + type + "\n}";
 }
 
-TEST(HloRun, ComparatorsOfConstantsFromOutsideAreKeys) {
+TEST(HloRun, ComparatorsAreKeysWhereverTheirConstantsAre) {
   const std::string nan = "0x7FC00000";
   std::vector<float> x(100'000);
   for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i * 7919 % 100'003) - 5e4F;
-  auto program = StablehloProgram::parse(sort_by_total_order(100'000, "0.0", nan), "module", {.max_memory = 6'000'000});
-  ClientScope scope(Client::cpu({.devices = 1, .memory_limit = 6'000'000}));  // pairs of elements would take 40 GB
-  std::vector<float> sorted = program.run({HostArray::from(x)})[0].to_vector<float>();
-  std::sort(x.begin(), x.end());
-  EXPECT_EQ(sorted, x);
+  std::vector<float> want = x;
+  std::sort(want.begin(), want.end());
+  for (bool inside : {false, true}) {  // pairs of elements would take 40 GB
+    std::string text = sort_by_total_order(100'000, "0.0", nan, inside);
+    auto program = StablehloProgram::parse(text, "module", {.max_memory = 6'000'000});
+    ClientScope scope(Client::cpu({.devices = 1, .memory_limit = 6'000'000}));
+    EXPECT_EQ(program.run({HostArray::from(x)})[0].to_vector<float>(), want);
+  }
 }
 
 // The same comparator with other constants is another one: NaN counts as 1 there, or 3 as NaN.

@@ -85,6 +85,7 @@ class Comparator {
     }
     if (op.name == "stablehlo.constant") {
       const AstAttr* value = op.find("value");
+      if (value == nullptr && !op.words.empty()) value = &op.words[0];
       return value == nullptr ? Meaning{} : constant(c_.importer.elements(*value));
     }
     if ((op.name == "stablehlo.real" || op.name == "stablehlo.imag") && in.size() == 1 &&
