@@ -13,6 +13,7 @@
 #include "ops/shape/sharding_groups.h"
 #include "spmd/equations/gathers_in_order.h"
 #include "spmd/equations/halo_equations.h"
+#include "spmd/equations/sorted_heads.h"
 #include "spmd/equations/whole_factors.h"
 #include "spmd/equations/window_equations.h"
 #include "spmd/factoring.h"
@@ -399,7 +400,7 @@ class Propagation::Impl {
 
 ir::Module prepared(ir::Module m) {
   if (m.deterministic) m.graph = with_fixed_leaves(m.graph);
-  m.graph = expand_maps(m);
+  m.graph = with_sorted_heads(expand_maps(m));
   if (m.mesh && m.mesh->num_positions() > 1) m.graph = with_gathers_in_order(with_whole_factors(m.graph));
   return m;
 }
