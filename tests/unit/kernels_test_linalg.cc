@@ -279,10 +279,30 @@ void check_fft(std::vector<std::int64_t> shape, std::int64_t axes, double tolera
   for (std::size_t i = 0; i < real.size(); ++i) ASSERT_NEAR(again[i], real[i], tolerance * 4);
 }
 
+// Lines that are transformed together keep their own digits.
+TEST(Fft, SmallLinesBesideLargeOnes) {
+  constexpr std::int64_t kLines = 7, kLength = 24;
+  std::vector<float> x(kLines * kLength), alone(kLength);
+  for (std::int64_t i = 0; i < kLines * kLength; ++i) {
+    const float size = i / kLength % 2 == 0 ? 1e6F : 1e-6F;
+    x[static_cast<std::size_t>(i)] = size * std::sin(static_cast<float>(i * i));
+  }
+  constexpr std::int64_t kHalf = kLength / 2 + 1;
+  std::vector<std::complex<float>> all(kLines * kHalf), one(kHalf);
+  fft(FftKind::RealForward, DType::F32, std::vector<std::int64_t>{kLines, kLength}, 1, x.data(), all.data());
+  for (std::int64_t line = 0; line < kLines; ++line) {
+    std::copy_n(x.begin() + line * kLength, kLength, alone.begin());
+    fft(FftKind::RealForward, DType::F32, std::vector<std::int64_t>{1, kLength}, 1, alone.data(), one.data());
+    EXPECT_TRUE(std::equal(one.begin(), one.end(), all.begin() + line * kHalf)) << "line " << line;
+  }
+}
+
 TEST(Fft, AnyLengthAndUpToThreeAxes) {
-  for (std::int64_t n : {1, 2, 3, 7, 16, 30, 97, 101, 210, 257}) {
+  for (std::int64_t n : {1, 2, 3, 4, 6, 7, 12, 16, 30, 97, 101, 202, 210, 257}) {
     check_fft<float>({3, n}, 1, 3e-6);
     check_fft<double>({2, n}, 1, 1e-14);
+    check_fft<float>({9, n}, 1, 3e-6);  // whole packs of lines, and one that is not
+    check_fft<double>({5, n}, 1, 1e-14);
   }
   check_fft<float>({2, 6, 10}, 2, 3e-6);
   check_fft<double>({2, 4, 5, 6}, 3, 1e-14);

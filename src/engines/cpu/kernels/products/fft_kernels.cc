@@ -55,6 +55,68 @@ struct Pack {
   friend Pack operator-(const Pack& x) { return Pack(-x.v); }
 };
 
+// One register of each of kLanes lines, and the same with elements of one place together: its own inverse.
+template <class T>
+void turn(std::array<typename Pack<T>::Lanes, Pack<T>::kLanes>& r) {
+  if constexpr (sizeof(T) == 4) {
+    const auto a = __builtin_shufflevector(r[0], r[1], 0, 4, 1, 5), b = __builtin_shufflevector(r[2], r[3], 0, 4, 1, 5);
+    const auto c = __builtin_shufflevector(r[0], r[1], 2, 6, 3, 7), d = __builtin_shufflevector(r[2], r[3], 2, 6, 3, 7);
+    r = {__builtin_shufflevector(a, b, 0, 1, 4, 5), __builtin_shufflevector(a, b, 2, 3, 6, 7),
+         __builtin_shufflevector(c, d, 0, 1, 4, 5), __builtin_shufflevector(c, d, 2, 3, 6, 7)};
+  } else {
+    r = {__builtin_shufflevector(r[0], r[1], 0, 2), __builtin_shufflevector(r[0], r[1], 1, 3)};
+  }
+}
+
+// Where the lines of a pack are: element i of lane l is at start[l][i * step].
+template <class C>
+struct Places {
+  std::array<C*, Pack<typename C::value_type>::kLanes> start;
+  std::int64_t step = 1;
+};
+
+// Elements from memory, next to each other in it as registers' worth of `turn`.
+template <class T>
+void pack(const Places<const std::complex<T>>& from, std::int64_t n, std::complex<Pack<T>>* to) {
+  constexpr std::int64_t kLanes = Pack<T>::kLanes, kTogether = kLanes / 2;  // complex elements of a register
+  T* packed = reinterpret_cast<T*>(to);
+  std::int64_t i = 0;
+  for (; from.step == 1 && i + kTogether <= n; i += kTogether, packed += kLanes * kLanes) {
+    std::array<typename Pack<T>::Lanes, kLanes> r;
+    for (std::int64_t l = 0; l < kLanes; ++l) std::memcpy(&r[at(l)], from.start[at(l)] + i, sizeof(r[0]));
+    turn<T>(r);
+    std::memcpy(packed, r.data(), sizeof(r));
+  }
+  for (; i < n; ++i, packed += 2 * kLanes) {
+    for (std::int64_t l = 0; l < kLanes; ++l) {
+      const std::complex<T> x = from.start[at(l)][i * from.step];
+      packed[l] = x.real();
+      packed[kLanes + l] = x.imag();
+    }
+  }
+}
+
+template <class T>
+void unpack(const std::complex<Pack<T>>* from, std::int64_t n, T scale, const Places<std::complex<T>>& to) {
+  constexpr std::int64_t kLanes = Pack<T>::kLanes, kTogether = kLanes / 2;
+  const T* packed = reinterpret_cast<const T*>(from);
+  std::int64_t i = 0;
+  for (; to.step == 1 && i + kTogether <= n; i += kTogether, packed += kLanes * kLanes) {
+    std::array<typename Pack<T>::Lanes, kLanes> r;
+    std::memcpy(r.data(), packed, sizeof(r));
+    turn<T>(r);
+    for (std::int64_t l = 0; l < kLanes; ++l) {
+      r[at(l)] *= scale;
+      std::memcpy(static_cast<void*>(to.start[at(l)] + i), &r[at(l)], sizeof(r[0]));
+    }
+  }
+  for (; i < n; ++i, packed += 2 * kLanes) {
+    for (std::int64_t l = 0; l < kLanes; ++l) {
+      to.start[at(l)][i * to.step] = std::complex<T>(packed[l], packed[kLanes + l]) * scale;
+    }
+  }
+}
+
 // Transforms of one length, forward or inverse, not scaled. Plans are cached inside; one object a thread.
 template <class T>
 class Lines {
@@ -70,7 +132,7 @@ class Lines {
     return lines_.data();
   }
   /// The transforms of `lines(n)`, good until the next call.
-  const C* run(bool inverse, std::int64_t n) {
+  C* run(bool inverse, std::int64_t n) {
     if (n == 1) return lines_.data();
     if (largest_factor(n) > kLargestRadix) {
       chirp(inverse, n);
@@ -78,6 +140,20 @@ class Lines {
       direct(inverse, lines_, results_);
     }
     return results_.data();
+  }
+  /// Elements of which nothing is kept.
+  std::vector<C>& work(std::int64_t n) {
+    work_.resize(static_cast<std::size_t>(n));
+    return work_;
+  }
+  /// exp(-2 pi i k / n) for k of the first quarter of a circle.
+  const std::vector<std::complex<T>>& roots(std::int64_t n) {
+    auto [it, fresh] = roots_.try_emplace(n);
+    for (std::int64_t k = 0; fresh && k <= n / 4; ++k) {
+      const double angle = -2 * std::numbers::pi * static_cast<double>(k) / static_cast<double>(n);
+      it->second.emplace_back(static_cast<T>(std::cos(angle)), static_cast<T>(std::sin(angle)));
+    }
+    return it->second;
   }
 
  private:
@@ -128,40 +204,35 @@ class Lines {
   }
 
   Eigen::internal::kissfft_impl<Pack<T>> fft_;
-  std::vector<C> lines_, results_;
+  std::vector<C> lines_, results_, work_;
+  std::map<std::int64_t, std::vector<std::complex<T>>> roots_;
   std::map<std::pair<bool, std::int64_t>, Chirp> chirps_;
 };
 
-// Transforms `count` lines of n elements, some at a time. `from(line)` and `to(line)` say where one begins, `read(at,
-// i)` gives its element i, and `write(at, i, x)` takes that of the result.
-template <class T, class From, class Read, class To, class Write>
-void transform_lines(bool inverse, std::int64_t count, std::int64_t n, const From& from, const Read& read, const To& to,
-                     const Write& write) {
+// `body(own, lines)` for packs of `count` lines; lanes without a line of their own repeat the last one.
+template <class T, class Body>
+void for_packs(std::int64_t count, std::int64_t n, const Body& body) {
   constexpr std::int64_t kLanes = Pack<T>::kLanes;
   const std::int64_t packs = (count + kLanes - 1) / kLanes;
   const std::int64_t grain = std::max<std::int64_t>(1, 4096 / kLanes / std::max<std::int64_t>(n, 1));
   base::parallel_for(packs, grain, [&](std::int64_t begin, std::int64_t end) {
     auto& own = base::thread_own<Lines<T>, struct LinesTag>();
-    std::array<decltype(from(0)), kLanes> starts;
-    std::array<decltype(to(0)), kLanes> ends;
+    std::array<std::int64_t, kLanes> lines;
     for (std::int64_t u = begin; u < end; ++u) {
-      // Lanes without a line of their own repeat the last one.
-      for (std::int64_t l = 0; l < kLanes; ++l) starts[at(l)] = from(std::min(u * kLanes + l, count - 1));
-      for (std::int64_t l = 0; l < kLanes; ++l) ends[at(l)] = to(std::min(u * kLanes + l, count - 1));
-      T* packed = reinterpret_cast<T*>(own.lines(n));
-      for (std::int64_t i = 0; i < n; ++i, packed += 2 * kLanes) {
-        for (std::int64_t l = 0; l < kLanes; ++l) {
-          const std::complex<T> x = read(starts[at(l)], i);
-          packed[l] = x.real();
-          packed[kLanes + l] = x.imag();
-        }
-      }
-      const T* result = reinterpret_cast<const T*>(own.run(inverse, n));
-      for (std::int64_t i = 0; i < n; ++i, result += 2 * kLanes) {
-        for (std::int64_t l = 0; l < kLanes; ++l) write(ends[at(l)], i, std::complex<T>(result[l], result[kLanes + l]));
-      }
+      for (std::int64_t l = 0; l < kLanes; ++l) lines[at(l)] = std::min(u * kLanes + l, count - 1);
+      body(own, lines);
     }
   });
+}
+
+// The lines that begin at these elements of an array.
+template <class C, class Start>
+Places<C> places(C* array, const std::array<std::int64_t, Pack<typename C::value_type>::kLanes>& lines,
+                 const Start& start, std::int64_t step = 1) {
+  Places<C> p;
+  p.step = step;
+  for (std::size_t l = 0; l < lines.size(); ++l) p.start[l] = array + start(lines[l]);
+  return p;
 }
 
 // All lines along one axis of a complex array.
@@ -169,37 +240,108 @@ template <class T>
 void transform_axis(bool inverse, const std::complex<T>* in, std::complex<T>* out, std::int64_t outer, std::int64_t n,
                     std::int64_t inner, T scale) {
   auto start = [=](std::int64_t line) { return line / inner * n * inner + line % inner; };
-  transform_lines<T>(
-      inverse, outer * inner, n, [=](std::int64_t line) { return in + start(line); },
-      [=](const std::complex<T>* at, std::int64_t i) { return at[i * inner]; },
-      [=](std::int64_t line) { return out + start(line); },
-      [=](std::complex<T>* at, std::int64_t i, std::complex<T> x) { at[i * inner] = x * scale; });
+  for_packs<T>(outer * inner, n, [=](Lines<T>& own, const auto& lines) {
+    pack<T>(places(in, lines, start, inner), n, own.lines(n));
+    unpack<T>(own.run(inverse, n), n, scale, places(out, lines, start, inner));
+  });
+}
+
+template <class T>
+std::complex<Pack<T>> conj(const std::complex<Pack<T>>& x) {
+  return {x.real(), -x.imag()};
+}
+template <class T>
+std::complex<Pack<T>> times(const std::complex<Pack<T>>& x, std::complex<T> y) {
+  const Pack<T> re(y.real()), im(y.imag());
+  return {x.real() * re - x.imag() * im, x.real() * im + x.imag() * re};
+}
+
+// An even number of reals as half as many complex elements: of their transform, the terms of even and odd elements
+// are what is symmetric in it and what is not (Sorensen, Jones, Heideman and Burrus, Real-valued fast Fourier transform
+// algorithms, 1987). Lines stay apart, as they would not where two of them are the parts of complex elements: a small
+// line beside a large one would lose its digits.
+template <class T>
+void spectrum_of_reals(const std::complex<Pack<T>>* z, std::int64_t half, const std::vector<std::complex<T>>& roots,
+                       std::complex<Pack<T>>* to) {
+  using C = std::complex<Pack<T>>;
+  to[0] = C(z[0].real() + z[0].imag(), Pack<T>());
+  to[half] = C(z[0].real() - z[0].imag(), Pack<T>());
+  const Pack<T> by_two(0.5);
+  for (std::int64_t k = 1; 2 * k <= half; ++k) {
+    const C mirrored = conj<T>(z[half - k]);
+    const C even = (z[k] + mirrored) * by_two, odd = (z[k] - mirrored) * by_two;
+    const std::complex<T> w = roots[at(k)];
+    const C turned = times<T>(odd, {w.imag(), -w.real()});  // by -i w
+    to[k] = even + turned;
+    to[half - k] = conj<T>(even - turned);
+  }
+}
+// The other way, not scaled.
+template <class T>
+void complex_of_spectrum(const std::complex<Pack<T>>* x, std::int64_t half, const std::vector<std::complex<T>>& roots,
+                         std::complex<Pack<T>>* to) {
+  using C = std::complex<Pack<T>>;
+  to[0] = C(x[0].real() + x[half].real(), x[0].real() - x[half].real());
+  for (std::int64_t k = 1; 2 * k <= half; ++k) {
+    const C mirrored = conj<T>(x[half - k]);
+    const C even = x[k] + mirrored;
+    const std::complex<T> w = roots[at(k)];
+    const C turned = times<T>(x[k] - mirrored, {w.imag(), w.real()});  // by i conj(w)
+    to[k] = even + turned;
+    to[half - k] = conj<T>(even - turned);
+  }
 }
 
 template <class T>
 void real_forward(const T* in, std::complex<T>* out, std::int64_t lines, std::int64_t n) {
-  const std::int64_t half = n / 2 + 1;
-  transform_lines<T>(
-      false, lines, n, [=](std::int64_t line) { return in + line * n; },
-      [](const T* at, std::int64_t i) { return std::complex<T>(at[i]); },
-      [=](std::int64_t line) { return out + line * half; },
-      [=](std::complex<T>* at, std::int64_t i, std::complex<T> x) {
-        if (i < half) at[i] = x;
-      });
+  using C = std::complex<T>;
+  const std::int64_t half = n / 2, results = half + 1;
+  for_packs<T>(lines, n, [=](Lines<T>& own, const auto& numbers) {
+    const auto to = places(out, numbers, [=](std::int64_t line) { return line * results; });
+    if (n % 2 == 0) {
+      // A complex element is two reals in memory, as the standard has it.
+      pack<T>(places(reinterpret_cast<const C*>(in), numbers, [=](std::int64_t line) { return line * half; }), half,
+              own.lines(half));
+      auto& spectrum = own.work(results);
+      spectrum_of_reals<T>(own.run(false, half), half, own.roots(n), spectrum.data());
+      return unpack<T>(spectrum.data(), results, T{1}, to);
+    }
+    T* packed = reinterpret_cast<T*>(own.lines(n));
+    for (std::int64_t i = 0; i < n; ++i, packed += 2 * Pack<T>::kLanes) {
+      for (std::int64_t l = 0; l < Pack<T>::kLanes; ++l) {
+        packed[l] = in[numbers[at(l)] * n + i];
+        packed[Pack<T>::kLanes + l] = 0;
+      }
+    }
+    unpack<T>(own.run(false, n), results, T{1}, to);
+  });
 }
 
-// The other half of the spectrum is the conjugate of the one that is there.
+// The other half of the spectrum is the conjugate of the one that is there; that of the mean, and of the highest
+// frequency of an even number, is real.
 template <class T>
 void real_inverse(const std::complex<T>* in, T* out, std::int64_t lines, std::int64_t n, T scale) {
-  const std::int64_t half = n / 2 + 1;
-  transform_lines<T>(
-      true, lines, n, [=](std::int64_t line) { return in + line * half; },
-      [=](const std::complex<T>* at, std::int64_t i) {
-        if (i == 0 || 2 * i == n) return std::complex<T>(at[i].real());
-        return i < half ? at[i] : std::conj(at[n - i]);
-      },
-      [=](std::int64_t line) { return out + line * n; },
-      [=](T* at, std::int64_t i, std::complex<T> x) { at[i] = x.real() * scale; });
+  using C = std::complex<T>;
+  const std::int64_t half = n / 2, given = half + 1;
+  for_packs<T>(lines, n, [=](Lines<T>& own, const auto& numbers) {
+    auto& spectrum = own.work(given);
+    pack<T>(places(in, numbers, [=](std::int64_t line) { return line * given; }), given, spectrum.data());
+    if (n % 2 == 0) {
+      complex_of_spectrum<T>(spectrum.data(), half, own.roots(n), own.lines(half));
+      return unpack<T>(own.run(true, half), half, scale,
+                       places(reinterpret_cast<C*>(out), numbers, [=](std::int64_t line) { return line * half; }));
+    }
+    auto* whole = own.lines(n);
+    whole[0] = {spectrum[0].real(), Pack<T>()};
+    for (std::int64_t k = 1; k <= half; ++k) {
+      whole[k] = spectrum[at(k)];
+      whole[n - k] = conj<T>(spectrum[at(k)]);
+    }
+    const T* result = reinterpret_cast<const T*>(own.run(true, n));
+    for (std::int64_t i = 0; i < n; ++i, result += 2 * Pack<T>::kLanes) {
+      for (std::int64_t l = 0; l < Pack<T>::kLanes; ++l) out[numbers[at(l)] * n + i] = result[l] * scale;
+    }
+  });
 }
 
 template <class T>
