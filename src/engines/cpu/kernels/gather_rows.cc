@@ -81,43 +81,59 @@ void gather_block(const Rows& r, const std::int64_t* rows, std::int64_t n, std::
 
 // Elements of a row up to which the call of a kernel for each row would take most of the time.
 constexpr std::int64_t kShortRow = 64;
-// Bytes of a row up to which one thread takes all.
+// Bytes of a row that are worth a thread of their own.
 constexpr std::int64_t kOwnBytes = 128;
 
-// Updates of one block of rows, in order: those that `chosen` names, or without it all whose row is not dropped.
+// Updates of one block of rows, in order: those that `chosen` names, or without it all whose row is not dropped; of
+// each the elements [first, first + count).
 struct Block {
   const std::int64_t* rows;
   const std::int32_t* chosen;
   std::int64_t n;
   const std::byte* updates;
+  std::int64_t row_size, first, count;
+  std::int64_t size;  // bytes of an element
+  bool apart;         // others take some of the updates, or of their elements
+
+  template <class F>
+  void for_each(const F& f) const {
+    constexpr std::int64_t kAhead = 12;
+    const std::int64_t bytes = std::min<std::int64_t>(count * size, kBeginning);
+    for (std::int64_t u = 0; u < n; ++u) {
+      const std::int64_t i = chosen ? chosen[u] : u;
+      if (apart && u + kAhead < n) {  // what is left out between them hides from the processor where the next one is
+        const std::int64_t next = ((chosen ? chosen[u + kAhead] : u + kAhead) * row_size + first) * size;
+        for (std::int64_t b = 0; b < bytes; b += 64) __builtin_prefetch(updates + next + b);
+      }
+      if (rows[i] >= 0) f(rows[i] * row_size + first, i * row_size + first);
+    }
+  }
 };
 
 template <ScatterOp kOp, class T>
-void scatter_short(T* table, std::int64_t row_size, const Block& b) {
-  const T* updates = reinterpret_cast<const T*>(b.updates);
-  for (std::int64_t u = 0; u < b.n; ++u) {
-    const std::int64_t i = b.chosen ? b.chosen[u] : u;
-    if (b.rows[i] < 0) continue;
-    T* to = table + b.rows[i] * row_size;
-    const T* from = updates + i * row_size;
-    for (std::int64_t j = 0; j < row_size; ++j) {
-      if constexpr (kOp == ScatterOp::Set) {
-        to[j] = from[j];
-      } else if constexpr (std::is_integral_v<T>) {
-        using U = std::conditional_t<sizeof(T) < 4, unsigned, std::make_unsigned_t<T>>;  // wraps around
-        to[j] = static_cast<T>(static_cast<U>(to[j]) + static_cast<U>(from[j]));
-      } else {
-        to[j] = to[j] + from[j];
-      }
+void add_elements(T* to, const T* from, std::int64_t count) {
+  for (std::int64_t j = 0; j < count; ++j) {
+    if constexpr (kOp == ScatterOp::Set) {
+      to[j] = from[j];
+    } else if constexpr (std::is_integral_v<T>) {
+      using U = std::conditional_t<sizeof(T) < 4, unsigned, std::make_unsigned_t<T>>;  // wraps around
+      to[j] = static_cast<T>(static_cast<U>(to[j]) + static_cast<U>(from[j]));
+    } else {
+      to[j] = to[j] + from[j];
     }
   }
 }
 
-using Apply = void (*)(void* table, std::int64_t row_size, const Block&);
+using Apply = void (*)(void* table, const Block&);
 template <ScatterOp kOp, class T>
-void apply_short(void* table, std::int64_t row_size, const Block& b) {
-  if (row_size == 1) return scatter_short<kOp>(static_cast<T*>(table), 1, b);  // without a loop over it
-  scatter_short<kOp>(static_cast<T*>(table), row_size, b);
+void apply_short(void* table, const Block& b) {
+  T* to = static_cast<T*>(table);
+  const T* from = reinterpret_cast<const T*>(b.updates);
+  if (b.count == 1) {  // without a loop over it
+    return b.for_each([=](std::int64_t row, std::int64_t update) { add_elements<kOp>(to + row, from + update, 1); });
+  }
+  b.for_each(
+      [=, n = b.count](std::int64_t row, std::int64_t update) { add_elements<kOp>(to + row, from + update, n); });
 }
 
 Apply short_rows(ScatterOp op, DType dtype, std::int64_t row_size) {
@@ -170,65 +186,59 @@ void scatter_rows(ScatterOp op, DType dtype, void* table, std::int64_t table_row
   auto* to = static_cast<std::byte*>(table);
   const auto* from = static_cast<const std::byte*>(updates);
   const Apply apply = short_rows(op, dtype, row_size);
-  auto columns_of = [&](std::int64_t i, std::int64_t row, std::int64_t column, std::int64_t columns) {
-    std::byte* target = to + (row * row_size + column) * size;
-    const std::byte* update = from + (i * row_size + column) * size;
-    if (op == ScatterOp::Set) {
-      std::memcpy(target, update, static_cast<std::size_t>(columns * size));
-    } else {
-      fn(target, update, nullptr, target, columns);
-    }
-  };
-  // Picking its own updates takes a thread as long as adding elements, so that more threads gain nothing there.
-  if (apply && row_size * size <= kOwnBytes) {
-    std::array<std::int64_t, kBlock> found;
-    for (std::int64_t first = 0; first < n; first += kBlock) {
-      const std::int64_t count = std::min(kBlock, n - first);
-      rows.find(indices, first, first + count, found.data());
-      apply(to, row_size, {found.data(), nullptr, count, from + first * row_size * size});
-    }
-    return;
-  }
-  std::unique_ptr<std::int64_t[]> found(new std::int64_t[static_cast<std::size_t>(n)]);
-  base::parallel_for(n, kRowGrain / 8, [&](std::int64_t begin, std::int64_t end) {
-    rows.find(indices, begin, end, found.get() + begin);
-  });
-  const int threads = base::team_size();
-  const bool small = n * row_size * size < 2 * kRowGrain;
-  if (!apply && (small || table_rows < 2 * threads)) {
-    // Few rows: threads share columns, so each element still sees its updates in order.
-    base::parallel_for(row_size, std::max<std::int64_t>(64, kRowGrain / std::max<std::int64_t>(n * size, 1)),
-                       [&](std::int64_t begin, std::int64_t end) {
-                         for (std::int64_t i = 0; i < n; ++i) {
-                           if (found[i] >= 0) columns_of(i, found[i], begin, end - begin);
-                         }
-                       });
-    return;
-  }
-  // Each task owns a range of the table's rows and takes the updates that fall into it, in order. They are picked block
-  // by block without a branch, which a processor could not foresee.
-  const std::int64_t owners = small ? 1 : std::min<std::int64_t>(table_rows, 2 * threads);
-  const std::int64_t share = (table_rows + owners - 1) / owners;
-  base::parallel_for(owners, 1, [&](std::int64_t begin, std::int64_t end) {
-    const auto low = static_cast<std::uint64_t>(begin * share);
-    const auto extent = static_cast<std::uint64_t>((end - begin) * share);
-    std::array<std::int32_t, kBlock> chosen;
-    for (std::int64_t first = 0; first < n; first += kBlock) {
-      const std::int64_t* block = found.get() + first;
-      const std::int64_t count = std::min(kBlock, n - first);
-      std::int64_t taken = 0;
-      for (std::int64_t i = 0; i < count; ++i) {
-        chosen[static_cast<std::size_t>(taken)] = static_cast<std::int32_t>(i);
-        // Rows that are dropped are far beyond any as unsigned ones.
-        taken += static_cast<std::uint64_t>(block[i]) - low < extent ? 1 : 0;
-      }
-      if (apply) {
-        apply(to, row_size, {block, chosen.data(), taken, from + first * row_size * size});
+  auto apply_any = [&](const Block& b) {
+    if (apply) return apply(to, b);
+    b.for_each([&](std::int64_t row, std::int64_t update) {
+      if (op == ScatterOp::Set) {
+        std::memcpy(to + row * size, b.updates + update * size, static_cast<std::size_t>(b.count * size));
       } else {
-        for (std::int64_t u = 0; u < taken; ++u) {
-          const std::int64_t i = chosen[static_cast<std::size_t>(u)];
-          columns_of(first + i, block[i], 0, row_size);
+        fn(to + row * size, b.updates + update * size, nullptr, to + row * size, b.count);
+      }
+    });
+  };
+  // Threads share columns, so that each element sees its updates in order, as long as no cache line has columns of two
+  // but in long rows; and beside that ranges of the table's rows, but for rows of some elements, where picking its own
+  // updates takes a thread as long as adding all.
+  const std::int64_t row_bytes = row_size * size;
+  // Two threads of one machine were slower than one: updates come from memory, of which each leaves parts out.
+  constexpr int kFewThreads = 4;
+  const int team = base::team_size();
+  const int threads = n * row_bytes < 2 * kRowGrain || team < kFewThreads ? 1 : team;
+  const bool apart = row_bytes % kOwnBytes == 0 || row_bytes >= 32 * kOwnBytes;
+  const std::int64_t across = apart ? std::clamp<std::int64_t>(row_bytes / kOwnBytes, 1, threads) : 1;
+  const std::int64_t down = row_bytes < kOwnBytes ? 1 : std::min<std::int64_t>(table_rows, threads / across);
+  const std::int64_t own = kOwnBytes / size;
+  const std::int64_t columns = across == 1 ? row_size : ((row_size + across - 1) / across + own - 1) / own * own;
+  const std::int64_t share = (table_rows + down - 1) / down;
+  base::parallel_for(across * down, 1, [&](std::int64_t begin, std::int64_t end) {
+    std::array<std::int64_t, kBlock> found;
+    std::array<std::int32_t, kBlock> chosen;
+    for (std::int64_t task = begin; task < end; ++task) {
+      const std::int64_t column = task % across * columns;
+      const auto low = static_cast<std::uint64_t>(task / across * share);
+      for (std::int64_t first = 0; first < n && column < row_size; first += kBlock) {
+        const std::int64_t count = std::min(kBlock, n - first);
+        rows.find(indices, first, first + count, found.data());
+        Block b{found.data(),
+                nullptr,
+                count,
+                from + first * row_bytes,
+                row_size,
+                column,
+                std::min(columns, row_size - column),
+                size,
+                across * down > 1};
+        if (down > 1) {
+          b.chosen = chosen.data();
+          b.n = 0;
+          for (std::int64_t i = 0; i < count; ++i) {
+            chosen[static_cast<std::size_t>(b.n)] = static_cast<std::int32_t>(i);
+            // Without a branch, which a processor could not foresee. Rows that are dropped are far beyond any.
+            const std::uint64_t row = static_cast<std::uint64_t>(found[static_cast<std::size_t>(i)]) - low;
+            b.n += row < static_cast<std::uint64_t>(share) ? 1 : 0;
+          }
         }
+        apply_any(b);
       }
     }
   });
