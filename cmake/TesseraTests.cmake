@@ -162,7 +162,7 @@ function(tessera_many_threads_test name binary filter)
   list(FILTER environment EXCLUDE REGEX "^GTEST_OUTPUT=")
   set_tests_properties(${name} PROPERTIES LABELS quick TIMEOUT 900 ENVIRONMENT "${environment};TESSERA_THREADS=16")
 endfunction()
-tessera_many_threads_test(kernels_threads_test kernels_test "Conv.GivesTheSame*:Conv.Large*:Gemm.Float:Fused.*:Reduce.Floats:TopK.*")
+tessera_many_threads_test(kernels_threads_test kernels_test "Conv.GivesTheSame*:Conv.Large*:Gemm.Float:Fused.*:Reduce.Floats:Scatter.*:TopK.*")
 tessera_many_threads_test(life_threads_test life_test "ThreadsTest.*")
 tessera_many_threads_test(programs_threads_test props_programs_test "*")
 
