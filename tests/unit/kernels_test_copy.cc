@@ -106,6 +106,36 @@ TEST(Copy, LargeEnoughToBeSplit) {
   compare({4, (1 << 22) + 5}, {(1 << 22) + 64, 1}, {(1 << 22) + 5, 1}, 1, "long runs past the caches");
 }
 
+TEST(Copy, TransposesOfAnyExtents) {
+  std::mt19937 rng(21);
+  auto below = [&](unsigned n) { return static_cast<std::int64_t>(rng() % n) + 1; };
+  for (std::int64_t item : {1, 2, 4, 8, 16, 3}) {
+    for (int round = 0; round < 40; ++round) {
+      const std::int64_t batch = below(3), rows = below(150), columns = below(150), gap = below(3) - 1;
+      compare({batch, rows, columns}, {rows * (columns + gap) * item, (columns + gap) * item, item},
+              {columns * (rows + gap) * item, item, (rows + gap) * item}, item, "transpose");
+    }
+  }
+}
+
+// Rows that are read backwards, every few elements or one element again and again, and written close or apart.
+TEST(Copy, RowsOfAnyStep) {
+  std::mt19937 rng(22);
+  auto below = [&](unsigned n) { return static_cast<std::int64_t>(rng() % n); };
+  for (std::int64_t item : {1, 2, 4, 8, 16, 3}) {
+    for (std::int64_t step : {-2, -1, 0, 2, 3}) {
+      for (int round = 0; round < 40; ++round) {
+        const std::int64_t n = 1 + below(round % 8 == 0 ? 9000 : round % 2 == 0 ? 20 : 100);
+        const std::int64_t rows = 1 + below(30), gap = below(2),
+                           from = below(2) == 0 ? 1 : n * std::abs(step) + below(3);
+        const std::int64_t outer = 1 + below(3), apart = round % 5 == 0 ? 2 : 1, row = (n + gap) * apart;
+        compare({outer, rows, n}, {rows * row * item, row * item, apart * item},
+                {rows * from * item, from * item, step * item}, item, "rows");
+      }
+    }
+  }
+}
+
 TEST(Copy, ScalarAndEmpty) {
   std::int32_t a = 5, b = 0;
   copy_strided(&b, {}, &a, {}, {}, 4);

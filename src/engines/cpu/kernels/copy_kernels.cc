@@ -8,6 +8,7 @@
 
 #include "base/thread_pool.h"
 #include "core/stream_copy.h"
+#include "engines/cpu/kernels/copy_rows.h"
 
 namespace tessera::kernels {
 
@@ -62,9 +63,11 @@ Plan normalise(void* dst, std::span<const std::int64_t> ds, const void* src, std
   return p;
 }
 
-// Calls `body(dst, src)` for the units [begin, end) of the space that `dims` span, in row-major order.
+// Calls `body(dst, src, n)` for the units [begin, end) of the space that `dims` span, in row-major order: for `n` units
+// along the last dimension each time.
 template <class Body>
-void walk(const Plan& p, std::span<const Dim> dims, std::int64_t begin, std::int64_t end, const Body& body) {
+void walk_lines(const Plan& p, std::span<const Dim> dims, std::int64_t begin, std::int64_t end, const Body& body) {
+  if (dims.empty()) return begin < end ? body(p.dst, p.src, 1) : void();
   std::vector<std::int64_t> index(dims.size());
   Byte* dst = p.dst;
   const Byte* src = p.src;
@@ -75,9 +78,15 @@ void walk(const Plan& p, std::span<const Dim> dims, std::int64_t begin, std::int
     dst += index[i] * dims[i].dst;
     src += index[i] * dims[i].src;
   }
-  for (std::int64_t u = begin; u < end; ++u) {
-    body(dst, src);
-    for (std::size_t i = dims.size(); i-- > 0;) {
+  const Dim& line = dims.back();
+  for (std::int64_t u = begin; u < end;) {
+    const std::int64_t n = std::min(line.size - index.back(), end - u);
+    body(dst, src, n);
+    u += n;
+    dst -= index.back() * line.dst;
+    src -= index.back() * line.src;
+    index.back() = 0;
+    for (std::size_t i = dims.size() - 1; i-- > 0;) {
       dst += dims[i].dst;
       src += dims[i].src;
       if (++index[i] < dims[i].size) break;
@@ -86,6 +95,15 @@ void walk(const Plan& p, std::span<const Dim> dims, std::int64_t begin, std::int
       src -= dims[i].src * dims[i].size;
     }
   }
+}
+
+// The same with `body(dst, src)`, unit by unit.
+template <class Body>
+void walk(const Plan& p, std::span<const Dim> dims, std::int64_t begin, std::int64_t end, const Body& body) {
+  const Dim step = dims.empty() ? Dim{1, 0, 0} : dims.back();
+  walk_lines(p, dims, begin, end, [&](Byte* dst, const Byte* src, std::int64_t n) {
+    for (std::int64_t i = 0; i < n; ++i) body(dst + i * step.dst, src + i * step.src);
+  });
 }
 
 std::int64_t count(std::span<const Dim> dims) {
@@ -101,52 +119,18 @@ void for_units(const Plan& p, std::span<const Dim> dims, std::int64_t unit_bytes
                      [&](std::int64_t begin, std::int64_t end) { walk(p, dims, begin, end, body); });
 }
 
-template <std::size_t N>
-struct Item {
-  Byte bytes[N];
-};
-
-template <class T>
-void strided_run(Byte* dst, std::int64_t ds, const Byte* src, std::int64_t ss, std::int64_t n) {
-  for (std::int64_t i = 0; i < n; ++i) {
-    T v;
-    std::memcpy(&v, src + i * ss, sizeof v);
-    std::memcpy(dst + i * ds, &v, sizeof v);
-  }
-}
-
-// 4x4 elements of 32 bits or 2x2 of 64 in registers.
-void transpose_block(std::uint32_t* dst, std::int64_t ds, const Byte* src, std::int64_t ss) {
-  typedef std::uint32_t Quad __attribute__((vector_size(16)));
-  auto low = [](Quad x, Quad y) { return __builtin_shufflevector(x, y, 0, 4, 1, 5); };
-  auto high = [](Quad x, Quad y) { return __builtin_shufflevector(x, y, 2, 6, 3, 7); };
-  Quad in[4];
-  for (int i = 0; i < 4; ++i) std::memcpy(&in[i], src + i * ss, sizeof in[i]);
-  const Quad even_low = low(in[0], in[2]), even_high = high(in[0], in[2]);
-  const Quad odd_low = low(in[1], in[3]), odd_high = high(in[1], in[3]);
-  const Quad out[4] = {low(even_low, odd_low), high(even_low, odd_low), low(even_high, odd_high),
-                       high(even_high, odd_high)};
-  for (int i = 0; i < 4; ++i) std::memcpy(dst + i * ds, &out[i], sizeof out[i]);
-}
-void transpose_block(std::uint64_t* dst, std::int64_t ds, const Byte* src, std::int64_t ss) {
-  typedef std::uint64_t Pair __attribute__((vector_size(16)));
-  Pair in[2];
-  for (int i = 0; i < 2; ++i) std::memcpy(&in[i], src + i * ss, sizeof in[i]);
-  const Pair out[2] = {__builtin_shufflevector(in[0], in[1], 0, 2), __builtin_shufflevector(in[0], in[1], 1, 3)};
-  for (int i = 0; i < 2; ++i) std::memcpy(dst + i * ds, &out[i], sizeof out[i]);
-}
-
 // A tile of a line by a line. Each line of the source is read, and each of the target written, once and whole: lines
 // whose strides are a multiple of a page have a few places of the cache together. Lines at `next` are asked for.
 template <class T>
 void transpose_lines(Byte* dst, std::int64_t ds, const Byte* src, std::int64_t ss, const Byte* next) {
   constexpr std::int64_t kTile = 64 / sizeof(T);
   constexpr std::int64_t kBlock = 16 / sizeof(T);
+  constexpr auto item = static_cast<std::int64_t>(sizeof(T));
   alignas(64) T tile[kTile * kTile];
   for (std::int64_t c = 0; c < kTile; c += kBlock) {
     for (std::int64_t k = 0; k < kBlock; ++k) __builtin_prefetch(next + (c + k) * ss);
     for (std::int64_t r = 0; r < kTile; r += kBlock) {
-      transpose_block(tile + r * kTile + c, kTile, src + c * ss + r * static_cast<std::int64_t>(sizeof(T)), ss);
+      transpose_block<T>(reinterpret_cast<Byte*>(tile + r * kTile + c), 64, src + c * ss + r * item, ss);
     }
   }
   for (std::int64_t r = 0; r < kTile; ++r) std::memcpy(dst + r * ds, tile + r * kTile, sizeof(T) * kTile);
@@ -157,10 +141,22 @@ template <class T>
 void transpose_tile(Byte* dst, std::int64_t ds, const Byte* src, std::int64_t ss, std::int64_t rows, std::int64_t cols,
                     const Byte* next) {
   constexpr std::int64_t item = sizeof(T);
-  if constexpr (item == 4 || item == 8) {
+  if constexpr (item > 8) {
+    for (std::int64_t r = 0; r < rows; ++r) strided_run<T>(dst + r * ds, item, src + r * item, ss, cols);
+  } else {
     if (rows == 64 / item && cols == 64 / item) return transpose_lines<T>(dst, ds, src, ss, next);
+    constexpr std::int64_t kBlock = 16 / item;
+    for (std::int64_t r = 0; r < rows; r += kBlock) {
+      const std::int64_t high = std::min(kBlock, rows - r);
+      std::int64_t c = 0;
+      for (; high == kBlock && c + kBlock <= cols; c += kBlock) {
+        transpose_block<T>(dst + r * ds + c * item, ds, src + c * ss + r * item, ss);
+      }
+      for (std::int64_t k = r; k < r + high; ++k) {
+        strided_run<T>(dst + k * ds + c * item, item, src + c * ss + k * item, ss, cols - c);
+      }
+    }
   }
-  for (std::int64_t r = 0; r < rows; ++r) strided_run<T>(dst + r * ds, item, src + r * item, ss, cols);
 }
 
 // The source is contiguous along `row`, the destination along the last dim: tiles keep the lines of both in L1.
@@ -192,38 +188,62 @@ void transpose(Plan& p, std::size_t row_at) {
   });
 }
 
+// `row(dst, src, n)` copies elements of the last dimension.
+template <class Row>
+void copy_rows(Plan& p, const Row& row) {
+  const Dim last = p.dims.back();
+  std::vector<Plan> parts{p};
+  constexpr std::int64_t kLongest = 4096, kChunk = 1024;
+  if (last.size > kLongest) {  // one long strided run has to be cut to be shared
+    const std::int64_t whole = last.size / kChunk;
+    parts.push_back(p);
+    parts[0].dims.back() = {whole, last.dst * kChunk, last.src * kChunk};
+    parts[0].dims.push_back({kChunk, last.dst, last.src});
+    parts[1].dst += whole * kChunk * last.dst;
+    parts[1].src += whole * kChunk * last.src;
+    parts[1].dims.back().size = last.size - whole * kChunk;
+  }
+  for (const Plan& q : parts) {
+    const std::int64_t n = q.dims.back().size;
+    if (n == 0) continue;
+    for_units(q, std::span(q.dims.data(), q.dims.size() - 1), n * p.item,
+              [&](Byte* dst, const Byte* src) { row(dst, src, n); });
+  }
+}
+
+// Every element of the source is repeated along the last dimension.
+template <class T>
+void copy_repeated(Plan& p) {
+  const Dim last = p.dims.back();
+  p.dims.pop_back();
+  const std::int64_t bytes = last.size * p.item;
+  if (bytes > kMostRepeated) {
+    return for_units(p, p.dims, bytes, [&](Byte* dst, const Byte* src) { fill(dst, src, p.item, last.size); });
+  }
+  const Dim each = p.dims.empty() ? Dim{1, bytes, 0} : p.dims.back();
+  const std::int64_t grain = std::max<std::int64_t>(1, kGrainBytes / bytes);
+  base::parallel_for(count(p.dims), grain, [&](std::int64_t begin, std::int64_t end) {
+    walk_lines(p, p.dims, begin, end, [&](Byte* dst, const Byte* src, std::int64_t n) {
+      if (each.dst == bytes) return repeat_each<T>(dst, src, each.src, n, last.size);
+      for (std::int64_t i = 0; i < n; ++i) {
+        repeat_each<T>(dst + i * each.dst, src + i * each.src, 0, 1, last.size);
+      }
+    });
+  });
+}
+
 template <class T>
 void copy_typed(Plan& p) {
-  Dim last = p.dims.back();
-  std::span<const Dim> outer(p.dims.data(), p.dims.size() - 1);
-  if (last.dst == p.item && last.src == 0) {
-    return for_units(p, outer, last.size * p.item,
-                     [&](Byte* dst, const Byte* src) { fill(dst, src, p.item, last.size); });
-  }
+  const Dim last = p.dims.back();
   if (last.dst == p.item) {
+    if (last.src == 0) return copy_repeated<T>(p);
     for (std::size_t i = 0; i + 1 < p.dims.size(); ++i) {
       if (p.dims[i].src == p.item) return transpose<T>(p, i);
     }
+    if (last.src == -p.item) return copy_rows(p, backwards<T>);
+    if (last.src == 2 * p.item) return copy_rows(p, every_other<T>);
   }
-  if (last.size > 4096) {  // one long strided run has to be cut to be shared
-    std::int64_t chunk = 1024;
-    std::int64_t whole = last.size / chunk;
-    Plan tail = p;
-    tail.dst += whole * chunk * last.dst;
-    tail.src += whole * chunk * last.src;
-    tail.dims.back().size = last.size - whole * chunk;
-    p.dims.back() = {whole, last.dst * chunk, last.src * chunk};
-    p.dims.push_back({chunk, last.dst, last.src});
-    for (Plan* q : {&p, &tail}) {
-      Dim run = q->dims.back();
-      if (run.size == 0) continue;
-      for_units(*q, std::span(q->dims.data(), q->dims.size() - 1), run.size * p.item,
-                [&](Byte* dst, const Byte* src) { strided_run<T>(dst, run.dst, src, run.src, run.size); });
-    }
-    return;
-  }
-  for_units(p, outer, last.size * p.item,
-            [&](Byte* dst, const Byte* src) { strided_run<T>(dst, last.dst, src, last.src, last.size); });
+  copy_rows(p, [&](Byte* dst, const Byte* src, std::int64_t n) { strided_run<T>(dst, last.dst, src, last.src, n); });
 }
 
 // Any item size: byte runs through memcpy.
