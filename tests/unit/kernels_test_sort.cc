@@ -145,6 +145,64 @@ TEST(TopK, LargestFirstFirstOfEquals) {
       }
     }
   }
+}
+
+// Rows at whose ends, or everywhere, are larger elements than before, and rows of few different ones.
+template <class T>
+void check_top(DType type) {
+  std::mt19937 rng(5);
+  auto total_order = [](T a, T b) {
+    if constexpr (std::is_integral_v<T>) {
+      return a <=> b;
+    } else {
+      // A wider number of the same value and sign; all NaNs here are of one kind for each sign.
+      return std::strong_order(static_cast<double>(a), static_cast<double>(b));
+    }
+  };
+  for (std::int64_t n : {1, 2, 33, 64, 200, 257, 1024, 5003}) {
+    for (std::int64_t k : {std::int64_t{1}, std::int64_t{2}, std::int64_t{8}, std::int64_t{65}, n / 2, n - 1, n}) {
+      if (k < 1 || k > n) continue;
+      for (int kind = 0; kind < 4; ++kind) {
+        auto x = values<T>(2 * n, rng(), kind == 1);
+        if (kind >= 2) {
+          std::sort(x.begin(), x.end(),
+                    [&](T a, T b) { return kind == 2 ? total_order(a, b) < 0 : total_order(b, a) < 0; });
+        }
+        std::vector<T> v(static_cast<std::size_t>(2 * k));
+        std::vector<std::int32_t> p(v.size());
+        top_k(type, x.data(), 2, n, k, v.data(), p.data());
+        for (std::int64_t r = 0; r < 2; ++r) {
+          const T* row = x.data() + r * n;
+          std::vector<std::int32_t> want(static_cast<std::size_t>(n));
+          std::iota(want.begin(), want.end(), 0);
+          std::stable_sort(want.begin(), want.end(), [&](auto i, auto j) { return total_order(row[j], row[i]) < 0; });
+          for (std::int64_t i = 0; i < k; ++i) {
+            const auto at = static_cast<std::size_t>(r * k + i);
+            ASSERT_EQ(p[at], want[static_cast<std::size_t>(i)]) << dtype_name(type) << " n " << n << " k " << k;
+            ASSERT_EQ(0, std::memcmp(&v[at], &row[p[at]], sizeof(T)));
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(TopK, RowsOfAllKinds) {
+  check_top<float>(DType::F32);
+  check_top<double>(DType::F64);
+  check_top<float16_t>(DType::F16);
+  check_top<bfloat16_t>(DType::BF16);
+  check_top<std::int8_t>(DType::I8);
+  check_top<std::uint8_t>(DType::U8);
+  check_top<std::int16_t>(DType::I16);
+  check_top<std::uint16_t>(DType::U16);
+  check_top<std::int32_t>(DType::I32);
+  check_top<std::uint32_t>(DType::U32);
+  check_top<std::int64_t>(DType::I64);
+  check_top<std::uint64_t>(DType::U64);
+}
+
+TEST(TopK, ComplexNumbersHaveNoOrder) {
   EXPECT_THROW(top_k(DType::C64, nullptr, 1, 1, 1, nullptr, nullptr), UnimplementedError);
 }
 

@@ -217,19 +217,53 @@ void sort_typed(const void* in, void* out, std::int64_t rows, std::int64_t n) {
 }
 
 template <class T>
+bool any_greater(const T* in, std::int64_t n, decltype(total_key(T{})) least) {
+  decltype(least) greater = 0;
+  for (std::int64_t j = 0; j < n; ++j) greater |= static_cast<decltype(least)>(total_key(in[j]) > least);
+  return greater != 0;
+}
+
+// The row goes by once. Elements that are greater than the last of the `k` largest so far are set aside, and those that
+// are not among the largest are dropped when there are enough of them: few elements of most rows are touched twice.
+// Elements come by in order, so that a later one that is no greater is behind the earlier ones.
+template <class T>
 void top_row(const T* in, std::int64_t n, std::int64_t k, T* values, std::int32_t* positions) {
-  using K = typename Key<T>::type;
-  auto& a = base::thread_own<std::vector<Item<K>>, struct TopTag>();
-  a.resize(static_cast<std::size_t>(n));
-  for (std::int64_t i = 0; i < n; ++i)
-    a[static_cast<std::size_t>(i)] = {total_key(in[i]), static_cast<std::uint32_t>(i)};
-  auto before = [](const Item<K>& x, const Item<K>& y) { return x.key != y.key ? x.key > y.key : x.at < y.at; };
-  if (k < n) std::nth_element(a.begin(), a.begin() + k, a.end(), before);
-  std::sort(a.begin(), a.begin() + k, before);
-  for (std::int64_t i = 0; i < k; ++i) {
-    std::uint32_t at = a[static_cast<std::size_t>(i)].at;
-    values[i] = in[at];
-    positions[i] = static_cast<std::int32_t>(at);
+  using S = decltype(total_key(T{}));
+  struct Candidate {
+    S key;
+    std::int32_t at;
+  };
+  constexpr std::int64_t kBlock = 32, kLeastAside = 64;
+  auto& memory = base::thread_own<std::vector<Candidate>, struct TopTag>();
+  const std::int64_t most = k + std::max(k, kLeastAside);
+  memory.resize(static_cast<std::size_t>(std::min(n, most) + kBlock));
+  Candidate* kept = memory.data();
+  std::int64_t have = 0;
+  auto before = [](const Candidate& x, const Candidate& y) { return x.key != y.key ? x.key > y.key : x.at < y.at; };
+  std::int64_t i = 0;
+  for (const std::int64_t all = std::min(n, most); i < all; ++i) {
+    kept[have++] = {total_key(in[i]), static_cast<std::int32_t>(i)};
+  }
+  while (i < n) {
+    if (have >= most) {
+      std::nth_element(kept, kept + k - 1, kept + have, before);
+      have = k;
+    }
+    const S least = kept[k - 1].key;
+    for (; i < n && have < most; i += kBlock) {
+      const std::int64_t count = std::min(kBlock, n - i);
+      if (count == kBlock ? !any_greater(in + i, kBlock, least) : !any_greater(in + i, count, least)) continue;
+      for (std::int64_t j = 0; j < count; ++j) {
+        kept[have] = {total_key(in[i + j]), static_cast<std::int32_t>(i + j)};
+        have += kept[have].key > least;
+      }
+    }
+  }
+  if (k < have) std::nth_element(kept, kept + k - 1, kept + have, before);
+  std::sort(kept, kept + k, before);
+  for (std::int64_t j = 0; j < k; ++j) {
+    values[j] = in[kept[j].at];
+    positions[j] = kept[j].at;
   }
 }
 

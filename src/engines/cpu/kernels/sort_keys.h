@@ -6,6 +6,7 @@
 #include <cmath>
 #include <complex>
 #include <cstdint>
+#include <limits>
 #include <type_traits>
 
 #include "tessera/dtype.h"
@@ -72,15 +73,18 @@ struct Key<complex128_t> {
 };
 
 /// IEEE 754's total order, which is top_k's: -0 comes before 0, a NaN with a sign before everything and one without
-/// behind.
+/// behind. Signed, as vectors compare in any instruction set.
 template <class T>
-typename Key<T>::type total_key(T v) {
+auto total_key(T v) {
+  using U = typename Key<T>::type;
+  using S = std::make_signed_t<U>;
   if constexpr (Key<T>::kMerges) {
-    using U = typename Key<T>::type;
-    const auto u = std::bit_cast<U>(v);
-    return static_cast<U>((u & Key<T>::kTop) ? ~u : (u | Key<T>::kTop));
+    const auto bits = std::bit_cast<S>(v);
+    return static_cast<S>(bits ^ ((bits >> (sizeof(S) * 8 - 1)) & std::numeric_limits<S>::max()));
+  } else if constexpr (std::is_signed_v<T>) {
+    return static_cast<S>(v);
   } else {
-    return Key<T>::of(v);
+    return static_cast<S>(v ^ static_cast<U>(U{1} << (sizeof(U) * 8 - 1)));
   }
 }
 
