@@ -156,6 +156,60 @@ TEST(Windows, ShowWhatTheyShowLaidOut) {
   }
 }
 
+// Operands whose dimensions come in any order, some of them repeated.
+TEST(Windows, TurnAndRepeatLines) {
+  std::mt19937 rng(77);
+  auto below = [&](std::size_t n) { return static_cast<std::int64_t>(rng() % n); };
+  for (int round = 0; round < 400; ++round) {
+    const DType t = std::vector{DType::F32, DType::F64, DType::I8, DType::I16}[rng() % 4];
+    const std::size_t rank = 1 + rng() % 5;
+    Shape space(rank);
+    std::vector<std::size_t> order(rank);
+    for (std::size_t d = 0; d < rank; ++d) {
+      space[d] = 1 + below(rng() % 3 == 0 ? 40 : 7);
+      order[d] = d;
+    }
+    if (round % 2 == 0) space[rank - 1] = 16 + below(400);
+    if (round % 3 != 0) std::shuffle(order.begin(), order.end() - (round % 2 == 0 ? 1 : 0), rng);
+    Dims strides(rank, 0);
+    std::int64_t size = 1;
+    for (std::size_t k = rank; k-- > 0;) {
+      if (rng() % 3 == 0) continue;
+      strides[order[k]] = size;
+      size *= space[order[k]];
+    }
+    const std::int64_t item = dtype_size(t), n = size_of(space);
+    const Bytes operand = small_numbers(t, size, rng), other = small_numbers(t, n, rng);
+    Bytes shown(static_cast<std::size_t>(n * item));
+    for (std::int64_t i = 0; i < n; ++i) {
+      std::int64_t rest = i, from = 0;
+      for (std::size_t d = rank; d-- > 0;) {
+        from += rest % space[d] * strides[d];
+        rest /= space[d];
+      }
+      std::memcpy(shown.data() + i * item, operand.data() + from * item, static_cast<std::size_t>(item));
+    }
+    const std::size_t split = rng() % rank;
+    std::int64_t outer = 1, inner = 1;
+    for (std::size_t d = 0; d < rank; ++d) (d < split ? outer : inner) *= space[d];
+    const std::vector<Window> windows = {Window(space, strides)};
+    auto run = [&](bool windowed) {
+      FusedProgram p;
+      auto a = windowed ? p.window(t) : p.input(t, Access::Contiguous);
+      auto product = p.op(EwOp::Mul, t, a, p.input(t, Access::Contiguous));
+      auto top = p.reduce(ReduceOp::Max, product);
+      p.row_output(top);
+      p.output(p.op(EwOp::Sub, t, product, top));
+      std::vector<Bytes> out = {Bytes(static_cast<std::size_t>(outer * item)), Bytes(shown.size())};
+      const std::vector<const void*> in = {windowed ? operand.data() : shown.data(), other.data()};
+      const std::vector<void*> to = {out[0].data(), out[1].data()};
+      FusedKernel(p).run(in, to, outer, inner, false, windowed ? windows : std::vector<Window>());
+      return out;
+    };
+    ASSERT_EQ(run(true), run(false)) << "round " << round << ", " << dtype_name(t) << ", rank " << rank;
+  }
+}
+
 TEST(Windows, TakeNumbersOfTheirDtypeAlone) {
   FusedProgram p;
   EXPECT_THROW(p.window(DType::F32, p.input(DType::I32, Access::Scalar)), TypeError);

@@ -47,6 +47,12 @@ FusionGroup alone(std::size_t eqn) {
   return group;
 }
 
+// True when values of rows have all dimensions of the space that are split.
+bool rows_tell_extent(const FusionGroup& group) {
+  return group.split >= 0 && std::all_of(group.dims.begin() + group.split, group.dims.end(),
+                                         [](const ir::AxisList& axes) { return axes.empty(); });
+}
+
 // Groups stay open while equations that are not in them go by, and run when the first outsider wants a result: then
 // everything that they read is there, and no cycle can arise.
 class Planner {
@@ -184,11 +190,12 @@ class Planner {
   // Something must be computed, and the local extent of the space must be known from an operand or a result.
   bool worthwhile(const FusionGroup& group) const {
     bool computes = false;
-    bool extent = std::any_of(group.results.begin(), group.results.end(),
-                              [&](ir::ValueId v) { return group.produced.at(v) == Role::Full; });
+    bool extent =
+        rows_tell_extent(group) || std::any_of(group.results.begin(), group.results.end(),
+                                               [&](ir::ValueId v) { return group.produced.at(v) == Role::Full; });
     for (auto i : group.eqns) {
       const ir::Eqn& e = g_.eqns[i];
-      computes = computes || !(e.op->traits().view || reads_window(e));
+      computes = computes || !(e.op->traits().view || reads_window(g_, group, e));
       for (std::size_t k = 0; k < e.in.size(); ++k) {
         if (group.produced.contains(e.in[k]) || !covers_space(g_, group, e.in[k])) continue;
         extent = extent || access(g_, group, e, k) == Access::Contiguous;
@@ -228,14 +235,15 @@ class FusedUnit final : public Unit {
   }
 
   Kernel kernel(ir::TypeSpan local_in, ir::TypeSpan local_out, const ir::Attrs&) const override {
-    const Shape& space = local_space(local_in, local_out);
+    const Shape space = local_space(local_in, local_out);
     auto [outer, inner] = extents(space);
     FusedProgram program;
     std::vector<std::size_t> order;  // operand that each input of the program is
     std::vector<kernels::Window> windows;
     for (auto i : group_.eqns) {
       const ir::Eqn& e = g_.eqns[i];
-      if (reads_window(e)) windows.emplace_back(space, local_in[place_of(e.in[0])].shape, window_low(g_, e));
+      if (!reads_window(g_, group_, e)) continue;
+      windows.push_back(window_of(g_, e, space, local_in[place_of(e.in[0])].shape));
     }
     Kernel k;
     k.in_place = whole_ & ~partly_;
@@ -274,11 +282,14 @@ class FusedUnit final : public Unit {
   }
 
   // A shard of the space.
-  const Shape& local_space(ir::TypeSpan local_in, ir::TypeSpan local_out) const {
+  Shape local_space(ir::TypeSpan local_in, ir::TypeSpan local_out) const {
     if (extent_in_ >= 0) return local_in[at(extent_in_)].shape;
-    std::size_t j = 0;
-    while (group_.produced.at(out[j]) != Role::Full) ++j;
-    return local_out[j].shape;
+    for (std::size_t j = 0; j < out.size(); ++j) {
+      if (group_.produced.at(out[j]) == Role::Full) return local_out[j].shape;
+    }
+    Shape space = group_.space;
+    std::copy_n(local_out[0].shape.begin(), group_.split, space.begin());
+    return space;
   }
   // Its rows and columns.
   std::pair<std::int64_t, std::int64_t> extents(const Shape& space) const {
@@ -307,7 +318,7 @@ class FusedUnit final : public Unit {
     for (auto i : group_.eqns) {
       const ir::Eqn& e = g_.eqns[i];
       FusedProgram::Value& result = values[e.out[0]];
-      if (reads_window(e)) {
+      if (reads_window(g_, group_, e)) {
         result = write_window(program, e, order, operand);
       } else if (e.op->traits().view) {
         result = operand(e, 0);

@@ -106,21 +106,62 @@ bool exactly(const FusionGroup& group, const Dims& dims, std::int64_t begin, std
   return i == dims.size();
 }
 
+// Lines that are worth a copy each, and that are with their repetitions.
+constexpr std::int64_t kShortestLine = 16, kShortestRepeated = 64;
+
+// The operand's dimension that each of the result's steps along; -1: none.
+Dims source_dims(const ir::Graph& g, const ir::Eqn& e) {
+  if (const auto* turned = ir::get_if<ops::Transpose>(e.attrs)) return turned->permutation;
+  const auto& p = ir::get<ops::BroadcastInDim>(e.attrs);
+  const Shape& shape = g.type(e.in[0]).shape;
+  Dims out(g.type(e.out[0]).shape.size(), -1);
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    if (shape[i] != 1) out[at(p.dims[i])] = static_cast<std::int64_t>(i);
+  }
+  return out;
+}
+
+// True where a repetition or a transposition over the space leaves lines of the operand as they are, in the shards that
+// the space has.
+bool has_lines(const ir::Graph& g, const FusionGroup& group, const ir::Eqn& e) {
+  const Shape& shape = g.type(e.in[0]).shape;
+  const ir::Layout& layout = g.layout(e.in[0]);
+  const Dims from = source_dims(g, e);
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    const auto d = std::find(from.begin(), from.end(), static_cast<std::int64_t>(i)) - from.begin();
+    // Where one element is split, some shards have none to repeat.
+    if (at(d) == from.size() ? !layout.dims[i].empty() : layout.dims[i] != group.dims[at(d)]) return false;
+  }
+  std::int64_t line = 1;
+  std::int64_t repeated = 1;
+  auto next = static_cast<std::int64_t>(shape.size()) - 1;
+  for (std::size_t d = from.size(); d-- > 0;) {
+    if (group.space[d] == 1) continue;
+    while (next >= 0 && shape[at(next)] == 1) --next;
+    const bool repeats = from[d] < 0;
+    if (!repeats && (repeated > 1 || next < 0 || from[d] != next--)) break;
+    (repeats ? repeated : line) *= group.space[d];
+  }
+  return line >= kShortestLine || line * repeated >= kShortestRepeated;
+}
+
 struct Repetition {
   Access access;
   std::int64_t split = -1;
 };
 std::optional<Repetition> repetition(const ir::Graph& g, const FusionGroup& group, const ir::Eqn& e) {
   if (!covers_space(g, group, e.out[0])) return std::nullopt;
+  const std::optional<Repetition> lines =
+      has_lines(g, group, e) ? std::optional(Repetition{Access::Window}) : std::nullopt;
   auto dims = moving_dims(g, group, e);
-  if (!dims) return std::nullopt;
+  if (!dims) return lines;
   if (dims->empty()) return Repetition{Access::Scalar};
   if (exactly(group, *dims, 0, rank_of(group))) return Repetition{Access::Contiguous};
   std::int64_t k = group.split >= 0 ? group.split : dims->back() + 1;
   if (exactly(group, *dims, 0, k)) return Repetition{Access::ColBroadcast, k};
   k = group.split >= 0 ? group.split : dims->front();
   if (exactly(group, *dims, k, rank_of(group))) return Repetition{Access::RowBroadcast, k};
-  return std::nullopt;
+  return lines;
 }
 
 std::optional<Fit> fit_repetition(const ir::Graph& g, const FusionGroup& group, const ir::Eqn& e) {
@@ -149,18 +190,48 @@ std::int64_t trailing(const Dims& axes, std::int64_t rank) {
   return n == 0 ? -1 : rank - n;
 }
 
+// True when the group has no values of rows yet and reads all its operands with another split as well.
+bool splits_at(const ir::Graph& g, const FusionGroup& group, std::int64_t k) {
+  FusionGroup other = group;
+  other.split = k;
+  return std::ranges::all_of(group.eqns, [&](std::size_t i) {
+    const ir::Eqn& e = g.eqns[i];
+    return group.produced.at(e.out[0]) == Role::Full && fit(g, other, e).has_value();
+  });
+}
+
 std::optional<Fit> fit_reduction(const ir::Graph& g, const FusionGroup& group, const ir::Eqn& e) {
   if (!covers_space(g, group, e.in[0])) return std::nullopt;
   const Role* role = produced(group, e.in[0]);
   if (role != nullptr && *role != Role::Full) return std::nullopt;
   std::int64_t k = trailing(ir::get<ops::Axes>(e.attrs).axes, rank_of(group));
-  if (k < 0 || (group.split >= 0 && group.split != k)) return std::nullopt;
+  if (k < 0 || (group.split >= 0 && group.split != k && !splits_at(g, group, k))) return std::nullopt;
   return Fit{Role::Row, k};
+}
+
+std::optional<Fit> fit_transpose(const ir::Graph& g, const FusionGroup& group, const ir::Eqn& e) {
+  const bool fits = covers_space(g, group, e.out[0]) && produced(group, e.in[0]) == nullptr && has_lines(g, group, e);
+  return fits ? std::optional(Fit{Role::Full}) : std::nullopt;
+}
+
+bool moves_window(const ir::Eqn& e) { return e.op == &halo_shift() || ops::is_window(e); }
+
+// By dimension how much the operand's first element comes after the result's.
+Dims window_low(const ir::Graph& g, const ir::Eqn& e) {
+  if (e.op == &ops::def::pad) return ir::get<ops::Pad>(e.attrs).low;
+  Dims low;
+  if (const auto* shift = ir::get_if<HaloShift>(e.attrs)) {
+    low.assign(g.type(e.in[0]).shape.size(), 0);
+    low[at(shift->dimension)] = shift->by;
+  } else {
+    low = ir::get<ops::StaticSlice>(e.attrs).starts;
+  }
+  for (auto& n : low) n = -n;
+  return low;
 }
 
 // Only what lies within a shard is read through a window, and only in lines that are worth a copy each.
 std::optional<Fit> fit_window(const ir::Graph& g, const FusionGroup& group, const ir::Eqn& e) {
-  constexpr std::int64_t kShortestLine = 16;
   if (!covers_space(g, group, e.out[0])) return std::nullopt;
   const ir::ValueId operand = e.in[0];
   for (auto v : e.in) {
@@ -184,19 +255,17 @@ std::optional<Fit> fit_window(const ir::Graph& g, const FusionGroup& group, cons
 
 }  // namespace
 
-bool reads_window(const ir::Eqn& e) { return e.op == &halo_shift() || ops::is_window(e); }
+bool reads_window(const ir::Graph& g, const FusionGroup& group, const ir::Eqn& e) {
+  return !e.in.empty() && access(g, group, e, 0) == Access::Window;
+}
 
-Dims window_low(const ir::Graph& g, const ir::Eqn& e) {
-  if (e.op == &ops::def::pad) return ir::get<ops::Pad>(e.attrs).low;
-  Dims low;
-  if (const auto* shift = ir::get_if<HaloShift>(e.attrs)) {
-    low.assign(g.type(e.in[0]).shape.size(), 0);
-    low[at(shift->dimension)] = shift->by;
-  } else {
-    low = ir::get<ops::StaticSlice>(e.attrs).starts;
-  }
-  for (auto& n : low) n = -n;
-  return low;
+kernels::Window window_of(const ir::Graph& g, const ir::Eqn& e, const Shape& local_space, const Shape& local_operand) {
+  if (moves_window(e)) return {local_space, local_operand, window_low(g, e)};
+  Dims own(local_operand.size(), 1);
+  for (std::size_t i = own.size(); i-- > 1;) own[i - 1] = own[i] * local_operand[i];
+  Dims strides;
+  for (std::int64_t d : source_dims(g, e)) strides.push_back(d < 0 ? 0 : own[at(d)]);
+  return {local_space, strides};
 }
 
 bool covers_space(const ir::Graph& g, const FusionGroup& group, ir::ValueId v) {
@@ -218,7 +287,8 @@ std::optional<ReduceOp> reduce_op(const ir::OpDef& op) {
 std::optional<Fit> fit(const ir::Graph& g, const FusionGroup& group, const ir::Eqn& e) {
   if (e.out.size() != 1 || g.layout(e.out[0]).distinct() != group.distinct) return std::nullopt;
   if (e.op == &ops::def::broadcast_in_dim) return fit_repetition(g, group, e);
-  if (reads_window(e)) return fit_window(g, group, e);
+  if (moves_window(e)) return fit_window(g, group, e);
+  if (e.op == &ops::def::transpose) return fit_transpose(g, group, e);
   if (e.op == &ops::def::reshape) {
     const Role* role = produced(group, e.in[0]);
     bool row = role != nullptr && *role == Role::Row && one_a_row(g, group, e.out[0]);
@@ -248,7 +318,8 @@ std::optional<FusionGroup> group_for(const ir::Graph& g, const ir::Eqn& e) {
 
 Access access(const ir::Graph& g, const FusionGroup& group, const ir::Eqn& e, std::size_t i) {
   ir::ValueId v = e.in[i];
-  if (reads_window(e)) return e.op == &ops::def::pad && i == 1 ? Access::Scalar : Access::Window;
+  if (e.op == &ops::def::transpose) return Access::Window;
+  if (moves_window(e)) return e.op == &ops::def::pad && i == 1 ? Access::Scalar : Access::Window;
   bool row = group.produced.at(e.out[0]) == Role::Row && !reduce_op(*e.op);
   // One value a row stays that in another shape, whether the group makes it or another one did.
   if (e.op == &ops::def::broadcast_in_dim && !row) return repetition(g, group, e)->access;

@@ -19,11 +19,11 @@ std::optional<Fit> fit(const ir::Graph& g, const FusionGroup& group, const ir::E
 /// A group with nothing in it in which the equation fits, if there can be one.
 std::optional<FusionGroup> group_for(const ir::Graph& g, const ir::Eqn& e);
 
-/// True for an equation that a group reads its operand 0 through: padding and slices that leave no elements out and put
-/// none between, and shifts with the edges of other shards.
-bool reads_window(const ir::Eqn& e);
-/// By dimension how much the operand's first element comes after the result's.
-Dims window_low(const ir::Graph& g, const ir::Eqn& e);
+/// True for an equation of the group that it reads operand 0 through: padding and slices that leave no elements out and
+/// put none between, shifts with the edges of other shards, and what turns or repeats lines.
+bool reads_window(const ir::Graph& g, const FusionGroup& group, const ir::Eqn& e);
+/// That window, of shards of such shapes.
+kernels::Window window_of(const ir::Graph& g, const ir::Eqn& e, const Shape& local_space, const Shape& local_operand);
 
 /// True for a value of the space's shape that is split as the space is.
 bool covers_space(const ir::Graph& g, const FusionGroup& group, ir::ValueId v);

@@ -56,7 +56,7 @@ class Recomputer {
     std::set<ir::ValueId> reads;
     std::set<ir::ValueId> under_windows;  // which only memory has
     for (auto i : groups_[reader].eqns) {
-      if (reads_window(g_.eqns[i])) under_windows.insert(g_.eqns[i].in[0]);
+      if (reads_window(g_, groups_[reader], g_.eqns[i])) under_windows.insert(g_.eqns[i].in[0]);
     }
     for (auto i : groups_[reader].eqns) {
       for (auto v : g_.eqns[i].in) {

@@ -12,6 +12,7 @@
 #include "base/verify_mode.h"
 #include "engines/cpu/kernels/copy_kernels.h"
 #include "engines/cpu/kernels/elementwise/fused_plan.h"
+#include "engines/cpu/kernels/elementwise/under_window.h"
 #include "tessera/config.h"
 
 namespace tessera::kernels {
@@ -50,65 +51,6 @@ void expand(void* out, const void* in, std::int64_t rows, std::int64_t cols, std
 struct Tile {
   std::int64_t row, column, rows, columns;
 };
-
-// The operand's elements of a line of the space; null where it has none there.
-const std::byte* line_start(const Window& w, const std::byte* operand, std::int64_t size, std::int64_t line) {
-  if (w.lines_alike) return operand + line * w.line.operand * size;
-  std::int64_t skipped = 0;
-  std::int64_t stride = w.line.operand;
-  for (std::size_t d = w.outer.size(); d-- > 0;) {
-    const Window::Dim& dim = w.outer[d];
-    const std::int64_t i = line % dim.extent - dim.low;
-    line /= dim.extent;
-    if (i < 0 || i >= dim.operand) return nullptr;
-    skipped += i * stride;
-    stride *= dim.operand;
-  }
-  return operand + skipped * size;
-}
-
-struct WindowOperand {
-  const std::byte* elements;
-  const std::byte* fill;   // the value of what it lacks, or
-  const std::byte* edges;  // all of that
-  std::int64_t size;       // bytes of an element
-};
-
-// Elements [begin, end) of a line, none of which the operand has.
-void copy_outside(const Window& w, const WindowOperand& o, std::int64_t line, std::int64_t begin, std::int64_t end,
-                  std::byte* to) {
-  if (begin == end) return;
-  if (o.edges == nullptr) return expand(to, o.fill, 1, end - begin, o.size);
-  const std::int64_t edge = std::abs(w.line.low);
-  const std::int64_t first = line * edge + (w.line.low > 0 ? begin : begin - (w.line.extent - edge));
-  core::copy_block(to, o.edges + first * o.size, (end - begin) * o.size);
-}
-
-// `count` elements of the space from element `first` on: where they are in the operand or, if they do not follow each
-// other there, copied to `buffer`.
-const std::byte* under_window(const Window& w, const WindowOperand& o, std::int64_t first, std::int64_t count,
-                              std::byte* buffer) {
-  std::int64_t line = first / w.line.extent;
-  std::int64_t column = first % w.line.extent;
-  std::byte* to = buffer;
-  for (std::int64_t left = count, n = 0; left > 0; left -= n, to += n * o.size, ++line, column = 0) {
-    n = std::min(left, w.line.extent - column);
-    const std::byte* start = line_start(w, o.elements, o.size, line);
-    std::int64_t from = column;  // of the line, what the operand has
-    std::int64_t until = column;
-    if (start != nullptr) {
-      from = std::clamp(w.line.low, column, column + n);
-      until = std::clamp(w.line.low + w.line.operand, from, column + n);
-      if (n == count && from == column && until == column + n) return start + (column - w.line.low) * o.size;
-    }
-    copy_outside(w, o, line, column, from, to);
-    if (until > from) {
-      core::copy_block(to + (from - column) * o.size, start + (from - w.line.low) * o.size, (until - from) * o.size);
-    }
-    copy_outside(w, o, line, until, column + n, to + (until - column) * o.size);
-  }
-  return buffer;
-}
 
 // One run: the sizes and the memory that steps refer to.
 class Run {
@@ -407,18 +349,6 @@ bool streams(const FusedKernel::Plan& p, std::span<void* const> outputs, std::in
 }
 
 }  // namespace
-
-Window::Window(const Shape& space, const Shape& operand, const Dims& low) {
-  for (std::size_t d = space.size(); d-- > 0;) {
-    const bool all = line.operand == line.extent && line.low == 0;
-    if (all && outer.empty()) {
-      line = {space[d] * line.extent, operand[d] * line.extent, low[d] * line.extent};
-    } else {
-      outer.insert(outer.begin(), {space[d], operand[d], low[d]});
-    }
-  }
-  lines_alike = std::ranges::all_of(outer, [](const Dim& d) { return d.operand == d.extent && d.low == 0; });
-}
 
 FusedKernel::FusedKernel(FusedProgram program) : plan_(FusedPlanner::plan(std::move(program))) {}
 

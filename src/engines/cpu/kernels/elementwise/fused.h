@@ -38,12 +38,19 @@ struct Window {
   struct Dim {
     std::int64_t extent = 1, operand = 1;  // elements of the space and of the operand
     std::int64_t low = 0;
+    std::int64_t stride = 1;  // elements of the operand's memory between its neighbours; 0 where one is all of them
+    bool whole() const { return operand == extent && low == 0; }
   };
-  std::vector<Dim> outer;   // slowest first
-  Dim line;                 // the last dimensions, as one: elements that follow each other in both
-  bool lines_alike = true;  // the operand has every line of the space, in order
+  std::vector<Dim> outer;  // slowest first
+  Dim line;                // the last dimensions, as one: elements that follow each other in both
 
   Window(const Shape& space, const Shape& operand, const Dims& low);
+  /// An operand whose dimensions come in another order in its memory, or are repeated: it has all elements of the
+  /// space, `strides` of its elements apart.
+  Window(const Shape& space, const Dims& strides);
+
+ private:
+  void add_outside(const Dim& dim);
 };
 
 /// A program in single-assignment form: every input, constant and instruction is a value, named by its number.
