@@ -59,10 +59,15 @@ __attribute__((target("avx512f"))) void copy_lines_512(unsigned char* dst, const
   }
 }
 
+CopyLines line_copier() {
+  static const CopyLines lines = __builtin_cpu_supports("avx512f") != 0 ? copy_lines_512 : copy_lines;
+  return lines;
+}
+
 }  // namespace
 
 void copy_streaming(void* dst, const void* src, std::int64_t bytes) {
-  static const CopyLines lines = __builtin_cpu_supports("avx512f") != 0 ? copy_lines_512 : copy_lines;
+  const CopyLines lines = line_copier();
   auto* to = static_cast<unsigned char*>(dst);
   const auto* from = static_cast<const unsigned char*>(src);
   auto before = static_cast<std::int64_t>(-reinterpret_cast<std::uintptr_t>(to) & (kLine - 1));
@@ -74,6 +79,13 @@ void copy_streaming(void* dst, const void* src, std::int64_t bytes) {
   std::memcpy(to + head + whole, from + head + whole, static_cast<std::size_t>(rest));
 }
 
+void scatter_lines(void* dst, std::int64_t apart, const void* src, std::int64_t count) {
+  const CopyLines lines = line_copier();
+  for (std::int64_t i = 0; i < count; ++i) {
+    lines(static_cast<unsigned char*>(dst) + i * apart, static_cast<const unsigned char*>(src) + i * kLine, kLine);
+  }
+}
+
 void finish_streaming() { _mm_sfence(); }
 
 #else
@@ -81,6 +93,14 @@ void finish_streaming() { _mm_sfence(); }
 // Arm's memcpy has such stores.
 void copy_streaming(void* dst, const void* src, std::int64_t bytes) {
   std::memcpy(dst, src, static_cast<std::size_t>(bytes));
+}
+
+void scatter_lines(void* dst, std::int64_t apart, const void* src, std::int64_t count) {
+  constexpr std::int64_t kLine = 64;
+  for (std::int64_t i = 0; i < count; ++i) {
+    std::memcpy(static_cast<unsigned char*>(dst) + i * apart, static_cast<const unsigned char*>(src) + i * kLine,
+                kLine);
+  }
 }
 
 void finish_streaming() {}

@@ -20,6 +20,10 @@ void copy_block(void* dst, const void* src, std::int64_t bytes);
 /// else may read it.
 void copy_streaming(void* dst, const void* src, std::int64_t bytes);
 
+/// Copies `count` lines of 64 bytes that follow each other to addresses of lines, `apart` bytes from one to the next,
+/// with the same stores.
+void scatter_lines(void* dst, std::int64_t apart, const void* src, std::int64_t count);
+
 /// Waits until the calling thread's copies are in memory. It takes as long as hundreds of bytes, so it is not for every
 /// row.
 void finish_streaming();

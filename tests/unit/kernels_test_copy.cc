@@ -118,6 +118,17 @@ TEST(Copy, TransposesOfAnyExtents) {
   }
 }
 
+// Past the size from which on lines are stored around the caches, with and without a rest at the ends.
+TEST(Copy, LargeTransposes) {
+  for (std::int64_t item : {1, 2, 4, 8, 16}) {
+    const std::int64_t rows = 1024 + 40, columns = (9 << 20) / item / 1024 / 64 * 64;
+    compare({rows, columns}, {columns * item, item}, {item, rows * item}, item, "whole lines");
+    compare({rows, columns - 5}, {columns * item, item}, {item, rows * item}, item, "lines with a rest");
+    compare({2, rows, columns / 2}, {rows * (columns / 2) * item, columns / 2 * item, item},
+            {item * (columns / 2) * rows, item, rows * item}, item, "two");
+  }
+}
+
 // Rows that are read backwards, every few elements or one element again and again, and written close or apart.
 TEST(Copy, RowsOfAnyStep) {
   std::mt19937 rng(22);

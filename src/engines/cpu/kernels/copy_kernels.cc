@@ -119,32 +119,34 @@ void for_units(const Plan& p, std::span<const Dim> dims, std::int64_t unit_bytes
                      [&](std::int64_t begin, std::int64_t end) { walk(p, dims, begin, end, body); });
 }
 
+constexpr std::int64_t kLine = 64;
+
 // A tile of a line by a line. Each line of the source is read, and each of the target written, once and whole: lines
 // whose strides are a multiple of a page have a few places of the cache together. Lines at `next` are asked for.
+// `stream`: those of the target are written around the caches.
 template <class T>
-void transpose_lines(Byte* dst, std::int64_t ds, const Byte* src, std::int64_t ss, const Byte* next) {
-  constexpr std::int64_t kTile = 64 / sizeof(T);
-  constexpr std::int64_t kBlock = 16 / sizeof(T);
-  constexpr auto item = static_cast<std::int64_t>(sizeof(T));
-  alignas(64) T tile[kTile * kTile];
+void transpose_lines(Byte* dst, std::int64_t ds, const Byte* src, std::int64_t ss, const Byte* next, bool stream) {
+  constexpr std::int64_t item = sizeof(T), kTile = kLine / item, kBlock = 16 / item;
+  alignas(kLine) Byte tile[kTile * kLine];
   for (std::int64_t c = 0; c < kTile; c += kBlock) {
     for (std::int64_t k = 0; k < kBlock; ++k) __builtin_prefetch(next + (c + k) * ss);
     for (std::int64_t r = 0; r < kTile; r += kBlock) {
-      transpose_block<T>(reinterpret_cast<Byte*>(tile + r * kTile + c), 64, src + c * ss + r * item, ss);
+      transpose_block<T>(tile + r * kLine + c * item, kLine, src + c * ss + r * item, ss);
     }
   }
-  for (std::int64_t r = 0; r < kTile; ++r) std::memcpy(dst + r * ds, tile + r * kTile, sizeof(T) * kTile);
+  if (stream) return core::scatter_lines(dst, ds, tile, kTile);
+  for (std::int64_t r = 0; r < kTile; ++r) std::memcpy(dst + r * ds, tile + r * kLine, kLine);
 }
 
 // dst[r * ds + c * item] = src[c * ss + r * item] over one tile; that at `next` comes after it.
 template <class T>
 void transpose_tile(Byte* dst, std::int64_t ds, const Byte* src, std::int64_t ss, std::int64_t rows, std::int64_t cols,
-                    const Byte* next) {
+                    const Byte* next, bool stream) {
   constexpr std::int64_t item = sizeof(T);
   if constexpr (item > 8) {
     for (std::int64_t r = 0; r < rows; ++r) strided_run<T>(dst + r * ds, item, src + r * item, ss, cols);
   } else {
-    if (rows == 64 / item && cols == 64 / item) return transpose_lines<T>(dst, ds, src, ss, next);
+    if (rows == kLine / item && cols == kLine / item) return transpose_lines<T>(dst, ds, src, ss, next, stream);
     constexpr std::int64_t kBlock = 16 / item;
     for (std::int64_t r = 0; r < rows; r += kBlock) {
       const std::int64_t high = std::min(kBlock, rows - r);
@@ -159,32 +161,38 @@ void transpose_tile(Byte* dst, std::int64_t ds, const Byte* src, std::int64_t ss
   }
 }
 
-// The source is contiguous along `row`, the destination along the last dim: tiles keep the lines of both in L1.
+// The source is contiguous along `row`, the destination along the last dim: tiles keep the lines of both in L1. A unit
+// is a band of tiles: of rows, so that a thread writes whole lines of neighbouring tiles or, where lines are written
+// around the caches in any order, of columns, so that it reads along a few rows of the source.
 template <class T>
 void transpose(Plan& p, std::size_t row_at) {
-  constexpr std::int64_t kTile = std::max<std::int64_t>(8, 64 / static_cast<std::int64_t>(sizeof(T)));
-  Dim row = p.dims[row_at];
-  Dim col = p.dims.back();
+  constexpr std::int64_t kTile = std::max<std::int64_t>(8, kLine / static_cast<std::int64_t>(sizeof(T)));
+  bool stream =
+      sizeof(T) <= 8 && p.total * p.item >= kStreamBytes && reinterpret_cast<std::uintptr_t>(p.dst) % kLine == 0;
+  for (std::size_t i = 0; i + 1 < p.dims.size(); ++i) stream = stream && p.dims[i].dst % kLine == 0;
+  const Dim row = p.dims[row_at];
+  const Dim col = p.dims.back();
   p.dims.pop_back();
   p.dims.erase(p.dims.begin() + static_cast<std::ptrdiff_t>(row_at));
-  std::int64_t row_tiles = (row.size + kTile - 1) / kTile;
-  std::int64_t col_tiles = (col.size + kTile - 1) / kTile;
-  // A unit is one band of rows, so that a thread writes whole lines of neighbouring tiles.
-  p.dims.push_back({row_tiles, row.dst * kTile, row.src * kTile});
-  auto sizes = p.dims;
-  std::int64_t unit = kTile * col.size * p.item;
-  std::int64_t grain = std::max<std::int64_t>(1, kGrainBytes / unit);
-  base::parallel_for(count(sizes), grain, [&](std::int64_t begin, std::int64_t end) {
+  const Dim& across = stream ? col : row;
+  const Dim& along = stream ? row : col;
+  const std::int64_t bands = (across.size + kTile - 1) / kTile;
+  p.dims.push_back({bands, across.dst * kTile, across.src * kTile});
+  const std::int64_t unit = kTile * along.size * p.item;
+  const std::int64_t grain = std::max<std::int64_t>(1, kGrainBytes / unit);
+  base::parallel_for(count(p.dims), grain, [&](std::int64_t begin, std::int64_t end) {
     std::int64_t u = begin;
-    walk(p, sizes, begin, end, [&](Byte* dst, const Byte* src) {
-      std::int64_t rows = std::min(kTile, row.size - (u++ % row_tiles) * kTile);
-      for (std::int64_t t = 0; t < col_tiles; ++t) {
-        std::int64_t c = t * kTile;
-        const std::int64_t columns = std::min(kTile, col.size - c);
-        const Byte* next = src + (c + 2 * kTile <= col.size ? c + kTile : c) * col.src;
-        transpose_tile<T>(dst + c * col.dst, row.dst, src + c * col.src, col.src, rows, columns, next);
+    walk(p, p.dims, begin, end, [&](Byte* dst, const Byte* src) {
+      const std::int64_t wide = std::min(kTile, across.size - (u++ % bands) * kTile);
+      for (std::int64_t at = 0; at < along.size; at += kTile) {
+        const std::int64_t far = std::min(kTile, along.size - at);
+        const Byte* from = src + at * along.src;
+        const Byte* next = at + 2 * kTile <= along.size ? from + kTile * along.src : from;
+        transpose_tile<T>(dst + at * along.dst, row.dst, from, col.src, stream ? far : wide, stream ? wide : far, next,
+                          stream);
       }
     });
+    if (stream) core::finish_streaming();
   });
 }
 
@@ -281,7 +289,6 @@ void copy_bytes(void* dst, const void* src, std::int64_t bytes, bool stream) {
     if (stream) return copy_streaming(to, from, bytes);
     return core::copy_block(to, from, bytes);
   }
-  stream = stream || bytes >= kStreamBytes;
   constexpr std::int64_t kLine = 64;
   base::parallel_for((bytes + kLine - 1) / kLine, kGrainBytes / kLine, [&](std::int64_t begin, std::int64_t end) {
     std::int64_t at = begin * kLine;
