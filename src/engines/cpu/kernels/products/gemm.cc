@@ -13,6 +13,7 @@
 #include "engines/cpu/kernels/elementwise/elementwise_kernels.h"
 #include "engines/cpu/kernels/fixed_order.h"
 #include "engines/cpu/kernels/products/gemm_leaf.h"
+#include "engines/cpu/kernels/products/gemm_small.h"
 
 namespace tessera::kernels {
 
@@ -110,9 +111,20 @@ DType sum_dtype(DType out) {
   return out == DType::Bool ? DType::I32 : out;
 }
 
+void run_small(DType t, const Problem& p) {
+  constexpr double kGrainNanoseconds = 20000;
+  const auto grain = static_cast<std::int64_t>(kGrainNanoseconds / small_cost(t, p.shape)) + 1;
+  base::parallel_for(p.batch, grain, [&](std::int64_t begin, std::int64_t end) {
+    gemm_small(t, p.shape, {end - begin, p.stride_a, p.stride_b, p.stride_c}, p.a + begin * p.stride_a * p.in_size,
+               p.b + begin * p.stride_b * p.in_size, p.c + begin * p.stride_c * p.out_size, p.add);
+  });
+}
+
 void multiply(DType t, const Problem& p) {
   if (p.fixed_order && is_inexact(t)) {
     run(p, [t](const GemmShape& s, const void* a, const void* b, void* c) { gemm_fixed(t, s, a, b, c); });
+  } else if (suits_small(t, p.shape)) {
+    run_small(t, p);
   } else if (t == DType::F32) {
     run(p, [add = p.add](const GemmShape& s, const void* a, const void* b, void* c) { gemm_f32(s, a, b, c, add); });
   } else if (is_integer(t)) {
