@@ -98,6 +98,8 @@ TEST(Gemm, Float) {
   check<float, float>({1, 520, 300, 260}, false, false, 1e-6);
   check<float, float>({1, 100, 2, 600}, false, true, 1e-6);
   check<float, float>({2, 150, 160, 170}, true, true, 1e-6);
+  check<float, float>({1, 9001, 19, 17}, false, false, 1e-6);
+  check<float, float>({1, 5003, 33, 70}, true, true, 1e-6);
 }
 TEST(Gemm, Double) { check_all<double, double>(1e-14); }
 TEST(Gemm, Complex) {

@@ -57,6 +57,15 @@ std::int64_t strip(std::int64_t extent, std::int64_t chunks, std::int64_t multip
   return std::max<std::int64_t>(1, (size + multiple - 1) / multiple * multiple);
 }
 
+// Rows of a tall product with a small right side: what libraries bring in order of the left one, and the result, stay
+// in a core's cache.
+std::int64_t cached_rows(const Problem& p, std::int64_t rows) {
+  constexpr std::int64_t kRight = 256 << 10, kCache = 1 << 20, kLeast = 256;
+  const GemmShape& s = p.shape;
+  if (s.k > kRight || s.k * s.n * p.in_size > kRight) return rows;
+  return std::min(rows, std::max(kLeast, kCache / (s.k * p.in_size + s.n * p.out_size) / 16 * 16));
+}
+
 void run(const Problem& p, const Leaf& leaf) {
   const GemmShape& s = p.shape;
   double each = static_cast<double>(s.m) * static_cast<double>(s.n) * static_cast<double>(s.k);
@@ -71,7 +80,7 @@ void run(const Problem& p, const Leaf& leaf) {
     want = std::min<std::int64_t>(most, (strips + p.batch - 1) / p.batch);
   }
   auto [chunks_m, chunks_n] = cut(s.m, s.n, want);
-  std::int64_t rows = strip(s.m, chunks_m, 16), cols = strip(s.n, chunks_n, 48);
+  std::int64_t rows = cached_rows(p, strip(s.m, chunks_m, 16)), cols = strip(s.n, chunks_n, 48);
   std::int64_t down = (s.m + rows - 1) / rows, across = (s.n + cols - 1) / cols;
   auto tasks = p.batch * down * across;
   auto grain = static_cast<std::int64_t>(kProductGrain * static_cast<double>(tasks) / (work + 1)) + 1;
