@@ -286,6 +286,9 @@ void Assembler::vpxor(Reg d, Reg x, const Xbyak::Operand& y) {
 void Assembler::vroundps(Reg d, const Xbyak::Operand& x, std::uint8_t mode) {
   wide() ? vrndscaleps(d, x, mode) : CodeGenerator::vroundps(d, x, mode);
 }
+void Assembler::vroundpd(Reg d, const Xbyak::Operand& x, std::uint8_t mode) {
+  wide() ? vrndscalepd(d, x, mode) : CodeGenerator::vroundpd(d, x, mode);
+}
 void Assembler::ones(Reg d) {
   constexpr std::uint8_t kAlways = 0xFF;
   wide() ? vpternlogd(d, d, d, kAlways) : CodeGenerator::vpcmpeqd(d, d, d);

@@ -141,6 +141,7 @@ class Assembler : public Xbyak::CodeGenerator {
   void vpor(Reg d, Reg x, const Xbyak::Operand& y);
   void vpxor(Reg d, Reg x, const Xbyak::Operand& y);
   void vroundps(Reg d, const Xbyak::Operand& x, std::uint8_t mode);
+  void vroundpd(Reg d, const Xbyak::Operand& x, std::uint8_t mode);
   /// -1 in every lane.
   void ones(Reg d);
 

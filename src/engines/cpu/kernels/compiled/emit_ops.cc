@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engines/cpu/kernels/compiled/emit_ops.h"
 
+#include <array>
 #include <limits>
 
 #include "engines/cpu/kernels/compiled/emit_float.h"
@@ -65,6 +66,50 @@ Reg int_square(Assembler& a, const Operands& v) {
   a.vpmulld(d, x, x);
   return d;
 }
+// Halves of a vector as f64: the bits of 2^52 + x, of which an odd number of 32 bits is the upper half. Signed x are
+// taken without sign, 2^31 higher.
+constexpr std::uint32_t kTwo52 = 0x43300000U, kThreeTwo51 = 0x43380000U;  // upper halves of 2^52 and 1.5 * 2^52
+template <bool kSigned>
+std::array<Reg, 2> int_to_doubles(Assembler& a, Reg x) {
+  Reg low = a.temporary(), high = a.temporary(), base = a.temporary();
+  if (kSigned) {
+    a.vpxor(high, x, a.constant(kSign));
+  } else {
+    a.vmovaps(high, x);
+  }
+  a.vmovaps(base, a.constant(kSigned ? kSign : 0U));
+  a.vpunpckldq(base, base, a.constant(kTwo52));
+  a.vpunpckldq(low, high, a.constant(kTwo52));
+  a.vpunpckhdq(high, high, a.constant(kTwo52));
+  a.vsubpd(low, low, base);
+  a.vsubpd(high, high, base);
+  a.drop(base);
+  return {low, high};
+}
+// As the kernels': in f64, which has twice the bits. Where the divisor is 0 the result is -1; of the smallest integer
+// and -1 the lower half of 2^31 is the smallest integer again.
+template <bool kSigned>
+Reg int_quotient(Assembler& a, const Operands& v) {
+  constexpr std::uint8_t kTruncate = 3;
+  Reg y = a.reg(v[1]);
+  auto divisors = int_to_doubles<kSigned>(a, y);
+  auto quotients = int_to_doubles<kSigned>(a, a.reg(v[0]));
+  Reg base = a.temporary();
+  a.vpxor(base, base, base);
+  a.vpunpckldq(base, base, a.constant(kSigned ? kThreeTwo51 : kTwo52));
+  for (std::size_t half = 0; half < 2; ++half) {
+    a.vdivpd(quotients[half], quotients[half], divisors[half]);
+    a.vroundpd(quotients[half], quotients[half], kTruncate);
+    a.vaddpd(quotients[half], quotients[half], base);
+    a.drop(divisors[half]);
+  }
+  constexpr std::uint8_t kEven = 0b10001000;
+  a.vshufps(quotients[0], quotients[0], quotients[1], kEven);
+  a.vpxor(base, base, base);
+  a.vpcmpeqd(base, base, y);
+  a.vpor(quotients[0], quotients[0], base);
+  return quotients[0];
+}
 template <auto kMin, auto kMax>
 Reg int_clamp(Assembler& a, const Operands& v) {
   Reg d = a.temporary();
@@ -107,6 +152,8 @@ OpCode int_code(EwOp op, bool is_signed) {
       return {emit_two<TESSERA_INSTRUCTION(vpsubd)>};
     case EwOp::Mul:
       return {emit_two<TESSERA_INSTRUCTION(vpmulld)>};
+    case EwOp::Div:
+      return {is_signed ? int_quotient<true> : int_quotient<false>, nullptr, DType::F32, 30};
     case EwOp::Max:
       return {is_signed ? emit_two<TESSERA_INSTRUCTION(vpmaxsd)> : emit_two<TESSERA_INSTRUCTION(vpmaxud)>};
     case EwOp::Min:

@@ -10,6 +10,8 @@
 // NOLINTEND
 
 #include <bit>
+#include <cmath>
+#include <cstdint>
 
 #include "engines/cpu/kernels/elementwise/ew_loops-inl.h"
 
@@ -19,24 +21,39 @@ namespace tessera::kernels::HWY_NAMESPACE {
 template <class T>
 constexpr int kBits = static_cast<int>(sizeof(T)) * 8;
 
+// Towards zero, of a divisor that is not 0, or -1 of the smallest value. No instruction divides vectors of integers; a
+// float's quotient has the right integer part: where it is no integer, it is 1 / |b| or more from the next one, and
+// rounding moves it by less than 2^-8 / |b| in f32 for operands of 16 bits, 2^-21 / |b| in f64 for those of 32.
+template <class T>
+HWY_INLINE T quotient(T a, T b) {
+  if constexpr (kBits<T> == 64) {
+    return a / b;
+  } else if constexpr (kBits<T> < 32) {
+    return static_cast<T>(static_cast<std::int32_t>(static_cast<float>(a) / static_cast<float>(b)));
+  } else if constexpr (std::is_signed_v<T>) {
+    return static_cast<T>(static_cast<double>(a) / static_cast<double>(b));
+  } else {
+    // Conversions of vectors are from and to signed integers.
+    constexpr double kHalf = 2147483648.0;
+    constexpr T kTop = 0x80000000U;
+    auto wide = [](T x) { return static_cast<double>(static_cast<std::int32_t>(x ^ kTop)) + kHalf; };
+    return static_cast<T>(static_cast<std::int32_t>(std::trunc(wide(a) / wide(b)) - kHalf)) ^ kTop;
+  }
+}
 struct IntDiv {
   template <class T>
   static T op(T a, T b) {
-    if (b == 0) return static_cast<T>(-1);
-    if constexpr (std::is_signed_v<T>) {
-      if (b == -1) return Neg::op(a);  // the smallest value has no positive twin: it wraps
-    }
-    return static_cast<T>(a / b);
+    // The smallest value has no positive twin: it wraps.
+    const bool negates = std::is_signed_v<T> && b == static_cast<T>(-1);
+    const T q = quotient<T>(a, b == 0 || negates ? T{1} : b);
+    const T n = negates ? Neg::op(a) : q;
+    return b == 0 ? static_cast<T>(-1) : n;
   }
 };
 struct IntRem {
   template <class T>
   static T op(T a, T b) {
-    if (b == 0) return a;
-    if constexpr (std::is_signed_v<T>) {
-      if (b == -1) return 0;
-    }
-    return static_cast<T>(a % b);
+    return Sub::op(a, Mul::op(IntDiv::op(a, b), b));
   }
 };
 struct IntPow {

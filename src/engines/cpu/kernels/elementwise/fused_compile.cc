@@ -17,10 +17,13 @@ namespace {
 using Value = Fragment::Value;
 using Kind = Fragment::Kind;
 
+// Its code is made of a quotient's.
+bool is_remainder(EwOp op, DType t) { return op == EwOp::Rem && (t == DType::I32 || t == DType::U32); }
+
 bool has_code(const Step& s) {
   switch (s.kind) {
     case Step::Kind::Op:
-      return compiles(s.op, s.from, s.to);
+      return compiles(is_remainder(s.op, s.from) ? EwOp::Div : s.op, s.from, s.to);
     case Step::Kind::Expand:
       return compiles(s.to);
     case Step::Kind::Copy:
@@ -63,7 +66,7 @@ class Collector {
           n.operands[i] = read(s.in[i], s.op == EwOp::Select && i == 0 ? DType::Bool : s.from);
         }
         divide_by_power(n);
-        bind(s.out, f_.add(n));
+        bind(s.out, compute(n));
         break;
       }
       case Step::Kind::Reduce:
@@ -145,6 +148,26 @@ class Collector {
     return nullptr;
   }
 
+  Value compute(const Fragment::Node& n) {
+    if (n.dtype != DType::I32 && n.dtype != DType::U32) return f_.add(n);
+    if (n.op != EwOp::Div && n.op != EwOp::Rem) return f_.add(n);
+    // A remainder is often taken beside the quotient.
+    auto [known, is_new] = quotients_.try_emplace({n.operands[0], n.operands[1]}, -1);
+    if (is_new) {
+      Fragment::Node quotient = n;
+      quotient.op = EwOp::Div;
+      known->second = f_.add(quotient);
+    }
+    if (n.op == EwOp::Div) return known->second;
+    Fragment::Node next = n;
+    next.op = EwOp::Mul;
+    next.operands = {known->second, n.operands[1], -1};
+    const Value multiple = f_.add(next);
+    next.op = EwOp::Sub;
+    next.operands = {n.operands[0], multiple, -1};
+    return f_.add(next);
+  }
+
   // x / 2^k is x * 2^-k: both round the same number.
   void divide_by_power(Fragment::Node& n) {
     if (n.op != EwOp::Div || n.dtype != DType::F32) return;
@@ -166,6 +189,7 @@ class Collector {
   bool stream_;
   Fragment f_;
   std::map<Key, Value> values_;
+  std::map<std::pair<Value, Value>, Value> quotients_;  // of integers, by operands
   std::vector<std::pair<Operand, Value>> results_;
   std::vector<Operand> reads_;
 };
