@@ -28,6 +28,7 @@
 #   make test-python     the Python package's tests, and JAX's libraries on Tessera as far as ORACLE_PYTHON has them
 #   make jax-random      COUNT=300 random JAX programs from SEED=0 on XLA:CPU and on Tessera (docs/jax-oracle.md)
 #   make bench-jax       plain JAX programs on Tessera beside XLA:CPU; RECORD=1 writes the table
+#   make bench-idioms    what JAX programs are made of, beside XLA:CPU, the slowest first; ONLY=WORD,WORD
 #   make docs            the documentation site in build/site, and its checks: every public name documented, no dead link
 #   make check-pages     the pages of plans, clicked through in headless Chromium; screenshots in build/pages
 #   make format          rewrite the C++ files in the house format
@@ -46,7 +47,7 @@ export CCACHE_NOHASHDIR ?= 1
 export CCACHE_SLOPPINESS ?= pch_defines,time_macros
 
 .DEFAULT_GOAL := build
-.PHONY: names-jax-tests docs check-pages bench bench-jax jax-tests jax-random test-python plugin xla test-xla test-xla-plugin test-cuda bench-xla wheel bench-mpi check-xla jax-modules setup setup-checks build test test-verify test-mpi test-planner test-long demo demo-mpi sanitize-quick format check-format lint layers check-install check-packages check-recipes packages install clean
+.PHONY: names-jax-tests docs check-pages bench bench-jax bench-idioms jax-tests jax-random test-python plugin xla test-xla test-xla-plugin test-cuda bench-xla wheel bench-mpi check-xla jax-modules setup setup-checks build test test-verify test-mpi test-planner test-long demo demo-mpi sanitize-quick format check-format lint layers check-install check-packages check-recipes packages install clean
 
 setup:
 	@tools/setup.sh
@@ -162,6 +163,11 @@ test-python: plugin
 jax-random: plugin
 	@command -v $(ORACLE_PYTHON) >/dev/null || tools/oracle/setup.sh
 	@$(ORACLE_PYTHON) tools/jax/random_programs.py --count $(or $(COUNT),300) --seed $(or $(SEED),0)
+
+bench-idioms: export TESSERA_PJRT_LIBRARY = $(CURDIR)/build/plugin/libtessera_pjrt.so
+bench-idioms: plugin
+	@command -v $(ORACLE_PYTHON) >/dev/null || tools/oracle/setup.sh
+	@$(ORACLE_PYTHON) bench/jax/idioms.py $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(ONLY),--only $(ONLY))
 
 bench-jax: export TESSERA_PJRT_LIBRARY = $(CURDIR)/build/plugin/libtessera_pjrt.so
 bench-jax: plugin
