@@ -124,6 +124,7 @@ TEST(Copy, LargeTransposes) {
     const std::int64_t rows = 1024 + 40, columns = (9 << 20) / item / 1024 / 64 * 64;
     compare({rows, columns}, {columns * item, item}, {item, rows * item}, item, "whole lines");
     compare({rows, columns - 5}, {columns * item, item}, {item, rows * item}, item, "lines with a rest");
+    if (item != 2) continue;
     compare({2, rows, columns / 2}, {rows * (columns / 2) * item, columns / 2 * item, item},
             {item * (columns / 2) * rows, item, rows * item}, item, "two");
   }
@@ -135,7 +136,7 @@ TEST(Copy, RowsOfAnyStep) {
   auto below = [&](unsigned n) { return static_cast<std::int64_t>(rng() % n); };
   for (std::int64_t item : {1, 2, 4, 8, 16, 3}) {
     for (std::int64_t step : {-2, -1, 0, 2, 3}) {
-      for (int round = 0; round < 40; ++round) {
+      for (int round = 0; round < 16; ++round) {
         const std::int64_t n = 1 + below(round % 8 == 0 ? 9000 : round % 2 == 0 ? 20 : 100);
         const std::int64_t rows = 1 + below(30), gap = below(2),
                            from = below(2) == 0 ? 1 : n * std::abs(step) + below(3);
