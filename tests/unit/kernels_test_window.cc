@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <initializer_list>
 #include <limits>
 #include <random>
 #include <vector>
@@ -91,6 +92,88 @@ TEST(ReduceWindow, AgainstTheDefinition) {
   });
   check<std::uint8_t>(ReduceOp::Or, 0, [](auto a, auto b) { return a | b; });
   check<bfloat16_t>(ReduceOp::Max, bfloat16_t(-100.0f), [](float a, float b) { return bfloat16_t(std::max(a, b)); });
+}
+
+WindowSpec random_spec(std::mt19937& rng) {
+  WindowSpec s;
+  auto one_of = [&](std::initializer_list<std::int64_t> values) { return values.begin()[rng() % values.size()]; };
+  const auto rank = 1 + rng() % 4;
+  for (unsigned d = 0; d < rank; ++d) {
+    const bool plain = rng() % 3 == 0;
+    s.in_shape.push_back(rng() % 40 == 0 ? 0 : one_of({1, 2, 5, 9, 12, 17, 33}));
+    s.window.push_back(plain ? 1 : one_of({1, 2, 3, 5}));
+    s.strides.push_back(plain ? 1 : one_of({1, 1, 2, 3, 4}));
+    s.pad_low.push_back(plain ? 0 : one_of({0, 0, 1, 3, -1}));
+    s.pad_high.push_back(plain ? 0 : one_of({0, 0, 2, 6, -1}));
+    s.base_dilation.push_back(plain ? 1 : one_of({1, 1, 2, 3, 6}));
+    s.window_dilation.push_back(plain ? 1 : one_of({1, 1, 2, 3}));
+  }
+  return s;
+}
+
+template <class T, class F>
+void check_one(const WindowSpec& s, ReduceOp op, T init, F f) {
+  auto x = values<T>(product(s.in_shape));
+  const Dims out_shape = window_out_shape(s);
+  std::vector<T> got(static_cast<std::size_t>(product(out_shape)));
+  reduce_window(op, dtype_of<T>(), s, x.data(), &init, got.data());
+  if (got.empty()) return;
+  Dims o(out_shape.size(), 0);
+  std::size_t at = 0;
+  do {
+    T want = init;
+    for (std::size_t i : covered(s, o)) want = static_cast<T>(f(want, x[i]));
+    ASSERT_EQ(got[at], want) << "rank " << s.window.size() << " at " << at;
+    ++at;
+  } while (step(out_shape, o));
+}
+
+TEST(ReduceWindow, OfAnyShape) {
+  std::mt19937 rng(17);
+  for (int round = 0; round < 400; ++round) {
+    const WindowSpec s = random_spec(rng);
+    if (product(window_out_shape(s)) * product(s.window) > 60000) continue;  // the definition takes its time
+    check_one<float>(s, ReduceOp::Sum, 0.0F, [](float a, float b) { return a + b; });
+    check_one<float>(s, ReduceOp::Max, -INFINITY, [](float a, float b) { return std::max(a, b); });
+    check_one<std::int8_t>(s, ReduceOp::Min, 1, [](auto a, auto b) { return std::min(a, b); });
+    check_one<std::int64_t>(s, ReduceOp::Sum, 3, [](auto a, auto b) { return a + b; });
+    check_one<bfloat16_t>(s, ReduceOp::Sum, bfloat16_t(1.0F), [](float a, float b) { return bfloat16_t(a + b); });
+    check_one<complex128_t>(s, ReduceOp::Sum, complex128_t(1), [](auto a, auto b) { return a + b; });
+    if (HasFatalFailure()) return;
+  }
+}
+
+// Dims whose rest is too large for a cache, rows that are longer than a block and windows as long as their dim.
+TEST(ReduceWindow, OfLargeShapes) {
+  const std::vector<WindowSpec> large = {
+      {{3, 5, 90000}, {2, 3, 3}, {1, 2, 2}, {1, 0, 1}, {0, 1, 1}, {1, 1, 1}, {1, 1, 1}},
+      {{3, 400, 300}, {2, 1, 2}, {1, 1, 1}, {0, 0, 0}, {0, 0, 0}, {1, 1, 1}, {1, 1, 1}},
+      {{20011}, {2}, {2}, {0}, {0}, {1}, {1}},
+      {{9001, 1}, {5, 1}, {1, 1}, {2, 0}, {2, 0}, {1, 1}, {1, 1}},
+      {{700}, {700}, {1}, {699}, {0}, {1}, {1}}};
+  for (const WindowSpec& s : large) {
+    check_one<float>(s, ReduceOp::Sum, 0.0F, [](float a, float b) { return a + b; });
+    check_one<std::int32_t>(s, ReduceOp::Max, -100, [](auto a, auto b) { return std::max(a, b); });
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST(ReduceWindow, KeepsSignsOfZerosAndNan) {
+  const WindowSpec s{{6}, {2}, {2}, {0}, {0}, {1}, {1}};
+  const float x[] = {-0.0F, -0.0F, NAN, 1, -INFINITY, -INFINITY};
+  float got[3];
+  for (float init : {0.0F, -0.0F}) {
+    reduce_window(ReduceOp::Sum, DType::F32, s, x, &init, got);
+    EXPECT_EQ(got[0], 0);
+    EXPECT_EQ(std::signbit(got[0]), std::signbit(init));
+    EXPECT_TRUE(std::isnan(got[1]));
+    EXPECT_EQ(got[2], -INFINITY);
+  }
+  const float low = -INFINITY;
+  reduce_window(ReduceOp::Max, DType::F32, s, x, &low, got);
+  EXPECT_TRUE(std::signbit(got[0]));
+  EXPECT_TRUE(std::isnan(got[1]));
+  EXPECT_EQ(got[2], -INFINITY);
 }
 
 TEST(ReduceWindow, Refuses) {

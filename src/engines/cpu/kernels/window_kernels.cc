@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstring>
 #include <type_traits>
 
 #include "base/strings.h"
@@ -11,7 +10,6 @@
 #include "core/with_type.h"
 #include "engines/cpu/kernels/copy_kernels.h"
 #include "engines/cpu/kernels/elementwise/elementwise_kernels.h"
-#include "engines/cpu/kernels/reduce_kernels.h"
 #include "tessera/error.h"
 #include "tessera/shape.h"
 
@@ -22,81 +20,6 @@ namespace {
 using Dims = std::vector<std::int64_t>;
 
 constexpr std::int64_t kWindowGrain = 16 << 10;
-
-// The operand's index of window element k at output index o, or -1.
-std::int64_t position(const WindowSpec& s, std::size_t dim, std::int64_t o, std::int64_t k) {
-  std::int64_t at = o * s.strides[dim] - s.pad_low[dim] + k * s.window_dilation[dim];
-  if (at < 0 || at % s.base_dilation[dim] != 0) return -1;
-  at /= s.base_dilation[dim];
-  return at < s.in_shape[dim] ? at : -1;
-}
-
-// Reduces along one dim: [outer, in, inner] to [outer, out, inner], rows of `inner` elements at a time. Windows are
-// products of intervals, so one dim after the other does the work of a window in the sum of its extents.
-void reduce_dim(const WindowSpec& s, std::size_t dim, std::int64_t outer, std::int64_t out, std::int64_t inner, EwFn fn,
-                std::int64_t size, const std::byte* identity, const std::byte* in, std::byte* to) {
-  std::int64_t extent = s.in_shape[dim], row = inner * size;
-  base::parallel_for(outer * out, std::max<std::int64_t>(1, kWindowGrain / (inner * s.window[dim])),
-                     [&](std::int64_t begin, std::int64_t end) {
-                       for (std::int64_t u = begin; u < end; ++u) {
-                         std::byte* result = to + u * row;
-                         bool first = true;
-                         for (std::int64_t k = 0; k < s.window[dim]; ++k) {
-                           std::int64_t at = position(s, dim, u % out, k);
-                           if (at < 0) continue;
-                           const std::byte* from = in + (u / out * extent + at) * row;
-                           if (first) {
-                             std::memcpy(result, from, static_cast<std::size_t>(row));
-                           } else {
-                             fn(result, from, nullptr, result, inner);
-                           }
-                           first = false;
-                         }
-                         if (first) fill(result, identity, size, inner);
-                       }
-                     });
-}
-
-// The same for the last dim, where a row is a single element: for each window element one pass along the dim.
-void reduce_last(const WindowSpec& s, std::size_t dim, std::int64_t outer, std::int64_t out, EwFn fn, std::int64_t size,
-                 const std::byte* identity, const std::byte* in, std::byte* to) {
-  std::int64_t extent = s.in_shape[dim];
-  base::parallel_for(outer, std::max<std::int64_t>(1, kWindowGrain / (out * s.window[dim])),
-                     [&](std::int64_t begin, std::int64_t end) {
-                       std::vector<std::byte> taken(static_cast<std::size_t>(out * size));
-                       for (std::int64_t u = begin; u < end; ++u) {
-                         std::byte* result = to + u * out * size;
-                         fill(result, identity, size, out);
-                         for (std::int64_t k = 0; k < s.window[dim]; ++k) {
-                           fill(taken.data(), identity, size, out);
-                           for (std::int64_t o = 0; o < out; ++o) {
-                             std::int64_t at = position(s, dim, o, k);
-                             if (at < 0) continue;
-                             std::memcpy(taken.data() + o * size, in + (u * extent + at) * size,
-                                         static_cast<std::size_t>(size));
-                           }
-                           fn(result, taken.data(), nullptr, result, out);
-                         }
-                       }
-                     });
-}
-
-EwOp element_op(ReduceOp op) {
-  switch (op) {
-    case ReduceOp::Sum:
-      return EwOp::Add;
-    case ReduceOp::Prod:
-      return EwOp::Mul;
-    case ReduceOp::Max:
-      return EwOp::Max;
-    case ReduceOp::Min:
-      return EwOp::Min;
-    case ReduceOp::And:
-      return EwOp::And;
-    default:
-      return EwOp::Or;
-  }
-}
 
 bool trivial(const WindowSpec& s, std::size_t d) {
   return s.window[d] == 1 && s.strides[d] == 1 && s.pad_low[d] == 0 && s.pad_high[d] == 0 && s.base_dilation[d] == 1;
@@ -113,7 +36,7 @@ void scatter_windows(bool largest, const WindowSpec& s, const Dims& out_shape, c
     for (std::int64_t e = 0; e < elements; ++e) {
       std::int64_t at = 0;
       for (std::size_t d = 0; d < rank && at >= 0; ++d) {
-        std::int64_t x = position(s, d, o[d], k[d]);
+        std::int64_t x = window_position(s, d, o[d], k[d]);
         at = x < 0 ? -1 : at * s.in_shape[d] + x;
       }
       // Kept where the comparison holds, so that a NaN gives way to whatever follows and takes over whatever precedes.
@@ -165,6 +88,13 @@ std::vector<float> widen(DType half, const void* in, std::int64_t n) {
 
 }  // namespace
 
+std::int64_t window_position(const WindowSpec& s, std::size_t dim, std::int64_t o, std::int64_t k) {
+  std::int64_t at = o * s.strides[dim] - s.pad_low[dim] + k * s.window_dilation[dim];
+  if (at < 0 || at % s.base_dilation[dim] != 0) return -1;
+  at /= s.base_dilation[dim];
+  return at < s.in_shape[dim] ? at : -1;
+}
+
 Dims window_out_shape(const WindowSpec& s) {
   Dims out;
   for (std::size_t d = 0; d < s.in_shape.size(); ++d) {
@@ -174,43 +104,6 @@ Dims window_out_shape(const WindowSpec& s) {
     out.push_back(room < 0 ? 0 : room / s.strides[d] + 1);
   }
   return out;
-}
-
-void reduce_window(ReduceOp op, DType dtype, const WindowSpec& spec, const void* in, const void* init, void* out) {
-  DType acc = accumulator_dtype(dtype);
-  EwFn fn = ew_find(element_op(op), acc, acc);
-  if (!find_reduce(op, dtype).row || !fn) {
-    throw UnimplementedError(str("reduce_window: dtype = ", dtype_name(dtype), " with operation ", static_cast<int>(op),
-                                 "; expected a dtype that has it"));
-  }
-  Dims out_shape = window_out_shape(spec);
-  std::int64_t n = size_of(out_shape), size = dtype_size(acc);
-  if (n == 0) return;
-  alignas(16) std::byte identity[16];
-  reduce_identity(op, acc, identity);
-  std::vector<std::byte> current(static_cast<std::size_t>(size_of(spec.in_shape) * size));
-  ew_find(EwOp::Convert, dtype, acc)(in, nullptr, nullptr, current.data(), size_of(spec.in_shape));
-  WindowSpec s = spec;
-  for (std::size_t d = 0; d < s.in_shape.size(); ++d) {
-    if (trivial(s, d)) continue;
-    std::int64_t outer = 1, inner = 1;
-    for (std::size_t e = 0; e < d; ++e) outer *= s.in_shape[e];
-    for (std::size_t e = d + 1; e < s.in_shape.size(); ++e) inner *= s.in_shape[e];
-    std::vector<std::byte> next(static_cast<std::size_t>(outer * out_shape[d] * inner * size));
-    if (inner == 1) {
-      reduce_last(s, d, outer, out_shape[d], fn, size, identity, current.data(), next.data());
-    } else {
-      reduce_dim(s, d, outer, out_shape[d], inner, fn, size, identity, current.data(), next.data());
-    }
-    current = std::move(next);
-    s.in_shape[d] = out_shape[d];
-  }
-  std::vector<std::byte> start(static_cast<std::size_t>(n * size));
-  alignas(16) std::byte first[16];
-  ew_find(EwOp::Convert, dtype, acc)(init, nullptr, nullptr, first, 1);
-  fill(start.data(), first, size, n);
-  fn(start.data(), current.data(), nullptr, start.data(), n);
-  ew_find(EwOp::Convert, acc, dtype)(start.data(), nullptr, nullptr, out, n);
 }
 
 void select_and_scatter_add(bool largest, DType dtype, const WindowSpec& spec, const void* in, const void* source,

@@ -2,6 +2,7 @@
 // Reductions over sliding windows, and the gradient of choosing one element of each.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -17,6 +18,9 @@ struct WindowSpec {
 
 /// Extents of the result.
 std::vector<std::int64_t> window_out_shape(const WindowSpec& spec);
+
+/// The operand's index of window element k at output index o along a dim, or -1 where it has none there.
+std::int64_t window_position(const WindowSpec& spec, std::size_t dim, std::int64_t o, std::int64_t k);
 
 /// out[o] = op over the elements that the window at o covers, `init` (one element) included once; positions outside
 /// contribute nothing. Operations and dtypes as for `reduce`; f16 and bf16 accumulate in f32.
