@@ -2,6 +2,7 @@
 #include "engines/cpu/kernels/window_kernels.h"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <type_traits>
 
@@ -21,35 +22,103 @@ using Dims = std::vector<std::int64_t>;
 
 constexpr std::int64_t kWindowGrain = 16 << 10;
 
+std::array<Dims*, 7> all_of(WindowSpec& s) {
+  return {&s.in_shape, &s.window, &s.strides, &s.pad_low, &s.pad_high, &s.base_dilation, &s.window_dilation};
+}
+
 bool trivial(const WindowSpec& s, std::size_t d) {
   return s.window[d] == 1 && s.strides[d] == 1 && s.pad_low[d] == 0 && s.pad_high[d] == 0 && s.base_dilation[d] == 1;
 }
 
-template <class T>
-void scatter_windows(bool largest, const WindowSpec& s, const Dims& out_shape, const T* in, const T* source, T* to) {
-  std::size_t rank = s.in_shape.size();
-  Dims o(rank, 0), k(rank, 0);
-  std::int64_t windows = size_of(out_shape), elements = size_of(s.window);
-  for (std::int64_t w = 0; w < windows; ++w) {
-    std::int64_t chosen = -1;
-    std::fill(k.begin(), k.end(), 0);
-    for (std::int64_t e = 0; e < elements; ++e) {
-      std::int64_t at = 0;
-      for (std::size_t d = 0; d < rank && at >= 0; ++d) {
-        std::int64_t x = window_position(s, d, o[d], k[d]);
-        at = x < 0 ? -1 : at * s.in_shape[d] + x;
+// Trailing dims whose windows hold one element each: rows of elements that are chosen side by side.
+std::int64_t take_rows(WindowSpec& s) {
+  std::int64_t inner = 1;
+  while (!s.in_shape.empty() && trivial(s, s.in_shape.size() - 1)) {
+    inner *= s.in_shape.back();
+    for (Dims* d : all_of(s)) d->pop_back();
+  }
+  return inner;
+}
+
+// Where the elements of each window are, as rows of the operand; in order of the elements.
+class WindowRows {
+ public:
+  WindowRows(const WindowSpec& s, const Dims& out_shape)
+      : s_(s), out_shape_(out_shape), at_(out_shape.size(), 0), found_(out_shape.size()) {
+    for (std::size_t d = 0; d < out_shape.size(); ++d) find(d);
+  }
+
+  const Dims& rows() {
+    rows_.assign(1, 0);
+    for (std::size_t d = 0; d < at_.size(); ++d) {
+      next_.clear();
+      for (std::int64_t row : rows_) {
+        for (std::int64_t x : found_[d]) next_.push_back(row * s_.in_shape[d] + x);
       }
-      // Kept where the comparison holds, so that a NaN gives way to whatever follows and takes over whatever precedes.
-      if (at >= 0 && (chosen < 0 || !(largest ? in[chosen] >= in[at] : in[chosen] <= in[at]))) chosen = at;
-      for (std::size_t d = rank; d-- > 0;) {
-        if (++k[d] < s.window[d]) break;
-        k[d] = 0;
-      }
+      rows_.swap(next_);
     }
-    if (chosen >= 0) to[chosen] = static_cast<T>(to[chosen] + source[w]);
-    for (std::size_t d = rank; d-- > 0;) {
-      if (++o[d] < out_shape[d]) break;
-      o[d] = 0;
+    return rows_;
+  }
+  void advance() {
+    for (std::size_t d = at_.size(); d-- > 0;) {
+      const bool within = ++at_[d] < out_shape_[d];
+      if (!within) at_[d] = 0;
+      find(d);
+      if (within) return;
+    }
+  }
+
+ private:
+  void find(std::size_t d) {
+    found_[d].clear();
+    for (std::int64_t k = 0; k < s_.window[d]; ++k) {
+      const std::int64_t x = window_position(s_, d, at_[d], k);
+      if (x >= 0) found_[d].push_back(x);
+    }
+  }
+
+  const WindowSpec& s_;
+  const Dims& out_shape_;
+  Dims at_, rows_, next_;
+  std::vector<Dims> found_;  // by dim: positions in the current window
+};
+
+// Takes the place of the best where a comparison fails, so that a NaN gives way to whatever follows and takes over
+// whatever precedes.
+template <bool kLargest, class T, class Number>
+void choose(const T* x, Number number, T* best, Number* chosen, std::int64_t n) {
+#pragma GCC ivdep
+  for (std::int64_t i = 0; i < n; ++i) {
+    const bool keeps = kLargest ? best[i] >= x[i] : best[i] <= x[i];
+    best[i] = keeps ? best[i] : x[i];
+    chosen[i] = keeps ? chosen[i] : number;
+  }
+}
+
+template <class T>
+void scatter_windows(bool largest, const WindowSpec& s, const Dims& out_shape, std::int64_t inner, const T* in,
+                     const T* source, T* to) {
+  constexpr std::int64_t kBlock = 256;
+  using Number = std::conditional_t<sizeof(T) == 8, std::int64_t, std::int32_t>;
+  T best[kBlock];
+  Number chosen[kBlock];
+  WindowRows windows(s, out_shape);
+  for (std::int64_t w = size_of(out_shape); w > 0; --w, source += inner, windows.advance()) {
+    const Dims& rows = windows.rows();
+    if (rows.empty()) continue;
+    for (std::int64_t c = 0; c < inner; c += kBlock) {
+      const std::int64_t n = std::min(kBlock, inner - c);
+      std::copy_n(in + rows[0] * inner + c, n, best);
+      std::fill_n(chosen, n, Number{0});
+      for (std::size_t k = 1; k < rows.size(); ++k) {
+        const T* x = in + rows[k] * inner + c;
+        const auto number = static_cast<Number>(k);
+        largest ? choose<true>(x, number, best, chosen, n) : choose<false>(x, number, best, chosen, n);
+      }
+      for (std::int64_t i = 0; i < n; ++i) {
+        T& r = to[rows[static_cast<std::size_t>(chosen[i])] * inner + c + i];
+        r = static_cast<T>(r + source[c + i]);
+      }
     }
   }
 }
@@ -63,18 +132,16 @@ void scatter_typed(bool largest, const WindowSpec& s, const void* in, const void
   WindowSpec rest = s;
   while (!rest.in_shape.empty() && trivial(rest, 0)) {
     outer *= rest.in_shape[0];
-    for (Dims* d : {&rest.in_shape, &rest.window, &rest.strides, &rest.pad_low, &rest.pad_high, &rest.base_dilation,
-                    &rest.window_dilation}) {
-      d->erase(d->begin());
-    }
+    for (Dims* d : all_of(rest)) d->erase(d->begin());
   }
+  const std::int64_t inner = take_rows(rest);
   Dims rest_out = window_out_shape(rest);
-  std::int64_t in_size = size_of(rest.in_shape), out_size = size_of(rest_out);
+  std::int64_t in_size = size_of(rest.in_shape) * inner, out_size = size_of(rest_out) * inner;
   base::parallel_for(
       outer, std::max<std::int64_t>(1, kWindowGrain / std::max<std::int64_t>(1, out_size * size_of(rest.window))),
       [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t u = begin; u < end; ++u) {
-          scatter_windows(largest, rest, rest_out, static_cast<const T*>(in) + u * in_size,
+          scatter_windows(largest, rest, rest_out, inner, static_cast<const T*>(in) + u * in_size,
                           static_cast<const T*>(source) + u * out_size, static_cast<T*>(out) + u * in_size);
         }
       });
