@@ -118,6 +118,14 @@ TEST(Copy, TransposesOfAnyExtents) {
   }
 }
 
+TEST(Copy, ShortRowsOfAllLengths) {
+  for (std::int64_t n = 1; n < 140; ++n) {
+    compare({2, 11, n}, {12 * (n + 1), n + 1, 1}, {11 * (n + 3), n + 3, 1}, 1, "rows of bytes");
+    compare({3, 10, n}, {10 * n * 8, n * 8, 8}, {n * 8, 3 * n * 8, 8}, 8, "turned rows");
+    compare({3, 10, n}, {10 * n * 4, n * 4, 4}, {n * 4, 0, 4}, 4, "repeated rows");
+  }
+}
+
 // Past the size from which on lines are stored around the caches, with and without a rest at the ends.
 TEST(Copy, LargeTransposes) {
   for (std::int64_t item : {1, 2, 4, 8, 16}) {

@@ -272,7 +272,10 @@ void copy_runs(Plan& p, bool stream) {
   std::int64_t grain = std::max<std::int64_t>(1, kGrainBytes / std::max<std::int64_t>(run, 1));
   base::parallel_for(count(p.dims), grain, [&](std::int64_t begin, std::int64_t end) {
     if (!stream) {
-      return walk(p, p.dims, begin, end, [&](Byte* dst, const Byte* src) { core::copy_block(dst, src, run); });
+      const Dim step = p.dims.back();
+      return walk_lines(p, p.dims, begin, end, [&](Byte* dst, const Byte* src, std::int64_t n) {
+        copy_lines(dst, step.dst, src, step.src, run, n);
+      });
     }
     walk(p, p.dims, begin, end, [&](Byte* dst, const Byte* src) { core::copy_streaming(dst, src, run); });
     core::finish_streaming();
@@ -289,7 +292,7 @@ void copy_bytes(void* dst, const void* src, std::int64_t bytes, bool stream) {
     if (stream) return copy_streaming(to, from, bytes);
     return core::copy_block(to, from, bytes);
   }
-  constexpr std::int64_t kLine = 64;
+  stream = stream || bytes >= kStreamBytes;
   base::parallel_for((bytes + kLine - 1) / kLine, kGrainBytes / kLine, [&](std::int64_t begin, std::int64_t end) {
     std::int64_t at = begin * kLine;
     std::int64_t n = std::min(bytes, end * kLine) - at;

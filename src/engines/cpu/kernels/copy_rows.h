@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows of elements that do not follow each other where they are read, and square blocks of such rows, in registers. The
-// loops are written for any vectors of 16 bytes, which every machine has: the memory is what such copies wait for.
+// Rows of elements that do not follow each other where they are read, square blocks of such rows, and short rows of
+// those that do, in registers. The loops are written for any vectors of 16 bytes, which every machine has: the memory
+// is what such copies wait for.
 #pragma once
 
 #include <algorithm>
@@ -9,6 +10,8 @@
 #include <cstring>
 #include <type_traits>
 #include <utility>
+
+#include "core/stream_copy.h"
 
 namespace tessera::kernels {
 
@@ -150,6 +153,36 @@ void repeat_each(unsigned char* dst, const unsigned char* src, std::int64_t ss, 
       i += in_registers::repeat_by_vectors<T, 4>(to, from, ss, n - i, times);
   }
   for (; i < n; ++i) strided_run<T>(dst + i * bytes, size, src + i * ss, 0, times);
+}
+
+/// `count` rows of `bytes` each, `ds` and `ss` bytes from one to the next. A call for each short one would take longer
+/// than its copy; vectors that lie over each other copy any number of bytes. Rows that come soon are asked for.
+inline void copy_lines(unsigned char* dst, std::int64_t ds, const unsigned char* src, std::int64_t ss,
+                       std::int64_t bytes, std::int64_t count) {
+  constexpr std::int64_t kVector = in_registers::kVectorBytes, kLine = 64, kLongest = 512, kAhead = 8;
+  for (std::int64_t i = 0; i < count; ++i, dst += ds, src += ss) {
+    if (bytes > kLongest || bytes < kVector) {
+      core::copy_block(dst, src, bytes);
+      continue;
+    }
+    const std::int64_t ahead = i + kAhead < count ? kAhead * ss : 0;
+    if (bytes < kLine) {
+      const std::int64_t second = std::min(kVector, bytes - kVector);
+      const std::int64_t third = std::max<std::int64_t>(0, bytes - 2 * kVector);
+      __builtin_prefetch(src + ahead);
+      std::memcpy(dst, src, kVector);
+      std::memcpy(dst + second, src + second, kVector);
+      std::memcpy(dst + third, src + third, kVector);
+      std::memcpy(dst + bytes - kVector, src + bytes - kVector, kVector);
+      continue;
+    }
+    for (std::int64_t b = 0; b + kLine < bytes; b += kLine) {
+      __builtin_prefetch(src + ahead + b);
+      std::memcpy(dst + b, src + b, kLine);
+    }
+    __builtin_prefetch(src + ahead + bytes - kLine);
+    std::memcpy(dst + bytes - kLine, src + bytes - kLine, kLine);
+  }
 }
 
 /// As many rows as a vector has elements: element c of row r of the result is element r of row c.

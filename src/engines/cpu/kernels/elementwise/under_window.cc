@@ -3,10 +3,10 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <cstring>
 
 #include "core/stream_copy.h"
 #include "engines/cpu/kernels/copy_kernels.h"
+#include "engines/cpu/kernels/copy_rows.h"
 
 namespace tessera::kernels {
 
@@ -36,28 +36,6 @@ void copy_line(const Window& w, const WindowOperand& o, const std::byte* start, 
     core::copy_block(to + (from - column) * o.size, start + (from - w.line.low) * o.size, (until - from) * o.size);
   }
   copy_outside(w, o, line, until, column + n, to + (until - column) * o.size);
-}
-
-// `count` lines of `bytes` each, `apart` bytes from one to the next. A call for each short one would take longer than
-// its copy; vectors that lie over each other copy any number of bytes.
-void copy_lines(std::byte* to, const std::byte* from, std::int64_t apart, std::int64_t bytes, std::int64_t count) {
-  constexpr std::int64_t kVector = 16, kWide = 64, kLongest = 512;
-  if (apart == 0 && count > 1) return fill(to, from, bytes, count);
-  for (std::int64_t i = 0; i < count; ++i, to += bytes, from += apart) {
-    if (bytes > kLongest || bytes < kVector) {
-      core::copy_block(to, from, bytes);
-    } else if (bytes >= kWide) {
-      for (std::int64_t b = 0; b + kWide < bytes; b += kWide) std::memcpy(to + b, from + b, kWide);
-      std::memcpy(to + bytes - kWide, from + bytes - kWide, kWide);
-    } else {
-      const std::int64_t second = std::min(kVector, bytes - kVector);
-      const std::int64_t third = std::max<std::int64_t>(0, bytes - 2 * kVector);
-      std::memcpy(to, from, kVector);
-      std::memcpy(to + second, from + second, kVector);
-      std::memcpy(to + third, from + third, kVector);
-      std::memcpy(to + bytes - kVector, from + bytes - kVector, kVector);
-    }
-  }
 }
 
 // Where in the operand the lines are that differ in the last of the outer dimensions, the others being those of number
@@ -98,7 +76,13 @@ const std::byte* under_window(const Window& w, const WindowOperand& o, std::int6
       if (has && covered && n == extent) {
         whole = std::min({dim.low + dim.operand - i, dim.extent - i, left / extent});
         n = whole * extent;
-        copy_lines(to, start - w.line.low * o.size, dim.stride * o.size, extent * o.size, whole);
+        const std::byte* from = start - w.line.low * o.size;
+        if (dim.stride == 0 && whole > 1) {
+          fill(to, from, extent * o.size, whole);
+        } else {
+          copy_lines(reinterpret_cast<unsigned char*>(to), extent * o.size,
+                     reinterpret_cast<const unsigned char*>(from), dim.stride * o.size, extent * o.size, whole);
+        }
       } else {
         copy_line(w, o, start, line, column, n, to);
       }
