@@ -19,6 +19,8 @@ using Byte = unsigned char;
 constexpr std::int64_t kGrainBytes = 128 << 10;
 // Copies above this size cannot stay in a cache, so their stores go around it and no line is read before it is written.
 constexpr std::int64_t kStreamBytes = 8 << 20;
+// Shorter rows, whose ends lie in lines that others fill, gain nothing by that.
+constexpr std::int64_t kLongRow = 1024;
 
 struct Dim {
   std::int64_t size, dst, src;
@@ -121,6 +123,26 @@ void for_units(const Plan& p, std::span<const Dim> dims, std::int64_t unit_bytes
 
 constexpr std::int64_t kLine = 64;
 
+// True for targets that are better written around the caches, all of whose rows begin with a line.
+bool streams_lines(const Plan& p) {
+  return p.total * p.item >= kStreamBytes && reinterpret_cast<std::uintptr_t>(p.dst) % kLine == 0 &&
+         std::all_of(p.dims.begin(), p.dims.end() - 1, [](const Dim& d) { return d.dst % kLine == 0; });
+}
+
+// Makes `n` elements, some at a time, with `make(to, first, count)` in the first-level cache, and writes them around
+// the caches. `core::finish_streaming` comes later.
+template <class Make>
+void stream_elements(Byte* dst, std::int64_t n, std::int64_t size, const Make& make) {
+  constexpr std::int64_t kAside = 4096;
+  alignas(kLine) Byte aside[kAside];
+  const std::int64_t most = kAside / (size * kLine) * kLine;
+  for (std::int64_t i = 0; i < n; i += most) {
+    const std::int64_t count = std::min(most, n - i);
+    make(aside, i, count);
+    core::copy_streaming(dst + i * size, aside, count * size);
+  }
+}
+
 // A tile of a line by a line. Each line of the source is read, and each of the target written, once and whole: lines
 // whose strides are a multiple of a page have a few places of the cache together. Lines at `next` are asked for.
 // `stream`: those of the target are written around the caches.
@@ -167,9 +189,7 @@ void transpose_tile(Byte* dst, std::int64_t ds, const Byte* src, std::int64_t ss
 template <class T>
 void transpose(Plan& p, std::size_t row_at) {
   constexpr std::int64_t kTile = std::max<std::int64_t>(8, kLine / static_cast<std::int64_t>(sizeof(T)));
-  bool stream =
-      sizeof(T) <= 8 && p.total * p.item >= kStreamBytes && reinterpret_cast<std::uintptr_t>(p.dst) % kLine == 0;
-  for (std::size_t i = 0; i + 1 < p.dims.size(); ++i) stream = stream && p.dims[i].dst % kLine == 0;
+  const bool stream = sizeof(T) <= 8 && streams_lines(p);
   const Dim row = p.dims[row_at];
   const Dim col = p.dims.back();
   p.dims.pop_back();
@@ -214,8 +234,18 @@ void copy_rows(Plan& p, const Row& row) {
   for (const Plan& q : parts) {
     const std::int64_t n = q.dims.back().size;
     if (n == 0) continue;
-    for_units(q, std::span(q.dims.data(), q.dims.size() - 1), n * p.item,
-              [&](Byte* dst, const Byte* src) { row(dst, src, n); });
+    const std::span<const Dim> outer(q.dims.data(), q.dims.size() - 1);
+    const bool stream = last.dst == p.item && n * p.item >= kLongRow && streams_lines(q);
+    base::parallel_for(count(outer), std::max<std::int64_t>(1, kGrainBytes / (n * p.item)),
+                       [&](std::int64_t begin, std::int64_t end) {
+                         walk(q, outer, begin, end, [&](Byte* dst, const Byte* src) {
+                           if (!stream) return row(dst, src, n);
+                           stream_elements(dst, n, p.item, [&](Byte* to, std::int64_t first, std::int64_t some) {
+                             row(to, src + first * last.src, some);
+                           });
+                         });
+                         if (stream) core::finish_streaming();
+                       });
   }
 }
 
@@ -229,14 +259,21 @@ void copy_repeated(Plan& p) {
     return for_units(p, p.dims, bytes, [&](Byte* dst, const Byte* src) { fill(dst, src, p.item, last.size); });
   }
   const Dim each = p.dims.empty() ? Dim{1, bytes, 0} : p.dims.back();
+  const bool stream = each.dst == bytes && !p.dims.empty() && streams_lines(p);
   const std::int64_t grain = std::max<std::int64_t>(1, kGrainBytes / bytes);
   base::parallel_for(count(p.dims), grain, [&](std::int64_t begin, std::int64_t end) {
     walk_lines(p, p.dims, begin, end, [&](Byte* dst, const Byte* src, std::int64_t n) {
+      if (stream && n * bytes >= kLongRow) {
+        return stream_elements(dst, n, bytes, [&](Byte* to, std::int64_t first, std::int64_t some) {
+          repeat_each<T>(to, src + first * each.src, each.src, some, last.size);
+        });
+      }
       if (each.dst == bytes) return repeat_each<T>(dst, src, each.src, n, last.size);
       for (std::int64_t i = 0; i < n; ++i) {
         repeat_each<T>(dst + i * each.dst, src + i * each.src, 0, 1, last.size);
       }
     });
+    if (stream) core::finish_streaming();
   });
 }
 
@@ -264,7 +301,7 @@ void copy_runs(Plan& p, bool stream) {
   std::int64_t run = p.dims.back().size * p.item;
   p.dims.pop_back();
   if (p.dims.empty()) return copy_bytes(p.dst, p.src, run, stream);
-  stream = run >= 1024 && (stream || run * count(p.dims) >= kStreamBytes);
+  stream = run >= kLongRow && (stream || run * count(p.dims) >= kStreamBytes);
   if (run > kGrainBytes && count(p.dims) < 2 * base::num_threads()) {
     walk(p, p.dims, 0, count(p.dims), [&](Byte* dst, const Byte* src) { copy_bytes(dst, src, run, stream); });
     return;

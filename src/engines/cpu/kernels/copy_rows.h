@@ -82,19 +82,18 @@ void every_other(unsigned char* dst, const unsigned char* src, std::int64_t n) {
   strided_run<T>(dst, size, src, 2 * size, n);
 }
 
-/// Contiguous elements from those at `src` and before it.
+/// Contiguous elements from those at `src` and before it, the last first: memory is read in ascending order.
 template <class T>
 void backwards(unsigned char* dst, const unsigned char* src, std::int64_t n) {
   constexpr auto size = static_cast<std::int64_t>(sizeof(T));
-  std::int64_t i = 0;
   if constexpr (sizeof(T) <= 8) {
     constexpr std::int64_t lanes = in_registers::kVectorLanes<T>;
-    for (; i + lanes <= n; i += lanes) {
-      const auto x = in_registers::load<in_registers::Vector<T>>(src - (i + lanes - 1) * size);
-      in_registers::store(dst + i * size, in_registers::reversed<T>(x));
+    for (; n >= lanes; n -= lanes) {
+      const auto x = in_registers::load<in_registers::Vector<T>>(src - (n - 1) * size);
+      in_registers::store(dst + (n - lanes) * size, in_registers::reversed<T>(x));
     }
   }
-  strided_run<T>(dst + i * size, size, src - i * size, -size, n - i);
+  strided_run<T>(dst, size, src, -size, n);
 }
 
 namespace in_registers {
