@@ -4,9 +4,11 @@
 #include <cblas.h>
 
 #include <algorithm>
+#include <array>
 #include <complex>
 #include <cstring>
 #include <limits>
+#include <memory>
 #include <numeric>
 #include <type_traits>
 #include <vector>
@@ -19,6 +21,7 @@
 #include "base/process_memory.h"
 #include "base/strings.h"
 #include "base/thread_pool.h"
+#include "engines/cpu/kernels/copy_kernels.h"
 #include "engines/cpu/kernels/products/library_threads.h"
 #include "tessera/error.h"
 
@@ -45,28 +48,27 @@ lapack_int checked(lapack_int info) {
   return info;
 }
 
-// One name for LAPACK's four.
-#define TESSERA_LAPACK(T, p, gqr, syevd)                                                                  \
-  lapack_int potrf(char uplo, lapack_int n, T* a) {                                                       \
-    return checked(LAPACKE_##p##potrf(LAPACK_ROW_MAJOR, uplo, n, a, n));                                  \
-  }                                                                                                       \
-  lapack_int geqrf(lapack_int m, lapack_int n, T* a, T* tau) {                                            \
-    return checked(LAPACKE_##p##geqrf(LAPACK_ROW_MAJOR, m, n, a, n, tau));                                \
-  }                                                                                                       \
-  lapack_int make_q(lapack_int m, lapack_int n, lapack_int k, T* a, const T* tau) {                       \
-    return checked(LAPACKE_##p##gqr(LAPACK_ROW_MAJOR, m, n, k, a, n, tau));                               \
-  }                                                                                                       \
-  lapack_int gehrd(lapack_int n, T* a, T* tau) {                                                          \
-    return checked(LAPACKE_##p##gehrd(LAPACK_ROW_MAJOR, n, 1, n, a, n, tau));                             \
-  }                                                                                                       \
-  lapack_int getrf(lapack_int m, lapack_int n, T* a, lapack_int* pivots) {                                \
-    return checked(LAPACKE_##p##getrf(LAPACK_ROW_MAJOR, m, n, a, n, pivots));                             \
-  }                                                                                                       \
-  lapack_int gesdd(char job, lapack_int m, lapack_int n, T* a, Real<T>* s, T* u, lapack_int ldu, T* vh) { \
-    return checked(LAPACKE_##p##gesdd(LAPACK_ROW_MAJOR, job, m, n, a, n, s, u, ldu, vh, n));              \
-  }                                                                                                       \
-  lapack_int hermitian(char uplo, lapack_int n, T* a, Real<T>* w) {                                       \
-    return checked(LAPACKE_##p##syevd(LAPACK_ROW_MAJOR, 'V', uplo, n, a, n, w));                          \
+// One name for LAPACK's four. Those of `potrf` and `getrf` take matrices by columns: LAPACKE would turn rows into
+// columns and back an element at a time, and look for NaN likewise, which takes as long as the decomposition.
+#define TESSERA_LAPACK(T, p, gqr, syevd)                                                                               \
+  lapack_int potrf(char uplo, lapack_int n, T* a) { return LAPACKE_##p##potrf_work(LAPACK_COL_MAJOR, uplo, n, a, n); } \
+  lapack_int geqrf(lapack_int m, lapack_int n, T* a, T* tau) {                                                         \
+    return checked(LAPACKE_##p##geqrf(LAPACK_ROW_MAJOR, m, n, a, n, tau));                                             \
+  }                                                                                                                    \
+  lapack_int make_q(lapack_int m, lapack_int n, lapack_int k, T* a, const T* tau) {                                    \
+    return checked(LAPACKE_##p##gqr(LAPACK_ROW_MAJOR, m, n, k, a, n, tau));                                            \
+  }                                                                                                                    \
+  lapack_int gehrd(lapack_int n, T* a, T* tau) {                                                                       \
+    return checked(LAPACKE_##p##gehrd(LAPACK_ROW_MAJOR, n, 1, n, a, n, tau));                                          \
+  }                                                                                                                    \
+  lapack_int getrf(lapack_int m, lapack_int n, T* a, lapack_int* pivots) {                                             \
+    return LAPACKE_##p##getrf_work(LAPACK_COL_MAJOR, m, n, a, m, pivots);                                              \
+  }                                                                                                                    \
+  lapack_int gesdd(char job, lapack_int m, lapack_int n, T* a, Real<T>* s, T* u, lapack_int ldu, T* vh) {              \
+    return checked(LAPACKE_##p##gesdd(LAPACK_ROW_MAJOR, job, m, n, a, n, s, u, ldu, vh, n));                           \
+  }                                                                                                                    \
+  lapack_int hermitian(char uplo, lapack_int n, T* a, Real<T>* w) {                                                    \
+    return checked(LAPACKE_##p##syevd(LAPACK_ROW_MAJOR, 'V', uplo, n, a, n, w));                                       \
   }
 TESSERA_LAPACK(float, s, orgqr, syevd)
 TESSERA_LAPACK(double, d, orgqr, syevd)
@@ -118,6 +120,28 @@ std::vector<T> matrix(const void* a, std::int64_t i, std::int64_t size) {
   return std::vector<T>(from, from + size);
 }
 
+// Row-major [rows, cols] to [cols, rows].
+template <class T>
+void transpose(const T* from, std::int64_t rows, std::int64_t cols, T* to) {
+  constexpr auto kSize = static_cast<std::int64_t>(sizeof(T));
+  constexpr std::int64_t kFewElements = 48 * 48;  // that take less time than a plan of the copy
+  if (rows * cols <= kFewElements) {
+    for (std::int64_t c = 0; c < cols; ++c, to += rows) {
+      for (std::int64_t r = 0; r < rows; ++r) to[r] = from[r * cols + c];
+    }
+    return;
+  }
+  const std::array<std::int64_t, 2> shape = {cols, rows}, out = {rows * kSize, kSize}, in = {kSize, cols * kSize};
+  copy_strided(to, out, from, in, shape, kSize);
+}
+
+template <class T>
+bool has_nan(const T* x, std::int64_t n) {
+  int found = 0;
+  for (std::int64_t i = 0; i < n; ++i) found |= x[i] != x[i] ? 1 : 0;
+  return found != 0;
+}
+
 template <class T>
 void qr_one(bool full, std::int64_t m, std::int64_t n, std::vector<T> a, T* q, T* r) {
   std::int64_t k = std::min(m, n), columns = full ? m : k;
@@ -161,22 +185,22 @@ void solve_one(bool left, bool lower, Transform transform, bool unit, std::int64
 void cholesky(DType dtype, bool lower, std::int64_t batch, std::int64_t n, const void* a, void* out) {
   if (n == 0) return;
   for_batch("cholesky", dtype, batch, cube(n), [&]<class T>(T*, std::int64_t i) {
-    auto l = matrix<T>(a, i, n * n);
     T* to = static_cast<T*>(out) + i * n * n;
-    auto clear_other = [&](T* m) {
-      for (std::int64_t r = 0; r < n; ++r) {
-        for (std::int64_t c = 0; c < n; ++c) {
-          if (lower ? c > r : c < r) m[r * n + c] = T(0);
-        }
-      }
-    };
-    // The other triangle may hold anything, NaN included, which LAPACKE would refuse.
-    clear_other(l.data());
-    if (potrf(lower ? 'L' : 'U', to_lapack(n), l.data()) == 0) {
-      std::copy(l.begin(), l.end(), to);
+    const std::unique_ptr<T[]> columns(new T[static_cast<std::size_t>(n * n)]);
+    transpose(static_cast<const T*>(a) + i * n * n, n, n, columns.get());
+    // The other triangle may hold anything, NaN included.
+    bool exists = true;
+    for (std::int64_t c = 0; c < n; ++c) {
+      exists &= !has_nan(columns.get() + c * n + (lower ? c : 0), lower ? n - c : c + 1);
+    }
+    exists = exists && potrf(lower ? 'L' : 'U', to_lapack(n), columns.get()) == 0;
+    if (exists) {
+      transpose(columns.get(), n, n, to);
     } else {
       spoil(to, n * n);
-      clear_other(to);
+    }
+    for (std::int64_t r = 0; r < n; ++r) {
+      lower ? std::fill(to + r * n + r + 1, to + (r + 1) * n, T(0)) : std::fill(to + r * n, to + r * n + r, T(0));
     }
   });
 }
@@ -235,13 +259,14 @@ void lu(DType dtype, std::int64_t batch, std::int64_t m, std::int64_t n, const v
     std::int32_t* p = permutation + i * m;
     std::iota(p, p + m, 0);
     if (k == 0) return;
-    auto f = matrix<T>(a, i, m * n);
+    const std::unique_ptr<T[]> f(new T[static_cast<std::size_t>(m * n)]);
+    transpose(static_cast<const T*>(a) + i * m * n, m, n, f.get());
     std::vector<lapack_int> swaps(static_cast<std::size_t>(k), 1);
-    // A positive info only says that u is singular: the factors stand.
-    lapack_int info = getrf(to_lapack(m), to_lapack(n), f.data(), swaps.data());
+    // A positive info only tells that u is singular: the factors stand.
+    const lapack_int info = has_nan(f.get(), m * n) ? -1 : getrf(to_lapack(m), to_lapack(n), f.get(), swaps.data());
     T* to = static_cast<T*>(out) + i * m * n;
     if (info >= 0) {
-      std::copy(f.begin(), f.end(), to);
+      transpose(f.get(), n, m, to);
     } else {
       spoil(to, m * n);
     }
