@@ -96,6 +96,7 @@ class AlongDim {
 
   // Windows [begin, end) of one operand, no more than a block.
   void run(std::int64_t begin, std::int64_t end, const std::byte* in, std::byte* to, std::byte* scratch) const {
+    if (row_ == 0) return;  // a dim that follows has no elements yet
     const Track first = tracks_[0].within(begin, end);
     std::size_t k = 1;
     if (first.count < end - begin) {
