@@ -149,6 +149,41 @@ Apply short_rows(ScatterOp op, DType dtype, std::int64_t row_size) {
   });
 }
 
+// How threads share a scatter. Columns first, so that each element sees its updates in order, as long as no cache line
+// has columns of two but in long rows; beside that ranges of the table's rows, but for rows of some elements, where
+// picking its own updates takes a thread as long as adding all.
+struct Shares {
+  std::int64_t across = 1, down = 1;
+  std::int64_t columns, rows;  // of each
+
+  Shares(std::int64_t n, std::int64_t table_rows, std::int64_t row_size, std::int64_t size) {
+    // Two threads of one machine were slower than one: updates come from memory, of which each leaves parts out.
+    constexpr int kFewThreads = 4;
+    const std::int64_t row_bytes = row_size * size, own = kOwnBytes / size;
+    const int team = base::team_size();
+    const int threads = n * row_bytes < 2 * kRowGrain || team < kFewThreads ? 1 : team;
+    const bool apart = row_bytes % kOwnBytes == 0 || row_bytes >= 32 * kOwnBytes;
+    if (apart) across = std::clamp<std::int64_t>(row_bytes / kOwnBytes, 1, threads);
+    if (row_bytes >= kOwnBytes) down = std::min<std::int64_t>(table_rows, threads / across);
+    columns = across == 1 ? row_size : ((row_size + across - 1) / across + own - 1) / own * own;
+    rows = (table_rows + down - 1) / down;
+  }
+};
+
+// Of `n` rows the places of those in [low, low + count), without a branch, which a processor could not foresee. How
+// many there are.
+std::int64_t choose(const std::int64_t* rows, std::int64_t n, std::int64_t low, std::int64_t count,
+                    std::int32_t* chosen) {
+  std::int64_t taken = 0;
+  for (std::int64_t i = 0; i < n; ++i) {
+    chosen[taken] = static_cast<std::int32_t>(i);
+    // Rows that are dropped are far beyond any as unsigned ones.
+    const std::uint64_t row = static_cast<std::uint64_t>(rows[i]) - static_cast<std::uint64_t>(low);
+    taken += row < static_cast<std::uint64_t>(count) ? 1 : 0;
+  }
+  return taken;
+}
+
 }  // namespace
 
 void gather_rows(const void* table, std::int64_t row_bytes, const RowNumbers& rows, const void* indices,
@@ -196,47 +231,21 @@ void scatter_rows(ScatterOp op, DType dtype, void* table, std::int64_t table_row
       }
     });
   };
-  // Threads share columns, so that each element sees its updates in order, as long as no cache line has columns of two
-  // but in long rows; and beside that ranges of the table's rows, but for rows of some elements, where picking its own
-  // updates takes a thread as long as adding all.
-  const std::int64_t row_bytes = row_size * size;
-  // Two threads of one machine were slower than one: updates come from memory, of which each leaves parts out.
-  constexpr int kFewThreads = 4;
-  const int team = base::team_size();
-  const int threads = n * row_bytes < 2 * kRowGrain || team < kFewThreads ? 1 : team;
-  const bool apart = row_bytes % kOwnBytes == 0 || row_bytes >= 32 * kOwnBytes;
-  const std::int64_t across = apart ? std::clamp<std::int64_t>(row_bytes / kOwnBytes, 1, threads) : 1;
-  const std::int64_t down = row_bytes < kOwnBytes ? 1 : std::min<std::int64_t>(table_rows, threads / across);
-  const std::int64_t own = kOwnBytes / size;
-  const std::int64_t columns = across == 1 ? row_size : ((row_size + across - 1) / across + own - 1) / own * own;
-  const std::int64_t share = (table_rows + down - 1) / down;
-  base::parallel_for(across * down, 1, [&](std::int64_t begin, std::int64_t end) {
+  const Shares shares(n, table_rows, row_size, size);
+  base::parallel_for(shares.across * shares.down, 1, [&](std::int64_t begin, std::int64_t end) {
     std::array<std::int64_t, kBlock> found;
     std::array<std::int32_t, kBlock> chosen;
     for (std::int64_t task = begin; task < end; ++task) {
-      const std::int64_t column = task % across * columns;
-      const auto low = static_cast<std::uint64_t>(task / across * share);
-      for (std::int64_t first = 0; first < n && column < row_size; first += kBlock) {
+      const std::int64_t column = task % shares.across * shares.columns, low = task / shares.across * shares.rows;
+      const std::int64_t columns = std::min(shares.columns, row_size - column);
+      for (std::int64_t first = 0; first < n && columns > 0; first += kBlock) {
         const std::int64_t count = std::min(kBlock, n - first);
         rows.find(indices, first, first + count, found.data());
-        Block b{found.data(),
-                nullptr,
-                count,
-                from + first * row_bytes,
-                row_size,
-                column,
-                std::min(columns, row_size - column),
-                size,
-                across * down > 1};
-        if (down > 1) {
+        Block b{found.data(), nullptr, count, from + first * row_size * size, row_size,
+                column,       columns, size,  shares.across * shares.down > 1};
+        if (shares.down > 1) {
           b.chosen = chosen.data();
-          b.n = 0;
-          for (std::int64_t i = 0; i < count; ++i) {
-            chosen[static_cast<std::size_t>(b.n)] = static_cast<std::int32_t>(i);
-            // Without a branch, which a processor could not foresee. Rows that are dropped are far beyond any.
-            const std::uint64_t row = static_cast<std::uint64_t>(found[static_cast<std::size_t>(i)]) - low;
-            b.n += row < static_cast<std::uint64_t>(share) ? 1 : 0;
-          }
+          b.n = choose(found.data(), count, low, shares.rows, chosen.data());
         }
         apply_any(b);
       }
