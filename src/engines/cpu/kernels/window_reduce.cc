@@ -98,11 +98,12 @@ class AlongDim {
   void run(std::int64_t begin, std::int64_t end, const std::byte* in, std::byte* to, std::byte* scratch) const {
     if (row_ == 0) return;  // a dim that follows has no elements yet
     const Track first = tracks_[0].within(begin, end);
+    const Track second = tracks_.size() > 1 ? tracks_[1].within(begin, end) : Track();
     std::size_t k = 1;
     if (first.count < end - begin) {
       fill(to, op_.identity, op_.size, (end - begin) * inner_);
       move(in, first, to);
-    } else if (Track second; tracks_.size() > 1 && (second = tracks_[1].within(begin, end)).count == first.count) {
+    } else if (second.count == first.count) {
       combine_first(in, first, second, to, scratch);
       k = 2;
     } else {

@@ -139,7 +139,8 @@ bool has_lines(const ir::Graph& g, const FusionGroup& group, const ir::Eqn& e) {
     if (group.space[d] == 1) continue;
     while (next >= 0 && shape[at(next)] == 1) --next;
     const bool repeats = from[d] < 0;
-    if (!repeats && (repeated > 1 || next < 0 || from[d] != next--)) break;
+    if (!repeats && (repeated > 1 || next < 0 || from[d] != next)) break;
+    if (!repeats) --next;
     (repeats ? repeated : line) *= group.space[d];
   }
   return line >= kShortestLine || line * repeated >= kShortestRepeated;
