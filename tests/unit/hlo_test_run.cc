@@ -217,6 +217,11 @@ TEST(HloRun, ComparatorsWithOtherConstantsAreWhatTheyCompute) {
   EXPECT_EQ(std::vector<float>(sorted.begin(), sorted.begin() + 2), (std::vector<float>{-1, 0.5F}));
   EXPECT_TRUE(std::isnan(sorted[2]));
   EXPECT_EQ(std::vector<float>(sorted.begin() + 3, sorted.end()), (std::vector<float>{2, 4}));
+  std::string negative = sort_by_total_order(3, "0.0", "0xFFC00000");
+  std::vector<float> first =
+      StablehloProgram::parse(negative).run({HostArray::from<float>({4, NAN, 2})})[0].to_vector<float>();
+  EXPECT_TRUE(std::isnan(first[0]));
+  EXPECT_EQ(std::vector<float>(first.begin() + 1, first.end()), (std::vector<float>{2, 4}));
   std::string swapped = sort_by_total_order(4, "3.0", "0x7FC00000");
   for (std::size_t at; (at = swapped.find("select %1, %zero")) != std::string::npos;)
     swapped.replace(at, 16, "select %1, %nan ");

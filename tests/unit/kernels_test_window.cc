@@ -65,22 +65,25 @@ std::vector<WindowSpec> specs() {
 }
 
 template <class T, class F>
+void check_one(const WindowSpec& s, ReduceOp op, T init, F f) {
+  auto x = values<T>(product(s.in_shape));
+  const Dims out_shape = window_out_shape(s);
+  std::vector<T> got(static_cast<std::size_t>(product(out_shape)));
+  reduce_window(op, dtype_of<T>(), s, x.data(), &init, got.data());
+  if (got.empty()) return;
+  Dims o(out_shape.size(), 0);
+  std::size_t at = 0;
+  do {
+    T want = init;
+    for (std::size_t i : covered(s, o)) want = static_cast<T>(f(want, x[i]));
+    ASSERT_EQ(got[at], want) << "rank " << s.window.size() << " at " << at;
+    ++at;
+  } while (step(out_shape, o));
+}
+
+template <class T, class F>
 void check(ReduceOp op, T init, F f) {
-  for (const WindowSpec& s : specs()) {
-    auto x = values<T>(product(s.in_shape));
-    Dims out_shape = window_out_shape(s);
-    std::vector<T> got(static_cast<std::size_t>(product(out_shape)));
-    reduce_window(op, dtype_of<T>(), s, x.data(), &init, got.data());
-    if (got.empty()) continue;
-    Dims o(out_shape.size(), 0);
-    std::size_t at = 0;
-    do {
-      T want = init;
-      for (std::size_t i : covered(s, o)) want = static_cast<T>(f(want, x[i]));
-      ASSERT_EQ(got[at], want) << "rank " << s.window.size() << " at " << at;
-      ++at;
-    } while (step(out_shape, o));
-  }
+  for (const WindowSpec& s : specs()) check_one(s, op, init, f);
 }
 
 TEST(ReduceWindow, AgainstTheDefinition) {
@@ -109,23 +112,6 @@ WindowSpec random_spec(std::mt19937& rng) {
     s.window_dilation.push_back(plain ? 1 : one_of({1, 1, 2, 3}));
   }
   return s;
-}
-
-template <class T, class F>
-void check_one(const WindowSpec& s, ReduceOp op, T init, F f) {
-  auto x = values<T>(product(s.in_shape));
-  const Dims out_shape = window_out_shape(s);
-  std::vector<T> got(static_cast<std::size_t>(product(out_shape)));
-  reduce_window(op, dtype_of<T>(), s, x.data(), &init, got.data());
-  if (got.empty()) return;
-  Dims o(out_shape.size(), 0);
-  std::size_t at = 0;
-  do {
-    T want = init;
-    for (std::size_t i : covered(s, o)) want = static_cast<T>(f(want, x[i]));
-    ASSERT_EQ(got[at], want) << "rank " << s.window.size() << " at " << at;
-    ++at;
-  } while (step(out_shape, o));
 }
 
 TEST(ReduceWindow, OfAnyShape) {

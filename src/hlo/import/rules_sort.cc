@@ -101,14 +101,15 @@ class Comparator {
     return {};
   }
 
-  // select(x == 0, 0, x) and select(x != x, NaN, x): JAX's way to make zeros equal, and NaNs.
+  // select(x == 0, 0, x) and select(x != x, NaN, x): JAX's way to make zeros equal, and NaNs. One with a sign would
+  // come first.
   static Meaning canonical(const Meaning& test, const Meaning& constant, const Meaning& x) {
     if (constant.kind != Kind::Constant || x.kind != Kind::Element) return {};
     if (!test.key.same_element(x.key) || test.side != x.side) return {};
     Meaning m = x;
     if (test.kind == Kind::IsZero && constant.constant == 0) {
       m.key.one_zero = true;
-    } else if (test.kind == Kind::IsNan && std::isnan(constant.constant)) {
+    } else if (test.kind == Kind::IsNan && std::isnan(constant.constant) && !std::signbit(constant.constant)) {
       m.key.one_nan = true;
     } else {
       return {};
