@@ -184,12 +184,10 @@ inline void copy_lines(unsigned char* dst, std::int64_t ds, const unsigned char*
   }
 }
 
-/// As many rows as a vector has elements: element c of row r of the result is element r of row c.
+/// As many vectors as one has elements: element c of vector r becomes element r of vector c.
 template <class T>
-void transpose_block(unsigned char* dst, std::int64_t ds, const unsigned char* src, std::int64_t ss) {
+void transpose_vectors(in_registers::Vector<T>* x) {
   constexpr std::int64_t lanes = in_registers::kVectorLanes<T>;
-  in_registers::Vector<T> x[lanes];
-  for (std::int64_t i = 0; i < lanes; ++i) x[i] = in_registers::load<in_registers::Vector<T>>(src + i * ss);
   for (std::int64_t done = 1; done < lanes; done *= 2) {
     in_registers::Vector<T> y[lanes];
     for (std::int64_t i = 0; i < lanes / 2; ++i) {
@@ -198,6 +196,15 @@ void transpose_block(unsigned char* dst, std::int64_t ds, const unsigned char* s
     }
     std::copy_n(y, lanes, x);
   }
+}
+
+/// The same from memory to memory, rows of one vector each.
+template <class T>
+void transpose_block(unsigned char* dst, std::int64_t ds, const unsigned char* src, std::int64_t ss) {
+  constexpr std::int64_t lanes = in_registers::kVectorLanes<T>;
+  in_registers::Vector<T> x[lanes];
+  for (std::int64_t i = 0; i < lanes; ++i) x[i] = in_registers::load<in_registers::Vector<T>>(src + i * ss);
+  transpose_vectors<T>(x);
   for (std::int64_t i = 0; i < lanes; ++i) in_registers::store(dst + i * ds, x[i]);
 }
 

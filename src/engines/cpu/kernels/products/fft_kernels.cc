@@ -15,6 +15,7 @@
 #include "base/strings.h"
 #include "base/thread_own.h"
 #include "base/thread_pool.h"
+#include "engines/cpu/kernels/copy_rows.h"
 #include "tessera/error.h"
 
 namespace tessera::kernels {
@@ -39,7 +40,7 @@ std::int64_t largest_factor(std::int64_t n) {
 template <class T>
 struct Pack {
   static constexpr std::int64_t kLanes = 16 / sizeof(T);
-  using Lanes __attribute__((vector_size(16))) = T;
+  using Lanes = in_registers::Vector<T>;
   Lanes v;
 
   Pack() : v{} {}
@@ -55,19 +56,6 @@ struct Pack {
   friend Pack operator-(const Pack& x) { return Pack(-x.v); }
 };
 
-// One register of each of kLanes lines, and the same with elements of one place together: its own inverse.
-template <class T>
-void turn(std::array<typename Pack<T>::Lanes, Pack<T>::kLanes>& r) {
-  if constexpr (sizeof(T) == 4) {
-    const auto a = __builtin_shufflevector(r[0], r[1], 0, 4, 1, 5), b = __builtin_shufflevector(r[2], r[3], 0, 4, 1, 5);
-    const auto c = __builtin_shufflevector(r[0], r[1], 2, 6, 3, 7), d = __builtin_shufflevector(r[2], r[3], 2, 6, 3, 7);
-    r = {__builtin_shufflevector(a, b, 0, 1, 4, 5), __builtin_shufflevector(a, b, 2, 3, 6, 7),
-         __builtin_shufflevector(c, d, 0, 1, 4, 5), __builtin_shufflevector(c, d, 2, 3, 6, 7)};
-  } else {
-    r = {__builtin_shufflevector(r[0], r[1], 0, 2), __builtin_shufflevector(r[0], r[1], 1, 3)};
-  }
-}
-
 // Where the lines of a pack are: element i of lane l is at start[l][i * step].
 template <class C>
 struct Places {
@@ -75,7 +63,7 @@ struct Places {
   std::int64_t step = 1;
 };
 
-// Elements from memory, next to each other in it as registers' worth of `turn`.
+// Elements from memory, next to each other in it as whole registers.
 template <class T>
 void pack(const Places<const std::complex<T>>& from, std::int64_t n, std::complex<Pack<T>>* to) {
   constexpr std::int64_t kLanes = Pack<T>::kLanes, kTogether = kLanes / 2;  // complex elements of a register
@@ -84,7 +72,7 @@ void pack(const Places<const std::complex<T>>& from, std::int64_t n, std::comple
   for (; from.step == 1 && i + kTogether <= n; i += kTogether, packed += kLanes * kLanes) {
     std::array<typename Pack<T>::Lanes, kLanes> r;
     for (std::int64_t l = 0; l < kLanes; ++l) std::memcpy(&r[at(l)], from.start[at(l)] + i, sizeof(r[0]));
-    turn<T>(r);
+    transpose_vectors<T>(r.data());
     std::memcpy(packed, r.data(), sizeof(r));
   }
   for (; i < n; ++i, packed += 2 * kLanes) {
@@ -104,7 +92,7 @@ void unpack(const std::complex<Pack<T>>* from, std::int64_t n, T scale, const Pl
   for (; to.step == 1 && i + kTogether <= n; i += kTogether, packed += kLanes * kLanes) {
     std::array<typename Pack<T>::Lanes, kLanes> r;
     std::memcpy(r.data(), packed, sizeof(r));
-    turn<T>(r);
+    transpose_vectors<T>(r.data());
     for (std::int64_t l = 0; l < kLanes; ++l) {
       r[at(l)] *= scale;
       std::memcpy(static_cast<void*>(to.start[at(l)] + i), &r[at(l)], sizeof(r[0]));
