@@ -16,6 +16,12 @@ import tomllib
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 USING = re.compile(r"^ *using (?!namespace)[\w:]+::(\w+);$")
+NAMESPACE = re.compile(r"^namespace ?([\w:]*) ?\{$")
+# What a line at its beginning defines: an alias, a type, a constant, or a function with the types of its parameters.
+DEFINED = re.compile(
+    r"^(?:(?:using (\w+) = |(?:struct|enum class|class|enum) (\w+)\b[^;]*$|"
+    r"(?:inline )?(?:constexpr|const) [\w:<>, ]+?[ &*](\w+)(?:\[\w*\])? ?[={])|([\w:][\w:<>,&* ]* \w+\(.*\)) \{)"
+)
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX)\b")
 CODE = {".h", ".cc", ".def", ".inc"}
 TEXT = CODE | {".py", ".sh", ".md", ".cmake", ".toml", ".txt", ".json", ".tir", ".yml"}
@@ -32,6 +38,7 @@ class Checker:
         self.public_only = table["public_only"]["folders"]
         self.optional_headers: dict[str, list[str]] = table["optional_headers"]
         self.sizes = table["sizes"]
+        self.private_names: dict[tuple[str, str, str], tuple[str, int, str]] = {}
         self.breaches: list[str] = []
         self.warnings: list[str] = []
 
@@ -89,6 +96,23 @@ class Checker:
             if file.endswith(".cc") and (m := USING.match(line)) and len(re.findall(rf"\b{m[1]}\b", code)) == 1:
                 self.breach(file, number, f"nothing uses '{m[1]}'")
 
+    def check_private_names(self, file: str, lines: list[str]) -> None:
+        """Names of unnamed namespaces differ below a folder of src/, as its files are compiled as one; an alias that means
+        the same may be there twice."""
+        spaces: list[str] = []
+        for number, line in enumerate(lines, 1):
+            if m := NAMESPACE.match(line):
+                spaces.append(m[1])
+            elif line.startswith("}  // namespace") and spaces:
+                spaces.pop()
+            elif "" in spaces and (m := DEFINED.match(line)):
+                name = next(group for group in m.groups() if group)
+                key = ("/".join(file.split("/")[:2]), "::".join(spaces), name)
+                other, at, text = self.private_names.setdefault(key, (file, number, line))
+                if other != file and not (m[1] and text == line):
+                    self.breach(file, number, f"'{name}' is in an unnamed namespace of {other}:{at} as well, and both may "
+                                              "be compiled as one")
+
     def check_file(self, file: str) -> None:
         path = ROOT / file
         if path.suffix not in TEXT or not path.is_file():
@@ -102,6 +126,8 @@ class Checker:
                 self.breach(file, number, "white space at the end of the line")
         if path.suffix in CODE:
             self.check_code(file, lines)
+            if file.startswith("src/") and file.endswith(".cc"):
+                self.check_private_names(file, lines)
         elif text and path.suffix in {".py", ".sh"} and not any(LICENCE in line for line in lines[:2]):
             self.breach(file, 1, f"no '# {LICENCE}' in the first two lines")
         if path.suffix in CODE | {".py", ".sh"}:

@@ -10,12 +10,12 @@ namespace tessera {
 
 namespace {
 
-using Write = Array (IndexUpdate::*)(const Operand&, const IndexOptions&) const;
+using SegmentUpdate = Array (IndexUpdate::*)(const Operand&, const IndexOptions&) const;
 using Reduce = Array (*)(const Operand&, const ReduceOptions&);
 
 struct Segments {
   const char* name;
-  Write write;
+  SegmentUpdate write;
   Reduce reduce;    ///< of the buckets' results
   double identity;  ///< an infinity is the dtype's extreme
 };

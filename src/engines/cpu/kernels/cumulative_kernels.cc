@@ -169,22 +169,13 @@ ScanFn find_scan(ScanOp op, DType t) {
   });
 }
 
-bool is_half(DType t) { return t == DType::F16 || t == DType::BF16; }
-
-// A copy of `n` halves as f32.
-std::vector<float> widen(DType half, const void* in, std::int64_t n) {
-  std::vector<float> wide(static_cast<std::size_t>(n));
-  ew_find(EwOp::Convert, half, DType::F32)(in, nullptr, nullptr, wide.data(), n);
-  return wide;
-}
-
 }  // namespace
 
 void arg_reduce(bool largest, DType dtype, DType index_dtype, const void* in, void* out, std::int64_t outer,
                 std::int64_t red, std::int64_t inner) {
   if (outer * inner == 0) return;
   if (is_half(dtype)) {
-    auto wide = widen(dtype, in, outer * red * inner);
+    auto wide = widen_halves(dtype, in, outer * red * inner);
     return arg_reduce(largest, DType::F32, index_dtype, wide.data(), out, outer, red, inner);
   }
   core::with_type(dtype, [&]<class T>() {
@@ -207,7 +198,7 @@ void cumulative(ScanOp op, DType dtype, bool reverse, const void* in, void* out,
   std::int64_t n = outer * red * inner;
   if (n == 0) return;
   if (!is_half(dtype)) return fn(reverse, in, out, outer, red, inner);
-  auto wide = widen(dtype, in, n);
+  auto wide = widen_halves(dtype, in, n);
   std::vector<float> totals(wide.size());
   fn(reverse, wide.data(), totals.data(), outer, red, inner);
   ew_find(EwOp::Convert, DType::F32, dtype)(totals.data(), nullptr, nullptr, out, n);

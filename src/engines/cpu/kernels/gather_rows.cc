@@ -29,7 +29,7 @@ constexpr std::int64_t kMostRowsAhead = 32;
 constexpr std::int64_t kBeginning = 1 << 10;
 
 // Rows whose places are worked out together: 16 KB of them.
-constexpr std::int64_t kBlock = 2048;
+constexpr std::int64_t kFoundTogether = 2048;
 
 // Rows of as many bytes as an element has, where a call of memcpy would take most of the time.
 template <std::size_t kBytes>
@@ -197,9 +197,9 @@ void gather_rows(const void* table, std::int64_t row_bytes, const RowNumbers& ro
   auto* to = static_cast<std::byte*>(out);
   const std::int64_t grain = std::max<std::int64_t>(1, kRowGrain / std::max<std::int64_t>(row_bytes, 8));
   base::parallel_for(n, grain, [&](std::int64_t begin, std::int64_t end) {
-    std::array<std::int64_t, kBlock> found;
-    for (std::int64_t first = begin; first < end; first += kBlock) {
-      const std::int64_t last = std::min(first + kBlock, end);
+    std::array<std::int64_t, kFoundTogether> found;
+    for (std::int64_t first = begin; first < end; first += kFoundTogether) {
+      const std::int64_t last = std::min(first + kFoundTogether, end);
       rows.find(indices, first, last, found.data());
       gather_block(r, found.data(), last - first, to + first * row_bytes);
     }
@@ -233,13 +233,13 @@ void scatter_rows(ScatterOp op, DType dtype, void* table, std::int64_t table_row
   };
   const Shares shares(n, table_rows, row_size, size);
   base::parallel_for(shares.across * shares.down, 1, [&](std::int64_t begin, std::int64_t end) {
-    std::array<std::int64_t, kBlock> found;
-    std::array<std::int32_t, kBlock> chosen;
+    std::array<std::int64_t, kFoundTogether> found;
+    std::array<std::int32_t, kFoundTogether> chosen;
     for (std::int64_t task = begin; task < end; ++task) {
       const std::int64_t column = task % shares.across * shares.columns, low = task / shares.across * shares.rows;
       const std::int64_t columns = std::min(shares.columns, row_size - column);
-      for (std::int64_t first = 0; first < n && columns > 0; first += kBlock) {
-        const std::int64_t count = std::min(kBlock, n - first);
+      for (std::int64_t first = 0; first < n && columns > 0; first += kFoundTogether) {
+        const std::int64_t count = std::min(kFoundTogether, n - first);
         rows.find(indices, first, first + count, found.data());
         Block b{found.data(), nullptr, count, from + first * row_size * size, row_size,
                 column,       columns, size,  shares.across * shares.down > 1};

@@ -147,12 +147,6 @@ void scatter_typed(bool largest, const WindowSpec& s, const void* in, const void
       });
 }
 
-std::vector<float> widen(DType half, const void* in, std::int64_t n) {
-  std::vector<float> wide(static_cast<std::size_t>(n));
-  ew_find(EwOp::Convert, half, DType::F32)(in, nullptr, nullptr, wide.data(), n);
-  return wide;
-}
-
 }  // namespace
 
 std::int64_t window_position(const WindowSpec& s, std::size_t dim, std::int64_t o, std::int64_t k) {
@@ -181,8 +175,8 @@ void select_and_scatter_add(bool largest, DType dtype, const WindowSpec& spec, c
       if (dtype != DType::Bool) return scatter_typed<T>(largest, spec, in, source, init, out);
     } else if constexpr (!is_complex(dtype_of<T>())) {
       std::int64_t n = size_of(spec.in_shape);
-      auto x = widen(dtype, in, n), y = widen(dtype, source, size_of(window_out_shape(spec))),
-           z = widen(dtype, init, 1);
+      auto x = widen_halves(dtype, in, n), y = widen_halves(dtype, source, size_of(window_out_shape(spec))),
+           z = widen_halves(dtype, init, 1);
       std::vector<float> sums(x.size());
       scatter_typed<float>(largest, spec, x.data(), y.data(), z.data(), sums.data());
       return ew_find(EwOp::Convert, DType::F32, dtype)(sums.data(), nullptr, nullptr, out, n);

@@ -22,12 +22,14 @@ namespace tessera::kernels {
 
 namespace {
 
-constexpr std::int64_t kWindowGrain = 16 << 10;  // elements that are worth waking a thread for
-constexpr std::int64_t kBlock = 4 << 10;         // elements of a result that stay in the first-level cache
+constexpr std::int64_t kWindowsGrain = 16 << 10;  // elements that are worth waking a thread for
+constexpr std::int64_t kResultBlock = 4 << 10;    // elements of a result that stay in the first-level cache
 constexpr std::int64_t kSlabBytes = 512 << 10;
 
-using Bytes = std::unique_ptr<std::byte[]>;
-Bytes bytes(std::int64_t n) { return Bytes(new std::byte[static_cast<std::size_t>(n)]); }  // not set to zeros
+using Scratch = std::unique_ptr<std::byte[]>;
+Scratch uninitialized(std::int64_t n) {
+  return Scratch(new std::byte[static_cast<std::size_t>(n)]);
+}  // not set to zeros
 
 // What an operation takes a window's elements to: the neutral element of sums is -0, as 0 + -0 is 0.
 struct WindowOp {
@@ -73,7 +75,7 @@ class AlongDim {
   AlongDim(const WindowSpec& s, std::size_t dim, std::int64_t out, std::int64_t inner, const WindowOp& op)
       : out_(out), inner_(inner), row_(inner * op.size), extent_(s.in_shape[dim]), op_(op) {
     for (std::int64_t k = 0; k < s.window[dim]; ++k) tracks_.push_back(track(s, dim, k));
-    block_ = std::max<std::int64_t>(1, kBlock / std::max<std::int64_t>(1, inner));
+    block_ = std::max<std::int64_t>(1, kResultBlock / std::max<std::int64_t>(1, inner));
   }
 
   std::int64_t out() const { return out_; }
@@ -273,7 +275,7 @@ void combine_start(const WindowOp& op, const std::byte* start, std::byte* to, st
 void reduce_dims(WindowSpec s, const std::vector<std::int64_t>& out_shape, const WindowOp& op, const std::byte* start,
                  const std::byte* in, std::byte* out) {
   const std::size_t rank = s.in_shape.size();
-  Bytes held;
+  Scratch held;
   std::int64_t outer = 1;
   for (std::size_t d = 0; d < rank; outer *= out_shape[d], ++d) {
     if (!reduces_along(s, d)) continue;
@@ -284,19 +286,19 @@ void reduce_dims(WindowSpec s, const std::vector<std::int64_t>& out_shape, const
     const bool slabs = !rest.dims.empty() && rest.largest <= kSlabBytes;
     const bool last = rest.dims.empty() || slabs;
     const std::int64_t to_row = slabs ? rest.out_bytes : along.row();
-    Bytes next;
+    Scratch next;
     std::byte* to = out;
     if (!last) {
-      next = bytes(outer * along.out() * along.row());
+      next = uninitialized(outer * along.out() * along.row());
       to = next.get();
     }
     const std::int64_t block = slabs ? 1 : along.block(), blocks = (along.out() + block - 1) / block;
     const std::int64_t work =
         std::max<std::int64_t>(1, block * (along.work() + (slabs ? 2 * rest.largest / op.size : 0)));
-    base::parallel_for(outer * blocks, std::max<std::int64_t>(1, kWindowGrain / work),
+    base::parallel_for(outer * blocks, std::max<std::int64_t>(1, kWindowsGrain / work),
                        [&](std::int64_t begin, std::int64_t end) {
                          const std::int64_t slab = slabs ? along.row() + 2 * rest.largest + rest.scratch : 0;
-                         Bytes memory = bytes(along.scratch_bytes() + slab);
+                         Scratch memory = uninitialized(along.scratch_bytes() + slab);
                          std::byte* more = memory.get() + along.scratch_bytes();
                          for (std::int64_t u = begin; u < end; ++u) {
                            const std::int64_t o = u % blocks * block, o_end = std::min(along.out(), o + block);
@@ -322,7 +324,7 @@ void reduce_dims(WindowSpec s, const std::vector<std::int64_t>& out_shape, const
 
 void convert(DType from, DType to, const void* in, std::byte* out, std::int64_t n) {
   EwFn fn = ew_find(EwOp::Convert, from, to);
-  base::parallel_for(n, 2 * kWindowGrain, [&](std::int64_t begin, std::int64_t end) {
+  base::parallel_for(n, 2 * kWindowsGrain, [&](std::int64_t begin, std::int64_t end) {
     fn(static_cast<const std::byte*>(in) + begin * dtype_size(from), nullptr, nullptr, out + begin * dtype_size(to),
        end - begin);
   });
@@ -367,7 +369,7 @@ void reduce_window(ReduceOp op, DType dtype, const WindowSpec& spec, const void*
                        static_cast<std::byte*>(out));
   }
   const std::int64_t elements = size_of(spec.in_shape);
-  Bytes wide = bytes(elements * window_op.size), result = bytes(n * window_op.size);
+  Scratch wide = uninitialized(elements * window_op.size), result = uninitialized(n * window_op.size);
   convert(dtype, acc, in, wide.get(), elements);
   reduce_dims(spec, out_shape, window_op, start, wide.get(), result.get());
   convert(acc, dtype, result.get(), static_cast<std::byte*>(out), n);

@@ -35,8 +35,7 @@ struct Combiner::Scratch {
 };
 
 Combiner::Combiner(ir::Reduction reduction, DType dtype) : reduction_(reduction), dtype_(dtype), wide_(dtype) {
-  bool half = dtype == DType::F16 || dtype == DType::BF16;
-  if (half && !idempotent()) {
+  if (kernels::is_half(dtype) && !idempotent()) {
     wide_ = DType::F32;
     widen_ = kernels::ew_find(EwOp::Convert, dtype, wide_);
     narrow_ = kernels::ew_find(EwOp::Convert, wide_, dtype);

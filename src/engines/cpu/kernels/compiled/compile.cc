@@ -17,6 +17,7 @@
 #include "engines/cpu/kernels/compiled/folds.h"
 #include "engines/cpu/kernels/compiled/fragment.h"
 #include "engines/cpu/kernels/compiled/passes.h"
+#include "engines/cpu/kernels/elementwise/elementwise_kernels.h"
 #include "engines/cpu/kernels/elementwise/vector_functions.h"
 
 namespace tessera::kernels {
@@ -28,8 +29,6 @@ using Node = Fragment::Node;
 using Value = Fragment::Value;
 using Reg = Assembler::Reg;
 using Xbyak::Reg64;
-
-bool is_half(DType t) { return t == DType::F16 || t == DType::BF16; }
 
 class Emitter {
  public:

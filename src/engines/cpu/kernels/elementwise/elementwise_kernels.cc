@@ -31,12 +31,12 @@ float round_to_odd(double v) {
 void to_real_block(DType in, DType out, const std::byte* from, std::byte* to, std::int64_t n) {
   alignas(64) float middle[kConvertBlock];
   const void* source = from;
-  if (in == DType::F16 || in == DType::BF16) {
+  if (is_half(in)) {
     half_to_f32(in, from, middle, n);
     source = middle;
     in = DType::F32;
   }
-  if (out != DType::F16 && out != DType::BF16) {
+  if (!is_half(out)) {
     find_convert(in, out)(source, nullptr, nullptr, to, n);
     return;
   }
@@ -158,7 +158,7 @@ EwFn ew_find(EwOp op, DType in_dtype, DType out_dtype) {
   if (op == EwOp::Convert) return find_any_convert(in_dtype, out_dtype);
   if (op == EwOp::Select) return in_dtype == out_dtype ? find_select(dtype_size(in_dtype)) : nullptr;
   if (is_complex(in_dtype) || op == EwOp::Complex) return find_complex(op, in_dtype, out_dtype);
-  if (in_dtype == DType::F16 || in_dtype == DType::BF16) return find_half(op, in_dtype, out_dtype);
+  if (is_half(in_dtype)) return find_half(op, in_dtype, out_dtype);
   if (in_dtype == DType::Bool) {
     EwFn logic = out_dtype == DType::Bool ? find_bool(op) : nullptr;
     if (logic) return logic;
@@ -178,6 +178,12 @@ EwFn ew_find(EwOp op, DType in_dtype, DType out_dtype) {
     default:
       return find_wide_int(op, in_dtype);
   }
+}
+
+std::vector<float> widen_halves(DType half, const void* in, std::int64_t n) {
+  std::vector<float> wide(static_cast<std::size_t>(n));
+  ew_find(EwOp::Convert, half, DType::F32)(in, nullptr, nullptr, wide.data(), n);
+  return wide;
 }
 
 }  // namespace tessera::kernels

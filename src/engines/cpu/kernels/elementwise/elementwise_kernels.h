@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <iterator>
+#include <vector>
 
 #include "tessera/dtype.h"
 
@@ -33,5 +34,10 @@ using EwFn = void (*)(const void* a, const void* b, const void* c, void* out, st
 /// real dtype, Complex takes the real dtype, Convert takes any pair, everything else gives `in_dtype`.
 /// Bool elements are bytes 0 or 1.
 EwFn ew_find(EwOp op, DType in_dtype, DType out_dtype);
+
+constexpr bool is_half(DType t) { return t == DType::F16 || t == DType::BF16; }
+
+/// `n` elements of F16 or BF16 as F32.
+std::vector<float> widen_halves(DType half, const void* in, std::int64_t n);
 
 }  // namespace tessera::kernels
