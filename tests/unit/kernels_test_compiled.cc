@@ -184,6 +184,21 @@ void compare(const Case& c, std::int64_t outer, std::int64_t inner, Data& data) 
   }
 }
 
+// Programs of few elements are compiled once they have run often: so often, here.
+void few_elements_often(const Case& c, std::int64_t outer, std::int64_t inner, Data& data) {
+  if (outer * inner >= 256) return;
+  ConfigScope scope(&Config::compile_blocks, true);
+  FusedKernel kernel(c.program);
+  std::vector<Bytes> inputs, outputs;
+  std::vector<const void*> in;
+  std::vector<void*> out;
+  for (const auto& i : c.inputs) in.push_back(inputs.emplace_back(data.operand(i.dtype, outer * inner)).data());
+  for (const auto& o : c.outputs) {
+    out.push_back(outputs.emplace_back(static_cast<std::size_t>(outer * inner * dtype_size(o.dtype))).data());
+  }
+  for (int n = 0; n < 250; ++n) kernel.run(in, out, outer, inner);
+}
+
 class Compiled : public testing::Test {
  protected:
   void SetUp() override {
@@ -404,8 +419,9 @@ class Random {
 };
 
 TEST_F(Compiled, RandomProgramsGiveTheKernelsBits) {
-  const std::pair<std::int64_t, std::int64_t> spaces[] = {{1, 300}, {3, 117},  {7, 133},  {40, 100}, {2, 1024},
-                                                          {9, 777}, {1, 5000}, {3, 4137}, {20, 97}};
+  const std::pair<std::int64_t, std::int64_t> spaces[] = {{1, 300},  {3, 117}, {7, 133},  {40, 100},
+                                                          {2, 1024}, {9, 777}, {1, 5000}, {3, 4137},
+                                                          {20, 97},  {1, 1},   {1, 9},    {5, 40}};
   ConfigScope scope(&Config::compile_blocks, true);  // also where sanitizers leave it off
   std::int64_t by_code = 0;
   for (unsigned seed = 0; seed < 400; ++seed) {
@@ -413,6 +429,7 @@ TEST_F(Compiled, RandomProgramsGiveTheKernelsBits) {
     Case c = random.make();
     c.text = "seed " + std::to_string(seed) + "\n" + c.text;
     auto [outer, inner] = spaces[seed % std::size(spaces)];
+    few_elements_often(c, outer, inner, random.data());
     compare(c, outer, inner, random.data());
     if (HasFatalFailure()) return;
     by_code += FusedKernel(c.program).coverage(outer, inner).by_code;
@@ -517,6 +534,16 @@ TEST_F(Compiled, EqualProgramsShareTheirCode) {
   EXPECT_NE(a.plan(), c.plan());
   EXPECT_EQ(a.coverage(1, 1000).by_code, 1);
   EXPECT_EQ(a.coverage(1, 1000).by_kernels, 0);
+  EXPECT_EQ(a.coverage(1, 100).by_code, 0) << "few elements, which have not run often";
+  const float in[100] = {3};
+  float out[100];
+  for (int n = 0; n < 1000; ++n) {
+    const void* from = in;
+    void* to = out;
+    b.run({&from, 1}, {&to, 1}, 1, 100);
+    ASSERT_EQ(out[0], 12.0F);
+  }
+  EXPECT_EQ(a.coverage(1, 100).by_code, 1);
   config().compile_blocks = false;
   EXPECT_EQ(a.coverage(1, 1000).by_code, 0);
 }

@@ -25,12 +25,24 @@
 
 namespace tessera::cpu {
 
+namespace {
+constexpr double kWorthIt = 20000;  // waking a worker and waiting for it takes some microseconds
+}  // namespace
+
+bool sole_owner(const BufferPtr& b) {
+  if (b.use_count() != 1) return false;
+  // Its release and acquire order earlier owners' reads before our writes.
+  BufferPtr synchronize = b;  // NOLINT(performance-unnecessary-copy-initialization)
+  return b->exclusive();
+}
+
+bool worth_spreading(std::int64_t n, double cost) { return n > 1 && static_cast<double>(n) * cost >= kWorthIt; }
+
 void spread(std::int64_t n, double cost, const std::function<void(std::int64_t)>& body) {
-  constexpr double kWorthIt = 20000;  // waking a worker and waiting for it takes some microseconds
   auto serial = [&] {
     for (std::int64_t k = 0; k < n; ++k) body(k);
   };
-  if (n <= 1 || static_cast<double>(n) * cost < kWorthIt || base::in_parallel_region()) return serial();
+  if (!worth_spreading(n, cost) || base::in_parallel_region()) return serial();
   int threads = base::num_threads();
   // Where some threads would have one more than others, or none, each item is shared out instead, if its kernel can.
   if (n % threads != 0 && threads % n != 0 && n < std::int64_t{4} * threads) return serial();

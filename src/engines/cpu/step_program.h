@@ -67,6 +67,11 @@ struct Frame {
   std::vector<std::unique_ptr<UnderWay>> under_way = {};
 };
 
+/// True when only this handle refers to the buffer, and what other threads did with it is visible here.
+bool sole_owner(const BufferPtr& b);
+
+class FixedBuilder;
+
 class Step {
  public:
   virtual ~Step() = default;
@@ -77,6 +82,12 @@ class Step {
   virtual double cost() const { return 0; }
   /// Operand values that nobody reads later; told once, after all steps are made.
   virtual void set_dying(const std::vector<bool>& dies) { static_cast<void>(dies); }
+
+  /// Adds what it does to a loop whose memory is laid out beforehand (`FixedLoop`); false where it cannot.
+  virtual bool fix(FixedBuilder& to) const {
+    static_cast<void>(to);
+    return false;
+  }
 
   /// What the step is to other processes.
   runtime::Collectives::Call call(const Run& run, std::string_view name) const {
@@ -120,6 +131,7 @@ class Program {
   /// Of its own, without those of nested programs.
   bool exchanges() const { return exchanges_ > 0; }
   const ir::Graph& graph() const { return *graph_; }
+  const std::vector<StepPtr>& steps() const { return steps_; }
 
  private:
   /// `reuse`: results may take the memory of operands that nobody reads later.
@@ -154,6 +166,7 @@ StepPtr make_compute_step(const ir::Graph& g, const ir::Eqn& e, Context& context
 
 /// Calls `body(k)` for k in [0, n): on this thread alone when there is little to do or when items are few and large
 /// (kernels split those themselves), else spread over the pool. `cost` is that of one item in nanoseconds.
+bool worth_spreading(std::int64_t n, double cost);
 void spread(std::int64_t n, double cost, const std::function<void(std::int64_t)>& body);
 
 }  // namespace tessera::cpu

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/raw_memory.h"
 #include "base/strings.h"
 #include "base/thread_pool.h"
 #include "engines/cpu/kernels/copy_kernels.h"
@@ -25,11 +26,6 @@ namespace {
 constexpr std::int64_t kWindowsGrain = 16 << 10;  // elements that are worth waking a thread for
 constexpr std::int64_t kResultBlock = 4 << 10;    // elements of a result that stay in the first-level cache
 constexpr std::int64_t kSlabBytes = 512 << 10;
-
-using Scratch = std::unique_ptr<std::byte[]>;
-Scratch uninitialized(std::int64_t n) {
-  return Scratch(new std::byte[static_cast<std::size_t>(n)]);
-}  // not set to zeros
 
 // What an operation takes a window's elements to: the neutral element of sums is -0, as 0 + -0 is 0.
 struct WindowOp {
@@ -275,7 +271,7 @@ void combine_start(const WindowOp& op, const std::byte* start, std::byte* to, st
 void reduce_dims(WindowSpec s, const std::vector<std::int64_t>& out_shape, const WindowOp& op, const std::byte* start,
                  const std::byte* in, std::byte* out) {
   const std::size_t rank = s.in_shape.size();
-  Scratch held;
+  base::RawMemory held;
   std::int64_t outer = 1;
   for (std::size_t d = 0; d < rank; outer *= out_shape[d], ++d) {
     if (!reduces_along(s, d)) continue;
@@ -286,10 +282,10 @@ void reduce_dims(WindowSpec s, const std::vector<std::int64_t>& out_shape, const
     const bool slabs = !rest.dims.empty() && rest.largest <= kSlabBytes;
     const bool last = rest.dims.empty() || slabs;
     const std::int64_t to_row = slabs ? rest.out_bytes : along.row();
-    Scratch next;
+    base::RawMemory next;
     std::byte* to = out;
     if (!last) {
-      next = uninitialized(outer * along.out() * along.row());
+      next = base::raw_memory(outer * along.out() * along.row());
       to = next.get();
     }
     const std::int64_t block = slabs ? 1 : along.block(), blocks = (along.out() + block - 1) / block;
@@ -298,7 +294,7 @@ void reduce_dims(WindowSpec s, const std::vector<std::int64_t>& out_shape, const
     base::parallel_for(outer * blocks, std::max<std::int64_t>(1, kWindowsGrain / work),
                        [&](std::int64_t begin, std::int64_t end) {
                          const std::int64_t slab = slabs ? along.row() + 2 * rest.largest + rest.scratch : 0;
-                         Scratch memory = uninitialized(along.scratch_bytes() + slab);
+                         base::RawMemory memory = base::raw_memory(along.scratch_bytes() + slab);
                          std::byte* more = memory.get() + along.scratch_bytes();
                          for (std::int64_t u = begin; u < end; ++u) {
                            const std::int64_t o = u % blocks * block, o_end = std::min(along.out(), o + block);
@@ -369,7 +365,7 @@ void reduce_window(ReduceOp op, DType dtype, const WindowSpec& spec, const void*
                        static_cast<std::byte*>(out));
   }
   const std::int64_t elements = size_of(spec.in_shape);
-  Scratch wide = uninitialized(elements * window_op.size), result = uninitialized(n * window_op.size);
+  base::RawMemory wide = base::raw_memory(elements * window_op.size), result = base::raw_memory(n * window_op.size);
   convert(dtype, acc, in, wide.get(), elements);
   reduce_dims(spec, out_shape, window_op, start, wide.get(), result.get());
   convert(acc, dtype, result.get(), static_cast<std::byte*>(out), n);

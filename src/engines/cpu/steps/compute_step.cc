@@ -9,6 +9,7 @@
 #include "engines/cpu/adapters/kernel_table.h"
 #include "engines/cpu/kernels/copy_kernels.h"
 #include "engines/cpu/step_program.h"
+#include "engines/cpu/steps/fixed_loop.h"
 #include "engines/cpu/steps/unit.h"
 #include "ir/op_def.h"
 #include "ops/control/calls.h"
@@ -38,14 +39,6 @@ auto copying(const std::vector<std::int64_t>& bytes) {
   return [bytes](const void* const* in, void* const* out) {
     for (std::size_t j = 0; j < bytes.size(); ++j) kernels::copy_bytes(out[j], in[j], bytes[j]);
   };
-}
-
-// True when only this handle refers to the buffer, and what other threads did with it is visible here.
-bool sole_owner(const BufferPtr& b) {
-  if (b.use_count() != 1) return false;
-  // Its release and acquire order earlier owners' reads before our writes.
-  BufferPtr synchronize = b;  // NOLINT(performance-unnecessary-copy-initialization)
-  return b->exclusive();
 }
 
 class ComputeStep final : public Step {
@@ -113,6 +106,38 @@ class ComputeStep final : public Step {
     } else {
       spread(work_.count, cost_, std::ref(body));
     }
+  }
+
+  bool fix(FixedBuilder& to) const override {
+    const std::size_t operands = reads.size(), results = writes.size();
+    if (shares_) {
+      for (std::size_t j = 0; j < results; ++j) {
+        std::vector<std::int32_t> shard_of(at(out_counts_[j]), -1);
+        for (std::size_t k = 0; k < at(work_.count); ++k) {
+          shard_of[at(work_.out[k * results + j])] = work_.in[k * operands + j];
+        }
+        if (!to.alias(writes[j], reads[j], shard_of)) return false;
+      }
+      return true;
+    }
+    // Effects happen where devices chose them, functions of the host when their iteration comes.
+    if (serial_ || !work_.of_position.empty() || worth_spreading(work_.count, cost_)) return false;
+    for (std::size_t j = 0; j < results; ++j) {
+      std::vector<bool> made(at(work_.count));
+      if (out_counts_[j] != work_.count) return false;
+      for (std::size_t k = 0; k < made.size(); ++k) made[at(work_.out[k * results + j])] = true;
+      if (std::find(made.begin(), made.end(), false) != made.end()) return false;
+    }
+    std::vector<FixedCall> calls;
+    for (std::size_t k = 0; k < at(work_.count); ++k) {
+      const Variant& v = variant(static_cast<std::int64_t>(k));
+      calls.push_back({v.empty ? nullptr : &v.kernel.run,
+                       v.kernel.in_place,
+                       {work_.in.data() + k * operands, operands},
+                       {work_.out.data() + k * results, results},
+                       v.out_bytes});
+    }
+    return to.calls(*this, calls);
   }
 
   std::string label() const override {
@@ -234,6 +259,12 @@ class ConstantStep final : public Step {
       : name_(std::move(name)), values_(std::move(values)) {}
   void run(Frame& frame) const override {
     for (std::size_t j = 0; j < writes.size(); ++j) frame.slots.borrow(at(writes[j]), values_[j]);
+  }
+  bool fix(FixedBuilder& to) const override {
+    for (std::size_t j = 0; j < writes.size(); ++j) {
+      if (!to.known(writes[j], values_[j])) return false;
+    }
+    return true;
   }
   std::string label() const override { return name_ + " (known)"; }
 

@@ -8,6 +8,8 @@
 #include "engines/cpu/kernels/copy_kernels.h"
 #include "engines/cpu/passes/unroll.h"
 #include "engines/cpu/step_program.h"
+#include "engines/cpu/steps/fixed_loop.h"
+#include "engines/cpu/steps/fixed_ops.h"
 #include "ops/collective/manual.h"
 #include "ops/define_op.h"
 #include "ops/shared_attrs.h"
@@ -18,6 +20,8 @@ namespace tessera::cpu {
 namespace {
 
 using ProgramPtr = std::shared_ptr<const Program>;
+
+constexpr const char* kLaidOut = "\n  memory laid out beforehand";
 
 // What all of them share: operands by value number, given away when nobody reads them later.
 class NestedStep : public Step {
@@ -64,12 +68,6 @@ class NestedStep : public Step {
   std::string name_;
   std::vector<bool> dies_;
 };
-
-// A number that decides which way a program goes.
-std::int64_t decision(const BufferPtr& b, DType dtype) {
-  ir::View v{dtype, {}, b->data()};
-  return is_bool(dtype) ? (ops::load_bool(v, 0) ? 1 : 0) : ops::load_int(v, 0);
-}
 
 bool communicates_over(const ir::Graph& g, ir::AxisMask axes);
 bool communicates_over(const ir::Eqn& e, ir::AxisMask axes) {
@@ -119,7 +117,7 @@ class Predicate {
     bool differs = false;
     for (std::size_t k = 0; k < shards.size(); ++k) {
       const BufferPtr& b = shards[k];
-      out.push_back(b && asked[k] ? std::clamp<std::int64_t>(decision(b, dtype_), 0, ways_ - 1) : -1);
+      out.push_back(b && asked[k] ? std::clamp<std::int64_t>(decision(b->data(), dtype_), 0, ways_ - 1) : -1);
       if (out.back() < 0) continue;
       auto other = std::find_if(out.begin(), out.end(), [](std::int64_t w) { return w >= 0; });
       differs = differs || *other != out.back();
@@ -199,6 +197,7 @@ class CondStep final : public NestedStep {
     }
     give(frame, std::move(chosen));
   }
+  bool fix(FixedBuilder& to) const override { return to.branches(*this, branches_); }
   std::string label() const override {
     std::string out = name_;
     for (const auto& b : branches_) out += nested("branch", *b);
@@ -218,7 +217,7 @@ class CondStep final : public NestedStep {
 
 class WhileStep final : public NestedStep {
  public:
-  WhileStep(const ir::Eqn& e, Context& context)
+  WhileStep(const ir::Graph& g, const ir::Eqn& e, Context& context)
       : NestedStep(e), predicate_(*graph(e).cond, graph(e).cond->outputs[0], e, context, {graph(e).body}, 2) {
     const auto& p = graph(e);
     cond_consts_ = at(p.cond_consts);
@@ -226,8 +225,10 @@ class WhileStep final : public NestedStep {
     cond_ = Program::compile(p.cond, context);
     body_ = Program::compile(p.body, context);
     for (auto v : p.body->outputs) carries_.push_back(context.table(p.body->layout(v)));
+    fixed_ = FixedLoop::make(g, *this, context);
   }
   void run(Frame& frame) const override {
+    if (fixed_ && FixedLoop::serves(frame.run)) return fixed_->run(frame, dies_);
     auto cond_consts = take(frame, 0, cond_consts_);
     auto body_consts = take(frame, cond_consts_, body_consts_);
     std::size_t first = cond_consts_ + body_consts_;
@@ -253,7 +254,10 @@ class WhileStep final : public NestedStep {
     }
     give(frame, std::move(carry));
   }
-  std::string label() const override { return name_ + nested("cond", *cond_) + nested("body", *body_); }
+  bool fix(FixedBuilder& to) const override { return to.while_loop(*this, cond_consts_, body_consts_, *cond_, *body_); }
+  std::string label() const override {
+    return str(name_, fixed_ ? kLaidOut : "", nested("cond", *cond_), nested("body", *body_));
+  }
   // How often it runs is not known: too often to hold up the caller.
   double cost() const override { return 1e6 + body_->cost(); }
 
@@ -277,6 +281,7 @@ class WhileStep final : public NestedStep {
   ProgramPtr cond_;
   ProgramPtr body_;
   std::vector<std::shared_ptr<const LayoutTable>> carries_;
+  std::unique_ptr<FixedLoop> fixed_;  // null where the loop has no such form
 };
 
 // Slices of stacked operands are views; slices of stacked results are computed where they belong.
@@ -301,9 +306,11 @@ class ScanStep final : public NestedStep {
       }
       stacks_.push_back(std::move(stack));
     }
+    fixed_ = FixedLoop::make(g, *this, context);
   }
 
   void run(Frame& frame) const override {
+    if (fixed_ && FixedLoop::serves(frame.run)) return fixed_->run(frame, dies_);
     auto consts = take(frame, 0, consts_);
     auto carry = take(frame, consts_, carry_);
     std::size_t first = consts_ + carry_;
@@ -333,9 +340,10 @@ class ScanStep final : public NestedStep {
     for (auto& s : stacked_out) carry.push_back(std::move(s));
     give(frame, std::move(carry));
   }
+  bool fix(FixedBuilder& to) const override { return to.scan(*this, consts_, carry_, length_, reverse_, *body_); }
   std::string label() const override {
     const std::string row = row_ == nullptr ? "" : nested(str("body, ", in_a_row_, " in a row"), *row_);
-    return str(name_, " (", length_, " times)", row, nested("body", *body_));
+    return str(name_, " (", length_, " times)", fixed_ ? kLaidOut : "", row, nested("body", *body_));
   }
   double cost() const override { return body_->cost() * static_cast<double>(length_); }
 
@@ -384,6 +392,7 @@ class ScanStep final : public NestedStep {
   std::int64_t in_a_row_ = 1;
   ProgramPtr row_;  // so many iterations; null where each is run alone
   std::vector<Stack> stacks_;
+  std::unique_ptr<FixedLoop> fixed_;  // null where the loop has no such form
 };
 
 }  // namespace
@@ -391,7 +400,7 @@ class ScanStep final : public NestedStep {
 StepPtr make_control_step(const ir::Graph& g, const ir::Eqn& e, Context& context) {
   if (!e.attrs) return nullptr;
   if (ir::get_if<ops::Cond>(e.attrs) != nullptr) return std::make_unique<CondStep>(g, e, context);
-  if (ir::get_if<ops::While>(e.attrs) != nullptr) return std::make_unique<WhileStep>(e, context);
+  if (ir::get_if<ops::While>(e.attrs) != nullptr) return std::make_unique<WhileStep>(g, e, context);
   if (ir::get_if<ops::Scan>(e.attrs) != nullptr) return std::make_unique<ScanStep>(g, e, context);
   return nullptr;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The step that gives shards to other positions, or numbers them for another layout. ShardBuffers are shared, not
 // copied; only between processes do bytes move.
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -8,6 +9,7 @@
 #include "base/check.h"
 #include "base/strings.h"
 #include "engines/cpu/step_program.h"
+#include "engines/cpu/steps/fixed_loop.h"
 #include "engines/cpu/steps/remote.h"
 #include "ir/op_def.h"
 #include "ops/collective/manual.h"
@@ -79,6 +81,11 @@ class ReinterpretStep final : public ExchangeStep {
       }
     }
     frame.slots.own(at(writes[0])) = std::move(to);
+  }
+
+  bool fix(FixedBuilder& to) const override {
+    const bool here = std::all_of(source_of_.begin(), source_of_.end(), [](std::int32_t s) { return s >= 0; });
+    return here && to.alias(writes[0], reads[0], source_of_);
   }
 
   std::string label() const override { return str(name_, " (", source_of_.size(), " shards)"); }

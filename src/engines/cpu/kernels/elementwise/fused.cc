@@ -327,13 +327,43 @@ void run_chunks(const Variant& v, Run& run, std::int64_t outer, std::int64_t inn
 
 namespace {
 
-// Code makes a pass over one row after the other, kernels one over all rows of a tile: short rows are theirs, and so is
-// what is done before a call of the code pays.
+constexpr std::int64_t kManyElements = 256;
+
+// Code makes a pass over one row after the other, kernels one over all rows of a tile: short rows are theirs. Of few
+// elements many runs must be seen before code is made, which takes as long as some hundred of them.
 bool takes_code(const FusedKernel::Plan& p, bool chunks, std::int64_t outer, std::int64_t inner) {
-  constexpr std::int64_t kLongEnough = 96, kMany = 256;
-  if (!config().compile_blocks || !can_compile() || outer * inner < kMany) return false;
+  constexpr std::int64_t kLongEnough = 96;
+  constexpr std::int32_t kOften = 200;
+  if (!config().compile_blocks || !can_compile()) return false;
+  if (outer * inner < kManyElements) {
+    const std::int32_t runs = p.small_runs.load(std::memory_order_relaxed);
+    if (runs < kOften) {
+      p.small_runs.store(runs + 1, std::memory_order_relaxed);  // one that is lost does not matter
+      return false;
+    }
+  }
   if (chunks && inner % p.block != 0 && inner % p.block < shortest_row()) return false;
   return !(p.reduces || p.by_rows) || inner >= kLongEnough;
+}
+
+// The step that is all of a variant, and needs nothing but the pointers of inputs and outputs.
+const Step* only_code(const Variant& v) {
+  if (v.stages.size() != 1 || v.stages[0].steps.size() != 1 || !v.prefills.empty() || !v.windows.empty())
+    return nullptr;
+  const Step& s = v.stages[0].steps[0];
+  auto is = [](Place place) { return [place](const Operand& o) { return o.place == place; }; };
+  const bool plain = s.kind == Step::Kind::Code && !s.code->by_rows &&
+                     std::all_of(s.reads.begin(), s.reads.end(), is(Place::Input)) &&
+                     std::all_of(s.writes.begin(), s.writes.end(), is(Place::Output));
+  return plain ? &s : nullptr;
+}
+
+void run_only_code(const Step& s, std::span<const void* const> inputs, std::span<void* const> outputs, std::int64_t n) {
+  void* pointers[Code::kMostPointers];
+  void** next = pointers;
+  for (const Operand& o : s.reads) *next++ = const_cast<void*>(inputs[static_cast<std::size_t>(o.index)]);
+  for (const Operand& o : s.writes) *next++ = outputs[static_cast<std::size_t>(o.index)];
+  s.code->run(pointers, 1, n);
 }
 
 // Stores around the caches go to whole vectors.
@@ -356,6 +386,11 @@ void FusedKernel::run(std::span<const void* const> inputs, std::span<void* const
                       std::int64_t inner, bool stream, std::span<const Window> windows) const {
   const Plan& p = *plan_;
   if (outer == 0) return;
+  const bool few = !p.rows_matter && outer * inner < kManyElements;
+  if (const Step* code = few ? p.small_code.load(std::memory_order_acquire) : nullptr;
+      code != nullptr && config().compile_blocks && inner > 0) {
+    return run_only_code(*code, inputs, outputs, outer * inner);
+  }
   bool staged = stream;
   for (std::size_t o = 0; o < outputs.size(); ++o) {
     for (std::size_t i = 0; i < inputs.size(); ++i)
@@ -369,6 +404,7 @@ void FusedKernel::run(std::span<const void* const> inputs, std::span<void* const
   bool chunks = p.reduces && inner > kWholeRow;
   const Variant* variant = nullptr;
   if (takes_code(p, chunks, outer, inner)) variant = p.by_code(chunks, stream && streams(p, outputs, inner));
+  if (few && variant != nullptr) p.small_code.store(only_code(*variant), std::memory_order_release);
   if (variant == nullptr) variant = &p.by_kernels(chunks, staged);
   const Variant& v = *variant;
   if (chunks) {

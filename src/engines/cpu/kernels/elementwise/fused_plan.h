@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -135,6 +136,9 @@ struct FusedKernel::Plan {
   bool by_rows = false;  // has values of one element a row
   double cost = 0;       // nanoseconds an element, roughly
   std::int64_t block = 1024;
+  mutable std::atomic<std::int32_t> small_runs = 0;  // of few elements, as long as these are counted
+  /// All there is to do for few elements: one step of machine code on inputs and outputs. Null where more is.
+  mutable std::atomic<const Step*> small_code = nullptr;
 
  private:
   struct Built {

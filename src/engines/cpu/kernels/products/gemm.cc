@@ -5,9 +5,10 @@
 #include <array>
 #include <cstddef>
 #include <functional>
-#include <vector>
+#include <utility>
 
 #include "base/check.h"
+#include "base/raw_memory.h"
 #include "base/thread_pool.h"
 #include "engines/cpu/kernels/copy_kernels.h"
 #include "engines/cpu/kernels/elementwise/elementwise_kernels.h"
@@ -21,6 +22,7 @@ namespace {
 
 // Multiply-adds that are worth waking a thread for: some 20 microseconds.
 constexpr double kProductGrain = 1 << 20;
+constexpr std::int64_t kConversionGrain = 32 << 10;  // elements, likewise
 
 struct Problem {
   GemmShape shape;
@@ -97,21 +99,46 @@ void run(const Problem& p, const Leaf& leaf) {
   });
 }
 
-// One operand of all batch items as packed row-major [rows, cols] matrices of dtype `to`.
-std::vector<std::byte> pack(const std::byte* from, DType in, DType to, bool transposed, std::int64_t batch,
-                            std::int64_t rows, std::int64_t cols, std::int64_t ld, std::int64_t stride) {
-  std::int64_t size = dtype_size(in), n = batch * rows * cols;
-  std::vector<std::byte> plain(static_cast<std::size_t>(n * size));
-  std::array<std::int64_t, 3> shape = {batch, rows, cols}, dst = {rows * cols * size, cols * size, size};
-  std::array<std::int64_t, 3> src = {stride * size, (transposed ? 1 : ld) * size, (transposed ? ld : 1) * size};
-  copy_strided(plain.data(), dst, from, src, shape, size);
-  if (in == to) return plain;
-  std::vector<std::byte> converted(static_cast<std::size_t>(n * dtype_size(to)));
-  EwFn convert = ew_find(EwOp::Convert, in, to);
-  base::parallel_for(n, 32 << 10, [&](std::int64_t begin, std::int64_t end) {
-    convert(plain.data() + begin * size, nullptr, nullptr, converted.data() + begin * dtype_size(to), end - begin);
-  });
-  return converted;
+// One operand of all batch items in another dtype, and without gaps.
+struct Converted {
+  base::RawMemory memory;
+  bool transposed = false;
+  std::int64_t ld = 0, stride = 0;
+};
+
+// `rows` x `cols` as the product sees it. Integers' products know no transposed operands: these are turned first.
+Converted converted(const std::byte* from, DType in, DType to, bool transposed, std::int64_t batch, std::int64_t rows,
+                    std::int64_t cols, std::int64_t ld, std::int64_t stride) {
+  const std::int64_t size = dtype_size(in), n = rows * cols;
+  base::RawMemory turned;
+  if (transposed && is_integer(to)) {
+    turned = base::raw_memory(batch * n * size);
+    const std::array<std::int64_t, 3> shape = {batch, rows, cols}, dst = {n * size, cols * size, size},
+                                      src = {stride * size, size, ld * size};
+    copy_strided(turned.get(), dst, from, src, shape, size);
+    if (in == to) return {std::move(turned), false, cols, n};
+    from = turned.get();
+    stride = n;
+    ld = cols;
+    transposed = false;
+  }
+  if (transposed) std::swap(rows, cols);
+  Converted out{base::raw_memory(batch * n * dtype_size(to)), transposed, cols, n};
+  const EwFn convert = ew_find(EwOp::Convert, in, to);
+  if (ld == cols && (batch == 1 || stride == n)) {  // short rows are not worth a call each
+    base::parallel_for(batch * n, kConversionGrain, [&](std::int64_t begin, std::int64_t end) {
+      convert(from + begin * size, nullptr, nullptr, out.memory.get() + begin * dtype_size(to), end - begin);
+    });
+    return out;
+  }
+  base::parallel_for(batch * rows, std::max<std::int64_t>(1, kConversionGrain / cols),
+                     [&](std::int64_t begin, std::int64_t end) {
+                       for (std::int64_t r = begin; r < end; ++r) {
+                         convert(from + (r / rows * stride + r % rows * ld) * size, nullptr, nullptr,
+                                 out.memory.get() + r * cols * dtype_size(to), cols);
+                       }
+                     });
+  return out;
 }
 
 // The dtype in which products that end as `out` are summed.
@@ -148,27 +175,27 @@ void multiply_converted(DType in, DType out, DType sum, Problem p) {
   const GemmShape& s = p.shape;
   // A matrix that all batch items share is converted once.
   std::int64_t batch_a = p.stride_a == 0 ? 1 : p.batch, batch_b = p.stride_b == 0 ? 1 : p.batch;
-  auto a = pack(p.a, in, sum, s.trans_a, batch_a, s.m, s.k, s.lda, p.stride_a);
-  auto b = pack(p.b, in, sum, s.trans_b, batch_b, s.k, s.n, s.ldb, p.stride_b);
+  const Converted a = converted(p.a, in, sum, s.trans_a, batch_a, s.m, s.k, s.lda, p.stride_a);
+  const Converted b = converted(p.b, in, sum, s.trans_b, batch_b, s.k, s.n, s.ldb, p.stride_b);
   std::int64_t size = dtype_size(sum), out_size = dtype_size(out);
   bool direct = sum == out;
-  std::vector<std::byte> sums(static_cast<std::size_t>(direct ? 0 : p.batch * s.m * s.n * size));
+  const base::RawMemory sums = base::raw_memory(direct ? 0 : p.batch * s.m * s.n * size);
   Problem q = p;
-  q.shape = {false, false, s.m, s.n, s.k, s.k, s.n, direct ? s.ldc : s.n};
-  q.a = a.data();
-  q.b = b.data();
-  q.c = direct ? p.c : sums.data();
-  q.stride_a = batch_a == 1 ? 0 : s.m * s.k;
-  q.stride_b = batch_b == 1 ? 0 : s.k * s.n;
+  q.shape = {a.transposed, b.transposed, s.m, s.n, s.k, a.ld, b.ld, direct ? s.ldc : s.n};
+  q.a = a.memory.get();
+  q.b = b.memory.get();
+  q.c = direct ? p.c : sums.get();
+  q.stride_a = batch_a == 1 ? 0 : a.stride;
+  q.stride_b = batch_b == 1 ? 0 : b.stride;
   q.stride_c = direct ? p.stride_c : s.m * s.n;
   q.in_size = q.out_size = size;
   multiply(sum, q);
   if (direct) return;
   EwFn convert = ew_find(EwOp::Convert, sum, out);
-  base::parallel_for(p.batch * s.m, std::max<std::int64_t>(1, (32 << 10) / s.n),
+  base::parallel_for(p.batch * s.m, std::max<std::int64_t>(1, kConversionGrain / s.n),
                      [&](std::int64_t begin, std::int64_t end) {
                        for (std::int64_t r = begin; r < end; ++r) {
-                         convert(sums.data() + r * s.n * size, nullptr, nullptr,
+                         convert(sums.get() + r * s.n * size, nullptr, nullptr,
                                  p.c + (r / s.m * p.stride_c + r % s.m * s.ldc) * out_size, s.n);
                        }
                      });
