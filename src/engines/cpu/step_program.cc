@@ -16,6 +16,7 @@
 #include "engines/cpu/passes/inline_calls.h"
 #include "engines/cpu/passes/merge.h"
 #include "engines/cpu/passes/recompute_cheap.h"
+#include "engines/cpu/steps/fixed_program.h"
 #include "engines/cpu/verify_steps.h"
 #include "ir/op_def.h"
 #include "ops/collective/transfer_bytes.h"
@@ -120,8 +121,12 @@ std::shared_ptr<const Program> Program::compile(const ir::GraphPtr& graph, Conte
     program->exchanges_ = all.exchanges;
   }
   program->free_early(!context.plain());
+  program->fixed_ = FixedProgram::of_program(*program, context);
   return program;
 }
+
+Program::Program() = default;
+Program::~Program() = default;
 
 void Program::free_early(bool reuse) {
   constexpr int kKeep = -2;
@@ -154,9 +159,9 @@ void Program::free_early(bool reuse) {
   }
 }
 
-void Program::check_args(const Slots& slots) const {
+void Program::check_args(const std::vector<const ShardBuffers*>& args) const {
   for (std::size_t i = 0; i < graph_->inputs.size(); ++i) {
-    const ShardBuffers& arg = slots[at(graph_->inputs[i])];
+    const ShardBuffers& arg = *args[i];
     const LayoutTable& table = *input_tables_[i];
     TESSERA_CHECK(static_cast<std::int64_t>(arg.size()) == table.map.count,
                   str("argument ", i, " has ", arg.size(), " shards, its layout ", table.map.count));
@@ -176,6 +181,17 @@ std::vector<ShardBuffers> Program::run(std::vector<ShardBuffers> args, Run& run,
                                        const std::vector<const ShardBuffers*>& borrowed) const {
   TESSERA_CHECK(args.size() == graph_->inputs.size(),
                 str(args.size(), " arguments, ", graph_->inputs.size(), " inputs"));
+  std::vector<const ShardBuffers*> read;
+  read.reserve(args.size());
+  bool lent = true;
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    const bool own = i >= borrowed.size() || borrowed[i] == nullptr;
+    read.push_back(own ? &args[i] : borrowed[i]);
+    lent = lent && !own;
+  }
+  check_args(read);
+  // Operands that are given away give their memory to results, which general programs alone do.
+  if (fixed_ && lent && into.empty() && FixedProgram::serves(run)) return fixed_->run(read, run);
   Frame frame{run, Slots(graph_->num_values()), {}};
   if (!into.empty()) {
     frame.into.resize(graph_->num_values());
@@ -183,13 +199,12 @@ std::vector<ShardBuffers> Program::run(std::vector<ShardBuffers> args, Run& run,
   }
   for (std::size_t i = 0; i < args.size(); ++i) {
     auto v = at(graph_->inputs[i]);
-    if (i < borrowed.size() && borrowed[i] != nullptr) {
-      frame.slots.borrow(v, *borrowed[i]);
+    if (read[i] != &args[i]) {
+      frame.slots.borrow(v, *read[i]);
     } else {
       frame.slots.own(v) = std::move(args[i]);
     }
   }
-  check_args(frame.slots);
   frame.under_way.resize(exchanges_);
   for (auto v : unused_inputs_) frame.slots.drop(at(v));
   for (const auto& step : steps_) {
@@ -294,6 +309,7 @@ std::string Program::text() const {
     for (std::size_t i = 0; i < step->frees.size(); ++i) out += str(i > 0 ? " %" : "; frees %", step->frees[i]);
     out += '\n';
   }
+  if (fixed_) out += str(kLaidOut, '\n');
   return out;
 }
 

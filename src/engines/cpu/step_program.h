@@ -71,6 +71,7 @@ struct Frame {
 bool sole_owner(const BufferPtr& b);
 
 class FixedBuilder;
+class FixedProgram;
 
 class Step {
  public:
@@ -83,7 +84,7 @@ class Step {
   /// Operand values that nobody reads later; told once, after all steps are made.
   virtual void set_dying(const std::vector<bool>& dies) { static_cast<void>(dies); }
 
-  /// Adds what it does to a loop whose memory is laid out beforehand (`FixedLoop`); false where it cannot.
+  /// Adds what it does to a loop whose memory is laid out beforehand (`FixedProgram`); false where it cannot.
   virtual bool fix(FixedBuilder& to) const {
     static_cast<void>(to);
     return false;
@@ -119,6 +120,10 @@ class ExchangeStep : public Step {
 
 class Program {
  public:
+  Program();
+  ~Program();
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
   /// Throws what building a step throws (an op without kernel and reference).
   static std::shared_ptr<const Program> compile(const ir::GraphPtr& graph, Context& context);
 
@@ -136,7 +141,7 @@ class Program {
  private:
   /// `reuse`: results may take the memory of operands that nobody reads later.
   void free_early(bool reuse);
-  void check_args(const Slots& slots) const;
+  void check_args(const std::vector<const ShardBuffers*>& args) const;
   void run_traced(const Step& step, Frame& frame) const;
   void check_nans(const Step& step, const Frame& frame) const;
 
@@ -148,7 +153,8 @@ class Program {
   std::vector<std::int64_t> input_bytes_;  // of a shard; -1 where shards differ
   double cost_ = 0;
   bool debug_nans_ = false;
-  std::size_t exchanges_ = 0;  // steps in two parts
+  std::size_t exchanges_ = 0;                  // steps in two parts
+  std::unique_ptr<const FixedProgram> fixed_;  // null where the program has no such form
 };
 
 /// Where the product `e` is a partial value whose only reader (its number, or negative) is an all-reduce: one step that

@@ -2,6 +2,7 @@
 // StableHLO's element-wise operations.
 #include "hlo/import/import.h"
 #include "hlo/import/narrow.h"
+#include "hlo/import/patterns/filled_gather.h"
 #include "hlo/import/shared_compositions.h"
 
 namespace tessera::hlo {
@@ -34,6 +35,7 @@ Items direct(OpCall& c) {
 
 Items select(OpCall& c) {
   c.check_operands(3);
+  if (auto filled = filled_gather(c)) return c.one(*filled);
   return c.one(ops::where(c.v(0), c.v(1), c.v(2)));
 }
 Items clamp(OpCall& c) {

@@ -9,7 +9,7 @@
 #include "engines/cpu/adapters/kernel_table.h"
 #include "engines/cpu/kernels/copy_kernels.h"
 #include "engines/cpu/step_program.h"
-#include "engines/cpu/steps/fixed_loop.h"
+#include "engines/cpu/steps/fixed_program.h"
 #include "engines/cpu/steps/unit.h"
 #include "ir/op_def.h"
 #include "ops/control/calls.h"

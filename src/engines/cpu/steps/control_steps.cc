@@ -8,8 +8,8 @@
 #include "engines/cpu/kernels/copy_kernels.h"
 #include "engines/cpu/passes/unroll.h"
 #include "engines/cpu/step_program.h"
-#include "engines/cpu/steps/fixed_loop.h"
 #include "engines/cpu/steps/fixed_ops.h"
+#include "engines/cpu/steps/fixed_program.h"
 #include "ops/collective/manual.h"
 #include "ops/define_op.h"
 #include "ops/shared_attrs.h"
@@ -20,8 +20,6 @@ namespace tessera::cpu {
 namespace {
 
 using ProgramPtr = std::shared_ptr<const Program>;
-
-constexpr const char* kLaidOut = "\n  memory laid out beforehand";
 
 // What all of them share: operands by value number, given away when nobody reads them later.
 class NestedStep : public Step {
@@ -225,10 +223,10 @@ class WhileStep final : public NestedStep {
     cond_ = Program::compile(p.cond, context);
     body_ = Program::compile(p.body, context);
     for (auto v : p.body->outputs) carries_.push_back(context.table(p.body->layout(v)));
-    fixed_ = FixedLoop::make(g, *this, context);
+    fixed_ = FixedProgram::of_loop(g, *this, context);
   }
   void run(Frame& frame) const override {
-    if (fixed_ && FixedLoop::serves(frame.run)) return fixed_->run(frame, dies_);
+    if (fixed_ && FixedProgram::serves(frame.run)) return fixed_->run(frame, dies_);
     auto cond_consts = take(frame, 0, cond_consts_);
     auto body_consts = take(frame, cond_consts_, body_consts_);
     std::size_t first = cond_consts_ + body_consts_;
@@ -256,7 +254,7 @@ class WhileStep final : public NestedStep {
   }
   bool fix(FixedBuilder& to) const override { return to.while_loop(*this, cond_consts_, body_consts_, *cond_, *body_); }
   std::string label() const override {
-    return str(name_, fixed_ ? kLaidOut : "", nested("cond", *cond_), nested("body", *body_));
+    return str(name_, fixed_ ? str("\n  ", kLaidOut) : "", nested("cond", *cond_), nested("body", *body_));
   }
   // How often it runs is not known: too often to hold up the caller.
   double cost() const override { return 1e6 + body_->cost(); }
@@ -281,7 +279,7 @@ class WhileStep final : public NestedStep {
   ProgramPtr cond_;
   ProgramPtr body_;
   std::vector<std::shared_ptr<const LayoutTable>> carries_;
-  std::unique_ptr<FixedLoop> fixed_;  // null where the loop has no such form
+  std::unique_ptr<FixedProgram> fixed_;  // null where the loop has no such form
 };
 
 // Slices of stacked operands are views; slices of stacked results are computed where they belong.
@@ -306,11 +304,11 @@ class ScanStep final : public NestedStep {
       }
       stacks_.push_back(std::move(stack));
     }
-    fixed_ = FixedLoop::make(g, *this, context);
+    fixed_ = FixedProgram::of_loop(g, *this, context);
   }
 
   void run(Frame& frame) const override {
-    if (fixed_ && FixedLoop::serves(frame.run)) return fixed_->run(frame, dies_);
+    if (fixed_ && FixedProgram::serves(frame.run)) return fixed_->run(frame, dies_);
     auto consts = take(frame, 0, consts_);
     auto carry = take(frame, consts_, carry_);
     std::size_t first = consts_ + carry_;
@@ -343,7 +341,7 @@ class ScanStep final : public NestedStep {
   bool fix(FixedBuilder& to) const override { return to.scan(*this, consts_, carry_, length_, reverse_, *body_); }
   std::string label() const override {
     const std::string row = row_ == nullptr ? "" : nested(str("body, ", in_a_row_, " in a row"), *row_);
-    return str(name_, " (", length_, " times)", fixed_ ? kLaidOut : "", row, nested("body", *body_));
+    return str(name_, " (", length_, " times)", fixed_ ? str("\n  ", kLaidOut) : "", row, nested("body", *body_));
   }
   double cost() const override { return body_->cost() * static_cast<double>(length_); }
 
@@ -392,7 +390,7 @@ class ScanStep final : public NestedStep {
   std::int64_t in_a_row_ = 1;
   ProgramPtr row_;  // so many iterations; null where each is run alone
   std::vector<Stack> stacks_;
-  std::unique_ptr<FixedLoop> fixed_;  // null where the loop has no such form
+  std::unique_ptr<FixedProgram> fixed_;  // null where the loop has no such form
 };
 
 }  // namespace

@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "base/process.h"
-#include "engines/cpu/steps/fixed_loop.h"
+#include "engines/cpu/steps/fixed_program.h"
 #include "ops/define_op.h"
 
 namespace tessera::cpu {

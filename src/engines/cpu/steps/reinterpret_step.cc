@@ -9,7 +9,7 @@
 #include "base/check.h"
 #include "base/strings.h"
 #include "engines/cpu/step_program.h"
-#include "engines/cpu/steps/fixed_loop.h"
+#include "engines/cpu/steps/fixed_program.h"
 #include "engines/cpu/steps/remote.h"
 #include "ir/op_def.h"
 #include "ops/collective/manual.h"

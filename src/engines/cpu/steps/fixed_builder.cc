@@ -1,16 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engines/cpu/steps/fixed_loop.h"
-
 #include <algorithm>
-#include <functional>
+#include <map>
 #include <unordered_map>
 
-#include "base/check.h"
-#include "base/strings.h"
 #include "base/verify_mode.h"
-#include "engines/cpu/chrome_trace.h"
-#include "engines/cpu/kernels/copy_kernels.h"
 #include "engines/cpu/steps/fixed_ops.h"
+#include "engines/cpu/steps/fixed_program.h"
 #include "tessera/config.h"
 
 namespace tessera::cpu {
@@ -19,107 +14,71 @@ namespace {
 
 // Of what an iteration makes: beyond it, kernels take longer than what surrounds them, and memory is better used again.
 constexpr std::int64_t kMostFixedBytes = 128 << 10;
-constexpr std::int64_t kPlaceAlignment = 64;
+constexpr std::size_t kMostPlaces = 20'000;
+// Of a program's steps and of its results, likewise.
+constexpr std::size_t kMostSteps = 500;
+
+bool suits(const Context& context) {
+  return !context.distributed() && !context.plain() && !base::verifying() && !config().debug_nans;
+}
 
 }  // namespace
 
-std::unique_ptr<FixedLoop> FixedLoop::make(const ir::Graph& g, const Step& loop, Context& context) {
-  if (context.distributed() || context.plain() || base::verifying() || config().debug_nans) return nullptr;
-  auto out = std::make_unique<FixedLoop>();
+std::unique_ptr<FixedProgram> FixedProgram::of_loop(const ir::Graph& g, const Step& loop, Context& context) {
+  if (!suits(context)) return nullptr;
+  auto out = std::make_unique<FixedProgram>();
   FixedBuilder builder(*out, context);
   FixedBuilder::Scope outside(g, false);
   outside.outermost = true;
   builder.scope_ = &outside;
-  if (!loop.fix(builder) || out->bytes_ > kMostFixedBytes) return nullptr;
+  if (!loop.fix(builder) || builder.too_large()) return nullptr;
   out->ops_ = std::move(outside.each);
   return out;
 }
 
-bool FixedLoop::serves(const Run& run) { return !tracing() && run.shake == 0 && run.taken == nullptr; }
-
-void FixedLoop::run(Frame& frame, const std::vector<bool>& dies) const {
-  std::vector<void*> places(places_);
-  const BufferPtr block = frame.run.memory.allocate(bytes_);
-  for (auto [place, offset] : offsets_) places[place] = static_cast<std::byte*>(block->data()) + offset;
-  for (const auto& [place, constant] : constants_) places[place] = constant->data();
-  std::vector<BufferPtr> carried;
-  bring_in(frame, dies, places, carried);
-  run_all(ops_, places.data());
-  bring_out(frame, places, carried);
-}
-
-void FixedLoop::bring_in(Frame& frame, const std::vector<bool>& dies, std::vector<void*>& places,
-                         std::vector<BufferPtr>& carried) const {
-  for (const Port& p : reads_) {
-    const ShardBuffers& shards = frame.slots[at(p.value)];
-    for (std::size_t k = 0; k < shards.size(); ++k) places[p.first + k] = shards[k]->data();
+std::unique_ptr<FixedProgram> FixedProgram::of_program(const Program& p, Context& context) {
+  if (!suits(context) || p.steps().size() > kMostSteps || p.steps().empty()) return nullptr;
+  auto out = std::make_unique<FixedProgram>();
+  FixedBuilder builder(*out, context);
+  FixedBuilder::Scope scope(p.graph(), false);
+  for (auto v : p.graph().inputs) {
+    auto bytes = builder.shard_bytes(p.graph(), v);
+    const Place first = builder.places(bytes.size());
+    builder.define(scope, v, {.first = first, .count = static_cast<std::int32_t>(bytes.size()), .memory = v}, true);
+    out->inputs_.push_back({v, first, std::move(bytes)});
   }
-  for (const Port& p : carries_) {
-    const bool given = p.once && dies[p.operand] && !frame.slots.borrowed(at(p.value));
-    for (std::size_t k = 0; k < p.bytes.size(); ++k) {
-      const BufferPtr& shard = frame.slots[at(p.value)][k];
-      if (given && sole_owner(shard)) {
-        carried.push_back(std::move(frame.slots.own(at(p.value))[k]));
-      } else {
-        carried.push_back(frame.run.memory.allocate(p.bytes[k]));
-        kernels::copy_bytes(carried.back()->data(), shard->data(), p.bytes[k]);
-      }
-      places[p.first + k] = carried.back()->data();
-    }
-  }
-  for (const Port& p : stacks_) {
-    ShardBuffers& shards = frame.slots.own(at(p.value));
-    shards.resize(p.bytes.size());
-    for (std::size_t k = 0; k < shards.size(); ++k) {
-      shards[k] = frame.run.memory.allocate(p.bytes[k]);
-      places[p.first + k] = shards[k]->data();
-    }
-  }
-}
-
-// What is carried is in an operand's memory in the end, or in the block.
-void FixedLoop::bring_out(Frame& frame, const std::vector<void*>& places, std::vector<BufferPtr>& carried) const {
-  auto address = [](const BufferPtr& b) { return b->data(); };
-  std::sort(carried.begin(), carried.end(),
-            [&](const auto& a, const auto& b) { return std::less<>()(address(a), address(b)); });
-  for (const Port& p : carried_) {
-    ShardBuffers& shards = frame.slots.own(at(p.value));
-    shards.resize(p.bytes.size());
-    for (std::size_t k = 0; k < shards.size(); ++k) {
-      void* data = places[p.first + k];
-      auto held = std::partition_point(carried.begin(), carried.end(),
-                                       [&](const BufferPtr& b) { return std::less<>()(address(b), data); });
-      if (p.bytes[k] > 0 && held != carried.end() && address(*held) == data) {
-        shards[k] = *held;
-      } else {
-        shards[k] = frame.run.memory.allocate(p.bytes[k]);
-        kernels::copy_bytes(shards[k]->data(), data, p.bytes[k]);
-      }
-    }
-  }
+  if (!builder.add(scope, p) || !builder.give_results(scope)) return nullptr;
+  out->ops_ = std::move(scope.each);
+  return out;
 }
 
 std::vector<std::int64_t> FixedBuilder::shard_bytes(const ir::Graph& g, ir::ValueId v) const {
   const auto& first = context_.table(g.layout(v))->first_local;
+  auto bytes = [&](std::int64_t p) { return local_type(g.type(v), g.layout(v), context_.mesh(), p).nbytes(); };
+  if (even(g.type(v).shape, g.layout(v), context_.mesh())) return std::vector(first.size(), bytes(first[0]));
   std::vector<std::int64_t> out;
-  for (auto p : first) out.push_back(local_type(g.type(v), g.layout(v), context_.mesh(), p).nbytes());
+  for (auto p : first) out.push_back(bytes(p));
   return out;
 }
 
 Place FixedBuilder::places(std::size_t count) {
-  const auto first = static_cast<Place>(loop_.places_);
-  loop_.places_ += count;
+  const auto first = static_cast<Place>(program_.places_);
+  program_.places_ += count;
   return first;
 }
 
 Place FixedBuilder::memory(std::span<const std::int64_t> bytes) {
   const Place first = places(bytes.size());
   for (std::size_t k = 0; k < bytes.size(); ++k) {
-    loop_.offsets_.emplace_back(first + static_cast<Place>(k), loop_.bytes_);
-    loop_.bytes_ += (bytes[k] + kPlaceAlignment - 1) / kPlaceAlignment * kPlaceAlignment;
+    constexpr std::int64_t kAlignment = 64;
+    const std::int64_t whole = (bytes[k] + kAlignment - 1) / kAlignment * kAlignment;
+    program_.memory_.emplace_back(first + static_cast<Place>(k), whole);
+    program_.bytes_ += whole;
   }
   return first;
 }
+
+bool FixedBuilder::too_large() const { return program_.bytes_ > kMostFixedBytes || program_.places_ > kMostPlaces; }
 
 void FixedBuilder::define(Scope& scope, ir::ValueId v, Value value, bool kept) const {
   scope.values[at(v)] = value;
@@ -140,7 +99,7 @@ bool FixedBuilder::add(Scope& scope, const Program& p) {
   Scope* outer = std::exchange(scope_, &scope);
   bool all = true;
   for (const StepPtr& step : p.steps()) {
-    all = step->fix(*this) && loop_.bytes_ <= kMostFixedBytes;
+    all = step->fix(*this) && !too_large();
     if (!all) break;
     for (auto v : step->frees) scope.readers[at(scope.values[at(v)].memory)] -= 1;
   }
@@ -152,7 +111,7 @@ bool FixedBuilder::known(ir::ValueId v, const ShardBuffers& shards) {
   const Place first = places(shards.size());
   for (std::size_t k = 0; k < shards.size(); ++k) {
     if (!shards[k]) return false;
-    loop_.constants_.emplace_back(first + static_cast<Place>(k), shards[k]);
+    program_.constants_.emplace_back(first + static_cast<Place>(k), shards[k]);
   }
   const auto count = static_cast<std::int32_t>(shards.size());
   define(*scope_, v, {.first = first, .count = count, .memory = v, .steady = true}, true);
@@ -245,7 +204,7 @@ const FixedBuilder::Value& FixedBuilder::around(ir::ValueId v) {
     auto bytes = shard_bytes(scope_->graph, v);
     const Place first = places(bytes.size());
     define(*scope_, v, {.first = first, .count = static_cast<std::int32_t>(bytes.size()), .memory = v}, true);
-    loop_.reads_.push_back({v, first, std::move(bytes)});
+    program_.reads_.push_back({v, first, std::move(bytes)});
   }
   return scope_->values[at(v)];
 }
@@ -264,7 +223,7 @@ void FixedBuilder::bring(Scope& to, ir::ValueId inner, const Step& step, std::si
   if (outermost()) {
     v.first = places(bytes.size());
     const bool once = std::count(step.reads.begin(), step.reads.end(), outer) == 1;
-    loop_.carries_.push_back({outer, v.first, std::move(bytes), operand, once});
+    program_.carries_.push_back({outer, v.first, std::move(bytes), operand, once});
   } else if (ends_with(step, operand)) {
     v.first = places(bytes.size());
     op.takes.add(v.first, scope_->values[at(outer)].first, bytes.size());
@@ -282,7 +241,7 @@ void FixedBuilder::carry_out(const Scope& from, ir::ValueId inner, const Step& s
   const Place last = from.values[at(inner)].first;
   auto bytes = shard_bytes(from.graph, inner);
   if (outermost()) {
-    loop_.carried_.push_back({v, last, std::move(bytes)});
+    program_.carried_.push_back({v, last, std::move(bytes)});
   } else if (ends_with(step, operand)) {
     // Other memory may have come in exchange: that is now the memory of the value that had the operand's.
     const ir::ValueId memory = scope_->values[at(step.reads[operand])].memory;
@@ -304,9 +263,60 @@ Place FixedBuilder::result(ir::ValueId v, bool steady) {
     Value made{.count = static_cast<std::int32_t>(bytes.size()), .memory = v, .steady = steady};
     made.first = outermost() ? places(bytes.size()) : memory(bytes);
     define(*scope_, v, made, steady);
-    if (outermost()) loop_.stacks_.push_back({v, made.first, std::move(bytes)});
+    if (outermost()) program_.stacks_.push_back({v, made.first, std::move(bytes)});
   }
   return scope_->values[at(v)].first;
+}
+
+// The program's results: made in memory of their own, or what somebody has already.
+bool FixedBuilder::give_results(Scope& scope) {
+  std::unordered_map<ir::ValueId, std::size_t> made;  // by the value with the memory
+  std::map<std::int64_t, FixedProgram::Group> groups;
+  using Kind = FixedProgram::Output::Kind;
+  for (ir::ValueId v : scope.graph.outputs) {
+    const Value x = scope.values[at(v)];
+    if (!x.straight) return false;
+    const auto& inputs = scope.graph.inputs;
+    if (auto input = std::find(inputs.begin(), inputs.end(), x.memory); input != inputs.end()) {
+      program_.outputs_.push_back({Kind::Input, static_cast<std::size_t>(input - inputs.begin())});
+      continue;
+    }
+    if (x.steady) {
+      ShardBuffers shards;
+      for (Place k = 0; k < static_cast<Place>(x.count); ++k) {
+        const Place place = scope.values[at(x.memory)].first + k;
+        auto known = std::find_if(program_.constants_.begin(), program_.constants_.end(),
+                                  [&](const auto& c) { return c.first == place; });
+        shards.push_back(known->second);
+      }
+      program_.outputs_.push_back({Kind::Known, program_.known_.size()});
+      program_.known_.push_back(std::move(shards));
+      continue;
+    }
+    if (x.exchanged) v = copied(scope, v);
+    const ir::ValueId memory = scope.values[at(v)].memory;
+    auto [it, first_time] = made.emplace(memory, program_.made_.size());
+    if (!first_time) {
+      for (auto& o : program_.outputs_) o.last = o.last && (o.kind != Kind::Made || o.number != it->second);
+    }
+    program_.outputs_.push_back({Kind::Made, it->second});
+    if (!first_time) continue;
+    auto bytes = shard_bytes(scope.graph, scope.graph.outputs[program_.outputs_.size() - 1]);
+    for (std::size_t k = 0; k < bytes.size(); ++k) {
+      auto& group = groups[bytes[k]];
+      group.bytes = bytes[k];
+      group.shards.emplace_back(it->second, k);
+    }
+    program_.made_.push_back({memory, scope.values[at(memory)].first, std::move(bytes)});
+  }
+  for (auto& [bytes, group] : groups) program_.groups_.push_back(std::move(group));
+  // Results are not in the block.
+  std::vector<bool> elsewhere(program_.places_);
+  for (const auto& m : program_.made_) std::fill_n(elsewhere.begin() + m.first, m.bytes.size(), true);
+  std::erase_if(program_.memory_, [&](const auto& m) { return elsewhere[m.first]; });
+  program_.bytes_ = 0;
+  for (const auto& [place, bytes] : program_.memory_) program_.bytes_ += bytes;
+  return true;
 }
 
 ir::ValueId FixedBuilder::copied(Scope& scope, ir::ValueId v) {
