@@ -20,6 +20,7 @@ namespace tessera::kernels {
 namespace {
 
 constexpr std::int64_t kRowGrain = 128 << 10;
+constexpr std::int64_t kElementGrain = 16 << 10;
 constexpr std::int64_t kStreamedRows = 8 << 20;
 
 // Rows are anywhere, so they are asked for before they are needed: as many as hide the way to memory, and of each its
@@ -38,6 +39,26 @@ void gather_elements(const std::byte* table, const std::int64_t* rows, std::int6
   for (std::int64_t i = 0; i < n; ++i, out += kBytes) {
     const std::byte* from = rows[i] < 0 ? fill : table + rows[i] * static_cast<std::int64_t>(kBytes);
     std::memcpy(out, from, kBytes);
+  }
+}
+
+// The same by plain indices, without a list of rows between.
+template <std::size_t kBytes, class I>
+void gather_stretch(const std::byte* table, const RowNumbers& rows, const I* index, std::int64_t n,
+                    const std::byte* fill, std::byte* out) {
+  const std::int64_t last = rows.components[0].last;
+  index += rows.components[0].offset;
+  auto copy = [&](std::int64_t i, const std::byte* from) { std::memcpy(out + i * kBytes, from, kBytes); };
+  if (rows.drop) {
+    for (std::int64_t i = 0; i < n; ++i) {
+      const std::int64_t at = wide_index(index[i]);
+      copy(i, outside(at, last) ? fill : table + at * static_cast<std::int64_t>(kBytes));
+    }
+  } else {
+    for (std::int64_t i = 0; i < n; ++i) {
+      const std::int64_t at = std::clamp<std::int64_t>(wide_index(index[i]), 0, last);
+      copy(i, table + at * static_cast<std::int64_t>(kBytes));
+    }
   }
 }
 
@@ -76,6 +97,38 @@ void gather_block(const Rows& r, const std::int64_t* rows, std::int64_t n, std::
     } else {
       std::memcpy(out + i * r.bytes, from, static_cast<std::size_t>(r.bytes));
     }
+  }
+}
+
+template <std::size_t kBytes>
+bool gather_elements_plainly(const Rows& r, const RowNumbers& rows, const void* indices, std::byte* out) {
+  return core::with_type(rows.index_dtype, [&]<class I>() {
+    if constexpr (std::is_integral_v<I>) {
+      base::parallel_for(rows.size(), kElementGrain, [&](std::int64_t begin, std::int64_t end) {
+        std::byte* to = out + begin * static_cast<std::int64_t>(kBytes);
+        rows.for_each_stretch(begin, end, [&](std::int64_t index, std::int64_t row, std::int64_t n) {
+          gather_stretch<kBytes>(r.table + row * static_cast<std::int64_t>(kBytes), rows,
+                                 static_cast<const I*>(indices) + index, n, r.fill, to);
+          to += n * static_cast<std::int64_t>(kBytes);
+        });
+      });
+      return true;
+    }
+    return false;
+  });
+}
+bool gather_plain(const Rows& r, const RowNumbers& rows, const void* indices, std::byte* out) {
+  switch (r.bytes) {
+    case 1:
+      return gather_elements_plainly<1>(r, rows, indices, out);
+    case 2:
+      return gather_elements_plainly<2>(r, rows, indices, out);
+    case 4:
+      return gather_elements_plainly<4>(r, rows, indices, out);
+    case 8:
+      return gather_elements_plainly<8>(r, rows, indices, out);
+    default:
+      return false;
   }
 }
 
@@ -195,6 +248,7 @@ void gather_rows(const void* table, std::int64_t row_bytes, const RowNumbers& ro
   const Rows r{static_cast<const std::byte*>(table), fill ? static_cast<const std::byte*>(fill) : zeros.get(),
                row_bytes, row_bytes >= 256 && n * row_bytes >= kStreamedRows};
   auto* to = static_cast<std::byte*>(out);
+  if (rows.plain() && gather_plain(r, rows, indices, to)) return;
   const std::int64_t grain = std::max<std::int64_t>(1, kRowGrain / std::max<std::int64_t>(row_bytes, 8));
   base::parallel_for(n, grain, [&](std::int64_t begin, std::int64_t end) {
     std::array<std::int64_t, kFoundTogether> found;

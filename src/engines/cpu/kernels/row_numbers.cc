@@ -2,9 +2,7 @@
 #include "engines/cpu/kernels/row_numbers.h"
 
 #include <algorithm>
-#include <type_traits>
 
-#include "base/index.h"
 #include "base/strings.h"
 #include "core/with_type.h"
 #include "tessera/error.h"
@@ -13,20 +11,6 @@ namespace tessera::kernels {
 
 namespace {
 
-// Indices of 64 unsigned bits beyond those of int64 are as far out of range as any.
-template <class I>
-std::int64_t wide(I index) {
-  if constexpr (std::is_same_v<I, std::uint64_t>) {
-    return static_cast<std::int64_t>(std::min(index, std::uint64_t{1} << 62));
-  } else {
-    return static_cast<std::int64_t>(index);
-  }
-}
-
-bool outside(std::int64_t index, std::int64_t last) {
-  return static_cast<std::uint64_t>(index) > static_cast<std::uint64_t>(last);
-}
-
 // Positions 0..n-1 of one dimension whose first window row has `row` as its row but for the indices.
 template <class I>
 void find_line(const RowNumbers& p, const RowNumbers::Dim& dim, const I* index, std::int64_t row, std::int64_t n,
@@ -34,22 +18,21 @@ void find_line(const RowNumbers& p, const RowNumbers::Dim& dim, const I* index, 
   if (p.components.size() == 1 && dim.index_step != 0) {
     const RowNumbers::Component c = p.components[0];
     index += c.offset;
-    const bool plain = dim.index_step == 1 && dim.row_step == 0 && c.row_step == 1;
-    if (plain && p.drop) {  // half of the time of the loop with steps
+    if (p.plain() && p.drop) {  // half of the time of the loop with steps
       for (std::int64_t i = 0; i < n; ++i) {
-        const std::int64_t at = wide(index[i]);
+        const std::int64_t at = wide_index(index[i]);
         rows[i] = outside(at, c.last) ? -1 : row + at;
       }
-    } else if (plain) {
-      for (std::int64_t i = 0; i < n; ++i) rows[i] = row + std::clamp<std::int64_t>(wide(index[i]), 0, c.last);
+    } else if (p.plain()) {
+      for (std::int64_t i = 0; i < n; ++i) rows[i] = row + std::clamp<std::int64_t>(wide_index(index[i]), 0, c.last);
     } else if (p.drop) {
       for (std::int64_t i = 0; i < n; ++i) {
-        const std::int64_t at = wide(index[i * dim.index_step]);
+        const std::int64_t at = wide_index(index[i * dim.index_step]);
         rows[i] = outside(at, c.last) ? -1 : row + i * dim.row_step + at * c.row_step;
       }
     } else {
       for (std::int64_t i = 0; i < n; ++i) {
-        const std::int64_t at = std::clamp<std::int64_t>(wide(index[i * dim.index_step]), 0, c.last);
+        const std::int64_t at = std::clamp<std::int64_t>(wide_index(index[i * dim.index_step]), 0, c.last);
         rows[i] = row + i * dim.row_step + at * c.row_step;
       }
     }
@@ -58,7 +41,7 @@ void find_line(const RowNumbers& p, const RowNumbers::Dim& dim, const I* index, 
   auto of_window = [&](const I* first) {
     std::int64_t sum = 0;
     for (const RowNumbers::Component& c : p.components) {
-      const std::int64_t at = wide(first[c.offset]);
+      const std::int64_t at = wide_index(first[c.offset]);
       if (p.drop && outside(at, c.last)) return std::int64_t{-1};
       sum += std::clamp<std::int64_t>(at, 0, c.last) * c.row_step;
     }
@@ -73,33 +56,10 @@ void find_line(const RowNumbers& p, const RowNumbers::Dim& dim, const I* index, 
 
 template <class I>
 void find_rows(const RowNumbers& p, const I* indices, std::int64_t begin, std::int64_t end, std::int64_t* rows) {
-  std::vector<std::int64_t> position(p.dims.size());
-  std::int64_t rest = begin;
-  std::int64_t index = 0, row = 0;
-  for (std::size_t d = p.dims.size(); d-- > 0; rest /= p.dims[d].size) {
-    position[d] = rest % p.dims[d].size;
-    index += position[d] * p.dims[d].index_step;
-    row += position[d] * p.dims[d].row_step;
-  }
-  const RowNumbers::Dim& inner = p.dims.back();
-  while (begin < end) {
-    const std::int64_t n = std::min(inner.size - position.back(), end - begin);
-    find_line(p, inner, indices + index, row, n, rows);
+  p.for_each_stretch(begin, end, [&](std::int64_t index, std::int64_t row, std::int64_t n) {
+    find_line(p, p.dims.back(), indices + index, row, n, rows);
     rows += n;
-    begin += n;
-    index -= position.back() * inner.index_step;
-    row -= position.back() * inner.row_step;
-    position.back() = 0;
-    for (std::size_t d = p.dims.size() - 1; d-- > 0;) {
-      const RowNumbers::Dim& dim = p.dims[d];
-      index += dim.index_step;
-      row += dim.row_step;
-      if (++position[d] < dim.size) break;
-      index -= dim.size * dim.index_step;
-      row -= dim.size * dim.row_step;
-      position[d] = 0;
-    }
-  }
+  });
 }
 
 }  // namespace
