@@ -74,9 +74,30 @@ Kernel make_pad(const Request& r) {
     copy.to[d] *= step;
   }
   Kernel k;
-  k.run = [copy, n = r.out[0].size()](const void* const* in, void* const* out) {
-    kernels::fill(out[0], in[1], copy.itemsize, n);
+  if (std::any_of(p.interior.begin(), p.interior.end(), [](std::int64_t n) { return n != 0; })) {
+    k.run = [copy, n = r.out[0].size()](const void* const* in, void* const* out) {
+      kernels::fill(out[0], in[1], copy.itemsize, n);
+      copy(in[0], out[0]);
+    };
+    return k;
+  }
+  // What lies around the operand, so that nothing is written twice: before and after it along each dimension, within it
+  // along those before.
+  std::vector<BoxCopy> edges;
+  BoxCopy edge{r.out[0].shape, Dims(copy.shape.size()), copy.to, 0, 0, copy.itemsize};
+  for (std::size_t d = 0; d < copy.shape.size(); ++d) {
+    const std::int64_t first = std::clamp<std::int64_t>(p.low[d], 0, r.out[0].shape[d]);
+    edge.shape[d] = first;
+    edges.push_back(edge);
+    edge.shape[d] = r.out[0].shape[d] - first - copy.shape[d];
+    edge.write += (first + copy.shape[d]) * copy.to[d];
+    edges.push_back(edge);
+    edge.write -= copy.shape[d] * copy.to[d];
+    edge.shape[d] = copy.shape[d];
+  }
+  k.run = [copy, edges](const void* const* in, void* const* out) {
     copy(in[0], out[0]);
+    for (const BoxCopy& e : edges) e(in[1], out[0]);
   };
   return k;
 }
