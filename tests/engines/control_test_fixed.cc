@@ -9,6 +9,7 @@
 #include "ops/control/control.h"
 #include "ops/ops.h"
 #include "support/graphs.h"
+#include "tessera/config.h"
 
 namespace tessera::test {
 namespace {
@@ -184,6 +185,7 @@ std::vector<HostArray> inputs(unsigned seed) {
   return out;
 }
 
+// The verification mode runs general programs, whose steps it checks.
 bool fixed(const runtime::Executable& e) { return e.text().find("memory laid out") != std::string::npos; }
 
 void expect_equal(const ir::Graph& g, std::size_t output, const BufferPtr& got, const HostArray& want, unsigned seed) {
@@ -226,7 +228,7 @@ TEST(FixedLoops, RandomLoopsAgreeWithTheInterpreter) {
       if (HasFailure()) return;
     }
   }
-  EXPECT_GT(laid_out, kPrograms * 9 / 10);
+  EXPECT_TRUE(config().verify || laid_out > kPrograms * 9 / 10) << laid_out;
 }
 
 // Each device has values of its own.
@@ -273,7 +275,7 @@ TEST(FixedLoops, DevicesKeepTheirOwnValues) {
     }
     if (HasFailure()) return;
   }
-  EXPECT_GT(laid_out, kPrograms * 9 / 10);
+  EXPECT_TRUE(config().verify || laid_out > kPrograms * 9 / 10) << laid_out;
 }
 
 // As JAX writes a scan: a loop with a counter, slices of a long array, and another one that takes the results. What the
@@ -299,7 +301,7 @@ TEST(FixedLoops, LongArraysAreUpdatedWhereTheyAre) {
   });
   const Client client = client_of(1);
   auto exe = compile(client, on_one_device(*g));
-  EXPECT_TRUE(fixed(*exe));
+  EXPECT_TRUE(fixed(*exe) || config().verify);
   const HostArray x = host(line, 1), y = host(line, 2);
   const auto got = exe->run({whole(client, x), whole(client, y)});
   const auto xs = x.to_vector<float>(), ys = y.to_vector<float>();

@@ -8,6 +8,7 @@
 #include "base/strings.h"
 #include "engines/cpu/adapters/ew_ops.h"
 #include "engines/cpu/kernels/elementwise/fused.h"
+#include "engines/cpu/kernels/fused_columns.h"
 #include "engines/cpu/passes/find_windows.h"
 #include "engines/cpu/passes/fuse_rules.h"
 #include "engines/cpu/steps/unit.h"
@@ -19,6 +20,7 @@ namespace tessera::cpu {
 namespace {
 
 using kernels::Access;
+using kernels::FusedColumns;
 using kernels::FusedKernel;
 using kernels::FusedProgram;
 
@@ -49,8 +51,9 @@ FusionGroup alone(std::size_t eqn) {
 
 // True when values of rows have all dimensions of the space that are split.
 bool rows_tell_extent(const FusionGroup& group) {
-  return group.split >= 0 && std::all_of(group.dims.begin() + group.split, group.dims.end(),
-                                         [](const ir::AxisList& axes) { return axes.empty(); });
+  return group.split >= 0 && !group.has_columns() &&
+         std::all_of(group.dims.begin() + group.split, group.dims.end(),
+                     [](const ir::AxisList& axes) { return axes.empty(); });
 }
 
 // Groups stay open while equations that are not in them go by, and run when the first outsider wants a result: then
@@ -97,11 +100,11 @@ class Planner {
   FusionGroup* join(const ir::Eqn& e, std::vector<FusionGroup*>& producers) {
     for (std::size_t h = producers.size(); h-- > 0;) {
       FusionGroup* home = producers[h];
-      if (home->eqns.size() >= kLargest || !fit(g_, *home, e)) continue;
+      if (home->eqns.size() >= kLargest || !fits(*home, e)) continue;
       for (std::size_t o = producers.size(); o-- > 0;) {
         if (producers[o] == home) continue;
         auto both = merged(*home, *producers[o]);
-        if (!both || !fit(g_, *both, e)) continue;
+        if (!both || !fits(*both, e)) continue;
         take_over(home, producers[o], std::move(*both));
         producers.erase(producers.begin() + static_cast<std::ptrdiff_t>(o));
       }
@@ -110,10 +113,21 @@ class Planner {
     return nullptr;
   }
 
-  static std::optional<FusionGroup> merged(const FusionGroup& a, const FusionGroup& b) {
+  // Columns of what is stored in any case would only be read once less, and cost it its way around the caches.
+  bool fits(const FusionGroup& group, const ir::Eqn& e) const {
+    const auto f = fit(g_, group, e);
+    if (!f || f->role != Role::Column) return f.has_value();
+    const ir::ValueId v = e.in[0];
+    return !uses_.output[at(v)] && std::ranges::all_of(uses_.eqns[at(v)], [&](std::size_t i) {
+      return &g_.eqns[i] == &e || std::binary_search(group.eqns.begin(), group.eqns.end(), i);
+    });
+  }
+
+  std::optional<FusionGroup> merged(const FusionGroup& a, const FusionGroup& b) const {
     bool same = a.space == b.space && a.dims == b.dims && a.distinct == b.distinct &&
                 (a.split < 0 || b.split < 0 || a.split == b.split) && a.eqns.size() + b.eqns.size() < kLargest;
-    if (!same) return std::nullopt;
+    if (!same || (a.has_columns() && has_windows(g_, b)) || (b.has_columns() && has_windows(g_, a)))
+      return std::nullopt;
     FusionGroup out = a;
     out.split = std::max(a.split, b.split);
     out.produced.insert(b.produced.begin(), b.produced.end());
@@ -247,9 +261,15 @@ class FusedUnit final : public Unit {
     }
     Kernel k;
     k.in_place = whole_ & ~partly_;
-    write(program, order);
+    std::vector<FusedColumns::Column> columns;
+    std::vector<std::size_t> stored;  // results that are not columns
+    write(program, order, stored, columns);
     double work = static_cast<double>(outer * inner) * static_cast<double>(group_.eqns.size());
     k.cost = 200 + 0.2 * work;
+    if (!columns.empty()) {
+      k.run = with_columns(std::move(program), std::move(order), std::move(stored), std::move(columns), outer, inner);
+      return k;
+    }
     auto fused = std::make_shared<FusedKernel>(std::move(program));
     auto run = [=, outer = outer, inner = inner, results = out.size()](const void* const* from, void* const* to,
                                                                        bool stream) {
@@ -301,7 +321,25 @@ class FusedUnit final : public Unit {
     return {outer, inner};
   }
 
-  void write(FusedProgram& program, std::vector<std::size_t>& order) const {
+  Kernel::Fn with_columns(FusedProgram program, std::vector<std::size_t> order, std::vector<std::size_t> stored,
+                          std::vector<FusedColumns::Column> columns, std::int64_t outer, std::int64_t inner) const {
+    std::vector<std::size_t> results = stored;
+    for (std::size_t j = 0; j < out.size(); ++j) {
+      if (group_.produced.at(out[j]) == Role::Column) results.push_back(j);
+    }
+    const auto count = static_cast<std::int64_t>(stored.size());
+    auto fused = std::make_shared<FusedColumns>(std::move(program), count, std::move(columns));
+    return [=](const void* const* from, void* const* to) {
+      std::vector<const void*> inputs;
+      std::vector<void*> outputs;
+      for (auto i : order) inputs.push_back(from[i]);
+      for (auto j : results) outputs.push_back(to[j]);
+      fused->run(inputs, outputs, outer, inner);
+    };
+  }
+
+  void write(FusedProgram& program, std::vector<std::size_t>& order, std::vector<std::size_t>& stored,
+             std::vector<FusedColumns::Column>& columns) const {
     std::map<ir::ValueId, FusedProgram::Value> values;
     std::map<std::pair<ir::ValueId, Access>, FusedProgram::Value> inputs;
     auto operand = [&](const ir::Eqn& e, std::size_t i) {
@@ -322,6 +360,8 @@ class FusedUnit final : public Unit {
         result = write_window(program, e, order, operand);
       } else if (e.op->traits().view) {
         result = operand(e, 0);
+      } else if (group_.produced.at(e.out[0]) == Role::Column) {
+        continue;
       } else if (auto reduce = reduce_op(*e.op)) {
         result = program.reduce(*reduce, operand(e, 0));
       } else {
@@ -331,12 +371,24 @@ class FusedUnit final : public Unit {
         result = write_ew(program, *e.op, e.attrs, types, result_type, [&](std::size_t k) { return operand(e, k); });
       }
     }
-    for (auto v : out) {
-      if (group_.produced.at(v) == Role::Full) {
-        program.output(values[v]);
+    for (std::size_t j = 0; j < out.size(); ++j) {
+      const Role role = group_.produced.at(out[j]);
+      if (role == Role::Column) continue;
+      stored.push_back(j);
+      if (role == Role::Full) {
+        program.output(values[out[j]]);
       } else {
-        program.row_output(values[v]);
+        program.row_output(values[out[j]]);
       }
+    }
+    std::map<ir::ValueId, std::int64_t> operands;  // of columns: which result of the program
+    for (auto v : out) {
+      if (group_.produced.at(v) != Role::Column) continue;
+      const ir::Eqn& e =
+          *std::ranges::find_if(g_.eqns, [&](const ir::Eqn& x) { return !x.out.empty() && x.out[0] == v; });
+      auto [it, fresh] = operands.try_emplace(e.in[0], program.num_outputs());
+      if (fresh) program.output(values[e.in[0]]);
+      columns.push_back({*reduce_op(*e.op), it->second});
     }
   }
 

@@ -12,8 +12,9 @@
 
 namespace tessera::cpu {
 
-/// How a value lies over the space of a group, whose dimensions from `split` on are the columns of its rows.
-enum class Role : std::uint8_t { Full, Row };
+/// How a value lies over the space of a group, whose dimensions from `split` on are the columns of its rows. Values of
+/// columns are reductions over all rows; nothing in the group reads them.
+enum class Role : std::uint8_t { Full, Row, Column };
 
 struct FusionGroup {
   std::vector<std::size_t> eqns;  ///< in order
@@ -23,6 +24,8 @@ struct FusionGroup {
   std::int64_t split = -1;  ///< -1: nothing depends on it
   std::map<ir::ValueId, Role> produced;
   std::vector<ir::ValueId> results;  ///< those of the values produced that others read
+
+  bool has_columns() const;
 };
 
 /// Every equation of the graph, in groups in an order of execution; groups of more than one are for `make_fused_step`.

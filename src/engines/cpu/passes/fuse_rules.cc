@@ -210,6 +210,26 @@ std::optional<Fit> fit_reduction(const ir::Graph& g, const FusionGroup& group, c
   return Fit{Role::Row, k};
 }
 
+// Rows that are worth blocks of them, and columns of which a cache has some rows.
+constexpr std::int64_t kFewestColumnRows = 64, kFewestColumns = 16, kMostColumns = 16 << 10;
+
+// A reduction over all rows of a value that the group makes.
+std::optional<Fit> fit_column(const ir::Graph& g, const FusionGroup& group, const ir::Eqn& e) {
+  const ir::ValueId operand = e.in[0];
+  const Role* role = produced(group, operand);
+  if (role == nullptr || *role != Role::Full || !covers_space(g, group, operand)) return std::nullopt;
+  Dims axes = ir::get<ops::Axes>(e.attrs).axes;
+  std::sort(axes.begin(), axes.end());
+  const auto k = static_cast<std::int64_t>(axes.size());
+  if (k == 0 || k == rank_of(group) || axes.back() != k - 1) return std::nullopt;
+  if (group.split >= 0 && group.split != k && !splits_at(g, group, k)) return std::nullopt;
+  const Shape shard = ir::tile_shape(group.space, g.layout(operand), *g.mesh);
+  std::int64_t rows = 1, columns = 1;
+  for (std::size_t d = 0; d < shard.size(); ++d) (static_cast<std::int64_t>(d) < k ? rows : columns) *= shard[d];
+  if (rows < kFewestColumnRows || columns < kFewestColumns || columns > kMostColumns) return std::nullopt;
+  return Fit{Role::Column, k};
+}
+
 std::optional<Fit> fit_transpose(const ir::Graph& g, const FusionGroup& group, const ir::Eqn& e) {
   const bool fits = covers_space(g, group, e.out[0]) && produced(group, e.in[0]) == nullptr && has_lines(g, group, e);
   return fits ? std::optional(Fit{Role::Full}) : std::nullopt;
@@ -285,7 +305,12 @@ std::optional<ReduceOp> reduce_op(const ir::OpDef& op) {
   return it == table.end() ? std::nullopt : std::optional(it->second);
 }
 
-std::optional<Fit> fit(const ir::Graph& g, const FusionGroup& group, const ir::Eqn& e) {
+bool has_windows(const ir::Graph& g, const FusionGroup& group) {
+  return std::ranges::any_of(group.eqns, [&](std::size_t i) { return reads_window(g, group, g.eqns[i]); });
+}
+
+namespace {
+std::optional<Fit> fit_beside_others(const ir::Graph& g, const FusionGroup& group, const ir::Eqn& e) {
   if (e.out.size() != 1 || g.layout(e.out[0]).distinct() != group.distinct) return std::nullopt;
   if (e.op == &ops::def::broadcast_in_dim) return fit_repetition(g, group, e);
   if (moves_window(e)) return fit_window(g, group, e);
@@ -300,8 +325,31 @@ std::optional<Fit> fit(const ir::Graph& g, const FusionGroup& group, const ir::E
   auto reduce = reduce_op(*e.op);
   bool sums = reduce == ReduceOp::Sum || reduce == ReduceOp::Prod;
   if (sums && is_inexact(t) && config().deterministic) return std::nullopt;
-  if (reduce && !is_complex(t) && !is_bool(t)) return fit_reduction(g, group, e);
+  if (reduce && !is_complex(t) && !is_bool(t)) {
+    auto f = fit_reduction(g, group, e);
+    return f || has_windows(g, group) ? f : fit_column(g, group, e);
+  }
   return computes(g, e) ? fit_elementwise(g, group, e) : std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Fit> fit(const ir::Graph& g, const FusionGroup& group, const ir::Eqn& e) {
+  auto f = fit_beside_others(g, group, e);
+  if (!f || !group.has_columns()) return f;
+  // Blocks of rows are read without windows, and values of columns are there when all of them are done.
+  FusionGroup with = group;
+  with.produced[e.out[0]] = f->role;
+  if (f->split >= 0) with.split = f->split;
+  const bool column = std::ranges::any_of(e.in, [&](ir::ValueId v) {
+    const Role* role = produced(group, v);
+    return role != nullptr && *role == Role::Column;
+  });
+  return column || reads_window(g, with, e) ? std::nullopt : f;
+}
+
+bool FusionGroup::has_columns() const {
+  return std::ranges::any_of(produced, [](const auto& p) { return p.second == Role::Column; });
 }
 
 std::optional<FusionGroup> group_for(const ir::Graph& g, const ir::Eqn& e) {

@@ -22,6 +22,7 @@ std::optional<FusionGroup> group_for(const ir::Graph& g, const ir::Eqn& e);
 /// True for an equation of the group that it reads operand 0 through: padding and slices that leave no elements out and
 /// put none between, shifts with the edges of other shards, and what turns or repeats lines.
 bool reads_window(const ir::Graph& g, const FusionGroup& group, const ir::Eqn& e);
+bool has_windows(const ir::Graph& g, const FusionGroup& group);
 /// That window, of shards of such shapes.
 kernels::Window window_of(const ir::Graph& g, const ir::Eqn& e, const Shape& local_space, const Shape& local_operand);
 

@@ -82,6 +82,10 @@ class FusedProgram {
   DType dtype(Value v) const { return nodes_[static_cast<std::size_t>(v)].dtype; }
   std::int64_t num_inputs() const { return inputs_; }
   std::int64_t num_outputs() const { return static_cast<std::int64_t>(outputs_.size()); }
+  DType output_dtype(std::int64_t n) const { return dtype(outputs_[static_cast<std::size_t>(n)].value); }
+  /// Bytes from one row of `inner` elements to the next, of each operand; 0 where all rows read the same.
+  std::vector<std::int64_t> input_row_bytes(std::int64_t inner) const;
+  std::vector<std::int64_t> output_row_bytes(std::int64_t inner) const;
 
  private:
   friend struct FusedPlanner;

@@ -548,6 +548,21 @@ Variant FusedPlanner::build(const FusedProgram& program, bool chunks, bool stage
   return VariantBuilder(program.nodes_, program.outputs_, {chunks, staged, code, stream}).build();
 }
 
+std::vector<std::int64_t> FusedProgram::input_row_bytes(std::int64_t inner) const {
+  std::vector<std::int64_t> out(static_cast<std::size_t>(inputs_));
+  for (const Node& n : nodes_) {
+    if (n.kind != Kind::Input) continue;
+    const bool full = n.access == Access::Contiguous, row = n.access == Access::ColBroadcast;
+    out[static_cast<std::size_t>(n.index)] = full ? inner * dtype_size(n.dtype) : row ? dtype_size(n.dtype) : 0;
+  }
+  return out;
+}
+std::vector<std::int64_t> FusedProgram::output_row_bytes(std::int64_t inner) const {
+  std::vector<std::int64_t> out;
+  for (const Output& o : outputs_) out.push_back((o.per_row ? 1 : inner) * dtype_size(dtype(o.value)));
+  return out;
+}
+
 const Variant& FusedKernel::Plan::by_kernels(bool chunks, bool staged) const {
   Built& b = built_[(chunks ? 2 : 0) + (staged ? 1 : 0)];
   std::call_once(b.once, [&] {
