@@ -21,6 +21,7 @@ namespace {
 
 constexpr std::int64_t kWholeRow = 4096;  // longest row, in elements, that is a tile of its own
 constexpr double kGrainNanoseconds = 15000;
+constexpr std::int64_t kVectorful = 16;  // elements that code reads of what is the same everywhere
 
 template <class T>
 void expand_typed(void* out, const void* in, std::int64_t rows, std::int64_t cols) {
@@ -85,7 +86,6 @@ class Run {
     auto address = reinterpret_cast<std::uintptr_t>(memory.data());
     std::byte* scratch = memory.data() + (-address & (kPage - 1));
     base::poison(scratch, static_cast<std::size_t>(scratch_bytes_));
-    constexpr std::int64_t kVectorful = 16;
     for (const Prefill& f : v_.prefills) {
       std::byte* to = scratch + offset(f.buffer);
       std::int64_t count = f.whole ? capacity_ : kVectorful;
@@ -346,22 +346,43 @@ bool takes_code(const FusedKernel::Plan& p, bool chunks, std::int64_t outer, std
   return !(p.reduces || p.by_rows) || inner >= kLongEnough;
 }
 
-// The step that is all of a variant, and needs nothing but the pointers of inputs and outputs.
-const Step* only_code(const Variant& v) {
-  if (v.stages.size() != 1 || v.stages[0].steps.size() != 1 || !v.prefills.empty() || !v.windows.empty())
-    return nullptr;
-  const Step& s = v.stages[0].steps[0];
-  auto is = [](Place place) { return [place](const Operand& o) { return o.place == place; }; };
-  const bool plain = s.kind == Step::Kind::Code && !s.code->by_rows &&
-                     std::all_of(s.reads.begin(), s.reads.end(), is(Place::Input)) &&
-                     std::all_of(s.writes.begin(), s.writes.end(), is(Place::Output));
-  return plain ? &s : nullptr;
+constexpr std::size_t kMostOnce = 8;
+
+const Prefill* prefill_of(const Variant& v, const Operand& o) {
+  auto it = std::find_if(v.prefills.begin(), v.prefills.end(), [&](const Prefill& f) { return f.buffer == o.buffer; });
+  return it == v.prefills.end() ? nullptr : &*it;
 }
 
-void run_only_code(const Step& s, std::span<const void* const> inputs, std::span<void* const> outputs, std::int64_t n) {
+// Whether one step is all of a variant, and needs nothing but inputs, single ones among them, and outputs.
+bool only_code(const Variant& v) {
+  if (v.stages.size() != 1 || v.stages[0].steps.size() != 1 || !v.windows.empty()) return false;
+  const Step& s = v.stages[0].steps[0];
+  if (s.kind != Step::Kind::Code || s.code->by_rows || !s.code->scratch.empty()) return false;
+  std::size_t once = 0;
+  for (const Operand& o : s.reads) {
+    if (o.place == Place::Input) continue;
+    const Prefill* f = o.place == Place::Buffer ? prefill_of(v, o) : nullptr;
+    if (f == nullptr || f->scalar_input < 0 || f->size > 8 || ++once > kMostOnce) return false;
+  }
+  return std::all_of(s.writes.begin(), s.writes.end(), [](const Operand& o) { return o.place == Place::Output; });
+}
+
+void run_only_code(const Variant& v, std::span<const void* const> inputs, std::span<void* const> outputs,
+                   std::int64_t n) {
+  const Step& s = v.stages[0].steps[0];
   void* pointers[Code::kMostPointers];
+  alignas(64) std::byte once[kMostOnce][kVectorful * 8];
+  std::byte(*repeated)[kVectorful * 8] = once;
   void** next = pointers;
-  for (const Operand& o : s.reads) *next++ = const_cast<void*>(inputs[static_cast<std::size_t>(o.index)]);
+  for (const Operand& o : s.reads) {
+    if (o.place == Place::Input) {
+      *next++ = const_cast<void*>(inputs[static_cast<std::size_t>(o.index)]);
+    } else {
+      const Prefill& f = *prefill_of(v, o);
+      expand(*repeated, inputs[static_cast<std::size_t>(f.scalar_input)], 1, kVectorful, f.size);
+      *next++ = *repeated++;
+    }
+  }
   for (const Operand& o : s.writes) *next++ = outputs[static_cast<std::size_t>(o.index)];
   s.code->run(pointers, 1, n);
 }
@@ -387,7 +408,7 @@ void FusedKernel::run(std::span<const void* const> inputs, std::span<void* const
   const Plan& p = *plan_;
   if (outer == 0) return;
   const bool few = !p.rows_matter && outer * inner < kManyElements;
-  if (const Step* code = few ? p.small_code.load(std::memory_order_acquire) : nullptr;
+  if (const Variant* code = few ? p.small_code.load(std::memory_order_acquire) : nullptr;
       code != nullptr && config().compile_blocks && inner > 0) {
     return run_only_code(*code, inputs, outputs, outer * inner);
   }
@@ -403,8 +424,8 @@ void FusedKernel::run(std::span<const void* const> inputs, std::span<void* const
   if (inner == 0 && !p.rows_matter) return;
   bool chunks = p.reduces && inner > kWholeRow;
   const Variant* variant = nullptr;
-  if (takes_code(p, chunks, outer, inner)) variant = p.by_code(chunks, stream && streams(p, outputs, inner));
-  if (few && variant != nullptr) p.small_code.store(only_code(*variant), std::memory_order_release);
+  if (takes_code(p, chunks, outer, inner)) variant = p.by_code(chunks, stream && streams(p, outputs, inner), few);
+  if (few && variant != nullptr && only_code(*variant)) p.small_code.store(variant, std::memory_order_release);
   if (variant == nullptr) variant = &p.by_kernels(chunks, staged);
   const Variant& v = *variant;
   if (chunks) {
@@ -430,7 +451,9 @@ FusedKernel::Coverage FusedKernel::coverage(std::int64_t outer, std::int64_t inn
     outer = 1;
   }
   bool chunks = p.reduces && inner > kWholeRow;
-  const Variant* v = takes_code(p, chunks, outer, inner) ? p.by_code(chunks, false) : nullptr;
+  const Variant* v = takes_code(p, chunks, outer, inner)
+                         ? p.by_code(chunks, false, !p.rows_matter && outer * inner < kManyElements)
+                         : nullptr;
   if (v == nullptr) v = &p.by_kernels(chunks, false);
   Coverage c;
   for (const Stage& s : v->stages) {

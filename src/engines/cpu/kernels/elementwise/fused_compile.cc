@@ -197,7 +197,7 @@ class Collector {
 }  // namespace
 
 void compile_steps(std::vector<Step>& steps, const Variant& variant, std::vector<std::int64_t>& buffer_sizes,
-                   bool stream) {
+                   bool stream, bool few) {
   // What results of rows are copied from may be made by code; nothing reads the copies.
   std::stable_partition(steps.begin(), steps.end(), [](const Step& s) { return s.out.place != Place::OutputRow; });
   std::vector<bool> one_a_row(buffer_sizes.size());
@@ -215,7 +215,7 @@ void compile_steps(std::vector<Step>& steps, const Variant& variant, std::vector
       gain.add(steps[end]);
     }
     std::optional<Step> code;
-    if (computes > 1 && gain.pays()) {
+    if (few ? computes > 0 : computes > 1 && gain.pays()) {
       Collector collector(variant, one_a_row, stream);
       for (std::size_t i = begin; i < end; ++i) collector.add(steps[i]);
       std::vector<bool> wanted(buffer_sizes.size());

@@ -113,14 +113,17 @@ class VariantBuilder {
   using Extent = FusedProgram::Extent;
 
   struct Options {
-    bool chunks, staged, code, stream;
+    bool chunks, staged;
+    FusedPlanner::Code code;
+    bool stream;
   };
   VariantBuilder(const std::vector<Node>& nodes, const std::vector<FusedProgram::Output>& outputs, Options options)
       : nodes_(nodes),
         outputs_(outputs),
         chunks_(options.chunks),
         staged_(options.staged),
-        code_(options.code),
+        code_(options.code != FusedPlanner::Code::None),
+        few_(options.code == FusedPlanner::Code::Few),
         stream_(options.stream),
         at_(nodes.size()),
         kept_(nodes.size(), -1) {}
@@ -172,7 +175,7 @@ class VariantBuilder {
 
   // Code reads one vector of what is the same everywhere, and asks for operands ahead of time itself.
   void use_code() {
-    for (Stage& s : variant_.stages) compile_steps(s.steps, variant_, variant_.buffer_sizes, stream_);
+    for (Stage& s : variant_.stages) compile_steps(s.steps, variant_, variant_.buffer_sizes, stream_, few_);
     bool kernels = false;
     for (Prefill& f : variant_.prefills) f.whole = f.period_input >= 0;
     auto whole = [&](const Operand& o) {
@@ -420,7 +423,7 @@ class VariantBuilder {
 
   const std::vector<Node>& nodes_;
   const std::vector<FusedProgram::Output>& outputs_;
-  bool chunks_, staged_, code_, stream_;
+  bool chunks_, staged_, code_, few_, stream_;
   bool storing_ = true;
   std::vector<Operand> at_;
   std::vector<std::int32_t> kept_;
@@ -544,7 +547,7 @@ std::shared_ptr<FusedKernel::Plan> FusedPlanner::make(FusedProgram program) {
   return plan;
 }
 
-Variant FusedPlanner::build(const FusedProgram& program, bool chunks, bool staged, bool code, bool stream) {
+Variant FusedPlanner::build(const FusedProgram& program, bool chunks, bool staged, Code code, bool stream) {
   return VariantBuilder(program.nodes_, program.outputs_, {chunks, staged, code, stream}).build();
 }
 
@@ -566,16 +569,17 @@ std::vector<std::int64_t> FusedProgram::output_row_bytes(std::int64_t inner) con
 const Variant& FusedKernel::Plan::by_kernels(bool chunks, bool staged) const {
   Built& b = built_[(chunks ? 2 : 0) + (staged ? 1 : 0)];
   std::call_once(b.once, [&] {
-    b.variant = FusedPlanner::build(joined, chunks, staged, false, false);
+    b.variant = FusedPlanner::build(joined, chunks, staged, FusedPlanner::Code::None, false);
     b.variant->block = block;
   });
   return *b.variant;
 }
 
-const Variant* FusedKernel::Plan::by_code(bool chunks, bool stream) const {
-  Built& b = built_[4 + (chunks ? 2 : 0) + (stream ? 1 : 0)];
+const Variant* FusedKernel::Plan::by_code(bool chunks, bool stream, bool few) const {
+  Built& b = built_[few ? 8 + (chunks ? 1 : 0) : 4 + (chunks ? 2 : 0) + (stream ? 1 : 0)];
   std::call_once(b.once, [&] {
-    Variant v = FusedPlanner::build(program, chunks, true, true, stream);
+    Variant v = FusedPlanner::build(program, chunks, true,
+                                    few ? FusedPlanner::Code::Few : FusedPlanner::Code::WherePays, stream && !few);
     if (v.block == 0) v.block = block;
     bool any = std::any_of(v.stages.begin(), v.stages.end(), [](const Stage& s) {
       return std::any_of(s.steps.begin(), s.steps.end(), [](const Step& step) { return step.code != nullptr; });

@@ -112,9 +112,10 @@ struct Variant {
 void share_buffers(std::vector<Step>& steps, std::vector<std::int64_t>& sizes, std::size_t fixed);
 
 /// Puts machine code in the place of steps that follow each other, where `compile` knows them; buffers are each written
-/// by one step. `stream`: full results are stored around the caches.
+/// by one step. `stream`: full results are stored around the caches. `few`: for runs of few elements, of which what
+/// lies around the steps takes most of the time.
 void compile_steps(std::vector<Step>& steps, const Variant& variant, std::vector<std::int64_t>& buffer_sizes,
-                   bool stream);
+                   bool stream, bool few);
 
 struct FusedKernel::Plan {
   Plan(FusedProgram as_written, FusedProgram with_pairs)
@@ -124,7 +125,7 @@ struct FusedKernel::Plan {
   /// programs with reductions; `staged`: results through scratch.
   const Variant& by_kernels(bool chunks, bool staged) const;
   /// With machine code; null where that would replace nothing, or cannot be had.
-  const Variant* by_code(bool chunks, bool stream) const;
+  const Variant* by_code(bool chunks, bool stream, bool few) const;
 
   FusedProgram program, joined;  // what code is made of, and the kernels' steps
   std::string key;               // of the program
@@ -138,20 +139,21 @@ struct FusedKernel::Plan {
   std::int64_t block = 1024;
   mutable std::atomic<std::int32_t> small_runs = 0;  // of few elements, as long as these are counted
   /// All there is to do for few elements: one step of machine code on inputs and outputs. Null where more is.
-  mutable std::atomic<const Step*> small_code = nullptr;
+  mutable std::atomic<const Variant*> small_code = nullptr;
 
  private:
   struct Built {
     std::once_flag once;
     std::optional<Variant> variant;
   };
-  mutable std::array<Built, 8> built_;
+  mutable std::array<Built, 10> built_;
 };
 
 struct FusedPlanner {
   /// The plan of an equal program, where there is one.
   static std::shared_ptr<const FusedKernel::Plan> plan(FusedProgram program);
-  static Variant build(const FusedProgram& program, bool chunks, bool staged, bool code, bool stream);
+  enum class Code : std::uint8_t { None, WherePays, Few };
+  static Variant build(const FusedProgram& program, bool chunks, bool staged, Code code, bool stream);
 
  private:
   static std::string key(const FusedProgram& program);
