@@ -324,6 +324,50 @@ TEST(Program, DonatedOperandsGiveTheirMemory) {
   EXPECT_NE(out[0][0]->data(), b->data());
 }
 
+// Sums and maxima over rows of what a block makes: one step, on one device and on four, each of which has some rows.
+TEST(Program, ReductionsOverRowsJoinTheirBlocks) {
+  const ir::Type matrix{DType::F32, {300, 40}}, line{DType::F32, {40}};
+  auto g = make_graph({matrix, line}, [&](ir::Builder&, const Values& in) {
+    Value d = in[0] - ops::broadcast_in_dim(in[1], matrix.shape, {1});
+    Value square = d * d;
+    return Values{ops::reduce_sum(square, {0}), ops::reduce_max(square, {0})};
+  });
+  const std::vector<HostArray> in{host(matrix, 1), host(line, 2)};
+  const auto want = ops::interpret(*g, in);
+  for (const std::int64_t devices : {1, 4}) {
+    const ir::MeshAxes mesh{{devices}, {"x"}};
+    auto split = partitioned(*g, mesh, [&](ir::ValueId v) {
+      ir::Layout l = ir::Layout::replicated(g->type(v).rank());
+      if (g->type(v).rank() == 2) l.dims[0] = {0};
+      if (v == g->outputs[0] || v == g->outputs[1]) l.vary = 1;
+      return l;
+    });
+    const Client client = client_of(devices);
+    auto exe = compile(client, split);
+    if (!config().verify) {
+      EXPECT_NE(exe->text().find("mul reduce_sum reduce_max]"), std::string::npos) << exe->text();
+    }
+    std::vector<ShardBuffers> args;
+    for (std::size_t i = 0; i < in.size(); ++i) {
+      args.push_back(make_shards(client, g->type(g->inputs[i]), split->layout(split->inputs[i]), mesh,
+                                 [&](std::int64_t, const runtime::Tile& tile, const ir::View& v) {
+                                   const std::int64_t first = i == 0 ? tile.offset[0] * 40 : 0;
+                                   std::memcpy(v.data, static_cast<const float*>(in[i].data()) + first,
+                                               at(v.size()) * 4);
+                                 }));
+    }
+    const auto got = exe->run(std::move(args));
+    const auto sums = want[0].to_vector<float>(), largest = want[1].to_vector<float>();
+    for (std::int64_t j = 0; j < 40; ++j) {
+      double sum = 0, most = 0;
+      for (const auto& b : got[0]) sum += get_element(DType::F32, b->data(), j);
+      for (const auto& b : got[1]) most = std::max(most, get_element(DType::F32, b->data(), j));
+      EXPECT_NEAR(sum, sums[at(j)], 1e-4) << devices << " devices, column " << j;
+      EXPECT_EQ(most, largest[at(j)]) << devices << " devices, column " << j;
+    }
+  }
+}
+
 TEST(Program, MemoryIsFreedEarlyAndBounded) {
   constexpr std::int64_t kBytes = 4 << 16;
   auto g = make_graph({{DType::F32, {1 << 16}}}, [](ir::Builder&, const Values& in) {

@@ -119,7 +119,9 @@ class Planner {
     if (!f || f->role != Role::Column) return f.has_value();
     const ir::ValueId v = e.in[0];
     return !uses_.output[at(v)] && std::ranges::all_of(uses_.eqns[at(v)], [&](std::size_t i) {
-      return &g_.eqns[i] == &e || std::binary_search(group.eqns.begin(), group.eqns.end(), i);
+      const ir::Eqn& other = g_.eqns[i];  // which may follow, if it reduces the same rows
+      return (reduce_op(*other.op) && ir::equal(other.attrs, e.attrs)) ||
+             std::binary_search(group.eqns.begin(), group.eqns.end(), i);
     });
   }
 
