@@ -269,7 +269,7 @@ class FusedUnit final : public Unit {
     double work = static_cast<double>(outer * inner) * static_cast<double>(group_.eqns.size());
     k.cost = 200 + 0.2 * work;
     if (!columns.empty()) {
-      k.run = with_columns(std::move(program), std::move(order), std::move(stored), std::move(columns), outer, inner);
+      k.run = with_columns(std::move(program), order, stored, std::move(columns), outer, inner);
       return k;
     }
     auto fused = std::make_shared<FusedKernel>(std::move(program));
@@ -323,8 +323,9 @@ class FusedUnit final : public Unit {
     return {outer, inner};
   }
 
-  Kernel::Fn with_columns(FusedProgram program, std::vector<std::size_t> order, std::vector<std::size_t> stored,
-                          std::vector<FusedColumns::Column> columns, std::int64_t outer, std::int64_t inner) const {
+  Kernel::Fn with_columns(FusedProgram program, const std::vector<std::size_t>& order,
+                          const std::vector<std::size_t>& stored, std::vector<FusedColumns::Column> columns,
+                          std::int64_t outer, std::int64_t inner) const {
     std::vector<std::size_t> results = stored;
     for (std::size_t j = 0; j < out.size(); ++j) {
       if (group_.produced.at(out[j]) == Role::Column) results.push_back(j);

@@ -50,7 +50,7 @@ class Written {
       return value;
     }
     if (e->op != &def::broadcast_in_dim && e->op != &def::reshape) return std::nullopt;
-    const auto inner = along_last(e->in[0]);
+    auto inner = along_last(e->in[0]);
     if (!inner || inner->size() == 1) return inner;
     // The dimension that it depends on must be the last one again.
     if (e->op == &def::reshape) return last == inner->size() ? inner : std::nullopt;
