@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <vector>
 
+#include "base/raw_memory.h"
 #include "base/strings.h"
 #include "base/thread_pool.h"
 #include "engines/cpu/kernels/copy_kernels.h"
@@ -22,16 +22,20 @@ EwOp ew_op(ir::Reduction r) {
 }
 }  // namespace
 
-// One block of memory a level of the tree.
+// A block of memory for each level of the tree, and one more. Those of few elements are on the stack.
 struct Combiner::Scratch {
-  explicit Scratch(std::int64_t bytes) : level_bytes(static_cast<std::size_t>(bytes)) {}
-  char* level(std::size_t depth) {
-    if (levels.size() <= depth) levels.resize(depth + 1);
-    if (levels[depth].empty()) levels[depth].resize(level_bytes);
-    return levels[depth].data();
+  Scratch(std::int64_t bytes, std::size_t blocks) : level_bytes(static_cast<std::size_t>(bytes)) {
+    const std::size_t levels = static_cast<std::size_t>(std::bit_width(blocks)) + 1;
+    if (levels * level_bytes > sizeof(few)) many = base::raw_memory(static_cast<std::int64_t>(levels * level_bytes));
+    memory = many ? reinterpret_cast<char*>(many.get()) : few;
   }
+  char* level(std::size_t depth) { return memory + (depth + 1) * level_bytes; }
+  char* more() { return memory; }
+
   std::size_t level_bytes;
-  std::vector<std::vector<char>> levels;
+  base::RawMemory many;
+  char* memory;
+  alignas(64) char few[2048];
 };
 
 Combiner::Combiner(ir::Reduction reduction, DType dtype) : reduction_(reduction), dtype_(dtype), wide_(dtype) {
@@ -90,14 +94,13 @@ void Combiner::run(std::span<const void* const> blocks, void* out, const Rows& r
   auto grain =
       std::max<std::int64_t>(1, (1 << 20) / (chunk * dtype_size(wide_) * static_cast<std::int64_t>(blocks.size())));
   base::parallel_for(rows.count * chunks, grain, [&](std::int64_t begin, std::int64_t end) {
-    Scratch scratch(chunk * dtype_size(wide_));
-    std::vector<char> wide(stage.narrows ? scratch.level_bytes : 0);
+    Scratch scratch(chunk * dtype_size(wide_), blocks.size());
     for (std::int64_t c = begin; c < end; ++c) {
       const std::int64_t row = c / chunks;
       const std::int64_t first = c % chunks * chunk;
       const std::int64_t count = std::min(chunk, rows.length - first);
       char* to = static_cast<char*>(out) + (row * rows.length + first) * item;
-      char* sum = stage.narrows ? wide.data() : to;
+      char* sum = stage.narrows ? scratch.more() : to;
       const void* result = tree(blocks, row * rows.stride + first * from_item, count, sum, scratch, 0, stage.widens);
       if (stage.narrows) {
         narrow_(result, nullptr, nullptr, to, count);
