@@ -35,11 +35,16 @@ class FusedColumns::Share {
     for (auto n = static_cast<std::size_t>(f.stored_); n < out_bytes_.size(); ++n) bytes += out_bytes_[n];
     for (const Column& c : f.columns_) bytes = std::max(bytes, out_bytes_[static_cast<std::size_t>(c.operand)]);
     rows_ = std::max<std::int64_t>(1, kChunkBytes / std::max<std::int64_t>(bytes, 1));
-    scratch_ = base::raw_memory(rows_ * bytes);
+    // Elements of any size begin where they may.
+    constexpr std::int64_t kAlignment = 64;
+    auto whole = [&](std::size_t n) { return (rows_ * out_bytes_[n] + kAlignment - 1) / kAlignment * kAlignment; };
+    std::int64_t all = 0;
+    for (auto n = static_cast<std::size_t>(f.stored_); n < out_bytes_.size(); ++n) all += whole(n);
+    scratch_ = base::raw_memory(all);
     std::byte* next = scratch_.get();
     for (auto n = static_cast<std::size_t>(f.stored_); n < out_bytes_.size(); ++n) {
       outputs_.push_back(next);
-      next += rows_ * out_bytes_[n];
+      next += whole(n);
     }
   }
 
