@@ -387,8 +387,8 @@ class FusedUnit final : public Unit {
     std::map<ir::ValueId, std::int64_t> operands;  // of columns: which result of the program
     for (auto v : out) {
       if (group_.produced.at(v) != Role::Column) continue;
-      const ir::Eqn& e =
-          *std::ranges::find_if(g_.eqns, [&](const ir::Eqn& x) { return !x.out.empty() && x.out[0] == v; });
+      const auto i = *std::ranges::find_if(group_.eqns, [&](std::size_t n) { return g_.eqns[n].out[0] == v; });
+      const ir::Eqn& e = g_.eqns[i];
       auto [it, fresh] = operands.try_emplace(e.in[0], program.num_outputs());
       if (fresh) program.output(values[e.in[0]]);
       columns.push_back({*reduce_op(*e.op), it->second});

@@ -176,7 +176,7 @@ bool FixedBuilder::calls(const Step& step, std::span<const FixedCall> calls) {
       made.memory = operand.memory;
       made.exchanged = operand.exchanged;
       made.first = places(calls.size());
-      for (Place k = 0; k < calls.size(); ++k) op->same.emplace_back(made.first + k, operand.first + k);
+      op->in_place.add(made.first, operand.first, calls.size());
     } else {
       std::vector<std::int64_t> bytes(calls.size());
       for (const FixedCall& c : calls) bytes[at(c.out[j])] = c.out_bytes[j];

@@ -22,24 +22,6 @@ inline std::int64_t decision(void* data, DType dtype) {
   return ops::load_int({dtype, {}, data}, 0);
 }
 
-struct KernelsOp final : FixedOp {
-  static constexpr std::size_t kMostPointers = 64;
-  void run(void** all) const override {
-    for (auto [to, from] : same) all[to] = all[from];
-    std::array<void*, kMostPointers> pointers;
-    const Place* p = places.data();
-    for (const Kernel::Fn* kernel : kernels) {
-      for (std::size_t i = 0; i < width; ++i) pointers[i] = all[*p++];
-      (*kernel)(pointers.data(), pointers.data() + operands);
-    }
-  }
-  std::vector<std::pair<Place, Place>> same;  // a result's memory is an operand's
-  std::size_t operands = 0;
-  std::size_t width = 0;
-  std::vector<const Kernel::Fn*> kernels;
-  std::vector<Place> places;  // by kernel: operands, then results
-};
-
 struct AliasOp final : FixedOp {
   void add(Place to, Place from, std::size_t count) {
     for (std::size_t k = 0; k < count; ++k) same.emplace_back(to++, from++);
@@ -48,6 +30,24 @@ struct AliasOp final : FixedOp {
     for (auto [to, from] : same) all[to] = all[from];
   }
   std::vector<std::pair<Place, Place>> same;
+};
+
+struct KernelsOp final : FixedOp {
+  static constexpr std::size_t kMostPointers = 64;
+  void run(void** all) const override {
+    in_place.run(all);
+    std::array<void*, kMostPointers> pointers;
+    const Place* p = places.data();
+    for (const Kernel::Fn* kernel : kernels) {
+      for (std::size_t i = 0; i < width; ++i) pointers[i] = all[*p++];
+      (*kernel)(pointers.data(), pointers.data() + operands);
+    }
+  }
+  AliasOp in_place;  // results whose memory is an operand's
+  std::size_t operands = 0;
+  std::size_t width = 0;
+  std::vector<const Kernel::Fn*> kernels;
+  std::vector<Place> places;  // by kernel: operands, then results
 };
 
 struct CopyOp final : FixedOp {

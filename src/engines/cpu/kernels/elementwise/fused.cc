@@ -348,11 +348,6 @@ bool takes_code(const FusedKernel::Plan& p, bool chunks, std::int64_t outer, std
 
 constexpr std::size_t kMostOnce = 8;
 
-const Prefill* prefill_of(const Variant& v, const Operand& o) {
-  auto it = std::find_if(v.prefills.begin(), v.prefills.end(), [&](const Prefill& f) { return f.buffer == o.buffer; });
-  return it == v.prefills.end() ? nullptr : &*it;
-}
-
 // Whether one step is all of a variant, and needs nothing but inputs, single ones among them, and outputs.
 bool only_code(const Variant& v) {
   if (v.stages.size() != 1 || v.stages[0].steps.size() != 1 || !v.windows.empty()) return false;
@@ -361,7 +356,7 @@ bool only_code(const Variant& v) {
   std::size_t once = 0;
   for (const Operand& o : s.reads) {
     if (o.place == Place::Input) continue;
-    const Prefill* f = o.place == Place::Buffer ? prefill_of(v, o) : nullptr;
+    const Prefill* f = o.place == Place::Buffer ? v.prefill(o.buffer) : nullptr;
     if (f == nullptr || f->scalar_input < 0 || f->size > 8 || ++once > kMostOnce) return false;
   }
   return std::all_of(s.writes.begin(), s.writes.end(), [](const Operand& o) { return o.place == Place::Output; });
@@ -378,7 +373,7 @@ void run_only_code(const Variant& v, std::span<const void* const> inputs, std::s
     if (o.place == Place::Input) {
       *next++ = const_cast<void*>(inputs[static_cast<std::size_t>(o.index)]);
     } else {
-      const Prefill& f = *prefill_of(v, o);
+      const Prefill& f = *v.prefill(o.buffer);
       expand(*repeated, inputs[static_cast<std::size_t>(f.scalar_input)], 1, kVectorful, f.size);
       *next++ = *repeated++;
     }

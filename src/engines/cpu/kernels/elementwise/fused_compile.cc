@@ -125,7 +125,7 @@ class Collector {
     if (o.place == Place::InputRow || o.place == Place::Kept) n.kind = Kind::Row;
     if (o.place == Place::Input) n.streamed = true;
     if (o.place == Place::Buffer) {
-      if (const Prefill* f = prefill(o.buffer)) {
+      if (const Prefill* f = variant_.prefill(o.buffer)) {
         bool constant = f->fn == nullptr && f->scalar_input < 0;
         n.kind = constant ? Kind::Constant : Kind::Once;
         if (constant) {
@@ -139,13 +139,6 @@ class Collector {
     n.pointer = f_.pointers++;
     reads_.push_back(o);
     return f_.add(n);
-  }
-
-  const Prefill* prefill(std::int32_t buffer) const {
-    for (const Prefill& f : variant_.prefills) {
-      if (f.buffer == buffer) return &f;
-    }
-    return nullptr;
   }
 
   Value compute(const Fragment::Node& n) {

@@ -551,6 +551,11 @@ Variant FusedPlanner::build(const FusedProgram& program, bool chunks, bool stage
   return VariantBuilder(program.nodes_, program.outputs_, {chunks, staged, code, stream}).build();
 }
 
+const Prefill* Variant::prefill(std::int32_t buffer) const {
+  auto it = std::find_if(prefills.begin(), prefills.end(), [&](const Prefill& f) { return f.buffer == buffer; });
+  return it == prefills.end() ? nullptr : &*it;
+}
+
 std::vector<std::int64_t> FusedProgram::input_row_bytes(std::int64_t inner) const {
   std::vector<std::int64_t> out(static_cast<std::size_t>(inputs_));
   for (const Node& n : nodes_) {

@@ -105,6 +105,9 @@ struct Variant {
   std::vector<Operand> streamed;       // Contiguous inputs
   std::vector<WindowedInput> windows;  // by window
   std::int64_t block = 0;              // elements of a tile
+
+  /// Null where nothing fills the buffer beforehand.
+  const Prefill* prefill(std::int32_t buffer) const;
 };
 
 /// Buffers are first handed out without limit; then those whose last use has passed are given to later steps. `sizes`
