@@ -42,6 +42,19 @@ Result stencil(const Settings& s) {
   return timed(s, call(f, put({1024, 1024}, mesh1(s.devices), P("x"))), {.reads = 200 * kMB, .writes = 200 * kMB});
 }
 
+// One step over one array: four are read, three written.
+Result adam(const Settings& s) {
+  auto f = jit([](const Array& p, const Array& g, const Array& m, const Array& v, const Array& step) {
+    auto [params, state] = optim::adam(p, g, optim::AdamState<Array>{m, v, step});
+    return std::make_tuple(params, state.m, state.v, state.step);
+  });
+  const Shape shape{s.devices, (1 << 23) / s.devices};
+  Mesh m = mesh1(s.devices);
+  auto input = [&](std::uint64_t seed) { return put(shape, m, P("x"), seed); };
+  return timed(s, call(f, input(0), input(1), input(2), square(input(3)), Array(HostArray::scalar(std::int32_t{10}))),
+               {.reads = 128 * kMB, .writes = 96 * kMB});
+}
+
 }  // namespace
 
 void add_compute(std::vector<Workload>& list) {
@@ -72,6 +85,7 @@ void add_compute(std::vector<Workload>& list) {
                   }});
   list.push_back({"conv_32x32x32x64_3x3_alldev", convolution});
   list.push_back({"stencil_1024_50_steps_alldev", stencil});
+  list.push_back({"adam_8M_alldev", adam});
   list.push_back({"sort_1M_f32_1dev", [](const Settings& s) {
                     auto f = jit([](const Array& v) { return sort(v); });
                     return timed(s, call(f, device_put(fill({1 << 20}))), {.reads = 4 * kMB, .writes = 4 * kMB});

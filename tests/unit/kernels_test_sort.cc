@@ -84,7 +84,7 @@ void check(DType type, std::int64_t rows, std::int64_t n, bool many_equal) {
 template <class T>
 void check_sizes(DType type) {
   for (bool equal : {false, true}) {
-    for (std::int64_t n : {0, 1, 2, 31, 512, 513, 3000}) check<T>(type, 3, n, equal);
+    for (std::int64_t n : {0, 1, 2, 31, 512, 513, 3000, 9000}) check<T>(type, 3, n, equal);
     if (equal || test::case_stride() == 1) check<T>(type, 1, 70001, equal);
   }
 }

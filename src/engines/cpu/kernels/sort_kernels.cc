@@ -20,9 +20,8 @@ namespace tessera::kernels {
 namespace {
 
 constexpr std::int64_t kSmall = 512;          // rows up to this length are sorted by comparison
+constexpr std::int64_t kLong = 8 << 10;       // rows from this length have digits of 11 bits, others of 8
 constexpr std::int64_t kParallel = 64 << 10;  // rows from this length are sorted by all threads together
-constexpr int kDigit = 8;
-constexpr std::size_t kBuckets = std::size_t{1} << kDigit;
 
 template <class K>
 struct Item {
@@ -38,77 +37,136 @@ K key_of(K key) {
   return key;
 }
 
-template <class K>
-std::size_t digit(K key, int shift) {
-  return static_cast<std::size_t>(key >> shift) & (kBuckets - 1);
-}
-
-using Counts = std::array<std::int64_t, kBuckets>;
-
-// One pass: elements to the buckets of one digit, each task's share of a bucket after those of the tasks before it.
-// Returns false, and moves nothing, when all elements are in one bucket.
-template <class E>
-bool radix_pass(const E* from, E* to, std::int64_t n, int shift, std::vector<Counts>& counts) {
-  auto tasks = static_cast<std::int64_t>(counts.size());
-  std::int64_t share = (n + tasks - 1) / tasks;
-  auto each = [&](const auto& body) {
-    if (tasks == 1) return body(0, 1);
-    base::parallel_for(tasks, 1, body);
-  };
-  each([&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t t = begin; t < end; ++t) {
-      Counts& c = counts[static_cast<std::size_t>(t)];
-      c.fill(0);
-      for (std::int64_t i = t * share; i < std::min(n, (t + 1) * share); ++i) ++c[digit(key_of(from[i]), shift)];
-    }
-  });
-  std::int64_t total = 0;
-  for (std::size_t b = 0; b < kBuckets; ++b) {
-    std::int64_t start = total;
-    for (Counts& c : counts) {
-      std::int64_t here = c[b];
-      c[b] = total;
-      total += here;
-    }
-    if (total - start == n) return false;
+// A row in equal parts, one a task.
+class Parts {
+ public:
+  Parts(std::int64_t n, bool parallel)
+      : n_(n), tasks_(parallel ? std::int64_t{2} * base::team_size() : 1), part_((n + tasks_ - 1) / tasks_) {}
+  std::size_t tasks() const { return static_cast<std::size_t>(tasks_); }
+  // `body(task, begin, end)`
+  template <class Body>
+  void each(const Body& body) const {
+    auto some = [&](std::int64_t first, std::int64_t last) {
+      for (std::int64_t t = first; t < last; ++t) {
+        body(static_cast<std::size_t>(t), std::min(n_, t * part_), std::min(n_, (t + 1) * part_));
+      }
+    };
+    if (tasks_ == 1) return some(0, 1);
+    base::parallel_for(tasks_, 1, some);
   }
-  each([&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t t = begin; t < end; ++t) {
-      Counts next = counts[static_cast<std::size_t>(t)];
-      for (std::int64_t i = t * share; i < std::min(n, (t + 1) * share); ++i)
-        to[next[digit(key_of(from[i]), shift)]++] = from[i];
-    }
-  });
-  return true;
-}
 
-// Sorts `a`; `b` is scratch of the same size. The sorted elements end in `a`.
-template <class E>
-void radix_sort(std::vector<E>& a, std::vector<E>& b, std::int64_t n, bool parallel) {
-  std::vector<Counts> counts(parallel ? static_cast<std::size_t>(base::team_size()) * 2 : 1);
+ private:
+  std::int64_t n_, tasks_, part_;
+};
+
+// Sorts by digits of `kDigit` bits, the least significant first: wide ones are fewer passes over memory, and more
+// counts.
+template <int kDigit>
+class Radix {
+ public:
+  explicit Radix(const Parts& parts) : parts_(parts), counts_(parts.tasks()) {}
+
+  // Before a pass each element is counted once, with the task that has it.
+  template <class E>
+  void count(std::size_t task, const E* from, std::int64_t n, int shift) {
+    Counts& c = counts_[task];
+    for (std::int64_t i = 0; i < n; ++i) ++c[digit(from[i], shift)];
+  }
+
+  // Elements to the buckets of one digit, each task's share of a bucket after those of the tasks before it. Returns
+  // false, and moves nothing, when all elements are in one bucket.
+  template <class E, class O, class Convert>
+  bool pass(const E* from, O* to, int shift, const Convert& convert) {
+    std::int64_t total = 0;
+    std::int64_t largest = 0;
+    for (std::size_t b = 0; b < kBuckets; ++b) {
+      const std::int64_t start = total;
+      for (Counts& c : counts_) {
+        const std::int64_t here = c[b];
+        c[b] = total;
+        total += here;
+      }
+      largest = std::max(largest, total - start);
+    }
+    const bool moves = largest < total;
+    parts_.each([&](std::size_t task, std::int64_t begin, std::int64_t end) {
+      Counts& next = counts_[task];
+      for (std::int64_t i = begin; moves && i < end; ++i) to[next[digit(from[i], shift)]++] = convert(from[i]);
+      next.fill(0);
+    });
+    return moves;
+  }
+
+ private:
+  static constexpr std::size_t kBuckets = std::size_t{1} << kDigit;
+  using Counts = std::array<std::int64_t, kBuckets>;
+
+  template <class E>
+  static std::size_t digit(const E& element, int shift) {
+    return static_cast<std::size_t>(key_of(element) >> shift) & (kBuckets - 1);
+  }
+
+  const Parts& parts_;
+  std::vector<Counts> counts_;
+};
+
+template <int kDigit, class E, class O, class Fill, class Convert>
+void radix_sort(const Parts& parts, E* from, E* other, O* out, const Fill& fill, const Convert& convert) {
   constexpr int bits = static_cast<int>(sizeof(key_of(E{}))) * 8;
+  constexpr std::int64_t kBlock = 1024;  // elements are counted while they are in the cache
+  Radix<kDigit> radix(parts);
+  parts.each([&](std::size_t task, std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; i += kBlock) {
+      const std::int64_t stop = std::min(end, i + kBlock);
+      fill(task, i, stop, from + i);
+      radix.count(task, from + i, stop - i, 0);
+    }
+  });
   for (int shift = 0; shift < bits; shift += kDigit) {
-    if (radix_pass(a.data(), b.data(), n, shift, counts)) a.swap(b);
+    if (shift > 0) {
+      parts.each([&](std::size_t task, std::int64_t begin, std::int64_t end) {
+        radix.count(task, from + begin, end - begin, shift);
+      });
+    }
+    if (shift + kDigit >= bits) {
+      if (radix.pass(from, out, shift, convert)) return;
+    } else if (radix.pass(from, other, shift, [](const E& e) { return e; })) {
+      std::swap(from, other);
+    }
   }
+  parts.each([&](std::size_t, std::int64_t begin, std::int64_t end) {
+    std::transform(from + begin, from + end, out + begin, convert);
+  });
 }
 
-template <class E>
-void sort_elements(std::vector<E>& a, std::vector<E>& b, std::int64_t n, bool parallel) {
-  constexpr bool wide = sizeof(key_of(E{})) > 8;
-  if (n > kSmall && !wide) {
-    b.resize(a.size());
-    return radix_sort(a, b, n, parallel);
-  }
-  std::stable_sort(a.begin(), a.begin() + n, [](const E& x, const E& y) { return key_of(x) < key_of(y); });
-}
-
-// Scratch lives on with its thread, but not at any size.
-template <class E>
-void release_if_large(std::vector<E>& a, std::vector<E>& b) {
+// Sorts elements of type `E` by their keys, keeping the order of equal ones. `fill(task, begin, end, to)` makes those
+// of a part of the row, `convert` makes of each what `out` gets.
+template <class E, class O, class Fill, class Convert>
+void sort_elements(std::int64_t n, const Parts& parts, O* out, const Fill& fill, const Convert& convert) {
+  using K = decltype(key_of(E{}));
+  // Scratch lives on with its thread, but not at any size.
   constexpr std::size_t kMost = std::size_t{64} << 20;
-  if (a.size() * sizeof(E) <= kMost) return;
-  a = {};
-  b = {};
+  const auto size = static_cast<std::size_t>(n);
+  auto scratch = [&](std::vector<E>& memory) {
+    if (memory.size() < size) memory.resize(size);
+    base::poison(memory.data(), memory.size() * sizeof(E));
+    return memory.data();
+  };
+  auto& memory = base::thread_own<std::vector<E>, struct SortTag>();
+  auto& more = base::thread_own<std::vector<E>, struct SortMoreTag>();
+  E* from = scratch(memory);
+  if (n <= kSmall || sizeof(K) > sizeof(std::uint64_t)) {
+    parts.each([&](std::size_t task, std::int64_t begin, std::int64_t end) { fill(task, begin, end, from + begin); });
+    std::stable_sort(from, from + n, [](const E& x, const E& y) { return key_of(x) < key_of(y); });
+    std::transform(from, from + n, out, convert);
+  } else if (n < kLong || sizeof(K) <= sizeof(std::uint16_t)) {
+    radix_sort<8>(parts, from, scratch(more), out, fill, convert);
+  } else {
+    radix_sort<11>(parts, from, scratch(more), out, fill, convert);
+  }
+  for (auto* m : {&memory, &more}) {
+    if (m->size() * sizeof(E) > kMost) *m = {};
+  }
 }
 
 // Runs `body(row, parallel)` for all rows: many rows side by side, or one after the other with all threads on each.
@@ -126,32 +184,16 @@ void for_rows(std::int64_t rows, std::int64_t n, const Body& body) {
                      });
 }
 
-template <class F>
-void for_range(std::int64_t n, bool parallel, const F& body) {
-  if (!parallel) return body(0, n);
-  base::parallel_for(n, 16 << 10, body);
-}
-
 template <class T>
 void permutation_row(const T* in, std::int32_t* p, bool refine, std::int64_t n, bool parallel) {
-  using K = typename Key<T>::type;
-  auto& a = base::thread_own<std::vector<Item<K>>, struct ItemsTag>();
-  auto& b = base::thread_own<std::vector<Item<K>>, struct OtherItemsTag>();
-  if (static_cast<std::int64_t>(a.size()) < n) a.resize(static_cast<std::size_t>(n));
-  base::poison(a.data(), a.size() * sizeof(a[0]));
-  Item<K>* items = a.data();  // the vector's name means another one on another thread
-  for_range(n, parallel, [&](std::int64_t begin, std::int64_t end) {
+  using E = Item<typename Key<T>::type>;
+  auto fill = [&](std::size_t, std::int64_t begin, std::int64_t end, E* to) {
     for (std::int64_t i = begin; i < end; ++i) {
-      std::int64_t at = refine ? p[i] : i;
-      items[i] = {Key<T>::of(in[at]), static_cast<std::uint32_t>(at)};
+      const std::int64_t at = refine ? p[i] : i;
+      *to++ = {Key<T>::of(in[at]), static_cast<std::uint32_t>(at)};
     }
-  });
-  sort_elements(a, b, n, parallel);
-  items = a.data();
-  for_range(n, parallel, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) p[i] = static_cast<std::int32_t>(items[i].at);
-  });
-  release_if_large(a, b);
+  };
+  sort_elements<E>(n, Parts(n, parallel), p, fill, [](const E& e) { return static_cast<std::int32_t>(e.at); });
 }
 
 // Elements whose bits their keys tell.
@@ -167,36 +209,43 @@ T from_key(K key) {
   }
 }
 
+// Elements that share a key with other bits, in the order of the input.
+template <class T>
+struct Merged {
+  std::vector<T> zeros, nans;
+};
+
 template <class T>
 void sort_row(const T* in, T* out, std::int64_t n, bool parallel) {
   using K = typename Key<T>::type;
-  auto& a = base::thread_own<std::vector<K>, struct KeysTag>();
-  auto& b = base::thread_own<std::vector<K>, struct OtherKeysTag>();
-  if (static_cast<std::int64_t>(a.size()) < n) a.resize(static_cast<std::size_t>(n));
-  base::poison(a.data(), a.size() * sizeof(a[0]));
-  K* keys = a.data();
-  // Elements that share a key with other bits, in the order of the input: zeros and NaNs.
-  std::vector<T> zeros, nans;
-  for_range(n, parallel, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) keys[i] = Key<T>::of(in[i]);
-  });
-  if constexpr (Key<T>::kMerges) {
-    for (std::int64_t i = 0; i < n; ++i) {
-      if (keys[i] == Key<T>::kTop) zeros.push_back(in[i]);
-      if (keys[i] == static_cast<K>(~K{0})) nans.push_back(in[i]);
+  const Parts parts(n, parallel);
+  std::vector<Merged<T>> merged(parts.tasks());
+  auto fill = [&](std::size_t task, std::int64_t begin, std::int64_t end, K* keys) {
+    if constexpr (!Key<T>::kMerges) {
+      std::transform(in + begin, in + end, keys, Key<T>::of);
+    } else {
+      K any = 0;
+      for (std::int64_t i = begin; i < end; ++i) {
+        const K key = keys[i - begin] = Key<T>::of(in[i]);
+        any |= static_cast<K>((key == Key<T>::kTop) | (key == static_cast<K>(~K{0})));
+      }
+      for (std::int64_t i = begin; any != 0 && i < end; ++i) {
+        const K key = keys[i - begin];
+        if (key == Key<T>::kTop) merged[task].zeros.push_back(in[i]);
+        if (key == static_cast<K>(~K{0})) merged[task].nans.push_back(in[i]);
+      }
     }
-  }
-  sort_elements(a, b, n, parallel);
-  keys = a.data();
-  for_range(n, parallel, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) out[i] = from_key<T>(keys[i]);
-  });
+  };
+  sort_elements<K>(n, parts, out, fill, from_key<T, K>);
   if constexpr (Key<T>::kMerges) {
-    auto first = std::lower_bound(keys, keys + n, Key<T>::kTop) - keys;
-    std::copy(zeros.begin(), zeros.end(), out + first);
-    std::copy(nans.begin(), nans.end(), out + n - static_cast<std::int64_t>(nans.size()));
+    T* zeros = std::partition_point(out, out + n, [](T v) { return Key<T>::of(v) < Key<T>::kTop; });
+    T* nans = out + n;
+    for (const Merged<T>& m : merged) {
+      zeros = std::copy(m.zeros.begin(), m.zeros.end(), zeros);
+      nans -= m.nans.size();
+    }
+    for (const Merged<T>& m : merged) nans = std::copy(m.nans.begin(), m.nans.end(), nans);
   }
-  release_if_large(a, b);
 }
 
 template <class T>
