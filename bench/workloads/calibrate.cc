@@ -81,11 +81,13 @@ double element_rate(const Meter& m, Chain chain, const Step& op, double operatio
 }
 // Of functions that are taken for equally fast.
 using Function = std::function<Array(const Array&)>;
-double function_rate(const Meter& m, const std::vector<Function>& functions) {
+double function_rate(const Meter& m, double sums, const std::vector<Function>& functions) {
+  constexpr double kBeside = 3;  // of the operand, of the chain, and the function's own
   double seconds = 0;
   for (const auto& f : functions) {
-    seconds += 1 / element_rate(
-                       m, kFunctions, [f](const Array& y, const Array& x) { return y + f(x); }, 1);
+    const double each = 1 / element_rate(
+                                m, kFunctions, [f](const Array& y, const Array& x) { return y + f(x); }, 1);
+    seconds += std::max(each - kBeside / sums, each / 2);
   }
   return static_cast<double>(functions.size()) / seconds;
 }
@@ -109,6 +111,49 @@ double product_reads(const Meter& m) {
   constexpr std::int64_t kLarge = 1 << 22;
   constexpr std::int64_t kSmall = 1 << 20;
   return static_cast<double>(kLarge - kSmall) / std::max(time(kLarge) - time(kSmall), 1e-7);
+}
+
+// Rows per second of such a product, besides their bytes: what as many bytes in short rows take longer.
+double product_row_rate(const Meter& m) {
+  constexpr std::int64_t kElements = 1 << 20;
+  constexpr std::int64_t kLong = 1 << 10;
+  constexpr std::int64_t kShort = 1 << 7;
+  auto rows = [&](std::int64_t n) { return m.devices() * std::max<std::int64_t>(1, kElements / n / m.devices()); };
+  auto time = [&](std::int64_t n) {
+    return m.seconds([](const Array& x, const Array& v) { return matmul(x, v); }, m.rows({rows(n), n}), m.whole({n}));
+  };
+  return static_cast<double>(rows(kShort) - rows(kLong)) / std::max(time(kShort) - time(kLong), 1e-7);
+}
+
+// Seconds of reading an operand of as many elements, in such rows, once more inside a fused block, moved; and adding
+// it.
+constexpr std::int64_t kWindowElements = 1 << 15;  // of a device
+double window_time(const Meter& m, std::int64_t columns) {
+  constexpr Chain kWindows{8, 0};
+  auto chain = [](std::int64_t length) {
+    return [length](const Array& x) {
+      Array y = x;
+      for (std::int64_t i = 0; i < length; ++i) {
+        const std::int64_t by = i % 4 < 2 ? i / 4 + 1 : -(i / 4 + 1);
+        std::vector<lax::PadDim> pads(3);
+        pads[i % 2 == 0 ? 1 : 2] = {by, -by};
+        y = y + lax::pad(x, 0.0F, pads);
+      }
+      return y;
+    };
+  };
+  return m.added(kWindows, chain, m.rows({m.devices(), kWindowElements / columns, columns}));
+}
+void measure_windows(const Meter& m, ClusterDevice& d) {
+  constexpr std::int64_t kLong = 1 << 10;
+  constexpr std::int64_t kShort = 1 << 6;
+  const auto elements = static_cast<double>(kWindowElements);
+  const double in_long = window_time(m, kLong);
+  const double in_short = std::max(window_time(m, kShort), in_long);
+  const double each_row = (in_short - in_long) / (elements / kShort - elements / kLong);
+  const double all = in_long - each_row * elements / kLong - elements / d.vector_flops;
+  d.operations["window"] = elements / std::max(all, in_long / 4);
+  d.operations["window_row"] = 1 / std::max(each_row, 1e-9);
 }
 
 // Of images, each device its own, by a kernel of 3x3.
@@ -208,18 +253,22 @@ void measure_memory(const Meter& m, std::int64_t largest, ClusterDevice& d, Clus
 }
 
 void measure_functions(const Meter& m, ClusterDevice& d) {
+  const double sums = d.vector_flops * static_cast<double>(m.devices());
   d.operations["root"] =
-      function_rate(m, {[](const Array& v) { return 1.5 / (v + 1); }, [](const Array& v) { return sqrt(v + 1); },
-                        [](const Array& v) { return rsqrt(v + 2); }});
-  d.operations["exp"] = function_rate(m, {[](const Array& v) { return exp(-v); }});
+      function_rate(m, sums,
+                    {[](const Array& v) { return 1.5 / (v + 1); }, [](const Array& v) { return sqrt(v + 1); },
+                     [](const Array& v) { return rsqrt(v + 2); }});
+  d.operations["exp"] = function_rate(m, sums, {[](const Array& v) { return exp(-v); }});
   d.operations["tanh"] =
-      function_rate(m, {[](const Array& v) { return tanh(v); }, [](const Array& v) { return nn::sigmoid(v); }});
+      function_rate(m, sums, {[](const Array& v) { return tanh(v); }, [](const Array& v) { return nn::sigmoid(v); }});
   d.operations["transcendental"] =
-      function_rate(m, {[](const Array& v) { return log(v + 2); }, [](const Array& v) { return sin(v); },
-                        [](const Array& v) { return cos(v); }});
+      function_rate(m, sums,
+                    {[](const Array& v) { return log(v + 2); }, [](const Array& v) { return sin(v); },
+                     [](const Array& v) { return cos(v); }});
   d.operations["special"] =
-      function_rate(m, {[](const Array& v) { return erf(v); }, [](const Array& v) { return power(v * v + 1, -v); },
-                        [](const Array& v) { return log1p(v * v); }, [](const Array& v) { return arctan2(v, v + 1); }});
+      function_rate(m, sums,
+                    {[](const Array& v) { return erf(v); }, [](const Array& v) { return power(v * v + 1, -v); },
+                     [](const Array& v) { return log1p(v * v); }, [](const Array& v) { return arctan2(v, v + 1); }});
 }
 
 void measure_operations(const Meter& m, ClusterDevice& d) {
@@ -245,6 +294,7 @@ void measure_operations(const Meter& m, ClusterDevice& d) {
            m.seconds([](const Array& t, const Array& i) { return take(t, i, 0); }, m.whole({1 << 12, 64}), picks));
   d.operations["convolution"] = convolution_speed(m);
   d.operations["product_reads"] = product_reads(m);
+  d.operations["product_row"] = product_row_rate(m);
   // Divisions and conversions: sums and products of complex values are as fast as those of real ones.
   auto divide = [](const Array& v) { return v / v; };
   auto convert = [](const Array& v) { return astype(v, complex64); };
@@ -322,6 +372,7 @@ ClusterModel measured(const CalibrationSettings& s, RoundTimes& times) {
   measure_functions(m, d);
   measure_operations(m, d);
   for (auto& [kind, rate] : d.operations) rate /= n;
+  measure_windows(m, d);
   d.memory = static_cast<std::int64_t>(static_cast<double>(sysconf(_SC_PHYS_PAGES)) *
                                        static_cast<double>(sysconf(_SC_PAGESIZE)) / n);
   measure_copies(m, s, level);

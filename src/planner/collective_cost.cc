@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/strings.h"
+#include "core/stream_copy.h"
 #include "tessera/error.h"
 
 namespace tessera::planner {
@@ -148,9 +149,13 @@ double seconds_in_memory(const ClusterModel& cluster, Collective kind, double by
       break;
   }
   moved *= in_memory.share;
-  double bandwidth = level.bandwidth / static_cast<double>(level.size());
-  const auto& caches = cluster.device.caches;
-  if (!caches.empty() && moved <= static_cast<double>(caches.back().bytes)) bandwidth = cluster.device.bandwidth(moved);
+  // Large copies are written around the caches, and have no others' data to wait for.
+  const ClusterDevice& d = cluster.device;
+  const auto size = static_cast<double>(level.size());
+  const double since = std::max(moved, in_memory.since);
+  const double copies = level.bandwidth / size;
+  const bool large = d.caches.empty() || moved * size >= core::kCacheBytes;
+  const double bandwidth = large ? copies : d.cached(since) ? d.bandwidth(since) : std::min(copies, d.memory_bandwidth);
   return level.latency + level.on_cores(moved / (bandwidth * level.efficiency));
 }
 

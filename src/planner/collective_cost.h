@@ -38,6 +38,7 @@ struct InMemory {
   /// Bytes that a permutation reads and writes where it copies: what several results take of one operand is read once,
   /// for the nearest cache has it then. Where whole buffers change hands, none.
   double copied = 0;
+  double since = 0;  ///< bytes that the device has read and written since it last used the operands
 };
 
 struct CollectiveCost {

@@ -296,6 +296,24 @@ class Writer {
     }
   }
 
+  // Rows of a matrix that is multiplied by a vector: of each the library adds the products up.
+  double product_rows(const ir::Eqn& e, double products) const {
+    if (e.op != &ops::def::dot_general) return 0;
+    for (auto v : e.in) {
+      const Shape shape = local_shape(v);
+      const auto elements = static_cast<double>(size_of(shape));
+      if (products == 2 * elements && shape.size() > 1) return elements / static_cast<double>(shape.back());
+    }
+    return 0;
+  }
+  bool sums_products(const ir::Eqn& e) const {
+    const auto* p = ir::get_if<ops::Reshard>(e.attrs);
+    if (!uses_ || p == nullptr || p->kind != LayoutChange::AllReduce || e.in.size() != 1) return false;
+    const ir::Eqn* maker = uses_->maker_for_one(e.in[0]);
+    return maker != nullptr && maker->op == &ops::def::dot_general &&
+           g_.layout(e.in[0]).reduction == ir::Reduction::Sum;
+  }
+
   // Convolutions compute whole vectors of channels.
   double filled_up(const ir::Eqn& e) const {
     constexpr std::int64_t kVector = 16;
@@ -310,6 +328,7 @@ class Writer {
     Task t = task(e);
     const runtime::EquationCosts costs = runtime::costs_of(g_, e);
     t.products = costs.products;
+    t.product_rows = product_rows(e, costs.products);
     t.idle = rows_ == Rows::Cached ? filled_up(e) : 1;
     t.vector = costs.flops;
     t.unmeasured = kFunction * costs.transcendentals;
@@ -331,7 +350,13 @@ class Writer {
     for (auto v : e.in) {
       // Inside a group each value is read once, and once more under each window.
       const ir::ValueId once = window_[index(v)] ? v : root(v);
-      if (in_memory_[index(root(v))] && (!joins || reads_.insert({group, once}).second)) {
+      if (!in_memory_[index(root(v))] || (joins && !reads_.insert({group, once}).second)) continue;
+      if (joins && window_[index(v)] && !reads_.insert({group, root(v)}).second) {
+        touch(t, root(v), bytes_read(v), Touch::Kind::Window);
+        const Shape shape = local_shape(v);
+        t.windows += static_cast<double>(size_of(shape));
+        t.window_rows += static_cast<double>(size_of(shape) / std::max<std::int64_t>(1, shape.back()));
+      } else {
         touch(t, root(v), bytes_read(v), carried(v) ? Touch::Kind::Carried : Touch::Kind::Read);
       }
     }
@@ -344,8 +369,8 @@ class Writer {
     if (e.op->traits().view) t.bytes = 2 * std::min(read, t.bytes - read);
     push(e, std::move(t));
   }
-  static void touch(Task& t, ir::ValueId v, double bytes, Touch::Kind kind) {
-    t.touches.push_back({v, bytes, kind});
+  void touch(Task& t, ir::ValueId v, double bytes, Touch::Kind kind) const {
+    t.touches.push_back({v, bytes, kind, distinct({v})});
     t.bytes += bytes;
   }
   Touch::Kind kind_written(ir::ValueId v) const {
@@ -406,6 +431,7 @@ class Writer {
                      : p->kind == LayoutChange::AllToAll      ? Collective::AllToAll
                                                               : Collective::Permute;
       if (t.collective == Collective::AllGather) t.bytes = all(e.out);
+      t.sums_products = sums_products(e);
     } else if (const auto* q = ir::get_if<ops::GroupExchange>(e.attrs)) {
       set_groups(t, *q);
     } else {
@@ -415,8 +441,8 @@ class Writer {
     }
     if (ops::received(g_, e) == 0) return pass_on(e);
     if (!shows_window(e)) {
-      for (auto v : e.in) t.touches.push_back({root(v), bytes(v)});
-      for (auto v : e.out) t.touches.push_back({v, bytes(v), kind_written(v)});
+      for (auto v : e.in) t.touches.push_back({root(v), bytes(v), Touch::Kind::Read, distinct({v})});
+      for (auto v : e.out) t.touches.push_back({v, bytes(v), kind_written(v), distinct({v})});
     }
     t.name = to_string(t.collective);
     push(e, std::move(t));

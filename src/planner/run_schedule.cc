@@ -55,6 +55,7 @@ double cached_bandwidth(const ClusterDevice& d, double bytes) {
 // Seconds that a task takes to read and write what caches hold, and what they do not.
 struct Moves {
   double cached = 0, memory = 0;
+  double since = 0;  ///< bytes read and written since it last used what it reads
 };
 
 // Of a fused group. Its passes follow each other; in each, arithmetic and what caches give go on side by side. Beside
@@ -111,18 +112,21 @@ class Simulator {
   }
 
   bool shares_memory() const { return rows_of(cluster_) == Rows::Cached; }
-  // Of the members of a shared memory those that have work of their own: what is alike is computed once, by all cores.
-  double share_of(const Task& t) const {
+  // Of the members of a shared memory those that have work or values of their own: what is alike is computed once, by
+  // all cores, and held once.
+  double share_of(ir::AxisMask distinct) const {
     if (!shares_memory()) return 1;
     const std::int64_t members = cluster_.levels[0].size();
     std::int64_t left = members;
     std::int64_t unlike = 1;
     for (std::size_t a = mesh_sizes_.size(); a-- > 0 && left > 1;) {
-      if ((t.distinct >> a & 1) != 0) unlike *= std::min(left, mesh_sizes_[a]);
+      if ((distinct >> a & 1) != 0) unlike *= std::min(left, mesh_sizes_[a]);
       left /= mesh_sizes_[a];
     }
     return static_cast<double>(unlike) / static_cast<double>(members);
   }
+  double share_of(const Task& t) const { return share_of(t.distinct); }
+  double share_of(const Task& t, const Touch& u) const { return std::min(share_of(t), share_of(u.distinct)); }
   // What the task adds to its fused group, which takes the longer of its arithmetic and its memory traffic. Where
   // nobody shares memory each operation is taken by itself: so those clusters were held against published figures.
   double fused(const Task& t, double arithmetic, const Moves& moves) {
@@ -145,6 +149,13 @@ class Simulator {
   double arithmetic(const Task& t) const {
     const ClusterDevice& d = cluster_.device;
     double seconds = t.vector / d.vector_flops;
+    auto add = [&](const char* operation, double times) {
+      const auto known = d.operations.find(operation);
+      if (known != d.operations.end()) seconds += times / known->second;
+    };
+    add("window", t.windows);
+    add("window_row", t.window_rows);
+    add("product_row", t.product_rows);
     auto rate = t.operation == nullptr ? d.operations.end() : d.operations.find(t.operation);
     if (t.products > 0) {
       const double measured = rate == d.operations.end() ? 1 : rate->second / d.rate(DType::F32);
@@ -173,17 +184,18 @@ class Simulator {
       now += moved(t);
       for (const auto& u : t.touches) {
         bytes += u.bytes;
-        if (!shares_memory()) continue;
+        if (!shares_memory() || (u.kind == Touch::Kind::Window && d.operations.contains("window"))) continue;
         const auto used = last.find(u.value);
         double since = used == last.end() ? now - all : used->second;
         if (used == last.end() && u.kind == Touch::Kind::Carried) since = 0;
         if (u.kind == Touch::Kind::Between) since = before;
         if (streams(t, u)) since = -kFar;
         add(moves, t, u, now - since);
+        if (!u.writes()) moves.since = std::max(moves.since, now - since);
         last[u.value] = streams(t, u) ? -kFar : before;
       }
       const double scale = bytes > 0 && shares_memory() ? share * t.bytes / bytes : 1;
-      out.push_back({scale * moves.cached, scale * moves.memory});
+      out.push_back({scale * moves.cached, scale * moves.memory, moves.since});
     }
     return out;
   }
@@ -195,7 +207,12 @@ class Simulator {
       (d.cached(since) ? moves.cached : moves.memory) += d.write_cost_of(since) * u.bytes / d.bandwidth(since);
       return;
     }
-    const double hits = last_cache_share(d, since);
+    double hits = last_cache_share(d, since);
+    // What several devices read in turn comes from the memory for the first of them.
+    const auto members = static_cast<double>(cluster_.levels[0].size());
+    if (!d.caches.empty() && u.bytes <= members * static_cast<double>(d.caches.back().bytes)) {
+      hits = 1 - (1 - hits) * share_of(t, u) / share_of(t);
+    }
     const double missed = (1 - hits) * u.bytes / d.memory_bandwidth;
     moves.memory += missed;
     if (hits > 0) moves.cached += missed + hits * u.bytes / rate_of(t, since);
@@ -215,8 +232,11 @@ class Simulator {
   double moved(const Task& t) const {
     if (t.body) return moved(*t.body);
     double sum = 0;
-    for (const auto& u : t.touches) sum += shares_memory() && streams(t, u) ? 0 : u.bytes;
-    return share_of(t) * sum;
+    for (const auto& u : t.touches) {
+      const bool again = u.kind == Touch::Kind::Window || (shares_memory() && streams(t, u));
+      if (!again) sum += share_of(t, u) * u.bytes;
+    }
+    return sum;
   }
   double moved(const Schedule& s) const {
     double sum = 0;
@@ -238,9 +258,10 @@ class Simulator {
     return {now_, nullptr};
   }
 
-  Ready communicate(const Task& t, const Ready& ready) {
+  Ready communicate(const Task& t, const Moves& moves, const Ready& ready) {
+    if (t.sums_products && shares_memory() && cluster_.levels.size() == 1) return ready;
     const CollectiveCost cost =
-        planner::cost_of(cluster_, t.collective, t.bytes, spans(t.axes), {share_of(t), t.copied});
+        planner::cost_of(cluster_, t.collective, t.bytes, spans(t.axes), {share_of(t), t.copied, moves.since});
     const bool beside = std::ranges::find(cluster_.overlaps, to_string(t.collective)) != cluster_.overlaps.end();
     double begin = ready.at;
     if (!beside) begin = std::max(begin, now_);
@@ -306,7 +327,7 @@ class Simulator {
         ends[i] = loop(t, ready);
         loop_begin_ = outer;
       } else {
-        ends[i] = t.is_collective ? communicate(t, ready) : compute(t, moves[i], ready);
+        ends[i] = t.is_collective ? communicate(t, moves[i], ready) : compute(t, moves[i], ready);
       }
     }
     Ready end{now_, nullptr};

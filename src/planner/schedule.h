@@ -24,10 +24,12 @@ struct Touch {
   double bytes = 0;
   enum class Kind : std::uint8_t {
     Read,
+    Window,   ///< read, moved, by a fused group that reads the value where it is, too
     Carried,  ///< read, of a loop's body: the round before has written it at its end
     Written,  ///< a result of the graph
     Between,  ///< any other that is written: its memory was another value's a moment before
   } kind = Kind::Read;
+  ir::AxisMask distinct = ~ir::AxisMask{0};  ///< axes of the mesh along which devices hold unlike things
   bool writes() const { return kind == Kind::Written || kind == Kind::Between; }
 };
 
@@ -46,6 +48,9 @@ struct Task {
   double vector = 0;                ///< element-wise operations
   const char* operation = nullptr;  ///< one of `ClusterDevice::known_operations`
   double elements = 0;              ///< of that operation
+  double windows = 0;               ///< elements of `Touch::Kind::Window`
+  double window_rows = 0;           ///< and their rows
+  double product_rows = 0;          ///< of a matrix that is multiplied by a vector
   double unmeasured = 0;            ///< element-wise operations that these count as where the cluster has no rate
   bool function = false;            ///< where it has none, that of "transcendental" stands for it
   double bytes = 0;                 ///< read from and written to the device's memory; of a collective as in `cost_of`
@@ -61,6 +66,8 @@ struct Task {
   Collective collective = Collective::AllReduce;
   Dims axes = {};     ///< numbers of the mesh's axes over which data moves
   double copied = 0;  ///< as in `InMemory`
+  /// Sums products that nothing else reads: inside one process the native engine adds each to the others as it is made.
+  bool sums_products = false;
 
   // Repetition.
   std::shared_ptr<const Schedule> body = nullptr;

@@ -85,6 +85,13 @@ TEST(CollectiveCost, InOneMemoryBuffersAreReadAndWrittenOnce) {
   cached.device.caches = {{64, 4}};
   EXPECT_DOUBLE_EQ(seconds(cached, Collective::AllToAll, 32, {8}, {0}), 1 + 64 / 4.0);
   EXPECT_DOUBLE_EQ(seconds(cached, Collective::AllToAll, 64, {8}, {0}), 1 + 128.0);
+  auto later = [&](double since) {
+    return cost_of(cached, Collective::AllToAll, 32, spans_of(c, {8}, {0}), {1, 0, since}).seconds;
+  };
+  EXPECT_DOUBLE_EQ(later(64), 1 + 64 / 4.0);
+  EXPECT_DOUBLE_EQ(later(65), 1 + 64.0) << "other values have taken the operands' place in the cache";
+  cached.device.memory_bandwidth = 0.5;
+  EXPECT_DOUBLE_EQ(later(65), 1 + 128.0);
 }
 
 TEST(CollectiveCost, TreesForFewBytes) {

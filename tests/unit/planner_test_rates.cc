@@ -132,6 +132,67 @@ TEST(Rates, ProductsMayReadCachesFasterThanOtherPasses) {
   EXPECT_EQ(step(c, product), from_memory);
 }
 
+TEST(Rates, WhatSeveralDevicesReadTakesRoomInTheCacheOnce) {
+  const AbstractMesh mesh{{"x", 8}};
+  auto product = jit([](const Array& v, const Array& w) { return matmul(v, w); },
+                     {.in_shardings = {NamedSharding(mesh, P("x")), NamedSharding(mesh, P())}});
+  const auto lowered = product.lower(ShapeDtype{{64, 16}, float32}, ShapeDtype{{16, 16}, float32});
+  constexpr double kBytes = 4 * kElements;
+  constexpr double kWhole = 4 * 16 * 16;
+  ClusterModel c = process();
+  c.device.flops = {{DType::F32, 1e12}};
+  c.device.memory_bandwidth = 1;
+  c.device.caches = {{static_cast<std::int64_t>(2 * kBytes + kWhole / 8), 100}};
+  EXPECT_NEAR(lowered.simulate(c).step, (2 * kBytes + kWhole) / 100, 1e-6);
+  c.device.caches = {{static_cast<std::int64_t>(kWhole / 8), 100}};
+  EXPECT_NEAR(lowered.simulate(c).step, 2 * kBytes + kWhole / 8 + kWhole / 8 + 7 * kWhole / 8 / 100, 1e-2)
+      << "the first device brings it";
+}
+
+TEST(Rates, WindowsOfWhatAGroupReadsHaveARateOfTheirOwn) {
+  auto around = [](const Array& v) {
+    const std::vector<lax::PadDim> left{{0, 0}, {1, -1}};
+    const std::vector<lax::PadDim> right{{0, 0}, {-1, 1}};
+    return v + lax::pad(v, 0.0F, left) + lax::pad(v, 0.0F, right);
+  };
+  ClusterModel c = process();
+  c.device.vector_flops = 1e12;
+  c.device.memory_bandwidth = 10;
+  EXPECT_NEAR(step(c, around), 4 * 4 * kElements / 10, 1e-6) << "three are read and one is written";
+  c.device.operations = {{"window", 4}, {"window_row", 1}};
+  c.device.memory_bandwidth = 100;
+  EXPECT_NEAR(step(c, around), 2 * (kElements / 4 + 8), 1e-6) << "memory is read and written beside them";
+  c.device.memory_bandwidth = 1;
+  EXPECT_NEAR(step(c, around), 2 * 4 * kElements, 1e-6);
+}
+
+TEST(Rates, RowsOfAMatrixTimesAVectorHaveTheirOwn) {
+  auto product = [](const Array& v) { return matmul(v, ones({16})); };
+  ClusterModel c = process();
+  const double plain = step(c, product);
+  c.device.operations = {{"product_row", 4}};
+  EXPECT_NEAR(step(c, product) - plain, 8 / 4.0, 1e-6);
+  EXPECT_EQ(step(c,
+                 [](const Array& v) {
+                   return matmul(v, ones({16, 16}));
+                 }),
+            step(process(), [](const Array& v) {
+              return matmul(v, ones({16, 16}));
+            }));
+}
+
+TEST(Rates, ProductsAreSummedAsTheyAreMade) {
+  auto square = [](const Array& v) { return matmul(transpose(v), v); };
+  auto twice = [](const Array& v) {
+    const Array product = matmul(transpose(exp(v)), v);
+    return product + sum(v, {.axis = Dims{0}});
+  };
+  ClusterModel c = process();
+  c.levels[0].bandwidth = 1;
+  EXPECT_LT(step(c, square), 10);
+  EXPECT_GT(step(c, twice), 4 * 16) << "other sums are exchanged";
+}
+
 TEST(Rates, WrittenBytesMayCostMoreOrLess) {
   auto sorted = [](const Array& v) { return sort(v, -1); };
   ClusterModel c = process();
