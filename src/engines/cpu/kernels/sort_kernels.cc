@@ -38,9 +38,9 @@ K key_of(K key) {
 }
 
 // A row in equal parts, one a task.
-class Parts {
+class RowParts {
  public:
-  Parts(std::int64_t n, bool parallel)
+  RowParts(std::int64_t n, bool parallel)
       : n_(n), tasks_(parallel ? std::int64_t{2} * base::team_size() : 1), part_((n + tasks_ - 1) / tasks_) {}
   std::size_t tasks() const { return static_cast<std::size_t>(tasks_); }
   // `body(task, begin, end)`
@@ -64,7 +64,7 @@ class Parts {
 template <int kDigit>
 class Radix {
  public:
-  explicit Radix(const Parts& parts) : parts_(parts), counts_(parts.tasks()) {}
+  explicit Radix(const RowParts& parts) : parts_(parts), counts_(parts.tasks()) {}
 
   // Before a pass each element is counted once, with the task that has it.
   template <class E>
@@ -106,12 +106,12 @@ class Radix {
     return static_cast<std::size_t>(key_of(element) >> shift) & (kBuckets - 1);
   }
 
-  const Parts& parts_;
+  const RowParts& parts_;
   std::vector<Counts> counts_;
 };
 
 template <int kDigit, class E, class O, class Fill, class Convert>
-void radix_sort(const Parts& parts, E* from, E* other, O* out, const Fill& fill, const Convert& convert) {
+void radix_sort(const RowParts& parts, E* from, E* other, O* out, const Fill& fill, const Convert& convert) {
   constexpr int bits = static_cast<int>(sizeof(key_of(E{}))) * 8;
   constexpr std::int64_t kBlock = 1024;  // elements are counted while they are in the cache
   Radix<kDigit> radix(parts);
@@ -142,7 +142,7 @@ void radix_sort(const Parts& parts, E* from, E* other, O* out, const Fill& fill,
 // Sorts elements of type `E` by their keys, keeping the order of equal ones. `fill(task, begin, end, to)` makes those
 // of a part of the row, `convert` makes of each what `out` gets.
 template <class E, class O, class Fill, class Convert>
-void sort_elements(std::int64_t n, const Parts& parts, O* out, const Fill& fill, const Convert& convert) {
+void sort_elements(std::int64_t n, const RowParts& parts, O* out, const Fill& fill, const Convert& convert) {
   using K = decltype(key_of(E{}));
   // Scratch lives on with its thread, but not at any size.
   constexpr std::size_t kMost = std::size_t{64} << 20;
@@ -193,7 +193,7 @@ void permutation_row(const T* in, std::int32_t* p, bool refine, std::int64_t n, 
       *to++ = {Key<T>::of(in[at]), static_cast<std::uint32_t>(at)};
     }
   };
-  sort_elements<E>(n, Parts(n, parallel), p, fill, [](const E& e) { return static_cast<std::int32_t>(e.at); });
+  sort_elements<E>(n, RowParts(n, parallel), p, fill, [](const E& e) { return static_cast<std::int32_t>(e.at); });
 }
 
 // Elements whose bits their keys tell.
@@ -218,7 +218,7 @@ struct Merged {
 template <class T>
 void sort_row(const T* in, T* out, std::int64_t n, bool parallel) {
   using K = typename Key<T>::type;
-  const Parts parts(n, parallel);
+  const RowParts parts(n, parallel);
   std::vector<Merged<T>> merged(parts.tasks());
   auto fill = [&](std::size_t task, std::int64_t begin, std::int64_t end, K* keys) {
     if constexpr (!Key<T>::kMerges) {
