@@ -405,7 +405,7 @@ class Writer {
       t.group = group;
       t.launches = false;
       std::erase_if(t.touches, [&](const Touch& u) {
-        const bool known = !u.writes() && twice.contains(u.value);
+        const bool known = !u.writes() && u.kind != Touch::Kind::Window && twice.contains(u.value);
         if (known) t.bytes -= u.bytes;
         return known;
       });

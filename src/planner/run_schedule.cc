@@ -259,7 +259,10 @@ class Simulator {
   }
 
   Ready communicate(const Task& t, const Moves& moves, const Ready& ready) {
-    if (t.sums_products && shares_memory() && cluster_.levels.size() == 1) return ready;
+    if (t.sums_products && shares_memory() && cluster_.levels.size() == 1) {
+      counts_.collectives += static_cast<std::int64_t>(scale_);
+      return ready;
+    }
     const CollectiveCost cost =
         planner::cost_of(cluster_, t.collective, t.bytes, spans(t.axes), {share_of(t), t.copied, moves.since});
     const bool beside = std::ranges::find(cluster_.overlaps, to_string(t.collective)) != cluster_.overlaps.end();
