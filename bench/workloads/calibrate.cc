@@ -100,29 +100,30 @@ double product_speed(const Meter& m, DType dtype) {
   return 2.0 * static_cast<double>(rows * n * n) / time;
 }
 
-// Bytes per second at which a matrix that the caches hold is read to be multiplied by a vector: what a product of four
-// times its rows takes longer.
+// A matrix, split by rows, times a vector.
+std::int64_t matrix_rows(const Meter& m, std::int64_t elements, std::int64_t columns) {
+  return m.devices() * std::max<std::int64_t>(1, elements / columns / m.devices());
+}
+double matrix_times_vector(const Meter& m, std::int64_t elements, std::int64_t columns) {
+  return m.seconds([](const Array& x, const Array& v) { return matmul(x, v); },
+                   m.rows({matrix_rows(m, elements, columns), columns}), m.whole({columns}));
+}
+constexpr std::int64_t kMatrix = 1 << 20;   // elements that the caches hold
+constexpr std::int64_t kLongRow = 1 << 10;  // of it
+
+// Bytes per second at which such a matrix is read: what a product of four times its rows takes longer.
 double product_reads(const Meter& m) {
-  constexpr std::int64_t n = 1024;
-  auto time = [&](std::int64_t bytes) {
-    const std::int64_t rows = m.devices() * std::max<std::int64_t>(1, bytes / (4 * n) / m.devices());
-    return m.seconds([](const Array& x, const Array& v) { return matmul(x, v); }, m.rows({rows, n}), m.whole({n}));
-  };
-  constexpr std::int64_t kLarge = 1 << 22;
-  constexpr std::int64_t kSmall = 1 << 20;
-  return static_cast<double>(kLarge - kSmall) / std::max(time(kLarge) - time(kSmall), 1e-7);
+  constexpr std::int64_t kQuarter = kMatrix / 4;
+  const double more = matrix_times_vector(m, kMatrix, kLongRow) - matrix_times_vector(m, kQuarter, kLongRow);
+  return 4.0 * static_cast<double>(kMatrix - kQuarter) / std::max(more, 1e-7);
 }
 
 // Rows per second of such a product, besides their bytes: what as many bytes in short rows take longer.
 double product_row_rate(const Meter& m) {
-  constexpr std::int64_t kElements = 1 << 20;
-  constexpr std::int64_t kLong = 1 << 10;
   constexpr std::int64_t kShort = 1 << 7;
-  auto rows = [&](std::int64_t n) { return m.devices() * std::max<std::int64_t>(1, kElements / n / m.devices()); };
-  auto time = [&](std::int64_t n) {
-    return m.seconds([](const Array& x, const Array& v) { return matmul(x, v); }, m.rows({rows(n), n}), m.whole({n}));
-  };
-  return static_cast<double>(rows(kShort) - rows(kLong)) / std::max(time(kShort) - time(kLong), 1e-7);
+  const double more = matrix_times_vector(m, kMatrix, kShort) - matrix_times_vector(m, kMatrix, kLongRow);
+  const std::int64_t rows = matrix_rows(m, kMatrix, kShort) - matrix_rows(m, kMatrix, kLongRow);
+  return static_cast<double>(std::max<std::int64_t>(1, rows)) / std::max(more, 1e-7);
 }
 
 // Seconds of reading an operand of as many elements, in such rows, once more inside a fused block, moved; and adding

@@ -150,6 +150,7 @@ class Simulator {
     const ClusterDevice& d = cluster_.device;
     double seconds = t.vector / d.vector_flops;
     auto add = [&](const char* operation, double times) {
+      if (times == 0) return;
       const auto known = d.operations.find(operation);
       if (known != d.operations.end()) seconds += times / known->second;
     };

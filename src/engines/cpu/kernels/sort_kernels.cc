@@ -5,6 +5,7 @@
 #include <array>
 #include <cstring>
 #include <numeric>
+#include <span>
 #include <vector>
 
 #include "base/strings.h"
@@ -37,7 +38,7 @@ K key_of(K key) {
   return key;
 }
 
-// A row in equal parts, one a task.
+// A row in equal parts, one for each task.
 class RowParts {
  public:
   RowParts(std::int64_t n, bool parallel)
@@ -219,7 +220,10 @@ template <class T>
 void sort_row(const T* in, T* out, std::int64_t n, bool parallel) {
   using K = typename Key<T>::type;
   const RowParts parts(n, parallel);
-  std::vector<Merged<T>> merged(parts.tasks());
+  // Short rows are many: theirs takes no memory.
+  Merged<T> alone;
+  std::vector<Merged<T>> several(parallel ? parts.tasks() : 0);
+  const std::span<Merged<T>> merged = parallel ? std::span(several) : std::span(&alone, 1);
   auto fill = [&](std::size_t task, std::int64_t begin, std::int64_t end, K* keys) {
     if constexpr (!Key<T>::kMerges) {
       std::transform(in + begin, in + end, keys, Key<T>::of);
