@@ -8,6 +8,7 @@
 
 #include "commands.h"
 #include "tessera/device.h"
+#include "tessera/threads.h"
 #include "tessera/version.h"
 
 namespace tessera::cli {
@@ -41,6 +42,7 @@ void info() {
   }
   if (client.devices().size() > 16) std::printf("  ...\n");
   std::printf("cores: %u\n", std::thread::hardware_concurrency());
+  std::printf("threads: %d\n", num_threads());
   std::printf("instruction sets: %s\n", instruction_sets().c_str());
 }
 }  // namespace

@@ -221,7 +221,7 @@ double spread(const Meter& m, double launch) {
 // size from which the engine has all cores share it.
 void measure_memory(const Meter& m, std::int64_t largest, ClusterDevice& d, ClusterLevel& level) {
   constexpr double kAlike = 1.2;
-  level.cores = std::max(1U, std::thread::hardware_concurrency());
+  level.cores = num_threads();
   std::vector<double> read;  // of every size in every round
   std::vector<double> written;
   for (std::int64_t bytes = kShared; bytes <= largest; bytes *= 2) {
@@ -235,15 +235,18 @@ void measure_memory(const Meter& m, std::int64_t largest, ClusterDevice& d, Clus
   const ClusterCache memory = rates(largest, read.back(), written_alone + read.back() / 2, d.launch + level.spread);
   d.memory_bandwidth = memory.bandwidth;
   d.write_cost = memory.write_cost;
-  ClusterCache alone = rates(kAlone, pass_time(m, kAlone, false), pass_time(m, kAlone / 2, true), d.launch);
-  alone.bandwidth = std::max(alone.bandwidth * static_cast<double>(level.cores), memory.bandwidth);
-  d.caches.push_back(alone);
+  if (level.cores > 1) {
+    ClusterCache alone = rates(kAlone, pass_time(m, kAlone, false), pass_time(m, kAlone / 2, true), d.launch);
+    alone.bandwidth = std::max(alone.bandwidth * static_cast<double>(level.cores), memory.bandwidth);
+    d.caches.push_back(alone);
+  }
   std::size_t next = 0;
   for (std::int64_t bytes = kShared; bytes < largest; bytes *= 2, ++next) {
     ClusterCache here = rates(bytes, read[next], written[next], d.launch + level.spread);
-    here.bandwidth = std::min(here.bandwidth, d.caches.back().bandwidth);
+    const bool first = d.caches.empty();
+    if (!first) here.bandwidth = std::min(here.bandwidth, d.caches.back().bandwidth);
     if (here.bandwidth < kAlike * memory.bandwidth) break;
-    if (d.caches.back().bandwidth < kAlike * here.bandwidth) {
+    if (!first && d.caches.back().bandwidth < kAlike * here.bandwidth) {
       d.caches.back().bytes = bytes;
     } else {
       d.caches.push_back(here);
@@ -285,7 +288,12 @@ void measure_operations(const Meter& m, ClusterDevice& d) {
   const auto in_lines = static_cast<double>(lines << 13);
   const Array y = m.rows({lines, 1 << 13});
   d.operations["sort"] = rate(in_lines * kLineLog, m.seconds([](const Array& v) { return sort(v); }, y));
-  d.operations["top_k"] = rate(in_lines, m.seconds([](const Array& v) { return lax::top_k(v, 8).first; }, y));
+  auto largest = [](const Array& v) { return lax::top_k(v, 8).first; };
+  const double in_long = m.seconds(largest, y);
+  const double more = m.seconds(largest, x) - in_long * elements / in_lines;
+  const double each_row = std::max(more / (static_cast<double>(rows) - elements / (1 << 13)), 1e-9);
+  d.operations["top_k_row"] = 1 / each_row;
+  d.operations["top_k"] = rate(in_lines, std::max(in_long - each_row * static_cast<double>(lines), in_long / 4));
   d.operations["fft"] =
       rate(elements * kLog, m.seconds([](const Array& v) { return fft::fft(v); }, astype(x, complex64)));
   d.operations["scan"] = rate(elements, m.seconds([](const Array& v) { return cumsum(v, 1); }, x));
@@ -327,13 +335,17 @@ void measure_copies(const Meter& m, const CalibrationSettings& s, ClusterLevel& 
 ClusterLevel network(const Meter& m, const CalibrationSettings& s) {
   const Mesh mesh = by_process(s);
   ClusterLevel l{"processes", ClusterLevel::Kind::Switch, {s.processes}};
-  auto time = [&](std::int64_t elements) {
-    auto sums = shard_map([](const Array& x) { return psum(x, "p"); }, mesh, blocks(), P("d"));
-    return m.seconds(sums, put({s.devices, elements}, mesh, blocks()));
+  auto sums = [&](std::int64_t length) {
+    auto body = [length](Array x) {
+      for (std::int64_t i = 0; i < length; ++i) x = x + psum(x, "p");
+      return x;
+    };
+    return shard_map(body, mesh, blocks(), blocks());
   };
+  auto time = [&](std::int64_t elements) { return m.seconds(sums(1), put({s.devices, elements}, mesh, blocks())); };
   constexpr std::int64_t kLarge = 1 << 20;
-  const double small = time(1);
-  const double large = std::max(time(kLarge) - small, 1e-9);
+  const double small = m.added(kChain, sums, put({s.devices, 1}, mesh, blocks()));
+  const double large = std::max(time(kLarge) - time(1), 1e-9);
   const auto members = static_cast<double>(s.processes);
   const auto bytes = 4.0 * static_cast<double>(kLarge * (s.devices / s.processes));
   l.latency = small / (2 * std::ceil(std::log2(members)));

@@ -55,7 +55,9 @@ struct CalibrationCase {
 std::vector<CalibrationCase> calibration_cases(std::int64_t devices);
 
 /// Seconds of one run of each: the median of those that the budget allows for each, of three at least; the same in all
-/// processes. The programs run by turns, so that all of them meet the same machine.
+/// processes. The programs run by turns, so that all of them meet the same machine. Where there are several processes,
+/// short runs are timed many at a time, from when all processes begin until all have ended: a single one has a core for
+/// itself that its process shares with others.
 std::vector<double> median_seconds(const std::vector<std::function<void()>>& programs, double budget);
 
 struct CheckedCase {

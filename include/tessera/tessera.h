@@ -70,6 +70,7 @@
 #include "tessera/special.h"
 #include "tessera/stablehlo.h"
 #include "tessera/statistics.h"
+#include "tessera/threads.h"
 #include "tessera/torch_xla_names.h"
 #include "tessera/transfer.h"
 #include "tessera/tree.h"

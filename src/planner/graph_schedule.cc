@@ -290,21 +290,29 @@ class Writer {
         t.elements = elements(e.in.back());
         return;
       case ir::Work::TopK:
+        t.elements = elements(e.in[0]);
+        t.row_operation = "top_k_row";
+        t.rows = rows(e.in[0]);
+        return;
       case ir::Work::Scan:
         t.elements = elements(e.in[0]);
         return;
     }
   }
 
-  // Rows of a matrix that is multiplied by a vector: of each the library adds the products up.
-  double product_rows(const ir::Eqn& e, double products) const {
-    if (e.op != &ops::def::dot_general) return 0;
+  double rows(ir::ValueId v) const {
+    const Shape shape = local_shape(v);
+    return shape.empty() ? 1 : static_cast<double>(size_of(shape) / std::max<std::int64_t>(1, shape.back()));
+  }
+  // The operand of a product that is a matrix times a vector, if it is one: of each of its rows the library adds the
+  // products up.
+  std::optional<ir::ValueId> times_vector(const ir::Eqn& e, double products) const {
+    if (e.op != &ops::def::dot_general) return std::nullopt;
     for (auto v : e.in) {
       const Shape shape = local_shape(v);
-      const auto elements = static_cast<double>(size_of(shape));
-      if (products == 2 * elements && shape.size() > 1) return elements / static_cast<double>(shape.back());
+      if (products == 2 * static_cast<double>(size_of(shape)) && shape.size() > 1) return v;
     }
-    return 0;
+    return std::nullopt;
   }
   bool sums_products(const ir::Eqn& e) const {
     const auto* p = ir::get_if<ops::Reshard>(e.attrs);
@@ -328,7 +336,10 @@ class Writer {
     Task t = task(e);
     const runtime::EquationCosts costs = runtime::costs_of(g_, e);
     t.products = costs.products;
-    t.product_rows = product_rows(e, costs.products);
+    if (const auto matrix = times_vector(e, costs.products)) {
+      t.row_operation = "product_row";
+      t.rows = rows(*matrix);
+    }
     t.idle = rows_ == Rows::Cached ? filled_up(e) : 1;
     t.vector = costs.flops;
     t.unmeasured = kFunction * costs.transcendentals;
@@ -353,9 +364,8 @@ class Writer {
       if (!in_memory_[index(root(v))] || (joins && !reads_.insert({group, once}).second)) continue;
       if (joins && window_[index(v)] && !reads_.insert({group, root(v)}).second) {
         touch(t, root(v), bytes_read(v), Touch::Kind::Window);
-        const Shape shape = local_shape(v);
-        t.windows += static_cast<double>(size_of(shape));
-        t.window_rows += static_cast<double>(size_of(shape) / std::max<std::int64_t>(1, shape.back()));
+        t.windows += static_cast<double>(size_of(local_shape(v)));
+        t.window_rows += rows(v);
       } else {
         touch(t, root(v), bytes_read(v), carried(v) ? Touch::Kind::Carried : Touch::Kind::Read);
       }

@@ -150,13 +150,13 @@ class Simulator {
     const ClusterDevice& d = cluster_.device;
     double seconds = t.vector / d.vector_flops;
     auto add = [&](const char* operation, double times) {
-      if (times == 0) return;
+      if (operation == nullptr || times == 0) return;
       const auto known = d.operations.find(operation);
       if (known != d.operations.end()) seconds += times / known->second;
     };
     add("window", t.windows);
     add("window_row", t.window_rows);
-    add("product_row", t.product_rows);
+    add(t.row_operation, t.rows);
     auto rate = t.operation == nullptr ? d.operations.end() : d.operations.find(t.operation);
     if (t.products > 0) {
       const double measured = rate == d.operations.end() ? 1 : rate->second / d.rate(DType::F32);

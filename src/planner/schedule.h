@@ -50,9 +50,10 @@ struct Task {
   double elements = 0;              ///< of that operation
   double windows = 0;               ///< elements of `Touch::Kind::Window`
   double window_rows = 0;           ///< and their rows
-  double product_rows = 0;          ///< of a matrix that is multiplied by a vector
-  double unmeasured = 0;            ///< element-wise operations that these count as where the cluster has no rate
-  bool function = false;            ///< where it has none, that of "transcendental" stands for it
+  const char* row_operation = nullptr;  ///< one of `ClusterDevice::known_operations` as well
+  double rows = 0;                      ///< of that operation
+  double unmeasured = 0;                ///< element-wise operations that these count as where the cluster has no rate
+  bool function = false;                ///< where it has none, that of "transcendental" stands for it
   double bytes = 0;                 ///< read from and written to the device's memory; of a collective as in `cost_of`
   std::vector<Touch> touches = {};  ///< in a schedule's own values; collectives have them too
   DType dtype = DType::F32;

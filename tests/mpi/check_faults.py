@@ -23,10 +23,13 @@ own = "mpich" if mpich else "openmpi"
 breaches = []
 
 
-def run(ranks: int, *arguments: str, start: bool = True) -> tuple[int, str, float]:
+def run(ranks: int, *arguments: str, start: bool = True, threads: int | None = None) -> tuple[int, str, float]:
+    environment = {k: v for k, v in os.environ.items() if k != "TESSERA_THREADS" or threads is None}
+    if threads:
+        environment["TESSERA_THREADS"] = str(threads)
     command = ([mpirun, "-n", str(ranks)] if start else []) + [program, *arguments]
     begin = time.monotonic()
-    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
     try:
         text, _ = child.communicate(timeout=LONGEST)
     except subprocess.TimeoutExpired:
@@ -87,6 +90,16 @@ def at_places() -> None:
         check("under_way", ranks, {p: both for p in range(ranks)})
     check("kill", 4, {}, clean=False)
     check("uncaught", 4, {}, clean=False)
+
+    # Processes share the machine's cores out, unless they are told how many threads to have.
+    for ranks in (2, 4):
+        _, text, _ = run(ranks, "threads", threads=0)
+        counts = [int(n) for n in re.findall(r"process \d: (\d+) threads", text)]
+        if len(counts) != ranks or not ranks <= sum(counts) <= max(ranks, len(os.sched_getaffinity(0))):
+            breaches.append(f"{ranks} processes have {counts} threads on {len(os.sched_getaffinity(0))} cores:\n{text}")
+        _, text, _ = run(ranks, "threads", threads=3)
+        if len(re.findall(r"process \d: 3 threads", text)) != ranks:
+            breaches.append(f"{ranks} processes of three threads each tell:\n{text}")
 
     # Started by nobody, by another mpirun, and with a module that is none or another MPI's.
     _, text, _ = run(1, "alone", start=False)

@@ -272,6 +272,11 @@ int main(int argc, char** argv) {
   }
   ts::distributed::initialize(
       {.devices = 2, .memory_limit = mode == "under_way" ? kMemoryLimit : 0, .timeout_seconds = kTimeout});
+  if (mode == "threads") {
+    std::cout << "process " + std::to_string(ts::process_index()) + ": " + std::to_string(ts::num_threads()) +
+                     " threads\n";
+    return 0;
+  }
   if (mode == "random" && argc == 5) return Random(argv[2], std::atoi(argv[3]), std::atoi(argv[4])).run();
   return run(mode);
 }

@@ -2,8 +2,10 @@
 // One library, many threads: every scenario ends, with right values.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <barrier>
+#include <cstdlib>
 #include <thread>
 
 #include "base/thread_pool.h"
@@ -279,6 +281,19 @@ TEST_F(ThreadsTest, MapsOnEveryThread) {
   together([&](int) {
     for (int i = 0; i < 10; ++i) EXPECT_EQ(f(x).item<float>(), 504);
   });
+}
+
+TEST_F(ThreadsTest, CoresAreSharedOutAmongProcesses) {
+  if (std::getenv("TESSERA_THREADS") != nullptr) GTEST_SKIP() << "as many threads as it says";
+  const int all = num_threads();
+  const Array expected = x * 2.0;
+  for (int processes : {1, 2, 1000}) {
+    base::share_cores(processes);
+    EXPECT_EQ(num_threads(), std::max(1, all / processes));
+    EXPECT_EQ((x * 2.0).to_vector<float>(), expected.to_vector<float>());
+  }
+  base::share_cores(1);
+  EXPECT_EQ(num_threads(), all);
 }
 
 TEST_F(ThreadsTest, LoadersThatAreLeft) {

@@ -181,6 +181,15 @@ TEST(Rates, RowsOfAMatrixTimesAVectorHaveTheirOwn) {
             }));
 }
 
+TEST(Rates, RowsOfTopKHaveTheirOwn) {
+  auto largest = [](const Array& v) { return lax::top_k(v, 2).first; };
+  ClusterModel c = process();
+  c.device.operations = {{"top_k", 16}};
+  const double plain = step(c, largest);
+  c.device.operations["top_k_row"] = 2;
+  EXPECT_NEAR(step(c, largest) - plain, 8 / 2.0, 1e-6);
+}
+
 TEST(Rates, ProductsAreSummedAsTheyAreMade) {
   auto square = [](const Array& v) { return matmul(transpose(v), v); };
   auto twice = [](const Array& v) {

@@ -22,6 +22,7 @@
 #include "base/hash.h"
 #include "base/report/log.h"
 #include "base/strings.h"
+#include "base/thread_pool.h"
 #include "engines/mpi/left_behind.h"
 #include "engines/mpi/load_module.h"
 #include "tessera/error.h"
@@ -67,6 +68,7 @@ struct NoticeHead {
 struct Hello {
   std::array<char, 32> version{};
   std::int64_t devices = 0;
+  std::uint64_t cores = 0;
   std::int32_t node = 0;
 };
 
@@ -210,6 +212,7 @@ class Transport final : public MpiTransport, public std::enable_shared_from_this
     std::strncpy(mine.version.data(), version(), mine.version.size() - 1);
     mine.devices = options.devices;
     mine.node = world_.node;
+    mine.cores = base::which_cores();
     std::vector<Hello> all(static_cast<std::size_t>(world_.size));
     check(mpi_.gather(&mine, all.data(), sizeof mine), "exchanging what the processes are");
     for (std::size_t p = 0; p < all.size(); ++p) {
@@ -220,6 +223,8 @@ class Transport final : public MpiTransport, public std::enable_shared_from_this
                            " of the library and process 0 version ", all[0].version.data(),
                            "; build the program once for all processes"));
     }
+    base::share_cores(static_cast<int>(std::count_if(
+        all.begin(), all.end(), [&](const Hello& h) { return h.node == mine.node && h.cores == mine.cores; })));
   }
 
   void check(int error, const char* what) const {

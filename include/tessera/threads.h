@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+namespace tessera {
+
+/// Threads that the CPU engine computes with in this process, the calling one among them: as many as `TESSERA_THREADS`
+/// says, else one for each core that the process may run on. Processes of `Client::mpi` that may run on the same cores
+/// share them out, each at least one.
+int num_threads();
+
+}  // namespace tessera
