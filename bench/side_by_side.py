@@ -233,7 +233,7 @@ def main() -> int:
         out = pathlib.Path(args.out)
         result = {"machine": machine, "workloads": table, "geomean_ratio": round(geomean, 3), "rounds": args.rounds}
         out.mkdir(parents=True, exist_ok=True)
-    (out / "bench.json").write_text(json.dumps(result, indent=1) + "\n")
+        (out / "bench.json").write_text(json.dumps(result, indent=1) + "\n")
         (out / "bench.svg").write_text(plot(table))
     record = ROOT / "bench/record.json"
     recorded = json.loads(record.read_text())["workloads"] if record.exists() else {}

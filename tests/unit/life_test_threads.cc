@@ -284,12 +284,12 @@ TEST_F(ThreadsTest, MapsOnEveryThread) {
 }
 
 TEST_F(ThreadsTest, CoresAreSharedOutAmongProcesses) {
-  if (std::getenv("TESSERA_THREADS") != nullptr) GTEST_SKIP() << "as many threads as it says";
+  const bool told = std::getenv("TESSERA_THREADS") != nullptr;  // which goes before
   const int all = num_threads();
   const Array expected = x * 2.0;
   for (int processes : {1, 2, 1000}) {
     base::share_cores(processes);
-    EXPECT_EQ(num_threads(), std::max(1, all / processes));
+    EXPECT_EQ(num_threads(), told ? all : std::max(1, all / processes));
     EXPECT_EQ((x * 2.0).to_vector<float>(), expected.to_vector<float>());
   }
   base::share_cores(1);
