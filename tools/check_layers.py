@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks how the code is laid out: the arrows of tools/layers.toml, public headers that stand alone, file sizes, licence
-lines, white space. Prints every breach as `file:line: what`, and fails where there is one.
+"""Checks how the code is laid out: the arrows of tools/layers.toml, public headers that stand alone, Python that compiles,
+file sizes, licence lines, white space. Prints every breach as `file:line: what`, and fails where there is one.
 
 usage: check_layers.py [--no-compile]
 """
@@ -130,6 +130,11 @@ class Checker:
                 self.check_private_names(file, lines)
         elif text and path.suffix in {".py", ".sh"} and not any(LICENCE in line for line in lines[:2]):
             self.breach(file, 1, f"no '# {LICENCE}' in the first two lines")
+        if path.suffix == ".py":  # no test runs those that measure
+            try:
+                compile(text, file, "exec")
+            except SyntaxError as e:
+                self.breach(file, e.lineno or 1, f"no Python: {e.msg}")
         if path.suffix in CODE | {".py", ".sh"}:
             count = len(lines) - 1
             if count > self.sizes["hard"]:
