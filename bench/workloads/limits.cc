@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstring>
 #include <dnnl.hpp>
@@ -54,6 +55,17 @@ double on_all_cores(const std::function<void(std::size_t, std::size_t)>& body) {
   return least;
 }
 
+// The sum of [begin, end), read in four places at a time: so memory gives more than in one.
+std::uint64_t sum_of(const std::vector<std::uint64_t>& in, std::size_t begin, std::size_t end) {
+  const std::size_t quarter = (end - begin) / 4;
+  std::array<std::uint64_t, 4> sums{};
+  for (std::size_t j = begin; j < begin + quarter; ++j) {
+    for (std::size_t k = 0; k < 4; ++k) sums[k] += in[j + k * quarter];
+  }
+  for (std::size_t j = begin + 4 * quarter; j < end; ++j) sums[0] += in[j];
+  return sums[0] + sums[1] + sums[2] + sums[3];
+}
+
 // Reads and writes as much as the workload does: what is read beyond what is written is summed, what is written beyond
 // what is read is set.
 double memory_time(double reads, double writes) {
@@ -68,9 +80,7 @@ double memory_time(double reads, double writes) {
     std::size_t b = part(0, both, i);
     std::size_t e = part(0, both, i + 1);
     std::memcpy(out.data() + b, in.data() + b, (e - b) * 8);
-    std::uint64_t sum = 0;
-    for (std::size_t j = part(both, from, i); j < part(both, from, i + 1); ++j) sum += in[j];
-    sums[i % sums.size()] += sum;
+    sums[i % sums.size()] += sum_of(in, part(both, from, i), part(both, from, i + 1));
     b = part(both, to, i);
     std::memset(out.data() + b, 1, (part(both, to, i + 1) - b) * 8);
   });

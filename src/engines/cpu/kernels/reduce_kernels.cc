@@ -189,14 +189,7 @@ T leaf(const T* x, std::int64_t n) {
   std::int64_t i = 0;
   if (n >= 2 * w) {
     Fold<T, Op> acc;
-    for (; i + 4 * w <= n; i += 4 * w) {
-      // Reading alone waits for memory: further ahead than the hardware looks. Addresses beyond the end do no harm.
-      constexpr std::int64_t kAhead = 2048;
-      for (std::int64_t k = 0; k < 4; ++k) {
-        __builtin_prefetch(reinterpret_cast<const char*>(x + i + k * w) + kAhead, 0, 2);
-      }
-      acc.add(load(x + i), load(x + i + w), load(x + i + 2 * w), load(x + i + 3 * w));
-    }
+    for (; i + 4 * w <= n; i += 4 * w) acc.add(load(x + i), load(x + i + w), load(x + i + 2 * w), load(x + i + 3 * w));
     for (; i + w <= n; i += w) acc.add(load(x + i));
     total = across<Op, w / 2, T>(acc.result());
   }
@@ -204,9 +197,30 @@ T leaf(const T* x, std::int64_t n) {
   return total;
 }
 
+// As many whole leaves side by side, with the bits of each alone. Reading alone waits for memory, which gives more
+// where it is asked in several places: two threads of a Zen 3 read 64 MB in 0.8 of the time with two, in 0.75 with
+// four.
+template <class T, class Op, std::int64_t kLeaves>
+void leaves(const T* x, T* out) {
+  constexpr std::int64_t w = kLanes<T>;
+  Fold<T, Op> acc[kLeaves];
+  for (std::int64_t i = 0; i < kLeaf; i += 4 * w) {
+    for (std::int64_t k = 0; k < kLeaves; ++k) {
+      const T* at = x + k * kLeaf + i;
+      acc[k].add(load(at), load(at + w), load(at + 2 * w), load(at + 3 * w));
+    }
+  }
+  for (std::int64_t k = 0; k < kLeaves; ++k) out[k] = across<Op, w / 2, T>(acc[k].result());
+}
+
 template <class T, class Op>
 T pairwise(const T* x, std::int64_t n) {
   if (n <= kLeaf) return leaf<T, Op>(x, n);
+  if (n == 4 * kLeaf) {
+    T of[4];
+    leaves<T, Op, 4>(x, of);
+    return static_cast<T>(Op::op(static_cast<T>(Op::op(of[0], of[1])), static_cast<T>(Op::op(of[2], of[3]))));
+  }
   std::int64_t half = (n / 2 + kLeaf - 1) / kLeaf * kLeaf;
   return static_cast<T>(Op::op(pairwise<T, Op>(x, half), pairwise<T, Op>(x + half, n - half)));
 }
