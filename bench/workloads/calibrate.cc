@@ -11,6 +11,7 @@
 
 #include "calibration.h"
 #include "inputs.h"
+#include "tessera/threads.h"
 #include "workload.h"
 
 namespace tessera::bench {
@@ -128,7 +129,7 @@ double product_row_rate(const Meter& m) {
 
 // Seconds of reading an operand of as many elements, in such rows, once more inside a fused block, moved; and adding
 // it.
-constexpr std::int64_t kWindowElements = 1 << 15;  // of a device
+constexpr std::int64_t kWindowElements = 1 << 17;  // of a device: more than the cache of a core holds
 double window_time(const Meter& m, std::int64_t columns) {
   constexpr Chain kWindows{8, 0};
   auto chain = [](std::int64_t length) {
@@ -252,8 +253,11 @@ void measure_memory(const Meter& m, std::int64_t largest, ClusterDevice& d, Clus
       d.caches.push_back(here);
     }
   }
-  // Sizes between two that were measured are taken for the nearer one.
-  for (auto& cache : d.caches) cache.bytes += cache.bytes / 2;
+  // Sizes between two that were measured are taken for the nearer one. Of processes that share cores those that have
+  // one had the caches for themselves here, for many steps; where they wait for each other, all of them have a part.
+  for (auto& cache : d.caches) {
+    cache.bytes = static_cast<std::int64_t>(1.5 * static_cast<double>(cache.bytes) / processes_per_core());
+  }
 }
 
 void measure_functions(const Meter& m, ClusterDevice& d) {
@@ -335,6 +339,7 @@ void measure_copies(const Meter& m, const CalibrationSettings& s, ClusterLevel& 
 ClusterLevel network(const Meter& m, const CalibrationSettings& s) {
   const Mesh mesh = by_process(s);
   ClusterLevel l{"processes", ClusterLevel::Kind::Switch, {s.processes}};
+  l.direct = true;
   auto sums = [&](std::int64_t length) {
     auto body = [length](Array x) {
       for (std::int64_t i = 0; i < length; ++i) x = x + psum(x, "p");
@@ -344,11 +349,10 @@ ClusterLevel network(const Meter& m, const CalibrationSettings& s) {
   };
   auto time = [&](std::int64_t elements) { return m.seconds(sums(1), put({s.devices, elements}, mesh, blocks())); };
   constexpr std::int64_t kLarge = 1 << 20;
-  const double small = m.added(kChain, sums, put({s.devices, 1}, mesh, blocks()));
   const double large = std::max(time(kLarge) - time(1), 1e-9);
   const auto members = static_cast<double>(s.processes);
   const auto bytes = 4.0 * static_cast<double>(kLarge * (s.devices / s.processes));
-  l.latency = small / (2 * std::ceil(std::log2(members)));
+  l.latency = m.added(kChain, sums, put({s.devices, 1}, mesh, blocks()));
   l.bandwidth = 2 * (members - 1) / members * bytes / large;
   return l;
 }

@@ -82,8 +82,11 @@ struct ClusterLevel {
   double latency = 0;  ///< seconds that a message takes from one member to the next, without its bytes
   /// Bytes per second in one direction: of each link of a torus, of each member's port, or of the whole shared medium.
   double bandwidth = 0;
-  double efficiency = 1;   ///< share of `bandwidth` that collectives reach; the second of the two fitted figures
-  bool trees = true;       ///< collectives may use trees and recursive halving; else rings alone
+  double efficiency = 1;  ///< share of `bandwidth` that collectives reach; the second of the two fitted figures
+  bool trees = true;      ///< collectives may use trees and recursive halving; else rings alone
+  /// Of a switch: members send to all others at the same time, so that a collective takes `latency` once, and an
+  /// all-reduce twice where that sends less. So the native engine exchanges among processes.
+  bool direct = false;
   std::int64_t cores = 1;  ///< of shared memory: those that compute for its members
   double spread = 0;       ///< of shared memory: seconds that it takes to have all cores work on one operation
   bool operator==(const ClusterLevel&) const = default;

@@ -8,4 +8,8 @@ namespace tessera {
 /// share them out, each at least one.
 int num_threads();
 
+/// Processes of `Client::mpi` for each core that this one may run on: 2 where four run on two cores, 1 where there are
+/// cores enough.
+double processes_per_core();
+
 }  // namespace tessera

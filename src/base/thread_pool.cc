@@ -204,6 +204,7 @@ class Pool {
 int num_threads() { return std::min(Pool::get().threads(), wanted_threads()); }
 std::uint64_t which_cores() { return own_cores().set; }
 void share_cores(int processes) { sharing = std::max(1, processes); }
+double processes_per_core() { return std::max(1.0, static_cast<double>(sharing) / own_cores().count); }
 bool in_parallel_region() { return inside; }
 int team_size() { return inside ? team_inside : num_threads(); }
 
@@ -246,3 +247,4 @@ void parallel_for(std::int64_t n, std::int64_t grain, const std::function<void(s
 }  // namespace tessera::base
 
 int tessera::num_threads() { return base::num_threads(); }
+double tessera::processes_per_core() { return base::processes_per_core(); }

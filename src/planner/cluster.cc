@@ -62,6 +62,8 @@ class Check {
     rate(field + ".bandwidth", l.bandwidth);
     share(field + ".efficiency", l.efficiency);
     const bool memory = l.kind == ClusterLevel::Kind::Memory;
+    if (l.direct && l.kind != ClusterLevel::Kind::Switch)
+      fail(field + ".direct", "true", "false, for the level is no switch");
     if (l.cores < 1 || (!memory && l.cores != 1)) {
       fail(field + ".cores", str(l.cores), memory ? "1 or more" : "1, for the level is no shared memory");
     }

@@ -164,6 +164,7 @@ ClusterLevel read_level(const json& j, std::size_t i, const std::string& file) {
   l.bandwidth = f.number("bandwidth");
   l.efficiency = f.number("efficiency", 1.0);
   l.trees = f.flag("trees", true);
+  if (l.kind == Kind::Switch) l.direct = f.flag("direct", false);
   if (l.kind == Kind::Memory) {
     if (f.take("cores") != nullptr) l.cores = f.integer("cores");
     l.spread = f.number("spread", 0.0);
@@ -176,6 +177,7 @@ json level_json(const ClusterLevel& l) {
   json j{{"name", l.name},           {"kind", to_string(l.kind)},  {"sizes", l.sizes}, {"latency", l.latency},
          {"bandwidth", l.bandwidth}, {"efficiency", l.efficiency}, {"trees", l.trees}};
   if (l.kind == ClusterLevel::Kind::Torus) j["wrap"] = l.wrap;
+  if (l.kind == ClusterLevel::Kind::Switch) j["direct"] = l.direct;
   if (l.kind == ClusterLevel::Kind::Memory) {
     j["cores"] = l.cores;
     j["spread"] = l.spread;

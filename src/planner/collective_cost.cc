@@ -96,13 +96,15 @@ class Stage {
       return span_.ring ? std::ceil((n_ - 1) / 2) * alpha_ + part / (2 * bandwidth_)
                         : (n_ - 1) * alpha_ + part / bandwidth_;
     }
-    const double steps = halves() ? std::log2(n_) : n_ - 1;
+    const double steps = level_.direct ? 1 : halves() ? std::log2(n_) : n_ - 1;
     return steps * alpha_ + part / bandwidth_;
   }
   double all_reduce(double bytes, const char** algorithm) const {
-    *algorithm = level_.kind == Kind::Torus ? "torus" : halves() ? "halving" : "ring";
+    *algorithm = gather_name();
     const double two = 2 * gather(bytes);
-    if (span_.size <= 1 || level_.kind == Kind::Torus || !level_.trees) return two;
+    if (span_.size <= 1) return two;
+    if (level_.direct) return std::min(two, alpha_ + (n_ - 1) * bytes / bandwidth_);
+    if (level_.kind == Kind::Torus || !level_.trees) return two;
     const double tree = 2 * std::ceil(std::log2(n_)) * alpha_ + 2 * bytes / bandwidth_;
     if (tree >= two) return two;
     *algorithm = "tree";
@@ -110,13 +112,17 @@ class Stage {
   }
   double all_to_all(double bytes) const {
     if (span_.size <= 1) return 0;
-    if (level_.kind != Kind::Torus) return (n_ - 1) * alpha_ + (n_ - 1) / n_ * bytes / bandwidth_;
+    if (level_.kind != Kind::Torus) {
+      return (level_.direct ? 1 : n_ - 1) * alpha_ + (n_ - 1) / n_ * bytes / bandwidth_;
+    }
     // The link in the middle carries what a half sends to the other.
     return span_.ring ? std::ceil(n_ / 2) * alpha_ + bytes * n_ / 8 / bandwidth_
                       : (n_ - 1) * alpha_ + bytes * n_ / 4 / bandwidth_;
   }
   double permute(double bytes) const { return span_.size <= 1 ? 0 : alpha_ + bytes / bandwidth_; }
-  const char* gather_name() const { return level_.kind == Kind::Torus ? "torus" : halves() ? "halving" : "ring"; }
+  const char* gather_name() const {
+    return level_.direct ? "direct" : level_.kind == Kind::Torus ? "torus" : halves() ? "halving" : "ring";
+  }
   double size() const { return n_; }
 
  private:

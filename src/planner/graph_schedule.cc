@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <map>
 #include <optional>
@@ -13,10 +12,9 @@
 #include "ops/collective/transfer_bytes.h"
 #include "ops/control/subgraph_structure.h"
 #include "ops/control/trip_count.h"
-#include "ops/linalg/conv.h"
 #include "ops/shared_attrs.h"
+#include "planner/equation_work.h"
 #include "planner/schedule.h"
-#include "runtime/program_costs.h"
 #include "spmd/equations/halo_equations.h"
 #include "spmd/late_completion.h"
 
@@ -26,46 +24,6 @@ namespace {
 
 using LayoutChange = ops::Reshard::Kind;
 using TaskIds = std::vector<std::int32_t>;
-
-// Element-wise operations that a sum or a product of complex values counts as.
-constexpr double kComplex = 4;
-// Element-wise operations that an exponential or a logarithm counts as where nobody has measured it.
-constexpr double kFunction = 10;
-
-// The rate among `ClusterDevice::known_operations` that this work has; null: it has none of its own.
-const char* operation_of(ir::Work work) {
-  switch (work) {
-    case ir::Work::Plain:
-      return nullptr;
-    case ir::Work::Root:
-      return "root";
-    case ir::Work::Exp:
-      return "exp";
-    case ir::Work::Tanh:
-      return "tanh";
-    case ir::Work::Function:
-      return "transcendental";
-    case ir::Work::Special:
-      return "special";
-    case ir::Work::Sort:
-      return "sort";
-    case ir::Work::TopK:
-      return "top_k";
-    case ir::Work::Fft:
-      return "fft";
-    case ir::Work::Gather:
-    case ir::Work::Scatter:
-      return "gather";
-    case ir::Work::Scan:
-      return "scan";
-    case ir::Work::Conv:
-      return "convolution";
-  }
-  return nullptr;
-}
-
-// By what extents sorts and transforms take more than their elements.
-double logarithm(std::int64_t extent) { return std::log2(static_cast<double>(std::max<std::int64_t>(2, extent))); }
 
 bool free_reshard(const ir::Eqn& e) {
   return e.op == &ops::def::reshard && ir::get<ops::Reshard>(e.attrs).kind == LayoutChange::Slice;
@@ -182,7 +140,7 @@ class Writer {
     constexpr std::int64_t kLongest = 4096;
     const auto* p = ir::get_if<ops::Axes>(e.attrs);
     if (rows_ == Rows::Apart || !reduces(e) || p == nullptr || p->axes.empty()) return false;
-    const Shape shape = local_shape(e.in[0]);
+    const Shape shape = local_shape(g_, e.in[0]);
     const auto kept = static_cast<std::int64_t>(shape.size() - p->axes.size());
     std::int64_t row = 1;
     for (auto d : p->axes) {
@@ -196,12 +154,58 @@ class Writer {
     if (auto control = ops::control_of(e)) return add_control(e, *control);
     if (communicates(e)) return add_collective(e);
     if (is_view(e) || is_number(e)) return pass_on(e);
+    if (rows_ == Rows::Cached && (fuses(e) || reduces(e))) {
+      for (auto v : e.in) {
+        if (comes_too_early(v, e)) make_again(v, 0);
+      }
+    }
     add_computation(e);
+  }
+
+  // Whether the fused group that computes `v` has to end before `e` can: what else `e` reads comes from others that
+  // read the group's results, collectives above all.
+  bool comes_too_early(ir::ValueId v, const ir::Eqn& e) {
+    if (in_memory_[index(root(v))] || group_[index(v)] < 0) return false;
+    const std::int32_t group = whole_group(group_[index(v)]);
+    TaskIds open;
+    for (auto t : tasks_of(e)) {
+      if (whole_group(task(t).group) != group) open.push_back(t);
+    }
+    std::set<std::int32_t> seen(open.begin(), open.end());
+    while (!open.empty()) {
+      const Task& t = task(open.back());
+      open.pop_back();
+      for (auto before : t.after) {
+        if (whole_group(task(before).group) == group) return true;
+        if (before > group && seen.insert(before).second) open.push_back(before);
+      }
+    }
+    return false;
+  }
+  // The native engine computes it once more in a later group where that is cheap, else the earlier one stores it.
+  void make_again(ir::ValueId v, int depth) {
+    constexpr int kLongest = 16;
+    const ir::Eqn* maker = uses_->maker(root(v));
+    if (in_memory_[index(root(v))] || maker == nullptr) return;
+    if (depth >= kLongest || !maker->op->traits().cheap || reduces(*maker)) return store_late(root(v));
+    for (auto x : maker->in) make_again(x, depth + 1);
+    add_computation(*maker);
+    made_[index(v)] = made_[index(root(v))];
+    group_[index(v)] = group_[index(root(v))];
+  }
+  void store_late(ir::ValueId v) {
+    in_memory_[index(v)] = true;
+    for (auto t : made_[index(v)]) touch(task(t), v, bytes(v), Touch::Kind::Between);
+  }
+  Task& task(std::int32_t id) { return out_.tasks[static_cast<std::size_t>(id)]; }
+  std::int32_t whole_group(std::int32_t group) const {
+    auto larger = merged_.find(group);
+    return larger == merged_.end() ? group : whole_group(larger->second);
   }
 
   // The native engine writes single constants into the code that reads them.
   bool is_number(const ir::Eqn& e) const {
-    return rows_ == Rows::Cached && e.in.empty() && e.out.size() == 1 && size_of(local_shape(e.out[0])) == 1;
+    return rows_ == Rows::Cached && e.in.empty() && e.out.size() == 1 && size_of(local_shape(g_, e.out[0])) == 1;
   }
 
   void pass_on(const ir::Eqn& e) {
@@ -238,81 +242,10 @@ class Writer {
     return id;
   }
 
-  Shape local_shape(ir::ValueId v) const {
-    const ir::Type& t = g_.type(v);
-    return g_.mesh ? ir::tile_shape(t.shape, g_.layout(v), *g_.mesh) : t.shape;
-  }
   ir::AxisMask distinct(const std::vector<ir::ValueId>& values) const {
     ir::AxisMask out = 0;
     for (auto v : values) out |= g_.mesh ? g_.layout(v).distinct() : 0;
     return out;
-  }
-  bool handles_complex(const ir::Eqn& e) const {
-    return is_complex(g_.type(e.out[0]).dtype) || is_complex(g_.type(e.in[0]).dtype);
-  }
-  // What arithmetic on elements does not describe.
-  void set_operation(Task& t, const ir::Eqn& e) const {
-    if (e.in.empty() || e.out.empty()) return;
-    const ir::Traits& traits = e.op->traits();
-    auto elements = [&](ir::ValueId v) { return static_cast<double>(size_of(local_shape(v))); };
-    if (traits.elementwise && handles_complex(e)) {
-      t.vector = kComplex * elements(e.out[0]);
-      t.unmeasured = 0;
-      if (traits.by_parts) return;
-      t.operation = "complex";
-      t.elements = elements(e.out[0]);
-      t.function = false;
-      return;
-    }
-    t.operation = operation_of(traits.work);
-    switch (traits.work) {
-      case ir::Work::Plain:
-      case ir::Work::Conv:
-        return;
-      case ir::Work::Root:
-      case ir::Work::Exp:
-      case ir::Work::Tanh:
-      case ir::Work::Function:
-      case ir::Work::Special:
-        t.unmeasured += std::exchange(t.vector, 0);
-        t.elements = elements(e.out[0]);
-        return;
-      case ir::Work::Sort:
-        t.elements = elements(e.in[0]) * logarithm(local_shape(e.in[0]).back());
-        return;
-      case ir::Work::Fft:
-        t.elements = std::max(elements(e.in[0]), elements(e.out[0])) * logarithm(local_shape(e.out[0]).back());
-        return;
-      case ir::Work::Gather:
-        t.elements = elements(e.out[0]);
-        return;
-      case ir::Work::Scatter:
-        t.elements = elements(e.in.back());
-        return;
-      case ir::Work::TopK:
-        t.elements = elements(e.in[0]);
-        t.row_operation = "top_k_row";
-        t.rows = rows(e.in[0]);
-        return;
-      case ir::Work::Scan:
-        t.elements = elements(e.in[0]);
-        return;
-    }
-  }
-
-  double rows(ir::ValueId v) const {
-    const Shape shape = local_shape(v);
-    return shape.empty() ? 1 : static_cast<double>(size_of(shape) / std::max<std::int64_t>(1, shape.back()));
-  }
-  // The operand of a product that is a matrix times a vector, if it is one: of each of its rows the library adds the
-  // products up.
-  std::optional<ir::ValueId> times_vector(const ir::Eqn& e, double products) const {
-    if (e.op != &ops::def::dot_general) return std::nullopt;
-    for (auto v : e.in) {
-      const Shape shape = local_shape(v);
-      if (products == 2 * static_cast<double>(size_of(shape)) && shape.size() > 1) return v;
-    }
-    return std::nullopt;
   }
   bool sums_products(const ir::Eqn& e) const {
     const auto* p = ir::get_if<ops::Reshard>(e.attrs);
@@ -322,35 +255,9 @@ class Writer {
            g_.layout(e.in[0]).reduction == ir::Reduction::Sum;
   }
 
-  // Convolutions compute whole vectors of channels.
-  double filled_up(const ir::Eqn& e) const {
-    constexpr std::int64_t kVector = 16;
-    const auto* conv = ir::get_if<ops::Conv>(e.attrs);
-    if (conv == nullptr) return 1;
-    const std::int64_t channels = local_shape(e.in[1])[static_cast<std::size_t>(conv->rhs_spec[0])];
-    if (channels <= 0) return 1;
-    return static_cast<double>((channels + kVector - 1) / kVector * kVector) / static_cast<double>(channels);
-  }
-
   void add_computation(const ir::Eqn& e) {
     Task t = task(e);
-    const runtime::EquationCosts costs = runtime::costs_of(g_, e);
-    t.products = costs.products;
-    if (const auto matrix = times_vector(e, costs.products)) {
-      t.row_operation = "product_row";
-      t.rows = rows(*matrix);
-    }
-    t.idle = rows_ == Rows::Cached ? filled_up(e) : 1;
-    t.vector = costs.flops;
-    t.unmeasured = kFunction * costs.transcendentals;
-    t.function = costs.transcendentals > 0;
-    set_operation(t, e);
-    for (const auto& sub : e.op->subgraphs(e.attrs)) {  // of a reducer, for each element
-      double elements = 0;
-      for (auto v : e.in) elements = std::max(elements, bytes(v) / static_cast<double>(dtype_size(g_.type(v).dtype)));
-      t.vector += elements * static_cast<double>(sub->eqns.size());
-    }
-    if (!e.in.empty()) t.dtype = g_.type(e.in[0]).dtype;
+    describe_work(g_, e, rows_ == Rows::Cached, t);
     t.distinct = distinct(e.out.empty() ? e.in : e.out);
     const bool joins = fuses(e) || reduces(e);
     std::int32_t group = joins ? group_of(e) : -1;
@@ -364,8 +271,8 @@ class Writer {
       if (!in_memory_[index(root(v))] || (joins && !reads_.insert({group, once}).second)) continue;
       if (joins && window_[index(v)] && !reads_.insert({group, root(v)}).second) {
         touch(t, root(v), bytes_read(v), Touch::Kind::Window);
-        t.windows += static_cast<double>(size_of(local_shape(v)));
-        t.window_rows += rows(v);
+        t.windows += static_cast<double>(size_of(local_shape(g_, v)));
+        t.window_rows += row_count(g_, v);
       } else {
         touch(t, root(v), bytes_read(v), carried(v) ? Touch::Kind::Carried : Touch::Kind::Read);
       }
@@ -393,8 +300,7 @@ class Writer {
     std::int32_t group = -1;
     for (auto v : e.in) {
       if (in_memory_[index(root(v))]) continue;
-      std::int32_t other = group_[index(v)];
-      while (merged_.contains(other)) other = merged_[other];
+      const std::int32_t other = whole_group(group_[index(v)]);
       if (other < 0 || other == group) continue;
       const bool both = rows_ == Rows::Cached && group >= 0;
       group = both ? merge(std::min(group, other), std::max(group, other)) : std::max(group, other);

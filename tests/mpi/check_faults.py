@@ -97,6 +97,9 @@ def at_places() -> None:
         counts = [int(n) for n in re.findall(r"process \d: (\d+) threads", text)]
         if len(counts) != ranks or not ranks <= sum(counts) <= max(ranks, len(os.sched_getaffinity(0))):
             breaches.append(f"{ranks} processes have {counts} threads on {len(os.sched_getaffinity(0))} cores:\n{text}")
+        shared = {float(n) for n in re.findall(r", (\S+) processes a core", text)}
+        if shared != {max(1.0, ranks / len(os.sched_getaffinity(0)))}:
+            breaches.append(f"{ranks} processes, of which {shared} are on a core:\n{text}")
         _, text, _ = run(ranks, "threads", threads=3)
         if len(re.findall(r"process \d: 3 threads", text)) != ranks:
             breaches.append(f"{ranks} processes of three threads each tell:\n{text}")

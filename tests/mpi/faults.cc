@@ -274,7 +274,7 @@ int main(int argc, char** argv) {
       {.devices = 2, .memory_limit = mode == "under_way" ? kMemoryLimit : 0, .timeout_seconds = kTimeout});
   if (mode == "threads") {
     std::cout << "process " + std::to_string(ts::process_index()) + ": " + std::to_string(ts::num_threads()) +
-                     " threads\n";
+                     " threads, " + std::to_string(ts::processes_per_core()) + " processes a core\n";
     return 0;
   }
   if (mode == "random" && argc == 5) return Random(argv[2], std::atoi(argv[3]), std::atoi(argv[4])).run();

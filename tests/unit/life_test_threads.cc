@@ -290,6 +290,9 @@ TEST_F(ThreadsTest, CoresAreSharedOutAmongProcesses) {
   for (int processes : {1, 2, 1000}) {
     base::share_cores(processes);
     EXPECT_EQ(num_threads(), told ? all : std::max(1, all / processes));
+    if (!told) {
+      EXPECT_EQ(processes_per_core(), std::max(1.0, static_cast<double>(processes) / all));
+    }
     EXPECT_EQ((x * 2.0).to_vector<float>(), expected.to_vector<float>());
   }
   base::share_cores(1);

@@ -63,6 +63,7 @@ ClusterModel measured() {
   memory.cores = 2;
   memory.spread = 1e-5;
   c.levels = {memory, {"network", ClusterLevel::Kind::Switch, {2}, true, 1e-5, 1e9}};
+  c.levels[1].direct = true;
   c.overlaps = {};
   return c;
 }
@@ -104,6 +105,9 @@ TEST(ClusterModel, WhatIsWrongWithSharedMemoryIsNamed) {
   c.levels[1].cores = 1;
   c.levels[1].spread = 1;
   EXPECT_SAYS(c.check(), "levels[1].spread is 1; expected 0");
+  c.levels[1].spread = 0;
+  c.levels[0].direct = true;
+  EXPECT_SAYS(c.check(), "levels[0].direct is true; expected false");
   std::string text = measured().to_json();
   text.replace(text.find("\"spread\""), 8, "\"sprawl\"");
   EXPECT_SAYS(ClusterModel::parse(text), "no field levels[0].sprawl");

@@ -59,6 +59,13 @@ TEST(CollectiveCost, FormulasOfOneLevel) {
   EXPECT_DOUBLE_EQ(seconds(crossbar, Collective::AllToAll, 64, {8}, {0}), 7 + 56 / 8.0);
   const ClusterModel rings = machine({port(8, 8, false)});
   EXPECT_DOUBLE_EQ(seconds(rings, Collective::AllReduce, 64, {8}, {0}), 2 * (7 + 56 / 8.0));
+  ClusterModel direct = machine({port(8)});
+  direct.levels[0].direct = true;
+  EXPECT_DOUBLE_EQ(seconds(direct, Collective::AllGather, 64, {8}, {0}), 1 + 56 / 8.0);
+  EXPECT_DOUBLE_EQ(seconds(direct, Collective::AllToAll, 64, {8}, {0}), 1 + 56 / 8.0);
+  EXPECT_DOUBLE_EQ(seconds(direct, Collective::Permute, 64, {8}, {0}), 1 + 64 / 8.0);
+  EXPECT_DOUBLE_EQ(seconds(direct, Collective::AllReduce, 64, {8}, {0}), 2 * (1 + 56 / 8.0));
+  EXPECT_DOUBLE_EQ(seconds(direct, Collective::AllReduce, 1, {8}, {0}), 1 + 7 / 8.0) << "all of it to everybody";
   ClusterModel bus = machine({port(8)});
   bus.levels[0].kind = ClusterLevel::Kind::Shared;
   EXPECT_DOUBLE_EQ(seconds(bus, Collective::AllGather, 64, {8}, {0}), 7 + 56.0) << "an eighth of the medium each";

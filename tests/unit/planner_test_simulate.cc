@@ -118,6 +118,28 @@ TEST(Simulate, WhatDevicesOfOneMemoryHoldAlikeIsComputedOnce) {
   EXPECT_NEAR(of_product(cores, "x, -").step, 2 * all, 1e-9) << "one core is faster";
 }
 
+// What a function of elements takes whose sum along a split dimension divides it, in passes over its operand.
+double passes(const std::function<Array(const Array&)>& f) {
+  ClusterModel c = process();
+  c.device.vector_flops = 1e30;
+  const AbstractMesh mesh{{"x", 8}};
+  const Shape shape{64, 4096};
+  auto share = jit(
+      [f](const Array& x) {
+        const Array y = f(x);
+        return y / sum(y, {.axis = Dims{1}, .keepdims = true});
+      },
+      {.in_shardings = {NamedSharding(mesh, P(none, "x"))}});
+  const double pass = static_cast<double>(size_of(shape)) * 4 / 8 / c.device.memory_bandwidth;
+  return simulate(share.lower(without_data({shape, float32})), c).step / pass;
+}
+
+TEST(Simulate, WhatCollectivesComeBetweenIsComputedAgainOrStored) {
+  constexpr double kRows = 0.05;  // and what is summed
+  EXPECT_NEAR(passes([](const Array& x) { return exp(x + 1.0); }), 3, kRows) << "read for the sum, read again, written";
+  EXPECT_NEAR(passes([](const Array& x) { return log(x + 1.0); }), 4, kRows) << "written for the sum, and read";
+}
+
 constexpr const char* kModule = R"(module @step {
   sdy.mesh @mesh = <["data"=2, "model"=2]>
   func.func public @main(%x: tensor<64x32xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>},
