@@ -119,6 +119,12 @@ double product_reads(const Meter& m) {
   return 4.0 * static_cast<double>(kMatrix - kQuarter) / std::max(more, 1e-7);
 }
 
+// Bytes per second that a sum of all elements reads of what no cache holds.
+double reduction_reads(const Meter& m, std::int64_t bytes) {
+  const std::int64_t columns = bytes / 4 / m.devices();
+  return static_cast<double>(bytes) / m.seconds([](const Array& x) { return sum(x); }, m.rows({m.devices(), columns}));
+}
+
 // Rows per second of such a product, besides their bytes: what as many bytes in short rows take longer.
 double product_row_rate(const Meter& m) {
   constexpr std::int64_t kShort = 1 << 7;
@@ -279,7 +285,22 @@ void measure_functions(const Meter& m, ClusterDevice& d) {
                      [](const Array& v) { return log1p(v * v); }, [](const Array& v) { return arctan2(v, v + 1); }});
 }
 
-void measure_operations(const Meter& m, ClusterDevice& d) {
+// Of as many elements in long rows and in short ones: a row costs more than its elements.
+void measure_top_k(const Meter& m, ClusterDevice& d) {
+  constexpr std::int64_t kShort = 1 << 11, kLong = 1 << 15, kAll = 1 << 20;
+  auto time = [&](std::int64_t rows, std::int64_t columns) {
+    return m.seconds([](const Array& v) { return lax::top_k(v, 8).first; }, m.rows({rows, columns}));
+  };
+  const std::int64_t few = m.devices() * std::max<std::int64_t>(1, kAll / kLong / m.devices());
+  const std::int64_t many = few * (kLong / kShort);
+  const double in_long = time(few, kLong);
+  const double each_row = std::max((time(many, kShort) - in_long) / static_cast<double>(many - few), 1e-9);
+  d.operations["top_k_row"] = 1 / each_row;
+  d.operations["top_k"] =
+      static_cast<double>(few * kLong) / std::max(in_long - each_row * static_cast<double>(few), in_long / 4);
+}
+
+void measure_operations(const Meter& m, std::int64_t largest, ClusterDevice& d) {
   const std::int64_t n = m.devices();
   auto rate = [](double elements, double seconds) { return elements / seconds; };
   constexpr std::int64_t kColumns = 1 << 10;
@@ -292,12 +313,6 @@ void measure_operations(const Meter& m, ClusterDevice& d) {
   const auto in_lines = static_cast<double>(lines << 13);
   const Array y = m.rows({lines, 1 << 13});
   d.operations["sort"] = rate(in_lines * kLineLog, m.seconds([](const Array& v) { return sort(v); }, y));
-  auto largest = [](const Array& v) { return lax::top_k(v, 8).first; };
-  const double in_long = m.seconds(largest, y);
-  const double more = m.seconds(largest, x) - in_long * elements / in_lines;
-  const double each_row = std::max(more / (static_cast<double>(rows) - elements / (1 << 13)), 1e-9);
-  d.operations["top_k_row"] = 1 / each_row;
-  d.operations["top_k"] = rate(in_lines, std::max(in_long - each_row * static_cast<double>(lines), in_long / 4));
   d.operations["fft"] =
       rate(elements * kLog, m.seconds([](const Array& v) { return fft::fft(v); }, astype(x, complex64)));
   d.operations["scan"] = rate(elements, m.seconds([](const Array& v) { return cumsum(v, 1); }, x));
@@ -307,6 +322,7 @@ void measure_operations(const Meter& m, ClusterDevice& d) {
            m.seconds([](const Array& t, const Array& i) { return take(t, i, 0); }, m.whole({1 << 12, 64}), picks));
   d.operations["convolution"] = convolution_speed(m);
   d.operations["product_reads"] = product_reads(m);
+  d.operations["reduction_reads"] = reduction_reads(m, largest);
   d.operations["product_row"] = product_row_rate(m);
   // Divisions and conversions: sums and products of complex values are as fast as those of real ones.
   auto divide = [](const Array& v) { return v / v; };
@@ -387,7 +403,8 @@ ClusterModel measured(const CalibrationSettings& s, RoundTimes& times) {
     cache.bytes /= s.devices;
   }
   measure_functions(m, d);
-  measure_operations(m, d);
+  measure_operations(m, s.memory_bytes, d);
+  measure_top_k(m, d);
   for (auto& [kind, rate] : d.operations) rate /= n;
   measure_windows(m, d);
   d.memory = static_cast<std::int64_t>(static_cast<double>(sysconf(_SC_PHYS_PAGES)) *

@@ -84,8 +84,9 @@ const char* to_string(ClusterLevel::Kind kind) {
 
 const std::vector<std::string>& ClusterDevice::known_operations() {
   static const std::vector<std::string> names{
-      "complex", "convolution", "exp",  "fft",   "gather",    "product_reads",  "product_row", "root",      "scan",
-      "sort",    "special",     "tanh", "top_k", "top_k_row", "transcendental", "window",      "window_row"};
+      "complex",         "convolution",    "exp",    "fft",       "gather",  "product_reads", "product_row",
+      "reduction_reads", "root",           "scan",   "sort",      "special", "tanh",          "top_k",
+      "top_k_row",       "transcendental", "window", "window_row"};
   return names;
 }
 

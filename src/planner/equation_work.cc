@@ -144,6 +144,7 @@ double row_count(const ir::Graph& g, ir::ValueId v) {
 void describe_work(const ir::Graph& g, const ir::Eqn& e, bool native, Task& t) {
   const runtime::EquationCosts costs = runtime::costs_of(g, e);
   t.products = costs.products;
+  if (t.products > 0) t.reads_at = "product_reads";
   if (const auto matrix = times_vector(g, e, costs.products)) {
     t.row_operation = "product_row";
     t.rows = row_count(g, *matrix);

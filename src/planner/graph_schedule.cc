@@ -263,6 +263,7 @@ class Writer {
     std::int32_t group = joins ? group_of(e) : -1;
     t.ends_pass = reduces_rows(e);
     t.launches = group < 0;
+    if (reduces(e) && !t.ends_pass && t.launches) t.reads_at = "reduction_reads";
     if (group < 0) group = static_cast<std::int32_t>(out_.tasks.size());
     t.group = group;
     for (auto v : e.in) {

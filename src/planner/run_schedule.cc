@@ -214,21 +214,27 @@ class Simulator {
     if (!d.caches.empty() && u.bytes <= members * static_cast<double>(d.caches.back().bytes)) {
       hits = 1 - (1 - hits) * share_of(t, u) / share_of(t);
     }
-    const double missed = (1 - hits) * u.bytes / d.memory_bandwidth;
+    const double missed = (1 - hits) * u.bytes / memory_rate_of(t);
     moves.memory += missed;
-    if (hits > 0) moves.cached += missed + hits * u.bytes / rate_of(t, since);
+    if (hits > 0) moves.cached += missed + hits * u.bytes / cached_rate_of(t, since);
   }
   // Whether the native engine writes the value around the caches: from this size of all devices' shards on.
   bool streams(const Task& t, const Touch& u) const {
     const auto members = static_cast<double>(cluster_.levels[0].size());
     return u.writes() && t.products == 0 && share_of(t) * members * u.bytes >= core::kCacheBytes;
   }
-  // Libraries read the operands of products from caches with more in flight than other passes do.
-  double rate_of(const Task& t, double since) const {
-    const ClusterDevice& d = cluster_.device;
-    const auto products = d.operations.find("product_reads");
-    const bool faster = t.products > 0 && products != d.operations.end();
-    return std::max(faster ? products->second : 0, cached_bandwidth(d, since));
+  // Libraries read the operands of products from caches with more in flight than other passes do, and so do reductions
+  // that no fused group joins, from memory too.
+  double reads_at(const Task& t) const {
+    const auto known =
+        t.reads_at == nullptr ? cluster_.device.operations.end() : cluster_.device.operations.find(t.reads_at);
+    return known == cluster_.device.operations.end() ? 0 : known->second;
+  }
+  double cached_rate_of(const Task& t, double since) const {
+    return std::max(reads_at(t), cached_bandwidth(cluster_.device, since));
+  }
+  double memory_rate_of(const Task& t) const {
+    return std::max(t.products > 0 ? 0 : reads_at(t), cluster_.device.memory_bandwidth);
   }
   double moved(const Task& t) const {
     if (t.body) return moved(*t.body);

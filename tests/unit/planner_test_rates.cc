@@ -166,6 +166,21 @@ TEST(Rates, WindowsOfWhatAGroupReadsHaveARateOfTheirOwn) {
   EXPECT_NEAR(step(c, around), 2 * 4 * kElements, 1e-6);
 }
 
+TEST(Rates, ReductionsAloneReadMemoryAtTheirOwn) {
+  ClusterModel c = process();
+  c.device.vector_flops = 1e12;
+  c.device.memory_bandwidth = 10;
+  const Shape many{4096, 16};
+  constexpr double kBytes = 4.0 * 4096 * 16 / 8;
+  auto all = [](const Array& v) { return max(v); };
+  auto joined = [](const Array& v) { return max(v * 2.0, {.axis = Dims{1}}); };
+  EXPECT_NEAR(step(c, all, many), (kBytes + 4) / 10, 1e-3) << "and one number is written";
+  const double row_by_row = step(c, joined, many);
+  c.device.operations = {{"reduction_reads", 20}};
+  EXPECT_NEAR(step(c, all, many), kBytes / 20 + 4.0 / 10, 1e-3);
+  EXPECT_EQ(step(c, joined, many), row_by_row) << "that of fused groups";
+}
+
 TEST(Rates, RowsOfAMatrixTimesAVectorHaveTheirOwn) {
   auto product = [](const Array& v) { return matmul(v, ones({16})); };
   ClusterModel c = process();
