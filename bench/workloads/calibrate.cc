@@ -285,19 +285,20 @@ void measure_functions(const Meter& m, ClusterDevice& d) {
                      [](const Array& v) { return log1p(v * v); }, [](const Array& v) { return arctan2(v, v + 1); }});
 }
 
-// Of as many elements in long rows and in short ones: a row costs more than its elements.
+// Of as many elements in long rows and in short ones: what is set aside before the largest are known grows with the
+// square root of a row's length.
 void measure_top_k(const Meter& m, ClusterDevice& d) {
   constexpr std::int64_t kShort = 1 << 11, kLong = 1 << 15, kAll = 1 << 20;
-  auto time = [&](std::int64_t rows, std::int64_t columns) {
-    return m.seconds([](const Array& v) { return lax::top_k(v, 8).first; }, m.rows({rows, columns}));
+  const std::int64_t rows = m.devices() * std::max<std::int64_t>(1, kAll / kLong / m.devices());  // long ones
+  const auto elements = static_cast<double>(rows * kLong);
+  auto time = [&](std::int64_t columns) {
+    return m.seconds([](const Array& v) { return lax::top_k(v, 8).first; }, m.rows({rows * kLong / columns, columns}));
   };
-  const std::int64_t few = m.devices() * std::max<std::int64_t>(1, kAll / kLong / m.devices());
-  const std::int64_t many = few * (kLong / kShort);
-  const double in_long = time(few, kLong);
-  const double each_row = std::max((time(many, kShort) - in_long) / static_cast<double>(many - few), 1e-9);
-  d.operations["top_k_row"] = 1 / each_row;
-  d.operations["top_k"] =
-      static_cast<double>(few * kLong) / std::max(in_long - each_row * static_cast<double>(few), in_long / 4);
+  auto roots = [&](std::int64_t columns) { return elements / std::sqrt(static_cast<double>(columns)); };
+  const double in_long = time(kLong);
+  const double root = std::max((time(kShort) - in_long) / (roots(kShort) - roots(kLong)), 1e-12);
+  d.operations["top_k_row"] = 1 / root;
+  d.operations["top_k"] = elements / std::max(in_long - root * roots(kLong), in_long / 100);
 }
 
 void measure_operations(const Meter& m, std::int64_t largest, ClusterDevice& d) {

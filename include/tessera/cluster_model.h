@@ -55,13 +55,13 @@ struct ClusterDevice {
   /// Functions: "transcendental" (logarithms, sines), "exp", "tanh" (with logistic functions), "root" (with divisions),
   /// "special" (powers, inverses of trigonometric functions, error functions). "complex" (element-wise operations of
   /// complex values but for sums and products), "sort" and "fft" (elements times the binary logarithm of the extent),
-  /// "top_k" (elements of the operand) and "top_k_row" (its rows), "gather" (elements that are picked or written by
-  /// index), "scan" (running sums), "convolution" (operations of its products in float32; other dtypes are as much
-  /// faster or slower as in `flops`), "product_reads" (bytes of the operands of products that a shared memory's caches
-  /// hold, where that is more than what the cache gives to other passes), "reduction_reads" (the same of reductions
-  /// that no fused group joins, from memory too), "window" and "window_row" (elements of an operand that a fused group
-  /// reads once more, moved, and rows that they are in), "product_row" (rows of a matrix that is multiplied by a
-  /// vector).
+  /// "top_k" (elements of the operand) and "top_k_row" (its rows, each times the square root of its length), "gather"
+  /// (elements that are picked or written by index), "scan" (running sums), "convolution" (operations of its products
+  /// in float32; other dtypes are as much faster or slower as in `flops`), "product_reads" (bytes of the operands of
+  /// products that a shared memory's caches hold, where that is more than what the cache gives to other passes),
+  /// "reduction_reads" (the same of reductions that no fused group joins, from memory too), "window" and "window_row"
+  /// (elements of an operand that a fused group reads once more, moved, and rows that they are in), "product_row" (rows
+  /// of a matrix that is multiplied by a vector).
   static const std::vector<std::string>& known_operations();
 };
 

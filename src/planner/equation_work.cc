@@ -101,7 +101,7 @@ void set_operation(const ir::Graph& g, const ir::Eqn& e, Task& t) {
     case ir::Work::TopK:
       t.elements = elements(e.in[0]);
       t.row_operation = "top_k_row";
-      t.rows = row_count(g, e.in[0]);
+      t.rows = row_count(g, e.in[0]) * std::sqrt(static_cast<double>(local_shape(g, e.in[0]).back()));
       return;
     case ir::Work::Scan:
       t.elements = elements(e.in[0]);

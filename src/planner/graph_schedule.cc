@@ -267,16 +267,13 @@ class Writer {
     if (group < 0) group = static_cast<std::int32_t>(out_.tasks.size());
     t.group = group;
     for (auto v : e.in) {
-      // Inside a group each value is read once, and once more under each window.
-      const ir::ValueId once = window_[index(v)] ? v : root(v);
-      if (!in_memory_[index(root(v))] || (joins && !reads_.insert({group, once}).second)) continue;
-      if (joins && window_[index(v)] && !reads_.insert({group, root(v)}).second) {
-        touch(t, root(v), bytes_read(v), Touch::Kind::Window);
-        t.windows += static_cast<double>(size_of(local_shape(g_, v)));
-        t.window_rows += row_count(g_, v);
-      } else {
-        touch(t, root(v), bytes_read(v), carried(v) ? Touch::Kind::Carried : Touch::Kind::Read);
-      }
+      if (!in_memory_[index(root(v))]) continue;
+      const auto kind = joins ? kind_read(group, v) : as_read(v);
+      if (!kind) continue;
+      touch(t, root(v), bytes_read(v), *kind);
+      if (kind != Touch::Kind::Window) continue;
+      t.windows += static_cast<double>(size_of(local_shape(g_, v)));
+      t.window_rows += row_count(g_, v);
     }
     const double read = t.bytes;
     for (auto v : e.out) {
@@ -286,6 +283,21 @@ class Writer {
     // What only picks elements reads no more than it writes.
     if (e.op->traits().view) t.bytes = 2 * std::min(read, t.bytes - read);
     push(e, std::move(t));
+  }
+  // Inside a group each value is read once, and once more for each window: whichever comes first, moved or not, brings
+  // it. None where the group has it.
+  std::optional<Touch::Kind> kind_read(std::int32_t group, ir::ValueId v) {
+    const bool window = window_[index(v)];
+    if (window && !reads_.insert({group, v}).second) return std::nullopt;
+    if (reads_.insert({group, root(v)}).second) {
+      if (window) brought_by_window_.insert({group, root(v)});
+      return as_read(v);
+    }
+    const bool again = window || brought_by_window_.erase({group, root(v)}) > 0;
+    return again ? std::optional(Touch::Kind::Window) : std::nullopt;
+  }
+  std::optional<Touch::Kind> as_read(ir::ValueId v) const {
+    return carried(v) ? Touch::Kind::Carried : Touch::Kind::Read;
   }
   void touch(Task& t, ir::ValueId v, double bytes, Touch::Kind kind) const {
     t.touches.push_back({v, bytes, kind, distinct({v})});
@@ -447,7 +459,8 @@ class Writer {
   std::vector<bool> after_round_;        // by value: of a loop's variable
   std::vector<std::int32_t> group_;      // by value: the fused group that computes it
   std::set<std::pair<std::int32_t, ir::ValueId>> reads_;
-  std::map<std::int32_t, std::int32_t> merged_;  // groups that others took in
+  std::set<std::pair<std::int32_t, ir::ValueId>> brought_by_window_;  // not read where it is so far
+  std::map<std::int32_t, std::int32_t> merged_;                       // groups that others took in
 };
 
 }  // namespace
