@@ -56,8 +56,8 @@ struct Task {
   bool function = false;                ///< where it has none, that of "transcendental" stands for it
   double bytes = 0;                 ///< read from and written to the device's memory; of a collective as in `cost_of`
   std::vector<Touch> touches = {};  ///< in a schedule's own values; collectives have them too
-  /// One of `ClusterDevice::known_operations`: what it reads from the memory or from caches has this rate, in bytes, where
-  /// that is more.
+  /// One of `ClusterDevice::known_operations`: what it reads from the memory or from caches has this rate, in bytes,
+  /// where that is more.
   const char* reads_at = nullptr;
   DType dtype = DType::F32;
   bool launches = true;                      ///< it is an operation of its own: the device starts it
