@@ -28,7 +28,7 @@ install(FILES ${PROJECT_BINARY_DIR}/TesseraConfig.cmake ${PROJECT_BINARY_DIR}/Te
               cmake/TesseraDependencies.cmake DESTINATION ${package_dir})
 # Relative to the file itself, so that `cmake --install --prefix` needs no new configuration.
 file(RELATIVE_PATH pc_to_prefix /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
-set(pc_libraries "-l:libtessera.a -ldnnl -lhwy_contrib -lhwy -lsleef -llapacke -lopenblas -lzip -lz -lgomp -pthread -ldl")
+set(pc_libraries "-l:libtessera.a -ldnnl -lhwy -lsleef -llapacke -lopenblas -lzip -lz -lgomp -pthread -ldl")
 foreach(pc_name tessera tessera-shared)
   configure_file(cmake/tessera.pc.in ${PROJECT_BINARY_DIR}/${pc_name}.pc @ONLY)
   install(FILES ${PROJECT_BINARY_DIR}/${pc_name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

@@ -27,12 +27,11 @@ find_dependency(Threads)
 find_dependency(ZLIB)
 tessera_library(dnnl dnnl.hpp dnnl)
 tessera_library(hwy hwy/highway.h hwy)
-tessera_library(hwy_contrib hwy/contrib/sort/vqsort.h hwy_contrib)
 tessera_library(sleef sleef.h sleef)
 tessera_library(openblas cblas.h openblas)
 tessera_library(lapacke lapacke.h lapacke)
 tessera_library(zip zip.h zip)
-set_target_properties(Tessera::hwy Tessera::hwy_contrib PROPERTIES INTERFACE_COMPILE_DEFINITIONS HWY_SHARED_DEFINE)
+set_target_properties(Tessera::hwy PROPERTIES INTERFACE_COMPILE_DEFINITIONS HWY_SHARED_DEFINE)
 
-set(TESSERA_DEPENDENCIES Tessera::dnnl Tessera::hwy_contrib Tessera::hwy Tessera::sleef Tessera::lapacke Tessera::openblas Tessera::zip
+set(TESSERA_DEPENDENCIES Tessera::dnnl Tessera::hwy Tessera::sleef Tessera::lapacke Tessera::openblas Tessera::zip
     ZLIB::ZLIB gomp Threads::Threads ${CMAKE_DL_LIBS})

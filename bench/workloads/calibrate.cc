@@ -119,18 +119,18 @@ double product_reads(const Meter& m) {
   return 4.0 * static_cast<double>(kMatrix - kQuarter) / std::max(more, 1e-7);
 }
 
-// Bytes per second that a sum of all elements reads of what no cache holds.
-double reduction_reads(const Meter& m, std::int64_t bytes) {
-  const std::int64_t columns = bytes / 4 / m.devices();
-  return static_cast<double>(bytes) / m.seconds([](const Array& x) { return sum(x); }, m.rows({m.devices(), columns}));
-}
-
 // Rows per second of such a product, besides their bytes: what as many bytes in short rows take longer.
 double product_row_rate(const Meter& m) {
   constexpr std::int64_t kShort = 1 << 7;
   const double more = matrix_times_vector(m, kMatrix, kShort) - matrix_times_vector(m, kMatrix, kLongRow);
   const std::int64_t rows = matrix_rows(m, kMatrix, kShort) - matrix_rows(m, kMatrix, kLongRow);
   return static_cast<double>(std::max<std::int64_t>(1, rows)) / std::max(more, 1e-7);
+}
+
+// Bytes per second that a sum of all elements reads of what no cache holds.
+double reduction_reads(const Meter& m, std::int64_t bytes) {
+  const std::int64_t columns = bytes / 4 / m.devices();
+  return static_cast<double>(bytes) / m.seconds([](const Array& x) { return sum(x); }, m.rows({m.devices(), columns}));
 }
 
 // Seconds of reading an operand of as many elements, in such rows, once more inside a fused block, moved; and adding

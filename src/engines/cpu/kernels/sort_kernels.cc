@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engines/cpu/kernels/sort_kernels.h"
 
-#include <hwy/contrib/sort/vqsort.h>
-
 #include <algorithm>
-#include <atomic>
-#include <bit>
-#include <type_traits>
-#include <utility>
+#include <array>
+#include <cstring>
+#include <numeric>
+#include <span>
 #include <vector>
 
 #include "base/strings.h"
@@ -22,120 +20,132 @@ namespace tessera::kernels {
 
 namespace {
 
+constexpr std::int64_t kSmall = 512;          // rows up to this length are sorted by comparison
+constexpr std::int64_t kLong = 8 << 10;       // rows from this length have digits of 11 bits, others of 8
 constexpr std::int64_t kParallel = 64 << 10;  // rows from this length are sorted by all threads together
 
-// Keys of elements with where these are in the row, so that all differ and equal ones keep their order: in one number
-// that Highway sorts.
 template <class K>
-struct Placed {
-  using type = std::uint64_t;
-  static type of(K key, std::uint32_t at) { return static_cast<type>(key) << 32 | at; }
-  static std::uint32_t at(type e) { return static_cast<std::uint32_t>(e); }
+struct Item {
+  K key;
+  std::uint32_t at;
 };
-template <>
-struct Placed<std::uint64_t> {
-  using type = hwy::uint128_t;
-  static type of(std::uint64_t key, std::uint32_t at) {
-    type e{};
-    e.hi = key;
-    e.lo = at;
-    return e;
-  }
-  static std::uint32_t at(type e) { return static_cast<std::uint32_t>(e.lo); }
-};
-// It has no keys of 128 bits with more behind them.
-template <>
-struct Placed<unsigned __int128> {
-  struct type {
-    unsigned __int128 key;
-    std::uint32_t place;
-    bool operator<(const type& other) const { return key != other.key ? key < other.key : place < other.place; }
-  };
-  static type of(unsigned __int128 key, std::uint32_t at) { return {key, at}; }
-  static std::uint32_t at(const type& e) { return e.place; }
-};
-
-template <class E>
-void sort_part(E* first, std::int64_t n) {
-  if constexpr (std::is_same_v<E, Placed<unsigned __int128>::type>) {
-    std::sort(first, first + n);
-  } else {
-    base::thread_own<hwy::Sorter, struct SorterTag>()(first, static_cast<std::size_t>(n), hwy::SortAscending());
-  }
+template <class K>
+K key_of(const Item<K>& item) {
+  return item.key;
+}
+template <class K>
+K key_of(K key) {
+  return key;
 }
 
-// A sorted range.
-template <class E>
-struct Sorted {
-  const E* data;
-  std::int64_t n;
-
-  // How many of its elements are among the first `count` of it and `other` together.
-  std::int64_t of_first(std::int64_t count, const Sorted& other) const {
-    std::int64_t low = std::max<std::int64_t>(0, count - other.n);
-    std::int64_t high = std::min(count, n);
-    while (low < high) {
-      const std::int64_t mine = low + (high - low) / 2;
-      if (other.data[count - mine - 1] < data[mine]) {
-        high = mine;
-      } else {
-        low = mine + 1;
+// A row in equal parts, one for each task.
+class RowParts {
+ public:
+  RowParts(std::int64_t n, bool parallel)
+      : n_(n), tasks_(parallel ? std::int64_t{2} * base::team_size() : 1), part_((n + tasks_ - 1) / tasks_) {}
+  std::size_t tasks() const { return static_cast<std::size_t>(tasks_); }
+  // `body(task, begin, end)`
+  template <class Body>
+  void each(const Body& body) const {
+    auto some = [&](std::int64_t first, std::int64_t last) {
+      for (std::int64_t t = first; t < last; ++t) {
+        body(static_cast<std::size_t>(t), std::min(n_, t * part_), std::min(n_, (t + 1) * part_));
       }
-    }
-    return low;
+    };
+    if (tasks_ == 1) return some(0, 1);
+    base::parallel_for(tasks_, 1, some);
   }
-};
-// Elements [begin, end) of both together.
-template <class E>
-void merge_part(const Sorted<E>& a, const Sorted<E>& b, std::int64_t begin, std::int64_t end, E* out) {
-  std::int64_t i = a.of_first(begin, b);
-  std::int64_t j = begin - i;
-  std::int64_t k = begin;
-  for (; k < end && i < a.n && j < b.n; ++k) {  // without a branch on what is compared
-    const bool second = b.data[j] < a.data[i];
-    out[k] = second ? b.data[j] : a.data[i];
-    j += static_cast<std::int64_t>(second);
-    i += static_cast<std::int64_t>(!second);
-  }
-  for (; k < end && i < a.n; ++k) out[k] = a.data[i++];
-  for (; k < end; ++k) out[k] = b.data[j++];
-}
 
-// Sorts by all threads: a part by each, and then parts are merged, each pair by several of them. Returns where the
-// result is, in `from` or `other`.
-template <class E>
-E* sort_together(E* from, E* other, std::int64_t n) {
-  const std::int64_t threads = base::team_size();
-  std::int64_t part = (n + threads - 1) / threads;
-  base::parallel_for(threads, 1, [&](std::int64_t first, std::int64_t last) {
-    for (std::int64_t t = first; t < last; ++t) {
-      const std::int64_t begin = std::min(n, t * part);
-      sort_part(from + begin, std::min(n, begin + part) - begin);
+ private:
+  std::int64_t n_, tasks_, part_;
+};
+
+// Sorts by digits of `kDigit` bits, the least significant first: wide ones are fewer passes over memory, and more
+// counts.
+template <int kDigit>
+class Radix {
+ public:
+  explicit Radix(const RowParts& parts) : parts_(parts), counts_(parts.tasks()) {}
+
+  // Before a pass each element is counted once, with the task that has it.
+  template <class E>
+  void count(std::size_t task, const E* from, std::int64_t n, int shift) {
+    Counts& c = counts_[task];
+    for (std::int64_t i = 0; i < n; ++i) ++c[digit(from[i], shift)];
+  }
+
+  // Elements to the buckets of one digit, each task's share of a bucket after those of the tasks before it. Returns
+  // false, and moves nothing, when all elements are in one bucket.
+  template <class E, class O, class Convert>
+  bool pass(const E* from, O* to, int shift, const Convert& convert) {
+    std::int64_t total = 0;
+    std::int64_t largest = 0;
+    for (std::size_t b = 0; b < kBuckets; ++b) {
+      const std::int64_t start = total;
+      for (Counts& c : counts_) {
+        const std::int64_t here = c[b];
+        c[b] = total;
+        total += here;
+      }
+      largest = std::max(largest, total - start);
+    }
+    const bool moves = largest < total;
+    parts_.each([&](std::size_t task, std::int64_t begin, std::int64_t end) {
+      Counts& next = counts_[task];
+      for (std::int64_t i = begin; moves && i < end; ++i) to[next[digit(from[i], shift)]++] = convert(from[i]);
+      next.fill(0);
+    });
+    return moves;
+  }
+
+ private:
+  static constexpr std::size_t kBuckets = std::size_t{1} << kDigit;
+  using Counts = std::array<std::int64_t, kBuckets>;
+
+  template <class E>
+  static std::size_t digit(const E& element, int shift) {
+    return static_cast<std::size_t>(key_of(element) >> shift) & (kBuckets - 1);
+  }
+
+  const RowParts& parts_;
+  std::vector<Counts> counts_;
+};
+
+template <int kDigit, class E, class O, class Fill, class Convert>
+void radix_sort(const RowParts& parts, E* from, E* other, O* out, const Fill& fill, const Convert& convert) {
+  constexpr int bits = static_cast<int>(sizeof(key_of(E{}))) * 8;
+  constexpr std::int64_t kBlock = 1024;  // elements are counted while they are in the cache
+  Radix<kDigit> radix(parts);
+  parts.each([&](std::size_t task, std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; i += kBlock) {
+      const std::int64_t stop = std::min(end, i + kBlock);
+      fill(task, i, stop, from + i);
+      radix.count(task, from + i, stop - i, 0);
     }
   });
-  for (; part < n; part *= 2) {
-    constexpr std::int64_t kPiece = 16 << 10;
-    const std::int64_t pairs = (n + 2 * part - 1) / (2 * part);
-    const std::int64_t pieces = (2 * part + kPiece - 1) / kPiece;
-    base::parallel_for(pairs * pieces, 1, [&](std::int64_t first, std::int64_t last) {
-      for (std::int64_t u = first; u < last; ++u) {
-        const std::int64_t at = u / pieces * 2 * part;
-        const std::int64_t in_first = std::min(part, n - at);
-        const std::int64_t both = std::min(2 * part, n - at);
-        const std::int64_t begin = std::min(both, u % pieces * kPiece);
-        merge_part<E>({from + at, in_first}, {from + at + in_first, both - in_first}, begin,
-                      std::min(both, begin + kPiece), other + at);
-      }
-    });
-    std::swap(from, other);
+  for (int shift = 0; shift < bits; shift += kDigit) {
+    if (shift > 0) {
+      parts.each([&](std::size_t task, std::int64_t begin, std::int64_t end) {
+        radix.count(task, from + begin, end - begin, shift);
+      });
+    }
+    if (shift + kDigit >= bits) {
+      if (radix.pass(from, out, shift, convert)) return;
+    } else if (radix.pass(from, other, shift, [](const E& e) { return e; })) {
+      std::swap(from, other);
+    }
   }
-  return from;
+  parts.each([&](std::size_t, std::int64_t begin, std::int64_t end) {
+    std::transform(from + begin, from + end, out + begin, convert);
+  });
 }
 
-// Fills `n` elements by `fill(begin, end, to)` and sorts them, in memory that lives on with its thread, but not at any
-// size. Then calls `take` with them.
-template <class E, class Fill, class Take>
-void sort_filled(std::int64_t n, bool parallel, const Fill& fill, const Take& take) {
+// Sorts elements of type `E` by their keys, keeping the order of equal ones. `fill(task, begin, end, to)` makes those
+// of a part of the row, `convert` makes of each what `out` gets.
+template <class E, class O, class Fill, class Convert>
+void sort_elements(std::int64_t n, const RowParts& parts, O* out, const Fill& fill, const Convert& convert) {
+  using K = decltype(key_of(E{}));
+  // Scratch lives on with its thread, but not at any size.
   constexpr std::size_t kMost = std::size_t{64} << 20;
   const auto size = static_cast<std::size_t>(n);
   auto scratch = [&](std::vector<E>& memory) {
@@ -146,15 +156,15 @@ void sort_filled(std::int64_t n, bool parallel, const Fill& fill, const Take& ta
   auto& memory = base::thread_own<std::vector<E>, struct SortTag>();
   auto& more = base::thread_own<std::vector<E>, struct SortMoreTag>();
   E* from = scratch(memory);
-  if (parallel) {
-    constexpr std::int64_t kFill = 16 << 10;
-    base::parallel_for(n, kFill, [&](std::int64_t begin, std::int64_t end) { fill(begin, end, from + begin); });
-    from = sort_together(from, scratch(more), n);
+  if (n <= kSmall || sizeof(K) > sizeof(std::uint64_t)) {
+    parts.each([&](std::size_t task, std::int64_t begin, std::int64_t end) { fill(task, begin, end, from + begin); });
+    std::stable_sort(from, from + n, [](const E& x, const E& y) { return key_of(x) < key_of(y); });
+    std::transform(from, from + n, out, convert);
+  } else if (n < kLong || sizeof(K) <= sizeof(std::uint16_t)) {
+    radix_sort<8>(parts, from, scratch(more), out, fill, convert);
   } else {
-    fill(0, n, from);
-    sort_part(from, n);
+    radix_sort<11>(parts, from, scratch(more), out, fill, convert);
   }
-  take(from);
   for (auto* m : {&memory, &more}) {
     if (m->size() * sizeof(E) > kMost) *m = {};
   }
@@ -177,20 +187,14 @@ void for_rows(std::int64_t rows, std::int64_t n, const Body& body) {
 
 template <class T>
 void permutation_row(const T* in, std::int32_t* p, bool refine, std::int64_t n, bool parallel) {
-  using K = Placed<typename Key<T>::type>;
-  using E = typename K::type;
-  const std::vector<std::int32_t> before(p, p + (refine ? n : 0));
-  auto fill = [&](std::int64_t begin, std::int64_t end, E* to) {
+  using E = Item<typename Key<T>::type>;
+  auto fill = [&](std::size_t, std::int64_t begin, std::int64_t end, E* to) {
     for (std::int64_t i = begin; i < end; ++i) {
-      *to++ = K::of(Key<T>::of(in[refine ? before[static_cast<std::size_t>(i)] : i]), static_cast<std::uint32_t>(i));
+      const std::int64_t at = refine ? p[i] : i;
+      *to++ = {Key<T>::of(in[at]), static_cast<std::uint32_t>(at)};
     }
   };
-  sort_filled<E>(n, parallel, fill, [&](const E* sorted) {
-    for (std::int64_t i = 0; i < n; ++i) {
-      const std::uint32_t at = K::at(sorted[i]);
-      p[i] = refine ? before[at] : static_cast<std::int32_t>(at);
-    }
-  });
+  sort_elements<E>(n, RowParts(n, parallel), p, fill, [](const E& e) { return static_cast<std::int32_t>(e.at); });
 }
 
 // Elements whose bits their keys tell.
@@ -206,37 +210,46 @@ T from_key(K key) {
   }
 }
 
+// Elements that share a key with other bits, in the order of the input.
+template <class T>
+struct Merged {
+  std::vector<T> zeros, nans;
+};
+
 template <class T>
 void sort_row(const T* in, T* out, std::int64_t n, bool parallel) {
   using K = typename Key<T>::type;
-  using E = std::conditional_t<sizeof(K) == 1, std::uint16_t, K>;  // Highway sorts no bytes
-  std::atomic<bool> any_merged{false};
-  auto fill = [&](std::int64_t begin, std::int64_t end, E* keys) {
-    K any = 0;
-    for (std::int64_t i = begin; i < end; ++i) {
-      const K key = Key<T>::of(in[i]);
-      keys[i - begin] = key;
-      if constexpr (Key<T>::kMerges) any |= static_cast<K>((key == Key<T>::kTop) | (key == static_cast<K>(~K{0})));
-    }
-    if (any != 0) any_merged = true;
-  };
-  sort_filled<E>(n, parallel, fill, [&](const E* keys) {
-    // Elements that share a key with other bits, in the order of the input, which the output may be.
-    std::vector<T> zeros;
-    std::vector<T> nans;
-    if constexpr (Key<T>::kMerges) {
-      for (std::int64_t i = 0; any_merged && i < n; ++i) {
-        const K key = Key<T>::of(in[i]);
-        if (key == Key<T>::kTop) zeros.push_back(in[i]);
-        if (key == static_cast<K>(~K{0})) nans.push_back(in[i]);
+  const RowParts parts(n, parallel);
+  // Short rows are many: theirs takes no memory.
+  Merged<T> alone;
+  std::vector<Merged<T>> several(parallel ? parts.tasks() : 0);
+  const std::span<Merged<T>> merged = parallel ? std::span(several) : std::span(&alone, 1);
+  auto fill = [&](std::size_t task, std::int64_t begin, std::int64_t end, K* keys) {
+    if constexpr (!Key<T>::kMerges) {
+      std::transform(in + begin, in + end, keys, Key<T>::of);
+    } else {
+      K any = 0;
+      for (std::int64_t i = begin; i < end; ++i) {
+        const K key = keys[i - begin] = Key<T>::of(in[i]);
+        any |= static_cast<K>((key == Key<T>::kTop) | (key == static_cast<K>(~K{0})));
+      }
+      for (std::int64_t i = begin; any != 0 && i < end; ++i) {
+        const K key = keys[i - begin];
+        if (key == Key<T>::kTop) merged[task].zeros.push_back(in[i]);
+        if (key == static_cast<K>(~K{0})) merged[task].nans.push_back(in[i]);
       }
     }
-    std::transform(keys, keys + n, out, [](E key) { return from_key<T, K>(static_cast<K>(key)); });
-    if constexpr (Key<T>::kMerges) {
-      std::ranges::copy(zeros, std::partition_point(out, out + n, [](T v) { return Key<T>::of(v) < Key<T>::kTop; }));
+  };
+  sort_elements<K>(n, parts, out, fill, from_key<T, K>);
+  if constexpr (Key<T>::kMerges) {
+    T* zeros = std::partition_point(out, out + n, [](T v) { return Key<T>::of(v) < Key<T>::kTop; });
+    T* nans = out + n;
+    for (const Merged<T>& m : merged) {
+      zeros = std::copy(m.zeros.begin(), m.zeros.end(), zeros);
+      nans -= m.nans.size();
     }
-    std::ranges::copy(nans, out + n - std::ssize(nans));
-  });
+    for (const Merged<T>& m : merged) nans = std::copy(m.nans.begin(), m.nans.end(), nans);
+  }
 }
 
 template <class T>
