@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/file.h"
-#include "base/process_memory.h"
+#include "base/machine.h"
 #include "base/strings.h"
 #include "commands.h"
 #include "memory.h"

@@ -11,7 +11,7 @@
 #include <string>
 
 #include "base/file.h"
-#include "base/process_memory.h"
+#include "base/machine.h"
 #include "base/strings.h"
 #include "commands.h"
 #include "guard.h"

@@ -5,7 +5,7 @@
 #include <charconv>
 #include <cstdlib>
 
-#include "base/process_memory.h"
+#include "base/machine.h"
 #include "entries.h"
 #include "objects.h"
 #include "runtime/buffer.h"

@@ -229,6 +229,7 @@ double spread(const Meter& m, double launch) {
 void measure_memory(const Meter& m, std::int64_t largest, ClusterDevice& d, ClusterLevel& level) {
   constexpr double kAlike = 1.2;
   level.cores = num_threads();
+  level.stream_bytes = cache_bytes();
   std::vector<double> read;  // of every size in every round
   std::vector<double> written;
   for (std::int64_t bytes = kShared; bytes <= largest; bytes *= 2) {

@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "tessera/threads.h"
 #include "workload.h"
 
 namespace tessera::bench {
@@ -190,7 +191,7 @@ Machine measure_machine() {
   auto size = [](int name) { return std::max<std::int64_t>(0, sysconf(name)); };
   m.l1 = size(_SC_LEVEL1_DCACHE_SIZE);
   m.l2 = size(_SC_LEVEL2_CACHE_SIZE);
-  m.l3 = size(_SC_LEVEL3_CACHE_SIZE);
+  m.l3 = cache_bytes();
   constexpr double kBytes = 256e6;
   constexpr double kProducts = 2e9;  // one
   m.copy = 2 * kBytes / (1000 * memory_time(kBytes, kBytes));

@@ -90,6 +90,8 @@ struct ClusterLevel {
   bool direct = false;
   std::int64_t cores = 1;  ///< of shared memory: those that compute for its members
   double spread = 0;       ///< of shared memory: seconds that it takes to have all cores work on one operation
+  /// Of shared memory: results of so many bytes, of all members together, are written around the caches.
+  std::int64_t stream_bytes = 32 << 20;
   bool operator==(const ClusterLevel&) const = default;
   /// Of work that takes all cores so many seconds: they share it, or one of them does it all where that is faster.
   double on_cores(double seconds) const;

@@ -5,9 +5,9 @@
 #include "array/array_impl.h"
 #include "array/array_stats.h"
 #include "array/concrete.h"
+#include "base/machine.h"
 #include "base/strings.h"
 #include "base/thread_pool.h"
-#include "core/stream_copy.h"
 #include "core/strided_copy.h"
 #include "runtime/engine.h"
 
@@ -171,7 +171,7 @@ HostArray gathered(const ArrayImpl& impl, const runtime::ShardBuffers& shards) {
     std::int64_t offset = 0;
     for (std::size_t d = 0; d < shape.size(); ++d) offset += index[d].start.value_or(0) * strides[d];
     core::copy_strided(static_cast<char*>(out.data()) + offset, strides, shard_buffer(t)->data(),
-                       core::contiguous_strides(shape, item), shape, item, out.nbytes() > core::kCacheBytes);
+                       core::contiguous_strides(shape, item), shape, item, out.nbytes() > base::cache_bytes());
   };
   // Worth a second thread, which also takes its part of the page faults of memory that is new.
   auto count = static_cast<std::int64_t>(tiles);

@@ -7,9 +7,9 @@
 
 #include "array/array_impl.h"
 #include "array/noted.h"
+#include "base/machine.h"
 #include "base/strings.h"
 #include "base/thread_pool.h"
-#include "core/stream_copy.h"
 #include "core/strided_copy.h"
 #include "runtime/engine.h"
 #include "sharding/fits.h"
@@ -99,7 +99,7 @@ Array place(const HostArray& value, const ShardingPtr& sharding, bool committed,
                            for (std::size_t d = 0; d < shape.size(); ++d) from += offset[d] * strides[d];
                            core::copy_strided(storage->shard_buffers[t]->data(), core::contiguous_strides(shape, item),
                                               static_cast<const char*>(value.data()) + from, strides, shape, item,
-                                              value.nbytes() > core::kCacheBytes);
+                                              value.nbytes() > base::cache_bytes());
                          }
                        });
     count_transfer(value.nbytes());

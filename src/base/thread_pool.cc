@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/thread_pool.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -12,11 +10,11 @@
 #include <memory>
 #include <mutex>
 #include <new>
-#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "base/machine.h"
 #include "base/process.h"
 #include "hwy/cache_control.h"
 #include "tessera/loc.h"
@@ -45,33 +43,12 @@ bool spin_until(const Ready& ready) {
   return false;
 }
 
-std::atomic<int> sharing{1};  // processes, our cores
-
-// Cores that this process may run on: launchers bind processes to some of them.
-struct Cores {
-  int count = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-  std::uint64_t set = 0;
-
-  Cores() {
-#ifdef __linux__
-    cpu_set_t found;
-    if (sched_getaffinity(0, sizeof found, &found) != 0) return;
-    count = std::max(1, CPU_COUNT(&found));
-    set = std::hash<std::string_view>{}({reinterpret_cast<const char*>(&found), sizeof found});
-#endif
-  }
-};
-const Cores& own_cores() {
-  static const Cores found;
-  return found;
-}
-
 int wanted_threads() {
   static const int asked = [] {
     const char* text = std::getenv("TESSERA_THREADS");
     return text != nullptr ? std::clamp(std::atoi(text), 1, 1024) : 0;
   }();
-  return asked > 0 ? asked : std::max(1, own_cores().count / sharing.load(std::memory_order_relaxed));
+  return asked > 0 ? asked : std::max(1, own_cores() / processes_on_cores());
 }
 
 // One loop in flight: workers and the caller take chunks until none is left.
@@ -202,9 +179,6 @@ class Pool {
 }  // namespace
 
 int num_threads() { return std::min(Pool::get().threads(), wanted_threads()); }
-std::uint64_t which_cores() { return own_cores().set; }
-void share_cores(int processes) { sharing = std::max(1, processes); }
-double processes_per_core() { return std::max(1.0, static_cast<double>(sharing) / own_cores().count); }
 bool in_parallel_region() { return inside; }
 int team_size() { return inside ? team_inside : num_threads(); }
 
@@ -247,4 +221,3 @@ void parallel_for(std::int64_t n, std::int64_t grain, const std::function<void(s
 }  // namespace tessera::base
 
 int tessera::num_threads() { return base::num_threads(); }
-double tessera::processes_per_core() { return base::processes_per_core(); }

@@ -11,14 +11,6 @@ namespace tessera::base {
 /// one for each core that the process may run on, or this process's part of the machine's cores (`share_cores`).
 int num_threads();
 
-/// Equal in processes of one machine that may run on the same cores.
-std::uint64_t which_cores();
-
-/// This many processes, which wait for each other, run on our cores: more threads than cores would keep those from
-/// working that the others wait for.
-void share_cores(int processes);
-double processes_per_core();
-
 /// Threads that a `parallel_for` uses that is called here, the caller included: all of them or, inside a body, as many
 /// as there are for each range of the loop around it. One inside a loop inside a loop.
 int team_size();

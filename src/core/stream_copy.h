@@ -6,10 +6,6 @@
 
 namespace tessera::core {
 
-/// Results of more bytes leave the caches before they are read again: the size of a last-level cache that cores share.
-/// What the system says of it is ten times too much in some virtual machines.
-inline constexpr std::int64_t kCacheBytes = 32 << 20;
-
 /// memcpy. Where the target is a few bytes further in its page than the source, as a row that is shifted by an element,
 /// glibc before 2.40 copies more than 2 KiB by `rep movsb`, a tenth as fast as any other way on AMD's Zen 3 and 4
 /// (https://sourceware.org/bugzilla/show_bug.cgi?id=30994); such blocks are copied in parts.

@@ -67,6 +67,7 @@ class Check {
     if (l.cores < 1 || (!memory && l.cores != 1)) {
       fail(field + ".cores", str(l.cores), memory ? "1 or more" : "1, for the level is no shared memory");
     }
+    if (l.stream_bytes < 1) fail(field + ".stream_bytes", str(l.stream_bytes), "1 or more");
     seconds(field + ".spread", l.spread);
     if (!memory && l.spread != 0) fail(field + ".spread", str(l.spread), "0, for the level is no shared memory");
   }

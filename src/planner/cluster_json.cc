@@ -168,6 +168,7 @@ ClusterLevel read_level(const json& j, std::size_t i, const std::string& file) {
   if (l.kind == Kind::Memory) {
     if (f.take("cores") != nullptr) l.cores = f.integer("cores");
     l.spread = f.number("spread", 0.0);
+    if (f.take("stream_bytes") != nullptr) l.stream_bytes = f.integer("stream_bytes");
   }
   f.end();
   return l;
@@ -181,6 +182,7 @@ json level_json(const ClusterLevel& l) {
   if (l.kind == ClusterLevel::Kind::Memory) {
     j["cores"] = l.cores;
     j["spread"] = l.spread;
+    j["stream_bytes"] = l.stream_bytes;
   }
   return j;
 }

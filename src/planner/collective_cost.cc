@@ -6,7 +6,6 @@
 #include <cmath>
 
 #include "base/strings.h"
-#include "core/stream_copy.h"
 #include "tessera/error.h"
 
 namespace tessera::planner {
@@ -160,7 +159,7 @@ double seconds_in_memory(const ClusterModel& cluster, Collective kind, double by
   const auto size = static_cast<double>(level.size());
   const double since = std::max(moved, in_memory.since);
   const double copies = level.bandwidth / size;
-  const bool large = d.caches.empty() || moved * size >= core::kCacheBytes;
+  const bool large = d.caches.empty() || moved * size >= static_cast<double>(level.stream_bytes);
   const double bandwidth = large ? copies : d.cached(since) ? d.bandwidth(since) : std::min(copies, d.memory_bandwidth);
   return level.latency + level.on_cores(moved / (bandwidth * level.efficiency));
 }

@@ -7,7 +7,6 @@
 #include <tuple>
 
 #include "base/strings.h"
-#include "core/stream_copy.h"
 #include "planner/schedule.h"
 
 namespace tessera::planner {
@@ -220,8 +219,9 @@ class Simulator {
   }
   // Whether the native engine writes the value around the caches: from this size of all devices' shards on.
   bool streams(const Task& t, const Touch& u) const {
-    const auto members = static_cast<double>(cluster_.levels[0].size());
-    return u.writes() && t.products == 0 && share_of(t) * members * u.bytes >= core::kCacheBytes;
+    const ClusterLevel& memory = cluster_.levels[0];
+    const double all = share_of(t) * static_cast<double>(memory.size()) * u.bytes;
+    return u.writes() && t.products == 0 && all >= static_cast<double>(memory.stream_bytes);
   }
   // Libraries read the operands of products from caches with more in flight than other passes do, and so do reductions
   // that no fused group joins, from memory too.

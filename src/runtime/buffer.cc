@@ -12,7 +12,7 @@
 #include <new>
 #include <utility>
 
-#include "base/process_memory.h"
+#include "base/machine.h"
 #include "base/strings.h"
 #include "base/verify_mode.h"
 #include "tessera/error.h"

@@ -6,8 +6,11 @@
 #include <atomic>
 #include <barrier>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <thread>
 
+#include "base/machine.h"
 #include "base/thread_pool.h"
 #include "tessera/tessera.h"
 
@@ -287,9 +290,12 @@ TEST_F(ThreadsTest, CoresAreSharedOutAmongProcesses) {
   const bool told = std::getenv("TESSERA_THREADS") != nullptr;  // which goes before
   const int all = num_threads();
   const Array expected = x * 2.0;
+  const std::int64_t cache = cache_bytes();
+  EXPECT_GE(cache, 1 << 20);
   for (int processes : {1, 2, 1000}) {
     base::share_cores(processes);
     EXPECT_EQ(num_threads(), told ? all : std::max(1, all / processes));
+    EXPECT_EQ(cache_bytes(), cache / processes);
     if (!told) {
       EXPECT_EQ(processes_per_core(), std::max(1.0, static_cast<double>(processes) / all));
     }
@@ -297,6 +303,41 @@ TEST_F(ThreadsTest, CoresAreSharedOutAmongProcesses) {
   }
   base::share_cores(1);
   EXPECT_EQ(num_threads(), all);
+}
+
+TEST(Machine, WhatItsCoresHaveOfTheLastCache) {
+  struct Cache {
+    int level;
+    const char* size;
+    const char* cores;
+  };
+  auto of = [](const std::vector<Cache>& caches, int cores) {
+    std::string folder = (std::filesystem::temp_directory_path() / "caches_XXXXXX").string();
+    if (::mkdtemp(folder.data()) == nullptr) throw std::runtime_error("mkdtemp");
+    for (std::size_t i = 0; i < caches.size(); ++i) {
+      const std::string at = folder + "/index" + std::to_string(i);
+      std::filesystem::create_directory(at);
+      std::ofstream(at + "/level") << caches[i].level << '\n';
+      std::ofstream(at + "/size") << caches[i].size << '\n';
+      std::ofstream(at + "/shared_cpu_list") << caches[i].cores << '\n';
+    }
+    const std::int64_t bytes = base::cache_of_cores(folder, cores);
+    std::filesystem::remove_all(folder);
+    return bytes;
+  };
+  constexpr std::int64_t kMegabyte = 1 << 20;
+  const Cache first{1, "32K", "0,8"};
+  const Cache second{2, "512K", "0,8"};
+  EXPECT_EQ(of({}, 4), 32 * kMegabyte) << "no description";
+  EXPECT_EQ(of({first, first}, 2), 32 * kMegabyte) << "of the first level alone";
+  EXPECT_EQ(of({first, first, second}, 2), kMegabyte / 2);
+  EXPECT_EQ(of({first, second, {3, "32768K", "0-7,8-15"}}, 16), 32 * kMegabyte);
+  EXPECT_EQ(of({first, second, {3, "32768K", "0-7,8-15"}}, 4), 8 * kMegabyte) << "four of its sixteen cores";
+  EXPECT_EQ(of({first, second, {3, "32768K", "0-3"}}, 64), 32 * kMegabyte) << "one of sixteen caches";
+  EXPECT_EQ(of({first, second, {3, "266240K", "0-1"}}, 2), 32 * kMegabyte)
+      << "a host's cache, told to two of its cores";
+  EXPECT_EQ(of({first, second, {3, "", "0-1"}}, 2), kMegabyte / 2) << "without a size";
+  EXPECT_EQ(of({{3, "32768K", ""}}, 2), 32 * kMegabyte) << "without its cores";
 }
 
 TEST_F(ThreadsTest, LoadersThatAreLeft) {

@@ -62,6 +62,7 @@ ClusterModel measured() {
   ClusterLevel memory{"memory", ClusterLevel::Kind::Memory, {8}, true, 1e-6, 4e10};
   memory.cores = 2;
   memory.spread = 1e-5;
+  memory.stream_bytes = 8 << 20;
   c.levels = {memory, {"network", ClusterLevel::Kind::Switch, {2}, true, 1e-5, 1e9}};
   c.levels[1].direct = true;
   c.overlaps = {};
@@ -94,6 +95,7 @@ TEST(ClusterModel, WhatIsWrongWithSharedMemoryIsNamed) {
   expect([](auto& c) { std::swap(c.levels[0], c.levels[1]); }, "levels[1].kind is \"memory\"; expected shared memory");
   expect([](auto& c) { c.levels[0].cores = 0; }, "levels[0].cores is 0; expected 1 or more");
   expect([](auto& c) { c.levels[0].spread = -1; }, "levels[0].spread is -1");
+  expect([](auto& c) { c.levels[0].stream_bytes = 0; }, "levels[0].stream_bytes is 0; expected 1 or more");
   expect([](auto& c) { c.device.caches[1].bytes = 8; }, "device.caches[1].bytes is 8; expected more than 65536");
   expect([](auto& c) { c.device.caches[0].bandwidth = 0; }, "device.caches[0].bandwidth is 0");
   expect([](auto& c) { c.device.caches[0].write_cost = 0; }, "device.caches[0].write_cost is 0");

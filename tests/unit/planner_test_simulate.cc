@@ -140,6 +140,26 @@ TEST(Simulate, WhatCollectivesComeBetweenIsComputedAgainOrStored) {
   EXPECT_NEAR(passes([](const Array& x) { return log(x + 1.0); }), 4, kRows) << "written for the sum, and read";
 }
 
+// What it takes, in passes of the memory, to sort an array by rows and the result by columns, where a cache that is
+// infinitely fast holds it all.
+double two_sorts(std::int64_t stream_bytes) {
+  ClusterModel c = process();
+  c.device.caches = {{1 << 20, 1e30}};
+  c.levels[0].stream_bytes = stream_bytes;
+  const AbstractMesh mesh{{"x", 8}};
+  const Shape shape{64, 4096};
+  auto sorted =
+      jit([](const Array& x) { return sort(sort(x, 1), 2); }, {.in_shardings = {NamedSharding(mesh, P("x"))}});
+  const double pass = static_cast<double>(size_of(shape)) * 4 / 8 / c.device.memory_bandwidth;
+  return simulate(sorted.lower(without_data({{8, 8, 4096}, float32})), c).step / pass;
+}
+
+TEST(Simulate, LargeResultsAreWrittenAroundTheCaches) {
+  EXPECT_NEAR(two_sorts((1 << 20) + 1), 0, 1e-9);
+  EXPECT_DOUBLE_EQ(two_sorts(1 << 20), two_sorts(1)) << "all shards together have so many bytes";
+  EXPECT_DOUBLE_EQ(two_sorts(1), 3) << "written and read, and written; the argument stays where it was";
+}
+
 constexpr const char* kModule = R"(module @step {
   sdy.mesh @mesh = <["data"=2, "model"=2]>
   func.func public @main(%x: tensor<64x32xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>},

@@ -20,9 +20,9 @@
 #include <utility>
 
 #include "base/hash.h"
+#include "base/machine.h"
 #include "base/report/log.h"
 #include "base/strings.h"
-#include "base/thread_pool.h"
 #include "engines/mpi/left_behind.h"
 #include "engines/mpi/load_module.h"
 #include "tessera/error.h"

@@ -12,7 +12,7 @@
 #define lapack_complex_double std::complex<double>
 #include <lapacke.h>
 
-#include "base/process_memory.h"
+#include "base/machine.h"
 #include "base/strings.h"
 #include "engines/pjrt/ffi.h"
 #include "tessera/error.h"

@@ -5,11 +5,7 @@
 #include <cstdint>
 #include <span>
 
-#include "core/stream_copy.h"
-
 namespace tessera::kernels {
-
-using core::kCacheBytes;
 
 /// Copies `bytes` bytes between buffers that do not overlap. Large copies bypass the caches on the store side; `stream`
 /// says that this one is part of such a copy.

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/check.h"
+#include "base/machine.h"
 #include "base/strings.h"
 #include "engines/cpu/adapters/kernel_table.h"
 #include "engines/cpu/kernels/copy_kernels.h"
@@ -396,7 +397,7 @@ void store_around_caches(std::vector<Variant>& variants, std::int64_t works) {
   for (auto& v : variants) {
     double bytes = 0;  // which may be more than can be had
     for (auto n : v.out_bytes) bytes += static_cast<double>(n) * static_cast<double>(works);
-    if (v.kernel.stream && bytes >= kernels::kCacheBytes) v.kernel.run = v.kernel.stream;
+    if (v.kernel.stream && bytes >= static_cast<double>(base::cache_bytes())) v.kernel.run = v.kernel.stream;
   }
 }
 

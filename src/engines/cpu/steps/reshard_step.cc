@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "base/check.h"
+#include "base/machine.h"
 #include "base/strings.h"
 #include "base/verify_mode.h"
 #include "core/strided_copy.h"
@@ -69,7 +70,7 @@ class ReshardStep final : public ExchangeStep {
     crosses_ = !sums_.empty() || (routes_ && routes_->cross());
     auto largest = size_of(ir::tile_shape(g.type(e.out[0]).shape, g.layout(e.out[0]), context.mesh()));
     double bytes = static_cast<double>(largest) * static_cast<double>(itemsize_);
-    stream_ = bytes * static_cast<double>(targets_.size()) > kernels::kCacheBytes;
+    stream_ = bytes * static_cast<double>(targets_.size()) > static_cast<double>(base::cache_bytes());
     // In verification mode small ones, too: so every test of them sees it.
     if ((stream_ || base::verifying()) && !runs_) readers_.note(plan_, targets_, self_, routes_ ? &*routes_ : nullptr);
     cost_ = 50 + 0.15 * bytes * static_cast<double>(1 + plan_.combined().size());

@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/process_memory.h"
+#include "base/machine.h"
 #include "base/strings.h"
 #include "base/thread_own.h"
 #include "base/verify_mode.h"

@@ -18,7 +18,7 @@
 #define lapack_complex_double std::complex<double>
 #include <lapacke.h>
 
-#include "base/process_memory.h"
+#include "base/machine.h"
 #include "base/strings.h"
 #include "base/thread_pool.h"
 #include "engines/cpu/kernels/copy_kernels.h"
