@@ -67,6 +67,7 @@ PlanPricer::PlanPricer(const ir::Module& m, const std::vector<ValueGroup>& group
       most_((effort == Effort::Rough ? kRoughWork : kExactWork) / std::max<std::size_t>(1, m.graph->eqns.size())),
       worthwhile_(small_ ? kWorthwhileSmall : kWorthwhileLarge) {
   for (const auto& port : m.inputs) donated_.push_back(port.donated);
+  if (effort == Effort::Rough && !small_) few_ = few_layers(*m.graph);
   if (options.mesh != mesh) return;
   for (std::size_t i = 0; i < m.outputs.size(); ++i) module_.outputs[i].layout = m.outputs[i].layout;
 }
@@ -75,13 +76,18 @@ ir::GraphPtr PlanPricer::constrained(const Chosen& chosen) const {
   return with_constraints(module_.graph, groups_, chosen, mesh_);
 }
 
-ir::Module PlanPricer::placed(const Chosen& chosen, const ir::GraphPtr& constrained) const {
+ir::Module PlanPricer::with_ports(const Chosen& chosen) const {
   ir::Module m = module_;
-  m.graph = constrained;
   for (std::size_t g = 0; g < groups_.size(); ++g) {
     if (!chosen[g]) continue;
     for (auto i : groups_[g].arguments) m.inputs[i].layout = chosen[g];
   }
+  return m;
+}
+
+ir::Module PlanPricer::placed(const Chosen& chosen, const ir::GraphPtr& constrained) const {
+  ir::Module m = with_ports(chosen);
+  m.graph = constrained;
   return spmd::prepared(std::move(m));
 }
 
@@ -102,15 +108,44 @@ Timeline PlanPricer::timeline_of(const ir::Graph& partitioned) const {
   return planner::run(schedule_of(partitioned, unknown, rows_of(cluster_)), cluster_, mesh_.sizes);
 }
 
+Price PlanPricer::price_of(const ir::Graph& partitioned, const std::vector<bool>& donated) const {
+  return {timeline_of(partitioned).seconds, runtime::memory_of(partitioned, donated).peak_memory_in_bytes.value_or(0)};
+}
+
 Price PlanPricer::price_of(const ir::Graph& partitioned) const {
   ++evaluated_;
-  return {timeline_of(partitioned).seconds, runtime::memory_of(partitioned, donated_).peak_memory_in_bytes.value_or(0)};
+  return price_of(partitioned, donated_);
+}
+
+Price PlanPricer::rough(const Chosen& chosen, const WithoutLayers& part) const {
+  const ir::Module whole = with_ports(chosen);
+  ir::Module m = ir::module_over(part.graph, mesh_);
+  std::vector<bool> donated;
+  for (std::size_t i = 0; i < part.inputs.size(); ++i) {
+    m.inputs[i].layout = whole.inputs[part.inputs[i]].layout;
+    donated.push_back(donated_[part.inputs[i]]);
+  }
+  for (std::size_t i = 0; i < part.outputs.size(); ++i) m.outputs[i].layout = whole.outputs[part.outputs[i]].layout;
+  m = spmd::prepared(std::move(m));
+  return price_of(*spmd::partition_apart(m, spmd::propagate(m)), donated);
+}
+
+Price PlanPricer::rough(const Chosen& chosen, const ir::GraphPtr& constrained) const {
+  const auto own = constrained == module_.graph || !few_ ? std::nullopt : few_layers(*constrained);
+  const auto& few = constrained == module_.graph ? few_ : own;
+  if (!few) {
+    const ir::Module m = placed(chosen, constrained);
+    return price_of(*spmd::partition_apart(m, spmd::propagate(m)));
+  }
+  ++evaluated_;
+  const Price fewer = rough(chosen, few->fewer);
+  const Price more = rough(chosen, few->more);
+  const double memory = few->whole(static_cast<double>(fewer.memory), static_cast<double>(more.memory));
+  return {few->whole(fewer.step, more.step), static_cast<std::int64_t>(memory)};
 }
 
 Price PlanPricer::computed(const Chosen& chosen) {
-  if (effort_ == Effort::Exact) return price_of(*partitioned(chosen));
-  const ir::Module m = placed(chosen);
-  return price_of(*spmd::partition_apart(m, spmd::propagate(m)));
+  return effort_ == Effort::Exact ? price_of(*partitioned(chosen)) : rough(chosen, constrained(chosen));
 }
 
 std::vector<int> PlanPricer::key_of(const Chosen& chosen) {

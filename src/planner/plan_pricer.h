@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "planner/few_layers.h"
 #include "planner/schedule.h"
 #include "planner/search.h"
 
@@ -16,7 +17,7 @@ namespace tessera::planner {
 
 /// How programs are partitioned to be priced.
 enum class Effort : std::uint8_t {
-  Rough,  ///< under the layouts of one propagation
+  Rough,  ///< under the layouts of one propagation, and large programs of equal layers by what one layer costs
   Exact   ///< as programs that will run, with trials of other layouts
 };
 
@@ -62,7 +63,11 @@ class PlanPricer {
  private:
   ir::Module placed(const Chosen& chosen) const { return placed(chosen, constrained(chosen)); }
   ir::Module placed(const Chosen& chosen, const ir::GraphPtr& constrained) const;
+  ir::Module with_ports(const Chosen& chosen) const;
+  Price price_of(const ir::Graph& partitioned, const std::vector<bool>& donated) const;
   Price computed(const Chosen& chosen);
+  Price rough(const Chosen& chosen, const ir::GraphPtr& constrained) const;
+  Price rough(const Chosen& chosen, const WithoutLayers& part) const;
   static std::vector<int> key_of(const Chosen& chosen);
 
   const std::vector<ValueGroup>& groups_;
@@ -74,6 +79,7 @@ class PlanPricer {
   ir::Module module_;
   std::vector<bool> donated_;
   bool small_;
+  std::optional<FewLayers> few_;  ///< of the program without constraints
   std::size_t most_;
   double worthwhile_;
   std::mutex mutex_;
