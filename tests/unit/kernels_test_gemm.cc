@@ -45,8 +45,8 @@ struct Size {
 };
 
 template <class In, class Out>
-void check(Size z, bool ta, bool tb, double tolerance, bool share_b = false) {
-  std::int64_t lda = (ta ? z.m : z.k) + 3, ldb = (tb ? z.k : z.n) + 1, ldc = z.n + 2;
+void check(Size z, bool ta, bool tb, double tolerance, bool share_b = false, std::int64_t gap = 2) {
+  std::int64_t lda = (ta ? z.m : z.k) + 3, ldb = (tb ? z.k : z.n) + 1, ldc = z.n + gap;
   std::int64_t sa = lda * (ta ? z.k : z.m) + 5, sb = share_b ? 0 : ldb * (tb ? z.n : z.k), sc = ldc * z.m;
   auto a = values<In>(sa * z.batch, 1), b = values<In>((share_b ? ldb * (tb ? z.n : z.k) : sb * z.batch), 2);
   std::vector<Out> c(static_cast<std::size_t>(sc * z.batch), Out(7));
@@ -72,7 +72,9 @@ void check(Size z, bool ta, bool tb, double tolerance, bool share_b = false) {
         }
       }
       // The gap between rows belongs to somebody else.
-      ASSERT_EQ(c[static_cast<std::size_t>(i * sc + r * ldc + z.n)], Out(7));
+      if (gap > 0) {
+        ASSERT_EQ(c[static_cast<std::size_t>(i * sc + r * ldc + z.n)], Out(7));
+      }
     }
   }
 }
@@ -100,6 +102,16 @@ TEST(Gemm, Float) {
   check<float, float>({2, 150, 160, 170}, true, true, 1e-6);
   check<float, float>({1, 9001, 19, 17}, false, false, 1e-6);
   check<float, float>({1, 5003, 33, 70}, true, true, 1e-6);
+}
+// Matrices that are stored by columns times vectors, whose results have no gaps.
+TEST(Gemm, VectorsWeighColumns) {
+  for (const Size& z : {Size{37, 128, 1, 4}, Size{1, 128, 1, 4}, Size{5, 9, 1, 31}, Size{3, 1000, 1, 40}}) {
+    for (bool share : {false, true}) {
+      check<float, float>(z, true, false, 1e-6, share, 0);
+      check<float, float>(z, true, true, 1e-6, share, 0);
+      check<double, double>(z, true, false, 1e-14, share, 0);
+    }
+  }
 }
 TEST(Gemm, Double) { check_all<double, double>(1e-14); }
 TEST(Gemm, Complex) {

@@ -156,7 +156,22 @@ void run_small(DType t, const Problem& p) {
   });
 }
 
-void multiply(DType t, const Problem& p) {
+// A matrix whose columns are in order times a vector, as that vector times a matrix whose rows are: small products work
+// on several columns at once.
+Problem as_row(Problem p) {
+  const GemmShape s = p.shape;
+  p.shape = {!s.trans_b, !s.trans_a, s.n, s.m, s.k, s.ldb, s.lda, s.m};
+  std::swap(p.a, p.b);
+  std::swap(p.stride_a, p.stride_b);
+  return p;
+}
+
+void multiply(DType t, Problem p) {
+  const GemmShape& s = p.shape;
+  if (s.n == 1 && s.m > 1 && s.trans_a && s.ldc == 1) {
+    const Problem row = as_row(p);
+    if (suits_small(t, row.shape) && small_cost(t, row.shape) < small_cost(t, s)) p = row;
+  }
   if (p.fixed_order && is_inexact(t)) {
     run(p, [t](const GemmShape& s, const void* a, const void* b, void* c) { gemm_fixed(t, s, a, b, c); });
   } else if (suits_small(t, p.shape)) {
