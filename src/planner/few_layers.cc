@@ -16,7 +16,6 @@ namespace tessera::planner {
 namespace {
 
 constexpr std::size_t kLeastCopies = 12;
-constexpr std::int64_t kNoLayer = -1;
 
 std::size_t at(ir::ValueId v) { return static_cast<std::size_t>(v); }
 
@@ -204,10 +203,10 @@ std::optional<WithoutLayers> Finder::keeping(std::int64_t first, std::int64_t la
     out.inputs.push_back(i);
   }
   // What an equation of this layer reads: of a layer that is gone, what is as far away among those that stay.
-  auto operand = [&](ir::ValueId v, std::int64_t layer) -> ir::Value {
+  auto operand = [&](ir::ValueId v, std::optional<std::int64_t> layer) -> ir::Value {
     if (!layered_[at(v)] || stays(places_[at(v)].layer)) return to[v];
-    if (layer == kNoLayer) return {};
-    std::int64_t there = (layer < first ? layer : layer - gone) + places_[at(v)].layer - layer;
+    if (!layer) return {};
+    std::int64_t there = (*layer < first ? *layer : *layer - gone) + places_[at(v)].layer - *layer;
     if (there >= first) there += gone;
     auto like = values_.find({places_[at(v)].kind, there});
     const bool same = like != values_.end() && g_.type(like->second) == g_.type(v);
@@ -217,12 +216,13 @@ std::optional<WithoutLayers> Finder::keeping(std::int64_t first, std::int64_t la
   for (std::size_t i = 0; i < g_.eqns.size(); ++i) {
     while (run != runs_.end() && i >= run->begin + run->equations()) ++run;
     const bool known = run != runs_.end() && i >= run->begin && run->step != 0;
-    const std::int64_t layer = known ? run->layer((i - run->begin) / run->period) : kNoLayer;
-    if (known && !stays(layer)) continue;
+    std::optional<std::int64_t> layer;
+    if (known) layer = run->layer((i - run->begin) / run->period);
+    if (layer && !stays(*layer)) continue;
     const ir::Eqn& e = g_.eqns[i];
     ir::Values in;
     for (auto v : e.in) {
-      in.push_back(operand(v, known ? layer : kNoLayer));
+      in.push_back(operand(v, layer));
       if (!in.back()) return std::nullopt;
     }
     to.bind(e.out, to.copy(e, in));

@@ -2,6 +2,7 @@
 // A program of many equal layers with a few of them: what one layer costs is what two such programs differ by.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <optional>
 #include <vector>
@@ -22,7 +23,7 @@ struct FewLayers {
   double times = 0;
 
   /// Of what adds up over layers: the whole program's, from those of both.
-  double whole(double of_fewer, double of_more) const { return of_fewer + times * (of_more - of_fewer); }
+  double whole(double of_fewer, double of_more) const { return of_fewer + times * std::max(0.0, of_more - of_fewer); }
 };
 
 /// Equal layers are parts of the list of equations that follow each other with the same operations on the same types,

@@ -61,6 +61,36 @@ TEST(Search, RepeatedLayersAreOneGroup) {
   EXPECT_LE(std::ranges::count_if(r.groups, [](const auto& g) { return !g.inside(); }), 9) << planner::explain(r);
 }
 
+// Candidates of a program with so many equal layers are priced by a few of them.
+TEST(Search, ManyLayersAsFastAsHandWrittenPlans) {
+  const ClusterModel cluster = ClusterModel::preset("h100-dgx");
+  const ir::Module m = hlo::import_module(mlp_step(4096, 4096, 16384, 40));
+  ASSERT_GT(m.graph->eqns.size(), 400U) << "a large program";
+  const planner::SearchResult r = planner::search(m, cluster, {});
+  const planner::MeshPlan& best = r.plans.front();
+  const Simulation found = planner::simulate(
+      [&] {
+        ir::Module over = ir::module_over(m.graph, best.mesh);
+        for (std::size_t i = 0; i < over.inputs.size(); ++i) over.inputs[i].layout = best.arguments[i];
+        return over;
+      }(),
+      cluster);
+  EXPECT_NEAR(best.price.step, found.step, 0.01 * found.step) << "priced as a whole in the end";
+  double written_best = found.step;
+  for (const char* rows : {"-, -", "x, -", "y, -", "x.y, -"}) {
+    for (const auto& [up, down] :
+         {std::pair{"-, -", "-, -"}, std::pair{"-, y", "y, -"}, std::pair{"-, x.y", "x.y, -"}}) {
+      ir::Module over = ir::module_over(m.graph, test::mesh_of("x:4, y:2"));
+      for (std::size_t i = 0; i < over.inputs.size(); ++i) {
+        const char* text = i + 1 == over.inputs.size() ? rows : i % 2 == 0 ? up : down;
+        over.inputs[i].layout = test::layout(text, *over.mesh);
+      }
+      written_best = std::min(written_best, planner::simulate(over, cluster).step);
+    }
+  }
+  EXPECT_LE(best.price.step, 1.01 * written_best) << planner::explain(r);
+}
+
 // Candidates are priced without the trials of other layouts that a program which will run gets: a hundredth is left to
 // these.
 TEST(Search, AsFastAsHandWrittenPlans) {
