@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/hash.h"
+#include "base/index.h"
 #include "ir/op_def.h"
 #include "ir/rewriter.h"
 
@@ -16,8 +17,6 @@ namespace tessera::planner {
 namespace {
 
 constexpr std::size_t kLeastCopies = 12;
-
-std::size_t index_of(ir::ValueId v) { return static_cast<std::size_t>(v); }
 
 // Equations that follow each other in equal copies.
 struct Run {
@@ -33,14 +32,13 @@ struct Run {
 struct Place {
   std::size_t kind = 0;
   std::int64_t layer = 0;
-  bool operator==(const Place&) const = default;
 };
 
 class Finder {
  public:
   explicit Finder(const ir::Graph& g)
       : g_(g), argument_(g.num_values()), places_(g.num_values()), layered_(g.num_values()) {
-    for (auto v : g.inputs) argument_[index_of(v)] = true;
+    for (auto v : g.inputs) argument_[at(v)] = true;
     find_runs();
     count_layers();
   }
@@ -56,8 +54,8 @@ class Finder {
   void place_arguments(const Run& run);
   void place_results(const Run& run);
   void place(ir::ValueId v, Place where) {
-    places_[index_of(v)] = where;
-    layered_[index_of(v)] = true;
+    places_[at(v)] = where;
+    layered_[at(v)] = true;
     values_.try_emplace({where.kind, where.layer}, v);
   }
   const ir::Eqn& equation(const Run& run, std::size_t copy, std::size_t i) const {
@@ -141,15 +139,13 @@ bool Finder::join(Run& run, bool by_arguments) {
   for (std::size_t i = 0; i < run.period; ++i) {
     for (std::size_t slot = 0; slot < equation(run, 0, i).in.size(); ++slot) {
       const std::vector<ir::ValueId> values = operands(run, i, slot);
-      if (by_arguments != argument_[index_of(values[1])] || !layered_[index_of(values[1])] ||
-          !layered_[index_of(values[2])])
-        continue;
-      const std::int64_t step = places_[index_of(values[2])].layer - places_[index_of(values[1])].layer;
-      const std::int64_t begin = places_[index_of(values[1])].layer - step;
+      if (by_arguments != argument_[at(values[1])] || !layered_[at(values[1])] || !layered_[at(values[2])]) continue;
+      const std::int64_t step = places_[at(values[2])].layer - places_[at(values[1])].layer;
+      const std::int64_t begin = places_[at(values[1])].layer - step;
       bool follow = step == 1 || step == -1;
       for (std::size_t c = 1; c + 1 < run.copies && follow; ++c) {
-        const Place& p = places_[index_of(values[c])];
-        follow = layered_[index_of(values[c])] && p.kind == places_[index_of(values[1])].kind &&
+        const Place& p = places_[at(values[c])];
+        follow = layered_[at(values[c])] && p.kind == places_[at(values[1])].kind &&
                  p.layer == begin + step * static_cast<std::int64_t>(c);
       }
       if (!follow) continue;
@@ -169,8 +165,7 @@ void Finder::place_arguments(const Run& run) {
   for (std::size_t i = 0; i < run.period; ++i) {
     for (std::size_t slot = 0; slot < equation(run, 0, i).in.size(); ++slot) {
       std::vector<ir::ValueId> values = operands(run, i, slot);
-      if (!std::ranges::all_of(values, [&](ir::ValueId v) { return argument_[index_of(v)] && !layered_[index_of(v)]; }))
-        continue;
+      if (!std::ranges::all_of(values, [&](ir::ValueId v) { return argument_[at(v)] && !layered_[at(v)]; })) continue;
       std::vector<ir::ValueId> once = values;
       std::ranges::sort(once);
       if (std::ranges::adjacent_find(once) != once.end()) continue;
@@ -201,17 +196,17 @@ std::optional<WithoutLayers> Finder::keeping(std::int64_t first, std::int64_t la
   WithoutLayers out;
   for (std::size_t i = 0; i < g_.inputs.size(); ++i) {
     const ir::ValueId v = g_.inputs[i];
-    if (layered_[index_of(v)] && !stays(places_[index_of(v)].layer)) continue;
+    if (layered_[at(v)] && !stays(places_[at(v)].layer)) continue;
     to.bind(v, b.input(g_.type(v)));
     out.inputs.push_back(i);
   }
   // What an equation of this layer reads: of a layer that is gone, what is as far away among those that stay.
   auto operand = [&](ir::ValueId v, std::optional<std::int64_t> layer) -> ir::Value {
-    if (!layered_[index_of(v)] || stays(places_[index_of(v)].layer)) return to[v];
+    if (!layered_[at(v)] || stays(places_[at(v)].layer)) return to[v];
     if (!layer) return {};
-    std::int64_t there = (*layer < first ? *layer : *layer - gone) + places_[index_of(v)].layer - *layer;
+    std::int64_t there = (*layer < first ? *layer : *layer - gone) + places_[at(v)].layer - *layer;
     if (there >= first) there += gone;
-    auto like = values_.find({places_[index_of(v)].kind, there});
+    auto like = values_.find({places_[at(v)].kind, there});
     const bool same = like != values_.end() && g_.type(like->second) == g_.type(v);
     return same ? to[like->second] : ir::Value{};
   };

@@ -9,12 +9,11 @@
 #include <utility>
 #include <vector>
 
+#include "base/index.h"
 #include "ir/graph.h"
 #include "planner/recompute/recompute.h"
 
 namespace tessera::planner {
-
-inline std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 
 /// A partitioned program. Steps are its equations; places are equations of the program before it was partitioned.
 struct ReplayProgram {

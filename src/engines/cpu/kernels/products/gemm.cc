@@ -156,8 +156,8 @@ void run_small(DType t, const Problem& p) {
   });
 }
 
-// A matrix whose columns are in order times a vector, as that vector times a matrix whose rows are: small products work
-// on several columns at once.
+// A matrix whose columns are in order times a vector, as that vector times a matrix whose rows are: in small products
+// the lanes of a register are columns.
 Problem as_row(Problem p) {
   const GemmShape s = p.shape;
   p.shape = {!s.trans_b, !s.trans_a, s.n, s.m, s.k, s.ldb, s.lda, s.m};
