@@ -16,6 +16,7 @@
 #include "engines/cpu/passes/inline_calls.h"
 #include "engines/cpu/passes/merge.h"
 #include "engines/cpu/passes/recompute_cheap.h"
+#include "engines/cpu/pipeline.h"
 #include "engines/cpu/steps/fixed_program.h"
 #include "engines/cpu/verify_steps.h"
 #include "ir/op_def.h"
@@ -37,16 +38,20 @@ bool sole_owner(const BufferPtr& b) {
   return b->exclusive();
 }
 
-bool worth_spreading(std::int64_t n, double cost) { return n > 1 && static_cast<double>(n) * cost >= kWorthIt; }
+bool worth_threads(double cost) { return cost >= kWorthIt; }
+bool worth_spreading(std::int64_t n, double cost) { return n > 1 && worth_threads(static_cast<double>(n) * cost); }
+
+// Where some threads would have one more than others, or none, each item is shared out instead, if its kernel can.
+bool divides_fairly(std::int64_t n) {
+  const int threads = base::num_threads();
+  return n % threads == 0 || threads % n == 0 || n >= std::int64_t{4} * threads;
+}
 
 void spread(std::int64_t n, double cost, const std::function<void(std::int64_t)>& body) {
   auto serial = [&] {
     for (std::int64_t k = 0; k < n; ++k) body(k);
   };
-  if (!worth_spreading(n, cost) || base::in_parallel_region()) return serial();
-  int threads = base::num_threads();
-  // Where some threads would have one more than others, or none, each item is shared out instead, if its kernel can.
-  if (n % threads != 0 && threads % n != 0 && n < std::int64_t{4} * threads) return serial();
+  if (!worth_spreading(n, cost) || base::in_parallel_region() || !divides_fairly(n)) return serial();
   auto grain = std::max<std::int64_t>(1, static_cast<std::int64_t>(kWorthIt / 4 / std::max(cost, 1.0)));
   base::parallel_for(n, grain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t k = begin; k < end; ++k) body(k);
@@ -122,6 +127,9 @@ std::shared_ptr<const Program> Program::compile(const ir::GraphPtr& graph, Conte
   }
   program->free_early(!context.plain());
   program->fixed_ = FixedProgram::of_program(*program, context);
+  // Others look at every step, or have other processes to answer between them.
+  const bool alone = !program->fixed_ && !context.plain() && !context.distributed() && !program->debug_nans_;
+  if (alone) program->pipelines_ = Pipeline::find(program->steps_, g);
   return program;
 }
 
@@ -207,18 +215,7 @@ std::vector<ShardBuffers> Program::run(std::vector<ShardBuffers> args, Run& run,
   }
   frame.under_way.resize(exchanges_);
   for (auto v : unused_inputs_) frame.slots.drop(at(v));
-  for (const auto& step : steps_) {
-    if (run.shake != 0 && step->rounds) {
-      run_shaken(*graph_, *step, frame);
-    } else if (tracing()) {
-      run_traced(*step, frame);
-    } else {
-      step->run(frame);
-    }
-    if (debug_nans_) check_nans(*step, frame);
-    for (auto v : step->frees) frame.slots.drop(at(v));
-    if (exchanges_ > 0) run.collectives->progress();
-  }
+  run_steps(frame);
   std::vector<ShardBuffers> results;
   results.reserve(graph_->outputs.size());
   for (std::size_t j = 0; j < graph_->outputs.size(); ++j) {
@@ -226,6 +223,31 @@ std::vector<ShardBuffers> Program::run(std::vector<ShardBuffers> args, Run& run,
     results.push_back(repeated_outputs_[j] ? frame.slots[v] : frame.slots.take(v));
   }
   return results;
+}
+
+void Program::run_steps(Frame& frame) const {
+  // One thread has nobody to wait for; times by step are those of steps one after the other.
+  const bool pipelined = !base::in_parallel_region() && !tracing();
+  auto pipeline = pipelines_.begin();
+  for (std::size_t s = 0; s < steps_.size(); ++s) {
+    if (pipelined && pipeline != pipelines_.end() && pipeline->first() == s) {
+      pipeline->run(frame);
+      s = pipeline->end() - 1;
+      ++pipeline;
+      continue;
+    }
+    const Step& step = *steps_[s];
+    if (frame.run.shake != 0 && step.rounds) {
+      run_shaken(*graph_, step, frame);
+    } else if (tracing()) {
+      run_traced(step, frame);
+    } else {
+      step.run(frame);
+    }
+    if (debug_nans_) check_nans(step, frame);
+    for (auto v : step.frees) frame.slots.drop(at(v));
+    if (exchanges_ > 0) frame.run.collectives->progress();
+  }
 }
 
 namespace {

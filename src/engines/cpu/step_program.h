@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engines/cpu/context.h"
@@ -72,6 +74,30 @@ bool sole_owner(const BufferPtr& b);
 
 class FixedBuilder;
 class FixedProgram;
+class Pipeline;
+
+/// A shard of a value by their numbers.
+struct ShardOf {
+  ir::ValueId value;
+  std::int32_t shard;
+};
+
+/// The works of a step: kernel calls that may run in any order and beside each other.
+struct Works {
+  struct Work {
+    std::vector<ShardOf> reads, writes;
+  };
+  std::vector<Work> list;
+  std::vector<std::pair<ShardOf, ShardOf>> shared;  ///< shards of results that are shards of operands
+  double cost = 0;                                  ///< of one, in nanoseconds on one thread
+};
+
+/// A step whose results have their memory and whose works are to be done.
+class OpenStep {
+ public:
+  virtual ~OpenStep() = default;
+  virtual void work(std::int64_t k) const = 0;
+};
 
 class Step {
  public:
@@ -83,6 +109,14 @@ class Step {
   virtual double cost() const { return 0; }
   /// Operand values that nobody reads later; told once, after all steps are made.
   virtual void set_dying(const std::vector<bool>& dies) { static_cast<void>(dies); }
+
+  /// Empty where the step has to run by itself.
+  virtual std::optional<Works> works() const { return std::nullopt; }
+  /// For steps that have works: all but these, of which those that read what others write come after them.
+  virtual std::unique_ptr<OpenStep> open(Frame& frame) const {
+    static_cast<void>(frame);
+    return nullptr;
+  }
 
   /// Adds what it does to a loop whose memory is laid out beforehand (`FixedProgram`); false where it cannot.
   virtual bool fix(FixedBuilder& to) const {
@@ -142,6 +176,7 @@ class Program {
   /// `reuse`: results may take the memory of operands that nobody reads later.
   void free_early(bool reuse);
   void check_args(const std::vector<const ShardBuffers*>& args) const;
+  void run_steps(Frame& frame) const;
   void run_traced(const Step& step, Frame& frame) const;
   void check_nans(const Step& step, const Frame& frame) const;
 
@@ -155,6 +190,7 @@ class Program {
   bool debug_nans_ = false;
   std::size_t exchanges_ = 0;                  // steps in two parts
   std::unique_ptr<const FixedProgram> fixed_;  // null where the program has no such form
+  std::vector<Pipeline> pipelines_;            // in the order of their steps
 };
 
 /// Where the product `e` is a partial value whose only reader (its number, or negative) is an all-reduce: one step that
@@ -173,6 +209,9 @@ StepPtr make_compute_step(const ir::Graph& g, const ir::Eqn& e, Context& context
 /// Calls `body(k)` for k in [0, n): on this thread alone when there is little to do or when items are few and large
 /// (kernels split those themselves), else spread over the pool. `cost` is that of one item in nanoseconds.
 bool worth_spreading(std::int64_t n, double cost);
+bool worth_threads(double cost);  ///< of all items
+/// Whether n items keep all threads busy to the end.
+bool divides_fairly(std::int64_t n);
 void spread(std::int64_t n, double cost, const std::function<void(std::int64_t)>& body);
 
 }  // namespace tessera::cpu

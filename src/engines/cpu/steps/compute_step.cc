@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Steps that compute: one kernel call a distinct combination of operand shards.
 #include <algorithm>
-#include <functional>
+#include <array>
 #include <map>
 
 #include "base/check.h"
@@ -43,6 +43,52 @@ auto copying(const std::vector<std::int64_t>& bytes) {
 }
 
 class ComputeStep final : public Step {
+  // Where the operands and results of its works are: each work's operands, then its results.
+  class Open final : public OpenStep {
+   public:
+    Open(const ComputeStep& step, Frame& frame) : step_(step), width_(step.reads.size() + step.writes.size()) {
+      const Work& works = step.work_;
+      const std::size_t operands = step.reads.size(), results = step.writes.size();
+      for (std::size_t j = 0; j < results; ++j) frame.slots.own(at(step.writes[j])).resize(at(step.out_counts_[j]));
+      if (const auto needed = width_ * at(works.count); needed > fixed_.size()) {
+        dynamic_.resize(needed);
+        pointers_ = dynamic_.data();
+      }
+      step.point_at_operands(frame, pointers_);
+      // Otherwise results are new memory, for all works together.
+      const bool one_by_one = !step.one_each_ || !frame.into.empty() || step.reuses(frame);
+      for (std::int64_t k = 0; one_by_one && k < works.count; ++k) {
+        step.make_results(frame, k, pointers_ + at(k) * width_ + operands, scratch_);
+      }
+      for (std::size_t j = 0; step.one_each_ && j < results; ++j) {
+        ShardBuffers& shards = frame.slots.own(at(step.writes[j]));
+        frame.run.memory.allocate(step.variants_[0].out_bytes[j], shards);
+        for (std::int64_t k = 0; k < works.count; ++k) {
+          pointers_[at(k) * width_ + operands + j] = shards[at(works.out[at(k) * results + j])]->data();
+        }
+      }
+      idle_ = step.untaken(frame.run);
+    }
+    Open(const Open&) = delete;
+    Open& operator=(const Open&) = delete;
+
+    void work(std::int64_t k) const override {
+      if (!idle_.empty() && idle_[at(k)]) return;
+      const Variant& v = step_.variant(k);
+      void** p = pointers_ + at(k) * width_;
+      if (!v.empty) v.kernel.run(p, p + step_.reads.size());
+    }
+
+   private:
+    const ComputeStep& step_;
+    std::size_t width_;
+    std::array<void*, 32> fixed_;
+    std::vector<void*> dynamic_;
+    void** pointers_ = fixed_.data();
+    ShardBuffers scratch_;
+    std::vector<bool> idle_;
+  };
+
  public:
   ComputeStep(std::string name, bool serial, Work work, std::vector<Variant> variants,
               std::vector<std::int64_t> out_counts)
@@ -68,45 +114,43 @@ class ComputeStep final : public Step {
   }
 
   void run(Frame& frame) const override {
-    for (std::size_t j = 0; j < writes.size(); ++j) frame.slots.own(at(writes[j])).resize(at(out_counts_[j]));
     if (shares_) return share(frame);
-    std::size_t operands = reads.size();
-    std::size_t results = writes.size();
-    constexpr std::size_t kInline = 32;
-    void* fixed[kInline];
-    std::vector<void*> dynamic;
-    void** pointers = fixed;
-    std::size_t width = operands + results;
-    if (auto needed = width * at(work_.count); needed > kInline) {
-      dynamic.resize(needed);
-      pointers = dynamic.data();
-    }
-    ShardBuffers scratch;
-    point_at_operands(frame, pointers);
-    // Otherwise results are new memory, for all works together.
-    bool one_by_one = !one_each_ || !frame.into.empty() || reuses(frame);
-    for (std::int64_t k = 0; one_by_one && k < work_.count; ++k) {
-      make_results(frame, k, pointers + at(k) * width + operands, scratch);
-    }
-    for (std::size_t j = 0; one_each_ && j < results; ++j) {
-      ShardBuffers& shards = frame.slots.own(at(writes[j]));
-      frame.run.memory.allocate(variants_[0].out_bytes[j], shards);
-      for (std::int64_t k = 0; k < work_.count; ++k) {
-        pointers[at(k) * width + operands + j] = shards[at(work_.out[at(k) * results + j])]->data();
-      }
-    }
-    std::vector<bool> idle = untaken(frame.run);
-    auto body = [&](std::int64_t k) {
-      if (!idle.empty() && idle[at(k)]) return;
-      const Variant& v = variant(k);
-      void** p = pointers + at(k) * width;
-      if (!v.empty) v.kernel.run(p, p + operands);
-    };
+    const Open open(*this, frame);
     if (serial_) {
-      for (std::int64_t k = 0; k < work_.count; ++k) body(k);
+      for (std::int64_t k = 0; k < work_.count; ++k) open.work(k);
     } else {
-      spread(work_.count, cost_, std::ref(body));
+      spread(work_.count, cost_, [&](std::int64_t k) { open.work(k); });
     }
+  }
+
+  // Effects keep their order, and those of one device for all are no works.
+  std::optional<Works> works() const override {
+    if (serial_ || !work_.of_position.empty()) return std::nullopt;
+    Works out{.list = {}, .shared = {}, .cost = cost_};
+    const std::size_t operands = reads.size(), results = writes.size();
+    std::vector<std::vector<bool>> made;
+    for (auto n : out_counts_) made.emplace_back(at(n));
+    for (std::size_t k = 0; k < at(work_.count); ++k) {
+      Works::Work work;
+      for (std::size_t i = 0; i < operands; ++i) work.reads.push_back({reads[i], work_.in[k * operands + i]});
+      for (std::size_t j = 0; j < results; ++j) {
+        const std::int32_t shard = work_.out[k * results + j];
+        if (shares_) {
+          out.shared.push_back({{writes[j], shard}, work.reads[j]});
+        } else if (!made[j][at(shard)]) {
+          made[j][at(shard)] = true;
+          work.writes.push_back({writes[j], shard});
+        }
+      }
+      if (!shares_) out.list.push_back(std::move(work));
+    }
+    return out;
+  }
+
+  std::unique_ptr<OpenStep> open(Frame& frame) const override {
+    if (!shares_) return std::make_unique<Open>(*this, frame);
+    share(frame);
+    return nullptr;
   }
 
   bool fix(FixedBuilder& to) const override {
@@ -236,6 +280,7 @@ class ComputeStep final : public Step {
     for (std::size_t j = 0; j < writes.size(); ++j) {
       const ShardBuffers& from = frame.slots[at(reads[j])];
       ShardBuffers& to = frame.slots.own(at(writes[j]));
+      to.resize(at(out_counts_[j]));
       for (std::int64_t k = 0; k < work_.count; ++k) {
         to[at(work_.out[at(k) * writes.size() + j])] = from[at(work_.in[at(k) * reads.size() + j])];
       }
@@ -260,6 +305,11 @@ class ConstantStep final : public Step {
       : name_(std::move(name)), values_(std::move(values)) {}
   void run(Frame& frame) const override {
     for (std::size_t j = 0; j < writes.size(); ++j) frame.slots.borrow(at(writes[j]), values_[j]);
+  }
+  std::optional<Works> works() const override { return Works(); }
+  std::unique_ptr<OpenStep> open(Frame& frame) const override {
+    run(frame);
+    return nullptr;
   }
   bool fix(FixedBuilder& to) const override {
     for (std::size_t j = 0; j < writes.size(); ++j) {

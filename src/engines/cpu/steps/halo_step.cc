@@ -2,6 +2,7 @@
 // The step that moves elements along split dimensions: a shard of the result is put together from the boxes that it
 // needs of the operands' shards. Several results are made together, and what they need of another process is sent once.
 #include <algorithm>
+#include <deque>
 #include <functional>
 #include <map>
 
@@ -35,6 +36,14 @@ struct Parcel {
   ops::HaloBox box;
   std::int64_t read = 0;
   Dims from;
+};
+
+// What a shard of a result is made of.
+struct Part {
+  std::vector<Contribution> contributions;  // in an order that every process finds
+  std::int64_t size = 0;                    // elements
+  std::int64_t missing = 0;                 // elements that no contribution covers
+  std::int32_t whole = -1;                  // the contribution that is all of it
 };
 
 class HaloStep final : public ExchangeStep {
@@ -77,33 +86,108 @@ class HaloStep final : public ExchangeStep {
     auto& exchanged = static_cast<Exchanged&>(under_way);
     if (exchanged.messages) exchanged.messages->wait();
     const std::vector<ShardBuffers>& received = exchanged.received;
-    struct Open {
-      const Part& part;
-      std::int32_t target;
-      runtime::Buffer& to;
-    };
-    std::vector<Open> open;
+    const Open open(*this, frame, received);
+    spread(open.works(), cost_, [&](std::int64_t k) { open.work(k); });
+  }
+
+  std::optional<Works> works() const override {
+    if (distributed_) return std::nullopt;
+    Works out{.list = {}, .shared = {}, .cost = cost_};
     for (std::size_t r = 0; r < parts_.size(); ++r) {
-      ShardBuffers to(target_->first_local.size());
       for (auto t : targets_) {
         const Part& part = parts_[r][at(t)];
-        to[at(t)] = shared(part, frame);
-        if (to[at(t)]) continue;
-        to[at(t)] = frame.run.memory.allocate(part.size * item_);
-        open.push_back({part, t, *to[at(t)]});
+        if (part.whole >= 0) {
+          const Contribution& whole = part.contributions[at(part.whole)];
+          out.shared.push_back({{writes[r], t}, {reads[whole.operand], whole.shard}});
+          continue;
+        }
+        Works::Work work{.reads = {}, .writes = {{writes[r], t}}};
+        for (const Contribution& c : part.contributions) work.reads.push_back({reads[c.operand], c.shard});
+        if (part.missing > 0) work.reads.push_back({reads.back(), 0});
+        out.list.push_back(std::move(work));
       }
-      frame.slots.own(at(writes[r])) = std::move(to);
     }
-    spread(static_cast<std::int64_t>(open.size()), cost_, [&](std::int64_t i) {
-      const Open& o = open[at(i)];
-      assemble(frame, o.part, o.target, received.empty() ? ShardBuffers() : received[at(o.target)], o.to);
-    });
+    return out;
+  }
+  std::unique_ptr<OpenStep> open(Frame& frame) const override {
+    return std::make_unique<Open>(*this, frame, std::vector<ShardBuffers>());
   }
 
   std::string label() const override { return str("halo (", target_->map.count, " shards)"); }
   double cost() const override { return cost_ * static_cast<double>(targets_.size() * parts_.size()); }
 
  private:
+  // What its works copy where; those parts are left out that are shards of operands.
+  class Open final : public OpenStep {
+   public:
+    Open(const HaloStep& step, Frame& frame, const std::vector<ShardBuffers>& received) : step_(step) {
+      if (step.fills_) fill_ = frame.slots[at(step.reads.back())][0]->data();
+      for (std::size_t r = 0; r < step.parts_.size(); ++r) {
+        ShardBuffers to(step.target_->first_local.size());
+        for (auto t : step.targets_) {
+          const Part& part = step.parts_[r][at(t)];
+          to[at(t)] = step.shared(part, frame);
+          if (to[at(t)]) continue;
+          to[at(t)] = frame.run.memory.allocate(part.size * step.item_);
+          copies_.push_back({part, static_cast<char*>(to[at(t)]->data()), sources_.size()});
+          for (std::size_t i = 0; i < part.contributions.size(); ++i) add_source(frame, part, i, t, received);
+        }
+        frame.slots.own(at(step.writes[r])) = std::move(to);
+      }
+    }
+    std::int64_t works() const { return static_cast<std::int64_t>(copies_.size()); }
+    void work(std::int64_t k) const override {
+      const Copies& c = copies_[at(k)];
+      if (c.part.missing > 0) {
+        TESSERA_CHECK(step_.fills_, "halo: positions that nothing covers");
+        kernels::fill(c.to, fill_, step_.item_, c.part.size);
+      }
+      for (std::size_t i = 0; i < c.part.contributions.size(); ++i) {
+        const Contribution& contribution = c.part.contributions[i];
+        const Source& source = sources_[c.first + i];
+        kernels::copy_strided(c.to + contribution.write, contribution.to, source.data, *source.strides,
+                              contribution.extent, step_.item_);
+      }
+    }
+
+   private:
+    // Where the elements of a contribution are.
+    struct Source {
+      const char* data;
+      const Dims* strides;  // in bytes
+    };
+    struct Copies {
+      const Part& part;
+      char* to;
+      std::size_t first;  // of its contributions' sources
+    };
+
+    // In a shard of this process, or in what came from another.
+    void add_source(const Frame& frame, const Part& part, std::size_t i, std::int32_t target,
+                    const std::vector<ShardBuffers>& received) {
+      const Contribution& c = part.contributions[i];
+      if (const BufferPtr& own = step_.shard_of(frame, c.operand, c.shard)) {
+        sources_.push_back({static_cast<const char*>(own->data()) + c.read, &c.from});
+        return;
+      }
+      const std::size_t n = step_.parcel_of(target, i, c);
+      TESSERA_CHECK(!received.empty() && n < received[at(target)].size() && received[at(target)][n],
+                    str("halo: shard ", c.shard, " is not here"));
+      const ops::HaloBox& box = step_.parcels_[at(target)][n].box;
+      const Dims& strides = strides_.emplace_back(core::contiguous_strides(box.extent, step_.item_));
+      Dims within(box.low.size());
+      for (std::size_t d = 0; d < within.size() && step_.parts_.size() > 1; ++d) within[d] = c.low[d] - box.low[d];
+      sources_.push_back(
+          {static_cast<const char*>(received[at(target)][n]->data()) + offset(within, strides), &strides});
+    }
+
+    const HaloStep& step_;
+    const void* fill_ = nullptr;
+    std::vector<Copies> copies_;
+    std::vector<Source> sources_;
+    std::deque<Dims> strides_;  // of what came from other processes
+  };
+
   struct Exchanged final : UnderWay {
     std::vector<ShardBuffers> received;  // by shard of the results the parcels that come from other processes
     runtime::CommunicationPtr messages;
@@ -118,14 +202,6 @@ class HaloStep final : public ExchangeStep {
   runtime::Tile tile(const Shape& global, const LayoutTable& table, std::int32_t shard) const {
     return runtime::tile_at(global, table.layout, mesh_, table.map.first_position[at(shard)]);
   }
-
-  // What a shard of a result is made of.
-  struct Part {
-    std::vector<Contribution> contributions;  // in an order that every process finds
-    std::int64_t size = 0;                    // elements
-    std::int64_t missing = 0;                 // elements that no contribution covers
-    std::int32_t whole = -1;                  // the contribution that is all of it
-  };
 
   void plan() {
     parts_.resize(writes.size());
@@ -288,33 +364,6 @@ class HaloStep final : public ExchangeStep {
     if (part.whole < 0) return nullptr;
     const Contribution& contribution = part.contributions[at(part.whole)];
     return shard_of(frame, contribution.operand, contribution.shard);
-  }
-
-  void assemble(const Frame& frame, const Part& part, std::int32_t target, const ShardBuffers& received,
-                runtime::Buffer& to) const {
-    if (part.missing > 0) {
-      TESSERA_CHECK(fills_, "halo: positions that nothing covers");
-      kernels::fill(to.data(), frame.slots[at(reads.back())][0]->data(), item_, part.size);
-    }
-    for (std::size_t i = 0; i < part.contributions.size(); ++i) {
-      const Contribution& contribution = part.contributions[i];
-      char* write = static_cast<char*>(to.data()) + contribution.write;
-      const BufferPtr& own = shard_of(frame, contribution.operand, contribution.shard);
-      if (own) {
-        kernels::copy_strided(write, contribution.to, static_cast<const char*>(own->data()) + contribution.read,
-                              contribution.from, contribution.extent, item_);
-        continue;
-      }
-      std::size_t n = parcel_of(target, i, contribution);
-      TESSERA_CHECK(n < received.size() && received[n], str("halo: shard ", contribution.shard, " is not here"));
-      const ops::HaloBox& box = parcels_[at(target)][n].box;
-      Dims strides = core::contiguous_strides(box.extent, item_);
-      Dims within(box.low.size());
-      for (std::size_t d = 0; d < within.size() && parts_.size() > 1; ++d) within[d] = contribution.low[d] - box.low[d];
-      kernels::copy_strided(write, contribution.to,
-                            static_cast<const char*>(received[n]->data()) + offset(within, strides), strides,
-                            contribution.extent, item_);
-    }
   }
 
   // The number of the parcel that has what a contribution takes.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A product whose contracted dimension is split gives partial shards, which an all-reduce would read and sum. Inside
 // one process the library adds each product to the sum directly: partial shards are never written.
+#include <array>
+
 #include "base/strings.h"
 #include "base/thread_pool.h"
 #include "engines/cpu/adapters/kernel_table.h"
@@ -21,26 +23,58 @@ struct Product {
 };
 
 class SummedProductStep final : public Step {
+  class Open final : public OpenStep {
+   public:
+    Open(const SummedProductStep& step, Frame& frame) : step_(step) {
+      ShardBuffers to(step.terms_.size());
+      frame.run.memory.allocate(step.bytes_, to);
+      for (std::size_t k = 0; k < to.size(); ++k) {
+        for (const Product& t : step.terms_[k]) {
+          in_.push_back(
+              {frame.slots[at(step.reads[0])][at(t.lhs)]->data(), frame.slots[at(step.reads[1])][at(t.rhs)]->data()});
+        }
+        out_.push_back(to[k]->data());
+      }
+      frame.slots.own(at(step.writes[0])) = std::move(to);
+    }
+
+    void work(std::int64_t k) const override {
+      const std::size_t terms = step_.terms_[at(k)].size();  // of every shard
+      for (std::size_t t = 0; t < terms; ++t) {
+        void* out = out_[at(k)];
+        (t == 0 ? step_.kernel_.run : step_.kernel_.add)(in_[at(k) * terms + t].data(), &out);
+      }
+    }
+
+   private:
+    const SummedProductStep& step_;
+    std::vector<std::array<const void*, 2>> in_;
+    std::vector<void*> out_;
+  };
+
  public:
   SummedProductStep(Kernel kernel, std::int64_t bytes, std::vector<std::vector<Product>> terms, std::int64_t products)
       : kernel_(std::move(kernel)), bytes_(bytes), terms_(std::move(terms)), products_(products) {}
 
   void run(Frame& frame) const override {
-    const ShardBuffers& lhs = frame.slots[at(reads[0])];
-    const ShardBuffers& rhs = frame.slots[at(reads[1])];
-    ShardBuffers to(terms_.size());
-    frame.run.memory.allocate(bytes_, to);
-    spread(static_cast<std::int64_t>(terms_.size()), cost() / static_cast<double>(terms_.size()), [&](std::int64_t k) {
-      void* out = to[at(k)]->data();
-      bool first = true;
-      for (const Product& t : terms_[at(k)]) {
-        const void* in[] = {lhs[at(t.lhs)]->data(), rhs[at(t.rhs)]->data()};
-        (first ? kernel_.run : kernel_.add)(in, &out);
-        first = false;
-      }
-    });
-    frame.slots.own(at(writes[0])) = std::move(to);
+    const Open open(*this, frame);
+    spread(static_cast<std::int64_t>(terms_.size()), each(), [&](std::int64_t k) { open.work(k); });
   }
+
+  std::optional<Works> works() const override {
+    Works out{.list = {}, .shared = {}, .cost = each()};
+    for (const auto& terms : terms_) {
+      Works::Work work;
+      for (const Product& t : terms) {
+        work.reads.push_back({reads[0], t.lhs});
+        work.reads.push_back({reads[1], t.rhs});
+      }
+      work.writes.push_back({writes[0], static_cast<std::int32_t>(out.list.size())});
+      out.list.push_back(std::move(work));
+    }
+    return out;
+  }
+  std::unique_ptr<OpenStep> open(Frame& frame) const override { return std::make_unique<Open>(*this, frame); }
 
   std::string label() const override {
     return str("dot_general + reshard.all_reduce (", products_, " -> ", terms_.size(), " shards)");
@@ -48,6 +82,8 @@ class SummedProductStep final : public Step {
   double cost() const override { return kernel_.cost * static_cast<double>(products_); }
 
  private:
+  double each() const { return cost() / static_cast<double>(terms_.size()); }
+
   Kernel kernel_;
   std::int64_t bytes_;
   std::vector<std::vector<Product>> terms_;  // by shard of the result
