@@ -3,8 +3,9 @@
 // wait.
 #pragma once
 
+#include <boost/intrusive/list.hpp>
+
 #include <cstdint>
-#include <list>
 #include <memory>
 #include <mutex>
 #include <unordered_map>
@@ -27,8 +28,8 @@ class LruCache {
 
   /// `make()` returns the value and its weight.
   template <class Make>
-  Value get(const Key& key, Make&& make) {
-    std::shared_ptr<Entry> entry = find_or_insert(key);
+  Value get(Key key, Make&& make) {
+    std::shared_ptr<Entry> entry = find_or_insert(std::move(key));
     std::unique_lock lock(entry->mutex);
     if (entry->ready) return entry->value;
     try {
@@ -37,11 +38,11 @@ class LruCache {
       entry->ready = true;
       Value result = entry->value;
       lock.unlock();
-      account(key, entry, weight);
+      account(*entry, weight);
       return result;
     } catch (...) {
       lock.unlock();
-      forget(key, entry);
+      forget(*entry);
       throw;
     }
   }
@@ -53,76 +54,67 @@ class LruCache {
 
   void clear() {
     std::lock_guard lock(mutex_);
-    map_.clear();
     order_.clear();
+    map_.clear();
     weight_ = hits_ = misses_ = 0;
   }
 
  private:
-  struct Entry {
+  // In the map as long as it is linked.
+  struct Entry : boost::intrusive::list_base_hook<> {
+    explicit Entry(Key k) : key(std::move(k)) {}
+    const Key key;
     std::mutex mutex;
     bool ready = false;
     Value value{};
     std::int64_t weight = 0;
   };
-  using Order = std::list<Key>;  // most recent first
   struct HashOf {
     std::size_t operator()(const Key* key) const { return Hash{}(*key); }
   };
   struct SameKey {
     bool operator()(const Key* a, const Key* b) const { return a == b || *a == *b; }
   };
-  struct Slot {
-    std::shared_ptr<Entry> entry;
-    typename Order::iterator place;
-  };
 
-  std::shared_ptr<Entry> find_or_insert(const Key& key) {
+  std::shared_ptr<Entry> find_or_insert(Key key) {
     std::lock_guard lock(mutex_);
     if (auto it = map_.find(&key); it != map_.end()) {
       ++hits_;
-      order_.splice(order_.begin(), order_, it->second.place);
-      return it->second.entry;
+      order_.splice(order_.begin(), order_, order_.iterator_to(*it->second));
+      return it->second;
     }
     ++misses_;
-    auto entry = std::make_shared<Entry>();
-    order_.push_front(key);
-    try {
-      map_.emplace(&order_.front(), Slot{entry, order_.begin()});
-    } catch (...) {
-      order_.pop_front();
-      throw;
-    }
+    auto entry = std::make_shared<Entry>(std::move(key));
+    map_.emplace(&entry->key, entry);
+    order_.push_front(*entry);
     return entry;
   }
 
-  void account(const Key& key, const std::shared_ptr<Entry>& entry, std::int64_t weight) {
+  void account(Entry& entry, std::int64_t weight) {
     std::lock_guard lock(mutex_);
-    auto it = map_.find(&key);
-    if (it == map_.end() || it->second.entry != entry) return;
-    entry->weight = weight;
+    if (!entry.is_linked()) return;
+    entry.weight = weight;
     weight_ += weight;
-    while (weight_ > capacity_ && order_.size() > 1) {
-      auto last = map_.find(&order_.back());
-      weight_ -= last->second.entry->weight;
-      map_.erase(last);
-      order_.pop_back();
+    while (weight_ > capacity_ && &order_.front() != &order_.back()) {
+      weight_ -= order_.back().weight;
+      remove(order_.back());
     }
   }
 
-  void forget(const Key& key, const std::shared_ptr<Entry>& entry) {
+  void forget(Entry& entry) {
     std::lock_guard lock(mutex_);
-    auto it = map_.find(&key);
-    if (it == map_.end() || it->second.entry != entry) return;
-    auto place = it->second.place;
-    map_.erase(it);
-    order_.erase(place);
+    if (entry.is_linked()) remove(entry);
+  }
+
+  void remove(Entry& entry) {
+    order_.erase(order_.iterator_to(entry));
+    map_.erase(&entry.key);
   }
 
   const std::int64_t capacity_;
   mutable std::mutex mutex_;
-  std::unordered_map<const Key*, Slot, HashOf, SameKey> map_;  // keys lie in `order_`
-  Order order_;
+  std::unordered_map<const Key*, std::shared_ptr<Entry>, HashOf, SameKey> map_;  // by the entries' own keys
+  boost::intrusive::list<Entry> order_;                                          // most recent first
   std::int64_t weight_ = 0;
   std::int64_t hits_ = 0;
   std::int64_t misses_ = 0;

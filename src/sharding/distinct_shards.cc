@@ -156,11 +156,13 @@ std::vector<std::int32_t> ShardGrid::count_replicas() const {
 
 namespace {
 
-std::vector<ShardGrid::Dim> whole(const Shape& global_shape, const Shape& shard) {
-  std::vector<ShardGrid::Dim> dims;
-  dims.reserve(global_shape.size());
-  for (std::size_t d = 0; d < global_shape.size(); ++d) dims.push_back({global_shape[d], shard[d]});
-  return dims;
+void set_dims(ShardGrid& p, const Shape& global_shape, const Shape& shard) {
+  p.dims.reserve(global_shape.size());
+  for (std::size_t d = 0; d < global_shape.size(); ++d) p.dims.push_back({global_shape[d], shard[d]});
+}
+
+void join_digits_from(ShardGrid& p, std::size_t first) {
+  p.digits.resize(first + join_digits(std::span<Digit>(p.digits.data(), p.digits.size()).subspan(first)));
 }
 
 // `axes_of(d)`: axes of a row-major mesh of `axis_sizes` that split dimension d, slowest first.
@@ -180,7 +182,7 @@ void split_by_axes(ShardGrid& p, const Dims& axis_sizes, const AxesOf& axes_of) 
       p.digits.push_back(digit(static_cast<std::size_t>(a)));
       dim.parts *= p.digits.back().size;
     }
-    canonical(p.digits, dim.first);
+    join_digits_from(p, dim.first);
     dim.last = static_cast<std::uint32_t>(p.digits.size());
     tiles *= dim.parts;
   }
@@ -194,7 +196,7 @@ void split_by_axes(ShardGrid& p, const Dims& axis_sizes, const AxesOf& axes_of) 
   for (std::size_t a = 0; a < used.size(); ++a) {
     if (!used[a]) p.digits.push_back(digit(a));
   }
-  canonical(p.digits, p.first_unused);
+  join_digits_from(p, p.first_unused);
 }
 
 void split_by_list(ShardGrid& p, const TileAssignment& tiles) {
@@ -214,7 +216,7 @@ void split_by_list(ShardGrid& p, const TileAssignment& tiles) {
 
 ShardGrid make_shard_grid(const Sharding& s, const Shape& global_shape) {
   ShardGrid p;
-  p.dims = whole(global_shape, s.shard_shape(global_shape));
+  set_dims(p, global_shape, s.shard_shape(global_shape));
   p.num_devices = s.num_devices();
   if (const auto* named = dynamic_cast<const NamedSharding*>(&s)) {  // its axes are read where they lie: no copies
     split_by_axes(p, named->mesh().mesh_shape(), [&](std::size_t d) { return named->dim_axes(d); });
@@ -232,7 +234,7 @@ ShardGrid make_shard_grid(const Sharding& s, const Shape& global_shape) {
       throw StateError(str("devices_indices_map: shard_indices of ", s.kind(), " gave ", listed->size(),
                            " indices; expected one for each of ", s.devices().size(), " devices"));
     }
-    return make_listed_shard_grid(std::move(*listed), global_shape);
+    p = make_listed_shard_grid(std::move(*listed), global_shape);
   }
   return p;
 }
@@ -240,7 +242,7 @@ ShardGrid make_shard_grid(const Sharding& s, const Shape& global_shape) {
 ShardGrid make_listed_shard_grid(std::vector<Index> indices, const Shape& global_shape) {
   ShardGrid p;
   p.grid = p.by_digits = false;
-  p.dims = whole(global_shape, Shape(global_shape.size()));
+  set_dims(p, global_shape, Shape(global_shape.size()));
   p.num_devices = static_cast<std::int64_t>(indices.size());
   std::unordered_map<Index, std::int32_t> tiles;
   for (auto& index : indices) {

@@ -2,6 +2,8 @@
 // Position in the device list -> shard of the array, by arithmetic where the sharding allows it.
 #pragma once
 
+#include <boost/container/small_vector.hpp>
+
 #include <cstdint>
 #include <vector>
 
@@ -19,13 +21,13 @@ struct ShardGrid {
 
     void read_slice(std::int64_t part, Slice& to) const;
   };
-  std::vector<Dim> dims;
+  boost::container::small_vector<Dim, 4> dims;
   // A grid of parts: `grid` is true and positions map to part numbers by `digits` or, without iota form, by
   // `tile_list`.
   bool grid = true;
   bool by_digits = true;
   std::int64_t num_devices = 0;
-  std::vector<Digit> digits;  // of all dimensions, then those of replicas in position order
+  boost::container::small_vector<Digit, 4> digits;  // of all dimensions, then those of replicas in position order
   std::uint32_t first_unused = 0;
   std::vector<std::int32_t> tile_list;  // position -> tile
   // No grid (a user's kind): the shards themselves.

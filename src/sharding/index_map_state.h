@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "mesh/device_list.h"
@@ -11,6 +12,10 @@
 namespace tessera::sharding {
 
 struct IndexMapState {
+  IndexMapState(const Sharding& s, const Shape& shape, bool local_only = false)
+      : list(Access::device_list(s)), shard_grid(make_shard_grid(s, shape)), local_only(local_only) {}
+  IndexMapState(const Sharding& s, ShardGrid grid) : list(Access::device_list(s)), shard_grid(std::move(grid)) {}
+
   std::shared_ptr<const mesh::DeviceList> list;
   ShardGrid shard_grid;
   bool local_only = false;

@@ -19,21 +19,20 @@ std::vector<std::int64_t> axis_strides(const std::vector<std::int64_t>& axis_siz
   return strides;
 }
 
-void canonical(std::vector<Digit>& digits, std::size_t first) {
-  std::size_t n = first;
-  for (std::size_t i = first; i < digits.size(); ++i) {
-    const Digit d = digits[i];
+std::size_t join_digits(std::span<Digit> digits) {
+  std::size_t n = 0;
+  for (const Digit d : digits) {
     if (d.size == 1) continue;
-    if (n > first && digits[n - 1].stride == d.stride * d.size) {
+    if (n > 0 && digits[n - 1].stride == d.stride * d.size) {
       digits[n - 1] = {digits[n - 1].size * d.size, d.stride};
     } else {
       digits[n++] = d;
     }
   }
-  digits.resize(n);
+  return n;
 }
 std::vector<Digit> canonical(std::vector<Digit> digits) {
-  canonical(digits, 0);
+  digits.resize(join_digits(digits));
   return digits;
 }
 

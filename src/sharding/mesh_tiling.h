@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -32,8 +33,8 @@ struct Digit {
 std::vector<std::int64_t> axis_strides(const std::vector<std::int64_t>& axis_sizes);
 /// Joins neighbours that step through positions as one and drops digits of size 1: equal exactly for equal placements.
 std::vector<Digit> canonical(std::vector<Digit> digits);
-/// The same in place, for the digits from `first` on.
-void canonical(std::vector<Digit>& digits, std::size_t first);
+/// The same in place; how many remain, the first ones.
+std::size_t join_digits(std::span<Digit> digits);
 /// Canonical digits of every dimension.
 std::vector<std::vector<Digit>> dim_digits(const MeshTiling& t);
 /// Canonical digits of the unreduced axes: the number of a device's addend.

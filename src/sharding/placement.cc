@@ -54,14 +54,6 @@ const ShardingPtr& need(const ShardingPtr& s) {
   return s;
 }
 
-IndexState make_index_state(const Sharding& s, const Shape& shape, bool local_only) {
-  auto state = std::make_shared<IndexMapState>();
-  state->list = Access::device_list(s);
-  state->shard_grid = make_shard_grid(s, shape);
-  state->local_only = local_only;
-  return state;
-}
-
 // Distinct shards that a shape and its shards' shape ask for; a dimension without elements has one.
 std::int64_t expected_shards(const Shape& global, const Shape& shard) {
   std::int64_t n = 1;
@@ -123,6 +115,7 @@ std::shared_ptr<const Placement> placement(const ShardingPtr& s, const Shape& gl
 }  // namespace sharding
 
 using sharding::Caller;
+using sharding::IndexMapState;
 using sharding::IndexState;
 using sharding::kEntryWeight;
 using sharding::Key;
@@ -148,7 +141,7 @@ Shape checked_shard_shape(const NamedSharding& s, const Shape& shape, std::strin
 
 IndexState cached_state(CacheId id, const ShardingPtr& s, const Shape& shape, bool local_only = false) {
   return sharding::cache<IndexState>(id).get(Key{s, shape, local_only}, [&] {
-    auto state = sharding::make_index_state(*s, shape, local_only);
+    auto state = std::make_shared<IndexMapState>(*s, shape, local_only);
     std::int64_t weight = state->shard_grid.by_digits ? 0 : state->shard_grid.num_devices;
     return std::pair(IndexState(std::move(state)), weight + kEntryWeight);
   });
@@ -170,7 +163,7 @@ IndexMap get_shard_indices(const Shape& global_shape, const Mesh& global_mesh, c
   NamedSharding s = named(global_mesh, mesh_axes, "get_shard_indices");
   return IndexMap(sharding::cache<IndexState>(CacheId::ShardIndices).get(Key{s, global_shape}, [&] {
     checked_shard_shape(s, global_shape, "get_shard_indices");
-    return std::pair(sharding::make_index_state(s, global_shape, false), kEntryWeight);
+    return std::pair(IndexState(std::make_shared<IndexMapState>(s, global_shape)), kEntryWeight);
   }));
 }
 
@@ -179,7 +172,7 @@ PlaceMap get_shard_indices_replica_ids(const Shape& global_shape, const Mesh& gl
   NamedSharding s = named(global_mesh, mesh_axes, "get_shard_indices_replica_ids");
   return PlaceMap(sharding::cache<IndexState>(CacheId::ShardPlaces).get(Key{s, global_shape}, [&] {
     Shape shard = checked_shard_shape(s, global_shape, "get_shard_indices_replica_ids");
-    auto state = sharding::make_index_state(s, global_shape, false);
+    auto state = std::make_shared<IndexMapState>(s, global_shape);
     sharding::check_shard_count(sharding::count_distinct(state->shard_grid),
                                 sharding::expected_shards(global_shape, shard), global_shape);
     return std::pair(IndexState(std::move(state)), kEntryWeight);
@@ -198,14 +191,13 @@ PlaceMap compute_shard_places(const Shape& global_shape, const Mesh& global_mesh
                               const std::function<Index(std::int64_t)>& index_of) {
   NamedSharding s = named(global_mesh, mesh_axes, "compute_shard_places");
   Shape shard = checked_shard_shape(s, global_shape, "compute_shard_places");
-  auto state = std::make_shared<sharding::IndexMapState>();
-  state->list = sharding::device_list(s);
+  std::shared_ptr<IndexMapState> state;
   if (index_of) {
     std::vector<Index> indices;
     for (std::int64_t i = 0; i < global_mesh.size(); ++i) indices.push_back(index_of(i));
-    state->shard_grid = sharding::make_listed_shard_grid(std::move(indices), global_shape);
+    state = std::make_shared<IndexMapState>(s, sharding::make_listed_shard_grid(std::move(indices), global_shape));
   } else {
-    state->shard_grid = sharding::make_shard_grid(s, global_shape);
+    state = std::make_shared<IndexMapState>(s, global_shape);
   }
   sharding::check_shard_count(sharding::count_distinct(state->shard_grid),
                               sharding::expected_shards(global_shape, shard), global_shape);
