@@ -126,12 +126,25 @@ class Planner {
   }
 
   std::optional<FusionGroup> merged(const FusionGroup& a, const FusionGroup& b) const {
-    bool same = a.space == b.space && a.dims == b.dims && a.distinct == b.distinct &&
-                (a.split < 0 || b.split < 0 || a.split == b.split) && a.eqns.size() + b.eqns.size() < kLargest;
-    if (!same || (a.has_columns() && has_windows(g_, b)) || (b.has_columns() && has_windows(g_, a)))
+    if (a.space != b.space || a.dims != b.dims || a.distinct != b.distinct ||
+        a.eqns.size() + b.eqns.size() >= kLargest) {
       return std::nullopt;
+    }
     FusionGroup out = a;
-    out.split = std::max(a.split, b.split);
+    FusionGroup other = b;
+    if (a.split >= 0 && b.split >= 0 && a.split != b.split) {
+      if (splits_at(g_, b, a.split)) {
+        other.split = a.split;
+      } else if (splits_at(g_, a, b.split)) {
+        out.split = b.split;
+      } else {
+        return std::nullopt;
+      }
+    }
+    if ((out.has_columns() && has_windows(g_, other)) || (other.has_columns() && has_windows(g_, out))) {
+      return std::nullopt;
+    }
+    out.split = std::max(out.split, other.split);
     out.produced.insert(b.produced.begin(), b.produced.end());
     out.eqns.insert(out.eqns.end(), b.eqns.begin(), b.eqns.end());
     std::sort(out.eqns.begin(), out.eqns.end());

@@ -191,16 +191,6 @@ std::int64_t trailing(const Dims& axes, std::int64_t rank) {
   return n == 0 ? -1 : rank - n;
 }
 
-// True when the group has no values of rows yet and reads all its operands with another split as well.
-bool splits_at(const ir::Graph& g, const FusionGroup& group, std::int64_t k) {
-  FusionGroup other = group;
-  other.split = k;
-  return std::ranges::all_of(group.eqns, [&](std::size_t i) {
-    const ir::Eqn& e = g.eqns[i];
-    return group.produced.at(e.out[0]) == Role::Full && fit(g, other, e).has_value();
-  });
-}
-
 std::optional<Fit> fit_reduction(const ir::Graph& g, const FusionGroup& group, const ir::Eqn& e) {
   if (!covers_space(g, group, e.in[0])) return std::nullopt;
   const Role* role = produced(group, e.in[0]);
@@ -275,6 +265,15 @@ std::optional<Fit> fit_window(const ir::Graph& g, const FusionGroup& group, cons
 }
 
 }  // namespace
+
+bool splits_at(const ir::Graph& g, const FusionGroup& group, std::int64_t k) {
+  FusionGroup other = group;
+  other.split = k;
+  return std::ranges::all_of(group.eqns, [&](std::size_t i) {
+    const ir::Eqn& e = g.eqns[i];
+    return group.produced.at(e.out[0]) == Role::Full && fit(g, other, e).has_value();
+  });
+}
 
 bool reads_window(const ir::Graph& g, const FusionGroup& group, const ir::Eqn& e) {
   return !e.in.empty() && access(g, group, e, 0) == Access::Window;

@@ -16,6 +16,8 @@ struct Fit {
 };
 /// Nothing when the equation cannot join. Values that the group does not produce count as read from memory.
 std::optional<Fit> fit(const ir::Graph& g, const FusionGroup& group, const ir::Eqn& e);
+/// True when the group has no values of rows yet and reads all its operands with another split as well.
+bool splits_at(const ir::Graph& g, const FusionGroup& group, std::int64_t k);
 /// A group with nothing in it in which the equation fits, if there can be one.
 std::optional<FusionGroup> group_for(const ir::Graph& g, const ir::Eqn& e);
 
