@@ -4,7 +4,6 @@
 #pragma once
 
 #include <boost/intrusive/list.hpp>
-
 #include <cstdint>
 #include <memory>
 #include <mutex>

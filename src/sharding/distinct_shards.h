@@ -3,7 +3,6 @@
 #pragma once
 
 #include <boost/container/small_vector.hpp>
-
 #include <cstdint>
 #include <vector>
 

@@ -245,6 +245,24 @@ TEST(Products, EqualOnesAreComputedOnce) {
       4);  // the factor, the product, and what follows it
 }
 
+// As gradients of attention have them: of a result, of an operand, back and forth, and once more for somebody else.
+TEST(Products, TranspositionsOfTranspositionsAreOne) {
+  std::int64_t length = 5;
+  std::int64_t width = 4;
+  check(
+      {{DType::F32, {kBatch, 3, length, width}}, {DType::F32, {kBatch, 3, width, 7}}},
+      [&](ir::Builder&, const Values& in) {
+        Value x = ops::transpose(ops::transpose(in[0], {0, 2, 1, 3}), {0, 2, 1, 3});
+        Value y = ops::dot_general(x, in[1], {{3}, {2}, {0, 1}, {0, 1}});
+        Value z = ops::transpose(ops::transpose(y, {0, 1, 3, 2}), {0, 2, 1, 3});
+        Value w = ops::dot_general(ops::transpose(ops::transpose(in[1], {0, 3, 2, 1}), {0, 3, 1, 2}), in[0],
+                                   {{3}, {3}, {0, 1}, {0, 1}});
+        Value v = ops::transpose(w, {0, 1, 3, 2});
+        return Values{z, ops::transpose(v, {0, 1, 3, 2}) * 2.0, v + 1.0};
+      },
+      5);  // two products; w twice and once more in the other order, and what follows
+}
+
 // Products of 4 parts of the contracted dimension, over a mesh of 4 x 2 whose second axis splits the columns.
 TEST(Products, PartialOnesAreSummedInPlace) {
   std::int64_t rows = 10, inner = 32, cols = 24;

@@ -2,6 +2,7 @@
 #include "engines/cpu/passes/fold_transposes.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "ir/pass.h"
@@ -70,6 +71,9 @@ class Folder {
   ir::GraphPtr run() {
     bool changed = false;
     for (auto& e : g_.eqns) {
+      if (e.op == &ops::def::transpose) changed = compose(e) || changed;
+    }
+    for (auto& e : g_.eqns) {
       if (e.op != &ops::def::dot_general) continue;
       for (std::size_t side : {0U, 1U}) {
         if (read_through(e, side)) changed = true;
@@ -95,6 +99,28 @@ class Folder {
     return &e;
   }
 
+  // Nobody reads a transposition of which the last reader has gone.
+  void read_instead(ir::ValueId& operand, ir::ValueId other) {
+    ++uses_[at(other)];
+    for (ir::ValueId v = std::exchange(operand, other); --uses_[at(v)] == 0;) {
+      const ir::Eqn* t = transposition(v);
+      if (t == nullptr) break;
+      v = t->in[0];
+    }
+  }
+
+  // Makes the transposition of a transposition one of the latter's operand.
+  bool compose(ir::Eqn& e) {
+    const ir::Eqn* inner = transposition(e.in[0]);
+    if (inner == nullptr || transposition(e.out[0]) == nullptr) return false;
+    Dims permutation = ir::get<ops::Transpose>(e.attrs).permutation;
+    const auto& first = ir::get<ops::Transpose>(inner->attrs).permutation;
+    for (auto& d : permutation) d = first[at(d)];
+    e.attrs = ir::make_attrs(ops::Transpose{permutation});
+    read_instead(e.in[0], inner->in[0]);
+    return true;
+  }
+
   // Lets a product read the operand of its operand's transposition.
   bool read_through(ir::Eqn& e, std::size_t side) {
     const ir::Eqn* t = transposition(e.in[side]);
@@ -113,9 +139,7 @@ class Folder {
     for (auto* dims : {&contract, &batch}) {
       for (auto& d : *dims) d = permutation[at(d)];
     }
-    --uses_[at(e.in[side])];
-    e.in[side] = t->in[0];
-    ++uses_[at(e.in[side])];
+    read_instead(e.in[side], t->in[0]);
     e.attrs = ir::make_attrs(p);
     read_through(e, side);
     return true;
