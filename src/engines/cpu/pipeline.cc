@@ -25,14 +25,14 @@ constexpr std::size_t kMostOpen = 4;
 constexpr double kLeastWork = 5000;
 constexpr std::size_t kMostWorks = 32;
 
-enum class Kind { Alone, Light, Wide };
+enum class Share { Alone, Light, Wide };
 
-Kind kind_of(const Works& works, int threads) {
+Share share_of(const Works& works, int threads) {
   const auto n = static_cast<std::int64_t>(works.list.size());
-  if (works.list.size() > kMostWorks * at(threads)) return Kind::Alone;
-  if (base::verifying()) return n > 1 ? Kind::Wide : Kind::Light;  // whatever they cost
-  if (!worth_threads(works.cost * static_cast<double>(n))) return Kind::Light;
-  return works.cost >= kLeastWork && worth_spreading(n, works.cost) && divides_fairly(n) ? Kind::Wide : Kind::Alone;
+  if (works.list.size() > kMostWorks * at(threads)) return Share::Alone;
+  if (base::verifying()) return n > 1 ? Share::Wide : Share::Light;  // whatever they cost
+  if (!worth_threads(works.cost * static_cast<double>(n))) return Share::Light;
+  return works.cost >= kLeastWork && worth_spreading(n, works.cost) && divides_fairly(n) ? Share::Wide : Share::Alone;
 }
 
 // By value and shard the work that writes it, if it is one of this pipeline's.
@@ -70,12 +70,12 @@ std::vector<Pipeline> Pipeline::find(const std::vector<StepPtr>& steps, const ir
   };
   for (std::size_t s = 0; s < steps.size(); ++s) {
     const std::optional<Works> works = steps[s]->works();
-    const Kind kind = works ? kind_of(*works, threads) : Kind::Alone;
-    if (kind == Kind::Alone) {
+    const Share share = works ? share_of(*works, threads) : Share::Alone;
+    if (share == Share::Alone) {
       end(s + 1);
       continue;
     }
-    if (kind == Kind::Wide) {
+    if (share == Share::Wide) {
       const int takers = static_cast<int>(std::min(at(threads), works->list.size()));
       if (now.takers_ != 0 && now.takers_ != takers) end(s);
       now.takers_ = takers;
