@@ -37,7 +37,7 @@ class Fake final : public Step {
     auto all = open(frame);
     for (std::size_t k = 0; k < of_works_.size(); ++k) all->work(static_cast<std::int64_t>(k));
   }
-  std::optional<Works> works() const override {
+  std::optional<Works> works(std::size_t) const override {
     Works out;
     out.cost = 1e6;
     for (std::size_t k = 0; k < of_works_.size(); ++k) {

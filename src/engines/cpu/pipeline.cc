@@ -27,19 +27,18 @@ constexpr std::size_t kMostWorks = 32;
 
 enum class Share { Alone, Light, Wide };
 
-Share share_of(const Works& works, int threads) {
+Share share_of(const Works& works) {
   const auto n = static_cast<std::int64_t>(works.list.size());
-  if (works.list.size() > kMostWorks * at(threads)) return Share::Alone;
   if (base::verifying()) return n > 1 ? Share::Wide : Share::Light;  // whatever they cost
   if (!worth_threads(works.cost * static_cast<double>(n))) return Share::Light;
   return works.cost >= kLeastWork && worth_spreading(n, works.cost) && divides_fairly(n) ? Share::Wide : Share::Alone;
 }
 
-// By value and shard the work that writes it, if it is one of this pipeline's.
+// By value and shard the work that writes it, by numbers that count on through the program.
 class Writers {
  public:
   explicit Writers(std::size_t values) : of_(values) {}
-  static constexpr std::int64_t kNone = -1;
+  /// -1: none.
   std::int64_t find(ShardOf s) const {
     const auto& shards = of_[at(s.value)];
     return at(s.shard) < shards.size() ? shards[at(s.shard)] : kNone;
@@ -51,6 +50,7 @@ class Writers {
   }
 
  private:
+  static constexpr std::int64_t kNone = -1;
   std::vector<std::vector<std::int64_t>> of_;
 };
 
@@ -62,15 +62,16 @@ std::vector<Pipeline> Pipeline::find(const std::vector<StepPtr>& steps, const ir
   if (threads == 1) return out;
   Pipeline now;
   Writers writers(g.num_values());
+  std::int64_t before = 0;  // works of earlier pipelines
   auto end = [&](std::size_t next) {
+    before += static_cast<std::int64_t>(now.works_.back());
     if (now.wide_ > 1) out.push_back(std::move(now));
     now = Pipeline();
     now.first_ = next;
-    writers = Writers(g.num_values());
   };
   for (std::size_t s = 0; s < steps.size(); ++s) {
-    const std::optional<Works> works = steps[s]->works();
-    const Share share = works ? share_of(*works, threads) : Share::Alone;
+    const std::optional<Works> works = steps[s]->works(kMostWorks * at(threads));
+    const Share share = works ? share_of(*works) : Share::Alone;
     if (share == Share::Alone) {
       end(s + 1);
       continue;
@@ -86,7 +87,7 @@ std::vector<Pipeline> Pipeline::find(const std::vector<StepPtr>& steps, const ir
     for (const auto& work : works->list) {
       std::vector<std::size_t> after;
       for (auto r : work.reads) {
-        if (auto w = writers.find(r); w != Writers::kNone) after.push_back(at(w));
+        if (auto w = writers.find(r); w >= before) after.push_back(at(w - before));
       }
       std::sort(after.begin(), after.end());
       after.erase(std::unique(after.begin(), after.end()), after.end());
@@ -97,7 +98,7 @@ std::vector<Pipeline> Pipeline::find(const std::vector<StepPtr>& steps, const ir
     }
     // After all: works of one step do not wait for each other.
     for (std::size_t k = 0; k < works->list.size(); ++k) {
-      for (auto w : works->list[k].writes) writers.set(w, static_cast<std::int64_t>(now.works_.back() + k));
+      for (auto w : works->list[k].writes) writers.set(w, before + static_cast<std::int64_t>(now.works_.back() + k));
     }
     now.works_.push_back(now.works_.back() + works->list.size());
   }

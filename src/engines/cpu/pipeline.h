@@ -26,9 +26,6 @@ class Pipeline {
  private:
   friend class PipelineRun;
 
-  void add(const Step& step, const Works& works);
-  bool worth_it() const { return wide_ > 1; }
-
   std::size_t first_ = 0;
   std::vector<const Step*> steps_;
   std::vector<std::size_t> works_{0};            // of the steps before each, then of all

@@ -110,8 +110,11 @@ class Step {
   /// Operand values that nobody reads later; told once, after all steps are made.
   virtual void set_dying(const std::vector<bool>& dies) { static_cast<void>(dies); }
 
-  /// Empty where the step has to run by itself.
-  virtual std::optional<Works> works() const { return std::nullopt; }
+  /// Empty where the step has to run by itself, and where it has more than `most` works.
+  virtual std::optional<Works> works(std::size_t most) const {
+    static_cast<void>(most);
+    return std::nullopt;
+  }
   /// For steps that have works: all but these, of which those that read what others write come after them.
   virtual std::unique_ptr<OpenStep> open(Frame& frame) const {
     static_cast<void>(frame);

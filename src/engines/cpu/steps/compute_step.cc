@@ -124,8 +124,8 @@ class ComputeStep final : public Step {
   }
 
   // Effects keep their order, and those of one device for all are no works.
-  std::optional<Works> works() const override {
-    if (serial_ || !work_.of_position.empty()) return std::nullopt;
+  std::optional<Works> works(std::size_t most) const override {
+    if (serial_ || !work_.of_position.empty() || at(work_.count) > most) return std::nullopt;
     Works out{.list = {}, .shared = {}, .cost = cost_};
     const std::size_t operands = reads.size(), results = writes.size();
     std::vector<std::vector<bool>> made;
@@ -306,7 +306,7 @@ class ConstantStep final : public Step {
   void run(Frame& frame) const override {
     for (std::size_t j = 0; j < writes.size(); ++j) frame.slots.borrow(at(writes[j]), values_[j]);
   }
-  std::optional<Works> works() const override { return Works(); }
+  std::optional<Works> works(std::size_t) const override { return Works(); }
   std::unique_ptr<OpenStep> open(Frame& frame) const override {
     run(frame);
     return nullptr;

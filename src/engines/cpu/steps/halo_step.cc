@@ -90,8 +90,8 @@ class HaloStep final : public ExchangeStep {
     spread(open.works(), cost_, [&](std::int64_t k) { open.work(k); });
   }
 
-  std::optional<Works> works() const override {
-    if (distributed_) return std::nullopt;
+  std::optional<Works> works(std::size_t most) const override {
+    if (distributed_ || parts_.size() * targets_.size() > most) return std::nullopt;
     Works out{.list = {}, .shared = {}, .cost = cost_};
     for (std::size_t r = 0; r < parts_.size(); ++r) {
       for (auto t : targets_) {

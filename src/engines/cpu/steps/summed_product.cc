@@ -61,7 +61,8 @@ class SummedProductStep final : public Step {
     spread(static_cast<std::int64_t>(terms_.size()), each(), [&](std::int64_t k) { open.work(k); });
   }
 
-  std::optional<Works> works() const override {
+  std::optional<Works> works(std::size_t most) const override {
+    if (terms_.size() > most) return std::nullopt;
     Works out{.list = {}, .shared = {}, .cost = each()};
     for (const auto& terms : terms_) {
       Works::Work work;
