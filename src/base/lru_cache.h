@@ -25,10 +25,10 @@ class LruCache {
  public:
   explicit LruCache(std::int64_t capacity) : capacity_(capacity) {}
 
-  /// `make()` returns the value and its weight.
-  template <class Make>
-  Value get(Key key, Make&& make) {
-    std::shared_ptr<Entry> entry = find_or_insert(std::move(key));
+  /// `make()` returns the value and its weight. A key that is here is not copied.
+  template <class Make, class K = Key>
+  Value get(K&& key, Make&& make) {
+    std::shared_ptr<Entry> entry = find_or_insert(std::forward<K>(key));
     std::unique_lock lock(entry->mutex);
     if (entry->ready) return entry->value;
     try {
@@ -75,7 +75,8 @@ class LruCache {
     bool operator()(const Key* a, const Key* b) const { return a == b || *a == *b; }
   };
 
-  std::shared_ptr<Entry> find_or_insert(Key key) {
+  template <class K>
+  std::shared_ptr<Entry> find_or_insert(K&& key) {
     std::lock_guard lock(mutex_);
     if (auto it = map_.find(&key); it != map_.end()) {
       ++hits_;
@@ -83,7 +84,7 @@ class LruCache {
       return it->second;
     }
     ++misses_;
-    auto entry = std::make_shared<Entry>(std::move(key));
+    auto entry = std::make_shared<Entry>(std::forward<K>(key));
     map_.emplace(&entry->key, entry);
     order_.push_front(*entry);
     return entry;

@@ -61,13 +61,15 @@ std::vector<Pipeline> Pipeline::find(const std::vector<StepPtr>& steps, const ir
   std::vector<Pipeline> out;
   if (threads == 1) return out;
   Pipeline now;
+  int wide = 0;  // its steps that are worth more than one thread
   Writers writers(g.num_values());
   std::int64_t before = 0;  // works of earlier pipelines
   auto end = [&](std::size_t next) {
     before += static_cast<std::int64_t>(now.works_.back());
-    if (now.wide_ > 1) out.push_back(std::move(now));
+    if (wide > 1) out.push_back(std::move(now));
     now = Pipeline();
     now.first_ = next;
+    wide = 0;
   };
   for (std::size_t s = 0; s < steps.size(); ++s) {
     const std::optional<Works> works = steps[s]->works(kMostWorks * at(threads));
@@ -80,7 +82,7 @@ std::vector<Pipeline> Pipeline::find(const std::vector<StepPtr>& steps, const ir
       const int takers = static_cast<int>(std::min(at(threads), works->list.size()));
       if (now.takers_ != 0 && now.takers_ != takers) end(s);
       now.takers_ = takers;
-      ++now.wide_;
+      ++wide;
     }
     now.steps_.push_back(steps[s].get());
     for (const auto& [to, from] : works->shared) writers.set(to, writers.find(from));

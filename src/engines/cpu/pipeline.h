@@ -32,7 +32,6 @@ class Pipeline {
   std::vector<std::vector<ShardOf>> touches_;    // by work
   std::vector<std::vector<std::size_t>> after_;  // by work: those that it comes after
   int takers_ = 0;                               // threads
-  int wide_ = 0;                                 // steps that are worth more than one thread
 };
 
 }  // namespace tessera::cpu
