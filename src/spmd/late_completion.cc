@@ -143,20 +143,22 @@ bool LateCompletion::pays(const ir::Eqn& e, const Factoring& f, const FactorAxes
   return before >= 0;
 }
 
-// Nobody else needs the value complete, and all that its readers make of it is not larger: otherwise several sums
-// would have to be completed in place of one.
+// Nobody else needs the value complete, and all that its readers make of it is not larger, or smaller where there are
+// several of them: otherwise several sums would have to be completed in place of one.
 bool LateCompletion::readers_pass(const ir::Eqn& e, ir::ValueId v, AxisMask sums) const {
   if (!(sums & ~sums_wanted_[static_cast<std::size_t>(v)])) return true;
   if (uses_.returned(v)) return false;
   std::int64_t made = 0;
+  std::int64_t readers = 0;
   const ir::Eqn* last = nullptr;
   for (const auto& use : uses_.of(v)) {
     if (use.eqn != &e && !could_pass(use, sums)) return false;
     if (use.eqn == last) continue;  // reads it twice
     last = use.eqn;
+    ++readers;
     for (auto r : use.eqn->out) made += g_.type(r).nbytes();
   }
-  return made <= g_.type(v).nbytes();
+  return readers > 1 ? made < g_.type(v).nbytes() : made <= g_.type(v).nbytes();
 }
 
 bool LateCompletion::could_pass(const Use& use, AxisMask sums) const {

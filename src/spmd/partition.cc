@@ -16,6 +16,7 @@
 #include "spmd/equations/aligned_interiors.h"
 #include "spmd/equations/divided_equations.h"
 #include "spmd/equations/halo_equations.h"
+#include "spmd/equations/sections_apart.h"
 #include "spmd/factor_candidates.h"
 #include "spmd/factoring.h"
 #include "spmd/late_completion.h"
@@ -619,15 +620,23 @@ Pricing price_alone(ChangeCosts& costs) {
 
 Price joined_price(const ir::GraphPtr& g) { return price_of(*join_exchanges(g)); }
 
-// The same program with the inner parts of stencils where the whole arrays are, if it moves less.
-ir::GraphPtr with_aligned_interiors(ir::GraphPtr whole, ir::Module m, const std::vector<ir::Layout>& layouts,
-                                    Trial& trial) {
-  auto aligned = whole && m.divides ? align_interiors(m, layouts) : std::nullopt;
-  if (!aligned) return whole;
-  m.graph = aligned->graph;
-  Factorings factorings;
-  ir::GraphPtr other = Partitioner(m, aligned->layouts, factorings, trial.costs).run();
-  return less(joined_price(other), joined_price(whole)) ? other : whole;
+// The program written in other ways, each as far as it moves less: the inner parts of stencils where the whole arrays
+// are, the sections of dimensions apart.
+ir::GraphPtr written_otherwise(ir::GraphPtr best, ir::Module m, std::vector<ir::Layout> layouts, Trial& trial) {
+  if (!best || !m.divides) return best;
+  for (auto* write : {align_interiors, with_sections_apart}) {
+    auto written = write(m, layouts);
+    if (!written) continue;
+    ir::Module other = m;
+    other.graph = written->graph;
+    Factorings factorings;
+    ir::GraphPtr graph = Partitioner(other, written->layouts, factorings, trial.costs).run();
+    if (!less(joined_price(graph), joined_price(best))) continue;
+    best = std::move(graph);
+    m = std::move(other);
+    layouts = std::move(written->layouts);
+  }
+  return best;
 }
 
 ir::GraphPtr undivided(const ir::Module& m, const std::vector<ir::Layout>& layouts, Trial& trial) {
@@ -638,18 +647,18 @@ ir::GraphPtr undivided(const ir::Module& m, const std::vector<ir::Layout>& layou
 ir::GraphPtr partition_apart(const ir::Module& m, const std::vector<ir::Layout>& layouts, Trial& trial) {
   trial.others.reset();
   auto divided = divide_equations(m, layouts, price_alone(trial.costs));
-  if (!divided) return with_aligned_interiors(undivided(m, layouts, trial), m, layouts, trial);
+  if (!divided) return written_otherwise(undivided(m, layouts, trial), m, layouts, trial);
   ir::Module changed = m;
   changed.graph = divided->graph;
   Factorings factorings;
   ir::GraphPtr out = Partitioner(changed, divided->layouts, factorings, trial.costs).run(trial.limits, trial.moved);
-  out = with_aligned_interiors(std::move(out), changed, divided->layouts, trial);
+  out = written_otherwise(std::move(out), changed, divided->layouts, trial);
   if (!divided->by_rules) return out;
   // An equation by itself is not the program: where what follows makes up for it, nothing is divided.
   changed.divides = false;
   changed.graph = m.graph;
   trial.moved.clear();
-  ir::GraphPtr whole = with_aligned_interiors(partition_apart(changed, layouts, trial), m, layouts, trial);
+  ir::GraphPtr whole = written_otherwise(partition_apart(changed, layouts, trial), m, layouts, trial);
   if (!out || !whole) return out ? out : whole;
   return less(joined_price(whole), joined_price(out)) ? whole : out;
 }

@@ -8,6 +8,8 @@
 #include <sstream>
 
 #include "base/strings.h"
+#include "engines/cpu/passes/engine_products.h"
+#include "engines/cpu/passes/fold_sections.h"
 #include "engines/cpu/passes/fold_transposes.h"
 #include "engines/cpu/passes/fuse.h"
 #include "engines/cpu/passes/inline_calls.h"
@@ -63,7 +65,7 @@ class Golden {
   // Rules of custom derivatives and callbacks cannot be read from text.
   static bool holds_rules(const ir::Graph& g) { return full_text(g).find("=<") != std::string::npos; }
   static const ir::OpDef* op_named(std::string_view name) {
-    for (const auto* op : {&cpu::transposed_product(), &ops::def::halo}) {
+    for (const auto* op : {&cpu::transposed_product(), &cpu::joined_products(), &ops::def::halo}) {
       if (op->name() == name) return op;
     }
     return ops::find(name);

@@ -12,7 +12,7 @@
 #include "engines/cpu/adapters/kernel_table.h"
 #include "engines/cpu/kernels/copy_kernels.h"
 #include "engines/cpu/kernels/products/gemm.h"
-#include "engines/cpu/passes/fold_transposes.h"
+#include "engines/cpu/passes/engine_products.h"
 #include "ops/define_op.h"
 #include "ops/shared_attrs.h"
 
@@ -47,13 +47,19 @@ struct Side {
   Shape shape;
   Dims strides;
   Dims batch, free, contract;
+  std::int64_t offset = 0;  // of the section that it is
 
-  Side(const Shape& s, Dims batch_dims, Dims contract_dims)
+  Side(const Shape& s, Dims batch_dims, Dims contract_dims, const Dims& section)
       : shape(s),
         strides(core::contiguous_strides(s, 1)),
         batch(std::move(batch_dims)),
         contract(std::move(contract_dims)) {
-    for (std::int64_t d = 0; d < static_cast<std::int64_t>(s.size()); ++d) {
+    if (!section.empty()) {
+      offset = section[1] * strides[at(section[0])];
+      shape.erase(shape.begin() + section[0]);
+      strides.erase(strides.begin() + section[0]);
+    }
+    for (std::int64_t d = 0; d < static_cast<std::int64_t>(shape.size()); ++d) {
       auto is = [&](const Dims& v) { return std::find(v.begin(), v.end(), d) != v.end(); };
       if (!is(batch) && !is(contract)) free.push_back(d);
     }
@@ -130,6 +136,12 @@ struct Reorder {
 struct Target {
   std::int64_t ld = 1;
   Dims batch_strides;
+  std::int64_t offset = 0;
+};
+
+// One of several sections of a result.
+struct ResultSection {
+  std::int64_t dimension = 0, count = 1, index = 0;
 };
 
 struct Plan {
@@ -137,6 +149,7 @@ struct Plan {
   bool fixed_order = false;
   bool swapped = false;  // the transposed product, of the operands in the other order
   std::int64_t m = 1, n = 1, k = 1;
+  std::int64_t offset_a = 0, offset_b = 0, offset_c = 0;
   Matrix a, b;
   std::vector<Reorder> reorder_a, reorder_b;  // none or one
   Target c;
@@ -170,11 +183,14 @@ struct Plan {
 
   void run(const void* lhs, const void* rhs, void* result, bool add = false) const {
     if (swapped) std::swap(lhs, rhs);
+    std::int64_t in_size = dtype_size(in);
+    lhs = static_cast<const char*>(lhs) + offset_a * in_size;
+    rhs = static_cast<const char*>(rhs) + offset_b * in_size;
+    result = static_cast<char*>(result) + offset_c * dtype_size(out);
     std::unique_ptr<char[]> copy_a;
     std::unique_ptr<char[]> copy_b;
     lhs = ordered(reorder_a, lhs, copy_a);
     rhs = ordered(reorder_b, rhs, copy_b);
-    std::int64_t in_size = dtype_size(in);
     std::int64_t calls = 1;
     for (std::size_t d = 0; d < outer_dims; ++d) calls *= batch[d];
     for (std::int64_t i = 0; i < calls; ++i) {
@@ -230,8 +246,9 @@ struct Result {
   Shape shape;
   Dims strides;
   Dims batch, rows, cols;
+  std::int64_t offset = 0;
 
-  Result(const Side& lhs, const Side& rhs, const Dims& permutation) {
+  Result(const Side& lhs, const Side& rhs, const Dims& permutation, const std::optional<ResultSection>& section) {
     for (const auto& [side, dims, to] : {std::tuple{&lhs, &lhs.batch, &batch}, std::tuple{&lhs, &lhs.free, &rows},
                                          std::tuple{&rhs, &rhs.free, &cols}}) {
       for (auto d : *dims) {
@@ -241,7 +258,12 @@ struct Result {
     }
     Shape stored;
     for (auto d : permutation) stored.push_back(shape[at(d)]);
+    if (section) stored.insert(stored.begin() + section->dimension, section->count);
     Dims stored_strides = core::contiguous_strides(stored, 1);
+    if (section) {
+      offset = section->index * stored_strides[at(section->dimension)];
+      stored_strides.erase(stored_strides.begin() + section->dimension);
+    }
     strides.resize(shape.size());
     for (std::size_t i = 0; i < permutation.size(); ++i) strides[at(permutation[i])] = stored_strides[i];
   }
@@ -251,49 +273,55 @@ struct Result {
     Stretch c;
     if (!merge(shape, strides, row_dims, r) || !merge(shape, strides, col_dims, c)) return std::nullopt;
     if ((c.stride != 1 && c.size != 1) || (r.size != 1 && r.stride < c.size)) return std::nullopt;
-    Target t{r.size == 1 ? std::max<std::int64_t>(c.size, 1) : r.stride, {}};
+    Target t{r.size == 1 ? std::max<std::int64_t>(c.size, 1) : r.stride, {}, offset};
     for (auto d : batch) t.batch_strides.push_back(strides[at(d)]);
     return t;
   }
 };
 
-Plan make_plan(const Side& lhs, const Side& rhs, const Request& r, const Target& target) {
-  DType in = r.in[0].dtype;
-  DType out = r.out[0].dtype;
+// Types of a product, and whether floats are summed in an order that other extents have no part in.
+struct ProductKind {
+  DType in, out;
+  bool fixed_order = false;
+};
+
+Plan make_plan(const Side& lhs, const Side& rhs, const ProductKind& kind, const Target& target) {
   Plan plan;
-  plan.fixed_order = r.fixed_order;
-  plan.in = in;
-  plan.out = out;
+  plan.fixed_order = kind.fixed_order;
+  plan.in = kind.in;
+  plan.out = kind.out;
   plan.m = extent(lhs, lhs.free);
   plan.n = extent(rhs, rhs.free);
   plan.k = extent(lhs, lhs.contract);
   plan.a = matrix(lhs, true);
   plan.b = matrix(rhs, false);
-  if (plan.a.copied) plan.reorder_a.emplace_back(lhs, plan.a, in);
-  if (plan.b.copied) plan.reorder_b.emplace_back(rhs, plan.b, in);
+  if (plan.a.copied) plan.reorder_a.emplace_back(lhs, plan.a, kind.in);
+  if (plan.b.copied) plan.reorder_b.emplace_back(rhs, plan.b, kind.in);
   plan.c = target;
+  plan.offset_a = lhs.offset;
+  plan.offset_b = rhs.offset;
+  plan.offset_c = target.offset;
   for (auto d : lhs.batch) plan.batch.push_back(lhs.shape[at(d)]);
   plan.split_batch();
   return plan;
 }
 
-Kernel make_product(const Request& r, ops::DotGeneral p, const Dims& permutation) {
+Kernel make_product(const Shape& left, const Shape& right, const ProductKind& kind, TransposedProduct p,
+                    const std::optional<ResultSection>& section = std::nullopt) {
   sort_pairs(p.lhs_contracting, p.rhs_contracting);
-  Side lhs(r.in[0].shape, p.lhs_batch, p.lhs_contracting);
-  Side rhs(r.in[1].shape, p.rhs_batch, p.rhs_contracting);
-  Result result(lhs, rhs, permutation);
-  DType in = r.in[0].dtype;
-  DType out = r.out[0].dtype;
-  bool adds = in == DType::F32 && out == DType::F32 && !r.fixed_order;
+  Side lhs(left, p.lhs_batch, p.lhs_contracting, p.lhs_section);
+  Side rhs(right, p.rhs_batch, p.rhs_contracting, p.rhs_section);
+  Result result(lhs, rhs, p.permutation, section);
+  bool adds = kind.in == DType::F32 && kind.out == DType::F32 && !kind.fixed_order;
   Kernel k;
-  double work = 2.0 * static_cast<double>(r.out[0].size()) * static_cast<double>(extent(lhs, lhs.contract));
-  k.cost = 200 + work / flops_per_nanosecond(in, out);
+  double work = 2.0 * static_cast<double>(size_of(result.shape)) * static_cast<double>(extent(lhs, lhs.contract));
+  k.cost = 200 + work / flops_per_nanosecond(kind.in, kind.out);
   if (auto target = result.target(result.rows, result.cols)) {
-    auto plan = std::make_shared<const Plan>(make_plan(lhs, rhs, r, *target));
+    auto plan = std::make_shared<const Plan>(make_plan(lhs, rhs, kind, *target));
     k.run = [plan](const void* const* from, void* const* to) { plan->run(from[0], from[1], to[0]); };
     if (adds) k.add = [plan](const void* const* from, void* const* to) { plan->run(from[0], from[1], to[0], true); };
   } else if (auto turned = result.target(result.cols, result.rows)) {
-    auto plan = std::make_shared<Plan>(make_plan(rhs, lhs, r, *turned));
+    auto plan = std::make_shared<Plan>(make_plan(rhs, lhs, kind, *turned));
     plan->swapped = true;
     k.run = [plan](const void* const* from, void* const* to) { plan->run(from[0], from[1], to[0]); };
     if (adds) k.add = [plan](const void* const* from, void* const* to) { plan->run(from[0], from[1], to[0], true); };
@@ -301,36 +329,50 @@ Kernel make_product(const Request& r, ops::DotGeneral p, const Dims& permutation
     Dims own = core::contiguous_strides(result.shape, 1);
     Result plain = result;
     plain.strides = own;
-    auto plan = std::make_shared<const Plan>(make_plan(lhs, rhs, r, *plain.target(plain.rows, plain.cols)));
-    std::int64_t size = dtype_size(out);
+    plain.offset = 0;
+    auto plan = std::make_shared<const Plan>(make_plan(lhs, rhs, kind, *plain.target(plain.rows, plain.cols)));
+    std::int64_t size = dtype_size(kind.out);
     for (auto& s : own) s *= size;
     Dims strides = result.strides;
     for (auto& s : strides) s *= size;
-    k.run = [=, shape = result.shape, bytes = r.out[0].nbytes()](const void* const* from, void* const* to) {
+    const std::int64_t bytes = size_of(result.shape) * size;
+    k.run = [=, shape = result.shape, offset = result.offset * size](const void* const* from, void* const* to) {
       std::unique_ptr<char[]> product(new char[at(bytes)]);
       plan->run(from[0], from[1], product.get());
-      kernels::copy_strided(to[0], strides, product.get(), own, shape, size);
+      kernels::copy_strided(static_cast<char*>(to[0]) + offset, strides, product.get(), own, shape, size);
     };
   }
   return k;
 }
 
-Dims identity(std::size_t rank) {
-  Dims out(rank);
-  std::iota(out.begin(), out.end(), 0);
-  return out;
+Kernel make_joined(const Request& r, const JoinedProducts& p) {
+  std::vector<Kernel> kernels;
+  Kernel all;
+  for (std::size_t k = 0; k < p.count(); ++k) {
+    const ProductKind kind{r.in[2 * k].dtype, r.out[0].dtype, r.fixed_order};
+    const ResultSection section{p.dimension, static_cast<std::int64_t>(p.count()), static_cast<std::int64_t>(k)};
+    kernels.push_back(make_product(r.in[2 * k].shape, r.in[2 * k + 1].shape, kind, p.product(k), section));
+    all.cost += kernels.back().cost;
+  }
+  all.run = [kernels = std::move(kernels)](const void* const* from, void* const* to) {
+    for (std::size_t k = 0; k < kernels.size(); ++k) kernels[k].run(from + 2 * k, to);
+  };
+  return all;
 }
 
 }  // namespace
 
 void add_dot_kernels(KernelTable& table) {
-  table.add("dot_general", [](const Request& r) {
-    return make_product(r, ir::get<ops::DotGeneral>(r.attrs), identity(r.out[0].shape.size()));
+  auto kind = [](const Request& r) { return ProductKind{r.in[0].dtype, r.out[0].dtype, r.fixed_order}; };
+  table.add("dot_general", [=](const Request& r) {
+    const auto& p = ir::get<ops::DotGeneral>(r.attrs);
+    return make_product(r.in[0].shape, r.in[1].shape, kind(r), plain_product(p, r.out[0].rank()));
   });
-  table.add(transposed_product().name(), [](const Request& r) {
-    const auto& p = ir::get<TransposedProduct>(r.attrs);
-    return make_product(r, p.product(), p.permutation);
+  table.add(transposed_product().name(), [=](const Request& r) {
+    return make_product(r.in[0].shape, r.in[1].shape, kind(r), ir::get<TransposedProduct>(r.attrs));
   });
+  table.add(joined_products().name(),
+            [](const Request& r) { return make_joined(r, ir::get<JoinedProducts>(r.attrs)); });
 }
 
 }  // namespace tessera::cpu

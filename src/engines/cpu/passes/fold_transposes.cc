@@ -5,55 +5,15 @@
 #include <utility>
 #include <vector>
 
+#include "engines/cpu/passes/engine_products.h"
+#include "ir/op_def.h"
 #include "ir/pass.h"
 #include "ir/rewriter.h"
 #include "ops/define_op.h"
 #include "ops/ops.h"
-#include "ops/transform/interpret.h"
+#include "ops/shared_attrs.h"
 
 namespace tessera::cpu {
-
-namespace {
-
-using ir::Never;
-using ir::Types;
-using ir::TypeSpan;
-using ir::View;
-using ir::ViewSpan;
-
-constexpr const char* kEngineOnly = "an op of the engine, made after all transformations";
-
-Types infer_product(TypeSpan in, const TransposedProduct& p) {
-  Types plain = ops::def::dot_general.infer(in, ir::make_attrs(p.product()));
-  return ops::def::transpose.infer(plain, ir::make_attrs(ops::Transpose{p.permutation}));
-}
-
-void product_reference(ViewSpan in, ViewSpan out, const TransposedProduct& p) {
-  Types types;
-  for (const auto& v : in) types.push_back({v.dtype, v.shape});
-  Types plain = ops::def::dot_general.infer(types, ir::make_attrs(p.product()));
-  HostArray memory(plain[0].dtype, plain[0].shape);
-  std::vector<View> product{ops::view_of(memory)};
-  ops::def::dot_general.reference(in, product, ir::make_attrs(p.product()));
-  ops::def::transpose.reference(product, out, ir::make_attrs(ops::Transpose{p.permutation}));
-}
-
-}  // namespace
-
-const ir::OpDef& transposed_product() {
-  static const auto& op = *new ir::Op<TransposedProduct>{ir::OpSpec<TransposedProduct>{
-      .name = "dot_general_transposed",
-      .infer = infer_product,
-      .factors = Never{kEngineOnly},
-      .remap = ir::by_default,
-      .batch = Never{kEngineOnly},
-      .jvp = Never{kEngineOnly},
-      .transpose = Never{kEngineOnly},
-      .reference = product_reference,
-      .samples = Never{kEngineOnly},
-  }};
-  return op;
-}
 
 namespace {
 
@@ -151,10 +111,9 @@ class Folder {
     if (transposition(e.out[0]) == nullptr || uses_[at(v)] != 1 || maker_[at(v)] < 0) return false;
     const ir::Eqn& product = g_.eqns[at(maker_[at(v)])];
     if (product.op != &ops::def::dot_general) return false;
-    const auto& p = ir::get<ops::DotGeneral>(product.attrs);
-    const auto& permutation = ir::get<ops::Transpose>(e.attrs).permutation;
-    e.attrs = ir::make_attrs(TransposedProduct{p.lhs_contracting, p.rhs_contracting, p.lhs_batch, p.rhs_batch,
-                                               p.preferred, p.precision, permutation});
+    TransposedProduct p = *product_of(g_, product);
+    p.permutation = ir::get<ops::Transpose>(e.attrs).permutation;
+    e.attrs = ir::make_attrs(std::move(p));
     e.op = &transposed_product();
     e.in = product.in;
     e.loc = product.loc;

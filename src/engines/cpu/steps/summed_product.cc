@@ -6,7 +6,7 @@
 #include "base/strings.h"
 #include "base/thread_pool.h"
 #include "engines/cpu/adapters/kernel_table.h"
-#include "engines/cpu/passes/fold_transposes.h"
+#include "engines/cpu/passes/engine_products.h"
 #include "engines/cpu/step_program.h"
 #include "ir/op_def.h"
 #include "ops/ops.h"

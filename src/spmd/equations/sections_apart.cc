@@ -1,0 +1,468 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "spmd/equations/sections_apart.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+
+#include "ir/op_def.h"
+#include "ir/pass.h"
+#include "ir/rewriter.h"
+#include "ops/define_op.h"
+#include "ops/shared_attrs.h"
+
+namespace tessera::spmd {
+
+namespace {
+
+using ir::Value;
+using ir::ValueId;
+using ir::Values;
+
+// A dimension that is `count` sections of equal extent.
+struct Sections {
+  std::size_t dim = 0;
+  std::int64_t count = 1;
+  bool operator==(const Sections&) const = default;
+  auto operator<=>(const Sections&) const = default;
+};
+using Family = std::unordered_map<ValueId, Sections>;
+
+std::int64_t product(const Shape& s, std::size_t from, std::size_t to) {
+  return std::accumulate(s.begin() + static_cast<std::ptrdiff_t>(from), s.begin() + static_cast<std::ptrdiff_t>(to),
+                         std::int64_t{1}, std::multiplies<>());
+}
+
+// A dimension of `whole` that `apart` has as several, the first of them, `first`, its sections.
+struct TakenApart {
+  Sections sections;
+  std::size_t first;
+};
+std::vector<TakenApart> taken_apart(const Shape& whole, const Shape& apart) {
+  std::vector<TakenApart> out;
+  std::size_t o = 0;
+  for (std::size_t d = 0; d < whole.size(); ++d) {
+    const std::int64_t before = product(whole, 0, d);
+    while (o < apart.size() && (product(apart, 0, o) < before || apart[o] == 1)) ++o;
+    if (o >= apart.size() || product(apart, 0, o) != before) continue;
+    std::size_t end = o + 1;
+    while (end < apart.size() && product(apart, o, end) < whole[d]) ++end;
+    if (apart[o] < whole[d] && product(apart, o, end) == whole[d]) out.push_back({{d, apart[o]}, o});
+  }
+  return out;
+}
+
+Dims with_dim(Dims dims, std::size_t at, std::int64_t value) {
+  dims.insert(dims.begin() + static_cast<std::ptrdiff_t>(at), value);
+  return dims;
+}
+
+// The values whose dimension is to be taken apart: what is cut, joined or reshaped into sections, and what makes and
+// reads it element by element. Where products end it the family ends, too.
+class SectionFinder {
+ public:
+  SectionFinder(const ir::Module& m, const std::vector<ir::Layout>& layouts)
+      : g_(*m.graph), layouts_(layouts), mesh_(*m.mesh), maker_(g_.num_values()), readers_(g_.num_values()) {
+    for (const auto& e : g_.eqns) {
+      for (auto v : e.out) maker_[at(v)] = &e;
+      for (auto v : e.in) readers_[at(v)].push_back(&e);
+    }
+  }
+
+  Family run() {
+    Family out;
+    for (const auto& e : g_.eqns) {
+      auto seed = seed_of(e);
+      if (!seed || out.contains(seed->first) || !splits(seed->first, seed->second.dim)) continue;
+      grown_.clear();
+      fits_ = true;
+      has_product_ = false;
+      join(seed->first, seed->second);
+      grow();
+      if (fits_ && has_product_) out.insert(grown_.begin(), grown_.end());
+    }
+    return out;
+  }
+
+  // What an equation cuts into sections, or joins of them.
+  std::optional<std::pair<ValueId, Sections>> seed_of(const ir::Eqn& e) const {
+    if (!e.attrs || e.out.size() != 1 || g_.type(e.out[0]).size() == 0) return std::nullopt;
+    auto as_found = [](ValueId v, const std::optional<Sections>& s) {
+      return s ? std::optional(std::pair{v, *s}) : std::nullopt;
+    };
+    if (const auto* p = ir::get_if<ops::StaticSlice>(e.attrs)) return as_found(e.in[0], cut(e, *p));
+    if (const auto* p = ir::get_if<ops::Pad>(e.attrs)) return as_found(e.out[0], padded(e, *p));
+    if (const auto* p = ir::get_if<ops::Concatenate>(e.attrs)) return as_found(e.out[0], joined(e, *p));
+    if (e.op != &ops::def::reshape) return std::nullopt;
+    for (auto [whole, apart] : {std::pair{e.in[0], e.out[0]}, std::pair{e.out[0], e.in[0]}}) {
+      for (const auto& found : taken_apart(g_.type(whole).shape, g_.type(apart).shape)) {
+        // Where the sections themselves are split, the reshape moves nothing.
+        const bool moves = splits(whole, found.sections.dim) && layouts_[at(apart)].dims[found.first].empty();
+        if (moves) return std::pair{whole, found.sections};
+      }
+    }
+    return std::nullopt;
+  }
+
+ private:
+  // One section, all of the other dimensions.
+  std::optional<Sections> cut(const ir::Eqn& e, const ops::StaticSlice& p) const {
+    if (std::ranges::any_of(p.strides, [](std::int64_t s) { return s != 1; })) return std::nullopt;
+    return section(g_.type(e.in[0]).shape, g_.type(e.out[0]).shape, p.starts);
+  }
+  std::optional<Sections> padded(const ir::Eqn& e, const ops::Pad& p) const {
+    if (std::ranges::any_of(p.interior, [](std::int64_t n) { return n != 0; })) return std::nullopt;
+    return section(g_.type(e.out[0]).shape, g_.type(e.in[0]).shape, p.low);
+  }
+  static std::optional<Sections> section(const Shape& whole, const Shape& part, const Dims& starts) {
+    std::optional<Sections> out;
+    for (std::size_t d = 0; d < whole.size(); ++d) {
+      if (whole[d] == part[d] && starts[d] == 0) continue;
+      if (out || part[d] == 0 || whole[d] % part[d] != 0 || starts[d] < 0 || starts[d] % part[d] != 0 ||
+          starts[d] >= whole[d]) {
+        return std::nullopt;
+      }
+      out = Sections{d, whole[d] / part[d]};
+    }
+    return out;
+  }
+  std::optional<Sections> joined(const ir::Eqn& e, const ops::Concatenate& p) const {
+    const auto d = at(p.dimension);
+    const std::int64_t extent = g_.type(e.in[0]).shape[d];
+    if (std::ranges::any_of(e.in, [&](ValueId v) { return g_.type(v).shape[d] != extent; })) return std::nullopt;
+    if (e.in.size() < 2) return std::nullopt;
+    return Sections{d, static_cast<std::int64_t>(e.in.size())};
+  }
+
+  bool splits(ValueId v, std::size_t dim) const { return ir::parts(layouts_[at(v)].dims[dim], mesh_) > 1; }
+
+  void join(ValueId v, const Sections& s) {
+    auto [it, is_new] = grown_.emplace(v, s);
+    if (!is_new) {
+      fits_ = fits_ && it->second == s;
+      return;
+    }
+    const std::int64_t extent = g_.type(v).shape[s.dim];
+    fits_ = fits_ && extent % s.count == 0 && extent / s.count % ir::parts(layouts_[at(v)].dims[s.dim], mesh_) == 0;
+    list_.push_back(v);
+  }
+
+  void grow() {
+    while (!list_.empty() && fits_) {
+      const ValueId v = list_.back();
+      const Sections s = grown_.at(v);
+      list_.pop_back();
+      if (const ir::Eqn* e = maker_[at(v)]) grow_to_operands(*e, s);
+      for (const ir::Eqn* e : readers_[at(v)]) grow_to_result(*e, s);
+    }
+    list_.clear();
+  }
+  void grow_to_operands(const ir::Eqn& e, const Sections& s) {
+    has_product_ = has_product_ || e.op == &ops::def::dot_general;
+    if (!e.op->traits().elementwise || e.out.size() != 1) return;
+    for (auto v : e.in) {
+      if (g_.type(v).rank() > 0) join(v, s);
+    }
+  }
+  void grow_to_result(const ir::Eqn& e, const Sections& s) {
+    has_product_ = has_product_ || e.op == &ops::def::dot_general;
+    if (e.op->traits().elementwise && e.out.size() == 1) join(e.out[0], s);
+  }
+
+  const ir::Graph& g_;
+  const std::vector<ir::Layout>& layouts_;
+  const ir::MeshAxes& mesh_;
+  std::vector<const ir::Eqn*> maker_;
+  std::vector<std::vector<const ir::Eqn*>> readers_;
+  Family grown_;  // from one seed
+  std::vector<ValueId> list_;
+  bool fits_ = true;
+  bool has_product_ = false;
+};
+
+class SectionWriter {
+ public:
+  SectionWriter(const ir::Module& m, const std::vector<ir::Layout>& layouts, const SectionFinder& finder, Family family)
+      : g_(*m.graph), mesh_(*m.mesh), layouts_(layouts), finder_(finder), family_(std::move(family)), r_(b_, g_) {}
+
+  LaidGraph run() {
+    r_.add_inputs();
+    for (auto v : g_.inputs) lay(r_[v], layouts_[at(v)]);
+    for (const auto& e : g_.eqns) {
+      if (e.op == &ops::def::dot_general) note_columns(e);
+      if (e.op == &ops::def::transpose) note_transposed(e);
+      b_.set_loc(e.loc);
+      if (!write_apart(e) && !write_of_sections(e)) write_whole(e);
+    }
+    for (auto v : g_.outputs) whole(v);
+    // Not pruned: values keep the numbers that their layouts have.
+    auto graph = std::make_shared<const ir::Graph>(b_.finish(r_.outputs()));
+    return LaidGraph{ir::after_pass("with_sections_apart", graph), std::move(made_)};
+  }
+
+ private:
+  bool in_family(ValueId v, const Sections& s) const {
+    auto it = family_.find(v);
+    return it != family_.end() && it->second == s;
+  }
+  bool fits(ValueId v, const Sections& s) const {
+    const std::int64_t extent = g_.type(v).shape[s.dim];
+    return extent % s.count == 0 && extent / s.count % ir::parts(layouts_[at(v)].dims[s.dim], mesh_) == 0;
+  }
+
+  // The result of a product of sections has them, too: whoever reads it joins them again.
+  void note_columns(const ir::Eqn& e) {
+    const auto& p = ir::get<ops::DotGeneral>(e.attrs);
+    std::size_t dim = p.lhs_batch.size();
+    for (std::size_t side : {0U, 1U}) {
+      auto it = family_.find(e.in[side]);
+      for (std::size_t d : free_dims(e, side)) {
+        const Sections s{dim++, it == family_.end() ? 1 : it->second.count};
+        if (it != family_.end() && it->second.dim == d && fits(e.out[0], s)) family_.emplace(e.out[0], s);
+      }
+    }
+  }
+  void note_transposed(const ir::Eqn& e) {
+    auto it = family_.find(e.in[0]);
+    if (it == family_.end()) return;
+    const auto& permutation = ir::get<ops::Transpose>(e.attrs).permutation;
+    const auto place = std::ranges::find(permutation, static_cast<std::int64_t>(it->second.dim)) - permutation.begin();
+    family_.emplace(e.out[0], Sections{at(place), it->second.count});
+  }
+  std::vector<std::size_t> free_dims(const ir::Eqn& e, std::size_t side) const {
+    const auto& p = ir::get<ops::DotGeneral>(e.attrs);
+    const Dims& batch = side == 0 ? p.lhs_batch : p.rhs_batch;
+    const Dims& contracting = side == 0 ? p.lhs_contracting : p.rhs_contracting;
+    std::vector<std::size_t> out;
+    for (std::int64_t d = 0; d < g_.type(e.in[side]).rank(); ++d) {
+      if (std::ranges::count(batch, d) + std::ranges::count(contracting, d) == 0) out.push_back(at(d));
+    }
+    return out;
+  }
+
+  void write_whole(const ir::Eqn& e) {
+    for (auto v : e.in) whole(v);
+    r_.copy(e);
+    for (auto v : e.out) lay(r_[v], layouts_[at(v)]);
+  }
+
+  bool write_apart(const ir::Eqn& e) {
+    auto found = e.out.size() == 1 ? family_.find(e.out[0]) : family_.end();
+    if (found == family_.end()) return false;
+    const Sections s = found->second;
+    Value made = apart_equation(e, s);
+    if (made) apart_[{e.out[0], s}] = lay(made, apart_layout(e.out[0], s));
+    return static_cast<bool>(made);
+  }
+  Value apart_equation(const ir::Eqn& e, const Sections& s) {
+    if (e.op == &ops::def::dot_general) return product_apart(e, s);
+    if (e.op == &ops::def::broadcast_in_dim) return broadcast_apart(e, s);
+    if (e.op == &ops::def::transpose) return transpose_apart(e, s);
+    if (e.op->traits().elementwise) {
+      Values in;
+      for (auto v : e.in) in.push_back(g_.type(v).rank() == 0 ? whole(v) : apart(v, s));
+      return b_.add1(*e.op, in, e.attrs);
+    }
+    if (finder_.seed_of(e) != std::pair{e.out[0], s}) return {};
+    if (e.op == &ops::def::reshape) return ops::reshape(whole(e.in[0]), apart_shape(e.out[0], s));
+    if (e.op == &ops::def::concatenate) {
+      Values sections;
+      for (auto v : e.in) sections.push_back(one_section(v, s.dim));
+      return ops::concatenate(sections, static_cast<std::int64_t>(s.dim));
+    }
+    if (e.op != &ops::def::pad) return {};
+    const auto& p = ir::get<ops::Pad>(e.attrs);
+    const std::int64_t before = p.low[s.dim] / g_.type(e.in[0]).shape[s.dim];
+    Dims low(p.low.size() + 1);
+    Dims high(low);
+    low[s.dim] = before;
+    high[s.dim] = s.count - 1 - before;
+    Value section = one_section(e.in[0], s.dim);
+    return ops::pad(section, whole(e.in[1]), low, high);
+  }
+  Value product_apart(const ir::Eqn& e, const Sections& s) {
+    auto p = ir::get<ops::DotGeneral>(e.attrs);
+    std::size_t dim = p.lhs_batch.size();
+    for (std::size_t side : {0U, 1U}) {
+      for (std::size_t d : free_dims(e, side)) {
+        if (dim++ != s.dim) continue;
+        const Sections of{d, s.count};
+        if (!fits(e.in[side], of)) return {};
+        Value x = apart(e.in[side], of);
+        Value other = whole(e.in[1 - side]);
+        Values in = side == 0 ? Values{x, other} : Values{other, x};
+        later_dims(p, side, d);
+        return b_.add1(*e.op, in, ir::make_attrs(std::move(p)));
+      }
+    }
+    return {};
+  }
+  static void later_dims(ops::DotGeneral& p, std::size_t side, std::size_t d) {
+    for (Dims* dims : {side == 0 ? &p.lhs_batch : &p.rhs_batch, side == 0 ? &p.lhs_contracting : &p.rhs_contracting}) {
+      for (auto& i : *dims) i += i > static_cast<std::int64_t>(d) ? 1 : 0;
+    }
+  }
+  Value broadcast_apart(const ir::Eqn& e, const Sections& s) {
+    const auto& p = ir::get<ops::BroadcastInDim>(e.attrs);
+    const auto dim = static_cast<std::int64_t>(s.dim);
+    Dims dims;
+    std::optional<Sections> of;
+    for (std::size_t i = 0; i < p.dims.size(); ++i) {
+      dims.push_back(p.dims[i] + (p.dims[i] > dim ? 1 : 0));
+      if (p.dims[i] != dim) continue;
+      dims.push_back(dim + 1);
+      of = Sections{i, s.count};
+      if (g_.type(e.in[0]).shape[i] != p.shape[s.dim] || !fits(e.in[0], *of)) return {};
+    }
+    return ops::broadcast_in_dim(of ? apart(e.in[0], *of) : whole(e.in[0]), apart_shape(e.out[0], s), dims);
+  }
+  Value transpose_apart(const ir::Eqn& e, const Sections& s) {
+    Dims permutation = ir::get<ops::Transpose>(e.attrs).permutation;
+    const std::int64_t dim = permutation[s.dim];
+    const Sections of{at(dim), s.count};
+    if (!fits(e.in[0], of)) return {};
+    for (auto& d : permutation) d += d > dim ? 1 : 0;
+    permutation.insert(permutation.begin() + static_cast<std::ptrdiff_t>(s.dim) + 1, dim + 1);
+    return ops::transpose(apart(e.in[0], of), permutation);
+  }
+  // An operand that is one section, with the dimension of sections before it.
+  Value one_section(ValueId v, std::size_t dim) {
+    Value x = whole(v);
+    return lay(ops::reshape(x, with_dim(g_.type(v).shape, dim, 1)), apart_layout(v, {dim, 1}));
+  }
+
+  // Results without sections of operands that have them.
+  bool write_of_sections(const ir::Eqn& e) {
+    if (e.out.size() != 1) return false;
+    Value made;
+    if (e.op == &ops::def::dot_general) {
+      made = product_of_sections(e);
+    } else if (e.op == &ops::def::reduce_sum) {
+      made = sum_of_sections(e);
+    } else if (auto seed = finder_.seed_of(e); seed && seed->first == e.in[0] && in_family(e.in[0], seed->second)) {
+      made = e.op == &ops::def::slice ? section_of(e, seed->second) : apart(e.in[0], seed->second);
+      made = ops::reshape(made, g_.type(e.out[0]).shape);
+    }
+    if (made) r_.bind(e.out[0], lay(made, layouts_[at(e.out[0])]));
+    return static_cast<bool>(made);
+  }
+  Value section_of(const ir::Eqn& e, const Sections& s) {
+    const auto& p = ir::get<ops::StaticSlice>(e.attrs);
+    const std::int64_t number = p.starts[s.dim] / g_.type(e.out[0]).shape[s.dim];
+    Value x = ops::slice_in_dim(apart(e.in[0], s), number, number + 1, static_cast<std::int64_t>(s.dim));
+    return lay(x, apart_layout(e.in[0], s));
+  }
+  Value product_of_sections(const ir::Eqn& e) {
+    auto p = ir::get<ops::DotGeneral>(e.attrs);
+    for (std::size_t i = 0; i < p.lhs_contracting.size(); ++i) {
+      const std::size_t dims[] = {at(p.lhs_contracting[i]), at(p.rhs_contracting[i])};
+      for (std::size_t side : {0U, 1U}) {
+        auto it = family_.find(e.in[side]);
+        if (it == family_.end() || it->second.dim != dims[side]) continue;
+        const std::int64_t count = it->second.count;
+        if (!fits(e.in[1 - side], {dims[1 - side], count})) return {};
+        Values in{apart(e.in[0], {dims[0], count}), apart(e.in[1], {dims[1], count})};
+        later_dims(p, 0, dims[0]);
+        later_dims(p, 1, dims[1]);
+        const auto after = static_cast<std::ptrdiff_t>(i + 1);
+        p.lhs_contracting.insert(p.lhs_contracting.begin() + after, p.lhs_contracting[i] + 1);
+        p.rhs_contracting.insert(p.rhs_contracting.begin() + after, p.rhs_contracting[i] + 1);
+        return b_.add1(*e.op, in, ir::make_attrs(std::move(p)));
+      }
+    }
+    return {};
+  }
+  // Over other dimensions. The sections of the sum are joined again.
+  Value sum_of_sections(const ir::Eqn& e) {
+    auto it = family_.find(e.in[0]);
+    Dims axes = ir::get<ops::Axes>(e.attrs).axes;
+    if (it == family_.end() || std::ranges::count(axes, static_cast<std::int64_t>(it->second.dim)) > 0) return {};
+    const auto dim = static_cast<std::int64_t>(it->second.dim);
+    Sections s = it->second;
+    for (auto& a : axes) {
+      if (a < dim) --s.dim;
+      if (a > dim) ++a;
+    }
+    if (!fits(e.out[0], s)) return {};
+    Value sum = ops::reduce_sum(apart(e.in[0], it->second), axes);
+    return joined(lay(sum, apart_layout(e.out[0], s)), e.out[0], s);
+  }
+
+  Shape apart_shape(ValueId v, const Sections& s) const {
+    Shape out = with_dim(g_.type(v).shape, s.dim, s.count);
+    out[s.dim + 1] /= s.count;
+    return out;
+  }
+  ir::Layout apart_layout(ValueId v, const Sections& s) const {
+    ir::Layout out = layouts_[at(v)];
+    out.dims.insert(out.dims.begin() + static_cast<std::ptrdiff_t>(s.dim), ir::AxisList{});
+    return out;
+  }
+  bool is_split(ValueId v, const Sections& s) const { return ir::parts(layouts_[at(v)].dims[s.dim], mesh_) > 1; }
+
+  // What stands for a value as it was.
+  Value whole(ValueId v) {
+    if (r_[v]) return r_[v];
+    const Sections s = family_.at(v);
+    r_.bind(v, joined(apart_.at({v, s}), v, s));
+    return r_[v];
+  }
+  // A value with its sections as a dimension. Where the dimension is split each section goes to all devices by itself.
+  Value apart(ValueId v, const Sections& s) {
+    Value& made = apart_[{v, s}];
+    if (made) return made;
+    Value x = whole(v);
+    if (!is_split(v, s)) return made = lay(ops::reshape(x, apart_shape(v, s)), apart_layout(v, s));
+    const auto dim = static_cast<std::int64_t>(s.dim);
+    const std::int64_t extent = x.shape()[s.dim] / s.count;
+    Values sections;
+    for (std::int64_t i = 0; i < s.count; ++i) {
+      Value section = lay(ops::slice_in_dim(x, i * extent, (i + 1) * extent, dim), layouts_[at(v)]);
+      sections.push_back(lay(ops::reshape(section, with_dim(section.shape(), s.dim, 1)), apart_layout(v, s)));
+    }
+    return made = lay(ops::concatenate(sections, dim), apart_layout(v, s));
+  }
+  Value joined(Value x, ValueId v, const Sections& s) {
+    const Shape& shape = g_.type(v).shape;
+    if (!is_split(v, s)) return lay(ops::reshape(x, shape), layouts_[at(v)]);
+    const auto dim = static_cast<std::int64_t>(s.dim);
+    Shape one = shape;
+    one[s.dim] /= s.count;
+    Values sections;
+    for (std::int64_t i = 0; i < s.count; ++i) {
+      Value section = lay(ops::slice_in_dim(x, i, i + 1, dim), apart_layout(v, s));
+      sections.push_back(lay(ops::reshape(section, one), layouts_[at(v)]));
+    }
+    return lay(ops::concatenate(sections, dim), layouts_[at(v)]);
+  }
+
+  Value lay(Value v, const ir::Layout& layout) {
+    made_.resize(std::max(made_.size(), b_.graph().num_values()));
+    made_[at(v.id)] = layout;
+    return v;
+  }
+
+  const ir::Graph& g_;
+  const ir::MeshAxes& mesh_;
+  const std::vector<ir::Layout>& layouts_;
+  const SectionFinder& finder_;
+  Family family_;
+  ir::Builder b_;
+  ir::Rewriter r_;
+  std::map<std::pair<ValueId, Sections>, Value> apart_;
+  std::vector<ir::Layout> made_;  // by new value
+};
+
+}  // namespace
+
+std::optional<LaidGraph> with_sections_apart(const ir::Module& m, const std::vector<ir::Layout>& layouts) {
+  SectionFinder finder(m, layouts);
+  Family family = finder.run();
+  if (family.empty()) return std::nullopt;
+  return SectionWriter(m, layouts, finder, std::move(family)).run();
+}
+
+}  // namespace tessera::spmd

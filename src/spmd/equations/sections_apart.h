@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// Split dimensions that a program cuts into equal sections, or makes by joining some: q, k and v of one product. Shards
+// of a section begin elsewhere than those of the whole, so that activations would travel. With the sections as a
+// dimension of its own every device has its part of each of them, and what travels is the weights that make them.
+#pragma once
+
+#include <optional>
+
+#include "spmd/equations/divided_equations.h"
+
+namespace tessera::spmd {
+
+/// The program with such dimensions as two, sections and what each of them has, as far as products, element-wise
+/// equations and the like take them; nothing where there are none. `layouts` are propagate's. The same values.
+std::optional<LaidGraph> with_sections_apart(const ir::Module& m, const std::vector<ir::Layout>& layouts);
+
+}  // namespace tessera::spmd
