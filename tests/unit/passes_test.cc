@@ -105,6 +105,7 @@ void add_engine_passes(Golden& golden, GraphPtr g) {
   g = golden.add("inline_calls", cpu::inline_calls(g));
   g = golden.add("merge_equal", cpu::merge_equal(g));
   g = golden.add("fold_transposes", cpu::fold_transposes(g));
+  g = golden.add("fold_sections", cpu::fold_sections(g));
   golden.add("recompute_cheap", cpu::recompute_cheap(g).graph);
 }
 
@@ -119,6 +120,23 @@ TEST(PassTexts, TwoLayers) {
                  }));
   Derivatives d(golden, g);
   auto p = module(d.b, d.outputs, mesh_of("data:4, model:2"), {"data, -", "-, model", "model, -"});
+  add_engine_passes(golden, golden.add("partition", partitioned(p)));
+  golden.check();
+}
+
+// q, k and v are sections of one product, two heads a device.
+TEST(PassTexts, Attention) {
+  Golden golden("attention");
+  GraphPtr g =
+      golden.add("program", make_graph({f32({8, 16, 8}), f32({8, 24}), f32({8, 8})}, [](Builder&, const Values& v) {
+                   Values s = ops::split(ops::dot_general(v[0], v[1], {{2}, {0}, {}, {}}), {8, 8, 8}, 2);
+                   for (auto& t : s) t = ops::transpose(ops::reshape(t, {8, 16, 4, 2}), {0, 2, 1, 3});
+                   Value w = ops::tanh(ops::dot_general(s[0], s[1], {{3}, {3}, {0, 1}, {0, 1}}));
+                   Value o = ops::transpose(ops::dot_general(w, s[2], {{3}, {2}, {0, 1}, {0, 1}}), {0, 2, 1, 3});
+                   return Values{ops::dot_general(ops::reshape(o, {8, 16, 8}), v[2], {{2}, {0}, {}, {}})};
+                 }));
+  Derivatives d(golden, g);
+  auto p = module(d.b, d.outputs, mesh_of("data:4, model:2"), {"data, -, -", "-, model", "model, -"});
   add_engine_passes(golden, golden.add("partition", partitioned(p)));
   golden.check();
 }

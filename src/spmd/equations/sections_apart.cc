@@ -459,6 +459,8 @@ class SectionWriter {
 }  // namespace
 
 std::optional<LaidGraph> with_sections_apart(const ir::Module& m, const std::vector<ir::Layout>& layouts) {
+  // In a deterministic program the leaves of a sum are what they are on one device.
+  if (m.deterministic) return std::nullopt;
   SectionFinder finder(m, layouts);
   Family family = finder.run();
   if (family.empty()) return std::nullopt;

@@ -11,7 +11,8 @@
 namespace tessera::spmd {
 
 /// The program with such dimensions as two, sections and what each of them has, as far as products, element-wise
-/// equations and the like take them; nothing where there are none. `layouts` are propagate's. The same values.
+/// equations and the like take them; nothing where there are none, or in
+/// deterministic mode. `layouts` are propagate's. The same values.
 std::optional<LaidGraph> with_sections_apart(const ir::Module& m, const std::vector<ir::Layout>& layouts);
 
 }  // namespace tessera::spmd
