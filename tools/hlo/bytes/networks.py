@@ -120,6 +120,38 @@ def _(q, k, v):
     return jnp.einsum("bqhd,bhde->bqhe", q, state) / jnp.einsum("bqhd,bhd->bqh", q, jnp.sum(k, 1))[..., None]
 
 
+# q, k and v, or a gate and what it gates, are the columns of one matrix, cut where its shards do not end.
+ROWS = Arg((16, 128, 256), P("x"))
+SUMMED = all_reduce(4 * 128 * 256 * 4, 2)  # of what a device's heads or columns make
+FUSED = Arg((256, 768), P(None, "y"), scale=0.06), Arg((768,), P("y")), Arg((256, 256), P("y"), scale=0.06)
+GATED = Arg((256, 2048), P(None, "y"), scale=0.06), Arg((1024, 256), P("y"), scale=0.03)
+
+
+def by_split(y):
+    return (part.reshape(16, 128, 8, 32) for part in jnp.split(y, 3, -1))
+
+
+def by_reshape(y):
+    return jnp.moveaxis(y.reshape(16, 128, 3, 8, 32), 2, 0)
+
+
+def fused_attention(parts, x, qkv, bias, out):
+    return attention(*parts(x @ qkv + bias)).reshape(16, 128, 256) @ out
+
+
+for name, parts in ("qkv-split", by_split), ("qkv-reshape", by_reshape):
+    program(name, "attention", ROWS, *FUSED, out=P("x"), bound=(256 + 1) * 128 * 4 + SUMMED,
+            why="a third of a device's columns of the matrix and the bias, an all-reduce of the result over y"
+            )(functools.partial(fused_attention, parts))
+
+
+@program("gated-mlp", "layers", ROWS, *GATED, out=P("x"), bound=256 * 512 * 4 + SUMMED,
+         why="half of a device's columns of the matrix, an all-reduce of the result over y")
+def gated(x, into, down):
+    gate, up = jnp.split(x @ into, 2, -1)
+    return jax.nn.silu(gate) * up @ down
+
+
 # Training steps: parameters come back updated and split as they came
 
 
@@ -170,6 +202,14 @@ def _(parameters, first, second, x, y):
     second = jax.tree.map(lambda m, g: 0.99 * m + 0.01 * g * g, second, gradient)
     step = lambda p, m, v: p - 1e-3 * m / (jnp.sqrt(v) + 1e-2)
     return value, jax.tree.map(step, parameters, first, second), first, second
+
+
+@program("qkv-split-step", "training", FUSED, ROWS, out=(P(), specs(FUSED)),
+         bound=2 * (256 + 1) * 128 * 4 + SUMMED + all_reduce((256 * 384 + 384 + 128 * 256) * 4, 4) + all_reduce(4, 4),
+         why="a third of a device's columns, and of their gradients; all-reduces of the result over y, of the gradients over x, "
+             "and of the loss")
+def _(parameters, x):
+    return sgd(lambda p, x: jnp.mean(fused_attention(by_split, x, *p) ** 2), parameters, x)
 
 
 CONVOLUTIONS = {"first": Arg((3, 3, 3, 32), scale=0.2), "second": Arg((3, 3, 32, 64), scale=0.05),
