@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <condition_variable>
 #include <cstdlib>
 #include <exception>
@@ -16,7 +15,6 @@
 
 #include "base/machine.h"
 #include "base/process.h"
-#include "hwy/cache_control.h"
 #include "tessera/loc.h"
 #include "tessera/threads.h"
 
@@ -26,22 +24,6 @@ namespace {
 
 thread_local bool inside = false;
 thread_local int team_inside = 1;  // threads for a loop that a body starts
-
-// How long a thread looks for what it waits for before it sleeps: the loops of one program follow each other within
-// this time, and waking a thread takes as long.
-constexpr std::chrono::microseconds kSpin{100};
-
-template <class Ready>
-bool spin_until(const Ready& ready) {
-  auto end = std::chrono::steady_clock::now() + kSpin;
-  do {
-    for (int i = 0; i < 16; ++i) {
-      if (ready()) return true;
-      hwy::Pause();
-    }
-  } while (std::chrono::steady_clock::now() < end);
-  return false;
-}
 
 int wanted_threads() {
   static const int asked = [] {

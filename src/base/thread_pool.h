@@ -2,8 +2,11 @@
 // Fork-join parallelism for kernels: one pool a process, as many threads as the machine has cores.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
+
+#include "hwy/cache_control.h"
 
 namespace tessera::base {
 
@@ -21,6 +24,20 @@ int team_size();
 /// another one, so that what a body keeps for its thread stays its own.
 /// The first exception that a body throws is rethrown here, after every range has ended.
 void parallel_for(std::int64_t n, std::int64_t grain, const std::function<void(std::int64_t, std::int64_t)>& body);
+
+/// Calls `ready` until it says true, for as long as waking a thread that sleeps would take; false when it never did. The
+/// loops of one program, and the works of a pipeline, follow each other within that time.
+template <class Ready>
+bool spin_until(const Ready& ready) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(100);
+  do {
+    for (int i = 0; i < 16; ++i) {
+      if (ready()) return true;
+      hwy::Pause();
+    }
+  } while (std::chrono::steady_clock::now() < end);
+  return false;
+}
 
 /// True inside a body of `parallel_for`.
 bool in_parallel_region();

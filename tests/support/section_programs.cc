@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "support/section_programs.h"
 
+#include <algorithm>
 #include <random>
 
 #include "base/index.h"
@@ -24,6 +25,10 @@ class SectionWriter {
     count_ = 2 + below(3);
     heads_ = ir::parts(columns_, mesh) * (1 + below(2));
     if (coin(8)) ++heads_;  // sections that are not split evenly
+    for (std::int64_t i = 0; i < count_; ++i) larger_.push_back(0);
+    if (coin(3)) {
+      for (auto& n : larger_) n = below(3);  // of several sizes
+    }
     depth_ = 1 + below(3);
     outer_ = coin(2) ? 2 : 0;
     length_ = ir::parts(rows_, mesh) * (2 + below(3));
@@ -47,7 +52,9 @@ class SectionWriter {
  private:
   std::int64_t below(std::int64_t n) { return static_cast<std::int64_t>(rng_() % static_cast<std::uint64_t>(n)); }
   bool coin(std::int64_t n) { return below(n) == 0; }
-  std::int64_t section() const { return heads_ * depth_; }
+  std::int64_t section(std::int64_t i) const { return (1 + larger_[at(i)]) * heads_ * depth_; }
+  std::int64_t before(std::int64_t i) const { return i == 0 ? 0 : before(i - 1) + section(i - 1); }
+  bool equal() const { return std::ranges::count(larger_, larger_[0]) == count_; }
 
   // Shape of rows: [length, …] or [2, length, …].
   Shape with_rows(Shape rest) const {
@@ -80,7 +87,7 @@ class SectionWriter {
   }
 
   Value columns(Value x) {
-    const std::int64_t all = count_ * section();
+    const std::int64_t all = before(count_);
     Value y = times(x, all, true);
     if (coin(2)) {
       Value bias = input({all}, columns_, 0);
@@ -95,10 +102,10 @@ class SectionWriter {
   // Sections that are made one by one, in one array [rows, count, section] or [rows, count * section].
   Value joined(Value x) {
     Values sections;
-    const bool stacked = coin(2);
+    const bool stacked = equal() && coin(2);
     for (std::int64_t i = 0; i < count_; ++i) {
-      Value s = times(x, section(), true);
-      if (stacked) s = ops::reshape(s, with_rows({1, section()}));
+      Value s = times(x, section(i), true);
+      if (stacked) s = ops::reshape(s, with_rows({1, section(i)}));
       sections.push_back(s);
     }
     if (!coin(3) || stacked) return ops::concatenate(sections, last_row() + 1);
@@ -106,8 +113,8 @@ class SectionWriter {
     for (std::int64_t i = 0; i < count_; ++i) {
       Dims low(at(last_row() + 2));
       Dims high(low);
-      low.back() = i * section();
-      high.back() = (count_ - 1 - i) * section();
+      low.back() = before(i);
+      high.back() = before(count_) - before(i + 1);
       Value padded = ops::pad(sections[at(i)], ops::scalar(b_, 0, DType::F32), low, high);
       sum = sum ? sum + padded : padded;
     }
@@ -116,8 +123,8 @@ class SectionWriter {
 
   Value cut(Value y, std::int64_t i) {
     const std::int64_t last = y.rank() - 1;
-    if (!coin(3)) return ops::slice_in_dim(y, i * section(), (i + 1) * section(), last);
-    Value apart = ops::reshape(y, with_rows({count_, section()}));
+    if (!equal() || !coin(3)) return ops::slice_in_dim(y, before(i), before(i + 1), last);
+    Value apart = ops::reshape(y, with_rows({count_, section(0)}));
     return ops::squeeze(ops::slice_in_dim(apart, i, i + 1, last), {last});
   }
 
@@ -125,6 +132,14 @@ class SectionWriter {
     const std::int64_t how = below(3);
     if (how == 0) {  // all sections side by side
       return times(ops::tanh(joined_again(y)), width_, false);
+    }
+    if (!equal()) {
+      Value sum;
+      for (std::int64_t i = 0; i < count_; ++i) {
+        Value z = times(ops::tanh(cut(y, i)), width_, false);
+        sum = sum ? sum + z : z;
+      }
+      return sum;
     }
     Value first = cut(y, below(count_));
     Value second = cut(y, below(count_));
@@ -142,12 +157,13 @@ class SectionWriter {
     Dims order;
     if (outer_ > 0) order.push_back(0);
     for (auto d : {r + 1, r, r + 2}) order.push_back(d);
-    auto heads = [&](Value s) { return ops::transpose(ops::reshape(s, with_rows({heads_, depth_})), order); };
+    const std::int64_t depth = section(0) / heads_;
+    auto heads = [&](Value s) { return ops::transpose(ops::reshape(s, with_rows({heads_, depth})), order); };
     Dims batch;
     for (std::int64_t d = 0; d <= r; ++d) batch.push_back(d);
     Value scores = ops::dot_general(heads(q), heads(k), {{r + 2}, {r + 2}, batch, batch});
     Value mixed = ops::dot_general(ops::sin(scores), heads(v), {{r + 2}, {r + 1}, batch, batch});
-    return ops::reshape(ops::transpose(mixed, order), with_rows({section()}));
+    return ops::reshape(ops::transpose(mixed, order), with_rows({section(0)}));
   }
 
   std::mt19937_64 rng_;
@@ -155,6 +171,7 @@ class SectionWriter {
   ir::Builder b_;
   ir::AxisList rows_, columns_;
   std::int64_t count_ = 2, heads_ = 1, depth_ = 1, outer_ = 0, length_ = 1, width_ = 4;
+  Dims larger_;  // by section: how many times as large as the smallest it may be, less one
   std::vector<ir::Layout> layouts_;
 };
 

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
@@ -12,7 +11,6 @@
 #include "base/process.h"
 #include "base/thread_pool.h"
 #include "base/verify_mode.h"
-#include "hwy/cache_control.h"
 
 namespace tessera::cpu {
 
@@ -210,17 +208,14 @@ class PipelineRun {
     if (sleeping_ > 0) wake_.notify_all();
   }
 
-  // Waits for a change. Works follow each other within the time that waking a thread takes.
+  // Waits for a change.
   void wait(std::unique_lock<std::mutex>& lock, std::uint64_t seen) {
-    constexpr std::chrono::microseconds kSpin{100};
+    auto changed = [&] { return changes_.load() != seen; };
     lock.unlock();
-    const auto end = std::chrono::steady_clock::now() + kSpin;
-    while (changes_.load() == seen && std::chrono::steady_clock::now() < end) {
-      for (int i = 0; i < 16; ++i) hwy::Pause();
-    }
+    base::spin_until(changed);
     lock.lock();
     ++sleeping_;
-    wake_.wait(lock, [&] { return changes_.load() != seen; });
+    wake_.wait(lock, changed);
     --sleeping_;
   }
 

@@ -79,8 +79,9 @@ std::shared_ptr<const Program> Program::compile(const ir::GraphPtr& graph, Conte
   program->debug_nans_ = config().debug_nans;
   program->graph_ = inline_calls(graph);
   bool rewrites = !program->debug_nans_ && !context.plain();
-  FusedGraph fused = rewrites ? recompute_cheap(find_windows(fold_sections(fold_transposes(merge_equal(program->graph_)))))
-                              : FusedGraph{program->graph_, fusion_groups(*program->graph_, false)};
+  FusedGraph fused = rewrites
+                         ? recompute_cheap(find_windows(fold_sections(fold_transposes(merge_equal(program->graph_)))))
+                         : FusedGraph{program->graph_, fusion_groups(*program->graph_, false)};
   program->graph_ = fused.graph;
   const ir::Graph& g = *program->graph_;
   for (auto v : g.inputs) {

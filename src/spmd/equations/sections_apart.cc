@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <set>
 #include <tuple>
 #include <unordered_map>
 #include <utility>
@@ -22,14 +23,54 @@ using ir::Value;
 using ir::ValueId;
 using ir::Values;
 
-// A dimension that is `count` sections of equal extent.
+// A dimension that is sections of these extents. It becomes two: equal ones are counted by the first, and what each of
+// them has, the second, is split as the dimension was. Of others, whose extents the shards divide, the first dimension
+// is the shards, `parts`, and the second what a shard has of one section after the other.
 struct Sections {
   std::size_t dim = 0;
-  std::int64_t count = 1;
+  Dims sizes;
+  std::int64_t parts = 0;  // 0: equal
+
+  std::int64_t count() const { return static_cast<std::int64_t>(sizes.size()); }
+  // Which of the two dimensions the sections follow each other along.
+  std::size_t along() const { return parts == 0 ? dim : dim + 1; }
+  // Where section i begins along it, and how much of it there is.
+  std::int64_t start(std::int64_t i) const { return parts == 0 ? i : before(i) / parts; }
+  std::int64_t extent(std::int64_t i) const { return parts == 0 ? 1 : sizes[at(i)] / parts; }
+  // The same along the dimension as it was.
+  std::int64_t before(std::int64_t i) const {
+    return std::accumulate(sizes.begin(), sizes.begin() + i, std::int64_t{0});
+  }
+  std::int64_t all() const { return before(count()); }
+  // The section that begins there; -1 where none does.
+  std::int64_t beginning_at(std::int64_t start, std::int64_t size) const {
+    for (std::int64_t i = 0; i < count(); ++i) {
+      if (before(i) == start && sizes[at(i)] == size) return i;
+    }
+    return -1;
+  }
+  Sections at_dim(std::size_t d) const { return {d, sizes, parts}; }
+  // The two dimensions' extents, of the whole or of one section.
+  std::pair<std::int64_t, std::int64_t> extents() const { return two(count(), all()); }
+  std::pair<std::int64_t, std::int64_t> extents(std::int64_t i) const { return two(1, sizes[at(i)]); }
+
   bool operator==(const Sections&) const = default;
   auto operator<=>(const Sections&) const = default;
+
+ private:
+  std::pair<std::int64_t, std::int64_t> two(std::int64_t n, std::int64_t elements) const {
+    return parts == 0 ? std::pair{n, elements / n} : std::pair{parts, elements / parts};
+  }
 };
 using Family = std::unordered_map<ValueId, Sections>;
+
+// Of more each would be an equation, and weights of so many come in another form.
+constexpr std::size_t kMostSections = 64;
+
+std::optional<Sections> equal_sections(std::size_t dim, std::int64_t count, std::int64_t extent) {
+  if (static_cast<std::size_t>(count) > kMostSections) return std::nullopt;
+  return Sections{dim, Dims(static_cast<std::size_t>(count), extent / count), 0};
+}
 
 std::int64_t product(const Shape& s, std::size_t from, std::size_t to) {
   return std::accumulate(s.begin() + static_cast<std::ptrdiff_t>(from), s.begin() + static_cast<std::ptrdiff_t>(to),
@@ -50,14 +91,23 @@ std::vector<TakenApart> taken_apart(const Shape& whole, const Shape& apart) {
     if (o >= apart.size() || product(apart, 0, o) != before) continue;
     std::size_t end = o + 1;
     while (end < apart.size() && product(apart, o, end) < whole[d]) ++end;
-    if (apart[o] < whole[d] && product(apart, o, end) == whole[d]) out.push_back({{d, apart[o]}, o});
+    if (apart[o] >= whole[d] || product(apart, o, end) != whole[d]) continue;
+    if (auto sections = equal_sections(d, apart[o], whole[d])) out.push_back({*std::move(sections), o});
   }
   return out;
 }
 
-Dims with_dim(Dims dims, std::size_t at, std::int64_t value) {
-  dims.insert(dims.begin() + static_cast<std::ptrdiff_t>(at), value);
-  return dims;
+Shape with_two(Shape shape, std::size_t dim, std::pair<std::int64_t, std::int64_t> extents) {
+  shape[dim] = extents.second;
+  shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(dim), extents.first);
+  return shape;
+}
+
+// Whether every shard has as much of each section, or the dimension is not split.
+bool divides(const Sections& s, std::int64_t extent, std::int64_t parts) {
+  if (extent != s.all()) return false;
+  if (s.parts != 0) return parts == 1 || parts == s.parts;
+  return s.sizes[0] % parts == 0;
 }
 
 // The values whose dimension is to be taken apart: what is cut, joined or reshaped into sections, and what makes and
@@ -93,7 +143,7 @@ class SectionFinder {
     auto as_found = [](ValueId v, const std::optional<Sections>& s) {
       return s ? std::optional(std::pair{v, *s}) : std::nullopt;
     };
-    if (const auto* p = ir::get_if<ops::StaticSlice>(e.attrs)) return as_found(e.in[0], cut(e, *p));
+    if (e.op == &ops::def::slice) return as_found(e.in[0], cut(e));
     if (const auto* p = ir::get_if<ops::Pad>(e.attrs)) return as_found(e.out[0], padded(e, *p));
     if (const auto* p = ir::get_if<ops::Concatenate>(e.attrs)) return as_found(e.out[0], joined(e, *p));
     if (e.op != &ops::def::reshape) return std::nullopt;
@@ -108,33 +158,64 @@ class SectionFinder {
   }
 
  private:
-  // One section, all of the other dimensions.
-  std::optional<Sections> cut(const ir::Eqn& e, const ops::StaticSlice& p) const {
-    if (std::ranges::any_of(p.strides, [](std::int64_t s) { return s != 1; })) return std::nullopt;
-    return section(g_.type(e.in[0]).shape, g_.type(e.out[0]).shape, p.starts);
+  // Of the sections that all slices of the array have together, the one that `e` is.
+  std::optional<Sections> cut(const ir::Eqn& e) const {
+    const auto d = cut_dim(e);
+    if (!d) return std::nullopt;
+    const std::int64_t extent = g_.type(e.in[0]).shape[*d];
+    const std::int64_t unit = g_.type(e.out[0]).shape[*d];
+    std::set<std::int64_t> ends{0, extent};
+    bool equal = extent % unit == 0;
+    for (const ir::Eqn* other : readers_[at(e.in[0])]) {
+      if (cut_dim(*other) != d) continue;
+      const auto& p = ir::get<ops::StaticSlice>(other->attrs);
+      equal = equal && p.limits[*d] - p.starts[*d] == unit && p.starts[*d] % unit == 0;
+      ends.insert({p.starts[*d], p.limits[*d]});
+      if (ends.size() > kMostSections) return std::nullopt;
+    }
+    if (equal) return equal_sections(*d, extent / unit, extent);
+    Dims sizes;
+    for (auto it = ends.begin(), next = std::next(it); next != ends.end(); it = next++) sizes.push_back(*next - *it);
+    Sections out = of_sizes(e.in[0], *d, std::move(sizes));
+    const std::int64_t start = ir::get<ops::StaticSlice>(e.attrs).starts[*d];
+    return out.beginning_at(start, unit) < 0 ? std::nullopt : std::optional(std::move(out));
   }
-  std::optional<Sections> padded(const ir::Eqn& e, const ops::Pad& p) const {
-    if (std::ranges::any_of(p.interior, [](std::int64_t n) { return n != 0; })) return std::nullopt;
-    return section(g_.type(e.out[0]).shape, g_.type(e.in[0]).shape, p.low);
+  // The one dimension that an equation cuts as it is.
+  std::optional<std::size_t> cut_dim(const ir::Eqn& e) const {
+    if (e.op != &ops::def::slice || g_.type(e.out[0]).size() == 0) return std::nullopt;
+    const auto& p = ir::get<ops::StaticSlice>(e.attrs);
+    return only_other(g_.type(e.in[0]).shape, g_.type(e.out[0]).shape, p.starts, p.strides, 1);
   }
-  static std::optional<Sections> section(const Shape& whole, const Shape& part, const Dims& starts) {
-    std::optional<Sections> out;
+  static std::optional<std::size_t> only_other(const Shape& whole, const Shape& part, const Dims& starts,
+                                               const Dims& steps, std::int64_t step) {
+    std::optional<std::size_t> out;
     for (std::size_t d = 0; d < whole.size(); ++d) {
       if (whole[d] == part[d] && starts[d] == 0) continue;
-      if (out || part[d] == 0 || whole[d] % part[d] != 0 || starts[d] < 0 || starts[d] % part[d] != 0 ||
-          starts[d] >= whole[d]) {
-        return std::nullopt;
-      }
-      out = Sections{d, whole[d] / part[d]};
+      if (out || steps[d] != step) return std::nullopt;
+      out = d;
     }
     return out;
   }
+  std::optional<Sections> padded(const ir::Eqn& e, const ops::Pad& p) const {
+    const Shape& whole = g_.type(e.out[0]).shape;
+    const Shape& part = g_.type(e.in[0]).shape;
+    const auto d = only_other(whole, part, p.low, p.interior, 0);
+    if (!d || part[*d] == 0 || p.low[*d] < 0 || p.high[*d] < 0 || whole[*d] % part[*d] != 0 ||
+        p.low[*d] % part[*d] != 0)
+      return std::nullopt;
+    return equal_sections(*d, whole[*d] / part[*d], whole[*d]);
+  }
   std::optional<Sections> joined(const ir::Eqn& e, const ops::Concatenate& p) const {
     const auto d = at(p.dimension);
-    const std::int64_t extent = g_.type(e.in[0]).shape[d];
-    if (std::ranges::any_of(e.in, [&](ValueId v) { return g_.type(v).shape[d] != extent; })) return std::nullopt;
-    if (e.in.size() < 2) return std::nullopt;
-    return Sections{d, static_cast<std::int64_t>(e.in.size())};
+    Dims sizes;
+    for (auto v : e.in) sizes.push_back(g_.type(v).shape[d]);
+    if (sizes.size() < 2 || sizes.size() > kMostSections || std::ranges::count(sizes, 0) > 0) return std::nullopt;
+    return of_sizes(e.out[0], d, std::move(sizes));
+  }
+  Sections of_sizes(ValueId v, std::size_t d, Dims sizes) const {
+    const bool equal = std::ranges::all_of(sizes, [&](std::int64_t n) { return n == sizes[0]; });
+    const std::int64_t parts = equal ? 0 : ir::parts(layouts_[at(v)].dims[d], mesh_);
+    return {d, std::move(sizes), parts};
   }
 
   bool splits(ValueId v, std::size_t dim) const { return ir::parts(layouts_[at(v)].dims[dim], mesh_) > 1; }
@@ -145,8 +226,9 @@ class SectionFinder {
       fits_ = fits_ && it->second == s;
       return;
     }
-    const std::int64_t extent = g_.type(v).shape[s.dim];
-    fits_ = fits_ && extent % s.count == 0 && extent / s.count % ir::parts(layouts_[at(v)].dims[s.dim], mesh_) == 0;
+    auto shared = [&](std::int64_t n) { return s.parts == 0 || n % s.parts == 0; };
+    fits_ = fits_ && std::ranges::all_of(s.sizes, shared) &&
+            divides(s, g_.type(v).shape[s.dim], ir::parts(layouts_[at(v)].dims[s.dim], mesh_));
     list_.push_back(v);
   }
 
@@ -209,8 +291,7 @@ class SectionWriter {
     return it != family_.end() && it->second == s;
   }
   bool fits(ValueId v, const Sections& s) const {
-    const std::int64_t extent = g_.type(v).shape[s.dim];
-    return extent % s.count == 0 && extent / s.count % ir::parts(layouts_[at(v)].dims[s.dim], mesh_) == 0;
+    return divides(s, g_.type(v).shape[s.dim], ir::parts(layouts_[at(v)].dims[s.dim], mesh_));
   }
 
   // The result of a product of sections has them, too: whoever reads it joins them again.
@@ -220,9 +301,13 @@ class SectionWriter {
     for (std::size_t side : {0U, 1U}) {
       auto it = family_.find(e.in[side]);
       for (std::size_t d : free_dims(e, side)) {
-        const Sections s{dim++, it == family_.end() ? 1 : it->second.count};
-        if (it != family_.end() && it->second.dim == d && fits(e.out[0], s)) family_.emplace(e.out[0], s);
+        const std::size_t to = dim++;
+        if (it == family_.end() || it->second.dim != d) continue;
+        const Sections s = it->second.at_dim(to);
+        if (fits(e.out[0], s)) family_.emplace(e.out[0], s);
+        break;
       }
+      if (side == 0) dim = p.lhs_batch.size() + free_dims(e, 0).size();
     }
   }
   void note_transposed(const ir::Eqn& e) {
@@ -230,7 +315,7 @@ class SectionWriter {
     if (it == family_.end()) return;
     const auto& permutation = ir::get<ops::Transpose>(e.attrs).permutation;
     const auto place = std::ranges::find(permutation, static_cast<std::int64_t>(it->second.dim)) - permutation.begin();
-    family_.emplace(e.out[0], Sections{at(place), it->second.count});
+    family_.emplace(e.out[0], Sections(it->second).at_dim(at(place)));
   }
   std::vector<std::size_t> free_dims(const ir::Eqn& e, std::size_t side) const {
     const auto& p = ir::get<ops::DotGeneral>(e.attrs);
@@ -270,17 +355,17 @@ class SectionWriter {
     if (e.op == &ops::def::reshape) return ops::reshape(whole(e.in[0]), apart_shape(e.out[0], s));
     if (e.op == &ops::def::concatenate) {
       Values sections;
-      for (auto v : e.in) sections.push_back(one_section(v, s.dim));
-      return ops::concatenate(sections, static_cast<std::int64_t>(s.dim));
+      for (std::size_t i = 0; i < e.in.size(); ++i) sections.push_back(one_section(e.in[i], s, i));
+      return ops::concatenate(sections, static_cast<std::int64_t>(s.along()));
     }
     if (e.op != &ops::def::pad) return {};
     const auto& p = ir::get<ops::Pad>(e.attrs);
-    const std::int64_t before = p.low[s.dim] / g_.type(e.in[0]).shape[s.dim];
+    const std::int64_t i = s.beginning_at(p.low[s.dim], g_.type(e.in[0]).shape[s.dim]);
     Dims low(p.low.size() + 1);
     Dims high(low);
-    low[s.dim] = before;
-    high[s.dim] = s.count - 1 - before;
-    Value section = one_section(e.in[0], s.dim);
+    low[s.along()] = s.start(i);
+    high[s.along()] = s.start(s.count()) - s.start(i) - s.extent(i);
+    Value section = one_section(e.in[0], s, at(i));
     return ops::pad(section, whole(e.in[1]), low, high);
   }
   Value product_apart(const ir::Eqn& e, const Sections& s) {
@@ -289,7 +374,7 @@ class SectionWriter {
     for (std::size_t side : {0U, 1U}) {
       for (std::size_t d : free_dims(e, side)) {
         if (dim++ != s.dim) continue;
-        const Sections of{d, s.count};
+        const Sections of = s.at_dim(d);
         if (!fits(e.in[side], of)) return {};
         Value x = apart(e.in[side], of);
         Value other = whole(e.in[1 - side]);
@@ -314,7 +399,7 @@ class SectionWriter {
       dims.push_back(p.dims[i] + (p.dims[i] > dim ? 1 : 0));
       if (p.dims[i] != dim) continue;
       dims.push_back(dim + 1);
-      of = Sections{i, s.count};
+      of = s.at_dim(i);
       if (g_.type(e.in[0]).shape[i] != p.shape[s.dim] || !fits(e.in[0], *of)) return {};
     }
     return ops::broadcast_in_dim(of ? apart(e.in[0], *of) : whole(e.in[0]), apart_shape(e.out[0], s), dims);
@@ -322,16 +407,17 @@ class SectionWriter {
   Value transpose_apart(const ir::Eqn& e, const Sections& s) {
     Dims permutation = ir::get<ops::Transpose>(e.attrs).permutation;
     const std::int64_t dim = permutation[s.dim];
-    const Sections of{at(dim), s.count};
+    const Sections of = s.at_dim(at(dim));
     if (!fits(e.in[0], of)) return {};
     for (auto& d : permutation) d += d > dim ? 1 : 0;
     permutation.insert(permutation.begin() + static_cast<std::ptrdiff_t>(s.dim) + 1, dim + 1);
     return ops::transpose(apart(e.in[0], of), permutation);
   }
-  // An operand that is one section, with the dimension of sections before it.
-  Value one_section(ValueId v, std::size_t dim) {
+  // An operand that is section i, with its dimension as two.
+  Value one_section(ValueId v, const Sections& s, std::size_t i) {
     Value x = whole(v);
-    return lay(ops::reshape(x, with_dim(g_.type(v).shape, dim, 1)), apart_layout(v, {dim, 1}));
+    return lay(ops::reshape(x, with_two(x.shape(), s.dim, s.extents(static_cast<std::int64_t>(i)))),
+               apart_layout(v, s));
   }
 
   // Results without sections of operands that have them.
@@ -351,9 +437,7 @@ class SectionWriter {
   }
   Value section_of(const ir::Eqn& e, const Sections& s) {
     const auto& p = ir::get<ops::StaticSlice>(e.attrs);
-    const std::int64_t number = p.starts[s.dim] / g_.type(e.out[0]).shape[s.dim];
-    Value x = ops::slice_in_dim(apart(e.in[0], s), number, number + 1, static_cast<std::int64_t>(s.dim));
-    return lay(x, apart_layout(e.in[0], s));
+    return section(apart(e.in[0], s), e.in[0], s, s.beginning_at(p.starts[s.dim], g_.type(e.out[0]).shape[s.dim]));
   }
   Value product_of_sections(const ir::Eqn& e) {
     auto p = ir::get<ops::DotGeneral>(e.attrs);
@@ -362,9 +446,9 @@ class SectionWriter {
       for (std::size_t side : {0U, 1U}) {
         auto it = family_.find(e.in[side]);
         if (it == family_.end() || it->second.dim != dims[side]) continue;
-        const std::int64_t count = it->second.count;
-        if (!fits(e.in[1 - side], {dims[1 - side], count})) return {};
-        Values in{apart(e.in[0], {dims[0], count}), apart(e.in[1], {dims[1], count})};
+        const Sections s = it->second;
+        if (!fits(e.in[1 - side], s.at_dim(dims[1 - side]))) return {};
+        Values in{apart(e.in[0], s.at_dim(dims[0])), apart(e.in[1], s.at_dim(dims[1]))};
         later_dims(p, 0, dims[0]);
         later_dims(p, 1, dims[1]);
         const auto after = static_cast<std::ptrdiff_t>(i + 1);
@@ -391,17 +475,16 @@ class SectionWriter {
     return joined(lay(sum, apart_layout(e.out[0], s)), e.out[0], s);
   }
 
-  Shape apart_shape(ValueId v, const Sections& s) const {
-    Shape out = with_dim(g_.type(v).shape, s.dim, s.count);
-    out[s.dim + 1] /= s.count;
-    return out;
-  }
+  Shape apart_shape(ValueId v, const Sections& s) const { return with_two(g_.type(v).shape, s.dim, s.extents()); }
   ir::Layout apart_layout(ValueId v, const Sections& s) const {
     ir::Layout out = layouts_[at(v)];
-    out.dims.insert(out.dims.begin() + static_cast<std::ptrdiff_t>(s.dim), ir::AxisList{});
+    out.dims.insert(out.dims.begin() + static_cast<std::ptrdiff_t>(s.along()), ir::AxisList{});
     return out;
   }
-  bool is_split(ValueId v, const Sections& s) const { return ir::parts(layouts_[at(v)].dims[s.dim], mesh_) > 1; }
+  // Whether the elements stay in their order, on every device.
+  bool is_reshape(ValueId v, const Sections& s) const {
+    return s.parts == 0 && ir::parts(layouts_[at(v)].dims[s.dim], mesh_) == 1;
+  }
 
   // What stands for a value as it was.
   Value whole(ValueId v) {
@@ -415,28 +498,30 @@ class SectionWriter {
     Value& made = apart_[{v, s}];
     if (made) return made;
     Value x = whole(v);
-    if (!is_split(v, s)) return made = lay(ops::reshape(x, apart_shape(v, s)), apart_layout(v, s));
-    const auto dim = static_cast<std::int64_t>(s.dim);
-    const std::int64_t extent = x.shape()[s.dim] / s.count;
+    if (is_reshape(v, s)) return made = lay(ops::reshape(x, apart_shape(v, s)), apart_layout(v, s));
     Values sections;
-    for (std::int64_t i = 0; i < s.count; ++i) {
-      Value section = lay(ops::slice_in_dim(x, i * extent, (i + 1) * extent, dim), layouts_[at(v)]);
-      sections.push_back(lay(ops::reshape(section, with_dim(section.shape(), s.dim, 1)), apart_layout(v, s)));
+    for (std::int64_t i = 0; i < s.count(); ++i) {
+      const std::int64_t end = s.before(i) + s.sizes[at(i)];
+      Value one = lay(ops::slice_in_dim(x, s.before(i), end, static_cast<std::int64_t>(s.dim)), layouts_[at(v)]);
+      sections.push_back(lay(ops::reshape(one, with_two(one.shape(), s.dim, s.extents(i))), apart_layout(v, s)));
     }
-    return made = lay(ops::concatenate(sections, dim), apart_layout(v, s));
+    return made = lay(ops::concatenate(sections, static_cast<std::int64_t>(s.along())), apart_layout(v, s));
   }
   Value joined(Value x, ValueId v, const Sections& s) {
     const Shape& shape = g_.type(v).shape;
-    if (!is_split(v, s)) return lay(ops::reshape(x, shape), layouts_[at(v)]);
-    const auto dim = static_cast<std::int64_t>(s.dim);
-    Shape one = shape;
-    one[s.dim] /= s.count;
+    if (is_reshape(v, s)) return lay(ops::reshape(x, shape), layouts_[at(v)]);
     Values sections;
-    for (std::int64_t i = 0; i < s.count; ++i) {
-      Value section = lay(ops::slice_in_dim(x, i, i + 1, dim), apart_layout(v, s));
-      sections.push_back(lay(ops::reshape(section, one), layouts_[at(v)]));
+    for (std::int64_t i = 0; i < s.count(); ++i) {
+      Shape one = shape;
+      one[s.dim] = s.sizes[at(i)];
+      sections.push_back(lay(ops::reshape(section(x, v, s, i), one), layouts_[at(v)]));
     }
-    return lay(ops::concatenate(sections, dim), layouts_[at(v)]);
+    return lay(ops::concatenate(sections, static_cast<std::int64_t>(s.dim)), layouts_[at(v)]);
+  }
+  // Section i of `x`, which stands for `v` with the sections apart.
+  Value section(Value x, ValueId v, const Sections& s, std::int64_t i) {
+    const auto along = static_cast<std::int64_t>(s.along());
+    return lay(ops::slice_in_dim(x, s.start(i), s.start(i) + s.extent(i), along), apart_layout(v, s));
   }
 
   Value lay(Value v, const ir::Layout& layout) {

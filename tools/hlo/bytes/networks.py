@@ -145,6 +145,17 @@ for name, parts in ("qkv-split", by_split), ("qkv-reshape", by_reshape):
             )(functools.partial(fused_attention, parts))
 
 
+GROUPED = Arg((256, 384), P(None, "y"), scale=0.06), Arg((256, 256), P("y"), scale=0.06)
+
+
+@program("qkv-grouped", "attention", ROWS, *GROUPED, out=P("x"), bound=256 * 64 * 4 + SUMMED,
+         why="a third of a device's columns of the matrix, an all-reduce of the result over y")
+def _(x, qkv, out):
+    """Eight heads of queries, two of keys and values, each for four of them."""
+    q, k, v = (part.reshape(16, 128, -1, 32) for part in jnp.split(x @ qkv, [256, 320], -1))
+    return attention(q, jnp.repeat(k, 4, 2), jnp.repeat(v, 4, 2)).reshape(16, 128, 256) @ out
+
+
 @program("gated-mlp", "layers", ROWS, *GATED, out=P("x"), bound=256 * 512 * 4 + SUMMED,
          why="half of a device's columns of the matrix, an all-reduce of the result over y")
 def gated(x, into, down):
