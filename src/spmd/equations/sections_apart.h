@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Split dimensions that a program cuts into sections, or makes by joining some: q, k and v of one product. Shards of a
-// section begin elsewhere than those of the whole, so that activations would travel. With the sections, or the shards, as
-// a dimension of their own every device has its part of each section, and what travels is the weights that make them.
+// section begin elsewhere than those of the whole, so that activations would travel. With the sections, or the shards,
+// as a dimension of their own every device has its part of each section, and what travels is the weights that make
+// them.
 #pragma once
 
 #include <optional>
