@@ -6,6 +6,8 @@
 #include <errno.h>
 #ifdef TESSERA_MIMALLOC
 #include <mimalloc.h>
+#include <sys/mman.h>
+#include <unistd.h>
 #else
 #include <malloc.h>
 #endif
@@ -129,6 +131,25 @@ inline void release(void* p) noexcept {
 }  // namespace
 
 #ifdef TESSERA_MIMALLOC
+namespace {
+// mimalloc crashes where its first segment of 32 MB finds no room, and libraries ask for memory before main. Whoever
+// has no more than that could do nothing with it.
+void check_room(int /*argc*/, char** /*argv*/, char** /*environment*/) {
+  constexpr std::size_t kFirst = 36 << 20;
+  void* p = mmap(nullptr, kFirst, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (p != MAP_FAILED) {
+    munmap(p, kFirst);
+    return;
+  }
+  constexpr char kText[] =
+      "tessera: out of memory: 36 MB to begin with; the machine, or a limit of the shell, gives no more\n";
+  [[maybe_unused]] const auto written = write(STDERR_FILENO, kText, sizeof(kText) - 1);
+  _exit(1);
+}
+// Before the constructors of libraries.
+[[gnu::used, gnu::section(".preinit_array")]] void (*const room_is_checked)(int, char**, char**) = check_room;
+}  // namespace
+
 extern "C" {
 void* malloc(std::size_t n) noexcept { return allocate(n); }
 void free(void* p) noexcept { release(p); }

@@ -385,8 +385,9 @@ TEST_F(Cli, ConstantsCountTogether) {
 TEST_F(Cli, ALimitOfTheShellIsAMessage) {
   int refused = 0;
   // Between 400 and 650 MB some of the threads that multiply find room for OpenBLAS's buffer, others none.
-  for (int kb : {150'000, 160'000, 180'000, 200'000, 250'000, 300'000, 400'000, 450'000, 475'000, 500'000, 525'000,
-                 550'000, 575'000, 600'000, 650'000, 700'000}) {
+  for (int kb :
+       {120'000, 130'000, 140'000, 149'000, 150'000, 151'000, 152'000, 155'000, 160'000, 180'000, 200'000, 250'000,
+        300'000, 400'000, 450'000, 475'000, 500'000, 525'000, 550'000, 575'000, 600'000, 650'000, 700'000}) {
     Outcome o = run("run hungry.mlir --time-limit 60", "ulimit -v " + std::to_string(kb));
     EXPECT_EQ(o.signal, 0) << kb << ": " << o.err;
     EXPECT_TRUE(o.status == 0 || o.status == 1 || o.status == 127) << kb << ": " << o.status << o.err;

@@ -113,7 +113,7 @@ std::string disagreement(const test::RandomProgram& p, int& rewritten) {
 TEST(Sections, RandomProgramsAndTheirDerivatives) {
   int rewritten = 0;
   for (const auto& mesh : test::test_meshes()) {
-    for (std::uint64_t seed = 0; seed < 80; seed += static_cast<std::uint64_t>(test::case_stride(6))) {
+    for (std::uint64_t seed = 0; seed < 80; seed += static_cast<std::uint64_t>(test::case_stride(12))) {
       test::RandomProgram p = test::section_program(seed, mesh);
       ASSERT_EQ(disagreement(p, rewritten), "") << seed << "\n" << to_string(*p.module.graph);
       test::RandomProgram back = test::gradient_of(p);
