@@ -3,10 +3,6 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
-#include <set>
-#include <tuple>
-#include <unordered_map>
 #include <utility>
 
 #include "ir/op_def.h"
@@ -14,6 +10,7 @@
 #include "ir/rewriter.h"
 #include "ops/define_op.h"
 #include "ops/shared_attrs.h"
+#include "spmd/equations/find_sections.h"
 
 namespace tessera::spmd {
 
@@ -23,247 +20,11 @@ using ir::Value;
 using ir::ValueId;
 using ir::Values;
 
-// A dimension that is sections of these extents. It becomes two: equal ones are counted by the first, and what each of
-// them has, the second, is split as the dimension was. Of others, whose extents the shards divide, the first dimension
-// is the shards, `parts`, and the second what a shard has of one section after the other.
-struct Sections {
-  std::size_t dim = 0;
-  Dims sizes;
-  std::int64_t parts = 0;  // 0: equal
-
-  std::int64_t count() const { return static_cast<std::int64_t>(sizes.size()); }
-  // Which of the two dimensions the sections follow each other along.
-  std::size_t along() const { return parts == 0 ? dim : dim + 1; }
-  // Where section i begins along it, and how much of it there is.
-  std::int64_t start(std::int64_t i) const { return parts == 0 ? i : before(i) / parts; }
-  std::int64_t extent(std::int64_t i) const { return parts == 0 ? 1 : sizes[at(i)] / parts; }
-  // The same along the dimension as it was.
-  std::int64_t before(std::int64_t i) const {
-    return std::accumulate(sizes.begin(), sizes.begin() + i, std::int64_t{0});
-  }
-  std::int64_t all() const { return before(count()); }
-  // The section that begins there; -1 where none does.
-  std::int64_t beginning_at(std::int64_t start, std::int64_t size) const {
-    for (std::int64_t i = 0; i < count(); ++i) {
-      if (before(i) == start && sizes[at(i)] == size) return i;
-    }
-    return -1;
-  }
-  Sections at_dim(std::size_t d) const { return {d, sizes, parts}; }
-  // The two dimensions' extents, of the whole or of one section.
-  std::pair<std::int64_t, std::int64_t> extents() const { return two(count(), all()); }
-  std::pair<std::int64_t, std::int64_t> extents(std::int64_t i) const { return two(1, sizes[at(i)]); }
-
-  bool operator==(const Sections&) const = default;
-  auto operator<=>(const Sections&) const = default;
-
- private:
-  std::pair<std::int64_t, std::int64_t> two(std::int64_t n, std::int64_t elements) const {
-    return parts == 0 ? std::pair{n, elements / n} : std::pair{parts, elements / parts};
-  }
-};
-using Family = std::unordered_map<ValueId, Sections>;
-
-// Of more each would be an equation, and weights of so many come in another form.
-constexpr std::size_t kMostSections = 64;
-
-std::optional<Sections> equal_sections(std::size_t dim, std::int64_t count, std::int64_t extent) {
-  if (static_cast<std::size_t>(count) > kMostSections) return std::nullopt;
-  return Sections{dim, Dims(static_cast<std::size_t>(count), extent / count), 0};
-}
-
-std::int64_t product(const Shape& s, std::size_t from, std::size_t to) {
-  return std::accumulate(s.begin() + static_cast<std::ptrdiff_t>(from), s.begin() + static_cast<std::ptrdiff_t>(to),
-                         std::int64_t{1}, std::multiplies<>());
-}
-
-// A dimension of `whole` that `apart` has as several, the first of them, `first`, its sections.
-struct TakenApart {
-  Sections sections;
-  std::size_t first;
-};
-std::vector<TakenApart> taken_apart(const Shape& whole, const Shape& apart) {
-  std::vector<TakenApart> out;
-  std::size_t o = 0;
-  for (std::size_t d = 0; d < whole.size(); ++d) {
-    const std::int64_t before = product(whole, 0, d);
-    while (o < apart.size() && (product(apart, 0, o) < before || apart[o] == 1)) ++o;
-    if (o >= apart.size() || product(apart, 0, o) != before) continue;
-    std::size_t end = o + 1;
-    while (end < apart.size() && product(apart, o, end) < whole[d]) ++end;
-    if (apart[o] >= whole[d] || product(apart, o, end) != whole[d]) continue;
-    if (auto sections = equal_sections(d, apart[o], whole[d])) out.push_back({*std::move(sections), o});
-  }
-  return out;
-}
-
 Shape with_two(Shape shape, std::size_t dim, std::pair<std::int64_t, std::int64_t> extents) {
   shape[dim] = extents.second;
   shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(dim), extents.first);
   return shape;
 }
-
-// Whether every shard has as much of each section, or the dimension is not split.
-bool divides(const Sections& s, std::int64_t extent, std::int64_t parts) {
-  if (extent != s.all()) return false;
-  if (s.parts != 0) return parts == 1 || parts == s.parts;
-  return s.sizes[0] % parts == 0;
-}
-
-// The values whose dimension is to be taken apart: what is cut, joined or reshaped into sections, and what makes and
-// reads it element by element. Where products end it the family ends, too.
-class SectionFinder {
- public:
-  SectionFinder(const ir::Module& m, const std::vector<ir::Layout>& layouts)
-      : g_(*m.graph), layouts_(layouts), mesh_(*m.mesh), maker_(g_.num_values()), readers_(g_.num_values()) {
-    for (const auto& e : g_.eqns) {
-      for (auto v : e.out) maker_[at(v)] = &e;
-      for (auto v : e.in) readers_[at(v)].push_back(&e);
-    }
-  }
-
-  Family run() {
-    Family out;
-    for (const auto& e : g_.eqns) {
-      auto seed = seed_of(e);
-      if (!seed || out.contains(seed->first) || !splits(seed->first, seed->second.dim)) continue;
-      grown_.clear();
-      fits_ = true;
-      has_product_ = false;
-      join(seed->first, seed->second);
-      grow();
-      if (fits_ && has_product_) out.insert(grown_.begin(), grown_.end());
-    }
-    return out;
-  }
-
-  // What an equation cuts into sections, or joins of them.
-  std::optional<std::pair<ValueId, Sections>> seed_of(const ir::Eqn& e) const {
-    if (!e.attrs || e.out.size() != 1 || g_.type(e.out[0]).size() == 0) return std::nullopt;
-    auto as_found = [](ValueId v, const std::optional<Sections>& s) {
-      return s ? std::optional(std::pair{v, *s}) : std::nullopt;
-    };
-    if (e.op == &ops::def::slice) return as_found(e.in[0], cut(e));
-    if (const auto* p = ir::get_if<ops::Pad>(e.attrs)) return as_found(e.out[0], padded(e, *p));
-    if (const auto* p = ir::get_if<ops::Concatenate>(e.attrs)) return as_found(e.out[0], joined(e, *p));
-    if (e.op != &ops::def::reshape) return std::nullopt;
-    for (auto [whole, apart] : {std::pair{e.in[0], e.out[0]}, std::pair{e.out[0], e.in[0]}}) {
-      for (const auto& found : taken_apart(g_.type(whole).shape, g_.type(apart).shape)) {
-        // Where the sections themselves are split, the reshape moves nothing.
-        const bool moves = splits(whole, found.sections.dim) && layouts_[at(apart)].dims[found.first].empty();
-        if (moves) return std::pair{whole, found.sections};
-      }
-    }
-    return std::nullopt;
-  }
-
- private:
-  // Of the sections that all slices of the array have together, the one that `e` is.
-  std::optional<Sections> cut(const ir::Eqn& e) const {
-    const auto d = cut_dim(e);
-    if (!d) return std::nullopt;
-    const std::int64_t extent = g_.type(e.in[0]).shape[*d];
-    const std::int64_t unit = g_.type(e.out[0]).shape[*d];
-    std::set<std::int64_t> ends{0, extent};
-    bool equal = extent % unit == 0;
-    for (const ir::Eqn* other : readers_[at(e.in[0])]) {
-      if (cut_dim(*other) != d) continue;
-      const auto& p = ir::get<ops::StaticSlice>(other->attrs);
-      equal = equal && p.limits[*d] - p.starts[*d] == unit && p.starts[*d] % unit == 0;
-      ends.insert({p.starts[*d], p.limits[*d]});
-      if (ends.size() > kMostSections) return std::nullopt;
-    }
-    if (equal) return equal_sections(*d, extent / unit, extent);
-    Dims sizes;
-    for (auto it = ends.begin(), next = std::next(it); next != ends.end(); it = next++) sizes.push_back(*next - *it);
-    Sections out = of_sizes(e.in[0], *d, std::move(sizes));
-    const std::int64_t start = ir::get<ops::StaticSlice>(e.attrs).starts[*d];
-    return out.beginning_at(start, unit) < 0 ? std::nullopt : std::optional(std::move(out));
-  }
-  // The one dimension that an equation cuts as it is.
-  std::optional<std::size_t> cut_dim(const ir::Eqn& e) const {
-    if (e.op != &ops::def::slice || g_.type(e.out[0]).size() == 0) return std::nullopt;
-    const auto& p = ir::get<ops::StaticSlice>(e.attrs);
-    return only_other(g_.type(e.in[0]).shape, g_.type(e.out[0]).shape, p.starts, p.strides, 1);
-  }
-  static std::optional<std::size_t> only_other(const Shape& whole, const Shape& part, const Dims& starts,
-                                               const Dims& steps, std::int64_t step) {
-    std::optional<std::size_t> out;
-    for (std::size_t d = 0; d < whole.size(); ++d) {
-      if (whole[d] == part[d] && starts[d] == 0) continue;
-      if (out || steps[d] != step) return std::nullopt;
-      out = d;
-    }
-    return out;
-  }
-  std::optional<Sections> padded(const ir::Eqn& e, const ops::Pad& p) const {
-    const Shape& whole = g_.type(e.out[0]).shape;
-    const Shape& part = g_.type(e.in[0]).shape;
-    const auto d = only_other(whole, part, p.low, p.interior, 0);
-    if (!d || part[*d] == 0 || p.low[*d] < 0 || p.high[*d] < 0 || whole[*d] % part[*d] != 0 ||
-        p.low[*d] % part[*d] != 0)
-      return std::nullopt;
-    return equal_sections(*d, whole[*d] / part[*d], whole[*d]);
-  }
-  std::optional<Sections> joined(const ir::Eqn& e, const ops::Concatenate& p) const {
-    const auto d = at(p.dimension);
-    Dims sizes;
-    for (auto v : e.in) sizes.push_back(g_.type(v).shape[d]);
-    if (sizes.size() < 2 || sizes.size() > kMostSections || std::ranges::count(sizes, 0) > 0) return std::nullopt;
-    return of_sizes(e.out[0], d, std::move(sizes));
-  }
-  Sections of_sizes(ValueId v, std::size_t d, Dims sizes) const {
-    const bool equal = std::ranges::all_of(sizes, [&](std::int64_t n) { return n == sizes[0]; });
-    const std::int64_t parts = equal ? 0 : ir::parts(layouts_[at(v)].dims[d], mesh_);
-    return {d, std::move(sizes), parts};
-  }
-
-  bool splits(ValueId v, std::size_t dim) const { return ir::parts(layouts_[at(v)].dims[dim], mesh_) > 1; }
-
-  void join(ValueId v, const Sections& s) {
-    auto [it, is_new] = grown_.emplace(v, s);
-    if (!is_new) {
-      fits_ = fits_ && it->second == s;
-      return;
-    }
-    auto shared = [&](std::int64_t n) { return s.parts == 0 || n % s.parts == 0; };
-    fits_ = fits_ && std::ranges::all_of(s.sizes, shared) &&
-            divides(s, g_.type(v).shape[s.dim], ir::parts(layouts_[at(v)].dims[s.dim], mesh_));
-    list_.push_back(v);
-  }
-
-  void grow() {
-    while (!list_.empty() && fits_) {
-      const ValueId v = list_.back();
-      const Sections s = grown_.at(v);
-      list_.pop_back();
-      if (const ir::Eqn* e = maker_[at(v)]) grow_to_operands(*e, s);
-      for (const ir::Eqn* e : readers_[at(v)]) grow_to_result(*e, s);
-    }
-    list_.clear();
-  }
-  void grow_to_operands(const ir::Eqn& e, const Sections& s) {
-    has_product_ = has_product_ || e.op == &ops::def::dot_general;
-    if (!e.op->traits().elementwise || e.out.size() != 1) return;
-    for (auto v : e.in) {
-      if (g_.type(v).rank() > 0) join(v, s);
-    }
-  }
-  void grow_to_result(const ir::Eqn& e, const Sections& s) {
-    has_product_ = has_product_ || e.op == &ops::def::dot_general;
-    if (e.op->traits().elementwise && e.out.size() == 1) join(e.out[0], s);
-  }
-
-  const ir::Graph& g_;
-  const std::vector<ir::Layout>& layouts_;
-  const ir::MeshAxes& mesh_;
-  std::vector<const ir::Eqn*> maker_;
-  std::vector<std::vector<const ir::Eqn*>> readers_;
-  Family grown_;  // from one seed
-  std::vector<ValueId> list_;
-  bool fits_ = true;
-  bool has_product_ = false;
-};
 
 class SectionWriter {
  public:
