@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <random>
+#include <string>
 
 #include "base/index.h"
 #include "ops/ops.h"
 #include "support/spmd_simulator.h"
+#include "support/spmd_sketch.h"
 
 namespace tessera::test {
 
@@ -96,7 +98,17 @@ class SectionWriter {
     if (coin(3)) y = ops::tanh(y);
     if (coin(3)) y = y * times(x, all, true);
     if (coin(4)) y = y + ops::reshape(joined(x), y.shape());
+    if (coin(4) && all % ir::parts(columns_, mesh_) == 0) y = constrained(y);
     return y;
+  }
+  // To the split that it has.
+  Value constrained(Value y) {
+    auto names = [&](const ir::AxisList& axes) {
+      std::string text;
+      for (auto a : axes) text += (text.empty() ? "" : ".") + mesh_.names[a];
+      return text.empty() ? "-" : text;
+    };
+    return constrain(y, (outer_ > 0 ? "-, " : "") + names(rows_) + ", " + names(columns_), mesh_);
   }
 
   // Sections that are made one by one, in one array [rows, count, section] or [rows, count * section].

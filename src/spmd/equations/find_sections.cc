@@ -183,9 +183,16 @@ void SectionFinder::grow() {
   list_.clear();
 }
 
+bool SectionFinder::keeps(const ir::Eqn& e, const Sections& s) const {
+  if (e.out.size() != 1) return false;
+  if (e.op->traits().elementwise) return true;
+  return e.op == &ops::def::sharding_constraint &&
+         layouts_[at(e.in[0])].dims[s.dim] == layouts_[at(e.out[0])].dims[s.dim];
+}
+
 void SectionFinder::grow_to_operands(const ir::Eqn& e, const Sections& s) {
   has_product_ = has_product_ || e.op == &ops::def::dot_general;
-  if (!e.op->traits().elementwise || e.out.size() != 1) return;
+  if (!keeps(e, s)) return;
   for (auto v : e.in) {
     if (g_.type(v).rank() > 0) join(v, s);
   }
@@ -193,7 +200,7 @@ void SectionFinder::grow_to_operands(const ir::Eqn& e, const Sections& s) {
 
 void SectionFinder::grow_to_result(const ir::Eqn& e, const Sections& s) {
   has_product_ = has_product_ || e.op == &ops::def::dot_general;
-  if (e.op->traits().elementwise && e.out.size() == 1) join(e.out[0], s);
+  if (keeps(e, s)) join(e.out[0], s);
 }
 
 }  // namespace tessera::spmd

@@ -82,6 +82,8 @@ class SectionFinder {
   bool splits(ir::ValueId v, std::size_t dim) const;
   void join(ir::ValueId v, const Sections& s);
   void grow();
+  // Whether the results have the sections that the operands have.
+  bool keeps(const ir::Eqn& e, const Sections& s) const;
   void grow_to_operands(const ir::Eqn& e, const Sections& s);
   void grow_to_result(const ir::Eqn& e, const Sections& s);
 

@@ -107,6 +107,12 @@ class SectionWriter {
     if (e.op == &ops::def::dot_general) return product_apart(e, s);
     if (e.op == &ops::def::broadcast_in_dim) return broadcast_apart(e, s);
     if (e.op == &ops::def::transpose) return transpose_apart(e, s);
+    if (e.op == &ops::def::sharding_constraint) {
+      if (!fits(e.in[0], s)) return {};
+      auto p = ir::get<ops::ShardingConstraint>(e.attrs);
+      p.dims.insert(p.dims.begin() + static_cast<std::ptrdiff_t>(s.along()), Dims{});
+      return b_.add1(*e.op, {apart(e.in[0], s)}, ir::make_attrs(std::move(p)));
+    }
     if (e.op->traits().elementwise) {
       Values in;
       for (auto v : e.in) in.push_back(g_.type(v).rank() == 0 ? whole(v) : apart(v, s));
