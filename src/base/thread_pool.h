@@ -25,8 +25,8 @@ int team_size();
 /// The first exception that a body throws is rethrown here, after every range has ended.
 void parallel_for(std::int64_t n, std::int64_t grain, const std::function<void(std::int64_t, std::int64_t)>& body);
 
-/// Calls `ready` until it says true, for as long as waking a thread that sleeps would take; false when it never did. The
-/// loops of one program, and the works of a pipeline, follow each other within that time.
+/// Calls `ready` until it says true, for as long as waking a thread that sleeps would take; false when it never did.
+/// The loops of one program, and the works of a pipeline, follow each other within that time.
 template <class Ready>
 bool spin_until(const Ready& ready) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(100);
