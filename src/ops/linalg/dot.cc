@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // dot_general: https://openxla.org/stablehlo/spec#dot_general
+#include "ops/linalg/dot.h"
+
 #include <algorithm>
 
 #include "ir/derive_sharding.h"
@@ -12,6 +14,8 @@ namespace {
 
 bool contains(const Dims& v, std::int64_t d) { return std::find(v.begin(), v.end(), d) != v.end(); }
 
+}  // namespace
+
 Dims free_dims(std::int64_t rank, const Dims& contracting, const Dims& batch) {
   Dims out;
   for (std::int64_t d = 0; d < rank; ++d) {
@@ -19,6 +23,8 @@ Dims free_dims(std::int64_t rank, const Dims& contracting, const Dims& batch) {
   }
   return out;
 }
+
+namespace {
 
 void check_side(const char* side, std::size_t operand, const Type& t, const Dims& contracting, const Dims& batch) {
   check_axes("dot_general", str(side, "_contracting"), contracting, t.rank());

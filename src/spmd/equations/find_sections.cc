@@ -55,12 +55,7 @@ std::vector<TakenApart> taken_apart(const Shape& whole, const Shape& apart) {
 }  // namespace
 
 SectionFinder::SectionFinder(const ir::Module& m, const std::vector<ir::Layout>& layouts)
-    : g_(*m.graph), layouts_(layouts), mesh_(*m.mesh), maker_(g_.num_values()), readers_(g_.num_values()) {
-  for (const auto& e : g_.eqns) {
-    for (auto v : e.out) maker_[at(v)] = &e;
-    for (auto v : e.in) readers_[at(v)].push_back(&e);
-  }
-}
+    : g_(*m.graph), layouts_(layouts), mesh_(*m.mesh), uses_(g_) {}
 
 Family SectionFinder::run() {
   Family out;
@@ -103,9 +98,9 @@ std::optional<Sections> SectionFinder::cut(const ir::Eqn& e) const {
   const std::int64_t unit = g_.type(e.out[0]).shape[*d];
   std::set<std::int64_t> ends{0, extent};
   bool equal = extent % unit == 0;
-  for (const ir::Eqn* other : readers_[at(e.in[0])]) {
-    if (cut_dim(*other) != d) continue;
-    const auto& p = ir::get<ops::StaticSlice>(other->attrs);
+  for (const Use& other : uses_.of(e.in[0])) {
+    if (cut_dim(*other.eqn) != d) continue;
+    const auto& p = ir::get<ops::StaticSlice>(other.eqn->attrs);
     equal = equal && p.limits[*d] - p.starts[*d] == unit && p.starts[*d] % unit == 0;
     ends.insert({p.starts[*d], p.limits[*d]});
     if (ends.size() > kMostSections) return std::nullopt;
@@ -177,8 +172,8 @@ void SectionFinder::grow() {
     const ValueId v = list_.back();
     const Sections s = grown_.at(v);
     list_.pop_back();
-    if (const ir::Eqn* e = maker_[at(v)]) grow_to_operands(*e, s);
-    for (const ir::Eqn* e : readers_[at(v)]) grow_to_result(*e, s);
+    if (const ir::Eqn* e = uses_.maker(v)) grow_to_operands(*e, s);
+    for (const Use& use : uses_.of(v)) grow_to_result(*use.eqn, s);
   }
   list_.clear();
 }

@@ -10,6 +10,7 @@
 
 #include "base/index.h"
 #include "ops/shared_attrs.h"
+#include "spmd/late_completion.h"
 #include "spmd/spmd.h"
 
 namespace tessera::spmd {
@@ -90,9 +91,8 @@ class SectionFinder {
   const ir::Graph& g_;
   const std::vector<ir::Layout>& layouts_;
   const ir::MeshAxes& mesh_;
-  std::vector<const ir::Eqn*> maker_;                 // by value
-  std::vector<std::vector<const ir::Eqn*>> readers_;  // by value
-  Family grown_;                                      // from one seed
+  GraphUses uses_;
+  Family grown_;  // from one seed
   std::vector<ir::ValueId> list_;
   bool fits_ = true;
   bool has_product_ = false;

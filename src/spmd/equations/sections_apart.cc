@@ -9,6 +9,7 @@
 #include "ir/pass.h"
 #include "ir/rewriter.h"
 #include "ops/define_op.h"
+#include "ops/linalg/dot.h"
 #include "ops/shared_attrs.h"
 #include "spmd/equations/find_sections.h"
 
@@ -55,20 +56,26 @@ class SectionWriter {
     return divides(s, g_.type(v).shape[s.dim], ir::parts(layouts_[at(v)].dims[s.dim], mesh_));
   }
 
+  // By dimension of a product's result, after those of the batch, the operand and its dimension.
+  std::vector<std::pair<std::size_t, std::size_t>> free_dims(const ir::Eqn& e) const {
+    const auto& p = ir::get<ops::DotGeneral>(e.attrs);
+    std::vector<std::pair<std::size_t, std::size_t>> out;
+    for (std::size_t side : {0U, 1U}) {
+      const Dims& batch = side == 0 ? p.lhs_batch : p.rhs_batch;
+      const Dims& contracting = side == 0 ? p.lhs_contracting : p.rhs_contracting;
+      for (auto d : ops::free_dims(g_.type(e.in[side]).rank(), contracting, batch)) out.emplace_back(side, at(d));
+    }
+    return out;
+  }
   // The result of a product of sections has them, too: whoever reads it joins them again.
   void note_columns(const ir::Eqn& e) {
-    const auto& p = ir::get<ops::DotGeneral>(e.attrs);
-    std::size_t dim = p.lhs_batch.size();
-    for (std::size_t side : {0U, 1U}) {
+    std::size_t dim = ir::get<ops::DotGeneral>(e.attrs).lhs_batch.size();
+    for (auto [side, d] : free_dims(e)) {
+      const std::size_t to = dim++;
       auto it = family_.find(e.in[side]);
-      for (std::size_t d : free_dims(e, side)) {
-        const std::size_t to = dim++;
-        if (it == family_.end() || it->second.dim != d) continue;
-        const Sections s = it->second.at_dim(to);
-        if (fits(e.out[0], s)) family_.emplace(e.out[0], s);
-        break;
-      }
-      if (side == 0) dim = p.lhs_batch.size() + free_dims(e, 0).size();
+      if (it == family_.end() || it->second.dim != d) continue;
+      const Sections s = it->second.at_dim(to);
+      if (fits(e.out[0], s)) family_.emplace(e.out[0], s);
     }
   }
   void note_transposed(const ir::Eqn& e) {
@@ -76,17 +83,7 @@ class SectionWriter {
     if (it == family_.end()) return;
     const auto& permutation = ir::get<ops::Transpose>(e.attrs).permutation;
     const auto place = std::ranges::find(permutation, static_cast<std::int64_t>(it->second.dim)) - permutation.begin();
-    family_.emplace(e.out[0], Sections(it->second).at_dim(at(place)));
-  }
-  std::vector<std::size_t> free_dims(const ir::Eqn& e, std::size_t side) const {
-    const auto& p = ir::get<ops::DotGeneral>(e.attrs);
-    const Dims& batch = side == 0 ? p.lhs_batch : p.rhs_batch;
-    const Dims& contracting = side == 0 ? p.lhs_contracting : p.rhs_contracting;
-    std::vector<std::size_t> out;
-    for (std::int64_t d = 0; d < g_.type(e.in[side]).rank(); ++d) {
-      if (std::ranges::count(batch, d) + std::ranges::count(contracting, d) == 0) out.push_back(at(d));
-    }
-    return out;
+    family_.emplace(e.out[0], it->second.at_dim(at(place)));
   }
 
   void write_whole(const ir::Eqn& e) {
@@ -137,20 +134,15 @@ class SectionWriter {
   }
   Value product_apart(const ir::Eqn& e, const Sections& s) {
     auto p = ir::get<ops::DotGeneral>(e.attrs);
-    std::size_t dim = p.lhs_batch.size();
-    for (std::size_t side : {0U, 1U}) {
-      for (std::size_t d : free_dims(e, side)) {
-        if (dim++ != s.dim) continue;
-        const Sections of = s.at_dim(d);
-        if (!fits(e.in[side], of)) return {};
-        Value x = apart(e.in[side], of);
-        Value other = whole(e.in[1 - side]);
-        Values in = side == 0 ? Values{x, other} : Values{other, x};
-        later_dims(p, side, d);
-        return b_.add1(*e.op, in, ir::make_attrs(std::move(p)));
-      }
-    }
-    return {};
+    if (s.dim < p.lhs_batch.size()) return {};
+    const auto [side, d] = free_dims(e)[s.dim - p.lhs_batch.size()];
+    const Sections of = s.at_dim(d);
+    if (!fits(e.in[side], of)) return {};
+    Value x = apart(e.in[side], of);
+    Value other = whole(e.in[1 - side]);
+    Values in = side == 0 ? Values{x, other} : Values{other, x};
+    later_dims(p, side, d);
+    return b_.add1(*e.op, in, ir::make_attrs(std::move(p)));
   }
   static void later_dims(ops::DotGeneral& p, std::size_t side, std::size_t d) {
     for (Dims* dims : {side == 0 ? &p.lhs_batch : &p.rhs_batch, side == 0 ? &p.lhs_contracting : &p.rhs_contracting}) {
@@ -312,7 +304,8 @@ class SectionWriter {
 
 std::optional<LaidGraph> with_sections_apart(const ir::Module& m, const std::vector<ir::Layout>& layouts) {
   // In a deterministic program the leaves of a sum are what they are on one device.
-  if (m.deterministic) return std::nullopt;
+  auto is_product = [](const ir::Eqn& e) { return e.op == &ops::def::dot_general; };
+  if (m.deterministic || std::ranges::none_of(m.graph->eqns, is_product)) return std::nullopt;
   SectionFinder finder(m, layouts);
   Family family = finder.run();
   if (family.empty()) return std::nullopt;

@@ -14,6 +14,7 @@
 #include "engines/cpu/kernels/products/gemm.h"
 #include "engines/cpu/passes/engine_products.h"
 #include "ops/define_op.h"
+#include "ops/linalg/dot.h"
 #include "ops/shared_attrs.h"
 
 namespace tessera::cpu {
@@ -59,10 +60,7 @@ struct Side {
       shape.erase(shape.begin() + section[0]);
       strides.erase(strides.begin() + section[0]);
     }
-    for (std::int64_t d = 0; d < static_cast<std::int64_t>(shape.size()); ++d) {
-      auto is = [&](const Dims& v) { return std::find(v.begin(), v.end(), d) != v.end(); };
-      if (!is(batch) && !is(contract)) free.push_back(d);
-    }
+    free = ops::free_dims(static_cast<std::int64_t>(shape.size()), contract, batch);
   }
 };
 

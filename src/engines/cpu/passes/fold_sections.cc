@@ -51,7 +51,7 @@ class SectionFolder {
   // Null where all stays as it is.
   ir::GraphPtr run() {
     for (const auto& e : g_.eqns) {
-      if (product_of(g_, e)) find_read(e);
+      if (auto p = product_of(g_, e)) find_read(e, *p);
       if (auto joined = joined_by(e)) joined_.emplace(&e, *std::move(joined));
     }
     if (read_.empty() && joined_.empty()) return nullptr;
@@ -101,10 +101,10 @@ class SectionFolder {
 
   // --- operands that are sections ---------------------------------------------------------------------------------
 
-  void find_read(const ir::Eqn& e) {
+  void find_read(const ir::Eqn& e, const TransposedProduct& p) {
     for (std::size_t side : {0U, 1U}) {
       auto section = section_read(e.in[side]);
-      if (section && stays_regular(*product_of(g_, e), side, *section)) read_[{&e, side}] = *section;
+      if (section && stays_regular(p, side, *section)) read_[{&e, side}] = *section;
     }
   }
   bool reads_sections(const ir::Eqn& e) const { return read_.contains({&e, 0}) || read_.contains({&e, 1}); }
