@@ -234,6 +234,12 @@ class Emitter {
     for (int k = 0; k < vectors; k += most) write(k, std::min(most, vectors - k));
   }
 
+  // A reduction takes two vectors at one position.
+  template <class F>
+  static void in_pairs(int vectors, F write) {
+    for (int k = 0; k < vectors; k += 2) write(k, std::min(2, vectors - k));
+  }
+
   // Positions of a body: its values in order, then reductions, what is kept, and stores; of each all vectors.
   void count_uses(const Pass& p, int vectors) {
     int at = 0;
@@ -250,7 +256,12 @@ class Emitter {
         ++at;
       });
     }
-    for (Value v : p.reduces) each([&](int k, int position) { a_.used(numbered(node(v).operands[0], k), position); });
+    for (Value v : p.reduces) {
+      in_pairs(vectors, [&](int first, int count) {
+        for (int k = first; k < first + count; ++k) a_.used(numbered(node(v).operands[0], k), at);
+        ++at;
+      });
+    }
     for (Value v : p.keeps) each([&](int k, int position) { a_.used(numbered(v, k), position); });
     if (!p.stores) return;
     for (const auto& s : f_.stores) {
@@ -259,7 +270,7 @@ class Emitter {
   }
 
   // `vectors` of columns from the current one on, or what is left of the row.
-  void body(const Pass& p, int vectors, bool tail) {
+  void body(const Pass& p, int vectors, bool tail, Folds::Way way = Folds::Way::Exact) {
     a_.begin_body(f_.nodes.size() * static_cast<std::size_t>(vectors));
     place_rows();
     count_uses(p, vectors);
@@ -277,8 +288,14 @@ class Emitter {
       });
     }
     for (std::size_t r = 0; r < p.reduces.size(); ++r) {
-      each([&](int k) {
-        folds_.add(r, a_.reg(numbered(node(p.reduces[r]).operands[0], k)), k, tail);
+      in_pairs(vectors, [&](int first, int count) {
+        a_.at(at++);
+        std::array<Reg, 2> x;
+        for (int k = 0; k < count; ++k) {
+          x[static_cast<std::size_t>(k)] = a_.reg(numbered(node(p.reduces[r]).operands[0], first + k));
+          folds_.add(r, x[static_cast<std::size_t>(k)], first + k, tail);
+        }
+        if (way == Folds::Way::Quick) folds_.look_for_nan(r, x[0], x[static_cast<std::size_t>(count - 1)]);
         a_.done();
       });
     }
@@ -318,13 +335,22 @@ class Emitter {
 
   // --- Reductions.
 
-  void begin_folds(const Pass& p) {
-    // What else a body holds needs the other registers: calls all of them, and so do functions of several vectors.
-    const bool none = calls(p) || (!a_.wide() && writes_together(p));
-    std::size_t in_registers = none ? 0 : (heavy(p) ? 1 : 2) + (a_.wide() ? 2 : 0);
+  std::vector<const Node*> reduce_nodes(const Pass& p) const {
     std::vector<const Node*> nodes;
     for (Value v : p.reduces) nodes.push_back(&node(v));
-    folds_.begin(std::move(nodes), in_registers);
+    return nodes;
+  }
+  // How many reductions keep their accumulators in registers.
+  std::size_t folds_in_registers(const Pass& p) const {
+    // What else a body holds needs the other registers: calls all of them, and so do functions of several vectors.
+    const bool none = calls(p) || (!a_.wide() && writes_together(p));
+    return none ? 0 : (heavy(p) ? 1 : 2) + (a_.wide() ? 2 : 0);
+  }
+  // Whether the pass may be tried the quick way: it leaves nothing but totals, so that it can run again.
+  bool is_quick(const Pass& p) const {
+    return !p.reduces.empty() && p.reduces.size() <= folds_in_registers(p) && p.keeps.empty() && !p.stores &&
+           !heavy(p) &&
+           std::ranges::all_of(p.reduces, [&](Value v) { return Folds::has_quick_way(a_, node(v)); });
   }
   bool heavy(const Pass& p) const { return weight(p) > 24; }
   int weight(const Pass& p) const {
@@ -355,19 +381,35 @@ class Emitter {
 
   // --- A pass.
 
-  void pass(const Pass& p) {
-    row_ops(p);
-    if (p.values.empty() && p.reduces.empty() && !p.stores) return;
-    begin_folds(p);
-    assign_pointers(p);
+  // Its columns, but for what is left of a vector.
+  void whole_vectors(const Pass& p, Folds::Way way) {
+    folds_.begin(reduce_nodes(p), folds_in_registers(p), way);
     constexpr int kLong = 150, kLongest = 400;  // instructions of a vector
     int w = weight(p);
     int unrolled = !p.reduces.empty() || w <= kLong ? 4 : w <= kLongest ? 2 : 1;
     a_.xor_(a_.ecx, a_.ecx);
-    if (unrolled > 1) loop(p, unrolled);
-    loop(p, 1);
+    if (unrolled > 1) loop(p, unrolled, way);
+    loop(p, 1, way);
+  }
+
+  void pass(const Pass& p) {
+    row_ops(p);
+    if (p.values.empty() && p.reduces.empty() && !p.stores) return;
+    assign_pointers(p);
+    Xbyak::Label again, known, whole;
+    if (is_quick(p)) {
+      whole_vectors(p, Folds::Way::Quick);
+      for (std::size_t r = 0; r < p.reduces.size(); ++r) {
+        keep_total(p.reduces[r], folds_.across(r));
+        folds_.jump_if_doubtful(r, a_.slot(row_slot(p.reduces[r])), again);
+        folds_.end(r);
+      }
+      a_.jmp(known, Xbyak::CodeGenerator::T_NEAR);
+      a_.L(again);
+    }
+    whole_vectors(p, Folds::Way::Exact);
     for (std::size_t r = 0; r < p.reduces.size(); ++r) keep_total(p.reduces[r], folds_.across(r));
-    Xbyak::Label whole;
+    a_.L(known);
     a_.cmp(a_.rcx, a_.r14);
     a_.jge(whole, Xbyak::CodeGenerator::T_NEAR);
     body(p, 1, true);
@@ -389,7 +431,7 @@ class Emitter {
     }
   }
 
-  void loop(const Pass& p, int vectors) {
+  void loop(const Pass& p, int vectors, Folds::Way way) {
     constexpr auto kNear = Xbyak::CodeGenerator::T_NEAR;
     Xbyak::Label again, end;
     a_.lea(a_.rax, a_.ptr[a_.rcx + a_.lanes() * vectors]);
@@ -398,7 +440,7 @@ class Emitter {
     a_.align(16);
     a_.L(again);
     prefetch(p, vectors);
-    body(p, vectors, false);
+    body(p, vectors, false, way);
     a_.add(a_.rcx, a_.lanes() * vectors);
     a_.lea(a_.rax, a_.ptr[a_.rcx + a_.lanes() * vectors]);
     a_.cmp(a_.rax, a_.r14);

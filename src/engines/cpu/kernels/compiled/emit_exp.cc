@@ -6,8 +6,10 @@
 
 #include <bit>
 #include <cstdint>
+#include <span>
 
 #include "engines/cpu/kernels/compiled/emit_float.h"
+#include "engines/cpu/kernels/elementwise/exp_constants.h"
 
 namespace tessera::kernels {
 
@@ -16,7 +18,6 @@ namespace {
 using Reg = Assembler::Reg;
 using Regs = std::array<Reg, OpCode::kTogether>;
 
-constexpr float kRound = 12582912.0F;  // 1.5 * 2^23: adding it rounds to an integer
 constexpr std::uint32_t kOneBits = 0x3F800000U;
 
 /// Vectors for which the same steps are written.
@@ -64,28 +65,32 @@ struct Parts {
   Regs x, p, shifted;
 };
 
-// p = exp(r) - 1 and shifted = n + kRound with x = n log 2 + r; x is written over.
-void exp_parts(const Group& g, const Parts& r) {
+// x = r, p = q and shifted = n + kExpRound.
+void exp_parts(const Group& g, const Parts& r, const ExpConstants& constants) {
   Assembler& a = g.assembler();
   using Operand = Xbyak::Operand;
   auto with = [&](float value, auto write) {
     const Assembler::Source c = g.constant(value);
     g.each([&](std::size_t k) { write(k, c); });
   };
-  with(kRound, [&](std::size_t k, const Operand& c) { a.vmovups(r.shifted[k], c); });
-  with(1.44269504088896341F, [&](std::size_t k, const Operand& c) { a.vfmadd231ps(r.shifted[k], r.x[k], c); });
-  with(kRound, [&](std::size_t k, const Operand& c) { a.vsubps(r.p[k], r.shifted[k], c); });
-  for (float of : {-0.693359375F, 2.12194440e-4F}) {
+  with(kExpRound, [&](std::size_t k, const Operand& c) { a.vmovups(r.shifted[k], c); });
+  with(constants.log2e, [&](std::size_t k, const Operand& c) { a.vfmadd231ps(r.shifted[k], r.x[k], c); });
+  with(kExpRound, [&](std::size_t k, const Operand& c) { a.vsubps(r.p[k], r.shifted[k], c); });
+  for (float of : constants.minus_log2) {
     with(of, [&](std::size_t k, const Operand& c) { a.vfmadd231ps(r.x[k], r.p[k], c); });
   }
-  with(1.9875691500e-4F, [&](std::size_t k, const Operand& c) { a.vmovups(r.p[k], c); });
-  for (float of : {1.3981999507e-3F, 8.3334519073e-3F, 4.1665795894e-2F, 1.6666665459e-1F, 5.0000001201e-1F}) {
+  with(constants.q.front(), [&](std::size_t k, const Operand& c) { a.vmovups(r.p[k], c); });
+  for (float of : std::span(constants.q).subspan(1)) {
     with(of, [&](std::size_t k, const Operand& c) { a.vfmadd213ps(r.p[k], r.x[k], c); });
   }
-  g.each([&](std::size_t k) {
-    a.vmulps(g.scratch(), r.x[k], r.x[k]);
-    a.vfmadd213ps(r.p[k], g.scratch(), r.x[k]);
-  });
+}
+
+// p = exp(r)
+void exp_of_rest(const Group& g, const Parts& r) {
+  const Assembler::Source one = g.constant(1.0F);
+  for (int i = 0; i < 2; ++i) {
+    g.each([&](std::size_t k) { g.assembler().vfmadd213ps(r.p[k], r.x[k], one); });
+  }
 }
 
 // x = exp(x) of any x.
@@ -96,18 +101,17 @@ void exp_of_any(const Group& g, const Parts& r) {
   g.each([&](std::size_t k) { a.vmaxps(r.x[k], bound, r.x[k]); });
   bound = g.held(89.0F);
   g.each([&](std::size_t k) { a.vminps(r.x[k], bound, r.x[k]); });
-  exp_parts(g, r);
-  const Assembler::Source one = g.constant(1.0F);
-  g.each([&](std::size_t k) { a.vaddps(r.p[k], r.p[k], one); });
+  exp_parts(g, r, exp_constants(1));
+  exp_of_rest(g, r);
   if (a.wide()) {
-    const Assembler::Source round = g.constant(kRound);
+    const Assembler::Source round = g.constant(kExpRound);
     g.each([&](std::size_t k) {
       a.vsubps(r.shifted[k], r.shifted[k], round);
       a.vscalefps(r.x[k], r.p[k], r.shifted[k]);
     });
     return;
   }
-  // Results below the normal range round once: 2^n is two factors. The bits of kRound and of half of it end in zeros,
+  // Results below the normal range round once: 2^n is two factors. The bits of kExpRound and of half of it end in zeros,
   // which the shifts leave.
   g.each([&](std::size_t k) {
     a.vpsrad(r.x[k], r.shifted[k], 1);
@@ -146,10 +150,9 @@ void exp_of(const Group& g, const Regs& x) {
     Xbyak::Label any;
     Xbyak::Label done;
     a.jnz(any, kNear);
-    exp_parts(g, r);
-    const Assembler::Source one = g.constant(1.0F);
+    exp_parts(g, r, exp_constants(1));
+    exp_of_rest(g, r);
     g.each([&](std::size_t k) {
-      a.vaddps(r.p[k], r.p[k], one);
       a.vpslld(r.shifted[k], r.shifted[k], 23);
       a.vpaddd(r.x[k], r.p[k], r.shifted[k]);
     });
@@ -214,22 +217,25 @@ void hyperbolic_tangent(Assembler& a, std::span<const Operands> v, std::span<Reg
   r.p = g.temporaries();
   r.shifted = g.temporaries();
   const Reg bound = g.held(10.0F);
+  g.each([&](std::size_t k) { a.vminps(r.x[k], bound, r.x[k]); });
+  exp_parts(g, r, exp_constants(2));
+  const Assembler::Source power_of_zero = g.constant(kOneBits);
   g.each([&](std::size_t k) {
-    a.vminps(r.x[k], bound, r.x[k]);
-    a.vaddps(r.x[k], r.x[k], r.x[k]);
-  });
-  exp_parts(g, r);
-  const Assembler::Source one = g.constant(kOneBits);
-  g.each([&](std::size_t k) {
+    a.vmulps(g.scratch(), r.x[k], r.x[k]);
+    a.vfmadd213ps(r.p[k], g.scratch(), r.x[k]);
     a.vpslld(r.shifted[k], r.shifted[k], 23);
-    a.vpaddd(r.shifted[k], r.shifted[k], one);
-    a.vsubps(g.scratch(), r.shifted[k], one);
-    a.vfmadd213ps(r.p[k], r.shifted[k], g.scratch());  // t
+    a.vpaddd(r.shifted[k], r.shifted[k], power_of_zero);
   });
-  const Assembler::Source two = g.constant(2.0F);
+  const Reg half = g.held(0.5F);
   g.each([&](std::size_t k) {
-    a.vaddps(g.scratch(), r.p[k], two);
-    a.vdivps(r.p[k], r.p[k], g.scratch());
+    a.vmovaps(r.x[k], half);
+    a.vfmsub213ps(r.x[k], r.shifted[k], half);
+    a.vfmadd213ps(r.p[k], r.shifted[k], r.x[k]);  // t
+  });
+  const Assembler::Source one = g.constant(1.0F);
+  g.each([&](std::size_t k) {
+    a.vaddps(r.x[k], r.p[k], one);
+    a.vdivps(r.p[k], r.p[k], r.x[k]);
   });
   g.drop(r.x);
   g.drop(r.shifted);

@@ -12,7 +12,7 @@ namespace {
 using Reg = Assembler::Reg;
 
 // Predicates of vcmpps and roundings of vroundps.
-constexpr std::uint8_t kEq = 0, kNe = 4, kLe = 18, kGt = 30, kGe = 29, kOrderedNe = 12;
+constexpr std::uint8_t kNe = 4, kLe = 18, kGt = 30, kGe = 29, kOrderedNe = 12;
 constexpr std::uint8_t kNearest = 8, kDown = 9, kUp = 10, kToZero = 11;
 
 template <std::uint8_t kPredicate>

@@ -9,7 +9,7 @@
 
 namespace tessera::kernels {
 
-inline constexpr std::uint8_t kUnordered = 3, kLt = 17;  // of vcmpps
+inline constexpr std::uint8_t kEq = 0, kUnordered = 3, kLt = 17;  // of vcmpps
 inline constexpr std::uint32_t kSign = 0x80000000U, kMagnitude = 0x7FFFFFFFU;
 
 /// Empty where the function is called, or left to the kernels.

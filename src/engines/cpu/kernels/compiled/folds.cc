@@ -12,7 +12,11 @@ bool is_extremum(const Fragment::Node& n) {
 }
 }  // namespace
 
-void Folds::begin(std::vector<const Fragment::Node*> reduces, std::size_t in_registers) {
+bool Folds::has_quick_way(const Assembler& a, const Fragment::Node& reduce) {
+  return !a.wide() && is_extremum(reduce);
+}
+
+void Folds::begin(std::vector<const Fragment::Node*> reduces, std::size_t in_registers, Way way) {
   folds_.assign(reduces.size(), {});
   a_.begin_body(0);
   int nan = Assembler::kFirstFoldMask;
@@ -24,6 +28,11 @@ void Folds::begin(std::vector<const Fragment::Node*> reduces, std::size_t in_reg
     if (a_.wide() && is_extremum(*f.node) && r < in_registers && nan <= Assembler::kLastFoldMask) {
       f.nan = nan++;
       a_.kxorw(Xbyak::Opmask(f.nan), Xbyak::Opmask(f.nan), Xbyak::Opmask(f.nan));
+    }
+    if (way == Way::Quick) {
+      Reg unordered = a_.reserve();
+      a_.vxorps(unordered, unordered, unordered);
+      f.unordered = unordered.getIdx();
     }
     std::uint32_t identity = 0;
     reduce_identity(f.node->reduce, f.node->dtype, &identity);
@@ -42,7 +51,9 @@ void Folds::begin(std::vector<const Fragment::Node*> reduces, std::size_t in_reg
 }
 
 void Folds::combine(const Fold& f, Reg acc, Reg x) {
-  if (f.nan >= 0) return emit_extremum_of_numbers(a_, f.node->reduce == ReduceOp::Max, acc, acc, x);
+  const bool largest = f.node->reduce == ReduceOp::Max;
+  if (f.unordered >= 0) return largest ? a_.vmaxps(acc, acc, x) : a_.vminps(acc, acc, x);
+  if (f.nan >= 0) return emit_extremum_of_numbers(a_, largest, acc, acc, x);
   emit_combine(a_, f.node->reduce, f.node->dtype, acc, x);
 }
 
@@ -56,6 +67,26 @@ void Folds::add(std::size_t r, Reg x, int vector, bool tail) {
   a_.vmovaps(acc, a_.slot(f.slots[k]));
   combine(f, acc, x);
   a_.vmovaps(a_.slot(f.slots[k]), acc);
+}
+
+void Folds::look_for_nan(std::size_t r, Reg x, Reg y) {
+  const Reg unordered = a_.vector(folds_[r].unordered);
+  const Reg found = a_.temporary();
+  a_.vcmpps(found, x, y, kUnordered);
+  a_.vorps(unordered, unordered, found);
+  a_.drop(found);
+}
+
+void Folds::jump_if_doubtful(std::size_t r, const Assembler::Address& total, const Xbyak::Label& to) {
+  const Reg unordered = a_.vector(folds_[r].unordered);
+  const Reg zero = a_.temporary();
+  a_.vxorps(zero, zero, zero);
+  a_.vcmpps(zero, zero, total, kEq);
+  a_.vorps(zero, zero, unordered);
+  a_.vmovmskps(a_.eax, zero);
+  a_.test(a_.eax, a_.eax);
+  a_.jnz(to, Xbyak::CodeGenerator::T_NEAR);
+  a_.release(unordered);
 }
 
 Assembler::Reg Folds::across(std::size_t r) {
