@@ -162,14 +162,9 @@ std::vector<Bytes> run_case(const FusedKernel& kernel, const Case& c, const std:
   return outputs;
 }
 
-void compare(const Case& c, std::int64_t outer, std::int64_t inner, Data& data) {
+void compare(const Case& c, std::int64_t outer, std::int64_t inner, std::vector<Bytes> inputs) {
   FusedKernel kernel(c.program);
-  std::vector<Bytes> inputs;
-  for (const auto& i : c.inputs) {
-    Bytes bytes = data.operand(i.dtype, elements(i.access, outer, inner));
-    bytes.insert(bytes.begin(), kGuard, kUntouched);
-    inputs.push_back(std::move(bytes));
-  }
+  for (Bytes& bytes : inputs) bytes.insert(bytes.begin(), kGuard, kUntouched);
   for (bool stream : {false, true}) {
     auto expected = run_case(kernel, c, inputs, outer, inner, false, stream);
     auto got = run_case(kernel, c, inputs, outer, inner, true, stream);
@@ -182,6 +177,12 @@ void compare(const Case& c, std::int64_t outer, std::int64_t inner, Data& data) 
                       << element(t, got[o], i);
     }
   }
+}
+
+void compare(const Case& c, std::int64_t outer, std::int64_t inner, Data& data) {
+  std::vector<Bytes> inputs;
+  for (const auto& i : c.inputs) inputs.push_back(data.operand(i.dtype, elements(i.access, outer, inner)));
+  compare(c, outer, inner, std::move(inputs));
 }
 
 // Programs of few elements are compiled once they have run often: so often, here.
@@ -327,6 +328,45 @@ TEST_F(Compiled, EveryReductionGivesTheKernelsBits) {
         compare(c, 5, inner, tame);
         if (HasFatalFailure()) return;
       }
+    }
+  }
+}
+
+// Maxima and minima are tried in a way that ignores NaN and the signs of zeros: rows in which one element, or two side
+// by side, make the difference, at every place of a row.
+TEST_F(Compiled, ExtremaOfRowsGiveTheKernelsBitsWhereOneElementMatters) {
+  const std::pair<float, float> kMatter[] = {{NAN, NAN},   {-NAN, 1},         {NAN, 0.0F},           {0.0F, 0.0F},
+                                             {-0.0F, 0},   {0.0F, -0.0F},     {-0.0F, -0.0F},        {1e-40F, -1e-40F},
+                                             {-0.0F, NAN}, {NAN, INFINITY},   {INFINITY, -INFINITY}, {-INFINITY, NAN},
+                                             {7.0F, 7.0F}, {-INFINITY, -8.0F}};
+  const std::int64_t columns = 3 * (4 * vector_bytes() / 4) + 3 * vector_bytes() / 4 + 3;
+  Data data(7, Data::Values::Tame);
+  for (ReduceOp op : {ReduceOp::Max, ReduceOp::Min}) {
+    const float towards = op == ReduceOp::Max ? -1.0F : 1.0F;  // all others lie there, so that a zero is the extremum
+    for (bool both : {false, true}) {
+      Case c;
+      c.text = op == ReduceOp::Max ? "maximum" : "minimum";
+      auto x = c.input(DType::F32, Access::Contiguous);
+      auto r = c.program.reduce(op, x);
+      c.output(r, true);
+      c.output(c.program.op(EwOp::Sub, DType::F32, x, r));
+      if (both) c.output(c.program.reduce(op == ReduceOp::Max ? ReduceOp::Min : ReduceOp::Max, x), true);
+      const std::int64_t rows = columns * static_cast<std::int64_t>(std::size(kMatter));
+      Bytes bytes = data.operand(DType::F32, rows * columns);
+      auto* values = reinterpret_cast<float*>(bytes.data());
+      for (std::int64_t i = 0; i < rows * columns; ++i) values[i] *= towards;
+      for (std::int64_t i = 0; i < rows; ++i) {
+        const auto& [first, second] = kMatter[static_cast<std::size_t>(i / columns)];
+        const std::int64_t at = i % columns;
+        values[i * columns + at] = first;
+        if (at + 1 < columns) values[i * columns + at + 1] = second;
+      }
+      {
+        ConfigScope scope(&Config::compile_blocks, true);
+        ASSERT_EQ(FusedKernel(c.program).coverage(rows, columns).by_code, 1) << c.text;
+      }
+      compare(c, rows, columns, {bytes});
+      if (HasFatalFailure()) return;
     }
   }
 }

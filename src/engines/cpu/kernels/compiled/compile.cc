@@ -349,8 +349,7 @@ class Emitter {
   // Whether the pass may be tried the quick way: it leaves nothing but totals, so that it can run again.
   bool is_quick(const Pass& p) const {
     return !p.reduces.empty() && p.reduces.size() <= folds_in_registers(p) && p.keeps.empty() && !p.stores &&
-           !heavy(p) &&
-           std::ranges::all_of(p.reduces, [&](Value v) { return Folds::has_quick_way(a_, node(v)); });
+           !heavy(p) && std::ranges::all_of(p.reduces, [&](Value v) { return Folds::has_quick_way(a_, node(v)); });
   }
   bool heavy(const Pass& p) const { return weight(p) > 24; }
   int weight(const Pass& p) const {

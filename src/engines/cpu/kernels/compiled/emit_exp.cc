@@ -111,8 +111,8 @@ void exp_of_any(const Group& g, const Parts& r) {
     });
     return;
   }
-  // Results below the normal range round once: 2^n is two factors. The bits of kExpRound and of half of it end in zeros,
-  // which the shifts leave.
+  // Results below the normal range round once: 2^n is two factors. The bits of kExpRound and of half of it end in
+  // zeros, which the shifts leave.
   g.each([&](std::size_t k) {
     a.vpsrad(r.x[k], r.shifted[k], 1);
     a.vpsubd(r.shifted[k], r.shifted[k], r.x[k]);

@@ -12,9 +12,7 @@ bool is_extremum(const Fragment::Node& n) {
 }
 }  // namespace
 
-bool Folds::has_quick_way(const Assembler& a, const Fragment::Node& reduce) {
-  return !a.wide() && is_extremum(reduce);
-}
+bool Folds::has_quick_way(const Assembler& a, const Fragment::Node& reduce) { return !a.wide() && is_extremum(reduce); }
 
 void Folds::begin(std::vector<const Fragment::Node*> reduces, std::size_t in_registers, Way way) {
   folds_.assign(reduces.size(), {});

@@ -31,8 +31,8 @@ class Folds {
   void look_for_nan(std::size_t r, Reg x, Reg y);
   /// The four of reduction `r` into one, whose lanes are all the total.
   Reg across(std::size_t r);
-  /// Jumps where the total that a quick way has put there may be another than the exact one: there was a NaN, or it is a
-  /// zero. eax is written over.
+  /// Jumps where the total that a quick way has put there may be another than the exact one: there was a NaN, or it is
+  /// a zero. eax is written over.
   void jump_if_doubtful(std::size_t r, const Assembler::Address& total, const Xbyak::Label& to);
   /// What was put aside joins `total`: `r10` elements, one after the other; rax is written over.
   void add_tail(std::size_t r, Reg total);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// exp of f32, for kernels and compiled code alike: scale x = n log 2 + scale r, and exp(scale x) = 2^n exp(scale r) with
-// exp(scale r) = 1 + scale (r + q r^2) and a polynomial q of r.
+// exp of f32, for kernels and compiled code alike: scale x = n log 2 + scale r, and exp(scale x) = 2^n exp(scale r)
+// with exp(scale r) = 1 + scale (r + q r^2) and a polynomial q of r.
 #pragma once
 
 #include <array>
@@ -16,8 +16,8 @@ struct ExpConstants {
 
 inline constexpr float kExpRound = 12582912.0F;  // 1.5 * 2^23: adding it rounds to an integer
 
-/// For a power of two, which is exact in all of them. The polynomial has the least largest error relative to exp, 3.7e-9,
-/// of those that end in a half.
+/// For a power of two, which is exact in all of them. The polynomial has the least largest error relative to
+/// exp, 3.7e-9, of those that end in a half.
 constexpr ExpConstants exp_constants(float scale) {
   ExpConstants out{1.44269504088896341F * scale,
                    {-0.693359375F / scale, 2.12194440e-4F / scale},
