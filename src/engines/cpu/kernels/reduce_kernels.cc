@@ -19,7 +19,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace tessera::kernels::HWY_NAMESPACE {
 
-// Sums up to this many elements with a few dozen accumulators; longer ranges are halved. Fixed, for reproducibility.
+// Sums up to this many elements with two vectors of accumulators; longer ranges are halved. Fixed, for reproducibility.
 constexpr std::int64_t kLeaf = 4096;
 
 struct SumOf {
@@ -114,18 +114,17 @@ struct OrOf {
   static constexpr T identity = T(0);
 };
 
-// The accumulators of a leaf.
+// The accumulators of a leaf: vectors join them in pairs, by turns. So compiled code needs two registers, and waits for
+// one addition where it has four vectors.
 template <class T, class Op>
 struct Fold {
-  Vec<T> a = Vec<T>{} + Op::template identity<T>, b = a, c = a, d = a;
+  Vec<T> a = Vec<T>{} + Op::template identity<T>, b = a;
   HWY_INLINE void add(Vec<T> v, Vec<T> w, Vec<T> x, Vec<T> y) {
-    a = Op::op(a, v);
-    b = Op::op(b, w);
-    c = Op::op(c, x);
-    d = Op::op(d, y);
+    a = Op::op(a, Op::op(v, w));
+    b = Op::op(b, Op::op(x, y));
   }
   HWY_INLINE void add(Vec<T> v) { a = Op::op(a, v); }
-  HWY_INLINE Vec<T> result() const { return Op::op(Op::op(a, b), Op::op(c, d)); }
+  HWY_INLINE Vec<T> result() const { return Op::op(a, b); }
 };
 
 #if HWY_TARGET == HWY_AVX3
@@ -141,14 +140,12 @@ HWY_INLINE Vec<double> extremum(MinOf, Vec<double> a, Vec<double> b) { return _m
 // The instructions for extrema forget a NaN with the next number: whether there was one is kept apart.
 template <class T, class Op>
 requires(std::is_floating_point_v<T> && (std::is_same_v<Op, MaxOf> || std::is_same_v<Op, MinOf>)) struct Fold<T, Op> {
-  Vec<T> a = Vec<T>{} + Op::template identity<T>, b = a, c = a, d = a;
+  Vec<T> a = Vec<T>{} + Op::template identity<T>, b = a;
   unsigned nan = 0;
   HWY_INLINE void add(Vec<T> v, Vec<T> w, Vec<T> x, Vec<T> y) {
     nan |= unordered(v, w) | unordered(x, y);
-    a = extremum(Op{}, a, v);
-    b = extremum(Op{}, b, w);
-    c = extremum(Op{}, c, x);
-    d = extremum(Op{}, d, y);
+    a = extremum(Op{}, a, extremum(Op{}, v, w));
+    b = extremum(Op{}, b, extremum(Op{}, x, y));
   }
   HWY_INLINE void add(Vec<T> v) {
     nan |= unordered(v, v);
@@ -156,7 +153,7 @@ requires(std::is_floating_point_v<T> && (std::is_same_v<Op, MaxOf> || std::is_sa
   }
   HWY_INLINE Vec<T> result() const {
     if (nan != 0) return Vec<T>{} + std::numeric_limits<T>::quiet_NaN();
-    return extremum(Op{}, extremum(Op{}, a, b), extremum(Op{}, c, d));
+    return extremum(Op{}, a, b);
   }
 };
 #endif

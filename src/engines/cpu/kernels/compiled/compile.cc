@@ -270,7 +270,7 @@ class Emitter {
   }
 
   // `vectors` of columns from the current one on, or what is left of the row.
-  void body(const Pass& p, int vectors, bool tail, Folds::Way way = Folds::Way::Exact) {
+  void body(const Pass& p, int vectors, bool tail) {
     a_.begin_body(f_.nodes.size() * static_cast<std::size_t>(vectors));
     place_rows();
     count_uses(p, vectors);
@@ -291,11 +291,11 @@ class Emitter {
       in_pairs(vectors, [&](int first, int count) {
         a_.at(at++);
         std::array<Reg, 2> x;
+        const auto pair = std::span(x).first(static_cast<std::size_t>(count));
         for (int k = 0; k < count; ++k) {
-          x[static_cast<std::size_t>(k)] = a_.reg(numbered(node(p.reduces[r]).operands[0], first + k));
-          folds_.add(r, x[static_cast<std::size_t>(k)], first + k, tail);
+          pair[static_cast<std::size_t>(k)] = a_.reg(numbered(node(p.reduces[r]).operands[0], first + k));
         }
-        if (way == Folds::Way::Quick) folds_.look_for_nan(r, x[0], x[static_cast<std::size_t>(count - 1)]);
+        folds_.add(r, pair, first, tail);
         a_.done();
       });
     }
@@ -342,14 +342,16 @@ class Emitter {
   }
   // How many reductions keep their accumulators in registers.
   std::size_t folds_in_registers(const Pass& p) const {
-    // What else a body holds needs the other registers: calls all of them, and so do functions of several vectors.
-    const bool none = calls(p) || (!a_.wide() && writes_together(p));
-    return none ? 0 : (heavy(p) ? 1 : 2) + (a_.wide() ? 2 : 0);
+    // What else a body holds needs the other registers: calls all of them, and functions of several vectors most.
+    if (calls(p)) return 0;
+    if (!a_.wide()) return writes_together(p) ? 1 : heavy(p) ? 2 : 4;
+    return heavy(p) ? 6 : 8;
   }
   // Whether the pass may be tried the quick way: it leaves nothing but totals, so that it can run again.
   bool is_quick(const Pass& p) const {
-    return !p.reduces.empty() && p.reduces.size() <= folds_in_registers(p) && p.keeps.empty() && !p.stores &&
-           !heavy(p) && std::ranges::all_of(p.reduces, [&](Value v) { return Folds::has_quick_way(a_, node(v)); });
+    return !p.reduces.empty() && p.reduces.size() <= std::min<std::size_t>(2, folds_in_registers(p)) &&
+           p.keeps.empty() && !p.stores && !heavy(p) &&
+           std::ranges::all_of(p.reduces, [&](Value v) { return Folds::has_quick_way(a_, node(v)); });
   }
   bool heavy(const Pass& p) const { return weight(p) > 24; }
   int weight(const Pass& p) const {
@@ -387,8 +389,8 @@ class Emitter {
     int w = weight(p);
     int unrolled = !p.reduces.empty() || w <= kLong ? 4 : w <= kLongest ? 2 : 1;
     a_.xor_(a_.ecx, a_.ecx);
-    if (unrolled > 1) loop(p, unrolled, way);
-    loop(p, 1, way);
+    if (unrolled > 1) loop(p, unrolled);
+    loop(p, 1);
   }
 
   void pass(const Pass& p) {
@@ -430,7 +432,7 @@ class Emitter {
     }
   }
 
-  void loop(const Pass& p, int vectors, Folds::Way way) {
+  void loop(const Pass& p, int vectors) {
     constexpr auto kNear = Xbyak::CodeGenerator::T_NEAR;
     Xbyak::Label again, end;
     a_.lea(a_.rax, a_.ptr[a_.rcx + a_.lanes() * vectors]);
@@ -439,7 +441,7 @@ class Emitter {
     a_.align(16);
     a_.L(again);
     prefetch(p, vectors);
-    body(p, vectors, false, way);
+    body(p, vectors, false);
     a_.add(a_.rcx, a_.lanes() * vectors);
     a_.lea(a_.rax, a_.ptr[a_.rcx + a_.lanes() * vectors]);
     a_.cmp(a_.rax, a_.r14);

@@ -34,7 +34,7 @@ void Folds::begin(std::vector<const Fragment::Node*> reduces, std::size_t in_reg
     }
     std::uint32_t identity = 0;
     reduce_identity(f.node->reduce, f.node->dtype, &identity);
-    for (std::size_t k = 0; k < 4; ++k) {
+    for (std::size_t k = 0; k < f.regs.size(); ++k) {
       Reg acc = r < in_registers ? a_.reserve() : a_.temporary();
       a_.vmovups(acc, a_.constant(identity));
       if (r < in_registers) {
@@ -55,20 +55,29 @@ void Folds::combine(const Fold& f, Reg acc, Reg x) {
   emit_combine(a_, f.node->reduce, f.node->dtype, acc, x);
 }
 
-void Folds::add(std::size_t r, Reg x, int vector, bool tail) {
+void Folds::add(std::size_t r, std::span<const Reg> x, int vector, bool tail) {
   Fold& f = folds_[r];
-  if (tail) return a_.vmovaps(a_.slot(f.tail), x);
-  auto k = static_cast<std::size_t>(vector) % 4;
-  if (f.nan >= 0) a_.also_where(f.nan, x, x, kUnordered);
-  if (f.regs[k] >= 0) return combine(f, a_.vector(f.regs[k]), x);
+  if (tail) return a_.vmovaps(a_.slot(f.tail), x[0]);
+  for (Reg v : x) {
+    if (f.nan >= 0) a_.also_where(f.nan, v, v, kUnordered);
+  }
+  if (f.unordered >= 0) look_for_nan(f, x.front(), x.back());
+  Reg joined = x[0];
+  if (x.size() == 2) {
+    joined = a_.temporary();
+    a_.vmovaps(joined, x[0]);
+    combine(f, joined, x[1]);
+  }
+  auto k = static_cast<std::size_t>(vector) / 2 % f.regs.size();
+  if (f.regs[k] >= 0) return combine(f, a_.vector(f.regs[k]), joined);
   Reg acc = a_.temporary();
   a_.vmovaps(acc, a_.slot(f.slots[k]));
-  combine(f, acc, x);
+  combine(f, acc, joined);
   a_.vmovaps(a_.slot(f.slots[k]), acc);
 }
 
-void Folds::look_for_nan(std::size_t r, Reg x, Reg y) {
-  const Reg unordered = a_.vector(folds_[r].unordered);
+void Folds::look_for_nan(const Fold& f, Reg x, Reg y) {
+  const Reg unordered = a_.vector(f.unordered);
   const Reg found = a_.temporary();
   a_.vcmpps(found, x, y, kUnordered);
   a_.vorps(unordered, unordered, found);
@@ -90,8 +99,8 @@ void Folds::jump_if_doubtful(std::size_t r, const Assembler::Address& total, con
 Assembler::Reg Folds::across(std::size_t r) {
   Fold& f = folds_[r];
   a_.begin_body(0);
-  std::array<Reg, 4> acc;
-  for (std::size_t k = 0; k < 4; ++k) {
+  std::array<Reg, 2> acc;
+  for (std::size_t k = 0; k < acc.size(); ++k) {
     if (f.regs[k] >= 0) {
       acc[k] = a_.vector(f.regs[k]);
     } else {
@@ -103,8 +112,6 @@ Assembler::Reg Folds::across(std::size_t r) {
   Reg turned = a_.temporary();
   auto combine = [&](Reg x, Reg y) { this->combine(f, x, y); };
   combine(acc[0], acc[1]);
-  combine(acc[2], acc[3]);
-  combine(acc[0], acc[2]);
   // Halves against each other, then halves of these.
   constexpr std::uint8_t kSwapPairs = 0b01001110, kSwapNeighbours = 0b10110001;
   if (a_.wide()) {

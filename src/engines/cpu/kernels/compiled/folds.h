@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The reductions of one pass over a row: four accumulators each, by turns, in the kernels' order.
+// The reductions of one pass over a row: two accumulators each, which pairs of vectors join by turns, in the kernels'
+// order.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "engines/cpu/kernels/compiled/assembler.h"
@@ -25,11 +27,10 @@ class Folds {
 
   /// Code that sets the accumulators of these reductions; those of the first `in_registers` of them stay in registers.
   void begin(std::vector<const Fragment::Node*> reduces, std::size_t in_registers, Way way = Way::Exact);
-  /// The pass's `vector`-th vector of a body joins reduction `r`, that of a tail is put aside.
-  void add(std::size_t r, Reg x, int vector, bool tail);
-  /// Quickly, two vectors of a body or, with the same one twice, one have joined.
-  void look_for_nan(std::size_t r, Reg x, Reg y);
-  /// The four of reduction `r` into one, whose lanes are all the total.
+  /// A pair of a body's vectors, the first of which is its `vector`-th, or a single one joins reduction `r`; the single
+  /// one of a tail is put aside.
+  void add(std::size_t r, std::span<const Reg> x, int vector, bool tail);
+  /// The two of reduction `r` into one, whose lanes are all the total.
   Reg across(std::size_t r);
   /// Jumps where the total that a quick way has put there may be another than the exact one: there was a NaN, or it is
   /// a zero. eax is written over.
@@ -43,13 +44,14 @@ class Folds {
   struct Fold {
     const Fragment::Node* node = nullptr;
     int nan = -1;  // the register of bits that knows of NaN, of which the accumulators then do not
-    std::array<int, 4> regs = {-1, -1, -1, -1};
-    std::array<int, 4> slots = {-1, -1, -1, -1};
+    std::array<int, 2> regs = {-1, -1};
+    std::array<int, 2> slots = {-1, -1};
     int tail = -1;
     int unordered = -1;  // the register whose lanes know of NaN, of a quick way
   };
 
   void combine(const Fold& f, Reg acc, Reg x);
+  void look_for_nan(const Fold& f, Reg x, Reg y);
 
   Assembler& a_;
   std::vector<Fold> folds_;
