@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Element-wise ops by themselves. Rank-0 operands are repeated into a block that stays in the cache.
+// Element-wise ops by themselves.
 #include <algorithm>
 #include <array>
 #include <memory>
 #include <optional>
 
-#include "base/thread_pool.h"
 #include "engines/cpu/adapters/ew_ops.h"
 #include "engines/cpu/adapters/kernel_table.h"
 #include "engines/cpu/kernels/copy_kernels.h"
@@ -87,84 +86,48 @@ kernels::FusedProgram::Value write_ew(kernels::FusedProgram& program, const ir::
 
 namespace {
 
-struct Operand {
-  std::int64_t itemsize;
-  bool repeated;
-};
+bool is_repeated(const Request& r, std::size_t i) { return r.in[i].shape.empty() && !r.out[0].shape.empty(); }
 
-kernels::EwFn reads_scalars(const Request& r, const EwCall& call, const std::array<Operand, 3>& operands) {
-  bool floats = r.in.size() == 2 && r.in[0].dtype == DType::F32 && r.out[0].dtype == DType::F32;
-  if (!floats) return nullptr;
-  return kernels::find_scalar_operand(call.op, (operands[0].repeated ? 1 : 0) + (operands[1].repeated ? 2 : 0));
-}
-
-Kernel make(const Request& r) {
-  auto call = ew_call(r.op, r.attrs, r.in, r.out);
-  if (!call) return {};
-  std::array<Operand, 3> operands{};
-  bool mixed = false;
-  for (std::size_t i = 0; i < r.in.size(); ++i) {
-    const auto& t = r.in[call->order[i]];
-    operands[i] = {dtype_size(t.dtype), t.shape.empty() && !r.out[0].shape.empty()};
-    mixed = mixed || operands[i].repeated;
-  }
-  std::int64_t n = r.out[0].size();
-  std::int64_t out_size = dtype_size(r.out[0].dtype);
-  Kernel k;
-  // Memory may be shared with an operand of as many bytes; repeated operands are smaller unless there is one element.
-  k.in_place = 7;
-  auto arity = r.in.size();
-  constexpr std::int64_t kSerial = 16384;
-  // Where the kernel reads a repeated operand's one element by itself, nothing has to be laid out.
-  kernels::EwFn direct = mixed ? reads_scalars(r, *call, operands) : call->fn;
-  if (direct && n <= kSerial) {
-    k.run = [fn = direct, order = call->order, n, arity](const void* const* in, void* const* out) {
-      fn(in[order[0]], arity > 1 ? in[order[1]] : nullptr, arity > 2 ? in[order[2]] : nullptr, out[0], n);
-    };
-    return k;
-  }
-  k.run = [=, fn = direct ? direct : call->fn, order = call->order](const void* const* in, void* const* out) {
-    constexpr std::int64_t kChunk = 1024;
-    base::parallel_for((n + kChunk - 1) / kChunk, kSerial / kChunk, [&](std::int64_t begin, std::int64_t end) {
-      alignas(64) std::array<std::array<char, kChunk * 16>, 3> repeated;
-      std::array<const char*, 3> from{};
-      std::int64_t first = begin * kChunk;
-      std::int64_t last = std::min(n, end * kChunk);
-      bool any = false;
-      for (std::size_t i = 0; i < arity; ++i) {
-        from[i] = static_cast<const char*>(in[order[i]]);
-        if (operands[i].repeated && !direct) {
-          kernels::fill(repeated[i].data(), from[i], operands[i].itemsize, std::min(kChunk, last - first));
-          from[i] = repeated[i].data();
-          any = true;
-        } else if (!operands[i].repeated) {
-          from[i] += first * operands[i].itemsize;
-        }
-      }
-      std::int64_t step = any ? kChunk : last - first;
-      for (std::int64_t i = first; i < last; i += step) {
-        std::int64_t count = std::min(step, last - i);
-        fn(from[0], from[1], from[2], static_cast<char*>(out[0]) + i * out_size, count);
-        for (std::size_t j = 0; j < arity; ++j) from[j] += operands[j].repeated ? 0 : count * operands[j].itemsize;
-      }
-    });
-  };
-  return k;
-}
-
-Kernel make_power(const Request& r) {
+// By blocks on all threads, as a program of one op.
+Kernel make_blocks(const Request& r) {
   Kernel k;
   if (!writes_ew(r.op, r.attrs, r.in, r.out)) return k;
   kernels::FusedProgram program;
-  auto x = program.input(r.in[0].dtype, kernels::Access::Contiguous);
-  program.output(write_ew(program, r.op, r.attrs, r.in, r.out, [&](std::size_t) { return x; }));
-  auto fused = std::make_shared<kernels::FusedKernel>(std::move(program));
-  k.in_place = 1;
-  k.run = [fused, n = r.out[0].size()](const void* const* in, void* const* out) {
-    fused->run({in, 1}, {out, 1}, 1, n);
+  std::array<kernels::FusedProgram::Value, 3> operands{};
+  for (std::size_t i = 0; i < r.in.size(); ++i) {
+    const bool repeated = is_repeated(r, i);
+    operands[i] = program.input(r.in[i].dtype, repeated ? kernels::Access::Scalar : kernels::Access::Contiguous);
+    // Memory may be shared with an operand of as many bytes.
+    if (!repeated) k.in_place |= 1U << i;
+  }
+  program.output(write_ew(program, r.op, r.attrs, r.in, r.out, [&](std::size_t i) { return operands[i]; }));
+  auto run = [fused = std::make_shared<kernels::FusedKernel>(std::move(program)), arity = r.in.size(),
+              n = r.out[0].size()](bool stream) {
+    return [=](const void* const* in, void* const* out) { fused->run({in, arity}, {out, 1}, 1, n, stream); };
   };
-  k.stream = [fused, n = r.out[0].size()](const void* const* in, void* const* out) {
-    fused->run({in, 1}, {out, 1}, 1, n, true);
+  k.run = run(false);
+  k.stream = run(true);
+  return k;
+}
+
+// The kernel itself where there is little to do, and nothing has to be laid out for it.
+Kernel make(const Request& r) {
+  constexpr std::int64_t kLittle = 16384;
+  const std::int64_t n = r.out[0].size();
+  auto call = ew_call(r.op, r.attrs, r.in, r.out);
+  if (!call) return {};
+  int repeated = 0;
+  for (std::size_t i = 0; i < r.in.size(); ++i) repeated |= is_repeated(r, call->order[i]) ? 1 << i : 0;
+  kernels::EwFn fn = call->fn;
+  if (repeated != 0) {
+    const bool floats = r.in.size() == 2 && r.in[0].dtype == DType::F32 && r.out[0].dtype == DType::F32;
+    fn = floats ? kernels::find_scalar_operand(call->op, repeated) : nullptr;
+  }
+  if (fn == nullptr || n > kLittle) return make_blocks(r);
+  Kernel k;
+  k.in_place = 7;  // repeated operands are smaller unless there is one element
+  k.run = [fn, n, order = call->order, arity = r.in.size()](const void* const* in, void* const* out) {
+    fn(in[order[0]], arity > 1 ? in[order[1]] : nullptr, arity > 2 ? in[order[2]] : nullptr, out[0], n);
   };
   return k;
 }
@@ -182,7 +145,7 @@ Kernel make_copy(const Request& r) {
 void add_elementwise_kernels(KernelTable& table) {
   for (const auto& [name, op] : ew_ops()) table.add(name, make);
   table.add("copy", make_copy);
-  table.add("integer_pow", make_power);
+  table.add("integer_pow", make_blocks);
 }
 
 }  // namespace tessera::cpu

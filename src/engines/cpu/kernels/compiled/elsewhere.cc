@@ -9,6 +9,7 @@ bool can_compile() { return false; }
 bool compiles(EwOp, DType, DType) { return false; }
 bool compiles(ReduceOp, DType) { return false; }
 bool calls_kernel(EwOp, DType, DType) { return false; }
+bool writes_together(EwOp, DType, DType) { return false; }
 bool compiles(DType) { return false; }
 std::shared_ptr<const Code> compile(const Fragment&) { return nullptr; }
 

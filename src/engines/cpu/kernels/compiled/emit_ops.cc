@@ -332,6 +332,8 @@ bool compiles(EwOp op, DType in, DType out) { return static_cast<bool>(find_code
 
 bool calls_kernel(EwOp op, DType in, DType out) { return find_code(op, in, out).function != nullptr; }
 
+bool writes_together(EwOp op, DType in, DType out) { return find_code(op, in, out).emit_together != nullptr; }
+
 bool compiles(ReduceOp op, DType dtype) {
   bool known = dtype == DType::F32 || dtype == DType::I32 || dtype == DType::U32;
   return known && op != ReduceOp::And && op != ReduceOp::Or;

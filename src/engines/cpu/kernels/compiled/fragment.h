@@ -81,6 +81,8 @@ bool compiles(EwOp op, DType in, DType out);
 bool compiles(ReduceOp op, DType dtype);
 /// True where the code of an operation is a call of the kernels' function.
 bool calls_kernel(EwOp op, DType in, DType out);
+/// True where the code of an operation computes several vectors side by side, which the kernels do not.
+bool writes_together(EwOp op, DType in, DType out);
 /// True for the dtypes of which a fragment may load and store values.
 bool compiles(DType dtype);
 /// Null where it has more pointers than the most, the code would be too large or the system refuses executable memory.

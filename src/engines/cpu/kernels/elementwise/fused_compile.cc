@@ -37,18 +37,30 @@ bool has_code(const Step& s) {
 
 // What code saves is what lies between the steps, some 0.015 ns an element for each; a function that it calls takes 0.1
 // (log) to 0.8 (erf, pow), and as long in the kernels. With three other steps to a call code gains 5 % and more of all
-// functions, with fewer next to nothing of most: these stay with the kernels, and need not be compiled.
+// functions, with fewer next to nothing of most: these stay with the kernels, and need not be compiled. A single step
+// stays there, too, but for functions whose code has several vectors in flight, and where results are stored around the
+// caches, which kernels do by a copy.
 class Gain {
  public:
+  explicit Gain(bool stream) : stream_(stream) {}
   void add(const Step& s) {
-    if (s.per_row || (s.kind != Step::Kind::Op && s.kind != Step::Kind::Reduce)) return;
-    ++(s.kind == Step::Kind::Op && calls_kernel(s.op, s.from, s.to) ? calls_ : others_);
+    const bool op = s.kind == Step::Kind::Op;
+    if (!op && s.kind != Step::Kind::Reduce) return;
+    ++steps_;
+    if (s.per_row) return;
+    ++(op && calls_kernel(s.op, s.from, s.to) ? calls_ : others_);
+    together_ |= op && writes_together(s.op, s.from, s.to);
   }
-  bool pays() const { return others_ >= kOthersToACall * calls_; }
+  bool pays() const {
+    return (steps_ > 1 || (steps_ == 1 && (together_ || stream_))) && others_ >= kOthersToACall * calls_;
+  }
+  bool computes() const { return steps_ > 0; }
 
  private:
   static constexpr int kOthersToACall = 3;
-  int calls_ = 0, others_ = 0;
+  bool stream_;
+  int steps_ = 0, calls_ = 0, others_ = 0;
+  bool together_ = false;
 };
 
 // One run of steps as a fragment.
@@ -201,14 +213,10 @@ void compile_steps(std::vector<Step>& steps, const Variant& variant, std::vector
   std::vector<Step> result;
   for (std::size_t begin = 0; begin < steps.size();) {
     std::size_t end = begin;
-    std::int64_t computes = 0;
-    Gain gain;
-    for (; end < steps.size() && has_code(steps[end]); ++end) {
-      computes += steps[end].kind == Step::Kind::Op || steps[end].kind == Step::Kind::Reduce;
-      gain.add(steps[end]);
-    }
+    Gain gain(stream);
+    for (; end < steps.size() && has_code(steps[end]); ++end) gain.add(steps[end]);
     std::optional<Step> code;
-    if (few ? computes > 0 : computes > 1 && gain.pays()) {
+    if (few ? gain.computes() : gain.pays()) {
       Collector collector(variant, one_a_row, stream);
       for (std::size_t i = begin; i < end; ++i) collector.add(steps[i]);
       std::vector<bool> wanted(buffer_sizes.size());
