@@ -16,8 +16,8 @@ namespace {
 using ir::Values;
 using Bytes = std::vector<std::byte>;
 
-constexpr std::int64_t kPiece = 500;         // one call
-constexpr std::int64_t kMany = 41 * kPiece;  // more than one call takes
+constexpr std::int64_t kChunk = 500;         // one call
+constexpr std::int64_t kMany = 41 * kChunk;  // more than one call takes
 
 struct Case {
   std::string name;
@@ -64,7 +64,7 @@ Bytes run(const cpu::Kernel::Fn& fn, const Found& f, std::vector<Bytes> in, int 
 
 void check(const Case& c) {
   SCOPED_TRACE(c.name);
-  Found many = find(c, kMany), piece = find(c, kPiece);
+  Found many = find(c, kMany), chunk = find(c, kChunk);
   ASSERT_TRUE(many.kernel.run && many.kernel.stream && many.kernel.fast);
   std::vector<Bytes> in;
   for (std::size_t i = 0; i < c.in.size(); ++i) {
@@ -74,13 +74,13 @@ void check(const Case& c) {
     in.emplace_back(bytes, bytes + many.in_bytes[i]);
   }
   Bytes want;
-  for (std::int64_t k = 0; k < kMany / kPiece; ++k) {
-    std::vector<Bytes> part;
+  for (std::int64_t k = 0; k < kMany / kChunk; ++k) {
+    std::vector<Bytes> operands;
     for (std::size_t i = 0; i < in.size(); ++i) {
-      const auto* from = in[i].data() + (static_cast<int>(i) == c.scalar ? 0 : k * piece.in_bytes[i]);
-      part.emplace_back(from, from + piece.in_bytes[i]);
+      const auto* from = in[i].data() + (static_cast<int>(i) == c.scalar ? 0 : k * chunk.in_bytes[i]);
+      operands.emplace_back(from, from + chunk.in_bytes[i]);
     }
-    Bytes got = run(piece.kernel.run, piece, part, -1);
+    Bytes got = run(chunk.kernel.run, chunk, operands, -1);
     want.insert(want.end(), got.begin(), got.end());
   }
   EXPECT_EQ(run(many.kernel.run, many, in, -1), want);

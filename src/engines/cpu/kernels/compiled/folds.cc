@@ -58,10 +58,7 @@ void Folds::combine(const Fold& f, Reg acc, Reg x) {
 void Folds::add(std::size_t r, std::span<const Reg> x, int vector, bool tail) {
   Fold& f = folds_[r];
   if (tail) return a_.vmovaps(a_.slot(f.tail), x[0]);
-  for (Reg v : x) {
-    if (f.nan >= 0) a_.also_where(f.nan, v, v, kUnordered);
-  }
-  if (f.unordered >= 0) look_for_nan(f, x.front(), x.back());
+  look_for_nan(f, x.front(), x.back());
   Reg joined = x[0];
   if (x.size() == 2) {
     joined = a_.temporary();
@@ -76,7 +73,10 @@ void Folds::add(std::size_t r, std::span<const Reg> x, int vector, bool tail) {
   a_.vmovaps(a_.slot(f.slots[k]), acc);
 }
 
+// In either: where it is looked for at all, one comparison tells of both.
 void Folds::look_for_nan(const Fold& f, Reg x, Reg y) {
+  if (f.nan >= 0) return a_.also_where(f.nan, x, y, kUnordered);
+  if (f.unordered < 0) return;
   const Reg unordered = a_.vector(f.unordered);
   const Reg found = a_.temporary();
   a_.vcmpps(found, x, y, kUnordered);

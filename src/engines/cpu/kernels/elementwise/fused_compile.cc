@@ -52,7 +52,8 @@ class Gain {
     together_ |= op && writes_together(s.op, s.from, s.to);
   }
   bool pays() const {
-    return (steps_ > 1 || (steps_ == 1 && (together_ || stream_))) && others_ >= kOthersToACall * calls_;
+    const int least = together_ || stream_ ? 1 : 2;
+    return steps_ >= least && others_ >= kOthersToACall * calls_;
   }
   bool computes() const { return steps_ > 0; }
 
