@@ -33,6 +33,7 @@ class Assembler : public Xbyak::CodeGenerator {
     }
 
    private:
+    friend class Assembler;
     Reg reg_{0};
     Address address_{0, false, Xbyak::RegExp()};
     bool memory_ = false;
@@ -89,8 +90,11 @@ class Assembler : public Xbyak::CodeGenerator {
   Reg writable(std::int32_t v);
   /// A register for the op's result or for what it needs in between.
   Reg temporary();
-  /// A temporary that the op needs no longer.
+  /// A temporary or an operand that the op needs no longer.
   void drop(Reg r) { pinned_[static_cast<std::size_t>(r.getIdx())] = false; }
+  void drop(const Source& s) {
+    if (!s.memory_) drop(s.reg_);
+  }
   /// The op is done: `result` holds value `v`, all other registers that it took are free.
   void done(std::int32_t v, Reg result);
   void done();

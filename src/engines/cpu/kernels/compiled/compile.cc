@@ -38,6 +38,7 @@ class Emitter {
         a_(memory, vector_bytes()),
         elements_(a_),
         row_slot_(f.nodes.size(), -1),
+        aims_(f.nodes.size(), -1),
         codes_(f.nodes.size()),
         folds_(a_) {
     for (std::size_t v = 0; v < f.nodes.size(); ++v) {
@@ -148,8 +149,8 @@ class Emitter {
   void op(Value v, int vector = 0, int count = 1) {
     const Node& n = node(v);
     const OpCode& code = code_of(v);
-    std::array<Operands, OpCode::kTogether> operands;
-    std::array<Reg, OpCode::kTogether> results;
+    std::array<Operands, OpCode::kMostTogether> operands;
+    std::array<Reg, OpCode::kMostTogether> results;
     const auto vectors = static_cast<std::size_t>(count);
     for (std::size_t k = 0; k < vectors; ++k) {
       operands[k] = n.operands;
@@ -207,9 +208,12 @@ class Emitter {
   bool calls(const Pass& p) const {
     return std::ranges::any_of(p.values, [&](Value v) { return computes(v, p) && code_of(v).function != nullptr; });
   }
-  bool together(Value v, const Pass& p) const { return computes(v, p) && code_of(v).emit_together != nullptr; }
-  bool writes_together(const Pass& p) const {
-    return std::ranges::any_of(p.values, [&](Value v) { return together(v, p); });
+  // The vectors for which an op is written at once, and the most for which the pass has one.
+  int together(Value v, const Pass& p) const { return computes(v, p) ? code_of(v).together : 1; }
+  int most_together(const Pass& p) const {
+    int most = 1;
+    for (Value v : p.values) most = std::max(most, together(v, p));
+    return most;
   }
   std::int32_t number(const Pass& p) const { return static_cast<std::int32_t>(&p - passes_.list.data()); }
   // Whether the pass finds the value in memory: an operand's, or one that an earlier pass kept.
@@ -230,7 +234,7 @@ class Emitter {
   // The vectors of a body for which an op is written at one position: one, or those that its code writes together.
   template <class F>
   void in_groups(Value v, const Pass& p, int vectors, F write) const {
-    const int most = together(v, p) ? OpCode::kTogether : 1;
+    const int most = together(v, p);
     for (int k = 0; k < vectors; k += most) write(k, std::min(most, vectors - k));
   }
 
@@ -344,7 +348,7 @@ class Emitter {
   std::size_t folds_in_registers(const Pass& p) const {
     // What else a body holds needs the other registers: calls all of them, and functions of several vectors most.
     if (calls(p)) return 0;
-    if (!a_.wide()) return writes_together(p) ? 1 : heavy(p) ? 2 : 4;
+    if (!a_.wide()) return most_together(p) > 1 ? 1 : heavy(p) ? 2 : 4;
     return heavy(p) ? 6 : 8;
   }
   // Whether the pass may be tried the quick way: it leaves nothing but totals, so that it can run again.
@@ -386,10 +390,12 @@ class Emitter {
   void whole_vectors(const Pass& p, Folds::Way way) {
     folds_.begin(reduce_nodes(p), folds_in_registers(p), way);
     constexpr int kLong = 150, kLongest = 400;  // instructions of a vector
+    constexpr int kUsual = 4;
     int w = weight(p);
-    int unrolled = !p.reduces.empty() || w <= kLong ? 4 : w <= kLongest ? 2 : 1;
+    int vectors = w <= kLong ? std::max(kUsual, most_together(p)) : !p.reduces.empty() ? kUsual : w <= kLongest ? 2 : 1;
     a_.xor_(a_.ecx, a_.ecx);
-    if (unrolled > 1) loop(p, unrolled);
+    if (vectors > 1) loop(p, vectors);
+    if (vectors > kUsual && f_.by_rows()) loop(p, kUsual);  // a row may be short, what has no rows is not
     loop(p, 1);
   }
 
@@ -397,6 +403,7 @@ class Emitter {
     row_ops(p);
     if (p.values.empty() && p.reduces.empty() && !p.stores) return;
     assign_pointers(p);
+    aim(p);
     Xbyak::Label again, known, whole;
     if (is_quick(p)) {
       whole_vectors(p, Folds::Way::Quick);
@@ -434,39 +441,55 @@ class Emitter {
 
   void loop(const Pass& p, int vectors) {
     constexpr auto kNear = Xbyak::CodeGenerator::T_NEAR;
+    const int step = a_.lanes() * vectors;
+    const int last = a_.new_slot();  // the column up to which there are as many
+    auto until = a_.qword[a_.rsp + a_.slot_offset(last)];
     Xbyak::Label again, end;
-    a_.lea(a_.rax, a_.ptr[a_.rcx + a_.lanes() * vectors]);
-    a_.cmp(a_.rax, a_.r14);
+    a_.lea(a_.rax, a_.ptr[a_.r14 - step]);
+    a_.mov(until, a_.rax);
+    a_.cmp(a_.rcx, a_.rax);
     a_.jg(end, kNear);
     a_.align(16);
     a_.L(again);
     prefetch(p, vectors);
     body(p, vectors, false);
-    a_.add(a_.rcx, a_.lanes() * vectors);
-    a_.lea(a_.rax, a_.ptr[a_.rcx + a_.lanes() * vectors]);
-    a_.cmp(a_.rax, a_.r14);
+    a_.add(a_.rcx, step);
+    a_.cmp(a_.rcx, until);
     a_.jle(again, kNear);
     a_.L(end);
+    a_.free_slot(last);
   }
 
   // Operands in memory are asked for by the pass with the most arithmetic, beside which they arrive: further on in its
   // row or, where an earlier pass has read that, in the next one, for which the second-level cache has more room.
   // Addresses beyond the end do no harm.
-  void prefetch(const Pass& p, int vectors) {
-    constexpr int kAhead = 1536, kLine = 64;
-    if (number(p) != asks_) return;
-    for (const Node& n : f_.nodes) {
-      if (n.kind != Kind::Full || !n.streamed) continue;
-      auto size = static_cast<int>(dtype_size(n.dtype));
+  bool asks_for(const Node& n, const Pass& p) const { return number(p) == asks_ && n.kind == Kind::Full && n.streamed; }
+  // Where its columns begin that are asked for, in a slot.
+  void aim(const Pass& p) {
+    constexpr int kAhead = 1536;
+    for (std::size_t v = 0; v < f_.nodes.size(); ++v) {
+      const Node& n = f_.nodes[v];
+      if (!asks_for(n, p)) continue;
+      if (aims_[v] < 0) aims_[v] = a_.new_slot();
       a_.mov(a_.r11d, kAhead);
       if (asks_ > 0) {
-        a_.imul(a_.r10, a_.r14, size);
+        a_.imul(a_.r10, a_.r14, static_cast<int>(dtype_size(n.dtype)));
         a_.cmp(a_.r11, a_.r10);
         a_.cmovl(a_.r11, a_.r10);
       }
-      a_.lea(a_.rax, a_.ptr[elements_.at(n.pointer, size, 0)]);
+      a_.add(a_.r11, a_.pointer(n.pointer));
+      a_.mov(a_.qword[a_.rsp + a_.slot_offset(aims_[v])], a_.r11);
+    }
+  }
+  void prefetch(const Pass& p, int vectors) {
+    constexpr int kLine = 64;
+    for (std::size_t v = 0; v < f_.nodes.size(); ++v) {
+      const Node& n = f_.nodes[v];
+      if (!asks_for(n, p)) continue;
+      const auto size = static_cast<int>(dtype_size(n.dtype));
+      a_.mov(a_.r11, a_.qword[a_.rsp + a_.slot_offset(aims_[v])]);
       for (int b = 0; b < vectors * a_.lanes() * size; b += kLine) {
-        auto line = a_.byte[a_.rax + a_.r11 + b];
+        auto line = a_.byte[a_.r11 + a_.rcx * size + b];
         asks_ > 0 ? a_.prefetcht1(line) : a_.prefetcht0(line);
       }
     }
@@ -478,6 +501,7 @@ class Emitter {
   Assembler a_;
   Elements elements_;
   std::vector<int> row_slot_;  // by value
+  std::vector<int> aims_;      // likewise: the slot with the address that is asked for
   std::vector<OpCode> codes_;
   Folds folds_;
 };

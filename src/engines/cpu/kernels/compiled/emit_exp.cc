@@ -4,6 +4,7 @@
 // arithmetic steps, are read once a group. Three registers a vector and two for all leave room for that in sixteen.
 #include "engines/cpu/kernels/compiled/emit_exp.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <span>
@@ -16,15 +17,17 @@ namespace tessera::kernels {
 namespace {
 
 using Reg = Assembler::Reg;
-using Regs = std::array<Reg, OpCode::kTogether>;
-
-constexpr std::uint32_t kOneBits = 0x3F800000U;
+using Xbyak::Operand;
+/// Vectors that registers suffice for.
+constexpr std::size_t kGroup = 4;
+using Regs = std::array<Reg, kGroup>;
 
 /// Vectors for which the same steps are written.
 class Group {
  public:
   Group(Assembler& a, std::size_t count) : a_(a), count_(count), held_(a.temporary()), scratch_(a.temporary()) {}
 
+  std::size_t count() const { return count_; }
   Regs temporaries() const {
     Regs out;
     for (std::size_t k = 0; k < count_; ++k) out[k] = a_.temporary();
@@ -36,6 +39,11 @@ class Group {
   template <class F>
   void each(F write) const {
     for (std::size_t k = 0; k < count_; ++k) write(k);
+  }
+  template <class F>
+  void each(float value, F write) const {
+    const Assembler::Source c = constant(value);
+    each([&](std::size_t k) { write(k, c); });
   }
   /// In a register, until the next constant.
   Reg held(std::uint32_t bits) const {
@@ -65,31 +73,34 @@ struct Parts {
   Regs x, p, shifted;
 };
 
-// x = r, p = q and shifted = n + kExpRound.
-void exp_parts(const Group& g, const Parts& r, const ExpConstants& constants) {
+// p = q of x = r
+void exp_rest(const Group& g, const Parts& r) {
   Assembler& a = g.assembler();
-  using Operand = Xbyak::Operand;
-  auto with = [&](float value, auto write) {
-    const Assembler::Source c = g.constant(value);
-    g.each([&](std::size_t k) { write(k, c); });
-  };
-  with(kExpRound, [&](std::size_t k, const Operand& c) { a.vmovups(r.shifted[k], c); });
-  with(constants.log2e, [&](std::size_t k, const Operand& c) { a.vfmadd231ps(r.shifted[k], r.x[k], c); });
-  with(kExpRound, [&](std::size_t k, const Operand& c) { a.vsubps(r.p[k], r.shifted[k], c); });
-  for (float of : constants.minus_log2) {
-    with(of, [&](std::size_t k, const Operand& c) { a.vfmadd231ps(r.x[k], r.p[k], c); });
-  }
-  with(constants.q.front(), [&](std::size_t k, const Operand& c) { a.vmovups(r.p[k], c); });
-  for (float of : std::span(constants.q).subspan(1)) {
-    with(of, [&](std::size_t k, const Operand& c) { a.vfmadd213ps(r.p[k], r.x[k], c); });
+  g.each(kExpRest.front(), [&](std::size_t k, const Operand& c) { a.vmovups(r.p[k], c); });
+  for (float of : std::span(kExpRest).subspan(1)) {
+    g.each(of, [&](std::size_t k, const Operand& c) { a.vfmadd213ps(r.p[k], r.x[k], c); });
   }
 }
 
-// p = exp(r)
-void exp_of_rest(const Group& g, const Parts& r) {
+// shifted = n + round and p = n for x, of which a unit is `scale`.
+void powers(const Group& g, const Parts& r, float round, float scale) {
+  Assembler& a = g.assembler();
+  g.each(round, [&](std::size_t k, const Operand& c) { a.vmovups(r.shifted[k], c); });
+  g.each(scale * kLog2E, [&](std::size_t k, const Operand& c) { a.vfmadd231ps(r.shifted[k], r.x[k], c); });
+  g.each(round, [&](std::size_t k, const Operand& c) { a.vsubps(r.p[k], r.shifted[k], c); });
+}
+
+// x = r, p = exp(r) and shifted = n + kExpRound
+void exp_parts(const Group& g, const Parts& r) {
+  Assembler& a = g.assembler();
+  powers(g, r, kExpRound, 1);
+  for (float of : kMinusLog2Parts) {
+    g.each(of, [&](std::size_t k, const Operand& c) { a.vfmadd231ps(r.x[k], r.p[k], c); });
+  }
+  exp_rest(g, r);
   const Assembler::Source one = g.constant(1.0F);
   for (int i = 0; i < 2; ++i) {
-    g.each([&](std::size_t k) { g.assembler().vfmadd213ps(r.p[k], r.x[k], one); });
+    g.each([&](std::size_t k) { a.vfmadd213ps(r.p[k], r.x[k], one); });
   }
 }
 
@@ -101,8 +112,7 @@ void exp_of_any(const Group& g, const Parts& r) {
   g.each([&](std::size_t k) { a.vmaxps(r.x[k], bound, r.x[k]); });
   bound = g.held(89.0F);
   g.each([&](std::size_t k) { a.vminps(r.x[k], bound, r.x[k]); });
-  exp_parts(g, r, exp_constants(1));
-  exp_of_rest(g, r);
+  exp_parts(g, r);
   if (a.wide()) {
     const Assembler::Source round = g.constant(kExpRound);
     g.each([&](std::size_t k) {
@@ -119,7 +129,7 @@ void exp_of_any(const Group& g, const Parts& r) {
     a.vpslld(r.x[k], r.x[k], 23);
     a.vpslld(r.shifted[k], r.shifted[k], 23);
   });
-  const Assembler::Source power = g.constant(kOneBits);
+  const Assembler::Source power = g.constant(1.0F);
   g.each([&](std::size_t k) {
     a.vpaddd(r.x[k], r.x[k], power);
     a.vmulps(r.p[k], r.p[k], r.x[k]);
@@ -150,8 +160,7 @@ void exp_of(const Group& g, const Regs& x) {
     Xbyak::Label any;
     Xbyak::Label done;
     a.jnz(any, kNear);
-    exp_parts(g, r, exp_constants(1));
-    exp_of_rest(g, r);
+    exp_parts(g, r);
     g.each([&](std::size_t k) {
       a.vpslld(r.shifted[k], r.shifted[k], 23);
       a.vpaddd(r.x[k], r.p[k], r.shifted[k]);
@@ -204,8 +213,9 @@ void logistic(Assembler& a, std::span<const Operands> v, std::span<Reg> results)
   });
 }
 
-void hyperbolic_tangent(Assembler& a, std::span<const Operands> v, std::span<Reg> results) {
-  const Group g(a, v.size());
+// t = exp(2 |x|) - 1
+Regs tangent_power(const Group& g, std::span<const Operands> v) {
+  Assembler& a = g.assembler();
   Parts r;
   r.x = g.temporaries();
   const Reg magnitude = g.held(kMagnitude);
@@ -218,33 +228,62 @@ void hyperbolic_tangent(Assembler& a, std::span<const Operands> v, std::span<Reg
   r.shifted = g.temporaries();
   const Reg bound = g.held(10.0F);
   g.each([&](std::size_t k) { a.vminps(r.x[k], bound, r.x[k]); });
-  exp_parts(g, r, exp_constants(2));
-  const Assembler::Source power_of_zero = g.constant(kOneBits);
+  powers(g, r, kExpRoundBiased, 2);
+  g.each([&](std::size_t k) { a.vaddps(r.x[k], r.x[k], r.x[k]); });
+  g.each(kMinusLog2, [&](std::size_t k, const Operand& c) {
+    a.vfmadd231ps(r.x[k], r.p[k], c);
+    a.vpslld(r.shifted[k], r.shifted[k], 23);
+  });
+  exp_rest(g, r);
   g.each([&](std::size_t k) {
     a.vmulps(g.scratch(), r.x[k], r.x[k]);
     a.vfmadd213ps(r.p[k], g.scratch(), r.x[k]);
-    a.vpslld(r.shifted[k], r.shifted[k], 23);
-    a.vpaddd(r.shifted[k], r.shifted[k], power_of_zero);
   });
-  const Reg half = g.held(0.5F);
-  g.each([&](std::size_t k) {
-    a.vmovaps(r.x[k], half);
-    a.vfmsub213ps(r.x[k], r.shifted[k], half);
-    a.vfmadd213ps(r.p[k], r.shifted[k], r.x[k]);  // t
-  });
-  const Assembler::Source one = g.constant(1.0F);
-  g.each([&](std::size_t k) {
-    a.vaddps(r.x[k], r.p[k], one);
-    a.vdivps(r.p[k], r.p[k], r.x[k]);
-  });
+  g.each(1.0F, [&](std::size_t k, const Operand& one) { a.vsubps(r.x[k], r.shifted[k], one); });
+  g.each([&](std::size_t k) { a.vfmadd213ps(r.p[k], r.shifted[k], r.x[k]); });
   g.drop(r.x);
   g.drop(r.shifted);
-  const Reg sign = g.held(kSign);
-  g.each([&](std::size_t k) {
-    a.vandps(g.scratch(), sign, a.source(v[k][0]));
-    a.vorps(r.p[k], r.p[k], g.scratch());
-    results[k] = r.p[k];
+  return r.p;
+}
+
+// t = t / (t + 2)
+void tangent_quotient(const Group& g, std::span<const Reg> t) {
+  Assembler& a = g.assembler();
+  const Regs d = g.temporaries();
+  g.each(2.0F, [&](std::size_t k, const Operand& two) {
+    a.vaddps(d[k], t[k], two);
+    a.vdivps(t[k], t[k], d[k]);
   });
+  g.drop(d);
+}
+
+// Of two groups each step is written for both before the next: neither waits for what it has just asked for.
+void hyperbolic_tangent(Assembler& a, std::span<const Operands> v, std::span<Reg> results) {
+  const Group g(a, std::min(v.size(), kGroup));
+  Regs t = tangent_power(g, v.first(g.count()));
+  const bool two = v.size() > kGroup;
+  if (two) {
+    std::array<int, kGroup> first{};
+    g.each([&](std::size_t k) { a.vmovaps(a.slot(first[k] = a.new_slot()), t[k]); });
+    g.drop(t);
+    const Regs second = tangent_power(g, v.last(kGroup));
+    std::ranges::copy(second, results.last(kGroup).begin());
+    t = g.temporaries();
+    g.each([&](std::size_t k) {
+      a.vmovaps(t[k], a.slot(first[k]));
+      a.free_slot(first[k]);
+    });
+  }
+  std::copy_n(t.begin(), g.count(), results.begin());
+  tangent_quotient(g, results.first(g.count()));
+  if (two) tangent_quotient(g, results.last(kGroup));
+  const Reg sign = g.held(kSign);
+  for (std::size_t k = 0; k < v.size(); ++k) {
+    const Assembler::Source x = a.source(v[k][0]);
+    a.vandps(g.scratch(), sign, x);
+    a.vorps(results[k], results[k], g.scratch());
+    a.drop(x);
+  }
 }
 
 }  // namespace
@@ -252,11 +291,11 @@ void hyperbolic_tangent(Assembler& a, std::span<const Operands> v, std::span<Reg
 OpCode exponential_code(EwOp op) {
   switch (op) {
     case EwOp::Exp:
-      return {nullptr, nullptr, DType::F32, 30, exponential};
+      return {nullptr, nullptr, DType::F32, 30, exponential, kGroup};
     case EwOp::Tanh:
-      return {nullptr, nullptr, DType::F32, 28, hyperbolic_tangent};
+      return {nullptr, nullptr, DType::F32, 26, hyperbolic_tangent, 2 * kGroup};
     case EwOp::Logistic:
-      return {nullptr, nullptr, DType::F32, 36, logistic};
+      return {nullptr, nullptr, DType::F32, 36, logistic, kGroup};
     default:
       return {};
   }

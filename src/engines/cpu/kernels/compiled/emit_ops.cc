@@ -296,6 +296,8 @@ void emit_round(Assembler& a, DType half, Reg x) {
   a.vpor(x, x, a.constant(0x400000U));
   a.blend(x, rounded, x, nan);
   a.vpand(x, x, a.constant(0xFFFF0000U));
+  a.drop(rounded);
+  a.drop(nan);
 }
 
 void emit_combine(Assembler& a, ReduceOp op, DType dtype, Reg acc, Reg x) {

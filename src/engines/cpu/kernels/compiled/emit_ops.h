@@ -16,16 +16,17 @@ namespace tessera::kernels {
 using Operands = std::array<std::int32_t, 3>;
 /// Writes an op of operands x, y, z into a register that is its result.
 using EmitOp = Assembler::Reg (*)(Assembler& a, const Operands& operands);
-/// The same for up to `OpCode::kTogether` vectors, whose operands and results have the same index.
+/// The same for up to `OpCode::together` vectors, whose operands and results have the same index.
 using EmitTogether = void (*)(Assembler& a, std::span<const Operands> operands, std::span<Assembler::Reg> results);
 
 struct OpCode {
-  static constexpr int kTogether = 4;
+  static constexpr int kMostTogether = 8;
   EmitOp emit = nullptr;
   const void* function = nullptr;  // of vectors, to be called
   DType rounded = DType::F32;      // f16 and bf16: of what is emitted
   int weight = 1;                  // instructions, roughly
   EmitTogether emit_together = nullptr;
+  int together = 1;  // vectors for which it is written at once
   explicit operator bool() const { return emit != nullptr || function != nullptr || emit_together != nullptr; }
 };
 
