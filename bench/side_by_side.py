@@ -7,7 +7,8 @@ writes build/bench.json and a plot.
 
 Each round runs, workload by workload, `tessera bench` and then `jax_peer.py`, each in a process of its own and never
 at the same time, with 8 virtual devices (--devices), or N for NAME@N. A ratio is the peer's median over all rounds divided by ours: above
-1 Tessera is faster. TESSERA_BENCH_PYTHON names a Python that has JAX; without it a virtual environment is made under .cache/.
+1 Tessera is faster. The share is the limit's median in our time's, both taken in turn in our processes; best: the least
+of all in the least. TESSERA_BENCH_PYTHON names a Python that has JAX; without it a virtual environment is made under .cache/.
 
 On other devices than the CPU's (TESSERA_ENGINE and JAX_PLATFORMS name them) targets and record mean nothing: --no-targets. Where starting
 takes long, as on a GPU, --together runs all workloads of a side and round in one process.
@@ -28,7 +29,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 JAX = "jax==0.10.2"
 # Targets that ask for instructions of the CPU; without them the workload must not be behind the peer.
 NEEDS = {"matmul_1024_bf16_1dev": "avx512bf16"}
-COLUMNS = "{:<36} {:>12} {:>12} {:>9} {:>7} {:>12} {:>7}  {}"
+COLUMNS = "{:<36} {:>12} {:>12} {:>9} {:>7} {:>12} {:>7} {:>7}  {}"
 
 
 def peer_python() -> str:
@@ -117,25 +118,27 @@ def row(name: str, sides: dict, target: float) -> dict:
     ours = statistics.median(g["median"] for g in sides["tessera"])
     peers = statistics.median(g["median"] for g in sides["jax"])
     limit = statistics.median(g["limit"] for g in sides["tessera"])
+    best = min(g["best_limit"] for g in sides["tessera"]) / min(g["min"] for g in sides["tessera"])
     ratios = [b["median"] / a["median"] for a, b in zip(sides["tessera"], sides["jax"])]
     ratio = peers / ours
     # Targets up to 1.1 allow for the spread of two runs at the same limit.
     slack = 0.97 if target <= 1.1 else 1.0
-    at_limit = target <= 1.1 and limit >= 0.95 * ours
+    at_limit = target <= 1.1 and min(limit / ours, best) >= 0.95
     return {"tessera_us": round(ours, 3), "jax_us": round(peers, 3), "ratio": round(ratio, 3), "target": target,
-            "limit_us": round(limit, 4), "share": round(limit / ours, 4), "met": ratio >= slack * target or at_limit,
+            "limit_us": round(limit, 4), "share": round(limit / ours, 4), "best_share": round(best, 4),
+            "met": ratio >= slack * target or at_limit,
             "spread": round((max(ratios) - min(ratios)) / 2 / ratio, 3),
             "tessera_peak_mb": round(max(g["peak_mb"] for g in sides["tessera"]), 1),
             "jax_peak_mb": round(max(g["peak_mb"] for g in sides["jax"]), 1)}
 
 
 def print_table(table: dict, geomean: float) -> None:
-    print(COLUMNS.format("workload", "Tessera us", "JAX us", "ratio", "target", "limit us", "share", ""))
+    print(COLUMNS.format("workload", "Tessera us", "JAX us", "ratio", "target", "limit us", "share", "best", ""))
     for name, w in table.items():
         mark = "" if w["met"] else "MISSES ITS TARGET" if w["ratio"] >= 1 else "BEHIND THE PEER"
         print(COLUMNS.format(name, f"{w['tessera_us']:.1f}", f"{w['jax_us']:.1f}", f"{w['ratio']:.2f}", f"{w['target']:g}",
                              f"{w['limit_us']:.1f}" if w["limit_us"] >= 0.1 else f"{w['limit_us']:.4f}",
-                             f"{100 * w['share']:.0f}%", mark))
+                             f"{100 * w['share']:.0f}%", f"{100 * w['best_share']:.0f}%", mark))
     print(summary(table, geomean))
 
 
@@ -173,11 +176,12 @@ def summary(table: dict, geomean: float) -> str:
 
 def markdown(table: dict, geomean: float) -> str:
     """The table of the documentation."""
-    out = ["| workload | Tessera µs | JAX µs | ratio | target | limit µs | of the limit | met |", "|---|---:|---:|---:|---:|---:|---:|---|"]
+    out = ["| workload | Tessera µs | JAX µs | ratio | target | limit µs | of the limit | best | met |", "|---|---:|---:|---:|---:|---:|---:|---:|---|"]
     for name, w in table.items():
         limit = f"{w['limit_us']:.0f}" if w["limit_us"] >= 1 else f"{w['limit_us']:.3f}"
+        best = f"{100 * w['best_share']:.0f} %" if "best_share" in w else ""  # kept from before there was one
         out.append(f"| {name} | {w['tessera_us']:.1f} | {w['jax_us']:.1f} | {w['ratio']:.2f} | {w['target']:g} | {limit} | "
-                   f"{100 * w['share']:.0f} % | {'yes' if w['met'] else 'no'} |")
+                   f"{100 * w['share']:.0f} % | {best} | {'yes' if w['met'] else 'no'} |")
     return "\n".join(out) + f"\n\n{summary(table, geomean)}.\n"
 
 

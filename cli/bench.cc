@@ -40,7 +40,7 @@ void print_numbers(const char* key, const std::vector<double>& v) {
 void print_json(const std::string& name, const bench::Result& r) {
   std::printf("{\"workload\": \"%s\", \"unit\": \"us\", \"min\": %.3f, \"median\": %.3f, \"runs\": %zu", name.c_str(),
               r.runs[0], r.median(), r.runs.size());
-  std::printf(", \"limit\": %.4f, \"peak_mb\": %.1f", r.limit, peak_mb());
+  std::printf(", \"limit\": %.4f, \"best_limit\": %.4f, \"peak_mb\": %.1f", r.limit, r.best_limit, peak_mb());
   if (r.check.count > 0) {
     std::printf(", \"check\": {\"count\": %lld, \"sum\": %.17g, \"abs\": %.17g", static_cast<long long>(r.check.count),
                 r.check.sum, r.check.abs);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the machine can do, measured beside each workload.
+// What the machine can do, measured between the runs of each workload.
 #include <cblas.h>
 #include <unistd.h>
 
@@ -9,8 +9,13 @@
 #include <cstring>
 #include <dnnl.hpp>
 #include <fstream>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "tessera/threads.h"
@@ -20,15 +25,25 @@ namespace tessera::bench {
 
 namespace {
 
-// The best of a few: a limit is what the machine can reach.
-double best(const std::function<void()>& f, int runs = 10) {
-  double least = microseconds(f);
-  for (int i = 1; i < runs; ++i) least = std::min(least, microseconds(f));
-  return least;
+using Times = std::vector<double>;  // microseconds, of one run each
+
+constexpr int kMachineRuns = 10;  // the best of them is what a machine can do
+
+double least(Times times) { return *std::ranges::min_element(times); }
+double median(Times times) {
+  auto middle = times.begin() + std::ssize(times) / 2;
+  std::ranges::nth_element(times, middle);
+  return *middle;
 }
 
-// Threads that wait for work in a loop, so that neither starting nor waking them is measured.
-double on_all_cores(const std::function<void(std::size_t, std::size_t)>& body) {
+// Where part i of n of [begin, end) starts.
+std::size_t part(std::size_t begin, std::size_t end, std::size_t i, std::size_t n) {
+  return begin + (end - begin) * i / n;
+}
+
+// Threads that wait for work in a loop, so that neither starting nor waking them is measured. A first run is not
+// counted: it finds the caches as somebody else left them.
+Times on_all_cores(const std::function<void(std::size_t, std::size_t)>& body, int runs) {
   std::size_t threads = std::max(1U, std::thread::hardware_concurrency());
   std::atomic<int> turn{0};
   std::atomic<std::size_t> done{0};
@@ -45,15 +60,18 @@ double on_all_cores(const std::function<void(std::size_t, std::size_t)>& body) {
       }
     });
   }
-  double least = best([&] {
+  auto once = [&] {
     done = 0;
     ++turn;
     body(0, threads);
     while (done != threads - 1) std::this_thread::yield();
-  });
+  };
+  once();
+  Times times;
+  for (int i = 0; i < runs; ++i) times.push_back(microseconds(once));
   stop = true;
   for (auto& t : others) t.join();
-  return least;
+  return times;
 }
 
 // The sum of [begin, end), read in four places at a time: so memory gives more than in one.
@@ -69,80 +87,121 @@ std::uint64_t sum_of(const std::vector<std::uint64_t>& in, std::size_t begin, st
 
 // Reads and writes as much as the workload does: what is read beyond what is written is summed, what is written beyond
 // what is read is set.
-double memory_time(double reads, double writes) {
-  auto from = static_cast<std::size_t>(reads) / 8;
-  auto to = static_cast<std::size_t>(writes) / 8;
-  std::vector<std::uint64_t> in(from, 1);
-  std::vector<std::uint64_t> out(to, 2);
-  std::size_t both = std::min(from, to);
-  std::vector<std::uint64_t> sums(64);
-  return on_all_cores([&](std::size_t i, std::size_t n) {
-    auto part = [&](std::size_t begin, std::size_t end, std::size_t k) { return begin + (end - begin) * k / n; };
-    std::size_t b = part(0, both, i);
-    std::size_t e = part(0, both, i + 1);
-    std::memcpy(out.data() + b, in.data() + b, (e - b) * 8);
-    sums[i % sums.size()] += sum_of(in, part(both, from, i), part(both, from, i + 1));
-    b = part(both, to, i);
-    std::memset(out.data() + b, 1, (part(both, to, i + 1) - b) * 8);
-  });
-}
+class Traffic {
+ public:
+  Traffic(double reads, double writes)
+      : in_(static_cast<std::size_t>(reads) / 8, 1), out_(static_cast<std::size_t>(writes) / 8, 2), sums_(64) {}
 
-// Microseconds of `flops` operations of products on all cores: 1024 x 1024 matrices, f32 or bf16, by the faster of the
-// libraries with its own threads. As many products in a row as the workload is worth: a single one finds moments of a
-// machine whose neighbours rest that no long computation has.
-double product_time(double flops, bool bf16) {
-  namespace d = dnnl;
-  constexpr std::int64_t n = 1024;
-  constexpr double operations = 2.0 * n * n * n;
-  const int times = std::max(1, static_cast<int>(flops / operations));
-  const double share = flops / (times * operations);
-  std::vector<float> a(n * n, 0.5F);
-  std::vector<float> b(a);
-  std::vector<float> c(a);
-  auto several = [&](const std::function<void()>& product) {
-    auto all = [&] {
-      for (int i = 0; i < times; ++i) product();
-    };
-    return share * best(all, std::max(3, 10 / times));
-  };
-  const double onednn =
-      several([&] { dnnl_sgemm('N', 'N', n, n, n, 1.0F, a.data(), n, b.data(), n, 0.0F, c.data(), n); });
-  openblas_set_num_threads(static_cast<int>(std::max(1U, std::thread::hardware_concurrency())));
-  const double openblas = several([&] {
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, n, n, n, 1, a.data(), n, b.data(), n, 0, c.data(), n);
-  });
-  openblas_set_num_threads(1);  // as Tessera wants it
-  const double sgemm = std::min(onednn, openblas);
-  if (!bf16) return sgemm;
-  d::engine engine(d::engine::kind::cpu, 0);
-  d::stream stream(engine);
-  using Type = d::memory::data_type;
-  auto desc = [&](Type t) { return d::memory::desc({n, n}, t, d::memory::format_tag::ab); };
-  try {
-    d::matmul::primitive_desc p({desc(Type::bf16), desc(Type::bf16), desc(Type::bf16)}, engine);
-    d::matmul product(p);
-    d::memory x(desc(Type::bf16), engine);
-    d::memory y(desc(Type::bf16), engine);
-    d::memory z(desc(Type::bf16), engine);
-    for (auto* m : {&x, &y}) std::memset(m->get_data_handle(), 0, m->get_desc().get_size());
-    const double narrow = several([&] {
-      product.execute(stream, {{DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, y}, {DNNL_ARG_DST, z}});
-      stream.wait();
-    });
-    return std::min(narrow, sgemm);
-  } catch (const d::error&) {  // a CPU without such products
-    return sgemm;
+  Times operator()(int runs) {
+    const std::size_t from = in_.size(), to = out_.size(), both = std::min(from, to);
+    return on_all_cores(
+        [&](std::size_t i, std::size_t n) {
+          std::size_t b = part(0, both, i, n);
+          std::size_t e = part(0, both, i + 1, n);
+          std::memcpy(out_.data() + b, in_.data() + b, (e - b) * 8);
+          sums_[i % sums_.size()] += sum_of(in_, part(both, from, i, n), part(both, from, i + 1, n));
+          b = part(both, to, i, n);
+          std::memset(out_.data() + b, 1, (part(both, to, i + 1, n) - b) * 8);
+        },
+        runs);
   }
-}
 
-double empty_call() {
+ private:
+  std::vector<std::uint64_t> in_, out_, sums_;
+};
+
+// Products of 1024 x 1024 matrices, f32 or bf16, on all cores by each library that has them. As many in a row as the
+// workload is worth: a single one finds moments of a machine whose neighbours rest that no long computation has.
+class Products {
+ public:
+  Products(double flops, bool bf16) : a_(kSize * kSize, 0.5F), b_(a_), c_(a_) {
+    constexpr double kOperations = 2.0 * kSize * kSize * kSize;
+    times_ = std::max(1, static_cast<int>(flops / kOperations));
+    share_ = flops / (times_ * kOperations);
+    ways_.emplace_back([this](int runs) {
+      return in_a_row(runs, [&] {
+        dnnl_sgemm('N', 'N', kSize, kSize, kSize, 1, a_.data(), kSize, b_.data(), kSize, 0, c_.data(), kSize);
+      });
+    });
+    // OpenBLAS with a thread of ours a core: its own ones go on waiting in a loop when the workload runs again.
+    ways_.emplace_back([this](int runs) {
+      return on_all_cores(
+          [this](std::size_t i, std::size_t n) { rows(part(0, kSize, i, n), part(0, kSize, i + 1, n)); }, runs);
+    });
+    if (bf16) add_narrow();
+  }
+  bool take_long() const { return times_ > 4; }
+
+  // One for each way.
+  std::vector<Times> operator()(int runs) const {
+    std::vector<Times> out;
+    for (const auto& way : ways_) {
+      out.push_back(way(runs));
+      for (double& t : out.back()) t *= share_;
+    }
+    return out;
+  }
+
+ private:
+  static constexpr int kSize = 1024;
+
+  template <class F>
+  Times in_a_row(int runs, F product) const {
+    product();
+    Times times;
+    for (int i = 0; i < runs; ++i) {
+      times.push_back(microseconds([&] {
+        for (int k = 0; k < times_; ++k) product();
+      }));
+    }
+    return times;
+  }
+
+  void rows(std::size_t begin, std::size_t end) {
+    const auto count = static_cast<int>(end - begin);
+    for (int k = 0; k < times_; ++k) {
+      cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, count, kSize, kSize, 1, a_.data() + begin * kSize, kSize,
+                  b_.data(), kSize, 0, c_.data() + begin * kSize, kSize);
+    }
+  }
+
+  void add_narrow() {
+    namespace d = dnnl;
+    d::engine engine(d::engine::kind::cpu, 0);
+    d::stream stream(engine);
+    const d::memory::desc matrix({kSize, kSize}, d::memory::data_type::bf16, d::memory::format_tag::ab);
+    try {
+      d::matmul product(d::matmul::primitive_desc({matrix, matrix, matrix}, engine));
+      d::memory x(matrix, engine), y(matrix, engine), z(matrix, engine);
+      for (auto* m : {&x, &y}) std::memset(m->get_data_handle(), 0, m->get_desc().get_size());
+      ways_.emplace_back([=, this](int runs) mutable {
+        return in_a_row(runs, [&] {
+          product.execute(stream, {{DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, y}, {DNNL_ARG_DST, z}});
+          stream.wait();
+        });
+      });
+    } catch (const d::error&) {  // a CPU without such products: those of f32 do
+    }
+  }
+
+  std::vector<float> a_, b_, c_;
+  int times_ = 1;
+  double share_ = 1;
+  std::vector<std::function<Times(int)>> ways_;
+};
+
+Times empty_calls(int runs) {
   std::function<void(int*)> f = [](int* count) { ++*count; };
   constexpr int kCalls = 1000;
   int count = 0;
-  return best([&] {
-           for (int i = 0; i < kCalls; ++i) f(&count);
-         }) /
-         kCalls;
+  Times times;
+  for (int i = 0; i < runs; ++i) {
+    times.push_back(microseconds([&] {
+                      for (int k = 0; k < kCalls; ++k) f(&count);
+                    }) /
+                    kCalls);
+  }
+  return times;
 }
 
 // Bytes per nanosecond of copies within the first-level caches, read and written.
@@ -151,14 +210,16 @@ double cached_copy_rate() {
   constexpr int kTimes = 2000;
   std::size_t threads = std::max(1U, std::thread::hardware_concurrency());
   std::vector<char> memory(2 * kBytes * threads, 1);
-  double time = on_all_cores([&](std::size_t i, std::size_t) {
-    char* from = memory.data() + 2 * kBytes * i;
-    for (int k = 0; k < kTimes; ++k) {
-      std::memcpy(from + kBytes, from, kBytes);
-      std::atomic_signal_fence(std::memory_order_seq_cst);  // each is done
-    }
-  });
-  return 2.0 * kBytes * kTimes * static_cast<double>(threads) / (1000 * time);
+  Times times = on_all_cores(
+      [&](std::size_t i, std::size_t) {
+        char* from = memory.data() + 2 * kBytes * i;
+        for (int k = 0; k < kTimes; ++k) {
+          std::memcpy(from + kBytes, from, kBytes);
+          std::atomic_signal_fence(std::memory_order_seq_cst);  // each is done
+        }
+      },
+      kMachineRuns);
+  return 2.0 * kBytes * kTimes * static_cast<double>(threads) / (1000 * least(times));
 }
 
 std::vector<std::string> instruction_sets() {
@@ -194,20 +255,61 @@ Machine measure_machine() {
   m.l3 = cache_bytes();
   constexpr double kBytes = 256e6;
   constexpr double kProducts = 2e9;  // one
-  m.copy = 2 * kBytes / (1000 * memory_time(kBytes, kBytes));
-  m.read = kBytes / (1000 * memory_time(kBytes, 0));
-  m.fill = kBytes / (1000 * memory_time(0, kBytes));
+  auto bandwidth = [](double reads, double writes) {
+    return (reads + writes) / (1000 * least(Traffic(reads, writes)(kMachineRuns)));
+  };
+  auto speed = [](bool bf16) {
+    double out = 0;
+    for (const Times& way : Products(kProducts, bf16)(kMachineRuns))
+      out = std::max(out, kProducts / (1000 * least(way)));
+    return out;
+  };
+  m.copy = bandwidth(kBytes, kBytes);
+  m.read = bandwidth(kBytes, 0);
+  m.fill = bandwidth(0, kBytes);
   m.cached_copy = cached_copy_rate();
-  m.f32_products = kProducts / (1000 * product_time(kProducts, false));
-  m.bf16_products = kProducts / (1000 * product_time(kProducts, true));
+  m.f32_products = speed(false);
+  m.bf16_products = speed(true);
   return m;
 }
 
-double measure(const Limit& limit) {
-  if (limit.flops == 0 && limit.reads + limit.writes == 0) return empty_call();
-  double memory = limit.reads + limit.writes > 0 ? memory_time(limit.reads, limit.writes) : 0;
-  double products = limit.flops > 0 ? product_time(limit.flops, limit.bf16) : 0;
-  return std::max(memory, products);
+struct LimitSampler::State {
+  std::optional<Traffic> traffic;
+  std::unique_ptr<Products> products;
+  Times of_traffic, of_calls;
+  std::vector<Times> of_products;  // by way
+};
+
+LimitSampler::LimitSampler(const Limit& limit) : state_(std::make_unique<State>()) {
+  if (limit.reads + limit.writes > 0) state_->traffic.emplace(limit.reads, limit.writes);
+  if (limit.flops > 0) state_->products = std::make_unique<Products>(limit.flops, limit.bf16);
 }
+LimitSampler::~LimitSampler() = default;
+
+void LimitSampler::sample() {
+  constexpr int kFew = 3;
+  auto join = [](Times& to, const Times& more) { to.insert(to.end(), more.begin(), more.end()); };
+  State& s = *state_;
+  if (s.traffic) join(s.of_traffic, (*s.traffic)(kFew));
+  if (s.products) {
+    auto more = (*s.products)(s.products->take_long() ? 1 : kFew);
+    s.of_products.resize(more.size());
+    for (std::size_t way = 0; way < more.size(); ++way) join(s.of_products[way], more[way]);
+  }
+  if (!s.traffic && !s.products) join(s.of_calls, empty_calls(kFew));
+}
+
+double LimitSampler::longest(double (*of)(Times)) const {
+  const State& s = *state_;
+  double products = std::numeric_limits<double>::infinity();
+  for (const Times& way : s.of_products) products = std::min(products, of(way));
+  double out = s.of_products.empty() ? 0 : products;
+  for (const Times* times : {&s.of_traffic, &s.of_calls}) {
+    if (!times->empty()) out = std::max(out, of(*times));
+  }
+  return out;
+}
+double LimitSampler::median() const { return longest(bench::median); }
+double LimitSampler::least() const { return longest(bench::least); }
 
 }  // namespace tessera::bench

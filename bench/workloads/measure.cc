@@ -29,29 +29,49 @@ Check check(const std::vector<Array>& results) {
   return c;
 }
 
+namespace {
+
+// Of runs, after each of which the limit is sampled.
+constexpr std::int64_t kBatches = 5;
+
+Result finish(Result r, const LimitSampler& limit) {
+  std::sort(r.runs.begin(), r.runs.end());
+  r.limit = limit.median();
+  r.best_limit = limit.least();
+  return r;
+}
+
+}  // namespace
+
 Result timed(const Settings& s, const std::function<std::vector<Array>()>& f, const Limit& limit, int warmup) {
-  constexpr std::size_t kMost = 2000;
+  constexpr std::int64_t kMost = 2000;
   Result r;
   std::vector<Array> results;
   for (int i = 0; i < warmup; ++i) results = f();
   r.check = check(results);
   results.clear();
-  auto start = std::chrono::steady_clock::now();
-  auto spent = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); };
-  while (r.runs.size() < kMost && (std::ssize(r.runs) < s.min_runs || spent() < s.budget)) {
-    r.runs.push_back(microseconds([&] { f(); }));
+  LimitSampler sampler(limit);
+  for (std::int64_t batch = 1; batch <= kBatches; ++batch) {
+    auto start = std::chrono::steady_clock::now();
+    auto spent = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); };
+    const std::int64_t least = s.min_runs * batch / kBatches, most = kMost * batch / kBatches;
+    const double budget = s.budget / static_cast<double>(kBatches);
+    while (std::ssize(r.runs) < most && (std::ssize(r.runs) < least || spent() < budget)) {
+      r.runs.push_back(microseconds([&] { f(); }));
+    }
+    sampler.sample();
   }
-  std::sort(r.runs.begin(), r.runs.end());
-  r.limit = measure(limit);
-  return r;
+  return finish(std::move(r), sampler);
 }
 
 Result each(std::int64_t runs, const std::function<double(std::int64_t)>& f, const Limit& limit) {
   Result r;
-  for (std::int64_t i = 0; i < runs; ++i) r.runs.push_back(f(i));
-  std::sort(r.runs.begin(), r.runs.end());
-  r.limit = measure(limit);
-  return r;
+  LimitSampler sampler(limit);
+  for (std::int64_t i = 0; i < runs; ++i) {
+    r.runs.push_back(f(i));
+    if ((i + 1) * kBatches / runs > i * kBatches / runs) sampler.sample();
+  }
+  return finish(std::move(r), sampler);
 }
 
 const std::vector<Workload>& workloads() {

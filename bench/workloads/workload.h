@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -38,18 +39,33 @@ Check check(const std::vector<Array>& results);
 struct Result {
   std::vector<double> runs;  ///< microseconds, ascending
   Check check;               ///< count 0: none
-  double limit = 0;          ///< microseconds, measured in this process
+  double limit = 0;          ///< microseconds, measured between the runs: the median of its samples
+  double best_limit = 0;     ///< the least of them
   double median() const { return runs[runs.size() / 2]; }
 };
 
-/// Runs `f` (which returns when its results are ready) a few times, then until the budget is spent.
+/// Runs `f` (which returns when its results are ready) a few times, then until the budget is spent: in batches, between
+/// which the limit is sampled.
 Result timed(const Settings& s, const std::function<std::vector<Array>()>& f, const Limit& limit, int warmup = 3);
 /// Times of calls of `f`, which gives microseconds itself; no results are checked.
 Result each(std::int64_t runs, const std::function<double(std::int64_t)>& f, const Limit& limit);
 double microseconds(const std::function<void()>& f);
-/// Microseconds that this machine needs now: memory traffic on two threads and products of the library on all cores,
-/// the longer of the two; where there is neither, a call of an empty function.
-double measure(const Limit& limit);
+/// Microseconds that this machine needs for a limit: memory traffic, and products of the faster library, each on all
+/// cores, the longer of the two; where there is neither, a call of an empty function. A machine's speed may change
+/// within seconds: samples are to be taken between the runs that they are compared with.
+class LimitSampler {
+ public:
+  explicit LimitSampler(const Limit& limit);
+  ~LimitSampler();
+  void sample();  ///< takes three more, of what takes long one
+  double median() const;
+  double least() const;
+
+ private:
+  struct State;
+  double longest(double (*of)(std::vector<double>)) const;
+  std::unique_ptr<State> state_;
+};
 
 struct Workload {
   std::string name;
