@@ -3,6 +3,7 @@
 
 #include "numpy/reduction_functions.h"
 #include "program/promote.h"
+#include "tessera/custom.h"
 #include "tessera/numpy.h"
 
 namespace tessera {
@@ -77,12 +78,23 @@ std::pair<Array, Array> logsumexp_and_sign(const Operand& x, const Operand& b, c
 }
 
 Array softmax(const Operand& x, std::int64_t axis) {
-  const Loc& loc = x.loc();
+  const Loc loc = x.loc();
   Array a = program::inexact("softmax", x.array(), loc);
   Dims axes{program::axis_of("softmax", axis, a.ndim())};
-  Array shift = stop_gradient(on(max(on(a, loc), {.axis = axes, .keepdims = true}), loc));
-  Array e = exp(on(subtract(on(a, loc), on(shift, loc)), loc));
-  return divide(on(e, loc), on(sum(on(e, loc), {.axis = axes, .keepdims = true}), loc));
+  auto value = [axes, loc](const Array& v) {
+    Array shift = stop_gradient(on(max(on(v, loc), {.axis = axes, .keepdims = true}), loc));
+    Array e = exp(on(subtract(on(v, loc), on(shift, loc)), loc));
+    return divide(on(e, loc), on(sum(on(e, loc), {.axis = axes, .keepdims = true}), loc));
+  };
+  if (!a.is_traced()) return value(a);  // which nothing differentiates
+  // y (t - sum(y t)), JAX's rule: of the quotient's own one each element would be divided twice more.
+  auto rule = [axes, loc, value](const std::tuple<Array>& v, const std::tuple<Array>& t) {
+    Array y = value(std::get<0>(v));
+    const Array& tangent = std::get<0>(t);
+    Array along = sum(on(multiply(on(y, loc), on(tangent, loc)), loc), {.axis = axes, .keepdims = true});
+    return std::pair{y, multiply(on(y, loc), on(subtract(on(tangent, loc), on(along, loc)), loc))};
+  };
+  return custom_jvp(value, rule)(a);
 }
 Array log_softmax(const Operand& x, std::int64_t axis) {
   const Loc& loc = x.loc();

@@ -107,6 +107,41 @@ TEST(Grad, JacobiansAndHessianOfAQuadratic) {
   EXPECT_EQ(jacrev(linear)(x).to_vector<float>(), mv);
 }
 
+// JAX's rule in place of the quotient's own, in both modes, of any order, batched and along a split axis.
+TEST(Grad, SoftmaxOfFirstAndSecondOrder) {
+  Array x(HostArray::from<double>({0.5, -1, 2, 0.25}));
+  const auto f = [](Array v) { return softmax(v, -1); };
+  const auto y = f(x).to_vector<double>();
+  const auto forward = jacfwd(f)(x).to_vector<double>(), reverse = jacrev(f)(x).to_vector<double>();
+  for (std::size_t i = 0; i < 4; ++i) {
+    for (std::size_t j = 0; j < 4; ++j) {
+      EXPECT_NEAR(forward[4 * i + j], y[i] * ((i == j ? 1 : 0) - y[j]), 1e-14);
+      EXPECT_NEAR(reverse[4 * i + j], y[i] * ((i == j ? 1 : 0) - y[j]), 1e-14);
+    }
+  }
+  const auto weighed = [&](Array v) { return sum(softmax(v, -1) * Array(HostArray::from<double>({1, -2, 3, 0.5}))); };
+  const auto h = hessian(weighed)(x).to_vector<double>();
+  for (std::size_t j = 0; j < 4; ++j) {
+    auto at = [&](double d) {
+      auto v = x.to_vector<double>();
+      v[j] += d;
+      return grad(weighed)(Array(HostArray::from(v))).to_vector<double>();
+    };
+    const auto up = at(1e-5), down = at(-1e-5);
+    for (std::size_t i = 0; i < 4; ++i) EXPECT_NEAR(h[4 * i + j], (up[i] - down[i]) / 2e-5, 1e-9);
+  }
+  Mesh mesh = make_mesh({4}, "x");
+  Array rows(numbers({3, 8}));
+  const auto g = grad([](Array v) { return sum(square(softmax(v, -1))); });
+  const auto want = g(rows).to_vector<float>();
+  const auto split = jit(g)(device_put(rows, NamedSharding(mesh, P(none, "x")))).to_vector<float>();
+  const auto batched = vmap(g)(rows).to_vector<float>();
+  for (std::size_t i = 0; i < want.size(); ++i) {
+    EXPECT_NEAR(split[i], want[i], 1e-6);
+    EXPECT_NEAR(batched[i], want[i], 1e-6);
+  }
+}
+
 TEST(Grad, DataParallelGradient) {
   ClientScope scope(eight());
   auto mesh = make_mesh({4, 2}, {"x", "y"});

@@ -343,14 +343,19 @@ TEST_F(Compiled, ExtremaOfRowsGiveTheKernelsBitsWhereOneElementMatters) {
   Data data(7, Data::Values::Tame);
   for (ReduceOp op : {ReduceOp::Max, ReduceOp::Min}) {
     const float towards = op == ReduceOp::Max ? -1.0F : 1.0F;  // all others lie there, so that a zero is the extremum
-    for (bool both : {false, true}) {
+    enum class Also { Nothing, TheOther, Keep };  // the other extremum, or a value that the next pass needs
+    for (Also also : {Also::Nothing, Also::TheOther, Also::Keep}) {
       Case c;
       c.text = op == ReduceOp::Max ? "maximum" : "minimum";
       auto x = c.input(DType::F32, Access::Contiguous);
+      const float one = 1;
+      if (also == Also::Keep) x = c.program.op(EwOp::Div, DType::F32, x, c.program.constant(DType::F32, &one));
       auto r = c.program.reduce(op, x);
       c.output(r, true);
       c.output(c.program.op(EwOp::Sub, DType::F32, x, r));
-      if (both) c.output(c.program.reduce(op == ReduceOp::Max ? ReduceOp::Min : ReduceOp::Max, x), true);
+      if (also == Also::TheOther) {
+        c.output(c.program.reduce(op == ReduceOp::Max ? ReduceOp::Min : ReduceOp::Max, x), true);
+      }
       const std::int64_t rows = columns * static_cast<std::int64_t>(std::size(kMatter));
       Bytes bytes = data.operand(DType::F32, rows * columns);
       auto* values = reinterpret_cast<float*>(bytes.data());

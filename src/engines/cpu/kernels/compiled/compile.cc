@@ -351,11 +351,11 @@ class Emitter {
     if (!a_.wide()) return most_together(p) > 1 ? 1 : heavy(p) ? 2 : 4;
     return heavy(p) ? 6 : 8;
   }
-  // Whether the pass may be tried the quick way: it leaves nothing but totals, so that it can run again.
+  // Whether the pass may be tried the quick way: it leaves nothing but totals and what it keeps, so that it can run
+  // again.
   bool is_quick(const Pass& p) const {
-    return !p.reduces.empty() && p.reduces.size() <= std::min<std::size_t>(2, folds_in_registers(p)) &&
-           p.keeps.empty() && !p.stores && !heavy(p) &&
-           std::ranges::all_of(p.reduces, [&](Value v) { return Folds::has_quick_way(a_, node(v)); });
+    return !p.reduces.empty() && p.reduces.size() <= std::min<std::size_t>(2, folds_in_registers(p)) && !p.stores &&
+           !heavy(p) && std::ranges::all_of(p.reduces, [&](Value v) { return Folds::has_quick_way(a_, node(v)); });
   }
   bool heavy(const Pass& p) const { return weight(p) > 24; }
   int weight(const Pass& p) const {

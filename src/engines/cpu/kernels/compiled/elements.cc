@@ -146,10 +146,8 @@ void Elements::widen(DType t, Reg d, const Xbyak::Operand& from) {
     a_.vpslld(d, d, 16);
     return;
   }
-  Reg zero = a_.temporary();
   a_.vpmovzxbd(d, from);
-  a_.vpxor(zero, zero, zero);
-  a_.vpcmpgtd(d, d, zero);
+  a_.vpcmpgtd(d, d, a_.constant(0U));
 }
 
 // Lanes as such elements, in the low part of d.

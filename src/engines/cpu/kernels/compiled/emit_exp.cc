@@ -107,8 +107,8 @@ void exp_parts(const Group& g, const Parts& r) {
 // x = exp(x) of any x.
 void exp_of_any(const Group& g, const Parts& r) {
   Assembler& a = g.assembler();
-  // The second operand where either is NaN.
-  Reg bound = g.held(-104.0F);
+  // The second operand where either is NaN. The lower bound's smaller factor is zero.
+  Reg bound = g.held(-176.0F);
   g.each([&](std::size_t k) { a.vmaxps(r.x[k], bound, r.x[k]); });
   bound = g.held(89.0F);
   g.each([&](std::size_t k) { a.vminps(r.x[k], bound, r.x[k]); });

@@ -111,7 +111,7 @@ HWY_INLINE Vec<float> exp_rest(Vec<float> r) {
 }
 // Results below the normal range round once: where no instruction does so, 2^n is two factors.
 HWY_INLINE Vec<float> fast_exp(Vec<float> x) {
-  constexpr float kLowest = -104.0F;  // rounds to zero
+  constexpr float kLowest = -176.0F;  // its smaller factor is zero: products below the normal range take long
   constexpr float kHighest = 89.0F;   // infinite
   x = at_most(kHighest, at_least(kLowest, x));
   Vec<float> shifted = fma(x, kLog2E, Vec<float>{} + kExpRound);  // n is in its low bits

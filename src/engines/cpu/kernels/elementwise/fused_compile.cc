@@ -78,7 +78,6 @@ class Collector {
           if (s.in[i].place == Place::None) continue;
           n.operands[i] = read(s.in[i], s.op == EwOp::Select && i == 0 ? DType::Bool : s.from);
         }
-        divide_by_power(n);
         bind(s.out, compute(n));
         break;
       }
@@ -172,22 +171,6 @@ class Collector {
     next.op = EwOp::Sub;
     next.operands = {n.operands[0], multiple, -1};
     return f_.add(next);
-  }
-
-  // x / 2^k is x * 2^-k: both round the same number.
-  void divide_by_power(Fragment::Node& n) {
-    if (n.op != EwOp::Div || n.dtype != DType::F32) return;
-    const auto& divisor = f_.nodes[static_cast<std::size_t>(n.operands[1])];
-    if (divisor.kind != Kind::Constant) return;
-    float d;
-    std::memcpy(&d, divisor.bytes.data(), sizeof d);
-    int exponent = 0;
-    if (std::fabs(std::frexp(d, &exponent)) != 0.5F || std::abs(exponent) > 100) return;
-    float inverse = 1 / d;
-    Fragment::Node factor{.kind = Kind::Constant, .dtype = DType::F32};
-    std::memcpy(factor.bytes.data(), &inverse, sizeof inverse);
-    n.op = EwOp::Mul;
-    n.operands[1] = f_.add(factor);
   }
 
   const Variant& variant_;
