@@ -2,6 +2,7 @@
 #include <limits>
 
 #include "numpy/reduction_functions.h"
+#include "program/composite.h"
 #include "program/promote.h"
 #include "tessera/custom.h"
 #include "tessera/numpy.h"
@@ -77,33 +78,36 @@ std::pair<Array, Array> logsumexp_and_sign(const Operand& x, const Operand& b, c
   return {is_complex(s.log.dtype()) ? real(on(s.log, x.loc())) : s.log, s.sign};
 }
 
+namespace {
+// x less its largest along the axes, which takes no part in derivatives.
+Array shifted(const Array& x, const Dims& axes) { return x - stop_gradient(max(x, {.axis = axes, .keepdims = true})); }
+}  // namespace
+
 Array softmax(const Operand& x, std::int64_t axis) {
-  const Loc loc = x.loc();
-  Array a = program::inexact("softmax", x.array(), loc);
-  Dims axes{program::axis_of("softmax", axis, a.ndim())};
-  auto value = [axes, loc](const Array& v) {
-    Array shift = stop_gradient(on(max(on(v, loc), {.axis = axes, .keepdims = true}), loc));
-    Array e = exp(on(subtract(on(v, loc), on(shift, loc)), loc));
-    return divide(on(e, loc), on(sum(on(e, loc), {.axis = axes, .keepdims = true}), loc));
+  Array a = program::inexact("softmax", x.array(), x.loc());
+  const Dims axes{program::axis_of("softmax", axis, a.ndim())};
+  auto value = [axes](const Array& v) {
+    Array e = exp(shifted(v, axes));
+    return e / sum(e, {.axis = axes, .keepdims = true});
   };
-  if (!a.is_traced()) return value(a);  // which nothing differentiates
   // y (t - sum(y t)), JAX's rule: of the quotient's own one each element would be divided twice more.
-  auto rule = [axes, loc, value](const std::tuple<Array>& v, const std::tuple<Array>& t) {
-    Array y = value(std::get<0>(v));
-    const Array& tangent = std::get<0>(t);
-    Array along = sum(on(multiply(on(y, loc), on(tangent, loc)), loc), {.axis = axes, .keepdims = true});
-    return std::pair{y, multiply(on(y, loc), on(subtract(on(tangent, loc), on(along, loc)), loc))};
+  auto rule = [axes, value](const std::tuple<Array>& v, const std::tuple<Array>& tangents) {
+    const Array y = value(std::get<0>(v));
+    const Array& t = std::get<0>(tangents);
+    return std::pair{y, y * (t - sum(y * t, {.axis = axes, .keepdims = true}))};
   };
-  return custom_jvp(value, rule)(a);
+  const bool differentiable = a.is_traced();  // nothing differentiates what is not
+  return program::composite("softmax", x.loc(), {a}, [&](const program::Arrays& v) {
+    return differentiable ? custom_jvp(value, rule)(v[0]) : value(v[0]);
+  });
 }
 Array log_softmax(const Operand& x, std::int64_t axis) {
-  const Loc& loc = x.loc();
-  Array a = program::inexact("log_softmax", x.array(), loc);
-  Dims axes{program::axis_of("log_softmax", axis, a.ndim())};
-  Array shift = stop_gradient(on(max(on(a, loc), {.axis = axes, .keepdims = true}), loc));
-  Array shifted = subtract(on(a, loc), on(shift, loc));
-  Array total = sum(on(exp(on(shifted, loc)), loc), {.axis = axes, .keepdims = true});
-  return subtract(on(shifted, loc), on(log(on(total, loc)), loc));
+  Array a = program::inexact("log_softmax", x.array(), x.loc());
+  const Dims axes{program::axis_of("log_softmax", axis, a.ndim())};
+  return program::composite("log_softmax", x.loc(), {a}, [&](const program::Arrays& v) {
+    const Array y = shifted(v[0], axes);
+    return y - log(sum(exp(y), {.axis = axes, .keepdims = true}));
+  });
 }
 Array clip(const Operand& x, const std::optional<Operand>& min, const std::optional<Operand>& max) {
   Array y = x.array();

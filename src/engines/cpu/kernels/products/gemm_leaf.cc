@@ -57,14 +57,15 @@ bool prefers_blas(const GemmShape& s) {
     return work <= 24.0 * 24 * 24 || (s.trans_a && s.trans_b && s.m <= 32 && s.k >= 256);
   }
   if (vectors() == Vectors::Narrow) {
-    constexpr std::int64_t kLongRow = 512, kManyRows = 512, kShortSum = 384;
+    constexpr std::int64_t kLongRow = 512, kManyRows = 512;
+    const std::int64_t short_sum = s.trans_b ? 512 : 384;
     if (work <= 20.0 * 20 * 20) return true;
     // Of short sums much of the time goes into the result, which OpenBLAS clears first. oneDNN copies the operands of
     // large results, and has to step by long rows in others.
     constexpr double kLargeResult = 0.0038;
     const bool copies = 1.0 / static_cast<double>(s.m) + 1.0 / static_cast<double>(s.n) < kLargeResult;
     const bool steps = !s.trans_b && s.n >= kLongRow && !copies;
-    if (!s.trans_a && s.k <= kShortSum && s.m >= kManyRows && !steps) return false;
+    if (!s.trans_a && s.k <= short_sum && s.m >= kManyRows && !steps) return false;
     if (work > 256.0 * 256 * 256) return true;
     return (!s.trans_b && s.n >= kLongRow) || (s.trans_a && s.m >= kLongRow);
   }
