@@ -109,6 +109,7 @@ TEST(Grad, JacobiansAndHessianOfAQuadratic) {
 
 // JAX's rule in place of the quotient's own, in both modes, of any order, batched and along a split axis.
 TEST(Grad, SoftmaxOfFirstAndSecondOrder) {
+  ClientScope scope(eight());
   Array x(HostArray::from<double>({0.5, -1, 2, 0.25}));
   const auto f = [](Array v) { return softmax(v, -1); };
   const auto y = f(x).to_vector<double>();
