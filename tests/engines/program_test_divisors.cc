@@ -17,7 +17,6 @@
 namespace tessera::test {
 namespace {
 
-using ir::Value;
 using ir::Values;
 
 // Numbers of every size, down to those below the normal range of each dtype, and what is no number.
