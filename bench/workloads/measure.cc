@@ -52,14 +52,19 @@ Result timed(const Settings& s, const std::function<std::vector<Array>()>& f, co
   results.clear();
   LimitSampler sampler(limit);
   for (std::int64_t batch = 1; batch <= kBatches; ++batch) {
-    if (batch > 1) f();  // not counted: it finds the caches as the limit's samples left them
-    auto start = std::chrono::steady_clock::now();
-    auto spent = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); };
     const std::int64_t least = s.min_runs * batch / kBatches, most = kMost * batch / kBatches;
     const double budget = s.budget / static_cast<double>(kBatches);
-    while (std::ssize(r.runs) < most && (std::ssize(r.runs) < least || spent() < budget)) {
-      r.runs.push_back(microseconds([&] { f(); }));
+    auto start = std::chrono::steady_clock::now();
+    auto more = [&] {
+      const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
+      return std::ssize(r.runs) < most && (std::ssize(r.runs) < least || spent.count() < budget);
+    };
+    if (!more()) continue;
+    if (batch > 1) {  // not counted: it finds the caches as the limit's samples left them
+      f();
+      start = std::chrono::steady_clock::now();
     }
+    while (more()) r.runs.push_back(microseconds([&] { f(); }));
     sampler.sample();
   }
   return finish(std::move(r), sampler);

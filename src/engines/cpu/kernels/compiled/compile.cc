@@ -208,7 +208,7 @@ class Emitter {
   bool calls(const Pass& p) const {
     return std::ranges::any_of(p.values, [&](Value v) { return computes(v, p) && code_of(v).function != nullptr; });
   }
-  // The vectors for which an op is written at once, and the most for which the pass has one.
+  // How many vectors an op's code computes side by side, and the most of them that one of the pass does.
   int together(Value v, const Pass& p) const { return computes(v, p) ? code_of(v).together : 1; }
   int most_together(const Pass& p) const {
     int most = 1;

@@ -26,7 +26,7 @@ struct OpCode {
   DType rounded = DType::F32;      // f16 and bf16: of what is emitted
   int weight = 1;                  // instructions, roughly
   EmitTogether emit_together = nullptr;
-  int together = 1;  // vectors for which it is written at once
+  int together = 1;  // vectors that the code computes side by side
   explicit operator bool() const { return emit != nullptr || function != nullptr || emit_together != nullptr; }
 };
 
