@@ -28,7 +28,6 @@ using Kind = Fragment::Kind;
 using Node = Fragment::Node;
 using Value = Fragment::Value;
 using Reg = Assembler::Reg;
-using Xbyak::Reg64;
 
 class Emitter {
  public:
@@ -197,7 +196,7 @@ class Emitter {
     auto assign = [&](std::int32_t q) {
       if (q < 0 || free.empty() || elements_.holds_address(q)) return;
       elements_.hold_address(q, free.back());
-      a_.mov(Reg64(free.back()), a_.pointer(q));
+      a_.mov(Xbyak::Reg64(free.back()), a_.pointer(q));
       free.pop_back();
     };
     for (Value v : p.values) assign(loads(v, p) ? source_pointer(v) : -1);

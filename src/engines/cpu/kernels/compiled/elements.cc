@@ -3,9 +3,6 @@
 
 namespace tessera::kernels {
 
-using Xbyak::Reg64;
-using Xbyak::Xmm;
-
 void Elements::begin() {
   tail_mask_ = a_.new_slot();
   a_.begin_body(0);
@@ -28,7 +25,7 @@ Xbyak::RegExp Elements::at(std::int32_t p, std::int64_t size, int ahead) {
     a_.mov(a_.rax, a_.pointer(p));
     r = Xbyak::Operand::RAX;
   }
-  return Reg64(r) + a_.rcx * static_cast<int>(size) + ahead * static_cast<int>(size);
+  return Xbyak::Reg64(r) + a_.rcx * static_cast<int>(size) + ahead * static_cast<int>(size);
 }
 
 // The lanes that are left of the row; good for the next instruction only.
@@ -41,7 +38,7 @@ void Elements::load_wide_tail(DType t, std::int32_t p, int ahead, Reg d) {
   auto from = a_.ptr[at(p, dtype_size(t), ahead)];
   if (dtype_size(t) == 4) return a_.vmovups(d | tail() | Xbyak::util::T_z, from);
   if (t == DType::Bool) {
-    Xmm bytes(d.getIdx());
+    Xbyak::Xmm bytes(d.getIdx());
     a_.vmovdqu8(bytes | tail() | Xbyak::util::T_z, from);
     return widen(t, d, bytes);
   }
@@ -54,7 +51,7 @@ void Elements::store_wide_tail(DType t, std::int32_t p, int ahead, Reg x) {
   if (dtype_size(t) == 4) return a_.vmovups(to | tail(), x);
   Reg d = a_.temporary();
   narrow(t, d, x);
-  t == DType::Bool ? a_.vmovdqu8(to | tail(), Xmm(d.getIdx())) : a_.vmovdqu16(to | tail(), a_.half(d));
+  t == DType::Bool ? a_.vmovdqu8(to | tail(), Xbyak::Xmm(d.getIdx())) : a_.vmovdqu16(to | tail(), a_.half(d));
 }
 
 void Elements::load(DType t, std::int32_t p, int ahead, bool tail, Reg d) {
@@ -106,9 +103,9 @@ void Elements::store(DType t, std::int32_t p, int ahead, bool tail, bool stream,
   if (t != DType::Bool) {
     stream ? a_.vmovntps(to, a_.half(d)) : a_.vmovups(to, a_.half(d));
   } else if (a_.wide()) {
-    a_.vmovups(to, Xmm(d.getIdx()));
+    a_.vmovups(to, Xbyak::Xmm(d.getIdx()));
   } else {
-    a_.vmovq(to, Xmm(d.getIdx()));
+    a_.vmovq(to, Xbyak::Xmm(d.getIdx()));
   }
 }
 
@@ -120,8 +117,8 @@ void Elements::load_one(DType t, std::int32_t p, Reg d) {
     a_.cmp(a_.byte[a_.rax], 1);
     a_.sbb(a_.r11d, 0);  // -1 where it is zero
     a_.not_(a_.r11d);
-    a_.vmovd(Xmm(d.getIdx()), a_.r11d);
-    return a_.vbroadcastss(d, Xmm(d.getIdx()));
+    a_.vmovd(Xbyak::Xmm(d.getIdx()), a_.r11d);
+    return a_.vbroadcastss(d, Xbyak::Xmm(d.getIdx()));
   }
   a_.vpbroadcastw(a_.half(d), a_.word[a_.rax]);
   if (t == DType::F16) return a_.vcvtph2ps(d, a_.half(d));
@@ -131,10 +128,10 @@ void Elements::load_one(DType t, std::int32_t p, Reg d) {
 
 void Elements::store_one(DType t, std::int32_t p, Reg x) {
   a_.mov(a_.rax, a_.pointer(p));
-  if (dtype_size(t) == 4) return a_.vmovd(a_.dword[a_.rax], Xmm(x.getIdx()));
+  if (dtype_size(t) == 4) return a_.vmovd(a_.dword[a_.rax], Xbyak::Xmm(x.getIdx()));
   Reg d = a_.temporary();
   narrow(t, d, x);
-  a_.vmovd(a_.r11d, Xmm(d.getIdx()));
+  a_.vmovd(a_.r11d, Xbyak::Xmm(d.getIdx()));
   t == DType::Bool ? a_.mov(a_.byte[a_.rax], a_.r11b) : a_.mov(a_.word[a_.rax], a_.r11w);
 }
 
@@ -152,13 +149,13 @@ void Elements::widen(DType t, Reg d, const Xbyak::Operand& from) {
 
 // Lanes as such elements, in the low part of d.
 void Elements::narrow(DType t, Reg d, Reg x) {
-  Xmm low = a_.half(d);
+  Xbyak::Xmm low = a_.half(d);
   if (t == DType::F16) return a_.vcvtps2ph(low, x, 0);
   a_.vpsrld(d, x, t == DType::BF16 ? 16 : 31);
-  if (a_.wide()) return t == DType::BF16 ? a_.vpmovdw(low, d) : a_.vpmovdb(Xmm(d.getIdx()), d);
+  if (a_.wide()) return t == DType::BF16 ? a_.vpmovdw(low, d) : a_.vpmovdb(Xbyak::Xmm(d.getIdx()), d);
   Reg high = a_.temporary();
-  a_.vextracti128(Xmm(high.getIdx()), d, 1);
-  a_.vpackusdw(low, low, Xmm(high.getIdx()));
+  a_.vextracti128(Xbyak::Xmm(high.getIdx()), d, 1);
+  a_.vpackusdw(low, low, Xbyak::Xmm(high.getIdx()));
   if (t == DType::Bool) a_.vpackuswb(low, low, low);
 }
 

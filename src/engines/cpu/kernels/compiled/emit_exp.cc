@@ -17,7 +17,6 @@ namespace tessera::kernels {
 namespace {
 
 using Reg = Assembler::Reg;
-using Xbyak::Operand;
 /// Vectors that registers suffice for.
 constexpr std::size_t kGroup = 4;
 using Regs = std::array<Reg, kGroup>;
@@ -76,18 +75,18 @@ struct Parts {
 // p = q of x = r
 void exp_rest(const Group& g, const Parts& r) {
   Assembler& a = g.assembler();
-  g.each(kExpRest.front(), [&](std::size_t k, const Operand& c) { a.vmovups(r.p[k], c); });
+  g.each(kExpRest.front(), [&](std::size_t k, const auto& c) { a.vmovups(r.p[k], c); });
   for (float of : std::span(kExpRest).subspan(1)) {
-    g.each(of, [&](std::size_t k, const Operand& c) { a.vfmadd213ps(r.p[k], r.x[k], c); });
+    g.each(of, [&](std::size_t k, const auto& c) { a.vfmadd213ps(r.p[k], r.x[k], c); });
   }
 }
 
 // shifted = n + round and p = n for x, of which a unit is `scale`.
 void powers(const Group& g, const Parts& r, float round, float scale) {
   Assembler& a = g.assembler();
-  g.each(round, [&](std::size_t k, const Operand& c) { a.vmovups(r.shifted[k], c); });
-  g.each(scale * kLog2E, [&](std::size_t k, const Operand& c) { a.vfmadd231ps(r.shifted[k], r.x[k], c); });
-  g.each(round, [&](std::size_t k, const Operand& c) { a.vsubps(r.p[k], r.shifted[k], c); });
+  g.each(round, [&](std::size_t k, const auto& c) { a.vmovups(r.shifted[k], c); });
+  g.each(scale * kLog2E, [&](std::size_t k, const auto& c) { a.vfmadd231ps(r.shifted[k], r.x[k], c); });
+  g.each(round, [&](std::size_t k, const auto& c) { a.vsubps(r.p[k], r.shifted[k], c); });
 }
 
 // x = r, p = exp(r) and shifted = n + kExpRound
@@ -95,7 +94,7 @@ void exp_parts(const Group& g, const Parts& r) {
   Assembler& a = g.assembler();
   powers(g, r, kExpRound, 1);
   for (float of : kMinusLog2Parts) {
-    g.each(of, [&](std::size_t k, const Operand& c) { a.vfmadd231ps(r.x[k], r.p[k], c); });
+    g.each(of, [&](std::size_t k, const auto& c) { a.vfmadd231ps(r.x[k], r.p[k], c); });
   }
   exp_rest(g, r);
   const Assembler::Source one = g.constant(1.0F);
@@ -230,7 +229,7 @@ Regs tangent_power(const Group& g, std::span<const Operands> v) {
   g.each([&](std::size_t k) { a.vminps(r.x[k], bound, r.x[k]); });
   powers(g, r, kExpRoundBiased, 2);
   g.each([&](std::size_t k) { a.vaddps(r.x[k], r.x[k], r.x[k]); });
-  g.each(kMinusLog2, [&](std::size_t k, const Operand& c) {
+  g.each(kMinusLog2, [&](std::size_t k, const auto& c) {
     a.vfmadd231ps(r.x[k], r.p[k], c);
     a.vpslld(r.shifted[k], r.shifted[k], 23);
   });
@@ -239,7 +238,7 @@ Regs tangent_power(const Group& g, std::span<const Operands> v) {
     a.vmulps(g.scratch(), r.x[k], r.x[k]);
     a.vfmadd213ps(r.p[k], g.scratch(), r.x[k]);
   });
-  g.each(1.0F, [&](std::size_t k, const Operand& one) { a.vsubps(r.x[k], r.shifted[k], one); });
+  g.each(1.0F, [&](std::size_t k, const auto& one) { a.vsubps(r.x[k], r.shifted[k], one); });
   g.each([&](std::size_t k) { a.vfmadd213ps(r.p[k], r.shifted[k], r.x[k]); });
   g.drop(r.x);
   g.drop(r.shifted);
@@ -250,7 +249,7 @@ Regs tangent_power(const Group& g, std::span<const Operands> v) {
 void tangent_quotient(const Group& g, std::span<const Reg> t) {
   Assembler& a = g.assembler();
   const Regs d = g.temporaries();
-  g.each(2.0F, [&](std::size_t k, const Operand& two) {
+  g.each(2.0F, [&](std::size_t k, const auto& two) {
     a.vaddps(d[k], t[k], two);
     a.vdivps(t[k], t[k], d[k]);
   });
