@@ -9,6 +9,7 @@
 #include <random>
 #include <vector>
 
+#include "engines/cpu/kernels/compiled/fragment.h"
 #include "engines/cpu/kernels/elementwise/elementwise_kernels.h"
 #include "engines/cpu/kernels/elementwise/fused.h"
 #include "tessera/config.h"
@@ -116,6 +117,70 @@ TEST(Division, OfAScalarInABlock) {
       ASSERT_EQ(r[i], y == 0 ? d.a[i] : static_cast<std::int32_t>(wide % y)) << d.a[i] << " % " << y;
     }
   }
+}
+
+// Divisors that a block knows: code multiplies by what they are the inverse of. Beside their multiples, the largest
+// too.
+template <class T>
+void check_known_divisor(T y, std::mt19937_64& rng) {
+  constexpr DType kT = dtype_of<T>();
+  const std::int64_t low = std::numeric_limits<T>::min(), high = std::numeric_limits<T>::max();
+  const auto wide_y = static_cast<std::int64_t>(y);
+  std::vector<T> a;
+  auto add = [&](std::int64_t x) {
+    for (std::int64_t near = x - 1; near <= x + 1; ++near) {
+      if (near >= low && near <= high) a.push_back(static_cast<T>(near));
+    }
+  };
+  for (std::int64_t x : {low, high, std::int64_t{0}}) {
+    add(x);
+    if (y != 0) add(x / wide_y * wide_y);
+  }
+  for (int i = 0; i < 300; ++i) {
+    const auto x = static_cast<std::int64_t>(static_cast<T>(rng()));
+    add(y == 0 ? x : x / wide_y * wide_y);
+    add(x >> rng() % 32);
+  }
+  FusedProgram p;
+  auto x = p.input(kT, Access::Contiguous), c = p.constant(kT, &y);
+  p.output(p.op(EwOp::Div, kT, x, c));
+  p.output(p.op(EwOp::Rem, kT, x, c));
+  const auto n = static_cast<std::int64_t>(a.size());
+  std::vector<T> q(a.size()), r(a.size());
+  const std::array<const void*, 1> in = {a.data()};
+  const std::array<void*, 2> out = {q.data(), r.data()};
+  const FusedKernel kernel(p);
+  kernel.run(in, out, 1, n);
+  ASSERT_EQ(kernel.coverage(1, n).by_kernels, can_compile() ? 0 : 2);
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const auto wide = static_cast<std::int64_t>(a[i]);
+    ASSERT_EQ(q[i], y == 0 ? static_cast<T>(-1) : static_cast<T>(wide / wide_y)) << +a[i] << " / " << +y;
+    ASSERT_EQ(r[i], y == 0 ? a[i] : static_cast<T>(wide % wide_y)) << +a[i] << " % " << +y;
+  }
+}
+
+template <class T>
+void check_known_divisors() {
+  std::mt19937_64 rng(11);
+  const std::int64_t low = std::numeric_limits<T>::min(), high = std::numeric_limits<T>::max();
+  std::vector<std::int64_t> divisors = {low, low + 1, high, high - 1};
+  for (int power = 0; power < 32; ++power) {
+    for (std::int64_t near = -1; near <= 1; ++near) {
+      divisors.push_back((std::int64_t{1} << power) + near);
+      divisors.push_back(-(std::int64_t{1} << power) + near);
+    }
+  }
+  for (int i = 0; i < 300; ++i) divisors.push_back(static_cast<std::int64_t>(static_cast<T>(rng())) >> rng() % 32);
+  for (std::int64_t y : divisors) {
+    if (y < low || y > high) continue;
+    check_known_divisor(static_cast<T>(y), rng);
+    if (testing::Test::HasFatalFailure()) return;
+  }
+}
+
+TEST(Division, ByWhatABlockKnowsIsExact) {
+  check_known_divisors<std::int32_t>();
+  check_known_divisors<std::uint32_t>();
 }
 
 }  // namespace

@@ -9,7 +9,7 @@
 
 #include "base/strings.h"
 #include "engines/cpu/passes/engine_products.h"
-#include "engines/cpu/passes/fold_divisors.h"
+#include "engines/cpu/passes/fold_constants.h"
 #include "engines/cpu/passes/fold_sections.h"
 #include "engines/cpu/passes/fold_transposes.h"
 #include "engines/cpu/passes/fuse.h"
@@ -104,7 +104,7 @@ struct Derivatives {
 
 void add_engine_passes(Golden& golden, GraphPtr g) {
   g = golden.add("inline_calls", cpu::inline_calls(g));
-  g = golden.add("merge_equal", cpu::merge_equal(cpu::fold_divisors(g)));
+  g = golden.add("merge_equal", cpu::merge_equal(cpu::fold_constants(g)));
   g = golden.add("fold_transposes", cpu::fold_transposes(g));
   g = golden.add("fold_sections", cpu::fold_sections(g));
   golden.add("recompute_cheap", cpu::recompute_cheap(g).graph);

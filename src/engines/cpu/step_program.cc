@@ -11,7 +11,7 @@
 #include "engines/cpu/chrome_trace.h"
 #include "engines/cpu/overlap.h"
 #include "engines/cpu/passes/find_windows.h"
-#include "engines/cpu/passes/fold_divisors.h"
+#include "engines/cpu/passes/fold_constants.h"
 #include "engines/cpu/passes/fold_sections.h"
 #include "engines/cpu/passes/fold_transposes.h"
 #include "engines/cpu/passes/fuse.h"
@@ -82,7 +82,7 @@ std::shared_ptr<const Program> Program::compile(const ir::GraphPtr& graph, Conte
   bool rewrites = !program->debug_nans_ && !context.plain();
   FusedGraph fused =
       rewrites
-          ? recompute_cheap(find_windows(fold_sections(fold_transposes(merge_equal(fold_divisors(program->graph_))))))
+          ? recompute_cheap(find_windows(fold_sections(fold_transposes(merge_equal(fold_constants(program->graph_))))))
           : FusedGraph{program->graph_, fusion_groups(*program->graph_, false)};
   program->graph_ = fused.graph;
   const ir::Graph& g = *program->graph_;

@@ -13,7 +13,9 @@
 #include "engines/cpu/passes/fuse_rules.h"
 #include "engines/cpu/steps/unit.h"
 #include "ir/op_def.h"
+#include "ops/define_op.h"
 #include "ops/ops.h"
+#include "ops/transform/interpret.h"
 
 namespace tessera::cpu {
 
@@ -358,6 +360,14 @@ class FusedUnit final : public Unit {
              std::vector<FusedColumns::Column>& columns) const {
     std::map<ir::ValueId, FusedProgram::Value> values;
     std::map<std::pair<ir::ValueId, Access>, FusedProgram::Value> inputs;
+    // Programs that differ in a constant alone share their code, for which constants are operands; but quotients by a
+    // number that is known are products.
+    for (auto i : group_.eqns) {
+      const ir::Eqn* divisor = whole_divisor(g_.eqns[i]);
+      if (divisor == nullptr || values.contains(divisor->out[0])) continue;
+      const HostArray c = ops::interpret(*divisor->op, {}, divisor->attrs)[0];
+      values[divisor->out[0]] = program.constant(c.dtype(), c.data());
+    }
     auto operand = [&](const ir::Eqn& e, std::size_t i) {
       ir::ValueId v = e.in[i];
       if (auto it = values.find(v); it != values.end()) return it->second;
@@ -406,6 +416,19 @@ class FusedUnit final : public Unit {
       if (fresh) program.output(values[e.in[0]]);
       columns.push_back({*reduce_op(*e.op), it->second});
     }
+  }
+
+  // The constant without dimensions that an equation divides whole numbers by; null for others.
+  const ir::Eqn* whole_divisor(const ir::Eqn& e) const {
+    if ((e.op != &ops::def::div && e.op != &ops::def::rem) || !is_integer(g_.type(e.out[0]).dtype)) return nullptr;
+    ir::ValueId v = e.in[1];
+    auto maker = [&] {
+      return std::ranges::find_if(g_.eqns, [&](const ir::Eqn& x) { return std::ranges::count(x.out, v) > 0; });
+    };
+    auto made = maker();
+    for (; made != g_.eqns.end() && made->op == &ops::def::broadcast_in_dim; made = maker()) v = made->in[0];
+    const bool known = made != g_.eqns.end() && made->op == &ops::def::constant && g_.type(v).shape.empty();
+    return known ? &*made : nullptr;
   }
 
   template <class F>

@@ -22,6 +22,7 @@ void Assembler::begin_body(std::size_t values) {
     v.next = 0;
   }
   places_.assign(values_.size(), std::nullopt);
+  known_.assign(values_.size(), std::nullopt);
   owner_.fill(kNobody);
   pinned_.fill(false);
   read_.clear();
@@ -84,8 +85,12 @@ Assembler::Reg Assembler::reg(std::int32_t v) {
 }
 
 Assembler::Source Assembler::source(std::int32_t v) {
-  Value& x = value(v);
-  if (x.reg >= 0 || x.uses.back() > position_) return reg(v);
+  const Value& x = value(v);
+  return x.uses.back() > position_ ? reg(v) : reread(v);
+}
+
+Assembler::Source Assembler::reread(std::int32_t v) {
+  if (value(v).reg >= 0) return reg(v);
   read_.push_back(v);
   return memory(v);
 }

@@ -76,6 +76,12 @@ class Assembler : public Xbyak::CodeGenerator {
   void used(std::int32_t v, int position) { values_[static_cast<std::size_t>(v)].uses.push_back(position); }
   /// Value `v` lies there throughout the body.
   void place(std::int32_t v, const Address& address) { places_[static_cast<std::size_t>(v)] = address; }
+  /// Value `v` has these bits in every lane throughout the body.
+  void place(std::int32_t v, std::uint32_t bits) {
+    place(v, constant(bits));
+    known_[static_cast<std::size_t>(v)] = bits;
+  }
+  std::optional<std::uint32_t> known(std::int32_t v) const { return known_[static_cast<std::size_t>(v)]; }
   bool placed(std::int32_t v) const { return places_[static_cast<std::size_t>(v)].has_value(); }
   /// What lies there is about to be written over: `v` moves to a register.
   void lift(std::int32_t v);
@@ -84,8 +90,10 @@ class Assembler : public Xbyak::CodeGenerator {
   void at(int position);
   /// The value in a register that must not be written, until the op is done.
   Reg reg(std::int32_t v);
-  /// The same, or memory.
+  /// The same, or memory where this is the last op that reads it.
   Source source(std::int32_t v);
+  /// The same, or memory: for an op that reads its operand several times and has no register for it.
+  Source reread(std::int32_t v);
   /// A temporary that holds the value.
   Reg writable(std::int32_t v);
   /// A register for the op's result or for what it needs in between.
@@ -174,8 +182,9 @@ class Assembler : public Xbyak::CodeGenerator {
   int vector_bytes_, registers_;
   int masks_given_ = 0;
   std::vector<Value> values_;
-  std::vector<std::optional<Address>> places_;  // by value
-  std::array<std::int32_t, 32> owner_{};        // value in each register, -1: none
+  std::vector<std::optional<Address>> places_;       // by value
+  std::vector<std::optional<std::uint32_t>> known_;  // bits in every lane, by value
+  std::array<std::int32_t, 32> owner_{};             // value in each register, -1: none
   std::array<bool, 32> pinned_{}, reserved_{};
   std::vector<std::int32_t> read_;  // operands of the op
   int position_ = 0;

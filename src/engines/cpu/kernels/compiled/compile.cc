@@ -128,7 +128,7 @@ class Emitter {
       const Node& n = f_.nodes[v];
       auto value = static_cast<Value>(v);
       if (n.kind == Kind::Constant) {
-        a_.place(value, a_.constant(lane_bits(n)));
+        a_.place(value, lane_bits(n));
       } else if (row_slot(value) >= 0) {
         a_.place(value, a_.slot(row_slot(value)));
       }

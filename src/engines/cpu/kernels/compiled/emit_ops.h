@@ -44,6 +44,20 @@ Assembler::Reg emit_two(Assembler& a, const Operands& operands) {
   return d;
 }
 
+inline Assembler::Reg emit_inverse(Assembler& a, Assembler::Reg x) {
+  Assembler::Reg d = a.temporary();
+  a.ones(d);
+  a.vpxor(d, d, x);
+  return d;
+}
+/// Every bit the other way, of bools too: their lanes are 0 or -1.
+inline Assembler::Reg emit_not(Assembler& a, const Operands& operands) { return emit_inverse(a, a.reg(operands[0])); }
+/// The same of what `kOp` gives.
+template <EmitOp kOp>
+Assembler::Reg emit_not_of(Assembler& a, const Operands& operands) {
+  return emit_inverse(a, kOp(a, operands));
+}
+
 /// Empty where the op has none for these dtypes.
 OpCode find_code(EwOp op, DType in, DType out);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Divisions by constant powers of two, which the engine computes as products.
+// Divisions by constant powers of two, which the engine computes as products, and scalars that constants determine.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 #include <cstring>
 #include <limits>
 
-#include "engines/cpu/passes/fold_divisors.h"
+#include "engines/cpu/passes/fold_constants.h"
 #include "engines/engine_support.h"
 #include "ops/ops.h"
 #include "support/engine_programs.h"
@@ -46,7 +46,7 @@ TEST(Divisors, ThatArePowersOfTwoGiveTheSameBitsAsFactors) {
       ir::GraphPtr g = make_graph({{t, x.shape()}}, [&, c = c](ir::Builder& b, const Values& v) {
         return Values{v[0] / ops::scalar(b, c, t)};
       });
-      const ir::GraphPtr after = cpu::fold_divisors(on_one_device(*g));
+      const ir::GraphPtr after = cpu::fold_constants(on_one_device(*g));
       const auto divisions = std::ranges::count_if(after->eqns, [](const ir::Eqn& e) { return e.op->name() == "div"; });
       EXPECT_EQ(divisions, folds ? 0 : 1) << dtype_name(t) << " / " << c;
       const HostArray want = evaluate(*g, {x})[0];
@@ -66,8 +66,45 @@ TEST(Divisors, OfIntegersAndArraysStay) {
           return Values{v[0] / ops::constant(b, HostArray::from<float>({8, 8, 8, 8}))};
         })}) {
     const ir::GraphPtr whole = on_one_device(*g);
-    EXPECT_EQ(cpu::fold_divisors(whole), whole);
+    EXPECT_EQ(cpu::fold_constants(whole), whole);
   }
+}
+
+std::int64_t scalars(const ir::Graph& g) {
+  return std::ranges::count_if(g.eqns,
+                               [&](const ir::Eqn& e) { return !e.in.empty() && g.type(e.out[0]).shape.empty(); });
+}
+
+// As NumPy's remainder and floor_divide are written: a zero is replaced before the division.
+TEST(Constants, WholeScalarsThatTheyDetermineAreFolded) {
+  std::vector<std::int32_t> edges = {INT32_MIN, INT32_MIN + 1, -8, -7, -1, 0, 1, 6, 7, 13, INT32_MAX};
+  const HostArray x = HostArray::from(edges);
+  for (std::int32_t c : {7, -7, 1, -1, 0, 8, INT32_MIN, INT32_MAX}) {
+    ir::GraphPtr g = make_graph({{DType::I32, x.shape()}}, [&](ir::Builder& b, const Values& v) {
+      const ir::Value q = ops::constant(b, HostArray::scalar(c)), zero = ops::scalar(b, 0, DType::I32);
+      const ir::Value divisor = ops::where(ops::eq(q, zero), ops::scalar(b, 1, DType::I32), q);
+      const ir::Value r = ops::rem(v[0], divisor);
+      const ir::Value other = ops::ne(ops::lt(r, zero), ops::lt(divisor, zero));
+      return Values{ops::where(ops::and_(other, ops::ne(r, zero)), r + divisor, r), ops::div(v[0], q), divisor};
+    });
+    const ir::GraphPtr after = cpu::fold_constants(on_one_device(*g));
+    EXPECT_EQ(scalars(*after), 0) << c;
+    const auto want = evaluate(*g, {x});
+    const auto got = run_on_one(g, {x});
+    for (std::size_t i = 0; i < want.size(); ++i) {
+      EXPECT_TRUE(std::ranges::equal(got[i].span<std::int32_t>(), want[i].span<std::int32_t>()))
+          << c << ", result " << i;
+    }
+  }
+}
+
+TEST(Constants, FloatsAndWhatInputsDecideStay) {
+  const ir::GraphPtr g =
+      on_one_device(*make_graph({{DType::I32, {}}, {DType::F32, {}}}, [](ir::Builder& b, const Values& v) {
+        const ir::Value two = ops::scalar(b, 2, DType::I32), third = ops::scalar(b, 1.0 / 3, DType::F32);
+        return Values{v[0] + two, v[1] + third, third * third};
+      }));
+  EXPECT_EQ(cpu::fold_constants(g), g);
 }
 
 }  // namespace
