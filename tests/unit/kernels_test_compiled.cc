@@ -256,7 +256,7 @@ TEST_F(Compiled, EveryOpGivesTheKernelsBits) {
 TEST_F(Compiled, FunctionsGiveTheKernelsBitsAlongTheirRange) {
   constexpr std::int64_t kRows = 3, kColumns = 20000 + 13;
   Data ascending(5, Data::Values::Ascending);
-  for (EwOp op : {EwOp::Exp, EwOp::Tanh, EwOp::Logistic}) {
+  for (EwOp op : {EwOp::Exp, EwOp::Tanh, EwOp::Logistic, EwOp::Erf, EwOp::Erfc}) {
     for (bool sums : {false, true}) {
       Case c;
       c.text = kNames[static_cast<int>(op)];
@@ -264,6 +264,9 @@ TEST_F(Compiled, FunctionsGiveTheKernelsBitsAlongTheirRange) {
       auto y = c.program.op(op, DType::F32, x);
       c.output(y);
       c.output(c.program.op(op, DType::F32, c.program.op(EwOp::Neg, DType::F32, x)));
+      const float small = 0.04F;  // what is steep near zero
+      auto slowly = c.program.op(EwOp::Mul, DType::F32, x, c.program.constant(DType::F32, &small));
+      c.output(c.program.op(op, DType::F32, slowly));
       if (sums) c.output(c.program.reduce(ReduceOp::Sum, y), true);
       {
         ConfigScope scope(&Config::compile_blocks, true);
@@ -485,7 +488,7 @@ TEST_F(Compiled, RandomProgramsGiveTheKernelsBits) {
 // Blocks that are little but calls of functions gain nothing as code.
 TEST_F(Compiled, BlocksOfCallsStayWithTheKernels) {
   ConfigScope scope(&Config::compile_blocks, true);
-  for (EwOp function : {EwOp::Erf, EwOp::Log, EwOp::Sin}) {
+  for (EwOp function : {EwOp::Atanh, EwOp::Log, EwOp::Sin}) {
     for (int others : {1, 2, 3, 6}) {
       FusedProgram p;
       auto x = p.input(DType::F32, Access::Contiguous);

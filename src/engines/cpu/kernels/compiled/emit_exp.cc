@@ -1,7 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-// The polynomial of ew_float-inl.h, step by step. A step is written for all vectors of a group before the next one:
-// each waits for the one before, and four of them fill that time; and constants, of which there are as many as
-// arithmetic steps, are read once a group. Three registers a vector and two for all leave room for that in sixteen.
 #include "engines/cpu/kernels/compiled/emit_exp.h"
 
 #include <algorithm>
@@ -10,6 +7,7 @@
 #include <span>
 
 #include "engines/cpu/kernels/compiled/emit_float.h"
+#include "engines/cpu/kernels/compiled/emit_group.h"
 #include "engines/cpu/kernels/elementwise/exp_constants.h"
 
 namespace tessera::kernels {
@@ -17,86 +15,14 @@ namespace tessera::kernels {
 namespace {
 
 using Reg = Assembler::Reg;
-/// Vectors that registers suffice for.
-constexpr std::size_t kGroup = 4;
-using Regs = std::array<Reg, kGroup>;
-
-/// Vectors for which the same steps are written.
-class Group {
- public:
-  Group(Assembler& a, std::size_t count) : a_(a), count_(count), held_(a.temporary()), scratch_(a.temporary()) {}
-
-  std::size_t count() const { return count_; }
-  Regs temporaries() const {
-    Regs out;
-    for (std::size_t k = 0; k < count_; ++k) out[k] = a_.temporary();
-    return out;
-  }
-  void drop(const Regs& regs) const {
-    each([&](std::size_t k) { a_.drop(regs[k]); });
-  }
-  template <class F>
-  void each(F write) const {
-    for (std::size_t k = 0; k < count_; ++k) write(k);
-  }
-  template <class F>
-  void each(float value, F write) const {
-    const Assembler::Source c = constant(value);
-    each([&](std::size_t k) { write(k, c); });
-  }
-  /// In a register, until the next constant.
-  Reg held(std::uint32_t bits) const {
-    a_.vmovups(held_, a_.constant(bits));
-    return held_;
-  }
-  Reg held(float value) const { return held(std::bit_cast<std::uint32_t>(value)); }
-  /// The same, or in memory.
-  Assembler::Source constant(std::uint32_t bits) const {
-    if (count_ == 1) return a_.constant(bits);
-    return held(bits);
-  }
-  Assembler::Source constant(float value) const { return constant(std::bit_cast<std::uint32_t>(value)); }
-
-  /// For one vector at a time.
-  Reg scratch() const { return scratch_; }
-  Assembler& assembler() const { return a_; }
-
- private:
-  Assembler& a_;
-  std::size_t count_;
-  Reg held_, scratch_;
-};
-
-// What a group computes with.
-struct Parts {
-  Regs x, p, shifted;
-};
-
-// p = q of x = r
-void exp_rest(const Group& g, const Parts& r) {
-  Assembler& a = g.assembler();
-  g.each(kExpRest.front(), [&](std::size_t k, const auto& c) { a.vmovups(r.p[k], c); });
-  for (float of : std::span(kExpRest).subspan(1)) {
-    g.each(of, [&](std::size_t k, const auto& c) { a.vfmadd213ps(r.p[k], r.x[k], c); });
-  }
-}
-
-// shifted = n + round and p = n for x, of which a unit is `scale`.
-void powers(const Group& g, const Parts& r, float round, float scale) {
-  Assembler& a = g.assembler();
-  g.each(round, [&](std::size_t k, const auto& c) { a.vmovups(r.shifted[k], c); });
-  g.each(scale * kLog2E, [&](std::size_t k, const auto& c) { a.vfmadd231ps(r.shifted[k], r.x[k], c); });
-  g.each(round, [&](std::size_t k, const auto& c) { a.vsubps(r.p[k], r.shifted[k], c); });
-}
-
 // x = r, p = exp(r) and shifted = n + kExpRound
 void exp_parts(const Group& g, const Parts& r) {
   Assembler& a = g.assembler();
-  powers(g, r, kExpRound, 1);
+  emit_powers(g, r, kExpRound, 1);
   for (float of : kMinusLog2Parts) {
     g.each(of, [&](std::size_t k, const auto& c) { a.vfmadd231ps(r.x[k], r.p[k], c); });
   }
-  exp_rest(g, r);
+  emit_exp_rest(g, r);
   const Assembler::Source one = g.constant(1.0F);
   for (int i = 0; i < 2; ++i) {
     g.each([&](std::size_t k) { a.vfmadd213ps(r.p[k], r.x[k], one); });
@@ -112,29 +38,7 @@ void exp_of_any(const Group& g, const Parts& r) {
   bound = g.held(89.0F);
   g.each([&](std::size_t k) { a.vminps(r.x[k], bound, r.x[k]); });
   exp_parts(g, r);
-  if (a.wide()) {
-    const Assembler::Source round = g.constant(kExpRound);
-    g.each([&](std::size_t k) {
-      a.vsubps(r.shifted[k], r.shifted[k], round);
-      a.vscalefps(r.x[k], r.p[k], r.shifted[k]);
-    });
-    return;
-  }
-  // Results below the normal range round once: 2^n is two factors. The bits of kExpRound and of half of it end in
-  // zeros, which the shifts leave.
-  g.each([&](std::size_t k) {
-    a.vpsrad(r.x[k], r.shifted[k], 1);
-    a.vpsubd(r.shifted[k], r.shifted[k], r.x[k]);
-    a.vpslld(r.x[k], r.x[k], 23);
-    a.vpslld(r.shifted[k], r.shifted[k], 23);
-  });
-  const Assembler::Source power = g.constant(1.0F);
-  g.each([&](std::size_t k) {
-    a.vpaddd(r.x[k], r.x[k], power);
-    a.vmulps(r.p[k], r.p[k], r.x[k]);
-    a.vpaddd(r.shifted[k], r.shifted[k], power);
-    a.vmulps(r.x[k], r.p[k], r.shifted[k]);
-  });
+  emit_times_power(g, r);
 }
 
 // x = exp(x). Where all results are normal numbers, 2^n is added to their exponents, which gives the same bits; other
@@ -227,13 +131,13 @@ Regs tangent_power(const Group& g, std::span<const Operands> v) {
   r.shifted = g.temporaries();
   const Reg bound = g.held(10.0F);
   g.each([&](std::size_t k) { a.vminps(r.x[k], bound, r.x[k]); });
-  powers(g, r, kExpRoundBiased, 2);
+  emit_powers(g, r, kExpRoundBiased, 2);
   g.each([&](std::size_t k) { a.vaddps(r.x[k], r.x[k], r.x[k]); });
   g.each(kMinusLog2, [&](std::size_t k, const auto& c) {
     a.vfmadd231ps(r.x[k], r.p[k], c);
     a.vpslld(r.shifted[k], r.shifted[k], 23);
   });
-  exp_rest(g, r);
+  emit_exp_rest(g, r);
   g.each([&](std::size_t k) {
     a.vmulps(g.scratch(), r.x[k], r.x[k]);
     a.vfmadd213ps(r.p[k], g.scratch(), r.x[k]);
@@ -286,6 +190,50 @@ void hyperbolic_tangent(Assembler& a, std::span<const Operands> v, std::span<Reg
 }
 
 }  // namespace
+
+void emit_polynomial(const Group& g, const Regs& p, const Regs& x, std::span<const float> coefficients) {
+  Assembler& a = g.assembler();
+  g.each(coefficients.front(), [&](std::size_t k, const auto& c) { a.vmovups(p[k], c); });
+  for (float of : coefficients.subspan(1)) {
+    g.each(of, [&](std::size_t k, const auto& c) { a.vfmadd213ps(p[k], x[k], c); });
+  }
+}
+
+void emit_exp_rest(const Group& g, const Parts& r) { emit_polynomial(g, r.p, r.x, kExpRest); }
+
+void emit_powers(const Group& g, const Parts& r, float round, float scale) {
+  Assembler& a = g.assembler();
+  g.each(round, [&](std::size_t k, const auto& c) { a.vmovups(r.shifted[k], c); });
+  g.each(scale * kLog2E, [&](std::size_t k, const auto& c) { a.vfmadd231ps(r.shifted[k], r.x[k], c); });
+  g.each(round, [&](std::size_t k, const auto& c) { a.vsubps(r.p[k], r.shifted[k], c); });
+}
+
+void emit_times_power(const Group& g, const Parts& r) {
+  Assembler& a = g.assembler();
+  if (a.wide()) {
+    const Assembler::Source round = g.constant(kExpRound);
+    g.each([&](std::size_t k) {
+      a.vsubps(r.shifted[k], r.shifted[k], round);
+      a.vscalefps(r.x[k], r.p[k], r.shifted[k]);
+    });
+    return;
+  }
+  // Results below the normal range round once: 2^n is two factors. The bits of kExpRound and of half of it end in
+  // zeros, which the shifts leave.
+  g.each([&](std::size_t k) {
+    a.vpsrad(r.x[k], r.shifted[k], 1);
+    a.vpsubd(r.shifted[k], r.shifted[k], r.x[k]);
+    a.vpslld(r.x[k], r.x[k], 23);
+    a.vpslld(r.shifted[k], r.shifted[k], 23);
+  });
+  const Assembler::Source power = g.constant(1.0F);
+  g.each([&](std::size_t k) {
+    a.vpaddd(r.x[k], r.x[k], power);
+    a.vmulps(r.p[k], r.p[k], r.x[k]);
+    a.vpaddd(r.shifted[k], r.shifted[k], power);
+    a.vmulps(r.x[k], r.p[k], r.shifted[k]);
+  });
+}
 
 OpCode exponential_code(EwOp op) {
   switch (op) {

@@ -3,6 +3,7 @@
 
 #include <limits>
 
+#include "engines/cpu/kernels/compiled/emit_erf.h"
 #include "engines/cpu/kernels/compiled/emit_exp.h"
 
 namespace tessera::kernels {
@@ -218,6 +219,9 @@ OpCode float_code(EwOp op, bool to_bool) {
     case EwOp::Tanh:
     case EwOp::Logistic:
       return exponential_code(op);
+    case EwOp::Erf:
+    case EwOp::Erfc:
+      return error_function_code(op);
     case EwOp::Sqrt:
       return {square_root};
     case EwOp::Rsqrt:

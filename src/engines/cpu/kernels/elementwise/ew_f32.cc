@@ -34,11 +34,10 @@ const void* vector_function_here(EwOp op) {
     TESSERA_ROW(Exp2, one) TESSERA_ROW(Expm1, one) TESSERA_ROW(Log, one) TESSERA_ROW(Log1p, one) TESSERA_ROW(Cbrt, one)
     TESSERA_ROW(Sin, one) TESSERA_ROW(Cos, one) TESSERA_ROW(Tan, one) TESSERA_ROW(Asin, one) TESSERA_ROW(Acos, one)
     TESSERA_ROW(Atan, one) TESSERA_ROW(Sinh, one) TESSERA_ROW(Cosh, one) TESSERA_ROW(Asinh, one) TESSERA_ROW(Acosh, one)
-    TESSERA_ROW(Atanh, one) TESSERA_ROW(Erf, one) TESSERA_ROW(Erfc, one) TESSERA_ROW(ErfInv, one) TESSERA_ROW(Pow, two)
-    TESSERA_ROW(Atan2, two)
+    TESSERA_ROW(Atanh, one) TESSERA_ROW(ErfInv, one) TESSERA_ROW(Pow, two) TESSERA_ROW(Atan2, two)
     // clang-format on
 #undef TESSERA_ROW
-                        default : return nullptr;
+                    default : return nullptr;
   }
 }
 #else
