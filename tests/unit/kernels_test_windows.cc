@@ -156,11 +156,11 @@ TEST(Windows, ShowWhatTheyShowLaidOut) {
   }
 }
 
-// Operands whose dimensions come in any order, some of them repeated.
-TEST(Windows, TurnAndRepeatLines) {
+// Operands whose dimensions come in any order, some of them repeated, backwards or with elements left out.
+TEST(Windows, TurnRepeatAndStepAlongLines) {
   std::mt19937 rng(77);
   auto below = [&](std::size_t n) { return static_cast<std::int64_t>(rng() % n); };
-  for (int round = 0; round < 400; ++round) {
+  for (int round = 0; round < 800; ++round) {
     const DType t = std::vector{DType::F32, DType::F64, DType::I8, DType::I16}[rng() % 4];
     const std::size_t rank = 1 + rng() % 5;
     Shape space(rank);
@@ -173,17 +173,22 @@ TEST(Windows, TurnAndRepeatLines) {
     for (std::size_t d = 0; size_of(space) > 20'000; ++d) space[d] = 1;
     if (round % 3 != 0) std::shuffle(order.begin(), order.end() - (round % 2 == 0 ? 1 : 0), rng);
     Dims strides(rank, 0);
-    std::int64_t size = 1;
+    std::int64_t size = 1, first = 0;
+    const bool steps = rng() % 2 == 0;
     for (std::size_t k = rank; k-- > 0;) {
       if (rng() % 3 == 0) continue;
-      strides[order[k]] = size;
-      size *= space[order[k]];
+      const std::int64_t extent = space[order[k]], step = steps ? 1 + below(4) : 1;
+      const std::int64_t before = steps ? below(3) : 0, after = steps ? below(3) : 0;
+      const bool backwards = steps && rng() % 3 == 0;
+      first += size * (before + (backwards ? (extent - 1) * step : 0));
+      strides[order[k]] = backwards ? -size * step : size * step;
+      size *= before + (extent - 1) * step + 1 + after;
     }
     const std::int64_t item = dtype_size(t), n = size_of(space);
     const Bytes operand = small_numbers(t, size, rng), other = small_numbers(t, n, rng);
     Bytes shown(static_cast<std::size_t>(n * item));
     for (std::int64_t i = 0; i < n; ++i) {
-      std::int64_t rest = i, from = 0;
+      std::int64_t rest = i, from = first;
       for (std::size_t d = rank; d-- > 0;) {
         from += rest % space[d] * strides[d];
         rest /= space[d];
@@ -193,7 +198,7 @@ TEST(Windows, TurnAndRepeatLines) {
     const std::size_t split = rng() % rank;
     std::int64_t outer = 1, inner = 1;
     for (std::size_t d = 0; d < rank; ++d) (d < split ? outer : inner) *= space[d];
-    const std::vector<Window> windows = {Window(space, strides)};
+    const std::vector<Window> windows = {Window(space, strides, first)};
     auto run = [&](bool windowed) {
       FusedProgram p;
       auto a = windowed ? p.window(t) : p.input(t, Access::Contiguous);

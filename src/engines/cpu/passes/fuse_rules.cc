@@ -264,6 +264,32 @@ std::optional<Fit> fit_window(const ir::Graph& g, const FusionGroup& group, cons
   return line < kShortestLine ? std::nullopt : std::optional(Fit{Role::Full});
 }
 
+// Backwards, or with elements left out in between.
+bool steps(const ir::Eqn& e) { return e.op == &ops::def::rev || (e.op == &ops::def::slice && !ops::is_window(e)); }
+
+// Of the operand's elements along a dimension: the first, and how far the next is.
+std::pair<std::int64_t, std::int64_t> steps_along(const ir::Eqn& e, std::size_t d, std::int64_t extent) {
+  if (const auto* slice = ir::get_if<ops::StaticSlice>(e.attrs)) return {slice->starts[d], slice->strides[d]};
+  const Dims& backwards = ir::get<ops::Rev>(e.attrs).dimensions;
+  const bool turns = std::ranges::find(backwards, static_cast<std::int64_t>(d)) != backwards.end();
+  return turns ? std::pair(extent - 1, std::int64_t{-1}) : std::pair(std::int64_t{0}, std::int64_t{1});
+}
+
+// As `fit_window`: within a shard, in lines that are worth a copy.
+std::optional<Fit> fit_steps(const ir::Graph& g, const FusionGroup& group, const ir::Eqn& e) {
+  if (!covers_space(g, group, e.out[0]) || produced(group, e.in[0]) != nullptr) return std::nullopt;
+  const Shape& shape = g.type(e.in[0]).shape;
+  const ir::Layout& layout = g.layout(e.in[0]);
+  if (layout.distinct() != group.distinct || layout.dims != group.dims || layout.partial != 0) return std::nullopt;
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    const bool whole =
+        steps_along(e, d, shape[d]) == std::pair(std::int64_t{0}, std::int64_t{1}) && shape[d] == group.space[d];
+    if (!whole && !layout.dims[d].empty()) return std::nullopt;
+  }
+  const Shape shard = ir::tile_shape(group.space, layout, *g.mesh);
+  return shard.empty() || shard.back() < kShortestLine ? std::nullopt : std::optional(Fit{Role::Full});
+}
+
 }  // namespace
 
 bool splits_at(const ir::Graph& g, const FusionGroup& group, std::int64_t k) {
@@ -284,6 +310,15 @@ kernels::Window window_of(const ir::Graph& g, const ir::Eqn& e, const Shape& loc
   Dims own(local_operand.size(), 1);
   for (std::size_t i = own.size(); i-- > 1;) own[i - 1] = own[i] * local_operand[i];
   Dims strides;
+  if (steps(e)) {
+    std::int64_t first = 0;
+    for (std::size_t d = 0; d < own.size(); ++d) {
+      const auto [start, step] = steps_along(e, d, local_operand[d]);
+      first += start * own[d];
+      strides.push_back(step * own[d]);
+    }
+    return {local_space, strides, first};
+  }
   for (std::int64_t d : source_dims(g, e)) strides.push_back(d < 0 ? 0 : own[at(d)]);
   return {local_space, strides};
 }
@@ -314,6 +349,7 @@ std::optional<Fit> fit_beside_others(const ir::Graph& g, const FusionGroup& grou
   if (e.op == &ops::def::broadcast_in_dim) return fit_repetition(g, group, e);
   if (moves_window(e)) return fit_window(g, group, e);
   if (e.op == &ops::def::transpose) return fit_transpose(g, group, e);
+  if (steps(e)) return fit_steps(g, group, e);
   if (e.op == &ops::def::reshape) {
     const Role* role = produced(group, e.in[0]);
     bool row = role != nullptr && *role == Role::Row && one_a_row(g, group, e.out[0]);
@@ -366,7 +402,7 @@ std::optional<FusionGroup> group_for(const ir::Graph& g, const ir::Eqn& e) {
 
 Access access(const ir::Graph& g, const FusionGroup& group, const ir::Eqn& e, std::size_t i) {
   ir::ValueId v = e.in[i];
-  if (e.op == &ops::def::transpose) return Access::Window;
+  if (e.op == &ops::def::transpose || steps(e)) return Access::Window;
   if (moves_window(e)) return e.op == &ops::def::pad && i == 1 ? Access::Scalar : Access::Window;
   bool row = group.produced.at(e.out[0]) == Role::Row && !reduce_op(*e.op);
   // One value a row stays that in another shape, whether the group makes it or another one did.

@@ -21,8 +21,8 @@ bool splits_at(const ir::Graph& g, const FusionGroup& group, std::int64_t k);
 /// A group with nothing in it in which the equation fits, if there can be one.
 std::optional<FusionGroup> group_for(const ir::Graph& g, const ir::Eqn& e);
 
-/// True for an equation of the group that it reads operand 0 through: padding and slices that leave no elements out and
-/// put none between, shifts with the edges of other shards, and what turns or repeats lines.
+/// True for an equation of the group that it reads operand 0 through: padding that puts nothing between elements,
+/// slices, reversals, shifts with the edges of other shards, and what turns or repeats lines.
 bool reads_window(const ir::Graph& g, const FusionGroup& group, const ir::Eqn& e);
 bool has_windows(const ir::Graph& g, const FusionGroup& group);
 /// That window, of shards of such shapes.

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The steps of ew_float-inl.h, with what erf_constants.h says of them.
+// The steps of ew_float-inl.h, with what float_constants.h says of them.
 #include "engines/cpu/kernels/compiled/emit_erf.h"
 
 #include <span>
 
 #include "engines/cpu/kernels/compiled/emit_float.h"
 #include "engines/cpu/kernels/compiled/emit_group.h"
-#include "engines/cpu/kernels/elementwise/erf_constants.h"
-#include "engines/cpu/kernels/elementwise/exp_constants.h"
+#include "engines/cpu/kernels/elementwise/float_constants.h"
 
 namespace tessera::kernels {
 

@@ -8,7 +8,7 @@
 
 #include "engines/cpu/kernels/compiled/emit_float.h"
 #include "engines/cpu/kernels/compiled/emit_group.h"
-#include "engines/cpu/kernels/elementwise/exp_constants.h"
+#include "engines/cpu/kernels/elementwise/float_constants.h"
 
 namespace tessera::kernels {
 

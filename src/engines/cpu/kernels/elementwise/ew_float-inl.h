@@ -9,10 +9,9 @@
 #endif
 // NOLINTEND
 
-#include "engines/cpu/kernels/elementwise/erf_constants.h"
 #include "engines/cpu/kernels/elementwise/ew_loops-inl.h"
 #include "engines/cpu/kernels/elementwise/ew_sleef-inl.h"
-#include "engines/cpu/kernels/elementwise/exp_constants.h"
+#include "engines/cpu/kernels/elementwise/float_constants.h"
 #include "engines/cpu/kernels/elementwise/special_kernels.h"
 #include "engines/cpu/kernels/vec-inl.h"
 

@@ -42,12 +42,14 @@ struct Window {
     bool whole() const { return operand == extent && low == 0; }
   };
   std::vector<Dim> outer;  // slowest first
-  Dim line;                // the last dimensions, as one: elements that follow each other in both
+  Dim line;                // the last dimensions, as one: in both, elements that are as far from each other everywhere
+  std::int64_t first = 0;  // of the operand's elements, that of the space's first
 
   Window(const Shape& space, const Shape& operand, const Dims& low);
-  /// An operand whose dimensions come in another order in its memory, or are repeated: it has all elements of the
-  /// space, `strides` of its elements apart.
-  Window(const Shape& space, const Dims& strides);
+  /// An operand whose dimensions come in another order or backwards in its memory, are repeated, or have elements
+  /// between those of the space: it has all elements of the space, `strides` of its elements apart, from element
+  /// `first` on.
+  Window(const Shape& space, const Dims& strides, std::int64_t first = 0);
 
  private:
   void add_outside(const Dim& dim);

@@ -22,6 +22,33 @@ void copy_outside(const Window& w, const WindowOperand& o, std::int64_t line, st
   core::copy_block(to, o.edges + first * o.size, (end - begin) * o.size);
 }
 
+template <class T>
+void copy_steps(unsigned char* to, const unsigned char* from, std::int64_t n, std::int64_t step) {
+  constexpr auto size = static_cast<std::int64_t>(sizeof(T));
+  if (step == -1) return backwards<T>(to, from, n);
+  if (step == 2) return every_other<T>(to, from, n);
+  strided_run<T>(to, size, from, step * size, n);
+}
+
+// Elements that follow each other there, `step` elements apart here.
+void copy_elements(std::byte* to, const std::byte* from, std::int64_t n, std::int64_t step, std::int64_t size) {
+  if (step == 1) return core::copy_block(to, from, n * size);
+  auto* d = reinterpret_cast<unsigned char*>(to);
+  const auto* s = reinterpret_cast<const unsigned char*>(from);
+  switch (size) {
+    case 1:
+      return copy_steps<std::uint8_t>(d, s, n, step);
+    case 2:
+      return copy_steps<std::uint16_t>(d, s, n, step);
+    case 4:
+      return copy_steps<std::uint32_t>(d, s, n, step);
+    case 8:
+      return copy_steps<std::uint64_t>(d, s, n, step);
+    default:
+      return copy_steps<Item<16>>(d, s, n, step);
+  }
+}
+
 // Elements [column, column + n) of a line, whose first element in the operand is at `start`; null: it lacks the line.
 void copy_line(const Window& w, const WindowOperand& o, const std::byte* start, std::int64_t line, std::int64_t column,
                std::int64_t n, std::byte* to) {
@@ -33,7 +60,8 @@ void copy_line(const Window& w, const WindowOperand& o, const std::byte* start, 
   }
   copy_outside(w, o, line, column, from, to);
   if (until > from) {
-    core::copy_block(to + (from - column) * o.size, start + (from - w.line.low) * o.size, (until - from) * o.size);
+    copy_elements(to + (from - column) * o.size, start + (from - w.line.low) * w.line.stride * o.size, until - from,
+                  w.line.stride, o.size);
   }
   copy_outside(w, o, line, until, column + n, to + (until - column) * o.size);
 }
@@ -49,7 +77,7 @@ const std::byte* lines_start(const Window& w, const WindowOperand& o, std::int64
     if (i < 0 || i >= dim.operand) return nullptr;
     skipped += i * dim.stride;
   }
-  return o.elements + skipped * o.size;
+  return o.elements + (w.first + skipped) * o.size;
 }
 
 }  // namespace
@@ -59,17 +87,18 @@ const std::byte* under_window(const Window& w, const WindowOperand& o, std::int6
   static constexpr Window::Dim kOne;
   const Window::Dim& dim = w.outer.empty() ? kOne : w.outer.back();
   const std::int64_t extent = w.line.extent;
-  const bool covered = w.line.low <= 0 && w.line.low + w.line.operand >= extent;
+  const bool in_place = w.line.stride == 1;
+  const bool covered = in_place && w.line.low <= 0 && w.line.low + w.line.operand >= extent;
   std::int64_t line = first / extent;
   std::int64_t column = first % extent;
   std::byte* to = buffer;
   for (std::int64_t left = count; left > 0;) {
-    const std::byte* lines = w.outer.empty() ? o.elements : lines_start(w, o, line / dim.extent);
+    const std::byte* lines = w.outer.empty() ? o.elements + w.first * o.size : lines_start(w, o, line / dim.extent);
     for (std::int64_t i = line % dim.extent; i < dim.extent && left > 0;) {
       const bool has = lines != nullptr && i >= dim.low && i < dim.low + dim.operand;
       const std::byte* start = has ? lines + (i - dim.low) * dim.stride * o.size : nullptr;
       std::int64_t n = std::min(left, extent - column);
-      if (n == count && has && column >= w.line.low && column + n <= w.line.low + w.line.operand) {
+      if (n == count && has && in_place && column >= w.line.low && column + n <= w.line.low + w.line.operand) {
         return start + (column - w.line.low) * o.size;
       }
       std::int64_t whole = 1;  // lines
@@ -107,11 +136,14 @@ Window::Window(const Shape& space, const Shape& operand, const Dims& low) {
   }
 }
 
-Window::Window(const Shape& space, const Dims& strides) {
+Window::Window(const Shape& space, const Dims& strides, std::int64_t first) : first(first) {
+  bool begun = false;  // the line
   for (std::size_t d = space.size(); d-- > 0;) {
     if (space[d] == 1) continue;
-    if (outer.empty() && strides[d] == line.extent) {
+    if (!begun && strides[d] != 0) line.stride = strides[d];
+    if (outer.empty() && strides[d] == line.stride * line.extent) {
       line.extent = line.operand = space[d] * line.extent;
+      begun = true;
     } else {
       add_outside({space[d], space[d], 0, strides[d]});
     }
