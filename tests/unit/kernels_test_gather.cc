@@ -120,18 +120,18 @@ TEST(RowNumbers, AreSumsOfStepsAndIndices) {
   }
 }
 
-template <class T>
+template <class T, class I = std::int32_t>
 void check_scatter(ScatterOp op, std::int64_t rows, std::int64_t row_size, std::int64_t n) {
   std::mt19937 rng(4);
   std::vector<T> table(static_cast<std::size_t>(rows * row_size)), update(static_cast<std::size_t>(n * row_size));
   for (auto& v : table) v = static_cast<T>(static_cast<float>(rng() % 1000) / 7.0f);
   for (auto& v : update) v = static_cast<T>(static_cast<float>(rng() % 1000) / 7.0f);
-  std::vector<std::int32_t> index(static_cast<std::size_t>(n));
-  for (auto& i : index) i = static_cast<std::int32_t>(rng() % static_cast<unsigned>(rows + 4)) - 2;
+  std::vector<I> index(static_cast<std::size_t>(n));
+  for (auto& i : index) i = static_cast<I>(static_cast<std::int64_t>(rng() % static_cast<unsigned>(rows + 4)) - 2);
   for (bool drop : {true, false}) {
     auto want = table, got = table;
     for (std::int64_t i = 0; i < n; ++i) {
-      std::int64_t r = index[static_cast<std::size_t>(i)];
+      auto r = static_cast<std::int64_t>(index[static_cast<std::size_t>(i)]);
       if (!drop) r = std::clamp<std::int64_t>(r, 0, rows - 1);
       if (r < 0 || r >= rows) continue;
       for (std::int64_t j = 0; j < row_size; ++j) {
@@ -143,7 +143,7 @@ void check_scatter(ScatterOp op, std::int64_t rows, std::int64_t row_size, std::
                                    : std::min(t, u);
       }
     }
-    scatter_rows(op, dtype_of<T>(), got.data(), rows, row_size, one_index(n, rows, DType::I32, drop), index.data(),
+    scatter_rows(op, dtype_of<T>(), got.data(), rows, row_size, one_index(n, rows, dtype_of<I>(), drop), index.data(),
                  update.data());
     ASSERT_EQ(got, want) << "same order of additions, so bit for bit";
   }
@@ -163,6 +163,13 @@ TEST(Scatter, InOrderWhateverTheSplit) {
   check_scatter<std::int8_t>(ScatterOp::Add, 70, 2, 90000);
   check_scatter<std::uint16_t>(ScatterOp::Set, 70, 1, 900);
   check_scatter<std::int64_t>(ScatterOp::Max, 700, 1, 50000);
+  check_scatter<double, std::int64_t>(ScatterOp::Add, 1000, 1, 200000);
+  check_scatter<float, std::int8_t>(ScatterOp::Add, 100, 1, 200000);
+  // Whole numbers into small tables: into one for each thread.
+  check_scatter<std::int32_t>(ScatterOp::Add, 100, 1, 300000);
+  check_scatter<std::uint8_t, std::int64_t>(ScatterOp::Add, 1, 1, 300001);
+  check_scatter<std::int64_t>(ScatterOp::Add, 2000, 1, 150000);
+  check_scatter<std::int32_t>(ScatterOp::Set, 100, 1, 300000);
   check_scatter<float>(ScatterOp::Add, 300, 64, 9000);
   check_scatter<float>(ScatterOp::Add, 300, 65, 9000);
   EXPECT_THROW(

@@ -7,11 +7,13 @@
 #include <cstring>
 #include <memory>
 #include <type_traits>
+#include <vector>
 
 #include "base/strings.h"
 #include "base/thread_pool.h"
 #include "core/stream_copy.h"
 #include "core/with_type.h"
+#include "engines/cpu/kernels/copy_rows.h"
 #include "engines/cpu/kernels/elementwise/elementwise_kernels.h"
 #include "tessera/error.h"
 
@@ -150,6 +152,13 @@ struct Block {
 
   template <class F>
   void for_each(const F& f) const {
+    const Block own = *this;  // which what `f` writes cannot be part of
+    own.for_each_of_own(f);
+  }
+
+ private:
+  template <class F>
+  void for_each_of_own(const F& f) const {
     constexpr std::int64_t kAhead = 12;
     const std::int64_t bytes = std::min<std::int64_t>(count * size, kBeginning);
     for (std::int64_t u = 0; u < n; ++u) {
@@ -164,17 +173,46 @@ struct Block {
 };
 
 template <ScatterOp kOp, class T>
+T added(T to, T from) {
+  if constexpr (kOp == ScatterOp::Set) {
+    return from;
+  } else if constexpr (std::is_integral_v<T>) {
+    using U = std::conditional_t<sizeof(T) < 4, unsigned, std::make_unsigned_t<T>>;  // wraps around
+    return static_cast<T>(static_cast<U>(to) + static_cast<U>(from));
+  } else {
+    return to + from;
+  }
+}
+
+template <class T>
+struct Unsigned : std::make_unsigned<T> {};
+template <class T>
+requires std::is_floating_point_v<T>
+struct Unsigned<T> : std::type_identity<T> {
+};
+template <>
+struct Unsigned<bool> : std::type_identity<bool> {};
+
+// Short rows in vectors of 16 bytes, without asking each time whether the two overlap.
+template <ScatterOp kOp, class T>
 void add_elements(T* to, const T* from, std::int64_t count) {
-  for (std::int64_t j = 0; j < count; ++j) {
-    if constexpr (kOp == ScatterOp::Set) {
-      to[j] = from[j];
-    } else if constexpr (std::is_integral_v<T>) {
-      using U = std::conditional_t<sizeof(T) < 4, unsigned, std::make_unsigned_t<T>>;  // wraps around
-      to[j] = static_cast<T>(static_cast<U>(to[j]) + static_cast<U>(from[j]));
-    } else {
-      to[j] = to[j] + from[j];
+  std::int64_t j = 0;
+  if constexpr (!std::is_same_v<T, bool>) {
+    using V = in_registers::Vector<typename Unsigned<T>::type>;
+    constexpr std::int64_t lanes = in_registers::kVectorLanes<T>;
+    for (; j + lanes <= count; j += lanes) {
+      V x, y;
+      std::memcpy(&x, to + j, sizeof x);
+      std::memcpy(&y, from + j, sizeof y);
+      if constexpr (kOp == ScatterOp::Set) {
+        x = y;
+      } else {
+        x = x + y;
+      }
+      std::memcpy(to + j, &x, sizeof x);
     }
   }
+  for (; j < count; ++j) to[j] = added<kOp>(to[j], from[j]);
 }
 
 using Apply = void (*)(void* table, const Block&);
@@ -183,7 +221,7 @@ void apply_short(void* table, const Block& b) {
   T* to = static_cast<T*>(table);
   const T* from = reinterpret_cast<const T*>(b.updates);
   if (b.count == 1) {  // without a loop over it
-    return b.for_each([=](std::int64_t row, std::int64_t update) { add_elements<kOp>(to + row, from + update, 1); });
+    return b.for_each([=](std::int64_t row, std::int64_t update) { to[row] = added<kOp>(to[row], from[update]); });
   }
   b.for_each(
       [=, n = b.count](std::int64_t row, std::int64_t update) { add_elements<kOp>(to + row, from + update, n); });
@@ -198,6 +236,75 @@ Apply short_rows(ScatterOp op, DType dtype, std::int64_t row_size) {
       return op == ScatterOp::Add ? apply_short<ScatterOp::Add, T> : nullptr;
     } else {
       return nullptr;
+    }
+  });
+}
+
+// Single elements by plain indices, without a list of rows between: updates [begin, end).
+template <ScatterOp kOp, class T, class I>
+void scatter_stretches(const RowNumbers& rows, const I* indices, const T* updates, std::int64_t begin, std::int64_t end,
+                       T* table) {
+  const RowNumbers::Component c = rows.components[0];
+  rows.for_each_stretch(begin, end, [&](std::int64_t index, std::int64_t row, std::int64_t n) {
+    const I* at = indices + index + c.offset;
+    T* to = table + row;
+    for (std::int64_t i = 0; i < n; ++i) {
+      std::int64_t element = wide_index(at[i]);
+      if (!rows.drop) element = std::clamp<std::int64_t>(element, 0, c.last);
+      if (!outside(element, c.last)) to[element] = added<kOp>(to[element], updates[i]);
+    }
+    updates += n;
+  });
+}
+
+// Sums of whole numbers are the same in any order: each thread adds to a table of its own. Tables that are small beside
+// the updates only.
+constexpr std::int64_t kUpdatesToAnElement = 16, kOwnTableGrain = 64 << 10;
+
+template <ScatterOp kOp, class T, class I>
+void scatter_single(const RowNumbers& rows, const I* indices, const T* updates, std::int64_t table_rows, T* table) {
+  const std::int64_t n = rows.size();
+  const std::int64_t parts = std::min<std::int64_t>(base::team_size(), n / kOwnTableGrain);
+  if (kOp != ScatterOp::Add || !std::is_integral_v<T> || parts < 2 || n < kUpdatesToAnElement * parts * table_rows) {
+    return scatter_stretches<kOp>(rows, indices, updates, 0, n, table);
+  }
+  std::vector<std::vector<T>> own(static_cast<std::size_t>(parts - 1));
+  base::parallel_for(parts, 1, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t part = first; part < last; ++part) {
+      const std::int64_t begin = n * part / parts, end = n * (part + 1) / parts;
+      T* to = table;
+      if (part > 0) {
+        auto& sums = own[static_cast<std::size_t>(part - 1)];
+        sums.resize(static_cast<std::size_t>(table_rows));
+        to = sums.data();
+      }
+      scatter_stretches<kOp>(rows, indices, updates + begin, begin, end, to);
+    }
+  });
+  for (const auto& sums : own) add_elements<kOp>(table, sums.data(), table_rows);
+}
+
+// False where it has to be done row by row: only the usual dtypes of indices have code for this.
+bool scatter_plainly(ScatterOp op, DType dtype, void* table, std::int64_t table_rows, const RowNumbers& rows,
+                     const void* indices, const void* updates) {
+  auto with_index = [&]<ScatterOp kOp, class T>() {
+    auto run = [&]<class I>(const I* index) {
+      scatter_single<kOp>(rows, index, static_cast<const T*>(updates), table_rows, static_cast<T*>(table));
+      return true;
+    };
+    if (rows.index_dtype == DType::I32) return run(static_cast<const std::int32_t*>(indices));
+    if (rows.index_dtype == DType::I64) return run(static_cast<const std::int64_t*>(indices));
+    return false;
+  };
+  if (!rows.plain() || (op != ScatterOp::Set && op != ScatterOp::Add)) return false;
+  return core::with_type(dtype, [&]<class T>() {
+    if constexpr (std::is_same_v<T, bool>) {
+      return false;
+    } else if constexpr (std::is_integral_v<T> || std::is_floating_point_v<T>) {
+      return op == ScatterOp::Set ? with_index.template operator()<ScatterOp::Set, T>()
+                                  : with_index.template operator()<ScatterOp::Add, T>();
+    } else {
+      return false;
     }
   });
 }
@@ -271,6 +378,7 @@ void scatter_rows(ScatterOp op, DType dtype, void* table, std::int64_t table_row
   }
   const std::int64_t n = rows.size();
   if (n == 0 || row_size == 0) return;
+  if (row_size == 1 && scatter_plainly(op, dtype, table, table_rows, rows, indices, updates)) return;
   const std::int64_t size = dtype_size(dtype);
   auto* to = static_cast<std::byte*>(table);
   const auto* from = static_cast<const std::byte*>(updates);
