@@ -72,6 +72,10 @@ std::vector<std::int32_t> only_readers(const ir::Graph& g) {
   for (auto v : g.outputs) out[at(v)] = kOthers;
   return out;
 }
+
+FusedGraph rewritten(const ir::GraphPtr& graph) {
+  return recompute_cheap(find_windows(fold_sections(fold_transposes(merge_equal(fold_constants(graph))))));
+}
 }  // namespace
 
 std::shared_ptr<const Program> Program::compile(const ir::GraphPtr& graph, Context& context) {
@@ -81,9 +85,7 @@ std::shared_ptr<const Program> Program::compile(const ir::GraphPtr& graph, Conte
   program->graph_ = inline_calls(graph);
   bool rewrites = !program->debug_nans_ && !context.plain();
   FusedGraph fused =
-      rewrites
-          ? recompute_cheap(find_windows(fold_sections(fold_transposes(merge_equal(fold_constants(program->graph_))))))
-          : FusedGraph{program->graph_, fusion_groups(*program->graph_, false)};
+      rewrites ? rewritten(program->graph_) : FusedGraph{program->graph_, fusion_groups(*program->graph_, false)};
   program->graph_ = fused.graph;
   const ir::Graph& g = *program->graph_;
   for (auto v : g.inputs) {

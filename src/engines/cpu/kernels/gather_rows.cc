@@ -298,9 +298,7 @@ bool scatter_plainly(ScatterOp op, DType dtype, void* table, std::int64_t table_
   };
   if (!rows.plain() || (op != ScatterOp::Set && op != ScatterOp::Add)) return false;
   return core::with_type(dtype, [&]<class T>() {
-    if constexpr (std::is_same_v<T, bool>) {
-      return false;
-    } else if constexpr (std::is_integral_v<T> || std::is_floating_point_v<T>) {
+    if constexpr (!std::is_same_v<T, bool> && (std::is_integral_v<T> || std::is_floating_point_v<T>)) {
       return op == ScatterOp::Set ? with_index.template operator()<ScatterOp::Set, T>()
                                   : with_index.template operator()<ScatterOp::Add, T>();
     } else {
