@@ -29,12 +29,10 @@ void error_function(Assembler& a, std::span<const Operands> v, std::span<Reg> re
   const Group g(a, v.size());
   Parts r;
   r.p = g.temporaries();
-  r.x = g.temporaries();
   magnitudes(g, v, r.p);
-  g.each(kErfOne, [&](std::size_t k, const auto& bound) {
-    a.vmovups(r.x[k], bound);
-    a.vminps(r.p[k], r.x[k], r.p[k]);  // the second operand where either is NaN
-  });
+  const Reg bound = g.held(kErfOne);
+  g.each([&](std::size_t k) { a.vminps(r.p[k], bound, r.p[k]); });  // the second operand where either is NaN
+  r.x = g.temporaries();
   emit_polynomial(g, r.x, r.p, kErfFar);
   r.shifted = g.temporaries();
   emit_powers(g, r, kExpRoundBiased, 1);
@@ -81,28 +79,24 @@ void complement(Assembler& a, std::span<const Operands> v, std::span<Reg> result
   magnitudes(g, v, x);
   const Reg bound = g.held(kErfcZero);
   g.each([&](std::size_t k) { a.vminps(x[k], bound, x[k]); });
-  const Reg pole = g.held(kErfcPole);
-  g.each([&](std::size_t k) {
-    a.vaddps(h[k], x[k], pole);
-    a.vsubps(t[k], h[k], pole);
-    a.vsubps(t[k], x[k], t[k]);  // what the sum has lost
-  });
   const Reg one = g.held(1.0F);
   g.each([&](std::size_t k) {
+    a.vaddps(h[k], x[k], one);
+    a.vsubps(t[k], h[k], one);
+    a.vsubps(t[k], x[k], t[k]);  // what the sum has lost
     a.vdivps(w[k], one, h[k]);
     a.vfnmadd213ps(h[k], w[k], one);
     a.vfnmadd231ps(h[k], w[k], t[k]);
     a.vmovaps(t[k], one);
   });
-  g.each(-2 * kErfcPole, [&](std::size_t k, const auto& c) { a.vfmadd231ps(t[k], w[k], c); });
+  g.each(-2.0F, [&](std::size_t k, const auto& c) { a.vfmadd231ps(t[k], w[k], c); });
   // The exponent -s, and in h what is added to it.
   const Regs s = g.temporaries();
-  emit_polynomial(g, s, t, kErfcSlope);
-  g.each(kErfcLogScale, [&](std::size_t k, const auto& c) { a.vfmadd213ps(h[k], s[k], c); });
+  const Reg slope = g.held(kErfcSlope);
   g.each([&](std::size_t k) {
     a.vmulps(s[k], x[k], x[k]);
     a.vfmsub213ps(x[k], x[k], s[k]);
-    a.vsubps(h[k], h[k], x[k]);
+    a.vfmsub213ps(h[k], slope, x[k]);
   });
   const Parts r{s, g.temporaries(), x};
   g.each(kExpRound, [&](std::size_t k, const auto& c) { a.vmovups(r.shifted[k], c); });
@@ -115,7 +109,6 @@ void complement(Assembler& a, std::span<const Operands> v, std::span<Reg> result
   const Regs& factor = h;
   emit_polynomial(g, factor, t, kErfcRest);
   g.each([&](std::size_t k) {
-    a.vmulps(factor[k], factor[k], t[k]);
     a.vfmadd213ps(factor[k], w[k], w[k]);
     a.vmulps(g.scratch(), s[k], s[k]);
     a.vfmadd213ps(r.p[k], g.scratch(), s[k]);

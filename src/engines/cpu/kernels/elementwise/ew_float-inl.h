@@ -160,17 +160,17 @@ HWY_INLINE Vec<float> fast_erf(Vec<float> x) {
 
 HWY_INLINE Vec<float> fast_erfc(Vec<float> x) {
   Vec<float> a = at_most(kErfcZero, from_bits(bits_of(x) & INT32_MAX));
-  Vec<float> from_pole = a + kErfcPole;
-  Vec<float> lost = a - (from_pole - kErfcPole);
-  Vec<float> w = 1.0F / from_pole;
-  Vec<float> t = fma(w, -2 * kErfcPole, Vec<float>{} + 1.0F);
-  Vec<float> h = fma(-w, lost, fma(-w, from_pole, 1.0F));
+  Vec<float> above = a + 1.0F;
+  Vec<float> lost = a - (above - 1.0F);
+  Vec<float> w = 1.0F / above;
+  Vec<float> t = fma(w, -2.0F, Vec<float>{} + 1.0F);
+  Vec<float> h = fma(-w, lost, fma(-w, above, 1.0F));
   Vec<float> square = a * a;
-  Vec<float> more = fma(horner(kErfcSlope, t), h, kErfcLogScale) - fma(a, a, -square);
+  Vec<float> more = fma(h, kErfcSlope, -fma(a, a, -square));
   Vec<float> shifted = fma(square, -kLog2E, Vec<float>{} + kExpRound);
   Vec<float> n = shifted - kExpRound;
   Vec<float> r = fma(n, kMinusLog2Parts[0], -square) + fma(n, kMinusLog2Parts[1], more);
-  Vec<float> g = fma(horner(kErfcRest, t) * t, w, w);
+  Vec<float> g = fma(horner(kErfcRest, t), w, w);
   Vec<float> y = times_power(fma(fma(exp_rest(r), r * r, r), g, g), shifted);
   return x < 0.0F ? fma(y, -1.0F, Vec<float>{} + 2.0F) : y;  // which the compiler joins with no product
 }

@@ -26,16 +26,13 @@ inline constexpr std::array<float, 6> kErfNear = {-6.315129e-4F,  5.0510946e-3F,
 inline constexpr std::array<float, 7> kErfFar = {2.036769e-4F,  -3.1178556e-3F, 2.251906e-2F,  -1.0452594e-1F,
                                                  -6.365189e-1F, -1.128061e0F,   -1.0452344e-4F};
 
-// erfc(x) = exp(-x^2) g(x) for x >= 0, where g falls from 1 as slowly as 1 / x: with w = 1 / (x + kErfcPole) and
-// t = 1 - 2 kErfcPole w, which lies between -1 and 1, g = c w (1 + t s(t)). What x^2 and w lose to rounding, and log c,
-// are added to the exponent: the error h of w, relative to it, is one of `kErfcSlope` (t) h of g. The error of s is
-// 1e-8.
-inline constexpr float kErfcPole = 1.875F;
+// erfc(x) = exp(-x^2) g(x) for x >= 0, where g falls from 1 as slowly as 1 / x: with w = 1 / (x + 1) and t = 1 - 2 w,
+// which lies between -1 and 1, g = w (1 + s(t)), with an error of 6e-9. What x^2 and w lose to rounding is added to the
+// exponent: an error h of w, relative to it, is one of some `kErfcSlope` h of g.
 inline constexpr float kErfcZero = 10.1F;  // from here on the result rounds to zero
-inline constexpr std::array<float, 9> kErfcRest = {-1.621723e-4F, -5.803441e-4F, 1.7075769e-4F,
-                                                   3.7783685e-3F, 1.8692871e-3F, -2.3998065e-2F,
-                                                   -7.99064e-3F,  2.2786795e-1F, -6.42589e-1F};
-inline constexpr float kErfcLogScale = 1.0309133e-2F;  // log c
-inline constexpr std::array<float, 2> kErfcSlope = {-5.580938e-1F, 1.6126574F};
+inline constexpr float kErfcSlope = 1.2F;
+inline constexpr std::array<float, 13> kErfcRest = {
+    8.527143e-5F, 4.2024863e-4F, 5.904491e-4F,   -3.5374737e-4F, -2.3599898e-3F, -3.7594715e-3F, -1.2207342e-3F,
+    9.568235e-3F, 2.5395172e-2F, 1.39065245e-2F, -9.555637e-2F,  -2.3768084e-1F, -1.4483285e-1F};
 
 }  // namespace tessera::kernels

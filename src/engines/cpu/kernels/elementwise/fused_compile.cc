@@ -36,7 +36,7 @@ bool has_code(const Step& s) {
 }
 
 // What code saves is what lies between the steps, some 0.015 ns an element for each; a function that it calls takes 0.1
-// (log) to 0.8 (erf, pow), and as long in the kernels. With three other steps to a call code gains 5 % and more of all
+// (log) to 0.8 (pow), and as long in the kernels. With three other steps to a call code gains 5 % and more of all
 // functions, with fewer next to nothing of most: these stay with the kernels, and need not be compiled. A single step
 // stays there, too, but for functions whose code has several vectors in flight, and where results are stored around the
 // caches, which kernels do by a copy.
