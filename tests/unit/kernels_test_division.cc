@@ -149,6 +149,7 @@ void check_known_divisor(T y, std::mt19937_64& rng) {
   std::vector<T> q(a.size()), r(a.size());
   const std::array<const void*, 1> in = {a.data()};
   const std::array<void*, 2> out = {q.data(), r.data()};
+  const ConfigScope scope(&Config::compile_blocks, true);
   const FusedKernel kernel(p);
   kernel.run(in, out, 1, n);
   ASSERT_EQ(kernel.coverage(1, n).by_kernels, can_compile() ? 0 : 2);
